@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file pmiwire.h
+ * @brief PMI-1 and PMI-2: wire codec, command table, peer profiles, process
+ *        mapping, client session and server engine.
+ *
+ * PMI is the text protocol between a parallel program and its launcher: the
+ * program learns its rank and size, puts its addresses, enters a barrier and
+ * gets the addresses of its peers. Two wires are in use. PMI-1 is a line of
+ * `key=value` words; PMI-2 is six characters of decimal length and then
+ * `key=value;` pairs. This library speaks both, in either role.
+ *
+ * What it is: engines without I/O. You hand them the bytes you read and take
+ * away the bytes to write; they own no descriptor, thread, clock or file, so
+ * they fit any event loop, replay transcripts and can be fuzzed. One header a
+ * chapter, each usable alone and each standing on the ones before it:
+ *
+ *   - pmiwire/base.h     strings, errors, allocator
+ *   - pmiwire/codec.h    messages: decode without copying, encode without allocating
+ *   - pmiwire/command.h  every command of both wires and its fields; checking; typed access
+ *   - pmiwire/profile.h  what each real peer can carry
+ *   - pmiwire/mapping.h  the PMI_process_mapping attribute
+ *   - pmiwire/client.h   the client's side of a conversation
+ *   - pmiwire/server.h   the server's side, for thousands of clients and several jobs
+ *
+ * What it is not: a launcher (see examples/pmirun), a PMI library with the
+ * classic `PMI_Init` functions, or PMIx.
+ *
+ * Source: the wire as MPICH, Hydra, Slurm and Flux speak it, measured; the
+ * grammar of compatible extra fields from "SHMEMPMI: Shared Memory based PMI
+ * for Improved Performance and Scalability" (CCGrid 2016), section V, made exact by
+ * measurement. The sans-I/O shape and the limits are ours.
+ */
+#ifndef PMIWIRE_H
+#define PMIWIRE_H
+
+#include <pmiwire/base.h>
+#include <pmiwire/codec.h>
+#include <pmiwire/command.h>
+#include <pmiwire/profile.h>
+#include <pmiwire/mapping.h>
+#include <pmiwire/client.h>
+#include <pmiwire/server.h>
+
+#endif /* PMIWIRE_H */

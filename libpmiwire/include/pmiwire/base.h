@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file base.h
+ * @brief What every part of libpmiwire shares: version, strings, errors, allocator.
+ */
+#ifndef PMIWIRE_BASE_H
+#define PMIWIRE_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Release of this header; pmiwire_version() is that of the library in use. */
+#define PMIWIRE_VERSION_MAJOR 0
+#define PMIWIRE_VERSION_MINOR 1
+#define PMIWIRE_VERSION_PATCH 0
+#define PMIWIRE_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define PMIWIRE_API __attribute__((visibility("default")))
+#else
+#define PMIWIRE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * @name Error codes
+ * Functions return 0 or more on success, `-errno` for a system cause (only
+ * `-ENOMEM` and `-EINVAL` occur), or one of these. The values never change.
+ * @{
+ */
+#define PMIWIRE_EBADLEN    (-21001) /**< PMI-2 length is not a positive decimal of at most 6 characters */
+#define PMIWIRE_ETOOBIG    (-21002) /**< message longer than the limit given */
+#define PMIWIRE_ENUL       (-21003) /**< a NUL byte inside a message */
+#define PMIWIRE_ENOCMD     (-21004) /**< message does not begin with `cmd=` or `mcmd=` and a name */
+#define PMIWIRE_ENOEQ      (-21005) /**< a word without `=` */
+#define PMIWIRE_EEMPTY     (-21006) /**< an empty key, or an empty value where one is needed */
+#define PMIWIRE_EUNTERM    (-21007) /**< a PMI-2 body that does not end with `;` */
+#define PMIWIRE_EFIELDS    (-21008) /**< more fields than the array given, or than the limit */
+#define PMIWIRE_EUNKNOWN   (-21009) /**< unknown command */
+#define PMIWIRE_EMISSING   (-21010) /**< a mandatory field is missing */
+#define PMIWIRE_EDUP       (-21011) /**< a field that may come once came twice */
+#define PMIWIRE_ETYPE      (-21012) /**< not a number (or truth value) where one is needed, or out of its range */
+#define PMIWIRE_EKEYLEN    (-21013) /**< key longer than the maximum */
+#define PMIWIRE_EVALLEN    (-21014) /**< value longer than the maximum */
+#define PMIWIRE_ECHARS     (-21015) /**< a byte that this wire or this peer cannot carry */
+#define PMIWIRE_ELINE      (-21016) /**< message longer than this peer can read */
+#define PMIWIRE_EPEERFIELDS (-21017) /**< more fields than this peer can read */
+#define PMIWIRE_ERESERVED  (-21018) /**< an extra field with a name that some peer gives a meaning */
+#define PMIWIRE_ENOBUF     (-21019) /**< the caller's buffer is too small */
+#define PMIWIRE_ESTATE     (-21020) /**< call or command not allowed in this state */
+#define PMIWIRE_EPROTO     (-21021) /**< the peer answered something else than was asked */
+#define PMIWIRE_EVERSION   (-21022) /**< protocol version not spoken by the other side */
+#define PMIWIRE_EMAPPING   (-21023) /**< syntax error in a process mapping */
+#define PMIWIRE_EMAPSIZE   (-21024) /**< a mapping that does not fit: too long, or numbers out of range */
+#define PMIWIRE_ENOENT     (-21025) /**< no such key, name, job or attribute */
+#define PMIWIRE_EEXIST     (-21026) /**< name already published, or rank already connected */
+#define PMIWIRE_ESLOW      (-21027) /**< a client that does not read its replies */
+#define PMIWIRE_ESTALL     (-21028) /**< a client silent in the middle of a message */
+#define PMIWIRE_EEOF       (-21029) /**< the connection ended in the middle of a conversation */
+#define PMIWIRE_ESTALE     (-21030) /**< the request that this token stands for has gone */
+#define PMIWIRE_EPEER      (-21031) /**< the peer refused; its own code is in the event's rc */
+/** @} */
+
+/** Not an error: the answer comes later (see server.h). */
+#define PMIWIRE_PENDING 1
+
+/**
+ * @brief Explain an error code.
+ * @param code  a negative value returned by this library (or 0)
+ * @return a constant English phrase without a newline, never NULL
+ *
+ * MT-Safe. Allocates nothing.
+ */
+PMIWIRE_API const char *pmiwire_strerror(int code);
+
+/** @brief Release of the library in use, such as "0.1.0". MT-Safe. */
+PMIWIRE_API const char *pmiwire_version(void);
+
+/**
+ * A view of bytes that somebody else owns: not terminated by NUL. Absent is
+ * `{NULL, 0}`; present and empty has a pointer.
+ */
+struct pmiwire_str {
+    const char *ptr;
+    size_t len; /**< bytes */
+};
+
+/** @brief View of a NUL-terminated string; of NULL: the absent view. MT-Safe. */
+static inline struct pmiwire_str pmiwire_str(const char *s)
+{
+    struct pmiwire_str v = {s, 0};
+
+    if (s)
+        while (s[v.len])
+            v.len++;
+    return v;
+}
+
+/** A key and a value, both views. */
+struct pmiwire_keyval {
+    struct pmiwire_str key;
+    struct pmiwire_str value;
+};
+
+/**
+ * Where sessions and engines get memory. All three members must be set;
+ * `realloc` follows C's rules and also serves allocation (ptr == NULL).
+ */
+struct pmiwire_allocator {
+    void *(*realloc)(void *ctx, void *ptr, size_t bytes);
+    void (*free)(void *ctx, void *ptr);
+    void *ctx;
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PMIWIRE_BASE_H */

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file client.h
+ * @brief The client's side of a PMI conversation, on either wire, without I/O.
+ *
+ * One session is one process's connection to its server. You ask (put, get,
+ * fence, …), move the bytes, and take events:
+ *
+ *     pmiwire_client_create(&opts, &c);
+ *     pmiwire_client_start(c);
+ *     for (;;) {
+ *         int rc = pmiwire_client_next(c, &ev);          // an event, or none, or the end
+ *         if (rc > 0) { …ev.op, ev.rc, ev.value… continue; }
+ *         if (rc < 0) break;                              // rc says why
+ *         n = pmiwire_client_output(c, &p);               // bytes to write
+ *         if (n) { n = write(fd, p, n); pmiwire_client_sent(c, n); continue; }
+ *         n = read(fd, buf, sizeof buf);                  // nothing to write: wait for the server
+ *         if (n <= 0) { pmiwire_client_eof(c); continue; }
+ *         pmiwire_client_input(c, buf, n);
+ *     }
+ *
+ * Requests queue up and are sent one at a time, each when the one before it
+ * has been answered: Slurm's PMI-1 server takes what one read() returns for one
+ * command and loses the rest. With PMIWIRE_CLIENT_PIPELINE they go out at
+ * once (our server and Hydra answer in order). Every accepted request is
+ * answered by exactly one event, in order; when the session dies, by an event
+ * with the reason.
+ *
+ * Caveats: views in an event live until the next call of any function of the
+ * session. Values that the server's wire cannot carry are refused when you
+ * ask, before a byte is sent.
+ */
+#ifndef PMIWIRE_CLIENT_H
+#define PMIWIRE_CLIENT_H
+
+#include <sys/types.h>
+
+#include <pmiwire/codec.h>
+#include <pmiwire/command.h>
+#include <pmiwire/profile.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Send requests without waiting for the answers before them. */
+#define PMIWIRE_CLIENT_PIPELINE 1u
+
+/** Most requests that may wait for an answer at a time; one more is refused with -EAGAIN. */
+#define PMIWIRE_CLIENT_MAX_PENDING 64u
+
+/** How a session is set up. Zero all, set `size`, then what differs. */
+struct pmiwire_client_opts {
+    size_t size;     /**< sizeof(struct pmiwire_client_opts) */
+    uint32_t wire;   /**< PMIWIRE_V1 (default) or PMIWIRE_V2 */
+    uint32_t flags;  /**< PMIWIRE_CLIENT_* */
+    int32_t rank;    /**< PMI_RANK; must be right on PMI-1 over PMI_FD, whose wire does not tell it */
+    int32_t n_ranks; /**< PMI_SIZE; likewise */
+    int32_t has_pmiid;    /**< nonzero: PMI_PORT mode, first say who we are (`initack`, or `srcid`) */
+    int32_t pmiid;        /**< PMI_ID */
+    const char *jobid;    /**< PMI_JOBID, sent in PMI-2's fullinit; may be NULL. Not kept */
+    uint32_t max_subversion; /**< PMI-1: highest 1.x asked for; 0 means 1 */
+    uint32_t threaded;    /**< PMI-2: say so in fullinit */
+    size_t max_msg_bytes; /**< longest message either way, bytes; 0 means PMIWIRE_DEFAULT_MAX_MSG_BYTES */
+    uint32_t max_fields;  /**< most fields of one answer; 0 means 256 */
+    uint32_t reserved;    /**< 0 */
+    const struct pmiwire_profile *server; /**< what the server can carry; NULL: "portable" */
+    const struct pmiwire_allocator *alloc; /**< NULL: libc. Copied */
+};
+
+/** @name What an event answers @{ */
+#define PMIWIRE_OP_INIT 1u          /**< rank, n_ranks, appnum, debugged and (PMI-2) spawner jobid in value are known */
+#define PMIWIRE_OP_PUT 2u
+#define PMIWIRE_OP_GET 3u           /**< value */
+#define PMIWIRE_OP_FENCE 4u         /**< barrier_in or kvs-fence */
+#define PMIWIRE_OP_KVSNAME 5u       /**< value: my_kvsname or the job's id */
+#define PMIWIRE_OP_UNIVERSE_SIZE 6u /**< number */
+#define PMIWIRE_OP_APPNUM 7u        /**< number */
+#define PMIWIRE_OP_JOBATTR 8u       /**< value */
+#define PMIWIRE_OP_NODEATTR_GET 9u  /**< value */
+#define PMIWIRE_OP_NODEATTR_PUT 10u
+#define PMIWIRE_OP_PUBLISH 11u
+#define PMIWIRE_OP_UNPUBLISH 12u
+#define PMIWIRE_OP_LOOKUP 13u       /**< value: the port */
+#define PMIWIRE_OP_SPAWN 14u        /**< value: child's jobid where the server tells; msg has errcodes */
+#define PMIWIRE_OP_RING 15u         /**< number: place in the ring; value, value2: left and right neighbour's value */
+#define PMIWIRE_OP_JOB_CONNECT 16u
+#define PMIWIRE_OP_JOB_DISCONNECT 17u
+#define PMIWIRE_OP_ABORT 18u        /**< the request has been sent; a server does not answer it */
+#define PMIWIRE_OP_FINALIZE 19u     /**< last event of a healthy session */
+#define PMIWIRE_OP_RAW 20u          /**< answer to pmiwire_client_raw(); see msg */
+/** @} */
+
+/** An answer. Views live until the next call on the session. */
+struct pmiwire_event {
+    uint32_t op;     /**< PMIWIRE_OP_* */
+    int32_t rc;      /**< 0; PMIWIRE_EPEER when the server refused; PMIWIRE_ENOENT not found; or why the session died */
+    int32_t peer_rc; /**< the server's own rc */
+    int32_t number;  /**< see the op */
+    uint64_t cookie; /**< the caller's, given with the request */
+    struct pmiwire_str value;
+    struct pmiwire_str value2;
+    struct pmiwire_str text;       /**< the server's msg or errmsg, if any */
+    const struct pmiwire_msg *msg; /**< the whole answer, for extra fields; NULL when there was none */
+};
+
+/** A session. */
+struct pmiwire_client;
+
+/**
+ * @brief Bytes of memory that a session with these options needs, alignment 16.
+ * @return the size, 0 for bad options
+ */
+PMIWIRE_API size_t pmiwire_client_size(const struct pmiwire_client_opts *opts);
+
+/**
+ * @brief Set up a session in the caller's memory; nothing is allocated afterwards.
+ * @param mem   pmiwire_client_size() bytes, 16-byte aligned
+ * @param opts  copied
+ * @param c     the session, within mem
+ * @return 0 or -EINVAL
+ */
+PMIWIRE_API int pmiwire_client_init(void *mem, const struct pmiwire_client_opts *opts,
+                                    struct pmiwire_client **c);
+
+/** @brief As pmiwire_client_init(), in memory of opts->alloc or libc. @return 0, -ENOMEM, -EINVAL */
+PMIWIRE_API int pmiwire_client_create(const struct pmiwire_client_opts *opts, struct pmiwire_client **c);
+
+/** @brief Free a session made by pmiwire_client_create(). NULL is allowed. */
+PMIWIRE_API void pmiwire_client_destroy(struct pmiwire_client *c);
+
+/**
+ * @name Requests
+ *
+ * Each queues one request and returns 0, PMIWIRE_ESTATE (before the INIT
+ * event, or after finalize), -EAGAIN (PMIWIRE_CLIENT_MAX_PENDING or the output
+ * buffer of max_msg_bytes is full: take events first), PMIWIRE_E* (the request
+ * cannot be carried; nothing was queued and the session goes on), or the
+ * reason a dead session died. `cookie` comes back in the event.
+ * MT-Safe on distinct sessions. No allocation. Strings are copied into the output buffer.
+ * @{
+ */
+/** @brief Begin: initack where needed, init, PMI-1's maxes, appnum and kvsname or PMI-2's fullinit. One INIT event. */
+PMIWIRE_API int pmiwire_client_start(struct pmiwire_client *c);
+PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key,
+                                   struct pmiwire_str value, uint64_t cookie);
+/**
+ * @brief Get.
+ * @param jobid  a key-value space; absent: our own
+ * @param srcid  PMI-2's hint which rank put it; -1: none
+ */
+PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid,
+                                   struct pmiwire_str key, uint64_t cookie);
+PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, uint64_t cookie);
+/** @brief PMI 1.2's barrier of a group: `WORLD:tag`, `NODE:tag` or `r,r,…:tag`. PMI-1 only, and only when the server said 1.2. */
+PMIWIRE_API int pmiwire_client_fence_group(struct pmiwire_client *c, struct pmiwire_str group,
+                                           uint64_t cookie);
+PMIWIRE_API int pmiwire_client_kvsname(struct pmiwire_client *c, uint64_t cookie);
+PMIWIRE_API int pmiwire_client_universe_size(struct pmiwire_client *c, uint64_t cookie);
+PMIWIRE_API int pmiwire_client_appnum(struct pmiwire_client *c, uint64_t cookie);
+/** @brief A job attribute such as PMI_process_mapping: info-getjobattr, or a PMI-1 get from our own space. */
+PMIWIRE_API int pmiwire_client_jobattr(struct pmiwire_client *c, struct pmiwire_str key, uint64_t cookie);
+/** @brief A node attribute (PMI-2 only). @param wait  nonzero: the server answers when it has been put */
+PMIWIRE_API int pmiwire_client_nodeattr_get(struct pmiwire_client *c, struct pmiwire_str key, int wait,
+                                            uint64_t cookie);
+PMIWIRE_API int pmiwire_client_nodeattr_put(struct pmiwire_client *c, struct pmiwire_str key,
+                                            struct pmiwire_str value, uint64_t cookie);
+PMIWIRE_API int pmiwire_client_publish(struct pmiwire_client *c, struct pmiwire_str service,
+                                       struct pmiwire_str port, uint64_t cookie);
+PMIWIRE_API int pmiwire_client_unpublish(struct pmiwire_client *c, struct pmiwire_str service,
+                                         uint64_t cookie);
+PMIWIRE_API int pmiwire_client_lookup(struct pmiwire_client *c, struct pmiwire_str service,
+                                      uint64_t cookie);
+PMIWIRE_API int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *req,
+                                     uint64_t cookie);
+/** @brief Slurm's PMIX_Ring (PMI-2 only; another server may die of it: see profile.h). */
+PMIWIRE_API int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint64_t cookie);
+PMIWIRE_API int pmiwire_client_job_connect(struct pmiwire_client *c, struct pmiwire_str jobid,
+                                           uint64_t cookie);
+PMIWIRE_API int pmiwire_client_job_disconnect(struct pmiwire_client *c, struct pmiwire_str jobid,
+                                              uint64_t cookie);
+PMIWIRE_API int pmiwire_client_abort(struct pmiwire_client *c, int32_t exitcode,
+                                     struct pmiwire_str message, uint64_t cookie);
+PMIWIRE_API int pmiwire_client_finalize(struct pmiwire_client *c, uint64_t cookie);
+/**
+ * @brief A message of your own making, such as an extension's.
+ * @param msg    one whole message as pmiwire_enc_end() left it
+ * @param reply  command id that answers it (command.h), 0: any
+ */
+PMIWIRE_API int pmiwire_client_raw(struct pmiwire_client *c, struct pmiwire_str msg, uint16_t reply,
+                                   uint64_t cookie);
+/** @} */
+
+/**
+ * @brief Bytes to write now.
+ * @param data  points to them, within the session, until the next call
+ * @return how many, 0 when none
+ */
+PMIWIRE_API size_t pmiwire_client_output(struct pmiwire_client *c, const void **data);
+
+/** @brief Of those, n were written. */
+PMIWIRE_API void pmiwire_client_sent(struct pmiwire_client *c, size_t n);
+
+/**
+ * @brief Bytes that were read.
+ * @return 0, or the reason why the session is dead (also told by the remaining events)
+ *
+ * Any split is fine. Takes all of it: if there is no room, because events
+ * were not taken, the session grows no buffer but dies with PMIWIRE_ETOOBIG; so take events first.
+ */
+PMIWIRE_API int pmiwire_client_input(struct pmiwire_client *c, const void *data, size_t n);
+
+/** @brief The server has gone. What was asked is answered with PMIWIRE_EEOF. */
+PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
+
+/**
+ * @brief Take the next event.
+ * @return 1: *ev is filled in; 0: none now, move bytes; negative: the session
+ *         is over and no events are left: PMIWIRE_ESTATE after a finalize, else the reason it died
+ */
+PMIWIRE_API int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_event *ev);
+
+/** What the server told at init; zeros before the INIT event. Strings live as long as the session. */
+struct pmiwire_client_info {
+    int32_t rank;
+    int32_t n_ranks;
+    int32_t appnum;         /**< -1 unknown */
+    int32_t version;        /**< PMI version the server speaks */
+    int32_t subversion;
+    int32_t kvsname_max;    /**< advertised, bytes with NUL; 0 when the wire does not tell */
+    int32_t keylen_max;
+    int32_t vallen_max;
+    int32_t debugged;
+    int32_t spawned;        /**< nonzero: another job started this one */
+    struct pmiwire_str kvsname; /**< own key-value space (PMI-1); PMI-2: absent until asked */
+};
+
+/** @brief What is known of the job. */
+PMIWIRE_API void pmiwire_client_get_info(const struct pmiwire_client *c, struct pmiwire_client_info *info);
+
+/** @brief After a protocol error: what was wrong with the server's message. `diag->code` is 0 when nothing was. */
+PMIWIRE_API void pmiwire_client_get_diag(const struct pmiwire_client *c, struct pmiwire_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PMIWIRE_CLIENT_H */

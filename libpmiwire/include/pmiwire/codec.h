@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file codec.h
+ * @brief PMI messages to fields and back, on both wires, without copying or allocating.
+ *
+ * **The three framings.**
+ *
+ *   - `PMIWIRE_V1`: `cmd=put kvsname=k key=a value=b\n`. Words are separated by
+ *     one or more spaces; there is no escaping. A word is split at its first
+ *     `=`. Only fields that hold prose (`msg`, `errmsg`, `message`,
+ *     `error_msg`) may go on over spaces, up to the next word with an `=`.
+ *   - `PMIWIRE_V1_MCMD`: `mcmd=spawn\nnprocs=2\narg1=a b\nendcmd\n`. A field a
+ *     line; the value is the rest of the line, whatever it holds, and may be empty.
+ *   - `PMIWIRE_V2`: `    22cmd=kvs-get;key=alpha;`: six characters of decimal
+ *     length of what follows, padded with spaces on either side, then fields
+ *     that each end with `;`. A doubled `;;` in a value stands for one `;`.
+ *
+ * Which one is told by the first bytes, message by message: `cmd=` and
+ * `mcmd=` open PMI-1, anything else must be a PMI-2 length.
+ *
+ * **Decoding** splits a message into fields that point into your buffer. It
+ * takes any split and any pipelining: call it with what you have, from the
+ * start of the message; it remembers how far it looked, so that feeding a long
+ * message byte by byte costs time linear in its length.
+ *
+ * **Encoding** writes into your buffer (or fills an iovec that points to long
+ * values) and refuses whatever the framing cannot carry. Given a profile it
+ * also refuses what that peer would truncate, misread or die of.
+ */
+#ifndef PMIWIRE_CODEC_H
+#define PMIWIRE_CODEC_H
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <pmiwire/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** @name Framings @{ */
+#define PMIWIRE_V1 1u
+#define PMIWIRE_V2 2u
+#define PMIWIRE_V1_MCMD 3u
+/** @} */
+
+/** Bytes of the length that opens a PMI-2 message. */
+#define PMIWIRE_V2_HEADER_BYTES 6u
+/** Longest PMI-2 message: six digits of length and that many bytes. */
+#define PMIWIRE_V2_MAX_BYTES (6u + 999999u)
+/** Default limit on one message, bytes: Slurm's and Hydra's own 64 KiB. */
+#define PMIWIRE_DEFAULT_MAX_MSG_BYTES 65536u
+/** Fields that suffice for every command but spawn. */
+#define PMIWIRE_USUAL_FIELDS 32u
+
+/** Set in pmiwire_field::flags when the value holds `;;` for `;` (PMI-2): see pmiwire_unescape(). */
+#define PMIWIRE_FIELD_ESCAPED 1u
+/** Set in pmiwire_field::flags when the key ends in a decimal index, as `argv3` does. */
+#define PMIWIRE_FIELD_INDEXED 2u
+
+/** One field of a message; key and value point into the decoded buffer. */
+struct pmiwire_field {
+    struct pmiwire_str key;
+    struct pmiwire_str value; /**< raw bytes as on the wire */
+    uint16_t id;              /**< PMIWIRE_F_* (command.h), 0 when this library does not know the key */
+    uint16_t flags;           /**< PMIWIRE_FIELD_* */
+    uint32_t index;           /**< the number that ends an indexed key, else 0 */
+};
+
+/**
+ * A decoded message. You own the struct and the array of fields; the views in
+ * it live as long as the buffer that was decoded.
+ */
+struct pmiwire_msg {
+    struct pmiwire_field *fields; /**< yours: set it and cap_fields before decoding */
+    uint32_t cap_fields;          /**< length of the array */
+    uint32_t n_fields;            /**< fields found, `cmd` not among them */
+    struct pmiwire_str cmd;       /**< the command's name */
+    uint16_t id;                  /**< PMIWIRE_V1_* or PMIWIRE_V2_* command (command.h), 0 unknown */
+    uint16_t wire;                /**< framing it came in */
+    uint32_t pad_right;           /**< 1 when a PMI-2 length was padded on the right, Slurm's way */
+};
+
+/** Decoder's flags. */
+/** PMI-1: a field named `value` runs to the end of its line, spaces and all (Flux's RFC 13). */
+#define PMIWIRE_DECODE_VALUE_TO_EOL 1u
+
+/**
+ * A decoder: plain data, no resources. Set it up with pmiwire_decoder_init();
+ * after an error read the members below `flags`.
+ */
+struct pmiwire_decoder {
+    size_t max_msg_bytes; /**< limit on a whole message, framing included */
+    uint32_t flags;       /**< PMIWIRE_DECODE_* */
+    uint32_t need_fields; /**< after PMIWIRE_EFIELDS: an array of this length is long enough */
+    size_t err_offset;    /**< after an error: where in the buffer */
+    size_t err_bytes;     /**< after an error: length of the bad message when its end is known, so that you
+                               may skip it and go on; 0 when the stream cannot be trusted any more */
+    size_t need_bytes;    /**< after "need more": the buffer must hold at least this many */
+    /** @private */
+    size_t scanned;
+    /** @private */
+    size_t line;
+};
+
+/**
+ * @brief Prepare a decoder.
+ * @param d              caller's memory
+ * @param max_msg_bytes  longest message accepted, bytes; 0 means PMIWIRE_DEFAULT_MAX_MSG_BYTES
+ * @param flags          PMIWIRE_DECODE_* or 0
+ *
+ * MT-Safe on distinct objects. Allocates nothing.
+ */
+PMIWIRE_API void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_bytes, uint32_t flags);
+
+/**
+ * @brief Decode the message that starts at `buf`.
+ *
+ * @param d    decoder; keeps its place between calls while a message is incomplete
+ * @param buf  received bytes, from the start of a message. While the answer is
+ *             "need more", call again with the same bytes and more behind them
+ *             (the buffer may have moved)
+ * @param len  bytes there
+ * @param msg  filled in; `fields` and `cap_fields` are yours. After an error
+ *             it holds what was understood before the error: in particular
+ *             `cmd`, `id` and `wire` when the name was readable, so that a
+ *             server can answer by name
+ * @return bytes consumed (> 0), 0 when more are needed, or an error:
+ *         PMIWIRE_EBADLEN, PMIWIRE_ETOOBIG, PMIWIRE_ENUL, PMIWIRE_ENOCMD,
+ *         PMIWIRE_ENOEQ, PMIWIRE_EEMPTY (an empty key), PMIWIRE_EUNTERM,
+ *         PMIWIRE_EFIELDS (decode again with d->need_fields).
+ *         Empty values, duplicate and unknown fields are not the decoder's
+ *         business: pmiwire_msg_check() judges them
+ *
+ * MT-Safe on distinct objects. Allocates nothing, calls no system.
+ * Cost: two passes over the message, 16 bytes at a time where SSE2 is there.
+ */
+PMIWIRE_API ssize_t pmiwire_decode(struct pmiwire_decoder *d, const char *buf, size_t len,
+                                   struct pmiwire_msg *msg);
+
+/**
+ * @brief Copy a value with `;;` turned into `;`.
+ * @param value  a field's value
+ * @param out    at least value.len bytes; may be the place where the value lies
+ * @return bytes written, without a NUL
+ *
+ * MT-Safe. Only needed for fields with PMIWIRE_FIELD_ESCAPED.
+ */
+PMIWIRE_API size_t pmiwire_unescape(struct pmiwire_str value, char *out);
+
+struct pmiwire_profile;
+
+/**
+ * An encoder: plain data, no resources. Errors stick: encode a whole message
+ * and look at pmiwire_enc_end() only. All members are private.
+ */
+struct pmiwire_encoder {
+    char *buf;
+    size_t cap;
+    size_t len;       /* bytes of buf in use */
+    size_t start;     /* where this message starts in buf */
+    size_t total;     /* bytes of the message, referenced ones included */
+    struct iovec *iov;
+    uint32_t cap_iov;
+    uint32_t n_iov;
+    size_t piece;     /* start of the bytes of buf not yet in iov */
+    const struct pmiwire_profile *profile;
+    uint16_t wire;
+    uint16_t cmd;
+    uint32_t n_fields;
+    int err;
+    uint32_t err_field;
+    size_t line;      /* start of the current mcmd line */
+};
+
+/**
+ * @brief Begin a message.
+ * @param e        caller's memory; need not be initialised
+ * @param buf      where the message goes
+ * @param cap      bytes there
+ * @param cmd      PMIWIRE_V1_* or PMIWIRE_V2_* command (command.h); its wire is the message's
+ * @param profile  the peer that will read it, or NULL for the framing's own rules alone
+ *
+ * MT-Safe on distinct objects. Allocates nothing.
+ */
+PMIWIRE_API void pmiwire_enc_begin(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t cmd,
+                                   const struct pmiwire_profile *profile);
+
+/**
+ * @brief As pmiwire_enc_begin(), for a command that is not in the table.
+ * @param wire  PMIWIRE_V1 or PMIWIRE_V2
+ * @param name  the command's name: at most 31 letters, digits, `-` and `_`
+ */
+PMIWIRE_API void pmiwire_enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
+                                         struct pmiwire_str name,
+                                         const struct pmiwire_profile *profile);
+
+/**
+ * @brief As pmiwire_enc_begin(), with values of 128 bytes and more referenced, not copied.
+ * @param iov      filled in: the message is these pieces in order; they point
+ *                 into `buf` and into your values, which must both live until it is sent
+ * @param cap_iov  entries there: two for each long value, and one more
+ *
+ * After pmiwire_enc_end(), pmiwire_enc_iovcnt() tells how many entries are used.
+ */
+PMIWIRE_API void pmiwire_enc_begin_iov(struct pmiwire_encoder *e, char *buf, size_t cap, struct iovec *iov,
+                                       uint32_t cap_iov, uint16_t cmd,
+                                       const struct pmiwire_profile *profile);
+
+/**
+ * @brief Add a field by its id.
+ * @param field  PMIWIRE_F_* (command.h)
+ * @param value  its bytes, checked against the framing and the profile
+ */
+PMIWIRE_API void pmiwire_enc_str(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str value);
+
+/** @brief Add a string field from a NUL-terminated string. */
+PMIWIRE_API void pmiwire_enc_cstr(struct pmiwire_encoder *e, uint16_t field, const char *value);
+
+/** @brief Add a number. */
+PMIWIRE_API void pmiwire_enc_int(struct pmiwire_encoder *e, uint16_t field, int64_t value);
+
+/** @brief Add a truth value: `TRUE` or `FALSE`. */
+PMIWIRE_API void pmiwire_enc_bool(struct pmiwire_encoder *e, uint16_t field, int value);
+
+/** @brief Add an indexed field, such as `argv3`. */
+PMIWIRE_API void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, uint32_t index,
+                                     struct pmiwire_str value);
+
+/**
+ * @brief Add a compatible extra field, one that peers who do not know it skip.
+ *
+ * Held to the grammar that every measured peer survives: key of 1 to 31
+ * letters, digits, `-`, `_` or `.`; value of 1 to 900 bytes from 33 to 126
+ * without `;` and `\`; not a name that a peer gives a meaning
+ * (PMIWIRE_ERESERVED); at most 16 of them and the whole message at most 1,000
+ * bytes (PMIWIRE_EPEERFIELDS, PMIWIRE_ELINE); before `value` in a PMI-1 message.
+ */
+PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key, struct pmiwire_str value);
+
+/**
+ * @brief End a message.
+ * @return its length in bytes, or the first error met: PMIWIRE_ENOBUF,
+ *         PMIWIRE_ECHARS, PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN,
+ *         PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS, PMIWIRE_ERESERVED,
+ *         PMIWIRE_ETOOBIG (over PMI-2's six digits), -EINVAL (no such command or field).
+ *         On error nothing in `buf` is a message
+ */
+PMIWIRE_API ssize_t pmiwire_enc_end(struct pmiwire_encoder *e);
+
+/** @brief Entries of the iovec in use, after a successful pmiwire_enc_end(). */
+PMIWIRE_API uint32_t pmiwire_enc_iovcnt(const struct pmiwire_encoder *e);
+
+/** @brief After a failed pmiwire_enc_end(): the PMIWIRE_F_* that was refused, 0 when none. */
+PMIWIRE_API uint16_t pmiwire_enc_error_field(const struct pmiwire_encoder *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PMIWIRE_CODEC_H */

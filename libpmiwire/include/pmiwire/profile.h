@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file profile.h
+ * @brief What each real peer can carry, as measured; so that nothing is truncated in silence.
+ *
+ * Every PMI implementation cuts, mangles or dies of something another one
+ * writes: Hydra 4.0 answers rc=0 and stores 1,023 bytes of a longer value,
+ * MPICH's parser drops backslashes, most PMI-2 parsers stop a value at its
+ * first `;`, and a PMI-1 line over 1,023 bytes desynchronises MPICH 4.0. A profile
+ * writes such limits down; an encoder given one refuses with a named error.
+ */
+#ifndef PMIWIRE_PROFILE_H
+#define PMIWIRE_PROFILE_H
+
+#include <pmiwire/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** @name What a peer can do: pmiwire_profile::flags @{ */
+#define PMIWIRE_PEER_V1 1u                /**< speaks PMI-1 */
+#define PMIWIRE_PEER_V2 2u                /**< speaks PMI-2 */
+#define PMIWIRE_PEER_SPACES 4u            /**< PMI-1 values may hold spaces */
+#define PMIWIRE_PEER_EMPTY 8u             /**< values may be empty */
+#define PMIWIRE_PEER_BACKSLASH 16u        /**< a backslash arrives as it was sent */
+#define PMIWIRE_PEER_SEMICOLON_V2 32u     /**< PMI-2: reads `;;` as `;` */
+#define PMIWIRE_PEER_SEMICOLON_V1 64u     /**< PMI-1: `;` is an ordinary byte */
+#define PMIWIRE_PEER_EXTENDED_MAPPING 128u /**< reads MPICH 4.1's mapping grammar */
+#define PMIWIRE_PEER_VALUE_LAST 256u      /**< PMI-1: takes all behind `value=` as the value */
+#define PMIWIRE_PEER_V1_2 512u            /**< understands PMI 1.2 (barriers of groups) */
+#define PMIWIRE_PEER_8BIT 1024u           /**< bytes 128 to 255 arrive as they were sent */
+/** @} */
+
+/** A peer. Lengths are bytes, without NUL; 0 means no limit of its own. */
+struct pmiwire_profile {
+    const char *name;           /**< as pmiwire_profile_find() takes it */
+    const char *peer;           /**< what was measured */
+    uint32_t flags;             /**< PMIWIRE_PEER_* */
+    uint32_t max_key_bytes;     /**< longest key of the key-value space */
+    uint32_t max_value_bytes;   /**< longest value of the key-value space */
+    uint32_t max_kvsname_bytes; /**< longest name of a key-value space */
+    uint32_t max_line_bytes;    /**< longest PMI-1 line, newline included */
+    uint32_t max_msg_bytes;     /**< longest PMI-2 message, length included */
+    uint32_t max_fields;        /**< most fields of a message, `cmd` included */
+    uint32_t max_mapping_bytes; /**< longest PMI_process_mapping */
+};
+
+/**
+ * @brief A profile by name: "portable" (what all of them carry), "mpich-4.0",
+ *        "mpich-main", "slurm-libpmi2", "flux" (clients), "hydra-4.0",
+ *        "hydra-main", "slurmstepd" (servers).
+ * @return NULL when there is none. MT-Safe.
+ */
+PMIWIRE_API const struct pmiwire_profile *pmiwire_profile_find(const char *name);
+
+/** @brief The i-th profile, NULL past the end. MT-Safe. */
+PMIWIRE_API const struct pmiwire_profile *pmiwire_profile_at(uint32_t i);
+
+/**
+ * @brief Can this peer carry this value on this wire?
+ * @param profile  NULL: only what the framing itself forbids
+ * @param wire     PMIWIRE_V1, PMIWIRE_V1_MCMD or PMIWIRE_V2 (codec.h)
+ * @return 0, PMIWIRE_EEMPTY, PMIWIRE_EVALLEN or PMIWIRE_ECHARS. MT-Safe. Cost: one pass.
+ */
+PMIWIRE_API int pmiwire_check_value(const struct pmiwire_profile *profile, uint16_t wire,
+                                    struct pmiwire_str value);
+
+/**
+ * @brief Can this peer carry this key on this wire?
+ * @return 0, PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN or PMIWIRE_ECHARS (also for `=`). MT-Safe.
+ */
+PMIWIRE_API int pmiwire_check_key(const struct pmiwire_profile *profile, uint16_t wire,
+                                  struct pmiwire_str key);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PMIWIRE_PROFILE_H */

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file server.h
+ * @brief The server's side of PMI for any number of clients and jobs, both wires, without I/O.
+ *
+ * The model. A *server* holds *jobs*; a job is a key-value space with a name,
+ * a size, attributes and a barrier. A *connection* is one client; you tell the
+ * server which job and rank it is, or let it say so itself (PMI_PORT). You
+ * hand over what you read with pmiwire_conn_input() and take away replies with
+ * pmiwire_conn_output(); the engine calls you back for what only you can do: start
+ * processes, end the job, reach other nodes. What you do not provide, it does
+ * by itself: key-value store, name service, attributes, barriers.
+ *
+ * Delayed answers. Any of the operations that may take time (spawn, a get of
+ * another node's key, a fence over several nodes, lookup) may return
+ * PMIWIRE_PENDING and be completed later by its token or job. A client that
+ * goes away meanwhile makes its token stale, which is harmless.
+ *
+ * Hostile clients. Nothing a client sends can crash the server, make it
+ * allocate without bound, delay other clients or lose their pairs. What can be
+ * answered is answered with rc != 0 and a text; where the framing is
+ * lost the connection is closed; both are told to ops->diag with rank and
+ * cause. A client that does not read its replies is cut off at max_out_bytes.
+ * With pmiwire_server_tick() one that stops in mid-message is, too.
+ *
+ * Versions. A client is never answered with a higher subversion than it asked
+ * for, unless PMIWIRE_SERVER_PMI_1_2 is set.
+ *
+ * Threads: one server, one thread at a time. Callbacks may call any function
+ * of this header on the same server except pmiwire_server_destroy() and
+ * pmiwire_conn_close() of the connection being served.
+ */
+#ifndef PMIWIRE_SERVER_H
+#define PMIWIRE_SERVER_H
+
+#include <sys/types.h>
+
+#include <pmiwire/codec.h>
+#include <pmiwire/command.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** @name Limits that clients are told, bytes with NUL (Hydra's, which every client copes with) @{ */
+#define PMIWIRE_DEFAULT_KVSNAME_MAX 256u
+#define PMIWIRE_DEFAULT_KEYLEN_MAX 64u
+#define PMIWIRE_DEFAULT_VALLEN_MAX 1024u
+/** @} */
+
+/** Default limit on replies that a client has not read, bytes. */
+#define PMIWIRE_DEFAULT_MAX_OUT_BYTES 1048576u
+/** Default limit on the fields of one message (a spawn with as many arguments). */
+#define PMIWIRE_DEFAULT_MAX_FIELDS 16384u
+/** Default limit on the bytes of one spawn request, all its PMI-1 messages together. */
+#define PMIWIRE_DEFAULT_MAX_SPAWN_BYTES 4194304u
+/** Default limit on what one job may store: pairs, attributes and names, bytes. */
+#define PMIWIRE_DEFAULT_MAX_KVS_BYTES 268435456u
+
+/** Answer init with PMI 1.2 whatever was asked: MPICH main then uses group barriers; Flux's client refuses. */
+#define PMIWIRE_SERVER_PMI_1_2 1u
+
+/** Rank of a connection that has not said yet who it is. */
+#define PMIWIRE_RANK_UNKNOWN (-1)
+
+/** @name States of a connection @{ */
+#define PMIWIRE_CONN_NEW 0u       /**< has not completed init: perhaps no PMI program at all */
+#define PMIWIRE_CONN_INITED 1u    /**< between init and finalize: must not vanish */
+#define PMIWIRE_CONN_FINALIZED 2u /**< said finalize and was answered */
+#define PMIWIRE_CONN_FAILED 3u    /**< to be closed: send what output is left, then close */
+/** @} */
+
+struct pmiwire_server; /**< the engine */
+struct pmiwire_conn;   /**< one client; valid until pmiwire_conn_close() */
+
+/** A rank of a job. */
+struct pmiwire_peer {
+    uint32_t job;  /**< from pmiwire_server_job_add() */
+    int32_t rank;  /**< or PMIWIRE_RANK_UNKNOWN */
+    void *cookie;  /**< the connection's */
+    struct pmiwire_conn *conn;
+};
+
+/**
+ * What you do for the engine. Every member may be NULL. `ctx` is opts.ctx.
+ * Views in arguments live until the callback returns.
+ */
+struct pmiwire_server_ops {
+    size_t size; /**< sizeof(struct pmiwire_server_ops) */
+
+    /** Output has appeared on a connection that had none, or it has to be closed: look at it soon. */
+    void (*ready)(void *ctx, struct pmiwire_conn *conn, void *cookie);
+
+    /**
+     * A client did something wrong. @param code PMIWIRE_E*; @param text one
+     * line that names rank and cause, printable whatever the client sent.
+     */
+    void (*diag)(void *ctx, const struct pmiwire_peer *who, int code, const char *text);
+
+    /** A connection without rank says its id (PMI_PORT). Fill in job and rank; nonzero refuses. NULL: the id is the rank, in the first job. */
+    int (*identify)(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
+                    int32_t *rank);
+
+    /** A client reached or left init … finalize: see pmiwire_conn_state(). */
+    void (*state)(void *ctx, const struct pmiwire_peer *who, uint32_t state);
+
+    /** End the job (MPI_Abort). @param message prose from the client, not to be trusted */
+    void (*abort)(void *ctx, const struct pmiwire_peer *who, int32_t exitcode, struct pmiwire_str message);
+
+    /**
+     * Start processes. Return PMIWIRE_PENDING and call pmiwire_server_spawn_done()
+     * (at once or later), or an error to refuse. NULL: spawn is refused.
+     */
+    int (*spawn)(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token);
+
+    /** Store a pair elsewhere than in the engine. 0 or an error. If set, `get` must be set too. */
+    int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value);
+    /**
+     * Find a pair: 0 with *value filled in (valid until the next call into
+     * the server), PMIWIRE_ENOENT, or PMIWIRE_PENDING and later pmiwire_server_get_done().
+     * Called with the job whose space is asked, which may differ from who->job.
+     */
+    int (*get)(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid, struct pmiwire_str key,
+               uint64_t token, struct pmiwire_str *value);
+
+    /** All local clients of a job are in the fence. 0 releases them, PMIWIRE_PENDING waits for pmiwire_server_fence_done(). */
+    int (*fence)(void *ctx, uint32_t job);
+
+    /** Name service elsewhere than in the engine: all three or none. 0, PMIWIRE_EEXIST, PMIWIRE_ENOENT; lookup also PENDING and pmiwire_server_get_done(). */
+    int (*publish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, struct pmiwire_str port);
+    int (*unpublish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service);
+    int (*lookup)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, uint64_t token,
+                  struct pmiwire_str *port);
+};
+
+/** How a server is set up. Zero all, set `size`, then what differs. */
+struct pmiwire_server_opts {
+    size_t size;                           /**< sizeof(struct pmiwire_server_opts) */
+    const struct pmiwire_server_ops *ops;  /**< copied; NULL: none */
+    void *ctx;                             /**< handed to every callback */
+    const struct pmiwire_allocator *alloc; /**< NULL: libc. Copied */
+    uint32_t flags;                        /**< PMIWIRE_SERVER_* */
+    uint32_t kvsname_max, keylen_max, vallen_max; /**< advertised; 0: the defaults. A key or value must
+                                                       be shorter, as the NUL counts */
+    size_t max_msg_bytes;                  /**< 0: PMIWIRE_DEFAULT_MAX_MSG_BYTES */
+    uint32_t max_fields;                   /**< 0: PMIWIRE_DEFAULT_MAX_FIELDS */
+    uint32_t decode_flags;                 /**< PMIWIRE_DECODE_* */
+    size_t max_out_bytes;                  /**< 0: PMIWIRE_DEFAULT_MAX_OUT_BYTES */
+    size_t max_spawn_bytes;                /**< 0: PMIWIRE_DEFAULT_MAX_SPAWN_BYTES */
+    size_t max_kvs_bytes;                  /**< 0: PMIWIRE_DEFAULT_MAX_KVS_BYTES */
+    uint64_t stall_ns;                     /**< for pmiwire_server_tick(); 0: never */
+};
+
+/** A job. Zero all, set `size`, then what differs. */
+struct pmiwire_job_opts {
+    size_t size;               /**< sizeof(struct pmiwire_job_opts) */
+    const char *kvsname;       /**< name of its key-value space and PMI-2 job id: 1 to kvsname_max-1 bytes from 33 to 126 without `;` and `\` */
+    uint32_t n_ranks;          /**< 1 to 2^31-1 */
+    uint32_t n_local;          /**< ranks that connect to this server and enter its fence; 0: n_ranks */
+    int32_t universe_size;     /**< -1: unknown, as Hydra says */
+    uint32_t debugged;
+    const uint32_t *appnum;    /**< array of n_ranks: program each rank runs, copied; NULL: 0 */
+    const uint32_t *node_of;   /**< array of n_ranks: node of each rank, for group barriers over NODE; NULL: all on one. Copied */
+    const char *spawner_jobid; /**< job that spawned this one; NULL: none */
+};
+
+/**
+ * @brief Create a server.
+ * @return 0, -ENOMEM, -EINVAL. Allocates.
+ */
+PMIWIRE_API int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire_server **s);
+
+/** @brief Free a server with its jobs and connections; no callback is called. NULL is allowed. */
+PMIWIRE_API void pmiwire_server_destroy(struct pmiwire_server *s);
+
+/** @name Jobs @{ */
+/** @brief Add a job. @param job its number, from 0 upwards. @return 0, -ENOMEM, -EINVAL, PMIWIRE_EEXIST (name in use), PMIWIRE_ECHARS */
+PMIWIRE_API int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_opts *opts,
+                                       uint32_t *job);
+
+/** @brief Forget a job that has no connection left. @return 0, PMIWIRE_ESTATE, PMIWIRE_ENOENT */
+PMIWIRE_API int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job);
+
+/**
+ * @brief Set a job attribute, such as `PMI_process_mapping`: PMI-2 clients ask
+ *        for it with info-getjobattr, PMI-1 clients get it from their key-value space.
+ * @return 0, -ENOMEM, PMIWIRE_ENOENT, PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
+ */
+PMIWIRE_API int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
+                                        struct pmiwire_str value);
+
+/** @brief Put a pair into the engine's own store on the launcher's behalf (spawn's preputs). */
+PMIWIRE_API int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
+                                   struct pmiwire_str value);
+
+/** @brief Look into the engine's own store. *value is valid until the next call. @return 0, PMIWIRE_ENOENT */
+PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
+                                   struct pmiwire_str *value);
+/** @} */
+
+/** @name Connections @{ */
+/**
+ * @brief A client has connected.
+ * @param job,rank  who it is; rank PMIWIRE_RANK_UNKNOWN: it says so itself (job is ignored)
+ * @param cookie    yours, handed to callbacks
+ * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank), PMIWIRE_EEXIST (rank is connected)
+ */
+PMIWIRE_API int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, int32_t rank, void *cookie,
+                                      struct pmiwire_conn **conn);
+
+/**
+ * @brief Bytes that were read from a client: every complete message is served before it returns.
+ * @return 0, or PMIWIRE_E* once the connection has FAILED (input is then ignored)
+ *
+ * Any split and any pipelining. Cost: one decode and one callback a message; memory is
+ * allocated only for the part of a message that is left over.
+ */
+PMIWIRE_API int pmiwire_conn_input(struct pmiwire_conn *conn, const void *data, size_t n);
+
+/** @brief Bytes to write. @return how many; *data valid until the next call on the server */
+PMIWIRE_API size_t pmiwire_conn_output(struct pmiwire_conn *conn, const void **data);
+
+/** @brief Of those, n were written. */
+PMIWIRE_API void pmiwire_conn_sent(struct pmiwire_conn *conn, size_t n);
+
+/** @brief PMIWIRE_CONN_*. */
+PMIWIRE_API uint32_t pmiwire_conn_state(const struct pmiwire_conn *conn);
+
+/** @brief Why a connection FAILED, 0 otherwise. */
+PMIWIRE_API int pmiwire_conn_error(const struct pmiwire_conn *conn);
+
+/** @brief Who it is. */
+PMIWIRE_API void pmiwire_conn_peer(const struct pmiwire_conn *conn, struct pmiwire_peer *who);
+
+/**
+ * @brief The connection has ended or is to be forgotten; conn is invalid afterwards.
+ *
+ * If the client stood between init and finalize, or in mid-message, diag is told
+ * (PMIWIRE_EEOF). What it had put stays; tokens of its requests become stale; it no
+ * longer counts as arrived in a fence.
+ */
+PMIWIRE_API void pmiwire_conn_close(struct pmiwire_conn *conn);
+/** @} */
+
+/** @name Delayed answers @{ */
+/**
+ * @brief Answer a spawn.
+ * @param rc        0 or PMIWIRE_E* / -errno: all failed
+ * @param jobid     the children's job; may be NULL on failure
+ * @param errcodes  array of n: 0 or an error code for each process asked for; may be NULL: all rc
+ * @return 0 or PMIWIRE_ESTALE
+ */
+PMIWIRE_API int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t token, int rc, const char *jobid,
+                                          const int32_t *errcodes, uint32_t n);
+
+/** @brief Answer a get or lookup. @param rc 0, PMIWIRE_ENOENT or another error. @return 0 or PMIWIRE_ESTALE */
+PMIWIRE_API int pmiwire_server_get_done(struct pmiwire_server *s, uint64_t token, int rc,
+                                        struct pmiwire_str value);
+
+/** @brief Release the fence of a job whose `fence` returned PENDING. @return 0, PMIWIRE_ENOENT, PMIWIRE_ESTATE */
+PMIWIRE_API int pmiwire_server_fence_done(struct pmiwire_server *s, uint32_t job, int rc);
+/** @} */
+
+/**
+ * @brief Tell the time, now and then: clients silent in mid-message or not
+ *        reading for opts.stall_ns are cut off.
+ * @param now_ns  any monotonic clock. Cost: one pass over the connections
+ */
+PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
+
+/** What has been served. Counters never go back. */
+struct pmiwire_server_stats {
+    uint64_t n_messages; /**< complete messages decoded */
+    uint64_t n_bad;      /**< of those, answered with an error for their form */
+    uint64_t n_puts;
+    uint64_t n_gets;
+    uint64_t n_misses;   /**< gets that found nothing */
+    uint64_t n_fences;   /**< completed */
+    uint64_t bytes_in;
+    uint64_t bytes_out;  /**< replies queued */
+    uint64_t kvs_bytes;  /**< keys and values in store now */
+    uint64_t n_conns;    /**< connections now */
+    uint64_t n_failed;   /**< connections that FAILED */
+};
+
+/** @brief Read the counters. */
+PMIWIRE_API void pmiwire_server_get_stats(const struct pmiwire_server *s, struct pmiwire_server_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PMIWIRE_SERVER_H */
