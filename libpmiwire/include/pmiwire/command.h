@@ -189,7 +189,8 @@ enum {
 struct pmiwire_field_desc {
     const char *name; /**< without index */
     uint16_t id;      /**< PMIWIRE_F_* */
-    uint16_t type;    /**< PMIWIRE_TYPE_* */
+    uint8_t type;     /**< PMIWIRE_TYPE_* */
+    uint8_t indexed;  /**< 1: the key is the name and a decimal number, as in `argv3` */
 };
 
 /** A field's place in a command. */
