@@ -45,11 +45,12 @@ function(fencepost_find_features)
         check_c_source_compiles("#include <stddef.h>
             int LLVMFuzzerTestOneInput(const unsigned char *d, size_t n) { return d && n > 1 ? 0 : 0; }" FENCEPOST_LIBFUZZER)
         if(NOT FENCEPOST_LIBFUZZER)
+            unset(FENCEPOST_LIBFUZZER CACHE) # look again once it is installed
             message(FATAL_ERROR "FENCEPOST_FUZZ needs clang with libFuzzer: apt install clang libclang-rt-14-dev, "
                 "then use the preset fuzz or CC=clang")
         endif()
     endif()
-    fencepost_feature(libfuzzer "fuzzing (else corpora only)" "clang libclang-rt-14-dev, then cmake --preset fuzz"
+    fencepost_feature(libfuzzer "fuzzing (else corpora only)" "clang libclang-rt-14-dev, and use --preset fuzz"
         FENCEPOST_LIBFUZZER)
 endfunction()
 

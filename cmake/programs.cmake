@@ -8,6 +8,9 @@ function(fencepost_program name)
     fencepost_executable()
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
     if(NOT arg_NO_INSTALL)
+        if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}") # beside the libraries that the same prefix holds
+            set_target_properties(${name} PROPERTIES INSTALL_RPATH "\$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+        endif()
         install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT fencepost-tools)
         fencepost_install_man(fencepost-tools ${arg_MAN})
     endif()
@@ -46,7 +49,8 @@ function(fencepost_test name)
         ENVIRONMENT "${arg_ENV}" RUN_SERIAL ${arg_SERIAL})
 endfunction()
 
-# fencepost_fuzz(<name> SOURCES <file>... CORPUS <dir> [LIBS <target>...] [INCLUDES <dir>...] [DICT <file>] [MAX_LEN <bytes>])
+# fencepost_fuzz(<name> SOURCES <file>... CORPUS <dir> [LIBS <target>...] [INCLUDES <dir>...] [DICT <file>] [MAX_LEN <bytes>]
+#                [DEFINES <X=1>...])
 #   A fuzz target: sources that define LLVMFuzzerTestOneInput() (tests/fuzz/fuzz.h declares it). It is built everywhere,
 #   and a test labelled `fuzz` runs every file of CORPUS through it: with tests/fuzz/driver.c as its main(), or, when
 #   FENCEPOST_FUZZ is on, with libFuzzer, where a second test <name>_smoke goes on for FENCEPOST_FUZZ_SECONDS.
@@ -67,7 +71,8 @@ function(fencepost_fuzz name)
         return()
     endif()
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    set(flags -timeout=10 -rss_limit_mb=2048 -artifact_prefix=${out}/${name}-)
+    # libFuzzer would leave with 77 after a finding, which is a skip here.
+    set(flags -error_exitcode=1 -timeout=10 -rss_limit_mb=2048 -artifact_prefix=${out}/${name}-)
     if(arg_DICT)
         cmake_path(ABSOLUTE_PATH arg_DICT)
         list(APPEND flags -dict=${arg_DICT})
@@ -82,7 +87,7 @@ function(fencepost_fuzz name)
         COMMAND ${name} -max_total_time=${FENCEPOST_FUZZ_SECONDS} ${flags} ${out}/${name}-corpus ${arg_CORPUS})
 endfunction()
 
-# fencepost_bench(<name> SOURCES <file>... [LIBS <target>...] [INCLUDES <dir>...] [ARGS <arg>...] [NEEDS <feature>...]
+# fencepost_bench(<name> SOURCES <file>... [LIBS <target>...] [INCLUDES <dir>...] [DEFINES <X=1>...] [ARGS <arg>...] [NEEDS <feature>...]
 #                 [TIMEOUT <seconds>])
 #   A benchmark: built as bench/<name> of the build tree. It prints one JSON object a line, {"bench","case","n","who","metric","value","unit"}, and
 #   takes --quick. A test labelled `bench` runs it with ARGS and --quick and checks the form of each line, never a time.

@@ -12,6 +12,7 @@ nm -g --defined-only "$STATIC" | awk 'NF == 3 { print $3 }' | sort -u > "$scratc
 
 [ -s "$scratch/declared" ] || fail "no declaration was found in the headers"
 bad=0
+# Not at the end of a pipe: what is set there is lost.
 report() { # <what is wrong>, names on standard input
     local names
     names=$(cat)
@@ -20,10 +21,10 @@ report() { # <what is wrong>, names on standard input
         bad=1
     fi
 }
-comm -13 "$scratch/declared" "$scratch/names" | report "exported, but in no header"
-comm -23 "$scratch/declared" "$scratch/names" | report "declared in a header, but not exported"
-grep -v '@@*'"${UPPER}"'_[0-9]' "$scratch/exported" | report "exported without a version node"
-grep -v "^${NAME}_[a-z0-9]" "$scratch/names" | report "exported without the prefix ${NAME}_"
-grep -v "^${NAME}_" "$scratch/globals" | report "global in the static library without the prefix ${NAME}_"
+report "exported, but in no header" < <(comm -13 "$scratch/declared" "$scratch/names")
+report "declared in a header, but not exported" < <(comm -23 "$scratch/declared" "$scratch/names")
+report "exported without a version node" < <(grep -v '@@*'"${UPPER}"'_[0-9]' "$scratch/exported")
+report "exported without the prefix ${NAME}_" < <(grep -v "^${NAME}_[a-z0-9]" "$scratch/names")
+report "global in the static library without the prefix ${NAME}_" < <(grep -v "^${NAME}_" "$scratch/globals")
 [ "$bad" -eq 0 ] || exit 1
 echo "$(wc -l < "$scratch/names") exports"
