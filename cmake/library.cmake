@@ -24,12 +24,10 @@ function(fencepost_library name)
     set(map ${CMAKE_CURRENT_SOURCE_DIR}/src/lib${name}.map)
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/*.c)
 
-    set(packages "")
     if(arg_REQUIRES OR arg_REQUIRES_PRIVATE)
         find_package(PkgConfig REQUIRED)
         foreach(module IN LISTS arg_REQUIRES arg_REQUIRES_PRIVATE)
             pkg_check_modules(${module} REQUIRED IMPORTED_TARGET GLOBAL ${module})
-            list(APPEND packages PkgConfig::${module})
         endforeach()
     endif()
 
@@ -40,7 +38,6 @@ function(fencepost_library name)
         fencepost_compile_options(${target})
         target_include_directories(${target} PUBLIC
             $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-        # A list item a module: what the header includes is passed on, the rest is only linked.
         foreach(module IN LISTS arg_REQUIRES)
             target_link_libraries(${target} PUBLIC PkgConfig::${module})
         endforeach()

@@ -33,7 +33,7 @@ function(fencepost_test name)
     endif()
     fencepost_missing(missing ${arg_NEEDS})
     if(missing)
-        set(arg_COMMAND sh -c "echo 'skip: needs ${missing}'; exit 77")
+        set(arg_COMMAND sh -c "echo 'skip: needs ${missing}' && exit 77") # a semicolon would end the list item
     elseif(NOT arg_COMMAND)
         fencepost_executable()
         set(arg_COMMAND ${name} ${arg_ARGS})
