@@ -15,7 +15,8 @@ if [ ! -s "$out" ]; then
 fi
 text='"[^"]+"'
 number='-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?'
-form="^\{\"bench\": ?$text, ?\"case\": ?$text, ?\"n\": ?[0-9]+, ?\"who\": ?$text, ?\"metric\": ?$text, ?\"value\": ?$number, ?\"unit\": ?$text\}\$"
+form="^\{\"bench\": ?$text, ?\"case\": ?$text, ?\"n\": ?[0-9]+, ?\"who\": ?$text,"
+form="$form ?\"metric\": ?$text, ?\"value\": ?$number, ?\"unit\": ?$text\}\$"
 if grep -Evn "$form" "$out"; then
     echo "check-bench: the lines above are not of the form {\"bench\",\"case\",\"n\",\"who\",\"metric\",\"value\",\"unit\"}" >&2
     exit 1

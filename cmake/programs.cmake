@@ -87,10 +87,11 @@ function(fencepost_fuzz name)
         COMMAND ${name} -max_total_time=${FENCEPOST_FUZZ_SECONDS} ${flags} ${out}/${name}-corpus ${arg_CORPUS})
 endfunction()
 
-# fencepost_bench(<name> SOURCES <file>... [LIBS <target>...] [INCLUDES <dir>...] [DEFINES <X=1>...] [ARGS <arg>...] [NEEDS <feature>...]
-#                 [TIMEOUT <seconds>])
-#   A benchmark: built as bench/<name> of the build tree. It prints one JSON object a line, {"bench","case","n","who","metric","value","unit"}, and
-#   takes --quick. A test labelled `bench` runs it with ARGS and --quick and checks the form of each line, never a time.
+# fencepost_bench(<name> SOURCES <file>... [LIBS <target>...] [INCLUDES <dir>...] [DEFINES <X=1>...] [ARGS <arg>...]
+#                 [NEEDS <feature>...] [TIMEOUT <seconds>])
+#   A benchmark: built as bench/<name> of the build tree. It takes --quick and prints one JSON object a line,
+#   {"bench","case","n","who","metric","value","unit"}. A test labelled `bench` runs it with ARGS and --quick, and checks
+#   the form of each line, never a time.
 function(fencepost_bench name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBS;INCLUDES;DEFINES;ARGS;NEEDS")
     fencepost_missing(missing ${arg_NEEDS})

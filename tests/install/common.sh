@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by the tests here. Makes $scratch, which goes away with the test, and stops at the first command that fails.
 # From the environment: NAME VERSION FOLDER (of the library) BUILD (the build tree) SHARED STATIC (the libraries built there)
-# CC CXX CMAKE PKG_CONFIG.
+# CC CXX CMAKE CMAKE_GENERATOR PKG_CONFIG.
 set -eu
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 scratch=$(mktemp -d)
