@@ -39,7 +39,10 @@
 extern "C" {
 #endif
 
-/** @name Framings @{ */
+/**
+ * @name Framings
+ * @{
+ */
 #define PMIWIRE_V1 1u
 #define PMIWIRE_V2 2u
 #define PMIWIRE_V1_MCMD 3u

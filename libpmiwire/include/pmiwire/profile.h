@@ -18,7 +18,10 @@
 extern "C" {
 #endif
 
-/** @name What a peer can do: pmiwire_profile::flags @{ */
+/**
+ * @name What a peer can do: pmiwire_profile::flags
+ * @{
+ */
 #define PMIWIRE_PEER_V1 1u                /**< speaks PMI-1 */
 #define PMIWIRE_PEER_V2 2u                /**< speaks PMI-2 */
 #define PMIWIRE_PEER_SPACES 4u            /**< values may hold spaces, on PMI-1 up to the end of the line */
