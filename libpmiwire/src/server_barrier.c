@@ -258,28 +258,25 @@ static struct pmiwire__group *find_group(struct pmiwire_server *s, struct pmiwir
     return g;
 }
 
-static void free_group(struct pmiwire_server *s, struct pmiwire__job *j, struct pmiwire__group *g)
-{
-    pmiwire__kvs_remove(&j->groups, g->key);
-    pmiwire__free(s, g);
-}
-
 /* A connection that waits in a group stops waiting; it is off the group's list already. */
 void pmiwire__group_leave(struct pmiwire_conn *c)
 {
     struct pmiwire__group *g = c->group;
 
     c->group = NULL;
-    if (g && --g->n_arrived == 0)
-        free_group(c->s, c->job, g);
+    if (g && --g->n_arrived == 0) {
+        pmiwire__kvs_remove(&c->job->groups, g->key);
+        pmiwire__free(c->s, g);
+    }
 }
 
 static void release_group(struct pmiwire__group *g)
 {
-    /* One more that has arrived keeps the group until the last answer has its tag. */
     struct pmiwire_server *s = first_waiter(&g->waiters)->s;
-    struct pmiwire__job *j = first_waiter(&g->waiters)->job;
 
+    /* Off the job's list first: a callback may remove the job. One more that has arrived keeps
+     * the group until the last answer has its tag. */
+    pmiwire__kvs_remove(&first_waiter(&g->waiters)->job->groups, g->key);
     g->n_arrived++;
     while (pmiwire__linked(&g->waiters)) {
         struct pmiwire_conn *c = first_waiter(&g->waiters);
@@ -294,7 +291,7 @@ static void release_group(struct pmiwire__group *g)
             pmiwire_enc_str(&r.e, PMIWIRE_F_TAG, g->tag);
         pmiwire__reply_send(&r, cmd);
     }
-    free_group(s, j, g);
+    pmiwire__free(s, g);
 }
 
 static void enter_group(const struct pmiwire__req *q, struct pmiwire_str group)

@@ -518,7 +518,7 @@ static bool take_thrid(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
 
 /* A message of bad form: answered with an error as long as patience lasts. */
 static void bad_form(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_msg *msg, int code,
-                     const char *text)
+                     uint16_t field, const char *text)
 {
     c->s->stats.n_bad++;
     if (++c->n_bad >= PMIWIRE__PATIENCE) {
@@ -528,7 +528,8 @@ static void bad_form(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_
     if (cmd) {
         if (cmd == PMIWIRE_V1_SPAWN)
             pmiwire__spawn_acc_free(c);
-        pmiwire__refuse(c, cmd, code, text);
+        pmiwire__diag(c, code, text);
+        pmiwire__reply_error_in(c, cmd, code, field, text);
         return;
     }
     if (!pmiwire__sane_name(msg->cmd)) {
@@ -557,7 +558,7 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
             snprintf(text, sizeof(text), "unknown command");
         if (msg->wire == PMIWIRE_V2)
             (void)take_thrid(c, msg);
-        bad_form(c, 0, msg, PMIWIRE_EUNKNOWN, text);
+        bad_form(c, 0, msg, PMIWIRE_EUNKNOWN, PMIWIRE_F_NONE, text);
         return;
     }
     if (msg->wire == PMIWIRE_V2) {
@@ -566,14 +567,14 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
             return;
         }
         if (!take_thrid(c, msg)) {
-            bad_form(c, q.cmd, msg, PMIWIRE_ETYPE, "thread id that cannot be sent back");
+            bad_form(c, q.cmd, msg, PMIWIRE_ETYPE, PMIWIRE_F_THRID, "thread id that cannot be sent back");
             return;
         }
     }
     rc = pmiwire_msg_check(msg, 0, &d);
     if (rc != 0) {
         pmiwire_diag_text(&d, text, sizeof(text));
-        bad_form(c, q.cmd, msg, rc, text);
+        bad_form(c, q.cmd, msg, rc, d.field, text);
         return;
     }
     if (c->state == PMIWIRE_CONN_FINALIZED)

@@ -292,7 +292,8 @@ static size_t bad_message(struct pmiwire_conn *c, int code, const struct pmiwire
     if (desc && !desc->is_reply) {
         if (desc->id == PMIWIRE_V1_SPAWN)
             pmiwire__spawn_acc_free(c);
-        pmiwire__refuse(c, desc->id, code, text);
+        pmiwire__diag(c, code, text);
+        pmiwire__reply_error(c, desc->id, code, text);
     } else {
         pmiwire__diag(c, code, text);
         pmiwire__reply_unknown(c, msg->wire, msg->cmd);

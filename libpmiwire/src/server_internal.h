@@ -336,9 +336,12 @@ void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd);
 void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd);
 /* rc != 0 and a text; `text` NULL: that of the code. */
 void pmiwire__reply_error(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text);
+/* The same, when it is known which field is wrong. */
+void pmiwire__reply_error_in(struct pmiwire_conn *c, uint16_t cmd, int code, uint16_t field,
+                             const char *text);
 /* The answer to a command that the table does not know. */
 void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwire_str name);
-/* Tell diag, then answer with an error. */
+/* Tell diag, naming the command, then answer with an error. */
 void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text);
 /* Tell diag: rank and this text. */
 void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text);

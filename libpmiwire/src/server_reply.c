@@ -155,11 +155,18 @@ void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd)
 /* ---- errors ---- */
 
 /* PMI's own codes where it has one: PMI_ERR_INVALID_KEY and so on have the same numbers in both. */
-static int32_t wire_rc(uint16_t cmd, int code)
+static int32_t wire_rc(uint16_t cmd, int code, uint16_t field)
 {
     switch (code) {
     case PMIWIRE_EKEYLEN: return 5;
     case PMIWIRE_EVALLEN: return 7;
+    case PMIWIRE_EEMPTY:
+    case PMIWIRE_ECHARS:
+        if (field == PMIWIRE_F_KEY)
+            return 4;
+        if (field == PMIWIRE_F_VALUE || cmd == PMIWIRE_V1_PUT || cmd == PMIWIRE_V2_KVS_PUT)
+            return 6;
+        break;
     default: break;
     }
     switch (cmd) {
@@ -201,32 +208,38 @@ static void error_fields(struct pmiwire__reply *r, uint16_t cmd, uint16_t wire, 
         pmiwire_enc_cstr(&r->e, PMIWIRE_F_VALUE, "unknown"); /* some clients look for it at once */
 }
 
-void pmiwire__reply_error(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text)
+void pmiwire__reply_error_in(struct pmiwire_conn *c, uint16_t cmd, int code, uint16_t field,
+                             const char *text)
 {
     const struct pmiwire_command_desc *desc = pmiwire_command_get(cmd);
     struct pmiwire__reply r;
-    int32_t rc = wire_rc(cmd, code);
     int err;
 
     if (!text)
         text = pmiwire_strerror(code);
     if (!pmiwire__reply_begin(&r, c, cmd, 200))
         return;
-    if (cmd == PMIWIRE_V1_PUT || cmd == PMIWIRE_V2_KVS_PUT) {
-        if (code == PMIWIRE_EEMPTY || code == PMIWIRE_ECHARS)
-            rc = 6;
-    } else if ((cmd == PMIWIRE_V1_GET || cmd == PMIWIRE_V2_KVS_GET) && code == PMIWIRE_EEMPTY) {
-        rc = 4;
-    }
-    error_fields(&r, cmd, desc->wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1, rc, text);
+    error_fields(&r, cmd, desc->wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1, wire_rc(cmd, code, field),
+                 text);
     err = pmiwire__reply_end(&r);
     if (err != 0)
         pmiwire__fail(c, err, "an error reply cannot be written");
 }
 
+void pmiwire__reply_error(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text)
+{
+    pmiwire__reply_error_in(c, cmd, code, PMIWIRE_F_NONE, text);
+}
+
 void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text)
 {
-    pmiwire__diag(c, code, text);
+    const struct pmiwire_command_desc *desc = pmiwire_command_get(cmd);
+    char line[256];
+
+    if (!pmiwire__alive(c))
+        return;
+    snprintf(line, sizeof(line), "%s: %s", desc ? desc->name : "?", text ? text : pmiwire_strerror(code));
+    pmiwire__diag(c, code, line);
     pmiwire__reply_error(c, cmd, code, text);
 }
 
@@ -234,22 +247,23 @@ void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwir
 {
     const char *suffix = wire == PMIWIRE_V2 ? "-response" : "_result";
     struct pmiwire__reply r;
-    struct pmiwire_str reply;
     char buf[48];
     int err;
 
+    /* A name that is sane, but leaves no room for the suffix within what peers read, is not repeated. */
+    if (name.len + strlen(suffix) > 31)
+        name = pmiwire_str("unknown");
     snprintf(buf, sizeof(buf), "%.*s%s", (int)name.len, name.ptr, suffix);
-    reply = pmiwire_str(buf);
     if (!make_room(c, 0))
         return;
     r.c = c;
     wire = wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1;
-    pmiwire_enc_begin_named(&r.e, c->out.ptr + c->out.len, c->out.cap - c->out.len, wire, reply,
-                            reader(c, wire));
+    pmiwire_enc_begin_named(&r.e, c->out.ptr + c->out.len, c->out.cap - c->out.len, wire,
+                            pmiwire_str(buf), reader(c, wire));
     if (wire == PMIWIRE_V2)
         echo_thrid(&r);
     error_fields(&r, 0, wire, -1, "unknown command");
     err = pmiwire__reply_end(&r);
     if (err != 0)
-        pmiwire__fail(c, PMIWIRE_EUNKNOWN, "unknown command, with too long a name to answer");
+        pmiwire__fail(c, err, "an error reply cannot be written");
 }

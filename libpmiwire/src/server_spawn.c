@@ -49,17 +49,21 @@ static void *carve(struct arena *a, size_t bytes)
 /* A number that may come once; `*out` stays when it is absent. */
 static int number(struct part p, uint16_t id, uint32_t *out)
 {
+    bool found = false;
     uint32_t i;
     int32_t v;
 
-    for (i = 0; i < p.n; i++)
-        if (p.f[i].id == id) {
-            if (pmiwire_parse_int(p.f[i].value, &v) != 0 || v < 0)
-                return PMIWIRE_ETYPE;
-            *out = (uint32_t)v;
-            return 0;
-        }
-    return PMIWIRE_EMISSING;
+    for (i = 0; i < p.n; i++) {
+        if (p.f[i].id != id)
+            continue;
+        if (found)
+            return PMIWIRE_EDUP;
+        if (pmiwire_parse_int(p.f[i].value, &v) != 0 || v < 0)
+            return PMIWIRE_ETYPE;
+        *out = (uint32_t)v;
+        found = true;
+    }
+    return found ? 0 : PMIWIRE_EMISSING;
 }
 
 /* All `count` fields of an indexed kind in the order of their numbers, whatever order they came in.
@@ -129,7 +133,7 @@ static int parse_cmd(struct arena *a, struct part p, const struct names *n, stru
     if (rc != 0 || cmd->maxprocs == 0)
         return rc != 0 ? rc : PMIWIRE_ETYPE;
     rc = number(p, n->argc, &cmd->argc);
-    if (rc == PMIWIRE_ETYPE)
+    if (rc != 0 && rc != PMIWIRE_EMISSING)
         return rc;
     if (cmd->argc > p.n)
         return PMIWIRE_EMISSING;
@@ -144,15 +148,17 @@ static int parse_cmd(struct arena *a, struct part p, const struct names *n, stru
     rc = number(p, n->info_num, &cmd->n_info);
     if (rc == PMIWIRE_EMISSING)
         rc = number(p, n->info_num2, &cmd->n_info);
-    if (rc == PMIWIRE_ETYPE)
+    if (rc != 0 && rc != PMIWIRE_EMISSING)
         return rc;
     return collect_pairs(a, p, cmd->n_info, n->info_key, n->info_val, &cmd->info);
 }
 
 static int parse_preput(struct arena *a, struct part p, const struct names *n, struct pmiwire_spawn *req)
 {
-    if (number(p, n->preput_num, &req->n_preput) == PMIWIRE_ETYPE)
-        return PMIWIRE_ETYPE;
+    int rc = number(p, n->preput_num, &req->n_preput);
+
+    if (rc != 0 && rc != PMIWIRE_EMISSING)
+        return rc;
     return collect_pairs(a, p, req->n_preput, n->preput_key, n->preput_val, &req->preput);
 }
 
@@ -174,11 +180,11 @@ static int count_procs(const struct pmiwire_spawn *req, uint32_t *total)
 static const char *why(int rc)
 {
     switch (rc) {
-    case PMIWIRE_EMISSING: return "spawn: an argument, key or value that was announced is missing";
-    case PMIWIRE_EDUP: return "spawn: an argument, key or value came twice";
-    case PMIWIRE_ETYPE: return "spawn: a number is wrong, or does not fit the fields it counts";
-    case PMIWIRE_ETOOBIG: return "spawn: request is longer than the limit";
-    case -ENOMEM: return "spawn: no memory";
+    case PMIWIRE_EMISSING: return "an argument, key or value that was announced is missing";
+    case PMIWIRE_EDUP: return "an argument, key or value came twice";
+    case PMIWIRE_ETYPE: return "a number is wrong, or does not fit the fields it counts";
+    case PMIWIRE_ETOOBIG: return "request is longer than the limit";
+    case -ENOMEM: return "no memory";
     default: return NULL;
     }
 }
@@ -369,7 +375,7 @@ void pmiwire__do_spawn_v1(const struct pmiwire__req *q)
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SPAWNSSOFAR, &sofar);
     if (!fits(q, total, sofar)) {
         pmiwire__spawn_acc_free(c);
-        pmiwire__refuse(c, q->cmd, PMIWIRE_ETYPE, "spawn: totspawns and spawnssofar are out of step");
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ETYPE, "totspawns and spawnssofar are out of step");
         return;
     }
     if (!c->acc) {
