@@ -25,6 +25,7 @@ struct heap {
     long n_calls;
     long fail_at; /* the n-th request from now on fails, 0: none */
     size_t live, peak;
+    size_t max_bytes; /* longer requests fail, 0: none */
 };
 
 static UNUSED void heap_free(void *ctx, void *ptr)
@@ -44,7 +45,7 @@ static UNUSED void *heap_realloc(void *ctx, void *ptr, size_t bytes)
     size_t *p;
 
     h->n_calls++;
-    if (h->fail_at && h->n_calls == h->fail_at)
+    if ((h->fail_at && h->n_calls == h->fail_at) || (h->max_bytes && bytes > h->max_bytes))
         return NULL;
     p = malloc(bytes + 2 * sizeof(size_t));
     if (!p)

@@ -59,7 +59,7 @@ static void test_malformed(void **state)
     static const char *const cases[][2] = {
         {"cmd=put value=1\n", "cmd=put_result rc=-1 "},
         {"cmd=put key=a key=b value=1\n", "cmd=put_result rc=-1 "},
-        {"cmd=put key=a value\n", "cmd=put_result rc=-1 "},
+        {"cmd=put key=a value\n", "cmd=put_result rc=-1 msg=put:_a_word_without_'_'"},
         {"cmd=get =x\n", "cmd=get_result rc=-1 "},
         {"cmd=init pmi_version=1\n", "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 "},
         {"cmd=init pmi_version=one pmi_subversion=1\n", "cmd=response_to_init rc=-1 "},
@@ -235,12 +235,14 @@ static void test_backlog(void **state)
     assert_int_equal(rc, PMIWIRE_ETOOBIG);
     assert_string_equal(h.diag, "kvs_0 rank 0: too much input behind a request that waits for its answer");
     /* it no longer counts, and the others are not held up by it */
+    ask(&h, 1, BARRIER, "");
+    ask(&h, 2, BARRIER, "");
     pmiwire_conn_close(h.c[0]);
     h_accept(&h, 0, 0, 0);
     init1(&h, 0);
-    ask(&h, 1, BARRIER, "");
-    ask(&h, 2, BARRIER, "");
+    expect(&h, 1, "");
     ask(&h, 0, BARRIER, BARRIER_OK);
+    expect(&h, 1, BARRIER_OK);
     h_stop(&h);
 }
 
@@ -253,7 +255,7 @@ static void test_slow_reader(void **state)
 
     (void)state;
     h_init(&h);
-    h.opts.max_out_bytes = 1000;
+    h.opts.max_out_bytes = 1024;
     h_start(&h, 2);
     init1(&h, 0);
     init1(&h, 1);
@@ -305,6 +307,9 @@ static void test_store_limit(void **state)
     ask(&h, 1, v2("cmd=kvs-put;key=00;value=y;"), v2("cmd=kvs-put-response;rc=0;"));
     pmiwire_server_get_stats(h.s, &st);
     assert_int_equal(st.kvs_bytes, 3 * n + 3);
+    ask(&h, 1, v2("cmd=kvs-put;key=00;value=longer;"), v2("cmd=kvs-put-response;rc=0;"));
+    pmiwire_server_get_stats(h.s, &st);
+    assert_int_equal(st.kvs_bytes, 3 * n + 8);
     h_stop(&h);
 }
 
@@ -439,6 +444,43 @@ static void test_acting_callbacks(void **state)
     assert_string_equal(hear(&b.h, 0), "    28cmd=kvs-fence-response;rc=0;cmd=barrier_out rc=0\n");
     assert_string_equal(hear(&b.h, 1), "    28cmd=kvs-fence-response;rc=0;cmd=barrier_out rc=0\n");
     h_stop(&b.h);
+}
+
+/* put() brings further input of the connection that is being served. */
+static int feeding_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
+                       struct pmiwire_str value)
+{
+    static const char more[] = "cmd=get_appnum\n";
+    struct harness *h = ctx;
+    int i;
+
+    for (i = 0; i < 200; i++) /* enough to move any buffer */
+        assert_int_equal(pmiwire_conn_input(who->conn, more, sizeof(more) - 1), 0);
+    return pmiwire_server_put(h->s, who->job, key, value);
+}
+
+static void test_input_in_callback(void **state)
+{
+    static const char appnum[] = "cmd=appnum rc=0 appnum=0\n";
+    struct harness h;
+    const char *p;
+    int i;
+
+    (void)state;
+    h_init(&h);
+    h.ops.put = feeding_put;
+    h.ops.get = h_get;
+    h_start(&h, 1);
+    init1(&h, 0);
+    strcpy(h.value, "v");
+    assert_int_equal(say(&h, 0, "cmd=put key=a val"), 0);
+    assert_int_equal(say(&h, 0, "ue=1\ncmd=get key=a\n"), 0);
+    p = hear(&h, 0);
+    assert_memory_equal(p, "cmd=put_result rc=0\ncmd=get_result rc=0 value=v\n", 48);
+    for (p += 48, i = 0; i < 200; i++, p += sizeof(appnum) - 1)
+        assert_memory_equal(p, appnum, sizeof(appnum) - 1);
+    assert_int_equal(*p, 0);
+    h_stop(&h);
 }
 
 /* ---- any split ---- */
@@ -640,6 +682,40 @@ static void test_failing_memory(void **state)
     }
 }
 
+/* A table that cannot grow takes pairs as long as a probe still ends, and then refuses. */
+static void test_table_that_cannot_grow(void **state)
+{
+    struct harness h;
+    char text[60];
+    struct pmiwire_str v;
+    int i, n = 0;
+
+    (void)state;
+    h_init(&h);
+    h_start(&h, 1);
+    init1(&h, 0);
+    ask(&h, 0, "cmd=put key=first value=1\n", "cmd=put_result rc=0\n");
+    assert_int_equal(say(&h, 0, "cmd=put\n"), 0); /* the output grows to hold an error */
+    (void)hear(&h, 0);
+    h.heap.max_bytes = 100;
+    for (i = 0; i < 50; i++) {
+        sprintf(text, "cmd=put key=%d value=1\n", i);
+        assert_int_equal(say(&h, 0, text), 0);
+        if (strcmp(hear(&h, 0), "cmd=put_result rc=0\n") == 0)
+            n++;
+    }
+    assert_int_equal(n, 6); /* of 8 slots one holds the first, and one stays empty */
+    ask(&h, 0, "cmd=get key=5\n", "cmd=get_result rc=0 value=1\n");
+    ask(&h, 0, "cmd=put key=5 value=22\n", "cmd=put_result rc=-1 msg=no_room_for_this_pair\n");
+    h.heap.max_bytes = 0;
+    ask(&h, 0, "cmd=put key=6 value=1\n", "cmd=put_result rc=0\n");
+    for (i = 0; i < 7; i++) {
+        sprintf(text, "%d", i);
+        assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_str(text), &v), 0);
+    }
+    h_stop(&h);
+}
+
 /* ---- many ---- */
 
 enum { MANY = 10000 };
@@ -800,9 +876,11 @@ int main(void)
         cmocka_unit_test(test_store_limit),
         cmocka_unit_test(test_stall),
         cmocka_unit_test(test_acting_callbacks),
+        cmocka_unit_test(test_input_in_callback),
         cmocka_unit_test(test_splits),
         cmocka_unit_test(test_guarded_input),
         cmocka_unit_test(test_failing_memory),
+        cmocka_unit_test(test_table_that_cannot_grow),
         cmocka_unit_test(test_ten_thousand),
         cmocka_unit_test(test_stores_at_random),
         cmocka_unit_test(test_options),
