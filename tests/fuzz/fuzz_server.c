@@ -94,6 +94,7 @@ struct world {
     unsigned n_tokens;
     unsigned delay; /* bits: which callbacks delay */
     int fence_out[3];
+    int fence_failed;  /* a fence was completed with an error */
     int memory_failed; /* then a well-formed request may end in an error */
     int tame_state;    /* what the tame client waits for */
     int tame_init;
@@ -212,7 +213,7 @@ static void judge(struct world *w, struct client *c)
         (void)pmiwire_msg_int(&msg, PMIWIRE_F_RC, &rc);
         check(w->tame_state != 0);
         check(rc == 0 || w->memory_failed || (msg.id == PMIWIRE_V1_GET_RESULT && w->tame_n == 0) ||
-              (msg.id == PMIWIRE_V1_BARRIER_OUT && (w->delay & 4)));
+              (msg.id == PMIWIRE_V1_BARRIER_OUT && w->fence_failed));
         check(msg.id == w->tame_state);
         if (msg.id == PMIWIRE_V1_GET_RESULT && rc == 0) {
             struct pmiwire_str v;
@@ -354,6 +355,7 @@ static void complete(struct world *w, unsigned arg)
     for (a = 0; a < 3; a++)
         if (w->fence_out[a] && (arg & 64)) {
             w->fence_out[a] = 0;
+            w->fence_failed |= rc != 0;
             check(pmiwire_server_fence_done(w->s, (uint32_t)a, rc) == 0);
         }
 }
