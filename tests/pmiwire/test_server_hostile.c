@@ -307,6 +307,10 @@ static void test_store_limit(void **state)
     ask(&h, 1, v2("cmd=kvs-put;key=00;value=y;"), v2("cmd=kvs-put-response;rc=0;"));
     pmiwire_server_get_stats(h.s, &st);
     assert_int_equal(st.kvs_bytes, 3 * n + 3);
+    for (i = 0; i < 30; i++) { /* what is taken back makes room */
+        ask(&h, 1, v2("cmd=name-publish;name=a;port=yy;"), v2("cmd=name-publish-response;rc=0;"));
+        ask(&h, 1, v2("cmd=name-unpublish;name=a;"), v2("cmd=name-unpublish-response;rc=0;"));
+    }
     ask(&h, 1, v2("cmd=kvs-put;key=00;value=longer;"), v2("cmd=kvs-put-response;rc=0;"));
     pmiwire_server_get_stats(h.s, &st);
     assert_int_equal(st.kvs_bytes, 3 * n + 8);
