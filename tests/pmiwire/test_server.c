@@ -650,7 +650,7 @@ static void test_spawn_v1(void **state)
     ask(&h, 0, "mcmd=spawn\nnprocs=2\nexecname=./a b\ntotspawns=2\nspawnssofar=1\narg1=-x\narg2=y z\n", "");
     ask(&h, 0, "argcnt=2\npreput_num=1\npreput_key_0=PARENT\npreput_val_0=port#1 2\ninfo_num=0\nendcmd\n", "");
     ask(&h, 0, BLOCK("nprocs=1\nexecname=b\ntotspawns=2\nspawnssofar=2\nargcnt=0\npreput_num=1\n"
-                     "preput_key_0=PARENT\npreput_val_0=port#1 2\n"
+                     "preput_key_0=PARENT\npreput_val_0=only the first counts\n"
                      "info_num=2\ninfo_key_0=wdir\ninfo_val_0=/tmp\ninfo_key_1=host\ninfo_val_1=\n"),
         "");
     assert_string_equal(h.spawned, "put PARENT=port#1 2;2*./a b [-x] [y z];1*b wdir=/tmp host=;");
@@ -694,7 +694,7 @@ static void test_spawn_v1_refused(void **state)
         BLOCK(OK_BLOCK "argcnt=2\narg1=a\narg3=b\n"),
         BLOCK(OK_BLOCK "argcnt=1\narg1=a\narg2=b\n"),
         BLOCK(OK_BLOCK "arg1=a\n"),
-        BLOCK(OK_BLOCK "argcnt=1\narg1=a\narg1=b\n"),
+        BLOCK(OK_BLOCK "argcnt=2\narg1=a\narg1=b\n"),
         BLOCK(OK_BLOCK "argcnt=1\nargcnt=1\narg1=a\n"),
         BLOCK(OK_BLOCK "argcnt=2000000000\narg1=a\n"),
         BLOCK(OK_BLOCK "argcnt=-1\n"),
