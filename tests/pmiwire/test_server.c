@@ -639,7 +639,7 @@ static void test_outside_fence(void **state)
 static void test_spawn_v1(void **state)
 {
     static const int32_t codes[] = {0, -2, 0};
-    static const int32_t many[600] = {0};
+    static int32_t many[600];
     struct harness h;
 
     (void)state;
@@ -675,6 +675,10 @@ static void test_spawn_v1(void **state)
     ask(&h, 0, BLOCK("nprocs=600\nexecname=c\ntotspawns=1\nspawnssofar=1\n"), "");
     assert_int_equal(pmiwire_server_spawn_done(h.s, h.token, 0, "kid", many, 600), 0);
     expect(&h, 0, "cmd=spawn_result rc=0 jobid=kid\n");
+    many[599] = PMIWIRE_ENOENT;
+    ask(&h, 0, BLOCK("nprocs=600\nexecname=c\ntotspawns=1\nspawnssofar=1\n"), "");
+    assert_int_equal(pmiwire_server_spawn_done(h.s, h.token, 0, "kid", many, 600), 0);
+    expect(&h, 0, "cmd=spawn_result rc=-1 msg=no_such_key,_name,_job_or_attribute\n");
     assert_int_equal(h.n_diag, 0);
     h_stop(&h);
 }
@@ -755,6 +759,7 @@ static void test_spawn_v2(void **state)
         "cmd=spawn;ncmds=2;preputcount=0;subcmd=a;maxprocs=1;argc=0;",
         "cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=0;subcmd=b;maxprocs=1;argc=0;",
         "cmd=spawn;ncmds=2;preputcount=0;subcmd=a;maxprocs=1;maxprocs=1;subcmd=b;argc=0;",
+        "cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;argc=0;argc=0;",
         "cmd=spawn;ncmds=1;preputcount=1;ppkey0=k;subcmd=a;maxprocs=1;argc=0;",
         "cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;argc=1;",
         "cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;argc=1;argv0=x;argv1=y;",
