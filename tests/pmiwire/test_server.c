@@ -667,8 +667,10 @@ static void test_spawn_v1(void **state)
     h.done_inside = 1;
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=1\nspawnssofar=1\n") "cmd=get_appnum\n",
         "cmd=spawn_result rc=0 jobid=kid errcodes=0\ncmd=appnum rc=0 appnum=0\n");
+    h.spawn_rc = -EAGAIN; /* too late to refuse: it has been answered */
+    ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=1\nspawnssofar=1\n"),
+        "cmd=spawn_result rc=0 jobid=kid errcodes=0\n");
     h.done_inside = 0;
-    h.spawn_rc = -EAGAIN;
     assert_int_equal(say(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=1\nspawnssofar=1\n")), 0);
     assert_non_null(strstr(hear(&h, 0), "cmd=spawn_result rc=-1 msg="));
     h.spawn_rc = PMIWIRE_PENDING;
@@ -729,6 +731,10 @@ static void test_spawn_v1_refused(void **state)
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=2\n"), "");
     assert_int_equal(say(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=3\n")), 0);
     assert_string_equal(hear(&h, 0), "cmd=spawn_result rc=-1 msg=an_argument,_key_or_value_that_was_announced_is_missing\n");
+    /* a message left out is noticed at once */
+    ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=1\n"), "");
+    ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=3\n"),
+        "cmd=spawn_result rc=-1 msg=totspawns_and_spawnssofar_are_out_of_step\n");
     /* and the connection goes on */
     h.done_inside = 1;
     ask(&h, 0, BLOCK(OK_BLOCK), "cmd=spawn_result rc=0 jobid=kid errcodes=0\n");
