@@ -207,6 +207,10 @@ static int check_field(const struct pmiwire_encoder *e, const struct pmiwire_fie
         return pmiwire_check_key(e->profile, e->wire, value);
     if (value.len == 0 && e->wire == PMIWIRE_V1_MCMD)
         return 0;
+    /* Peers that read spaces read them in what is last on the line. */
+    if (e->wire == PMIWIRE_V1 && d->id != PMIWIRE_F_VALUE && value.len &&
+        memchr(value.ptr, ' ', value.len))
+        return PMIWIRE_ECHARS;
     return pmiwire_check_value(e->profile, e->wire, value);
 }
 
@@ -223,6 +227,9 @@ static void add(struct pmiwire_encoder *e, uint16_t field, const char *index,
         return;
     }
     rc = check_field(e, d, value);
+    if (rc == 0 && e->wire == PMIWIRE_V1 && e->value_written && e->profile &&
+        (e->profile->flags & PMIWIRE_PEER_VALUE_LAST))
+        rc = PMIWIRE_ESTATE;
     if (rc < 0) {
         refuse(e, rc, field);
         return;
