@@ -42,7 +42,10 @@
 extern "C" {
 #endif
 
-/** @name Limits that clients are told, bytes with NUL (Hydra's, which every client copes with) @{ */
+/**
+ * @name Limits that clients are told, bytes with NUL (Hydra's, which every client copes with)
+ * @{
+ */
 #define PMIWIRE_DEFAULT_KVSNAME_MAX 256u
 #define PMIWIRE_DEFAULT_KEYLEN_MAX 64u
 #define PMIWIRE_DEFAULT_VALLEN_MAX 1024u
@@ -63,7 +66,10 @@ extern "C" {
 /** Rank of a connection that has not said yet who it is. */
 #define PMIWIRE_RANK_UNKNOWN (-1)
 
-/** @name States of a connection @{ */
+/**
+ * @name States of a connection
+ * @{
+ */
 #define PMIWIRE_CONN_NEW 0u       /**< has not completed init: perhaps no PMI program at all */
 #define PMIWIRE_CONN_INITED 1u    /**< between init and finalize: must not vanish */
 #define PMIWIRE_CONN_FINALIZED 2u /**< said finalize and was answered */
@@ -173,7 +179,10 @@ PMIWIRE_API int pmiwire_server_create(const struct pmiwire_server_opts *opts, st
 /** @brief Free a server with its jobs and connections; no callback is called. NULL is allowed. */
 PMIWIRE_API void pmiwire_server_destroy(struct pmiwire_server *s);
 
-/** @name Jobs @{ */
+/**
+ * @name Jobs
+ * @{
+ */
 /** @brief Add a job. @param job its number, from 0 upwards. @return 0, -ENOMEM, -EINVAL, PMIWIRE_EEXIST (name in use), PMIWIRE_ECHARS */
 PMIWIRE_API int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_opts *opts,
                                        uint32_t *job);
@@ -198,7 +207,10 @@ PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struc
                                    struct pmiwire_str *value);
 /** @} */
 
-/** @name Connections @{ */
+/**
+ * @name Connections
+ * @{
+ */
 /**
  * @brief A client has connected.
  * @param job,rank  who it is; rank PMIWIRE_RANK_UNKNOWN: it says so itself (job is ignored)
@@ -242,7 +254,10 @@ PMIWIRE_API void pmiwire_conn_peer(const struct pmiwire_conn *conn, struct pmiwi
 PMIWIRE_API void pmiwire_conn_close(struct pmiwire_conn *conn);
 /** @} */
 
-/** @name Delayed answers @{ */
+/**
+ * @name Delayed answers
+ * @{
+ */
 /**
  * @brief Answer a spawn.
  * @param rc        0 or PMIWIRE_E* / -errno: all failed
