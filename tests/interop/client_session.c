@@ -192,7 +192,7 @@ static void init(const struct options *o, struct pmiwire_client_info *info)
         die("the server says rank %d, PMI_RANK %s", info->rank, getenv("PMI_RANK"));
     if (getenv("PMI_SIZE") && info->n_ranks != atoi(getenv("PMI_SIZE")))
         die("the server says size %d, PMI_SIZE %s", info->n_ranks, getenv("PMI_SIZE"));
-    if (info->version != o->wire || info->appnum < 0)
+    if (info->version != o->wire || info->appnum < -1) /* Slurm says -1: it does not know */
         die("version %d.%d, appnum %d", info->version, info->subversion, info->appnum);
 }
 
@@ -346,12 +346,13 @@ static void ring(const struct pmiwire_client_info *info)
 static void spawn(const struct options *o)
 {
     const struct pmiwire_str argv[] = {pmiwire_str("--child"), pmiwire_str("--wire"),
-                                       pmiwire_str(o->wire == 2 ? "2" : "1")};
+                                       pmiwire_str(o->wire == 2 ? "2" : "1"), pmiwire_str("--first-wins")};
     const struct pmiwire_keyval preput = {pmiwire_str("from-parent"), pmiwire_str("hello")};
-    struct pmiwire_spawn_cmd cmds[2] = {{.execname = pmiwire_str(o->program), .maxprocs = 1, .argc = 3, .argv = argv}};
+    struct pmiwire_spawn_cmd cmds[2] = {{.execname = pmiwire_str(o->program), .maxprocs = 1, .argv = argv}};
     struct pmiwire_spawn req = {.n_cmds = 2, .n_preput = 1, .cmds = cmds, .preput = &preput};
     struct pmiwire_event ev;
 
+    cmds[0].argc = o->first_wins ? 4 : 3;
     cmds[1] = cmds[0];
     if (my_rank == 0)
         expect(pmiwire_client_spawn(session, &req, 50), PMIWIRE_OP_SPAWN, "spawn", &ev);
@@ -375,8 +376,12 @@ static void abort_job(void)
 
     /* The fence is never answered; an abort must not wait for it. */
     check_rc(pmiwire_client_fence(session, 70), "fence");
-    if (my_rank != 0)
+    if (my_rank != 0) {
         wait_event(PMIWIRE_OP_FENCE, "fence of the aborted", &ev);
+        if (ev.rc != PMIWIRE_EEOF)
+            die("a fence that rank 0 aborts: rc %d", ev.rc);
+        pause();
+    }
     check_rc(pmiwire_client_abort(session, 7, pmiwire_str("on-purpose"), 71), "abort");
     wait_event(PMIWIRE_OP_FENCE, "fence", &ev);
     wait_event(PMIWIRE_OP_ABORT, "abort", &ev);
