@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slurm's PMI-2 client library, its API piece by piece.  sl2 MODE. */
+/* Slurm's PMI-2 client library, its API piece by piece.  pmi2 MODE. */
 #include <slurm/pmi2.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,10 +66,12 @@ int main(int argc, char **argv)
     } else if (strcmp(mode, "spawn") == 0 && rank == 0) {
         const char *cmds[] = { "/mnt/kid2" }, *args[] = { "hello", "two words", NULL }, **argvs[] = { args };
         int argcs[] = { 2 };
-        const int procs[] = { 2 }, sizes[] = { 0 };
-        const struct MPID_Info *infos[] = { NULL };
+        const int procs[] = { 2 }, sizes[] = { 1 };
+        struct MPID_Info wdir = { .key = (char *)"wdir", .value = (char *)"/mnt" };
+        struct MPID_Info port = { .key = (char *)"parent-port", .value = (char *)"tag#0$" };
+        const struct MPID_Info *infos[] = { &wdir }, *pre[] = { &port };
 
-        say("spawn", PMI2_Job_Spawn(1, cmds, argcs, argvs, procs, sizes, infos, 0, NULL, job, sizeof job, errs));
+        say("spawn", PMI2_Job_Spawn(1, cmds, argcs, argvs, procs, sizes, infos, 1, pre, job, sizeof job, errs));
     } else if (strcmp(mode, "abort") == 0) {
         say("fence", PMI2_KVS_Fence());
         if (rank == size - 1) {
