@@ -501,6 +501,24 @@ static bool unescape(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t r
     return true;
 }
 
+/* Slurm's client writes `jobid=;` where it has none: a name or rank that is empty counts as absent. */
+static void drop_empty(struct pmiwire_msg *msg)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < msg->n_fields; i++) {
+        const struct pmiwire_field *f = &msg->fields[i];
+
+        if (f->value.len == 0 && (f->id == PMIWIRE_F_JOBID || f->id == PMIWIRE_F_PMIJOBID ||
+                                  f->id == PMIWIRE_F_KVSNAME || f->id == PMIWIRE_F_SRCID))
+            continue;
+        if (n != i)
+            msg->fields[n] = *f;
+        n++;
+    }
+    msg->n_fields = n;
+}
+
 /* Remember the thread that asks, so that the answer finds it. */
 static bool take_thrid(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
 {
@@ -571,6 +589,7 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
             return;
         }
     }
+    drop_empty(msg);
     rc = pmiwire_msg_check(msg, 0, &d);
     if (rc != 0) {
         pmiwire_diag_text(&d, text, sizeof(text));

@@ -490,7 +490,7 @@ int pmiwire_conn_input(struct pmiwire_conn *c, const void *data, size_t n)
 
 size_t pmiwire_conn_output(struct pmiwire_conn *c, const void **data)
 {
-    *data = c->out.ptr + c->out.off;
+    *data = c->out.ptr ? c->out.ptr + c->out.off : NULL;
     return c->out.len - c->out.off;
 }
 
