@@ -286,9 +286,20 @@ static uint32_t name_slot(const struct name_hash *h, const char *s, size_t len)
     return (uint32_t)((x * h->multiplier) >> h->shift);
 }
 
-
-/* No name of a command or field is longer; keeps same_name() within its literal. */
+/* No name of a command or field is longer. */
 #define MAX_NAME 25u
+
+/* Are these len bytes, 1 to MAX_NAME, equal? Two pieces that may overlap cover any length. */
+static int same_name(const char *name, const char *s, size_t len)
+{
+    if (len >= 16)
+        return memcmp(name, s, 16) == 0 && memcmp(name + len - 16, s + len - 16, 16) == 0;
+    if (len >= 8)
+        return memcmp(name, s, 8) == 0 && memcmp(name + len - 8, s + len - 8, 8) == 0;
+    if (len >= 4)
+        return memcmp(name, s, 4) == 0 && memcmp(name + len - 4, s + len - 4, 4) == 0;
+    return name[0] == s[0] && name[len / 2] == s[len / 2] && name[len - 1] == s[len - 1];
+}
 
 uint16_t pmiwire_command_find(uint16_t wire, struct pmiwire_str name)
 {
@@ -298,8 +309,8 @@ uint16_t pmiwire_command_find(uint16_t wire, struct pmiwire_str name)
     if (name.len == 0 || name.len > MAX_NAME)
         return 0;
     id = h->id[name_slot(h, name.ptr, name.len)];
-    if (id == 0 || strncmp(commands[id].name, name.ptr, name.len) != 0 ||
-        commands[id].name[name.len] != '\0')
+    if (id == 0 || command_name_bytes[id] != name.len ||
+        !same_name(commands[id].name, name.ptr, name.len))
         return 0;
     return id;
 }
@@ -320,8 +331,7 @@ uint16_t pmiwire__field_lookup(const char *key, size_t len, uint32_t *index, uin
     if (n == 0 || n > MAX_NAME)
         return 0;
     id = field_names.id[name_slot(&field_names, key, n)];
-    if (id == 0 || strncmp(pmiwire__fields[id].name, key, n) != 0 ||
-        pmiwire__fields[id].name[n] != '\0')
+    if (id == 0 || field_name_bytes[id] != n || !same_name(pmiwire__fields[id].name, key, n))
         return 0;
     if (pmiwire__fields[id].indexed != (n < len))
         return 0;

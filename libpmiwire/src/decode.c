@@ -111,19 +111,22 @@ static ssize_t more(struct pmiwire_decoder *d, size_t need)
     return 0;
 }
 
-/* Add a field; returns its slot, NULL when the array is full (the fields are still counted). */
+/* Add a field; returns its slot, NULL when the array is full (the fields are still counted). Sets *id either way. */
 static struct pmiwire_field *add_field(struct pmiwire_msg *msg, uint32_t *total, const char *key,
-                                       size_t key_len)
+                                       size_t key_len, uint16_t *id)
 {
     struct pmiwire_field *f;
+    uint32_t index;
     uint16_t indexed;
 
+    *id = pmiwire__field_lookup(key, key_len, &index, &indexed);
     if ((*total)++ >= msg->cap_fields)
         return NULL;
     f = &msg->fields[msg->n_fields++];
     f->key.ptr = key;
     f->key.len = key_len;
-    f->id = pmiwire__field_lookup(key, key_len, &f->index, &indexed);
+    f->id = *id;
+    f->index = index;
     f->flags = indexed ? PMIWIRE_FIELD_INDEXED : 0;
     return f;
 }
@@ -139,20 +142,6 @@ static ssize_t finish(struct pmiwire_decoder *d, const struct pmiwire_msg *msg, 
     return (ssize_t)bytes;
 }
 
-/* Prose goes on over a word without '='. True when the word [word, end) continues the last field. */
-static int continues_text(struct pmiwire_msg *msg, const char *word, const char *end)
-{
-    struct pmiwire_field *last;
-
-    if (msg->n_fields == 0)
-        return 0;
-    last = &msg->fields[msg->n_fields - 1];
-    if (pmiwire__fields[last->id].type != PMIWIRE_TYPE_TEXT || last->id == 0 || end == word)
-        return 0;
-    last->value.len = (size_t)(end - last->value.ptr);
-    return 1;
-}
-
 /*
  * Split a PMI-1 line. `end` points to its newline. Words are separated by
  * spaces; a word is split at its first '='.
@@ -162,8 +151,9 @@ static ssize_t split_line(struct pmiwire_decoder *d, const char *buf, const char
 {
     const size_t bytes = (size_t)(end - buf) + 1;
     const char *word = buf; /* start of the current word */
-    struct pmiwire_field *f = NULL;
-    const char *equals = NULL; /* its '=', when met */
+    struct pmiwire_field *f = NULL; /* the last field, when there was room for it */
+    uint16_t id = 0;                /* what it is, room or not */
+    const char *equals = NULL;      /* the '=' of the current word, when met */
     uint32_t total = 0;
     struct scan s;
 
@@ -181,12 +171,16 @@ static ssize_t split_line(struct pmiwire_decoder *d, const char *buf, const char
                 return fail(d, PMIWIRE_EEMPTY, (size_t)(p - buf), bytes);
             if (word == buf) /* cmd= */
                 continue;
-            f = add_field(msg, &total, word, (size_t)(p - word));
-            if (f && f->id == PMIWIRE_F_VALUE && (d->flags & PMIWIRE_DECODE_VALUE_TO_EOL)) {
-                f->value.ptr = p + 1;
-                f->value.len = (size_t)(end - p - 1);
-                if (memchr(p + 1, '\0', f->value.len))
-                    return fail(d, PMIWIRE_ENUL, (size_t)(p + 1 - buf), bytes);
+            f = add_field(msg, &total, word, (size_t)(p - word), &id);
+            if (id == PMIWIRE_F_VALUE && (d->flags & PMIWIRE_DECODE_VALUE_TO_EOL)) {
+                const char *nul = memchr(p + 1, '\0', (size_t)(end - p - 1));
+
+                if (nul)
+                    return fail(d, PMIWIRE_ENUL, (size_t)(nul - buf), bytes);
+                if (f) {
+                    f->value.ptr = p + 1;
+                    f->value.len = (size_t)(end - p - 1);
+                }
                 return finish(d, msg, total, bytes);
             }
             continue;
@@ -202,8 +196,11 @@ static ssize_t split_line(struct pmiwire_decoder *d, const char *buf, const char
                 f->value.ptr = equals + 1;
                 f->value.len = (size_t)(p - equals - 1);
             }
-        } else if (p > word && !continues_text(msg, word, p)) {
-            return fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
+        } else if (p > word) { /* prose goes on over a word without '=' */
+            if (pmiwire__fields[id].type != PMIWIRE_TYPE_TEXT)
+                return fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
+            if (f)
+                f->value.len = (size_t)(p - f->value.ptr);
         }
         if (p == end)
             return finish(d, msg, total, bytes);
@@ -249,12 +246,13 @@ static ssize_t split_mcmd(struct pmiwire_decoder *d, const char *buf, const char
         const char *eol = memchr(line, '\n', (size_t)(end - line));
         const char *equals = memchr(line, '=', (size_t)(eol - line));
         struct pmiwire_field *f;
+        uint16_t id;
 
         if (!equals)
             return fail(d, PMIWIRE_ENOEQ, (size_t)(line - buf), bytes);
         if (equals == line)
             return fail(d, PMIWIRE_EEMPTY, (size_t)(line - buf), bytes);
-        f = add_field(msg, &total, line, (size_t)(equals - line));
+        f = add_field(msg, &total, line, (size_t)(equals - line), &id);
         if (f) {
             f->value.ptr = equals + 1;
             f->value.len = (size_t)(eol - equals - 1);
@@ -310,6 +308,7 @@ static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char
     const char *word = body;
     const char *equals = NULL;
     struct pmiwire_field *f = NULL;
+    uint16_t id;
     uint16_t flags = 0; /* PMIWIRE_FIELD_ESCAPED, for the current field */
     uint32_t total = 0;
     struct scan s;
@@ -335,7 +334,7 @@ static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char
             if (p == word)
                 return fail(d, PMIWIRE_EEMPTY, (size_t)(p - buf), bytes);
             if (word != body)
-                f = add_field(msg, &total, word, (size_t)(p - word));
+                f = add_field(msg, &total, word, (size_t)(p - word), &id);
             continue;
         }
         if (!equals)

@@ -167,17 +167,29 @@ static void append_field(struct pmiwire_encoder *e, struct pmiwire_str key, cons
     e->n_fields++;
 }
 
+/*
+ * May this prose stand in a PMI-1 line? A reader takes it over spaces, up to a word with '=', which it
+ * takes for the next field; of spaces at the end nothing is left.
+ */
+static int check_line_text(struct pmiwire_str text)
+{
+    int words = 0; /* a space has been passed */
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] == '\n' || text.ptr[i] == '\0' || (words && text.ptr[i] == '='))
+            return PMIWIRE_ECHARS;
+        words |= text.ptr[i] == ' ';
+    }
+    return text.len && text.ptr[text.len - 1] == ' ' ? PMIWIRE_ECHARS : 0;
+}
+
 /* Does the framing carry this prose, and the profile's peer too? */
 static int check_text(const struct pmiwire_encoder *e, struct pmiwire_str text)
 {
     const struct pmiwire_profile *any = NULL;
 
-    if (e->wire == PMIWIRE_V1 && !e->profile) {
-        /* Our own decoder reads prose over spaces, but would take a word with '=' for a field. */
-        return text.len && (memchr(text.ptr, '\n', text.len) || memchr(text.ptr, '\0', text.len))
-                   ? PMIWIRE_ECHARS
-                   : 0;
-    }
+    if (e->wire == PMIWIRE_V1 && !e->profile)
+        return check_line_text(text);
     if (e->wire == PMIWIRE_V1 && text.len && memchr(text.ptr, ' ', text.len))
         return PMIWIRE_ECHARS;
     if (text.len && e->profile && !(e->profile->flags & PMIWIRE_PEER_SEMICOLON_V2) &&
@@ -195,6 +207,10 @@ static int check_field(const struct pmiwire_encoder *e, const struct pmiwire_fie
         return pmiwire_check_key(e->profile, e->wire, value);
     if (value.len == 0 && e->wire == PMIWIRE_V1_MCMD)
         return 0;
+    /* Peers that read spaces read them in what is last on the line. */
+    if (e->wire == PMIWIRE_V1 && d->id != PMIWIRE_F_VALUE && value.len &&
+        memchr(value.ptr, ' ', value.len))
+        return PMIWIRE_ECHARS;
     return pmiwire_check_value(e->profile, e->wire, value);
 }
 
@@ -211,6 +227,9 @@ static void add(struct pmiwire_encoder *e, uint16_t field, const char *index,
         return;
     }
     rc = check_field(e, d, value);
+    if (rc == 0 && e->wire == PMIWIRE_V1 && e->value_written && e->profile &&
+        (e->profile->flags & PMIWIRE_PEER_VALUE_LAST))
+        rc = PMIWIRE_ESTATE;
     if (rc < 0) {
         refuse(e, rc, field);
         return;

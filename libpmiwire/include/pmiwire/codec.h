@@ -260,7 +260,7 @@ PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key, s
  *         PMIWIRE_ECHARS, PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN,
  *         PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS, PMIWIRE_ERESERVED,
  *         PMIWIRE_ETOOBIG (over PMI-2's six digits), PMIWIRE_ESTATE (an extra
- *         field behind PMI-1's `value`), -EINVAL (no such command or field).
+ *         field behind PMI-1's `value`, or any for a peer that takes it into the value), -EINVAL (no such command or field).
  *         On error nothing in `buf` is a message
  */
 PMIWIRE_API ssize_t pmiwire_enc_end(struct pmiwire_encoder *e);

@@ -270,7 +270,7 @@ PMIWIRE_API int pmiwire_msg_check(const struct pmiwire_msg *msg, uint32_t flags,
                                   struct pmiwire_diag *diag);
 
 /**
- * @brief Say what was wrong, in English: `put: mandatory field "key" is missing`.
+ * @brief Say what was wrong, in English: `put: a mandatory field is missing: field "key"`.
  * @param diag  from pmiwire_msg_check() or filled in by you
  * @param buf   the text and a NUL, cut at a whole byte when it does not fit
  * @param cap   bytes there; 160 hold every text
