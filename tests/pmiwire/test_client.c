@@ -478,6 +478,12 @@ static void test_ops_v2(void **state)
         is_str(ev.value, "42.0");
         pmiwire_client_get_info(session, &info);
         is_str(info.kvsname, "42.0");
+        /* A server that changes its mind does not change what a caller holds a view of. */
+        assert_int_equal(pmiwire_client_kvsname(session, 0), 0);
+        sends(v2("cmd=job-getid;"));
+        answered(v2("cmd=job-getid-response;rc=0;jobid=9999;"), PMIWIRE_OP_KVSNAME, 0);
+        is_str(ev.value, "9999");
+        is_str(info.kvsname, "42.0");
         assert_int_equal(pmiwire_client_universe_size(session, 0), 0);
         sends(v2("cmd=info-getjobattr;key=universeSize;"));
         answered(v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=8;"), PMIWIRE_OP_UNIVERSE_SIZE, 0);
@@ -556,11 +562,19 @@ static void test_spawn(void **state)
         {.execname = S("./a"), .maxprocs = 2, .argc = 2, .argv = argv, .n_info = 1, .info = info},
         {.execname = S("./b"), .maxprocs = 1},
     };
-    struct pmiwire_spawn req = {.n_cmds = 2, .n_preput = 2, .cmds = cmds, .preput = preput};
+    const struct pmiwire_spawn_cmd bad[] = {cmds[0], {.execname = S("./a\nb"), .maxprocs = 1}};
+    struct pmiwire_spawn req = {.n_cmds = 2, .n_preput = 2, .cmds = bad, .preput = preput};
     struct pmiwire_client_opts o = options(PMIWIRE_V2);
 
     (void)state;
     fresh(PMIWIRE_V1, 0);
+    /* When the second message is refused, the first one must not go out. */
+    assert_int_equal(pmiwire_client_fence(session, 1), 0);
+    sends("cmd=barrier_in\n");
+    assert_int_equal(pmiwire_client_spawn(session, &req, 1), PMIWIRE_ECHARS);
+    answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
+    idle();
+    req.cmds = cmds;
     assert_int_equal(pmiwire_client_spawn(session, &req, 1), 0);
     sends("mcmd=spawn\nnprocs=2\nexecname=./a\ntotspawns=2\nspawnssofar=1\nargcnt=2\narg1=-x\narg2=y\n"
           "preput_num=2\npreput_key_0=pk\npreput_val_0=pv\npreput_key_1=pk2\npreput_val_1=pv2\n"
