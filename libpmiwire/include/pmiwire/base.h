@@ -28,7 +28,7 @@ extern "C" {
 /**
  * @name Error codes
  * Functions return 0 or more on success, `-errno` for a system cause (only
- * `-ENOMEM` and `-EINVAL` occur), or one of these. The values never change.
+ * `-ENOMEM`, `-EINVAL` and `-EAGAIN` occur), or one of these. The values never change.
  * @{
  */
 #define PMIWIRE_EBADLEN    (-21001) /**< PMI-2 length is not a positive decimal of at most 6 characters */

@@ -68,7 +68,10 @@ struct pmiwire_client_opts {
     const struct pmiwire_allocator *alloc; /**< NULL: libc. Copied */
 };
 
-/** @name What an event answers @{ */
+/**
+ * @name What an event answers
+ * @{
+ */
 #define PMIWIRE_OP_INIT 1u          /**< rank, n_ranks, appnum, debugged and (PMI-2) spawner jobid in value are known */
 #define PMIWIRE_OP_PUT 2u
 #define PMIWIRE_OP_GET 3u           /**< value */
@@ -142,6 +145,7 @@ PMIWIRE_API void pmiwire_client_destroy(struct pmiwire_client *c);
  */
 /** @brief Begin: initack where needed, init, PMI-1's maxes, appnum and kvsname or PMI-2's fullinit. One INIT event. */
 PMIWIRE_API int pmiwire_client_start(struct pmiwire_client *c);
+/** @brief Put a pair into our own key-value space; peers may get it after the next fence. */
 PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key,
                                    struct pmiwire_str value, uint64_t cookie);
 /**
@@ -151,36 +155,49 @@ PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str 
  */
 PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid,
                                    struct pmiwire_str key, uint64_t cookie);
+/** @brief Enter the barrier of the whole job (`barrier_in`, `kvs-fence`); answered when every rank has. */
 PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, uint64_t cookie);
 /** @brief PMI 1.2's barrier of a group: `WORLD:tag`, `NODE:tag` or `r,r,…:tag`. PMI-1 only, and only when the server said 1.2. */
 PMIWIRE_API int pmiwire_client_fence_group(struct pmiwire_client *c, struct pmiwire_str group,
                                            uint64_t cookie);
+/** @brief Ask for our key-value space's name (`get_my_kvsname`) or the job's id (`job-getid`). */
 PMIWIRE_API int pmiwire_client_kvsname(struct pmiwire_client *c, uint64_t cookie);
+/** @brief Ask how many processes the job could grow to; -1 is unknown. */
 PMIWIRE_API int pmiwire_client_universe_size(struct pmiwire_client *c, uint64_t cookie);
+/** @brief Ask which of the programs of the command line this process runs, from 0. */
 PMIWIRE_API int pmiwire_client_appnum(struct pmiwire_client *c, uint64_t cookie);
 /** @brief A job attribute such as PMI_process_mapping: info-getjobattr, or a PMI-1 get from our own space. */
 PMIWIRE_API int pmiwire_client_jobattr(struct pmiwire_client *c, struct pmiwire_str key, uint64_t cookie);
 /** @brief A node attribute (PMI-2 only). @param wait  nonzero: the server answers when it has been put */
 PMIWIRE_API int pmiwire_client_nodeattr_get(struct pmiwire_client *c, struct pmiwire_str key, int wait,
                                             uint64_t cookie);
+/** @brief Put a node attribute, for the processes of this node (PMI-2 only). */
 PMIWIRE_API int pmiwire_client_nodeattr_put(struct pmiwire_client *c, struct pmiwire_str key,
                                             struct pmiwire_str value, uint64_t cookie);
+/** @brief Publish a port under a service name. */
 PMIWIRE_API int pmiwire_client_publish(struct pmiwire_client *c, struct pmiwire_str service,
                                        struct pmiwire_str port, uint64_t cookie);
+/** @brief Withdraw a service name. */
 PMIWIRE_API int pmiwire_client_unpublish(struct pmiwire_client *c, struct pmiwire_str service,
                                          uint64_t cookie);
+/** @brief Look a service name up. */
 PMIWIRE_API int pmiwire_client_lookup(struct pmiwire_client *c, struct pmiwire_str service,
                                       uint64_t cookie);
+/** @brief Start further processes as a job of their own. PMI-1 sends one message a sub-command. */
 PMIWIRE_API int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *req,
                                      uint64_t cookie);
 /** @brief Slurm's PMIX_Ring (PMI-2 only; another server may die of it: see profile.h). */
 PMIWIRE_API int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint64_t cookie);
+/** @brief Connect to another job (PMI-2 only; no server is known to do more than say yes). */
 PMIWIRE_API int pmiwire_client_job_connect(struct pmiwire_client *c, struct pmiwire_str jobid,
                                            uint64_t cookie);
+/** @brief Disconnect from another job (PMI-2 only). */
 PMIWIRE_API int pmiwire_client_job_disconnect(struct pmiwire_client *c, struct pmiwire_str jobid,
                                               uint64_t cookie);
+/** @brief End the whole job. @param exitcode  what the launcher should exit with; @param message prose, may be absent */
 PMIWIRE_API int pmiwire_client_abort(struct pmiwire_client *c, int32_t exitcode,
                                      struct pmiwire_str message, uint64_t cookie);
+/** @brief Say goodbye. The session ends with the answer. */
 PMIWIRE_API int pmiwire_client_finalize(struct pmiwire_client *c, uint64_t cookie);
 /**
  * @brief A message of your own making, such as an extension's.

@@ -39,7 +39,10 @@
 extern "C" {
 #endif
 
-/** @name Framings @{ */
+/**
+ * @name Framings
+ * @{
+ */
 #define PMIWIRE_V1 1u
 #define PMIWIRE_V2 2u
 #define PMIWIRE_V1_MCMD 3u
@@ -170,8 +173,10 @@ struct pmiwire_encoder {
     uint16_t cmd;
     uint32_t n_fields;
     int err;
-    uint32_t err_field;
-    size_t line;      /* start of the current mcmd line */
+    uint16_t err_field;
+    uint8_t pad_right;
+    uint8_t value_written;
+    uint32_t n_extra;
 };
 
 /**
@@ -208,6 +213,9 @@ PMIWIRE_API void pmiwire_enc_begin_iov(struct pmiwire_encoder *e, char *buf, siz
                                        uint32_t cap_iov, uint16_t cmd,
                                        const struct pmiwire_profile *profile);
 
+/** @brief PMI-2: pad the length on the right, as Slurm does, and not on the left. Every peer reads both. */
+PMIWIRE_API void pmiwire_enc_pad_right(struct pmiwire_encoder *e);
+
 /**
  * @brief Add a field by its id.
  * @param field  PMIWIRE_F_* (command.h)
@@ -229,6 +237,13 @@ PMIWIRE_API void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, 
                                      struct pmiwire_str value);
 
 /**
+ * @brief Add a field by its key, held to the framing's rules alone: for
+ *        relays, replays and probes. For a field of your own see pmiwire_enc_extra().
+ */
+PMIWIRE_API void pmiwire_enc_named(struct pmiwire_encoder *e, struct pmiwire_str key,
+                                   struct pmiwire_str value);
+
+/**
  * @brief Add a compatible extra field, one that peers who do not know it skip.
  *
  * Held to the grammar that every measured peer survives: key of 1 to 31
@@ -244,7 +259,8 @@ PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key, s
  * @return its length in bytes, or the first error met: PMIWIRE_ENOBUF,
  *         PMIWIRE_ECHARS, PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN,
  *         PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS, PMIWIRE_ERESERVED,
- *         PMIWIRE_ETOOBIG (over PMI-2's six digits), -EINVAL (no such command or field).
+ *         PMIWIRE_ETOOBIG (over PMI-2's six digits), PMIWIRE_ESTATE (an extra
+ *         field behind PMI-1's `value`, or any for a peer that takes it into the value), -EINVAL (no such command or field).
  *         On error nothing in `buf` is a message
  */
 PMIWIRE_API ssize_t pmiwire_enc_end(struct pmiwire_encoder *e);

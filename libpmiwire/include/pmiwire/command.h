@@ -171,14 +171,20 @@ enum {
     PMIWIRE_F_COUNT_ /**< one past the last; grows */
 };
 
-/** @name What a field holds @{ */
+/**
+ * @name What a field holds
+ * @{
+ */
 #define PMIWIRE_TYPE_STR 0u  /**< bytes without blanks */
 #define PMIWIRE_TYPE_TEXT 1u /**< prose: may hold spaces and be empty */
 #define PMIWIRE_TYPE_INT 2u  /**< decimal, optional `-`, in the range of int32_t */
 #define PMIWIRE_TYPE_BOOL 3u /**< TRUE or FALSE; yes, no, true, false, 1 and 0 are read too */
 /** @} */
 
-/** @name How a field occurs in a command @{ */
+/**
+ * @name How a field occurs in a command
+ * @{
+ */
 #define PMIWIRE_REQUIRED 1u /**< mandatory; in a reply only when rc is 0 or absent */
 #define PMIWIRE_INDEXED 2u  /**< `name` and a number, many times */
 #define PMIWIRE_REPEATS 4u  /**< may come once for each sub-command */
@@ -189,7 +195,8 @@ enum {
 struct pmiwire_field_desc {
     const char *name; /**< without index */
     uint16_t id;      /**< PMIWIRE_F_* */
-    uint16_t type;    /**< PMIWIRE_TYPE_* */
+    uint8_t type;     /**< PMIWIRE_TYPE_* */
+    uint8_t indexed;  /**< 1: the key is the name and a decimal number, as in `argv3` */
 };
 
 /** A field's place in a command. */
@@ -263,7 +270,7 @@ PMIWIRE_API int pmiwire_msg_check(const struct pmiwire_msg *msg, uint32_t flags,
                                   struct pmiwire_diag *diag);
 
 /**
- * @brief Say what was wrong, in English: `put: mandatory field "key" is missing`.
+ * @brief Say what was wrong, in English: `put: a mandatory field is missing: field "key"`.
  * @param diag  from pmiwire_msg_check() or filled in by you
  * @param buf   the text and a NUL, cut at a whole byte when it does not fit
  * @param cap   bytes there; 160 hold every text
@@ -278,8 +285,11 @@ PMIWIRE_API size_t pmiwire_diag_text(const struct pmiwire_diag *diag, char *buf,
  * allocation; cost: a scan of the message's fields.
  * @{
  */
+/** @brief A field's bytes, raw: see pmiwire_unescape(). */
 PMIWIRE_API int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field, struct pmiwire_str *out);
+/** @brief A number in the range of int32_t. */
 PMIWIRE_API int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out);
+/** @brief A truth value, 0 or 1. */
 PMIWIRE_API int pmiwire_msg_bool(const struct pmiwire_msg *msg, uint16_t field, int *out);
 /** @brief The field itself, NULL when absent. */
 PMIWIRE_API const struct pmiwire_field *pmiwire_msg_field(const struct pmiwire_msg *msg, uint16_t field);

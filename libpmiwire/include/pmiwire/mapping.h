@@ -53,16 +53,18 @@ struct pmiwire_mapping_block {
  * @brief Parse a mapping, either grammar.
  *
  * @param text        the attribute's value
- * @param blocks      filled in, in order
+ * @param blocks      filled in, in order; untouched on failure; may be NULL when cap is 0
  * @param cap         entries there
  * @param n_blocks    how many were found (also when cap is too small)
- * @param err_offset  where a syntax error is, bytes from text.ptr; may be NULL
+ * @param err_offset  with PMIWIRE_EMAPPING and PMIWIRE_EMAPSIZE: where the offending
+ *                    token, block or item is, bytes from text.ptr; may be NULL
  * @return 0, PMIWIRE_EMAPPING, PMIWIRE_EMAPSIZE (a number over
- *         PMIWIRE_MAPPING_MAX, or a list that covers more ranks than that), or PMIWIRE_ENOBUF
- *         (n_blocks says how many are needed)
+ *         PMIWIRE_MAPPING_MAX, a node not below it, or a list that covers more ranks than
+ *         that), PMIWIRE_ENOBUF (n_blocks says how many are needed), or -EINVAL (a NULL
+ *         that is not allowed)
  *
  * Zero n-nodes, ppn or N are syntax errors: such a list may place no rank.
- * MT-Safe. Allocates nothing. Cost: one pass.
+ * MT-Safe. Allocates nothing. Cost: two passes over the text, one to check and one to store.
  */
 PMIWIRE_API int pmiwire_mapping_parse(struct pmiwire_str text, struct pmiwire_mapping_block *blocks,
                                       uint32_t cap, uint32_t *n_blocks, size_t *err_offset);
@@ -72,14 +74,19 @@ PMIWIRE_API int pmiwire_mapping_parse(struct pmiwire_str text, struct pmiwire_ma
  * @param blocks,n_blocks  from pmiwire_mapping_parse()
  * @param n_ranks          size of the job
  * @param node_of          array of n_ranks: node of each rank, in rank order
- * @return 0, or -EINVAL (no blocks, or inconsistent groups)
+ * @return 0, or -EINVAL (no blocks, or blocks that pmiwire_mapping_parse() cannot have made);
+ *         node_of is untouched then
+ *
+ * MT-Safe. Allocates nothing.
  */
 PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *blocks, uint32_t n_blocks,
                                        uint32_t n_ranks, uint32_t *node_of);
 
 /**
- * @brief Node of one rank, without expanding. Cost: one pass over the blocks.
- * @return the node, or -EINVAL
+ * @brief Node of one rank, without expanding.
+ * @return the node, or -EINVAL as pmiwire_mapping_expand()
+ *
+ * MT-Safe. Allocates nothing. Cost: O(n_blocks).
  */
 PMIWIRE_API int64_t pmiwire_mapping_node_of(const struct pmiwire_mapping_block *blocks, uint32_t n_blocks,
                                             uint32_t rank);
@@ -87,12 +94,16 @@ PMIWIRE_API int64_t pmiwire_mapping_node_of(const struct pmiwire_mapping_block *
 /**
  * @brief Write the mapping of a job.
  *
- * Finds the shortest form among: equal runs on consecutive nodes merged into
- * one triple, the whole list folded where it repeats with a period (as cyclic placements do),
- * and in the extended grammar bare numbers and `[…]xN`.
+ * Merges equal runs on consecutive nodes into one triple, folds the whole list
+ * to its smallest period (as cyclic placements have; a period above half of the job
+ * may go unseen in jobs of more than 64 ranks), and in the extended grammar takes
+ * bare numbers and `[…]xN` of up to 16 blocks where they are shorter.
+ * The list relies on readers that repeat it and stop at the size of the job: one node is
+ * `(vector,(f,1,1))` for any number of ranks, as Hydra 4.0 writes it, and the last block
+ * may say more ranks than are left.
  *
- * @param node_of  array of n_ranks: node of each rank, in rank order
- * @param n_ranks  1 or more
+ * @param node_of  array of n_ranks: node of each rank, in rank order, each below PMIWIRE_MAPPING_MAX
+ * @param n_ranks  1 to PMIWIRE_MAPPING_MAX
  * @param grammar  PMIWIRE_MAPPING_CLASSIC or PMIWIRE_MAPPING_EXTENDED
  * @param max_len  longest text that the reader takes, without NUL, bytes: for
  *                 MPICH 4.0 PMIWIRE_MAPPING_MPICH40_BYTES
@@ -103,7 +114,8 @@ PMIWIRE_API int64_t pmiwire_mapping_node_of(const struct pmiwire_mapping_block *
  *         comparing host names, whereas an empty value kills MPICH 4.0),
  *         PMIWIRE_ENOBUF, or -EINVAL. `out` is untouched on failure
  *
- * MT-Safe. Allocates nothing. Cost: O(n_ranks) for the classic grammar, a small multiple of it for the extended one.
+ * MT-Safe. Allocates nothing. Cost: O(n_ranks) for the classic grammar, a
+ * small multiple of it for the extended one.
  */
 PMIWIRE_API ssize_t pmiwire_mapping_encode(const uint32_t *node_of, uint32_t n_ranks, uint32_t grammar,
                                            size_t max_len, char *out, size_t cap);

@@ -18,10 +18,13 @@
 extern "C" {
 #endif
 
-/** @name What a peer can do: pmiwire_profile::flags @{ */
+/**
+ * @name What a peer can do: pmiwire_profile::flags
+ * @{
+ */
 #define PMIWIRE_PEER_V1 1u                /**< speaks PMI-1 */
 #define PMIWIRE_PEER_V2 2u                /**< speaks PMI-2 */
-#define PMIWIRE_PEER_SPACES 4u            /**< PMI-1 values may hold spaces */
+#define PMIWIRE_PEER_SPACES 4u            /**< values may hold spaces, on PMI-1 up to the end of the line */
 #define PMIWIRE_PEER_EMPTY 8u             /**< values may be empty */
 #define PMIWIRE_PEER_BACKSLASH 16u        /**< a backslash arrives as it was sent */
 #define PMIWIRE_PEER_SEMICOLON_V2 32u     /**< PMI-2: reads `;;` as `;` */

@@ -20,15 +20,30 @@
  * allocate without bound, delay other clients or lose their pairs. What can be
  * answered is answered with rc != 0 and a text; where the framing is
  * lost the connection is closed; both are told to ops->diag with rank and
- * cause. A client that does not read its replies is cut off at max_out_bytes.
+ * cause. A client that does not read its replies is cut off at max_out_bytes;
+ * one that sends more than 2 * max_msg_bytes behind a request whose answer is
+ * delayed, or 64 malformed or unknown messages in all, is cut off as well.
  * With pmiwire_server_tick() one that stops in mid-message is, too.
  *
  * Versions. A client is never answered with a higher subversion than it asked
  * for, unless PMIWIRE_SERVER_PMI_1_2 is set.
  *
+ * Order. Requests of a connection are served one after the other: while one
+ * waits for its answer, those behind it are not looked at. Names are published
+ * for all jobs of the server; only the job that published one may take it
+ * back, and pmiwire_server_job_remove() drops what is left. Ring, and barriers of groups
+ * that span nodes (n_local < n_ranks), are refused.
+ *
+ * Replies. A PMI-2 client whose lengths are padded on the right is taken for Slurm's
+ * and answered within what that one reads (`;;`), any other PMI-2 client within what MPICH's
+ * reads. PMI-1 replies are held to the framing's rules alone, since nothing tells the clients
+ * apart. An answer that cannot be carried becomes an error reply, and diag is told.
+ *
  * Threads: one server, one thread at a time. Callbacks may call any function
- * of this header on the same server except pmiwire_server_destroy() and
- * pmiwire_conn_close() of the connection being served.
+ * of this header on the same server except pmiwire_server_destroy(). What they cause
+ * is queued where it could disturb: input given within a callback is served, and
+ * ready() called, before the outermost call returns; a connection closed within a
+ * callback takes part in nothing more.
  */
 #ifndef PMIWIRE_SERVER_H
 #define PMIWIRE_SERVER_H
@@ -42,7 +57,10 @@
 extern "C" {
 #endif
 
-/** @name Limits that clients are told, bytes with NUL (Hydra's, which every client copes with) @{ */
+/**
+ * @name Limits that clients are told, bytes with NUL (Hydra's, which every client copes with)
+ * @{
+ */
 #define PMIWIRE_DEFAULT_KVSNAME_MAX 256u
 #define PMIWIRE_DEFAULT_KEYLEN_MAX 64u
 #define PMIWIRE_DEFAULT_VALLEN_MAX 1024u
@@ -54,7 +72,7 @@ extern "C" {
 #define PMIWIRE_DEFAULT_MAX_FIELDS 16384u
 /** Default limit on the bytes of one spawn request, all its PMI-1 messages together. */
 #define PMIWIRE_DEFAULT_MAX_SPAWN_BYTES 4194304u
-/** Default limit on what one job may store: pairs, attributes and names, bytes. */
+/** Default limit on what one job may store: pairs, attributes and names, bytes, and 64 more for each. */
 #define PMIWIRE_DEFAULT_MAX_KVS_BYTES 268435456u
 
 /** Answer init with PMI 1.2 whatever was asked: MPICH main then uses group barriers; Flux's client refuses. */
@@ -63,7 +81,10 @@ extern "C" {
 /** Rank of a connection that has not said yet who it is. */
 #define PMIWIRE_RANK_UNKNOWN (-1)
 
-/** @name States of a connection @{ */
+/**
+ * @name States of a connection
+ * @{
+ */
 #define PMIWIRE_CONN_NEW 0u       /**< has not completed init: perhaps no PMI program at all */
 #define PMIWIRE_CONN_INITED 1u    /**< between init and finalize: must not vanish */
 #define PMIWIRE_CONN_FINALIZED 2u /**< said finalize and was answered */
@@ -75,7 +96,7 @@ struct pmiwire_conn;   /**< one client; valid until pmiwire_conn_close() */
 
 /** A rank of a job. */
 struct pmiwire_peer {
-    uint32_t job;  /**< from pmiwire_server_job_add() */
+    uint32_t job;  /**< from pmiwire_server_job_add(); UINT32_MAX while the rank is unknown */
     int32_t rank;  /**< or PMIWIRE_RANK_UNKNOWN */
     void *cookie;  /**< the connection's */
     struct pmiwire_conn *conn;
@@ -173,7 +194,10 @@ PMIWIRE_API int pmiwire_server_create(const struct pmiwire_server_opts *opts, st
 /** @brief Free a server with its jobs and connections; no callback is called. NULL is allowed. */
 PMIWIRE_API void pmiwire_server_destroy(struct pmiwire_server *s);
 
-/** @name Jobs @{ */
+/**
+ * @name Jobs
+ * @{
+ */
 /** @brief Add a job. @param job its number, from 0 upwards. @return 0, -ENOMEM, -EINVAL, PMIWIRE_EEXIST (name in use), PMIWIRE_ECHARS */
 PMIWIRE_API int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_opts *opts,
                                        uint32_t *job);
@@ -198,7 +222,10 @@ PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struc
                                    struct pmiwire_str *value);
 /** @} */
 
-/** @name Connections @{ */
+/**
+ * @name Connections
+ * @{
+ */
 /**
  * @brief A client has connected.
  * @param job,rank  who it is; rank PMIWIRE_RANK_UNKNOWN: it says so itself (job is ignored)
@@ -242,7 +269,10 @@ PMIWIRE_API void pmiwire_conn_peer(const struct pmiwire_conn *conn, struct pmiwi
 PMIWIRE_API void pmiwire_conn_close(struct pmiwire_conn *conn);
 /** @} */
 
-/** @name Delayed answers @{ */
+/**
+ * @name Delayed answers
+ * @{
+ */
 /**
  * @brief Answer a spawn.
  * @param rc        0 or PMIWIRE_E* / -errno: all failed

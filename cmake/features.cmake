@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What this machine has. Nothing here is required: a test whose feature is missing is still listed, and skips with the name
+# of the package that it wants.
+
+# fencepost_find_features()
+#   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
+#     cmocka  c++  pkg-config  mpich  slurm  abigail  doxygen  libfuzzer
+function(fencepost_find_features)
+    find_path(CMOCKA_INCLUDE_DIR cmocka.h)
+    find_library(CMOCKA_LIBRARY cmocka)
+    if(CMOCKA_INCLUDE_DIR AND CMOCKA_LIBRARY AND NOT TARGET cmocka)
+        add_library(cmocka INTERFACE IMPORTED GLOBAL)
+        target_include_directories(cmocka INTERFACE ${CMOCKA_INCLUDE_DIR})
+        target_link_libraries(cmocka INTERFACE ${CMOCKA_LIBRARY})
+    endif()
+    fencepost_feature(cmocka "unit tests" "libcmocka-dev" CMOCKA_INCLUDE_DIR CMOCKA_LIBRARY)
+
+    find_program(FENCEPOST_CXX NAMES c++ g++ clang++)
+    fencepost_feature(c++ "headers and consumers in C++17" "g++" FENCEPOST_CXX)
+    find_program(FENCEPOST_PKG_CONFIG NAMES pkg-config pkgconf)
+    fencepost_feature(pkg-config "pkg-config consumers" "pkg-config" FENCEPOST_PKG_CONFIG)
+
+    find_program(FENCEPOST_MPICC_MPICH mpicc.mpich)
+    find_program(FENCEPOST_MPIEXEC_HYDRA mpiexec.hydra)
+    fencepost_feature(mpich "MPICH interop" "mpich libmpich-dev" FENCEPOST_MPICC_MPICH FENCEPOST_MPIEXEC_HYDRA)
+
+    find_program(FENCEPOST_SRUN srun)
+    find_program(FENCEPOST_SLURMCTLD slurmctld)
+    find_program(FENCEPOST_SLURMD slurmd)
+    find_program(FENCEPOST_MUNGED munged)
+    find_path(FENCEPOST_SLURM_PMI2_H slurm/pmi2.h)
+    find_path(FENCEPOST_SLURM_PMI_H slurm/pmi.h)
+    fencepost_feature(slurm "Slurm interop" "slurm-wlm munge libpmi2-0-dev libpmi0-dev" FENCEPOST_SRUN
+        FENCEPOST_SLURMCTLD FENCEPOST_SLURMD FENCEPOST_MUNGED FENCEPOST_SLURM_PMI2_H FENCEPOST_SLURM_PMI_H)
+
+    find_program(FENCEPOST_ABIDIFF abidiff)
+    find_program(FENCEPOST_ABIDW abidw)
+    fencepost_feature(abigail "ABI check" "abigail-tools" FENCEPOST_ABIDIFF FENCEPOST_ABIDW)
+    find_program(FENCEPOST_DOXYGEN doxygen)
+    fencepost_feature(doxygen "documentation check" "doxygen" FENCEPOST_DOXYGEN)
+
+    if(FENCEPOST_FUZZ)
+        include(CheckCSourceCompiles)
+        set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer)
+        check_c_source_compiles("#include <stddef.h>
+            int LLVMFuzzerTestOneInput(const unsigned char *d, size_t n) { return d && n > 1 ? 0 : 0; }" FENCEPOST_LIBFUZZER)
+        if(NOT FENCEPOST_LIBFUZZER)
+            unset(FENCEPOST_LIBFUZZER CACHE) # look again once it is installed
+            message(FATAL_ERROR "FENCEPOST_FUZZ needs clang with libFuzzer: apt install clang libclang-rt-14-dev, "
+                "then use the preset fuzz or CC=clang")
+        endif()
+    endif()
+    fencepost_feature(libfuzzer "fuzzing (else corpora only)" "clang libclang-rt-14-dev, and use --preset fuzz"
+        FENCEPOST_LIBFUZZER)
+endfunction()
+
+# fencepost_feature(<name> <what it is for> <how to get it> <variable>...)
+#   Records a feature, present when every variable is true.
+function(fencepost_feature name title package)
+    set(found ON)
+    foreach(variable IN LISTS ARGN)
+        if(NOT ${variable})
+            set(found OFF)
+        endif()
+        mark_as_advanced(${variable})
+    endforeach()
+    set_property(GLOBAL APPEND PROPERTY FENCEPOST_FEATURES ${name})
+    set_property(GLOBAL PROPERTY FENCEPOST_FEATURE_${name} ${found})
+    set_property(GLOBAL PROPERTY FENCEPOST_FEATURE_${name}_TITLE "${title}")
+    set_property(GLOBAL PROPERTY FENCEPOST_FEATURE_${name}_PACKAGE "${package}")
+endfunction()
+
+# fencepost_missing(<variable> <feature>...)
+#   Sets <variable> to the packages that are missing for these features: an empty string, hence false, when all are here.
+function(fencepost_missing variable)
+    set(missing "")
+    foreach(name IN LISTS ARGN)
+        get_property(found GLOBAL PROPERTY FENCEPOST_FEATURE_${name})
+        get_property(package GLOBAL PROPERTY FENCEPOST_FEATURE_${name}_PACKAGE)
+        if("${package}" STREQUAL "")
+            message(FATAL_ERROR "unknown feature ${name}")
+        elseif(NOT found)
+            string(APPEND missing " ${package}")
+        endif()
+    endforeach()
+    string(STRIP "${missing}" missing)
+    set(${variable} "${missing}" PARENT_SCOPE)
+endfunction()
+
+# fencepost_summary()
+#   The table at the end of configure: the libraries that exist, and what is on, what is off, and how to turn it on.
+function(fencepost_summary)
+    set(libraries "")
+    get_property(names GLOBAL PROPERTY FENCEPOST_LIBRARIES)
+    foreach(name IN LISTS names)
+        get_property(version GLOBAL PROPERTY FENCEPOST_${name}_VERSION)
+        string(APPEND libraries " lib${name} ${version}")
+    endforeach()
+    message("")
+    message("Fencepost ${PROJECT_VERSION}  ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}, "
+        "prefix ${CMAKE_INSTALL_PREFIX}")
+    message("  libraries:${libraries}")
+    set(states "FENCEPOST_EXAMPLES|examples|FENCEPOST_EXAMPLES=ON" "FENCEPOST_TESTS|tests and benchmarks|FENCEPOST_TESTS=ON"
+        "FENCEPOST_WERROR|warnings are errors|FENCEPOST_WERROR=ON"
+        "FENCEPOST_SANITIZE|sanitizers|cmake --preset asan, or tsan")
+    foreach(state IN LISTS states)
+        string(REPLACE "|" ";" state "${state}")
+        list(POP_FRONT state variable title how)
+        fencepost_summary_line("${title}" "${${variable}}" "${how}")
+    endforeach()
+    get_property(features GLOBAL PROPERTY FENCEPOST_FEATURES)
+    foreach(name IN LISTS features)
+        get_property(found GLOBAL PROPERTY FENCEPOST_FEATURE_${name})
+        get_property(title GLOBAL PROPERTY FENCEPOST_FEATURE_${name}_TITLE)
+        get_property(package GLOBAL PROPERTY FENCEPOST_FEATURE_${name}_PACKAGE)
+        fencepost_summary_line("${title}" ${found} "apt install ${package}")
+    endforeach()
+    message("")
+endfunction()
+
+# One line of the table; the last column shows only for what is off.
+function(fencepost_summary_line title state how)
+    string(LENGTH "${title}" length)
+    math(EXPR length "34 - ${length}")
+    string(REPEAT " " ${length} pad)
+    if(state STREQUAL "ON")
+        message("  ${title}${pad}on")
+    elseif(state)
+        message("  ${title}${pad}${state}")
+    else()
+        message("  ${title}${pad}off   ${how}")
+    endif()
+endfunction()

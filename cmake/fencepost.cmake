@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The build rules of Fencepost. The top level includes this file, and so does each library, which may be configured alone;
+# including it twice does no harm. It leaves no plain variables behind for others to rely on (a sibling folder would not see
+# them): what must be remembered is an option in the cache or a global property.
+#
+#   library.cmake   fencepost_library()                                  a library, its packages and its install rules
+#   programs.cmake  fencepost_program() _test() _fuzz() _bench()         what is built on top of the libraries
+#   features.cmake  fencepost_find_features() _missing() _summary()     what this machine has, and the table at the end
+
+option(FENCEPOST_WERROR "Treat compiler warnings as errors" OFF)
+option(FENCEPOST_EXAMPLES "Build the programs in examples/" ON)
+option(FENCEPOST_TESTS "Build tests, fuzz targets and benchmarks" ON)
+option(FENCEPOST_FUZZ "Link fuzz targets with libFuzzer (clang only); otherwise they replay their corpus" OFF)
+set(FENCEPOST_FUZZ_SECONDS 10 CACHE STRING "How long the smoke run of each libFuzzer target lasts")
+set(FENCEPOST_SANITIZE "" CACHE STRING "Argument of -fsanitize=, such as address,undefined or thread")
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
+# fencepost_compile_options(<target>)
+#   The house's warnings, and the sanitizers asked for, on one target. The other functions call it.
+function(fencepost_compile_options target)
+    set_target_properties(${target} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON)
+    target_compile_options(${target} PRIVATE
+        -Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wcast-qual -Wvla -Wundef
+        $<$<BOOL:${FENCEPOST_WERROR}>:-Werror>)
+    set(sanitize ${FENCEPOST_SANITIZE})
+    if(FENCEPOST_FUZZ)
+        string(JOIN "," sanitize fuzzer-no-link ${FENCEPOST_SANITIZE})
+    endif()
+    if(sanitize)
+        set(flags -fsanitize=${sanitize} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+        target_compile_options(${target} PRIVATE ${flags})
+        target_link_options(${target} PRIVATE ${flags})
+    endif()
+endfunction()
+
+include(${CMAKE_CURRENT_LIST_DIR}/library.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/programs.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/features.cmake)

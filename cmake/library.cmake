@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# fencepost_library(<name> VERSION <x.y.z> SOVERSION <n> DESCRIPTION <text>
+#                   [LINK <system library>...] [REQUIRES <pkg-config module>...] [REQUIRES_PRIVATE <pkg-config module>...])
+#
+#   Builds lib<name> from src/*.c with the public headers of include/, as lib<name>.so (target <name>::<name>) and
+#   lib<name>.a (target <name>::<name>_static). The objects are compiled once, position independent, with hidden visibility:
+#   only what a header marks with the library's API macro is exported, under the version nodes of src/lib<name>.map.
+#
+#   LINK              libraries of the C library's own family: m, pthread, rt, dl
+#   REQUIRES          packages whose headers our header includes
+#   REQUIRES_PRIVATE  packages that only our sources use
+#
+#   Installs, under GNUInstallDirs and DESTDIR, the components
+#     lib<name>-runtime   lib<name>.so.<n>*
+#     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, and the package for find_package(<name>)
+function(fencepost_library name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;SOVERSION;DESCRIPTION" "LINK;REQUIRES;REQUIRES_PRIVATE")
+    if(NOT arg_VERSION OR NOT DEFINED arg_SOVERSION OR arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "fencepost_library(${name}): VERSION and SOVERSION are needed; unknown: ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    set(map ${CMAKE_CURRENT_SOURCE_DIR}/src/lib${name}.map)
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/*.c)
+
+    if(arg_REQUIRES OR arg_REQUIRES_PRIVATE)
+        find_package(PkgConfig REQUIRED)
+        foreach(module IN LISTS arg_REQUIRES arg_REQUIRES_PRIVATE)
+            pkg_check_modules(${module} REQUIRED IMPORTED_TARGET GLOBAL ${module})
+        endforeach()
+    endif()
+
+    add_library(${name}_objects OBJECT ${sources})
+    add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
+    add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
+    foreach(target IN ITEMS ${name}_objects ${name} ${name}_static)
+        fencepost_compile_options(${target})
+        target_include_directories(${target} PUBLIC
+            $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+        foreach(module IN LISTS arg_REQUIRES)
+            target_link_libraries(${target} PUBLIC PkgConfig::${module})
+        endforeach()
+        foreach(module IN LISTS arg_REQUIRES_PRIVATE)
+            target_link_libraries(${target} PRIVATE PkgConfig::${module})
+        endforeach()
+        target_link_libraries(${target} PRIVATE ${arg_LINK})
+    endforeach()
+    set_target_properties(${name}_objects PROPERTIES
+        POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden C_EXTENSIONS OFF)
+    set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name})
+    set_target_properties(${name} PROPERTIES VERSION ${arg_VERSION} SOVERSION ${arg_SOVERSION} LINK_DEPENDS ${map})
+    target_link_options(${name} PRIVATE -Wl,--version-script=${map})
+    if(NOT FENCEPOST_SANITIZE AND NOT FENCEPOST_FUZZ) # clang leaves the sanitizer's own symbols to the program
+        target_link_options(${name} PRIVATE -Wl,-z,defs)
+    endif()
+    add_library(${name}::${name} ALIAS ${name})
+    add_library(${name}::${name}_static ALIAS ${name}_static)
+
+    install(TARGETS ${name} ${name}_static EXPORT ${name}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib${name}-runtime NAMELINK_COMPONENT lib${name}-dev
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib${name}-dev)
+    install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT lib${name}-dev
+        FILES_MATCHING PATTERN "*.h")
+    file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/man/*.[1-9])
+    fencepost_install_man(lib${name}-dev ${pages})
+    fencepost_install_pkgconfig()
+    fencepost_install_cmake_package()
+    set_property(GLOBAL APPEND PROPERTY FENCEPOST_LIBRARIES ${name})
+    set_property(GLOBAL PROPERTY FENCEPOST_${name}_VERSION ${arg_VERSION})
+    set_property(GLOBAL PROPERTY FENCEPOST_${name}_DIR ${CMAKE_CURRENT_SOURCE_DIR})
+endfunction()
+
+# fencepost_install_man(<component> [<page>...])
+#   Installs manual pages into the section that their suffix names.
+function(fencepost_install_man component)
+    foreach(page IN LISTS ARGN)
+        string(REGEX MATCH "[1-9]$" section ${page})
+        install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT ${component})
+    endforeach()
+endfunction()
+
+# The <name>.pc of fencepost_library(), whose variables it sees. It is written at install time, when the prefix is final:
+# `cmake --install DIR --prefix P` then gives a file that says P.
+macro(fencepost_install_pkgconfig)
+    set(pc_libdir ${CMAKE_INSTALL_LIBDIR})
+    set(pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
+    foreach(dir IN ITEMS pc_libdir pc_includedir)
+        if(NOT IS_ABSOLUTE "${${dir}}")
+            set(${dir} "\${prefix}/${${dir}}")
+        endif()
+    endforeach()
+    string(JOIN ", " pc_requires ${arg_REQUIRES})
+    string(JOIN ", " pc_requires_private ${arg_REQUIRES_PRIVATE})
+    list(TRANSFORM arg_LINK PREPEND "-l" OUTPUT_VARIABLE pc_libs_private)
+    string(JOIN " " pc_libs_private ${pc_libs_private})
+    set(pc_prefix "@pc_prefix@") # left for the second pass
+    configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/library.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc.in @ONLY)
+    install(CODE "set(pc_prefix \"\${CMAKE_INSTALL_PREFIX}\")
+        configure_file(\"${CMAKE_CURRENT_BINARY_DIR}/${name}.pc.in\" \"${CMAKE_CURRENT_BINARY_DIR}/${name}.pc\" @ONLY)"
+        COMPONENT lib${name}-dev)
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+        COMPONENT lib${name}-dev)
+endmacro()
+
+# The package of fencepost_library() for find_package(<name>), whose variables it sees.
+macro(fencepost_install_cmake_package)
+    set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/${name})
+    set(package_modules ${arg_REQUIRES} ${arg_REQUIRES_PRIVATE})
+    configure_package_config_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/library-config.cmake.in
+        ${CMAKE_CURRENT_BINARY_DIR}/${name}-config.cmake INSTALL_DESTINATION ${package_dir}
+        NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+    write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/${name}-config-version.cmake
+        VERSION ${arg_VERSION} COMPATIBILITY SameMinorVersion)
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/${name}-config-version.cmake
+        DESTINATION ${package_dir} COMPONENT lib${name}-dev)
+    install(EXPORT ${name} FILE ${name}-targets.cmake NAMESPACE ${name}:: DESTINATION ${package_dir}
+        COMPONENT lib${name}-dev)
+endmacro()

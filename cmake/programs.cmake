@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
+# fencepost_program(<name> SOURCES <file>... [LIBS <target>...] [MAN <page>...] [NO_INSTALL])
+#   A program of examples/: built as bin/<name> of the build tree and installed, component fencepost-tools.
+#   LIBS names libraries as an installed user would: pmiwire::pmiwire or pmiwire::pmiwire_static.
+function(fencepost_program name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "" "SOURCES;LIBS;MAN")
+    fencepost_executable()
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+    if(NOT arg_NO_INSTALL)
+        if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}") # beside the libraries that the same prefix holds
+            set_target_properties(${name} PROPERTIES INSTALL_RPATH "\$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+        endif()
+        install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT fencepost-tools)
+        fencepost_install_man(fencepost-tools ${arg_MAN})
+    endif()
+endfunction()
+
+# fencepost_test(<name> SOURCES <file>... [LIBS <target>...] [INCLUDES <dir>...] [DEFINES <X=1>...] [ARGS <arg>...] ...)
+# fencepost_test(<name> COMMAND <program> [<arg>...] ...)
+#   A program built as a test, or a command (a script, $<TARGET_FILE:prog>) run as one. It passes with status 0, is skipped
+#   with 77 (and must then print what is missing), fails with any other.
+#   LIBS      `cmocka` may be among them, and is then also a NEEDS; a test of internals links pmiwire::pmiwire_static
+#   NEEDS     features of fencepost_find_features(): when one is missing, nothing is built and the test reports a skip
+#   LABELS    unit (the default), fuzz, interop, install, docs, bench; `full` for what only tests/run --full runs
+#   TIMEOUT   seconds, 60 unless given
+#   ENV       VAR=value for its environment
+#   SERIAL    run it while no other test runs
+function(fencepost_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;LIBS;INCLUDES;DEFINES;ARGS;COMMAND;NEEDS;LABELS;ENV")
+    if("cmocka" IN_LIST arg_LIBS)
+        list(APPEND arg_NEEDS cmocka)
+    endif()
+    fencepost_missing(missing ${arg_NEEDS})
+    if(missing)
+        set(arg_COMMAND sh -c "echo 'skip: needs ${missing}' && exit 77") # a semicolon would end the list item
+    elseif(NOT arg_COMMAND)
+        fencepost_executable()
+        set(arg_COMMAND ${name} ${arg_ARGS})
+    endif()
+    if(NOT arg_LABELS)
+        set(arg_LABELS unit)
+    endif()
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 60)
+    endif()
+    add_test(NAME ${name} COMMAND ${arg_COMMAND})
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}"
+        ENVIRONMENT "${arg_ENV}" RUN_SERIAL ${arg_SERIAL})
+endfunction()
+
+# fencepost_fuzz(<name> SOURCES <file>... CORPUS <dir> [LIBS <target>...] [INCLUDES <dir>...] [DICT <file>] [MAX_LEN <bytes>]
+#                [DEFINES <X=1>...])
+#   A fuzz target: sources that define LLVMFuzzerTestOneInput() (tests/fuzz/fuzz.h declares it). It is built everywhere,
+#   and a test labelled `fuzz` runs every file of CORPUS through it: with tests/fuzz/driver.c as its main(), or, when
+#   FENCEPOST_FUZZ is on, with libFuzzer, where a second test <name>_smoke goes on for FENCEPOST_FUZZ_SECONDS.
+#   Inputs that fail are left in fuzz/ of the build tree.
+function(fencepost_fuzz name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS;DICT;MAX_LEN" "SOURCES;LIBS;INCLUDES;DEFINES")
+    cmake_path(ABSOLUTE_PATH arg_CORPUS)
+    set(house ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
+    set(out ${CMAKE_BINARY_DIR}/fuzz)
+    list(APPEND arg_INCLUDES ${house}/tests/fuzz)
+    if(NOT FENCEPOST_FUZZ)
+        list(APPEND arg_SOURCES ${house}/tests/fuzz/driver.c)
+    endif()
+    fencepost_executable()
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${out})
+    if(NOT FENCEPOST_FUZZ)
+        fencepost_test(${name} COMMAND ${name} ${arg_CORPUS} LABELS fuzz TIMEOUT 120)
+        return()
+    endif()
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    # libFuzzer would leave with 77 after a finding, which is a skip here.
+    set(flags -error_exitcode=1 -timeout=10 -rss_limit_mb=2048 -artifact_prefix=${out}/${name}-)
+    if(arg_DICT)
+        cmake_path(ABSOLUTE_PATH arg_DICT)
+        list(APPEND flags -dict=${arg_DICT})
+    endif()
+    if(arg_MAX_LEN)
+        list(APPEND flags -max_len=${arg_MAX_LEN})
+    endif()
+    file(MAKE_DIRECTORY ${out}/${name}-corpus)
+    math(EXPR limit "${FENCEPOST_FUZZ_SECONDS} + 120")
+    fencepost_test(${name} COMMAND ${name} -runs=0 ${flags} ${arg_CORPUS} LABELS fuzz TIMEOUT 120)
+    fencepost_test(${name}_smoke LABELS fuzz TIMEOUT ${limit}
+        COMMAND ${name} -max_total_time=${FENCEPOST_FUZZ_SECONDS} ${flags} ${out}/${name}-corpus ${arg_CORPUS})
+endfunction()
+
+# fencepost_bench(<name> SOURCES <file>... [LIBS <target>...] [INCLUDES <dir>...] [DEFINES <X=1>...] [ARGS <arg>...]
+#                 [NEEDS <feature>...] [TIMEOUT <seconds>])
+#   A benchmark: built as bench/<name> of the build tree. It takes --quick and prints one JSON object a line,
+#   {"bench","case","n","who","metric","value","unit"}. A test labelled `bench` runs it with ARGS and --quick, and checks
+#   the form of each line, never a time.
+function(fencepost_bench name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBS;INCLUDES;DEFINES;ARGS;NEEDS")
+    fencepost_missing(missing ${arg_NEEDS})
+    if(NOT missing)
+        fencepost_executable()
+        set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+    endif()
+    fencepost_test(${name} NEEDS ${arg_NEEDS} LABELS bench TIMEOUT ${arg_TIMEOUT} SERIAL
+        COMMAND sh ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check-bench.sh ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS} --quick)
+endfunction()
+
+# The executable of the functions above, whose variables it sees. These may use what POSIX and Linux offer: gnu11.
+macro(fencepost_executable)
+    if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "${CMAKE_CURRENT_FUNCTION}(${name}): SOURCES is needed; unknown: ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    add_executable(${name} ${arg_SOURCES})
+    fencepost_compile_options(${name})
+    target_include_directories(${name} PRIVATE ${arg_INCLUDES})
+    target_compile_definitions(${name} PRIVATE ${arg_DEFINES})
+    target_link_libraries(${name} PRIVATE ${arg_LIBS})
+endmacro()

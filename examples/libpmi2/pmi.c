@@ -1,0 +1,697 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libpmi.so.0: PMI-1's interface (pmi.h) over libpmiwire, for programs linked with Slurm's library of that name. Slurm's own
+ * speaks Slurm's RPC to srun and so works under srun alone; this one speaks PMI-1 to whoever gave it PMI_FD or PMI_PORT.
+ *
+ * A put goes out at once; PMI_KVS_Commit() has nothing left to do. Started without a launcher, a program is alone: rank 0 of 1.
+ *
+ * What the wire has no request for: PMI_KVS_Create() and PMI_KVS_Destroy() fail with PMI_FAIL, and the iterator yields the
+ * pairs that this process itself has put.
+ *
+ * Calls from several threads are served one at a time.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <pmiwire/mapping.h>
+
+#include "pmi.h"
+#include "session.h"
+
+#define NAME_MAX_BYTES 256
+#define KEY_MAX_BYTES 64
+#define VALUE_MAX_BYTES 1024
+
+/* A pair that this process has put. */
+struct pair {
+    struct pair *next;
+    char *key, *value;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    int initialized;
+    int alone; /* no launcher */
+    struct session session;
+    struct pmiwire_client_info info;
+    char kvsname[NAME_MAX_BYTES];
+    struct pair *pairs, **last, *next; /* next: of the iterator */
+} pmi = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void enter(void)
+{
+    pthread_mutex_lock(&pmi.lock);
+}
+
+static int leave(int rc)
+{
+    pthread_mutex_unlock(&pmi.lock);
+    return rc;
+}
+
+/* PMI's own numbers for what it has a number for. */
+static int pmi_code(int rc)
+{
+    switch (rc) {
+    case 0: return PMI_SUCCESS;
+    case -ENOMEM: return PMI_ERR_NOMEM;
+    case PMIWIRE_EKEYLEN: return PMI_ERR_INVALID_KEY_LENGTH;
+    case PMIWIRE_EVALLEN: return PMI_ERR_INVALID_VAL_LENGTH;
+    default: return PMI_FAIL;
+    }
+}
+
+/* Ask, and wait for the answer. */
+static int ask(int queued, struct pmiwire_event *ev)
+{
+    int rc = queued < 0 ? queued : session_wait(&pmi.session, ev);
+
+    if (rc == PMIWIRE_EPEER && ev->peer_rc > 0 && ev->peer_rc <= PMI_ERR_INVALID_KVS)
+        return ev->peer_rc;
+    return pmi_code(rc);
+}
+
+/* Copy a view to a string of length bytes, NUL included. */
+static int give(struct pmiwire_str from, char *to, int length, int too_short)
+{
+    if (length <= 0 || from.len >= (size_t)length)
+        return too_short;
+    if (from.len)
+        memcpy(to, from.ptr, from.len);
+    to[from.len] = '\0';
+    return PMI_SUCCESS;
+}
+
+static int give_number(const int *value, int *to)
+{
+    if (!to)
+        return PMI_ERR_INVALID_ARG;
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    *to = *value;
+    return leave(PMI_SUCCESS);
+}
+
+/* ---- life ---- */
+
+int PMI_Init(int *spawned)
+{
+    struct environment env;
+    int rc;
+
+    if (!spawned)
+        return PMI_ERR_INVALID_ARG;
+    enter();
+    if (pmi.initialized) {
+        *spawned = pmi.info.spawned;
+        return leave(PMI_SUCCESS);
+    }
+    rc = environment_read(&env);
+    if (rc < 0)
+        return leave(PMI_FAIL);
+    pmi.alone = env.fd < 0;
+    pmi.last = &pmi.pairs;
+    if (pmi.alone) {
+        pmi.info = (struct pmiwire_client_info){.n_ranks = 1};
+        snprintf(pmi.kvsname, sizeof(pmi.kvsname), "singleton_%ld", (long)getpid());
+    } else {
+        const char *says = getenv("PMI_SPAWNED");
+
+        rc = session_open(&pmi.session, &env, PMIWIRE_V1);
+        if (rc < 0)
+            return leave(pmi_code(rc));
+        pmiwire_client_get_info(pmi.session.client, &pmi.info);
+        pmi.info.spawned |= says && atoi(says) != 0;
+        rc = give(pmi.info.kvsname, pmi.kvsname, sizeof(pmi.kvsname), PMI_FAIL);
+        if (rc != PMI_SUCCESS) {
+            session_close(&pmi.session);
+            return leave(rc);
+        }
+    }
+    pmi.initialized = 1;
+    *spawned = pmi.info.spawned ? PMI_TRUE : PMI_FALSE;
+    return leave(PMI_SUCCESS);
+}
+
+int PMI_Initialized(PMI_BOOL *initialized)
+{
+    if (!initialized)
+        return PMI_ERR_INVALID_ARG;
+    enter();
+    *initialized = pmi.initialized ? PMI_TRUE : PMI_FALSE;
+    return leave(PMI_SUCCESS);
+}
+
+int PMI_Finalize(void)
+{
+    struct pmiwire_event ev;
+    int rc = PMI_SUCCESS;
+
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    if (!pmi.alone) {
+        rc = ask(pmiwire_client_finalize(pmi.session.client, 0), &ev);
+        session_close(&pmi.session);
+    }
+    while (pmi.pairs) {
+        struct pair *p = pmi.pairs;
+
+        pmi.pairs = p->next;
+        free(p->key);
+        free(p->value);
+        free(p);
+    }
+    pmi.next = NULL;
+    pmi.initialized = 0;
+    return leave(rc);
+}
+
+int PMI_Abort(int exit_code, const char error_msg[])
+{
+    char text[256] = "";
+    struct pmiwire_event ev;
+
+    enter();
+    if (pmi.initialized && !pmi.alone) {
+        /* PMI-1 cannot write a space, and a launcher has little use for more than a line. */
+        snprintf(text, sizeof(text), "%s", error_msg ? error_msg : "");
+        for (char *p = text; *p; p++)
+            if (*p <= ' ' || *p > '~' || *p == '=')
+                *p = '_';
+        ask(pmiwire_client_abort(pmi.session.client, exit_code, pmiwire_str(text), 0), &ev);
+    }
+    if (error_msg)
+        fprintf(stderr, "PMI_Abort: %s\n", error_msg);
+    exit(exit_code);
+}
+
+/* ---- what the job is ---- */
+
+int PMI_Get_size(int *size)
+{
+    return give_number(&pmi.info.n_ranks, size);
+}
+
+int PMI_Get_rank(int *rank)
+{
+    return give_number(&pmi.info.rank, rank);
+}
+
+int PMI_Get_appnum(int *appnum)
+{
+    return give_number(&pmi.info.appnum, appnum);
+}
+
+int PMI_Get_universe_size(int *size)
+{
+    struct pmiwire_event ev = {.number = 1};
+    int rc = PMI_SUCCESS;
+
+    if (!size)
+        return PMI_ERR_INVALID_ARG;
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    if (!pmi.alone)
+        rc = ask(pmiwire_client_universe_size(pmi.session.client, 0), &ev);
+    if (rc == PMI_SUCCESS)
+        *size = ev.number;
+    return leave(rc);
+}
+
+int PMI_Get_id(char id_str[], int length)
+{
+    return PMI_KVS_Get_my_name(id_str, length);
+}
+
+int PMI_Get_kvs_domain_id(char id_str[], int length)
+{
+    return PMI_KVS_Get_my_name(id_str, length);
+}
+
+int PMI_Get_id_length_max(int *length)
+{
+    return PMI_KVS_Get_name_length_max(length);
+}
+
+int PMI_Barrier(void)
+{
+    struct pmiwire_event ev;
+
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    return leave(pmi.alone ? PMI_SUCCESS : ask(pmiwire_client_fence(pmi.session.client, 0), &ev));
+}
+
+/* ---- the ranks of this node, from PMI_process_mapping ---- */
+
+/* Node of each rank, malloced; NULL with *rc set. Without a mapping every rank is taken to be on a node of its own. */
+static uint32_t *nodes(int *rc)
+{
+    uint32_t n_ranks = (uint32_t)pmi.info.n_ranks, n_blocks = 0;
+    struct pmiwire_mapping_block *blocks = NULL;
+    uint32_t *node_of = calloc(n_ranks, sizeof(*node_of));
+    struct pmiwire_event ev;
+    int err;
+
+    *rc = node_of ? PMI_SUCCESS : PMI_ERR_NOMEM;
+    if (!node_of || pmi.alone)
+        return node_of;
+    *rc = ask(pmiwire_client_jobattr(pmi.session.client, pmiwire_str("PMI_process_mapping"), 0), &ev);
+    if (*rc != PMI_SUCCESS) {
+        for (uint32_t i = 0; i < n_ranks; i++)
+            node_of[i] = i;
+        *rc = PMI_SUCCESS;
+        return node_of;
+    }
+    err = pmiwire_mapping_parse(ev.value, NULL, 0, &n_blocks, NULL);
+    if (err == PMIWIRE_ENOBUF)
+        blocks = calloc(n_blocks, sizeof(*blocks));
+    if (!blocks || pmiwire_mapping_parse(ev.value, blocks, n_blocks, &n_blocks, NULL) != 0 ||
+        pmiwire_mapping_expand(blocks, n_blocks, n_ranks, node_of) != 0) {
+        *rc = err == PMIWIRE_ENOBUF && !blocks ? PMI_ERR_NOMEM : PMI_FAIL;
+        free(node_of);
+        node_of = NULL;
+    }
+    free(blocks);
+    return node_of;
+}
+
+/* Count the ranks of this node, and write them where ranks is not NULL. */
+static int clique(int ranks[], int length, int *size)
+{
+    uint32_t *node_of;
+    int rc, n = 0;
+
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    node_of = nodes(&rc);
+    for (int i = 0; node_of && i < pmi.info.n_ranks; i++) {
+        if (node_of[i] != node_of[pmi.info.rank])
+            continue;
+        if (ranks && n >= length) {
+            rc = PMI_ERR_INVALID_LENGTH;
+            break;
+        }
+        if (ranks)
+            ranks[n] = i;
+        n++;
+    }
+    free(node_of);
+    if (rc == PMI_SUCCESS && size)
+        *size = n;
+    return leave(rc);
+}
+
+int PMI_Get_clique_size(int *size)
+{
+    return size ? clique(NULL, 0, size) : PMI_ERR_INVALID_ARG;
+}
+
+int PMI_Get_clique_ranks(int ranks[], int length)
+{
+    return ranks ? clique(ranks, length, NULL) : PMI_ERR_INVALID_ARG;
+}
+
+/* ---- names ---- */
+
+int PMI_Publish_name(const char service_name[], const char port[])
+{
+    struct pmiwire_event ev;
+
+    if (!service_name || !port)
+        return PMI_ERR_INVALID_ARG;
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    if (pmi.alone)
+        return leave(PMI_FAIL);
+    return leave(ask(pmiwire_client_publish(pmi.session.client, pmiwire_str(service_name), pmiwire_str(port), 0), &ev));
+}
+
+int PMI_Unpublish_name(const char service_name[])
+{
+    struct pmiwire_event ev;
+
+    if (!service_name)
+        return PMI_ERR_INVALID_ARG;
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    if (pmi.alone)
+        return leave(PMI_FAIL);
+    return leave(ask(pmiwire_client_unpublish(pmi.session.client, pmiwire_str(service_name), 0), &ev));
+}
+
+/* The interface has no length: callers must have PMI_KVS_Get_value_length_max() bytes. */
+int PMI_Lookup_name(const char service_name[], char port[])
+{
+    struct pmiwire_event ev;
+    int rc;
+
+    if (!service_name || !port)
+        return PMI_ERR_INVALID_ARG;
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    if (pmi.alone)
+        return leave(PMI_FAIL);
+    rc = ask(pmiwire_client_lookup(pmi.session.client, pmiwire_str(service_name), 0), &ev);
+    return leave(rc == PMI_SUCCESS ? give(ev.value, port, VALUE_MAX_BYTES, PMI_FAIL) : rc);
+}
+
+/* ---- key-value space ---- */
+
+int PMI_KVS_Get_my_name(char kvsname[], int length)
+{
+    if (!kvsname)
+        return PMI_ERR_INVALID_ARG;
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    return leave(give(pmiwire_str(pmi.kvsname), kvsname, length, PMI_ERR_INVALID_LENGTH));
+}
+
+/* Advertised by the server; alone, the usual. */
+static int give_max(const int *advertised, int usual, int *to)
+{
+    int rc = give_number(advertised, to);
+
+    if (rc == PMI_SUCCESS && *to == 0)
+        *to = usual;
+    return rc;
+}
+
+int PMI_KVS_Get_name_length_max(int *length)
+{
+    return give_max(&pmi.info.kvsname_max, NAME_MAX_BYTES, length);
+}
+
+int PMI_KVS_Get_key_length_max(int *length)
+{
+    return give_max(&pmi.info.keylen_max, KEY_MAX_BYTES, length);
+}
+
+int PMI_KVS_Get_value_length_max(int *length)
+{
+    return give_max(&pmi.info.vallen_max, VALUE_MAX_BYTES, length);
+}
+
+int PMI_KVS_Create(char kvsname[], int length)
+{
+    (void)kvsname, (void)length;
+    return PMI_FAIL;
+}
+
+int PMI_KVS_Destroy(const char kvsname[])
+{
+    (void)kvsname;
+    return PMI_FAIL;
+}
+
+static struct pair *find_own(const char *key)
+{
+    struct pair *p = pmi.pairs;
+
+    while (p && strcmp(p->key, key) != 0)
+        p = p->next;
+    return p;
+}
+
+/* Remember what this process has put. */
+static int keep_own(const char *key, const char *value)
+{
+    struct pair *p = find_own(key);
+    char *copy = strdup(value);
+
+    if (!copy)
+        return PMI_ERR_NOMEM;
+    if (p) {
+        free(p->value);
+        p->value = copy;
+        return PMI_SUCCESS;
+    }
+    p = calloc(1, sizeof(*p));
+    if (p)
+        p->key = strdup(key);
+    if (!p || !p->key) {
+        free(p);
+        free(copy);
+        return PMI_ERR_NOMEM;
+    }
+    p->value = copy;
+    *pmi.last = p;
+    pmi.last = &p->next;
+    return PMI_SUCCESS;
+}
+
+int PMI_KVS_Put(const char kvsname[], const char key[], const char value[])
+{
+    struct pmiwire_event ev;
+    int rc = PMI_SUCCESS;
+
+    if (!kvsname)
+        return PMI_ERR_INVALID_KVS;
+    if (!key || !*key)
+        return PMI_ERR_INVALID_KEY;
+    if (!value)
+        return PMI_ERR_INVALID_VAL;
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    if (strcmp(kvsname, pmi.kvsname) != 0)
+        return leave(PMI_ERR_INVALID_KVS);
+    if (!pmi.alone)
+        rc = ask(pmiwire_client_put(pmi.session.client, pmiwire_str(key), pmiwire_str(value), 0), &ev);
+    if (rc == PMI_SUCCESS)
+        rc = keep_own(key, value);
+    return leave(rc);
+}
+
+int PMI_KVS_Commit(const char kvsname[])
+{
+    if (!kvsname)
+        return PMI_ERR_INVALID_KVS;
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    return leave(strcmp(kvsname, pmi.kvsname) == 0 ? PMI_SUCCESS : PMI_ERR_INVALID_KVS);
+}
+
+int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length)
+{
+    struct pmiwire_event ev = {0};
+    struct pair *own;
+    int rc;
+
+    if (!kvsname)
+        return PMI_ERR_INVALID_KVS;
+    if (!key || !*key)
+        return PMI_ERR_INVALID_KEY;
+    if (!value)
+        return PMI_ERR_INVALID_VAL;
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    if (pmi.alone) {
+        own = strcmp(kvsname, pmi.kvsname) == 0 ? find_own(key) : NULL;
+        return leave(own ? give(pmiwire_str(own->value), value, length, PMI_ERR_INVALID_VAL_LENGTH) : PMI_FAIL);
+    }
+    rc = ask(pmiwire_client_get(pmi.session.client, pmiwire_str(kvsname), -1, pmiwire_str(key), 0), &ev);
+    return leave(rc == PMI_SUCCESS ? give(ev.value, value, length, PMI_ERR_INVALID_VAL_LENGTH) : rc);
+}
+
+static int iterate(const char kvsname[], char key[], int key_len, char val[], int val_len, int first)
+{
+    struct pair *p;
+    int rc;
+
+    if (!kvsname)
+        return PMI_ERR_INVALID_KVS;
+    if (!key || key_len <= 0)
+        return PMI_ERR_INVALID_KEY;
+    if (!val || val_len <= 0)
+        return PMI_ERR_INVALID_VAL;
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    if (strcmp(kvsname, pmi.kvsname) != 0)
+        return leave(PMI_ERR_INVALID_KVS);
+    p = first ? pmi.pairs : pmi.next;
+    if (!p) {
+        key[0] = val[0] = '\0';
+        return leave(PMI_SUCCESS);
+    }
+    rc = give(pmiwire_str(p->key), key, key_len, PMI_ERR_INVALID_KEY_LENGTH);
+    if (rc == PMI_SUCCESS)
+        rc = give(pmiwire_str(p->value), val, val_len, PMI_ERR_INVALID_VAL_LENGTH);
+    if (rc == PMI_SUCCESS)
+        pmi.next = p->next;
+    return leave(rc);
+}
+
+int PMI_KVS_Iter_first(const char kvsname[], char key[], int key_len, char val[], int val_len)
+{
+    return iterate(kvsname, key, key_len, val, val_len, 1);
+}
+
+int PMI_KVS_Iter_next(const char kvsname[], char key[], int key_len, char val[], int val_len)
+{
+    return iterate(kvsname, key, key_len, val, val_len, 0);
+}
+
+/* ---- spawn ---- */
+
+static struct pmiwire_keyval *views(const PMI_keyval_t *kv, int n)
+{
+    struct pmiwire_keyval *v = calloc(n > 0 ? (size_t)n : 1, sizeof(*v));
+
+    for (int i = 0; v && i < n; i++) {
+        v[i].key = pmiwire_str(kv[i].key);
+        v[i].value = pmiwire_str(kv[i].val);
+    }
+    return v;
+}
+
+/* Our form of one command. 0 or PMI_ERR_NOMEM; whatever was allocated is in *cmd. */
+static int describe(struct pmiwire_spawn_cmd *cmd, const char *name, const char **argv, int maxprocs,
+                    const PMI_keyval_t *info, int n_info)
+{
+    struct pmiwire_str *args;
+
+    cmd->execname = pmiwire_str(name);
+    cmd->maxprocs = (uint32_t)maxprocs;
+    while (argv && argv[cmd->argc])
+        cmd->argc++;
+    args = calloc(cmd->argc + 1u, sizeof(*args));
+    for (uint32_t i = 0; args && i < cmd->argc; i++)
+        args[i] = pmiwire_str(argv[i]);
+    cmd->argv = args;
+    cmd->n_info = n_info > 0 ? (uint32_t)n_info : 0;
+    cmd->info = views(info, n_info);
+    return args && cmd->info ? PMI_SUCCESS : PMI_ERR_NOMEM;
+}
+
+/* errcodes=0,0,-1: the codes of the processes, in order. */
+static void read_errcodes(const struct pmiwire_msg *msg, int errors[], int n)
+{
+    struct pmiwire_str text;
+    int at = 0;
+
+    for (int i = 0; i < n; i++)
+        errors[i] = PMI_SUCCESS;
+    if (!msg || pmiwire_msg_str(msg, PMIWIRE_F_ERRCODES, &text) != 0)
+        return;
+    for (size_t i = 0, start = 0; i <= text.len && at < n; i++) {
+        int32_t code = 0;
+
+        if (i < text.len && text.ptr[i] != ',')
+            continue;
+        pmiwire_parse_int((struct pmiwire_str){text.ptr + start, i - start}, &code);
+        errors[at++] = code;
+        start = i + 1;
+    }
+}
+
+int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], const int maxprocs[],
+                       const int info_keyval_sizesp[], const PMI_keyval_t *info_keyval_vectors[],
+                       int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[], int errors[])
+{
+    struct pmiwire_spawn_cmd *list;
+    struct pmiwire_spawn req = {0};
+    struct pmiwire_event ev;
+    int rc = PMI_SUCCESS, n = 0;
+
+    if (count < 1 || !cmds || !maxprocs || preput_keyval_size < 0)
+        return PMI_ERR_INVALID_ARG;
+    for (int i = 0; i < count; i++) {
+        if (!cmds[i] || maxprocs[i] < 0)
+            return PMI_ERR_INVALID_ARG;
+        n += maxprocs[i];
+    }
+    enter();
+    if (!pmi.initialized || pmi.alone)
+        return leave(pmi.initialized ? PMI_FAIL : PMI_ERR_INIT);
+    list = calloc((size_t)count, sizeof(*list));
+    req.preput = views(preput_keyval_vector, preput_keyval_size);
+    if (!list || !req.preput)
+        rc = PMI_ERR_NOMEM;
+    for (int i = 0; rc == PMI_SUCCESS && i < count; i++) {
+        int n_info = info_keyval_sizesp && info_keyval_vectors ? info_keyval_sizesp[i] : 0;
+
+        rc = describe(&list[i], cmds[i], argvs ? argvs[i] : NULL, maxprocs[i],
+                      n_info > 0 ? info_keyval_vectors[i] : NULL, n_info);
+    }
+    if (rc == PMI_SUCCESS) {
+        req.n_cmds = (uint32_t)count;
+        req.cmds = list;
+        req.n_preput = (uint32_t)preput_keyval_size;
+        rc = ask(pmiwire_client_spawn(pmi.session.client, &req, 0), &ev);
+        if (errors)
+            read_errcodes(rc == PMI_SUCCESS ? ev.msg : NULL, errors, n);
+        for (int i = 0; errors && rc != PMI_SUCCESS && i < n; i++)
+            errors[i] = rc;
+    }
+    for (int i = 0; list && i < count; i++) {
+        free((void *)(uintptr_t)list[i].argv);
+        free((void *)(uintptr_t)list[i].info);
+    }
+    free((void *)(uintptr_t)req.preput);
+    free(list);
+    return leave(rc);
+}
+
+/* ---- options on the command line: this implementation has none ---- */
+
+int PMI_Parse_option(int num_args, char *args[], int *num_parsed, PMI_keyval_t **keyvalp, int *size)
+{
+    if (num_args < 1)
+        return PMI_ERR_INVALID_NUM_ARGS;
+    if (!args)
+        return PMI_ERR_INVALID_ARGS;
+    if (!num_parsed)
+        return PMI_ERR_INVALID_NUM_PARSED;
+    if (!keyvalp)
+        return PMI_ERR_INVALID_KEYVALP;
+    if (!size)
+        return PMI_ERR_INVALID_SIZE;
+    *num_parsed = 0;
+    *keyvalp = NULL;
+    *size = 0;
+    return PMI_SUCCESS;
+}
+
+int PMI_Args_to_keyval(int *argcp, char *((*argvp)[]), PMI_keyval_t **keyvalp, int *size)
+{
+    if (!argcp || !argvp || !keyvalp || !size)
+        return PMI_ERR_INVALID_ARG;
+    *keyvalp = NULL;
+    *size = 0;
+    return PMI_SUCCESS;
+}
+
+int PMI_Free_keyvals(PMI_keyval_t keyvalp[], int size)
+{
+    if (size < 0 || (size > 0 && !keyvalp))
+        return PMI_ERR_INVALID_ARG;
+    return PMI_SUCCESS; /* nothing here ever hands any out */
+}
+
+int PMI_Get_options(char *str, int *length)
+{
+    if (!str || !length)
+        return PMI_ERR_INVALID_ARG;
+    if (*length < 1)
+        return PMI_ERR_INVALID_LENGTH;
+    str[0] = '\0';
+    *length = 0;
+    return PMI_SUCCESS;
+}

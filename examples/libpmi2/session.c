@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "session.h"
+
+static int number(const char *name, int absent)
+{
+    const char *text = getenv(name);
+    int32_t value;
+
+    return text && pmiwire_parse_int(pmiwire_str(text), &value) == 0 ? value : absent;
+}
+
+/* PMI_PORT=host:port */
+static int connect_to(const char *where)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list, *a;
+    const char *colon = strrchr(where, ':');
+    char host[256];
+    int fd = -1, on = 1;
+
+    if (!colon || (size_t)(colon - where) >= sizeof(host))
+        return -EINVAL;
+    memcpy(host, where, (size_t)(colon - where));
+    host[colon - where] = '\0';
+    if (getaddrinfo(host, colon + 1, &hints, &list) != 0)
+        return -EHOSTUNREACH;
+    for (a = list; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+        if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    freeaddrinfo(list);
+    if (fd < 0)
+        return -ECONNREFUSED;
+    /* Small questions, each waiting for its answer. */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    return fd;
+}
+
+int environment_read(struct environment *env)
+{
+    const char *port = getenv("PMI_PORT");
+
+    memset(env, 0, sizeof(*env));
+    env->rank = number("PMI_RANK", -1);
+    env->size = number("PMI_SIZE", -1);
+    env->jobid = getenv("PMI_JOBID");
+    env->fd = number("PMI_FD", -1);
+    if (env->fd >= 0 || !port)
+        return 0;
+    env->has_id = 1;
+    env->id = number("PMI_ID", 0);
+    env->fd = connect_to(port);
+    return env->fd < 0 ? env->fd : 0;
+}
+
+/* Everything the session wants to write, then one read. */
+static void move_bytes(struct session *s)
+{
+    const void *out;
+    char in[8192];
+    size_t left;
+    ssize_t n;
+
+    while ((left = pmiwire_client_output(s->client, &out)) > 0) {
+        n = send(s->fd, out, left, MSG_NOSIGNAL);
+        if (n < 0 && errno == ENOTSOCK)
+            n = write(s->fd, out, left);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            pmiwire_client_eof(s->client);
+            return;
+        }
+        pmiwire_client_sent(s->client, (size_t)n);
+    }
+    do
+        n = read(s->fd, in, sizeof(in));
+    while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        pmiwire_client_eof(s->client);
+    else
+        pmiwire_client_input(s->client, in, (size_t)n);
+}
+
+int session_wait(struct session *s, struct pmiwire_event *ev)
+{
+    int rc;
+
+    while ((rc = pmiwire_client_next(s->client, ev)) == 0)
+        move_bytes(s);
+    return rc < 0 ? rc : ev->rc;
+}
+
+int session_open(struct session *s, const struct environment *env, uint32_t wire)
+{
+    struct pmiwire_client_opts opts = {
+        .size = sizeof(opts),
+        .wire = wire,
+        .rank = env->rank < 0 ? 0 : env->rank,
+        .n_ranks = env->size < 0 ? 1 : env->size,
+        .has_pmiid = env->has_id,
+        .pmiid = env->id,
+        .jobid = env->jobid,
+    };
+    struct pmiwire_event ev;
+    int rc;
+
+    s->fd = env->fd;
+    rc = pmiwire_client_create(&opts, &s->client);
+    if (rc < 0)
+        return rc;
+    rc = pmiwire_client_start(s->client);
+    if (rc == 0)
+        rc = session_wait(s, &ev);
+    if (rc < 0)
+        session_close(s);
+    return rc;
+}
+
+void session_close(struct session *s)
+{
+    pmiwire_client_destroy(s->client);
+    s->client = NULL;
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+}

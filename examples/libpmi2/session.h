@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A libpmiwire client session with blocking I/O over PMI_FD or PMI_PORT: what both drop-in libraries stand on. */
+#ifndef FENCEPOST_LIBPMI2_SESSION_H
+#define FENCEPOST_LIBPMI2_SESSION_H
+
+#include <pmiwire/client.h>
+
+struct session {
+    struct pmiwire_client *client;
+    int fd;
+};
+
+/* What the launcher put into the environment. */
+struct environment {
+    int fd;         /* PMI_FD, or a connection to PMI_PORT; -1: none, a program started without a launcher */
+    int has_id, id; /* PMI_ID, with PMI_PORT */
+    int rank, size; /* PMI_RANK and PMI_SIZE; -1 when absent */
+    const char *jobid;
+};
+
+/* Read the environment, and connect if it says PMI_PORT. 0 or -errno. */
+int environment_read(struct environment *env);
+
+/* Open a session on a wire (PMIWIRE_V1 or PMIWIRE_V2) and pass init. 0, -errno or PMIWIRE_E*. */
+int session_open(struct session *s, const struct environment *env, uint32_t wire);
+
+/* Move bytes until the request just made is answered; returns the event's rc. Views in *ev live until the next call. */
+int session_wait(struct session *s, struct pmiwire_event *ev);
+
+/* Close without ceremony; finalize first if you mean it. */
+void session_close(struct session *s);
+
+#endif

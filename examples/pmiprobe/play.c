@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The process under the launcher: says one case's messages and reports what came back. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "probe.h"
+
+static const char *const verdict_names[V_COUNT] = {"none",    "ok",    "not offered", "error reply",
+                                                   "closed",  "delayed", "wrong reply", "hang",
+                                                   "job killed", "crash"};
+
+const char *verdict_name(enum verdict v)
+{
+    return v < V_COUNT ? verdict_names[v] : "none";
+}
+
+int verdict_find(const char *name)
+{
+    for (int i = 0; i < V_COUNT; i++)
+        if (strcmp(name, verdict_names[i]) == 0)
+            return i;
+    return V_NONE;
+}
+
+/* ---- the report: one file a rank, one line a fact, read by the probe while we run and after ---- */
+
+static void report_path(const struct play *p, int rank, char *out, size_t cap)
+{
+    snprintf(out, cap, "%s.%d", p->report, rank);
+}
+
+void note(struct play *p, const char *word)
+{
+    char path[4096];
+    int fd = 1;
+
+    if (p->report) {
+        report_path(p, p->rank, path, sizeof(path));
+        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    }
+    if (fd >= 0)
+        dprintf(fd, "%s\n", word);
+    if (p->report && fd >= 0)
+        close(fd);
+}
+
+bool wait_note(struct play *p, int rank, const char *word, int ms)
+{
+    char path[4096], line[512];
+    int64_t end = now_ms() + ms;
+
+    if (!p->report)
+        return false;
+    report_path(p, rank, path, sizeof(path));
+    do {
+        FILE *f = fopen(path, "re");
+        bool found = false;
+
+        while (f && !found && fgets(line, sizeof(line), f))
+            found = strncmp(line, word, strlen(word)) == 0;
+        if (f)
+            fclose(f);
+        if (found)
+            return true;
+        sleep_ms(10);
+    } while (now_ms() < end);
+    return false;
+}
+
+/* Say goodbye as far as the server lets us; a bad server has had its verdict already. */
+static void goodbye(struct play *p)
+{
+    char out[64];
+    size_t n = p->wire == PMIWIRE_V2 ? frame(PMIWIRE_V2, "cmd=finalize;", 13, out, sizeof(out))
+                                     : frame(PMIWIRE_V1, "cmd=finalize\n", 13, out, sizeof(out));
+
+    if (p->spoiled || p->c.closed || !p->begun || conn_send(&p->c, out, n, 500, NULL) < 0)
+        return;
+    for (int i = 0; i < 8 && conn_recv(&p->c, 1000) == GOT_MSG; i++)
+        if (p->c.msg.id == PMIWIRE_V1_FINALIZE_ACK || p->c.msg.id == PMIWIRE_V2_FINALIZE_RESPONSE)
+            break;
+}
+
+void finish(struct play *p, enum verdict v, const char *fmt, ...)
+{
+    char line[700];
+    int n = snprintf(line, sizeof(line), "verdict %d ", (int)v);
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+    va_end(ap);
+    for (char *s = line; *s; s++)
+        if ((unsigned char)*s < 32)
+            *s = ' ';
+    if (v == V_CLOSED) { /* is the whole job ended, or only we? */
+        note(p, "closed");
+        sleep_ms(300);
+    }
+    note(p, line);
+    if (p->pc && (p->pc->flags & CASE_WITNESS) && p->rank == 0)
+        wait_note(p, 1, "verdict", 2000);
+    goodbye(p);
+    exit(0);
+}
+
+/* ---- talking ---- */
+
+size_t frame(int wire, const char *body, size_t len, char *out, size_t cap)
+{
+    size_t head = wire == PMIWIRE_V2 ? 6 : 0;
+    char digits[24];
+
+    if (len + head > cap)
+        return 0;
+    memmove(out + head, body, len);
+    if (head) {
+        snprintf(digits, sizeof(digits), "%6u", (unsigned)len);
+        memcpy(out, digits, 6);
+    }
+    return len + head;
+}
+
+void say_raw(struct play *p, const void *data, size_t len)
+{
+    int rc = conn_send(&p->c, data, len, p->reply_ms, NULL);
+
+    if (rc == -EPIPE) { /* a reply may be waiting all the same */
+        p->c.closed = false;
+        return;
+    }
+    if (rc < 0)
+        finish(p, V_HANG, "the server does not read");
+}
+
+void say(struct play *p, const char *fmt, ...)
+{
+    static char body[131072], out[131072 + 8];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(body, sizeof(body), fmt, ap);
+    va_end(ap);
+    /* PMI-1 needs its newline, PMI-2 its length: both are put here. */
+    if (p->wire == PMIWIRE_V1)
+        body[n++] = '\n';
+    say_raw(p, out, frame(p->wire, body, (size_t)n, out, sizeof(out)));
+}
+
+const struct pmiwire_msg *hear(struct play *p)
+{
+    struct conn *c = &p->c;
+    char raw[120];
+
+    switch (conn_recv(c, p->reply_ms)) {
+    case GOT_MSG:
+        printable(c->buf, c->used, p->text, sizeof(p->text));
+        return &c->msg;
+    case GOT_CLOSED:
+        finish(p, V_CLOSED, "connection closed");
+    case GOT_TIMEOUT:
+        p->spoiled = true;
+        finish(p, V_HANG, "no reply in %.1f s", p->reply_ms / 1000.0);
+    case GOT_BAD:
+        break;
+    }
+    p->spoiled = true;
+    finish(p, V_WRONG, "not in the protocol (%s): %s", pmiwire_strerror(c->error),
+           printable(c->buf, c->used, raw, sizeof(raw)));
+}
+
+void hear_cmd(struct play *p, const char *cmd)
+{
+    const struct pmiwire_msg *m = hear(p);
+
+    if (!str_is(m->cmd, cmd))
+        finish(p, V_WRONG, "%s expected, got: %s", cmd, p->text);
+}
+
+struct pmiwire_str field_of(struct play *p, uint16_t id)
+{
+    struct pmiwire_str s = {NULL, 0};
+
+    pmiwire_msg_str(&p->c.msg, id, &s);
+    return s;
+}
+
+int number_of(struct play *p, uint16_t id, const char *name)
+{
+    int32_t v;
+
+    if (pmiwire_msg_int(&p->c.msg, id, &v) < 0)
+        finish(p, V_WRONG, "no number %s: %s", name, p->text);
+    return v;
+}
+
+int rc_of(struct play *p)
+{
+    int32_t rc = 0;
+    int e = pmiwire_msg_int(&p->c.msg, PMIWIRE_F_RC, &rc);
+
+    if (e == PMIWIRE_ETYPE || (e < 0 && p->wire == PMIWIRE_V2))
+        finish(p, V_WRONG, "no rc: %s", p->text);
+    return rc;
+}
+
+void begin_version(struct play *p, int version, int subversion)
+{
+    char line[80];
+    int n = snprintf(line, sizeof(line), "cmd=init pmi_version=%d pmi_subversion=%d\n", version,
+                     subversion);
+
+    say_raw(p, line, (size_t)n);
+    hear_cmd(p, "response_to_init");
+}
+
+void begin(struct play *p)
+{
+    struct pmiwire_str s;
+
+    begin_version(p, p->wire == PMIWIRE_V2 ? 2 : 1, p->wire == PMIWIRE_V2 ? 0 : 1);
+    if (number_of(p, PMIWIRE_F_RC, "rc") != 0)
+        finish(p, V_ERROR, "init refused: %s", p->text);
+    p->keylen_max = 64;
+    p->vallen_max = 1024;
+    if (p->wire == PMIWIRE_V2) {
+        say(p, "cmd=fullinit;pmirank=%d;threaded=FALSE;", p->rank);
+        hear_cmd(p, "fullinit-response");
+        if (rc_of(p) != 0)
+            finish(p, V_ERROR, "fullinit refused: %s", p->text);
+        p->begun = true;
+        return;
+    }
+    p->begun = true;
+    say(p, "cmd=get_maxes");
+    hear_cmd(p, "maxes");
+    p->kvsname_max = number_of(p, PMIWIRE_F_KVSNAME_MAX, "kvsname_max");
+    p->keylen_max = number_of(p, PMIWIRE_F_KEYLEN_MAX, "keylen_max");
+    p->vallen_max = number_of(p, PMIWIRE_F_VALLEN_MAX, "vallen_max");
+    say(p, "cmd=get_my_kvsname");
+    hear_cmd(p, "my_kvsname");
+    s = field_of(p, PMIWIRE_F_KVSNAME);
+    if (!s.len || s.len >= sizeof(p->kvsname))
+        finish(p, V_WRONG, "no kvsname: %s", p->text);
+    memcpy(p->kvsname, s.ptr, s.len);
+    p->kvsname[s.len] = '\0';
+}
+
+int put(struct play *p, const char *key, const char *value, size_t len)
+{
+    if (p->wire == PMIWIRE_V2)
+        say(p, "cmd=kvs-put;key=%s;value=%.*s;", key, (int)len, value);
+    else
+        say(p, "cmd=put kvsname=%s key=%s value=%.*s", p->kvsname, key, (int)len, value);
+    hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-put-response" : "put_result");
+    return rc_of(p);
+}
+
+int get(struct play *p, const char *key, struct pmiwire_str *value)
+{
+    int found = 1;
+
+    if (p->wire == PMIWIRE_V2)
+        say(p, "cmd=kvs-get;key=%s;", key);
+    else
+        say(p, "cmd=get kvsname=%s key=%s", p->kvsname, key);
+    hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-get-response" : "get_result");
+    pmiwire_msg_bool(&p->c.msg, PMIWIRE_F_FOUND, &found);
+    *value = field_of(p, PMIWIRE_F_VALUE);
+    return rc_of(p) == 0 && found && value->ptr ? 0 : 1;
+}
+
+void fence(struct play *p)
+{
+    say(p, p->wire == PMIWIRE_V2 ? "cmd=kvs-fence;" : "cmd=barrier_in");
+    hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-fence-response" : "barrier_out");
+    if (rc_of(p) != 0)
+        finish(p, V_ERROR, "fence refused: %s", p->text);
+}
+
+void put_ok(struct play *p, const char *key, const char *value)
+{
+    if (put(p, key, value, strlen(value)) != 0)
+        finish(p, V_ERROR, "put refused: %s", p->text);
+}
+
+void get_is(struct play *p, const char *key, const char *value)
+{
+    struct pmiwire_str s;
+
+    if (get(p, key, &s) != 0)
+        finish(p, V_ERROR, "pair not found: %s", p->text);
+    if (!str_is(s, value))
+        finish(p, V_WRONG, "%s expected, got: %s", value, p->text);
+}
+
+void alive(struct play *p)
+{
+    if (p->wire == PMIWIRE_V2)
+        say(p, "cmd=job-getid;");
+    else
+        say(p, "cmd=get_maxes");
+    hear_cmd(p, p->wire == PMIWIRE_V2 ? "job-getid-response" : "maxes");
+}
+
+void provoke(struct play *p, const void *data, size_t len)
+{
+    char first[sizeof(p->text)];
+
+    say_raw(p, data, len);
+    hear(p);
+    memcpy(first, p->text, sizeof(first));
+    if (rc_of(p) == 0)
+        finish(p, V_OK, "accepted: %s", first);
+    if (p->c.msg.id) /* say so if it is not served any longer */
+        alive(p);
+    finish(p, V_ERROR, "%s", first);
+}
+
+/* Rank 1 of a job whose rank 0 misbehaves: puts and gets until rank 0 has its verdict, and then some. */
+void witness(struct play *p)
+{
+    int64_t worst = 0;
+    bool more = true;
+
+    begin(p);
+    note(p, "ready");
+    for (int i = 0; i < 400 && more; i++) {
+        int64_t start = now_ms();
+        struct pmiwire_str s;
+
+        more = !wait_note(p, 0, "verdict", 0);
+        if (put(p, "witness", "there", 5) != 0)
+            finish(p, V_ERROR, "put of the other rank refused: %s", p->text);
+        get(p, "witness", &s); /* found or not: a fence is not possible here */
+        if (now_ms() - start > worst)
+            worst = now_ms() - start;
+        sleep_ms(15);
+    }
+    if (worst > 500)
+        finish(p, V_DELAYED, "a put and a get of the other rank took %d ms", (int)worst);
+    finish(p, V_OK, "a put and a get of the other rank took at most %d ms", (int)worst);
+}
+
+/* ---- the command line ---- */
+
+static const char *connect_port(struct play *p, const char *port)
+{
+    static char host[256];
+    const char *colon = strrchr(port, ':'), *id = getenv("PMI_ID");
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+    int fd = -1;
+
+    if (!colon || (size_t)(colon - port) >= sizeof(host))
+        return "PMI_PORT is not host:port";
+    memcpy(host, port, (size_t)(colon - port));
+    if (getaddrinfo(host, colon + 1, &hints, &list) != 0)
+        return "cannot resolve the host of PMI_PORT";
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, 0);
+        if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) < 0) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    freeaddrinfo(list);
+    if (fd < 0 || conn_open(&p->c, fd, true) < 0)
+        return "cannot connect to PMI_PORT";
+    if (!id)
+        return "PMI_PORT without PMI_ID";
+    snprintf(host, sizeof(host), "cmd=initack pmiid=%s\n", id);
+    say_raw(p, host, strlen(host));
+    hear_cmd(p, "initack");
+    for (int i = 0; i < 3; i++) {
+        int32_t v;
+
+        hear_cmd(p, "set");
+        if (pmiwire_msg_int(&p->c.msg, PMIWIRE_F_RANK, &v) == 0)
+            p->rank = v;
+        if (pmiwire_msg_int(&p->c.msg, PMIWIRE_F_SIZE, &v) == 0)
+            p->size = v;
+    }
+    return NULL;
+}
+
+const char *play_connect(struct play *p)
+{
+    const char *fd = getenv("PMI_FD"), *port = getenv("PMI_PORT");
+    const char *rank = getenv("PMI_RANK"), *size = getenv("PMI_SIZE");
+
+    p->rank = rank ? atoi(rank) : 0;
+    p->size = size ? atoi(size) : 1;
+    if (!fd && port)
+        return connect_port(p, port);
+    if (!fd || !isdigit((unsigned char)fd[0]))
+        return "no PMI_FD and no PMI_PORT: this process was not started by a PMI server";
+    return conn_open(&p->c, atoi(fd), true) < 0 ? "PMI_FD is not an open descriptor" : NULL;
+}
+
+int play_main(int argc, char **argv)
+{
+    const char *seconds = getenv("PMIPROBE_TIMEOUT"), *reply = getenv("PMIPROBE_REPLY_MS");
+    static struct play p;
+    const char *error;
+
+    if (argc != 2) {
+        fprintf(stderr, "usage: LAUNCHER ... pmiprobe play CASE|FILE\n");
+        return 2;
+    }
+    /* Whatever happens, this process ends: the launcher may be gone, the server may hang. */
+    alarm(seconds && atoi(seconds) > 0 ? (unsigned)atoi(seconds) : 60);
+    signal(SIGPIPE, SIG_IGN);
+    p.report = getenv("PMIPROBE_REPORT");
+    p.reply_ms = reply && atoi(reply) > 0 ? atoi(reply) : 2000;
+    p.pc = case_find(argv[1]);
+    p.wire = p.pc ? p.pc->wire : PMIWIRE_V1;
+    error = play_connect(&p);
+    if (error) {
+        p.pc = NULL;
+        finish(&p, V_NONE, "%s", error);
+    }
+    note(&p, "started");
+    if (!p.pc)
+        transcript_play(&p, argv[1]);
+    if (p.size < p.pc->ranks)
+        finish(&p, V_NONE, "PMI_SIZE is %d, this case needs %d", p.size, p.pc->ranks);
+    if ((p.pc->flags & CASE_WITNESS) && p.rank == 1)
+        witness(&p);
+    if (p.rank >= p.pc->ranks) { /* more ranks than asked for: they only take part in fences */
+        begin(&p);
+        finish(&p, V_OK, "idle");
+    }
+    if (p.pc->flags & CASE_WITNESS)
+        wait_note(&p, 1, "ready", 3000);
+    p.pc->run(&p);
+    finish(&p, V_OK, "as expected");
+}

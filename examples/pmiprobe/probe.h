@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of pmiprobe share: verdicts, connections, the played process, child processes. */
+#ifndef PROBE_H
+#define PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include <signal.h>
+
+#include <pmiwire.h>
+
+/* What a case found. The order is that of seriousness: of two ranks the worse one counts. */
+enum verdict {
+    V_NONE,    /* nothing reported */
+    V_OK,      /* as a conforming server does */
+    V_NO,      /* an optional thing that is not offered, refused in good form */
+    V_ERROR,   /* error reply */
+    V_CLOSED,  /* connection closed, the job lives */
+    V_DELAYED, /* another rank was held up */
+    V_WRONG,   /* a reply that is not true, or not in the protocol */
+    V_HANG,    /* no reply */
+    V_KILLED,  /* the job was ended */
+    V_CRASH,   /* the server or launcher died */
+    V_COUNT
+};
+const char *verdict_name(enum verdict v);
+int verdict_find(const char *name);
+
+/* ---- conn.c: a socket and the messages on it ---- */
+
+enum got { GOT_MSG, GOT_CLOSED, GOT_TIMEOUT, GOT_BAD };
+
+#define CONN_FIELDS 256
+#define CONN_BYTES (1024 * 1024 + 65536)
+
+struct conn {
+    int fd;
+    char *buf;
+    size_t len;  /* bytes in buf */
+    size_t used; /* of those, bytes of the message handed out last */
+    bool closed;
+    int error; /* after GOT_BAD: PMIWIRE_E* */
+    struct pmiwire_decoder dec;
+    struct pmiwire_msg msg;
+    struct pmiwire_field fields[CONN_FIELDS];
+};
+
+/* Take over a socket. With `v1_value_to_eol` a PMI-1 value may hold spaces. 0 or -errno. */
+int conn_open(struct conn *c, int fd, bool v1_value_to_eol);
+void conn_close(struct conn *c);
+/* Send everything within timeout_ms: 0, -ETIMEDOUT or -EPIPE. *sent, when given, is what went out. */
+int conn_send(struct conn *c, const void *data, size_t len, int timeout_ms, size_t *sent);
+/* The next message, in c->msg; its bytes are c->buf, c->used of them. */
+enum got conn_recv(struct conn *c, int timeout_ms);
+/* Wait for the peer to close: true if it did. Whatever arrives is thrown away. */
+bool conn_ends(struct conn *c, int timeout_ms);
+
+int64_t now_ms(void);
+void sleep_ms(int ms);
+/* Bytes as printable text, cut with "…" to fit. Returns out. */
+char *printable(const char *data, size_t len, char *out, size_t cap);
+bool str_is(struct pmiwire_str s, const char *text);
+/* Print text as the inside of a JSON string, or of a markdown table's cell. */
+void print_json(FILE *f, const char *text);
+void print_cell(FILE *f, const char *text, int width);
+
+/* ---- proc.c: child processes that do not outlive us ---- */
+
+extern volatile sig_atomic_t probe_stopped; /* a signal asked us to end */
+
+void proc_setup(void);
+/* Start argv in its own process group; it gets SIGTERM when we die. envp: "A=b" pairs to add.
+ * out_fd becomes its stdout (and stderr), keep_fd stays open in it, when 0 or more. */
+pid_t proc_start(char *const argv[], const char *const *env, int out_fd, int keep_fd);
+/* End what is left of it: SIGTERM, grace, SIGKILL, and every orphan that came to us. */
+void proc_end(pid_t pgid, bool running, int grace_ms);
+
+/* ---- play.c: the process under the launcher ---- */
+
+struct play {
+    struct conn c;
+    const struct probe_case *pc;
+    const char *report; /* path, rank is appended; NULL: print */
+    int rank, size;     /* as the environment says */
+    int wire;           /* PMIWIRE_V1 or PMIWIRE_V2 */
+    int reply_ms;       /* how long to wait for a reply */
+    int kvsname_max, keylen_max, vallen_max;
+    bool begun;         /* init is done: say finalize at the end */
+    bool spoiled;       /* nothing sensible can be said on the connection any more */
+    char kvsname[512];
+    char text[160];     /* the reply got last, printable */
+};
+
+struct probe_case {
+    const char *name;
+    void (*run)(struct play *p);
+    const char *expect; /* what a conforming server does */
+    uint16_t accept;    /* BIT(verdict) of what conforms */
+    uint8_t wire;       /* PMIWIRE_V1 or PMIWIRE_V2 */
+    uint8_t ranks;
+    uint8_t flags;      /* CASE_* */
+    uint8_t arg;
+    int16_t status;     /* CASE_ENDS: the launcher's status, -1 any but 0, -2 any */
+};
+#define BIT(v) (1u << (v))
+#define CASE_WITNESS 1u /* rank 1 does harmless things meanwhile and tells how it fared */
+#define CASE_ENDS 2u    /* the job is to end by what rank 0 does */
+
+const struct probe_case *case_at(int i);
+const struct probe_case *case_find(const char *name);
+bool case_conforms(const struct probe_case *pc, enum verdict v);
+
+int play_main(int argc, char **argv);
+
+/* Open the connection the launcher gave: PMI_FD, or PMI_PORT and PMI_ID. 0 or a message. */
+const char *play_connect(struct play *p);
+
+/* Each of these ends the process with a verdict when the server does not answer in form. */
+void begin(struct play *p);                         /* init and what every client asks first */
+void begin_version(struct play *p, int version, int subversion);
+void say(struct play *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void say_raw(struct play *p, const void *data, size_t len);
+const struct pmiwire_msg *hear(struct play *p);
+void hear_cmd(struct play *p, const char *cmd);     /* the next message must have this name */
+int rc_of(struct play *p);                          /* of the message heard last; absent is 0 */
+int put(struct play *p, const char *key, const char *value, size_t len); /* its rc */
+int get(struct play *p, const char *key, struct pmiwire_str *value);     /* 0 found, else 1 */
+void fence(struct play *p);
+void put_ok(struct play *p, const char *key, const char *value);
+void get_is(struct play *p, const char *key, const char *value);
+void alive(struct play *p);                         /* the server still answers us */
+struct pmiwire_str field_of(struct play *p, uint16_t id);
+int number_of(struct play *p, uint16_t id, const char *name); /* must be there and a number */
+_Noreturn void finish(struct play *p, enum verdict v, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void note(struct play *p, const char *word);        /* a line in the report */
+/* Wait until rank's report has this word, e.g. "ready" or "verdict". */
+bool wait_note(struct play *p, int rank, const char *word, int ms);
+void witness(struct play *p);
+/* Send bytes that are bad in some way and see what comes. */
+void provoke(struct play *p, const void *data, size_t len);
+
+/* A PMI-2 message or PMI-1 line into out; returns its length. */
+size_t frame(int wire, const char *body, size_t len, char *out, size_t cap);
+
+/* ---- server.c, client.c, transcript.c ---- */
+int server_main(int argc, char **argv);
+int compare_main(int argc, char **argv);
+int client_main(int argc, char **argv);
+int print_variations(void);
+int replay_main(int argc, char **argv);
+_Noreturn void transcript_play(struct play *p, const char *path);
+
+#endif /* PROBE_H */

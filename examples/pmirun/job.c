@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Jobs and ranks: their beginning, their end, and what the end of one means for all. */
+#define _GNU_SOURCE
+#include "pmirun.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <pmiwire/mapping.h>
+
+#define SWEEP_EVERY_NS (20 * NS_PER_MS)
+
+/* ---- creation ---- */
+
+/* Unique among jobs now and later, and of characters that every peer can carry. */
+static void make_kvsname(const struct pmirun *pr, struct job *job)
+{
+    char host[33] = "";
+    size_t n = 0;
+
+    gethostname(host, sizeof(host) - 1);
+    for (size_t i = 0; host[i]; i++)
+        if ((host[i] >= 'a' && host[i] <= 'z') || (host[i] >= 'A' && host[i] <= 'Z') || (host[i] >= '0' && host[i] <= '9') ||
+            host[i] == '-' || host[i] == '.')
+            host[n++] = host[i];
+    host[n] = '\0';
+    snprintf(job->kvsname, sizeof(job->kvsname), "kvs_%d_%u_%08x%08x_%s", (int)getpid(), pr->n_jobs, random_u32(),
+             random_u32(), n ? host : "node");
+}
+
+/* PMI_process_mapping: all ranks on node 0. Without it MPICH compares host names, so failing is harmless. */
+static void set_mapping(struct pmirun *pr, const struct job *job)
+{
+    uint32_t *node_of = calloc(job->n_ranks, sizeof(*node_of));
+    char text[PMIWIRE_MAPPING_MPICH40_BYTES + 1];
+
+    if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC, sizeof(text) - 1, text,
+                                          sizeof(text)) > 0)
+        pmiwire_server_job_attr(pr->server, job->id, pmiwire_str("PMI_process_mapping"), pmiwire_str(text));
+    free(node_of);
+}
+
+static int add_to_engine(struct pmirun *pr, struct job *job)
+{
+    uint32_t *appnum = calloc(job->n_ranks, sizeof(*appnum));
+    struct pmiwire_job_opts opts = {.size = sizeof(opts)};
+    int rc;
+
+    if (!appnum)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < job->n_ranks; i++)
+        appnum[i] = (uint32_t)(job->ranks[i].app - job->apps);
+    opts.kvsname = job->kvsname;
+    opts.n_ranks = job->n_ranks;
+    opts.universe_size = pr->opt.universe_size;
+    opts.appnum = appnum;
+    opts.spawner_jobid = job->spawner;
+    rc = pmiwire_server_job_add(pr->server, &opts, &job->id);
+    free(appnum);
+    if (rc == 0)
+        set_mapping(pr, job);
+    return rc;
+}
+
+struct job *job_create(struct pmirun *pr, struct app *apps, uint32_t n_apps, const char *spawner, int *err)
+{
+    struct job *job = calloc(1, sizeof(*job));
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < n_apps; i++)
+        n += apps[i].n_procs;
+    if (job)
+        job->ranks = calloc(n ? n : 1, sizeof(*job->ranks));
+    if (!job || !job->ranks) {
+        free(job);
+        *err = -ENOMEM;
+        return NULL;
+    }
+    job->number = pr->n_jobs;
+    job->n_ranks = (uint32_t)n;
+    job->apps = apps;
+    job->n_apps = n_apps;
+    job->spawned = spawner != NULL;
+    job->spawner = spawner;
+    for (uint32_t i = 0, k = 0; i < n_apps; i++) {
+        for (uint32_t j = 0; j < apps[i].n_procs; j++, k++) {
+            struct rank *r = &job->ranks[k];
+
+            r->job = job;
+            r->app = &apps[i];
+            r->number = k;
+            r->out.rank = r->err.rank = r;
+            r->out.src.fd = r->err.src.fd = -1;
+            r->out.sink = &pr->out;
+            r->err.sink = &pr->err;
+        }
+    }
+    make_kvsname(pr, job);
+    *err = add_to_engine(pr, job);
+    if (*err) {
+        free(job->ranks);
+        free(job);
+        return NULL;
+    }
+    pr->n_jobs++;
+    pr->n_ranks += n;
+    *pr->jobs_tail = job;
+    pr->jobs_tail = &job->next;
+    return job;
+}
+
+void job_queue(struct pmirun *pr, struct job *job)
+{
+    *pr->launch_tail = job;
+    pr->launch_tail = &job->next_launch;
+}
+
+/* ---- ranks by pid: open addressing, linear probing ---- */
+
+static size_t pid_slot(const struct pmirun *pr, pid_t pid)
+{
+    return ((uint32_t)pid * 2654435761u) & (pr->by_pid_cap - 1);
+}
+
+static void insert_pid(struct pmirun *pr, struct rank *r)
+{
+    size_t i = pid_slot(pr, r->pid);
+
+    while (pr->by_pid[i])
+        i = (i + 1) & (pr->by_pid_cap - 1);
+    pr->by_pid[i] = r;
+    pr->by_pid_n++;
+}
+
+int job_add_pid(struct pmirun *pr, struct rank *r)
+{
+    if ((pr->by_pid_n + 1) * 2 > pr->by_pid_cap) {
+        struct rank **old = pr->by_pid, **bigger;
+        size_t old_cap = pr->by_pid_cap, cap = old_cap ? old_cap * 2 : 64;
+
+        bigger = calloc(cap, sizeof(*bigger));
+        if (!bigger)
+            return -ENOMEM;
+        pr->by_pid = bigger;
+        pr->by_pid_cap = cap;
+        pr->by_pid_n = 0;
+        for (size_t i = 0; i < old_cap; i++)
+            if (old[i])
+                insert_pid(pr, old[i]);
+        free(old);
+    }
+    insert_pid(pr, r);
+    return 0;
+}
+
+struct rank *job_find_pid(struct pmirun *pr, pid_t pid)
+{
+    size_t i;
+
+    if (pr->by_pid_cap == 0)
+        return NULL;
+    for (i = pid_slot(pr, pid); pr->by_pid[i]; i = (i + 1) & (pr->by_pid_cap - 1))
+        if (pr->by_pid[i]->pid == pid)
+            return pr->by_pid[i];
+    return NULL;
+}
+
+static void remove_pid(struct pmirun *pr, const struct rank *r)
+{
+    size_t mask = pr->by_pid_cap - 1, i = pid_slot(pr, r->pid), j, home;
+
+    while (pr->by_pid[i] && pr->by_pid[i] != r)
+        i = (i + 1) & mask;
+    if (!pr->by_pid[i])
+        return;
+    pr->by_pid[i] = NULL;
+    pr->by_pid_n--;
+    for (j = (i + 1) & mask; pr->by_pid[j]; j = (j + 1) & mask) { /* close the gap */
+        home = pid_slot(pr, pr->by_pid[j]->pid);
+        if (((j - home) & mask) >= ((j - i) & mask)) {
+            pr->by_pid[i] = pr->by_pid[j];
+            pr->by_pid[j] = NULL;
+            i = j;
+        }
+    }
+}
+
+/* ---- the end ---- */
+
+void job_set_status(struct pmirun *pr, int status)
+{
+    if (pr->status_set)
+        return;
+    pr->status = status;
+    pr->status_set = true;
+}
+
+/* Each rank leads a process group, so that a wrapper's children are reached too. */
+static void kill_rank(const struct rank *r, int sig)
+{
+    if (r->state == RANK_RUNNING && kill(-r->pid, sig) != 0)
+        kill(r->pid, sig);
+}
+
+void job_kill_all(struct pmirun *pr, int sig)
+{
+    for (struct job *job = pr->jobs; job; job = job->next)
+        for (uint32_t i = 0; i < job->n_launched && job->n_live > 0; i++)
+            kill_rank(&job->ranks[i], sig);
+}
+
+void job_stop(struct pmirun *pr, int status)
+{
+    job_set_status(pr, status);
+    if (pr->stopping)
+        return;
+    pr->status = status; /* what stops the job outweighs a rank that failed quietly before */
+    pr->stopping = true;
+    pr->launch = NULL;
+    pr->launch_tail = &pr->launch;
+    trace(pr, "stopping the job, status %d", status);
+    job_kill_all(pr, SIGTERM);
+    job_kill_all(pr, SIGCONT); /* a stopped process would not see SIGTERM */
+    pr->kill_ns = pr->now_ns + GRACE_NS;
+    pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
+}
+
+void job_abandon(struct pmirun *pr, struct job *job, uint32_t failed, int err)
+{
+    int32_t *codes = calloc(job->n_ranks, sizeof(*codes));
+
+    job->abandoned = true;
+    for (uint32_t i = 0; i < job->n_ranks; i++) {
+        if (codes)
+            codes[i] = i < failed ? 0 : err;
+        kill_rank(&job->ranks[i], SIGKILL);
+    }
+    spawn_launched(pr, job, codes);
+    free(codes);
+}
+
+static const char *program(const struct rank *r)
+{
+    return r->app->argv[0];
+}
+
+static void rank_died(struct pmirun *pr, const struct rank *r, int sig, bool dumped)
+{
+    char name[32];
+
+    /* A signal that we passed on is the user's wish and needs no explanation. */
+    if (sig != pr->last_signal)
+        say(pr, "%s (pid %d, %s) died of signal %d (%s%s); stopping the job", rank_name(r, name), (int)r->pid, program(r), sig,
+            strsignal(sig), dumped ? ", core dumped" : "");
+    job_stop(pr, STATUS_SIGNAL + sig);
+}
+
+static void warn_absent(struct pmirun *pr, struct job *job)
+{
+    if (job->absent_warned)
+        return;
+    job->absent_warned = true;
+    say(pr, "%u of %u ranks ended without PMI init: others that wait for them in a fence will wait for ever", job->n_absent,
+        job->n_ranks);
+}
+
+static void rank_exited(struct pmirun *pr, struct rank *r, int code)
+{
+    struct job *job = r->job;
+    char name[32];
+
+    rank_name(r, name);
+    if (r->pmi_state == PMIWIRE_CONN_INITED) {
+        say(pr, "%s (pid %d, %s) exited with status %d after PMI init, without finalize; stopping the job", name, (int)r->pid,
+            program(r), code);
+        job_stop(pr, code ? code : STATUS_NOFINALIZE);
+        return;
+    }
+    if (r->pmi_state == PMIWIRE_CONN_NEW) {
+        job->n_absent++;
+        if (code && job->n_inited) {
+            say(pr, "%s (pid %d, %s) exited with status %d before PMI init, while others wait for it; stopping the job", name,
+                (int)r->pid, program(r), code);
+            job_stop(pr, code);
+            return;
+        }
+        if (code && !job->early_status)
+            job->early_status = code;
+        if (!code && job->n_inited)
+            warn_absent(pr, job);
+    }
+    if (code && !pr->status_set) {
+        say(pr, "%s (pid %d, %s) exited with status %d", name, (int)r->pid, program(r), code);
+        job_set_status(pr, code);
+    }
+}
+
+void job_rank_inited(struct pmirun *pr, struct rank *r)
+{
+    struct job *job = r->job;
+
+    job->n_inited++;
+    if (pr->stopping || job->n_absent == 0)
+        return;
+    if (job->early_status) {
+        say(pr, "a rank exited with status %d before PMI init, and others wait for it; stopping the job", job->early_status);
+        job_stop(pr, job->early_status);
+    } else {
+        warn_absent(pr, job);
+    }
+}
+
+void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
+{
+    struct job *job = r->job;
+
+    r->state = RANK_EXITED;
+    remove_pid(pr, r);
+    /* What it said last may still wait in the socket: finalize, or an abort. */
+    pmi_drain(pr, r);
+    job->n_live--;
+    pr->n_live--;
+    pr->at.last_exit = pr->now_ns - pr->start_ns;
+    trace(pr, "%u:%u pid %d %s %d", job->number, r->number, (int)r->pid, si->si_code == CLD_EXITED ? "exited with" : "died of",
+          si->si_status);
+    if (!pr->stopping && !job->abandoned) {
+        if (si->si_code == CLD_EXITED)
+            rank_exited(pr, r, si->si_status);
+        else
+            rank_died(pr, r, si->si_status, si->si_code == CLD_DUMPED);
+    }
+    if (job->n_live == 0 && job->n_launched == job->n_ranks)
+        pmiwire_server_job_remove(pr->server, job->id);
+}
+
+void job_reap(struct pmirun *pr)
+{
+    siginfo_t si;
+
+    for (;;) {
+        struct rank *r;
+
+        si.si_pid = 0;
+        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) != 0 || si.si_pid == 0)
+            return;
+        r = job_find_pid(pr, si.si_pid);
+        if (r)
+            job_rank_exited(pr, r, &si);
+    }
+}
+
+/* ---- leftovers: as a subreaper we inherit every descendant whose parent has died ---- */
+
+static bool is_inherited(const struct pmirun *pr, pid_t pid)
+{
+    for (size_t i = 0; i < pr->n_inherited; i++)
+        if (pr->inherited[i] == pid)
+            return true;
+    return false;
+}
+
+bool job_sweep(struct pmirun *pr)
+{
+    char path[64];
+    bool found = false;
+    int sig;
+    FILE *f;
+    int pid;
+
+    if (pr->clean)
+        return true;
+    if (pr->sweep_ns && pr->now_ns < pr->sweep_ns)
+        return false;
+    if (!pr->sweep_ns)
+        pr->kill_ns = pr->now_ns + GRACE_NS;
+    sig = !pr->sweep_ns || pr->stopping ? SIGTERM : 0;
+    if (pr->now_ns >= pr->kill_ns)
+        sig = SIGKILL;
+    job_reap(pr);
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    f = fopen(path, "re");
+    while (f && fscanf(f, "%d", &pid) == 1) {
+        if (is_inherited(pr, pid))
+            continue;
+        found = true;
+        trace(pr, "process %d outlives its rank: signal %d", pid, sig);
+        if (sig)
+            kill(pid, sig);
+        if (sig == SIGTERM)
+            kill(pid, SIGCONT);
+    }
+    if (f)
+        fclose(f);
+    pr->sweep_ns = pr->now_ns + SWEEP_EVERY_NS;
+    pr->clean = !found;
+    return pr->clean;
+}

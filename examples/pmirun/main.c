@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "pmirun.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static double ms(uint64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+void print_stats(struct pmirun *pr)
+{
+    struct pmiwire_server_stats s;
+    char line[1536];
+    int n;
+
+    pmiwire_server_get_stats(pr->server, &s);
+    n = snprintf(line, sizeof(line),
+                 "{\"program\":\"pmirun\",\"jobs\":%u,\"processes\":%llu,\"status\":%d,"
+                 "\"launch_begin_ms\":%.3f,\"launch_end_ms\":%.3f,\"launch_busy_ms\":%.3f,\"first_init_ms\":%.3f,"
+                 "\"last_init_ms\":%.3f,\"first_finalize_ms\":%.3f,\"last_finalize_ms\":%.3f,\"last_exit_ms\":%.3f,"
+                 "\"total_ms\":%.3f,\"messages\":%llu,\"bad\":%llu,\"puts\":%llu,\"gets\":%llu,\"misses\":%llu,\"fences\":%llu,"
+                 "\"bytes_in\":%llu,\"bytes_out\":%llu,\"kvs_bytes\":%llu,\"failed_connections\":%llu}\n",
+                 pr->n_jobs, (unsigned long long)pr->n_ranks, pr->status, ms(pr->at.launch_begin), ms(pr->at.launch_end),
+                 ms(pr->at.launch_busy), ms(pr->at.first_init), ms(pr->at.last_init), ms(pr->at.first_finalize),
+                 ms(pr->at.last_finalize), ms(pr->at.last_exit), ms(clock_ns() - pr->start_ns),
+                 (unsigned long long)s.n_messages, (unsigned long long)s.n_bad, (unsigned long long)s.n_puts,
+                 (unsigned long long)s.n_gets, (unsigned long long)s.n_misses, (unsigned long long)s.n_fences,
+                 (unsigned long long)s.bytes_in, (unsigned long long)s.bytes_out, (unsigned long long)s.kvs_bytes,
+                 (unsigned long long)s.n_failed);
+    output_text(pr, line, (size_t)n);
+    output_flush(pr);
+}
+
+/* Children of whoever exec'ed us are not ours to end. */
+static void note_inherited(struct pmirun *pr)
+{
+    char path[64];
+    FILE *f;
+    int pid;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    f = fopen(path, "re");
+    while (f && fscanf(f, "%d", &pid) == 1) {
+        pr->inherited = xrealloc(pr->inherited, (pr->n_inherited + 1) * sizeof(pid_t));
+        pr->inherited[pr->n_inherited++] = pid;
+    }
+    if (f)
+        fclose(f);
+}
+
+static void find_programs(struct pmirun *pr)
+{
+    for (uint32_t i = 0; i < pr->opt.n_apps; i++) {
+        struct app *app = &pr->opt.apps[i];
+        int err = launch_resolve(app);
+
+        if (err == ENOTDIR && app->wdir)
+            die(STATUS_NOEXEC, "%s: no such working directory", app->wdir);
+        if (err)
+            die(err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s", app->argv[0], strerror(err));
+    }
+}
+
+static void set_up(struct pmirun *pr)
+{
+    uint64_t need, have;
+    struct job *job;
+    int err;
+
+    err = launch_init(pr); /* first of all: it takes the low descriptors */
+    if (err)
+        die(STATUS_RESOURCES, "cannot start: %s", strerror(-err));
+    if (launch_check_limits(pr, pr->opt.n_procs, &need, &have) != 0)
+        die(STATUS_RESOURCES, "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)", pr->opt.n_procs,
+            (unsigned long long)need, (unsigned long long)have);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    pr->scratch = xrealloc(NULL, SCRATCH_BYTES);
+    pr->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (pr->epoll < 0)
+        die(STATUS_RESOURCES, "epoll_create1: %s", strerror(errno));
+    output_init(pr);
+    err = signals_init(pr);
+    if (err)
+        die(STATUS_RESOURCES, "signalfd: %s", strerror(-err));
+    err = pmi_init(pr);
+    if (err)
+        die(STATUS_RESOURCES, "cannot start the PMI server: %s", pmiwire_strerror(err));
+    if (pr->opt.use_port) {
+        err = port_init(pr);
+        if (err)
+            die(STATUS_RESOURCES, "cannot listen on 127.0.0.1: %s", strerror(-err));
+    }
+    job = job_create(pr, pr->opt.apps, pr->opt.n_apps, NULL, &err);
+    if (!job)
+        die(STATUS_RESOURCES, "cannot start the job: %s", pmiwire_strerror(err));
+    job_queue(pr, job);
+}
+
+int main(int argc, char **argv)
+{
+    static struct pmirun run; /* large; every function is handed a pointer to it */
+    struct pmirun *pr = &run;
+    int err;
+
+    pr->start_ns = pr->now_ns = clock_ns();
+    pr->jobs_tail = &pr->jobs;
+    pr->launch_tail = &pr->launch;
+    pr->listener.fd = pr->input.fd = pr->input_pipe.fd = pr->diag_fd = -1;
+    options_parse(&pr->opt, argc, argv);
+    find_programs(pr);
+    note_inherited(pr);
+    set_up(pr);
+    if (pr->opt.timeout_s > 0)
+        pr->deadline_ns = pr->now_ns + (uint64_t)(pr->opt.timeout_s * 1e9);
+    err = loop_run(pr);
+    if (err)
+        die(STATUS_RESOURCES, "epoll_wait: %s", strerror(-err));
+    if (pr->opt.stats)
+        print_stats(pr);
+    pmiwire_server_destroy(pr->server);
+    return pr->status;
+}

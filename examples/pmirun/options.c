@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line. */
+#define _GNU_SOURCE
+#include "pmirun.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: pmirun [option ...] -n N program [argument ...] [: -n M program [argument ...] ...]\n"
+    "\n"
+    "Starts processes on this node and serves PMI-1 and PMI-2 to them.\n"
+    "\n"
+    "For each group between colons:\n"
+    "  -n N, -np N          number of processes (1)\n"
+    "  -x VAR=VALUE         set an environment variable (-x VAR: pass ours on, as happens anyway)\n"
+    "  --wdir DIR           working directory\n"
+    "For the whole job, before the first program:\n"
+    "  -l                   label each line of output with its rank\n"
+    "  --timeout S          stop the job after S seconds, with status 124\n"
+    "  --pmi-port           let processes connect over TCP (PMI_PORT), not an inherited socket\n"
+    "  --universe-size N    what to answer to a question for the universe's size (-1: unknown)\n"
+    "  --stall-timeout S    cut off clients silent in mid-message for S seconds (60; 0: never)\n"
+    "  --pmi-1.2            speak PMI 1.2 to clients that ask for 1.1\n"
+    "  --stats              print counters and times as a line of JSON on stderr at the end\n"
+    "  -v, --verbose        tell on stderr what happens\n"
+    "  -h, --help   --version\n"
+    "\n"
+    "Exit status: that of the first rank that failed; 128+N when it died of signal N; of MPI_Abort\n"
+    "its code; 124 timeout; 126, 127 program cannot be started, not found; see pmirun(1).\n";
+
+static long parse_number(const char *option, const char *text, long min, long max)
+{
+    char *end;
+    long v;
+
+    errno = 0;
+    v = strtol(text, &end, 10);
+    if (errno || end == text || *end || v < min || v > max)
+        die(STATUS_USAGE, "%s wants a number from %ld to %ld, not \"%s\"", option, min, max, text);
+    return v;
+}
+
+static double parse_seconds(const char *option, const char *text)
+{
+    char *end;
+    double v;
+
+    errno = 0;
+    v = strtod(text, &end);
+    if (errno || end == text || *end || !isfinite(v) || v < 0 || v > 1e9)
+        die(STATUS_USAGE, "%s wants seconds, not \"%s\"", option, text);
+    return v;
+}
+
+static void add_set(struct app *app, const char *text)
+{
+    const char *eq = strchr(text, '=');
+    size_t name_len = eq ? (size_t)(eq - text) : strlen(text);
+
+    if (name_len == 0)
+        die(STATUS_USAGE, "-x wants VAR=VALUE, not \"%s\"", text);
+    if (strncmp(text, "PMI_", 4) == 0)
+        die(STATUS_USAGE, "-x %.*s: the PMI_ variables are set by pmirun", (int)name_len, text);
+    if (!eq)
+        return; /* the whole environment is passed on anyway */
+    app->sets = xrealloc(app->sets, (app->n_sets + 2) * sizeof(*app->sets));
+    app->sets[app->n_sets++] = xprintf("%s", text);
+    app->sets[app->n_sets] = NULL;
+}
+
+struct cursor {
+    int argc, at;
+    char **argv;
+};
+
+/* The option's argument, the next word. */
+static const char *argument(struct cursor *c)
+{
+    if (c->at + 1 >= c->argc)
+        die(STATUS_USAGE, "%s wants an argument (see --help)", c->argv[c->at]);
+    return c->argv[++c->at];
+}
+
+static bool is(const char *word, const char *a, const char *b)
+{
+    return strcmp(word, a) == 0 || (b && strcmp(word, b) == 0);
+}
+
+static bool global_option(struct options *opt, struct cursor *c, const char *w)
+{
+    if (is(w, "-l", "--label"))
+        opt->labels = true;
+    else if (is(w, "--timeout", "-timeout"))
+        opt->timeout_s = parse_seconds(w, argument(c));
+    else if (is(w, "--pmi-port", "-pmi-port"))
+        opt->use_port = true;
+    else if (is(w, "--universe-size", NULL))
+        opt->universe_size = (int32_t)parse_number(w, argument(c), -1, INT32_MAX);
+    else if (is(w, "--stall-timeout", NULL))
+        opt->stall_s = parse_seconds(w, argument(c));
+    else if (is(w, "--pmi-1.2", NULL))
+        opt->pmi_1_2 = true;
+    else if (is(w, "--stats", NULL))
+        opt->stats = true;
+    else if (is(w, "-v", "--verbose"))
+        opt->verbose = true;
+    else
+        return false;
+    return true;
+}
+
+/* Options up to the program's name. */
+static void parse_group_options(struct options *opt, struct app *app, struct cursor *c)
+{
+    for (; c->at < c->argc; c->at++) {
+        const char *w = c->argv[c->at];
+
+        if (w[0] != '-' || w[1] == '\0')
+            return;
+        if (is(w, "--", NULL)) {
+            c->at++;
+            return;
+        }
+        if (is(w, "-h", "--help")) {
+            fputs(usage, stdout);
+            exit(fflush(stdout) ? 1 : 0);
+        } else if (is(w, "--version", "-V")) {
+            printf("pmirun %s (libpmiwire %s)\n", PMIWIRE_VERSION, pmiwire_version());
+            exit(fflush(stdout) ? 1 : 0);
+        } else if (is(w, "-n", "-np")) {
+            app->n_procs = (uint32_t)parse_number(w, argument(c), 1, 1000000);
+        } else if (is(w, "-x", NULL)) {
+            add_set(app, argument(c));
+        } else if (is(w, "--wdir", "-wdir")) {
+            app->wdir = xprintf("%s", argument(c));
+        } else if (!global_option(opt, c, w)) {
+            die(STATUS_USAGE, "unknown option %s (see --help)", w);
+        } else if (opt->n_apps > 0) {
+            die(STATUS_USAGE, "%s is for the whole job: it belongs before the first program", w);
+        }
+    }
+}
+
+void options_parse(struct options *opt, int argc, char **argv)
+{
+    struct cursor c = {argc, 1, argv};
+
+    opt->universe_size = -1;
+    opt->stall_s = 60;
+    do {
+        struct app app = {.n_procs = 1};
+        int first;
+
+        parse_group_options(opt, &app, &c);
+        first = c.at;
+        while (c.at < argc && !is(argv[c.at], ":", NULL))
+            c.at++;
+        if (c.at == first)
+            die(STATUS_USAGE, "no program given (see --help)");
+        app.argv = xrealloc(NULL, (size_t)(c.at - first + 1) * sizeof(char *));
+        memcpy(app.argv, argv + first, (size_t)(c.at - first) * sizeof(char *));
+        app.argv[c.at - first] = NULL;
+        opt->apps = xrealloc(opt->apps, (opt->n_apps + 1) * sizeof(app));
+        opt->apps[opt->n_apps++] = app;
+        opt->n_procs += app.n_procs;
+        if (opt->n_procs > 1000000)
+            die(STATUS_USAGE, "more than 1000000 processes");
+    } while (c.at < argc && ++c.at <= argc);
+}

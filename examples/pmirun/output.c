@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ranks' output, line by line, to our stdout and stderr.
+ *
+ * A line is passed on when it is complete, so that lines of two ranks never mix. A line that
+ * grows beyond LINE_MAX_BYTES, or whose end does not come within PART_NS (a prompt), is passed on in pieces.
+ *
+ * Whoever reads our output may be slow (a pager) and must not hold up the PMI service: nothing here
+ * blocks. What cannot be written waits in the sink; when that holds more than SINK_HIGH, streams
+ * that have more for it are not read until it has drained: each such rank then waits in its own write().
+ */
+#define _GNU_SOURCE
+#include "pmirun.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 65536u
+#define PART_NS (200 * NS_PER_MS)
+#define SINK_FLUSH 65536u
+#define SINK_HIGH (1024u * 1024u)
+#define SINK_LOW 65536u
+
+/* How to write to a sink without ever waiting. */
+enum {
+    HOW_PLAIN,    /* regular files and the like never make us wait */
+    HOW_NONBLOCK, /* our own O_NONBLOCK description of the same pipe or terminal */
+    HOW_SEND,     /* a socket */
+    HOW_POLL      /* ask poll() first, and write no more than a pipe takes at once */
+};
+
+/*
+ * O_NONBLOCK belongs to the open file description, which we share with our parent shell and others:
+ * setting it on fd 1 would make their writes fail. Opening it anew through /proc gives one of our own.
+ */
+static void sink_init(struct sink *sk, int fd)
+{
+    struct stat st;
+    char path[32];
+    int own;
+
+    sk->src.kind = SOURCE_SINK;
+    sk->src.fd = fd;
+    sk->how = HOW_POLL;
+    if (fstat(fd, &st) != 0) {
+        sk->dead = true;
+        return;
+    }
+    if (S_ISSOCK(st.st_mode)) {
+        sk->how = HOW_SEND;
+    } else if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode)) {
+        sk->how = HOW_PLAIN;
+    } else {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (own >= 0) {
+            sk->src.fd = own;
+            sk->how = HOW_NONBLOCK;
+        }
+    }
+}
+
+void output_init(struct pmirun *pr)
+{
+    sink_init(&pr->out, STDOUT_FILENO);
+    sink_init(&pr->err, STDERR_FILENO);
+}
+
+static size_t sink_waiting(const struct sink *sk)
+{
+    return sk->len - sk->head;
+}
+
+static ssize_t sink_write(const struct sink *sk, const char *p, size_t n)
+{
+    struct pollfd pfd = {.fd = sk->src.fd, .events = POLLOUT};
+
+    switch (sk->how) {
+    case HOW_SEND:
+        return send(sk->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    case HOW_POLL:
+        if (poll(&pfd, 1, 0) == 0) {
+            errno = EAGAIN;
+            return -1;
+        }
+        return write(sk->src.fd, p, n < 4096 ? n : 4096);
+    default:
+        return write(sk->src.fd, p, n);
+    }
+}
+
+static void resume_streams(struct pmirun *pr, struct sink *sk)
+{
+    sk->full = false;
+    while (sk->paused) {
+        struct stream *st = sk->paused;
+
+        sk->paused = st->next_paused;
+        st->paused = false;
+        if (st->src.fd >= 0 && loop_add(pr, &st->src, EPOLLIN) != 0)
+            output_close(pr, st);
+    }
+}
+
+/* Nobody will read this: go on without, and end the job if it was stdout, as SIGPIPE would. */
+static void sink_died(struct pmirun *pr, struct sink *sk, int err)
+{
+    sk->dead = true;
+    sk->head = sk->len = 0;
+    if (sk->armed) {
+        loop_del(pr, &sk->src);
+        sk->armed = false;
+    }
+    resume_streams(pr, sk);
+    if (sk == &pr->err)
+        return;
+    if (err == EPIPE) {
+        trace(pr, "nobody reads stdout any more");
+        job_stop(pr, STATUS_SIGNAL + SIGPIPE);
+    } else {
+        say(pr, "cannot write to stdout: %s", strerror(err));
+        job_stop(pr, STATUS_OUTPUT);
+    }
+}
+
+static void sink_flush(struct pmirun *pr, struct sink *sk)
+{
+    while (sk->head < sk->len) {
+        ssize_t n = sink_write(sk, sk->buf + sk->head, sink_waiting(sk));
+
+        if (n > 0) {
+            sk->head += (size_t)n;
+        } else if (n < 0 && errno == EINTR) {
+            continue;
+        } else if (n < 0 && errno != EAGAIN) {
+            sink_died(pr, sk, errno);
+            return;
+        } else {
+            /* A file that epoll does not take never answers EAGAIN. */
+            if (!sk->armed && loop_add(pr, &sk->src, EPOLLOUT) == 0)
+                sk->armed = true;
+            break;
+        }
+    }
+    if (sk->head == sk->len) {
+        sk->head = sk->len = 0;
+        if (sk->armed) {
+            loop_del(pr, &sk->src);
+            sk->armed = false;
+        }
+    }
+    if (sk->full && sink_waiting(sk) <= SINK_LOW)
+        resume_streams(pr, sk);
+}
+
+static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_t n)
+{
+    if (sk->dead)
+        return;
+    if (sk->len + n > sk->cap && sk->head > 0) {
+        memmove(sk->buf, sk->buf + sk->head, sink_waiting(sk));
+        sk->len -= sk->head;
+        sk->head = 0;
+    }
+    if (sk->len + n > sk->cap) {
+        size_t cap = sk->cap ? sk->cap : 2 * SINK_FLUSH;
+        char *q;
+
+        while (cap < sk->len + n)
+            cap *= 2;
+        q = realloc(sk->buf, cap);
+        if (!q) {
+            sink_died(pr, sk, ENOMEM);
+            return;
+        }
+        sk->buf = q;
+        sk->cap = cap;
+    }
+    memcpy(sk->buf + sk->len, p, n);
+    sk->len += n;
+    if (sink_waiting(sk) > SINK_HIGH)
+        sk->full = true;
+}
+
+void output_text(struct pmirun *pr, const char *text, size_t len)
+{
+    /* Our own lines are few, but a client that misbehaves can cause many. */
+    if (sink_waiting(&pr->err) < 2 * SINK_HIGH)
+        sink_append(pr, &pr->err, text, len);
+}
+
+/* Passes bytes on, with labels at the beginning of lines. */
+static void stream_emit(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+{
+    char label[32];
+    int label_len = 0;
+
+    if (n == 0)
+        return;
+    if (!pr->opt.labels) {
+        sink_append(pr, st->sink, p, n);
+        st->mid_line = p[n - 1] != '\n';
+        return;
+    }
+    if (st->rank->job->number == 0)
+        label_len = snprintf(label, sizeof(label), "[%u] ", st->rank->number);
+    else
+        label_len = snprintf(label, sizeof(label), "[%u:%u] ", st->rank->job->number, st->rank->number);
+    while (n > 0) {
+        const char *nl = memchr(p, '\n', n);
+        size_t len = nl ? (size_t)(nl - p) + 1 : n;
+
+        if (!st->mid_line)
+            sink_append(pr, st->sink, label, (size_t)label_len);
+        sink_append(pr, st->sink, p, len);
+        st->mid_line = !nl;
+        p += len;
+        n -= len;
+    }
+}
+
+static void emit_part(struct pmirun *pr, struct stream *st)
+{
+    stream_emit(pr, st, st->part, st->part_len);
+    st->part_len = 0;
+}
+
+static bool keep_part(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+{
+    if (st->part_len + n > st->part_cap) {
+        size_t cap = st->part_cap ? st->part_cap : 256;
+        char *q;
+
+        while (cap < st->part_len + n)
+            cap *= 2;
+        q = realloc(st->part, cap);
+        if (!q)
+            return false;
+        st->part = q;
+        st->part_cap = cap;
+    }
+    memcpy(st->part + st->part_len, p, n);
+    st->part_len += n;
+    st->part_ns = pr->now_ns;
+    if (pr->part_deadline_ns == 0)
+        pr->part_deadline_ns = pr->now_ns + PART_NS;
+    return true;
+}
+
+static void stream_feed(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+{
+    const char *nl = memrchr(p, '\n', n);
+
+    if (pr->n_ranks == 1 && !pr->opt.labels) { /* no other line to keep apart from */
+        stream_emit(pr, st, p, n);
+        return;
+    }
+    if (nl) {
+        size_t len = (size_t)(nl - p) + 1;
+
+        emit_part(pr, st);
+        stream_emit(pr, st, p, len);
+        p += len;
+        n -= len;
+    }
+    if (n == 0)
+        return;
+    if (st->part_len + n >= LINE_MAX_BYTES || !keep_part(pr, st, p, n)) {
+        emit_part(pr, st);
+        stream_emit(pr, st, p, n);
+    }
+}
+
+void output_event(struct pmirun *pr, struct stream *st)
+{
+    struct sink *sk = st->sink;
+    ssize_t n;
+
+    if (sk->full) {
+        loop_del(pr, &st->src);
+        st->paused = true;
+        st->next_paused = sk->paused;
+        sk->paused = st;
+        return;
+    }
+    n = read(st->src.fd, pr->scratch, SCRATCH_BYTES);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        output_close(pr, st);
+        return;
+    }
+    stream_feed(pr, st, pr->scratch, (size_t)n);
+    if (sink_waiting(sk) >= SINK_FLUSH && !sk->armed)
+        sink_flush(pr, sk);
+}
+
+int output_attach(struct pmirun *pr, struct stream *st, int fd)
+{
+    int rc;
+
+    st->src.kind = SOURCE_STREAM;
+    st->src.fd = fd;
+    rc = loop_add(pr, &st->src, EPOLLIN);
+    if (rc != 0) {
+        close(fd);
+        st->src.fd = -1;
+        return rc;
+    }
+    pr->n_streams++;
+    return 0;
+}
+
+void output_close(struct pmirun *pr, struct stream *st)
+{
+    if (st->src.fd < 0)
+        return;
+    emit_part(pr, st);
+    close(st->src.fd); /* which takes it out of epoll: nobody else holds our end */
+    st->src.fd = -1;
+    free(st->part);
+    st->part = NULL;
+    st->part_cap = 0;
+    pr->n_streams--;
+}
+
+void output_room(struct pmirun *pr, struct sink *sk)
+{
+    sink_flush(pr, sk);
+}
+
+void output_flush(struct pmirun *pr)
+{
+    if (pr->out.head < pr->out.len && !pr->out.armed)
+        sink_flush(pr, &pr->out);
+    if (pr->err.head < pr->err.len && !pr->err.armed)
+        sink_flush(pr, &pr->err);
+}
+
+static void part_expired(struct pmirun *pr, struct stream *st, bool *more)
+{
+    if (st->src.fd < 0 || st->part_len == 0)
+        return;
+    if (pr->now_ns - st->part_ns >= PART_NS)
+        emit_part(pr, st);
+    else
+        *more = true;
+}
+
+void output_parts(struct pmirun *pr)
+{
+    bool more = false;
+
+    for (struct job *job = pr->jobs; job; job = job->next) {
+        for (uint32_t i = 0; i < job->n_launched; i++) {
+            part_expired(pr, &job->ranks[i].out, &more);
+            part_expired(pr, &job->ranks[i].err, &more);
+        }
+    }
+    pr->part_deadline_ns = more ? pr->now_ns + PART_NS : 0;
+}
+
+bool output_pending(const struct pmirun *pr)
+{
+    return pr->out.head < pr->out.len || pr->err.head < pr->err.len;
+}

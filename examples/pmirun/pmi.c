@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ranks' PMI connections: bytes between sockets and the server engine, and what the engine tells us. */
+#define _GNU_SOURCE
+#include "pmirun.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MAX_DIAGS 8u /* lines about one connection */
+
+/* ---- what the engine tells us ---- */
+
+static void on_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
+{
+    struct pmirun *pr = ctx;
+    struct conn *c = cookie;
+
+    (void)conn;
+    if (c->queued || c->src.fd < 0)
+        return;
+    c->queued = true;
+    c->next = pr->ready;
+    pr->ready = c;
+}
+
+static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const char *text)
+{
+    struct pmirun *pr = ctx;
+    struct conn *c = who->cookie;
+
+    /* How a connection ended is judged when the process has ended: see job.c. */
+    if (code == PMIWIRE_EEOF || pr->stopping || (c && c->n_diags > MAX_DIAGS))
+        return;
+    if (c && c->n_diags++ == MAX_DIAGS)
+        say(pr, "rank %d: further complaints are not shown", (int)who->rank);
+    else
+        say(pr, "%s", text);
+}
+
+static void on_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
+{
+    struct pmirun *pr = ctx;
+    struct conn *c = who->cookie;
+    struct rank *r = c ? c->rank : NULL;
+    uint64_t t = clock_ns() - pr->start_ns;
+
+    if (!r)
+        return;
+    trace(pr, "%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
+          state == PMIWIRE_CONN_INITED ? "init" : state == PMIWIRE_CONN_FINALIZED ? "finalize" : "ends");
+    if (state == PMIWIRE_CONN_FAILED)
+        r->pmi_failed = true;
+    else
+        r->pmi_state = state;
+    if (state == PMIWIRE_CONN_INITED) {
+        if (!pr->at.first_init)
+            pr->at.first_init = t;
+        pr->at.last_init = t;
+        job_rank_inited(pr, r);
+    } else if (state == PMIWIRE_CONN_FINALIZED) {
+        if (!pr->at.first_finalize)
+            pr->at.first_finalize = t;
+        pr->at.last_finalize = t;
+    }
+}
+
+static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode, struct pmiwire_str message)
+{
+    struct pmirun *pr = ctx;
+    struct conn *c = who->cookie;
+    struct rank *r = c ? c->rank : NULL;
+    char text[256], name[32];
+    size_t n = 0;
+    int status = exitcode & 0xff;
+
+    if (pr->stopping)
+        return;
+    for (size_t i = 0; i < message.len && n < sizeof(text) - 1; i++) /* it goes to a terminal */
+        text[n++] = message.ptr[i] >= 32 && message.ptr[i] < 127 ? message.ptr[i] : '?';
+    text[n] = '\0';
+    say(pr, "%s (pid %d, %s) aborted with code %d%s%s; stopping the job", r ? rank_name(r, name) : "a client",
+        r ? (int)r->pid : 0, r ? r->app->argv[0] : "?", (int)exitcode, n ? ": " : "", text);
+    if (status == 0 && exitcode != 0)
+        status = 1; /* a shell sees 8 bits only: do not let 256 pass for success */
+    job_stop(pr, status);
+}
+
+int pmi_init(struct pmirun *pr)
+{
+    static const struct pmiwire_server_ops ops = {
+        .size = sizeof(ops),
+        .ready = on_ready,
+        .diag = on_diag,
+        .identify = port_identify,
+        .state = on_state,
+        .abort = on_abort,
+        .spawn = spawn_request,
+    };
+    struct pmiwire_server_opts opts = {.size = sizeof(opts)};
+
+    opts.ops = &ops;
+    opts.ctx = pr;
+    opts.stall_ns = (uint64_t)(pr->opt.stall_s * 1e9);
+    if (pr->opt.pmi_1_2)
+        opts.flags |= PMIWIRE_SERVER_PMI_1_2;
+    if (opts.stall_ns)
+        pr->tick_ns = pr->now_ns;
+    return pmiwire_server_create(&opts, &pr->server);
+}
+
+/* ---- connections ---- */
+
+struct conn *pmi_new_conn(struct pmirun *pr, int fd, uint32_t job, int32_t rank, int *err)
+{
+    struct conn *c = calloc(1, sizeof(*c));
+
+    *err = -ENOMEM;
+    if (!c)
+        return NULL;
+    c->src.kind = SOURCE_CONN;
+    c->src.fd = fd;
+    *err = loop_add(pr, &c->src, EPOLLIN);
+    if (*err == 0) {
+        *err = pmiwire_server_accept(pr->server, job, rank, c, &c->pmi);
+        if (*err == 0) {
+            pr->n_conns++;
+            return c;
+        }
+        loop_del(pr, &c->src);
+    }
+    free(c);
+    return NULL;
+}
+
+int pmi_attach(struct pmirun *pr, struct rank *r, int fd)
+{
+    int err;
+
+    r->conn = pmi_new_conn(pr, fd, r->job->id, (int32_t)r->number, &err);
+    if (!r->conn) {
+        close(fd);
+        return err;
+    }
+    r->conn->rank = r;
+    return 0;
+}
+
+void pmi_close(struct pmirun *pr, struct conn *c)
+{
+    if (c->src.fd < 0)
+        return;
+    pmiwire_conn_close(c->pmi);
+    close(c->src.fd);
+    c->src.fd = -1;
+    pr->n_conns--;
+    if (c->rank)
+        c->rank->conn = NULL;
+    else
+        pr->n_unknown--;
+    if (!c->queued) { /* else it is in pr->ready, and pmi_flush_ready() moves it */
+        c->next = pr->grave;
+        pr->grave = c;
+    }
+}
+
+/* Events of this batch may still point to what was closed in it, so it is freed afterwards. */
+void pmi_bury(struct pmirun *pr)
+{
+    while (pr->grave) {
+        struct conn *c = pr->grave;
+
+        pr->grave = c->next;
+        free(c);
+    }
+}
+
+/* Writes what there is; closes a connection that has FAILED once that is done or cannot be. */
+static void conn_flush(struct pmirun *pr, struct conn *c)
+{
+    const void *p;
+    size_t n;
+    bool failed;
+
+    while ((n = pmiwire_conn_output(c->pmi, &p)) > 0) {
+        ssize_t w = send(c->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (w > 0) {
+            pmiwire_conn_sent(c->pmi, (size_t)w);
+        } else if (w < 0 && errno == EINTR) {
+            continue;
+        } else if (w < 0 && errno != EAGAIN) {
+            /* Gone. What it has sent before is still to be read, and then the end. */
+            pmiwire_conn_sent(c->pmi, n);
+        } else {
+            break;
+        }
+    }
+    failed = pmiwire_conn_state(c->pmi) == PMIWIRE_CONN_FAILED;
+    if (failed) {
+        trace(pr, "connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
+              pmiwire_strerror(pmiwire_conn_error(c->pmi)));
+        if (c->rank)
+            c->rank->pmi_failed = true;
+        pmi_close(pr, c);
+    } else if ((n > 0) != c->armed) {
+        loop_mod(pr, &c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        c->armed = n > 0;
+    }
+}
+
+/* False at the end of what there is to read now; then the connection may have been closed. */
+static bool conn_read(struct pmirun *pr, struct conn *c)
+{
+    ssize_t n = recv(c->src.fd, pr->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
+
+    if (n > 0) {
+        pmiwire_conn_input(c->pmi, pr->scratch, (size_t)n);
+        return true;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    pmi_close(pr, c);
+    return false;
+}
+
+void pmi_event(struct pmirun *pr, struct conn *c, uint32_t events)
+{
+    if (c->src.fd < 0)
+        return;
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !conn_read(pr, c))
+        return;
+    conn_flush(pr, c);
+}
+
+void pmi_drain(struct pmirun *pr, struct rank *r)
+{
+    struct conn *c = r->conn;
+
+    if (!c)
+        return;
+    while (c->src.fd >= 0 && conn_read(pr, c))
+        if (pmiwire_conn_state(c->pmi) == PMIWIRE_CONN_FAILED)
+            break;
+    pmi_close(pr, c);
+}
+
+void pmi_flush_ready(struct pmirun *pr)
+{
+    while (pr->ready) {
+        struct conn *c = pr->ready;
+
+        pr->ready = c->next;
+        c->queued = false;
+        if (c->src.fd >= 0) {
+            if (!c->armed)
+                conn_flush(pr, c);
+        } else {
+            c->next = pr->grave;
+            pr->grave = c;
+        }
+    }
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * PMI spawn: a running rank asks for further processes. They become a job of their own, with its own
+ * key-value space, output labelled `[job:rank]`, stdin from /dev/null.
+ *
+ * All or nothing, as MPI_Comm_spawn has it without a `soft` list: before anything is started, every program must be
+ * found and every info key that we honour must be one that we can satisfy; else the spawn is refused
+ * and the error codes say which processes were the cause. Should execve() still fail
+ * later (a broken binary), the processes already started are killed and the spawn fails likewise.
+ */
+#define _GNU_SOURCE
+#include "pmirun.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a rank's MPI library is told; MPI_ERR_SPAWN of MPICH's mpi.h, in case it hands it on as it is. */
+#define CODE_FAILED 42
+#define MAX_SPAWN_PROCS 1000000u
+
+static char *copy(struct pmiwire_str s)
+{
+    return xprintf("%.*s", (int)s.len, s.ptr ? s.ptr : "");
+}
+
+static bool same(struct pmiwire_str s, const char *text)
+{
+    return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
+}
+
+static bool is_this_node(const char *host)
+{
+    char own[256] = "";
+    size_t n;
+
+    gethostname(own, sizeof(own) - 1);
+    n = strcspn(own, ".");
+    return strcmp(host, "localhost") == 0 || strcmp(host, "127.0.0.1") == 0 || strcmp(host, own) == 0 ||
+           (strlen(host) == n && strncmp(host, own, n) == 0);
+}
+
+/* One info key. NULL, or why it cannot be satisfied. Keys that we do not know are ignored, as MPI demands. */
+static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv)
+{
+    char **place = NULL;
+    bool ok = true;
+
+    if (same(kv->key, "wdir") || same(kv->key, "wd"))
+        place = &app->wdir;
+    else if (same(kv->key, "path"))
+        place = &app->search;
+    if (place) {
+        free(*place);
+        *place = copy(kv->value);
+    } else if (same(kv->key, "host") || same(kv->key, "hosts")) {
+        char *list = copy(kv->value), *save = NULL;
+
+        for (char *h = strtok_r(list, ", ", &save); h; h = strtok_r(NULL, ", ", &save))
+            ok = ok && is_this_node(h);
+        free(list);
+    }
+    return ok ? NULL : "processes can be started on this node only";
+}
+
+/* Fills in one program. NULL, or why it cannot be started. */
+static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd, const struct app *spawner)
+{
+    const char *why = NULL;
+    int err;
+
+    app->n_procs = cmd->maxprocs;
+    app->argv = xrealloc(NULL, ((size_t)cmd->argc + 2) * sizeof(char *));
+    app->argv[0] = copy(cmd->execname);
+    for (uint32_t i = 0; i < cmd->argc; i++)
+        app->argv[i + 1] = copy(cmd->argv[i]);
+    app->argv[cmd->argc + 1] = NULL;
+    app->wdir = spawner && spawner->wdir ? xprintf("%s", spawner->wdir) : NULL;
+    for (uint32_t i = 0; spawner && i < spawner->n_sets; i++) {
+        app->sets = xrealloc(app->sets, (i + 2) * sizeof(*app->sets));
+        app->sets[i] = xprintf("%s", spawner->sets[i]);
+        app->sets[i + 1] = NULL;
+        app->n_sets = i + 1;
+    }
+    for (uint32_t i = 0; i < cmd->n_info && !why; i++)
+        why = apply_info(app, &cmd->info[i]);
+    if (why)
+        return why;
+    if (app->search) { /* MPI's `path` is where to look first */
+        const char *rest = getenv("PATH");
+        char *both = xprintf("%s%s%s", app->search, rest ? ":" : "", rest ? rest : "");
+
+        free(app->search);
+        app->search = both;
+    }
+    err = launch_resolve(app);
+    return err == 0 ? NULL : err == ENOTDIR && app->wdir ? "no such working directory" : strerror(err);
+}
+
+static void free_apps(struct app *apps, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        for (char **p = apps[i].argv; p && *p; p++)
+            free(*p);
+        for (uint32_t k = 0; k < apps[i].n_sets; k++)
+            free(apps[i].sets[k]);
+        free(apps[i].argv);
+        free(apps[i].sets);
+        free(apps[i].path);
+        free(apps[i].wdir);
+        free(apps[i].search);
+    }
+    free(apps);
+}
+
+static int refuse(struct pmirun *pr, uint64_t token, const struct pmiwire_spawn *req, const bool *bad, uint32_t n_procs)
+{
+    int32_t *codes = calloc(n_procs ? n_procs : 1, sizeof(*codes));
+    uint32_t k = 0;
+
+    for (uint32_t i = 0; codes && i < req->n_cmds; i++)
+        for (uint32_t j = 0; j < req->cmds[i].maxprocs && k < n_procs; j++)
+            codes[k++] = bad[i] ? CODE_FAILED : 0;
+    pmiwire_server_spawn_done(pr->server, token, -EINVAL, NULL, codes, codes ? n_procs : 0);
+    free(codes);
+    return PMIWIRE_PENDING;
+}
+
+static struct app *make_apps(struct pmirun *pr, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, bool *bad,
+                             bool *any_bad)
+{
+    struct app *apps = xrealloc(NULL, req->n_cmds * sizeof(*apps));
+    const struct conn *c = who->cookie;
+    const struct rank *r = c ? c->rank : NULL;
+    char name[32];
+
+    memset(apps, 0, req->n_cmds * sizeof(*apps));
+    *any_bad = false;
+    for (uint32_t i = 0; i < req->n_cmds; i++) {
+        const char *why = make_app(&apps[i], &req->cmds[i], r ? r->app : NULL);
+
+        bad[i] = why != NULL;
+        if (why) {
+            *any_bad = true;
+            say(pr, "spawn by %s: %s: %s", r ? rank_name(r, name) : "a client", apps[i].argv[0], why);
+        }
+    }
+    return apps;
+}
+
+int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token)
+{
+    struct pmirun *pr = ctx;
+    const struct conn *c = who->cookie;
+    uint64_t n_procs = 0, need, have;
+    struct app *apps;
+    struct job *job;
+    bool *bad, any_bad;
+    int err = 0;
+
+    if (pr->stopping || !c || !c->rank)
+        return -EINVAL;
+    for (uint32_t i = 0; i < req->n_cmds; i++)
+        n_procs += req->cmds[i].maxprocs;
+    if (n_procs == 0 || n_procs > MAX_SPAWN_PROCS)
+        return -EINVAL;
+    if (launch_check_limits(pr, n_procs, &need, &have) != 0) {
+        say(pr, "spawn of %llu processes needs %llu descriptors, the limit is %llu (ulimit -n)", (unsigned long long)n_procs,
+            (unsigned long long)need, (unsigned long long)have);
+        return -EAGAIN;
+    }
+    bad = calloc(req->n_cmds, sizeof(*bad));
+    if (!bad)
+        return -ENOMEM;
+    apps = make_apps(pr, who, req, bad, &any_bad);
+    if (any_bad) {
+        err = refuse(pr, token, req, bad, (uint32_t)n_procs);
+        free_apps(apps, req->n_cmds);
+        free(bad);
+        return err;
+    }
+    free(bad);
+    job = job_create(pr, apps, req->n_cmds, c->rank->job->kvsname, &err);
+    if (!job) {
+        free_apps(apps, req->n_cmds);
+        return err;
+    }
+    for (uint32_t i = 0; i < req->n_preput && err == 0; i++)
+        err = pmiwire_server_put(pr->server, job->id, req->preput[i].key, req->preput[i].value);
+    if (err) {
+        job->abandoned = true;
+        job->n_launched = job->n_ranks = 0;
+        return err;
+    }
+    job->spawn_token = token;
+    trace(pr, "job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, c->rank->job->number, c->rank->number);
+    job_queue(pr, job);
+    return PMIWIRE_PENDING;
+}
+
+void spawn_launched(struct pmirun *pr, struct job *job, const int32_t *errcodes)
+{
+    int32_t *codes = calloc(job->n_ranks, sizeof(*codes));
+
+    for (uint32_t i = 0; codes && errcodes && i < job->n_ranks; i++)
+        codes[i] = errcodes[i] ? CODE_FAILED : 0;
+    pmiwire_server_spawn_done(pr->server, job->spawn_token, errcodes ? -EINVAL : 0, job->kvsname, codes,
+                              codes ? job->n_ranks : 0);
+    free(codes);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A client session's life, and the bytes that go in and out of it. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client_internal.h"
+
+#define DEFAULT_FIELDS 256u
+#define MIN_FIELDS 16u
+#define MAX_FIELDS (1u << 20)
+#define MAX_MSG_BYTES ((size_t)1 << 30)
+#define ALIGN 16u
+
+static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
+{
+    (void)ctx;
+    return realloc(ptr, bytes);
+}
+
+static void libc_free(void *ctx, void *ptr)
+{
+    (void)ctx;
+    free(ptr);
+}
+
+static const struct pmiwire_allocator libc_alloc = {libc_realloc, libc_free, NULL};
+
+static size_t align_up(size_t n)
+{
+    return (n + (ALIGN - 1)) & ~(size_t)(ALIGN - 1);
+}
+
+/* Take what the caller's version of the struct has, and put in the defaults. */
+static int take_opts(const struct pmiwire_client_opts *opts, struct pmiwire_client_opts *o)
+{
+    memset(o, 0, sizeof(*o));
+    if (!opts || opts->size < sizeof(size_t))
+        return -EINVAL;
+    memcpy(o, opts, opts->size < sizeof(*o) ? opts->size : sizeof(*o));
+    if (o->wire == 0)
+        o->wire = PMIWIRE_V1;
+    if (o->max_msg_bytes == 0)
+        o->max_msg_bytes = PMIWIRE_DEFAULT_MAX_MSG_BYTES;
+    if (o->max_fields == 0)
+        o->max_fields = DEFAULT_FIELDS;
+    if (o->max_subversion == 0)
+        o->max_subversion = 1;
+    if (!o->server)
+        o->server = pmiwire_profile_find("portable");
+    return 0;
+}
+
+static int check_opts(const struct pmiwire_client_opts *o)
+{
+    const uint32_t speaks = o->wire == PMIWIRE_V2 ? PMIWIRE_PEER_V2 : PMIWIRE_PEER_V1;
+    const size_t jobid = o->jobid ? strlen(o->jobid) : 0;
+
+    if ((o->wire != PMIWIRE_V1 && o->wire != PMIWIRE_V2) || (o->flags & ~PMIWIRE_CLIENT_PIPELINE) ||
+        o->reserved || o->max_subversion > INT32_MAX)
+        return -EINVAL;
+    if (o->max_fields < MIN_FIELDS || o->max_fields > MAX_FIELDS ||
+        o->max_msg_bytes > MAX_MSG_BYTES || o->max_msg_bytes < PMIWIRE__MIN_MSG_BYTES ||
+        jobid > o->max_msg_bytes - PMIWIRE__MIN_MSG_BYTES)
+        return -EINVAL;
+    if (!(o->server->flags & speaks))
+        return -EINVAL;
+    /* The wire tells the rank, or we must know it. */
+    if (o->wire == PMIWIRE_V1 && !o->has_pmiid && (o->rank < 0 || o->rank >= o->n_ranks))
+        return -EINVAL;
+    if (o->has_pmiid && o->pmiid < 0)
+        return -EINVAL;
+    return 0;
+}
+
+/* Room for a whole answer that has not come in full, and for one read more. */
+static size_t in_bytes(const struct pmiwire_client_opts *o)
+{
+    return 2 * o->max_msg_bytes;
+}
+
+static size_t size_of(const struct pmiwire_client_opts *o)
+{
+    return align_up(sizeof(struct pmiwire_client)) +
+           align_up(o->max_fields * sizeof(struct pmiwire_field)) + align_up(in_bytes(o)) +
+           2 * align_up(o->max_msg_bytes) + (o->jobid ? align_up(strlen(o->jobid) + 1) : 0);
+}
+
+size_t pmiwire_client_size(const struct pmiwire_client_opts *opts)
+{
+    struct pmiwire_client_opts o;
+
+    return take_opts(opts, &o) || check_opts(&o) ? 0 : size_of(&o);
+}
+
+static void *carve(char **next, size_t bytes)
+{
+    char *p = *next;
+
+    *next += align_up(bytes);
+    return p;
+}
+
+int pmiwire_client_init(void *mem, const struct pmiwire_client_opts *opts, struct pmiwire_client **out)
+{
+    struct pmiwire_client_opts o;
+    struct pmiwire_client *c;
+    char *next = mem;
+    uint32_t decode_flags = 0;
+
+    if (!mem || !out || (uintptr_t)mem % ALIGN || take_opts(opts, &o) || check_opts(&o))
+        return -EINVAL;
+    c = carve(&next, sizeof(*c));
+    memset(c, 0, sizeof(*c));
+    c->msg.fields = carve(&next, o.max_fields * sizeof(struct pmiwire_field));
+    c->msg.cap_fields = o.max_fields;
+    c->cap_in = in_bytes(&o);
+    c->in = carve(&next, c->cap_in);
+    c->out = carve(&next, o.max_msg_bytes);
+    c->scratch = carve(&next, o.max_msg_bytes);
+    if (o.jobid) {
+        c->jobid = carve(&next, strlen(o.jobid) + 1);
+        strcpy(c->jobid, o.jobid);
+    }
+    c->wire = o.wire;
+    c->flags = o.flags;
+    c->has_pmiid = o.has_pmiid != 0;
+    c->pmiid = o.pmiid;
+    c->max_subversion = o.max_subversion;
+    c->threaded = o.threaded;
+    c->max_msg_bytes = o.max_msg_bytes;
+    c->server = *o.server;
+    c->info.rank = o.rank;
+    c->info.n_ranks = o.n_ranks;
+    c->info.appnum = -1;
+    /* A server that carries blanks in values sends them back bare. */
+    if (c->server.flags & PMIWIRE_PEER_SPACES)
+        decode_flags = PMIWIRE_DECODE_VALUE_TO_EOL;
+    pmiwire_decoder_init(&c->decoder, o.max_msg_bytes, decode_flags);
+    *out = c;
+    return 0;
+}
+
+int pmiwire_client_create(const struct pmiwire_client_opts *opts, struct pmiwire_client **out)
+{
+    size_t bytes = pmiwire_client_size(opts);
+    struct pmiwire_client_opts o;
+    struct pmiwire_allocator alloc = libc_alloc;
+    struct pmiwire_client *c;
+    void *mem;
+    int rc;
+
+    if (bytes == 0 || !out)
+        return -EINVAL;
+    take_opts(opts, &o);
+    if (o.alloc)
+        alloc = *o.alloc;
+    mem = alloc.realloc(alloc.ctx, NULL, bytes);
+    if (!mem)
+        return -ENOMEM;
+    rc = pmiwire_client_init(mem, opts, &c);
+    if (rc < 0) {
+        alloc.free(alloc.ctx, mem);
+        return rc;
+    }
+    c->alloc = alloc;
+    c->on_heap = 1;
+    *out = c;
+    return 0;
+}
+
+void pmiwire_client_destroy(struct pmiwire_client *c)
+{
+    struct pmiwire_allocator alloc;
+
+    if (!c || !c->on_heap)
+        return;
+    alloc = c->alloc;
+    alloc.free(alloc.ctx, c);
+}
+
+/* ---- bytes out ---- */
+
+void pmiwire__client_encode(struct pmiwire_client *c, struct pmiwire_encoder *e, uint16_t cmd)
+{
+    if (c->out_head) {
+        memmove(c->out, c->out + c->out_head, c->out_tail - c->out_head);
+        c->out_tail -= c->out_head;
+        c->out_head = 0;
+    }
+    pmiwire_enc_begin(e, c->out + c->out_tail, c->max_msg_bytes - c->out_tail, cmd, &c->server);
+}
+
+int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e)
+{
+    ssize_t n = pmiwire_enc_end(e);
+
+    if (n == PMIWIRE_ENOBUF)
+        return c->out_tail > c->out_head ? -EAGAIN : PMIWIRE_ETOOBIG;
+    if (n < 0)
+        return (int)n;
+    c->out_tail += (size_t)n;
+    return 0;
+}
+
+/* Up to which position of the stream bytes may go out now. */
+static uint64_t sendable(const struct pmiwire_client *c)
+{
+    uint64_t end;
+
+    if ((c->flags & PMIWIRE_CLIENT_PIPELINE) || c->n_pending == 0)
+        return pmiwire__queued(c);
+    end = c->pending[c->first].end;
+    return end > c->abort_end ? end : c->abort_end;
+}
+
+size_t pmiwire_client_output(struct pmiwire_client *c, const void **data)
+{
+    uint64_t end = sendable(c);
+
+    *data = c->out + c->out_head;
+    return c->dead || c->state == PMIWIRE__OVER || end < c->sent ? 0 : (size_t)(end - c->sent);
+}
+
+void pmiwire_client_sent(struct pmiwire_client *c, size_t n)
+{
+    const void *data;
+    size_t most = pmiwire_client_output(c, &data);
+
+    if (n > most)
+        n = most;
+    c->out_head += n;
+    c->sent += n;
+}
+
+/* ---- bytes in ---- */
+
+int pmiwire_client_input(struct pmiwire_client *c, const void *data, size_t n)
+{
+    if (c->dead)
+        return c->dead;
+    if (c->state == PMIWIRE__OVER)
+        return PMIWIRE_ESTATE;
+    if (c->eof)
+        return n ? PMIWIRE_ESTATE : 0;
+    c->in_head += c->shown;
+    c->shown = 0;
+    if (n > c->cap_in - c->in_tail && c->in_head) {
+        memmove(c->in, c->in + c->in_head, c->in_tail - c->in_head);
+        c->in_tail -= c->in_head;
+        c->in_head = 0;
+    }
+    if (n > c->cap_in - c->in_tail) {
+        pmiwire__die(c, PMIWIRE_ETOOBIG);
+        return c->dead;
+    }
+    if (n)
+        memcpy(c->in + c->in_tail, data, n);
+    c->in_tail += n;
+    return 0;
+}
+
+void pmiwire_client_eof(struct pmiwire_client *c)
+{
+    c->eof = 1;
+}
+
+/* ---- what is known ---- */
+
+void pmiwire_client_get_info(const struct pmiwire_client *c, struct pmiwire_client_info *info)
+{
+    if (c->state == PMIWIRE__NEW || c->state == PMIWIRE__STARTING)
+        memset(info, 0, sizeof(*info));
+    else
+        *info = c->info;
+}
+
+void pmiwire_client_get_diag(const struct pmiwire_client *c, struct pmiwire_diag *diag)
+{
+    *diag = c->diag;
+}

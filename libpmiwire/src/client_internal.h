@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the client session share. */
+#ifndef PMIWIRE_CLIENT_INTERNAL_H
+#define PMIWIRE_CLIENT_INTERNAL_H
+
+#include <pmiwire/client.h>
+
+#include "internal.h"
+
+/* Longest name of a key-value space that a session keeps, bytes: four times what servers advertise. */
+#define PMIWIRE__KVSNAME_BYTES 1024u
+/* Longest exchange of init apart from the job's id; a session's buffers are at least this. */
+#define PMIWIRE__MIN_MSG_BYTES 256u
+
+enum pmiwire__client_state {
+    PMIWIRE__NEW,      /* start() has not been called */
+    PMIWIRE__STARTING, /* INIT is pending */
+    PMIWIRE__READY,
+    PMIWIRE__CLOSING, /* finalize is pending: nothing more can be asked */
+    PMIWIRE__OVER     /* finalize has been answered */
+};
+
+/* Where a session stands in the exchange that INIT stands for: what it waits for. */
+enum pmiwire__step {
+    PMIWIRE__STEP_INITACK,
+    PMIWIRE__STEP_SET,
+    PMIWIRE__STEP_INIT,
+    PMIWIRE__STEP_MAXES,
+    PMIWIRE__STEP_APPNUM,
+    PMIWIRE__STEP_KVSNAME,
+    PMIWIRE__STEP_FULLINIT
+};
+
+/* A request that waits for its answer. */
+struct pmiwire__pending {
+    uint64_t cookie;
+    uint64_t end;   /* how many bytes the session must have sent until this request is out */
+    uint16_t op;    /* PMIWIRE_OP_* */
+    uint16_t reply; /* command id of the answer, 0: any */
+    uint16_t local; /* 1: nothing is sent, the session knows the answer */
+};
+
+struct pmiwire_client {
+    uint32_t wire;
+    uint32_t flags;
+    int32_t has_pmiid;
+    int32_t pmiid;
+    uint32_t max_subversion;
+    uint32_t threaded;
+    size_t max_msg_bytes;
+    struct pmiwire_profile server; /* a copy; its strings are not used */
+    struct pmiwire_allocator alloc;
+    int on_heap;
+
+    enum pmiwire__client_state state;
+    enum pmiwire__step step;
+    uint32_t n_set;  /* `set` lines that have followed initack */
+    int has_rank;    /* initack or set has told it */
+    int has_size;
+    int dead;        /* why, 0 while alive */
+    int eof;
+    struct pmiwire_diag diag;
+    struct pmiwire_client_info info;
+
+    /* Requests, oldest first: a ring. */
+    struct pmiwire__pending pending[PMIWIRE_CLIENT_MAX_PENDING];
+    uint32_t first;
+    uint32_t n_pending;
+
+    /* Bytes to send: out[out_head, out_tail). Positions in the whole stream are counted from its start. */
+    char *out;
+    size_t out_head;
+    size_t out_tail;
+    uint64_t sent;      /* position of out[out_head] */
+    uint64_t answered;  /* position where the last answered request ended */
+    uint64_t abort_end; /* position where the last abort, which waits for nobody, ends */
+
+    /* Bytes received: in[in_head, in_tail); the message that the last event shows is its first `shown` bytes. */
+    char *in;
+    size_t cap_in;
+    size_t in_head;
+    size_t in_tail;
+    size_t shown;
+    struct pmiwire_decoder decoder;
+    struct pmiwire_msg msg;
+
+    char *scratch; /* values with `;;` turned into `;` */
+    size_t scratch_used;
+    char *jobid; /* PMI_JOBID, NUL-terminated; NULL: none */
+    char kvsname[PMIWIRE__KVSNAME_BYTES];
+};
+
+static inline uint64_t pmiwire__queued(const struct pmiwire_client *c)
+{
+    return c->sent + (c->out_tail - c->out_head);
+}
+
+static inline struct pmiwire__pending *pmiwire__head(struct pmiwire_client *c)
+{
+    return c->n_pending ? &c->pending[c->first] : NULL;
+}
+
+/* The session is over for this reason; the first one counts. */
+static inline void pmiwire__die(struct pmiwire_client *c, int reason)
+{
+    if (!c->dead)
+        c->dead = reason;
+}
+
+/* Begin a message behind what is queued, in all the room there is. */
+void pmiwire__client_encode(struct pmiwire_client *c, struct pmiwire_encoder *e, uint16_t cmd);
+
+/* End it, and count it as queued. Returns 0 or why it cannot be: -EAGAIN when there is no room now. */
+int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e);
+
+/* Queue the next message of init. c->step says which answer it gets. */
+int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step);
+
+#endif /* PMIWIRE_CLIENT_INTERNAL_H */

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a client session hears: each answer is matched with the oldest request and becomes an event. */
+#include "client_internal.h"
+
+/* ---- reading an answer ---- */
+
+/* A field's value as it was meant: views of the input, or of the scratch buffer where `;;` had to go. */
+static int take(struct pmiwire_client *c, uint16_t field, struct pmiwire_str *out)
+{
+    const struct pmiwire_field *f = pmiwire_msg_field(&c->msg, field);
+
+    if (!f)
+        return PMIWIRE_EMISSING;
+    *out = f->value;
+    if (f->flags & PMIWIRE_FIELD_ESCAPED) {
+        out->ptr = c->scratch + c->scratch_used;
+        out->len = pmiwire_unescape(f->value, c->scratch + c->scratch_used);
+        c->scratch_used += out->len;
+    }
+    return 0;
+}
+
+static int32_t number(const struct pmiwire_client *c, uint16_t field, int32_t otherwise)
+{
+    (void)pmiwire_msg_int(&c->msg, field, &otherwise);
+    return otherwise;
+}
+
+/* A protocol error: the session is over. */
+static int broken(struct pmiwire_client *c, int code, uint16_t field)
+{
+    c->diag = (struct pmiwire_diag){code, c->msg.id, field, 0};
+    return code;
+}
+
+static int missing(struct pmiwire_client *c, uint16_t field)
+{
+    return broken(c, PMIWIRE_EMISSING, field);
+}
+
+/* Keep the name of our key-value space; views of it live on, so the first one stays. */
+static int keep_kvsname(struct pmiwire_client *c, uint16_t field, struct pmiwire_str name)
+{
+    if (c->info.kvsname.ptr)
+        return 0;
+    if (name.len > sizeof(c->kvsname))
+        return broken(c, PMIWIRE_EVALLEN, field);
+    memcpy(c->kvsname, name.ptr, name.len);
+    c->info.kvsname = (struct pmiwire_str){c->kvsname, name.len};
+    return 0;
+}
+
+/* Is the message in hand this command, in this command's framing? */
+static int is_cmd(const struct pmiwire_client *c, uint16_t id)
+{
+    return c->msg.id == id && c->msg.wire == pmiwire_command_get(id)->wire;
+}
+
+static int check(struct pmiwire_client *c)
+{
+    return pmiwire_msg_check(&c->msg, PMIWIRE_CHECK_FIRST_WINS, &c->diag);
+}
+
+/* ---- events ---- */
+
+static void pop(struct pmiwire_client *c)
+{
+    const struct pmiwire__pending *p = pmiwire__head(c);
+
+    if (p->end > c->answered && p->end <= c->sent)
+        c->answered = p->end;
+    c->first = (c->first + 1) % PMIWIRE_CLIENT_MAX_PENDING;
+    c->n_pending--;
+}
+
+/* Fill in an event for the oldest request, without an answer. */
+static void begin_event(struct pmiwire_client *c, struct pmiwire_event *ev, int rc)
+{
+    const struct pmiwire__pending *p = pmiwire__head(c);
+
+    memset(ev, 0, sizeof(*ev));
+    ev->op = p->op;
+    ev->cookie = p->cookie;
+    ev->rc = rc;
+}
+
+/* What every answer has: rc, a text, the fields. */
+static void answer_event(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    begin_event(c, ev, 0);
+    ev->msg = &c->msg;
+    ev->peer_rc = number(c, PMIWIRE_F_RC, 0);
+    ev->rc = ev->peer_rc ? PMIWIRE_EPEER : 0;
+    if (take(c, PMIWIRE_F_MSG, &ev->text) < 0)
+        (void)take(c, PMIWIRE_F_ERRMSG, &ev->text);
+}
+
+/* ---- init ---- */
+
+static void note_set(struct pmiwire_client *c)
+{
+    if (pmiwire_msg_int(&c->msg, PMIWIRE_F_RANK, &c->info.rank) == 0)
+        c->has_rank = 1;
+    if (pmiwire_msg_int(&c->msg, PMIWIRE_F_SIZE, &c->info.n_ranks) == 0)
+        c->has_size = 1;
+    (void)pmiwire_msg_int(&c->msg, PMIWIRE_F_DEBUG, &c->info.debugged);
+}
+
+/* After initack and each `set`: init is next as soon as we know who we are. */
+static int identified(struct pmiwire_client *c)
+{
+    return pmiwire__client_send_step(c, c->has_rank && c->has_size ? PMIWIRE__STEP_INIT
+                                                                   : PMIWIRE__STEP_SET);
+}
+
+static int check_rank(struct pmiwire_client *c)
+{
+    if (c->info.rank < 0 || c->info.rank >= c->info.n_ranks)
+        return broken(c, PMIWIRE_EPROTO, PMIWIRE_F_RANK);
+    return 0;
+}
+
+/* The answer to the init line, which both wires begin with. */
+static int on_init(struct pmiwire_client *c, int32_t rc)
+{
+    int32_t version = number(c, PMIWIRE_F_PMI_VERSION, (int32_t)c->wire);
+
+    if (version != (int32_t)c->wire)
+        return broken(c, PMIWIRE_EVERSION, PMIWIRE_F_PMI_VERSION);
+    if (rc)
+        return PMIWIRE_EPEER;
+    c->info.version = version;
+    c->info.subversion = number(c, PMIWIRE_F_PMI_SUBVERSION, 0);
+    return pmiwire__client_send_step(c, c->wire == PMIWIRE_V2 ? PMIWIRE__STEP_FULLINIT
+                                                              : PMIWIRE__STEP_MAXES);
+}
+
+static int on_fullinit(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    int truth = 0;
+
+    c->info.rank = number(c, PMIWIRE_F_RANK, -1);
+    c->info.n_ranks = number(c, PMIWIRE_F_SIZE, -1);
+    c->info.appnum = number(c, PMIWIRE_F_APPNUM, -1);
+    c->info.version = number(c, PMIWIRE_F_V2_PMI_VERSION, c->info.version);
+    c->info.subversion = number(c, PMIWIRE_F_V2_PMI_SUBVERSION, c->info.subversion);
+    (void)pmiwire_msg_bool(&c->msg, PMIWIRE_F_DEBUGGED, &truth);
+    c->info.debugged = truth;
+    c->info.spawned = take(c, PMIWIRE_F_SPAWNER_JOBID, &ev->value) == 0;
+    return check_rank(c);
+}
+
+static int32_t not_negative(int32_t n)
+{
+    return n < 0 ? 0 : n;
+}
+
+/* One answer of the exchange. Returns 1 when init is complete, 0 when it goes on, or why it failed. */
+static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    struct pmiwire_str name;
+    int rc = ev->rc;
+
+    switch (c->step) {
+    case PMIWIRE__STEP_INITACK:
+        note_set(c);
+        return rc ? rc : identified(c);
+    case PMIWIRE__STEP_SET:
+        note_set(c);
+        return identified(c);
+    case PMIWIRE__STEP_INIT:
+        return on_init(c, ev->peer_rc);
+    case PMIWIRE__STEP_MAXES:
+        if (rc)
+            return rc;
+        c->info.kvsname_max = not_negative(number(c, PMIWIRE_F_KVSNAME_MAX, 0));
+        c->info.keylen_max = not_negative(number(c, PMIWIRE_F_KEYLEN_MAX, 0));
+        c->info.vallen_max = not_negative(number(c, PMIWIRE_F_VALLEN_MAX, 0));
+        return pmiwire__client_send_step(c, PMIWIRE__STEP_APPNUM);
+    case PMIWIRE__STEP_APPNUM: /* a server may not know */
+        c->info.appnum = rc ? -1 : number(c, PMIWIRE_F_APPNUM, -1);
+        return pmiwire__client_send_step(c, PMIWIRE__STEP_KVSNAME);
+    case PMIWIRE__STEP_KVSNAME:
+        if (rc)
+            return rc;
+        if (take(c, PMIWIRE_F_KVSNAME, &name) < 0)
+            return missing(c, PMIWIRE_F_KVSNAME);
+        rc = keep_kvsname(c, PMIWIRE_F_KVSNAME, name);
+        if (rc == 0)
+            rc = check_rank(c);
+        return rc < 0 ? rc : 1;
+    case PMIWIRE__STEP_FULLINIT:
+        if (rc)
+            return rc;
+        rc = on_fullinit(c, ev);
+        return rc < 0 ? rc : 1;
+    }
+    return PMIWIRE_EPROTO;
+}
+
+/*
+ * An answer while init is pending. Returns 1 with the event, 0 to go on, or why
+ * the session dies. A server that refuses is heard: its answer is in the event.
+ */
+static int during_init(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    struct pmiwire__pending *p = pmiwire__head(c);
+    int rc;
+
+    /* What follows initack: three lines, of which the third comes when init may be out already. */
+    if (is_cmd(c, PMIWIRE_V1_SET) && c->has_pmiid && c->step != PMIWIRE__STEP_INITACK &&
+        c->step <= PMIWIRE__STEP_INIT && c->n_set < 3) {
+        c->n_set++;
+        rc = check(c);
+        if (rc < 0)
+            return rc;
+        if (c->step == PMIWIRE__STEP_INIT) {
+            note_set(c);
+            return 0;
+        }
+    } else if (p->reply == PMIWIRE_V1_SET || !is_cmd(c, p->reply) || p->end > c->sent) {
+        return broken(c, PMIWIRE_EPROTO, 0);
+    } else {
+        rc = check(c);
+        if (rc < 0)
+            return rc;
+    }
+    answer_event(c, ev);
+    rc = init_step(c, ev);
+    if (rc == 0)
+        return 0;
+    if (rc < 0 && rc != PMIWIRE_EPEER && rc != PMIWIRE_EVERSION)
+        return rc;
+    ev->rc = rc < 0 ? rc : 0;
+    if (rc < 0)
+        pmiwire__die(c, rc);
+    else
+        c->state = PMIWIRE__READY;
+    pop(c);
+    return 1;
+}
+
+/* ---- the answers ---- */
+
+/* PMI-1's name service says `info=ok` or `info=fail`, from some servers without rc. */
+static int name_refused(const struct pmiwire_client *c)
+{
+    struct pmiwire_str info;
+
+    return pmiwire_msg_str(&c->msg, PMIWIRE_F_INFO, &info) == 0 && !pmiwire__is(info, "ok");
+}
+
+/* PMI-1 tells a miss by rc; these are the codes that servers use for it. All others say what was wrong. */
+static int is_miss(int32_t rc)
+{
+    return rc == -1 || rc == 1 || rc == 4;
+}
+
+/* An answer with a value, or the news that there is none. */
+static int on_value(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    int found = 1;
+
+    if (ev->peer_rc) {
+        if (c->wire != PMIWIRE_V2 && is_miss(ev->peer_rc))
+            ev->rc = PMIWIRE_ENOENT;
+        return 0;
+    }
+    (void)pmiwire_msg_bool(&c->msg, PMIWIRE_F_FOUND, &found);
+    if (!found) {
+        ev->rc = PMIWIRE_ENOENT;
+        return 0;
+    }
+    return take(c, PMIWIRE_F_VALUE, &ev->value) < 0 ? missing(c, PMIWIRE_F_VALUE) : 0;
+}
+
+static int on_lookup(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    int found = 1;
+
+    (void)pmiwire_msg_bool(&c->msg, PMIWIRE_F_FOUND, &found);
+    if (ev->peer_rc || !found || (c->wire != PMIWIRE_V2 && name_refused(c))) {
+        ev->rc = PMIWIRE_ENOENT;
+        return 0;
+    }
+    /* MPICH's servers say `port`, Slurm's `value`, ours both. Without either, PMI-2 means "not found". */
+    if (take(c, PMIWIRE_F_PORT, &ev->value) == 0 || take(c, PMIWIRE_F_VALUE, &ev->value) == 0)
+        return 0;
+    if (c->wire != PMIWIRE_V2)
+        return missing(c, PMIWIRE_F_PORT);
+    ev->rc = PMIWIRE_ENOENT;
+    return 0;
+}
+
+static int on_universe_size(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    int rc;
+
+    if (c->wire != PMIWIRE_V2) {
+        ev->number = number(c, PMIWIRE_F_SIZE, -1);
+        return 0;
+    }
+    rc = on_value(c, ev);
+    if (rc < 0)
+        return rc;
+    ev->number = -1;
+    if (ev->rc == PMIWIRE_ENOENT)
+        ev->rc = 0;
+    else if (ev->rc == 0 && pmiwire_parse_int(ev->value, &ev->number) < 0)
+        return broken(c, PMIWIRE_ETYPE, PMIWIRE_F_VALUE);
+    return 0;
+}
+
+static int on_kvsname(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    uint16_t field = c->wire == PMIWIRE_V2 ? PMIWIRE_F_JOBID : PMIWIRE_F_KVSNAME;
+
+    if (ev->rc)
+        return 0;
+    if (take(c, field, &ev->value) < 0)
+        return missing(c, field);
+    return keep_kvsname(c, field, ev->value);
+}
+
+static int on_ring(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    ev->number = number(c, PMIWIRE_F_RING_COUNT, -1);
+    (void)take(c, PMIWIRE_F_RING_LEFT, &ev->value);
+    (void)take(c, PMIWIRE_F_RING_RIGHT, &ev->value2);
+    return 0;
+}
+
+/* The right answer has come, in good form. Returns 0 with the event complete, or why the session dies. */
+static int on_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    switch (ev->op) {
+    case PMIWIRE_OP_GET:
+    case PMIWIRE_OP_JOBATTR:
+    case PMIWIRE_OP_NODEATTR_GET:
+        return on_value(c, ev);
+    case PMIWIRE_OP_LOOKUP:
+        return on_lookup(c, ev);
+    case PMIWIRE_OP_PUBLISH:
+    case PMIWIRE_OP_UNPUBLISH:
+        if (c->wire != PMIWIRE_V2 && name_refused(c))
+            ev->rc = PMIWIRE_EPEER;
+        return 0;
+    case PMIWIRE_OP_UNIVERSE_SIZE:
+        return on_universe_size(c, ev);
+    case PMIWIRE_OP_APPNUM:
+        ev->number = number(c, PMIWIRE_F_APPNUM, -1);
+        return 0;
+    case PMIWIRE_OP_KVSNAME:
+        return on_kvsname(c, ev);
+    case PMIWIRE_OP_SPAWN:
+        (void)take(c, PMIWIRE_F_JOBID, &ev->value);
+        return 0;
+    case PMIWIRE_OP_RING:
+        return on_ring(c, ev);
+    case PMIWIRE_OP_FINALIZE:
+        c->state = PMIWIRE__OVER;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* Does the message in hand answer this request? */
+static int answers(struct pmiwire_client *c, const struct pmiwire__pending *p)
+{
+    if (p->end > c->sent) /* the question is not even out */
+        return 0;
+    if (p->op == PMIWIRE_OP_RAW && p->reply == 0)
+        return (c->msg.wire == PMIWIRE_V2) == (c->wire == PMIWIRE_V2);
+    /* Slurm answers a PMI-1 spawn that fails in PMI-2's words. */
+    if (p->op == PMIWIRE_OP_SPAWN && is_cmd(c, PMIWIRE_V2_SPAWN_RESPONSE))
+        return 1;
+    return pmiwire_command_get(p->reply) && is_cmd(c, p->reply);
+}
+
+/* A message has come. Returns 1 with the event, 0 when it makes none, or why the session dies. */
+static int on_message(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    const struct pmiwire__pending *p = pmiwire__head(c);
+    int rc;
+
+    c->scratch_used = 0;
+    if (!p)
+        return broken(c, PMIWIRE_EPROTO, 0);
+    if (c->state == PMIWIRE__STARTING)
+        return during_init(c, ev);
+    if (!answers(c, p))
+        return broken(c, PMIWIRE_EPROTO, 0);
+    /* What the table does not know, only its asker can judge. */
+    rc = c->msg.id ? check(c) : 0;
+    if (rc < 0)
+        return rc;
+    answer_event(c, ev);
+    rc = on_answer(c, ev);
+    if (rc < 0)
+        return rc;
+    pop(c);
+    return 1;
+}
+
+/* ---- the next event ---- */
+
+/* An event that needs no answer: returns 1 when the oldest request has one. */
+static int without_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    const struct pmiwire__pending *p = pmiwire__head(c);
+
+    if (!p)
+        return 0;
+    if (p->op == PMIWIRE_OP_ABORT && p->end <= c->sent) {
+        begin_event(c, ev, 0); /* it is out, whatever has become of the session since */
+    } else if (c->dead) {
+        begin_event(c, ev, c->dead);
+    } else if (p->local) {
+        begin_event(c, ev, 0);
+        ev->number = c->info.appnum;
+    } else {
+        return 0;
+    }
+    pop(c);
+    return 1;
+}
+
+int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    c->in_head += c->shown;
+    c->shown = 0;
+    while (c->state != PMIWIRE__OVER) {
+        ssize_t n;
+        int rc;
+
+        if (without_answer(c, ev))
+            return 1;
+        if (c->dead)
+            return c->dead;
+        n = pmiwire_decode(&c->decoder, c->in + c->in_head, c->in_tail - c->in_head, &c->msg);
+        if (n == 0 && !c->eof)
+            return 0;
+        if (n <= 0) {
+            if (n < 0)
+                c->diag = (struct pmiwire_diag){(int32_t)n, c->msg.id, 0, c->decoder.err_offset};
+            pmiwire__die(c, n < 0 ? (int)n : PMIWIRE_EEOF);
+            continue;
+        }
+        rc = on_message(c, ev);
+        if (rc > 0)
+            c->shown = (size_t)n;
+        else
+            c->in_head += (size_t)n;
+        if (rc < 0)
+            pmiwire__die(c, rc);
+        else if (rc > 0)
+            return 1;
+    }
+    return PMIWIRE_ESTATE;
+}

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a client session asks: each request becomes bytes in its queue and a note of the answer to wait for. */
+#include <errno.h>
+
+#include "client_internal.h"
+
+/* ---- init ---- */
+
+int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
+{
+    static const struct {
+        uint16_t cmd, reply;
+    } steps[] = {
+        [PMIWIRE__STEP_INITACK] = {PMIWIRE_V1_INITACK, PMIWIRE_V1_INITACK},
+        [PMIWIRE__STEP_SET] = {0, PMIWIRE_V1_SET},
+        [PMIWIRE__STEP_INIT] = {PMIWIRE_V1_INIT, PMIWIRE_V1_RESPONSE_TO_INIT},
+        [PMIWIRE__STEP_MAXES] = {PMIWIRE_V1_GET_MAXES, PMIWIRE_V1_MAXES},
+        [PMIWIRE__STEP_APPNUM] = {PMIWIRE_V1_GET_APPNUM, PMIWIRE_V1_APPNUM},
+        [PMIWIRE__STEP_KVSNAME] = {PMIWIRE_V1_GET_MY_KVSNAME, PMIWIRE_V1_MY_KVSNAME},
+        [PMIWIRE__STEP_FULLINIT] = {PMIWIRE_V2_FULLINIT, PMIWIRE_V2_FULLINIT_RESPONSE},
+    };
+    struct pmiwire__pending *p = pmiwire__head(c);
+    struct pmiwire_encoder e;
+    int rc;
+
+    if (steps[step].cmd) {
+        pmiwire__client_encode(c, &e, steps[step].cmd);
+        if (step == PMIWIRE__STEP_INITACK) {
+            pmiwire_enc_int(&e, PMIWIRE_F_PMIID, c->pmiid);
+        } else if (step == PMIWIRE__STEP_INIT) {
+            pmiwire_enc_int(&e, PMIWIRE_F_PMI_VERSION, c->wire);
+            pmiwire_enc_int(&e, PMIWIRE_F_PMI_SUBVERSION,
+                            c->wire == PMIWIRE_V2 ? 0 : c->max_subversion);
+        } else if (step == PMIWIRE__STEP_FULLINIT) {
+            if (c->jobid)
+                pmiwire_enc_cstr(&e, PMIWIRE_F_PMIJOBID, c->jobid);
+            /* Hydra wants pmirank even of a client that knows itself by its id alone. */
+            if (c->has_pmiid || c->info.rank >= 0)
+                pmiwire_enc_int(&e, PMIWIRE_F_PMIRANK, c->has_pmiid ? c->pmiid : c->info.rank);
+            if (c->has_pmiid)
+                pmiwire_enc_int(&e, PMIWIRE_F_SRCID, c->pmiid);
+            pmiwire_enc_bool(&e, PMIWIRE_F_THREADED, c->threaded != 0);
+        }
+        rc = pmiwire__client_encoded(c, &e);
+        if (rc < 0)
+            return rc;
+    }
+    c->step = step;
+    p->reply = steps[step].reply;
+    p->end = pmiwire__queued(c);
+    return 0;
+}
+
+/* Enter a request that has been queued (or is local). */
+static void push(struct pmiwire_client *c, uint16_t op, uint16_t reply, uint64_t cookie)
+{
+    uint32_t i = (c->first + c->n_pending++) % PMIWIRE_CLIENT_MAX_PENDING;
+
+    c->pending[i] = (struct pmiwire__pending){
+        .cookie = cookie, .end = pmiwire__queued(c), .op = op, .reply = reply};
+}
+
+int pmiwire_client_start(struct pmiwire_client *c)
+{
+    int port = c->wire == PMIWIRE_V1 && c->has_pmiid;
+    int rc;
+
+    if (c->dead)
+        return c->dead;
+    if (c->state != PMIWIRE__NEW)
+        return PMIWIRE_ESTATE;
+    push(c, PMIWIRE_OP_INIT, 0, 0);
+    /* A job id that cannot be sent is refused now and not when its turn comes. */
+    rc = c->wire == PMIWIRE_V2 ? pmiwire__client_send_step(c, PMIWIRE__STEP_FULLINIT) : 0;
+    c->out_tail = c->out_head;
+    if (rc == 0)
+        rc = pmiwire__client_send_step(c, port ? PMIWIRE__STEP_INITACK : PMIWIRE__STEP_INIT);
+    if (rc < 0) {
+        c->n_pending = 0;
+        return rc;
+    }
+    c->state = PMIWIRE__STARTING;
+    return 0;
+}
+
+/* ---- common to all requests ---- */
+
+static int may_ask(const struct pmiwire_client *c)
+{
+    if (c->dead)
+        return c->dead;
+    if (c->state != PMIWIRE__READY)
+        return PMIWIRE_ESTATE;
+    return c->n_pending == PMIWIRE_CLIENT_MAX_PENDING ? -EAGAIN : 0;
+}
+
+static int is_v2(const struct pmiwire_client *c)
+{
+    return c->wire == PMIWIRE_V2;
+}
+
+/* A request under way: which of the two wires' commands it is, and its encoder. */
+struct request {
+    struct pmiwire_client *c;
+    struct pmiwire_encoder e;
+    uint16_t cmd;
+};
+
+/* Begin a request; a command of 0 is one that this wire does not have. */
+static int begin(struct request *r, struct pmiwire_client *c, uint16_t v1, uint16_t v2)
+{
+    int rc = may_ask(c);
+
+    if (rc < 0)
+        return rc;
+    r->c = c;
+    r->cmd = is_v2(c) ? v2 : v1;
+    if (!r->cmd)
+        return PMIWIRE_EVERSION;
+    pmiwire__client_encode(c, &r->e, r->cmd);
+    return 0;
+}
+
+static int finish(struct request *r, uint16_t op, uint64_t cookie)
+{
+    int rc = pmiwire__client_encoded(r->c, &r->e);
+
+    if (rc < 0)
+        return rc;
+    push(r->c, op, pmiwire_command_get(r->cmd)->reply, cookie);
+    return 0;
+}
+
+/* A request without fields. */
+static int ask(struct pmiwire_client *c, uint16_t v1, uint16_t v2, uint16_t op, uint64_t cookie)
+{
+    struct request r;
+    int rc = begin(&r, c, v1, v2);
+
+    return rc < 0 ? rc : finish(&r, op, cookie);
+}
+
+/* The server has said how long keys and values may be, their NUL included. */
+static int check_maxes(const struct pmiwire_client *c, struct pmiwire_str key, struct pmiwire_str value)
+{
+    if (c->info.keylen_max > 0 && key.len >= (size_t)c->info.keylen_max)
+        return PMIWIRE_EKEYLEN;
+    if (c->info.vallen_max > 0 && value.len >= (size_t)c->info.vallen_max)
+        return PMIWIRE_EVALLEN;
+    return 0;
+}
+
+/* A request with one field. */
+static int ask1(struct pmiwire_client *c, uint16_t v1, uint16_t f1, uint16_t v2, uint16_t f2,
+                struct pmiwire_str value, uint16_t op, uint64_t cookie)
+{
+    struct request r;
+    int rc = begin(&r, c, v1, v2);
+
+    if (rc < 0)
+        return rc;
+    pmiwire_enc_str(&r.e, is_v2(c) ? f2 : f1, value);
+    return finish(&r, op, cookie);
+}
+
+/* ---- the key-value space ---- */
+
+int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct pmiwire_str value,
+                       uint64_t cookie)
+{
+    struct request r;
+    int rc = begin(&r, c, PMIWIRE_V1_PUT, PMIWIRE_V2_KVS_PUT);
+
+    if (rc == 0)
+        rc = check_maxes(c, key, value);
+    if (rc < 0)
+        return rc;
+    if (!is_v2(c))
+        pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, c->info.kvsname);
+    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
+    pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
+    return finish(&r, PMIWIRE_OP_PUT, cookie);
+}
+
+/* PMI-1's get serves get and jobattr. */
+static int get_v1(struct pmiwire_client *c, struct pmiwire_str kvsname, struct pmiwire_str key,
+                  uint16_t op, uint64_t cookie)
+{
+    struct request r;
+    int rc = begin(&r, c, PMIWIRE_V1_GET, 0);
+
+    if (rc == 0)
+        rc = check_maxes(c, key, (struct pmiwire_str){NULL, 0});
+    if (rc < 0)
+        return rc;
+    pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, kvsname);
+    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
+    return finish(&r, op, cookie);
+}
+
+int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid,
+                       struct pmiwire_str key, uint64_t cookie)
+{
+    struct request r;
+    int rc;
+
+    if (!is_v2(c))
+        return get_v1(c, jobid.ptr ? jobid : c->info.kvsname, key, PMIWIRE_OP_GET, cookie);
+    rc = begin(&r, c, 0, PMIWIRE_V2_KVS_GET);
+    if (rc < 0)
+        return rc;
+    if (jobid.ptr)
+        pmiwire_enc_str(&r.e, PMIWIRE_F_JOBID, jobid);
+    if (srcid >= 0)
+        pmiwire_enc_int(&r.e, PMIWIRE_F_SRCID, srcid);
+    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
+    return finish(&r, PMIWIRE_OP_GET, cookie);
+}
+
+int pmiwire_client_fence(struct pmiwire_client *c, uint64_t cookie)
+{
+    return ask(c, PMIWIRE_V1_BARRIER_IN, PMIWIRE_V2_KVS_FENCE, PMIWIRE_OP_FENCE, cookie);
+}
+
+int pmiwire_client_fence_group(struct pmiwire_client *c, struct pmiwire_str group, uint64_t cookie)
+{
+    struct request r;
+    int rc = begin(&r, c, PMIWIRE_V1_BARRIER_IN, 0);
+
+    if (rc < 0)
+        return rc;
+    if (c->info.subversion < 2)
+        return PMIWIRE_EVERSION;
+    pmiwire_enc_str(&r.e, PMIWIRE_F_GROUP, group);
+    return finish(&r, PMIWIRE_OP_FENCE, cookie);
+}
+
+/* ---- the job and the node ---- */
+
+int pmiwire_client_kvsname(struct pmiwire_client *c, uint64_t cookie)
+{
+    return ask(c, PMIWIRE_V1_GET_MY_KVSNAME, PMIWIRE_V2_JOB_GETID, PMIWIRE_OP_KVSNAME, cookie);
+}
+
+int pmiwire_client_universe_size(struct pmiwire_client *c, uint64_t cookie)
+{
+    if (is_v2(c)) /* has no command of its own: MPICH asks for this attribute, and servers answer it */
+        return ask1(c, 0, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY, pmiwire_str("universeSize"),
+                    PMIWIRE_OP_UNIVERSE_SIZE, cookie);
+    return ask(c, PMIWIRE_V1_GET_UNIVERSE_SIZE, 0, PMIWIRE_OP_UNIVERSE_SIZE, cookie);
+}
+
+int pmiwire_client_appnum(struct pmiwire_client *c, uint64_t cookie)
+{
+    int rc;
+
+    if (!is_v2(c))
+        return ask(c, PMIWIRE_V1_GET_APPNUM, 0, PMIWIRE_OP_APPNUM, cookie);
+    rc = may_ask(c);
+    if (rc < 0)
+        return rc;
+    /* fullinit has told it, and PMI-2 has no command to ask again. */
+    push(c, PMIWIRE_OP_APPNUM, 0, cookie);
+    c->pending[(c->first + c->n_pending - 1) % PMIWIRE_CLIENT_MAX_PENDING].local = 1;
+    return 0;
+}
+
+int pmiwire_client_jobattr(struct pmiwire_client *c, struct pmiwire_str key, uint64_t cookie)
+{
+    if (!is_v2(c))
+        return get_v1(c, c->info.kvsname, key, PMIWIRE_OP_JOBATTR, cookie);
+    return ask1(c, 0, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY, key, PMIWIRE_OP_JOBATTR, cookie);
+}
+
+int pmiwire_client_nodeattr_get(struct pmiwire_client *c, struct pmiwire_str key, int wait,
+                                uint64_t cookie)
+{
+    struct request r;
+    int rc = begin(&r, c, 0, PMIWIRE_V2_INFO_GETNODEATTR);
+
+    if (rc < 0)
+        return rc;
+    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
+    pmiwire_enc_bool(&r.e, PMIWIRE_F_WAIT, wait);
+    return finish(&r, PMIWIRE_OP_NODEATTR_GET, cookie);
+}
+
+int pmiwire_client_nodeattr_put(struct pmiwire_client *c, struct pmiwire_str key,
+                                struct pmiwire_str value, uint64_t cookie)
+{
+    struct request r;
+    int rc = begin(&r, c, 0, PMIWIRE_V2_INFO_PUTNODEATTR);
+
+    if (rc < 0)
+        return rc;
+    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
+    pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
+    return finish(&r, PMIWIRE_OP_NODEATTR_PUT, cookie);
+}
+
+/* ---- names ---- */
+
+int pmiwire_client_publish(struct pmiwire_client *c, struct pmiwire_str service,
+                           struct pmiwire_str port, uint64_t cookie)
+{
+    struct request r;
+    int rc = begin(&r, c, PMIWIRE_V1_PUBLISH_NAME, PMIWIRE_V2_NAME_PUBLISH);
+
+    if (rc < 0)
+        return rc;
+    pmiwire_enc_str(&r.e, is_v2(c) ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE, service);
+    pmiwire_enc_str(&r.e, PMIWIRE_F_PORT, port);
+    return finish(&r, PMIWIRE_OP_PUBLISH, cookie);
+}
+
+int pmiwire_client_unpublish(struct pmiwire_client *c, struct pmiwire_str service, uint64_t cookie)
+{
+    return ask1(c, PMIWIRE_V1_UNPUBLISH_NAME, PMIWIRE_F_SERVICE, PMIWIRE_V2_NAME_UNPUBLISH,
+                PMIWIRE_F_NAME, service, PMIWIRE_OP_UNPUBLISH, cookie);
+}
+
+int pmiwire_client_lookup(struct pmiwire_client *c, struct pmiwire_str service, uint64_t cookie)
+{
+    return ask1(c, PMIWIRE_V1_LOOKUP_NAME, PMIWIRE_F_SERVICE, PMIWIRE_V2_NAME_LOOKUP, PMIWIRE_F_NAME,
+                service, PMIWIRE_OP_LOOKUP, cookie);
+}
+
+/* ---- spawn ---- */
+
+static void enc_pairs(struct pmiwire_encoder *e, uint16_t count, uint16_t key, uint16_t val,
+                      const struct pmiwire_keyval *pairs, uint32_t n)
+{
+    pmiwire_enc_int(e, count, n);
+    for (uint32_t i = 0; i < n; i++) {
+        pmiwire_enc_indexed(e, key, i, pairs[i].key);
+        pmiwire_enc_indexed(e, val, i, pairs[i].value);
+    }
+}
+
+/* One message for each sub-command; servers take the preputs from the first and start all at the last. */
+static int spawn_v1(struct pmiwire_client *c, const struct pmiwire_spawn *req)
+{
+    size_t head = c->out_head, tail = c->out_tail;
+
+    for (uint32_t i = 0; i < req->n_cmds; i++) {
+        const struct pmiwire_spawn_cmd *cmd = &req->cmds[i];
+        struct pmiwire_encoder e;
+        int rc;
+
+        pmiwire__client_encode(c, &e, PMIWIRE_V1_SPAWN);
+        if (i == 0) { /* that may have moved the queue */
+            tail -= head - c->out_head;
+            head = c->out_head;
+        }
+        pmiwire_enc_int(&e, PMIWIRE_F_NPROCS, cmd->maxprocs);
+        pmiwire_enc_str(&e, PMIWIRE_F_EXECNAME, cmd->execname);
+        pmiwire_enc_int(&e, PMIWIRE_F_TOTSPAWNS, req->n_cmds);
+        pmiwire_enc_int(&e, PMIWIRE_F_SPAWNSSOFAR, (int64_t)i + 1);
+        pmiwire_enc_int(&e, PMIWIRE_F_ARGCNT, cmd->argc);
+        for (uint32_t k = 0; k < cmd->argc; k++)
+            pmiwire_enc_indexed(&e, PMIWIRE_F_ARG, k + 1, cmd->argv[k]);
+        enc_pairs(&e, PMIWIRE_F_PREPUT_NUM, PMIWIRE_F_PREPUT_KEY, PMIWIRE_F_PREPUT_VAL, req->preput,
+                  i == 0 ? req->n_preput : 0);
+        enc_pairs(&e, PMIWIRE_F_INFO_NUM, PMIWIRE_F_INFO_KEY, PMIWIRE_F_INFO_VAL, cmd->info,
+                  cmd->n_info);
+        rc = pmiwire__client_encoded(c, &e);
+        if (rc < 0) {
+            c->out_tail = tail; /* none of it */
+            /* Room may come only when something else was in the way. */
+            return rc == -EAGAIN && tail == head ? PMIWIRE_ETOOBIG : rc;
+        }
+    }
+    return 0;
+}
+
+/* The order matters: slurmstepd reads the fields by position. */
+static int spawn_v2(struct pmiwire_client *c, const struct pmiwire_spawn *req)
+{
+    struct pmiwire_encoder e;
+
+    pmiwire__client_encode(c, &e, PMIWIRE_V2_SPAWN);
+    pmiwire_enc_int(&e, PMIWIRE_F_NCMDS, req->n_cmds);
+    enc_pairs(&e, PMIWIRE_F_PREPUTCOUNT, PMIWIRE_F_PPKEY, PMIWIRE_F_PPVAL, req->preput,
+              req->n_preput);
+    for (uint32_t i = 0; i < req->n_cmds; i++) {
+        const struct pmiwire_spawn_cmd *cmd = &req->cmds[i];
+
+        pmiwire_enc_str(&e, PMIWIRE_F_SUBCMD, cmd->execname);
+        pmiwire_enc_int(&e, PMIWIRE_F_MAXPROCS, cmd->maxprocs);
+        pmiwire_enc_int(&e, PMIWIRE_F_ARGC, cmd->argc);
+        for (uint32_t k = 0; k < cmd->argc; k++)
+            pmiwire_enc_indexed(&e, PMIWIRE_F_ARGV, k, cmd->argv[k]);
+        enc_pairs(&e, PMIWIRE_F_INFOKEYCOUNT, PMIWIRE_F_INFOKEY, PMIWIRE_F_INFOVAL, cmd->info,
+                  cmd->n_info);
+    }
+    return pmiwire__client_encoded(c, &e);
+}
+
+int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *req, uint64_t cookie)
+{
+    int rc = may_ask(c);
+
+    if (rc < 0)
+        return rc;
+    if (!req || req->n_cmds == 0)
+        return -EINVAL;
+    rc = is_v2(c) ? spawn_v2(c, req) : spawn_v1(c, req);
+    if (rc < 0)
+        return rc;
+    push(c, PMIWIRE_OP_SPAWN, is_v2(c) ? PMIWIRE_V2_SPAWN_RESPONSE : PMIWIRE_V1_SPAWN_RESULT, cookie);
+    return 0;
+}
+
+/* ---- the rest of PMI-2 ---- */
+
+int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint64_t cookie)
+{
+    struct request r;
+    int rc = begin(&r, c, 0, PMIWIRE_V2_RING);
+
+    if (rc < 0)
+        return rc;
+    /* One process is a chain of one, whose both ends hold its value. */
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RING_COUNT, 1);
+    pmiwire_enc_str(&r.e, PMIWIRE_F_RING_LEFT, value);
+    pmiwire_enc_str(&r.e, PMIWIRE_F_RING_RIGHT, value);
+    return finish(&r, PMIWIRE_OP_RING, cookie);
+}
+
+int pmiwire_client_job_connect(struct pmiwire_client *c, struct pmiwire_str jobid, uint64_t cookie)
+{
+    return ask1(c, 0, 0, PMIWIRE_V2_JOB_CONNECT, PMIWIRE_F_JOBID, jobid, PMIWIRE_OP_JOB_CONNECT,
+                cookie);
+}
+
+int pmiwire_client_job_disconnect(struct pmiwire_client *c, struct pmiwire_str jobid,
+                                  uint64_t cookie)
+{
+    return ask1(c, 0, 0, PMIWIRE_V2_JOB_DISCONNECT, PMIWIRE_F_JOBID, jobid,
+                PMIWIRE_OP_JOB_DISCONNECT, cookie);
+}
+
+/* ---- the end ---- */
+
+static void reverse(char *p, size_t n)
+{
+    for (size_t i = 0; i < n / 2; i++) {
+        char t = p[i];
+
+        p[i] = p[n - 1 - i];
+        p[n - 1 - i] = t;
+    }
+}
+
+/*
+ * Let the last `bytes` of the queue overtake every request that has not begun
+ * to go out: who aborts cannot wait for the answer to a fence that will not come.
+ * Returns where they end.
+ */
+static uint64_t overtake(struct pmiwire_client *c, size_t bytes)
+{
+    uint64_t before = pmiwire__queued(c) - bytes, at = before;
+    char *p;
+
+    if (c->answered >= c->sent && c->answered < at)
+        at = c->answered;
+    for (uint32_t i = 0; i < c->n_pending; i++) {
+        uint64_t end = c->pending[(c->first + i) % PMIWIRE_CLIENT_MAX_PENDING].end;
+
+        if (end >= c->sent && end < at)
+            at = end;
+    }
+    p = c->out + c->out_head + (size_t)(at - c->sent);
+    reverse(p, (size_t)(before - at));
+    reverse(p + (size_t)(before - at), bytes);
+    reverse(p, (size_t)(before - at) + bytes);
+    for (uint32_t i = 0; i < c->n_pending; i++) {
+        struct pmiwire__pending *q = &c->pending[(c->first + i) % PMIWIRE_CLIENT_MAX_PENDING];
+
+        if (q->end > at)
+            q->end += bytes;
+    }
+    /* Of two that have not gone out, the second goes first and moves the other on. */
+    c->abort_end = c->abort_end > at ? c->abort_end + bytes : at + bytes;
+    return at + bytes;
+}
+
+int pmiwire_client_abort(struct pmiwire_client *c, int32_t exitcode, struct pmiwire_str message,
+                         uint64_t cookie)
+{
+    struct request r;
+    uint64_t end;
+    size_t before;
+    int rc = begin(&r, c, PMIWIRE_V1_ABORT, PMIWIRE_V2_ABORT);
+
+    if (rc < 0)
+        return rc;
+    if (is_v2(c)) /* Slurm reads isworld and msg, MPICH's servers exitcode and message */
+        pmiwire_enc_bool(&r.e, PMIWIRE_F_ISWORLD, 1);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_EXITCODE, exitcode);
+    if (message.len && is_v2(c))
+        pmiwire_enc_str(&r.e, PMIWIRE_F_MSG, message);
+    if (message.len)
+        pmiwire_enc_str(&r.e, PMIWIRE_F_MESSAGE, message);
+    before = c->out_tail;
+    rc = pmiwire__client_encoded(c, &r.e);
+    if (rc < 0)
+        return rc;
+    end = overtake(c, c->out_tail - before);
+    push(c, PMIWIRE_OP_ABORT, 0, cookie);
+    c->pending[(c->first + c->n_pending - 1) % PMIWIRE_CLIENT_MAX_PENDING].end = end;
+    return 0;
+}
+
+int pmiwire_client_finalize(struct pmiwire_client *c, uint64_t cookie)
+{
+    int rc = ask(c, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE, PMIWIRE_OP_FINALIZE, cookie);
+
+    if (rc == 0)
+        c->state = PMIWIRE__CLOSING;
+    return rc;
+}
+
+/* ---- messages of the caller's own making ---- */
+
+int pmiwire_client_raw(struct pmiwire_client *c, struct pmiwire_str bytes, uint16_t reply,
+                       uint64_t cookie)
+{
+    struct pmiwire_msg msg = {0};
+    struct pmiwire_decoder d;
+    struct pmiwire_encoder e;
+    ssize_t n;
+    int rc = may_ask(c);
+
+    if (rc < 0)
+        return rc;
+    /* One whole message, in this session's framing? Its fields are the caller's business. */
+    pmiwire_decoder_init(&d, bytes.len + 1, 0);
+    n = bytes.len ? pmiwire_decode(&d, bytes.ptr, bytes.len, &msg) : 0;
+    if (n == PMIWIRE_EFIELDS)
+        n = (ssize_t)d.err_bytes;
+    if (n < 0)
+        return (int)n;
+    if ((size_t)n != bytes.len || n == 0 || (msg.wire == PMIWIRE_V2) != is_v2(c))
+        return -EINVAL;
+    if (bytes.len > c->max_msg_bytes)
+        return PMIWIRE_ETOOBIG;
+    pmiwire__client_encode(c, &e, PMIWIRE_V1_INIT); /* makes room; nothing of it is kept */
+    if (bytes.len > c->max_msg_bytes - c->out_tail)
+        return -EAGAIN;
+    memcpy(c->out + c->out_tail, bytes.ptr, bytes.len);
+    c->out_tail += bytes.len;
+    push(c, PMIWIRE_OP_RAW, reply, cookie);
+    return 0;
+}

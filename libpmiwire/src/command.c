@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of commands and fields, and what is derived from it: lookup, checking, typed access. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "internal.h"
+#include "names.h"
+
+const struct pmiwire_field_desc pmiwire__fields[PMIWIRE_F_COUNT_] = {
+    [PMIWIRE_F_RC] = {"rc", PMIWIRE_F_RC, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_MSG] = {"msg", PMIWIRE_F_MSG, PMIWIRE_TYPE_TEXT, 0},
+    [PMIWIRE_F_ERRMSG] = {"errmsg", PMIWIRE_F_ERRMSG, PMIWIRE_TYPE_TEXT, 0},
+    [PMIWIRE_F_THRID] = {"thrid", PMIWIRE_F_THRID, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_PMI_VERSION] = {"pmi_version", PMIWIRE_F_PMI_VERSION, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_PMI_SUBVERSION] = {"pmi_subversion", PMIWIRE_F_PMI_SUBVERSION, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_PMIID] = {"pmiid", PMIWIRE_F_PMIID, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_RANK] = {"rank", PMIWIRE_F_RANK, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_SIZE] = {"size", PMIWIRE_F_SIZE, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_DEBUG] = {"debug", PMIWIRE_F_DEBUG, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_APPNUM] = {"appnum", PMIWIRE_F_APPNUM, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_KVSNAME_MAX] = {"kvsname_max", PMIWIRE_F_KVSNAME_MAX, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_KEYLEN_MAX] = {"keylen_max", PMIWIRE_F_KEYLEN_MAX, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_VALLEN_MAX] = {"vallen_max", PMIWIRE_F_VALLEN_MAX, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_KVSNAME] = {"kvsname", PMIWIRE_F_KVSNAME, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_KEY] = {"key", PMIWIRE_F_KEY, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_VALUE] = {"value", PMIWIRE_F_VALUE, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_FOUND] = {"found", PMIWIRE_F_FOUND, PMIWIRE_TYPE_BOOL, 0},
+    [PMIWIRE_F_GROUP] = {"group", PMIWIRE_F_GROUP, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_TAG] = {"tag", PMIWIRE_F_TAG, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_SERVICE] = {"service", PMIWIRE_F_SERVICE, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_PORT] = {"port", PMIWIRE_F_PORT, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_INFO] = {"info", PMIWIRE_F_INFO, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_EXITCODE] = {"exitcode", PMIWIRE_F_EXITCODE, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_MESSAGE] = {"message", PMIWIRE_F_MESSAGE, PMIWIRE_TYPE_TEXT, 0},
+    [PMIWIRE_F_ERROR_MSG] = {"error_msg", PMIWIRE_F_ERROR_MSG, PMIWIRE_TYPE_TEXT, 0},
+    [PMIWIRE_F_NPROCS] = {"nprocs", PMIWIRE_F_NPROCS, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_EXECNAME] = {"execname", PMIWIRE_F_EXECNAME, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_TOTSPAWNS] = {"totspawns", PMIWIRE_F_TOTSPAWNS, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_SPAWNSSOFAR] = {"spawnssofar", PMIWIRE_F_SPAWNSSOFAR, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_ARGCNT] = {"argcnt", PMIWIRE_F_ARGCNT, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_ARG] = {"arg", PMIWIRE_F_ARG, PMIWIRE_TYPE_STR, 1},
+    [PMIWIRE_F_PREPUT_NUM] = {"preput_num", PMIWIRE_F_PREPUT_NUM, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_PREPUT_KEY] = {"preput_key_", PMIWIRE_F_PREPUT_KEY, PMIWIRE_TYPE_STR, 1},
+    [PMIWIRE_F_PREPUT_VAL] = {"preput_val_", PMIWIRE_F_PREPUT_VAL, PMIWIRE_TYPE_STR, 1},
+    [PMIWIRE_F_INFO_NUM] = {"info_num", PMIWIRE_F_INFO_NUM, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_INFONUM] = {"infonum", PMIWIRE_F_INFONUM, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_INFO_KEY] = {"info_key_", PMIWIRE_F_INFO_KEY, PMIWIRE_TYPE_STR, 1},
+    [PMIWIRE_F_INFO_VAL] = {"info_val_", PMIWIRE_F_INFO_VAL, PMIWIRE_TYPE_STR, 1},
+    [PMIWIRE_F_ERRCODES] = {"errcodes", PMIWIRE_F_ERRCODES, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_JOBID] = {"jobid", PMIWIRE_F_JOBID, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_VERSIONOK] = {"versionok", PMIWIRE_F_VERSIONOK, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_STDIO] = {"stdio", PMIWIRE_F_STDIO, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_AUTHTYPE] = {"authtype", PMIWIRE_F_AUTHTYPE, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_PMIJOBID] = {"pmijobid", PMIWIRE_F_PMIJOBID, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_PMIRANK] = {"pmirank", PMIWIRE_F_PMIRANK, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_SRCID] = {"srcid", PMIWIRE_F_SRCID, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_THREADED] = {"threaded", PMIWIRE_F_THREADED, PMIWIRE_TYPE_BOOL, 0},
+    [PMIWIRE_F_V2_PMI_VERSION] = {"pmi-version", PMIWIRE_F_V2_PMI_VERSION, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_V2_PMI_SUBVERSION] = {"pmi-subversion", PMIWIRE_F_V2_PMI_SUBVERSION, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_SPAWNER_JOBID] = {"spawner-jobid", PMIWIRE_F_SPAWNER_JOBID, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_DEBUGGED] = {"debugged", PMIWIRE_F_DEBUGGED, PMIWIRE_TYPE_BOOL, 0},
+    [PMIWIRE_F_PMIVERBOSE] = {"pmiverbose", PMIWIRE_F_PMIVERBOSE, PMIWIRE_TYPE_BOOL, 0},
+    [PMIWIRE_F_WAIT] = {"wait", PMIWIRE_F_WAIT, PMIWIRE_TYPE_BOOL, 0},
+    [PMIWIRE_F_NAME] = {"name", PMIWIRE_F_NAME, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_INFOKEYCOUNT] = {"infokeycount", PMIWIRE_F_INFOKEYCOUNT, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_INFOKEY] = {"infokey", PMIWIRE_F_INFOKEY, PMIWIRE_TYPE_STR, 1},
+    [PMIWIRE_F_INFOVAL] = {"infoval", PMIWIRE_F_INFOVAL, PMIWIRE_TYPE_STR, 1},
+    [PMIWIRE_F_NCMDS] = {"ncmds", PMIWIRE_F_NCMDS, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_PREPUTCOUNT] = {"preputcount", PMIWIRE_F_PREPUTCOUNT, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_PPKEY] = {"ppkey", PMIWIRE_F_PPKEY, PMIWIRE_TYPE_STR, 1},
+    [PMIWIRE_F_PPVAL] = {"ppval", PMIWIRE_F_PPVAL, PMIWIRE_TYPE_STR, 1},
+    [PMIWIRE_F_SUBCMD] = {"subcmd", PMIWIRE_F_SUBCMD, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_MAXPROCS] = {"maxprocs", PMIWIRE_F_MAXPROCS, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_ARGC] = {"argc", PMIWIRE_F_ARGC, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_ARGV] = {"argv", PMIWIRE_F_ARGV, PMIWIRE_TYPE_STR, 1},
+    [PMIWIRE_F_RING_COUNT] = {"ring-count", PMIWIRE_F_RING_COUNT, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_RING_LEFT] = {"ring-left", PMIWIRE_F_RING_LEFT, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_RING_RIGHT] = {"ring-right", PMIWIRE_F_RING_RIGHT, PMIWIRE_TYPE_STR, 0},
+    [PMIWIRE_F_ISWORLD] = {"isworld", PMIWIRE_F_ISWORLD, PMIWIRE_TYPE_BOOL, 0},
+    [PMIWIRE_F_KVSCOPY] = {"kvscopy", PMIWIRE_F_KVSCOPY, PMIWIRE_TYPE_BOOL, 0},
+};
+
+/* Fields of each command. Every reply may also hold rc and a text; every PMI-2 message thrid. */
+#define REQ(f) {PMIWIRE_F_##f, PMIWIRE_REQUIRED}
+#define OPT(f) {PMIWIRE_F_##f, 0}
+#define IDX(f) {PMIWIRE_F_##f, PMIWIRE_INDEXED | PMIWIRE_REPEATS}
+#define IDXE(f) {PMIWIRE_F_##f, PMIWIRE_INDEXED | PMIWIRE_REPEATS | PMIWIRE_MAYEMPTY}
+#define SUB(f) {PMIWIRE_F_##f, PMIWIRE_REPEATS}
+#define SUBREQ(f) {PMIWIRE_F_##f, PMIWIRE_REPEATS | PMIWIRE_REQUIRED}
+#define REPLY1 OPT(RC), OPT(MSG)
+#define REPLY2 REQ(RC), OPT(ERRMSG), OPT(THRID)
+
+#define FIELDS(name, ...) static const struct pmiwire_command_field name[] = {__VA_ARGS__}
+
+FIELDS(f_init, REQ(PMI_VERSION), REQ(PMI_SUBVERSION));
+FIELDS(f_response_to_init, REPLY1, REQ(PMI_VERSION), REQ(PMI_SUBVERSION));
+FIELDS(f_initack, OPT(PMIID), REPLY1, OPT(RANK), OPT(SIZE), OPT(APPNUM), OPT(DEBUG));
+FIELDS(f_set, OPT(SIZE), OPT(RANK), OPT(DEBUG));
+FIELDS(f_reply1, REPLY1);
+FIELDS(f_maxes, REPLY1, REQ(KVSNAME_MAX), REQ(KEYLEN_MAX), REQ(VALLEN_MAX));
+FIELDS(f_appnum, REPLY1, REQ(APPNUM));
+FIELDS(f_universe_size, REPLY1, REQ(SIZE));
+FIELDS(f_my_kvsname, REPLY1, REQ(KVSNAME));
+FIELDS(f_put, OPT(KVSNAME), REQ(KEY), REQ(VALUE));
+FIELDS(f_get, OPT(KVSNAME), REQ(KEY));
+FIELDS(f_get_result, REPLY1, OPT(FOUND), REQ(VALUE));
+FIELDS(f_barrier_in, OPT(GROUP));
+FIELDS(f_barrier_out, REPLY1, OPT(GROUP), OPT(TAG));
+FIELDS(f_publish_name, REQ(SERVICE), REQ(PORT));
+FIELDS(f_name_result, REPLY1, OPT(INFO));
+FIELDS(f_service, REQ(SERVICE));
+FIELDS(f_lookup_result, REPLY1, OPT(INFO), OPT(PORT));
+FIELDS(f_spawn1, REQ(NPROCS), REQ(EXECNAME), REQ(TOTSPAWNS), REQ(SPAWNSSOFAR), OPT(ARGCNT),
+       IDXE(ARG), OPT(PREPUT_NUM), IDX(PREPUT_KEY), IDXE(PREPUT_VAL), OPT(INFO_NUM), OPT(INFONUM),
+       IDX(INFO_KEY), IDXE(INFO_VAL));
+FIELDS(f_spawn_result, REPLY1, OPT(ERRCODES), OPT(JOBID));
+FIELDS(f_singinit, REQ(PMI_VERSION), REQ(PMI_SUBVERSION), OPT(STDIO), OPT(AUTHTYPE));
+FIELDS(f_singinit_info, REPLY1, REQ(VERSIONOK), OPT(STDIO), REQ(KVSNAME));
+FIELDS(f_abort1, OPT(EXITCODE), {PMIWIRE_F_MESSAGE, PMIWIRE_MAYEMPTY},
+       {PMIWIRE_F_ERROR_MSG, PMIWIRE_MAYEMPTY});
+
+FIELDS(f_fullinit, OPT(PMIJOBID), OPT(PMIRANK), OPT(SRCID), OPT(THREADED), OPT(THRID));
+FIELDS(f_fullinit_response, REPLY2, OPT(V2_PMI_VERSION), OPT(V2_PMI_SUBVERSION), REQ(RANK),
+       REQ(SIZE), REQ(APPNUM), OPT(SPAWNER_JOBID), OPT(DEBUGGED), OPT(PMIVERBOSE));
+FIELDS(f_request2, OPT(THRID));
+FIELDS(f_reply2, REPLY2);
+FIELDS(f_jobid_response, REPLY2, REQ(JOBID));
+FIELDS(f_jobid, REQ(JOBID), OPT(THRID));
+FIELDS(f_connect_response, REPLY2, OPT(KVSCOPY));
+FIELDS(f_kvs_put, REQ(KEY), REQ(VALUE), OPT(THRID));
+FIELDS(f_kvs_get, OPT(JOBID), OPT(SRCID), REQ(KEY), OPT(THRID));
+FIELDS(f_found, REPLY2, OPT(FOUND), {PMIWIRE_F_VALUE, PMIWIRE_MAYEMPTY});
+FIELDS(f_key, OPT(KVSNAME), REQ(KEY), OPT(THRID));
+FIELDS(f_key_wait, REQ(KEY), OPT(WAIT), OPT(THRID));
+FIELDS(f_name_publish, REQ(NAME), REQ(PORT), OPT(INFOKEYCOUNT), IDX(INFOKEY), IDXE(INFOVAL),
+       OPT(THRID));
+FIELDS(f_name, REQ(NAME), OPT(INFOKEYCOUNT), IDX(INFOKEY), IDXE(INFOVAL), OPT(THRID));
+FIELDS(f_name_lookup_response, REPLY2, OPT(PORT), OPT(VALUE), OPT(FOUND));
+FIELDS(f_spawn2, REQ(NCMDS), OPT(PREPUTCOUNT), IDX(PPKEY), IDXE(PPVAL), SUBREQ(SUBCMD),
+       SUBREQ(MAXPROCS), SUB(ARGC), IDXE(ARGV), SUB(INFOKEYCOUNT), IDX(INFOKEY), IDXE(INFOVAL),
+       OPT(THRID));
+FIELDS(f_spawn_response, REPLY2, OPT(JOBID), {PMIWIRE_F_ERRCODES, PMIWIRE_REPEATS});
+FIELDS(f_ring, REQ(RING_COUNT), {PMIWIRE_F_RING_LEFT, PMIWIRE_MAYEMPTY},
+       {PMIWIRE_F_RING_RIGHT, PMIWIRE_MAYEMPTY}, OPT(THRID));
+FIELDS(f_ring_response, REPLY2, REQ(RING_COUNT), {PMIWIRE_F_RING_LEFT, PMIWIRE_MAYEMPTY},
+       {PMIWIRE_F_RING_RIGHT, PMIWIRE_MAYEMPTY});
+FIELDS(f_abort2, OPT(ISWORLD), OPT(EXITCODE), {PMIWIRE_F_MSG, PMIWIRE_MAYEMPTY},
+       {PMIWIRE_F_MESSAGE, PMIWIRE_MAYEMPTY}, OPT(THRID));
+
+#define N(fields) fields, sizeof(fields) / sizeof(fields[0])
+/* A request and its answer; a request without answer; a request without fields. */
+#define QUERY(w, ID, name, ANSWER, fields)                                                         \
+    [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, PMIWIRE_##ANSWER, 0, N(fields)}
+#define BARE(w, ID, name, ANSWER)                                                                  \
+    [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, PMIWIRE_##ANSWER, 0, NULL, 0}
+#define REPLY(w, ID, name, fields) [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, 0, 1, N(fields)}
+
+static const struct pmiwire_command_desc commands[] = {
+    QUERY(PMIWIRE_V1, V1_INIT, "init", V1_RESPONSE_TO_INIT, f_init),
+    REPLY(PMIWIRE_V1, V1_RESPONSE_TO_INIT, "response_to_init", f_response_to_init),
+    QUERY(PMIWIRE_V1, V1_INITACK, "initack", V1_INITACK, f_initack),
+    REPLY(PMIWIRE_V1, V1_SET, "set", f_set),
+    BARE(PMIWIRE_V1, V1_GET_MAXES, "get_maxes", V1_MAXES),
+    REPLY(PMIWIRE_V1, V1_MAXES, "maxes", f_maxes),
+    BARE(PMIWIRE_V1, V1_GET_APPNUM, "get_appnum", V1_APPNUM),
+    REPLY(PMIWIRE_V1, V1_APPNUM, "appnum", f_appnum),
+    BARE(PMIWIRE_V1, V1_GET_UNIVERSE_SIZE, "get_universe_size", V1_UNIVERSE_SIZE),
+    REPLY(PMIWIRE_V1, V1_UNIVERSE_SIZE, "universe_size", f_universe_size),
+    BARE(PMIWIRE_V1, V1_GET_MY_KVSNAME, "get_my_kvsname", V1_MY_KVSNAME),
+    REPLY(PMIWIRE_V1, V1_MY_KVSNAME, "my_kvsname", f_my_kvsname),
+    QUERY(PMIWIRE_V1, V1_PUT, "put", V1_PUT_RESULT, f_put),
+    REPLY(PMIWIRE_V1, V1_PUT_RESULT, "put_result", f_reply1),
+    QUERY(PMIWIRE_V1, V1_GET, "get", V1_GET_RESULT, f_get),
+    REPLY(PMIWIRE_V1, V1_GET_RESULT, "get_result", f_get_result),
+    QUERY(PMIWIRE_V1, V1_BARRIER_IN, "barrier_in", V1_BARRIER_OUT, f_barrier_in),
+    REPLY(PMIWIRE_V1, V1_BARRIER_OUT, "barrier_out", f_barrier_out),
+    QUERY(PMIWIRE_V1, V1_PUBLISH_NAME, "publish_name", V1_PUBLISH_RESULT, f_publish_name),
+    REPLY(PMIWIRE_V1, V1_PUBLISH_RESULT, "publish_result", f_name_result),
+    QUERY(PMIWIRE_V1, V1_UNPUBLISH_NAME, "unpublish_name", V1_UNPUBLISH_RESULT, f_service),
+    REPLY(PMIWIRE_V1, V1_UNPUBLISH_RESULT, "unpublish_result", f_name_result),
+    QUERY(PMIWIRE_V1, V1_LOOKUP_NAME, "lookup_name", V1_LOOKUP_RESULT, f_service),
+    REPLY(PMIWIRE_V1, V1_LOOKUP_RESULT, "lookup_result", f_lookup_result),
+    QUERY(PMIWIRE_V1_MCMD, V1_SPAWN, "spawn", V1_SPAWN_RESULT, f_spawn1),
+    REPLY(PMIWIRE_V1, V1_SPAWN_RESULT, "spawn_result", f_spawn_result),
+    QUERY(PMIWIRE_V1, V1_SINGINIT, "singinit", V1_SINGINIT_INFO, f_singinit),
+    REPLY(PMIWIRE_V1, V1_SINGINIT_INFO, "singinit_info", f_singinit_info),
+    QUERY(PMIWIRE_V1, V1_ABORT, "abort", CMD_UNKNOWN, f_abort1),
+    BARE(PMIWIRE_V1, V1_FINALIZE, "finalize", V1_FINALIZE_ACK),
+    REPLY(PMIWIRE_V1, V1_FINALIZE_ACK, "finalize_ack", f_reply1),
+
+    QUERY(PMIWIRE_V2, V2_FULLINIT, "fullinit", V2_FULLINIT_RESPONSE, f_fullinit),
+    REPLY(PMIWIRE_V2, V2_FULLINIT_RESPONSE, "fullinit-response", f_fullinit_response),
+    QUERY(PMIWIRE_V2, V2_JOB_GETID, "job-getid", V2_JOB_GETID_RESPONSE, f_request2),
+    REPLY(PMIWIRE_V2, V2_JOB_GETID_RESPONSE, "job-getid-response", f_jobid_response),
+    QUERY(PMIWIRE_V2, V2_JOB_CONNECT, "job-connect", V2_JOB_CONNECT_RESPONSE, f_jobid),
+    REPLY(PMIWIRE_V2, V2_JOB_CONNECT_RESPONSE, "job-connect-response", f_connect_response),
+    QUERY(PMIWIRE_V2, V2_JOB_DISCONNECT, "job-disconnect", V2_JOB_DISCONNECT_RESPONSE, f_jobid),
+    REPLY(PMIWIRE_V2, V2_JOB_DISCONNECT_RESPONSE, "job-disconnect-response", f_reply2),
+    QUERY(PMIWIRE_V2, V2_KVS_PUT, "kvs-put", V2_KVS_PUT_RESPONSE, f_kvs_put),
+    REPLY(PMIWIRE_V2, V2_KVS_PUT_RESPONSE, "kvs-put-response", f_reply2),
+    QUERY(PMIWIRE_V2, V2_KVS_GET, "kvs-get", V2_KVS_GET_RESPONSE, f_kvs_get),
+    REPLY(PMIWIRE_V2, V2_KVS_GET_RESPONSE, "kvs-get-response", f_found),
+    QUERY(PMIWIRE_V2, V2_KVS_FENCE, "kvs-fence", V2_KVS_FENCE_RESPONSE, f_request2),
+    REPLY(PMIWIRE_V2, V2_KVS_FENCE_RESPONSE, "kvs-fence-response", f_reply2),
+    QUERY(PMIWIRE_V2, V2_INFO_GETJOBATTR, "info-getjobattr", V2_INFO_GETJOBATTR_RESPONSE, f_key),
+    REPLY(PMIWIRE_V2, V2_INFO_GETJOBATTR_RESPONSE, "info-getjobattr-response", f_found),
+    QUERY(PMIWIRE_V2, V2_INFO_GETNODEATTR, "info-getnodeattr", V2_INFO_GETNODEATTR_RESPONSE,
+          f_key_wait),
+    REPLY(PMIWIRE_V2, V2_INFO_GETNODEATTR_RESPONSE, "info-getnodeattr-response", f_found),
+    QUERY(PMIWIRE_V2, V2_INFO_PUTNODEATTR, "info-putnodeattr", V2_INFO_PUTNODEATTR_RESPONSE,
+          f_kvs_put),
+    REPLY(PMIWIRE_V2, V2_INFO_PUTNODEATTR_RESPONSE, "info-putnodeattr-response", f_reply2),
+    QUERY(PMIWIRE_V2, V2_NAME_PUBLISH, "name-publish", V2_NAME_PUBLISH_RESPONSE, f_name_publish),
+    REPLY(PMIWIRE_V2, V2_NAME_PUBLISH_RESPONSE, "name-publish-response", f_reply2),
+    QUERY(PMIWIRE_V2, V2_NAME_UNPUBLISH, "name-unpublish", V2_NAME_UNPUBLISH_RESPONSE, f_name),
+    REPLY(PMIWIRE_V2, V2_NAME_UNPUBLISH_RESPONSE, "name-unpublish-response", f_reply2),
+    QUERY(PMIWIRE_V2, V2_NAME_LOOKUP, "name-lookup", V2_NAME_LOOKUP_RESPONSE, f_name),
+    REPLY(PMIWIRE_V2, V2_NAME_LOOKUP_RESPONSE, "name-lookup-response", f_name_lookup_response),
+    QUERY(PMIWIRE_V2, V2_SPAWN, "spawn", V2_SPAWN_RESPONSE, f_spawn2),
+    REPLY(PMIWIRE_V2, V2_SPAWN_RESPONSE, "spawn-response", f_spawn_response),
+    QUERY(PMIWIRE_V2, V2_RING, "ring", V2_RING_RESPONSE, f_ring),
+    REPLY(PMIWIRE_V2, V2_RING_RESPONSE, "ring-response", f_ring_response),
+    QUERY(PMIWIRE_V2, V2_ABORT, "abort", CMD_UNKNOWN, f_abort2),
+    QUERY(PMIWIRE_V2, V2_FINALIZE, "finalize", V2_FINALIZE_RESPONSE, f_request2),
+    REPLY(PMIWIRE_V2, V2_FINALIZE_RESPONSE, "finalize-response", f_reply2),
+};
+
+#define N_SLOTS (sizeof(commands) / sizeof(commands[0]))
+/* Ids of the two wires lie in two runs; the gap between them is empty. */
+#define N_V1 ((uint32_t)PMIWIRE_V1_FINALIZE_ACK)
+#define FIRST_V2 ((uint32_t)PMIWIRE_V2_FULLINIT)
+
+uint32_t pmiwire_command_count(void)
+{
+    return N_V1 + (uint32_t)N_SLOTS - FIRST_V2;
+}
+
+const struct pmiwire_command_desc *pmiwire_command_at(uint32_t i)
+{
+    if (i >= pmiwire_command_count())
+        return NULL;
+    return &commands[i < N_V1 ? i + 1 : i - N_V1 + FIRST_V2];
+}
+
+const struct pmiwire_command_desc *pmiwire_command_get(uint16_t id)
+{
+    if (id >= N_SLOTS || !commands[id].name)
+        return NULL;
+    return &commands[id];
+}
+
+const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id)
+{
+    if (id == 0 || id >= PMIWIRE_F_COUNT_)
+        return NULL;
+    return &pmiwire__fields[id];
+}
+
+static uint64_t load_le(const char *p, size_t n)
+{
+    uint64_t v = 0;
+
+    memcpy(&v, p, n);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    v = __builtin_bswap64(v);
+#endif
+    return v;
+}
+
+/* The only place of the table where this name can stand. len > 0. */
+static uint32_t name_slot(const struct name_hash *h, const char *s, size_t len)
+{
+    uint64_t x, y = 0;
+
+    if (len >= 8) {
+        x = load_le(s, 8);
+        y = load_le(s + len - 8, 8);
+    } else if (len >= 4) {
+        x = load_le(s, 4);
+        y = load_le(s + len - 4, 4);
+    } else {
+        x = (uint64_t)(unsigned char)s[0] | (uint64_t)(unsigned char)s[len / 2] << 8 |
+            (uint64_t)(unsigned char)s[len - 1] << 16;
+    }
+    x = (x ^ (uint64_t)len << 56) + (y << 31 | y >> 33);
+    return (uint32_t)((x * h->multiplier) >> h->shift);
+}
+
+/* No name of a command or field is longer. */
+#define MAX_NAME 25u
+
+/* Are these len bytes, 1 to MAX_NAME, equal? Two pieces that may overlap cover any length. */
+static int same_name(const char *name, const char *s, size_t len)
+{
+    if (len >= 16)
+        return memcmp(name, s, 16) == 0 && memcmp(name + len - 16, s + len - 16, 16) == 0;
+    if (len >= 8)
+        return memcmp(name, s, 8) == 0 && memcmp(name + len - 8, s + len - 8, 8) == 0;
+    if (len >= 4)
+        return memcmp(name, s, 4) == 0 && memcmp(name + len - 4, s + len - 4, 4) == 0;
+    return name[0] == s[0] && name[len / 2] == s[len / 2] && name[len - 1] == s[len - 1];
+}
+
+uint16_t pmiwire_command_find(uint16_t wire, struct pmiwire_str name)
+{
+    const struct name_hash *h = wire == PMIWIRE_V2 ? &v2_names : &v1_names;
+    uint16_t id;
+
+    if (name.len == 0 || name.len > MAX_NAME)
+        return 0;
+    id = h->id[name_slot(h, name.ptr, name.len)];
+    if (id == 0 || command_name_bytes[id] != name.len ||
+        !same_name(commands[id].name, name.ptr, name.len))
+        return 0;
+    return id;
+}
+
+uint16_t pmiwire__field_lookup(const char *key, size_t len, uint32_t *index, uint16_t *indexed)
+{
+    size_t n = len;
+    uint32_t number = 0, scale = 1;
+    uint16_t id;
+
+    *index = 0;
+    *indexed = 0;
+    while (n > 0 && key[n - 1] >= '0' && key[n - 1] <= '9' && len - n < 9) {
+        number += (uint32_t)(key[n - 1] - '0') * scale;
+        scale *= 10;
+        n--;
+    }
+    if (n == 0 || n > MAX_NAME)
+        return 0;
+    id = field_names.id[name_slot(&field_names, key, n)];
+    if (id == 0 || field_name_bytes[id] != n || !same_name(pmiwire__fields[id].name, key, n))
+        return 0;
+    if (pmiwire__fields[id].indexed != (n < len))
+        return 0;
+    /* One spelling a number, so that argv1 and argv01 are not two fields of one index. */
+    if (n < len && len - n > 1 && key[n] == '0')
+        return 0;
+    *index = number;
+    *indexed = (uint16_t)(n < len);
+    return id;
+}
+
+uint16_t pmiwire_field_find(struct pmiwire_str key, uint32_t *index)
+{
+    uint32_t number;
+    uint16_t indexed, id;
+
+    if (!key.ptr)
+        return 0;
+    id = pmiwire__field_lookup(key.ptr, key.len, &number, &indexed);
+    if (index)
+        *index = number;
+    return id;
+}
+
+int pmiwire_parse_int(struct pmiwire_str text, int32_t *out)
+{
+    size_t i = 0;
+    int64_t v = 0;
+    int negative = text.len > 0 && text.ptr[0] == '-';
+
+    i = (size_t)negative;
+    if (text.len == i || text.len - i > 10)
+        return PMIWIRE_ETYPE;
+    for (; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9')
+            return PMIWIRE_ETYPE;
+        v = v * 10 + (text.ptr[i] - '0');
+    }
+    if (negative)
+        v = -v;
+    if (v < INT32_MIN || v > INT32_MAX)
+        return PMIWIRE_ETYPE;
+    *out = (int32_t)v;
+    return 0;
+}
+
+static int parse_bool(struct pmiwire_str text, int *out)
+{
+    if (pmiwire__is(text, "TRUE") || pmiwire__is(text, "true") || pmiwire__is(text, "1") ||
+        pmiwire__is(text, "yes"))
+        *out = 1;
+    else if (pmiwire__is(text, "FALSE") || pmiwire__is(text, "false") || pmiwire__is(text, "0") ||
+             pmiwire__is(text, "no"))
+        *out = 0;
+    else
+        return PMIWIRE_ETYPE;
+    return 0;
+}
+
+const struct pmiwire_field *pmiwire_msg_field(const struct pmiwire_msg *msg, uint16_t field)
+{
+    for (uint32_t i = 0; i < msg->n_fields; i++)
+        if (msg->fields[i].id == field)
+            return &msg->fields[i];
+    return NULL;
+}
+
+int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field, struct pmiwire_str *out)
+{
+    const struct pmiwire_field *f = pmiwire_msg_field(msg, field);
+
+    if (!f)
+        return PMIWIRE_EMISSING;
+    *out = f->value;
+    return 0;
+}
+
+int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out)
+{
+    const struct pmiwire_field *f = pmiwire_msg_field(msg, field);
+
+    return f ? pmiwire_parse_int(f->value, out) : PMIWIRE_EMISSING;
+}
+
+int pmiwire_msg_bool(const struct pmiwire_msg *msg, uint16_t field, int *out)
+{
+    const struct pmiwire_field *f = pmiwire_msg_field(msg, field);
+
+    return f ? parse_bool(f->value, out) : PMIWIRE_EMISSING;
+}
+
+int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key, struct pmiwire_str *out)
+{
+    for (uint32_t i = 0; i < msg->n_fields; i++) {
+        if (msg->fields[i].id == 0 && pmiwire__is(msg->fields[i].key, key)) {
+            *out = msg->fields[i].value;
+            return 0;
+        }
+    }
+    return PMIWIRE_EMISSING;
+}
+
+/* Judge one field's value by its type. */
+static int check_value(const struct pmiwire_field *f, uint16_t flags)
+{
+    int32_t number;
+    int truth;
+
+    if (f->value.len == 0)
+        return (flags & PMIWIRE_MAYEMPTY) || pmiwire__fields[f->id].type == PMIWIRE_TYPE_TEXT
+                   ? 0
+                   : PMIWIRE_EEMPTY;
+    if (pmiwire__fields[f->id].type == PMIWIRE_TYPE_INT)
+        return pmiwire_parse_int(f->value, &number);
+    if (pmiwire__fields[f->id].type == PMIWIRE_TYPE_BOOL)
+        return parse_bool(f->value, &truth);
+    return 0;
+}
+
+static int complain(struct pmiwire_diag *diag, int code, uint16_t command, uint16_t field,
+                    size_t offset)
+{
+    if (diag)
+        *diag = (struct pmiwire_diag){code, command, field, offset};
+    return code;
+}
+
+/* Where a field lies in its message: the command's name stands at a fixed place in each framing. */
+static size_t offset_of(const struct pmiwire_msg *msg, const struct pmiwire_field *f)
+{
+    size_t cmd = msg->wire == PMIWIRE_V2 ? PMIWIRE_V2_HEADER_BYTES + 4 : 4;
+
+    return (size_t)(f->key.ptr - msg->cmd.ptr) + cmd + (msg->wire == PMIWIRE_V1_MCMD);
+}
+
+/* A reply that says rc != 0 owes nothing else. */
+static int is_refusal(const struct pmiwire_msg *msg)
+{
+    int32_t rc = 0;
+
+    return pmiwire_msg_int(msg, PMIWIRE_F_RC, &rc) == 0 && rc != 0;
+}
+
+int pmiwire_msg_check(const struct pmiwire_msg *msg, uint32_t flags, struct pmiwire_diag *diag)
+{
+    const struct pmiwire_command_desc *c = pmiwire_command_get(msg->id);
+    uint32_t seen = 0; /* bit i: c->fields[i] has come; no command has more than 32 */
+    int refusal;
+
+    if (!c)
+        return complain(diag, PMIWIRE_EUNKNOWN, 0, 0, 0);
+    for (uint32_t i = 0; i < msg->n_fields; i++) {
+        const struct pmiwire_field *f = &msg->fields[i];
+        uint32_t k = 0;
+        int rc;
+
+        while (k < c->n_fields && c->fields[k].field != f->id)
+            k++;
+        if (f->id == 0 || k == c->n_fields)
+            continue;
+        if ((seen >> k & 1) && !(c->fields[k].flags & PMIWIRE_REPEATS)) {
+            if (flags & PMIWIRE_CHECK_FIRST_WINS)
+                continue;
+            return complain(diag, PMIWIRE_EDUP, c->id, f->id, offset_of(msg, f));
+        }
+        seen |= UINT32_C(1) << k;
+        rc = check_value(f, c->fields[k].flags);
+        if (rc < 0)
+            return complain(diag, rc, c->id, f->id, offset_of(msg, f));
+    }
+    refusal = c->is_reply && is_refusal(msg);
+    for (uint32_t k = 0; k < c->n_fields; k++)
+        if ((c->fields[k].flags & PMIWIRE_REQUIRED) && !(seen >> k & 1) && !refusal)
+            return complain(diag, PMIWIRE_EMISSING, c->id, c->fields[k].field, 0);
+    return 0;
+}
+
+size_t pmiwire_diag_text(const struct pmiwire_diag *diag, char *buf, size_t cap)
+{
+    const struct pmiwire_command_desc *c = pmiwire_command_get(diag->command);
+    const struct pmiwire_field_desc *f = pmiwire_field_get(diag->field);
+    char where[64] = "";
+    int n;
+
+    if (cap == 0)
+        return 0;
+    if (f)
+        snprintf(where, sizeof(where), ": field \"%s%s\"", f->name, f->indexed ? "N" : "");
+    if (diag->offset)
+        snprintf(where + strlen(where), sizeof(where) - strlen(where), " at byte %zu",
+                 diag->offset);
+    n = snprintf(buf, cap, "%s%s%s%s", c ? c->name : "", c ? ": " : "",
+                 pmiwire_strerror(diag->code), where);
+    if (n < 0)
+        n = 0;
+    return (size_t)n < cap ? (size_t)n : cap - 1;
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Decoding. A message is first delimited (a newline, the line "endcmd", or the
+ * length), which is what remembers its place between calls; then it is split in one pass
+ * that jumps from separator to separator, 16 bytes at a time.
+ */
+#include "internal.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define BLOCK 16u
+
+/* Walks the separators of a message: '=', the wire's own one, and NUL. */
+struct scan {
+    const char *base;  /* block under the mask */
+    const char *end;   /* of the bytes to walk */
+    uint32_t mask;     /* bit i: base[i] is a separator not yet taken */
+    char separator;
+};
+
+#ifdef __SSE2__
+static uint32_t block_mask(const char *p, char separator)
+{
+    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+    const __m128i eq = _mm_cmpeq_epi8(v, _mm_set1_epi8('='));
+    const __m128i sep = _mm_cmpeq_epi8(v, _mm_set1_epi8(separator));
+    const __m128i nul = _mm_cmpeq_epi8(v, _mm_setzero_si128());
+
+    return (uint32_t)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(eq, sep), nul));
+}
+#else
+static uint32_t block_mask(const char *p, char separator)
+{
+    uint32_t mask = 0;
+
+    for (unsigned i = 0; i < BLOCK; i++)
+        mask |= (uint32_t)(p[i] == '=' || p[i] == separator || p[i] == '\0') << i;
+    return mask;
+}
+#endif
+
+/* The mask of the block at s->base, reading nothing past s->end. */
+static void scan_load(struct scan *s)
+{
+    size_t left = (size_t)(s->end - s->base);
+    char tail[BLOCK];
+
+    if (left >= BLOCK) {
+        s->mask = block_mask(s->base, s->separator);
+        return;
+    }
+    memset(tail, 'x', sizeof(tail));
+    memcpy(tail, s->base, left);
+    s->mask = block_mask(tail, s->separator);
+}
+
+static void scan_init(struct scan *s, const char *begin, const char *end, char separator)
+{
+    s->base = begin;
+    s->end = end;
+    s->separator = separator;
+    s->mask = 0;
+    if (begin < end)
+        scan_load(s);
+}
+
+/* The next separator, or s->end. */
+static const char *scan_next(struct scan *s)
+{
+    const char *p;
+
+    while (s->mask == 0) {
+        if ((size_t)(s->end - s->base) <= BLOCK)
+            return s->end;
+        s->base += BLOCK;
+        scan_load(s);
+    }
+    p = s->base + __builtin_ctz(s->mask);
+    s->mask &= s->mask - 1;
+    return p;
+}
+
+void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_bytes, uint32_t flags)
+{
+    memset(d, 0, sizeof(*d));
+    d->max_msg_bytes = max_msg_bytes ? max_msg_bytes : PMIWIRE_DEFAULT_MAX_MSG_BYTES;
+    d->flags = flags;
+}
+
+/* Ready for the next message; what an error leaves behind is kept. */
+static void restart(struct pmiwire_decoder *d)
+{
+    d->scanned = 0;
+    d->line = 0;
+    d->need_bytes = 0;
+}
+
+static ssize_t fail(struct pmiwire_decoder *d, int code, size_t offset, size_t bytes)
+{
+    restart(d);
+    d->err_offset = offset;
+    d->err_bytes = bytes;
+    return code;
+}
+
+static ssize_t more(struct pmiwire_decoder *d, size_t need)
+{
+    d->need_bytes = need;
+    return 0;
+}
+
+/* Add a field; returns its slot, NULL when the array is full (the fields are still counted). Sets *id either way. */
+static struct pmiwire_field *add_field(struct pmiwire_msg *msg, uint32_t *total, const char *key,
+                                       size_t key_len, uint16_t *id)
+{
+    struct pmiwire_field *f;
+    uint32_t index;
+    uint16_t indexed;
+
+    *id = pmiwire__field_lookup(key, key_len, &index, &indexed);
+    if ((*total)++ >= msg->cap_fields)
+        return NULL;
+    f = &msg->fields[msg->n_fields++];
+    f->key.ptr = key;
+    f->key.len = key_len;
+    f->id = *id;
+    f->index = index;
+    f->flags = indexed ? PMIWIRE_FIELD_INDEXED : 0;
+    return f;
+}
+
+static ssize_t finish(struct pmiwire_decoder *d, const struct pmiwire_msg *msg, uint32_t total,
+                      size_t bytes)
+{
+    if (total > msg->cap_fields) {
+        d->need_fields = total;
+        return fail(d, PMIWIRE_EFIELDS, 0, bytes);
+    }
+    restart(d);
+    return (ssize_t)bytes;
+}
+
+/*
+ * Split a PMI-1 line. `end` points to its newline. Words are separated by
+ * spaces; a word is split at its first '='.
+ */
+static ssize_t split_line(struct pmiwire_decoder *d, const char *buf, const char *end,
+                          struct pmiwire_msg *msg)
+{
+    const size_t bytes = (size_t)(end - buf) + 1;
+    const char *word = buf; /* start of the current word */
+    struct pmiwire_field *f = NULL; /* the last field, when there was room for it */
+    uint16_t id = 0;                /* what it is, room or not */
+    const char *equals = NULL;      /* the '=' of the current word, when met */
+    uint32_t total = 0;
+    struct scan s;
+
+    scan_init(&s, buf, end, ' ');
+    for (;;) {
+        const char *p = scan_next(&s);
+
+        if (p < end && *p == '\0')
+            return fail(d, PMIWIRE_ENUL, (size_t)(p - buf), bytes);
+        if (p < end && *p == '=') {
+            if (equals)
+                continue;
+            equals = p;
+            if (p == word)
+                return fail(d, PMIWIRE_EEMPTY, (size_t)(p - buf), bytes);
+            if (word == buf) /* cmd= */
+                continue;
+            f = add_field(msg, &total, word, (size_t)(p - word), &id);
+            if (id == PMIWIRE_F_VALUE && (d->flags & PMIWIRE_DECODE_VALUE_TO_EOL)) {
+                const char *nul = memchr(p + 1, '\0', (size_t)(end - p - 1));
+
+                if (nul)
+                    return fail(d, PMIWIRE_ENUL, (size_t)(nul - buf), bytes);
+                if (f) {
+                    f->value.ptr = p + 1;
+                    f->value.len = (size_t)(end - p - 1);
+                }
+                return finish(d, msg, total, bytes);
+            }
+            continue;
+        }
+        /* A space, or the end of the line: the end of a word, unless there was none. */
+        if (word == buf) {
+            msg->cmd.len = (size_t)(p - msg->cmd.ptr);
+            if (msg->cmd.len == 0)
+                return fail(d, PMIWIRE_ENOCMD, 4, bytes);
+            msg->id = pmiwire_command_find(PMIWIRE_V1, msg->cmd);
+        } else if (equals) {
+            if (f) {
+                f->value.ptr = equals + 1;
+                f->value.len = (size_t)(p - equals - 1);
+            }
+        } else if (p > word) { /* prose goes on over a word without '=' */
+            if (pmiwire__fields[id].type != PMIWIRE_TYPE_TEXT)
+                return fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
+            if (f)
+                f->value.len = (size_t)(p - f->value.ptr);
+        }
+        if (p == end)
+            return finish(d, msg, total, bytes);
+        word = p + 1;
+        equals = NULL;
+    }
+}
+
+static ssize_t decode_line(struct pmiwire_decoder *d, const char *buf, size_t len,
+                           struct pmiwire_msg *msg)
+{
+    const char *end = memchr(buf + d->scanned, '\n', len - d->scanned);
+
+    msg->wire = PMIWIRE_V1;
+    if (!end) {
+        if (len >= d->max_msg_bytes)
+            return fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, 0);
+        d->scanned = len;
+        return more(d, len + 1);
+    }
+    if ((size_t)(end - buf) >= d->max_msg_bytes)
+        return fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, (size_t)(end - buf) + 1);
+    msg->cmd.ptr = buf + 4;
+    return split_line(d, buf, end, msg);
+}
+
+/* Split the lines of an mcmd message, [buf, end); end is the start of its line "endcmd". */
+static ssize_t split_mcmd(struct pmiwire_decoder *d, const char *buf, const char *end,
+                          struct pmiwire_msg *msg, size_t bytes)
+{
+    const char *line = memchr(buf, '\n', (size_t)(end - buf));
+    const char *nul = memchr(buf, '\0', (size_t)(end - buf));
+    uint32_t total = 0;
+
+    if (nul)
+        return fail(d, PMIWIRE_ENUL, (size_t)(nul - buf), bytes);
+    msg->cmd.ptr = buf + 5;
+    msg->cmd.len = (size_t)(line - msg->cmd.ptr);
+    if (msg->cmd.len == 0)
+        return fail(d, PMIWIRE_ENOCMD, 5, bytes);
+    msg->id = pmiwire_command_find(PMIWIRE_V1, msg->cmd);
+    for (line++; line < end;) {
+        const char *eol = memchr(line, '\n', (size_t)(end - line));
+        const char *equals = memchr(line, '=', (size_t)(eol - line));
+        struct pmiwire_field *f;
+        uint16_t id;
+
+        if (!equals)
+            return fail(d, PMIWIRE_ENOEQ, (size_t)(line - buf), bytes);
+        if (equals == line)
+            return fail(d, PMIWIRE_EEMPTY, (size_t)(line - buf), bytes);
+        f = add_field(msg, &total, line, (size_t)(equals - line), &id);
+        if (f) {
+            f->value.ptr = equals + 1;
+            f->value.len = (size_t)(eol - equals - 1);
+        }
+        line = eol + 1;
+    }
+    return finish(d, msg, total, bytes);
+}
+
+static ssize_t decode_mcmd(struct pmiwire_decoder *d, const char *buf, size_t len,
+                           struct pmiwire_msg *msg)
+{
+    msg->wire = PMIWIRE_V1_MCMD;
+    for (;;) {
+        const char *eol = memchr(buf + d->scanned, '\n', len - d->scanned);
+        size_t next;
+
+        if (!eol) {
+            if (len >= d->max_msg_bytes)
+                return fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, 0);
+            d->scanned = len;
+            return more(d, len + 1);
+        }
+        next = (size_t)(eol - buf) + 1;
+        if (next > d->max_msg_bytes)
+            return fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, 0);
+        if (next - d->line == 7 && memcmp(buf + d->line, "endcmd", 6) == 0)
+            return split_mcmd(d, buf, buf + d->line, msg, next);
+        d->line = d->scanned = next;
+    }
+}
+
+/* The six characters: spaces, digits, spaces. Returns the length, 0 when it is none. */
+static size_t parse_length(const char *h, uint32_t *pad_right)
+{
+    size_t i = 0, v = 0, digits = 0;
+
+    while (i < PMIWIRE_V2_HEADER_BYTES && h[i] == ' ')
+        i++;
+    for (; i < PMIWIRE_V2_HEADER_BYTES && h[i] >= '0' && h[i] <= '9'; i++, digits++)
+        v = v * 10 + (size_t)(h[i] - '0');
+    *pad_right = digits && i < PMIWIRE_V2_HEADER_BYTES;
+    while (i < PMIWIRE_V2_HEADER_BYTES && h[i] == ' ')
+        i++;
+    return i == PMIWIRE_V2_HEADER_BYTES && digits ? v : 0;
+}
+
+/* Split a PMI-2 body, [body, end). */
+static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char *body,
+                          const char *end, struct pmiwire_msg *msg)
+{
+    const size_t bytes = (size_t)(end - buf);
+    const char *word = body;
+    const char *equals = NULL;
+    struct pmiwire_field *f = NULL;
+    uint16_t id;
+    uint16_t flags = 0; /* PMIWIRE_FIELD_ESCAPED, for the current field */
+    uint32_t total = 0;
+    struct scan s;
+
+    if (bytes < PMIWIRE_V2_HEADER_BYTES + 4 || memcmp(body, "cmd=", 4) != 0)
+        return fail(d, PMIWIRE_ENOCMD, PMIWIRE_V2_HEADER_BYTES, bytes);
+    msg->cmd.ptr = body + 4;
+    scan_init(&s, body, end, ';');
+    for (;;) {
+        const char *p = scan_next(&s);
+
+        if (p == end) {
+            if (word == end)
+                return finish(d, msg, total, bytes);
+            return fail(d, PMIWIRE_EUNTERM, (size_t)(word - buf), bytes);
+        }
+        if (*p == '\0')
+            return fail(d, PMIWIRE_ENUL, (size_t)(p - buf), bytes);
+        if (*p == '=') {
+            if (equals)
+                continue;
+            equals = p;
+            if (p == word)
+                return fail(d, PMIWIRE_EEMPTY, (size_t)(p - buf), bytes);
+            if (word != body)
+                f = add_field(msg, &total, word, (size_t)(p - word), &id);
+            continue;
+        }
+        if (!equals)
+            return fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
+        if (p + 1 < end && p[1] == ';') { /* stands for one ';' */
+            flags = PMIWIRE_FIELD_ESCAPED;
+            scan_next(&s);
+            continue;
+        }
+        if (word == body) {
+            msg->cmd.len = (size_t)(p - msg->cmd.ptr);
+            if (msg->cmd.len == 0)
+                return fail(d, PMIWIRE_ENOCMD, PMIWIRE_V2_HEADER_BYTES + 4, bytes);
+            msg->id = pmiwire_command_find(PMIWIRE_V2, msg->cmd);
+        } else if (f) {
+            f->value.ptr = equals + 1;
+            f->value.len = (size_t)(p - equals - 1);
+            f->flags |= flags;
+        }
+        word = p + 1;
+        equals = NULL;
+        flags = 0;
+    }
+}
+
+static ssize_t decode_v2(struct pmiwire_decoder *d, const char *buf, size_t len,
+                         struct pmiwire_msg *msg)
+{
+    size_t body;
+
+    msg->wire = PMIWIRE_V2;
+    if (len < PMIWIRE_V2_HEADER_BYTES) {
+        /* Refuse at the first byte that cannot be a length: a text client would wait for ever. */
+        for (size_t i = 0; i < len; i++)
+            if (buf[i] != ' ' && (buf[i] < '0' || buf[i] > '9'))
+                return fail(d, PMIWIRE_EBADLEN, i, 0);
+        return more(d, PMIWIRE_V2_HEADER_BYTES);
+    }
+    body = parse_length(buf, &msg->pad_right);
+    if (body == 0)
+        return fail(d, PMIWIRE_EBADLEN, 0, 0);
+    if (body + PMIWIRE_V2_HEADER_BYTES > d->max_msg_bytes)
+        return fail(d, PMIWIRE_ETOOBIG, 0, 0);
+    if (len < body + PMIWIRE_V2_HEADER_BYTES)
+        return more(d, body + PMIWIRE_V2_HEADER_BYTES);
+    return split_body(d, buf, buf + PMIWIRE_V2_HEADER_BYTES, buf + PMIWIRE_V2_HEADER_BYTES + body,
+                      msg);
+}
+
+/* How many bytes of literal the buffer starts with; -1 when it differs before its end. */
+static int prefix(const char *buf, size_t len, const char *literal)
+{
+    size_t n = strlen(literal);
+
+    if (len >= n)
+        return memcmp(buf, literal, n) == 0 ? 1 : -1;
+    return memcmp(buf, literal, len) == 0 ? 0 : -1;
+}
+
+ssize_t pmiwire_decode(struct pmiwire_decoder *d, const char *buf, size_t len,
+                       struct pmiwire_msg *msg)
+{
+    int one, many;
+
+    msg->n_fields = 0;
+    msg->cmd = (struct pmiwire_str){NULL, 0};
+    msg->id = 0;
+    msg->wire = 0;
+    msg->pad_right = 0;
+    if (len == 0)
+        return more(d, 1);
+    if (buf[0] != 'c' && buf[0] != 'm')
+        return decode_v2(d, buf, len, msg);
+    one = prefix(buf, len, "cmd=");
+    many = prefix(buf, len, "mcmd=");
+    if (one > 0)
+        return decode_line(d, buf, len, msg);
+    if (many > 0)
+        return decode_mcmd(d, buf, len, msg);
+    if (one < 0 && many < 0)
+        return fail(d, PMIWIRE_ENOCMD, 0, 0);
+    return more(d, one == 0 ? 4 : 5);
+}
+
+size_t pmiwire_unescape(struct pmiwire_str value, char *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < value.len; i++) {
+        out[n++] = value.ptr[i];
+        if (value.ptr[i] == ';' && i + 1 < value.len && value.ptr[i + 1] == ';')
+            i++;
+    }
+    return n;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+
+#include <pmiwire/base.h>
+
+const char *pmiwire_version(void)
+{
+    return PMIWIRE_VERSION;
+}
+
+const char *pmiwire_strerror(int code)
+{
+    switch (code) {
+    case 0: return "success";
+    case PMIWIRE_PENDING: return "the answer comes later";
+    case PMIWIRE_EBADLEN: return "message does not start with cmd=, mcmd= or a positive decimal length";
+    case PMIWIRE_ETOOBIG: return "message is longer than the limit";
+    case PMIWIRE_ENUL: return "message holds a NUL byte";
+    case PMIWIRE_ENOCMD: return "message does not start with a command";
+    case PMIWIRE_ENOEQ: return "a word without '='";
+    case PMIWIRE_EEMPTY: return "an empty key or value";
+    case PMIWIRE_EUNTERM: return "message does not end with ';'";
+    case PMIWIRE_EFIELDS: return "message has too many fields";
+    case PMIWIRE_EUNKNOWN: return "unknown command";
+    case PMIWIRE_EMISSING: return "a mandatory field is missing";
+    case PMIWIRE_EDUP: return "a field came twice";
+    case PMIWIRE_ETYPE: return "a field does not hold what it should";
+    case PMIWIRE_EKEYLEN: return "key is too long";
+    case PMIWIRE_EVALLEN: return "value is too long";
+    case PMIWIRE_ECHARS: return "a byte that the wire or the peer cannot carry";
+    case PMIWIRE_ELINE: return "message is longer than the peer can read";
+    case PMIWIRE_EPEERFIELDS: return "message has more fields than the peer can read";
+    case PMIWIRE_ERESERVED: return "extra field has a reserved or malformed name";
+    case PMIWIRE_ENOBUF: return "buffer is too small";
+    case PMIWIRE_ESTATE: return "not allowed in this state";
+    case PMIWIRE_EPROTO: return "the peer answered something else than was asked";
+    case PMIWIRE_EVERSION: return "protocol version not spoken by the other side";
+    case PMIWIRE_EMAPPING: return "syntax error in a process mapping";
+    case PMIWIRE_EMAPSIZE: return "process mapping is too long or its numbers are too large";
+    case PMIWIRE_ENOENT: return "no such key, name, job or attribute";
+    case PMIWIRE_EEXIST: return "already there";
+    case PMIWIRE_ESLOW: return "client does not read its replies";
+    case PMIWIRE_ESTALL: return "client is silent in the middle of a message";
+    case PMIWIRE_EEOF: return "connection ended in the middle of a conversation";
+    case PMIWIRE_ESTALE: return "the request has gone";
+    case PMIWIRE_EPEER: return "the peer refused";
+    case -ENOMEM: return "out of memory";
+    case -EINVAL: return "invalid argument";
+    case -EAGAIN: return "too many requests wait for an answer";
+    default: return "unknown error code";
+    }
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What each peer can carry. Every figure was measured against the peer named, or read in its source where noted. */
+#include "internal.h"
+
+#define V1 PMIWIRE_PEER_V1
+#define V2 PMIWIRE_PEER_V2
+
+static const struct pmiwire_profile profiles[] = {
+    {
+        .name = "portable",
+        .peer = "what every peer below carries",
+        .flags = V1 | V2,
+        .max_key_bytes = 63,
+        .max_value_bytes = 674,
+        .max_kvsname_bytes = 63,
+        .max_line_bytes = 1000,
+        .max_msg_bytes = 1000,
+        .max_fields = 17,
+        .max_mapping_bytes = 538,
+    },
+    {
+        /* Line: it reads 1,024 bytes and takes what follows for the next line. Fields: a static
+         * table of 64, unchecked. */
+        .name = "mpich-4.0",
+        .peer = "MPICH 4.0.2's client (Debian 12)",
+        .flags = V1 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1,
+        .max_key_bytes = 63,
+        .max_value_bytes = 1023,
+        .max_kvsname_bytes = 255,
+        .max_line_bytes = 1023,
+        .max_fields = 64,
+        .max_mapping_bytes = 538,
+    },
+    {
+        /* Its parser drops backslashes on both wires and asserts over 1,000 words. */
+        .name = "mpich-main",
+        .peer = "MPICH 5.1.0a1's client",
+        .flags = V1 | V2 | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_EXTENDED_MAPPING |
+                 PMIWIRE_PEER_V1_2,
+        .max_key_bytes = 63,
+        .max_value_bytes = 1023,
+        .max_kvsname_bytes = 255,
+        .max_line_bytes = 5000,
+        .max_msg_bytes = 5000,
+        .max_fields = 1000,
+    },
+    {
+        .name = "slurm-libpmi2",
+        .peer = "Slurm 22.05.8's libpmi2",
+        .flags = V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V2 | PMIWIRE_PEER_SPACES,
+        .max_key_bytes = 64,
+        .max_value_bytes = 1024,
+        .max_kvsname_bytes = 255,
+        .max_msg_bytes = 65536,
+        .max_fields = 200,
+    },
+    {
+        /* 64/1024/64 with NUL; a line is at most the sum and 64 bytes more. */
+        .name = "flux",
+        .peer = "flux-core's simple client",
+        .flags = V1 | PMIWIRE_PEER_SPACES | PMIWIRE_PEER_EMPTY | PMIWIRE_PEER_BACKSLASH |
+                 PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_VALUE_LAST,
+        .max_key_bytes = 63,
+        .max_value_bytes = 1023,
+        .max_kvsname_bytes = 63,
+        .max_line_bytes = 1215,
+    },
+    {
+        /* One 64 KiB buffer for all clients; longer values are cut to 1,023 bytes with rc=0. */
+        .name = "hydra-4.0",
+        .peer = "mpiexec.hydra 4.0.2 (Debian 12)",
+        .flags = V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1,
+        .max_key_bytes = 63,
+        .max_value_bytes = 1023,
+        .max_kvsname_bytes = 255,
+        .max_line_bytes = 65535,
+        .max_msg_bytes = 65535,
+        .max_mapping_bytes = 1023,
+    },
+    {
+        /* One empty put ends the job; drops backslashes; asserts over 1,000 words. */
+        .name = "hydra-main",
+        .peer = "mpiexec.hydra 5.1.0a1",
+        .flags = V1 | V2 | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_V1_2 |
+                 PMIWIRE_PEER_EXTENDED_MAPPING,
+        .max_key_bytes = 63,
+        .max_value_bytes = 1023,
+        .max_kvsname_bytes = 255,
+        .max_line_bytes = 65535,
+        .max_msg_bytes = 65535,
+        .max_fields = 1000,
+    },
+    {
+        /* PMI-1: one read() of at most 1,024 bytes is taken for one command. PMI-2: stops a value
+         * at its first ';', though its own client doubles them. */
+        .name = "slurmstepd",
+        .peer = "Slurm 22.05.8's mpi/pmi2 plugin",
+        .flags = V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1,
+        .max_key_bytes = 63,
+        .max_value_bytes = 1023,
+        .max_kvsname_bytes = 255,
+        .max_line_bytes = 1024,
+        .max_msg_bytes = 65536,
+    },
+};
+
+#define N_PROFILES (sizeof(profiles) / sizeof(profiles[0]))
+
+const struct pmiwire_profile *pmiwire_profile_at(uint32_t i)
+{
+    return i < N_PROFILES ? &profiles[i] : NULL;
+}
+
+const struct pmiwire_profile *pmiwire_profile_find(const char *name)
+{
+    for (size_t i = 0; name && i < N_PROFILES; i++)
+        if (strcmp(profiles[i].name, name) == 0)
+            return &profiles[i];
+    return NULL;
+}
+
+/* Bytes that end a value in this framing, whoever reads it. */
+static int framing_allows(uint16_t wire, unsigned char c)
+{
+    if (c == '\0')
+        return 0;
+    if (wire == PMIWIRE_V2)
+        return 1;
+    return c != '\n' && (c != ' ' || wire == PMIWIRE_V1_MCMD);
+}
+
+static int peer_allows(uint32_t flags, uint16_t wire, unsigned char c)
+{
+    if (c == ' ')
+        return wire == PMIWIRE_V1_MCMD || (flags & PMIWIRE_PEER_SPACES) != 0;
+    if (c == ';')
+        return wire == PMIWIRE_V1_MCMD || (wire == PMIWIRE_V2 ? flags & PMIWIRE_PEER_SEMICOLON_V2
+                                                              : flags & PMIWIRE_PEER_SEMICOLON_V1) != 0;
+    if (c == '\\')
+        return (flags & PMIWIRE_PEER_BACKSLASH) != 0;
+    if (c >= 127)
+        return (flags & PMIWIRE_PEER_8BIT) != 0 && c != 127;
+    return c > 32;
+}
+
+static int check_bytes(const struct pmiwire_profile *profile, uint16_t wire, struct pmiwire_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.ptr[i];
+
+        /* A printable byte that no peer treats specially: nearly all of them. */
+        if (c > 32 && c < 127 && c != ';' && c != '\\')
+            continue;
+        if (profile && !peer_allows(profile->flags, wire, c))
+            return PMIWIRE_ECHARS;
+        if (!framing_allows(wire, c) && !(profile && c == ' '))
+            return PMIWIRE_ECHARS;
+    }
+    return 0;
+}
+
+int pmiwire_check_value(const struct pmiwire_profile *profile, uint16_t wire,
+                        struct pmiwire_str value)
+{
+    if (profile && value.len == 0 && !(profile->flags & PMIWIRE_PEER_EMPTY))
+        return PMIWIRE_EEMPTY;
+    if (profile && profile->max_value_bytes && value.len > profile->max_value_bytes)
+        return PMIWIRE_EVALLEN;
+    return check_bytes(profile, wire, value);
+}
+
+int pmiwire_check_key(const struct pmiwire_profile *profile, uint16_t wire, struct pmiwire_str key)
+{
+    if (key.len == 0)
+        return PMIWIRE_EEMPTY;
+    if (profile && profile->max_key_bytes && key.len > profile->max_key_bytes)
+        return PMIWIRE_EKEYLEN;
+    if (memchr(key.ptr, '=', key.len) || memchr(key.ptr, ';', key.len) ||
+        memchr(key.ptr, '\n', key.len) || memchr(key.ptr, ' ', key.len))
+        return PMIWIRE_ECHARS;
+    return check_bytes(profile, wire, key);
+}

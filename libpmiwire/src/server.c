@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The server engine: life cycle, jobs, statistics. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server_internal.h"
+
+/* ---- memory ---- */
+
+static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
+{
+    (void)ctx;
+    return realloc(ptr, bytes);
+}
+
+static void libc_free(void *ctx, void *ptr)
+{
+    (void)ctx;
+    free(ptr);
+}
+
+static const struct pmiwire_allocator libc_alloc = {libc_realloc, libc_free, NULL};
+
+void *pmiwire__realloc(struct pmiwire_server *s, void *p, size_t bytes)
+{
+    return s->alloc.realloc(s->alloc.ctx, p, bytes ? bytes : 1);
+}
+
+void *pmiwire__alloc(struct pmiwire_server *s, size_t bytes)
+{
+    void *p = pmiwire__realloc(s, NULL, bytes);
+
+    if (p)
+        memset(p, 0, bytes);
+    return p;
+}
+
+void pmiwire__free(struct pmiwire_server *s, void *p)
+{
+    if (p)
+        s->alloc.free(s->alloc.ctx, p);
+}
+
+char *pmiwire__scratch(struct pmiwire_server *s, size_t bytes)
+{
+    char *p;
+
+    if (bytes <= s->cap_scratch)
+        return s->scratch;
+    p = pmiwire__realloc(s, NULL, bytes);
+    if (!p)
+        return NULL;
+    pmiwire__free(s, s->scratch);
+    s->scratch = p;
+    s->cap_scratch = bytes;
+    return p;
+}
+
+/* ---- life cycle ---- */
+
+/* Copy an option struct that may be of an older or newer release: what the caller's lacks is zero. */
+static int take_struct(void *to, size_t to_size, const void *from, size_t from_size)
+{
+    memset(to, 0, to_size);
+    if (!from)
+        return 0;
+    if (from_size < sizeof(size_t))
+        return -EINVAL;
+    memcpy(to, from, from_size < to_size ? from_size : to_size);
+    return 0;
+}
+
+static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts *opts)
+{
+    struct pmiwire_server_opts *o = &s->opts;
+
+    if (take_struct(o, sizeof(*o), opts, opts ? opts->size : 0) != 0)
+        return -EINVAL;
+    if (take_struct(&s->ops, sizeof(s->ops), o->ops, o->ops ? o->ops->size : 0) != 0)
+        return -EINVAL;
+    o->ops = NULL;
+    s->alloc = o->alloc ? *o->alloc : libc_alloc;
+    o->alloc = NULL;
+    if ((s->ops.put && !s->ops.get) || !s->ops.publish != !s->ops.lookup ||
+        !s->ops.publish != !s->ops.unpublish)
+        return -EINVAL;
+    if (!o->kvsname_max)
+        o->kvsname_max = PMIWIRE_DEFAULT_KVSNAME_MAX;
+    if (!o->keylen_max)
+        o->keylen_max = PMIWIRE_DEFAULT_KEYLEN_MAX;
+    if (!o->vallen_max)
+        o->vallen_max = PMIWIRE_DEFAULT_VALLEN_MAX;
+    if (!o->max_msg_bytes)
+        o->max_msg_bytes = PMIWIRE_DEFAULT_MAX_MSG_BYTES;
+    if (!o->max_fields)
+        o->max_fields = PMIWIRE_DEFAULT_MAX_FIELDS;
+    if (!o->max_out_bytes)
+        o->max_out_bytes = PMIWIRE_DEFAULT_MAX_OUT_BYTES;
+    if (!o->max_spawn_bytes)
+        o->max_spawn_bytes = PMIWIRE_DEFAULT_MAX_SPAWN_BYTES;
+    if (!o->max_kvs_bytes)
+        o->max_kvs_bytes = PMIWIRE_DEFAULT_MAX_KVS_BYTES;
+    if (o->kvsname_max < 2 || o->keylen_max < 2 || o->vallen_max < 2 || o->kvsname_max > INT32_MAX ||
+        o->keylen_max > INT32_MAX || o->vallen_max > INT32_MAX || o->max_msg_bytes > SIZE_MAX / 4)
+        return -EINVAL;
+    return 0;
+}
+
+int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire_server **out)
+{
+    struct pmiwire_server probe, *s;
+    int rc;
+
+    memset(&probe, 0, sizeof(probe));
+    rc = take_opts(&probe, opts);
+    if (rc != 0)
+        return rc;
+    s = pmiwire__alloc(&probe, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    *s = probe;
+    s->cap_fields = s->opts.max_fields < PMIWIRE_USUAL_FIELDS ? s->opts.max_fields : PMIWIRE_USUAL_FIELDS;
+    s->fields = pmiwire__alloc(s, s->cap_fields * sizeof(*s->fields));
+    if (!s->fields) {
+        pmiwire__free(&probe, s);
+        return -ENOMEM;
+    }
+    s->v2_mpich = pmiwire_profile_find("mpich-main");
+    s->v2_slurm = pmiwire_profile_find("slurm-libpmi2");
+    s->free_slot = UINT32_MAX;
+    pmiwire__kvs_init(&s->job_names, &s->alloc);
+    pmiwire__kvs_init(&s->names, &s->alloc);
+    pmiwire__link_init(&s->conns);
+    pmiwire__link_init(&s->work);
+    pmiwire__link_init(&s->graves);
+    *out = s;
+    return 0;
+}
+
+static void free_job(struct pmiwire_server *s, struct pmiwire__job *j)
+{
+    size_t i;
+
+    for (i = 0; i < j->groups.n_slots; i++)
+        if (j->groups.slots[i].entry) {
+            struct pmiwire_str v = pmiwire__entry_value(j->groups.slots[i].entry);
+            struct pmiwire__group *g;
+
+            memcpy(&g, v.ptr, sizeof(g));
+            pmiwire__free(s, g);
+        }
+    pmiwire__kvs_fini(&j->groups);
+    pmiwire__kvs_fini(&j->ranks);
+    pmiwire__kvs_fini(&j->kvs);
+    pmiwire__kvs_fini(&j->attrs);
+    pmiwire__kvs_fini(&j->nodeattrs);
+    pmiwire__free(s, j->appnum);
+    pmiwire__free(s, j->node_of);
+    pmiwire__free(s, j->nodes_sorted);
+    pmiwire__free(s, j->kvsname);
+    pmiwire__free(s, j->spawner);
+    pmiwire__free(s, j);
+}
+
+void pmiwire_server_destroy(struct pmiwire_server *s)
+{
+    static const struct pmiwire_server_ops no_ops;
+    uint32_t i;
+
+    if (!s)
+        return;
+    s->ops = no_ops;
+    while (pmiwire__linked(&s->conns))
+        pmiwire_conn_close(PMIWIRE__OF(struct pmiwire_conn, all, s->conns.next));
+    for (i = 0; i < s->n_jobs; i++)
+        if (s->jobs[i])
+            free_job(s, s->jobs[i]);
+    pmiwire__free(s, s->jobs);
+    pmiwire__kvs_fini(&s->job_names);
+    pmiwire__kvs_fini(&s->names);
+    pmiwire__free(s, s->slots);
+    pmiwire__free(s, s->fields);
+    pmiwire__free(s, s->scratch);
+    {
+        struct pmiwire_allocator a = s->alloc;
+
+        a.free(a.ctx, s);
+    }
+}
+
+/* ---- jobs ---- */
+
+struct pmiwire__job *pmiwire__job(struct pmiwire_server *s, uint32_t number)
+{
+    return number < s->n_jobs ? s->jobs[number] : NULL;
+}
+
+struct pmiwire__job *pmiwire__job_named(struct pmiwire_server *s, struct pmiwire_str name)
+{
+    const struct pmiwire__entry *e = pmiwire__kvs_find(&s->job_names, name);
+    uint32_t number;
+
+    if (!e)
+        return NULL;
+    memcpy(&number, pmiwire__entry_value(e).ptr, sizeof(number));
+    return pmiwire__job(s, number);
+}
+
+struct pmiwire_conn *pmiwire__conn_of(const struct pmiwire__job *job, uint32_t rank)
+{
+    struct pmiwire_str key = {(const char *)&rank, sizeof(rank)};
+    const struct pmiwire__entry *e = pmiwire__kvs_find(&job->ranks, key);
+    struct pmiwire_conn *c = NULL;
+
+    if (e)
+        memcpy(&c, pmiwire__entry_value(e).ptr, sizeof(c));
+    return c;
+}
+
+/* A job id is sent to every client there is, so it is held to what all of them read. */
+static int check_name(const char *name, uint32_t max)
+{
+    size_t i;
+
+    if (!name || !name[0])
+        return -EINVAL;
+    for (i = 0; name[i]; i++)
+        if (name[i] < 33 || name[i] > 126 || name[i] == ';' || name[i] == '\\')
+            return PMIWIRE_ECHARS;
+    return i < max ? 0 : -EINVAL;
+}
+
+static char *copy_text(struct pmiwire_server *s, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *p = pmiwire__realloc(s, NULL, n);
+
+    if (p)
+        memcpy(p, text, n);
+    return p;
+}
+
+static uint32_t *copy_u32(struct pmiwire_server *s, const uint32_t *a, size_t n)
+{
+    uint32_t *p = NULL;
+
+    if (n <= SIZE_MAX / sizeof(*a))
+        p = pmiwire__realloc(s, NULL, n * sizeof(*a));
+    if (p)
+        memcpy(p, a, n * sizeof(*a));
+    return p;
+}
+
+static int fill_job(struct pmiwire_server *s, struct pmiwire__job *j, const struct pmiwire_job_opts *o)
+{
+    j->n_ranks = o->n_ranks;
+    j->n_local = o->n_local ? o->n_local : o->n_ranks;
+    j->universe_size = o->universe_size;
+    j->debugged = o->debugged;
+    pmiwire__kvs_init(&j->kvs, &s->alloc);
+    pmiwire__kvs_init(&j->attrs, &s->alloc);
+    pmiwire__kvs_init(&j->nodeattrs, &s->alloc);
+    pmiwire__kvs_init(&j->ranks, &s->alloc);
+    pmiwire__kvs_init(&j->groups, &s->alloc);
+    pmiwire__link_init(&j->fence);
+    pmiwire__link_init(&j->ring);
+    pmiwire__link_init(&j->attr_waiters);
+    j->kvsname = copy_text(s, o->kvsname);
+    if (!j->kvsname)
+        return -ENOMEM;
+    j->name = pmiwire_str(j->kvsname);
+    if (o->spawner_jobid && !(j->spawner = copy_text(s, o->spawner_jobid)))
+        return -ENOMEM;
+    if (o->appnum && !(j->appnum = copy_u32(s, o->appnum, o->n_ranks)))
+        return -ENOMEM;
+    if (o->node_of) {
+        j->node_of = copy_u32(s, o->node_of, o->n_ranks);
+        j->nodes_sorted = copy_u32(s, o->node_of, o->n_ranks);
+        if (!j->node_of || !j->nodes_sorted)
+            return -ENOMEM;
+        pmiwire__sort_u32(j->nodes_sorted, j->n_ranks);
+    }
+    return 0;
+}
+
+int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_opts *opts, uint32_t *job)
+{
+    struct pmiwire_job_opts o;
+    struct pmiwire__job *j;
+    struct pmiwire_str number;
+    int rc;
+
+    if (!opts || take_struct(&o, sizeof(o), opts, opts->size) != 0)
+        return -EINVAL;
+    rc = check_name(o.kvsname, s->opts.kvsname_max);
+    if (rc == 0 && o.spawner_jobid)
+        rc = check_name(o.spawner_jobid, s->opts.kvsname_max);
+    if (rc != 0)
+        return rc;
+    if (o.n_ranks == 0 || o.n_ranks > INT32_MAX || o.n_local > o.n_ranks)
+        return -EINVAL;
+    if (pmiwire__job_named(s, pmiwire_str(o.kvsname)))
+        return PMIWIRE_EEXIST;
+    if (s->n_jobs == s->cap_jobs) {
+        uint32_t cap = s->cap_jobs ? s->cap_jobs * 2 : 4;
+        struct pmiwire__job **jobs =
+            cap > UINT32_MAX / 4 ? NULL : pmiwire__realloc(s, s->jobs, cap * sizeof(*jobs));
+
+        if (!jobs)
+            return -ENOMEM;
+        s->jobs = jobs;
+        s->cap_jobs = cap;
+    }
+    j = pmiwire__alloc(s, sizeof(*j));
+    if (!j)
+        return -ENOMEM;
+    j->number = s->n_jobs;
+    number.ptr = (const char *)&j->number;
+    number.len = sizeof(j->number);
+    rc = fill_job(s, j, &o);
+    if (rc == 0)
+        rc = pmiwire__kvs_put(&s->job_names, j->name, number, 0);
+    if (rc != 0) {
+        free_job(s, j);
+        return rc;
+    }
+    s->jobs[s->n_jobs++] = j;
+    *job = j->number;
+    return 0;
+}
+
+int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job)
+{
+    struct pmiwire__job *j = pmiwire__job(s, job);
+
+    if (!j)
+        return PMIWIRE_ENOENT;
+    if (j->n_conns)
+        return PMIWIRE_ESTATE;
+    pmiwire__kvs_remove(&s->job_names, j->name);
+    pmiwire__kvs_remove_owner(&s->names, job); /* nobody could unpublish them any more */
+    s->jobs[job] = NULL;
+    free_job(s, j);
+    return 0;
+}
+
+/* ---- stores ---- */
+
+size_t pmiwire__pair_cost(struct pmiwire_str key, struct pmiwire_str value)
+{
+    return key.len + value.len + PMIWIRE__PAIR_COST;
+}
+
+static size_t store_cost(const struct pmiwire__kvs *k)
+{
+    return k->bytes + k->n * PMIWIRE__PAIR_COST;
+}
+
+size_t pmiwire__job_bytes(const struct pmiwire__job *j)
+{
+    return store_cost(&j->kvs) + store_cost(&j->attrs) + store_cost(&j->nodeattrs) + j->names_bytes;
+}
+
+int pmiwire__store(struct pmiwire_server *s, struct pmiwire__job *job, struct pmiwire__kvs *k,
+                   struct pmiwire_str key, struct pmiwire_str value)
+{
+    size_t have = pmiwire__job_bytes(job), add = pmiwire__pair_cost(key, value);
+
+    if (have + add > s->opts.max_kvs_bytes) {
+        /* Only near the limit is it worth asking whether an older value makes room. */
+        const struct pmiwire__entry *old = pmiwire__kvs_find(k, key);
+
+        if (old)
+            have -= pmiwire__pair_cost(key, pmiwire__entry_value(old));
+        if (have + add > s->opts.max_kvs_bytes)
+            return -ENOMEM;
+    }
+    return pmiwire__kvs_put(k, key, value, job->number);
+}
+
+int pmiwire__check_pair(const struct pmiwire_server *s, struct pmiwire_str key, struct pmiwire_str value)
+{
+    if (key.len == 0 || value.len == 0)
+        return PMIWIRE_EEMPTY;
+    if (key.len >= s->opts.keylen_max)
+        return PMIWIRE_EKEYLEN;
+    if (value.len >= s->opts.vallen_max)
+        return PMIWIRE_EVALLEN;
+    return 0;
+}
+
+/* The launcher's own pairs are held to what PMI can carry at all: no NUL, no line end. */
+static int check_own(const struct pmiwire_server *s, struct pmiwire_str key, struct pmiwire_str value)
+{
+    int rc = pmiwire__check_pair(s, key, value);
+
+    if (rc != 0)
+        return rc;
+    if (memchr(key.ptr, 0, key.len) || memchr(value.ptr, 0, value.len) ||
+        memchr(key.ptr, '\n', key.len) || memchr(value.ptr, '\n', value.len))
+        return PMIWIRE_ECHARS;
+    return 0;
+}
+
+int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
+                            struct pmiwire_str value)
+{
+    struct pmiwire__job *j = pmiwire__job(s, job);
+    int rc = check_own(s, key, value);
+
+    if (!j)
+        return PMIWIRE_ENOENT;
+    return rc != 0 ? rc : pmiwire__store(s, j, &j->attrs, key, value);
+}
+
+int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
+                       struct pmiwire_str value)
+{
+    struct pmiwire__job *j = pmiwire__job(s, job);
+    int rc = check_own(s, key, value);
+
+    if (!j)
+        return PMIWIRE_ENOENT;
+    return rc != 0 ? rc : pmiwire__store(s, j, &j->kvs, key, value);
+}
+
+int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
+                       struct pmiwire_str *value)
+{
+    struct pmiwire__job *j = pmiwire__job(s, job);
+    const struct pmiwire__entry *e = j ? pmiwire__kvs_find(&j->kvs, key) : NULL;
+
+    if (!e)
+        return PMIWIRE_ENOENT;
+    *value = pmiwire__entry_value(e);
+    return 0;
+}
+
+void pmiwire_server_get_stats(const struct pmiwire_server *s, struct pmiwire_server_stats *stats)
+{
+    uint32_t i;
+
+    *stats = s->stats;
+    stats->kvs_bytes = s->names.bytes;
+    for (i = 0; i < s->n_jobs; i++)
+        if (s->jobs[i])
+            stats->kvs_bytes +=
+                s->jobs[i]->kvs.bytes + s->jobs[i]->attrs.bytes + s->jobs[i]->nodeattrs.bytes;
+}

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests: one handler an operation; the reply layer knows the wires. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server_internal.h"
+
+static bool is_v2(const struct pmiwire__req *q)
+{
+    return q->msg->wire == PMIWIRE_V2;
+}
+
+/* ---- init ---- */
+
+/* The client says who it is; where we knew, the two must agree. False: refused and answered. */
+static bool identify(const struct pmiwire__req *q, int32_t id)
+{
+    struct pmiwire_server *s = q->s;
+    struct pmiwire_conn *c = q->c;
+    uint32_t job = 0;
+    int32_t rank = id;
+    int rc;
+
+    if (c->job) {
+        if (id == c->rank)
+            return true;
+        pmiwire__refuse(c, q->cmd, -EINVAL, "client claims another rank than its own");
+        return false;
+    }
+    if (s->ops.identify) {
+        rc = s->ops.identify(s->opts.ctx, c, c->cookie, id, &job, &rank);
+        if (!pmiwire__alive(c))
+            return false;
+        if (rc != 0) {
+            pmiwire__refuse(c, q->cmd, PMIWIRE_ENOENT, "client's id was refused");
+            return false;
+        }
+    } else {
+        while (job < s->n_jobs && !s->jobs[job])
+            job++;
+    }
+    rc = pmiwire__bind(c, job, rank);
+    if (rc == 0)
+        return true;
+    pmiwire__refuse(c, q->cmd, rc,
+                    rc == PMIWIRE_EEXIST ? "a client with this rank is connected already"
+                                         : "no such rank or job");
+    return false;
+}
+
+static void do_init(const struct pmiwire__req *q)
+{
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire__reply r;
+    int32_t major = 0, minor = 0, top = 2;
+
+    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_PMI_VERSION, &major);
+    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_PMI_SUBVERSION, &minor);
+    if (c->major != 0) {
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE, "init came twice");
+        return;
+    }
+    if ((major != 1 && major != 2) || minor < 0) {
+        pmiwire__refuse(c, q->cmd, PMIWIRE_EVERSION, "PMI version not spoken here, only 1 and 2");
+        return;
+    }
+    if (major == 1 && !c->job) {
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE, "init before initack told the rank");
+        return;
+    }
+    if (major == 2)
+        minor = 0;
+    else if (q->s->opts.flags & PMIWIRE_SERVER_PMI_1_2)
+        minor = 2;
+    else if (minor > top)
+        minor = top;
+    if (!pmiwire__reply_begin(&r, c, q->cmd, 0))
+        return;
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_VERSION, major);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_SUBVERSION, minor);
+    pmiwire__reply_send(&r, q->cmd);
+    if (!pmiwire__alive(c))
+        return;
+    c->major = major;
+    if (major == 1)
+        pmiwire__set_state(c, PMIWIRE_CONN_INITED);
+}
+
+static uint32_t appnum(const struct pmiwire_conn *c)
+{
+    return c->job->appnum ? c->job->appnum[c->rank] : 0;
+}
+
+/* One of the lines that follow the answer to initack. */
+static void set_line(struct pmiwire_conn *c, uint16_t field, int64_t value)
+{
+    struct pmiwire__reply r;
+
+    if (!pmiwire__reply_begin(&r, c, PMIWIRE_V1_INITACK, 0))
+        return;
+    pmiwire_enc_begin(&r.e, c->out.ptr + c->out.len, c->out.cap - c->out.len, PMIWIRE_V1_SET, NULL);
+    pmiwire_enc_int(&r.e, field, value);
+    pmiwire__reply_send(&r, PMIWIRE_V1_INITACK);
+}
+
+static void do_initack(const struct pmiwire__req *q)
+{
+    struct pmiwire_conn *c = q->c;
+    int32_t id = -1;
+
+    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_PMIID, &id);
+    if (c->major != 0) {
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE, "initack after init");
+        return;
+    }
+    if (!identify(q, id))
+        return;
+    pmiwire__reply_ok(c, q->cmd);
+    set_line(c, PMIWIRE_F_SIZE, c->job->n_ranks);
+    set_line(c, PMIWIRE_F_RANK, c->rank);
+    set_line(c, PMIWIRE_F_DEBUG, c->job->debugged != 0);
+}
+
+static void do_singinit(const struct pmiwire__req *q)
+{
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire__reply r;
+    int32_t major = 1;
+
+    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_PMI_VERSION, &major);
+    if (c->major != 0 || !c->job) {
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE, c->job ? "singinit after init" : "rank is not known");
+        return;
+    }
+    if (!pmiwire__reply_begin(&r, c, q->cmd, c->job->name.len))
+        return;
+    if (major == 1)
+        pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    else
+        pmiwire_enc_int(&r.e, PMIWIRE_F_RC, -1);
+    pmiwire_enc_cstr(&r.e, PMIWIRE_F_VERSIONOK, major == 1 ? "yes" : "no");
+    pmiwire_enc_cstr(&r.e, PMIWIRE_F_STDIO, "no");
+    pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, c->job->name);
+    pmiwire__reply_send(&r, q->cmd);
+    if (!pmiwire__alive(c) || major != 1)
+        return;
+    c->major = 1;
+    pmiwire__set_state(c, PMIWIRE_CONN_INITED);
+}
+
+static void do_fullinit(const struct pmiwire__req *q)
+{
+    static const uint16_t ids[] = {PMIWIRE_F_PMIRANK, PMIWIRE_F_SRCID};
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire__reply r;
+    int32_t id;
+    size_t i;
+
+    if (c->state != PMIWIRE_CONN_NEW || c->major != 2) {
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE,
+                        c->major ? "fullinit came twice, or after PMI-1's init"
+                                 : "fullinit before the init line of version 2");
+        return;
+    }
+    for (i = 0; i < 2; i++)
+        if (pmiwire_msg_int(q->msg, ids[i], &id) == 0 && !identify(q, id))
+            return;
+    if (!c->job) {
+        pmiwire__refuse(c, q->cmd, PMIWIRE_EMISSING, "fullinit does not tell the rank");
+        return;
+    }
+    if (!pmiwire__reply_begin(&r, c, q->cmd, c->job->spawner ? strlen(c->job->spawner) : 0))
+        return;
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_V2_PMI_VERSION, 2);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_V2_PMI_SUBVERSION, 0);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RANK, c->rank);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_SIZE, c->job->n_ranks);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_APPNUM, appnum(c));
+    if (c->job->spawner)
+        pmiwire_enc_cstr(&r.e, PMIWIRE_F_SPAWNER_JOBID, c->job->spawner);
+    pmiwire_enc_bool(&r.e, PMIWIRE_F_DEBUGGED, c->job->debugged != 0);
+    pmiwire_enc_bool(&r.e, PMIWIRE_F_PMIVERBOSE, 0);
+    pmiwire__reply_send(&r, q->cmd);
+    if (pmiwire__alive(c))
+        pmiwire__set_state(c, PMIWIRE_CONN_INITED);
+}
+
+/* ---- what the job is ---- */
+
+static void do_maxes(const struct pmiwire__req *q)
+{
+    const struct pmiwire_server_opts *o = &q->s->opts;
+    struct pmiwire__reply r;
+
+    if (!pmiwire__reply_begin(&r, q->c, q->cmd, 0))
+        return;
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_KVSNAME_MAX, o->kvsname_max);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_KEYLEN_MAX, o->keylen_max);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_VALLEN_MAX, o->vallen_max);
+    pmiwire__reply_send(&r, q->cmd);
+}
+
+static void reply_number(const struct pmiwire__req *q, uint16_t field, int64_t value)
+{
+    struct pmiwire__reply r;
+
+    if (!pmiwire__reply_begin(&r, q->c, q->cmd, 0))
+        return;
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    pmiwire_enc_int(&r.e, field, value);
+    pmiwire__reply_send(&r, q->cmd);
+}
+
+static void do_name(const struct pmiwire__req *q)
+{
+    struct pmiwire_str name = q->c->job->name;
+    struct pmiwire__reply r;
+
+    if (!pmiwire__reply_begin(&r, q->c, q->cmd, name.len))
+        return;
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    pmiwire_enc_str(&r.e, is_v2(q) ? PMIWIRE_F_JOBID : PMIWIRE_F_KVSNAME, name);
+    pmiwire__reply_send(&r, q->cmd);
+}
+
+static void do_connect(const struct pmiwire__req *q)
+{
+    struct pmiwire_str jobid = {0};
+    struct pmiwire__reply r;
+
+    (void)pmiwire_msg_str(q->msg, PMIWIRE_F_JOBID, &jobid);
+    if (!pmiwire__job_named(q->s, jobid)) {
+        pmiwire__reply_error(q->c, q->cmd, PMIWIRE_ENOENT, "no such job");
+        return;
+    }
+    if (!pmiwire__reply_begin(&r, q->c, q->cmd, 0))
+        return;
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    if (q->cmd == PMIWIRE_V2_JOB_CONNECT)
+        pmiwire_enc_bool(&r.e, PMIWIRE_F_KVSCOPY, 0);
+    pmiwire__reply_send(&r, q->cmd);
+}
+
+/* ---- key-value space ---- */
+
+/* The space that a request names; none or an empty name is the client's own. NULL: no such. */
+static struct pmiwire__job *space(const struct pmiwire__req *q)
+{
+    struct pmiwire_str name = {0};
+
+    (void)pmiwire_msg_str(q->msg, is_v2(q) ? PMIWIRE_F_JOBID : PMIWIRE_F_KVSNAME, &name);
+    if (name.len == 0 || pmiwire__str_eq(name, q->c->job->name))
+        return q->c->job;
+    return pmiwire__job_named(q->s, name);
+}
+
+static void do_put(const struct pmiwire__req *q)
+{
+    struct pmiwire_server *s = q->s;
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire_str key = {0}, value = {0};
+    struct pmiwire_peer who;
+    int rc;
+
+    (void)pmiwire_msg_str(q->msg, PMIWIRE_F_KEY, &key);
+    (void)pmiwire_msg_str(q->msg, PMIWIRE_F_VALUE, &value);
+    if (space(q) != c->job) {
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ENOENT, "put into a key-value space that is not one's own");
+        return;
+    }
+    rc = pmiwire__check_pair(s, key, value);
+    if (rc != 0) {
+        pmiwire__refuse(c, q->cmd, rc, NULL);
+        return;
+    }
+    if (s->ops.put) {
+        pmiwire__peer(c, &who);
+        rc = s->ops.put(s->opts.ctx, &who, key, value);
+    } else {
+        rc = pmiwire__store(s, c->job, &c->job->kvs, key, value);
+    }
+    if (rc != 0) {
+        pmiwire__refuse(c, q->cmd, rc, rc == -ENOMEM ? "no room for this pair" : NULL);
+        return;
+    }
+    s->stats.n_puts++;
+    pmiwire__reply_ok(c, q->cmd);
+}
+
+void pmiwire__answer_get(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str value)
+{
+    struct pmiwire__reply r;
+    bool found = rc == 0;
+
+    if (rc == PMIWIRE_ENOENT && (cmd == PMIWIRE_V1_GET || cmd == PMIWIRE_V2_KVS_GET))
+        c->s->stats.n_misses++;
+    if (!found && (cmd == PMIWIRE_V1_GET || rc != PMIWIRE_ENOENT)) {
+        pmiwire__reply_error(c, cmd, rc, rc == PMIWIRE_ENOENT ? "key not found" : NULL);
+        return;
+    }
+    if (!pmiwire__reply_begin(&r, c, cmd, found ? value.len : 0))
+        return;
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    if (cmd != PMIWIRE_V1_GET)
+        pmiwire_enc_bool(&r.e, PMIWIRE_F_FOUND, found);
+    if (found)
+        pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
+    pmiwire__reply_send(&r, cmd);
+}
+
+/* The caller's own store. */
+static void get_outside(const struct pmiwire__req *q, const struct pmiwire__job *j, struct pmiwire_str key)
+{
+    struct pmiwire_server *s = q->s;
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire_str value = {0};
+    struct pmiwire_peer who;
+    uint64_t token;
+    int32_t srcid = -1;
+    int rc;
+
+    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SRCID, &srcid);
+    pmiwire__peer(c, &who);
+    token = pmiwire__pend(c, PMIWIRE__PEND_GET, q->cmd);
+    rc = s->ops.get(s->opts.ctx, &who, j->number, srcid, key, token, &value);
+    if (rc == PMIWIRE_PENDING || c->token != token)
+        return; /* later, or answered within the callback, or the client is gone */
+    pmiwire__unpend(c);
+    pmiwire__answer_get(c, q->cmd, rc, value);
+}
+
+static void do_get(const struct pmiwire__req *q)
+{
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire__job *j = space(q);
+    const struct pmiwire__entry *e = NULL;
+    struct pmiwire_str key = {0}, none = {0};
+
+    (void)pmiwire_msg_str(q->msg, PMIWIRE_F_KEY, &key);
+    q->s->stats.n_gets++;
+    if (!j) {
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ENOENT, "no such key-value space");
+        return;
+    }
+    if (key.len >= q->s->opts.keylen_max) {
+        pmiwire__refuse(c, q->cmd, PMIWIRE_EKEYLEN, NULL);
+        return;
+    }
+    if (q->cmd == PMIWIRE_V1_GET && j->attrs.n) /* PMI-1 has no other way to ask for an attribute */
+        e = pmiwire__kvs_find(&j->attrs, key);
+    if (!e && q->s->ops.get) {
+        get_outside(q, j, key);
+        return;
+    }
+    if (!e)
+        e = pmiwire__kvs_find(&j->kvs, key);
+    pmiwire__answer_get(c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
+}
+
+int pmiwire_server_get_done(struct pmiwire_server *s, uint64_t token, int rc, struct pmiwire_str value)
+{
+    struct pmiwire_conn *c = pmiwire__by_token(s, token);
+
+    if (!c || (c->pend != PMIWIRE__PEND_GET && c->pend != PMIWIRE__PEND_LOOKUP))
+        return PMIWIRE_ESTALE;
+    pmiwire__enter(s);
+    if (c->pend == PMIWIRE__PEND_LOOKUP)
+        pmiwire__answer_lookup(c, c->pend_cmd, rc, value);
+    else
+        pmiwire__answer_get(c, c->pend_cmd, rc, value);
+    pmiwire__resume(c);
+    pmiwire__leave(s);
+    return 0;
+}
+
+static void do_getjobattr(const struct pmiwire__req *q)
+{
+    struct pmiwire__job *j = q->c->job;
+    const struct pmiwire__entry *e;
+    struct pmiwire_str key = {0}, none = {0};
+    char number[16];
+
+    (void)pmiwire_msg_str(q->msg, PMIWIRE_F_KEY, &key);
+    e = pmiwire__kvs_find(&j->attrs, key);
+    if (!e && j->universe_size >= 0 && pmiwire__str_eq(key, pmiwire_str("universeSize"))) {
+        snprintf(number, sizeof(number), "%d", (int)j->universe_size);
+        pmiwire__answer_get(q->c, q->cmd, 0, pmiwire_str(number));
+        return;
+    }
+    pmiwire__answer_get(q->c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
+}
+
+/* ---- the end ---- */
+
+static void do_abort(const struct pmiwire__req *q)
+{
+    static const uint16_t texts[] = {PMIWIRE_F_MESSAGE, PMIWIRE_F_ERROR_MSG, PMIWIRE_F_MSG};
+    struct pmiwire_str message = {0};
+    struct pmiwire_peer who;
+    int32_t exitcode = 1;
+    size_t i;
+
+    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_EXITCODE, &exitcode);
+    for (i = 0; i < 3 && !message.ptr; i++)
+        (void)pmiwire_msg_str(q->msg, texts[i], &message);
+    if (!q->s->ops.abort)
+        return;
+    pmiwire__peer(q->c, &who);
+    q->s->ops.abort(q->s->opts.ctx, &who, exitcode, message);
+}
+
+static void do_finalize(const struct pmiwire__req *q)
+{
+    pmiwire__reply_ok(q->c, q->cmd);
+    if (pmiwire__alive(q->c))
+        pmiwire__set_state(q->c, PMIWIRE_CONN_FINALIZED);
+}
+
+/* ---- dispatch ---- */
+
+static void dispatch(const struct pmiwire__req *q)
+{
+    switch (q->cmd) {
+    case PMIWIRE_V1_INIT: do_init(q); break;
+    case PMIWIRE_V1_INITACK: do_initack(q); break;
+    case PMIWIRE_V1_SINGINIT: do_singinit(q); break;
+    case PMIWIRE_V2_FULLINIT: do_fullinit(q); break;
+    case PMIWIRE_V1_GET_MAXES: do_maxes(q); break;
+    case PMIWIRE_V1_GET_APPNUM: reply_number(q, PMIWIRE_F_APPNUM, appnum(q->c)); break;
+    case PMIWIRE_V1_GET_UNIVERSE_SIZE: reply_number(q, PMIWIRE_F_SIZE, q->c->job->universe_size); break;
+    case PMIWIRE_V1_GET_MY_KVSNAME:
+    case PMIWIRE_V2_JOB_GETID: do_name(q); break;
+    case PMIWIRE_V2_JOB_CONNECT:
+    case PMIWIRE_V2_JOB_DISCONNECT: do_connect(q); break;
+    case PMIWIRE_V1_PUT:
+    case PMIWIRE_V2_KVS_PUT: do_put(q); break;
+    case PMIWIRE_V1_GET:
+    case PMIWIRE_V2_KVS_GET: do_get(q); break;
+    case PMIWIRE_V1_BARRIER_IN:
+    case PMIWIRE_V2_KVS_FENCE: pmiwire__do_fence(q); break;
+    case PMIWIRE_V2_RING: pmiwire__do_ring(q); break;
+    case PMIWIRE_V2_INFO_GETJOBATTR: do_getjobattr(q); break;
+    case PMIWIRE_V2_INFO_GETNODEATTR: pmiwire__do_getnodeattr(q); break;
+    case PMIWIRE_V2_INFO_PUTNODEATTR: pmiwire__do_putnodeattr(q); break;
+    case PMIWIRE_V1_PUBLISH_NAME:
+    case PMIWIRE_V2_NAME_PUBLISH: pmiwire__do_publish(q); break;
+    case PMIWIRE_V1_UNPUBLISH_NAME:
+    case PMIWIRE_V2_NAME_UNPUBLISH: pmiwire__do_unpublish(q); break;
+    case PMIWIRE_V1_LOOKUP_NAME:
+    case PMIWIRE_V2_NAME_LOOKUP: pmiwire__do_lookup(q); break;
+    case PMIWIRE_V1_SPAWN: pmiwire__do_spawn_v1(q); break;
+    case PMIWIRE_V2_SPAWN: pmiwire__do_spawn_v2(q); break;
+    case PMIWIRE_V1_ABORT:
+    case PMIWIRE_V2_ABORT: do_abort(q); break;
+    case PMIWIRE_V1_FINALIZE:
+    case PMIWIRE_V2_FINALIZE: do_finalize(q); break;
+    default: pmiwire__reply_unknown(q->c, q->msg->wire, q->msg->cmd); break;
+    }
+}
+
+/* Is this command for a client that has not said init? */
+static bool before_init(uint16_t cmd)
+{
+    switch (cmd) {
+    case PMIWIRE_V1_INIT:
+    case PMIWIRE_V1_INITACK:
+    case PMIWIRE_V1_SINGINIT:
+    case PMIWIRE_V1_ABORT:
+    case PMIWIRE_V2_FULLINIT:
+    case PMIWIRE_V2_ABORT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Replace values that hold `;;` by what they mean, in the server's scratch memory. */
+static bool unescape(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t raw_len)
+{
+    char *at = NULL;
+    uint32_t i;
+
+    for (i = 0; i < msg->n_fields; i++) {
+        struct pmiwire_field *f = &msg->fields[i];
+
+        if (!(f->flags & PMIWIRE_FIELD_ESCAPED))
+            continue;
+        if (!at)
+            at = pmiwire__scratch(s, raw_len);
+        if (!at)
+            return false;
+        f->value.len = pmiwire_unescape(f->value, at);
+        f->value.ptr = at;
+        at += f->value.len;
+        f->flags = (uint16_t)(f->flags & ~PMIWIRE_FIELD_ESCAPED);
+    }
+    return true;
+}
+
+/* Slurm's client writes `jobid=;` where it has none: a name or rank that is empty counts as absent. */
+static void drop_empty(struct pmiwire_msg *msg)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < msg->n_fields; i++) {
+        const struct pmiwire_field *f = &msg->fields[i];
+
+        if (f->value.len == 0 && (f->id == PMIWIRE_F_JOBID || f->id == PMIWIRE_F_PMIJOBID ||
+                                  f->id == PMIWIRE_F_KVSNAME || f->id == PMIWIRE_F_SRCID))
+            continue;
+        if (n != i)
+            msg->fields[n] = *f;
+        n++;
+    }
+    msg->n_fields = n;
+}
+
+/* Remember the thread that asks, so that the answer finds it. */
+static bool take_thrid(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
+{
+    const struct pmiwire_field *f = pmiwire_msg_field(msg, PMIWIRE_F_THRID);
+
+    if (!f)
+        return true;
+    if (f->value.len == 0 || f->value.len > sizeof(c->thrid) ||
+        pmiwire_check_value(c->s->v2_mpich, PMIWIRE_V2, f->value) != 0)
+        return false;
+    memcpy(c->thrid, f->value.ptr, f->value.len);
+    c->thrid_len = (uint8_t)f->value.len;
+    return true;
+}
+
+/* A message of bad form: answered with an error as long as patience lasts. */
+static void bad_form(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_msg *msg, int code,
+                     uint16_t field, const char *text)
+{
+    c->s->stats.n_bad++;
+    if (++c->n_bad >= PMIWIRE__PATIENCE) {
+        pmiwire__fail(c, code, "too many malformed messages");
+        return;
+    }
+    if (cmd) {
+        if (cmd == PMIWIRE_V1_SPAWN)
+            pmiwire__spawn_acc_free(c);
+        pmiwire__diag(c, code, text);
+        pmiwire__reply_error_in(c, cmd, code, field, text);
+        return;
+    }
+    if (!pmiwire__sane_name(msg->cmd)) {
+        pmiwire__fail(c, code, "unknown command with an unprintable or long name");
+        return;
+    }
+    pmiwire__diag(c, code, text);
+    pmiwire__reply_unknown(c, msg->wire, msg->cmd);
+}
+
+void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw, size_t raw_len)
+{
+    const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
+    struct pmiwire__req q = {c->s, c, msg, msg->id, raw, raw_len};
+    struct pmiwire_diag d;
+    char text[200];
+    int rc;
+
+    c->thrid_len = 0;
+    if (msg->wire == PMIWIRE_V2)
+        c->pad_right = msg->pad_right != 0;
+    if (!desc || desc->is_reply) {
+        if (pmiwire__sane_name(msg->cmd))
+            snprintf(text, sizeof(text), "unknown command \"%.*s\"", (int)msg->cmd.len, msg->cmd.ptr);
+        else
+            snprintf(text, sizeof(text), "unknown command");
+        if (msg->wire == PMIWIRE_V2)
+            (void)take_thrid(c, msg);
+        bad_form(c, 0, msg, PMIWIRE_EUNKNOWN, PMIWIRE_F_NONE, text);
+        return;
+    }
+    if (msg->wire == PMIWIRE_V2) {
+        if (!unescape(c->s, msg, raw_len)) {
+            pmiwire__refuse(c, q.cmd, -ENOMEM, NULL);
+            return;
+        }
+        if (!take_thrid(c, msg)) {
+            bad_form(c, q.cmd, msg, PMIWIRE_ETYPE, PMIWIRE_F_THRID, "thread id that cannot be sent back");
+            return;
+        }
+    }
+    drop_empty(msg);
+    rc = pmiwire_msg_check(msg, 0, &d);
+    if (rc != 0) {
+        pmiwire_diag_text(&d, text, sizeof(text));
+        bad_form(c, q.cmd, msg, rc, d.field, text);
+        return;
+    }
+    if (c->state == PMIWIRE_CONN_FINALIZED)
+        pmiwire__refuse(c, q.cmd, PMIWIRE_ESTATE, "command after finalize");
+    else if (c->state == PMIWIRE_CONN_NEW && !before_init(q.cmd))
+        pmiwire__refuse(c, q.cmd, PMIWIRE_ESTATE, "command before init");
+    else
+        dispatch(&q);
+}

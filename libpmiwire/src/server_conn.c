@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections: bytes in, bytes out, and who is served when. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server_internal.h"
+
+/* ---- buffers ---- */
+
+void pmiwire__buf_free(struct pmiwire_server *s, struct pmiwire__buf *b)
+{
+    pmiwire__free(s, b->ptr);
+    memset(b, 0, sizeof(*b));
+}
+
+int pmiwire__buf_room(struct pmiwire_server *s, struct pmiwire__buf *b, size_t bytes)
+{
+    size_t live = b->len - b->off, cap = b->cap ? b->cap : 256;
+    char *p;
+
+    if (b->cap - b->len >= bytes)
+        return 0;
+    if (bytes > SIZE_MAX / 4)
+        return -ENOMEM;
+    /* Move to the front only when that frees half the buffer, so that it pays. */
+    if (b->off >= live && b->cap - live >= bytes) {
+        memmove(b->ptr, b->ptr + b->off, live);
+        b->off = 0;
+        b->len = live;
+        return 0;
+    }
+    while (cap - b->len < bytes)
+        cap *= 2;
+    p = pmiwire__realloc(s, b->ptr, cap);
+    if (!p)
+        return -ENOMEM;
+    b->ptr = p;
+    b->cap = cap;
+    return 0;
+}
+
+int pmiwire__buf_append(struct pmiwire_server *s, struct pmiwire__buf *b, const void *p, size_t n)
+{
+    int rc;
+
+    if (n == 0)
+        return 0;
+    rc = pmiwire__buf_room(s, b, n);
+    if (rc != 0)
+        return rc;
+    memcpy(b->ptr + b->len, p, n);
+    b->len += n;
+    return 0;
+}
+
+static size_t waiting_bytes(const struct pmiwire_conn *c)
+{
+    return c->in.len - c->in.off;
+}
+
+/* ---- life ---- */
+
+int pmiwire__bind(struct pmiwire_conn *c, uint32_t job, int32_t rank)
+{
+    struct pmiwire__job *j = pmiwire__job(c->s, job);
+    struct pmiwire_str key = {(const char *)&rank, sizeof(rank)};
+    struct pmiwire_str value = {(const char *)&c, sizeof(c)};
+    int rc;
+
+    if (!j)
+        return PMIWIRE_ENOENT;
+    if (rank < 0 || (uint32_t)rank >= j->n_ranks)
+        return -EINVAL;
+    if (pmiwire__conn_of(j, (uint32_t)rank))
+        return PMIWIRE_EEXIST;
+    rc = pmiwire__kvs_put(&j->ranks, key, value, 0);
+    if (rc != 0)
+        return rc;
+    c->job = j;
+    c->rank = rank;
+    j->n_conns++;
+    return 0;
+}
+
+static int take_slot(struct pmiwire_server *s, uint32_t *slot)
+{
+    if (s->free_slot == UINT32_MAX) {
+        uint32_t i, n = s->n_slots ? s->n_slots * 2 : 16;
+        struct pmiwire__conn_slot *slots =
+            n > 1u << 24 ? NULL : pmiwire__realloc(s, s->slots, n * sizeof(*slots));
+
+        if (!slots)
+            return -ENOMEM;
+        s->slots = slots;
+        for (i = n; i-- > s->n_slots;) {
+            slots[i].conn = NULL;
+            slots[i].next_free = s->free_slot;
+            s->free_slot = i;
+        }
+        s->n_slots = n;
+    }
+    *slot = s->free_slot;
+    s->free_slot = s->slots[*slot].next_free;
+    return 0;
+}
+
+static void give_slot(struct pmiwire_server *s, uint32_t slot)
+{
+    s->slots[slot].conn = NULL;
+    s->slots[slot].next_free = s->free_slot;
+    s->free_slot = slot;
+}
+
+int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, int32_t rank, void *cookie,
+                          struct pmiwire_conn **conn)
+{
+    struct pmiwire_conn *c = pmiwire__alloc(s, sizeof(*c));
+    int rc;
+
+    if (!c)
+        return -ENOMEM;
+    c->s = s;
+    c->cookie = cookie;
+    c->rank = PMIWIRE_RANK_UNKNOWN;
+    pmiwire__link_init(&c->all);
+    pmiwire__link_init(&c->work);
+    pmiwire__link_init(&c->wait);
+    pmiwire_decoder_init(&c->dec, s->opts.max_msg_bytes, s->opts.decode_flags);
+    rc = take_slot(s, &c->slot);
+    if (rc != 0) {
+        pmiwire__free(s, c);
+        return rc;
+    }
+    if (rank != PMIWIRE_RANK_UNKNOWN)
+        rc = pmiwire__bind(c, job, rank);
+    if (rc != 0) {
+        give_slot(s, c->slot);
+        pmiwire__free(s, c);
+        return rc;
+    }
+    s->slots[c->slot].conn = c;
+    pmiwire__append(&s->conns, &c->all);
+    s->stats.n_conns++;
+    *conn = c;
+    return 0;
+}
+
+static void unbind(struct pmiwire_conn *c)
+{
+    struct pmiwire_str key = {(const char *)&c->rank, sizeof(c->rank)};
+
+    if (!c->job)
+        return;
+    pmiwire__kvs_remove(&c->job->ranks, key);
+    c->job->n_conns--;
+    c->job = NULL;
+}
+
+void pmiwire_conn_close(struct pmiwire_conn *c)
+{
+    struct pmiwire_server *s = c->s;
+
+    if (c->closed)
+        return;
+    pmiwire__enter(s);
+    if (c->state == PMIWIRE_CONN_INITED)
+        pmiwire__diag(c, PMIWIRE_EEOF, "connection ended between init and finalize");
+    else if (c->state != PMIWIRE_CONN_FAILED && (waiting_bytes(c) || c->skip || c->acc))
+        pmiwire__diag(c, PMIWIRE_EEOF, "connection ended in the middle of a message");
+    if (!c->closed) { /* the callback may have closed it as well */
+        c->closed = true;
+        pmiwire__unpend(c);
+        unbind(c);
+        pmiwire__unlink(&c->all);
+        pmiwire__unlink(&c->work);
+        pmiwire__append(&s->graves, &c->all);
+        s->stats.n_conns--;
+    }
+    pmiwire__leave(s);
+}
+
+static void bury(struct pmiwire_server *s)
+{
+    while (pmiwire__linked(&s->graves)) {
+        struct pmiwire_conn *c = PMIWIRE__OF(struct pmiwire_conn, all, s->graves.next);
+
+        pmiwire__unlink(&c->all);
+        give_slot(s, c->slot);
+        pmiwire__buf_free(s, &c->in);
+        pmiwire__buf_free(s, &c->out);
+        pmiwire__spawn_acc_free(c);
+        pmiwire__free(s, c->pend_mem);
+        pmiwire__free(s, c);
+    }
+}
+
+void pmiwire__set_state(struct pmiwire_conn *c, uint32_t state)
+{
+    struct pmiwire_peer who;
+
+    c->state = state;
+    if (c->s->ops.state) {
+        pmiwire__peer(c, &who);
+        c->s->ops.state(c->s->opts.ctx, &who, state);
+    }
+}
+
+void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text)
+{
+    struct pmiwire_server *s = c->s;
+
+    if (!pmiwire__alive(c))
+        return;
+    c->err = code;
+    c->state = PMIWIRE_CONN_FAILED; /* before any callback, so that none finds it half alive */
+    s->stats.n_failed++;
+    pmiwire__unpend(c);
+    pmiwire__buf_free(s, &c->in);
+    pmiwire__spawn_acc_free(c);
+    c->notify = true;
+    pmiwire__work(c);
+    pmiwire__diag(c, code, text);
+    if (!c->closed)
+        pmiwire__set_state(c, PMIWIRE_CONN_FAILED);
+}
+
+/* ---- waiting ---- */
+
+uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd)
+{
+    c->pend = what;
+    c->pend_cmd = cmd;
+    /* 24 bits of slot and 40 of serial: a token comes back after 10^12 requests. */
+    c->s->serial = (c->s->serial + 1) & ((UINT64_C(1) << 40) - 1);
+    if (c->s->serial == 0)
+        c->s->serial = 1;
+    c->token = ((uint64_t)c->slot << 40) | c->s->serial;
+    return c->token;
+}
+
+void pmiwire__unpend(struct pmiwire_conn *c)
+{
+    if (c->pend == PMIWIRE__PEND_FENCE)
+        c->job->n_fence--;
+    else if (c->pend == PMIWIRE__PEND_RING)
+        c->job->n_ring--;
+    pmiwire__unlink(&c->wait);
+    if (c->pend == PMIWIRE__PEND_GROUP)
+        pmiwire__group_leave(c);
+    c->pend = PMIWIRE__PEND_NONE;
+    c->token = 0;
+}
+
+void pmiwire__resume(struct pmiwire_conn *c)
+{
+    pmiwire__unpend(c);
+    if (!c->closed && (c->notify || waiting_bytes(c)))
+        pmiwire__work(c);
+}
+
+struct pmiwire_conn *pmiwire__by_token(struct pmiwire_server *s, uint64_t token)
+{
+    uint64_t slot = token >> 40;
+    struct pmiwire_conn *c = slot < s->n_slots ? s->slots[slot].conn : NULL;
+
+    return c && token && c->token == token && pmiwire__alive(c) ? c : NULL;
+}
+
+/* ---- serving ---- */
+
+/* Answer a message that could not be decoded. Returns the bytes to pass over. */
+static size_t bad_message(struct pmiwire_conn *c, int code, const struct pmiwire_msg *msg, size_t have)
+{
+    const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
+    struct pmiwire_diag d = {code, msg->id, 0, c->dec.err_offset};
+    size_t skip = c->dec.err_bytes;
+    char text[200];
+
+    c->s->stats.n_bad++;
+    pmiwire_diag_text(&d, text, sizeof(text));
+    if (skip == 0 || (!desc && !pmiwire__sane_name(msg->cmd))) {
+        pmiwire__fail(c, code, text);
+        return have;
+    }
+    c->s->stats.n_messages++;
+    if (++c->n_bad >= PMIWIRE__PATIENCE) {
+        pmiwire__fail(c, code, "too many malformed messages");
+        return have;
+    }
+    c->thrid_len = 0;
+    if (desc && !desc->is_reply) {
+        if (desc->id == PMIWIRE_V1_SPAWN)
+            pmiwire__spawn_acc_free(c);
+        pmiwire__diag(c, code, text);
+        pmiwire__reply_error(c, desc->id, code, text);
+    } else {
+        pmiwire__diag(c, code, text);
+        pmiwire__reply_unknown(c, msg->wire, msg->cmd);
+    }
+    if (skip > have) {
+        c->skip = skip - have;
+        skip = have;
+    }
+    return skip;
+}
+
+/* Make the array of fields as long as the decoder asked for. */
+static bool more_fields(struct pmiwire_server *s, uint32_t need)
+{
+    struct pmiwire_field *f;
+
+    if (need <= s->cap_fields || need > s->opts.max_fields)
+        return false;
+    f = pmiwire__realloc(s, NULL, need * sizeof(*f));
+    if (!f)
+        return false;
+    pmiwire__free(s, s->fields);
+    s->fields = f;
+    s->cap_fields = need;
+    return true;
+}
+
+static ssize_t decode(struct pmiwire_conn *c, const char *p, size_t n, struct pmiwire_msg *msg)
+{
+    struct pmiwire_server *s = c->s;
+    ssize_t k;
+
+    for (;;) {
+        memset(msg, 0, sizeof(*msg));
+        msg->fields = s->fields;
+        msg->cap_fields = s->cap_fields;
+        k = pmiwire_decode(&c->dec, p, n, msg);
+        if (k != PMIWIRE_EFIELDS || !more_fields(s, c->dec.need_fields))
+            return k;
+    }
+}
+
+/* Serve messages until one has to wait or is incomplete. Returns bytes used. */
+static size_t serve(struct pmiwire_conn *c, const char *p, size_t n)
+{
+    size_t used = 0;
+
+    while (pmiwire__alive(c) && c->pend == PMIWIRE__PEND_NONE) {
+        struct pmiwire_msg msg;
+        ssize_t k;
+
+        if (c->skip) {
+            size_t take = c->skip < n - used ? c->skip : n - used;
+
+            c->skip -= take;
+            used += take;
+        }
+        if (used == n)
+            break;
+        k = decode(c, p + used, n - used, &msg);
+        if (k == 0)
+            break;
+        if (k < 0) {
+            used += bad_message(c, (int)k, &msg, n - used);
+            continue;
+        }
+        c->s->stats.n_messages++;
+        pmiwire__handle(c, &msg, p + used, (size_t)k);
+        used += (size_t)k;
+    }
+    return pmiwire__alive(c) ? used : n;
+}
+
+/* Keep what serve() left of bytes that came before those in c->in. */
+static void keep_front(struct pmiwire_conn *c, const char *p, size_t n)
+{
+    struct pmiwire__buf whole = {0};
+
+    if (n == 0 || !pmiwire__alive(c))
+        return;
+    if (waiting_bytes(c) == 0) {
+        c->in.off = c->in.len = 0;
+        if (pmiwire__buf_append(c->s, &c->in, p, n) != 0)
+            pmiwire__fail(c, -ENOMEM, NULL);
+        return;
+    }
+    if (pmiwire__buf_append(c->s, &whole, p, n) != 0 ||
+        pmiwire__buf_append(c->s, &whole, c->in.ptr + c->in.off, waiting_bytes(c)) != 0) {
+        pmiwire__buf_free(c->s, &whole);
+        pmiwire__fail(c, -ENOMEM, NULL);
+        return;
+    }
+    pmiwire__buf_free(c->s, &c->in);
+    c->in = whole;
+}
+
+/* Serve from the connection's own buffer. It is taken off the connection meanwhile, because
+ * a callback may bring more input. */
+static void serve_buffered(struct pmiwire_conn *c)
+{
+    struct pmiwire_server *s = c->s;
+    struct pmiwire__buf b = c->in;
+
+    memset(&c->in, 0, sizeof(c->in));
+    b.off += serve(c, b.ptr + b.off, b.len - b.off);
+    if (pmiwire__alive(c) && b.off < b.len) {
+        if (waiting_bytes(c) && pmiwire__buf_append(s, &b, c->in.ptr + c->in.off, waiting_bytes(c)) != 0) {
+            pmiwire__buf_free(s, &b);
+            pmiwire__fail(c, -ENOMEM, NULL);
+            return;
+        }
+        pmiwire__buf_free(s, &c->in);
+        c->in = b;
+        return;
+    }
+    pmiwire__buf_free(s, &b);
+}
+
+/* What a client may send behind a request that has not been answered. */
+static void check_backlog(struct pmiwire_conn *c)
+{
+    if (pmiwire__alive(c) && c->pend != PMIWIRE__PEND_NONE &&
+        waiting_bytes(c) > 2 * c->s->opts.max_msg_bytes)
+        pmiwire__fail(c, PMIWIRE_ETOOBIG, "too much input behind a request that waits for its answer");
+}
+
+void pmiwire__work(struct pmiwire_conn *c)
+{
+    if (!c->closed && !pmiwire__linked(&c->work))
+        pmiwire__append(&c->s->work, &c->work);
+}
+
+static void drain(struct pmiwire_server *s)
+{
+    while (pmiwire__linked(&s->work)) {
+        struct pmiwire_conn *c = PMIWIRE__OF(struct pmiwire_conn, work, s->work.next);
+
+        pmiwire__unlink(&c->work);
+        if (c->notify) {
+            c->notify = false;
+            if (s->ops.ready)
+                s->ops.ready(s->opts.ctx, c, c->cookie);
+        }
+        if (pmiwire__alive(c) && c->pend == PMIWIRE__PEND_NONE && waiting_bytes(c))
+            serve_buffered(c);
+        check_backlog(c);
+    }
+}
+
+void pmiwire__enter(struct pmiwire_server *s)
+{
+    s->depth++;
+}
+
+void pmiwire__leave(struct pmiwire_server *s)
+{
+    if (s->depth == 1) {
+        drain(s);
+        bury(s);
+    }
+    s->depth--;
+}
+
+int pmiwire_conn_input(struct pmiwire_conn *c, const void *data, size_t n)
+{
+    struct pmiwire_server *s = c->s;
+    int rc;
+
+    if (!pmiwire__alive(c))
+        return c->err;
+    if (n == 0)
+        return 0;
+    pmiwire__enter(s);
+    s->stats.bytes_in += n;
+    c->moved_in = true;
+    if (s->depth == 1 && c->pend == PMIWIRE__PEND_NONE && waiting_bytes(c) == 0) {
+        size_t used = serve(c, data, n);
+
+        keep_front(c, (const char *)data + used, n - used);
+    } else if (pmiwire__buf_append(s, &c->in, data, n) != 0) {
+        pmiwire__fail(c, -ENOMEM, NULL);
+    } else {
+        pmiwire__work(c);
+    }
+    check_backlog(c);
+    if (s->depth == 1)
+        drain(s);
+    rc = c->err;
+    pmiwire__leave(s);
+    return rc;
+}
+
+/* ---- output ---- */
+
+size_t pmiwire_conn_output(struct pmiwire_conn *c, const void **data)
+{
+    *data = c->out.ptr ? c->out.ptr + c->out.off : NULL;
+    return c->out.len - c->out.off;
+}
+
+void pmiwire_conn_sent(struct pmiwire_conn *c, size_t n)
+{
+    size_t have = c->out.len - c->out.off;
+
+    if (n == 0)
+        return;
+    c->moved_out = true;
+    c->out.off += n < have ? n : have;
+    if (c->out.off == c->out.len) {
+        c->out.off = c->out.len = 0;
+        if (c->out.cap > PMIWIRE__OUT_KEEP)
+            pmiwire__buf_free(c->s, &c->out);
+    }
+}
+
+uint32_t pmiwire_conn_state(const struct pmiwire_conn *c)
+{
+    return c->state;
+}
+
+int pmiwire_conn_error(const struct pmiwire_conn *c)
+{
+    return c->err;
+}
+
+void pmiwire_conn_peer(const struct pmiwire_conn *c, struct pmiwire_peer *who)
+{
+    pmiwire__peer(c, who);
+}
+
+/* ---- time ---- */
+
+/* One side of a connection: has it stood still for too long? */
+static bool stalled(bool busy, bool *moved, uint64_t *stamp, uint64_t now, uint64_t limit)
+{
+    if (!busy || *moved || *stamp == 0) {
+        *stamp = busy ? now : 0;
+        *moved = false;
+        return false;
+    }
+    return now - *stamp >= limit;
+}
+
+void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns)
+{
+    struct pmiwire__link seen;
+
+    if (s->opts.stall_ns == 0)
+        return;
+    if (now_ns == 0)
+        now_ns = 1; /* 0 means no stamp */
+    pmiwire__enter(s);
+    /* A callback may close any connection: walk by moving each from one list to the other. */
+    pmiwire__take_all(&s->conns, &seen);
+    while (pmiwire__linked(&seen)) {
+        struct pmiwire_conn *c = PMIWIRE__OF(struct pmiwire_conn, all, seen.next);
+        bool live = c->state != PMIWIRE_CONN_FAILED;
+        bool mid = live && c->pend == PMIWIRE__PEND_NONE && (waiting_bytes(c) || c->skip || c->acc);
+        bool unread = live && c->out.len > c->out.off;
+
+        pmiwire__unlink(&c->all);
+        pmiwire__append(&s->conns, &c->all);
+        if (stalled(unread, &c->moved_out, &c->out_stamp, now_ns, s->opts.stall_ns))
+            pmiwire__fail(c, PMIWIRE_ESLOW, NULL);
+        else if (stalled(mid, &c->moved_in, &c->in_stamp, now_ns, s->opts.stall_ns))
+            pmiwire__fail(c, PMIWIRE_ESTALL, NULL);
+    }
+    pmiwire__leave(s);
+}

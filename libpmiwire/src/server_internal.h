@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the server engine share.
+ *
+ *   server.c          life cycle, jobs, statistics
+ *   server_conn.c     connections: bytes in, bytes out, who is served when
+ *   server_reply.c    replies and diagnostics
+ *   server_cmd.c      requests: one handler an operation, for both wires
+ *   server_names.c    name service and node attributes
+ *   server_barrier.c  fence, group barriers, ring
+ *   server_spawn.c    spawn: collecting and checking
+ *   kvs.c             hash store
+ *
+ * Order of work. A public call that may do something "enters" the server and
+ * "leaves" it. Only the outermost call serves messages: it decodes, runs a
+ * handler, appends the reply to the connection's output, and puts every
+ * connection that has news on the work list. On leaving, the list is drained:
+ * ready() is called, and input that waited behind a delayed answer is
+ * served. So a barrier that releases 10,000 clients with the next barrier already
+ * in their buffers runs in a loop, not in a recursion; and a callback that calls
+ * back into the server finds no half-done state: what it causes is queued.
+ *
+ * Connections closed meanwhile become unlinked zombies, freed on leaving.
+ */
+#ifndef PMIWIRE_SERVER_INTERNAL_H
+#define PMIWIRE_SERVER_INTERNAL_H
+
+#include <stdbool.h>
+
+#include <pmiwire/profile.h>
+#include <pmiwire/server.h>
+
+/* Badly formed messages that one connection may send before it is cut off. */
+#define PMIWIRE__PATIENCE 64u
+/* Longest PMI-2 thread id that is echoed, bytes; MPICH's and Slurm's are pointers in hexadecimal. */
+#define PMIWIRE__THRID_MAX 32u
+/* An empty output buffer longer than this is given back. */
+#define PMIWIRE__OUT_KEEP 4096u
+/* What a pair costs besides its bytes, for the limit on a job's store. */
+#define PMIWIRE__PAIR_COST 64u
+/* A list of errcodes longer than this is left out: MPICH 4.0 reads lines of 1,023 bytes. */
+#define PMIWIRE__ERRCODES_MAX 900u
+/* No job. */
+#define PMIWIRE__NO_JOB UINT32_MAX
+
+/* ---- doubly linked rings; the head is a link of its own ---- */
+
+struct pmiwire__link {
+    struct pmiwire__link *prev, *next;
+};
+
+static inline void pmiwire__link_init(struct pmiwire__link *l)
+{
+    l->prev = l->next = l;
+}
+
+static inline bool pmiwire__linked(const struct pmiwire__link *l)
+{
+    return l->next != l;
+}
+
+static inline void pmiwire__unlink(struct pmiwire__link *l)
+{
+    l->prev->next = l->next;
+    l->next->prev = l->prev;
+    pmiwire__link_init(l);
+}
+
+static inline void pmiwire__append(struct pmiwire__link *head, struct pmiwire__link *l)
+{
+    l->prev = head->prev;
+    l->next = head;
+    head->prev->next = l;
+    head->prev = l;
+}
+
+/* Move everything on `from` to the empty `to`. */
+static inline void pmiwire__take_all(struct pmiwire__link *from, struct pmiwire__link *to)
+{
+    pmiwire__link_init(to);
+    if (!pmiwire__linked(from))
+        return;
+    *to = *from;
+    to->prev->next = to;
+    to->next->prev = to;
+    pmiwire__link_init(from);
+}
+
+/* The struct of which *l is member `member`. */
+#define PMIWIRE__OF(type, member, l) ((type *)(void *)((char *)(l) - offsetof(type, member)))
+
+/* ---- kvs.c ---- */
+
+struct pmiwire__entry {
+    uint32_t key_len, value_len;
+    uint32_t owner; /* a job; used by the name service */
+    char bytes[];   /* key, then value */
+};
+
+struct pmiwire__slot {
+    uint64_t hash;
+    struct pmiwire__entry *entry;
+};
+
+struct pmiwire__kvs {
+    const struct pmiwire_allocator *alloc;
+    struct pmiwire__slot *slots;
+    size_t n_slots; /* 0 or a power of two */
+    size_t n;       /* entries */
+    size_t bytes;   /* keys and values */
+    uint64_t key[2];
+    size_t rekeyed_at; /* n_slots when the hash key was last changed */
+};
+
+void pmiwire__kvs_init(struct pmiwire__kvs *k, const struct pmiwire_allocator *alloc);
+void pmiwire__kvs_fini(struct pmiwire__kvs *k);
+/* Insert or replace. 0 or -ENOMEM; then nothing has changed. */
+int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiwire_str value,
+                     uint32_t owner);
+/* NULL when absent. */
+const struct pmiwire__entry *pmiwire__kvs_find(const struct pmiwire__kvs *k, struct pmiwire_str key);
+/* True if there was such an entry. */
+bool pmiwire__kvs_remove(struct pmiwire__kvs *k, struct pmiwire_str key);
+/* Remove all entries of one owner. */
+void pmiwire__kvs_remove_owner(struct pmiwire__kvs *k, uint32_t owner);
+
+static inline struct pmiwire_str pmiwire__entry_value(const struct pmiwire__entry *e)
+{
+    struct pmiwire_str v = {e->bytes + e->key_len, e->value_len};
+
+    return v;
+}
+
+static inline bool pmiwire__str_eq(struct pmiwire_str a, struct pmiwire_str b)
+{
+    size_t i;
+
+    if (a.len != b.len)
+        return false;
+    for (i = 0; i < a.len; i++)
+        if (a.ptr[i] != b.ptr[i])
+            return false;
+    return true;
+}
+
+/* ---- the objects ---- */
+
+struct pmiwire__buf {
+    char *ptr;
+    size_t off; /* bytes at the front that are done with */
+    size_t len; /* end of the bytes in use */
+    size_t cap;
+};
+
+/* What a connection waits for. While it does, none of its further requests is looked at. */
+enum {
+    PMIWIRE__PEND_NONE,
+    PMIWIRE__PEND_FENCE,
+    PMIWIRE__PEND_GROUP,
+    PMIWIRE__PEND_RING,
+    PMIWIRE__PEND_NODEATTR,
+    PMIWIRE__PEND_GET,    /* by token */
+    PMIWIRE__PEND_LOOKUP, /* by token */
+    PMIWIRE__PEND_SPAWN   /* by token */
+};
+
+/* PMI-1 spawn under way: its mcmd messages, one behind the other. */
+struct pmiwire__spawn_acc {
+    struct pmiwire__buf bytes;
+    uint32_t total;    /* messages that make up the request */
+    uint32_t n;        /* seen so far */
+    size_t n_fields;
+    int err;           /* the request is refused when complete */
+};
+
+struct pmiwire__job {
+    uint32_t number;
+    uint32_t n_ranks, n_local;
+    int32_t universe_size;
+    uint32_t debugged;
+    uint32_t *appnum;  /* NULL: 0 */
+    uint32_t *node_of; /* NULL: all on one */
+    uint32_t *nodes_sorted; /* node_of in ascending order: a node's size is a binary search */
+    char *kvsname;
+    struct pmiwire_str name; /* kvsname as a view */
+    char *spawner;
+    uint32_t n_conns;
+    size_t names_bytes;  /* published by this job, with overhead */
+    struct pmiwire__kvs kvs, attrs, nodeattrs;
+    struct pmiwire__kvs ranks;   /* rank (4 bytes) to connection (a pointer) */
+    struct pmiwire__kvs groups;  /* canonical name of a group and tag to struct group (a pointer) */
+    struct pmiwire__link fence;  /* connections waiting */
+    uint32_t n_fence;
+    bool fence_out;              /* ops->fence returned PENDING */
+    struct pmiwire__link ring;
+    uint32_t n_ring;
+    struct pmiwire__link attr_waiters;
+};
+
+struct pmiwire__group {
+    struct pmiwire__link waiters;
+    uint32_t n_members, n_arrived;
+    struct pmiwire_str key; /* into bytes: canonical name, tag at its end */
+    struct pmiwire_str tag; /* ptr NULL: none was given */
+    char bytes[];
+};
+
+struct pmiwire_conn {
+    struct pmiwire_server *s;
+    struct pmiwire__job *job; /* NULL until known */
+    void *cookie;
+    int32_t rank;
+    uint32_t slot;
+    uint32_t state;
+    int err;
+
+    struct pmiwire__link all;  /* server's list */
+    struct pmiwire__link work; /* server's work list */
+    struct pmiwire__link wait; /* fence, group, ring or attr_waiters */
+
+    struct pmiwire_decoder dec;
+    struct pmiwire__buf in, out;
+    size_t skip; /* bytes of a refused message still to come */
+    uint64_t in_stamp, out_stamp;
+
+    uint64_t token; /* of the request that waits, 0 none */
+    uint16_t pend;  /* PMIWIRE__PEND_* */
+    uint16_t pend_cmd; /* the request's command */
+    uint32_t pend_count; /* spawn: processes asked for */
+    char *pend_mem;      /* node attribute's key; ring: left, then right */
+    size_t pend_len[2];
+    struct pmiwire__group *group;
+    struct pmiwire__spawn_acc *acc;
+
+    uint32_t n_bad;
+    int32_t major;  /* PMI version of the init line, 0 before it */
+    bool pad_right; /* Slurm's PMI-2 client */
+    bool notify;    /* call ready() */
+    bool closed;    /* a zombie */
+    bool moved_in, moved_out; /* since the last tick */
+    uint8_t thrid_len;
+    char thrid[PMIWIRE__THRID_MAX];
+};
+
+struct pmiwire__conn_slot {
+    struct pmiwire_conn *conn;
+    uint32_t next_free;
+};
+
+struct pmiwire_server {
+    struct pmiwire_allocator alloc;
+    struct pmiwire_server_ops ops;
+    struct pmiwire_server_opts opts; /* with the defaults filled in */
+    const struct pmiwire_profile *v2_mpich, *v2_slurm;
+
+    struct pmiwire__job **jobs; /* by number; NULL: removed */
+    uint32_t n_jobs, cap_jobs;
+    struct pmiwire__kvs job_names; /* kvsname to number */
+    struct pmiwire__kvs names;     /* published */
+
+    struct pmiwire__conn_slot *slots;
+    uint32_t n_slots, free_slot; /* free_slot: UINT32_MAX none */
+    struct pmiwire__link conns, work, graves;
+    uint64_t serial; /* of the last token */
+    unsigned depth;  /* public calls under way */
+
+    struct pmiwire_field *fields; /* of the message being served */
+    uint32_t cap_fields;
+    char *scratch; /* unescaped values, group names: for the message being served */
+    size_t cap_scratch;
+
+    struct pmiwire_server_stats stats;
+};
+
+/* ---- server.c ---- */
+
+void *pmiwire__alloc(struct pmiwire_server *s, size_t bytes); /* zeroed */
+void *pmiwire__realloc(struct pmiwire_server *s, void *p, size_t bytes);
+void pmiwire__free(struct pmiwire_server *s, void *p);
+/* At least `bytes` of scratch, contents not kept; NULL when out of memory. Aligned as malloc's. */
+char *pmiwire__scratch(struct pmiwire_server *s, size_t bytes);
+struct pmiwire__job *pmiwire__job(struct pmiwire_server *s, uint32_t number);
+struct pmiwire__job *pmiwire__job_named(struct pmiwire_server *s, struct pmiwire_str name);
+struct pmiwire_conn *pmiwire__conn_of(const struct pmiwire__job *job, uint32_t rank);
+/* What a pair counts against a job's limit. */
+size_t pmiwire__pair_cost(struct pmiwire_str key, struct pmiwire_str value);
+/* Put into one of a job's stores, held to the limit on what the job stores. 0 or -ENOMEM. */
+int pmiwire__store(struct pmiwire_server *s, struct pmiwire__job *job, struct pmiwire__kvs *k,
+                   struct pmiwire_str key, struct pmiwire_str value);
+size_t pmiwire__job_bytes(const struct pmiwire__job *job);
+int pmiwire__check_pair(const struct pmiwire_server *s, struct pmiwire_str key, struct pmiwire_str value);
+
+/* ---- server_conn.c ---- */
+
+void pmiwire__enter(struct pmiwire_server *s);
+void pmiwire__leave(struct pmiwire_server *s);
+/* Put a connection on the work list. */
+void pmiwire__work(struct pmiwire_conn *c);
+/* May the connection still be spoken to? */
+static inline bool pmiwire__alive(const struct pmiwire_conn *c)
+{
+    return !c->closed && c->state != PMIWIRE_CONN_FAILED;
+}
+/* Give up a connection: tell diag, forget its input. `text` NULL: that of the code. */
+void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text);
+void pmiwire__set_state(struct pmiwire_conn *c, uint32_t state);
+/* Tie a connection to a rank. 0, PMIWIRE_ENOENT, -EINVAL, PMIWIRE_EEXIST, -ENOMEM. */
+int pmiwire__bind(struct pmiwire_conn *c, uint32_t job, int32_t rank);
+/* The request being served waits from now on; returns its token. */
+uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd);
+/* The wait is over, answered or not: leave all lists. */
+void pmiwire__unpend(struct pmiwire_conn *c);
+/* The wait is over and the answer queued: go on with the connection's input. */
+void pmiwire__resume(struct pmiwire_conn *c);
+/* The connection that waits for this token, NULL when stale. */
+struct pmiwire_conn *pmiwire__by_token(struct pmiwire_server *s, uint64_t token);
+int pmiwire__buf_room(struct pmiwire_server *s, struct pmiwire__buf *b, size_t bytes);
+int pmiwire__buf_append(struct pmiwire_server *s, struct pmiwire__buf *b, const void *p, size_t n);
+void pmiwire__buf_free(struct pmiwire_server *s, struct pmiwire__buf *b);
+
+/* ---- server_reply.c ---- */
+
+struct pmiwire__reply {
+    struct pmiwire_encoder e;
+    struct pmiwire_conn *c;
+};
+
+/* Start the answer to request `cmd` straight in the connection's output; `bytes`: of all its values
+ * together. False when there is nothing to write into: then do no more. */
+bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint16_t cmd, size_t bytes);
+/* 0, or why the message cannot be carried: then nothing has been queued. */
+int pmiwire__reply_end(struct pmiwire__reply *r);
+/* As reply_end(), and on failure answer with that error instead. */
+void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd);
+/* rc=0 and nothing else. */
+void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd);
+/* rc != 0 and a text; `text` NULL: that of the code. */
+void pmiwire__reply_error(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text);
+/* The same, when it is known which field is wrong. */
+void pmiwire__reply_error_in(struct pmiwire_conn *c, uint16_t cmd, int code, uint16_t field,
+                             const char *text);
+/* The answer to a command that the table does not know. */
+void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwire_str name);
+/* Tell diag, naming the command, then answer with an error. */
+void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text);
+/* Tell diag: rank and this text. */
+void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text);
+void pmiwire__peer(const struct pmiwire_conn *c, struct pmiwire_peer *who);
+/* Letters, digits, - and _, at most 31: fit to be sent back. */
+bool pmiwire__sane_name(struct pmiwire_str name);
+
+/* ---- handlers ---- */
+
+/* A request that has been decoded and checked against the table. */
+struct pmiwire__req {
+    struct pmiwire_server *s;
+    struct pmiwire_conn *c;
+    const struct pmiwire_msg *msg;
+    uint16_t cmd;
+    const char *raw; /* the whole message */
+    size_t raw_len;
+};
+
+/* server_cmd.c: serve one decoded message. */
+void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw, size_t raw_len);
+/* An answer with a value, found or not. */
+void pmiwire__answer_get(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str value);
+
+/* server_names.c */
+void pmiwire__do_publish(const struct pmiwire__req *q);
+void pmiwire__do_unpublish(const struct pmiwire__req *q);
+void pmiwire__do_lookup(const struct pmiwire__req *q);
+void pmiwire__answer_lookup(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str port);
+void pmiwire__do_getnodeattr(const struct pmiwire__req *q);
+void pmiwire__do_putnodeattr(const struct pmiwire__req *q);
+
+/* server_barrier.c */
+void pmiwire__do_fence(const struct pmiwire__req *q);
+void pmiwire__do_ring(const struct pmiwire__req *q);
+void pmiwire__group_leave(struct pmiwire_conn *c);
+void pmiwire__sort_u32(uint32_t *a, size_t n);
+
+/* server_spawn.c */
+void pmiwire__do_spawn_v1(const struct pmiwire__req *q);
+void pmiwire__do_spawn_v2(const struct pmiwire__req *q);
+void pmiwire__spawn_acc_free(struct pmiwire_conn *c);
+
+#endif /* PMIWIRE_SERVER_INTERNAL_H */

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Replies, in the wire of the request, and diagnostics. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server_internal.h"
+
+/* Room for everything in a reply but its values. */
+#define REPLY_ROOM 512u
+
+void pmiwire__peer(const struct pmiwire_conn *c, struct pmiwire_peer *who)
+{
+    memset(who, 0, sizeof(*who));
+    who->job = c->job ? c->job->number : PMIWIRE__NO_JOB;
+    who->rank = c->rank;
+    who->cookie = c->cookie;
+    who->conn = (struct pmiwire_conn *)(uintptr_t)c;
+}
+
+bool pmiwire__sane_name(struct pmiwire_str name)
+{
+    size_t i;
+
+    if (name.len == 0 || name.len > 31)
+        return false;
+    for (i = 0; i < name.len; i++) {
+        char ch = name.ptr[i];
+
+        if (!((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
+              ch == '-' || ch == '_'))
+            return false;
+    }
+    return true;
+}
+
+void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text)
+{
+    struct pmiwire_peer who;
+    char line[768];
+    size_t i;
+
+    if (!c->s->ops.diag)
+        return;
+    if (!text)
+        text = pmiwire_strerror(code);
+    if (c->job)
+        snprintf(line, sizeof(line), "%.300s rank %d: %.400s", c->job->kvsname, (int)c->rank, text);
+    else
+        snprintf(line, sizeof(line), "client that has not said who it is: %.400s", text);
+    for (i = 0; line[i]; i++)
+        if (line[i] < 32 || line[i] > 126)
+            line[i] = '?';
+    pmiwire__peer(c, &who);
+    c->s->ops.diag(c->s->opts.ctx, &who, code, line);
+}
+
+/* ---- building a reply ---- */
+
+static const struct pmiwire_profile *reader(const struct pmiwire_conn *c, uint16_t wire)
+{
+    /* PMI-1 clients do not say who they are: they are held to the framing's rules. MPICH 4.0's
+     * short lines are no danger, since it clamps the values that it puts by itself. */
+    if (wire != PMIWIRE_V2)
+        return NULL;
+    return c->pad_right ? c->s->v2_slurm : c->s->v2_mpich;
+}
+
+/* Room at the end of the output, or the connection is given up. */
+static bool make_room(struct pmiwire_conn *c, size_t bytes)
+{
+    if (!pmiwire__alive(c))
+        return false;
+    /* A `;` doubles in PMI-2. */
+    if (bytes > SIZE_MAX / 4 || pmiwire__buf_room(c->s, &c->out, REPLY_ROOM + 2 * bytes) != 0) {
+        pmiwire__fail(c, -ENOMEM, NULL);
+        return false;
+    }
+    return true;
+}
+
+static void echo_thrid(struct pmiwire__reply *r)
+{
+    struct pmiwire_conn *c = r->c;
+    struct pmiwire_str thrid = {c->thrid, c->thrid_len};
+
+    if (c->pad_right)
+        pmiwire_enc_pad_right(&r->e);
+    if (c->thrid_len)
+        pmiwire_enc_str(&r->e, PMIWIRE_F_THRID, thrid);
+}
+
+bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint16_t cmd, size_t bytes)
+{
+    const struct pmiwire_command_desc *req = pmiwire_command_get(cmd), *desc;
+
+    desc = req && req->reply ? pmiwire_command_get(req->reply) : NULL;
+    if (!desc || !make_room(c, bytes))
+        return false;
+    r->c = c;
+    pmiwire_enc_begin(&r->e, c->out.ptr + c->out.len, c->out.cap - c->out.len, desc->id,
+                      reader(c, desc->wire));
+    if (desc->wire == PMIWIRE_V2)
+        echo_thrid(r);
+    return true;
+}
+
+/* n more bytes are at the end of the output. */
+static void queued(struct pmiwire_conn *c, size_t n)
+{
+    struct pmiwire_server *s = c->s;
+    bool was_empty = c->out.len == c->out.off;
+
+    if (c->out.len - c->out.off + n > s->opts.max_out_bytes) {
+        pmiwire__fail(c, PMIWIRE_ESLOW, NULL);
+        return;
+    }
+    c->out.len += n;
+    s->stats.bytes_out += n;
+    if (was_empty) {
+        c->moved_out = true; /* its time starts now */
+        c->notify = true;
+        pmiwire__work(c);
+    }
+}
+
+int pmiwire__reply_end(struct pmiwire__reply *r)
+{
+    ssize_t n = pmiwire_enc_end(&r->e);
+
+    if (n < 0)
+        return (int)n;
+    queued(r->c, (size_t)n);
+    return 0;
+}
+
+void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd)
+{
+    int rc = pmiwire__reply_end(r);
+
+    if (rc != 0)
+        pmiwire__refuse(r->c, cmd, rc, "the answer cannot be carried on this client's wire");
+}
+
+void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd)
+{
+    struct pmiwire__reply r;
+
+    if (!pmiwire__reply_begin(&r, c, cmd, 0))
+        return;
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    pmiwire__reply_send(&r, cmd);
+}
+
+/* ---- errors ---- */
+
+/* PMI's own codes where it has one: PMI_ERR_INVALID_KEY and so on have the same numbers in both. */
+static int32_t wire_rc(uint16_t cmd, int code, uint16_t field)
+{
+    switch (code) {
+    case PMIWIRE_EKEYLEN: return 5;
+    case PMIWIRE_EVALLEN: return 7;
+    case PMIWIRE_EEMPTY:
+    case PMIWIRE_ECHARS:
+        if (field == PMIWIRE_F_KEY)
+            return 4;
+        if (field == PMIWIRE_F_VALUE || cmd == PMIWIRE_V1_PUT || cmd == PMIWIRE_V2_KVS_PUT)
+            return 6;
+        break;
+    default: break;
+    }
+    switch (cmd) {
+    case PMIWIRE_V1_PUBLISH_NAME:
+    case PMIWIRE_V1_UNPUBLISH_NAME:
+    case PMIWIRE_V1_LOOKUP_NAME:
+        return 1;
+    default:
+        return -1;
+    }
+}
+
+/* The text as this wire can carry it: PMI-1 has no way to write a space. */
+static struct pmiwire_str wire_text(uint16_t wire, const char *text, char *buf, size_t cap)
+{
+    struct pmiwire_str out = {buf, 0};
+
+    for (; text[out.len] && out.len < cap; out.len++) {
+        char ch = text[out.len];
+        bool bad = ch < 32 || ch > 126 || ch == ';' || ch == '\\' || ch == '=';
+
+        buf[out.len] = bad || (wire == PMIWIRE_V1 && ch == ' ') ? '_' : ch;
+    }
+    return out;
+}
+
+static void error_fields(struct pmiwire__reply *r, uint16_t cmd, uint16_t wire, int32_t rc, const char *text)
+{
+    char buf[200];
+
+    pmiwire_enc_int(&r->e, PMIWIRE_F_RC, rc);
+    if (cmd == PMIWIRE_V1_INIT) {
+        pmiwire_enc_int(&r->e, PMIWIRE_F_PMI_VERSION, 1);
+        pmiwire_enc_int(&r->e, PMIWIRE_F_PMI_SUBVERSION, 1);
+    }
+    pmiwire_enc_str(&r->e, wire == PMIWIRE_V2 ? PMIWIRE_F_ERRMSG : PMIWIRE_F_MSG,
+                    wire_text(wire, text, buf, sizeof(buf)));
+    if (cmd == PMIWIRE_V1_GET)
+        pmiwire_enc_cstr(&r->e, PMIWIRE_F_VALUE, "unknown"); /* some clients look for it at once */
+}
+
+void pmiwire__reply_error_in(struct pmiwire_conn *c, uint16_t cmd, int code, uint16_t field,
+                             const char *text)
+{
+    const struct pmiwire_command_desc *desc = pmiwire_command_get(cmd);
+    struct pmiwire__reply r;
+    int err;
+
+    if (!text)
+        text = pmiwire_strerror(code);
+    if (!pmiwire__reply_begin(&r, c, cmd, 200))
+        return;
+    error_fields(&r, cmd, desc->wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1, wire_rc(cmd, code, field),
+                 text);
+    err = pmiwire__reply_end(&r);
+    if (err != 0)
+        pmiwire__fail(c, err, "an error reply cannot be written");
+}
+
+void pmiwire__reply_error(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text)
+{
+    pmiwire__reply_error_in(c, cmd, code, PMIWIRE_F_NONE, text);
+}
+
+void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text)
+{
+    const struct pmiwire_command_desc *desc = pmiwire_command_get(cmd);
+    char line[256];
+
+    if (!pmiwire__alive(c))
+        return;
+    snprintf(line, sizeof(line), "%s: %s", desc ? desc->name : "?", text ? text : pmiwire_strerror(code));
+    pmiwire__diag(c, code, line);
+    pmiwire__reply_error(c, cmd, code, text);
+}
+
+void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwire_str name)
+{
+    const char *suffix = wire == PMIWIRE_V2 ? "-response" : "_result";
+    struct pmiwire__reply r;
+    char buf[48];
+    int err;
+
+    /* A name that is sane, but leaves no room for the suffix within what peers read, is not repeated. */
+    if (name.len + strlen(suffix) > 31)
+        name = pmiwire_str("unknown");
+    snprintf(buf, sizeof(buf), "%.*s%s", (int)name.len, name.ptr, suffix);
+    if (!make_room(c, 0))
+        return;
+    r.c = c;
+    wire = wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1;
+    pmiwire_enc_begin_named(&r.e, c->out.ptr + c->out.len, c->out.cap - c->out.len, wire,
+                            pmiwire_str(buf), reader(c, wire));
+    if (wire == PMIWIRE_V2)
+        echo_thrid(&r);
+    error_fields(&r, 0, wire, -1, "unknown command");
+    err = pmiwire__reply_end(&r);
+    if (err != 0)
+        pmiwire__fail(c, err, "an error reply cannot be written");
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Spawn. In PMI-1 a request is several mcmd messages, one a sub-command, in PMI-2
+ * one message in which `subcmd` opens each sub-command. Both end up as one struct
+ * pmiwire_spawn. The order of fields inside a sub-command is free (MPICH 4.0 sends
+ * arguments before their number, MPICH main behind it), and indices may start at
+ * 0 or at 1, as descriptions and clients differ; but they must be complete.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server_internal.h"
+
+void pmiwire__spawn_acc_free(struct pmiwire_conn *c)
+{
+    if (!c->acc)
+        return;
+    pmiwire__buf_free(c->s, &c->acc->bytes);
+    pmiwire__free(c->s, c->acc);
+    c->acc = NULL;
+}
+
+/* ---- one request taken apart ---- */
+
+/* A run of fields: a whole PMI-1 message, or one group of a PMI-2 message. */
+struct part {
+    const struct pmiwire_field *f;
+    uint32_t n;
+};
+
+/* Memory for the arrays of the request, sized beforehand. */
+struct arena {
+    char *ptr;
+    size_t left;
+};
+
+static void *carve(struct arena *a, size_t bytes)
+{
+    void *p = a->ptr;
+
+    if (bytes > a->left)
+        return NULL;
+    a->ptr += bytes;
+    a->left -= bytes;
+    return p;
+}
+
+/* A number that may come once; `*out` stays when it is absent. */
+static int number(struct part p, uint16_t id, uint32_t *out)
+{
+    bool found = false;
+    uint32_t i;
+    int32_t v;
+
+    for (i = 0; i < p.n; i++) {
+        if (p.f[i].id != id)
+            continue;
+        if (found)
+            return PMIWIRE_EDUP;
+        if (pmiwire_parse_int(p.f[i].value, &v) != 0 || v < 0)
+            return PMIWIRE_ETYPE;
+        *out = (uint32_t)v;
+        found = true;
+    }
+    return found ? 0 : PMIWIRE_EMISSING;
+}
+
+/* All `count` fields of an indexed kind in the order of their numbers, whatever order they came in.
+ * `out` points to the first of `count` views that are `stride` bytes apart and absent so far. */
+static int collect(struct part p, uint16_t id, uint32_t count, void *out, size_t stride)
+{
+    uint32_t i, base = 1, seen = 0;
+
+    for (i = 0; i < p.n; i++)
+        if (p.f[i].id == id && p.f[i].index == 0)
+            base = 0;
+    for (i = 0; i < p.n; i++) {
+        struct pmiwire_str *at;
+
+        if (p.f[i].id != id)
+            continue;
+        if (p.f[i].index - base >= count)
+            return PMIWIRE_ETYPE; /* one more than was announced */
+        at = (struct pmiwire_str *)(void *)((char *)out + (p.f[i].index - base) * stride);
+        if (at->ptr)
+            return PMIWIRE_EDUP;
+        *at = p.f[i].value;
+        seen++;
+    }
+    return seen == count ? 0 : PMIWIRE_EMISSING;
+}
+
+/* Pairs of keys and values that are numbered alike. */
+static int collect_pairs(struct arena *a, struct part p, uint32_t count, uint16_t key, uint16_t value,
+                         const struct pmiwire_keyval **out)
+{
+    struct pmiwire_keyval *kv;
+    int rc;
+
+    if (count > p.n)
+        return PMIWIRE_EMISSING;
+    kv = carve(a, count * sizeof(*kv));
+    if (!kv)
+        return -ENOMEM;
+    memset(kv, 0, count * sizeof(*kv));
+    rc = collect(p, key, count, &kv[0].key, sizeof(*kv));
+    if (rc == 0)
+        rc = collect(p, value, count, &kv[0].value, sizeof(*kv));
+    *out = kv;
+    return rc;
+}
+
+/* Names of the same things on the two wires. */
+struct names {
+    uint16_t nprocs, argc, argv, info_num, info_num2, info_key, info_val, preput_num, preput_key, preput_val;
+};
+
+static const struct names v1_names = {PMIWIRE_F_NPROCS,   PMIWIRE_F_ARGCNT,     PMIWIRE_F_ARG,
+                                      PMIWIRE_F_INFO_NUM, PMIWIRE_F_INFONUM,    PMIWIRE_F_INFO_KEY,
+                                      PMIWIRE_F_INFO_VAL, PMIWIRE_F_PREPUT_NUM, PMIWIRE_F_PREPUT_KEY,
+                                      PMIWIRE_F_PREPUT_VAL};
+static const struct names v2_names = {PMIWIRE_F_MAXPROCS,     PMIWIRE_F_ARGC,         PMIWIRE_F_ARGV,
+                                      PMIWIRE_F_INFOKEYCOUNT, PMIWIRE_F_INFOKEYCOUNT, PMIWIRE_F_INFOKEY,
+                                      PMIWIRE_F_INFOVAL,      PMIWIRE_F_PREPUTCOUNT,  PMIWIRE_F_PPKEY,
+                                      PMIWIRE_F_PPVAL};
+
+static int parse_cmd(struct arena *a, struct part p, const struct names *n, struct pmiwire_spawn_cmd *cmd)
+{
+    struct pmiwire_str *argv;
+    int rc = number(p, n->nprocs, &cmd->maxprocs);
+
+    if (rc != 0 || cmd->maxprocs == 0)
+        return rc != 0 ? rc : PMIWIRE_ETYPE;
+    rc = number(p, n->argc, &cmd->argc);
+    if (rc != 0 && rc != PMIWIRE_EMISSING)
+        return rc;
+    if (cmd->argc > p.n)
+        return PMIWIRE_EMISSING;
+    argv = carve(a, cmd->argc * sizeof(*argv));
+    if (!argv)
+        return -ENOMEM;
+    memset(argv, 0, cmd->argc * sizeof(*argv));
+    cmd->argv = argv;
+    rc = collect(p, n->argv, cmd->argc, argv, sizeof(*argv));
+    if (rc != 0)
+        return rc;
+    rc = number(p, n->info_num, &cmd->n_info);
+    if (rc == PMIWIRE_EMISSING)
+        rc = number(p, n->info_num2, &cmd->n_info);
+    if (rc != 0 && rc != PMIWIRE_EMISSING)
+        return rc;
+    return collect_pairs(a, p, cmd->n_info, n->info_key, n->info_val, &cmd->info);
+}
+
+static int parse_preput(struct arena *a, struct part p, const struct names *n, struct pmiwire_spawn *req)
+{
+    int rc = number(p, n->preput_num, &req->n_preput);
+
+    if (rc != 0 && rc != PMIWIRE_EMISSING)
+        return rc;
+    return collect_pairs(a, p, req->n_preput, n->preput_key, n->preput_val, &req->preput);
+}
+
+/* ---- handing over ---- */
+
+static int count_procs(const struct pmiwire_spawn *req, uint32_t *total)
+{
+    uint64_t n = 0;
+    uint32_t i;
+
+    for (i = 0; i < req->n_cmds; i++)
+        n += req->cmds[i].maxprocs;
+    if (n > INT32_MAX)
+        return PMIWIRE_ETYPE;
+    *total = (uint32_t)n;
+    return 0;
+}
+
+static const char *why(int rc)
+{
+    switch (rc) {
+    case PMIWIRE_EMISSING: return "an argument, key or value that was announced is missing";
+    case PMIWIRE_EDUP: return "an argument, key or value came twice";
+    case PMIWIRE_ETYPE: return "a number is wrong, or does not fit the fields it counts";
+    case PMIWIRE_ETOOBIG: return "request is longer than the limit";
+    case -ENOMEM: return "no memory";
+    default: return NULL;
+    }
+}
+
+static void ask(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_spawn *req)
+{
+    struct pmiwire_server *s = c->s;
+    struct pmiwire_peer who;
+    uint64_t token;
+    uint32_t total = 0;
+    int rc = count_procs(req, &total);
+
+    if (rc != 0) {
+        pmiwire__refuse(c, cmd, rc, why(rc));
+        return;
+    }
+    if (!s->ops.spawn) {
+        pmiwire__reply_error(c, cmd, PMIWIRE_EUNKNOWN, "spawn is not served here");
+        return;
+    }
+    pmiwire__peer(c, &who);
+    token = pmiwire__pend(c, PMIWIRE__PEND_SPAWN, cmd);
+    c->pend_count = total;
+    rc = s->ops.spawn(s->opts.ctx, &who, req, token);
+    if (rc >= 0 || c->token != token)
+        return;
+    pmiwire__unpend(c);
+    pmiwire__reply_error(c, cmd, rc, NULL);
+}
+
+/* ---- PMI-2 ---- */
+
+static int parse_v2(struct arena *a, const struct pmiwire_msg *msg, struct pmiwire_spawn *req)
+{
+    struct part head = {msg->fields, 0};
+    struct pmiwire_spawn_cmd *cmds;
+    uint32_t ncmds = 0, i, k = 0;
+    int rc;
+
+    while (head.n < msg->n_fields && msg->fields[head.n].id != PMIWIRE_F_SUBCMD)
+        head.n++;
+    rc = number(head, PMIWIRE_F_NCMDS, &ncmds);
+    if (rc != 0)
+        return rc;
+    for (i = 0; i < msg->n_fields; i++)
+        req->n_cmds += msg->fields[i].id == PMIWIRE_F_SUBCMD;
+    if (ncmds == 0 || ncmds != req->n_cmds)
+        return PMIWIRE_ETYPE;
+    cmds = carve(a, ncmds * sizeof(*cmds));
+    if (!cmds)
+        return -ENOMEM;
+    memset(cmds, 0, ncmds * sizeof(*cmds));
+    req->cmds = cmds;
+    rc = parse_preput(a, head, &v2_names, req);
+    for (i = head.n; i < msg->n_fields && rc == 0; k++) {
+        struct part p = {msg->fields + i + 1, 0};
+
+        cmds[k].execname = msg->fields[i].value;
+        while (i + 1 + p.n < msg->n_fields && p.f[p.n].id != PMIWIRE_F_SUBCMD)
+            p.n++;
+        rc = parse_cmd(a, p, &v2_names, &cmds[k]);
+        i += 1 + p.n;
+    }
+    return rc;
+}
+
+/* Each argument takes one field and 16 bytes, each pair two and 32; a field at most opens a sub-command. */
+static size_t arena_size(size_t n_fields, size_t n_cmds)
+{
+    return n_fields * sizeof(struct pmiwire_keyval) + n_cmds * sizeof(struct pmiwire_spawn_cmd);
+}
+
+void pmiwire__do_spawn_v2(const struct pmiwire__req *q)
+{
+    struct pmiwire_spawn req = {0};
+    struct arena a;
+    char *mem;
+    int rc;
+
+    a.left = arena_size(q->msg->n_fields, q->msg->n_fields);
+    mem = a.ptr = q->raw_len > q->s->opts.max_spawn_bytes ? NULL : pmiwire__alloc(q->s, a.left);
+    if (!mem)
+        rc = q->raw_len > q->s->opts.max_spawn_bytes ? PMIWIRE_ETOOBIG : -ENOMEM;
+    else
+        rc = parse_v2(&a, q->msg, &req);
+    if (rc == 0)
+        ask(q->c, q->cmd, &req);
+    else
+        pmiwire__refuse(q->c, q->cmd, rc, why(rc));
+    pmiwire__free(q->s, mem);
+}
+
+/* ---- PMI-1 ---- */
+
+/* All messages are there: decode them once more, side by side, and put them together. */
+static int parse_v1(struct pmiwire_server *s, struct pmiwire__spawn_acc *acc, struct pmiwire_field *fields,
+                    struct arena *a, struct pmiwire_spawn *req)
+{
+    const char *p = acc->bytes.ptr;
+    size_t left = acc->bytes.len, used_fields = 0;
+    struct pmiwire_spawn_cmd *cmds = carve(a, acc->total * sizeof(*cmds));
+    bool have_preput = false;
+    uint32_t i;
+    int rc;
+
+    if (!cmds)
+        return -ENOMEM;
+    memset(cmds, 0, acc->total * sizeof(*cmds));
+    req->cmds = cmds;
+    req->n_cmds = acc->total;
+    for (i = 0; i < acc->total; i++) {
+        struct pmiwire_msg msg = {0};
+        struct pmiwire_decoder d;
+        struct part part;
+        ssize_t n;
+
+        msg.fields = fields + used_fields;
+        msg.cap_fields = (uint32_t)(acc->n_fields - used_fields);
+        pmiwire_decoder_init(&d, s->opts.max_msg_bytes, 0);
+        n = pmiwire_decode(&d, p, left, &msg);
+        if (n <= 0)
+            return n < 0 ? (int)n : PMIWIRE_EPROTO; /* cannot be: it was decoded before */
+        part.f = msg.fields;
+        part.n = msg.n_fields;
+        (void)pmiwire_msg_str(&msg, PMIWIRE_F_EXECNAME, &cmds[i].execname);
+        rc = parse_cmd(a, part, &v1_names, &cmds[i]);
+        if (rc == 0 && !have_preput && pmiwire_msg_field(&msg, PMIWIRE_F_PREPUT_NUM)) {
+            /* MPICH 4.0 repeats the pairs in every message, MPICH main sends them in the first. */
+            have_preput = true;
+            rc = parse_preput(a, part, &v1_names, req);
+        }
+        if (rc != 0)
+            return rc;
+        used_fields += msg.n_fields;
+        p += n;
+        left -= (size_t)n;
+    }
+    return 0;
+}
+
+/* The last message has come. */
+static void finish_v1(const struct pmiwire__req *q)
+{
+    struct pmiwire_server *s = q->s;
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire__spawn_acc *acc = c->acc;
+    struct pmiwire_spawn req = {0};
+    struct pmiwire_field *fields = NULL;
+    struct arena a;
+    char *mem = NULL;
+    int rc = acc->err;
+
+    c->acc = NULL; /* it lives until the callback has returned */
+    if (rc == 0) {
+        a.left = arena_size(acc->n_fields, acc->total);
+        mem = a.ptr = pmiwire__alloc(s, a.left);
+        fields = pmiwire__alloc(s, acc->n_fields * sizeof(*fields));
+        rc = mem && fields ? parse_v1(s, acc, fields, &a, &req) : -ENOMEM;
+    }
+    if (rc == 0)
+        ask(c, q->cmd, &req);
+    else
+        pmiwire__refuse(c, q->cmd, rc, why(rc));
+    pmiwire__free(s, fields);
+    pmiwire__free(s, mem);
+    pmiwire__buf_free(s, &acc->bytes);
+    pmiwire__free(s, acc);
+}
+
+/* Does this message go on with the request under way, or begin one? */
+static bool fits(const struct pmiwire__req *q, int32_t total, int32_t sofar)
+{
+    const struct pmiwire__spawn_acc *acc = q->c->acc;
+
+    if (total < 1 || sofar < 1 || sofar > total)
+        return false;
+    return acc ? (uint32_t)total == acc->total && (uint32_t)sofar == acc->n + 1 : sofar == 1;
+}
+
+void pmiwire__do_spawn_v1(const struct pmiwire__req *q)
+{
+    struct pmiwire_server *s = q->s;
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire__spawn_acc *acc;
+    int32_t total = 0, sofar = 0;
+
+    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_TOTSPAWNS, &total);
+    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SPAWNSSOFAR, &sofar);
+    if (!fits(q, total, sofar)) {
+        pmiwire__spawn_acc_free(c);
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ETYPE, "totspawns and spawnssofar are out of step");
+        return;
+    }
+    if (!c->acc) {
+        c->acc = pmiwire__alloc(s, sizeof(*c->acc));
+        if (!c->acc) {
+            /* The messages still to come will find nothing begun and be refused one by one. */
+            pmiwire__refuse(c, q->cmd, -ENOMEM, NULL);
+            return;
+        }
+        c->acc->total = (uint32_t)total;
+    }
+    acc = c->acc;
+    acc->n++;
+    acc->n_fields += q->msg->n_fields;
+    if (acc->err == 0 && acc->bytes.len + q->raw_len > s->opts.max_spawn_bytes)
+        acc->err = PMIWIRE_ETOOBIG;
+    if (acc->err == 0)
+        acc->err = pmiwire__buf_append(s, &acc->bytes, q->raw, q->raw_len);
+    if (acc->err != 0) /* what is refused anyway is not kept, only counted to its end */
+        pmiwire__buf_free(s, &acc->bytes);
+    if (acc->n == acc->total)
+        finish_v1(q);
+}
+
+/* ---- the answer ---- */
+
+/* `0,0,…`, or the absent view when that would be too long to send. */
+static struct pmiwire_str errcode_text(char *buf, size_t cap, const int32_t *errcodes, uint32_t n)
+{
+    struct pmiwire_str none = {0}, text = {buf, 0};
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        int k = snprintf(buf + text.len, cap - text.len, "%s%d", i ? "," : "",
+                         errcodes ? (int)errcodes[i] : 0);
+
+        if (k < 0 || (size_t)k >= cap - text.len)
+            return none;
+        text.len += (size_t)k;
+    }
+    return text;
+}
+
+static int first_error(const int32_t *errcodes, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; errcodes && i < n; i++)
+        if (errcodes[i] != 0)
+            return errcodes[i];
+    return 0;
+}
+
+int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t token, int rc, const char *jobid,
+                              const int32_t *errcodes, uint32_t n)
+{
+    struct pmiwire_conn *c = pmiwire__by_token(s, token);
+    char buf[PMIWIRE__ERRCODES_MAX];
+    struct pmiwire__reply r;
+    struct pmiwire_str codes;
+    uint16_t cmd;
+
+    if (!c || c->pend != PMIWIRE__PEND_SPAWN)
+        return PMIWIRE_ESTALE;
+    pmiwire__enter(s);
+    cmd = c->pend_cmd;
+    if (!errcodes)
+        n = c->pend_count;
+    codes = errcode_text(buf, sizeof(buf), errcodes, n);
+    if (rc == 0 && !codes.len)
+        rc = first_error(errcodes, n); /* no room to say which one failed: then all have */
+    if (rc != 0) {
+        pmiwire__reply_error(c, cmd, rc, rc < 0 ? NULL : "spawn failed");
+    } else if (pmiwire__reply_begin(&r, c, cmd, codes.len + (jobid ? strlen(jobid) : 0))) {
+        pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+        if (jobid)
+            pmiwire_enc_cstr(&r.e, PMIWIRE_F_JOBID, jobid);
+        if (codes.len)
+            pmiwire_enc_str(&r.e, PMIWIRE_F_ERRCODES, codes);
+        pmiwire__reply_send(&r, cmd);
+    }
+    pmiwire__resume(c);
+    pmiwire__leave(s);
+    return 0;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What each fuzz target defines; libFuzzer, or driver.c where there is none, calls it. */
+#ifndef FENCEPOST_TESTS_FUZZ_H
+#define FENCEPOST_TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Feeds one input to the code under test. Returns 0; a finding is a crash, a sanitizer's report or abort(). */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#endif

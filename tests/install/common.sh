@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the tests here. Makes $scratch, which goes away with the test, and stops at the first command that fails.
+# From the environment: NAME VERSION FOLDER (of the library) BUILD (the build tree) SHARED STATIC (the libraries built there)
+# CC CXX CMAKE CMAKE_GENERATOR PKG_CONFIG.
+set -eu
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+unset DESTDIR
+
+UPPER=${NAME^^}
+# Whatever the library, the consumer is the same file: it is told the names on the command line.
+defines=(-DCONSUMER_HEADER="<$NAME.h>" -DCONSUMER_STRERROR="${NAME}_strerror" -DCONSUMER_VERSION="${UPPER}_VERSION"
+    -DCONSUMER_EXPECT="\"$VERSION\"")
+strict=(-Wall -Wextra -Wpedantic -Wundef -Werror)
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# Installs both components of the library from the build tree: install_library <destdir> [<cmake --install option>...]
+install_library() {
+    local destdir=$1 component
+    shift
+    for component in runtime dev; do
+        DESTDIR=$destdir "$CMAKE" --install "$BUILD" --component "lib$NAME-$component" "$@" >> "$scratch/install.log" ||
+            { cat "$scratch/install.log"; fail "cmake --install"; }
+    done
+}
+
+# Prints the install prefix that the build tree was configured with.
+configured_prefix() {
+    sed -n 's/^CMAKE_INSTALL_PREFIX:[A-Z]*=//p' "$BUILD/CMakeCache.txt"
+}
+
+# needs_shared <program>: whether the program asks for the shared library at run time.
+needs_shared() {
+    LC_ALL=C readelf -d "$1" | grep -q "NEEDED.*\[lib$NAME\.so\."
+}

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# A user with CMake: find_package() against a staged tree, both targets, in C11 and in C++17.
+. "$(dirname "$0")/common.sh"
+install_library "$scratch/stage"
+prefix=$scratch/stage$(configured_prefix)
+
+"$CMAKE" -S "$here/consumer" -B "$scratch/build" -DPACKAGE="$NAME" -DVERSION="$VERSION" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_C_FLAGS="${strict[*]}" -DCMAKE_CXX_FLAGS="${strict[*]}"
+"$CMAKE" --build "$scratch/build"
+for language in c cc; do
+    "$scratch/build/${NAME}_$language"
+    needs_shared "$scratch/build/${NAME}_$language" || fail "$language: $NAME::$NAME is not the shared library"
+    "$scratch/build/${NAME}_static_$language"
+    if needs_shared "$scratch/build/${NAME}_static_$language"; then
+        fail "$language: $NAME::${NAME}_static is the shared library"
+    fi
+done

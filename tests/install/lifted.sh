@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The library's folder without the rest of the tree: configured alone, copied elsewhere, and compiled by one line.
+. "$(dirname "$0")/common.sh"
+
+echo "cmake -S lib$NAME"
+"$CMAKE" -S "$FOLDER" -B "$scratch/alone" -DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS=-Werror \
+    -DCMAKE_INSTALL_PREFIX="$scratch/prefix" > "$scratch/log" || { cat "$scratch/log"; fail "configure"; }
+"$CMAKE" --build "$scratch/alone" > "$scratch/log" || { cat "$scratch/log"; fail "build"; }
+"$CMAKE" --install "$scratch/alone" > "$scratch/log" || { cat "$scratch/log"; fail "install"; }
+[ -n "$(find "$scratch/prefix" -name "lib$NAME.so.$VERSION")" ] || fail "no lib$NAME.so.$VERSION was installed"
+
+echo "the folder copied into another project"
+mkdir -p "$scratch/project/third_party"
+cp -R "$FOLDER" "$scratch/project/third_party/lib$NAME"
+cp "$here/consumer/consumer.c" "$scratch/project"
+cat > "$scratch/project/CMakeLists.txt" << END
+cmake_minimum_required(VERSION 3.25)
+project(other LANGUAGES C)
+add_subdirectory(third_party/lib$NAME)
+add_executable(consumer consumer.c)
+target_link_libraries(consumer PRIVATE $NAME::${NAME}_static)
+END
+# The quotes that CMAKE_C_FLAGS needs around each define make a file of defines simpler.
+printf '#define %s %s\n' CONSUMER_HEADER "<$NAME.h>" CONSUMER_STRERROR "${NAME}_strerror" \
+    CONSUMER_VERSION "${UPPER}_VERSION" CONSUMER_EXPECT "\"$VERSION\"" > "$scratch/defines.h"
+"$CMAKE" -S "$scratch/project" -B "$scratch/project/build" -DCMAKE_C_COMPILER="$CC" \
+    -DCMAKE_C_FLAGS="-include $scratch/defines.h" > "$scratch/log" || { cat "$scratch/log"; fail "configure"; }
+"$CMAKE" --build "$scratch/project/build" > "$scratch/log" || { cat "$scratch/log"; fail "build"; }
+"$scratch/project/build/consumer"
+
+echo "cc lib$NAME/src/*.c -Ilib$NAME/include"
+(
+    cd "$scratch/project/third_party"
+    "$CC" "lib$NAME"/src/*.c -I"lib$NAME/include" "${defines[@]}" ../consumer.c -o ../one_line
+    "$CC" -std=c11 -O2 -Wall -Wextra -Werror "lib$NAME"/src/*.c -I"lib$NAME/include" "${defines[@]}" ../consumer.c -o ../one_line
+)
+"$scratch/project/one_line"

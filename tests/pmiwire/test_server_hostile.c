@@ -1,0 +1,894 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The server engine against bad, slow, many and vanishing clients: errors, limits,
+ * splits, failing allocations, callbacks that close connections, and 10,000 clients.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* MAP_ANONYMOUS */
+#endif
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "server_harness.h"
+
+static uint64_t rng_state = 0x2545f4914f6cdd1du;
+
+static uint32_t rnd(uint32_t below)
+{
+    rng_state ^= rng_state << 13;
+    rng_state ^= rng_state >> 7;
+    rng_state ^= rng_state << 17;
+    return (uint32_t)((rng_state >> 20) % below);
+}
+
+/* ---- commands at the wrong time, unknown, malformed ---- */
+
+static void test_states(void **state)
+{
+    struct harness h;
+
+    (void)state;
+    h_init(&h);
+    h_start(&h, 2);
+    ask(&h, 0, "cmd=get_appnum\n", "cmd=appnum rc=-1 msg=command_before_init\n");
+    ask(&h, 0, BARRIER, "cmd=barrier_out rc=-1 msg=command_before_init\n");
+    ask(&h, 0, "cmd=finalize\n", "cmd=finalize_ack rc=-1 msg=command_before_init\n");
+    assert_string_equal(h.diag, "kvs_0 rank 0: finalize: command before init");
+    ask(&h, 0, v2("cmd=kvs-get;key=a;"), v2("cmd=kvs-get-response;rc=-1;errmsg=command before init;"));
+    ask(&h, 0, v2("cmd=fullinit;thrid=1;"),
+        v2("cmd=fullinit-response;thrid=1;rc=-1;errmsg=fullinit before the init line of version 2;"));
+    ask(&h, 0, "cmd=abort exitcode=2\n", "");
+    assert_int_equal(h.n_abort, 1);
+    init1(&h, 0);
+    ask(&h, 0, INIT1, "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=init_came_twice\n");
+    ask(&h, 0, "cmd=initack pmiid=0\n", "cmd=initack rc=-1 msg=initack_after_init\n");
+    assert_int_equal(say(&h, 0, v2("cmd=fullinit;")), 0);
+    assert_non_null(strstr(hear(&h, 0), "cmd=fullinit-response;rc=-1;"));
+    assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_INITED);
+    ask(&h, 1, INIT2, INIT2_OK);
+    ask(&h, 1, v2("cmd=kvs-fence;"), v2("cmd=kvs-fence-response;rc=-1;errmsg=command before init;"));
+    ask(&h, 1, INIT2, "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=init_came_twice\n");
+    ask(&h, 0, "cmd=finalize\ncmd=get_appnum\n", "cmd=finalize_ack rc=0\ncmd=appnum rc=-1 msg=command_after_finalize\n");
+    ask(&h, 0, "cmd=finalize\n", "cmd=finalize_ack rc=-1 msg=command_after_finalize\n");
+    assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_FINALIZED);
+    h_stop(&h);
+}
+
+static void test_malformed(void **state)
+{
+    static const char *const cases[][2] = {
+        {"cmd=put value=1\n", "cmd=put_result rc=-1 "},
+        {"cmd=put key=a key=b value=1\n", "cmd=put_result rc=-1 "},
+        {"cmd=put key=a value\n", "cmd=put_result rc=-1 msg=put:_a_word_without_'_'"},
+        {"cmd=get =x\n", "cmd=get_result rc=-1 "},
+        {"cmd=init pmi_version=1\n", "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 "},
+        {"cmd=init pmi_version=one pmi_subversion=1\n", "cmd=response_to_init rc=-1 "},
+        {"cmd=initack pmiid=99999999999\n", "cmd=initack rc=-1 "},
+        {"cmd=frobnicate a=b\n", "cmd=frobnicate_result rc=-1 msg=unknown_command\n"},
+        {"cmd=put_result rc=0\n", "cmd=put_result_result rc=-1 msg=unknown_command\n"},
+        {"cmd=a23456789012345678901234\n", "cmd=a23456789012345678901234_result rc=-1 msg=unknown_command\n"},
+        {"cmd=a234567890123456789012345\n", "cmd=unknown_result rc=-1 msg=unknown_command\n"},
+        {"cmd=a234567890123456789012345678901\n", "cmd=unknown_result rc=-1 msg=unknown_command\n"},
+        {"    30cmd=kvs-put;key=a;value=b;x\n\n;", "cmd=kvs-put-response;rc=-1;errmsg="},
+        {"    19cmd=kvs-put;key=a;x", "cmd=kvs-put-response;rc=-1;errmsg="},
+        {"    18cmd=kvs-get;nokey;", "cmd=kvs-get-response;rc=-1;errmsg="},
+        {"    17cmd=what;thrid=7;", "cmd=what-response;thrid=7;rc=-1;errmsg=unknown command;"},
+        {"    63cmd=kvs-fence;thrid=123456789012345678901234567890123456789012;", "cmd=kvs-fence-response;rc=-1;"},
+    };
+    struct pmiwire_server_stats st;
+    struct harness h;
+    size_t i, n = sizeof(cases) / sizeof(cases[0]);
+
+    (void)state;
+    h_init(&h);
+    h_start(&h, 1);
+    for (i = 0; i < n; i++) {
+        h.n_diag = 0;
+        assert_int_equal(say(&h, 0, cases[i][0]), 0);
+        if (!strstr(hear(&h, 0), cases[i][1]))
+            fail_msg("case %zu: %s", i, h.diag);
+        assert_int_equal(h.n_diag, 1);
+        assert_memory_equal(h.diag, "kvs_0 rank 0: ", 14);
+        assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_NEW);
+    }
+    pmiwire_server_get_stats(h.s, &st);
+    assert_int_equal(st.n_bad, n);
+    assert_int_equal(st.n_messages, n);
+    assert_int_equal(st.n_failed, 0);
+    init1(&h, 0); /* nothing is broken */
+    h_stop(&h);
+}
+
+/* What makes a stream untrustworthy ends that connection, and no other. */
+static void test_lost_framing(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t n;
+        int code;
+    } cases[] = {
+        {"GET / HTTP/1.0\r\n", 16, PMIWIRE_EBADLEN},
+        {"     0", 6, PMIWIRE_EBADLEN},
+        {"   -12cmd=x;", 12, PMIWIRE_EBADLEN},
+        {"   +12cmd=x;", 12, PMIWIRE_EBADLEN},
+        {"0x0012", 6, PMIWIRE_EBADLEN},
+        {"999999cmd=", 10, PMIWIRE_ETOOBIG},
+        {"cmx=\n", 5, PMIWIRE_ENOCMD},
+        {"cmd=\n", 5, PMIWIRE_ENOCMD},
+        {"cmd=a b=c\n", 0, 0},
+        {"cmd=a!b\n", 8, PMIWIRE_EUNKNOWN},
+        {"cmd=a2345678901234567890123456789012\n", 37, PMIWIRE_EUNKNOWN},
+        {"     8cmd=\033[1;", 14, PMIWIRE_EUNKNOWN},
+        {"     6key=a;", 12, PMIWIRE_ENOCMD},
+    };
+    struct harness h;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (cases[i].code == 0)
+            continue;
+        h_init(&h);
+        h_start(&h, 2);
+        init1(&h, 0);
+        init1(&h, 1);
+        assert_int_equal(pmiwire_conn_input(h.c[0], "cmd=get_appnum\n", 15), 0);
+        h.n_ready = 0;
+        assert_int_equal(pmiwire_conn_input(h.c[0], cases[i].text, cases[i].n), cases[i].code);
+        assert_int_equal(h.n_ready, 1);
+        assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_FAILED);
+        assert_int_equal(pmiwire_conn_error(h.c[0]), cases[i].code);
+        assert_int_equal(h.diag_code, cases[i].code);
+        assert_memory_equal(h.diag, "kvs_0 rank 0: ", 14);
+        assert_int_equal(say(&h, 0, "cmd=get_appnum\n"), cases[i].code);
+        expect(&h, 0, "cmd=appnum rc=0 appnum=0\n"); /* what was owed before */
+        h.n_diag = 0;
+        pmiwire_conn_close(h.c[0]);
+        assert_int_equal(h.n_diag, 0);
+        ask(&h, 1, "cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n");
+        h_stop(&h);
+    }
+}
+
+static void test_patience(void **state)
+{
+    struct harness h;
+    int i;
+
+    (void)state;
+    h_init(&h);
+    h_start(&h, 2);
+    init1(&h, 0);
+    for (i = 0; i < 63; i++)
+        ask(&h, 0, i % 2 ? "cmd=nix\n" : "cmd=nix a\n", "cmd=nix_result rc=-1 msg=unknown_command\n");
+    assert_int_equal(say(&h, 0, "cmd=put\n"), PMIWIRE_EMISSING);
+    assert_string_equal(h.diag, "kvs_0 rank 0: too many malformed messages");
+    h_stop(&h);
+}
+
+/* ---- limits ---- */
+
+static void test_message_limit(void **state)
+{
+    static char big[70000];
+    struct harness h;
+    size_t i;
+
+    (void)state;
+    h_init(&h);
+    h_start(&h, 2);
+    init1(&h, 0);
+    init1(&h, 1);
+    memset(big, 'a', sizeof(big));
+    memcpy(big, "cmd=get key=a ext=", 18);
+    big[65535] = '\n';
+    assert_int_equal(pmiwire_conn_input(h.c[0], big, 65536), 0);
+    expect(&h, 0, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
+    big[65535] = 'a';
+    for (i = 0; i < 65536; i += 4096)
+        if (pmiwire_conn_input(h.c[0], big + i, 4096) != 0)
+            break;
+    assert_int_equal(pmiwire_conn_error(h.c[0]), PMIWIRE_ETOOBIG);
+    big[65536] = '\n';
+    assert_int_equal(pmiwire_conn_input(h.c[1], big, 65537), PMIWIRE_ETOOBIG);
+    h_stop(&h);
+}
+
+static void test_fields_limit(void **state)
+{
+    char text[600];
+    struct harness h;
+    size_t n;
+    int i;
+
+    (void)state;
+    h_init(&h);
+    h.opts.max_fields = 100;
+    h_start(&h, 1);
+    init1(&h, 0);
+    n = (size_t)sprintf(text, "cmd=get key=a");
+    for (i = 0; i < 99; i++)
+        n += (size_t)sprintf(text + n, " x=1");
+    strcpy(text + n, "\n");
+    ask(&h, 0, text, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
+    strcpy(text + n, " x=1\n");
+    assert_int_equal(say(&h, 0, text), 0);
+    assert_memory_equal(hear(&h, 0), "cmd=get_result rc=-1 msg=get:_message_has_too_many_fields", 57);
+    h_stop(&h);
+}
+
+static void test_backlog(void **state)
+{
+    struct harness h;
+    int i, rc = 0;
+
+    (void)state;
+    h_init(&h);
+    h.opts.max_msg_bytes = 512;
+    h_start(&h, 3);
+    for (i = 0; i < 3; i++)
+        init1(&h, i);
+    ask(&h, 0, BARRIER, "");
+    for (i = 0; i < 68; i++) /* 1,020 bytes of 1,024 */
+        assert_int_equal(say(&h, 0, "cmd=get_appnum\n"), 0);
+    rc = say(&h, 0, "cmd=get_appnum\n");
+    assert_int_equal(rc, PMIWIRE_ETOOBIG);
+    assert_string_equal(h.diag, "kvs_0 rank 0: too much input behind a request that waits for its answer");
+    /* it no longer counts, and the others are not held up by it */
+    ask(&h, 1, BARRIER, "");
+    ask(&h, 2, BARRIER, "");
+    pmiwire_conn_close(h.c[0]);
+    h_accept(&h, 0, 0, 0);
+    init1(&h, 0);
+    expect(&h, 1, "");
+    ask(&h, 0, BARRIER, BARRIER_OK);
+    expect(&h, 1, BARRIER_OK);
+    h_stop(&h);
+}
+
+static void test_slow_reader(void **state)
+{
+    struct harness h;
+    const void *p;
+    size_t n;
+    int i;
+
+    (void)state;
+    h_init(&h);
+    h.opts.max_out_bytes = 1024;
+    h_start(&h, 2);
+    init1(&h, 0);
+    init1(&h, 1);
+    for (i = 0; i < 40; i++) /* 25 bytes each */
+        assert_int_equal(say(&h, 0, "cmd=get_appnum\n"), 0);
+    assert_int_equal(say(&h, 0, "cmd=get_appnum\n"), PMIWIRE_ESLOW);
+    assert_int_equal(h.diag_code, PMIWIRE_ESLOW);
+    n = pmiwire_conn_output(h.c[0], &p);
+    assert_int_equal(n, 1000); /* whole messages only */
+    pmiwire_conn_sent(h.c[0], 1000);
+    ask(&h, 1, "cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n");
+    /* one that reads a little now and then is served for ever */
+    for (i = 0; i < 4000; i++) {
+        assert_int_equal(say(&h, 1, "cmd=get_appnum\n"), 0);
+        n = pmiwire_conn_output(h.c[1], &p);
+        pmiwire_conn_sent(h.c[1], n > 400 ? 25 : 24);
+    }
+    assert_true(h.heap.peak < 100000);
+    h_stop(&h);
+}
+
+static void test_store_limit(void **state)
+{
+    struct pmiwire_server_stats st;
+    struct harness h;
+    char text[100];
+    int i, n = 0;
+
+    (void)state;
+    h_init(&h);
+    h.opts.max_kvs_bytes = 1000;
+    h_start(&h, 1);
+    h_job(&h, "other", 1);
+    h_accept(&h, 1, 1, 0);
+    init2(&h, 0);
+    init2(&h, 1);
+    for (i = 0; i < 100; i++) {
+        sprintf(text, "cmd=kvs-put;key=%02d;value=x;", i);
+        assert_int_equal(say(&h, 0, v2(text)), 0);
+        n += strstr(hear(&h, 0), ";rc=0;") != NULL;
+    }
+    assert_int_equal(n, 1000 / (3 + 64));
+    pmiwire_server_get_stats(h.s, &st);
+    assert_int_equal(st.kvs_bytes, 3 * n);
+    ask(&h, 0, v2("cmd=kvs-put;key=00;value=y;"), v2("cmd=kvs-put-response;rc=0;"));
+    ask(&h, 0, v2("cmd=info-putnodeattr;key=a;value=yy;"),
+        v2("cmd=info-putnodeattr-response;rc=-1;errmsg=no room for this attribute;"));
+    ask(&h, 0, v2("cmd=name-publish;name=a;port=yy;"), v2("cmd=name-publish-response;rc=-1;errmsg=no room for this name;"));
+    ask(&h, 1, v2("cmd=kvs-put;key=00;value=y;"), v2("cmd=kvs-put-response;rc=0;"));
+    pmiwire_server_get_stats(h.s, &st);
+    assert_int_equal(st.kvs_bytes, 3 * n + 3);
+    for (i = 0; i < 30; i++) { /* what is taken back makes room */
+        ask(&h, 1, v2("cmd=name-publish;name=a;port=yy;"), v2("cmd=name-publish-response;rc=0;"));
+        ask(&h, 1, v2("cmd=name-unpublish;name=a;"), v2("cmd=name-unpublish-response;rc=0;"));
+    }
+    ask(&h, 1, v2("cmd=kvs-put;key=00;value=longer;"), v2("cmd=kvs-put-response;rc=0;"));
+    pmiwire_server_get_stats(h.s, &st);
+    assert_int_equal(st.kvs_bytes, 3 * n + 8);
+    h_stop(&h);
+}
+
+static void test_stall(void **state)
+{
+    struct harness h;
+    int i;
+
+    (void)state;
+    h_init(&h);
+    h.opts.stall_ns = 100;
+    h_start(&h, 4);
+    for (i = 0; i < 4; i++)
+        init1(&h, i);
+    assert_int_equal(say(&h, 0, "cmd=get_app"), 0);     /* half a message */
+    assert_int_equal(say(&h, 1, "cmd=get_appnum\n"), 0); /* does not read */
+    assert_int_equal(say(&h, 2, BARRIER "cmd=g"), 0);    /* waits for us: is not late */
+    assert_int_equal(say(&h, 3, "mcmd=spawn\nnprocs=1\nexecname=c\ntotspawns=2\nspawnssofar=1\nendcmd\n"), 0);
+    pmiwire_server_tick(h.s, 1000);
+    pmiwire_server_tick(h.s, 1099);
+    for (i = 0; i < 4; i++)
+        assert_int_equal(pmiwire_conn_error(h.c[i]), 0);
+    assert_int_equal(say(&h, 0, "n"), 0); /* slow, but not silent */
+    pmiwire_server_tick(h.s, 1100);
+    assert_int_equal(pmiwire_conn_error(h.c[0]), 0);
+    assert_int_equal(pmiwire_conn_error(h.c[1]), PMIWIRE_ESLOW);
+    assert_int_equal(pmiwire_conn_error(h.c[2]), 0);
+    assert_int_equal(pmiwire_conn_error(h.c[3]), PMIWIRE_ESTALL);
+    pmiwire_server_tick(h.s, 1199);
+    assert_int_equal(pmiwire_conn_error(h.c[0]), 0);
+    pmiwire_server_tick(h.s, 1200);
+    assert_int_equal(pmiwire_conn_error(h.c[0]), PMIWIRE_ESTALL);
+    assert_string_equal(h.diag, "kvs_0 rank 0: client is silent in the middle of a message");
+    assert_int_equal(pmiwire_conn_error(h.c[2]), 0);
+    h_stop(&h);
+}
+
+/* ---- callbacks that act ---- */
+
+struct busy {
+    struct harness h;
+    int close_on_ready, close_on_diag, input_on_ready;
+};
+
+static void busy_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
+{
+    struct busy *b = ctx;
+    struct pmiwire_conn **at = cookie;
+
+    if (b->input_on_ready) {
+        b->input_on_ready--;
+        assert_int_equal(pmiwire_conn_input(conn, BARRIER, strlen(BARRIER)), 0);
+    }
+    if (b->close_on_ready && *at) {
+        pmiwire_conn_close(conn);
+        *at = NULL;
+    }
+}
+
+static void busy_diag(void *ctx, const struct pmiwire_peer *who, int code, const char *text)
+{
+    struct busy *b = ctx;
+    int i;
+
+    (void)who;
+    (void)code;
+    (void)text;
+    for (i = 0; i < H_CONNS && b->close_on_diag; i++)
+        if (b->h.c[i]) {
+            struct pmiwire_conn *c = b->h.c[i];
+
+            b->h.c[i] = NULL;
+            pmiwire_conn_close(c);
+        }
+    if (b->close_on_diag)
+        (void)pmiwire_server_job_remove(b->h.s, 0);
+}
+
+static void busy_start(struct busy *b, uint32_t n)
+{
+    uint32_t i;
+
+    memset(b, 0, sizeof(*b));
+    h_init(&b->h);
+    b->h.ops.ready = busy_ready;
+    b->h.ops.diag = busy_diag;
+    b->h.ops.state = NULL;
+    b->h.opts.ctx = b;
+    h_start(&b->h, n);
+    for (i = 0; i < n; i++)
+        init2(&b->h, (int)i);
+}
+
+static void test_acting_callbacks(void **state)
+{
+    static const char *const last[] = {
+        "cmd=kvs-fence;", "cmd=ring;ring-count=1;ring-left=a\\b;ring-right=a\\b;",
+        "cmd=info-putnodeattr;key=k;value=a\\b;",
+    };
+    static const char *const first[] = {
+        "cmd=kvs-fence;", "cmd=ring;ring-count=1;ring-left=a\\b;ring-right=a\\b;",
+        "cmd=info-getnodeattr;key=k;wait=TRUE;",
+    };
+    struct busy b;
+    int i;
+    size_t k;
+
+    (void)state;
+    /* everybody is closed by ready() when the barrier opens */
+    busy_start(&b, 3);
+    b.close_on_ready = 1;
+    for (i = 0; i < 3; i++)
+        assert_int_equal(say(&b.h, i, v2("cmd=kvs-fence;")), 0);
+    for (i = 0; i < 3; i++)
+        assert_null(b.h.c[i]);
+    h_stop(&b.h);
+    /* the answers cannot be carried; diag closes everybody and removes the job in the middle of it */
+    for (k = 0; k < 3; k++) {
+        busy_start(&b, 3);
+        for (i = 0; i < 2; i++)
+            assert_int_equal(say(&b.h, i, v2(first[k])), 0);
+        b.close_on_diag = 1;
+        (void)say(&b.h, 2, v2(last[k]));
+        b.close_on_diag = 0;
+        h_stop(&b.h);
+    }
+    /* ready() brings the next request of the connection */
+    busy_start(&b, 2);
+    b.input_on_ready = 2;
+    assert_int_equal(say(&b.h, 0, v2("cmd=kvs-fence;")), 0);
+    assert_int_equal(say(&b.h, 1, v2("cmd=kvs-fence;")), 0);
+    assert_string_equal(hear(&b.h, 0), "    28cmd=kvs-fence-response;rc=0;cmd=barrier_out rc=0\n");
+    assert_string_equal(hear(&b.h, 1), "    28cmd=kvs-fence-response;rc=0;cmd=barrier_out rc=0\n");
+    h_stop(&b.h);
+}
+
+/* put() brings further input of the connection that is being served. */
+static int feeding_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
+                       struct pmiwire_str value)
+{
+    static const char more[] = "cmd=get_appnum\n";
+    struct harness *h = ctx;
+    int i;
+
+    for (i = 0; i < 200; i++) /* enough to move any buffer */
+        assert_int_equal(pmiwire_conn_input(who->conn, more, sizeof(more) - 1), 0);
+    return pmiwire_server_put(h->s, who->job, key, value);
+}
+
+static void test_input_in_callback(void **state)
+{
+    static const char appnum[] = "cmd=appnum rc=0 appnum=0\n";
+    struct harness h;
+    const char *p;
+    int i;
+
+    (void)state;
+    h_init(&h);
+    h.ops.put = feeding_put;
+    h.ops.get = h_get;
+    h_start(&h, 1);
+    init1(&h, 0);
+    strcpy(h.value, "v");
+    assert_int_equal(say(&h, 0, "cmd=put key=a val"), 0);
+    assert_int_equal(say(&h, 0, "ue=1\ncmd=get key=a\n"), 0);
+    p = hear(&h, 0);
+    assert_memory_equal(p, "cmd=put_result rc=0\ncmd=get_result rc=0 value=v\n", 48);
+    for (p += 48, i = 0; i < 200; i++, p += sizeof(appnum) - 1)
+        assert_memory_equal(p, appnum, sizeof(appnum) - 1);
+    assert_int_equal(*p, 0);
+    h_stop(&h);
+}
+
+/* ---- any split ---- */
+
+/* Two clients' whole sessions, side by side: client 0 speaks PMI-1, client 1 PMI-2. */
+static const char script0[] =
+    INIT1 "cmd=get_maxes\ncmd=put key=a value=0\ncmd=bogus\ncmd=put key=a\n" BARRIER
+    "cmd=get key=b\nmcmd=spawn\nnprocs=1\nexecname=x y\ntotspawns=2\nspawnssofar=1\nargcnt=1\narg1=q\nendcmd\n"
+    "mcmd=spawn\nnprocs=1\nexecname=z\ntotspawns=2\nspawnssofar=2\nendcmd\n"
+    "cmd=publish_name service=s port=p\n" BARRIER "cmd=get key=c\ncmd=finalize\ncmd=get key=c\n";
+
+static char script1[2000];
+
+static void make_script1(void)
+{
+    static const char *const m[] = {
+        "cmd=fullinit;pmirank=1;", "cmd=kvs-put;key=b;value=x;;y;", "cmd=kvs-put;key=c;value=1;thrid=2;",
+        "cmd=kvs-fence;", "cmd=kvs-get;key=a;", "cmd=kvs-get;nokey;", "cmd=info-getjobattr;key=nix;",
+        "cmd=info-putnodeattr;key=n;value=1;", "cmd=info-getnodeattr;key=n;wait=TRUE;", "cmd=kvs-fence;",
+        "cmd=name-lookup;name=s;", "cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;argc=1;argv0=a;;b;", "cmd=finalize;",
+    };
+    size_t i;
+
+    strcpy(script1, INIT2);
+    for (i = 0; i < sizeof(m) / sizeof(m[0]); i++)
+        strcat(script1, v2r(m[i]));
+}
+
+/* Feed both scripts in pieces of up to `piece` bytes (0: all at once) in turns; return both outputs. */
+static void play(uint32_t piece, char *out0, char *out1)
+{
+    const char *script[2] = {script0, script1};
+    size_t at[2] = {0, 0}, len[2] = {sizeof(script0) - 1, strlen(script1)};
+    struct harness h;
+    int turn;
+
+    h_init(&h);
+    h.done_inside = 1;
+    h_start(&h, 2);
+    out0[0] = out1[0] = '\0';
+    for (turn = 0; at[0] < len[0] || at[1] < len[1]; turn ^= 1) {
+        size_t n = len[turn] - at[turn], want = piece ? 1 + rnd(piece) : n;
+        char *exact;
+
+        n = n < want ? n : want;
+        exact = malloc(n + (n == 0));
+        assert_non_null(exact);
+        memcpy(exact, script[turn] + at[turn], n);
+        assert_int_equal(pmiwire_conn_input(h.c[turn], exact, n), 0);
+        free(exact);
+        at[turn] += n;
+        strcat(out0, hear(&h, 0));
+        strcat(out1, hear(&h, 1));
+    }
+    assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_FINALIZED);
+    assert_int_equal(pmiwire_conn_state(h.c[1]), PMIWIRE_CONN_FINALIZED);
+    h_stop(&h);
+}
+
+static void test_splits(void **state)
+{
+    static char a0[8192], a1[8192], b0[8192], b1[8192];
+    uint32_t i;
+
+    (void)state;
+    make_script1();
+    play(0, a0, a1);
+    assert_non_null(strstr(a0, "cmd=get_result rc=0 value=x;y\n"));
+    assert_non_null(strstr(a0, "cmd=spawn_result rc=0 jobid=kid errcodes=0,0\n"));
+    assert_non_null(strstr(a1, "value=p;"));
+    for (i = 0; i < 300; i++) {
+        play(i == 0 ? 1 : 1 + rnd(60), b0, b1);
+        assert_string_equal(a0, b0);
+        assert_string_equal(a1, b1);
+    }
+}
+
+/* Input that ends where memory ends: not a byte more is read. */
+static void test_guarded_input(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), i;
+    char *base = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct harness h;
+
+    (void)state;
+    assert_ptr_not_equal(base, MAP_FAILED);
+    assert_int_equal(mprotect(base + page, page, PROT_NONE), 0);
+    make_script1();
+    for (i = 1; i < sizeof(script0); i++) {
+        h_init(&h);
+        h.done_inside = 1;
+        h_start(&h, 1);
+        memcpy(base + page - i, script0, i);
+        assert_int_equal(pmiwire_conn_input(h.c[0], base + page - i, i), 0);
+        h_stop(&h);
+    }
+    for (i = 1; i <= strlen(script1); i++) {
+        h_init(&h);
+        h.done_inside = 1;
+        h_start(&h, 2);
+        memcpy(base + page - i, script1, i);
+        assert_int_equal(pmiwire_conn_input(h.c[1], base + page - i, i), 0);
+        h_stop(&h);
+    }
+    munmap(base, 2 * page);
+}
+
+/* ---- memory that fails ---- */
+
+/* Is every pair that was acknowledged there? */
+static void check_pair(struct harness *h, const char *out, const char *reply, const char *key, const char *value)
+{
+    struct pmiwire_str v;
+
+    if (!strstr(out, reply))
+        return;
+    assert_int_equal(pmiwire_server_get(h->s, 0, pmiwire_str(key), &v), 0);
+    assert_int_equal(v.len, strlen(value));
+    assert_memory_equal(v.ptr, value, v.len);
+}
+
+static int scenario(struct harness *h, long fail_at)
+{
+    static const uint32_t node_of[] = {0, 0};
+    struct pmiwire_job_opts o = {sizeof(o), "kvs_0", 2, 0, -1, 0, node_of, node_of, "mum"};
+    static char out0[8192], out1[8192];
+    uint32_t job;
+    int i, rc;
+
+    h_init(h);
+    h->done_inside = 1;
+    h->heap.fail_at = fail_at;
+    rc = pmiwire_server_create(&h->opts, &h->s);
+    if (rc != 0) {
+        assert_int_equal(rc, -ENOMEM);
+        assert_int_equal(h->heap.n_live, 0);
+        return 0;
+    }
+    rc = pmiwire_server_job_add(h->s, &o, &job);
+    for (i = 0; i < 2 && rc == 0; i++)
+        rc = pmiwire_server_accept(h->s, job, i, &h->c[i], &h->c[i]);
+    if (rc != 0) {
+        assert_int_equal(rc, -ENOMEM);
+        h_stop(h);
+        return 0;
+    }
+    out0[0] = out1[0] = '\0';
+    for (i = 0; i < 6; i++) {
+        static const char *const group[] = {"cmd=barrier_in group=NODE:1\n", "cmd=barrier_in group=0,1:1\n"};
+        size_t n0 = strlen(script0), n1 = strlen(script1);
+        size_t a = (size_t)i * n0 / 6, b = (size_t)(i + 1) * n0 / 6;
+
+        (void)pmiwire_conn_input(h->c[0], script0 + a, b - a);
+        a = (size_t)i * n1 / 6, b = (size_t)(i + 1) * n1 / 6;
+        (void)pmiwire_conn_input(h->c[1], script1 + a, b - a);
+        if (i == 5) {
+            (void)say(h, 0, group[0]);
+            (void)say(h, 1, group[1]);
+        }
+        strcat(out0, hear(h, 0));
+        strcat(out1, hear(h, 1));
+    }
+    check_pair(h, out0, "cmd=put_result rc=0", "a", "0");
+    check_pair(h, out1, "cmd=kvs-put-response;rc=0", "b", "x;y");
+    check_pair(h, out1, "cmd=kvs-put-response;thrid=2;rc=0", "c", "1");
+    for (i = 0; i < 2; i++)
+        if (pmiwire_conn_state(h->c[i]) == PMIWIRE_CONN_FAILED)
+            assert_true(h->n_diag > 0);
+    rc = h->heap.n_calls;
+    h_stop(h);
+    return fail_at && rc >= fail_at ? 0 : 1;
+}
+
+static void test_failing_memory(void **state)
+{
+    struct harness h;
+    long k = 1;
+
+    (void)state;
+    make_script1();
+    while (scenario(&h, k) == 0 || k < 30)
+        k++;
+    assert_in_range(k, 30, 2000);
+    /* groups, a ring and waiting attributes, where several clients depend on one allocation */
+    for (k = 1; k < 60; k++) {
+        h_init(&h);
+        h_start(&h, 2);
+        init1(&h, 0);
+        init2(&h, 1);
+        h.heap.n_calls = 0;
+        h.heap.fail_at = k;
+        (void)say(&h, 0, "cmd=barrier_in group=WORLD:t\n");
+        (void)say(&h, 1, "cmd=barrier_in group=1,0:t\n");
+        (void)say(&h, 1, v2("cmd=info-getnodeattr;key=k;wait=TRUE;"));
+        (void)say(&h, 0, v2("cmd=info-putnodeattr;key=k;value=1;"));
+        (void)say(&h, 1, v2("cmd=ring;ring-count=1;ring-left=a;ring-right=b;"));
+        (void)say(&h, 0, v2("cmd=ring;ring-count=1;ring-left=c;ring-right=d;"));
+        h_stop(&h);
+    }
+}
+
+/* A table that cannot grow takes pairs as long as a probe still ends, and then refuses. */
+static void test_table_that_cannot_grow(void **state)
+{
+    struct harness h;
+    char text[60];
+    struct pmiwire_str v;
+    int i, n = 0;
+
+    (void)state;
+    h_init(&h);
+    h_start(&h, 1);
+    init1(&h, 0);
+    ask(&h, 0, "cmd=put key=first value=1\n", "cmd=put_result rc=0\n");
+    assert_int_equal(say(&h, 0, "cmd=put\n"), 0); /* the output grows to hold an error */
+    (void)hear(&h, 0);
+    h.heap.max_bytes = 100;
+    for (i = 0; i < 50; i++) {
+        sprintf(text, "cmd=put key=%d value=1\n", i);
+        assert_int_equal(say(&h, 0, text), 0);
+        if (strcmp(hear(&h, 0), "cmd=put_result rc=0\n") == 0)
+            n++;
+    }
+    assert_int_equal(n, 6); /* of 8 slots one holds the first, and one stays empty */
+    ask(&h, 0, "cmd=get key=5\n", "cmd=get_result rc=0 value=1\n");
+    ask(&h, 0, "cmd=put key=5 value=22\n", "cmd=put_result rc=-1 msg=no_room_for_this_pair\n");
+    h.heap.max_bytes = 0;
+    ask(&h, 0, "cmd=put key=6 value=1\n", "cmd=put_result rc=0\n");
+    for (i = 0; i < 7; i++) {
+        sprintf(text, "%d", i);
+        assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_str(text), &v), 0);
+    }
+    h_stop(&h);
+}
+
+/* ---- many ---- */
+
+enum { MANY = 10000 };
+
+static void test_ten_thousand(void **state)
+{
+    static struct pmiwire_conn *conn[MANY];
+    struct pmiwire_server_stats st;
+    struct harness h;
+    const void *p;
+    size_t n;
+    int i;
+
+    (void)state;
+    h_init(&h);
+    h.ops.ready = NULL;
+    h.ops.state = NULL;
+    h_start(&h, 0 + 1);
+    assert_int_equal(h_job(&h, "many", MANY), 1);
+    for (i = 0; i < MANY; i++)
+        assert_int_equal(pmiwire_server_accept(h.s, 1, i, &conn[i], &conn[i]), 0);
+    for (i = 0; i < MANY; i++) {
+        static const char text[] = INIT1 BARRIER BARRIER BARRIER "cmd=get_appnum\n" BARRIER;
+
+        assert_int_equal(pmiwire_conn_input(conn[i], text, sizeof(text) - 1), 0);
+    }
+    /* the last one opened four barriers in a row for all */
+    for (i = 0; i < MANY; i++) {
+        n = pmiwire_conn_output(conn[i], &p);
+        assert_int_equal(n, strlen(INIT1_OK BARRIER_OK BARRIER_OK BARRIER_OK "cmd=appnum rc=0 appnum=0\n" BARRIER_OK));
+        pmiwire_conn_sent(conn[i], n);
+    }
+    pmiwire_server_get_stats(h.s, &st);
+    assert_int_equal(st.n_fences, 4);
+    assert_int_equal(st.n_messages, 6 * MANY);
+    assert_int_equal(st.n_conns, MANY + 1);
+    assert_true(h.heap.live / MANY < 2000);
+    for (i = 0; i < MANY; i++)
+        pmiwire_conn_close(conn[i]);
+    assert_int_equal(pmiwire_server_job_remove(h.s, 1), 0);
+    h_stop(&h);
+}
+
+/* The stores against an array, with removals. */
+static void test_stores_at_random(void **state)
+{
+    enum { KEYS = 700 };
+    static int value_of[KEYS], name_of[KEYS];
+    struct harness h;
+    char text[100], want[100], key[16];
+    struct pmiwire_str v;
+    int i, k;
+
+    (void)state;
+    memset(value_of, 0, sizeof(value_of));
+    memset(name_of, 0, sizeof(name_of));
+    h_init(&h);
+    h_start(&h, 1);
+    init1(&h, 0);
+    for (i = 1; i < 30000; i++) {
+        k = (int)rnd(KEYS);
+        sprintf(key, "k%d", k);
+        switch (rnd(5)) {
+        case 0:
+            sprintf(text, "cmd=put key=%s value=%d\n", key, i);
+            ask(&h, 0, text, "cmd=put_result rc=0\n");
+            value_of[k] = i;
+            break;
+        case 1:
+            if (value_of[k]) {
+                assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_str(key), &v), 0);
+                sprintf(want, "%d", value_of[k]);
+                assert_int_equal(v.len, strlen(want));
+                assert_memory_equal(v.ptr, want, v.len);
+            } else {
+                assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_str(key), &v), PMIWIRE_ENOENT);
+            }
+            break;
+        case 2:
+            sprintf(text, "cmd=publish_name service=%s port=%d\n", key, i);
+            assert_int_equal(say(&h, 0, text), 0);
+            assert_int_equal(strstr(hear(&h, 0), "rc=0") != NULL, name_of[k] == 0);
+            if (!name_of[k])
+                name_of[k] = i;
+            break;
+        case 3:
+            sprintf(text, "cmd=unpublish_name service=%s\n", key);
+            assert_int_equal(say(&h, 0, text), 0);
+            assert_int_equal(strstr(hear(&h, 0), "rc=0") != NULL, name_of[k] != 0);
+            name_of[k] = 0;
+            break;
+        default:
+            sprintf(text, "cmd=lookup_name service=%s\n", key);
+            sprintf(want, "port=%d\n", name_of[k]);
+            assert_int_equal(say(&h, 0, text), 0);
+            assert_int_equal(strstr(hear(&h, 0), want) != NULL, name_of[k] != 0);
+            break;
+        }
+    }
+    h_stop(&h);
+}
+
+static void test_options(void **state)
+{
+    struct pmiwire_job_opts o = {sizeof(o), "kvs", 1, 0, -1, 0, NULL, NULL, NULL};
+    struct harness h;
+    struct pmiwire_server *s = NULL;
+    struct pmiwire_conn *c;
+    uint32_t job;
+
+    (void)state;
+    assert_int_equal(pmiwire_server_create(NULL, &s), 0);
+    pmiwire_server_destroy(s);
+    pmiwire_server_destroy(NULL);
+    h_init(&h);
+    h.opts.size = 0;
+    assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
+    h_init(&h);
+    h.ops.put = h_put;
+    assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
+    h_init(&h);
+    h.ops.lookup = h_lookup;
+    assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
+    h_init(&h);
+    h_start(&h, 2);
+    o.kvsname = "kvs_0";
+    assert_int_equal(pmiwire_server_job_add(h.s, &o, &job), PMIWIRE_EEXIST);
+    o.kvsname = "a;b";
+    assert_int_equal(pmiwire_server_job_add(h.s, &o, &job), PMIWIRE_ECHARS);
+    o.kvsname = "";
+    assert_int_equal(pmiwire_server_job_add(h.s, &o, &job), -EINVAL);
+    o.kvsname = "k";
+    o.n_ranks = 0;
+    assert_int_equal(pmiwire_server_job_add(h.s, &o, &job), -EINVAL);
+    o.n_ranks = 2;
+    o.n_local = 3;
+    assert_int_equal(pmiwire_server_job_add(h.s, &o, &job), -EINVAL);
+    assert_int_equal(pmiwire_server_accept(h.s, 0, 0, NULL, &c), PMIWIRE_EEXIST);
+    assert_int_equal(pmiwire_server_accept(h.s, 0, 2, NULL, &c), -EINVAL);
+    assert_int_equal(pmiwire_server_accept(h.s, 0, -2, NULL, &c), -EINVAL);
+    assert_int_equal(pmiwire_server_accept(h.s, 1, 0, NULL, &c), PMIWIRE_ENOENT);
+    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_str(""), pmiwire_str("v")), PMIWIRE_EEMPTY);
+    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_str("k"), pmiwire_str("a\nb")), PMIWIRE_ECHARS);
+    h_stop(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_lost_framing),
+        cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_message_limit),
+        cmocka_unit_test(test_fields_limit),
+        cmocka_unit_test(test_backlog),
+        cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_store_limit),
+        cmocka_unit_test(test_stall),
+        cmocka_unit_test(test_acting_callbacks),
+        cmocka_unit_test(test_input_in_callback),
+        cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_guarded_input),
+        cmocka_unit_test(test_failing_memory),
+        cmocka_unit_test(test_table_that_cannot_grow),
+        cmocka_unit_test(test_ten_thousand),
+        cmocka_unit_test(test_stores_at_random),
+        cmocka_unit_test(test_options),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
