@@ -360,22 +360,33 @@ static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char
     }
 }
 
+/* Where the first of n bytes lies that cannot be part of a length; n when there is none. */
+static size_t not_length(const char *h, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (h[i] != ' ' && (h[i] < '0' || h[i] > '9'))
+            return i;
+    return n;
+}
+
 static ssize_t decode_v2(struct pmiwire_decoder *d, const char *buf, size_t len,
                          struct pmiwire_msg *msg)
 {
-    size_t body;
+    size_t body, bad;
 
     msg->wire = PMIWIRE_V2;
     if (len < PMIWIRE_V2_HEADER_BYTES) {
         /* Refuse at the first byte that cannot be a length: a text client would wait for ever. */
-        for (size_t i = 0; i < len; i++)
-            if (buf[i] != ' ' && (buf[i] < '0' || buf[i] > '9'))
-                return fail(d, PMIWIRE_EBADLEN, i, 0);
+        bad = not_length(buf, len);
+        if (bad < len)
+            return fail(d, PMIWIRE_EBADLEN, bad, 0);
         return more(d, PMIWIRE_V2_HEADER_BYTES);
     }
     body = parse_length(buf, &msg->pad_right);
-    if (body == 0)
-        return fail(d, PMIWIRE_EBADLEN, 0, 0);
+    if (body == 0) {
+        bad = not_length(buf, PMIWIRE_V2_HEADER_BYTES);
+        return fail(d, PMIWIRE_EBADLEN, bad < PMIWIRE_V2_HEADER_BYTES ? bad : 0, 0);
+    }
     if (body + PMIWIRE_V2_HEADER_BYTES > d->max_msg_bytes)
         return fail(d, PMIWIRE_ETOOBIG, 0, 0);
     if (len < body + PMIWIRE_V2_HEADER_BYTES)

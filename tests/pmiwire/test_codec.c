@@ -144,12 +144,11 @@ static long ref_v2(struct ref *r, const char *b, size_t len, size_t max)
 {
     size_t i = 0, n = 0, digits = 0, whole;
 
-    if (len < 6) {
-        for (i = 0; i < len; i++)
-            if (b[i] != ' ' && (b[i] < '0' || b[i] > '9'))
-                return ref_fail(r, PMIWIRE_EBADLEN, i, 0);
+    for (i = 0; i < len && i < 6; i++)
+        if (b[i] != ' ' && (b[i] < '0' || b[i] > '9'))
+            return ref_fail(r, PMIWIRE_EBADLEN, i, 0);
+    if (len < 6)
         return ref_more(r, 6);
-    }
     for (i = 0; i < 6 && b[i] == ' '; i++)
         ;
     for (; i < 6 && b[i] >= '0' && b[i] <= '9'; i++, digits++)
@@ -533,13 +532,13 @@ static const struct bad bads[] = {
     {"hello\n", 0, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
     {"-00010cmd=a;b=c;", 0, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
     {"+00010cmd=a;b=c;", 0, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
-    {"    -5cmd=a;b=c;", 0, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
+    {"    -5cmd=a;b=c;", 0, 0, PMIWIRE_EBADLEN, 4, 0, NULL},
     {"     0cmd=a;", 0, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
     {"000000cmd=a;", 0, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
     {"      cmd=a;", 0, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
     {"1 2   cmd=a;", 0, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
-    {"0x0010cmd=a;b=c;", 0, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
-    {"  \t 10", 0, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
+    {"0x0010cmd=a;b=c;", 0, 0, PMIWIRE_EBADLEN, 1, 0, NULL},
+    {"  \t 10", 0, 0, PMIWIRE_EBADLEN, 2, 0, NULL},
     {"  a", 0, 0, PMIWIRE_EBADLEN, 2, 0, NULL},
     {"\n", 0, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
     {"\0", 1, 0, PMIWIRE_EBADLEN, 0, 0, NULL},
