@@ -309,7 +309,7 @@ uint16_t pmiwire_command_find(uint16_t wire, struct pmiwire_str name)
     if (name.len == 0 || name.len > MAX_NAME)
         return 0;
     id = h->id[name_slot(h, name.ptr, name.len)];
-    if (id == 0 || command_name_bytes[id] != name.len ||
+    if (id == 0 || pmiwire__command_name_bytes[id] != name.len ||
         !same_name(commands[id].name, name.ptr, name.len))
         return 0;
     return id;
@@ -331,7 +331,7 @@ uint16_t pmiwire__field_lookup(const char *key, size_t len, uint32_t *index, uin
     if (n == 0 || n > MAX_NAME)
         return 0;
     id = field_names.id[name_slot(&field_names, key, n)];
-    if (id == 0 || field_name_bytes[id] != n || !same_name(pmiwire__fields[id].name, key, n))
+    if (id == 0 || pmiwire__field_name_bytes[id] != n || !same_name(pmiwire__fields[id].name, key, n))
         return 0;
     if (pmiwire__fields[id].indexed != (n < len))
         return 0;

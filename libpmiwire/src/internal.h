@@ -15,6 +15,10 @@ uint16_t pmiwire__field_lookup(const char *key, size_t len, uint32_t *index, uin
 /* The table's own entry, without a range check: id must be below PMIWIRE_F_COUNT_. */
 extern const struct pmiwire_field_desc pmiwire__fields[PMIWIRE_F_COUNT_];
 
+/* Lengths of the names of commands and fields, by id. */
+extern const uint8_t pmiwire__command_name_bytes[];
+extern const uint8_t pmiwire__field_name_bytes[PMIWIRE_F_COUNT_];
+
 static inline int pmiwire__is(struct pmiwire_str s, const char *literal)
 {
     size_t n = strlen(literal);

@@ -68,8 +68,8 @@ static const struct name_hash field_names = {
     },
 };
 
-/* Length of each name, by id; 0 where there is none. */
-static const uint8_t command_name_bytes[] = {
+/* Length of each name, by id; 0 where there is none. Declared in internal.h. */
+const uint8_t pmiwire__command_name_bytes[] = {
     0, 4, 16, 7, 3, 9, 5, 10, 6, 17, 13, 14, 10, 3, 10, 3, 10, 10, 11, 12, 14, 14, 16, 11,
     13, 5, 12, 8, 13, 5, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 17, 9, 18, 11, 20, 14, 23,
@@ -77,7 +77,7 @@ static const uint8_t command_name_bytes[] = {
     17,
 };
 
-static const uint8_t field_name_bytes[] = {
+const uint8_t pmiwire__field_name_bytes[PMIWIRE_F_COUNT_] = {
     0, 2, 3, 6, 5, 11, 14, 5, 4, 4, 5, 6, 11, 10, 10, 7, 3, 5, 5, 5, 3, 7, 4, 4,
     8, 7, 9, 6, 8, 9, 11, 6, 3, 10, 11, 11, 8, 7, 9, 9, 8, 5, 9, 5, 8, 8, 7, 5,
     8, 11, 14, 13, 8, 10, 4, 4, 12, 7, 7, 5, 11, 5, 5, 6, 8, 4, 4, 10, 9, 10, 7, 7,
