@@ -15,10 +15,10 @@ static char *bad_bytes(struct play *p, size_t *len)
         [BAD_PUT_NO_VALUE] = {"cmd=put kvsname=%s key=a\n", "cmd=kvs-put;key=a;"},
         [BAD_GET_NO_KVSNAME] = {"cmd=get key=a\n", NULL},
         [BAD_DUPLICATE] = {"cmd=put kvsname=%s key=a key=b value=v\n", "cmd=kvs-put;key=a;key=b;value=v;"},
-        [BAD_NO_EQUALS] = {"cmd=get kvsname=%s junk key=a\n", "cmd=kvs-get;junk;key=a;"},
+        [BAD_NO_EQUALS] = {"cmd=put kvsname=%s junk key=a value=v\n", "cmd=kvs-put;junk;key=a;value=v;"},
         [BAD_UNKNOWN] = {"cmd=frobnicate a=b\n", "cmd=frobnicate;a=b;"},
         [BAD_GARBAGE] = {"hello, is this PMI?\n", "hello, is this PMI?"},
-        [BAD_UNTERMINATED] = {NULL, "cmd=kvs-get;key=a"},
+        [BAD_UNTERMINATED] = {NULL, "cmd=kvs-put;key=a;value=v"},
         [BAD_SPAWN_COUNT] = {"mcmd=spawn\nnprocs=1\nexecname=/bin/true\ntotspawns=1\nspawnssofar=1\n"
                              "argcnt=3\narg1=one\nendcmd\n",
                              "cmd=spawn;ncmds=1;preputcount=0;subcmd=/bin/true;maxprocs=1;argc=3;argv0=one;"},
@@ -29,7 +29,7 @@ static char *bad_bytes(struct play *p, size_t *len)
         [BAD_LEN_ZERO] = {NULL, "     0cmd=job-getid;"},
         [BAD_LEN_TEXT] = {NULL, "abcdefcmd=job-getid;"},
         [BAD_LEN_HUGE] = {NULL, "999999cmd=kvs-put;key=a;value="},
-        [BAD_NUL] = {"cmd=get kvsname=%s key=a", "cmd=kvs-get;key=a?;"},
+        [BAD_NUL] = {"cmd=put kvsname=%s key=a?b value=v\n", "cmd=kvs-put;key=a?b;value=v;"},
         [BAD_LONG] = {"cmd=put kvsname=%s key=a value=", "cmd=kvs-put;key=a;value="},
     };
     int bad = p->pc->arg, v2 = p->wire == PMIWIRE_V2;
@@ -47,11 +47,8 @@ static char *bad_bytes(struct play *p, size_t *len)
             out[n++] = *format;
         }
     }
-    if (bad == BAD_NUL && v2) {
-        out[n - 2] = '\0';
-    } else if (bad == BAD_NUL) {
-        memcpy(out + n, "\0b\n", 3);
-        n += 3;
+    if (bad == BAD_NUL) {
+        *strchr(out, '?') = '\0';
     } else if (bad == BAD_LONG && !v2) {
         memset(out + n, 'x', 1u << 20);
         n += 1u << 20;
@@ -80,31 +77,38 @@ void case_bad(struct play *p)
     provoke(p, bytes, len);
 }
 
-static void say_half(struct play *p)
+/* The request that is stopped in its middle; the rest is sent later. */
+static size_t halved(struct play *p, char *out, size_t cap)
 {
-    char line[700];
-    int n = p->wire == PMIWIRE_V2 ? snprintf(line, sizeof(line), "    18cmd=kvs-")
-                                  : snprintf(line, sizeof(line), "cmd=get kvsname=%s k", p->kvsname);
+    char body[600];
+    int n = p->wire == PMIWIRE_V2 ? snprintf(body, sizeof(body), "cmd=kvs-get;key=no-such-key;")
+                                  : snprintf(body, sizeof(body), "cmd=get kvsname=%s key=no-such-key\n", p->kvsname);
 
-    say_raw(p, line, (size_t)n);
+    return frame(p->wire, body, (size_t)n, out, cap);
 }
 
 /* Rank 0 is in the fence and has begun its next message; rank 1's fence must end all the same. */
 void case_stall(struct play *p)
 {
+    char out[640];
+    size_t n;
     int64_t start;
     int took;
 
     begin(p);
     fence(p);
     if (p->rank == 0) {
+        n = halved(p, out, sizeof(out));
         say(p, p->wire == PMIWIRE_V2 ? "cmd=kvs-fence;" : "cmd=barrier_in");
         sleep_ms(50);
-        say_half(p);
+        say_raw(p, out, n / 2);
         note(p, "half");
-        wait_note(p, 1, "verdict", 1800);
-        p->spoiled = true;
-        finish(p, V_OK, "stopped in mid-message");
+        sleep_ms(1500);
+        say_raw(p, out + n / 2, n - n / 2);
+        p->reply_ms = 500;
+        hear(p);
+        hear(p);
+        finish(p, V_OK, "stopped in mid-message for 1.5 s");
     }
     wait_note(p, 0, "half", 1000);
     sleep_ms(50);
@@ -116,13 +120,18 @@ void case_stall(struct play *p)
     finish(p, V_OK, "the other rank's fence took %d ms", took);
 }
 
-/* The same with gets: rank 1 is the witness. */
+/* The same with puts and gets: rank 1 is the witness. */
 void case_stall_get(struct play *p)
 {
+    char out[640];
+    size_t n;
+
     begin(p);
-    say_half(p);
+    n = halved(p, out, sizeof(out));
+    say_raw(p, out, n / 2);
     sleep_ms(1500);
-    p->spoiled = true;
+    say_raw(p, out + n / 2, n - n / 2);
+    hear(p);
     finish(p, V_OK, "stopped in mid-message for 1.5 s");
 }
 

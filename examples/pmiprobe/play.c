@@ -40,16 +40,16 @@ static void report_path(const struct play *p, int rank, char *out, size_t cap)
 void note(struct play *p, const char *word)
 {
     char path[4096];
-    int fd = 1;
+    int fd;
 
-    if (p->report) {
-        report_path(p, p->rank, path, sizeof(path));
-        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    }
-    if (fd >= 0)
+    if (!p->report)
+        return;
+    report_path(p, p->rank, path, sizeof(path));
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd >= 0) {
         dprintf(fd, "%s\n", word);
-    if (p->report && fd >= 0)
         close(fd);
+    }
 }
 
 bool wait_note(struct play *p, int rank, const char *word, int ms)
@@ -105,11 +105,14 @@ void finish(struct play *p, enum verdict v, const char *fmt, ...)
         note(p, "closed");
         sleep_ms(300);
     }
-    note(p, line);
+    if (p->report)
+        note(p, line);
+    else
+        printf("rank %d: %s: %s\n", p->rank, verdict_name(v), strchr(line + 8, ' ') + 1);
     if (p->pc && (p->pc->flags & CASE_WITNESS) && p->rank == 0)
         wait_note(p, 1, "verdict", 2000);
     goodbye(p);
-    exit(0);
+    exit(p->report || v == V_OK ? 0 : 1);
 }
 
 /* ---- talking ---- */

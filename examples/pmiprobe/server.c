@@ -88,16 +88,27 @@ static void run_launcher(const struct options *o, char *const argv[], const char
     close(fds[0]);
 }
 
-/* Words that only a dying server or launcher prints. */
-static const char *crash_words(const char *out)
+/* Words that only a dying server or launcher prints: the line that has one, in `line`. */
+static bool crash_line(const char *out, char *line, size_t cap)
 {
     static const char *const words[] = {"Segmentation fault", "SIGSEGV", "double free", "Assertion", "assert (",
                                         "stack smashing", "corrupted", "munmap_chunk", "AddressSanitizer"};
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strstr(out, words[i]))
-            return words[i];
-    return NULL;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const char *at = strstr(out, words[i]), *slash = NULL, *start = at;
+
+        if (!at)
+            continue;
+        while (start > out && start[-1] != '\n')
+            start--;
+        for (const char *s = start; s < at; s++)
+            if (*s == '/')
+                slash = s; /* of a source file's path the name will do */
+        start = slash ? slash + 1 : start;
+        printable(start, strcspn(start, "\n"), line, cap);
+        return true;
+    }
+    return false;
 }
 
 /* What one rank reported. */
@@ -156,9 +167,8 @@ static void judge_end(const struct probe_case *pc, const struct launch *l, struc
 static bool judge(const struct options *o, const struct probe_case *pc, const struct launch *l, struct result *r)
 {
     bool started = false, closed = false, ending = false;
-    const char *word = crash_words(l->out);
     struct result other;
-    char end[100];
+    char end[100], line[160];
 
     read_report(o, 0, r, &started, &closed, &ending);
     other.v = V_OK;
@@ -209,9 +219,9 @@ static bool judge(const struct options *o, const struct probe_case *pc, const st
                      (WIFEXITED(l->status) && WEXITSTATUS(l->status) == 139))) {
         r->v = V_CRASH;
         snprintf(r->what, sizeof(r->what), "%s", end);
-    } else if (word && r->v >= V_CLOSED) {
+    } else if (r->v >= V_CLOSED && crash_line(l->out, line, sizeof(line))) {
         r->v = V_CRASH;
-        snprintf(r->what, sizeof(r->what), "\"%s\" was printed; %s", word, end);
+        snprintf(r->what, sizeof(r->what), "%s; %s", line, end);
     }
     return true;
 }

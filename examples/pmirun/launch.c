@@ -293,7 +293,7 @@ static int child_main(void *arg)
         signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &pr->orig_mask, NULL);
     execve(l->app->path, argv, l->app->envp);
-    if (errno == ENOEXEC) /* a script without #!, as execvp() and shells treat it */
+    if (errno == ENOEXEC && l->shell_argv) /* a script without #!, as execvp() and shells treat it */
         execve("/bin/sh", l->shell_argv, l->app->envp);
     fail(l, STAGE_EXEC);
 }
@@ -374,12 +374,28 @@ static pid_t start(struct launcher *l)
     return clone(child_main, l->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, l);
 }
 
+/* Does the file begin like text? A broken binary must not be fed to a shell. */
+static bool is_text(const struct app *app)
+{
+    char *full = app->path[0] == '/' || !app->wdir ? NULL : xprintf("%s/%s", app->wdir, app->path);
+    int fd = open(full ? full : app->path, O_RDONLY | O_CLOEXEC);
+    char head[128];
+    ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof(head));
+
+    free(full);
+    if (fd >= 0)
+        close(fd);
+    return n >= 0 && !memchr(head, '\0', (size_t)n) && (n < 4 || memcmp(head, "\177ELF", 4) != 0);
+}
+
 /* The arguments of a script that has no #! line: sh, the script, its own arguments. */
 static char **make_shell_argv(const struct app *app)
 {
     size_t n = 0;
     char **v;
 
+    if (!is_text(app))
+        return NULL;
     while (app->argv[n])
         n++;
     v = xrealloc(NULL, (n + 2) * sizeof(char *));

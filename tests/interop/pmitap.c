@@ -11,7 +11,7 @@
  * Called under any other name (a symbolic link), pmitap runs the program of that name in the directory $PMITAP_REAL and
  * writes into $PMITAP_DIR.  A process that a job spawns is tapped like that without a word in the spawn request.
  *
- * Environment: PMITAP_CLIENT, PMITAP_SERVER, PMITAP_PROGRAM give the header's lines of those names.
+ * Environment: PMITAP_CLIENT and PMITAP_SERVER give the header's lines of those names.
  *
  * DIR/LABEL.txt is the transcript, LABEL being r<rank>, or k<pid>.<rank> in a spawned process.  DIR/order gets one
  * line "LABEL C" or "LABEL S" for each record, appended before the bytes go on, so that the order of the lines over all
@@ -134,13 +134,12 @@ static void log_chunk(char who, const char *p, size_t n)
     put_all(log_fd, out, o);
 }
 
-static void open_log(const char *dir, const char *prog)
+static void open_log(const char *dir, const char *prog, char **args)
 {
-    static const char *const fields[] = { "CLIENT", "client", "SERVER", "server", "PROGRAM", "program" };
     const char *rank = getenv("PMI_RANK"), *size = getenv("PMI_SIZE"), *spawned = getenv("PMI_SPAWNED");
     const char *base = strrchr(prog, '/');
+    const char *client = getenv("PMITAP_CLIENT"), *server = getenv("PMITAP_SERVER");
     char path[PATH_MAX];
-    size_t i;
     char **e;
 
     if (!rank) {
@@ -161,17 +160,12 @@ static void open_log(const char *dir, const char *prog)
     if (order_fd < 0) {
         die("%s: %s", path, strerror(errno));
     }
-    for (i = 0; i < sizeof fields / sizeof *fields; i += 2) {
-        char name[32];
-        const char *v;
-
-        snprintf(name, sizeof name, "PMITAP_%s", fields[i]);
-        v = getenv(name);
-        if (!v) {
-            v = strcmp(fields[i], "PROGRAM") == 0 ? (base ? base + 1 : prog) : "unknown";
-        }
-        note("# %s: %s\n", fields[i + 1], v);
+    note("# client: %s\n# server: %s\n# program: %s", client ? client : "unknown", server ? server : "unknown",
+         base ? base + 1 : prog);
+    for (e = args; *e; e++) {
+        note(" %s", *e);
     }
+    note("\n");
     note("# rank: %s\n# size: %s\n# transport: %s\n", rank, size ? size : "unknown",
          getenv("PMI_FD") ? "fd" : "port");
     for (e = environ; *e; e++) {
@@ -386,7 +380,7 @@ int main(int argc, char **argv)
     if (!fd_text && !port) {
         die("neither PMI_FD nor PMI_PORT is set: not started by a PMI launcher");
     }
-    open_log(dir, real);
+    open_log(dir, real, argv + 1);
 
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);

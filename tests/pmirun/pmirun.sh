@@ -1,0 +1,277 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# pmirun.sh PMIRUN RAWPMI GROUP: tests of the launcher with clients that speak PMI by hand. Groups: see the end.
+set -u
+pmirun=$1
+raw=$2
+group=$3
+dir=$(mktemp -d) || exit 1
+main=$$
+cleanup() {
+    # Only what this script started and has not ended.
+    for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+n=0
+
+fail() {
+    echo "FAIL: $*"
+    sed 's/^/    out: /' "$dir/out" 2>/dev/null | cut -c1-200 | head -20
+    sed 's/^/    err: /' "$dir/err" 2>/dev/null | cut -c1-200 | head -20
+    failed=1
+}
+
+# run SECONDS STATUS [argument of pmirun...]: its output goes to $dir/out and $dir/err
+run() {
+    local limit=$1 want=$2 got
+    shift 2
+    n=$((n + 1))
+    timeout -k 5 "$limit" "$pmirun" "$@" > "$dir/out" 2> "$dir/err" < "${stdin:-/dev/null}"
+    got=$?
+    [ "$got" = "$want" ] || fail "pmirun $*: status $got, not $want"
+}
+
+out_is() { [ "$(cat "$dir/out")" = "$1" ] || fail "stdout is not \"$1\""; }
+out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
+err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
+err_empty() { [ ! -s "$dir/err" ] || fail "stderr is not empty"; }
+
+test_basic() {
+    run 20 0 -n 1 "$raw" pgf
+    err_empty
+    run 20 0 -n 7 "$raw" pgf
+    run 20 0 --pmi-port -n 7 "$raw" pgf
+    err_empty
+    run 20 0 -n 2 "$raw" pgf : -n 3 "$raw" pgf
+    run 20 0 -n 2 -x A=1 -l sh -c 'echo "$A $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS"' : -n 1 -x A=2 sh -c 'echo $A $PMI_RANK'
+    [ "$(sort "$dir/out")" = "[0] 1 0/3 0/3
+[1] 1 1/3 1/3
+[2] 2 2" ] || fail "labels, groups or environment"
+    PMI_ID=9 PMIX_RANK=8 SLURM_PROCID=7 PMI_SPAWNED=1 run 20 0 -n 1 sh -c 'echo "${PMI_ID-no} ${PMIX_RANK-no} ${SLURM_PROCID-no} ${PMI_SPAWNED-no} $PMI_FD"'
+    out_is "no no no no 3"
+    run 20 0 -n 2 --wdir / pwd
+    out_is "/
+/"
+    echo line > "$dir/in"
+    stdin=$dir/in run 20 0 -n 3 -l cat
+    out_is "[0] line"
+    run 20 0 --stats -n 2 "$raw" pgf
+    err_has '"fences":1,'
+    run 20 0 --version
+    run 20 0 --help
+    run 20 0 -n 1 sh -c 'ls /proc/self/fd | wc -l'
+    out_is 5 # 0, 1, 2, PMI, and that of ls
+}
+
+test_status() {
+    run 20 2
+    run 20 2 --nonsense -n 1 true
+    run 20 2 -n x true
+    run 20 2 -n 1 true :
+    run 20 2 -x PMI_RANK=1 -n 1 true
+    run 20 127 -n 2 no-such-program
+    run 20 127 -n 2 ./no/such/program
+    run 20 126 -n 2 /etc/passwd
+    run 20 126 --wdir /no/such -n 1 true
+    printf '\177ELF-broken' > "$dir/broken"
+    chmod +x "$dir/broken"
+    run 20 126 -n 2 "$dir/broken"
+    printf 'echo "script $1"\n' > "$dir/script"
+    chmod +x "$dir/script"
+    run 20 0 -n 1 "$dir/script" x
+    out_is "script x"
+    run 20 1 -n 3 false
+    run 20 5 -n 1 sh -c 'exit 5'
+    run 20 7 -n 2 "$raw" exit 0 final : -n 1 "$raw" exit 7 final
+    run 20 9 -n 1 "$raw" exit 9 inited : -n 2 "$raw" sleep
+    err_has "rank 0 (pid .*) exited with status 9 after PMI init, without finalize"
+    run 20 251 -n 2 "$raw" sleep : -n 1 "$raw" exit 0 inited
+    run 20 6 -n 1 "$raw" exit 6 early : -n 2 "$raw" pgf
+    run 20 143 -n 1 "$raw" die 15 final : -n 2 "$raw" sleep
+    run 20 139 -n 1 "$raw" die 11 inited : -n 2 "$raw" sleep
+    err_has "rank 0 (pid .*) died of signal 11"
+    run 20 33 -n 2 "$raw" sleep : -n 1 "$raw" abort 33 # nobody waits in a fence for it
+    run 20 1 -n 1 "$raw" abort 256
+    run 20 124 --timeout 0.3 -n 2 sleep 60
+    run 20 124 --timeout 0.3 -n 2 sh -c 'trap "" TERM; sleep 60' # SIGKILL after the grace
+    run 20 0 --pmi-port -n 2 true
+}
+
+test_output() {
+    # Lines of several writes stay whole.
+    run 30 0 -n 8 -l sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do printf "a$PMI_RANK"; printf "b$PMI_RANK\n"; done'
+    [ "$(grep -c '^\[\([0-7]\)\] a\1b\1$' "$dir/out")" = 80 ] || fail "lines were mixed"
+    # A line of 1 MB: nothing lost, one label.
+    run 30 0 -n 2 -l sh -c 'head -c 1000000 /dev/zero | tr "\0" x; echo; echo end'
+    [ "$(tr -cd x < "$dir/out" | wc -c)" = 2000000 ] || fail "bytes of a long line were lost"
+    [ "$(tr -d x < "$dir/out" | grep -o '\[[01]\]' | wc -l)" = 4 ] || fail "not 4 labels"
+    # No newline at the end.
+    run 30 0 -n 1 -l printf '%s' tail
+    out_is "[0] tail"
+    # A prompt is seen while the rank still runs.
+    timeout 20 "$pmirun" -n 2 sh -c 'printf prompt; sleep 2' > "$dir/out" 2> "$dir/err" &
+    sleep 1
+    out_has prompt
+    wait $!
+    # stdout and stderr apart
+    run 20 0 -n 2 sh -c 'echo o; echo e >&2'
+    [ "$(cat "$dir/out" "$dir/err")" = "o
+o
+e
+e" ] || fail "stdout and stderr"
+    # Nobody reads.
+    (timeout 20 "$pmirun" -n 2 yes; echo $? > "$dir/status") 2> "$dir/err" | head -1 > "$dir/out"
+    [ "$(cat "$dir/status")" = 141 ] || fail "status after a closed pipe: $(cat "$dir/status"), not 141"
+    timeout 20 "$pmirun" -n 2 sh -c 'echo x' >&- 2> "$dir/err" || fail "closed stdout"
+    timeout 20 "$pmirun" -n 2 sh -c 'echo x; echo y >&2' >&- 2>&- <&- || fail "closed stdin, stdout, stderr"
+    timeout 20 "$pmirun" -n 2 yes > /dev/full 2> "$dir/err"
+    [ $? = 252 ] || fail "a full disk"
+    err_has "cannot write to stdout"
+}
+
+test_blocked() {
+    # A reader that does not read: PMI goes on, memory stays bounded, nothing is lost.
+    mkfifo "$dir/pipe"
+    exec 9<> "$dir/pipe"
+    timeout 60 "$pmirun" --stats -n 1 sh -c 'head -c 30000000 /dev/zero | tr "\0" "y" | fold -w 99' : -n 4 "$raw" pgf \
+        : -n 1 "$raw" pgf > "$dir/pipe" 2> "$dir/err" &
+    pid=$!
+    sleep 0.5
+    child=$(cat /proc/$pid/task/$pid/children 2>/dev/null | tr -d ' ')
+    rss=$(awk '/VmRSS/ { print $2 }' "/proc/$child/status")
+    [ "${rss:-0}" -gt 0 ] && [ "$rss" -lt 20000 ] || fail "pmirun uses $rss kB while its reader sleeps"
+    exec 8< "$dir/pipe" 9>&-
+    bytes=$(tr -cd y <&8 | wc -c)
+    exec 8<&-
+    [ "$bytes" = 30000000 ] || fail "$bytes bytes of 30000000 arrived"
+    wait $pid
+}
+
+test_hostile() {
+    # One bad client each, and others that finish: the job as a whole ends by timeout where the bad one stays.
+    run 30 124 --timeout 3 --stall-timeout 60 -n 1 "$raw" silent : -n 3 sh -c "$raw chat 2000; echo done \$?"
+    [ "$(grep -c 'done 0' "$dir/out")" = 3 ] || fail "a silent client held up others"
+    run 30 0 --timeout 20 -n 1 "$raw" garbage : -n 3 sh -c "$raw chat 2000; echo done \$?"
+    [ "$(grep -c 'done 0' "$dir/out")" = 3 ] || fail "garbage held up others"
+    err_has "rank 0"
+    run 30 124 --timeout 4 -n 1 "$raw" noread : -n 3 sh -c "$raw chat 2000; echo done \$?"
+    err_has "does not read its replies"
+    [ "$(grep -c 'done 0' "$dir/out")" = 3 ] || fail "a client that does not read held up others"
+    run 30 251 --timeout 20 --stall-timeout 0.5 -n 1 sh -c "timeout 3 $raw silent; exit 0" : -n 1 sleep 60
+    err_has "rank 0"
+    # A wrong id is refused; the right one can be used once.
+    run 30 99 --timeout 20 --pmi-port -n 1 -x RAWPMI_ID=12345 "$raw" chat 1
+    run 30 99 --timeout 20 --pmi-port -n 1 sh -c "$raw pgf && $raw pgf"
+    [ "$(id -u)" != 0 ] || command -v setpriv > /dev/null || return
+    [ "$(id -u)" != 0 ] || {
+        cp "$raw" "$dir/raw" && chmod 755 "$dir" "$dir/raw"
+        run 30 99 --timeout 20 --pmi-port -n 1 setpriv --reuid=65534 --clear-groups "$dir/raw" chat 1
+        err_has "user 65534 is refused"
+    }
+}
+
+test_signals() {
+    mark=$((main + 100000)).125 # sleeps of a length that nobody else uses
+    "$pmirun" -n 3 sh -c "sleep $mark & sleep $mark" 2> "$dir/err" &
+    pid=$!
+    sleep 0.7
+    kill -9 $pid
+    wait $pid 2> /dev/null
+    # The ranks die at once; grandchildren are out of reach when we are killed, so end them here.
+    sleep 0.3
+    for p in $(others_pids "sh -c sleep $mark &"); do fail "rank $p survived"; done
+    for p in $(others_pids "sleep $mark"); do kill -9 "$p"; done
+
+    for sig in INT TERM HUP; do
+        "$pmirun" -n 2 "$raw" sleep 2> "$dir/err" &
+        pid=$!
+        sleep 0.5
+        # Jobs that a script starts with & ignore SIGINT; pmirun then leaves it ignored.
+        [ $sig = INT ] && sig2=TERM || sig2=$sig
+        kill -$sig2 $pid
+        wait $pid
+        got=$?
+        [ $got = $((128 + $(kill -l $sig2))) ] || fail "status $got after SIG$sig2"
+    done
+    # The second SIGINT kills what ignores the first.
+    timeout 20 python3 -c '
+import signal, subprocess, sys, time
+p = subprocess.Popen([sys.argv[1], "-n", "2", "sh", "-c", "trap : INT; while :; do sleep 0.1; done"])
+time.sleep(0.7); p.send_signal(signal.SIGINT); time.sleep(0.7)
+assert p.poll() is None, "the first SIGINT ended it"
+p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(5) == 130 else 1)' "$pmirun" 2> "$dir/err" || fail "second SIGINT"
+    # USR1 reaches the ranks
+    "$pmirun" -n 2 sh -c 'trap "echo got; exit" USR1; while :; do sleep 0.1; done' > "$dir/out" 2> "$dir/err" &
+    pid=$!
+    sleep 0.7
+    kill -USR1 $pid
+    wait $pid
+    out_is "got
+got"
+    # Leftovers of a rank, daemons too, end with the job.
+    run 20 0 -n 2 sh -c "setsid sleep $mark > /dev/null 2>&1 & exit 0"
+    for p in $(others_pids "sleep $mark"); do fail "leftover $p"; kill -9 "$p"; done
+    run 20 0 -n 1 sh -c "(trap '' TERM; exec sleep $mark) & exit 0"
+    for p in $(others_pids "sleep $mark"); do fail "leftover $p"; kill -9 "$p"; done
+}
+others_pids() {
+    local f
+    for f in /proc/[0-9]*/cmdline; do
+        case $(tr '\0' ' ' < "$f" 2> /dev/null) in "$1"*) f=${f#/proc/}; echo "${f%/cmdline}" ;; esac
+    done 2> /dev/null
+}
+
+test_limits() {
+    (ulimit -n 100 && run 20 250 -n 60 true && exit $failed) || failed=1
+    (ulimit -n 100 && run 20 250 -n 60 true; err_has "descriptors"; exit $failed) || failed=1
+    [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null || return
+    # As nobody, who may have 20 processes
+    cp "$pmirun" "$dir/pmirun" && chmod 755 "$dir" "$dir/pmirun"
+    (ulimit -u 20; timeout 30 setpriv --reuid=65534 --clear-groups "$dir/pmirun" -n 60 sleep 50) > "$dir/out" 2> "$dir/err"
+    [ $? = 250 ] || fail "status when processes run out"
+    err_has "limit on processes"
+}
+
+test_spawn() {
+    run 20 0 -n 1 -l "$raw" spawn 3 "$raw" child -- wdir / soft 1:3
+    out_has '^\[0\] cmd=spawn_result rc=0'
+    [ "$(grep -c '^\[1:[0-2]\] child [0-2] of 3 in /: value-of' "$dir/out")" = 3 ] || fail "3 children"
+    run 20 0 -n 1 --pmi-port "$raw" spawn 2 "${raw##*/}" child -- path "${raw%/*}"
+    [ "$(grep -c '^child [01] of 2' "$dir/out")" = 2 ] || fail "2 children by path"
+    run 20 0 -n 1 "$raw" spawn 2 /no/such/program
+    out_has 'rc=[^0]'
+    run 20 0 -n 1 "$raw" spawn 2 "$raw" child -- host elsewhere.example
+    out_has 'rc=[^0]'
+    err_has 'this node only'
+    run 20 0 -n 1 "$raw" spawn 2 "$raw" child -- wd /no/such
+    out_has 'rc=[^0]'
+    printf '\177ELF-broken' > "$dir/broken"
+    chmod +x "$dir/broken"
+    run 20 0 -n 1 "$raw" spawn 2 "$dir/broken"
+    out_has 'rc=[^0]'
+    run 20 4 -n 1 "$raw" spawn 1 sh -c 'exit 4'
+}
+
+test_many() {
+    local want=1000 limit
+    limit=$(ulimit -Hn)
+    [ "$limit" = unlimited ] || [ "$limit" -ge 4000 ] || want=$(((limit - 100) / 3))
+    run 100 0 -n $want /bin/true
+    run 100 0 --stats -n $want "$raw" pgf
+    err_has "\"puts\":$want,\"gets\":$((2 * want)),"
+    cat "$dir/err"
+    run 100 0 --pmi-port -n $want "$raw" pgf
+}
+
+case $group in
+basic | status | output | blocked | hostile | signals | limits | spawn | many) "test_$group" ;;
+*)
+    echo "unknown group $group"
+    exit 1
+    ;;
+esac
+[ $failed = 0 ] && echo "$group: $n runs, all as they should be"
+exit $failed

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A PMI-1 client that speaks the wire by hand, well or badly:
+ *
+ *     rawpmi pgf           put, fence, get from both neighbours, finalize
+ *     rawpmi chat N        N questions, finalize; no fence
+ *     rawpmi silent        init, half a message, then silence
+ *     rawpmi garbage       no PMI at all on the PMI socket, until it is closed
+ *     rawpmi noread        questions without end, answers never read
+ *     rawpmi exit S WHEN   exit status S `early` (before init), `inited` or `final`(ized)
+ *     rawpmi abort S       init, abort with code S
+ *     rawpmi die S WHEN    signal S
+ *     rawpmi sleep         init, fence, finalize, then sleep
+ *     rawpmi spawn N PROG [ARG...] [-- KEY VALUE ...]
+ *                          spawns N processes; prints rc and errcodes
+ *     rawpmi child         a spawned process: checks its preput, puts and fences
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int fd, rank, size;
+static char kvsname[256], line[8192];
+static size_t have;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "rawpmi: rank %d: %s\n", rank, what);
+    exit(99);
+}
+
+static void send_text(const char *text)
+{
+    size_t n = strlen(text);
+
+    while (n > 0) {
+        ssize_t w = write(fd, text, n);
+
+        if (w <= 0)
+            fail("cannot write to the server");
+        text += w;
+        n -= (size_t)w;
+    }
+}
+
+/* The next line, without its end, in `line`; what follows it is kept. */
+static void read_line(void)
+{
+    static char buf[8192];
+    char *nl;
+
+    while (!(nl = memchr(buf, '\n', have))) {
+        ssize_t n = have < sizeof(buf) ? read(fd, buf + have, sizeof(buf) - have) : 0;
+
+        if (n <= 0)
+            fail("the server has closed the connection");
+        have += (size_t)n;
+    }
+    memcpy(line, buf, (size_t)(nl - buf));
+    line[nl - buf] = '\0';
+    have -= (size_t)(nl + 1 - buf);
+    memmove(buf, nl + 1, have);
+}
+
+static void ask(const char *request, const char *answer)
+{
+    send_text(request);
+    read_line();
+    if (strncmp(line, answer, strlen(answer)) != 0) {
+        fprintf(stderr, "rawpmi: rank %d: \"%s\" was answered with \"%s\"\n", rank, request, line);
+        exit(99);
+    }
+}
+
+static const char *field(const char *name)
+{
+    char word[64];
+    const char *p;
+
+    snprintf(word, sizeof(word), " %s=", name);
+    p = strstr(line, word);
+    return p ? p + strlen(word) : "";
+}
+
+static int env_int(const char *name)
+{
+    const char *v = getenv(name);
+
+    return v ? atoi(v) : -1;
+}
+
+static void connect_port(const char *port)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const char *colon = strchr(port, ':'), *id = getenv("RAWPMI_ID") ? getenv("RAWPMI_ID") : getenv("PMI_ID");
+    char text[64];
+
+    if (!colon || !id)
+        fail("bad PMI_PORT or no PMI_ID");
+    addr.sin_port = htons((unsigned short)atoi(colon + 1));
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+        fail("cannot connect");
+    snprintf(text, sizeof(text), "cmd=initack pmiid=%s\n", id);
+    ask(text, "cmd=initack");
+    if (*field("rc") && strcmp(field("rc"), "0") != 0 && strncmp(field("rc"), "0 ", 2) != 0)
+        fail("the id was refused");
+    for (int i = 0; i < 3; i++)
+        read_line();
+}
+
+static void start(void)
+{
+    const char *port = getenv("PMI_PORT");
+
+    rank = env_int("PMI_RANK");
+    size = env_int("PMI_SIZE");
+    fd = env_int("PMI_FD");
+    if (port)
+        connect_port(port);
+    else if (fd < 0)
+        fail("no PMI_FD");
+}
+
+static void init(void)
+{
+    ask("cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init");
+    if (*field("pmi_version") != '1' || *field("rc") != '0' || *field("pmi_subversion") != '1')
+        fail("init was refused");
+    ask("cmd=get_maxes\n", "cmd=maxes");
+    ask("cmd=get_appnum\n", "cmd=appnum");
+    ask("cmd=get_my_kvsname\n", "cmd=my_kvsname");
+    snprintf(kvsname, sizeof(kvsname), "%s", field("kvsname"));
+    kvsname[strcspn(kvsname, " ")] = '\0';
+}
+
+static void finalize(void)
+{
+    ask("cmd=finalize\n", "cmd=finalize_ack");
+}
+
+static void get(int who)
+{
+    char text[512], expect[64];
+
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=card-%d\n", kvsname, who);
+    snprintf(expect, sizeof(expect), "value-of-%d", who);
+    ask(text, "cmd=get_result");
+    if (strcmp(field("value"), expect) != 0)
+        fail("a wrong value");
+}
+
+static void put_and_fence(void)
+{
+    char text[512];
+
+    snprintf(text, sizeof(text), "cmd=put kvsname=%s key=card-%d value=value-of-%d\n", kvsname, rank, rank);
+    ask(text, "cmd=put_result");
+    if (*field("rc") != '0')
+        fail("a put was refused");
+    ask("cmd=barrier_in\n", "cmd=barrier_out");
+}
+
+static void leave_or_die(char **argv)
+{
+    int number = atoi(argv[2]);
+    const char *when = argv[3];
+
+    start();
+    if (strcmp(when, "early") != 0) {
+        init();
+        put_and_fence();
+        if (strcmp(when, "final") == 0)
+            finalize();
+    }
+    if (strcmp(argv[1], "exit") == 0)
+        _exit(number);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void spawn(int argc, char **argv)
+{
+    char text[8192];
+    int n = 0, n_args = 0, n_info = 0, i = 4;
+
+    n += snprintf(text + n, sizeof(text) - (size_t)n, "mcmd=spawn\nnprocs=%s\nexecname=%s\ntotspawns=1\nspawnssofar=1\n", argv[2],
+                  argv[3]);
+    for (; i < argc && strcmp(argv[i], "--") != 0; i++)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, "arg%d=%s\n", ++n_args, argv[i]);
+    n += snprintf(text + n, sizeof(text) - (size_t)n, "argcnt=%d\npreput_num=1\npreput_key_0=PARENT\npreput_val_0=it-is-me\n", n_args);
+    for (i++; i + 1 < argc; i += 2, n_info++)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, "info_key_%d=%s\ninfo_val_%d=%s\n", n_info, argv[i], n_info, argv[i + 1]);
+    snprintf(text + n, sizeof(text) - (size_t)n, "info_num=%d\nendcmd\n", n_info);
+    ask(text, "cmd=spawn_result");
+    printf("%s\n", line);
+    fflush(stdout);
+}
+
+static void child(void)
+{
+    char text[512], cwd[256];
+
+    start();
+    init();
+    if (env_int("PMI_SPAWNED") != 1)
+        fail("PMI_SPAWNED is not set");
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=PARENT\n", kvsname);
+    ask(text, "cmd=get_result rc=0");
+    put_and_fence();
+    get((rank + 1) % size);
+    printf("child %d of %d in %s: %s\n", rank, size, getcwd(cwd, sizeof(cwd)) ? cwd : "?", field("value"));
+    fflush(stdout);
+    finalize();
+}
+
+static void endless(void)
+{
+    /* More answers than sockets and server hold: the server must cut us off, and we notice by SIGPIPE or EPIPE. */
+    signal(SIGPIPE, SIG_IGN);
+    for (;;)
+        if (write(fd, "cmd=get_my_kvsname\n", 19) < 0)
+            break;
+    for (;;)
+        pause();
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    char junk[4096];
+
+    if ((strcmp(mode, "exit") == 0 || strcmp(mode, "die") == 0) && argc > 3) {
+        leave_or_die(argv);
+        return 98;
+    }
+    if (strcmp(mode, "child") == 0) {
+        child();
+        return 0;
+    }
+    start();
+    if (strcmp(mode, "garbage") == 0) {
+        memset(junk, 'x', sizeof(junk));
+        signal(SIGPIPE, SIG_IGN);
+        while (write(fd, junk, sizeof(junk)) > 0)
+            ;
+        return 0;
+    }
+    init();
+    if (strcmp(mode, "pgf") == 0) {
+        put_and_fence();
+        get((rank + 1) % size);
+        get((rank + size - 1) % size);
+    } else if (strcmp(mode, "chat") == 0 && argc > 2) {
+        for (int i = atoi(argv[2]); i > 0; i--)
+            ask("cmd=get_universe_size\n", "cmd=universe_size");
+    } else if (strcmp(mode, "silent") == 0) {
+        send_text("cmd=put kvsname=");
+        for (;;)
+            pause();
+    } else if (strcmp(mode, "noread") == 0) {
+        endless();
+    } else if (strcmp(mode, "abort") == 0 && argc > 2) {
+        snprintf(junk, sizeof(junk), "cmd=abort exitcode=%s\n", argv[2]);
+        send_text(junk);
+        for (;;)
+            pause();
+    } else if (strcmp(mode, "sleep") == 0) {
+        put_and_fence();
+        finalize();
+        for (;;)
+            pause();
+    } else if (strcmp(mode, "spawn") == 0 && argc > 3) {
+        spawn(argc, argv);
+    } else {
+        fail("unknown mode");
+    }
+    finalize();
+    return 0;
+}

@@ -1,0 +1,1209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The client session against a server made of scripted bytes. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <pmiwire.h>
+
+/* ---- a server of scripted bytes ---- */
+
+static struct pmiwire_client *session;
+static struct pmiwire_event ev;
+static size_t step_bytes; /* how many bytes go in at a time; 0: all */
+
+/* PMI-2 text with its length, in one of a few static places. */
+static const char *v2(const char *body)
+{
+    static char buf[8][4096];
+    static unsigned next;
+    char *p = buf[next++ % 8];
+
+    snprintf(p, sizeof(buf[0]), "%6zu%s", strlen(body), body);
+    return p;
+}
+
+/* What the session wants to write now must be exactly this. */
+static void sends(const char *text)
+{
+    const void *data;
+    size_t n = pmiwire_client_output(session, &data);
+
+    if (n != strlen(text) || memcmp(data, text, n) != 0)
+        fail_msg("sends \"%.*s\", not \"%s\"", (int)n, (const char *)data, text);
+    pmiwire_client_sent(session, n);
+    assert_int_equal(pmiwire_client_output(session, &data), 0);
+}
+
+/* The server says this; no event may come before its last byte. */
+static int hear(const char *text)
+{
+    size_t n = strlen(text), step = step_bytes ? step_bytes : n;
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i += step) {
+        assert_int_equal(pmiwire_client_input(session, text + i, n - i < step ? n - i : step), 0);
+        rc = pmiwire_client_next(session, &ev);
+        if (rc > 0 && i + step < n)
+            fail_msg("an event came %zu bytes early", n - i - step);
+    }
+    return rc;
+}
+
+static void is_str(struct pmiwire_str s, const char *text)
+{
+    if (s.len != strlen(text) || (s.len && memcmp(s.ptr, text, s.len) != 0))
+        fail_msg("\"%.*s\" is not \"%s\"", (int)s.len, s.ptr ? s.ptr : "", text);
+}
+
+/* The server says this, and that is the event. */
+static void answered(const char *text, uint32_t op, int rc)
+{
+    assert_int_equal(hear(text), 1);
+    assert_int_equal(ev.op, op);
+    if (ev.rc != rc)
+        fail_msg("rc %d (%s), not %d", ev.rc, pmiwire_strerror(ev.rc), rc);
+}
+
+static void idle(void)
+{
+    const void *data;
+
+    assert_int_equal(pmiwire_client_next(session, &ev), 0);
+    assert_int_equal(pmiwire_client_output(session, &data), 0);
+}
+
+#define S(text) pmiwire_str(text)
+static const struct pmiwire_str absent;
+
+static struct pmiwire_client_opts options(uint32_t wire)
+{
+    struct pmiwire_client_opts o = {.size = sizeof(o)};
+
+    o.wire = wire;
+    o.rank = 1;
+    o.n_ranks = 4;
+    return o;
+}
+
+static void create(const struct pmiwire_client_opts *o)
+{
+    pmiwire_client_destroy(session);
+    session = NULL;
+    assert_int_equal(pmiwire_client_create(o, &session), 0);
+}
+
+#define INIT_V1 "cmd=init pmi_version=1 pmi_subversion=1\n"
+#define INIT_V2 "cmd=init pmi_version=2 pmi_subversion=0\n"
+#define INITED_V1 "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
+#define INITED_V2 "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"
+#define MAXES "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n"
+#define FULLINIT "cmd=fullinit;pmirank=1;threaded=FALSE;"
+#define FULLINITED \
+    "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=4;appnum=3;debugged=FALSE;" \
+    "pmiverbose=FALSE;"
+
+static void begin_v1(void)
+{
+    assert_int_equal(pmiwire_client_start(session), 0);
+    sends(INIT_V1);
+    assert_int_equal(hear(INITED_V1), 0);
+    sends("cmd=get_maxes\n");
+    assert_int_equal(hear(MAXES), 0);
+    sends("cmd=get_appnum\n");
+    assert_int_equal(hear("cmd=appnum appnum=3\n"), 0);
+    sends("cmd=get_my_kvsname\n");
+    answered("cmd=my_kvsname kvsname=kvs_1\n", PMIWIRE_OP_INIT, 0);
+}
+
+static void begin_v2(void)
+{
+    assert_int_equal(pmiwire_client_start(session), 0);
+    sends(INIT_V2);
+    assert_int_equal(hear(INITED_V2), 0);
+    sends(v2(FULLINIT));
+    answered(v2(FULLINITED), PMIWIRE_OP_INIT, 0);
+}
+
+static void fresh_with(const struct pmiwire_client_opts *o)
+{
+    create(o);
+    if (o->wire == PMIWIRE_V2)
+        begin_v2();
+    else
+        begin_v1();
+}
+
+static void fresh(uint32_t wire, uint32_t flags)
+{
+    struct pmiwire_client_opts o = options(wire);
+
+    o.flags = flags;
+    fresh_with(&o);
+}
+
+static int cleanup(void **state)
+{
+    (void)state;
+    pmiwire_client_destroy(session);
+    session = NULL;
+    step_bytes = 0;
+    return 0;
+}
+
+/* ---- init ---- */
+
+static void check_info(int version, int subversion)
+{
+    struct pmiwire_client_info info;
+
+    pmiwire_client_get_info(session, &info);
+    assert_int_equal(info.rank, 1);
+    assert_int_equal(info.n_ranks, 4);
+    assert_int_equal(info.appnum, 3);
+    assert_int_equal(info.version, version);
+    assert_int_equal(info.subversion, subversion);
+    assert_int_equal(info.debugged, 0);
+    assert_int_equal(info.spawned, 0);
+    assert_int_equal(info.keylen_max, version == 1 ? 64 : 0);
+    assert_int_equal(info.vallen_max, version == 1 ? 1024 : 0);
+    assert_int_equal(info.kvsname_max, version == 1 ? 256 : 0);
+    is_str(info.kvsname, version == 1 ? "kvs_1" : "");
+}
+
+static void test_init(void **state)
+{
+    struct pmiwire_client_opts o = options(PMIWIRE_V1);
+    struct pmiwire_client_info info;
+
+    (void)state;
+    for (step_bytes = 0; step_bytes < 8; step_bytes++) {
+        o.wire = PMIWIRE_V1;
+        create(&o);
+        pmiwire_client_get_info(session, &info);
+        assert_int_equal(info.n_ranks, 0);
+        begin_v1();
+        check_info(1, 1);
+        o.wire = PMIWIRE_V2;
+        create(&o);
+        begin_v2();
+        check_info(2, 0);
+    }
+    step_bytes = 0;
+    /* Twice is too often. */
+    assert_int_equal(pmiwire_client_start(session), PMIWIRE_ESTATE);
+}
+
+/* Hydra main answers 1.2 whatever was asked, and pmiverbose=0 without a version in PMI-2. */
+static void test_init_hydra_main(void **state)
+{
+    struct pmiwire_client_opts o = options(PMIWIRE_V1);
+    struct pmiwire_client_info info;
+
+    (void)state;
+    create(&o);
+    assert_int_equal(pmiwire_client_start(session), 0);
+    sends(INIT_V1);
+    assert_int_equal(hear("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n"), 0);
+    sends("cmd=get_maxes\n");
+    assert_int_equal(hear("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024\n"), 0);
+    sends("cmd=get_appnum\n");
+    assert_int_equal(hear("cmd=appnum rc=1 msg=it_is_not_known\n"), 0);
+    sends("cmd=get_my_kvsname\n");
+    answered("cmd=my_kvsname rc=0 kvsname=k\n", PMIWIRE_OP_INIT, 0);
+    pmiwire_client_get_info(session, &info);
+    assert_int_equal(info.subversion, 2);
+    assert_int_equal(info.appnum, -1);
+    assert_int_equal(pmiwire_client_fence_group(session, S("NODE:7"), 5), 0);
+    sends("cmd=barrier_in group=NODE:7\n");
+    answered("cmd=barrier_out tag=7\n", PMIWIRE_OP_FENCE, 0);
+    assert_int_equal(ev.cookie, 5);
+
+    o.wire = PMIWIRE_V2;
+    o.jobid = "42.0";
+    o.threaded = 1;
+    create(&o);
+    assert_int_equal(pmiwire_client_start(session), 0);
+    sends(INIT_V2);
+    assert_int_equal(hear(INITED_V2), 0);
+    sends(v2("cmd=fullinit;pmijobid=42.0;pmirank=1;threaded=TRUE;"));
+    answered(v2("cmd=fullinit-response;rc=0;rank=2;size=3;appnum=0;spawner-jobid=41.0;debugged=1;pmiverbose=0;"),
+             PMIWIRE_OP_INIT, 0);
+    is_str(ev.value, "41.0");
+    pmiwire_client_get_info(session, &info);
+    assert_int_equal(info.rank, 2);
+    assert_int_equal(info.n_ranks, 3);
+    assert_int_equal(info.spawned, 1);
+    assert_int_equal(info.debugged, 1);
+}
+
+/* PMI_PORT: who we are comes in initack itself, or in the three lines behind it, or both. */
+static void test_init_port(void **state)
+{
+    static const char *const acks[] = {
+        "cmd=initack\ncmd=set size=4\ncmd=set rank=1\ncmd=set debug=1\n",
+        "cmd=initack rc=0 rank=1 size=4 appnum=3 debug=1\ncmd=set size=4\ncmd=set rank=1\ncmd=set debug=1\n",
+        "cmd=initack rc=0 rank=1 size=4 appnum=3 debug=1\n",
+    };
+    struct pmiwire_client_opts o = options(PMIWIRE_V1);
+    struct pmiwire_client_info info;
+
+    (void)state;
+    o.has_pmiid = 1;
+    o.pmiid = 17;
+    o.rank = -1;
+    o.n_ranks = 0;
+    for (size_t i = 0; i < 3; i++) {
+        for (step_bytes = 0; step_bytes < 2; step_bytes++) {
+            create(&o);
+            assert_int_equal(pmiwire_client_start(session), 0);
+            sends("cmd=initack pmiid=17\n");
+            assert_int_equal(hear(acks[i]), 0);
+            sends(INIT_V1);
+            assert_int_equal(hear(INITED_V1), 0);
+            sends("cmd=get_maxes\n");
+            assert_int_equal(hear(MAXES), 0);
+            sends("cmd=get_appnum\n");
+            assert_int_equal(hear("cmd=appnum appnum=3\n"), 0);
+            sends("cmd=get_my_kvsname\n");
+            answered("cmd=my_kvsname kvsname=k\n", PMIWIRE_OP_INIT, 0);
+            pmiwire_client_get_info(session, &info);
+            assert_int_equal(info.rank, 1);
+            assert_int_equal(info.n_ranks, 4);
+            assert_int_equal(info.debugged, 1);
+        }
+    }
+    step_bytes = 0;
+    /* A fourth `set` is one too many. */
+    create(&o);
+    assert_int_equal(pmiwire_client_start(session), 0);
+    sends("cmd=initack pmiid=17\n");
+    answered("cmd=initack\ncmd=set size=4\ncmd=set rank=1\ncmd=set debug=0\ncmd=set debug=0\n", PMIWIRE_OP_INIT,
+             PMIWIRE_EPROTO);
+    /* Of PMI-2 the server learns it in fullinit. */
+    o.wire = PMIWIRE_V2;
+    create(&o);
+    assert_int_equal(pmiwire_client_start(session), 0);
+    sends(INIT_V2);
+    assert_int_equal(hear(INITED_V2), 0);
+    sends(v2("cmd=fullinit;pmirank=17;srcid=17;threaded=FALSE;"));
+    answered(v2(FULLINITED), PMIWIRE_OP_INIT, 0);
+}
+
+/* A server that says no, or another version, or nonsense, ends the session with one event. */
+static void test_init_refused(void **state)
+{
+    static const struct {
+        uint32_t wire;
+        int rc, peer_rc;
+        const char *replies[4];
+    } cases[] = {
+        {PMIWIRE_V1, PMIWIRE_EPEER, -1, {"cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=go_away\n"}},
+        {PMIWIRE_V1, PMIWIRE_EPEER, 3, {"cmd=response_to_init rc=3\n"}},
+        {PMIWIRE_V1, PMIWIRE_EVERSION, 0, {"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"}},
+        {PMIWIRE_V2, PMIWIRE_EVERSION, -1, {"cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n"}},
+        {PMIWIRE_V1, PMIWIRE_EMISSING, 0, {"cmd=response_to_init rc=0\n"}},
+        {PMIWIRE_V1, PMIWIRE_EPROTO, 0, {MAXES}},
+        {PMIWIRE_V1, PMIWIRE_EPROTO, 0, {"cmd=set rank=1\n"}},
+        {PMIWIRE_V1, PMIWIRE_EPROTO, 0, {"mcmd=response_to_init\nrc=0\npmi_version=1\npmi_subversion=1\nendcmd\n"}},
+        {PMIWIRE_V1, PMIWIRE_EPEER, 1, {INITED_V1, "cmd=maxes rc=1\n"}},
+        {PMIWIRE_V1, PMIWIRE_EMISSING, 0, {INITED_V1, "cmd=maxes kvsname_max=1 keylen_max=64\n"}},
+        {PMIWIRE_V1, PMIWIRE_ETYPE, 0, {INITED_V1, "cmd=maxes kvsname_max=1 keylen_max=x vallen_max=2\n"}},
+        {PMIWIRE_V1, PMIWIRE_EPEER, 1, {INITED_V1, MAXES, "cmd=appnum appnum=0\n", "cmd=my_kvsname rc=1\n"}},
+        {PMIWIRE_V1, PMIWIRE_EMISSING, 0, {INITED_V1, MAXES, "cmd=appnum appnum=0\n", "cmd=my_kvsname\n"}},
+        {PMIWIRE_V2, PMIWIRE_EBADLEN, 0, {INITED_V2, "nonsense"}},
+        {PMIWIRE_V2, PMIWIRE_EPEER, 14, {INITED_V2, "    37cmd=fullinit-response;rc=14;errmsg=no;"}},
+        {PMIWIRE_V2, PMIWIRE_EPROTO, 0, {INITED_V2, "    52cmd=fullinit-response;rc=0;rank=4;size=4;appnum=0;   "}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct pmiwire_client_opts o = options(cases[i].wire);
+        const char *body = NULL;
+
+        create(&o);
+        assert_int_equal(pmiwire_client_start(session), 0);
+        for (size_t k = 0; k < 4 && cases[i].replies[k]; k++) {
+            const void *data;
+            size_t n = pmiwire_client_output(session, &data);
+
+            pmiwire_client_sent(session, n);
+            assert_true(n > 0);
+            body = cases[i].replies[k];
+            if (strncmp(body, "    ", 4) == 0) { /* its length is made here */
+                char text[200];
+
+                snprintf(text, sizeof(text), "%s", body + 6);
+                while (text[strlen(text) - 1] == ' ')
+                    text[strlen(text) - 1] = '\0';
+                body = v2(text);
+            }
+            if (k == 3 || !cases[i].replies[k + 1])
+                break;
+            assert_int_equal(hear(body), 0);
+        }
+        answered(body, PMIWIRE_OP_INIT, cases[i].rc);
+        assert_int_equal(ev.peer_rc, cases[i].peer_rc);
+        assert_int_equal(pmiwire_client_next(session, &ev), cases[i].rc);
+        assert_int_equal(pmiwire_client_fence(session, 0), cases[i].rc);
+        assert_int_equal(pmiwire_client_start(session), cases[i].rc);
+    }
+}
+
+/* ---- every request on both wires ---- */
+
+static void test_ops_v1(void **state)
+{
+    (void)state;
+    for (step_bytes = 0; step_bytes < 3; step_bytes++) {
+        fresh(PMIWIRE_V1, 0);
+        assert_int_equal(pmiwire_client_put(session, S("key"), S("a=b"), 7), 0);
+        sends("cmd=put kvsname=kvs_1 key=key value=a=b\n");
+        answered("cmd=put_result rc=0 msg=success\n", PMIWIRE_OP_PUT, 0);
+        assert_int_equal(ev.cookie, 7);
+        is_str(ev.text, "success");
+        assert_non_null(ev.msg);
+        assert_int_equal(pmiwire_client_get(session, absent, 3, S("key"), 8), 0);
+        sends("cmd=get kvsname=kvs_1 key=key\n");
+        answered("cmd=get_result rc=0 x-shm=1 value=a=b\n", PMIWIRE_OP_GET, 0);
+        is_str(ev.value, "a=b");
+        assert_int_equal(pmiwire_msg_extra(ev.msg, "x-shm", &ev.value2), 0);
+        is_str(ev.value2, "1");
+        assert_int_equal(pmiwire_client_get(session, S("other"), -1, S("key"), 8), 0);
+        sends("cmd=get kvsname=other key=key\n");
+        answered("cmd=get_result rc=-1 msg=key_not_found value=unknown\n", PMIWIRE_OP_GET, PMIWIRE_ENOENT);
+        assert_int_equal(ev.peer_rc, -1);
+        assert_null(ev.value.ptr);
+        assert_int_equal(pmiwire_client_get(session, absent, -1, S("key"), 8), 0);
+        sends("cmd=get kvsname=kvs_1 key=key\n");
+        answered("cmd=get_result rc=5\n", PMIWIRE_OP_GET, PMIWIRE_EPEER);
+        assert_int_equal(pmiwire_client_fence(session, 9), 0);
+        sends("cmd=barrier_in\n");
+        answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
+        assert_int_equal(pmiwire_client_kvsname(session, 0), 0);
+        sends("cmd=get_my_kvsname\n");
+        answered("cmd=my_kvsname kvsname=kvs_1\n", PMIWIRE_OP_KVSNAME, 0);
+        is_str(ev.value, "kvs_1");
+        assert_int_equal(pmiwire_client_universe_size(session, 0), 0);
+        sends("cmd=get_universe_size\n");
+        answered("cmd=universe_size size=-1\n", PMIWIRE_OP_UNIVERSE_SIZE, 0);
+        assert_int_equal(ev.number, -1);
+        assert_int_equal(pmiwire_client_appnum(session, 0), 0);
+        sends("cmd=get_appnum\n");
+        answered("cmd=appnum appnum=3\n", PMIWIRE_OP_APPNUM, 0);
+        assert_int_equal(ev.number, 3);
+        assert_int_equal(pmiwire_client_jobattr(session, S("PMI_process_mapping"), 0), 0);
+        sends("cmd=get kvsname=kvs_1 key=PMI_process_mapping\n");
+        answered("cmd=get_result rc=0 msg=success value=(vector,(0,1,1))\n", PMIWIRE_OP_JOBATTR, 0);
+        is_str(ev.value, "(vector,(0,1,1))");
+        assert_int_equal(pmiwire_client_publish(session, S("svc"), S("p:1"), 0), 0);
+        sends("cmd=publish_name service=svc port=p:1\n");
+        answered("cmd=publish_result rc=0 info=ok\n", PMIWIRE_OP_PUBLISH, 0);
+        assert_int_equal(pmiwire_client_publish(session, S("svc"), S("p:1"), 0), 0);
+        sends("cmd=publish_name service=svc port=p:1\n");
+        answered("cmd=publish_result info=fail\n", PMIWIRE_OP_PUBLISH, PMIWIRE_EPEER);
+        assert_int_equal(pmiwire_client_lookup(session, S("svc"), 0), 0);
+        sends("cmd=lookup_name service=svc\n");
+        answered("cmd=lookup_result info=ok port=p:1\n", PMIWIRE_OP_LOOKUP, 0);
+        is_str(ev.value, "p:1");
+        assert_int_equal(pmiwire_client_lookup(session, S("svc"), 0), 0);
+        sends("cmd=lookup_name service=svc\n");
+        answered("cmd=lookup_result info=fail\n", PMIWIRE_OP_LOOKUP, PMIWIRE_ENOENT);
+        assert_int_equal(pmiwire_client_unpublish(session, S("svc"), 0), 0);
+        sends("cmd=unpublish_name service=svc\n");
+        answered("cmd=unpublish_result rc=1 info=fail\n", PMIWIRE_OP_UNPUBLISH, PMIWIRE_EPEER);
+        assert_int_equal(ev.peer_rc, 1);
+        assert_int_equal(pmiwire_client_abort(session, 3, S("why"), 4), 0);
+        assert_int_equal(pmiwire_client_next(session, &ev), 0);
+        sends("cmd=abort exitcode=3 message=why\n");
+        assert_int_equal(pmiwire_client_next(session, &ev), 1);
+        assert_int_equal(ev.op, PMIWIRE_OP_ABORT);
+        assert_int_equal(ev.rc, 0);
+        assert_int_equal(ev.cookie, 4);
+        assert_null(ev.msg);
+        assert_int_equal(pmiwire_client_finalize(session, 6), 0);
+        assert_int_equal(pmiwire_client_fence(session, 9), PMIWIRE_ESTATE);
+        assert_int_equal(pmiwire_client_finalize(session, 6), PMIWIRE_ESTATE);
+        sends("cmd=finalize\n");
+        answered("cmd=finalize_ack rc=0\n", PMIWIRE_OP_FINALIZE, 0);
+        assert_int_equal(ev.cookie, 6);
+        pmiwire_client_eof(session);
+        assert_int_equal(pmiwire_client_next(session, &ev), PMIWIRE_ESTATE);
+        assert_int_equal(pmiwire_client_input(session, "x", 1), PMIWIRE_ESTATE);
+        assert_int_equal(pmiwire_client_fence(session, 9), PMIWIRE_ESTATE);
+    }
+}
+
+static void test_ops_v2(void **state)
+{
+    (void)state;
+    for (step_bytes = 0; step_bytes < 3; step_bytes++) {
+        struct pmiwire_client_info info;
+
+        fresh(PMIWIRE_V2, 0);
+        assert_int_equal(pmiwire_client_put(session, S("key"), S("a=b"), 7), 0);
+        sends(v2("cmd=kvs-put;key=key;value=a=b;"));
+        answered(v2("cmd=kvs-put-response;rc=0;"), PMIWIRE_OP_PUT, 0);
+        assert_int_equal(ev.cookie, 7);
+        assert_int_equal(pmiwire_client_put(session, S("key"), S("v"), 7), 0);
+        sends(v2("cmd=kvs-put;key=key;value=v;"));
+        answered(v2("cmd=kvs-put-response;rc=7;errmsg=too;;long;"), PMIWIRE_OP_PUT, PMIWIRE_EPEER);
+        assert_int_equal(ev.peer_rc, 7);
+        is_str(ev.text, "too;long");
+        assert_int_equal(pmiwire_client_get(session, absent, 3, S("key"), 8), 0);
+        sends(v2("cmd=kvs-get;srcid=3;key=key;"));
+        answered(v2("cmd=kvs-get-response;rc=0;found=TRUE;value=a;;b;;;;c;"), PMIWIRE_OP_GET, 0);
+        is_str(ev.value, "a;b;;c");
+        assert_int_equal(pmiwire_client_get(session, S("job"), -1, S("key"), 8), 0);
+        sends(v2("cmd=kvs-get;jobid=job;key=key;"));
+        answered(v2("cmd=kvs-get-response;rc=0;found=FALSE;"), PMIWIRE_OP_GET, PMIWIRE_ENOENT);
+        assert_int_equal(pmiwire_client_get(session, S("job"), -1, S("key"), 8), 0);
+        sends(v2("cmd=kvs-get;jobid=job;key=key;"));
+        answered(v2("cmd=kvs-get-response;rc=-1;errmsg=no;"), PMIWIRE_OP_GET, PMIWIRE_EPEER);
+        assert_int_equal(pmiwire_client_fence(session, 9), 0);
+        sends(v2("cmd=kvs-fence;"));
+        answered(v2("cmd=kvs-fence-response;rc=0;"), PMIWIRE_OP_FENCE, 0);
+        assert_int_equal(pmiwire_client_kvsname(session, 0), 0);
+        sends(v2("cmd=job-getid;"));
+        answered(v2("cmd=job-getid-response;rc=0;jobid=42.0;"), PMIWIRE_OP_KVSNAME, 0);
+        is_str(ev.value, "42.0");
+        pmiwire_client_get_info(session, &info);
+        is_str(info.kvsname, "42.0");
+        /* A server that changes its mind does not change what a caller holds a view of. */
+        assert_int_equal(pmiwire_client_kvsname(session, 0), 0);
+        sends(v2("cmd=job-getid;"));
+        answered(v2("cmd=job-getid-response;rc=0;jobid=9999;"), PMIWIRE_OP_KVSNAME, 0);
+        is_str(ev.value, "9999");
+        is_str(info.kvsname, "42.0");
+        assert_int_equal(pmiwire_client_universe_size(session, 0), 0);
+        sends(v2("cmd=info-getjobattr;key=universeSize;"));
+        answered(v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=8;"), PMIWIRE_OP_UNIVERSE_SIZE, 0);
+        assert_int_equal(ev.number, 8);
+        assert_int_equal(pmiwire_client_universe_size(session, 0), 0);
+        sends(v2("cmd=info-getjobattr;key=universeSize;"));
+        answered(v2("cmd=info-getjobattr-response;rc=0;found=FALSE;"), PMIWIRE_OP_UNIVERSE_SIZE, 0);
+        assert_int_equal(ev.number, -1);
+        is_str(info.kvsname, "42.0");
+        /* No message for this one. */
+        assert_int_equal(pmiwire_client_appnum(session, 2), 0);
+        assert_int_equal(pmiwire_client_next(session, &ev), 1);
+        assert_int_equal(ev.op, PMIWIRE_OP_APPNUM);
+        assert_int_equal(ev.number, 3);
+        assert_null(ev.msg);
+        assert_int_equal(pmiwire_client_jobattr(session, S("PMI_process_mapping"), 0), 0);
+        sends(v2("cmd=info-getjobattr;key=PMI_process_mapping;"));
+        answered(v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,1,1));"), PMIWIRE_OP_JOBATTR, 0);
+        is_str(ev.value, "(vector,(0,1,1))");
+        assert_int_equal(pmiwire_client_nodeattr_put(session, S("k"), S("v"), 0), 0);
+        sends(v2("cmd=info-putnodeattr;key=k;value=v;"));
+        answered(v2("cmd=info-putnodeattr-response;rc=0;"), PMIWIRE_OP_NODEATTR_PUT, 0);
+        assert_int_equal(pmiwire_client_nodeattr_get(session, S("k"), 1, 0), 0);
+        sends(v2("cmd=info-getnodeattr;key=k;wait=TRUE;"));
+        answered(v2("cmd=info-getnodeattr-response;rc=0;found=TRUE;value=v;"), PMIWIRE_OP_NODEATTR_GET, 0);
+        is_str(ev.value, "v");
+        assert_int_equal(pmiwire_client_nodeattr_get(session, S("k"), 0, 0), 0);
+        sends(v2("cmd=info-getnodeattr;key=k;wait=FALSE;"));
+        answered(v2("cmd=info-getnodeattr-response;rc=0;found=FALSE;"), PMIWIRE_OP_NODEATTR_GET, PMIWIRE_ENOENT);
+        assert_int_equal(pmiwire_client_publish(session, S("svc"), S("p:1"), 0), 0);
+        sends(v2("cmd=name-publish;name=svc;port=p:1;"));
+        answered(v2("cmd=name-publish-response;rc=0;"), PMIWIRE_OP_PUBLISH, 0);
+        assert_int_equal(pmiwire_client_lookup(session, S("svc"), 0), 0);
+        sends(v2("cmd=name-lookup;name=svc;"));
+        answered(v2("cmd=name-lookup-response;rc=0;value=p:1;"), PMIWIRE_OP_LOOKUP, 0);
+        is_str(ev.value, "p:1");
+        assert_int_equal(pmiwire_client_lookup(session, S("svc"), 0), 0);
+        sends(v2("cmd=name-lookup;name=svc;"));
+        answered(v2("cmd=name-lookup-response;rc=0;port=p:2;value=p:1;"), PMIWIRE_OP_LOOKUP, 0);
+        is_str(ev.value, "p:2");
+        assert_int_equal(pmiwire_client_lookup(session, S("svc"), 0), 0);
+        sends(v2("cmd=name-lookup;name=svc;"));
+        answered(v2("cmd=name-lookup-response;rc=1;"), PMIWIRE_OP_LOOKUP, PMIWIRE_ENOENT);
+        assert_int_equal(pmiwire_client_unpublish(session, S("svc"), 0), 0);
+        sends(v2("cmd=name-unpublish;name=svc;"));
+        answered(v2("cmd=name-unpublish-response;rc=0;"), PMIWIRE_OP_UNPUBLISH, 0);
+        assert_int_equal(pmiwire_client_ring(session, S("me"), 0), 0);
+        sends(v2("cmd=ring;ring-count=1;ring-left=me;ring-right=me;"));
+        answered(v2("cmd=ring-response;rc=0;ring-count=2;ring-left=x;;y;ring-right=z;;;"), PMIWIRE_OP_RING, 0);
+        assert_int_equal(ev.number, 2);
+        is_str(ev.value, "x;y");
+        is_str(ev.value2, "z;");
+        assert_int_equal(pmiwire_client_job_connect(session, S("43.0"), 0), 0);
+        sends(v2("cmd=job-connect;jobid=43.0;"));
+        answered(v2("cmd=job-connect-response;rc=0;"), PMIWIRE_OP_JOB_CONNECT, 0);
+        assert_int_equal(pmiwire_client_job_disconnect(session, S("43.0"), 0), 0);
+        sends(v2("cmd=job-disconnect;jobid=43.0;"));
+        answered(v2("cmd=job-disconnect-response;rc=0;"), PMIWIRE_OP_JOB_DISCONNECT, 0);
+        assert_int_equal(pmiwire_client_abort(session, 3, S("why"), 4), 0);
+        sends(v2("cmd=abort;isworld=TRUE;exitcode=3;msg=why;message=why;"));
+        assert_int_equal(pmiwire_client_next(session, &ev), 1);
+        assert_int_equal(ev.op, PMIWIRE_OP_ABORT);
+        assert_int_equal(pmiwire_client_finalize(session, 6), 0);
+        sends(v2("cmd=finalize;"));
+        answered(v2("cmd=finalize-response;rc=0;"), PMIWIRE_OP_FINALIZE, 0);
+        assert_int_equal(pmiwire_client_next(session, &ev), PMIWIRE_ESTATE);
+    }
+}
+
+static void test_spawn(void **state)
+{
+    const struct pmiwire_str argv[] = {S("-x"), S("y")};
+    const struct pmiwire_keyval preput[] = {{S("pk"), S("pv")}, {S("pk2"), S("pv2")}};
+    const struct pmiwire_keyval info[] = {{S("wdir"), S("/tmp")}};
+    const struct pmiwire_spawn_cmd cmds[] = {
+        {.execname = S("./a"), .maxprocs = 2, .argc = 2, .argv = argv, .n_info = 1, .info = info},
+        {.execname = S("./b"), .maxprocs = 1},
+    };
+    const struct pmiwire_spawn_cmd bad[] = {cmds[0], {.execname = S("./a\nb"), .maxprocs = 1}};
+    struct pmiwire_spawn req = {.n_cmds = 2, .n_preput = 2, .cmds = bad, .preput = preput};
+    struct pmiwire_client_opts o = options(PMIWIRE_V2);
+
+    (void)state;
+    fresh(PMIWIRE_V1, 0);
+    /* When the second message is refused, the first one must not go out. */
+    assert_int_equal(pmiwire_client_fence(session, 1), 0);
+    sends("cmd=barrier_in\n");
+    assert_int_equal(pmiwire_client_spawn(session, &req, 1), PMIWIRE_ECHARS);
+    answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
+    idle();
+    req.cmds = cmds;
+    assert_int_equal(pmiwire_client_spawn(session, &req, 1), 0);
+    sends("mcmd=spawn\nnprocs=2\nexecname=./a\ntotspawns=2\nspawnssofar=1\nargcnt=2\narg1=-x\narg2=y\n"
+          "preput_num=2\npreput_key_0=pk\npreput_val_0=pv\npreput_key_1=pk2\npreput_val_1=pv2\n"
+          "info_num=1\ninfo_key_0=wdir\ninfo_val_0=/tmp\nendcmd\n"
+          "mcmd=spawn\nnprocs=1\nexecname=./b\ntotspawns=2\nspawnssofar=2\nargcnt=0\npreput_num=0\ninfo_num=0\nendcmd\n");
+    answered("cmd=spawn_result rc=0 jobid=kvs_2 errcodes=0,0,0\n", PMIWIRE_OP_SPAWN, 0);
+    is_str(ev.value, "kvs_2");
+    assert_int_equal(pmiwire_msg_str(ev.msg, PMIWIRE_F_ERRCODES, &ev.value2), 0);
+    is_str(ev.value2, "0,0,0");
+    assert_int_equal(pmiwire_client_spawn(session, &req, 1), 0);
+    assert_true(pmiwire_client_output(session, &(const void *){NULL}) > 0);
+    pmiwire_client_sent(session, 1u << 20);
+    answered(v2("cmd=spawn-response;rc=14;errmsg=no;"), PMIWIRE_OP_SPAWN, PMIWIRE_EPEER); /* Slurm's way */
+    idle();
+
+    o.server = pmiwire_profile_find("slurmstepd");
+    fresh_with(&o);
+    assert_int_equal(pmiwire_client_spawn(session, &req, 1), 0);
+    sends(v2("cmd=spawn;ncmds=2;preputcount=2;ppkey0=pk;ppval0=pv;ppkey1=pk2;ppval1=pv2;subcmd=./a;maxprocs=2;argc=2;"
+             "argv0=-x;argv1=y;infokeycount=1;infokey0=wdir;infoval0=/tmp;subcmd=./b;maxprocs=1;argc=0;"
+             "infokeycount=0;"));
+    answered(v2("cmd=spawn-response;rc=0;jobid=43.0;errcodes=0;errcodes=0;"), PMIWIRE_OP_SPAWN, 0);
+    is_str(ev.value, "43.0");
+    req.n_cmds = 0;
+    assert_int_equal(pmiwire_client_spawn(session, &req, 1), -EINVAL);
+    assert_int_equal(pmiwire_client_spawn(session, NULL, 1), -EINVAL);
+    idle();
+}
+
+/* ---- what is refused when it is asked: nothing is sent, and the session goes on ---- */
+
+static void test_refused(void **state)
+{
+    char text[2000];
+    struct pmiwire_client_opts o = options(PMIWIRE_V1);
+
+    (void)state;
+    memset(text, 'x', sizeof(text));
+    for (uint32_t wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++) {
+        o.wire = wire;
+        create(&o);
+        assert_int_equal(pmiwire_client_fence(session, 0), PMIWIRE_ESTATE);
+        assert_int_equal(pmiwire_client_start(session), 0);
+        assert_int_equal(pmiwire_client_fence(session, 0), PMIWIRE_ESTATE);
+        assert_int_equal(pmiwire_client_abort(session, 0, absent, 0), PMIWIRE_ESTATE);
+        fresh(wire, 0);
+        assert_int_equal(pmiwire_client_put(session, absent, S("v"), 0), PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_put(session, S("k"), absent, 0), PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_put(session, S("k"), S(""), 0), PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_put(session, S("k=k"), S("v"), 0), PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, S("k k"), S("v"), 0), PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, S("k"), S("a b"), 0), PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, S("k"), S("a;b"), 0), PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, S("k"), S("a\\b"), 0), PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, S("k"), S("a\nb"), 0), PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){"a\0b", 3}, 0), PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 64}, S("v"), 0), PMIWIRE_EKEYLEN);
+        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 675}, 0), PMIWIRE_EVALLEN);
+        assert_int_equal(pmiwire_client_get(session, absent, -1, (struct pmiwire_str){text, 64}, 0), PMIWIRE_EKEYLEN);
+        assert_int_equal(pmiwire_client_get(session, S(""), -1, S("k"), 0), PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_jobattr(session, absent, 0), PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_publish(session, S("a b"), S("p"), 0), PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_lookup(session, absent, 0), PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_fence_group(session, S("WORLD:1"), 0), PMIWIRE_EVERSION);
+        assert_int_equal(pmiwire_client_raw(session, S("cmd=x"), 0, 0), -EINVAL);
+        assert_int_equal(pmiwire_client_raw(session, absent, 0, 0), -EINVAL);
+        assert_int_equal(pmiwire_client_raw(session, wire == PMIWIRE_V1 ? S(v2("cmd=x;")) : S("cmd=x\n"), 0, 0),
+                         -EINVAL);
+        assert_int_equal(pmiwire_client_raw(session, S("cmd=x\ncmd=y\n"), 0, 0), -EINVAL);
+        assert_int_equal(pmiwire_client_raw(session, S("hello"), 0, 0), PMIWIRE_EBADLEN);
+        if (wire == PMIWIRE_V1) {
+            assert_int_equal(pmiwire_client_ring(session, S("v"), 0), PMIWIRE_EVERSION);
+            assert_int_equal(pmiwire_client_nodeattr_get(session, S("k"), 0, 0), PMIWIRE_EVERSION);
+            assert_int_equal(pmiwire_client_nodeattr_put(session, S("k"), S("v"), 0), PMIWIRE_EVERSION);
+            assert_int_equal(pmiwire_client_job_connect(session, S("k"), 0), PMIWIRE_EVERSION);
+            assert_int_equal(pmiwire_client_job_disconnect(session, S("k"), 0), PMIWIRE_EVERSION);
+        }
+        idle();
+        assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 63}, (struct pmiwire_str){text, 674}, 0),
+                         0);
+    }
+    /* The server's own maxima count too, whatever its profile. */
+    o.wire = PMIWIRE_V1;
+    o.server = pmiwire_profile_find("flux");
+    create(&o);
+    assert_int_equal(pmiwire_client_start(session), 0);
+    sends(INIT_V1);
+    assert_int_equal(hear(INITED_V1), 0);
+    sends("cmd=get_maxes\n");
+    assert_int_equal(hear("cmd=maxes kvsname_max=256 keylen_max=9 vallen_max=11\n"), 0);
+    sends("cmd=get_appnum\n");
+    assert_int_equal(hear("cmd=appnum appnum=3\n"), 0);
+    sends("cmd=get_my_kvsname\n");
+    answered("cmd=my_kvsname kvsname=k\n", PMIWIRE_OP_INIT, 0);
+    assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 9}, S("v"), 0), PMIWIRE_EKEYLEN);
+    assert_int_equal(pmiwire_client_get(session, absent, -1, (struct pmiwire_str){text, 9}, 0), PMIWIRE_EKEYLEN);
+    assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 11}, 0), PMIWIRE_EVALLEN);
+    /* This one carries blanks, both ways. */
+    assert_int_equal(pmiwire_client_put(session, S("kkkkkkkk"), S("a b c d ef"), 0), 0);
+    sends("cmd=put kvsname=k key=kkkkkkkk value=a b c d ef\n");
+    answered("cmd=put_result rc=0\n", PMIWIRE_OP_PUT, 0);
+    assert_int_equal(pmiwire_client_get(session, absent, -1, S("k"), 0), 0);
+    sends("cmd=get kvsname=k key=k\n");
+    answered("cmd=get_result rc=0 value=a b c d ef\n", PMIWIRE_OP_GET, 0);
+    is_str(ev.value, "a b c d ef");
+}
+
+static void test_bad_options(void **state)
+{
+    struct pmiwire_client_opts o;
+    char *mem = aligned_alloc(16, 1 << 20);
+
+    (void)state;
+#define BAD(change)                                                                                                    \
+    do {                                                                                                               \
+        o = options(PMIWIRE_V1);                                                                                       \
+        change;                                                                                                        \
+        assert_int_equal(pmiwire_client_size(&o), 0);                                                                  \
+        assert_int_equal(pmiwire_client_create(&o, &session), -EINVAL);                                                \
+        assert_int_equal(pmiwire_client_init(mem, &o, &session), -EINVAL);                                             \
+        assert_null(session);                                                                                          \
+    } while (0)
+    BAD(o.size = 0);
+    BAD(o.wire = 3);
+    BAD(o.flags = 2);
+    BAD(o.rank = -1);
+    BAD(o.rank = 4);
+    BAD(o.n_ranks = 0);
+    BAD(o.reserved = 1);
+    BAD(o.max_msg_bytes = 100);
+    BAD(o.max_msg_bytes = SIZE_MAX / 2);
+    BAD(o.max_fields = 1);
+    BAD(o.max_fields = UINT32_MAX);
+    BAD((o.has_pmiid = 1, o.pmiid = -1));
+    BAD(o.server = pmiwire_profile_find("slurm-libpmi2"));
+    BAD((o.wire = PMIWIRE_V2, o.server = pmiwire_profile_find("flux")));
+    BAD((o.max_msg_bytes = 260, o.jobid = "a job's id that is too long"));
+    assert_int_equal(pmiwire_client_size(NULL), 0);
+    o = options(PMIWIRE_V1);
+    assert_int_equal(pmiwire_client_init(NULL, &o, &session), -EINVAL);
+    assert_int_equal(pmiwire_client_init(mem + 8, &o, &session), -EINVAL);
+    /* A job id that the wire cannot carry is found at start. */
+    o.wire = PMIWIRE_V2;
+    o.jobid = "a;b";
+    create(&o);
+    assert_int_equal(pmiwire_client_start(session), PMIWIRE_ECHARS);
+    idle();
+    free(mem);
+}
+
+/* ---- a server that breaks the protocol ---- */
+
+static void test_broken_server(void **state)
+{
+    static const struct {
+        uint32_t wire;
+        int rc;
+        const char *text; /* of PMI-2: the body */
+    } cases[] = {
+        {PMIWIRE_V1, PMIWIRE_EPROTO, "cmd=barrier_out\n"},
+        {PMIWIRE_V1, PMIWIRE_EPROTO, "cmd=no_such_command\n"},
+        {PMIWIRE_V1, PMIWIRE_EPROTO, "cmd=get kvsname=k key=k\n"},
+        {PMIWIRE_V1, PMIWIRE_EPROTO, "    34cmd=kvs-get-response;rc=0;value=v;"},
+        {PMIWIRE_V1, PMIWIRE_EPROTO, "mcmd=get_result\nrc=0\nvalue=v\nendcmd\n"},
+        {PMIWIRE_V1, PMIWIRE_EMISSING, "cmd=get_result rc=0\n"},
+        {PMIWIRE_V1, PMIWIRE_ETYPE, "cmd=get_result rc=zero value=v\n"},
+        {PMIWIRE_V1, PMIWIRE_ENOCMD, "cmd= rc=0\n"},
+        {PMIWIRE_V1, PMIWIRE_ENOCMD, "come\n"},
+        {PMIWIRE_V1, PMIWIRE_ENOEQ, "cmd=get_result rc=0 value=v w\n"},
+        {PMIWIRE_V1, PMIWIRE_EEMPTY, "cmd=get_result =0 value=v\n"},
+        {PMIWIRE_V1, PMIWIRE_EBADLEN, "\n"},
+        {PMIWIRE_V1, PMIWIRE_EBADLEN, "-00001"},
+        {PMIWIRE_V2, PMIWIRE_EPROTO, "cmd=kvs-put-response;rc=0;"},
+        {PMIWIRE_V2, PMIWIRE_EPROTO, "cmd=what-response;rc=0;"},
+        {PMIWIRE_V2, PMIWIRE_EMISSING, "cmd=kvs-get-response;found=TRUE;value=v;"},
+        {PMIWIRE_V2, PMIWIRE_EMISSING, "cmd=kvs-get-response;rc=0;found=TRUE;"},
+        {PMIWIRE_V2, PMIWIRE_ETYPE, "cmd=kvs-get-response;rc=0;found=maybe;value=v;"},
+        {PMIWIRE_V2, PMIWIRE_EUNTERM, "cmd=kvs-get-response;rc=0;value=v"},
+        {PMIWIRE_V2, PMIWIRE_ENOEQ, "cmd=kvs-get-response;rc;"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct pmiwire_diag diag;
+        const char *text = cases[i].wire == PMIWIRE_V2 ? v2(cases[i].text) : cases[i].text;
+
+        fresh(cases[i].wire, 0);
+        assert_int_equal(pmiwire_client_get(session, absent, -1, S("k"), 1), 0);
+        assert_int_equal(pmiwire_client_fence(session, 2), 0);
+        pmiwire_client_get_diag(session, &diag);
+        assert_int_equal(diag.code, 0);
+        pmiwire_client_sent(session, 1000);
+        assert_int_equal(pmiwire_client_input(session, text, strlen(text)), 0);
+        for (uint64_t cookie = 1; cookie <= 2; cookie++) {
+            assert_int_equal(pmiwire_client_next(session, &ev), 1);
+            if (ev.rc != cases[i].rc)
+                fail_msg("case %zu: rc %d (%s)", i, ev.rc, pmiwire_strerror(ev.rc));
+            assert_int_equal(ev.cookie, cookie);
+        }
+        assert_int_equal(pmiwire_client_next(session, &ev), cases[i].rc);
+        assert_int_equal(pmiwire_client_next(session, &ev), cases[i].rc);
+        assert_int_equal(pmiwire_client_input(session, "x", 1), cases[i].rc);
+        assert_int_equal(pmiwire_client_put(session, S("k"), S("v"), 0), cases[i].rc);
+        assert_int_equal(pmiwire_client_output(session, &(const void *){NULL}), 0);
+        pmiwire_client_get_diag(session, &diag);
+        assert_int_equal(diag.code, cases[i].rc);
+    }
+    /* A NUL, which the table of strings above cannot hold. */
+    fresh(PMIWIRE_V1, 0);
+    assert_int_equal(pmiwire_client_fence(session, 2), 0);
+    sends("cmd=barrier_in\n");
+    assert_int_equal(pmiwire_client_input(session, "cmd=barrier_out x=\0\n", 20), 0);
+    assert_int_equal(pmiwire_client_next(session, &ev), 1);
+    assert_int_equal(ev.rc, PMIWIRE_ENUL);
+}
+
+/* Answers to nothing, and answers that come before the question is out. */
+static void test_unasked(void **state)
+{
+    const void *data;
+
+    (void)state;
+    fresh(PMIWIRE_V1, 0);
+    assert_int_equal(hear("cmd=barrier_out\n"), PMIWIRE_EPROTO);
+    for (size_t part = 0; part < strlen("cmd=barrier_in\n"); part++) {
+        fresh(PMIWIRE_V1, 0);
+        assert_int_equal(pmiwire_client_fence(session, 2), 0);
+        assert_int_equal(pmiwire_client_output(session, &data), strlen("cmd=barrier_in\n"));
+        pmiwire_client_sent(session, part);
+        answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, PMIWIRE_EPROTO);
+    }
+    /* One at a time: the second answer cannot be there yet. */
+    fresh(PMIWIRE_V1, 0);
+    assert_int_equal(pmiwire_client_fence(session, 2), 0);
+    assert_int_equal(pmiwire_client_fence(session, 3), 0);
+    sends("cmd=barrier_in\n");
+    answered("cmd=barrier_out\ncmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
+    assert_int_equal(ev.cookie, 2);
+    assert_int_equal(pmiwire_client_next(session, &ev), 1);
+    assert_int_equal(ev.rc, PMIWIRE_EPROTO);
+    assert_int_equal(ev.cookie, 3);
+}
+
+/* The server goes away after each byte of a whole conversation: what was asked is answered, once. */
+static void test_eof_everywhere(void **state)
+{
+    static const char *const script[] = {INITED_V1, MAXES, "cmd=appnum appnum=3\n", "cmd=my_kvsname kvsname=k\n",
+                                         "cmd=put_result rc=0\n", "cmd=barrier_out\n", "cmd=finalize_ack\n"};
+    struct pmiwire_client_opts o = options(PMIWIRE_V1);
+    size_t total = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 7; i++)
+        total += strlen(script[i]);
+    for (size_t cut = 0; cut <= total; cut++) {
+        size_t left = cut;
+        int n_good = 0, n_eof = 0, rc, line = 0;
+        size_t at = 0;
+
+        create(&o);
+        assert_int_equal(pmiwire_client_start(session), 0);
+        for (int turns = 0;; turns++) {
+            assert_true(turns < 1000);
+            rc = pmiwire_client_next(session, &ev);
+            if (rc < 0)
+                break;
+            if (rc > 0) {
+                n_good += ev.rc == 0;
+                n_eof += ev.rc == PMIWIRE_EEOF;
+                if (ev.op == PMIWIRE_OP_INIT && ev.rc == 0) {
+                    assert_int_equal(pmiwire_client_put(session, S("k"), S("v"), 1), 0);
+                    assert_int_equal(pmiwire_client_fence(session, 2), 0);
+                    assert_int_equal(pmiwire_client_finalize(session, 3), 0);
+                }
+                continue;
+            }
+            pmiwire_client_sent(session, 1000);
+            if (left == 0) {
+                pmiwire_client_eof(session);
+                continue;
+            }
+            assert_int_equal(pmiwire_client_input(session, script[line] + at, 1), 0);
+            left--;
+            at++;
+            if (!script[line][at]) {
+                line++;
+                at = 0;
+            }
+        }
+        assert_int_equal(rc, cut == total ? PMIWIRE_ESTATE : PMIWIRE_EEOF);
+        /* INIT alone, or INIT and the three requests. */
+        assert_int_equal(n_good + n_eof, n_good ? 4 : 1);
+        assert_int_equal(n_good == 4, cut == total);
+        assert_int_equal(pmiwire_client_next(session, &ev), rc);
+    }
+    /* What has come before the end is heard. */
+    fresh(PMIWIRE_V1, 0);
+    assert_int_equal(pmiwire_client_fence(session, 2), 0);
+    sends("cmd=barrier_in\n");
+    assert_int_equal(pmiwire_client_input(session, "cmd=barrier_out\n", 16), 0);
+    pmiwire_client_eof(session);
+    assert_int_equal(pmiwire_client_next(session, &ev), 1);
+    assert_int_equal(ev.rc, 0);
+    assert_int_equal(pmiwire_client_next(session, &ev), PMIWIRE_EEOF);
+    assert_int_equal(pmiwire_client_input(session, "x", 1), PMIWIRE_EEOF);
+}
+
+/* ---- many requests ---- */
+
+static void test_pending_limit(void **state)
+{
+    (void)state;
+    for (uint32_t flags = 0; flags <= PMIWIRE_CLIENT_PIPELINE; flags++) {
+        fresh(PMIWIRE_V1, flags);
+        for (uint64_t round = 0, asked = 0, heard = 0; round < 5; round++) {
+            int rc;
+
+            while ((rc = pmiwire_client_fence(session, asked)) == 0)
+                asked++;
+            assert_int_equal(rc, -EAGAIN);
+            assert_int_equal(asked - heard, PMIWIRE_CLIENT_MAX_PENDING);
+            assert_int_equal(pmiwire_client_raw(session, S("cmd=x\n"), 0, 0), -EAGAIN);
+            assert_int_equal(pmiwire_client_finalize(session, 0), -EAGAIN);
+            for (uint64_t n = round < 4 ? 7 + round : asked - heard; n; n--) {
+                pmiwire_client_sent(session, 1u << 20);
+                answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
+                assert_int_equal(ev.cookie, heard++);
+            }
+        }
+        idle();
+    }
+}
+
+static void test_pipelining(void **state)
+{
+    (void)state;
+    fresh(PMIWIRE_V2, 0);
+    assert_int_equal(pmiwire_client_put(session, S("k"), S("v"), 1), 0);
+    assert_int_equal(pmiwire_client_appnum(session, 2), 0);
+    assert_int_equal(pmiwire_client_fence(session, 3), 0);
+    sends(v2("cmd=kvs-put;key=k;value=v;"));
+    answered(v2("cmd=kvs-put-response;rc=0;"), PMIWIRE_OP_PUT, 0);
+    assert_int_equal(pmiwire_client_next(session, &ev), 1);
+    assert_int_equal(ev.cookie, 2);
+    sends(v2("cmd=kvs-fence;"));
+    answered(v2("cmd=kvs-fence-response;rc=0;"), PMIWIRE_OP_FENCE, 0);
+
+    fresh(PMIWIRE_V2, PMIWIRE_CLIENT_PIPELINE);
+    assert_int_equal(pmiwire_client_put(session, S("k"), S("v"), 1), 0);
+    assert_int_equal(pmiwire_client_appnum(session, 2), 0);
+    assert_int_equal(pmiwire_client_fence(session, 3), 0);
+    sends("    26cmd=kvs-put;key=k;value=v;    14cmd=kvs-fence;");
+    answered("    26cmd=kvs-put-response;rc=0;    28cmd=kvs-fence-response;rc=0;", PMIWIRE_OP_PUT, 0);
+    assert_int_equal(pmiwire_client_next(session, &ev), 1);
+    assert_int_equal(ev.cookie, 2);
+    assert_int_equal(pmiwire_client_next(session, &ev), 1);
+    assert_int_equal(ev.cookie, 3);
+    assert_int_equal(ev.rc, 0);
+    idle();
+}
+
+/* Who aborts does not wait for what is in the way, but cuts into no message that is on its way. */
+static void test_abort_overtakes(void **state)
+{
+    static const char fence[] = "cmd=barrier_in\n", put[] = "cmd=put kvsname=kvs_1 key=k value=v\n",
+                      stop[] = "cmd=abort exitcode=3\n", stop4[] = "cmd=abort exitcode=4\n";
+    const size_t n = sizeof(fence) - 1;
+
+    (void)state;
+    for (uint32_t flags = 0; flags <= PMIWIRE_CLIENT_PIPELINE; flags++) {
+        for (size_t out = 0; out <= n; out++) {
+            char stream[400] = "", expected[400];
+            size_t got;
+            const void *data;
+
+            fresh(PMIWIRE_V1, flags);
+            assert_int_equal(pmiwire_client_fence(session, 1), 0);
+            assert_int_equal(pmiwire_client_put(session, S("k"), S("v"), 2), 0);
+            assert_true(pmiwire_client_output(session, &data) >= n);
+            memcpy(stream, data, out);
+            pmiwire_client_sent(session, out);
+            assert_int_equal(pmiwire_client_abort(session, 3, absent, 3), 0);
+            assert_int_equal(pmiwire_client_abort(session, 4, absent, 4), 0);
+            got = pmiwire_client_output(session, &data);
+            memcpy(stream + out, data, got);
+            pmiwire_client_sent(session, got);
+            /* Nothing else waits for its turn but, without pipelining, the put. */
+            snprintf(expected, sizeof(expected), "%s%s%s%s%s", out ? fence : "", stop4, stop, out ? "" : fence,
+                     flags ? put : "");
+            assert_string_equal(stream, expected);
+            assert_int_equal(pmiwire_client_next(session, &ev), 0);
+            answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
+            if (!flags)
+                sends(put);
+            answered("cmd=put_result rc=0\n", PMIWIRE_OP_PUT, 0);
+            for (uint64_t cookie = 3; cookie <= 4; cookie++) {
+                assert_int_equal(pmiwire_client_next(session, &ev), 1);
+                assert_int_equal(ev.op, PMIWIRE_OP_ABORT);
+                assert_int_equal(ev.cookie, cookie);
+                assert_int_equal(ev.rc, 0);
+            }
+            idle();
+        }
+    }
+    /* The usual end: the fence is never answered. An abort that is out counts, one that is not does not. */
+    fresh(PMIWIRE_V1, 0);
+    assert_int_equal(pmiwire_client_fence(session, 1), 0);
+    sends(fence);
+    assert_int_equal(pmiwire_client_abort(session, 3, absent, 3), 0);
+    sends(stop);
+    assert_int_equal(pmiwire_client_abort(session, 4, absent, 4), 0);
+    pmiwire_client_eof(session);
+    for (uint64_t cookie = 1; cookie <= 4; cookie += cookie == 1 ? 2 : 1) {
+        assert_int_equal(pmiwire_client_next(session, &ev), 1);
+        assert_int_equal(ev.cookie, cookie);
+        assert_int_equal(ev.rc, cookie == 3 ? 0 : PMIWIRE_EEOF);
+    }
+    assert_int_equal(pmiwire_client_next(session, &ev), PMIWIRE_EEOF);
+}
+
+static void test_raw(void **state)
+{
+    struct pmiwire_encoder e;
+    char buf[200];
+    ssize_t n;
+
+    (void)state;
+    fresh(PMIWIRE_V1, 0);
+    pmiwire_enc_begin_named(&e, buf, sizeof(buf), PMIWIRE_V1, S("x_allgather"), NULL);
+    pmiwire_enc_extra(&e, "x-value", S("v"));
+    n = pmiwire_enc_end(&e);
+    assert_true(n > 0);
+    assert_int_equal(pmiwire_client_raw(session, (struct pmiwire_str){buf, (size_t)n}, 0, 4), 0);
+    sends("cmd=x_allgather x-value=v\n");
+    answered("cmd=x_allgather_result rc=2 msg=not today x-value=w\n", PMIWIRE_OP_RAW, PMIWIRE_EPEER);
+    assert_int_equal(ev.cookie, 4);
+    assert_int_equal(ev.peer_rc, 2);
+    is_str(ev.text, "not today");
+    is_str(ev.msg->cmd, "x_allgather_result");
+    assert_int_equal(pmiwire_client_raw(session, S("mcmd=spawn\nnprocs=1\nendcmd\n"), PMIWIRE_V1_SPAWN_RESULT, 4), 0);
+    sends("mcmd=spawn\nnprocs=1\nendcmd\n");
+    answered("cmd=spawn_result rc=0\n", PMIWIRE_OP_RAW, 0);
+    assert_int_equal(pmiwire_client_raw(session, S("cmd=get_maxes\n"), PMIWIRE_V1_MAXES, 4), 0);
+    sends("cmd=get_maxes\n");
+    answered("cmd=appnum appnum=1\n", PMIWIRE_OP_RAW, PMIWIRE_EPROTO);
+    fresh(PMIWIRE_V2, 0);
+    assert_int_equal(pmiwire_client_raw(session, S(v2("cmd=x;a=b;")), 0, 4), 0);
+    sends(v2("cmd=x;a=b;"));
+    answered("cmd=x\n", PMIWIRE_OP_RAW, PMIWIRE_EPROTO);
+}
+
+/* ---- memory ---- */
+
+/* Exactly the bytes that were said to be needed, before a page that cannot be touched; nothing is allocated. */
+static void test_callers_memory(void **state)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    (void)state;
+    for (uint32_t wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++) {
+        struct pmiwire_client_opts o = options(wire);
+        size_t bytes, map;
+        char *mem, text[1000];
+        int rc;
+
+        o.max_msg_bytes = 1001;
+        o.max_fields = 17;
+        if (wire == PMIWIRE_V2)
+            o.jobid = "1";
+        bytes = pmiwire_client_size(&o);
+        assert_true(bytes > 4 * 1001 && bytes % 16 == 0);
+        map = (bytes + 2 * page - 1) / page * page;
+        mem = mmap(NULL, map, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(mem, MAP_FAILED);
+        assert_int_equal(mprotect(mem + map - page, page, PROT_NONE), 0);
+        memset(mem, 0xa5, map - page);
+        assert_int_equal(pmiwire_client_init(mem + map - page - bytes, &o, &session), 0);
+        if (wire == PMIWIRE_V1) {
+            begin_v1();
+        } else {
+            assert_int_equal(pmiwire_client_start(session), 0);
+            sends(INIT_V2);
+            assert_int_equal(hear(INITED_V2), 0);
+            sends(v2("cmd=fullinit;pmijobid=1;pmirank=1;threaded=FALSE;"));
+            answered(v2(FULLINITED), PMIWIRE_OP_INIT, 0);
+        }
+        /* Fill the output, then the input, to the last byte. */
+        memset(text, 'x', sizeof(text));
+        while ((rc = pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 300}, 0)) == 0)
+            continue;
+        assert_int_equal(rc, -EAGAIN);
+        pmiwire_client_sent(session, 1000);
+        while (pmiwire_client_input(session, " ", 1) == 0)
+            continue;
+        assert_int_equal(pmiwire_client_next(session, &ev), 1);
+        assert_int_equal(ev.rc, PMIWIRE_ETOOBIG);
+        pmiwire_client_destroy(session); /* not ours to free: does nothing */
+        session = NULL;
+        munmap(mem, map);
+    }
+}
+
+/* The longest messages go through, one byte more does not. */
+static void test_longest(void **state)
+{
+    struct pmiwire_client_opts o = options(PMIWIRE_V1);
+    char text[700], line[1100];
+
+    (void)state;
+    memset(text, 'x', sizeof(text));
+    o.max_msg_bytes = 600;
+    fresh_with(&o);
+    /* "cmd=put kvsname=kvs_1 key=k value=" and a newline are 35. */
+    assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 566}, 0), PMIWIRE_ETOOBIG);
+    assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 565}, 0), 0);
+    assert_int_equal(pmiwire_client_fence(session, 0), -EAGAIN);
+    assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 566}, 0), -EAGAIN);
+    pmiwire_client_sent(session, 1000);
+    answered("cmd=put_result rc=0\n", PMIWIRE_OP_PUT, 0);
+    /* Room frees itself as bytes go out. */
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 250}, 0), 0);
+        assert_int_equal(pmiwire_client_fence(session, 0), 0);
+        pmiwire_client_sent(session, 1000);
+        answered("cmd=put_result rc=0\n", PMIWIRE_OP_PUT, 0);
+        sends("cmd=barrier_in\n");
+        answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
+    }
+    for (int more = 0; more < 2; more++) {
+        assert_int_equal(pmiwire_client_get(session, absent, -1, S("k"), 0), 0);
+        pmiwire_client_sent(session, 1000);
+        snprintf(line, sizeof(line), "cmd=get_result rc=0 value=%.*s\n", 600 - 27 + more, text);
+        answered(line, PMIWIRE_OP_GET, more ? PMIWIRE_ETOOBIG : 0);
+    }
+    /* A silent flood without an end of line. */
+    fresh_with(&o);
+    assert_int_equal(pmiwire_client_fence(session, 0), 0);
+    pmiwire_client_sent(session, 1000);
+    memcpy(line, "cmd=", 4);
+    memset(line + 4, 'x', 596);
+    assert_int_equal(pmiwire_client_input(session, line, 600), 0);
+    assert_int_equal(pmiwire_client_next(session, &ev), 1);
+    assert_int_equal(ev.rc, PMIWIRE_ETOOBIG);
+    /* More fields than there is room for. */
+    o.max_fields = 16;
+    fresh_with(&o);
+    assert_int_equal(pmiwire_client_fence(session, 0), 0);
+    sends("cmd=barrier_in\n");
+    answered("cmd=barrier_out a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1 i=1 j=1 k=1 l=1 m=1 n=1 o=1 p=1 q=1\n",
+             PMIWIRE_OP_FENCE, PMIWIRE_EFIELDS);
+    /* The name of a key-value space that is longer than any server's. */
+    o.max_msg_bytes = 0;
+    o.max_fields = 0;
+    create(&o);
+    assert_int_equal(pmiwire_client_start(session), 0);
+    sends(INIT_V1);
+    assert_int_equal(hear(INITED_V1), 0);
+    sends("cmd=get_maxes\n");
+    assert_int_equal(hear(MAXES), 0);
+    sends("cmd=get_appnum\n");
+    assert_int_equal(hear("cmd=appnum appnum=3\n"), 0);
+    sends("cmd=get_my_kvsname\n");
+    memset(line, 'x', sizeof(line));
+    memcpy(line, "cmd=my_kvsname kvsname=", 23);
+    memcpy(line + 23 + 1025, "\n", 2);
+    answered(line, PMIWIRE_OP_INIT, PMIWIRE_EVALLEN);
+}
+
+static int live;
+
+static void *count_realloc(void *ctx, void *ptr, size_t bytes)
+{
+    if (*(int *)ctx)
+        return NULL;
+    assert_null(ptr);
+    live++;
+    return malloc(bytes);
+}
+
+static void count_free(void *ctx, void *ptr)
+{
+    (void)ctx;
+    live--;
+    free(ptr);
+}
+
+static void test_allocator(void **state)
+{
+    int refuse = 1;
+    struct pmiwire_allocator alloc = {count_realloc, count_free, &refuse};
+    struct pmiwire_client_opts o = options(PMIWIRE_V1);
+
+    (void)state;
+    o.alloc = &alloc;
+    assert_int_equal(pmiwire_client_create(&o, &session), -ENOMEM);
+    assert_null(session);
+    refuse = 0;
+    assert_int_equal(pmiwire_client_create(&o, &session), 0);
+    alloc.free = NULL; /* it was copied */
+    begin_v1();
+    pmiwire_client_destroy(session);
+    session = NULL;
+    assert_int_equal(live, 0);
+    pmiwire_client_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_init, cleanup),
+        cmocka_unit_test_teardown(test_init_hydra_main, cleanup),
+        cmocka_unit_test_teardown(test_init_port, cleanup),
+        cmocka_unit_test_teardown(test_init_refused, cleanup),
+        cmocka_unit_test_teardown(test_ops_v1, cleanup),
+        cmocka_unit_test_teardown(test_ops_v2, cleanup),
+        cmocka_unit_test_teardown(test_spawn, cleanup),
+        cmocka_unit_test_teardown(test_refused, cleanup),
+        cmocka_unit_test_teardown(test_bad_options, cleanup),
+        cmocka_unit_test_teardown(test_broken_server, cleanup),
+        cmocka_unit_test_teardown(test_unasked, cleanup),
+        cmocka_unit_test_teardown(test_eof_everywhere, cleanup),
+        cmocka_unit_test_teardown(test_pending_limit, cleanup),
+        cmocka_unit_test_teardown(test_pipelining, cleanup),
+        cmocka_unit_test_teardown(test_abort_overtakes, cleanup),
+        cmocka_unit_test_teardown(test_raw, cleanup),
+        cmocka_unit_test_teardown(test_callers_memory, cleanup),
+        cmocka_unit_test_teardown(test_longest, cleanup),
+        cmocka_unit_test_teardown(test_allocator, cleanup),
+    };
+
+    return cmocka_run_group_tests_name("client", tests, NULL, NULL);
+}
