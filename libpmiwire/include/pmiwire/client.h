@@ -56,7 +56,7 @@ struct pmiwire_client_opts {
     uint32_t flags;  /**< PMIWIRE_CLIENT_* */
     int32_t rank;    /**< PMI_RANK; must be right on PMI-1 over PMI_FD, whose wire does not tell it */
     int32_t n_ranks; /**< PMI_SIZE; likewise */
-    int32_t has_pmiid;    /**< nonzero: PMI_PORT mode, first say who we are (`initack`, or `srcid`) */
+    int32_t has_pmiid;    /**< nonzero: PMI_PORT mode, first say who we are (`initack`, or PMI-2's `pmirank`) */
     int32_t pmiid;        /**< PMI_ID */
     const char *jobid;    /**< PMI_JOBID, sent in PMI-2's fullinit; may be NULL. Not kept */
     uint32_t max_subversion; /**< PMI-1: highest 1.x asked for; 0 means 1 */
