@@ -79,7 +79,7 @@ static const struct probe_case cases[] = {
     BAD2("get-no-key", BAD_GET_NO_KEY, REFUSED, REFUSE),
     BAD1("put-no-value", BAD_PUT_NO_VALUE, REFUSED, REFUSE),
     BAD2("put-no-value", BAD_PUT_NO_VALUE, REFUSED, REFUSE),
-    BAD1("get-no-kvsname", BAD_GET_NO_KVSNAME, OK | REFUSED, "served or refused; others unharmed"),
+    BAD1("get-no-kvsname", BAD_GET_NO_KVSNAME, BIT(V_TAKEN) | REFUSED, "served or refused; others unharmed"),
     BAD1("duplicate-field", BAD_DUPLICATE, REFUSED, REFUSE),
     BAD2("duplicate-field", BAD_DUPLICATE, REFUSED, REFUSE),
     BAD1("no-equals", BAD_NO_EQUALS, REFUSED, REFUSE),

@@ -13,7 +13,7 @@
 
 #include "probe.h"
 
-static const char *const verdict_names[V_COUNT] = {"none",    "ok",    "not offered", "error reply",
+static const char *const verdict_names[V_COUNT] = {"none",    "ok",    "not offered", "accepted", "error reply",
                                                    "closed",  "delayed", "wrong reply", "hang",
                                                    "job killed", "crash"};
 
@@ -348,8 +348,12 @@ void provoke(struct play *p, const void *data, size_t len)
     say_raw(p, data, len);
     hear(p);
     memcpy(first, p->text, sizeof(first));
+    if (p->c.msg.id == PMIWIRE_V1_FINALIZE_ACK || p->c.msg.id == PMIWIRE_V2_FINALIZE_RESPONSE) {
+        p->spoiled = true;
+        finish(p, V_WRONG, "taken for finalize: %s", first);
+    }
     if (rc_of(p) == 0)
-        finish(p, V_OK, "accepted: %s", first);
+        finish(p, V_TAKEN, "%s", first);
     if (p->c.msg.id) /* say so if it is not served any longer */
         alive(p);
     finish(p, V_ERROR, "%s", first);

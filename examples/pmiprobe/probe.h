@@ -17,6 +17,7 @@ enum verdict {
     V_NONE,    /* nothing reported */
     V_OK,      /* as a conforming server does */
     V_NO,      /* an optional thing that is not offered, refused in good form */
+    V_TAKEN,   /* what should have been refused was answered with rc=0 */
     V_ERROR,   /* error reply */
     V_CLOSED,  /* connection closed, the job lives */
     V_DELAYED, /* another rank was held up */

@@ -21,6 +21,7 @@ case $("$MPIEXEC" --version 2>&1 | awk '/Version:/ {print $2}') in
     want v1-value-over "FAIL \| wrong reply"
     want v2-value-semicolon "FAIL \| wrong reply"
     want v1-unknown-command "FAIL \| (job killed|crash)"
+    want v1-duplicate-field "FAIL \| accepted"
     want v2-length-negative "FAIL"
     ;;
 *) echo "another Hydra than 4.0: its known failures are not checked" ;;
