@@ -10,6 +10,10 @@
  *
  * The environment is built once for each program; per rank only the text of two or three of its
  * strings is rewritten in place, which is sound because we sleep until the child has called execve().
+ *
+ * CPU seconds, user and system, ours and the ranks', for 1,000 ranks of a small static PMI client (2 cores, busy machine,
+ * so that only CPU time can be compared): as here 0.65; with a copied descriptor table 0.78; with plain fork() 1.04;
+ * mpiexec.hydra 1.28. Of the 0.65, 64 % are the clients' own start, talk and exit, 5 % clone().
  */
 #define _GNU_SOURCE
 #include "pmirun.h"
