@@ -52,6 +52,7 @@ struct launcher {
     const struct pmirun *pr;
     const struct app *app;
     char **shell_argv;
+    bool slots_used; /* they hold a rank's ends */
     bool take_stdin; /* the slot's descriptor becomes stdin; else our own stays */
     volatile int err;
     volatile enum stage stage;
@@ -353,8 +354,11 @@ static void close_ends(struct ends *e)
 }
 
 /* The slots hold a rank's ends open: let go when no launch follows, or its output would never end. */
-static void release_slots(const struct pmirun *pr)
+static void release_slots(struct pmirun *pr)
 {
+    if (!pr->launcher->slots_used)
+        return;
+    pr->launcher->slots_used = false;
     for (int fd = SLOT_PMI; fd <= SLOT_ERR; fd++)
         dup3(pr->null_fd, fd, O_CLOEXEC);
 }
@@ -527,8 +531,11 @@ bool launch_some(struct pmirun *pr)
 {
     uint64_t begin, now;
 
-    if (!pr->launch)
+    if (!pr->launch) {
+        release_slots(pr); /* when a signal has stopped the job half way */
         return false;
+    }
+    pr->launcher->slots_used = true;
     begin = clock_ns();
     if (!pr->at.launch_begin)
         pr->at.launch_begin = begin - pr->start_ns;
