@@ -16,7 +16,8 @@
  * signals ranks calls launch_land_all() first.
  *
  * 1,024 static programs that exit at once, 2 processors, median of 3: fork 429 ms, vfork (one at a time) 538 ms,
- * this 280 ms.
+ * this 280 ms. CPU seconds of 1,000 ranks of a small PMI client and ours: 0.65; with a copied descriptor table 0.78; with
+ * plain fork() 1.04; mpiexec.hydra 1.28. Of the 0.65, 64 % are the clients' own start, talk and exit, 5 % clone().
  */
 #define _GNU_SOURCE
 #include "pmirun.h"
@@ -698,8 +699,10 @@ bool launch_some(struct pmirun *pr)
 {
     uint64_t begin, now;
 
-    if (!pr->launch)
+    if (!pr->launch) {
+        launch_land_all(pr); /* when something has stopped the job half way */
         return false;
+    }
     begin = clock_ns();
     if (!pr->at.launch_begin)
         pr->at.launch_begin = begin - pr->start_ns;
