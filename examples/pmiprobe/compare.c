@@ -11,7 +11,7 @@
 
 struct table {
     char row[MAX_ROWS][64];
-    char cell[MAX_ROWS][MAX_FILES][24];
+    char cell[MAX_ROWS][MAX_FILES][40];
     char peer[MAX_FILES][64];
     int n_rows, n_files;
 };

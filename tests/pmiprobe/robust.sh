@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# robust.sh PMIPROBE: the tool ends and leaves nothing behind, whatever it runs.
+# robust.sh PMIPROBE SOURCE_DIR: the tool ends and leaves nothing behind, whatever it runs.
 set -u
-probe=$1
+probe=$1 src=$2
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 export TMPDIR=$tmp
@@ -47,6 +47,13 @@ kill -KILL $tool
 wait $tool 2>/dev/null
 for _ in $(seq 50); do kill -0 "$child" 2>/dev/null || break; sleep 0.1; done
 kill -0 "$child" 2>/dev/null && { kill -KILL "$child"; fail "the launcher lives on after the tool was killed"; }
+
+# Both sides of a transcript against each other, and one that does not fit.
+expect 0 "a transcript played to itself" "$probe" replay "$src/two-ranks.txt" -- "$probe" play "$src/two-ranks.txt"
+sed '/^S/s/value=one/value=other/' "$src/two-ranks.txt" >"$tmp/wrong.txt"
+expect 1 "a transcript with another reply" "$probe" replay "$tmp/wrong.txt" -- "$probe" play "$src/two-ranks.txt"
+echo 'C "no end' >"$tmp/bad.txt"
+expect 2 "a malformed transcript" "$probe" replay "$tmp/bad.txt" -- true
 
 "$probe" play nothing >/dev/null 2>&1 && fail "play without a server succeeds"
 "$probe" dict | grep -q '^cmd_.*="cmd=kvs-put;"$' || fail "no dictionary"
