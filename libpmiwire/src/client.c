@@ -46,7 +46,7 @@ static int take_opts(const struct pmiwire_client_opts *opts, struct pmiwire_clie
     if (o->max_subversion == 0)
         o->max_subversion = 1;
     if (!o->server)
-        o->server = pmiwire_profile_find("portable");
+        o->server = pmiwire_profile_find("any-server");
     return 0;
 }
 

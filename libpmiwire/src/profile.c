@@ -23,6 +23,19 @@ static const struct pmiwire_profile profiles[] = {
         .max_mapping_bytes = 538,
     },
     {
+        /* The least of the servers below: slurmstepd's lines, Hydra main's backslashes and words. */
+        .name = "any-server",
+        .peer = "what every server below carries",
+        .flags = V1 | V2 | PMIWIRE_PEER_SEMICOLON_V1,
+        .max_key_bytes = 63,
+        .max_value_bytes = 1023,
+        .max_kvsname_bytes = 255,
+        .max_line_bytes = 1024,
+        .max_msg_bytes = 65535,
+        .max_fields = 1000,
+        .max_mapping_bytes = 1023,
+    },
+    {
         /* Line: it reads 1,024 bytes and takes what follows for the next line. Fields: a static
          * table of 64, unchecked. */
         .name = "mpich-4.0",

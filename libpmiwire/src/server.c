@@ -379,13 +379,20 @@ int pmiwire__store(struct pmiwire_server *s, struct pmiwire__job *job, struct pm
     return pmiwire__kvs_put(k, key, value, job->number);
 }
 
-int pmiwire__check_pair(const struct pmiwire_server *s, struct pmiwire_str key, struct pmiwire_str value)
+/* PMI-1's maxima are lengths of buffers, NUL included; PMI-2's are lengths of strings. */
+static bool too_long(uint16_t wire, size_t len, uint32_t max)
+{
+    return len > max || (len == max && wire != PMIWIRE_V2);
+}
+
+int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
+                        struct pmiwire_str value)
 {
     if (key.len == 0 || value.len == 0)
         return PMIWIRE_EEMPTY;
-    if (key.len >= s->opts.keylen_max)
+    if (too_long(wire, key.len, s->opts.keylen_max))
         return PMIWIRE_EKEYLEN;
-    if (value.len >= s->opts.vallen_max)
+    if (too_long(wire, value.len, s->opts.vallen_max))
         return PMIWIRE_EVALLEN;
     return 0;
 }
@@ -393,7 +400,7 @@ int pmiwire__check_pair(const struct pmiwire_server *s, struct pmiwire_str key, 
 /* The launcher's own pairs are held to what PMI can carry at all: no NUL, no line end. */
 static int check_own(const struct pmiwire_server *s, struct pmiwire_str key, struct pmiwire_str value)
 {
-    int rc = pmiwire__check_pair(s, key, value);
+    int rc = pmiwire__check_pair(s, PMIWIRE_V1, key, value);
 
     if (rc != 0)
         return rc;

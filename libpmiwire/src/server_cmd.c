@@ -272,7 +272,7 @@ static void do_put(const struct pmiwire__req *q)
         pmiwire__refuse(c, q->cmd, PMIWIRE_ENOENT, "put into a key-value space that is not one's own");
         return;
     }
-    rc = pmiwire__check_pair(s, key, value);
+    rc = pmiwire__check_pair(s, q->msg->wire, key, value);
     if (rc != 0) {
         pmiwire__refuse(c, q->cmd, rc, NULL);
         return;
@@ -298,6 +298,10 @@ void pmiwire__answer_get(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pm
 
     if (rc == PMIWIRE_ENOENT && (cmd == PMIWIRE_V1_GET || cmd == PMIWIRE_V2_KVS_GET))
         c->s->stats.n_misses++;
+    if (found && cmd == PMIWIRE_V1_GET && value.len >= c->s->opts.vallen_max) {
+        pmiwire__refuse(c, cmd, PMIWIRE_EVALLEN, "a PMI-2 client put a value of full length, for which PMI-1 has no room");
+        return;
+    }
     if (!found && (cmd == PMIWIRE_V1_GET || rc != PMIWIRE_ENOENT)) {
         pmiwire__reply_error(c, cmd, rc, rc == PMIWIRE_ENOENT ? "key not found" : NULL);
         return;
@@ -346,7 +350,7 @@ static void do_get(const struct pmiwire__req *q)
         pmiwire__refuse(c, q->cmd, PMIWIRE_ENOENT, "no such key-value space");
         return;
     }
-    if (key.len >= q->s->opts.keylen_max) {
+    if (key.len + !is_v2(q) > q->s->opts.keylen_max) {
         pmiwire__refuse(c, q->cmd, PMIWIRE_EKEYLEN, NULL);
         return;
     }

@@ -288,7 +288,8 @@ size_t pmiwire__pair_cost(struct pmiwire_str key, struct pmiwire_str value);
 int pmiwire__store(struct pmiwire_server *s, struct pmiwire__job *job, struct pmiwire__kvs *k,
                    struct pmiwire_str key, struct pmiwire_str value);
 size_t pmiwire__job_bytes(const struct pmiwire__job *job);
-int pmiwire__check_pair(const struct pmiwire_server *s, struct pmiwire_str key, struct pmiwire_str value);
+int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
+                        struct pmiwire_str value);
 
 /* ---- server_conn.c ---- */
 

@@ -411,7 +411,8 @@ static size_t step(struct world *w, const uint8_t *data, size_t size, uint64_t *
     int i = data[0] & 3;
     size_t n;
 
-    i = i == 3 ? 3 + (arg & 1) : i;
+    if (i == 3)
+        i += (int)(arg & 1);
     switch (op) {
     case 0: case 1: case 2: case 3: case 4: case 5: case 6: case 7: case 8:
         if (i == TAME)

@@ -632,7 +632,7 @@ static void test_refused(void **state)
         assert_int_equal(pmiwire_client_put(session, S("k"), S("a\nb"), 0), PMIWIRE_ECHARS);
         assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){"a\0b", 3}, 0), PMIWIRE_ECHARS);
         assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 64}, S("v"), 0), PMIWIRE_EKEYLEN);
-        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 675}, 0), PMIWIRE_EVALLEN);
+        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 1024}, 0), PMIWIRE_EVALLEN);
         assert_int_equal(pmiwire_client_get(session, absent, -1, (struct pmiwire_str){text, 64}, 0), PMIWIRE_EKEYLEN);
         assert_int_equal(pmiwire_client_get(session, S(""), -1, S("k"), 0), PMIWIRE_EEMPTY);
         assert_int_equal(pmiwire_client_jobattr(session, absent, 0), PMIWIRE_EEMPTY);
@@ -653,7 +653,7 @@ static void test_refused(void **state)
             assert_int_equal(pmiwire_client_job_disconnect(session, S("k"), 0), PMIWIRE_EVERSION);
         }
         idle();
-        assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 63}, (struct pmiwire_str){text, 674}, 0),
+        assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 63}, (struct pmiwire_str){text, wire == PMIWIRE_V1 ? 900 : 1023}, 0),
                          0);
     }
     /* The server's own maxima count too, whatever its profile. */

@@ -202,7 +202,7 @@ static void test_limits_of_pairs(void **state)
     h_start(&h, 2);
     init1(&h, 0);
     init2(&h, 1);
-    /* values of 1023 bytes are the longest, on both wires and across them */
+    /* values of 1023 bytes are the longest that go across the wires; PMI-2 alone takes 1024 */
     ask(&h, 0, filled(buf, "cmd=put key=v1 value=", 'v', 1023, "\n"), "cmd=put_result rc=0\n");
     ask(&h, 0, "cmd=get key=v1\n", filled(buf, "cmd=get_result rc=0 value=", 'v', 1023, "\n"));
     ask(&h, 1, v2(filled(buf, "cmd=kvs-put;key=v2;value=", 'w', 1023, ";")), v2("cmd=kvs-put-response;rc=0;"));
@@ -212,15 +212,21 @@ static void test_limits_of_pairs(void **state)
     assert_int_equal(h.n_diag, 0);
     ask(&h, 0, filled(buf, "cmd=put key=v3 value=", 'v', 1024, "\n"), "cmd=put_result rc=7 msg=value_is_too_long\n");
     assert_string_equal(h.diag, "kvs_0 rank 0: put: value is too long");
-    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;key=v3;value=", 'v', 1024, ";")),
+    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;key=v3;value=", 'v', 1025, ";")),
         v2("cmd=kvs-put-response;rc=7;errmsg=value is too long;"));
     ask(&h, 0, "cmd=get key=v3\n", "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
+    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;key=v4;value=", 'v', 1024, ";")), v2("cmd=kvs-put-response;rc=0;"));
+    assert_int_equal(say(&h, 0, "cmd=get key=v4\n"), 0);
+    assert_non_null(strstr(hear(&h, 0), "cmd=get_result rc=7 "));
     /* keys of 63 bytes */
     ask(&h, 0, filled(buf, "cmd=put value=1 key=", 'k', 63, "\n"), "cmd=put_result rc=0\n");
     ask(&h, 0, filled(buf, "cmd=get key=", 'k', 63, "\n"), "cmd=get_result rc=0 value=1\n");
     ask(&h, 0, filled(buf, "cmd=put value=1 key=", 'k', 64, "\n"), "cmd=put_result rc=5 msg=key_is_too_long\n");
-    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;value=1;key=", 'k', 64, ";")),
+    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;value=1;key=", 'k', 65, ";")),
         v2("cmd=kvs-put-response;rc=5;errmsg=key is too long;"));
+    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;value=1;key=", 'k', 64, ";")), v2("cmd=kvs-put-response;rc=0;"));
+    ask(&h, 1, v2(filled(buf, "cmd=kvs-get;key=", 'k', 64, ";")),
+        v2("cmd=kvs-get-response;rc=0;found=TRUE;value=1;"));
     ask(&h, 0, filled(buf, "cmd=get key=", 'k', 64, "\n"),
         "cmd=get_result rc=5 msg=key_is_too_long value=unknown\n");
     /* empty ones */

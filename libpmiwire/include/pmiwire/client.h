@@ -64,7 +64,7 @@ struct pmiwire_client_opts {
     size_t max_msg_bytes; /**< longest message either way, bytes; 0 means PMIWIRE_DEFAULT_MAX_MSG_BYTES */
     uint32_t max_fields;  /**< most fields of one answer; 0 means 256 */
     uint32_t reserved;    /**< 0 */
-    const struct pmiwire_profile *server; /**< what the server can carry; NULL: "portable" */
+    const struct pmiwire_profile *server; /**< what the server can carry; NULL: "any-server" */
     const struct pmiwire_allocator *alloc; /**< NULL: libc. Copied */
 };
 

@@ -50,7 +50,8 @@ struct pmiwire_profile {
 };
 
 /**
- * @brief A profile by name: "portable" (what all of them carry), "mpich-4.0",
+ * @brief A profile by name: "portable" (what all of them carry),
+ *        "any-server" (what every server carries), "mpich-4.0",
  *        "mpich-main", "slurm-libpmi2", "flux" (clients), "hydra-4.0",
  *        "hydra-main", "slurmstepd" (servers).
  * @return NULL when there is none. MT-Safe.

@@ -161,8 +161,9 @@ struct pmiwire_server_opts {
     void *ctx;                             /**< handed to every callback */
     const struct pmiwire_allocator *alloc; /**< NULL: libc. Copied */
     uint32_t flags;                        /**< PMIWIRE_SERVER_* */
-    uint32_t kvsname_max, keylen_max, vallen_max; /**< advertised; 0: the defaults. A key or value must
-                                                       be shorter, as the NUL counts */
+    uint32_t kvsname_max, keylen_max, vallen_max; /**< advertised; 0: the defaults. A PMI-1 key or
+                                                       value must be shorter, as the NUL counts; a PMI-2
+                                                       one may be as long */
     size_t max_msg_bytes;                  /**< 0: PMIWIRE_DEFAULT_MAX_MSG_BYTES */
     uint32_t max_fields;                   /**< 0: PMIWIRE_DEFAULT_MAX_FIELDS */
     uint32_t decode_flags;                 /**< PMIWIRE_DECODE_* */
