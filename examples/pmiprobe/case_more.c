@@ -244,9 +244,8 @@ void case_leave(struct play *p)
         _exit(0);
     }
     say(p, p->wire == PMIWIRE_V2 ? "cmd=kvs-fence;" : "cmd=barrier_in");
-    p->reply_ms += 1000;
-    conn_recv(&p->c, p->reply_ms); /* an answer to rank 1 is no failure: the job must end */
-    if (p->c.closed)
+    p->reply_ms += 1000; /* an answer to rank 1 is no failure: the job must end */
+    if (conn_ends(&p->c, p->reply_ms))
         sleep_ms(1000);
     p->spoiled = true;
     finish(p, V_HANG, "the job lives on for %.1f s after rank 0 left", p->reply_ms / 1000.0);

@@ -10,19 +10,13 @@ void case_init(struct play *p)
     int major = p->pc->arg / 10, minor = p->pc->arg % 10;
 
     begin_version(p, major, minor);
-    p->begun = major == 1; /* PMI-2 wants a fullinit before its finalize */
+    p->begun = true;
     if (number_of(p, PMIWIRE_F_RC, "rc") != 0)
         finish(p, V_ERROR, "%s", p->text);
     if (number_of(p, PMIWIRE_F_PMI_VERSION, "pmi_version") != major)
         finish(p, V_WRONG, "another version: %s", p->text);
     if (number_of(p, PMIWIRE_F_PMI_SUBVERSION, "pmi_subversion") > minor)
         finish(p, V_WRONG, "a higher subversion than asked: %s", p->text);
-    if (major == 2) {
-        say(p, "cmd=fullinit;pmirank=%d;threaded=FALSE;", p->rank);
-        hear_cmd(p, "fullinit-response");
-        p->begun = true;
-        finish(p, V_OK, "2.0 and fullinit");
-    }
     finish(p, V_OK, "%s", p->text);
 }
 
@@ -64,6 +58,16 @@ void case_kvsname(struct play *p)
     finish(p, V_OK, "%s", p->kvsname);
 }
 
+void case_init_2(struct play *p)
+{
+    begin_version(p, 2, 0);
+    if (number_of(p, PMIWIRE_F_RC, "rc") != 0)
+        finish(p, V_ERROR, "%s", p->text);
+    if (number_of(p, PMIWIRE_F_PMI_VERSION, "pmi_version") != 2)
+        finish(p, V_WRONG, "another version: %s", p->text);
+    fullinit(p, true);
+}
+
 void case_fullinit(struct play *p)
 {
     static const struct {
@@ -86,6 +90,13 @@ void case_fullinit(struct play *p)
         if (s.ptr && !str_is(s, "TRUE") && !str_is(s, "FALSE"))
             finish(p, V_WRONG, "%s is neither TRUE nor FALSE: %s", truth[i].name, p->text);
     }
+    finish(p, V_OK, "%s", p->text);
+}
+
+void case_fullinit_bare(struct play *p)
+{
+    begin_version(p, 2, 0);
+    fullinit(p, false);
     finish(p, V_OK, "%s", p->text);
 }
 

@@ -16,8 +16,11 @@ static _Noreturn void judge(struct play *p, const char *what, const char *sent, 
 {
     char a[80];
 
+    /* PMI-2 tells a miss (found=FALSE) from a refusal (rc); PMI-1 has rc for both. */
+    if (got_rc != 0 && p->wire == PMIWIRE_V2 && rc_of(p) != 0)
+        finish(p, V_ERROR, "put, but refused to this reader: %s", p->text);
     if (got_rc != 0)
-        finish(p, V_WRONG, "rc=0, but the %s is lost", what);
+        finish(p, V_WRONG, "rc=0, but the %s is lost: %s", what, p->text);
     if (got.len == sent_len && memcmp(got.ptr, sent, sent_len) == 0)
         finish(p, V_OK, "%zu bytes, whole", sent_len);
     if (got.len < sent_len && memcmp(got.ptr, sent, got.len) == 0)
@@ -83,11 +86,13 @@ void case_value_bytes(struct play *p)
         [B_BACKSLASH] = {"a\\b", "a\\b"},  [B_EQUALS] = {"a=b", "a=b"},    [B_8BIT] = {"a\xc3\xa4z", "a\xc3\xa4z"},
         [B_EMPTY] = {"", ""},
     };
-    const char *sent = bytes[p->pc->arg].sent, *want = bytes[p->pc->arg].want;
+    int which = p->pc->arg & ~B_SLURM;
+    const char *sent = bytes[which].sent, *want = bytes[which].want;
     struct pmiwire_str got;
     char plain[256];
     int rc;
 
+    p->pad_right = (p->pc->arg & B_SLURM) != 0;
     begin(p);
     if (put(p, "key", sent, strlen(sent)) != 0) {
         char text[sizeof(p->text)];

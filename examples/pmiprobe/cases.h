@@ -11,7 +11,9 @@ void case_init_unknown(struct play *p);
 void case_maxes(struct play *p);
 void case_number(struct play *p);     /* arg: 0 appnum, 1 universe size */
 void case_kvsname(struct play *p);
+void case_init_2(struct play *p);
 void case_fullinit(struct play *p);
+void case_fullinit_bare(struct play *p);
 void case_thrid(struct play *p);
 void case_jobid(struct play *p);
 void case_put_get(struct play *p);
@@ -30,8 +32,8 @@ void case_finalize_twice(struct play *p);
 enum { AT_MAX, OVER_MAX, FAR_OVER };
 void case_value_len(struct play *p);  /* arg: AT_MAX … */
 void case_key_len(struct play *p);
-enum { B_SPACE, B_SEMICOLON, B_DOUBLED, B_BACKSLASH, B_EQUALS, B_8BIT, B_EMPTY };
-void case_value_bytes(struct play *p); /* arg: B_* */
+enum { B_SPACE, B_SEMICOLON, B_DOUBLED, B_BACKSLASH, B_EQUALS, B_8BIT, B_EMPTY, B_SLURM = 128 };
+void case_value_bytes(struct play *p); /* arg: B_*, with B_SLURM as Slurm's client frames it */
 
 /* case_bad.c: messages that are wrong in some way, and clients that stall */
 enum {

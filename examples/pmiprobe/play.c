@@ -13,7 +13,7 @@
 
 #include "probe.h"
 
-static const char *const verdict_names[V_COUNT] = {"none",    "ok",    "not offered", "error reply",
+static const char *const verdict_names[V_COUNT] = {"none",    "ok",    "not offered", "accepted", "error reply",
                                                    "closed",  "delayed", "wrong reply", "hang",
                                                    "job killed", "crash"};
 
@@ -92,8 +92,12 @@ static void goodbye(struct play *p)
 void finish(struct play *p, enum verdict v, const char *fmt, ...)
 {
     char line[700];
-    int n = snprintf(line, sizeof(line), "verdict %d ", (int)v);
     va_list ap;
+    int n;
+
+    if (p->setup && v > V_OK && v < V_WRONG) /* could pass for an answer to what the case sends */
+        v = V_WRONG;
+    n = snprintf(line, sizeof(line), "verdict %d %s", (int)v, p->setup ? "in init: " : "");
 
     va_start(ap, fmt);
     vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
@@ -148,6 +152,7 @@ void say(struct play *p, const char *fmt, ...)
 {
     static char body[131072], out[131072 + 8];
     va_list ap;
+    size_t len;
     int n;
 
     va_start(ap, fmt);
@@ -156,7 +161,14 @@ void say(struct play *p, const char *fmt, ...)
     /* PMI-1 needs its newline, PMI-2 its length: both are put here. */
     if (p->wire == PMIWIRE_V1)
         body[n++] = '\n';
-    say_raw(p, out, frame(p->wire, body, (size_t)n, out, sizeof(out)));
+    len = frame(p->wire, body, (size_t)n, out, sizeof(out));
+    if (p->pad_right && p->wire == PMIWIRE_V2) {
+        char digits[24];
+
+        snprintf(digits, sizeof(digits), "%-6d", n);
+        memcpy(out, digits, 6);
+    }
+    say_raw(p, out, len);
 }
 
 const struct pmiwire_msg *hear(struct play *p)
@@ -226,21 +238,34 @@ void begin_version(struct play *p, int version, int subversion)
     hear_cmd(p, "response_to_init");
 }
 
+/* Slurm's server wants to hear the PMI_JOBID that it has set; MPICH's clients never say it. */
+void fullinit(struct play *p, bool with_jobid)
+{
+    const char *jobid = getenv("PMI_JOBID");
+
+    if (jobid && with_jobid)
+        say(p, "cmd=fullinit;pmijobid=%s;pmirank=%d;threaded=FALSE;", jobid, p->rank);
+    else
+        say(p, "cmd=fullinit;pmirank=%d;threaded=FALSE;", p->rank);
+    hear_cmd(p, "fullinit-response");
+    if (rc_of(p) != 0)
+        finish(p, V_ERROR, "fullinit refused: %s", p->text);
+    p->begun = true;
+}
+
 void begin(struct play *p)
 {
     struct pmiwire_str s;
 
+    p->setup = true;
     begin_version(p, p->wire == PMIWIRE_V2 ? 2 : 1, p->wire == PMIWIRE_V2 ? 0 : 1);
     if (number_of(p, PMIWIRE_F_RC, "rc") != 0)
         finish(p, V_ERROR, "init refused: %s", p->text);
     p->keylen_max = 64;
     p->vallen_max = 1024;
     if (p->wire == PMIWIRE_V2) {
-        say(p, "cmd=fullinit;pmirank=%d;threaded=FALSE;", p->rank);
-        hear_cmd(p, "fullinit-response");
-        if (rc_of(p) != 0)
-            finish(p, V_ERROR, "fullinit refused: %s", p->text);
-        p->begun = true;
+        fullinit(p, true);
+        p->setup = false;
         return;
     }
     p->begun = true;
@@ -256,6 +281,7 @@ void begin(struct play *p)
         finish(p, V_WRONG, "no kvsname: %s", p->text);
     memcpy(p->kvsname, s.ptr, s.len);
     p->kvsname[s.len] = '\0';
+    p->setup = false;
 }
 
 int put(struct play *p, const char *key, const char *value, size_t len)
@@ -322,8 +348,12 @@ void provoke(struct play *p, const void *data, size_t len)
     say_raw(p, data, len);
     hear(p);
     memcpy(first, p->text, sizeof(first));
+    if (p->c.msg.id == PMIWIRE_V1_FINALIZE_ACK || p->c.msg.id == PMIWIRE_V2_FINALIZE_RESPONSE) {
+        p->spoiled = true;
+        finish(p, V_WRONG, "taken for finalize: %s", first);
+    }
     if (rc_of(p) == 0)
-        finish(p, V_OK, "accepted: %s", first);
+        finish(p, V_TAKEN, "%s", first);
     if (p->c.msg.id) /* say so if it is not served any longer */
         alive(p);
     finish(p, V_ERROR, "%s", first);

@@ -17,6 +17,7 @@ enum verdict {
     V_NONE,    /* nothing reported */
     V_OK,      /* as a conforming server does */
     V_NO,      /* an optional thing that is not offered, refused in good form */
+    V_TAKEN,   /* what should have been refused was answered with rc=0 */
     V_ERROR,   /* error reply */
     V_CLOSED,  /* connection closed, the job lives */
     V_DELAYED, /* another rank was held up */
@@ -88,10 +89,12 @@ struct play {
     int wire;           /* PMIWIRE_V1 or PMIWIRE_V2 */
     int reply_ms;       /* how long to wait for a reply */
     int kvsname_max, keylen_max, vallen_max;
+    bool pad_right;     /* PMI-2 lengths as Slurm's client writes them */
+    bool setup;         /* in begin(): what fails now is not the case's subject */
     bool begun;         /* init is done: say finalize at the end */
     bool spoiled;       /* nothing sensible can be said on the connection any more */
     char kvsname[512];
-    char text[160];     /* the reply got last, printable */
+    char text[320];     /* the reply got last, printable */
 };
 
 struct probe_case {
@@ -120,6 +123,7 @@ const char *play_connect(struct play *p);
 
 /* Each of these ends the process with a verdict when the server does not answer in form. */
 void begin(struct play *p);                         /* init and what every client asks first */
+void fullinit(struct play *p, bool with_jobid);
 void begin_version(struct play *p, int version, int subversion);
 void say(struct play *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void say_raw(struct play *p, const void *data, size_t len);

@@ -202,14 +202,18 @@ static bool judge(const struct options *o, const struct probe_case *pc, const st
             other.v = l->ended ? V_KILLED : V_HANG;
             snprintf(other.what, sizeof(other.what), "the other rank was ended; %s", end);
         }
-        if (other.v == V_CLOSED && (pc->flags & CASE_WITNESS))
+        if (other.v == V_CLOSED && r->v == V_CLOSED && !l->ended) {
+            other.v = V_CRASH;
+            snprintf(other.what, sizeof(other.what), "all connections closed, the server is gone; %s", end);
+        } else if (other.v == V_CLOSED && (pc->flags & CASE_WITNESS)) {
             other.v = V_KILLED;
+        }
         if (other.v > r->v)
             *r = other;
     } else if ((pc->flags & CASE_WITNESS) && r->v != V_HANG) {
         size_t n = strlen(r->what);
 
-        if (r->v == V_OK)
+        if (r->v == V_OK || r->v == V_TAKEN)
             snprintf(r->what + n, sizeof(r->what) - n, "; %s", other.what);
     } else if (!l->ended && r->v <= V_DELAYED) {
         r->v = V_HANG;

@@ -208,6 +208,7 @@ static void kill_rank(const struct rank *r, int sig)
 
 void job_kill_all(struct pmirun *pr, int sig)
 {
+    launch_land_all(pr);
     for (struct job *job = pr->jobs; job; job = job->next)
         for (uint32_t i = 0; i < job->n_launched && job->n_live > 0; i++)
             kill_rank(&job->ranks[i], sig);
@@ -233,6 +234,7 @@ void job_abandon(struct pmirun *pr, struct job *job, uint32_t failed, int err)
 {
     int32_t *codes = calloc(job->n_ranks, sizeof(*codes));
 
+    launch_land_all(pr);
     job->abandoned = true;
     for (uint32_t i = 0; i < job->n_ranks; i++) {
         if (codes)
@@ -341,6 +343,7 @@ void job_reap(struct pmirun *pr)
 {
     siginfo_t si;
 
+    launch_settle(pr);
     for (;;) {
         struct rank *r;
 

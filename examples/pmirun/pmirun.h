@@ -253,6 +253,10 @@ int launch_init(struct pmirun *pr);
 int launch_resolve(struct app *app);
 /* Starts waiting processes for a little while; true when more are waiting. */
 bool launch_some(struct pmirun *pr);
+/* Waits until no child shares our memory any more. Before any signal is sent to a rank. */
+void launch_land_all(struct pmirun *pr);
+/* Notes those who have left our memory by now, and deals with a program that could not be executed. Before ranks are reaped. */
+void launch_settle(struct pmirun *pr);
 /* Descriptors for n more processes. 0 or -EMFILE. */
 int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have);
 

@@ -34,11 +34,10 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
         } else if (step == PMIWIRE__STEP_FULLINIT) {
             if (c->jobid)
                 pmiwire_enc_cstr(&e, PMIWIRE_F_PMIJOBID, c->jobid);
-            /* Hydra wants pmirank even of a client that knows itself by its id alone. */
+            /* A client that connects tells its id here. Not as srcid, Slurm's word: Hydra insists on pmirank,
+             * and a server that hands out ids other than ranks would take the two for two claims. */
             if (c->has_pmiid || c->info.rank >= 0)
                 pmiwire_enc_int(&e, PMIWIRE_F_PMIRANK, c->has_pmiid ? c->pmiid : c->info.rank);
-            if (c->has_pmiid)
-                pmiwire_enc_int(&e, PMIWIRE_F_SRCID, c->pmiid);
             pmiwire_enc_bool(&e, PMIWIRE_F_THREADED, c->threaded != 0);
         }
         rc = pmiwire__client_encoded(c, &e);

@@ -103,7 +103,7 @@ FIELDS(f_universe_size, REPLY1, REQ(SIZE));
 FIELDS(f_my_kvsname, REPLY1, REQ(KVSNAME));
 FIELDS(f_put, OPT(KVSNAME), REQ(KEY), REQ(VALUE));
 FIELDS(f_get, OPT(KVSNAME), REQ(KEY));
-FIELDS(f_get_result, REPLY1, OPT(FOUND), REQ(VALUE));
+FIELDS(f_get_result, REPLY1, OPT(FOUND), {PMIWIRE_F_VALUE, PMIWIRE_REQUIRED | PMIWIRE_MAYEMPTY});
 FIELDS(f_barrier_in, OPT(GROUP));
 FIELDS(f_barrier_out, REPLY1, OPT(GROUP), OPT(TAG));
 FIELDS(f_publish_name, REQ(SERVICE), REQ(PORT));
@@ -268,7 +268,7 @@ static uint64_t load_le(const char *p, size_t n)
 }
 
 /* The only place of the table where this name can stand. len > 0. */
-static uint32_t name_slot(const struct name_hash *h, const char *s, size_t len)
+static uint32_t name_slot(const struct pmiwire__name_hash *h, const char *s, size_t len)
 {
     uint64_t x, y = 0;
 
@@ -286,7 +286,7 @@ static uint32_t name_slot(const struct name_hash *h, const char *s, size_t len)
     return (uint32_t)((x * h->multiplier) >> h->shift);
 }
 
-/* No name of a command or field is longer. */
+/* No name of a command is longer. */
 #define MAX_NAME 25u
 
 /* Are these len bytes, 1 to MAX_NAME, equal? Two pieces that may overlap cover any length. */
@@ -303,13 +303,13 @@ static int same_name(const char *name, const char *s, size_t len)
 
 uint16_t pmiwire_command_find(uint16_t wire, struct pmiwire_str name)
 {
-    const struct name_hash *h = wire == PMIWIRE_V2 ? &v2_names : &v1_names;
+    const struct pmiwire__name_hash *h = wire == PMIWIRE_V2 ? &v2_names : &v1_names;
     uint16_t id;
 
     if (name.len == 0 || name.len > MAX_NAME)
         return 0;
     id = h->id[name_slot(h, name.ptr, name.len)];
-    if (id == 0 || command_name_bytes[id] != name.len ||
+    if (id == 0 || pmiwire__command_name_bytes[id] != name.len ||
         !same_name(commands[id].name, name.ptr, name.len))
         return 0;
     return id;
@@ -319,6 +319,7 @@ uint16_t pmiwire__field_lookup(const char *key, size_t len, uint32_t *index, uin
 {
     size_t n = len;
     uint32_t number = 0, scale = 1;
+    char words[PMIWIRE__FIELD_NAME_MAX] = {0};
     uint16_t id;
 
     *index = 0;
@@ -328,10 +329,11 @@ uint16_t pmiwire__field_lookup(const char *key, size_t len, uint32_t *index, uin
         scale *= 10;
         n--;
     }
-    if (n == 0 || n > MAX_NAME)
+    if (n == 0 || n > PMIWIRE__FIELD_NAME_MAX)
         return 0;
-    id = field_names.id[name_slot(&field_names, key, n)];
-    if (id == 0 || field_name_bytes[id] != n || !same_name(pmiwire__fields[id].name, key, n))
+    memcpy(words, key, n);
+    id = pmiwire__field_by_words(pmiwire__load8(words), pmiwire__load8(words + 8), n);
+    if (id == 0)
         return 0;
     if (pmiwire__fields[id].indexed != (n < len))
         return 0;

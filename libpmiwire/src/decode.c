@@ -2,7 +2,7 @@
 /*
  * Decoding. A message is first delimited (a newline, the line "endcmd", or the
  * length), which is what remembers its place between calls; then it is split in one pass
- * that jumps from separator to separator, 16 bytes at a time.
+ * that jumps from separator to separator, 64 bytes at a time.
  */
 #include "internal.h"
 
@@ -11,75 +11,110 @@
 #endif
 
 #define BLOCK 16u
+#define WINDOW 64u
 
-/* Walks the separators of a message: '=', the wire's own one, and NUL. */
+/* Where separators are in the next bytes: bit i for byte i. */
+struct masks {
+    uint64_t equals; /* '=' */
+    uint64_t stops;  /* the wire's own separator, and NUL */
+};
+
+/* Walks the separators of a message, a window of 64 bytes at a time. */
 struct scan {
-    const char *base;  /* block under the mask */
+    const char *begin; /* of the message: bytes from here on may be read */
+    const char *base;  /* of the window */
     const char *end;   /* of the bytes to walk */
-    uint32_t mask;     /* bit i: base[i] is a separator not yet taken */
+    struct masks left; /* of the window, what has not been passed */
     char separator;
 };
 
 #ifdef __SSE2__
-static uint32_t block_mask(const char *p, char separator)
+static inline struct masks block_masks(const char *p, char separator)
 {
     const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-    const __m128i eq = _mm_cmpeq_epi8(v, _mm_set1_epi8('='));
-    const __m128i sep = _mm_cmpeq_epi8(v, _mm_set1_epi8(separator));
-    const __m128i nul = _mm_cmpeq_epi8(v, _mm_setzero_si128());
+    const __m128i equals = _mm_cmpeq_epi8(v, _mm_set1_epi8('='));
+    const __m128i stops = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8(separator)),
+                                       _mm_cmpeq_epi8(v, _mm_setzero_si128()));
 
-    return (uint32_t)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(eq, sep), nul));
+    return (struct masks){(uint32_t)_mm_movemask_epi8(equals), (uint32_t)_mm_movemask_epi8(stops)};
 }
 #else
-static uint32_t block_mask(const char *p, char separator)
+static inline struct masks block_masks(const char *p, char separator)
 {
-    uint32_t mask = 0;
+    struct masks m = {0, 0};
 
-    for (unsigned i = 0; i < BLOCK; i++)
-        mask |= (uint32_t)(p[i] == '=' || p[i] == separator || p[i] == '\0') << i;
-    return mask;
+    for (unsigned i = 0; i < BLOCK; i++) {
+        m.equals |= (uint64_t)(p[i] == '=') << i;
+        m.stops |= (uint64_t)(p[i] == separator || p[i] == '\0') << i;
+    }
+    return m;
 }
 #endif
 
-/* The mask of the block at s->base, reading nothing past s->end. */
-static void scan_load(struct scan *s)
+/* The last n bytes before end, fewer than a block. */
+static struct masks tail_masks(const char *begin, const char *end, size_t n, char separator)
 {
-    size_t left = (size_t)(s->end - s->base);
     char tail[BLOCK];
+    struct masks m;
 
-    if (left >= BLOCK) {
-        s->mask = block_mask(s->base, s->separator);
-        return;
+    if ((size_t)(end - begin) >= BLOCK) { /* a block that ends there, and begins in what is done already */
+        m = block_masks(end - BLOCK, separator);
+        m.equals >>= BLOCK - n;
+        m.stops >>= BLOCK - n;
+        return m;
     }
     memset(tail, 'x', sizeof(tail));
-    memcpy(tail, s->base, left);
-    s->mask = block_mask(tail, s->separator);
+    memcpy(tail, end - n, n);
+    return block_masks(tail, separator);
 }
 
-static void scan_init(struct scan *s, const char *begin, const char *end, char separator)
+/* The masks of the window at p, reading nothing before begin and nothing from end on. */
+static struct masks window_masks(const char *begin, const char *p, const char *end, char separator)
 {
-    s->base = begin;
+    const size_t n = (size_t)(end - p) < WINDOW ? (size_t)(end - p) : WINDOW;
+    struct masks m, window = {0, 0};
+    size_t i = 0;
+
+    for (; i + BLOCK <= n; i += BLOCK) {
+        m = block_masks(p + i, separator);
+        window.equals |= m.equals << i;
+        window.stops |= m.stops << i;
+    }
+    if (i < n) {
+        m = tail_masks(begin, end, n - i, separator);
+        window.equals |= m.equals << i;
+        window.stops |= m.stops << i;
+    }
+    return window;
+}
+
+static inline void scan_init(struct scan *s, const char *begin, const char *from, const char *end,
+                             char separator)
+{
+    s->begin = begin;
+    s->base = from;
     s->end = end;
     s->separator = separator;
-    s->mask = 0;
-    if (begin < end)
-        scan_load(s);
+    s->left = window_masks(begin, from, end, separator);
 }
 
-/* The next separator, or s->end. */
-static const char *scan_next(struct scan *s)
+/* The next separator, or end. In a value '=' is none. */
+static inline const char *scan_next(struct scan *s, int in_value)
 {
-    const char *p;
+    uint64_t mask;
+    unsigned bit;
 
-    while (s->mask == 0) {
-        if ((size_t)(s->end - s->base) <= BLOCK)
+    while ((mask = s->left.stops | (in_value ? 0 : s->left.equals)) == 0) {
+        if ((size_t)(s->end - s->base) <= WINDOW)
             return s->end;
-        s->base += BLOCK;
-        scan_load(s);
+        s->base += WINDOW;
+        s->left = window_masks(s->begin, s->base, s->end, s->separator);
     }
-    p = s->base + __builtin_ctz(s->mask);
-    s->mask &= s->mask - 1;
-    return p;
+    bit = (unsigned)__builtin_ctzll(mask);
+    mask = ~(mask ^ (mask - 1)); /* what lies behind it */
+    s->left.stops &= mask;
+    s->left.equals &= mask;
+    return s->base + bit;
 }
 
 void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_bytes, uint32_t flags)
@@ -111,15 +146,36 @@ static ssize_t more(struct pmiwire_decoder *d, size_t need)
     return 0;
 }
 
+/* What a key is. `begin` is that of the message. */
+static inline uint16_t key_id(const char *begin, const char *key, size_t len, uint32_t *index,
+                              uint16_t *indexed)
+{
+    const char *end = key + len;
+    uint16_t id;
+
+    if ((end[-1] >= '0' && end[-1] <= '9') || len > PMIWIRE__FIELD_NAME_MAX || end - begin < 8)
+        return pmiwire__field_lookup(key, len, index, indexed);
+    *index = 0;
+    *indexed = 0;
+    /* The eight bytes that end with the key, without those that stand before it. */
+    if (len <= 8)
+        id = pmiwire__field_by_words(pmiwire__load8(end - 8) >> 8 * (8 - len), 0, len);
+    else
+        id = pmiwire__field_by_words(pmiwire__load8(key),
+                                     pmiwire__load8(end - 8) >> 8 * (16 - len), len);
+    return pmiwire__fields[id].indexed ? 0 : id;
+}
+
 /* Add a field; returns its slot, NULL when the array is full (the fields are still counted). Sets *id either way. */
-static struct pmiwire_field *add_field(struct pmiwire_msg *msg, uint32_t *total, const char *key,
-                                       size_t key_len, uint16_t *id)
+static inline struct pmiwire_field *add_field(struct pmiwire_msg *msg, uint32_t *total,
+                                              const char *begin, const char *key, size_t key_len,
+                                              uint16_t *id)
 {
     struct pmiwire_field *f;
     uint32_t index;
     uint16_t indexed;
 
-    *id = pmiwire__field_lookup(key, key_len, &index, &indexed);
+    *id = key_id(begin, key, key_len, &index, &indexed);
     if ((*total)++ >= msg->cap_fields)
         return NULL;
     f = &msg->fields[msg->n_fields++];
@@ -153,25 +209,21 @@ static ssize_t split_line(struct pmiwire_decoder *d, const char *buf, const char
     const char *word = buf; /* start of the current word */
     struct pmiwire_field *f = NULL; /* the last field, when there was room for it */
     uint16_t id = 0;                /* what it is, room or not */
-    const char *equals = NULL;      /* the '=' of the current word, when met */
+    const char *equals = buf + 3;   /* the '=' of the current word, when met: that of cmd= */
     uint32_t total = 0;
     struct scan s;
 
-    scan_init(&s, buf, end, ' ');
+    scan_init(&s, buf, buf + 4, end, ' ');
     for (;;) {
-        const char *p = scan_next(&s);
+        const char *p = scan_next(&s, equals != NULL);
 
         if (p < end && *p == '\0')
             return fail(d, PMIWIRE_ENUL, (size_t)(p - buf), bytes);
         if (p < end && *p == '=') {
-            if (equals)
-                continue;
             equals = p;
             if (p == word)
                 return fail(d, PMIWIRE_EEMPTY, (size_t)(p - buf), bytes);
-            if (word == buf) /* cmd= */
-                continue;
-            f = add_field(msg, &total, word, (size_t)(p - word), &id);
+            f = add_field(msg, &total, buf, word, (size_t)(p - word), &id);
             if (id == PMIWIRE_F_VALUE && (d->flags & PMIWIRE_DECODE_VALUE_TO_EOL)) {
                 const char *nul = memchr(p + 1, '\0', (size_t)(end - p - 1));
 
@@ -252,7 +304,7 @@ static ssize_t split_mcmd(struct pmiwire_decoder *d, const char *buf, const char
             return fail(d, PMIWIRE_ENOEQ, (size_t)(line - buf), bytes);
         if (equals == line)
             return fail(d, PMIWIRE_EEMPTY, (size_t)(line - buf), bytes);
-        f = add_field(msg, &total, line, (size_t)(equals - line), &id);
+        f = add_field(msg, &total, buf, line, (size_t)(equals - line), &id);
         if (f) {
             f->value.ptr = equals + 1;
             f->value.len = (size_t)(eol - equals - 1);
@@ -306,7 +358,7 @@ static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char
 {
     const size_t bytes = (size_t)(end - buf);
     const char *word = body;
-    const char *equals = NULL;
+    const char *equals = body + 3; /* of cmd= */
     struct pmiwire_field *f = NULL;
     uint16_t id;
     uint16_t flags = 0; /* PMIWIRE_FIELD_ESCAPED, for the current field */
@@ -316,9 +368,9 @@ static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char
     if (bytes < PMIWIRE_V2_HEADER_BYTES + 4 || memcmp(body, "cmd=", 4) != 0)
         return fail(d, PMIWIRE_ENOCMD, PMIWIRE_V2_HEADER_BYTES, bytes);
     msg->cmd.ptr = body + 4;
-    scan_init(&s, body, end, ';');
+    scan_init(&s, buf, body + 4, end, ';');
     for (;;) {
-        const char *p = scan_next(&s);
+        const char *p = scan_next(&s, equals != NULL);
 
         if (p == end) {
             if (word == end)
@@ -328,20 +380,17 @@ static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char
         if (*p == '\0')
             return fail(d, PMIWIRE_ENUL, (size_t)(p - buf), bytes);
         if (*p == '=') {
-            if (equals)
-                continue;
             equals = p;
             if (p == word)
                 return fail(d, PMIWIRE_EEMPTY, (size_t)(p - buf), bytes);
-            if (word != body)
-                f = add_field(msg, &total, word, (size_t)(p - word), &id);
+            f = add_field(msg, &total, buf, word, (size_t)(p - word), &id);
             continue;
         }
         if (!equals)
             return fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
         if (p + 1 < end && p[1] == ';') { /* stands for one ';' */
             flags = PMIWIRE_FIELD_ESCAPED;
-            scan_next(&s);
+            scan_next(&s, 1);
             continue;
         }
         if (word == body) {

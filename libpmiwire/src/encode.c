@@ -13,6 +13,8 @@
 #define EXTRA_MAX_VALUE 900u
 #define EXTRA_MAX_MESSAGE 1000u
 
+static const struct pmiwire_str no_index = {"", 0};
+
 static void refuse(struct pmiwire_encoder *e, int code, uint16_t field)
 {
     if (!e->err) {
@@ -108,7 +110,7 @@ void pmiwire_enc_begin_iov(struct pmiwire_encoder *e, char *buf, size_t cap, str
     begin(e, buf, cap, iov, cap_iov, c ? c->wire : 0, profile);
     e->cmd = cmd;
     if (c)
-        begin_name(e, pmiwire_str(c->name));
+        begin_name(e, (struct pmiwire_str){c->name, pmiwire__command_name_bytes[c->id]});
     else
         refuse(e, -EINVAL, 0);
 }
@@ -149,22 +151,58 @@ void pmiwire_enc_pad_right(struct pmiwire_encoder *e)
     e->pad_right = 1;
 }
 
+/* A short copy, as nearly all are: two pieces that may overlap, and no call. */
+static char *copy(char *to, const char *from, size_t n)
+{
+    if (n > 16) {
+        memcpy(to, from, n);
+    } else if (n >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + n - 8, from + n - 8, 8);
+    } else if (n >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + n - 4, from + n - 4, 4);
+    } else if (n) {
+        to[0] = from[0];
+        to[n / 2] = from[n / 2];
+        to[n - 1] = from[n - 1];
+    }
+    return to + n;
+}
+
 /* Key (and index), '=', value, and what ends a field in this framing. All is checked already. */
-static void append_field(struct pmiwire_encoder *e, struct pmiwire_str key, const char *index,
+static void append_field(struct pmiwire_encoder *e, struct pmiwire_str key, struct pmiwire_str index,
                          struct pmiwire_str value)
 {
+    const size_t bytes = key.len + index.len + value.len + 2;
+
+    e->n_fields++;
+    if (!e->iov && !e->err && value.len < e->cap && bytes <= e->cap - e->len &&
+        !(e->wire == PMIWIRE_V2 && value.len && memchr(value.ptr, ';', value.len))) {
+        char *p = e->buf + e->len;
+
+        if (e->wire == PMIWIRE_V1)
+            *p++ = ' ';
+        p = copy(p, key.ptr, key.len);
+        p = copy(p, index.ptr, index.len);
+        *p++ = '=';
+        p = copy(p, value.ptr, value.len);
+        if (e->wire != PMIWIRE_V1)
+            *p = e->wire == PMIWIRE_V2 ? ';' : '\n';
+        e->len += bytes;
+        e->total += bytes;
+        return;
+    }
     if (e->wire == PMIWIRE_V1)
         append_char(e, ' ');
     append(e, key.ptr, key.len);
-    if (index)
-        append(e, index, strlen(index));
+    append(e, index.ptr, index.len);
     append_char(e, '=');
     append_value(e, value);
     if (e->wire == PMIWIRE_V2)
         append_char(e, ';');
     else if (e->wire == PMIWIRE_V1_MCMD)
         append_char(e, '\n');
-    e->n_fields++;
 }
 
 /*
@@ -208,13 +246,13 @@ static int check_field(const struct pmiwire_encoder *e, const struct pmiwire_fie
     if (value.len == 0 && e->wire == PMIWIRE_V1_MCMD)
         return 0;
     /* Peers that read spaces read them in what is last on the line. */
-    if (e->wire == PMIWIRE_V1 && d->id != PMIWIRE_F_VALUE && value.len &&
-        memchr(value.ptr, ' ', value.len))
+    if (e->wire == PMIWIRE_V1 && d->id != PMIWIRE_F_VALUE && value.len && e->profile &&
+        (e->profile->flags & PMIWIRE_PEER_SPACES) && memchr(value.ptr, ' ', value.len))
         return PMIWIRE_ECHARS;
     return pmiwire_check_value(e->profile, e->wire, value);
 }
 
-static void add(struct pmiwire_encoder *e, uint16_t field, const char *index,
+static void add(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str index,
                 struct pmiwire_str value)
 {
     const struct pmiwire_field_desc *d = pmiwire_field_get(field);
@@ -222,7 +260,7 @@ static void add(struct pmiwire_encoder *e, uint16_t field, const char *index,
 
     if (e->err)
         return;
-    if (!d || d->indexed != (index != NULL)) {
+    if (!d || d->indexed != (index.len != 0)) {
         refuse(e, -EINVAL, field);
         return;
     }
@@ -234,7 +272,7 @@ static void add(struct pmiwire_encoder *e, uint16_t field, const char *index,
         refuse(e, rc, field);
         return;
     }
-    append_field(e, pmiwire_str(d->name), index, value);
+    append_field(e, (struct pmiwire_str){d->name, pmiwire__field_name_bytes[field]}, index, value);
     if (e->err && !e->err_field)
         e->err_field = field;
     if (field == PMIWIRE_F_VALUE)
@@ -243,12 +281,12 @@ static void add(struct pmiwire_encoder *e, uint16_t field, const char *index,
 
 void pmiwire_enc_str(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str value)
 {
-    add(e, field, NULL, value);
+    add(e, field, no_index, value);
 }
 
 void pmiwire_enc_cstr(struct pmiwire_encoder *e, uint16_t field, const char *value)
 {
-    add(e, field, NULL, pmiwire_str(value));
+    add(e, field, no_index, pmiwire_str(value));
 }
 
 /* Decimal digits of v, written backwards from end; returns where they start. */
@@ -268,21 +306,21 @@ void pmiwire_enc_int(struct pmiwire_encoder *e, uint16_t field, int64_t value)
 
     if (value < 0)
         *--p = '-';
-    add(e, field, NULL, (struct pmiwire_str){p, (size_t)(end - p)});
+    add(e, field, no_index, (struct pmiwire_str){p, (size_t)(end - p)});
 }
 
 void pmiwire_enc_bool(struct pmiwire_encoder *e, uint16_t field, int value)
 {
-    add(e, field, NULL, pmiwire_str(value ? "TRUE" : "FALSE"));
+    add(e, field, no_index, pmiwire_str(value ? "TRUE" : "FALSE"));
 }
 
 void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, uint32_t index,
                          struct pmiwire_str value)
 {
-    char text[12], *end = text + sizeof(text) - 1;
+    char text[24], *end = text + sizeof(text);
+    char *p = decimal(end, index);
 
-    *end = '\0';
-    add(e, field, decimal(end, index), value);
+    add(e, field, (struct pmiwire_str){p, (size_t)(end - p)}, value);
 }
 
 void pmiwire_enc_named(struct pmiwire_encoder *e, struct pmiwire_str key, struct pmiwire_str value)
@@ -299,7 +337,7 @@ void pmiwire_enc_named(struct pmiwire_encoder *e, struct pmiwire_str key, struct
     if (rc < 0)
         refuse(e, rc, 0);
     else
-        append_field(e, key, NULL, value);
+        append_field(e, key, no_index, value);
 }
 
 /* Names that some peer gives a meaning in any message: see the safe grammar in the README. */
@@ -343,7 +381,7 @@ void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *name, struct pmiwi
                 return;
             }
         }
-        append_field(e, key, NULL, value);
+        append_field(e, key, no_index, value);
         e->n_extra++;
     }
 }

@@ -15,6 +15,47 @@ uint16_t pmiwire__field_lookup(const char *key, size_t len, uint32_t *index, uin
 /* The table's own entry, without a range check: id must be below PMIWIRE_F_COUNT_. */
 extern const struct pmiwire_field_desc pmiwire__fields[PMIWIRE_F_COUNT_];
 
+/* Lengths of the names of commands and fields, by id. */
+extern const uint8_t pmiwire__command_name_bytes[];
+extern const uint8_t pmiwire__field_name_bytes[PMIWIRE_F_COUNT_];
+
+/* A perfect hash: id[words * multiplier >> shift] is the only name that it can be. */
+struct pmiwire__name_hash {
+    uint64_t multiplier;
+    unsigned shift;
+    uint8_t id[512];
+};
+
+extern const struct pmiwire__name_hash pmiwire__field_hash;
+extern const uint64_t pmiwire__field_words[PMIWIRE_F_COUNT_][2];
+
+/* Longest name of a field that two words hold. */
+#define PMIWIRE__FIELD_NAME_MAX 16u
+
+/* Eight bytes as a little-endian word. */
+static inline uint64_t pmiwire__load8(const char *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, sizeof(v));
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    v = __builtin_bswap64(v);
+#endif
+    return v;
+}
+
+/* The field whose name, len bytes, stands in these words with NULs behind it; 0 when there is none. */
+static inline uint16_t pmiwire__field_by_words(uint64_t low, uint64_t high, size_t len)
+{
+    const struct pmiwire__name_hash *h = &pmiwire__field_hash;
+    const uint16_t id = h->id[((low + (high << 31 | high >> 33)) * h->multiplier) >> 55];
+
+    return pmiwire__field_words[id][0] == low && pmiwire__field_words[id][1] == high &&
+                   pmiwire__field_name_bytes[id] == len
+               ? id
+               : 0;
+}
+
 static inline int pmiwire__is(struct pmiwire_str s, const char *literal)
 {
     size_t n = strlen(literal);

@@ -2,6 +2,10 @@
 /* What each peer can carry. Every figure was measured against the peer named, or read in its source where noted. */
 #include "internal.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #define V1 PMIWIRE_PEER_V1
 #define V2 PMIWIRE_PEER_V2
 
@@ -143,13 +147,63 @@ static int peer_allows(uint32_t flags, uint16_t wire, unsigned char c)
     return c > 32;
 }
 
+/* A byte that every framing and every peer takes as it is: nearly all of them are. */
+static int is_plain_byte(unsigned char c)
+{
+    return c > 32 && c < 127 && c != ';' && c != '\\';
+}
+
+#ifdef __SSE2__
+/* Are all 16 plain? Bytes from 128 on are negative here. */
+static int is_plain_block(__m128i v)
+{
+    const __m128i low = _mm_cmplt_epi8(v, _mm_set1_epi8(33));
+    const __m128i del = _mm_cmpeq_epi8(v, _mm_set1_epi8(127));
+    const __m128i semicolon = _mm_cmpeq_epi8(v, _mm_set1_epi8(';'));
+    const __m128i backslash = _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'));
+
+    return _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(low, del), _mm_or_si128(semicolon, backslash))) == 0;
+}
+
+static int is_plain(struct pmiwire_str s)
+{
+    const char *p = s.ptr, *end = s.ptr + s.len;
+
+    if (s.len >= 16) {
+        for (; end - p > 16; p += 16)
+            if (!is_plain_block(_mm_loadu_si128((const __m128i *)(const void *)p)))
+                return 0;
+        return is_plain_block(_mm_loadu_si128((const __m128i *)(const void *)(end - 16)));
+    }
+    if (s.len >= 8) {
+        const __m128i first = _mm_loadl_epi64((const __m128i *)(const void *)p);
+        const __m128i last = _mm_loadl_epi64((const __m128i *)(const void *)(end - 8));
+
+        return is_plain_block(_mm_unpacklo_epi64(first, last));
+    }
+    for (; p < end; p++)
+        if (!is_plain_byte((unsigned char)*p))
+            return 0;
+    return 1;
+}
+#else
+static int is_plain(struct pmiwire_str s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (!is_plain_byte((unsigned char)s.ptr[i]))
+            return 0;
+    return 1;
+}
+#endif
+
 static int check_bytes(const struct pmiwire_profile *profile, uint16_t wire, struct pmiwire_str s)
 {
+    if (is_plain(s))
+        return 0;
     for (size_t i = 0; i < s.len; i++) {
         unsigned char c = (unsigned char)s.ptr[i];
 
-        /* A printable byte that no peer treats specially: nearly all of them. */
-        if (c > 32 && c < 127 && c != ';' && c != '\\')
+        if (is_plain_byte(c))
             continue;
         if (profile && !peer_allows(profile->flags, wire, c))
             return PMIWIRE_ECHARS;
@@ -175,6 +229,8 @@ int pmiwire_check_key(const struct pmiwire_profile *profile, uint16_t wire, stru
         return PMIWIRE_EEMPTY;
     if (profile && profile->max_key_bytes && key.len > profile->max_key_bytes)
         return PMIWIRE_EKEYLEN;
+    if (is_plain(key))
+        return memchr(key.ptr, '=', key.len) ? PMIWIRE_ECHARS : 0;
     if (memchr(key.ptr, '=', key.len) || memchr(key.ptr, ';', key.len) ||
         memchr(key.ptr, '\n', key.len) || memchr(key.ptr, ' ', key.len))
         return PMIWIRE_ECHARS;

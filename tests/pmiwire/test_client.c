@@ -295,7 +295,7 @@ static void test_init_port(void **state)
     assert_int_equal(pmiwire_client_start(session), 0);
     sends(INIT_V2);
     assert_int_equal(hear(INITED_V2), 0);
-    sends(v2("cmd=fullinit;pmirank=17;srcid=17;threaded=FALSE;"));
+    sends(v2("cmd=fullinit;pmirank=17;threaded=FALSE;"));
     answered(v2(FULLINITED), PMIWIRE_OP_INIT, 0);
 }
 

@@ -56,7 +56,7 @@ struct pmiwire_client_opts {
     uint32_t flags;  /**< PMIWIRE_CLIENT_* */
     int32_t rank;    /**< PMI_RANK; must be right on PMI-1 over PMI_FD, whose wire does not tell it */
     int32_t n_ranks; /**< PMI_SIZE; likewise */
-    int32_t has_pmiid;    /**< nonzero: PMI_PORT mode, first say who we are (`initack`, or `srcid`) */
+    int32_t has_pmiid;    /**< nonzero: PMI_PORT mode, first say who we are (`initack`, or PMI-2's `pmirank`) */
     int32_t pmiid;        /**< PMI_ID */
     const char *jobid;    /**< PMI_JOBID, sent in PMI-2's fullinit; may be NULL. Not kept */
     uint32_t max_subversion; /**< PMI-1: highest 1.x asked for; 0 means 1 */
@@ -138,7 +138,8 @@ PMIWIRE_API void pmiwire_client_destroy(struct pmiwire_client *c);
  * Each queues one request and returns 0, PMIWIRE_ESTATE (before the INIT
  * event, or after finalize), -EAGAIN (PMIWIRE_CLIENT_MAX_PENDING or the output
  * buffer of max_msg_bytes is full: take events first), PMIWIRE_E* (the request
- * cannot be carried; nothing was queued and the session goes on), or the
+ * cannot be carried; nothing was queued and the session goes on; PMIWIRE_EVERSION
+ * when this wire has no such command), or the
  * reason a dead session died. `cookie` comes back in the event.
  * MT-Safe on distinct sessions. No allocation. Strings are copied into the output buffer.
  * @{
@@ -150,6 +151,9 @@ PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str 
                                    struct pmiwire_str value, uint64_t cookie);
 /**
  * @brief Get.
+ *
+ * On PMI-2 not before the first fence: Hydra 4.0 ends the job at such a get.
+ *
  * @param jobid  a key-value space; absent: our own
  * @param srcid  PMI-2's hint which rank put it; -1: none
  */
@@ -194,7 +198,14 @@ PMIWIRE_API int pmiwire_client_job_connect(struct pmiwire_client *c, struct pmiw
 /** @brief Disconnect from another job (PMI-2 only). */
 PMIWIRE_API int pmiwire_client_job_disconnect(struct pmiwire_client *c, struct pmiwire_str jobid,
                                               uint64_t cookie);
-/** @brief End the whole job. @param exitcode  what the launcher should exit with; @param message prose, may be absent */
+/**
+ * @brief End the whole job.
+ * @param exitcode  what the launcher should exit with; Slurm and PMI-2 under Hydra 4.0 exit with their own
+ * @param message   prose, may be absent; PMI-1 carries no blanks
+ *
+ * Does not wait for answers: it goes out before every request that has not begun to, and so gets past a fence that
+ * is never answered. Its event still comes in order, when it has been sent.
+ */
 PMIWIRE_API int pmiwire_client_abort(struct pmiwire_client *c, int32_t exitcode,
                                      struct pmiwire_str message, uint64_t cookie);
 /** @brief Say goodbye. The session ends with the answer. */
@@ -222,8 +233,9 @@ PMIWIRE_API void pmiwire_client_sent(struct pmiwire_client *c, size_t n);
  * @brief Bytes that were read.
  * @return 0, or the reason why the session is dead (also told by the remaining events)
  *
- * Any split is fine. Takes all of it: if there is no room, because events
- * were not taken, the session grows no buffer but dies with PMIWIRE_ETOOBIG; so take events first.
+ * Any split is fine. Takes all of it: there is room for two messages of max_msg_bytes, so that a read of up to
+ * max_msg_bytes fits whenever all events have been taken. If there is none, because they were not, the session grows no
+ * buffer but dies with PMIWIRE_ETOOBIG; so take events first.
  */
 PMIWIRE_API int pmiwire_client_input(struct pmiwire_client *c, const void *data, size_t n);
 

@@ -1,0 +1,13 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# ours.sh PMIPROBE PMIRUN SOURCE_DIR: our own server conforms in every case, and answers a transcript as recorded.
+set -u
+probe=$1 pmirun=$2 src=$3
+"$probe" server -- "$pmirun" -n 1 || exit 1
+"$pmirun" -n 2 "$probe" play "$src/two-ranks.txt" || { echo "FAIL: a transcript is not answered as recorded"; exit 1; }
+# A wrong reply in a transcript must be seen.
+tmp=$(mktemp) || exit 1
+trap 'rm -f "$tmp"' EXIT
+sed 's/value=one/value=two/;t;' "$src/two-ranks.txt" | awk '/^S/ && /value=two/ {sub("two", "three")} {print}' >"$tmp"
+"$pmirun" -n 2 "$probe" play "$tmp" >/dev/null 2>&1 && { echo "FAIL: a wrong reply was not seen"; exit 1; }
+exit 0

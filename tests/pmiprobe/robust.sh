@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# robust.sh PMIPROBE: the tool ends and leaves nothing behind, whatever it runs.
+set -u
+probe=$1
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+export TMPDIR=$tmp
+fail() { echo "FAIL: $*"; exit 1; }
+expect() { # STATUS WHAT COMMAND...
+    local want=$1 what=$2 rc
+    shift 2
+    timeout -k 5 40 "$@" >"$tmp/out" 2>&1
+    rc=$?
+    [ $rc -eq "$want" ] || { cat "$tmp/out"; fail "$what: status $rc, $want expected"; }
+}
+one="--timeout 1 --case v1-maxes"
+# shellcheck disable=SC2086 # $one is several words
+{
+    expect 1 "a launcher that does nothing" "$probe" server $one -- true
+    expect 1 "a launcher that does not exist" "$probe" server $one -- "$tmp/nothing" -n 1
+    expect 1 "a launcher that never ends and heeds no signal" \
+        "$probe" server $one -- bash -c 'trap "" TERM; while :; do sleep 30; done' -- {n}
+    expect 1 "a launcher that prints without end" "$probe" server $one -- yes
+    expect 3 "launchers that start nothing" "$probe" server --timeout 1 -- true
+    expect 2 "no launcher" "$probe" server
+    expect 2 "no such case" "$probe" server --case nothing -- true
+}
+[ -z "$(ls "$tmp" | grep -v '^out$')" ] || fail "files are left: $(ls "$tmp")"
+
+# A server of one line: it says things that are not PMI, and then closes.
+cat >"$tmp/odd.sh" <<'EOF'
+shift # -n or a number
+while [ "${1#/}" = "$1" ]; do shift; done
+coproc SRV { head -c 20 >/dev/null; printf 'hello\0, this is no PMI\n%s\n' "cmd= ="; sleep 0.2; }
+exec 9<>"/proc/self/fd/${SRV[0]}" 2>/dev/null
+PMI_FD=${SRV[0]} PMI_RANK=0 PMI_SIZE=1 "$@"
+EOF
+expect 1 "a server that talks nonsense" "$probe" server --timeout 3 --reply 0.5 --case v1-maxes -- bash "$tmp/odd.sh" -n 1
+
+# Nothing lives on when the tool itself is killed.
+"$probe" server --timeout 30 --case v1-maxes -- bash -c 'echo $$ >"$0/pid"; exec sleep 61.5' "$tmp" >/dev/null 2>&1 &
+tool=$!
+for _ in $(seq 50); do [ -s "$tmp/pid" ] && break; sleep 0.1; done
+child=$(cat "$tmp/pid")
+kill -KILL $tool
+wait $tool 2>/dev/null
+for _ in $(seq 50); do kill -0 "$child" 2>/dev/null || break; sleep 0.1; done
+kill -0 "$child" 2>/dev/null && { kill -KILL "$child"; fail "the launcher lives on after the tool was killed"; }
+
+"$probe" play nothing >/dev/null 2>&1 && fail "play without a server succeeds"
+"$probe" dict | grep -q '^cmd_.*="cmd=kvs-put;"$' || fail "no dictionary"
+"$probe" commands | grep -q '`get_maxes`' || fail "no command table"
+"$probe" profiles | grep -q '^| portable ' || fail "no profiles"
+exit 0
