@@ -106,6 +106,32 @@ static void every_flag_and_byte(void **state)
     }
 }
 
+/* A byte that is refused, at every place of values of every length over two blocks, in memory of exactly that size. */
+static void every_place(void **state)
+{
+    static const char refused[] = {' ', '\t', ';', '\\', 127, '\200', '\377'};
+    const struct pmiwire_profile *p = pmiwire_profile_find("portable");
+
+    (void)state;
+    for (size_t len = 1; len < 50; len++) {
+        char *b = exact_copy(large, len);
+
+        assert_int_equal(pmiwire_check_value(p, V2, view(b, len)), 0);
+        assert_int_equal(pmiwire_check_key(p, V2, view(b, len)), 0);
+        for (size_t at = 0; at < len; at++)
+            for (size_t k = 0; k < sizeof(refused); k++) {
+                b[at] = refused[k];
+                assert_int_equal(pmiwire_check_value(p, V2, view(b, len)), PMIWIRE_ECHARS);
+                assert_int_equal(pmiwire_check_key(p, V2, view(b, len)), PMIWIRE_ECHARS);
+                b[at] = '=';
+                assert_int_equal(pmiwire_check_value(p, V2, view(b, len)), 0);
+                assert_int_equal(pmiwire_check_key(p, V2, view(b, len)), PMIWIRE_ECHARS);
+                b[at] = 'x';
+            }
+        free(b);
+    }
+}
+
 static void lengths(void **state)
 {
     const struct pmiwire_profile *p;
@@ -251,7 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(found_by_name), cmocka_unit_test(portable_is_the_least), cmocka_unit_test(every_flag_and_byte),
-        cmocka_unit_test(lengths),       cmocka_unit_test(whole_messages),        cmocka_unit_test(keys_and_values),
+        cmocka_unit_test(every_place), cmocka_unit_test(lengths),       cmocka_unit_test(whole_messages),        cmocka_unit_test(keys_and_values),
         cmocka_unit_test(value_is_last),
     };
 

@@ -1,9 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rank 0 copies its standard input to its output, each line after "in: ". The others write LINE_BYTES without a newline to
- * standard output and to standard error, with nothing lost or reordered: the caller counts the bytes. */
+/* Rank 0 copies its standard input to its output, each line after "in: ". The others write N_LINES lines, each in two pieces, to
+ * standard output and to standard error; with the argument "long" one line of LONG_BYTES without a newline. Nothing may be
+ * lost or reordered: the caller counts, and looks for lines that are not of one letter. */
 #include "check.h"
 
-enum { LINE_BYTES = 100000 };
+enum { N_LINES = 100, LINE_BYTES = 900, LONG_BYTES = 100000 };
+
+static void write_lines(FILE *to, char letter)
+{
+    char line[LINE_BYTES + 1];
+
+    memset(line, letter, LINE_BYTES);
+    line[LINE_BYTES] = '\n';
+    for (int i = 0; i < N_LINES; i++) {
+        fwrite(line, 1, LINE_BYTES / 3, to);
+        fflush(to);
+        fwrite(line + LINE_BYTES / 3, 1, LINE_BYTES + 1 - LINE_BYTES / 3, to);
+        fflush(to);
+    }
+}
+
+static void write_long(FILE *to, char letter)
+{
+    char *text = malloc(LONG_BYTES);
+
+    CHECK(text, "out of memory");
+    memset(text, letter, LONG_BYTES);
+    fwrite(text, 1, LONG_BYTES, to);
+    fflush(to);
+    free(text);
+}
 
 int main(int argc, char **argv)
 {
@@ -20,15 +46,10 @@ int main(int argc, char **argv)
         printf("end of input after %ld lines\n", n_lines);
         fflush(stdout);
     } else {
-        char *text = malloc(LINE_BYTES);
+        void (*write_text)(FILE *, char) = argc > 1 && !strcmp(argv[1], "long") ? write_long : write_lines;
 
-        CHECK(text, "out of memory");
-        memset(text, 'A' + (w.rank - 1) % 13, LINE_BYTES); /* A..M from stdout, */
-        fwrite(text, 1, LINE_BYTES, stdout);
-        memset(text, 'N' + (w.rank - 1) % 13, LINE_BYTES); /* N..Z from stderr */
-        fwrite(text, 1, LINE_BYTES, stderr);
-        fflush(NULL);
-        free(text);
+        write_text(stdout, (char)('A' + (w.rank - 1) % 13)); /* A to M on stdout, */
+        write_text(stderr, (char)('N' + (w.rank - 1) % 13)); /* N to Z on stderr */
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (w.rank == 0)

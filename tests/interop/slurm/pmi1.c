@@ -58,6 +58,9 @@ static const struct known known[] = {
     {"srun", "PMI_KVS_Iter_*", 0, "error 14 where pairs are"},
     /* A libpmi that speaks the wire, in the place of Slurm's. */
     {"wire", "PMI_KVS_Create", 0, "the wire has no request for it"},
+    {"wire", "PMI_KVS_Put [semi;colon]", 0, "refused: not every server could carry it"},
+    {"wire", "PMI_KVS_Get [semi;colon]", 0, "refused: not every server could carry it"},
+    {"wire", "argument [back\\slash]", 1, "refused: not every server could carry it"},
 };
 
 static struct table table = {known, COUNT(known), "", 0, 0};
@@ -317,6 +320,7 @@ static void spawn(void)
             ROW(got == PMI_SUCCESS && !strcmp(port, "child-ok"), "PMI_Spawn_multiple child's report", "%d %s", got,
                 port);
         }
+        ok("PMI_Publish_name for the children", PMI_Publish_name("parent.done", "1"));
         if (table_try(&table, "PMI_Spawn_multiple of no such program")) {
             const char *none = "/no/such/program", *no_args[1] = {NULL}, **no_argvs[1] = {no_args};
             int one = 1, zero = 0, error = 0;
@@ -358,6 +362,9 @@ static void child(int argc, char **argv, int spawned)
     barrier();
     snprintf(service, sizeof(service), "spawned.%d", table.rank);
     ok("child: PMI_Publish_name", PMI_Publish_name(service, table.n_failed ? "child-failed" : "child-ok"));
+    /* A server may take a job's names back when the job ends: stay until the parent has read them. */
+    for (int tries = 0; tries < 300 && PMI_Lookup_name("parent.done", folder) != PMI_SUCCESS; tries++)
+        usleep(50000);
 }
 
 int main(int argc, char **argv)

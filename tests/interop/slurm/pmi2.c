@@ -147,7 +147,7 @@ static void kvs(void)
     static const int lengths[] = {1, 2, 63, 64, 255, 256, 1000, 1023, 1024};
     static const char *const odd[] = {"a=b=c", "two words", "semi;colon", ";;two;;", "(vector,(0,1,2))", "tail;"};
     char key[PMI2_MAX_KEYLEN + 1], value[PMI2_MAX_VALLEN + 1], check[64];
-    int next = (table.rank + 1) % size, n_stale = 0, put_1024 = PMI2_FAIL;
+    int next = (table.rank + 1) % size, n_stale = 0, put_1024 = PMI2_FAIL, put_64;
 
     for (size_t i = 0; i < COUNT(lengths); i++) {
         snprintf(check, sizeof(check), "PMI2_KVS_Put %d bytes", lengths[i]);
@@ -177,7 +177,8 @@ static void kvs(void)
     key[PMI2_MAX_KEYLEN] = 0;
     snprintf(key, 20, "longest-%d", table.rank);
     key[strlen(key)] = '-';
-    ok("PMI2_KVS_Put key of 64", PMI2_KVS_Put(key, "long-key"));
+    put_64 = PMI2_KVS_Put(key, "long-key"); /* refused, or kept whole: both are right */
+    ROW(1, "PMI2_KVS_Put key of 64", "%d", put_64);
     for (size_t i = 0; i < COUNT(odd); i++) {
         snprintf(check, sizeof(check), "PMI2_KVS_Put [%s]", odd[i]);
         snprintf(value, 32, "odd-%zu-%d", i, table.rank);
@@ -185,7 +186,8 @@ static void kvs(void)
             ok(check, PMI2_KVS_Put(value, odd[i]));
     }
     fence();
-    get_expect("PMI2_KVS_Get key of 64", NULL, PMI2_ID_NULL, key, "long-key");
+    if (put_64 == PMI2_SUCCESS)
+        get_expect("PMI2_KVS_Get key of 64", NULL, PMI2_ID_NULL, key, "long-key");
     for (size_t i = 0; i < COUNT(odd); i++) {
         snprintf(check, sizeof(check), "PMI2_KVS_Get [%s]", odd[i]);
         snprintf(value, 32, "odd-%zu-%d", i, next);
@@ -342,6 +344,7 @@ static void spawn(const char *self)
             }
             ROW(got == PMI2_SUCCESS && !strcmp(port, "child-ok"), "PMI2_Job_Spawn child's report", "%d %s", got, port);
         }
+        ok("PMI2_Nameserv_publish for the children", PMI2_Nameserv_publish("parent.done", NULL, "1"));
     }
     fence();
 }
@@ -373,6 +376,12 @@ static void child(int argc, char **argv, int spawned, int appnum)
     snprintf(service, sizeof(service), "spawned.%d", table.rank);
     ok("child: PMI2_Nameserv_publish",
        PMI2_Nameserv_publish(service, NULL, table.n_failed ? "child-failed" : "child-ok"));
+    /* A server may take a job's names back when the job ends: stay until the parent has read them. */
+    for (int tries = 0; table_try(&table, "PMI2_Job_Spawn child's report") && tries < 300; tries++) {
+        if (PMI2_Nameserv_lookup("parent.done", NULL, value, sizeof(value)) == PMI2_SUCCESS)
+            break;
+        usleep(50000);
+    }
 }
 
 int main(int argc, char **argv)
