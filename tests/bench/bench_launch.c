@@ -2,7 +2,7 @@
 /*
  * Whole jobs under our launcher and its peers, side by side.
  *
- *     bench_launch [--quick] PMIRUN CLIENT
+ *     bench_launch PMIRUN CLIENT [--quick]
  *
  * For each size n, trials alternate between the launchers. Two cases:
  *
@@ -29,6 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "launch_record.h"
 
 #define MAX_N 1024
@@ -52,10 +53,7 @@ static char records_path[] = "/tmp/bench_launch.XXXXXX";
 
 static double now_ms(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+    return (double)bench_ns(CLOCK_MONOTONIC) * 1e-6;
 }
 
 static void die(const char *what)
@@ -70,19 +68,6 @@ static void interrupted(int sig)
     unlink(records_path);
     signal(sig, SIG_DFL);
     raise(sig);
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, size_t n)
-{
-    qsort(v, n, sizeof(*v), compare);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 /* Run argv to its end within JOB_SECONDS; returns its wall time in ms and the CPU time of all its processes. */
@@ -170,15 +155,8 @@ static struct sample job(const struct launcher *l, char *client, int n, int roun
         for (int k = 0; k < rounds; k++)
             per_round[k] = larger(per_round[k], r->round[k]);
     }
-    s.barrier_round = rounds > WARM_UP ? median(per_round + WARM_UP, (size_t)(rounds - WARM_UP)) : per_round[0];
+    s.barrier_round = rounds > WARM_UP ? bench_median(per_round + WARM_UP, (size_t)(rounds - WARM_UP)) : per_round[0];
     return s;
-}
-
-static void print(const char *c, int n, const char *who, const char *metric, double value)
-{
-    printf("{\"bench\":\"launch\",\"case\":\"%s\",\"n\":%d,\"who\":\"%s\",\"metric\":\"%s\",\"value\":%.4g,\"unit\":\"ms\"}\n",
-           c, n, who, metric, value);
-    fflush(stdout);
 }
 
 /* Median of one member over the trials. */
@@ -188,10 +166,10 @@ static double over_trials(const struct sample *s, size_t n, size_t member)
 
     for (size_t i = 0; i < n; i++)
         memcpy(&v[i], (const char *)&s[i] + member, sizeof(v[i]));
-    return median(v, n);
+    return bench_median(v, n);
 }
 
-static void compare_at(const struct launcher *l, size_t n_launchers, char *client, int n, size_t trials)
+static void compare_at(const struct bench *b, const struct launcher *l, size_t n_launchers, char *client, int n, size_t trials)
 {
     static struct sample whole[2][MAX_TRIALS], rounds[2][MAX_TRIALS];
     double job_ms[2], round_ms[2];
@@ -207,13 +185,13 @@ static void compare_at(const struct launcher *l, size_t n_launchers, char *clien
     for (size_t k = 0; k < n_launchers; k++) {
         job_ms[k] = over_trials(whole[k], trials, offsetof(struct sample, whole));
         round_ms[k] = over_trials(rounds[k], trials, offsetof(struct sample, barrier_round));
-        print("job", n, l[k].who, "whole_job", job_ms[k]);
-        print("job", n, l[k].who, "cpu", over_trials(whole[k], trials, offsetof(struct sample, cpu)));
-        print("job", n, l[k].who, "last_rank_started", over_trials(whole[k], trials, offsetof(struct sample, launch)));
-        print("job", n, l[k].who, "init", over_trials(whole[k], trials, offsetof(struct sample, init)));
-        print("job", n, l[k].who, "gets", over_trials(whole[k], trials, offsetof(struct sample, gets)));
-        print("job", n, l[k].who, "finalize", over_trials(whole[k], trials, offsetof(struct sample, finalize)));
-        print("put+barrier", n, l[k].who, "round", round_ms[k]);
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "whole_job", job_ms[k], "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "cpu", over_trials(whole[k], trials, offsetof(struct sample, cpu)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "last_rank_started", over_trials(whole[k], trials, offsetof(struct sample, launch)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "init", over_trials(whole[k], trials, offsetof(struct sample, init)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "gets", over_trials(whole[k], trials, offsetof(struct sample, gets)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "finalize", over_trials(whole[k], trials, offsetof(struct sample, finalize)), "ms");
+        bench_figure(b, "put+barrier", (uint64_t)n, l[k].who, "round", round_ms[k], "ms");
     }
     if (n_launchers == 2)
         fprintf(stderr, "n=%-5d whole job %8.1f ms, %s %8.1f ms: %.2fx   put+barrier %7.2f ms, %s %7.2f ms: %.2fx\n", n,
@@ -225,15 +203,16 @@ int main(int argc, char **argv)
 {
     static const int sizes[] = {16, 64, 256, 1024};
     struct launcher launchers[2] = {{"ours", NULL}, {"mpiexec.hydra", "mpiexec.hydra"}};
-    int quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
+    struct bench b;
     size_t n_launchers = 2;
     int fd;
 
-    if (argc != 3 + quick) {
-        fprintf(stderr, "usage: bench_launch [--quick] PMIRUN CLIENT\n");
+    if (argc < 3) {
+        fprintf(stderr, "usage: bench_launch PMIRUN CLIENT [--quick]\n");
         return 2;
     }
-    launchers[0].path = argv[1 + quick];
+    bench_init(&b, "launch", argc - 2, argv + 2);
+    launchers[0].path = argv[1];
     if (system("command -v mpiexec.hydra > /dev/null 2>&1") != 0) {
         fprintf(stderr, "bench_launch: no mpiexec.hydra (apt install mpich): ours alone\n");
         n_launchers = 1;
@@ -244,8 +223,8 @@ int main(int argc, char **argv)
     if (fd < 0)
         die("mkstemp");
     close(fd);
-    for (size_t i = 0; i < (quick ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++)
-        compare_at(launchers, n_launchers, argv[2 + quick], sizes[i], quick ? 2 : sizes[i] > 256 ? 7 : 11);
+    for (size_t i = 0; i < (b.quick ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++)
+        compare_at(&b, launchers, n_launchers, argv[2], sizes[i], b.quick ? 2 : sizes[i] > 256 ? 7 : 11);
     unlink(records_path);
     return 0;
 }
