@@ -60,6 +60,7 @@ static int pmi_code(int rc)
     case 0: return PMI_SUCCESS;
     case -ENOMEM: return PMI_ERR_NOMEM;
     case PMIWIRE_EKEYLEN: return PMI_ERR_INVALID_KEY_LENGTH;
+    case PMIWIRE_ELINE:
     case PMIWIRE_EVALLEN: return PMI_ERR_INVALID_VAL_LENGTH;
     default: return PMI_FAIL;
     }

@@ -102,6 +102,12 @@ int session_wait(struct session *s, struct pmiwire_event *ev)
     return rc < 0 ? rc : ev->rc;
 }
 
+/* Who serves us? slurmstepd loses longer PMI-1 lines than other servers; pmirun and Hydra read all that a client may put. */
+static const struct pmiwire_profile *server_profile(void)
+{
+    return pmiwire_profile_find(getenv("SLURM_STEP_ID") ? "slurmstepd" : "hydra-4.0");
+}
+
 int session_open(struct session *s, const struct environment *env, uint32_t wire)
 {
     struct pmiwire_client_opts opts = {
@@ -112,6 +118,7 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
         .has_pmiid = env->has_id,
         .pmiid = env->id,
         .jobid = env->jobid,
+        .server = server_profile(),
     };
     struct pmiwire_event ev;
     int rc;
