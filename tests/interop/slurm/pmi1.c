@@ -3,6 +3,7 @@
  * function that it has).
  *   pmi1 api [PEER]     every function but the two below
  *   pmi1 spawn [PEER]   PMI_Spawn_multiple of `pmi1 child`, which reports by publishing a name
+ *   pmi1 mixed          one exchange, for a job of which other ranks run `pmi2 mixed`
  *   pmi1 abort [N]      the last rank calls PMI_Abort(N), 42 unless given, while the others wait in a barrier
  * Prints a table, and from rank 0 "pmi1 MODE ok size=N" when all is right; else exits with 1.
  *
@@ -321,6 +322,11 @@ static void spawn(void)
                 port);
         }
         ok("PMI_Publish_name for the children", PMI_Publish_name("parent.done", "1"));
+        for (int i = 0; rc == PMI_SUCCESS && i < 3; i++) { /* until each child has seen that */
+            snprintf(service, sizeof(service), "spawned.%d", i);
+            for (int tries = 0; tries < 300 && PMI_Lookup_name(service, port) == PMI_SUCCESS; tries++)
+                usleep(50000);
+        }
         if (table_try(&table, "PMI_Spawn_multiple of no such program")) {
             const char *none = "/no/such/program", *no_args[1] = {NULL}, **no_argvs[1] = {no_args};
             int one = 1, zero = 0, error = 0;
@@ -331,6 +337,25 @@ static void spawn(void)
         }
     }
     barrier();
+}
+
+/* The same exchange, key by key, as in pmi2.c: the two run in one job. */
+static void mixed(void)
+{
+    char key[64], want[64];
+
+    for (int round = 0; round < 3; round++) {
+        snprintf(key, sizeof(key), "mixed-%d-%d", round, table.rank);
+        snprintf(want, sizeof(want), "value=%d", round * 1000 + table.rank);
+        ok("PMI_KVS_Put mixed", PMI_KVS_Put(kvsname, key, want));
+        ok("PMI_KVS_Commit mixed", PMI_KVS_Commit(kvsname));
+        barrier();
+        for (int i = 0; i < size; i++) {
+            snprintf(key, sizeof(key), "mixed-%d-%d", round, i);
+            snprintf(want, sizeof(want), "value=%d", round * 1000 + i);
+            get_expect("PMI_KVS_Get mixed", key, want);
+        }
+    }
 }
 
 static void child(int argc, char **argv, int spawned)
@@ -365,6 +390,7 @@ static void child(int argc, char **argv, int spawned)
     /* A server may take a job's names back when the job ends: stay until the parent has read them. */
     for (int tries = 0; tries < 300 && PMI_Lookup_name("parent.done", folder) != PMI_SUCCESS; tries++)
         usleep(50000);
+    ok("child: PMI_Unpublish_name", PMI_Unpublish_name(service));
 }
 
 int main(int argc, char **argv)
@@ -405,6 +431,8 @@ int main(int argc, char **argv)
         child(argc, argv, spawned);
     } else if (!strcmp(mode, "spawn")) {
         spawn();
+    } else if (!strcmp(mode, "mixed")) {
+        mixed();
     } else {
         ROW(spawned == 0, "PMI_Init spawned", "%d", spawned);
         identity();

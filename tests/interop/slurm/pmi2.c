@@ -2,6 +2,7 @@
 /* Slurm's PMI-2 client library, all of its API.
  *   pmi2 api [PEER]    every function but the two below
  *   pmi2 spawn [PEER]  PMI2_Job_Spawn of `pmi2 child`, which reports by publishing a name
+ *   pmi2 mixed         one exchange, for a job of which other ranks run `pmi1 mixed`
  *   pmi2 abort         the last rank calls PMI2_Abort while the others wait in a fence
  * Prints a table, and from rank 0 "pmi2 MODE ok size=N" when all is right; else exits with 1. */
 #include "table.h"
@@ -345,8 +346,36 @@ static void spawn(const char *self)
             ROW(got == PMI2_SUCCESS && !strcmp(port, "child-ok"), "PMI2_Job_Spawn child's report", "%d %s", got, port);
         }
         ok("PMI2_Nameserv_publish for the children", PMI2_Nameserv_publish("parent.done", NULL, "1"));
+        for (int i = 0; table_try(&table, "PMI2_Job_Spawn child's report") && rc == PMI2_SUCCESS && i < 3; i++) {
+            int got = PMI2_SUCCESS; /* until each child has seen that */
+
+            snprintf(service, sizeof(service), "spawned.%d", i);
+            for (int tries = 0; tries < 300 && got == PMI2_SUCCESS; tries++) {
+                got = PMI2_Nameserv_lookup(service, NULL, port, sizeof(port));
+                if (got == PMI2_SUCCESS)
+                    usleep(50000);
+            }
+        }
     }
     fence();
+}
+
+/* The same exchange, key by key, as in pmi1.c: the two run in one job. */
+static void mixed(void)
+{
+    char key[64], want[64];
+
+    for (int round = 0; round < 3; round++) {
+        snprintf(key, sizeof(key), "mixed-%d-%d", round, table.rank);
+        snprintf(want, sizeof(want), "value=%d", round * 1000 + table.rank);
+        ok("PMI2_KVS_Put mixed", PMI2_KVS_Put(key, want));
+        fence();
+        for (int i = 0; i < size; i++) {
+            snprintf(key, sizeof(key), "mixed-%d-%d", round, i);
+            snprintf(want, sizeof(want), "value=%d", round * 1000 + i);
+            get_expect("PMI2_KVS_Get mixed", NULL, PMI2_ID_NULL, key, want);
+        }
+    }
 }
 
 static void child(int argc, char **argv, int spawned, int appnum)
@@ -382,6 +411,7 @@ static void child(int argc, char **argv, int spawned, int appnum)
             break;
         usleep(50000);
     }
+    ok("child: PMI2_Nameserv_unpublish", PMI2_Nameserv_unpublish(service, NULL));
 }
 
 int main(int argc, char **argv)
@@ -412,6 +442,8 @@ int main(int argc, char **argv)
         child(argc, argv, spawned, appnum);
     } else if (!strcmp(mode, "spawn")) {
         spawn(argv[0]);
+    } else if (!strcmp(mode, "mixed")) {
+        mixed();
     } else {
         again = -1;
         rc = PMI2_Job_GetRank(&again);
