@@ -49,11 +49,11 @@ static const struct pmiwire_profile profiles[] = {
         .max_mapping_bytes = 538,
     },
     {
-        /* Its parser drops backslashes on both wires and asserts over 1,000 words. */
+        /* Its parser drops backslashes on both wires and asserts over 1,000 words. PMI-2 fields end at `;` alone. */
         .name = "mpich-main",
         .peer = "MPICH 5.1.0a1's client",
         .flags = V1 | V2 | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_EXTENDED_MAPPING |
-                 PMIWIRE_PEER_V1_2,
+                 PMIWIRE_PEER_V1_2 | PMIWIRE_PEER_SPACES_V2,
         .max_key_bytes = 63,
         .max_value_bytes = 1023,
         .max_kvsname_bytes = 255,
@@ -86,7 +86,7 @@ static const struct pmiwire_profile profiles[] = {
         /* One 64 KiB buffer for all clients; longer values are cut to 1,023 bytes with rc=0. */
         .name = "hydra-4.0",
         .peer = "mpiexec.hydra 4.0.2 (Debian 12)",
-        .flags = V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1,
+        .flags = V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_SPACES_V2,
         .max_key_bytes = 63,
         .max_value_bytes = 1023,
         .max_kvsname_bytes = 255,
@@ -112,7 +112,7 @@ static const struct pmiwire_profile profiles[] = {
          * at its first ';', though its own client doubles them. */
         .name = "slurmstepd",
         .peer = "Slurm 22.05.8's mpi/pmi2 plugin",
-        .flags = V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1,
+        .flags = V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_SPACES_V2,
         .max_key_bytes = 63,
         .max_value_bytes = 1023,
         .max_kvsname_bytes = 255,
@@ -149,7 +149,8 @@ static int framing_allows(uint16_t wire, unsigned char c)
 static int peer_allows(uint32_t flags, uint16_t wire, unsigned char c)
 {
     if (c == ' ')
-        return wire == PMIWIRE_V1_MCMD || (flags & PMIWIRE_PEER_SPACES) != 0;
+        return wire == PMIWIRE_V1_MCMD || (flags & PMIWIRE_PEER_SPACES) ||
+               (wire == PMIWIRE_V2 && (flags & PMIWIRE_PEER_SPACES_V2));
     if (c == ';')
         return wire == PMIWIRE_V1_MCMD || (wire == PMIWIRE_V2 ? flags & PMIWIRE_PEER_SEMICOLON_V2
                                                               : flags & PMIWIRE_PEER_SEMICOLON_V1) != 0;

@@ -61,7 +61,8 @@ static int carried(const struct pmiwire_profile *p, uint16_t wire, int c)
     if (!p)
         return c != ' ' || wire != V1;
     if (c == ' ')
-        return wire == MCMD || (p->flags & PMIWIRE_PEER_SPACES);
+        return wire == MCMD || (p->flags & PMIWIRE_PEER_SPACES) ||
+               (wire == PMIWIRE_V2 && (p->flags & PMIWIRE_PEER_SPACES_V2));
     if (c == ';')
         return wire == MCMD || (p->flags & (wire == V1 ? PMIWIRE_PEER_SEMICOLON_V1 : PMIWIRE_PEER_SEMICOLON_V2));
     if (c == '\\')

@@ -32,6 +32,7 @@ extern "C" {
 #define PMIWIRE_PEER_EXTENDED_MAPPING 128u /**< reads MPICH 4.1's mapping grammar */
 #define PMIWIRE_PEER_VALUE_LAST 256u      /**< PMI-1: takes all behind `value=` as the value */
 #define PMIWIRE_PEER_V1_2 512u            /**< understands PMI 1.2 (barriers of groups) */
+#define PMIWIRE_PEER_SPACES_V2 2048u      /**< PMI-2 values may hold spaces */
 #define PMIWIRE_PEER_8BIT 1024u           /**< bytes 128 to 255 arrive as they were sent */
 /** @} */
 
