@@ -24,10 +24,12 @@ int main(int argc, char **argv)
         if (argc > 2 && strcmp(all[i].name, argv[2]) != 0)
             continue;
         replay_codec(&all[i]);
+        replay_server(&all[i]);
         n_transcripts += all[i].n_transcripts;
     }
     if (argc <= 2) {
         replay_codec_end();
+        replay_server_end();
     }
     printf("%zu cases, %zu transcripts, %u deviations\n", n, n_transcripts, n_deviations);
     recordings_free(all, n);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <pmiwire/command.h>
+
 #include "transcript.h"
 
 unsigned n_deviations;
@@ -86,6 +88,8 @@ static void read_comment(struct transcript *t, const char *text)
         t->client = s;
     } else if ((s = behind(text, "# server: "))) {
         t->server = s;
+    } else if ((s = behind(text, "# program: "))) {
+        t->program = s;
     } else if ((s = behind(text, "# env: PMI_JOBID="))) {
         t->jobid = s;
     } else if ((s = behind(text, "# rank: "))) {
@@ -214,6 +218,7 @@ void recordings_free(struct recording *all, size_t n)
             free(t->label);
             free(t->client);
             free(t->server);
+            free(t->program);
             free(t->jobid);
         }
         free(all[i].transcripts);
@@ -288,6 +293,33 @@ void msgs_free(struct kept_msgs *m)
     }
     free(m->at);
     memset(m, 0, sizeof(*m));
+}
+
+char *field_text(const struct pmiwire_msg *msg, uint16_t field)
+{
+    const struct pmiwire_field *f = pmiwire_msg_field(msg, field);
+    char *text;
+
+    if (!f)
+        return NULL;
+    text = need(malloc(f->value.len + 1));
+    if (f->flags & PMIWIRE_FIELD_ESCAPED) {
+        text[pmiwire_unescape(f->value, text)] = '\0';
+    } else {
+        memcpy(text, f->value.ptr, f->value.len);
+        text[f->value.len] = '\0';
+    }
+    return text;
+}
+
+int is_refusal(const struct pmiwire_msg *msg)
+{
+    struct pmiwire_str info;
+    int32_t rc = 0;
+
+    (void)pmiwire_msg_int(msg, PMIWIRE_F_RC, &rc);
+    return rc != 0 || (msg->wire == PMIWIRE_V1 && pmiwire_msg_str(msg, PMIWIRE_F_INFO, &info) == 0
+                       && (info.len != 2 || memcmp(info.ptr, "ok", 2) != 0));
 }
 
 int excepted(struct exception *table, size_t n, const char *where, const char *what)

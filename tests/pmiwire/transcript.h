@@ -24,6 +24,7 @@ struct transcript {
     char *label;      /* rN or kN */
     char *client;     /* from the comments, NULL where not told */
     char *server;
+    char *program;    /* and its arguments */
     char *jobid;      /* PMI_JOBID */
     int32_t rank;
     int32_t size;     /* -1 unknown */
@@ -52,6 +53,12 @@ struct recording {
 struct recording *recordings_load(const char *dir, size_t *n);
 void recordings_free(struct recording *all, size_t n);
 
+/** Is this a rank of the spawned job? */
+static inline int is_child(const struct transcript *t)
+{
+    return t->label[0] == 'k';
+}
+
 /** The bytes of one side, joined; yours to free. */
 char *transcript_join(const struct transcript *t, char side, size_t *len);
 
@@ -75,6 +82,11 @@ struct kept_msgs {
 /** Split bytes into messages. 0, or the decoder's error with *offset where. */
 int msgs_split(const char *text, size_t len, struct kept_msgs *out, size_t *offset);
 void msgs_free(struct kept_msgs *m);
+
+/** A field's value without `;;`, as a string to free; NULL when absent. */
+char *field_text(const struct pmiwire_msg *msg, uint16_t field);
+/** Does this answer say no: by rc, or in PMI-1's name service by info alone? */
+int is_refusal(const struct pmiwire_msg *msg);
 
 /** A deviation that is known, wanted and explained. */
 struct exception {
