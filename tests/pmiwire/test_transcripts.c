@@ -25,11 +25,13 @@ int main(int argc, char **argv)
             continue;
         replay_codec(&all[i]);
         replay_server(&all[i]);
+        replay_client(&all[i]);
         n_transcripts += all[i].n_transcripts;
     }
     if (argc <= 2) {
         replay_codec_end();
         replay_server_end();
+        replay_client_end();
     }
     printf("%zu cases, %zu transcripts, %u deviations\n", n, n_transcripts, n_deviations);
     recordings_free(all, n);
