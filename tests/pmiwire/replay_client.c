@@ -361,7 +361,7 @@ static int ask_spawn(struct replay *rp, const struct exchange *x, size_t blocks)
     int rc;
 
     for (size_t b = 0; b < blocks; b++) {
-        const struct pmiwire_msg *msg = &x[b + 1 - blocks].ask->msg;
+        const struct pmiwire_msg *msg = &(x - (blocks - 1) + b)->ask->msg;
 
         for (uint32_t k = 0; k < msg->n_fields && i < MAX_SPAWN; k++) {
             const struct pmiwire_field *f = &msg->fields[k];

@@ -4,7 +4,8 @@
  * our answers is held against the recorded one: the same command, refused or granted alike, and the same in
  * every field that the recorded answer has. Texts (msg, errmsg) are everybody's own.
  *
- * The engine must also be no later than the recorded server: where an answer stands in the recording, ours is there.
+ * The engine must also be no later than the recorded server: where an answer stands in the recording, ours is there;
+ * and it lets nobody out of a fence or ring before all have entered.
  */
 #define _GNU_SOURCE 1 /* strdup */
 #include <inttypes.h>
@@ -73,6 +74,7 @@ struct peer {
     size_t next;            /* record that comes next */
     struct kept_msgs said;  /* by the client */
     struct kept_msgs heard; /* from the recorded server */
+    size_t said_bytes;      /* of the client's, fed so far */
     size_t heard_bytes;     /* of the recorded answers, up to the order's line in hand */
     char *out;              /* from us */
     size_t out_len;
@@ -332,6 +334,54 @@ static void client_says(struct replay *rp, struct peer *p, const struct record *
         step = rec->len;
     for (size_t at = 0; at < rec->len; at += step)
         (void)pmiwire_conn_input(p->conn, rec->data + at, step < rec->len - at ? step : rec->len - at);
+    p->said_bytes += rec->len;
+}
+
+/* Fences and rings, asked for or answered, in the first so many bytes. */
+static size_t count_fences(const struct kept_msgs *m, size_t bytes)
+{
+    size_t n = 0, end = 0;
+
+    for (size_t i = 0; i < m->n && (end += m->at[i].len) <= bytes; i++)
+        switch (m->at[i].msg.id) {
+        case PMIWIRE_V1_BARRIER_IN:
+        case PMIWIRE_V1_BARRIER_OUT:
+        case PMIWIRE_V2_KVS_FENCE:
+        case PMIWIRE_V2_KVS_FENCE_RESPONSE:
+        case PMIWIRE_V2_RING:
+        case PMIWIRE_V2_RING_RESPONSE: n++; break;
+        default: break;
+        }
+    return n;
+}
+
+/* Nobody may be let out of a fence that not every rank of the job has entered. */
+static void check_fences(const struct replay *rp, int child)
+{
+    size_t entered = SIZE_MAX, offset;
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < rp->r->n_transcripts; i++) {
+        const struct peer *p = &rp->peers[i];
+        size_t k = count_fences(&p->said, p->said_bytes);
+
+        if (is_child(p->t) != child)
+            continue;
+        n++;
+        entered = k < entered ? k : entered;
+    }
+    if (n < n_ranks(rp, child)) /* a rank that was killed before it spoke */
+        entered = 0;
+    for (size_t i = 0; i < rp->r->n_transcripts; i++) {
+        const struct peer *p = &rp->peers[i];
+        struct kept_msgs ours;
+
+        if (is_child(p->t) != child || msgs_split(p->out, p->out_len, &ours, &offset) < 0)
+            continue;
+        if (count_fences(&ours, SIZE_MAX) > entered)
+            deviation(p->where, "is let out of fence %zu, which not all have entered", entered + 1);
+        msgs_free(&ours);
+    }
 }
 
 /* The recorded server has said so much; by now, so should we. */
@@ -450,6 +500,7 @@ static void replay_case(const struct recording *r, size_t step, int quiet)
         if (rec->side == 'C')
             client_says(&rp, p, rec, step);
         collect(&rp);
+        check_fences(&rp, is_child(p->t));
         if (rec->side == 'S')
             server_says(&rp, p, rec);
     }
