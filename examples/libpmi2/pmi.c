@@ -185,7 +185,7 @@ int PMI_Abort(int exit_code, const char error_msg[])
         for (char *p = text; *p; p++)
             if (*p <= ' ' || *p > '~' || *p == '=')
                 *p = '_';
-        ask(pmiwire_client_abort(pmi.session.client, exit_code, pmiwire_str(text), 0), &ev);
+        ask(pmiwire_client_abort(pmi.session.client, exit_code, pmiwire_strz(text), 0), &ev);
     }
     if (error_msg)
         fprintf(stderr, "PMI_Abort: %s\n", error_msg);
@@ -265,7 +265,7 @@ static uint32_t *nodes(int *rc)
     *rc = node_of ? PMI_SUCCESS : PMI_ERR_NOMEM;
     if (!node_of || pmi.alone)
         return node_of;
-    *rc = ask(pmiwire_client_jobattr(pmi.session.client, pmiwire_str("PMI_process_mapping"), 0), &ev);
+    *rc = ask(pmiwire_client_jobattr(pmi.session.client, pmiwire_strz("PMI_process_mapping"), 0), &ev);
     if (*rc != PMI_SUCCESS) {
         for (uint32_t i = 0; i < n_ranks; i++)
             node_of[i] = i;
@@ -335,7 +335,7 @@ int PMI_Publish_name(const char service_name[], const char port[])
         return leave(PMI_ERR_INIT);
     if (pmi.alone)
         return leave(PMI_FAIL);
-    return leave(ask(pmiwire_client_publish(pmi.session.client, pmiwire_str(service_name), pmiwire_str(port), 0), &ev));
+    return leave(ask(pmiwire_client_publish(pmi.session.client, pmiwire_strz(service_name), pmiwire_strz(port), 0), &ev));
 }
 
 int PMI_Unpublish_name(const char service_name[])
@@ -349,7 +349,7 @@ int PMI_Unpublish_name(const char service_name[])
         return leave(PMI_ERR_INIT);
     if (pmi.alone)
         return leave(PMI_FAIL);
-    return leave(ask(pmiwire_client_unpublish(pmi.session.client, pmiwire_str(service_name), 0), &ev));
+    return leave(ask(pmiwire_client_unpublish(pmi.session.client, pmiwire_strz(service_name), 0), &ev));
 }
 
 /* The interface has no length: callers must have PMI_KVS_Get_value_length_max() bytes. */
@@ -365,7 +365,7 @@ int PMI_Lookup_name(const char service_name[], char port[])
         return leave(PMI_ERR_INIT);
     if (pmi.alone)
         return leave(PMI_FAIL);
-    rc = ask(pmiwire_client_lookup(pmi.session.client, pmiwire_str(service_name), 0), &ev);
+    rc = ask(pmiwire_client_lookup(pmi.session.client, pmiwire_strz(service_name), 0), &ev);
     return leave(rc == PMI_SUCCESS ? give(ev.value, port, VALUE_MAX_BYTES, PMI_FAIL) : rc);
 }
 
@@ -378,7 +378,7 @@ int PMI_KVS_Get_my_name(char kvsname[], int length)
     enter();
     if (!pmi.initialized)
         return leave(PMI_ERR_INIT);
-    return leave(give(pmiwire_str(pmi.kvsname), kvsname, length, PMI_ERR_INVALID_LENGTH));
+    return leave(give(pmiwire_strz(pmi.kvsname), kvsname, length, PMI_ERR_INVALID_LENGTH));
 }
 
 /* Advertised by the server; alone, the usual. */
@@ -471,7 +471,7 @@ int PMI_KVS_Put(const char kvsname[], const char key[], const char value[])
     if (strcmp(kvsname, pmi.kvsname) != 0)
         return leave(PMI_ERR_INVALID_KVS);
     if (!pmi.alone)
-        rc = ask(pmiwire_client_put(pmi.session.client, pmiwire_str(key), pmiwire_str(value), 0), &ev);
+        rc = ask(pmiwire_client_put(pmi.session.client, pmiwire_strz(key), pmiwire_strz(value), 0), &ev);
     if (rc == PMI_SUCCESS)
         rc = keep_own(key, value);
     return leave(rc);
@@ -504,9 +504,9 @@ int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length
         return leave(PMI_ERR_INIT);
     if (pmi.alone) {
         own = strcmp(kvsname, pmi.kvsname) == 0 ? find_own(key) : NULL;
-        return leave(own ? give(pmiwire_str(own->value), value, length, PMI_ERR_INVALID_VAL_LENGTH) : PMI_FAIL);
+        return leave(own ? give(pmiwire_strz(own->value), value, length, PMI_ERR_INVALID_VAL_LENGTH) : PMI_FAIL);
     }
-    rc = ask(pmiwire_client_get(pmi.session.client, pmiwire_str(kvsname), -1, pmiwire_str(key), 0), &ev);
+    rc = ask(pmiwire_client_get(pmi.session.client, pmiwire_strz(kvsname), -1, pmiwire_strz(key), 0), &ev);
     return leave(rc == PMI_SUCCESS ? give(ev.value, value, length, PMI_ERR_INVALID_VAL_LENGTH) : rc);
 }
 
@@ -531,9 +531,9 @@ static int iterate(const char kvsname[], char key[], int key_len, char val[], in
         key[0] = val[0] = '\0';
         return leave(PMI_SUCCESS);
     }
-    rc = give(pmiwire_str(p->key), key, key_len, PMI_ERR_INVALID_KEY_LENGTH);
+    rc = give(pmiwire_strz(p->key), key, key_len, PMI_ERR_INVALID_KEY_LENGTH);
     if (rc == PMI_SUCCESS)
-        rc = give(pmiwire_str(p->value), val, val_len, PMI_ERR_INVALID_VAL_LENGTH);
+        rc = give(pmiwire_strz(p->value), val, val_len, PMI_ERR_INVALID_VAL_LENGTH);
     if (rc == PMI_SUCCESS)
         pmi.next = p->next;
     return leave(rc);
@@ -556,8 +556,8 @@ static struct pmiwire_keyval *views(const PMI_keyval_t *kv, int n)
     struct pmiwire_keyval *v = calloc(n > 0 ? (size_t)n : 1, sizeof(*v));
 
     for (int i = 0; v && i < n; i++) {
-        v[i].key = pmiwire_str(kv[i].key);
-        v[i].value = pmiwire_str(kv[i].val);
+        v[i].key = pmiwire_strz(kv[i].key);
+        v[i].value = pmiwire_strz(kv[i].val);
     }
     return v;
 }
@@ -568,13 +568,13 @@ static int describe(struct pmiwire_spawn_cmd *cmd, const char *name, const char 
 {
     struct pmiwire_str *args;
 
-    cmd->execname = pmiwire_str(name);
+    cmd->execname = pmiwire_strz(name);
     cmd->maxprocs = (uint32_t)maxprocs;
     while (argv && argv[cmd->argc])
         cmd->argc++;
     args = calloc(cmd->argc + 1u, sizeof(*args));
     for (uint32_t i = 0; args && i < cmd->argc; i++)
-        args[i] = pmiwire_str(argv[i]);
+        args[i] = pmiwire_strz(argv[i]);
     cmd->argv = args;
     cmd->n_info = n_info > 0 ? (uint32_t)n_info : 0;
     cmd->info = views(info, n_info);

@@ -15,7 +15,7 @@ static int number(const char *name, int absent)
     const char *text = getenv(name);
     int32_t value;
 
-    return text && pmiwire_parse_int(pmiwire_str(text), &value) == 0 ? value : absent;
+    return text && pmiwire_parse_int(pmiwire_strz(text), &value) == 0 ? value : absent;
 }
 
 /* PMI_PORT=host:port */

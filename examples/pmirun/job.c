@@ -40,7 +40,7 @@ static void set_mapping(struct pmirun *pr, const struct job *job)
 
     if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC, sizeof(text) - 1, text,
                                           sizeof(text)) > 0)
-        pmiwire_server_job_attr(pr->server, job->id, pmiwire_str("PMI_process_mapping"), pmiwire_str(text));
+        pmiwire_server_job_attr(pr->server, job->id, pmiwire_strz("PMI_process_mapping"), pmiwire_strz(text));
     free(node_of);
 }
 

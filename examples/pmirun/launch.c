@@ -351,7 +351,12 @@ static int child_main(void *arg)
         rc = rawcall(SYS_unshare, CLONE_FILES, 0, 0, 0);
     if (rc < 0)
         fail(f, STAGE_DESCRIPTORS, rc);
-    rawcall(SYS_setpgid, 0, 0, 0, 0);
+    /*
+     * A session of its own, and so a process group that signals reach whole. It is a scheduling group too where the kernel
+     * groups by session (sched_autogroup): ranks that share one get the share of one beside other work. 64 polling
+     * ranks beside 4 busy processes: 39 s in one session, 15.5 s each in its own, as under mpiexec.hydra (15.8 s).
+     */
+    rawcall(SYS_setsid, 0, 0, 0, 0);
     rawcall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
     if (rawcall(SYS_getppid, 0, 0, 0, 0) != f->l->parent)
         fail(f, STAGE_DESCRIPTORS, -ESRCH); /* the parent died before prctl() */
@@ -546,7 +551,6 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
         return rc;
     }
     f->busy = true;
-    setpgid(pid, pid); /* as the child does: whoever is first */
     r->pid = pid;
     r->state = RANK_RUNNING;
     r->job->n_live++;

@@ -244,7 +244,7 @@ int pmiwire_client_kvsname(struct pmiwire_client *c, uint64_t cookie)
 int pmiwire_client_universe_size(struct pmiwire_client *c, uint64_t cookie)
 {
     if (is_v2(c)) /* has no command of its own: MPICH asks for this attribute, and servers answer it */
-        return ask1(c, 0, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY, pmiwire_str("universeSize"),
+        return ask1(c, 0, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY, pmiwire_strz("universeSize"),
                     PMIWIRE_OP_UNIVERSE_SIZE, cookie);
     return ask(c, PMIWIRE_V1_GET_UNIVERSE_SIZE, 0, PMIWIRE_OP_UNIVERSE_SIZE, cookie);
 }

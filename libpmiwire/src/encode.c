@@ -286,7 +286,7 @@ void pmiwire_enc_str(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_s
 
 void pmiwire_enc_cstr(struct pmiwire_encoder *e, uint16_t field, const char *value)
 {
-    add(e, field, no_index, pmiwire_str(value));
+    add(e, field, no_index, pmiwire_strz(value));
 }
 
 /* Decimal digits of v, written backwards from end; returns where they start. */
@@ -311,7 +311,7 @@ void pmiwire_enc_int(struct pmiwire_encoder *e, uint16_t field, int64_t value)
 
 void pmiwire_enc_bool(struct pmiwire_encoder *e, uint16_t field, int value)
 {
-    add(e, field, no_index, pmiwire_str(value ? "TRUE" : "FALSE"));
+    add(e, field, no_index, pmiwire_strz(value ? "TRUE" : "FALSE"));
 }
 
 void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, uint32_t index,
@@ -358,7 +358,7 @@ static int is_reserved(struct pmiwire_str key)
 
 void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *name, struct pmiwire_str value)
 {
-    struct pmiwire_str key = pmiwire_str(name);
+    struct pmiwire_str key = pmiwire_strz(name);
 
     if (e->err)
         return;

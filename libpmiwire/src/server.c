@@ -269,7 +269,7 @@ static int fill_job(struct pmiwire_server *s, struct pmiwire__job *j, const stru
     j->kvsname = copy_text(s, o->kvsname);
     if (!j->kvsname)
         return -ENOMEM;
-    j->name = pmiwire_str(j->kvsname);
+    j->name = pmiwire_strz(j->kvsname);
     if (o->spawner_jobid && !(j->spawner = copy_text(s, o->spawner_jobid)))
         return -ENOMEM;
     if (o->appnum && !(j->appnum = copy_u32(s, o->appnum, o->n_ranks)))
@@ -300,7 +300,7 @@ int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_op
         return rc;
     if (o.n_ranks == 0 || o.n_ranks > INT32_MAX || o.n_local > o.n_ranks)
         return -EINVAL;
-    if (pmiwire__job_named(s, pmiwire_str(o.kvsname)))
+    if (pmiwire__job_named(s, pmiwire_strz(o.kvsname)))
         return PMIWIRE_EEXIST;
     if (s->n_jobs == s->cap_jobs) {
         uint32_t cap = s->cap_jobs ? s->cap_jobs * 2 : 4;

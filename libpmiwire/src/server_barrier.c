@@ -311,9 +311,9 @@ static void enter_group(const struct pmiwire__req *q, struct pmiwire_str group)
         pmiwire__refuse(c, q->cmd, -ENOMEM, NULL);
         return;
     }
-    if (pmiwire__str_eq(who, pmiwire_str("WORLD")))
+    if (pmiwire__str_eq(who, pmiwire_strz("WORLD")))
         name_world(&name, j);
-    else if (pmiwire__str_eq(who, pmiwire_str("NODE")))
+    else if (pmiwire__str_eq(who, pmiwire_strz("NODE")))
         name_node(&name, j, c->rank);
     else
         wrong = name_list(&name, j, c->rank, who);

@@ -390,9 +390,9 @@ static void do_getjobattr(const struct pmiwire__req *q)
 
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_KEY, &key);
     e = pmiwire__kvs_find(&j->attrs, key);
-    if (!e && j->universe_size >= 0 && pmiwire__str_eq(key, pmiwire_str("universeSize"))) {
+    if (!e && j->universe_size >= 0 && pmiwire__str_eq(key, pmiwire_strz("universeSize"))) {
         snprintf(number, sizeof(number), "%d", (int)j->universe_size);
-        pmiwire__answer_get(q->c, q->cmd, 0, pmiwire_str(number));
+        pmiwire__answer_get(q->c, q->cmd, 0, pmiwire_strz(number));
         return;
     }
     pmiwire__answer_get(q->c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);

@@ -252,14 +252,14 @@ void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwir
 
     /* A name that is sane, but leaves no room for the suffix within what peers read, is not repeated. */
     if (name.len + strlen(suffix) > 31)
-        name = pmiwire_str("unknown");
+        name = pmiwire_strz("unknown");
     snprintf(buf, sizeof(buf), "%.*s%s", (int)name.len, name.ptr, suffix);
     if (!make_room(c, 0))
         return;
     r.c = c;
     wire = wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1;
     pmiwire_enc_begin_named(&r.e, c->out.ptr + c->out.len, c->out.cap - c->out.len, wire,
-                            pmiwire_str(buf), reader(c, wire));
+                            pmiwire_strz(buf), reader(c, wire));
     if (wire == PMIWIRE_V2)
         echo_thrid(&r);
     error_fields(&r, 0, wire, -1, "unknown command");

@@ -349,7 +349,7 @@ static void complete(struct world *w, unsigned arg)
     if (arg & 8)
         token += arg;
     a = pmiwire_server_spawn_done(w->s, token, rc, "kid", arg & 32 ? codes : NULL, 3);
-    b = pmiwire_server_get_done(w->s, token, rc, pmiwire_str(arg & 32 ? "v w" : "v"));
+    b = pmiwire_server_get_done(w->s, token, rc, pmiwire_strz(arg & 32 ? "v w" : "v"));
     check(a == PMIWIRE_ESTALE || a == 0);
     check(b == PMIWIRE_ESTALE || b == 0);
     for (a = 0; a < 3; a++)
@@ -399,7 +399,7 @@ static void start(struct world *w, unsigned flags)
     check(pmiwire_server_job_add(w->s, &j0, &job) == 0 && job == 0);
     check(pmiwire_server_job_add(w->s, &j1, &job) == 0 && job == 1);
     check(pmiwire_server_job_add(w->s, &tame, &job) == 0 && job == TAME_JOB);
-    check(pmiwire_server_job_attr(w->s, 0, pmiwire_str("PMI_process_mapping"), pmiwire_str("(vector,(0,1,3))")) == 0);
+    check(pmiwire_server_job_attr(w->s, 0, pmiwire_strz("PMI_process_mapping"), pmiwire_strz("(vector,(0,1,3))")) == 0);
     for (i = 0; i < N_CLIENTS; i++)
         come(w, i);
 }

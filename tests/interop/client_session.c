@@ -213,7 +213,7 @@ static void check_job(const struct options *o, const struct pmiwire_client_info 
     expect(pmiwire_client_appnum(session, 3), PMIWIRE_OP_APPNUM, "appnum", &ev);
     if (ev.number != info->appnum || ev.cookie != 3)
         die("appnum %d, but init told %d", ev.number, info->appnum);
-    expect(pmiwire_client_jobattr(session, pmiwire_str("PMI_process_mapping"), 4), PMIWIRE_OP_JOBATTR,
+    expect(pmiwire_client_jobattr(session, pmiwire_strz("PMI_process_mapping"), 4), PMIWIRE_OP_JOBATTR,
            "PMI_process_mapping", &ev);
     if (ev.value.len < 8 || memcmp(ev.value.ptr, "(vector,", 8) != 0)
         die("PMI_process_mapping=%.*s", (int)ev.value.len, ev.value.ptr);
@@ -232,17 +232,17 @@ static void rounds(const struct options *o, const struct pmiwire_client_info *in
     for (int round = 0; round < o->rounds; round++) {
         snprintf(key, sizeof(key), "fresh-%d-%d", round, my_rank);
         snprintf(value, sizeof(value), "v-%d-%d", round, my_rank);
-        expect(pmiwire_client_put(session, pmiwire_str(key), pmiwire_str(value), 10), PMIWIRE_OP_PUT, "put", &ev);
+        expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value), 10), PMIWIRE_OP_PUT, "put", &ev);
         snprintf(key, sizeof(key), "stays-%d", my_rank);
-        expect(pmiwire_client_put(session, pmiwire_str(key), pmiwire_str(value), 11), PMIWIRE_OP_PUT, "put", &ev);
+        expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value), 11), PMIWIRE_OP_PUT, "put", &ev);
         expect(pmiwire_client_fence(session, 12), PMIWIRE_OP_FENCE, "fence", &ev);
         for (int peer = 0; peer < info->n_ranks; peer++) {
             snprintf(value, sizeof(value), "v-%d-%d", round, peer);
             snprintf(key, sizeof(key), "fresh-%d-%d", round, peer);
-            expect(pmiwire_client_get(session, own, peer, pmiwire_str(key), 13), PMIWIRE_OP_GET, key, &ev);
+            expect(pmiwire_client_get(session, own, peer, pmiwire_strz(key), 13), PMIWIRE_OP_GET, key, &ev);
             expect_value(&ev, value, key);
             snprintf(key, sizeof(key), "stays-%d", peer);
-            expect(pmiwire_client_get(session, own, -1, pmiwire_str(key), 14), PMIWIRE_OP_GET, key, &ev);
+            expect(pmiwire_client_get(session, own, -1, pmiwire_strz(key), 14), PMIWIRE_OP_GET, key, &ev);
             for (int old = o->any_wins ? 0 : round; old <= round; old++) {
                 snprintf(value, sizeof(value), "v-%d-%d", old, peer);
                 if (ev.value.len == strlen(value) && memcmp(ev.value.ptr, value, ev.value.len) == 0)
@@ -255,11 +255,11 @@ static void rounds(const struct options *o, const struct pmiwire_client_info *in
         /* A server that answers the fence at once has put a wall in each get instead: let all pass one. */
         if (o->wire == 2) {
             snprintf(key, sizeof(key), "passed-%d-%d", round, my_rank);
-            expect(pmiwire_client_put(session, pmiwire_str(key), pmiwire_str("1"), 16), PMIWIRE_OP_PUT, key, &ev);
+            expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz("1"), 16), PMIWIRE_OP_PUT, key, &ev);
             expect(pmiwire_client_fence(session, 17), PMIWIRE_OP_FENCE, "third fence", &ev);
             for (int peer = 0; peer < info->n_ranks; peer++) {
                 snprintf(key, sizeof(key), "passed-%d-%d", round, peer);
-                expect(pmiwire_client_get(session, own, -1, pmiwire_str(key), 18), PMIWIRE_OP_GET, key, &ev);
+                expect(pmiwire_client_get(session, own, -1, pmiwire_strz(key), 18), PMIWIRE_OP_GET, key, &ev);
             }
         }
     }
@@ -271,7 +271,7 @@ static void miss(void)
     static const struct pmiwire_str own = {NULL, 0};
     struct pmiwire_event ev;
 
-    check_rc(pmiwire_client_get(session, own, -1, pmiwire_str("no-such-key"), 5), "get of nothing");
+    check_rc(pmiwire_client_get(session, own, -1, pmiwire_strz("no-such-key"), 5), "get of nothing");
     wait_event(PMIWIRE_OP_GET, "get of nothing", &ev);
     if (ev.rc != PMIWIRE_ENOENT)
         die("a key that nobody put: rc %d (%s), the server says %d", ev.rc, pmiwire_strerror(ev.rc), ev.peer_rc);
@@ -286,7 +286,7 @@ static void ask_all_at_once(const struct pmiwire_client_info *info)
 
     for (int i = 0; i < n; i++) {
         snprintf(key, sizeof(key), "stays-%d", i);
-        check_rc(pmiwire_client_get(session, own, -1, pmiwire_str(key), (uint64_t)i), key);
+        check_rc(pmiwire_client_get(session, own, -1, pmiwire_strz(key), (uint64_t)i), key);
     }
     for (int i = 0; i < n; i++) {
         wait_event(PMIWIRE_OP_GET, "get of many", &ev);
@@ -302,12 +302,12 @@ static void names(void)
 
     snprintf(service, sizeof(service), "fencepost-%ld-%d", (long)getppid(), my_rank);
     snprintf(port, sizeof(port), "tag#0$port#%d$", 40000 + my_rank);
-    expect(pmiwire_client_publish(session, pmiwire_str(service), pmiwire_str(port), 20), PMIWIRE_OP_PUBLISH,
+    expect(pmiwire_client_publish(session, pmiwire_strz(service), pmiwire_strz(port), 20), PMIWIRE_OP_PUBLISH,
            "publish", &ev);
-    expect(pmiwire_client_lookup(session, pmiwire_str(service), 21), PMIWIRE_OP_LOOKUP, "lookup", &ev);
+    expect(pmiwire_client_lookup(session, pmiwire_strz(service), 21), PMIWIRE_OP_LOOKUP, "lookup", &ev);
     expect_value(&ev, port, "lookup");
-    expect(pmiwire_client_unpublish(session, pmiwire_str(service), 22), PMIWIRE_OP_UNPUBLISH, "unpublish", &ev);
-    check_rc(pmiwire_client_lookup(session, pmiwire_str(service), 23), "lookup after unpublish");
+    expect(pmiwire_client_unpublish(session, pmiwire_strz(service), 22), PMIWIRE_OP_UNPUBLISH, "unpublish", &ev);
+    check_rc(pmiwire_client_lookup(session, pmiwire_strz(service), 23), "lookup after unpublish");
     wait_event(PMIWIRE_OP_LOOKUP, "lookup after unpublish", &ev);
     if (ev.rc != PMIWIRE_ENOENT)
         die("lookup after unpublish: rc %d (%s), the server says %d", ev.rc, pmiwire_strerror(ev.rc), ev.peer_rc);
@@ -319,12 +319,12 @@ static void node_attributes(void)
     char key[64];
 
     snprintf(key, sizeof(key), "node-%d", my_rank);
-    expect(pmiwire_client_nodeattr_put(session, pmiwire_str(key), pmiwire_str("here"), 30), PMIWIRE_OP_NODEATTR_PUT,
+    expect(pmiwire_client_nodeattr_put(session, pmiwire_strz(key), pmiwire_strz("here"), 30), PMIWIRE_OP_NODEATTR_PUT,
            "node attribute", &ev);
-    expect(pmiwire_client_nodeattr_get(session, pmiwire_str(key), 1, 31), PMIWIRE_OP_NODEATTR_GET, "node attribute",
+    expect(pmiwire_client_nodeattr_get(session, pmiwire_strz(key), 1, 31), PMIWIRE_OP_NODEATTR_GET, "node attribute",
            &ev);
     expect_value(&ev, "here", "node attribute");
-    check_rc(pmiwire_client_nodeattr_get(session, pmiwire_str("no-such-attribute"), 0, 32), "no attribute");
+    check_rc(pmiwire_client_nodeattr_get(session, pmiwire_strz("no-such-attribute"), 0, 32), "no attribute");
     wait_event(PMIWIRE_OP_NODEATTR_GET, "no attribute", &ev);
     if (ev.rc != PMIWIRE_ENOENT && ev.rc != PMIWIRE_EPEER)
         die("an attribute that nobody put: rc %d", ev.rc);
@@ -339,7 +339,7 @@ static void ring(const struct pmiwire_client_info *info)
     snprintf(mine, sizeof(mine), "ring-%d", my_rank);
     snprintf(left, sizeof(left), "ring-%d", (my_rank + n - 1) % n);
     snprintf(right, sizeof(right), "ring-%d", (my_rank + 1) % n);
-    expect(pmiwire_client_ring(session, pmiwire_str(mine), 40), PMIWIRE_OP_RING, "ring", &ev);
+    expect(pmiwire_client_ring(session, pmiwire_strz(mine), 40), PMIWIRE_OP_RING, "ring", &ev);
     if (ev.number != my_rank)
         die("ring: place %d", ev.number);
     expect_value(&ev, left, "ring, left");
@@ -350,10 +350,10 @@ static void ring(const struct pmiwire_client_info *info)
 /* Rank 0 starts two more of us in two sub-commands, with arguments and a pair put before they start. */
 static void spawn(const struct options *o)
 {
-    const struct pmiwire_str argv[] = {pmiwire_str("--child"), pmiwire_str("--wire"),
-                                       pmiwire_str(o->wire == 2 ? "2" : "1"), pmiwire_str("--any-wins")};
-    const struct pmiwire_keyval preput = {pmiwire_str("from-parent"), pmiwire_str("hello")};
-    struct pmiwire_spawn_cmd cmds[2] = {{.execname = pmiwire_str(o->program), .maxprocs = 1, .argv = argv}};
+    const struct pmiwire_str argv[] = {pmiwire_strz("--child"), pmiwire_strz("--wire"),
+                                       pmiwire_strz(o->wire == 2 ? "2" : "1"), pmiwire_strz("--any-wins")};
+    const struct pmiwire_keyval preput = {pmiwire_strz("from-parent"), pmiwire_strz("hello")};
+    struct pmiwire_spawn_cmd cmds[2] = {{.execname = pmiwire_strz(o->program), .maxprocs = 1, .argv = argv}};
     struct pmiwire_spawn req = {.n_cmds = 2, .n_preput = 1, .cmds = cmds, .preput = &preput};
     struct pmiwire_event ev;
 
@@ -371,7 +371,7 @@ static void child(const struct pmiwire_client_info *info)
 
     if (info->n_ranks != 2)
         die("child: size %d", info->n_ranks);
-    expect(pmiwire_client_get(session, own, -1, pmiwire_str("from-parent"), 60), PMIWIRE_OP_GET, "preput", &ev);
+    expect(pmiwire_client_get(session, own, -1, pmiwire_strz("from-parent"), 60), PMIWIRE_OP_GET, "preput", &ev);
     expect_value(&ev, "hello", "preput");
 }
 
@@ -384,7 +384,7 @@ static void abort_job(const struct pmiwire_client_info *info)
     if (!last)
         check_rc(pmiwire_client_fence(session, 70), "fence");
     if (my_rank == 0) {
-        check_rc(pmiwire_client_abort(session, 7, pmiwire_str("on-purpose"), 71), "abort");
+        check_rc(pmiwire_client_abort(session, 7, pmiwire_strz("on-purpose"), 71), "abort");
         wait_event(last ? PMIWIRE_OP_ABORT : PMIWIRE_OP_FENCE, "abort", &ev);
     } else if (!last) {
         wait_event(PMIWIRE_OP_FENCE, "fence of the aborted", &ev);

@@ -285,7 +285,7 @@ static void check_start(struct replay *rp, const struct pmiwire_event *ev, int v
 static struct pmiwire_str text(char **keep, const struct pmiwire_msg *msg, uint16_t field)
 {
     *keep = field_text(msg, field);
-    return pmiwire_str(*keep);
+    return pmiwire_strz(*keep);
 }
 
 #define MAX_SPAWN 32

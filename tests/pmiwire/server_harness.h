@@ -186,8 +186,8 @@ static UNUSED int h_get(void *ctx, const struct pmiwire_peer *who, uint32_t job,
     h->get_srcid = srcid;
     h->token = token;
     if (h->done_inside)
-        assert_int_equal(pmiwire_server_get_done(h->s, token, 0, pmiwire_str("inside")), 0);
-    *value = pmiwire_str(h->value);
+        assert_int_equal(pmiwire_server_get_done(h->s, token, 0, pmiwire_strz("inside")), 0);
+    *value = pmiwire_strz(h->value);
     return h->get_rc;
 }
 
@@ -228,7 +228,7 @@ static UNUSED int h_lookup(void *ctx, const struct pmiwire_peer *who, struct pmi
     (void)who;
     (void)service;
     h->token = token;
-    *port = pmiwire_str(h->value);
+    *port = pmiwire_strz(h->value);
     return h->lookup_rc;
 }
 

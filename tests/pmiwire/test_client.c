@@ -82,7 +82,7 @@ static void idle(void)
     assert_int_equal(pmiwire_client_output(session, &data), 0);
 }
 
-#define S(text) pmiwire_str(text)
+#define S(text) pmiwire_strz(text)
 static const struct pmiwire_str absent;
 
 static struct pmiwire_client_opts options(uint32_t wire)

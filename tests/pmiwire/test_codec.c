@@ -921,9 +921,9 @@ static ssize_t write_sample(char *buf, size_t cap, uint16_t cmd, struct iovec *i
     pmiwire_enc_begin_iov(&e, buf, cap, iov, cap_iov, cmd, NULL);
     pmiwire_enc_int(&e, F(RC), -2147483648LL);
     pmiwire_enc_bool(&e, F(FOUND), 1);
-    pmiwire_enc_extra(&e, "fp.cap-1", pmiwire_str("a,b"));
-    pmiwire_enc_indexed(&e, F(ARGV), 10, pmiwire_str("x"));
-    pmiwire_enc_named(&e, pmiwire_str("own"), pmiwire_str("y"));
+    pmiwire_enc_extra(&e, "fp.cap-1", pmiwire_strz("a,b"));
+    pmiwire_enc_indexed(&e, F(ARGV), 10, pmiwire_strz("x"));
+    pmiwire_enc_named(&e, pmiwire_strz("own"), pmiwire_strz("y"));
     pmiwire_enc_cstr(&e, F(VALUE), large);
     rc = pmiwire_enc_end(&e);
     if (n_iov)
@@ -981,11 +981,11 @@ static void exact_bytes(void **state)
     assert_memory_equal(b, "cmd=get_result rc=-9223372036854775808 found=FALSE value=\n", 58);
     pmiwire_enc_begin(&e, b, sizeof(b), PMIWIRE_V1_SPAWN, NULL);
     pmiwire_enc_int(&e, F(NPROCS), 0);
-    pmiwire_enc_indexed(&e, F(ARG), 1, pmiwire_str("a b"));
+    pmiwire_enc_indexed(&e, F(ARG), 1, pmiwire_strz("a b"));
     assert_int_equal(pmiwire_enc_end(&e), 36);
     assert_memory_equal(b, "mcmd=spawn\nnprocs=0\narg1=a b\nendcmd\n", 36);
-    pmiwire_enc_begin_named(&e, b, sizeof(b), V2, pmiwire_str("x-y_9"), NULL);
-    pmiwire_enc_named(&e, pmiwire_str("k"), pmiwire_str("a;"));
+    pmiwire_enc_begin_named(&e, b, sizeof(b), V2, pmiwire_strz("x-y_9"), NULL);
+    pmiwire_enc_named(&e, pmiwire_strz("k"), pmiwire_strz("a;"));
     assert_int_equal(pmiwire_enc_end(&e), 22);
     assert_memory_equal(b, "    16cmd=x-y_9;k=a;;;", 22);
 }
@@ -1093,7 +1093,7 @@ static void every_refusal(void **state)
         pmiwire_enc_begin(&e, b, sizeof(b), r->cmd, r->profile ? pmiwire_profile_find(r->profile) : NULL);
         switch (r->how) {
         case STR: pmiwire_enc_str(&e, r->field, value); break;
-        case NAMED: pmiwire_enc_named(&e, pmiwire_str(r->key), value); break;
+        case NAMED: pmiwire_enc_named(&e, pmiwire_strz(r->key), value); break;
         case EXTRA: pmiwire_enc_extra(&e, r->key, value); break;
         case INDEXED: pmiwire_enc_indexed(&e, r->field, 7, value); break;
         }
@@ -1111,9 +1111,9 @@ static void every_refusal(void **state)
         struct pmiwire_encoder e;
         char b[64];
 
-        pmiwire_enc_begin_named(&e, b, sizeof(b), V1, pmiwire_str(names[k]), NULL);
+        pmiwire_enc_begin_named(&e, b, sizeof(b), V1, pmiwire_strz(names[k]), NULL);
         assert_int_equal(pmiwire_enc_end(&e) > 0, k == 3 || k == 5);
-        pmiwire_enc_begin_named(&e, b, sizeof(b), MCMD, pmiwire_str(names[k]), NULL);
+        pmiwire_enc_begin_named(&e, b, sizeof(b), MCMD, pmiwire_strz(names[k]), NULL);
         assert_int_equal(pmiwire_enc_end(&e), -EINVAL);
     }
 }

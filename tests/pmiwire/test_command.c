@@ -104,7 +104,7 @@ static void names(void **state)
     (void)state;
     for (uint32_t i = 0; (c = pmiwire_command_at(i)) != NULL; i++, count++) {
         assert_ptr_equal(pmiwire_command_get(c->id), c);
-        assert_int_equal(pmiwire_command_find(c->wire, pmiwire_str(c->name)), c->id);
+        assert_int_equal(pmiwire_command_find(c->wire, pmiwire_strz(c->name)), c->id);
         look_up_mutated(c->name);
     }
     assert_int_equal(count, pmiwire_command_count());
@@ -117,7 +117,7 @@ static void names(void **state)
         assert_non_null(f);
         assert_int_equal(f->id, id);
         snprintf(key, sizeof(key), f->indexed ? "%s123456789" : "%s", f->name);
-        assert_int_equal(pmiwire_field_find(pmiwire_str(key), &index), id);
+        assert_int_equal(pmiwire_field_find(pmiwire_strz(key), &index), id);
         assert_int_equal(index, f->indexed ? 123456789 : 0);
         look_up_mutated(f->name);
         if (f->indexed)

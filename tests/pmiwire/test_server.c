@@ -250,11 +250,11 @@ static void test_spaces(void **state)
     h_accept(&h, 1, 1, 0);
     init1(&h, 0);
     init2(&h, 1);
-    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_str("k"), pmiwire_str("zero")), 0);
-    assert_int_equal(pmiwire_server_put(h.s, 1, pmiwire_str("k"), pmiwire_str("one")), 0);
-    assert_int_equal(pmiwire_server_put(h.s, 2, pmiwire_str("k"), pmiwire_str("two")), PMIWIRE_ENOENT);
-    assert_int_equal(pmiwire_server_job_attr(h.s, 0, pmiwire_str("PMI_process_mapping"),
-                                             pmiwire_str("(vector,(0,1,1))")), 0);
+    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), pmiwire_strz("zero")), 0);
+    assert_int_equal(pmiwire_server_put(h.s, 1, pmiwire_strz("k"), pmiwire_strz("one")), 0);
+    assert_int_equal(pmiwire_server_put(h.s, 2, pmiwire_strz("k"), pmiwire_strz("two")), PMIWIRE_ENOENT);
+    assert_int_equal(pmiwire_server_job_attr(h.s, 0, pmiwire_strz("PMI_process_mapping"),
+                                             pmiwire_strz("(vector,(0,1,1))")), 0);
     ask(&h, 0, "cmd=get kvsname=other key=k\n", "cmd=get_result rc=0 value=one\n");
     ask(&h, 1, v2("cmd=kvs-get;jobid=kvs_0;key=k;"), v2("cmd=kvs-get-response;rc=0;found=TRUE;value=zero;"));
     ask(&h, 0, "cmd=get key=PMI_process_mapping\n", "cmd=get_result rc=0 value=(vector,(0,1,1))\n");
@@ -289,7 +289,7 @@ static void test_values_across_wires(void **state)
     ask(&h, 2, v2r("cmd=kvs-put;key=s;value=a b;"), v2r("cmd=kvs-put-response;rc=0;"));
     ask(&h, 2, v2r("cmd=kvs-put;key=c;value=a;;b;"), v2r("cmd=kvs-put-response;rc=0;"));
     ask(&h, 2, v2r("cmd=kvs-get;key=c;"), v2r("cmd=kvs-get-response;rc=0;found=TRUE;value=a;;b;"));
-    assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_str("c"), &v), 0);
+    assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_strz("c"), &v), 0);
     assert_int_equal(v.len, 3);
     assert_memory_equal(v.ptr, "a;b", 3);
     assert_int_equal(h.n_diag, 0);
@@ -549,10 +549,10 @@ static void test_outside_store(void **state)
     ask(&h, 1, v2("cmd=kvs-get;key=a;thrid=6;"), "");
     assert_int_not_equal(old, h.token);
     assert_int_equal(pmiwire_server_spawn_done(h.s, old, 0, "x", NULL, 0), PMIWIRE_ESTALE);
-    assert_int_equal(pmiwire_server_get_done(h.s, old, 0, pmiwire_str("later")), 0);
+    assert_int_equal(pmiwire_server_get_done(h.s, old, 0, pmiwire_strz("later")), 0);
     expect(&h, 0, "cmd=get_result rc=0 value=later\ncmd=appnum rc=0 appnum=0\n");
-    assert_int_equal(pmiwire_server_get_done(h.s, old, 0, pmiwire_str("twice")), PMIWIRE_ESTALE);
-    assert_int_equal(pmiwire_server_get_done(h.s, h.token, PMIWIRE_ENOENT, pmiwire_str(NULL)), 0);
+    assert_int_equal(pmiwire_server_get_done(h.s, old, 0, pmiwire_strz("twice")), PMIWIRE_ESTALE);
+    assert_int_equal(pmiwire_server_get_done(h.s, h.token, PMIWIRE_ENOENT, pmiwire_strz(NULL)), 0);
     expect(&h, 1, v2("cmd=kvs-get-response;thrid=6;rc=0;found=FALSE;"));
     /* answered within the callback, whatever it returns then */
     h.done_inside = 1;
@@ -565,15 +565,15 @@ static void test_outside_store(void **state)
     ask(&h, 0, "cmd=get key=a\n", "");
     old = h.token;
     pmiwire_conn_close(h.c[0]);
-    assert_int_equal(pmiwire_server_get_done(h.s, old, 0, pmiwire_str("x")), PMIWIRE_ESTALE);
+    assert_int_equal(pmiwire_server_get_done(h.s, old, 0, pmiwire_strz("x")), PMIWIRE_ESTALE);
     h_accept(&h, 0, 0, 0);
     init1(&h, 0);
     ask(&h, 0, "cmd=get key=a\n", "");
-    assert_int_equal(pmiwire_server_get_done(h.s, old, 0, pmiwire_str("x")), PMIWIRE_ESTALE);
-    assert_int_equal(pmiwire_server_get_done(h.s, h.token, -ENOMEM, pmiwire_str("x")), 0);
+    assert_int_equal(pmiwire_server_get_done(h.s, old, 0, pmiwire_strz("x")), PMIWIRE_ESTALE);
+    assert_int_equal(pmiwire_server_get_done(h.s, h.token, -ENOMEM, pmiwire_strz("x")), 0);
     expect(&h, 0, "cmd=get_result rc=-1 msg=out_of_memory value=unknown\n");
-    assert_int_equal(pmiwire_server_get_done(h.s, 0, 0, pmiwire_str("x")), PMIWIRE_ESTALE);
-    assert_int_equal(pmiwire_server_get_done(h.s, UINT64_MAX, 0, pmiwire_str("x")), PMIWIRE_ESTALE);
+    assert_int_equal(pmiwire_server_get_done(h.s, 0, 0, pmiwire_strz("x")), PMIWIRE_ESTALE);
+    assert_int_equal(pmiwire_server_get_done(h.s, UINT64_MAX, 0, pmiwire_strz("x")), PMIWIRE_ESTALE);
     h_stop(&h);
 }
 
@@ -592,10 +592,10 @@ static void test_outside_names(void **state)
     ask(&h, 0, v2("cmd=name-lookup;name=s;"), v2("cmd=name-lookup-response;rc=0;port=p;found=TRUE;value=p;"));
     h.lookup_rc = PMIWIRE_PENDING;
     ask(&h, 0, v2("cmd=name-lookup;name=s;"), "");
-    assert_int_equal(pmiwire_server_get_done(h.s, h.token, 0, pmiwire_str("far")), 0);
+    assert_int_equal(pmiwire_server_get_done(h.s, h.token, 0, pmiwire_strz("far")), 0);
     expect(&h, 0, v2("cmd=name-lookup-response;rc=0;port=far;found=TRUE;value=far;"));
     ask(&h, 0, v2("cmd=name-lookup;name=s;"), "");
-    assert_int_equal(pmiwire_server_get_done(h.s, h.token, PMIWIRE_ENOENT, pmiwire_str(NULL)), 0);
+    assert_int_equal(pmiwire_server_get_done(h.s, h.token, PMIWIRE_ENOENT, pmiwire_strz(NULL)), 0);
     expect(&h, 0, v2("cmd=name-lookup-response;rc=-1;errmsg=name is not published;"));
     ask(&h, 0, v2("cmd=name-unpublish;name=s;"),
         v2("cmd=name-unpublish-response;rc=-1;errmsg=name is not published by this job;"));

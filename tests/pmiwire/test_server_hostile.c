@@ -601,7 +601,7 @@ static void check_pair(struct harness *h, const char *out, const char *reply, co
 
     if (!strstr(out, reply))
         return;
-    assert_int_equal(pmiwire_server_get(h->s, 0, pmiwire_str(key), &v), 0);
+    assert_int_equal(pmiwire_server_get(h->s, 0, pmiwire_strz(key), &v), 0);
     assert_int_equal(v.len, strlen(value));
     assert_memory_equal(v.ptr, value, v.len);
 }
@@ -715,7 +715,7 @@ static void test_table_that_cannot_grow(void **state)
     ask(&h, 0, "cmd=put key=6 value=1\n", "cmd=put_result rc=0\n");
     for (i = 0; i < 7; i++) {
         sprintf(text, "%d", i);
-        assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_str(text), &v), 0);
+        assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_strz(text), &v), 0);
     }
     h_stop(&h);
 }
@@ -790,12 +790,12 @@ static void test_stores_at_random(void **state)
             break;
         case 1:
             if (value_of[k]) {
-                assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_str(key), &v), 0);
+                assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_strz(key), &v), 0);
                 sprintf(want, "%d", value_of[k]);
                 assert_int_equal(v.len, strlen(want));
                 assert_memory_equal(v.ptr, want, v.len);
             } else {
-                assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_str(key), &v), PMIWIRE_ENOENT);
+                assert_int_equal(pmiwire_server_get(h.s, 0, pmiwire_strz(key), &v), PMIWIRE_ENOENT);
             }
             break;
         case 2:
@@ -861,8 +861,8 @@ static void test_options(void **state)
     assert_int_equal(pmiwire_server_accept(h.s, 0, 2, NULL, &c), -EINVAL);
     assert_int_equal(pmiwire_server_accept(h.s, 0, -2, NULL, &c), -EINVAL);
     assert_int_equal(pmiwire_server_accept(h.s, 1, 0, NULL, &c), PMIWIRE_ENOENT);
-    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_str(""), pmiwire_str("v")), PMIWIRE_EEMPTY);
-    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_str("k"), pmiwire_str("a\nb")), PMIWIRE_ECHARS);
+    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz(""), pmiwire_strz("v")), PMIWIRE_EEMPTY);
+    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), pmiwire_strz("a\nb")), PMIWIRE_ECHARS);
     h_stop(&h);
 }
 

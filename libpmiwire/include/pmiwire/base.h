@@ -89,7 +89,7 @@ struct pmiwire_str {
 };
 
 /** @brief View of a NUL-terminated string; of NULL: the absent view. MT-Safe. */
-static inline struct pmiwire_str pmiwire_str(const char *s)
+static inline struct pmiwire_str pmiwire_strz(const char *s)
 {
     struct pmiwire_str v = {s, 0};
 
