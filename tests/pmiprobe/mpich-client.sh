@@ -6,7 +6,7 @@ probe=$1 src=$2
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 "$MPICC" -o "$tmp/hello" "$src/hello.c" || exit 1
-out=$("$probe" client --ranks 2 -- "$tmp/hello")
+out=$("$probe" client --timeout 30 --ranks 2 -- "$tmp/hello")
 rc=$?
 printf '%s\n' "$out"
 [ $rc -eq 0 ] || { echo "FAIL: status $rc: does not survive what every client must"; exit 1; }

@@ -10,7 +10,7 @@ if ! echo 'int main(void){return 0;}' | cc -x c - -o "$tmp/try" -lpmi2 2>/dev/nu
     exit 77
 fi
 cc -o "$tmp/prog" "$src/libpmi2.c" -lpmi2 || exit 1
-out=$("$probe" client --ranks 2 -- "$tmp/prog")
+out=$("$probe" client --timeout 30 --ranks 2 -- "$tmp/prog")
 rc=$?
 printf '%s\n' "$out"
 [ $rc -eq 0 ] || { echo "FAIL: status $rc: does not survive what every client must"; exit 1; }
