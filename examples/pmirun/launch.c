@@ -42,15 +42,19 @@ extern char **environ;
 
 #include "rawcall.h"
 
-/* Children on their way to execve() at a time; one where we have no raw system calls. */
-#define FLIGHTS (RAWCALL ? 4 : 1)
+/*
+ * Children on their way to execve() at a time, at most; one where we have no raw system calls. A few would do on an idle machine,
+ * but beside other work each waits for its turn on a processor: 1,024 ranks of a PMI client beside 4 busy processes, whole
+ * job: 4 flights 2.1 s, 16 flights 1.1 s, 64 flights 0.8 s.
+ */
+#define FLIGHTS (RAWCALL ? 32 : 1)
 
 /* Low descriptors of ours. The program finds its PMI connection at FD_PMI; each flight has SLOTS from FD_SLOTS on. */
-enum { FD_PMI = 3, FD_SLOTS = 4, SLOT_PMI = 0, SLOT_OUT, SLOT_ERR, SLOT_IN, SLOTS, FD_END = FD_SLOTS + SLOTS * FLIGHTS };
+enum { FD_PMI = 3, FD_SLOTS = 4, SLOT_PMI = 0, SLOT_OUT, SLOT_ERR, SLOT_IN, SLOTS };
 
-#define STACK_BYTES 65536u
+#define STACK_BYTES 16384u
 #define BUDGET_NS (2 * NS_PER_MS) /* of launching before ranks are served again */
-#define SPARE_FDS 40u             /* what we need besides the ranks' own */
+#define SPARE_FDS 24u             /* what we need besides the ranks' own and the slots */
 #define FDS_PER_RANK 3u
 
 /* What a child could not do. */
@@ -75,6 +79,8 @@ struct launcher {
     pid_t parent;
     const struct pmirun *pr;
     struct flight flights[FLIGHTS];
+    int n_flights; /* as many as the limit on descriptors has room for */
+    int fd_end;    /* one past the last slot */
     unsigned next;
     char **shell_argv;
     size_t n_env;        /* strings of the environment of the app being launched */
@@ -86,7 +92,25 @@ struct launcher {
 int launch_init(struct pmirun *pr)
 {
     struct launcher *l;
+    rlim_t limit;
     int fd;
+
+    l = calloc(1, sizeof(*l));
+    if (!l)
+        return -ENOMEM;
+    if (getrlimit(RLIMIT_NOFILE, &pr->orig_nofile) != 0)
+        return -errno;
+    limit = pr->orig_nofile.rlim_max;
+    if (pr->orig_nofile.rlim_cur < limit) {
+        struct rlimit all = {limit, limit};
+
+        pr->nofile_raised = setrlimit(RLIMIT_NOFILE, &all) == 0;
+        if (!pr->nofile_raised)
+            limit = pr->orig_nofile.rlim_cur;
+    }
+    l->n_flights = limit / 4 / SLOTS < FLIGHTS ? (int)(limit / 4 / SLOTS) : FLIGHTS; /* not over a quarter of all */
+    l->n_flights += l->n_flights == 0;
+    l->fd_end = FD_SLOTS + SLOTS * l->n_flights;
 
     /* 0, 1 and 2 must be something, or our own descriptors would become the ranks' stdout. */
     do {
@@ -94,38 +118,27 @@ int launch_init(struct pmirun *pr)
         if (fd < 0)
             return -errno;
     } while (fd <= STDERR_FILENO);
-    pr->null_fd = fcntl(fd, F_DUPFD_CLOEXEC, FD_END);
+    pr->null_fd = fcntl(fd, F_DUPFD_CLOEXEC, l->fd_end);
     if (pr->null_fd < 0)
         return -errno;
-    if (fd >= FD_END)
+    if (fd >= l->fd_end)
         close(fd);
-    for (fd = FD_PMI; fd < FD_END; fd++)
+    for (fd = FD_PMI; fd < l->fd_end; fd++)
         if (dup3(pr->null_fd, fd, O_CLOEXEC) < 0)
             return -errno;
 
-    l = calloc(1, sizeof(*l));
-    if (!l)
-        return -ENOMEM;
-    for (int i = 0; i < FLIGHTS; i++) {
+    for (int i = 0; i < l->n_flights; i++) {
         struct flight *f = &l->flights[i];
 
         f->l = l;
         f->fd = FD_SLOTS + SLOTS * i;
         f->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-        if (f->stack == MAP_FAILED) { /* the caller gives up */
-            free(l);
+        if (f->stack == MAP_FAILED) /* the caller gives up */
             return -ENOMEM;
-        }
     }
     l->parent = getpid();
     l->pr = pr;
     pr->launcher = l;
-
-    if (getrlimit(RLIMIT_NOFILE, &pr->orig_nofile) == 0 && pr->orig_nofile.rlim_cur < pr->orig_nofile.rlim_max) {
-        struct rlimit all = {pr->orig_nofile.rlim_max, pr->orig_nofile.rlim_max};
-
-        pr->nofile_raised = setrlimit(RLIMIT_NOFILE, &all) == 0;
-    }
     return 0;
 }
 
@@ -138,7 +151,7 @@ int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint
         return 0;
     for (const struct job *job = pr->launch; job; job = job->next_launch)
         n += job->n_ranks - job->n_launched;
-    *need = SPARE_FDS + n * FDS_PER_RANK + pr->n_streams + pr->n_conns;
+    *need = SPARE_FDS + (unsigned)pr->launcher->fd_end + n * FDS_PER_RANK + pr->n_streams + pr->n_conns;
     *have = now.rlim_cur;
     return *need > *have ? -EMFILE : 0;
 }
@@ -275,7 +288,7 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
     e[n] = NULL;
     app->envp = e;
     l->n_env = n;
-    for (int i = 0; i < FLIGHTS; i++)
+    for (int i = 0; i < l->n_flights; i++)
         l->flights[i].envp = xrealloc(l->flights[i].envp, (n + 1) * sizeof(char *));
 }
 
@@ -328,6 +341,10 @@ static void restore_process(const struct pmirun *pr)
 {
     static const unsigned char default_action[64]; /* the kernel's struct sigaction: all zero is SIG_DFL */
 
+    static const struct sched_param ordinary = {0};
+
+    if (pr->policy_changed)
+        rawcall(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&ordinary, 0);
     if (pr->nofile_raised)
         rawcall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&pr->orig_nofile, 0);
     if (!pr->pipe_was_ignored)
@@ -345,8 +362,8 @@ static int child_main(void *arg)
     const struct pmirun *pr = f->l->pr;
     long rc;
 
-    /* From here on the descriptors are our own. Everything from FD_END on is gone. */
-    rc = rawcall(SYS_close_range, FD_END, ~0u, CLOSE_RANGE_UNSHARE, 0);
+    /* From here on the descriptors are our own. Everything behind the slots is gone. */
+    rc = rawcall(SYS_close_range, f->l->fd_end, ~0u, CLOSE_RANGE_UNSHARE, 0);
     if (rc < 0)
         rc = rawcall(SYS_unshare, CLONE_FILES, 0, 0, 0);
     if (rc < 0)
@@ -475,7 +492,7 @@ static void land(struct pmirun *pr, struct flight *f)
 
 void launch_land_all(struct pmirun *pr)
 {
-    for (int i = 0; i < FLIGHTS; i++)
+    for (int i = 0; i < pr->launcher->n_flights; i++)
         if (pr->launcher->flights[i].busy)
             land(pr, &pr->launcher->flights[i]);
 }
@@ -515,7 +532,7 @@ static char **make_shell_argv(const struct app *app)
 static struct flight *next_flight(struct pmirun *pr)
 {
     struct launcher *l = pr->launcher;
-    struct flight *f = &l->flights[l->next++ % FLIGHTS];
+    struct flight *f = &l->flights[l->next++ % (unsigned)l->n_flights];
 
     if (f->busy)
         land(pr, f);
@@ -663,7 +680,7 @@ static void handle_failure(struct pmirun *pr)
 
 void launch_settle(struct pmirun *pr)
 {
-    for (int i = 0; i < FLIGHTS; i++) {
+    for (int i = 0; i < pr->launcher->n_flights; i++) {
         struct flight *f = &pr->launcher->flights[i];
 
         if (f->busy && __atomic_load_n(&f->tid, __ATOMIC_ACQUIRE) == 0)

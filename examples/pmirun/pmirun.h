@@ -186,6 +186,7 @@ struct pmirun {
     sigset_t orig_mask, handled;
     struct rlimit orig_nofile;
     bool nofile_raised, pipe_was_ignored;
+    bool policy_changed; /* we run as SCHED_BATCH; the ranks shall not */
     uint32_t n_interrupts;
     int last_signal;               /* forwarded last, 0: none */
 
