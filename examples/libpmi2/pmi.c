@@ -34,7 +34,7 @@ struct pair {
 
 static struct {
     pthread_mutex_t lock;
-    int initialized;
+    int initialized, finalized;
     int alone; /* no launcher */
     struct session session;
     struct pmiwire_client_info info;
@@ -112,6 +112,8 @@ int PMI_Init(int *spawned)
         *spawned = pmi.info.spawned;
         return leave(PMI_SUCCESS);
     }
+    if (pmi.finalized) /* PMI_FD is closed, and its number may be the program's own by now */
+        return leave(PMI_FAIL);
     rc = environment_read(&env);
     if (rc < 0)
         return leave(PMI_FAIL);
@@ -170,6 +172,7 @@ int PMI_Finalize(void)
     }
     pmi.next = NULL;
     pmi.initialized = 0;
+    pmi.finalized = 1;
     return leave(rc);
 }
 
@@ -189,6 +192,7 @@ int PMI_Abort(int exit_code, const char error_msg[])
     }
     if (error_msg)
         fprintf(stderr, "PMI_Abort: %s\n", error_msg);
+    leave(0); /* what runs at exit may finalize */
     exit(exit_code);
 }
 

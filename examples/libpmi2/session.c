@@ -124,10 +124,10 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
     int rc;
 
     s->fd = env->fd;
+    s->client = NULL;
     rc = pmiwire_client_create(&opts, &s->client);
-    if (rc < 0)
-        return rc;
-    rc = pmiwire_client_start(s->client);
+    if (rc == 0)
+        rc = pmiwire_client_start(s->client);
     if (rc == 0)
         rc = session_wait(s, &ev);
     if (rc < 0)

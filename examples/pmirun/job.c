@@ -335,7 +335,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
         else
             rank_died(pr, r, si->si_status, si->si_code == CLD_DUMPED);
     }
-    if (job->n_live == 0 && job->n_launched == job->n_ranks)
+    if (job->n_live == 0 && (job->abandoned || job->n_launched == job->n_ranks))
         pmiwire_server_job_remove(pr->server, job->id);
 }
 
@@ -343,7 +343,6 @@ void job_reap(struct pmirun *pr)
 {
     siginfo_t si;
 
-    launch_settle(pr);
     for (;;) {
         struct rank *r;
 
@@ -351,8 +350,11 @@ void job_reap(struct pmirun *pr)
         if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) != 0 || si.si_pid == 0)
             return;
         r = job_find_pid(pr, si.si_pid);
-        if (r)
-            job_rank_exited(pr, r, &si);
+        if (!r)
+            continue;
+        r->state = RANK_EXITED; /* reaped: its pid is nobody's */
+        launch_settle(pr);      /* that it could not be executed is known now, if so */
+        job_rank_exited(pr, r, &si);
     }
 }
 

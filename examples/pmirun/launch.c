@@ -52,7 +52,8 @@ extern char **environ;
 /* Low descriptors of ours. The program finds its PMI connection at FD_PMI; each flight has SLOTS from FD_SLOTS on. */
 enum { FD_PMI = 3, FD_SLOTS = 4, SLOT_PMI = 0, SLOT_OUT, SLOT_ERR, SLOT_IN, SLOTS };
 
-#define STACK_BYTES 16384u
+#define STACK_BYTES 131072u
+#define GUARD_BYTES 65536u /* at its low end; a page of any size */
 #define BUDGET_NS (2 * NS_PER_MS) /* of launching before ranks are served again */
 #define SPARE_FDS 24u             /* what we need besides the ranks' own and the slots */
 #define FDS_PER_RANK 3u
@@ -133,7 +134,7 @@ int launch_init(struct pmirun *pr)
         f->l = l;
         f->fd = FD_SLOTS + SLOTS * i;
         f->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-        if (f->stack == MAP_FAILED) /* the caller gives up */
+        if (f->stack == MAP_FAILED || mprotect(f->stack, GUARD_BYTES, PROT_NONE) != 0) /* the caller gives up */
             return -ENOMEM;
     }
     l->parent = getpid();
@@ -341,10 +342,6 @@ static void restore_process(const struct pmirun *pr)
 {
     static const unsigned char default_action[64]; /* the kernel's struct sigaction: all zero is SIG_DFL */
 
-    static const struct sched_param ordinary = {0};
-
-    if (pr->policy_changed)
-        rawcall(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&ordinary, 0);
     if (pr->nofile_raised)
         rawcall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&pr->orig_nofile, 0);
     if (!pr->pipe_was_ignored)
@@ -551,6 +548,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     if (rc == 0 && pr->opt.use_port)
         rc = port_assign(pr, r);
     if (rc) {
+        release_slots(pr, f);
         close_ends(&e);
         return rc;
     }

@@ -4,6 +4,7 @@
 #include "pmirun.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -137,7 +138,8 @@ static int wait_ms(const struct pmirun *pr)
         return -1;
     if (next <= pr->now_ns)
         return 0;
-    return (int)((next - pr->now_ns + NS_PER_MS - 1) / NS_PER_MS);
+    next = (next - pr->now_ns + NS_PER_MS - 1) / NS_PER_MS;
+    return next > INT_MAX ? INT_MAX : (int)next;
 }
 
 int loop_run(struct pmirun *pr)

@@ -3,14 +3,11 @@
 #include "pmirun.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 static double ms(uint64_t ns)
@@ -72,29 +69,6 @@ static void find_programs(struct pmirun *pr)
     }
 }
 
-/* The kernel's struct sched_attr, which Debian 12's libc does not have. */
-struct sched_attributes {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime, deadline, period;
-};
-
-/*
- * Let requests gather: a rank that writes to us is not pushed off its processor at once, nor are we by each
- * rank that we answer. Where processors are free it makes no difference. 300 rounds of put and barrier by 256 ranks on 2
- * processors: 1.60 s without, 1.25 s as SCHED_BATCH, 1.18 s with a long slice too (which needs Linux 6.12; earlier kernels take no notice).
- * The ranks are started with the ordinary policy again, and an unusual one of our own is left alone.
- */
-static void let_requests_gather(struct pmirun *pr)
-{
-    struct sched_attributes a = {.size = sizeof(a), .policy = SCHED_BATCH, .runtime = 100 * NS_PER_MS};
-
-    a.nice = getpriority(PRIO_PROCESS, 0);
-    pr->policy_changed = sched_getscheduler(0) == SCHED_OTHER && syscall(SYS_sched_setattr, 0, &a, 0) == 0;
-}
-
 static void set_up(struct pmirun *pr)
 {
     uint64_t need, have;
@@ -128,7 +102,6 @@ static void set_up(struct pmirun *pr)
     if (!job)
         die(STATUS_RESOURCES, "cannot start the job: %s", pmiwire_strerror(err));
     job_queue(pr, job);
-    let_requests_gather(pr);
 }
 
 int main(int argc, char **argv)

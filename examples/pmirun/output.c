@@ -324,7 +324,8 @@ void output_close(struct pmirun *pr, struct stream *st)
     if (st->src.fd < 0)
         return;
     emit_part(pr, st);
-    close(st->src.fd); /* which takes it out of epoll: nobody else holds our end */
+    loop_del(pr, &st->src); /* a child in flight may hold a copy: close() alone would leave it in epoll */
+    close(st->src.fd);
     st->src.fd = -1;
     free(st->part);
     st->part = NULL;

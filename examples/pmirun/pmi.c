@@ -53,9 +53,7 @@ static void on_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
         return;
     trace(pr, "%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
           state == PMIWIRE_CONN_INITED ? "init" : state == PMIWIRE_CONN_FINALIZED ? "finalize" : "ends");
-    if (state == PMIWIRE_CONN_FAILED)
-        r->pmi_failed = true;
-    else
+    if (state != PMIWIRE_CONN_FAILED)
         r->pmi_state = state;
     if (state == PMIWIRE_CONN_INITED) {
         if (!pr->at.first_init)
@@ -155,6 +153,7 @@ void pmi_close(struct pmirun *pr, struct conn *c)
     if (c->src.fd < 0)
         return;
     pmiwire_conn_close(c->pmi);
+    loop_del(pr, &c->src); /* a child in flight may hold a copy, and close() alone would leave it in epoll */
     close(c->src.fd);
     c->src.fd = -1;
     pr->n_conns--;
@@ -204,8 +203,6 @@ static void conn_flush(struct pmirun *pr, struct conn *c)
     if (failed) {
         trace(pr, "connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
               pmiwire_strerror(pmiwire_conn_error(c->pmi)));
-        if (c->rank)
-            c->rank->pmi_failed = true;
         pmi_close(pr, c);
     } else if ((n > 0) != c->armed) {
         loop_mod(pr, &c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);

@@ -106,7 +106,6 @@ struct rank {
     pid_t pid;
     enum rank_state state;
     uint32_t pmi_state; /* PMIWIRE_CONN_* as last told; FAILED is not stored here */
-    bool pmi_failed;    /* its connection was cut off */
     uint32_t token;     /* PMI_PORT: its PMI_ID, good for one connection */
     bool token_used;
     struct conn *conn;
@@ -186,7 +185,6 @@ struct pmirun {
     sigset_t orig_mask, handled;
     struct rlimit orig_nofile;
     bool nofile_raised, pipe_was_ignored;
-    bool policy_changed; /* we run as SCHED_BATCH; the ranks shall not */
     uint32_t n_interrupts;
     int last_signal;               /* forwarded last, 0: none */
 

@@ -112,7 +112,10 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
 
 /* ---- whose socket is it? ---- */
 
-/* The owner of the local TCP socket addr, connected to our port; -1 when the kernel does not tell. */
+#define OWNER_UNKNOWN (-1) /* the kernel does not tell */
+#define OWNER_GONE (-2)    /* closed already: the kernel then says user 0, whoever it was */
+
+/* The owner of the local TCP socket addr, connected to our port: a user, or OWNER_*. */
 static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *addr)
 {
     struct {
@@ -123,10 +126,11 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
         struct nlmsghdr head;
         char bytes[2048];
     } a;
+    const struct inet_diag_msg *m;
     ssize_t n;
 
     if (pr->diag_fd < 0)
-        return -1;
+        return OWNER_UNKNOWN;
     q.req.sdiag_family = AF_INET;
     q.req.sdiag_protocol = IPPROTO_TCP;
     q.req.idiag_states = ~0u;
@@ -136,11 +140,12 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
     q.req.id.idiag_dst[0] = htonl(INADDR_LOOPBACK);
     q.req.id.idiag_cookie[0] = q.req.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
     if (send(pr->diag_fd, &q, sizeof(q), 0) != (ssize_t)sizeof(q))
-        return -1;
+        return OWNER_UNKNOWN;
     n = recv(pr->diag_fd, &a, sizeof(a), MSG_DONTWAIT); /* the kernel answers within send() */
     if (n < (ssize_t)(NLMSG_HDRLEN + sizeof(struct inet_diag_msg)) || a.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
-        return -1;
-    return ((const struct inet_diag_msg *)NLMSG_DATA(&a.head))->idiag_uid;
+        return OWNER_UNKNOWN;
+    m = NLMSG_DATA(&a.head);
+    return m->idiag_inode ? (int64_t)m->idiag_uid : OWNER_GONE;
 }
 
 static bool admit(struct pmirun *pr, const struct sockaddr_in *addr)
@@ -150,6 +155,8 @@ static bool admit(struct pmirun *pr, const struct sockaddr_in *addr)
     if (addr->sin_family != AF_INET || addr->sin_addr.s_addr != htonl(INADDR_LOOPBACK) || pr->n_unknown >= MAX_UNKNOWN)
         return false;
     owner = socket_owner(pr, addr);
+    if (owner == OWNER_GONE)
+        return false;
     if (owner > 0 && (uint64_t)owner != geteuid()) {
         say(pr, "a connection from user %lld is refused", (long long)owner);
         return false;

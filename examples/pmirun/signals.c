@@ -79,7 +79,7 @@ void signals_event(struct pmirun *pr)
             on_end_signal(pr, sig);
             break;
         case SIGTSTP:
-            job_kill_all(pr, SIGTSTP);
+            job_kill_all(pr, SIGSTOP); /* sessions of their own: the kernel would drop SIGTSTP there */
             output_flush(pr);
             raise(SIGSTOP); /* SIGCONT will come to us in the same way */
             break;

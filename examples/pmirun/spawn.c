@@ -5,7 +5,7 @@
  *
  * All or nothing, as MPI_Comm_spawn has it without a `soft` list: before anything is started, every program must be
  * found and every info key that we honour must be one that we can satisfy; else the spawn is refused
- * and the error codes say which processes were the cause. Should execve() still fail
+ * and standard error says which processes were the cause. Should execve() still fail
  * later (a broken binary), the processes already started are killed and the spawn fails likewise.
  */
 #define _GNU_SOURCE

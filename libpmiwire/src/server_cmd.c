@@ -408,6 +408,11 @@ static void do_abort(const struct pmiwire__req *q)
     int32_t exitcode = 1;
     size_t i;
 
+    if (!q->c->job) { /* anybody may connect to a port, but not everybody may end a job */
+        pmiwire__refuse(q->c, q->cmd, PMIWIRE_ESTATE, "abort before the rank is known");
+        return;
+    }
+
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_EXITCODE, &exitcode);
     for (i = 0; i < 3 && !message.ptr; i++)
         (void)pmiwire_msg_str(q->msg, texts[i], &message);

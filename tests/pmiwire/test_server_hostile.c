@@ -866,9 +866,26 @@ static void test_options(void **state)
     h_stop(&h);
 }
 
+/* Whoever has not said who it is ends no job. */
+static void test_stranger_aborts(void **state)
+{
+    struct harness h;
+
+    (void)state;
+    h_init(&h);
+    h_start(&h, 1);
+    h_accept(&h, 1, 0, PMIWIRE_RANK_UNKNOWN);
+    ask(&h, 1, "cmd=abort exitcode=77\n", "");
+    ask(&h, 1, v2("cmd=abort;exitcode=77;"), "");
+    assert_int_equal(h.n_abort, 0);
+    assert_int_equal(h.diag_code, PMIWIRE_ESTATE);
+    h_stop(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stranger_aborts),
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_lost_framing),

@@ -13,7 +13,8 @@
  *         if (rc > 0) { …ev.op, ev.rc, ev.value… continue; }
  *         if (rc < 0) break;                              // rc says why
  *         n = pmiwire_client_output(c, &p);               // bytes to write
- *         if (n) { n = write(fd, p, n); pmiwire_client_sent(c, n); continue; }
+ *         if (n) { ssize_t w = write(fd, p, n);           // (a loop over EINTR left out)
+ *                  if (w < 0) pmiwire_client_eof(c); else pmiwire_client_sent(c, w); continue; }
  *         n = read(fd, buf, sizeof buf);                  // nothing to write: wait for the server
  *         if (n <= 0) { pmiwire_client_eof(c); continue; }
  *         pmiwire_client_input(c, buf, n);

@@ -125,7 +125,7 @@ struct pmiwire_server_ops {
     /** A client reached or left init … finalize: see pmiwire_conn_state(). */
     void (*state)(void *ctx, const struct pmiwire_peer *who, uint32_t state);
 
-    /** End the job (MPI_Abort). @param message prose from the client, not to be trusted */
+    /** End the job (MPI_Abort); `who` always has a rank. @param message prose from the client, not to be trusted */
     void (*abort)(void *ctx, const struct pmiwire_peer *who, int32_t exitcode, struct pmiwire_str message);
 
     /**
