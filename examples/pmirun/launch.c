@@ -121,7 +121,7 @@ int launch_init(struct pmirun *pr)
     } while (fd <= STDERR_FILENO);
     pr->null_fd = fcntl(fd, F_DUPFD_CLOEXEC, l->fd_end);
     if (pr->null_fd < 0)
-        return -errno;
+        return errno == EINVAL ? -EMFILE : -errno; /* EINVAL: the limit on descriptors is below that */
     if (fd >= l->fd_end)
         close(fd);
     for (fd = FD_PMI; fd < l->fd_end; fd++)

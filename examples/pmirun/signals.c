@@ -43,7 +43,7 @@ static void on_end_signal(struct pmirun *pr, int sig)
 {
     trace(pr, "signal %d (%s)", sig, strsignal(sig));
     pr->last_signal = sig;
-    if (sig == SIGINT && ++pr->n_interrupts > 1) {
+    if ((sig == SIGINT || sig == SIGTERM) && ++pr->n_interrupts > 1) {
         job_stop(pr, STATUS_SIGNAL + sig);
         job_kill_all(pr, SIGKILL);
         pr->kill_ns = pr->now_ns;

@@ -206,6 +206,16 @@ p = subprocess.Popen([sys.argv[1], "-n", "2", "sh", "-c", "trap : INT; while :; 
 time.sleep(0.7); p.send_signal(signal.SIGINT); time.sleep(0.7)
 assert p.poll() is None, "the first SIGINT ended it"
 p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(5) == 130 else 1)' "$pmirun" 2> "$dir/err" && fail "second SIGINT"
+    # So does a second SIGTERM.
+    "$pmirun" -n 2 sh -c 'trap "" TERM; while :; do sleep 0.1; done' 2> "$dir/err" &
+    pid=$!
+    sleep 0.5
+    kill -TERM $pid
+    sleep 0.4
+    kill -0 $pid || fail "the first SIGTERM ended what ignores it"
+    kill -TERM $pid
+    wait $pid
+    [ $? = 143 ] || fail "second SIGTERM"
     # USR1 reaches the ranks
     "$pmirun" -n 2 sh -c 'trap "echo got; exit" USR1; while :; do sleep 0.1; done' > "$dir/out" 2> "$dir/err" &
     pid=$!

@@ -205,7 +205,7 @@ PMIWIRE_API void pmiwire_enc_begin_named(struct pmiwire_encoder *e, char *buf, s
  * @brief As pmiwire_enc_begin(), with values of 128 bytes and more referenced, not copied.
  * @param iov      filled in: the message is these pieces in order; they point
  *                 into `buf` and into your values, which must both live until it is sent
- * @param cap_iov  entries there: two for each long value, and one more
+ * @param cap_iov  entries there: two for each long value, and one more. Without an iovec (NULL) all is copied
  *
  * After pmiwire_enc_end(), pmiwire_enc_iovcnt() tells how many entries are used.
  */
