@@ -227,8 +227,8 @@ void case_abort(struct play *p)
     begin(p);
     fence(p);
     if (p->rank == 0) {
+        note(p, "ending"); /* before it is said: the launcher may end us at once */
         say(p, p->wire == PMIWIRE_V2 ? "cmd=abort;isworld=TRUE;exitcode=7;msg=probe;" : "cmd=abort exitcode=7");
-        note(p, "ending");
     }
     sleep_ms(p->reply_ms); /* the launcher ends us before that */
     p->spoiled = true;
