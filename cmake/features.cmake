@@ -4,7 +4,8 @@
 
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
-#     cmocka  c++  pkg-config  mpich  slurm  abigail  doxygen  libfuzzer
+#     cmocka  c++  pkg-config  mpich  openmpi  openshmem  slurm  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
+#     gnuplot  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
     find_library(CMOCKA_LIBRARY cmocka)
@@ -32,6 +33,40 @@ function(fencepost_find_features)
     find_path(FENCEPOST_SLURM_PMI_H slurm/pmi.h)
     fencepost_feature(slurm "Slurm interop" "slurm-wlm munge libpmi2-0-dev libpmi0-dev" FENCEPOST_SRUN
         FENCEPOST_SLURMCTLD FENCEPOST_SLURMD FENCEPOST_MUNGED FENCEPOST_SLURM_PMI2_H FENCEPOST_SLURM_PMI_H)
+
+    find_program(FENCEPOST_MPICC_OPENMPI mpicc.openmpi)
+    find_program(FENCEPOST_MPIEXEC_OPENMPI mpiexec.openmpi)
+    fencepost_feature(openmpi "Open MPI interop" "openmpi-bin libopenmpi-dev" FENCEPOST_MPICC_OPENMPI FENCEPOST_MPIEXEC_OPENMPI)
+    find_program(FENCEPOST_OSHCC oshcc)
+    find_program(FENCEPOST_OSHRUN oshrun)
+    fencepost_feature(openshmem "OpenSHMEM interop" "openmpi-bin libopenmpi-dev" FENCEPOST_OSHCC FENCEPOST_OSHRUN)
+
+    find_path(FENCEPOST_UCX_H ucp/api/ucp.h)
+    find_library(FENCEPOST_LIBUCP ucp)
+    fencepost_feature(ucx "UCX transport" "libucx-dev" FENCEPOST_UCX_H FENCEPOST_LIBUCP)
+    find_path(FENCEPOST_VERBS_H infiniband/verbs.h)
+    find_library(FENCEPOST_LIBIBVERBS ibverbs)
+    fencepost_feature(ibverbs "verbs transport" "libibverbs-dev" FENCEPOST_VERBS_H FENCEPOST_LIBIBVERBS)
+    find_program(FENCEPOST_QEMU qemu-system-x86_64)
+    fencepost_feature(qemu "tests in a QEMU guest" "qemu-system-x86" FENCEPOST_QEMU)
+    find_path(FENCEPOST_FUSE_H fuse3/fuse.h)
+    fencepost_feature(fuse "file systems that fail on purpose" "libfuse3-dev fuse3" FENCEPOST_FUSE_H)
+
+    foreach(peer IN ITEMS "glib|libglib2.0-dev|glib-2.0/glib.h" "uthash|uthash-dev|uthash.h" "ck|libck-dev|ck_ht.h"
+            "absl|libabsl-dev|absl/container/flat_hash_map.h" "lmdb|liblmdb-dev|lmdb.h" "tinycdb|libcdb-dev|cdb.h"
+            "xxhash|libxxhash-dev|xxhash.h")
+        string(REPLACE "|" ";" peer "${peer}")
+        list(POP_FRONT peer name package header)
+        find_path(FENCEPOST_PEER_${name} ${header})
+        fencepost_feature(${name} "benchmarks beside ${name}" ${package} FENCEPOST_PEER_${name})
+    endforeach()
+
+    find_program(FENCEPOST_SPIN spin)
+    fencepost_feature(spin "model checking" "spin" FENCEPOST_SPIN)
+    find_program(FENCEPOST_VALGRIND valgrind)
+    fencepost_feature(callgrind "counting instructions" "valgrind" FENCEPOST_VALGRIND)
+    find_program(FENCEPOST_GNUPLOT gnuplot)
+    fencepost_feature(gnuplot "drawing figures" "gnuplot-nox" FENCEPOST_GNUPLOT)
 
     find_program(FENCEPOST_ABIDIFF abidiff)
     find_program(FENCEPOST_ABIDW abidw)
