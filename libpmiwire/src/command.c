@@ -319,7 +319,7 @@ uint16_t pmiwire__field_lookup(const char *key, size_t len, uint32_t *index, uin
 {
     size_t n = len;
     uint32_t number = 0, scale = 1;
-    char words[PMIWIRE__FIELD_NAME_MAX] = {0};
+    char words[16] = {0};
     uint16_t id;
 
     *index = 0;
@@ -332,10 +332,9 @@ uint16_t pmiwire__field_lookup(const char *key, size_t len, uint32_t *index, uin
     if (n == 0 || n > PMIWIRE__FIELD_NAME_MAX)
         return 0;
     memcpy(words, key, n);
-    id = pmiwire__field_by_words(pmiwire__load8(words), pmiwire__load8(words + 8), n);
+    id = pmiwire__field_by_words(pmiwire__load8(words), pmiwire__load8(words + 8),
+                                 PMIWIRE__NAME_TAG(n, (unsigned)(n < len)));
     if (id == 0)
-        return 0;
-    if (pmiwire__fields[id].indexed != (n < len))
         return 0;
     /* One spelling a number, so that argv1 and argv01 are not two fields of one index. */
     if (n < len && len - n > 1 && key[n] == '0')

@@ -30,7 +30,9 @@ extern const struct pmiwire__name_hash pmiwire__field_hash;
 extern const uint64_t pmiwire__field_words[PMIWIRE_F_COUNT_][2];
 
 /* Longest name of a field that two words hold. */
-#define PMIWIRE__FIELD_NAME_MAX 16u
+#define PMIWIRE__FIELD_NAME_MAX 15u
+/* What fills the last byte of the two words: the name's length, and whether a number belongs behind it. */
+#define PMIWIRE__NAME_TAG(len, indexed) ((uint64_t)((len) | (indexed) << 7) << 56)
 
 /* Eight bytes as a little-endian word. */
 static inline uint64_t pmiwire__load8(const char *p)
@@ -44,16 +46,14 @@ static inline uint64_t pmiwire__load8(const char *p)
     return v;
 }
 
-/* The field whose name, len bytes, stands in these words with NULs behind it; 0 when there is none. */
-static inline uint16_t pmiwire__field_by_words(uint64_t low, uint64_t high, size_t len)
+/* The field whose name stands in these words with NULs behind it, and whose tag this is; 0 when there is none. */
+static inline uint16_t pmiwire__field_by_words(uint64_t low, uint64_t high, uint64_t tag)
 {
     const struct pmiwire__name_hash *h = &pmiwire__field_hash;
     const uint16_t id = h->id[((low + (high << 31 | high >> 33)) * h->multiplier) >> 55];
+    const uint64_t *words = pmiwire__field_words[id];
 
-    return pmiwire__field_words[id][0] == low && pmiwire__field_words[id][1] == high &&
-                   pmiwire__field_name_bytes[id] == len
-               ? id
-               : 0;
+    return ((words[0] ^ low) | (words[1] ^ (high | tag))) == 0 ? id : 0;
 }
 
 static inline int pmiwire__is(struct pmiwire_str s, const char *literal)
