@@ -230,19 +230,13 @@ void job_stop(struct pmirun *pr, int status)
     pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
 }
 
-void job_abandon(struct pmirun *pr, struct job *job, uint32_t failed, int err)
+void job_abandon(struct pmirun *pr, struct job *job)
 {
-    int32_t *codes = calloc(job->n_ranks, sizeof(*codes));
-
     launch_land_all(pr);
     job->abandoned = true;
-    for (uint32_t i = 0; i < job->n_ranks; i++) {
-        if (codes)
-            codes[i] = i < failed ? 0 : err;
+    for (uint32_t i = 0; i < job->n_ranks; i++)
         kill_rank(&job->ranks[i], SIGKILL);
-    }
-    spawn_launched(pr, job, codes);
-    free(codes);
+    spawn_launched(pr, job, -EINVAL);
 }
 
 static const char *program(const struct rank *r)

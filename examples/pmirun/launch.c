@@ -351,7 +351,7 @@ static void restore_process(const struct pmirun *pr)
 
 /*
  * Runs in our memory, on its own stack, while we go on: nothing but raw system calls, and nothing
- * changed but f->err and f->stage. Signals are blocked.
+ * changed but f->err and f->stage. The signals that pmirun handles are blocked.
  */
 static int child_main(void *arg)
 {
@@ -631,7 +631,7 @@ static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *
     pr->launch = job->next_launch;
     if (!pr->launch)
         pr->launch_tail = &pr->launch;
-    job_abandon(pr, job, r->number, err);
+    job_abandon(pr, job);
 }
 
 static void job_launched(struct pmirun *pr, struct job *job)
@@ -642,7 +642,7 @@ static void job_launched(struct pmirun *pr, struct job *job)
     if (job->number == 0)
         pr->at.launch_end = clock_ns() - pr->start_ns;
     if (job->spawned)
-        spawn_launched(pr, job, NULL);
+        spawn_launched(pr, job, 0);
 }
 
 /* The program of rank r (the last launched) needs no more: all who share its strings must have landed. */

@@ -64,8 +64,9 @@ static void add_set(struct app *app, const char *text)
 
     if (name_len == 0)
         die(STATUS_USAGE, "-x wants VAR=VALUE, not \"%s\"", text);
-    if (strncmp(text, "PMI_", 4) == 0)
-        die(STATUS_USAGE, "-x %.*s: the PMI_ variables are set by pmirun", (int)name_len, text);
+    if (strncmp(text, "PMI_", 4) == 0 || (name_len == 15 && memcmp(text, "MPI_LOCALRANKID", 15) == 0) ||
+        (name_len == 15 && memcmp(text, "MPI_LOCALNRANKS", 15) == 0))
+        die(STATUS_USAGE, "-x %.*s: this variable is set by pmirun", (int)name_len, text);
     if (!eq)
         return; /* the whole environment is passed on anyway */
     app->sets = xrealloc(app->sets, (app->n_sets + 2) * sizeof(*app->sets));

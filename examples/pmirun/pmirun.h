@@ -233,8 +233,8 @@ void loop_del(struct pmirun *pr, struct source *src);
 struct job *job_create(struct pmirun *pr, struct app *apps, uint32_t n_apps, const char *spawner, int *err);
 void job_queue(struct pmirun *pr, struct job *job);
 void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si);
-/* A spawn failed at rank `failed`: ends what was started of it and tells the spawner. */
-void job_abandon(struct pmirun *pr, struct job *job, uint32_t failed, int err);
+/* A spawn failed: ends what was started of it and tells the spawner. */
+void job_abandon(struct pmirun *pr, struct job *job);
 void job_rank_inited(struct pmirun *pr, struct rank *r);
 /* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
 void job_stop(struct pmirun *pr, int status);
@@ -261,7 +261,7 @@ int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint
 
 /* spawn.c */
 int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token);
-void spawn_launched(struct pmirun *pr, struct job *job, const int32_t *errcodes);
+void spawn_launched(struct pmirun *pr, struct job *job, int err);
 
 /* pmi.c */
 int pmi_init(struct pmirun *pr);

@@ -17,8 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a rank's MPI library is told; MPI_ERR_SPAWN of MPICH's mpi.h, in case it hands it on as it is. */
-#define CODE_FAILED 42
 #define MAX_SPAWN_PROCS 1000000u
 
 static char *copy(struct pmiwire_str s)
@@ -115,21 +113,8 @@ static void free_apps(struct app *apps, uint32_t n)
     free(apps);
 }
 
-static int refuse(struct pmirun *pr, uint64_t token, const struct pmiwire_spawn *req, const bool *bad, uint32_t n_procs)
-{
-    int32_t *codes = calloc(n_procs ? n_procs : 1, sizeof(*codes));
-    uint32_t k = 0;
-
-    for (uint32_t i = 0; codes && i < req->n_cmds; i++)
-        for (uint32_t j = 0; j < req->cmds[i].maxprocs && k < n_procs; j++)
-            codes[k++] = bad[i] ? CODE_FAILED : 0;
-    pmiwire_server_spawn_done(pr->server, token, -EINVAL, NULL, codes, codes ? n_procs : 0);
-    free(codes);
-    return PMIWIRE_PENDING;
-}
-
-static struct app *make_apps(struct pmirun *pr, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, bool *bad,
-                             bool *any_bad)
+/* The programs asked for; says which cannot be started, and sets *bad when there is one. */
+static struct app *make_apps(struct pmirun *pr, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, bool *bad)
 {
     struct app *apps = xrealloc(NULL, req->n_cmds * sizeof(*apps));
     const struct conn *c = who->cookie;
@@ -137,13 +122,12 @@ static struct app *make_apps(struct pmirun *pr, const struct pmiwire_peer *who, 
     char name[32];
 
     memset(apps, 0, req->n_cmds * sizeof(*apps));
-    *any_bad = false;
+    *bad = false;
     for (uint32_t i = 0; i < req->n_cmds; i++) {
         const char *why = make_app(&apps[i], &req->cmds[i], r ? r->app : NULL);
 
-        bad[i] = why != NULL;
         if (why) {
-            *any_bad = true;
+            *bad = true;
             say(pr, "spawn by %s: %s: %s", r ? rank_name(r, name) : "a client", apps[i].argv[0], why);
         }
     }
@@ -157,7 +141,7 @@ int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwir
     uint64_t n_procs = 0, need, have;
     struct app *apps;
     struct job *job;
-    bool *bad, any_bad;
+    bool bad;
     int err = 0;
 
     if (pr->stopping || !c || !c->rank)
@@ -171,17 +155,11 @@ int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwir
             (unsigned long long)need, (unsigned long long)have);
         return -EAGAIN;
     }
-    bad = calloc(req->n_cmds, sizeof(*bad));
-    if (!bad)
-        return -ENOMEM;
-    apps = make_apps(pr, who, req, bad, &any_bad);
-    if (any_bad) {
-        err = refuse(pr, token, req, bad, (uint32_t)n_procs);
+    apps = make_apps(pr, who, req, &bad);
+    if (bad) {
         free_apps(apps, req->n_cmds);
-        free(bad);
-        return err;
+        return -EINVAL;
     }
-    free(bad);
     job = job_create(pr, apps, req->n_cmds, c->rank->job->kvsname, &err);
     if (!job) {
         free_apps(apps, req->n_cmds);
@@ -200,13 +178,7 @@ int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwir
     return PMIWIRE_PENDING;
 }
 
-void spawn_launched(struct pmirun *pr, struct job *job, const int32_t *errcodes)
+void spawn_launched(struct pmirun *pr, struct job *job, int err)
 {
-    int32_t *codes = calloc(job->n_ranks, sizeof(*codes));
-
-    for (uint32_t i = 0; codes && errcodes && i < job->n_ranks; i++)
-        codes[i] = errcodes[i] ? CODE_FAILED : 0;
-    pmiwire_server_spawn_done(pr->server, job->spawn_token, errcodes ? -EINVAL : 0, job->kvsname, codes,
-                              codes ? job->n_ranks : 0);
-    free(codes);
+    pmiwire_server_spawn_done(pr->server, job->spawn_token, err, job->kvsname, NULL, 0);
 }

@@ -113,7 +113,7 @@ struct pmiwire_server_ops {
     void (*ready)(void *ctx, struct pmiwire_conn *conn, void *cookie);
 
     /**
-     * A client did something wrong. @param code PMIWIRE_E*; @param text one
+     * A client did something wrong, or cannot be served. @param code PMIWIRE_E* or -ENOMEM; @param text one
      * line that names rank and cause, printable whatever the client sent.
      */
     void (*diag)(void *ctx, const struct pmiwire_peer *who, int code, const char *text);
@@ -134,7 +134,7 @@ struct pmiwire_server_ops {
      */
     int (*spawn)(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token);
 
-    /** Store a pair elsewhere than in the engine. 0 or an error. If set, `get` must be set too. */
+    /** Store a pair elsewhere than in the engine. 0, PMIWIRE_E* or -errno, which the client is told. If set, `get` must be set too. */
     int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value);
     /**
      * Find a pair: 0 with *value filled in (valid until the next call into
@@ -214,7 +214,10 @@ PMIWIRE_API int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job
 PMIWIRE_API int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                         struct pmiwire_str value);
 
-/** @brief Put a pair into the engine's own store on the launcher's behalf (spawn's preputs). */
+/**
+ * @brief Put a pair into the engine's own store on the launcher's behalf (spawn's preputs).
+ * @return 0, -ENOMEM (max_kvs_bytes too), PMIWIRE_ENOENT (no such job), PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
+ */
 PMIWIRE_API int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                    struct pmiwire_str value);
 
@@ -238,7 +241,7 @@ PMIWIRE_API int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, in
 
 /**
  * @brief Bytes that were read from a client: every complete message is served before it returns.
- * @return 0, or PMIWIRE_E* once the connection has FAILED (input is then ignored)
+ * @return 0, or PMIWIRE_E* or -ENOMEM once the connection has FAILED (input is then ignored)
  *
  * Any split and any pipelining. Cost: one decode and one callback a message; memory is
  * allocated only for the part of a message that is left over.
@@ -254,7 +257,7 @@ PMIWIRE_API void pmiwire_conn_sent(struct pmiwire_conn *conn, size_t n);
 /** @brief PMIWIRE_CONN_*. */
 PMIWIRE_API uint32_t pmiwire_conn_state(const struct pmiwire_conn *conn);
 
-/** @brief Why a connection FAILED, 0 otherwise. */
+/** @brief Why a connection FAILED, PMIWIRE_E* or -ENOMEM; 0 otherwise. */
 PMIWIRE_API int pmiwire_conn_error(const struct pmiwire_conn *conn);
 
 /** @brief Who it is. */
@@ -276,9 +279,9 @@ PMIWIRE_API void pmiwire_conn_close(struct pmiwire_conn *conn);
  */
 /**
  * @brief Answer a spawn.
- * @param rc        0 or PMIWIRE_E* / -errno: all failed
+ * @param rc        0 or PMIWIRE_E* / -errno: all failed; the clients' libraries then look at nothing else
  * @param jobid     the children's job; may be NULL on failure
- * @param errcodes  array of n: 0 or an error code for each process asked for; may be NULL: all rc
+ * @param errcodes  with rc 0, array of n: 0 or an error code for each process asked for; NULL: no process failed
  * @return 0 or PMIWIRE_ESTALE
  */
 PMIWIRE_API int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t token, int rc, const char *jobid,
