@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decoding. A message is first delimited (a newline, the line "endcmd", or the
- * length), which is what remembers its place between calls; then it is split. There are two ways to
- * split it that come to the same: one for the usual message, from marks of where its separators
- * are, and one for every message, a separator after the other.
+ * Decoding. A message is first delimited (a newline, the line "endcmd", or the length), which is
+ * what remembers its place between calls; then it is split. There are two ways to split it that
+ * come to the same: one for the usual message, from marks of where its separators are, and one for
+ * every message, a separator after the other.
  */
 #include "internal.h"
 #include "marks.h"
@@ -93,16 +93,16 @@ static ssize_t finish(struct pmiwire_decoder *d, const struct pmiwire_msg *msg, 
 }
 
 /*
- * Split a usual message, on either wire: of n bytes from behind "cmd=" up to its last separator,
- * all marked in m; every word is a key,
- * '=' and a value; there is no NUL, and room for all fields. Returns 0 when it is of another kind:
- * then the general splitters take it from the start, and say what is wrong with it if anything is.
- * This takes half their time (bench_codec).
+ * Split a usual message, on either wire: n bytes from behind "cmd=" up to its last separator, all
+ * marked in m; every word is a key, '=' and a value; there is no NUL, and room for all fields.
+ * Returns 0 when it is of another kind: then the general splitters take it from the start, and say
+ * what is wrong with it if anything is. This takes half their time (bench_codec).
  */
 static inline int split_usual(const char *begin, const char *words, size_t n,
                               const struct pmiwire__marks *m, struct pmiwire_msg *msg)
 {
-    struct pmiwire_field *f = msg->fields, *const full = f + msg->cap_fields;
+    const uint32_t room = msg->cap_fields;
+    uint32_t used = 0;
     size_t word = pmiwire__next_stop(m, 0);
 
     if (m->nuls || word == 0)
@@ -112,16 +112,17 @@ static inline int split_usual(const char *begin, const char *words, size_t n,
     while (word < n) {
         const size_t start = word + 1, stop = pmiwire__next_stop(m, start),
                      equals = pmiwire__next_equals(m, start, stop);
+        struct pmiwire_field *f;
 
-        if (equals >= stop || equals == start || f == full)
+        if (equals >= stop || equals == start || used == room)
             return 0;
+        f = &msg->fields[used++];
         set_key(f, begin, words + start, equals - start);
         f->value.ptr = words + equals + 1;
         f->value.len = stop - equals - 1;
-        f++;
         word = stop;
     }
-    msg->n_fields = (uint32_t)(f - msg->fields);
+    msg->n_fields = used;
     return 1;
 }
 
