@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libpmi.so.0: PMI-1's interface (pmi.h) over libpmiwire, for programs linked with Slurm's library of that name. Slurm's own
- * speaks Slurm's RPC to srun and so works under srun alone; this one speaks PMI-1 to whoever gave it PMI_FD or PMI_PORT.
+ * libpmi.so.0: PMI-1's interface (pmi.h) over libpmiwire, for programs linked with Slurm's library
+ * of that name. Slurm's own speaks Slurm's RPC to srun and so works under srun alone; this one
+ * speaks PMI-1 to whoever gave it PMI_FD or PMI_PORT.
  *
- * A put goes out at once; PMI_KVS_Commit() has nothing left to do. Started without a launcher, a program is alone: rank 0 of 1.
+ * A put goes out at once; PMI_KVS_Commit() has nothing left to do. Started without a launcher, a
+ * program is alone: rank 0 of 1.
  *
- * What the wire has no request for: PMI_KVS_Create() and PMI_KVS_Destroy() fail with PMI_FAIL, and the iterator yields the
- * pairs that this process itself has put.
+ * What the wire has no request for: PMI_KVS_Create() and PMI_KVS_Destroy() fail with PMI_FAIL, and
+ * the iterator yields the pairs that this process itself has put.
  *
  * Calls from several threads are served one at a time.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +22,13 @@
 
 #include <pmiwire/mapping.h>
 
+#include "common.h"
 #include "pmi.h"
 #include "session.h"
 
-#define NAME_MAX_BYTES 256
-#define KEY_MAX_BYTES 64
+#define NAME_MAX_BYTES  256
+#define KEY_MAX_BYTES   64
 #define VALUE_MAX_BYTES 1024
-
-/* A pair that this process has put. */
-struct pair {
-    struct pair *next;
-    char *key, *value;
-};
 
 static struct {
     pthread_mutex_t lock;
@@ -39,7 +37,8 @@ static struct {
     struct session session;
     struct pmiwire_client_info info;
     char kvsname[NAME_MAX_BYTES];
-    struct pair *pairs, **last, *next; /* next: of the iterator */
+    struct pairs pairs;
+    struct pair *next; /* of the iterator */
 } pmi = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void enter(void)
@@ -57,12 +56,17 @@ static int leave(int rc)
 static int pmi_code(int rc)
 {
     switch (rc) {
-    case 0: return PMI_SUCCESS;
-    case -ENOMEM: return PMI_ERR_NOMEM;
-    case PMIWIRE_EKEYLEN: return PMI_ERR_INVALID_KEY_LENGTH;
+    case 0:
+        return PMI_SUCCESS;
+    case -ENOMEM:
+        return PMI_ERR_NOMEM;
+    case PMIWIRE_EKEYLEN:
+        return PMI_ERR_INVALID_KEY_LENGTH;
     case PMIWIRE_ELINE:
-    case PMIWIRE_EVALLEN: return PMI_ERR_INVALID_VAL_LENGTH;
-    default: return PMI_FAIL;
+    case PMIWIRE_EVALLEN:
+        return PMI_ERR_INVALID_VAL_LENGTH;
+    default:
+        return PMI_FAIL;
     }
 }
 
@@ -74,17 +78,6 @@ static int ask(int queued, struct pmiwire_event *ev)
     if (rc == PMIWIRE_EPEER && ev->peer_rc > 0 && ev->peer_rc <= PMI_ERR_INVALID_KVS)
         return ev->peer_rc;
     return pmi_code(rc);
-}
-
-/* Copy a view to a string of length bytes, NUL included. */
-static int give(struct pmiwire_str from, char *to, int length, int too_short)
-{
-    if (length <= 0 || from.len >= (size_t)length)
-        return too_short;
-    if (from.len)
-        memcpy(to, from.ptr, from.len);
-    to[from.len] = '\0';
-    return PMI_SUCCESS;
 }
 
 static int give_number(const int *value, int *to)
@@ -118,7 +111,6 @@ int PMI_Init(int *spawned)
     if (rc < 0)
         return leave(PMI_FAIL);
     pmi.alone = env.fd < 0;
-    pmi.last = &pmi.pairs;
     if (pmi.alone) {
         pmi.info = (struct pmiwire_client_info){.n_ranks = 1};
         snprintf(pmi.kvsname, sizeof(pmi.kvsname), "singleton_%ld", (long)getpid());
@@ -130,10 +122,9 @@ int PMI_Init(int *spawned)
             return leave(pmi_code(rc));
         pmiwire_client_get_info(pmi.session.client, &pmi.info);
         pmi.info.spawned |= says && atoi(says) != 0;
-        rc = give(pmi.info.kvsname, pmi.kvsname, sizeof(pmi.kvsname), PMI_FAIL);
-        if (rc != PMI_SUCCESS) {
+        if (give(pmi.info.kvsname, pmi.kvsname, sizeof(pmi.kvsname)) != 0) {
             session_close(&pmi.session);
-            return leave(rc);
+            return leave(PMI_FAIL);
         }
     }
     pmi.initialized = 1;
@@ -162,14 +153,7 @@ int PMI_Finalize(void)
         rc = ask(pmiwire_client_finalize(pmi.session.client, 0), &ev);
         session_close(&pmi.session);
     }
-    while (pmi.pairs) {
-        struct pair *p = pmi.pairs;
-
-        pmi.pairs = p->next;
-        free(p->key);
-        free(p->value);
-        free(p);
-    }
+    pairs_free(&pmi.pairs);
     pmi.next = NULL;
     pmi.initialized = 0;
     pmi.finalized = 1;
@@ -257,7 +241,8 @@ int PMI_Barrier(void)
 
 /* ---- the ranks of this node, from PMI_process_mapping ---- */
 
-/* Node of each rank, malloced; NULL with *rc set. Without a mapping every rank is taken to be on a node of its own. */
+/* Node of each rank, malloced; NULL with *rc set. Without a mapping every rank is taken to be on a
+ * node of its own. */
 static uint32_t *nodes(int *rc)
 {
     uint32_t n_ranks = (uint32_t)pmi.info.n_ranks, n_blocks = 0;
@@ -269,7 +254,8 @@ static uint32_t *nodes(int *rc)
     *rc = node_of ? PMI_SUCCESS : PMI_ERR_NOMEM;
     if (!node_of || pmi.alone)
         return node_of;
-    *rc = ask(pmiwire_client_jobattr(pmi.session.client, pmiwire_strz("PMI_process_mapping"), 0), &ev);
+    *rc = ask(pmiwire_client_jobattr(pmi.session.client, pmiwire_strz("PMI_process_mapping"), 0),
+              &ev);
     if (*rc != PMI_SUCCESS) {
         for (uint32_t i = 0; i < n_ranks; i++)
             node_of[i] = i;
@@ -339,7 +325,9 @@ int PMI_Publish_name(const char service_name[], const char port[])
         return leave(PMI_ERR_INIT);
     if (pmi.alone)
         return leave(PMI_FAIL);
-    return leave(ask(pmiwire_client_publish(pmi.session.client, pmiwire_strz(service_name), pmiwire_strz(port), 0), &ev));
+    return leave(ask(pmiwire_client_publish(pmi.session.client, pmiwire_strz(service_name),
+                                            pmiwire_strz(port), 0),
+                     &ev));
 }
 
 int PMI_Unpublish_name(const char service_name[])
@@ -353,7 +341,8 @@ int PMI_Unpublish_name(const char service_name[])
         return leave(PMI_ERR_INIT);
     if (pmi.alone)
         return leave(PMI_FAIL);
-    return leave(ask(pmiwire_client_unpublish(pmi.session.client, pmiwire_strz(service_name), 0), &ev));
+    return leave(
+        ask(pmiwire_client_unpublish(pmi.session.client, pmiwire_strz(service_name), 0), &ev));
 }
 
 /* The interface has no length: callers must have PMI_KVS_Get_value_length_max() bytes. */
@@ -370,7 +359,9 @@ int PMI_Lookup_name(const char service_name[], char port[])
     if (pmi.alone)
         return leave(PMI_FAIL);
     rc = ask(pmiwire_client_lookup(pmi.session.client, pmiwire_strz(service_name), 0), &ev);
-    return leave(rc == PMI_SUCCESS ? give(ev.value, port, VALUE_MAX_BYTES, PMI_FAIL) : rc);
+    if (rc == PMI_SUCCESS && give(ev.value, port, VALUE_MAX_BYTES) != 0)
+        rc = PMI_FAIL;
+    return leave(rc);
 }
 
 /* ---- key-value space ---- */
@@ -382,7 +373,8 @@ int PMI_KVS_Get_my_name(char kvsname[], int length)
     enter();
     if (!pmi.initialized)
         return leave(PMI_ERR_INIT);
-    return leave(give(pmiwire_strz(pmi.kvsname), kvsname, length, PMI_ERR_INVALID_LENGTH));
+    return leave(give(pmiwire_strz(pmi.kvsname), kvsname, length) == 0 ? PMI_SUCCESS
+                                                                       : PMI_ERR_INVALID_LENGTH);
 }
 
 /* Advertised by the server; alone, the usual. */
@@ -422,42 +414,6 @@ int PMI_KVS_Destroy(const char kvsname[])
     return PMI_FAIL;
 }
 
-static struct pair *find_own(const char *key)
-{
-    struct pair *p = pmi.pairs;
-
-    while (p && strcmp(p->key, key) != 0)
-        p = p->next;
-    return p;
-}
-
-/* Remember what this process has put. */
-static int keep_own(const char *key, const char *value)
-{
-    struct pair *p = find_own(key);
-    char *copy = strdup(value);
-
-    if (!copy)
-        return PMI_ERR_NOMEM;
-    if (p) {
-        free(p->value);
-        p->value = copy;
-        return PMI_SUCCESS;
-    }
-    p = calloc(1, sizeof(*p));
-    if (p)
-        p->key = strdup(key);
-    if (!p || !p->key) {
-        free(p);
-        free(copy);
-        return PMI_ERR_NOMEM;
-    }
-    p->value = copy;
-    *pmi.last = p;
-    pmi.last = &p->next;
-    return PMI_SUCCESS;
-}
-
 int PMI_KVS_Put(const char kvsname[], const char key[], const char value[])
 {
     struct pmiwire_event ev;
@@ -475,9 +431,10 @@ int PMI_KVS_Put(const char kvsname[], const char key[], const char value[])
     if (strcmp(kvsname, pmi.kvsname) != 0)
         return leave(PMI_ERR_INVALID_KVS);
     if (!pmi.alone)
-        rc = ask(pmiwire_client_put(pmi.session.client, pmiwire_strz(key), pmiwire_strz(value), 0), &ev);
+        rc = ask(pmiwire_client_put(pmi.session.client, pmiwire_strz(key), pmiwire_strz(value), 0),
+                 &ev);
     if (rc == PMI_SUCCESS)
-        rc = keep_own(key, value);
+        rc = pmi_code(pairs_keep(&pmi.pairs, key, value));
     return leave(rc);
 }
 
@@ -507,17 +464,23 @@ int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length
     if (!pmi.initialized)
         return leave(PMI_ERR_INIT);
     if (pmi.alone) {
-        own = strcmp(kvsname, pmi.kvsname) == 0 ? find_own(key) : NULL;
-        return leave(own ? give(pmiwire_strz(own->value), value, length, PMI_ERR_INVALID_VAL_LENGTH) : PMI_FAIL);
+        own = strcmp(kvsname, pmi.kvsname) == 0 ? pairs_find(&pmi.pairs, key) : NULL;
+        ev.value = pmiwire_strz(own ? own->value : "");
+        rc = own ? PMI_SUCCESS : PMI_FAIL;
+    } else {
+        rc = ask(
+            pmiwire_client_get(pmi.session.client, pmiwire_strz(kvsname), -1, pmiwire_strz(key), 0),
+            &ev);
     }
-    rc = ask(pmiwire_client_get(pmi.session.client, pmiwire_strz(kvsname), -1, pmiwire_strz(key), 0), &ev);
-    return leave(rc == PMI_SUCCESS ? give(ev.value, value, length, PMI_ERR_INVALID_VAL_LENGTH) : rc);
+    if (rc == PMI_SUCCESS && give(ev.value, value, length) != 0)
+        rc = PMI_ERR_INVALID_VAL_LENGTH;
+    return leave(rc);
 }
 
-static int iterate(const char kvsname[], char key[], int key_len, char val[], int val_len, int first)
+static int iterate(const char kvsname[], char key[], int key_len, char val[], int val_len,
+                   int first)
 {
     struct pair *p;
-    int rc;
 
     if (!kvsname)
         return PMI_ERR_INVALID_KVS;
@@ -530,17 +493,17 @@ static int iterate(const char kvsname[], char key[], int key_len, char val[], in
         return leave(PMI_ERR_INIT);
     if (strcmp(kvsname, pmi.kvsname) != 0)
         return leave(PMI_ERR_INVALID_KVS);
-    p = first ? pmi.pairs : pmi.next;
+    p = first ? pmi.pairs.first : pmi.next;
     if (!p) {
         key[0] = val[0] = '\0';
         return leave(PMI_SUCCESS);
     }
-    rc = give(pmiwire_strz(p->key), key, key_len, PMI_ERR_INVALID_KEY_LENGTH);
-    if (rc == PMI_SUCCESS)
-        rc = give(pmiwire_strz(p->value), val, val_len, PMI_ERR_INVALID_VAL_LENGTH);
-    if (rc == PMI_SUCCESS)
-        pmi.next = p->next;
-    return leave(rc);
+    if (give(pmiwire_strz(p->key), key, key_len) != 0)
+        return leave(PMI_ERR_INVALID_KEY_LENGTH);
+    if (give(pmiwire_strz(p->value), val, val_len) != 0)
+        return leave(PMI_ERR_INVALID_VAL_LENGTH);
+    pmi.next = p->next;
+    return leave(PMI_SUCCESS);
 }
 
 int PMI_KVS_Iter_first(const char kvsname[], char key[], int key_len, char val[], int val_len)
@@ -555,63 +518,20 @@ int PMI_KVS_Iter_next(const char kvsname[], char key[], int key_len, char val[],
 
 /* ---- spawn ---- */
 
-static struct pmiwire_keyval *views(const PMI_keyval_t *kv, int n)
+static struct keyvals keyvals(const PMI_keyval_t *first, int n)
 {
-    struct pmiwire_keyval *v = calloc(n > 0 ? (size_t)n : 1, sizeof(*v));
-
-    for (int i = 0; v && i < n; i++) {
-        v[i].key = pmiwire_strz(kv[i].key);
-        v[i].value = pmiwire_strz(kv[i].val);
-    }
-    return v;
-}
-
-/* Our form of one command. 0 or PMI_ERR_NOMEM; whatever was allocated is in *cmd. */
-static int describe(struct pmiwire_spawn_cmd *cmd, const char *name, const char **argv, int maxprocs,
-                    const PMI_keyval_t *info, int n_info)
-{
-    struct pmiwire_str *args;
-
-    cmd->execname = pmiwire_strz(name);
-    cmd->maxprocs = (uint32_t)maxprocs;
-    while (argv && argv[cmd->argc])
-        cmd->argc++;
-    args = calloc(cmd->argc + 1u, sizeof(*args));
-    for (uint32_t i = 0; args && i < cmd->argc; i++)
-        args[i] = pmiwire_strz(argv[i]);
-    cmd->argv = args;
-    cmd->n_info = n_info > 0 ? (uint32_t)n_info : 0;
-    cmd->info = views(info, n_info);
-    return args && cmd->info ? PMI_SUCCESS : PMI_ERR_NOMEM;
-}
-
-/* errcodes=0,0,-1: the codes of the processes, in order. */
-static void read_errcodes(const struct pmiwire_msg *msg, int errors[], int n)
-{
-    struct pmiwire_str text;
-    int at = 0;
-
-    for (int i = 0; i < n; i++)
-        errors[i] = PMI_SUCCESS;
-    if (!msg || pmiwire_msg_str(msg, PMIWIRE_F_ERRCODES, &text) != 0)
-        return;
-    for (size_t i = 0, start = 0; i <= text.len && at < n; i++) {
-        int32_t code = 0;
-
-        if (i < text.len && text.ptr[i] != ',')
-            continue;
-        pmiwire_parse_int((struct pmiwire_str){text.ptr + start, i - start}, &code);
-        errors[at++] = code;
-        start = i + 1;
-    }
+    return (struct keyvals){first, first ? n : 0, sizeof(PMI_keyval_t), offsetof(PMI_keyval_t, key),
+                            offsetof(PMI_keyval_t, val)};
 }
 
 int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], const int maxprocs[],
                        const int info_keyval_sizesp[], const PMI_keyval_t *info_keyval_vectors[],
-                       int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[], int errors[])
+                       int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[],
+                       int errors[])
 {
+    const struct keyvals preput = keyvals(preput_keyval_vector, preput_keyval_size);
     struct pmiwire_spawn_cmd *list;
-    struct pmiwire_spawn req = {0};
+    struct pmiwire_spawn req;
     struct pmiwire_event ev;
     int rc = PMI_SUCCESS, n = 0;
 
@@ -625,32 +545,23 @@ int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], cons
     enter();
     if (!pmi.initialized || pmi.alone)
         return leave(pmi.initialized ? PMI_FAIL : PMI_ERR_INIT);
-    list = calloc((size_t)count, sizeof(*list));
-    req.preput = views(preput_keyval_vector, preput_keyval_size);
-    if (!list || !req.preput)
-        rc = PMI_ERR_NOMEM;
+    list = spawn_begin(&req, count, &preput);
+    if (!list)
+        return leave(PMI_ERR_NOMEM);
     for (int i = 0; rc == PMI_SUCCESS && i < count; i++) {
         int n_info = info_keyval_sizesp && info_keyval_vectors ? info_keyval_sizesp[i] : 0;
+        struct keyvals info = keyvals(n_info > 0 ? info_keyval_vectors[i] : NULL, n_info);
 
-        rc = describe(&list[i], cmds[i], argvs ? argvs[i] : NULL, maxprocs[i],
-                      n_info > 0 ? info_keyval_vectors[i] : NULL, n_info);
+        rc = pmi_code(
+            spawn_describe(&list[i], cmds[i], -1, argvs ? argvs[i] : NULL, maxprocs[i], &info));
     }
-    if (rc == PMI_SUCCESS) {
-        req.n_cmds = (uint32_t)count;
-        req.cmds = list;
-        req.n_preput = (uint32_t)preput_keyval_size;
+    if (rc == PMI_SUCCESS)
         rc = ask(pmiwire_client_spawn(pmi.session.client, &req, 0), &ev);
-        if (errors)
-            read_errcodes(rc == PMI_SUCCESS ? ev.msg : NULL, errors, n);
-        for (int i = 0; errors && rc != PMI_SUCCESS && i < n; i++)
-            errors[i] = rc;
-    }
-    for (int i = 0; list && i < count; i++) {
-        free((void *)(uintptr_t)list[i].argv);
-        free((void *)(uintptr_t)list[i].info);
-    }
-    free((void *)(uintptr_t)req.preput);
-    free(list);
+    if (errors)
+        spawn_errcodes(rc == PMI_SUCCESS ? ev.msg : NULL, errors, n);
+    for (int i = 0; errors && rc != PMI_SUCCESS && i < n; i++)
+        errors[i] = rc;
+    spawn_release(&req);
     return leave(rc);
 }
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What both drop-in libraries need besides a session: the pairs of a process that is alone, strings
+ * out, spawns in. */
+#ifndef FENCEPOST_LIBPMI2_COMMON_H
+#define FENCEPOST_LIBPMI2_COMMON_H
+
+#include <pmiwire/client.h>
+
+/* A pair that this process has put. */
+struct pair {
+    struct pair *next;
+    char *key, *value;
+};
+
+/* All of them, in the order in which their keys were first put. Begins with zeros. */
+struct pairs {
+    struct pair *first, *last;
+};
+
+struct pair *pairs_find(const struct pairs *pairs, const char *key);
+/* Add or replace; copies both. 0 or -ENOMEM. */
+int pairs_keep(struct pairs *pairs, const char *key, const char *value);
+void pairs_free(struct pairs *pairs);
+
+/* Copy a view to a string of `length` bytes, NUL included. 0, or -1 and nothing done when it is too
+ * long. */
+int give(struct pmiwire_str from, char *to, int length);
+
+/* An array of n structs of `stride` bytes that each have a `char *` key and value at these places.
+ */
+struct keyvals {
+    const void *first;
+    int n;
+    size_t stride, key_at, value_at;
+};
+
+/* A spawn in libpmiwire's form; its strings remain the caller's. Release it also after a failure.
+ */
+struct pmiwire_spawn_cmd *spawn_begin(struct pmiwire_spawn *req, int n_cmds,
+                                      const struct keyvals *preput);
+/* argc -1: argv ends with NULL. 0 or -ENOMEM. */
+int spawn_describe(struct pmiwire_spawn_cmd *cmd, const char *name, int argc, const char **argv,
+                   int maxprocs, const struct keyvals *info);
+void spawn_release(struct pmiwire_spawn *req);
+/* The codes of n processes from an answer: errcodes=0,0,-1. 0 where it has none. */
+void spawn_errcodes(const struct pmiwire_msg *msg, int errors[], int n);
+
+#endif
