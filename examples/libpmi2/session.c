@@ -64,11 +64,10 @@ int environment_read(struct environment *env)
     return env->fd < 0 ? env->fd : 0;
 }
 
-/* Everything the session wants to write, then one read. */
-static void move_bytes(struct session *s)
+/* Everything the session wants to write. */
+static void write_out(struct session *s)
 {
     const void *out;
-    char in[8192];
     size_t left;
     ssize_t n;
 
@@ -84,6 +83,13 @@ static void move_bytes(struct session *s)
         }
         pmiwire_client_sent(s->client, (size_t)n);
     }
+}
+
+static void read_in(struct session *s)
+{
+    char in[8192];
+    ssize_t n;
+
     do
         n = read(s->fd, in, sizeof(in));
     while (n < 0 && errno == EINTR);
@@ -93,16 +99,54 @@ static void move_bytes(struct session *s)
         pmiwire_client_input(s->client, in, (size_t)n);
 }
 
-int session_wait(struct session *s, struct pmiwire_event *ev)
+/* The next event with this cookie. */
+static int take(struct session *s, uint64_t cookie, struct pmiwire_event *ev)
 {
     int rc;
 
-    while ((rc = pmiwire_client_next(s->client, ev)) == 0)
-        move_bytes(s);
-    return rc < 0 ? rc : ev->rc;
+    for (;;) {
+        rc = pmiwire_client_next(s->client, ev);
+        if (rc == 0) {
+            write_out(s);
+            rc = pmiwire_client_next(s->client, ev); /* it may have died */
+        }
+        if (rc == 0) {
+            read_in(s);
+            continue;
+        }
+        if (rc < 0)
+            return rc;
+        if (ev->cookie == SESSION_SPLIT) {
+            s->split = SPLIT_DONE;
+            s->split_rc = ev->rc;
+        }
+        if (ev->cookie == cookie)
+            return ev->rc;
+    }
 }
 
-/* Who serves us? slurmstepd loses longer PMI-1 lines than other servers; pmirun and Hydra read all that a client may put. */
+int session_wait(struct session *s, struct pmiwire_event *ev)
+{
+    return take(s, SESSION_ASK, ev);
+}
+
+void session_split(struct session *s)
+{
+    s->split = SPLIT_PENDING;
+    write_out(s);
+}
+
+int session_join(struct session *s)
+{
+    struct pmiwire_event ev;
+    int rc = s->split == SPLIT_DONE ? s->split_rc : take(s, SESSION_SPLIT, &ev);
+
+    s->split = SPLIT_NONE;
+    return rc;
+}
+
+/* Who serves us? slurmstepd loses longer PMI-1 lines than other servers; pmirun and Hydra read all
+ * that a client may put. */
 static const struct pmiwire_profile *server_profile(void)
 {
     return pmiwire_profile_find(getenv("SLURM_STEP_ID") ? "slurmstepd" : "hydra-4.0");
@@ -123,8 +167,8 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
     struct pmiwire_event ev;
     int rc;
 
+    memset(s, 0, sizeof(*s));
     s->fd = env->fd;
-    s->client = NULL;
     rc = pmiwire_client_create(&opts, &s->client);
     if (rc == 0)
         rc = pmiwire_client_start(s->client);

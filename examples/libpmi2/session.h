@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A libpmiwire client session with blocking I/O over PMI_FD or PMI_PORT: what both drop-in libraries stand on. */
+/* A libpmiwire client session with blocking I/O over PMI_FD or PMI_PORT: what both drop-in
+ * libraries stand on. */
 #ifndef FENCEPOST_LIBPMI2_SESSION_H
 #define FENCEPOST_LIBPMI2_SESSION_H
 
@@ -8,11 +9,18 @@
 struct session {
     struct pmiwire_client *client;
     int fd;
+    /* The request that goes on while others are made: PMI2_KVS_Ifence() and its kin. */
+    enum { SPLIT_NONE, SPLIT_PENDING, SPLIT_DONE } split;
+    int split_rc;
 };
+
+/* Cookies of requests: whose answer an event is. */
+enum { SESSION_ASK, SESSION_SPLIT };
 
 /* What the launcher put into the environment. */
 struct environment {
-    int fd;         /* PMI_FD, or a connection to PMI_PORT; -1: none, a program started without a launcher */
+    int fd; /* PMI_FD, or a connection to PMI_PORT; -1: none, a program started without a launcher
+             */
     int has_id, id; /* PMI_ID, with PMI_PORT */
     int rank, size; /* PMI_RANK and PMI_SIZE; -1 when absent */
     const char *jobid;
@@ -24,8 +32,19 @@ int environment_read(struct environment *env);
 /* Open a session on a wire (PMIWIRE_V1 or PMIWIRE_V2) and pass init. 0, -errno or PMIWIRE_E*. */
 int session_open(struct session *s, const struct environment *env, uint32_t wire);
 
-/* Move bytes until the request just made is answered; returns the event's rc. Views in *ev live until the next call. */
+/*
+ * Move bytes until the request just made with the cookie SESSION_ASK is answered; returns the
+ * event's rc. Views in *ev live until the next call. A split request that is answered meanwhile is
+ * noted.
+ */
 int session_wait(struct session *s, struct pmiwire_event *ev);
+
+/* The request just made with the cookie SESSION_SPLIT goes on by itself; write it out, and do not
+ * wait. */
+void session_split(struct session *s);
+
+/* Wait for the split request; returns its rc. There must be one. */
+int session_join(struct session *s);
 
 /* Close without ceremony; finalize first if you mean it. */
 void session_close(struct session *s);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * PMI-2's interface as libpmi2.so.0 has it: the functions of Slurm's library of that name, with its binary interface, and extensions.
+ * Programs built with Slurm's <slurm/pmi2.h> need only its place for the library to be found; this header is for those built without, and
+ * for the extensions.
+ *
+ * All functions return PMI2_SUCCESS or PMI2_ERR_*. Calls from several threads are served one at a time.
+ */
+#ifndef FENCEPOST_PMI2_H
+#define FENCEPOST_PMI2_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PMI2_MAX_KEYLEN 64      /* longest key, bytes without NUL */
+#define PMI2_MAX_VALLEN 1024    /* longest value, bytes without NUL; also the stride of gathered values */
+#define PMI2_MAX_ATTRVALUE 1024
+#define PMI2_ID_NULL (-1)
+
+#define PMI2_SUCCESS 0
+#define PMI2_FAIL (-1)
+#define PMI2_ERR_INIT 1
+#define PMI2_ERR_NOMEM 2
+#define PMI2_ERR_INVALID_ARG 3
+#define PMI2_ERR_INVALID_KEY 4
+#define PMI2_ERR_INVALID_KEY_LENGTH 5
+#define PMI2_ERR_INVALID_VAL 6
+#define PMI2_ERR_INVALID_VAL_LENGTH 7
+#define PMI2_ERR_INVALID_LENGTH 8
+#define PMI2_ERR_INVALID_NUM_ARGS 9
+#define PMI2_ERR_INVALID_ARGS 10
+#define PMI2_ERR_INVALID_NUM_PARSED 11
+#define PMI2_ERR_INVALID_KEYVALP 12
+#define PMI2_ERR_INVALID_SIZE 13
+#define PMI2_ERR_OTHER 14
+
+typedef struct PMI2_Connect_comm {
+    int (*read)(void *buf, int maxlen, void *ctx);
+    int (*write)(const void *buf, int len, void *ctx);
+    void *ctx;
+    int isMaster;
+} PMI2_Connect_comm_t;
+
+typedef struct MPID_Info {
+    int handle;
+    int pobj_mutex;
+    int ref_count;
+    struct MPID_Info *next;
+    char *key;
+    char *value;
+} MPID_Info;
+
+int PMI2_Init(int *spawned, int *size, int *rank, int *appnum);
+int PMI2_Finalize(void);
+int PMI2_Initialized(void);
+/* Ends the job; does not return. */
+int PMI2_Abort(int flag, const char msg[]);
+
+/* info_keyval_vectors[i] is an array of info_keyval_sizes[i] structs, as Slurm reads it; preput_keyval_vector is one of pointers. */
+int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argvs[], const int maxprocs[],
+                   const int info_keyval_sizes[], const struct MPID_Info *info_keyval_vectors[], int preput_keyval_size,
+                   const struct MPID_Info *preput_keyval_vector[], char jobId[], int jobIdSize, int errors[]);
+int PMI2_Job_GetId(char jobid[], int jobid_size);
+int PMI2_Job_GetRank(int *rank);
+/* The size of the job, as Slurm's. */
+int PMI2_Info_GetSize(int *size);
+int PMI2_Job_Connect(const char jobid[], PMI2_Connect_comm_t *conn);
+int PMI2_Job_Disconnect(const char jobid[]);
+
+int PMI2_KVS_Put(const char key[], const char value[]);
+int PMI2_KVS_Fence(void);
+/* A value longer than maxvalue - 1 is cut, and *vallen is its negative length. */
+int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value[], int maxvalue, int *vallen);
+
+int PMI2_Info_GetNodeAttr(const char name[], char value[], int valuelen, int *found, int waitfor);
+int PMI2_Info_GetNodeAttrIntArray(const char name[], int array[], int arraylen, int *outlen, int *found);
+int PMI2_Info_PutNodeAttr(const char name[], const char value[]);
+int PMI2_Info_GetJobAttr(const char name[], char value[], int valuelen, int *found);
+int PMI2_Info_GetJobAttrIntArray(const char name[], int array[], int arraylen, int *outlen, int *found);
+
+int PMI2_Nameserv_publish(const char service_name[], const struct MPID_Info *info_ptr, const char port[]);
+int PMI2_Nameserv_lookup(const char service_name[], const struct MPID_Info *info_ptr, char port[], int portLen);
+int PMI2_Nameserv_unpublish(const char service_name[], const struct MPID_Info *info_ptr);
+
+/* Slurm's ring: *rank and *ranks are this process's place in it; left and right must hold maxvalue bytes. */
+int PMIX_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
+
+/* ---- extensions: on any server. One of them may be under way at a time; Put and Get stay legal meanwhile. ---- */
+
+/* Begin a Fence, and complete it. Without shared memory a Get in between waits for it. */
+int PMI2_KVS_Ifence(void);
+int PMI2_KVS_Wait(void);
+int PMIX_KVS_Ifence(void); /* the same under the name of the papers, completed by PMIX_Wait() */
+
+/*
+ * Each process gives a string of 1 to PMI2_MAX_VALLEN - 1 bytes; buffer is of n_ranks * PMI2_MAX_VALLEN bytes, and rank r's string is put at
+ * r * PMI2_MAX_VALLEN. The buffer of the non-blocking form is filled by its wait.
+ */
+int PMIX_Allgather(const char value[], void *buffer);
+int PMIX_Iallgather(const char value[], void *buffer);
+int PMIX_Wait(void); /* completes PMIX_KVS_Ifence() or PMIX_Iallgather() */
+int PMI2_Iallgather(const char value[]);
+int PMI2_Iallgather_wait(void *buffer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
