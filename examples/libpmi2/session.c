@@ -157,6 +157,7 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
     struct pmiwire_client_opts opts = {
         .size = sizeof(opts),
         .wire = wire,
+        .flags = PMIWIRE_CLIENT_EXTENSIONS,
         .rank = env->rank < 0 ? 0 : env->rank,
         .n_ranks = env->size < 0 ? 1 : env->size,
         .has_pmiid = env->has_id,

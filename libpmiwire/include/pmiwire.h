@@ -38,6 +38,7 @@
 #include <pmiwire/codec.h>
 #include <pmiwire/command.h>
 #include <pmiwire/profile.h>
+#include <pmiwire/extension.h>
 #include <pmiwire/mapping.h>
 #include <pmiwire/client.h>
 #include <pmiwire/server.h>

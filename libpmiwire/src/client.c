@@ -55,7 +55,7 @@ static int check_opts(const struct pmiwire_client_opts *o)
     const uint32_t speaks = o->wire == PMIWIRE_V2 ? PMIWIRE_PEER_V2 : PMIWIRE_PEER_V1;
     const size_t jobid = o->jobid ? strlen(o->jobid) : 0;
 
-    if ((o->wire != PMIWIRE_V1 && o->wire != PMIWIRE_V2) || (o->flags & ~PMIWIRE_CLIENT_PIPELINE) ||
+    if ((o->wire != PMIWIRE_V1 && o->wire != PMIWIRE_V2) || (o->flags & ~(PMIWIRE_CLIENT_PIPELINE | PMIWIRE_CLIENT_EXTENSIONS)) ||
         o->reserved || o->max_subversion > INT32_MAX)
         return -EINVAL;
     if (o->max_fields < MIN_FIELDS || o->max_fields > MAX_FIELDS ||
@@ -277,4 +277,12 @@ void pmiwire_client_get_info(const struct pmiwire_client *c, struct pmiwire_clie
 void pmiwire_client_get_diag(const struct pmiwire_client *c, struct pmiwire_diag *diag)
 {
     *diag = c->diag;
+}
+
+int pmiwire_client_ext(const struct pmiwire_client *c, uint16_t ext, struct pmiwire_str *value)
+{
+    if (ext >= PMIWIRE_EXT_COUNT_ || !c->ext[ext].len)
+        return PMIWIRE_EMISSING;
+    *value = c->ext[ext];
+    return 0;
 }

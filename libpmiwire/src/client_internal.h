@@ -9,6 +9,8 @@
 
 /* Longest name of a key-value space that a session keeps, bytes: four times what servers advertise. */
 #define PMIWIRE__KVSNAME_BYTES 1024u
+/* What a session keeps of extensions, bytes: as much as an answer with extra fields may have. */
+#define PMIWIRE__EXT_BYTES 1000u
 /* Longest exchange of init apart from the job's id; a session's buffers are at least this. */
 #define PMIWIRE__MIN_MSG_BYTES 256u
 
@@ -88,6 +90,9 @@ struct pmiwire_client {
     size_t scratch_used;
     char *jobid; /* PMI_JOBID, NUL-terminated; NULL: none */
     char kvsname[PMIWIRE__KVSNAME_BYTES];
+    /* What was advertised at init: views into ext_bytes. */
+    struct pmiwire_str ext[PMIWIRE_EXT_COUNT_];
+    char ext_bytes[PMIWIRE__EXT_BYTES];
 };
 
 static inline uint64_t pmiwire__queued(const struct pmiwire_client *c)

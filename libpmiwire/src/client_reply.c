@@ -120,6 +120,25 @@ static int check_rank(struct pmiwire_client *c)
     return 0;
 }
 
+/* Keep what this answer to init advertises. What does not fit is as if it had not been said. */
+static void keep_extensions(struct pmiwire_client *c)
+{
+    size_t used = 0;
+
+    for (uint16_t i = 1; i < PMIWIRE_EXT_COUNT_; i++) {
+        struct pmiwire_str v;
+
+        if (pmiwire_msg_ext(&c->msg, i, &v) != 0 || v.len == 0 ||
+            v.len > sizeof(c->ext_bytes) - used)
+            continue;
+        memcpy(c->ext_bytes + used, v.ptr, v.len);
+        c->ext[i] = (struct pmiwire_str){c->ext_bytes + used, v.len};
+        used += v.len;
+    }
+    if (c->ext[PMIWIRE_EXT_SERVER].len)
+        c->server = *pmiwire_profile_find("fencepost");
+}
+
 /* The answer to the init line, which both wires begin with. */
 static int on_init(struct pmiwire_client *c, int32_t rc)
 {
@@ -131,6 +150,7 @@ static int on_init(struct pmiwire_client *c, int32_t rc)
         return PMIWIRE_EPEER;
     c->info.version = version;
     c->info.subversion = number(c, PMIWIRE_F_PMI_SUBVERSION, 0);
+    keep_extensions(c);
     return pmiwire__client_send_step(c, c->wire == PMIWIRE_V2 ? PMIWIRE__STEP_FULLINIT
                                                               : PMIWIRE__STEP_MAXES);
 }
@@ -192,6 +212,7 @@ static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
     case PMIWIRE__STEP_FULLINIT:
         if (rc)
             return rc;
+        keep_extensions(c);
         rc = on_fullinit(c, ev);
         return rc < 0 ? rc : 1;
     }

@@ -40,6 +40,8 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
                 pmiwire_enc_int(&e, PMIWIRE_F_PMIRANK, c->has_pmiid ? c->pmiid : c->info.rank);
             pmiwire_enc_bool(&e, PMIWIRE_F_THREADED, c->threaded != 0);
         }
+        if ((c->flags & PMIWIRE_CLIENT_EXTENSIONS) && step == (c->wire == PMIWIRE_V1 ? PMIWIRE__STEP_INIT : PMIWIRE__STEP_FULLINIT))
+            pmiwire_enc_ext(&e, PMIWIRE_EXT_CLIENT, pmiwire_strz("1"));
         rc = pmiwire__client_encoded(c, &e);
         if (rc < 0)
             return rc;

@@ -119,6 +119,19 @@ static const struct pmiwire_profile profiles[] = {
         .max_line_bytes = 1024,
         .max_msg_bytes = 65536,
     },
+    {
+        /* Refuses with rc what is longer than it advertises. */
+        .name = "fencepost",
+        .peer = "this library's server engine",
+        .flags = V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1 |
+                 PMIWIRE_PEER_SEMICOLON_V2 | PMIWIRE_PEER_SPACES_V2 | PMIWIRE_PEER_8BIT |
+                 PMIWIRE_PEER_EXTENDED_MAPPING | PMIWIRE_PEER_V1_2,
+        .max_key_bytes = 64,
+        .max_value_bytes = 1024,
+        .max_kvsname_bytes = 255,
+        .max_line_bytes = 65536,
+        .max_msg_bytes = 65536,
+    },
 };
 
 #define N_PROFILES (sizeof(profiles) / sizeof(profiles[0]))

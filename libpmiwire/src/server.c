@@ -128,6 +128,7 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
     }
     s->v2_mpich = pmiwire_profile_find("mpich-main");
     s->v2_slurm = pmiwire_profile_find("slurm-libpmi2");
+    s->v2_ours = pmiwire_profile_find("fencepost");
     s->free_slot = UINT32_MAX;
     pmiwire__kvs_init(&s->job_names, &s->alloc);
     pmiwire__kvs_init(&s->names, &s->alloc);
@@ -160,6 +161,8 @@ static void free_job(struct pmiwire_server *s, struct pmiwire__job *j)
     pmiwire__free(s, j->nodes_sorted);
     pmiwire__free(s, j->kvsname);
     pmiwire__free(s, j->spawner);
+    for (i = 0; i < PMIWIRE_EXT_COUNT_; i++)
+        pmiwire__free(s, j->ext[i]);
     pmiwire__free(s, j);
 }
 
@@ -342,6 +345,62 @@ int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job)
     pmiwire__kvs_remove_owner(&s->names, job); /* nobody could unpublish them any more */
     s->jobs[job] = NULL;
     free_job(s, j);
+    return 0;
+}
+
+/* ---- extensions ---- */
+
+/* What the field of an extension takes in an answer. */
+static size_t ext_bytes(const struct pmiwire_ext_desc *desc, size_t value_bytes)
+{
+    return 1 + strlen(desc->name) + 1 + value_bytes;
+}
+
+size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at)
+{
+    size_t bytes = 0, i;
+
+    for (i = 1; j && i < PMIWIRE_EXT_COUNT_; i++) {
+        const struct pmiwire_ext_desc *desc = pmiwire_ext_get((uint16_t)i);
+
+        if (j->ext[i] && (desc->at & at))
+            bytes += ext_bytes(desc, strlen(j->ext[i]));
+    }
+    return bytes;
+}
+
+int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ext,
+                             struct pmiwire_str value)
+{
+    const struct pmiwire_ext_desc *desc = pmiwire_ext_get(ext);
+    struct pmiwire__job *j = pmiwire__job(s, job);
+    char *copy = NULL;
+    size_t bytes, i;
+
+    if (!desc)
+        return -EINVAL;
+    if (!j)
+        return PMIWIRE_ENOENT;
+    if (value.ptr) {
+        if (value.len == 0)
+            return PMIWIRE_EEMPTY;
+        bytes = pmiwire__ext_bytes(j, desc->at) + ext_bytes(desc, value.len);
+        if (j->ext[ext])
+            bytes -= ext_bytes(desc, strlen(j->ext[ext]));
+        if (bytes > PMIWIRE_EXT_MAX_BYTES)
+            return PMIWIRE_EVALLEN;
+        for (i = 0; i < value.len; i++)
+            if (value.ptr[i] < 33 || value.ptr[i] > 126 || value.ptr[i] == ';' ||
+                value.ptr[i] == '\\')
+                return PMIWIRE_ECHARS;
+        copy = pmiwire__alloc(s, value.len + 1);
+        if (!copy)
+            return -ENOMEM;
+        memcpy(copy, value.ptr, value.len);
+        copy[value.len] = '\0';
+    }
+    pmiwire__free(s, j->ext[ext]);
+    j->ext[ext] = copy;
     return 0;
 }
 

@@ -26,13 +26,17 @@ static void release(struct pmiwire__job *j, int rc)
     pmiwire__take_all(&j->fence, &list);
     while (pmiwire__linked(&list)) {
         struct pmiwire_conn *c = first_waiter(&list);
+        struct pmiwire__reply r;
         uint16_t cmd = c->pend_cmd;
 
         pmiwire__resume(c);
-        if (rc == 0)
-            pmiwire__reply_ok(c, cmd);
-        else
+        if (rc != 0) {
             pmiwire__reply_error(c, cmd, rc, NULL);
+        } else if (pmiwire__reply_begin(&r, c, cmd, pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_FENCE))) {
+            pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+            pmiwire__reply_ext(&r, PMIWIRE_EXT_AT_FENCE);
+            pmiwire__reply_send(&r, cmd);
+        }
     }
 }
 

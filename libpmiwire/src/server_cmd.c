@@ -49,6 +49,13 @@ static bool identify(const struct pmiwire__req *q, int32_t id)
     return false;
 }
 
+static bool says_client(const struct pmiwire__req *q)
+{
+    struct pmiwire_str v;
+
+    return pmiwire_msg_ext(q->msg, PMIWIRE_EXT_CLIENT, &v) == 0;
+}
+
 static void do_init(const struct pmiwire__req *q)
 {
     struct pmiwire_conn *c = q->c;
@@ -75,15 +82,18 @@ static void do_init(const struct pmiwire__req *q)
         minor = 2;
     else if (minor > top)
         minor = top;
-    if (!pmiwire__reply_begin(&r, c, q->cmd, 0))
+    if (!pmiwire__reply_begin(&r, c, q->cmd, pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_INIT)))
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_VERSION, major);
     pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_SUBVERSION, minor);
+    if (major == 1)
+        pmiwire__reply_ext(&r, PMIWIRE_EXT_AT_INIT);
     pmiwire__reply_send(&r, q->cmd);
     if (!pmiwire__alive(c))
         return;
     c->major = major;
+    c->is_ours = says_client(q);
     if (major == 1)
         pmiwire__set_state(c, PMIWIRE_CONN_INITED);
 }
@@ -155,8 +165,8 @@ static void do_fullinit(const struct pmiwire__req *q)
     static const uint16_t ids[] = {PMIWIRE_F_PMIRANK, PMIWIRE_F_SRCID};
     struct pmiwire_conn *c = q->c;
     struct pmiwire__reply r;
+    size_t bytes, i;
     int32_t id;
-    size_t i;
 
     if (c->state != PMIWIRE_CONN_NEW || c->major != 2) {
         pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE,
@@ -171,7 +181,9 @@ static void do_fullinit(const struct pmiwire__req *q)
         pmiwire__refuse(c, q->cmd, PMIWIRE_EMISSING, "fullinit does not tell the rank");
         return;
     }
-    if (!pmiwire__reply_begin(&r, c, q->cmd, c->job->spawner ? strlen(c->job->spawner) : 0))
+    c->is_ours = says_client(q);
+    bytes = pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_INIT) + (c->job->spawner ? strlen(c->job->spawner) : 0);
+    if (!pmiwire__reply_begin(&r, c, q->cmd, bytes))
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire_enc_int(&r.e, PMIWIRE_F_V2_PMI_VERSION, 2);
@@ -183,6 +195,7 @@ static void do_fullinit(const struct pmiwire__req *q)
         pmiwire_enc_cstr(&r.e, PMIWIRE_F_SPAWNER_JOBID, c->job->spawner);
     pmiwire_enc_bool(&r.e, PMIWIRE_F_DEBUGGED, c->job->debugged != 0);
     pmiwire_enc_bool(&r.e, PMIWIRE_F_PMIVERBOSE, 0);
+    pmiwire__reply_ext(&r, PMIWIRE_EXT_AT_INIT);
     pmiwire__reply_send(&r, q->cmd);
     if (pmiwire__alive(c))
         pmiwire__set_state(c, PMIWIRE_CONN_INITED);

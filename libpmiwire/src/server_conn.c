@@ -514,6 +514,11 @@ uint32_t pmiwire_conn_state(const struct pmiwire_conn *c)
     return c->state;
 }
 
+int pmiwire_conn_is_ours(const struct pmiwire_conn *c)
+{
+    return c->is_ours;
+}
+
 int pmiwire_conn_error(const struct pmiwire_conn *c)
 {
     return c->err;

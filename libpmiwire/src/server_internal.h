@@ -195,6 +195,7 @@ struct pmiwire__job {
     struct pmiwire__link ring;
     uint32_t n_ring;
     struct pmiwire__link attr_waiters;
+    char *ext[PMIWIRE_EXT_COUNT_]; /* advertised, NULL: not */
 };
 
 struct pmiwire__group {
@@ -235,6 +236,7 @@ struct pmiwire_conn {
     uint32_t n_bad;
     int32_t major;  /* PMI version of the init line, 0 before it */
     bool pad_right; /* Slurm's PMI-2 client */
+    bool is_ours;   /* it has said fp-client */
     bool notify;    /* call ready() */
     bool closed;    /* a zombie */
     bool moved_in, moved_out; /* since the last tick */
@@ -251,7 +253,7 @@ struct pmiwire_server {
     struct pmiwire_allocator alloc;
     struct pmiwire_server_ops ops;
     struct pmiwire_server_opts opts; /* with the defaults filled in */
-    const struct pmiwire_profile *v2_mpich, *v2_slurm;
+    const struct pmiwire_profile *v2_mpich, *v2_slurm, *v2_ours;
 
     struct pmiwire__job **jobs; /* by number; NULL: removed */
     uint32_t n_jobs, cap_jobs;
@@ -333,6 +335,9 @@ bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint
 int pmiwire__reply_end(struct pmiwire__reply *r);
 /* As reply_end(), and on failure answer with that error instead. */
 void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd);
+/* What the job advertises in such an answer (PMIWIRE_EXT_AT_*), and the bytes that it takes. */
+void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at);
+size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at);
 /* rc=0 and nothing else. */
 void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd);
 /* rc != 0 and a text; `text` NULL: that of the code. */

@@ -63,6 +63,8 @@ static const struct pmiwire_profile *reader(const struct pmiwire_conn *c, uint16
      * short lines are no danger, since it clamps the values that it puts by itself. */
     if (wire != PMIWIRE_V2)
         return NULL;
+    if (c->is_ours)
+        return c->s->v2_ours;
     return c->pad_right ? c->s->v2_slurm : c->s->v2_mpich;
 }
 
@@ -140,6 +142,16 @@ void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd)
 
     if (rc != 0)
         pmiwire__refuse(r->c, cmd, rc, "the answer cannot be carried on this client's wire");
+}
+
+void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at)
+{
+    const struct pmiwire__job *j = r->c->job;
+    uint16_t i;
+
+    for (i = 1; j && i < PMIWIRE_EXT_COUNT_; i++)
+        if (j->ext[i] && (pmiwire_ext_get(i)->at & at))
+            pmiwire_enc_ext(&r->e, i, pmiwire_strz(j->ext[i]));
 }
 
 void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd)

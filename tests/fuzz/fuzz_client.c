@@ -152,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     o.wire = data[0] & 1 ? PMIWIRE_V2 : PMIWIRE_V1;
-    o.flags = data[0] & 2 ? PMIWIRE_CLIENT_PIPELINE : 0;
+    o.flags = (data[0] & 2 ? PMIWIRE_CLIENT_PIPELINE : 0) | (data[0] & 128 ? PMIWIRE_CLIENT_EXTENSIONS : 0);
     o.has_pmiid = (data[0] & 12) == 4;
     o.n_ranks = 1;
     o.max_msg_bytes = 512;

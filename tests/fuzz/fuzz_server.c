@@ -400,6 +400,9 @@ static void start(struct world *w, unsigned flags)
     check(pmiwire_server_job_add(w->s, &j1, &job) == 0 && job == 1);
     check(pmiwire_server_job_add(w->s, &tame, &job) == 0 && job == TAME_JOB);
     check(pmiwire_server_job_attr(w->s, 0, pmiwire_strz("PMI_process_mapping"), pmiwire_strz("(vector,(0,1,3))")) == 0);
+    /* Job 0 advertises, the others do not. */
+    check(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_SERVER, pmiwire_strz("1")) == 0);
+    check(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) == 0);
     for (i = 0; i < N_CLIENTS; i++)
         come(w, i);
 }

@@ -700,7 +700,7 @@ static void test_bad_options(void **state)
     } while (0)
     BAD(o.size = 0);
     BAD(o.wire = 3);
-    BAD(o.flags = 2);
+    BAD(o.flags = 4);
     BAD(o.rank = -1);
     BAD(o.rank = 4);
     BAD(o.n_ranks = 0);

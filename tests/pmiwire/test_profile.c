@@ -12,7 +12,7 @@ static char large[200000];
 static void found_by_name(void **state)
 {
     static const char *const names[] = {"portable", "any-server", "mpich-4.0",  "mpich-main", "slurm-libpmi2",
-                                        "flux",     "hydra-4.0", "hydra-main", "slurmstepd"};
+                                        "flux",     "hydra-4.0", "hydra-main", "slurmstepd", "fencepost"};
     uint32_t n = 0;
 
     (void)state;

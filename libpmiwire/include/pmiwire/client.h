@@ -38,6 +38,7 @@
 
 #include <pmiwire/codec.h>
 #include <pmiwire/command.h>
+#include <pmiwire/extension.h>
 #include <pmiwire/profile.h>
 
 #ifdef __cplusplus
@@ -46,6 +47,8 @@ extern "C" {
 
 /** Send requests without waiting for the answers before them. */
 #define PMIWIRE_CLIENT_PIPELINE 1u
+/** Say PMIWIRE_EXT_CLIENT at init: a server of this project then answers in full (extension.h). Others have been seen to skip it. */
+#define PMIWIRE_CLIENT_EXTENSIONS 2u
 
 /** Most requests that may wait for an answer at a time; one more is refused with -EAGAIN. */
 #define PMIWIRE_CLIENT_MAX_PENDING 64u
@@ -267,6 +270,17 @@ struct pmiwire_client_info {
 
 /** @brief What is known of the job. */
 PMIWIRE_API void pmiwire_client_get_info(const struct pmiwire_client *c, struct pmiwire_client_info *info);
+
+/**
+ * @brief What the server advertised at init (extension.h).
+ *
+ * A server that advertises PMIWIRE_EXT_SERVER is from then on held to the profile "fencepost", whatever opts.server said.
+ *
+ * @param ext    one that stands in answers to init; others are in the answers that carry them: pmiwire_msg_ext() on the event's msg
+ * @param value  lives as long as the session
+ * @return 0 or PMIWIRE_EMISSING
+ */
+PMIWIRE_API int pmiwire_client_ext(const struct pmiwire_client *c, uint16_t ext, struct pmiwire_str *value);
 
 /** @brief After a protocol error: what was wrong with the server's message. `diag->code` is 0 when nothing was. */
 PMIWIRE_API void pmiwire_client_get_diag(const struct pmiwire_client *c, struct pmiwire_diag *diag);

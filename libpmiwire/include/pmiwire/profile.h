@@ -54,7 +54,7 @@ struct pmiwire_profile {
  * @brief A profile by name: "portable" (what all of them carry),
  *        "any-server" (what every server carries), "mpich-4.0",
  *        "mpich-main", "slurm-libpmi2", "flux" (clients), "hydra-4.0",
- *        "hydra-main", "slurmstepd" (servers).
+ *        "hydra-main", "slurmstepd", "fencepost" (servers).
  * @return NULL when there is none. MT-Safe.
  */
 PMIWIRE_API const struct pmiwire_profile *pmiwire_profile_find(const char *name);

@@ -52,6 +52,7 @@
 
 #include <pmiwire/codec.h>
 #include <pmiwire/command.h>
+#include <pmiwire/extension.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -215,6 +216,15 @@ PMIWIRE_API int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job, 
                                         struct pmiwire_str value);
 
 /**
+ * @brief Advertise an extension to the clients of a job: from now on every answer that can carries its field (extension.h).
+ * @param ext    PMIWIRE_EXT_*
+ * @param value  within the grammar of pmiwire_enc_extra(), copied; absent: no longer
+ * @return 0, -ENOMEM, -EINVAL (no such extension), PMIWIRE_ENOENT (no such job), PMIWIRE_EEMPTY, PMIWIRE_ECHARS,
+ *         PMIWIRE_EVALLEN (more than PMIWIRE_EXT_MAX_BYTES in one answer)
+ */
+PMIWIRE_API int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ext, struct pmiwire_str value);
+
+/**
  * @brief Put a pair into the engine's own store on the launcher's behalf (spawn's preputs).
  * @return 0, -ENOMEM (max_kvs_bytes too), PMIWIRE_ENOENT (no such job), PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  */
@@ -259,6 +269,9 @@ PMIWIRE_API uint32_t pmiwire_conn_state(const struct pmiwire_conn *conn);
 
 /** @brief Why a connection FAILED, PMIWIRE_E* or -ENOMEM; 0 otherwise. */
 PMIWIRE_API int pmiwire_conn_error(const struct pmiwire_conn *conn);
+
+/** @brief Whether the client has said PMIWIRE_EXT_CLIENT: it knows our extensions. */
+PMIWIRE_API int pmiwire_conn_is_ours(const struct pmiwire_conn *conn);
 
 /** @brief Who it is. */
 PMIWIRE_API void pmiwire_conn_peer(const struct pmiwire_conn *conn, struct pmiwire_peer *who);

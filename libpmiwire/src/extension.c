@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+
+#include <pmiwire/extension.h>
+
+#include "internal.h"
+
+static const struct pmiwire_ext_desc extensions[PMIWIRE_EXT_COUNT_] = {
+    [PMIWIRE_EXT_SERVER] = {"fp-server", PMIWIRE_EXT_SERVER, PMIWIRE_EXT_AT_INIT},
+    [PMIWIRE_EXT_TABLE] = {"fp-table", PMIWIRE_EXT_TABLE, PMIWIRE_EXT_AT_INIT},
+    [PMIWIRE_EXT_CLIENT] = {"fp-client", PMIWIRE_EXT_CLIENT, PMIWIRE_EXT_AT_HELLO},
+    [PMIWIRE_EXT_TABLE_END] = {"fp-table-end", PMIWIRE_EXT_TABLE_END, PMIWIRE_EXT_AT_FENCE},
+};
+
+const struct pmiwire_ext_desc *pmiwire_ext_get(uint16_t ext)
+{
+    return ext > 0 && ext < PMIWIRE_EXT_COUNT_ ? &extensions[ext] : NULL;
+}
+
+/* Where a message with this id stands. */
+static uint16_t place(uint16_t cmd)
+{
+    switch (cmd) {
+    case PMIWIRE_V1_INIT:
+    case PMIWIRE_V2_FULLINIT: return PMIWIRE_EXT_AT_HELLO;
+    case PMIWIRE_V1_RESPONSE_TO_INIT:
+    case PMIWIRE_V2_FULLINIT_RESPONSE:
+        return PMIWIRE_EXT_AT_INIT;
+    case PMIWIRE_V1_BARRIER_OUT:
+    case PMIWIRE_V2_KVS_FENCE_RESPONSE:
+        return PMIWIRE_EXT_AT_FENCE;
+    default:
+        return 0;
+    }
+}
+
+void pmiwire_enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)
+{
+    const struct pmiwire_ext_desc *desc = pmiwire_ext_get(ext);
+
+    if (desc && (desc->at & place(e->cmd)))
+        pmiwire_enc_extra(e, desc->name, value);
+    else if (!e->err)
+        e->err = -EINVAL;
+}
+
+int pmiwire_msg_ext(const struct pmiwire_msg *msg, uint16_t ext, struct pmiwire_str *out)
+{
+    const struct pmiwire_ext_desc *desc = pmiwire_ext_get(ext);
+
+    if (!desc || !(desc->at & place(msg->id)))
+        return PMIWIRE_EMISSING;
+    return pmiwire_msg_extra(msg, desc->name, out);
+}
