@@ -450,9 +450,9 @@ int PMI_KVS_Commit(const char kvsname[])
 
 int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length)
 {
-    struct pmiwire_event ev = {0};
-    struct pair *own;
-    int rc;
+    struct pmiwire_str view = {0};
+    const struct pair *own;
+    int rc, own_space;
 
     if (!kvsname)
         return PMI_ERR_INVALID_KVS;
@@ -463,18 +463,29 @@ int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length
     enter();
     if (!pmi.initialized)
         return leave(PMI_ERR_INIT);
+    own_space = strcmp(kvsname, pmi.kvsname) == 0;
     if (pmi.alone) {
-        own = strcmp(kvsname, pmi.kvsname) == 0 ? pairs_find(&pmi.pairs, key) : NULL;
-        ev.value = pmiwire_strz(own ? own->value : "");
+        own = own_space ? pairs_find(&pmi.pairs, key) : NULL;
+        view = pmiwire_strz(own ? own->value : "");
         rc = own ? PMI_SUCCESS : PMI_FAIL;
     } else {
-        rc = ask(
-            pmiwire_client_get(pmi.session.client, pmiwire_strz(kvsname), -1, pmiwire_strz(key), 0),
-            &ev);
+        rc = pmi_code(session_get(&pmi.session, pmiwire_strz(own_space ? NULL : kvsname), -1, pmiwire_strz(key), &view));
     }
-    if (rc == PMI_SUCCESS && give(ev.value, value, length) != 0)
+    if (rc == PMI_SUCCESS && give(view, value, length) != 0)
         rc = PMI_ERR_INVALID_VAL_LENGTH;
     return leave(rc);
+}
+
+int PMI_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked)
+{
+    if (!n_read || !n_asked)
+        return PMI_ERR_INVALID_ARG;
+    enter();
+    if (!pmi.initialized)
+        return leave(PMI_ERR_INIT);
+    *n_read = pmi.session.n_read;
+    *n_asked = pmi.session.n_asked;
+    return leave(PMI_SUCCESS);
 }
 
 static int iterate(const char kvsname[], char key[], int key_len, char val[], int val_len,

@@ -72,6 +72,9 @@ int PMI_Args_to_keyval(int *argcp, char *((*argvp)[]), PMI_keyval_t **keyvalp, i
 int PMI_Free_keyvals(PMI_keyval_t keyvalp[], int size);
 int PMI_Get_options(char *str, int *length);
 
+/* An extension: how many Gets of this process were answered from shared memory, and how many by the server. */
+int PMI_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked);
+
 #ifdef __cplusplus
 }
 #endif

@@ -287,24 +287,18 @@ int PMI2_KVS_Put(const char key[], const char value[])
     return rc == PMI2_SUCCESS ? leave(pmi_code(put(key, value))) : rc;
 }
 
-/* The value of a key; a view that lives until the next request. PMIWIRE_ENOENT when there is none.
- */
+/* The value of a key; a view that lives until the next request. PMIWIRE_ENOENT when there is none. */
 static int get(const char *jobid, int source, const char *key, struct pmiwire_str *value)
 {
-    struct pmiwire_event ev = {0};
+    const int own_space = !jobid || strcmp(jobid, pmi.jobid) == 0;
     const struct pair *own;
-    int rc;
 
     if (pmi.alone) {
-        own = !jobid || strcmp(jobid, pmi.jobid) == 0 ? pairs_find(&pmi.pairs, key) : NULL;
+        own = own_space ? pairs_find(&pmi.pairs, key) : NULL;
         *value = pmiwire_strz(own ? own->value : "");
         return own ? 0 : PMIWIRE_ENOENT;
     }
-    rc = ask(
-        pmiwire_client_get(client(), pmiwire_strz(jobid), source, pmiwire_strz(key), SESSION_ASK),
-        &ev);
-    *value = ev.value;
-    return rc;
+    return session_get(&pmi.session, pmiwire_strz(own_space ? NULL : jobid), source, pmiwire_strz(key), value);
 }
 
 int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value[], int maxvalue,
@@ -329,6 +323,70 @@ int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value
         *vallen = -(int)view.len;
     }
     return leave(pmi_code(rc));
+}
+
+int PMI2_SHMEM_KVS_Get(const char key[], const char **value, int *vallen)
+{
+    struct pmiwire_str view;
+    int rc = check_key(key);
+
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    if (!value || !vallen)
+        return PMI2_ERR_INVALID_ARG;
+    rc = enter();
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    if (table_get(&pmi.session.table, pmiwire_strz(key), &view) != 0)
+        return leave(PMI2_ERR_OTHER);
+    pmi.session.n_read++;
+    *value = view.ptr;
+    *vallen = (int)view.len;
+    return leave(PMI2_SUCCESS);
+}
+
+#define MANY 64
+
+int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[], int vallens[], int *found)
+{
+    struct shmht_bytes names[MANY], got[MANY];
+    int rc;
+
+    if (n < 0 || !keys || !values || !vallens || !found)
+        return PMI2_ERR_INVALID_ARG;
+    for (int i = 0; i < n; i++)
+        if ((rc = check_key(keys[i])) != PMI2_SUCCESS)
+            return rc;
+    rc = enter();
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    if (!pmi.session.table.reader || pmi.session.table.ended)
+        return leave(PMI2_ERR_OTHER);
+    *found = 0;
+    for (int at = 0; at < n; at += MANY) {
+        const int some = n - at < MANY ? n - at : MANY;
+
+        for (int i = 0; i < some; i++)
+            names[i] = (struct shmht_bytes){keys[at + i], strlen(keys[at + i])};
+        *found += table_get_many(&pmi.session.table, names, (size_t)some, got);
+        for (int i = 0; i < some; i++) {
+            values[at + i] = got[i].ptr;
+            vallens[at + i] = got[i].ptr ? (int)got[i].len - 1 : 0;
+        }
+    }
+    pmi.session.n_read += (unsigned long)*found;
+    return leave(PMI2_SUCCESS);
+}
+
+int PMI2_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked)
+{
+    int rc = n_read && n_asked ? enter() : PMI2_ERR_INVALID_ARG;
+
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    *n_read = pmi.session.n_read;
+    *n_asked = pmi.session.n_asked;
+    return leave(PMI2_SUCCESS);
 }
 
 /* ---- collectives, of which one at a time goes on by itself ---- */

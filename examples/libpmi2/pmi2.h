@@ -103,6 +103,22 @@ int PMIX_Wait(void); /* completes PMIX_KVS_Ifence() or PMIX_Iallgather() */
 int PMI2_Iallgather(const char value[]);
 int PMI2_Iallgather_wait(void *buffer);
 
+/* ---- extensions: where the server offers shared memory (pmirun without --no-shm), else PMI2_ERR_OTHER ---- */
+
+/*
+ * The value itself: a string in the server's memory, the same for every process of the node. It stays valid and unchanged until
+ * PMI2_Finalize(), also after a later Put of the key. PMI2_ERR_OTHER: not there; PMI2_KVS_Get() may still know it.
+ */
+int PMI2_SHMEM_KVS_Get(const char key[], const char **value, int *vallen);
+
+/*
+ * The same for n keys with their memory accesses overlapped. values[i] is NULL where key i is not there; *found counts the others.
+ */
+int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[], int vallens[], int *found);
+
+/* How many Gets of this process were answered from shared memory, and how many by the server. */
+int PMI2_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "session.h"
@@ -85,14 +86,47 @@ static void write_out(struct session *s)
     }
 }
 
+/* A descriptor that came with bytes: that of the job's table, if any has been promised. */
+static void take_descriptor(struct session *s, struct msghdr *msg)
+{
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
+        const size_t n = h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS ? (h->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(int));
+            if (s->table_fd < 0)
+                s->table_fd = fd;
+            else
+                close(fd);
+        }
+    }
+}
+
 static void read_in(struct session *s)
 {
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(4 * sizeof(int))];
+    } control;
     char in[8192];
+    struct iovec iov = {in, sizeof(in)};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     ssize_t n;
 
-    do
-        n = read(s->fd, in, sizeof(in));
-    while (n < 0 && errno == EINTR);
+    do {
+        msg.msg_control = &control;
+        msg.msg_controllen = sizeof(control);
+        n = recvmsg(s->fd, &msg, MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    if (n >= 0) {
+        take_descriptor(s, &msg);
+    } else if (errno == ENOTSOCK) {
+        do
+            n = read(s->fd, in, sizeof(in));
+        while (n < 0 && errno == EINTR);
+    }
     if (n <= 0)
         pmiwire_client_eof(s->client);
     else
@@ -116,6 +150,8 @@ static int take(struct session *s, uint64_t cookie, struct pmiwire_event *ev)
         }
         if (rc < 0)
             return rc;
+        if (ev->op == PMIWIRE_OP_FENCE)
+            table_fenced(&s->table, ev->msg);
         if (ev->cookie == SESSION_SPLIT) {
             s->split = SPLIT_DONE;
             s->split_rc = ev->rc;
@@ -152,6 +188,14 @@ static const struct pmiwire_profile *server_profile(void)
     return pmiwire_profile_find(getenv("SLURM_STEP_ID") ? "slurmstepd" : "hydra-4.0");
 }
 
+/* The table has a descriptor of its own. */
+static void close_descriptor(struct session *s)
+{
+    if (s->table_fd >= 0)
+        close(s->table_fd);
+    s->table_fd = -1;
+}
+
 int session_open(struct session *s, const struct environment *env, uint32_t wire)
 {
     struct pmiwire_client_opts opts = {
@@ -170,18 +214,43 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
 
     memset(s, 0, sizeof(*s));
     s->fd = env->fd;
+    s->table_fd = -1;
     rc = pmiwire_client_create(&opts, &s->client);
     if (rc == 0)
         rc = pmiwire_client_start(s->client);
     if (rc == 0)
         rc = session_wait(s, &ev);
-    if (rc < 0)
+    if (rc < 0) {
         session_close(s);
+        return rc;
+    }
+    table_open(&s->table, s->client, s->table_fd);
+    close_descriptor(s);
+    return rc;
+}
+
+int session_get(struct session *s, struct pmiwire_str jobid, int source, struct pmiwire_str key, struct pmiwire_str *value)
+{
+    struct pmiwire_event ev;
+    int rc;
+
+    if (!jobid.ptr && table_get(&s->table, key, value) == 0) {
+        s->n_read++;
+        return 0;
+    }
+    s->n_asked++;
+    rc = pmiwire_client_get(s->client, jobid, source, key, SESSION_ASK);
+    if (rc == 0)
+        rc = session_wait(s, &ev);
+    if (rc == 0)
+        *value = ev.value;
     return rc;
 }
 
 void session_close(struct session *s)
 {
+    table_close(&s->table);
+    close_descriptor(s);
     pmiwire_client_destroy(s->client);
     s->client = NULL;
     if (s->fd >= 0)

@@ -6,12 +6,17 @@
 
 #include <pmiwire/client.h>
 
+#include "table.h"
+
 struct session {
     struct pmiwire_client *client;
     int fd;
     /* The request that goes on while others are made: PMI2_KVS_Ifence() and its kin. */
     enum { SPLIT_NONE, SPLIT_PENDING, SPLIT_DONE } split;
     int split_rc;
+    struct table table;
+    int table_fd; /* came with the server's bytes, -1: has not */
+    unsigned long n_read, n_asked; /* Gets answered by the table, and by the server */
 };
 
 /* Cookies of requests: whose answer an event is. */
@@ -45,6 +50,12 @@ void session_split(struct session *s);
 
 /* Wait for the split request; returns its rc. There must be one. */
 int session_join(struct session *s);
+
+/*
+ * The value of a key in this job's own space (jobid absent) or another's: from shared memory, or else asked for. A view that lives until the
+ * next request; from shared memory, a string that lives until session_close().
+ */
+int session_get(struct session *s, struct pmiwire_str jobid, int source, struct pmiwire_str key, struct pmiwire_str *value);
 
 /* Close without ceremony; finalize first if you mean it. */
 void session_close(struct session *s);

@@ -61,8 +61,12 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
     opts.spawner_jobid = job->spawner;
     rc = pmiwire_server_job_add(pr->server, &opts, &job->id);
     free(appnum);
+    if (rc != 0)
+        return rc;
+    set_mapping(pr, job);
+    rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
     if (rc == 0)
-        set_mapping(pr, job);
+        table_create(pr, job);
     return rc;
 }
 

@@ -23,6 +23,8 @@ static const char usage[] =
     "  -l                   label each line of output with its rank\n"
     "  --timeout S          stop the job after S seconds, with status 124\n"
     "  --pmi-port           let processes connect over TCP (PMI_PORT), not an inherited socket\n"
+    "  --no-shm             no shared memory: every Get is asked by socket\n"
+    "  --shm-max MIB        shared memory that a job's pairs may take (1024); then ranks ask by socket\n"
     "  --universe-size N    what to answer to a question for the universe's size (-1: unknown)\n"
     "  --stall-timeout S    cut off clients silent in mid-message for S seconds (60; 0: never)\n"
     "  --pmi-1.2            speak PMI 1.2 to clients that ask for 1.1\n"
@@ -104,6 +106,10 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
         opt->universe_size = (int32_t)parse_number(w, argument(c), -1, INT32_MAX);
     else if (is(w, "--stall-timeout", NULL))
         opt->stall_s = parse_seconds(w, argument(c));
+    else if (is(w, "--no-shm", NULL))
+        opt->no_shm = true;
+    else if (is(w, "--shm-max", NULL))
+        opt->shm_max_bytes = (uint64_t)parse_number(w, argument(c), 1, 65536) << 20;
     else if (is(w, "--pmi-1.2", NULL))
         opt->pmi_1_2 = true;
     else if (is(w, "--stats", NULL))
@@ -153,6 +159,7 @@ void options_parse(struct options *opt, int argc, char **argv)
 
     opt->universe_size = -1;
     opt->stall_s = 60;
+    opt->shm_max_bytes = UINT64_C(1024) << 20;
     do {
         struct app app = {.n_procs = 1};
         int first;

@@ -98,6 +98,8 @@ int pmi_init(struct pmirun *pr)
         .state = on_state,
         .abort = on_abort,
         .spawn = spawn_request,
+        .put = table_on_put,
+        .get = table_on_get,
     };
     struct pmiwire_server_opts opts = {.size = sizeof(opts)};
 
@@ -178,6 +180,45 @@ void pmi_bury(struct pmirun *pr)
     }
 }
 
+/* The first bytes to a client that knows our extensions, and with them the descriptor of the table that they speak of. */
+static ssize_t send_table(struct conn *c, const void *p, size_t n, int fd)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec iov = {(void *)(uintptr_t)p, n};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    struct cmsghdr *h = CMSG_FIRSTHDR(&msg);
+
+    memset(&control, 0, sizeof(control));
+    h->cmsg_level = SOL_SOCKET;
+    h->cmsg_type = SCM_RIGHTS;
+    h->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(h), &fd, sizeof(int));
+    return sendmsg(c->src.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static ssize_t send_some(const struct pmirun *pr, struct conn *c, const void *p, size_t n)
+{
+    ssize_t w;
+    int fd;
+
+    if (!c->table_sent && pmiwire_conn_is_ours(c->pmi) && c->rank) {
+        fd = pr->opt.use_port ? -1 : table_fd(c->rank->job);
+        if (fd >= 0) {
+            w = send_table(c, p, n, fd);
+            if (w > 0 || (w < 0 && (errno == EAGAIN || errno == EINTR))) {
+                c->table_sent = w > 0;
+                return w;
+            }
+            /* Too many descriptors on their way, perhaps: this client will ask instead. */
+        }
+        c->table_sent = true;
+    }
+    return send(c->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* Writes what there is; closes a connection that has FAILED once that is done or cannot be. */
 static void conn_flush(struct pmirun *pr, struct conn *c)
 {
@@ -186,7 +227,7 @@ static void conn_flush(struct pmirun *pr, struct conn *c)
     bool failed;
 
     while ((n = pmiwire_conn_output(c->pmi, &p)) > 0) {
-        ssize_t w = send(c->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t w = send_some(pr, c, p, n);
 
         if (w > 0) {
             pmiwire_conn_sent(c->pmi, (size_t)w);

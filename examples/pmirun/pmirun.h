@@ -81,6 +81,7 @@ struct conn {
     struct rank *rank; /* NULL: has not said yet who it is (PMI_PORT) */
     bool armed;        /* waits for room to write */
     bool queued;       /* in pr->ready */
+    bool table_sent;   /* the descriptor of its job's table, or there is none to be sent */
     uint32_t n_diags;
     struct conn *next; /* in pr->ready, then in pr->grave */
 };
@@ -126,6 +127,7 @@ struct job {
     bool spawned;
     uint64_t spawn_token;
     const char *spawner;   /* kvsname of the job that spawned this one */
+    struct table *table; /* its pairs in shared memory; NULL: the engine stores them */
     struct app *apps;
     uint32_t n_apps;
     struct rank *ranks;
@@ -140,7 +142,8 @@ struct options {
     double timeout_s;      /* 0: none */
     double stall_s;        /* 0: never */
     int32_t universe_size; /* -1: unknown */
-    bool labels, use_port, pmi_1_2, verbose, stats;
+    uint64_t shm_max_bytes;
+    bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
 };
 
 /* When things happened, ns since the start; 0: has not. */
@@ -272,6 +275,15 @@ void pmi_drain(struct pmirun *pr, struct rank *r); /* reads what an exited rank 
 void pmi_flush_ready(struct pmirun *pr);
 void pmi_bury(struct pmirun *pr); /* frees what was closed in this batch */
 void pmi_close(struct pmirun *pr, struct conn *c);
+
+/* table.c */
+void table_create(struct pmirun *pr, struct job *job); /* without shared memory job->table stays NULL */
+void table_destroy(struct job *job);
+int table_fd(const struct job *job); /* what readers get, -1: none */
+int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value);
+int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value);
+int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key,
+                 uint64_t token, struct pmiwire_str *value);
 
 /* port.c */
 int port_init(struct pmirun *pr);

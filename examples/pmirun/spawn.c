@@ -166,7 +166,7 @@ int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwir
         return err;
     }
     for (uint32_t i = 0; i < req->n_preput && err == 0; i++)
-        err = pmiwire_server_put(pr->server, job->id, req->preput[i].key, req->preput[i].value);
+        err = table_put(pr, job, req->preput[i].key, req->preput[i].value);
     if (err) {
         job->abandoned = true;
         job->n_launched = job->n_ranks = 0;

@@ -456,15 +456,16 @@ int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pm
     return 0;
 }
 
-/* The launcher's own pairs are held to what PMI can carry at all: no NUL, no line end. */
-static int check_own(const struct pmiwire_server *s, struct pmiwire_str key, struct pmiwire_str value)
+/* The launcher's own pairs are held to what the wire can carry: no NUL, and on PMI-1 no line end. */
+static int check_own(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key, struct pmiwire_str value)
 {
-    int rc = pmiwire__check_pair(s, PMIWIRE_V1, key, value);
+    int rc = pmiwire__check_pair(s, wire, key, value);
 
     if (rc != 0)
         return rc;
-    if (memchr(key.ptr, 0, key.len) || memchr(value.ptr, 0, value.len) ||
-        memchr(key.ptr, '\n', key.len) || memchr(value.ptr, '\n', value.len))
+    if (memchr(key.ptr, 0, key.len) || memchr(value.ptr, 0, value.len))
+        return PMIWIRE_ECHARS;
+    if (wire == PMIWIRE_V1 && (memchr(key.ptr, '\n', key.len) || memchr(value.ptr, '\n', value.len)))
         return PMIWIRE_ECHARS;
     return 0;
 }
@@ -473,7 +474,7 @@ int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job, struct pmiwi
                             struct pmiwire_str value)
 {
     struct pmiwire__job *j = pmiwire__job(s, job);
-    int rc = check_own(s, key, value);
+    int rc = check_own(s, PMIWIRE_V1, key, value); /* they are for both */
 
     if (!j)
         return PMIWIRE_ENOENT;
@@ -484,7 +485,7 @@ int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_st
                        struct pmiwire_str value)
 {
     struct pmiwire__job *j = pmiwire__job(s, job);
-    int rc = check_own(s, key, value);
+    int rc = check_own(s, PMIWIRE_V2, key, value); /* as long as any client's */
 
     if (!j)
         return PMIWIRE_ENOENT;

@@ -862,7 +862,9 @@ static void test_options(void **state)
     assert_int_equal(pmiwire_server_accept(h.s, 0, -2, NULL, &c), -EINVAL);
     assert_int_equal(pmiwire_server_accept(h.s, 1, 0, NULL, &c), PMIWIRE_ENOENT);
     assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz(""), pmiwire_strz("v")), PMIWIRE_EEMPTY);
-    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), pmiwire_strz("a\nb")), PMIWIRE_ECHARS);
+    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), (struct pmiwire_str){"a\0b", 3}), PMIWIRE_ECHARS);
+    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), pmiwire_strz("a\nb")), 0); /* PMI-2 carries it */
+    assert_int_equal(pmiwire_server_job_attr(h.s, 0, pmiwire_strz("k"), pmiwire_strz("a\nb")), PMIWIRE_ECHARS);
     h_stop(&h);
 }
 
