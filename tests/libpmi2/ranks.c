@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks of the drop-in library's own tests: ranks MODE [ARGUMENT]. A rank exits with 1, and says why, when something is wrong;
+ * rank 0 prints "ok MODE".
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pmi2.h"
+
+static int rank, size;
+
+#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__))
+
+static void failed(const char *what, int line)
+{
+    fprintf(stderr, "rank %d: line %d: %s\n", rank, line, what);
+    _exit(1);
+}
+
+static void init(void)
+{
+    int spawned, appnum;
+
+    CHECK(PMI2_Init(&spawned, &size, &rank, &appnum) == PMI2_SUCCESS);
+}
+
+static void counts(unsigned long *n_read, unsigned long *n_asked)
+{
+    CHECK(PMI2_SHMEM_Counts(n_read, n_asked) == PMI2_SUCCESS);
+}
+
+static void put(const char *key, const char *value)
+{
+    CHECK(PMI2_KVS_Put(key, value) == PMI2_SUCCESS);
+}
+
+static void fence(void)
+{
+    CHECK(PMI2_KVS_Fence() == PMI2_SUCCESS);
+}
+
+static void expect(const char *key, const char *want)
+{
+    char value[PMI2_MAX_VALLEN + 1];
+    int n = -7;
+
+    CHECK(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, sizeof(value), &n) == PMI2_SUCCESS);
+    CHECK(n == (int)strlen(want) && strcmp(value, want) == 0);
+}
+
+/* Length 1 to the most, bytes of all kinds that a value may have. */
+static void fill(char *value, int length, unsigned seed)
+{
+    for (int i = 0; i < length; i++) {
+        seed = seed * 1103515245u + 12345u;
+        value[i] = (char)(33 + (seed >> 16) % 94);
+    }
+    value[length] = '\0';
+}
+
+static int n_entries(const char *dir)
+{
+    DIR *d = opendir(dir);
+    int n = 0;
+
+    CHECK(d != NULL);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+static int n_lines(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    int c, n = 0;
+
+    CHECK(f != NULL);
+    while ((c = getc(f)) != EOF)
+        n += c == '\n';
+    fclose(f);
+    return n;
+}
+
+/* ---- put, fence, get ---- */
+
+/* Values of every length, latest wins, fence after fence: and nothing grows. */
+static void do_rounds(int rounds)
+{
+    char key[64], value[PMI2_MAX_VALLEN + 1];
+    int files = 0, maps = 0;
+
+    for (int round = 0; round < rounds; round++) {
+        snprintf(key, sizeof(key), "key-%d", rank);
+        fill(value, 1 + (round * 37 + rank) % PMI2_MAX_VALLEN, (unsigned)(round * 1000 + rank));
+        put(key, value);
+        fence();
+        for (int i = 0; i < size; i++) {
+            const int r = (rank + i) % size;
+
+            snprintf(key, sizeof(key), "key-%d", r);
+            fill(value, 1 + (round * 37 + r) % PMI2_MAX_VALLEN, (unsigned)(round * 1000 + r));
+            expect(key, value);
+        }
+        fence(); /* nobody puts the next round's before all have read this one's */
+        if (round == 10) {
+            files = n_entries("/proc/self/fd");
+            maps = n_lines("/proc/self/maps");
+        }
+    }
+    CHECK(n_entries("/proc/self/fd") == files);
+    CHECK(n_lines("/proc/self/maps") == maps);
+}
+
+/* Gets while a fence is under way, and pointers that stay. */
+static void do_ifence(const char *answers)
+{
+    unsigned long r0, a0, r1, a1;
+    const char *kept;
+    char key[64], mine[64], value[64];
+    int n;
+
+    for (int round = 0; round < 20; round++) {
+        snprintf(mine, sizeof(mine), "key-%d", rank);
+        snprintf(value, sizeof(value), "round %d of %d", round, rank);
+        put(mine, value);
+        CHECK(PMI2_KVS_Ifence() == PMI2_SUCCESS);
+        CHECK(PMI2_KVS_Ifence() != PMI2_SUCCESS); /* one at a time */
+        CHECK(PMIX_Allgather("x", value) != PMI2_SUCCESS);
+        if (round > 0 && strcmp(answers, "shm") == 0) {
+            counts(&r0, &a0);
+            for (int i = 0; i < size; i++) { /* this round's or the last one's; the others may have put already */
+                snprintf(key, sizeof(key), "key-%d", i);
+                CHECK(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, sizeof(value), &n) == PMI2_SUCCESS);
+                CHECK(n == (int)strlen(value) && n > 9);
+            }
+            counts(&r1, &a1);
+            CHECK(r1 - r0 == (unsigned long)size && a1 == a0);
+        }
+        if (rank == 0)
+            usleep(2000); /* the others wait a little */
+        CHECK(PMI2_KVS_Wait() == PMI2_SUCCESS);
+        CHECK(PMI2_KVS_Wait() != PMI2_SUCCESS);
+        for (int i = 0; i < size; i++) {
+            snprintf(key, sizeof(key), "key-%d", i);
+            snprintf(value, sizeof(value), "round %d of %d", round, i);
+            expect(key, value);
+        }
+        fence();
+    }
+    CHECK(PMIX_KVS_Ifence() == PMI2_SUCCESS);
+    CHECK(PMIX_Wait() == PMI2_SUCCESS);
+    CHECK(PMIX_Wait() != PMI2_SUCCESS);
+    if (strcmp(answers, "shm") != 0) {
+        CHECK(PMI2_SHMEM_KVS_Get("key-0", &kept, &n) == PMI2_ERR_OTHER);
+        return;
+    }
+    CHECK(PMI2_SHMEM_KVS_Get("key-0", &kept, &n) == PMI2_SUCCESS);
+    CHECK(strcmp(kept, "round 19 of 0") == 0 && n == (int)strlen(kept));
+    fence(); /* all have it */
+    if (rank == 0)
+        put("key-0", "another");
+    fence();
+    expect("key-0", "another");
+    CHECK(strcmp(kept, "round 19 of 0") == 0);
+}
+
+static void do_many(void)
+{
+    enum { N = 500 };
+    static char names[N][32];
+    const char *keys[N], *values[N];
+    int lengths[N], found = -1;
+    char value[64];
+
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof(names[i]), i % 10 == 9 ? "absent-%d" : "many-%d", i);
+        keys[i] = names[i];
+        snprintf(value, sizeof(value), "value of %d", i);
+        if (i % size == rank && i % 10 != 9)
+            put(names[i], value);
+    }
+    fence();
+    CHECK(PMI2_SHMEM_KVS_Get_many(N, keys, values, lengths, &found) == PMI2_SUCCESS);
+    CHECK(found == N - N / 10);
+    for (int i = 0; i < N; i++) {
+        snprintf(value, sizeof(value), "value of %d", i);
+        CHECK((values[i] == NULL) == (i % 10 == 9));
+        CHECK(!values[i] || (strcmp(values[i], value) == 0 && lengths[i] == (int)strlen(value)));
+    }
+    CHECK(PMI2_SHMEM_KVS_Get_many(0, keys, values, lengths, &found) == PMI2_SUCCESS && found == 0);
+    CHECK(PMI2_SHMEM_KVS_Get_many(-1, keys, values, lengths, &found) == PMI2_ERR_INVALID_ARG);
+    keys[3] = "";
+    CHECK(PMI2_SHMEM_KVS_Get_many(N, keys, values, lengths, &found) == PMI2_ERR_INVALID_KEY);
+}
+
+static void do_allgather(void)
+{
+    char *all = malloc((size_t)size * PMI2_MAX_VALLEN), value[PMI2_MAX_VALLEN + 1];
+
+    CHECK(all != NULL);
+    CHECK(PMIX_Allgather("", all) == PMI2_ERR_INVALID_VAL);
+    fill(value, PMI2_MAX_VALLEN, 1);
+    CHECK(PMIX_Allgather(value, all) == PMI2_ERR_INVALID_VAL_LENGTH);
+    CHECK(PMIX_Allgather("x", NULL) == PMI2_ERR_INVALID_ARG);
+    for (int round = 0; round < 12; round++) {
+        fill(value, round ? 1 + (round * 100 + rank) % (PMI2_MAX_VALLEN - 1) : PMI2_MAX_VALLEN - 1, (unsigned)(round + rank * 100));
+        memset(all, 'x', (size_t)size * PMI2_MAX_VALLEN);
+        switch (round % 3) {
+        case 0: CHECK(PMIX_Allgather(value, all) == PMI2_SUCCESS); break;
+        case 1:
+            CHECK(PMIX_Iallgather(value, all) == PMI2_SUCCESS);
+            CHECK(PMI2_KVS_Wait() != PMI2_SUCCESS);
+            CHECK(PMIX_Wait() == PMI2_SUCCESS);
+            break;
+        default:
+            CHECK(PMI2_Iallgather(value) == PMI2_SUCCESS);
+            CHECK(PMI2_Iallgather_wait(all) == PMI2_SUCCESS);
+        }
+        for (int i = 0; i < size; i++) {
+            fill(value, round ? 1 + (round * 100 + i) % (PMI2_MAX_VALLEN - 1) : PMI2_MAX_VALLEN - 1, (unsigned)(round + i * 100));
+            CHECK(strcmp(all + (size_t)i * PMI2_MAX_VALLEN, value) == 0);
+        }
+    }
+    free(all);
+}
+
+/* ---- what goes wrong ---- */
+
+/* More than the table may hold: everything is found all the same, and the library asks. */
+static void do_full(void)
+{
+    unsigned long r0, a0, r1, a1;
+    char key[64], value[PMI2_MAX_VALLEN + 1];
+    const char *early;
+    int n;
+
+    put(rank ? "other" : "early", "bird");
+    fence();
+    CHECK(PMI2_SHMEM_KVS_Get("early", &early, &n) == PMI2_SUCCESS);
+    for (int i = 0; i < 2000 / size; i++) {
+        snprintf(key, sizeof(key), "big-%d-%d", rank, i);
+        fill(value, PMI2_MAX_VALLEN, (unsigned)(i * size + rank));
+        put(key, value);
+    }
+    if (rank == 0)
+        put("early", "worm");
+    fence();
+    counts(&r0, &a0);
+    for (int r = 0; r < size; r++)
+        for (int i = 0; i < 2000 / size; i += 7) {
+            snprintf(key, sizeof(key), "big-%d-%d", r, i);
+            fill(value, PMI2_MAX_VALLEN, (unsigned)(i * size + r));
+            expect(key, value);
+        }
+    expect("early", "worm");
+    counts(&r1, &a1);
+    CHECK(r1 == r0 && a1 > a0);
+    CHECK(strcmp(early, "bird") == 0); /* what was handed out stays */
+    CHECK(PMI2_SHMEM_KVS_Get("early", &early, &n) == PMI2_ERR_OTHER);
+}
+
+/* No descriptor is left to take the table's. */
+static void do_no_descriptor(void)
+{
+    struct rlimit limit;
+    unsigned long n_read, n_asked;
+    int top = open("/dev/null", O_RDONLY);
+
+    CHECK(top >= 0 && close(top) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = (rlim_t)top;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    init();
+    put(rank ? "other" : "zero", "value");
+    fence();
+    expect("zero", "value");
+    counts(&n_read, &n_asked);
+    CHECK(n_read == 0 && n_asked == 1);
+}
+
+/* Every way to write that a client could think of. */
+static void do_write(void)
+{
+    char line[512], path[64];
+    unsigned long first, last;
+    int n_maps = 0;
+    FILE *maps;
+
+    put(rank ? "other" : "zero", "value");
+    fence();
+    maps = fopen("/proc/self/maps", "r");
+    CHECK(maps != NULL);
+    while (fgets(line, sizeof(line), maps)) {
+        char prot[8];
+
+        if (!strstr(line, "shmht") || sscanf(line, "%lx-%lx %7s", &first, &last, prot) != 3)
+            continue;
+        n_maps++;
+        CHECK(prot[1] == '-');
+        CHECK(mprotect((void *)first, 4096, PROT_READ | PROT_WRITE) != 0);
+    }
+    fclose(maps);
+    CHECK(n_maps > 0);
+    for (int fd = 3, n_fds = 0; fd < 64; fd++) {
+        char target[256] = "";
+        int again;
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        if (readlink(path, target, sizeof(target) - 1) < 0 || !strstr(target, "shmht"))
+            continue;
+        n_fds++;
+        CHECK(ftruncate(fd, 0) != 0);
+        CHECK(write(fd, "x", 1) < 0);
+        CHECK(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+        again = open(path, O_RDWR); /* root may */
+        CHECK(again < 0 || (pwrite(again, "x", 1, 0) < 0 && ftruncate(again, 4096) != 0 &&
+                            mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED &&
+                            fallocate(again, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) != 0));
+        if (again >= 0)
+            close(again);
+    }
+    expect("zero", "value");
+}
+
+/* Rank 1 dies: in its put, in the fence, or with the table mapped. */
+static void do_die(const char *where)
+{
+    put(rank ? "other" : "zero", "value");
+    if (strcmp(where, "put") == 0 && rank == 1)
+        kill(getpid(), SIGKILL);
+    if (strcmp(where, "fence") == 0 && rank == 1) {
+        CHECK(PMI2_KVS_Ifence() == PMI2_SUCCESS);
+        kill(getpid(), SIGKILL);
+    }
+    fence();
+    expect("zero", "value");
+    if (rank == 1)
+        kill(getpid(), SIGKILL);
+    fence();
+    CHECK(!"reached");
+}
+
+/* The server dies while the ranks are in a fence: an error at once, not a hang. What was read is still there. */
+static void do_orphans(const char *report)
+{
+    struct timespec t0, t1;
+    const char *value;
+    int n, rc;
+    FILE *f;
+
+    put(rank ? "other" : "zero", "value");
+    fence();
+    CHECK(PMI2_SHMEM_KVS_Get("zero", &value, &n) == PMI2_SUCCESS);
+    CHECK(prctl(PR_SET_PDEATHSIG, 0) == 0); /* pmirun's ranks would die with it */
+    fence();
+    if (rank == 0) {
+        usleep(200000); /* the others are in the fence by now */
+        kill(getppid(), SIGKILL);
+        _exit(0);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &t0);
+    rc = PMI2_KVS_Fence();
+    clock_gettime(CLOCK_MONOTONIC, &t1);
+    f = fopen(report, "a");
+    if (f && rc != PMI2_SUCCESS && t1.tv_sec - t0.tv_sec <= 1 && strcmp(value, "value") == 0 &&
+        PMI2_KVS_Put("late", "x") != PMI2_SUCCESS && PMI2_Finalize() != PMI2_SUCCESS)
+        fprintf(f, "ended well\n");
+    if (f)
+        fclose(f);
+    _exit(0);
+}
+
+/* Threads share the library. */
+static void *thread_main(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 2000; i++)
+        expect(i % 2 ? "zero" : "other", "value");
+    return NULL;
+}
+
+static void do_threads(void)
+{
+    pthread_t threads[4];
+
+    put(rank ? "other" : "zero", "value");
+    fence();
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, thread_main, NULL) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "", *argument = argc > 2 ? argv[2] : "";
+
+    if (strcmp(mode, "no-descriptor") == 0)
+        do_no_descriptor();
+    else
+        init();
+    if (strcmp(mode, "rounds") == 0)
+        do_rounds(atoi(argument));
+    else if (strcmp(mode, "ifence") == 0)
+        do_ifence(argument);
+    else if (strcmp(mode, "many") == 0)
+        do_many();
+    else if (strcmp(mode, "allgather") == 0)
+        do_allgather();
+    else if (strcmp(mode, "full") == 0)
+        do_full();
+    else if (strcmp(mode, "write") == 0)
+        do_write();
+    else if (strcmp(mode, "die") == 0)
+        do_die(argument);
+    else if (strcmp(mode, "orphans") == 0)
+        do_orphans(argument);
+    else if (strcmp(mode, "threads") == 0)
+        do_threads();
+    else
+        CHECK(strcmp(mode, "no-descriptor") == 0);
+    CHECK(PMI2_Finalize() == PMI2_SUCCESS);
+    if (rank == 0)
+        printf("ok %s\n", mode);
+    return 0;
+}

@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# run.sh <pmirun> <ranks> <folder of libpmi2.so.0> <test> [<rounds>]: one group of tests of the drop-in library under our own server.
+set -u
+export LC_ALL=C
+pmirun=$1 ranks=$2 libs=$3 what=$4 rounds=${5-1000}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+failed=0
+
+# job <status> <option of pmirun>... -- <argument of ranks>...
+job() {
+    local want=$1 options=() status
+    shift
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    timeout 100 "$pmirun" --timeout 90 "${options[@]}" -x LD_LIBRARY_PATH="$libs" "$ranks" "$@" > "$dir/out" 2> "$dir/err"
+    status=$?
+    if [ $status != "$want" ] || { [ "$want" = 0 ] && ! grep -q "^ok $1$" "$dir/out"; }; then
+        echo "FAILED: ${options[*]} $*: status $status, not $want"
+        cat "$dir/out" "$dir/err"
+        failed=1
+    else
+        echo "ok: ${options[*]} $*"
+    fi
+}
+
+case $what in
+gets)
+    for shm in "" --no-shm --pmi-port; do
+        job 0 $shm -n 1 -- rounds 20
+        job 0 $shm -n 4 -- rounds 40
+        job 0 $shm -n 4 -- ifence "$([ "$shm" = --no-shm ] && echo socket || echo shm)"
+        job 0 $shm -n 5 -- allgather
+        job 0 $shm -n 2 -- threads
+    done
+    job 0 -n 3 -- many
+    ;;
+rounds) job 0 -n 2 -- rounds "$rounds" ;;
+full)
+    job 0 --shm-max 1 -n 4 -- full
+    grep -q "outgrows its shared memory" "$dir/err" || { echo "FAILED: nobody was told"; cat "$dir/err"; failed=1; }
+    ;;
+limits)
+    job 0 -n 3 -- no-descriptor
+    job 0 -n 2 -- write
+    ;;
+death)
+    for where in put fence mapped; do
+        job 137 -n 4 -- die $where
+    done
+    timeout 60 "$pmirun" --timeout 50 -n 4 -x LD_LIBRARY_PATH="$libs" "$ranks" orphans "$dir/report" > "$dir/out" 2> "$dir/err"
+    for i in $(seq 50); do
+        [ "$(grep -c . "$dir/report" 2> /dev/null)" = 3 ] && break
+        sleep 0.1
+    done
+    if [ "$(grep -c 'ended well' "$dir/report" 2> /dev/null)" = 3 ]; then
+        echo "ok: ranks whose server was killed in their fence"
+    else
+        echo "FAILED: ranks whose server was killed in their fence"
+        cat "$dir/report" "$dir/err"
+        failed=1
+    fi
+    ;;
+esac
+leftovers=$(ls /dev/shm/shmht-* 2> /dev/null)
+[ -z "$leftovers" ] || echo "note: in /dev/shm: $leftovers"
+exit $failed
