@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What pmibench starts on every rank: one experiment through PMI-2's public interface, with whatever libpmi2.so.0 the loader finds.
+ *
+ *     pmibench-client get KEYS GETS SEED    put KEYS pairs in all, fence, then GETS Gets of random keys
+ *     pmibench-client fence KEYS ROUNDS     each rank puts KEYS pairs, then fences: ROUNDS times
+ *     pmibench-client allgather ROUNDS      PMIX_Allgather, or a put, a fence and n Gets where the library has none
+ *     pmibench-client memory KEYS           put KEYS pairs in all, fence, look all of them up and keep what a runtime keeps
+ *
+ * Rank 0 prints one line of figures, "name value" pairs, which it has gathered over PMI itself. Every value that comes back is checked.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pmi2.h"
+
+/* Not in every library of this name. */
+#pragma weak PMIX_Allgather
+#pragma weak PMI2_SHMEM_KVS_Get
+#pragma weak PMI2_SHMEM_Counts
+
+#define MAX_FIGURES 4
+#define VALUE_BYTES 30 /* with NUL */
+#define MAX_KEYS 10000000u
+
+static int rank, size;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "pmibench-client: rank %d: %s\n", rank, what);
+    PMI2_Abort(1, what);
+    exit(1);
+}
+
+static void need(int rc, const char *what)
+{
+    if (rc != PMI2_SUCCESS)
+        fail(what);
+}
+
+static double seconds(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static uint64_t rng;
+
+static uint32_t below(uint32_t n)
+{
+    rng ^= rng << 13;
+    rng ^= rng >> 7;
+    rng ^= rng << 17;
+    return (uint32_t)((rng >> 20) % n);
+}
+
+/* Key i of the job: 15 characters, as in the paper. Its value says whose it is. */
+static void name(char *key, unsigned i)
+{
+    snprintf(key, 16, "mpi-addr%07u", i % 10000000u);
+}
+
+static void address(char *value, unsigned i, unsigned round)
+{
+    snprintf(value, VALUE_BYTES, "%010u.%07u.%010u", i * 2654435761u, i % 10000000u, round);
+}
+
+/* This rank's share of `keys` pairs, other ones each round: not every server lets the latest win. */
+static void put_share(unsigned keys, unsigned round)
+{
+    char key[16], value[VALUE_BYTES];
+
+    for (unsigned i = (unsigned)rank; i < keys; i += (unsigned)size) {
+        name(key, i + round * keys);
+        address(value, i, round);
+        need(PMI2_KVS_Put(key, value), "PMI2_KVS_Put");
+    }
+}
+
+static void check_get(unsigned keys, unsigned i, unsigned round)
+{
+    char key[16], value[64], want[VALUE_BYTES];
+    int n;
+
+    name(key, i + round * keys);
+    need(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, sizeof(value), &n), "PMI2_KVS_Get");
+    address(want, i, round);
+    if (n != (int)strlen(want) || strcmp(value, want) != 0)
+        fail("a Get has the wrong value");
+}
+
+/* Each rank's figures to rank 0, which prints their means and greatest. */
+static void report(const char *const *names, const double *figures, int n)
+{
+    char key[32], value[256], *at = value;
+    double mean[MAX_FIGURES] = {0}, most[MAX_FIGURES] = {0};
+
+    for (int k = 0; k < n; k++)
+        at += snprintf(at, (size_t)(value + sizeof(value) - at), "%.9e,", figures[k]);
+    snprintf(key, sizeof(key), "figures-%d", rank);
+    need(PMI2_KVS_Put(key, value), "PMI2_KVS_Put");
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
+    for (int r = 0; rank == 0 && r < size; r++) {
+        int length;
+
+        snprintf(key, sizeof(key), "figures-%d", r);
+        need(PMI2_KVS_Get(NULL, r, key, value, sizeof(value), &length), "PMI2_KVS_Get of figures");
+        at = value;
+        for (int k = 0; k < n; k++) {
+            double v = strtod(at, &at);
+
+            at++;
+            mean[k] += v / size;
+            most[k] = v > most[k] ? v : most[k];
+        }
+    }
+    for (int k = 0; rank == 0 && k < n; k++)
+        printf("%s.mean %.6g %s.max %.6g ", names[k], mean[k], names[k], most[k]);
+    if (rank == 0)
+        printf("\n");
+    fflush(stdout);
+}
+
+static void do_get(unsigned keys, unsigned gets)
+{
+    static const char *const names[] = {"wall_us", "cpu_us", "read", "asked"};
+    unsigned long read_before = 0, asked_before = 0, n_read = 0, n_asked = 0;
+    double figures[4], cpu, wall;
+    char key[16], value[64];
+    int n;
+
+    put_share(keys, 0);
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
+    for (int i = 0; i < 20; i++) /* and the first ones are not those that are timed */
+        check_get(keys, below(keys), 0);
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
+    if (PMI2_SHMEM_Counts)
+        need(PMI2_SHMEM_Counts(&read_before, &asked_before), "PMI2_SHMEM_Counts");
+    wall = seconds(CLOCK_MONOTONIC);
+    cpu = seconds(CLOCK_THREAD_CPUTIME_ID);
+    for (unsigned i = 0; i < gets; i++) {
+        name(key, below(keys));
+        if (PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, sizeof(value), &n) != PMI2_SUCCESS || n != VALUE_BYTES - 1)
+            fail("PMI2_KVS_Get");
+    }
+    figures[1] = (seconds(CLOCK_THREAD_CPUTIME_ID) - cpu) / gets * 1e6;
+    figures[0] = (seconds(CLOCK_MONOTONIC) - wall) / gets * 1e6;
+    if (PMI2_SHMEM_Counts)
+        need(PMI2_SHMEM_Counts(&n_read, &n_asked), "PMI2_SHMEM_Counts");
+    figures[2] = (double)(n_read - read_before);
+    figures[3] = (double)(n_asked - asked_before);
+    report(names, figures, 4);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, unsigned n)
+{
+    qsort(v, n, sizeof(*v), ascending);
+    return n ? v[n / 2] : 0;
+}
+
+static void do_fence(unsigned keys, unsigned rounds)
+{
+    static const char *const names[] = {"fence_us", "first_us"};
+    double *times = calloc(rounds, sizeof(*times)), figures[2];
+
+    if (!times)
+        fail("no memory");
+    for (unsigned r = 0; r < rounds; r++) {
+        double t;
+
+        put_share(keys * (unsigned)size, r);
+        need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* so that all begin together */
+        t = seconds(CLOCK_MONOTONIC);
+        need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
+        times[r] = (seconds(CLOCK_MONOTONIC) - t) * 1e6;
+        check_get(keys * (unsigned)size, below(keys * (unsigned)size), r);
+    }
+    figures[1] = times[0];
+    figures[0] = median(times, rounds);
+    report(names, figures, 2);
+    free(times);
+}
+
+/* As PMIX_Allgather() does it on every server, for libraries without it. */
+static void gather(unsigned round, const char *value, char *all)
+{
+    char key[32];
+    int n;
+
+    snprintf(key, sizeof(key), "gather-%u-%d", round, rank);
+    need(PMI2_KVS_Put(key, value), "PMI2_KVS_Put");
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
+    for (int r = 0; r < size; r++) {
+        snprintf(key, sizeof(key), "gather-%u-%d", round, r);
+        need(PMI2_KVS_Get(NULL, r, key, all + (size_t)r * PMI2_MAX_VALLEN, PMI2_MAX_VALLEN, &n), "PMI2_KVS_Get");
+    }
+}
+
+static void do_allgather(unsigned rounds)
+{
+    static const char *const names[] = {"allgather_us", "first_us"};
+    char *all = malloc((size_t)size * PMI2_MAX_VALLEN), value[VALUE_BYTES];
+    double *times = calloc(rounds, sizeof(*times)), figures[2];
+
+    if (!all || !times)
+        fail("no memory");
+    for (unsigned r = 0; r < rounds; r++) {
+        double t;
+
+        address(value, (unsigned)rank, r);
+        need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
+        t = seconds(CLOCK_MONOTONIC);
+        if (PMIX_Allgather)
+            need(PMIX_Allgather(value, all), "PMIX_Allgather");
+        else
+            gather(r, value, all);
+        times[r] = (seconds(CLOCK_MONOTONIC) - t) * 1e6;
+        for (int i = 0; i < size; i++) {
+            address(value, (unsigned)i, r);
+            if (strcmp(all + (size_t)i * PMI2_MAX_VALLEN, value) != 0)
+                fail("an Allgather has the wrong value");
+        }
+    }
+    figures[1] = times[0];
+    figures[0] = median(times, rounds);
+    report(names, figures, 2);
+    free(times);
+    free(all);
+}
+
+/* Kilobytes of a field of /proc/self/smaps_rollup. */
+static double rollup(const char *pid, const char *field)
+{
+    char path[64], line[256];
+    double kb = -1;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%s/smaps_rollup", pid);
+    f = fopen(path, "r");
+    while (f && fgets(line, sizeof(line), f))
+        if (strncmp(line, field, strlen(field)) == 0)
+            kb = atof(line + strlen(field));
+    if (f)
+        fclose(f);
+    return kb;
+}
+
+/* Pss of this process, what that has grown by, and rank 0: of the server too. A runtime keeps every address: a pointer where the library gives one, else a copy. */
+static void do_memory(unsigned keys)
+{
+    static const char *const names[] = {"pss_kb", "grown_kb", "server_kb"};
+    const char **kept = calloc(keys, sizeof(*kept));
+    double figures[3], before;
+    char key[16], value[64], parent[16];
+    int n;
+
+    if (!kept)
+        fail("no memory");
+    before = rollup("self", "Pss:");
+    put_share(keys, 0);
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
+    for (unsigned i = 0; i < keys; i++) {
+        name(key, i);
+        if (PMI2_SHMEM_KVS_Get && PMI2_SHMEM_KVS_Get(key, &kept[i], &n) == PMI2_SUCCESS)
+            continue;
+        need(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, sizeof(value), &n), "PMI2_KVS_Get");
+        kept[i] = strdup(value);
+    }
+    for (unsigned i = 0; i < keys; i++) {
+        address(value, i, 0);
+        if (!kept[i] || strcmp(kept[i], value) != 0)
+            fail("a kept value is wrong");
+    }
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* all of them stand now */
+    figures[0] = rollup("self", "Pss:");
+    figures[1] = figures[0] - before;
+    snprintf(parent, sizeof(parent), "%d", (int)getppid());
+    figures[2] = rank == 0 ? rollup(parent, "Pss:") : 0;
+    report(names, figures, 3); /* no copy is freed before everybody has looked */
+}
+
+int main(int argc, char **argv)
+{
+    int spawned, appnum;
+    const char *mode = argc > 1 ? argv[1] : "";
+    const unsigned a = argc > 2 ? (unsigned)atoi(argv[2]) : 0, b = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+    const unsigned long most = strcmp(mode, "fence") == 0 ? 1000 : MAX_KEYS;
+
+    if (PMI2_Init(&spawned, &size, &rank, &appnum) != PMI2_SUCCESS) {
+        fprintf(stderr, "pmibench-client: PMI2_Init failed\n");
+        return 1;
+    }
+    rng = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(rank + 1) + (argc > 4 ? (uint64_t)atoll(argv[4]) : 0);
+    if (a > most)
+        fail("too many keys");
+    else if (strcmp(mode, "get") == 0 && a && b)
+        do_get(a, b);
+    else if (strcmp(mode, "fence") == 0 && a && b)
+        do_fence(a, b);
+    else if (strcmp(mode, "allgather") == 0 && a)
+        do_allgather(a);
+    else if (strcmp(mode, "memory") == 0 && a)
+        do_memory(a);
+    else
+        fail("usage: pmibench-client get KEYS GETS SEED | fence KEYS ROUNDS | allgather ROUNDS | memory KEYS");
+    PMI2_Finalize();
+    return 0;
+}
