@@ -57,7 +57,14 @@ static const struct known known[] = {
     {"srun", "PMI_Lookup_name", 0, "always PMI_FAIL, and on the wire there is no rc in the answer"},
     {"srun", "PMI_Unpublish_name", 0, "always PMI_FAIL, and on the wire there is no rc in the answer"},
     {"srun", "PMI_KVS_Iter_*", 0, "error 14 where pairs are"},
-    /* A libpmi that speaks the wire, in the place of Slurm's. */
+    /* A libpmi that speaks the wire, in the place of Slurm's, to Slurm's own server. */
+    {"wire-srun", "PMI_Get_appnum", 0, "-1 on the wire"},
+    {"wire-srun", "PMI_KVS_Put 1023 bytes", 0, "refused by our library: this server takes 1,024 bytes for a whole line"},
+    {"wire-srun", "PMI_KVS_Get 1023 bytes", 0, "refused by our library: this server takes 1,024 bytes for a whole line"},
+    {"wire-srun", "PMI_Publish_name twice", 0, "the second wins"},
+    {"wire-srun", "PMI_Unpublish_name absent", 0, "rc=0"},
+    {"wire-srun", "PMI_KVS_Create", 0, "the wire has no request for it"},
+    /* The same to a server that has all requests. */
     {"wire", "PMI_KVS_Create", 0, "the wire has no request for it"},
     {"wire", "PMI_KVS_Put [semi;colon]", 0, "refused: not every server could carry it"},
     {"wire", "PMI_KVS_Get [semi;colon]", 0, "refused: not every server could carry it"},

@@ -23,7 +23,13 @@ static const struct known known[] = {
     {"srun", "PMI2_Job_Connect", 1, "never answered"},
     {"srun", "PMI2_Job_Disconnect", 1, "never answered"},
     {"srun", "argument semi;colon", 1, "ends the argument at the first ; and then refuses the spawn"},
+    {"srun", "PMI2_KVS_Put [semi;colon]", 0, "refused by our library: this server would cut it"},
+    {"srun", "PMI2_KVS_Put [;;two;;]", 0, "refused by our library: this server would cut it"},
+    {"srun", "PMI2_KVS_Put [tail;]", 0, "refused by our library: this server would cut it"},
     /* Hydra 4.0.2 speaking PMI-2. */
+    {"hydra", "PMI2_KVS_Put [semi;colon]", 0, "refused by our library: this server would cut it"},
+    {"hydra", "PMI2_KVS_Put [;;two;;]", 0, "refused by our library: this server would cut it"},
+    {"hydra", "PMI2_KVS_Put [tail;]", 0, "refused by our library: this server would cut it"},
     {"hydra", "PMI2_Info_GetJobAttr universeSize", 0, "found=FALSE unless -usize is given"},
     {"hydra", "PMI2_Info_GetJobAttrIntArray", 0, "found=FALSE unless -usize is given"},
     {"hydra", "PMI2_KVS_Get 1024 bytes", 0, "rc=0 for the put, and 1023 bytes kept"},
