@@ -31,7 +31,7 @@ static struct {
     enum split split;
     void *gather_to;                    /* of PMIX_Iallgather */
     unsigned n_gathers;                 /* so far */
-    char gather_alone[PMI2_MAX_VALLEN]; /* what the only process gave */
+    char *gathered;       /* where there is no shared memory, what PMI2_SHMEM_Iallgather_wait() hands out */
 } pmi = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int leave(int rc)
@@ -157,6 +157,8 @@ int PMI2_Finalize(void)
         session_close(&pmi.session);
     }
     pairs_free(&pmi.pairs);
+    free(pmi.gathered);
+    pmi.gathered = NULL;
     pmi.split = NOTHING;
     pmi.initialized = 0;
     pmi.finalized = 1;
@@ -471,24 +473,51 @@ static int gather_begin(const char *value, void *to)
     return rc;
 }
 
-static int gather_complete(void *to)
+/* What a rank gave. */
+static int gathered_value(int rank, struct pmiwire_str *value)
 {
     char key[PMI2_MAX_KEYLEN];
+
+    if (!pmi.alone && table_gathered(&pmi.session.table, rank, value) == 0) {
+        pmi.session.n_read++;
+        return 0;
+    }
+    gather_key(key, sizeof(key), pmi.n_gathers, rank);
+    return get(NULL, rank, key, value);
+}
+
+static int copy_values(char *to)
+{
     struct pmiwire_str value;
-    int rc = complete(GATHER);
+    int rc = 0;
 
-    for (int rank = 0; rc == 0 && rank < pmi.info.n_ranks; rank++) {
-        char *at = (char *)to + (size_t)rank * PMI2_MAX_VALLEN;
-
-        gather_key(key, sizeof(key), pmi.n_gathers, rank);
-        rc = get(NULL, rank, key, &value);
-        if (rc == 0 && give(value, at, PMI2_MAX_VALLEN) != 0)
+    for (int rank = 0; rc == 0 && rank < pmi.info.n_ranks; rank++, to += PMI2_MAX_VALLEN) {
+        rc = gathered_value(rank, &value);
+        if (rc == 0 && give(value, to, PMI2_MAX_VALLEN) != 0)
             rc = PMIWIRE_EVALLEN;
         if (rc == 0)
-            memset(at + value.len, 0, PMI2_MAX_VALLEN - value.len);
+            memset(to + value.len, 0, PMI2_MAX_VALLEN - value.len);
     }
-    if (rc != PMIWIRE_ESTATE)
-        pmi.n_gathers++;
+    return rc;
+}
+
+/* Complete an Allgather. With `to`, copy its values there; without, they are in the array, or in memory of our own. */
+static int gather_complete(void *to)
+{
+    int rc = complete(GATHER);
+
+    if (rc == PMIWIRE_ESTATE)
+        return rc;
+    free(pmi.gathered);
+    pmi.gathered = NULL;
+    if (rc == 0 && !to && !pmi.session.table.array) {
+        to = pmi.gathered = malloc((size_t)pmi.info.n_ranks * PMI2_MAX_VALLEN);
+        if (!to)
+            rc = -ENOMEM;
+    }
+    if (rc == 0 && to)
+        rc = copy_values(to);
+    pmi.n_gathers++;
     return rc;
 }
 
@@ -513,6 +542,42 @@ int PMI2_Iallgather_wait(void *buffer)
     int rc = buffer ? enter() : PMI2_ERR_INVALID_ARG;
 
     return rc == PMI2_SUCCESS ? leave(pmi_code(gather_complete(buffer))) : rc;
+}
+
+int PMI2_SHMEM_Iallgather(const char value[])
+{
+    return PMI2_Iallgather(value);
+}
+
+int PMI2_SHMEM_Iallgather_wait(void **values)
+{
+    int rc = values ? enter() : PMI2_ERR_INVALID_ARG;
+
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    rc = gather_complete(NULL);
+    if (rc == 0)
+        *values = pmi.gathered ? pmi.gathered : (void *)(uintptr_t)shmht_array_values(pmi.session.table.array);
+    return leave(pmi_code(rc));
+}
+
+int PMI2_SHMEM_Allgathered(const void **values, int *stride)
+{
+    struct shmht_array_info info;
+    int rc = values && stride ? enter() : PMI2_ERR_INVALID_ARG;
+
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    if (pmi.gathered) {
+        *values = pmi.gathered;
+        *stride = PMI2_MAX_VALLEN;
+        return leave(PMI2_SUCCESS);
+    }
+    if (!pmi.session.table.array || shmht_array_info(pmi.session.table.array, &info) != 0)
+        return leave(PMI2_ERR_OTHER);
+    *values = shmht_array_values(pmi.session.table.array);
+    *stride = (int)info.stride_bytes;
+    return leave(PMI2_SUCCESS);
 }
 
 int PMIX_Iallgather(const char value[], void *buffer)

@@ -116,6 +116,16 @@ int PMI2_SHMEM_KVS_Get(const char key[], const char **value, int *vallen);
  */
 int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[], int vallens[], int *found);
 
+/*
+ * An Allgather whose values are read where they are: the string of rank r begins at r * stride. From shared memory they are the same for every
+ * process of the node; where the server offers none, in memory of this process's own. They stay valid until the next Allgather of any kind is
+ * complete, or PMI2_Finalize(). PMI2_SHMEM_Allgathered() tells of the last one, also of PMIX_Allgather() if that was in shared memory (else
+ * PMI2_ERR_OTHER).
+ */
+int PMI2_SHMEM_Iallgather(const char value[]);
+int PMI2_SHMEM_Iallgather_wait(void **values);
+int PMI2_SHMEM_Allgathered(const void **values, int *stride);
+
 /* How many Gets of this process were answered from shared memory, and how many by the server. */
 int PMI2_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked);
 

@@ -86,7 +86,15 @@ static void write_out(struct session *s)
     }
 }
 
-/* A descriptor that came with bytes: that of the job's table, if any has been promised. */
+/* Whoever uses what was passed has a descriptor of its own. */
+static void close_passed(struct session *s)
+{
+    if (s->passed_fd >= 0)
+        close(s->passed_fd);
+    s->passed_fd = -1;
+}
+
+/* A descriptor that came with bytes: of shared memory that they speak of. */
 static void take_descriptor(struct session *s, struct msghdr *msg)
 {
     for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
@@ -96,10 +104,8 @@ static void take_descriptor(struct session *s, struct msghdr *msg)
             int fd;
 
             memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(int));
-            if (s->table_fd < 0)
-                s->table_fd = fd;
-            else
-                close(fd);
+            close_passed(s);
+            s->passed_fd = fd;
         }
     }
 }
@@ -133,6 +139,13 @@ static void read_in(struct session *s)
         pmiwire_client_input(s->client, in, (size_t)n);
 }
 
+/* The answer to a fence. */
+static void fenced(struct session *s, const struct pmiwire_msg *answer)
+{
+    table_fenced(&s->table, answer, s->passed_fd);
+    close_passed(s);
+}
+
 /* The next event with this cookie. */
 static int take(struct session *s, uint64_t cookie, struct pmiwire_event *ev)
 {
@@ -151,7 +164,7 @@ static int take(struct session *s, uint64_t cookie, struct pmiwire_event *ev)
         if (rc < 0)
             return rc;
         if (ev->op == PMIWIRE_OP_FENCE)
-            table_fenced(&s->table, ev->msg);
+            fenced(s, ev->msg);
         if (ev->cookie == SESSION_SPLIT) {
             s->split = SPLIT_DONE;
             s->split_rc = ev->rc;
@@ -188,14 +201,6 @@ static const struct pmiwire_profile *server_profile(void)
     return pmiwire_profile_find(getenv("SLURM_STEP_ID") ? "slurmstepd" : "hydra-4.0");
 }
 
-/* The table has a descriptor of its own. */
-static void close_descriptor(struct session *s)
-{
-    if (s->table_fd >= 0)
-        close(s->table_fd);
-    s->table_fd = -1;
-}
-
 int session_open(struct session *s, const struct environment *env, uint32_t wire)
 {
     struct pmiwire_client_opts opts = {
@@ -214,7 +219,7 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
 
     memset(s, 0, sizeof(*s));
     s->fd = env->fd;
-    s->table_fd = -1;
+    s->passed_fd = -1;
     rc = pmiwire_client_create(&opts, &s->client);
     if (rc == 0)
         rc = pmiwire_client_start(s->client);
@@ -224,8 +229,8 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
         session_close(s);
         return rc;
     }
-    table_open(&s->table, s->client, s->table_fd);
-    close_descriptor(s);
+    table_open(&s->table, s->client, s->passed_fd);
+    close_passed(s);
     return rc;
 }
 
@@ -250,7 +255,7 @@ int session_get(struct session *s, struct pmiwire_str jobid, int source, struct 
 void session_close(struct session *s)
 {
     table_close(&s->table);
-    close_descriptor(s);
+    close_passed(s);
     pmiwire_client_destroy(s->client);
     s->client = NULL;
     if (s->fd >= 0)

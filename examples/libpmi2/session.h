@@ -15,7 +15,7 @@ struct session {
     enum { SPLIT_NONE, SPLIT_PENDING, SPLIT_DONE } split;
     int split_rc;
     struct table table;
-    int table_fd; /* came with the server's bytes, -1: has not */
+    int passed_fd; /* the last descriptor that came with the server's bytes, until it is used; -1: none */
     unsigned long n_read, n_asked; /* Gets answered by the table, and by the server */
 };
 

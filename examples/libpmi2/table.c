@@ -3,17 +3,22 @@
 
 #include "table.h"
 
+/* What an extension says of a shared memory object. -1: nothing that can be attached to. */
+static int describe(int rc, struct pmiwire_str text, int fd, struct shmht_desc *desc)
+{
+    if (rc != 0 || shmht_desc_parse(text.ptr, text.len, desc) != 0)
+        return -1;
+    return fd < 0 && !desc->name[0] ? -1 : 0; /* its descriptor has not come */
+}
+
 void table_open(struct table *t, const struct pmiwire_client *client, int fd)
 {
-    struct pmiwire_str text;
+    struct pmiwire_str text = {0};
     struct shmht_desc desc;
 
     memset(t, 0, sizeof(*t));
-    if (pmiwire_client_ext(client, PMIWIRE_EXT_TABLE, &text) != 0 || shmht_desc_parse(text.ptr, text.len, &desc) != 0)
-        return;
-    if (fd < 0 && !desc.name[0])
-        return; /* its descriptor has not come */
-    if (shmht_reader_attach(&desc, desc.name[0] ? -1 : fd, NULL, &t->reader) != 0)
+    if (describe(pmiwire_client_ext(client, PMIWIRE_EXT_TABLE, &text), text, fd, &desc) == 0 &&
+        shmht_reader_attach(&desc, desc.name[0] ? -1 : fd, NULL, &t->reader) != 0)
         t->reader = NULL;
 }
 
@@ -21,14 +26,25 @@ void table_close(struct table *t)
 {
     shmht_reader_detach(t->reader);
     t->reader = NULL;
+    shmht_array_close(t->array);
+    t->array = NULL;
 }
 
-void table_fenced(struct table *t, const struct pmiwire_msg *answer)
+void table_fenced(struct table *t, const struct pmiwire_msg *answer, int fd)
 {
-    struct pmiwire_str v;
+    struct shmht_array *array = NULL;
+    struct pmiwire_str text = {0};
+    struct shmht_desc desc;
 
-    if (answer && pmiwire_msg_ext(answer, PMIWIRE_EXT_TABLE_END, &v) == 0)
+    if (!answer)
+        return;
+    if (pmiwire_msg_ext(answer, PMIWIRE_EXT_TABLE_END, &text) == 0)
         t->ended = 1;
+    if (describe(pmiwire_msg_ext(answer, PMIWIRE_EXT_ARRAY, &text), text, fd, &desc) != 0 ||
+        shmht_array_attach(&desc, desc.name[0] ? -1 : fd, NULL, &array) != 0)
+        return;
+    shmht_array_close(t->array);
+    t->array = array;
 }
 
 /* A value as the server stores them: a string, NUL included. */
@@ -44,6 +60,16 @@ int table_get(struct table *t, struct pmiwire_str key, struct pmiwire_str *value
     if (!t->reader || t->ended || shmht_get(t->reader, key.ptr, key.len, &v) != 0 || !is_string(v))
         return -1;
     *value = (struct pmiwire_str){v.ptr, v.len - 1};
+    return 0;
+}
+
+int table_gathered(const struct table *t, int rank, struct pmiwire_str *value)
+{
+    struct shmht_bytes v;
+
+    if (!t->array || rank < 0 || shmht_array_get(t->array, (uint64_t)rank, &v) != 0 || !is_string(v))
+        return -1;
+    *value = (struct pmiwire_str){v.ptr, strlen(v.ptr)};
     return 0;
 }
 

@@ -10,14 +10,21 @@
 struct table {
     struct shmht_reader *reader; /* NULL: none */
     int ended;                   /* the server keeps it up to date no more; what was got from it stays valid */
+    struct shmht_array *array;   /* of the last fence, if that was an Allgather */
 };
 
 /* Attach to what the server advertises; fd: what came with it, or -1. Without it every Get is asked. */
 void table_open(struct table *t, const struct pmiwire_client *client, int fd);
 void table_close(struct table *t);
 
-/* The answer to a fence: does the server still keep it up to date? */
-void table_fenced(struct table *t, const struct pmiwire_msg *answer);
+/*
+ * The answer to a fence: does the server still keep it up to date, and was it an Allgather? fd: what came with it, or -1. The array of the
+ * Allgather before ends here.
+ */
+void table_fenced(struct table *t, const struct pmiwire_msg *answer, int fd);
+
+/* The value that a rank gave to the last Allgather, as table_get(). */
+int table_gathered(const struct table *t, int rank, struct pmiwire_str *value);
 
 /* 0: the value, a string with a NUL behind it, valid until table_close(). Otherwise ask. */
 int table_get(struct table *t, struct pmiwire_str key, struct pmiwire_str *value);

@@ -65,8 +65,10 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
         return rc;
     set_mapping(pr, job);
     rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
-    if (rc == 0)
+    if (rc == 0) {
         table_create(pr, job);
+        gather_create(pr, job);
+    }
     return rc;
 }
 

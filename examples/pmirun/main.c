@@ -126,7 +126,9 @@ int main(int argc, char **argv)
     if (pr->opt.stats)
         print_stats(pr);
     pmiwire_server_destroy(pr->server);
-    for (struct job *job = pr->jobs; job; job = job->next)
+    for (struct job *job = pr->jobs; job; job = job->next) {
         table_destroy(job); /* takes its name back */
+        gather_destroy(job);
+    }
     return pr->status;
 }

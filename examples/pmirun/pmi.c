@@ -100,6 +100,7 @@ int pmi_init(struct pmirun *pr)
         .spawn = spawn_request,
         .put = table_on_put,
         .get = table_on_get,
+        .fence = gather_on_fence,
     };
     struct pmiwire_server_opts opts = {.size = sizeof(opts)};
 
@@ -180,8 +181,8 @@ void pmi_bury(struct pmirun *pr)
     }
 }
 
-/* The first bytes to a client that knows our extensions, and with them the descriptor of the table that they speak of. */
-static ssize_t send_table(struct conn *c, const void *p, size_t n, int fd)
+/* Bytes, and with them the descriptor of the shared memory that they speak of. */
+static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
 {
     union {
         struct cmsghdr header;
@@ -196,27 +197,42 @@ static ssize_t send_table(struct conn *c, const void *p, size_t n, int fd)
     h->cmsg_type = SCM_RIGHTS;
     h->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(h), &fd, sizeof(int));
-    return sendmsg(c->src.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* A descriptor that this client should have and has not been sent, and what to note when it has; -1: none. */
+static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *table_sent, uint32_t *n_arrays)
+{
+    int fd;
+
+    *table_sent = true;
+    *n_arrays = c->n_arrays;
+    if (!c->rank || pr->opt.use_port || !pmiwire_conn_is_ours(c->pmi)) {
+        *table_sent = c->table_sent;
+        return -1;
+    }
+    if (!c->table_sent)
+        return table_fd(c->rank->job);
+    fd = gather_fd(c->rank->job, n_arrays);
+    return *n_arrays != c->n_arrays ? fd : -1;
 }
 
 static ssize_t send_some(const struct pmirun *pr, struct conn *c, const void *p, size_t n)
 {
-    ssize_t w;
-    int fd;
+    uint32_t n_arrays;
+    bool table_sent;
+    int fd = descriptor_due(pr, c, &table_sent, &n_arrays);
+    ssize_t w = -1;
 
-    if (!c->table_sent && pmiwire_conn_is_ours(c->pmi) && c->rank) {
-        fd = pr->opt.use_port ? -1 : table_fd(c->rank->job);
-        if (fd >= 0) {
-            w = send_table(c, p, n, fd);
-            if (w > 0 || (w < 0 && (errno == EAGAIN || errno == EINTR))) {
-                c->table_sent = w > 0;
-                return w;
-            }
-            /* Too many descriptors on their way, perhaps: this client will ask instead. */
-        }
-        c->table_sent = true;
+    if (fd >= 0) {
+        w = send_descriptor(c->src.fd, p, n, fd);
+        if (w < 0 && (errno == EAGAIN || errno == EINTR))
+            return w;
+        /* Another error: too many descriptors on their way, perhaps. This client will ask instead. */
     }
-    return send(c->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    c->table_sent = table_sent;
+    c->n_arrays = n_arrays;
+    return w > 0 ? w : send(c->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* Writes what there is; closes a connection that has FAILED once that is done or cannot be. */

@@ -82,6 +82,7 @@ struct conn {
     bool armed;        /* waits for room to write */
     bool queued;       /* in pr->ready */
     bool table_sent;   /* the descriptor of its job's table, or there is none to be sent */
+    uint32_t n_arrays; /* of its job's Allgathers, those whose descriptor has been sent */
     uint32_t n_diags;
     struct conn *next; /* in pr->ready, then in pr->grave */
 };
@@ -128,6 +129,7 @@ struct job {
     uint64_t spawn_token;
     const char *spawner;   /* kvsname of the job that spawned this one */
     struct table *table; /* its pairs in shared memory; NULL: the engine stores them */
+    struct gather *gather; /* its Allgathers; NULL: they are pairs like others */
     struct app *apps;
     uint32_t n_apps;
     struct rank *ranks;
@@ -277,6 +279,8 @@ void pmi_bury(struct pmirun *pr); /* frees what was closed in this batch */
 void pmi_close(struct pmirun *pr, struct conn *c);
 
 /* table.c */
+struct job *job_by_id(const struct pmirun *pr, uint32_t id);
+const char *table_why(int rc); /* an error of libshmht's or the system's */
 void table_create(struct pmirun *pr, struct job *job); /* without shared memory job->table stays NULL */
 void table_destroy(struct job *job);
 int table_fd(const struct job *job); /* what readers get, -1: none */
@@ -284,6 +288,16 @@ int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value);
 int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key,
                  uint64_t token, struct pmiwire_str *value);
+
+/* gather.c */
+void gather_create(struct pmirun *pr, struct job *job);
+void gather_destroy(struct job *job);
+/* A put that is part of an Allgather: true, and it is kept until the fence. */
+bool gather_put(struct pmirun *pr, struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value);
+int gather_get(const struct job *job, struct pmiwire_str key, struct pmiwire_str *value);
+int gather_on_fence(void *ctx, uint32_t job_id);
+/* The descriptor of the last Allgather, -1: none, and how many there have been. */
+int gather_fd(const struct job *job, uint32_t *n_arrays);
 
 /* port.c */
 int port_init(struct pmirun *pr);

@@ -19,7 +19,7 @@ struct table {
     bool ended;      /* no room: what came later is in the engine's store */
 };
 
-static struct job *find_job(const struct pmirun *pr, uint32_t id)
+struct job *job_by_id(const struct pmirun *pr, uint32_t id)
 {
     struct job *job = pr->jobs;
 
@@ -28,7 +28,7 @@ static struct job *find_job(const struct pmirun *pr, uint32_t id)
     return job;
 }
 
-static const char *why(int rc)
+const char *table_why(int rc)
 {
     return rc > -4096 ? strerror(-rc) : shmht_strerror(rc);
 }
@@ -72,7 +72,7 @@ void table_create(struct pmirun *pr, struct job *job)
     if (rc == 0)
         rc = advertise(pr, job, t);
     if (rc != 0) {
-        say(pr, "no shared memory for the key-value space, ranks ask instead: %s", why(rc));
+        say(pr, "no shared memory for the key-value space, ranks ask instead: %s", table_why(rc));
         if (t)
             table_free(t);
         return;
@@ -100,7 +100,7 @@ static void end(struct pmirun *pr, struct job *job, int rc)
     pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
     if (pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) != 0)
         job_stop(pr, STATUS_RESOURCES); /* they would go on reading what may be out of date */
-    say(pr, "the key-value space of job %u outgrows its shared memory, ranks ask from now on: %s", job->number, why(rc));
+    say(pr, "the key-value space of job %u outgrows its shared memory, ranks ask from now on: %s", job->number, table_why(rc));
 }
 
 /* The value as a C string: shmht hands out pointers to it. */
@@ -137,19 +137,24 @@ int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value)
 {
     struct pmirun *pr = ctx;
+    struct job *job = job_by_id(pr, who->job);
 
-    return table_put(pr, find_job(pr, who->job), key, value);
+    if (gather_put(pr, job, who->rank, key, value))
+        return 0;
+    return table_put(pr, job, key, value);
 }
 
 int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key,
                  uint64_t token, struct pmiwire_str *value)
 {
     struct pmirun *pr = ctx;
-    const struct job *job = find_job(pr, job_id);
+    const struct job *job = job_by_id(pr, job_id);
     const struct table *t = job ? job->table : NULL;
     struct shmht_bytes found;
 
     (void)who, (void)srcid, (void)token;
+    if (job && gather_get(job, key, value) == 0)
+        return 0;
     if ((!t || t->ended) && pmiwire_server_get(pr->server, job_id, key, value) == 0)
         return 0;
     if (!t || shmht_get(t->view, key.ptr, key.len, &found) != 0)

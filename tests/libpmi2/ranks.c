@@ -207,34 +207,60 @@ static void do_many(void)
     CHECK(PMI2_SHMEM_KVS_Get_many(N, keys, values, lengths, &found) == PMI2_ERR_INVALID_KEY);
 }
 
-static void do_allgather(void)
+static void do_allgather(const char *answers)
 {
     char *all = malloc((size_t)size * PMI2_MAX_VALLEN), value[PMI2_MAX_VALLEN + 1];
+    const int shared = strcmp(answers, "shm") == 0;
+    unsigned long r0, a0, r1, a1;
+    int files = 0, maps = 0;
 
     CHECK(all != NULL);
     CHECK(PMIX_Allgather("", all) == PMI2_ERR_INVALID_VAL);
     fill(value, PMI2_MAX_VALLEN, 1);
     CHECK(PMIX_Allgather(value, all) == PMI2_ERR_INVALID_VAL_LENGTH);
     CHECK(PMIX_Allgather("x", NULL) == PMI2_ERR_INVALID_ARG);
-    for (int round = 0; round < 12; round++) {
+    counts(&r0, &a0);
+    for (int round = 0; round < 40; round++) {
+        const void *values = NULL;
+        void *waited = NULL;
+        int stride = 0;
+
         fill(value, round ? 1 + (round * 100 + rank) % (PMI2_MAX_VALLEN - 1) : PMI2_MAX_VALLEN - 1, (unsigned)(round + rank * 100));
         memset(all, 'x', (size_t)size * PMI2_MAX_VALLEN);
-        switch (round % 3) {
+        switch (round % 4) {
         case 0: CHECK(PMIX_Allgather(value, all) == PMI2_SUCCESS); break;
         case 1:
             CHECK(PMIX_Iallgather(value, all) == PMI2_SUCCESS);
             CHECK(PMI2_KVS_Wait() != PMI2_SUCCESS);
             CHECK(PMIX_Wait() == PMI2_SUCCESS);
             break;
-        default:
+        case 2:
             CHECK(PMI2_Iallgather(value) == PMI2_SUCCESS);
             CHECK(PMI2_Iallgather_wait(all) == PMI2_SUCCESS);
+            break;
+        default:
+            CHECK(PMI2_SHMEM_Iallgather(value) == PMI2_SUCCESS);
+            CHECK(PMI2_SHMEM_Iallgather_wait(&waited) == PMI2_SUCCESS);
+        }
+        if (waited || shared) {
+            CHECK(PMI2_SHMEM_Allgathered(&values, &stride) == PMI2_SUCCESS);
+            CHECK(!waited || values == waited);
+        } else {
+            CHECK(PMI2_SHMEM_Allgathered(&values, &stride) == PMI2_ERR_OTHER);
+        }
+        if (round == 8) {
+            files = n_entries("/proc/self/fd");
+            maps = n_lines("/proc/self/maps");
         }
         for (int i = 0; i < size; i++) {
             fill(value, round ? 1 + (round * 100 + i) % (PMI2_MAX_VALLEN - 1) : PMI2_MAX_VALLEN - 1, (unsigned)(round + i * 100));
-            CHECK(strcmp(all + (size_t)i * PMI2_MAX_VALLEN, value) == 0);
+            CHECK(waited || strcmp(all + (size_t)i * PMI2_MAX_VALLEN, value) == 0);
+            CHECK(!values || strcmp((const char *)values + (size_t)i * (size_t)stride, value) == 0);
         }
     }
+    CHECK(n_entries("/proc/self/fd") == files && n_lines("/proc/self/maps") == maps);
+    counts(&r1, &a1);
+    CHECK(shared ? a1 == a0 : r1 == r0);
     free(all);
 }
 
@@ -419,7 +445,7 @@ int main(int argc, char **argv)
     else if (strcmp(mode, "many") == 0)
         do_many();
     else if (strcmp(mode, "allgather") == 0)
-        do_allgather();
+        do_allgather(argument);
     else if (strcmp(mode, "full") == 0)
         do_full();
     else if (strcmp(mode, "write") == 0)

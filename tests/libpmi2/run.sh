@@ -34,7 +34,7 @@ gets)
         job 0 $shm -n 1 -- rounds 20
         job 0 $shm -n 4 -- rounds 40
         job 0 $shm -n 4 -- ifence "$([ "$shm" = --no-shm ] && echo socket || echo shm)"
-        job 0 $shm -n 5 -- allgather
+        job 0 $shm -n 5 -- allgather "$([ "$shm" = --no-shm ] && echo socket || echo shm)"
         job 0 $shm -n 2 -- threads
     done
     job 0 -n 3 -- many

@@ -11,10 +11,14 @@
  * | field          | in the answers to      | value                                                                    |
  * |----------------|------------------------|--------------------------------------------------------------------------|
  * | `fp-server`    | `init` or `fullinit`   | 1: this is such a server. It carries every value whole (profile "fencepost") |
- * | `fp-table`     | `init` or `fullinit`   | where the job's pairs can be read without asking, in the words of who put them there (libshmht's descriptor). On a Unix socket a read-only descriptor comes with the first bytes that the server sends (SCM_RIGHTS) |
+ * | `fp-table`     | `init` or `fullinit`   | where the job's pairs can be read without asking, in the words of who put them there (libshmht's descriptor). On a Unix socket a read-only descriptor comes with the bytes of the answer (SCM_RIGHTS), for a client that has said `fp-client` |
  * | `fp-table-end` | `barrier_in`, `kvs-fence` | 1: that place is not kept up to date any more, from this fence on: ask |
  *
+ * | `fp-array`     | `barrier_in`, `kvs-fence` | this fence was an Allgather: where its values are, as in `fp-table` |
  * | `fp-client`    | requests `init` or `fullinit` | 1: this is such a client: it knows these fields, and reads every value as our codec does |
+ *
+ * An Allgather needs no request of its own: it is a put of the key `-allgather-K-R`, K counting them from 0 and R being the rank, then a fence, then a
+ * get of every rank's. A server that knows this keeps the values of each in one array instead of a pair each.
  *
  * PMI-2 carries those of `init or fullinit` in `fullinit` and `fullinit-response` alone, PMI-1 in `init` and `response_to_init`.
  *
@@ -37,7 +41,8 @@ extern "C" {
 #define PMIWIRE_EXT_TABLE 2u
 #define PMIWIRE_EXT_TABLE_END 3u
 #define PMIWIRE_EXT_CLIENT 4u
-#define PMIWIRE_EXT_COUNT_ 5u
+#define PMIWIRE_EXT_ARRAY 5u
+#define PMIWIRE_EXT_COUNT_ 6u
 /** @} */
 
 /** Most bytes that all fields advertised in one answer may take together, names included: the answer then stays within the grammar. */
