@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The Gets and Fences of pmibench-client through PMIx, under Open MPI's launcher: the same pairs, the same lines of figures.
+ *
+ *     pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS
+ *
+ * In PMIx a pair belongs to the rank that has put it, and a Get names that rank: key i is rank i % n's.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <pmix.h>
+
+#define MAX_FIGURES 4
+#define VALUE_BYTES 30 /* with NUL */
+
+static pmix_proc_t me;
+static unsigned size;
+
+static void need(pmix_status_t rc, const char *what)
+{
+    if (rc == PMIX_SUCCESS)
+        return;
+    fprintf(stderr, "pmibench-client-pmix: rank %u: %s: %s\n", me.rank, what, PMIx_Error_string(rc));
+    PMIx_Abort(1, what, NULL, 0);
+    exit(1);
+}
+
+static double seconds(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static uint64_t rng;
+
+static uint32_t below(uint32_t n)
+{
+    rng ^= rng << 13;
+    rng ^= rng >> 7;
+    rng ^= rng << 17;
+    return (uint32_t)((rng >> 20) % n);
+}
+
+static void name(char *key, unsigned i)
+{
+    snprintf(key, 16, "mpi-addr%07u", i % 10000000u);
+}
+
+static void put_string(const char *key, char *text)
+{
+    pmix_value_t v;
+
+    v.type = PMIX_STRING;
+    v.data.string = text;
+    need(PMIx_Put(PMIX_GLOBAL, key, &v), "PMIx_Put");
+}
+
+/* All data to everybody, as a PMI fence means it. */
+static void fence(void)
+{
+    pmix_info_t info;
+    bool collect = true;
+
+    need(PMIx_Commit(), "PMIx_Commit");
+    PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+    need(PMIx_Fence(NULL, 0, &info, 1), "PMIx_Fence");
+}
+
+static void put_share(unsigned keys, unsigned round)
+{
+    char key[16], text[VALUE_BYTES];
+
+    for (unsigned i = me.rank; i < keys; i += size) {
+        name(key, i + round * keys);
+        snprintf(text, sizeof(text), "%010u.%07u.%010u", i * 2654435761u, i % 10000000u, round);
+        put_string(key, text);
+    }
+}
+
+/* The value of key i; the caller releases it. */
+static pmix_value_t *get(unsigned keys, unsigned i, unsigned round)
+{
+    pmix_value_t *value = NULL;
+    pmix_proc_t whose;
+    char key[16];
+
+    PMIX_LOAD_PROCID(&whose, me.nspace, i % size);
+    name(key, i + round * keys);
+    need(PMIx_Get(&whose, key, NULL, 0, &value), "PMIx_Get");
+    if (value->type != PMIX_STRING || strlen(value->data.string) != VALUE_BYTES - 1)
+        need(PMIX_ERROR, "a Get has the wrong value");
+    return value;
+}
+
+/* As pmibench-client: rank 0 prints means and greatest. */
+static void report(const char *const *names, const double *figures, int n)
+{
+    double mean[MAX_FIGURES] = {0}, most[MAX_FIGURES] = {0};
+    char text[256], *at = text;
+
+    for (int k = 0; k < n; k++)
+        at += snprintf(at, (size_t)(text + sizeof(text) - at), "%.9e,", figures[k]);
+    put_string("figures", text);
+    fence();
+    for (unsigned r = 0; me.rank == 0 && r < size; r++) {
+        pmix_value_t *value;
+        pmix_proc_t whose;
+
+        PMIX_LOAD_PROCID(&whose, me.nspace, r);
+        need(PMIx_Get(&whose, "figures", NULL, 0, &value), "PMIx_Get of figures");
+        at = value->data.string;
+        for (int k = 0; k < n; k++, at++) {
+            double v = strtod(at, &at);
+
+            mean[k] += v / size;
+            most[k] = v > most[k] ? v : most[k];
+        }
+        PMIX_VALUE_RELEASE(value);
+    }
+    for (int k = 0; me.rank == 0 && k < n; k++)
+        printf("%s.mean %.6g %s.max %.6g ", names[k], mean[k], names[k], most[k]);
+    if (me.rank == 0)
+        printf("\n");
+    fflush(stdout);
+}
+
+static void do_get(unsigned keys, unsigned gets)
+{
+    static const char *const names[] = {"wall_us", "cpu_us"};
+    double figures[2], cpu, wall;
+    pmix_value_t *value;
+
+    put_share(keys, 0);
+    fence();
+    for (int i = 0; i < 20; i++) {
+        value = get(keys, below(keys), 0);
+        PMIX_VALUE_RELEASE(value);
+    }
+    fence();
+    wall = seconds(CLOCK_MONOTONIC);
+    cpu = seconds(CLOCK_PROCESS_CPUTIME_ID); /* a Get wakes a thread of the library */
+    for (unsigned i = 0; i < gets; i++) {
+        value = get(keys, below(keys), 0);
+        PMIX_VALUE_RELEASE(value);
+    }
+    figures[1] = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) / gets * 1e6;
+    figures[0] = (seconds(CLOCK_MONOTONIC) - wall) / gets * 1e6;
+    report(names, figures, 2);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void do_fence(unsigned keys, unsigned rounds)
+{
+    static const char *const names[] = {"fence_us", "first_us"};
+    double *times = calloc(rounds, sizeof(*times)), figures[2];
+
+    if (!times)
+        need(PMIX_ERR_NOMEM, "no memory");
+    for (unsigned r = 0; r < rounds; r++) {
+        double t;
+        pmix_value_t *value;
+
+        put_share(keys * size, r);
+        need(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence"); /* so that all begin together */
+        t = seconds(CLOCK_MONOTONIC);
+        fence();
+        times[r] = (seconds(CLOCK_MONOTONIC) - t) * 1e6;
+        value = get(keys * size, below(keys * size), r);
+        PMIX_VALUE_RELEASE(value);
+    }
+    figures[1] = times[0];
+    qsort(times, rounds, sizeof(*times), ascending);
+    figures[0] = times[rounds / 2];
+    report(names, figures, 2);
+    free(times);
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    const unsigned a = argc > 2 ? (unsigned)atoi(argv[2]) : 0, b = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+    pmix_value_t *value;
+    pmix_proc_t all;
+
+    if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS) {
+        fprintf(stderr, "pmibench-client-pmix: PMIx_Init failed\n");
+        return 1;
+    }
+    PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);
+    need(PMIx_Get(&all, PMIX_JOB_SIZE, NULL, 0, &value), "PMIx_Get of the job's size");
+    size = value->data.uint32;
+    PMIX_VALUE_RELEASE(value);
+    rng = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(me.rank + 1) + (argc > 4 ? (uint64_t)atoll(argv[4]) : 0);
+    if (strcmp(mode, "get") == 0 && a && b)
+        do_get(a, b);
+    else if (strcmp(mode, "fence") == 0 && a && a <= 1000 && b)
+        do_fence(a, b);
+    else
+        need(PMIX_ERR_BAD_PARAM, "usage: pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS");
+    PMIx_Finalize(NULL, 0);
+    return 0;
+}
