@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <shmht.h>
 
@@ -23,6 +24,7 @@ struct gather {
     char **values;         /* by rank, NULL: has not come */
     struct shmht_array *array; /* of the last one */
     bool advertised;
+    char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the array, while it has one */
 };
 
 void gather_create(struct pmirun *pr, struct job *job)
@@ -164,7 +166,7 @@ static int make_array(struct gather *g, const struct pmirun *pr, struct shmht_ar
     return rc;
 }
 
-static int advertise(struct pmirun *pr, const struct job *job, struct shmht_array *array)
+static int advertise(struct pmirun *pr, const struct job *job, struct shmht_array *array, char *name)
 {
     char text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
@@ -174,6 +176,7 @@ static int advertise(struct pmirun *pr, const struct job *job, struct shmht_arra
     n = rc < 0 ? rc : shmht_desc_format(&desc, text, sizeof(text));
     if (n < 0)
         return (int)n;
+    memcpy(name, desc.name, sizeof(desc.name));
     return pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_ARRAY, (struct pmiwire_str){text, (size_t)n});
 }
 
@@ -197,8 +200,13 @@ int gather_on_fence(void *ctx, uint32_t job_id)
     struct shmht_array *array = NULL;
     int rc;
 
+    if (job)
+        table_settled(pr, job);
     if (!g)
         return 0;
+    if (g->name[0])
+        unlink(g->name); /* every rank has opened it: it is here again */
+    g->name[0] = '\0';
     if (g->advertised)
         pmiwire_server_advertise(pr->server, job_id, PMIWIRE_EXT_ARRAY, pmiwire_strz(NULL));
     g->advertised = false;
@@ -206,7 +214,7 @@ int gather_on_fence(void *ctx, uint32_t job_id)
         return 0;
     rc = g->n_here == g->n_ranks ? make_array(g, pr, &array) : SHMHT_ENOENT;
     if (rc == 0)
-        rc = advertise(pr, job, array);
+        rc = advertise(pr, job, array, g->name);
     if (rc != 0) {
         if (rc != SHMHT_ENOENT)
             trace(pr, "an Allgather without shared memory: %s", table_why(rc));

@@ -283,6 +283,8 @@ struct job *job_by_id(const struct pmirun *pr, uint32_t id);
 const char *table_why(int rc); /* an error of libshmht's or the system's */
 void table_create(struct pmirun *pr, struct job *job); /* without shared memory job->table stays NULL */
 void table_destroy(struct job *job);
+/* Every rank has been told where it is, and has opened it: its name is not needed any more, and would outlive a pmirun that is killed. */
+void table_settled(struct pmirun *pr, struct job *job);
 int table_fd(const struct job *job); /* what readers get, -1: none */
 int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value);
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value);

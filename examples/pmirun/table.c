@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <shmht.h>
 
@@ -17,6 +18,7 @@ struct table {
     char *text;      /* a value with the NUL that makes it a string where it lies */
     size_t text_cap;
     bool ended;      /* no room: what came later is in the engine's store */
+    char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the object, while it has one */
 };
 
 struct job *job_by_id(const struct pmirun *pr, uint32_t id)
@@ -41,7 +43,7 @@ static void table_free(struct table *t)
 }
 
 /* The table's place, in words for its readers. */
-static int advertise(struct pmirun *pr, const struct job *job, const struct table *t)
+static int advertise(struct pmirun *pr, const struct job *job, struct table *t)
 {
     char text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
@@ -53,6 +55,7 @@ static int advertise(struct pmirun *pr, const struct job *job, const struct tabl
     n = shmht_desc_format(&desc, text, sizeof(text));
     if (n < 0)
         return (int)n;
+    memcpy(t->name, desc.name, sizeof(t->name));
     return pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, (struct pmiwire_str){text, (size_t)n});
 }
 
@@ -86,6 +89,18 @@ void table_destroy(struct job *job)
     if (job->table)
         table_free(job->table);
     job->table = NULL;
+}
+
+void table_settled(struct pmirun *pr, struct job *job)
+{
+    struct table *t = job->table;
+
+    if (!t || !t->name[0])
+        return;
+    unlink(t->name);
+    t->name[0] = '\0';
+    if (!t->ended) /* who connects from now on asks */
+        pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
 }
 
 int table_fd(const struct job *job)

@@ -57,6 +57,10 @@ death)
         [ "$(grep -c . "$dir/report" 2> /dev/null)" = 3 ] && break
         sleep 0.1
     done
+    # The same over TCP: no name may stay behind.
+    before=$(ls /dev/shm/shmht-* 2> /dev/null)
+    timeout 60 "$pmirun" --pmi-port --timeout 50 -n 2 -x LD_LIBRARY_PATH="$libs" "$ranks" orphans "$dir/report.port" > "$dir/out" 2>> "$dir/err"
+    [ "$(ls /dev/shm/shmht-* 2> /dev/null)" = "$before" ] || { echo "FAILED: left in /dev/shm: $(ls /dev/shm/shmht-*)"; failed=1; }
     if [ "$(grep -c 'ended well' "$dir/report" 2> /dev/null)" = 3 ]; then
         echo "ok: ranks whose server was killed in their fence"
     else
@@ -66,6 +70,4 @@ death)
     fi
     ;;
 esac
-leftovers=$(ls /dev/shm/shmht-* 2> /dev/null)
-[ -z "$leftovers" ] || echo "note: in /dev/shm: $leftovers"
 exit $failed
