@@ -9,13 +9,12 @@
  *
  * Rank 0 prints one line of figures, "name value" pairs, which it has gathered over PMI itself. Every value that comes back is checked.
  */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "figures.h"
 #include "pmi2.h"
 
 /* Not in every library of this name. */
@@ -23,8 +22,6 @@
 #pragma weak PMI2_SHMEM_KVS_Get
 #pragma weak PMI2_SHMEM_Counts
 
-#define MAX_FIGURES 4
-#define VALUE_BYTES 30 /* with NUL */
 #define MAX_KEYS 10000000u
 
 static int rank, size;
@@ -42,39 +39,10 @@ static void need(int rc, const char *what)
         fail(what);
 }
 
-static double seconds(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static uint64_t rng;
-
-static uint32_t below(uint32_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return (uint32_t)((rng >> 20) % n);
-}
-
-/* Key i of the job: 15 characters, as in the paper. Its value says whose it is. */
-static void name(char *key, unsigned i)
-{
-    snprintf(key, 16, "mpi-addr%07u", i % 10000000u);
-}
-
-static void address(char *value, unsigned i, unsigned round)
-{
-    snprintf(value, VALUE_BYTES, "%010u.%07u.%010u", i * 2654435761u, i % 10000000u, round);
-}
-
 /* This rank's share of `keys` pairs, other ones each round: not every server lets the latest win. */
 static void put_share(unsigned keys, unsigned round)
 {
-    char key[16], value[VALUE_BYTES];
+    char key[KEY_BYTES], value[VALUE_BYTES];
 
     for (unsigned i = (unsigned)rank; i < keys; i += (unsigned)size) {
         name(key, i + round * keys);
@@ -85,7 +53,7 @@ static void put_share(unsigned keys, unsigned round)
 
 static void check_get(unsigned keys, unsigned i, unsigned round)
 {
-    char key[16], value[64], want[VALUE_BYTES];
+    char key[KEY_BYTES], value[64], want[VALUE_BYTES];
     int n;
 
     name(key, i + round * keys);
@@ -132,7 +100,7 @@ static void do_get(unsigned keys, unsigned gets)
     static const char *const names[] = {"wall_us", "cpu_us", "read", "asked"};
     unsigned long read_before = 0, asked_before = 0, n_read = 0, n_asked = 0;
     double figures[4], cpu, wall;
-    char key[16], value[64];
+    char key[KEY_BYTES], value[64];
     int n;
 
     put_share(keys, 0);
@@ -156,19 +124,6 @@ static void do_get(unsigned keys, unsigned gets)
     figures[2] = (double)(n_read - read_before);
     figures[3] = (double)(n_asked - asked_before);
     report(names, figures, 4);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, unsigned n)
-{
-    qsort(v, n, sizeof(*v), ascending);
-    return n ? v[n / 2] : 0;
 }
 
 static void do_fence(unsigned keys, unsigned rounds)
@@ -264,7 +219,7 @@ static void do_memory(unsigned keys)
     static const char *const names[] = {"pss_kb", "grown_kb", "server_kb"};
     const char **kept = calloc(keys, sizeof(*kept));
     double figures[3], before;
-    char key[16], value[64], parent[16];
+    char key[KEY_BYTES], value[64], parent[16];
     int n;
 
     if (!kept)
@@ -303,7 +258,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "pmibench-client: PMI2_Init failed\n");
         return 1;
     }
-    rng = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(rank + 1) + (argc > 4 ? (uint64_t)atoll(argv[4]) : 0);
+    seed((unsigned)rank, argc > 4 ? argv[4] : NULL);
     if (a > most)
         fail("too many keys");
     else if (strcmp(mode, "get") == 0 && a && b)

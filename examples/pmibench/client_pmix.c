@@ -6,17 +6,14 @@
  *
  * In PMIx a pair belongs to the rank that has put it, and a Get names that rank: key i is rank i % n's.
  */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <pmix.h>
 
-#define MAX_FIGURES 4
-#define VALUE_BYTES 30 /* with NUL */
+#include "figures.h"
 
 static pmix_proc_t me;
 static unsigned size;
@@ -28,29 +25,6 @@ static void need(pmix_status_t rc, const char *what)
     fprintf(stderr, "pmibench-client-pmix: rank %u: %s: %s\n", me.rank, what, PMIx_Error_string(rc));
     PMIx_Abort(1, what, NULL, 0);
     exit(1);
-}
-
-static double seconds(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static uint64_t rng;
-
-static uint32_t below(uint32_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return (uint32_t)((rng >> 20) % n);
-}
-
-static void name(char *key, unsigned i)
-{
-    snprintf(key, 16, "mpi-addr%07u", i % 10000000u);
 }
 
 static void put_string(const char *key, char *text)
@@ -75,11 +49,11 @@ static void fence(void)
 
 static void put_share(unsigned keys, unsigned round)
 {
-    char key[16], text[VALUE_BYTES];
+    char key[KEY_BYTES], text[VALUE_BYTES];
 
     for (unsigned i = me.rank; i < keys; i += size) {
         name(key, i + round * keys);
-        snprintf(text, sizeof(text), "%010u.%07u.%010u", i * 2654435761u, i % 10000000u, round);
+        address(text, i, round);
         put_string(key, text);
     }
 }
@@ -89,7 +63,7 @@ static pmix_value_t *get(unsigned keys, unsigned i, unsigned round)
 {
     pmix_value_t *value = NULL;
     pmix_proc_t whose;
-    char key[16];
+    char key[KEY_BYTES];
 
     PMIX_LOAD_PROCID(&whose, me.nspace, i % size);
     name(key, i + round * keys);
@@ -155,13 +129,6 @@ static void do_get(unsigned keys, unsigned gets)
     report(names, figures, 2);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static void do_fence(unsigned keys, unsigned rounds)
 {
     static const char *const names[] = {"fence_us", "first_us"};
@@ -182,8 +149,7 @@ static void do_fence(unsigned keys, unsigned rounds)
         PMIX_VALUE_RELEASE(value);
     }
     figures[1] = times[0];
-    qsort(times, rounds, sizeof(*times), ascending);
-    figures[0] = times[rounds / 2];
+    figures[0] = median(times, rounds);
     report(names, figures, 2);
     free(times);
 }
@@ -203,7 +169,7 @@ int main(int argc, char **argv)
     need(PMIx_Get(&all, PMIX_JOB_SIZE, NULL, 0, &value), "PMIx_Get of the job's size");
     size = value->data.uint32;
     PMIX_VALUE_RELEASE(value);
-    rng = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(me.rank + 1) + (argc > 4 ? (uint64_t)atoll(argv[4]) : 0);
+    seed(me.rank, argc > 4 ? argv[4] : NULL);
     if (strcmp(mode, "get") == 0 && a && b)
         do_get(a, b);
     else if (strcmp(mode, "fence") == 0 && a && a <= 1000 && b)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the clients of pmibench share: clocks, random numbers, the pairs of the paper. */
+#ifndef FENCEPOST_PMIBENCH_FIGURES_H
+#define FENCEPOST_PMIBENCH_FIGURES_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define MAX_FIGURES 4
+#define KEY_BYTES 16 /* with NUL, as in the paper */
+#define VALUE_BYTES 30
+
+static inline double seconds(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static uint64_t rng;
+
+/* Another sequence for each rank and run. */
+static inline void seed(unsigned rank, const char *text)
+{
+    rng = UINT64_C(0x9e3779b97f4a7c15) * (rank + 1u) + (text ? (uint64_t)atoll(text) : 0);
+}
+
+static inline uint32_t below(uint32_t n)
+{
+    rng ^= rng << 13;
+    rng ^= rng >> 7;
+    rng ^= rng << 17;
+    return (uint32_t)((rng >> 20) % n);
+}
+
+/* Key i of the job. */
+static inline void name(char *key, unsigned i)
+{
+    snprintf(key, KEY_BYTES, "mpi-addr%07u", i % 10000000u);
+}
+
+/* Its value in a round, which says whose it is. */
+static inline void address(char *value, unsigned i, unsigned round)
+{
+    snprintf(value, VALUE_BYTES, "%010u.%07u.%010u", i * 2654435761u, i % 10000000u, round);
+}
+
+static inline int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static inline double median(double *v, unsigned n)
+{
+    qsort(v, n, sizeof(*v), ascending);
+    return n ? v[n / 2] : 0;
+}
+
+#endif
