@@ -58,19 +58,25 @@ static void put_share(unsigned keys, unsigned round)
     }
 }
 
-/* The value of key i; the caller releases it. */
-static pmix_value_t *get(unsigned keys, unsigned i, unsigned round)
+/* The value of a key that key i's rank has put; the caller releases it. */
+static pmix_value_t *get_key(const char *key, unsigned i)
 {
     pmix_value_t *value = NULL;
     pmix_proc_t whose;
-    char key[KEY_BYTES];
 
     PMIX_LOAD_PROCID(&whose, me.nspace, i % size);
-    name(key, i + round * keys);
     need(PMIx_Get(&whose, key, NULL, 0, &value), "PMIx_Get");
     if (value->type != PMIX_STRING || strlen(value->data.string) != VALUE_BYTES - 1)
         need(PMIX_ERROR, "a Get has the wrong value");
     return value;
+}
+
+static pmix_value_t *get(unsigned keys, unsigned i, unsigned round)
+{
+    char key[KEY_BYTES];
+
+    name(key, i + round * keys);
+    return get_key(key, i);
 }
 
 /* As pmibench-client: rank 0 prints means and greatest. */
@@ -108,11 +114,14 @@ static void report(const char *const *names, const double *figures, int n)
 static void do_get(unsigned keys, unsigned gets)
 {
     static const char *const names[] = {"wall_us", "cpu_us"};
+    static char picked_keys[N_PICKED][KEY_BYTES];
+    static unsigned picked[N_PICKED];
     double figures[2], cpu, wall;
     pmix_value_t *value;
 
     put_share(keys, 0);
     fence();
+    pick(picked_keys, picked, keys);
     for (int i = 0; i < 20; i++) {
         value = get(keys, below(keys), 0);
         PMIX_VALUE_RELEASE(value);
@@ -121,7 +130,7 @@ static void do_get(unsigned keys, unsigned gets)
     wall = seconds(CLOCK_MONOTONIC);
     cpu = seconds(CLOCK_PROCESS_CPUTIME_ID); /* a Get wakes a thread of the library */
     for (unsigned i = 0; i < gets; i++) {
-        value = get(keys, below(keys), 0);
+        value = get_key(picked_keys[i % N_PICKED], picked[i % N_PICKED]);
         PMIX_VALUE_RELEASE(value);
     }
     figures[1] = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) / gets * 1e6;

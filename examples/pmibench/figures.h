@@ -48,6 +48,17 @@ static inline void address(char *value, unsigned i, unsigned round)
     snprintf(value, VALUE_BYTES, "%010u.%07u.%010u", i * 2654435761u, i % 10000000u, round);
 }
 
+/* Random keys, written out beforehand: what is timed is a Get. */
+#define N_PICKED 4096u
+
+static inline void pick(char keys[N_PICKED][KEY_BYTES], unsigned picked[N_PICKED], unsigned n)
+{
+    for (unsigned i = 0; i < N_PICKED; i++) {
+        picked[i] = below(n);
+        name(keys[i], picked[i]);
+    }
+}
+
 static inline int ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
