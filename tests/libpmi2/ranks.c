@@ -379,6 +379,20 @@ static void do_die(const char *where)
     CHECK(!"reached");
 }
 
+/* Shared memory that has a name in a file system, still. */
+static int n_named(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    int n = 0;
+
+    CHECK(maps != NULL);
+    while (fgets(line, sizeof(line), maps))
+        n += strstr(line, "/dev/shm/shmht-") && !strstr(line, "(deleted)");
+    fclose(maps);
+    return n;
+}
+
 /* The server dies while the ranks are in a fence: an error at once, not a hang. What was read is still there. */
 static void do_orphans(const char *report)
 {
@@ -392,6 +406,7 @@ static void do_orphans(const char *report)
     CHECK(PMI2_SHMEM_KVS_Get("zero", &value, &n) == PMI2_SUCCESS);
     CHECK(prctl(PR_SET_PDEATHSIG, 0) == 0); /* pmirun's ranks would die with it */
     fence();
+    CHECK(n_named() == 0); /* nobody could take it back */
     if (rank == 0) {
         usleep(200000); /* the others are in the fence by now */
         kill(getppid(), SIGKILL);
