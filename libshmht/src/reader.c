@@ -79,20 +79,27 @@ void shmht__reader_use_isa(struct shmht_reader *r, const struct shmht__isa *isa)
     r->get = r->hash_id == SHMHT_HASH_XXH3 && r->granule_shift == 2 ? isa->get_xxh3 : isa->get;
 }
 
-static int check_table(const struct shmht__header *h, uint64_t bytes)
+/* The writer may be growing the object: how large it is, is asked after `top` has been loaded. */
+static int check_table(const struct shmht__header *h, int fd, uint64_t *bytes)
 {
     uint64_t table = atomic_load_explicit(&h->table, memory_order_acquire);
     uint64_t top = atomic_load_explicit(&h->top, memory_order_acquire);
     uint64_t first = (uint32_t)table, n = table >> 32;
+    struct stat st;
 
+    if (fd >= 0) {
+        if (fstat(fd, &st) != 0)
+            return -errno;
+        *bytes = (uint64_t)st.st_size;
+    }
     if (h->granule_shift < 2 || h->granule_shift > 6 || h->max_bytes >> h->granule_shift > UINT64_C(1) << 32 ||
         h->max_load_percent < 10 || h->max_load_percent > 90 || h->duplicates > SHMHT_DUP_KEEP)
         return SHMHT_ECORRUPT;
     if (n == 0 || first < HEADER_BYTES / LINE_BYTES || top < HEADER_BYTES || top % (UINT64_C(1) << h->granule_shift) != 0)
         return SHMHT_ECORRUPT;
-    if ((first + n) * LINE_BYTES > h->max_bytes || top > h->max_bytes)
+    if ((first + n) * LINE_BYTES > top || top > h->max_bytes)
         return SHMHT_ECORRUPT;
-    return (first + n) * LINE_BYTES > bytes || top > bytes ? SHMHT_ETRUNC : 0;
+    return top > *bytes ? SHMHT_ETRUNC : 0;
 }
 
 static int check_array(const struct shmht__header *h, uint64_t bytes)
@@ -109,8 +116,10 @@ static int check_array(const struct shmht__header *h, uint64_t bytes)
     return need > bytes ? SHMHT_ETRUNC : 0;
 }
 
-/* A header, of which HEADER_BYTES can be read, in a region of so many bytes. */
-int shmht__header_check(const struct shmht__header *h, uint64_t bytes, uint32_t kind, const struct shmht_desc *desc, uint64_t limit)
+/*
+ * A header, of which HEADER_BYTES can be read, in a region of *bytes bytes; of a file, *bytes is brought up to date.
+ */
+int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind, const struct shmht_desc *desc, uint64_t limit)
 {
     if (memcmp(h->magic, shmht__magic, sizeof(h->magic)) != 0)
         return SHMHT_EMAGIC;
@@ -126,7 +135,7 @@ int shmht__header_check(const struct shmht__header *h, uint64_t bytes, uint32_t 
         return SHMHT_ELIMIT;
     if (desc && (desc->id != h->id || desc->generation != h->generation))
         return SHMHT_ESTALE;
-    return kind == SHMHT_KIND_TABLE ? check_table(h, bytes) : check_array(h, bytes);
+    return kind == SHMHT_KIND_TABLE ? check_table(h, fd, bytes) : check_array(h, *bytes);
 }
 
 /* Copies what never changes from the header, once it has been checked. */
@@ -177,6 +186,7 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
 {
     unsigned char *base = NULL;
     struct stat st;
+    uint64_t bytes;
     int named = fd < 0, rc, seals;
 
     if (named && !desc)
@@ -193,12 +203,13 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
         return -errno;
     if (st.st_size < (off_t)HEADER_BYTES)
         return SHMHT_ETRUNC;
+    bytes = (uint64_t)st.st_size;
     rc = shmht__map(r->fd, HEADER_BYTES, PROT_READ, &base, &r->map_bytes); /* the cap is in the header */
     if (rc < 0)
         return rc;
     r->base = base;
     r->max_bytes = shmht__header_of(r)->max_bytes;
-    rc = shmht__header_check(shmht__header_of(r), (uint64_t)st.st_size, kind, desc, opts->max_bytes);
+    rc = shmht__header_check(shmht__header_of(r), r->fd, &bytes, kind, desc, opts->max_bytes);
     munmap(base, r->map_bytes);
     r->base = NULL;
     if (rc < 0)
@@ -209,7 +220,7 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
     if (rc < 0)
         return rc;
     r->base = base;
-    shmht__reader_set_bytes(r, (uint64_t)st.st_size < r->max_bytes ? (uint64_t)st.st_size : r->max_bytes);
+    shmht__reader_set_bytes(r, bytes < r->max_bytes ? bytes : r->max_bytes);
     return shmht__reader_bind(r, shmht__header_of(r), opts->hash_id, opts->hash);
 }
 
@@ -288,6 +299,7 @@ int shmht_reader_attach_mem(const void *region, size_t bytes, const struct shmht
 {
     struct shmht_reader_opts o;
     struct shmht_reader *r;
+    uint64_t size = bytes;
     int rc = check_opts(opts, &o);
 
     if (rc < 0)
@@ -300,7 +312,7 @@ int shmht_reader_attach_mem(const void *region, size_t bytes, const struct shmht
     if (rc < 0)
         return rc;
     r->base = region;
-    rc = shmht__header_check(shmht__header_of(r), bytes, SHMHT_KIND_TABLE, NULL, o.max_bytes);
+    rc = shmht__header_check(shmht__header_of(r), -1, &size, SHMHT_KIND_TABLE, NULL, o.max_bytes);
     if (rc == 0) {
         r->max_bytes = bytes < shmht__header_of(r)->max_bytes ? bytes : shmht__header_of(r)->max_bytes;
         shmht__reader_set_bytes(r, r->max_bytes);
@@ -332,41 +344,56 @@ uint64_t shmht_reader_superseded(const struct shmht_reader *r)
 }
 
 /*
+ * One step through the log, from *pos, below top, to what follows. Returns 1: a record; 2: a skip; SHMHT_ECORRUPT.
+ */
+int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word, struct shmht__record *rec)
+{
+    const _Atomic uint32_t *p = (const _Atomic uint32_t *)(const void *)(r->base + *pos);
+    uint64_t granule = UINT64_C(1) << r->granule_shift, bytes;
+    int kind = 1;
+
+    *word = 0;
+    if (UNLIKELY(top > r->max_bytes || top - *pos < 8))
+        return SHMHT_ECORRUPT;
+    if (LIKELY(shmht__record_at(r, *pos, word, rec) == 0)) {
+        bytes = align_up(record_bytes(rec), granule);
+    } else if (*word & WORD_SKIP) { /* so its 8 bytes could be read */
+        bytes = (uint64_t)atomic_load_explicit(p + 1, memory_order_relaxed) << r->granule_shift;
+        kind = 2;
+    } else {
+        return SHMHT_ECORRUPT;
+    }
+    if (UNLIKELY(bytes == 0 || bytes > top - *pos))
+        return SHMHT_ECORRUPT;
+    *pos += bytes;
+    return kind;
+}
+
+/*
  * The log is walked up to `top`. A record with WORD_DEAD is passed over: the one that took its place was in the log, below `top`,
  * before the bit was set (release), and the bit is read with acquire; since `top` is read again at the end, that one is met later.
  */
 int shmht_next(const struct shmht_reader *r, struct shmht_iter *it, struct shmht_bytes *key, struct shmht_bytes *value)
 {
     const _Atomic uint64_t *shared_top = &shmht__header_of(r)->top;
-    uint64_t pos = it->pos ? it->pos : HEADER_BYTES, granule = UINT64_C(1) << r->granule_shift;
-    uint64_t top = atomic_load_explicit(shared_top, memory_order_acquire);
+    uint64_t pos = it->pos ? it->pos : HEADER_BYTES, top = atomic_load_explicit(shared_top, memory_order_acquire);
 
-    if (UNLIKELY(pos < HEADER_BYTES || pos % granule != 0))
+    if (UNLIKELY(pos < HEADER_BYTES || pos & ((UINT64_C(1) << r->granule_shift) - 1)))
         return SHMHT_ECORRUPT;
     while (pos < top || pos < (top = atomic_load_explicit(shared_top, memory_order_acquire))) {
+        const unsigned char *p = r->base + pos;
         struct shmht__record rec;
-        uint32_t word = 0;
-        int rc = top > r->max_bytes ? SHMHT_ECORRUPT : shmht__record_at(r, pos, &word, &rec);
+        uint32_t word;
+        int kind = shmht__log_step(r, top, &pos, &word, &rec);
 
-        if (UNLIKELY(rc < 0)) { /* a skip? the first 8 bytes must be there for that */
-            const _Atomic uint32_t *p = (const _Atomic uint32_t *)(const void *)(r->base + pos);
-            uint32_t n;
-
-            if (!(word & WORD_SKIP) || pos + 8 > atomic_load_explicit(&r->bytes, memory_order_relaxed))
-                return rc;
-            n = atomic_load_explicit(p + 1, memory_order_relaxed);
-            if (n == 0 || n > (top - pos) >> r->granule_shift)
-                return SHMHT_ECORRUPT;
-            pos += (uint64_t)n << r->granule_shift;
-            continue;
-        }
-        if (!(word & WORD_DEAD)) {
-            *key = (struct shmht_bytes){r->base + pos + rec.head, rec.key};
-            *value = (struct shmht_bytes){r->base + pos + rec.head + rec.key, rec.value};
-            it->pos = align_up(pos + record_bytes(&rec), granule);
+        if (UNLIKELY(kind < 0))
+            return kind;
+        if (kind == 1 && !(word & WORD_DEAD)) {
+            *key = (struct shmht_bytes){p + rec.head, rec.key};
+            *value = (struct shmht_bytes){p + rec.head + rec.key, rec.value};
+            it->pos = pos;
             return 1;
         }
-        pos = align_up(pos + record_bytes(&rec), granule);
     }
     it->pos = pos;
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fresh tables out of old ones: compaction, and going on after a writer that died. In both the old table says what is live: a
- * record of the log counts if a slot refers to it. A writer killed between two stores leaves at most one that does not.
+ * Fresh tables out of old ones: compaction, and going on after a writer that died. A record of the log is live if a slot refers to
+ * it. A writer marks those that no slot refers to any more; killed between two stores, it leaves at most one that is not marked.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -55,8 +55,11 @@ static uint64_t bytes_of(const struct shmht_reader *r, size_t key, size_t value)
     return align_up(record_bytes(&rec), UINT64_C(1) << r->granule_shift);
 }
 
-/* The next records of the log that slots refer to, up to SHMHT_BATCH, each with its place. Returns how many, or SHMHT_ECORRUPT. */
-static int take_live(const struct shmht_reader *r, struct shmht_iter *it, struct shmht__pair *pairs)
+/*
+ * The next records of the log that are live, up to SHMHT_BATCH. A writer that is alive has marked the others; of one that died
+ * (`orphan`), only what slots refer to counts. Returns how many, or SHMHT_ECORRUPT.
+ */
+static int take_live(const struct shmht_reader *r, int orphan, struct shmht_iter *it, struct shmht__pair *pairs)
 {
     int n = 0, rc;
 
@@ -66,20 +69,20 @@ static int take_live(const struct shmht_reader *r, struct shmht_iter *it, struct
         rc = shmht_next(r, it, &p->key, &p->value);
         if (rc <= 0)
             return rc < 0 ? rc : n;
-        n += refers(r, shmht__key_hash(r, p->key.ptr, p->key.len), it->pos - bytes_of(r, p->key.len, p->value.len));
+        n += !orphan || refers(r, shmht__key_hash(r, p->key.ptr, p->key.len), it->pos - bytes_of(r, p->key.len, p->value.len));
     }
     return n;
 }
 
 /* Puts what is live in one table into another that is empty. */
-static int copy_live(const struct shmht_reader *from, struct shmht_writer *to)
+static int copy_live(const struct shmht_reader *from, int orphan, struct shmht_writer *to)
 {
     struct shmht__pair pairs[SHMHT_BATCH];
     struct shmht_merged done = {0, 0, 0};
     struct shmht_iter it = {0};
     int n, rc = 0;
 
-    while (rc == 0 && (n = take_live(from, &it, pairs)) != 0)
+    while (rc == 0 && (n = take_live(from, orphan, &it, pairs)) != 0)
         rc = n < 0 ? n : shmht__put_batch(to, pairs, (size_t)n, SHMHT_DUP_REJECT, &done);
     if (rc == 0 && (done.n_kept != 0 || done.n_new != used_slots(from)))
         rc = SHMHT_ECORRUPT; /* slots that refer to no record, or a key that is there twice */
@@ -87,7 +90,7 @@ static int copy_live(const struct shmht_reader *from, struct shmht_writer *to)
 }
 
 /* The next generation of a table that is read through `from`, without garbage. */
-static int copy_table(const struct shmht_reader *from, const struct shmht_writer_opts *opts, struct shmht_writer **out)
+static int copy_table(const struct shmht_reader *from, int orphan, const struct shmht_writer_opts *opts, struct shmht_writer **out)
 {
     const struct shmht__header *h = shmht__header_of(from);
     struct shmht_writer_opts o;
@@ -114,7 +117,7 @@ static int copy_table(const struct shmht_reader *from, const struct shmht_writer
     rc = shmht__writer_open(&o, 0, s.live_bytes < o.max_bytes ? s.live_bytes : 0, &w);
     if (rc < 0)
         return rc;
-    rc = copy_live(from, w);
+    rc = copy_live(from, orphan, w);
     if (rc < 0)
         shmht_writer_destroy(w);
     else
@@ -134,7 +137,7 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
         o.expected_entries = 0;
         o.generation = 0;
     }
-    rc = copy_table(&w->view, &o, &fresh);
+    rc = copy_table(&w->view, 0, &o, &fresh);
     if (rc < 0)
         return rc;
     atomic_store_explicit(&w->header->superseded, fresh->header->generation, memory_order_release);
@@ -144,32 +147,54 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
 
 /* ------------------------------------------------------------------ resume */
 
-/* Goes through the log, marks what no slot refers to and counts the rest. */
+/* Marks a record if no slot refers to it; counts it if one does. */
+static void settle(struct shmht_writer *w, uint64_t pos, uint64_t bytes, const struct shmht__record *rec, uint64_t *entries, uint64_t *live)
+{
+    const unsigned char *key = w->object.base + pos + rec->head;
+
+    if (refers(&w->view, shmht__key_hash(&w->view, key, rec->key), pos)) {
+        ++*entries;
+        *live += bytes;
+    } else {
+        atomic_fetch_or_explicit((_Atomic uint32_t *)(void *)(w->object.base + pos), WORD_DEAD, memory_order_release);
+    }
+}
+
+/*
+ * Goes through the log: marks what no slot refers to, counts the rest. Each slot must refer to one of these, and the table must
+ * lie in a skip, or this is no table that a writer of ours left.
+ */
 static int replay(struct shmht_writer *w)
 {
-    const struct shmht_reader *r = &w->view;
-    uint64_t entries = 0, live = 0;
     uint64_t top = atomic_load_explicit(&w->header->top, memory_order_acquire);
-    struct shmht_bytes key, value;
-    struct shmht_iter it = {0};
-    int rc;
+    uint64_t table = atomic_load_explicit(&w->header->table, memory_order_acquire);
+    uint64_t first = (uint64_t)(uint32_t)table * LINE_BYTES, end = first + (table >> 32) * LINE_BYTES;
+    uint64_t entries = 0, live = 0, garbage = 0, pos = HEADER_BYTES;
+    int found = 0;
 
-    while ((rc = shmht_next(r, &it, &key, &value)) == 1) {
-        uint64_t bytes = bytes_of(r, key.len, value.len), pos = it.pos - bytes;
+    while (pos < top) {
+        struct shmht__record rec;
+        uint64_t from = pos;
+        uint32_t word;
+        int kind = shmht__log_step(&w->view, top, &pos, &word, &rec);
 
-        if (refers(r, shmht__key_hash(r, key.ptr, key.len), pos)) {
-            entries++;
-            live += bytes;
-        } else {
-            atomic_fetch_or_explicit((_Atomic uint32_t *)(void *)(w->object.base + pos), WORD_DEAD, memory_order_release);
+        if (kind < 0)
+            return kind;
+        if (kind == 2) {
+            found |= first >= from + 8 && end <= pos;
+            continue;
         }
+        if (!(word & WORD_DEAD))
+            settle(w, from, pos - from, &rec, &entries, &live);
+        garbage += pos - from;
     }
-    if (rc < 0 || entries != used_slots(r))
+    if (!found || entries != used_slots(&w->view))
         return SHMHT_ECORRUPT;
     w->top = top;
     w->entries = entries;
     atomic_store_explicit(&w->header->entries, entries, memory_order_relaxed);
     atomic_store_explicit(&w->header->live_bytes, live, memory_order_relaxed);
+    atomic_store_explicit(&w->header->garbage_bytes, garbage - live, memory_order_relaxed);
     return 0;
 }
 
@@ -181,7 +206,7 @@ static int adopt(struct shmht_writer *w, const struct shmht_desc *desc, const st
     w->header = (struct shmht__header *)(void *)w->object.base;
     if (w->object.bytes < HEADER_BYTES)
         return SHMHT_ETRUNC;
-    rc = shmht__header_check(w->header, w->object.bytes, SHMHT_KIND_TABLE, desc, o->max_bytes);
+    rc = shmht__header_check(w->header, -1, &w->object.bytes, SHMHT_KIND_TABLE, desc, o->max_bytes);
     if (rc == 0 && w->header->max_bytes != w->object.max_bytes)
         rc = SHMHT_ESTALE;
     shmht__writer_view_init(w);
@@ -251,7 +276,7 @@ int shmht_writer_resume(const struct shmht_desc *desc, int fd, const struct shmh
     rc = shmht_reader_attach(desc, fd, &how, &from);
     if (rc < 0)
         return rc;
-    rc = shmht__object_writer_alive(from->fd) ? SHMHT_EBUSY : copy_table(from, opts, out);
+    rc = shmht__object_writer_alive(from->fd) ? SHMHT_EBUSY : copy_table(from, 1, opts, out);
     shmht_reader_detach(from);
     return rc < 0 ? rc : 1;
 }
