@@ -19,8 +19,9 @@
  * Retired groups give their memory back to the system, and their flat ids to later groups: the caller must
  * have dropped all maps that hold them. Group numbers are never used again.
  *
- * @threads One thread changes (add, retire, set); any threads may look up entries that were set before they
- * were told of them. Looking up takes no lock.
+ * @threads One thread changes (add, grow, retire, set); any threads may meanwhile read entries that were set before they
+ * were told of them, and ask for groups. Reading takes no lock. What a change replaces (tables of groups, a side
+ * table that grew) is kept for such readers until rankmap_av_quiesce() or the end.
  *
  * Source: the paper, section III-B: 12-byte entries with one tag bit, and one vector per group. One flat range
  * for all groups, checked tags, the escape and implicit entries are ours.
@@ -65,7 +66,8 @@ struct rankmap_av_group {
  * @brief Make an address vector.
  * @param opts  all members count
  * @param out   the vector
- * @return 0, -ENOMEM (also when the address space cannot be reserved), -EINVAL, RANKMAP_ERANGE (capacity)
+ * @return 0, -ENOMEM (also when the address space cannot be reserved), -EINVAL (NULL, entry_bytes, a tag_mask with
+ *         entries of another width than 8, or of all 64 bits), RANKMAP_ERANGE (capacity)
  *
  * One mmap() without commitment. Destroy with rankmap_av_destroy().
  */
@@ -178,6 +180,12 @@ RANKMAP_API int rankmap_av_get(const struct rankmap_av *av, uint64_t id, struct 
  * bytes are an address, aligned to 4 bytes only, and a uint32_t tag; those of 16 bytes a uint64_t address and a uint64_t tag.
  */
 RANKMAP_API const void *rankmap_av_base(const struct rankmap_av *av);
+
+/**
+ * @brief Free the tables that changes have replaced.
+ * @param av  the vector; no other thread may be inside a function of it during this call
+ */
+RANKMAP_API void rankmap_av_quiesce(struct rankmap_av *av);
 
 /** @brief Bytes of memory: entries of all groups, group table, side table. Address space that is only reserved does not count. */
 RANKMAP_API uint64_t rankmap_av_bytes(const struct rankmap_av *av);

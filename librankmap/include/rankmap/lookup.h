@@ -56,7 +56,9 @@ extern "C" {
  * A map bound to an array. Filled in by rankmap_lookup_init(); may be copied. Arithmetic is modulo 2^64.
  */
 struct rankmap_lookup {
-    uint32_t form;     /**< RANKMAP_FORM_… */
+    uint8_t bent;      /**< 0 in RANKMAP_FORM_AFFINE, 1 in the others: one compare with memory */
+    uint8_t form;      /**< RANKMAP_FORM_… */
+    uint16_t reserved; /**< 0 */
     uint32_t phase;    /**< φ; 0 unless blocks are cut by rank 0 */
     uint64_t base;     /**< address of the entry of id o */
     uint64_t step;     /**< bytes from rank to rank; packed: mask of a value */
@@ -110,9 +112,12 @@ static inline uint64_t rankmap_at_affine(const struct rankmap_lookup *l, uint32_
 /** @brief Lookup of RANKMAP_FORM_AFFINE, and of RANKMAP_FORM_BLOCK with phase 0: no branch. */
 static inline uint64_t rankmap_at_block(const struct rankmap_lookup *l, uint32_t rank)
 {
-    uint64_t r = rank;
+    uint64_t r = rank, at = l->base + rankmap_mulhi(r, l->magic) * l->jump;
 
-    return l->base + r * l->step + rankmap_mulhi(r, l->magic) * l->jump;
+#if defined(__GNUC__)
+    __asm__("" : "+r"(at)); /* keeps the order of the sum, which saves an addition: the load adds the rest */
+#endif
+    return r * l->step + at;
 }
 
 /** @brief Lookup of RANKMAP_FORM_AFFINE, and of RANKMAP_FORM_BLOCK with any phase: no branch. */
@@ -162,7 +167,7 @@ static inline uint64_t rankmap_at_packed(const struct rankmap_lookup *l, uint32_
  */
 static inline uint64_t rankmap_at(const struct rankmap_lookup *l, uint32_t rank)
 {
-    if (RANKMAP_LIKELY(l->form == RANKMAP_FORM_AFFINE))
+    if (RANKMAP_LIKELY(!l->bent))
         return rankmap_at_affine(l, rank);
     if (l->form == RANKMAP_FORM_BLOCK)
         return rankmap_at_phased(l, rank);

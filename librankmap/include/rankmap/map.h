@@ -101,7 +101,7 @@ struct rankmap_range {
  * A regular model is found by one pass over the array, which is read about as fast as
  * memory delivers. No regular array is missed and none is invented: the pass compares
  * every element. Equal ids are found by the model (regular), or with a scratch of one bit an id
- * of the range, or 8 bytes a rank, whichever is smaller.
+ * of the range, or 8 to 16 bytes a rank where that is much less.
  *
  * @param ids   array of n ids, in rank order; need not be kept. An array of int32_t may be
  *              passed when opts->id_limit is at most 2^31: its negative values are then RANKMAP_ERANGE
@@ -163,7 +163,7 @@ RANKMAP_API int rankmap_block(int64_t o, uint64_t b, int64_t s, int64_t t, uint6
  * @param opts      or NULL
  * @param out       the map, with levels merged where they can be
  * @return as described above, or RANKMAP_ELEVELS
- * @cost O(1); O(n) where the strides neither nest nor are two, since equal ids must be looked for
+ * @cost O(1); O(n) where there are three levels and more whose strides do not nest, since equal ids must be looked for
  */
 RANKMAP_API int rankmap_layout(int64_t o, const struct rankmap_level *levels, uint32_t n_levels,
                                uint64_t phi, uint32_t n, const struct rankmap_opts *opts,
