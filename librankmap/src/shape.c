@@ -39,7 +39,7 @@ static void remove_level(struct shape *shape, uint32_t i)
  */
 static int cut_constant_levels(struct shape *shape)
 {
-    uint64_t last = shape->phi + shape->n - 1, weight = 1, q0, q1;
+    uint64_t last = shape->phi + shape->n - 1, weight = 1, q0;
     uint32_t i;
 
     for (i = 0; i + 1 < shape->n_levels; i++) {
@@ -50,9 +50,8 @@ static int cut_constant_levels(struct shape *shape)
             break;
         weight = next;
     }
-    /* Level i is the highest that moves: from q0 to q1, in digits that the levels above it no longer limit. */
+    /* Level i is the highest that moves, from q0 on, in digits that the levels above it no longer limit. */
     q0 = shape->phi / weight;
-    q1 = last / weight;
     if (i + 1 < shape->n_levels) {
         uint64_t rest = q0 / shape->level[i].count, back = rest * shape->level[i].count;
 
@@ -67,7 +66,6 @@ static int cut_constant_levels(struct shape *shape)
             rest = k + 1 < shape->n_levels ? rest / shape->level[k].count : 0;
         }
         q0 -= back;
-        q1 -= back;
         shape->n_levels = i + 1;
     }
     if (q0 > 0) {
