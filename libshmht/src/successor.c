@@ -127,13 +127,16 @@ static int copy_table(const struct shmht_reader *from, int orphan, const struct 
 
 int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts, struct shmht_writer **out)
 {
-    struct shmht_writer_opts o = opts ? *opts : w->opts;
+    struct shmht_writer_opts o;
     struct shmht_writer *fresh;
     int rc;
 
+    if (opts && opts->size < sizeof(*opts))
+        return -EINVAL;
+    o = opts ? *opts : w->opts;
+    if ((o.region && o.region == w->opts.region) || (o.place && o.place == w->opts.place))
+        return -EINVAL; /* that memory is in use */
     if (!opts) {
-        if (w->opts.region || w->opts.place)
-            return -EINVAL; /* that memory is in use */
         o.expected_entries = 0;
         o.generation = 0;
     }
@@ -211,7 +214,7 @@ static int adopt(struct shmht_writer *w, const struct shmht_desc *desc, const st
         rc = SHMHT_ESTALE;
     shmht__writer_view_init(w);
     if (rc == 0)
-        rc = shmht__reader_bind(&w->view, w->header, o->hash_id, o->hash);
+        rc = shmht__reader_bind(&w->view, w->header, SHMHT_KIND_TABLE, o->hash_id, o->hash);
     if (rc < 0)
         return rc;
     w->duplicates = w->opts.duplicates = w->header->duplicates;
@@ -240,6 +243,7 @@ static int resume_in_place(const struct shmht_desc *desc, const struct shmht_wri
     w->allocator = allocator;
     w->opts = o;
     w->opts.name = NULL;
+    w->opts.allocator = o.allocator ? &w->allocator : NULL;
     w->object.fd = w->object.ro_fd = -1;
     if (o.region) {
         w->object.base = o.region;

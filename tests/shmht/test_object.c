@@ -441,9 +441,14 @@ static void test_turns_hostile(void **state)
     assert_int_equal(shmht_writer_create(&opts, &w), 0);
     assert_int_equal(shmht_put(w, key.ptr, key.len, "value", 5), 0);
     h = w->header;
-    assert_int_equal(shmht_reader_attach_mem(all, BYTES, NULL, &r), 0);
-    assert_int_equal(shmht_get(r, key.ptr, key.len, &value), 0);
     table = atomic_load(&h->table);
+    assert_int_equal(shmht_reader_attach_mem(all, BYTES, NULL, &r), 0);
+    atomic_store(&h->table, 0); /* before the first Get */
+    assert_int_equal(shmht_get(r, key.ptr, key.len, &value), SHMHT_ECORRUPT);
+    assert_int_equal(shmht_get(r, "a", 1, &value), SHMHT_ECORRUPT);
+    assert_int_equal(shmht_get_many(r, &key, 1, &value), SHMHT_ECORRUPT);
+    atomic_store(&h->table, table);
+    assert_int_equal(shmht_get(r, key.ptr, key.len, &value), 0);
     top = atomic_load(&h->top);
     static const uint64_t tables[] = {0, 65, UINT64_MAX, UINT64_C(1) << 32 | UINT32_MAX, UINT64_C(257) << 32, UINT64_C(193) << 32 | 64,
                                       UINT64_C(1) << 32 | 256, (uint64_t)UINT32_MAX << 32 | 65};
