@@ -15,7 +15,8 @@
  *
  * raw has no keys: it reads one line of 64 bytes for each Get, the entry's own. Time is that of the thread's processor; ns_per_get is the median
  * over the trials, ours_ratio that of ours divided by the peer's in the same trial. Peers that do not fit into memory together
- * run in groups, each with ours and SHMEM-2 in it. Then bytes_per_entry for 48 bytes of key and value.
+ * run in groups, each with ours and SHMEM-2 in it. Then, for 48 bytes of key and value, bytes_per_entry: what is in use, and
+ * allocated_per_entry: with what the store holds ready for more.
  */
 #include "harness.h"
 
@@ -25,13 +26,9 @@
 #define MIN_QUERIES   32768u
 #define QUICK_QUERIES 8192u
 
-enum { HIT, DEPENDENT, ABSENT, MANY8, MANY16, MANY32, MANY64, N_CASES };
-
-static const char *const case_names[N_CASES] = {"hit", "dependent", "absent", "many8", "many16", "many32", "many64"};
-
 struct results {
-    struct samples ns[N_CASES], ratio[N_CASES];
-    double bytes;
+    struct samples ns[N_GETS], ratio[N_GETS];
+    double bytes, allocated;
 };
 
 struct plan {
@@ -42,67 +39,20 @@ struct plan {
     struct results results[MAX_PEERS]; /* by place in peers[] */
 };
 
-static int has_case(const struct peer_ops *ops, int which)
-{
-    int is_raw = strncmp(ops->name, "raw", 3) == 0;
-
-    switch (which) {
-    case HIT:
-        return ops->get != NULL;
-    case DEPENDENT:
-        return ops->get_dependent != NULL;
-    case ABSENT:
-        return ops->get != NULL && !is_raw;
-    default:
-        return ops->get_many != NULL;
-    }
-}
-
-static void get(const struct store_run *s, int which, const struct queries *q)
-{
-    struct sum sum = {0, 0};
-
-    if (which == DEPENDENT)
-        s->ops->get_dependent(s->store, q, &sum);
-    else if (which >= MANY8)
-        s->ops->get_many(s->store, q, (size_t)8 << (which - MANY8), &sum);
-    else
-        s->ops->get(s->store, q, &sum);
-    sum_check(s->ops->name, q, &sum, which == ABSENT);
-}
-
-/* All cases of one peer, one time: ns[which], 0 for what it does not have. */
-static void trial(struct plan *plan, const struct store_run *s, double *ns)
-{
-    struct bench *b = &plan->run->bench;
-
-    for (int which = 0; which < N_CASES; which++) {
-        uint64_t start;
-
-        ns[which] = 0;
-        if (!has_case(s->ops, which))
-            continue;
-        queries_draw(&plan->warm, b, plan->n, which == ABSENT);
-        queries_draw(&plan->queries, b, plan->n, which == ABSENT);
-        get(s, which, &plan->warm);
-        start = bench_cpu_ns();
-        get(s, which, &plan->queries);
-        ns[which] = (double)(bench_cpu_ns() - start) / (double)plan->queries.n;
-    }
-}
-
 /* Fills these peers, checks them, and runs the trials. group[0] is ours where we have it. */
 static void run_group(struct plan *plan, const unsigned *group, unsigned n_group, unsigned trials)
 {
     struct bench *b = &plan->run->bench;
     struct store_run stores[MAX_PEERS];
-    double ns[MAX_PEERS][N_CASES];
+    double ns[MAX_PEERS][N_GETS];
     unsigned turn[MAX_PEERS];
     int has_ours = strcmp(peers[group[0]]->name, "ours") == 0;
 
     for (unsigned i = 0; i < n_group; i++) {
         store_fill(&stores[i], peers[group[i]], plan->order, plan->n, plan->n);
         plan->results[group[i]].bytes = (double)stores[i].bytes / (double)plan->n;
+        if (stores[i].ops->allocated)
+            plan->results[group[i]].allocated = (double)stores[i].ops->allocated(stores[i].store) / (double)plan->n;
         if (resident_bytes() > MOST_BYTES)
             die("%s and those before it take %llu MB: too much", stores[i].ops->name,
                 (unsigned long long)(resident_bytes() >> 20));
@@ -112,9 +62,10 @@ static void run_group(struct plan *plan, const unsigned *group, unsigned n_group
     for (unsigned t = 0; t < trials; t++) {
         shuffle(b, turn, n_group);
         for (unsigned i = 0; i < n_group; i++)
-            trial(plan, &stores[turn[i]], ns[turn[i]]);
+            for (int which = 0; which < N_GETS; which++)
+                ns[turn[i]][which] = gets_time(b, &stores[turn[i]], which, &plan->warm, &plan->queries);
         for (unsigned i = 0; i < n_group; i++)
-            for (int which = 0; which < N_CASES; which++)
+            for (int which = 0; which < N_GETS; which++)
                 if (ns[i][which] > 0) {
                     samples_add(&plan->results[group[i]].ns[which], ns[i][which]);
                     if (has_ours && i > 0 && ns[0][which] > 0)
@@ -132,17 +83,19 @@ static void print(struct plan *plan)
     for (unsigned i = 0; peers[i]; i++) {
         struct results *r = &plan->results[i];
 
-        for (int which = 0; which < N_CASES; which++) {
+        for (int which = 0; which < N_GETS; which++) {
             if (r->ns[which].n)
-                bench_figure(b, case_names[which], plan->n, peers[i]->name, "ns_per_get", samples_median(&r->ns[which]), "ns");
+                bench_figure(b, gets_names[which], plan->n, peers[i]->name, "ns_per_get", samples_median(&r->ns[which]), "ns");
             if (r->ratio[which].n)
-                bench_figure(b, case_names[which], plan->n, peers[i]->name, "ours_ratio", samples_median(&r->ratio[which]),
+                bench_figure(b, gets_names[which], plan->n, peers[i]->name, "ours_ratio", samples_median(&r->ratio[which]),
                              "ratio");
             samples_fini(&r->ns[which]);
             samples_fini(&r->ratio[which]);
         }
         if (r->bytes > 0)
             bench_figure(b, "size", plan->n, peers[i]->name, "bytes_per_entry", r->bytes, "B");
+        if (r->allocated > 0)
+            bench_figure(b, "size", plan->n, peers[i]->name, "allocated_per_entry", r->allocated, "B");
     }
 }
 

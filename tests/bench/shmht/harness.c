@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 volatile uint64_t peer_zero;
+unsigned peer_load_percent;
 
 void die(const char *format, ...)
 {
@@ -185,6 +186,51 @@ void sum_check(const char *who, const struct queries *q, const struct sum *sum, 
     if (sum->found != (absent ? 0 : q->n) || sum->mix != q->mix)
         die("%s: found %llu of %zu keys%s, checksum %llx instead of %llx", who, (unsigned long long)sum->found, q->n,
             absent ? ", all absent" : "", (unsigned long long)sum->mix, (unsigned long long)q->mix);
+}
+
+const char *const gets_names[N_GETS] = {"hit", "dependent", "absent", "many8", "many16", "many32", "many64"};
+
+static int gets_has(const struct peer_ops *ops, enum gets which)
+{
+    int is_raw = strncmp(ops->name, "raw", 3) == 0;
+
+    switch (which) {
+    case GETS_HIT:
+        return ops->get != NULL;
+    case GETS_DEPENDENT:
+        return ops->get_dependent != NULL;
+    case GETS_ABSENT:
+        return ops->get != NULL && !is_raw;
+    default:
+        return ops->get_many != NULL;
+    }
+}
+
+static void gets(const struct store_run *s, enum gets which, const struct queries *q)
+{
+    struct sum sum = {0, 0};
+
+    if (which == GETS_DEPENDENT)
+        s->ops->get_dependent(s->store, q, &sum);
+    else if (which >= GETS_MANY8)
+        s->ops->get_many(s->store, q, (size_t)8 << (which - GETS_MANY8), &sum);
+    else
+        s->ops->get(s->store, q, &sum);
+    sum_check(s->ops->name, q, &sum, which == GETS_ABSENT);
+}
+
+double gets_time(struct bench *b, const struct store_run *s, enum gets which, struct queries *warm, struct queries *timed)
+{
+    uint64_t start;
+
+    if (!gets_has(s->ops, which))
+        return 0;
+    queries_draw(warm, b, s->n, which == GETS_ABSENT);
+    queries_draw(timed, b, s->n, which == GETS_ABSENT);
+    gets(s, which, warm);
+    start = bench_cpu_ns();
+    gets(s, which, timed);
+    return (double)(bench_cpu_ns() - start) / (double)timed->n;
 }
 
 void samples_add(struct samples *s, double value)

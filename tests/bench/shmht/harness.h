@@ -60,6 +60,18 @@ void store_destroy(struct store_run *s);
 /* Ends the program when a reader did not find what is there, or found what is not. */
 void sum_check(const char *who, const struct queries *q, const struct sum *sum, int absent);
 
+/* ---- Gets ------------------------------------------------------------------- */
+
+enum gets { GETS_HIT, GETS_DEPENDENT, GETS_ABSENT, GETS_MANY8, GETS_MANY16, GETS_MANY32, GETS_MANY64, N_GETS };
+
+extern const char *const gets_names[N_GETS];
+
+/*
+ * Draws keys and warms up with them, draws others and asks for them on the clock: processor time for each Get, in ns; 0 if the peer
+ * does not have this case. `warm` and `timed` are room for the keys.
+ */
+double gets_time(struct bench *b, const struct store_run *s, enum gets which, struct queries *warm, struct queries *timed);
+
 /* ---- Samples ---------------------------------------------------------------- */
 
 struct samples {

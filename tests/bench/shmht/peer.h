@@ -33,8 +33,13 @@ struct peer_ops {
     void (*get_dependent)(void *store, const struct queries *queries, struct sum *sum);
     /* n Gets in batches; NULL: it has none. */
     void (*get_many)(void *store, const struct queries *queries, size_t batch, struct sum *sum);
+    /* What a process does that comes later: its own view of a shared store, which the Gets use from then on, instead of the one it
+     * inherited. With `populate` all pages are mapped at once. NULL: the store is not shared. 0 or not 0. */
+    int (*attach)(void *store, int populate);
     /* What the store takes: keys, values, index, and what its allocator adds. */
     uint64_t (*bytes)(void *store);
+    /* The same with what it has set aside for more; NULL: not known. */
+    uint64_t (*allocated)(void *store);
     void (*destroy)(void *store);
 };
 
@@ -44,6 +49,9 @@ extern const struct peer_ops *const peers[];
 extern const char peers_missing[];
 
 const struct peer_ops *peer_find(const char *name);
+
+/* For stores that can choose: keys for each 100 buckets or slots at which create(expected) is full. 0: as they like. */
+extern unsigned peer_load_percent;
 
 /* Always 0, which the compiler does not know: it makes the next key depend on the last value. */
 extern volatile uint64_t peer_zero;

@@ -38,7 +38,7 @@ static int cdb_insert(void *store, const struct pair *pairs, size_t n)
     struct store *s = store;
 
     for (size_t i = 0; i < n; i++)
-        if (cdb_make_add(&s->make, pairs[i].key.s, KEY_CHARS, pairs[i].value.s, VALUE_BYTES) != 0)
+        if (cdb_make_add(&s->make, pairs[i].key.s, KEY_BYTES, pairs[i].value.s, VALUE_BYTES) != 0)
             return -1;
     return 0;
 }
@@ -51,11 +51,19 @@ static int cdb_finish(void *store)
     return cdb_make_finish(&s->make) != 0 ? -1 : cdb_init(&s->cdb, s->fd);
 }
 
+static int cdb_attach(void *store, int populate)
+{
+    struct store *s = store;
+
+    (void)populate;
+    return cdb_init(&s->cdb, s->fd);
+}
+
 static inline const void *look_up(void *store, const struct key *key)
 {
     struct store *s = store;
 
-    return cdb_find(&s->cdb, key->s, KEY_CHARS) > 0 ? cdb_getdata(&s->cdb) : NULL;
+    return cdb_find(&s->cdb, key->s, KEY_BYTES) > 0 ? cdb_getdata(&s->cdb) : NULL;
 }
 
 PEER_LOOPS(tinycdb, look_up)
@@ -89,6 +97,7 @@ const struct peer_ops peer_cdb = {
     .find = tinycdb_find,
     .get = tinycdb_get,
     .get_dependent = tinycdb_get_dependent,
+    .attach = cdb_attach,
     .bytes = cdb_bytes,
     .destroy = cdb_destroy,
 };

@@ -56,8 +56,8 @@ static int ck_insert(void *store, const struct pair *pairs, size_t n)
 
         if (!pair)
             return -1;
-        ck_ht_hash(&hash, &s->table, pair->key.s, KEY_CHARS);
-        ck_ht_entry_set(&entry, hash, pair->key.s, KEY_CHARS, pair->value.s);
+        ck_ht_hash(&hash, &s->table, pair->key.s, KEY_BYTES);
+        ck_ht_entry_set(&entry, hash, pair->key.s, KEY_BYTES, pair->value.s);
         if (!ck_ht_put_spmc(&s->table, hash, &entry))
             return -1;
     }
@@ -70,8 +70,8 @@ static inline const void *look_up(void *store, const struct key *key)
     ck_ht_entry_t entry;
     ck_ht_hash_t hash;
 
-    ck_ht_hash(&hash, &s->table, key->s, KEY_CHARS);
-    ck_ht_entry_key_set(&entry, key->s, KEY_CHARS);
+    ck_ht_hash(&hash, &s->table, key->s, KEY_BYTES);
+    ck_ht_entry_key_set(&entry, key->s, KEY_BYTES);
     return ck_ht_get_spmc(&s->table, hash, &entry) ? ck_ht_entry_value(&entry) : NULL;
 }
 

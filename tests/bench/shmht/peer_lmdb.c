@@ -13,6 +13,8 @@
 
 #include "peer.h"
 
+#define MAP_BYTES ((size_t)1 << 31)
+
 struct store {
     MDB_env *env;
     MDB_txn *txn;
@@ -33,23 +35,41 @@ static void lmdb_destroy(void *store)
     free(s);
 }
 
+/* Opens the file, begins a transaction, and opens the database in it. */
+static int open_env(struct store *s, unsigned env_flags, unsigned txn_flags)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", s->fd);
+    return mdb_env_create(&s->env) != 0 || mdb_env_set_mapsize(s->env, MAP_BYTES) != 0 ||
+           mdb_env_open(s->env, path, MDB_NOSUBDIR | MDB_NOTLS | MDB_NOLOCK | env_flags, 0600) != 0 ||
+           mdb_txn_begin(s->env, NULL, txn_flags, &s->txn) != 0 || mdb_dbi_open(s->txn, NULL, 0, &s->dbi) != 0;
+}
+
 static void *lmdb_create(uint64_t expected)
 {
     struct store *s = calloc(1, sizeof(*s));
-    char path[64];
 
     (void)expected;
     if (!s)
         return NULL;
     s->fd = memfd_create("bench_shmht_lmdb", MFD_CLOEXEC);
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", s->fd);
-    if (s->fd < 0 || mdb_env_create(&s->env) != 0 || mdb_env_set_mapsize(s->env, (size_t)1 << 31) != 0 ||
-        mdb_env_open(s->env, path, MDB_NOSUBDIR | MDB_NOTLS | MDB_NOLOCK | MDB_NOSYNC | MDB_WRITEMAP, 0600) != 0 ||
-        mdb_txn_begin(s->env, NULL, 0, &s->txn) != 0 || mdb_dbi_open(s->txn, NULL, 0, &s->dbi) != 0) {
+    if (s->fd < 0 || open_env(s, MDB_NOSYNC | MDB_WRITEMAP, 0) != 0) {
         lmdb_destroy(s);
         return NULL;
     }
     return s;
+}
+
+/* What was inherited is left alone: it belongs to the writer. */
+static int lmdb_attach(void *store, int populate)
+{
+    struct store *s = store;
+
+    (void)populate;
+    s->env = NULL;
+    s->txn = NULL;
+    return open_env(s, MDB_RDONLY, MDB_RDONLY);
 }
 
 static int lmdb_insert(void *store, const struct pair *pairs, size_t n)
@@ -57,7 +77,7 @@ static int lmdb_insert(void *store, const struct pair *pairs, size_t n)
     struct store *s = store;
 
     for (size_t i = 0; i < n; i++) {
-        MDB_val key = {KEY_CHARS, (void *)(uintptr_t)pairs[i].key.s};
+        MDB_val key = {KEY_BYTES, (void *)(uintptr_t)pairs[i].key.s};
         MDB_val value = {VALUE_BYTES, (void *)(uintptr_t)pairs[i].value.s};
 
         if (mdb_put(s->txn, s->dbi, &key, &value, 0) != 0)
@@ -78,7 +98,7 @@ static int lmdb_finish(void *store)
 static inline const void *look_up(void *store, const struct key *key)
 {
     struct store *s = store;
-    MDB_val name = {KEY_CHARS, (void *)(uintptr_t)key->s}, value;
+    MDB_val name = {KEY_BYTES, (void *)(uintptr_t)key->s}, value;
 
     return mdb_get(s->txn, s->dbi, &name, &value) == 0 ? value.mv_data : NULL;
 }
@@ -106,6 +126,7 @@ const struct peer_ops peer_lmdb = {
     .find = lmdb_find,
     .get = lmdb_get,
     .get_dependent = lmdb_get_dependent,
+    .attach = lmdb_attach,
     .bytes = lmdb_bytes,
     .destroy = lmdb_destroy,
 };

@@ -2,6 +2,7 @@
 /* The paper's SHMEM-1 and SHMEM-2 (shmem.h) as peers. A Get sees what a client would: a second, read-only mapping. */
 #define _GNU_SOURCE
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "peer.h"
 #include "shmem.h"
@@ -15,14 +16,32 @@ struct store1 {
     struct shmem_region server_region; /* while server.region is the client's */
 };
 
+/* What the memory object has of the node's memory. */
+static uint64_t allocated_bytes(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+/* A power of two, as doubling comes to; only XXH3 can do with another number, where a load factor is asked for. */
+static uint32_t first_buckets(uint64_t expected)
+{
+    uint32_t n = SHMEM_FIRST_BUCKETS;
+
+    if (peer_load_percent && expected)
+        return (uint32_t)(expected * 100 / peer_load_percent);
+    while (n < expected)
+        n *= 2;
+    return n;
+}
+
 static void *create2(uint64_t expected)
 {
     struct store2 *s = malloc(sizeof(*s));
-    uint32_t n_buckets = SHMEM_FIRST_BUCKETS;
+    uint32_t n_buckets = first_buckets(expected);
     size_t bytes = expected ? expected * (sizeof(int32_t) + sizeof(struct pair)) : SHMEM_FIRST_BYTES;
 
-    while (n_buckets < expected)
-        n_buckets *= 2;
     if (!s)
         return NULL;
     memset(&s->client, 0, sizeof(s->client));
@@ -31,14 +50,28 @@ static void *create2(uint64_t expected)
         free(s);
         return NULL;
     }
+    if (peer_load_percent)
+        s->server.max_load = 1e9;
     return s;
+}
+
+static int attach2(void *store, int populate)
+{
+    struct store2 *s = store;
+
+    return shmem2_attach(&s->client, &s->server, populate ? MAP_POPULATE : 0);
 }
 
 static int finish2(void *store)
 {
-    struct store2 *s = store;
+    return attach2(store, 0);
+}
 
-    return shmem2_attach(&s->client, &s->server, 0);
+static uint64_t allocated2(void *store)
+{
+    struct shmem2 *s = &((struct store2 *)store)->server;
+
+    return allocated_bytes(s->table.fd) + allocated_bytes(s->kvs.fd);
 }
 
 static uint64_t bytes2(void *store)
@@ -83,7 +116,9 @@ static void destroy2(void *store)
         .find = shmem2_##SUFFIX##_find,                                                                                \
         .get = shmem2_##SUFFIX##_get,                                                                                  \
         .get_dependent = shmem2_##SUFFIX##_get_dependent,                                                              \
+        .attach = attach2,                                                                                             \
         .bytes = bytes2,                                                                                               \
+        .allocated = allocated2,                                                                                       \
         .destroy = destroy2,                                                                                           \
     };
 
@@ -101,11 +136,9 @@ SHMEM2(xxh3, SHMEM_XXH3, "SHMEM-2/XXH3")
 static void *create1(uint64_t expected)
 {
     struct store1 *s = malloc(sizeof(*s));
-    uint32_t n_buckets = SHMEM_FIRST_BUCKETS;
+    uint32_t n_buckets = first_buckets(expected);
     size_t bytes = expected ? expected * (sizeof(int32_t) + sizeof(struct pair)) : SHMEM_FIRST_BYTES;
 
-    while (n_buckets < expected)
-        n_buckets *= 2;
     if (!s)
         return NULL;
     s->server_region = (struct shmem_region){NULL, 0, -1};
@@ -126,12 +159,24 @@ static int insert1(void *store, const struct pair *pairs, size_t n)
     return rc;
 }
 
+static int attach1(void *store, int populate)
+{
+    struct store1 *s = store;
+
+    return shmem_region_attach(&s->server.region, s->server_region.fd, s->server_region.bytes, populate ? MAP_POPULATE : 0);
+}
+
 static int finish1(void *store)
 {
     struct store1 *s = store;
 
     s->server_region = s->server.region;
-    return shmem_region_attach(&s->server.region, s->server_region.fd, s->server_region.bytes, 0);
+    return attach1(s, 0);
+}
+
+static uint64_t allocated1(void *store)
+{
+    return allocated_bytes(((struct store1 *)store)->server_region.fd);
 }
 
 SHMEM_INLINE const void *look_up1(void *store, const struct key *key)
@@ -165,6 +210,8 @@ const struct peer_ops peer_shmem1 = {
     .find = peer1_find,
     .get = peer1_get,
     .get_dependent = peer1_get_dependent,
+    .attach = attach1,
     .bytes = bytes1,
+    .allocated = allocated1,
     .destroy = destroy1,
 };

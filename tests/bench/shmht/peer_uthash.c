@@ -43,7 +43,7 @@ static int uthash_insert(void *store, const struct pair *pairs, size_t n)
         if (!item)
             return -1;
         item->pair = pairs[i];
-        HASH_ADD(hh, s->head, pair.key.s, KEY_CHARS, item);
+        HASH_ADD(hh, s->head, pair.key.s, KEY_BYTES, item);
     }
     return 0;
 }
@@ -53,7 +53,7 @@ static inline const void *look_up(void *store, const struct key *key)
     struct store *s = store;
     struct item *item;
 
-    HASH_FIND(hh, s->head, key->s, KEY_CHARS, item);
+    HASH_FIND(hh, s->head, key->s, KEY_BYTES, item);
     return item ? item->pair.value.s : NULL;
 }
 
