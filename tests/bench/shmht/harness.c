@@ -141,13 +141,13 @@ void store_fill(struct store_run *s, const struct peer_ops *ops, const uint32_t 
             die("%s: cannot insert after %llu entries", ops->name, (unsigned long long)at);
         spent += bench_cpu_ns() - start;
     }
-    free(pairs);
     s->insert_ns = (double)spent / (double)n;
     start = bench_cpu_ns();
     if (ops->finish && ops->finish(s->store) != 0)
         die("%s: cannot finish a store of %llu entries", ops->name, (unsigned long long)n);
     s->finish_ns = (double)(bench_cpu_ns() - start) / (double)n;
-    s->bytes = ops->bytes(s->store);
+    s->bytes = ops->bytes(s->store); /* before anything else is freed: it may be a difference */
+    free(pairs);
 }
 
 void store_check(const struct store_run *s)
