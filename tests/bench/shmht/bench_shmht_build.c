@@ -45,7 +45,7 @@ static void run_inserts(struct run *run, const uint32_t *order, uint64_t n, unsi
     unsigned turn[MAX_PEERS], n_turns = 0;
 
     for (unsigned i = 0; peers[i]; i++)
-        if (strncmp(peers[i]->name, "raw", 3) != 0 && run_wants(run, peers[i]->name))
+        if (strncmp(peers[i]->name, "raw", 3) != 0 && !strstr(peers[i]->name, "-inline") && run_wants(run, peers[i]->name))
             turn[n_turns++] = i;
     for (unsigned t = 0; t < trials; t++) {
         shuffle(b, turn, n_turns);

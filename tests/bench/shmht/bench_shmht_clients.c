@@ -107,7 +107,7 @@ static void serve(struct job *job, unsigned n)
                 open--;
                 continue;
             }
-            value = job->store->ops->find(job->store->store, &key);
+            value = job->store->ops->find(job->store->store, &key, job->timed.key_len);
             if (!value || send(polls[i].fd, value, VALUE_BYTES, MSG_NOSIGNAL) != (ssize_t)VALUE_BYTES)
                 _exit(1);
         }

@@ -34,7 +34,10 @@ struct job {
     uint64_t before[2];
     /* One of them: a shared store, an array, a peer of which each process has its own, or a flat array with items of so many bytes. */
     const struct store_run *store;
-    void *array;
+#ifdef HAVE_SHMHT
+    struct shmht_array *array;
+    struct shmht_desc desc;
+#endif
     const struct peer_ops *own;
     size_t flat_bytes;
 };
@@ -81,24 +84,24 @@ static void touch_store(const struct job *job, struct bench *b)
 }
 
 #ifdef HAVE_SHMHT
-static void *array_create(const struct job *job)
+static void array_create(struct job *job)
 {
     struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = job->n, .stride_bytes = VALUE_BYTES};
-    struct shmht_array *array;
-    int rc = shmht_array_create(&opts, &array);
+    int rc = shmht_array_create(&opts, &job->array);
 
     for (uint32_t rank = 0; rc == 0 && rank < job->n; rank++) {
         struct value value;
 
         data_value(rank, &value);
-        rc = shmht_array_put(array, rank, value.s, VALUE_BYTES);
+        rc = shmht_array_put(job->array, rank, value.s, VALUE_BYTES);
     }
+    if (rc == 0)
+        rc = shmht_array_desc(job->array, &job->desc);
     if (rc != 0)
         die("array: %s", shmht_strerror(rc));
-    return array;
 }
 
-static uint64_t array_bytes(void *array)
+static uint64_t array_bytes(const struct shmht_array *array)
 {
     struct shmht_array_info info;
 
@@ -109,11 +112,8 @@ static uint64_t array_bytes(void *array)
 static void touch_array(const struct job *job)
 {
     struct shmht_array *array;
-    struct shmht_desc desc;
-    int rc = shmht_array_desc(job->array, &desc);
+    int rc = shmht_array_attach(&job->desc, shmht_array_fd(job->array), NULL, &array);
 
-    if (rc == 0)
-        rc = shmht_array_attach(&desc, shmht_array_fd(job->array), NULL, &array);
     for (uint32_t rank = 0; rc == 0 && rank < job->n; rank++) {
         struct shmht_bytes found;
         struct value value;
@@ -245,7 +245,7 @@ static void run_size(struct run *run, uint64_t n)
     if (run_wants(run, "ours")) {
         struct job job = empty;
 
-        job.array = array_create(&job);
+        array_create(&job);
         for (unsigned p = 0; p < n_ppns; p++)
             node(&job, "allgather", ppns[p], "ours", array_bytes(job.array), 0);
         shmht_array_close(job.array);

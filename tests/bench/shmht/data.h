@@ -35,6 +35,7 @@ struct pair {
 struct queries {
     size_t n;
     struct key *keys;  /* n of them */
+    size_t key_len;    /* KEY_CHARS, which the compiler must not know: keys have any length */
     uint32_t *entries; /* n of them: which entry, in 0 ... of the store */
     uint64_t mix;      /* sum of the first 8 bytes of the values; 0 when the keys are absent */
 };

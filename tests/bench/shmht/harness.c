@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 volatile uint64_t peer_zero;
+static volatile size_t key_chars = KEY_CHARS;
 unsigned peer_load_percent;
 
 void die(const char *format, ...)
@@ -96,6 +97,7 @@ void shuffle(struct bench *b, unsigned *v, unsigned n)
 void queries_init(struct queries *q, size_t n)
 {
     q->n = n;
+    q->key_len = key_chars;
     /* One more: batches and prefetches may look one ahead. */
     q->keys = allocate(n + 1, sizeof(*q->keys));
     q->entries = allocate(n + 1, sizeof(*q->entries));
@@ -161,13 +163,13 @@ void store_check(const struct store_run *s)
 
         data_key(entry, 0, &key);
         data_value(entry, &value);
-        found = s->ops->find(s->store, &key);
+        found = s->ops->find(s->store, &key, key_chars);
         if (!found)
             lost++;
         else if (memcmp(found, value.s, VALUE_CHARS) != 0)
             wrong++;
         data_key(entry, 1, &key);
-        phantoms += s->ops->find(s->store, &key) != NULL;
+        phantoms += s->ops->find(s->store, &key, key_chars) != NULL;
     }
     if (lost || wrong || phantoms)
         die("%s: of %llu entries %llu are lost, %llu have another value; %llu absent keys were found", s->ops->name,

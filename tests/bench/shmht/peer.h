@@ -27,7 +27,7 @@ struct peer_ops {
     /* What must be done between the last insert and the first get; may be NULL. 0 or not 0. */
     int (*finish)(void *store);
     /* One value, or NULL: to check every entry outside the clock. */
-    const void *(*find)(void *store, const struct key *key);
+    const void *(*find)(void *store, const struct key *key, size_t len);
     /* n Gets that may overlap in the processor; the same, each waiting for the value before it. Either may be NULL. */
     void (*get)(void *store, const struct queries *queries, struct sum *sum);
     void (*get_dependent)(void *store, const struct queries *queries, struct sum *sum);
@@ -57,22 +57,23 @@ extern unsigned peer_load_percent;
 extern volatile uint64_t peer_zero;
 
 /*
- * The loops around `LOOK_UP(store, const struct key *key)`, a static inline function or a call that gives a pointer to the value
- * or NULL: PREFIX_find, PREFIX_get and PREFIX_get_dependent.
+ * The loops around `LOOK_UP(store, const struct key *key, size_t len)`, a static inline function or a call that gives a pointer to the
+ * value or NULL: PREFIX_find, PREFIX_get and PREFIX_get_dependent. len is without the NUL, which may be stored and compared too.
  */
 #define PEER_LOOPS(PREFIX, LOOK_UP)                                                                \
-    static const void *PREFIX##_find(void *store, const struct key *key)                           \
+    static const void *PREFIX##_find(void *store, const struct key *key, size_t len)               \
     {                                                                                              \
-        return LOOK_UP(store, key);                                                                \
+        return LOOK_UP(store, key, len);                                                           \
     }                                                                                              \
                                                                                                    \
     static void PREFIX##_get(void *store, const struct queries *queries, struct sum *sum)          \
     {                                                                                              \
         const struct key *keys = queries->keys;                                                    \
+        const size_t len = queries->key_len;                                                       \
         uint64_t found = 0, mix = 0;                                                               \
                                                                                                    \
         for (size_t i = 0, n = queries->n; i < n; i++) {                                           \
-            const void *value = LOOK_UP(store, &keys[i]);                                          \
+            const void *value = LOOK_UP(store, &keys[i], len);                                     \
                                                                                                    \
             if (value) {                                                                           \
                 found++;                                                                           \
@@ -87,10 +88,11 @@ extern volatile uint64_t peer_zero;
                                        struct sum *sum)                                            \
     {                                                                                              \
         const struct key *keys = queries->keys;                                                    \
+        const size_t len = queries->key_len;                                                       \
         uint64_t found = 0, mix = 0, zero = peer_zero;                                             \
                                                                                                    \
         for (size_t i = 0, n = queries->n; i < n; i++) {                                           \
-            const void *value = LOOK_UP(store, &keys[i + (mix & zero)]);                           \
+            const void *value = LOOK_UP(store, &keys[i + (mix & zero)], len);                      \
                                                                                                    \
             if (value) {                                                                           \
                 found++;                                                                           \

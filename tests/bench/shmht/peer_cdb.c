@@ -59,11 +59,11 @@ static int cdb_attach(void *store, int populate)
     return cdb_init(&s->cdb, s->fd);
 }
 
-static inline const void *look_up(void *store, const struct key *key)
+static inline const void *look_up(void *store, const struct key *key, size_t len)
 {
     struct store *s = store;
 
-    return cdb_find(&s->cdb, key->s, KEY_BYTES) > 0 ? cdb_getdata(&s->cdb) : NULL;
+    return cdb_find(&s->cdb, key->s, (unsigned)len + 1) > 0 ? cdb_getdata(&s->cdb) : NULL;
 }
 
 PEER_LOOPS(tinycdb, look_up)

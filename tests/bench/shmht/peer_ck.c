@@ -64,14 +64,14 @@ static int ck_insert(void *store, const struct pair *pairs, size_t n)
     return 0;
 }
 
-static inline const void *look_up(void *store, const struct key *key)
+static inline const void *look_up(void *store, const struct key *key, size_t len)
 {
     struct store *s = store;
     ck_ht_entry_t entry;
     ck_ht_hash_t hash;
 
-    ck_ht_hash(&hash, &s->table, key->s, KEY_BYTES);
-    ck_ht_entry_key_set(&entry, key->s, KEY_BYTES);
+    ck_ht_hash(&hash, &s->table, key->s, (uint16_t)(len + 1));
+    ck_ht_entry_key_set(&entry, key->s, (uint16_t)(len + 1));
     return ck_ht_get_spmc(&s->table, hash, &entry) ? ck_ht_entry_value(&entry) : NULL;
 }
 

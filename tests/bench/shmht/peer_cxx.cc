@@ -36,17 +36,17 @@ template <typename Map> struct Store {
         for (size_t i = 0; i < n; i++) {
             const struct pair *pair = records_add(&s->records, &pairs[i]);
 
-            if (!pair || !s->map.emplace(std::string_view(pair->key.s, KEY_CHARS),
-                                         std::string_view(pair->value.s, VALUE_CHARS)).second)
+            if (!pair || !s->map.emplace(std::string_view(pair->key.s, KEY_BYTES),
+                                         std::string_view(pair->value.s, VALUE_BYTES)).second)
                 return -1;
         }
         return 0;
     }
 
-    static const void *look_up(void *store, const struct key *key)
+    static const void *look_up(void *store, const struct key *key, size_t len)
     {
         auto *s = static_cast<Store *>(store);
-        auto at = s->map.find(std::string_view(key->s, KEY_CHARS));
+        auto at = s->map.find(std::string_view(key->s, len + 1));
 
         return at == s->map.end() ? nullptr : at->second.data();
     }
@@ -79,14 +79,14 @@ extern "C" {
 extern const struct peer_ops peer_unordered;
 const struct peer_ops peer_unordered = {
     "std::unordered_map", 170, Unordered::create, Unordered::insert, nullptr, unordered_find,
-    unordered_get, unordered_get_dependent, nullptr, Unordered::bytes, Unordered::destroy,
+    unordered_get, unordered_get_dependent, nullptr, nullptr, Unordered::bytes, nullptr, Unordered::destroy,
 };
 
 #ifdef HAVE_ABSL
 extern const struct peer_ops peer_absl;
 const struct peer_ops peer_absl = {
     "absl::flat_hash_map", 150, Flat::create, Flat::insert, nullptr, absl_find,
-    absl_get, absl_get_dependent, nullptr, Flat::bytes, Flat::destroy,
+    absl_get, absl_get_dependent, nullptr, nullptr, Flat::bytes, nullptr, Flat::destroy,
 };
 #endif
 }

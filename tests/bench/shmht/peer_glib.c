@@ -35,8 +35,9 @@ static int glib_insert(void *store, const struct pair *pairs, size_t n)
     return 0;
 }
 
-static inline const void *look_up(void *store, const struct key *key)
+static inline const void *look_up(void *store, const struct key *key, size_t len)
 {
+    (void)len; /* it asks for the NUL */
     return g_hash_table_lookup(((struct store *)store)->table, key->s);
 }
 

@@ -95,10 +95,10 @@ static int lmdb_finish(void *store)
     return rc != 0 ? rc : mdb_txn_begin(s->env, NULL, MDB_RDONLY, &s->txn);
 }
 
-static inline const void *look_up(void *store, const struct key *key)
+static inline const void *look_up(void *store, const struct key *key, size_t len)
 {
     struct store *s = store;
-    MDB_val name = {KEY_BYTES, (void *)(uintptr_t)key->s}, value;
+    MDB_val name = {len + 1, (void *)(uintptr_t)key->s}, value;
 
     return mdb_get(s->txn, s->dbi, &name, &value) == 0 ? value.mv_data : NULL;
 }

@@ -12,6 +12,8 @@ struct store {
     struct shmht_writer *writer;
     struct shmht_reader *reader;
     uint32_t flags; /* of both */
+    struct shmht_desc desc;
+    int fd;
 };
 
 static void ours_destroy(void *store)
@@ -68,22 +70,24 @@ static int ours_attach(void *store, int populate)
 {
     struct store *s = store;
     struct shmht_reader_opts opts = {.size = sizeof(opts), .flags = s->flags | (populate ? SHMHT_POPULATE : 0)};
-    struct shmht_desc desc;
-    int rc = shmht_writer_desc(s->writer, &desc);
 
-    return rc != 0 ? rc : shmht_reader_attach(&desc, shmht_writer_fd(s->writer), &opts, &s->reader);
+    return shmht_reader_attach(&s->desc, s->fd, &opts, &s->reader);
 }
 
 static int ours_finish(void *store)
 {
-    return ours_attach(store, 0);
+    struct store *s = store;
+    int rc = shmht_writer_desc(s->writer, &s->desc);
+
+    s->fd = shmht_writer_fd(s->writer);
+    return rc != 0 ? rc : ours_attach(s, 0);
 }
 
-static inline const void *look_up(void *store, const struct key *key)
+static inline const void *look_up(void *store, const struct key *key, size_t len)
 {
     struct shmht_bytes value;
 
-    return shmht_get(((struct store *)store)->reader, key->s, KEY_BYTES, &value) == 0 ? value.ptr : NULL;
+    return shmht_get(((struct store *)store)->reader, key->s, len + 1, &value) == 0 ? value.ptr : NULL;
 }
 
 PEER_LOOPS(ours, look_up)
@@ -96,7 +100,7 @@ static void ours_get_many(void *store, const struct queries *queries, size_t bat
     for (size_t i = 0, some; i < queries->n; i += some) {
         some = queries->n - i < batch ? queries->n - i : batch;
         for (size_t j = 0; j < some; j++)
-            keys[j] = (struct shmht_bytes){queries->keys[i + j].s, KEY_BYTES};
+            keys[j] = (struct shmht_bytes){queries->keys[i + j].s, queries->key_len + 1};
         if (shmht_get_many(reader, keys, some, values) < 0)
             return;
         for (size_t j = 0; j < some; j++)

@@ -48,12 +48,12 @@ static int uthash_insert(void *store, const struct pair *pairs, size_t n)
     return 0;
 }
 
-static inline const void *look_up(void *store, const struct key *key)
+static inline const void *look_up(void *store, const struct key *key, size_t len)
 {
     struct store *s = store;
     struct item *item;
 
-    HASH_FIND(hh, s->head, key->s, KEY_BYTES, item);
+    HASH_FIND(hh, s->head, key->s, len + 1, item);
     return item ? item->pair.value.s : NULL;
 }
 

@@ -3,7 +3,7 @@
 #include "peer.h"
 
 #define PEERS(X) \
-    X(peer_ours) X(peer_ours_2m) X(peer_shmem2_xxh3) X(peer_shmem2_fnv1a) X(peer_shmem1) X(peer_glib) X(peer_uthash) X(peer_absl) \
+    X(peer_ours) X(peer_ours_2m) X(peer_shmem2_xxh3) X(peer_shmem2_inline) X(peer_shmem2_fnv1a) X(peer_shmem1) X(peer_glib) X(peer_uthash) X(peer_absl) \
     X(peer_unordered) X(peer_ck) X(peer_lmdb) X(peer_cdb) X(peer_raw) X(peer_raw_2m)
 
 #define DECLARE(peer) extern const struct peer_ops peer;
@@ -16,6 +16,7 @@ const struct peer_ops *const peers[] = {
 #endif
 #ifdef HAVE_XXHASH
     &peer_shmem2_xxh3,
+    &peer_shmem2_inline,
 #endif
     &peer_shmem2_fnv1a,
     &peer_shmem1,
