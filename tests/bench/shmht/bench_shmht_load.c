@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 
     run_init(&run, "shmht_load", argc, argv);
     if (!peer_find("ours") && !peer_find("SHMEM-2/XXH3"))
-        die("neither libshmht nor xxHash: nothing to measure");
+        skip();
     if (run.n) {
         run_size(&run, run.n);
         return 0;

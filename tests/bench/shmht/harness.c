@@ -19,6 +19,12 @@ void die(const char *format, ...)
     exit(1);
 }
 
+void skip(void)
+{
+    fprintf(stderr, "skip: needs libshmht, or libxxhash-dev\n");
+    exit(77);
+}
+
 static void *allocate(size_t n, size_t size)
 {
     void *p = calloc(n, size);
