@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What lies in shared memory, layout version 1. All offsets are from the region's first byte.
+ *
+ *   header   HEADER_BYTES, of which the first 192 are used
+ *   log      from HEADER_BYTES to header.top: records and skips, each aligned to the granule (4 bytes, more in huge regions)
+ *
+ * A record is {word, [word], key, value}; a skip is {word, n} and jumps over n granules, itself included: that is where tables
+ * lie. A table is n_lines lines of 64 bytes, aligned to 64, each of 8 slots of 64 bits: hash in the upper half, offset of the record
+ * in granules in the lower; 0 is empty. Slots of a line are taken from left to right. A key's line is hash * n_lines >> 32; when that is full it
+ * is in the next one (the first follows the last). A line whose last slot is empty ends the search. header.table says where the present table is.
+ */
+#ifndef SHMHT_SRC_LAYOUT_H
+#define SHMHT_SRC_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <shmht.h>
+
+#define HEADER_BYTES 4096u
+#define LINE_BYTES   64u
+#define LINE_SLOTS   8u
+#define BYTE_ORDER_MARK 0x01020304u
+
+static const unsigned char shmht__magic[8] = {'S', 'H', 'M', 'H', 'T', 'R', 'G', 'N'};
+
+/* The members of the first line never change after the region is published; readers copy what they need of them once. */
+struct shmht__header {
+    unsigned char magic[8];
+    uint32_t byte_order;
+    uint16_t layout;
+    uint8_t word_bits; /* 64 */
+    uint8_t kind;
+    uint64_t id;
+    uint64_t generation;
+    uint64_t max_bytes;
+    uint64_t seed;       /* an array: n_ranks */
+    uint64_t hash_check; /* hash of hash_check_text; an array: stride in bytes */
+    uint32_t hash_id;
+    uint8_t granule_shift;
+    uint8_t max_load_percent;
+    uint8_t duplicates;
+    uint8_t reserved;
+    /* what every Get reads: changes when the table grows */
+    _Atomic uint64_t table;      /* first line of the table from the region's start, and its number of lines << 32 */
+    _Atomic uint64_t superseded; /* generation that follows */
+    uint8_t unused[48];
+    /* what the writer changes with each put */
+    _Atomic uint64_t top;        /* end of the log */
+    _Atomic uint64_t entries;    /* an array: ranks that are set */
+    _Atomic uint64_t live_bytes; /* of records that the table refers to */
+    _Atomic uint64_t garbage_bytes; /* of other records */
+    _Atomic uint64_t table_grows;
+    uint8_t unused2[24];
+};
+
+_Static_assert(sizeof(struct shmht__header) == 192, "layout");
+_Static_assert(offsetof(struct shmht__header, hash_id) == 56, "layout");
+_Static_assert(offsetof(struct shmht__header, table) == 64, "layout");
+_Static_assert(offsetof(struct shmht__header, top) == 128, "layout");
+_Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2, "atomics in shared memory must not use locks");
+
+#define TABLE(first_line, n_lines) ((uint64_t)(n_lines) << 32 | (uint32_t)(first_line))
+#define SLOT(hash, offset)         ((uint64_t)(hash) << 32 | (uint32_t)(offset))
+
+/*
+ * The first word of a record: value length in bits 0-17, key length in 18-28 (1 to 2047). With WORD_LONG: key length in bits 0-16, and
+ * the value's length is a word of its own. With WORD_SKIP the next word is a number of granules. WORD_DEAD: the table does not
+ * refer to this record (any more); it is the one bit of the log that changes.
+ */
+#define WORD_LONG 0x80000000u
+#define WORD_DEAD 0x40000000u
+#define WORD_SKIP 0x20000000u
+#define SHORT_VALUE_BITS 18
+#define SHORT_VALUE_MAX  ((1u << SHORT_VALUE_BITS) - 1)
+#define SHORT_KEY_MAX    2047u
+
+/* The parts of a record. */
+struct shmht__record {
+    uint32_t head;  /* bytes of its words: 4 or 8 */
+    uint32_t key;   /* bytes */
+    uint32_t value; /* bytes */
+};
+
+static inline uint64_t record_bytes(const struct shmht__record *rec)
+{
+    return (uint64_t)rec->head + rec->key + rec->value;
+}
+
+static inline struct shmht__record record_plan(size_t key, size_t value)
+{
+    struct shmht__record rec = {key <= SHORT_KEY_MAX && value <= SHORT_VALUE_MAX ? 4 : 8, (uint32_t)key, (uint32_t)value};
+
+    return rec;
+}
+
+/* Reads a record's words, of which 8 bytes can be read. 0 if they make no record. */
+static inline int record_parse(uint32_t word, uint32_t second, struct shmht__record *rec)
+{
+    if (word & WORD_SKIP)
+        return 0;
+    if (word & WORD_LONG) {
+        rec->head = 8;
+        rec->key = word & 0x1fffffffu;
+        rec->value = second;
+    } else {
+        rec->head = 4;
+        rec->key = word >> SHORT_VALUE_BITS & SHORT_KEY_MAX;
+        rec->value = word & SHORT_VALUE_MAX;
+    }
+    return rec->key - 1 < SHMHT_MAX_KEY_BYTES && rec->value <= SHMHT_MAX_VALUE_BYTES;
+}
+
+static inline uint32_t record_word(const struct shmht__record *rec)
+{
+    return rec->head == 8 ? WORD_LONG | rec->key : rec->key << SHORT_VALUE_BITS | rec->value;
+}
+
+static inline uint64_t align_up(uint64_t x, uint64_t to)
+{
+    return (x + to - 1) & ~(to - 1);
+}
+
+#endif

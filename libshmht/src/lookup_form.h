@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One form of the look-up: lookup.c includes this once for each, with
+ *   FORM(name)   the name in this form
+ *   TARGET       its attributes
+ *   MATCH        of line.h: a mask that is not 0 if slots of a line have a hash
+ *   MATCHED      the first slot that the mask names; the next after mask &= mask - 1
+ * All forms give the same results.
+ */
+
+/* Searches from a line of the table on: every case. */
+TARGET __attribute__((noinline)) static int FORM(search)(const struct shmht_reader *r, const struct shmht__table *t, uint32_t at,
+                                                         uint32_t hash, const unsigned char *key, size_t len,
+                                                         struct shmht_bytes *value)
+{
+    for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
+        const _Atomic uint64_t *line = t->lines + (size_t)at * LINE_SLOTS;
+
+        for (unsigned mask = MATCH(line, hash); mask; mask &= mask - 1) {
+            uint64_t slot = atomic_load_explicit(MATCHED(line, mask), memory_order_acquire);
+            uint64_t pos = (uint64_t)(uint32_t)slot << r->granule_shift;
+            struct shmht__record rec;
+            uint32_t word;
+
+            if (slot == 0)
+                continue;
+            if (UNLIKELY(pos < HEADER_BYTES || shmht__record_at(r, pos, &word, &rec) != 0))
+                return SHMHT_ECORRUPT;
+            if (LIKELY(rec.key == len && shmht__same(r->base + pos + rec.head, key, len))) {
+                value->ptr = r->base + pos + rec.head + rec.key;
+                value->len = rec.value;
+                return 0;
+            }
+        }
+        if (atomic_load_explicit(&line[LINE_SLOTS - 1], memory_order_relaxed) == 0)
+            return SHMHT_ENOENT;
+        if (++at == t->n_lines)
+            at = 0;
+    }
+    return SHMHT_ENOENT;
+}
+
+TARGET __attribute__((noinline)) static int FORM(get)(const struct shmht_reader *r, const void *key, size_t len,
+                                                      struct shmht_bytes *value)
+{
+    struct shmht__table t;
+    uint32_t hash;
+
+    if (UNLIKELY(len - 1 >= SHMHT_MAX_KEY_BYTES))
+        return SHMHT_EKEYLEN;
+    if (UNLIKELY(shmht__table_of(r, &t) != 0))
+        return SHMHT_ECORRUPT;
+    hash = shmht__key_hash(r, key, len);
+    return FORM(search)(r, &t, shmht__home(hash, t.n_lines), hash, key, len, value);
+}
+
+/*
+ * The usual case, a key of 9 to 16 bytes in a table with XXH3 and granules of 4 bytes, in as few instructions as will do and in
+ * registers alone: how many Gets the processor has in flight at once, and so how much of their waiting for memory overlaps,
+ * depends on it.
+ */
+TARGET static int FORM(get_xxh3)(const struct shmht_reader *r, const void *key, size_t len, struct shmht_bytes *value)
+{
+    const struct shmht__table *t = atomic_load_explicit(&r->table, memory_order_acquire);
+    uint64_t table = atomic_load_explicit(&shmht__header_of(r)->table, memory_order_acquire);
+    const _Atomic uint64_t *line;
+    uint32_t hash;
+    unsigned mask;
+
+    if (UNLIKELY(len - 9 > HIT_KEY_BYTES - 9 || table != t->table))
+        return FORM(get)(r, key, len, value);
+    hash = (uint32_t)(shmht__xxh3_16(key, len, r->flip_lo, r->flip_hi) >> 32);
+    line = t->lines + (hash * t->n_lines >> 32) * LINE_SLOTS;
+    mask = MATCH(line, hash);
+    if (mask) {
+        uint64_t slot = atomic_load_explicit(MATCHED(line, mask), memory_order_acquire);
+
+        if (LIKELY(shmht__hit(r, r->base + (uint64_t)(uint32_t)slot * 4, key, len, value)))
+            return 0;
+    } else if (LIKELY(atomic_load_explicit(&line[LINE_SLOTS - 1], memory_order_relaxed) == 0)) {
+        return SHMHT_ENOENT;
+    }
+    return FORM(get)(r, key, len, value);
+}
+
+/*
+ * Three rounds over the keys, each of which asks for the memory that the next one reads: hash and line; slot and record; key.
+ * What is not the usual case is searched for in the last.
+ */
+TARGET static ssize_t FORM(batch)(const struct shmht_reader *r, const struct shmht_bytes *keys, size_t n, struct shmht_bytes *values)
+{
+    uint32_t hashes[SHMHT_BATCH], lines[SHMHT_BATCH];
+    uint64_t places[SHMHT_BATCH];
+    struct shmht__table t;
+    ssize_t found = 0, error = 0;
+
+    if (UNLIKELY(shmht__table_of(r, &t) != 0)) {
+        memset(values, 0, n * sizeof(*values));
+        return SHMHT_ECORRUPT;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (UNLIKELY(keys[i].len - 1 >= SHMHT_MAX_KEY_BYTES)) {
+            lines[i] = UINT32_MAX; /* no table has so many: its offset would be beyond the largest region */
+            continue;
+        }
+        hashes[i] = shmht__key_hash(r, keys[i].ptr, keys[i].len);
+        lines[i] = shmht__home(hashes[i], t.n_lines);
+        __builtin_prefetch(PLAIN(t.lines + (size_t)lines[i] * LINE_SLOTS));
+    }
+    for (size_t i = 0; i < n; i++) {
+        const _Atomic uint64_t *line = t.lines + (size_t)lines[i] * LINE_SLOTS;
+        unsigned mask;
+
+        places[i] = 0; /* no record is there */
+        if (UNLIKELY(lines[i] == UINT32_MAX))
+            continue;
+        mask = MATCH(line, hashes[i]);
+        if (LIKELY(mask)) {
+            places[i] = (uint64_t)(uint32_t)atomic_load_explicit(MATCHED(line, mask), memory_order_acquire) << r->granule_shift;
+            __builtin_prefetch(r->base + places[i]);
+            __builtin_prefetch(r->base + places[i] + PREFETCH_BYTES);
+        } else if (atomic_load_explicit(&line[LINE_SLOTS - 1], memory_order_relaxed) != 0) {
+            __builtin_prefetch(PLAIN(t.lines + (size_t)(lines[i] + 1 < t.n_lines ? lines[i] + 1 : 0) * LINE_SLOTS));
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        int rc = 0;
+
+        if (UNLIKELY(places[i] == 0 || keys[i].len - 8 > HIT_KEY_BYTES - 8 ||
+                     !shmht__hit(r, r->base + places[i], keys[i].ptr, keys[i].len, &values[i])))
+            rc = lines[i] == UINT32_MAX ? SHMHT_EKEYLEN
+                                        : FORM(search)(r, &t, lines[i], hashes[i], keys[i].ptr, keys[i].len, &values[i]);
+        if (LIKELY(rc == 0)) {
+            found++;
+            continue;
+        }
+        values[i].ptr = NULL;
+        values[i].len = 0;
+        if (rc != SHMHT_ENOENT && error != SHMHT_ECORRUPT)
+            error = rc;
+    }
+    return error ? error : found;
+}
+
+static const struct shmht__isa FORM(isa) = {FORM_NAME, FORM(get), FORM(get_xxh3), FORM(batch)};
+
+#undef FORM
+#undef FORM_NAME
+#undef TARGET
+#undef MATCH
+#undef MATCHED

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory object: created, reserved in address space up to its cap, grown in preallocated steps, sealed.
+ *
+ * A memfd is mapped for writing first and sealed then: F_SEAL_FUTURE_WRITE refuses every later mapping for writing, write() and hole
+ * punching, by anybody, and F_SEAL_SHRINK truncation, while the mapping that exists goes on, and grows with the file. Memory is
+ * taken with fallocate(), a step at a time, so that the lack of it is an error here and never SIGBUS at a store.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+#define MIN_STEP_BYTES 65536u
+#define MAX_STEP_BYTES (UINT64_C(64) << 20)
+#define PIECE_BYTES    (UINT64_C(8) << 20) /* of one fallocate(), which a signal undoes */
+#define CHECK_BYTES    (UINT64_C(1) << 20) /* growth between two looks at how much memory is free */
+#define DEFAULT_MIN_FREE_BYTES (UINT64_C(16) << 20)
+
+int shmht__random(void *buf, size_t len)
+{
+    ssize_t n;
+
+    do
+        n = getrandom(buf, len, 0);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EIO;
+}
+
+int shmht__name_ok(const char *name)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/";
+    size_t len = strnlen(name, SHMHT_MAX_NAME_BYTES);
+
+    return name[0] == '/' && len < SHMHT_MAX_NAME_BYTES && strspn(name, allowed) == len;
+}
+
+/* Maps the object, readable up to `bytes` whatever its present size, at an address that 2 MB pages can be used at. */
+int shmht__map(int fd, uint64_t bytes, int prot, unsigned char **base, uint64_t *map_bytes)
+{
+    uint64_t map = align_up(bytes, PAGE_BYTES), slack = map >= HUGE_BYTES ? HUGE_BYTES : 0, start;
+    unsigned char *hold, *p;
+
+    if (map + slack > SIZE_MAX)
+        return -ENOMEM;
+    hold = mmap(NULL, (size_t)(map + slack), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (hold == MAP_FAILED)
+        return -errno;
+    start = slack ? align_up((uintptr_t)hold, HUGE_BYTES) - (uintptr_t)hold : 0;
+    p = mmap(hold + start, (size_t)map, prot, MAP_SHARED | MAP_FIXED, fd, 0);
+    if (p == MAP_FAILED) {
+        int rc = -errno;
+
+        munmap(hold, (size_t)(map + slack));
+        return rc;
+    }
+    if (start > 0)
+        munmap(hold, (size_t)start);
+    if (slack > start)
+        munmap(p + map, (size_t)(slack - start));
+    *base = p;
+    *map_bytes = map;
+    return 0;
+}
+
+/* Asks for 2 MB pages where whole ones lie between from and to. Returns 0, or -1 with the reason in *huge_errno. */
+int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint64_t *huge_bytes, int32_t *huge_errno)
+{
+    from = align_up(from, HUGE_BYTES);
+    for (to -= to % HUGE_BYTES; from < to; from += HUGE_BYTES) {
+        if (madvise((void *)(uintptr_t)(base + from), HUGE_BYTES, MADV_COLLAPSE) != 0) {
+            *huge_errno = errno;
+            return -1;
+        }
+        *huge_bytes += HUGE_BYTES;
+    }
+    return 0;
+}
+
+/* Reads a small file; the number in it, UINT64_MAX for "max" or none. */
+static uint64_t read_number(const char *path, const char *after)
+{
+    char text[4096];
+    char *p = text;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return UINT64_MAX;
+    text[n] = '\0';
+    if (after) {
+        p = strstr(text, after);
+        if (!p)
+            return UINT64_MAX;
+        p += strlen(after);
+    }
+    p += strspn(p, " \t");
+    return *p >= '0' && *p <= '9' ? strtoull(p, NULL, 10) : UINT64_MAX;
+}
+
+/* What this process's memory cgroup (version 2) still allows; UINT64_MAX if nothing limits it. */
+static uint64_t cgroup_bytes(void)
+{
+    char group[512] = "", path[640];
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    uint64_t max, now;
+
+    while (file && fgets(path, sizeof(path), file))
+        if (strncmp(path, "0::/", 4) == 0)
+            snprintf(group, sizeof(group), "%.*s", (int)strcspn(path + 3, "\n"), path + 3);
+    if (file)
+        fclose(file);
+    snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", group);
+    max = read_number(path, NULL);
+    if (max == UINT64_MAX)
+        return max;
+    snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.current", group);
+    now = read_number(path, NULL);
+    return now == UINT64_MAX ? max : max > now ? max - now : 0;
+}
+
+uint64_t shmht__available_bytes(void)
+{
+    uint64_t node = read_number("/proc/meminfo", "MemAvailable:"), group = cgroup_bytes();
+
+    if (node < UINT64_MAX / 1024)
+        node *= 1024;
+    return node < group ? node : group;
+}
+
+/* Makes the object exactly so large, every byte of it backed by memory. On failure it is as it was, or a few pieces larger. */
+static int extend(struct shmht__object *o, uint64_t to)
+{
+    struct rlimit file_size;
+    uint64_t piece = PIECE_BYTES;
+
+    if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur != RLIM_INFINITY && to > file_size.rlim_cur)
+        return -EFBIG; /* where the kernel would send SIGXFSZ */
+    if (to - o->checked_bytes >= CHECK_BYTES) {
+        uint64_t available = shmht__available_bytes();
+
+        if (available < o->min_free_bytes || available - o->min_free_bytes < to - o->bytes)
+            return -ENOMEM;
+        o->checked_bytes = to;
+    }
+    while (o->bytes < to) {
+        uint64_t n = to - o->bytes < piece ? to - o->bytes : piece;
+
+        if (fallocate(o->fd, 0, (off_t)o->bytes, (off_t)n) == 0)
+            o->bytes += n;
+        else if (errno != EINTR)
+            return -errno;
+        else if (piece > PAGE_BYTES)
+            piece /= 2;
+    }
+    return 0;
+}
+
+/*
+ * Makes the object at least `need` bytes large; by a step, unless `exact`. Nobody sees a difference but in its size.
+ * Returns 0, SHMHT_EFULL at the cap, -ENOSPC, -ENOMEM, -EFBIG.
+ */
+int shmht__object_grow(struct shmht__object *o, uint64_t need, int exact)
+{
+    uint64_t step = o->bytes / 64, unit = o->flags & SHMHT_HUGE ? HUGE_BYTES : PAGE_BYTES, from = o->bytes, to;
+    int rc;
+
+    if (need <= o->bytes)
+        return 0;
+    if (need > o->max_bytes)
+        return SHMHT_EFULL;
+    if (o->fd < 0)
+        return SHMHT_EFIXED;
+    step = step < MIN_STEP_BYTES ? MIN_STEP_BYTES : step > MAX_STEP_BYTES ? MAX_STEP_BYTES : step;
+    to = align_up(!exact && o->bytes + step > need ? o->bytes + step : need, unit);
+    if (to > o->max_bytes)
+        to = o->max_bytes;
+    rc = extend(o, to);
+    if (rc < 0 && align_up(need, PAGE_BYTES) < to)
+        rc = extend(o, align_up(need, PAGE_BYTES)); /* the step does not fit, but what is needed may */
+    if (rc < 0)
+        return o->bytes >= need ? 0 : rc;
+    if (o->flags & SHMHT_HUGE && shmht__collapse(o->base, from - from % HUGE_BYTES, o->bytes, &o->huge_bytes, &o->huge_errno) != 0)
+        o->notes |= SHMHT_NOTE_NO_HUGE;
+    return 0;
+}
+
+static int create_memfd(void)
+{
+    int fd = memfd_create("shmht", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+    if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+        fd = memfd_create("shmht", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    if (fchmod(fd, 0400) != 0) {
+        int rc = -errno;
+
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+/* One writer: a lock that goes with the open file description, when the last process that has it closes or dies. */
+static int lock_writer(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+        return 0;
+    return errno == EAGAIN || errno == EACCES ? SHMHT_EBUSY : -errno;
+}
+
+static int create_named(struct shmht__object *o, const char *name)
+{
+    uint64_t bits[2];
+    int fd;
+
+    if (name) {
+        if (!shmht__name_ok(name))
+            return SHMHT_ENAME;
+        snprintf(o->name, sizeof(o->name), "%s", name);
+    } else {
+        int rc = shmht__random(bits, sizeof(bits));
+
+        if (rc < 0)
+            return rc;
+        snprintf(o->name, sizeof(o->name), "/dev/shm/shmht-%016llx%016llx", (unsigned long long)bits[0], (unsigned long long)bits[1]);
+    }
+    fd = open(o->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Is there a process that may be writing? Clients cannot pretend: such a lock needs a descriptor that can write. */
+int shmht__object_writer_alive(int fd)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+
+    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
+}
+
+static int object_map(struct shmht__object *o)
+{
+    int rc = shmht__map(o->fd, o->max_bytes, PROT_READ | PROT_WRITE, &o->base, &o->map_bytes);
+
+    if (rc == 0)
+        madvise(o->base, o->map_bytes, MADV_DONTFORK); /* children get a read-only descriptor instead */
+    return rc;
+}
+
+static void object_init(struct shmht__object *o, uint32_t flags, uint64_t max_bytes, uint64_t min_free_bytes)
+{
+    memset(o, 0, sizeof(*o));
+    o->fd = o->ro_fd = -1;
+    o->flags = flags;
+    o->max_bytes = max_bytes & ~(uint64_t)(PAGE_BYTES - 1);
+    o->min_free_bytes = min_free_bytes ? min_free_bytes : DEFAULT_MIN_FREE_BYTES;
+}
+
+int shmht__object_create(struct shmht__object *o, const char *name, uint32_t flags, uint64_t max_bytes, uint64_t min_free_bytes)
+{
+    int rc;
+
+    object_init(o, flags, max_bytes, min_free_bytes);
+    rc = flags & SHMHT_NAMED ? create_named(o, name) : create_memfd();
+    if (rc < 0) {
+        o->name[0] = '\0';
+        return rc;
+    }
+    o->fd = rc;
+    rc = lock_writer(o->fd);
+    if (rc == 0)
+        rc = object_map(o);
+    if (rc < 0)
+        shmht__object_close(o, 1);
+    return rc;
+}
+
+/* A descriptor of the same file with other rights. */
+static int reopen(int fd, int how)
+{
+    char path[64];
+    int other;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    other = open(path, how | O_CLOEXEC);
+    if (other >= 0)
+        return other;
+    return errno == ENOENT ? SHMHT_EPROC : -errno;
+}
+
+/* Opens a named object, whose writer must be dead, for writing. */
+int shmht__object_open(struct shmht__object *o, const char *name, uint32_t flags, uint64_t max_bytes, uint64_t min_free_bytes)
+{
+    struct stat st;
+    int rc, fd;
+
+    object_init(o, flags, max_bytes, min_free_bytes);
+    fd = shmht__open_name(name, (uint32_t)geteuid());
+    if (fd < 0)
+        return fd;
+    rc = fchmod(fd, 0600) == 0 ? reopen(fd, O_RDWR) : -errno;
+    if (fchmod(fd, 0400) != 0 && rc >= 0) {
+        close(rc);
+        rc = -errno;
+    }
+    close(fd);
+    if (rc < 0)
+        return rc;
+    o->fd = rc;
+    rc = lock_writer(o->fd);
+    if (rc == 0 && fstat(o->fd, &st) != 0)
+        rc = -errno;
+    if (rc == 0) {
+        snprintf(o->name, sizeof(o->name), "%s", name);
+        o->bytes = o->checked_bytes = (uint64_t)st.st_size;
+        rc = object_map(o);
+    }
+    if (rc < 0)
+        shmht__object_close(o, 0);
+    return rc;
+}
+
+int shmht__open_name(const char *name, uint32_t uid)
+{
+    struct stat st;
+    int fd;
+
+    if (!shmht__name_ok(name))
+        return SHMHT_ENAME;
+    fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* of a FIFO too, open must return */
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != uid || st.st_mode & (S_IWGRP | S_IWOTH)) {
+        close(fd);
+        return SHMHT_EOWNER;
+    }
+    return fd;
+}
+
+int shmht__object_publish(struct shmht__object *o, int fixed_size)
+{
+    int seals = F_SEAL_SHRINK | F_SEAL_SEAL | (fixed_size ? F_SEAL_GROW : 0), rc;
+
+    rc = reopen(o->fd, O_RDONLY);
+    if (rc < 0)
+        return rc;
+    o->ro_fd = rc;
+    if (o->flags & SHMHT_NAMED)
+        return 0;
+    if (fcntl(o->fd, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) == 0)
+        return 0;
+    if (errno != EINVAL || fcntl(o->fd, F_ADD_SEALS, seals) != 0)
+        return -errno;
+    o->notes |= SHMHT_NOTE_NO_SEALS;
+    return 0;
+}
+
+void shmht__object_close(struct shmht__object *o, int unlink_name)
+{
+    if (o->fd < 0)
+        return;
+    if (unlink_name && o->name[0])
+        unlink(o->name);
+    if (o->base)
+        munmap(o->base, (size_t)o->map_bytes);
+    if (o->ro_fd >= 0)
+        close(o->ro_fd);
+    close(o->fd);
+    o->fd = o->ro_fd = -1;
+    o->base = NULL;
+}

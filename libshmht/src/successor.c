@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fresh tables out of old ones: compaction, and going on after a writer that died. In both the old table says what is live: a
+ * record of the log counts if a slot refers to it. A writer killed between two stores leaves at most one that does not.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* Is there a slot with this hash and this place? */
+static int refers(const struct shmht_reader *r, uint32_t hash, uint64_t pos)
+{
+    uint64_t wanted = SLOT(hash, pos >> r->granule_shift);
+    struct shmht__table t;
+    uint32_t at;
+
+    if (shmht__table_of(r, &t) != 0)
+        return 0;
+    at = shmht__home(hash, t.n_lines);
+    for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
+        const _Atomic uint64_t *line = t.lines + (size_t)at * LINE_SLOTS;
+
+        for (unsigned i = 0; i < LINE_SLOTS; i++) {
+            uint64_t slot = atomic_load_explicit(&line[i], memory_order_acquire);
+
+            if (slot == wanted)
+                return 1;
+            if (slot == 0)
+                return 0;
+        }
+        if (++at == t.n_lines)
+            at = 0;
+    }
+    return 0;
+}
+
+static uint64_t used_slots(const struct shmht_reader *r)
+{
+    struct shmht__table t;
+    uint64_t n = 0;
+
+    if (shmht__table_of(r, &t) != 0)
+        return UINT64_MAX;
+    for (size_t i = 0; i < (size_t)t.n_lines * LINE_SLOTS; i++)
+        n += atomic_load_explicit(&t.lines[i], memory_order_relaxed) != 0;
+    return n;
+}
+
+/* What a record of such a pair takes in the log. */
+static uint64_t bytes_of(const struct shmht_reader *r, size_t key, size_t value)
+{
+    struct shmht__record rec = record_plan(key, value);
+
+    return align_up(record_bytes(&rec), UINT64_C(1) << r->granule_shift);
+}
+
+/* The next records of the log that slots refer to, up to SHMHT_BATCH, each with its place. Returns how many, or SHMHT_ECORRUPT. */
+static int take_live(const struct shmht_reader *r, struct shmht_iter *it, struct shmht__pair *pairs)
+{
+    int n = 0, rc;
+
+    while (n < (int)SHMHT_BATCH) {
+        struct shmht__pair *p = &pairs[n];
+
+        rc = shmht_next(r, it, &p->key, &p->value);
+        if (rc <= 0)
+            return rc < 0 ? rc : n;
+        n += refers(r, shmht__key_hash(r, p->key.ptr, p->key.len), it->pos - bytes_of(r, p->key.len, p->value.len));
+    }
+    return n;
+}
+
+/* Puts what is live in one table into another that is empty. */
+static int copy_live(const struct shmht_reader *from, struct shmht_writer *to)
+{
+    struct shmht__pair pairs[SHMHT_BATCH];
+    struct shmht_merged done = {0, 0, 0};
+    struct shmht_iter it = {0};
+    int n, rc = 0;
+
+    while (rc == 0 && (n = take_live(from, &it, pairs)) != 0)
+        rc = n < 0 ? n : shmht__put_batch(to, pairs, (size_t)n, SHMHT_DUP_REJECT, &done);
+    if (rc == 0 && (done.n_kept != 0 || done.n_new != used_slots(from)))
+        rc = SHMHT_ECORRUPT; /* slots that refer to no record, or a key that is there twice */
+    return rc;
+}
+
+/* The next generation of a table that is read through `from`, without garbage. */
+static int copy_table(const struct shmht_reader *from, const struct shmht_writer_opts *opts, struct shmht_writer **out)
+{
+    const struct shmht__header *h = shmht__header_of(from);
+    struct shmht_writer_opts o;
+    struct shmht_writer *w;
+    struct shmht_stats s;
+    int rc;
+
+    if (!opts || opts->size < sizeof(*opts))
+        return -EINVAL;
+    o = *opts;
+    shmht_stats(from, &s);
+    o.duplicates = h->duplicates;
+    o.hash_id = from->hash_id;
+    o.hash = from->hash;
+    o.seed = from->seed;
+    if (o.generation == 0)
+        o.generation = from->generation + 1;
+    if (o.max_load_percent == 0)
+        o.max_load_percent = h->max_load_percent;
+    if (o.expected_entries < s.entries)
+        o.expected_entries = s.entries;
+    if (s.live_bytes > from->max_bytes || s.entries > from->max_bytes) /* counters of a hostile or torn header */
+        return SHMHT_ECORRUPT;
+    rc = shmht__writer_open(&o, 0, s.live_bytes < o.max_bytes ? s.live_bytes : 0, &w);
+    if (rc < 0)
+        return rc;
+    rc = copy_live(from, w);
+    if (rc < 0)
+        shmht_writer_destroy(w);
+    else
+        *out = w;
+    return rc;
+}
+
+int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts, struct shmht_writer **out)
+{
+    struct shmht_writer_opts o = opts ? *opts : w->opts;
+    struct shmht_writer *fresh;
+    int rc;
+
+    if (!opts) {
+        if (w->opts.region || w->opts.place)
+            return -EINVAL; /* that memory is in use */
+        o.expected_entries = 0;
+        o.generation = 0;
+    }
+    rc = copy_table(&w->view, &o, &fresh);
+    if (rc < 0)
+        return rc;
+    atomic_store_explicit(&w->header->superseded, fresh->header->generation, memory_order_release);
+    *out = fresh;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ resume */
+
+/* Goes through the log, marks what no slot refers to and counts the rest. */
+static int replay(struct shmht_writer *w)
+{
+    const struct shmht_reader *r = &w->view;
+    uint64_t entries = 0, live = 0;
+    uint64_t top = atomic_load_explicit(&w->header->top, memory_order_acquire);
+    struct shmht_bytes key, value;
+    struct shmht_iter it = {0};
+    int rc;
+
+    while ((rc = shmht_next(r, &it, &key, &value)) == 1) {
+        uint64_t bytes = bytes_of(r, key.len, value.len), pos = it.pos - bytes;
+
+        if (refers(r, shmht__key_hash(r, key.ptr, key.len), pos)) {
+            entries++;
+            live += bytes;
+        } else {
+            atomic_fetch_or_explicit((_Atomic uint32_t *)(void *)(w->object.base + pos), WORD_DEAD, memory_order_release);
+        }
+    }
+    if (rc < 0 || entries != used_slots(r))
+        return SHMHT_ECORRUPT;
+    w->top = top;
+    w->entries = entries;
+    atomic_store_explicit(&w->header->entries, entries, memory_order_relaxed);
+    atomic_store_explicit(&w->header->live_bytes, live, memory_order_relaxed);
+    return 0;
+}
+
+/* Fills in a writer whose object is mapped and locked. */
+static int adopt(struct shmht_writer *w, const struct shmht_desc *desc, const struct shmht_writer_opts *o)
+{
+    int rc;
+
+    w->header = (struct shmht__header *)(void *)w->object.base;
+    if (w->object.bytes < HEADER_BYTES)
+        return SHMHT_ETRUNC;
+    rc = shmht__header_check(w->header, w->object.bytes, SHMHT_KIND_TABLE, desc, o->max_bytes);
+    if (rc == 0 && w->header->max_bytes != w->object.max_bytes)
+        rc = SHMHT_ESTALE;
+    shmht__writer_view_init(w);
+    if (rc == 0)
+        rc = shmht__reader_bind(&w->view, w->header, o->hash_id, o->hash);
+    if (rc < 0)
+        return rc;
+    w->duplicates = w->opts.duplicates = w->header->duplicates;
+    w->max_load_percent = w->opts.max_load_percent = w->header->max_load_percent;
+    rc = replay(w);
+    if (rc == 0)
+        shmht__writer_use_table(w, atomic_load_explicit(&w->header->table, memory_order_relaxed));
+    return rc;
+}
+
+static int resume_in_place(const struct shmht_desc *desc, const struct shmht_writer_opts *opts, struct shmht_writer **out)
+{
+    struct shmht_allocator allocator;
+    struct shmht_writer_opts o;
+    struct shmht_writer *w;
+    void *p;
+    int rc = shmht__writer_check_opts(opts, &o);
+
+    if (rc == 0 && desc && desc->max_bytes > o.max_bytes)
+        rc = SHMHT_ELIMIT;
+    if (rc == 0)
+        rc = shmht__handle_alloc(sizeof(*w), o.allocator, o.place, o.place_bytes, &allocator, &p);
+    if (rc < 0)
+        return rc;
+    w = p;
+    w->allocator = allocator;
+    w->opts = o;
+    w->opts.name = NULL;
+    w->object.fd = w->object.ro_fd = -1;
+    if (o.region) {
+        w->object.base = o.region;
+        w->object.bytes = w->object.max_bytes = o.max_bytes & ~(uint64_t)(LINE_BYTES - 1);
+    } else {
+        rc = shmht__object_open(&w->object, desc->name, o.flags | SHMHT_NAMED, desc->max_bytes, o.min_free_bytes);
+    }
+    if (rc == 0)
+        rc = adopt(w, desc, &o);
+    if (rc == 0 && !o.region)
+        rc = shmht__object_publish(&w->object, 0);
+    if (rc < 0) {
+        shmht__object_close(&w->object, 0);
+        shmht__handle_free(&w->allocator, w);
+        return rc;
+    }
+    *out = w;
+    return 0;
+}
+
+int shmht_writer_resume(const struct shmht_desc *desc, int fd, const struct shmht_writer_opts *opts, struct shmht_writer **out)
+{
+    struct shmht_reader_opts how = {.size = sizeof(how)};
+    struct shmht_reader *from;
+    int rc;
+
+    if (!opts || opts->size < sizeof(*opts) || (fd < 0 && !opts->region && (!desc || !desc->name[0])))
+        return -EINVAL;
+    if (fd < 0)
+        return resume_in_place(desc, opts, out);
+    how.hash_id = opts->hash_id;
+    how.hash = opts->hash;
+    how.flags = SHMHT_UNSEALED;
+    rc = shmht_reader_attach(desc, fd, &how, &from);
+    if (rc < 0)
+        return rc;
+    rc = shmht__object_writer_alive(from->fd) ? SHMHT_EBUSY : copy_table(from, opts, out);
+    shmht_reader_detach(from);
+    return rc < 0 ? rc : 1;
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The one writer: put, update, growth of the log and of the table.
+ *
+ * The order of stores is the protocol; each is a release, and none is ever taken back:
+ *   put      record · top · slot                      (then counters)
+ *   update   record · top · slot's offset · WORD_DEAD of the old record
+ *   growth   new table, filled · skip · top · header.table
+ * Wherever a writer is killed, a reader finds what was put before, and beyond `top` there is nothing that it would look at.
+ * A record below `top` without a slot is the put that was cut off; shmht_writer_resume() marks it.
+ */
+#include <errno.h>
+
+#include "internal.h"
+#include "line.h"
+
+#define MIN_LINES 4u
+#define DEFAULT_ENTRIES 56u
+#define DEFAULT_LOAD_PERCENT 70u
+
+static void set(_Atomic uint64_t *shared, uint64_t value, memory_order order)
+{
+    atomic_store_explicit(shared, value, order);
+}
+
+static void add(_Atomic uint64_t *shared, uint64_t n)
+{
+    atomic_store_explicit(shared, atomic_load_explicit(shared, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+static uint64_t granule(const struct shmht_writer *w)
+{
+    return UINT64_C(1) << w->view.granule_shift;
+}
+
+uint64_t shmht__table_lines(uint64_t entries, uint32_t load_percent)
+{
+    uint64_t lines = (entries * 100 + LINE_SLOTS * load_percent - 1) / (LINE_SLOTS * load_percent);
+
+    return lines < MIN_LINES ? MIN_LINES : lines;
+}
+
+/* Makes a table the one that this writer works on. */
+void shmht__writer_use_table(struct shmht_writer *w, uint64_t table)
+{
+    w->lines = (_Atomic uint64_t *)(void *)(w->object.base + (uint64_t)(uint32_t)table * LINE_BYTES);
+    w->n_lines = (uint32_t)(table >> 32);
+    w->limit = (uint64_t)w->n_lines * LINE_SLOTS * w->max_load_percent / 100;
+}
+
+static int grow_log(struct shmht_writer *w, uint64_t end)
+{
+    int rc;
+
+    if (LIKELY(end <= w->object.bytes))
+        return 0;
+    rc = shmht__object_grow(&w->object, end, 0);
+    /* Before anything that refers to the new part: other threads use the view. */
+    shmht__reader_set_bytes(&w->view, w->object.bytes);
+    return rc;
+}
+
+/* Puts a hash into the first empty slot of a table. 0 or SHMHT_EPROBE. */
+static int fill(_Atomic uint64_t *lines, uint32_t n_lines, uint64_t slot)
+{
+    uint32_t at = shmht__home((uint32_t)(slot >> 32), n_lines);
+
+    for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
+        _Atomic uint64_t *line = lines + (size_t)at * LINE_SLOTS;
+
+        unsigned empty = line_empty_any(line);
+
+        if (empty) {
+            atomic_store_explicit(&line[__builtin_ctz(empty)], slot, memory_order_relaxed);
+            return 0;
+        }
+        if (++at == n_lines)
+            at = 0;
+    }
+    return SHMHT_EPROBE;
+}
+
+/* Where a table of n lines goes in the log, and where it ends. */
+static uint64_t table_place(const struct shmht_writer *w, uint64_t n_lines, uint64_t *end)
+{
+    uint64_t first = align_up(w->top + 8, LINE_BYTES);
+
+    *end = first + n_lines * LINE_BYTES;
+    return first;
+}
+
+/* Replaces the table by one of n lines at the end of the log; the old one's slots have all that is needed. */
+static int grow_table(struct shmht_writer *w, uint64_t n_lines)
+{
+    uint64_t end, first = table_place(w, n_lines, &end), skip = w->top;
+    _Atomic uint64_t *lines;
+    uint32_t *words;
+    int rc;
+
+    if (n_lines > UINT32_MAX || end > w->object.max_bytes)
+        return SHMHT_EFULL;
+    rc = grow_log(w, end);
+    if (rc < 0)
+        return rc;
+    lines = (_Atomic uint64_t *)(void *)(w->object.base + first);
+    if (!w->zeroed)
+        memset(w->object.base + first, 0, (size_t)(end - first));
+    for (size_t i = 0; i < (size_t)w->n_lines * LINE_SLOTS; i++) {
+        uint64_t slot = atomic_load_explicit(&w->lines[i], memory_order_relaxed);
+
+        if (slot != 0 && (rc = fill(lines, (uint32_t)n_lines, slot)) < 0) {
+            memset(w->object.base + first, 0, (size_t)(end - first));
+            return rc;
+        }
+    }
+    words = (uint32_t *)(void *)(w->object.base + skip);
+    words[0] = WORD_SKIP;
+    words[1] = (uint32_t)((end - skip) >> w->view.granule_shift);
+    w->top = end;
+    set(&w->header->top, end, memory_order_release);
+    set(&w->header->table, TABLE(first / LINE_BYTES, n_lines), memory_order_release);
+    add(&w->header->table_grows, 1);
+    shmht__writer_use_table(w, TABLE(first / LINE_BYTES, n_lines));
+    return 0;
+}
+
+/* Makes room for so many more entries, whose records take so many bytes, so that putting them cannot fail for want of it. */
+int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes)
+{
+    uint64_t lines = w->n_lines, end;
+    int rc;
+
+    if (n_entries > SHMHT_MAX_REGION_BYTES || log_bytes > w->object.max_bytes)
+        return SHMHT_EFULL;
+    while (lines * LINE_SLOTS * w->max_load_percent / 100 < w->entries + n_entries)
+        lines *= 2;
+    if (lines > w->n_lines) {
+        (void)table_place(w, lines, &end);
+        if (lines > UINT32_MAX || end + log_bytes > w->object.max_bytes)
+            return SHMHT_EFULL;
+        rc = grow_log(w, end + log_bytes);
+        return rc < 0 ? rc : grow_table(w, lines);
+    }
+    return w->top + log_bytes > w->object.max_bytes ? SHMHT_EFULL : grow_log(w, w->top + log_bytes);
+}
+
+/*
+ * Finds the slot of a key: 1, and its record's place; or the slot where it would go: 0; SHMHT_EPROBE if there is none.
+ */
+static int find(const struct shmht_writer *w, uint32_t hash, const void *key, size_t len, _Atomic uint64_t **found)
+{
+    uint32_t at = shmht__home(hash, w->n_lines);
+
+    for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
+        _Atomic uint64_t *line = w->lines + (size_t)at * LINE_SLOTS;
+        unsigned empty;
+
+        for (unsigned mask = line_match_any(line, hash); mask; mask &= mask - 1) {
+            _Atomic uint64_t *slot = &line[__builtin_ctz(mask)];
+            uint64_t pos = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed) << w->view.granule_shift;
+            struct shmht__record rec;
+            uint32_t word;
+
+            if (pos != 0 && shmht__record_at(&w->view, pos, &word, &rec) == 0 && rec.key == len &&
+                shmht__same(w->object.base + pos + rec.head, key, len)) {
+                *found = slot;
+                return 1;
+            }
+        }
+        empty = line_empty_any(line);
+        if (empty) {
+            *found = &line[__builtin_ctz(empty)];
+            return 0;
+        }
+        if (++at == w->n_lines)
+            at = 0;
+    }
+    return SHMHT_EPROBE;
+}
+
+/* Appends a record, for which there is room, and moves top behind it. */
+static uint64_t append(struct shmht_writer *w, const struct shmht__record *rec, const void *key, const void *value)
+{
+    uint64_t pos = w->top;
+    unsigned char *p = w->object.base + pos;
+    uint32_t word = record_word(rec);
+
+    memcpy(p, &word, 4);
+    if (rec->head == 8)
+        memcpy(p + 4, &rec->value, 4);
+    memcpy(p + rec->head, key, rec->key);
+    if (rec->value > 0)
+        memcpy(p + rec->head + rec->key, value, rec->value);
+    w->top = align_up(pos + record_bytes(rec), granule(w));
+    set(&w->header->top, w->top, memory_order_release);
+    return pos;
+}
+
+/* Marks a record that its slot no longer refers to. Returns its bytes in the log. */
+static uint64_t bury(struct shmht_writer *w, uint64_t pos)
+{
+    _Atomic uint32_t *p = (_Atomic uint32_t *)(void *)(w->object.base + pos);
+    struct shmht__record rec;
+    uint32_t word;
+
+    if (shmht__record_at(&w->view, pos, &word, &rec) != 0)
+        return 0;
+    atomic_store_explicit(p, word | WORD_DEAD, memory_order_release);
+    return align_up(record_bytes(&rec), granule(w));
+}
+
+/* The only way into the table. `duplicates` may be POLICY_UPDATE: the key must exist and gets the value. */
+int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len, const void *value, size_t value_len,
+                      uint32_t duplicates)
+{
+    struct shmht__record rec = record_plan(key_len, value_len);
+    uint64_t bytes = align_up(record_bytes(&rec), granule(w)), pos, old;
+    _Atomic uint64_t *slot;
+    int there = find(w, hash, key, key_len, &slot), rc;
+
+    if (there > 0 && duplicates != SHMHT_DUP_REPLACE && duplicates != POLICY_UPDATE)
+        return duplicates == SHMHT_DUP_REJECT ? SHMHT_EEXIST : SHMHT_PUT_KEPT;
+    if (there <= 0 && duplicates == POLICY_UPDATE)
+        return SHMHT_ENOENT;
+    if (UNLIKELY(there < 0 && w->entries < w->limit / 4)) /* a larger table would not help: the hashes are the same */
+        return SHMHT_EPROBE;
+    if (UNLIKELY(there < 0 || (there == 0 && w->entries >= w->limit))) {
+        rc = grow_table(w, (uint64_t)w->n_lines * 2);
+        if (rc < 0)
+            return rc;
+        there = find(w, hash, key, key_len, &slot);
+        if (there < 0)
+            return there;
+    }
+    if (UNLIKELY(w->top + bytes > w->object.max_bytes))
+        return SHMHT_EFULL;
+    rc = grow_log(w, w->top + bytes);
+    if (UNLIKELY(rc < 0))
+        return rc;
+
+    pos = append(w, &rec, key, value);
+    old = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed) << w->view.granule_shift;
+    set(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
+    add(&w->header->live_bytes, bytes);
+    if (there == 0) {
+        set(&w->header->entries, ++w->entries, memory_order_relaxed);
+        return SHMHT_PUT_NEW;
+    }
+    old = bury(w, old);
+    add(&w->header->live_bytes, 0 - old);
+    add(&w->header->garbage_bytes, old);
+    return SHMHT_PUT_REPLACED;
+}
+
+static int put(struct shmht_writer *w, const void *key, size_t key_len, const void *value, size_t value_len, uint32_t duplicates)
+{
+    if (UNLIKELY(key_len - 1 >= SHMHT_MAX_KEY_BYTES))
+        return SHMHT_EKEYLEN;
+    if (UNLIKELY(value_len > SHMHT_MAX_VALUE_BYTES))
+        return SHMHT_EVALLEN;
+    return shmht__put_hashed(w, shmht__key_hash(&w->view, key, key_len), key, key_len, value, value_len, duplicates);
+}
+
+int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const void *value, size_t value_len)
+{
+    return put(w, key, key_len, value, value_len, w->duplicates);
+}
+
+int shmht_update(struct shmht_writer *w, const void *key, size_t key_len, const void *value, size_t value_len)
+{
+    return put(w, key, key_len, value, value_len, POLICY_UPDATE);
+}
+
+/* ------------------------------------------------------------------ life cycle */
+
+size_t shmht_writer_size(void)
+{
+    return sizeof(struct shmht_writer);
+}
+
+/* Options, checked and completed. */
+int shmht__writer_check_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out)
+{
+    if (!opts || opts->size < sizeof(*opts))
+        return -EINVAL;
+    *out = *opts;
+    if (out->max_bytes < SHMHT_MIN_REGION_BYTES || out->max_bytes > SHMHT_MAX_REGION_BYTES ||
+        out->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) || out->duplicates > SHMHT_DUP_KEEP ||
+        out->expected_entries > SHMHT_MAX_REGION_BYTES)
+        return -EINVAL;
+    if (out->region && ((uintptr_t)out->region % LINE_BYTES != 0 || out->max_bytes > SIZE_MAX || out->flags != 0 || out->name))
+        return -EINVAL;
+    if (out->name && !(out->flags & SHMHT_NAMED))
+        return -EINVAL;
+    if (out->max_load_percent == 0)
+        out->max_load_percent = DEFAULT_LOAD_PERCENT;
+    if (out->max_load_percent < 10 || out->max_load_percent > 90)
+        return -EINVAL;
+    if (out->hash_id == 0)
+        out->hash_id = SHMHT_HASH_XXH3;
+    if ((out->hash_id >= SHMHT_HASH_CALLER) != (out->hash != NULL))
+        return out->hash ? -EINVAL : SHMHT_EHASH;
+    if (out->expected_entries == 0)
+        out->expected_entries = DEFAULT_ENTRIES;
+    return out->seed == 0 ? shmht__random(&out->seed, sizeof(out->seed)) : 0;
+}
+
+static int write_header(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t first, uint64_t n_lines)
+{
+    struct shmht__header *h = w->header;
+    int rc;
+
+    memset(w->object.base, 0, HEADER_BYTES);
+    h->byte_order = BYTE_ORDER_MARK;
+    h->layout = SHMHT_LAYOUT_VERSION;
+    h->word_bits = 64;
+    h->kind = SHMHT_KIND_TABLE;
+    h->generation = o->generation ? o->generation : 1;
+    h->max_bytes = w->object.max_bytes;
+    h->seed = o->seed;
+    h->hash_id = o->hash_id;
+    h->max_load_percent = (uint8_t)o->max_load_percent;
+    h->duplicates = (uint8_t)o->duplicates;
+    for (h->granule_shift = 2; h->max_bytes >> h->granule_shift > UINT64_C(1) << 32; h->granule_shift++)
+        ;
+    rc = shmht__random(&h->id, sizeof(h->id));
+    if (rc == 0)
+        rc = shmht__hash_check(h->hash_id, o->hash, h->seed, &h->hash_check);
+    if (rc < 0)
+        return rc;
+    if (!w->zeroed)
+        memset(w->object.base + first, 0, (size_t)(n_lines * LINE_BYTES));
+    set(&h->table, TABLE(first / LINE_BYTES, n_lines), memory_order_relaxed);
+    memcpy(h->magic, shmht__magic, sizeof(h->magic));
+    return 0;
+}
+
+void shmht__writer_view_init(struct shmht_writer *w)
+{
+    w->view.base = w->object.base;
+    w->view.fd = -1;
+    w->view.object = &w->object;
+    w->view.max_bytes = w->object.max_bytes;
+    w->view.map_bytes = w->object.map_bytes;
+    shmht__reader_set_bytes(&w->view, w->object.bytes);
+}
+
+/* The region with its first table, of n_lines lines, and room for so many bytes of records. */
+static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t n_lines, uint64_t log_bytes)
+{
+    uint64_t first = HEADER_BYTES + LINE_BYTES, end;
+    uint32_t *skip;
+    int rc;
+
+    if (o->region) {
+        w->object.fd = w->object.ro_fd = -1;
+        w->object.base = o->region;
+        w->object.bytes = w->object.max_bytes = o->max_bytes & ~(uint64_t)(LINE_BYTES - 1);
+    } else {
+        rc = shmht__object_create(&w->object, o->name, o->flags, o->max_bytes, o->min_free_bytes);
+        if (rc < 0)
+            return rc;
+        w->zeroed = 1;
+    }
+    if (n_lines > UINT32_MAX || (end = first + n_lines * LINE_BYTES) + log_bytes > w->object.max_bytes)
+        return SHMHT_EFULL;
+    rc = shmht__object_grow(&w->object, end + log_bytes, 1);
+    if (rc < 0)
+        return rc;
+    shmht__writer_view_init(w);
+    w->header = (struct shmht__header *)(void *)w->object.base;
+    rc = write_header(w, o, first, n_lines);
+    if (rc == 0)
+        rc = shmht__reader_bind(&w->view, w->header, o->hash_id, o->hash);
+    if (rc < 0)
+        return rc;
+    w->duplicates = o->duplicates;
+    w->max_load_percent = o->max_load_percent;
+    skip = (uint32_t *)(void *)(w->object.base + HEADER_BYTES);
+    skip[0] = WORD_SKIP;
+    skip[1] = (uint32_t)((end - HEADER_BYTES) >> w->view.granule_shift);
+    w->top = end;
+    set(&w->header->top, end, memory_order_release);
+    shmht__writer_use_table(w, TABLE(first / LINE_BYTES, n_lines));
+    return o->region ? 0 : shmht__object_publish(&w->object, 0);
+}
+
+/* shmht_writer_create() with a table of so many lines (0: from opts) and room for so many bytes of records from the start. */
+int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t first_lines, uint64_t log_bytes, struct shmht_writer **out)
+{
+    struct shmht_allocator allocator;
+    struct shmht_writer_opts o;
+    struct shmht_writer *w;
+    void *p;
+    int rc = shmht__writer_check_opts(opts, &o);
+
+    if (rc == 0)
+        rc = shmht__handle_alloc(sizeof(*w), o.allocator, o.place, o.place_bytes, &allocator, &p);
+    if (rc < 0)
+        return rc;
+    w = p;
+    w->object.fd = w->object.ro_fd = -1;
+    w->allocator = allocator;
+    w->opts = o;
+    w->opts.name = NULL;
+    rc = writer_init(w, &o, first_lines ? first_lines : shmht__table_lines(o.expected_entries, o.max_load_percent), log_bytes);
+    if (rc < 0) {
+        shmht__object_close(&w->object, 1);
+        shmht__handle_free(&w->allocator, w);
+        return rc;
+    }
+    *out = w;
+    return 0;
+}
+
+int shmht_writer_create(const struct shmht_writer_opts *opts, struct shmht_writer **out)
+{
+    return shmht__writer_open(opts, 0, 0, out);
+}
+
+void shmht_writer_destroy(struct shmht_writer *w)
+{
+    if (!w)
+        return;
+    shmht__object_close(&w->object, !(w->object.flags & SHMHT_KEEP_NAME));
+    shmht__handle_free(&w->allocator, w);
+}
+
+int shmht_writer_fd(const struct shmht_writer *w)
+{
+    return w->object.ro_fd < 0 ? SHMHT_EFIXED : w->object.ro_fd;
+}
+
+struct shmht_reader *shmht_writer_view(struct shmht_writer *w)
+{
+    return &w->view;
+}
