@@ -2,6 +2,7 @@
 # What the figures share. `data` is the folder with the .tsv files: case, n, who, metric, value.
 set datafile separator "\t"
 set encoding utf8
+set title font ",11"
 set key left top samplen 2 spacing 1.1 font ",10"
 set grid ytics lc rgb "#dddddd"
 set border 3
@@ -16,6 +17,8 @@ set style line 7 lc rgb "#aaaaaa" lw 1.5 pt 2 ps 0.5
 set style line 8 lc rgb "#c08a1e" lw 1.5 pt 3 ps 0.5
 set style line 9 lc rgb "#7d3c98" lw 1.5 pt 8 ps 0.5
 set style line 10 lc rgb "#16a085" lw 1.5 pt 10 ps 0.5
+set style line 11 lc rgb "#e67e22" lw 1.5 pt 12 ps 0.5
+set style line 12 lc rgb "#34495e" lw 1.5 pt 14 ps 0.5 dt 4
 # n and value where case (an expression that must match whole), who and metric are these; sorted by n.
 pick(bench, which, who, metric) = sprintf("< awk -F'\\t' -v OFS='\\t' '$1 ~ /^(%s)$/ && $3 == \"%s\" && $4 == \"%s\" { print $2, $5 }' '%s/%s.tsv' | sort -n", \
     which, who, metric, data, bench)

@@ -13,7 +13,7 @@ plot for [ppn in "16 32 64"] pick("memory", "fence-".ppn, "copies", "node_bytes"
     pick("memory", "allgather-16", "copies", "node_bytes") using 1:($2 / 1e6) with linespoints ls 8 title "Allgather, a copy each, 16", \
     for [ppn in "16 32 64"] pick("memory", "fence-".ppn, "ours", "node_bytes") using 1:($2 / 1e6) with linespoints ls 1 title "ours, ".ppn." processes", \
     pick("memory", "allgather-16", "ours", "node_bytes") using 1:($2 / 1e6) with linespoints ls 2 title "ours, Allgather, any"
-set title "the paper's Figure 7, from its text: lines through its figures at 10^6"
+set title "the paper's Figure 7: lines through the figures in its text"
 set xrange [16384:1000000]
 plot for [ppn in "16 32 64"] 960 * x / 1e6 * ppn / 16 with lines ls 3 + (ppn + 0) / 32 title "Default, ".ppn." processes", \
     800 * x / 1e6 with lines ls 8 title "Default, Allgather, 16", \

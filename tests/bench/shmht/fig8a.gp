@@ -16,7 +16,7 @@ plot pick_by_case("clients", "clients", "socket", "wall_ns_per_get", n) using 1:
     pick_by_case("clients", "clients", "SHMEM-1/XXH3", "cpu_ns_per_get", n) using 1:($2 / 1000) with linespoints ls 4 title "SHMEM-1/XXH3, processor", \
     pick_by_case("clients", "clients", "ours", "cpu_ns_per_get", n) using 1:($2 / 1000) with linespoints ls 1 title "ours, processor", \
     pick_by_case("clients", "clients", "ours-2m", "cpu_ns_per_get", n) using 1:($2 / 1000) with linespoints ls 2 title "ours-2m, processor"
-set title "the paper's Figure 8a, from its text: 20 µs and 250 µs, 0.25 µs"
+set title "the paper's Figure 8a: lines through the figures in its text"
 plot 20 + (250 - 20) * (x - 1) / 31 with lines ls 6 title "Default (sockets)", \
     0.25 with lines ls 3 title "SHMEM-2", \
     0.23 with lines ls 4 title "SHMEM-1 (less than 10 % better)"

@@ -25,7 +25,7 @@ $paper << EOD
 0.5	0.91
 1	1
 EOD
-set title sprintf("the paper: 20 %% and 9 %% less at 0.25 and 0.5; here, %d keys", n)
+set title sprintf("beside the paper's 20 %% and 9 %%, %d keys", n)
 plot $paper with linespoints ls 6 title "the paper's SHMEM-2", \
     pick_by_case("load", "hit", "SHMEM-2/XXH3", "ns_per_get", n) using 1:($2 / base) with linespoints ls 3 title "SHMEM-2/XXH3 here", \
     pick_by_case("load", "hit", "ours", "ns_per_get", n) using 1:($2 / base) with linespoints ls 1 title "ours", \

@@ -12,7 +12,7 @@ plot pick("build", "fence-64", "SHMEM-1/XXH3", "ns_per_entry") using 1:($1 * $2 
     pick("build", "fence-64", "SHMEM-2/XXH3", "ns_per_entry") using 1:($1 * $2 / 1e6) with linespoints ls 3 title "SHMEM-2/XXH3", \
     pick("build", "fence-64", "ours-puts", "ns_per_entry") using 1:($1 * $2 / 1e6) with linespoints ls 2 title "ours, pair by pair", \
     pick("build", "fence-64", "ours", "ns_per_entry") using 1:($1 * $2 / 1e6) with linespoints ls 1 title "ours, merged"
-set title "the paper's Figure 9a has no figures: SHMEM-2 is Default, SHMEM-1 a little dearer"
+set title "the paper: SHMEM-2 as Default, SHMEM-1 a little dearer"
 set ylabel "of SHMEM-2"
 unset logscale y
 set yrange [0:*]

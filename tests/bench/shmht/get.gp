@@ -6,7 +6,8 @@ all = "ours ours-2m SHMEM-2/XXH3 SHMEM-2/FNV-1a GHashTable uthash absl::flat_has
 here_are = ""
 do for [who in all] { if (has("get", who)) { here_are = here_are." ".who } }
 style(who) = who eq "ours" ? 1 : who eq "ours-2m" ? 2 : who eq "SHMEM-2/XXH3" ? 3 : who eq "SHMEM-2/FNV-1a" ? 4 : \
-    who eq "absl::flat_hash_map" ? 5 : who eq "raw" ? 6 : who eq "LMDB" ? 7 : who eq "tinycdb" ? 8 : who eq "ck_ht" ? 9 : 10
+    who eq "absl::flat_hash_map" ? 5 : who eq "raw" ? 6 : who eq "LMDB" ? 7 : who eq "tinycdb" ? 8 : who eq "ck_ht" ? 9 : who eq "uthash" ? 11 : \
+    who eq "GHashTable" ? 12 : 10
 set multiplot layout 1,2
 set logscale xy
 set format x "10^{%L}"
