@@ -180,7 +180,7 @@ struct shmht_writer_opts {
     uint32_t duplicates;       /**< SHMHT_DUP_*; default SHMHT_DUP_REPLACE */
     const char *name;          /**< path of a named object, which must not exist; NULL: /dev/shm/shmht- and 128 random bits */
     uint32_t hash_id;          /**< SHMHT_HASH_* or the id of `hash`; 0: SHMHT_HASH_XXH3 */
-    uint32_t max_load_percent; /**< entries / slots at which the table is rebuilt twice as large, 10 to 90; 0: 70 */
+    uint32_t max_load_percent; /**< entries / slots at which the table is rebuilt twice as large, 10 to 90; 0: 70. A table that cannot grow is filled to 90 */
     shmht_hash_fn *hash;       /**< the caller's own, for ids from SHMHT_HASH_CALLER on; NULL otherwise */
     uint64_t seed;             /**< of the hash; 0: random */
     uint64_t min_free_bytes;   /**< growth that would leave the node (or the memory cgroup) less than this is -ENOMEM; 0: 16 MiB */
@@ -257,7 +257,7 @@ SHMHT_API size_t shmht_writer_size(void);
  * @brief Create an empty table and become its writer.
  *
  * By default the object is a memfd that the writer maps and then seals (SHRINK, FUTURE_WRITE, SEAL) with mode 0400. Address
- * space of max_bytes is reserved; memory is taken in steps of a sixteenth of what there is (at least 64 KiB, at most
+ * space of max_bytes is reserved; memory is taken in steps of 1/64 of what there is (at least 64 KiB, at most
  * 64 MiB), each preallocated, so that a full node or tmpfs is an error of shmht_put() and never SIGBUS.
  * @param opts  max_bytes must be set: SHMHT_MIN_REGION_BYTES … SHMHT_MAX_REGION_BYTES. Above 16 GiB records are aligned to
  *              8 bytes, above 32 GiB to 16, and so on, because the table has 32-bit offsets.
@@ -274,13 +274,15 @@ SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct s
  *
  * A named object is taken over in place: its log is checked and replayed, what was half done is completed or undone,
  * generation and descriptor stay, and readers notice nothing. A sealed memfd can never again be mapped for writing: its pairs are
- * copied into a fresh object with the next generation, and readers must be sent the new descriptor.
+ * copied into a fresh object with the next generation, and readers must be sent the new descriptor. A table in the caller's memory (opts->region) is taken over in place. Pairs of a
+ * merge that was cut off are in or not, each on its own: merge the block again.
  * @param desc  the table's descriptor; may be NULL when fd is given
  * @param fd    the memfd (a read-only descriptor will do), or -1 to open desc->name; stays the caller's
  * @param opts  as for shmht_writer_create(), max_bytes included; of a table taken over in place, policy, hash, seed and generation
  *              are the header's, and max_bytes is too when it is not larger than opts->max_bytes
  * @param[out] out  the writer
- * @return 0: taken over in place; 1: copied, a new generation; SHMHT_EBUSY: its writer is alive; otherwise what
+ * @return 0: taken over in place; 1: copied, a new generation; SHMHT_EBUSY: its writer is alive, or a child that it forked and
+ *         that has not called exec yet; otherwise what
  *         shmht_reader_attach() and shmht_writer_create() return
  * @threads MT-Safe.
  * @cost O(entries)
@@ -558,7 +560,7 @@ struct shmht_merged {
  * @return 0; SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_ETRUNC, SHMHT_ECORRUPT, SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG: the
  *         table is as it was; SHMHT_EPROBE: pairs before the one in question are in. Under SHMHT_DUP_REJECT, pairs
  *         whose keys exist are left out and counted.
- * @threads one writer, any readers. A killed writer leaves some of the pairs; shmht_writer_resume() completes the merge.
+ * @threads one writer, any readers. A killed writer leaves some of the pairs.
  * @source SHMEMPMI, section IV-B: "the Fence operation is equivalent to merging multiple hash tables into one".
  */
 SHMHT_API int shmht_merge(struct shmht_writer *w, const void *block, size_t bytes, struct shmht_merged *merged);

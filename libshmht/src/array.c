@@ -209,13 +209,14 @@ int shmht_array_put_range(struct shmht_array *a, uint64_t first, uint64_t n, con
 
 int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *value, size_t len)
 {
-    unsigned char *p = a->base + HEADER_BYTES + rank * a->stride;
+    unsigned char *p;
     int rc = check_range(a, rank, 1);
 
     if (rc < 0)
         return rc;
     if (len > a->stride)
         return SHMHT_EVALLEN;
+    p = a->base + HEADER_BYTES + rank * a->stride;
     if (len > 0)
         memcpy(p, value, len);
     memset(p + len, 0, (size_t)(a->stride - len));

@@ -17,6 +17,7 @@
 #define MIN_LINES 4u
 #define DEFAULT_ENTRIES 56u
 #define DEFAULT_LOAD_PERCENT 70u
+#define MAX_LOAD_PERCENT 90u
 
 static void set(_Atomic uint64_t *shared, uint64_t value, memory_order order)
 {
@@ -225,8 +226,12 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
     if (UNLIKELY(there < 0 && w->entries < w->limit / 4)) /* a larger table would not help: the hashes are the same */
         return SHMHT_EPROBE;
     if (UNLIKELY(there < 0 || (there == 0 && w->entries >= w->limit))) {
+        uint64_t most = (uint64_t)w->n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
+
         rc = grow_table(w, (uint64_t)w->n_lines * 2);
-        if (rc < 0)
+        if (rc == SHMHT_EFULL && there == 0 && w->limit < most)
+            w->limit = most; /* no room for a larger one: fill this one up */
+        else if (rc < 0)
             return rc;
         there = find(w, hash, key, key_len, &slot);
         if (there < 0)
@@ -294,7 +299,7 @@ int shmht__writer_check_opts(const struct shmht_writer_opts *opts, struct shmht_
         return -EINVAL;
     if (out->max_load_percent == 0)
         out->max_load_percent = DEFAULT_LOAD_PERCENT;
-    if (out->max_load_percent < 10 || out->max_load_percent > 90)
+    if (out->max_load_percent < 10 || out->max_load_percent > MAX_LOAD_PERCENT)
         return -EINVAL;
     if (out->hash_id == 0)
         out->hash_id = SHMHT_HASH_XXH3;

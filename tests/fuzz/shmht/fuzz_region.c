@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A reader, and a successor of its writer, given a hostile region. The region ends where a PROT_NONE page begins, and begins
+ * behind another: whatever reads outside it dies. Every pointer handed out is checked to lie inside.
+ *
+ * The first byte chooses: even, the rest is the region; odd, it is patches of {offset: 2 bytes, length: 1, bytes} to a region that
+ * was written properly, after 2 bytes that cut it off. So the fuzzer need not find a whole header first.
+ */
+#include "fuzz.h"
+
+#include <shmht.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define MAX_REGION 65536u
+#define PAGE       4096u
+
+static unsigned char *arena; /* MAX_REGION bytes between two pages that nobody may touch */
+static unsigned char *model;
+static size_t model_bytes;
+
+#define MUST(x)                                                                                                                    \
+    do {                                                                                                                           \
+        if (!(x)) {                                                                                                                \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                                                \
+            abort();                                                                                                               \
+        }                                                                                                                          \
+    } while (0)
+
+static void set_up(void)
+{
+    static unsigned char value[3000];
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 16384, .seed = 42, .expected_entries = 20};
+    struct shmht_writer *w;
+    char key[32];
+    unsigned char *all = mmap(NULL, MAX_REGION + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    MUST(all != MAP_FAILED);
+    arena = all + PAGE;
+    MUST(mprotect(arena, MAX_REGION, PROT_READ | PROT_WRITE) == 0);
+    MUST(posix_memalign((void **)&model, 64, (size_t)opts.max_bytes) == 0);
+    memset(model, 0, (size_t)opts.max_bytes);
+    opts.region = model;
+    MUST(shmht_writer_create(&opts, &w) == 0);
+    for (int i = 0; i < 60; i++) {
+        snprintf(key, sizeof(key), "mpi-addr-%d", i % 40);
+        MUST(shmht_put(w, key, strlen(key), value, (size_t)i) >= 0);
+    }
+    MUST(shmht_put(w, value, sizeof(value), "v", 1) == 0); /* a long record */
+    shmht_writer_destroy(w);
+    model_bytes = (size_t)opts.max_bytes;
+}
+
+/* Builds the region at the end of the arena. Returns it. */
+static unsigned char *build(const uint8_t *data, size_t size, size_t *bytes)
+{
+    unsigned char *region;
+
+    if (data[0] % 2 == 0 || size < 3) {
+        *bytes = (size - 1) / 64 * 64;
+        if (*bytes > MAX_REGION)
+            *bytes = MAX_REGION;
+        region = arena + MAX_REGION - *bytes;
+        memcpy(region, data + 1, *bytes);
+        return region;
+    }
+    *bytes = model_bytes - (data[1] + 256u * data[2]) % model_bytes / 64 * 64;
+    region = arena + MAX_REGION - *bytes;
+    memcpy(region, model, *bytes);
+    for (size_t at = 3; at + 3 <= size;) {
+        size_t where = data[at] + 256u * data[at + 1], n = data[at + 2] % 16u + 1;
+
+        at += 3;
+        if (n > size - at)
+            n = size - at;
+        if (where < *bytes)
+            memcpy(region + where, data + at, n < *bytes - where ? n : *bytes - where);
+        at += n;
+    }
+    return region;
+}
+
+static void inside(const unsigned char *region, size_t bytes, const struct shmht_bytes *b)
+{
+    const unsigned char *p = b->ptr;
+
+    MUST(p >= region && p <= region + bytes && b->len <= (size_t)(region + bytes - p));
+    for (size_t i = 0; i < b->len; i += 64)
+        *(volatile const unsigned char *)(p + i);
+}
+
+static void read_all(struct shmht_reader *r, const unsigned char *region, size_t bytes)
+{
+    static unsigned char block[8192];
+    struct shmht_bytes keys[40], values[40], key, value;
+    struct shmht_iter it = {0};
+    struct shmht_stats stats;
+    char names[40][32];
+    size_t steps = 0;
+
+    MUST(shmht_stats(r, &stats) == 0);
+    for (int i = 0; i < 40; i++) {
+        snprintf(names[i], sizeof(names[i]), "mpi-addr-%d", i);
+        keys[i] = (struct shmht_bytes){names[i], strlen(names[i])};
+        if (shmht_get(r, keys[i].ptr, keys[i].len, &value) == 0)
+            inside(region, bytes, &value);
+    }
+    (void)shmht_get_many(r, keys, 40, values);
+    for (int i = 0; i < 40; i++)
+        if (values[i].ptr)
+            inside(region, bytes, &values[i]);
+    while (shmht_next(r, &it, &key, &value) == 1) {
+        inside(region, bytes, &key);
+        inside(region, bytes, &value);
+        (void)shmht_get(r, key.ptr, key.len, &value);
+        MUST(++steps <= bytes / 4);
+    }
+    it.pos = 0;
+    (void)shmht_export(r, &it, block, sizeof(block));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct shmht_writer_opts resume = {.size = sizeof(resume)};
+    struct shmht_reader *r;
+    struct shmht_writer *w;
+    struct shmht_bytes value;
+    unsigned char *region;
+    size_t bytes;
+
+    if (!arena)
+        set_up();
+    if (size < 1)
+        return 0;
+    region = build(data, size, &bytes);
+    if (shmht_reader_attach_mem(region, bytes, NULL, &r) == 0) {
+        read_all(r, region, bytes);
+        shmht_reader_detach(r);
+    }
+    if (bytes >= SHMHT_MIN_REGION_BYTES) {
+        resume.max_bytes = bytes;
+        resume.region = region;
+        if (shmht_writer_resume(NULL, -1, &resume, &w) == 0) {
+            read_all(shmht_writer_view(w), region, bytes);
+            for (int i = 0; i < 100; i++)
+                if (shmht_put(w, &i, sizeof(i), "value", 5) >= 0)
+                    MUST(shmht_get(shmht_writer_view(w), &i, sizeof(i), &value) == 0 && value.len == 5);
+            shmht_writer_destroy(w);
+        }
+    }
+    return 0;
+}
