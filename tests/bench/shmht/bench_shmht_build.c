@@ -7,7 +7,7 @@
  * Processor time for each entry, page faults included: ns_per_entry, median over the trials; the peers follow each other in a new
  * order in each trial. ours_ratio is that of ours divided by the peer's in the same trial. Every store that was filled is checked once.
  *
- *     insert        pairs one by one into a store that starts small and grows
+ *     insert        pairs one by one into a store that starts small and grows; and bytes_per_entry of what came of it
  *     insert-sized  the same, told beforehand how many will come
  *     grow          making the table twice as large when it holds n entries: for each entry of it
  *     fence-B       n pairs in B blocks of equal size, as received from B nodes, into a store that starts small; the peers put
@@ -40,8 +40,9 @@ static void print(struct bench *b, const char *which, uint64_t n, const char *wh
 static void run_inserts(struct run *run, const uint32_t *order, uint64_t n, unsigned trials, int sized)
 {
     struct bench *b = &run->bench;
+    const char *which = sized ? "insert-sized" : "insert";
     struct samples ns[MAX_PEERS] = {0}, ratio[MAX_PEERS] = {0};
-    double spent[MAX_PEERS];
+    double spent[MAX_PEERS], bytes[MAX_PEERS] = {0};
     unsigned turn[MAX_PEERS], n_turns = 0;
 
     for (unsigned i = 0; peers[i]; i++)
@@ -56,6 +57,7 @@ static void run_inserts(struct run *run, const uint32_t *order, uint64_t n, unsi
             if (t == 0)
                 store_check(&s);
             spent[turn[i]] = s.insert_ns + s.finish_ns;
+            bytes[turn[i]] = (double)s.bytes / (double)n;
             store_destroy(&s);
         }
         for (unsigned i = 0; i < n_turns; i++) {
@@ -64,8 +66,11 @@ static void run_inserts(struct run *run, const uint32_t *order, uint64_t n, unsi
                 samples_add(&ratio[turn[i]], spent[0] / spent[turn[i]]);
         }
     }
-    for (unsigned i = 0; peers[i]; i++)
-        print(b, sized ? "insert-sized" : "insert", n, peers[i]->name, &ns[i], &ratio[i]);
+    for (unsigned i = 0; peers[i]; i++) {
+        print(b, which, n, peers[i]->name, &ns[i], &ratio[i]);
+        if (bytes[i] > 0)
+            bench_figure(b, which, n, peers[i]->name, "bytes_per_entry", bytes[i], "B");
+    }
 }
 
 /* ---- grow ------------------------------------------------------------------- */
