@@ -90,9 +90,9 @@ static int check_table(const struct shmht__header *h, uint64_t bytes)
         return SHMHT_ECORRUPT;
     if (n == 0 || first < HEADER_BYTES / LINE_BYTES || top < HEADER_BYTES || top % (UINT64_C(1) << h->granule_shift) != 0)
         return SHMHT_ECORRUPT;
-    if ((first + n) * LINE_BYTES > h->max_bytes || top > h->max_bytes)
+    if ((first + n) * LINE_BYTES > top || top > h->max_bytes)
         return SHMHT_ECORRUPT;
-    return (first + n) * LINE_BYTES > bytes || top > bytes ? SHMHT_ETRUNC : 0;
+    return top > bytes ? SHMHT_ETRUNC : 0;
 }
 
 static int check_array(const struct shmht__header *h, uint64_t bytes)
@@ -332,41 +332,56 @@ uint64_t shmht_reader_superseded(const struct shmht_reader *r)
 }
 
 /*
+ * One step through the log, from *pos, below top, to what follows. Returns 1: a record; 2: a skip; SHMHT_ECORRUPT.
+ */
+int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word, struct shmht__record *rec)
+{
+    const _Atomic uint32_t *p = (const _Atomic uint32_t *)(const void *)(r->base + *pos);
+    uint64_t granule = UINT64_C(1) << r->granule_shift, bytes;
+    int kind = 1;
+
+    *word = 0;
+    if (UNLIKELY(top > r->max_bytes || top - *pos < 8))
+        return SHMHT_ECORRUPT;
+    if (LIKELY(shmht__record_at(r, *pos, word, rec) == 0)) {
+        bytes = align_up(record_bytes(rec), granule);
+    } else if (*word & WORD_SKIP) { /* so its 8 bytes could be read */
+        bytes = (uint64_t)atomic_load_explicit(p + 1, memory_order_relaxed) << r->granule_shift;
+        kind = 2;
+    } else {
+        return SHMHT_ECORRUPT;
+    }
+    if (UNLIKELY(bytes == 0 || bytes > top - *pos))
+        return SHMHT_ECORRUPT;
+    *pos += bytes;
+    return kind;
+}
+
+/*
  * The log is walked up to `top`. A record with WORD_DEAD is passed over: the one that took its place was in the log, below `top`,
  * before the bit was set (release), and the bit is read with acquire; since `top` is read again at the end, that one is met later.
  */
 int shmht_next(const struct shmht_reader *r, struct shmht_iter *it, struct shmht_bytes *key, struct shmht_bytes *value)
 {
     const _Atomic uint64_t *shared_top = &shmht__header_of(r)->top;
-    uint64_t pos = it->pos ? it->pos : HEADER_BYTES, granule = UINT64_C(1) << r->granule_shift;
-    uint64_t top = atomic_load_explicit(shared_top, memory_order_acquire);
+    uint64_t pos = it->pos ? it->pos : HEADER_BYTES, top = atomic_load_explicit(shared_top, memory_order_acquire);
 
-    if (UNLIKELY(pos < HEADER_BYTES || pos % granule != 0))
+    if (UNLIKELY(pos < HEADER_BYTES || pos & ((UINT64_C(1) << r->granule_shift) - 1)))
         return SHMHT_ECORRUPT;
     while (pos < top || pos < (top = atomic_load_explicit(shared_top, memory_order_acquire))) {
+        const unsigned char *p = r->base + pos;
         struct shmht__record rec;
-        uint32_t word = 0;
-        int rc = top > r->max_bytes ? SHMHT_ECORRUPT : shmht__record_at(r, pos, &word, &rec);
+        uint32_t word;
+        int kind = shmht__log_step(r, top, &pos, &word, &rec);
 
-        if (UNLIKELY(rc < 0)) { /* a skip? the first 8 bytes must be there for that */
-            const _Atomic uint32_t *p = (const _Atomic uint32_t *)(const void *)(r->base + pos);
-            uint32_t n;
-
-            if (!(word & WORD_SKIP) || pos + 8 > atomic_load_explicit(&r->bytes, memory_order_relaxed))
-                return rc;
-            n = atomic_load_explicit(p + 1, memory_order_relaxed);
-            if (n == 0 || n > (top - pos) >> r->granule_shift)
-                return SHMHT_ECORRUPT;
-            pos += (uint64_t)n << r->granule_shift;
-            continue;
-        }
-        if (!(word & WORD_DEAD)) {
-            *key = (struct shmht_bytes){r->base + pos + rec.head, rec.key};
-            *value = (struct shmht_bytes){r->base + pos + rec.head + rec.key, rec.value};
-            it->pos = align_up(pos + record_bytes(&rec), granule);
+        if (UNLIKELY(kind < 0))
+            return kind;
+        if (kind == 1 && !(word & WORD_DEAD)) {
+            *key = (struct shmht_bytes){p + rec.head, rec.key};
+            *value = (struct shmht_bytes){p + rec.head + rec.key, rec.value};
+            it->pos = pos;
             return 1;
         }
-        pos = align_up(pos + record_bytes(&rec), granule);
     }
     it->pos = pos;
     return 0;

@@ -144,32 +144,54 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
 
 /* ------------------------------------------------------------------ resume */
 
-/* Goes through the log, marks what no slot refers to and counts the rest. */
+/* Marks a record if no slot refers to it; counts it if one does. */
+static void settle(struct shmht_writer *w, uint64_t pos, uint64_t bytes, const struct shmht__record *rec, uint64_t *entries, uint64_t *live)
+{
+    const unsigned char *key = w->object.base + pos + rec->head;
+
+    if (refers(&w->view, shmht__key_hash(&w->view, key, rec->key), pos)) {
+        ++*entries;
+        *live += bytes;
+    } else {
+        atomic_fetch_or_explicit((_Atomic uint32_t *)(void *)(w->object.base + pos), WORD_DEAD, memory_order_release);
+    }
+}
+
+/*
+ * Goes through the log: marks what no slot refers to, counts the rest. Each slot must refer to one of these, and the table must
+ * lie in a skip, or this is no table that a writer of ours left.
+ */
 static int replay(struct shmht_writer *w)
 {
-    const struct shmht_reader *r = &w->view;
-    uint64_t entries = 0, live = 0;
     uint64_t top = atomic_load_explicit(&w->header->top, memory_order_acquire);
-    struct shmht_bytes key, value;
-    struct shmht_iter it = {0};
-    int rc;
+    uint64_t table = atomic_load_explicit(&w->header->table, memory_order_acquire);
+    uint64_t first = (uint64_t)(uint32_t)table * LINE_BYTES, end = first + (table >> 32) * LINE_BYTES;
+    uint64_t entries = 0, live = 0, garbage = 0, pos = HEADER_BYTES;
+    int found = 0;
 
-    while ((rc = shmht_next(r, &it, &key, &value)) == 1) {
-        uint64_t bytes = bytes_of(r, key.len, value.len), pos = it.pos - bytes;
+    while (pos < top) {
+        struct shmht__record rec;
+        uint64_t from = pos;
+        uint32_t word;
+        int kind = shmht__log_step(&w->view, top, &pos, &word, &rec);
 
-        if (refers(r, shmht__key_hash(r, key.ptr, key.len), pos)) {
-            entries++;
-            live += bytes;
-        } else {
-            atomic_fetch_or_explicit((_Atomic uint32_t *)(void *)(w->object.base + pos), WORD_DEAD, memory_order_release);
+        if (kind < 0)
+            return kind;
+        if (kind == 2) {
+            found |= first >= from + 8 && end <= pos;
+            continue;
         }
+        if (!(word & WORD_DEAD))
+            settle(w, from, pos - from, &rec, &entries, &live);
+        garbage += pos - from;
     }
-    if (rc < 0 || entries != used_slots(r))
+    if (!found || entries != used_slots(&w->view))
         return SHMHT_ECORRUPT;
     w->top = top;
     w->entries = entries;
     atomic_store_explicit(&w->header->entries, entries, memory_order_relaxed);
     atomic_store_explicit(&w->header->live_bytes, live, memory_order_relaxed);
+    atomic_store_explicit(&w->header->garbage_bytes, garbage - live, memory_order_relaxed);
     return 0;
 }
 

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cm.h"
+
+static struct shmht_writer *make(uint64_t max_bytes, uint32_t duplicates)
+{
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = max_bytes, .duplicates = duplicates};
+    struct shmht_writer *w = NULL;
+
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    return w;
+}
+
+static void test_build_and_walk(void **state)
+{
+    unsigned char buf[SHMHT_BLOCK_HEADER_BYTES + 8 + 12];
+    struct shmht_bytes key, value;
+    struct shmht_iter it = {0};
+    struct shmht_block b;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(shmht_block_begin(&b, buf, SHMHT_BLOCK_HEADER_BYTES - 1), SHMHT_ENOBUF);
+    assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
+    n = shmht_block_end(&b);
+    assert_int_equal(n, SHMHT_BLOCK_HEADER_BYTES);
+    assert_int_equal(shmht_block_next(buf, n, &it, &key, &value), 0);
+    assert_int_equal(shmht_block_add(&b, "k", 0, "v", 1), SHMHT_EKEYLEN);
+    assert_int_equal(shmht_block_add(&b, "k", SHMHT_MAX_KEY_BYTES + 1, "v", 1), SHMHT_EKEYLEN);
+    assert_int_equal(shmht_block_add(&b, "k", 1, "v", SHMHT_MAX_VALUE_BYTES + 1), SHMHT_EVALLEN);
+    assert_int_equal(shmht_block_add(&b, "k", 1, "val", 3), 0);
+    assert_int_equal(shmht_block_add(&b, "key", 3, "value!", 6), SHMHT_ENOBUF);
+    assert_int_equal(shmht_block_add(&b, "key", 3, "value", 5), 0);
+    assert_int_equal(shmht_block_add(&b, "k", 1, "", 0), SHMHT_ENOBUF);
+    n = shmht_block_end(&b);
+    assert_int_equal(n, sizeof(buf));
+    assert_int_equal(shmht_block_next(buf, n, &it, &key, &value), 1);
+    assert_true(key.len == 1 && value.len == 3 && memcmp(value.ptr, "val", 3) == 0);
+    assert_int_equal(shmht_block_next(buf, n, &it, &key, &value), 1);
+    assert_true(key.len == 3 && value.len == 5 && memcmp(value.ptr, "value", 5) == 0);
+    assert_int_equal(shmht_block_next(buf, n, &it, &key, &value), 0);
+}
+
+/* Every byte of a block altered, and every length cut: an error with the table unchanged, or a merge whose pairs are all there. */
+static void test_hostile(void **state)
+{
+    unsigned char good[512], bad[512];
+    struct shmht_bytes key, value, found;
+    struct shmht_block b;
+    struct shmht_stats s;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(shmht_block_begin(&b, good, sizeof(good)), 0);
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(shmht_block_add(&b, &i, sizeof(i), "some value", (size_t)i), 0);
+    n = shmht_block_end(&b);
+    for (size_t at = 0; at < n; at++)
+        for (int bit = 0; bit < 8; bit++) {
+            struct shmht_writer *w = make(1 << 20, SHMHT_DUP_REPLACE);
+            struct shmht_iter it = {0};
+            int rc;
+
+            memcpy(bad, good, n);
+            bad[at] ^= (unsigned char)(1 << bit);
+            rc = shmht_merge(w, bad, n, NULL);
+            shmht_stats(shmht_writer_view(w), &s);
+            if (rc < 0)
+                assert_int_equal(s.entries, 0);
+            else
+                while (shmht_block_next(bad, n, &it, &key, &value) == 1)
+                    assert_int_equal(shmht_get(shmht_writer_view(w), key.ptr, key.len, &found), 0);
+            assert_true(at >= SHMHT_BLOCK_HEADER_BYTES || rc < 0);
+            shmht_writer_destroy(w);
+        }
+    for (size_t len = 0; len < n; len++) {
+        struct shmht_writer *w = make(1 << 20, SHMHT_DUP_REPLACE);
+
+        assert_int_equal(shmht_merge(w, good, len, NULL), SHMHT_ETRUNC);
+        shmht_writer_destroy(w);
+    }
+    struct shmht_writer *w = make(1 << 20, SHMHT_DUP_REPLACE);
+    memcpy(bad, good, n);
+    bad[8] = 1, bad[9] = 2, bad[10] = 3, bad[11] = 4; /* the other byte order */
+    assert_int_equal(shmht_merge(w, bad, n, NULL), SHMHT_EORDER);
+    memcpy(bad, good, n);
+    bad[12] ^= 2;
+    assert_int_equal(shmht_merge(w, bad, n, NULL), SHMHT_EVERSION);
+    bad[0] = 'x';
+    assert_int_equal(shmht_merge(w, bad, n, NULL), SHMHT_EMAGIC);
+    assert_int_equal(shmht_merge(w, good, n + 4, NULL), SHMHT_ECORRUPT); /* something behind it */
+    assert_int_equal(shmht_merge(w, good, n, NULL), 0);
+    shmht_writer_destroy(w);
+}
+
+/* A Fence: two servers export what is new, in pieces, and merge each other's. */
+static void test_fence(void **state)
+{
+    enum { PIECE = 2048, PIECES = 16 };
+    static unsigned char buf[2][PIECES][PIECE];
+    ssize_t bytes[2][PIECES];
+    struct shmht_writer *w[2] = {make(8 << 20, SHMHT_DUP_REPLACE), make(8 << 20, SHMHT_DUP_REPLACE)};
+    struct shmht_iter it[2] = {{0}, {0}};
+    struct shmht_bytes value;
+    char key[16];
+
+    (void)state;
+    for (int fence = 0; fence < 3; fence++) {
+        struct shmht_merged merged;
+        uint64_t n = 0;
+
+        for (int s = 0; s < 2; s++) {
+            int piece = -1;
+
+            for (uint64_t i = 0; i < 300; i++) {
+                key16(key, (uint64_t)s * 10000 + (uint64_t)fence * 300 + i);
+                assert_int_equal(shmht_put(w[s], key, 16, key, 16), 0);
+            }
+            do {
+                piece++;
+                assert_true(piece < PIECES);
+                bytes[s][piece] = shmht_export(shmht_writer_view(w[s]), &it[s], buf[s][piece], PIECE);
+                assert_true(bytes[s][piece] >= 0);
+            } while (bytes[s][piece] > 0);
+            assert_true(piece > 4);
+        }
+        for (int s = 0; s < 2; s++)
+            for (int piece = 0; bytes[s][piece] > 0; piece++) {
+                assert_int_equal(shmht_merge(w[!s], buf[s][piece], (size_t)bytes[s][piece], &merged), 0);
+                assert_true(merged.n_replaced == 0 && merged.n_kept == 0);
+                n += merged.n_new;
+            }
+        assert_int_equal(n, 600);
+        for (int s = 0; s < 2; s++) { /* the next Fence begins behind what came in by this one */
+            struct shmht_bytes k;
+
+            while (shmht_next(shmht_writer_view(w[s]), &it[s], &k, &value) == 1)
+                ;
+            for (uint64_t i = 0; i < (uint64_t)(fence + 1) * 600; i++) {
+                key16(key, i % 2 * 10000 + i / 2);
+                assert_int_equal(shmht_get(shmht_writer_view(w[s]), key, 16, &value), 0);
+                assert_memory_equal(value.ptr, key, 16);
+            }
+        }
+    }
+    assert_int_equal(shmht_export(shmht_writer_view(w[0]), &(struct shmht_iter){0}, buf[0][0], 40), SHMHT_ENOBUF);
+    shmht_writer_destroy(w[0]);
+    shmht_writer_destroy(w[1]);
+}
+
+/* A block that does not fit: nothing of it is in. Merging the same block again needs no larger table. */
+static void test_all_or_nothing(void **state)
+{
+    static unsigned char buf[1 << 20], text[64];
+    struct shmht_writer *w = make(256 << 10, SHMHT_DUP_KEEP);
+    struct shmht_merged merged;
+    struct shmht_stats s, s2;
+    struct shmht_block b;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
+    for (int i = 0; i < 4000; i++)
+        assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 60), 0);
+    n = shmht_block_end(&b);
+    assert_int_equal(shmht_merge(w, buf, n, &merged), SHMHT_EFULL);
+    shmht_stats(shmht_writer_view(w), &s);
+    assert_int_equal(s.entries, 0);
+    assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
+    for (int i = 0; i < 2500; i++)
+        assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 40), 0);
+    n = shmht_block_end(&b);
+    assert_int_equal(shmht_merge(w, buf, n, &merged), 0);
+    assert_true(merged.n_new == 2500);
+    shmht_stats(shmht_writer_view(w), &s);
+    for (int again = 0; again < 5; again++) {
+        assert_int_equal(shmht_merge(w, buf, n, &merged), 0);
+        assert_true(merged.n_kept == 2500 && merged.n_new == 0);
+    }
+    shmht_stats(shmht_writer_view(w), &s2);
+    assert_true(s.slots == s2.slots && s.total_bytes == s2.total_bytes && s2.entries == 2500);
+    shmht_writer_destroy(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_build_and_walk),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_fence),
+        cmocka_unit_test(test_all_or_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

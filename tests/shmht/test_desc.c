@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cm.h"
+
+static struct shmht_desc sample(void)
+{
+    struct shmht_desc d;
+
+    memset(&d, 0, sizeof(d));
+    d.kind = SHMHT_KIND_TABLE;
+    d.layout = SHMHT_LAYOUT_VERSION;
+    d.hash_id = UINT32_MAX;
+    d.uid = UINT32_MAX;
+    d.id = UINT64_MAX;
+    d.generation = UINT64_MAX;
+    d.max_bytes = SHMHT_MAX_REGION_BYTES;
+    memset(d.name, 'n', sizeof(d.name) - 1);
+    d.name[0] = '/';
+    return d;
+}
+
+/* The longest one fits what the header promises, and every character is safe as a PMI value. */
+static void test_text(void **state)
+{
+    char text[SHMHT_DESC_TEXT_BYTES];
+    struct shmht_desc d = sample(), back;
+    ssize_t n = shmht_desc_format(&d, text, sizeof(text));
+
+    (void)state;
+    assert_true(n > 0 && n < (ssize_t)sizeof(text) && text[n] == '\0');
+    for (ssize_t i = 0; i < n; i++)
+        assert_true(text[i] > 32 && text[i] < 127 && !strchr(";\\= ", text[i]));
+    assert_int_equal(shmht_desc_parse(text, (size_t)n, &back), 0);
+    assert_memory_equal(&d, &back, sizeof(d));
+    assert_int_equal(shmht_desc_format(&d, text, (size_t)n), SHMHT_ENOBUF);
+    assert_int_equal(shmht_desc_format(&d, text, (size_t)n + 1), n);
+    for (ssize_t len = 0; len < n - (ssize_t)strlen(d.name) + 1; len++)
+        assert_true(shmht_desc_parse(text, (size_t)len, &back) < 0);
+    d.name[0] = '\0';
+    n = shmht_desc_format(&d, text, sizeof(text));
+    assert_int_equal(shmht_desc_parse(text, (size_t)n, &back), 0);
+    assert_string_equal(back.name, "");
+    strcpy(d.name, "relative");
+    assert_int_equal(shmht_desc_format(&d, text, sizeof(text)), SHMHT_ENAME);
+    strcpy(d.name, "/with space");
+    assert_int_equal(shmht_desc_format(&d, text, sizeof(text)), SHMHT_ENAME);
+    memset(d.name, 'a', sizeof(d.name)); /* no NUL */
+    d.name[0] = '/';
+    assert_int_equal(shmht_desc_format(&d, text, sizeof(text)), SHMHT_ENAME);
+}
+
+static void test_text_refused(void **state)
+{
+    static const struct {
+        const char *text;
+        int rc;
+    } bad[] = {
+        {"", SHMHT_EMAGIC},
+        {"shmh", SHMHT_EMAGIC},
+        {"shmht", SHMHT_ECORRUPT},
+        {"shmht2,1,1,0,1,1,100000,-", SHMHT_EVERSION},
+        {"shmht1,1,1,0,1,1,100000", SHMHT_ECORRUPT},
+        {"shmht1,1,1,0,1,1,100000,", SHMHT_ENAME},
+        {"shmht1,3,1,0,1,1,100000,-", SHMHT_ECORRUPT},
+        {"shmht1,1,1,0,1,1,fff,-", SHMHT_ECORRUPT},
+        {"shmht1,1,1,0,1,1,4000000001,-", SHMHT_ECORRUPT},
+        {"shmht1,1,1,0,11111111111111111,1,100000,-", SHMHT_ECORRUPT},
+        {"shmht1,1,1,0,1,1,0x1000,-", SHMHT_ECORRUPT},
+        {"shmht1,1,,0,1,1,100000,-", SHMHT_ECORRUPT},
+        {"shmht1,1,1,0,1,1,100000,x", SHMHT_ENAME},
+        {"shmht1,1,1,0,1,1,100000,/a b", SHMHT_ENAME},
+        {"shmht1,1,1,0,1,1,100000,/a;b", SHMHT_ENAME},
+        {"SHMHT1,1,1,0,1,1,100000,-", SHMHT_EMAGIC},
+    };
+    struct shmht_desc d;
+
+    (void)state;
+    assert_int_equal(shmht_desc_parse("shmht1,1,1,0,1,1,100000,-", 25, &d), 0);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(shmht_desc_parse(bad[i].text, strlen(bad[i].text), &d), bad[i].rc);
+    assert_int_equal(shmht_desc_parse("shmht1,1,1,0,1,1,100000,/a\0b", 28, &d), SHMHT_ENAME);
+}
+
+static void test_bytes(void **state)
+{
+    unsigned char packed[SHMHT_DESC_BYTES], bad[SHMHT_DESC_BYTES];
+    struct shmht_desc d = sample(), back;
+
+    (void)state;
+    assert_int_equal(shmht_desc_pack(&d, packed), 0);
+    assert_int_equal(packed[8], 1); /* little-endian on every machine */
+    assert_int_equal(packed[9], 0);
+    assert_int_equal(shmht_desc_unpack(packed, sizeof(packed), &back), 0);
+    assert_memory_equal(&d, &back, sizeof(d));
+    for (size_t len = 0; len < sizeof(packed); len++)
+        assert_int_equal(shmht_desc_unpack(packed, len, &back), SHMHT_ETRUNC);
+    memcpy(bad, packed, sizeof(bad));
+    bad[48] = SHMHT_MAX_NAME_BYTES;
+    assert_int_equal(shmht_desc_unpack(bad, sizeof(bad), &back), SHMHT_ENAME);
+    memcpy(bad, packed, sizeof(bad));
+    bad[12] = 9;
+    assert_int_equal(shmht_desc_unpack(bad, sizeof(bad), &back), SHMHT_ECORRUPT);
+    bad[8] = 2;
+    assert_int_equal(shmht_desc_unpack(bad, sizeof(bad), &back), SHMHT_EVERSION);
+    bad[0] = 0;
+    assert_int_equal(shmht_desc_unpack(bad, sizeof(bad), &back), SHMHT_EMAGIC);
+}
+
+/* Over each kind of socket; a message without a descriptor, with something else, and the end. */
+static void test_send(void **state)
+{
+    static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM};
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 1 << 20};
+    struct shmht_writer *w;
+    struct shmht_desc sent, got;
+    struct stat a, b;
+    char other[SHMHT_DESC_BYTES] = "something else";
+    int pair[2], fd;
+
+    (void)state;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_writer_desc(w, &sent), 0);
+    for (int t = 0; t < 3; t++) {
+        assert_int_equal(socketpair(AF_UNIX, types[t], 0, pair), 0);
+        assert_int_equal(shmht_fd_send(pair[0], shmht_writer_fd(w), &sent), 0);
+        fd = shmht_fd_recv(pair[1], &got);
+        assert_true(fd >= 0);
+        assert_memory_equal(&sent, &got, sizeof(sent));
+        assert_true(fstat(fd, &a) == 0 && fstat(shmht_writer_fd(w), &b) == 0 && a.st_ino == b.st_ino);
+        close(fd);
+        assert_int_equal(write(pair[0], other, sizeof(other)), sizeof(other));
+        assert_int_equal(shmht_fd_recv(pair[1], &got), SHMHT_EMAGIC);
+        assert_int_equal(shmht_desc_pack(&sent, (unsigned char *)other), 0);
+        assert_int_equal(write(pair[0], other, sizeof(other)), sizeof(other));
+        assert_int_equal(shmht_fd_recv(pair[1], &got), SHMHT_EMAGIC); /* a descriptor's description alone */
+        close(pair[0]);
+        if (types[t] != SOCK_DGRAM)
+            assert_int_equal(shmht_fd_recv(pair[1], &got), -EPIPE);
+        close(pair[1]);
+        strcpy(other, "something else");
+    }
+    assert_int_equal(shmht_fd_send(-1, shmht_writer_fd(w), &sent), -EBADF);
+    shmht_writer_destroy(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_text_refused),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_send),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
