@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kill <trials>: SIGKILL of the writer at random points of puts, updates, merges and growth. A reader that was attached before, and one
+ * that attaches after, find everything that was put; a successor resumes, with everything that was put, and goes on.
+ * Odd trials use a named object, which is taken over in place under the eyes of the reader; even ones a memfd, which is copied.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common.h"
+
+#define N_KEYS 20000u
+
+struct shared {
+    _Atomic uint32_t high; /* keys below it have been put at least once */
+    _Atomic uint32_t floor[N_KEYS];
+};
+
+static const struct shmht_writer_opts base_opts = {.size = sizeof(base_opts), .max_bytes = 64 << 20, .expected_entries = 1};
+
+/* A writer that is not killed in time, on a busy machine, waits for it at its cap. */
+static void at_cap(int rc)
+{
+    while (rc == SHMHT_EFULL)
+        pause();
+    CHECK(rc >= 0);
+}
+
+static void put_version(struct shmht_writer *w, struct shared *shared, uint32_t i)
+{
+    uint32_t version = atomic_load_explicit(&shared->floor[i], memory_order_relaxed) + 1;
+    unsigned char value[32];
+    char key[16];
+
+    key16(key, i);
+    fill32(value, i, version);
+    at_cap(shmht_put(w, key, 16, value, 32));
+    atomic_store_explicit(&shared->floor[i], version, memory_order_release);
+}
+
+static void merge_versions(struct shmht_writer *w, struct shared *shared, uint32_t first, uint32_t n)
+{
+    static unsigned char buf[SHMHT_BLOCK_HEADER_BYTES + 256 * 52];
+    unsigned char value[32];
+    struct shmht_block b;
+    char key[16];
+
+    CHECK(shmht_block_begin(&b, buf, sizeof(buf)) == 0);
+    for (uint32_t i = first; i < first + n; i++) {
+        key16(key, i);
+        fill32(value, i, atomic_load_explicit(&shared->floor[i], memory_order_relaxed) + 1);
+        CHECK(shmht_block_add(&b, key, 16, value, 32) == 0);
+    }
+    at_cap(shmht_merge(w, buf, shmht_block_end(&b), NULL));
+    for (uint32_t i = first; i < first + n; i++)
+        atomic_fetch_add_explicit(&shared->floor[i], 1, memory_order_release);
+}
+
+static void write_for_ever(struct shmht_writer *w, struct shared *shared, uint64_t seed)
+{
+    uint32_t next = 0;
+
+    for (uint64_t rng = seed;;) {
+        uint64_t what = next_random(&rng);
+
+        if (what % 64 == 0 && next > 256)
+            merge_versions(w, shared, (uint32_t)(what >> 8) % (next - 256), 256);
+        else if (what % 64 == 1 && next + 256 < N_KEYS) {
+            merge_versions(w, shared, next, 256);
+            next += 256;
+        } else if (what % 3 != 0 && next < N_KEYS)
+            put_version(w, shared, next++);
+        else if (next > 0)
+            put_version(w, shared, (uint32_t)(what >> 8) % next);
+        atomic_store_explicit(&shared->high, next, memory_order_relaxed);
+    }
+}
+
+/* The writer's process: hands out the table, then writes until it is killed, or its cap stops it. */
+static void writer(int sock, struct shared *shared, int named, uint64_t seed)
+{
+    struct shmht_writer_opts opts = base_opts;
+    struct shmht_writer *w;
+    struct shmht_desc desc;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    opts.flags = named ? SHMHT_NAMED : 0;
+    CHECK(shmht_writer_create(&opts, &w) == 0);
+    CHECK(shmht_writer_desc(w, &desc) == 0);
+    CHECK(shmht_fd_send(sock, shmht_writer_fd(w), &desc) == 0);
+    write_for_ever(w, shared, seed);
+}
+
+/* The put that was cut off, and those of a merge, may be in or not. */
+static void check_all(const struct shmht_reader *r, struct shared *shared)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < N_KEYS; i++) {
+        uint32_t floor = atomic_load_explicit(&shared->floor[i], memory_order_acquire);
+        struct shmht_bytes value;
+        char key[16];
+        int64_t version;
+        int rc;
+
+        key16(key, i);
+        rc = shmht_get(r, key, 16, &value);
+        CHECK(rc == 0 || (rc == SHMHT_ENOENT && floor == 0));
+        if (rc == 0) {
+            version = version32(&value, i);
+            CHECK(version == floor || version == floor + 1);
+            n++;
+        }
+    }
+    CHECK(n > 0 || atomic_load(&shared->high) == 0);
+}
+
+static uint64_t count(const struct shmht_reader *r)
+{
+    struct shmht_iter it = {0};
+    struct shmht_bytes key, value;
+    uint64_t n = 0;
+    int rc;
+
+    while ((rc = shmht_next(r, &it, &key, &value)) == 1)
+        n++;
+    CHECK(rc == 0);
+    return n;
+}
+
+static void trial(struct shared *shared, int number, uint64_t *rng, uint64_t *written)
+{
+    struct timespec wait = {0, (long)(next_random(rng) % (number % 4 == 0 ? 100000 : 4000000))};
+    struct shmht_writer_opts opts = base_opts;
+    struct shmht_reader *before, *after, *view;
+    struct shmht_writer *w = NULL;
+    struct shmht_stats stats;
+    struct shmht_desc desc;
+    int named = number % 2, pair[2], fd, status, rc;
+    uint64_t seed = next_random(rng), value = 5;
+    struct shmht_bytes got;
+    pid_t pid;
+
+    memset(shared, 0, sizeof(*shared));
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        close(pair[0]);
+        writer(pair[1], shared, named, seed);
+    }
+    close(pair[1]);
+    fd = shmht_fd_recv(pair[0], &desc);
+    CHECK(fd >= 0);
+    CHECK(shmht_reader_attach(&desc, named ? -1 : fd, NULL, &before) == 0);
+    CHECK(shmht_writer_resume(named ? &desc : NULL, named ? -1 : fd, &opts, &w) == SHMHT_EBUSY);
+    nanosleep(&wait, NULL);
+    CHECK(kill(pid, SIGKILL) == 0);
+    CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+
+    check_all(before, shared);
+    CHECK(shmht_reader_attach(&desc, named ? -1 : fd, NULL, &after) == 0);
+    check_all(after, shared);
+    shmht_reader_detach(after);
+
+    rc = shmht_writer_resume(named ? &desc : NULL, named ? -1 : fd, &opts, &w);
+    CHECK(rc == (named ? 0 : 1));
+    view = shmht_writer_view(w);
+    CHECK(shmht_reader_generation(view) == (named ? 1 : 2));
+    check_all(view, shared);
+    shmht_stats(view, &stats);
+    CHECK(stats.entries == count(view));
+    CHECK(stats.total_bytes ==
+          stats.header_bytes + stats.live_bytes + stats.garbage_bytes + stats.table_bytes + stats.old_table_bytes + stats.free_bytes);
+    for (uint32_t i = 0; i < 300; i++) /* goes on, with growth */
+        put_version(w, shared, i);
+    CHECK(shmht_put(w, "successor", 9, &value, sizeof(value)) == SHMHT_PUT_NEW);
+    check_all(view, shared);
+    CHECK(shmht_get(before, "successor", 9, &got) == (named ? 0 : SHMHT_ENOENT));
+    *written += stats.entries;
+    shmht_reader_detach(before);
+    shmht_writer_destroy(w);
+    close(fd);
+    close(pair[0]);
+}
+
+int main(int argc, char **argv)
+{
+    int trials = argc == 2 ? atoi(argv[1]) : 0;
+    uint64_t rng = (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid(), written = 0;
+    struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (trials < 1) {
+        fprintf(stderr, "usage: kill <trials>\n");
+        return 2;
+    }
+    CHECK(shared != MAP_FAILED);
+    printf("seed %llu\n", (unsigned long long)rng);
+    fflush(stdout);
+    for (int i = 0; i < trials; i++)
+        trial(shared, i, &rng, &written);
+    printf("%d writers killed, %llu keys found\n", trials, (unsigned long long)written);
+    return 0;
+}

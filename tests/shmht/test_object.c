@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The memory object: cap, full file systems, lack of memory, limits; what attach refuses; names; successors; 2 MB pages; beyond 4 GiB. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cm.h"
+#include "internal.h"
+
+static struct shmht_writer_opts opts_of(uint64_t max_bytes)
+{
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = max_bytes};
+
+    return opts;
+}
+
+/* Puts values of some KiB until that fails; checks that the failure changes nothing; returns its code. */
+static int fill_up(struct shmht_writer *w, uint64_t *n)
+{
+    static unsigned char value[3000];
+    struct shmht_reader *r = shmht_writer_view(w);
+    struct shmht_stats s, s2;
+    struct shmht_bytes got;
+    int rc;
+
+    for (*n = 0; (rc = shmht_put(w, n, sizeof(*n), value, sizeof(value))) == 0; ++*n)
+        assert_true(*n < 100000);
+    assert_int_equal(shmht_stats(r, &s), 0);
+    assert_int_equal(shmht_put(w, n, sizeof(*n), value, sizeof(value)), rc);
+    assert_int_equal(shmht_get(r, n, sizeof(*n), &got), SHMHT_ENOENT);
+    assert_int_equal(shmht_stats(r, &s2), 0);
+    assert_true(s.entries == *n && s2.entries == *n && s2.live_bytes == s.live_bytes);
+    for (uint64_t i = 0; i < *n; i++) {
+        assert_int_equal(shmht_get(r, &i, sizeof(i), &got), 0);
+        assert_int_equal(got.len, sizeof(value));
+    }
+    return rc;
+}
+
+static void test_cap(void **state)
+{
+    static const uint64_t caps[] = {SHMHT_MIN_REGION_BYTES, 65536, 65536 + 4095, 1 << 20, 5000000};
+    struct shmht_stats s;
+    struct shmht_reader *r;
+    uint64_t n;
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct shmht_writer_opts opts = opts_of(caps[i]);
+        struct shmht_writer *w;
+
+        assert_int_equal(shmht_writer_create(&opts, &w), 0);
+        assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), NULL, &r), 0);
+        assert_int_equal(fill_up(w, &n), SHMHT_EFULL);
+        shmht_stats(r, &s);
+        assert_true(s.total_bytes <= caps[i] && s.free_bytes < 3100 + 4096);
+        assert_int_equal(shmht_put(w, "k", 1, "v", 1) < 0 ? SHMHT_EFULL : 0, s.free_bytes < 8 ? SHMHT_EFULL : 0); /* what fits still goes in */
+        shmht_reader_detach(r);
+        shmht_writer_destroy(w);
+    }
+}
+
+/* A tmpfs of 1 MiB, in a mount namespace of a child's own. */
+static void test_enospc(void **state)
+{
+    pid_t pid;
+    int status;
+
+    (void)state;
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char dir[] = "/tmp/shmht-test-XXXXXX", name[64];
+        struct shmht_writer_opts opts = opts_of(64 << 20);
+        struct shmht_reader *r;
+        struct shmht_bytes got;
+        struct shmht_desc desc;
+        struct shmht_writer *w;
+        uint64_t n, zero = 0;
+        int rc;
+
+        if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || !mkdtemp(dir))
+            _exit(77);
+        if (mount("none", dir, "tmpfs", 0, "size=1m") != 0) {
+            rmdir(dir);
+            _exit(77);
+        }
+        snprintf(name, sizeof(name), "%s/table", dir);
+        opts.flags = SHMHT_NAMED;
+        opts.name = name;
+        CHECK(shmht_writer_create(&opts, &w) == 0);
+        CHECK(shmht_writer_desc(w, &desc) == 0);
+        CHECK(shmht_reader_attach(&desc, -1, NULL, &r) == 0);
+        rc = fill_up(w, &n);
+        CHECK(rc == -ENOSPC && n > 250);
+        CHECK(shmht_get(r, &zero, sizeof(zero), &got) == 0);
+        shmht_reader_detach(r);
+        shmht_writer_destroy(w);
+        opts.expected_entries = 1000000;
+        CHECK(shmht_writer_create(&opts, &w) == -ENOSPC);
+        CHECK(access(name, F_OK) < 0); /* nothing is left */
+        CHECK(umount(dir) == 0 && rmdir(dir) == 0);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        printf("no mount namespace here: ENOSPC not tested\n");
+        return;
+    }
+    assert_int_equal(status, 0);
+}
+
+/* Growth that would leave too little: before it is tried. */
+static void test_enomem(void **state)
+{
+    struct shmht_writer_opts opts = opts_of(64 << 20);
+    uint64_t available = shmht__available_bytes(), n;
+    struct shmht_writer *w;
+
+    (void)state;
+    assert_true(available > (64 << 20));
+    opts.min_free_bytes = UINT64_MAX / 2;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0); /* the first pages are not asked about */
+    assert_int_equal(fill_up(w, &n), -ENOMEM);
+    assert_true(n > 200 && n < 400); /* a mebibyte */
+    w->object.min_free_bytes = 0; /* memory has become free */
+    assert_int_equal(shmht_put(w, "k", 1, "v", 1), 0);
+    shmht_writer_destroy(w);
+    opts.expected_entries = 1000000;
+    assert_int_equal(shmht_writer_create(&opts, &w), -ENOMEM);
+    opts.min_free_bytes = 0;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    shmht_writer_destroy(w);
+}
+
+/* A limit on file sizes, where the kernel would send SIGXFSZ; a limit on address space. */
+static void test_rlimits(void **state)
+{
+    struct rlimit before, low;
+    struct shmht_writer_opts opts = opts_of(64 << 20);
+    struct shmht_writer *w;
+    uint64_t n;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    low = before;
+    low.rlim_cur = 1 << 20;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    assert_int_equal(fill_up(w, &n), -EFBIG);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(shmht_put(w, "k", 1, "v", 1), 0);
+    shmht_writer_destroy(w);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    low = before;
+    low.rlim_cur = UINT64_C(2) << 30;
+    opts.max_bytes = UINT64_C(8) << 30;
+    assert_int_equal(setrlimit(RLIMIT_AS, &low), 0);
+    assert_int_equal(shmht_writer_create(&opts, &w), -ENOMEM);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+#endif
+}
+
+/* A memfd with `bytes` of a good table's beginning, changed by one value. */
+static int image(const struct shmht_writer *w, size_t bytes, size_t at, uint64_t value, size_t value_bytes)
+{
+    int fd = memfd_create("shmht-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, w->view.base, bytes), bytes);
+    if (value_bytes)
+        assert_int_equal(pwrite(fd, &value, value_bytes, (off_t)at), value_bytes);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    return fd;
+}
+
+static void test_attach_refuses(void **state)
+{
+    static const struct {
+        size_t at;
+        uint64_t value;
+        size_t bytes;
+        int rc;
+    } changes[] = {
+        {0, 'X', 1, SHMHT_EMAGIC},
+        {8, 0x04030201, 4, SHMHT_EORDER},
+        {8, 7, 4, SHMHT_ECORRUPT},
+        {12, 2, 2, SHMHT_EVERSION},
+        {14, 32, 1, SHMHT_EVERSION},
+        {15, 2, 1, SHMHT_EKIND},
+        {15, 0, 1, SHMHT_ECORRUPT},
+        {32, 0, 8, SHMHT_ECORRUPT},                          /* max_bytes */
+        {32, SHMHT_MAX_REGION_BYTES + 1, 8, SHMHT_ECORRUPT},
+        {40, 1, 8, SHMHT_EHASH},                             /* seed */
+        {48, 1, 8, SHMHT_EHASH},                             /* what the hash should be */
+        {56, 3, 4, SHMHT_EHASH},                             /* hash id */
+        {56, SHMHT_HASH_CALLER, 4, SHMHT_EHASH},
+        {60, 1, 1, SHMHT_ECORRUPT},                          /* granule */
+        {60, 7, 1, SHMHT_ECORRUPT},
+        {61, 91, 1, SHMHT_ECORRUPT},                         /* load */
+        {62, 3, 1, SHMHT_ECORRUPT},                          /* policy */
+        {64, 0, 8, SHMHT_ECORRUPT},                          /* table: none */
+        {64, UINT64_MAX, 8, SHMHT_ECORRUPT},                 /* beyond everything */
+        {64, UINT64_C(1) << 32 | 63, 8, SHMHT_ECORRUPT},     /* in the header */
+        {128, 0, 8, SHMHT_ECORRUPT},                         /* top */
+        {128, 4098, 8, SHMHT_ECORRUPT},
+        {128, UINT64_MAX - 3, 8, SHMHT_ECORRUPT},
+        {128, 1 << 19, 8, SHMHT_ETRUNC},
+    };
+    struct shmht_writer_opts opts = opts_of(1 << 20);
+    struct shmht_reader_opts how = {.size = sizeof(how)};
+    struct shmht_reader *r = NULL;
+    struct shmht_writer *w;
+    struct shmht_desc desc;
+    size_t bytes;
+    int fd;
+
+    (void)state;
+    opts.seed = 5;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_put(w, "key", 3, "value", 5), 0);
+    assert_int_equal(shmht_writer_desc(w, &desc), 0);
+    bytes = w->object.bytes;
+    fd = image(w, bytes, 0, 0, 0);
+    assert_int_equal(shmht_reader_attach(&desc, fd, NULL, &r), 0);
+    shmht_reader_detach(r);
+    close(fd);
+    r = NULL;
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        fd = image(w, bytes, changes[i].at, changes[i].value, changes[i].bytes);
+        assert_int_equal(shmht_reader_attach(NULL, fd, NULL, &r), changes[i].rc);
+        close(fd);
+    }
+    static const size_t cuts[] = {0, 1, 64, 4095, 4096, 4097, 4200, 4800};
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        fd = image(w, cuts[i], 0, 0, 0);
+        assert_int_equal(shmht_reader_attach(NULL, fd, NULL, &r), SHMHT_ETRUNC);
+        close(fd);
+    }
+    fd = memfd_create("shmht-test", MFD_CLOEXEC | MFD_ALLOW_SEALING); /* not sealed */
+    assert_int_equal(write(fd, w->view.base, bytes), bytes);
+    assert_int_equal(shmht_reader_attach(NULL, fd, NULL, &r), SHMHT_EUNSEALED);
+    how.flags = SHMHT_UNSEALED;
+    assert_int_equal(shmht_reader_attach(NULL, fd, &how, &r), 0);
+    shmht_reader_detach(r);
+    r = NULL;
+    close(fd);
+    how.flags = 0;
+    how.max_bytes = (1 << 20) - 1;
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), SHMHT_ELIMIT);
+    how.max_bytes++;
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), 0);
+    shmht_reader_detach(r);
+    r = NULL;
+    desc.id ^= 1;
+    assert_int_equal(shmht_reader_attach(&desc, shmht_writer_fd(w), NULL, &r), SHMHT_ESTALE);
+    assert_int_equal(shmht_reader_attach(NULL, -1, NULL, &r), -EINVAL);
+    assert_int_equal(shmht_reader_attach(NULL, 9999, NULL, &r), -EBADF);
+    how.size--;
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), -EINVAL);
+    how.size++;
+    how.flags = SHMHT_NAMED;
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), -EINVAL);
+    fd = open("/dev/null", O_RDONLY);
+    assert_true(shmht_reader_attach(NULL, fd, NULL, &r) < 0);
+    close(fd);
+    assert_null(r);
+    shmht_writer_destroy(w);
+}
+
+static void test_names(void **state)
+{
+    struct shmht_writer_opts opts = opts_of(1 << 20);
+    char name[64], other[80];
+    struct shmht_reader *r;
+    struct shmht_bytes got;
+    struct shmht_writer *w, *w2;
+    struct shmht_desc desc;
+    struct stat st;
+
+    (void)state;
+    snprintf(name, sizeof(name), "/dev/shm/shmht-test-%ld", (long)getpid());
+    snprintf(other, sizeof(other), "%s.link", name);
+    opts.flags = SHMHT_NAMED;
+    static const char *const bad[] = {"relative", "/dev/shm/a b", "/dev/shm/a;b", "", "/dev/shm/a=b", "/dev/shm/\x80"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        opts.name = bad[i];
+        assert_int_equal(shmht_writer_create(&opts, &w), SHMHT_ENAME);
+    }
+    opts.name = name;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_writer_create(&opts, &w2), -EEXIST);
+    assert_true(stat(name, &st) == 0 && (st.st_mode & 0777) == 0400);
+    assert_int_equal(shmht_put(w, "key", 3, "value", 5), 0);
+    assert_int_equal(shmht_writer_desc(w, &desc), 0);
+    assert_string_equal(desc.name, name);
+    assert_int_equal(shmht_reader_attach(&desc, -1, NULL, &r), 0);
+    assert_int_equal(shmht_get(r, "key", 3, &got), 0);
+    shmht_reader_detach(r);
+    desc.uid++;
+    assert_int_equal(shmht_reader_attach(&desc, -1, NULL, &r), SHMHT_EOWNER);
+    desc.uid--;
+    assert_int_equal(chmod(name, 0422), 0);
+    assert_int_equal(shmht_reader_attach(&desc, -1, NULL, &r), SHMHT_EOWNER);
+    assert_int_equal(chmod(name, 0400), 0);
+    assert_int_equal(symlink(name, other), 0);
+    snprintf(desc.name, sizeof(desc.name), "%s", other);
+    assert_int_equal(shmht_reader_attach(&desc, -1, NULL, &r), -ELOOP);
+    unlink(other);
+    assert_int_equal(mkfifo(other, 0400), 0);
+    assert_int_equal(shmht_reader_attach(&desc, -1, NULL, &r), SHMHT_EOWNER);
+    unlink(other);
+    shmht_writer_destroy(w);
+    assert_true(stat(name, &st) < 0);
+    opts.name = NULL; /* a name that nobody can guess */
+    opts.flags |= SHMHT_KEEP_NAME;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_writer_desc(w, &desc), 0);
+    assert_true(strlen(desc.name) == strlen("/dev/shm/shmht-") + 32);
+    shmht_writer_destroy(w);
+    assert_int_equal(unlink(desc.name), 0);
+}
+
+static void test_resume(void **state)
+{
+    struct shmht_writer_opts opts = opts_of(1 << 20), small = opts_of(SHMHT_MIN_REGION_BYTES);
+    struct shmht_writer *w, *w2 = NULL;
+    struct shmht_desc desc;
+    struct shmht_stats s;
+    int fd;
+
+    (void)state;
+    assert_int_equal(shmht_writer_resume(NULL, -1, &opts, &w2), -EINVAL);
+    opts.flags = SHMHT_NAMED | SHMHT_KEEP_NAME;
+    opts.duplicates = SHMHT_DUP_KEEP;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_writer_desc(w, &desc), 0);
+    for (uint64_t i = 0; i < 1000; i++)
+        assert_int_equal(shmht_put(w, &i, sizeof(i), &i, sizeof(i)), 0);
+    assert_int_equal(shmht_writer_resume(&desc, -1, &opts, &w2), SHMHT_EBUSY);
+    shmht_writer_destroy(w);
+    assert_int_equal(shmht_writer_resume(&desc, -1, &small, &w2), SHMHT_ELIMIT);
+    opts.duplicates = SHMHT_DUP_REPLACE;
+    opts.flags = 0; /* the name is not kept this time */
+    desc.generation++;
+    assert_int_equal(shmht_writer_resume(&desc, -1, &opts, &w2), SHMHT_ESTALE);
+    desc.generation--;
+    assert_int_equal(shmht_writer_resume(&desc, -1, &opts, &w2), 0);
+    assert_int_equal(shmht_put(w2, "other", 5, "v", 1), SHMHT_PUT_NEW);
+    uint64_t one = 1;
+    assert_int_equal(shmht_put(w2, &one, sizeof(one), "v", 1), SHMHT_PUT_KEPT); /* the header's policy */
+    shmht_stats(shmht_writer_view(w2), &s);
+    assert_true(s.entries == 1001);
+    shmht_writer_destroy(w2);
+    assert_true(access(desc.name, F_OK) < 0);
+
+    opts = opts_of(1 << 20); /* a memfd: a copy; and one too large for the new cap */
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    for (uint64_t i = 0; i < 1000; i++)
+        assert_int_equal(shmht_put(w, &i, sizeof(i), &i, sizeof(i)), 0);
+    fd = dup(shmht_writer_fd(w));
+    assert_int_equal(shmht_writer_resume(NULL, fd, &opts, &w2), SHMHT_EBUSY);
+    shmht_writer_destroy(w);
+    assert_int_equal(shmht_writer_resume(NULL, fd, &small, &w2), SHMHT_EFULL);
+    assert_int_equal(shmht_writer_resume(NULL, fd, &opts, &w2), 1);
+    shmht_stats(shmht_writer_view(w2), &s);
+    assert_true(s.entries == 1000 && s.generation == 2);
+    shmht_writer_destroy(w2);
+    close(fd);
+}
+
+/* Whether 2 MB pages are had or not, the table works, and the statistics say which. */
+static void test_huge(void **state)
+{
+    struct shmht_writer_opts opts = opts_of(32 << 20);
+    struct shmht_reader_opts how = {.size = sizeof(how), .flags = SHMHT_HUGE | SHMHT_POPULATE};
+    struct shmht_reader *r;
+    struct shmht_writer *w;
+    struct shmht_bytes got;
+    struct shmht_stats s;
+    uint64_t n;
+
+    (void)state;
+    opts.flags = SHMHT_HUGE;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(fill_up(w, &n), SHMHT_EFULL);
+    shmht_stats(shmht_writer_view(w), &s);
+    assert_true(s.huge_bytes <= s.total_bytes && s.huge_bytes % (2 << 20) == 0);
+    assert_true((s.notes & SHMHT_NOTE_NO_HUGE ? s.huge_errno > 0 : s.huge_bytes > 0));
+    printf("writer: %llu of %llu bytes in 2 MB pages, errno %d\n", (unsigned long long)s.huge_bytes, (unsigned long long)s.total_bytes,
+           (int)s.huge_errno);
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), 0);
+    for (uint64_t i = 0; i < n; i++)
+        assert_int_equal(shmht_get(r, &i, sizeof(i), &got), 0);
+    shmht_reader_detach(r);
+    shmht_writer_destroy(w);
+}
+
+/* Records beyond 4 GiB. The hole on the way there is a hole of the file too, so that this takes no memory. */
+static void test_beyond_4g(void **state)
+{
+    static const uint64_t caps[] = {UINT64_C(8) << 30, UINT64_C(24) << 30}; /* granules of 4 and of 8 bytes */
+
+    (void)state;
+    for (int c = 0; c < 2; c++) {
+        struct shmht_writer_opts opts = opts_of(caps[c]);
+        uint64_t far = (UINT64_C(5) << 30) * (uint64_t)(3 * c + 1);
+        struct shmht_iter it = {0};
+        struct shmht_bytes key, got;
+        struct shmht_reader *r;
+        struct shmht_writer *w;
+        uint32_t *skip;
+        uint64_t n = 0;
+
+        if (shmht_writer_create(&opts, &w) != 0) {
+            printf("no %llu bytes of address space\n", (unsigned long long)caps[c]);
+            continue;
+        }
+        for (uint64_t i = 0; i < 30; i++)
+            assert_int_equal(shmht_put(w, &i, sizeof(i), &i, sizeof(i)), 0);
+        assert_int_equal(ftruncate(w->object.fd, (off_t)far), 0);
+        skip = (uint32_t *)(void *)(w->object.base + w->top);
+        skip[0] = WORD_SKIP;
+        skip[1] = (uint32_t)((far - w->top) >> w->view.granule_shift);
+        w->object.bytes = w->object.checked_bytes = far;
+        w->top = far;
+        atomic_store(&w->header->top, far);
+        shmht__reader_set_bytes(&w->view, far);
+        assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), NULL, &r), 0);
+        for (uint64_t i = 30; i < 3000; i++)
+            assert_int_equal(shmht_put(w, &i, sizeof(i), &i, sizeof(i)), 0);
+        for (uint64_t i = 0; i < 3000; i++) {
+            assert_int_equal(shmht_get(r, &i, sizeof(i), &got), 0);
+            assert_memory_equal(got.ptr, &i, sizeof(i));
+            key = (struct shmht_bytes){&i, sizeof(i)};
+            assert_int_equal(shmht_get_many(r, &key, 1, &got), 1);
+            assert_true(((const unsigned char *)got.ptr - r->base > (ptrdiff_t)far) == (i >= 30));
+        }
+        while (shmht_next(r, &it, &key, &got) == 1)
+            n++;
+        assert_true(n == 3000);
+        shmht_reader_detach(r);
+        shmht_writer_destroy(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cap),   cmocka_unit_test(test_enospc),         cmocka_unit_test(test_enomem),
+        cmocka_unit_test(test_rlimits), cmocka_unit_test(test_attach_refuses), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_resume), cmocka_unit_test(test_huge),           cmocka_unit_test(test_beyond_4g),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
