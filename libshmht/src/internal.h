@@ -120,7 +120,7 @@ void shmht__handle_free(const struct shmht_allocator *used, void *handle);
 void shmht__desc_fill(const struct shmht__header *h, const char *name, struct shmht_desc *desc);
 
 /* --- reader.c */
-int shmht__header_check(const struct shmht__header *h, uint64_t bytes, uint32_t kind, const struct shmht_desc *desc, uint64_t limit);
+int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind, const struct shmht_desc *desc, uint64_t limit);
 int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need);
 int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t);
 void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes);

@@ -79,12 +79,19 @@ void shmht__reader_use_isa(struct shmht_reader *r, const struct shmht__isa *isa)
     r->get = r->hash_id == SHMHT_HASH_XXH3 && r->granule_shift == 2 ? isa->get_xxh3 : isa->get;
 }
 
-static int check_table(const struct shmht__header *h, uint64_t bytes)
+/* The writer may be growing the object: how large it is, is asked after `top` has been loaded. */
+static int check_table(const struct shmht__header *h, int fd, uint64_t *bytes)
 {
     uint64_t table = atomic_load_explicit(&h->table, memory_order_acquire);
     uint64_t top = atomic_load_explicit(&h->top, memory_order_acquire);
     uint64_t first = (uint32_t)table, n = table >> 32;
+    struct stat st;
 
+    if (fd >= 0) {
+        if (fstat(fd, &st) != 0)
+            return -errno;
+        *bytes = (uint64_t)st.st_size;
+    }
     if (h->granule_shift < 2 || h->granule_shift > 6 || h->max_bytes >> h->granule_shift > UINT64_C(1) << 32 ||
         h->max_load_percent < 10 || h->max_load_percent > 90 || h->duplicates > SHMHT_DUP_KEEP)
         return SHMHT_ECORRUPT;
@@ -92,7 +99,7 @@ static int check_table(const struct shmht__header *h, uint64_t bytes)
         return SHMHT_ECORRUPT;
     if ((first + n) * LINE_BYTES > top || top > h->max_bytes)
         return SHMHT_ECORRUPT;
-    return top > bytes ? SHMHT_ETRUNC : 0;
+    return top > *bytes ? SHMHT_ETRUNC : 0;
 }
 
 static int check_array(const struct shmht__header *h, uint64_t bytes)
@@ -109,8 +116,10 @@ static int check_array(const struct shmht__header *h, uint64_t bytes)
     return need > bytes ? SHMHT_ETRUNC : 0;
 }
 
-/* A header, of which HEADER_BYTES can be read, in a region of so many bytes. */
-int shmht__header_check(const struct shmht__header *h, uint64_t bytes, uint32_t kind, const struct shmht_desc *desc, uint64_t limit)
+/*
+ * A header, of which HEADER_BYTES can be read, in a region of *bytes bytes; of a file, *bytes is brought up to date.
+ */
+int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind, const struct shmht_desc *desc, uint64_t limit)
 {
     if (memcmp(h->magic, shmht__magic, sizeof(h->magic)) != 0)
         return SHMHT_EMAGIC;
@@ -126,7 +135,7 @@ int shmht__header_check(const struct shmht__header *h, uint64_t bytes, uint32_t 
         return SHMHT_ELIMIT;
     if (desc && (desc->id != h->id || desc->generation != h->generation))
         return SHMHT_ESTALE;
-    return kind == SHMHT_KIND_TABLE ? check_table(h, bytes) : check_array(h, bytes);
+    return kind == SHMHT_KIND_TABLE ? check_table(h, fd, bytes) : check_array(h, *bytes);
 }
 
 /* Copies what never changes from the header, once it has been checked. */
@@ -177,6 +186,7 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
 {
     unsigned char *base = NULL;
     struct stat st;
+    uint64_t bytes;
     int named = fd < 0, rc, seals;
 
     if (named && !desc)
@@ -193,12 +203,13 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
         return -errno;
     if (st.st_size < (off_t)HEADER_BYTES)
         return SHMHT_ETRUNC;
+    bytes = (uint64_t)st.st_size;
     rc = shmht__map(r->fd, HEADER_BYTES, PROT_READ, &base, &r->map_bytes); /* the cap is in the header */
     if (rc < 0)
         return rc;
     r->base = base;
     r->max_bytes = shmht__header_of(r)->max_bytes;
-    rc = shmht__header_check(shmht__header_of(r), (uint64_t)st.st_size, kind, desc, opts->max_bytes);
+    rc = shmht__header_check(shmht__header_of(r), r->fd, &bytes, kind, desc, opts->max_bytes);
     munmap(base, r->map_bytes);
     r->base = NULL;
     if (rc < 0)
@@ -209,7 +220,7 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
     if (rc < 0)
         return rc;
     r->base = base;
-    shmht__reader_set_bytes(r, (uint64_t)st.st_size < r->max_bytes ? (uint64_t)st.st_size : r->max_bytes);
+    shmht__reader_set_bytes(r, bytes < r->max_bytes ? bytes : r->max_bytes);
     return shmht__reader_bind(r, shmht__header_of(r), opts->hash_id, opts->hash);
 }
 
@@ -288,6 +299,7 @@ int shmht_reader_attach_mem(const void *region, size_t bytes, const struct shmht
 {
     struct shmht_reader_opts o;
     struct shmht_reader *r;
+    uint64_t size = bytes;
     int rc = check_opts(opts, &o);
 
     if (rc < 0)
@@ -300,7 +312,7 @@ int shmht_reader_attach_mem(const void *region, size_t bytes, const struct shmht
     if (rc < 0)
         return rc;
     r->base = region;
-    rc = shmht__header_check(shmht__header_of(r), bytes, SHMHT_KIND_TABLE, NULL, o.max_bytes);
+    rc = shmht__header_check(shmht__header_of(r), -1, &size, SHMHT_KIND_TABLE, NULL, o.max_bytes);
     if (rc == 0) {
         r->max_bytes = bytes < shmht__header_of(r)->max_bytes ? bytes : shmht__header_of(r)->max_bytes;
         shmht__reader_set_bytes(r, r->max_bytes);

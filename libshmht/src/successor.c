@@ -203,7 +203,7 @@ static int adopt(struct shmht_writer *w, const struct shmht_desc *desc, const st
     w->header = (struct shmht__header *)(void *)w->object.base;
     if (w->object.bytes < HEADER_BYTES)
         return SHMHT_ETRUNC;
-    rc = shmht__header_check(w->header, w->object.bytes, SHMHT_KIND_TABLE, desc, o->max_bytes);
+    rc = shmht__header_check(w->header, -1, &w->object.bytes, SHMHT_KIND_TABLE, desc, o->max_bytes);
     if (rc == 0 && w->header->max_bytes != w->object.max_bytes)
         rc = SHMHT_ESTALE;
     shmht__writer_view_init(w);

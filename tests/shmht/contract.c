@@ -32,6 +32,7 @@ struct reader {
     struct shared *shared;
     uint64_t n_keys;
     int number;
+    int fd;         /* of the object; -1: a thread on the writer's view */
     uint32_t *seen; /* by key */
     uint64_t rng;
     struct shmht_bytes held[N_HELD];
@@ -130,6 +131,12 @@ static void *read_until_done(void *arg)
         for (int k = 0; k < 50; k++)
             get_one(me);
         get_batch(me);
+        if (me->fd >= 0) { /* attaching goes on beside growth too */
+            struct shmht_reader *another;
+
+            CHECK(shmht_reader_attach(NULL, me->fd, NULL, &another) == 0);
+            shmht_reader_detach(another);
+        }
         if (++n % 64 == 0)
             walk(me, met);
         atomic_fetch_add_explicit(&me->shared->gets[me->number], 50 + SHMHT_BATCH, memory_order_relaxed);
@@ -192,7 +199,7 @@ static int run_processes(struct shmht_writer *w, struct shared *shared, uint64_t
         pids[k] = fork();
         CHECK(pids[k] >= 0);
         if (pids[k] == 0) {
-            struct reader me = {.shared = shared, .n_keys = n_keys, .number = k, .rng = (uint64_t)k + 1};
+            struct reader me = {.shared = shared, .n_keys = n_keys, .number = k, .fd = shmht_writer_fd(w), .rng = (uint64_t)k + 1};
 
             alarm(300);
             CHECK(shmht_reader_attach(&desc, shmht_writer_fd(w), NULL, &me.r) == 0);
@@ -218,7 +225,7 @@ static int run_threads(struct shmht_writer *w, struct shared *shared, uint64_t n
     pthread_t threads[N_READERS];
 
     for (int k = 0; k < N_READERS; k++) {
-        readers[k] = (struct reader){.r = shmht_writer_view(w), .shared = shared, .n_keys = n_keys, .number = k, .rng = (uint64_t)k + 1};
+        readers[k] = (struct reader){.r = shmht_writer_view(w), .shared = shared, .n_keys = n_keys, .number = k, .fd = -1, .rng = (uint64_t)k + 1};
         CHECK(pthread_create(&threads[k], NULL, read_until_done, &readers[k]) == 0);
     }
     write_all(w, shared, n_keys, n_puts);

@@ -68,8 +68,8 @@ static void test_put_get(void **state)
 static void test_lengths(void **state)
 {
     static const size_t keys[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 128, 129, 240, 241, 2046, 2047, 2048, 65535, 65536};
-    static const size_t values[] = {0, 1, 2, 3, 1023, 1024, 1025, 262142, 262143, 262144, 1 << 20};
-    static unsigned char bytes[(1 << 20) + 16];
+    static const size_t values[] = {0, 1, 2, 3, 1023, 1024, 1025, 262143, 262144, 300000};
+    static unsigned char bytes[300000 + 16];
     struct shmht_writer *w = make(64 << 20, SHMHT_DUP_REPLACE, 0);
     struct shmht_reader *r = attach(w);
     struct shmht_bytes value;
@@ -80,7 +80,7 @@ static void test_lengths(void **state)
     for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
         for (size_t v = 0; v < sizeof(values) / sizeof(values[0]); v++) {
             assert_int_equal(shmht_put(w, bytes + 7 * k, keys[k], bytes + v, values[v]), v == 0 ? SHMHT_PUT_NEW : SHMHT_PUT_REPLACED);
-            for (size_t before = 0; before <= k; before++) {
+            for (size_t before = k < 2 ? 0 : k - 2; before <= k; before++) {
                 size_t expect = before < k ? sizeof(values) / sizeof(values[0]) - 1 : v;
                 struct shmht_bytes key = {bytes + 7 * before, keys[before]}, many;
 
