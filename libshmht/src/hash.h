@@ -49,7 +49,12 @@ static inline uint64_t shmht__le64(const unsigned char *p)
 /* Both halves of the 128-bit product, XORed. */
 static inline uint64_t shmht__mul_fold(uint64_t a, uint64_t b)
 {
-#ifdef __SIZEOF_INT128__
+#if defined(__GNUC__) && defined(__x86_64__)
+    uint64_t low, high; /* as below, but gcc would put the 128 bits into a pair of registers that it has to save first */
+
+    __asm__("mulq %3" : "=a"(low), "=d"(high) : "%0"(a), "rm"(b) : "cc");
+    return low ^ high;
+#elif defined(__SIZEOF_INT128__)
     __extension__ unsigned __int128 p = (unsigned __int128)a * b;
 
     return (uint64_t)p ^ (uint64_t)(p >> 64);

@@ -16,14 +16,12 @@
 /* Behind a record's first byte: where a small record most likely has its second line. */
 #define PREFETCH_BYTES 48
 
-/* The slot of the lowest bit, for masks of a bit a slot. */
-#define EIGHT(line, mask) (&(line)[(unsigned)__builtin_ctz(mask)])
-
 #define FORM(x) x##_scalar
 #define FORM_NAME "scalar"
 #define TARGET
 #define MATCH line_match_scalar
-#define MATCHED EIGHT
+#define MATCHED line_slot_of_one
+#define DROP line_drop_one
 #include "lookup_form.h"
 
 #ifdef SHMHT__X86
@@ -31,23 +29,24 @@
 #define FORM_NAME "sse2"
 #define TARGET
 #define MATCH line_match_sse2
-#define MATCHED EIGHT
+#define MATCHED line_slot_of_two
+#define DROP line_drop_two
 #include "lookup_form.h"
 
 #define FORM(x) x##_avx2
 #define FORM_NAME "avx2"
 #define TARGET __attribute__((target("avx2")))
 #define MATCH line_match_avx2
-#define MATCHED EIGHT
+#define MATCHED line_slot_of_one
+#define DROP line_drop_one
 #include "lookup_form.h"
 
-/* For masks of two bits a slot, of which the upper is set. */
-#define SIXTEEN(line, mask) (&(line)[(unsigned)__builtin_ctz(mask) / 2])
 #define FORM(x) x##_avx512
 #define FORM_NAME "avx512"
 #define TARGET __attribute__((target("avx512f")))
 #define MATCH line_match_avx512
-#define MATCHED SIXTEEN
+#define MATCHED line_slot_of_one
+#define DROP line_drop_one
 #include "lookup_form.h"
 #endif
 

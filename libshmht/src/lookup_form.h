@@ -4,7 +4,8 @@
  *   FORM(name)   the name in this form
  *   TARGET       its attributes
  *   MATCH        of line.h: a mask that is not 0 if slots of a line have a hash
- *   MATCHED      the first slot that the mask names; the next after mask &= mask - 1
+ *   MATCHED      the first slot that the mask names
+ *   DROP         the mask without it
  * All forms give the same results.
  */
 
@@ -16,7 +17,7 @@ TARGET __attribute__((noinline)) static int FORM(search)(const struct shmht_read
     for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
         const _Atomic uint64_t *line = t->lines + (size_t)at * LINE_SLOTS;
 
-        for (unsigned mask = MATCH(line, hash); mask; mask &= mask - 1) {
+        for (unsigned mask = MATCH(line, hash); mask; mask = DROP(mask)) {
             uint64_t slot = atomic_load_explicit(MATCHED(line, mask), memory_order_acquire);
             uint64_t pos = (uint64_t)(uint32_t)slot << r->granule_shift;
             struct shmht__record rec;
@@ -149,3 +150,4 @@ static const struct shmht__isa FORM(isa) = {FORM_NAME, FORM(get), FORM(get_xxh3)
 #undef TARGET
 #undef MATCH
 #undef MATCHED
+#undef DROP

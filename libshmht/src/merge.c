@@ -18,7 +18,7 @@ static void look_ahead(const struct shmht_writer *w, const struct shmht__pair *p
         unsigned mask = line_match_any(line, hashes[i]);
 
         if (mask) {
-            uint64_t slot = atomic_load_explicit(&line[__builtin_ctz(mask)], memory_order_relaxed);
+            uint64_t slot = atomic_load_explicit(line_slot_any(line, mask), memory_order_relaxed);
 
             __builtin_prefetch(w->object.base + ((uint64_t)(uint32_t)slot << w->view.granule_shift), 1);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fresh tables out of old ones: compaction, and going on after a writer that died. In both the old table says what is live: a
- * record of the log counts if a slot refers to it. A writer killed between two stores leaves at most one that does not.
+ * Fresh tables out of old ones: compaction, and going on after a writer that died. A record of the log is live if a slot refers to
+ * it. A writer marks those that no slot refers to any more; killed between two stores, it leaves at most one that is not marked.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -55,8 +55,11 @@ static uint64_t bytes_of(const struct shmht_reader *r, size_t key, size_t value)
     return align_up(record_bytes(&rec), UINT64_C(1) << r->granule_shift);
 }
 
-/* The next records of the log that slots refer to, up to SHMHT_BATCH, each with its place. Returns how many, or SHMHT_ECORRUPT. */
-static int take_live(const struct shmht_reader *r, struct shmht_iter *it, struct shmht__pair *pairs)
+/*
+ * The next records of the log that are live, up to SHMHT_BATCH. A writer that is alive has marked the others; of one that died
+ * (`orphan`), only what slots refer to counts. Returns how many, or SHMHT_ECORRUPT.
+ */
+static int take_live(const struct shmht_reader *r, int orphan, struct shmht_iter *it, struct shmht__pair *pairs)
 {
     int n = 0, rc;
 
@@ -66,20 +69,20 @@ static int take_live(const struct shmht_reader *r, struct shmht_iter *it, struct
         rc = shmht_next(r, it, &p->key, &p->value);
         if (rc <= 0)
             return rc < 0 ? rc : n;
-        n += refers(r, shmht__key_hash(r, p->key.ptr, p->key.len), it->pos - bytes_of(r, p->key.len, p->value.len));
+        n += !orphan || refers(r, shmht__key_hash(r, p->key.ptr, p->key.len), it->pos - bytes_of(r, p->key.len, p->value.len));
     }
     return n;
 }
 
 /* Puts what is live in one table into another that is empty. */
-static int copy_live(const struct shmht_reader *from, struct shmht_writer *to)
+static int copy_live(const struct shmht_reader *from, int orphan, struct shmht_writer *to)
 {
     struct shmht__pair pairs[SHMHT_BATCH];
     struct shmht_merged done = {0, 0, 0};
     struct shmht_iter it = {0};
     int n, rc = 0;
 
-    while (rc == 0 && (n = take_live(from, &it, pairs)) != 0)
+    while (rc == 0 && (n = take_live(from, orphan, &it, pairs)) != 0)
         rc = n < 0 ? n : shmht__put_batch(to, pairs, (size_t)n, SHMHT_DUP_REJECT, &done);
     if (rc == 0 && (done.n_kept != 0 || done.n_new != used_slots(from)))
         rc = SHMHT_ECORRUPT; /* slots that refer to no record, or a key that is there twice */
@@ -87,7 +90,7 @@ static int copy_live(const struct shmht_reader *from, struct shmht_writer *to)
 }
 
 /* The next generation of a table that is read through `from`, without garbage. */
-static int copy_table(const struct shmht_reader *from, const struct shmht_writer_opts *opts, struct shmht_writer **out)
+static int copy_table(const struct shmht_reader *from, int orphan, const struct shmht_writer_opts *opts, struct shmht_writer **out)
 {
     const struct shmht__header *h = shmht__header_of(from);
     struct shmht_writer_opts o;
@@ -114,7 +117,7 @@ static int copy_table(const struct shmht_reader *from, const struct shmht_writer
     rc = shmht__writer_open(&o, 0, s.live_bytes < o.max_bytes ? s.live_bytes : 0, &w);
     if (rc < 0)
         return rc;
-    rc = copy_live(from, w);
+    rc = copy_live(from, orphan, w);
     if (rc < 0)
         shmht_writer_destroy(w);
     else
@@ -134,7 +137,7 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
         o.expected_entries = 0;
         o.generation = 0;
     }
-    rc = copy_table(&w->view, &o, &fresh);
+    rc = copy_table(&w->view, 0, &o, &fresh);
     if (rc < 0)
         return rc;
     atomic_store_explicit(&w->header->superseded, fresh->header->generation, memory_order_release);
@@ -273,7 +276,7 @@ int shmht_writer_resume(const struct shmht_desc *desc, int fd, const struct shmh
     rc = shmht_reader_attach(desc, fd, &how, &from);
     if (rc < 0)
         return rc;
-    rc = shmht__object_writer_alive(from->fd) ? SHMHT_EBUSY : copy_table(from, opts, out);
+    rc = shmht__object_writer_alive(from->fd) ? SHMHT_EBUSY : copy_table(from, 1, opts, out);
     shmht_reader_detach(from);
     return rc < 0 ? rc : 1;
 }

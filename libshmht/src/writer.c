@@ -156,8 +156,8 @@ static int find(const struct shmht_writer *w, uint32_t hash, const void *key, si
         _Atomic uint64_t *line = w->lines + (size_t)at * LINE_SLOTS;
         unsigned empty;
 
-        for (unsigned mask = line_match_any(line, hash); mask; mask &= mask - 1) {
-            _Atomic uint64_t *slot = &line[__builtin_ctz(mask)];
+        for (unsigned mask = line_match_any(line, hash); mask; mask = line_drop_any(mask)) {
+            _Atomic uint64_t *slot = line_slot_any(line, mask);
             uint64_t pos = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed) << w->view.granule_shift;
             struct shmht__record rec;
             uint32_t word;
