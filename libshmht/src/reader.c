@@ -138,23 +138,24 @@ int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, 
     return kind == SHMHT_KIND_TABLE ? check_table(h, fd, bytes) : check_array(h, *bytes);
 }
 
-/* Copies what never changes from the header, once it has been checked. */
-int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t hash_id, shmht_hash_fn *hash)
+/* Copies what never changes from the header, once it has been checked: a hostile writer may have changed it since. */
+int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind, uint32_t hash_id, shmht_hash_fn *hash)
 {
+    struct shmht__table t;
     uint64_t check;
     int rc;
 
     r->generation = h->generation;
     r->id = h->id;
-    if (h->kind != SHMHT_KIND_TABLE)
+    if (kind != SHMHT_KIND_TABLE)
         return 0;
     r->hash_id = h->hash_id;
     r->seed = h->seed;
     r->granule_shift = h->granule_shift;
     if (r->granule_shift < 2 || r->granule_shift > 6) /* it was in order a moment ago */
         return SHMHT_ECORRUPT;
-    atomic_store_explicit(&r->table, &r->tables[0], memory_order_relaxed); /* none: of no lines */
-    atomic_store_explicit(&r->n_tables, 1, memory_order_relaxed);
+    if (shmht__reader_table(r, atomic_load_explicit(&h->table, memory_order_acquire), &t) != 0)
+        return SHMHT_ECORRUPT;
     r->flip_lo = SHMHT__XXH_FLIP_16A + r->seed;
     r->flip_hi = SHMHT__XXH_FLIP_16B - r->seed;
     shmht__reader_use_isa(r, shmht__isa_best());
@@ -221,7 +222,7 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
         return rc;
     r->base = base;
     shmht__reader_set_bytes(r, bytes < r->max_bytes ? bytes : r->max_bytes);
-    return shmht__reader_bind(r, shmht__header_of(r), opts->hash_id, opts->hash);
+    return shmht__reader_bind(r, shmht__header_of(r), kind, opts->hash_id, opts->hash);
 }
 
 int shmht__attach_object(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts, uint32_t kind,
@@ -316,7 +317,7 @@ int shmht_reader_attach_mem(const void *region, size_t bytes, const struct shmht
     if (rc == 0) {
         r->max_bytes = bytes < shmht__header_of(r)->max_bytes ? bytes : shmht__header_of(r)->max_bytes;
         shmht__reader_set_bytes(r, r->max_bytes);
-        rc = shmht__reader_bind(r, shmht__header_of(r), o.hash_id, o.hash);
+        rc = shmht__reader_bind(r, shmht__header_of(r), SHMHT_KIND_TABLE, o.hash_id, o.hash);
     }
     if (rc < 0)
         shmht__handle_free(&r->allocator, r);

@@ -211,7 +211,7 @@ static int adopt(struct shmht_writer *w, const struct shmht_desc *desc, const st
         rc = SHMHT_ESTALE;
     shmht__writer_view_init(w);
     if (rc == 0)
-        rc = shmht__reader_bind(&w->view, w->header, o->hash_id, o->hash);
+        rc = shmht__reader_bind(&w->view, w->header, SHMHT_KIND_TABLE, o->hash_id, o->hash);
     if (rc < 0)
         return rc;
     w->duplicates = w->opts.duplicates = w->header->duplicates;

@@ -376,7 +376,7 @@ static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o
     w->header = (struct shmht__header *)(void *)w->object.base;
     rc = write_header(w, o, first, n_lines);
     if (rc == 0)
-        rc = shmht__reader_bind(&w->view, w->header, o->hash_id, o->hash);
+        rc = shmht__reader_bind(&w->view, w->header, SHMHT_KIND_TABLE, o->hash_id, o->hash);
     if (rc < 0)
         return rc;
     w->duplicates = o->duplicates;
