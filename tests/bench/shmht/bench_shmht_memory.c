@@ -23,7 +23,7 @@
 #include "children.h"
 
 #define COPIES_BYTES ((uint64_t)1600 << 20) /* of private copies at a time */
-#define TOUCHES      400000u
+#define MAX_TOUCHES  400000u /* of entries at random: enough to meet every page of a store */
 
 enum { PRIVATE, PAGE_TABLES };
 
@@ -84,7 +84,7 @@ static void touch_store(struct job *job, struct bench *b)
     account(job->before);
     if (s->ops->attach(s->store, 0) != 0)
         die("%s: a client cannot attach", s->ops->name);
-    for (unsigned i = 0; i < TOUCHES / q.n; i++)
+    for (uint64_t i = 0; i * q.n < 4 * s->n && i * q.n < MAX_TOUCHES; i++)
         ask(s, b, &q);
     queries_fini(&q);
 }
