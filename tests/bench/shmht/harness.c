@@ -265,11 +265,15 @@ void samples_fini(struct samples *s)
 
 uint64_t resident_bytes(void)
 {
-    unsigned long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
+    unsigned long long kb = 0;
+    char line[256];
+    FILE *f = fopen("/proc/self/smaps_rollup", "r");
 
-    if (!f || fscanf(f, "%*s %lu", &pages) != 1)
-        die("cannot read /proc/self/statm");
+    if (!f)
+        die("cannot read /proc/self/smaps_rollup");
+    while (fgets(line, sizeof(line), f))
+        if (sscanf(line, "Pss: %llu kB", &kb) == 1)
+            break;
     fclose(f);
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return (uint64_t)kb * 1024;
 }

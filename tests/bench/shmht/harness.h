@@ -90,7 +90,7 @@ void samples_fini(struct samples *s);
 /* Shuffles n numbers: the order of the peers in a trial. */
 void shuffle(struct bench *b, unsigned *v, unsigned n);
 
-/* Resident memory of this process, shared and private. */
+/* Memory that this process takes, shared and private; a page that it has mapped twice counts once. */
 uint64_t resident_bytes(void);
 
 #endif
