@@ -574,7 +574,7 @@ SHMHT_API int shmht_merge(struct shmht_writer *w, const void *block, size_t byte
  * @param opts  as for shmht_writer_create(); NULL: as the old one was created. hash, seed and policy are the old table's whatever opts says;
  *              generation 0 is the next one; expected_entries 0: just what is there
  * @param[out] out  the writer of the new table
- * @return 0, or as shmht_writer_create()
+ * @return 0, or as shmht_writer_create(); -EINVAL also if the new table or its handle would lie in the old one's memory (region, place)
  * @threads one writer, any readers. A writer killed here leaves the old table.
  * @cost O(entries)
  */

@@ -77,7 +77,8 @@ struct shmht_reader {
     int32_t huge_errno;
     uint32_t notes;
     uint64_t huge_bytes;
-    _Atomic uint32_t n_tables;
+    _Atomic uint32_t remembering; /* a thread is adding to tables */
+    uint32_t n_tables;
     struct shmht__table tables[MAX_TABLES];
 };
 

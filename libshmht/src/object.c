@@ -118,25 +118,47 @@ static uint64_t read_number(const char *path, const char *after)
     return *p >= '0' && *p <= '9' ? strtoull(p, NULL, 10) : UINT64_MAX;
 }
 
-/* What this process's memory cgroup (version 2) still allows; UINT64_MAX if nothing limits it. */
+/* A number from a file of a memory cgroup. */
+static uint64_t group_number(const char *group, const char *file, const char *after)
+{
+    char path[640];
+
+    snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", group, file);
+    return read_number(path, after);
+}
+
+/*
+ * What this process's memory cgroup (version 2) and those above it still allow, files that nobody uses counted as free, as MemAvailable
+ * does: UINT64_MAX if nothing limits it. A launcher's tasks are mostly in a group without a limit, below the job's that has one.
+ */
 static uint64_t cgroup_bytes(void)
 {
-    char group[512] = "", path[640];
+    char group[512] = "", line[640];
     FILE *file = fopen("/proc/self/cgroup", "re");
-    uint64_t max, now;
+    uint64_t least = UINT64_MAX;
 
-    while (file && fgets(path, sizeof(path), file))
-        if (strncmp(path, "0::/", 4) == 0)
-            snprintf(group, sizeof(group), "%.*s", (int)strcspn(path + 3, "\n"), path + 3);
+    while (file && fgets(line, sizeof(line), file))
+        if (strncmp(line, "0::/", 4) == 0)
+            snprintf(group, sizeof(group), "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
     if (file)
         fclose(file);
-    snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", group);
-    max = read_number(path, NULL);
-    if (max == UINT64_MAX)
-        return max;
-    snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.current", group);
-    now = read_number(path, NULL);
-    return now == UINT64_MAX ? max : max > now ? max - now : 0;
+    for (char *end = group; end;) {
+        uint64_t max = group_number(group, "memory.max", NULL), now, cache;
+
+        if (max != UINT64_MAX) {
+            now = group_number(group, "memory.current", NULL);
+            cache = group_number(group, "memory.stat", "\ninactive_file ");
+            if (now != UINT64_MAX && cache != UINT64_MAX)
+                max += cache < now ? cache : now;
+            max -= now == UINT64_MAX ? 0 : now < max ? now : max;
+            if (max < least)
+                least = max;
+        }
+        end = strrchr(group, '/');
+        if (end)
+            *end = '\0';
+    }
+    return least;
 }
 
 uint64_t shmht__available_bytes(void)
@@ -334,7 +356,7 @@ int shmht__object_open(struct shmht__object *o, const char *name, uint32_t flags
         rc = -errno;
     if (rc == 0) {
         snprintf(o->name, sizeof(o->name), "%s", name);
-        o->bytes = o->checked_bytes = (uint64_t)st.st_size;
+        o->bytes = o->checked_bytes = (uint64_t)st.st_size < o->max_bytes ? (uint64_t)st.st_size : o->max_bytes;
         rc = object_map(o);
     }
     if (rc < 0)

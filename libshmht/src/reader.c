@@ -52,23 +52,38 @@ void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes)
     atomic_store_explicit(&r->bytes, bytes, memory_order_relaxed);
 }
 
+/*
+ * Keeps a table that has been checked, so that the next Get need not check it. Of threads that saw the same change one does so, and none
+ * goes back to a table that has been replaced meanwhile: so each table of a writer of ours takes one place. When a
+ * hostile one has used up the places, tables are checked each time.
+ */
+static void remember(struct shmht_reader *r, const struct shmht__table *t)
+{
+    const struct shmht__table *known;
+
+    if (atomic_exchange_explicit(&r->remembering, 1, memory_order_acquire) != 0)
+        return;
+    known = atomic_load_explicit(&r->table, memory_order_relaxed);
+    if (!known || (r->n_tables < MAX_TABLES && known->table != t->table &&
+                   atomic_load_explicit(&shmht__header_of(r)->table, memory_order_relaxed) == t->table)) {
+        r->tables[r->n_tables] = *t;
+        atomic_store_explicit(&r->table, &r->tables[r->n_tables++], memory_order_release);
+    }
+    atomic_store_explicit(&r->remembering, 0, memory_order_release);
+}
+
 /* The table has changed: checks that it can be read, and remembers it. */
 int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t)
 {
     struct shmht_reader *changed = (struct shmht_reader *)(uintptr_t)r; /* atomics only, and what they lead to */
     uint64_t first = (uint32_t)table, n_lines = table >> 32, end = (first + n_lines) * LINE_BYTES;
-    uint32_t i;
 
     if (n_lines == 0 || (end > atomic_load_explicit(&r->bytes, memory_order_relaxed) && shmht__reader_refresh(r, end) != 0))
         return SHMHT_ECORRUPT;
     t->table = table;
     t->lines = (const _Atomic uint64_t *)(const void *)(r->base + first * LINE_BYTES);
     t->n_lines = n_lines;
-    if (atomic_load_explicit(&r->n_tables, memory_order_relaxed) < MAX_TABLES &&
-        (i = atomic_fetch_add_explicit(&changed->n_tables, 1, memory_order_relaxed)) < MAX_TABLES) {
-        changed->tables[i] = *t;
-        atomic_store_explicit(&changed->table, &r->tables[i], memory_order_release);
-    } /* otherwise this is checked each time: only a hostile writer changes tables so often, or many threads saw the same change */
+    remember(changed, t);
     return 0;
 }
 
@@ -229,7 +244,7 @@ int shmht__attach_object(const struct shmht_desc *desc, int fd, const struct shm
                          struct shmht_reader *r)
 {
     struct shmht_reader_opts o;
-    uint64_t bytes;
+    uint64_t bytes, top;
     int rc = check_opts(opts, &o);
 
     r->fd = -1;
@@ -240,6 +255,8 @@ int shmht__attach_object(const struct shmht_desc *desc, int fd, const struct shm
         return rc;
     }
     bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
+    if (kind == SHMHT_KIND_TABLE && (top = atomic_load_explicit(&shmht__header_of(r)->top, memory_order_relaxed)) < bytes)
+        bytes = top; /* what is in use */
     if (o.flags & SHMHT_HUGE && shmht__collapse(r->base, 0, bytes, &r->huge_bytes, &r->huge_errno) != 0)
         r->notes |= SHMHT_NOTE_NO_HUGE;
     if (o.flags & SHMHT_POPULATE && madvise((void *)(uintptr_t)r->base, align_up(bytes, PAGE_BYTES), MADV_POPULATE_READ) != 0)

@@ -127,13 +127,16 @@ static int copy_table(const struct shmht_reader *from, int orphan, const struct 
 
 int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts, struct shmht_writer **out)
 {
-    struct shmht_writer_opts o = opts ? *opts : w->opts;
+    struct shmht_writer_opts o;
     struct shmht_writer *fresh;
     int rc;
 
+    if (opts && opts->size < sizeof(*opts))
+        return -EINVAL;
+    o = opts ? *opts : w->opts;
+    if ((o.region && o.region == w->opts.region) || (o.place && o.place == w->opts.place))
+        return -EINVAL; /* that memory is in use */
     if (!opts) {
-        if (w->opts.region || w->opts.place)
-            return -EINVAL; /* that memory is in use */
         o.expected_entries = 0;
         o.generation = 0;
     }
@@ -240,6 +243,7 @@ static int resume_in_place(const struct shmht_desc *desc, const struct shmht_wri
     w->allocator = allocator;
     w->opts = o;
     w->opts.name = NULL;
+    w->opts.allocator = o.allocator ? &w->allocator : NULL;
     w->object.fd = w->object.ro_fd = -1;
     if (o.region) {
         w->object.base = o.region;

@@ -128,19 +128,22 @@ static int grow_table(struct shmht_writer *w, uint64_t n_lines)
 /* Makes room for so many more entries, whose records take so many bytes, so that putting them cannot fail for want of it. */
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes)
 {
-    uint64_t lines = w->n_lines, end;
+    uint64_t lines = w->n_lines, end, most = lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
     int rc;
 
     if (n_entries > SHMHT_MAX_REGION_BYTES || log_bytes > w->object.max_bytes)
         return SHMHT_EFULL;
     while (lines * LINE_SLOTS * w->max_load_percent / 100 < w->entries + n_entries)
         lines *= 2;
-    if (lines > w->n_lines) {
-        (void)table_place(w, lines, &end);
-        if (lines > UINT32_MAX || end + log_bytes > w->object.max_bytes)
-            return SHMHT_EFULL;
+    (void)table_place(w, lines, &end);
+    if (lines > w->n_lines && w->entries + n_entries > w->limit && end + log_bytes <= w->object.max_bytes && lines <= UINT32_MAX) {
         rc = grow_log(w, end + log_bytes);
         return rc < 0 ? rc : grow_table(w, lines);
+    }
+    if (w->entries + n_entries > w->limit) { /* no room for a larger table: fill this one up */
+        if (w->entries + n_entries > most)
+            return SHMHT_EFULL;
+        w->limit = most;
     }
     return w->top + log_bytes > w->object.max_bytes ? SHMHT_EFULL : grow_log(w, w->top + log_bytes);
 }
@@ -215,7 +218,7 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
                       uint32_t duplicates)
 {
     struct shmht__record rec = record_plan(key_len, value_len);
-    uint64_t bytes = align_up(record_bytes(&rec), granule(w)), pos, old;
+    uint64_t bytes = align_up(record_bytes(&rec), granule(w)), pos, old, end;
     _Atomic uint64_t *slot;
     int there = find(w, hash, key, key_len, &slot), rc;
 
@@ -223,22 +226,24 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
         return duplicates == SHMHT_DUP_REJECT ? SHMHT_EEXIST : SHMHT_PUT_KEPT;
     if (there <= 0 && duplicates == POLICY_UPDATE)
         return SHMHT_ENOENT;
+    if (UNLIKELY(w->top + bytes > w->object.max_bytes))
+        return SHMHT_EFULL;
     if (UNLIKELY(there < 0 && w->entries < w->limit / 4)) /* a larger table would not help: the hashes are the same */
         return SHMHT_EPROBE;
     if (UNLIKELY(there < 0 || (there == 0 && w->entries >= w->limit))) {
         uint64_t most = (uint64_t)w->n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
 
-        rc = grow_table(w, (uint64_t)w->n_lines * 2);
+        (void)table_place(w, (uint64_t)w->n_lines * 2, &end);
+        end += bytes * (there == 0 && w->entries < most ? most - w->entries : 1);
+        rc = end > w->object.max_bytes ? SHMHT_EFULL : grow_table(w, (uint64_t)w->n_lines * 2);
         if (rc == SHMHT_EFULL && there == 0 && w->limit < most)
-            w->limit = most; /* no room for a larger one: fill this one up */
+            w->limit = most; /* a larger one would leave room for fewer records than this one still has slots for: fill this one up */
         else if (rc < 0)
             return rc;
         there = find(w, hash, key, key_len, &slot);
         if (there < 0)
             return there;
     }
-    if (UNLIKELY(w->top + bytes > w->object.max_bytes))
-        return SHMHT_EFULL;
     rc = grow_log(w, w->top + bytes);
     if (UNLIKELY(rc < 0))
         return rc;
@@ -408,6 +413,7 @@ int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t first_line
     w->allocator = allocator;
     w->opts = o;
     w->opts.name = NULL;
+    w->opts.allocator = o.allocator ? &w->allocator : NULL; /* the caller's may be gone when this table is compacted */
     rc = writer_init(w, &o, first_lines ? first_lines : shmht__table_lines(o.expected_entries, o.max_load_percent), log_bytes);
     if (rc < 0) {
         shmht__object_close(&w->object, 1);

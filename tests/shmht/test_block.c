@@ -181,6 +181,29 @@ static void test_all_or_nothing(void **state)
     shmht_writer_destroy(w);
 }
 
+/* A table that has no room for a larger one is filled up to 90 %, by a merge as by puts. */
+static void test_filled_up(void **state)
+{
+    static unsigned char buf[8192], text[32];
+
+    (void)state;
+    for (int n = 71; n <= 73; n++) { /* 10 lines of 8 slots */
+        struct shmht_writer *w = make(SHMHT_MIN_REGION_BYTES, SHMHT_DUP_REPLACE), *w2 = make(SHMHT_MIN_REGION_BYTES, SHMHT_DUP_REPLACE);
+        struct shmht_block b;
+        int put = 0;
+
+        assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
+        for (int i = 0; i < n; i++) {
+            assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 28), 0); /* 36 bytes: with a table of 20 lines, room for one more */
+            put += shmht_put(w2, &i, sizeof(i), text, 28) == 0;
+        }
+        assert_int_equal(put, n < 72 ? n : 72);
+        assert_int_equal(shmht_merge(w, buf, shmht_block_end(&b), NULL), n <= 72 ? 0 : SHMHT_EFULL);
+        shmht_writer_destroy(w);
+        shmht_writer_destroy(w2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +211,7 @@ int main(void)
         cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_fence),
         cmocka_unit_test(test_all_or_nothing),
+        cmocka_unit_test(test_filled_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -445,8 +445,8 @@ static int n_fds(void)
 static void test_allocators(void **state)
 {
     struct counting c = {0, 0};
-    struct shmht_allocator allocator = {count_alloc, count_free, &c};
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 1 << 20, .allocator = &allocator};
+    struct shmht_allocator allocator = {count_alloc, count_free, &c}, brief;
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 1 << 20, .allocator = &brief};
     struct shmht_reader_opts how = {.size = sizeof(how), .allocator = &allocator};
     static _Alignas(64) unsigned char places[2][4096];
     struct shmht_writer *w, *w2;
@@ -459,7 +459,9 @@ static void test_allocators(void **state)
         c.left = allowed;
         w = w2 = NULL;
         r = NULL;
+        brief = allocator;
         rc = shmht_writer_create(&opts, &w);
+        memset(&brief, 0, sizeof(brief)); /* the struct is the caller's: it need not outlive the call */
         if (rc == 0)
             rc = shmht_put(w, "k", 1, "v", 1);
         if (rc == 0)
@@ -518,6 +520,10 @@ static void test_region(void **state)
     }
     check_sums(r);
     shmht_reader_detach(r);
+    opts.generation = 2;
+    assert_int_equal(shmht_writer_compact(w, &opts, &w), -EINVAL); /* onto itself */
+    opts.generation = 0;
+    assert_int_equal(shmht_get(shmht_writer_view(w), &n, sizeof(n), &value), SHMHT_ENOENT);
     shmht_writer_destroy(w);
     opts.region = region + 8;
     assert_int_equal(shmht_writer_create(&opts, &w), -EINVAL);
