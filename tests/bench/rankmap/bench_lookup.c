@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From a rank to an address, beside how MPICH 3.2, ch4 (the paper's switch), MPICH main, UCC and Open MPI's sparse groups do it.
+ *
+ *     bench_rankmap_lookup [--quick] [--seed N]
+ *
+ * Communicators of n ranks in a world of 2n: the first half (direct), the second (offset), even ranks (stride), 16 of each 32 (blockstride),
+ * even ranks of which each 64 are shuffled (lut), the same of two process groups (mlut), all shuffled (lut, random). `mixed` are 64
+ * communicators of all these models, each lookup in another one at random; `mixed strides` 64 strides. `generation 1` to `4` are the odd
+ * ranks of the odd ranks of ..., each composed with the one before.
+ *
+ * A lookup reads the address out of the entry that the library keeps for a process. Nothing is known of the communicator but its pointer: all
+ * is read again for each lookup, as in a program that sends a message after it. Time is that of the thread's processor over walks in
+ * rank order, medians over trials in turns. Instructions are callgrind's for a function of one lookup, with its load and return.
+ */
+#include "../bench.h"
+
+#include <rankmap.h>
+
+#include "icount.h"
+#include "lookup_worlds.h"
+
+#define N_MIXED     64u
+#define MIX_LOOKUPS (1u << 20)
+#define N_COUNTED   1024u
+#define GENERATIONS 4u
+
+/* ---- Ours ---- */
+
+static inline uint64_t ours_address(const struct rankmap_lookup *c, uint32_t rank)
+{
+    return *(const uint64_t *)rankmap_addr(c, rank);
+}
+
+static inline uint64_t nobranch_address(const struct rankmap_lookup *c, uint32_t rank)
+{
+    return *(const uint64_t *)rankmap_addr_nobranch(c, rank);
+}
+
+struct comms {
+    struct vcrt_comm vcrt[N_MIXED];
+    struct sw_comm sw[N_MIXED];
+    struct pmap_comm pmap[N_MIXED];
+    struct ucc_comm ucc[N_MIXED];
+    struct sparse_comm sparse[N_MIXED];
+    _Alignas(64) struct rankmap_lookup ours[N_MIXED];
+    _Alignas(64) struct rankmap_lookup packed[N_MIXED]; /* without RANKMAP_FAST */
+    struct rankmap *fast_map[N_MIXED], *map[N_MIXED];
+};
+
+static struct comms comms;
+
+struct pick {
+    uint32_t comm, rank;
+};
+
+/* ---- Walks and single lookups of everyone ---- */
+
+/* WHO(name, field, function, how it is called in figures) */
+#define EVERYONE(WHO)                                      \
+    WHO(ours, ours, ours_address, "ours")                  \
+    WHO(nobranch, ours, nobranch_address, "ours branch-free") \
+    WHO(packed, packed, ours_address, "ours bit-packed")   \
+    WHO(vcrt, vcrt, vcrt_address, "VC-VCRT")               \
+    WHO(sw, sw, sw_address, "switch")                      \
+    WHO(pmap, pmap, pmap_address, "MPICH main")            \
+    WHO(ucc, ucc, ucc_address, "UCC")                      \
+    WHO(sparse, sparse, sparse_address, "Open MPI sparse")
+
+#define ENUM(name, field, function, label) WHO_##name,
+enum who { EVERYONE(ENUM) N_WHO };
+
+/* The compiler must not keep anything of a communicator from one lookup to the next. */
+#define FORGET() __asm__ volatile("" : : : "memory")
+
+#define WALK(name, field, function, label)                                        \
+    static uint64_t walk_##name(uint32_t n, uint32_t rounds)                      \
+    {                                                                             \
+        uint64_t sum = 0;                                                         \
+                                                                                  \
+        for (uint32_t i = 0; i < rounds; i++)                                     \
+            for (uint32_t r = 0; r < n; r++) {                                    \
+                sum += function(&comms.field[0], r);                              \
+                FORGET();                                                         \
+            }                                                                     \
+        return sum;                                                               \
+    }                                                                             \
+    static uint64_t mix_##name(const struct pick *picks, uint32_t n)              \
+    {                                                                             \
+        uint64_t sum = 0;                                                         \
+                                                                                  \
+        for (uint32_t i = 0; i < n; i++) {                                        \
+            sum += function(&comms.field[picks[i].comm], picks[i].rank);          \
+            FORGET();                                                             \
+        }                                                                         \
+        return sum;                                                               \
+    }
+EVERYONE(WALK)
+
+static const struct {
+    const char *label;
+    uint64_t (*walk)(uint32_t n, uint32_t rounds);
+    uint64_t (*mix)(const struct pick *picks, uint32_t n);
+} everyone[N_WHO] = {
+#define ENTRY(name, field, function, label) {label, walk_##name, mix_##name},
+    EVERYONE(ENTRY)};
+
+/* ---- Cases ---- */
+
+static const struct {
+    enum shape shape;
+    const char *name;
+} cases[] = {{SHAPE_DIRECT, "direct"}, {SHAPE_OFFSET, "offset"}, {SHAPE_STRIDE, "stride"}, {SHAPE_BLOCKSTRIDE, "blockstride"},
+             {SHAPE_LUT, "lut"},       {SHAPE_MLUT, "mlut"},     {SHAPE_RANDOM, "lut, random order"}};
+
+#define N_CASES (sizeof(cases) / sizeof(cases[0]))
+
+static void check(int ok, const char *what)
+{
+    if (!ok) {
+        fprintf(stderr, "bench_rankmap_lookup: %s\n", what);
+        exit(1);
+    }
+}
+
+static void make_comm(unsigned i, enum shape shape, const uint32_t *ids, uint32_t n)
+{
+    struct rankmap_opts opts = {.size = sizeof(opts), .flags = RANKMAP_FAST};
+    struct peers p;
+
+    make_peers(&p, shape, ids, n);
+    comms.vcrt[i] = p.vcrt;
+    comms.sw[i] = p.sw;
+    comms.pmap[i] = p.pmap;
+    comms.ucc[i] = p.ucc;
+    comms.sparse[i] = p.sparse;
+    check(rankmap_from_ids32(ids, n, &opts, &comms.fast_map[i]) == 0, "rankmap_from_ids32()");
+    check(rankmap_from_ids32(ids, n, NULL, &comms.map[i]) == 0, "rankmap_from_ids32()");
+    check(rankmap_lookup_init(&comms.ours[i], comms.fast_map[i], (uintptr_t)world_entries, sizeof(*world_entries)) == 0 &&
+              rankmap_lookup_init(&comms.packed[i], comms.map[i], (uintptr_t)world_entries, sizeof(*world_entries)) == 0,
+          "rankmap_lookup_init()");
+}
+
+static void free_comm(unsigned i, enum shape shape)
+{
+    struct peers p = {comms.vcrt[i], comms.sw[i], comms.pmap[i], comms.ucc[i], comms.sparse[i]};
+
+    free_peers(&p, shape);
+    rankmap_unref(comms.fast_map[i]);
+    rankmap_unref(comms.map[i]);
+}
+
+struct times {
+    double ns[N_WHO][BENCH_MAX_TRIALS];
+};
+
+static void report(const struct bench *b, const char *which, uint32_t n, struct times *t, unsigned trials, uint32_t skip)
+{
+    double median[N_WHO];
+
+    for (unsigned w = 0; w < N_WHO; w++) {
+        if (skip >> w & 1)
+            continue;
+        median[w] = bench_median(t->ns[w], trials);
+        bench_figure(b, which, n, everyone[w].label, "ns_per_lookup", median[w], "ns");
+    }
+    for (unsigned w = 0; w < N_WHO; w++) {
+        if (skip >> w & 1)
+            continue;
+        if (w < WHO_vcrt && !(skip >> WHO_vcrt & 1))
+            bench_figure(b, which, n, everyone[w].label, "time over VC-VCRT", median[w] / median[WHO_vcrt], "x");
+        if (w < WHO_vcrt)
+            bench_figure(b, which, n, everyone[w].label, "time over switch", median[w] / median[WHO_sw], "x");
+    }
+    fprintf(stderr, "%-18s %8lu |", which, (unsigned long)n);
+    for (unsigned w = 0; w < N_WHO; w++)
+        fprintf(stderr, skip >> w & 1 ? "     - " : " %6.2f", median[w]);
+    fputc('\n', stderr);
+}
+
+/* One communicator, walked in rank order. */
+static void run_case(struct bench *b, unsigned k, uint32_t n, uint32_t lookups)
+{
+    static struct times t;
+    const unsigned trials = b->quick ? 3 : 9;
+    uint32_t *ids = malloc(n * sizeof(*ids)), rounds = lookups / n ? lookups / n : 1, skip = 0;
+    uint64_t sum = 0;
+
+    check(ids != NULL, "out of memory");
+    shape_ids(cases[k].shape, n, b->seed, ids);
+    world_fill(ids, n, 2 * n);
+    make_comm(0, cases[k].shape, ids, n);
+    if (cases[k].shape < SHAPE_LUT)
+        skip = 1u << WHO_packed; /* the same as ours */
+    for (uint32_t r = 0; r < n; r++)
+        sum += world_address(ids[r]);
+    for (unsigned trial = 0; trial < trials; trial++) {
+        for (unsigned i = 0; i < N_WHO; i++) {
+            unsigned w = (i + trial) % N_WHO;
+            uint64_t start, got;
+
+            if (skip >> w & 1)
+                continue;
+            check(everyone[w].walk(n, 1) == sum, "not everyone finds the same addresses");
+            start = bench_cpu_ns();
+            got = everyone[w].walk(n, rounds);
+            t.ns[w][trial] = (double)(bench_cpu_ns() - start) / rounds / n;
+            check(got == sum * rounds, "not everyone finds the same addresses");
+        }
+    }
+    report(b, cases[k].name, n, &t, trials, skip);
+    free_comm(0, cases[k].shape);
+    free(ids);
+}
+
+/* 64 communicators of one world, each lookup in another. The shapes come in turns; all but LUT and RANDOM in one process group. */
+static void run_mix(struct bench *b, const char *name, int strides_only, uint32_t n)
+{
+    static const enum shape turns[] = {SHAPE_DIRECT, SHAPE_OFFSET, SHAPE_STRIDE, SHAPE_BLOCKSTRIDE, SHAPE_LUT, SHAPE_MLUT};
+    static struct times t;
+    static enum shape shape[N_MIXED];
+    const unsigned trials = b->quick ? 3 : 9;
+    struct pick *picks = malloc(MIX_LOOKUPS * sizeof(*picks));
+    uint32_t *ids = malloc(N_MIXED * (size_t)n * sizeof(*ids)), *all = malloc(2 * (size_t)n * sizeof(*all));
+    uint64_t sum = 0;
+
+    check(picks && ids && all, "out of memory");
+    for (uint32_t i = 0; i < 2 * n; i++)
+        all[i] = i;
+    world_fill(all, 2 * n, 2 * n);
+    for (unsigned c = 0; c < N_MIXED; c++) {
+        shape[c] = strides_only ? SHAPE_STRIDE : turns[bench_random(b, sizeof(turns) / sizeof(turns[0]))];
+        shape_ids(shape[c], n, b->seed + c, ids + c * (size_t)n);
+        if (shape[c] == SHAPE_STRIDE && c % 2)
+            for (uint32_t r = 0; r < n; r++)
+                ids[c * (size_t)n + r]++; /* the odd ranks, too */
+        make_comm(c, shape[c], ids + c * (size_t)n, n);
+    }
+    for (uint32_t i = 0; i < MIX_LOOKUPS; i++) {
+        picks[i] = (struct pick){bench_random(b, N_MIXED), bench_random(b, n)};
+        sum += world_address(ids[picks[i].comm * (size_t)n + picks[i].rank]);
+    }
+    for (unsigned trial = 0; trial < trials; trial++) {
+        for (unsigned i = 0; i < N_WHO; i++) {
+            unsigned w = (i + trial) % N_WHO;
+            uint64_t start = bench_cpu_ns(), got = everyone[w].mix(picks, MIX_LOOKUPS);
+
+            t.ns[w][trial] = (double)(bench_cpu_ns() - start) / MIX_LOOKUPS;
+            check(got == sum, "not everyone finds the same addresses");
+        }
+    }
+    report(b, name, n, &t, trials, 0);
+    for (unsigned c = 0; c < N_MIXED; c++)
+        free_comm(c, shape[c]);
+    free(all);
+    free(ids);
+    free(picks);
+}
+
+/* The odd ranks of the odd ranks of ...: ours composes, Open MPI's sparse groups climb. */
+static void run_generations(struct bench *b, uint32_t n, uint32_t lookups)
+{
+    static struct times t;
+    static struct sparse_comm chain[GENERATIONS + 1];
+    const unsigned trials = b->quick ? 3 : 9;
+    uint32_t world = n << GENERATIONS, *ids = malloc(world * sizeof(*ids)), rounds = lookups / n ? lookups / n : 1;
+    const uint32_t skip = ~(1u << WHO_ours | 1u << WHO_sw | 1u << WHO_sparse | 1u << WHO_vcrt);
+    struct rankmap *map, *odd, *child;
+
+    check(ids != NULL, "out of memory");
+    for (uint32_t r = 0; r < world; r++)
+        ids[r] = r;
+    world_fill(ids, world, world);
+    make_comm(0, SHAPE_DIRECT, ids, world);
+    chain[0] = comms.sparse[0];
+    free_comm(0, SHAPE_DIRECT);
+    check(rankmap_affine(0, 1, world, NULL, &map) == 0, "rankmap_affine()");
+    for (unsigned g = 1; g <= GENERATIONS; g++) {
+        uint32_t n_child = world >> g, step = 1u << g;
+        uint64_t sum = 0;
+        char name[32];
+
+        check(rankmap_affine(1, 2, n_child, NULL, &odd) == 0 && rankmap_compose(map, odd, NULL, &child) == 0, "compose");
+        rankmap_unref(odd);
+        rankmap_unref(map);
+        map = child;
+        for (uint32_t r = 0; r < n_child; r++)
+            ids[r] = step - 1 + r * step;
+        make_comm(0, SHAPE_STRIDE, ids, n_child);
+        check(rankmap_lookup_init(&comms.ours[0], map, (uintptr_t)world_entries, sizeof(*world_entries)) == 0, "lookup");
+        chain[g] = (struct sparse_comm){1, 1, 2, &chain[g - 1], NULL};
+        comms.sparse[0] = chain[g];
+        for (uint32_t r = 0; r < n; r++)
+            sum += world_address(ids[r]);
+        for (unsigned trial = 0; trial < trials; trial++) {
+            for (unsigned i = 0; i < N_WHO; i++) {
+                unsigned w = (i + trial) % N_WHO;
+                uint64_t start, got;
+
+                if (skip >> w & 1)
+                    continue;
+                start = bench_cpu_ns();
+                got = everyone[w].walk(n, rounds);
+                t.ns[w][trial] = (double)(bench_cpu_ns() - start) / rounds / n;
+                check(got == sum * rounds, "not everyone finds the same addresses");
+            }
+        }
+        snprintf(name, sizeof(name), "generation %u", g);
+        report(b, name, n, &t, trials, skip);
+        comms.sparse[0].procs = NULL;
+        free_comm(0, SHAPE_STRIDE);
+    }
+    rankmap_unref(map);
+    free(ids);
+}
+
+/* ---- Instructions ---- */
+
+/* One function for each way and case, so that callgrind tells them apart. */
+#define COUNT_CASE(name, field, function, which)                                            \
+    uint64_t count__##name##__##which(const void *c, uint32_t rank);                        \
+    ICOUNT_FUNCTION uint64_t count__##name##__##which(const void *c, uint32_t rank)         \
+    {                                                                                       \
+        const __typeof__(comms.field[0]) *comm = c;                                         \
+                                                                                            \
+        return function(comm, rank);                                                        \
+    }
+#define COUNT(name, field, function, label)                                           \
+    COUNT_CASE(name, field, function, 0) COUNT_CASE(name, field, function, 1)         \
+    COUNT_CASE(name, field, function, 2) COUNT_CASE(name, field, function, 3)         \
+    COUNT_CASE(name, field, function, 4) COUNT_CASE(name, field, function, 5)         \
+    COUNT_CASE(name, field, function, 6)
+EVERYONE(COUNT)
+
+/* A caller who has branched on the model already: without a test, the width a constant. */
+#define ALONE(which, expression)                                                                       \
+    uint64_t count__alone__##which(const struct rankmap_lookup *c, uint32_t rank);                     \
+    ICOUNT_FUNCTION uint64_t count__alone__##which(const struct rankmap_lookup *c, uint32_t rank)      \
+    {                                                                                                  \
+        return *(const uint64_t *)(uintptr_t)(expression);                                             \
+    }
+ALONE(0, rankmap_at_affine(c, rank))
+ALONE(1, rankmap_at_affine(c, rank))
+ALONE(2, rankmap_at_affine(c, rank))
+ALONE(3, rankmap_at_block(c, rank))
+ALONE(4, rankmap_at_lut32(c, rank, 8))
+ALONE(5, rankmap_at_lut32(c, rank, 8))
+ALONE(6, rankmap_at_lut32(c, rank, 8))
+
+#define ALL_CASES(name) {count__##name##__0, count__##name##__1, count__##name##__2, count__##name##__3, \
+                         count__##name##__4, count__##name##__5, count__##name##__6}
+
+static uint64_t (*const counted[N_WHO][N_CASES])(const void *c, uint32_t rank) = {
+#define COUNT_ENTRY(name, field, function, label) ALL_CASES(name),
+    EVERYONE(COUNT_ENTRY)};
+static uint64_t (*const counted_alone[N_CASES])(const struct rankmap_lookup *c, uint32_t rank) = ALL_CASES(alone);
+
+/* What runs under callgrind: each function N_COUNTED times. */
+static int count_main(void)
+{
+    static uint32_t ids[N_COUNTED];
+    const void *field[N_WHO] = {
+#define COUNT_FIELD(name, field, function, label) &comms.field[0],
+        EVERYONE(COUNT_FIELD)};
+
+    world_make(2 * N_COUNTED);
+    for (unsigned k = 0; k < N_CASES; k++) {
+        uint64_t sum = 0;
+
+        shape_ids(cases[k].shape, N_COUNTED, 1, ids);
+        world_fill(ids, N_COUNTED, 2 * N_COUNTED);
+        make_comm(0, cases[k].shape, ids, N_COUNTED);
+        for (uint32_t r = 0; r < N_COUNTED; r++)
+            sum += world_address(ids[r]) * (N_WHO + 1);
+        for (uint32_t r = 0; r < N_COUNTED; r++) {
+            for (unsigned w = 0; w < N_WHO; w++)
+                sum -= counted[w][k](field[w], r);
+            sum -= counted_alone[k](&comms.ours[0], r);
+        }
+        check(sum == 0, "not everyone finds the same addresses");
+        free_comm(0, cases[k].shape);
+    }
+    return 0;
+}
+
+static void count_found(const char *function, uint64_t instructions, void *context)
+{
+    static const char *const names[] = {
+#define NAME(name, field, function, label) #name,
+        EVERYONE(NAME) "alone"};
+    const struct bench *b = context;
+
+    for (unsigned w = 0; w <= N_WHO; w++) {
+        for (unsigned k = 0; k < N_CASES; k++) {
+            char name[96];
+
+            snprintf(name, sizeof(name), "count__%s__%u", names[w], k);
+            if (strcmp(name, function) == 0)
+                bench_figure(b, cases[k].name, N_COUNTED, w < N_WHO ? everyone[w].label : "ours, model known",
+                             "instructions", (double)instructions / N_COUNTED, "instructions");
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const uint32_t sizes[] = {1024, 10240, 102400, 1024000};
+    struct bench b;
+
+    if (argc == 2 && strcmp(argv[1], "--count") == 0)
+        return count_main();
+    bench_init(&b, "rankmap_lookup", argc, argv);
+    icount_run("--count", "count__", count_found, &b);
+    world_make(2 * sizes[b.quick ? 1 : 3]);
+    fprintf(stderr, "ns a lookup                 |");
+    for (unsigned w = 0; w < N_WHO; w++)
+        fprintf(stderr, " %s%s", everyone[w].label, w + 1 < N_WHO ? "," : "\n");
+    for (unsigned i = 0; i < (b.quick ? 1u : 4u); i++) {
+        for (unsigned k = 0; k < N_CASES; k++)
+            run_case(&b, k, sizes[i], b.quick ? 1u << 20 : 20480000);
+        if (i < 3) {
+            run_mix(&b, "mixed", 0, sizes[i]);
+            run_mix(&b, "mixed strides", 1, sizes[i]);
+        }
+    }
+    run_generations(&b, 1024, b.quick ? 1u << 20 : 20480000);
+    return 0;
+}
