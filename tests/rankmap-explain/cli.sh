@@ -66,7 +66,7 @@ says 'argument:1:10: 6 comes twice, as rank 6 and as rank 10' 2 0-3,4-9, 6
 says 'argument:1:1: there are no ranks' 2 ''
 input='0-3\n5 # fine\n7,\n  2\n'
 says 'stdin:4:3: 2 comes twice, as rank 2 and as rank 6' 2
-input='1\0002\n'
+input='1\00002\n'
 says 'stdin:1:1: "1?2" is no rank: first, first-last or first-last:stride is expected' 2
 input='\n\n'
 says 'stdin:1:1: there are no ranks' 2

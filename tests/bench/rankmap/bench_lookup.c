@@ -11,7 +11,8 @@
  *
  * A lookup reads the address out of the entry that the library keeps for a process. Nothing is known of the communicator but its pointer: all
  * is read again for each lookup, as in a program that sends a message after it. Time is that of the thread's processor over walks in
- * rank order, medians over trials in turns. Instructions are callgrind's for a function of one lookup, with its load and return.
+ * rank order, medians over trials in turns: `ns_per_lookup` where lookups overlap in the processor as far as it can, `ns_per_dependent_lookup`
+ * where each waits for the address that the one before gave. Instructions are callgrind's for a function of one lookup, with its load and return.
  */
 #include "../bench.h"
 
@@ -35,6 +36,22 @@ static inline uint64_t ours_address(const struct rankmap_lookup *c, uint32_t ran
 static inline uint64_t nobranch_address(const struct rankmap_lookup *c, uint32_t rank)
 {
     return *(const uint64_t *)rankmap_addr_nobranch(c, rank);
+}
+
+/* What a caller gains who has branched on the model already: no test, the width a constant. The model is the case's, known to the compiler. */
+static inline uint64_t affine_address(const struct rankmap_lookup *c, uint32_t rank)
+{
+    return *(const uint64_t *)(uintptr_t)rankmap_at_affine(c, rank);
+}
+
+static inline uint64_t block_address(const struct rankmap_lookup *c, uint32_t rank)
+{
+    return *(const uint64_t *)(uintptr_t)rankmap_at_block(c, rank);
+}
+
+static inline uint64_t lut_address(const struct rankmap_lookup *c, uint32_t rank)
+{
+    return *(const uint64_t *)(uintptr_t)rankmap_at_lut32(c, rank, sizeof(uint64_t));
 }
 
 struct comms {
@@ -67,11 +84,20 @@ struct pick {
     WHO(ucc, ucc, ucc_address, "UCC")                      \
     WHO(sparse, sparse, sparse_address, "Open MPI sparse")
 
+/* Ours again, the model known; which of these it is depends on the case. */
+#define KNOWN(WHO)                      \
+    WHO(affine, ours, affine_address, "") \
+    WHO(block, ours, block_address, "")   \
+    WHO(lut, ours, lut_address, "")
+
 #define ENUM(name, field, function, label) WHO_##name,
-enum who { EVERYONE(ENUM) N_WHO };
+enum who { WHO_known, EVERYONE(ENUM) N_WHO };
 
 /* The compiler must not keep anything of a communicator from one lookup to the next. */
 #define FORGET() __asm__ volatile("" : : : "memory")
+
+static volatile uint64_t nothing_at_all;
+static uint64_t nothing; /* 0, which the compiler cannot know */
 
 #define WALK(name, field, function, label)                                        \
     static uint64_t walk_##name(uint32_t n, uint32_t rounds)                      \
@@ -85,6 +111,22 @@ enum who { EVERYONE(ENUM) N_WHO };
             }                                                                     \
         return sum;                                                               \
     }                                                                             \
+    static uint64_t chain_##name(uint32_t n, uint32_t rounds)                     \
+    {                                                                             \
+        uint64_t sum = 0;                                                         \
+                                                                                  \
+        for (uint32_t i = 0; i < rounds; i++)                                     \
+            for (uint32_t r = 0; r < n; r++) {                                    \
+                uint64_t address = function(&comms.field[0], r);                  \
+                                                                                  \
+                sum += address;                                                   \
+                r += (uint32_t)(address & nothing);                               \
+                FORGET();                                                         \
+            }                                                                     \
+        return sum;                                                               \
+    }
+
+#define MIX(name, field, function, label)                                         \
     static uint64_t mix_##name(const struct pick *picks, uint32_t n)              \
     {                                                                             \
         uint64_t sum = 0;                                                         \
@@ -96,13 +138,33 @@ enum who { EVERYONE(ENUM) N_WHO };
         return sum;                                                               \
     }
 EVERYONE(WALK)
+EVERYONE(MIX)
+KNOWN(WALK)
+
+static uint32_t known_form; /* RANKMAP_FORM_... of the communicator that is there */
+
+static uint64_t walk_known(uint32_t n, uint32_t rounds)
+{
+    return known_form == RANKMAP_FORM_AFFINE  ? walk_affine(n, rounds)
+           : known_form == RANKMAP_FORM_BLOCK ? walk_block(n, rounds)
+                                              : walk_lut(n, rounds);
+}
+
+static uint64_t chain_known(uint32_t n, uint32_t rounds)
+{
+    return known_form == RANKMAP_FORM_AFFINE  ? chain_affine(n, rounds)
+           : known_form == RANKMAP_FORM_BLOCK ? chain_block(n, rounds)
+                                              : chain_lut(n, rounds);
+}
 
 static const struct {
     const char *label;
     uint64_t (*walk)(uint32_t n, uint32_t rounds);
+    uint64_t (*chain)(uint32_t n, uint32_t rounds);
     uint64_t (*mix)(const struct pick *picks, uint32_t n);
 } everyone[N_WHO] = {
-#define ENTRY(name, field, function, label) {label, walk_##name, mix_##name},
+    {"ours, model known", walk_known, chain_known, NULL},
+#define ENTRY(name, field, function, label) {label, walk_##name, chain_##name, mix_##name},
     EVERYONE(ENTRY)};
 
 /* ---- Cases ---- */
@@ -154,61 +216,78 @@ struct times {
     double ns[N_WHO][BENCH_MAX_TRIALS];
 };
 
-static void report(const struct bench *b, const char *which, uint32_t n, struct times *t, unsigned trials, uint32_t skip)
+static void report(const struct bench *b, const char *which, uint32_t n, const char *metric, struct times *t, unsigned trials,
+                   uint32_t skip)
 {
     double median[N_WHO];
+    char over[64];
 
     for (unsigned w = 0; w < N_WHO; w++) {
         if (skip >> w & 1)
             continue;
         median[w] = bench_median(t->ns[w], trials);
-        bench_figure(b, which, n, everyone[w].label, "ns_per_lookup", median[w], "ns");
+        bench_figure(b, which, n, everyone[w].label, metric, median[w], "ns");
     }
     for (unsigned w = 0; w < N_WHO; w++) {
         if (skip >> w & 1)
             continue;
-        if (w < WHO_vcrt && !(skip >> WHO_vcrt & 1))
-            bench_figure(b, which, n, everyone[w].label, "time over VC-VCRT", median[w] / median[WHO_vcrt], "x");
-        if (w < WHO_vcrt)
-            bench_figure(b, which, n, everyone[w].label, "time over switch", median[w] / median[WHO_sw], "x");
+        if (w >= WHO_vcrt)
+            break;
+        snprintf(over, sizeof(over), "%s, over VC-VCRT", metric);
+        bench_figure(b, which, n, everyone[w].label, over, median[w] / median[WHO_vcrt], "x");
+        snprintf(over, sizeof(over), "%s, over switch", metric);
+        bench_figure(b, which, n, everyone[w].label, over, median[w] / median[WHO_sw], "x");
     }
-    fprintf(stderr, "%-18s %8lu |", which, (unsigned long)n);
+    fprintf(stderr, "%-18s %8lu %-9s |", which, (unsigned long)n, strstr(metric, "dependent") ? "dependent" : "");
     for (unsigned w = 0; w < N_WHO; w++)
         fprintf(stderr, skip >> w & 1 ? "     - " : " %6.2f", median[w]);
     fputc('\n', stderr);
 }
 
-/* One communicator, walked in rank order. */
-static void run_case(struct bench *b, unsigned k, uint32_t n, uint32_t lookups)
+/* The communicator that is there, walked by everyone but those in `skip`; both ways. */
+static void run_walks(struct bench *b, const char *name, uint32_t n, uint32_t lookups, uint64_t sum, uint32_t skip)
 {
     static struct times t;
     const unsigned trials = b->quick ? 3 : 9;
-    uint32_t *ids = malloc(n * sizeof(*ids)), rounds = lookups / n ? lookups / n : 1, skip = 0;
+
+    for (unsigned dependent = 0; dependent < 2; dependent++) {
+        uint32_t rounds = lookups / n / (1 + dependent) + 1;
+
+        for (unsigned trial = 0; trial < trials; trial++) {
+            for (unsigned i = 0; i < N_WHO; i++) {
+                unsigned w = (i + trial) % N_WHO;
+                uint64_t (*walk)(uint32_t, uint32_t) = dependent ? everyone[w].chain : everyone[w].walk;
+                uint64_t start, got;
+
+                if (skip >> w & 1)
+                    continue;
+                check(walk(n, 1) == sum, "not everyone finds the same addresses");
+                start = bench_cpu_ns();
+                got = walk(n, rounds);
+                t.ns[w][trial] = (double)(bench_cpu_ns() - start) / rounds / n;
+                check(got == sum * rounds, "not everyone finds the same addresses");
+            }
+        }
+        report(b, name, n, dependent ? "ns_per_dependent_lookup" : "ns_per_lookup", &t, trials, skip);
+    }
+}
+
+/* One communicator, walked in rank order. */
+static void run_case(struct bench *b, unsigned k, uint32_t n, uint32_t lookups)
+{
+    uint32_t *ids = malloc(n * sizeof(*ids)), skip = 0;
     uint64_t sum = 0;
 
     check(ids != NULL, "out of memory");
     shape_ids(cases[k].shape, n, b->seed, ids);
     world_fill(ids, n, 2 * n);
     make_comm(0, cases[k].shape, ids, n);
+    known_form = comms.ours[0].form;
     if (cases[k].shape < SHAPE_LUT)
         skip = 1u << WHO_packed; /* the same as ours */
     for (uint32_t r = 0; r < n; r++)
         sum += world_address(ids[r]);
-    for (unsigned trial = 0; trial < trials; trial++) {
-        for (unsigned i = 0; i < N_WHO; i++) {
-            unsigned w = (i + trial) % N_WHO;
-            uint64_t start, got;
-
-            if (skip >> w & 1)
-                continue;
-            check(everyone[w].walk(n, 1) == sum, "not everyone finds the same addresses");
-            start = bench_cpu_ns();
-            got = everyone[w].walk(n, rounds);
-            t.ns[w][trial] = (double)(bench_cpu_ns() - start) / rounds / n;
-            check(got == sum * rounds, "not everyone finds the same addresses");
-        }
-    }
-    report(b, cases[k].name, n, &t, trials, skip);
+    run_walks(b, cases[k].name, n, lookups, sum, skip);
     free_comm(0, cases[k].shape);
     free(ids);
 }
@@ -243,13 +322,16 @@ static void run_mix(struct bench *b, const char *name, int strides_only, uint32_
     for (unsigned trial = 0; trial < trials; trial++) {
         for (unsigned i = 0; i < N_WHO; i++) {
             unsigned w = (i + trial) % N_WHO;
-            uint64_t start = bench_cpu_ns(), got = everyone[w].mix(picks, MIX_LOOKUPS);
+            uint64_t start = bench_cpu_ns(), got;
 
+            if (!everyone[w].mix)
+                continue;
+            got = everyone[w].mix(picks, MIX_LOOKUPS);
             t.ns[w][trial] = (double)(bench_cpu_ns() - start) / MIX_LOOKUPS;
             check(got == sum, "not everyone finds the same addresses");
         }
     }
-    report(b, name, n, &t, trials, 0);
+    report(b, name, n, "ns_per_lookup", &t, trials, 1u << WHO_known);
     for (unsigned c = 0; c < N_MIXED; c++)
         free_comm(c, shape[c]);
     free(all);
@@ -260,10 +342,8 @@ static void run_mix(struct bench *b, const char *name, int strides_only, uint32_
 /* The odd ranks of the odd ranks of ...: ours composes, Open MPI's sparse groups climb. */
 static void run_generations(struct bench *b, uint32_t n, uint32_t lookups)
 {
-    static struct times t;
     static struct sparse_comm chain[GENERATIONS + 1];
-    const unsigned trials = b->quick ? 3 : 9;
-    uint32_t world = n << GENERATIONS, *ids = malloc(world * sizeof(*ids)), rounds = lookups / n ? lookups / n : 1;
+    uint32_t world = n << GENERATIONS, *ids = malloc(world * sizeof(*ids));
     const uint32_t skip = ~(1u << WHO_ours | 1u << WHO_sw | 1u << WHO_sparse | 1u << WHO_vcrt);
     struct rankmap *map, *odd, *child;
 
@@ -292,21 +372,8 @@ static void run_generations(struct bench *b, uint32_t n, uint32_t lookups)
         comms.sparse[0] = chain[g];
         for (uint32_t r = 0; r < n; r++)
             sum += world_address(ids[r]);
-        for (unsigned trial = 0; trial < trials; trial++) {
-            for (unsigned i = 0; i < N_WHO; i++) {
-                unsigned w = (i + trial) % N_WHO;
-                uint64_t start, got;
-
-                if (skip >> w & 1)
-                    continue;
-                start = bench_cpu_ns();
-                got = everyone[w].walk(n, rounds);
-                t.ns[w][trial] = (double)(bench_cpu_ns() - start) / rounds / n;
-                check(got == sum * rounds, "not everyone finds the same addresses");
-            }
-        }
         snprintf(name, sizeof(name), "generation %u", g);
-        report(b, name, n, &t, trials, skip);
+        run_walks(b, name, n, lookups, sum, skip);
         comms.sparse[0].procs = NULL;
         free_comm(0, SHAPE_STRIDE);
     }
@@ -332,34 +399,26 @@ static void run_generations(struct bench *b, uint32_t n, uint32_t lookups)
     COUNT_CASE(name, field, function, 6)
 EVERYONE(COUNT)
 
-/* A caller who has branched on the model already: without a test, the width a constant. */
-#define ALONE(which, expression)                                                                       \
-    uint64_t count__alone__##which(const struct rankmap_lookup *c, uint32_t rank);                     \
-    ICOUNT_FUNCTION uint64_t count__alone__##which(const struct rankmap_lookup *c, uint32_t rank)      \
-    {                                                                                                  \
-        return *(const uint64_t *)(uintptr_t)(expression);                                             \
-    }
-ALONE(0, rankmap_at_affine(c, rank))
-ALONE(1, rankmap_at_affine(c, rank))
-ALONE(2, rankmap_at_affine(c, rank))
-ALONE(3, rankmap_at_block(c, rank))
-ALONE(4, rankmap_at_lut32(c, rank, 8))
-ALONE(5, rankmap_at_lut32(c, rank, 8))
-ALONE(6, rankmap_at_lut32(c, rank, 8))
+COUNT_CASE(known, ours, affine_address, 0)
+COUNT_CASE(known, ours, affine_address, 1)
+COUNT_CASE(known, ours, affine_address, 2)
+COUNT_CASE(known, ours, block_address, 3)
+COUNT_CASE(known, ours, lut_address, 4)
+COUNT_CASE(known, ours, lut_address, 5)
+COUNT_CASE(known, ours, lut_address, 6)
 
 #define ALL_CASES(name) {count__##name##__0, count__##name##__1, count__##name##__2, count__##name##__3, \
                          count__##name##__4, count__##name##__5, count__##name##__6}
 
-static uint64_t (*const counted[N_WHO][N_CASES])(const void *c, uint32_t rank) = {
+static uint64_t (*const counted[N_WHO][N_CASES])(const void *c, uint32_t rank) = {ALL_CASES(known),
 #define COUNT_ENTRY(name, field, function, label) ALL_CASES(name),
     EVERYONE(COUNT_ENTRY)};
-static uint64_t (*const counted_alone[N_CASES])(const struct rankmap_lookup *c, uint32_t rank) = ALL_CASES(alone);
 
 /* What runs under callgrind: each function N_COUNTED times. */
 static int count_main(void)
 {
     static uint32_t ids[N_COUNTED];
-    const void *field[N_WHO] = {
+    const void *field[N_WHO] = {&comms.ours[0],
 #define COUNT_FIELD(name, field, function, label) &comms.field[0],
         EVERYONE(COUNT_FIELD)};
 
@@ -371,12 +430,10 @@ static int count_main(void)
         world_fill(ids, N_COUNTED, 2 * N_COUNTED);
         make_comm(0, cases[k].shape, ids, N_COUNTED);
         for (uint32_t r = 0; r < N_COUNTED; r++)
-            sum += world_address(ids[r]) * (N_WHO + 1);
-        for (uint32_t r = 0; r < N_COUNTED; r++) {
+            sum += world_address(ids[r]) * N_WHO;
+        for (uint32_t r = 0; r < N_COUNTED; r++)
             for (unsigned w = 0; w < N_WHO; w++)
                 sum -= counted[w][k](field[w], r);
-            sum -= counted_alone[k](&comms.ours[0], r);
-        }
         check(sum == 0, "not everyone finds the same addresses");
         free_comm(0, cases[k].shape);
     }
@@ -385,20 +442,38 @@ static int count_main(void)
 
 static void count_found(const char *function, uint64_t instructions, void *context)
 {
-    static const char *const names[] = {
+    static const char *const names[] = {"known",
 #define NAME(name, field, function, label) #name,
-        EVERYONE(NAME) "alone"};
-    const struct bench *b = context;
+                                        EVERYONE(NAME)};
+    double (*counts)[N_CASES] = context;
 
-    for (unsigned w = 0; w <= N_WHO; w++) {
+    for (unsigned w = 0; w < N_WHO; w++) {
         for (unsigned k = 0; k < N_CASES; k++) {
             char name[96];
 
             snprintf(name, sizeof(name), "count__%s__%u", names[w], k);
             if (strcmp(name, function) == 0)
-                bench_figure(b, cases[k].name, N_COUNTED, w < N_WHO ? everyone[w].label : "ours, model known",
-                             "instructions", (double)instructions / N_COUNTED, "instructions");
+                counts[w][k] = (double)instructions / N_COUNTED;
         }
+    }
+}
+
+static void run_counts(const struct bench *b)
+{
+    static double counts[N_WHO][N_CASES];
+
+    if (icount_run("--count", "count__", count_found, counts) != 0)
+        return;
+    fprintf(stderr, "instructions                          |");
+    for (unsigned w = 0; w < N_WHO; w++)
+        fprintf(stderr, " %s%s", everyone[w].label, w + 1 < N_WHO ? "," : "\n");
+    for (unsigned k = 0; k < N_CASES; k++) {
+        fprintf(stderr, "%-37s |", cases[k].name);
+        for (unsigned w = 0; w < N_WHO; w++) {
+            bench_figure(b, cases[k].name, N_COUNTED, everyone[w].label, "instructions", counts[w][k], "instructions");
+            fprintf(stderr, " %6.4g", counts[w][k]);
+        }
+        fputc('\n', stderr);
     }
 }
 
@@ -410,9 +485,10 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--count") == 0)
         return count_main();
     bench_init(&b, "rankmap_lookup", argc, argv);
-    icount_run("--count", "count__", count_found, &b);
+    nothing = nothing_at_all;
+    run_counts(&b);
     world_make(2 * sizes[b.quick ? 1 : 3]);
-    fprintf(stderr, "ns a lookup                 |");
+    fprintf(stderr, "ns a lookup                           |");
     for (unsigned w = 0; w < N_WHO; w++)
         fprintf(stderr, " %s%s", everyone[w].label, w + 1 < N_WHO ? "," : "\n");
     for (unsigned i = 0; i < (b.quick ? 1u : 4u); i++) {
