@@ -31,8 +31,9 @@ for n in 1 4 8 16; do
     for launcher; do
         out=$work/$(basename "$launcher").$n
         timeout -k 5 120 "$launcher" -n "$n" "$program" >"$out" 2>"$work/err" || {
+            status=$?
             cat "$out" "$work/err" >&2
-            fail "$launcher -n $n: status $?"
+            fail "$launcher -n $n: status $status"
         }
         tail -n 1 "$out" | grep -qE "^all $n processes: [0-9]+ maps with [0-9]+ ranks are what MPI has, [0-9]+ of them also by composition$" ||
             fail "$launcher -n $n: the last line is \"$(tail -n 1 "$out")\""

@@ -7,7 +7,8 @@
  *
  * `irregular`: of 2n processes, a has n at random, in random order, and b is the same in another order (compare) or n others at random, half of
  * them in a (difference, intersection, union, translate). `affine`: a has every second of 6n processes, b every third. Ours works on maps, the
- * others on arrays of ids. Results are checked against each other. Time is that of the thread's processor, medians over trials in turns.
+ * others on arrays of ids; `ours, 32-bit` on maps made with
+ * RANKMAP_FAST. Results are checked against each other. Time is that of the thread's processor, medians over trials in turns.
  */
 #include "../bench.h"
 
@@ -21,11 +22,20 @@ static const char *const op_names[N_OPS] = {"compare", "difference", "intersecti
 static const struct group_ops *const peers[] = {&group_nested, &group_sorted, &group_dense};
 
 #define N_PEERS (sizeof(peers) / sizeof(peers[0]))
+#define N_WHO   (N_PEERS + 2)
+
+/* Ours come first. */
+static const char *who_name(unsigned w)
+{
+    return w == 0 ? "ours" : w == 1 ? "ours, 32-bit" : peers[w - 2]->who;
+}
 
 struct pair {
     uint32_t n, n_ids;
     struct group a, b, c; /* b is a in another order, c another set */
-    struct rankmap *map_a, *map_b, *map_c;
+    struct maps {
+        struct rankmap *a, *b, *c;
+    } maps[2]; /* without and with RANKMAP_FAST */
     uint32_t *ours, *theirs;
 };
 
@@ -45,7 +55,7 @@ static void *need(void *p)
 
 /* ---- What each does; `size` is the size of the result, or the relation ---- */
 
-static uint32_t do_ours(struct pair *p, enum op op)
+static uint32_t do_ours(struct pair *p, const struct maps *m, enum op op)
 {
     struct rankmap *out = NULL;
     uint32_t size;
@@ -53,15 +63,15 @@ static uint32_t do_ours(struct pair *p, enum op op)
 
     switch (op) {
     case COMPARE:
-        r = rankmap_compare(p->map_a, p->map_b);
+        r = rankmap_compare(m->a, m->b);
         check(r >= 0, "rankmap_compare()");
         return (uint32_t)r;
     case TRANSLATE:
-        check(rankmap_translate(p->map_a, NULL, p->n, p->map_c, p->ours) == 0, "rankmap_translate()");
+        check(rankmap_translate(m->a, NULL, p->n, m->c, p->ours) == 0, "rankmap_translate()");
         return p->n;
-    case DIFFERENCE: r = rankmap_difference(p->map_a, p->map_c, NULL, &out); break;
-    case INTERSECTION: r = rankmap_intersection(p->map_a, p->map_c, NULL, &out); break;
-    default: r = rankmap_union(p->map_a, p->map_c, NULL, &out); break;
+    case DIFFERENCE: r = rankmap_difference(m->a, m->c, NULL, &out); break;
+    case INTERSECTION: r = rankmap_intersection(m->a, m->c, NULL, &out); break;
+    default: r = rankmap_union(m->a, m->c, NULL, &out); break;
     }
     check(r == 0, op_names[op]);
     size = rankmap_size(out);
@@ -84,61 +94,59 @@ static int peer_does(const struct group_ops *peer, const struct pair *p, enum op
 }
 
 /* Before anything is timed: the same relation, the same ids in the same order. */
-static void verify(struct pair *p)
+static void verify(struct pair *p, const struct maps *m)
 {
     uint32_t n_common, *ids = need(malloc(2 * (size_t)p->n * sizeof(*ids)));
     struct rankmap *out;
 
-    check(do_ours(p, COMPARE) == RANKMAP_SIMILAR && do_peer(&group_dense, p, COMPARE) == GROUP_SIMILAR, "compare");
+    check(do_ours(p, m, COMPARE) == RANKMAP_SIMILAR && do_peer(&group_dense, p, COMPARE) == GROUP_SIMILAR, "compare");
     group_dense.translate(&p->a, &p->c, p->n_ids, p->theirs);
-    do_ours(p, TRANSLATE);
+    do_ours(p, m, TRANSLATE);
     check(memcmp(p->ours, p->theirs, p->n * sizeof(*p->ours)) == 0, "translations differ");
     n_common = 0;
     for (uint32_t r = 0; r < p->n; r++)
         n_common += p->theirs[r] != GROUP_NONE;
-    check(rankmap_difference(p->map_a, p->map_c, NULL, &out) == 0 && rankmap_size(out) == p->n - n_common &&
+    check(rankmap_difference(m->a, m->c, NULL, &out) == 0 && rankmap_size(out) == p->n - n_common &&
               rankmap_ids32(out, 0, rankmap_size(out), ids) == 0, "rankmap_difference()");
     check(group_dense.difference(&p->a, &p->c, p->n_ids, p->theirs) == rankmap_size(out) &&
               memcmp(ids, p->theirs, rankmap_size(out) * sizeof(*ids)) == 0, "differences differ");
     rankmap_unref(out);
-    check(do_ours(p, INTERSECTION) == n_common && do_ours(p, UNION) == 2 * p->n - n_common, "intersection or union");
+    check(do_ours(p, m, INTERSECTION) == n_common && do_ours(p, m, UNION) == 2 * p->n - n_common, "intersection or union");
     free(ids);
 }
 
 static void run(struct bench *b, struct pair *p)
 {
-    static double ns[N_PEERS + 1][BENCH_MAX_TRIALS];
+    static double ns[N_WHO][BENCH_MAX_TRIALS];
     const unsigned trials = b->quick ? 3 : 11;
 
-    verify(p);
+    verify(p, &p->maps[0]);
+    verify(p, &p->maps[1]);
     for (unsigned op = 0; op < N_OPS; op++) {
         for (unsigned t = 0; t < trials; t++) {
-            for (unsigned w = 0; w <= N_PEERS; w++) {
+            for (unsigned i = 0; i < N_WHO; i++) {
+                unsigned w = (i + t) % N_WHO;
                 uint64_t start = bench_cpu_ns();
 
-                if (w < N_PEERS && !peer_does(peers[w], p, (enum op)op))
-                    continue;
-                if (w < N_PEERS)
-                    do_peer(peers[w], p, (enum op)op);
-                else
-                    do_ours(p, (enum op)op);
+                if (w < 2)
+                    do_ours(p, &p->maps[w], (enum op)op);
+                else if (peer_does(peers[w - 2], p, (enum op)op))
+                    do_peer(peers[w - 2], p, (enum op)op);
                 ns[w][t] = (double)(bench_cpu_ns() - start);
             }
         }
         fprintf(stderr, "irregular %-12s %8lu |", op_names[op], (unsigned long)p->n);
-        for (unsigned i = 0; i <= N_PEERS; i++) {
-            unsigned w = i == 0 ? N_PEERS : i - 1;
-            const char *who = w < N_PEERS ? peers[w]->who : "ours";
+        for (unsigned w = 0; w < N_WHO; w++) {
             char which[48];
             double median;
 
-            if (w < N_PEERS && !peer_does(peers[w], p, (enum op)op))
+            if (w >= 2 && !peer_does(peers[w - 2], p, (enum op)op))
                 continue;
             median = bench_median(ns[w], trials);
             snprintf(which, sizeof(which), "irregular %s", op_names[op]);
-            bench_figure(b, which, p->n, who, "ms_per_operation", median / 1e6, "ms");
-            bench_figure(b, which, p->n, who, "ns_per_rank", median / p->n, "ns");
-            fprintf(stderr, " %s %.3f ms", who, median / 1e6);
+            bench_figure(b, which, p->n, who_name(w), "ms_per_operation", median / 1e6, "ms");
+            bench_figure(b, which, p->n, who_name(w), "ns_per_rank", median / p->n, "ns");
+            fprintf(stderr, " %s %.3f ms", who_name(w), median / 1e6);
         }
         fputc('\n', stderr);
     }
@@ -149,7 +157,6 @@ static void run_irregular(struct bench *b, uint32_t n)
     struct pair p = {.n = n, .n_ids = 2 * n};
     uint32_t *ids = need(malloc(p.n_ids * sizeof(*ids))), *a = need(malloc(n * sizeof(*a))), *same = need(malloc(n * sizeof(*same))),
              *c = need(malloc(n * sizeof(*c)));
-    const struct rankmap_opts opts = {.size = sizeof(opts), .flags = RANKMAP_FAST};
 
     p.ours = need(malloc(n * sizeof(*p.ours)));
     p.theirs = need(malloc(n * sizeof(*p.theirs)));
@@ -171,12 +178,18 @@ static void run_irregular(struct bench *b, uint32_t n)
     p.a = (struct group){a, n};
     p.b = (struct group){same, n};
     p.c = (struct group){c, n};
-    check(rankmap_from_ids32(a, n, &opts, &p.map_a) == 0 && rankmap_from_ids32(same, n, &opts, &p.map_b) == 0 &&
-              rankmap_from_ids32(c, n, &opts, &p.map_c) == 0, "rankmap_from_ids32()");
+    for (unsigned i = 0; i < 2; i++) {
+        const struct rankmap_opts opts = {.size = sizeof(opts), .flags = i ? RANKMAP_FAST : 0};
+
+        check(rankmap_from_ids32(a, n, &opts, &p.maps[i].a) == 0 && rankmap_from_ids32(same, n, &opts, &p.maps[i].b) == 0 &&
+                  rankmap_from_ids32(c, n, &opts, &p.maps[i].c) == 0, "rankmap_from_ids32()");
+    }
     run(b, &p);
-    rankmap_unref(p.map_a);
-    rankmap_unref(p.map_b);
-    rankmap_unref(p.map_c);
+    for (unsigned i = 0; i < 2; i++) {
+        rankmap_unref(p.maps[i].a);
+        rankmap_unref(p.maps[i].b);
+        rankmap_unref(p.maps[i].c);
+    }
     free(p.ours);
     free(p.theirs);
     free(c);
