@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Drawn by plot-memory, in the folder of its data. Columns: n, VC-VCRT, the same with shared tables, AV-Rankmap, ours, ours with an
 # implicit address vector, then addresses and maps of VC-VCRT, AV-Rankmap and ours; MiB.
-set terminal svg size 800,500 dynamic background rgb 'white'
+set terminal svg size 960,520 dynamic background rgb 'white'
 set grid ytics
 set key outside right
 set ylabel "MiB a process"
@@ -19,9 +19,9 @@ plot "splits10.dat" using 1:2 with linespoints lc 1 title "VC-VCRT, 10", \
      "splits100.dat" using 1:4 with linespoints lc 3 title "AV-Rankmap, 100", \
      "splits100.dat" using 1:5 with linespoints lc 4 title "ours, 100", \
      "splits100.dat" using 1:6 with linespoints lc 5 title "ours, implicit, 100", \
-     $paper using 1:2 with points pt 2 ps 2 lc 1 title "paper: above", \
-     $paper using 1:3 with points pt 2 ps 2 lc 2 title "paper: above", \
-     $paper using 1:4 with points pt 2 ps 2 lc 3 title "paper"
+     $paper using 1:2 with points pt 2 ps 2 lc 1 title "paper: above 40 % of memory, 10", \
+     $paper using 1:3 with points pt 2 ps 2 lc 2 title "paper: above 100 % of memory, 100", \
+     $paper using 1:4 with points pt 2 ps 2 lc 3 title "paper, AV-Rankmap, 100"
 
 set output "figure3b.svg"
 set title "Addresses and maps of 10 split communicators (the paper's Figure 3b)"
@@ -45,13 +45,14 @@ plot "communicators.dat" using 1:2 with linespoints lc 1 title "VC-VCRT", \
      "communicators.dat" using 1:4 with linespoints lc 3 title "AV-Rankmap", \
      "communicators.dat" using 1:5 with linespoints lc 4 title "ours", \
      "communicators.dat" using 1:6 with linespoints lc 5 title "ours, implicit", \
-     $paper using 1:2 with points pt 2 ps 2 lc 1 title "paper: above", \
-     $paper using 1:($3 > 0 ? $3 : NaN) with points pt 2 ps 2 lc 3 title "paper"
+     $paper using 1:2 with points pt 2 ps 2 lc 1 title "paper: VC-VCRT above", \
+     $paper using 1:($3 > 0 ? $3 : NaN) with points pt 2 ps 2 lc 3 title "paper, AV-Rankmap"
 
 set style data histograms
 set style histogram clustered
 set style fill solid 0.6
 set xlabel ""
+set xtics rotate by -30
 set yrange [0.0001:2000]
 set output "figure4.svg"
 set title "Nek5000 on 512K processes: the paper says 250 MB with VC-VCRT (its Figure 4)"
