@@ -493,12 +493,12 @@ int main(int argc, char **argv)
         fprintf(stderr, " %s%s", everyone[w].label, w + 1 < N_WHO ? "," : "\n");
     for (unsigned i = 0; i < (b.quick ? 1u : 4u); i++) {
         for (unsigned k = 0; k < N_CASES; k++)
-            run_case(&b, k, sizes[i], b.quick ? 1u << 20 : 20480000);
+            run_case(&b, k, sizes[i], b.quick ? 1u << 20 : 4096000);
         if (i < 3) {
             run_mix(&b, "mixed", 0, sizes[i]);
             run_mix(&b, "mixed strides", 1, sizes[i]);
         }
     }
-    run_generations(&b, 1024, b.quick ? 1u << 20 : 20480000);
+    run_generations(&b, 1024, b.quick ? 1u << 20 : 4096000);
     return 0;
 }
