@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file av.h
+ * @brief The address vector: network addresses of all processes, by flat id.
+ *
+ * One address range is reserved at the start, as large as the job may ever become; it costs no memory
+ * until it is used. Each process group (a world, a spawned or connected job) gets a stretch of consecutive flat
+ * ids in it, so that entries never move, growing disturbs no thread that looks up, and one map
+ * can hold processes of several groups.
+ *
+ * An entry is
+ *
+ *   - implicit, 0 bytes: address = first + step·lpid for each group, as with FI_AV_TABLE;
+ *   - 8 bytes: the address with a tag (which transport, which rail) in bits that the caller knows to be
+ *     spare. Every insert is checked: an address that uses these bits goes to a side table, and its entry
+ *     carries the **escape**, a tag of all ones, which no caller may use. Without tag bits, there is no escape;
+ *   - 12 or 16 bytes: the address and 32 or 64 bits of tag.
+ *
+ * Retired groups give their memory back to the system, and their flat ids to later groups: the caller must
+ * have dropped all maps that hold them. Group numbers are never used again.
+ *
+ * @threads One thread changes (add, grow, retire, set); any threads may meanwhile read entries that were set before they
+ * were told of them, and ask for groups. Reading takes no lock. What a change replaces (tables of groups, a side
+ * table that grew) is kept for such readers until rankmap_av_quiesce() or the end.
+ *
+ * Source: the paper, section III-B: 12-byte entries with one tag bit, and one vector per group. One flat range
+ * for all groups, checked tags, the escape and implicit entries are ours.
+ */
+#ifndef RANKMAP_AV_H
+#define RANKMAP_AV_H
+
+#include <rankmap/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** An address vector. Opaque. */
+struct rankmap_av;
+
+/** How to make an address vector. */
+struct rankmap_av_opts {
+    size_t size;                           /**< sizeof(struct rankmap_av_opts) */
+    const struct rankmap_allocator *alloc; /**< for group and side tables; NULL: malloc() and free() */
+    uint32_t entry_bytes;                  /**< 0, 8, 12 or 16 */
+    uint32_t reserved;                     /**< 0 */
+    uint64_t capacity;                     /**< flat ids, 1 to RANKMAP_ID_LIMIT: reserves capacity · entry_bytes of address space */
+    uint64_t tag_mask;                     /**< 8-byte entries: bits that hold the tag; 0: no tags */
+};
+
+/** What rankmap_av_get() returns. */
+struct rankmap_av_entry {
+    uint64_t addr;
+    uint64_t tag; /**< right-aligned: 0 to 2^(bits of tag_mask) - 2, 2^32 - 1, 2^64 - 1 */
+};
+
+/** A process group. */
+struct rankmap_av_group {
+    uint32_t id;      /**< pgid: 0, 1, 2 … in the order of adding, never used again */
+    uint32_t reserved;
+    uint64_t base;    /**< flat id of its process 0 */
+    uint64_t n_procs; /**< lpids are below this */
+};
+
+/**
+ * @brief Make an address vector.
+ * @param opts  all members count
+ * @param out   the vector
+ * @return 0, -ENOMEM (also when the address space cannot be reserved), -EINVAL (NULL, entry_bytes, a tag_mask with
+ *         entries of another width than 8, or of all 64 bits), RANKMAP_ERANGE (capacity)
+ *
+ * One mmap() without commitment. Destroy with rankmap_av_destroy().
+ */
+RANKMAP_API int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **out);
+
+/** @brief Give everything back. NULL is allowed. */
+RANKMAP_API void rankmap_av_destroy(struct rankmap_av *av);
+
+/**
+ * @brief Add a process group: the world, or processes that were spawned or connected.
+ *
+ * It gets the lowest free stretch of flat ids. Entries that were never set read as address 0 with tag 0.
+ *
+ * @param av       the vector
+ * @param n_procs  at least 1
+ * @param group    filled in
+ * @return 0, RANKMAP_EFULL, -ENOMEM or -EINVAL
+ * @cost O(groups)
+ */
+RANKMAP_API int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs, struct rankmap_av_group *group);
+
+/**
+ * @brief Let a group's process count grow, in place.
+ * @param av       the vector
+ * @param id       its pgid
+ * @param n_procs  more than it has
+ * @return 0, RANKMAP_EFULL when another group or the end is in the way, RANKMAP_ENOENT, RANKMAP_ERANGE (fewer than it has)
+ */
+RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs);
+
+/**
+ * @brief Retire a group: its entries are forgotten, whole pages go back to the system, its ids may be given again.
+ * @param av  the vector
+ * @param id  its pgid
+ * @return 0, RANKMAP_ENOENT or -ENOMEM (nothing has changed)
+ *
+ * No thread may look up its entries any more, and no map that holds its ids may be in use.
+ */
+RANKMAP_API int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id);
+
+/** @brief The group with a pgid: 0, or RANKMAP_ENOENT (never added, or retired). @cost O(log groups) */
+RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id, struct rankmap_av_group *group);
+
+/** @brief How many groups there are, retired ones not counted. */
+RANKMAP_API uint32_t rankmap_av_n_groups(const struct rankmap_av *av);
+
+/**
+ * @brief Which process a flat id is: (pgid, lpid).
+ * @param av     the vector
+ * @param id     flat id
+ * @param group  its group
+ * @param lpid   its number there
+ * @return 0 or RANKMAP_ENOENT
+ * @cost O(log groups)
+ */
+RANKMAP_API int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_av_group *group,
+                                  uint64_t *lpid);
+
+/**
+ * @brief Flat ids of (pgid, lpid) pairs, for rankmap_from_ids64().
+ * @param av     the vector
+ * @param pgids  array of n
+ * @param lpids  array of n
+ * @param n      how many
+ * @param out    n flat ids
+ * @return 0, RANKMAP_ENOENT (no such group, out untouched) or RANKMAP_ERANGE (an lpid that it does not have, out untouched)
+ * @cost O(n log groups)
+ */
+RANKMAP_API int rankmap_av_flat(const struct rankmap_av *av, const uint32_t *pgids, const uint64_t *lpids, size_t n,
+                                uint64_t *out);
+
+/**
+ * @brief Set an entry.
+ * @param av    the vector, with entries of 8 bytes or more
+ * @param id    flat id in a group
+ * @param addr  network address
+ * @param tag   see struct rankmap_av_entry
+ * @return 0, RANKMAP_ENOENT (no group there), RANKMAP_ETAG (a tag that does not fit), -EINVAL (implicit), -ENOMEM (side table)
+ *
+ * @cost O(1) after finding the group in O(log groups); an escaped entry: a hash table of 24 bytes a slot
+ */
+RANKMAP_API int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag);
+
+/**
+ * @brief Set the rule of a group of an implicit vector: address = first + step·lpid.
+ * @param av     a vector with entry_bytes 0
+ * @param id     pgid
+ * @param first  address of its process 0
+ * @param step   from process to process
+ * @param tag    of all of them
+ * @return 0, RANKMAP_ENOENT, RANKMAP_ERANGE (an address would pass 2^64 - 1), -EINVAL (entries are stored)
+ */
+RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first, uint64_t step, uint64_t tag);
+
+/**
+ * @brief Read an entry, of any width.
+ * @param av     the vector
+ * @param id     flat id
+ * @param entry  filled in
+ * @return 0 or RANKMAP_ENOENT: no group there
+ * @cost 8, 12 and 16 bytes: O(1), escaped ones with a hash lookup; implicit: O(log groups)
+ */
+RANKMAP_API int rankmap_av_get(const struct rankmap_av *av, uint64_t id, struct rankmap_av_entry *entry);
+
+/**
+ * @brief Where entries are: base and width of rankmap_lookup_init().
+ * @return address of the entry of flat id 0, fixed for the life of the vector; NULL with implicit entries
+ *
+ * Entries of 8 bytes are a uint64_t each: rankmap_av_word_addr() and rankmap_av_word_tag() take it apart. Those of 12
+ * bytes are an address, aligned to 4 bytes only, and a uint32_t tag; those of 16 bytes a uint64_t address and a uint64_t tag.
+ */
+RANKMAP_API const void *rankmap_av_base(const struct rankmap_av *av);
+
+/**
+ * @brief Free the tables that changes have replaced.
+ * @param av  the vector; no other thread may be inside a function of it during this call
+ */
+RANKMAP_API void rankmap_av_quiesce(struct rankmap_av *av);
+
+/** @brief Bytes of memory: entries of all groups, group table, side table. Address space that is only reserved does not count. */
+RANKMAP_API uint64_t rankmap_av_bytes(const struct rankmap_av *av);
+
+/** @brief Address in an 8-byte entry, unless it is escaped. */
+static inline uint64_t rankmap_av_word_addr(uint64_t word, uint64_t tag_mask)
+{
+    return word & ~tag_mask;
+}
+
+/** @brief 1 when an 8-byte entry is escaped: ask rankmap_av_get(). */
+static inline int rankmap_av_word_escaped(uint64_t word, uint64_t tag_mask)
+{
+    return tag_mask != 0 && (word & tag_mask) == tag_mask;
+}
+
+/** @brief The tag of an 8-byte entry, where tag_mask is one run of bits from bit `shift`. */
+static inline uint64_t rankmap_av_word_tag(uint64_t word, uint64_t tag_mask, unsigned shift)
+{
+    return (word & tag_mask) >> shift;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* RANKMAP_AV_H */

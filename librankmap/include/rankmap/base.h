@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file base.h
+ * @brief What every part of librankmap shares: version, limits, errors, allocator.
+ */
+#ifndef RANKMAP_BASE_H
+#define RANKMAP_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Release of this header; rankmap_version() is that of the library in use. */
+#define RANKMAP_VERSION_MAJOR 0
+#define RANKMAP_VERSION_MINOR 1
+#define RANKMAP_VERSION_PATCH 0
+#define RANKMAP_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define RANKMAP_API __attribute__((visibility("default")))
+#else
+#define RANKMAP_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * @name Limits
+ * @{
+ */
+#define RANKMAP_MAX_RANKS  UINT32_C(0xffffffff)     /**< size of a map: ranks are 0 to 2^32 - 2 */
+#define RANKMAP_ID_LIMIT   (UINT64_C(1) << 40)      /**< flat ids are below this */
+#define RANKMAP_MAX_LEVELS 8u                       /**< levels of a md-blockstride */
+#define RANKMAP_MAX_WIDTH  65536u                   /**< bytes of an entry that a lookup points at */
+#define RANKMAP_NO_RANK    UINT32_C(0xffffffff)     /**< no such rank: MPI_UNDEFINED */
+#define RANKMAP_NO_ID      UINT64_C(0xffffffffffffffff) /**< no such id */
+/** @} */
+
+/**
+ * @name Error codes
+ * Functions return 0 or more on success, `-errno` for a system cause (only
+ * `-ENOMEM` and `-EINVAL` occur), or one of these. The values never change.
+ * @{
+ */
+#define RANKMAP_EDUP     (-23001) /**< an id, or a rank in a list, comes twice */
+#define RANKMAP_ERANGE   (-23002) /**< a rank, id, count or parameter is out of range, or a sum would be */
+#define RANKMAP_ESYNTAX  (-23003) /**< text that is no list of ranks, task map or process mapping */
+#define RANKMAP_EFORMAT  (-23004) /**< bytes that are no packed map */
+#define RANKMAP_ENOENT   (-23005) /**< no rank of this map has that id; no such group or entry */
+#define RANKMAP_ENOBUF   (-23006) /**< the caller's buffer is too small */
+#define RANKMAP_ELEVELS  (-23007) /**< more than RANKMAP_MAX_LEVELS levels */
+#define RANKMAP_ETAG     (-23008) /**< an address uses the tag's bits, or a tag does not fit them */
+#define RANKMAP_EFULL    (-23009) /**< the flat range that the address vector reserved has no room */
+#define RANKMAP_ENOTONE  (-23010) /**< a map with equal ids (a node map) has no inverse and is no group */
+/** @} */
+
+/**
+ * @brief Explain an error code.
+ * @param code  a negative value returned by this library (or 0)
+ * @return a constant English phrase without a newline, never NULL
+ *
+ * MT-Safe. Allocates nothing.
+ */
+RANKMAP_API const char *rankmap_strerror(int code);
+
+/** @brief Release of the library in use, such as "0.1.0". MT-Safe. */
+RANKMAP_API const char *rankmap_version(void);
+
+/**
+ * Where maps and scratch space come from. Both functions must be set and may be
+ * called by any thread that makes or drops a map. `alloc` returns memory aligned as malloc() does, or
+ * NULL. Maps keep a pointer to this struct: it must outlive the last of them.
+ */
+struct rankmap_allocator {
+    void *(*alloc)(void *ctx, size_t bytes);
+    void (*free)(void *ctx, void *ptr, size_t bytes); /**< bytes as asked for */
+    void *ctx;
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* RANKMAP_BASE_H */

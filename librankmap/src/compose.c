@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* parent∘child over all models, and what is made of it: reverse, include, exclude. */
+#include <errno.h>
+
+#include "internal.h"
+
+#define PIN_FACTOR 8u /* a view may pin a table of this many times its own */
+#define EXPAND_LIMIT (UINT32_C(1) << 24) /* ranks up to which a shape that cannot be stored is expanded instead */
+
+static bool is_affine(const struct rankmap *map)
+{
+    return rankmap__is_regular(map) && map->n_levels == 1;
+}
+
+/* The ids of a composition in one array, then as from any array. */
+static int compose_expanded(const struct make *mk, const struct rankmap *parent, const struct rankmap *child,
+                            struct rankmap **out)
+{
+    uint64_t block[BLOCK], min, max;
+    struct ids ids = {.n = child->n};
+    void *scratch;
+    size_t size;
+    int rc;
+
+    rankmap__bounds(parent, &min, &max);
+    size = max <= UINT32_MAX ? sizeof(uint32_t) : sizeof(uint64_t);
+    scratch = rankmap__alloc(mk->alloc, child->n, size);
+    if (!scratch)
+        return -ENOMEM;
+    for (uint32_t done = 0; done < child->n;) {
+        uint32_t some = (uint32_t)min_u64(BLOCK, child->n - done);
+
+        rankmap__expand(child, done, some, block);
+        rankmap__gather(parent, block, some, block);
+        if (size == sizeof(uint64_t))
+            memcpy((uint64_t *)scratch + done, block, some * size);
+        else
+            for (uint32_t i = 0; i < some; i++)
+                ((uint32_t *)scratch)[done + i] = (uint32_t)block[i];
+        done += some;
+    }
+    if (size == sizeof(uint64_t))
+        ids.a64 = scratch;
+    else
+        ids.a32 = scratch;
+    rc = rankmap__from_ids(mk, &ids, out);
+    rankmap__free(mk->alloc, scratch, child->n, size);
+    return rc;
+}
+
+/* Pieces of parent∘child where the parent is affine and the child runs, or the parent runs and the child affine. */
+static int compose_pieces(const struct make *mk, const struct rankmap *parent, const struct rankmap *child,
+                          struct rankmap **out)
+{
+    size_t n_pieces = 0, k = 0;
+    struct piece *pieces = rankmap__pieces_of(mk, is_affine(parent) ? child : parent, &n_pieces);
+    int rc;
+
+    if (!pieces)
+        return -ENOMEM;
+    if (is_affine(parent)) {
+        int64_t slope = word_i64(parent->word[1]);
+
+        for (k = 0; k < n_pieces; k++) {
+            pieces[k].first = word_i64(parent->word[0]) + slope * pieces[k].first;
+            pieces[k].stride = pieces[k].n > 1 ? pieces[k].stride * slope : 1;
+        }
+    } else {
+        int64_t first = word_i64(child->word[0]), step = word_i64(child->word[1]);
+        bool down = child->n > 1 && step < 0;
+        struct piece whole = {first, step, child->n};
+
+        for (size_t i = 0; i < n_pieces; i++) {
+            struct piece ranks = {rankmap__run_first(parent, (uint32_t)i), 1, pieces[i].n}, at;
+
+            if (!rankmap__piece_meet(&whole, &ranks, &at))
+                continue;
+            pieces[k].first = pieces[i].first + (first + step * at.first - ranks.first) * pieces[i].stride;
+            pieces[k].stride = at.n > 1 ? step * pieces[i].stride : 1;
+            pieces[k++].n = at.n;
+        }
+        for (size_t i = 0; down && i < k / 2; i++) {
+            struct piece swap = pieces[i];
+
+            pieces[i] = pieces[k - 1 - i];
+            pieces[k - 1 - i] = swap;
+        }
+    }
+    rc = rankmap__from_pieces(mk, pieces, k, out);
+    rankmap__free(mk->alloc, pieces, n_pieces, sizeof(*pieces));
+    return rc;
+}
+
+/* A view of a table where that does not pin too much; 0 with *out untouched when the child should have its own table. */
+static int compose_view(const struct make *mk, struct rankmap *table, const struct shape *shape, struct rankmap **out)
+{
+    uint64_t min, max;
+    size_t own, view_bytes = (shape->n_levels == 1 ? 24 : 16 + 16 * (size_t)shape->n_levels);
+
+    rankmap__bounds(table, &min, &max);
+    own = rankmap__packed_bytes(shape->n, rankmap__bit_length(max - min));
+    if (mk->flags & RANKMAP_NO_VIEW || max >= mk->id_limit || !rankmap__shape_storable(shape) || view_bytes > own ||
+        rankmap_bytes(table) / PIN_FACTOR > own)
+        return 0;
+    return rankmap__view(mk, table, shape, out);
+}
+
+static int compose(struct make mk, struct rankmap *parent, const struct rankmap *child, struct rankmap **out)
+{
+    struct shape p, c, f;
+    struct rankmap *map = NULL, *table = parent;
+    int rc;
+
+    if (child->n == 0)
+        return rankmap__from_shape(&mk, &(struct shape){.n_levels = 1, .level = {{1, 0}}}, out);
+    if ((is_affine(parent) && child->kind == RANKMAP_RUNS) || (parent->kind == RANKMAP_RUNS && is_affine(child)))
+        return compose_pieces(&mk, parent, child, out);
+    if (!rankmap__is_regular(child))
+        return compose_expanded(&mk, parent, child, out);
+    rankmap__shape_of(child, &c);
+    if (rankmap__is_regular(parent)) {
+        rankmap__shape_of(parent, &p);
+        if (rankmap__closure(&p, &c, &f)) {
+            rc = rankmap__from_shape(&mk, &f, out);
+            if (rc != RANKMAP_ERANGE || child->n > EXPAND_LIMIT)
+                return rc;
+        }
+        return compose_expanded(&mk, parent, child, out);
+    }
+    f = c;
+    if (rankmap__is_view(parent)) {
+        rankmap__shape_of(parent, &p);
+        if (!rankmap__closure(&p, &c, &f) || rankmap__shape_normalize(&f, RANKMAP_MAX_RANKS) < 0)
+            return compose_expanded(&mk, parent, child, out);
+        table = rankmap__table_of(parent);
+    }
+    if (f.n_levels == 1 && f.o == 0 && f.level[0].stride == 1 && f.n == table->n) {
+        uint64_t min, max;
+
+        rankmap__bounds(table, &min, &max);
+        if (max < mk.id_limit) {
+            *out = rankmap_ref(table);
+            return 0;
+        }
+    }
+    rc = compose_view(&mk, table, &f, &map);
+    if (rc < 0)
+        return rc;
+    if (map) {
+        *out = map;
+        return 0;
+    }
+    return compose_expanded(&mk, parent, child, out);
+}
+
+/* Composes maps that have been checked: the child's ids are ranks of the parent. */
+static int compose_checked(struct make mk, struct rankmap *parent, const struct rankmap *child, struct rankmap **out)
+{
+    if (!(child->flags & MAP_DISTINCT) && !(mk.flags & RANKMAP_ALLOW_DUPLICATES))
+        return RANKMAP_EDUP;
+    if (!(parent->flags & MAP_DISTINCT))
+        mk.flags |= RANKMAP_ALLOW_DUPLICATES;
+    mk.distinct = parent->flags & child->flags & MAP_DISTINCT;
+    return compose(mk, parent, child, out);
+}
+
+int rankmap_compose(struct rankmap *parent, const struct rankmap *child, const struct rankmap_opts *opts,
+                    struct rankmap **out)
+{
+    uint64_t min, max;
+    struct make mk;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc < 0)
+        return rc;
+    if (!parent || !child || !out)
+        return -EINVAL;
+    if (child->n > 0) {
+        rankmap__bounds(child, &min, &max);
+        if (max >= parent->n && rankmap__is_view(child)) { /* these bounds are those of the table */
+            max = 0;
+            for (uint32_t r = 0; r < child->n; r++)
+                max = rankmap_id(child, r) > max ? rankmap_id(child, r) : max;
+        }
+        if (max >= parent->n)
+            return RANKMAP_ERANGE;
+    }
+    return compose_checked(mk, parent, child, out);
+}
+
+int rankmap_reverse(struct rankmap *parent, const struct rankmap_opts *opts, struct rankmap **out)
+{
+    struct shape shape = {.n_levels = 1, .level = {{-1, 0}}};
+    struct make plain, mk;
+    struct rankmap *child;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc < 0)
+        return rc;
+    if (!parent || !out)
+        return -EINVAL;
+    shape.n = parent->n;
+    shape.o = (int64_t)parent->n - 1;
+    rankmap__make_init(&plain, NULL);
+    plain.alloc = mk.alloc;
+    rc = rankmap__from_shape(&plain, &shape, &child);
+    if (rc < 0)
+        return rc;
+    rc = compose_checked(mk, parent, child, out);
+    rankmap_unref(child);
+    return rc;
+}
+
+/* Options for a child: ids are ranks of the parent. */
+static struct make child_make(const struct make *mk, const struct rankmap *parent)
+{
+    struct make child = *mk;
+
+    child.id_limit = parent->n;
+    child.flags &= RANKMAP_ALLOW_DUPLICATES;
+    return child;
+}
+
+static int include(const struct make *mk, struct rankmap *parent, struct rankmap *child, struct rankmap **out)
+{
+    int rc = compose_checked(*mk, parent, child, out);
+
+    rankmap_unref(child);
+    return rc;
+}
+
+int rankmap_include(struct rankmap *parent, const uint32_t *ranks, size_t n, const struct rankmap_opts *opts,
+                    struct rankmap **out)
+{
+    struct ids ids = {.a32 = ranks, .n = n};
+    struct make mk, child_mk;
+    struct rankmap *child;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc < 0)
+        return rc;
+    if (!parent || !out || (!ranks && n > 0))
+        return -EINVAL;
+    child_mk = child_make(&mk, parent);
+    rc = rankmap__from_ids(&child_mk, &ids, &child);
+    return rc < 0 ? rc : include(&mk, parent, child, out);
+}
+
+/* MPI's triplets as pieces. NULL with *rc set when they are wrong. */
+static struct piece *pieces_of_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n, int *rc)
+{
+    struct piece *pieces = rankmap__alloc(mk->alloc, n, sizeof(*pieces));
+
+    *rc = -ENOMEM;
+    for (size_t i = 0; pieces && i < n; i++) {
+        uint64_t first = ranges[i].first, last = ranges[i].last, steps;
+
+        *rc = 0;
+        if (ranges[i].stride == 0 || first >= mk->id_limit ||
+            (ranges[i].stride > 0 ? last < first : last > first))
+            *rc = RANKMAP_ERANGE;
+        else if ((steps = (first < last ? last - first : first - last) / abs_i64(ranges[i].stride)) >= RANKMAP_MAX_RANKS)
+            *rc = RANKMAP_ERANGE;
+        else
+            pieces[i] = (struct piece){(int64_t)first, steps > 0 ? ranges[i].stride : 1, steps + 1};
+        if (*rc < 0) {
+            rankmap__free(mk->alloc, pieces, n, sizeof(*pieces));
+            return NULL;
+        }
+    }
+    if (pieces)
+        *rc = 0;
+    return pieces;
+}
+
+static int from_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n, struct rankmap **out)
+{
+    int rc;
+    struct piece *pieces = pieces_of_ranges(mk, ranges, n, &rc);
+
+    if (!pieces)
+        return rc;
+    rc = rankmap__from_pieces(mk, pieces, n, out);
+    rankmap__free(mk->alloc, pieces, n, sizeof(*pieces));
+    return rc;
+}
+
+int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges, const struct rankmap_opts *opts,
+                        struct rankmap **out)
+{
+    struct make mk;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc < 0)
+        return rc;
+    if (!out || (!ranges && n_ranges > 0))
+        return -EINVAL;
+    return from_ranges(&mk, ranges, n_ranges, out);
+}
+
+int rankmap_include_ranges(struct rankmap *parent, const struct rankmap_range *ranges, size_t n_ranges,
+                           const struct rankmap_opts *opts, struct rankmap **out)
+{
+    struct make mk, child_mk;
+    struct rankmap *child;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc < 0)
+        return rc;
+    if (!parent || !out || (!ranges && n_ranges > 0))
+        return -EINVAL;
+    child_mk = child_make(&mk, parent);
+    rc = from_ranges(&child_mk, ranges, n_ranges, &child);
+    return rc < 0 ? rc : include(&mk, parent, child, out);
+}
+
+/* Of the ranks below `size`, the pieces that are left without the n sorted ones. */
+static int exclude_sorted(const struct make *mk, struct rankmap *parent, const uint64_t *ranks, size_t n,
+                          struct rankmap **out)
+{
+    struct make child_mk = child_make(mk, parent);
+    struct piece *pieces = rankmap__alloc(mk->alloc, n + 1, sizeof(*pieces));
+    struct rankmap *child;
+    uint64_t next = 0;
+    int rc = 0;
+
+    if (!pieces)
+        return -ENOMEM;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (ranks[i] >= parent->n)
+            rc = RANKMAP_ERANGE;
+        else if (i > 0 && ranks[i] == ranks[i - 1])
+            rc = RANKMAP_EDUP;
+        else
+            pieces[i] = (struct piece){(int64_t)next, 1, ranks[i] - next};
+        next = ranks[i] + 1;
+    }
+    if (rc == 0) {
+        pieces[n] = (struct piece){(int64_t)next, 1, parent->n - next};
+        child_mk.distinct = true;
+        rc = rankmap__from_pieces(&child_mk, pieces, n + 1, &child);
+    }
+    rankmap__free(mk->alloc, pieces, n + 1, sizeof(*pieces));
+    return rc < 0 ? rc : include(mk, parent, child, out);
+}
+
+int rankmap_exclude(struct rankmap *parent, const uint32_t *ranks, size_t n, const struct rankmap_opts *opts,
+                    struct rankmap **out)
+{
+    struct make mk;
+    uint64_t *sorted;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc < 0)
+        return rc;
+    if (!parent || !out || (!ranks && n > 0))
+        return -EINVAL;
+    if (n > parent->n)
+        n = (size_t)parent->n + 1; /* one of them is wrong in any case */
+    sorted = rankmap__alloc(mk.alloc, 2 * n, sizeof(*sorted));
+    if (!sorted)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = ranks[i];
+    rankmap__sort(sorted, sorted + n, n, 0, 32);
+    rc = exclude_sorted(&mk, parent, sorted, n, out);
+    rankmap__free(mk.alloc, sorted, 2 * n, sizeof(*sorted));
+    return rc;
+}
+
+int rankmap_exclude_ranges(struct rankmap *parent, const struct rankmap_range *ranges, size_t n_ranges,
+                           const struct rankmap_opts *opts, struct rankmap **out)
+{
+    struct make mk, ranks_mk;
+    struct shape whole = {.n_levels = 1, .level = {{1, 0}}};
+    struct rankmap *ranks = NULL, *all = NULL, *kept = NULL;
+    struct rankmap_opts kept_opts = {.size = sizeof(kept_opts)};
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc < 0)
+        return rc;
+    if (!parent || !out || (!ranges && n_ranges > 0))
+        return -EINVAL;
+    ranks_mk = child_make(&mk, parent);
+    ranks_mk.flags = 0;
+    whole.n = parent->n;
+    kept_opts.alloc = mk.alloc;
+    if ((rc = from_ranges(&ranks_mk, ranges, n_ranges, &ranks)) == 0 &&
+        (rc = rankmap__from_shape(&ranks_mk, &whole, &all)) == 0 &&
+        (rc = rankmap_difference(all, ranks, &kept_opts, &kept)) == 0)
+        rc = compose_checked(mk, parent, kept, out);
+    rankmap_unref(kept);
+    rankmap_unref(all);
+    rankmap_unref(ranks);
+    return rc;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a map is, as numbers and as text. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "internal.h"
+
+const char *rankmap_kind_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        [RANKMAP_DIRECT] = "direct",           [RANKMAP_OFFSET] = "offset",
+        [RANKMAP_STRIDE] = "stride",           [RANKMAP_BLOCKSTRIDE] = "blockstride",
+        [RANKMAP_MD] = "md-blockstride",       [RANKMAP_RUNS] = "runs",
+        [RANKMAP_BITMAP] = "bitmap",           [RANKMAP_ELIAS_FANO] = "elias-fano",
+        [RANKMAP_FRAMES] = "frames",           [RANKMAP_PACKED] = "lut-packed",
+        [RANKMAP_LUT32] = "lut",               [RANKMAP_LUT_STRIDE] = "lut-stride",
+        [RANKMAP_LUT_BLOCKSTRIDE] = "lut-blockstride",
+    };
+
+    return kind < sizeof(names) / sizeof(names[0]) && names[kind] ? names[kind] : "unknown";
+}
+
+int rankmap_info_get(const struct rankmap *map, struct rankmap_info *info)
+{
+    struct rankmap_info all = {.size = sizeof(all)};
+    struct shape shape;
+
+    if (!map || !info || info->size < sizeof(all))
+        return -EINVAL;
+    all.size = info->size;
+    all.kind = map->kind;
+    all.n_ranks = map->n;
+    all.bits = map->bits;
+    all.distinct = map->flags & MAP_DISTINCT;
+    all.n_runs = map->kind == RANKMAP_RUNS ? map->aux : 0;
+    all.model_bytes = rankmap__model_bytes(map);
+    all.total_bytes = rankmap_bytes(map);
+    all.offset = word_i64(map->word[0]);
+    if (map->n > 0)
+        rankmap__bounds(map, &all.min_id, &all.max_id);
+    if (rankmap__is_view(map))
+        all.pinned_bytes = rankmap_bytes(rankmap__table_of(map));
+    if (rankmap__is_view(map) || rankmap__is_regular(map)) {
+        rankmap__shape_of(map, &shape);
+        all.offset = shape.o;
+        all.phase = shape.phi;
+        all.n_levels = shape.n_levels;
+        memcpy(all.levels, shape.level, sizeof(all.levels));
+    }
+    *info = all;
+    return 0;
+}
+
+/* Text that may be longer than its buffer. */
+struct text {
+    char *buf;
+    size_t cap, len;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(t->len < t->cap ? t->buf + t->len : NULL, t->len < t->cap ? t->cap - t->len : 0, format, args);
+    va_end(args);
+    t->len += n > 0 ? (size_t)n : 0;
+}
+
+/* "x" or "(r + φ)" with the parentheses that what is around it needs. */
+static void add_position(struct text *t, uint64_t phi)
+{
+    if (phi)
+        add(t, "(r + %" PRIu64 ")", phi);
+    else
+        add(t, "r");
+}
+
+static void add_term(struct text *t, bool first, int64_t stride)
+{
+    if (first)
+        add(t, "%s", stride < 0 ? "-" : "");
+    else
+        add(t, " %c ", stride < 0 ? '-' : '+');
+    if (abs_i64(stride) != 1)
+        add(t, "%" PRIu64 "*", abs_i64(stride));
+}
+
+static void add_shape(struct text *t, const struct shape *shape)
+{
+    uint64_t weight = 1;
+    bool first = shape->o == 0;
+
+    if (shape->o)
+        add(t, "%" PRId64, shape->o);
+    for (uint32_t i = 0; i < shape->n_levels; i++) {
+        bool last = i + 1 == shape->n_levels;
+
+        if (shape->level[i].stride == 0) {
+            weight *= last ? 1 : shape->level[i].count;
+            continue;
+        }
+        add_term(t, first, shape->level[i].stride);
+        first = false;
+        if (shape->n_levels == 1) {
+            add(t, "r");
+        } else if (weight == 1) {
+            add(t, "(");
+            add_position(t, shape->phi);
+            add(t, " %% %" PRIu64 ")", shape->level[i].count);
+        } else {
+            add(t, last ? "(" : "((");
+            add_position(t, shape->phi);
+            add(t, " / %" PRIu64 ")", weight);
+            if (!last)
+                add(t, " %% %" PRIu64 ")", shape->level[i].count);
+        }
+        weight *= last ? 1 : shape->level[i].count;
+    }
+    if (first)
+        add(t, "0");
+}
+
+ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_t cap)
+{
+    struct text t = {.buf = buf, .cap = cap};
+    struct rankmap_info info = {.size = sizeof(info)};
+    struct shape shape;
+
+    if (rankmap_info_get(map, &info) < 0 || (!buf && cap > 0))
+        return -EINVAL;
+    add(&t, "%s, %" PRIu32 " rank%s", rankmap_kind_name(info.kind), info.n_ranks, info.n_ranks == 1 ? "" : "s");
+    if (info.n_levels > 0 && info.n_ranks > 0) {
+        rankmap__shape_of(map, &shape);
+        add(&t, rankmap__is_view(map) ? ": table[" : ": ");
+        add_shape(&t, &shape);
+        if (rankmap__is_view(map))
+            add(&t, "] of %s", rankmap_kind_name(rankmap__table_of(map)->kind));
+    } else if (info.n_ranks > 0) {
+        add(&t, ": ids %" PRIu64 " to %" PRIu64, info.min_id, info.max_id);
+        if (info.n_runs)
+            add(&t, " in %" PRIu32 " runs", info.n_runs);
+        else if (info.bits)
+            add(&t, ", %" PRIu32 " bits each", info.bits);
+    }
+    add(&t, "; %" PRIu64 " + %zu bytes", info.model_bytes, sizeof(*map));
+    if (info.pinned_bytes)
+        add(&t, ", %" PRIu64 " pinned", info.pinned_bytes);
+    return (ssize_t)t.len;
+}

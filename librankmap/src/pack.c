@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Maps as bytes, little-endian:
+ *
+ *    0  u32  magic "RKM1"
+ *    4  u8   version, 1
+ *    5  u8   form
+ *    6  u8   levels of a regular map, bits of a packed one
+ *    7  u8   0
+ *    8  u32  ranks
+ *   12  u32  runs, else 0
+ *   16  u64  bytes of the body, which follows
+ *
+ *   regular     i64 o, u64 φ, for each level i64 stride, u64 count (0 in the last)
+ *   runs        for each: u64 first id, i64 stride, u32 ranks
+ *   packed      u64 least id, the values' bits
+ *   bitmap      u64 least id, u64 range, words of the bit vector
+ *   elias-fano  u64 least id, u64 range, words of the high parts, bits of the low parts
+ *
+ * Reading takes nothing on trust: regular maps and runs go through the checks of their constructors, tables are decoded into
+ * an array and detected anew.
+ */
+#include <errno.h>
+
+#include "internal.h"
+
+#define MAGIC UINT32_C(0x314d4b52)
+#define VERSION 1
+#define HEADER_BYTES 24u
+#define RUN_BYTES 20u
+#define CHECK_RANKS (UINT64_C(1) << 20) /* expanded at most to check a map that is small as bytes */
+
+enum { FORM_REGULAR = 1, FORM_RUNS, FORM_PACKED, FORM_BITMAP, FORM_ELIAS_FANO };
+
+static void put32(unsigned char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (unsigned char)(v >> 8 * i);
+}
+
+static void put64(unsigned char *p, uint64_t v)
+{
+    for (int i = 0; i < 8; i++)
+        p[i] = (unsigned char)(v >> 8 * i);
+}
+
+static uint32_t get32(const unsigned char *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static uint64_t get64(const unsigned char *p)
+{
+    return get32(p) | (uint64_t)get32(p + 4) << 32;
+}
+
+static uint32_t form_of(const struct rankmap *map)
+{
+    if (rankmap__is_regular(map))
+        return FORM_REGULAR;
+    switch (map->kind) {
+    case RANKMAP_RUNS: return FORM_RUNS;
+    case RANKMAP_BITMAP: return FORM_BITMAP;
+    case RANKMAP_ELIAS_FANO: return FORM_ELIAS_FANO;
+    default: return FORM_PACKED;
+    }
+}
+
+/* Bounds as a packed table needs them: exact, also of views. */
+static void exact_bounds(const struct rankmap *map, uint64_t *min, uint64_t *max)
+{
+    uint64_t ids[BLOCK];
+
+    if (!rankmap__is_view(map)) {
+        rankmap__bounds(map, min, max);
+        return;
+    }
+    *min = UINT64_MAX;
+    *max = 0;
+    for (uint32_t done = 0; done < map->n;) {
+        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
+
+        rankmap__expand(map, done, some, ids);
+        for (uint32_t i = 0; i < some; i++) {
+            *min = min_u64(*min, ids[i]);
+            *max = ids[i] > *max ? ids[i] : *max;
+        }
+        done += some;
+    }
+}
+
+/* Bits of a packed value: 1 at least, so that bytes bound ranks. */
+static unsigned value_bits(uint64_t min, uint64_t max)
+{
+    return max == min ? 1 : rankmap__bit_length(max - min);
+}
+
+size_t rankmap_pack_bytes(const struct rankmap *map)
+{
+    uint64_t min, max;
+    unsigned bits;
+
+    switch (form_of(map)) {
+    case FORM_REGULAR:
+        return HEADER_BYTES + 16 + 16 * (size_t)map->n_levels;
+    case FORM_RUNS:
+        return HEADER_BYTES + RUN_BYTES * (size_t)map->aux;
+    case FORM_BITMAP:
+        return HEADER_BYTES + 16 + 8 * rankmap__bitmap_words(map->word[1]);
+    case FORM_ELIAS_FANO:
+        return HEADER_BYTES + 16 + 8 * rankmap__ef_words(map->n, map->word[1], &bits) + ((size_t)map->n * map->bits + 7) / 8;
+    default:
+        exact_bounds(map, &min, &max);
+        return HEADER_BYTES + 8 + ((uint64_t)map->n * value_bits(min, max) + 7) / 8;
+    }
+}
+
+static void pack_shape(const struct rankmap *map, unsigned char *p)
+{
+    struct shape shape;
+
+    rankmap__shape_of(map, &shape);
+    put64(p, (uint64_t)shape.o);
+    put64(p + 8, shape.phi);
+    for (uint32_t i = 0; i < shape.n_levels; i++) {
+        put64(p + 16 + 16 * i, (uint64_t)shape.level[i].stride);
+        put64(p + 24 + 16 * i, i + 1 < shape.n_levels ? shape.level[i].count : 0);
+    }
+}
+
+static void pack_runs(const struct rankmap *map, unsigned char *p)
+{
+    for (uint32_t i = 0; i < map->aux; i++, p += RUN_BYTES) {
+        struct piece run = rankmap__run(map, i);
+
+        put64(p, (uint64_t)run.first);
+        put64(p + 8, (uint64_t)run.stride);
+        put32(p + 16, (uint32_t)run.n);
+    }
+}
+
+static void pack_sorted(const struct rankmap *map, unsigned char *p, uint32_t form)
+{
+    unsigned bits = 0;
+    size_t n = form == FORM_BITMAP ? rankmap__bitmap_words(map->word[1]) : rankmap__ef_words(map->n, map->word[1], &bits);
+
+    put64(p, map->word[0]);
+    put64(p + 8, map->word[1]);
+    for (size_t i = 0; i < n; i++)
+        put64(p + 16 + 8 * i, map->word[2 + i]);
+    if (form == FORM_ELIAS_FANO)
+        memcpy(p + 16 + 8 * n, rankmap__ef_low(map), ((size_t)map->n * bits + 7) / 8);
+}
+
+/* Returns the bits of a value. */
+static unsigned pack_values(const struct rankmap *map, unsigned char *p)
+{
+    uint64_t ids[BLOCK], min, max, word = 0;
+    unsigned bits, used = 0;
+
+    exact_bounds(map, &min, &max);
+    bits = value_bits(min, max);
+    put64(p, min);
+    p += 8;
+    for (uint32_t done = 0; done < map->n;) {
+        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
+
+        rankmap__expand(map, done, some, ids);
+        for (uint32_t i = 0; i < some; i++) {
+            word |= (ids[i] - min) << used; /* 7 + 40 bits at most */
+            for (used += bits; used >= 8; used -= 8, word >>= 8)
+                *p++ = (unsigned char)word;
+        }
+        done += some;
+    }
+    if (used > 0)
+        *p = (unsigned char)word;
+    return bits;
+}
+
+ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t cap)
+{
+    unsigned char *p = buf;
+    uint32_t form;
+    size_t bytes;
+
+    if (!map || !buf)
+        return -EINVAL;
+    bytes = rankmap_pack_bytes(map);
+    if (cap < bytes)
+        return RANKMAP_ENOBUF;
+    form = form_of(map);
+    put32(p, MAGIC);
+    p[4] = VERSION;
+    p[5] = (unsigned char)form;
+    p[6] = 0;
+    p[7] = 0;
+    put32(p + 8, map->n);
+    put32(p + 12, form == FORM_RUNS ? map->aux : 0);
+    put64(p + 16, bytes - HEADER_BYTES);
+    if (form == FORM_REGULAR) {
+        p[6] = map->n_levels;
+        pack_shape(map, p + HEADER_BYTES);
+    } else if (form == FORM_RUNS) {
+        pack_runs(map, p + HEADER_BYTES);
+    } else if (form == FORM_PACKED) {
+        p[6] = (unsigned char)pack_values(map, p + HEADER_BYTES);
+    } else {
+        pack_sorted(map, p + HEADER_BYTES, form);
+    }
+    return (ssize_t)bytes;
+}
+
+/* What is being read. */
+struct packed {
+    const unsigned char *body;
+    size_t bytes;
+    uint32_t n, k, param;
+};
+
+static int unpack_shape(const struct make *mk, const struct packed *in, struct rankmap **out)
+{
+    struct shape shape = {.n = in->n, .n_levels = in->param};
+    uint64_t period = 1;
+
+    if (in->param == 0 || in->bytes != 16 + 16 * (size_t)in->param)
+        return RANKMAP_EFORMAT;
+    if (in->param > RANKMAP_MAX_LEVELS)
+        return RANKMAP_ELEVELS;
+    shape.o = (int64_t)get64(in->body);
+    shape.phi = get64(in->body + 8);
+    for (uint32_t i = 0; i < in->param; i++) {
+        shape.level[i].stride = (int64_t)get64(in->body + 16 + 16 * i);
+        shape.level[i].count = get64(in->body + 24 + 16 * i);
+        if ((shape.level[i].count == 0) != (i + 1 == in->param))
+            return RANKMAP_EFORMAT;
+        if (i + 1 < in->param && __builtin_mul_overflow(period, shape.level[i].count, &period))
+            period = UINT64_MAX;
+    }
+    if (shape.phi >= period || shape.phi > (uint64_t)INT64_MAX - in->n)
+        return RANKMAP_ERANGE;
+    return rankmap__from_shape(mk, &shape, out);
+}
+
+static int unpack_runs(const struct make *mk, const struct packed *in, struct rankmap **out)
+{
+    const unsigned char *p = in->body;
+    struct piece *pieces;
+    uint64_t n = 0;
+    int rc = 0;
+
+    if (in->k == 0 || in->bytes != RUN_BYTES * (uint64_t)in->k)
+        return RANKMAP_EFORMAT;
+    pieces = rankmap__alloc(mk->alloc, in->k, sizeof(*pieces));
+    if (!pieces)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < in->k; i++, p += RUN_BYTES) {
+        pieces[i] = (struct piece){(int64_t)get64(p), (int64_t)get64(p + 8), get32(p + 16)};
+        n += pieces[i].n;
+        if (pieces[i].n == 0)
+            rc = RANKMAP_EFORMAT;
+    }
+    if (n != in->n)
+        rc = RANKMAP_EFORMAT;
+    if (rc == 0)
+        rc = rankmap__from_pieces(mk, pieces, in->k, out);
+    rankmap__free(mk->alloc, pieces, in->k, sizeof(*pieces));
+    return rc;
+}
+
+/* A value of a packed table whose bytes end where they end. */
+static uint64_t value_at(const unsigned char *table, size_t bytes, uint64_t index, unsigned bits)
+{
+    uint64_t at = index * bits, word = 0;
+    size_t byte = (size_t)(at / 8);
+
+    for (unsigned i = 0; i < 8 && byte + i < bytes; i++)
+        word |= (uint64_t)table[byte + i] << 8 * i;
+    return word >> at % 8 & ((UINT64_C(1) << bits) - 1);
+}
+
+static int decode_packed(const struct packed *in, uint64_t *ids)
+{
+    uint64_t min = get64(in->body);
+
+    for (uint64_t i = 0; i < in->n; i++)
+        ids[i] = min + value_at(in->body + 8, in->bytes - 8, i, in->param);
+    return 0;
+}
+
+/* Set bits of a bit vector, in order; position less rank is the high part of Elias-Fano. */
+static int decode_sorted(const struct packed *in, size_t n_words, unsigned low_bits, bool ef, uint64_t *ids)
+{
+    const unsigned char *words = in->body + 16, *low = words + 8 * n_words;
+    uint64_t min = get64(in->body), range = get64(in->body + 8), n = 0, previous = 0;
+
+    for (size_t i = 0; i < n_words; i++)
+        for (uint64_t word = get64(words + 8 * i); word != 0; word &= word - 1, n++) {
+            uint64_t id = (uint64_t)i * 64 + (unsigned)__builtin_ctzll(word);
+
+            if (n == in->n)
+                return RANKMAP_EFORMAT;
+            if (ef)
+                id = (id - n) << low_bits | value_at(low, (in->n * (uint64_t)low_bits + 7) / 8, n, low_bits);
+            if (id > range || (n > 0 && id <= previous))
+                return RANKMAP_EFORMAT;
+            previous = id;
+            ids[n] = min + id;
+        }
+    return n == in->n ? 0 : RANKMAP_EFORMAT;
+}
+
+static int unpack_table(const struct make *mk, const struct packed *in, uint32_t form, struct rankmap **out)
+{
+    uint64_t min, range = 0, *ids;
+    struct ids source = {.n = in->n};
+    size_t n_words = 0;
+    unsigned low_bits = 0;
+    int rc;
+
+    if (in->n == 0 || in->bytes < (form == FORM_PACKED ? 8 : 16))
+        return RANKMAP_EFORMAT;
+    min = get64(in->body);
+    if (form == FORM_PACKED) {
+        if (in->param == 0 || in->param > 40 || in->bytes != 8 + ((uint64_t)in->n * in->param + 7) / 8)
+            return RANKMAP_EFORMAT;
+    } else {
+        range = get64(in->body + 8);
+        if (in->param != 0 || range >= RANKMAP_ID_LIMIT || range < in->n - 1)
+            return RANKMAP_EFORMAT;
+        n_words = form == FORM_BITMAP ? rankmap__bitmap_words(range) : rankmap__ef_words(in->n, range, &low_bits);
+        if (in->bytes != 16 + 8 * (uint64_t)n_words + ((uint64_t)in->n * low_bits + 7) / 8)
+            return RANKMAP_EFORMAT;
+    }
+    if (min >= RANKMAP_ID_LIMIT)
+        return RANKMAP_ERANGE;
+    ids = rankmap__alloc(mk->alloc, in->n, sizeof(*ids));
+    if (!ids)
+        return -ENOMEM;
+    rc = form == FORM_PACKED ? decode_packed(in, ids) : decode_sorted(in, n_words, low_bits, form == FORM_ELIAS_FANO, ids);
+    source.a64 = ids;
+    if (rc == 0)
+        rc = rankmap__from_ids(mk, &source, out);
+    rankmap__free(mk->alloc, ids, in->n, sizeof(*ids));
+    return rc;
+}
+
+ssize_t rankmap_unpack(const void *buf, size_t len, const struct rankmap_opts *opts, struct rankmap **out)
+{
+    const unsigned char *p = buf;
+    struct packed in;
+    struct make mk;
+    uint64_t bytes;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc < 0)
+        return rc;
+    if (!out || (!buf && len > 0))
+        return -EINVAL;
+    if (len < HEADER_BYTES || get32(p) != MAGIC || p[4] != VERSION || p[7] != 0)
+        return RANKMAP_EFORMAT;
+    bytes = get64(p + 16);
+    if (bytes > len - HEADER_BYTES)
+        return RANKMAP_EFORMAT;
+    in = (struct packed){p + HEADER_BYTES, (size_t)bytes, get32(p + 8), get32(p + 12), p[6]};
+    if (in.n > RANKMAP_MAX_RANKS || (p[5] != FORM_RUNS && in.k != 0))
+        return RANKMAP_EFORMAT;
+    mk.max_check = bytes > CHECK_RANKS ? bytes : CHECK_RANKS;
+    switch (p[5]) {
+    case FORM_REGULAR: rc = unpack_shape(&mk, &in, out); break;
+    case FORM_RUNS: rc = in.param ? RANKMAP_EFORMAT : unpack_runs(&mk, &in, out); break;
+    case FORM_PACKED:
+    case FORM_BITMAP:
+    case FORM_ELIAS_FANO: rc = unpack_table(&mk, &in, p[5], out); break;
+    default: rc = RANKMAP_EFORMAT;
+    }
+    return rc < 0 ? rc : (ssize_t)(HEADER_BYTES + bytes);
+}

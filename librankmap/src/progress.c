@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Arithmetic progressions: where two of them meet (Chinese remainder theorem). */
+#include "internal.h"
+
+/* Greatest common divisor of a and b; x may be NULL, else b is at least 1. */
+uint64_t rankmap__gcd(uint64_t a, uint64_t b, int64_t *x)
+{
+    uint64_t r0 = a, r1 = b;
+    int64_t x0 = 1, x1 = 0;
+
+    while (r1 != 0) {
+        uint64_t q = r0 / r1, r2 = r0 - q * r1;
+        int64_t x2 = x0 - (int64_t)q * x1; /* |x| ≤ b / gcd throughout but for the last, unused one */
+
+        r0 = r1;
+        r1 = r2;
+        x0 = x1;
+        x1 = x2;
+    }
+    if (x)
+        *x = x0 < 0 ? x0 + (int64_t)b : x0;
+    return r0;
+}
+
+uint64_t rankmap__mulmod(uint64_t a, uint64_t b, uint64_t modulus)
+{
+    uint64_t product, sum = 0;
+
+    a %= modulus;
+    b %= modulus;
+    if (!__builtin_mul_overflow(a, b, &product))
+        return product % modulus;
+    for (; a != 0; a >>= 1, b = b * 2 % modulus)
+        if (a & 1)
+            sum = (sum + b) % modulus;
+    return sum;
+}
+
+/* Least index of a progression with stride > 0 whose id is at least `bound`. */
+static uint64_t index_from(int64_t first, uint64_t stride, int64_t bound)
+{
+    return bound <= first ? 0 : ((uint64_t)(bound - first) + stride - 1) / stride;
+}
+
+/*
+ * Which elements of a are in b: indices of a, themselves a progression with a positive stride. Ids are within ±2^45,
+ * strides below 2^40 and not 0 where there are two elements. Returns false where there are none.
+ */
+bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct piece *index_of_a)
+{
+    uint64_t sa = a->n > 1 ? abs_i64(a->stride) : 1, sb = b->n > 1 ? abs_i64(b->stride) : 1;
+    bool down = a->n > 1 && a->stride < 0;
+    int64_t a_low, b_low, b_high, inverse, delta;
+    uint64_t g, period, from, to, start;
+
+    if (a->n == 0 || b->n == 0)
+        return false;
+    a_low = down ? a->first + a->stride * (int64_t)(a->n - 1) : a->first;
+    b_low = b->n > 1 && b->stride < 0 ? b->first + b->stride * (int64_t)(b->n - 1) : b->first;
+    b_high = b_low + (int64_t)(sb * (b->n - 1));
+    from = index_from(a_low, sa, b_low);
+    if (b_high < a_low || from >= a->n)
+        return false;
+    to = min_u64(a->n - 1, (uint64_t)(b_high - a_low) / sa); /* inclusive */
+    start = 0;
+    period = 1;
+    if (sb > 1) { /* sa·i ≡ b_low − a_low (mod sb) */
+        g = rankmap__gcd(sa % sb, sb, &inverse);
+        delta = (b_low - a_low) % (int64_t)sb;
+        if (delta < 0)
+            delta += (int64_t)sb;
+        if ((uint64_t)delta % g)
+            return false;
+        period = sb / g;
+        start = rankmap__mulmod((uint64_t)delta / g, (uint64_t)inverse, period);
+    }
+    if (start < from)
+        start += (from - start + period - 1) / period * period;
+    if (start > to)
+        return false;
+    index_of_a->n = (to - start) / period + 1;
+    index_of_a->stride = (int64_t)period;
+    index_of_a->first = (int64_t)(down ? a->n - 1 - (start + (index_of_a->n - 1) * period) : start);
+    return true;
+}
