@@ -72,7 +72,7 @@ static int verify(const struct subject *s)
     return 1;
 }
 
-static int report(uint64_t n_processes, const struct subject *subjects, unsigned n)
+static int report(uint64_t n_processes, const struct subject *subjects, unsigned n, int with_total)
 {
     for (unsigned i = 0; i < n; i++) {
         int status = verify(&subjects[i]);
@@ -96,7 +96,7 @@ static int report(uint64_t n_processes, const struct subject *subjects, unsigned
         printf("%s: %llu processes\n\n", options.title, (unsigned long long)n_processes);
     for (unsigned i = 0; i < n; i++)
         report_text(stdout, &subjects[i], options.no_picture ? 0 : options.columns, options.no_picture ? 0 : options.rows);
-    if (n > 1)
+    if (with_total)
         report_total(stdout, subjects, n);
     return 0;
 }
@@ -121,7 +121,7 @@ static int explain_list(const struct input *in)
         max = ids[r] > max ? ids[r] : max;
     s.ids = ids;
     s.group = (struct peer_group){.ids = ids, .n = n, .range = max + 1, .n_groups = 1};
-    status = report(0, &s, 1);
+    status = report(0, &s, 1, 0);
     rankmap_unref(s.map);
     free(ids);
     return status;
@@ -165,7 +165,7 @@ static int explain_mapping(const struct input *in)
         r = from_map(&s[n_made++], "ranks ordered by node", 1, n);
     if (r == 0 && (r = rankmap_on_node(s[0].map, s[0].ids[0], NULL, &s[2].map)) == 0)
         r = from_map(&s[n_made++], "ranks on the node of rank 0", 1, n);
-    r = r == 0 ? report(n, s, n_made) : failed("mapping", r);
+    r = r == 0 ? report(n, s, n_made, 0) : failed("mapping", r);
     for (unsigned i = 0; i < 3; i++) {
         rankmap_unref(s[i].map);
         free((void *)(uintptr_t)s[i].ids);
@@ -207,7 +207,7 @@ static int explain_generator(const struct input *in)
     }
     for (uint32_t i = 0; i < w.n_comms && r == 0; i++)
         r = add_comm(&w, i, subjects);
-    r = r == 0 ? report(w.n_processes, subjects, w.n_comms) : failed(w.title, r);
+    r = r == 0 ? report(w.n_processes, subjects, w.n_comms, w.n_comms > 1) : failed(w.title, r);
     for (uint32_t i = 0; i < w.n_comms; i++) {
         rankmap_unref(subjects[i].map);
         free((void *)(uintptr_t)subjects[i].ids);

@@ -38,6 +38,7 @@ void picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsig
         hits[y * columns + x]++;
     }
     width = snprintf(left, sizeof(left), "%llu", (unsigned long long)max);
+    width = width < 4 ? 4 : width; /* "rank" */
     for (unsigned y = rows; y-- > 0;) {
         if (y == rows - 1)
             fprintf(out, "  %*llu |", width, (unsigned long long)max);
@@ -57,12 +58,11 @@ void picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsig
     fprintf(out, "  %*s +", width, "id");
     for (unsigned x = 0; x < columns; x++)
         fputc('-', out);
-    width += fprintf(out, "\n  %*s 0", width + 1, "rank") - width - 4;
+    fprintf(out, "\n  %*s  0", width, "rank");
     if (n > 1) {
-        char last[16];
-        int digits = snprintf(last, sizeof(last), "%lu", (unsigned long)n - 1);
+        int digits = snprintf(left, sizeof(left), "%lu", (unsigned long)n - 1);
 
-        fprintf(out, "%*s", (int)columns - 1 > digits ? (int)columns - 1 : digits + 1, last);
+        fprintf(out, "%*s", (int)columns - 1 > digits ? (int)columns - 1 : digits + 1, left);
     }
     fputc('\n', out);
     free(hits);

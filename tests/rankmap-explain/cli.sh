@@ -98,10 +98,10 @@ says 'argument:1:1: this is no mapping whose ranks can be counted (say how many 
 grep -q '^rankmap-explain: argument:1:1: ' "$work/err" || fail "a mapping without its end: $(cat "$work/err")"
 
 # ---- Pictures ----
-prints '^  0 \|#   $' --picture 4x4 0-3
-prints '^  3 \|   #$' --picture 4x4 0-3
-prints '^  3 \|#   $' --picture 4x4 3-0
-prints '^  rank 0  3$' --picture 4x4 0-3
+prints '^     0 \|#   $' --picture 4x4 0-3
+prints '^     3 \|   #$' --picture 4x4 0-3
+prints '^     3 \|#   $' --picture 4x4 3-0
+prints '^  rank  0  3$' --picture 4x4 0-3
 "$explain" --no-picture 0-3 | grep -q '|' && fail "--no-picture has a picture"
 says '--picture takes COLUMNSxROWS up to 200x100, not "4"' 2 --picture 4 0-3
 says '--picture takes COLUMNSxROWS up to 200x100, not "0x4"' 2 --picture 0x4 0-3
