@@ -65,7 +65,8 @@ static void create_known(const struct job *job)
 {
     struct rankmap *odd, *child;
 
-    check(rankmap_affine(0, 2, job->n, NULL, &odd) == 0 && rankmap_compose(job->world, odd, NULL, &child) == 0, "rankmap_compose()");
+    check(rankmap_affine(0, 2, job->n, NULL, &odd) == 0, "rankmap_affine()");
+    check(rankmap_compose(job->world, odd, NULL, &child) == 0, "rankmap_compose()");
     keep(child);
     rankmap_unref(odd);
     rankmap_unref(child);
