@@ -5,7 +5,8 @@
  *     bench_rankmap_lookup [--quick] [--seed N]
  *
  * Communicators of n ranks in a world of 2n: the first half (direct), the second (offset), even ranks (stride), 16 of each 32 (blockstride),
- * even ranks of which each 64 are shuffled (lut), the same of two process groups (mlut), all shuffled (lut, random). `mixed` are 64
+ * even ranks of which each 64 are shuffled (lut), the same of two process groups (mlut), all shuffled (lut, random order), and four shapes
+ * that only ours has models for. `ours` are maps made with RANKMAP_FAST, `ours compact` those without it, where they differ. `mixed` are 64
  * communicators of all these models, each lookup in another one at random; `mixed strides` 64 strides. `generation 1` to `4` are the odd
  * ranks of the odd ranks of ..., each composed with the one before.
  *
@@ -25,6 +26,7 @@
 #define MIX_LOOKUPS (1u << 20)
 #define N_COUNTED   1024u
 #define GENERATIONS 4u
+#define MAX_HALF    1024000u /* of the world */
 
 /* ---- Ours ---- */
 
@@ -61,8 +63,8 @@ struct comms {
     struct ucc_comm ucc[N_MIXED];
     struct sparse_comm sparse[N_MIXED];
     _Alignas(64) struct rankmap_lookup ours[N_MIXED];
-    _Alignas(64) struct rankmap_lookup packed[N_MIXED]; /* without RANKMAP_FAST */
-    struct rankmap *fast_map[N_MIXED], *map[N_MIXED];
+    _Alignas(64) struct rankmap_lookup compact[N_MIXED]; /* without RANKMAP_FAST */
+    struct rankmap *fast_map[N_MIXED], *compact_map[N_MIXED];
 };
 
 static struct comms comms;
@@ -77,7 +79,7 @@ struct pick {
 #define EVERYONE(WHO)                                      \
     WHO(ours, ours, ours_address, "ours")                  \
     WHO(nobranch, ours, nobranch_address, "ours branch-free") \
-    WHO(packed, packed, ours_address, "ours bit-packed")   \
+    WHO(compact, compact, ours_address, "ours compact")    \
     WHO(vcrt, vcrt, vcrt_address, "VC-VCRT")               \
     WHO(sw, sw, sw_address, "switch")                      \
     WHO(pmap, pmap, pmap_address, "MPICH main")            \
@@ -173,7 +175,8 @@ static const struct {
     enum shape shape;
     const char *name;
 } cases[] = {{SHAPE_DIRECT, "direct"}, {SHAPE_OFFSET, "offset"}, {SHAPE_STRIDE, "stride"}, {SHAPE_BLOCKSTRIDE, "blockstride"},
-             {SHAPE_LUT, "lut"},       {SHAPE_MLUT, "mlut"},     {SHAPE_RANDOM, "lut, random order"}};
+             {SHAPE_LUT, "lut"},       {SHAPE_MLUT, "mlut"},     {SHAPE_RANDOM, "lut, random order"},
+             {SHAPE_MD, "md-blockstride"}, {SHAPE_RUNS, "runs"}, {SHAPE_SET, "bitmap"}, {SHAPE_SPARSE, "elias-fano"}};
 
 #define N_CASES (sizeof(cases) / sizeof(cases[0]))
 
@@ -197,9 +200,9 @@ static void make_comm(unsigned i, enum shape shape, const uint32_t *ids, uint32_
     comms.ucc[i] = p.ucc;
     comms.sparse[i] = p.sparse;
     check(rankmap_from_ids32(ids, n, &opts, &comms.fast_map[i]) == 0, "rankmap_from_ids32()");
-    check(rankmap_from_ids32(ids, n, NULL, &comms.map[i]) == 0, "rankmap_from_ids32()");
+    check(rankmap_from_ids32(ids, n, NULL, &comms.compact_map[i]) == 0, "rankmap_from_ids32()");
     check(rankmap_lookup_init(&comms.ours[i], comms.fast_map[i], (uintptr_t)world_entries, sizeof(*world_entries)) == 0 &&
-              rankmap_lookup_init(&comms.packed[i], comms.map[i], (uintptr_t)world_entries, sizeof(*world_entries)) == 0,
+              rankmap_lookup_init(&comms.compact[i], comms.compact_map[i], (uintptr_t)world_entries, sizeof(*world_entries)) == 0,
           "rankmap_lookup_init()");
 }
 
@@ -209,7 +212,7 @@ static void free_comm(unsigned i, enum shape shape)
 
     free_peers(&p, shape);
     rankmap_unref(comms.fast_map[i]);
-    rankmap_unref(comms.map[i]);
+    rankmap_unref(comms.compact_map[i]);
 }
 
 struct times {
@@ -272,22 +275,33 @@ static void run_walks(struct bench *b, const char *name, uint32_t n, uint32_t lo
     }
 }
 
-/* One communicator, walked in rank order. */
-static void run_case(struct bench *b, unsigned k, uint32_t n, uint32_t lookups)
+/* Which of ours would say nothing in this case: the same as another, or no form of its own. */
+static uint32_t not_in_case(unsigned k)
 {
-    uint32_t *ids = malloc(n * sizeof(*ids)), skip = 0;
+    return (cases[k].shape < SHAPE_LUT || cases[k].shape == SHAPE_MD ? 1u << WHO_compact : 0) |
+           (cases[k].shape == SHAPE_MD ? 1u << WHO_known : 0);
+}
+
+/* Half the world of a communicator of about n ranks. */
+static uint32_t half_of(unsigned k, uint32_t n)
+{
+    return cases[k].shape != SHAPE_SPARSE ? n : n <= MAX_HALF / 32 ? 32 * n : MAX_HALF;
+}
+
+/* One communicator, walked in rank order. */
+static void run_case(struct bench *b, unsigned k, uint32_t size, uint32_t lookups)
+{
+    uint32_t n_half = half_of(k, size), *ids = malloc(n_half * sizeof(*ids)), n;
     uint64_t sum = 0;
 
     check(ids != NULL, "out of memory");
-    shape_ids(cases[k].shape, n, b->seed, ids);
-    world_fill(ids, n, 2 * n);
+    n = shape_ids(cases[k].shape, n_half, b->seed, ids);
+    world_fill(ids, n, 2 * n_half);
     make_comm(0, cases[k].shape, ids, n);
     known_form = comms.ours[0].form;
-    if (cases[k].shape < SHAPE_LUT)
-        skip = 1u << WHO_packed; /* the same as ours */
     for (uint32_t r = 0; r < n; r++)
         sum += world_address(ids[r]);
-    run_walks(b, cases[k].name, n, lookups, sum, skip);
+    run_walks(b, cases[k].name, n, lookups, sum, not_in_case(k));
     free_comm(0, cases[k].shape);
     free(ids);
 }
@@ -396,7 +410,9 @@ static void run_generations(struct bench *b, uint32_t n, uint32_t lookups)
     COUNT_CASE(name, field, function, 0) COUNT_CASE(name, field, function, 1)         \
     COUNT_CASE(name, field, function, 2) COUNT_CASE(name, field, function, 3)         \
     COUNT_CASE(name, field, function, 4) COUNT_CASE(name, field, function, 5)         \
-    COUNT_CASE(name, field, function, 6)
+    COUNT_CASE(name, field, function, 6) COUNT_CASE(name, field, function, 7)         \
+    COUNT_CASE(name, field, function, 8) COUNT_CASE(name, field, function, 9)         \
+    COUNT_CASE(name, field, function, 10)
 EVERYONE(COUNT)
 
 COUNT_CASE(known, ours, affine_address, 0)
@@ -406,9 +422,14 @@ COUNT_CASE(known, ours, block_address, 3)
 COUNT_CASE(known, ours, lut_address, 4)
 COUNT_CASE(known, ours, lut_address, 5)
 COUNT_CASE(known, ours, lut_address, 6)
+COUNT_CASE(known, ours, ours_address, 7) /* not shown */
+COUNT_CASE(known, ours, lut_address, 8)
+COUNT_CASE(known, ours, lut_address, 9)
+COUNT_CASE(known, ours, lut_address, 10)
 
 #define ALL_CASES(name) {count__##name##__0, count__##name##__1, count__##name##__2, count__##name##__3, \
-                         count__##name##__4, count__##name##__5, count__##name##__6}
+                         count__##name##__4, count__##name##__5, count__##name##__6, count__##name##__7, \
+                         count__##name##__8, count__##name##__9, count__##name##__10}
 
 static uint64_t (*const counted[N_WHO][N_CASES])(const void *c, uint32_t rank) = {ALL_CASES(known),
 #define COUNT_ENTRY(name, field, function, label) ALL_CASES(name),
@@ -417,23 +438,24 @@ static uint64_t (*const counted[N_WHO][N_CASES])(const void *c, uint32_t rank) =
 /* What runs under callgrind: each function N_COUNTED times. */
 static int count_main(void)
 {
-    static uint32_t ids[N_COUNTED];
+    static uint32_t ids[32 * N_COUNTED];
     const void *field[N_WHO] = {&comms.ours[0],
 #define COUNT_FIELD(name, field, function, label) &comms.field[0],
         EVERYONE(COUNT_FIELD)};
 
-    world_make(2 * N_COUNTED);
+    world_make(64 * N_COUNTED);
     for (unsigned k = 0; k < N_CASES; k++) {
         uint64_t sum = 0;
 
-        shape_ids(cases[k].shape, N_COUNTED, 1, ids);
-        world_fill(ids, N_COUNTED, 2 * N_COUNTED);
-        make_comm(0, cases[k].shape, ids, N_COUNTED);
-        for (uint32_t r = 0; r < N_COUNTED; r++)
-            sum += world_address(ids[r]) * N_WHO;
-        for (uint32_t r = 0; r < N_COUNTED; r++)
+        uint32_t half = half_of(k, N_COUNTED), n = shape_ids(cases[k].shape, half, 1, ids);
+
+        world_fill(ids, n, 2 * half);
+        make_comm(0, cases[k].shape, ids, n);
+        for (uint32_t i = 0; i < N_COUNTED; i++)
+            sum += world_address(ids[i % n]) * N_WHO;
+        for (uint32_t i = 0; i < N_COUNTED; i++)
             for (unsigned w = 0; w < N_WHO; w++)
-                sum -= counted[w][k](field[w], r);
+                sum -= counted[w][k](field[w], i % n);
         check(sum == 0, "not everyone finds the same addresses");
         free_comm(0, cases[k].shape);
     }
@@ -470,6 +492,10 @@ static void run_counts(const struct bench *b)
     for (unsigned k = 0; k < N_CASES; k++) {
         fprintf(stderr, "%-37s |", cases[k].name);
         for (unsigned w = 0; w < N_WHO; w++) {
+            if (not_in_case(k) >> w & 1) {
+                fprintf(stderr, "     - ");
+                continue;
+            }
             bench_figure(b, cases[k].name, N_COUNTED, everyone[w].label, "instructions", counts[w][k], "instructions");
             fprintf(stderr, " %6.4g", counts[w][k]);
         }
@@ -479,7 +505,7 @@ static void run_counts(const struct bench *b)
 
 int main(int argc, char **argv)
 {
-    static const uint32_t sizes[] = {1024, 10240, 102400, 1024000};
+    static const uint32_t sizes[] = {1024, 10240, 102400, MAX_HALF};
     struct bench b;
 
     if (argc == 2 && strcmp(argv[1], "--count") == 0)
@@ -487,7 +513,7 @@ int main(int argc, char **argv)
     bench_init(&b, "rankmap_lookup", argc, argv);
     nothing = nothing_at_all;
     run_counts(&b);
-    world_make(2 * sizes[b.quick ? 1 : 3]);
+    world_make(b.quick ? 64 * sizes[0] : 2 * MAX_HALF);
     fprintf(stderr, "ns a lookup                           |");
     for (unsigned w = 0; w < N_WHO; w++)
         fprintf(stderr, " %s%s", everyone[w].label, w + 1 < N_WHO ? "," : "\n");

@@ -77,27 +77,46 @@ void world_fill(const uint32_t *ids, uint32_t n, uint32_t n_ids)
     }
 }
 
+static uint32_t draw(uint64_t *seed, uint32_t below)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(((*seed >> 32) * below) >> 32);
+}
+
 static void shuffle(uint32_t *ids, uint32_t n, uint64_t *seed)
 {
     for (uint32_t i = n; i > 1; i--) {
-        uint32_t k, t;
+        uint32_t k = draw(seed, i), t = ids[i - 1];
 
-        *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        k = (uint32_t)(((*seed >> 32) * i) >> 32);
-        t = ids[i - 1];
         ids[i - 1] = ids[k];
         ids[k] = t;
     }
 }
 
-void shape_ids(enum shape shape, uint32_t n, uint64_t seed, uint32_t *ids)
+static uint32_t subset(uint32_t *ids, uint32_t n, uint32_t n_ids, uint64_t *seed)
 {
+    uint32_t k = 0;
+
+    for (uint32_t id = 0; k < n; id++)
+        if (draw(seed, n_ids - id) < n - k)
+            ids[k++] = id;
+    return n;
+}
+
+uint32_t shape_ids(enum shape shape, uint32_t n, uint64_t seed, uint32_t *ids)
+{
+    if (shape == SHAPE_SET || shape == SHAPE_SPARSE)
+        return subset(ids, shape == SHAPE_SET ? n : n / 32, 2 * n, &seed);
     for (uint32_t r = 0; r < n; r++) {
+        const uint32_t piece = r / (n / 16);
+
         switch (shape) {
         case SHAPE_DIRECT: ids[r] = r; break;
         case SHAPE_OFFSET: ids[r] = n + r; break;
         case SHAPE_BLOCKSTRIDE: ids[r] = r / 16 * 32 + r % 16; break;
         case SHAPE_MLUT: ids[r] = r % 2 * n + r / 2; break;
+        case SHAPE_MD: ids[r] = r / 16 * 32 + r / 4 % 4 + r % 4 * 4; break;
+        case SHAPE_RUNS: ids[r] = r + piece * piece; break;
         default: ids[r] = 2 * r; break;
         }
     }
@@ -106,6 +125,7 @@ void shape_ids(enum shape shape, uint32_t n, uint64_t seed, uint32_t *ids)
             shuffle(ids + r, n - r < 64 ? n - r : 64, &seed);
     if (shape == SHAPE_RANDOM)
         shuffle(ids, n, &seed);
+    return n;
 }
 
 static void make_sw(struct sw_comm *c, enum shape shape, const uint32_t *ids, uint32_t n)

@@ -13,6 +13,10 @@ enum shape {
     SHAPE_LUT,         /* even ranks, each 64 of them shuffled: no model fits, memory is read nearly in order */
     SHAPE_MLUT,        /* the same, of two process groups by turns */
     SHAPE_RANDOM,      /* even ranks, all shuffled */
+    SHAPE_MD,          /* blocks of 16 transposed, of each 32 */
+    SHAPE_RUNS,        /* 16 pieces, gaps of all sizes between them */
+    SHAPE_SET,         /* half of all, at random, ascending */
+    SHAPE_SPARSE,      /* 1/64 of all, likewise: fewer ranks than the others */
     N_SHAPES
 };
 
@@ -25,8 +29,8 @@ void world_fill(const uint32_t *ids, uint32_t n, uint32_t n_ids);
 
 extern uint64_t *world_entries; /* ours: 8 bytes each, by flat id */
 
-/* The ids of a communicator of n ranks (a multiple of 64) in a world of 2n. */
-void shape_ids(enum shape shape, uint32_t n, uint64_t seed, uint32_t *ids);
+/* The ids of a communicator in a world of 2n (n a multiple of 64): how many they are; n but for SHAPE_SPARSE. */
+uint32_t shape_ids(enum shape shape, uint32_t n, uint64_t seed, uint32_t *ids);
 
 /* A communicator as each peer has it; free_peers() frees the tables. */
 struct peers {
