@@ -285,7 +285,7 @@ static uint32_t not_in_case(unsigned k)
 /* Half the world of a communicator of about n ranks. */
 static uint32_t half_of(unsigned k, uint32_t n)
 {
-    return cases[k].shape != SHAPE_SPARSE ? n : n <= MAX_HALF / 32 ? 32 * n : MAX_HALF;
+    return cases[k].shape != SHAPE_SPARSE ? n : n <= MAX_HALF / 8 ? 8 * n : MAX_HALF;
 }
 
 /* One communicator, walked in rank order. */
@@ -438,12 +438,12 @@ static uint64_t (*const counted[N_WHO][N_CASES])(const void *c, uint32_t rank) =
 /* What runs under callgrind: each function N_COUNTED times. */
 static int count_main(void)
 {
-    static uint32_t ids[32 * N_COUNTED];
+    static uint32_t ids[8 * N_COUNTED];
     const void *field[N_WHO] = {&comms.ours[0],
 #define COUNT_FIELD(name, field, function, label) &comms.field[0],
         EVERYONE(COUNT_FIELD)};
 
-    world_make(64 * N_COUNTED);
+    world_make(16 * N_COUNTED);
     for (unsigned k = 0; k < N_CASES; k++) {
         uint64_t sum = 0;
 
@@ -513,7 +513,7 @@ int main(int argc, char **argv)
     bench_init(&b, "rankmap_lookup", argc, argv);
     nothing = nothing_at_all;
     run_counts(&b);
-    world_make(b.quick ? 64 * sizes[0] : 2 * MAX_HALF);
+    world_make(b.quick ? 16 * sizes[0] : 2 * MAX_HALF);
     fprintf(stderr, "ns a lookup                           |");
     for (unsigned w = 0; w < N_WHO; w++)
         fprintf(stderr, " %s%s", everyone[w].label, w + 1 < N_WHO ? "," : "\n");

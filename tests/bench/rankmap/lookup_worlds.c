@@ -106,7 +106,7 @@ static uint32_t subset(uint32_t *ids, uint32_t n, uint32_t n_ids, uint64_t *seed
 uint32_t shape_ids(enum shape shape, uint32_t n, uint64_t seed, uint32_t *ids)
 {
     if (shape == SHAPE_SET || shape == SHAPE_SPARSE)
-        return subset(ids, shape == SHAPE_SET ? n : n / 32, 2 * n, &seed);
+        return subset(ids, shape == SHAPE_SET ? n : n / 8, 2 * n, &seed);
     for (uint32_t r = 0; r < n; r++) {
         const uint32_t piece = r / (n / 16);
 

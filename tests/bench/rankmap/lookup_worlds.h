@@ -16,7 +16,7 @@ enum shape {
     SHAPE_MD,          /* blocks of 16 transposed, of each 32 */
     SHAPE_RUNS,        /* 16 pieces, gaps of all sizes between them */
     SHAPE_SET,         /* half of all, at random, ascending */
-    SHAPE_SPARSE,      /* 1/64 of all, likewise: fewer ranks than the others */
+    SHAPE_SPARSE,      /* 1/16 of all, likewise: fewer ranks than the others */
     N_SHAPES
 };
 
