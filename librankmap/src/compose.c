@@ -109,24 +109,21 @@ static int compose(struct make mk, struct rankmap *parent, const struct rankmap 
 {
     struct shape p, c, f;
     struct rankmap *map = NULL, *table = parent;
+    bool regular;
     int rc;
 
     if (child->n == 0)
         return rankmap__from_shape(&mk, &(struct shape){.n_levels = 1, .level = {{1, 0}}}, out);
+    regular = rankmap__shape_if(child, &c);
+    if (regular && rankmap__shape_if(parent, &p) && rankmap__closure(&p, &c, &f)) {
+        rc = rankmap__from_shape(&mk, &f, out);
+        if (rc != RANKMAP_ERANGE || child->n > EXPAND_LIMIT)
+            return rc;
+    }
     if ((is_affine(parent) && child->kind == RANKMAP_RUNS) || (parent->kind == RANKMAP_RUNS && is_affine(child)))
         return compose_pieces(&mk, parent, child, out);
-    if (!rankmap__is_regular(child))
+    if (!regular || rankmap__is_regular(parent))
         return compose_expanded(&mk, parent, child, out);
-    rankmap__shape_of(child, &c);
-    if (rankmap__is_regular(parent)) {
-        rankmap__shape_of(parent, &p);
-        if (rankmap__closure(&p, &c, &f)) {
-            rc = rankmap__from_shape(&mk, &f, out);
-            if (rc != RANKMAP_ERANGE || child->n > EXPAND_LIMIT)
-                return rc;
-        }
-        return compose_expanded(&mk, parent, child, out);
-    }
     f = c;
     if (rankmap__is_view(parent)) {
         rankmap__shape_of(parent, &p);

@@ -117,30 +117,28 @@ static bool detect_sequence(const struct sequence *q, struct shape *shape, uint3
            ((detect_aligned(q, shape) && shape->n_levels <= max_levels) || detect_cut(q, shape, max_levels, true));
 }
 
-/* Compares a shape with every element. */
+/*
+ * Compares a shape with every element: those of the first period by the formula, the others with the element a period
+ * before, from which they differ by the stride of the last level.
+ */
 static bool verify(const struct ids *ids, const struct shape *shape)
 {
-    uint64_t want[BLOCK], count = shape->level[0].count, x = shape->phi;
-    size_t done = 0;
+    uint64_t period = rankmap__shape_period(shape), count = shape->level[0].count, x = shape->phi;
+    int64_t top = shape->level[shape->n_levels - 1].stride;
+    size_t head = min_u64(period, ids->n), rest = ids->n - head;
 
-    while (done < ids->n) {
-        size_t some = min_u64(BLOCK, ids->n - done);
+    for (size_t i = 0; i < head;) { /* a run of the lowest digit at a time */
+        uint64_t run = shape->n_levels > 1 ? min_u64(head - i, count - x % count) : head;
+        uint64_t id = (uint64_t)rankmap__shape_at(shape, x);
 
-        for (size_t i = 0; i < some;) {
-            uint64_t run = min_u64(some - i, shape->n_levels > 1 ? count - x % count : some);
-            int64_t id = rankmap__shape_at(shape, x);
-
-            for (uint64_t k = 0; k < run; k++)
-                want[i + k] = (uint64_t)(id + (int64_t)k * shape->level[0].stride);
-            i += run;
-            x += run;
-        }
-        for (size_t i = 0; i < some; i++)
-            if (want[i] != ids_get(ids, done + i))
+        for (uint64_t k = 0; k < run; k++, id += (uint64_t)shape->level[0].stride)
+            if (ids_get(ids, i + k) != id)
                 return false;
-        done += some;
+        i += run;
+        x += run;
     }
-    return true;
+    return (ids->a32 ? rankmap__lag32(ids->a32, rest, head, (uint32_t)top)
+                     : rankmap__lag64(ids->a64, rest, head, (uint64_t)top)) == rest;
 }
 
 /* 1 with a normalized shape that gives exactly these ids, of which there is one at least. */

@@ -201,10 +201,29 @@ static struct piece part(const struct piece *a, uint64_t first, uint64_t n)
     return (struct piece){a->first + a->stride * (int64_t)first, a->stride, n};
 }
 
+/* The gaps that a progression leaves in a, one by one. */
+static int gaps(const struct make *mk, const struct piece *a, const struct piece *gone, struct rankmap **out)
+{
+    struct piece *parts = rankmap__alloc(mk->alloc, gone->n + 1, sizeof(*parts));
+    uint64_t next = 0, at = (uint64_t)gone->first;
+    int rc;
+
+    if (!parts)
+        return -ENOMEM;
+    for (uint64_t i = 0; i < gone->n; i++, at += (uint64_t)gone->stride) {
+        parts[i] = part(a, next, at - next);
+        next = at + 1;
+    }
+    parts[gone->n] = part(a, next, a->n - next);
+    rc = rankmap__from_pieces(mk, parts, gone->n + 1, out);
+    rankmap__free(mk->alloc, parts, gone->n + 1, sizeof(*parts));
+    return rc;
+}
+
 /* Two arithmetic progressions: 1 when done, 0 when it takes more than that. */
 static int affine_sets(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted, struct rankmap **out)
 {
-    struct piece pa = affine_piece(a), pb = affine_piece(b), common, parts[2];
+    struct piece pa = affine_piece(a), pb = affine_piece(b), common, parts[3];
     struct shape shape;
     int rc;
 
@@ -220,6 +239,16 @@ static int affine_sets(const struct make *mk, struct rankmap *a, struct rankmap 
         rc = rankmap__from_pieces(mk, parts, 2, out);
     } else if (without_progression(&pa, &common, &shape)) {
         rc = rankmap__from_shape(mk, &shape, out);
+    } else if (common.stride == 2) { /* before, between, after */
+        uint64_t first = (uint64_t)common.first, last = first + 2 * (common.n - 1);
+
+        parts[0] = part(&pa, 0, first);
+        parts[1] = part(&pa, first + 1, common.n - 1);
+        parts[1].stride *= 2;
+        parts[2] = part(&pa, last + 1, pa.n - last - 1);
+        rc = rankmap__from_pieces(mk, parts, 3, out);
+    } else if (common.n < PIECE_PAIRS) {
+        rc = gaps(mk, &pa, &common, out);
     } else {
         return 0;
     }

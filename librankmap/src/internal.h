@@ -98,6 +98,7 @@ int rankmap__view(const struct make *mk, struct rankmap *table, const struct sha
 bool rankmap__is_regular(const struct rankmap *map);
 bool rankmap__is_view(const struct rankmap *map);
 void rankmap__shape_of(const struct rankmap *map, struct shape *shape); /* regular maps and views */
+void rankmap__shape_words(const struct shape *shape, uint64_t words[5]); /* of one or two levels */
 struct rankmap *rankmap__table_of(const struct rankmap *view);
 void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max); /* n > 0 */
 void rankmap__gather(const struct rankmap *map, const uint64_t *ranks, size_t n, uint64_t *out);
@@ -124,7 +125,8 @@ bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct pi
 /* kernel.c: the first i below n with a[i + lag] − a[i] ≠ stride, else n */
 size_t rankmap__lag32(const uint32_t *a, size_t n, size_t lag, uint32_t stride);
 size_t rankmap__lag64(const uint64_t *a, size_t n, size_t lag, uint64_t stride);
-extern size_t (*const rankmap__lag32_variants[])(const uint32_t *, size_t, size_t, uint32_t); /* ends with NULL; for tests */
+typedef size_t rankmap__lag32_fn(const uint32_t *a, size_t n, size_t lag, uint32_t stride);
+size_t rankmap__lag32_variants(rankmap__lag32_fn *variant[4]);
 
 /* detect.c */
 int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankmap **out);
@@ -154,6 +156,8 @@ int64_t rankmap__sorted_rank(const struct rankmap *map, uint64_t id);
 
 /* runs.c */
 int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_pieces, struct rankmap **out);
+int rankmap__two_runs(const struct make *mk, const struct shape *shape, struct rankmap **out);
+bool rankmap__shape_if(const struct rankmap *map, struct shape *shape);
 int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t max_bytes, struct rankmap **out);
 struct piece rankmap__run(const struct rankmap *map, uint32_t i); /* of runs */
 uint32_t rankmap__run_first(const struct rankmap *map, uint32_t i);

@@ -1,73 +1,88 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The detector's inner loop: does a[i + lag] − a[i] stay the same? No division, no table: two streams that are read
- * in order. Plain C in blocks that compilers turn into vectors; the same body is compiled again for AVX2, and the processor
- * is asked once a call. (target_clones would do it too, but its resolvers run before sanitizers are ready.)
+ * in order. The body is written once with the compilers' vector types and compiled for several widths; the processor is
+ * asked at each call, which is a load. (target_clones would do it too, but its resolvers run before sanitizers are ready.)
  */
 #include "internal.h"
 
-#define KERNEL_BLOCK 256u
-
-#if defined(__GNUC__) && !defined(__clang__)
-#define VECTORIZE __attribute__((optimize("O3")))
-#else
-#define VECTORIZE
-#endif
-
-#define LAG_BODY(type)                                                                                              \
-    size_t i = 0;                                                                                                   \
-                                                                                                                    \
-    for (; n - i >= KERNEL_BLOCK; i += KERNEL_BLOCK) {                                                              \
-        const type *low = a + i, *high = low + lag;                                                                 \
-        type differs = 0;                                                                                           \
-                                                                                                                    \
-        for (size_t k = 0; k < KERNEL_BLOCK; k++)                                                                   \
-            differs |= (type)(high[k] - low[k]) ^ stride;                                                           \
-        if (differs)                                                                                                \
-            break;                                                                                                  \
-    }                                                                                                               \
-    for (; i < n; i++)                                                                                              \
+#define LAG_SCALAR(type, from)                                                                                      \
+    for (size_t i = (from); i < n; i++)                                                                             \
         if ((type)(a[i + lag] - a[i]) != stride)                                                                    \
             return i;                                                                                               \
     return n;
 
+#if defined(__GNUC__)
+
+/* Four vectors at a time, each into its own sum; the block where one differs is searched by the scalar loop. */
+#define LAG_BODY(type, bytes)                                                                                       \
+    typedef type vec __attribute__((vector_size(bytes), aligned(sizeof(type)), may_alias));                         \
+    const size_t lanes = (bytes) / sizeof(type);                                                                    \
+    const vec want = stride - (vec){0};                                                                             \
+    size_t at = 0;                                                                                                  \
+                                                                                                                    \
+    for (; n - at >= 8 * lanes; at += 8 * lanes) {                                                                  \
+        const vec *low = (const vec *)(const void *)(a + at), *high = (const vec *)(const void *)(a + at + lag);    \
+        vec d0 = ((high[0] - low[0]) ^ want) | ((high[4] - low[4]) ^ want);                                         \
+        vec d1 = ((high[1] - low[1]) ^ want) | ((high[5] - low[5]) ^ want);                                         \
+        vec d2 = ((high[2] - low[2]) ^ want) | ((high[6] - low[6]) ^ want);                                         \
+        vec d3 = ((high[3] - low[3]) ^ want) | ((high[7] - low[7]) ^ want);                                         \
+        union {                                                                                                     \
+            vec v;                                                                                                  \
+            uint64_t w[(bytes) / 8];                                                                                \
+        } sum = {(d0 | d1) | (d2 | d3)};                                                                            \
+        uint64_t differs = 0;                                                                                       \
+                                                                                                                    \
+        for (size_t k = 0; k < (bytes) / 8; k++)                                                                    \
+            differs |= sum.w[k];                                                                                    \
+        if (differs)                                                                                                \
+            break;                                                                                                  \
+    }                                                                                                               \
+    LAG_SCALAR(type, at)
+
+#else
+#define LAG_BODY(type, bytes) LAG_SCALAR(type, 0)
+#endif
+
 static size_t lag32_scalar(const uint32_t *a, size_t n, size_t lag, uint32_t stride)
 {
-    for (size_t i = 0; i < n; i++)
-        if (a[i + lag] - a[i] != stride)
-            return i;
-    return n;
+    LAG_SCALAR(uint32_t, 0)
 }
 
-VECTORIZE static size_t lag32_base(const uint32_t *a, size_t n, size_t lag, uint32_t stride)
+static size_t lag32_base(const uint32_t *a, size_t n, size_t lag, uint32_t stride)
 {
-    LAG_BODY(uint32_t)
+    LAG_BODY(uint32_t, 16)
 }
 
-VECTORIZE static size_t lag64_base(const uint64_t *a, size_t n, size_t lag, uint64_t stride)
+static size_t lag64_base(const uint64_t *a, size_t n, size_t lag, uint64_t stride)
 {
-    LAG_BODY(uint64_t)
+    LAG_BODY(uint64_t, 16)
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define HAS_AVX2 1
+#define HAS_AVX 1
 
-VECTORIZE __attribute__((target("avx2"))) static size_t lag32_avx2(const uint32_t *a, size_t n, size_t lag,
-                                                                  uint32_t stride)
+__attribute__((target("avx2"))) static size_t lag32_avx2(const uint32_t *a, size_t n, size_t lag, uint32_t stride)
 {
-    LAG_BODY(uint32_t)
+    LAG_BODY(uint32_t, 32)
 }
 
-VECTORIZE __attribute__((target("avx2"))) static size_t lag64_avx2(const uint64_t *a, size_t n, size_t lag,
-                                                                  uint64_t stride)
+__attribute__((target("avx2"))) static size_t lag64_avx2(const uint64_t *a, size_t n, size_t lag, uint64_t stride)
 {
-    LAG_BODY(uint64_t)
+    LAG_BODY(uint64_t, 32)
+}
+
+__attribute__((target("avx512f"))) static size_t lag32_avx512(const uint32_t *a, size_t n, size_t lag, uint32_t stride)
+{
+    LAG_BODY(uint32_t, 64)
 }
 #endif
 
 size_t rankmap__lag32(const uint32_t *a, size_t n, size_t lag, uint32_t stride)
 {
-#ifdef HAS_AVX2
+#ifdef HAS_AVX
+    if (__builtin_cpu_supports("avx512f"))
+        return lag32_avx512(a, n, lag, stride);
     if (__builtin_cpu_supports("avx2"))
         return lag32_avx2(a, n, lag, stride);
 #endif
@@ -76,18 +91,25 @@ size_t rankmap__lag32(const uint32_t *a, size_t n, size_t lag, uint32_t stride)
 
 size_t rankmap__lag64(const uint64_t *a, size_t n, size_t lag, uint64_t stride)
 {
-#ifdef HAS_AVX2
+#ifdef HAS_AVX
     if (__builtin_cpu_supports("avx2"))
         return lag64_avx2(a, n, lag, stride);
 #endif
     return lag64_base(a, n, lag, stride);
 }
 
-size_t (*const rankmap__lag32_variants[])(const uint32_t *, size_t, size_t, uint32_t) = {
-    lag32_scalar,
-    lag32_base,
-#ifdef HAS_AVX2
-    rankmap__lag32,
+/* What this processor can run, for tests: scalar first, then from narrow to wide. Returns how many. */
+size_t rankmap__lag32_variants(rankmap__lag32_fn *variant[4])
+{
+    size_t n = 0;
+
+    variant[n++] = lag32_scalar;
+    variant[n++] = lag32_base;
+#ifdef HAS_AVX
+    if (__builtin_cpu_supports("avx2"))
+        variant[n++] = lag32_avx2;
+    if (__builtin_cpu_supports("avx512f"))
+        variant[n++] = lag32_avx512;
 #endif
-    NULL,
-};
+    return n;
+}

@@ -10,6 +10,7 @@ int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map
 {
     struct rankmap_lookup l = {.bent = 1, .form = RANKMAP_FORM_OTHER, .base = base, .table = no_table, .map = map, .width = width};
     const struct rankmap *table = map;
+    struct shape shape;
     uint64_t first = 0;
 
     if (!lookup || !map || width == 0 || width > RANKMAP_MAX_WIDTH)
@@ -18,15 +19,18 @@ int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map
         table = rankmap__table_of(map);
         first = map->word[1];
     }
-    if (rankmap__is_regular(map) && map->n_levels <= 2) {
-        l.bent = map->n_levels == 2;
+    if (rankmap__shape_if(map, &shape) && shape.n_levels <= 2 && rankmap__shape_storable(&shape)) {
+        uint64_t words[5];
+
+        rankmap__shape_words(&shape, words);
+        l.bent = shape.n_levels == 2;
         l.form = l.bent ? RANKMAP_FORM_BLOCK : RANKMAP_FORM_AFFINE;
-        l.base = base + map->word[0] * width;
-        l.step = map->word[1] * width;
+        l.base = base + words[0] * width;
+        l.step = words[1] * width;
         if (l.bent) {
-            l.phase = (uint32_t)map->word[2];
-            l.magic = map->word[3];
-            l.jump = map->word[4] * width;
+            l.phase = (uint32_t)words[2];
+            l.magic = words[3];
+            l.jump = words[4] * width;
         }
     } else if (table->kind == RANKMAP_LUT32) {
         l.form = RANKMAP_FORM_LUT32;

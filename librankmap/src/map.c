@@ -174,11 +174,11 @@ static int keep_or_pack(const struct make *mk, struct rankmap *map, struct rankm
     struct rankmap *packed = NULL;
     int rc;
 
+    made.distinct = map->flags & MAP_DISTINCT;
     if (map->n_levels >= 3 && map->n <= BLOCK && !(mk->flags & RANKMAP_FAST)) {
         rankmap__bounds(map, &min, &max);
         if (bytes > rankmap__packed_bytes(map->n, rankmap__bit_length(max - min))) {
             rankmap__expand(map, 0, map->n, scratch);
-            made.distinct = map->flags & MAP_DISTINCT;
             rc = rankmap__from_table(&made, &ids, min, max, false, SIZE_MAX, &packed);
             rankmap_unref(map);
             if (rc < 0)
@@ -188,6 +188,12 @@ static int keep_or_pack(const struct make *mk, struct rankmap *map, struct rankm
     }
     *out = map;
     return 0;
+}
+
+/* What a lookup of a shape of one or two levels needs: as stored in a map. */
+void rankmap__shape_words(const struct shape *shape, uint64_t words[5])
+{
+    store_shape(words, shape);
 }
 
 /* Checks a shape and makes its map. Counts must be at least 1, φ below their product. */
@@ -200,8 +206,6 @@ int rankmap__from_shape(const struct make *mk, const struct shape *shape, struct
 
     if (rc < 0)
         return rc;
-    if (!rankmap__shape_storable(&s))
-        return RANKMAP_ERANGE;
     distinct = mk->distinct ? 1 : rankmap__shape_distinct(&s);
     if (distinct == 0 && !(mk->flags & RANKMAP_ALLOW_DUPLICATES))
         return RANKMAP_EDUP;
@@ -209,6 +213,21 @@ int rankmap__from_shape(const struct make *mk, const struct shape *shape, struct
         kind = s.level[0].stride != 1 ? RANKMAP_STRIDE : s.o != 0 ? RANKMAP_OFFSET : RANKMAP_DIRECT;
     else if (s.n_levels == 2)
         kind = RANKMAP_BLOCKSTRIDE;
+    if (s.n_levels == 2) {
+        struct make made = *mk;
+
+        made.distinct = distinct;
+        map = NULL;
+        rc = rankmap__two_runs(&made, &s, &map);
+        if (rc < 0)
+            return rc;
+        if (map) {
+            *out = map;
+            return 0;
+        }
+    }
+    if (!rankmap__shape_storable(&s))
+        return RANKMAP_ERANGE;
     map = rankmap__new(mk, kind, s.n, shape_bytes(s.n_levels));
     if (!map)
         return -ENOMEM;

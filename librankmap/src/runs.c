@@ -289,6 +289,41 @@ static bool pieces_block(const struct piece *p, size_t k, struct shape *shape)
     return true;
 }
 
+/*
+ * Two blocks take less as two runs; *out is untouched, and 0 returned, where they do not. The shape is normalized and has two
+ * levels.
+ */
+int rankmap__two_runs(const struct make *mk, const struct shape *shape, struct rankmap **out)
+{
+    uint64_t count = shape->level[0].count, head = count - shape->phi;
+    int64_t t = shape->level[0].stride;
+    struct piece p[2] = {{shape->o + (int64_t)shape->phi * t, t, head}, {shape->o + shape->level[1].stride, t, shape->n - head}};
+    uint64_t apart = abs_i64(p[1].first - p[0].first);
+    uint32_t flags = (apart > UINT32_MAX || t > INT32_MAX || t < INT32_MIN ? MAP_WIDE : 0) | (t != 1 ? MAP_STRIDED : 0);
+
+    if (shape->phi + shape->n > 2 * count || runs_bytes(2, flags) >= 40)
+        return 0;
+    return runs_new(mk, p, 2, shape->n, out);
+}
+
+/* The shape of a regular map, and of two runs of one stride, which are two blocks. */
+bool rankmap__shape_if(const struct rankmap *map, struct shape *shape)
+{
+    struct piece p[2];
+
+    if (rankmap__is_regular(map)) {
+        rankmap__shape_of(map, shape);
+        return true;
+    }
+    if (map->kind != RANKMAP_RUNS || map->aux != 2)
+        return false;
+    p[0] = rankmap__run(map, 0);
+    p[1] = rankmap__run(map, 1);
+    memset(shape, 0, sizeof(*shape));
+    shape->n = map->n;
+    return pieces_block(p, 2, shape) && rankmap__shape_normalize(shape, RANKMAP_ID_LIMIT) == 0;
+}
+
 static int expand_and_detect(const struct make *mk, const struct piece *p, size_t k, uint64_t n, struct rankmap **out)
 {
     uint64_t *a = rankmap__alloc(mk->alloc, n, sizeof(*a));
@@ -335,8 +370,14 @@ int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_p
         shape.o = pieces[0].first;
         shape.level[0].stride = pieces[0].stride;
     }
-    if (k <= 1 || pieces_block(pieces, k, &shape))
+    if (k <= 1)
         return rankmap__from_shape(mk, &shape, out);
+    if (pieces_block(pieces, k, &shape)) {
+        int rc = rankmap__from_shape(mk, &shape, out);
+
+        if (rc != RANKMAP_ERANGE) /* ids are in range: it is blocks that are too large to be stored */
+            return rc;
+    }
     if (k <= FEW_PIECES ? n <= FEW_RANKS : n <= ALWAYS_EXPAND || (n / PIECEWISE <= k && n <= mk->max_check))
         return expand_and_detect(mk, pieces, k, n, out);
     distinct = mk->distinct ? 1 : pieces_distinct(mk, pieces, k);

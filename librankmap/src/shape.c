@@ -102,6 +102,15 @@ static void merge_levels(struct shape *shape)
     }
 }
 
+/* Whole periods of φ become part of o; the last level that was merged may have had them. */
+static void reduce_phase(struct shape *shape)
+{
+    uint64_t period = rankmap__shape_period(shape);
+
+    shape->o += (int64_t)(shape->phi / period) * shape->level[shape->n_levels - 1].stride;
+    shape->phi %= period;
+}
+
 /*
  * Where the last digit has two values only, the digit below it takes no more values than are needed: φ has no more
  * whole sub-blocks before rank 0 than the part after the boundary has.
@@ -160,9 +169,11 @@ int rankmap__shape_normalize(struct shape *shape, uint64_t id_limit)
     merge_levels(shape);
     if ((rc = check_strides(shape)) < 0)
         return rc;
+    reduce_phase(shape);
     if (shape->n_levels > 1) {
         trim_two_blocks(shape);
         merge_levels(shape);
+        reduce_phase(shape);
     }
     if (shape->n_levels > 1 && shape->n == 2) {
         int64_t first = rankmap__shape_at(shape, shape->phi);
@@ -172,12 +183,8 @@ int rankmap__shape_normalize(struct shape *shape, uint64_t id_limit)
         shape->phi = 0;
         shape->n_levels = 1;
     }
-    if (shape->n_levels == 1) {
-        shape->o += (int64_t)shape->phi * shape->level[0].stride;
-        shape->phi = 0;
-        if (shape->n == 1)
-            shape->level[0].stride = 1;
-    }
+    if (shape->n == 1)
+        shape->level[0].stride = 1;
     if ((rc = check_strides(shape)) < 0)
         return rc;
     rankmap__shape_bounds(shape, &min, &max);

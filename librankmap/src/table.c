@@ -212,23 +212,24 @@ static void frames_fill(struct rankmap *map, const struct ids *ids)
     }
 }
 
-/* Eight values at a time would be quicker still; this keeps one word in a register. */
+/* Bits are gathered in a word and written four bytes at a time, one at a time where a value is wider than that. */
 static void packed_fill(struct rankmap *map, const struct ids *ids)
 {
     unsigned char *out = (unsigned char *)(map->word + 2);
+    unsigned used = 0, bits = map->bits, chunk = bits <= 32 ? 32 : 8;
     uint64_t word = 0;
-    unsigned used = 0, bits = map->bits;
 
     for (size_t i = 0; i < ids->n; i++) {
         word |= (ids_get(ids, i) - map->word[0]) << used;
         used += bits;
-        while (used >= 8 && bits + used > 56) {
-            *out++ = (unsigned char)word;
-            word >>= 8;
-            used -= 8;
+        while (used >= chunk) {
+            for (unsigned k = 0; k < chunk; k += 8)
+                *out++ = (unsigned char)(word >> k);
+            word >>= chunk;
+            used -= chunk;
         }
     }
-    for (; (int)used > 0; used = used > 8 ? used - 8 : 0) {
+    for (; used > 0; used = used > 8 ? used - 8 : 0) {
         *out++ = (unsigned char)word;
         word >>= 8;
     }

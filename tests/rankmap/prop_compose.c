@@ -3,47 +3,12 @@
  * Property: parent∘child has the ids that two lookups in a row give, for parents and children of every kind; the closed
  * rules answer for what they promise, without a look at a rank; bytes stay below the bound; inverses are exact.
  */
-#include "random.h"
+#include "random_map.h"
 
 #include "../../librankmap/src/internal.h"
 
-#define MAX_N 300u
-
 /* What each rule answered. */
 static uint64_t n_affine_any, n_any_affine, n_any_any, n_closed, n_views, n_cases;
-
-/* A map of some kind over ids below `limit`, and its ids. NULL when the dice gave none. */
-static struct rankmap *random_map(int64_t *ids, uint32_t *n, uint64_t limit, struct formula *f)
-{
-    struct rankmap_opts opts = {.size = sizeof(opts), .flags = below(4) == 0 ? RANKMAP_FAST : 0, .id_limit = limit};
-    struct rankmap *map = NULL;
-    uint64_t a[MAX_N];
-    uint32_t kind = (uint32_t)below(8);
-
-    f->n_levels = 0;
-    *n = 0;
-    if (limit == 0)
-        return rankmap_affine(0, 1, 0, NULL, &map) == 0 ? map : NULL;
-    if (kind < 5) {
-        random_grid(f, kind == 0 ? 1 : 1 + (uint32_t)below(3), 1 + below(12), MAX_N);
-        if (below(3) == 0)
-            f->o -= between(0, f->o < 50 ? f->o : 50);
-        formula_fill(f, ids);
-        *n = f->n;
-        while (*n > 0 && !in_range(ids, *n, limit))
-            f->n = --*n;
-        return rankmap_layout(f->o, f->level, f->n_levels, f->phi, *n, &opts, &map) == 0 ? map : NULL;
-    }
-    *n = (uint32_t)below(min_u64(limit, MAX_N) + 1);
-    for (uint32_t r = 0; r < *n; r++)
-        a[r] = kind == 5 ? below(limit) : r == 0 ? below(limit) : kind == 6 ? a[r - 1] + 1 + below(3) * below(9) : a[r - 1] + (below(9) ? 1 : below(50));
-    for (uint32_t r = 0; r < *n; r++)
-        if (a[r] >= limit)
-            *n = r;
-    for (uint32_t r = 0; r < *n; r++)
-        ids[r] = (int64_t)a[r];
-    return rankmap_from_ids64(a, *n, &opts, &map) == 0 ? map : NULL;
-}
 
 static void check_bound(const struct rankmap *map)
 {
@@ -99,13 +64,12 @@ static void run(void)
 {
     static int64_t p_ids[MAX_N], c_ids[MAX_N], want[MAX_N], again[MAX_N];
     struct rankmap *parent, *child, *made, *next;
-    struct formula fp, fc;
     uint32_t n_p, n_c;
 
-    parent = random_map(p_ids, &n_p, 1 + below(below(2) ? 400 : 40000), &fp);
+    parent = random_map(p_ids, &n_p, 1 + below(below(2) ? 400 : 40000));
     if (!parent)
         return;
-    child = random_map(c_ids, &n_c, n_p, &fc);
+    child = random_map(c_ids, &n_c, n_p);
     if (!child) {
         rankmap_unref(parent);
         return;
@@ -122,7 +86,7 @@ static void run(void)
         rankmap_unref(child);
         rankmap_unref(parent);
         parent = made;
-        child = random_map(c_ids, &n_c, rankmap_size(made), &fc);
+        child = random_map(c_ids, &n_c, rankmap_size(made));
         if (child) {
             for (uint32_t r = 0; r < n_c; r++)
                 again[r] = want[c_ids[r]];

@@ -6,6 +6,7 @@
 #ifndef TESTS_RANKMAP_RANDOM_H
 #define TESTS_RANKMAP_RANDOM_H
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>

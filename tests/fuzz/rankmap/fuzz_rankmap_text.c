@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libFuzzer target: lists of ranges, process mappings and task maps. Any bytes go through both parsers; what they take must
+ * have ids that were asked for, and a mapping must say for each rank what its first period says. The first byte is
+ * the number of ranks.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rankmap.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void try_list(const char *text, size_t len)
+{
+    struct rankmap_opts opts = {.size = sizeof(opts), .id_limit = 1000000};
+    struct rankmap *map = NULL;
+    struct rankmap_info info = {.size = sizeof(info)};
+
+    if (rankmap_from_text(text, len, &opts, &map) < 0) {
+        check(map == NULL);
+        return;
+    }
+    check(rankmap_info_get(map, &info) == 0 && info.distinct && info.max_id < opts.id_limit);
+    check(info.n_ranks <= opts.id_limit);
+    rankmap_unref(map);
+}
+
+static void try_nodes(const char *text, size_t len, uint32_t n)
+{
+    struct rankmap *nodes = NULL, *order = NULL, *some = NULL;
+
+    if (rankmap_nodes_from_text(text, len, n, NULL, &nodes) < 0) {
+        check(nodes == NULL);
+        return;
+    }
+    check(rankmap_size(nodes) == n);
+    check(rankmap_by_node(nodes, NULL, &order) == 0 && rankmap_size(order) == n);
+    for (uint32_t i = 0; i < n; i++) { /* a permutation, ascending by node and rank */
+        uint64_t rank = rankmap_id(order, i), node = rankmap_id(nodes, (uint32_t)rank);
+
+        check(rank < n);
+        if (i > 0) {
+            uint64_t before = rankmap_id(order, i - 1), its_node = rankmap_id(nodes, (uint32_t)before);
+
+            check(its_node < node || (its_node == node && before < rank));
+        }
+    }
+    if (n > 0) {
+        check(rankmap_on_node(nodes, rankmap_id(nodes, n / 2), NULL, &some) == 0);
+        check(rankmap_rank(some, n / 2) >= 0);
+    }
+    rankmap_unref(some);
+    rankmap_unref(order);
+    rankmap_unref(nodes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *copy;
+
+    if (size < 1)
+        return 0;
+    copy = malloc(size - 1 ? size - 1 : 1);
+    check(copy != NULL);
+    memcpy(copy, data + 1, size - 1);
+    try_list(copy, size - 1);
+    try_nodes(copy, size - 1, data[0]);
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libFuzzer target: packed maps. Any bytes go through the reader. What it takes for a map must be one: ids below the limit,
+ * none twice, an inverse that is exact, lookups that agree; and packed again it must read as the same map. The bytes are
+ * placed so that ASan sees any excess. The first byte says whether equal ids are allowed, and picks the limit.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rankmap.h>
+
+#define MAX_LOOKED_AT 4096u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void check_map(const struct rankmap *map, uint64_t limit, int duplicates)
+{
+    uint32_t n = rankmap_size(map), step = n / MAX_LOOKED_AT + 1;
+    struct rankmap_info info = {.size = sizeof(info)};
+    struct rankmap_lookup l;
+
+    check(rankmap_info_get(map, &info) == 0);
+    check(info.n_ranks == n && info.max_id < limit && info.min_id <= info.max_id);
+    check(duplicates || info.distinct);
+    check(info.total_bytes == rankmap_bytes(map));
+    check(rankmap_lookup_init(&l, map, 0, 1) == 0);
+    check(rankmap_id(map, n) == RANKMAP_NO_ID);
+    check(rankmap_describe(map, NULL, 0) > 0);
+    for (uint64_t r = 0; r < n; r += step) {
+        uint64_t id = rankmap_id(map, (uint32_t)r), same;
+
+        check(id >= info.min_id && id <= info.max_id);
+        check(rankmap_at(&l, (uint32_t)r) == id && rankmap_at_nobranch(&l, (uint32_t)r) == id);
+        check(rankmap_ids(map, (uint32_t)r, 1, &same) == 0 && same == id);
+        if (info.distinct && (info.kind < RANKMAP_FRAMES || n <= 256))
+            check(rankmap_rank(map, id) == (int64_t)r);
+    }
+}
+
+static void check_again(const struct rankmap *map, const struct rankmap_opts *opts)
+{
+    size_t len = rankmap_pack_bytes(map);
+    uint8_t *bytes = malloc(len);
+    struct rankmap *again = NULL;
+
+    check(bytes != NULL);
+    check(rankmap_pack(map, bytes, len) == (ssize_t)len);
+    check(rankmap_unpack(bytes, len, opts, &again) == (ssize_t)len);
+    if (rankmap_size(map) <= 1u << 20 || rankmap_kind(map) == rankmap_kind(again))
+        check(rankmap_compare(map, again) == RANKMAP_IDENT);
+    rankmap_unref(again);
+    free(bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct rankmap_opts opts = {.size = sizeof(opts)};
+    struct rankmap *map = NULL;
+    uint64_t limit = RANKMAP_ID_LIMIT;
+    uint8_t *copy;
+    ssize_t n;
+
+    if (size < 1)
+        return 0;
+    if (data[0] & 1)
+        opts.flags |= RANKMAP_ALLOW_DUPLICATES;
+    if (data[0] & 2)
+        opts.id_limit = limit = 100000;
+    if (data[0] & 4)
+        opts.flags |= RANKMAP_FAST;
+    copy = malloc(size - 1 ? size - 1 : 1);
+    check(copy != NULL);
+    memcpy(copy, data + 1, size - 1);
+    n = rankmap_unpack(copy, size - 1, &opts, &map);
+    if (n < 0) {
+        check(map == NULL);
+    } else {
+        check((size_t)n <= size - 1 && map != NULL);
+        check_map(map, limit, data[0] & 1);
+        check_again(map, &opts);
+        rankmap_unref(map);
+    }
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The address vector: entries of each width, tags and their escape, groups that come, grow and go, flat ids in maps. */
+#include <pthread.h>
+
+#include "tools.h"
+
+#define TOP_BIT (UINT64_C(1) << 63)
+
+static struct rankmap_av *av_new(uint32_t entry_bytes, uint64_t capacity, uint64_t tag_mask)
+{
+    struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = entry_bytes, .capacity = capacity, .tag_mask = tag_mask};
+    struct rankmap_av *av = NULL;
+
+    assert_int_equal(rankmap_av_create(&opts, &av), 0);
+    return av;
+}
+
+static struct rankmap_av_group group_add(struct rankmap_av *av, uint64_t n)
+{
+    struct rankmap_av_group group;
+
+    assert_int_equal(rankmap_av_group_add(av, n, &group), 0);
+    assert_int_equal(group.n_procs, n);
+    return group;
+}
+
+static void has(const struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag)
+{
+    struct rankmap_av_entry entry;
+
+    assert_int_equal(rankmap_av_get(av, id, &entry), 0);
+    assert_int_equal(entry.addr, addr);
+    assert_int_equal(entry.tag, tag);
+}
+
+static void bad_options(void **state)
+{
+    static const struct {
+        uint32_t entry_bytes;
+        uint64_t capacity, tag_mask;
+        int rc;
+    } cases[] = {
+        {4, 10, 0, -EINVAL},          {8, 10, UINT64_MAX, -EINVAL}, {12, 10, 1, -EINVAL}, {8, 0, 0, RANKMAP_ERANGE},
+        {8, RANKMAP_ID_LIMIT + 1, 0, RANKMAP_ERANGE},
+    };
+    struct rankmap_av *av = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = cases[i].entry_bytes, .capacity = cases[i].capacity,
+                                       .tag_mask = cases[i].tag_mask};
+
+        assert_int_equal(rankmap_av_create(&opts, &av), cases[i].rc);
+    }
+    assert_int_equal(rankmap_av_create(NULL, &av), -EINVAL);
+    assert_null(av);
+    rankmap_av_destroy(NULL);
+}
+
+static void widths(void **state)
+{
+    static const uint32_t width[] = {8, 12, 16};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct rankmap_av *av = av_new(width[i], 100000, width[i] == 8 ? TOP_BIT | 6 : 0);
+        struct rankmap_av_group group = group_add(av, 5000);
+        uint64_t before = rankmap_av_bytes(av);
+
+        for (uint64_t id = 0; id < 5000; id++)
+            assert_int_equal(rankmap_av_set(av, id, 0x1000 + 8 * id, id % 7), 0);
+        for (uint64_t id = 0; id < 5000; id++)
+            has(av, id, 0x1000 + 8 * id, id % 7);
+        assert_int_equal(rankmap_av_set(av, 5000, 1, 0), RANKMAP_ENOENT);
+        assert_int_equal(rankmap_av_bytes(av), before); /* nothing was escaped */
+        assert_true(before >= 5000 * (uint64_t)width[i] && before < 5000 * (uint64_t)width[i] + 1000);
+        if (width[i] == 12)
+            assert_int_equal(rankmap_av_set(av, 0, 1, UINT64_C(1) << 32), RANKMAP_ETAG);
+        assert_int_equal(rankmap_av_set_rule(av, group.id, 0, 1, 0), -EINVAL);
+        rankmap_av_destroy(av);
+    }
+}
+
+static void tags_and_escapes(void **state)
+{
+    struct rankmap_av *av = av_new(8, 10000, TOP_BIT | 6);
+    const uint64_t *words = rankmap_av_base(av);
+    uint64_t unescaped;
+
+    (void)state;
+    group_add(av, 5000);
+    assert_int_equal(rankmap_av_set(av, 3, 0x1000, 7), RANKMAP_ETAG); /* all ones is the escape */
+    assert_int_equal(rankmap_av_set(av, 3, 0x1000, 8), RANKMAP_ETAG);
+    assert_int_equal(rankmap_av_set(av, 3, 0x1000, 5), 0);
+    assert_int_equal(words[3], TOP_BIT | 2 | 0x1000);
+    assert_int_equal(rankmap_av_word_addr(words[3], TOP_BIT | 6), 0x1000);
+    assert_false(rankmap_av_word_escaped(words[3], TOP_BIT | 6));
+    unescaped = rankmap_av_bytes(av);
+    for (uint64_t id = 0; id < 5000; id += 2) /* these addresses use the bits of the tag */
+        assert_int_equal(rankmap_av_set(av, id, UINT64_MAX - id, id % 7), 0);
+    assert_true(rankmap_av_word_escaped(words[2], TOP_BIT | 6));
+    assert_true(rankmap_av_bytes(av) > unescaped + 2500 * 24);
+    for (uint64_t id = 0; id < 5000; id += 2)
+        has(av, id, UINT64_MAX - id, id % 7);
+    has(av, 3, 0x1000, 5);
+    has(av, 1, 0, 0); /* never set */
+    assert_int_equal(rankmap_av_set(av, 2, 0x40, 1), 0); /* and back */
+    has(av, 2, 0x40, 1);
+    rankmap_av_quiesce(av);
+    has(av, 4, UINT64_MAX - 4, 4);
+    rankmap_av_destroy(av);
+    av = av_new(8, 10, 0); /* no tags: every address fits */
+    group_add(av, 10);
+    assert_int_equal(rankmap_av_set(av, 0, UINT64_MAX, 0), 0);
+    has(av, 0, UINT64_MAX, 0);
+    assert_int_equal(rankmap_av_set(av, 0, 1, 1), RANKMAP_ETAG);
+    rankmap_av_destroy(av);
+}
+
+static void implicit(void **state)
+{
+    struct rankmap_av *av = av_new(0, RANKMAP_ID_LIMIT, 0);
+    struct rankmap_av_group world = group_add(av, 786432), spawned = group_add(av, 100);
+
+    (void)state;
+    assert_null(rankmap_av_base(av));
+    assert_int_equal(rankmap_av_set_rule(av, world.id, 0, 1, 3), 0);
+    assert_int_equal(rankmap_av_set_rule(av, spawned.id, 5000, 16, 1), 0);
+    has(av, 786431, 786431, 3);
+    has(av, spawned.base + 99, 5000 + 16 * 99, 1);
+    assert_int_equal(rankmap_av_set(av, 0, 1, 0), -EINVAL);
+    assert_int_equal(rankmap_av_set_rule(av, 99, 0, 1, 0), RANKMAP_ENOENT);
+    assert_int_equal(rankmap_av_set_rule(av, world.id, UINT64_MAX - 786430, 1, 0), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_av_set_rule(av, world.id, 0, UINT64_MAX, 0), RANKMAP_ERANGE);
+    has(av, 5, 5, 3);
+    assert_true(rankmap_av_bytes(av) < 4096); /* of 786,532 processes */
+    rankmap_av_destroy(av);
+}
+
+static void groups(void **state)
+{
+    struct rankmap_av *av = av_new(16, 10000, 0);
+    const void *base = rankmap_av_base(av);
+    struct rankmap_av_group a = group_add(av, 1000), b = group_add(av, 2000), c = group_add(av, 500), d, found;
+    uint64_t lpid;
+
+    (void)state;
+    assert_int_equal(a.id, 0);
+    assert_int_equal(b.base, 1000);
+    assert_int_equal(c.base, 3000);
+    for (uint64_t id = 0; id < 3500; id++)
+        assert_int_equal(rankmap_av_set(av, id, id + 1, id), 0);
+    assert_int_equal(rankmap_av_group_retire(av, b.id), 0);
+    assert_int_equal(rankmap_av_n_groups(av), 2);
+    assert_int_equal(rankmap_av_group_get(av, b.id, &found), RANKMAP_ENOENT);
+    assert_int_equal(rankmap_av_group_retire(av, b.id), RANKMAP_ENOENT);
+    assert_int_equal(rankmap_av_locate(av, 1500, &found, &lpid), RANKMAP_ENOENT);
+    assert_int_equal(rankmap_av_set(av, 1500, 1, 1), RANKMAP_ENOENT);
+    has(av, 999, 1000, 999); /* its neighbours are as they were */
+    has(av, 3000, 3001, 3000);
+    assert_int_equal(rankmap_av_group_grow(av, a.id, 1500), 0);
+    has(av, 1499, 0, 0); /* of the retired group nothing is left */
+    assert_int_equal(rankmap_av_group_grow(av, a.id, 3001), RANKMAP_EFULL);
+    assert_int_equal(rankmap_av_group_grow(av, a.id, 1499), RANKMAP_ERANGE);
+    d = group_add(av, 1500); /* exactly the gap */
+    assert_int_equal(d.base, 1500);
+    assert_int_equal(d.id, 3);
+    has(av, 2999, 0, 0);
+    assert_int_equal(rankmap_av_locate(av, 3499, &found, &lpid), 0);
+    assert_int_equal(found.id, c.id);
+    assert_int_equal(lpid, 499);
+    assert_int_equal(rankmap_av_locate(av, 3500, &found, &lpid), RANKMAP_ENOENT);
+    assert_int_equal(rankmap_av_group_add(av, 6501, &found), RANKMAP_EFULL);
+    found = group_add(av, 6500);
+    assert_int_equal(found.base, 3500);
+    assert_int_equal(rankmap_av_group_add(av, 1, &found), RANKMAP_EFULL);
+    assert_int_equal(rankmap_av_group_add(av, 0, &found), -EINVAL);
+    assert_ptr_equal(rankmap_av_base(av), base);
+    rankmap_av_quiesce(av);
+    has(av, 3000, 3001, 3000);
+    rankmap_av_destroy(av);
+}
+
+static void many_groups(void **state)
+{
+    struct rankmap_av *av = av_new(8, 1000000, 1);
+    uint64_t seed = 8;
+    uint32_t ids[300], n = 0;
+
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        struct rankmap_av_group group;
+
+        if (n < 300 && scramble(&seed, 3) > 0) {
+            group = group_add(av, 1 + scramble(&seed, 900));
+            ids[n++] = group.id;
+            has(av, group.base, 0, 0);
+            has(av, group.base + group.n_procs - 1, 0, 0);
+            assert_int_equal(rankmap_av_set(av, group.base, 2 * group.id, 0), 0);
+            assert_int_equal(rankmap_av_set(av, group.base + group.n_procs - 1, 2 * group.id, 0), 0);
+        } else if (n > 0) {
+            uint32_t k = scramble(&seed, n);
+
+            assert_int_equal(rankmap_av_group_retire(av, ids[k]), 0);
+            ids[k] = ids[--n];
+        }
+        if (i % 100 == 0)
+            rankmap_av_quiesce(av);
+        for (uint32_t k = 0; k < n; k += 7) {
+            struct rankmap_av_group found;
+            uint64_t lpid;
+
+            assert_int_equal(rankmap_av_group_get(av, ids[k], &group), 0);
+            has(av, group.base, 2 * group.id, 0);
+            assert_int_equal(rankmap_av_locate(av, group.base + group.n_procs - 1, &found, &lpid), 0);
+            assert_int_equal(found.id, ids[k]);
+            assert_int_equal(lpid, group.n_procs - 1);
+        }
+    }
+    assert_int_equal(rankmap_av_n_groups(av), n);
+    rankmap_av_destroy(av);
+}
+
+/* mlut: a map over two groups, by flat ids, and the way back. */
+static void flat_ids(void **state)
+{
+    struct rankmap_av *av = av_new(8, UINT64_C(1) << 33, 0);
+    static const uint32_t pgids[4] = {1, 0, 1, 0};
+    static const uint64_t lpids[4] = {7, 3, 2, 0}, beyond[4] = {7, 3, 20, 0};
+    uint64_t flat[4] = {0}, lpid;
+    struct rankmap_av_group group;
+    struct rankmap *map;
+    struct rankmap_lookup l;
+
+    (void)state;
+    group_add(av, 1000);
+    group_add(av, 10);
+    assert_int_equal(rankmap_av_flat(av, pgids, beyond, 4, flat), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_av_flat(av, IDS(1, 0, 2, 0), lpids, 4, flat), RANKMAP_ENOENT);
+    assert_int_equal(flat[0], 0);
+    assert_int_equal(rankmap_av_flat(av, pgids, lpids, 4, flat), 0);
+    assert_int_equal(rankmap_from_ids64(flat, 4, NULL, &map), 0);
+    for (uint32_t r = 0; r < 4; r++) {
+        assert_int_equal(rankmap_av_locate(av, rankmap_id(map, r), &group, &lpid), 0);
+        assert_int_equal(group.id, pgids[r]);
+        assert_int_equal(lpid, lpids[r]);
+        assert_int_equal(rankmap_av_set(av, flat[r], 0x100 + r, 0), 0);
+    }
+    assert_int_equal(rankmap_lookup_init(&l, map, (uintptr_t)rankmap_av_base(av), 8), 0);
+    for (uint32_t r = 0; r < 4; r++)
+        assert_int_equal(*(uint64_t *)rankmap_addr(&l, r), 0x100 + r);
+    rankmap_unref(map);
+    rankmap_av_destroy(av);
+}
+
+struct reader {
+    struct rankmap_av *av;
+    _Atomic int stop;
+    uint64_t n_wrong;
+};
+
+static void *read_on(void *arg)
+{
+    struct reader *reader = arg;
+    struct rankmap_av_group group;
+    struct rankmap_av_entry entry;
+    uint64_t lpid;
+
+    while (!reader->stop)
+        for (uint64_t id = 0; id < 100; id++) {
+            reader->n_wrong += rankmap_av_get(reader->av, id, &entry) != 0 || entry.addr != 2 * id + (id % 3 == 0);
+            reader->n_wrong += rankmap_av_locate(reader->av, id, &group, &lpid) != 0 || group.id != 0 || lpid != id;
+        }
+    return NULL;
+}
+
+/* Groups come and go while other threads look up. */
+static void readers(void **state)
+{
+    struct reader reader = {.av = av_new(8, 1000000, 1)};
+    pthread_t thread[2];
+
+    (void)state;
+    group_add(reader.av, 100);
+    for (uint64_t id = 0; id < 100; id++)
+        assert_int_equal(rankmap_av_set(reader.av, id, 2 * id + (id % 3 == 0), 0), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, read_on, &reader), 0);
+    for (int i = 0; i < 300; i++) {
+        struct rankmap_av_group group = group_add(reader.av, 50);
+
+        for (uint64_t id = 0; id < 50; id++)
+            assert_int_equal(rankmap_av_set(reader.av, group.base + id, id | 1, 0), 0); /* all escaped */
+        if (i % 2)
+            assert_int_equal(rankmap_av_group_retire(reader.av, group.id), 0);
+    }
+    reader.stop = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(reader.n_wrong, 0);
+    rankmap_av_destroy(reader.av);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_options), cmocka_unit_test(widths),      cmocka_unit_test(tags_and_escapes),
+        cmocka_unit_test(implicit),    cmocka_unit_test(groups),      cmocka_unit_test(many_groups),
+        cmocka_unit_test(flat_ids),    cmocka_unit_test(readers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

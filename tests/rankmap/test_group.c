@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups: the cases that peers get wrong, composition by rule, views and what they may pin, generations, translation. */
+#include "tools.h"
+
+static void peers_get_these_wrong(void **state)
+{
+    struct rankmap *a = MAP_OF(1, 2), *b = MAP_OF(2, 1), *c = MAP_OF(1, 2, 3), *d = MAP_OF(1, 3), *map = NULL;
+
+    (void)state;
+    assert_int_equal(rankmap_intersection(a, b, NULL, &map), 0);
+    HAS_IDS(map, 1, 2);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_intersection(b, a, NULL, &map), 0);
+    HAS_IDS(map, 2, 1);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_difference(c, d, NULL, &map), 0);
+    HAS_IDS(map, 2);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_compare(a, b), RANKMAP_SIMILAR);
+    map = NULL;
+    assert_int_equal(rankmap_include(c, IDS(0, 1, 0), 3, NULL, &map), RANKMAP_EDUP);
+    assert_int_equal(rankmap_exclude(c, IDS(2, 2), 2, NULL, &map), RANKMAP_EDUP);
+    assert_null(map);
+    map = MAP_OF(0, 2, 6);
+    assert_true(rankmap_kind(map) > RANKMAP_STRIDE);
+    HAS_IDS(map, 0, 2, 6);
+    rankmap_unref(map);
+    rankmap_unref(d);
+    rankmap_unref(c);
+    rankmap_unref(b);
+    rankmap_unref(a);
+}
+
+static void node_maps_are_no_groups(void **state)
+{
+    struct rankmap *nodes, *world = affine(0, 1, 8), *map = NULL;
+    struct rankmap_index *index = NULL;
+    uint32_t rank;
+
+    (void)state;
+    assert_int_equal(rankmap_nodes_from_text("(vector,(0,2,4))", 16, 8, NULL, &nodes), 0);
+    assert_int_equal(rankmap_union(nodes, world, NULL, &map), RANKMAP_ENOTONE);
+    assert_int_equal(rankmap_intersection(world, nodes, NULL, &map), RANKMAP_ENOTONE);
+    assert_int_equal(rankmap_difference(nodes, world, NULL, &map), RANKMAP_ENOTONE);
+    assert_int_equal(rankmap_concat(nodes, world, NULL, &map), RANKMAP_ENOTONE);
+    assert_int_equal(rankmap_index_create(nodes, NULL, &index), RANKMAP_ENOTONE);
+    assert_int_equal(rankmap_translate(world, NULL, 1, nodes, &rank), RANKMAP_ENOTONE);
+    assert_int_equal(rankmap_compose(world, nodes, NULL, &map), RANKMAP_EDUP);
+    assert_null(map);
+    assert_int_equal(rankmap_reverse(nodes, NULL, &map), 0); /* but it can be composed */
+    HAS_IDS(map, 1, 1, 1, 1, 0, 0, 0, 0);
+    assert_int_equal(rankmap_compare(map, nodes), RANKMAP_UNEQUAL);
+    rankmap_unref(map);
+    rankmap_unref(world);
+    rankmap_unref(nodes);
+}
+
+/* parent B(o,b,s,t,φ), child o + s·r: whether it is regular, by the rule on gcd and remainder. */
+static void blocks_of_even_splits(void **state)
+{
+    (void)state;
+    for (uint64_t b = 2; b <= 12; b++)
+        for (uint32_t step = 1; step <= 40; step++) {
+            struct rankmap *parent, *child, *made;
+            uint64_t g = b, r = step, kappa;
+            uint32_t n = 100000 / step;
+
+            while (r) {
+                uint64_t rest = g % r;
+
+                g = r;
+                r = rest;
+            }
+            kappa = step % b / g;
+            assert_int_equal(rankmap_block(3, b, 29, 2, b / 2, 100000, NULL, &parent), 0);
+            child = affine(0, step, n);
+            assert_int_equal(rankmap_compose(parent, child, NULL, &made), 0);
+            if (kappa <= 1 || kappa == b / g - 1)
+                assert_true(rankmap_kind(made) <= RANKMAP_BLOCKSTRIDE);
+            for (uint32_t i = 0; i < n; i += 97)
+                assert_int_equal(rankmap_id(made, i), rankmap_id(parent, i * step));
+            rankmap_unref(made);
+            rankmap_unref(child);
+            rankmap_unref(parent);
+        }
+}
+
+/* A brick of a grid, and a brick of the brick; blocks of blocks. */
+static void bricks(void **state)
+{
+    static const struct rankmap_level outer[3] = {{1, 16}, {64, 16}, {4096, 16}}, inner[3] = {{1, 4}, {16, 8}, {256, 2}};
+    struct rankmap *parent, *child, *made;
+    struct rankmap_info info;
+
+    (void)state;
+    assert_int_equal(rankmap_layout(0, outer, 3, 0, 4096, NULL, &parent), 0);
+    assert_int_equal(info_of(parent).model_bytes, 56);
+    assert_int_equal(rankmap_layout(5 + 16 * 3, inner, 3, 0, 64, NULL, &child), 0);
+    assert_int_equal(rankmap_compose(parent, child, NULL, &made), 0);
+    info = info_of(made);
+    assert_int_equal(info.kind, RANKMAP_MD);
+    assert_int_equal(info.n_levels, 3);
+    for (uint32_t r = 0; r < 64; r++)
+        assert_int_equal(rankmap_id(made, r), rankmap_id(parent, (uint32_t)rankmap_id(child, r)));
+    rankmap_unref(made);
+    rankmap_unref(child);
+    rankmap_unref(parent);
+    assert_int_equal(rankmap_block(0, 8, 64, 1, 0, 1u << 30, NULL, &parent), 0);
+    assert_int_equal(rankmap_block(2, 4, 16, 1, 0, 1u << 25, NULL, &child), 0); /* inside of every second block */
+    assert_int_equal(rankmap_compose(parent, child, NULL, &made), 0);
+    assert_int_equal(rankmap_kind(made), RANKMAP_BLOCKSTRIDE);
+    assert_int_equal(rankmap_id(made, 4 * 1000 + 3), 2 + 128 * 1000 + 3);
+    rankmap_unref(made);
+    rankmap_unref(child);
+    assert_int_equal(rankmap_block(16, 24, 80, 1, 0, 1u << 25, NULL, &child), 0); /* three whole blocks of ten */
+    assert_int_equal(rankmap_compose(parent, child, NULL, &made), 0);
+    assert_int_equal(rankmap_kind(made), RANKMAP_MD);
+    assert_int_equal(rankmap_id(made, 24 * 1000 + 9), rankmap_id(parent, 16 + 80 * 1000 + 9));
+    rankmap_unref(made);
+    rankmap_unref(child);
+    rankmap_unref(parent);
+}
+
+static void children_out_of_range(void **state)
+{
+    uint32_t *ids = permutation(200, 5);
+    struct rankmap *parent = affine(10, 2, 5), *table = from32(ids, 200), *child, *half, *view, *map = NULL;
+
+    (void)state;
+    child = affine(0, 1, 6);
+    assert_int_equal(rankmap_compose(parent, child, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_include(parent, IDS(0, 5), 2, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_exclude(parent, IDS(0, 5), 2, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_exclude(parent, IDS(0, 1, 2, 3, 4, 5, 6, 7), 8, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_include_ranges(parent, &(struct rankmap_range){0, 5, 1}, 1, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_include_ranges(parent, &(struct rankmap_range){0, 4, 0}, 1, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_include_ranges(parent, &(struct rankmap_range){4, 0, 1}, 1, NULL, &map), RANKMAP_ERANGE);
+    rankmap_unref(child);
+    /* a view as the child: its own ids count, not those of its table */
+    half = affine(0, 2, 100);
+    assert_int_equal(rankmap_compose(table, half, NULL, &view), 0);
+    assert_int_equal(rankmap_kind(view), RANKMAP_LUT_STRIDE);
+    child = affine(1000, 1, 199);
+    assert_int_equal(rankmap_compose(child, view, NULL, &map), rankmap_rank(view, 199) >= 0 ? RANKMAP_ERANGE : 0);
+    rankmap_unref(map);
+    rankmap_unref(child);
+    rankmap_unref(view);
+    rankmap_unref(half);
+    rankmap_unref(table);
+    rankmap_unref(parent);
+    free(ids);
+}
+
+static void views(void **state)
+{
+    enum { N = 100000 };
+    struct rankmap_opts own = {.size = sizeof(own), .flags = RANKMAP_NO_VIEW};
+    uint32_t *ids = permutation(N, 11);
+    struct rankmap *table = from32(ids, N), *child, *view, *deeper;
+    struct rankmap_info info;
+
+    (void)state;
+    child = affine(1, 2, N / 2);
+    assert_int_equal(rankmap_compose(table, child, NULL, &view), 0);
+    info = info_of(view);
+    assert_int_equal(info.kind, RANKMAP_LUT_STRIDE);
+    assert_int_equal(info.pinned_bytes, rankmap_bytes(table));
+    assert_int_equal(info.total_bytes, 48);
+    rankmap_unref(child);
+    rankmap_unref(table); /* the view keeps it */
+    for (uint32_t r = 0; r < N / 2; r++)
+        assert_int_equal(rankmap_id(view, r), ids[2 * r + 1]);
+    /* a view of the view is a view of the table */
+    assert_int_equal(rankmap_block(0, 4, 8, 1, 0, N / 4, NULL, &child), 0);
+    assert_int_equal(rankmap_compose(view, child, NULL, &deeper), 0);
+    assert_int_equal(rankmap_kind(deeper), RANKMAP_LUT_BLOCKSTRIDE);
+    rankmap_unref(view);
+    for (uint32_t r = 0; r < N / 4; r++)
+        assert_int_equal(rankmap_id(deeper, r), ids[2 * rankmap_id(child, r) + 1]);
+    rankmap_unref(child);
+    /* just above an eighth pins, just below has its own table */
+    child = affine(0, 1, N / 8 / 2);
+    assert_int_equal(rankmap_compose(deeper, child, NULL, &view), 0);
+    assert_int_equal(info_of(view).pinned_bytes, 0);
+    for (uint32_t r = 0; r < N / 16; r++)
+        assert_int_equal(rankmap_id(view, r), rankmap_id(deeper, r));
+    rankmap_unref(view);
+    rankmap_unref(child);
+    child = affine(0, 1, N / 8 + 16);
+    assert_int_equal(rankmap_compose(deeper, child, NULL, &view), 0);
+    assert_true(info_of(view).pinned_bytes > 0);
+    rankmap_unref(view);
+    assert_int_equal(rankmap_compose(deeper, child, &own, &view), 0);
+    assert_int_equal(info_of(view).pinned_bytes, 0);
+    rankmap_unref(view);
+    rankmap_unref(child);
+    rankmap_unref(deeper);
+    free(ids);
+}
+
+/* The paper's Table VI: odd/even splits of odd/even splits. Each is as small and as quick as the first. */
+static void generations(void **state)
+{
+    uint32_t n = 1u << 20, *ids = permutation(1u << 14, 2);
+    struct rankmap *map = affine(0, 1, n), *half, *next;
+    struct rankmap_lookup l;
+
+    (void)state;
+    for (uint32_t generation = 1; generation <= 10; generation++) {
+        n /= 2;
+        half = affine(generation % 2, 2, n);
+        assert_int_equal(rankmap_compose(map, half, NULL, &next), 0);
+        assert_int_equal(rankmap_bytes(next), 40);
+        assert_int_equal(rankmap_lookup_init(&l, next, 0, 8), 0);
+        assert_int_equal(l.form, RANKMAP_FORM_AFFINE);
+        for (uint32_t r = 0; r < n; r += 101)
+            assert_int_equal(rankmap_id(next, r), rankmap_id(map, 2 * r + generation % 2));
+        rankmap_unref(half);
+        rankmap_unref(map);
+        map = next;
+    }
+    rankmap_unref(map);
+    map = from32(ids, 1u << 14);
+    n = 1u << 14;
+    for (uint32_t generation = 1; generation <= 10; generation++) { /* of a table: never a chain */
+        n /= 2;
+        half = affine(1, 2, n);
+        assert_int_equal(rankmap_compose(map, half, NULL, &next), 0);
+        for (uint32_t r = 0; r < n; r++)
+            assert_int_equal(rankmap_id(next, r), rankmap_id(map, 2 * r + 1));
+        rankmap_unref(half);
+        rankmap_unref(map);
+        map = next;
+    }
+    rankmap_unref(map);
+    free(ids);
+}
+
+static void compressed_sets(void **state)
+{
+    struct rankmap *world = affine(0, 1, 786432), *even = affine(0, 2, 393216), *third = affine(0, 3, 262144), *map;
+
+    (void)state;
+    assert_int_equal(rankmap_difference(world, even, NULL, &map), 0);
+    assert_int_equal(rankmap_kind(map), RANKMAP_STRIDE);
+    assert_int_equal(rankmap_id(map, 100), 201);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_difference(world, third, NULL, &map), 0);
+    assert_int_equal(rankmap_kind(map), RANKMAP_BLOCKSTRIDE);
+    assert_int_equal(rankmap_id(map, 101), 152);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_intersection(even, third, NULL, &map), 0);
+    assert_int_equal(rankmap_kind(map), RANKMAP_STRIDE);
+    assert_int_equal(rankmap_id(map, 100), 600);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_union(even, world, NULL, &map), 0);
+    assert_int_equal(rankmap_size(map), 786432);
+    assert_int_equal(rankmap_id(map, 393216), 1);
+    assert_true(rankmap_bytes(map) < 100);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_exclude(world, IDS(786431, 5, 100000), 3, NULL, &map), 0);
+    assert_int_equal(rankmap_kind(map), RANKMAP_RUNS);
+    assert_int_equal(rankmap_bytes(map), 24 + 8 + 3 * 8);
+    rankmap_unref(map);
+    rankmap_unref(third);
+    rankmap_unref(even);
+    rankmap_unref(world);
+}
+
+static void indexes(void **state)
+{
+    uint32_t *ids = permutation(5000, 1), out[5000];
+    uint64_t wide[1000], seed = 3;
+    struct rankmap *table = from32(ids, 5000), *world = affine(0, 1, 5000), *sparse;
+    struct rankmap_index *index;
+
+    (void)state;
+    assert_int_equal(rankmap_index_create(world, NULL, &index), 0);
+    assert_true(rankmap_index_bytes(index) < 100);
+    rankmap_index_destroy(index);
+    assert_int_equal(rankmap_index_create(table, NULL, &index), 0);
+    rankmap_unref(table); /* the index keeps it */
+    for (uint32_t r = 0; r < 5000; r++)
+        assert_int_equal(rankmap_index_rank(index, ids[r]), r);
+    assert_int_equal(rankmap_index_rank(index, 5000), RANKMAP_ENOENT);
+    rankmap_index_destroy(index);
+    for (uint32_t r = 0; r < 1000; r++)
+        wide[r] = (uint64_t)r << 28 | scramble(&seed, 1u << 28);
+    assert_int_equal(rankmap_from_ids64(wide, 1000, &(struct rankmap_opts){.size = sizeof(struct rankmap_opts)}, &sparse), 0);
+    assert_int_equal(rankmap_index_create(sparse, NULL, &index), 0);
+    for (uint32_t r = 0; r < 1000; r++)
+        assert_int_equal(rankmap_index_rank(index, wide[r]), r);
+    assert_int_equal(rankmap_index_rank(index, wide[5] + 1), RANKMAP_ENOENT);
+    rankmap_index_destroy(index);
+    rankmap_index_destroy(NULL);
+    assert_int_equal(rankmap_translate(sparse, NULL, 1000, world, out), 0);
+    for (uint32_t r = 0; r < 1000; r++)
+        assert_int_equal(out[r], wide[r] < 5000 ? wide[r] : RANKMAP_NO_RANK);
+    rankmap_unref(sparse);
+    rankmap_unref(world);
+    free(ids);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peers_get_these_wrong), cmocka_unit_test(node_maps_are_no_groups),
+        cmocka_unit_test(blocks_of_even_splits), cmocka_unit_test(bricks),
+        cmocka_unit_test(children_out_of_range), cmocka_unit_test(views),
+        cmocka_unit_test(generations),           cmocka_unit_test(compressed_sets),
+        cmocka_unit_test(indexes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

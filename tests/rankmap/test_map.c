@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Models one by one, their limits at, below and above, edges, and what is told of a map. */
+#include "tools.h"
+
+static void kinds(void **state)
+{
+    static const struct {
+        uint32_t ids[12], n, kind;
+    } cases[] = {
+        {{0, 1, 2, 3}, 4, RANKMAP_DIRECT},
+        {{5, 6, 7}, 3, RANKMAP_OFFSET},
+        {{5, 7, 9, 11}, 4, RANKMAP_STRIDE},
+        {{9, 6, 3, 0}, 4, RANKMAP_STRIDE},
+        {{3, 2, 1, 0}, 4, RANKMAP_STRIDE},
+        {{0, 1, 4, 5, 8, 9}, 6, RANKMAP_BLOCKSTRIDE},
+        {{0, 1, 4, 5, 8}, 5, RANKMAP_BLOCKSTRIDE},       /* last block cut */
+        {{1, 4, 5, 8, 9, 12}, 6, RANKMAP_BLOCKSTRIDE},   /* first block cut */
+        {{0, 4, 8, 1, 5, 9, 2, 6, 10}, 9, RANKMAP_BLOCKSTRIDE},
+        {{9, 8, 5, 4, 1, 0}, 6, RANKMAP_BLOCKSTRIDE},
+        {{0, 2, 6}, 3, RANKMAP_RUNS}, /* no stride */
+        {{7}, 1, RANKMAP_OFFSET},
+        {{0}, 1, RANKMAP_DIRECT},
+        {{0}, 0, RANKMAP_DIRECT},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rankmap *map = from32(cases[i].ids, cases[i].n);
+
+        assert_int_equal(rankmap_kind(map), cases[i].kind);
+        assert_ids(map, cases[i].ids, cases[i].n);
+        rankmap_unref(map);
+    }
+}
+
+static void formulas(void **state)
+{
+    struct rankmap *map;
+
+    (void)state;
+    assert_int_equal(rankmap_block(100, 3, 10, 2, 1, 8, NULL, &map), 0);
+    HAS_IDS(map, 102, 104, 110, 112, 114, 120, 122, 124);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_block(30, 2, -10, -1, 0, 5, NULL, &map), 0);
+    HAS_IDS(map, 30, 29, 20, 19, 10);
+    rankmap_unref(map);
+    /* a 2·3·2 brick of a 4·5·6 grid, from (1,1,1) on */
+    assert_int_equal(rankmap_layout(25, (const struct rankmap_level[]){{1, 2}, {4, 3}, {20, 2}}, 3, 0, 12, NULL, &map), 0);
+    HAS_IDS(map, 25, 26, 29, 30, 33, 34, 45, 46, 49, 50, 53, 54);
+    rankmap_unref(map);
+}
+
+static void bad_parameters(void **state)
+{
+    static const struct rankmap_level nine[9] = {{1, 2}, {3, 2}, {7, 2}, {17, 2}, {40, 2}, {90, 2}, {200, 2}, {500, 2}, {1200, 2}};
+    struct rankmap_opts opts = {.size = sizeof(opts), .id_limit = 100};
+    struct rankmap *map = NULL;
+
+    (void)state;
+    assert_int_equal(rankmap_affine(0, 0, 2, NULL, &map), RANKMAP_EDUP);
+    assert_int_equal(rankmap_affine(5, -1, 7, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_affine(0, INT64_MAX, 3, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_affine(0, INT64_MIN, 3, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_affine(UINT64_MAX, 1, 1, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_affine(0, 1, 101, &opts, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_affine(0, 1, 4, NULL, NULL), -EINVAL);
+    assert_int_equal(rankmap_block(0, 0, 1, 1, 0, 4, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_block(0, 4, 8, 1, 4, 4, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_block(0, 4, 2, 1, 0, 8, NULL, &map), RANKMAP_EDUP);
+    assert_int_equal(rankmap_block(INT64_MAX, 4, 8, 1, 0, 8, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_block(INT64_MIN, 4, 8, 1, 0, 8, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_block(0, UINT64_MAX, INT64_MAX, INT64_MIN, UINT64_MAX - 1, 8, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_layout(0, nine, 9, 0, 512, NULL, &map), RANKMAP_ELEVELS);
+    assert_int_equal(rankmap_layout(0, nine, 0, 0, 512, NULL, &map), -EINVAL);
+    assert_int_equal(rankmap_layout(0, NULL, 2, 0, 512, NULL, &map), -EINVAL);
+    opts.flags = 1u << 30;
+    assert_int_equal(rankmap_affine(0, 1, 4, &opts, &map), -EINVAL);
+    opts.flags = 0;
+    opts.id_limit = RANKMAP_ID_LIMIT + 1;
+    assert_int_equal(rankmap_affine(0, 1, 4, &opts, &map), RANKMAP_ERANGE);
+    opts.id_limit = 0;
+    opts.size = 8;
+    assert_int_equal(rankmap_affine(0, 1, 4, &opts, &map), -EINVAL);
+    assert_null(map);
+    assert_int_equal(rankmap_layout(0, nine, 8, 0, 256, NULL, &map), 0); /* eight are allowed */
+    assert_int_equal(rankmap_id(map, 255), 1 + 3 + 7 + 17 + 40 + 90 + 200 + 500);
+    rankmap_unref(map);
+}
+
+static void largest(void **state)
+{
+    struct rankmap *map, *other, *made;
+    struct rankmap_lookup l;
+    uint32_t n = RANKMAP_MAX_RANKS, last = n - 1;
+
+    (void)state;
+    map = affine(RANKMAP_ID_LIMIT - n, 1, n);
+    assert_int_equal(rankmap_id(map, last), RANKMAP_ID_LIMIT - 1);
+    assert_int_equal(rankmap_id(map, n), RANKMAP_NO_ID);
+    assert_int_equal(rankmap_rank(map, RANKMAP_ID_LIMIT - 1), last);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_affine(RANKMAP_ID_LIMIT - n + 1, 1, n, NULL, &map), RANKMAP_ERANGE);
+    map = affine(RANKMAP_ID_LIMIT - 1, -256, n);
+    assert_int_equal(rankmap_id(map, last), RANKMAP_ID_LIMIT - 1 - 256 * (uint64_t)last);
+    assert_int_equal(rankmap_lookup_init(&l, map, 1000, RANKMAP_MAX_WIDTH), 0);
+    assert_int_equal(rankmap_at(&l, last), 1000 + RANKMAP_MAX_WIDTH * rankmap_id(map, last));
+    assert_int_equal(rankmap_reverse(map, NULL, &other), 0);
+    assert_int_equal(rankmap_id(other, 0), rankmap_id(map, last));
+    assert_int_equal(rankmap_compare(map, other), RANKMAP_SIMILAR);
+    rankmap_unref(other);
+    rankmap_unref(map);
+    /* blocks, whole and cut, over all ranks */
+    for (uint64_t b = 2; b < n; b = b * 7 + 1) {
+        assert_int_equal(rankmap_block(5, b, (int64_t)(2 * b + 1), 1, 0, n / 2, NULL, &map), 0);
+        assert_int_equal(rankmap_id(map, n / 2 - 1), 5 + (n / 2 - 1) / b * (2 * b + 1) + (n / 2 - 1) % b);
+        assert_int_equal(rankmap_lookup_init(&l, map, 0, 1), 0);
+        for (uint64_t q = 1; q <= 3 && q * b < n / 2; q++) {
+            uint32_t r = (uint32_t)((n / 2 - 1) / b / q * b);
+
+            assert_int_equal(rankmap_at(&l, r), 5 + r / b * (2 * b + 1));
+            assert_int_equal(rankmap_at(&l, r - (r > 0)), 5 + (r - (r > 0)) / b * (2 * b + 1) + (r - (r > 0)) % b);
+        }
+        assert_int_equal(rankmap_reverse(map, NULL, &other), 0);
+        assert_true(rankmap_kind(other) <= RANKMAP_MD);
+        assert_int_equal(rankmap_id(other, 0), rankmap_id(map, n / 2 - 1));
+        assert_int_equal(rankmap_id(other, n / 2 - 1), 5);
+        rankmap_unref(other);
+        rankmap_unref(map);
+    }
+    /* every second of all, and all but one */
+    map = affine(0, 1, n);
+    other = affine(0, 2, n / 2 + 1);
+    assert_int_equal(rankmap_compose(map, other, NULL, &made), 0);
+    assert_int_equal(rankmap_id(made, n / 2), n - 1);
+    rankmap_unref(made);
+    assert_int_equal(rankmap_exclude(map, IDS(77), 1, NULL, &made), 0);
+    assert_int_equal(rankmap_size(made), n - 1);
+    assert_int_equal(rankmap_id(made, n - 2), n - 1);
+    rankmap_unref(made);
+    rankmap_unref(other);
+    rankmap_unref(map);
+}
+
+static void too_many_ranks(void **state)
+{
+    struct rankmap *a = affine(0, 1, RANKMAP_MAX_RANKS), *b = affine(UINT64_C(1) << 33, 1, 1), *map = NULL;
+    static const struct rankmap_range ranges[2] = {{0, UINT32_MAX, 1}, {UINT64_C(1) << 33, UINT64_C(1) << 33, 1}};
+
+    (void)state;
+    assert_int_equal(rankmap_concat(a, b, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_union(a, b, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_from_ranges(ranges, 1, NULL, &map), RANKMAP_ERANGE); /* 2^32 ranks */
+    assert_int_equal(rankmap_from_ids32((const uint32_t[]){0}, (size_t)RANKMAP_MAX_RANKS + 1, NULL, &map), RANKMAP_ERANGE);
+    assert_null(map);
+    rankmap_unref(b);
+    rankmap_unref(a);
+}
+
+static void wide_ids(void **state)
+{
+    static const uint64_t near_limit[3] = {RANKMAP_ID_LIMIT - 1, 0, 12345}, above[2] = {5, RANKMAP_ID_LIMIT};
+    static const uint64_t wrapping[4] = {0, UINT64_C(1) << 63, 1, (UINT64_C(1) << 63) + 1};
+    static const uint32_t jumps[4] = {0xfffffff0, 0xffffffff, 0xe, 0x1d}; /* 15 apart modulo 2^32 */
+    struct rankmap *map = NULL;
+
+    (void)state;
+    assert_int_equal(rankmap_from_ids64(near_limit, 3, NULL, &map), 0);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_int_equal(rankmap_id(map, r), near_limit[r]);
+        assert_int_equal(rankmap_rank(map, near_limit[r]), r);
+    }
+    rankmap_unref(map);
+    assert_int_equal(rankmap_from_ids64(above, 2, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_from_ids64(wrapping, 4, NULL, &map), RANKMAP_ERANGE);
+    map = from32(jumps, 4);
+    assert_ids(map, jumps, 4);
+    assert_true(rankmap_kind(map) > RANKMAP_STRIDE);
+    rankmap_unref(map);
+}
+
+static void negative_ints(void **state)
+{
+    static const int ranks[3] = {4, -1, 2};
+    struct rankmap_opts opts = {.size = sizeof(opts), .id_limit = 100};
+    struct rankmap *map = NULL;
+
+    (void)state;
+    assert_int_equal(rankmap_from_ids32((const uint32_t *)ranks, 3, &opts, &map), RANKMAP_ERANGE);
+    assert_null(map);
+}
+
+static void duplicates(void **state)
+{
+    struct rankmap_opts allow = {.size = sizeof(allow), .flags = RANKMAP_ALLOW_DUPLICATES};
+    uint32_t *big = permutation(5000, 3), far[4] = {0, 0xfffffff0, 17, 0xfffffff0};
+    struct rankmap *map = NULL;
+
+    (void)state;
+    assert_int_equal(rankmap_from_ids32(IDS(1, 2, 1), 3, NULL, &map), RANKMAP_EDUP);
+    assert_int_equal(rankmap_from_ids32(IDS(4, 4), 2, NULL, &map), RANKMAP_EDUP);
+    assert_int_equal(rankmap_from_ids32(far, 4, NULL, &map), RANKMAP_EDUP); /* by hash: the range is wide */
+    big[4999] = big[17];
+    assert_int_equal(rankmap_from_ids32(big, 5000, NULL, &map), RANKMAP_EDUP);
+    assert_null(map);
+    assert_int_equal(rankmap_from_ids32(big, 5000, &allow, &map), 0);
+    assert_ids(map, big, 5000);
+    assert_int_equal(info_of(map).distinct, 0);
+    assert_int_equal(rankmap_rank(map, big[0]), RANKMAP_ENOTONE);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_affine(3, 0, 9, &allow, &map), 0);
+    assert_int_equal(rankmap_id(map, 8), 3);
+    rankmap_unref(map);
+    free(big);
+}
+
+static void edges(void **state)
+{
+    struct rankmap *empty = affine(7, 3, 0), *one = affine(7, 3, 1), *made;
+    struct rankmap_info info = info_of(empty);
+    uint64_t none;
+
+    (void)state;
+    assert_int_equal(info.n_ranks, 0);
+    assert_int_equal(info.max_id, 0);
+    assert_int_equal(rankmap_ids(empty, 0, 0, &none), 0);
+    assert_int_equal(rankmap_ids(empty, 1, 0, &none), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_id(empty, 0), RANKMAP_NO_ID);
+    assert_int_equal(rankmap_rank(empty, 0), RANKMAP_ENOENT);
+    assert_int_equal(rankmap_id(one, 0), 7);
+    assert_int_equal(rankmap_id(one, 1), RANKMAP_NO_ID);
+    assert_int_equal(rankmap_rank(one, 7), 0);
+    assert_int_equal(rankmap_compare(empty, empty), RANKMAP_IDENT);
+    assert_int_equal(rankmap_compare(empty, one), RANKMAP_UNEQUAL);
+    assert_int_equal(rankmap_compose(one, empty, NULL, &made), 0);
+    assert_int_equal(rankmap_size(made), 0);
+    rankmap_unref(made);
+    assert_int_equal(rankmap_compose(empty, empty, NULL, &made), 0);
+    rankmap_unref(made);
+    assert_int_equal(rankmap_reverse(empty, NULL, &made), 0);
+    rankmap_unref(made);
+    assert_int_equal(rankmap_union(empty, one, NULL, &made), 0);
+    HAS_IDS(made, 7);
+    rankmap_unref(made);
+    assert_int_equal(rankmap_difference(one, empty, NULL, &made), 0);
+    HAS_IDS(made, 7);
+    rankmap_unref(made);
+    assert_int_equal(rankmap_intersection(one, empty, NULL, &made), 0);
+    assert_int_equal(rankmap_size(made), 0);
+    rankmap_unref(made);
+    assert_int_equal(rankmap_from_ids32(NULL, 0, NULL, &made), 0);
+    rankmap_unref(made);
+    assert_int_equal(rankmap_from_ids32(NULL, 1, NULL, &made), -EINVAL);
+    rankmap_unref(NULL);
+    assert_null(rankmap_ref(NULL));
+    rankmap_unref(one);
+    rankmap_unref(empty);
+}
+
+static void described(void **state)
+{
+    char text[200], cut[8];
+    struct rankmap *map;
+
+    (void)state;
+    assert_int_equal(rankmap_block(100, 8, 64, 1, 3, 4096, NULL, &map), 0);
+    assert_true(rankmap_describe(map, text, sizeof(text)) < (ssize_t)sizeof(text));
+    assert_string_equal(text, "blockstride, 4096 ranks: 100 + ((r + 3) % 8) + 64*((r + 3) / 8); 40 + 24 bytes");
+    assert_int_equal(rankmap_describe(map, cut, sizeof(cut)), strlen(text));
+    assert_string_equal(cut, "blockst");
+    assert_int_equal(rankmap_describe(map, NULL, 0), strlen(text));
+    rankmap_unref(map);
+    map = affine(99, -1, 100);
+    rankmap_describe(map, text, sizeof(text));
+    assert_string_equal(text, "stride, 100 ranks: 99 - r; 16 + 24 bytes");
+    rankmap_unref(map);
+    map = affine(0, 1, 1);
+    rankmap_describe(map, text, sizeof(text));
+    assert_string_equal(text, "direct, 1 rank: r; 16 + 24 bytes");
+    rankmap_unref(map);
+    assert_int_equal(rankmap_from_text("0-999,1001-2000", 15, NULL, &map), 0);
+    rankmap_describe(map, text, sizeof(text));
+    assert_string_equal(text, "runs, 2000 ranks: ids 0 to 2000 in 2 runs; 24 + 24 bytes");
+    rankmap_unref(map);
+    for (uint32_t kind = 1; kind <= RANKMAP_LUT_BLOCKSTRIDE; kind++)
+        assert_string_not_equal(rankmap_kind_name(kind), "unknown");
+    assert_string_equal(rankmap_kind_name(0), "unknown");
+    assert_string_equal(rankmap_kind_name(99), "unknown");
+}
+
+static void explained(void **state)
+{
+    static const int codes[] = {RANKMAP_EDUP,  RANKMAP_ERANGE,  RANKMAP_ESYNTAX, RANKMAP_EFORMAT, RANKMAP_ENOENT, RANKMAP_ENOBUF,
+                                RANKMAP_ELEVELS, RANKMAP_ETAG, RANKMAP_EFULL,   RANKMAP_ENOTONE, -ENOMEM,        -EINVAL, 0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        assert_string_not_equal(rankmap_strerror(codes[i]), rankmap_strerror(-1));
+    assert_string_equal(rankmap_version(), RANKMAP_VERSION);
+}
+
+static void bulk(void **state)
+{
+    uint32_t *ids = permutation(3000, 9), ranks[50];
+    uint64_t out[50], seed = 4;
+    struct rankmap_opts fast = {.size = sizeof(fast), .flags = RANKMAP_FAST};
+    struct rankmap *maps[5];
+    struct rankmap_lookup l;
+
+    (void)state;
+    maps[0] = affine(5, 3, 3000);
+    assert_int_equal(rankmap_block(5, 7, 20, 2, 3, 3000, NULL, &maps[1]), 0);
+    maps[2] = from32(ids, 3000);
+    assert_int_equal(rankmap_from_ids32(ids, 3000, &fast, &maps[3]), 0);
+    assert_int_equal(rankmap_from_text("0-999,1001-3000,3002-3001", 25, NULL, &maps[4]), 0);
+    assert_int_equal(rankmap_kind(maps[2]), RANKMAP_PACKED);
+    assert_int_equal(rankmap_kind(maps[3]), RANKMAP_LUT32);
+    assert_int_equal(rankmap_kind(maps[4]), RANKMAP_RUNS);
+    for (int m = 0; m < 5; m++) {
+        for (int i = 0; i < 50; i++)
+            ranks[i] = scramble(&seed, 3000);
+        assert_int_equal(rankmap_lookup_init(&l, maps[m], 64, 12), 0);
+        rankmap_at_many(&l, ranks, 50, out);
+        for (int i = 0; i < 50; i++) {
+            assert_int_equal(out[i], 64 + 12 * rankmap_id(maps[m], ranks[i]));
+            if (l.form == RANKMAP_FORM_LUT32)
+                assert_int_equal(rankmap_at_lut32(&l, ranks[i], 12), out[i]);
+            if (l.form == RANKMAP_FORM_PACKED)
+                assert_int_equal(rankmap_at_packed(&l, ranks[i], 12), out[i]);
+        }
+    }
+    assert_int_equal(rankmap_lookup_init(&l, maps[0], 0, 0), -EINVAL);
+    assert_int_equal(rankmap_lookup_init(&l, maps[0], 0, RANKMAP_MAX_WIDTH + 1), -EINVAL);
+    assert_int_equal(rankmap_lookup_init(&l, NULL, 0, 8), -EINVAL);
+    assert_int_equal(sizeof(struct rankmap_lookup), 64);
+    for (int m = 0; m < 5; m++)
+        rankmap_unref(maps[m]);
+    free(ids);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kinds),         cmocka_unit_test(formulas),  cmocka_unit_test(bad_parameters),
+        cmocka_unit_test(largest),       cmocka_unit_test(too_many_ranks), cmocka_unit_test(wide_ids),
+        cmocka_unit_test(negative_ints), cmocka_unit_test(duplicates), cmocka_unit_test(edges),
+        cmocka_unit_test(described),     cmocka_unit_test(explained), cmocka_unit_test(bulk),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
