@@ -254,7 +254,7 @@ static void run_walks(struct bench *b, const char *name, uint32_t n, uint32_t lo
     const unsigned trials = b->quick ? 3 : 7;
 
     for (unsigned dependent = 0; dependent < 2; dependent++) {
-        uint32_t rounds = lookups / (n * (1 + dependent)) + (lookups < 2 * n);
+        uint32_t rounds = lookups / (n * (1 + dependent)) ? lookups / (n * (1 + dependent)) : 1;
 
         for (unsigned trial = 0; trial < trials; trial++) {
             for (unsigned i = 0; i < N_WHO; i++) {
