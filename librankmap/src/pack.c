@@ -28,7 +28,7 @@
 #define VERSION 1
 #define HEADER_BYTES 24u
 #define RUN_BYTES 20u
-#define CHECK_RANKS (UINT64_C(1) << 20) /* expanded at most to check a map that is small as bytes */
+#define CHECK_RANKS (UINT64_C(1) << 16) /* expanded at most to check a map that is small as bytes */
 
 enum { FORM_REGULAR = 1, FORM_RUNS, FORM_PACKED, FORM_BITMAP, FORM_ELIAS_FANO };
 

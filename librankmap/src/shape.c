@@ -320,12 +320,17 @@ static bool two_levels_distinct(const struct shape *shape)
 int rankmap__shape_distinct(const struct shape *shape)
 {
     struct rankmap_level by_stride[RANKMAP_MAX_LEVELS];
-    uint64_t weights[RANKMAP_MAX_LEVELS], reach = 0;
+    uint64_t weights[RANKMAP_MAX_LEVELS], reach = 0, weight = 1;
 
     if (shape->n <= 1)
         return 1;
     if (shape->n_levels == 1)
         return shape->level[0].stride != 0;
+    for (uint32_t i = 0; i < shape->n_levels; i++) { /* a digit that changes nothing, in a block that is whole */
+        weight *= i + 1 < shape->n_levels ? shape->level[i].count : 1;
+        if (shape->level[i].stride == 0 && shape->n >= 2 * weight)
+            return 0;
+    }
     sort_levels(shape, by_stride, weights);
     for (uint32_t i = 0; i < shape->n_levels; i++) {
         if (abs_i64(by_stride[i].stride) <= reach)

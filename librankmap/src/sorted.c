@@ -108,8 +108,14 @@ void rankmap__sorted_fill(struct rankmap *map, const struct ids *ids)
     before[b.n_stretches] = count;
 }
 
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
+
 /* Position of the k-th set bit of a word that has more than k. */
-static unsigned select_in_word(uint64_t word, unsigned k)
+INLINE unsigned select_in_word(uint64_t word, unsigned k)
 {
     unsigned at = 0;
 
@@ -125,8 +131,8 @@ static unsigned select_in_word(uint64_t word, unsigned k)
     return at;
 }
 
-/* Position of the bit of a rank. */
-static uint64_t select_bit(const struct bits *b, uint32_t rank)
+/* Position of the bit of a rank; compiled with and without an instruction that counts bits. */
+INLINE uint64_t select_by_counts(const struct bits *b, uint32_t rank)
 {
     size_t lo = 0, n = b->n_stretches, i;
 
@@ -144,6 +150,22 @@ static uint64_t select_bit(const struct bits *b, uint32_t rank)
             return (uint64_t)i * 64 + select_in_word(b->word[i], rank);
         rank -= here;
     }
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("popcnt"))) static uint64_t select_with_popcnt(const struct bits *b, uint32_t rank)
+{
+    return select_by_counts(b, rank);
+}
+#endif
+
+static uint64_t select_bit(const struct bits *b, uint32_t rank)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("popcnt"))
+        return select_with_popcnt(b, rank);
+#endif
+    return select_by_counts(b, rank);
 }
 
 static uint64_t id_at(const struct rankmap *map, const struct bits *b, uint32_t rank, uint64_t bit)

@@ -26,6 +26,15 @@ static bool accept(struct scan *s, char c)
     return true;
 }
 
+/* The next byte, no blank before it. */
+static bool accept_here(struct scan *s, char c)
+{
+    if (s->at == s->end || *s->at != c)
+        return false;
+    s->at++;
+    return true;
+}
+
 static bool accept_word(struct scan *s, const char *word)
 {
     size_t len = strlen(word);
@@ -55,7 +64,7 @@ static bool number(struct scan *s, uint64_t *value)
     return true;
 }
 
-/* first, first-last or first-last:stride */
+/* first, first-last or first-last:stride, without blanks: they separate ranges */
 static int range(struct scan *s, struct rankmap_range *out)
 {
     uint64_t stride = 1;
@@ -65,13 +74,13 @@ static int range(struct scan *s, struct rankmap_range *out)
         return RANKMAP_ESYNTAX;
     out->last = out->first;
     out->stride = 1;
-    if (!accept(s, '-'))
+    if (!accept_here(s, '-'))
         return 0;
     if (!number(s, &out->last))
         return RANKMAP_ESYNTAX;
     down = out->last < out->first;
-    if (accept(s, ':')) {
-        if (accept(s, '-') && !down)
+    if (accept_here(s, ':')) {
+        if (accept_here(s, '-') && !down)
             return RANKMAP_ERANGE;
         if (!number(s, &stride))
             return RANKMAP_ESYNTAX;

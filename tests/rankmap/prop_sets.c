@@ -28,7 +28,7 @@ static void expect(int rc, struct rankmap *map, const int64_t *want, uint32_t n)
 static void check_translate(const struct rankmap *a, const int64_t *x, uint32_t n_a, const struct rankmap *b, const int64_t *y,
                             uint32_t n_b)
 {
-    uint32_t ranks[MAX_N + 1], out[MAX_N + 1], n = (uint32_t)below(n_a + 1);
+    uint32_t ranks[MAX_N + 1] = {0}, out[MAX_N + 1], n = (uint32_t)below(n_a + 1);
 
     for (uint32_t i = 0; i < n; i++)
         ranks[i] = (uint32_t)below(n_a);
@@ -64,7 +64,7 @@ static void check_compare(struct rankmap *a, const int64_t *x, uint32_t n_a, str
 
 static void check_include(struct rankmap *a, const int64_t *x, uint32_t n_a)
 {
-    uint32_t ranks[MAX_N + 1], n = 0, n_left = 0;
+    uint32_t ranks[MAX_N + 1] = {0}, n = 0, n_left = 0;
     int64_t want[MAX_N], left[MAX_N];
     bool taken[MAX_N] = {false};
     struct rankmap *map;
@@ -101,7 +101,7 @@ static void check_include(struct rankmap *a, const int64_t *x, uint32_t n_a)
 /* Ranges of ranks, as MPI_Group_range_incl() and _excl() have them. */
 static void check_ranges(struct rankmap *a, const int64_t *x, uint32_t n_a)
 {
-    struct rankmap_range ranges[4];
+    struct rankmap_range ranges[4] = {{0, 0, 1}};
     int64_t want[4 * MAX_N], left[MAX_N];
     bool taken[MAX_N] = {false}, twice = false;
     uint32_t n = 0, n_left = 0, n_ranges = (uint32_t)below(5);

@@ -256,7 +256,7 @@ static void flat_ids(void **state)
 struct reader {
     struct rankmap_av *av;
     _Atomic int stop;
-    uint64_t n_wrong;
+    _Atomic uint64_t n_wrong;
 };
 
 static void *read_on(void *arg)

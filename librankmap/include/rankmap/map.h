@@ -366,7 +366,8 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
  * @param opts  allocator and id_limit; RANKMAP_ALLOW_DUPLICATES must be set for maps that were made with it
  * @param out   the map
  * @return bytes consumed, RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM or -EINVAL.
- *         Memory is asked for in proportion to len, and to the size of the map only while it is checked
+ *         Memory is asked for in proportion to len. A map that is small as bytes and whose equal ids only a look at each
+ *         rank would show (three levels or more whose strides do not nest) is RANKMAP_ERANGE above 65,536 ranks
  *
  * MT-Safe.
  * @cost O(n) for tables, O(1) for regular maps

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What communicators of 786,432 processes take: the shapes that applications make, and what each may cost, in bytes of model
+ * and tables. The lookup of each is compared with the array that it came from.
+ */
+#include "tools.h"
+
+#include "../../librankmap/src/internal.h"
+
+enum { W = 786432 };
+
+/* Makes the map, checks that it fits in `most` bytes and that the bound holds, and that it has the ids. */
+static void costs(const char *what, const uint32_t *ids, uint32_t n, uint64_t most)
+{
+    struct rankmap *map = from32(ids, n);
+    struct rankmap_info info = info_of(map);
+    uint64_t bits = rankmap__bit_length(info.max_id - info.min_id), *all = xmalloc(n * sizeof(*all));
+
+    if (info.model_bytes > most || info.total_bytes > (n * bits + 7) / 8 + 64)
+        fail_msg("%s: %s of %llu bytes, %llu allowed", what, rankmap_kind_name(info.kind), (unsigned long long)info.model_bytes,
+                 (unsigned long long)most);
+    assert_int_equal(rankmap_ids(map, 0, n, all), 0);
+    for (uint32_t r = 0; r < n; r++)
+        if (all[r] != ids[r])
+            fail_msg("%s: rank %u is %llu, not %u", what, r, (unsigned long long)all[r], ids[r]);
+    for (uint32_t r = 0; r < n; r += 1009)
+        assert_int_equal(rankmap_id(map, r), ids[r]);
+    free(all);
+    rankmap_unref(map);
+}
+
+static void regular(void **state)
+{
+    uint32_t *a = xmalloc(W * sizeof(*a)), n;
+
+    (void)state;
+    for (uint32_t r = 0; r < W; r++)
+        a[r] = r;
+    costs("dup", a, W, 16);
+    for (uint32_t r = 0; r < W / 2; r++)
+        a[r] = 2 * r + 1;
+    costs("odd", a, W / 2, 16);
+    for (uint32_t r = 0; r < 1024; r++)
+        a[r] = 5 * 1024 + r;
+    costs("row", a, 1024, 16);
+    for (uint32_t r = 0; r < 768; r++)
+        a[r] = 1024 * r + 77;
+    costs("column", a, 768, 16);
+    for (uint32_t r = 0; r < W; r++)
+        a[r] = W - 1 - r;
+    costs("reversed", a, W, 16);
+    for (uint32_t r = 0; r < W; r++) /* Cartesian, 128·96·64, reordered in node bricks of 4·2·2 */
+        a[r] = r % 4 + r / 4 % 2 * 128 + r / 8 % 2 * 128 * 96 + r / 16 % 32 * 4 + r / 512 % 48 * 256 + r / 24576 * 2 * 128 * 96;
+    costs("bricks of nodes", a, W, 104);
+    for (uint32_t r = 0; r < W; r++)
+        a[r] = r / 16 + r % 16 * 49152;
+    costs("by node, placed cyclically", a, W, 40);
+    for (uint32_t r = 0; r < W; r++)
+        a[r] = r % 768 * 1024 + r / 768;
+    costs("transposed grid", a, W, 40);
+    for (uint32_t r = 0; r < W / 4; r++)
+        a[r] = r / 4 * 16 + r % 4;
+    costs("4 leaders a node", a, W / 4, 40);
+    for (uint32_t r = 0; r < 4096; r++)
+        a[r] = r % 16 + r / 16 % 16 * 128 + r / 256 * 128 * 96;
+    costs("16·16·16 brick", a, 4096, 56);
+    n = 0;
+    for (uint32_t r = 0; r < W; r++)
+        if (r != 123456)
+            a[n++] = r;
+    costs("shrink, one failed", a, n, 24);
+    n = 0;
+    for (uint32_t r = 0; r < W; r++)
+        if (r / 16 % 4999 != 700 || r / 16 / 4999 >= 10)
+            a[n++] = r;
+    costs("shrink, ten nodes", a, n, 132);
+    for (uint32_t r = 0; r < W; r++)
+        a[r] = r < W / 3 ? r + W : r - W / 3;
+    costs("merge of two groups", a, W, 24);
+    free(a);
+}
+
+static uint32_t hilbert(uint32_t side, uint32_t d)
+{
+    uint32_t x = 0, y = 0;
+
+    for (uint32_t s = 1; s < side; s *= 2) {
+        uint32_t rx = 1 & d / 2, ry = 1 & (d ^ rx), swap;
+
+        if (ry == 0) {
+            if (rx == 1) {
+                x = s - 1 - x;
+                y = s - 1 - y;
+            }
+            swap = x;
+            x = y;
+            y = swap;
+        }
+        x += s * rx;
+        y += s * ry;
+        d /= 4;
+    }
+    return y * side + x;
+}
+
+static void irregular(void **state)
+{
+    uint32_t *a = permutation(W, 77), n = 0;
+    uint64_t seed = 6;
+
+    (void)state;
+    costs("random permutation", a, W, 1970000);
+    for (uint32_t r = 0; r < W; r++)
+        if (scramble(&seed, 2) == 0)
+            a[n++] = r;
+    costs("sorted random half", a, n, 104448);
+    n = 0;
+    for (uint32_t r = 0; r < W; r++)
+        if (scramble(&seed, 100) == 0)
+            a[n++] = r;
+    costs("sorted random hundredth", a, n, 8900);
+    free(a);
+    a = xmalloc((1u << 20) * sizeof(*a));
+    for (uint32_t r = 0; r < 1u << 20; r++)
+        a[r] = hilbert(1024, r);
+    costs("Hilbert curve", a, 1u << 20, 1800000);
+    free(a);
+}
+
+/* Communicators of 512K and 768K processes in the paper's figures: no figure grows with the number of processes. */
+static void many_communicators(void **state)
+{
+    struct rankmap *world = affine(0, 1, W), *half, *child;
+    uint64_t bytes = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++) {
+        half = affine(i % 2, 2, W / 2);
+        assert_int_equal(rankmap_compose(world, half, NULL, &child), 0);
+        bytes += rankmap_bytes(child);
+        rankmap_unref(child);
+        rankmap_unref(half);
+    }
+    assert_int_equal(bytes, 100 * 40);
+    rankmap_unref(world);
+}
+
+/* The same answers from every width of vector. */
+static void kernels(void **state)
+{
+    enum { N = 3000 };
+    rankmap__lag32_fn *variant[4];
+    uint32_t *a = xmalloc(N * sizeof(*a));
+    uint64_t *b = xmalloc(N * sizeof(*b)), seed = 1;
+    size_t n_variants = rankmap__lag32_variants(variant);
+
+    (void)state;
+    assert_true(n_variants >= 2);
+    for (int i = 0; i < 3000; i++) {
+        size_t lag = 1 + scramble(&seed, 100), n = scramble(&seed, N - 100), shift = scramble(&seed, 8), want;
+        uint32_t stride = scramble(&seed, 2) ? scramble(&seed, 50) : 0 - scramble(&seed, 50);
+
+        if (n + lag + shift > N)
+            n = N - lag - shift;
+        for (size_t k = 0; k < N; k++)
+            a[k] = k < shift + lag ? scramble(&seed, 1000) : a[k - lag] + stride;
+        if (scramble(&seed, 3))
+            a[scramble(&seed, N)]++;
+        for (size_t k = 0; k < N; k++)
+            b[k] = (uint64_t)a[k] + (UINT64_C(1) << 33);
+        want = variant[0](a + shift, n, lag, stride);
+        for (size_t v = 1; v < n_variants; v++)
+            assert_int_equal(variant[v](a + shift, n, lag, stride), want);
+        assert_int_equal(rankmap__lag32(a + shift, n, lag, stride), want);
+        if (a[0] < 0x7fffffff && (int32_t)stride >= 0)
+            assert_int_equal(rankmap__lag64(b + shift, n, lag, stride), want);
+    }
+    free(b);
+    free(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(regular),
+        cmocka_unit_test(irregular),
+        cmocka_unit_test(many_communicators),
+        cmocka_unit_test(kernels),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lists of ranges, process mappings and task maps; ranks by node. */
+#include "tools.h"
+
+static struct rankmap *list(const char *text)
+{
+    struct rankmap *map = NULL;
+
+    assert_int_equal(rankmap_from_text(text, strlen(text), NULL, &map), 0);
+    return map;
+}
+
+static void lists(void **state)
+{
+    struct rankmap *map;
+
+    (void)state;
+    map = list("0-3,8-20:4,7,5-6");
+    HAS_IDS(map, 0, 1, 2, 3, 8, 12, 16, 20, 7, 5, 6);
+    rankmap_unref(map);
+    map = list(" 9-7 3\t1\n");
+    HAS_IDS(map, 9, 8, 7, 3, 1);
+    rankmap_unref(map);
+    map = list("15-8:3");
+    HAS_IDS(map, 15, 12, 9);
+    rankmap_unref(map);
+    map = list("15-8:-3");
+    HAS_IDS(map, 15, 12, 9);
+    rankmap_unref(map);
+    map = list("0-4294967293"); /* many ranks in little text, without expanding them */
+    assert_int_equal(rankmap_size(map), 4294967294u);
+    rankmap_unref(map);
+    map = list("");
+    assert_int_equal(rankmap_size(map), 0);
+    rankmap_unref(map);
+}
+
+static void bad_lists(void **state)
+{
+    static const struct {
+        const char *text;
+        int rc;
+    } cases[] = {
+        {"1,", RANKMAP_ESYNTAX},   {",1", RANKMAP_ESYNTAX},    {"1,,2", RANKMAP_ESYNTAX},  {"a", RANKMAP_ESYNTAX},
+        {"1-", RANKMAP_ESYNTAX},   {"-1", RANKMAP_ESYNTAX},    {"1-2-3", RANKMAP_ESYNTAX}, {"1:2", RANKMAP_ESYNTAX},
+        {"1-5:", RANKMAP_ESYNTAX}, {"1-5:0", RANKMAP_ERANGE},  {"1-5:-1", RANKMAP_ERANGE}, {"1x2", RANKMAP_ESYNTAX},
+        {"1,1", RANKMAP_EDUP},     {"0-9,5", RANKMAP_EDUP},    {"0-9:3,6", RANKMAP_EDUP},
+        {"1099511627776", RANKMAP_ERANGE}, {"99999999999999999999999999", RANKMAP_ERANGE},
+        {"0-4294967295", RANKMAP_ERANGE},  {"0-10:99999999999999999999", RANKMAP_ERANGE},
+    };
+    struct rankmap *map = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(rankmap_from_text(cases[i].text, strlen(cases[i].text), NULL, &map), cases[i].rc);
+    assert_int_equal(rankmap_from_text(NULL, 3, NULL, &map), -EINVAL);
+    assert_null(map);
+}
+
+static void nodes(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t n, node_of[16];
+    } cases[] = {
+        {"(vector,(0,2,4))", 8, {0, 0, 0, 0, 1, 1, 1, 1}},
+        {"(vector,(0,2,2))", 8, {0, 0, 1, 1, 0, 0, 1, 1}}, /* the list repeats */
+        {"(vector,(0,4,1))", 10, {0, 1, 2, 3, 0, 1, 2, 3, 0, 1}},
+        {"(vector,(0,1,2),(1,2,1))", 6, {0, 0, 1, 2, 0, 0}},
+        {"(vector,(7,1,1))", 3, {7, 7, 7}},
+        {"(vector, [(0,2,1)]x2, 5)", 6, {0, 1, 0, 1, 5, 0}},
+        {"(vector,[0,(3,2,1)]x2,9)", 8, {0, 3, 4, 0, 3, 4, 9, 0}},
+        {"[[0,2,4,1]]", 8, {0, 0, 0, 0, 1, 1, 1, 1}},
+        {"[[0,2,2,2]]", 8, {0, 0, 1, 1, 0, 0, 1, 1}},
+        {"[[0,2,1,2],[4,1,3,1]]", 7, {0, 1, 0, 1, 4, 4, 4}},
+        {"{\"version\":1,\"map\":[[0,1,3,1]]}", 3, {0, 0, 0}},
+        {" { \"map\" : [ [ 1 , 1 , 3 , 1 ] ] , \"version\" : 1 } ", 3, {1, 1, 1}},
+        {"[]", 0, {0}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rankmap *map = NULL;
+
+        assert_int_equal(rankmap_nodes_from_text(cases[i].text, strlen(cases[i].text), cases[i].n, NULL, &map), 0);
+        assert_ids(map, cases[i].node_of, cases[i].n);
+        rankmap_unref(map);
+    }
+}
+
+static void bad_nodes(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t n;
+        int rc;
+    } cases[] = {
+        {"", 4, RANKMAP_ESYNTAX},
+        {"(vector)", 4, RANKMAP_ESYNTAX},
+        {"(vector,)", 4, RANKMAP_ESYNTAX},
+        {"(vector,(0,1,1)", 4, RANKMAP_ESYNTAX},
+        {"(vector,(0,1,1)))", 4, RANKMAP_ESYNTAX},
+        {"(vector,(0,0,1))", 4, RANKMAP_ESYNTAX},
+        {"(vector,(0,1,0))", 4, RANKMAP_ESYNTAX},
+        {"(vector,[(0,1,1)]x0)", 4, RANKMAP_ESYNTAX},
+        {"(vector,[(0,1,1)])", 4, RANKMAP_ESYNTAX},
+        {"(vector,(0,1,99999999999))", 4, RANKMAP_ERANGE},
+        {"(vector,(2147483647,2,1))", 4, RANKMAP_ERANGE},
+        {"(tensor,(0,1,1))", 4, RANKMAP_ESYNTAX},
+        {"[[0,2,4,1]]", 7, RANKMAP_ERANGE}, /* a task map places exactly its ranks */
+        {"[[0,2,4,1]]", 9, RANKMAP_ERANGE},
+        {"[[0,2147483647,2147483647,2147483647]]", 9, RANKMAP_ERANGE},
+        {"[[0,2,4]]", 8, RANKMAP_ESYNTAX},
+        {"[[0,2,4,1]", 8, RANKMAP_ESYNTAX},
+        {"[[0,2,4,1],]", 8, RANKMAP_ESYNTAX},
+        {"{\"version\":2,\"map\":[[0,1,3,1]]}", 3, RANKMAP_ESYNTAX},
+        {"{\"map\":[[0,1,3,1]]}", 3, RANKMAP_ESYNTAX},
+        {"{\"version\":1,\"version\":1}", 3, RANKMAP_ESYNTAX},
+    };
+    struct rankmap *map = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(rankmap_nodes_from_text(cases[i].text, strlen(cases[i].text), cases[i].n, NULL, &map), cases[i].rc);
+    assert_null(map);
+}
+
+static void by_node(void **state)
+{
+    static const char text[] = "(vector,[(0,49152,1)]x16)";
+    struct rankmap *map, *order, *some;
+
+    (void)state;
+    /* one block round and round is a formula, whatever the number of ranks */
+    assert_int_equal(rankmap_nodes_from_text("(vector,(0,49152,16))", 21, RANKMAP_MAX_RANKS, NULL, &map), 0);
+    assert_int_equal(rankmap_id(map, 786432 + 17), 1);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_nodes_from_text(text, strlen(text), 786432, NULL, &map), 0);
+    assert_int_equal(info_of(map).model_bytes, 40);
+    assert_int_equal(rankmap_by_node(map, NULL, &order), 0);
+    assert_int_equal(rankmap_kind(order), RANKMAP_BLOCKSTRIDE);
+    assert_int_equal(info_of(order).model_bytes, 40);
+    assert_int_equal(rankmap_id(order, 16 * 1000 + 3), 3 * 49152 + 1000);
+    rankmap_unref(order);
+    assert_int_equal(rankmap_on_node(map, 1000, NULL, &some), 0);
+    assert_int_equal(rankmap_kind(some), RANKMAP_STRIDE);
+    assert_int_equal(rankmap_size(some), 16);
+    rankmap_unref(some);
+    assert_int_equal(rankmap_on_node(map, 49152, NULL, &some), 0);
+    assert_int_equal(rankmap_size(some), 0);
+    rankmap_unref(some);
+    rankmap_unref(map);
+    map = affine(0, 1, 0);
+    assert_int_equal(rankmap_by_node(map, NULL, &order), 0);
+    assert_int_equal(rankmap_size(order), 0);
+    rankmap_unref(order);
+    rankmap_unref(map);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists), cmocka_unit_test(bad_lists), cmocka_unit_test(nodes),
+        cmocka_unit_test(bad_nodes), cmocka_unit_test(by_node),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
