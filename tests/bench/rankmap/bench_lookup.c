@@ -138,7 +138,21 @@ static uint64_t nothing; /* 0, which the compiler cannot know */
             FORGET();                                                             \
         }                                                                         \
         return sum;                                                               \
+    }                                                                             \
+    static uint64_t mixchain_##name(const struct pick *picks, uint32_t n)         \
+    {                                                                             \
+        uint64_t sum = 0;                                                         \
+                                                                                  \
+        for (uint32_t i = 0; i < n; i++) {                                        \
+            uint64_t address = function(&comms.field[picks[i].comm], picks[i].rank); \
+                                                                                  \
+            sum += address;                                                       \
+            i += (uint32_t)(address & nothing);                                   \
+            FORGET();                                                             \
+        }                                                                         \
+        return sum;                                                               \
     }
+
 EVERYONE(WALK)
 EVERYONE(MIX)
 KNOWN(WALK)
@@ -164,9 +178,10 @@ static const struct {
     uint64_t (*walk)(uint32_t n, uint32_t rounds);
     uint64_t (*chain)(uint32_t n, uint32_t rounds);
     uint64_t (*mix)(const struct pick *picks, uint32_t n);
+    uint64_t (*mixchain)(const struct pick *picks, uint32_t n);
 } everyone[N_WHO] = {
-    {"ours, model known", walk_known, chain_known, NULL},
-#define ENTRY(name, field, function, label) {label, walk_##name, chain_##name, mix_##name},
+    {"ours, model known", walk_known, chain_known, NULL, NULL},
+#define ENTRY(name, field, function, label) {label, walk_##name, chain_##name, mix_##name, mixchain_##name},
     EVERYONE(ENTRY)};
 
 /* ---- Cases ---- */
@@ -334,19 +349,22 @@ static void run_mix(struct bench *b, const char *name, int strides_only, uint32_
         picks[i] = (struct pick){bench_random(b, N_MIXED), bench_random(b, n)};
         sum += world_address(ids[picks[i].comm * (size_t)n + picks[i].rank]);
     }
-    for (unsigned trial = 0; trial < trials; trial++) {
-        for (unsigned i = 0; i < N_WHO; i++) {
-            unsigned w = (i + trial) % N_WHO;
-            uint64_t start = bench_cpu_ns(), got;
+    for (unsigned dependent = 0; dependent < 2; dependent++) {
+        for (unsigned trial = 0; trial < trials; trial++) {
+            for (unsigned i = 0; i < N_WHO; i++) {
+                unsigned w = (i + trial) % N_WHO;
+                uint64_t (*mix)(const struct pick *, uint32_t) = dependent ? everyone[w].mixchain : everyone[w].mix;
+                uint64_t start = bench_cpu_ns(), got;
 
-            if (!everyone[w].mix)
-                continue;
-            got = everyone[w].mix(picks, MIX_LOOKUPS);
-            t.ns[w][trial] = (double)(bench_cpu_ns() - start) / MIX_LOOKUPS;
-            check(got == sum, "not everyone finds the same addresses");
+                if (!mix)
+                    continue;
+                got = mix(picks, MIX_LOOKUPS);
+                t.ns[w][trial] = (double)(bench_cpu_ns() - start) / MIX_LOOKUPS;
+                check(got == sum, "not everyone finds the same addresses");
+            }
         }
+        report(b, name, n, dependent ? "ns_per_dependent_lookup" : "ns_per_lookup", &t, trials, 1u << WHO_known);
     }
-    report(b, name, n, "ns_per_lookup", &t, trials, 1u << WHO_known);
     for (unsigned c = 0; c < N_MIXED; c++)
         free_comm(c, shape[c]);
     free(all);
