@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lists of ranks, with errors that say where. */
+#include "explain.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void input_error(const struct input *in, size_t at, const char *format, ...)
+{
+    unsigned long line = 1, column = 1;
+    va_list args;
+
+    for (size_t i = 0; i < at && i < in->len; i++) {
+        column = in->text[i] == '\n' ? 1 : column + 1;
+        line += in->text[i] == '\n';
+    }
+    fprintf(stderr, "rankmap-explain: %s:%lu:%lu: ", in->name, line, column);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+char *input_read(const char *path, size_t *len)
+{
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    size_t cap = 65536, n = 0;
+    char *text = NULL, *larger;
+
+    if (!f) {
+        fprintf(stderr, "rankmap-explain: %s: %s\n", path, strerror(errno));
+        return NULL;
+    }
+    do {
+        cap *= 2;
+        larger = cap <= (size_t)1 << 30 ? realloc(text, cap) : NULL;
+        if (!larger) {
+            fprintf(stderr, "rankmap-explain: %s: too long\n", path);
+            goto fail;
+        }
+        text = larger;
+        n += fread(text + n, 1, cap - 1 - n, f);
+    } while (n == cap - 1);
+    if (ferror(f)) {
+        fprintf(stderr, "rankmap-explain: %s: %s\n", path, strerror(errno));
+        goto fail;
+    }
+    if (f != stdin)
+        fclose(f);
+    text[n] = '\0';
+    *len = n;
+    return text;
+
+fail:
+    if (f != stdin)
+        fclose(f);
+    free(text);
+    return NULL;
+}
+
+/* ---- Lists ---- */
+
+/* A range as it stands in the text; `start` is the index of its first rank. */
+struct piece {
+    uint64_t first, n;
+    int64_t stride;
+    size_t at, start;
+};
+
+struct list {
+    const struct input *in;
+    uint64_t limit;
+    struct piece *pieces;
+    size_t n_pieces, cap;
+    uint64_t n_ranks;
+};
+
+static int separates(char c)
+{
+    return c == ',' || isspace((unsigned char)c);
+}
+
+/* The end of the word that begins at `at`. */
+static size_t word_end(const struct input *in, size_t at)
+{
+    while (at < in->len && !separates(in->text[at]) && in->text[at] != '#')
+        at++;
+    return at;
+}
+
+static int wrong_word(const struct input *in, size_t at, const char *what)
+{
+    size_t end = word_end(in, at), n = end - at < 40 ? end - at : 40;
+    char word[48];
+
+    for (size_t i = 0; i < n; i++)
+        word[i] = isprint((unsigned char)in->text[at + i]) ? in->text[at + i] : '?';
+    word[n] = '\0';
+    input_error(in, at, "\"%s%s\" %s", word, end - at > n ? "..." : "", what);
+    return -1;
+}
+
+/* Digits at *at; -1 when there are none or too many. */
+static int read_number(const struct input *in, size_t *at, uint64_t *value)
+{
+    size_t i = *at;
+    uint64_t v = 0;
+
+    while (i < in->len && isdigit((unsigned char)in->text[i])) {
+        if (v > (UINT64_MAX - 9) / 10)
+            return -1;
+        v = v * 10 + (uint64_t)(in->text[i++] - '0');
+    }
+    if (i == *at)
+        return -1;
+    *at = i;
+    *value = v;
+    return 0;
+}
+
+static int add_piece(struct list *l, const struct piece *p)
+{
+    if (p->n > EXPLAIN_MAX_RANKS - l->n_ranks) {
+        input_error(l->in, p->at, "more than %lu ranks", (unsigned long)EXPLAIN_MAX_RANKS);
+        return -1;
+    }
+    if (l->n_pieces == l->cap) {
+        size_t cap = l->cap ? 2 * l->cap : 256;
+        struct piece *larger = realloc(l->pieces, cap * sizeof(*larger));
+
+        if (!larger) {
+            fprintf(stderr, "rankmap-explain: out of memory\n");
+            return -1;
+        }
+        l->pieces = larger;
+        l->cap = cap;
+    }
+    l->pieces[l->n_pieces] = *p;
+    l->pieces[l->n_pieces++].start = l->n_ranks;
+    l->n_ranks += p->n;
+    return 0;
+}
+
+/* first, first-last or first-last:stride. */
+static int read_piece(struct list *l, size_t *at)
+{
+    const struct input *in = l->in;
+    const size_t begin = *at, end = word_end(in, begin);
+    struct piece p = {.n = 1, .stride = 1, .at = begin};
+    uint64_t last, step = 1;
+    size_t i = begin;
+    int negative;
+
+    if (read_number(in, &i, &p.first) != 0)
+        return wrong_word(in, begin, "is no rank: first, first-last or first-last:stride is expected");
+    last = p.first;
+    if (i < end && in->text[i] == '-') {
+        i++;
+        if (read_number(in, &i, &last) != 0)
+            return wrong_word(in, begin, "has no number after its \"-\"");
+        negative = last < p.first;
+        if (i < end && in->text[i] == ':') {
+            i++;
+            if (i < end && in->text[i] == '-') {
+                i++;
+                negative = 1;
+            } else if (negative) {
+                return wrong_word(in, begin, "goes down, so its stride must be negative");
+            }
+            if (read_number(in, &i, &step) != 0 || step == 0 || step > INT64_MAX)
+                return wrong_word(in, begin, "has no stride after its \":\", or one of 0");
+            if (negative && last > p.first)
+                return wrong_word(in, begin, "goes up, so its stride must be positive");
+        }
+        p.stride = negative ? -(int64_t)step : (int64_t)step;
+        p.n = (negative ? p.first - last : last - p.first) / step + 1;
+    }
+    if (i != end)
+        return wrong_word(in, begin, "is no rank: first, first-last or first-last:stride is expected");
+    if (p.first >= l->limit || last >= l->limit) {
+        input_error(in, begin, "%llu is too large: ids must be below %llu", (unsigned long long)(p.first > last ? p.first : last),
+                    (unsigned long long)l->limit);
+        return -1;
+    }
+    *at = end;
+    return add_piece(l, &p);
+}
+
+struct place {
+    uint64_t id;
+    uint32_t rank;
+};
+
+static int by_id(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static const struct piece *piece_of(const struct list *l, uint32_t rank)
+{
+    size_t i = l->n_pieces;
+
+    while (l->pieces[--i].start > rank)
+        ;
+    return &l->pieces[i];
+}
+
+/* The first id that comes a second time, and where. */
+static int check_distinct(const struct list *l, const uint64_t *ids)
+{
+    struct place *places = malloc((size_t)l->n_ranks * sizeof(*places));
+    uint32_t second = UINT32_MAX, first = 0;
+
+    if (!places) {
+        fprintf(stderr, "rankmap-explain: out of memory\n");
+        return -1;
+    }
+    for (uint32_t r = 0; r < l->n_ranks; r++)
+        places[r] = (struct place){ids[r], r};
+    qsort(places, (size_t)l->n_ranks, sizeof(*places), by_id);
+    for (uint32_t i = 1; i < l->n_ranks; i++) {
+        if (places[i].id == places[i - 1].id && places[i].rank < second) {
+            second = places[i].rank;
+            first = places[i - 1].rank;
+        }
+    }
+    free(places);
+    if (second == UINT32_MAX)
+        return 0;
+    input_error(l->in, piece_of(l, second)->at, "%llu comes twice, as rank %lu and as rank %lu",
+                (unsigned long long)ids[second], (unsigned long)first, (unsigned long)second);
+    return -1;
+}
+
+int input_list(const struct input *in, uint64_t limit, uint64_t **ids, uint32_t *n)
+{
+    struct list l = {.in = in, .limit = limit};
+    uint64_t *all = NULL;
+    int result = -1;
+
+    for (size_t at = 0; at < in->len;) {
+        if (separates(in->text[at])) {
+            at++;
+        } else if (in->text[at] == '#') {
+            while (at < in->len && in->text[at] != '\n')
+                at++;
+        } else if (read_piece(&l, &at) != 0) {
+            goto out;
+        }
+    }
+    if (l.n_ranks == 0) {
+        input_error(in, in->len, "there are no ranks");
+        goto out;
+    }
+    all = malloc((size_t)l.n_ranks * sizeof(*all));
+    if (!all) {
+        fprintf(stderr, "rankmap-explain: out of memory\n");
+        goto out;
+    }
+    for (size_t i = 0; i < l.n_pieces; i++) {
+        const struct piece *p = &l.pieces[i];
+
+        for (uint64_t k = 0; k < p->n; k++)
+            all[p->start + k] = p->first + k * (uint64_t)p->stride;
+    }
+    if (check_distinct(&l, all) != 0)
+        goto out;
+    *ids = all;
+    *n = (uint32_t)l.n_ranks;
+    all = NULL;
+    result = 0;
+
+out:
+    free(all);
+    free(l.pieces);
+    return result;
+}
+
+/* ---- Mappings ---- */
+
+uint32_t input_mapping_ranks(const struct input *in)
+{
+    /* (vector,(first,nodes,ppn),...), or [[first,nodes,ppn,repeat],...] somewhere in it: tuples of 3 or 4 numbers. */
+    const int task_map = in->text[0] != '(';
+    uint64_t number[4], ranks = 0;
+    unsigned n = 0;
+
+    for (size_t i = 0; i < in->len;) {
+        char c = in->text[i];
+
+        if (isdigit((unsigned char)c)) {
+            if (n == 4 || read_number(in, &i, &number[n++]) != 0)
+                return 0;
+            continue;
+        }
+        if (c == (task_map ? '[' : '('))
+            n = 0;
+        if (c == (task_map ? ']' : ')') && n > 0) {
+            uint64_t nodes, ppn, repeat;
+
+            if (n != (task_map ? 4u : 3u))
+                return 0;
+            nodes = number[1];
+            ppn = number[2];
+            repeat = task_map ? number[3] : 1;
+            if (nodes > EXPLAIN_MAX_RANKS || ppn > EXPLAIN_MAX_RANKS || repeat > EXPLAIN_MAX_RANKS ||
+                nodes * ppn > EXPLAIN_MAX_RANKS || (ranks += nodes * ppn * repeat) > EXPLAIN_MAX_RANKS)
+                return 0;
+            n = 0;
+        }
+        i++;
+    }
+    return (uint32_t)ranks;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "icount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_FUNCTIONS 256
+
+struct counted {
+    char name[96];
+    uint64_t instructions;
+};
+
+extern char **environ;
+
+static int run_valgrind(const char *argument, const char *file)
+{
+    char out[128], program[4096], arg[64];
+    char *argv[] = {(char[]){"valgrind"}, (char[]){"--tool=callgrind"}, out, (char[]){"--compress-strings=no"},
+                    (char[]){"--compress-pos=no"}, program, arg, NULL};
+    posix_spawn_file_actions_t actions;
+    ssize_t len = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    int error, status;
+    pid_t pid;
+
+    if (len < 0)
+        return -1;
+    program[len] = '\0';
+    snprintf(out, sizeof(out), "--callgrind-out-file=%s", file);
+    snprintf(arg, sizeof(arg), "%s", argument);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    error = posix_spawnp(&pid, "valgrind", &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error) {
+        fprintf(stderr, "no instruction counts: valgrind: %s (package valgrind)\n", strerror(error));
+        return -1;
+    }
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    if (status != 0) {
+        fprintf(stderr, "no instruction counts: %s under valgrind ended with status 0x%x\n", program, (unsigned)status);
+        return -1;
+    }
+    return 0;
+}
+
+/* "fn=NAME", then "LINE COST" lines; "calls=..." says that the next line's cost is that of what was called. Both count. */
+static unsigned read_counts(FILE *f, const char *prefix, struct counted *counted)
+{
+    struct counted *at = NULL;
+    char line[4096];
+    unsigned n = 0;
+
+    while (fgets(line, sizeof(line), f)) {
+        if (strncmp(line, "fn=", 3) == 0) {
+            line[strcspn(line, "\n")] = '\0';
+            at = NULL;
+            if (strncmp(line + 3, prefix, strlen(prefix)) != 0 || strlen(line + 3) >= sizeof(at->name))
+                continue;
+            for (unsigned i = 0; i < n && !at; i++)
+                if (strcmp(counted[i].name, line + 3) == 0)
+                    at = &counted[i];
+            if (!at && n < MAX_FUNCTIONS) {
+                at = &counted[n++];
+                strcpy(at->name, line + 3);
+                at->instructions = 0;
+            }
+        } else if (at && line[0] >= '0' && line[0] <= '9') {
+            const char *cost = strchr(line, ' ');
+
+            if (cost)
+                at->instructions += strtoull(cost, NULL, 10);
+        }
+    }
+    return n;
+}
+
+int icount_run(const char *argument, const char *prefix, void (*found)(const char *function, uint64_t instructions, void *context),
+               void *context)
+{
+    static struct counted counted[MAX_FUNCTIONS];
+    char file[] = "/tmp/icount.XXXXXX";
+    int fd = mkstemp(file), result = -1;
+    FILE *f;
+
+    if (fd < 0) {
+        fprintf(stderr, "no instruction counts: %s: %s\n", file, strerror(errno));
+        return -1;
+    }
+    close(fd);
+    if (run_valgrind(argument, file) == 0 && (f = fopen(file, "r"))) {
+        unsigned n = read_counts(f, prefix, counted);
+
+        fclose(f);
+        for (unsigned i = 0; i < n; i++)
+            found(counted[i].name, counted[i].instructions, context);
+        result = 0;
+    }
+    unlink(file);
+    return result;
+}
