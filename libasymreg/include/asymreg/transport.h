@@ -170,7 +170,8 @@ struct asymreg_transport_ops {
     int (*address)(struct asymreg_transport *t, void *buf, size_t *bytes);
     /**
      * Required. Connects to the process whose `address` these bytes are; they need not stay. It must not wait for the peer to make any
-     * call: what needs an exchange is completed by later calls (`progress`, or the first operation). May be this process itself.
+     * call: what needs an exchange is completed by later calls (`progress`, or the first operation), here and, if it must be, at the
+     * peer, whose user calls asymreg_progress(). May be this process itself.
      */
     int (*connect)(struct asymreg_transport *t, const void *address, size_t bytes, struct asymreg_ep **ep);
     /** Required. Ends the connection without waiting for the peer; pending operations complete with ASYMREG_EPEER. */
@@ -204,7 +205,7 @@ struct asymreg_transport_ops {
                struct asymreg_mem *local, struct asymreg_op *op);
     /**
      * With ASYMREG_CAP_AMO. One atomic (ASYMREG_AMO_*) on `bytes` 4 or 8 at `addr`, which is aligned. Operands and result are in the low bytes
-     * and host order; `result` (NULL for ADD) is filled when complete. Atomic towards every other operation of this
+     * and host order; `result` (NULL: not wanted) is filled when complete and stays valid as an operation's buffer does. Atomic towards every other operation of this
      * transport on that memory; towards the target's own atomic instructions only if ASYMREG_CAP_MAP is on.
      */
     int (*amo)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo,
