@@ -78,6 +78,7 @@ extern "C" {
 #define ASYMREG_CAP_PRIVATE     (1u << 8) /**< can register memory without descriptor: malloc, stack, static, mmap */
 #define ASYMREG_CAP_THREADS     (1u << 9) /**< may be called by several threads at once */
 #define ASYMREG_CAP_REMOTE_NODE (1u << 10) /**< reaches peers on other nodes */
+#define ASYMREG_CAP_WANT_LOCAL  (1u << 11) /**< not an ability: look up `local` for put and get (a search of the own table each time) */
 /** @} */
 
 /**
@@ -118,7 +119,7 @@ struct asymreg_mem_desc {
 
 /** This is the published table: peers read it, nobody writes to it, and it lives as long as the context. */
 #define ASYMREG_MEM_TABLE 1u
-/** The owner promises never to shorten the file: peers may map it, and die of SIGBUS if that is broken. */
+/** The owner promises never to shorten the file: peers that believe it use loads and stores, and die of SIGBUS if it is broken. */
 #define ASYMREG_MEM_TRUSTED 2u
 
 /** A registration, an endpoint and an unpacked handle: each transport defines them for itself. */
@@ -227,7 +228,7 @@ struct asymreg_transport {
 /** Options of the transport for peers on the same node. Zero all, set `size`, then what differs. */
 struct asymreg_local_opts {
     size_t size;    /**< sizeof(struct asymreg_local_opts) */
-    uint32_t flags; /**< ASYMREG_LOCAL_*; 0: both */
+    uint32_t flags; /**< ASYMREG_LOCAL_*; neither SHM nor CMA: both */
     uint32_t reserved; /**< 0 */
 };
 
@@ -235,16 +236,19 @@ struct asymreg_local_opts {
 #define ASYMREG_LOCAL_SHM 1u
 /** process_vm_readv and process_vm_writev: any memory at all, one system call an operation. */
 #define ASYMREG_LOCAL_CMA 2u
+/** Believe a peer's ASYMREG_MEM_TRUSTED: access such a file by loads and stores, and die of SIGBUS if the peer shortens it. */
+#define ASYMREG_LOCAL_TRUST 4u
 
 /**
  * @brief The transport that a context takes when it is given none: shared memory and CMA, on one node.
  *
  * Memory with a descriptor goes through shared memory, everything else through CMA. Sealed memory (a memfd with F_SEAL_SHRINK, as
- * asymreg_alloc() makes it) and ASYMREG_MEM_TRUSTED files are accessed by plain loads and stores; other files through the kernel,
+ * asymreg_alloc() makes it) and files trusted on both sides are accessed by plain loads and stores; other files through the kernel,
  * which reports a truncated file as ASYMREG_EFAULT where a load would be killed by SIGBUS.
  *
  * The capabilities in flags are those of the best case. CMA has no atomics (ASYMREG_ENOTSUP). Both need the right to trace the peer
  * (same user; Yama's ptrace_scope at 0; no seccomp filter in the way), except for descriptors received with asymreg_fds_recv().
+ * Both find the peer by its process id and the time of its start; a peer that calls exec() has gone, but is not known to have until it ends.
  *
  * @param opts       NULL: both ways
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its ops->destroy
