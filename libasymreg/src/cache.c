@@ -135,6 +135,11 @@ struct asymreg_index *asymreg_cache_index(struct asymreg_cache *cache)
     return cache->index;
 }
 
+uint32_t asymreg__cache_max_segments(const struct asymreg_cache *cache)
+{
+    return cache->h.max_segments;
+}
+
 static int check_content(const struct asymreg_cache *c, const struct asymreg__slot *s)
 {
     if (!(s->generation & 1))
@@ -300,6 +305,9 @@ static int by_leaf(struct asymreg_cache *c, const struct asymreg__log_state *log
 
     /* Records from here on will be applied on top of what is read now. */
     c->position = log->log_tail;
+    if (n_slots > c->index->n_used)
+        c->index->n_used = n_slots;
+    asymreg__slots_grow(c->index);
     if ((rc = n_leaves ? read_generations(c, 0, n_leaves, c->gen_now) : 0) < 0)
         return rc;
     for (uint32_t leaf = 0; leaf < n_leaves; leaf += n) {

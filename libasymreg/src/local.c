@@ -203,7 +203,7 @@ static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *d
     struct asymreg__local *l = local(t);
     struct asymreg_mem *m;
     struct stat st;
-    int mode;
+    int mode = 0;
 
     if (desc->fd < 0 && !(l->flags & ASYMREG_LOCAL_CMA))
         return fail(l, ASYMREG_ENOTSUP, "memory without a descriptor needs CMA, which is off");
