@@ -51,12 +51,12 @@ struct asymreg_transport *asymreg_get_transport(struct asymreg_context *context)
 }
 
 /* Memory that peers can fetch by descriptor and cannot shorten; plain pages when the transport has no use for a descriptor. */
-static void *shared_pages(const struct asymreg_context *c, size_t bytes, int more_seals, int *fd)
+static void *shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t cap, int more_seals, int *fd)
 {
     void *p = MAP_FAILED;
 
     *fd = -1;
-    if (!(c->caps.flags & ASYMREG_CAP_FD)) {
+    if (!(c->caps.flags & cap)) {
         p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         return p == MAP_FAILED ? NULL : p;
     }
@@ -106,7 +106,7 @@ static int open_table(struct asymreg_context *c, const struct asymreg_opts *o)
     if (getrandom(&c->incarnation, sizeof(c->incarnation), 0) != sizeof(c->incarnation))
         return -EIO;
     c->incarnation |= 1;
-    if (!(c->memory = shared_pages(c, c->bytes, F_SEAL_FUTURE_WRITE, &c->table_fd)))
+    if (!(c->memory = shared_pages(c, c->bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, F_SEAL_FUTURE_WRITE, &c->table_fd)))
         return errno ? -errno : -ENOMEM;
     if ((rc = asymreg_table_create(&t, c->memory, c->incarnation, &c->table)) < 0)
         return rc;
@@ -144,7 +144,7 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
         return -EINVAL;
     if (opts)
         o = *opts;
-    if (!context || (o.flags & ~ASYMREG_SPLIT) || o.max_regions > ASYMREG_MAX_REGIONS || o.max_segments > ASYMREG_MAX_SEGMENTS)
+    if (!context || (o.flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH)) || o.max_regions > ASYMREG_MAX_REGIONS || o.max_segments > ASYMREG_MAX_SEGMENTS)
         goto fail;
     if (!t && (rc = asymreg_local_create(NULL, &t)) < 0)
         return rc;
@@ -452,7 +452,7 @@ int asymreg_alloc(struct asymreg_context *context, size_t bytes, void **ptr)
     if (bytes > PTRDIFF_MAX - page)
         return -ENOMEM;
     bytes = (bytes + page - 1) & ~(page - 1);
-    if (!(p = shared_pages(context, bytes, 0, &fd)))
+    if (!(p = shared_pages(context, bytes, ASYMREG_CAP_FD, 0, &fd)))
         return -errno;
     rc = asymreg_segment_add(context, p, bytes, ASYMREG_ALL, 0, fd, 0, &value);
     if (fd >= 0)

@@ -36,6 +36,7 @@ struct asymreg__peer {
     struct asymreg_cache *cache; /* made when first needed */
     struct asymreg__key **keys;  /* by segment number; made with the cache */
     uint32_t n_keys;
+    int ask;  /* each operation refreshes */
     int late; /* an error of implicit operations found outside a flush */
 
     pthread_mutex_t lock; /* of what follows, and of refreshing */

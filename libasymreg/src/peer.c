@@ -338,6 +338,7 @@ int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blo
         ops->map(context->t, p->ep, p->table_key, b.table_addr, b.table_bytes, &p->mapped) < 0)
         p->mapped = NULL; /* then it is read by get */
     asymreg__t_unlock(context);
+    p->ask = !p->mapped && (context->flags & ASYMREG_FRESH);
     if (rc == ASYMREG_ESTALE) /* the descriptor has gone: so has the context that had it */
         rc = ASYMREG_EPEER;
     if (rc == 0 && (p->mapped || !(context->caps.flags & ASYMREG_CAP_REMOTE_NODE)))

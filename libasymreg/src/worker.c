@@ -147,7 +147,7 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
         t->region = asymreg_index_lookup(l->reader, raddr);
         rc = judge(t->region, raddr, bytes, id, need);
         had |= t->region != NULL;
-        if (!refreshed && (rc < 0 || asymreg_cache_stale(p->cache))) {
+        if (!refreshed && (rc < 0 || asymreg_cache_stale(p->cache) || p->ask)) {
             asymreg__reader_exit(l->reader);
             refreshed = 1;
             if ((rc = asymreg__peer_refresh(p, ASYMREG_REFRESH_AUTO)) < 0)
