@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file base.h
+ * @brief What every part of libasymreg shares: version, errors, permissions, region identifiers.
+ */
+#ifndef ASYMREG_BASE_H
+#define ASYMREG_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Release of this header; asymreg_version() is that of the library in use. */
+#define ASYMREG_VERSION_MAJOR 0
+#define ASYMREG_VERSION_MINOR 1
+#define ASYMREG_VERSION_PATCH 0
+#define ASYMREG_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define ASYMREG_API __attribute__((visibility("default")))
+#else
+#define ASYMREG_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * @name Error codes
+ * Functions return 0 or more on success, `-errno` for a system cause, or one of these. The values never change.
+ * @{
+ */
+#define ASYMREG_ENOREGION  (-25001) /**< no registered region holds the address, after a look at the peer's newest table */
+#define ASYMREG_ERANGE     (-25002) /**< begins inside a region and runs past its end */
+#define ASYMREG_ESTALE     (-25003) /**< the region meant has been unregistered (or its slot belongs to another one now) */
+#define ASYMREG_EACCES     (-25004) /**< the region does not permit this access */
+#define ASYMREG_EPEER      (-25005) /**< the peer has gone: closed, exited or killed */
+#define ASYMREG_EOVERLAP   (-25006) /**< overlaps a region that is registered already */
+#define ASYMREG_EOVERFLOW  (-25007) /**< address plus length runs past 2^64 */
+#define ASYMREG_EFAULT     (-25008) /**< registered, but no memory is there (unmapped, truncated file), or it may not be written */
+#define ASYMREG_ENOTSUP    (-25009) /**< the transport cannot; asymreg_why() and the capability's reason say why */
+#define ASYMREG_EFULL      (-25010) /**< max_regions or max_segments reached */
+#define ASYMREG_EALIGN     (-25011) /**< an atomic on an address that is no multiple of its size */
+#define ASYMREG_ENOPEER    (-25012) /**< no peer of this number has been imported */
+#define ASYMREG_EUNREACH   (-25013) /**< the transport cannot reach this peer (another node, no permission); asymreg_why() */
+#define ASYMREG_EBLOB      (-25014) /**< these bytes are no bootstrap blob: damaged, cut, or of something else */
+#define ASYMREG_EVERSION   (-25015) /**< a blob, table or transport of a version or byte order that this library does not speak */
+#define ASYMREG_ETABLE     (-25016) /**< the peer's published table contradicts itself */
+#define ASYMREG_EBUSY      (-25017) /**< the peer's table changed faster than it could be read; or something still in use */
+#define ASYMREG_ETRANSPORT (-25018) /**< the transport failed in a way that it could not name */
+#define ASYMREG_ETIMEDOUT  (-25019) /**< the time given has passed */
+/** @} */
+
+/**
+ * @name Permissions of a region
+ * @{
+ */
+#define ASYMREG_READ   1u /**< peers may get */
+#define ASYMREG_WRITE  2u /**< peers may put */
+#define ASYMREG_ATOMIC 4u /**< peers may use atomics */
+#define ASYMREG_RW     (ASYMREG_READ | ASYMREG_WRITE)
+#define ASYMREG_ALL    (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
+/** @} */
+
+/**
+ * Names one registration for ever: the generation in the upper, the slot in the lower 32 bits. A slot's generation is odd while
+ * a region lives in it and grows with each change; a slot whose generations are used up is never used again. Send it along with
+ * an address to make sure that the peer means this registration and not a later one of the same memory.
+ */
+typedef uint64_t asymreg_id;
+
+/** Stands for "whichever region holds the address". No region has this identifier. */
+#define ASYMREG_ANY ((asymreg_id)0)
+
+/** What a lookup finds: a copy, which stays as it is when the region goes. */
+struct asymreg_region {
+    uint64_t start; /**< address of its first byte, in the process that registered it */
+    uint64_t last;  /**< address of its last byte: a region may end at 2^64 */
+    asymreg_id id;  /**< this registration; never ASYMREG_ANY */
+    uint32_t prot;  /**< ASYMREG_READ and so on */
+    uint32_t reserved; /**< 0 */
+    uint64_t value; /**< in a published table: the segment that holds it, see table.h; in an index of your own: yours */
+};
+
+/**
+ * @brief Explain an error code.
+ * @param code  a negative value returned by this library (or 0)
+ * @return a constant English phrase without a newline, never NULL
+ *
+ * MT-Safe. Allocates nothing.
+ */
+ASYMREG_API const char *asymreg_strerror(int code);
+
+/** @brief Release of the library in use, such as "0.1.0". MT-Safe. */
+ASYMREG_API const char *asymreg_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* ASYMREG_BASE_H */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file coll.h
+ * @brief Barrier, broadcast and all-gather over registered regions, made of puts.
+ *
+ * A group is n members that have told each other the address of a scratch region each, by whatever means. Members are numbered 0 to n-1;
+ * every member makes the same calls in the same order. The regions that data go to are ordinary ones, anywhere.
+ *
+ * Algorithms: dissemination barrier, ⌈log2 n⌉ rounds; broadcast along a binomial tree; all-gather by doubling, ⌈log2 n⌉ rounds, each a put of
+ * what is known so far (two where it wraps around) and of a flag. Flags are 8-byte counters in the scratch regions that only grow; the transport
+ * must write 8 aligned bytes at once. Broadcast and all-gather begin with a barrier: nobody's buffer is written before it has called.
+ *
+ * A member that dies makes the others return ASYMREG_EPEER if they wait for it directly, or ASYMREG_ETIMEDOUT; the group is of no use then.
+ *
+ * Source: "Asymmetric Memory Extension for OpenSHMEM", section 5, names collectives as future work; the algorithms are
+ * common knowledge.
+ */
+#ifndef ASYMREG_COLL_H
+#define ASYMREG_COLL_H
+
+#include <asymreg/rma.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Bytes of scratch that each member registers (ASYMREG_RW), zeroed, aligned to 64: enough for 2^24 members. */
+#define ASYMREG_GROUP_SCRATCH_BYTES 4096u
+
+/** Where a member's memory is. */
+struct asymreg_member {
+    uint32_t pe;       /**< its number in asymreg_import() */
+    uint32_t reserved; /**< 0 */
+    uint64_t addr;     /**< address there */
+    asymreg_id id;     /**< registration, or ASYMREG_ANY */
+};
+
+/** A group. */
+struct asymreg_group;
+
+/**
+ * @brief Make a group of members whose scratch regions are known.
+ * @param worker      this thread's worker; used by every call on the group
+ * @param members     array of n: the scratch regions, in the same order everywhere; copied
+ * @param n           how many, 1 at least
+ * @param me          which of them is the caller
+ * @param scratch     the caller's own scratch region
+ * @param timeout_ms  how long a call waits for others; 0: for ever, or until the one waited for has died
+ * @param group       the new group
+ * @return 0, -EINVAL, -ENOMEM
+ */
+ASYMREG_API int asymreg_group_create(struct asymreg_worker *worker, const struct asymreg_member *members, uint32_t n, uint32_t me,
+                                     void *scratch, uint32_t timeout_ms, struct asymreg_group **group);
+
+/** @brief Free a group. NULL is allowed. */
+ASYMREG_API void asymreg_group_destroy(struct asymreg_group *group);
+
+/** @brief Wait until every member has called it. @param group the group @return 0, ASYMREG_EPEER, ASYMREG_ETIMEDOUT, or as asymreg_put() */
+ASYMREG_API int asymreg_barrier(struct asymreg_group *group);
+
+/**
+ * @brief Copy bytes from one member to all.
+ * @param group  the group
+ * @param root   the member that has them
+ * @param buf    here: the source at the root, the destination elsewhere, registered ASYMREG_WRITE
+ * @param where  array of n: each member's `buf`, as peers reach it
+ * @param bytes  how many
+ * @return as asymreg_barrier(), -EINVAL. When it returns, `buf` is filled here; others may still be at work
+ */
+ASYMREG_API int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf, const struct asymreg_member *where,
+                                  size_t bytes);
+
+/**
+ * @brief Collect a block of every member at every member.
+ * @param group  the group
+ * @param src    this member's block, `bytes` long
+ * @param buf    n blocks, in the order of members; registered ASYMREG_WRITE
+ * @param where  array of n: each member's `buf`, as peers reach it
+ * @param bytes  length of a block
+ * @return as asymreg_barrier(), -EINVAL. When it returns, all n blocks are here
+ */
+ASYMREG_API int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf, const struct asymreg_member *where,
+                                  size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* ASYMREG_COLL_H */

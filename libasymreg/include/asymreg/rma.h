@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file rma.h
+ * @brief The whole: register any memory, tell peers once who you are, and put, get and update by (PE, address).
+ *
+ * **Context** (one a process, or several): its registered regions, published; a transport; the peers it was told of.
+ * **Worker** (one a thread): what a thread needs to begin operations. **PE**: a peer's number, which you choose.
+ *
+ * Nothing is collective. A process registers and unregisters when it likes, and no peer takes part. Its bootstrap blob
+ * (asymreg_export(): some hundred bytes; carry it by PMI, a socket, a file) stays valid as long as the context; what
+ * is registered later is found through it. How the address of a region reaches a peer is your affair.
+ *
+ * **Which table is used.** Before each operation the peer's table is known to be the newest there is, if the transport maps it (one load);
+ * if not, the copy made by the last refresh is used, and refreshed once when it has no such region or the transport says that a
+ * handle is stale (which a transport without ASYMREG_CAP_REVOKE cannot know: there, ASYMREG_FRESH or asymreg_refresh() makes sure that
+ * what was unregistered before is refused).
+ *
+ * **What is promised.** An operation reaches exactly the region that it names, or fails with a defined error before anything is written, with two
+ * exceptions that only the transport can close: (1) the owner unregisters between the check and the access (one-sided operations cannot
+ * be called back): then the access goes to what is at that address now, or fails with ASYMREG_EFAULT; a transport with
+ * ASYMREG_CAP_REVOKE closes this; otherwise unregister, tell the peers and wait for them before reusing the memory. (2) an operation that fails half way (ASYMREG_EFAULT, ASYMREG_EPEER,
+ * ASYMREG_ERANGE with ASYMREG_SPLIT) may have moved a part.
+ *
+ * **A peer that dies**: every operation on it returns ASYMREG_EPEER within a second, without waiting; so do those under way. A peer
+ * that is stopped (SIGSTOP) does not matter to a one-sided transport.
+ *
+ * **fork()**: a child must not use its parent's context, nor close it; it opens its own.
+ *
+ * Source: "Asymmetric Memory Extension for OpenSHMEM", sections 2 and 3 (register, unregister, put, get; refresh and retry) and 5 (atomics,
+ * collectives); identifiers, permissions and errors are ours.
+ */
+#ifndef ASYMREG_RMA_H
+#define ASYMREG_RMA_H
+
+#include <sys/types.h>
+
+#include <asymreg/base.h>
+#include <asymreg/index.h>
+#include <asymreg/table.h>
+#include <asymreg/transport.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Longest bootstrap blob, bytes. With the transport for one node it is shorter than 512. */
+#define ASYMREG_MAX_BLOB_BYTES 8192u
+/** Most peers of a context: PEs are below this. */
+#define ASYMREG_MAX_PEERS 0x1000000u
+
+/** An operation that crosses from one region into the next, adjacent one is cut in two instead of refused with ASYMREG_ERANGE. */
+#define ASYMREG_SPLIT 1u
+/** Each operation on a peer whose table is not mapped looks whether that has changed first: one more remote read each. */
+#define ASYMREG_FRESH 2u
+
+/** A context. */
+struct asymreg_context;
+/** A thread's means of beginning operations. */
+struct asymreg_worker;
+
+/** Options of a context. Zero all, set `size`, then what differs. */
+struct asymreg_opts {
+    size_t size;            /**< sizeof(struct asymreg_opts) */
+    uint32_t flags;         /**< ASYMREG_SPLIT, ASYMREG_FRESH */
+    uint32_t max_regions;   /**< 0: 1,048,576; at most ASYMREG_MAX_REGIONS. Address space only until used */
+    uint32_t max_segments;  /**< 0: as max_regions, at most 65,536 */
+    uint32_t ring;          /**< records of the change log; 0: 4096 */
+    uint32_t simd;          /**< as in struct asymreg_index_opts */
+    uint32_t reserved;      /**< 0 */
+    struct asymreg_transport *transport; /**< taken over, also on failure; NULL: asymreg_local_create(NULL) */
+};
+
+/**
+ * @brief Open a context and publish its empty table.
+ * @param opts     NULL: all defaults
+ * @param context  the new context
+ * @return 0, -EINVAL, -ENOMEM, ASYMREG_EVERSION (the transport), another -errno, or what the transport returned
+ *
+ * MT-Safe. Allocates; no thread is started and no signal handler installed.
+ */
+ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **context);
+
+/**
+ * @brief Close a context: peers get ASYMREG_EPEER. After all its workers; waits for nobody. NULL is allowed.
+ *
+ * Memory that was registered stays the caller's, except what asymreg_alloc() gave, which goes.
+ */
+ASYMREG_API void asymreg_close(struct asymreg_context *context);
+
+/**
+ * @brief Why the last call on this context failed with ASYMREG_ENOTSUP or ASYMREG_EUNREACH.
+ * @return a phrase, or NULL; lives until the next such failure
+ */
+ASYMREG_API const char *asymreg_why(struct asymreg_context *context);
+
+/**
+ * @brief What the context's transport can do.
+ * @param context  the context
+ * @param caps     filled; set its size first
+ * @return 0, -EINVAL
+ */
+ASYMREG_API int asymreg_get_caps(struct asymreg_context *context, struct asymreg_transport_caps *caps);
+
+/** @brief The context's transport, for its ops->name and ops->reason. MT-Safe. */
+ASYMREG_API struct asymreg_transport *asymreg_get_transport(struct asymreg_context *context);
+
+/**
+ * @name Registering
+ * MT-Safe; registrations of one context take turns. @{
+ */
+
+/** asymreg_register(): if exactly this range is registered, with the same permissions, count one more user of it. */
+#define ASYMREG_SHARE 1u
+/** asymreg_segment_add(): see ASYMREG_MEM_TRUSTED. */
+#define ASYMREG_TRUSTED 2u
+
+/**
+ * @brief Make memory reachable for peers, from now on.
+ *
+ * If it lies in a segment (asymreg_segment_add(), asymreg_alloc(), or with a transport that has ASYMREG_CAP_WHOLE_SPACE), that is what the
+ * transport uses; otherwise a registration is made for this region alone. It may lie anywhere: malloc, stack, static data, a mapped file.
+ *
+ * @param context  the context
+ * @param addr     first byte; need not be aligned
+ * @param bytes    length, more than 0
+ * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: what peers may do
+ * @param flags    0 or ASYMREG_SHARE
+ * @param id       names this registration; may be NULL
+ * @return 0; -EINVAL (no bytes, unknown bits); ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP; ASYMREG_EFULL; ASYMREG_EACCES (more than its segment permits);
+ *         ASYMREG_ERANGE (begins in a segment and runs past its end); -ENOMEM, or what the transport returned
+ *
+ * Cost: about a microsecond, however many there are; and the transport's registration if it needs one.
+ */
+ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes, uint32_t prot, uint32_t flags,
+                                 asymreg_id *id);
+
+/**
+ * @brief End a registration (or one user of a shared one).
+ * @param context  the context
+ * @param id       from asymreg_register()
+ * @return 0, ASYMREG_ESTALE
+ *
+ * Operations that peers begin after this returns are refused; for those already begun see the head of this file. The memory itself
+ * is not touched.
+ */
+ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id id);
+
+/**
+ * @brief End the registration of exactly this range.
+ * @param context      the context
+ * @param addr,bytes   as registered
+ * @return 0, ASYMREG_ENOREGION, -EINVAL (a part of a region, or more than one)
+ */
+ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const void *addr, size_t bytes);
+
+/**
+ * @brief Register memory with the transport once, for many regions to share.
+ *
+ * @param context     the context
+ * @param addr,bytes  the memory; must not overlap another segment or a region
+ * @param prot        the most that regions in it may permit
+ * @param flags       0 or ASYMREG_TRUSTED
+ * @param fd          descriptor that the memory is a MAP_SHARED mapping of (a file, a memfd, /dev/shm), or -1. Not kept: duplicated
+ * @param fd_offset   where in it `addr` is, bytes
+ * @param segment     names it; may be NULL
+ * @return 0; -EINVAL; -EBADF; ASYMREG_EACCES (writing asked for, but the descriptor cannot); ASYMREG_EOVERLAP; ASYMREG_EOVERFLOW; ASYMREG_EFULL;
+ *         ASYMREG_ENOTSUP (the transport cannot use a descriptor, or needs one); -ENOMEM
+ *
+ * Allocates. Cost: the transport's; with shared memory one descriptor here, and one mapping in each peer that uses it.
+ */
+ASYMREG_API int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t bytes, uint32_t prot, uint32_t flags, int fd,
+                                    uint64_t fd_offset, uint64_t *segment);
+
+/**
+ * @brief End a segment.
+ * @param context  the context
+ * @param segment  from asymreg_segment_add()
+ * @return 0, ASYMREG_ESTALE, ASYMREG_EBUSY (a region lies in it)
+ */
+ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, uint64_t segment);
+
+/**
+ * @brief Allocate memory that peers on this node reach by loads and stores, as a segment. Register what is in it as usual.
+ * @param context  the context
+ * @param bytes    rounded up to pages
+ * @param ptr      zeroed pages
+ * @return 0, -EINVAL, -ENOMEM, ASYMREG_EFULL, or another -errno
+ */
+ASYMREG_API int asymreg_alloc(struct asymreg_context *context, size_t bytes, void **ptr);
+
+/** @brief Free what asymreg_alloc() gave. @return 0, -EINVAL (not its address), ASYMREG_EBUSY (a region lies in it) */
+ASYMREG_API int asymreg_free(struct asymreg_context *context, void *ptr);
+/** @} */
+
+/**
+ * @name Peers
+ * MT-Safe. @{
+ */
+
+/**
+ * @brief Write the bootstrap blob: how others reach this context. The same bytes at any time.
+ * @param context  the context
+ * @param buf      where
+ * @param cap      bytes there; ASYMREG_MAX_BLOB_BYTES are enough
+ * @return its length; -ENOBUFS; or what the transport returned
+ */
+ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, size_t cap);
+
+/**
+ * @brief Make another context known under a number. It need not be doing anything. May be this context itself.
+ * @param context  the context
+ * @param pe       the number, below ASYMREG_MAX_PEERS, not in use
+ * @param blob     what the other's asymreg_export() wrote
+ * @param bytes    its length
+ * @return 0; -EINVAL; -EEXIST; ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH; ASYMREG_EPEER (has gone already); ASYMREG_ETABLE; -ENOMEM
+ *
+ * The table is mapped and checked now if the transport can do that; otherwise it is first read by the first operation.
+ */
+ASYMREG_API int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blob, size_t bytes);
+
+/**
+ * @brief Drop a peer, dead or alive. No thread may be using it.
+ * @param context  the context
+ * @param pe       its number, free again
+ * @return 0, ASYMREG_ENOPEER
+ */
+ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
+
+/**
+ * @brief Bring the copy of a peer's table up to date now.
+ * @param context  the context
+ * @param pe       the peer
+ * @param mode     ASYMREG_REFRESH_*
+ * @return changes found, or as asymreg_cache_refresh()
+ */
+ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe, uint32_t mode);
+
+/** @brief Figures of a peer's copy. @param context the context @param pe the peer @param stats filled @return 0, ASYMREG_ENOPEER */
+ASYMREG_API int asymreg_get_peer_stats(struct asymreg_context *context, uint32_t pe, struct asymreg_cache_stats *stats);
+/** @} */
+
+/**
+ * @name Operations
+ * A worker belongs to one thread at a time; distinct workers are independent. `id` is the registration that must be meant, or ASYMREG_ANY.
+ * Each operation returns 0 or: ASYMREG_ENOPEER; ASYMREG_ENOREGION (nothing registered there); ASYMREG_ERANGE (runs past the region);
+ * ASYMREG_ESTALE (`id` has gone; or the region known before has gone and no other has come); ASYMREG_EACCES (not permitted: nothing was sent);
+ * ASYMREG_EOVERFLOW; ASYMREG_EFAULT; ASYMREG_EPEER; ASYMREG_ENOTSUP; ASYMREG_EUNREACH; and the errors of asymreg_cache_refresh() when a refresh was needed.
+ * An operation of 0 bytes checks the peer and succeeds, whatever the address.
+ * @{
+ */
+
+/** @brief Make a worker. @param context its context @param worker the new worker @return 0, -ENOMEM. MT-Safe. */
+ASYMREG_API int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **worker);
+
+/** @brief Free a worker, after a flush of what it began. NULL is allowed. */
+ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
+
+/**
+ * @brief Copy to a peer. When it returns, `src` may be reused; a flush makes sure that it has arrived.
+ * @param worker  this thread's worker
+ * @param pe      the peer
+ * @param raddr   address there, anywhere in a region
+ * @param id      registration meant, or ASYMREG_ANY
+ * @param src     bytes to copy
+ * @param bytes   how many
+ * @return see above
+ *
+ * Cost: one lookup and the transport's put. No allocation and no lock once the segment has been used.
+ */
+ASYMREG_API int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, const void *src, size_t bytes);
+
+/**
+ * @brief Copy from a peer. When it returns, the bytes are in `dst`.
+ * @param worker  this thread's worker
+ * @param pe      the peer
+ * @param raddr   address there
+ * @param id      registration meant, or ASYMREG_ANY
+ * @param dst     where to
+ * @param bytes   how many
+ * @return see above; `dst` may be partly written on failure
+ */
+ASYMREG_API int asymreg_get(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, void *dst, size_t bytes);
+
+/** @brief As asymreg_put(), but `src` must stay as it is until a flush, which also tells of late errors. */
+ASYMREG_API int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, const void *src,
+                               size_t bytes);
+
+/** @brief As asymreg_get(), but the bytes are there only after a flush, which also tells of late errors. */
+ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, void *dst, size_t bytes);
+
+/**
+ * @brief Wait until everything begun on a peer is complete there.
+ * @param worker  this thread's worker
+ * @param pe      the peer
+ * @return 0; the first error of what was begun without waiting; ASYMREG_EPEER; ASYMREG_ENOPEER
+ *
+ * After it, whoever sees something that this thread does later (a store, a message) sees the data too.
+ */
+ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
+
+/** @brief asymreg_flush() of every peer that this worker has used. @return 0, or the first error */
+ASYMREG_API int asymreg_flush_all(struct asymreg_worker *worker);
+
+/** @brief Move pending operations on, without waiting. @return how many completed, or an error of the transport */
+ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
+
+/**
+ * @brief Which region of a peer holds [raddr, raddr + bytes)?
+ * @param worker  this thread's worker
+ * @param pe      the peer
+ * @param raddr   address there
+ * @param bytes   length; 0: any part
+ * @param need    permissions needed, or 0
+ * @param region  what was found
+ * @return as an operation on it would
+ */
+ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, size_t bytes, uint32_t need,
+                                struct asymreg_region *region);
+
+/**
+ * @brief An atomic operation on 4 or 8 bytes of a peer, complete at the target when it returns.
+ * @param worker   this thread's worker
+ * @param pe       the peer
+ * @param raddr    address there, a multiple of `bytes`
+ * @param id       registration meant, or ASYMREG_ANY; it must permit ASYMREG_ATOMIC
+ * @param amo      ASYMREG_AMO_*
+ * @param bytes    4 or 8
+ * @param operand  what to add or store
+ * @param compare  for ASYMREG_AMO_COMPARE_SWAP
+ * @param result   the value before; may be NULL
+ * @return see above; ASYMREG_EALIGN; -EINVAL (another size or operation); ASYMREG_ENOTSUP (asymreg_why() says why)
+ */
+ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, uint32_t amo, uint32_t bytes,
+                            uint64_t operand, uint64_t compare, uint64_t *result);
+/** @} */
+
+/**
+ * @name Descriptors by message
+ * For peers that may not trace each other (sandboxes, Yama): shared memory only. MT-Safe.
+ * @{
+ */
+
+/**
+ * @brief Send the descriptors of the table and of all shared segments over a Unix socket.
+ * @param context  the context
+ * @param sock     a connected Unix socket; written without waiting for more than its buffer
+ * @return how many were sent, ASYMREG_ENOTSUP (another transport), or -errno
+ */
+ASYMREG_API int asymreg_fds_send(struct asymreg_context *context, int sock);
+
+/**
+ * @brief Receive what asymreg_fds_send() of one peer sent, before asymreg_import() of its blob or later.
+ * @param context  the context
+ * @param sock     the other end
+ * @return how many were new, ASYMREG_ENOTSUP, ASYMREG_EBLOB (something else was sent), or -errno
+ */
+ASYMREG_API int asymreg_fds_recv(struct asymreg_context *context, int sock);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* ASYMREG_RMA_H */

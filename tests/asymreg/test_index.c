@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The index alone: every documented error at, below and above its limit, and random histories against a naive table. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "index.h"
+
+static struct asymreg_index *make(uint32_t max_regions, uint32_t simd)
+{
+    struct asymreg_index_opts opts = {.size = sizeof(opts), .max_regions = max_regions, .simd = simd};
+    struct asymreg_index *ix = NULL;
+
+    assert_int_equal(asymreg_index_create(&opts, &ix), 0);
+    return ix;
+}
+
+static void rejects_bad_input(void **state)
+{
+    struct asymreg_index_opts opts = {.size = sizeof(opts)};
+    struct asymreg_index *ix;
+    struct asymreg_reader *r;
+    asymreg_id id, id2;
+
+    (void)state;
+    opts.simd = 4;
+    assert_int_equal(asymreg_index_create(&opts, &ix), -EINVAL);
+    opts.simd = 0;
+    opts.size = 3;
+    assert_int_equal(asymreg_index_create(&opts, &ix), -EINVAL);
+    opts.size = sizeof(opts);
+    opts.max_regions = ASYMREG_MAX_REGIONS + 1;
+    assert_int_equal(asymreg_index_create(&opts, &ix), -EINVAL);
+    ix = make(0, 0);
+    assert_int_equal(asymreg_reader_create(ix, &r), 0);
+    assert_null(asymreg_index_lookup(r, 0));
+    assert_null(asymreg_index_lookup(r, UINT64_MAX));
+    assert_int_equal(asymreg_index_insert(ix, 4096, 0, 1, 0, &id), -EINVAL);
+    assert_int_equal(asymreg_index_insert(ix, UINT64_MAX, 1, 1, 0, &id), ASYMREG_EOVERFLOW);
+    assert_int_equal(asymreg_index_insert(ix, UINT64_MAX - 4095, 4097, 1, 0, &id), ASYMREG_EOVERFLOW);
+    assert_int_equal(asymreg_index_insert(ix, 4096, UINT64_MAX, 1, 0, &id), ASYMREG_EOVERFLOW);
+    /* Up to the last byte there is. */
+    assert_int_equal(asymreg_index_insert(ix, UINT64_MAX - 4095, 4096, 1, 77, &id), 0);
+    assert_int_equal(asymreg_index_lookup(r, UINT64_MAX)->value, 77);
+    assert_int_equal(asymreg_index_search(r, UINT64_MAX)->value, 77);
+    assert_int_equal(asymreg_index_lookup(r, UINT64_MAX - 4095)->id, id);
+    assert_null(asymreg_index_lookup(r, UINT64_MAX - 4096));
+    assert_int_equal(asymreg_index_insert(ix, UINT64_MAX - 1, 1, 1, 0, &id2), ASYMREG_EOVERLAP);
+    assert_int_equal(asymreg_index_remove(ix, id), 0);
+    assert_null(asymreg_index_lookup(r, UINT64_MAX));
+    assert_int_equal(asymreg_index_remove(ix, id), ASYMREG_ESTALE);
+    assert_int_equal(asymreg_index_remove(ix, ASYMREG_ANY), ASYMREG_ESTALE);
+    assert_int_equal(asymreg_index_remove(ix, UINT64_MAX), ASYMREG_ESTALE);
+    asymreg_reader_destroy(r);
+    asymreg_reader_destroy(NULL);
+    asymreg_index_destroy(ix);
+    asymreg_index_destroy(NULL);
+}
+
+static void overlap_and_neighbours(void **state)
+{
+    struct asymreg_index *ix = make(16, 0);
+    struct asymreg_reader *r;
+    asymreg_id a, b, id;
+
+    (void)state;
+    assert_int_equal(asymreg_reader_create(ix, &r), 0);
+    assert_int_equal(asymreg_index_insert(ix, 1000, 100, 1, 1, &a), 0);
+    assert_int_equal(asymreg_index_insert(ix, 1100, 100, 2, 2, &b), 0); /* adjacent */
+    assert_int_equal(asymreg_index_lookup(r, 1099)->value, 1);
+    assert_int_equal(asymreg_index_lookup(r, 1100)->value, 2);
+    assert_int_equal(asymreg_index_lookup(r, 1100)->prot, 2);
+    assert_null(asymreg_index_lookup(r, 999));
+    assert_null(asymreg_index_lookup(r, 1200));
+    assert_int_equal(asymreg_index_insert(ix, 1000, 100, 1, 1, &id), ASYMREG_EOVERLAP); /* the same */
+    assert_int_equal(asymreg_index_insert(ix, 999, 2, 1, 1, &id), ASYMREG_EOVERLAP);    /* from the left */
+    assert_int_equal(asymreg_index_insert(ix, 1199, 2, 1, 1, &id), ASYMREG_EOVERLAP);   /* from the right */
+    assert_int_equal(asymreg_index_insert(ix, 1050, 1, 1, 1, &id), ASYMREG_EOVERLAP);   /* inside */
+    assert_int_equal(asymreg_index_insert(ix, 1, 5000, 1, 1, &id), ASYMREG_EOVERLAP);   /* around */
+    /* Again at the same address: another identifier, and the last hit is not used for it. */
+    assert_int_equal(asymreg_index_lookup(r, 1050)->id, a);
+    assert_int_equal(asymreg_index_remove(ix, a), 0);
+    assert_null(asymreg_index_lookup(r, 1050));
+    assert_int_equal(asymreg_index_insert(ix, 1000, 100, 1, 3, &id), 0);
+    assert_true(id != a);
+    assert_int_equal(asymreg_index_lookup(r, 1050)->value, 3);
+    assert_int_equal(asymreg_index_remove(ix, a), ASYMREG_ESTALE);
+    asymreg_reader_destroy(r);
+    asymreg_index_destroy(ix);
+}
+
+static void full_at_the_limit(void **state)
+{
+    struct asymreg_index *ix = make(40, 0);
+    asymreg_id ids[40], id;
+
+    (void)state;
+    for (uint32_t i = 0; i < 40; i++)
+        assert_int_equal(asymreg_index_insert(ix, 100 + i * 10, 10, 0, i, &ids[i]), 0);
+    assert_int_equal(asymreg_index_insert(ix, 5000, 10, 0, 0, &id), ASYMREG_EFULL);
+    assert_int_equal(asymreg_index_remove(ix, ids[17]), 0);
+    assert_int_equal(asymreg_index_insert(ix, 5000, 10, 0, 0, &id), 0);
+    assert_int_equal((uint32_t)id, (uint32_t)ids[17]);
+    asymreg_index_destroy(ix);
+}
+
+static void slot_out_of_generations_is_not_used_again(void **state)
+{
+    struct asymreg_index *ix = make(2, 0);
+    asymreg_id a, b;
+
+    (void)state;
+    assert_int_equal(asymreg_index_insert(ix, 100, 10, 0, 0, &a), 0);
+    assert_int_equal(asymreg_index_remove(ix, a), 0);
+    ix->slots[0].generation = 0xfffffffcu; /* as if after two thousand million lives */
+    assert_int_equal(asymreg_index_insert(ix, 100, 10, 0, 0, &a), 0);
+    assert_int_equal(a, (uint64_t)0xfffffffdu << 32);
+    assert_int_equal(asymreg_index_remove(ix, a), 0);
+    assert_int_equal(asymreg_index_remove(ix, a), ASYMREG_ESTALE);
+    assert_int_equal(asymreg_index_insert(ix, 100, 10, 0, 0, &b), 0);
+    assert_int_equal((uint32_t)b, 1);
+    assert_int_equal(asymreg_index_insert(ix, 200, 10, 0, 0, &a), ASYMREG_EFULL);
+    asymreg_index_destroy(ix);
+}
+
+/* The tree's own rules, at every node. Returns how many regions are below. */
+static size_t check_node(struct asymreg_index *ix, const void *node, uintptr_t depth, int64_t lo, int64_t hi, int is_root)
+{
+    const struct asymreg__inner *inner = node;
+    const struct asymreg__leaf *leaf = node;
+    size_t total = 0;
+
+    if (depth == 1) {
+        uint32_t n = asymreg__rank(leaf->keys, KEY_NONE - 1);
+        assert_true(n > 0 || is_root);
+        for (uint32_t i = 0; i < n; i++) {
+            const struct asymreg__slot *s = &ix->slots[leaf->slots[i]];
+            assert_true(leaf->keys[i] >= lo && asymreg__key(s->last) < hi);
+            assert_true(s->generation & 1);
+            assert_int_equal(asymreg__key(s->start), leaf->keys[i]);
+            assert_true(i == 0 || leaf->keys[i] > leaf->keys[i - 1]);
+        }
+        return n;
+    }
+    uint32_t n = asymreg__rank(inner->keys, KEY_NONE - 1);
+    assert_true(n > (is_root ? 1u : 0u));
+    assert_true(inner->keys[0] == INT64_MIN);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(i == 0 || inner->keys[i] > inner->keys[i - 1]);
+        assert_true(i == 0 || inner->keys[i] > lo);
+        total += check_node(ix, inner->child[i], depth - 1, i ? inner->keys[i] : lo, i + 1 < n ? inner->keys[i + 1] : hi, 0);
+    }
+    return total;
+}
+
+static void check_tree(struct asymreg_index *ix)
+{
+    size_t n = check_node(ix, (void *)(ix->root & ~(uintptr_t)63), ix->root & 63, INT64_MIN, KEY_NONE, 1);
+
+    assert_int_equal(n, ix->n_regions);
+}
+
+static uint64_t rng = 88172645463325252u;
+
+static uint64_t rnd(void)
+{
+    rng ^= rng << 13;
+    rng ^= rng >> 7;
+    rng ^= rng << 17;
+    return rng;
+}
+
+#define SPACE 4096u /* addresses of the naive table */
+
+/* owner[a]: value of the region that holds address a, or 0. Values are never used twice. */
+struct naive {
+    uint64_t owner[SPACE];
+    asymreg_id id[SPACE]; /* at the first address of each region */
+    uint64_t bytes[SPACE];
+};
+
+static void random_history(uint32_t simd, unsigned steps, uint32_t max_bytes, unsigned grow)
+{
+    struct asymreg_index_opts opts = {.size = sizeof(opts), .simd = simd};
+    struct asymreg_index *ix;
+    struct asymreg_reader *r;
+    struct naive *t = calloc(1, sizeof(*t));
+    uint64_t value = 0, base = rnd() << 13;
+
+    if (asymreg_index_create(&opts, &ix) < 0) {
+        free(t); /* this processor has no such instructions */
+        return;
+    }
+    assert_int_equal(asymreg_reader_create(ix, &r), 0);
+    for (unsigned step = 0; step < steps; step++) {
+        uint64_t at = rnd() % SPACE, n = 1 + rnd() % max_bytes;
+        if (rnd() % 100 < (step / 3000 % 2 ? 100 - grow : grow)) {
+            int busy = at + n > SPACE;
+            for (uint64_t a = at; a < at + n && !busy; a++)
+                busy = t->owner[a] != 0;
+            if (at + n > SPACE)
+                continue;
+            asymreg_id id;
+            int rc = asymreg_index_insert(ix, base + at, n, (uint32_t)value, value + 1, &id);
+            assert_int_equal(rc, busy ? ASYMREG_EOVERLAP : 0);
+            if (rc == 0) {
+                value++;
+                t->id[at] = id;
+                t->bytes[at] = n;
+                for (uint64_t a = at; a < at + n; a++)
+                    t->owner[a] = value;
+            }
+        } else {
+            for (uint64_t a = at; a < SPACE; a++) {
+                if (!t->id[a])
+                    continue;
+                assert_int_equal(asymreg_index_remove(ix, t->id[a]), 0);
+                assert_int_equal(asymreg_index_remove(ix, t->id[a]), ASYMREG_ESTALE);
+                t->id[a] = 0;
+                memset(&t->owner[a], 0, t->bytes[a] * sizeof(t->owner[0]));
+                break;
+            }
+        }
+        for (int i = 0; i < 4; i++) {
+            uint64_t a = rnd() % SPACE;
+            const struct asymreg_region *found = asymreg_index_lookup(r, base + a);
+            if (found)
+                assert_int_equal(found->value, t->owner[a]);
+            else
+                assert_int_equal(t->owner[a], 0);
+        }
+        if (step % 512 == 0) {
+            uint64_t many[37];
+            struct asymreg_region found[37];
+            size_t n_found = 0;
+            for (int i = 0; i < 37; i++)
+                many[i] = base + rnd() % SPACE;
+            size_t n_many = asymreg_index_lookup_many(r, many, step / 512 % 38, found);
+            for (size_t i = 0; i < step / 512 % 38; i++) {
+                n_found += found[i].id != ASYMREG_ANY;
+                assert_int_equal(found[i].id == ASYMREG_ANY ? 0 : found[i].value, t->owner[many[i] - base]);
+            }
+            assert_int_equal(n_found, n_many);
+            check_tree(ix);
+        }
+    }
+    /* In order, all of them. */
+    struct asymreg_region region;
+    uint64_t a = 0, next = base;
+    while (asymreg_index_next(ix, next, &region) && region.start - base < SPACE) {
+        for (; base + a < region.start; a++)
+            assert_int_equal(t->owner[a], 0);
+        assert_int_equal(t->owner[a], region.value);
+        assert_int_equal(t->id[a], region.id);
+        a += t->bytes[a];
+        next = region.last + 1;
+        assert_int_equal(base + a, next);
+    }
+    for (; a < SPACE; a++)
+        assert_int_equal(t->owner[a], 0);
+    check_tree(ix);
+    asymreg_reader_destroy(r);
+    asymreg_index_destroy(ix);
+    free(t);
+}
+
+static void random_histories(void **state)
+{
+    (void)state;
+    for (uint32_t simd = ASYMREG_SIMD_AUTO; simd <= ASYMREG_SIMD_AVX512; simd++) {
+        random_history(simd, 20000, 3, 75);
+        random_history(simd, 20000, 30, 60);
+        random_history(simd, 6000, 400, 60);
+    }
+}
+
+static void all_ways_of_comparing_agree(void **state)
+{
+    struct asymreg_index *ix[3];
+    struct asymreg_reader *r[3];
+    uint32_t n = 0;
+
+    (void)state;
+    for (uint32_t simd = ASYMREG_SIMD_NONE; simd <= ASYMREG_SIMD_AVX512; simd++) {
+        struct asymreg_index_opts opts = {.size = sizeof(opts), .simd = simd};
+        if (asymreg_index_create(&opts, &ix[n]) == 0) {
+            assert_int_equal(asymreg_reader_create(ix[n], &r[n]), 0);
+            n++;
+        }
+    }
+    for (int i = 0; i < 20000; i++) {
+        uint64_t start = rnd() >> (rnd() % 40), bytes = 1 + (rnd() >> (24 + rnd() % 40));
+        asymreg_id id;
+        int rc = asymreg_index_insert(ix[0], start, bytes, 0, (uint64_t)i, &id);
+        for (uint32_t k = 1; k < n; k++)
+            assert_int_equal(asymreg_index_insert(ix[k], start, bytes, 0, (uint64_t)i, &id), rc);
+        for (int j = 0; j < 4; j++) {
+            uint64_t addr = rnd() >> (rnd() % 64);
+            const struct asymreg_region *want = asymreg_index_lookup(r[0], addr);
+            for (uint32_t k = 1; k < n; k++) {
+                const struct asymreg_region *got = asymreg_index_lookup(r[k], addr);
+                assert_int_equal(!got, !want);
+                if (got)
+                    assert_memory_equal(got, want, sizeof(*got));
+            }
+        }
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        asymreg_reader_destroy(r[k]);
+        asymreg_index_destroy(ix[k]);
+    }
+}
+
+/* Ascending, descending, and in clusters: full, then emptied from either end. Memory stays within what the header's figure allows. */
+static void orders_of_growth(void **state)
+{
+    enum { N = 30000 };
+    static asymreg_id ids[N];
+
+    (void)state;
+    for (int order = 0; order < 3; order++) {
+        struct asymreg_index *ix = make(0, 0);
+        struct asymreg_index_stats stats = {.size = sizeof(stats)};
+        for (uint32_t i = 0; i < N; i++) {
+            uint32_t k = order == 0 ? i : order == 1 ? N - 1 - i : i % 100 * 300 + i / 100;
+            assert_int_equal(asymreg_index_insert(ix, 1000 + k * 64ull, 64, 0, k, &ids[k]), 0);
+        }
+        check_tree(ix);
+        assert_int_equal(asymreg_index_get_stats(ix, &stats), 0);
+        assert_int_equal(stats.n_regions, N);
+        /* Slabs come in powers of two: leave room for one half empty. */
+        assert_true(stats.bytes / N <= 64 * 2);
+        for (uint32_t i = 0; i < N; i++) {
+            assert_int_equal(asymreg_index_remove(ix, ids[order == 1 ? N - 1 - i : i]), 0);
+            if (i % 1000 == 0)
+                check_tree(ix);
+        }
+        check_tree(ix);
+        assert_int_equal(asymreg_index_get_stats(ix, &stats), 0);
+        assert_int_equal(stats.n_regions, 0);
+        assert_int_equal(stats.depth, 1);
+        asymreg_index_destroy(ix);
+    }
+}
+
+static void build_at_once(void **state)
+{
+    struct asymreg_index *ix;
+    struct asymreg_reader *r;
+    uint32_t order[5000];
+
+    (void)state;
+    for (size_t n = 0; n < 5000; n = n < 40 ? n + 1 : n * 2 + 7) {
+        ix = make(0, 0);
+        assert_int_equal(asymreg_reader_create(ix, &r), 0);
+        for (size_t i = 0; i < n; i++) {
+            order[i] = (uint32_t)(n - 1 - i);
+            ix->slots[order[i]] = (struct asymreg__slot){.start = i * 100 + 7, .last = i * 100 + 56, .generation = 1, .value = i};
+        }
+        assert_int_equal(asymreg__index_build(ix, order, n), 0);
+        check_tree(ix);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(asymreg_index_lookup(r, i * 100 + 7)->value, i);
+            assert_int_equal(asymreg_index_lookup(r, i * 100 + 56)->value, i);
+            assert_null(asymreg_index_lookup(r, i * 100 + 57));
+        }
+        if (n > 1) {
+            asymreg_reader_destroy(r);
+            asymreg_index_destroy(ix);
+            ix = make(0, 0);
+            assert_int_equal(asymreg_reader_create(ix, &r), 0);
+            for (size_t i = 0; i < n; i++)
+                ix->slots[order[i]] = (struct asymreg__slot){.start = i * 100, .last = i * 100 + 100, .generation = 1};
+            assert_int_equal(asymreg__index_build(ix, order, n), ASYMREG_EOVERLAP);
+        }
+        asymreg_reader_destroy(r);
+        asymreg_index_destroy(ix);
+    }
+}
+
+/* A reader that never leaves its section keeps what it may be looking at from being freed, and nobody waits. */
+static void a_stuck_reader_stops_nobody(void **state)
+{
+    struct asymreg_index *ix = make(0, 0);
+    struct asymreg_reader *stuck;
+    struct asymreg_index_stats stats = {.size = sizeof(stats)};
+    asymreg_id id;
+
+    (void)state;
+    assert_int_equal(asymreg_reader_create(ix, &stuck), 0);
+    asymreg__reader_enter(stuck);
+    for (int i = 0; i < 5000; i++) {
+        assert_int_equal(asymreg_index_insert(ix, 64, 64, 0, 0, &id), 0);
+        assert_int_equal(asymreg_index_remove(ix, id), 0);
+    }
+    assert_int_equal(asymreg_index_get_stats(ix, &stats), 0);
+    assert_true(stats.n_retired >= 10000);
+    asymreg__reader_exit(stuck);
+    for (int i = 0; i < 5000; i++) {
+        assert_int_equal(asymreg_index_insert(ix, 64, 64, 0, 0, &id), 0);
+        assert_int_equal(asymreg_index_remove(ix, id), 0);
+    }
+    assert_int_equal(asymreg_index_get_stats(ix, &stats), 0);
+    assert_true(stats.n_retired < 1000);
+    asymreg_reader_destroy(stuck);
+    asymreg_index_destroy(ix);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rejects_bad_input),
+        cmocka_unit_test(overlap_and_neighbours),
+        cmocka_unit_test(full_at_the_limit),
+        cmocka_unit_test(slot_out_of_generations_is_not_used_again),
+        cmocka_unit_test(random_histories),
+        cmocka_unit_test(all_ways_of_comparing_agree),
+        cmocka_unit_test(orders_of_growth),
+        cmocka_unit_test(build_at_once),
+        cmocka_unit_test(a_stuck_reader_stops_nobody),
+    };
+
+    rng ^= argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL) << 20;
+    fprintf(stderr, "seed %llu\n", (unsigned long long)rng);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
