@@ -211,7 +211,7 @@ ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, s
  * @param bytes    its length
  * @return 0; -EINVAL; -EEXIST; ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH; ASYMREG_EPEER (has gone already); ASYMREG_ETABLE; -ENOMEM
  *
- * The table itself is read by the first operation.
+ * The table is mapped and checked now if the transport can do that; otherwise it is first read by the first operation.
  */
 ASYMREG_API int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blob, size_t bytes);
 

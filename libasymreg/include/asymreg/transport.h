@@ -78,6 +78,7 @@ extern "C" {
 #define ASYMREG_CAP_PRIVATE     (1u << 8) /**< can register memory without descriptor: malloc, stack, static, mmap */
 #define ASYMREG_CAP_THREADS     (1u << 9) /**< may be called by several threads at once */
 #define ASYMREG_CAP_REMOTE_NODE (1u << 10) /**< reaches peers on other nodes */
+#define ASYMREG_CAP_WANT_LOCAL  (1u << 11) /**< not an ability: look up `local` for put and get (a search of the own table each time) */
 /** @} */
 
 /**
@@ -118,7 +119,7 @@ struct asymreg_mem_desc {
 
 /** This is the published table: peers read it, nobody writes to it, and it lives as long as the context. */
 #define ASYMREG_MEM_TABLE 1u
-/** The owner promises never to shorten the file: peers may map it, and die of SIGBUS if that is broken. */
+/** The owner promises never to shorten the file: peers that believe it use loads and stores, and die of SIGBUS if it is broken. */
 #define ASYMREG_MEM_TRUSTED 2u
 
 /** A registration, an endpoint and an unpacked handle: each transport defines them for itself. */
@@ -170,7 +171,8 @@ struct asymreg_transport_ops {
     int (*address)(struct asymreg_transport *t, void *buf, size_t *bytes);
     /**
      * Required. Connects to the process whose `address` these bytes are; they need not stay. It must not wait for the peer to make any
-     * call: what needs an exchange is completed by later calls (`progress`, or the first operation). May be this process itself.
+     * call: what needs an exchange is completed by later calls (`progress`, or the first operation), here and, if it must be, at the
+     * peer, whose user calls asymreg_progress(). May be this process itself.
      */
     int (*connect)(struct asymreg_transport *t, const void *address, size_t bytes, struct asymreg_ep **ep);
     /** Required. Ends the connection without waiting for the peer; pending operations complete with ASYMREG_EPEER. */
@@ -204,7 +206,7 @@ struct asymreg_transport_ops {
                struct asymreg_mem *local, struct asymreg_op *op);
     /**
      * With ASYMREG_CAP_AMO. One atomic (ASYMREG_AMO_*) on `bytes` 4 or 8 at `addr`, which is aligned. Operands and result are in the low bytes
-     * and host order; `result` (NULL for ADD) is filled when complete. Atomic towards every other operation of this
+     * and host order; `result` (NULL: not wanted) is filled when complete and stays valid as an operation's buffer does. Atomic towards every other operation of this
      * transport on that memory; towards the target's own atomic instructions only if ASYMREG_CAP_MAP is on.
      */
     int (*amo)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo,
@@ -226,7 +228,7 @@ struct asymreg_transport {
 /** Options of the transport for peers on the same node. Zero all, set `size`, then what differs. */
 struct asymreg_local_opts {
     size_t size;    /**< sizeof(struct asymreg_local_opts) */
-    uint32_t flags; /**< ASYMREG_LOCAL_*; 0: both */
+    uint32_t flags; /**< ASYMREG_LOCAL_*; neither SHM nor CMA: both */
     uint32_t reserved; /**< 0 */
 };
 
@@ -234,16 +236,19 @@ struct asymreg_local_opts {
 #define ASYMREG_LOCAL_SHM 1u
 /** process_vm_readv and process_vm_writev: any memory at all, one system call an operation. */
 #define ASYMREG_LOCAL_CMA 2u
+/** Believe a peer's ASYMREG_MEM_TRUSTED: access such a file by loads and stores, and die of SIGBUS if the peer shortens it. */
+#define ASYMREG_LOCAL_TRUST 4u
 
 /**
  * @brief The transport that a context takes when it is given none: shared memory and CMA, on one node.
  *
  * Memory with a descriptor goes through shared memory, everything else through CMA. Sealed memory (a memfd with F_SEAL_SHRINK, as
- * asymreg_alloc() makes it) and ASYMREG_MEM_TRUSTED files are accessed by plain loads and stores; other files through the kernel,
+ * asymreg_alloc() makes it) and files trusted on both sides are accessed by plain loads and stores; other files through the kernel,
  * which reports a truncated file as ASYMREG_EFAULT where a load would be killed by SIGBUS.
  *
  * The capabilities in flags are those of the best case. CMA has no atomics (ASYMREG_ENOTSUP). Both need the right to trace the peer
  * (same user; Yama's ptrace_scope at 0; no seccomp filter in the way), except for descriptors received with asymreg_fds_recv().
+ * Both find the peer by its process id and the time of its start; a peer that calls exec() has gone, but is not known to have until it ends.
  *
  * @param opts       NULL: both ways
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its ops->destroy
