@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The contract of asymreg/transport.h, the same test for every transport: contract TRANSPORT [CASE]...
  *
- * Each case runs in two processes of its own. The target registers memory and obeys orders that arrive on a socket; unless the transport
- * needs the target's help (no ASYMREG_CAP_ONE_SIDED) it sleeps in read() meanwhile, so that what works without it is seen to. The initiator
- * is the case. The socket is local; or, on two machines, `contract TRANSPORT --listen PORT` is the target of every case that
+ * Each case runs in two processes of its own. The target registers memory and obeys orders that arrive on a socket; but for `ucx`, which
+ * needs its help, it sleeps in read() meanwhile, so that what works without it is seen to. The initiator is the case. The socket is local; or, on two machines, `contract TRANSPORT --listen PORT` is the target of every case that
  * `contract TRANSPORT --connect ADDRESS PORT` runs.
  *
  * For ibv: CONTRACT_DEVICE0 and CONTRACT_DEVICE1 name the adapters of the target and the initiator. */
@@ -34,6 +33,7 @@ static const char *transport_name;
 static unsigned char *memory[N_REGIONS];
 static struct asymreg_mem *registered[N_REGIONS];
 static int fds[N_REGIONS];
+static bool passive; /* the target makes no call while it waits for orders */
 static int seconds = 60; /* a case that takes longer hangs */
 
 struct asymreg_transport *make_transport(int role, bool dying)
@@ -45,8 +45,10 @@ struct asymreg_transport *make_transport(int role, bool dying)
     if (strcmp(transport_name, "local") == 0) {
         rc = asymreg_local_create(NULL, &t);
 #ifdef HAVE_UCX
-    } else if (strcmp(transport_name, "ucx") == 0) {
-        rc = asymreg_ucx_create(NULL, &t);
+    } else if (strncmp(transport_name, "ucx", 3) == 0) {
+        struct asymreg_ucx_opts o = {.size = sizeof(o), .flags = passive ? ASYMREG_UCX_THREAD : 0};
+
+        rc = asymreg_ucx_create(&o, &t);
 #endif
 #ifdef HAVE_IBV
     } else if (strcmp(transport_name, "ibv") == 0) {
@@ -129,7 +131,7 @@ struct answer hear(struct side *s)
     struct answer answer;
 
     /* The target may need this side's help, as this side may need its. */
-    if (!(s->caps.flags & ASYMREG_CAP_ONE_SIDED)) {
+    if (!passive) {
         struct pollfd p = {.fd = s->sock, .events = POLLIN};
 
         while (poll(&p, 1, 0) == 0)
@@ -291,7 +293,7 @@ static int target(int sock, bool dying)
     for (;;) {
         struct pollfd p = {.fd = sock, .events = POLLIN};
 
-        if (!(s.caps.flags & ASYMREG_CAP_ONE_SIDED)) {
+        if (!passive) {
             while (poll(&p, 1, 0) == 0)
                 s.ops->progress(s.t);
         }
@@ -446,10 +448,11 @@ int main(int argc, char **argv)
     int first = 2, n = 0;
 
     if (argc < 2) {
-        fprintf(stderr, "usage: contract local|ucx|ibv [--listen PORT | --connect ADDRESS PORT] [CASE]...\n");
+        fprintf(stderr, "usage: contract local|ucx|ucx-thread|ibv [--listen PORT | --connect ADDRESS PORT] [CASE]...\n");
         return 2;
     }
     transport_name = argv[1];
+    passive = strcmp(transport_name, "ucx") != 0;
     signal(SIGPIPE, SIG_IGN);
     if (argc > 3 && strcmp(argv[2], "--listen") == 0)
         return listen_for_cases(argv[3]);
