@@ -47,17 +47,22 @@ static int read_block(struct asymreg_cache *c, uint64_t offset, void *dst, size_
 
 static int read_log(struct asymreg_cache *c, struct asymreg__log_state *log)
 {
-    int rc = read_block(c, offsetof(struct asymreg__header, log), log, sizeof(*log));
+    int rc;
 
-    if (rc < 0)
-        return rc;
-    if (log->state != TABLE_OPEN)
-        return log->state == TABLE_CLOSED ? ASYMREG_EPEER : ASYMREG_ETABLE;
-    /* log_head is moved before the log_tail that makes it necessary, so the difference may be a record short of the ring. */
-    if (log->log_head > log->log_tail || log->log_tail - log->log_head > c->h.ring || log->n_slots > c->h.max_regions ||
-        log->log_tail < c->position)
-        return ASYMREG_ETABLE;
-    return 0;
+    for (int i = 0; i < MAX_TRIES; i++, c->stats.n_retries++) {
+        if ((rc = read_block(c, offsetof(struct asymreg__header, log), log, sizeof(*log))) < 0)
+            return rc;
+        if (log->state != TABLE_OPEN)
+            return log->state == TABLE_CLOSED ? ASYMREG_EPEER : ASYMREG_ETABLE;
+        if (log->n_slots > c->h.max_regions || log->log_tail < c->position)
+            return ASYMREG_ETABLE;
+        if (log->log_head > log->log_tail) /* read in another order than written: the one is newer than the other */
+            continue;
+        if (log->log_tail - log->log_head > c->h.ring) /* the head has moved on since */
+            log->log_head = log->log_tail - c->h.ring;
+        return 0;
+    }
+    return ASYMREG_EBUSY;
 }
 
 int asymreg_cache_create(const struct asymreg_cache_opts *opts, struct asymreg_cache **cache)
@@ -133,6 +138,11 @@ void asymreg_cache_destroy(struct asymreg_cache *cache)
 struct asymreg_index *asymreg_cache_index(struct asymreg_cache *cache)
 {
     return cache->index;
+}
+
+uint32_t asymreg__cache_max_segments(const struct asymreg_cache *cache)
+{
+    return cache->h.max_segments;
 }
 
 static int check_content(const struct asymreg_cache *c, const struct asymreg__slot *s)
@@ -300,6 +310,9 @@ static int by_leaf(struct asymreg_cache *c, const struct asymreg__log_state *log
 
     /* Records from here on will be applied on top of what is read now. */
     c->position = log->log_tail;
+    if (n_slots > c->index->n_used)
+        c->index->n_used = n_slots;
+    asymreg__slots_grow(c->index);
     if ((rc = n_leaves ? read_generations(c, 0, n_leaves, c->gen_now) : 0) < 0)
         return rc;
     for (uint32_t leaf = 0; leaf < n_leaves; leaf += n) {

@@ -398,6 +398,7 @@ int asymreg__index_insert(struct asymreg_index *ix, const struct asymreg__slot *
         ix->free_head = ix->free_next[slot];
     } else {
         slot = ix->n_used++;
+        asymreg__slots_grow(ix);
     }
     c.generation = ix->slots[slot].generation + 1;
     write_slot(ix, slot, &c, write, ctx);

@@ -83,7 +83,7 @@ struct asymreg_index {
     uint32_t free_head; /* slot + 1 */
     uint32_t n_regions;
     uint32_t *free_next; /* of each free slot, the next one + 1 */
-    int own_slots;
+    int own_slots, huge;
     struct asymreg__pool pools[N_CLASSES];
     struct asymreg__retired *retired; /* a ring in order of epochs */
     size_t retired_cap, retired_at, n_retired;
@@ -115,9 +115,19 @@ void asymreg__mem_fini(struct asymreg_index *ix);
 int asymreg__mem_reserve(struct asymreg_index *ix, size_t n);
 void *asymreg__node_get(struct asymreg_index *ix, int cls);
 void asymreg__node_retire(struct asymreg_index *ix, int cls, void *node);
+/*
+ * For other things that readers may hold: the epoch to mark one with after it was unlinked, and whether every section that may hold
+ * things of that epoch has ended. For the writer's thread.
+ */
+uint64_t asymreg__epoch_now(const struct asymreg_index *ix);
+int asymreg__epoch_passed(struct asymreg_index *ix, uint64_t epoch);
 /* Address space for n bytes that cost nothing until touched; NULL. */
 void *asymreg__reserve(size_t bytes);
 void asymreg__unreserve(void *p, size_t bytes);
+/*
+ * Scattered searches of large tables miss the TLB at every step: once there are many slots, the pages of those to come are huge ones.
+ */
+void asymreg__slots_grow(struct asymreg_index *ix);
 
 /* A section in which nothing that was reachable at its beginning is freed. Sections nest. */
 static inline void asymreg__reader_enter(struct asymreg_reader *r)

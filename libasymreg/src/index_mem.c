@@ -26,12 +26,19 @@ void *asymreg__reserve(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (p == MAP_FAILED)
-        return NULL;
-    /* Scattered searches of large tables miss the TLB at every step otherwise. Small ones are not worth a huge page. */
-    if (bytes >= 4 * HUGE_PAGE)
-        madvise(p, bytes, MADV_HUGEPAGE);
-    return p;
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void asymreg__slots_grow(struct asymreg_index *ix)
+{
+    uintptr_t from = ((uintptr_t)ix->slots + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
+    uintptr_t to = (uintptr_t)(ix->slots + ix->max_regions);
+
+    if (!ix->huge && ix->n_used >= HUGE_PAGE / sizeof(*ix->slots) / 2) {
+        ix->huge = 1;
+        if (from < to)
+            madvise((void *)from, to - from, MADV_HUGEPAGE);
+    }
 }
 
 void asymreg__unreserve(void *p, size_t bytes)
@@ -189,6 +196,18 @@ static void reclaim(struct asymreg_index *ix)
         }
     }
     ix->reclaim_at = ix->n_retired + RECLAIM_EVERY;
+}
+
+uint64_t asymreg__epoch_now(const struct asymreg_index *ix)
+{
+    return ix->epoch;
+}
+
+int asymreg__epoch_passed(struct asymreg_index *ix, uint64_t epoch)
+{
+    if (ix->epoch <= epoch)
+        reclaim(ix);
+    return ix->epoch > epoch && barrier(ix) == 0 && oldest_reader(ix) > epoch;
 }
 
 static int retired_reserve(struct asymreg_index *ix, size_t n)

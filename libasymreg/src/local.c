@@ -143,9 +143,9 @@ static int query(struct asymreg_transport *t, struct asymreg_transport_caps *cap
 {
     uint32_t flags = local(t)->flags;
 
-    caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_ONE_SIDED | ASYMREG_CAP_THREADS;
+    caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_ONE_SIDED | ASYMREG_CAP_THREADS | ASYMREG_CAP_MAP;
     if (flags & ASYMREG_LOCAL_SHM) {
-        caps->flags |= ASYMREG_CAP_AMO | ASYMREG_CAP_MAP | ASYMREG_CAP_FD;
+        caps->flags |= ASYMREG_CAP_AMO | ASYMREG_CAP_FD;
         caps->amo4_ops = caps->amo8_ops = ASYMREG_AMO_ALL;
     }
     if (flags & ASYMREG_LOCAL_CMA)
@@ -167,8 +167,6 @@ static const char *reason(struct asymreg_transport *t, uint32_t cap)
     switch (cap) {
     case ASYMREG_CAP_AMO:
         return "process_vm_writev cannot update atomically; use shared memory";
-    case ASYMREG_CAP_MAP:
-        return "the table is read by process_vm_readv when shared memory is off";
     case ASYMREG_CAP_FD:
         return "shared memory is off";
     case ASYMREG_CAP_PRIVATE:
@@ -203,7 +201,7 @@ static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *d
     struct asymreg__local *l = local(t);
     struct asymreg_mem *m;
     struct stat st;
-    int mode;
+    int mode = 0;
 
     if (desc->fd < 0 && !(l->flags & ASYMREG_LOCAL_CMA))
         return fail(l, ASYMREG_ENOTSUP, "memory without a descriptor needs CMA, which is off");
@@ -220,7 +218,7 @@ static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *d
         free(m);
         return fail(l, ASYMREG_EACCES, "the descriptor is not open for reading and writing");
     }
-    if (desc->fd >= 0 && (l->flags & ASYMREG_LOCAL_SHM)) {
+    if (desc->fd >= 0 && ((l->flags & ASYMREG_LOCAL_SHM) || (desc->flags & ASYMREG_MEM_TABLE))) {
         if ((m->fd = fcntl(desc->fd, F_DUPFD_CLOEXEC, 3)) < 0 || fstat(m->fd, &st) < 0) {
             int e = errno;
             if (m->fd >= 0)
@@ -417,7 +415,7 @@ static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const
     key->bytes = bytes;
     key->kind = KEY_CMA;
     key->writable = 1;
-    if (h.kind == HANDLE_FD && (l->flags & ASYMREG_LOCAL_SHM)) {
+    if (h.kind == HANDLE_FD && ((l->flags & ASYMREG_LOCAL_SHM) || (h.flags & ASYMREG_MEM_TABLE))) {
         if ((fd = fetch_fd(l, ep, &h)) >= 0) {
             rc = map_file(l, fd, &h, key);
             close(fd);

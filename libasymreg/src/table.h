@@ -64,6 +64,9 @@ _Static_assert(sizeof(struct asymreg__segment) == 32, "published layout");
 /* Fills the fixed part of a header for these sizes. Returns 0, -EINVAL. */
 int asymreg__layout(const struct asymreg_table_opts *opts, struct asymreg__header *h);
 
+/* How many segments the peer's table has room for. */
+uint32_t asymreg__cache_max_segments(const struct asymreg_cache *cache);
+
 static inline uint32_t asymreg__n_leaves(uint32_t n_slots)
 {
     return (n_slots + ASYMREG_LEAF_SLOTS - 1) / ASYMREG_LEAF_SLOTS;

@@ -12,7 +12,8 @@
  *
  * **Which table is used.** Before each operation the peer's table is known to be the newest there is, if the transport maps it (one load);
  * if not, the copy made by the last refresh is used, and refreshed once when it has no such region or the transport says that a
- * handle is stale.
+ * handle is stale (which a transport without ASYMREG_CAP_REVOKE cannot know: there, ASYMREG_FRESH or asymreg_refresh() makes sure that
+ * what was unregistered before is refused).
  *
  * **What is promised.** An operation reaches exactly the region that it names, or fails with a defined error before anything is written, with two
  * exceptions that only the transport can close: (1) the owner unregisters between the check and the access (one-sided operations cannot
@@ -49,6 +50,8 @@ extern "C" {
 
 /** An operation that crosses from one region into the next, adjacent one is cut in two instead of refused with ASYMREG_ERANGE. */
 #define ASYMREG_SPLIT 1u
+/** Each operation on a peer whose table is not mapped looks whether that has changed first: one more remote read each. */
+#define ASYMREG_FRESH 2u
 
 /** A context. */
 struct asymreg_context;
@@ -58,7 +61,7 @@ struct asymreg_worker;
 /** Options of a context. Zero all, set `size`, then what differs. */
 struct asymreg_opts {
     size_t size;            /**< sizeof(struct asymreg_opts) */
-    uint32_t flags;         /**< ASYMREG_SPLIT */
+    uint32_t flags;         /**< ASYMREG_SPLIT, ASYMREG_FRESH */
     uint32_t max_regions;   /**< 0: 1,048,576; at most ASYMREG_MAX_REGIONS. Address space only until used */
     uint32_t max_segments;  /**< 0: as max_regions, at most 65,536 */
     uint32_t ring;          /**< records of the change log; 0: 4096 */

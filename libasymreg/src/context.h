@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A context from inside: own regions, peers, workers. */
+#ifndef ASYMREG_SRC_CONTEXT_H
+#define ASYMREG_SRC_CONTEXT_H
+
+#include <asymreg/rma.h>
+
+#include <pthread.h>
+
+#include "index.h"
+
+/* One transport registration of this process. */
+struct asymreg__own_segment {
+    struct asymreg_mem *mem;
+    asymreg_id place; /* in seg_index */
+    uint64_t value;   /* 0: not in use */
+    void *alloc;      /* what asymreg_alloc() mapped */
+    size_t alloc_bytes;
+    uint32_t prot;
+    uint32_t single; /* made for one region, and goes with it */
+};
+
+/* A segment of a peer, ready for use. Immutable once published. */
+struct asymreg__key {
+    uint64_t value;
+    uint64_t base, last;
+    struct asymreg_rkey *rkey;
+    struct asymreg__key *next; /* while it waits to be freed */
+    uint64_t epoch;
+};
+
+struct asymreg__peer {
+    struct asymreg_ep *ep;
+    uint64_t serial; /* no two peers of a context have the same */
+    int dead;
+    struct asymreg_cache *cache; /* made when first needed */
+    struct asymreg__key **keys;  /* by segment number; made with the cache */
+    uint32_t n_keys;
+    int ask;  /* each operation refreshes */
+    int late; /* an error of implicit operations found outside a flush */
+
+    pthread_mutex_t lock; /* of what follows, and of refreshing */
+    struct asymreg__key *retired;
+    struct asymreg_rkey *table_key;
+    uint64_t table_addr, table_bytes, incarnation;
+    const void *mapped;
+    struct asymreg_context *context;
+};
+
+struct asymreg_context {
+    struct asymreg_transport *t;
+    struct asymreg_transport_caps caps;
+    uint32_t flags;
+    uint32_t simd;
+    uint32_t max_segments;
+    const char *why;
+    pthread_mutex_t t_lock; /* around each call of a transport that needs it */
+
+    pthread_mutex_t lock; /* of registering, importing and forgetting */
+    void *memory;         /* the published table */
+    uint64_t bytes, incarnation;
+    struct asymreg_table *table;
+    struct asymreg_mem *table_mem;
+    unsigned char table_handle[ASYMREG_MAX_HANDLE_BYTES];
+    size_t table_handle_bytes;
+    int table_fd;
+    uint32_t max_regions;
+    uint32_t *shares; /* users of each slot beyond the first */
+    struct asymreg_index *seg_index;
+    struct asymreg_reader *seg_reader;
+    struct asymreg__own_segment *segs;
+    uint64_t whole; /* segment of all private memory, or 0 */
+
+    struct asymreg__peer **peers; /* by PE */
+    uint32_t end_pe;              /* none from here on */
+    uint64_t serials;
+};
+
+static inline void asymreg__t_lock(struct asymreg_context *c)
+{
+    if (!(c->caps.flags & ASYMREG_CAP_THREADS))
+        pthread_mutex_lock(&c->t_lock);
+}
+
+static inline void asymreg__t_unlock(struct asymreg_context *c)
+{
+    if (!(c->caps.flags & ASYMREG_CAP_THREADS))
+        pthread_mutex_unlock(&c->t_lock);
+}
+
+/* Remembers the transport's reason if the code is one that has a reason. Returns the code. */
+int asymreg__why(struct asymreg_context *c, int code);
+
+/* peer.c */
+void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p);
+/* Makes the cache if there is none. Under the peer's lock or not. */
+int asymreg__peer_open_table(struct asymreg__peer *p);
+int asymreg__peer_refresh(struct asymreg__peer *p, uint32_t mode);
+/* The key of a segment: made if need be. ASYMREG_ESTALE: the segment has gone. Not inside a reader's section. */
+int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__key **key);
+/* Calls the transport's flush until it is done. */
+int asymreg__peer_flush(struct asymreg__peer *p);
+
+#endif

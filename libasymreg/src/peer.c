@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Peers: bootstrap blobs, the copy of a peer's table, and keys of its segments. */
+#define _GNU_SOURCE
+#include "context.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "table.h"
+
+#define BLOB_MAGIC UINT64_C(0x424745525953412b) /* "+ASYREGB" */
+#define BLOB_VERSION 1u
+#define BLOB_ORDER 0x01020304u
+
+/* Followed by the table's handle and the endpoint's address. */
+struct blob {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t byte_order;
+    uint64_t checksum; /* of everything, with 0 here */
+    uint32_t total_bytes;
+    uint32_t handle_bytes;
+    uint32_t address_bytes;
+    uint32_t reserved;
+    uint64_t incarnation;
+    uint64_t table_addr;
+    uint64_t table_bytes;
+    char transport[16];
+};
+
+/* FNV-1a: against damage, not against malice. */
+static uint64_t checksum(const unsigned char *p, size_t n)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (i >= offsetof(struct blob, checksum) && i < offsetof(struct blob, checksum) + 8 ? 0 : p[i])) *
+            UINT64_C(0x100000001b3);
+    return h;
+}
+
+ssize_t asymreg_export(struct asymreg_context *context, void *buf, size_t cap)
+{
+    struct blob b = {.magic = BLOB_MAGIC, .version = BLOB_VERSION, .byte_order = BLOB_ORDER};
+    unsigned char address[ASYMREG_MAX_ADDRESS_BYTES];
+    size_t n = sizeof(address);
+    int rc;
+
+    if (!context || (!buf && cap))
+        return -EINVAL;
+    asymreg__t_lock(context);
+    rc = context->t->ops->address(context->t, address, &n);
+    asymreg__t_unlock(context);
+    if (rc < 0)
+        return asymreg__why(context, rc);
+    b.handle_bytes = (uint32_t)context->table_handle_bytes;
+    b.address_bytes = (uint32_t)n;
+    b.total_bytes = (uint32_t)(sizeof(b) + context->table_handle_bytes + n);
+    b.incarnation = context->incarnation;
+    b.table_addr = (uintptr_t)context->memory;
+    b.table_bytes = context->bytes;
+    strncpy(b.transport, context->t->ops->name, sizeof(b.transport) - 1);
+    if (cap < b.total_bytes)
+        return -ENOBUFS;
+    memcpy(buf, &b, sizeof(b));
+    memcpy((char *)buf + sizeof(b), context->table_handle, context->table_handle_bytes);
+    memcpy((char *)buf + sizeof(b) + context->table_handle_bytes, address, n);
+    b.checksum = checksum(buf, b.total_bytes);
+    memcpy((char *)buf + offsetof(struct blob, checksum), &b.checksum, 8);
+    return (ssize_t)b.total_bytes;
+}
+
+/* The blob's fixed part, with every length in it checked. */
+static int blob_parse(const struct asymreg_context *c, const void *bytes, size_t n, struct blob *b)
+{
+    if (n < sizeof(*b))
+        return ASYMREG_EBLOB;
+    memcpy(b, bytes, sizeof(*b));
+    if (b->magic == __builtin_bswap64(BLOB_MAGIC))
+        return ASYMREG_EVERSION;
+    if (b->magic != BLOB_MAGIC)
+        return ASYMREG_EBLOB;
+    if (b->version != BLOB_VERSION || b->byte_order != BLOB_ORDER)
+        return ASYMREG_EVERSION;
+    if (b->handle_bytes > ASYMREG_MAX_HANDLE_BYTES || b->address_bytes > ASYMREG_MAX_ADDRESS_BYTES ||
+        b->total_bytes != sizeof(*b) + b->handle_bytes + b->address_bytes || b->total_bytes != n ||
+        checksum(bytes, n) != b->checksum)
+        return ASYMREG_EBLOB;
+    if (b->transport[sizeof(b->transport) - 1] || !b->incarnation || !b->table_bytes ||
+        b->table_addr + b->table_bytes < b->table_addr || b->table_addr % 8 || b->table_bytes % 8)
+        return ASYMREG_EBLOB;
+    return strcmp(b->transport, c->t->ops->name) == 0 ? 0 : ASYMREG_EUNREACH;
+}
+
+/* Reads the peer's table through the transport, and waits for it. For the cache. */
+static int read_table(void *ctx, uint64_t offset, void *dst, size_t bytes)
+{
+    struct asymreg__peer *p = ctx;
+    struct asymreg_context *c = p->context;
+    const struct asymreg_transport_ops *ops = c->t->ops;
+    char *to = dst;
+    int rc = 0;
+
+    while (bytes && rc >= 0) {
+        struct asymreg_op op = {.status = 0};
+        size_t n = c->caps.max_op_bytes && bytes > c->caps.max_op_bytes ? c->caps.max_op_bytes : bytes;
+        asymreg__t_lock(c);
+        rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, &op);
+        asymreg__t_unlock(c);
+        while (rc == -EAGAIN || (rc == ASYMREG_PENDING && __atomic_load_n(&op.status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING)) {
+            asymreg__t_lock(c);
+            int moved = ops->progress(c->t);
+            if (rc == -EAGAIN && (rc = ops->peer_alive(c->t, p->ep)) == 0)
+                rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, &op);
+            asymreg__t_unlock(c);
+            if (moved == 0)
+                sched_yield();
+        }
+        if (rc == ASYMREG_PENDING)
+            rc = op.status;
+        offset += n;
+        to += n;
+        bytes -= n;
+    }
+    return rc < 0 ? rc : 0;
+}
+
+void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
+{
+    const struct asymreg_transport_ops *ops = c->t->ops;
+    struct asymreg__key *k;
+
+    if (p->cache) {
+        struct asymreg_index *ix = asymreg_cache_index(p->cache);
+        while (ix->readers) /* of workers, who find out by the serial number */
+            asymreg_reader_destroy(ix->readers);
+    }
+    for (uint32_t i = 0; i < p->n_keys; i++) {
+        if (!(k = p->keys[i]))
+            continue;
+        k->next = p->retired;
+        p->retired = k;
+    }
+    asymreg__t_lock(c);
+    while ((k = p->retired)) {
+        p->retired = k->next;
+        ops->rkey_release(c->t, p->ep, k->rkey);
+        free(k);
+    }
+    asymreg_cache_destroy(p->cache);
+    asymreg__unreserve(p->keys, p->n_keys * sizeof(*p->keys));
+    if (p->table_key)
+        ops->rkey_release(c->t, p->ep, p->table_key);
+    if (p->ep)
+        ops->disconnect(c->t, p->ep);
+    asymreg__t_unlock(c);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+int asymreg__peer_open_table(struct asymreg__peer *p)
+{
+    struct asymreg_cache_opts opts = {.size = sizeof(opts), .read = read_table, .ctx = p, .mapped = p->mapped,
+                                      .bytes = p->table_bytes, .incarnation = p->incarnation, .simd = p->context->simd};
+    struct asymreg_cache *cache;
+    int rc;
+
+    if (__atomic_load_n(&p->cache, __ATOMIC_ACQUIRE))
+        return 0;
+    pthread_mutex_lock(&p->lock);
+    rc = p->cache ? 0 : asymreg_cache_create(&opts, &cache);
+    if (rc == 0 && !p->cache) {
+        p->n_keys = asymreg__cache_max_segments(cache);
+        p->keys = asymreg__reserve(p->n_keys * sizeof(*p->keys));
+        if (!p->keys) {
+            p->n_keys = 0;
+            asymreg_cache_destroy(cache);
+            rc = -ENOMEM;
+        } else {
+            __atomic_store_n(&p->cache, cache, __ATOMIC_RELEASE);
+        }
+    }
+    if (rc == ASYMREG_EPEER || rc == ASYMREG_ESTALE) {
+        __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
+        rc = ASYMREG_EPEER;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return rc;
+}
+
+int asymreg__peer_refresh(struct asymreg__peer *p, uint32_t mode)
+{
+    struct asymreg_context *c = p->context;
+    int rc;
+
+    if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
+        return ASYMREG_EPEER;
+    if ((rc = asymreg__peer_open_table(p)) < 0)
+        return rc;
+    pthread_mutex_lock(&p->lock);
+    rc = asymreg_cache_refresh(p->cache, mode);
+    pthread_mutex_unlock(&p->lock);
+    if (rc == ASYMREG_EBUSY) { /* a writer killed in the middle looks like one that is busy */
+        asymreg__t_lock(c);
+        if (c->t->ops->peer_alive(c->t, p->ep) < 0)
+            rc = ASYMREG_EPEER;
+        asymreg__t_unlock(c);
+    }
+    if (rc == ASYMREG_EPEER)
+        __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
+    return rc < 0 ? asymreg__why(c, rc) : rc;
+}
+
+int asymreg__peer_flush(struct asymreg__peer *p)
+{
+    struct asymreg_context *c = p->context;
+    int rc;
+
+    for (;;) {
+        asymreg__t_lock(c);
+        rc = c->t->ops->flush(c->t, p->ep);
+        int moved = rc == ASYMREG_PENDING ? c->t->ops->progress(c->t) : 1;
+        asymreg__t_unlock(c);
+        if (rc != ASYMREG_PENDING && rc != -EAGAIN)
+            return rc;
+        if (moved == 0)
+            sched_yield();
+    }
+}
+
+/* Frees the retired keys that nobody can be using. */
+static void release_retired(struct asymreg__peer *p)
+{
+    struct asymreg_context *c = p->context;
+    struct asymreg__key **link = &p->retired, *k;
+    int rc;
+
+    if (!p->retired)
+        return;
+    if ((rc = asymreg__peer_flush(p)) < 0 && !p->late)
+        p->late = rc;
+    while ((k = *link)) {
+        if (!asymreg__epoch_passed(asymreg_cache_index(p->cache), k->epoch)) {
+            link = &k->next;
+            continue;
+        }
+        *link = k->next;
+        asymreg__t_lock(c);
+        c->t->ops->rkey_release(c->t, p->ep, k->rkey);
+        asymreg__t_unlock(c);
+        free(k);
+    }
+}
+
+int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__key **key)
+{
+    struct asymreg_context *c = p->context;
+    struct asymreg__key *k, *old;
+    struct asymreg_segment seg;
+    uint32_t n = (uint32_t)value;
+    int rc;
+
+    if (n >= p->n_keys)
+        return ASYMREG_ETABLE;
+    pthread_mutex_lock(&p->lock);
+    old = p->keys[n];
+    if (old && old->value == value) {
+        *key = old;
+        pthread_mutex_unlock(&p->lock);
+        return 0;
+    }
+    k = NULL;
+    if ((rc = asymreg_cache_segment(p->cache, value, &seg)) == 0 && !(k = calloc(1, sizeof(*k))))
+        rc = -ENOMEM;
+    if (rc == 0) {
+        k->value = value;
+        k->base = seg.base;
+        k->last = seg.last;
+        uint64_t bytes = seg.last - seg.base < UINT64_MAX ? seg.last - seg.base + 1 : UINT64_MAX;
+        asymreg__t_lock(c);
+        rc = c->t->ops->rkey_unpack(c->t, p->ep, seg.handle, seg.handle_bytes, seg.base, bytes, &k->rkey);
+        asymreg__t_unlock(c);
+    }
+    if (rc == 0) {
+        __atomic_store_n(&p->keys[n], k, __ATOMIC_RELEASE);
+        if (old) {
+            old->epoch = asymreg__epoch_now(asymreg_cache_index(p->cache));
+            old->next = p->retired;
+            p->retired = old;
+        }
+        release_retired(p);
+        *key = k;
+    } else {
+        free(k);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return rc < 0 ? asymreg__why(c, rc) : 0;
+}
+
+int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blob, size_t bytes)
+{
+    const struct asymreg_transport_ops *ops;
+    struct asymreg__peer *p;
+    struct blob b;
+    int rc;
+
+    if (!context || !blob || pe >= ASYMREG_MAX_PEERS)
+        return -EINVAL;
+    ops = context->t->ops;
+    if ((rc = blob_parse(context, blob, bytes, &b)) < 0) {
+        if (rc == ASYMREG_EUNREACH)
+            __atomic_store_n(&context->why, "the peer uses another transport", __ATOMIC_RELAXED);
+        return rc;
+    }
+    pthread_mutex_lock(&context->lock);
+    if (context->peers[pe]) {
+        pthread_mutex_unlock(&context->lock);
+        return -EEXIST;
+    }
+    if (!(p = calloc(1, sizeof(*p)))) {
+        pthread_mutex_unlock(&context->lock);
+        return -ENOMEM;
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    p->context = context;
+    p->serial = ++context->serials;
+    p->table_addr = b.table_addr;
+    p->table_bytes = b.table_bytes;
+    p->incarnation = b.incarnation;
+    asymreg__t_lock(context);
+    rc = ops->connect(context->t, (const char *)blob + sizeof(b) + b.handle_bytes, b.address_bytes, &p->ep);
+    if (rc == 0)
+        rc = ops->rkey_unpack(context->t, p->ep, (const char *)blob + sizeof(b), b.handle_bytes, b.table_addr, b.table_bytes,
+                              &p->table_key);
+    if (rc == 0 && (context->caps.flags & ASYMREG_CAP_MAP) && ops->map &&
+        ops->map(context->t, p->ep, p->table_key, b.table_addr, b.table_bytes, &p->mapped) < 0)
+        p->mapped = NULL; /* then it is read by get */
+    asymreg__t_unlock(context);
+    p->ask = !p->mapped && (context->flags & ASYMREG_FRESH);
+    if (rc == ASYMREG_ESTALE) /* the descriptor has gone: so has the context that had it */
+        rc = ASYMREG_EPEER;
+    if (rc == 0 && (p->mapped || !(context->caps.flags & ASYMREG_CAP_REMOTE_NODE)))
+        rc = asymreg__peer_open_table(p);
+    if (rc < 0) {
+        asymreg__peer_free(context, p);
+    } else {
+        __atomic_store_n(&context->peers[pe], p, __ATOMIC_RELEASE);
+        if (pe >= context->end_pe)
+            context->end_pe = pe + 1;
+    }
+    pthread_mutex_unlock(&context->lock);
+    return rc < 0 ? asymreg__why(context, rc) : 0;
+}
+
+int asymreg_forget(struct asymreg_context *context, uint32_t pe)
+{
+    struct asymreg__peer *p;
+
+    if (!context || pe >= ASYMREG_MAX_PEERS)
+        return ASYMREG_ENOPEER;
+    pthread_mutex_lock(&context->lock);
+    if ((p = context->peers[pe])) {
+        __atomic_store_n(&context->peers[pe], NULL, __ATOMIC_RELEASE);
+        asymreg__peer_free(context, p);
+    }
+    pthread_mutex_unlock(&context->lock);
+    return p ? 0 : ASYMREG_ENOPEER;
+}
+
+static struct asymreg__peer *find(struct asymreg_context *c, uint32_t pe)
+{
+    return c && pe < ASYMREG_MAX_PEERS ? __atomic_load_n(&c->peers[pe], __ATOMIC_ACQUIRE) : NULL;
+}
+
+int asymreg_refresh(struct asymreg_context *context, uint32_t pe, uint32_t mode)
+{
+    struct asymreg__peer *p = find(context, pe);
+
+    return p ? asymreg__peer_refresh(p, mode) : ASYMREG_ENOPEER;
+}
+
+int asymreg_get_peer_stats(struct asymreg_context *context, uint32_t pe, struct asymreg_cache_stats *stats)
+{
+    struct asymreg__peer *p = find(context, pe);
+    int rc = 0;
+
+    if (!p)
+        return ASYMREG_ENOPEER;
+    if (!stats || stats->size < sizeof(*stats))
+        return -EINVAL;
+    pthread_mutex_lock(&p->lock);
+    if (p->cache)
+        rc = asymreg_cache_get_stats(p->cache, stats);
+    else
+        *stats = (struct asymreg_cache_stats){.size = sizeof(*stats)};
+    pthread_mutex_unlock(&p->lock);
+    return rc;
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations: find the region, check, find the key, hand over to the transport. */
+#define _GNU_SOURCE
+#include "context.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK 1024u
+#define MAX_TRIES 16
+
+/* A worker's way to one peer. */
+struct link {
+    struct asymreg__peer *peer;
+    uint64_t serial; /* of the peer that the rest belongs to */
+    struct asymreg_reader *reader;
+    struct link *next; /* of those in use */
+    uint32_t pe;
+    int listed;
+};
+
+struct asymreg_worker {
+    struct asymreg_context *context;
+    struct link *used;
+    struct asymreg_reader *own; /* of the own table; made when the transport wants it */
+    struct link *chunks[ASYMREG_MAX_PEERS / CHUNK];
+};
+
+int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **worker)
+{
+    struct asymreg_worker *w;
+    int rc = 0;
+
+    if (!context || !worker)
+        return -EINVAL;
+    if (!(w = asymreg__reserve(sizeof(*w))))
+        return -ENOMEM;
+    w->context = context;
+    if (context->caps.flags & ASYMREG_CAP_WANT_LOCAL)
+        rc = asymreg_reader_create(asymreg_table_index(context->table), &w->own);
+    if (rc < 0) {
+        asymreg__unreserve(w, sizeof(*w));
+        return rc;
+    }
+    *worker = w;
+    return 0;
+}
+
+void asymreg_worker_destroy(struct asymreg_worker *worker)
+{
+    struct asymreg_context *c;
+
+    if (!worker)
+        return;
+    c = worker->context;
+    asymreg_flush_all(worker);
+    pthread_mutex_lock(&c->lock); /* nobody is forgotten meanwhile */
+    for (struct link *l = worker->used; l; l = l->next)
+        if (c->peers[l->pe] && c->peers[l->pe]->serial == l->serial)
+            asymreg_reader_destroy(l->reader);
+    pthread_mutex_unlock(&c->lock);
+    asymreg_reader_destroy(worker->own);
+    for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / CHUNK; i++)
+        free(worker->chunks[i]);
+    asymreg__unreserve(worker, sizeof(*worker));
+}
+
+/* The first use of a peer by this worker, or of another peer under the same number. */
+static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
+{
+    struct asymreg__peer *p = __atomic_load_n(&w->context->peers[pe], __ATOMIC_ACQUIRE);
+    struct link **chunk = &w->chunks[pe / CHUNK], *l;
+    int rc;
+
+    if (!p)
+        return ASYMREG_ENOPEER;
+    if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
+        return ASYMREG_EPEER;
+    if (!*chunk && !(*chunk = calloc(CHUNK, sizeof(**chunk))))
+        return -ENOMEM;
+    l = &(*chunk)[pe % CHUNK];
+    l->serial = 0;
+    if ((rc = asymreg__peer_open_table(p)) < 0 || (rc = asymreg_reader_create(asymreg_cache_index(p->cache), &l->reader)) < 0)
+        return rc < 0 ? asymreg__why(w->context, rc) : rc;
+    l->peer = p;
+    l->serial = p->serial;
+    l->pe = pe;
+    if (!l->listed) {
+        l->listed = 1;
+        l->next = w->used;
+        w->used = l;
+    }
+    *out = l;
+    return 0;
+}
+
+static inline int link_get(struct asymreg_worker *w, uint32_t pe, struct link **out)
+{
+    struct asymreg__peer *p;
+    struct link *l;
+
+    if (pe >= ASYMREG_MAX_PEERS)
+        return ASYMREG_ENOPEER;
+    p = __atomic_load_n(&w->context->peers[pe], __ATOMIC_ACQUIRE);
+    l = w->chunks[pe / CHUNK];
+    if (!p || !l || l[pe % CHUNK].serial != p->serial)
+        return link_open(w, pe, out);
+    *out = &l[pe % CHUNK];
+    return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? ASYMREG_EPEER : 0;
+}
+
+/* What an operation needs, found. */
+struct target {
+    const struct asymreg_region *region;
+    struct asymreg__key *key;
+};
+
+/* Does this region serve? */
+static inline int judge(const struct asymreg_region *r, uint64_t raddr, size_t bytes, asymreg_id id, uint32_t need)
+{
+    if (!r)
+        return ASYMREG_ENOREGION;
+    if (id != ASYMREG_ANY && r->id != id)
+        return ASYMREG_ESTALE;
+    if (bytes && r->last - raddr < bytes - 1)
+        return ASYMREG_ERANGE;
+    if (need & ~r->prot)
+        return ASYMREG_EACCES;
+    return 0;
+}
+
+/*
+ * Finds region and key for an access. On success the reader's section is entered, in which neither goes away. The peer's table is
+ * refreshed when it is known to have changed, and when without that the answer would be no: once.
+ */
+static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, uint32_t need, int refreshed, struct target *t)
+{
+    struct asymreg__peer *p = l->peer;
+    int had = 0, rc;
+
+    if (bytes && raddr + bytes - 1 < raddr)
+        return ASYMREG_EOVERFLOW;
+    for (int i = 0; i < MAX_TRIES; i++) {
+        asymreg__reader_enter(l->reader);
+        t->region = asymreg_index_lookup(l->reader, raddr);
+        rc = judge(t->region, raddr, bytes, id, need);
+        had |= t->region != NULL;
+        if (!refreshed && (rc < 0 || asymreg_cache_stale(p->cache) || p->ask)) {
+            asymreg__reader_exit(l->reader);
+            refreshed = 1;
+            if ((rc = asymreg__peer_refresh(p, ASYMREG_REFRESH_AUTO)) < 0)
+                return rc;
+            continue;
+        }
+        if (rc < 0) {
+            asymreg__reader_exit(l->reader);
+            return rc == ASYMREG_ENOREGION && (id != ASYMREG_ANY || had) ? ASYMREG_ESTALE : rc;
+        }
+        uint32_t n = (uint32_t)t->region->value;
+        t->key = n < p->n_keys ? __atomic_load_n(&p->keys[n], __ATOMIC_ACQUIRE) : NULL;
+        if (t->key && t->key->value == t->region->value) {
+            if (t->region->start >= t->key->base && t->region->last <= t->key->last)
+                return 0;
+            asymreg__reader_exit(l->reader);
+            return ASYMREG_ETABLE;
+        }
+        uint64_t value = t->region->value;
+        asymreg__reader_exit(l->reader);
+        rc = asymreg__peer_key(p, value, &t->key);
+        if (rc == ASYMREG_ESTALE) /* the segment went after the table was read */
+            rc = asymreg__peer_refresh(p, ASYMREG_REFRESH_AUTO);
+        if (rc == ASYMREG_EPEER)
+            __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
+        if (rc < 0)
+            return rc;
+    }
+    return ASYMREG_EBUSY;
+}
+
+enum { PUT, GET };
+
+/* What an operation is made of, whichever it is. */
+struct transfer {
+    int what;
+    int blocking;
+    char *here;
+    uint64_t operand, compare, *result; /* of an atomic: what >= ATOMIC */
+};
+#define ATOMIC 16
+
+static int issue(struct asymreg_worker *w, struct link *l, const struct target *t, uint64_t raddr, size_t bytes, struct asymreg_mem *mem,
+                 const struct transfer *x, struct asymreg_op *op)
+{
+    struct asymreg_context *c = w->context;
+    const struct asymreg_transport_ops *ops = c->t->ops;
+    int rc;
+
+    asymreg__t_lock(c);
+    if (x->what == PUT)
+        rc = ops->put(c->t, l->peer->ep, t->key->rkey, raddr, x->here, bytes, mem, op);
+    else if (x->what == GET)
+        rc = ops->get(c->t, l->peer->ep, t->key->rkey, raddr, x->here, bytes, mem, op);
+    else
+        rc = ops->amo(c->t, l->peer->ep, t->key->rkey, raddr, (uint32_t)(x->what - ATOMIC), (uint32_t)bytes, x->operand, x->compare,
+                      x->result, op);
+    asymreg__t_unlock(c);
+    return rc;
+}
+
+/* Issues, with patience for a full queue, and waits if asked to. */
+static int carry_out(struct asymreg_worker *w, struct link *l, const struct target *t, uint64_t raddr, size_t bytes,
+                     struct asymreg_mem *mem, const struct transfer *x)
+{
+    struct asymreg_context *c = w->context;
+    struct asymreg_op op, *use = x->blocking ? &op : NULL;
+    int rc, moved;
+
+    op.status = 0;
+    rc = issue(w, l, t, raddr, bytes, mem, x, use);
+    while (rc == -EAGAIN ||
+           (rc == ASYMREG_PENDING && use && __atomic_load_n(&op.status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING)) {
+        asymreg__t_lock(c);
+        moved = c->t->ops->progress(c->t);
+        if (rc == -EAGAIN && c->t->ops->peer_alive(c->t, l->peer->ep) < 0)
+            moved = ASYMREG_EPEER;
+        asymreg__t_unlock(c);
+        if (rc == -EAGAIN) {
+            if (moved == ASYMREG_EPEER)
+                return moved;
+            rc = issue(w, l, t, raddr, bytes, mem, x, use);
+        }
+        if (moved == 0)
+            sched_yield();
+    }
+    if (rc == ASYMREG_PENDING)
+        rc = use ? op.status : 0;
+    return rc;
+}
+
+/* The own registration that holds a buffer, for transports that want to know. */
+static struct asymreg_mem *own_mem(struct asymreg_worker *w, const void *p, size_t bytes)
+{
+    const struct asymreg_region *r;
+
+    if (!w->own || !(r = asymreg_index_lookup(w->own, (uintptr_t)p)) || r->last - (uintptr_t)p < bytes - 1)
+        return NULL;
+    return w->context->segs[(uint32_t)r->value].mem;
+}
+
+static int gone(struct link *l, int rc)
+{
+    if (rc == ASYMREG_EPEER)
+        __atomic_store_n(&l->peer->dead, 1, __ATOMIC_RELAXED);
+    return rc;
+}
+
+static int transfer(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymreg_id id, uint32_t need, size_t bytes,
+                    struct transfer *x)
+{
+    struct asymreg_context *c = w->context;
+    struct target t;
+    struct link *l;
+    int rc, again = 0;
+
+    if ((rc = link_get(w, pe, &l)) < 0)
+        return rc;
+    if (!bytes) {
+        asymreg__t_lock(c);
+        rc = c->t->ops->peer_alive(c->t, l->peer->ep);
+        asymreg__t_unlock(c);
+        return gone(l, rc);
+    }
+    while (bytes) {
+        size_t n = bytes;
+        rc = begin(l, raddr, n, id, need, again, &t);
+        if (rc == ASYMREG_ERANGE && (c->flags & ASYMREG_SPLIT) && id == ASYMREG_ANY && x->what < ATOMIC &&
+            (rc = begin(l, raddr, 0, id, need, 1, &t)) == 0)
+            n = t.region->last - raddr + 1;
+        if (rc < 0)
+            return gone(l, rc);
+        if (c->caps.max_op_bytes && n > c->caps.max_op_bytes)
+            n = c->caps.max_op_bytes;
+        rc = carry_out(w, l, &t, raddr, n, w->own ? own_mem(w, x->here, n) : NULL, x);
+        asymreg__reader_exit(l->reader);
+        if (rc == ASYMREG_ESTALE && !again) { /* the handle has been revoked: perhaps there is a new one */
+            again = 1;
+            if ((rc = asymreg__peer_refresh(l->peer, ASYMREG_REFRESH_AUTO)) < 0)
+                return rc;
+            continue;
+        }
+        if (rc < 0)
+            return gone(l, rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH ? asymreg__why(c, rc) : rc);
+        raddr += n;
+        x->here += n;
+        bytes -= n;
+    }
+    return 0;
+}
+
+int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, const void *src, size_t bytes)
+{
+    struct transfer x = {.what = PUT, .blocking = 1, .here = (char *)(uintptr_t)src};
+
+    return transfer(worker, pe, raddr, id, ASYMREG_WRITE, bytes, &x);
+}
+
+int asymreg_get(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, void *dst, size_t bytes)
+{
+    struct transfer x = {.what = GET, .blocking = 1, .here = dst};
+
+    return transfer(worker, pe, raddr, id, ASYMREG_READ, bytes, &x);
+}
+
+int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, const void *src, size_t bytes)
+{
+    struct transfer x = {.what = PUT, .here = (char *)(uintptr_t)src};
+
+    return transfer(worker, pe, raddr, id, ASYMREG_WRITE, bytes, &x);
+}
+
+int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, void *dst, size_t bytes)
+{
+    struct transfer x = {.what = GET, .here = dst};
+
+    return transfer(worker, pe, raddr, id, ASYMREG_READ, bytes, &x);
+}
+
+int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, uint32_t amo, uint32_t bytes,
+                uint64_t operand, uint64_t compare, uint64_t *result)
+{
+    struct asymreg_context *c = worker->context;
+    uint64_t old = 0, mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
+    struct transfer x = {.what = (int)(ATOMIC + amo), .blocking = 1, .operand = operand & mask, .compare = compare & mask,
+                         .result = &old};
+    int rc;
+
+    if (amo > ASYMREG_AMO_COMPARE_SWAP || (bytes != 4 && bytes != 8))
+        return -EINVAL;
+    if (raddr % bytes)
+        return ASYMREG_EALIGN;
+    if (!(c->caps.flags & ASYMREG_CAP_AMO) || !c->t->ops->amo ||
+        !((bytes == 4 ? c->caps.amo4_ops : c->caps.amo8_ops) >> amo & 1)) {
+        const char *why;
+        asymreg__t_lock(c);
+        why = c->t->ops->reason(c->t, ASYMREG_CAP_AMO);
+        asymreg__t_unlock(c);
+        __atomic_store_n(&c->why, why ? why : "the transport has some atomics, but not this one", __ATOMIC_RELAXED);
+        return ASYMREG_ENOTSUP;
+    }
+    rc = transfer(worker, pe, raddr, id, ASYMREG_ATOMIC, bytes, &x);
+    if (rc == 0 && result)
+        *result = old;
+    return rc;
+}
+
+int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, size_t bytes, uint32_t need,
+                    struct asymreg_region *region)
+{
+    struct target t;
+    struct link *l;
+    int rc;
+
+    if (!region)
+        return -EINVAL;
+    if ((rc = link_get(worker, pe, &l)) < 0 || (rc = begin(l, raddr, bytes, ASYMREG_ANY, need, 0, &t)) < 0)
+        return rc;
+    *region = *t.region;
+    asymreg__reader_exit(l->reader);
+    return 0;
+}
+
+static int flush_link(struct link *l)
+{
+    struct asymreg__peer *p = l->peer;
+    int rc, late;
+
+    if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
+        return ASYMREG_EPEER;
+    rc = asymreg__peer_flush(p);
+    if (__atomic_load_n(&p->late, __ATOMIC_RELAXED) && (late = __atomic_exchange_n(&p->late, 0, __ATOMIC_ACQ_REL)) && rc == 0)
+        rc = late;
+    return gone(l, rc);
+}
+
+int asymreg_flush(struct asymreg_worker *worker, uint32_t pe)
+{
+    struct link *l;
+    int rc = link_get(worker, pe, &l);
+
+    return rc < 0 ? rc : flush_link(l);
+}
+
+int asymreg_flush_all(struct asymreg_worker *worker)
+{
+    int first = 0, rc;
+
+    for (struct link *l = worker->used; l; l = l->next) {
+        struct asymreg__peer *p = __atomic_load_n(&worker->context->peers[l->pe], __ATOMIC_ACQUIRE);
+        if (!p || p->serial != l->serial)
+            continue; /* forgotten */
+        if ((rc = flush_link(l)) < 0 && !first)
+            first = rc;
+    }
+    return first;
+}
+
+int asymreg_progress(struct asymreg_worker *worker)
+{
+    struct asymreg_context *c = worker->context;
+    int rc;
+
+    asymreg__t_lock(c);
+    rc = c->t->ops->progress(c->t);
+    asymreg__t_unlock(c);
+    return rc;
+}

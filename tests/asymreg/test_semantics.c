@@ -1,0 +1,719 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every case of remote access that can go wrong, between two processes, over shared memory, CMA and both: a defined error each. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <pthread.h>
+
+#define PE 7u
+
+struct world {
+    uint32_t mode; /* ASYMREG_LOCAL_* */
+    uint32_t kind; /* of memory that this mode reaches */
+    struct asymreg_context *ctx;
+    struct asymreg_worker *me;
+    struct target t;
+};
+
+static void world_init(struct world *w, uint32_t mode, uint32_t flags)
+{
+    w->mode = mode;
+    w->kind = mode & ASYMREG_LOCAL_CMA ? MALLOC : SHARED;
+    target_start(&w->t, mode);
+    w->ctx = open_context(mode, flags, 0);
+    CHECK_EQ(asymreg_import(w->ctx, PE, w->t.blob, w->t.blob_bytes), 0);
+    CHECK_EQ(asymreg_worker_create(w->ctx, &w->me), 0);
+}
+
+static void world_fini(struct world *w)
+{
+    asymreg_worker_destroy(w->me);
+    asymreg_close(w->ctx);
+    target_end(&w->t);
+}
+
+static struct answer reg(struct world *w, uint32_t kind, uint64_t addr, uint64_t bytes, uint32_t prot)
+{
+    struct answer a = tell(&w->t, (struct order){.what = REGISTER, .kind = kind, .addr = addr, .bytes = bytes, .prot = prot});
+
+    CHECK_EQ(a.rc, 0);
+    return a;
+}
+
+static unsigned char look(struct world *w, uint64_t addr)
+{
+    return (unsigned char)tell(&w->t, (struct order){.what = LOOK, .addr = addr}).value;
+}
+
+static void there_and_back(struct world *w)
+{
+    static const size_t sizes[] = {1, 2, 3, 4, 7, 8, 9, 63, 64, 4096, 65536, 1000000};
+    unsigned char *out = malloc(1000000), *in = malloc(1000000);
+    uint32_t kinds[] = {MALLOC, SHARED, A_FILE};
+
+    for (int k = 0; k < 3; k++) {
+        if (kinds[k] == MALLOC && !(w->mode & ASYMREG_LOCAL_CMA))
+            continue;
+        struct answer a = reg(w, kinds[k], 0, 1000100, ASYMREG_RW);
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+            uint64_t at = a.addr + i * 3 + 1;
+            for (size_t j = 0; j < sizes[i]; j++)
+                out[j] = (unsigned char)(j * 7 + i);
+            CHECK_EQ(asymreg_put(w->me, PE, at, a.id, out, sizes[i]), 0);
+            CHECK_EQ(asymreg_flush(w->me, PE), 0);
+            CHECK_EQ(look(w, at), out[0]);
+            CHECK_EQ(look(w, at + sizes[i] - 1), out[sizes[i] - 1]);
+            memset(in, 0, sizes[i]);
+            CHECK_EQ(asymreg_get_nb(w->me, PE, at, ASYMREG_ANY, in, sizes[i]), 0);
+            CHECK_EQ(asymreg_flush_all(w->me), 0);
+            CHECK(memcmp(in, out, sizes[i]) == 0);
+            CHECK_EQ(asymreg_put_nb(w->me, PE, at, 0, "x", 1), 0);
+            CHECK_EQ(asymreg_flush(w->me, PE), 0);
+            CHECK_EQ(asymreg_get(w->me, PE, at, 0, in, 1), 0);
+            CHECK_EQ(in[0], 'x');
+        }
+    }
+    free(out);
+    free(in);
+}
+
+static void out_of_range(struct world *w)
+{
+    struct answer a = reg(w, w->kind, 0, 1000, ASYMREG_RW);
+    struct asymreg_region r;
+    char buf[2000];
+
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, buf, 1000), 0);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, buf, 1001), ASYMREG_ERANGE);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 999, 0, buf, 1), 0);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 999, a.id, buf, 2), ASYMREG_ERANGE);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 999, 0, buf, 2), ASYMREG_ERANGE);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 1000, 0, buf, 1), ASYMREG_ENOREGION);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr - 1, 0, buf, 1), ASYMREG_ENOREGION);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr - 1, 0, buf, 2), ASYMREG_ENOREGION);
+    CHECK_EQ(asymreg_get(w->me, PE, 0, 0, buf, 1), ASYMREG_ENOREGION);
+    CHECK_EQ(asymreg_get(w->me, PE, UINT64_MAX, 0, buf, 1), ASYMREG_ENOREGION);
+    /* The end at 2^64, and lengths that wrap around to inside the region. */
+    CHECK_EQ(asymreg_get(w->me, PE, UINT64_MAX, 0, buf, 2), ASYMREG_EOVERFLOW);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 10, 0, buf, (size_t)-5), ASYMREG_EOVERFLOW);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 10, 0, buf, (size_t)0 - a.addr - 10), ASYMREG_ERANGE);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, 995, ASYMREG_READ, &r), 0);
+    CHECK(r.start == a.addr && r.last == a.addr + 999 && r.id == a.id && r.prot == ASYMREG_RW);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, 996, ASYMREG_READ, &r), ASYMREG_ERANGE);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, 1, ASYMREG_ATOMIC, &r), ASYMREG_EACCES);
+}
+
+static void zero_length(struct world *w)
+{
+    struct answer a = reg(w, w->kind, 0, 100, ASYMREG_READ);
+
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, NULL, 0), 0);
+    CHECK_EQ(asymreg_get(w->me, PE, 12345, 0, NULL, 0), 0);
+    CHECK_EQ(asymreg_get(w->me, PE + 1, 12345, 0, NULL, 0), ASYMREG_ENOPEER);
+}
+
+static void permissions(struct world *w)
+{
+    struct answer ro = reg(w, w->kind, 0, 100, ASYMREG_READ), wo = reg(w, w->kind, 0, 100, ASYMREG_WRITE);
+    char buf[100] = "unchanged";
+
+    CHECK_EQ(asymreg_put(w->me, PE, ro.addr, 0, "x", 1), ASYMREG_EACCES);
+    CHECK_EQ(look(w, ro.addr), 0);
+    CHECK_EQ(asymreg_get(w->me, PE, ro.addr, 0, buf + 50, 1), 0);
+    CHECK_EQ(asymreg_put(w->me, PE, wo.addr, 0, "x", 1), 0);
+    CHECK_EQ(asymreg_get(w->me, PE, wo.addr, 0, buf, 10), ASYMREG_EACCES);
+    CHECK(strcmp(buf, "unchanged") == 0);
+    CHECK_EQ(asymreg_amo(w->me, PE, ro.addr & ~7ull, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL),
+             w->mode & ASYMREG_LOCAL_SHM ? ASYMREG_EACCES : ASYMREG_ENOTSUP);
+    /* A descriptor that cannot write is found out when it is registered. */
+    struct answer a = tell(&w->t, (struct order){.what = REGISTER, .kind = READ_ONLY_FILE, .bytes = 4096, .prot = ASYMREG_RW});
+    CHECK_EQ(a.rc, ASYMREG_EACCES);
+    a = reg(w, READ_ONLY_FILE, 0, 4096, ASYMREG_READ);
+    tell(&w->t, (struct order){.what = FILL, .addr = a.addr, .bytes = 4096, .value = 'r'});
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 100, 0, buf, 1), 0);
+    CHECK_EQ(buf[0], 'r');
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 100, 0, buf, 1), ASYMREG_EACCES);
+    /* And a region cannot permit more than its segment. */
+    tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id});
+    a = tell(&w->t, (struct order){.what = REGISTER, .addr = a.addr, .bytes = 4096, .prot = ASYMREG_RW});
+    CHECK_EQ(a.rc, ASYMREG_EACCES);
+}
+
+/* Memory that its owner may not write, registered as if: only the kernel can know. */
+static void unwritable_memory(struct world *w)
+{
+    struct answer a;
+
+    if (!(w->mode & ASYMREG_LOCAL_CMA))
+        return;
+    a = reg(w, ANON, 0, 8192, ASYMREG_RW);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1), 0);
+    tell(&w->t, (struct order){.what = UNMAP, .addr = a.addr, .bytes = 4096});
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 4096, 0, "x", 1), 0);
+    a = reg(w, MALLOC, (uintptr_t) "a constant string", 10, ASYMREG_RW); /* the same place in both: forked */
+    char buf[10];
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, buf, 10), 0);
+    CHECK(memcmp(buf, "a constant", 10) == 0);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1), ASYMREG_EFAULT);
+}
+
+static void overlap(struct world *w)
+{
+    struct answer a = reg(w, w->kind, 0, 1000, ASYMREG_RW), b;
+    struct order o = {.what = REGISTER, .addr = a.addr, .bytes = 1000, .prot = ASYMREG_RW};
+
+    CHECK_EQ(tell(&w->t, o).rc, ASYMREG_EOVERLAP);
+    o.bytes = 0;
+    CHECK_EQ(tell(&w->t, o).rc, -EINVAL);
+    o.addr++, o.bytes = 10;
+    CHECK_EQ(tell(&w->t, o).rc, ASYMREG_EOVERLAP);
+    o.flags = ASYMREG_SHARE;
+    CHECK_EQ(tell(&w->t, o).rc, ASYMREG_EOVERLAP);
+    o.addr = a.addr, o.bytes = 1000, o.prot = ASYMREG_READ;
+    CHECK_EQ(tell(&w->t, o).rc, ASYMREG_EOVERLAP); /* another permission */
+    o.prot = ASYMREG_RW;
+    b = tell(&w->t, o);
+    CHECK_EQ(b.rc, 0);
+    CHECK(b.id == a.id);
+    /* Two users: it stays until both have gone. */
+    CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id}).rc, 0);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, a.id, "x", 1), 0);
+    CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id}).rc, 0);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, a.id, "x", 1), ASYMREG_ESTALE);
+    CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id}).rc, ASYMREG_ESTALE);
+    o.addr = UINT64_MAX - 100, o.flags = 0;
+    CHECK_EQ(tell(&w->t, o).rc, ASYMREG_EOVERFLOW);
+    o.addr = a.addr, o.prot = 8;
+    CHECK_EQ(tell(&w->t, o).rc, -EINVAL);
+    o.prot = ASYMREG_RW, o.flags = 2;
+    CHECK_EQ(tell(&w->t, o).rc, -EINVAL);
+}
+
+static void sub_range(struct world *w)
+{
+    struct answer a = reg(w, w->kind, 0, 1000, ASYMREG_RW);
+    struct order o = {.what = UNREGISTER, .addr = a.addr, .bytes = 999};
+
+    CHECK_EQ(tell(&w->t, o).rc, -EINVAL);
+    o.bytes = 1001;
+    CHECK_EQ(tell(&w->t, o).rc, -EINVAL);
+    o.addr++, o.bytes = 999;
+    CHECK_EQ(tell(&w->t, o).rc, -EINVAL);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 999, 0, "x", 1), 0);
+    o.addr = a.addr + 1000, o.bytes = 8;
+    CHECK_EQ(tell(&w->t, o).rc, ASYMREG_ENOREGION);
+    o.addr = a.addr, o.bytes = (uint64_t)-1;
+    CHECK_EQ(tell(&w->t, o).rc, ASYMREG_EOVERFLOW);
+    o.bytes = 1000;
+    CHECK_EQ(tell(&w->t, o).rc, 0);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 999, 0, "x", 1), ASYMREG_ESTALE);
+}
+
+static void after_unregister(struct world *w)
+{
+    struct answer a = reg(w, w->mode & ASYMREG_LOCAL_CMA ? ANON : SHARED, 0, 4096, ASYMREG_RW);
+    char c;
+
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1), 0);
+    CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id}).rc, 0);
+    CHECK_EQ(tell(&w->t, (struct order){.what = UNMAP, .addr = a.addr, .bytes = 4096}).rc, 0);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1), ASYMREG_ESTALE);  /* it was there a moment ago */
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, &c, 1), ASYMREG_ENOREGION); /* that is known now */
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, a.id, &c, 1), ASYMREG_ESTALE); /* who names it is told what became of it */
+}
+
+static void registered_again(struct world *w)
+{
+    struct answer a = reg(w, w->kind, 0, 1000, ASYMREG_RW), b, c;
+    char x;
+
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, a.id, "1", 1), 0);
+    CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id}).rc, 0);
+    b = reg(w, w->kind, a.addr, 500, ASYMREG_RW);
+    CHECK(b.id != a.id);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, a.id, "2", 1), ASYMREG_ESTALE);
+    CHECK_EQ(look(w, a.addr), '1');
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, b.id, "3", 1), 0);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, ASYMREG_ANY, &x, 1), 0);
+    CHECK_EQ(x, '3');
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 500, ASYMREG_ANY, &x, 1), ASYMREG_ENOREGION);
+    c = reg(w, w->kind, a.addr + 500, 500, ASYMREG_READ);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 500, ASYMREG_ANY, &x, 1), 0);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 500, b.id, &x, 1), ASYMREG_ESTALE);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 500, c.id, &x, 1), ASYMREG_EACCES);
+}
+
+static void adjacent(struct world *w)
+{
+    struct answer a = reg(w, w->kind, 0, 1000, ASYMREG_RW);
+    struct asymreg_context *split = open_context(w->mode, ASYMREG_SPLIT, 0);
+    struct asymreg_worker *ws;
+    char out[1000], in[1000];
+
+    tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id});
+    a = reg(w, w->kind, a.addr, 400, ASYMREG_RW);
+    struct answer b = reg(w, w->kind, a.addr + 400, 600, ASYMREG_RW);
+    memset(out, 'a', 1000);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, out, 401), ASYMREG_ERANGE);
+    CHECK_EQ(look(w, a.addr), 0);
+    CHECK_EQ(asymreg_import(split, PE, w->t.blob, w->t.blob_bytes), 0);
+    CHECK_EQ(asymreg_worker_create(split, &ws), 0);
+    CHECK_EQ(asymreg_put(ws, PE, a.addr, 0, out, 1000), 0);
+    CHECK_EQ(asymreg_get(ws, PE, a.addr, 0, in, 1000), 0);
+    CHECK(memcmp(in, out, 1000) == 0);
+    CHECK_EQ(asymreg_put(ws, PE, a.addr, 0, out, 1001), ASYMREG_ENOREGION); /* nothing there after the second */
+    CHECK_EQ(asymreg_put(ws, PE, a.addr, a.id, out, 401), ASYMREG_ERANGE);  /* the one that was meant ends here */
+    CHECK_EQ(asymreg_put(ws, PE, a.addr + 399, 0, out, 2), 0);
+    (void)b;
+    asymreg_worker_destroy(ws);
+    asymreg_close(split);
+}
+
+static void truncated_file(struct world *w)
+{
+    struct answer a = reg(w, A_FILE, 0, 16384, ASYMREG_ALL);
+    char buf[8192];
+
+    tell(&w->t, (struct order){.what = FILL, .addr = a.addr, .bytes = 16384, .value = 'f'});
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 8192, 0, buf, 8192), 0);
+    CHECK(buf[0] == 'f' && buf[8191] == 'f');
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 8192, 0, "g", 1), 0);
+    CHECK_EQ(look(w, a.addr + 8192), 'g');
+    CHECK_EQ(tell(&w->t, (struct order){.what = TRUNCATE, .bytes = 4096}).rc, 0);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, buf, 4096), 0);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 4096, 0, buf, 1), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, buf, 8192), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 4096, 0, "g", 1), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, buf, 8192), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_ENOTSUP);
+    CHECK(asymreg_why(w->ctx) != NULL);
+    CHECK_EQ(tell(&w->t, (struct order){.what = LOOK}).value, 4096); /* nothing made it grow again */
+    CHECK_EQ(tell(&w->t, (struct order){.what = TRUNCATE, .bytes = 16384}).rc, 0);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 8192, 0, buf, 1), 0);
+    CHECK_EQ(buf[0], 0);
+    /* Trusted on one side only is not trusted. */
+    a = tell(&w->t, (struct order){.what = REGISTER, .kind = A_FILE, .bytes = 8192, .prot = ASYMREG_RW, .flags = ASYMREG_TRUSTED << 8});
+    CHECK_EQ(a.rc, 0);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 4096, 0, "g", 1), 0);
+    CHECK_EQ(tell(&w->t, (struct order){.what = TRUNCATE, .bytes = 0}).rc, 0);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 4096, 0, "g", 1), ASYMREG_EFAULT);
+}
+
+static void stopped_target(struct world *w)
+{
+    struct answer a = reg(w, w->kind, 0, 100000, ASYMREG_RW), s;
+    char buf[1000], in[1000];
+    int status;
+
+    CHECK_EQ(asymreg_refresh(w->ctx, PE, 0) >= 0, 1);
+    if (w->mode & ASYMREG_LOCAL_SHM)
+        s = reg(w, SHARED, 0, 4096, ASYMREG_ALL);
+    CHECK(kill(w->t.pid, SIGSTOP) == 0);
+    CHECK(waitpid(w->t.pid, &status, WUNTRACED) == w->t.pid && WIFSTOPPED(status));
+    memset(buf, 's', sizeof(buf));
+    for (int i = 0; i < 100; i++) {
+        CHECK_EQ(asymreg_put(w->me, PE, a.addr + (uint64_t)i * 1000, a.id, buf, 1000), 0);
+        CHECK_EQ(asymreg_flush(w->me, PE), 0);
+        CHECK_EQ(asymreg_get(w->me, PE, a.addr + (uint64_t)i * 1000, 0, in, 1000), 0);
+        CHECK(memcmp(buf, in, 1000) == 0);
+    }
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 100000, 0, in, 1), ASYMREG_ENOREGION); /* the table can be read, too */
+    if (w->mode & ASYMREG_LOCAL_SHM) {
+        uint64_t old = 1;
+        CHECK_EQ(asymreg_amo(w->me, PE, s.addr, s.id, ASYMREG_AMO_FETCH_ADD, 8, 5, 0, &old), 0);
+        CHECK_EQ(old, 0);
+    }
+    CHECK(kill(w->t.pid, SIGCONT) == 0);
+    CHECK_EQ(look(w, a.addr + 99999), 's');
+}
+
+/* Within a second every operation says so; it may succeed until then. */
+static void expect_gone(struct world *w, uint64_t addr)
+{
+    double start = now();
+    char buf[8] = "";
+    int rc;
+
+    do {
+        CHECK(now() - start < 1);
+        rc = asymreg_put(w->me, PE, addr, 0, buf, 8);
+        if (rc == 0)
+            rc = asymreg_flush(w->me, PE);
+        CHECK(rc == 0 || rc == ASYMREG_EPEER);
+    } while (rc == 0);
+    CHECK_EQ(asymreg_put(w->me, PE, addr, 0, buf, 8), ASYMREG_EPEER);
+    CHECK_EQ(asymreg_get(w->me, PE, addr, 0, buf, 8), ASYMREG_EPEER);
+    CHECK_EQ(asymreg_get(w->me, PE, 0, 0, buf, 0), ASYMREG_EPEER);
+    CHECK_EQ(asymreg_flush(w->me, PE), ASYMREG_EPEER);
+    CHECK_EQ(asymreg_flush_all(w->me), ASYMREG_EPEER);
+    CHECK_EQ(asymreg_refresh(w->ctx, PE, 0), ASYMREG_EPEER);
+    CHECK_EQ(asymreg_import(w->ctx, PE + 1, w->t.blob, w->t.blob_bytes), ASYMREG_EPEER);
+    CHECK_EQ(asymreg_forget(w->ctx, PE), 0);
+    CHECK_EQ(asymreg_forget(w->ctx, PE), ASYMREG_ENOPEER);
+    CHECK_EQ(asymreg_put(w->me, PE, addr, 0, buf, 8), ASYMREG_ENOPEER);
+}
+
+static void killed_target(struct world *w)
+{
+    struct answer a = reg(w, w->kind, 0, 4096, ASYMREG_RW);
+
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1), 0);
+    kill(w->t.pid, SIGKILL);
+    expect_gone(w, a.addr);
+}
+
+static void closed_target(struct world *w)
+{
+    struct answer a = reg(w, w->kind, 0, 4096, ASYMREG_RW);
+
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1), 0);
+    tell(&w->t, (struct order){.what = CLOSE});
+    expect_gone(w, a.addr);
+}
+
+static pid_t victim;
+
+static void *kill_soon(void *arg)
+{
+    struct timespec t = {.tv_nsec = *(long *)arg};
+
+    nanosleep(&t, NULL);
+    kill(victim, SIGKILL);
+    return NULL;
+}
+
+static void killed_in_the_middle(struct world *w)
+{
+    enum { BYTES = 32 << 20 };
+    struct answer a = reg(w, w->kind, 0, BYTES, ASYMREG_RW);
+    char *buf = calloc(1, BYTES);
+    long delay = 20000000 + (long)getpid() % 10 * 1000000;
+    pthread_t killer;
+    double start;
+    int rc, n = 0;
+
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, buf, BYTES), 0);
+    victim = w->t.pid;
+    CHECK(pthread_create(&killer, NULL, kill_soon, &delay) == 0);
+    start = now();
+    do {
+        rc = n++ % 2 ? asymreg_put(w->me, PE, a.addr, 0, buf, BYTES) : asymreg_get(w->me, PE, a.addr, 0, buf, BYTES);
+        CHECK(now() - start < 1.5);
+    } while (rc == 0);
+    CHECK_EQ(rc, ASYMREG_EPEER);
+    pthread_join(killer, NULL);
+    free(buf);
+    expect_gone(w, a.addr);
+}
+
+static void atomics(struct world *w)
+{
+    uint64_t old = 99;
+    struct answer a;
+
+    if (!(w->mode & ASYMREG_LOCAL_SHM)) {
+        a = reg(w, MALLOC, 0, 4096, ASYMREG_ALL);
+        CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_ENOTSUP);
+        CHECK(strstr(asymreg_why(w->ctx), "process_vm_writev") != NULL);
+        return;
+    }
+    a = reg(w, SHARED, 0, 4096, ASYMREG_ALL);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, ASYMREG_AMO_ADD, 8, 5, 0, &old), 0);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, ASYMREG_AMO_FETCH_ADD, 8, UINT64_MAX, 0, &old), 0);
+    CHECK_EQ(old, 5);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr, a.id, ASYMREG_AMO_SWAP, 8, 100, 0, &old), 0);
+    CHECK_EQ(old, 4);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, ASYMREG_AMO_COMPARE_SWAP, 8, 7, 99, &old), 0);
+    CHECK_EQ(old, 100);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, ASYMREG_AMO_COMPARE_SWAP, 8, 7, 100, NULL), 0);
+    CHECK_EQ(look(w, a.addr), 7);
+    /* 4 bytes: the neighbours stay as they are, and addition wraps. */
+    uint32_t words[3] = {0x11111111, 0xffffffff, 0x22222222};
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr + 8, 0, words, 12), 0);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 12, 0, ASYMREG_AMO_FETCH_ADD, 4, 2, 0, &old), 0);
+    CHECK_EQ(old, 0xffffffff);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 12, 0, ASYMREG_AMO_COMPARE_SWAP, 4, 9, 0xffffffff00000001, &old), 0);
+    CHECK_EQ(old, 1);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 12, 0, ASYMREG_AMO_SWAP, 4, 10, 0, &old), 0);
+    CHECK_EQ(old, 9);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 8, 0, words, 12), 0);
+    CHECK(words[0] == 0x11111111 && words[1] == 10 && words[2] == 0x22222222);
+    for (uint64_t off = 1; off < 8; off++)
+        CHECK_EQ(asymreg_amo(w->me, PE, a.addr + off, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_EALIGN);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 2, 0, ASYMREG_AMO_ADD, 4, 1, 0, NULL), ASYMREG_EALIGN);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, 4, 8, 1, 0, NULL), -EINVAL);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, 0, 2, 1, 0, NULL), -EINVAL);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 4096, 0, 0, 8, 1, 0, NULL), ASYMREG_ENOREGION);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 4088, 0, 0, 8, 1, 0, NULL), 0);
+    struct answer p = reg(w, SHARED, 0, 4096, ASYMREG_RW);
+    CHECK_EQ(asymreg_amo(w->me, PE, p.addr, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_EACCES);
+    if (w->mode & ASYMREG_LOCAL_CMA) {
+        p = reg(w, MALLOC, 0, 4096, ASYMREG_ALL);
+        CHECK_EQ(asymreg_amo(w->me, PE, (p.addr + 7) & ~7ull, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_ENOTSUP);
+        CHECK(strstr(asymreg_why(w->ctx), "process_vm_writev") != NULL);
+    }
+}
+
+/* Several processes count in the same words. */
+static void atomics_at_once(struct world *w)
+{
+    enum { PROCESSES = 3, TIMES = 20000 };
+    struct answer a;
+    uint64_t sum[2];
+
+    if (!(w->mode & ASYMREG_LOCAL_SHM))
+        return;
+    a = reg(w, SHARED, 0, 4096, ASYMREG_ALL);
+    for (int i = 0; i < PROCESSES; i++) {
+        if (fork() == 0) {
+            struct asymreg_context *c = open_context(w->mode, 0, 0);
+            struct asymreg_worker *me;
+            CHECK_EQ(asymreg_import(c, 1, w->t.blob, w->t.blob_bytes), 0);
+            CHECK_EQ(asymreg_worker_create(c, &me), 0);
+            for (int k = 0; k < TIMES; k++) {
+                uint64_t old, seen;
+                CHECK_EQ(asymreg_amo(me, 1, a.addr, a.id, ASYMREG_AMO_ADD, 4, 1, 0, NULL), 0);
+                CHECK_EQ(asymreg_get(me, 1, a.addr + 8, a.id, &old, 8), 0);
+                do {
+                    seen = old;
+                    CHECK_EQ(asymreg_amo(me, 1, a.addr + 8, a.id, ASYMREG_AMO_COMPARE_SWAP, 8, seen + 3, seen, &old), 0);
+                } while (old != seen);
+            }
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status;
+        CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, sum, 16), 0);
+    CHECK_EQ((uint32_t)sum[0], PROCESSES * TIMES);
+    CHECK_EQ(sum[1], PROCESSES * TIMES * 3);
+}
+
+static void numbers_of_peers(struct world *w)
+{
+    char c;
+
+    CHECK_EQ(asymreg_import(w->ctx, PE, w->t.blob, w->t.blob_bytes), -EEXIST);
+    CHECK_EQ(asymreg_import(w->ctx, ASYMREG_MAX_PEERS, w->t.blob, w->t.blob_bytes), -EINVAL);
+    CHECK_EQ(asymreg_import(w->ctx, ASYMREG_MAX_PEERS - 1, w->t.blob, w->t.blob_bytes), 0);
+    CHECK_EQ(asymreg_get(w->me, ASYMREG_MAX_PEERS, 1, 0, &c, 1), ASYMREG_ENOPEER);
+    CHECK_EQ(asymreg_get(w->me, ASYMREG_MAX_PEERS - 1, 1, 0, &c, 1), ASYMREG_ENOREGION);
+    struct answer a = reg(w, w->kind, 0, 10, ASYMREG_RW);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, &c, 1), 0);
+    for (int i = 0; i < 3; i++) { /* the worker notices that the number means another peer */
+        CHECK_EQ(asymreg_forget(w->ctx, PE), 0);
+        CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, &c, 1), ASYMREG_ENOPEER);
+        CHECK_EQ(asymreg_import(w->ctx, PE, w->t.blob, w->t.blob_bytes), 0);
+        CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, &c, 1), 0);
+    }
+}
+
+/* This process is a peer like any other. */
+static void oneself(struct world *w)
+{
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    ssize_t n = asymreg_export(w->ctx, blob, sizeof(blob));
+    static char memory[100];
+    void *p = memory;
+    char in[6];
+
+    CHECK(n > 0 && n < 512);
+    CHECK_EQ(asymreg_export(w->ctx, blob, (size_t)n - 1), -ENOBUFS);
+    CHECK_EQ(asymreg_export(w->ctx, blob, (size_t)n), n);
+    CHECK_EQ(asymreg_import(w->ctx, 0, blob, (size_t)n), 0);
+    if (!(w->mode & ASYMREG_LOCAL_CMA)) {
+        CHECK_EQ(asymreg_register(w->ctx, memory, 100, ASYMREG_RW, 0, NULL), ASYMREG_ENOTSUP);
+        CHECK(asymreg_why(w->ctx) != NULL);
+        CHECK_EQ(asymreg_alloc(w->ctx, 100, &p), 0);
+    }
+    CHECK_EQ(asymreg_register(w->ctx, p, 100, ASYMREG_RW, 0, NULL), 0);
+    CHECK_EQ(asymreg_put(w->me, 0, (uintptr_t)p + 10, 0, "self", 5), 0);
+    CHECK(strcmp((char *)p + 10, "self") == 0);
+    CHECK_EQ(asymreg_get(w->me, 0, (uintptr_t)p + 10, 0, in, 5), 0);
+    CHECK(strcmp(in, "self") == 0);
+    CHECK_EQ(asymreg_unregister_range(w->ctx, p, 100), 0);
+}
+
+static void damaged_blobs(struct world *w)
+{
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+
+    for (size_t n = 0; n < w->t.blob_bytes; n++)
+        CHECK_EQ(asymreg_import(w->ctx, 1, w->t.blob, n), ASYMREG_EBLOB);
+    for (size_t i = 0; i < w->t.blob_bytes; i++) {
+        memcpy(blob, w->t.blob, w->t.blob_bytes);
+        blob[i] ^= (unsigned char)(1 << i % 8);
+        int rc = asymreg_import(w->ctx, 1, blob, w->t.blob_bytes);
+        CHECK(rc == ASYMREG_EBLOB || rc == ASYMREG_EVERSION);
+    }
+    memcpy(blob, w->t.blob, w->t.blob_bytes);
+    CHECK_EQ(asymreg_import(w->ctx, 1, blob, w->t.blob_bytes + 1), ASYMREG_EBLOB);
+    CHECK_EQ(asymreg_import(w->ctx, 1, NULL, 10), -EINVAL);
+}
+
+/* Many regions in one segment, one descriptor; found one by one, and gone one by one. */
+static void many_share_a_segment(struct world *w)
+{
+    enum { N = 2000 };
+    struct answer arena, a;
+    char c;
+
+    arena = reg(w, SHARED, 0, N * 64, ASYMREG_RW);
+    tell(&w->t, (struct order){.what = UNREGISTER, .value = arena.id});
+    for (uint64_t i = 0; i < N; i++) {
+        a = reg(w, SHARED, arena.addr + i * 64, 48, ASYMREG_RW);
+        if (i % 100 == 0)
+            CHECK_EQ(asymreg_put(w->me, PE, a.addr + 47, a.id, "m", 1), 0);
+    }
+    for (uint64_t i = 0; i < N; i++) {
+        CHECK_EQ(asymreg_get(w->me, PE, arena.addr + i * 64 + 47, 0, &c, 1), 0);
+        CHECK_EQ(asymreg_get(w->me, PE, arena.addr + i * 64 + 47, 0, &c, 2), ASYMREG_ERANGE);
+    }
+    struct asymreg_cache_stats st = {.size = sizeof(st)};
+    CHECK_EQ(asymreg_get_peer_stats(w->ctx, PE, &st), 0);
+    CHECK(st.n_records >= 10);
+    for (uint64_t i = 0; i < N; i += 2)
+        CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .addr = arena.addr + i * 64, .bytes = 48}).rc, 0);
+    for (uint64_t i = 0; i < N; i++) {
+        int rc = asymreg_get(w->me, PE, arena.addr + i * 64, 0, &c, 1);
+        CHECK(i % 2 ? rc == 0 : rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE);
+    }
+}
+
+/* Peers that may not trace each other: nothing works until the descriptors have been sent. */
+static void descriptors_by_message(void)
+{
+    struct target t;
+    struct asymreg_context *ctx;
+    struct asymreg_worker *me;
+    struct answer a;
+    int status;
+    char c;
+
+    fflush(stdout);
+    if (fork() == 0) {
+        if (getuid() == 0)
+            CHECK(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+        target_start_as(&t, ASYMREG_LOCAL_SHM, 1);
+        ctx = open_context(ASYMREG_LOCAL_SHM, 0, 0);
+        CHECK_EQ(asymreg_import(ctx, PE, t.blob, t.blob_bytes), ASYMREG_EUNREACH);
+        CHECK(asymreg_why(ctx) != NULL);
+        a = tell(&t, (struct order){.what = REGISTER, .kind = SHARED, .bytes = 4096, .prot = ASYMREG_RW});
+        CHECK_EQ(a.rc, 0);
+        struct order o = {.what = SEND_FDS};
+        send_all(t.sock, &o, sizeof(o));
+        CHECK_EQ(asymreg_fds_recv(ctx, t.sock), 2); /* the table, and the segment */
+        struct answer sent;
+        CHECK(recv_all(t.sock, &sent, sizeof(sent)) == 0);
+        CHECK_EQ(sent.rc, 2);
+        CHECK_EQ(asymreg_import(ctx, PE, t.blob, t.blob_bytes), 0);
+        CHECK_EQ(asymreg_worker_create(ctx, &me), 0);
+        CHECK_EQ(asymreg_put(me, PE, a.addr, a.id, "x", 1), 0);
+        CHECK_EQ(tell(&t, (struct order){.what = LOOK, .addr = a.addr}).value, 'x');
+        CHECK_EQ(asymreg_get(me, PE, a.addr, a.id, &c, 1), 0);
+        /* One registered later has not been sent. */
+        a = tell(&t, (struct order){.what = REGISTER, .kind = SHARED, .bytes = 4096, .prot = ASYMREG_RW});
+        CHECK_EQ(asymreg_put(me, PE, a.addr, a.id, "x", 1), ASYMREG_EUNREACH);
+        asymreg_worker_destroy(me);
+        asymreg_close(ctx);
+        target_end(&t);
+        _exit(0);
+    }
+    CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    puts("descriptors_by_message");
+}
+
+/* What a context itself refuses, and its limits. */
+static void limits(void)
+{
+    struct asymreg_opts o = {.size = sizeof(o), .max_regions = 200, .max_segments = 4};
+    struct asymreg_context *ctx;
+    static char memory[1000];
+    asymreg_id id;
+    void *p[5];
+
+    o.size = 1;
+    CHECK_EQ(asymreg_open(&o, &ctx), -EINVAL);
+    o.size = sizeof(o);
+    o.flags = 4;
+    CHECK_EQ(asymreg_open(&o, &ctx), -EINVAL);
+    o.flags = 0;
+    o.ring = 17;
+    CHECK_EQ(asymreg_open(&o, &ctx), -EINVAL);
+    o.ring = 0;
+    o.max_regions = ASYMREG_MAX_REGIONS + 1;
+    CHECK_EQ(asymreg_open(&o, &ctx), -EINVAL);
+    o.max_regions = 200;
+    CHECK_EQ(asymreg_open(&o, &ctx), 0);
+    for (int i = 0; i < 256; i++) /* 200 rounded up to leaves of 128 */
+        CHECK_EQ(asymreg_register(ctx, memory + i * 3, 2, ASYMREG_READ, 0, &id), 0);
+    CHECK_EQ(asymreg_register(ctx, memory + 256 * 3, 2, ASYMREG_READ, 0, &id), ASYMREG_EFULL);
+    CHECK_EQ(asymreg_unregister_range(ctx, memory, 2), 0);
+    CHECK_EQ(asymreg_register(ctx, memory + 256 * 3, 2, ASYMREG_READ, 0, &id), 0);
+    for (int i = 0; i < 3; i++) /* one of the four is all private memory */
+        CHECK_EQ(asymreg_alloc(ctx, 1, &p[i]), 0);
+    CHECK_EQ(asymreg_alloc(ctx, 1, &p[3]), ASYMREG_EFULL);
+    CHECK_EQ(asymreg_free(ctx, p[1]), 0);
+    CHECK_EQ(asymreg_free(ctx, p[1]), -EINVAL);
+    CHECK_EQ(asymreg_alloc(ctx, 1, &p[1]), 0);
+    CHECK_EQ(asymreg_free(ctx, memory), -EINVAL);
+    CHECK_EQ(asymreg_alloc(ctx, 0, &p[3]), -EINVAL);
+    CHECK_EQ(asymreg_alloc(ctx, SIZE_MAX, &p[3]), -ENOMEM);
+    CHECK_EQ(asymreg_unregister_range(ctx, memory + 3, 2), 0);
+    CHECK_EQ(asymreg_register(ctx, p[0], 4096, ASYMREG_ALL, 0, &id), 0);
+    CHECK_EQ(asymreg_free(ctx, p[0]), ASYMREG_EBUSY);
+    CHECK_EQ(asymreg_unregister(ctx, id), 0);
+    CHECK_EQ(asymreg_register(ctx, (char *)p[0] + 4095, 2, ASYMREG_ALL, 0, &id), ASYMREG_ERANGE);
+    CHECK_EQ(asymreg_segment_add(ctx, p[0], 4096, ASYMREG_RW, 0, -1, 0, NULL), ASYMREG_EOVERLAP);
+    CHECK_EQ(asymreg_segment_add(ctx, memory, 1000, ASYMREG_RW, 0, -1, 0, NULL), ASYMREG_EOVERLAP);
+    CHECK_EQ(asymreg_segment_add(ctx, memory, 0, ASYMREG_RW, 0, -1, 0, NULL), -EINVAL);
+    CHECK_EQ(asymreg_segment_add(ctx, memory, SIZE_MAX, ASYMREG_RW, 0, -1, 0, NULL), ASYMREG_EOVERFLOW);
+    CHECK_EQ(asymreg_segment_add(ctx, memory + 900, 10, ASYMREG_RW, 0, 9999, 0, NULL), -EBADF);
+    CHECK_EQ(asymreg_segment_remove(ctx, 12345), ASYMREG_ESTALE);
+    CHECK_EQ(asymreg_free(ctx, p[0]), 0);
+    asymreg_close(ctx);
+    asymreg_close(NULL);
+    puts("limits");
+}
+
+static const struct {
+    const char *name;
+    void (*run)(struct world *w);
+} cases[] = {
+#define CASE(name) {#name, name}
+    CASE(there_and_back),   CASE(out_of_range),  CASE(zero_length),     CASE(permissions),     CASE(unwritable_memory),
+    CASE(overlap),          CASE(sub_range),     CASE(after_unregister), CASE(registered_again), CASE(adjacent),
+    CASE(truncated_file),   CASE(stopped_target), CASE(killed_target),  CASE(closed_target),   CASE(killed_in_the_middle),
+    CASE(atomics),          CASE(atomics_at_once), CASE(numbers_of_peers), CASE(oneself),      CASE(damaged_blobs),
+    CASE(many_share_a_segment),
+};
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        uint32_t mode;
+    } modes[] = {{"shm", ASYMREG_LOCAL_SHM}, {"cma", ASYMREG_LOCAL_CMA}, {"both", 0}};
+
+    for (size_t m = 0; m < 3; m++) {
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+            struct world w;
+            if (argc > 1 && strcmp(argv[1], cases[i].name) != 0)
+                continue;
+            world_init(&w, modes[m].mode, 0);
+            w.mode = modes[m].mode ? modes[m].mode : ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA;
+            w.kind = w.mode & ASYMREG_LOCAL_CMA ? MALLOC : SHARED;
+            cases[i].run(&w);
+            world_fini(&w);
+            printf("%s %s\n", cases[i].name, modes[m].name);
+        }
+    }
+    if (argc == 1) {
+        limits();
+        descriptors_by_message();
+    }
+    return 0;
+}

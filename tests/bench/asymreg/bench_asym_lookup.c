@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Address to handle: the index beside the paper's binary search, UCX's page table, a red-black tree (glibc's tsearch), std::map and
+ * absl::btree_map. Cases: regions spread evenly over the address space, or in clusters; looked up at random, or 16 times in a row (repeated).
+ * Everything is filled in the same random order; slices of the contestants are interleaved; thread CPU time.
+ */
+#define _GNU_SOURCE
+#include <asymreg.h>
+#include <search.h>
+
+#include "../bench.h"
+#include "peers.h"
+
+#if HAVE_UCS
+#include <ucs/datastruct/pgtable.h>
+#endif
+
+#define N_ADDRS 65536u
+
+/* ours */
+struct ours {
+    struct asymreg_index *ix;
+    struct asymreg_reader *reader;
+};
+static uint32_t simd;
+
+static void *ours_create(const struct item *items, size_t n)
+{
+    struct asymreg_index_opts o = {.size = sizeof(o), .max_regions = 0x200000, .simd = simd};
+    struct ours *self = malloc(sizeof(*self));
+    asymreg_id id;
+
+    if (!self || asymreg_index_create(&o, &self->ix) < 0) {
+        free(self);
+        return NULL;
+    }
+    asymreg_reader_create(self->ix, &self->reader);
+    for (size_t i = 0; i < n; i++)
+        if (asymreg_index_insert(self->ix, items[i].start, items[i].bytes, ASYMREG_RW, items[i].handle, &id) < 0)
+            exit(1);
+    return self;
+}
+
+static void *ours_create_avx2(const struct item *items, size_t n)
+{
+    void *self;
+
+    simd = ASYMREG_SIMD_AVX2;
+    self = ours_create(items, n);
+    simd = ASYMREG_SIMD_AUTO;
+    return self;
+}
+
+static void *ours_create_none(const struct item *items, size_t n)
+{
+    void *self;
+
+    simd = ASYMREG_SIMD_NONE;
+    self = ours_create(items, n);
+    simd = ASYMREG_SIMD_AUTO;
+    return self;
+}
+
+static inline uint64_t ours_find(struct ours *self, uint64_t addr)
+{
+    const struct asymreg_region *r = asymreg_index_lookup(self->reader, addr);
+
+    return r ? r->value : 0;
+}
+DEFINE_RUNS(ours, struct ours, ours_find(self, addr))
+
+static void ours_destroy(void *opaque)
+{
+    struct ours *self = opaque;
+
+    asymreg_reader_destroy(self->reader);
+    asymreg_index_destroy(self->ix);
+    free(self);
+}
+
+/* The paper's: a table sorted by start, searched in O(log2 N) comparisons. */
+struct sorted {
+    struct item *items;
+    size_t n;
+};
+
+static int by_start(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+static void *sorted_create(const struct item *items, size_t n)
+{
+    struct sorted *self = malloc(sizeof(*self));
+
+    self->items = malloc(n * sizeof(*items));
+    self->n = n;
+    memcpy(self->items, items, n * sizeof(*items));
+    qsort(self->items, n, sizeof(*items), by_start);
+    return self;
+}
+
+static inline uint64_t sorted_find(const struct sorted *self, uint64_t addr)
+{
+    size_t low = 0, high = self->n;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const struct item *it = &self->items[middle];
+        if (addr < it->start)
+            high = middle;
+        else if (addr - it->start < it->bytes)
+            return it->handle;
+        else
+            low = middle + 1;
+    }
+    return 0;
+}
+DEFINE_RUNS(sorted, const struct sorted, sorted_find(self, addr))
+
+static void sorted_destroy(void *opaque)
+{
+    struct sorted *self = opaque;
+
+    free(self->items);
+    free(self);
+}
+
+/* A red-black tree: glibc's tsearch(). */
+struct tree {
+    void *root;
+    struct item *items;
+};
+
+static int by_range(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+
+    if (x->start + x->bytes <= y->start)
+        return -1;
+    return x->start >= y->start + y->bytes;
+}
+
+static void *tree_create(const struct item *items, size_t n)
+{
+    struct tree *self = calloc(1, sizeof(*self));
+
+    self->items = malloc(n * sizeof(*items));
+    memcpy(self->items, items, n * sizeof(*items));
+    for (size_t i = 0; i < n; i++)
+        tsearch(&self->items[i], &self->root, by_range);
+    return self;
+}
+
+static inline uint64_t tree_find(struct tree *self, uint64_t addr)
+{
+    struct item key = {addr, 1, 0};
+    void *found = tfind(&key, &self->root, by_range);
+
+    return found ? (*(struct item **)found)->handle : 0;
+}
+DEFINE_RUNS(tree, struct tree, tree_find(self, addr))
+
+static void keep(void *p)
+{
+    (void)p;
+}
+
+static void tree_destroy(void *opaque)
+{
+    struct tree *self = opaque;
+
+    tdestroy(self->root, keep);
+    free(self->items);
+    free(self);
+}
+
+#if HAVE_UCS
+struct pgt_item {
+    ucs_pgt_region_t region;
+    uint64_t handle;
+};
+
+struct pgt {
+    ucs_pgtable_t table;
+    struct pgt_item *items;
+};
+
+static ucs_pgt_dir_t *dir_alloc(const ucs_pgtable_t *table)
+{
+    (void)table;
+    return aligned_alloc(64, (sizeof(ucs_pgt_dir_t) + 63) / 64 * 64);
+}
+
+static void dir_release(const ucs_pgtable_t *table, ucs_pgt_dir_t *dir)
+{
+    (void)table;
+    free(dir);
+}
+
+static void *pgt_create(const struct item *items, size_t n)
+{
+    struct pgt *self = malloc(sizeof(*self));
+
+    self->items = aligned_alloc(64, (n * sizeof(*self->items) + 63) / 64 * 64);
+    ucs_pgtable_init(&self->table, dir_alloc, dir_release);
+    for (size_t i = 0; i < n; i++) {
+        self->items[i].region.start = items[i].start;
+        self->items[i].region.end = items[i].start + items[i].bytes;
+        self->items[i].handle = items[i].handle;
+        if (ucs_pgtable_insert(&self->table, &self->items[i].region) != UCS_OK)
+            exit(1);
+    }
+    return self;
+}
+
+static inline uint64_t pgt_find(struct pgt *self, uint64_t addr)
+{
+    const ucs_pgt_region_t *r = ucs_pgtable_lookup(&self->table, addr);
+
+    return r ? ((const struct pgt_item *)(const void *)r)->handle : 0;
+}
+DEFINE_RUNS(pgt, struct pgt, pgt_find(self, addr))
+
+static void drop(const ucs_pgtable_t *table, ucs_pgt_region_t *region, void *arg)
+{
+    (void)table, (void)region, (void)arg;
+}
+
+static void pgt_destroy(void *opaque)
+{
+    struct pgt *self = opaque;
+
+    ucs_pgtable_purge(&self->table, drop, NULL);
+    ucs_pgtable_cleanup(&self->table);
+    free(self->items);
+    free(self);
+}
+#endif
+
+static const struct peer ours = {"ours", ours_create, ours_run, ours_chain, ours_destroy};
+static const struct peer ours_avx2 = {"ours (AVX2)", ours_create_avx2, ours_run, ours_chain, ours_destroy};
+static const struct peer ours_none = {"ours (plain C)", ours_create_none, ours_run, ours_chain, ours_destroy};
+static const struct peer sorted = {"binary search", sorted_create, sorted_run, sorted_chain, sorted_destroy};
+static const struct peer tree = {"red-black tree", tree_create, tree_run, tree_chain, tree_destroy};
+#if HAVE_UCS
+static const struct peer pgt = {"pgtable", pgt_create, pgt_run, pgt_chain, pgt_destroy};
+#endif
+
+static const struct peer *const peers[] = {
+    &ours, &sorted,
+#if HAVE_UCS
+    &pgt,
+#endif
+    &tree,
+#if HAVE_CXX
+    &peer_std_map,
+#if HAVE_ABSL
+    &peer_absl,
+#endif
+#endif
+    &ours_avx2, &ours_none,
+};
+enum { N_PEERS = sizeof(peers) / sizeof(*peers) };
+
+/* Regions of 16-byte granularity (UCX's), in random order. */
+static void make_items(struct bench *b, struct item *items, size_t n, int clustered)
+{
+    uint64_t at = UINT64_C(0x7f0000000000);
+
+    for (size_t i = 0; i < n; i++) {
+        items[i].bytes = 16 * (1 + (uint64_t)bench_random(b, 64));
+        if (clustered && i % 64 == 0)
+            at += UINT64_C(4096) << bench_random(b, 14);
+        items[i].start = at + (clustered ? 0 : 16 * (uint64_t)bench_random(b, 64));
+        at = clustered ? items[i].start + items[i].bytes + 16 * (uint64_t)bench_random(b, 4) : at + 2048;
+        items[i].handle = i + 1;
+    }
+    for (size_t i = n; i > 1; i--) {
+        size_t k = bench_random(b, (uint32_t)i);
+        struct item t = items[i - 1];
+        items[i - 1] = items[k];
+        items[k] = t;
+    }
+}
+
+static void make_addrs(struct bench *b, const struct item *items, size_t n, int run, uint64_t *addrs)
+{
+    for (uint32_t i = 0; i < N_ADDRS; i++) {
+        static const struct item *it;
+        if (i % (uint32_t)run == 0)
+            it = &items[bench_random(b, (uint32_t)n)];
+        addrs[i] = it->start + bench_random(b, (uint32_t)it->bytes);
+    }
+}
+
+static void run_case(struct bench *b, const char *name, size_t n, int clustered, int run)
+{
+    unsigned trials = b->quick ? 3 : 15;
+    static double ns[N_PEERS][2][BENCH_MAX_TRIALS];
+    static uint64_t addrs[N_ADDRS];
+    struct item *items = malloc(n * sizeof(*items));
+    void *self[N_PEERS];
+    uint64_t want = 0;
+
+    make_items(b, items, n, clustered);
+    for (int p = 0; p < N_PEERS; p++)
+        self[p] = peers[p]->create(items, n);
+    for (unsigned t = 0; t < trials + 1; t++) { /* the first is for warming up */
+        uint32_t slice = b->quick ? 4096 : N_ADDRS;
+        make_addrs(b, items, n, run, addrs);
+        for (int k = 0; k < 2 * N_PEERS; k++) {
+            int p = (k / 2 + (int)t) % N_PEERS;
+            uint64_t begin, sum;
+            if (!self[p])
+                continue;
+            begin = bench_cpu_ns();
+            sum = (k % 2 ? peers[p]->chain : peers[p]->run)(self[p], addrs, slice);
+            if (t)
+                ns[p][k % 2][t - 1] = (double)(bench_cpu_ns() - begin) / slice;
+            if (k == 0)
+                want = sum;
+            if (sum != want) {
+                fprintf(stderr, "%s finds something else\n", peers[p]->name);
+                exit(1);
+            }
+        }
+    }
+    for (int p = 0; p < N_PEERS; p++) {
+        if (!self[p])
+            continue;
+        bench_figure(b, name, n, peers[p]->name, "ns_per_lookup", bench_median(ns[p][0], trials), "ns");
+        bench_figure(b, name, n, peers[p]->name, "ns_per_dependent_lookup", bench_median(ns[p][1], trials), "ns");
+        peers[p]->destroy(self[p]);
+    }
+    fflush(stdout);
+    free(items);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b;
+
+    bench_init(&b, "asym_lookup", argc, argv);
+    for (size_t n = 1; n <= (b.quick ? 10000u : 1000000u); n *= 10) {
+        run_case(&b, "uniform", n, 0, 1);
+        run_case(&b, "clustered", n, 1, 1);
+        run_case(&b, "repeated", n, 0, 16);
+    }
+    return 0;
+}
