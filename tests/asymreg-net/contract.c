@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -294,8 +295,10 @@ static int target(int sock, bool dying)
         struct pollfd p = {.fd = sock, .events = POLLIN};
 
         if (!passive) {
-            while (poll(&p, 1, 0) == 0)
+            while (poll(&p, 1, 0) == 0) {
                 s.ops->progress(s.t);
+                sched_yield();
+            }
         }
         if (!receive(sock, &order, sizeof(order)) || order.kind == ORDER_QUIT)
             break;
