@@ -173,10 +173,9 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
         o.max_segments = o.max_regions < 65536 ? o.max_regions + 1 : 65536; /* one more for all private memory */
     c->max_regions = asymreg__n_leaves(o.max_regions) * ASYMREG_LEAF_SLOTS;
     c->max_segments = index_opts.max_regions = o.max_segments;
-    c->peers = asymreg__reserve(ASYMREG_MAX_PEERS * sizeof(*c->peers));
     c->shares = asymreg__reserve(c->max_regions * sizeof(*c->shares));
     c->segs = asymreg__reserve(c->max_segments * sizeof(*c->segs));
-    if (!c->peers || !c->shares || !c->segs || (rc = asymreg_index_create(&index_opts, &c->seg_index)) < 0 ||
+    if (!c->shares || !c->segs || (rc = asymreg_index_create(&index_opts, &c->seg_index)) < 0 ||
         (rc = asymreg_reader_create(c->seg_index, &c->seg_reader)) < 0 || (rc = open_table(c, &o)) < 0)
         goto fail;
     *context = c;
@@ -197,9 +196,11 @@ void asymreg_close(struct asymreg_context *context)
         return;
     ops = context->t->ops;
     asymreg_table_destroy(context->table); /* first of all, peers are told */
-    for (uint32_t pe = 0; context->peers && pe < context->end_pe; pe++)
-        if (context->peers[pe])
-            asymreg__peer_free(context, context->peers[pe]);
+    for (uint32_t pe = 0; pe < context->end_pe; pe++)
+        if (asymreg__peer_at(context, pe))
+            asymreg__peer_free(context, asymreg__peer_at(context, pe));
+    for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / PEER_CHUNK; i++)
+        free(context->peers[i]);
     for (uint32_t i = 0; context->segs && i < context->max_segments; i++) {
         struct asymreg__own_segment *s = &context->segs[i];
         if (!s->value)
@@ -216,7 +217,6 @@ void asymreg_close(struct asymreg_context *context)
         close(context->table_fd);
     asymreg_reader_destroy(context->seg_reader);
     asymreg_index_destroy(context->seg_index);
-    asymreg__unreserve(context->peers, ASYMREG_MAX_PEERS * sizeof(*context->peers));
     asymreg__unreserve(context->shares, context->max_regions * sizeof(*context->shares));
     asymreg__unreserve(context->segs, context->max_segments * sizeof(*context->segs));
     ops->destroy(context->t);

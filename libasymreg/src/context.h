@@ -47,6 +47,8 @@ struct asymreg__peer {
     struct asymreg_context *context;
 };
 
+#define PEER_CHUNK 1024u
+
 struct asymreg_context {
     struct asymreg_transport *t;
     struct asymreg_transport_caps caps;
@@ -71,10 +73,17 @@ struct asymreg_context {
     struct asymreg__own_segment *segs;
     uint64_t whole; /* segment of all private memory, or 0 */
 
-    struct asymreg__peer **peers; /* by PE */
+    struct asymreg__peer **peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
     uint32_t end_pe;              /* none from here on */
     uint64_t serials;
 };
+
+static inline struct asymreg__peer *asymreg__peer_at(struct asymreg_context *c, uint32_t pe)
+{
+    struct asymreg__peer **chunk = __atomic_load_n(&c->peers[pe / PEER_CHUNK], __ATOMIC_ACQUIRE);
+
+    return chunk ? __atomic_load_n(&chunk[pe % PEER_CHUNK], __ATOMIC_ACQUIRE) : NULL;
+}
 
 static inline void asymreg__t_lock(struct asymreg_context *c)
 {

@@ -72,6 +72,7 @@ struct asymreg__retired {
 struct asymreg_index {
     uintptr_t root; /* node | depth; depth 1: a leaf */
     const struct asymreg_region *(*search)(struct asymreg_reader *, uint64_t);
+    void (*search_many)(const struct asymreg_index *, const uint64_t *, uint32_t, uint32_t *);
     struct asymreg__slot *slots;
     uint64_t epoch;
     uint32_t fence; /* readers must fence: the kernel has no membarrier() */

@@ -11,6 +11,8 @@
 #define HAVE_SIMD 0
 #endif
 
+#define BATCH 16u
+
 /* A separator may grow meanwhile, hence the atomic loads; either value gives a right answer. */
 static inline uint32_t rank_none(const int64_t *keys, int64_t key)
 {
@@ -47,35 +49,11 @@ __attribute__((target("avx512f,avx512bw,avx512vl,popcnt"))) static inline uint32
 }
 #endif
 
-/* The search itself: the same for each way of ranking, compiled for each. */
-#define DEFINE_SEARCH(name, rank, attributes)                                                                            \
-    attributes static const struct asymreg_region *name(struct asymreg_reader *r, uint64_t addr)                        \
-    {                                                                                                                    \
-        const struct asymreg_index *ix = r->index;                                                                       \
-        int64_t key = asymreg__key(addr < UINT64_MAX ? addr : addr - 1);                                                 \
-        const struct asymreg_region *found = NULL;                                                                       \
-                                                                                                                         \
-        asymreg__reader_enter(r);                                                                                        \
-        uintptr_t root = __atomic_load_n(&ix->root, __ATOMIC_ACQUIRE);                                                   \
-        const void *node = (const void *)(root & ~(uintptr_t)63);                                                        \
-        for (uintptr_t depth = root & 63; depth > 1; depth--) {                                                          \
-            const struct asymreg__inner *inner = node;                                                                   \
-            node = __atomic_load_n(&inner->child[rank(inner->keys, key) - 1], __ATOMIC_ACQUIRE);                         \
-        }                                                                                                                \
-        const struct asymreg__leaf *leaf = node;                                                                         \
-        uint32_t n = rank(leaf->keys, key);                                                                              \
-        if (n)                                                                                                           \
-            found = read_slot(r, ix, leaf->slots[n - 1], addr);                                                          \
-        asymreg__reader_exit(r);                                                                                         \
-        return found;                                                                                                    \
-    }
-
 /*
- * Copies a slot into the reader's last hit, if it holds the address all the while. If it does not: it held no such region when
- * the leaf was read, or died since; either way there was a moment without one.
+ * Reads a slot, if it holds the address all the while. If it does not: it held no such region when the leaf was read, or died since;
+ * either way there was a moment without one. Returns whether it does.
  */
-static inline const struct asymreg_region *read_slot(struct asymreg_reader *r, const struct asymreg_index *ix, uint32_t n,
-                                                     uint64_t addr)
+static inline int read_slot(const struct asymreg_index *ix, uint32_t n, uint64_t addr, struct asymreg_region *out)
 {
     const struct asymreg__slot *slot = &ix->slots[n];
     uint32_t generation = __atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE);
@@ -86,17 +64,82 @@ static inline const struct asymreg_region *read_slot(struct asymreg_reader *r, c
 
     if (!(generation & 1) || addr < start || addr > last ||
         __atomic_load_n(&slot->generation, __ATOMIC_RELAXED) != generation)
+        return 0;
+    out->start = start;
+    out->last = last;
+    out->id = asymreg__id(n, generation);
+    out->prot = prot;
+    out->value = value;
+    return 1;
+}
+
+static inline const struct asymreg_region *hit(struct asymreg_reader *r, const struct asymreg_index *ix, uint32_t n, uint64_t addr)
+{
+    if (!read_slot(ix, n, addr, &r->hit))
         return NULL;
-    r->hit.start = start;
-    r->hit.last = last;
-    r->hit.id = asymreg__id(n, generation);
-    r->hit.prot = prot;
-    r->hit.value = value;
-    r->hit_span = last - start;
-    r->generation = &slot->generation;
-    r->hit_generation = generation;
+    r->hit_span = r->hit.last - r->hit.start;
+    r->generation = &ix->slots[n].generation;
+    r->hit_generation = (uint32_t)(r->hit.id >> 32);
     return &r->hit;
 }
+
+static inline int64_t search_key(uint64_t addr)
+{
+    return asymreg__key(addr < UINT64_MAX ? addr : addr - 1);
+}
+
+#define NO_SLOT UINT32_MAX
+
+/* The searches, of one address and of several: the same for each way of ranking, compiled for each. */
+#define DEFINE_SEARCH(name, rank, attributes)                                                                            \
+    attributes static const struct asymreg_region *name(struct asymreg_reader *r, uint64_t addr)                        \
+    {                                                                                                                    \
+        const struct asymreg_index *ix = r->index;                                                                       \
+        const struct asymreg_region *found = NULL;                                                                       \
+        int64_t key = search_key(addr);                                                                                  \
+                                                                                                                         \
+        asymreg__reader_enter(r);                                                                                        \
+        uintptr_t root = __atomic_load_n(&ix->root, __ATOMIC_ACQUIRE);                                                   \
+        const void *node = (const void *)(root & ~(uintptr_t)63);                                                        \
+        for (uintptr_t depth = root & 63; depth > 1; depth--) {                                                          \
+            const struct asymreg__inner *inner = node;                                                                   \
+            node = __atomic_load_n(&inner->child[rank(inner->keys, key) - 1], __ATOMIC_ACQUIRE);                         \
+        }                                                                                                                \
+        const struct asymreg__leaf *leaf = node;                                                                         \
+        __builtin_prefetch(leaf->slots);                                                                                 \
+        uint32_t n = rank(leaf->keys, key);                                                                              \
+        if (n)                                                                                                           \
+            found = hit(r, ix, leaf->slots[n - 1], addr);                                                                \
+        asymreg__reader_exit(r);                                                                                         \
+        return found;                                                                                                    \
+    }                                                                                                                    \
+                                                                                                                         \
+    /* All of them one level down, then all of them the next: the cache misses of a level overlap. */                    \
+    attributes static void name##_many(const struct asymreg_index *ix, const uint64_t *addrs, uint32_t n, uint32_t *slots) \
+    {                                                                                                                    \
+        uintptr_t root = __atomic_load_n(&ix->root, __ATOMIC_ACQUIRE);                                                   \
+        const void *node[BATCH];                                                                                         \
+                                                                                                                         \
+        for (uint32_t i = 0; i < n; i++)                                                                                 \
+            node[i] = (const void *)(root & ~(uintptr_t)63);                                                             \
+        for (uintptr_t depth = root & 63; depth > 1; depth--) {                                                          \
+            for (uint32_t i = 0; i < n; i++) {                                                                           \
+                const struct asymreg__inner *inner = node[i];                                                            \
+                node[i] = __atomic_load_n(&inner->child[rank(inner->keys, search_key(addrs[i])) - 1], __ATOMIC_ACQUIRE); \
+                __builtin_prefetch(node[i]);                                                                             \
+                __builtin_prefetch((const char *)node[i] + 64);                                                          \
+                __builtin_prefetch((const char *)node[i] + 128);                                                         \
+                __builtin_prefetch((const char *)node[i] + (depth > 2 ? 192 : 0));                                       \
+            }                                                                                                            \
+        }                                                                                                                \
+        for (uint32_t i = 0; i < n; i++) {                                                                               \
+            const struct asymreg__leaf *leaf = node[i];                                                                  \
+            uint32_t k = rank(leaf->keys, search_key(addrs[i]));                                                         \
+            slots[i] = k ? leaf->slots[k - 1] : NO_SLOT;                                                                 \
+            if (k)                                                                                                       \
+                __builtin_prefetch(&ix->slots[slots[i]]);                                                                \
+        }                                                                                                                \
+    }
 
 DEFINE_SEARCH(search_none, rank_none, )
 #if HAVE_SIMD
@@ -127,11 +170,15 @@ int asymreg__search_pick(struct asymreg_index *ix, uint32_t simd)
         return -EINVAL;
     ix->simd = simd == ASYMREG_SIMD_AUTO ? best : simd;
     ix->search = search_none;
+    ix->search_many = search_none_many;
 #if HAVE_SIMD
-    if (ix->simd == ASYMREG_SIMD_AVX2)
+    if (ix->simd == ASYMREG_SIMD_AVX2) {
         ix->search = search_avx2;
-    else if (ix->simd == ASYMREG_SIMD_AVX512)
+        ix->search_many = search_avx2_many;
+    } else if (ix->simd == ASYMREG_SIMD_AVX512) {
         ix->search = search_avx512;
+        ix->search_many = search_avx512_many;
+    }
 #endif
     return 0;
 }
@@ -139,4 +186,27 @@ int asymreg__search_pick(struct asymreg_index *ix, uint32_t simd)
 const struct asymreg_region *asymreg_index_search(struct asymreg_reader *reader, uint64_t addr)
 {
     return reader->index->search(reader, addr);
+}
+
+size_t asymreg_index_lookup_many(struct asymreg_reader *reader, const uint64_t *addrs, size_t n, struct asymreg_region *regions)
+{
+    const struct asymreg_index *ix = reader->index;
+    uint32_t slots[BATCH];
+    size_t found = 0;
+
+    for (size_t done = 0; done < n; done += BATCH) {
+        uint32_t batch = n - done < BATCH ? (uint32_t)(n - done) : BATCH;
+        asymreg__reader_enter(reader);
+        ix->search_many(ix, addrs + done, batch, slots);
+        for (uint32_t i = 0; i < batch; i++) {
+            struct asymreg_region *r = &regions[done + i];
+            if (slots[i] != NO_SLOT && read_slot(ix, slots[i], addrs[done + i], r))
+                found++;
+            else
+                r->id = ASYMREG_ANY;
+            r->reserved = 0;
+        }
+        asymreg__reader_exit(reader);
+    }
+    return found;
 }

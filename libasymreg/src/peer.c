@@ -150,7 +150,7 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
         free(k);
     }
     asymreg_cache_destroy(p->cache);
-    asymreg__unreserve(p->keys, p->n_keys * sizeof(*p->keys));
+    free(p->keys);
     if (p->table_key)
         ops->rkey_release(c->t, p->ep, p->table_key);
     if (p->ep)
@@ -173,7 +173,7 @@ int asymreg__peer_open_table(struct asymreg__peer *p)
     rc = p->cache ? 0 : asymreg_cache_create(&opts, &cache);
     if (rc == 0 && !p->cache) {
         p->n_keys = asymreg__cache_max_segments(cache);
-        p->keys = asymreg__reserve(p->n_keys * sizeof(*p->keys));
+        p->keys = calloc(p->n_keys, sizeof(*p->keys));
         if (!p->keys) {
             p->n_keys = 0;
             asymreg_cache_destroy(cache);
@@ -302,7 +302,7 @@ int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__k
 int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blob, size_t bytes)
 {
     const struct asymreg_transport_ops *ops;
-    struct asymreg__peer *p;
+    struct asymreg__peer *p, **chunk;
     struct blob b;
     int rc;
 
@@ -315,11 +315,13 @@ int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blo
         return rc;
     }
     pthread_mutex_lock(&context->lock);
-    if (context->peers[pe]) {
+    if (asymreg__peer_at(context, pe)) {
         pthread_mutex_unlock(&context->lock);
         return -EEXIST;
     }
-    if (!(p = calloc(1, sizeof(*p)))) {
+    if (!(chunk = context->peers[pe / PEER_CHUNK]) && (chunk = calloc(PEER_CHUNK, sizeof(*chunk))))
+        __atomic_store_n(&context->peers[pe / PEER_CHUNK], chunk, __ATOMIC_RELEASE);
+    if (!chunk || !(p = calloc(1, sizeof(*p)))) {
         pthread_mutex_unlock(&context->lock);
         return -ENOMEM;
     }
@@ -346,7 +348,7 @@ int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blo
     if (rc < 0) {
         asymreg__peer_free(context, p);
     } else {
-        __atomic_store_n(&context->peers[pe], p, __ATOMIC_RELEASE);
+        __atomic_store_n(&chunk[pe % PEER_CHUNK], p, __ATOMIC_RELEASE);
         if (pe >= context->end_pe)
             context->end_pe = pe + 1;
     }
@@ -361,8 +363,8 @@ int asymreg_forget(struct asymreg_context *context, uint32_t pe)
     if (!context || pe >= ASYMREG_MAX_PEERS)
         return ASYMREG_ENOPEER;
     pthread_mutex_lock(&context->lock);
-    if ((p = context->peers[pe])) {
-        __atomic_store_n(&context->peers[pe], NULL, __ATOMIC_RELEASE);
+    if ((p = asymreg__peer_at(context, pe))) {
+        __atomic_store_n(&context->peers[pe / PEER_CHUNK][pe % PEER_CHUNK], NULL, __ATOMIC_RELEASE);
         asymreg__peer_free(context, p);
     }
     pthread_mutex_unlock(&context->lock);
@@ -371,7 +373,7 @@ int asymreg_forget(struct asymreg_context *context, uint32_t pe)
 
 static struct asymreg__peer *find(struct asymreg_context *c, uint32_t pe)
 {
-    return c && pe < ASYMREG_MAX_PEERS ? __atomic_load_n(&c->peers[pe], __ATOMIC_ACQUIRE) : NULL;
+    return c && pe < ASYMREG_MAX_PEERS ? asymreg__peer_at(c, pe) : NULL;
 }
 
 int asymreg_refresh(struct asymreg_context *context, uint32_t pe, uint32_t mode)

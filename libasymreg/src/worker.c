@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 1024u
 #define MAX_TRIES 16
 
 /* A worker's way to one peer. */
@@ -25,7 +24,7 @@ struct asymreg_worker {
     struct asymreg_context *context;
     struct link *used;
     struct asymreg_reader *own; /* of the own table; made when the transport wants it */
-    struct link *chunks[ASYMREG_MAX_PEERS / CHUNK];
+    struct link *chunks[ASYMREG_MAX_PEERS / PEER_CHUNK];
 };
 
 int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **worker)
@@ -35,13 +34,13 @@ int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker
 
     if (!context || !worker)
         return -EINVAL;
-    if (!(w = asymreg__reserve(sizeof(*w))))
+    if (!(w = calloc(1, sizeof(*w))))
         return -ENOMEM;
     w->context = context;
     if (context->caps.flags & ASYMREG_CAP_WANT_LOCAL)
         rc = asymreg_reader_create(asymreg_table_index(context->table), &w->own);
     if (rc < 0) {
-        asymreg__unreserve(w, sizeof(*w));
+        free(w);
         return rc;
     }
     *worker = w;
@@ -51,6 +50,7 @@ int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker
 void asymreg_worker_destroy(struct asymreg_worker *worker)
 {
     struct asymreg_context *c;
+    struct asymreg__peer *p;
 
     if (!worker)
         return;
@@ -58,29 +58,29 @@ void asymreg_worker_destroy(struct asymreg_worker *worker)
     asymreg_flush_all(worker);
     pthread_mutex_lock(&c->lock); /* nobody is forgotten meanwhile */
     for (struct link *l = worker->used; l; l = l->next)
-        if (c->peers[l->pe] && c->peers[l->pe]->serial == l->serial)
+        if ((p = asymreg__peer_at(c, l->pe)) && p->serial == l->serial)
             asymreg_reader_destroy(l->reader);
     pthread_mutex_unlock(&c->lock);
     asymreg_reader_destroy(worker->own);
-    for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / CHUNK; i++)
+    for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / PEER_CHUNK; i++)
         free(worker->chunks[i]);
-    asymreg__unreserve(worker, sizeof(*worker));
+    free(worker);
 }
 
 /* The first use of a peer by this worker, or of another peer under the same number. */
 static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
 {
-    struct asymreg__peer *p = __atomic_load_n(&w->context->peers[pe], __ATOMIC_ACQUIRE);
-    struct link **chunk = &w->chunks[pe / CHUNK], *l;
+    struct asymreg__peer *p = asymreg__peer_at(w->context, pe);
+    struct link **chunk = &w->chunks[pe / PEER_CHUNK], *l;
     int rc;
 
     if (!p)
         return ASYMREG_ENOPEER;
     if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
         return ASYMREG_EPEER;
-    if (!*chunk && !(*chunk = calloc(CHUNK, sizeof(**chunk))))
+    if (!*chunk && !(*chunk = calloc(PEER_CHUNK, sizeof(**chunk))))
         return -ENOMEM;
-    l = &(*chunk)[pe % CHUNK];
+    l = &(*chunk)[pe % PEER_CHUNK];
     l->serial = 0;
     if ((rc = asymreg__peer_open_table(p)) < 0 || (rc = asymreg_reader_create(asymreg_cache_index(p->cache), &l->reader)) < 0)
         return rc < 0 ? asymreg__why(w->context, rc) : rc;
@@ -103,11 +103,11 @@ static inline int link_get(struct asymreg_worker *w, uint32_t pe, struct link **
 
     if (pe >= ASYMREG_MAX_PEERS)
         return ASYMREG_ENOPEER;
-    p = __atomic_load_n(&w->context->peers[pe], __ATOMIC_ACQUIRE);
-    l = w->chunks[pe / CHUNK];
-    if (!p || !l || l[pe % CHUNK].serial != p->serial)
+    p = asymreg__peer_at(w->context, pe);
+    l = w->chunks[pe / PEER_CHUNK];
+    if (!p || !l || l[pe % PEER_CHUNK].serial != p->serial)
         return link_open(w, pe, out);
-    *out = &l[pe % CHUNK];
+    *out = &l[pe % PEER_CHUNK];
     return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? ASYMREG_EPEER : 0;
 }
 
@@ -397,7 +397,7 @@ int asymreg_flush_all(struct asymreg_worker *worker)
     int first = 0, rc;
 
     for (struct link *l = worker->used; l; l = l->next) {
-        struct asymreg__peer *p = __atomic_load_n(&worker->context->peers[l->pe], __ATOMIC_ACQUIRE);
+        struct asymreg__peer *p = asymreg__peer_at(worker->context, l->pe);
         if (!p || p->serial != l->serial)
             continue; /* forgotten */
         if ((rc = flush_link(l)) < 0 && !first)

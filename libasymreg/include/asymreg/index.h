@@ -177,6 +177,19 @@ static inline const struct asymreg_region *asymreg_index_lookup(struct asymreg_r
     return asymreg_index_search(reader, addr);
 }
 
+/**
+ * @brief Look up many addresses, in batches that wait for memory together: in large indexes several times faster than one by one.
+ * @param reader   this thread's reader
+ * @param addrs    array of n addresses
+ * @param n        how many
+ * @param regions  array of n: what holds each address; where nothing does, its `id` is ASYMREG_ANY and the rest is not set
+ * @return how many were found
+ *
+ * Each answer is as of some moment between call and return. Never waits, allocates nothing. The last hit is neither used nor changed.
+ */
+ASYMREG_API size_t asymreg_index_lookup_many(struct asymreg_reader *reader, const uint64_t *addrs, size_t n,
+                                             struct asymreg_region *regions);
+
 #ifdef __cplusplus
 }
 #endif

@@ -22,7 +22,7 @@ struct peer {
     void *(*create)(const struct item *items, size_t n);
     /* Looks the addresses up one after the other. Returns the sum of the handles. */
     uint64_t (*run)(void *self, const uint64_t *addrs, size_t n);
-    /* The same, each address depending on the handle found before it. */
+    /* The same, each address depending on the handle found before it; may be NULL. */
     uint64_t (*chain)(void *self, const uint64_t *addrs, size_t n);
     void (*destroy)(void *self);
 };
