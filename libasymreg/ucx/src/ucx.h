@@ -67,6 +67,7 @@ struct ucx_transport {
     ucp_address_t *address;
     size_t address_bytes;
     char reason[160];
+    uint32_t max_key_bytes;
     uint64_t next_seq; /* of registrations */
     struct asymreg_ep *eps;
     struct req *free_reqs;

@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define KEY_SLACK_BYTES 48u /* some memory may have a longer key than other */
 #define HANDLE_MAGIC 0x41755868u /* "AuXh" */
 /* UCX reads a packed key without being told its length; behind it there are zeros, for as far as any count in it can lead. */
 #define PADDED_KEY_BYTES (MAX_KEY_BYTES + 64 * 256 + 64)
@@ -63,7 +64,7 @@ static int query(struct asymreg_transport *base, struct asymreg_transport_caps *
         .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE,
         .amo4_ops = ASYMREG_AMO_ALL,
         .amo8_ops = ASYMREG_AMO_ALL,
-        .max_handle_bytes = ASYMREG_MAX_HANDLE_BYTES,
+        .max_handle_bytes = HEADER_BYTES + ucx_of(base)->max_key_bytes,
         .max_address_bytes = ASYMREG_MAX_ADDRESS_BYTES,
     };
 
@@ -132,7 +133,7 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
     status = ucp_mem_map(t->context, &params, &m->memh);
     if (status == UCS_OK) {
         status = ucp_rkey_pack(t->context, m->memh, &key, &key_bytes);
-        if (status != UCS_OK || key_bytes > MAX_KEY_BYTES) {
+        if (status != UCS_OK || key_bytes > t->max_key_bytes) {
             ucp_mem_unmap(t->context, m->memh);
             if (status == UCS_OK) {
                 ucp_rkey_buffer_release(key);
@@ -357,6 +358,30 @@ static int open_worker(struct ucx_transport *t)
     return 0;
 }
 
+/* How long keys are: it depends on the networks that UCX has found. Every entry of a published table is that long. */
+static int measure_keys(struct ucx_transport *t)
+{
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH, .length = 4096};
+    void *memory = malloc(params.length), *key;
+    ucs_status_t status = UCS_ERR_NO_MEMORY;
+    size_t bytes = 0;
+    ucp_mem_h memh;
+
+    params.address = memory;
+    if (memory)
+        status = ucp_mem_map(t->context, &params, &memh);
+    if (status == UCS_OK) {
+        status = ucp_rkey_pack(t->context, memh, &key, &bytes);
+        if (status == UCS_OK)
+            ucp_rkey_buffer_release(key);
+        ucp_mem_unmap(t->context, memh);
+    }
+    free(memory);
+    bytes = (bytes + KEY_SLACK_BYTES) / 16 * 16;
+    t->max_key_bytes = (uint32_t)(bytes < MAX_KEY_BYTES ? bytes : MAX_KEY_BYTES);
+    return status == UCS_OK ? 0 : status == UCS_ERR_NO_MEMORY ? -ENOMEM : -EIO;
+}
+
 int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_transport **transport)
 {
     struct ucx_transport *t;
@@ -376,6 +401,8 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
     rc = open_worker(t);
     if (rc == 0 && asymreg_ucx__address(&t->base, buf, &bytes) < 0)
         rc = -ENOTSUP;
+    if (rc == 0)
+        rc = measure_keys(t);
     if (rc == 0 && t->threaded)
         rc = start_thread(t);
     if (rc < 0) {
