@@ -436,6 +436,25 @@ static void case_killed(struct side *s)
     CHECK(flush(s) == ASYMREG_EPEER || flush(s) == ASYMREG_EPEER, "flush to the dead");
 }
 
+/* The same when somebody else ends the target's whole machine: only with --connect, see tests/verbs/pair.sh. */
+static void case_machine(struct side *s)
+{
+    static unsigned char dst[30000];
+    uint64_t last = 0;
+    int rc;
+
+    CHECK(get_from(s, DATA, 0, dst, sizeof(dst), NULL) == 0, "get");
+    printf("machine: end it\n");
+    fflush(stdout);
+    do {
+        last = now_ms();
+        rc = get_from(s, DATA, 0, dst, sizeof(dst), NULL);
+    } while (rc == 0);
+    CHECK(rc == ASYMREG_EPEER, "get: %d", rc);
+    printf("machine: noticed %llu ms after the last good get\n", (unsigned long long)(now_ms() - last));
+    CHECK(s->ops->peer_alive(s->t, s->ep) == ASYMREG_EPEER, "called alive");
+}
+
 /* The target is killed while nothing is under way. */
 static void case_killed_idle(struct side *s)
 {
@@ -490,5 +509,6 @@ const struct contract_case contract_cases[] = {
     {"stopped", case_stopped, false},
     {"killed", case_killed, true},
     {"killed_idle", case_killed_idle, true},
+    {"machine", case_machine, true}, /* on demand */
     {NULL, NULL, false},
 };

@@ -76,7 +76,7 @@ struct answer tell(struct side *s, struct order order);
 /* The order alone; hear() waits for its answer, if it has one. */
 void tell_only(struct side *s, struct order order);
 struct answer hear(struct side *s);
-/* Returns when the process has stopped, if it is one of this machine. */
+/* Returns when the target's process has stopped, or, on another machine, probably has. */
 void wait_until_stopped(pid_t pid);
 uint64_t sum_of(const unsigned char *p, size_t bytes);
 void fill(unsigned char *p, size_t bytes, uint64_t seed);
