@@ -482,7 +482,7 @@ int asymreg__index_build(struct asymreg_index *ix, const uint32_t *order, size_t
         return -ENOMEM;
     }
     for (size_t i = 0; i < n_nodes; i++) {
-        int64_t keys[FANOUT];
+        int64_t keys[FANOUT] = {0};
         uint32_t k = (uint32_t)(n - i * BUILD_FILL < BUILD_FILL ? n - i * BUILD_FILL : BUILD_FILL);
         for (uint32_t j = 0; j < k; j++)
             keys[j] = asymreg__key(ix->slots[order[i * BUILD_FILL + j]].start);

@@ -138,7 +138,7 @@ static inline int judge(const struct asymreg_region *r, uint64_t raddr, size_t b
 static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, uint32_t need, int refreshed, struct target *t)
 {
     struct asymreg__peer *p = l->peer;
-    int had = 0, rc;
+    int had = refreshed, rc; /* something was known there; a caller that has refreshed had found something */
 
     if (bytes && raddr + bytes - 1 < raddr)
         return ASYMREG_EOVERFLOW;

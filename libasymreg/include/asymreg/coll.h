@@ -6,8 +6,9 @@
  * A group is n members that have told each other the address of a scratch region each, by whatever means. Members are numbered 0 to n-1;
  * every member makes the same calls in the same order. The regions that data go to are ordinary ones, anywhere.
  *
- * Algorithms: dissemination barrier, ⌈log2 n⌉ rounds; broadcast along a binomial tree; all-gather by recursive doubling in ring order
- * (Bruck's), each step one put of what is known so far and one of a flag. Flags are 8-byte counters in the scratch regions that only grow.
+ * Algorithms: dissemination barrier, ⌈log2 n⌉ rounds; broadcast along a binomial tree; all-gather by doubling, ⌈log2 n⌉ rounds, each a put of
+ * what is known so far (two where it wraps around) and of a flag. Flags are 8-byte counters in the scratch regions that only grow; the transport
+ * must write 8 aligned bytes at once. Broadcast and all-gather begin with a barrier: nobody's buffer is written before it has called.
  *
  * A member that dies makes the others return ASYMREG_EPEER if they wait for it directly, or ASYMREG_ETIMEDOUT; the group is of no use then.
  *

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A transport by somebody else, written from transport.h alone: it completes nothing at once, has a short queue, takes small pieces only,
+ * does not map tables, is not thread-safe, and revokes handles. What the core promises must hold on it too: the paper's "if an operation fails,
+ * update the table and try again" among it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <asymreg.h>
+
+enum { QUEUE = 4, PIECE = 1000, MAX_SERIAL = 4096 };
+
+static unsigned char live[MAX_SERIAL]; /* handles that have not been revoked: the hardware's own table */
+static uint32_t next_serial = 1;
+static int dead;          /* the peer */
+static int inside;        /* calls under way: must never be two */
+static int n_eagain, n_progress, n_stale;
+static const struct asymreg_transport_ops *lower;
+
+struct job {
+    struct asymreg_ep *ep;
+    struct asymreg_rkey *rkey;
+    struct asymreg_op *op;
+    struct asymreg_mem *local;
+    uint64_t addr, operand, compare, *result;
+    void *here;
+    size_t bytes;
+    uint32_t amo;
+    int what; /* 0 put, 1 get, 2 amo */
+};
+
+struct late {
+    struct asymreg_transport base;
+    struct asymreg_transport *under;
+    struct job queue[QUEUE];
+    int n;
+    int late_error;
+};
+
+struct asymreg_mem {
+    struct asymreg_mem *under;
+    uint32_t serial;
+};
+
+struct asymreg_rkey {
+    struct asymreg_rkey *under;
+    uint32_t serial;
+};
+
+#define ENTER()                          \
+    struct late *l = (struct late *)(void *)t; \
+    assert_int_equal(inside++, 0);       \
+    (void)l
+#define LEAVE(rc)                        \
+    do {                                 \
+        int leave_rc = (rc);             \
+        inside--;                        \
+        return leave_rc;                 \
+    } while (0)
+
+static int query(struct asymreg_transport *t, struct asymreg_transport_caps *caps)
+{
+    (void)t;
+    caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REVOKE |
+                  ASYMREG_CAP_WANT_LOCAL;
+    caps->amo8_ops = 1u << ASYMREG_AMO_FETCH_ADD;
+    caps->max_handle_bytes = 128;
+    caps->max_address_bytes = 256;
+    caps->max_op_bytes = PIECE;
+    return 0;
+}
+
+static const char *reason(struct asymreg_transport *t, uint32_t cap)
+{
+    (void)t;
+    return cap == ASYMREG_CAP_MAP ? "late does not map" : NULL;
+}
+
+static void destroy(struct asymreg_transport *t)
+{
+    struct late *l = (struct late *)(void *)t;
+
+    assert_int_equal(l->n, 0);
+    lower->destroy(l->under);
+    free(l);
+}
+
+static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *desc, struct asymreg_mem **mem, void *handle,
+                   size_t *n)
+{
+    ENTER();
+    struct asymreg_mem_desc d = *desc;
+    struct asymreg_mem *m = calloc(1, sizeof(*m));
+    d.fd = -1;
+    int rc = lower->mem_reg(l->under, &d, &m->under, (char *)handle + 4, n);
+    assert_true(next_serial < MAX_SERIAL);
+    m->serial = next_serial++;
+    live[m->serial] = 1;
+    memcpy(handle, &m->serial, 4);
+    *n += 4;
+    *mem = m;
+    LEAVE(rc);
+}
+
+static int mem_dereg(struct asymreg_transport *t, struct asymreg_mem *mem)
+{
+    ENTER();
+    live[mem->serial] = 0;
+    int rc = lower->mem_dereg(l->under, mem->under);
+    free(mem);
+    LEAVE(rc);
+}
+
+static int address(struct asymreg_transport *t, void *buf, size_t *n)
+{
+    ENTER();
+    LEAVE(lower->address(l->under, buf, n));
+}
+
+static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n, struct asymreg_ep **ep)
+{
+    ENTER();
+    LEAVE(lower->connect(l->under, bytes, n, ep));
+}
+
+static void disconnect(struct asymreg_transport *t, struct asymreg_ep *ep)
+{
+    struct late *l = (struct late *)(void *)t;
+
+    lower->disconnect(l->under, ep);
+}
+
+static int peer_alive(struct asymreg_transport *t, struct asymreg_ep *ep)
+{
+    ENTER();
+    LEAVE(dead ? ASYMREG_EPEER : lower->peer_alive(l->under, ep));
+}
+
+static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle, size_t n, uint64_t addr, uint64_t bytes,
+                       struct asymreg_rkey **rkey)
+{
+    ENTER();
+    struct asymreg_rkey *k = calloc(1, sizeof(*k));
+    memcpy(&k->serial, handle, 4);
+    int rc = lower->rkey_unpack(l->under, ep, (const char *)handle + 4, n - 4, addr, bytes, &k->under);
+    *rkey = k;
+    LEAVE(rc);
+}
+
+static void rkey_release(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey)
+{
+    struct late *l = (struct late *)(void *)t;
+
+    for (int i = 0; i < l->n; i++)
+        assert_true(l->queue[i].rkey != rkey); /* promised: no operation uses it */
+    lower->rkey_release(l->under, ep, rkey->under);
+    free(rkey);
+}
+
+static int enqueue(struct asymreg_transport *t, struct job j)
+{
+    ENTER();
+    assert_true(j.bytes > 0 && j.bytes <= PIECE);
+    if (dead)
+        LEAVE(ASYMREG_EPEER);
+    if (l->n == QUEUE) {
+        n_eagain++;
+        LEAVE(-EAGAIN);
+    }
+    if (j.op)
+        j.op->status = ASYMREG_PENDING;
+    l->queue[l->n++] = j;
+    LEAVE(ASYMREG_PENDING);
+}
+
+static int put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, const void *src,
+               size_t bytes, struct asymreg_mem *local, struct asymreg_op *op)
+{
+    return enqueue(t, (struct job){.ep = ep, .rkey = rkey, .op = op, .local = local, .addr = addr, .here = (void *)(uintptr_t)src,
+                                   .bytes = bytes, .what = 0});
+}
+
+static int get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst, size_t bytes,
+               struct asymreg_mem *local, struct asymreg_op *op)
+{
+    return enqueue(t, (struct job){.ep = ep, .rkey = rkey, .op = op, .local = local, .addr = addr, .here = dst, .bytes = bytes,
+                                   .what = 1});
+}
+
+static int amo(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t which,
+               uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op)
+{
+    assert_int_equal(which, ASYMREG_AMO_FETCH_ADD);
+    return enqueue(t, (struct job){.ep = ep, .rkey = rkey, .op = op, .addr = addr, .operand = operand, .compare = compare,
+                                   .result = result, .bytes = bytes, .amo = which, .what = 2});
+}
+
+static const struct asymreg_mem *last_local;
+
+static int carry_out(struct late *l, const struct job *j)
+{
+    uint64_t old;
+
+    if (dead)
+        return ASYMREG_EPEER;
+    last_local = j->local;
+    if (!live[j->rkey->serial]) {
+        n_stale++;
+        return ASYMREG_ESTALE;
+    }
+    if (j->what == 0)
+        return lower->put(l->under, j->ep, j->rkey->under, j->addr, j->here, j->bytes, NULL, NULL);
+    if (j->what == 1)
+        return lower->get(l->under, j->ep, j->rkey->under, j->addr, j->here, j->bytes, NULL, NULL);
+    memcpy(&old, (void *)(uintptr_t)j->addr, 8); /* this process's own memory */
+    *j->result = old;
+    old += j->operand;
+    memcpy((void *)(uintptr_t)j->addr, &old, 8);
+    return 0;
+}
+
+/* One at a time, the oldest first. */
+static int progress(struct asymreg_transport *t)
+{
+    ENTER();
+    n_progress++;
+    if (l->n == 0 || n_progress % 3) /* lazily */
+        LEAVE(0);
+    struct job j = l->queue[0];
+    memmove(l->queue, l->queue + 1, (size_t)--l->n * sizeof(j));
+    int rc = carry_out(l, &j);
+    if (j.op)
+        __atomic_store_n(&j.op->status, rc, __ATOMIC_RELEASE);
+    else if (rc < 0 && !l->late_error)
+        l->late_error = rc;
+    LEAVE(1);
+}
+
+static int flush(struct asymreg_transport *t, struct asymreg_ep *ep)
+{
+    ENTER();
+    (void)ep;
+    int rc = l->late_error;
+    if (l->n)
+        LEAVE(ASYMREG_PENDING);
+    l->late_error = 0;
+    LEAVE(rc ? rc : dead ? ASYMREG_EPEER : 0);
+}
+
+static struct asymreg_transport_ops late_ops = {
+    .size = sizeof(late_ops), .version = ASYMREG_TRANSPORT_VERSION, .name = "late", .query = query, .reason = reason,
+    .destroy = destroy, .mem_reg = mem_reg, .mem_dereg = mem_dereg, .address = address, .connect = connect_to,
+    .disconnect = disconnect, .peer_alive = peer_alive, .rkey_unpack = rkey_unpack, .rkey_release = rkey_release,
+    .put = put, .get = get, .amo = amo, .flush = flush, .progress = progress,
+};
+
+static struct asymreg_transport *late_create(void)
+{
+    struct asymreg_local_opts o = {.size = sizeof(o), .flags = ASYMREG_LOCAL_CMA};
+    struct late *l = calloc(1, sizeof(*l));
+
+    assert_int_equal(asymreg_local_create(&o, &l->under), 0);
+    lower = l->under->ops;
+    l->base.ops = &late_ops;
+    return &l->base;
+}
+
+static struct asymreg_context *c;
+static struct asymreg_worker *w;
+static char memory[10000];
+
+static int setup(void **state)
+{
+    struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1000, .ring = 16};
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    ssize_t n;
+
+    (void)state;
+    dead = 0;
+    o.transport = late_create();
+    assert_int_equal(asymreg_open(&o, &c), 0);
+    n = asymreg_export(c, blob, sizeof(blob));
+    assert_true(n > 0);
+    assert_int_equal(asymreg_import(c, 5, blob, (size_t)n), 0);
+    assert_int_equal(asymreg_worker_create(c, &w), 0);
+    memset(memory, 0, sizeof(memory));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    dead = 0;
+    asymreg_worker_destroy(w);
+    asymreg_close(c);
+    return 0;
+}
+
+static void pieces_and_patience(void **state)
+{
+    static char out[9000], in[9000];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(out); i++)
+        out[i] = (char)(i * 13);
+    n_eagain = 0;
+    assert_int_equal(asymreg_register(c, memory, sizeof(memory), ASYMREG_ALL, 0, NULL), 0);
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory + 3, 0, out, 9000), 0);
+    assert_memory_equal(memory + 3, out, 9000);
+    assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory + 3, 0, in, 9000), 0); /* nine pieces, room for four */
+    assert_true(n_eagain > 0);
+    assert_int_equal(asymreg_flush(w, 5), 0);
+    assert_memory_equal(in, out, 9000);
+    memset(memory, 0, sizeof(memory));
+    assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory + 3, 0, out, 9000), 0);
+    assert_int_equal(asymreg_flush_all(w), 0);
+    assert_memory_equal(memory + 3, out, 9000);
+}
+
+static void own_memory_is_made_known(void **state)
+{
+    static char out[100];
+
+    (void)state;
+    assert_int_equal(asymreg_register(c, memory, 1000, ASYMREG_ALL, 0, NULL), 0);
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, out, 100), 0);
+    assert_null(last_local);
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, memory + 500, 100), 0);
+    assert_non_null(last_local);
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, memory + 950, 51), 0); /* runs out of it */
+    assert_null(last_local);
+}
+
+static void some_atomics(void **state)
+{
+    static uint64_t word = 40;
+    uint64_t old;
+
+    (void)state;
+    assert_int_equal(asymreg_register(c, &word, 8, ASYMREG_ALL, 0, NULL), 0);
+    assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_FETCH_ADD, 8, 2, 0, &old), 0);
+    assert_int_equal(old, 40);
+    assert_int_equal(word, 42);
+    assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_FETCH_ADD, 4, 2, 0, &old), ASYMREG_ENOTSUP);
+    assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_SWAP, 8, 2, 0, &old), ASYMREG_ENOTSUP);
+    assert_non_null(asymreg_why(c));
+}
+
+/* Registered again at the same address, with another handle: the old one fails, the table is refreshed, the new one serves. */
+static void stale_handles_are_replaced(void **state)
+{
+    asymreg_id a, b;
+
+    (void)state;
+    n_stale = 0;
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &a), 0);
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, a, "1", 1), 0);
+    for (int i = 0; i < 40; i++) { /* more often than the log is long */
+        assert_int_equal(asymreg_unregister(c, a), 0);
+        assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &b), 0);
+        assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "2", 1), 0);
+        assert_int_equal(n_stale, i + 1); /* the cached one was tried first */
+        assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, a, "3", 1), ASYMREG_ESTALE);
+        assert_int_equal(memory[0], '2');
+        a = b;
+    }
+    assert_int_equal(asymreg_unregister(c, a), 0);
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "4", 1), ASYMREG_ESTALE);
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "4", 1), ASYMREG_ENOREGION);
+    /* Begun without waiting: the flush tells, once. */
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &a), 0);
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, a, "5", 1), 0);
+    assert_int_equal(asymreg_unregister(c, a), 0);
+    assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory, ASYMREG_ANY, "6", 1), 0);
+    assert_int_equal(asymreg_flush(w, 5), ASYMREG_ESTALE);
+    assert_int_equal(asymreg_flush(w, 5), 0);
+    assert_int_equal(memory[0], '5');
+}
+
+/* Many segments come and go: keys that are replaced are released, never while a pending operation uses them (rkey_release() looks). */
+static void replaced_keys_are_released(void **state)
+{
+    asymreg_id id;
+
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        assert_int_equal(asymreg_register(c, memory + i, 100, ASYMREG_ALL, 0, &id), 0);
+        assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory + (uint64_t)i, id, "x", 1), 0);
+        if (i % 3 == 0)
+            asymreg_flush(w, 5);
+        assert_int_equal(asymreg_unregister(c, id), 0);
+    }
+    asymreg_flush(w, 5);
+}
+
+static void a_peer_that_dies(void **state)
+{
+    char buf[10];
+
+    (void)state;
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, NULL), 0);
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, "1", 1), 0);
+    assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory, 0, buf, 10), 0);
+    dead = 1;
+    assert_int_equal(asymreg_flush(w, 5), ASYMREG_EPEER);
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, "2", 1), ASYMREG_EPEER);
+    assert_int_equal(asymreg_refresh(c, 5, 0), ASYMREG_EPEER);
+    assert_int_equal(memory[0], '1');
+}
+
+static void bad_tables_of_operations(void **state)
+{
+    struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1000};
+    struct asymreg_context *x;
+
+    (void)state;
+    late_ops.version = 2;
+    o.transport = late_create();
+    assert_int_equal(asymreg_open(&o, &x), ASYMREG_EVERSION);
+    late_ops.version = ASYMREG_TRANSPORT_VERSION;
+    late_ops.size--;
+    o.transport = late_create();
+    assert_int_equal(asymreg_open(&o, &x), ASYMREG_EVERSION);
+    late_ops.size++;
+    late_ops.get = NULL;
+    o.transport = late_create();
+    assert_int_equal(asymreg_open(&o, &x), -EINVAL);
+    late_ops.get = get;
+    late_ops.name = "sixteen-letters!";
+    o.transport = late_create();
+    assert_int_equal(asymreg_open(&o, &x), -EINVAL);
+    late_ops.name = "late";
+    /* Both sides must speak the same. */
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    o.transport = NULL;
+    assert_int_equal(asymreg_open(&o, &x), 0);
+    ssize_t n = asymreg_export(x, blob, sizeof(blob));
+    assert_true(n > 0);
+    assert_int_equal(asymreg_import(c, 6, blob, (size_t)n), ASYMREG_EUNREACH);
+    assert_non_null(asymreg_why(c));
+    asymreg_close(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+        TEST(pieces_and_patience),        TEST(own_memory_is_made_known), TEST(some_atomics),
+        TEST(stale_handles_are_replaced), TEST(replaced_keys_are_released), TEST(a_peer_that_dies),
+        TEST(bad_tables_of_operations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
