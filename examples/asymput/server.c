@@ -123,6 +123,7 @@ void serve(const struct options *o, int sock)
         if (reply.error < 0)
             break;
     }
+    release(ctx, &memory, segments && memory.n > 0);
     asymreg_worker_destroy(worker);
     asymreg_close(ctx);
 }
