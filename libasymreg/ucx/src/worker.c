@@ -142,9 +142,10 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
         }
     }
     h.seq = ++t->next_seq;
+    if (status != UCS_OK)
+        snprintf(t->reason, sizeof(t->reason), "ucp_mem_map or ucp_rkey_pack: %s", ucs_status_string(status));
     ucx_unlock(t);
     if (status != UCS_OK) {
-        snprintf(t->reason, sizeof(t->reason), "ucp_mem_map or ucp_rkey_pack: %s", ucs_status_string(status));
         free(m);
         return status == UCS_ERR_NO_MEMORY ? -ENOMEM : ASYMREG_ETRANSPORT;
     }
