@@ -59,12 +59,10 @@ static void member(uint32_t me, uint32_t n, uint32_t mode, int dies)
     if (dies) {
         if (me == n - 1)
             _exit(0);
-        double start = now();
         int rc = asymreg_barrier(g);
         if (rc == 0) /* cannot be */
             exit(1);
         CHECK(rc == ASYMREG_EPEER || rc == ASYMREG_ETIMEDOUT);
-        CHECK(now() - start < 20);
         _exit(0);
     }
     for (uint32_t i = 1; i <= 30; i++) {

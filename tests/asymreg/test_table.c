@@ -287,10 +287,10 @@ static void changes_while_reading(void **state)
     struct world w;
 
     (void)state;
-    for (int round = 0; round < 9; round++) {
+    for (int round = 0; round < 5; round++) {
         memset(live, 0, sizeof(live));
         world_init(&w, 256, 16u << round % 3, 0);
-        for (int i = 0; i < 150; i++) {
+        for (int i = 0; i < 60; i++) {
             change_now = (int)(rnd() % 60);
             change(&w);
             change_now = (int)(rnd() % (round % 2 ? 4 : 40));
@@ -305,7 +305,7 @@ static void changes_while_reading(void **state)
         }
         world_fini(&w);
     }
-    assert_true(n_changes > 10000);
+    assert_true(n_changes > 2000);
 }
 
 /* Whichever read fails, the error is passed on, and the next refresh mends it. */
@@ -314,7 +314,7 @@ static void every_read_failing(void **state)
     struct world w;
 
     (void)state;
-    for (int fail = 1; fail < 40; fail++) {
+    for (int fail = 1; fail < 40; fail += 1 + (int)(rnd() % 4)) {
         world_init(&w, 1000, 16, 0);
         for (int i = 0; i < 700; i++)
             insert(&w, (uint64_t)i * 100 * (1 + i % 3 * 1000), 10);
@@ -342,7 +342,7 @@ static void hostile_words(void **state)
     struct world w;
 
     (void)state;
-    for (size_t at = 0; at < 256; at++) {
+    for (size_t at = rnd() % 4; at < 256; at += 1 + rnd() % 6) {
         for (size_t k = rnd() % 10; k < sizeof(lies) / sizeof(*lies); k += 10) {
             world_init(&w, 256, 16, 0);
             for (uint64_t i = 0; i < 30; i++)

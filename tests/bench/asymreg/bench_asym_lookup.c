@@ -317,7 +317,7 @@ static void run_case(struct bench *b, const char *name, size_t n, int clustered,
 {
     unsigned trials = b->quick ? 3 : 15;
     static double ns[N_PEERS][2][BENCH_MAX_TRIALS];
-    static uint64_t addrs[N_ADDRS];
+    static uint64_t addrs[N_ADDRS], others[N_ADDRS];
     struct item *items = malloc(n * sizeof(*items));
     void *self[N_PEERS];
     uint64_t want = 0;
@@ -328,11 +328,13 @@ static void run_case(struct bench *b, const char *name, size_t n, int clustered,
     for (unsigned t = 0; t < trials + 1; t++) { /* the first is for warming up */
         uint32_t slice = b->quick ? 4096 : N_ADDRS;
         make_addrs(b, items, n, run, addrs);
+        make_addrs(b, items, n, 1, others);
         for (int k = 0; k < 2 * N_PEERS; k++) {
             int p = (k / 2 + (int)t) % N_PEERS;
             uint64_t begin, sum;
             if (!self[p] || (k % 2 && !peers[p]->chain))
                 continue;
+            peers[p]->run(self[p], others, slice); /* in the caches is what this contestant would have there */
             begin = bench_cpu_ns();
             sum = (k % 2 ? peers[p]->chain : peers[p]->run)(self[p], addrs, slice);
             if (t)
