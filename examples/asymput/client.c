@@ -22,7 +22,8 @@ static uint64_t next_random(uint64_t *state)
     return *state = x;
 }
 
-/* One trial: nanoseconds an operation. Both kinds go to the same memory in the same order; only the address, and so the lookup, differs. */
+/* One trial: nanoseconds an operation. Both kinds go to the same memory in the same order; only the address, and so the
+ * lookup, differs. */
 static double trial(const struct options *o, struct asymreg_worker *worker, uint64_t base, uint64_t n, uint64_t seed, char *buf)
 {
     uint64_t begin = now_ns(), state = seed | 1;

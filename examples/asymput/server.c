@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The paper's PE 0: it registers memory, says where, and takes no further part. (With UCX it has to take in what UCX sends it.) */
+/* The paper's PE 0: it registers memory, says where, and takes no further part. (With UCX it has to take in what UCX sends
+ * it.) */
 #define _GNU_SOURCE
 #include "asymput.h"
 

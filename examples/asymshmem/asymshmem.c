@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An OpenSHMEM program with asymmetric memory: oshcc asymshmem.c $(pkg-config --cflags --libs asymreg) -o asymshmem; oshrun -n 4 ./asymshmem
- * (With Debian 12's Open MPI 4.1.4 add --mca opal_common_ucx_opal_mem_hooks 0 to oshrun: without, any program dies in shmem_finalize.)
+/* An OpenSHMEM program with asymmetric memory.
  *
- * Each PE registers what it has: a malloc'd array, whose length differs from PE to PE, and a mapped file that PE 0 alone opens. No call
- * that registers is collective. Symmetric memory carries what "Asymmetric Memory Extension for OpenSHMEM", section 2, leaves to the program:
- * addresses; and the bootstrap blobs, once. Then any PE reaches any of it by (PE, address):
+ *   oshcc asymshmem.c $(pkg-config --cflags --libs asymreg) -o asymshmem
+ *   oshrun -n 4 ./asymshmem
+ *
+ * With Debian 12's Open MPI 4.1.4 add --mca opal_common_ucx_opal_mem_hooks 0 to oshrun: without, any program dies in
+ * shmem_finalize.
+ *
+ * Each PE registers what it has: a malloc'd array, whose length differs from PE to PE, and a mapped file that PE 0 alone
+ * opens. No call that registers is collective. Symmetric memory carries what "Asymmetric Memory Extension for OpenSHMEM",
+ * section 2, leaves to the program: addresses; and the bootstrap blobs, once. Then any PE reaches any of it by (PE, address):
  *
  *   1. every PE puts its number into its slot of its neighbour's array
  *   2. every PE adds to a counter at PE 0 (atomics need shared memory here, so the counter is in asymreg_alloc() memory)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The contract of asymreg/transport.h, the same test for every transport: contract TRANSPORT [CASE]...
  *
- * Each case runs in two processes of its own. The target registers memory and obeys orders that arrive on a socket; but for `ucx`, which
- * needs its help, it sleeps in read() meanwhile, so that what works without it is seen to. The initiator is the case. The socket is local; or, on two machines, `contract TRANSPORT --listen PORT` is the target of every case that
+ * Each case runs in two processes of its own. The target registers memory and obeys orders that arrive on a socket; but for
+ * `ucx`, which needs its help, it sleeps in read() meanwhile, so that what works without it is seen to. The initiator is the
+ * case. The socket is local; or, on two machines, `contract TRANSPORT --listen PORT` is the target of every case that
  * `contract TRANSPORT --connect ADDRESS PORT` runs.
  *
  * For ibv: CONTRACT_DEVICE0 and CONTRACT_DEVICE1 name the adapters of the target and the initiator. */

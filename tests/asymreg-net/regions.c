@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts, regions and peers over a network transport: regions TRANSPORT (ucx, ucx-thread, ibv). What test_semantics.c of tests/asymreg
- * says of one node, as far as a network can keep it: the table is read through the transport, so that what has changed since is found by a
- * refresh or, where the transport revokes, by the refusal.
+/* Contexts, regions and peers over a network transport: regions TRANSPORT (ucx, ucx-thread, ibv). What test_semantics.c of
+ * tests/asymreg says of one node, as far as a network can keep it: the table is read through the transport, so that what has
+ * changed since is found by a refresh or, where the transport revokes, by the refusal.
  *
  * The owner is another process, which obeys one-letter orders. Over UCX it makes calls while it waits. */
 #define _GNU_SOURCE

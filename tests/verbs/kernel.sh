@@ -3,9 +3,9 @@
 #
 # kernel.sh <directory> [<series>]
 #
-# Makes what a guest boots from Debian's own kernel package: <directory>/vmlinux and <directory>/initrd. The package is downloaded and
-# unpacked there, never installed. <series> is 6.1, the release's own kernel (the default), or another that the distribution has, such
-# as 6.12. Does nothing if both exist; several at once wait for each other.
+# Makes what a guest boots from Debian's own kernel package: <directory>/vmlinux and <directory>/initrd. The package is
+# downloaded and unpacked there, never installed. <series> is 6.1, the release's own kernel (the default), or another that the
+# distribution has, such as 6.12. Does nothing if both exist; several at once wait for each other.
 #
 # Status 77, and the reason as the last line, if something needed is not to be had. GUEST_NO_DOWNLOAD=1: download nothing.
 set -u
@@ -34,8 +34,8 @@ done
 [ "${#missing[@]}" -eq 0 ] || skip "needs ${missing[*]}"
 ! ldd "$(command -v busybox)" > /dev/null 2>&1 || skip "needs busybox-static"
 
-# The newest kernel of the series, signed or not, neither cloud (no soft-RoCE) nor real-time. apt reads the machine's package lists, or, where
-# it has none, its own below <directory>.
+# The newest kernel of the series, signed or not, neither cloud (no soft-RoCE) nor real-time. apt reads the machine's package
+# lists, or, where it has none, its own below <directory>.
 apt=(-q -q)
 newest() {
     apt-cache "${apt[@]}" pkgnames "linux-image-$series." | grep -E '^linux-image-[0-9.+deb~bpo-]*-amd64$' | sort -V | tail -n 1
@@ -55,6 +55,7 @@ if [ -z "$deb" ]; then
         skip "cannot download $package: $(tail -n 1 "$out/apt.log")"
     deb=$(find "$out" -maxdepth 1 -name 'linux-image-*.deb' | sort -V | tail -n 1)
     [ -n "$deb" ] || skip "cannot download $package"
+    rm -rf "$out/apt"
 fi
 
 set -e

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# pair.sh <contract> <guest> [<option>...]: two guests on one cable, the target of each case in the one, the initiator in the other: two kernels,
-# two adapters. Then the target's machine is ended while the initiator gets from it.
+# pair.sh <contract> <guest> [<option>...]: two guests on one cable, the target of each case in the one, the initiator in the
+# other: two kernels, two adapters. Then the target's machine is ended while the initiator gets from it.
 set -u
 contract=$1
 shift

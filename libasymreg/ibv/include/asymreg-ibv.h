@@ -3,25 +3,27 @@
  * @file asymreg-ibv.h
  * @brief A transport of libasymreg over verbs: InfiniBand, RoCE, soft-RoCE. Give it to asymreg_open().
  *
- * Put is an RDMA write, get an RDMA read, atomics are the adapter's; the target's processor takes no part in them. Memory is registered with
- * the adapter (ibv_reg_mr), which pins it; mem_dereg is ibv_dereg_mr, after which the adapter refuses what peers still send
- * (ASYMREG_ESTALE): nobody reaches memory that its owner has unregistered.
+ * Put is an RDMA write, get an RDMA read, atomics are the adapter's; the target's processor takes no part in them. Memory is
+ * registered with the adapter (ibv_reg_mr), which pins it; mem_dereg is ibv_dereg_mr, after which the adapter refuses what
+ * peers still send (ASYMREG_ESTALE): nobody reaches memory that its owner has unregistered.
  *
- * **Connections.** A reliable connection needs both sides, and peers make no calls here. So each transport has one thread, asleep but for
- * connecting and reconnecting, that answers requests arriving as datagrams (UD) on the same adapter; no other network is used. `connect`
- * returns at once; operations wait until the connection stands. A refused operation breaks a reliable connection: it is made anew, and what was queued
- * behind the refused one, which the adapter has not begun, goes out again in order.
+ * **Connections.** A reliable connection needs both sides, and peers make no calls here. So each transport has one thread,
+ * asleep but for connecting and reconnecting, that answers requests arriving as datagrams (UD) on the same adapter; no other
+ * network is used. `connect` returns at once; operations wait until the connection stands. A refused operation breaks a
+ * reliable connection: it is made anew, and what was queued behind the refused one, which the adapter has not begun, goes out
+ * again in order.
  *
- * **Death.** A peer that answers nothing for opts.timeout_ms is dead (ASYMREG_EPEER); `peer_alive` probes with an empty write when
- * nothing else is under way. A stopped process is not dead: its adapter answers. But it cannot take new connections.
+ * **Death.** A peer that answers nothing for opts.timeout_ms is dead (ASYMREG_EPEER); `peer_alive` probes with an empty write
+ * when nothing else is under way. A stopped process is not dead: its adapter answers. But it cannot take new connections.
  *
  * **Limits.** Atomics are on 8 bytes; ASYMREG_AMO_SWAP is a loop of compare-and-swap. A single operation is at most
- * ASYMREG_IBV_MAX_OP_BYTES; the core cuts what is longer. Pinned memory counts towards RLIMIT_MEMLOCK: open the context with no more max_regions than
- * needed, as its table is registered whole. Linux 6.12 refuses to register shared mappings of files on some
- * file systems for writing: ASYMREG_EFAULT. Addresses of two processes can be exchanged between machines of either byte order, data are not
- * converted.
+ * ASYMREG_IBV_MAX_OP_BYTES; the core cuts what is longer. Pinned memory counts towards RLIMIT_MEMLOCK: open the context with
+ * no more max_regions than needed, as its table is registered whole. Linux 6.12 refuses to register shared mappings of files
+ * on some file systems for writing: ASYMREG_EFAULT. Addresses of two processes can be exchanged between machines of either
+ * byte order, data are not converted.
  *
- * Caveat: the adapter says only that it refused. That the peer has another registration now and that the memory is unmapped look the same.
+ * Caveat: the adapter says only that it refused. That the peer has another registration now and that the memory is unmapped
+ * look the same.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3 (remote handles, refresh upon failure); the rest is ours.
  */
@@ -67,7 +69,8 @@ struct asymreg_ibv_opts {
  * @brief Open an adapter and make a transport of it.
  * @param opts       NULL: all defaults
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its ops->destroy
- * @return 0; -EINVAL (options); -ENODEV (no such adapter, or none with an active port); -ENOMEM (also: RLIMIT_MEMLOCK; 3 MiB are needed);
+ * @return 0; -EINVAL (options); -ENODEV (no such adapter, or none with an active port); -ENOMEM (also:
+ *         RLIMIT_MEMLOCK; 3 MiB are needed);
  *         another -errno of the adapter's driver
  *
  * MT-Safe. Allocates, and starts one thread, which blocks all signals and ends in `destroy`.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations. Each is one work request, signalled; its bookkeeping is a struct req, whose index is in wr_id. An endpoint's requests are in
- * two queues: `posted` to the adapter and, behind them, `waiting` for a connection or for room. */
+/* Operations. Each is one work request, signalled; its bookkeeping is a struct req, whose index is in wr_id. An endpoint's
+ * requests are in two queues: `posted` to the adapter and, behind them, `waiting` for a connection or for room. */
 #define _GNU_SOURCE /* htobe64 */
 #include "ibv.h"
 

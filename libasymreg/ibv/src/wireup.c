@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connecting, without either side's callers. Each transport has an unreliable-datagram queue pair and a thread that sleeps until one
- * arrives, or until a request has to be repeated. An endpoint asks (REQUEST) with the number of its own queue pair; the peer's
- * thread makes the other end, which only answers, and says its number (REPLY). Both may be lost and are then repeated: the pair of sender and
- * endpoint number names the connection, the attempt says which of several tries is meant. BYE ends it. */
+/* Connecting, without either side's callers. Each transport has an unreliable-datagram queue pair and a thread that sleeps
+ * until one arrives, or until a request has to be repeated. An endpoint asks (REQUEST) with the number of its own queue pair;
+ * the peer's thread makes the other end, which only answers, and says its number (REPLY). Both may be lost and are then
+ * repeated: the pair of sender and endpoint number names the connection, the attempt says which of several tries is meant.
+ * BYE ends it. */
 #define _GNU_SOURCE
 #include "ibv.h"
 

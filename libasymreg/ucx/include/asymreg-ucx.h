@@ -3,22 +3,23 @@
  * @file asymreg-ucx.h
  * @brief A transport of libasymreg over UCX (UCP): whatever network UCX has. Give it to asymreg_open().
  *
- * UCX chooses the ways by which bytes go, as its environment variables say (UCX_TLS, UCX_NET_DEVICES). Over RDMA put and get are the
- * adapter's; over shared memory, for memory that UCX has not allocated itself, and over TCP UCX makes them of messages that the
- * target has to take in. So:
+ * UCX chooses the ways by which bytes go, as its environment variables say (UCX_TLS, UCX_NET_DEVICES). Over RDMA put and get
+ * are the adapter's; over shared memory, for memory that UCX has not allocated itself, and over TCP UCX makes them of
+ * messages that the target has to take in. So:
  *
- * **The target must progress**: call asymreg_progress() now and then, or give ASYMREG_UCX_THREAD, upon which a thread of the transport does
- * it. Without either, operations on such a target wait.
+ * **The target must progress**: call asymreg_progress() now and then, or give ASYMREG_UCX_THREAD, upon which a thread of the
+ * transport does it. Without either, operations on such a target wait.
  *
- * **Unregistering is not revocation.** UCX's messages carry an address that the target's UCX believes. A peer whose copy of the table is
- * old reaches memory after asymreg_unregister(), and if nothing is there any more the *target* dies of SIGSEGV. Tell the peers, and wait for them, before memory
- * is unmapped; or use a transport with ASYMREG_CAP_REVOKE.
+ * **Unregistering is not revocation.** UCX's messages carry an address that the target's UCX believes. A peer whose copy of
+ * the table is old reaches memory after asymreg_unregister(), and if nothing is there any more the *target* dies of SIGSEGV.
+ * Tell the peers, and wait for them, before memory is unmapped; or use a transport with ASYMREG_CAP_REVOKE.
  *
- * **Death.** On one node the kernel tells of a peer's death (pidfd), elsewhere UCX does. On one node shared memory is used where UCX has it;
- * what is under way then to a peer that dies is given up with ASYMREG_EPEER, and its buffers are no longer touched.
+ * **Death.** On one node the kernel tells of a peer's death (pidfd), elsewhere UCX does. On one node shared memory is used
+ * where UCX has it; what is under way then to a peer that dies is given up with ASYMREG_EPEER, and its buffers are no longer
+ * touched.
  *
- * **Hostile peers.** Addresses and handles carry a checksum, so damage is noticed; UCX itself believes what is inside them. Connect only to
- * processes that you would give a debugger.
+ * **Hostile peers.** Addresses and handles carry a checksum, so damage is noticed; UCX itself believes what is inside them.
+ * Connect only to processes that you would give a debugger.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
  */

@@ -208,7 +208,8 @@ int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep, stru
         uint32_t low;
         void *request;
 
-        /* Always one that fetches: its answer says that it has been done. UCX wants the new value of a compare-and-swap in the reply. */
+        /* Always one that fetches: its answer says that it has been done. UCX wants the new value of a compare-and-swap in
+         * the reply. */
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
         param.datatype = ucp_dt_make_contig(bytes);
         param.reply_buffer = &r->reply;

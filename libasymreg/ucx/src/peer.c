@@ -191,8 +191,8 @@ void asymreg_ucx__reap(struct ucx_transport *t)
     }
 }
 
-/* On this node shared memory is what one wants, which UCX will not use for an endpoint that it is to watch; the pidfd does instead. Where UCX
- * has none, or the peer is elsewhere, UCX watches. */
+/* On this node shared memory is what one wants, which UCX will not use for an endpoint that it is to watch; the pidfd does
+ * instead. Where UCX has none, or the peer is elsewhere, UCX watches. */
 static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address)
 {
     ucs_status_t status;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What finding the region costs an operation: bench_asym_rma [--quick] [--seed N] [MPI-PROGRAM...]
  *
- * A server process registers 64-byte regions; this one puts and gets 8 bytes at random ones. Beside it, in turns of some thousand operations,
- * the same operations by the same transport with one handle for all that memory and no search ("one handle"): the same physical memory, mapped
- * twice, in the same order. Cases: `mix` (half puts, half gets, as in the paper's Figure 1) and `put_flush`, each with the transport's name before it;
- * metrics: cpu_ns_per_op (this thread's time on a processor, median of the turns) and, of "asymreg", cpu_ratio_to_one_handle; over UCX, where the
- * target's processor takes part, also wall_ns_per_op and wall_ratio_to_one_handle, which say nothing on a busy machine.
+ * A server process registers 64-byte regions; this one puts and gets 8 bytes at random ones. Beside it, in turns of some
+ * thousand operations, the same operations by the same transport with one handle for all that memory and no search ("one
+ * handle"): the same physical memory, mapped twice, in the same order. Cases: `mix` (half puts, half gets, as in the paper's
+ * Figure 1) and `put_flush`, each with the transport's name before it; metrics: cpu_ns_per_op (this thread's time on a
+ * processor, median of the turns) and, of "asymreg", cpu_ratio_to_one_handle; over UCX, where the target's processor takes
+ * part, also wall_ns_per_op and wall_ratio_to_one_handle, which say nothing on a busy machine.
  *
  * The arguments are command lines of mpi_dynwin under each MPI: their figures (case shm_put_flush) are taken in the same run. */
 #define _GNU_SOURCE
