@@ -3,7 +3,8 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # fencepost_library(<name> VERSION <x.y.z> SOVERSION <n> DESCRIPTION <text>
-#                   [LINK <system library>...] [REQUIRES <pkg-config module>...] [REQUIRES_PRIVATE <pkg-config module>...])
+#                   [LINK <system library>...] [REQUIRES <pkg-config module>...] [REQUIRES_PRIVATE <pkg-config module>...]
+#                   [BACK_END_OF <name>])
 #
 #   Builds lib<name> from src/*.c with the public headers of include/, as lib<name>.so (target <name>::<name>) and
 #   lib<name>.a (target <name>::<name>_static). The objects are compiled once, position independent, with hidden visibility:
@@ -12,12 +13,13 @@ include(CMakePackageConfigHelpers)
 #   LINK              libraries of the C library's own family: m, pthread, rt, dl
 #   REQUIRES          packages whose headers our header includes
 #   REQUIRES_PRIVATE  packages that only our sources use
+#   BACK_END_OF       the library of this project whose headers ours includes, and whose users give it what ours makes
 #
 #   Installs, under GNUInstallDirs and DESTDIR, the components
 #     lib<name>-runtime   lib<name>.so.<n>*
 #     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, and the package for find_package(<name>)
 function(fencepost_library name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;SOVERSION;DESCRIPTION" "LINK;REQUIRES;REQUIRES_PRIVATE")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;SOVERSION;DESCRIPTION;BACK_END_OF" "LINK;REQUIRES;REQUIRES_PRIVATE")
     if(NOT arg_VERSION OR NOT DEFINED arg_SOVERSION OR arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "fencepost_library(${name}): VERSION and SOVERSION are needed; unknown: ${arg_UNPARSED_ARGUMENTS}")
     endif()
@@ -29,6 +31,10 @@ function(fencepost_library name)
         foreach(module IN LISTS arg_REQUIRES arg_REQUIRES_PRIVATE)
             pkg_check_modules(${module} REQUIRED IMPORTED_TARGET GLOBAL ${module})
         endforeach()
+    endif()
+
+    if(arg_BACK_END_OF AND NOT TARGET ${arg_BACK_END_OF}::${arg_BACK_END_OF}) # configured alone
+        find_package(${arg_BACK_END_OF} REQUIRED)
     endif()
 
     add_library(${name}_objects OBJECT ${sources})
@@ -45,6 +51,10 @@ function(fencepost_library name)
             target_link_libraries(${target} PRIVATE PkgConfig::${module})
         endforeach()
         target_link_libraries(${target} PRIVATE ${arg_LINK})
+        if(arg_BACK_END_OF)
+            set(core ${arg_BACK_END_OF}::${arg_BACK_END_OF})
+            target_link_libraries(${target} PUBLIC $<IF:$<STREQUAL:${target},${name}_static>,${core}_static,${core}>)
+        endif()
     endforeach()
     set_target_properties(${name}_objects PROPERTIES
         POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden C_EXTENSIONS OFF)
@@ -68,6 +78,7 @@ function(fencepost_library name)
     fencepost_install_cmake_package()
     set_property(GLOBAL APPEND PROPERTY FENCEPOST_LIBRARIES ${name})
     set_property(GLOBAL PROPERTY FENCEPOST_${name}_VERSION ${arg_VERSION})
+    set_property(GLOBAL PROPERTY FENCEPOST_${name}_CORE ${arg_BACK_END_OF})
     set_property(GLOBAL PROPERTY FENCEPOST_${name}_DIR ${CMAKE_CURRENT_SOURCE_DIR})
 endfunction()
 
@@ -90,7 +101,7 @@ macro(fencepost_install_pkgconfig)
             set(${dir} "\${prefix}/${${dir}}")
         endif()
     endforeach()
-    string(JOIN ", " pc_requires ${arg_REQUIRES})
+    string(JOIN ", " pc_requires ${arg_BACK_END_OF} ${arg_REQUIRES})
     string(JOIN ", " pc_requires_private ${arg_REQUIRES_PRIVATE})
     list(TRANSFORM arg_LINK PREPEND "-l" OUTPUT_VARIABLE pc_libs_private)
     string(JOIN " " pc_libs_private ${pc_libs_private})
@@ -107,6 +118,7 @@ endmacro()
 macro(fencepost_install_cmake_package)
     set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/${name})
     set(package_modules ${arg_REQUIRES} ${arg_REQUIRES_PRIVATE})
+    set(package_core ${arg_BACK_END_OF})
     configure_package_config_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/library-config.cmake.in
         ${CMAKE_CURRENT_BINARY_DIR}/${name}-config.cmake INSTALL_DESTINATION ${package_dir}
         NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)

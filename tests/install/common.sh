@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by the tests here. Makes $scratch, which goes away with the test, and stops at the first command that fails.
 # From the environment: NAME VERSION FOLDER (of the library) BUILD (the build tree) SHARED STATIC (the libraries built there)
-# CC CXX CMAKE CMAKE_GENERATOR PKG_CONFIG.
+# CC CXX CMAKE CMAKE_GENERATOR PKG_CONFIG; of a back-end also CORE and CORE_FOLDER, the library that it belongs to.
 set -eu
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 scratch=$(mktemp -d)
@@ -9,9 +9,12 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 unset DESTDIR
 
-UPPER=${NAME^^}
+ID=${NAME//-/_} # what its names in C begin with
+UPPER=${ID^^}
+includes=(-I"$FOLDER/include")
+[ -z "$CORE" ] || includes+=(-I"$CORE_FOLDER/include")
 # Whatever the library, the consumer is the same file: it is told the names on the command line.
-defines=(-DCONSUMER_HEADER="<$NAME.h>" -DCONSUMER_STRERROR="${NAME}_strerror" -DCONSUMER_VERSION="${UPPER}_VERSION"
+defines=(-DCONSUMER_HEADER="<$NAME.h>" -DCONSUMER_STRERROR="${ID}_strerror" -DCONSUMER_VERSION="${UPPER}_VERSION"
     -DCONSUMER_EXPECT="\"$VERSION\"")
 strict=(-Wall -Wextra -Wpedantic -Wundef -Werror)
 
@@ -20,12 +23,13 @@ fail() {
     exit 1
 }
 
-# Installs both components of the library from the build tree: install_library <destdir> [<cmake --install option>...]
+# Installs both components of the library, and of the one that it belongs to, from the build tree:
+# install_library <destdir> [<cmake --install option>...]
 install_library() {
     local destdir=$1 component
     shift
-    for component in runtime dev; do
-        DESTDIR=$destdir "$CMAKE" --install "$BUILD" --component "lib$NAME-$component" "$@" >> "$scratch/install.log" ||
+    for component in ${CORE:+"lib$CORE-runtime" "lib$CORE-dev"} "lib$NAME-runtime" "lib$NAME-dev"; do
+        DESTDIR=$destdir "$CMAKE" --install "$BUILD" --component "$component" "$@" >> "$scratch/install.log" ||
             { cat "$scratch/install.log"; fail "cmake --install"; }
     done
 }

@@ -1,13 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The library's folder without the rest of the tree: configured alone, copied elsewhere, and compiled by one line.
+# The library's folder without the rest of the tree: configured alone, copied elsewhere, and compiled by one line. A back-end is
+# configured alone beside the installed library that it belongs to, and compiled by one line with that one's headers.
 . "$(dirname "$0")/common.sh"
 
+core=()
+if [ -n "$CORE" ]; then
+    install_library "" --prefix "$scratch/core"
+    core=(-DCMAKE_PREFIX_PATH="$scratch/core")
+fi
 echo "cmake -S lib$NAME"
-"$CMAKE" -S "$FOLDER" -B "$scratch/alone" -DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS=-Werror \
+"$CMAKE" -S "$FOLDER" -B "$scratch/alone" -DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS=-Werror "${core[@]}" \
     -DCMAKE_INSTALL_PREFIX="$scratch/prefix" > "$scratch/log" || { cat "$scratch/log"; fail "configure"; }
 "$CMAKE" --build "$scratch/alone" > "$scratch/log" || { cat "$scratch/log"; fail "build"; }
 "$CMAKE" --install "$scratch/alone" > "$scratch/log" || { cat "$scratch/log"; fail "install"; }
 [ -n "$(find "$scratch/prefix" -name "lib$NAME.so.$VERSION")" ] || fail "no lib$NAME.so.$VERSION was installed"
+
+if [ -n "$CORE" ]; then
+    echo "cc src/*.c -Iinclude, and the headers of lib$CORE"
+    modules=$(sed -n 's/^Requires.private: //p' "$(find "$scratch/prefix" -name "$NAME.pc")")
+    "$CC" -std=c11 -O2 -Wall -Wextra -Werror "$FOLDER"/src/*.c "${includes[@]}" "${defines[@]}" "$here/consumer/consumer.c" \
+        -o "$scratch/one_line" $("$PKG_CONFIG" --cflags --libs $modules)
+    "$scratch/one_line"
+    exit
+fi
 
 echo "the folder copied into another project"
 mkdir -p "$scratch/project/third_party"

@@ -5,7 +5,7 @@
 export LC_ALL=C
 
 (cd "$FOLDER/include" && find . -name '*.h' -printf '#include <%P>\n') |
-    "$CC" -std=c11 -E -I"$FOLDER/include" - | perl "$here/declared.pl" "$FOLDER/include" > "$scratch/declared"
+    "$CC" -std=c11 -E "${includes[@]}" - | perl "$here/declared.pl" "$FOLDER/include" > "$scratch/declared"
 nm -D --defined-only "$SHARED" | awk '$2 != "A" { print $3 }' | sort > "$scratch/exported"
 sed 's/@.*//' "$scratch/exported" | sort -u > "$scratch/names"
 nm -g --defined-only "$STATIC" | awk 'NF == 3 { print $3 }' | sort -u > "$scratch/globals"
@@ -24,7 +24,7 @@ report() { # <what is wrong>, names on standard input
 report "exported, but in no header" < <(comm -13 "$scratch/declared" "$scratch/names")
 report "declared in a header, but not exported" < <(comm -23 "$scratch/declared" "$scratch/names")
 report "exported without a version node" < <(grep -v '@@*'"${UPPER}"'_[0-9]' "$scratch/exported")
-report "exported without the prefix ${NAME}_" < <(grep -v "^${NAME}_[a-z0-9]" "$scratch/names")
-report "global in the static library without the prefix ${NAME}_" < <(grep -v "^${NAME}_" "$scratch/globals")
+report "exported without the prefix ${ID}_" < <(grep -v "^${ID}_[a-z0-9]" "$scratch/names")
+report "global in the static library without the prefix ${ID}_" < <(grep -v "^${ID}_" "$scratch/globals")
 [ "$bad" -eq 0 ] || exit 1
 echo "$(wc -l < "$scratch/names") exports"

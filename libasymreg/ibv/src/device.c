@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The adapter: opening it, registering memory, handles and keys, and the table of operations. */
+#define _GNU_SOURCE
+#include "ibv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define ADDRESS_MAGIC 0x41695661u /* "AiVa" */
+#define HANDLE_MAGIC 0x41695668u  /* "AiVh" */
+#define WIRE_VERSION 1u
+#define ADDRESS_BYTES 48u
+#define HANDLE_BYTES 40u
+#define KNOWN_PROT (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
+
+uint64_t asymreg_ibv__now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void asymreg_ibv__port_pack(const struct port_address *a, unsigned char *p)
+{
+    memcpy(p, a->gid.raw, 16);
+    put16(p + 16, a->lid);
+    p[18] = a->mtu;
+    p[19] = a->rd_atomic;
+}
+
+bool asymreg_ibv__port_unpack(const unsigned char *p, struct port_address *a)
+{
+    memcpy(a->gid.raw, p, 16);
+    a->lid = get16(p + 16);
+    a->mtu = p[18];
+    a->rd_atomic = p[19];
+    return a->mtu >= IBV_MTU_256 && a->mtu <= IBV_MTU_4096;
+}
+
+/* Capabilities. */
+
+static int query(struct asymreg_transport *base, struct asymreg_transport_caps *caps)
+{
+    struct ibv_transport *t = ibv_of(base);
+    struct asymreg_transport_caps full = {
+        .size = caps->size,
+        .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_ONE_SIDED | ASYMREG_CAP_REVOKE | ASYMREG_CAP_FD |
+                 ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE | ASYMREG_CAP_WANT_LOCAL | (t->atomics ? ASYMREG_CAP_AMO : 0),
+        .amo8_ops = t->atomics ? ASYMREG_AMO_ALL : 0,
+        .max_handle_bytes = HANDLE_BYTES,
+        .max_address_bytes = ADDRESS_BYTES,
+        .max_op_bytes = ASYMREG_IBV_MAX_OP_BYTES,
+    };
+
+    if (caps->size < sizeof(caps->size))
+        return -EINVAL;
+    memcpy(caps, &full, caps->size < sizeof(full) ? caps->size : sizeof(full));
+    return 0;
+}
+
+static const char *reason(struct asymreg_transport *base, uint32_t cap)
+{
+    struct ibv_transport *t = ibv_of(base);
+
+    switch (cap) {
+    case 0:
+        return t->reason[0] ? t->reason : NULL;
+    case ASYMREG_CAP_AMO:
+        return t->atomics ? NULL : "the adapter has no atomics";
+    case ASYMREG_CAP_WHOLE_SPACE:
+        return "the adapter pins what is registered, so only what is registered can be reached";
+    case ASYMREG_CAP_MAP:
+        return "memory behind an adapter cannot be mapped";
+    case ASYMREG_CAP_THREADS:
+        return "the queues belong to one thread at a time";
+    default:
+        return NULL;
+    }
+}
+
+/* Registrations. */
+
+/* What went wrong with a registration, for reason(). */
+static int explain_reg(struct ibv_transport *t, int error)
+{
+    switch (error) {
+    case EFAULT:
+        snprintf(t->reason, sizeof(t->reason), "the kernel cannot pin this memory: nothing is there, it may not be written, or it "
+                 "is a shared file mapping that this kernel refuses to pin for writing");
+        return ASYMREG_EFAULT;
+    case ENOMEM:
+        snprintf(t->reason, sizeof(t->reason), "ibv_reg_mr: no memory, or more pinned than RLIMIT_MEMLOCK allows");
+        return -ENOMEM;
+    default:
+        snprintf(t->reason, sizeof(t->reason), "ibv_reg_mr: %s", strerror(error));
+        return ASYMREG_ETRANSPORT;
+    }
+}
+
+static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc *desc, struct asymreg_mem **mem, void *handle,
+                   size_t *handle_bytes)
+{
+    struct ibv_transport *t = ibv_of(base);
+    struct asymreg_mem *m;
+    unsigned char *h = handle;
+    int access = 0;
+
+    if (desc->size < sizeof(*desc) || desc->bytes == 0 || desc->prot & ~KNOWN_PROT)
+        return -EINVAL;
+    if (desc->bytes - 1 > UINT64_MAX - desc->addr)
+        return ASYMREG_EOVERFLOW;
+    if (desc->bytes > SIZE_MAX || desc->addr > UINTPTR_MAX)
+        return -EINVAL;
+    if (desc->prot & ASYMREG_READ)
+        access |= IBV_ACCESS_REMOTE_READ;
+    if (desc->prot & ASYMREG_WRITE)
+        access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+    if (desc->prot & ASYMREG_ATOMIC)
+        access |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+    m = calloc(1, sizeof(*m));
+    if (!m)
+        return -ENOMEM;
+    m->mr = ibv_reg_mr(t->pd, (void *)(uintptr_t)desc->addr, (size_t)desc->bytes, access); // NOLINT: the memory's own address
+    if (!m->mr) {
+        int error = errno;
+
+        free(m);
+        return explain_reg(t, error);
+    }
+    m->local_write = access & IBV_ACCESS_LOCAL_WRITE;
+    put32(h, HANDLE_MAGIC);
+    put16(h + 4, WIRE_VERSION);
+    put16(h + 6, (uint16_t)desc->prot);
+    put64(h + 8, ++t->next_seq); /* the adapter's keys come round some day; handles do not */
+    put64(h + 16, desc->addr);
+    put64(h + 24, desc->bytes);
+    put32(h + 32, m->mr->rkey);
+    put32(h + 36, 0);
+    *handle_bytes = HANDLE_BYTES;
+    *mem = m;
+    return 0;
+}
+
+static int mem_dereg(struct asymreg_transport *base, struct asymreg_mem *mem)
+{
+    int rc = ibv_dereg_mr(mem->mr);
+
+    if (rc != 0) {
+        struct ibv_transport *t = ibv_of(base);
+
+        snprintf(t->reason, sizeof(t->reason), "ibv_dereg_mr: %s", strerror(rc));
+        return -rc;
+    }
+    free(mem);
+    return 0;
+}
+
+static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, const void *handle, size_t handle_bytes, uint64_t addr,
+                       uint64_t bytes, struct asymreg_rkey **rkey)
+{
+    const unsigned char *h = handle;
+    struct asymreg_rkey *k;
+
+    (void)base, (void)ep;
+    if (handle_bytes != HANDLE_BYTES || get32(h) != HANDLE_MAGIC || get16(h + 4) != WIRE_VERSION || get16(h + 6) & ~KNOWN_PROT ||
+        get64(h + 16) != addr || get64(h + 24) != bytes || get32(h + 36) != 0)
+        return ASYMREG_ETABLE;
+    k = malloc(sizeof(*k));
+    if (!k)
+        return -ENOMEM;
+    k->rkey = get32(h + 32);
+    k->prot = get16(h + 6);
+    *rkey = k;
+    return 0;
+}
+
+static void rkey_release(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey)
+{
+    (void)base, (void)ep;
+    free(rkey);
+}
+
+/* Endpoints. */
+
+static int address(struct asymreg_transport *base, void *buf, size_t *bytes)
+{
+    struct ibv_transport *t = ibv_of(base);
+    unsigned char *p = buf;
+
+    put32(p, ADDRESS_MAGIC);
+    put16(p + 4, WIRE_VERSION);
+    put16(p + 6, t->is_global);
+    put64(p + 8, t->cookie);
+    put32(p + 16, t->ud_qp->qp_num);
+    put32(p + 20, t->qkey);
+    asymreg_ibv__port_pack(&t->self, p + 24);
+    put32(p + 44, 0);
+    *bytes = ADDRESS_BYTES;
+    return 0;
+}
+
+static int ep_connect(struct asymreg_transport *base, const void *buf, size_t bytes, struct asymreg_ep **out)
+{
+    struct ibv_transport *t = ibv_of(base);
+    const unsigned char *p = buf;
+    struct asymreg_ep *ep;
+    int rc;
+
+    if (bytes != ADDRESS_BYTES || get32(p) != ADDRESS_MAGIC || get32(p + 44) != 0)
+        return ASYMREG_EBLOB;
+    if (get16(p + 4) != WIRE_VERSION)
+        return ASYMREG_EVERSION;
+    if (get16(p + 6) != t->is_global) {
+        snprintf(t->reason, sizeof(t->reason), "one side is on Ethernet, the other on InfiniBand");
+        return ASYMREG_EUNREACH;
+    }
+    ep = calloc(1, sizeof(*ep));
+    if (!ep)
+        return -ENOMEM;
+    if (!asymreg_ibv__port_unpack(p + 24, &ep->peer) || get32(p + 16) > 0xffffff) {
+        free(ep);
+        return ASYMREG_EBLOB;
+    }
+    ep->peer_cookie = get64(p + 8);
+    ep->peer_ud_qpn = get32(p + 16);
+    ep->peer_qkey = get32(p + 20);
+    ep->posted = ep->waiting = (struct queue){NO_REQ, NO_REQ, 0};
+    pthread_mutex_lock(&t->lock);
+    ep->number = t->next_ep++;
+    rc = asymreg_ibv__ep_begin(t, ep);
+    if (rc == 0) {
+        ep->next = t->eps;
+        t->eps = ep;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (rc < 0) {
+        snprintf(t->reason, sizeof(t->reason), "ibv_create_qp: %s", strerror(-rc));
+        free(ep);
+        return rc;
+    }
+    *out = ep;
+    return 0;
+}
+
+static void disconnect(struct asymreg_transport *base, struct asymreg_ep *ep)
+{
+    struct ibv_transport *t = ibv_of(base);
+
+    asymreg_ibv__ep_dead(t, ep, ASYMREG_EPEER);
+    pthread_mutex_lock(&t->lock);
+    asymreg_ibv__ep_end(t, ep);
+    pthread_mutex_unlock(&t->lock);
+    free(ep);
+}
+
+/* Opening. */
+
+static void destroy(struct asymreg_transport *base)
+{
+    struct ibv_transport *t = ibv_of(base);
+
+    while (t->eps)
+        disconnect(base, t->eps);
+    asymreg_ibv__wireup_stop(t);
+    if (t->cq)
+        ibv_destroy_cq(t->cq);
+    if (t->bounce_mr)
+        ibv_dereg_mr(t->bounce_mr);
+    if (t->bounce)
+        munmap(t->bounce, N_REQS * SLOT_BYTES + (size_t)N_CHUNKS * ASYMREG_IBV_MAX_OP_BYTES);
+    if (t->pd)
+        ibv_dealloc_pd(t->pd);
+    if (t->context)
+        ibv_close_device(t->context);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+static const struct asymreg_transport_ops ops = {
+    .size = sizeof(ops),
+    .version = ASYMREG_TRANSPORT_VERSION,
+    .name = "ibv",
+    .query = query,
+    .reason = reason,
+    .destroy = destroy,
+    .mem_reg = mem_reg,
+    .mem_dereg = mem_dereg,
+    .address = address,
+    .connect = ep_connect,
+    .disconnect = disconnect,
+    .peer_alive = asymreg_ibv__peer_alive,
+    .rkey_unpack = rkey_unpack,
+    .rkey_release = rkey_release,
+    .put = asymreg_ibv__put,
+    .get = asymreg_ibv__get,
+    .amo = asymreg_ibv__amo,
+    .flush = asymreg_ibv__flush,
+    .progress = asymreg_ibv__progress,
+};
+
+/* The port asked for, or the first that is active. */
+static int choose_port(struct ibv_transport *t, uint32_t wanted, uint32_t n_ports)
+{
+    for (uint32_t port = wanted ? wanted : 1; port <= (wanted ? wanted : n_ports) && port <= n_ports; port++) {
+        struct ibv_port_attr attr;
+
+        if (ibv_query_port(t->context, (uint8_t)port, &attr) != 0 || attr.state != IBV_PORT_ACTIVE)
+            continue;
+        t->port = (uint8_t)port;
+        t->is_global = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+        t->self.lid = attr.lid;
+        t->self.mtu = (uint8_t)attr.active_mtu;
+        return attr.gid_tbl_len;
+    }
+    return -ENODEV;
+}
+
+/* The GID asked for; else, on Ethernet, that of RoCE v2 with an IPv4 address; else the first. */
+static int choose_gid(struct ibv_transport *t, const struct asymreg_ibv_opts *o, int n_gids)
+{
+    static const unsigned char v4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    struct ibv_gid_entry entry;
+    uint32_t found = 0;
+
+    if (o->flags & ASYMREG_IBV_GID_INDEX) {
+        found = o->gid_index;
+        if (found >= (uint32_t)n_gids)
+            return -EINVAL;
+    } else if (t->is_global) {
+        for (uint32_t i = 0; i < (uint32_t)n_gids && i < 256; i++) {
+            if (ibv_query_gid_ex(t->context, t->port, i, &entry, 0) == 0 && entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
+                memcmp(entry.gid.raw, v4, sizeof(v4)) == 0) {
+                found = i;
+                break;
+            }
+        }
+    }
+    t->gid_index = (uint8_t)found;
+    return ibv_query_gid(t->context, t->port, (int)found, &t->self.gid) == 0 ? 0 : -ENODEV;
+}
+
+/* Opens the adapter asked for, or the first with an active port. */
+static int open_device(struct ibv_transport *t, const struct asymreg_ibv_opts *o)
+{
+    struct ibv_device_attr attr;
+    int n, rc = -ENODEV;
+    struct ibv_device **list = ibv_get_device_list(&n);
+
+    if (!list)
+        return errno == ENOSYS || errno == EPERM ? -ENODEV : -errno;
+    for (int i = 0; i < n; i++) {
+        if (o->device && strcmp(o->device, ibv_get_device_name(list[i])) != 0)
+            continue;
+        t->context = ibv_open_device(list[i]);
+        if (!t->context)
+            continue;
+        rc = -ENODEV;
+        if (ibv_query_device(t->context, &attr) == 0)
+            rc = choose_port(t, o->port, attr.phys_port_cnt);
+        if (rc >= 0)
+            rc = choose_gid(t, o, rc);
+        if (rc == 0)
+            break;
+        ibv_close_device(t->context);
+        t->context = NULL;
+    }
+    ibv_free_device_list(list);
+    if (rc < 0)
+        return rc;
+    t->atomics = attr.atomic_cap != IBV_ATOMIC_NONE;
+    rc = attr.max_qp_rd_atom < attr.max_qp_init_rd_atom ? attr.max_qp_rd_atom : attr.max_qp_init_rd_atom;
+    t->self.rd_atomic = (uint8_t)(rc > 16 ? 16 : rc > 1 ? rc : 1);
+    return 0;
+}
+
+static int open_queues(struct ibv_transport *t)
+{
+    size_t bytes = N_REQS * SLOT_BYTES + (size_t)N_CHUNKS * ASYMREG_IBV_MAX_OP_BYTES;
+
+    t->pd = ibv_alloc_pd(t->context);
+    if (!t->pd)
+        return -errno;
+    t->cq = ibv_create_cq(t->context, 2 * N_REQS, NULL, NULL, 0);
+    if (!t->cq)
+        return -errno;
+    t->bounce = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (t->bounce == MAP_FAILED) {
+        t->bounce = NULL;
+        return -errno;
+    }
+    t->bounce_mr = ibv_reg_mr(t->pd, t->bounce, bytes, IBV_ACCESS_LOCAL_WRITE);
+    return t->bounce_mr ? 0 : -errno;
+}
+
+static int check_opts(const struct asymreg_ibv_opts *given, struct asymreg_ibv_opts *o)
+{
+    static const struct asymreg_ibv_opts none = {.size = sizeof(none)};
+
+    if (!given)
+        given = &none;
+    if (given->size < sizeof(*given))
+        return -EINVAL;
+    *o = *given;
+    if (o->flags & ~ASYMREG_IBV_GID_INDEX || o->port > 255 || o->gid_index > 255 || o->timeout_ms > ASYMREG_IBV_MAX_TIMEOUT_MS ||
+        o->reserved)
+        return -EINVAL;
+    if (o->timeout_ms == 0)
+        o->timeout_ms = 1000;
+    if (o->max_peers == 0)
+        o->max_peers = 4096;
+    return 0;
+}
+
+int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_transport **transport)
+{
+    struct asymreg_ibv_opts o;
+    struct ibv_transport *t;
+    int rc;
+
+    if (!transport || check_opts(opts, &o) < 0)
+        return -EINVAL;
+    t = calloc(1, sizeof(*t));
+    if (!t)
+        return -ENOMEM;
+    t->base.ops = &ops;
+    t->wake_fd = -1;
+    t->timeout_ms = o.timeout_ms;
+    t->max_passive = o.max_peers;
+    /* An adapter tries seven times, each for 4096 ns * 2^rc_timeout; half the time given is left for what is slow besides. */
+    for (t->rc_timeout = 8; (UINT64_C(4096) << (t->rc_timeout + 1)) * 7 <= (uint64_t)o.timeout_ms * 500000; t->rc_timeout++)
+        ;
+    pthread_mutex_init(&t->lock, NULL);
+    rc = getrandom(&t->cookie, sizeof(t->cookie), 0) == sizeof(t->cookie) &&
+         getrandom(&t->qkey, sizeof(t->qkey), 0) == sizeof(t->qkey) ? 0 : -EIO;
+    t->qkey &= 0x7fffffff; /* the upper half is privileged */
+    if (rc == 0)
+        rc = open_device(t, &o);
+    if (rc == 0)
+        rc = open_queues(t);
+    if (rc == 0) {
+        asymreg_ibv__ops_init(t);
+        rc = asymreg_ibv__wireup_start(t);
+    }
+    if (rc < 0) {
+        destroy(&t->base);
+        return rc;
+    }
+    *transport = &t->base;
+    return 0;
+}
+
+const char *asymreg_ibv_strerror(int code)
+{
+    const char *text;
+
+    if (code >= 0)
+        return "success";
+    if (code == -ENODEV)
+        return "no such verbs adapter, or none with an active port";
+    if (code == -ENOMEM)
+        return "no memory, or more pinned than RLIMIT_MEMLOCK allows";
+    text = code > -4096 ? strerrordesc_np(-code) : NULL;
+    return text ? text : "unknown error";
+}
+
+const char *asymreg_ibv_version(void)
+{
+    return ASYMREG_IBV_VERSION;
+}

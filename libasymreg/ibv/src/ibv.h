@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of this library share.
+ *
+ *   device.c   the adapter, registrations, keys, the table of operations
+ *   wireup.c   the thread that connects: datagrams, the targets' ends of connections
+ *   op.c       put, get, amo, flush, progress
+ *
+ * Two threads: the caller's (the core lets one in at a time) and the wire-up thread. What they share is below `lock`: the
+ * endpoints' list, their state and connection data, the passive connections. Everything else is the caller's. */
+#ifndef ASYMREG_IBV_SRC_IBV_H
+#define ASYMREG_IBV_SRC_IBV_H
+
+#include <asymreg-ibv.h>
+
+#include <endian.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define N_REQS 256u   /* operations under way, all endpoints together */
+#define N_CHUNKS 24u  /* bounce buffers of ASYMREG_IBV_MAX_OP_BYTES */
+#define SLOT_BYTES 256u /* each operation's own bounce buffer, for what is small */
+#define SQ_DEPTH 128u
+#define UD_DEPTH 64u
+#define UD_BYTES 128u /* of a datagram, without the 40 that verbs puts before it */
+#define N_BUCKETS 1024u
+
+#define NO_REQ UINT32_MAX
+#define NO_CHUNK UINT32_MAX
+
+/* How to reach a port. */
+struct port_address {
+    union ibv_gid gid;
+    uint16_t lid;
+    uint8_t mtu;       /* enum ibv_mtu */
+    uint8_t rd_atomic; /* reads and atomics that it takes at once */
+};
+
+struct asymreg_mem {
+    struct ibv_mr *mr;
+    bool local_write;
+};
+
+struct asymreg_rkey {
+    uint32_t rkey;
+    uint32_t prot;
+};
+
+enum ep_state {
+    EP_CONNECTING, /* asked; the wire-up thread repeats it. Operations wait */
+    EP_READY,
+    EP_BROKEN, /* an operation was refused; what the adapter has given back waits for the next connection */
+    EP_DEAD
+};
+
+/* Requests in order of posting, linked by index. */
+struct queue {
+    uint32_t head, tail, n;
+};
+
+struct asymreg_ep {
+    struct asymreg_ep *next;
+    _Atomic int state;
+    uint32_t number; /* with `attempt` names the connection to the peer's wire-up thread */
+    uint32_t attempt;
+    struct ibv_qp *qp;
+    uint32_t psn;
+    struct port_address peer;
+    uint32_t peer_ud_qpn, peer_qkey;
+    uint64_t peer_cookie;
+    uint64_t next_send_ns, give_up_ns;
+    int why; /* the error when dead */
+    /* The caller's thread alone: */
+    struct queue posted, waiting;
+    int first_error; /* of implicit operations */
+    uint64_t proof_ns; /* when the peer last answered */
+};
+
+enum req_kind { REQ_PUT, REQ_GET, REQ_ATOMIC, REQ_SWAP, REQ_PROBE };
+
+struct req {
+    struct asymreg_ep *ep;
+    struct asymreg_op *op;
+    uint32_t next;
+    uint32_t generation; /* upper half of wr_id: completions of an operation that was given up mean nobody */
+    uint32_t chunk;
+    uint32_t bytes;
+    enum req_kind kind;
+    bool busy;
+    bool copy_out; /* from the bounce buffer to dst */
+    uint32_t rkey;
+    uint32_t lkey;
+    uint64_t raddr;
+    void *local; /* what the adapter reads or fills */
+    void *dst;   /* the user's */
+    uint64_t operand, compare;
+    enum ibv_wr_opcode opcode;
+};
+
+struct passive;
+struct letter;
+
+struct ibv_transport {
+    struct asymreg_transport base;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    uint8_t port, gid_index;
+    bool is_global;
+    struct port_address self;
+    bool atomics;
+    uint32_t max_inline;
+    uint32_t timeout_ms;
+    uint8_t rc_timeout;
+    char reason[160];
+
+    uint64_t next_seq; /* of registrations */
+    unsigned char *bounce;
+    struct ibv_mr *bounce_mr;
+    struct req reqs[N_REQS];
+    uint32_t free_req;
+    uint32_t chunks[N_CHUNKS], n_chunks; /* free ones */
+    atomic_uint changed;                 /* an endpoint's state: the caller's thread has to look */
+
+    pthread_mutex_t lock;
+    struct asymreg_ep *eps;
+    uint32_t next_ep;
+    struct passive *passive[N_BUCKETS];
+    uint32_t n_passive, max_passive;
+    struct letter *letters; /* datagrams for the wire-up thread to send */
+
+    pthread_t thread;
+    bool thread_runs;
+    int wake_fd;
+    bool stop;
+    uint64_t cookie;
+    uint32_t qkey;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *ud_cq;
+    struct ibv_qp *ud_qp;
+    unsigned char *ud_bounce;
+    struct ibv_mr *ud_mr;
+    struct ibv_ah *ud_ah[UD_DEPTH]; /* of the datagram in each send buffer, until it is sent */
+};
+
+static inline struct ibv_transport *ibv_of(struct asymreg_transport *t)
+{
+    return (struct ibv_transport *)t;
+}
+
+/* Fields of messages, most significant byte first. */
+static inline void put16(unsigned char *p, uint16_t v)
+{
+    v = htobe16(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+static inline void put32(unsigned char *p, uint32_t v)
+{
+    v = htobe32(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+static inline void put64(unsigned char *p, uint64_t v)
+{
+    v = htobe64(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+static inline uint16_t get16(const unsigned char *p)
+{
+    uint16_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return be16toh(v);
+}
+
+static inline uint32_t get32(const unsigned char *p)
+{
+    uint32_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return be32toh(v);
+}
+
+static inline uint64_t get64(const unsigned char *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return be64toh(v);
+}
+
+uint64_t asymreg_ibv__now_ns(void);
+
+/* A port_address in messages: 16 + 2 + 1 + 1 bytes. */
+#define PORT_ADDRESS_BYTES 20u
+void asymreg_ibv__port_pack(const struct port_address *a, unsigned char *p);
+bool asymreg_ibv__port_unpack(const unsigned char *p, struct port_address *a);
+
+/* wireup.c */
+int asymreg_ibv__wireup_start(struct ibv_transport *t);
+void asymreg_ibv__wireup_stop(struct ibv_transport *t);
+/* A new queue pair for the endpoint, and the wire-up thread set to work. With the lock held. */
+int asymreg_ibv__ep_begin(struct ibv_transport *t, struct asymreg_ep *ep);
+/* Takes the endpoint from the list and tells the peer. With the lock held. */
+void asymreg_ibv__ep_end(struct ibv_transport *t, struct asymreg_ep *ep);
+
+/* op.c */
+void asymreg_ibv__ops_init(struct ibv_transport *t);
+/* The peer has gone: everything under way ends with `error`. */
+void asymreg_ibv__ep_dead(struct ibv_transport *t, struct asymreg_ep *ep, int error);
+int asymreg_ibv__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);
+int asymreg_ibv__put(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, const void *src,
+                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op);
+int asymreg_ibv__get(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst,
+                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op);
+int asymreg_ibv__amo(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo,
+                     uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);
+int asymreg_ibv__flush(struct asymreg_transport *base, struct asymreg_ep *ep);
+int asymreg_ibv__progress(struct asymreg_transport *base);
+
+#endif

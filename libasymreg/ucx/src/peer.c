@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses and endpoints. A peer on this node is watched through a pidfd, as UCX's shared memory does not notice a death. */
+#define _GNU_SOURCE
+#include "ucx.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ADDRESS_MAGIC 0x41755861u /* "AuXa" */
+/* As for keys: zeros behind, for UCX reads an address by what is in it. */
+#define PADDED_ADDRESS_BYTES (2 * ASYMREG_MAX_ADDRESS_BYTES)
+
+struct address {
+    uint32_t magic;
+    uint16_t version, reserved;
+    char boot[40];      /* the node: its boot id */
+    uint64_t namespace; /* of process ids */
+    uint64_t started;   /* in the kernel's ticks since boot */
+    uint32_t pid, ucx_bytes;
+    uint64_t checksum;
+};
+_Static_assert(sizeof(struct address) == 80, "no padding");
+
+/* When a process was started, or 0. */
+static uint64_t start_time(uint32_t pid)
+{
+    char path[64], line[1024], *p;
+    unsigned long long started = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+    f = fopen(path, "re");
+    if (!f)
+        return 0;
+    p = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+    fclose(f);
+    /* The 22nd field; the third follows the parenthesis. */
+    if (p && sscanf(p + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &started) != 1)
+        started = 0;
+    return started;
+}
+
+static void this_process(struct address *a)
+{
+    struct stat st;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        if (read(fd, a->boot, sizeof(a->boot) - 1) < 0)
+            a->boot[0] = 0;
+        close(fd);
+    }
+    a->namespace = stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+    a->pid = (uint32_t)getpid();
+    a->started = start_time(a->pid);
+}
+
+int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *bytes)
+{
+    struct ucx_transport *t = ucx_of(base);
+    struct address a;
+
+    memset(&a, 0, sizeof(a));
+    if (sizeof(a) + t->address_bytes > ASYMREG_MAX_ADDRESS_BYTES) {
+        snprintf(t->reason, sizeof(t->reason), "UCX's address is %zu bytes: name fewer devices in UCX_NET_DEVICES", t->address_bytes);
+        return ASYMREG_ENOTSUP;
+    }
+    a.magic = ADDRESS_MAGIC;
+    a.version = WIRE_VERSION;
+    a.ucx_bytes = (uint32_t)t->address_bytes;
+    this_process(&a);
+    memcpy(buf, &a, sizeof(a));
+    memcpy((char *)buf + sizeof(a), t->address, t->address_bytes);
+    *bytes = sizeof(a) + t->address_bytes;
+    a.checksum = asymreg_ucx__checksum(buf, *bytes);
+    memcpy(buf, &a, sizeof(a));
+    return 0;
+}
+
+/* Opens a descriptor of the peer's process if it is on this node: *pidfd, else -1. ASYMREG_EPEER if it has gone. */
+static int watch(const struct address *a, int *pidfd)
+{
+    struct address us;
+
+    *pidfd = -1;
+    memset(&us, 0, sizeof(us));
+    this_process(&us);
+    if (!us.boot[0] || memcmp(us.boot, a->boot, sizeof(us.boot)) != 0 || us.namespace != a->namespace || us.namespace == 0)
+        return 0;
+    *pidfd = (int)syscall(SYS_pidfd_open, (pid_t)a->pid, 0);
+    if (*pidfd < 0)
+        return errno == ESRCH ? ASYMREG_EPEER : 0;
+    if (start_time(a->pid) != a->started) {
+        close(*pidfd);
+        *pidfd = -1;
+        return ASYMREG_EPEER;
+    }
+    return 0;
+}
+
+static void on_error(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)
+{
+    struct asymreg_ep *ep = arg;
+    int error = asymreg_ucx__error(status);
+
+    (void)ucp_ep;
+    /* An endpoint with an error is of no use to UCX any more, whatever it was. */
+    if (!ep->dead)
+        ep->dead = error == ASYMREG_EUNREACH ? error : ASYMREG_EPEER;
+}
+
+static ucs_status_t create_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address, bool watched_by_ucx)
+{
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                              .address = address,
+                              .err_mode = watched_by_ucx ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE,
+                              .err_handler = {.cb = on_error, .arg = ep}};
+
+    ep->force = watched_by_ucx;
+    return ucp_ep_create(t->worker, &params, &ep->ep);
+}
+
+/* Whether all that the endpoint uses is memory of this node; UCX 1.13 tells only in prose. */
+static bool is_shared_memory(struct asymreg_ep *ep)
+{
+    static const char *const local[] = {"/self/", "/posix/", "/sysv/", "/xpmem/", "/cma/", "/knem/"};
+    char *text = NULL, *save = NULL;
+    size_t n = 0;
+    bool all = true;
+    FILE *f = open_memstream(&text, &n);
+
+    if (!f)
+        return false;
+    ucp_ep_print_info(ep->ep, f);
+    if (fclose(f) != 0 || !text)
+        return false;
+    for (char *line = strtok_r(text, "\n", &save); line && all; line = strtok_r(NULL, "\n", &save)) {
+        bool known = !strstr(line, "lane[");
+
+        for (size_t i = 0; i < sizeof(local) / sizeof(*local); i++)
+            known = known || strstr(line, local[i]);
+        all = known;
+    }
+    free(text);
+    return all;
+}
+
+static void close_ep(struct ucx_transport *t, struct asymreg_ep *ep)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = ep->force ? UCP_EP_CLOSE_FLAG_FORCE : 0};
+    void *request;
+
+    if (!ep->ep)
+        return;
+    if (!ep->force && ep->dead) /* it would wait for the dead; the worker's end is this endpoint's */
+        return;
+    request = ucp_ep_close_nbx(ep->ep, &param);
+    ep->ep = NULL;
+    if (!UCS_PTR_IS_PTR(request))
+        return;
+    if (t->n_closing == t->max_closing) {
+        size_t max = t->max_closing ? 2 * t->max_closing : 16;
+        void **more = realloc(t->closing, max * sizeof(*more));
+
+        if (!more) {
+            ucp_request_free(request); /* UCX frees it when it is done */
+            return;
+        }
+        t->closing = more;
+        t->max_closing = max;
+    }
+    t->closing[t->n_closing++] = request;
+}
+
+void asymreg_ucx__reap(struct ucx_transport *t)
+{
+    for (size_t i = 0; i < t->n_closing;) {
+        if (ucp_request_check_status(t->closing[i]) == UCS_INPROGRESS) {
+            i++;
+            continue;
+        }
+        ucp_request_free(t->closing[i]);
+        t->closing[i] = t->closing[--t->n_closing];
+    }
+}
+
+/* On this node shared memory is what one wants, which UCX will not use for an endpoint that it is to watch; the pidfd does
+ * instead. Where UCX has none, or the peer is elsewhere, UCX watches. */
+static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address)
+{
+    ucs_status_t status;
+
+    if (ep->pidfd < 0) {
+        status = create_ep(t, ep, address, true);
+        return status == UCS_OK ? status : create_ep(t, ep, address, false);
+    }
+    status = create_ep(t, ep, address, false);
+    if (status == UCS_OK && !is_shared_memory(ep)) {
+        close_ep(t, ep);
+        status = create_ep(t, ep, address, true);
+        if (status != UCS_OK)
+            status = create_ep(t, ep, address, false);
+    }
+    return status;
+}
+
+int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t bytes, struct asymreg_ep **out)
+{
+    struct ucx_transport *t = ucx_of(base);
+    unsigned char copy[PADDED_ADDRESS_BYTES] = {0};
+    struct asymreg_ep *ep;
+    struct address a;
+    uint64_t checksum;
+    ucs_status_t status;
+    int rc, pidfd;
+
+    if (bytes <= sizeof(a) || bytes > ASYMREG_MAX_ADDRESS_BYTES)
+        return ASYMREG_EBLOB;
+    memcpy(copy, buf, bytes);
+    memcpy(&a, copy, sizeof(a));
+    checksum = a.checksum;
+    a.checksum = 0;
+    memcpy(copy, &a, sizeof(a));
+    if (a.magic != ADDRESS_MAGIC)
+        return ASYMREG_EBLOB;
+    if (a.version != WIRE_VERSION)
+        return ASYMREG_EVERSION;
+    if (a.ucx_bytes != bytes - sizeof(a) || a.reserved || checksum != asymreg_ucx__checksum(copy, bytes))
+        return ASYMREG_EBLOB;
+    rc = watch(&a, &pidfd);
+    if (rc < 0)
+        return rc;
+    ep = calloc(1, sizeof(*ep));
+    if (!ep) {
+        if (pidfd >= 0)
+            close(pidfd);
+        return -ENOMEM;
+    }
+    ep->pidfd = pidfd;
+    ucx_lock(t);
+    status = open_ep(t, ep, copy + sizeof(a));
+    if (status == UCS_OK) {
+        ep->next = t->eps;
+        t->eps = ep;
+    } else {
+        snprintf(t->reason, sizeof(t->reason), "ucp_ep_create: %s", ucs_status_string(status));
+    }
+    ucx_unlock(t);
+    if (status != UCS_OK) {
+        if (pidfd >= 0)
+            close(pidfd);
+        free(ep);
+        return status == UCS_ERR_NO_MEMORY ? -ENOMEM : ASYMREG_EUNREACH;
+    }
+    *out = ep;
+    return 0;
+}
+
+void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *ep)
+{
+    struct ucx_transport *t = ucx_of(base);
+
+    ucx_lock(t);
+    asymreg_ucx__give_up(t, ep, ASYMREG_EPEER);
+    for (struct asymreg_ep **p = &t->eps; *p; p = &(*p)->next) {
+        if (*p == ep) {
+            *p = ep->next;
+            break;
+        }
+    }
+    if (ep->flush)
+        ucp_request_free(ep->flush);
+    close_ep(t, ep);
+    asymreg_ucx__reap(t);
+    ucx_unlock(t);
+    if (ep->pidfd >= 0)
+        close(ep->pidfd);
+    free(ep);
+}
+
+/* Asks the kernel. */
+static bool has_ended(const struct asymreg_ep *ep)
+{
+    struct pollfd p = {.fd = ep->pidfd, .events = POLLIN};
+
+    return ep->pidfd >= 0 && poll(&p, 1, 0) == 1;
+}
+
+static void bury(struct ucx_transport *t, struct asymreg_ep *ep)
+{
+    /* What it sent before its end is taken in first: nothing of it comes later and touches a buffer that was given back. */
+    while (ucp_worker_progress(t->worker))
+        ;
+    asymreg_ucx__give_up(t, ep, ASYMREG_EPEER);
+}
+
+void asymreg_ucx__check_peers(struct ucx_transport *t)
+{
+    for (struct asymreg_ep *ep = t->eps; ep; ep = ep->next) {
+        if (ep->n_pending == 0 && !ep->flush)
+            continue;
+        if (ep->dead)
+            asymreg_ucx__give_up(t, ep, ep->dead);
+        else if (has_ended(ep))
+            bury(t, ep);
+    }
+}
+
+int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep)
+{
+    struct ucx_transport *t = ucx_of(base);
+
+    ucx_lock(t);
+    if (!ep->dead && has_ended(ep))
+        bury(t, ep);
+    else if (ep->pidfd < 0)
+        ucp_worker_progress(t->worker); /* only UCX can tell */
+    ucx_unlock(t);
+    return ep->dead;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of this library share.
+ *
+ *   worker.c  opening UCX, registrations, keys, the thread, the table of operations
+ *   peer.c    addresses, endpoints, life and death of peers
+ *   op.c      put, get, amo, flush, progress
+ */
+#ifndef ASYMREG_UCX_SRC_UCX_H
+#define ASYMREG_UCX_SRC_UCX_H
+
+#include <asymreg-ucx.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+#define HEADER_BYTES 48u
+#define MAX_KEY_BYTES (ASYMREG_MAX_HANDLE_BYTES - HEADER_BYTES)
+#define WIRE_VERSION 1u
+#define KNOWN_PROT (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
+
+struct asymreg_mem {
+    ucp_mem_h memh;
+};
+
+struct asymreg_rkey {
+    ucp_rkey_h rkey;
+    uint32_t prot;
+};
+
+struct req;
+
+struct asymreg_ep {
+    struct asymreg_ep *next;
+    ucp_ep_h ep;
+    bool force;      /* UCX closes it at once, without the peer */
+    _Atomic int dead; /* 0, or the error that every operation gets */
+    int pidfd;       /* of a peer on this node, or -1 */
+    struct req *pending;
+    uint64_t n_pending, begun, flushed; /* operations; `flushed` of those begun are complete at the peer */
+    int first_error;                    /* of implicit operations */
+    void *flush;                        /* UCX's request, NULL: none */
+    uint64_t flush_covers;
+};
+
+struct ucx_transport;
+
+/* An operation under way. It stays UCX's until the callback, even when its endpoint has been given up (ep is NULL then). */
+struct req {
+    struct ucx_transport *t;
+    struct req *next, **back;
+    struct asymreg_ep *ep;
+    struct asymreg_op *op;
+    uint64_t *result;
+    uint32_t bytes; /* of an atomic; else 0 */
+    uint64_t operand, reply;
+};
+
+struct slab;
+
+struct ucx_transport {
+    struct asymreg_transport base;
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_address_t *address;
+    size_t address_bytes;
+    char reason[160];
+    uint32_t max_key_bytes;
+    uint64_t next_seq; /* of registrations */
+    struct asymreg_ep *eps;
+    struct req *free_reqs;
+    struct slab *slabs;
+    void **closing; /* UCX's requests of endpoints that are being closed */
+    size_t n_closing, max_closing;
+    unsigned int idle; /* calls of progress in a row that moved nothing */
+    unsigned int done; /* operations completed since progress was called */
+    bool threaded, stop;
+    pthread_mutex_t lock;
+    atomic_uint waiting; /* callers that want the lock: the thread makes way */
+    pthread_t thread;
+    int wake_fd;
+};
+
+static inline struct ucx_transport *ucx_of(struct asymreg_transport *t)
+{
+    return (struct ucx_transport *)t;
+}
+
+static inline void ucx_lock(struct ucx_transport *t)
+{
+    if (t->threaded) {
+        atomic_fetch_add(&t->waiting, 1);
+        pthread_mutex_lock(&t->lock);
+        atomic_fetch_sub(&t->waiting, 1);
+    }
+}
+
+static inline void ucx_unlock(struct ucx_transport *t)
+{
+    if (t->threaded)
+        pthread_mutex_unlock(&t->lock);
+}
+
+/* Ours for UCX's; what names a peer's end is ASYMREG_EPEER. */
+int asymreg_ucx__error(ucs_status_t status);
+uint64_t asymreg_ucx__checksum(const void *bytes, size_t n);
+
+/* peer.c */
+int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *bytes);
+int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t bytes, struct asymreg_ep **out);
+void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *ep);
+int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);
+/* Asks the kernel about each peer with something under way. With the lock held. */
+void asymreg_ucx__check_peers(struct ucx_transport *t);
+/* Frees what closing endpoints have left behind, if UCX is done with it. */
+void asymreg_ucx__reap(struct ucx_transport *t);
+
+/* op.c */
+void asymreg_ucx__give_up(struct ucx_transport *t, struct asymreg_ep *ep, int error);
+void asymreg_ucx__free_reqs(struct ucx_transport *t);
+int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, const void *src,
+                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op);
+int asymreg_ucx__get(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst,
+                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op);
+int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo,
+                     uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);
+int asymreg_ucx__flush(struct asymreg_transport *base, struct asymreg_ep *ep);
+int asymreg_ucx__progress(struct asymreg_transport *base);
+
+#endif

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening UCX, registering memory, keys, the thread that takes in what peers send, and the table of operations. */
+#define _GNU_SOURCE
+#include "ucx.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define KEY_SLACK_BYTES 48u /* some memory may have a longer key than other */
+#define HANDLE_MAGIC 0x41755868u /* "AuXh" */
+/* UCX reads a packed key without being told its length; behind it there are zeros, for as far as any count in it can lead. */
+#define PADDED_KEY_BYTES (MAX_KEY_BYTES + 64 * 256 + 64)
+
+struct handle {
+    uint32_t magic; /* in host order, which UCX's own bytes inside are in as well */
+    uint16_t version, prot;
+    uint64_t addr, bytes, seq;
+    uint32_t key_bytes, reserved;
+    uint64_t checksum; /* of all the rest */
+};
+_Static_assert(sizeof(struct handle) == HEADER_BYTES, "no padding");
+
+int asymreg_ucx__error(ucs_status_t status)
+{
+    switch (status) {
+    case UCS_OK:
+        return 0;
+    case UCS_ERR_NO_MEMORY:
+        return -ENOMEM;
+    case UCS_ERR_UNREACHABLE:
+        return ASYMREG_EUNREACH;
+    case UCS_ERR_ENDPOINT_TIMEOUT:
+    case UCS_ERR_CONNECTION_RESET:
+    case UCS_ERR_NOT_CONNECTED:
+    case UCS_ERR_REJECTED:
+    case UCS_ERR_CANCELED:
+    case UCS_ERR_TIMED_OUT:
+        return ASYMREG_EPEER;
+    default:
+        return ASYMREG_ETRANSPORT;
+    }
+}
+
+uint64_t asymreg_ucx__checksum(const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+static int query(struct asymreg_transport *base, struct asymreg_transport_caps *caps)
+{
+    struct asymreg_transport_caps full = {
+        .size = caps->size,
+        .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE,
+        .amo4_ops = ASYMREG_AMO_ALL,
+        .amo8_ops = ASYMREG_AMO_ALL,
+        .max_handle_bytes = HEADER_BYTES + ucx_of(base)->max_key_bytes,
+        .max_address_bytes = ASYMREG_MAX_ADDRESS_BYTES,
+    };
+
+    if (caps->size < sizeof(caps->size))
+        return -EINVAL;
+    if (ucx_of(base)->threaded)
+        full.flags |= ASYMREG_CAP_THREADS;
+    memcpy(caps, &full, caps->size < sizeof(full) ? caps->size : sizeof(full));
+    return 0;
+}
+
+static const char *reason(struct asymreg_transport *base, uint32_t cap)
+{
+    struct ucx_transport *t = ucx_of(base);
+
+    switch (cap) {
+    case 0:
+        return t->reason[0] ? t->reason : NULL;
+    case ASYMREG_CAP_ONE_SIDED:
+        return "UCX moves most memory by messages that the target has to take in";
+    case ASYMREG_CAP_REVOKE:
+        return "UCX does not check at the target what it is asked for";
+    case ASYMREG_CAP_WHOLE_SPACE:
+        return "UCX registers memory that exists";
+    case ASYMREG_CAP_MAP:
+        return "UCX maps only memory that it has allocated";
+    case ASYMREG_CAP_THREADS:
+        return t->threaded ? NULL : "UCX's worker belongs to one thread at a time; see ASYMREG_UCX_THREAD";
+    case ASYMREG_CAP_WANT_LOCAL:
+        return "UCX keeps registrations of local buffers itself";
+    default:
+        return NULL;
+    }
+}
+
+/* Registrations and keys. */
+
+static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc *desc, struct asymreg_mem **mem, void *handle,
+                   size_t *handle_bytes)
+{
+    struct ucx_transport *t = ucx_of(base);
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                 UCP_MEM_MAP_PARAM_FIELD_PROT};
+    struct handle h = {.magic = HANDLE_MAGIC, .version = WIRE_VERSION, .prot = (uint16_t)desc->prot, .addr = desc->addr,
+                       .bytes = desc->bytes};
+    struct asymreg_mem *m;
+    void *key = NULL;
+    size_t key_bytes = 0;
+    ucs_status_t status;
+
+    if (desc->size < sizeof(*desc) || desc->bytes == 0 || desc->prot & ~KNOWN_PROT)
+        return -EINVAL;
+    if (desc->bytes - 1 > UINT64_MAX - desc->addr)
+        return ASYMREG_EOVERFLOW;
+    if (desc->bytes > SIZE_MAX || desc->addr > UINTPTR_MAX)
+        return -EINVAL;
+    m = calloc(1, sizeof(*m));
+    if (!m)
+        return -ENOMEM;
+    params.address = (void *)(uintptr_t)desc->addr; // NOLINT: the memory's own address
+    params.length = (size_t)desc->bytes;
+    params.prot = UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_REMOTE_READ;
+    if (desc->prot & (ASYMREG_WRITE | ASYMREG_ATOMIC))
+        params.prot |= UCP_MEM_MAP_PROT_LOCAL_WRITE | UCP_MEM_MAP_PROT_REMOTE_WRITE;
+    ucx_lock(t);
+    status = ucp_mem_map(t->context, &params, &m->memh);
+    if (status == UCS_OK) {
+        status = ucp_rkey_pack(t->context, m->memh, &key, &key_bytes);
+        if (status != UCS_OK || key_bytes > t->max_key_bytes) {
+            ucp_mem_unmap(t->context, m->memh);
+            if (status == UCS_OK) {
+                ucp_rkey_buffer_release(key);
+                status = UCS_ERR_EXCEEDS_LIMIT;
+            }
+        }
+    }
+    h.seq = ++t->next_seq;
+    if (status != UCS_OK)
+        snprintf(t->reason, sizeof(t->reason), "ucp_mem_map or ucp_rkey_pack: %s", ucs_status_string(status));
+    ucx_unlock(t);
+    if (status != UCS_OK) {
+        free(m);
+        return status == UCS_ERR_NO_MEMORY ? -ENOMEM : ASYMREG_ETRANSPORT;
+    }
+    h.key_bytes = (uint32_t)key_bytes;
+    memcpy(handle, &h, sizeof(h));
+    memcpy((char *)handle + sizeof(h), key, key_bytes);
+    ucp_rkey_buffer_release(key);
+    *handle_bytes = sizeof(h) + key_bytes;
+    h.checksum = asymreg_ucx__checksum(handle, *handle_bytes);
+    memcpy(handle, &h, sizeof(h));
+    *mem = m;
+    return 0;
+}
+
+static int mem_dereg(struct asymreg_transport *base, struct asymreg_mem *mem)
+{
+    struct ucx_transport *t = ucx_of(base);
+    ucs_status_t status;
+
+    ucx_lock(t);
+    status = ucp_mem_unmap(t->context, mem->memh);
+    ucx_unlock(t);
+    free(mem);
+    return asymreg_ucx__error(status);
+}
+
+static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, const void *handle, size_t handle_bytes, uint64_t addr,
+                       uint64_t bytes, struct asymreg_rkey **rkey)
+{
+    struct ucx_transport *t = ucx_of(base);
+    unsigned char padded[PADDED_KEY_BYTES] = {0};
+    unsigned char copy[ASYMREG_MAX_HANDLE_BYTES];
+    struct asymreg_rkey *k;
+    struct handle h;
+    uint64_t checksum;
+    ucs_status_t status;
+
+    if (handle_bytes <= sizeof(h) || handle_bytes > sizeof(copy))
+        return ASYMREG_ETABLE;
+    memcpy(copy, handle, handle_bytes);
+    memcpy(&h, copy, sizeof(h));
+    checksum = h.checksum;
+    h.checksum = 0;
+    memcpy(copy, &h, sizeof(h));
+    if (h.magic != HANDLE_MAGIC || h.version != WIRE_VERSION || h.prot & ~KNOWN_PROT || h.addr != addr || h.bytes != bytes ||
+        h.key_bytes != handle_bytes - sizeof(h) || h.reserved || checksum != asymreg_ucx__checksum(copy, handle_bytes))
+        return ASYMREG_ETABLE;
+    if (ep->dead)
+        return ep->dead;
+    k = malloc(sizeof(*k));
+    if (!k)
+        return -ENOMEM;
+    memcpy(padded, copy + sizeof(h), h.key_bytes);
+    k->prot = h.prot;
+    ucx_lock(t);
+    status = ucp_ep_rkey_unpack(ep->ep, padded, &k->rkey);
+    ucx_unlock(t);
+    if (status != UCS_OK) {
+        free(k);
+        return asymreg_ucx__error(status);
+    }
+    *rkey = k;
+    return 0;
+}
+
+static void rkey_release(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey)
+{
+    struct ucx_transport *t = ucx_of(base);
+
+    (void)ep;
+    ucx_lock(t);
+    ucp_rkey_destroy(rkey->rkey);
+    ucx_unlock(t);
+    free(rkey);
+}
+
+/* The thread. */
+
+static void *thread_main(void *arg)
+{
+    struct ucx_transport *t = arg;
+    struct pollfd fds[2] = {{.events = POLLIN}, {.fd = t->wake_fd, .events = POLLIN}};
+    ucs_status_t status;
+
+    pthread_mutex_lock(&t->lock);
+    status = ucp_worker_get_efd(t->worker, &fds[0].fd);
+    while (!t->stop && status == UCS_OK) {
+        unsigned int quiet = 0;
+
+        while (!t->stop && quiet < 64) { /* more often comes soon after some */
+            quiet = ucp_worker_progress(t->worker) ? 0 : quiet + 1;
+            pthread_mutex_unlock(&t->lock);
+            while (atomic_load(&t->waiting) > 0)
+                sched_yield();
+            pthread_mutex_lock(&t->lock);
+        }
+        if (t->stop || ucp_worker_arm(t->worker) == UCS_ERR_BUSY)
+            continue;
+        pthread_mutex_unlock(&t->lock);
+        /* UCX forgets to wake a thread for some of its own timers; ten times a second is often enough for them. */
+        poll(fds, 2, 100);
+        pthread_mutex_lock(&t->lock);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+static int start_thread(struct ucx_transport *t)
+{
+    sigset_t all, before;
+    int rc;
+
+    t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (t->wake_fd < 0)
+        return -errno;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = -pthread_create(&t->thread, NULL, thread_main, t);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+static void stop_thread(struct ucx_transport *t)
+{
+    uint64_t one = 1;
+
+    pthread_mutex_lock(&t->lock);
+    t->stop = true;
+    pthread_mutex_unlock(&t->lock);
+    if (write(t->wake_fd, &one, sizeof(one)) == sizeof(one))
+        pthread_join(t->thread, NULL);
+    close(t->wake_fd);
+    t->wake_fd = -1;
+}
+
+/* Opening. */
+
+static void destroy(struct asymreg_transport *base)
+{
+    struct ucx_transport *t = ucx_of(base);
+
+    if (t->wake_fd >= 0)
+        stop_thread(t);
+    while (t->eps)
+        asymreg_ucx__disconnect(base, t->eps);
+    if (t->worker) {
+        /* What has been begun to be closed is given a chance, but nobody is waited for. */
+        for (int i = 0; i < 1000 && t->n_closing > 0; i++) {
+            ucp_worker_progress(t->worker);
+            asymreg_ucx__reap(t);
+        }
+        while (t->n_closing > 0) /* UCX ends them with the worker, and insists on our not wanting them any more */
+            ucp_request_free(t->closing[--t->n_closing]);
+    }
+    if (t->address)
+        ucp_worker_release_address(t->worker, t->address);
+    if (t->worker)
+        ucp_worker_destroy(t->worker);
+    if (t->context)
+        ucp_cleanup(t->context);
+    asymreg_ucx__free_reqs(t);
+    free(t->closing);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+static const struct asymreg_transport_ops ops = {
+    .size = sizeof(ops),
+    .version = ASYMREG_TRANSPORT_VERSION,
+    .name = "ucx",
+    .query = query,
+    .reason = reason,
+    .destroy = destroy,
+    .mem_reg = mem_reg,
+    .mem_dereg = mem_dereg,
+    .address = asymreg_ucx__address,
+    .connect = asymreg_ucx__connect,
+    .disconnect = asymreg_ucx__disconnect,
+    .peer_alive = asymreg_ucx__peer_alive,
+    .rkey_unpack = rkey_unpack,
+    .rkey_release = rkey_release,
+    .put = asymreg_ucx__put,
+    .get = asymreg_ucx__get,
+    .amo = asymreg_ucx__amo,
+    .flush = asymreg_ucx__flush,
+    .progress = asymreg_ucx__progress,
+};
+
+static int open_worker(struct ucx_transport *t)
+{
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 |
+                                       (t->threaded ? UCP_FEATURE_WAKEUP : 0)};
+    ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+
+    if (status != UCS_OK)
+        return -EIO;
+    /* A peer that dies on another node shows within a second, unless the user has other wishes. */
+    if (!getenv("UCX_KEEPALIVE_INTERVAL"))
+        ucp_config_modify(config, "KEEPALIVE_INTERVAL", "0.3s");
+    status = ucp_init(&params, config, &t->context);
+    ucp_config_release(config);
+    if (status == UCS_OK)
+        status = ucp_worker_create(t->context, &worker, &t->worker);
+    if (status == UCS_OK)
+        status = ucp_worker_get_address(t->worker, &t->address, &t->address_bytes);
+    if (status != UCS_OK)
+        return status == UCS_ERR_NO_MEMORY ? -ENOMEM : status == UCS_ERR_NO_DEVICE ? -ENODEV : -EIO;
+    return 0;
+}
+
+/* How long keys are: it depends on the networks that UCX has found. Every entry of a published table is that long. */
+static int measure_keys(struct ucx_transport *t)
+{
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH, .length = 4096};
+    void *memory = malloc(params.length), *key;
+    ucs_status_t status = UCS_ERR_NO_MEMORY;
+    size_t bytes = 0;
+    ucp_mem_h memh;
+
+    params.address = memory;
+    if (memory)
+        status = ucp_mem_map(t->context, &params, &memh);
+    if (status == UCS_OK) {
+        status = ucp_rkey_pack(t->context, memh, &key, &bytes);
+        if (status == UCS_OK)
+            ucp_rkey_buffer_release(key);
+        ucp_mem_unmap(t->context, memh);
+    }
+    free(memory);
+    bytes = (bytes + KEY_SLACK_BYTES) / 16 * 16;
+    t->max_key_bytes = (uint32_t)(bytes < MAX_KEY_BYTES ? bytes : MAX_KEY_BYTES);
+    return status == UCS_OK ? 0 : status == UCS_ERR_NO_MEMORY ? -ENOMEM : -EIO;
+}
+
+int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_transport **transport)
+{
+    struct ucx_transport *t;
+    unsigned char buf[ASYMREG_MAX_ADDRESS_BYTES];
+    size_t bytes;
+    int rc;
+
+    if (!transport || (opts && (opts->size < sizeof(*opts) || opts->flags & ~ASYMREG_UCX_THREAD || opts->reserved)))
+        return -EINVAL;
+    t = calloc(1, sizeof(*t));
+    if (!t)
+        return -ENOMEM;
+    t->base.ops = &ops;
+    t->wake_fd = -1;
+    t->threaded = opts && opts->flags & ASYMREG_UCX_THREAD;
+    pthread_mutex_init(&t->lock, NULL);
+    rc = open_worker(t);
+    if (rc == 0 && asymreg_ucx__address(&t->base, buf, &bytes) < 0)
+        rc = -ENOTSUP;
+    if (rc == 0)
+        rc = measure_keys(t);
+    if (rc == 0 && t->threaded)
+        rc = start_thread(t);
+    if (rc < 0) {
+        destroy(&t->base);
+        return rc;
+    }
+    *transport = &t->base;
+    return 0;
+}
+
+const char *asymreg_ucx_strerror(int code)
+{
+    const char *text;
+
+    if (code >= 0)
+        return "success";
+    switch (code) {
+    case -ENODEV:
+        return "UCX has no usable device";
+    case -ENOTSUP:
+        return "UCX's address is too long: name fewer devices in UCX_NET_DEVICES";
+    case -EIO:
+        return "UCX failed; UCX_LOG_LEVEL=info says more";
+    default:
+        text = code > -4096 ? strerrordesc_np(-code) : NULL;
+        return text ? text : "unknown error";
+    }
+}
+
+const char *asymreg_ucx_version(void)
+{
+    return ASYMREG_UCX_VERSION;
+}

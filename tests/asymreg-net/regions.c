@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Contexts, regions and peers over a network transport: regions TRANSPORT (ucx, ucx-thread, ibv). What test_semantics.c of
+ * tests/asymreg says of one node, as far as a network can keep it: the table is read through the transport, so that what has
+ * changed since is found by a refresh or, where the transport revokes, by the refusal.
+ *
+ * The owner is another process, which obeys one-letter orders. Over UCX it makes calls while it waits. */
+#define _GNU_SOURCE
+#include <asymreg.h>
+#ifdef HAVE_UCX
+#include <asymreg-ucx.h>
+#endif
+#ifdef HAVE_IBV
+#include <asymreg-ibv.h>
+#endif
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(condition, ...)                                                                                                   \
+    do {                                                                                                                        \
+        if (!(condition)) {                                                                                                     \
+            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                     \
+            fprintf(stderr, __VA_ARGS__);                                                                                       \
+            fprintf(stderr, "\n");                                                                                              \
+            exit(1);                                                                                                            \
+        }                                                                                                                       \
+    } while (0)
+
+#define N_REGIONS 500u
+#define BYTES 1000u /* of each region; they follow each other with a gap */
+#define STRIDE 1024u
+#define OWNER 3u
+
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libuct.so\nleak:libucp.so\n";
+}
+
+struct news {
+    uint64_t base, file, read_only, counter;
+    asymreg_id ids[N_REGIONS];
+    ssize_t blob_bytes;
+    char blob[ASYMREG_MAX_BLOB_BYTES];
+};
+
+static const char *transport_name;
+
+static struct asymreg_context *open_context(void)
+{
+    struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 2 * N_REGIONS, .max_segments = N_REGIONS};
+    struct asymreg_context *ctx;
+    int rc = -ENOSYS;
+
+#ifdef HAVE_UCX
+    if (strncmp(transport_name, "ucx", 3) == 0) {
+        struct asymreg_ucx_opts o = {.size = sizeof(o), .flags = strcmp(transport_name, "ucx") ? ASYMREG_UCX_THREAD : 0};
+
+        rc = asymreg_ucx_create(&o, &opts.transport);
+    }
+#endif
+#ifdef HAVE_IBV
+    if (strcmp(transport_name, "ibv") == 0) {
+        struct asymreg_ibv_opts o = {.size = sizeof(o)};
+
+        o.timeout_ms = 3000;
+        rc = asymreg_ibv_create(&o, &opts.transport);
+        if (rc == -ENODEV) {
+            printf("skip: needs a verbs adapter\n");
+            fflush(stdout);
+            _exit(77);
+        }
+    }
+#endif
+    CHECK(rc == 0, "no transport %s: %d", transport_name, rc);
+    rc = asymreg_open(&opts, &ctx);
+    CHECK(rc == 0, "open: %s", asymreg_strerror(rc));
+    return ctx;
+}
+
+/* The owner. */
+
+static void owner(int sock)
+{
+    static struct news news;
+    struct asymreg_context *ctx = open_context();
+    struct asymreg_worker *worker;
+    uint32_t prot[3] = {ASYMREG_RW, ASYMREG_READ, ASYMREG_ALL};
+    int fd = memfd_create("regions", MFD_CLOEXEC);
+    char *memory = calloc(N_REGIONS, STRIDE), *file, *others = calloc(2, 4096), order;
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+
+    CHECK(asymreg_worker_create(ctx, &worker) == 0, "worker");
+    CHECK(memory && others && fd >= 0 && ftruncate(fd, 8192) == 0, "memory");
+    file = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(file != MAP_FAILED, "mmap");
+    /* The first half in one segment; the others have registrations of their own. */
+    CHECK(asymreg_segment_add(ctx, memory, (size_t)N_REGIONS / 2 * STRIDE, ASYMREG_RW, 0, -1, 0, NULL) == 0, "segment");
+    for (uint32_t i = 0; i < N_REGIONS; i++)
+        CHECK(asymreg_register(ctx, memory + (size_t)i * STRIDE, BYTES, prot[0], 0, &news.ids[i]) == 0, "register %u", i);
+    CHECK(asymreg_register(ctx, file, 8192, prot[0], 0, NULL) == 0, "register a file");
+    CHECK(asymreg_register(ctx, others, 100, prot[1], 0, NULL) == 0, "register read-only");
+    CHECK(asymreg_register(ctx, others + 4096, 64, prot[2], 0, NULL) == 0, "register a counter");
+    news.base = (uintptr_t)memory;
+    news.file = (uintptr_t)file;
+    news.read_only = (uintptr_t)others;
+    news.counter = (uintptr_t)(others + 4096);
+    news.blob_bytes = asymreg_export(ctx, news.blob, sizeof(news.blob));
+    CHECK(news.blob_bytes > 0, "export");
+    CHECK(send(sock, &news, sizeof(news), 0) == (ssize_t)sizeof(news), "send");
+    for (;;) {
+        asymreg_id id = 0;
+        uint32_t last = N_REGIONS - 1; /* with a registration of its own */
+
+        while (strcmp(transport_name, "ucx") == 0 && poll(&p, 1, 0) == 0) {
+            asymreg_progress(worker);
+            sched_yield();
+        }
+        if (read(sock, &order, 1) != 1)
+            break;
+        switch (order) {
+        case 'u': /* unregister the first, which shares a segment, and the last */
+            CHECK(asymreg_unregister(ctx, news.ids[0]) == 0 && asymreg_unregister(ctx, news.ids[last]) == 0, "unregister");
+            break;
+        case 'r': /* the same memory again */
+            CHECK(asymreg_register(ctx, memory, BYTES, ASYMREG_RW, 0, &news.ids[0]) == 0, "register again");
+            CHECK(asymreg_register(ctx, memory + (size_t)last * STRIDE, BYTES, ASYMREG_RW, 0, &news.ids[last]) == 0, "register again");
+            id = news.ids[last];
+            break;
+        case 'f':
+            CHECK(pread(fd, &id, 8, 100) == 8, "pread");
+            break;
+        case 'k':
+            raise(SIGKILL);
+            break;
+        default:
+            break;
+        }
+        CHECK(send(sock, &id, sizeof(id), MSG_NOSIGNAL) == (ssize_t)sizeof(id), "send");
+    }
+    asymreg_worker_destroy(worker);
+    asymreg_close(ctx);
+    exit(0);
+}
+
+/* The user. */
+
+static struct asymreg_worker *w;
+static struct news news;
+
+static asymreg_id tell(int sock, char order)
+{
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    asymreg_id id;
+
+    CHECK(send(sock, &order, 1, 0) == 1, "send");
+    while (poll(&p, 1, 0) == 0)
+        asymreg_progress(w);
+    CHECK(recv(sock, &id, sizeof(id), MSG_WAITALL) == (ssize_t)sizeof(id), "recv");
+    return id;
+}
+
+static int put(uint64_t addr, asymreg_id id, const void *src, size_t bytes)
+{
+    int rc = asymreg_put(w, OWNER, addr, id, src, bytes);
+
+    return rc < 0 ? rc : asymreg_flush(w, OWNER);
+}
+
+static void moves(int sock)
+{
+    unsigned char src[BYTES], dst[BYTES];
+    uint64_t old = 1, value = 0;
+
+    for (uint32_t i = 0; i < N_REGIONS; i += 7) {
+        memset(src, (int)i, sizeof(src));
+        CHECK(put(news.base + (uint64_t)i * STRIDE, news.ids[i], src, BYTES) == 0, "put %u", i);
+        CHECK(asymreg_get(w, OWNER, news.base + (uint64_t)i * STRIDE, ASYMREG_ANY, dst, BYTES) == 0, "get %u", i);
+        CHECK(memcmp(src, dst, BYTES) == 0, "region %u", i);
+    }
+    CHECK(put(news.file + 100, ASYMREG_ANY, "in file!", 8) == 0, "put into a file");
+    value = tell(sock, 'f');
+    CHECK(memcmp(&value, "in file!", 8) == 0, "it is in the file");
+    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_FETCH_ADD, 8, 5, 0, &old) == 0 && old == 0, "add");
+    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_SWAP, 8, 9, 0, &old) == 0 && old == 5, "swap");
+    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_COMPARE_SWAP, 8, 1, 9, &old) == 0 && old == 9, "compare");
+    CHECK(asymreg_get(w, OWNER, news.counter, ASYMREG_ANY, &old, 8) == 0 && old == 1, "the counter");
+    CHECK(asymreg_amo(w, OWNER, news.counter + 4, ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) == ASYMREG_EALIGN, "misaligned");
+}
+
+static void refusals(void)
+{
+    unsigned char buf[BYTES] = {0};
+    uint64_t first = news.base, last = news.base + (N_REGIONS - 1) * (uint64_t)STRIDE;
+
+    CHECK(put(first + BYTES - 1, ASYMREG_ANY, buf, 2) == ASYMREG_ERANGE, "past the end");
+    CHECK(put(first + BYTES, ASYMREG_ANY, buf, 1) == ASYMREG_ENOREGION, "between two");
+    CHECK(put(first, news.ids[1], buf, 1) == ASYMREG_ESTALE, "another region's id");
+    CHECK(put(UINT64_MAX, ASYMREG_ANY, buf, 2) == ASYMREG_EOVERFLOW, "past 2^64");
+    CHECK(put(news.read_only, ASYMREG_ANY, buf, 1) == ASYMREG_EACCES, "read-only");
+    CHECK(asymreg_amo(w, OWNER, last, ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) == ASYMREG_EACCES, "no atomics there");
+    CHECK(asymreg_get(w, OWNER, news.read_only, ASYMREG_ANY, buf, 100) == 0, "reading");
+    CHECK(put(0, ASYMREG_ANY, buf, 0) == 0, "nothing at all");
+}
+
+/* What its owner has unregistered is refused: at once where the transport revokes, else after a refresh. */
+static void comes_and_goes(struct asymreg_context *ctx, int sock)
+{
+    unsigned char buf[8] = "newdata";
+    uint64_t first = news.base, last = news.base + (N_REGIONS - 1) * (uint64_t)STRIDE;
+    struct asymreg_transport_caps caps = {.size = sizeof(caps)};
+    asymreg_id id;
+    int rc;
+
+    CHECK(asymreg_get_caps(ctx, &caps) == 0, "caps");
+    CHECK(put(last, news.ids[N_REGIONS - 1], buf, 8) == 0, "put before");
+    tell(sock, 'u');
+    if (!(caps.flags & ASYMREG_CAP_REVOKE))
+        CHECK(asymreg_refresh(w ? ctx : NULL, OWNER, ASYMREG_REFRESH_DELTA) >= 0, "refresh");
+    rc = put(last, news.ids[N_REGIONS - 1], buf, 8);
+    CHECK(rc == ASYMREG_ESTALE, "unregistered: %s", asymreg_strerror(rc));
+    rc = put(last, ASYMREG_ANY, buf, 8);
+    CHECK(rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE, "unregistered, any: %s", asymreg_strerror(rc));
+    CHECK(asymreg_refresh(ctx, OWNER, ASYMREG_REFRESH_DELTA) >= 0, "refresh");
+    CHECK(put(first, news.ids[0], buf, 8) == ASYMREG_ESTALE, "unregistered, of a shared segment");
+    CHECK(put(news.base + STRIDE, news.ids[1], buf, 8) == 0, "its neighbour");
+    id = tell(sock, 'r');
+    CHECK(id != news.ids[N_REGIONS - 1], "a new registration has the old name");
+    CHECK(put(last, ASYMREG_ANY, buf, 8) == 0 && put(last, id, buf, 8) == 0, "registered again");
+    CHECK(put(last, news.ids[N_REGIONS - 1], buf, 8) == ASYMREG_ESTALE, "the old name");
+    CHECK(put(first, ASYMREG_ANY, buf, 8) == 0, "registered again, in the segment");
+}
+
+static void dies(int sock)
+{
+    unsigned char buf[BYTES];
+    char order = 'k';
+    int rc;
+
+    CHECK(send(sock, &order, 1, 0) == 1, "send");
+    do {
+        rc = asymreg_get(w, OWNER, news.base + STRIDE, ASYMREG_ANY, buf, BYTES);
+    } while (rc == 0);
+    CHECK(rc == ASYMREG_EPEER, "killed: %s", asymreg_strerror(rc));
+    CHECK(put(news.base + STRIDE, ASYMREG_ANY, buf, 1) == ASYMREG_EPEER, "put to the dead");
+}
+
+static void user(int sock)
+{
+    struct asymreg_context *ctx = open_context();
+    int rc;
+
+    if (recv(sock, &news, sizeof(news), MSG_WAITALL) != (ssize_t)sizeof(news))
+        exit(77); /* the owner says why */
+    CHECK(asymreg_worker_create(ctx, &w) == 0, "worker");
+    CHECK(asymreg_put(w, OWNER, news.base, ASYMREG_ANY, "x", 1) == ASYMREG_ENOPEER, "before import");
+    for (ssize_t n = 0; n < news.blob_bytes; n += 13)
+        CHECK(asymreg_import(ctx, OWNER, news.blob, (size_t)n) < 0, "imported %zd bytes of a blob", n);
+    rc = asymreg_import(ctx, OWNER, news.blob, (size_t)news.blob_bytes);
+    CHECK(rc == 0, "import: %s %s", asymreg_strerror(rc), asymreg_why(ctx));
+    moves(sock);
+    refusals();
+    comes_and_goes(ctx, sock);
+    dies(sock);
+    CHECK(asymreg_forget(ctx, OWNER) == 0, "forget");
+    asymreg_worker_destroy(w);
+    asymreg_close(ctx);
+    exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    int pair[2], status;
+    pid_t pids[2];
+
+    CHECK(argc == 2, "usage: regions ucx|ucx-thread|ibv");
+    transport_name = argv[1];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
+    for (int i = 0; i < 2; i++) {
+        pids[i] = fork();
+        CHECK(pids[i] >= 0, "fork");
+        if (pids[i] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            alarm(100);
+            close(pair[!i]);
+            if (i == 0)
+                owner(pair[0]);
+            else
+                user(pair[1]);
+        }
+    }
+    close(pair[0]);
+    close(pair[1]);
+    CHECK(waitpid(pids[1], &status, 0) == pids[1], "waitpid");
+    kill(pids[0], SIGKILL);
+    waitpid(pids[0], NULL, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
