@@ -371,7 +371,7 @@ STORWIN_API int storwin_shared_settle(struct storwin_window *win);
  *
  * @threads   One sync of a window at a time; loads and stores may go on (see the caveats).
  * @allocates Possibly, for the list of changed ranges; when there is no memory it makes do without.
- * @cost      a scan of the page tables (about 1 ms a GiB when little changed) and the writing of what changed.
+ * @cost      the writing of what changed; with the resident pager also a scan of the page tables, about 1 ms a GiB.
  * @source    section 2.1, MPI_Win_sync; selection, parallel writing and error ranges are ours
  */
 STORWIN_API int storwin_sync(struct storwin_window *win, struct storwin_error *err);
@@ -425,7 +425,7 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
 #define STORWIN_TRACK_NONE   0u /**< nothing to track: a window in memory, or of 0 bytes */
 #define STORWIN_TRACK_SCAN   1u /**< asynchronous write protection and PAGEMAP_SCAN (Linux 6.7) */
 #define STORWIN_TRACK_FAULTS 2u /**< write faults that a thread of this library takes (userfaultfd, Linux 5.7) */
-#define STORWIN_TRACK_MSYNC  3u /**< the page cache's own marks, which only msync() sees: the kernel pager before Linux 6.7 */
+#define STORWIN_TRACK_MSYNC  3u /**< the page cache's own marks: the kernel pager */
 #define STORWIN_TRACK_ALL    4u /**< none: every sync writes everything; the resident pager where userfaultfd is not allowed */
 
 #define STORWIN_TARGET_NONE   0u /**< no storage part */
@@ -463,8 +463,8 @@ struct storwin_info {
     uint32_t wrote;          /**< STORWIN_WROTE_ of the last sync */
     uint32_t user_faults_only; /**< 1: the pager may not serve faults of system calls: give none a pointer into the window */
     uint64_t n_syncs;        /**< syncs so far */
-    uint64_t dirty_bytes;    /**< found changed by all syncs; not known with STORWIN_TRACK_MSYNC */
-    uint64_t written_bytes;  /**< handed to storage by all syncs and evictions; not known for msync */
+    uint64_t dirty_bytes;    /**< found changed by all syncs; not counted with STORWIN_TRACK_MSYNC */
+    uint64_t written_bytes;  /**< handed to storage by all syncs and evictions; not counted with STORWIN_TRACK_MSYNC */
     uint64_t n_requests;     /**< in how many requests */
     uint64_t budget_bytes;   /**< user pager: its bound */
     uint64_t resident_bytes; /**< user pager: held now, never above the bound */
@@ -507,10 +507,11 @@ struct storwin_range {
 };
 
 /**
- * @brief What this process has changed through the window since the last sync of those bytes.
+ * @brief What would be written if the range were synced now.
  *
- * A page may be listed that was not changed, never the reverse, with one exception: what the kernel pager has
- * written back and taken out of memory meanwhile is not listed.
+ * With the pagers resident and user: what this process has changed since the last sync of those bytes; a page that
+ * was only read may be listed, one that was changed always is. With the kernel pager: what the page cache holds that is not
+ * written back, by whomever it was changed, in the units in which it would be written (cachestat(), Linux 6.5).
  *
  * @param win         a window
  * @param offset      first byte of the range asked about
@@ -519,7 +520,7 @@ struct storwin_range {
  * @param cap_ranges  its length
  * @param n_ranges    receives how many runs there are, which may be more than cap_ranges; or NULL
  * @param dirty_bytes receives the sum of all runs; or NULL
- * @return 0; STORWIN_ERANGE; -EOPNOTSUPP: STORWIN_TRACK_MSYNC; STORWIN_ESTATE: an asynchronous sync is under way
+ * @return 0; STORWIN_ERANGE; -EOPNOTSUPP: the kernel cannot say; STORWIN_ESTATE: an asynchronous sync is under way
  *
  * Memory parts are never listed: no sync concerns them.
  * @threads MT-Safe on distinct objects.
@@ -619,16 +620,16 @@ struct storwin_ckpt_info {
 /**
  * @brief Open or create a checkpoint file and find the newest valid state.
  *
- * The file is locked (flock) for as long as it is open.
+ * The file is locked for as long as it is open, also against this process; a device is not.
  *
  * @param opts         filename, offset, access_style, file_perm, striping, pager (kernel or resident), flags; the window is
  *                     wholly on storage. STORWIN_UNLINK removes the file on close.
  * @param bytes        length of a state, 1 to STORWIN_MAX_BYTES / 4
- * @param app_version  the caller's; 0 accepts any
+ * @param app_version  the caller's, stored with each commit; 0 accepts any, and goes on with that of the newest state
  * @param ckpt         receives the checkpoint, untouched on failure
  * @param err          detail on failure, or NULL
  * @return 0, also when there is no state yet; STORWIN_EFORMAT: the file holds something else, or another length, and is left as it
- *         is; STORWIN_EVERSION: the newest state is of another version; STORWIN_EBUSY: open elsewhere; or as storwin_alloc()
+ *         is; STORWIN_EVERSION: the newest state is of another version, and app_version is not 0; STORWIN_EBUSY: open elsewhere; or as storwin_alloc()
  *
  * @threads MT-Safe.
  * @cost    reads both slots once.

@@ -98,6 +98,7 @@ struct storwin_window {
     struct storwin__segment *segments; /* shared: n_ranks */
     uint32_t n_ranks, rank;
     char *shm_name;
+    int shm_fd; /* while it is being made */
     atomic_uint attached, wrote;
     atomic_uint_least64_t n_syncs, dirty_bytes, written_bytes, n_requests;
     pthread_t thread; /* of the asynchronous sync */
@@ -124,10 +125,18 @@ static inline uint64_t storwin__pages(const struct storwin_window *win)
 }
 
 /* window.c */
+struct storwin__plan {
+    const struct storwin_opts *opts;
+    uint64_t bytes;                /* of the window */
+    const char *const *paths;      /* n_files */
+    uint32_t n_files;
+    const uint64_t *file_starts;   /* n_files + 1 window offsets: what each file holds, if it is storage; NULL: one file */
+    const uint64_t *file_bytes;    /* n_files: length of each of these without gaps */
+    const char *shm_name;          /* the memory part is shared */
+    int attach;                    /* everything exists already */
+};
 uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb);
-int storwin__window_build(struct storwin_window *win, const struct storwin_opts *opts, const char *const *paths,
-                          int must_exist, struct storwin_error *err);
-struct storwin_window *storwin__window_new(const struct storwin_opts *opts, uint64_t bytes);
+int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win, struct storwin_error *err);
 void storwin__window_destroy(struct storwin_window *win);
 
 /* dirty.c: the bits */
@@ -141,6 +150,14 @@ uint64_t storwin__bits_count(const struct storwin_window *win, uint64_t first, u
 int storwin__track_open(struct storwin_window *win);
 void storwin__track_close(struct storwin_window *win);
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end);
+
+/* parallel.c: runs work(ctx) in up to n threads, of which the caller is one, and returns when all have */
+void storwin__parallel(unsigned n, void (*work)(void *ctx), void *ctx);
+int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx);
+
+/* cache.c: the kernel pager */
+int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi, struct storwin__failure *fail);
+int storwin__cache_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* write.c */
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
