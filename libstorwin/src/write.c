@@ -22,10 +22,10 @@ struct job {
     uint64_t first, end, per_region;
     int merge, through; /* through: never leave data in the page cache if that can be helped */
     atomic_uint_least64_t next;
-    atomic_uint buffered, direct;
+    atomic_uint direct;
     pthread_mutex_t lock; /* of what follows */
     struct storwin__failure *fail;
-    uint64_t buffered_lo, buffered_hi; /* pages */
+    uint64_t lo, hi; /* pages that all requests so far span */
     int read_rc;
     uint64_t read_at;
 };
@@ -57,19 +57,6 @@ static void count(struct storwin_window *win, uint64_t bytes)
     atomic_fetch_add_explicit(&win->n_requests, 1, memory_order_relaxed);
 }
 
-static int put_buffered(struct job *job, const uint8_t *from, uint64_t bytes, uint64_t offset, uint64_t page, uint64_t end)
-{
-    count(job->win, bytes);
-    atomic_store_explicit(&job->buffered, 1, memory_order_relaxed);
-    pthread_mutex_lock(&job->lock);
-    if (page < job->buffered_lo)
-        job->buffered_lo = page;
-    if (end > job->buffered_hi)
-        job->buffered_hi = end;
-    pthread_mutex_unlock(&job->lock);
-    return put(job->win->files[0].fd, from, bytes, offset);
-}
-
 /* Writes pages [page, end) of the span. */
 static void request(struct job *job, uint64_t page, uint64_t end)
 {
@@ -83,6 +70,10 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     int rc = 0;
 
     storwin__bits_clear(win, page, end);
+    pthread_mutex_lock(&job->lock);
+    job->lo = storwin__min(job->lo, page);
+    job->hi = end > job->hi ? end : job->hi;
+    pthread_mutex_unlock(&job->lock);
     if (f->direct_fd >= 0 && (job->through || bytes >= LONG_BYTES))
         direct = bytes / ALIGNMENT * ALIGNMENT;
     if (direct > 0) {
@@ -95,8 +86,10 @@ static void request(struct job *job, uint64_t page, uint64_t end)
             atomic_store_explicit(&job->direct, 1, memory_order_relaxed);
         }
     }
-    if (rc == 0 && direct < bytes)
-        rc = put_buffered(job, from + direct, bytes - direct, offset + direct, page, end);
+    if (rc == 0 && direct < bytes) {
+        count(win, bytes - direct);
+        rc = put(f->fd, from + direct, bytes - direct, offset + direct);
+    }
     if (rc < 0) {
         storwin__bits_set(win, page, end);
         pthread_mutex_lock(&job->lock);
@@ -153,7 +146,7 @@ static void job_init(struct job *job, struct storwin_window *win, uint64_t first
     job->per_region = REGION_BYTES / win->page_bytes;
     atomic_store(&job->next, first / job->per_region * job->per_region);
     pthread_mutex_init(&job->lock, NULL);
-    job->buffered_lo = UINT64_MAX;
+    job->lo = UINT64_MAX;
 }
 
 static unsigned job_threads(const struct job *job, uint64_t pages)
@@ -185,14 +178,9 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
     if (fdatasync(win->files[0].fd) < 0) {
         int rc = -errno;
 
-        if (job.buffered_lo >= job.buffered_hi) { /* the device's answer to what was written directly */
-            job.buffered_lo = first;
-            job.buffered_hi = end;
-        }
-        storwin__bits_set(win, job.buffered_lo, job.buffered_hi);
-        storwin__failure_add(fail, rc, win->stor_offset + job.buffered_lo * win->page_bytes,
-                             storwin__min(win->stor_offset + job.buffered_hi * win->page_bytes,
-                                          win->stor_offset + win->stor_bytes));
+        storwin__bits_set(win, job.lo, job.hi); /* any of it may be lost */
+        storwin__failure_add(fail, rc, win->stor_offset + job.lo * win->page_bytes,
+                             win->stor_offset + storwin__min(job.hi * win->page_bytes, win->stor_bytes));
     }
     return atomic_load(&job.direct) ? STORWIN_WROTE_DIRECT : STORWIN_WROTE_BUFFERED;
 }
