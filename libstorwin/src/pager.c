@@ -711,8 +711,10 @@ static int protect_all(struct storwin__pager *p)
 
     for (uint64_t i = 0; i < pages; i++)
         atomic_fetch_or_explicit((_Atomic uint8_t *)(p->base + i * win->page_bytes), 0, memory_order_relaxed);
+    pthread_mutex_lock(&p->lock);
     memset(p->state, PRESENT, (size_t)p->n_blocks);
     set_resident(p, p->n_blocks);
+    pthread_mutex_unlock(&p->lock);
     return protect(p, 0, p->n_blocks, 1);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Between private memory and the file, by several threads at a time. The span is dealt out in regions. In each, runs of changed
- * pages become requests: long ones direct, short ones through the page cache, where the kernel sorts and queues them better than
- * waiting threads would. Where changed pages lie close together a few large requests are quicker than many small ones, though they
- * write what had not changed: a request costs about as much as GAP pages.
+ * pages become requests: long ones direct, in one call as far as they go, so that the kernel splits them and the thread waits once; short
+ * ones through the page cache, where the kernel sorts and queues them better than waiting threads would. Where changed pages lie
+ * close together a few large requests are quicker than many small ones, though they write what had not changed: a request costs
+ * about as much as GAP pages.
  */
 #include "internal.h"
 
@@ -11,7 +12,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define REGION_BYTES (UINT64_C(4) << 20) /* also the longest request */
+#define BLOCK_BYTES (UINT64_C(4) << 20)   /* density is measured over these; regions are multiples */
+#define REGION_BYTES (UINT64_C(16) << 20) /* longest region, and so the longest request */
 #define LONG_BYTES   65536u              /* requests from here on are direct */
 #define GAP          15u                 /* unchanged pages worth writing to save a request ... */
 #define DENSE        12u                 /* ... where at least one page in so many changed */
@@ -35,7 +37,8 @@ unsigned storwin__threads(const struct storwin_window *win)
     return win->opts.n_threads ? win->opts.n_threads : 4;
 }
 
-static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset)
+/* Adds to *done what was written, also on failure. */
+static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset, uint64_t *done)
 {
     while (bytes > 0) {
         ssize_t n = pwrite(fd, from, (size_t)bytes, (off_t)offset);
@@ -47,6 +50,7 @@ static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset)
         from += n;
         bytes -= (uint64_t)n;
         offset += (uint64_t)n;
+        *done += (uint64_t)n;
     }
     return 0;
 }
@@ -66,7 +70,7 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     const uint64_t bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - at);
     const uint8_t *from = win->map + win->stor_offset + at;
     const uint64_t offset = win->opts.offset_bytes + at;
-    uint64_t direct = 0;
+    uint64_t direct = 0, done = 0;
     int rc = 0;
 
     storwin__bits_clear(win, page, end);
@@ -77,39 +81,54 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     if (f->direct_fd >= 0 && (job->through || bytes >= LONG_BYTES))
         direct = bytes / ALIGNMENT * ALIGNMENT;
     if (direct > 0) {
-        rc = put(f->direct_fd, from, direct, offset);
-        if (rc == -EINVAL) { /* this file system wants another alignment, or none of it */
-            direct = 0;
-            rc = 0;
-        } else {
-            count(win, direct);
+        rc = put(f->direct_fd, from, direct, offset, &done);
+        if (done > 0) {
+            count(win, done);
             atomic_store_explicit(&job->direct, 1, memory_order_relaxed);
         }
+        if (rc == -EINVAL) /* this file system wants another alignment, or none of it */
+            rc = 0;
     }
-    if (rc == 0 && direct < bytes) {
-        count(win, bytes - direct);
-        rc = put(f->fd, from + direct, bytes - direct, offset + direct);
+    if (rc == 0 && done < bytes) {
+        const uint64_t before = done;
+
+        rc = put(f->fd, from + before, bytes - before, offset + before, &done);
+        count(win, done - before);
     }
     if (rc < 0) {
-        storwin__bits_set(win, page, end);
+        storwin__bits_set(win, page + done / win->page_bytes, end);
         pthread_mutex_lock(&job->lock);
-        storwin__failure_add(job->fail, rc, win->stor_offset + at, win->stor_offset + at + bytes);
+        storwin__failure_add(job->fail, rc, win->stor_offset + at + done, win->stor_offset + at + bytes);
         pthread_mutex_unlock(&job->lock);
     }
+}
+
+/* Unchanged pages that are worth writing before `page`; one block is looked at once. */
+static uint64_t gap_before(const struct job *job, uint64_t page, uint64_t end, uint64_t *block, uint64_t *gap)
+{
+    const uint64_t size = BLOCK_BYTES / job->win->page_bytes;
+
+    if (!job->merge)
+        return 0;
+    if (page / size != *block) {
+        uint64_t first = page / size * size, last = storwin__min(first + size, end);
+
+        *block = page / size;
+        *gap = storwin__bits_count(job->win, page, last) * DENSE >= last - first ? GAP : 0;
+    }
+    return *gap;
 }
 
 static void write_region(struct job *job, uint64_t first, uint64_t end)
 {
     const struct storwin_window *win = job->win;
-    uint64_t page = storwin__bits_next(win, first, end, 1), gap = 0;
+    uint64_t page = storwin__bits_next(win, first, end, 1), block = UINT64_MAX, gap = 0;
 
-    if (job->merge && storwin__bits_count(win, first, end) * DENSE >= end - first)
-        gap = GAP;
     while (page < end) {
         uint64_t stop = storwin__bits_next(win, page, end, 0);
         uint64_t next = storwin__bits_next(win, stop, end, 1);
 
-        while (next < end && next - stop <= gap) {
+        while (next < end && next - stop <= gap_before(job, next, end, &block, &gap)) {
             stop = storwin__bits_next(win, next, end, 0);
             next = storwin__bits_next(win, stop, end, 1);
         }
@@ -123,7 +142,7 @@ static int next_region(struct job *job, uint64_t *first, uint64_t *end)
     *first = atomic_fetch_add_explicit(&job->next, job->per_region, memory_order_relaxed);
     if (*first >= job->end)
         return 0;
-    *end = storwin__min((*first / job->per_region + 1) * job->per_region, job->end);
+    *end = storwin__min(*first + job->per_region, job->end);
     if (*first < job->first)
         *first = job->first;
     return 1;
@@ -138,25 +157,24 @@ static void write_regions(void *ctx)
         write_region(job, first, end);
 }
 
-static void job_init(struct job *job, struct storwin_window *win, uint64_t first, uint64_t end)
+/* For `pages` of data between first and end; returns how many threads are worth their start. */
+static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t first, uint64_t end, uint64_t pages)
 {
+    const uint64_t block = BLOCK_BYTES / win->page_bytes, most = REGION_BYTES / BLOCK_BYTES;
+    uint64_t threads = storwin__min(storwin__threads(win), pages / block), blocks;
+
+    if (threads == 0)
+        threads = 1;
     job->win = win;
     job->first = first;
     job->end = end;
-    job->per_region = REGION_BYTES / win->page_bytes;
-    atomic_store(&job->next, first / job->per_region * job->per_region);
+    first = first / block * block; /* threads never meet in one word of the bits */
+    blocks = storwin__min(most, (end - first) / threads / block + 1);
+    job->per_region = blocks * block;
+    atomic_store(&job->next, first);
     pthread_mutex_init(&job->lock, NULL);
     job->lo = UINT64_MAX;
-}
-
-static unsigned job_threads(const struct job *job, uint64_t pages)
-{
-    const struct storwin_window *win = job->win;
-    uint64_t regions = (job->end - job->first) / job->per_region + 1;
-
-    if (pages * win->page_bytes <= REGION_BYTES)
-        return 1;
-    return (unsigned)storwin__min(regions, storwin__threads(win));
+    return (unsigned)storwin__min(threads, (end - first) / job->per_region + 1);
 }
 
 /*
@@ -172,8 +190,7 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
     if (pages == 0)
         return STORWIN_WROTE_NOTHING;
     atomic_fetch_add_explicit(&win->dirty_bytes, pages * win->page_bytes, memory_order_relaxed);
-    job_init(&job, win, first, end);
-    storwin__parallel(job_threads(&job, pages), write_regions, &job);
+    storwin__parallel(job_init(&job, win, first, end, pages), write_regions, &job);
     pthread_mutex_destroy(&job.lock);
     if (fdatasync(win->files[0].fd) < 0) {
         int rc = -errno;
@@ -191,7 +208,7 @@ int storwin__write_through(struct storwin_window *win, uint64_t page, uint64_t n
     struct storwin__failure none = {0, 0, 0};
     struct job job = {.through = 1, .fail = &none};
 
-    job_init(&job, win, page, page + n_pages);
+    (void)job_init(&job, win, page, page + n_pages, 0);
     request(&job, page, page + n_pages);
     pthread_mutex_destroy(&job.lock);
     if (none.code == 0)
@@ -274,8 +291,7 @@ int storwin__read_span(struct storwin_window *win, struct storwin_error *err)
 {
     struct job job = {.merge = 0};
 
-    job_init(&job, win, 0, storwin__pages(win));
-    storwin__parallel(job_threads(&job, storwin__pages(win)), read_regions, &job);
+    storwin__parallel(job_init(&job, win, 0, storwin__pages(win), storwin__pages(win)), read_regions, &job);
     pthread_mutex_destroy(&job.lock);
     if (job.read_rc < 0)
         return storwin__fail(err, job.read_rc, "storage_alloc_filename", "read at offset %llu of the file: %s",
