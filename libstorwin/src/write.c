@@ -14,7 +14,7 @@
 
 #define BLOCK_BYTES (UINT64_C(4) << 20)   /* density is measured over these; regions are multiples */
 #define REGION_BYTES (UINT64_C(16) << 20) /* longest region, and so the longest request */
-#define LONG_BYTES   65536u              /* requests from here on are direct */
+#define LONG_BYTES   524288u             /* requests from here on are direct */
 #define GAP          15u                 /* unchanged pages worth writing to save a request ... */
 #define DENSE        12u                 /* ... where at least one page in so many changed */
 #define ALIGNMENT    4096u               /* of direct I/O; pages are no smaller */
