@@ -31,7 +31,9 @@
  *
  * Caveats:
  *   - Two windows on overlapping ranges of one file see each other's writes only
- *     when both have the kernel pager.
+ *     when both have the kernel pager. Windows on one file should have the same
+ *     pager: where direct writes of one meet stores into the page cache by
+ *     another, in the same or a neighbouring page, Linux reports -EIO to both.
  *   - After fork() a child has a copy of memory parts and of resident windows,
  *     and no mapping of a user-paged one. Only the allocating process may sync
  *     and free.

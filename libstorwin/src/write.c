@@ -1,26 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between private memory and the file, by several threads at a time. The span is dealt out in regions. In each, runs of changed
- * pages become requests: long ones direct, in one call as far as they go, so that the kernel splits them and the thread waits once; short
- * ones through the page cache, where the kernel sorts and queues them better than waiting threads would. Where changed pages lie
- * close together a few large requests are quicker than many small ones, though they write what had not changed: a request costs
- * about as much as GAP pages.
+ * Between private memory and the file. Runs of changed pages become direct requests, of which many are under way at once: by
+ * io_uring from one thread; where that is not to be had, by several threads, to which the span is dealt out in regions, and then short
+ * ones go through the page cache, where the kernel sorts and queues them better than waiting threads would. Where changed pages lie
+ * close together a few large requests are quicker than many small ones, though they write what had not changed: a request
+ * costs about as much as GAP pages.
  */
 #include "internal.h"
+#include "ring.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-#define BLOCK_BYTES (UINT64_C(4) << 20)   /* density is measured over these; regions are multiples */
-#define REGION_BYTES (UINT64_C(16) << 20) /* longest region, and so the longest request */
-#define LONG_BYTES   524288u             /* requests from here on are direct */
-#define GAP          15u                 /* unchanged pages worth writing to save a request ... */
-#define DENSE        12u                 /* ... where at least one page in so many changed */
-#define ALIGNMENT    4096u               /* of direct I/O; pages are no smaller */
+#define BLOCK_BYTES (UINT64_C(4) << 20)   /* density is measured over these; longest request of the ring */
+#define REGION_BYTES (UINT64_C(16) << 20) /* longest region, and so the longest request of a thread */
+#define LONG_BYTES   65536u               /* requests of threads are direct from here on */
+#define GAP          15u                  /* unchanged pages worth writing to save a request ... */
+#define DENSE        12u                  /* ... where at least one page in so many changed */
+#define ALIGNMENT    4096u                /* of direct I/O; pages are no smaller */
 
 struct job {
     struct storwin_window *win;
+    struct storwin__ring *ring; /* NULL: threads */
+    struct {
+        uint64_t page, end; /* of each tag */
+    } under_way[STORWIN__RING_DEPTH];
+    uint64_t idle_tags; /* a bit for each tag that is free */
     uint64_t first, end, per_region;
     int merge, through; /* through: never leave data in the page cache if that can be helped */
     atomic_uint_least64_t next;
@@ -61,7 +67,13 @@ static void count(struct storwin_window *win, uint64_t bytes)
     atomic_fetch_add_explicit(&win->n_requests, 1, memory_order_relaxed);
 }
 
-/* Writes pages [page, end) of the span. */
+static void span_requests(struct job *job, uint64_t page, uint64_t end)
+{
+    job->lo = storwin__min(job->lo, page);
+    job->hi = end > job->hi ? end : job->hi;
+}
+
+/* Writes pages [page, end) of the span, and waits. */
 static void request(struct job *job, uint64_t page, uint64_t end)
 {
     struct storwin_window *win = job->win;
@@ -75,8 +87,7 @@ static void request(struct job *job, uint64_t page, uint64_t end)
 
     storwin__bits_clear(win, page, end);
     pthread_mutex_lock(&job->lock);
-    job->lo = storwin__min(job->lo, page);
-    job->hi = end > job->hi ? end : job->hi;
+    span_requests(job, page, end);
     pthread_mutex_unlock(&job->lock);
     if (f->direct_fd >= 0 && (job->through || bytes >= LONG_BYTES))
         direct = bytes / ALIGNMENT * ALIGNMENT;
@@ -100,6 +111,72 @@ static void request(struct job *job, uint64_t page, uint64_t end)
         pthread_mutex_lock(&job->lock);
         storwin__failure_add(job->fail, rc, win->stor_offset + at + done, win->stor_offset + at + bytes);
         pthread_mutex_unlock(&job->lock);
+    }
+}
+
+_Static_assert(STORWIN__RING_DEPTH == 64, "a tag for each bit");
+
+/* One request of the ring has ended. What it did not write whole is tried in the ordinary way, which tells why. */
+static void collect(struct job *job)
+{
+    struct storwin_window *win = job->win;
+    uint64_t tag, page, end, bytes;
+    int result;
+
+    storwin__ring_wait(job->ring, &tag, &result);
+    page = job->under_way[tag].page;
+    end = job->under_way[tag].end;
+    job->idle_tags |= UINT64_C(1) << tag;
+    bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - page * win->page_bytes) / ALIGNMENT * ALIGNMENT;
+    if (result >= 0 && (uint64_t)result == bytes) {
+        count(win, bytes);
+        atomic_store_explicit(&job->direct, 1, memory_order_relaxed);
+    } else if (result >= 0 || result == -EAGAIN || result == -EINVAL || result == -EINTR || result == -EOPNOTSUPP) {
+        request(job, page, end);
+    } else {
+        storwin__bits_set(win, page, end);
+        storwin__failure_add(job->fail, result, win->stor_offset + page * win->page_bytes,
+                             storwin__min(win->stor_offset + end * win->page_bytes, win->stor_offset + win->stor_bytes));
+    }
+}
+
+/* Pages [page, end), at most a block, are on their way; the odd bytes at the end of the span are written at once. */
+static void ring_request(struct job *job, uint64_t page, uint64_t end)
+{
+    struct storwin_window *win = job->win;
+    const uint64_t at = page * win->page_bytes, whole = (win->stor_bytes - at) / ALIGNMENT * ALIGNMENT / win->page_bytes;
+    uint64_t tag;
+
+    if (end - page > whole) {
+        request(job, page + whole, end);
+        end = page + whole;
+    }
+    if (page == end)
+        return;
+    if (job->idle_tags == 0)
+        collect(job);
+    tag = (uint64_t)__builtin_ctzll(job->idle_tags);
+    job->idle_tags &= ~(UINT64_C(1) << tag);
+    job->under_way[tag].page = page;
+    job->under_way[tag].end = end;
+    storwin__bits_clear(win, page, end);
+    span_requests(job, page, end);
+    storwin__ring_write(job->ring, win->files[0].direct_fd, win->map + win->stor_offset + at,
+                        (uint32_t)((end - page) * win->page_bytes), win->opts.offset_bytes + at, tag);
+}
+
+/* Pages [page, end) in requests that suit. */
+static void write_run(struct job *job, uint64_t page, uint64_t end)
+{
+    const uint64_t most = BLOCK_BYTES / job->win->page_bytes;
+
+    if (!job->ring) {
+        request(job, page, end);
+        return;
+    }
+    for (uint64_t next; page < end; page = next) {
+        next = storwin__min(end, page + most);
+        ring_request(job, page, next);
     }
 }
 
@@ -132,7 +209,7 @@ static void write_region(struct job *job, uint64_t first, uint64_t end)
             stop = storwin__bits_next(win, next, end, 0);
             next = storwin__bits_next(win, stop, end, 1);
         }
-        request(job, page, stop);
+        write_run(job, page, stop);
         page = next;
     }
 }
@@ -186,11 +263,23 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
 {
     uint64_t pages = storwin__bits_count(win, first, end);
     struct job job = {.merge = merge, .through = !merge, .fail = fail};
+    struct storwin__ring ring;
+    unsigned threads;
 
     if (pages == 0)
         return STORWIN_WROTE_NOTHING;
     atomic_fetch_add_explicit(&win->dirty_bytes, pages * win->page_bytes, memory_order_relaxed);
-    storwin__parallel(job_init(&job, win, first, end, pages), write_regions, &job);
+    threads = job_init(&job, win, first, end, pages);
+    if (win->files[0].direct_fd >= 0 && pages > 4 && storwin__ring_open(&ring) == 0) {
+        job.ring = &ring;
+        job.idle_tags = UINT64_MAX;
+        write_region(&job, first, end);
+        while (ring.under_way > 0)
+            collect(&job);
+        storwin__ring_close(&ring);
+    } else {
+        storwin__parallel(threads, write_regions, &job);
+    }
     pthread_mutex_destroy(&job.lock);
     if (fdatasync(win->files[0].fd) < 0) {
         int rc = -errno;

@@ -83,6 +83,14 @@ static inline unsigned count_threads(void)
     return count_entries("/proc/self/task");
 }
 
+/* The kernel's own workers for this process, of io_uring, take a moment to go. */
+static inline int threads_settle(unsigned expected)
+{
+    for (int i = 0; i < 1000 && count_threads() != expected; i++)
+        usleep(5000);
+    return count_threads() == expected;
+}
+
 /* Mapped bytes of this process, in KiB. */
 static inline unsigned long mapped_kib(void)
 {

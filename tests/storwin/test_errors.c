@@ -102,9 +102,8 @@ static struct storwin_window *open_pager(const char *path, uint32_t pager, unsig
     opts.budget_bytes = budget;
     opts.offset_bytes = page;
     opts.flags = STORWIN_DISCARD;
-    atomic_store(&storwin__without, without);
+    atomic_store(&storwin__without, without | STORWIN__NO_RING); /* which calls nothing that could be wrapped */
     rc = storwin_alloc(&opts, PAGES * page - 1, &win, NULL);
-    atomic_store(&storwin__without, 0);
     if (rc == STORWIN_EPAGER)
         return NULL;
     assert_int_equal(rc, 0);
@@ -359,6 +358,7 @@ int main(void)
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);
+    atomic_store(&storwin__without, STORWIN__NO_RING);
     test_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
