@@ -43,11 +43,33 @@ unsigned storwin__threads(const struct storwin_window *win)
     return win->opts.n_threads ? win->opts.n_threads : 4;
 }
 
+/*
+ * The program may store into what is being written, and its earlier stores are ordered before by faults, which a race detector does
+ * not see.
+ */
+#if defined(__SANITIZE_THREAD__)
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+#define IGNORE_READS(begin_or_end) AnnotateIgnoreReads##begin_or_end(__FILE__, __LINE__)
+#else
+#define IGNORE_READS(begin_or_end) (void)0
+#endif
+
+static ssize_t write_once(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset)
+{
+    ssize_t n;
+
+    IGNORE_READS(Begin);
+    n = pwrite(fd, from, (size_t)bytes, (off_t)offset);
+    IGNORE_READS(End);
+    return n;
+}
+
 /* Adds to *done what was written, also on failure. */
 static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset, uint64_t *done)
 {
     while (bytes > 0) {
-        ssize_t n = pwrite(fd, from, (size_t)bytes, (off_t)offset);
+        ssize_t n = write_once(fd, from, bytes, offset);
 
         if (n < 0 && errno == EINTR)
             continue;
