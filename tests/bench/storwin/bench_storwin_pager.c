@@ -132,7 +132,8 @@ static struct result run_apart(unsigned which, uint64_t bytes, uint64_t budget, 
     int ends[2], status;
     pid_t pid;
 
-    if (pipe(ends) < 0 || (pid = fork()) < 0)
+    pid = pipe(ends) < 0 ? -1 : fork();
+    if (pid < 0)
         die("fork", strerror(errno));
     if (pid == 0) {
         if (put(group, "cgroup.procs", (uint64_t)getpid()) < 0)
