@@ -87,12 +87,12 @@ static void take(struct swmpi_hints *h, const char *key, const char *value, stru
         snprintf(h->name, sizeof(h->name), "%s", value); /* its length was checked */
 }
 
-/* One name serves every rank and every window of a program that does not know of it. */
-static void make_differ(struct swmpi_hints *h, struct swmpi_error *e)
+/* Appends to the name what makes it differ by rank, and by window, unless it does already. */
+static void make_differ(struct swmpi_hints *h, int by_rank, int by_window, struct swmpi_error *e)
 {
     size_t length = strlen(h->name);
-    const char *rank = strstr(h->name, "%r") || h->one_file ? "" : ".%r";
-    const char *window = strstr(h->name, "%w") ? "" : ".%w";
+    const char *rank = by_rank && !strstr(h->name, "%r") ? ".%r" : "";
+    const char *window = by_window && !strstr(h->name, "%w") ? ".%w" : "";
 
     if (length + strlen(rank) + strlen(window) >= sizeof(h->name)) {
         swmpi_say(e, MPI_ERR_INFO_VALUE, NAME_KEY ": longer than %u bytes with its suffixes", STORWIN_MAX_PATH);
@@ -131,11 +131,13 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
             swmpi_say_storwin(e, "SWMPI_HINTS", environment.n_hints, &environment.error);
         for (int i = 0; i < environment.n_hints && !e->code; i++)
             take(h, environment.hints[i].key, environment.hints[i].value, e);
-        if (h->name[0] && !e->code)
-            make_differ(h, e);
+        if (h->name[0] && !e->code) /* one name for every rank and window of a program that knows nothing of it */
+            make_differ(h, !h->one_file, 1, e);
     }
     if (!e->code)
         take_info(h, info, e);
+    if (!e->code && h->name[0] && h->one_file && where == SWMPI_ALLOC_MEM) /* no rank knows how much the others take */
+        make_differ(h, 1, 0, e);
     h->opts.filename = NULL; /* it pointed into the caller's text; swmpi_hints_expand() sets it */
     return e->code;
 }

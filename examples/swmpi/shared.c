@@ -62,6 +62,7 @@ static int same_hints(struct request *q)
     }
     PMPI_Bcast(q->shm_name, sizeof(q->shm_name), MPI_CHAR, 0, q->comm);
     q->hints.opts.filename = NULL;
+    q->hints.opts.pager = STORWIN_PAGER_KERNEL; /* the only one that shares; MPI_Win_get_info tells */
     return PMPI_Bcast(&q->hints, sizeof(q->hints), MPI_BYTE, 0, q->comm);
 }
 
