@@ -1,0 +1,679 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file storwin.h
+ * @brief Windows over memory and storage: one address range in memory, on a
+ *        file or block device, or both; selective sync; checkpoints; a pager.
+ *
+ * A *window* is a range of addresses that a program reads and writes with
+ * plain loads and stores, or exposes to others with one-sided communication.
+ * Where its bytes live is chosen when it is allocated, by a struct of options
+ * or by the string hints of MPI storage windows: in memory, in a file or block
+ * device, or (combined) one part in each, under one base address. A sync makes
+ * durable what was written; nothing before it does.
+ *
+ * How the storage part is held is the window's *pager*:
+ *
+ *   - kernel (default): a shared mapping of the file. The page cache holds what
+ *     fits; other mappings of the file see writes at once.
+ *   - resident: private memory with huge pages, read in at allocation. A sync
+ *     finds the pages that changed and writes only these, in large or many
+ *     parallel direct requests. For windows that fit in memory and are synced
+ *     often: exact writes where the page cache writes whole neighbourhoods.
+ *   - user: private memory of a bounded size that a thread of this library
+ *     fills and empties through userfaultfd, with read-ahead and direct I/O. For
+ *     windows many times larger than the memory that they may use.
+ *
+ * What it promises: space is reserved when the window is allocated, so that a
+ * full disk, a short device, a limit or a permission is an error of
+ * storwin_alloc() that names the hint, not a SIGBUS later; no partly created
+ * file stays behind; an error of writing back reaches the caller once, with the
+ * range that is not stored, and that range is written again by the next sync.
+ *
+ * Caveats:
+ *   - Two windows on overlapping ranges of one file see each other's writes only
+ *     when both have the kernel pager.
+ *   - After fork() a child has a copy of memory parts and of resident windows,
+ *     and no mapping of a user-paged one. Only the allocating process may sync
+ *     and free.
+ *   - A page changed while a sync writes it is stored as before, as after, or
+ *     mixed by sectors; it counts as changed for the next sync.
+ *   - Space cannot be reserved on file systems that copy on write (btrfs) or
+ *     that refuse fallocate() and hold compressed data: there a full disk can
+ *     still come later.
+ *
+ * What it is not: an MPI library (examples/swmpi interposes on one), a file
+ * format, or a lock between processes that write the same bytes.
+ *
+ * Source: "MPI Windows on Storage for HPC Applications", sections 2.1 (windows,
+ * hints), 4 (checkpoints by two windows) and 6 (a user-level pager, its future
+ * work). Reservation, selective sync, asynchronous sync and error reports are ours.
+ */
+#ifndef STORWIN_H
+#define STORWIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Release of this header; storwin_version() is that of the library in use. */
+#define STORWIN_VERSION_MAJOR 0
+#define STORWIN_VERSION_MINOR 1
+#define STORWIN_VERSION_PATCH 0
+#define STORWIN_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define STORWIN_API __attribute__((visibility("default")))
+#else
+#define STORWIN_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * @name Limits
+ * @{
+ */
+#define STORWIN_MAX_BYTES     (UINT64_C(1) << 46) /**< bytes of one window, and of all segments of a shared one */
+#define STORWIN_MAX_PATH      4095u /**< bytes of a file name, without its NUL */
+#define STORWIN_MAX_RANKS     65536u /**< processes of a shared window */
+#define STORWIN_MAX_STRIPES   65535u /**< striping_factor */
+#define STORWIN_FACTOR_ONE    UINT32_C(1000000000) /**< factor_ppb of a window wholly on storage */
+#define STORWIN_FACTOR_AUTO   UINT32_MAX /**< factor_ppb: memory as far as it goes, the rest on storage */
+#define STORWIN_MIN_BUDGET    (UINT64_C(1) << 20) /**< bytes that a user-paged window holds at least */
+/** @} */
+
+/**
+ * @name Results
+ * Functions return 0 or more on success, `-errno` for a system cause, or one of
+ * the library's own negative codes. The values never change.
+ * @{
+ */
+#define STORWIN_PENDING  1 /**< not an error: the sync is still under way */
+#define STORWIN_UNKNOWN  2 /**< not an error: no hint of this library has this key */
+#define STORWIN_EVALUE   (-23001) /**< a hint or option has a value that is not allowed */
+#define STORWIN_EMISSING (-23002) /**< a hint is needed and absent: storage without a file name */
+#define STORWIN_ECONFLICT (-23003) /**< two hints that exclude each other */
+#define STORWIN_ESHORT   (-23004) /**< the device, or the file of a shared window, ends before the window does */
+#define STORWIN_ETYPE    (-23005) /**< the name is no regular file and no block device */
+#define STORWIN_EOWNER   (-23006) /**< a link, or a file in a shared directory, that belongs to somebody else */
+#define STORWIN_EPAGER   (-23007) /**< this kernel, or its settings, do not allow the user-level pager */
+#define STORWIN_ERANGE   (-23008) /**< offset and length do not lie within the window */
+#define STORWIN_ESYNTAX  (-23009) /**< a hint string that is not `key=value;key=value` */
+#define STORWIN_EFORMAT  (-23010) /**< the file holds something else than checkpoints of this kind and size */
+#define STORWIN_ENONE    (-23011) /**< no complete checkpoint */
+#define STORWIN_EVERSION (-23012) /**< the checkpoint is of another version of the application */
+#define STORWIN_ESTATE   (-23013) /**< not allowed now: a commit without begin, a sync while one is under way */
+#define STORWIN_EBUSY    (-23014) /**< in use: still attached, or opened by another process */
+#define STORWIN_ENOWIN   (-23015) /**< no attached window holds this address */
+/** @} */
+
+/**
+ * What went wrong, in the caller's memory. Functions that take one write it only
+ * on failure; NULL is allowed.
+ */
+struct storwin_error {
+    int32_t code;       /**< what the function returned */
+    char hint[32];      /**< key of the hint that caused it, such as "storage_alloc_filename"; "" if none */
+    uint64_t offset;    /**< of a failed sync: first byte of the window that may not be stored */
+    uint64_t bytes;     /**< of a failed sync: length of that range; 0 when no range is concerned */
+    char text[232];     /**< one English sentence without a newline, for a person */
+};
+
+/**
+ * @brief Explain a result.
+ * @param code  a value returned by this library
+ * @return a constant English phrase without a newline, never NULL
+ *
+ * MT-Safe. Allocates nothing.
+ */
+STORWIN_API const char *storwin_strerror(int code);
+
+/** @brief Release of the library in use, such as "0.1.0". MT-Safe. */
+STORWIN_API const char *storwin_version(void);
+
+/**
+ * @name Values of options
+ * @{
+ */
+#define STORWIN_MEMORY  0u /**< alloc_type: memory */
+#define STORWIN_STORAGE 1u /**< alloc_type: storage, or both (see factor_ppb) */
+
+#define STORWIN_MEMORY_FIRST  0u /**< order: the low addresses are memory */
+#define STORWIN_STORAGE_FIRST 1u /**< order: the low addresses are storage */
+
+#define STORWIN_PAGER_KERNEL   0u /**< shared mapping through the page cache */
+#define STORWIN_PAGER_RESIDENT 1u /**< all in private memory, written back by sync */
+#define STORWIN_PAGER_USER     2u /**< bounded private memory, paged by this library */
+
+#define STORWIN_ACCESS_READ_ONCE    (1u << 0) /**< access_style bits, the words of the MPI standard */
+#define STORWIN_ACCESS_WRITE_ONCE   (1u << 1)
+#define STORWIN_ACCESS_READ_MOSTLY  (1u << 2)
+#define STORWIN_ACCESS_WRITE_MOSTLY (1u << 3)
+#define STORWIN_ACCESS_SEQUENTIAL   (1u << 4)
+#define STORWIN_ACCESS_REVERSE      (1u << 5) /**< reverse_sequential */
+#define STORWIN_ACCESS_RANDOM       (1u << 6)
+
+#define STORWIN_UNLINK  (1u << 0) /**< flags: remove the file when the window is freed; no effect on devices */
+#define STORWIN_DISCARD (1u << 1) /**< flags: do not sync when the window is freed */
+#define STORWIN_SPARSE  (1u << 2) /**< flags: reserve no space; a full disk is then a SIGBUS or a failed sync */
+/** @} */
+
+/** What a window shall be. Begin with storwin_opts_init(). */
+struct storwin_opts {
+    size_t size;             /**< sizeof(struct storwin_opts), set by storwin_opts_init() */
+    uint32_t alloc_type;     /**< STORWIN_MEMORY (default) or STORWIN_STORAGE; the rest concerns storage only */
+    uint32_t order;          /**< STORWIN_MEMORY_FIRST (default) or STORWIN_STORAGE_FIRST */
+    const char *filename;    /**< path of a file or block device, not NULL for storage; read during the call only */
+    uint64_t offset_bytes;   /**< where in it the window begins: a multiple of the page size */
+    uint32_t factor_ppb;     /**< part on storage in billionths, rounded to the nearest page, a half up: default all */
+    uint32_t access_style;   /**< STORWIN_ACCESS_ bits, 0: unknown */
+    uint32_t file_perm;      /**< permissions of a new file, 0 to 0777 less the umask; default 0600 */
+    uint32_t striping_factor; /**< devices to stripe a new file across, up to STORWIN_MAX_STRIPES; 0: leave as is */
+    uint32_t striping_unit;  /**< bytes of a stripe, a multiple of 65,536; 0: leave as is */
+    uint32_t pager;          /**< STORWIN_PAGER_KERNEL (default), _RESIDENT or _USER */
+    uint32_t flags;          /**< STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE */
+    uint32_t n_threads;      /**< threads that write back or page, at most 64; 0: the library chooses */
+    uint64_t memory_bytes;   /**< STORWIN_FACTOR_AUTO: what the memory part may take; 0: what is available now, less an eighth */
+    uint64_t budget_bytes;   /**< STORWIN_PAGER_USER: resident bytes, at least STORWIN_MIN_BUDGET; 0: a quarter of what is available */
+};
+
+/**
+ * @brief Set every option to its default: a window in memory.
+ * @param opts  the caller's struct
+ * MT-Safe on distinct objects. Allocates nothing.
+ */
+STORWIN_API void storwin_opts_init(struct storwin_opts *opts);
+
+/** A key and a value, NUL-terminated, as MPI_Info_get() gives them. */
+struct storwin_hint {
+    const char *key;
+    const char *value;
+};
+
+/**
+ * @brief Set the option that one hint names.
+ *
+ * Keys and values are those of the table in README.md, case counts. A later
+ * call for the same key replaces the earlier value, as MPI_Info_set() does.
+ *
+ * @param opts   options to change; unchanged unless the result is 0
+ * @param key    such as "storage_alloc_factor"
+ * @param value  such as "0.5"; as storage_alloc_filename it must live until the allocation returns
+ * @param err    detail on failure, or NULL
+ * @return 0; STORWIN_UNKNOWN when this library has no such hint (ignore it);
+ *         STORWIN_EVALUE when the value is not allowed; -EINVAL: a NULL argument
+ *
+ * MT-Safe on distinct objects. Allocates nothing. Independent of the locale.
+ */
+STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, const char *value,
+                                 struct storwin_error *err);
+
+/**
+ * @brief Set options from a list of hints, with the semantics of MPI_Info: what
+ *        is not known is passed over and can be listed.
+ * @param opts       options to change; unchanged on failure
+ * @param hints      array of n_hints pairs, applied in order
+ * @param n_hints    how many
+ * @param unknown    array of n_hints uint32_t that receives the indices of unknown hints in order, or NULL
+ * @param n_unknown  receives how many those are, or NULL
+ * @param err        detail on failure, or NULL
+ * @return 0, STORWIN_EVALUE or -EINVAL
+ *
+ * MT-Safe on distinct objects. Allocates nothing.
+ */
+STORWIN_API int storwin_opts_apply(struct storwin_opts *opts, const struct storwin_hint *hints, size_t n_hints,
+                                   uint32_t *unknown, size_t *n_unknown, struct storwin_error *err);
+
+/**
+ * @brief Cut the string `key=value;key=value` into hints.
+ *
+ * A `;` at the end and empty pieces are allowed; blanks around a key or a value
+ * are dropped; a value may hold `=` but no `;`.
+ *
+ * @param text     the caller's string, in which NULs are written; the hints point into it
+ * @param hints    array of cap_hints
+ * @param cap_hints  its length
+ * @param err      detail on failure, or NULL
+ * @return how many hints; STORWIN_ESYNTAX: a piece without `=` or with an empty
+ *         key; -ENOBUFS: more than cap_hints; -EINVAL. `text` may be cut on failure.
+ *
+ * MT-Safe on distinct objects. Allocates nothing.
+ */
+STORWIN_API int storwin_hints_split(char *text, struct storwin_hint *hints, size_t cap_hints,
+                                    struct storwin_error *err);
+
+/**
+ * @brief The keys that this library knows.
+ * @param i  from 0
+ * @return the i-th key, or NULL past the last
+ * MT-Safe. Allocates nothing.
+ */
+STORWIN_API const char *storwin_hint_key(size_t i);
+
+/** A window. */
+struct storwin_window;
+
+/**
+ * @brief Allocate a window.
+ *
+ * A new file is created at once with its space, or not at all; one that exists
+ * is grown when the window ends behind its end. A relative name is looked up from the working
+ * directory. Links are followed only if they belong to the caller or to root.
+ *
+ * @param opts   what it shall be, NULL for memory
+ * @param bytes  length of the window, 0 to STORWIN_MAX_BYTES. A window of 0 bytes has the base NULL.
+ * @param win    receives the window, untouched on failure
+ * @param err    detail on failure, or NULL; `hint` names the hint that the cause belongs to
+ * @return 0; STORWIN_EVALUE, _EMISSING, _ECONFLICT: the options; STORWIN_ESHORT,
+ *         _ETYPE, _EOWNER: the target; STORWIN_EPAGER; -ENOSPC: full; -EFBIG: over the
+ *         limit of the process (RLIMIT_FSIZE) or the file system; -ENOMEM; whatever open() gives
+ *
+ * Memory and new files read as zeros. The base is page-aligned.
+ *
+ * @threads   MT-Safe.
+ * @allocates the window, the struct, and for the pagers resident and user what their tables need.
+ * @cost      system calls; with the resident pager, reading the file.
+ * @source    section 2.1, MPI_Win_allocate; reservation and clean-up are ours.
+ */
+STORWIN_API int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwin_window **win,
+                              struct storwin_error *err);
+
+/**
+ * @brief Free a window: sync it unless STORWIN_DISCARD was set, unmap it, and
+ *        remove the file if STORWIN_UNLINK was set (then nothing is synced either).
+ * @param win  a window, or NULL. Gone afterwards, whatever is returned, except with STORWIN_EBUSY.
+ * @param err  detail on failure, or NULL
+ * @return 0; STORWIN_EBUSY: still attached to a dynamic window, or a sync under way,
+ *         nothing was done; else what storwin_sync() or unlink() returned
+ *
+ * @threads No other thread uses the window meanwhile or afterwards.
+ */
+STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *err);
+
+/** @brief First address of a window; in a shared one, of this rank's segment. NULL for 0 bytes. MT-Safe. */
+STORWIN_API void *storwin_base(const struct storwin_window *win);
+
+/** @brief Length of a window in bytes; of a shared one, of all segments with their gaps. MT-Safe. */
+STORWIN_API uint64_t storwin_bytes(const struct storwin_window *win);
+
+#define STORWIN_SHARED_NONCONTIG (1u << 0) /**< shared flags: each segment begins on a page of its own */
+
+/** The processes of a shared window. All of them say the same, but for `rank`. */
+struct storwin_shared {
+    size_t size;            /**< sizeof(struct storwin_shared) */
+    uint32_t n_ranks;       /**< how many processes, 1 to STORWIN_MAX_RANKS */
+    uint32_t rank;          /**< this one */
+    const uint64_t *bytes;  /**< array of n_ranks uint64_t: length of each segment, 0 allowed, in rank order */
+    const char *const *filenames; /**< array of n_ranks: a file for each segment; NULL: opts->filename holds all, one after the other */
+    const char *shm_name;   /**< for memory: name of a shared memory object, "/" and up to 254 characters; else NULL */
+    uint32_t flags;         /**< STORWIN_SHARED_NONCONTIG */
+    uint32_t reserved;      /**< 0 */
+};
+
+/**
+ * @brief Allocate a window whose segments several processes of one node share.
+ *
+ * Rank 0 creates and reserves; when its call has returned 0, and not before,
+ * the other ranks make theirs, and map what is there. (With MPI: rank 0,
+ * broadcast of the result, the others.) Every process maps all segments: one
+ * after the other without a gap, or, with STORWIN_SHARED_NONCONTIG, each on a page of
+ * its own. With a file for each segment and no gaps, every segment but the last non-empty one must be a
+ * multiple of the page size. The pager is the kernel's; factor and order
+ * divide the whole range, and the memory part is the object `shm_name`.
+ * Once all have attached, storwin_shared_settle() on one of them takes that name away.
+ *
+ * @param opts    as for storwin_alloc(); storage_alloc_factor=auto needs the same memory_bytes, not 0, from all
+ * @param shared  the processes; read during the call only
+ * @param win     receives the window, untouched on failure
+ * @param err     detail on failure, or NULL
+ * @return as storwin_alloc(); -EINVAL: `shared` makes no sense; -EEXIST: rank 0 found `shm_name` taken;
+ *         STORWIN_ESHORT: what another rank mapped is shorter than agreed
+ *
+ * storwin_base() is this rank's segment. A sync covers all segments; use storwin_sync_range()
+ * with the offsets of storwin_shared_segment() for one's own.
+ *
+ * @threads MT-Safe. A process that is killed leaves the others' mappings as they are.
+ * @source  section 2.1, MPI_Win_allocate_shared
+ */
+STORWIN_API int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_shared *shared,
+                                     struct storwin_window **win, struct storwin_error *err);
+
+/**
+ * @brief Where a rank's segment is.
+ * @param win     a shared window
+ * @param rank    whose
+ * @param base    receives its address in this process, NULL if it has 0 bytes; or NULL
+ * @param offset  receives its offset in the window; or NULL
+ * @param bytes   receives its length; or NULL
+ * @return 0; -EINVAL: no shared window or no such rank
+ * MT-Safe. Allocates nothing.
+ */
+STORWIN_API int storwin_shared_segment(const struct storwin_window *win, uint32_t rank, void **base,
+                                       uint64_t *offset, uint64_t *bytes);
+
+/**
+ * @brief All have attached: remove the name of the shared memory object, so that
+ *        nothing is left behind however the processes end.
+ * @param win  a shared window of any rank
+ * @return 0, also when the name has gone already; -errno of shm_unlink()
+ * Otherwise rank 0's storwin_free() does it. MT-Safe on distinct objects.
+ */
+STORWIN_API int storwin_shared_settle(struct storwin_window *win);
+
+/**
+ * @brief Make durable what was written to the whole window before the call.
+ * @param win  a window; nothing is done for one in memory
+ * @param err  detail on failure, or NULL: `offset` and `bytes` span what may not be stored
+ * @return 0; -EIO, -ENOSPC, …: the device's or file system's answer, reported once. The ranges that
+ *         failed still count as changed: the next sync writes them again. STORWIN_ESTATE: an asynchronous
+ *         sync is under way
+ *
+ * @threads   One sync of a window at a time; loads and stores may go on (see the caveats).
+ * @allocates Possibly, for the list of changed ranges; when there is no memory it makes do without.
+ * @cost      the writing of what changed; with the resident pager also a scan of the page tables, about 1 ms a GiB.
+ * @source    section 2.1, MPI_Win_sync; selection, parallel writing and error ranges are ours
+ */
+STORWIN_API int storwin_sync(struct storwin_window *win, struct storwin_error *err);
+
+/**
+ * @brief The same for a range. Whole pages that it touches are written.
+ * @param win     a window
+ * @param offset  first byte, relative to the window
+ * @param bytes   length; 0 does nothing
+ * @param err     detail on failure, or NULL
+ * @return as storwin_sync(); STORWIN_ERANGE
+ */
+STORWIN_API int storwin_sync_range(struct storwin_window *win, uint64_t offset, uint64_t bytes,
+                                   struct storwin_error *err);
+
+/**
+ * @brief Begin a sync of a range and return: a thread does the work.
+ *
+ * Stores made before the call are durable when it ends; later ones may be or not.
+ * A window has one at a time.
+ *
+ * @param win     a window
+ * @param offset  first byte
+ * @param bytes   length
+ * @param err     detail on failure, or NULL
+ * @return 0; STORWIN_ERANGE; STORWIN_ESTATE: one is under way or waits to be collected; -EAGAIN: no thread
+ *
+ * @threads MT-Safe on distinct objects.
+ */
+STORWIN_API int storwin_sync_start(struct storwin_window *win, uint64_t offset, uint64_t bytes,
+                                   struct storwin_error *err);
+
+/**
+ * @brief Ask whether the sync begun is done; collects its result when it is.
+ * @param win  a window
+ * @param err  detail on failure, or NULL
+ * @return STORWIN_PENDING; 0: done; STORWIN_ESTATE: none was begun; or the sync's error
+ * MT-Safe on distinct objects. Never blocks.
+ */
+STORWIN_API int storwin_sync_test(struct storwin_window *win, struct storwin_error *err);
+
+/**
+ * @brief Wait for the sync begun and collect its result.
+ * @param win  a window
+ * @param err  detail on failure, or NULL
+ * @return 0; STORWIN_ESTATE: none was begun; or the sync's error
+ * MT-Safe on distinct objects.
+ */
+STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_error *err);
+
+#define STORWIN_TRACK_NONE   0u /**< nothing to track: a window in memory, or of 0 bytes */
+#define STORWIN_TRACK_SCAN   1u /**< asynchronous write protection and PAGEMAP_SCAN (Linux 6.7) */
+#define STORWIN_TRACK_FAULTS 2u /**< write faults that a thread of this library takes (userfaultfd, Linux 5.7) */
+#define STORWIN_TRACK_MSYNC  3u /**< the page cache's own marks: the kernel pager */
+#define STORWIN_TRACK_ALL    4u /**< none: every sync writes everything; the resident pager where userfaultfd is not allowed */
+
+#define STORWIN_TARGET_NONE   0u /**< no storage part */
+#define STORWIN_TARGET_FILE   1u
+#define STORWIN_TARGET_DEVICE 2u
+
+#define STORWIN_WROTE_NOTHING  0u /**< last sync: nothing had changed */
+#define STORWIN_WROTE_MSYNC    1u /**< the kernel wrote from the page cache */
+#define STORWIN_WROTE_BUFFERED 2u /**< pwrite() of the changed ranges, then fdatasync() */
+#define STORWIN_WROTE_DIRECT   3u /**< the same past the page cache (O_DIRECT) */
+
+#define STORWIN_STRIPING_NONE        0u /**< not asked for */
+#define STORWIN_STRIPING_APPLIED     1u /**< set on the new file */
+#define STORWIN_STRIPING_UNSUPPORTED 2u /**< the file system does not stripe, or refused */
+#define STORWIN_STRIPING_EXISTING    3u /**< no effect: the file existed, or is a device */
+
+/** What a window became. */
+struct storwin_info {
+    size_t size;             /**< sizeof(struct storwin_info), set by the caller before storwin_query() */
+    void *base;              /**< first address of the whole window */
+    uint64_t bytes;          /**< its length */
+    uint64_t memory_bytes;   /**< of it in memory */
+    uint64_t storage_bytes;  /**< of it on storage */
+    uint64_t offset_bytes;   /**< where in the file the storage part begins */
+    uint32_t page_bytes;     /**< unit of the division, of tracking and of sync */
+    uint32_t alloc_type;     /**< STORWIN_MEMORY or _STORAGE */
+    uint32_t order;          /**< STORWIN_MEMORY_FIRST or _STORAGE_FIRST */
+    uint32_t factor_ppb;     /**< as asked; STORWIN_FACTOR_AUTO stays */
+    uint32_t pager;          /**< STORWIN_PAGER_ */
+    uint32_t track;          /**< STORWIN_TRACK_ : how changed pages are found */
+    uint32_t target;         /**< STORWIN_TARGET_ */
+    uint32_t created;        /**< 1: the file is new */
+    uint32_t striping;       /**< STORWIN_STRIPING_ */
+    uint32_t huge;           /**< 1: huge pages were asked for */
+    uint32_t wrote;          /**< STORWIN_WROTE_ of the last sync */
+    uint32_t user_faults_only; /**< 1: the pager may not serve faults of system calls: give none a pointer into the window */
+    uint64_t n_syncs;        /**< syncs so far */
+    uint64_t dirty_bytes;    /**< found changed by all syncs; not counted with STORWIN_TRACK_MSYNC */
+    uint64_t written_bytes;  /**< handed to storage by all syncs and evictions; not counted with STORWIN_TRACK_MSYNC */
+    uint64_t n_requests;     /**< in how many requests */
+    uint64_t budget_bytes;   /**< user pager: its bound */
+    uint64_t resident_bytes; /**< user pager: held now, never above the bound */
+    uint64_t n_faults;       /**< user pager: faults served */
+    uint64_t read_bytes;     /**< user pager: read from storage, with read-ahead */
+};
+
+/**
+ * @brief What a window became.
+ * @param win   a window
+ * @param info  `size` set by the caller; as much as that is filled
+ * @return 0; -EINVAL
+ * MT-Safe: counters may be of slightly different moments. Allocates nothing.
+ */
+STORWIN_API int storwin_query(const struct storwin_window *win, struct storwin_info *info);
+
+/** Where a part of a window lives. */
+struct storwin_place {
+    uint64_t offset;      /**< first byte, relative to the window */
+    uint64_t bytes;       /**< length */
+    uint32_t kind;        /**< STORWIN_MEMORY or STORWIN_STORAGE */
+    uint32_t file;        /**< of storage: number of the file, 0 unless a shared window has one for each segment */
+    uint64_t file_offset; /**< of storage: first byte in the file or device */
+};
+
+/**
+ * @brief Where the byte at an offset lives, with all its neighbours of the same place.
+ * @param win     a window
+ * @param offset  below storwin_bytes()
+ * @param place   receives the place
+ * @return 0; STORWIN_ERANGE; -EINVAL
+ * MT-Safe. Allocates nothing. To list all places, begin at 0 and go on at offset + bytes.
+ */
+STORWIN_API int storwin_where(const struct storwin_window *win, uint64_t offset, struct storwin_place *place);
+
+/** A run of changed pages. */
+struct storwin_range {
+    uint64_t offset; /**< first byte, relative to the window */
+    uint64_t bytes;  /**< length: whole pages, but for the window's end */
+};
+
+/**
+ * @brief What would be written if the range were synced now.
+ *
+ * With the pagers resident and user: what this process has changed since the last sync of those bytes; a page that
+ * was only read may be listed, one that was changed always is. With the kernel pager: what the page cache holds that is not
+ * written back, by whomever it was changed, in the units in which it would be written (cachestat(), Linux 6.5).
+ *
+ * @param win         a window
+ * @param offset      first byte of the range asked about
+ * @param bytes       its length
+ * @param ranges      array of cap_ranges that receives the runs in order; may be NULL if cap_ranges is 0
+ * @param cap_ranges  its length
+ * @param n_ranges    receives how many runs there are, which may be more than cap_ranges; or NULL
+ * @param dirty_bytes receives the sum of all runs; or NULL
+ * @return 0; STORWIN_ERANGE; -EOPNOTSUPP: the kernel cannot say; STORWIN_ESTATE: an asynchronous sync is under way
+ *
+ * Memory parts are never listed: no sync concerns them.
+ * @threads MT-Safe on distinct objects.
+ */
+STORWIN_API int storwin_dirty(struct storwin_window *win, uint64_t offset, uint64_t bytes,
+                              struct storwin_range *ranges, size_t cap_ranges, size_t *n_ranges,
+                              uint64_t *dirty_bytes);
+
+/**
+ * @brief What became of a hint, as text in the hint's own form, as MPI_Win_get_info() wants it.
+ * @param win    a window
+ * @param key    one of storwin_hint_key()
+ * @param value  receives the value and a NUL; for striping_factor and striping_unit that could not be
+ *               applied "unsupported"; for the auto factor the part that it came to
+ * @param cap    bytes of `value`
+ * @return length of the value without its NUL; -ENOENT: not a hint of this library, or not in effect for
+ *         this window; -ENOBUFS: `cap` is too small
+ * MT-Safe. Allocates nothing.
+ */
+STORWIN_API int storwin_query_hint(const struct storwin_window *win, const char *key, char *value, size_t cap);
+
+/** A set of windows found by address: the storage side of an MPI dynamic window. */
+struct storwin_dynamic;
+
+/**
+ * @brief Create a dynamic window, empty.
+ * @param dyn  receives it
+ * @return 0 or -ENOMEM
+ * @source section 2.1, MPI_Win_attach
+ */
+STORWIN_API int storwin_dynamic_create(struct storwin_dynamic **dyn);
+
+/** @brief Detach every window and free the set; the windows stay. @param dyn  a set, or NULL */
+STORWIN_API void storwin_dynamic_destroy(struct storwin_dynamic *dyn);
+
+/**
+ * @brief Attach a window. It cannot be freed until it is detached everywhere.
+ * @param dyn  a set
+ * @param win  a window of at least one byte
+ * @return 0; -EEXIST: attached already; -EINVAL: 0 bytes; -ENOMEM
+ * @threads The functions of one set are MT-Safe.
+ * @cost    O(windows attached).
+ */
+STORWIN_API int storwin_dynamic_attach(struct storwin_dynamic *dyn, struct storwin_window *win);
+
+/**
+ * @brief Detach a window.
+ * @param dyn  a set
+ * @param win  a window
+ * @return 0; STORWIN_ENOWIN: it is not attached
+ */
+STORWIN_API int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storwin_window *win);
+
+/**
+ * @brief The attached window that holds an address.
+ * @param dyn   a set
+ * @param addr  any address
+ * @return the window, or NULL
+ * @threads MT-Safe. @cost O(log windows).
+ */
+STORWIN_API struct storwin_window *storwin_dynamic_find(struct storwin_dynamic *dyn, const void *addr);
+
+/**
+ * @brief Sync every window attached.
+ * @param dyn  a set
+ * @param err  detail of the first failure, or NULL
+ * @return 0, or the first error; the other windows are synced all the same
+ * @threads One sync of a window at a time; attach and detach wait.
+ */
+STORWIN_API int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin_error *err);
+
+/**
+ * @brief A checkpoint file: two windows that take turns.
+ *
+ * Each of the two slots is a header and the application's bytes. One holds the newest committed state; the
+ * other is written, synced, and only then given its header (magic, generation, checksum, the application's version), which
+ * is synced too. Whenever the process or the machine stops, one slot is whole. A slot whose
+ * checksum does not fit is never restored.
+ *
+ * Source: section 4, "Transparent checkpoint support" (swap of two windows, header); format and checksums are ours.
+ */
+struct storwin_ckpt;
+
+#define STORWIN_CKPT_COPY (1u << 0) /**< begin with the newest state: pages that differ are copied */
+
+/** What a checkpoint file holds. */
+struct storwin_ckpt_info {
+    size_t size;          /**< sizeof(struct storwin_ckpt_info), set by the caller */
+    const void *data;     /**< the newest committed state, read only; NULL: none. Valid until the next begin but one */
+    uint64_t bytes;       /**< length of a state */
+    uint64_t generation;  /**< of that state: 1 for the first commit; 0: none */
+    uint64_t app_version; /**< the one that was committed with it */
+    uint32_t n_valid;     /**< slots that were whole when the file was opened: 0, 1 or 2 */
+    uint32_t open;        /**< 1: between begin and commit */
+};
+
+/**
+ * @brief Open or create a checkpoint file and find the newest valid state.
+ *
+ * The file is locked for as long as it is open, also against this process; a device is not.
+ *
+ * @param opts         filename, offset, access_style, file_perm, striping, pager (kernel or resident), flags; the window is
+ *                     wholly on storage. STORWIN_UNLINK removes the file on close.
+ * @param bytes        length of a state, 1 to STORWIN_MAX_BYTES / 4
+ * @param app_version  the caller's, stored with each commit; 0 accepts any, and goes on with that of the newest state
+ * @param ckpt         receives the checkpoint, untouched on failure
+ * @param err          detail on failure, or NULL
+ * @return 0, also when there is no state yet; STORWIN_EFORMAT: the file holds something else, or another length, and is left as it
+ *         is; STORWIN_EVERSION: the newest state is of another version, and app_version is not 0; STORWIN_EBUSY: open elsewhere; or as storwin_alloc()
+ *
+ * @threads MT-Safe.
+ * @cost    reads both slots once.
+ */
+STORWIN_API int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t app_version,
+                                  struct storwin_ckpt **ckpt, struct storwin_error *err);
+
+/**
+ * @brief What is committed.
+ * @param ckpt  a checkpoint
+ * @param info  `size` set by the caller
+ * @return 0; STORWIN_ENONE: nothing is, `info` says so too; -EINVAL
+ */
+STORWIN_API int storwin_ckpt_query(const struct storwin_ckpt *ckpt, struct storwin_ckpt_info *info);
+
+/**
+ * @brief Begin a state: gives the slot that is not the newest.
+ * @param ckpt   a checkpoint
+ * @param flags  STORWIN_CKPT_COPY, or 0: the slot holds what was begun or committed before the newest, or zeros
+ * @param data   receives its address: `bytes` writable bytes, page-aligned, until commit
+ * @return 0; STORWIN_ESTATE: begun already; -EINVAL
+ * @threads One writer.
+ */
+STORWIN_API int storwin_ckpt_begin(struct storwin_ckpt *ckpt, uint32_t flags, void **data);
+
+/**
+ * @brief Commit the state begun. When this returns 0 it survives power loss.
+ * @param ckpt         a checkpoint
+ * @param err          detail on failure, or NULL; offsets are relative to the state
+ * @return 0; STORWIN_ESTATE: not begun; or as storwin_sync(): then the state is still begun, the newest is the old
+ *         one, and the commit can be tried again
+ * @threads One writer; nobody stores into the slot meanwhile.
+ * @cost    the changed pages: their checksum, their write; two flushes of the device.
+ */
+STORWIN_API int storwin_ckpt_commit(struct storwin_ckpt *ckpt, struct storwin_error *err);
+
+/**
+ * @brief Close a checkpoint file. A state begun and not committed is lost.
+ * @param ckpt  a checkpoint, or NULL
+ */
+STORWIN_API void storwin_ckpt_close(struct storwin_ckpt *ckpt);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STORWIN_H */

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The kernel pager: shared mappings. The page cache knows what is to be written. */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CHUNK_BYTES (UINT64_C(16) << 20) /* unit in which errors are told apart */
+
+/* Of Linux 6.5. */
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
+struct cache_range {
+    uint64_t offset, bytes;
+};
+struct cache_stat {
+    uint64_t cached, dirty, writeback, evicted, recently_evicted;
+};
+
+/* Marks pages changed again, whatever they hold, so that the next sync tries once more. */
+static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
+{
+    for (; lo < hi; lo += win->page_bytes)
+        atomic_fetch_or_explicit((_Atomic uint8_t *)(win->map + lo), 0, memory_order_relaxed);
+}
+
+/*
+ * The part of [lo, hi) in one file. First everything is sent on its way, then waited for chunk by chunk, which tells where an
+ * error was; msync() adds what makes it durable.
+ */
+static void sync_part(struct storwin_window *win, const struct storwin__part *part, uint64_t lo, uint64_t hi,
+                      struct storwin__failure *fail)
+{
+    const int fd = win->files[part->file].fd;
+    const uint64_t shift = part->file_offset - part->offset; /* modulo 2^64 */
+    const unsigned wait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    struct storwin__failure here = {0, 0, 0};
+
+    if (hi - lo > CHUNK_BYTES)
+        (void)sync_file_range(fd, (off_t)(lo + shift), (off_t)(hi - lo), SYNC_FILE_RANGE_WRITE);
+    for (uint64_t at = lo, next; at < hi; at = next) {
+        next = storwin__min(hi, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
+        if (sync_file_range(fd, (off_t)(at + shift), (off_t)(next - at), wait) < 0 && errno != ESPIPE && errno != ENOSYS)
+            storwin__failure_add(&here, -errno, at, next);
+    }
+    if (msync(win->map + lo, (size_t)(hi - lo), MS_SYNC) < 0 && here.code == 0)
+        storwin__failure_add(&here, -errno, lo, hi);
+    if (here.code < 0) {
+        touch(win, here.lo, here.hi);
+        storwin__failure_add(fail, here.code, here.lo, here.hi);
+    }
+}
+
+/* Syncs window offsets [lo, hi), which begins on a page of the storage span and ends on one or at the span's end. */
+int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi, struct storwin__failure *fail)
+{
+    for (uint32_t i = 0; i < win->n_parts; i++) {
+        const struct storwin__part *part = &win->parts[i];
+        uint64_t from = lo > part->offset ? lo : part->offset;
+        uint64_t to = storwin__min(hi, part->offset + part->bytes);
+
+        if (part->kind == STORWIN_STORAGE && from < to)
+            sync_part(win, part, from, to, fail);
+    }
+    return STORWIN_WROTE_MSYNC;
+}
+
+/* Asks about halves until each is all clean or all dirty. */
+static int mark(struct storwin_window *win, int fd, uint64_t file_offset, uint64_t first, uint64_t n_pages)
+{
+    struct cache_range range = {file_offset, n_pages * win->page_bytes};
+    struct cache_stat stat;
+    int rc;
+
+    if (syscall(SYS_cachestat, fd, &range, &stat, 0) < 0)
+        return -errno;
+    if (stat.dirty == 0)
+        return 0;
+    if (stat.dirty >= n_pages) {
+        storwin__bits_set(win, first, first + n_pages);
+        return 0;
+    }
+    rc = mark(win, fd, file_offset, first, n_pages / 2);
+    if (rc < 0)
+        return rc;
+    return mark(win, fd, file_offset + n_pages / 2 * win->page_bytes, first + n_pages / 2, n_pages - n_pages / 2);
+}
+
+/* Sets the bits of pages [first, end) of the span as the page cache has them. */
+int storwin__cache_dirty(struct storwin_window *win, uint64_t first, uint64_t end)
+{
+    const uint64_t page = win->page_bytes;
+
+    storwin__bits_clear(win, first, end);
+    for (uint32_t i = 0; i < win->n_parts; i++) {
+        const struct storwin__part *part = &win->parts[i];
+        uint64_t start, a, b;
+        int rc;
+
+        if (part->kind != STORWIN_STORAGE)
+            continue;
+        start = (part->offset - win->stor_offset) / page;
+        a = first > start ? first : start;
+        b = storwin__min(end, start + storwin__round_up(part->bytes, page) / page);
+        if (a >= b)
+            continue;
+        rc = mark(win, win->files[part->file].fd, part->file_offset + (a - start) * page, a, b - a);
+        if (rc < 0)
+            return rc == -ENOSYS || rc == -EPERM ? -EOPNOTSUPP : rc;
+    }
+    return 0;
+}

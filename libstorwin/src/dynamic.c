@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Windows found by address: an array in the order of their bases, under a lock. */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct storwin_dynamic {
+    pthread_mutex_t lock;
+    struct storwin_window **wins;
+    size_t n, cap;
+};
+
+int storwin_dynamic_create(struct storwin_dynamic **out)
+{
+    struct storwin_dynamic *dyn = out ? calloc(1, sizeof(*dyn)) : NULL;
+
+    if (!dyn)
+        return out ? -ENOMEM : -EINVAL;
+    pthread_mutex_init(&dyn->lock, NULL);
+    *out = dyn;
+    return 0;
+}
+
+void storwin_dynamic_destroy(struct storwin_dynamic *dyn)
+{
+    if (!dyn)
+        return;
+    for (size_t i = 0; i < dyn->n; i++)
+        atomic_fetch_sub(&dyn->wins[i]->attached, 1);
+    pthread_mutex_destroy(&dyn->lock);
+    free(dyn->wins);
+    free(dyn);
+}
+
+/* How many windows begin at or before the address. */
+static size_t rank_of(const struct storwin_dynamic *dyn, uintptr_t addr)
+{
+    size_t lo = 0, hi = dyn->n;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if ((uintptr_t)dyn->wins[mid]->map <= addr)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static int attach(struct storwin_dynamic *dyn, struct storwin_window *win)
+{
+    size_t at = rank_of(dyn, (uintptr_t)win->map);
+
+    if (at > 0 && dyn->wins[at - 1] == win)
+        return -EEXIST;
+    if (dyn->n == dyn->cap) {
+        size_t cap = dyn->cap ? dyn->cap * 2 : 8;
+        struct storwin_window **grown = realloc(dyn->wins, cap * sizeof(struct storwin_window *));
+
+        if (!grown)
+            return -ENOMEM;
+        dyn->wins = grown;
+        dyn->cap = cap;
+    }
+    memmove(dyn->wins + at + 1, dyn->wins + at, (dyn->n - at) * sizeof(struct storwin_window *));
+    dyn->wins[at] = win;
+    dyn->n++;
+    atomic_fetch_add(&win->attached, 1);
+    return 0;
+}
+
+int storwin_dynamic_attach(struct storwin_dynamic *dyn, struct storwin_window *win)
+{
+    int rc;
+
+    if (!dyn || !win || !win->map)
+        return -EINVAL;
+    pthread_mutex_lock(&dyn->lock);
+    rc = attach(dyn, win);
+    pthread_mutex_unlock(&dyn->lock);
+    return rc;
+}
+
+int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storwin_window *win)
+{
+    int rc = STORWIN_ENOWIN;
+    size_t at;
+
+    if (!dyn || !win)
+        return -EINVAL;
+    pthread_mutex_lock(&dyn->lock);
+    at = rank_of(dyn, (uintptr_t)win->map);
+    if (at > 0 && dyn->wins[at - 1] == win) {
+        memmove(dyn->wins + at - 1, dyn->wins + at, (dyn->n - at) * sizeof(struct storwin_window *));
+        dyn->n--;
+        atomic_fetch_sub(&win->attached, 1);
+        rc = 0;
+    }
+    pthread_mutex_unlock(&dyn->lock);
+    return rc;
+}
+
+struct storwin_window *storwin_dynamic_find(struct storwin_dynamic *dyn, const void *addr)
+{
+    struct storwin_window *win = NULL;
+    size_t at;
+
+    if (!dyn)
+        return NULL;
+    pthread_mutex_lock(&dyn->lock);
+    at = rank_of(dyn, (uintptr_t)addr);
+    if (at > 0 && (uintptr_t)addr - (uintptr_t)dyn->wins[at - 1]->map < dyn->wins[at - 1]->bytes)
+        win = dyn->wins[at - 1];
+    pthread_mutex_unlock(&dyn->lock);
+    return win;
+}
+
+int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin_error *err)
+{
+    int rc = 0;
+
+    if (!dyn)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    pthread_mutex_lock(&dyn->lock);
+    for (size_t i = 0; i < dyn->n; i++) {
+        int one = storwin_sync(dyn->wins[i], rc < 0 ? NULL : err);
+
+        if (one < 0 && rc == 0)
+            rc = one;
+    }
+    pthread_mutex_unlock(&dyn->lock);
+    return rc;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *storwin_version(void)
+{
+    return STORWIN_VERSION;
+}
+
+const char *storwin_strerror(int code)
+{
+    const char *text;
+
+    switch (code) {
+    case 0: return "success";
+    case STORWIN_PENDING: return "the sync is still under way";
+    case STORWIN_UNKNOWN: return "no hint of this library has this key";
+    case STORWIN_EVALUE: return "a hint has a value that is not allowed";
+    case STORWIN_EMISSING: return "a hint is missing";
+    case STORWIN_ECONFLICT: return "two hints exclude each other";
+    case STORWIN_ESHORT: return "the device or file ends before the window does";
+    case STORWIN_ETYPE: return "neither a regular file nor a block device";
+    case STORWIN_EOWNER: return "a link or file that belongs to somebody else";
+    case STORWIN_EPAGER: return "the user-level pager is not allowed here";
+    case STORWIN_ERANGE: return "the range does not lie within the window";
+    case STORWIN_ESYNTAX: return "not a list of key=value";
+    case STORWIN_EFORMAT: return "the file holds something else than these checkpoints";
+    case STORWIN_ENONE: return "no complete checkpoint";
+    case STORWIN_EVERSION: return "the checkpoint is of another version of the application";
+    case STORWIN_ESTATE: return "not allowed in this state";
+    case STORWIN_EBUSY: return "in use";
+    case STORWIN_ENOWIN: return "no attached window there";
+    default: break;
+    }
+    text = code < 0 && code > -4096 ? strerrordesc_np(-code) : NULL; /* the C locale's words, in no static buffer */
+    return text ? text : "unknown error code";
+}
+
+/* Fills err, if there is one, and returns code. */
+int storwin__fail(struct storwin_error *err, int code, const char *hint, const char *format, ...)
+{
+    va_list args;
+
+    if (!err)
+        return code;
+    memset(err, 0, sizeof(*err));
+    err->code = code;
+    if (hint)
+        snprintf(err->hint, sizeof(err->hint), "%s", hint);
+    va_start(args, format);
+    vsnprintf(err->text, sizeof(err->text), format, args);
+    va_end(args);
+    return code;
+}
+
+void storwin__failure_add(struct storwin__failure *f, int code, uint64_t lo, uint64_t hi)
+{
+    if (f->code == 0) {
+        f->code = code;
+        f->lo = lo;
+        f->hi = hi;
+        return;
+    }
+    if (lo < f->lo)
+        f->lo = lo;
+    if (hi > f->hi)
+        f->hi = hi;
+}

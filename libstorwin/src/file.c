@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The file or device of a window: opened without following somebody else's links, created whole or not at all, with its
+ * space reserved.
+ *
+ * A new file has no name while it is being made (O_TMPFILE) where the file system can do that; it is named when it has its size and
+ * space. A file that exists is grown under a lock on a byte far behind any data, held until the window is mapped, so that
+ * undoing a failed allocation cannot cut off what another process has just mapped.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_LINKS 8   /* of a chain of links */
+#define MAX_RACES 64  /* times that a name changed under us */
+#define SIZE_LOCK (INT64_MAX - 16) /* byte of the lock on the size */
+#define AGAIN 1       /* open_once(): the name changed meanwhile */
+
+static const char NAME[] = "storage_alloc_filename";
+
+atomic_uint storwin__without;
+
+static int without(unsigned what)
+{
+    return (atomic_load_explicit(&storwin__without, memory_order_relaxed) & what) != 0;
+}
+
+/* Cuts a path into a directory, opened below dir_fd, and the name in it. */
+static int open_dir(int dir_fd, const char *path, int *fd, char **name, struct storwin_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    const char *last = slash ? slash + 1 : path;
+    char *dir = NULL;
+    int rc = 0;
+
+    *name = NULL;
+    if (!*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
+        return storwin__fail(err, STORWIN_ETYPE, NAME, "\"%.100s\" is a directory", path);
+    if (slash)
+        dir = slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+    *name = strdup(last);
+    if (!*name || (slash && !dir)) {
+        rc = storwin__fail(err, -ENOMEM, NAME, "out of memory");
+    } else {
+        *fd = openat(dir_fd, dir ? dir : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (*fd < 0)
+            rc = storwin__fail(err, -errno, NAME, "directory of \"%.100s\": %s", path, storwin_strerror(-errno));
+    }
+    free(dir);
+    if (rc < 0) {
+        free(*name);
+        *name = NULL;
+    }
+    return rc;
+}
+
+/* Goes on at the target of a link: another directory and name. */
+static int follow(struct storwin__file *f, const char *path, const struct stat *st, struct storwin_error *err)
+{
+    char target[PATH_MAX], *name;
+    ssize_t len;
+    int fd, rc;
+
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        return storwin__fail(err, STORWIN_EOWNER, NAME, "\"%.100s\" is a link that belongs to user %ld", path,
+                             (long)st->st_uid);
+    len = readlinkat(f->dir_fd, f->name, target, sizeof(target) - 1);
+    if (len < 0)
+        return storwin__fail(err, -errno, NAME, "link \"%.100s\": %s", path, storwin_strerror(-errno));
+    target[len] = '\0';
+    rc = open_dir(f->dir_fd, target, &fd, &name, err);
+    if (rc < 0)
+        return rc;
+    close(f->dir_fd);
+    free(f->name);
+    f->dir_fd = fd;
+    f->name = name;
+    return 0;
+}
+
+/* A file that somebody else put into a directory where everybody may is not taken over. */
+static int check_owner(const struct storwin__file *f, const char *path, const struct stat *st, struct storwin_error *err)
+{
+    struct stat dir;
+
+    if (fstat(f->dir_fd, &dir) < 0)
+        return storwin__fail(err, -errno, NAME, "directory of \"%.100s\": %s", path, storwin_strerror(-errno));
+    if ((dir.st_mode & S_ISVTX) && (dir.st_mode & (S_IWOTH | S_IWGRP)) && st->st_uid != geteuid() && st->st_uid != 0 &&
+        st->st_uid != dir.st_uid)
+        return storwin__fail(err, STORWIN_EOWNER, NAME, "\"%.100s\" belongs to user %ld, in a directory for all", path,
+                             (long)st->st_uid);
+    return 0;
+}
+
+static int device_size(struct storwin__file *f, const char *path, struct storwin_error *err)
+{
+    uint64_t size = 0;
+
+    if (ioctl(f->fd, BLKGETSIZE64, &size) < 0)
+        return storwin__fail(err, -errno, NAME, "size of device \"%.100s\": %s", path, storwin_strerror(-errno));
+    f->device = 1;
+    f->size = size;
+    return 0;
+}
+
+static int open_existing(struct storwin__file *f, const char *path, const struct stat *seen, struct storwin_error *err)
+{
+    struct stat st;
+    int rc;
+
+    if (!S_ISREG(seen->st_mode) && !S_ISBLK(seen->st_mode))
+        return storwin__fail(err, STORWIN_ETYPE, NAME, "\"%.100s\" is %s", path,
+                             S_ISDIR(seen->st_mode) ? "a directory" : "no regular file and no block device");
+    if (S_ISREG(seen->st_mode) && (rc = check_owner(f, path, seen, err)) < 0)
+        return rc;
+    f->fd = openat(f->dir_fd, f->name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (f->fd < 0)
+        return errno == ENOENT || errno == ELOOP
+                   ? AGAIN
+                   : storwin__fail(err, -errno, NAME, "open \"%.100s\": %s", path, storwin_strerror(-errno));
+    if (fstat(f->fd, &st) < 0)
+        return storwin__fail(err, -errno, NAME, "\"%.100s\": %s", path, storwin_strerror(-errno));
+    if (st.st_dev != seen->st_dev || st.st_ino != seen->st_ino) {
+        close(f->fd);
+        f->fd = -1;
+        return AGAIN;
+    }
+    if (S_ISBLK(st.st_mode))
+        return device_size(f, path, err);
+    return 0;
+}
+
+static int create(struct storwin__file *f, const struct storwin_opts *opts, const char *path, struct storwin_error *err)
+{
+    const mode_t perm = opts->file_perm & 0777;
+    int rc = 0;
+
+    if (opts->striping_factor || opts->striping_unit)
+        rc = storwin__stripe(f->dir_fd, f->name, opts, &f->striping);
+    if (rc == -EEXIST)
+        return AGAIN;
+    if (rc >= 0 && f->striping == STORWIN_STRIPING_APPLIED) {
+        f->fd = rc;
+        f->created = 1;
+        return 0;
+    }
+    if (!without(STORWIN__NO_TMPFILE)) {
+        f->fd = openat(f->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, perm);
+        f->nameless = f->fd >= 0;
+    }
+    if (f->fd < 0) {
+        f->fd = openat(f->dir_fd, f->name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, perm);
+        if (f->fd < 0 && errno == EEXIST)
+            return AGAIN;
+        if (f->fd < 0)
+            return storwin__fail(err, -errno, NAME, "create \"%.100s\": %s", path, storwin_strerror(-errno));
+    }
+    f->created = 1;
+    return 0;
+}
+
+static int open_once(struct storwin__file *f, const struct storwin_opts *opts, const char *path, int must_exist,
+                     struct storwin_error *err)
+{
+    struct stat st;
+
+    for (int links = 0; links <= MAX_LINKS; links++) {
+        int rc;
+
+        if (fstatat(f->dir_fd, f->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            if (errno != ENOENT || must_exist)
+                return storwin__fail(err, -errno, NAME, "open \"%.100s\": %s", path, storwin_strerror(-errno));
+            return create(f, opts, path, err);
+        }
+        if (!S_ISLNK(st.st_mode))
+            return open_existing(f, path, &st, err);
+        rc = follow(f, path, &st, err);
+        if (rc < 0)
+            return rc;
+    }
+    return storwin__fail(err, -ELOOP, NAME, "\"%.100s\": too many links", path);
+}
+
+static int no_room(struct storwin_error *err, int code, const char *path, uint64_t offset, uint64_t bytes)
+{
+    return storwin__fail(err, code, NAME, "no room for %" PRIu64 " bytes at offset %" PRIu64 " of \"%.80s\": %s", bytes,
+                         offset, path, storwin_strerror(code));
+}
+
+/* Where the file system cannot reserve, zeros are written into what has no blocks yet. */
+static int fill_holes(int fd, uint64_t offset, uint64_t end)
+{
+    const size_t chunk = (size_t)1 << 18;
+    char *zeros = calloc(1, chunk);
+    int rc = 0;
+
+    if (!zeros)
+        return -ENOMEM;
+    while (rc == 0 && offset < end) {
+        off_t hole = lseek(fd, (off_t)offset, SEEK_HOLE), data;
+        uint64_t stop = end;
+
+        if (hole < 0 && errno == ENXIO) /* behind the end of the file */
+            hole = (off_t)offset;
+        else if (hole < 0)
+            rc = -errno;
+        if (rc < 0 || (uint64_t)hole >= end)
+            break;
+        data = lseek(fd, hole, SEEK_DATA);
+        if (data > 0 && (uint64_t)data < end)
+            stop = (uint64_t)data;
+        for (offset = (uint64_t)hole; rc == 0 && offset < stop;) {
+            ssize_t n = pwrite(fd, zeros, (size_t)storwin__min(chunk, stop - offset), (off_t)offset);
+
+            if (n > 0)
+                offset += (uint64_t)n;
+            else if (n == 0 || errno != EINTR)
+                rc = n == 0 ? -ENOSPC : -errno;
+        }
+    }
+    free(zeros);
+    return rc;
+}
+
+static int allocate(int fd, uint64_t offset, uint64_t bytes)
+{
+    int rc;
+
+    if (without(STORWIN__NO_FALLOCATE))
+        return fill_holes(fd, offset, offset + bytes);
+    do
+        rc = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+    while (rc < 0 && errno == EINTR);
+    if (rc < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+        return fill_holes(fd, offset, offset + bytes);
+    return rc < 0 ? -errno : 0;
+}
+
+static int lock_size(int fd, short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = SIZE_LOCK, .l_len = 1};
+    int rc;
+
+    do
+        rc = fcntl(fd, F_OFD_SETLKW, &lock);
+    while (rc < 0 && errno == EINTR);
+    return rc < 0 && errno != ENOLCK && errno != EOPNOTSUPP && errno != EINVAL ? -errno : 0;
+}
+
+/* Takes back what reserve() did to a file that existed. The lock is held. */
+static void shrink(struct storwin__file *f)
+{
+    struct stat st;
+
+    if (!f->created && !f->device && f->grown && fstat(f->fd, &st) == 0 && (uint64_t)st.st_size >= f->size) {
+        if (ftruncate(f->fd, (off_t)f->size) < 0)
+            return; /* it keeps room that nobody asked for; nothing can be done */
+    }
+    f->grown = 0;
+}
+
+static int reserve(struct storwin__file *f, const struct storwin_opts *opts, const char *path, int must_exist,
+                   uint64_t bytes, struct storwin_error *err)
+{
+    const uint64_t offset = opts->offset_bytes, end = offset + bytes;
+    struct rlimit limit;
+    struct stat st;
+    int rc = 0;
+
+    if (f->device) {
+        if (end <= f->size)
+            return 0;
+        return storwin__fail(err, STORWIN_ESHORT, offset >= f->size ? "storage_alloc_offset" : NAME,
+                             "device \"%.80s\" has %" PRIu64 " bytes; the window ends at %" PRIu64, path, f->size, end);
+    }
+    if (end > INT64_MAX)
+        return storwin__fail(err, -EFBIG, "storage_alloc_offset", "the window would end behind 2^63");
+    if (!f->created && (rc = lock_size(f->fd, F_WRLCK)) < 0)
+        return storwin__fail(err, rc, NAME, "lock \"%.100s\": %s", path, storwin_strerror(rc));
+    if (fstat(f->fd, &st) < 0)
+        return storwin__fail(err, -errno, NAME, "\"%.100s\": %s", path, storwin_strerror(-errno));
+    f->size = (uint64_t)st.st_size;
+    if (bytes == 0)
+        return 0;
+    if (must_exist)
+        return end <= f->size ? 0 : storwin__fail(err, STORWIN_ESHORT, NAME, "\"%.80s\" has %" PRIu64 " bytes; the window ends at %"
+                                                  PRIu64, path, f->size, end);
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur)
+        return storwin__fail(err, -EFBIG, NAME, "\"%.80s\" would have %" PRIu64 " bytes; the process may write files of %" PRIu64,
+                             path, end, (uint64_t)limit.rlim_cur);
+    f->grown = 1;
+    if (!(opts->flags & STORWIN_SPARSE))
+        rc = allocate(f->fd, offset, bytes);
+    if (rc == 0 && end > f->size && ftruncate(f->fd, (off_t)end) < 0)
+        rc = -errno;
+    if (rc < 0) {
+        shrink(f);
+        return no_room(err, rc, path, offset, bytes);
+    }
+    return 0;
+}
+
+/* Gives a nameless file its name. */
+static int publish(struct storwin__file *f, const char *path, struct storwin_error *err)
+{
+    char self[40];
+
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", f->fd);
+    if (linkat(AT_FDCWD, self, f->dir_fd, f->name, AT_SYMLINK_FOLLOW) == 0) {
+        f->nameless = 0;
+        return 0;
+    }
+    if (errno == EEXIST)
+        return AGAIN;
+    return storwin__fail(err, -errno, NAME, "create \"%.100s\": %s", path, storwin_strerror(-errno));
+}
+
+static int try_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path, int must_exist,
+                    uint64_t bytes, struct storwin_error *err)
+{
+    struct stat st;
+    int rc = open_dir(AT_FDCWD, path, &f->dir_fd, &f->name, err);
+
+    if (rc == 0)
+        rc = open_once(f, opts, path, must_exist, err);
+    if (rc == 0)
+        rc = reserve(f, opts, path, must_exist, bytes, err);
+    if (rc == 0 && f->nameless)
+        rc = publish(f, path, err);
+    if (rc != 0)
+        return rc;
+    if (fstat(f->fd, &st) < 0)
+        return storwin__fail(err, -errno, NAME, "\"%.100s\": %s", path, storwin_strerror(-errno));
+    f->dev = st.st_dev;
+    f->ino = st.st_ino;
+    if (!f->created && (opts->striping_factor || opts->striping_unit))
+        f->striping = STORWIN_STRIPING_EXISTING;
+    return 0;
+}
+
+/*
+ * Opens or creates path with room for `bytes` at opts->offset_bytes. must_exist: neither creates nor grows. On success the lock on the size
+ * is held until storwin__file_settled(), or given back with everything else by storwin__file_undo().
+ */
+int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path, int must_exist,
+                       uint64_t bytes, struct storwin_error *err)
+{
+    int rc = AGAIN;
+
+    for (int tries = 0; rc == AGAIN && tries < MAX_RACES; tries++) {
+        memset(f, 0, sizeof(*f));
+        f->fd = f->direct_fd = f->dir_fd = -1;
+        rc = try_open(f, opts, path, must_exist, bytes, err);
+        if (rc == 0)
+            return 0;
+        storwin__file_undo(f);
+    }
+    if (rc == AGAIN)
+        rc = storwin__fail(err, -EAGAIN, NAME, "\"%.100s\" comes and goes", path);
+    return rc;
+}
+
+/* Removes the name, if it still is that of this file. */
+int storwin__file_unlink(const struct storwin__file *f)
+{
+    struct stat st;
+
+    if (f->device)
+        return 0;
+    if (fstatat(f->dir_fd, f->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (st.st_dev != f->dev || st.st_ino != f->ino)
+        return 0;
+    return unlinkat(f->dir_fd, f->name, 0) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* The allocation failed: as if it had not been tried. */
+void storwin__file_undo(struct storwin__file *f)
+{
+    struct stat st;
+
+    if (f->fd >= 0 && f->created && !f->nameless && fstat(f->fd, &st) == 0) {
+        f->dev = st.st_dev;
+        f->ino = st.st_ino;
+        (void)storwin__file_unlink(f);
+    } else if (f->fd >= 0) {
+        shrink(f);
+    }
+    storwin__file_close(f);
+}
+
+void storwin__file_settled(struct storwin__file *f)
+{
+    if (f->fd >= 0 && !f->created && !f->device)
+        (void)lock_size(f->fd, F_UNLCK);
+}
+
+/* A second descriptor, for direct I/O; without one the first serves. */
+void storwin__file_want_direct(struct storwin__file *f)
+{
+    struct stat st;
+
+    if (without(STORWIN__NO_DIRECT))
+        return;
+    f->direct_fd = openat(f->dir_fd, f->name, O_RDWR | O_DIRECT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (f->direct_fd >= 0 && (fstat(f->direct_fd, &st) < 0 || st.st_dev != f->dev || st.st_ino != f->ino)) {
+        close(f->direct_fd);
+        f->direct_fd = -1;
+    }
+}
+
+void storwin__file_close(struct storwin__file *f)
+{
+    if (f->fd >= 0)
+        close(f->fd);
+    if (f->direct_fd >= 0)
+        close(f->direct_fd);
+    if (f->dir_fd >= 0)
+        close(f->dir_fd);
+    free(f->name);
+    f->name = NULL;
+    f->fd = f->direct_fd = f->dir_fd = -1;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the parts of the library share. */
+#ifndef STORWIN_INTERNAL_H
+#define STORWIN_INTERNAL_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <storwin.h>
+
+#define STORWIN__HINTS 16 /* keys of the table in opts.c */
+
+/*
+ * Facilities of the system that the library does without when their bit is set, so that tests reach the
+ * paths for older kernels and poorer file systems on any machine.
+ */
+#define STORWIN__NO_SCAN      1u
+#define STORWIN__NO_UFFD      2u
+#define STORWIN__NO_DIRECT    4u
+#define STORWIN__NO_TMPFILE   8u
+#define STORWIN__NO_FALLOCATE 16u
+extern atomic_uint storwin__without;
+
+/* error.c */
+int storwin__fail(struct storwin_error *err, int code, const char *hint, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* opts.c */
+const char *storwin__key(unsigned i);
+int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes, struct storwin_error *err);
+ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value, size_t cap);
+
+/* memory.c: where to look; NULL members mean the real ones */
+struct storwin__memory_source {
+    const char *meminfo, *cgroup, *mountinfo, *root; /* root: put before the mount points of mountinfo */
+};
+uint64_t storwin__memory_available(const struct storwin__memory_source *src);
+
+/* file.c */
+struct storwin__file {
+    int fd, direct_fd, dir_fd;
+    char *name;            /* within dir_fd */
+    uint64_t size;         /* of a device; of a file before it was grown */
+    uint32_t created, device, striping;
+    uint32_t nameless;     /* created without a name so far */
+    uint32_t grown;
+    dev_t dev;
+    ino_t ino;
+};
+int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path, int must_exist,
+                       uint64_t bytes, struct storwin_error *err);
+void storwin__file_undo(struct storwin__file *f);
+void storwin__file_settled(struct storwin__file *f);
+void storwin__file_want_direct(struct storwin__file *f);
+int storwin__file_unlink(const struct storwin__file *f);
+void storwin__file_close(struct storwin__file *f);
+int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opts, uint32_t *outcome);
+
+/* The storage part of a window is one span of addresses; `first` and `end` below count its pages. */
+struct storwin__part {
+    uint64_t offset, bytes; /* in the window */
+    uint64_t file_offset;
+    uint32_t kind, file;
+};
+
+struct storwin__segment {
+    uint64_t offset, bytes;
+};
+
+/* Some range failed; ranges are joined to the span that holds them all. Offsets in the window. */
+struct storwin__failure {
+    int code; /* 0: none */
+    uint64_t lo, hi;
+};
+void storwin__failure_add(struct storwin__failure *f, int code, uint64_t lo, uint64_t hi);
+
+struct storwin__pager;
+
+struct storwin_window {
+    struct storwin_opts opts; /* filename is NULL */
+    char *path;
+    uint8_t *map;
+    uint64_t bytes, map_bytes, page_bytes;
+    uint64_t stor_offset, stor_bytes; /* the storage span */
+    struct storwin__part *parts;
+    uint32_t n_parts, n_files;
+    struct storwin__file *files;
+    uint32_t track, huge;
+    int track_fd;
+    atomic_uint_least64_t *dirty; /* a bit for each page of the storage span: to be written */
+    struct storwin__pager *pager;
+    struct storwin__segment *segments; /* shared: n_ranks */
+    uint32_t n_ranks, rank;
+    char *shm_name;
+    int shm_fd; /* while it is being made */
+    atomic_uint attached, wrote;
+    atomic_uint_least64_t n_syncs, dirty_bytes, written_bytes, n_requests;
+    pthread_t thread; /* of the asynchronous sync */
+    atomic_int async; /* STORWIN__IDLE ... */
+    int async_rc;
+    uint64_t async_offset, async_bytes;
+    struct storwin_error async_err;
+};
+enum { STORWIN__IDLE, STORWIN__STARTING, STORWIN__RUNNING, STORWIN__DONE };
+
+static inline uint64_t storwin__round_up(uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static inline uint64_t storwin__min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t storwin__pages(const struct storwin_window *win)
+{
+    return storwin__round_up(win->stor_bytes, win->page_bytes) / win->page_bytes;
+}
+
+/* window.c */
+struct storwin__plan {
+    const struct storwin_opts *opts;
+    uint64_t bytes;                /* of the window */
+    const char *const *paths;      /* n_files */
+    uint32_t n_files;
+    const uint64_t *file_starts;   /* n_files + 1 window offsets: what each file holds, if it is storage; NULL: one file */
+    const uint64_t *file_bytes;    /* n_files: length of each of these without gaps */
+    const char *shm_name;          /* the memory part is shared */
+    int attach;                    /* everything exists already */
+};
+uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb);
+int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win, struct storwin_error *err);
+void storwin__window_destroy(struct storwin_window *win);
+
+/* dirty.c: the bits */
+int storwin__bit(const struct storwin_window *win, uint64_t page);
+void storwin__bits_set(struct storwin_window *win, uint64_t first, uint64_t end);
+void storwin__bits_clear(struct storwin_window *win, uint64_t first, uint64_t end);
+uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, uint64_t end, int value);
+uint64_t storwin__bits_count(const struct storwin_window *win, uint64_t first, uint64_t end);
+
+/* track.c */
+int storwin__track_open(struct storwin_window *win);
+void storwin__track_close(struct storwin_window *win);
+void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end);
+
+/* parallel.c: runs work(ctx) in up to n threads, of which the caller is one, and returns when all have */
+void storwin__parallel(unsigned n, void (*work)(void *ctx), void *ctx);
+int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx);
+
+/* cache.c: the kernel pager */
+int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi, struct storwin__failure *fail);
+int storwin__cache_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
+
+/* write.c */
+int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
+                         struct storwin__failure *fail);
+int storwin__write_through(struct storwin_window *win, uint64_t page, uint64_t n_pages, struct storwin__failure *fail);
+int storwin__read_span(struct storwin_window *win, struct storwin_error *err);
+unsigned storwin__threads(const struct storwin_window *win);
+
+/* sync.c */
+int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err);
+void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
+
+/* pager.c */
+int storwin__pager_open(struct storwin_window *win, int resident, struct storwin_error *err);
+void storwin__pager_close(struct storwin_window *win);
+void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin);
+void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end);
+void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail);
+uint64_t storwin__pager_slice(const struct storwin_window *win);
+void storwin__pager_query(const struct storwin_window *win, struct storwin_info *info);
+
+#endif

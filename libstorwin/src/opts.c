@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Options and their string form. One table says which keys there are, how each is read, and how it is printed. */
+#include "internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct words {
+    const char *word;
+    uint32_t value;
+};
+
+static const struct words alloc_types[] = {{"memory", STORWIN_MEMORY}, {"storage", STORWIN_STORAGE}, {NULL, 0}};
+static const struct words orders[] = {
+    {"memory_first", STORWIN_MEMORY_FIRST}, {"storage_first", STORWIN_STORAGE_FIRST}, {NULL, 0}};
+static const struct words pagers[] = {{"kernel", STORWIN_PAGER_KERNEL},
+                                      {"resident", STORWIN_PAGER_RESIDENT},
+                                      {"user", STORWIN_PAGER_USER},
+                                      {NULL, 0}};
+static const struct words styles[] = {{"read_once", STORWIN_ACCESS_READ_ONCE},
+                                      {"write_once", STORWIN_ACCESS_WRITE_ONCE},
+                                      {"read_mostly", STORWIN_ACCESS_READ_MOSTLY},
+                                      {"write_mostly", STORWIN_ACCESS_WRITE_MOSTLY},
+                                      {"sequential", STORWIN_ACCESS_SEQUENTIAL},
+                                      {"reverse_sequential", STORWIN_ACCESS_REVERSE},
+                                      {"random", STORWIN_ACCESS_RANDOM},
+                                      {NULL, 0}};
+
+enum kind { WORD, LIST, FLAG, PATH, FACTOR, OCTAL, NUMBER32, NUMBER64 };
+
+struct hint {
+    const char *key;
+    enum kind kind;
+    size_t field;              /* offset in struct storwin_opts */
+    const struct words *words; /* of WORD and LIST */
+    uint64_t min, max, unit;   /* of numbers; of FLAG the bit, in min */
+    const char *wants;         /* for the message */
+};
+
+#define FIELD(name) offsetof(struct storwin_opts, name)
+static const struct hint table[STORWIN__HINTS] = {
+    {"alloc_type", WORD, FIELD(alloc_type), alloc_types, 0, 0, 0, "memory or storage"},
+    {"storage_alloc_filename", PATH, FIELD(filename), NULL, 1, STORWIN_MAX_PATH, 0, "a path of 1 to 4095 bytes"},
+    {"storage_alloc_offset", NUMBER64, FIELD(offset_bytes), NULL, 0, INT64_MAX, 1, "a number of bytes below 2^63"},
+    {"storage_alloc_factor", FACTOR, FIELD(factor_ppb), NULL, 0, STORWIN_FACTOR_ONE, 1,
+     "a number from 0 to 1 with at most 9 decimals, or auto"},
+    {"storage_alloc_order", WORD, FIELD(order), orders, 0, 0, 0, "memory_first or storage_first"},
+    {"storage_alloc_unlink", FLAG, FIELD(flags), NULL, STORWIN_UNLINK, 0, 0, "true or false"},
+    {"storage_alloc_discard", FLAG, FIELD(flags), NULL, STORWIN_DISCARD, 0, 0, "true or false"},
+    {"access_style", LIST, FIELD(access_style), styles, 0, 0, 0,
+     "words of read_once, write_once, read_mostly, write_mostly, sequential, reverse_sequential, random"},
+    {"file_perm", OCTAL, FIELD(file_perm), NULL, 0, 0777, 1, "octal digits after a 0, at most 0777"},
+    {"striping_factor", NUMBER32, FIELD(striping_factor), NULL, 1, STORWIN_MAX_STRIPES, 1, "a number from 1 to 65535"},
+    {"striping_unit", NUMBER32, FIELD(striping_unit), NULL, 65536, UINT32_MAX - 65535, 65536,
+     "a multiple of 65536 below 2^32"},
+    {"storage_alloc_pager", WORD, FIELD(pager), pagers, 0, 0, 0, "kernel, resident or user"},
+    {"storage_alloc_budget", NUMBER64, FIELD(budget_bytes), NULL, STORWIN_MIN_BUDGET, STORWIN_MAX_BYTES, 1,
+     "a number of bytes from 1048576 to 2^46"},
+    {"storage_alloc_memory", NUMBER64, FIELD(memory_bytes), NULL, 1, STORWIN_MAX_BYTES, 1,
+     "a number of bytes from 1 to 2^46"},
+    {"storage_alloc_sparse", FLAG, FIELD(flags), NULL, STORWIN_SPARSE, 0, 0, "true or false"},
+    {"storage_alloc_threads", NUMBER32, FIELD(n_threads), NULL, 1, 64, 1, "a number from 1 to 64"},
+};
+
+const char *storwin__key(unsigned i)
+{
+    return i < STORWIN__HINTS ? table[i].key : NULL;
+}
+
+const char *storwin_hint_key(size_t i)
+{
+    return i < STORWIN__HINTS ? table[i].key : NULL;
+}
+
+void storwin_opts_init(struct storwin_opts *opts)
+{
+    memset(opts, 0, sizeof(*opts));
+    opts->size = sizeof(*opts);
+    opts->factor_ppb = STORWIN_FACTOR_ONE;
+    opts->file_perm = 0600;
+}
+
+static const struct hint *find(const char *key)
+{
+    for (size_t i = 0; i < STORWIN__HINTS; i++)
+        if (strcmp(key, table[i].key) == 0)
+            return &table[i];
+    return NULL;
+}
+
+static int word_value(const struct words *words, const char *text, size_t len, uint32_t *value)
+{
+    for (; words->word; words++) {
+        if (strlen(words->word) == len && memcmp(words->word, text, len) == 0) {
+            *value = words->value;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+/* Digits of one base and nothing else; no more than max. */
+static int number(const char *text, unsigned base, uint64_t max, uint64_t *value)
+{
+    uint64_t n = 0;
+
+    if (!*text)
+        return -1;
+    for (; *text; text++) {
+        unsigned digit = (unsigned)*text - '0';
+
+        if (digit >= base || n > (max - digit) / base)
+            return -1;
+        n = n * base + digit;
+    }
+    *value = n;
+    return 0;
+}
+
+/* 0, 1, 0.5, .5, 1.000: exact, and whatever the locale says about points. */
+static int factor(const char *text, uint32_t *ppb)
+{
+    uint64_t n = 0;
+    unsigned decimals = 0, digits = 0;
+    int point = 0;
+
+    if (strcmp(text, "auto") == 0) {
+        *ppb = STORWIN_FACTOR_AUTO;
+        return 0;
+    }
+    for (; *text; text++) {
+        if (*text == '.' && !point) {
+            point = 1;
+            continue;
+        }
+        if (*text < '0' || *text > '9' || (point && decimals == 9))
+            return -1;
+        n = n * 10 + (unsigned)(*text - '0');
+        if (n > STORWIN_FACTOR_ONE)
+            return -1;
+        decimals += (unsigned)point;
+        digits++;
+    }
+    for (; decimals < 9; decimals++)
+        n *= 10;
+    if (digits == 0 || n > STORWIN_FACTOR_ONE)
+        return -1;
+    *ppb = (uint32_t)n;
+    return 0;
+}
+
+static int list(const struct words *words, const char *text, uint32_t *value)
+{
+    uint32_t bits = 0, bit;
+
+    for (;;) {
+        size_t len;
+
+        text += strspn(text, " ");
+        len = strcspn(text, ", ");
+        if (word_value(words, text, len, &bit) < 0)
+            return -1;
+        bits |= bit;
+        text += len;
+        text += strspn(text, " ");
+        if (!*text)
+            break;
+        if (*text++ != ',')
+            return -1;
+    }
+    *value = bits;
+    return 0;
+}
+
+/* Reads the value into *opts, which is a copy to throw away on failure. */
+static int set(struct storwin_opts *opts, const struct hint *hint, const char *value)
+{
+    char *field = (char *)opts + hint->field;
+    uint32_t v32 = 0;
+    uint64_t v64 = 0;
+    int rc = 0;
+
+    switch (hint->kind) {
+    case WORD:
+        rc = word_value(hint->words, value, strlen(value), &v32);
+        break;
+    case LIST:
+        rc = list(hint->words, value, &v32);
+        break;
+    case FLAG:
+        memcpy(&v32, field, sizeof(v32));
+        if (strcmp(value, "true") == 0)
+            v32 |= (uint32_t)hint->min;
+        else if (strcmp(value, "false") == 0)
+            v32 &= ~(uint32_t)hint->min;
+        else
+            rc = -1;
+        break;
+    case FACTOR:
+        rc = factor(value, &v32);
+        break;
+    case PATH:
+        if (strnlen(value, hint->max + 1) < hint->min || strnlen(value, hint->max + 1) > hint->max)
+            return -1;
+        memcpy(field, &value, sizeof(value));
+        return 0;
+    case OCTAL:
+        rc = *value == '0' ? number(value, 8, hint->max, &v64) : -1;
+        break;
+    case NUMBER32:
+    case NUMBER64:
+        rc = number(value, 10, hint->max, &v64);
+        if (rc == 0 && (v64 < hint->min || v64 % hint->unit != 0))
+            rc = -1;
+        break;
+    }
+    if (rc < 0)
+        return -1;
+    if (hint->kind == NUMBER64) {
+        memcpy(field, &v64, sizeof(v64));
+    } else {
+        if (hint->kind == NUMBER32 || hint->kind == OCTAL)
+            v32 = (uint32_t)v64;
+        memcpy(field, &v32, sizeof(v32));
+    }
+    return 0;
+}
+
+int storwin_opts_set(struct storwin_opts *opts, const char *key, const char *value, struct storwin_error *err)
+{
+    struct storwin_opts copy;
+    const struct hint *hint;
+
+    if (!opts || !key || !value || opts->size != sizeof(*opts))
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL, or the options were not set by storwin_opts_init()");
+    hint = find(key);
+    if (!hint)
+        return STORWIN_UNKNOWN;
+    copy = *opts;
+    if (set(&copy, hint, value) < 0)
+        return storwin__fail(err, STORWIN_EVALUE, key, "%s is \"%.64s\" and must be %s", key, value, hint->wants);
+    *opts = copy;
+    return 0;
+}
+
+int storwin_opts_apply(struct storwin_opts *opts, const struct storwin_hint *hints, size_t n_hints,
+                       uint32_t *unknown, size_t *n_unknown, struct storwin_error *err)
+{
+    struct storwin_opts copy;
+    size_t n = 0;
+
+    if (!opts || (!hints && n_hints > 0) || n_hints > UINT32_MAX || opts->size != sizeof(*opts))
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL, or the options were not set by storwin_opts_init()");
+    copy = *opts;
+    for (size_t i = 0; i < n_hints; i++) {
+        int rc = storwin_opts_set(&copy, hints[i].key, hints[i].value, err);
+
+        if (rc < 0)
+            return rc;
+        if (rc == STORWIN_UNKNOWN) {
+            if (unknown)
+                unknown[n] = (uint32_t)i;
+            n++;
+        }
+    }
+    *opts = copy;
+    if (n_unknown)
+        *n_unknown = n;
+    return 0;
+}
+
+static char *trim(char *text, char *end)
+{
+    while (text < end && (*text == ' ' || *text == '\t' || *text == '\n'))
+        text++;
+    while (end > text && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\n'))
+        end--;
+    *end = '\0';
+    return text;
+}
+
+int storwin_hints_split(char *text, struct storwin_hint *hints, size_t cap_hints, struct storwin_error *err)
+{
+    size_t n = 0;
+
+    if (!text || (!hints && cap_hints > 0))
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    for (int more = 1; more;) {
+        char *end = text + strcspn(text, ";"), *next = end + 1, *equals;
+
+        more = *end == ';';
+        text = trim(text, end);
+        if (*text) {
+            equals = strchr(text, '=');
+            if (!equals || equals == text)
+                return storwin__fail(err, STORWIN_ESYNTAX, NULL, "\"%.64s\" is not key=value", text);
+            if (n == cap_hints || n == INT32_MAX)
+                return storwin__fail(err, -ENOBUFS, NULL, "more than %zu hints", cap_hints);
+            hints[n].value = trim(equals + 1, equals + 1 + strlen(equals + 1));
+            hints[n].key = trim(text, equals);
+            if (!*hints[n].key)
+                return storwin__fail(err, STORWIN_ESYNTAX, NULL, "a hint with an empty key");
+            n++;
+        }
+        text = next;
+    }
+    return (int)n;
+}
+
+static int bad(struct storwin_error *err, size_t field)
+{
+    const struct hint *hint = table;
+
+    while (hint->field != field)
+        hint++;
+    return storwin__fail(err, STORWIN_EVALUE, hint->key, "%s must be %s", hint->key, hint->wants);
+}
+
+/* The same limits for the struct, which need not come from strings; and what excludes what. */
+int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes, struct storwin_error *err)
+{
+    const uint32_t flags = STORWIN_UNLINK | STORWIN_DISCARD | STORWIN_SPARSE;
+
+    if (opts->size != sizeof(*opts))
+        return storwin__fail(err, -EINVAL, NULL, "the options were not set by storwin_opts_init()");
+    if (opts->alloc_type > STORWIN_STORAGE)
+        return bad(err, FIELD(alloc_type));
+    if (opts->order > STORWIN_STORAGE_FIRST)
+        return bad(err, FIELD(order));
+    if (opts->pager > STORWIN_PAGER_USER)
+        return bad(err, FIELD(pager));
+    if (opts->access_style >= STORWIN_ACCESS_RANDOM << 1)
+        return bad(err, FIELD(access_style));
+    if (opts->flags & ~flags)
+        return storwin__fail(err, -EINVAL, NULL, "unknown flags 0x%x", opts->flags & ~flags);
+    if (opts->factor_ppb > STORWIN_FACTOR_ONE && opts->factor_ppb != STORWIN_FACTOR_AUTO)
+        return bad(err, FIELD(factor_ppb));
+    if (opts->file_perm > 0777)
+        return bad(err, FIELD(file_perm));
+    if (opts->striping_factor > STORWIN_MAX_STRIPES)
+        return bad(err, FIELD(striping_factor));
+    if (opts->striping_unit % 65536 != 0)
+        return bad(err, FIELD(striping_unit));
+    if (opts->n_threads > 64)
+        return bad(err, FIELD(n_threads));
+    if (opts->memory_bytes > STORWIN_MAX_BYTES)
+        return bad(err, FIELD(memory_bytes));
+    if (opts->budget_bytes > STORWIN_MAX_BYTES ||
+        (opts->budget_bytes > 0 && opts->budget_bytes < STORWIN_MIN_BUDGET))
+        return bad(err, FIELD(budget_bytes));
+    if (opts->offset_bytes > INT64_MAX || opts->offset_bytes % page_bytes != 0)
+        return storwin__fail(err, STORWIN_EVALUE, "storage_alloc_offset",
+                             "storage_alloc_offset is %" PRIu64 " and must be a multiple of the page size, %" PRIu64
+                             ", below 2^63", opts->offset_bytes, page_bytes);
+    if (opts->alloc_type == STORWIN_MEMORY)
+        return 0;
+    if (!opts->filename)
+        return storwin__fail(err, STORWIN_EMISSING, "storage_alloc_filename",
+                             "alloc_type is storage and storage_alloc_filename is missing");
+    if (!*opts->filename || strnlen(opts->filename, STORWIN_MAX_PATH + 1) > STORWIN_MAX_PATH)
+        return bad(err, FIELD(filename));
+    if ((opts->access_style & STORWIN_ACCESS_RANDOM) &&
+        (opts->access_style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE)))
+        return storwin__fail(err, STORWIN_ECONFLICT, "access_style", "access_style is both sequential and random");
+    return 0;
+}
+
+static int put_factor(char *text, size_t cap, uint32_t ppb)
+{
+    int len, keep;
+
+    if (ppb == STORWIN_FACTOR_AUTO)
+        return snprintf(text, cap, "auto");
+    len = snprintf(text, cap, "%u.%09u", ppb / STORWIN_FACTOR_ONE, ppb % STORWIN_FACTOR_ONE);
+    if (len < 0 || (size_t)len >= cap)
+        return len;
+    for (keep = len; text[keep - 1] == '0'; keep--)
+        ;
+    if (text[keep - 1] == '.')
+        keep--;
+    text[keep] = '\0';
+    return keep;
+}
+
+/* The option in the hint's own words; -ENOENT where the option says nothing. */
+ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value, size_t cap)
+{
+    const struct hint *hint = find(key);
+    char text[160];
+    uint32_t v32 = 0;
+    uint64_t v64 = 0;
+    const char *path = NULL;
+    int len = 0;
+
+    if (!hint)
+        return -ENOENT;
+    if (hint->kind == PATH)
+        memcpy(&path, (const char *)opts + hint->field, sizeof(path));
+    else if (hint->kind == NUMBER64)
+        memcpy(&v64, (const char *)opts + hint->field, sizeof(v64));
+    else
+        memcpy(&v32, (const char *)opts + hint->field, sizeof(v32));
+    switch (hint->kind) {
+    case PATH:
+        if (!path)
+            return -ENOENT;
+        len = (int)strlen(path);
+        break;
+    case WORD:
+        for (const struct words *w = hint->words; w->word; w++)
+            if (w->value == v32)
+                len = snprintf(text, sizeof(text), "%s", w->word);
+        break;
+    case LIST:
+        if (v32 == 0)
+            return -ENOENT;
+        for (const struct words *w = hint->words; w->word; w++)
+            if (w->value & v32)
+                len += snprintf(text + len, sizeof(text) - (size_t)len, "%s%s", len ? "," : "", w->word);
+        break;
+    case FLAG:
+        len = snprintf(text, sizeof(text), "%s", v32 & (uint32_t)hint->min ? "true" : "false");
+        break;
+    case FACTOR:
+        len = put_factor(text, sizeof(text), v32);
+        break;
+    case OCTAL:
+        len = snprintf(text, sizeof(text), "0%o", v32);
+        break;
+    case NUMBER32:
+    case NUMBER64:
+        if (v32 + v64 < hint->min)
+            return -ENOENT;
+        len = snprintf(text, sizeof(text), "%" PRIu64, v32 + v64);
+        break;
+    }
+    if ((size_t)len >= cap)
+        return -ENOBUFS;
+    memcpy(value, path ? path : text, (size_t)len + 1);
+    return len;
+}

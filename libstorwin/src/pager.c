@@ -1,0 +1,796 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The user-level pager: private memory of which a bounded number of blocks is present. Handler threads take the faults of userfaultfd
+ * and fill blocks from the file; evictor threads keep some room free, oldest blocks first.
+ *
+ * A block is write-protected until it is stored into; that store faults, and marks the block dirty. To evict, the block
+ * is BUSY (faults on it wait until it is not), protected again, written if it was dirty, and dropped. A sync protects dirty blocks
+ * and pins them while they are written: stores go on, and mark the block dirty anew. Whoever ends a BUSY state wakes
+ * those who wait for the block, which then fault again; so a fault on a BUSY block may be forgotten.
+ *
+ * The resident pager on kernels without PAGEMAP_SCAN uses the part of this that tracks stores: every block is present, none is evicted.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PRESENT  1u  /* filled */
+#define BUSY     2u  /* being filled or evicted */
+#define DIRTY    4u  /* may differ from the file */
+#define PINNED   8u  /* being written by a sync: stays */
+#define POISONED 16u /* could not be read */
+
+#define MAX_BLOCKS (UINT64_C(1) << 28)
+#define AHEAD_BYTES (UINT64_C(1) << 20)  /* most that is read for one fault */
+#define BATCH 64u                        /* blocks that one evictor takes at a time */
+#define STREAMS 8u                       /* sequential readers told apart */
+#define FEATURE_POISON (UINT64_C(1) << 14)
+#define MAX_WORKERS 64u
+
+/* Of Linux 6.6. */
+struct poison {
+    struct uffdio_range range;
+    uint64_t mode;
+    int64_t updated;
+};
+#define UFFDIO_POISON_ _IOWR(UFFDIO, 0x08, struct poison)
+
+struct storwin__pager {
+    struct storwin_window *win;
+    uint8_t *base;
+    uint64_t block_bytes, n_blocks, block_pages;
+    uint64_t max, keep_free; /* blocks */
+    int uffd, stop_fd;
+    uint32_t user_faults_only, can_poison;
+    pthread_t workers[MAX_WORKERS];
+    unsigned n_workers;
+    pthread_mutex_t lock;           /* of everything below */
+    pthread_cond_t room, pressure, idle; /* a block was evicted; room is short; some block is BUSY or PINNED no more */
+    uint8_t *state;                 /* n_blocks */
+    uint32_t *ring;                 /* present blocks, oldest first; 2 * max entries */
+    uint64_t ring_cap, ring_head, ring_len;
+    uint64_t resident;              /* blocks present or being filled */
+    int stopping, stuck;            /* stuck: evictions fail, so the bound gives way */
+    struct storwin__failure fail;
+    uint64_t expect[STREAMS], ahead[STREAMS];
+    unsigned stream;
+    atomic_uint_least64_t n_faults, read_bytes, resident_bytes;
+};
+
+static uint64_t block_addr(const struct storwin__pager *p, uint64_t block)
+{
+    return (uint64_t)(uintptr_t)p->base + block * p->block_bytes;
+}
+
+/* Bytes of n blocks, whole pages; the last block may be short. */
+static uint64_t blocks_bytes(const struct storwin__pager *p, uint64_t block, uint64_t n)
+{
+    uint64_t all = storwin__pages(p->win) * p->win->page_bytes, at = block * p->block_bytes;
+
+    return storwin__min(n * p->block_bytes, all - at);
+}
+
+static struct uffdio_range range_of(const struct storwin__pager *p, uint64_t block, uint64_t n)
+{
+    struct uffdio_range range = {block_addr(p, block), blocks_bytes(p, block, n)};
+
+    return range;
+}
+
+static void wake(const struct storwin__pager *p, uint64_t block, uint64_t n)
+{
+    struct uffdio_range range = range_of(p, block, n);
+
+    (void)ioctl(p->uffd, UFFDIO_WAKE, &range);
+}
+
+/* Protects blocks, or takes the protection away and wakes those who wait to store. */
+static void protect(const struct storwin__pager *p, uint64_t block, uint64_t n, int on)
+{
+    struct uffdio_writeprotect wp = {.range = range_of(p, block, n), .mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0};
+
+    while (ioctl(p->uffd, UFFDIO_WRITEPROTECT, &wp) < 0 && errno == EAGAIN)
+        sched_yield();
+}
+
+static void set_resident(struct storwin__pager *p, uint64_t blocks)
+{
+    p->resident = blocks;
+    atomic_store_explicit(&p->resident_bytes, blocks * p->block_bytes, memory_order_relaxed);
+}
+
+/* The ring has room for every present block, also beyond the bound: it grows then, or the block is never evicted. */
+static void ring_push(struct storwin__pager *p, uint64_t block)
+{
+    if (p->ring_len == p->ring_cap) {
+        uint32_t *grown = malloc(p->ring_cap * 2 * sizeof(*grown));
+
+        if (!grown)
+            return;
+        for (uint64_t i = 0; i < p->ring_len; i++)
+            grown[i] = p->ring[(p->ring_head + i) % p->ring_cap];
+        free(p->ring);
+        p->ring = grown;
+        p->ring_head = 0;
+        p->ring_cap *= 2;
+    }
+    p->ring[(p->ring_head + p->ring_len++) % p->ring_cap] = (uint32_t)block;
+}
+
+static uint64_t ring_pop(struct storwin__pager *p)
+{
+    uint64_t block = p->ring[p->ring_head];
+
+    p->ring_head = (p->ring_head + 1) % p->ring_cap;
+    p->ring_len--;
+    return block;
+}
+
+/* ---- filling */
+
+/* How many blocks to read for a fault: more where faults follow each other. *stream says who asked. */
+static uint64_t read_ahead(struct storwin__pager *p, uint64_t block, unsigned *stream)
+{
+    const uint64_t most = storwin__min(AHEAD_BYTES / p->block_bytes, p->max / 4);
+    const uint32_t style = p->win->opts.access_style;
+
+    *stream = STREAMS;
+    if ((style & STORWIN_ACCESS_RANDOM) || most <= 1)
+        return 1;
+    if (style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE))
+        return most;
+    for (*stream = 0; *stream < STREAMS; (*stream)++) {
+        if (p->expect[*stream] == block) {
+            p->ahead[*stream] = storwin__min(p->ahead[*stream] * 2, most);
+            return p->ahead[*stream];
+        }
+    }
+    *stream = p->stream = (p->stream + 1) % STREAMS;
+    p->ahead[*stream] = 1;
+    return 1;
+}
+
+/* Takes `block` and free neighbours for this thread; *first and the result say which. */
+static uint64_t claim(struct storwin__pager *p, uint64_t block, uint64_t *first)
+{
+    const int back = (p->win->opts.access_style & STORWIN_ACCESS_REVERSE) != 0;
+    unsigned stream;
+    uint64_t want = read_ahead(p, block, &stream), n = 1;
+
+    p->state[block] |= BUSY;
+    while (p->resident >= p->max && !p->stuck && !p->stopping) {
+        pthread_cond_signal(&p->pressure);
+        pthread_cond_wait(&p->room, &p->lock);
+    }
+    if (p->resident < p->max)
+        want = storwin__min(want, p->max - p->resident);
+    else
+        want = 1;
+    *first = block;
+    while (n < want) {
+        uint64_t next = back ? *first - 1 : block + n;
+
+        if (next >= p->n_blocks || p->state[next] != 0)
+            break;
+        p->state[next] = BUSY;
+        if (back)
+            *first = next;
+        n++;
+    }
+    if (stream < STREAMS)
+        p->expect[stream] = block + n;
+    set_resident(p, p->resident + n);
+    if (p->resident + p->keep_free > p->max)
+        pthread_cond_signal(&p->pressure);
+    return n;
+}
+
+static int read_blocks(struct storwin__pager *p, uint8_t *to, uint64_t block, uint64_t n)
+{
+    const struct storwin__file *f = &p->win->files[0];
+    const uint64_t at = block * p->block_bytes;
+    const uint64_t want = storwin__min(blocks_bytes(p, block, n), p->win->stor_bytes - at);
+    uint64_t done = 0;
+    int fd = f->direct_fd >= 0 ? f->direct_fd : f->fd;
+
+    while (done < want) {
+        /* Direct reads want whole sectors; at the end of the file they come back short. */
+        uint64_t ask = fd == f->fd ? want - done : storwin__round_up(want - done, p->win->page_bytes);
+        ssize_t got = pread(fd, to + done, (size_t)ask, (off_t)(p->win->opts.offset_bytes + at + done));
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && fd != f->fd) {
+            fd = f->fd;
+            continue;
+        }
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            break;
+        done += (uint64_t)got;
+        if (fd != f->fd && done % p->win->page_bytes != 0 && done < want)
+            fd = f->fd;
+    }
+    done = storwin__min(done, want);
+    memset(to + done, 0, (size_t)(blocks_bytes(p, block, n) - done));
+    atomic_fetch_add_explicit(&p->read_bytes, done, memory_order_relaxed);
+    return 0;
+}
+
+static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_t block, uint64_t n, int protected)
+{
+    struct uffdio_copy copy = {.dst = block_addr(p, block), .src = (uint64_t)(uintptr_t)from,
+                               .len = blocks_bytes(p, block, n)};
+
+    while (copy.len > 0) {
+        copy.mode = UFFDIO_COPY_MODE_DONTWAKE | (protected ? UFFDIO_COPY_MODE_WP : 0);
+        copy.copy = 0;
+        if (ioctl(p->uffd, UFFDIO_COPY, &copy) == 0)
+            return;
+        if (errno != EAGAIN && errno != EEXIST)
+            return; /* the thread that faulted faults again */
+        if (copy.copy > 0) {
+            copy.dst += (uint64_t)copy.copy;
+            copy.src += (uint64_t)copy.copy;
+            copy.len -= (uint64_t)copy.copy;
+        } else if (errno == EEXIST) {
+            return;
+        } else {
+            sched_yield();
+        }
+    }
+}
+
+/* An unreadable block gives SIGBUS, as it would in a mapping. */
+static void poison(struct storwin__pager *p, uint64_t block)
+{
+    struct poison what = {.range = range_of(p, block, 1), .mode = 0};
+
+    if (!p->can_poison || ioctl(p->uffd, UFFDIO_POISON_, &what) < 0)
+        (void)mprotect((void *)(uintptr_t)what.range.start, (size_t)what.range.len, PROT_NONE);
+}
+
+/* Blocks [first, first + n), of which `stored` is about to be stored into, if it is among them. */
+static void copy_all(const struct storwin__pager *p, const uint8_t *from, uint64_t first, uint64_t n, uint64_t stored)
+{
+    const uint64_t before = stored - first;
+
+    if (stored < first || stored >= first + n) {
+        copy_in(p, from, first, n, 1);
+        return;
+    }
+    if (before > 0)
+        copy_in(p, from, first, before, 1);
+    copy_in(p, from + before * p->block_bytes, stored, 1, 0);
+    if (before + 1 < n)
+        copy_in(p, from + (before + 1) * p->block_bytes, stored + 1, n - before - 1, 1);
+}
+
+/* The lock is held, and is again at the end. */
+static void fill(struct storwin__pager *p, uint64_t block, int store, uint8_t *bounce)
+{
+    uint64_t first, n = claim(p, block, &first), good = first, n_good = n;
+    int rc;
+
+    pthread_mutex_unlock(&p->lock);
+    rc = read_blocks(p, bounce, first, n);
+    if (rc < 0 && n > 1) { /* perhaps only what was read ahead is bad */
+        good = block;
+        n_good = 1;
+        rc = read_blocks(p, bounce, block, 1);
+    }
+    if (rc == 0) {
+        copy_all(p, bounce, good, n_good, store ? block : UINT64_MAX);
+    } else {
+        n_good = 0;
+        poison(p, block);
+    }
+    pthread_mutex_lock(&p->lock);
+    for (uint64_t i = first; i < first + n; i++) {
+        p->state[i] = 0;
+        if (i >= good && i < good + n_good) {
+            p->state[i] = PRESENT | (store && i == block ? DIRTY : 0);
+            ring_push(p, i);
+        }
+    }
+    if (rc < 0)
+        p->state[block] = POISONED;
+    set_resident(p, p->resident - (n - n_good));
+    pthread_cond_broadcast(&p->idle);
+    if (n_good < n)
+        pthread_cond_broadcast(&p->room);
+    wake(p, first, n);
+}
+
+static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t *bounce)
+{
+    const uint64_t flags = msg->arg.pagefault.flags;
+    const uint64_t block = (msg->arg.pagefault.address - (uint64_t)(uintptr_t)p->base) / p->block_bytes;
+    unsigned state;
+
+    if (block >= p->n_blocks)
+        return;
+    atomic_fetch_add_explicit(&p->n_faults, 1, memory_order_relaxed);
+    pthread_mutex_lock(&p->lock);
+    state = p->state[block];
+    if (state & BUSY) {
+        /* Whoever is busy with it wakes the thread. */
+    } else if (state & PRESENT) {
+        if (flags & UFFD_PAGEFAULT_FLAG_WP) {
+            p->state[block] |= DIRTY;
+            protect(p, block, 1, 0);
+        } else {
+            wake(p, block, 1);
+        }
+    } else if (state & POISONED) {
+        wake(p, block, 1);
+    } else {
+        fill(p, block, (flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0, bounce);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void *handler_main(void *arg)
+{
+    struct storwin__pager *p = arg;
+    struct pollfd fds[2] = {{.fd = p->uffd, .events = POLLIN}, {.fd = p->stop_fd, .events = POLLIN}};
+    size_t len = (size_t)storwin__round_up(AHEAD_BYTES > p->block_bytes ? AHEAD_BYTES : p->block_bytes, 4096);
+    uint8_t *bounce = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (bounce == MAP_FAILED)
+        return NULL; /* storwin__pager_open() has seen that there is memory; another handler goes on */
+    for (;;) {
+        struct uffd_msg msg;
+        ssize_t n;
+
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            break;
+        if (fds[1].revents)
+            break;
+        n = read(p->uffd, &msg, sizeof(msg));
+        if (n == (ssize_t)sizeof(msg) && msg.event == UFFD_EVENT_PAGEFAULT)
+            fault(p, &msg, bounce);
+    }
+    munmap(bounce, len);
+    return NULL;
+}
+
+/* ---- evicting */
+
+struct victim {
+    uint64_t block;
+    unsigned dirty, failed;
+};
+
+static int by_block(const void *a, const void *b)
+{
+    const struct victim *x = a, *y = b;
+
+    return (x->block > y->block) - (x->block < y->block);
+}
+
+static unsigned choose(struct storwin__pager *p, struct victim *victims)
+{
+    const uint64_t most = storwin__min(BATCH, p->keep_free);
+    unsigned n = 0;
+
+    for (uint64_t tries = p->ring_len; tries > 0 && n < most; tries--) {
+        uint64_t block = ring_pop(p);
+
+        if (!(p->state[block] & PRESENT))
+            continue;
+        if (p->state[block] & (BUSY | PINNED)) {
+            ring_push(p, block);
+            continue;
+        }
+        victims[n].block = block;
+        victims[n].dirty = (p->state[block] & DIRTY) != 0;
+        victims[n].failed = 0;
+        p->state[block] |= BUSY;
+        n++;
+    }
+    return n;
+}
+
+/* How many victims from i on are neighbours of the same kind. */
+static unsigned run_length(const struct victim *victims, unsigned i, unsigned n)
+{
+    unsigned len = 1;
+
+    while (i + len < n && victims[i + len].block == victims[i].block + len &&
+           victims[i + len].dirty == victims[i].dirty)
+        len++;
+    return len;
+}
+
+static void evict(struct storwin__pager *p, struct victim *victims, unsigned n, struct storwin__failure *fail)
+{
+    qsort(victims, n, sizeof(*victims), by_block);
+    for (unsigned i = 0, len; i < n; i += len) {
+        const uint64_t block = victims[i].block;
+        uint64_t bytes;
+        int rc = 0;
+
+        len = run_length(victims, i, n);
+        bytes = blocks_bytes(p, block, len);
+        if (victims[i].dirty) {
+            protect(p, block, len, 1);
+            rc = storwin__write_through(p->win, block * p->block_pages, bytes / p->win->page_bytes, fail);
+        }
+        if (rc == 0)
+            rc = madvise(p->base + block * p->block_bytes, (size_t)bytes, MADV_DONTNEED);
+        for (unsigned k = 0; rc < 0 && k < len; k++)
+            victims[i + k].failed = 1;
+    }
+}
+
+static void retire(struct storwin__pager *p, const struct victim *victims, unsigned n)
+{
+    unsigned gone = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (victims[i].failed) {
+            p->state[victims[i].block] = PRESENT | DIRTY;
+            ring_push(p, victims[i].block);
+        } else {
+            p->state[victims[i].block] = 0;
+            gone++;
+        }
+    }
+    set_resident(p, p->resident - gone);
+    p->stuck = gone == 0;
+    pthread_cond_broadcast(&p->idle);
+    pthread_cond_broadcast(&p->room);
+    for (unsigned i = 0; i < n; i++)
+        wake(p, victims[i].block, 1);
+}
+
+static void wait_a_while(struct storwin__pager *p)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 20 * 1000 * 1000;
+    if (until.tv_nsec >= 1000 * 1000 * 1000) {
+        until.tv_nsec -= 1000 * 1000 * 1000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&p->idle, &p->lock, &until);
+}
+
+static void *evictor_main(void *arg)
+{
+    struct storwin__pager *p = arg;
+    struct victim victims[BATCH];
+
+    pthread_mutex_lock(&p->lock);
+    while (!p->stopping) {
+        struct storwin__failure fail = {0, 0, 0};
+        unsigned n;
+
+        if (p->resident + p->keep_free <= p->max) {
+            pthread_cond_wait(&p->pressure, &p->lock);
+            continue;
+        }
+        n = choose(p, victims);
+        if (n == 0) { /* all are pinned or busy */
+            wait_a_while(p);
+            continue;
+        }
+        pthread_mutex_unlock(&p->lock);
+        evict(p, victims, n, &fail);
+        pthread_mutex_lock(&p->lock);
+        retire(p, victims, n);
+        if (fail.code < 0) {
+            storwin__failure_add(&p->fail, fail.code, fail.lo, fail.hi);
+            wait_a_while(p);
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+/* ---- sync */
+
+/* Pages that one slice of a sync covers: whole blocks, at most a quarter of the bound. */
+uint64_t storwin__pager_slice(const struct storwin_window *win)
+{
+    const struct storwin__pager *p = win->pager;
+    uint64_t blocks = p->max / 4;
+
+    return (blocks ? blocks : 1) * p->block_pages;
+}
+
+/*
+ * Sets the bits of the pages in dirty blocks of [first, end), and of no others. With `pin` these blocks count as clean from now on and stay
+ * present until storwin__pager_release().
+ */
+void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin)
+{
+    struct storwin__pager *p = win->pager;
+    const uint64_t stop = storwin__round_up(end, p->block_pages) / p->block_pages;
+    const uint64_t pages = storwin__pages(win);
+    uint64_t run = 0; /* blocks before b that wait for their protection */
+
+    pthread_mutex_lock(&p->lock);
+    for (uint64_t b = first / p->block_pages; b < stop; b++) {
+        uint64_t page = b * p->block_pages, page_end = storwin__min(page + p->block_pages, pages);
+        int dirty = (p->state[b] & (DIRTY | BUSY)) == DIRTY;
+
+        if (run > 0 && !dirty) { /* before the lock is let go, since stores into these no longer count */
+            protect(p, b - run, run, 1);
+            run = 0;
+        }
+        while ((p->state[b] & BUSY) && !p->stopping)
+            pthread_cond_wait(&p->idle, &p->lock);
+        storwin__bits_clear(win, page, page_end);
+        if (!(p->state[b] & DIRTY))
+            continue;
+        storwin__bits_set(win, page, page_end);
+        if (pin) {
+            p->state[b] = (uint8_t)((p->state[b] & ~DIRTY) | PINNED);
+            run++;
+        }
+    }
+    if (run > 0)
+        protect(p, stop - run, run, 1);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* The pages whose bits are still set were not written: their blocks are dirty again. */
+void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end)
+{
+    struct storwin__pager *p = win->pager;
+    const uint64_t stop = storwin__round_up(end, p->block_pages) / p->block_pages;
+    const uint64_t pages = storwin__pages(win);
+
+    pthread_mutex_lock(&p->lock);
+    for (uint64_t b = first / p->block_pages; b < stop; b++) {
+        uint64_t page = b * p->block_pages, page_end = storwin__min(page + p->block_pages, pages);
+
+        if (!(p->state[b] & PINNED))
+            continue;
+        p->state[b] &= (uint8_t)~PINNED;
+        if (storwin__bits_next(win, page, page_end, 1) < page_end)
+            p->state[b] |= DIRTY;
+        storwin__bits_clear(win, page, page_end);
+    }
+    pthread_cond_broadcast(&p->idle);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* What evictions could not write since the last sync. */
+void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail)
+{
+    struct storwin__pager *p = win->pager;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->fail.code < 0)
+        storwin__failure_add(fail, p->fail.code, p->fail.lo, p->fail.hi);
+    memset(&p->fail, 0, sizeof(p->fail));
+    pthread_mutex_unlock(&p->lock);
+}
+
+void storwin__pager_query(const struct storwin_window *win, struct storwin_info *info)
+{
+    const struct storwin__pager *p = win->pager;
+
+    if (!p)
+        return;
+    info->user_faults_only = p->user_faults_only;
+    info->budget_bytes = p->max * p->block_bytes;
+    info->resident_bytes = atomic_load_explicit(&p->resident_bytes, memory_order_relaxed);
+    info->n_faults = atomic_load_explicit(&p->n_faults, memory_order_relaxed);
+    info->read_bytes = atomic_load_explicit(&p->read_bytes, memory_order_relaxed);
+}
+
+/* ---- opening and closing */
+
+static int open_uffd(uint32_t *user_faults_only)
+{
+    int fd, device;
+
+    *user_faults_only = 0;
+    if (atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_UFFD) {
+        errno = EPERM;
+        return -1;
+    }
+    fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0)
+        return fd;
+#ifdef USERFAULTFD_IOC_NEW
+    device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+    if (device >= 0) {
+        fd = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+        close(device);
+        if (fd >= 0)
+            return fd;
+    }
+#else
+    (void)device;
+#endif
+    *user_faults_only = 1;
+    return (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+}
+
+/* A descriptor with the features that are there: these can be asked for once for each. */
+static int open_features(uint32_t *user_faults_only, uint32_t *can_poison)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    int fd = open_uffd(user_faults_only);
+    uint64_t have;
+
+    if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0)
+        goto fail;
+    have = api.features;
+    close(fd);
+    fd = open_uffd(user_faults_only);
+    api = (struct uffdio_api){.api = UFFD_API, .features = have & (UFFD_FEATURE_PAGEFAULT_FLAG_WP | FEATURE_POISON)};
+    if (fd < 0 || !(have & UFFD_FEATURE_PAGEFAULT_FLAG_WP) || ioctl(fd, UFFDIO_API, &api) < 0)
+        goto fail;
+    *can_poison = (have & FEATURE_POISON) != 0;
+    return fd;
+fail:
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static void choose_sizes(struct storwin__pager *p, int resident)
+{
+    const struct storwin_window *win = p->win;
+    const uint64_t page = win->page_bytes, all = storwin__pages(win) * page;
+    uint64_t budget = win->opts.budget_bytes, block = 65536;
+
+    if (budget == 0)
+        budget = storwin__memory_available(NULL) / 4;
+    if (budget < STORWIN_MIN_BUDGET)
+        budget = STORWIN_MIN_BUDGET;
+    if (resident || (win->opts.access_style & STORWIN_ACCESS_RANDOM))
+        block = page;
+    else if (win->opts.access_style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE))
+        block = 262144;
+    while (!resident && block > page && block > budget / 16)
+        block /= 2;
+    if (block < page)
+        block = page;
+    while (all / block > MAX_BLOCKS)
+        block *= 2;
+    p->block_bytes = block;
+    p->block_pages = block / page;
+    p->n_blocks = storwin__round_up(all, block) / block;
+    p->max = resident ? p->n_blocks : budget / block;
+    p->keep_free = storwin__min(p->max / 16 + 1, (UINT64_C(8) << 20) / block + 1);
+}
+
+static int start_workers(struct storwin__pager *p, int resident)
+{
+    const unsigned half = (storwin__threads(p->win) + 1) / 2;
+    const unsigned handlers = resident ? 1 : half, evictors = resident ? 0 : half;
+
+    for (unsigned i = 0; i < handlers + evictors; i++) {
+        int rc = storwin__thread(&p->workers[i], i < handlers ? handler_main : evictor_main, p);
+
+        if (rc < 0)
+            return rc;
+        p->n_workers++;
+    }
+    return 0;
+}
+
+/* Every page must be there before protection means anything. */
+static void protect_all(struct storwin__pager *p)
+{
+    const struct storwin_window *win = p->win;
+    const uint64_t pages = storwin__pages(win);
+
+    for (uint64_t i = 0; i < pages; i++)
+        atomic_fetch_or_explicit((_Atomic uint8_t *)(p->base + i * win->page_bytes), 0, memory_order_relaxed);
+    memset(p->state, PRESENT, (size_t)p->n_blocks);
+    protect(p, 0, p->n_blocks, 1);
+    set_resident(p, p->n_blocks);
+}
+
+static int open_pager(struct storwin__pager *p, int resident, struct storwin_error *err)
+{
+    struct storwin_window *win = p->win;
+    struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_WP | (resident ? 0 : UFFDIO_REGISTER_MODE_MISSING)};
+    int rc;
+
+    p->uffd = open_features(&p->user_faults_only, &p->can_poison);
+    if (p->uffd < 0)
+        return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager",
+                             "userfaultfd with write protection: %s; see vm.unprivileged_userfaultfd and /dev/userfaultfd",
+                             storwin_strerror(-errno));
+    choose_sizes(p, resident);
+    p->ring_cap = resident ? 1 : p->max * 2;
+    p->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (p->stop_fd < 0)
+        return storwin__fail(err, -errno, "storage_alloc_pager", "eventfd: %s", storwin_strerror(-errno));
+    p->ring = malloc(p->ring_cap * sizeof(*p->ring));
+    p->state = calloc((size_t)p->n_blocks, 1);
+    if (!p->ring || !p->state)
+        return storwin__fail(err, -ENOMEM, "storage_alloc_pager", "out of memory");
+    if (!resident) {
+        (void)madvise(p->base, (size_t)blocks_bytes(p, 0, p->n_blocks), MADV_NOHUGEPAGE);
+        (void)madvise(p->base, (size_t)blocks_bytes(p, 0, p->n_blocks), MADV_DONTFORK);
+    }
+    reg.range = range_of(p, 0, p->n_blocks);
+    if (ioctl(p->uffd, UFFDIO_REGISTER, &reg) < 0)
+        return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager", "userfaultfd: %s", storwin_strerror(-errno));
+    rc = start_workers(p, resident);
+    if (rc < 0)
+        return storwin__fail(err, rc, "storage_alloc_pager", "threads: %s", storwin_strerror(rc));
+    if (resident)
+        protect_all(p);
+    win->track = STORWIN_TRACK_FAULTS;
+    return 0;
+}
+
+/* Pages the storage span, or with `resident` only tracks the stores into it. */
+int storwin__pager_open(struct storwin_window *win, int resident, struct storwin_error *err)
+{
+    struct storwin__pager *p = calloc(1, sizeof(*p));
+    int rc;
+
+    if (!p)
+        return storwin__fail(err, -ENOMEM, "storage_alloc_pager", "out of memory");
+    p->win = win;
+    p->base = win->map + win->stor_offset;
+    p->uffd = p->stop_fd = -1;
+    for (unsigned i = 0; i < STREAMS; i++)
+        p->expect[i] = UINT64_MAX;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->room, NULL);
+    pthread_cond_init(&p->pressure, NULL);
+    pthread_cond_init(&p->idle, NULL);
+    win->pager = p;
+    rc = open_pager(p, resident, err);
+    if (rc < 0)
+        storwin__pager_close(win);
+    return rc;
+}
+
+void storwin__pager_close(struct storwin_window *win)
+{
+    struct storwin__pager *p = win->pager;
+    const uint64_t one = 1;
+
+    if (!p)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->stopping = 1;
+    pthread_cond_broadcast(&p->pressure);
+    pthread_cond_broadcast(&p->room);
+    pthread_cond_broadcast(&p->idle);
+    pthread_mutex_unlock(&p->lock);
+    if (p->stop_fd >= 0 && write(p->stop_fd, &one, sizeof(one)) < 0)
+        return; /* cannot be: an eventfd takes its first write; leaking beats waiting for threads that do not end */
+    while (p->n_workers > 0)
+        pthread_join(p->workers[--p->n_workers], NULL);
+    if (p->uffd >= 0)
+        close(p->uffd);
+    if (p->stop_fd >= 0)
+        close(p->stop_fd);
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->room);
+    pthread_cond_destroy(&p->pressure);
+    pthread_cond_destroy(&p->idle);
+    free(p->ring);
+    free(p->state);
+    free(p);
+    win->pager = NULL;
+}

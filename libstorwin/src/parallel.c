@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "internal.h"
+
+#include <signal.h>
+
+/* A thread of the library's own: it takes no signals. */
+int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx)
+{
+    sigset_t all, old;
+    int rc;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(thread, NULL, start, ctx);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return -rc;
+}
+
+struct job {
+    void (*work)(void *ctx);
+    void *ctx;
+};
+
+static void *run(void *arg)
+{
+    struct job *job = arg;
+
+    job->work(job->ctx);
+    return NULL;
+}
+
+void storwin__parallel(unsigned n, void (*work)(void *ctx), void *ctx)
+{
+    struct job job = {work, ctx};
+    pthread_t threads[64];
+    unsigned started = 0;
+
+    while (started + 1 < n && started < 64 && storwin__thread(&threads[started], run, &job) == 0)
+        started++;
+    work(ctx); /* fewer threads, or none, do it too */
+    while (started > 0)
+        pthread_join(threads[--started], NULL);
+}

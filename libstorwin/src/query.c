@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a window became. */
+#include "internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+void *storwin_base(const struct storwin_window *win)
+{
+    void *base = NULL;
+
+    if (!win)
+        return NULL;
+    if (win->n_ranks == 0)
+        return win->map;
+    (void)storwin_shared_segment(win, win->rank, &base, NULL, NULL);
+    return base;
+}
+
+uint64_t storwin_bytes(const struct storwin_window *win)
+{
+    return win ? win->bytes : 0;
+}
+
+static uint64_t load(const atomic_uint_least64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+int storwin_query(const struct storwin_window *win, struct storwin_info *info)
+{
+    struct storwin_info full = {.size = sizeof(full)};
+    const struct storwin__file *f;
+    size_t size;
+
+    if (!win || !info || info->size < sizeof(info->size))
+        return -EINVAL;
+    size = info->size;
+    f = win->n_files && win->stor_bytes ? &win->files[win->parts[win->parts[0].kind == STORWIN_STORAGE ? 0 : 1].file] : NULL;
+    full.base = win->map;
+    full.bytes = win->bytes;
+    full.memory_bytes = win->bytes - win->stor_bytes;
+    full.storage_bytes = win->stor_bytes;
+    full.offset_bytes = win->opts.offset_bytes;
+    full.page_bytes = (uint32_t)win->page_bytes;
+    full.alloc_type = win->opts.alloc_type;
+    full.order = win->opts.order;
+    full.factor_ppb = win->opts.factor_ppb;
+    full.pager = win->opts.pager;
+    full.track = win->track;
+    full.target = !f ? STORWIN_TARGET_NONE : f->device ? STORWIN_TARGET_DEVICE : STORWIN_TARGET_FILE;
+    full.created = f ? f->created : 0;
+    full.striping = f ? f->striping : STORWIN_STRIPING_NONE;
+    full.huge = win->huge;
+    full.wrote = atomic_load_explicit(&win->wrote, memory_order_relaxed);
+    full.n_syncs = load(&win->n_syncs);
+    full.dirty_bytes = load(&win->dirty_bytes);
+    full.written_bytes = load(&win->written_bytes);
+    full.n_requests = load(&win->n_requests);
+    storwin__pager_query(win, &full);
+    full.size = size;
+    memcpy(info, &full, size < sizeof(full) ? size : sizeof(full));
+    return 0;
+}
+
+int storwin_where(const struct storwin_window *win, uint64_t offset, struct storwin_place *place)
+{
+    if (!win || !place)
+        return -EINVAL;
+    if (offset >= win->bytes)
+        return STORWIN_ERANGE;
+    for (uint32_t i = 0; i < win->n_parts; i++) {
+        const struct storwin__part *part = &win->parts[i];
+        /* The gap behind a segment of a shared window belongs to it. */
+        uint64_t stop = i + 1 < win->n_parts ? win->parts[i + 1].offset : win->bytes;
+
+        if (offset < stop) {
+            place->offset = part->offset;
+            place->bytes = stop - part->offset;
+            place->kind = part->kind;
+            place->file = part->file;
+            place->file_offset = part->file_offset;
+            return 0;
+        }
+    }
+    return STORWIN_ERANGE;
+}
+
+/* Options that say nothing about a window in memory. */
+static int in_effect(const struct storwin_window *win, const char *key)
+{
+    if (strcmp(key, "alloc_type") == 0)
+        return 1;
+    if (win->opts.alloc_type == STORWIN_MEMORY)
+        return 0;
+    if (strcmp(key, "storage_alloc_budget") == 0)
+        return win->opts.pager == STORWIN_PAGER_USER;
+    if (strcmp(key, "storage_alloc_memory") == 0)
+        return win->opts.factor_ppb == STORWIN_FACTOR_AUTO;
+    return 1;
+}
+
+int storwin_query_hint(const struct storwin_window *win, const char *key, char *value, size_t cap)
+{
+    static const char unsupported[] = "unsupported";
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_opts became;
+
+    if (!win || !key || (!value && cap > 0))
+        return -EINVAL;
+    if (!in_effect(win, key))
+        return -ENOENT;
+    became = win->opts;
+    became.filename = win->path;
+    storwin_query(win, &info);
+    if (became.factor_ppb == STORWIN_FACTOR_AUTO) {
+        uint64_t pages = win->map_bytes / win->page_bytes, storage = storwin__pages(win);
+
+        /* In billionths, so that the window is that part of its pages; both are below 2^34. */
+        became.factor_ppb = pages ? (uint32_t)((storage * STORWIN_FACTOR_ONE + pages / 2) / pages) : 0;
+    }
+    if (win->opts.pager == STORWIN_PAGER_USER)
+        became.budget_bytes = info.budget_bytes;
+    if (strncmp(key, "striping_", 9) == 0 && info.striping != STORWIN_STRIPING_APPLIED) {
+        if (info.striping != STORWIN_STRIPING_UNSUPPORTED)
+            return -ENOENT;
+        if (storwin__hint_text(&became, key, value, cap) == -ENOENT)
+            return -ENOENT;
+        if (cap < sizeof(unsupported))
+            return -ENOBUFS;
+        memcpy(value, unsupported, sizeof(unsupported));
+        return sizeof(unsupported) - 1;
+    }
+    return (int)storwin__hint_text(&became, key, value, cap);
+}

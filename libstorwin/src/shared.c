@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Windows whose segments several processes share: where each segment lies, and what each process makes or finds. */
+#include "internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int check(const struct storwin_opts *opts, const struct storwin_shared *s, struct storwin_error *err)
+{
+    if (!s || s->size != sizeof(*s) || s->n_ranks == 0 || s->n_ranks > STORWIN_MAX_RANKS || s->rank >= s->n_ranks ||
+        !s->bytes || (s->flags & ~STORWIN_SHARED_NONCONTIG) || s->reserved)
+        return storwin__fail(err, -EINVAL, NULL, "the description of the shared window makes no sense");
+    if (s->shm_name && (s->shm_name[0] != '/' || strlen(s->shm_name) < 2 || strlen(s->shm_name) > 255 ||
+                        strchr(s->shm_name + 1, '/')))
+        return storwin__fail(err, -EINVAL, NULL, "shm_name must be \"/\" and 1 to 254 characters");
+    if (opts->alloc_type == STORWIN_MEMORY)
+        return s->shm_name ? 0 : storwin__fail(err, -EINVAL, NULL, "a shared window in memory needs shm_name");
+    if (opts->pager != STORWIN_PAGER_KERNEL)
+        return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_pager", "shared windows have the pager kernel");
+    if (opts->factor_ppb == STORWIN_FACTOR_AUTO && opts->memory_bytes == 0)
+        return storwin__fail(err, STORWIN_EMISSING, "storage_alloc_memory",
+                             "a shared window with the factor auto needs storage_alloc_memory");
+    if (opts->factor_ppb != STORWIN_FACTOR_ONE && !s->shm_name)
+        return storwin__fail(err, -EINVAL, NULL, "the memory part of a shared window needs shm_name");
+    if (s->filenames)
+        for (uint32_t i = 0; i < s->n_ranks; i++)
+            if (!s->filenames[i] || !*s->filenames[i] || strlen(s->filenames[i]) > STORWIN_MAX_PATH)
+                return storwin__fail(err, STORWIN_EVALUE, "storage_alloc_filename", "the file name of rank %u is empty or too long", i);
+    return 0;
+}
+
+/* Fills segments and the window's length. */
+static int lay_out(const struct storwin_shared *s, uint64_t page, int own_files, struct storwin__segment *segments,
+                   uint64_t *bytes, struct storwin_error *err)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < s->n_ranks; i++) {
+        if (s->bytes[i] > STORWIN_MAX_BYTES)
+            return storwin__fail(err, -EINVAL, NULL, "the segment of rank %u is too long", i);
+        if (s->flags & STORWIN_SHARED_NONCONTIG)
+            at = storwin__round_up(at, page);
+        if (own_files && s->bytes[i] > 0 && at % page != 0)
+            return storwin__fail(err, -EINVAL, "storage_alloc_filename",
+                                 "with a file for each segment and no gaps, segments are multiples of the page size");
+        segments[i].offset = at;
+        segments[i].bytes = s->bytes[i];
+        at += s->bytes[i];
+        if (at > STORWIN_MAX_BYTES)
+            return storwin__fail(err, -EINVAL, NULL, "all segments together are too long");
+    }
+    *bytes = at;
+    return 0;
+}
+
+static int create(const struct storwin_opts *opts, const struct storwin_shared *s, const struct storwin__segment *segments,
+                  uint64_t bytes, struct storwin_window **win, struct storwin_error *err)
+{
+    const int own_files = s->filenames && opts->alloc_type == STORWIN_STORAGE;
+    struct storwin__plan plan = {.opts = opts, .bytes = bytes, .paths = &opts->filename, .shm_name = s->shm_name,
+                                 .n_files = opts->alloc_type == STORWIN_STORAGE, .attach = s->rank != 0};
+    uint64_t *starts = NULL;
+    int rc;
+
+    if (own_files) {
+        starts = malloc(s->n_ranks * 2 * sizeof(*starts));
+        if (!starts)
+            return storwin__fail(err, -ENOMEM, NULL, "out of memory");
+        for (uint32_t i = 0; i < s->n_ranks; i++) {
+            starts[i] = segments[i].offset;
+            starts[s->n_ranks + i] = segments[i].bytes;
+        }
+        plan.n_files = s->n_ranks;
+        plan.paths = s->filenames;
+        plan.file_starts = starts;
+        plan.file_bytes = starts + s->n_ranks;
+    }
+    rc = storwin__window_create(&plan, win, err);
+    free(starts);
+    return rc;
+}
+
+int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_shared *shared, struct storwin_window **out,
+                         struct storwin_error *err)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct storwin_opts copy;
+    struct storwin_window *win = NULL;
+    struct storwin__segment *segments;
+    uint64_t bytes = 0;
+    int rc;
+
+    if (!out)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    if (opts)
+        copy = *opts;
+    else
+        storwin_opts_init(&copy);
+    rc = check(&copy, shared, err);
+    if (rc < 0)
+        return rc;
+    if (shared->filenames && !copy.filename)
+        copy.filename = shared->filenames[shared->rank];
+    segments = calloc(shared->n_ranks, sizeof(*segments));
+    if (!segments)
+        return storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    rc = lay_out(shared, page, shared->filenames && copy.alloc_type == STORWIN_STORAGE, segments, &bytes, err);
+    if (rc == 0)
+        rc = create(&copy, shared, segments, bytes, &win, err);
+    if (rc < 0) {
+        free(segments);
+        return rc;
+    }
+    win->segments = segments;
+    win->n_ranks = shared->n_ranks;
+    win->rank = shared->rank;
+    *out = win;
+    return 0;
+}
+
+int storwin_shared_segment(const struct storwin_window *win, uint32_t rank, void **base, uint64_t *offset, uint64_t *bytes)
+{
+    if (!win || rank >= win->n_ranks)
+        return -EINVAL;
+    if (base)
+        *base = win->segments[rank].bytes ? win->map + win->segments[rank].offset : NULL;
+    if (offset)
+        *offset = win->segments[rank].offset;
+    if (bytes)
+        *bytes = win->segments[rank].bytes;
+    return 0;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sync: of a range or of all, now or by a thread; and what it would write. */
+#include "internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Brings the bits of the pages [first, end) of private memory up to date. */
+void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end)
+{
+    if (win->track == STORWIN_TRACK_FAULTS)
+        storwin__pager_take(win, first, end, 0);
+    else
+        storwin__track_harvest(win, first, end);
+}
+
+static int sync_faults(struct storwin_window *win, uint64_t first, uint64_t end, struct storwin__failure *fail)
+{
+    const uint64_t slice = storwin__pager_slice(win);
+    const int merge = win->opts.pager == STORWIN_PAGER_RESIDENT;
+    int wrote = STORWIN_WROTE_NOTHING;
+
+    for (uint64_t next; first < end; first = next) {
+        int how;
+
+        next = storwin__min(end, (first / slice + 1) * slice);
+        storwin__pager_take(win, first, next, 1);
+        how = storwin__write_pages(win, first, next, merge, fail);
+        storwin__pager_release(win, first, next);
+        wrote = how > wrote ? how : wrote;
+    }
+    return wrote;
+}
+
+/* Window offsets [lo, hi), cut to whole pages of the storage span. */
+static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi, struct storwin__failure *fail)
+{
+    const uint64_t first = (lo - win->stor_offset) / win->page_bytes;
+    const uint64_t end = storwin__round_up(hi - win->stor_offset, win->page_bytes) / win->page_bytes;
+    int wrote;
+
+    if (win->opts.pager == STORWIN_PAGER_KERNEL)
+        return storwin__cache_sync(win, win->stor_offset + first * win->page_bytes,
+                                   storwin__min(win->stor_offset + end * win->page_bytes, win->stor_offset + win->stor_bytes),
+                                   fail);
+    if (win->track == STORWIN_TRACK_FAULTS) {
+        wrote = sync_faults(win, first, end, fail);
+        storwin__pager_failure(win, fail);
+        return wrote;
+    }
+    storwin__find_dirty(win, first, end);
+    return storwin__write_pages(win, first, end, 1, fail);
+}
+
+int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
+{
+    struct storwin__failure fail = {0, 0, 0};
+    uint64_t lo = offset > win->stor_offset ? offset : win->stor_offset;
+    uint64_t hi = storwin__min(offset + bytes, win->stor_offset + win->stor_bytes);
+
+    if (lo >= hi)
+        return 0;
+    atomic_store(&win->wrote, (unsigned)sync_span(win, lo, hi, &fail));
+    atomic_fetch_add(&win->n_syncs, 1);
+    if (fail.code == 0)
+        return 0;
+    storwin__fail(err, fail.code, "storage_alloc_filename",
+                  "bytes %" PRIu64 " to %" PRIu64 " of the window may not be in \"%.80s\": %s", fail.lo, fail.hi,
+                  win->path, storwin_strerror(fail.code));
+    if (err) {
+        err->offset = fail.lo;
+        err->bytes = fail.hi - fail.lo;
+    }
+    return fail.code;
+}
+
+static int check_range(const struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
+{
+    if (!win)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    if (offset > win->bytes || bytes > win->bytes - offset)
+        return storwin__fail(err, STORWIN_ERANGE, NULL,
+                             "%" PRIu64 " bytes at %" PRIu64 " do not lie within a window of %" PRIu64, bytes, offset,
+                             win->bytes);
+    return 0;
+}
+
+int storwin_sync_range(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
+{
+    int rc = check_range(win, offset, bytes, err);
+
+    if (rc < 0)
+        return rc;
+    if (atomic_load(&win->async) != STORWIN__IDLE)
+        return storwin__fail(err, STORWIN_ESTATE, NULL, "an asynchronous sync was not waited for");
+    return storwin__sync(win, offset, bytes, err);
+}
+
+int storwin_sync(struct storwin_window *win, struct storwin_error *err)
+{
+    return storwin_sync_range(win, 0, win ? win->bytes : 0, err);
+}
+
+static void *async_main(void *arg)
+{
+    struct storwin_window *win = arg;
+
+    win->async_rc = storwin__sync(win, win->async_offset, win->async_bytes, &win->async_err);
+    atomic_store_explicit(&win->async, STORWIN__DONE, memory_order_release);
+    return NULL;
+}
+
+int storwin_sync_start(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
+{
+    int rc = check_range(win, offset, bytes, err), idle = STORWIN__IDLE;
+
+    if (rc < 0)
+        return rc;
+    if (!atomic_compare_exchange_strong(&win->async, &idle, STORWIN__RUNNING))
+        return storwin__fail(err, STORWIN_ESTATE, NULL, "an asynchronous sync was not waited for");
+    win->async_offset = offset;
+    win->async_bytes = bytes;
+    rc = storwin__thread(&win->thread, async_main, win);
+    if (rc < 0) {
+        atomic_store(&win->async, STORWIN__IDLE);
+        return storwin__fail(err, rc, NULL, "no thread: %s", storwin_strerror(rc));
+    }
+    return 0;
+}
+
+static int collect(struct storwin_window *win, struct storwin_error *err)
+{
+    int rc;
+
+    pthread_join(win->thread, NULL);
+    rc = win->async_rc;
+    if (rc < 0 && err)
+        *err = win->async_err;
+    atomic_store(&win->async, STORWIN__IDLE);
+    return rc;
+}
+
+int storwin_sync_test(struct storwin_window *win, struct storwin_error *err)
+{
+    int state = win ? atomic_load_explicit(&win->async, memory_order_acquire) : STORWIN__IDLE;
+
+    if (state == STORWIN__IDLE)
+        return storwin__fail(err, win ? STORWIN_ESTATE : -EINVAL, NULL, "no asynchronous sync was begun");
+    return state == STORWIN__DONE ? collect(win, err) : STORWIN_PENDING;
+}
+
+int storwin_sync_wait(struct storwin_window *win, struct storwin_error *err)
+{
+    if (!win || atomic_load_explicit(&win->async, memory_order_acquire) == STORWIN__IDLE)
+        return storwin__fail(err, win ? STORWIN_ESTATE : -EINVAL, NULL, "no asynchronous sync was begun");
+    return collect(win, err);
+}
+
+/* Runs of set bits, as ranges of the window. */
+static void list_runs(const struct storwin_window *win, uint64_t first, uint64_t end, struct storwin_range *ranges,
+                      size_t cap, size_t *n, uint64_t *sum)
+{
+    const uint64_t page = win->page_bytes;
+
+    for (uint64_t p = storwin__bits_next(win, first, end, 1); p < end; p = storwin__bits_next(win, p, end, 1)) {
+        uint64_t stop = storwin__bits_next(win, p, end, 0);
+        struct storwin_range run = {win->stor_offset + p * page, 0};
+
+        run.bytes = storwin__min(stop * page, win->stor_bytes) - p * page;
+        if (*n < cap)
+            ranges[*n] = run;
+        *sum += run.bytes;
+        (*n)++;
+        p = stop;
+    }
+}
+
+int storwin_dirty(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_range *ranges,
+                  size_t cap_ranges, size_t *n_ranges, uint64_t *dirty_bytes)
+{
+    int rc = check_range(win, offset, bytes, NULL);
+    uint64_t sum = 0, lo, hi;
+    size_t n = 0;
+
+    if (rc < 0 || (!ranges && cap_ranges > 0))
+        return rc < 0 ? rc : -EINVAL;
+    if (atomic_load(&win->async) != STORWIN__IDLE)
+        return STORWIN_ESTATE;
+    lo = offset > win->stor_offset ? offset : win->stor_offset;
+    hi = storwin__min(offset + bytes, win->stor_offset + win->stor_bytes);
+    if (lo < hi) {
+        uint64_t first = (lo - win->stor_offset) / win->page_bytes;
+        uint64_t end = storwin__round_up(hi - win->stor_offset, win->page_bytes) / win->page_bytes;
+
+        if (!win->dirty && !(win->dirty = calloc((size_t)(storwin__pages(win) / 64 + 1), sizeof(*win->dirty))))
+            return -ENOMEM;
+        if (win->opts.pager != STORWIN_PAGER_KERNEL)
+            storwin__find_dirty(win, first, end);
+        else if ((rc = storwin__cache_dirty(win, first, end)) < 0)
+            return rc;
+        list_runs(win, first, end, ranges, cap_ranges, &n, &sum);
+    }
+    if (n_ranges)
+        *n_ranges = n;
+    if (dirty_bytes)
+        *dirty_bytes = sum;
+    return 0;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which pages of private memory have changed: asynchronous write protection (userfaultfd) read and reset in one step by
+ * PAGEMAP_SCAN, so that no store between the two is lost. Soft-dirty bits are not used: resetting them is not one step with reading
+ * them, and concerns the whole process.
+ */
+#include "internal.h"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Of Linux 6.7, which the headers of the build may not know. */
+#define WP_ASYNC      (UINT64_C(1) << 15)
+#define WRITTEN       (UINT64_C(1) << 1)
+#define WP_MATCHING   (UINT64_C(1) << 0)
+#define CHECK_WPASYNC (UINT64_C(1) << 1)
+
+struct scan {
+    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+    uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+struct region {
+    uint64_t start, end, categories;
+};
+_Static_assert(sizeof(struct scan) == 96 && sizeof(struct region) == 24, "the kernel's layout");
+#define SCAN _IOWR('f', 16, struct scan)
+
+static int scan(struct scan *s)
+{
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    int rc;
+
+    if (fd < 0)
+        return -1;
+    rc = ioctl(fd, SCAN, s);
+    close(fd);
+    return rc;
+}
+
+/* Tracks the storage span from now on; says how, in win->track. Everything counts as unchanged at first. */
+int storwin__track_open(struct storwin_window *win)
+{
+    uint64_t start = (uint64_t)(uintptr_t)(win->map + win->stor_offset);
+    uint64_t len = storwin__pages(win) * win->page_bytes;
+    struct uffdio_api api = {.api = UFFD_API, .features = WP_ASYNC};
+    struct uffdio_register reg = {.range = {.start = start, .len = len}, .mode = UFFDIO_REGISTER_MODE_WP};
+    struct scan probe = {.size = sizeof(probe), .start = start, .end = start + len, .flags = CHECK_WPASYNC | WP_MATCHING,
+                         .category_mask = WRITTEN, .return_mask = WRITTEN};
+    struct region one;
+    int fd;
+
+    win->track = STORWIN_TRACK_ALL;
+    if (atomic_load_explicit(&storwin__without, memory_order_relaxed) & (STORWIN__NO_SCAN | STORWIN__NO_UFFD))
+        return -1;
+    fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    if (fd < 0)
+        return -1;
+    probe.vec = (uint64_t)(uintptr_t)&one;
+    probe.vec_len = 1;
+    probe.max_pages = 1;
+    if (ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &reg) < 0 || scan(&probe) < 0) {
+        close(fd);
+        return -1;
+    }
+    win->track_fd = fd;
+    win->track = STORWIN_TRACK_SCAN;
+    storwin__track_harvest(win, 0, storwin__pages(win));
+    storwin__bits_clear(win, 0, storwin__pages(win));
+    return 0;
+}
+
+void storwin__track_close(struct storwin_window *win)
+{
+    if (win->track_fd >= 0)
+        close(win->track_fd);
+    win->track_fd = -1;
+}
+
+/* Sets the bits of the pages that changed since the last call. What cannot be asked about has changed. */
+void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end)
+{
+    uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset), page = win->page_bytes;
+    struct region found[256];
+    struct scan s = {.size = sizeof(s), .flags = CHECK_WPASYNC | WP_MATCHING, .vec_len = 256,
+                     .category_mask = WRITTEN, .return_mask = WRITTEN};
+    int fd = win->track == STORWIN_TRACK_SCAN ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
+
+    s.vec = (uint64_t)(uintptr_t)found;
+    s.start = base + first * page;
+    s.end = base + end * page;
+    while (fd >= 0 && s.start < s.end) {
+        int n = ioctl(fd, SCAN, &s);
+
+        if (n < 0)
+            break;
+        for (int i = 0; i < n; i++)
+            storwin__bits_set(win, (found[i].start - base) / page, (found[i].end - base) / page);
+        s.start = s.walk_end;
+    }
+    if (fd < 0 || s.start < s.end)
+        storwin__bits_set(win, (s.start - base) / page, end);
+    if (fd >= 0)
+        close(fd);
+}

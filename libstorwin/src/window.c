@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Windows come and go. Addresses are reserved for the whole window first; then each part is mapped into its place. */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HUGE_BYTES (UINT64_C(2) << 20)
+
+/* factor × pages to the nearest page, a half up; exact, since the remainder's product stays below 2^60. */
+uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb)
+{
+    const uint64_t one = STORWIN_FACTOR_ONE;
+
+    return pages / one * factor_ppb + (pages % one * factor_ppb + one / 2) / one;
+}
+
+static int has_storage(const struct storwin_window *win)
+{
+    return win->stor_bytes > 0;
+}
+
+/* Where the storage span begins and how long it is. */
+static void divide(struct storwin_window *win)
+{
+    const struct storwin_opts *opts = &win->opts;
+    const uint64_t page = win->page_bytes, pages = win->map_bytes / page;
+    uint64_t storage = 0;
+
+    if (opts->alloc_type == STORWIN_STORAGE && opts->factor_ppb == STORWIN_FACTOR_AUTO) {
+        uint64_t room = opts->memory_bytes;
+
+        if (room == 0) {
+            room = storwin__memory_available(NULL);
+            room -= room / 8;
+        }
+        storage = pages - storwin__min(pages, room / page);
+    } else if (opts->alloc_type == STORWIN_STORAGE) {
+        storage = storwin__storage_pages(pages, opts->factor_ppb);
+    }
+    if (opts->order == STORWIN_STORAGE_FIRST) {
+        win->stor_offset = 0;
+        win->stor_bytes = storwin__min(storage * page, win->bytes);
+    } else {
+        win->stor_offset = (pages - storage) * page;
+        win->stor_bytes = storage ? win->bytes - win->stor_offset : 0;
+    }
+}
+
+static void add_part(struct storwin_window *win, uint64_t lo, uint64_t hi, uint32_t kind, uint32_t file)
+{
+    struct storwin__part *part = &win->parts[win->n_parts];
+
+    if (lo >= hi)
+        return;
+    part->offset = lo;
+    part->bytes = hi - lo;
+    part->kind = kind;
+    part->file = file;
+    part->file_offset = kind == STORWIN_STORAGE ? win->opts.offset_bytes : 0;
+    win->n_parts++;
+}
+
+/* The parts in the order of their addresses. */
+static int plan_parts(struct storwin_window *win, const struct storwin__plan *plan)
+{
+    const uint64_t lo = win->stor_offset, hi = lo + win->stor_bytes;
+
+    win->parts = calloc((size_t)plan->n_files + 2, sizeof(*win->parts));
+    if (!win->parts)
+        return -ENOMEM;
+    if (!has_storage(win)) {
+        add_part(win, 0, win->bytes, STORWIN_MEMORY, 0);
+        return 0;
+    }
+    add_part(win, 0, lo, STORWIN_MEMORY, 0);
+    if (!plan->file_starts)
+        add_part(win, lo, hi, STORWIN_STORAGE, 0);
+    for (uint32_t i = 0; plan->file_starts && i < plan->n_files; i++) {
+        uint64_t from = plan->file_starts[i], to = from + plan->file_bytes[i];
+
+        add_part(win, from > lo ? from : lo, to < hi ? to : hi, STORWIN_STORAGE, i);
+    }
+    add_part(win, hi, win->bytes, STORWIN_MEMORY, 0);
+    return 0;
+}
+
+static int open_files(struct storwin_window *win, const struct storwin__plan *plan, struct storwin_error *err)
+{
+    win->files = calloc(plan->n_files ? plan->n_files : 1, sizeof(*win->files));
+    if (!win->files)
+        return storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    for (uint32_t i = 0; i < plan->n_files; i++)
+        win->files[i].fd = win->files[i].direct_fd = win->files[i].dir_fd = -1;
+    win->n_files = plan->n_files;
+    for (uint32_t i = 0; i < win->n_parts; i++) {
+        const struct storwin__part *part = &win->parts[i];
+        int rc;
+
+        if (part->kind != STORWIN_STORAGE)
+            continue;
+        rc = storwin__file_open(&win->files[part->file], plan->opts, plan->paths[part->file], plan->attach, part->bytes,
+                                err);
+        if (rc < 0)
+            return rc;
+        if (win->opts.pager != STORWIN_PAGER_KERNEL)
+            storwin__file_want_direct(&win->files[part->file]);
+    }
+    return 0;
+}
+
+/* The object of the memory part, with its space. */
+static int open_shm(struct storwin_window *win, const struct storwin__plan *plan, struct storwin_error *err)
+{
+    const uint64_t bytes = win->bytes - win->stor_bytes;
+    struct stat st;
+    int rc;
+
+    if (!plan->shm_name || bytes == 0)
+        return 0;
+    win->shm_fd = shm_open(plan->shm_name, plan->attach ? O_RDWR : O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (win->shm_fd < 0)
+        return storwin__fail(err, -errno, NULL, "shared memory object \"%.100s\": %s", plan->shm_name,
+                             storwin_strerror(-errno));
+    win->shm_name = strdup(plan->shm_name);
+    if (!win->shm_name) {
+        if (!plan->attach)
+            shm_unlink(plan->shm_name);
+        return storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    }
+    if (!plan->attach) {
+        do
+            rc = posix_fallocate(win->shm_fd, 0, (off_t)bytes);
+        while (rc == EINTR);
+        if (rc != 0)
+            return storwin__fail(err, -rc, NULL, "shared memory of %" PRIu64 " bytes: %s", bytes, storwin_strerror(-rc));
+    }
+    if (fstat(win->shm_fd, &st) < 0)
+        return storwin__fail(err, -errno, NULL, "shared memory object: %s", storwin_strerror(-errno));
+    if (st.st_uid != geteuid())
+        return storwin__fail(err, STORWIN_EOWNER, NULL, "shared memory object \"%.100s\" belongs to user %ld",
+                             plan->shm_name, (long)st.st_uid);
+    if ((uint64_t)st.st_size < bytes)
+        return storwin__fail(err, STORWIN_ESHORT, NULL, "shared memory object \"%.100s\" has %" PRIu64 " bytes of %" PRIu64,
+                             plan->shm_name, (uint64_t)st.st_size, bytes);
+    return 0;
+}
+
+/* Addresses for the whole, on a boundary of huge pages if it has room for one. */
+static int reserve_addresses(struct storwin_window *win, struct storwin_error *err)
+{
+    const uint64_t slack = win->map_bytes >= HUGE_BYTES ? HUGE_BYTES : 0;
+    uint8_t *at = mmap(NULL, (size_t)(win->map_bytes + slack), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint64_t skip;
+
+    if (at == MAP_FAILED)
+        return storwin__fail(err, -errno, NULL, "%" PRIu64 " bytes of addresses: %s", win->map_bytes,
+                             storwin_strerror(-errno));
+    skip = slack ? storwin__round_up((uint64_t)(uintptr_t)at, slack) - (uint64_t)(uintptr_t)at : 0;
+    if (skip > 0)
+        munmap(at, (size_t)skip);
+    if (slack > skip)
+        munmap(at + skip + win->map_bytes, (size_t)(slack - skip));
+    win->map = at + skip;
+    return 0;
+}
+
+static void advise(const struct storwin_window *win, const struct storwin__part *part)
+{
+    void *at = win->map + part->offset;
+    const uint32_t style = win->opts.access_style;
+    size_t len = (size_t)storwin__round_up(part->bytes, win->page_bytes);
+
+    if (part->kind != STORWIN_STORAGE || win->opts.pager != STORWIN_PAGER_KERNEL)
+        return;
+    if (style & STORWIN_ACCESS_RANDOM)
+        (void)madvise(at, len, MADV_RANDOM);
+    else if (style & STORWIN_ACCESS_SEQUENTIAL)
+        (void)madvise(at, len, MADV_SEQUENTIAL);
+}
+
+static int map_part(struct storwin_window *win, const struct storwin__part *part, struct storwin_error *err)
+{
+    int flags = MAP_FIXED, fd = -1;
+    uint64_t offset = 0;
+
+    if (part->kind == STORWIN_STORAGE && win->opts.pager == STORWIN_PAGER_KERNEL) {
+        flags |= MAP_SHARED;
+        fd = win->files[part->file].fd;
+        offset = part->file_offset;
+    } else if (part->kind == STORWIN_MEMORY && win->shm_fd >= 0) {
+        flags |= MAP_SHARED;
+        fd = win->shm_fd;
+    } else {
+        flags |= MAP_PRIVATE | MAP_ANONYMOUS;
+        if (part->kind == STORWIN_STORAGE && win->opts.pager == STORWIN_PAGER_USER)
+            flags |= MAP_NORESERVE;
+    }
+    if (mmap(win->map + part->offset, (size_t)storwin__round_up(part->bytes, win->page_bytes), PROT_READ | PROT_WRITE,
+             flags, fd, (off_t)offset) == MAP_FAILED)
+        return storwin__fail(err, -errno, part->kind == STORWIN_STORAGE ? "storage_alloc_filename" : "alloc_type",
+                             "map %" PRIu64 " bytes: %s", part->bytes, storwin_strerror(-errno));
+    advise(win, part);
+    return 0;
+}
+
+static int start_resident(struct storwin_window *win, struct storwin_error *err)
+{
+    const uint64_t room = storwin__memory_available(NULL);
+    int rc;
+
+    if (win->stor_bytes > room)
+        return storwin__fail(err, -ENOMEM, "storage_alloc_pager",
+                             "resident needs %" PRIu64 " bytes of memory; %" PRIu64 " are available", win->stor_bytes, room);
+    win->huge = madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes), MADV_HUGEPAGE) == 0;
+    if (!win->files[0].created && (rc = storwin__read_span(win, err)) < 0)
+        return rc;
+    if (storwin__track_open(win) < 0 && storwin__pager_open(win, 1, err) < 0)
+        win->track = STORWIN_TRACK_ALL;
+    return 0;
+}
+
+static int start_pager(struct storwin_window *win, struct storwin_error *err)
+{
+    if (!has_storage(win))
+        return 0;
+    if (win->opts.pager == STORWIN_PAGER_KERNEL) {
+        win->track = STORWIN_TRACK_MSYNC;
+        return 0;
+    }
+    win->dirty = calloc((size_t)(storwin__pages(win) / 64 + 1), sizeof(*win->dirty));
+    if (!win->dirty)
+        return storwin__fail(err, -ENOMEM, "storage_alloc_pager", "out of memory");
+    return win->opts.pager == STORWIN_PAGER_RESIDENT ? start_resident(win, err) : storwin__pager_open(win, 0, err);
+}
+
+static int build(struct storwin_window *win, const struct storwin__plan *plan, struct storwin_error *err)
+{
+    int rc;
+
+    divide(win);
+    rc = plan_parts(win, plan);
+    if (rc < 0)
+        return storwin__fail(err, rc, NULL, "out of memory");
+    if ((rc = open_files(win, plan, err)) < 0 || (rc = open_shm(win, plan, err)) < 0)
+        return rc;
+    if (win->map_bytes == 0)
+        return 0;
+    rc = reserve_addresses(win, err);
+    for (uint32_t i = 0; rc == 0 && i < win->n_parts; i++)
+        rc = map_part(win, &win->parts[i], err);
+    return rc < 0 ? rc : start_pager(win, err);
+}
+
+/* Descriptors that only the making of the window needed. */
+static void settle(struct storwin_window *win)
+{
+    for (uint32_t i = 0; i < win->n_files; i++) {
+        struct storwin__file *f = &win->files[i];
+
+        if (f->fd < 0)
+            continue;
+        storwin__file_settled(f);
+        if (!(win->opts.flags & STORWIN_UNLINK)) {
+            close(f->dir_fd);
+            f->dir_fd = -1;
+        }
+    }
+    if (win->shm_fd >= 0)
+        close(win->shm_fd);
+    win->shm_fd = -1;
+}
+
+static void undo(struct storwin_window *win, const struct storwin__plan *plan)
+{
+    for (uint32_t i = 0; win->files && i < win->n_files; i++)
+        storwin__file_undo(&win->files[i]);
+    if (win->shm_name && !plan->attach)
+        shm_unlink(win->shm_name);
+}
+
+int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **out, struct storwin_error *err)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct storwin_window *win;
+    int rc = storwin__opts_check(plan->opts, page, err);
+
+    if (rc < 0)
+        return rc;
+    if (plan->bytes > STORWIN_MAX_BYTES)
+        return storwin__fail(err, -EINVAL, NULL, "a window has at most 2^46 bytes");
+    win = calloc(1, sizeof(*win));
+    if (!win)
+        return storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    win->opts = *plan->opts;
+    win->opts.filename = NULL;
+    win->page_bytes = page;
+    win->bytes = plan->bytes;
+    win->map_bytes = storwin__round_up(plan->bytes, page);
+    win->track_fd = win->shm_fd = -1;
+    if (plan->opts->alloc_type == STORWIN_STORAGE && !(win->path = strdup(plan->opts->filename)))
+        rc = storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    if (rc == 0)
+        rc = build(win, plan, err);
+    if (rc < 0) {
+        undo(win, plan);
+        storwin__window_destroy(win);
+        return rc;
+    }
+    settle(win);
+    *out = win;
+    return 0;
+}
+
+int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwin_window **win, struct storwin_error *err)
+{
+    struct storwin_opts memory;
+    struct storwin__plan plan = {.opts = opts, .bytes = bytes};
+
+    if (!win)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    if (!opts) {
+        storwin_opts_init(&memory);
+        plan.opts = &memory;
+    }
+    plan.n_files = plan.opts->alloc_type == STORWIN_STORAGE;
+    plan.paths = &plan.opts->filename;
+    return storwin__window_create(&plan, win, err);
+}
+
+void storwin__window_destroy(struct storwin_window *win)
+{
+    storwin__pager_close(win);
+    storwin__track_close(win);
+    if (win->map)
+        munmap(win->map, (size_t)win->map_bytes);
+    for (uint32_t i = 0; win->files && i < win->n_files; i++)
+        storwin__file_close(&win->files[i]);
+    if (win->shm_fd >= 0)
+        close(win->shm_fd);
+    free(win->files);
+    free(win->parts);
+    free(win->segments);
+    free(win->dirty);
+    free(win->shm_name);
+    free(win->path);
+    free(win);
+}
+
+static int remove_names(struct storwin_window *win, struct storwin_error *err)
+{
+    int rc = 0;
+
+    if (win->shm_name && win->rank == 0)
+        (void)shm_unlink(win->shm_name);
+    if (!(win->opts.flags & STORWIN_UNLINK) || win->rank != 0)
+        return 0;
+    for (uint32_t i = 0; i < win->n_files; i++) {
+        int one = win->files[i].fd >= 0 ? storwin__file_unlink(&win->files[i]) : 0;
+
+        if (one < 0 && rc == 0)
+            rc = storwin__fail(err, one, "storage_alloc_unlink", "remove \"%.100s\": %s", win->path, storwin_strerror(one));
+    }
+    return rc;
+}
+
+int storwin_free(struct storwin_window *win, struct storwin_error *err)
+{
+    int rc = 0, unlinked;
+
+    if (!win)
+        return 0;
+    if (atomic_load(&win->attached) > 0 || atomic_load(&win->async) != STORWIN__IDLE)
+        return storwin__fail(err, STORWIN_EBUSY, NULL, "the window is attached, or its sync was not waited for");
+    if (!(win->opts.flags & (STORWIN_DISCARD | STORWIN_UNLINK)))
+        rc = storwin__sync(win, 0, win->bytes, err);
+    unlinked = remove_names(win, rc < 0 ? NULL : err);
+    storwin__window_destroy(win);
+    return rc < 0 ? rc : unlinked;
+}
+
+int storwin_shared_settle(struct storwin_window *win)
+{
+    if (!win || !win->shm_name)
+        return win ? 0 : -EINVAL;
+    return shm_unlink(win->shm_name) < 0 && errno != ENOENT ? -errno : 0;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* shared: eight processes and the segments that they share, in every layout; what is refused. */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "storwin_test.h"
+
+#define RANKS 8
+
+struct kind {
+    const char *name;
+    uint32_t alloc_type, factor_ppb, order, own_files, flags;
+    uint64_t unit; /* sizes are multiples of it */
+};
+
+static uint64_t page;
+static char names[RANKS][128];
+static const char *filenames[RANKS];
+static char shm_name[64];
+
+static uint64_t size_of(const struct kind *k, unsigned rank)
+{
+    return rank == 3 ? 0 : (rank + 1) * k->unit; /* one has nothing */
+}
+
+static struct storwin_window *open_rank(const struct kind *k, unsigned rank, struct storwin_error *err, int *rc)
+{
+    static uint64_t bytes[RANKS];
+    struct storwin_shared shared = {.size = sizeof(shared), .n_ranks = RANKS, .rank = rank, .bytes = bytes,
+                                    .shm_name = shm_name, .flags = k->flags};
+    struct storwin_opts opts = storage_opts(test_path("shared"));
+    struct storwin_window *win = NULL;
+
+    for (unsigned i = 0; i < RANKS; i++)
+        bytes[i] = size_of(k, i);
+    opts.alloc_type = k->alloc_type;
+    opts.factor_ppb = k->factor_ppb;
+    opts.order = k->order;
+    opts.flags = STORWIN_UNLINK;
+    opts.offset_bytes = k->own_files ? page : 0;
+    if (k->own_files)
+        shared.filenames = filenames;
+    *rc = storwin_alloc_shared(&opts, &shared, &win, err);
+    return win;
+}
+
+static void check_layout(const struct kind *k, const struct storwin_window *win, unsigned rank)
+{
+    uint64_t at = 0;
+
+    for (unsigned i = 0; i < RANKS; i++) {
+        void *base;
+        uint64_t offset, bytes;
+
+        CHECK(storwin_shared_segment(win, i, &base, &offset, &bytes) == 0);
+        CHECK(bytes == size_of(k, i) && (base == NULL) == (bytes == 0));
+        if (k->flags & STORWIN_SHARED_NONCONTIG)
+            at = (at + page - 1) / page * page;
+        CHECK(offset == at);
+        if (i == rank)
+            CHECK(storwin_base(win) == base);
+        at += bytes;
+    }
+    CHECK(storwin_bytes(win) == at);
+    CHECK(storwin_shared_segment(win, RANKS, NULL, NULL, NULL) == -EINVAL);
+}
+
+static uint8_t value(unsigned from, uint64_t i)
+{
+    return (uint8_t)(from * 37 + i * 11 + i / 251);
+}
+
+/* Each stores into the segment of the next rank and reads its own. */
+static void run_rank(const struct kind *k, unsigned rank, pthread_barrier_t *barrier)
+{
+    struct storwin_error err;
+    struct storwin_window *win = NULL;
+    const unsigned next = (rank + 1) % RANKS, before = (rank + RANKS - 1) % RANKS;
+    uint8_t *theirs, *mine;
+    int rc = 0;
+
+    if (rank == 0)
+        win = open_rank(k, 0, &err, &rc);
+    pthread_barrier_wait(barrier);
+    if (rank != 0)
+        win = open_rank(k, rank, &err, &rc);
+    if (rc < 0)
+        fprintf(stderr, "%s, rank %u: %s\n", k->name, rank, err.text);
+    CHECK(rc == 0);
+    pthread_barrier_wait(barrier);
+    CHECK(storwin_shared_settle(win) == 0); /* any may, more than once */
+    check_layout(k, win, rank);
+    CHECK(storwin_shared_segment(win, next, (void **)&theirs, NULL, NULL) == 0);
+    for (uint64_t i = 0; i < size_of(k, next); i++)
+        theirs[i] = value(rank, i);
+    pthread_barrier_wait(barrier);
+    mine = storwin_base(win);
+    for (uint64_t i = 0; i < size_of(k, rank); i++)
+        CHECK(mine[i] == value(before, i));
+    if (rank == 0)
+        CHECK(storwin_sync(win, &err) == 0);
+    pthread_barrier_wait(barrier);
+    if (rank == 1 && k->alloc_type == STORWIN_STORAGE && k->factor_ppb == STORWIN_FACTOR_ONE) {
+        uint8_t *copy = malloc(size_of(k, 1));
+        uint64_t offset;
+
+        storwin_shared_segment(win, 1, NULL, &offset, NULL);
+        read_file(k->own_files ? filenames[1] : test_path("shared"), k->own_files ? page : offset, copy, size_of(k, 1));
+        CHECK(memcmp(copy, mine, size_of(k, 1)) == 0);
+        free(copy);
+    }
+    pthread_barrier_wait(barrier);
+    CHECK(storwin_free(win, &err) == 0);
+}
+
+static void run(const struct kind *k)
+{
+    pthread_barrier_t *barrier = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_barrierattr_t attr;
+    pid_t pids[RANKS];
+
+    printf("%s\n", k->name);
+    fflush(stdout);
+    CHECK(barrier != MAP_FAILED && pthread_barrierattr_init(&attr) == 0);
+    CHECK(pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED) == 0);
+    CHECK(pthread_barrier_init(barrier, &attr, RANKS) == 0);
+    for (unsigned rank = 0; rank < RANKS; rank++) {
+        pids[rank] = fork();
+        CHECK(pids[rank] >= 0);
+        if (pids[rank] == 0) {
+            run_rank(k, rank, barrier);
+            _exit(0);
+        }
+    }
+    for (unsigned left = RANKS; left > 0; left--) {
+        int status;
+
+        CHECK(wait(&status) > 0);
+        if (status != 0) /* the others would wait for it in vain */
+            for (unsigned i = 0; i < RANKS; i++)
+                kill(pids[i], SIGKILL);
+        CHECK(status == 0);
+    }
+    munmap(barrier, page);
+    CHECK(count_entries(test_dir) == 0); /* rank 0 removed the files */
+    CHECK(shm_open(shm_name, O_RDWR, 0) < 0 && errno == ENOENT);
+}
+
+static void refusals(void)
+{
+    uint64_t bytes[2] = {page, page + 1}, three[3] = {page, page + 1, 1};
+    struct storwin_shared good = {.size = sizeof(good), .n_ranks = 2, .bytes = bytes, .shm_name = shm_name}, s;
+    struct storwin_opts opts = storage_opts(test_path("shared"));
+    struct storwin_window *win, *other;
+    struct storwin_error err;
+
+#define REFUSED(code) CHECK(storwin_alloc_shared(&opts, &s, &win, &err) == (code) && count_entries(test_dir) == 0)
+    CHECK(storwin_alloc_shared(&opts, NULL, &win, &err) == -EINVAL);
+    s = good, s.size = 1;
+    REFUSED(-EINVAL);
+    s = good, s.n_ranks = 0;
+    REFUSED(-EINVAL);
+    s = good, s.rank = 2;
+    REFUSED(-EINVAL);
+    s = good, s.bytes = NULL;
+    REFUSED(-EINVAL);
+    s = good, s.flags = 2;
+    REFUSED(-EINVAL);
+    s = good, s.shm_name = "no-slash";
+    REFUSED(-EINVAL);
+    s = good, s.shm_name = "/a/b";
+    REFUSED(-EINVAL);
+    s = good, opts.pager = STORWIN_PAGER_RESIDENT;
+    REFUSED(STORWIN_ECONFLICT);
+    CHECK(strcmp(err.hint, "storage_alloc_pager") == 0);
+    opts.pager = STORWIN_PAGER_KERNEL, opts.factor_ppb = STORWIN_FACTOR_AUTO;
+    REFUSED(STORWIN_EMISSING);
+    opts.factor_ppb = STORWIN_FACTOR_ONE / 2, s.shm_name = NULL;
+    REFUSED(-EINVAL);
+    opts.factor_ppb = STORWIN_FACTOR_ONE;
+    s = good, s.n_ranks = 3, s.bytes = three, s.filenames = filenames; /* the third would begin in the middle of a page */
+    REFUSED(-EINVAL);
+    s = good, s.rank = 1; /* before rank 0 */
+    REFUSED(-ENOENT);
+    opts.alloc_type = STORWIN_MEMORY;
+    REFUSED(-ENOENT);
+    s = good;
+    CHECK(storwin_alloc_shared(&opts, &s, &win, &err) == 0);
+    CHECK(storwin_alloc_shared(&opts, &s, &other, &err) == -EEXIST);
+    bytes[1] += 2 * page; /* not what rank 0 made */
+    s.rank = 1;
+    CHECK(storwin_alloc_shared(&opts, &s, &other, &err) == STORWIN_ESHORT);
+    CHECK(storwin_free(win, &err) == 0);
+    opts.alloc_type = STORWIN_STORAGE;
+    bytes[1] -= 2 * page;
+    s.rank = 0;
+    CHECK(storwin_alloc_shared(&opts, &s, &win, &err) == 0);
+    bytes[1] += 1;
+    s.rank = 1;
+    CHECK(storwin_alloc_shared(&opts, &s, &other, &err) == STORWIN_ESHORT);
+    CHECK(storwin_free(win, &err) == 0);
+    unlink(test_path("shared"));
+}
+
+int main(void)
+{
+    const uint32_t one = STORWIN_FACTOR_ONE;
+
+    page = (uint64_t)sysconf(_SC_PAGESIZE);
+    test_begin();
+    snprintf(shm_name, sizeof(shm_name), "/%s", test_dir);
+    for (unsigned i = 0; i < RANKS; i++) {
+        snprintf(names[i], sizeof(names[i]), "%s/segment%u", test_dir, i);
+        filenames[i] = names[i];
+    }
+    {
+        const struct kind kinds[] = {
+            {"memory", STORWIN_MEMORY, one, 0, 0, 0, 1000},
+            {"memory, apart", STORWIN_MEMORY, one, 0, 0, STORWIN_SHARED_NONCONTIG, 1000},
+            {"one file", STORWIN_STORAGE, one, 0, 0, 0, 1001},
+            {"one file, apart", STORWIN_STORAGE, one, 0, 0, STORWIN_SHARED_NONCONTIG, 5000},
+            {"a file each", STORWIN_STORAGE, one, 0, 1, 0, page},
+            {"a file each, apart", STORWIN_STORAGE, one, 0, 1, STORWIN_SHARED_NONCONTIG, 7777},
+            {"half in one file", STORWIN_STORAGE, one / 2, 0, 0, 0, 3333},
+            {"half in a file each, storage first", STORWIN_STORAGE, one / 2, 1, 1, STORWIN_SHARED_NONCONTIG, 9000},
+            {"a third in a file each", STORWIN_STORAGE, one / 3, 0, 1, 0, 3 * page},
+        };
+
+        for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+            run(&kinds[i]);
+    }
+    refusals();
+    shm_unlink(shm_name);
+    return 0;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the tests of libstorwin share: a directory of their own, counts of what a process holds, and reference contents. */
+#ifndef STORWIN_TEST_H
+#define STORWIN_TEST_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <storwin.h>
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static char test_dir[64];
+static pid_t test_owner;
+
+static inline int test_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static inline void test_clean(void)
+{
+    if (getpid() == test_owner)
+        (void)nftw(test_dir, test_remove, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+/* A directory below the working directory, which is that of the build; gone when the process ends. */
+static inline void test_begin(void)
+{
+    strcpy(test_dir, "storwin-XXXXXX");
+    CHECK(mkdtemp(test_dir) != NULL);
+    test_owner = getpid();
+    atexit(test_clean);
+}
+
+/* "DIR/name"; valid until the eighth call after. */
+static inline const char *test_path(const char *name)
+{
+    static char paths[8][128];
+    static unsigned next;
+    char *path = paths[next++ % 8];
+
+    snprintf(path, sizeof(paths[0]), "%s/%s", test_dir, name);
+    return path;
+}
+
+static inline unsigned count_entries(const char *dir)
+{
+    DIR *d = opendir(dir);
+    unsigned n = 0;
+
+    CHECK(d != NULL);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n - 2;
+}
+
+static inline unsigned count_fds(void)
+{
+    return count_entries("/proc/self/fd");
+}
+
+static inline unsigned count_threads(void)
+{
+    return count_entries("/proc/self/task");
+}
+
+/* Mapped bytes of this process, in KiB. */
+static inline unsigned long mapped_kib(void)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long kib = 0;
+
+    CHECK(f != NULL);
+    while (fgets(line, sizeof(line), f))
+        (void)sscanf(line, "VmSize: %lu kB", &kib);
+    fclose(f);
+    return kib;
+}
+
+static inline unsigned count_maps(void)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    unsigned n = 0;
+    int c;
+
+    CHECK(f != NULL);
+    while ((c = getc(f)) != EOF)
+        n += c == '\n';
+    fclose(f);
+    return n;
+}
+
+static inline uint64_t test_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+static inline struct storwin_opts storage_opts(const char *path)
+{
+    struct storwin_opts opts;
+
+    storwin_opts_init(&opts);
+    opts.alloc_type = STORWIN_STORAGE;
+    opts.filename = path;
+    return opts;
+}
+
+static inline uint64_t file_size(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 ? (uint64_t)st.st_size : UINT64_MAX;
+}
+
+/* The bytes of a file as a reader with its own descriptor sees them. */
+static inline void read_file(const char *path, uint64_t offset, void *to, size_t bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    CHECK(fd >= 0);
+    CHECK(pread(fd, to, bytes, (off_t)offset) == (ssize_t)bytes);
+    close(fd);
+}
+
+static inline void write_file(const char *path, uint64_t offset, const void *from, size_t bytes)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    CHECK(fd >= 0);
+    CHECK(pwrite(fd, from, bytes, (off_t)offset) == (ssize_t)bytes);
+    close(fd);
+}
+
+#endif

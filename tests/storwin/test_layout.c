@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Combined windows: every small size, factor and order against a map made page by page; sizes at the limits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "internal.h"
+#include "storwin_test.h"
+
+static uint64_t page;
+
+/* The nearest number of pages, a half up, with nothing lost: |2 * (k * 10^9 - pages * ppb)| is least. */
+static uint64_t naive_pages(uint64_t pages, uint32_t ppb)
+{
+    for (uint64_t k = 0;; k++)
+        if (2 * pages * ppb < (2 * k + 1) * UINT64_C(1000000000))
+            return k;
+}
+
+static void rounding(void **state)
+{
+    uint64_t rng = 88172645463325252u;
+
+    (void)state;
+    for (uint64_t pages = 0; pages < 64; pages++)
+        for (uint32_t f = 0; f <= 1000; f++)
+            assert_int_equal(storwin__storage_pages(pages, f * 1000000), naive_pages(pages, f * 1000000));
+    for (unsigned i = 0; i < 100000; i++) {
+        uint64_t pages = test_random(&rng) % 1000;
+        uint32_t ppb = (uint32_t)(test_random(&rng) % (STORWIN_FACTOR_ONE + 1));
+
+        assert_int_equal(storwin__storage_pages(pages, ppb), naive_pages(pages, ppb));
+    }
+    for (uint64_t pages = 1; pages <= STORWIN_MAX_BYTES / 4096; pages *= 2) {
+        assert_int_equal(storwin__storage_pages(pages, 0), 0);
+        assert_int_equal(storwin__storage_pages(pages, STORWIN_FACTOR_ONE), pages);
+        assert_int_equal(storwin__storage_pages(pages, STORWIN_FACTOR_ONE / 2), pages / 2 + pages % 2);
+    }
+}
+
+/* What storwin_where() says about each byte's page, what a store reaches, and what the file holds. */
+static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t pager)
+{
+    const char *path = test_path("layout");
+    struct storwin_opts opts = storage_opts(path);
+    const uint64_t pages = (bytes + page - 1) / page, storage = naive_pages(pages, ppb);
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_window *win;
+    struct storwin_place place;
+    uint64_t in_storage = 0;
+    uint8_t *base;
+
+    opts.factor_ppb = ppb;
+    opts.order = order;
+    opts.pager = pager;
+    opts.budget_bytes = STORWIN_MIN_BUDGET;
+    opts.flags = STORWIN_UNLINK;
+    assert_int_equal(storwin_alloc(&opts, bytes, &win, NULL), 0);
+    base = storwin_base(win);
+    assert_int_equal(storwin_bytes(win), bytes);
+    assert_int_equal((uintptr_t)base % page, 0);
+    for (uint64_t p = 0; p < pages; p++) {
+        int here = order == STORWIN_STORAGE_FIRST ? p < storage : p >= pages - storage;
+        uint64_t first = order == STORWIN_STORAGE_FIRST ? 0 : pages - storage;
+        uint64_t last = p + 1 < pages ? (p + 1) * page - 1 : bytes - 1;
+
+        for (int end = 0; end < 2; end++) {
+            assert_int_equal(storwin_where(win, end ? last : p * page, &place), 0);
+            assert_int_equal(place.kind, here ? STORWIN_STORAGE : STORWIN_MEMORY);
+            assert_true(place.offset <= p * page && place.offset + place.bytes > last);
+        }
+        if (here)
+            assert_int_equal(place.file_offset + p * page - place.offset, (p - first) * page);
+        memset(base + p * page, (int)(p * 7 + 1), last + 1 - p * page);
+        in_storage += here ? last + 1 - p * page : 0;
+    }
+    assert_int_equal(storwin_where(win, bytes, &place), STORWIN_ERANGE);
+    storwin_query(win, &info);
+    assert_int_equal(info.storage_bytes, in_storage);
+    assert_int_equal(info.memory_bytes + info.storage_bytes, bytes);
+    assert_int_equal(storwin_sync(win, NULL), 0);
+    if (in_storage > 0) {
+        uint8_t *copy = malloc(in_storage);
+
+        assert_int_equal(file_size(path), in_storage);
+        read_file(path, 0, copy, in_storage);
+        assert_memory_equal(copy, base + (order == STORWIN_STORAGE_FIRST ? 0 : (pages - storage) * page), in_storage);
+        free(copy);
+    } else {
+        assert_int_equal(file_size(path), UINT64_MAX);
+    }
+    assert_int_equal(storwin_free(win, NULL), 0);
+    assert_int_equal(file_size(path), UINT64_MAX);
+}
+
+static void every_small_size(void **state)
+{
+    static const uint32_t factors[] = {0, 1, 249999999, 250000000, 333333333, 499999999, 500000000, 500000001,
+                                       666666667, 800000000, 999999999, 1000000000};
+
+    (void)state;
+    for (uint64_t pages = 0; pages <= 9; pages++)
+        for (int delta = -1; delta <= 1; delta++)
+            for (unsigned f = 0; f < sizeof(factors) / sizeof(factors[0]); f++)
+                for (uint32_t order = 0; order < 2; order++)
+                    if (pages > 0 || delta >= 0)
+                        check_window(pages * page + (uint64_t)delta, factors[f], order,
+                                     f % 4 == 0 ? (uint32_t)(pages % 3) : STORWIN_PAGER_KERNEL);
+}
+
+static void zero_and_one(void **state)
+{
+    struct storwin_opts opts = storage_opts(test_path("small"));
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_window *win;
+    struct storwin_place place;
+
+    (void)state;
+    for (uint32_t pager = 0; pager <= STORWIN_PAGER_USER; pager++) {
+        opts.pager = pager;
+        assert_int_equal(storwin_alloc(&opts, 0, &win, NULL), 0);
+        assert_null(storwin_base(win));
+        assert_int_equal(storwin_where(win, 0, &place), STORWIN_ERANGE);
+        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync_range(win, 0, 0, NULL), 0);
+        assert_int_equal(storwin_sync_range(win, 0, 1, NULL), STORWIN_ERANGE);
+        assert_int_equal(storwin_sync_start(win, 0, 0, NULL), 0);
+        assert_int_equal(storwin_sync_wait(win, NULL), 0);
+        assert_int_equal(storwin_free(win, NULL), 0);
+
+        assert_int_equal(storwin_alloc(&opts, 1, &win, NULL), 0);
+        *(char *)storwin_base(win) = 'x';
+        assert_int_equal(storwin_free(win, NULL), 0); /* syncs */
+        assert_int_equal(file_size(opts.filename), 1);
+        read_file(opts.filename, 0, &(char){0}, 1);
+        assert_int_equal(storwin_alloc(&opts, 1, &win, NULL), 0);
+        assert_int_equal(*(char *)storwin_base(win), 'x');
+        storwin_query(win, &info);
+        assert_int_equal(info.created, 0);
+        assert_int_equal(storwin_free(win, NULL), 0);
+        unlink(opts.filename);
+    }
+    assert_int_equal(storwin_alloc(NULL, 0, &win, NULL), 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    assert_int_equal(storwin_free(NULL, NULL), 0);
+    assert_int_equal(storwin_alloc(NULL, STORWIN_MAX_BYTES + 1, &win, NULL), -EINVAL);
+    assert_int_equal(storwin_alloc(NULL, UINT64_MAX, &win, NULL), -EINVAL);
+    assert_int_equal(storwin_alloc(NULL, 1, NULL, NULL), -EINVAL);
+}
+
+static void automatic(void **state)
+{
+    struct storwin_opts opts = storage_opts(test_path("auto"));
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_window *win;
+    char text[32];
+
+    (void)state;
+    opts.factor_ppb = STORWIN_FACTOR_AUTO;
+    opts.memory_bytes = 5 * page + 17;
+    opts.flags = STORWIN_UNLINK;
+    for (uint64_t pages = 1; pages <= 12; pages++) {
+        assert_int_equal(storwin_alloc(&opts, pages * page, &win, NULL), 0);
+        storwin_query(win, &info);
+        assert_int_equal(info.memory_bytes, (pages < 5 ? pages : 5) * page);
+        assert_int_equal(info.factor_ppb, STORWIN_FACTOR_AUTO);
+        assert_true(storwin_query_hint(win, "storage_alloc_factor", text, sizeof(text)) > 0);
+        assert_string_equal(text, pages <= 5 ? "0" : pages == 10 ? "0.5" : text);
+        assert_int_equal(file_size(opts.filename), pages <= 5 ? UINT64_MAX : (pages - 5) * page);
+        assert_int_equal(storwin_free(win, NULL), 0);
+    }
+    /* A page fits for certain in what this machine has. */
+    opts.memory_bytes = 0;
+    assert_int_equal(storwin_alloc(&opts, page, &win, NULL), 0);
+    storwin_query(win, &info);
+    assert_int_equal(info.storage_bytes, 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
+}
+
+/* Two windows on one file; the second begins where the first ends, in the middle of neither. */
+static void two_on_one_file(void **state)
+{
+    const char *path = test_path("both");
+    struct storwin_opts a = storage_opts(path), b = storage_opts(path);
+    struct storwin_window *wa, *wb;
+    uint8_t *copy = malloc(7 * page);
+
+    (void)state;
+    for (uint32_t pager = 0; pager <= STORWIN_PAGER_USER; pager++) {
+        a.pager = b.pager = pager;
+        a.offset_bytes = 4 * page; /* the later one first: the file grows in front of nobody */
+        b.offset_bytes = page;
+        assert_int_equal(storwin_alloc(&a, 3 * page, &wa, NULL), 0);
+        assert_int_equal(file_size(path), 7 * page);
+        assert_int_equal(storwin_alloc(&b, 3 * page - 5, &wb, NULL), 0);
+        memset(storwin_base(wa), 'a' + (int)pager, 3 * page);
+        memset(storwin_base(wb), 'm' + (int)pager, 3 * page - 5);
+        assert_int_equal(storwin_sync(wb, NULL), 0);
+        assert_int_equal(storwin_sync(wa, NULL), 0);
+        assert_int_equal(file_size(path), 7 * page);
+        read_file(path, 0, copy, 7 * page);
+        for (uint64_t i = 0; i < 7 * page; i++) {
+            int want = i < page || (i >= 4 * page - 5 && i < 4 * page) ? 0
+                       : i < 4 * page                                  ? 'm' + (int)pager
+                                                                       : 'a' + (int)pager;
+
+            assert_int_equal(copy[i], want);
+        }
+        assert_int_equal(storwin_free(wa, NULL), 0);
+        assert_int_equal(storwin_free(wb, NULL), 0);
+        unlink(path);
+    }
+    free(copy);
+}
+
+/* Longer than this machine's memory, sparse, with a few pages touched. */
+static void larger_than_memory(void **state)
+{
+    const uint64_t bytes = UINT64_C(1) << 40;
+    const char *path = test_path("large");
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_window *win;
+    struct stat st;
+
+    (void)state;
+    for (uint32_t pager = 0; pager <= STORWIN_PAGER_USER; pager += 2) {
+        uint8_t byte;
+
+        opts.pager = pager;
+        opts.flags = STORWIN_SPARSE;
+        opts.budget_bytes = UINT64_C(4) << 20;
+        assert_int_equal(storwin_alloc(&opts, bytes, &win, NULL), 0);
+        for (uint64_t at = 12345; at < bytes; at += bytes / 37)
+            ((uint8_t *)storwin_base(win))[at] = (uint8_t)(at % 251 + 1);
+        assert_int_equal(storwin_sync(win, NULL), 0);
+        for (uint64_t at = 12345; at < bytes; at += bytes / 37) {
+            read_file(path, at, &byte, 1);
+            assert_int_equal(byte, at % 251 + 1);
+        }
+        assert_int_equal(stat(path, &st), 0);
+        assert_true(st.st_blocks < 65536 * 2); /* 512 bytes each: still a sparse file */
+        assert_int_equal(storwin_free(win, NULL), 0);
+        unlink(path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounding),        cmocka_unit_test(every_small_size),
+        cmocka_unit_test(zero_and_one),    cmocka_unit_test(automatic),
+        cmocka_unit_test(two_on_one_file), cmocka_unit_test(larger_than_memory),
+    };
+
+    page = (uint64_t)sysconf(_SC_PAGESIZE);
+    test_begin();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
