@@ -9,7 +9,8 @@ struct request {
     MPI_Info info;
     MPI_Comm comm;
     int large; /* the function whose name ends in _c */
-    int rank;
+    int rank;  /* in the communicator */
+    struct swmpi_names names;
     struct swmpi_hints hints;
 };
 
@@ -45,6 +46,7 @@ static int place_in_file(struct request *q, struct swmpi_error *e)
 
     if (rc != MPI_SUCCESS)
         return rc;
+    PMPI_Comm_rank(q->comm, &q->rank);
     if (q->hints.one_file && q->rank > 0 && !e->code) {
         if (before > STORWIN_MAX_BYTES)
             swmpi_say(e, MPI_ERR_SIZE, "swmpi_file: the ranks before this one fill the largest file");
@@ -98,27 +100,25 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     struct swmpi_error e = {.code = MPI_SUCCESS};
     struct swmpi_before before = {.bytes = -1};
     struct swmpi_window *w;
-    struct swmpi_agreed agreed;
     void *base;
-    int rc;
+    int rc, want;
 
     swmpi_hints_read(&q->hints, q->info, SWMPI_ALLOCATE, &e);
     if (!e.code && q->bytes < 0)
         swmpi_say(&e, MPI_ERR_SIZE, "size: %lld bytes", (long long)q->bytes);
     else if (!e.code && q->disp_unit <= 0)
         swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
-    rc = swmpi_agree(q->comm, q->hints.opts.alloc_type == STORWIN_STORAGE, &agreed, &e);
+    rc = swmpi_agree(q->comm, q->hints.opts.alloc_type == STORWIN_STORAGE, &want, &e);
     if (rc != MPI_SUCCESS)
         return rc;
     if (e.code)
         return swmpi_raise_comm(q->comm, name_of(q), &e);
-    if (!agreed.want)
+    if (!want)
         return native(q, baseptr, win);
 
-    PMPI_Comm_rank(q->comm, &q->rank);
-    swmpi_hints_expand(&q->hints, q->rank, agreed.sequence, &e);
-    if ((rc = place_in_file(q, &e)) != MPI_SUCCESS)
+    if ((rc = swmpi_names(q->comm, &q->names)) != MPI_SUCCESS || (rc = place_in_file(q, &e)) != MPI_SUCCESS)
         return rc;
+    swmpi_hints_expand(&q->hints, &q->names, &e);
     swmpi_before(&before, &q->hints.opts);
     PMPI_Barrier(q->comm); /* all have looked at their files before one changes */
     w = make(q, &e);
@@ -135,7 +135,7 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     memcpy(baseptr, &base, sizeof(base));
     swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, base,
                 q->hints.opts.alloc_type == STORWIN_STORAGE ? q->hints.path : "memory");
-    return swmpi_window_bind(w, *win);
+    return swmpi_window_bind(w, *win, q->names.number);
 }
 
 SWMPI_EXPORT int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,

@@ -91,7 +91,7 @@ static void take(struct swmpi_hints *h, const char *key, const char *value, stru
 static void make_differ(struct swmpi_hints *h, int by_rank, int by_window, struct swmpi_error *e)
 {
     size_t length = strlen(h->name);
-    const char *rank = by_rank && !strstr(h->name, "%r") ? ".%r" : "";
+    const char *rank = by_rank ? (strstr(h->name, "%r") ? "" : ".%r") : strstr(h->name, "%c") ? "" : ".%c";
     const char *window = by_window && !strstr(h->name, "%w") ? ".%w" : "";
 
     if (length + strlen(rank) + strlen(window) >= sizeof(h->name)) {
@@ -142,18 +142,22 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
     return e->code;
 }
 
-int swmpi_hints_expand(struct swmpi_hints *h, int rank, int sequence, struct swmpi_error *e)
+int swmpi_hints_expand(struct swmpi_hints *h, const struct swmpi_names *names, struct swmpi_error *e)
 {
     size_t n = 0, cap = sizeof(h->path);
-    int wrote;
 
     h->path[0] = 0;
     for (const char *p = h->name; *p && n < cap; p++) {
-        if (*p == '%' && (p[1] == 'r' || p[1] == 'w'))
-            wrote = snprintf(h->path + n, cap - n, "%d", *++p == 'r' ? rank : sequence);
-        else
-            wrote = snprintf(h->path + n, cap - n, "%c", p[0] == '%' && p[1] == '%' ? *++p : *p);
-        n += (size_t)wrote;
+        char next = *p == '%' ? p[1] : 0;
+
+        if (next == 'r' || next == 'c' || next == 'w') {
+            n += (size_t)snprintf(h->path + n, cap - n, "%d",
+                                  next == 'r' ? names->rank : next == 'c' ? names->leader : names->number);
+            p++;
+        } else {
+            n += (size_t)snprintf(h->path + n, cap - n, "%c", *p);
+            p += next == '%';
+        }
     }
     if (n >= cap)
         swmpi_say(e, MPI_ERR_INFO_VALUE, NAME_KEY ": longer than %u bytes with rank and window put in",

@@ -35,15 +35,19 @@ SWMPI_EXPORT int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
     struct swmpi_memory *m = NULL;
     struct swmpi_hints h;
     struct storwin_error cause;
+    struct swmpi_names names;
     void *base;
-    int rank = 0, rc;
+    int rc;
 
     swmpi_hints_read(&h, info, SWMPI_ALLOC_MEM, &e);
     if (!e.code && (h.opts.alloc_type != STORWIN_STORAGE || size <= 0))
         return PMPI_Alloc_mem(size, info, baseptr);
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (!e.code)
-        swmpi_hints_expand(&h, rank, swmpi_next_sequence(), &e);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &names.rank);
+    names.leader = names.rank;
+    if (!e.code) {
+        names.number = swmpi_number_own();
+        swmpi_hints_expand(&h, &names, &e);
+    }
     if (!e.code && !(m = malloc(sizeof(*m))))
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
     if (h.discard)
@@ -113,15 +117,16 @@ SWMPI_EXPORT int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *w
     struct swmpi_error e = {.code = MPI_SUCCESS};
     struct swmpi_hints h;
     struct swmpi_window *w = NULL;
-    int rc;
+    int rc, number;
 
     swmpi_hints_read(&h, info, SWMPI_ALLOC_MEM, &e);
     if (!e.code && (w = swmpi_window_new(MPI_WIN_FLAVOR_DYNAMIC, &e)) && storwin_dynamic_create(&w->dynamic) < 0)
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
     if ((rc = swmpi_agree(comm, 0, NULL, &e)) == MPI_SUCCESS && !e.code &&
+        (rc = swmpi_number(comm, &number)) == MPI_SUCCESS &&
         (rc = PMPI_Win_create_dynamic(info, comm, win)) == MPI_SUCCESS) {
         w->sync = h.sync;
-        return swmpi_window_bind(w, *win);
+        return swmpi_window_bind(w, *win, number);
     }
     rc = rc == MPI_SUCCESS ? swmpi_raise_comm(comm, "MPI_Win_create_dynamic", &e) : rc;
     if (w)

@@ -14,7 +14,8 @@ struct request {
     MPI_Info info;
     MPI_Comm comm;
     int large;
-    int rank, size;
+    int rank, size; /* in the communicator */
+    struct swmpi_names names;
     struct swmpi_hints hints; /* rank 0's on all */
     char shm_name[64];
     uint64_t *lengths;        /* of all segments */
@@ -67,9 +68,10 @@ static int same_hints(struct request *q)
 }
 
 /* The name of every rank's file, where they differ by rank. */
-static void name_files(struct request *q, int sequence, struct swmpi_error *e)
+static void name_files(struct request *q, const struct swmpi_segment *segments, struct swmpi_error *e)
 {
     struct swmpi_hints *h = &q->hints;
+    struct swmpi_names names = q->names;
     int separate = 0;
 
     for (const char *p = h->name; *p && !separate; p++)
@@ -78,7 +80,8 @@ static void name_files(struct request *q, int sequence, struct swmpi_error *e)
     if (separate && !(q->files = calloc((size_t)q->size, sizeof(*q->files))))
         swmpi_say(e, MPI_ERR_NO_MEM, "no memory for file names");
     for (int r = q->files ? q->size - 1 : 0; r >= 0 && !e->code; r--) { /* rank 0's remains in h->path */
-        swmpi_hints_expand(h, r, sequence, e);
+        names.rank = segments[r].world_rank;
+        swmpi_hints_expand(h, &names, e);
         if (q->files && !e->code && !(q->files[r] = strdup(h->path)))
             swmpi_say(e, MPI_ERR_NO_MEM, "no memory for file names");
     }
@@ -154,10 +157,11 @@ static int make_all(struct request *q, const struct swmpi_segment *segments, str
     return rc;
 }
 
-static int allocate_storage(struct request *q, int sequence, void *baseptr, MPI_Win *win)
+static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
 {
     struct swmpi_error e = {.code = MPI_SUCCESS};
-    struct swmpi_segment mine = {q->bytes, q->disp_unit}, *segments = calloc((size_t)q->size, sizeof(*segments));
+    struct swmpi_segment mine = {q->bytes, q->disp_unit, q->names.rank};
+    struct swmpi_segment *segments = calloc((size_t)q->size, sizeof(*segments));
     struct swmpi_window *w;
     void *base = NULL;
     int rc;
@@ -165,12 +169,11 @@ static int allocate_storage(struct request *q, int sequence, void *baseptr, MPI_
     q->lengths = calloc((size_t)q->size, sizeof(*q->lengths));
     if (!segments || !q->lengths)
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
-    else
-        name_files(q, sequence, &e);
     if ((rc = swmpi_agree(q->comm, 0, NULL, &e)) != MPI_SUCCESS || e.code)
         goto out;
     if ((rc = PMPI_Allgather(&mine, sizeof(mine), MPI_BYTE, segments, sizeof(mine), MPI_BYTE, q->comm)) != MPI_SUCCESS)
         goto out;
+    name_files(q, segments, &e);
     for (int i = 0; i < q->size; i++)
         q->lengths[i] = (uint64_t)segments[i].bytes;
     if ((rc = make_all(q, segments, &w, &e)) != MPI_SUCCESS || e.code)
@@ -178,7 +181,7 @@ static int allocate_storage(struct request *q, int sequence, void *baseptr, MPI_
     base = storwin_base(w->storage);
     if ((rc = swmpi_win_create(base, q->bytes, q->disp_unit, q->info, q->comm, win)) == MPI_SUCCESS) {
         memcpy(baseptr, &base, sizeof(base));
-        rc = swmpi_window_bind(w, *win);
+        rc = swmpi_window_bind(w, *win, q->names.number);
         swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, base, q->hints.path);
     } else {
         swmpi_window_delete(w, &e);
@@ -195,21 +198,20 @@ out:
 static int allocate(struct request *q, void *baseptr, MPI_Win *win)
 {
     struct swmpi_error e = {.code = MPI_SUCCESS};
-    struct swmpi_agreed agreed;
-    int rc, together = 1;
+    int rc, want, together = 1;
 
     swmpi_hints_read(&q->hints, q->info, SWMPI_SHARED, &e);
     if (!e.code && q->bytes < 0)
         swmpi_say(&e, MPI_ERR_SIZE, "size: %lld bytes", (long long)q->bytes);
     else if (!e.code && q->disp_unit <= 0)
         swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
-    if ((rc = swmpi_agree(q->comm, q->hints.opts.alloc_type == STORWIN_STORAGE, &agreed, &e)) != MPI_SUCCESS)
+    if ((rc = swmpi_agree(q->comm, q->hints.opts.alloc_type == STORWIN_STORAGE, &want, &e)) != MPI_SUCCESS)
         return rc;
     if (e.code)
         return swmpi_raise_comm(q->comm, name_of(q), &e);
     PMPI_Comm_rank(q->comm, &q->rank);
     PMPI_Comm_size(q->comm, &q->size);
-    if (!agreed.want)
+    if (!want)
         return native(q, baseptr, win);
     if ((rc = same_hints(q)) != MPI_SUCCESS || (rc = one_node(q, &together)) != MPI_SUCCESS)
         return rc;
@@ -219,7 +221,9 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     }
     if (q->hints.opts.alloc_type != STORWIN_STORAGE)
         return native(q, baseptr, win);
-    return allocate_storage(q, agreed.sequence, baseptr, win);
+    if ((rc = swmpi_names(q->comm, &q->names)) != MPI_SUCCESS)
+        return rc;
+    return allocate_storage(q, baseptr, win);
 }
 
 SWMPI_EXPORT int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,

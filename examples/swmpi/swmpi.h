@@ -32,6 +32,13 @@ struct swmpi_hints {
     char path[STORWIN_MAX_PATH + 1]; /* and after: see swmpi_hints_expand() */
 };
 
+/* What is put into file names: %r, %c, %w. Ranks are those of MPI_COMM_WORLD, so that no two processes have the same. */
+struct swmpi_names {
+    int rank;   /* the process */
+    int leader; /* rank 0 of the communicator */
+    int number; /* the window, on all its ranks the same */
+};
+
 /* A file as it was before an allocation, to be put back when another rank's fails. */
 struct swmpi_before {
     int existed;
@@ -42,6 +49,7 @@ struct swmpi_before {
 struct swmpi_segment {
     MPI_Aint bytes;
     MPI_Aint disp_unit;
+    int world_rank;
 };
 
 /* Memory of MPI_Alloc_mem that lies on storage. */
@@ -59,11 +67,13 @@ struct swmpi_region {
 
 /* A window of ours; it hangs on the MPI window as an attribute. */
 struct swmpi_window {
-    struct swmpi_window *next;       /* of all, for MPI_Finalize */
+    struct swmpi_window *next;       /* of all, for MPI_Finalize, by falling number */
+    MPI_Win win;
+    int number;                      /* on all ranks of the window the same */
     pthread_mutex_t lock;            /* one sync at a time; the regions */
     struct storwin_window *storage;  /* NULL in a dynamic window */
     int flavor;                      /* what MPI_WIN_CREATE_FLAVOR shall say */
-    int sync, discard, unlink;
+    int sync, discard, unlink;       /* as the hints say */
     int n_segments;                  /* of a shared window, else 0 */
     struct swmpi_segment *segments;
     struct storwin_dynamic *dynamic; /* of a dynamic window: what is attached to it */
@@ -80,23 +90,21 @@ void swmpi_trace(int level, const char *format, ...) __attribute__((format(print
 
 /* hints.c */
 int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struct swmpi_error *e);
-int swmpi_hints_expand(struct swmpi_hints *h, int rank, int sequence, struct swmpi_error *e);
+int swmpi_hints_expand(struct swmpi_hints *h, const struct swmpi_names *names, struct swmpi_error *e);
 int swmpi_hints_change(struct swmpi_window *w, MPI_Info info, struct swmpi_error *e); /* MPI_Win_set_info */
 int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info);                    /* MPI_Win_get_info */
 
 /* window.c */
 struct swmpi_window *swmpi_window_new(int flavor, struct swmpi_error *e);
 void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e); /* and its storage, without a sync */
-int swmpi_window_bind(struct swmpi_window *w, MPI_Win win);
+int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number);
 struct swmpi_window *swmpi_window_of(MPI_Win win); /* NULL: none of ours */
 
 /* agree.c */
-struct swmpi_agreed {
-    int want;     /* some rank wants storage */
-    int sequence; /* number of this window: 1 + the largest so far of any rank */
-};
-int swmpi_agree(MPI_Comm comm, int want, struct swmpi_agreed *agreed, struct swmpi_error *e);
-int swmpi_next_sequence(void); /* a number for memory that this process alone allocates */
+int swmpi_agree(MPI_Comm comm, int want, int *any, struct swmpi_error *e);
+int swmpi_number(MPI_Comm comm, int *number); /* collective: a number that no window of any of these ranks has */
+int swmpi_number_own(void);                   /* the same for this process alone */
+int swmpi_names(MPI_Comm comm, struct swmpi_names *names); /* collective: all three */
 void swmpi_before(struct swmpi_before *b, const struct storwin_opts *opts);
 void swmpi_put_back(const struct swmpi_before *b, const char *path, int created);
 

@@ -53,16 +53,21 @@ void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e)
     free(w);
 }
 
-int swmpi_window_bind(struct swmpi_window *w, MPI_Win win)
+int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number)
 {
+    struct swmpi_window **at = &windows;
     int rc = MPI_SUCCESS;
 
     pthread_mutex_lock(&lock);
     if (keyval == MPI_KEYVAL_INVALID)
         rc = PMPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, &keyval, NULL);
     if (rc == MPI_SUCCESS && (rc = PMPI_Win_set_attr(win, keyval, w)) == MPI_SUCCESS) {
-        w->next = windows;
-        windows = w;
+        w->win = win;
+        w->number = number;
+        while (*at && (*at)->number > number)
+            at = &(*at)->next;
+        w->next = *at;
+        *at = w;
     }
     pthread_mutex_unlock(&lock);
     return rc;
@@ -123,14 +128,11 @@ static void settle(MPI_Win win)
 }
 
 /* The storage is synced while the window, and with it its error handler, still exists. */
-SWMPI_EXPORT int MPI_Win_free(MPI_Win *win)
+static int free_window(struct swmpi_window *w, MPI_Win *win)
 {
-    struct swmpi_window *w = win ? swmpi_window_of(*win) : NULL;
     struct swmpi_error e = {.code = MPI_SUCCESS};
     int rc, raised = MPI_SUCCESS;
 
-    if (!w)
-        return PMPI_Win_free(win);
     if (w->storage) {
         settle(*win);
         if (!w->discard && !w->unlink && sync_storage(w, &e))
@@ -145,23 +147,27 @@ SWMPI_EXPORT int MPI_Win_free(MPI_Win *win)
     return raised;
 }
 
-/* Windows that were not freed: their storage is, once no rank can reach it. */
+SWMPI_EXPORT int MPI_Win_free(MPI_Win *win)
+{
+    struct swmpi_window *w = win ? swmpi_window_of(*win) : NULL;
+
+    return w ? free_window(w, win) : PMPI_Win_free(win);
+}
+
+/* Windows that were not freed are freed here, which is collective. It works because no rank of such a window has freed it,
+ * and because all ranks take their windows in the order of the numbers that they agreed on. */
 SWMPI_EXPORT int MPI_Finalize(void)
 {
-    struct swmpi_error e = {.code = MPI_SUCCESS};
     struct swmpi_window *w;
-    int rc;
+    MPI_Win win;
 
-    PMPI_Barrier(MPI_COMM_WORLD);
-    for (w = windows; w; w = w->next)
-        if (w->storage && !w->discard && !w->unlink && sync_storage(w, &e))
-            swmpi_raise_comm(MPI_COMM_WORLD, "MPI_Finalize", &e);
-    rc = PMPI_Finalize();
-    while (windows) {
-        swmpi_trace(1, "MPI_Finalize: a window was not freed");
-        e.code = MPI_SUCCESS;
-        swmpi_window_delete(windows, &e);
+    while ((w = windows)) {
+        swmpi_trace(1, "MPI_Finalize: window %d was not freed", w->number);
+        win = w->win;
+        free_window(w, &win);
+        if (win != MPI_WIN_NULL)
+            break; /* MPI refused */
     }
     swmpi_memory_finish();
-    return rc;
+    return PMPI_Finalize();
 }
