@@ -150,7 +150,7 @@ static void report(struct program *p, double seconds[PROGRAM_MAX_CASES][3][PROGR
 int main(int argc, char **argv)
 {
     static const struct program_option options[] = {
-        {"--volume", &volume, 2000, "elements of 16 bytes in each rank's local volume"},
+        {"--volume", &volume, 400, "elements of 16 bytes in each rank's local volume"},
         {"--heap", &heap_factor, 4, "elements of its heap, as a multiple of that"},
         {"--fill", &fill_percent, 80, "numbers that each rank inserts, as % of a volume"},
         {"--touch", &touch, 0, "1: clear the heap too, so that every page is used (out-of-core runs)"},
