@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Elements of the window; place 0 counts those of the heap that are taken. */
 struct element {
@@ -95,55 +96,70 @@ static void verify(const struct program *p, const struct table *t, uint64_t salt
           (unsigned long long)found[0], (unsigned long long)all[0]);
 }
 
-/* One trial: seconds of clearing the table, of the inserts, and of making them durable. */
-static void run(struct program *p, struct table *t, uint64_t salt, double seconds[3])
+/* Processor time of this process: with one rank, which waits for nobody, it tells the cost on a busy machine too. */
+static double processor_seconds(void)
 {
-    double start = MPI_Wtime();
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+enum { CLEAR, INSERT, SYNC, PROCESSOR, N_TIMES };
+static const char *const metrics[N_TIMES] = {"clear", "insert", "sync", "insert, processor time"};
+
+/* One trial: seconds of clearing the table, of the inserts, and of making them durable. */
+static void run(struct program *p, struct table *t, uint64_t salt, double seconds[N_TIMES])
+{
+    double start = MPI_Wtime(), used;
 
     memset(t->base, 0, touch ? (size_t)t->bytes : (size_t)at(volume + 1, 0));
     MPI_Barrier(MPI_COMM_WORLD);
-    seconds[0] = program_slowest(MPI_Wtime() - start);
+    seconds[CLEAR] = program_slowest(MPI_Wtime() - start);
+    used = processor_seconds();
     start = MPI_Wtime();
     MPI_Win_lock_all(0, t->win);
     for (uint64_t i = 0; i < t->n_mine; i++)
         insert(p, t, value_of(p, p->rank, i, salt));
     MPI_Win_unlock_all(t->win);
     MPI_Barrier(MPI_COMM_WORLD);
-    seconds[1] = program_slowest(MPI_Wtime() - start);
+    seconds[INSERT] = program_slowest(MPI_Wtime() - start);
+    seconds[PROCESSOR] = program_slowest(processor_seconds() - used);
     start = MPI_Wtime();
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->rank, 0, t->win);
     MPI_Win_sync(t->win);
     MPI_Win_unlock(p->rank, t->win);
-    seconds[2] = program_slowest(MPI_Wtime() - start);
+    seconds[SYNC] = program_slowest(MPI_Wtime() - start);
     verify(p, t, salt);
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void report(struct program *p, double seconds[PROGRAM_MAX_CASES][3][PROGRAM_MAX_TRIALS], uint64_t n)
+/* How much more than the first case, in %. */
+static void overhead(const struct program *p, const char *which, uint64_t n, int i, const char *metric, double value, double *base)
 {
-    static const char *const metrics[] = {"clear", "insert", "sync"};
-    double base = 0, both[PROGRAM_MAX_TRIALS], base_both = 0;
+    if (*base == 0)
+        *base = value;
+    else
+        program_figure(p, which, n, p->cases[i].who, metric, 100 * (value / *base - 1), "%");
+}
+
+static void report(struct program *p, double seconds[PROGRAM_MAX_CASES][N_TIMES][PROGRAM_MAX_TRIALS], uint64_t n)
+{
+    const char *which = touch ? "clear all" : "insert";
+    double base = 0, base_both = 0, base_processor = 0, both[PROGRAM_MAX_TRIALS], median[N_TIMES];
 
     for (int i = 0; i < p->n_cases; i++) {
-        double insert_s, both_s;
-
         if (p->works[i] != 1)
             continue;
         for (uint64_t t = 0; t < p->n_trials; t++)
-            both[t] = seconds[i][1][t] + seconds[i][2][t];
-        for (int m = 0; m < 3; m++)
-            program_figure(p, touch ? "clear all" : "insert", n, p->cases[i].who, metrics[m],
-                           program_median(seconds[i][m], p->n_trials), "s");
-        insert_s = program_median(seconds[i][1], p->n_trials);
-        both_s = program_median(both, p->n_trials);
-        if (base == 0) { /* the first case is what the others are compared with */
-            base = insert_s;
-            base_both = both_s;
-            continue;
+            both[t] = seconds[i][INSERT][t] + seconds[i][SYNC][t];
+        for (int m = 0; m < N_TIMES; m++) {
+            median[m] = program_median(seconds[i][m], p->n_trials);
+            program_figure(p, which, n, p->cases[i].who, metrics[m], median[m], "s");
         }
-        program_figure(p, touch ? "clear all" : "insert", n, p->cases[i].who, "overhead", 100 * (insert_s / base - 1), "%");
-        program_figure(p, touch ? "clear all" : "insert", n, p->cases[i].who, "overhead with sync",
-                       100 * (both_s / base_both - 1), "%");
+        overhead(p, which, n, i, "overhead", median[INSERT], &base);
+        overhead(p, which, n, i, "overhead with sync", program_median(both, p->n_trials), &base_both);
+        overhead(p, which, n, i, "overhead, processor time", median[PROCESSOR], &base_processor);
     }
 }
 
@@ -156,7 +172,7 @@ int main(int argc, char **argv)
         {"--touch", &touch, 0, "1: clear the heap too, so that every page is used (out-of-core runs)"},
         {0},
     };
-    static double seconds[PROGRAM_MAX_CASES][3][PROGRAM_MAX_TRIALS];
+    static double seconds[PROGRAM_MAX_CASES][N_TIMES][PROGRAM_MAX_TRIALS];
     struct program p;
     struct table t;
     uint64_t trial;
@@ -166,12 +182,12 @@ int main(int argc, char **argv)
     t.bytes = at(volume * (1 + heap_factor) + 1, 0);
     t.n_mine = volume * fill_percent / 100;
     for (int i = -1; program_next(&p, &i, &trial);) {
-        double one[3];
+        double one[N_TIMES];
 
         if (!program_window(&p, i, t.bytes, 1, &t.base, &t.win))
             continue;
         run(&p, &t, p.seed + trial, one);
-        for (int m = 0; m < 3; m++)
+        for (int m = 0; m < N_TIMES; m++)
             seconds[i][m][trial] = one[m];
         MPI_Win_free(&t.win);
     }
