@@ -31,7 +31,9 @@
  *
  * Caveats:
  *   - Two windows on overlapping ranges of one file see each other's writes only
- *     when both have the kernel pager.
+ *     when both have the kernel pager. Windows on one file should have the same
+ *     pager: where direct writes of one meet stores into the page cache by
+ *     another, in the same or a neighbouring page, Linux reports -EIO to both.
  *   - After fork() a child has a copy of memory parts and of resident windows,
  *     and no mapping of a user-paged one. Only the allocating process may sync
  *     and free.
@@ -365,9 +367,10 @@ STORWIN_API int storwin_shared_settle(struct storwin_window *win);
  * @brief Make durable what was written to the whole window before the call.
  * @param win  a window; nothing is done for one in memory
  * @param err  detail on failure, or NULL: `offset` and `bytes` span what may not be stored
- * @return 0; -EIO, -ENOSPC, …: the device's or file system's answer, reported once. The ranges that
- *         failed still count as changed: the next sync writes them again. STORWIN_ESTATE: an asynchronous
- *         sync is under way
+ * @return 0; -EIO, -ENOSPC, …: the device's or file system's answer, reported once. What may not be stored
+ *         counts as changed, and the next sync writes it again; with the kernel pager, as far as it is still in
+ *         memory, and a failure that does not come again there concerns the whole range asked for.
+ *         STORWIN_ESTATE: an asynchronous sync is under way
  *
  * @threads   One sync of a window at a time; loads and stores may go on (see the caveats).
  * @allocates Possibly, for the list of changed ranges; when there is no memory it makes do without.

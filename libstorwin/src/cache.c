@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CHUNK_BYTES (UINT64_C(16) << 20) /* unit in which errors are told apart */
+#define CHUNK_BYTES (UINT64_C(4) << 20) /* unit in which errors are told apart */
 
 /* Of Linux 6.5. */
 #ifndef SYS_cachestat
@@ -21,38 +21,53 @@ struct cache_stat {
     uint64_t cached, dirty, writeback, evicted, recently_evicted;
 };
 
-/* Marks pages changed again, whatever they hold, so that the next sync tries once more. */
+/*
+ * Marks the pages that are still in memory changed again, whatever they hold, so that they are written once more. Others are not
+ * touched: to read them again could end in SIGBUS.
+ */
 static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
 {
-    for (; lo < hi; lo += win->page_bytes)
-        atomic_fetch_or_explicit((_Atomic uint8_t *)(win->map + lo), 0, memory_order_relaxed);
+    unsigned char there[256];
+
+    while (lo < hi) {
+        uint64_t bytes = storwin__min(hi - lo, sizeof(there) * win->page_bytes);
+
+        if (mincore(win->map + lo, (size_t)bytes, there) == 0)
+            for (uint64_t i = 0; i * win->page_bytes < bytes; i++)
+                if (there[i] & 1)
+                    atomic_fetch_or_explicit((_Atomic uint8_t *)(win->map + lo + i * win->page_bytes), 0,
+                                             memory_order_relaxed);
+        lo += bytes;
+    }
 }
 
-/*
- * The part of [lo, hi) in one file. First everything is sent on its way, then waited for chunk by chunk, which tells where an
- * error was; msync() adds what makes it durable.
- */
+/* msync() has failed and does not say where: everything is written again, chunk by chunk. */
+static void find_failure(struct storwin_window *win, const struct storwin__part *part, uint64_t lo, uint64_t hi, int code,
+                         struct storwin__failure *fail)
+{
+    const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    struct storwin__failure here = {0, 0, 0};
+
+    touch(win, lo, hi);
+    for (uint64_t at = lo, next; at < hi; at = next) {
+        next = storwin__min(hi, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
+        if (sync_file_range(win->files[part->file].fd, (off_t)(part->file_offset + at - part->offset), (off_t)(next - at),
+                            all) < 0) {
+            storwin__failure_add(&here, -errno, at, next);
+            touch(win, at, next);
+        }
+    }
+    if (here.code == 0) /* this time nothing failed, but what was lost before may have left memory */
+        storwin__failure_add(&here, code, lo, hi);
+    storwin__failure_add(fail, code, here.lo, here.hi);
+}
+
+/* The part of [lo, hi) in one file. */
 static void sync_part(struct storwin_window *win, const struct storwin__part *part, uint64_t lo, uint64_t hi,
                       struct storwin__failure *fail)
 {
-    const int fd = win->files[part->file].fd;
-    const uint64_t shift = part->file_offset - part->offset; /* modulo 2^64 */
-    const unsigned wait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-    struct storwin__failure here = {0, 0, 0};
-
-    if (hi - lo > CHUNK_BYTES)
-        (void)sync_file_range(fd, (off_t)(lo + shift), (off_t)(hi - lo), SYNC_FILE_RANGE_WRITE);
-    for (uint64_t at = lo, next; at < hi; at = next) {
-        next = storwin__min(hi, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
-        if (sync_file_range(fd, (off_t)(at + shift), (off_t)(next - at), wait) < 0 && errno != ESPIPE && errno != ENOSYS)
-            storwin__failure_add(&here, -errno, at, next);
-    }
-    if (msync(win->map + lo, (size_t)(hi - lo), MS_SYNC) < 0 && here.code == 0)
-        storwin__failure_add(&here, -errno, lo, hi);
-    if (here.code < 0) {
-        touch(win, here.lo, here.hi);
-        storwin__failure_add(fail, here.code, here.lo, here.hi);
-    }
+    if (msync(win->map + lo, (size_t)(hi - lo), MS_SYNC) < 0)
+        find_failure(win, part, lo, hi, -errno, fail);
 }
 
 /* Syncs window offsets [lo, hi), which begins on a page of the storage span and ends on one or at the span's end. */

@@ -25,6 +25,7 @@
 #define STORWIN__NO_DIRECT    4u
 #define STORWIN__NO_TMPFILE   8u
 #define STORWIN__NO_FALLOCATE 16u
+#define STORWIN__NO_RING      32u
 extern atomic_uint storwin__without;
 
 /* error.c */

@@ -97,12 +97,16 @@ static void wake(const struct storwin__pager *p, uint64_t block, uint64_t n)
 }
 
 /* Protects blocks, or takes the protection away and wakes those who wait to store. */
-static void protect(const struct storwin__pager *p, uint64_t block, uint64_t n, int on)
+static int protect(const struct storwin__pager *p, uint64_t block, uint64_t n, int on)
 {
     struct uffdio_writeprotect wp = {.range = range_of(p, block, n), .mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0};
 
-    while (ioctl(p->uffd, UFFDIO_WRITEPROTECT, &wp) < 0 && errno == EAGAIN)
+    while (ioctl(p->uffd, UFFDIO_WRITEPROTECT, &wp) < 0) {
+        if (errno != EAGAIN)
+            return -errno;
         sched_yield();
+    }
+    return 0;
 }
 
 static void set_resident(struct storwin__pager *p, uint64_t blocks)
@@ -230,27 +234,25 @@ static int read_blocks(struct storwin__pager *p, uint8_t *to, uint64_t block, ui
     return 0;
 }
 
+/* When there is no memory it waits for some, as a fault in the kernel does. */
 static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_t block, uint64_t n, int protected)
 {
     struct uffdio_copy copy = {.dst = block_addr(p, block), .src = (uint64_t)(uintptr_t)from,
                                .len = blocks_bytes(p, block, n)};
 
     while (copy.len > 0) {
+        uint64_t done;
+
         copy.mode = UFFDIO_COPY_MODE_DONTWAKE | (protected ? UFFDIO_COPY_MODE_WP : 0);
         copy.copy = 0;
         if (ioctl(p->uffd, UFFDIO_COPY, &copy) == 0)
             return;
-        if (errno != EAGAIN && errno != EEXIST)
-            return; /* the thread that faulted faults again */
-        if (copy.copy > 0) {
-            copy.dst += (uint64_t)copy.copy;
-            copy.src += (uint64_t)copy.copy;
-            copy.len -= (uint64_t)copy.copy;
-        } else if (errno == EEXIST) {
-            return;
-        } else {
-            sched_yield();
-        }
+        done = copy.copy > 0 ? (uint64_t)copy.copy : errno == EEXIST ? p->win->page_bytes : 0;
+        copy.dst += done;
+        copy.src += done;
+        copy.len -= done;
+        if (done == 0)
+            usleep(errno == EAGAIN ? 10 : 1000);
     }
 }
 
@@ -331,7 +333,8 @@ static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t 
     } else if (state & PRESENT) {
         if (flags & UFFD_PAGEFAULT_FLAG_WP) {
             p->state[block] |= DIRTY;
-            protect(p, block, 1, 0);
+            if (protect(p, block, 1, 0) < 0)
+                wake(p, block, 1); /* to try again */
         } else {
             wake(p, block, 1);
         }
@@ -427,8 +430,9 @@ static void evict(struct storwin__pager *p, struct victim *victims, unsigned n, 
         len = run_length(victims, i, n);
         bytes = blocks_bytes(p, block, len);
         if (victims[i].dirty) {
-            protect(p, block, len, 1);
-            rc = storwin__write_through(p->win, block * p->block_pages, bytes / p->win->page_bytes, fail);
+            rc = protect(p, block, len, 1);
+            if (rc == 0)
+                rc = storwin__write_through(p->win, block * p->block_pages, bytes / p->win->page_bytes, fail);
         }
         if (rc == 0)
             rc = madvise(p->base + block * p->block_bytes, (size_t)bytes, MADV_DONTNEED);
@@ -514,6 +518,14 @@ uint64_t storwin__pager_slice(const struct storwin_window *win)
     return (blocks ? blocks : 1) * p->block_pages;
 }
 
+/* What cannot be protected stays dirty: it is written now, and again by the next sync. */
+static void protect_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
+{
+    if (protect(p, block, n, 1) < 0)
+        for (uint64_t i = block; i < block + n; i++)
+            p->state[i] |= DIRTY;
+}
+
 /*
  * Sets the bits of the pages in dirty blocks of [first, end), and of no others. With `pin` these blocks count as clean from now on and stay
  * present until storwin__pager_release().
@@ -531,7 +543,7 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
         int dirty = (p->state[b] & (DIRTY | BUSY)) == DIRTY;
 
         if (run > 0 && !dirty) { /* before the lock is let go, since stores into these no longer count */
-            protect(p, b - run, run, 1);
+            protect_taken(p, b - run, run);
             run = 0;
         }
         while ((p->state[b] & BUSY) && !p->stopping)
@@ -546,7 +558,7 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
         }
     }
     if (run > 0)
-        protect(p, stop - run, run, 1);
+        protect_taken(p, stop - run, run);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -692,16 +704,18 @@ static int start_workers(struct storwin__pager *p, int resident)
 }
 
 /* Every page must be there before protection means anything. */
-static void protect_all(struct storwin__pager *p)
+static int protect_all(struct storwin__pager *p)
 {
     const struct storwin_window *win = p->win;
     const uint64_t pages = storwin__pages(win);
 
     for (uint64_t i = 0; i < pages; i++)
         atomic_fetch_or_explicit((_Atomic uint8_t *)(p->base + i * win->page_bytes), 0, memory_order_relaxed);
+    pthread_mutex_lock(&p->lock);
     memset(p->state, PRESENT, (size_t)p->n_blocks);
-    protect(p, 0, p->n_blocks, 1);
     set_resident(p, p->n_blocks);
+    pthread_mutex_unlock(&p->lock);
+    return protect(p, 0, p->n_blocks, 1);
 }
 
 static int open_pager(struct storwin__pager *p, int resident, struct storwin_error *err)
@@ -734,8 +748,8 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
     rc = start_workers(p, resident);
     if (rc < 0)
         return storwin__fail(err, rc, "storage_alloc_pager", "threads: %s", storwin_strerror(rc));
-    if (resident)
-        protect_all(p);
+    if (resident && (rc = protect_all(p)) < 0)
+        return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager", "userfaultfd: %s", storwin_strerror(rc));
     win->track = STORWIN_TRACK_FAULTS;
     return 0;
 }

@@ -1,31 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between private memory and the file, by several threads at a time. The span is dealt out in regions. In each, runs of changed
- * pages become requests: long ones direct, short ones through the page cache, where the kernel sorts and queues them better than
- * waiting threads would. Where changed pages lie close together a few large requests are quicker than many small ones, though they
- * write what had not changed: a request costs about as much as GAP pages.
+ * Between private memory and the file. Runs of changed pages become direct requests, of which many are under way at once: by
+ * io_uring from one thread; where that is not to be had, by several threads, to which the span is dealt out in regions, and then short
+ * ones go through the page cache, where the kernel sorts and queues them better than waiting threads would. Where changed pages lie
+ * close together a few large requests are quicker than many small ones, though they write what had not changed: a request
+ * costs about as much as GAP pages.
  */
 #include "internal.h"
+#include "ring.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-#define REGION_BYTES (UINT64_C(4) << 20) /* also the longest request */
-#define LONG_BYTES   65536u              /* requests from here on are direct */
-#define GAP          15u                 /* unchanged pages worth writing to save a request ... */
-#define DENSE        12u                 /* ... where at least one page in so many changed */
-#define ALIGNMENT    4096u               /* of direct I/O; pages are no smaller */
+#define BLOCK_BYTES (UINT64_C(4) << 20)   /* density is measured over these; longest request of the ring */
+#define REGION_BYTES (UINT64_C(16) << 20) /* longest region, and so the longest request of a thread */
+#define LONG_BYTES   65536u               /* requests of threads are direct from here on */
+#define GAP          15u                  /* unchanged pages worth writing to save a request ... */
+#define DENSE        12u                  /* ... where at least one page in so many changed */
+#define ALIGNMENT    4096u                /* of direct I/O; pages are no smaller */
 
 struct job {
     struct storwin_window *win;
+    struct storwin__ring *ring; /* NULL: threads */
+    struct {
+        uint64_t page, end; /* of each tag */
+    } under_way[STORWIN__RING_DEPTH];
+    uint64_t idle_tags; /* a bit for each tag that is free */
     uint64_t first, end, per_region;
     int merge, through; /* through: never leave data in the page cache if that can be helped */
     atomic_uint_least64_t next;
-    atomic_uint buffered, direct;
+    atomic_uint direct;
     pthread_mutex_t lock; /* of what follows */
     struct storwin__failure *fail;
-    uint64_t buffered_lo, buffered_hi; /* pages */
+    uint64_t lo, hi; /* pages that all requests so far span */
     int read_rc;
     uint64_t read_at;
 };
@@ -35,7 +43,8 @@ unsigned storwin__threads(const struct storwin_window *win)
     return win->opts.n_threads ? win->opts.n_threads : 4;
 }
 
-static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset)
+/* Adds to *done what was written, also on failure. */
+static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset, uint64_t *done)
 {
     while (bytes > 0) {
         ssize_t n = pwrite(fd, from, (size_t)bytes, (off_t)offset);
@@ -47,6 +56,7 @@ static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset)
         from += n;
         bytes -= (uint64_t)n;
         offset += (uint64_t)n;
+        *done += (uint64_t)n;
     }
     return 0;
 }
@@ -57,20 +67,13 @@ static void count(struct storwin_window *win, uint64_t bytes)
     atomic_fetch_add_explicit(&win->n_requests, 1, memory_order_relaxed);
 }
 
-static int put_buffered(struct job *job, const uint8_t *from, uint64_t bytes, uint64_t offset, uint64_t page, uint64_t end)
+static void span_requests(struct job *job, uint64_t page, uint64_t end)
 {
-    count(job->win, bytes);
-    atomic_store_explicit(&job->buffered, 1, memory_order_relaxed);
-    pthread_mutex_lock(&job->lock);
-    if (page < job->buffered_lo)
-        job->buffered_lo = page;
-    if (end > job->buffered_hi)
-        job->buffered_hi = end;
-    pthread_mutex_unlock(&job->lock);
-    return put(job->win->files[0].fd, from, bytes, offset);
+    job->lo = storwin__min(job->lo, page);
+    job->hi = end > job->hi ? end : job->hi;
 }
 
-/* Writes pages [page, end) of the span. */
+/* Writes pages [page, end) of the span, and waits. */
 static void request(struct job *job, uint64_t page, uint64_t end)
 {
     struct storwin_window *win = job->win;
@@ -79,48 +82,134 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     const uint64_t bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - at);
     const uint8_t *from = win->map + win->stor_offset + at;
     const uint64_t offset = win->opts.offset_bytes + at;
-    uint64_t direct = 0;
+    uint64_t direct = 0, done = 0;
     int rc = 0;
 
     storwin__bits_clear(win, page, end);
+    pthread_mutex_lock(&job->lock);
+    span_requests(job, page, end);
+    pthread_mutex_unlock(&job->lock);
     if (f->direct_fd >= 0 && (job->through || bytes >= LONG_BYTES))
         direct = bytes / ALIGNMENT * ALIGNMENT;
     if (direct > 0) {
-        rc = put(f->direct_fd, from, direct, offset);
-        if (rc == -EINVAL) { /* this file system wants another alignment, or none of it */
-            direct = 0;
-            rc = 0;
-        } else {
-            count(win, direct);
+        rc = put(f->direct_fd, from, direct, offset, &done);
+        if (done > 0) {
+            count(win, done);
             atomic_store_explicit(&job->direct, 1, memory_order_relaxed);
         }
+        if (rc == -EINVAL) /* this file system wants another alignment, or none of it */
+            rc = 0;
     }
-    if (rc == 0 && direct < bytes)
-        rc = put_buffered(job, from + direct, bytes - direct, offset + direct, page, end);
+    if (rc == 0 && done < bytes) {
+        const uint64_t before = done;
+
+        rc = put(f->fd, from + before, bytes - before, offset + before, &done);
+        count(win, done - before);
+    }
     if (rc < 0) {
-        storwin__bits_set(win, page, end);
+        storwin__bits_set(win, page + done / win->page_bytes, end);
         pthread_mutex_lock(&job->lock);
-        storwin__failure_add(job->fail, rc, win->stor_offset + at, win->stor_offset + at + bytes);
+        storwin__failure_add(job->fail, rc, win->stor_offset + at + done, win->stor_offset + at + bytes);
         pthread_mutex_unlock(&job->lock);
     }
+}
+
+_Static_assert(STORWIN__RING_DEPTH == 64, "a tag for each bit");
+
+/* One request of the ring has ended. What it did not write whole is tried in the ordinary way, which tells why. */
+static void collect(struct job *job)
+{
+    struct storwin_window *win = job->win;
+    uint64_t tag, page, end, bytes;
+    int result;
+
+    storwin__ring_wait(job->ring, &tag, &result);
+    page = job->under_way[tag].page;
+    end = job->under_way[tag].end;
+    job->idle_tags |= UINT64_C(1) << tag;
+    bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - page * win->page_bytes) / ALIGNMENT * ALIGNMENT;
+    if (result >= 0 && (uint64_t)result == bytes) {
+        count(win, bytes);
+        atomic_store_explicit(&job->direct, 1, memory_order_relaxed);
+    } else if (result >= 0 || result == -EAGAIN || result == -EINVAL || result == -EINTR || result == -EOPNOTSUPP) {
+        request(job, page, end);
+    } else {
+        storwin__bits_set(win, page, end);
+        storwin__failure_add(job->fail, result, win->stor_offset + page * win->page_bytes,
+                             storwin__min(win->stor_offset + end * win->page_bytes, win->stor_offset + win->stor_bytes));
+    }
+}
+
+/* Pages [page, end), at most a block, are on their way; the odd bytes at the end of the span are written at once. */
+static void ring_request(struct job *job, uint64_t page, uint64_t end)
+{
+    struct storwin_window *win = job->win;
+    const uint64_t at = page * win->page_bytes, whole = (win->stor_bytes - at) / ALIGNMENT * ALIGNMENT / win->page_bytes;
+    uint64_t tag;
+
+    if (end - page > whole) {
+        request(job, page + whole, end);
+        end = page + whole;
+    }
+    if (page == end)
+        return;
+    if (job->idle_tags == 0)
+        collect(job);
+    tag = (uint64_t)__builtin_ctzll(job->idle_tags);
+    job->idle_tags &= ~(UINT64_C(1) << tag);
+    job->under_way[tag].page = page;
+    job->under_way[tag].end = end;
+    storwin__bits_clear(win, page, end);
+    span_requests(job, page, end);
+    storwin__ring_write(job->ring, win->files[0].direct_fd, win->map + win->stor_offset + at,
+                        (uint32_t)((end - page) * win->page_bytes), win->opts.offset_bytes + at, tag);
+}
+
+/* Pages [page, end) in requests that suit. */
+static void write_run(struct job *job, uint64_t page, uint64_t end)
+{
+    const uint64_t most = BLOCK_BYTES / job->win->page_bytes;
+
+    if (!job->ring) {
+        request(job, page, end);
+        return;
+    }
+    for (uint64_t next; page < end; page = next) {
+        next = storwin__min(end, page + most);
+        ring_request(job, page, next);
+    }
+}
+
+/* Unchanged pages that are worth writing before `page`; one block is looked at once. */
+static uint64_t gap_before(const struct job *job, uint64_t page, uint64_t end, uint64_t *block, uint64_t *gap)
+{
+    const uint64_t size = BLOCK_BYTES / job->win->page_bytes;
+
+    if (!job->merge)
+        return 0;
+    if (page / size != *block) {
+        uint64_t first = page / size * size, last = storwin__min(first + size, end);
+
+        *block = page / size;
+        *gap = storwin__bits_count(job->win, page, last) * DENSE >= last - first ? GAP : 0;
+    }
+    return *gap;
 }
 
 static void write_region(struct job *job, uint64_t first, uint64_t end)
 {
     const struct storwin_window *win = job->win;
-    uint64_t page = storwin__bits_next(win, first, end, 1), gap = 0;
+    uint64_t page = storwin__bits_next(win, first, end, 1), block = UINT64_MAX, gap = 0;
 
-    if (job->merge && storwin__bits_count(win, first, end) * DENSE >= end - first)
-        gap = GAP;
     while (page < end) {
         uint64_t stop = storwin__bits_next(win, page, end, 0);
         uint64_t next = storwin__bits_next(win, stop, end, 1);
 
-        while (next < end && next - stop <= gap) {
+        while (next < end && next - stop <= gap_before(job, next, end, &block, &gap)) {
             stop = storwin__bits_next(win, next, end, 0);
             next = storwin__bits_next(win, stop, end, 1);
         }
-        request(job, page, stop);
+        write_run(job, page, stop);
         page = next;
     }
 }
@@ -130,7 +219,7 @@ static int next_region(struct job *job, uint64_t *first, uint64_t *end)
     *first = atomic_fetch_add_explicit(&job->next, job->per_region, memory_order_relaxed);
     if (*first >= job->end)
         return 0;
-    *end = storwin__min((*first / job->per_region + 1) * job->per_region, job->end);
+    *end = storwin__min(*first + job->per_region, job->end);
     if (*first < job->first)
         *first = job->first;
     return 1;
@@ -145,25 +234,24 @@ static void write_regions(void *ctx)
         write_region(job, first, end);
 }
 
-static void job_init(struct job *job, struct storwin_window *win, uint64_t first, uint64_t end)
+/* For `pages` of data between first and end; returns how many threads are worth their start. */
+static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t first, uint64_t end, uint64_t pages)
 {
+    const uint64_t block = BLOCK_BYTES / win->page_bytes, most = REGION_BYTES / BLOCK_BYTES;
+    uint64_t threads = storwin__min(storwin__threads(win), pages / block), blocks;
+
+    if (threads == 0)
+        threads = 1;
     job->win = win;
     job->first = first;
     job->end = end;
-    job->per_region = REGION_BYTES / win->page_bytes;
-    atomic_store(&job->next, first / job->per_region * job->per_region);
+    first = first / block * block; /* threads never meet in one word of the bits */
+    blocks = storwin__min(most, (end - first) / threads / block + 1);
+    job->per_region = blocks * block;
+    atomic_store(&job->next, first);
     pthread_mutex_init(&job->lock, NULL);
-    job->buffered_lo = UINT64_MAX;
-}
-
-static unsigned job_threads(const struct job *job, uint64_t pages)
-{
-    const struct storwin_window *win = job->win;
-    uint64_t regions = (job->end - job->first) / job->per_region + 1;
-
-    if (pages * win->page_bytes <= REGION_BYTES)
-        return 1;
-    return (unsigned)storwin__min(regions, storwin__threads(win));
+    job->lo = UINT64_MAX;
+    return (unsigned)storwin__min(threads, (end - first) / job->per_region + 1);
 }
 
 /*
@@ -175,24 +263,30 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
 {
     uint64_t pages = storwin__bits_count(win, first, end);
     struct job job = {.merge = merge, .through = !merge, .fail = fail};
+    struct storwin__ring ring;
+    unsigned threads;
 
     if (pages == 0)
         return STORWIN_WROTE_NOTHING;
     atomic_fetch_add_explicit(&win->dirty_bytes, pages * win->page_bytes, memory_order_relaxed);
-    job_init(&job, win, first, end);
-    storwin__parallel(job_threads(&job, pages), write_regions, &job);
+    threads = job_init(&job, win, first, end, pages);
+    if (win->files[0].direct_fd >= 0 && pages > 4 && storwin__ring_open(&ring) == 0) {
+        job.ring = &ring;
+        job.idle_tags = UINT64_MAX;
+        write_region(&job, first, end);
+        while (ring.under_way > 0)
+            collect(&job);
+        storwin__ring_close(&ring);
+    } else {
+        storwin__parallel(threads, write_regions, &job);
+    }
     pthread_mutex_destroy(&job.lock);
     if (fdatasync(win->files[0].fd) < 0) {
         int rc = -errno;
 
-        if (job.buffered_lo >= job.buffered_hi) { /* the device's answer to what was written directly */
-            job.buffered_lo = first;
-            job.buffered_hi = end;
-        }
-        storwin__bits_set(win, job.buffered_lo, job.buffered_hi);
-        storwin__failure_add(fail, rc, win->stor_offset + job.buffered_lo * win->page_bytes,
-                             storwin__min(win->stor_offset + job.buffered_hi * win->page_bytes,
-                                          win->stor_offset + win->stor_bytes));
+        storwin__bits_set(win, job.lo, job.hi); /* any of it may be lost */
+        storwin__failure_add(fail, rc, win->stor_offset + job.lo * win->page_bytes,
+                             win->stor_offset + storwin__min(job.hi * win->page_bytes, win->stor_bytes));
     }
     return atomic_load(&job.direct) ? STORWIN_WROTE_DIRECT : STORWIN_WROTE_BUFFERED;
 }
@@ -203,7 +297,7 @@ int storwin__write_through(struct storwin_window *win, uint64_t page, uint64_t n
     struct storwin__failure none = {0, 0, 0};
     struct job job = {.through = 1, .fail = &none};
 
-    job_init(&job, win, page, page + n_pages);
+    (void)job_init(&job, win, page, page + n_pages, 0);
     request(&job, page, page + n_pages);
     pthread_mutex_destroy(&job.lock);
     if (none.code == 0)
@@ -286,8 +380,7 @@ int storwin__read_span(struct storwin_window *win, struct storwin_error *err)
 {
     struct job job = {.merge = 0};
 
-    job_init(&job, win, 0, storwin__pages(win));
-    storwin__parallel(job_threads(&job, storwin__pages(win)), read_regions, &job);
+    storwin__parallel(job_init(&job, win, 0, storwin__pages(win), storwin__pages(win)), read_regions, &job);
     pthread_mutex_destroy(&job.lock);
     if (job.read_rc < 0)
         return storwin__fail(err, job.read_rc, "storage_alloc_filename", "read at offset %llu of the file: %s",

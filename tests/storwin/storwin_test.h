@@ -16,14 +16,6 @@
 
 #include <storwin.h>
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-
 static char test_dir[64];
 static pid_t test_owner;
 
@@ -39,6 +31,16 @@ static inline void test_clean(void)
         (void)nftw(test_dir, test_remove, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
+/* Also in threads, and in children, which leave the directory alone. */
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                \
+            test_clean();                                                                          \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
 /* A directory below the working directory, which is that of the build; gone when the process ends. */
 static inline void test_begin(void)
 {
@@ -48,11 +50,11 @@ static inline void test_begin(void)
     atexit(test_clean);
 }
 
-/* "DIR/name"; valid until the eighth call after. */
+/* "DIR/name"; valid until this thread's eighth call after. */
 static inline const char *test_path(const char *name)
 {
-    static char paths[8][128];
-    static unsigned next;
+    static _Thread_local char paths[8][128];
+    static _Thread_local unsigned next;
     char *path = paths[next++ % 8];
 
     snprintf(path, sizeof(paths[0]), "%s/%s", test_dir, name);
@@ -79,6 +81,14 @@ static inline unsigned count_fds(void)
 static inline unsigned count_threads(void)
 {
     return count_entries("/proc/self/task");
+}
+
+/* The kernel's own workers for this process, of io_uring, take a moment to go. */
+static inline int threads_settle(unsigned expected)
+{
+    for (int i = 0; i < 1000 && count_threads() != expected; i++)
+        usleep(5000);
+    return count_threads() == expected;
 }
 
 /* Mapped bytes of this process, in KiB. */

@@ -25,6 +25,7 @@ static const struct mode modes[] = {
     {"kernel, random", STORWIN_PAGER_KERNEL, STORWIN_ACCESS_RANDOM, 0, STORWIN_TRACK_MSYNC},
     {"kernel, sequential", STORWIN_PAGER_KERNEL, STORWIN_ACCESS_SEQUENTIAL, 0, STORWIN_TRACK_MSYNC},
     {"resident", STORWIN_PAGER_RESIDENT, 0, 0, STORWIN_TRACK_SCAN},
+    {"resident, no io_uring", STORWIN_PAGER_RESIDENT, 0, STORWIN__NO_RING, STORWIN_TRACK_SCAN},
     {"resident, no O_DIRECT", STORWIN_PAGER_RESIDENT, 0, STORWIN__NO_DIRECT, STORWIN_TRACK_SCAN},
     {"resident, no PAGEMAP_SCAN", STORWIN_PAGER_RESIDENT, 0, STORWIN__NO_SCAN, STORWIN_TRACK_FAULTS},
     {"resident, no userfaultfd", STORWIN_PAGER_RESIDENT, 0, STORWIN__NO_UFFD, STORWIN_TRACK_ALL},
@@ -49,7 +50,6 @@ static struct storwin_window *open_mode(const struct mode *m, const char *path, 
     opts.budget_bytes = STORWIN_MIN_BUDGET;
     atomic_store(&storwin__without, m->without);
     rc = storwin_alloc(&opts, bytes, &win, NULL);
-    atomic_store(&storwin__without, 0);
     if (rc == STORWIN_EPAGER) {
         print_message("not tried: %s: %s\n", m->name, storwin_strerror(rc));
         return NULL;

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device: windows on block devices, through loop devices; and devices that stop taking writes in earnest, since the file behind them is on a
+ * file system that is full. Needs root.
+ */
+#include <linux/loop.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+
+#include "storwin_test.h"
+
+#define SIZE (UINT64_C(8) << 20)
+
+static uint64_t page;
+static char dev_path[32];
+
+static void skip(const char *why)
+{
+    printf("skip: needs loop devices and mount(): %s: %s\n", why, strerror(errno));
+    exit(77);
+}
+
+/* A loop device on the file; it goes away when both descriptors are closed, however this process ends. */
+static int attach(const char *file)
+{
+    struct loop_info64 info;
+    int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), back = open(file, O_RDWR | O_CLOEXEC), dev = -1;
+
+    if (control < 0)
+        skip("/dev/loop-control");
+    CHECK(back >= 0);
+    for (int tries = 0; tries < 20; tries++) {
+        int n = ioctl(control, LOOP_CTL_GET_FREE);
+
+        if (n < 0)
+            skip("LOOP_CTL_GET_FREE");
+        snprintf(dev_path, sizeof(dev_path), "/dev/loop%d", n);
+        dev = open(dev_path, O_RDWR | O_CLOEXEC);
+        if (dev < 0)
+            skip(dev_path);
+        if (ioctl(dev, LOOP_SET_FD, back) == 0)
+            break;
+        close(dev);
+        dev = -1;
+        CHECK(errno == EBUSY); /* another process was quicker */
+    }
+    CHECK(dev >= 0);
+    memset(&info, 0, sizeof(info));
+    info.lo_flags = LO_FLAGS_AUTOCLEAR;
+    CHECK(ioctl(dev, LOOP_SET_STATUS64, &info) == 0);
+    close(back);
+    close(control);
+    return dev;
+}
+
+static struct storwin_opts dev_opts(uint32_t pager, uint64_t offset)
+{
+    struct storwin_opts opts = storage_opts(dev_path);
+
+    opts.pager = pager;
+    opts.offset_bytes = offset;
+    opts.budget_bytes = STORWIN_MIN_BUDGET;
+    opts.flags = STORWIN_UNLINK; /* no effect */
+    return opts;
+}
+
+static void windows(void)
+{
+    struct storwin_error err;
+
+    for (uint32_t pager = 0; pager <= STORWIN_PAGER_USER; pager++) {
+        struct storwin_opts a = dev_opts(pager, 0), b = dev_opts(pager, SIZE / 2);
+        struct storwin_info info = {.size = sizeof(info)};
+        struct storwin_window *wa, *wb;
+        struct stat st;
+        uint8_t *copy = malloc(SIZE);
+
+        CHECK(storwin_alloc(&a, SIZE / 2, &wa, &err) == 0);
+        CHECK(storwin_alloc(&b, SIZE / 2, &wb, &err) == 0);
+        storwin_query(wb, &info);
+        CHECK(info.target == STORWIN_TARGET_DEVICE && info.created == 0 && info.offset_bytes == SIZE / 2);
+        memset(storwin_base(wa), 'a' + (int)pager, SIZE / 2);
+        memset(storwin_base(wb), 'k' + (int)pager, SIZE / 2);
+        CHECK(storwin_sync(wa, &err) == 0 && storwin_sync(wb, &err) == 0);
+        read_file(dev_path, 0, copy, SIZE);
+        for (uint64_t i = 0; i < SIZE; i++)
+            CHECK(copy[i] == (i < SIZE / 2 ? 'a' : 'k') + (int)pager);
+        CHECK(storwin_free(wa, &err) == 0 && storwin_free(wb, &err) == 0);
+        CHECK(stat(dev_path, &st) == 0 && S_ISBLK(st.st_mode));
+        free(copy);
+    }
+}
+
+static void refusals(void)
+{
+    struct storwin_error err;
+    struct storwin_window *win;
+
+    for (uint32_t pager = 0; pager <= STORWIN_PAGER_USER; pager++) {
+        struct storwin_opts opts = dev_opts(pager, 0);
+
+        CHECK(storwin_alloc(&opts, SIZE + 1, &win, &err) == STORWIN_ESHORT);
+        CHECK(strcmp(err.hint, "storage_alloc_filename") == 0);
+        CHECK(storwin_alloc(&opts, SIZE, &win, &err) == 0);
+        CHECK(storwin_free(win, &err) == 0);
+        opts.offset_bytes = SIZE - page;
+        CHECK(storwin_alloc(&opts, page + 1, &win, &err) == STORWIN_ESHORT);
+        CHECK(storwin_alloc(&opts, page, &win, &err) == 0);
+        CHECK(storwin_free(win, &err) == 0);
+        opts.offset_bytes = SIZE;
+        CHECK(storwin_alloc(&opts, 1, &win, &err) == STORWIN_ESHORT);
+        CHECK(strcmp(err.hint, "storage_alloc_offset") == 0);
+        opts.offset_bytes = INT64_MAX / page * page;
+        CHECK(storwin_alloc(&opts, 1, &win, &err) == STORWIN_ESHORT);
+        opts.flags = STORWIN_SPARSE; /* a device has no holes: that excuses nothing */
+        CHECK(storwin_alloc(&opts, 1, &win, &err) == STORWIN_ESHORT);
+    }
+}
+
+static void checkpoints(void)
+{
+    struct storwin_opts opts = dev_opts(STORWIN_PAGER_KERNEL, page);
+    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_ckpt *ckpt;
+    struct storwin_error err;
+    void *data;
+    static const char zeros[4096];
+
+    for (uint64_t at = 0; at < SIZE; at += sizeof(zeros)) /* nobody's checkpoints so far */
+        write_file(dev_path, at, zeros, sizeof(zeros));
+    for (uint64_t g = 1; g < 5; g++) {
+        CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &ckpt, &err) == 0);
+        CHECK(storwin_ckpt_begin(ckpt, 0, &data) == 0);
+        memset(data, (int)g, 1 << 20);
+        CHECK(storwin_ckpt_commit(ckpt, &err) == 0);
+        storwin_ckpt_close(ckpt);
+        CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &ckpt, &err) == 0);
+        CHECK(storwin_ckpt_query(ckpt, &info) == 0 && info.generation == g);
+        CHECK(((const uint8_t *)info.data)[12345] == g);
+        storwin_ckpt_close(ckpt);
+    }
+    CHECK(storwin_ckpt_open(&opts, 4 << 20, 3, &ckpt, &err) == STORWIN_EFORMAT); /* other lengths */
+}
+
+/* The device has SIZE bytes, of which the last quarter cannot be stored. */
+static void failing(uint32_t pager)
+{
+    struct storwin_opts opts = dev_opts(pager, 0);
+    struct storwin_window *win;
+    struct storwin_error err;
+    uint8_t *base;
+    int rc;
+
+    opts.flags = STORWIN_DISCARD;
+    CHECK(storwin_alloc(&opts, SIZE, &win, &err) == 0);
+    base = storwin_base(win);
+    memset(base, 1, SIZE / 2);
+    rc = storwin_sync(win, &err);
+    CHECK(rc == 0);
+    memset(base + SIZE * 3 / 4, 2, SIZE / 4);
+    rc = storwin_sync(win, &err);
+    printf("pager %u: %d: %s\n", pager, rc, err.text);
+    CHECK(rc == -EIO || rc == -ENOSPC);
+    CHECK(err.offset + err.bytes > SIZE * 3 / 4 && err.bytes > 0);
+    if (pager == STORWIN_PAGER_RESIDENT)
+        CHECK(err.offset >= SIZE / 2); /* what could be stored is not in doubt */
+    (void)storwin_free(win, NULL);
+}
+
+int main(void)
+{
+    char options[64];
+    int dev;
+
+    page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (geteuid() != 0)
+        skip("not root");
+    test_begin();
+    write_file(test_path("back"), SIZE - 1, "", 1);
+    dev = attach(test_path("back"));
+    windows();
+    refusals();
+    checkpoints();
+    close(dev);
+
+    CHECK(mkdir(test_path("full"), 0700) == 0);
+    snprintf(options, sizeof(options), "size=%llu", (unsigned long long)(SIZE * 5 / 8));
+    if (mount("none", test_path("full"), "tmpfs", 0, options) < 0)
+        skip("mount");
+    write_file(test_path("full/back"), SIZE - 1, "", 1);
+    for (uint32_t pager = 0; pager <= STORWIN_PAGER_USER; pager++) {
+        dev = attach(test_path("full/back"));
+        umount2(test_path("full"), MNT_DETACH); /* goes when the device does, however this process ends */
+        failing(pager);
+        close(dev);
+        if (pager < STORWIN_PAGER_USER) {
+            CHECK(mount("none", test_path("full"), "tmpfs", 0, options) == 0);
+            write_file(test_path("full/back"), SIZE - 1, "", 1);
+        }
+    }
+    return 0;
+}
