@@ -18,8 +18,8 @@ int swmpi_number_own(void)
     return number;
 }
 
-/* Every rank offers a number above all that it knows, and the largest is taken, unless another thread of some rank has taken it
- * meanwhile for a window of another communicator: then they try again. */
+/* Every rank offers a number above all that it knows, and the largest is taken, unless another thread of some rank has
+ * taken it meanwhile for a window of another communicator: then they try again. */
 int swmpi_number(MPI_Comm comm, int *number)
 {
     int offer, taken, all = 0, rc = MPI_SUCCESS;
@@ -52,8 +52,8 @@ int swmpi_names(MPI_Comm comm, struct swmpi_names *names)
     return swmpi_number(comm, &names->number);
 }
 
-/* One reduction: the gravest error with a rank that has it, and whether anybody wants storage. A rank that is well learns whose error
- * it is; e->code is set on all or on none. */
+/* One reduction: the gravest error with a rank that has it, and whether anybody wants storage. A rank that is well
+ * learns whose error it is; e->code is set on all or on none. */
 int swmpi_agree(MPI_Comm comm, int want, int *any, struct swmpi_error *e)
 {
     struct {

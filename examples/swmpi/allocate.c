@@ -37,8 +37,9 @@ int swmpi_win_create(void *base, MPI_Aint bytes, MPI_Aint disp_unit, MPI_Info in
 #endif
 }
 
-/* swmpi_file=shared: in the one file each rank begins where the one before it ends, rounded up to the largest page that Linux has,
- * so that the layout does not depend on the machine, or for long windows to what huge pages of the page cache want. */
+/* swmpi_file=shared: in the one file each rank begins where the one before it ends, rounded up to the largest page that
+ * Linux has, so that the layout does not depend on the machine, or for long windows to what huge pages of the page
+ * cache want. */
 static int place_in_file(struct request *q, struct swmpi_error *e)
 {
     uint64_t page = q->bytes < 2 << 20 ? 65536 : 2 << 20;

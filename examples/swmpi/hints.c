@@ -152,7 +152,9 @@ int swmpi_hints_expand(struct swmpi_hints *h, const struct swmpi_names *names, s
 
         if (next == 'r' || next == 'c' || next == 'w') {
             n += (size_t)snprintf(h->path + n, cap - n, "%d",
-                                  next == 'r' ? names->rank : next == 'c' ? names->leader : names->number);
+                                  next == 'r'   ? names->rank
+                                  : next == 'c' ? names->leader
+                                                : names->number);
             p++;
         } else {
             n += (size_t)snprintf(h->path + n, cap - n, "%c", *p);

@@ -14,7 +14,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct swmpi_memory *memories;
 
-/* Where an address is on storage: the place in the list that points to its memory, or the list's end. The lock is held. */
+/* Where an address is on storage: the place in the list that points to its memory, or the list's end. The lock is held.
+ */
 static struct swmpi_memory **find(const void *address)
 {
     uintptr_t at = (uintptr_t)address;

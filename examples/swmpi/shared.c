@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Win_allocate_shared and MPI_Win_shared_query: every rank maps the segments of all; MPI creates a window over its own,
- * so that one-sided operations are carried out by their target, on the same pages that the others load and store. */
+/* MPI_Win_allocate_shared and MPI_Win_shared_query: every rank maps the segments of all; MPI creates a window over its
+ * own, so that one-sided operations are carried out by their target, on the same pages that the others load and store.
+ */
 #include "swmpi.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,8 +19,8 @@ struct request {
     struct swmpi_names names;
     struct swmpi_hints hints; /* rank 0's on all */
     char shm_name[64];
-    uint64_t *lengths;        /* of all segments */
-    char **files;             /* one for each, or NULL */
+    uint64_t *lengths; /* of all segments */
+    char **files;      /* one for each, or NULL */
 };
 
 static const char *name_of(const struct request *q)
@@ -50,8 +51,8 @@ static int one_node(const struct request *q, int *yes)
     return MPI_SUCCESS;
 }
 
-/* The segments have one layout, so the hints of rank 0 count for all: the ranks are of one program on one machine, and a
- * struct is the same on each. */
+/* The segments have one layout, so the hints of rank 0 count for all: the ranks are of one program on one machine, and
+ * a struct is the same on each. */
 static int same_hints(struct request *q)
 {
     struct timespec now;
@@ -246,8 +247,8 @@ static int query(struct swmpi_window *w, MPI_Win win, const char *function, int 
         for (r = 0; r < w->n_segments - 1 && w->segments[r].bytes == 0;)
             r++;
     if (r < 0 || r >= w->n_segments) {
-        swmpi_say(&e, w->n_segments ? MPI_ERR_RANK : MPI_ERR_RMA_FLAVOR, w->n_segments ? "no rank %d" : "not a shared window",
-                  rank);
+        swmpi_say(&e, w->n_segments ? MPI_ERR_RANK : MPI_ERR_RMA_FLAVOR,
+                  w->n_segments ? "no rank %d" : "not a shared window", rank);
         return swmpi_raise_win(win, function, &e);
     }
     storwin_shared_segment(w->storage, (uint32_t)r, &base, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the interposer share. Every MPI function that they define calls its PMPI_ twin for what is not ours. */
+/* What the files of the interposer share. Every MPI function that they define calls its PMPI_ twin for what is not
+ * ours. */
 #ifndef SWMPI_H
 #define SWMPI_H
 
@@ -24,15 +25,16 @@ struct swmpi_error {
 /* Hints as they stand after the environment and the info were read. */
 struct swmpi_hints {
     struct storwin_opts opts;
-    int sync;             /* MPI_Win_sync reaches storage (swmpi_sync) */
-    int one_file;         /* ranks one after the other in one file (swmpi_file=shared) */
-    int noncontig;        /* alloc_shared_noncontig */
-    int discard;          /* storage_alloc_discard: ours to do, because MPI_Win_set_info may change it */
+    int sync;                        /* MPI_Win_sync reaches storage (swmpi_sync) */
+    int one_file;                    /* ranks one after the other in one file (swmpi_file=shared) */
+    int noncontig;                   /* alloc_shared_noncontig */
+    int discard;                     /* storage_alloc_discard: ours to do, because MPI_Win_set_info may change it */
     char name[STORWIN_MAX_PATH + 1]; /* storage_alloc_filename before names are put in, "" if absent */
     char path[STORWIN_MAX_PATH + 1]; /* and after: see swmpi_hints_expand() */
 };
 
-/* What is put into file names: %r, %c, %w. Ranks are those of MPI_COMM_WORLD, so that no two processes have the same. */
+/* What is put into file names: %r, %c, %w. Ranks are those of MPI_COMM_WORLD, so that no two processes have the same.
+ */
 struct swmpi_names {
     int rank;   /* the process */
     int leader; /* rank 0 of the communicator */
@@ -67,21 +69,21 @@ struct swmpi_region {
 
 /* A window of ours; it hangs on the MPI window as an attribute. */
 struct swmpi_window {
-    struct swmpi_window *next;       /* of all, for MPI_Finalize, by falling number */
+    struct swmpi_window *next; /* of all, for MPI_Finalize, by falling number */
     MPI_Win win;
-    int number;                      /* on all ranks of the window the same */
-    pthread_mutex_t lock;            /* one sync at a time; the regions */
-    struct storwin_window *storage;  /* NULL in a dynamic window */
-    int flavor;                      /* what MPI_WIN_CREATE_FLAVOR shall say */
-    int sync, discard, unlink;       /* as the hints say */
-    int n_segments;                  /* of a shared window, else 0 */
+    int number;                     /* on all ranks of the window the same */
+    pthread_mutex_t lock;           /* one sync at a time; the regions */
+    struct storwin_window *storage; /* NULL in a dynamic window */
+    int flavor;                     /* what MPI_WIN_CREATE_FLAVOR shall say */
+    int sync, discard, unlink;      /* as the hints say */
+    int n_segments;                 /* of a shared window, else 0 */
     struct swmpi_segment *segments;
     struct storwin_dynamic *dynamic; /* of a dynamic window: what is attached to it */
     struct swmpi_region *regions;
 };
 
 /* error.c */
-int swmpi_class(int storwin_code);                       /* the MPI error class of a libstorwin code */
+int swmpi_class(int storwin_code); /* the MPI error class of a libstorwin code */
 void swmpi_say(struct swmpi_error *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void swmpi_say_storwin(struct swmpi_error *e, const char *what, int code, const struct storwin_error *cause);
 int swmpi_raise_comm(MPI_Comm comm, const char *function, const struct swmpi_error *e); /* through its handler */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* errors DIR: allocations that fail, on one rank or on all, come back to every rank through the communicator's handler with the right class;
- * nothing stays behind, neither a file nor a mapping nor a descriptor. Also what MPI_Win_set_info changes, and MPI_Finalize with
- * windows that were not freed. Under libswmpi.so only. */
+/* errors DIR: allocations that fail, on one rank or on all, come back to every rank through the communicator's handler
+ * with the right class; nothing stays behind, neither a file nor a mapping nor a descriptor. Also what MPI_Win_set_info
+ * changes, and MPI_Finalize with windows that were not freed. Under libswmpi.so only. */
 #include "window.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -71,7 +71,8 @@ static void fails(const char *what, int shared, const char *hints, MPI_Aint byte
     CHECK(code != MPI_SUCCESS, "%s: no error", what);
     MPI_Error_class(code, &got);
     CHECK(got == class, "%s: class %d, expected %d", what, got, class);
-    CHECK(handler_calls == calls + 1 && handler_class == class, "%s: %d calls of the handler", what, handler_calls - calls);
+    CHECK(handler_calls == calls + 1 && handler_class == class, "%s: %d calls of the handler", what,
+          handler_calls - calls);
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK(n_entries(dir) == before, "%s: a file is left", what);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -83,18 +84,24 @@ static void test_classes(void)
                                            : "alloc_type=storage;storage_alloc_filename=%s/one.%%r";
 
     for (int shared = 0; shared < 2; shared++) {
-        fails("factor", shared, "alloc_type=storage;storage_alloc_filename=%s/f;storage_alloc_factor=1.5", PAGE, MPI_ERR_INFO_VALUE);
+        fails("factor", shared, "alloc_type=storage;storage_alloc_filename=%s/f;storage_alloc_factor=1.5", PAGE,
+              MPI_ERR_INFO_VALUE);
         fails("type", shared, "alloc_type=flash", PAGE, MPI_ERR_INFO_VALUE);
-        fails("sync", shared, "alloc_type=storage;storage_alloc_filename=%s/f;swmpi_sync=always", PAGE, MPI_ERR_INFO_VALUE);
+        fails("sync", shared, "alloc_type=storage;storage_alloc_filename=%s/f;swmpi_sync=always", PAGE,
+              MPI_ERR_INFO_VALUE);
         fails("no name", shared, "alloc_type=storage", PAGE, MPI_ERR_INFO_NOKEY);
-        fails("no folder", shared, "alloc_type=storage;storage_alloc_filename=%s/none/f.%%r", PAGE, MPI_ERR_NO_SUCH_FILE);
+        fails("no folder", shared, "alloc_type=storage;storage_alloc_filename=%s/none/f.%%r", PAGE,
+              MPI_ERR_NO_SUCH_FILE);
         fails("a folder", shared, "alloc_type=storage;storage_alloc_filename=%s", PAGE, MPI_ERR_BAD_FILE);
-        fails("disk full", shared, "alloc_type=storage;storage_alloc_filename=%s/f.%%r", (MPI_Aint)1 << 44, MPI_ERR_NO_SPACE);
+        fails("disk full", shared, "alloc_type=storage;storage_alloc_filename=%s/f.%%r", (MPI_Aint)1 << 44,
+              MPI_ERR_NO_SPACE);
         fails("size", shared, "alloc_type=storage;storage_alloc_filename=%s/f.%%r", -1, MPI_ERR_SIZE);
     }
     fails("one rank", 0, bad, 3 * PAGE, MPI_ERR_NO_SUCH_FILE);
-    fails("one rank's hint", 0, w.rank == 0 ? "alloc_type=storage;storage_alloc_filename=%s/f.%%r;file_perm=rw" :
-          "alloc_type=storage;storage_alloc_filename=%s/f.%%r", PAGE, MPI_ERR_INFO_VALUE);
+    fails("one rank's hint", 0,
+          w.rank == 0 ? "alloc_type=storage;storage_alloc_filename=%s/f.%%r;file_perm=rw"
+                      : "alloc_type=storage;storage_alloc_filename=%s/f.%%r",
+          PAGE, MPI_ERR_INFO_VALUE);
 }
 
 /* A file that a well rank has grown has its old length, and its bytes, when another rank fails. */
@@ -107,7 +114,8 @@ static void test_grown(void)
     snprintf(path, sizeof(path), "%s/grown.%d", dir, w.rank);
     CHECK((fd = open(path, O_CREAT | O_RDWR, 0600)) >= 0 && write(fd, "kept", 4) == 4, "%s", path);
     MPI_Barrier(MPI_COMM_WORLD);
-    snprintf(text, sizeof(text), "alloc_type=storage;storage_alloc_filename=%s", w.rank == w.size - 1 ? "%s/none/x" : path);
+    snprintf(text, sizeof(text), "alloc_type=storage;storage_alloc_filename=%s",
+             w.rank == w.size - 1 ? "%s/none/x" : path);
     fails("grown", 0, text, 5 * PAGE, MPI_ERR_NO_SUCH_FILE);
     CHECK(fstat(fd, &st) == 0 && st.st_size == 4, "the file has %lld bytes", (long long)st.st_size);
     CHECK(pread(fd, text, 4, 0) == 4 && memcmp(text, "kept", 4) == 0, "the file has other bytes");
@@ -120,7 +128,9 @@ static void test_grown(void)
 static void test_leaks(void)
 {
     char text[4096];
-    MPI_Info good = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/leak.%%r;storage_alloc_unlink=true;storage_alloc_factor=0.5"));
+    MPI_Info good = info_of(format(
+        text,
+        "alloc_type=storage;storage_alloc_filename=%s/leak.%%r;storage_alloc_unlink=true;storage_alloc_factor=0.5"));
     int descriptors = 0, maps = 0;
     void *base;
     MPI_Win win;
@@ -134,11 +144,14 @@ static void test_leaks(void)
         memset(base, 1, 4 * PAGE);
         MPI_Win_free(&win);
         if (i % 5 == 0)
-            fails("leak", i % 2, w.rank == 0 ? "alloc_type=storage;storage_alloc_filename=%s/none/f" :
-                  "alloc_type=storage;storage_alloc_filename=%s/f", PAGE, MPI_ERR_NO_SUCH_FILE);
+            fails("leak", i % 2,
+                  w.rank == 0 ? "alloc_type=storage;storage_alloc_filename=%s/none/f"
+                              : "alloc_type=storage;storage_alloc_filename=%s/f",
+                  PAGE, MPI_ERR_NO_SUCH_FILE);
     }
     MPI_Info_free(&good);
-    CHECK(n_entries("/proc/self/fd") == descriptors, "%d descriptors, %d before", n_entries("/proc/self/fd"), descriptors);
+    CHECK(n_entries("/proc/self/fd") == descriptors, "%d descriptors, %d before", n_entries("/proc/self/fd"),
+          descriptors);
     CHECK(n_lines("/proc/self/maps") <= maps + 4, "%d maps, %d before", n_lines("/proc/self/maps"), maps);
 }
 
@@ -166,7 +179,8 @@ static void sync_now(MPI_Win win)
 static void test_sync_and_info(void)
 {
     char text[4096];
-    const char *hints = format(text, "alloc_type=storage;storage_alloc_filename=%s/sync.%%r;storage_alloc_pager=resident;unknown_hint=1");
+    const char *hints = format(
+        text, "alloc_type=storage;storage_alloc_filename=%s/sync.%%r;storage_alloc_pager=resident;unknown_hint=1");
     MPI_Info info = info_of(hints), change;
     unsigned char *base;
     MPI_Win win;
@@ -212,7 +226,8 @@ static void test_sync_and_info(void)
 static void test_free_is_last(void)
 {
     char text[4096];
-    MPI_Info info = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/last.%%r;storage_alloc_pager=resident"));
+    MPI_Info info =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/last.%%r;storage_alloc_pager=resident"));
     unsigned char *base, value = 77;
     int to = w.size - 1;
     MPI_Win win;
@@ -262,8 +277,10 @@ static void test_alloc_mem(void)
 static void leave_open(void)
 {
     char text[4096];
-    MPI_Info info = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/open.%%r;storage_alloc_pager=resident"));
-    MPI_Info gone = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/gone.%%r;storage_alloc_unlink=true"));
+    MPI_Info info =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/open.%%r;storage_alloc_pager=resident"));
+    MPI_Info gone =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/gone.%%r;storage_alloc_unlink=true"));
     char *base;
     MPI_Win win;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* onesided [--odd] [HINTS]: every kind of one-sided communication on windows with these hints. Each part checks what it finds, and prints a
- * digest of all ranks' windows: the same for every place where windows can live, for every launcher and every MPI. With hints
- * for storage it also checks that they took effect; without, the windows may be of any kind, and the environment decides. */
+/* onesided [--odd] [HINTS]: every kind of one-sided communication on windows with these hints. Each part checks what it
+ * finds, and prints a digest of all ranks' windows: the same for every place where windows can live, for every launcher
+ * and every MPI. With hints for storage it also checks that they took effect; without, the windows may be of any kind,
+ * and the environment decides. */
 #include "window.h"
 
 #define PAGE      4096
@@ -9,8 +10,9 @@
 #define BYTES     ((MPI_Aint)n_words * 8)
 #define ROUNDS    4
 
-/* Five pages, so that the border in a combined window lies within; with --odd and a bit more. Not without storage windows: MPICH
- * 4.0.2 itself confuses the windows of two ranks when their length is not a multiple of the page size. */
+/* Five pages, so that the border in a combined window lies within; with --odd and a bit more. Not without storage
+ * windows: MPICH 4.0.2 itself confuses the windows of two ranks when their length is not a multiple of the page size.
+ */
 static int n_words = 5 * PAGE / 8;
 
 static const char *hints;
@@ -101,7 +103,8 @@ static void test_flush(void)
     MPI_Put(out, n_words / 2, MPI_INT64_T, to, 0, n_words / 2, MPI_INT64_T, win);
     MPI_Win_flush_local(to, win);
     MPI_Win_flush(to, win);
-    MPI_Rput(out + n_words / 2, n_words - n_words / 2, MPI_INT64_T, to, n_words / 2, n_words - n_words / 2, MPI_INT64_T, win, &request);
+    MPI_Rput(out + n_words / 2, n_words - n_words / 2, MPI_INT64_T, to, n_words / 2, n_words - n_words / 2, MPI_INT64_T,
+             win, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Win_flush_all(win);
     MPI_Rget(in, n_words, MPI_INT64_T, to, 0, n_words, MPI_INT64_T, win, &request);
@@ -161,7 +164,8 @@ static void test_pscw(void)
             MPI_Win_wait(win);
         for (done = round % 2; !done;)
             MPI_Win_test(win, &done);
-        CHECK(base[round * (n_words / ROUNDS)] == from * 10 + round && base[round * (n_words / ROUNDS) + 1] == -(from * 10 + round),
+        CHECK(base[round * (n_words / ROUNDS)] == from * 10 + round &&
+                  base[round * (n_words / ROUNDS) + 1] == -(from * 10 + round),
               "round %d: %lld", round, (long long)base[round * (n_words / ROUNDS)]);
     }
     MPI_Group_free(&origin);
@@ -184,7 +188,8 @@ static void test_accumulate(void)
         MPI_Accumulate(ones, 64, MPI_INT64_T, target, n_words / 2 - 32, 64, MPI_INT64_T, MPI_SUM, win);
     MPI_Win_fence(0, win);
     for (int i = 0; i < 64; i++)
-        CHECK(base[n_words / 2 - 32 + i] == (int64_t)w.size * (i + 1), "word %d is %lld", i, (long long)base[n_words / 2 - 32 + i]);
+        CHECK(base[n_words / 2 - 32 + i] == (int64_t)w.size * (i + 1), "word %d is %lld", i,
+              (long long)base[n_words / 2 - 32 + i]);
     MPI_Win_fence(0, win);
     MPI_Accumulate(&half, 1, MPI_DOUBLE, 0, 3, 1, MPI_DOUBLE, MPI_MAX, win);
     MPI_Win_fence(0, win);
@@ -238,7 +243,8 @@ static void test_cas(void)
     }
     MPI_Win_unlock_all(win);
     MPI_Barrier(MPI_COMM_WORLD);
-    CHECK(w.rank != 0 || base[n_words - 1] == (int64_t)ROUNDS * w.size, "%lld increments", (long long)base[n_words - 1]);
+    CHECK(w.rank != 0 || base[n_words - 1] == (int64_t)ROUNDS * w.size, "%lld increments",
+          (long long)base[n_words - 1]);
     win_end("cas");
 }
 
@@ -291,7 +297,8 @@ static void test_shared(const char *name, const char *more, int64_t words)
     MPI_Win_lock_all(MPI_MODE_NOCHECK, shared);
     for (int r = 0; r < w.size; r++) {
         MPI_Win_shared_query(shared, r, &bytes, &unit, &theirs);
-        CHECK(bytes == (MPI_Aint)(words * 8) && unit == 8, "rank %d: %lld bytes in units of %d", r, (long long)bytes, unit);
+        CHECK(bytes == (MPI_Aint)(words * 8) && unit == 8, "rank %d: %lld bytes in units of %d", r, (long long)bytes,
+              unit);
         CHECK(r != w.rank || theirs == mine, "the own segment is elsewhere");
         CHECK(*more || !next || theirs == next, "segments are not one after the other");
         next = theirs + words;
@@ -349,7 +356,8 @@ static void test_dynamic(void)
         MPI_Win_lock_all(0, dynamic);
         for (int i = 0; i < 5; i++) {
             value = w.rank + i * 10 + round;
-            MPI_Put(&value, 1, MPI_INT64_T, to, MPI_Aint_add(theirs, (n_words - 1) / 5 * i * 8), 1, MPI_INT64_T, dynamic);
+            MPI_Put(&value, 1, MPI_INT64_T, to, MPI_Aint_add(theirs, (n_words - 1) / 5 * i * 8), 1, MPI_INT64_T,
+                    dynamic);
         }
         MPI_Win_flush(to, dynamic);
         MPI_Accumulate(&value, 1, MPI_INT64_T, to, MPI_Aint_add(theirs, BYTES - 8), 1, MPI_INT64_T, MPI_SUM, dynamic);
@@ -389,7 +397,8 @@ static void test_attributes(void)
     CHECK(flag && *unit == 8, "displacement unit %d", *unit);
     MPI_Win_get_attr(win, MPI_WIN_MODEL, &model, &flag);
     CHECK(flag && (*model == MPI_WIN_UNIFIED || *model == MPI_WIN_SEPARATE), "model %d", *model);
-    CHECK(!on_storage() || strcmp(hint_of(win, "alloc_type"), "storage") == 0, "alloc_type is '%s'", hint_of(win, "alloc_type"));
+    CHECK(!on_storage() || strcmp(hint_of(win, "alloc_type"), "storage") == 0, "alloc_type is '%s'",
+          hint_of(win, "alloc_type"));
     win_end("attributes");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* threads HINTS: at MPI_THREAD_MULTIPLE, several threads of every rank allocate, use, sync and free windows of their own at once, each on a
- * communicator of its own. */
+/* threads HINTS: at MPI_THREAD_MULTIPLE, several threads of every rank allocate, use, sync and free windows of their
+ * own at once, each on a communicator of its own. */
 #include "window.h"
 #include <pthread.h>
 

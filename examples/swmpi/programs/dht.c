@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A distributed hash table ("MPI Windows on Storage for HPC Applications", sections 3.3 and 3.4): each rank's window holds a local volume
- * and, behind it, an overflow heap for what collides. Every rank inserts numbers into all of them with one-sided operations alone: a
- * compare-and-swap takes a free place of the volume; else a fetch-and-add takes an element of the heap, a swap hangs it at the head of the
- * place's chain, and a put fills it. At the end each rank walks its own table: every number is there once, and where it belongs. */
+/* A distributed hash table ("MPI Windows on Storage for HPC Applications", sections 3.3 and 3.4): each rank's window
+ * holds a local volume and, behind it, an overflow heap for what collides. Every rank inserts numbers into all of them
+ * with one-sided operations alone: a compare-and-swap takes a free place of the volume; else a fetch-and-add takes an
+ * element of the heap, a swap hangs it at the head of the place's chain, and a put fills it. At the end each rank walks
+ * its own table: every number is there once, and where it belongs. */
 #include "program.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +55,8 @@ static void insert(const struct program *p, const struct table *t, uint64_t valu
     int owner = owner_of(p, value);
     struct element e;
 
-    MPI_Compare_and_swap(&value, &none, &found, MPI_UINT64_T, owner, at(place, offsetof(struct element, value)), t->win);
+    MPI_Compare_and_swap(&value, &none, &found, MPI_UINT64_T, owner, at(place, offsetof(struct element, value)),
+                         t->win);
     MPI_Win_flush(owner, t->win);
     if (found == 0)
         return;
@@ -63,7 +65,8 @@ static void insert(const struct program *p, const struct table *t, uint64_t valu
     CHECK(taken < volume * heap_factor, "rank %d: the heap of %llu elements is full", owner,
           (unsigned long long)(volume * heap_factor));
     taken += volume + 1;
-    MPI_Fetch_and_op(&taken, &head, MPI_UINT64_T, owner, at(place, offsetof(struct element, next)), MPI_REPLACE, t->win);
+    MPI_Fetch_and_op(&taken, &head, MPI_UINT64_T, owner, at(place, offsetof(struct element, next)), MPI_REPLACE,
+                     t->win);
     MPI_Win_flush(owner, t->win);
     e = (struct element){value, head};
     MPI_Put(&e, 2, MPI_UINT64_T, owner, at(taken, 0), 2, MPI_UINT64_T, t->win);
@@ -80,8 +83,9 @@ static void verify(const struct program *p, const struct table *t, uint64_t salt
             const struct element *e = &t->base[i];
 
             CHECK(i < n_elements && e->next < n_elements, "element %llu leads out of the table", (unsigned long long)i);
-            CHECK(owner_of(p, e->value) == p->rank && place_of(e->value) == place, "element %llu holds %llx, which belongs elsewhere",
-                  (unsigned long long)i, (unsigned long long)e->value);
+            CHECK(owner_of(p, e->value) == p->rank && place_of(e->value) == place,
+                  "element %llu holds %llx, which belongs elsewhere", (unsigned long long)i,
+                  (unsigned long long)e->value);
             mine[0]++;
             mine[1] += program_mix(e->value + 1);
             CHECK(mine[0] <= t->n_mine * (uint64_t)p->size, "more elements than were inserted: a chain has a circle");
@@ -135,7 +139,8 @@ static void run(struct program *p, struct table *t, uint64_t salt, double second
 }
 
 /* How much more than the first case, in %. */
-static void overhead(const struct program *p, const char *which, uint64_t n, int i, const char *metric, double value, double *base)
+static void overhead(const struct program *p, const char *which, uint64_t n, int i, const char *metric, double value,
+                     double *base)
 {
     if (*base == 0)
         *base = value;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Word count by MapReduce ("MPI Windows on Storage for HPC Applications", section 3.5.2), with a checkpoint after every map task, in two forms:
- *   1S  one-sided: ranks draw tasks with a fetch-and-add, count into a table in their window, and fetch what they reduce with gets; a
- *       checkpoint is an exclusive lock on the own window and MPI_Win_sync, which writes what changed
- *   2S  collective: tasks are dealt out in rounds, tables travel by MPI_Alltoall; a checkpoint writes every rank's table into one file with
- *       MPI_File_write_at_all and MPI_File_sync
- * Each is also timed without checkpoints. The input is made of words drawn by Zipf's law, so that every count is known beforehand. */
+/* Word count by MapReduce ("MPI Windows on Storage for HPC Applications", section 3.5.2), with a checkpoint after every
+ * map task, in two forms: 1S  one-sided: ranks draw tasks with a fetch-and-add, count into a table in their window, and
+ * fetch what they reduce with gets; a checkpoint is an exclusive lock on the own window and MPI_Win_sync, which writes
+ * what changed 2S  collective: tasks are dealt out in rounds, tables travel by MPI_Alltoall; a checkpoint writes every
+ * rank's table into one file with MPI_File_write_at_all and MPI_File_sync Each is also timed without checkpoints. The
+ * input is made of words drawn by Zipf's law, so that every count is known beforehand. */
 #include "program.h"
 #include <fcntl.h>
 #include <math.h>
@@ -24,8 +24,8 @@ struct entry {
     char word[WORD_BYTES];
 };
 
-/* A window: the counter of drawn tasks (rank 0's counts), how many this rank has done, then one slice of the table for each
- * rank that reduces. */
+/* A window: the counter of drawn tasks (rank 0's counts), how many this rank has done, then one slice of the table for
+ * each rank that reduces. */
 struct store {
     uint64_t next_task, n_done;
     uint64_t pad[510];
@@ -34,12 +34,12 @@ struct store {
 
 struct job {
     struct program *p;
-    int input;             /* descriptor of the input */
+    int input; /* descriptor of the input */
     uint64_t n_tasks;
-    uint64_t slice;        /* entries of a slice, a power of two */
-    size_t bytes;          /* of a store */
+    uint64_t slice; /* entries of a slice, a power of two */
+    size_t bytes;   /* of a store */
     char (*words)[WORD_BYTES];
-    uint64_t *expected;    /* how often each word is in the input, on every rank */
+    uint64_t *expected; /* how often each word is in the input, on every rank */
     char *chunk;
 };
 
@@ -110,7 +110,8 @@ static void make_input(struct job *j, const char *path)
                 uint64_t r = program_mix(++rng), word = first[r & mask];
                 size_t length;
 
-                while (word < n_words - 1 && sum[word] / all < ((double)(r & mask) + (double)(r >> 32) / 4294967296.0) / (double)(mask + 1))
+                while (word < n_words - 1 &&
+                       sum[word] / all < ((double)(r & mask) + (double)(r >> 32) / 4294967296.0) / (double)(mask + 1))
                     word++;
                 length = strlen(j->words[word]);
                 memcpy(j->chunk + n, j->words[word], length);
@@ -135,7 +136,8 @@ static void map(const struct job *j, uint64_t task, struct entry *table)
     for (size_t at = 0; at < task_mib << 20; at += CHUNK) {
         const char *c = j->chunk, *end = c + CHUNK;
 
-        CHECK(pread(j->input, j->chunk, CHUNK, (off_t)((task * task_mib << 20) + at)) == (ssize_t)CHUNK, "the input is cut off");
+        CHECK(pread(j->input, j->chunk, CHUNK, (off_t)((task * task_mib << 20) + at)) == (ssize_t)CHUNK,
+              "the input is cut off");
         while (c < end) {
             const char *blank = memchr(c, ' ', (size_t)(end - c));
 
@@ -169,12 +171,14 @@ static void verify(const struct job *j, struct entry *table, const char *who)
         expected++;
         while (slice[at].word[0] && strcmp(slice[at].word, j->words[i]) != 0)
             at = (at + 1) & (j->slice - 1);
-        CHECK(slice[at].word[0] && slice[at].count == j->expected[i], "%s: '%s' was counted %llu times, written %llu times", who,
-              j->words[i], (unsigned long long)slice[at].count, (unsigned long long)j->expected[i]);
+        CHECK(slice[at].word[0] && slice[at].count == j->expected[i],
+              "%s: '%s' was counted %llu times, written %llu times", who, j->words[i],
+              (unsigned long long)slice[at].count, (unsigned long long)j->expected[i]);
     }
     for (uint64_t i = 0; i < j->slice; i++)
         n += table[(uint64_t)j->p->rank * j->slice + i].word[0] != 0;
-    CHECK(n == expected, "%s: %llu words were counted, %llu written", who, (unsigned long long)n, (unsigned long long)expected);
+    CHECK(n == expected, "%s: %llu words were counted, %llu written", who, (unsigned long long)n,
+          (unsigned long long)expected);
 }
 
 /* The time of the checkpoints alone is told apart. 0: the hints had no effect. */
@@ -182,7 +186,8 @@ static int one_sided(struct job *j, int which, int checkpoint, double seconds[2]
 {
     static const uint64_t one = 1;
     struct program *p = j->p;
-    struct entry *slice = malloc(j->slice * sizeof(*slice)), *result = calloc(j->slice * (uint64_t)p->size, sizeof(*result));
+    struct entry *slice = malloc(j->slice * sizeof(*slice)),
+                 *result = calloc(j->slice * (uint64_t)p->size, sizeof(*result));
     struct store *s;
     double start, begin;
     MPI_Win win;
@@ -226,7 +231,8 @@ static int one_sided(struct job *j, int which, int checkpoint, double seconds[2]
 
         MPI_Win_lock(MPI_LOCK_SHARED, from, 0, win);
         MPI_Get(slice, (int)(j->slice * sizeof(*slice)), MPI_BYTE, from,
-                (MPI_Aint)(sizeof(*s) + (uint64_t)p->rank * j->slice * sizeof(*slice)), (int)(j->slice * sizeof(*slice)), MPI_BYTE, win);
+                (MPI_Aint)(sizeof(*s) + (uint64_t)p->rank * j->slice * sizeof(*slice)),
+                (int)(j->slice * sizeof(*slice)), MPI_BYTE, win);
         MPI_Win_unlock(from, win);
         merge(j, result, slice);
     }
@@ -257,7 +263,9 @@ static void collective(struct job *j, const char *path, double seconds[2])
 
     CHECK(table && slices && result, "no memory");
     if (path)
-        CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file) == MPI_SUCCESS, "%s", path);
+        CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file) ==
+                  MPI_SUCCESS,
+              "%s", path);
     MPI_Barrier(MPI_COMM_WORLD);
     begin = MPI_Wtime();
     seconds[1] = 0;
@@ -266,17 +274,20 @@ static void collective(struct job *j, const char *path, double seconds[2])
             map(j, round + (uint64_t)p->rank, table);
         start = MPI_Wtime();
         if (path) {
-            MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), table, (int)table_bytes, MPI_BYTE, MPI_STATUS_IGNORE);
+            MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), table, (int)table_bytes, MPI_BYTE,
+                                  MPI_STATUS_IGNORE);
             MPI_File_sync(file);
         }
         seconds[1] += MPI_Wtime() - start;
     }
-    MPI_Alltoall(table, (int)(j->slice * sizeof(*table)), MPI_BYTE, slices, (int)(j->slice * sizeof(*table)), MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Alltoall(table, (int)(j->slice * sizeof(*table)), MPI_BYTE, slices, (int)(j->slice * sizeof(*table)), MPI_BYTE,
+                 MPI_COMM_WORLD);
     for (int r = 0; r < p->size; r++)
         merge(j, result, slices + (uint64_t)r * j->slice);
     start = MPI_Wtime();
     if (path) {
-        MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), result, (int)table_bytes, MPI_BYTE, MPI_STATUS_IGNORE);
+        MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), result, (int)table_bytes, MPI_BYTE,
+                              MPI_STATUS_IGNORE);
         MPI_File_sync(file);
     }
     seconds[1] += MPI_Wtime() - start;
@@ -290,7 +301,8 @@ static void collective(struct job *j, const char *path, double seconds[2])
     free(result);
 }
 
-static double report(const struct job *j, const char *who, const char *which, double times[2][PROGRAM_MAX_TRIALS], double base)
+static double report(const struct job *j, const char *who, const char *which, double times[2][PROGRAM_MAX_TRIALS],
+                     double base)
 {
     double s[PROGRAM_MAX_TRIALS], total;
     uint64_t bytes = j->n_tasks * task_mib << 20;

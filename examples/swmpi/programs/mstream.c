@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mSTREAM ("MPI Windows on Storage for HPC Applications", section 3.2): large segments of a window are read and written in turn, in order
- * (SEQ), in order with gaps (PAD), at random (RND), and in order and at random by turns (MIX). The last iteration of a kernel ends with a
- * window synchronization, whose time is told apart. What is read is checked, and at the end the whole window is. */
+/* mSTREAM ("MPI Windows on Storage for HPC Applications", section 3.2): large segments of a window are read and written
+ * in turn, in order (SEQ), in order with gaps (PAD), at random (RND), and in order and at random by turns (MIX). The
+ * last iteration of a kernel ends with a window synchronization, whose time is told apart. What is read is checked, and
+ * at the end the whole window is. */
 #include "program.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ struct stream {
     unsigned char *base, *segment; /* the window, and memory of one segment's length */
     size_t bytes;                  /* of a segment */
     uint64_t n_segments;
-    uint64_t *stamps;              /* what each segment of the window should hold */
+    uint64_t *stamps; /* what each segment of the window should hold */
     uint64_t rng, n_ops;
 };
 
@@ -56,14 +57,14 @@ static void check(const struct stream *s, const unsigned char *segment, uint64_t
     for (size_t at = 0; at < s->bytes; at += step) {
         memcpy(&first, segment + at, 8);
         memcpy(&last, segment + at + 4088, 8);
-        CHECK(first == s->stamps[which] && last == s->stamps[which], "segment %llu, byte %zu: %llx and %llx, expected %llx",
-              (unsigned long long)which, at, (unsigned long long)first, (unsigned long long)last,
-              (unsigned long long)s->stamps[which]);
+        CHECK(first == s->stamps[which] && last == s->stamps[which],
+              "segment %llu, byte %zu: %llx and %llx, expected %llx", (unsigned long long)which, at,
+              (unsigned long long)first, (unsigned long long)last, (unsigned long long)s->stamps[which]);
     }
 }
 
-/* One pass: as many operations as there are segments. Reads and writes alternate, and one pass reads what the other writes. Only the
- * first page of what is read is looked at while the clock runs. */
+/* One pass: as many operations as there are segments. Reads and writes alternate, and one pass reads what the other
+ * writes. Only the first page of what is read is looked at while the clock runs. */
 static void iterate(struct stream *s, enum kernel kernel, uint64_t iteration)
 {
     for (uint64_t i = 0; i < s->n_segments; i++) {
@@ -81,7 +82,8 @@ static void iterate(struct stream *s, enum kernel kernel, uint64_t iteration)
     }
 }
 
-/* Times of one kernel on one window, in s: the iterations without the cold one, and the synchronization that ends them. */
+/* Times of one kernel on one window, in s: the iterations without the cold one, and the synchronization that ends them.
+ */
 static void run(struct program *p, struct stream *s, MPI_Win win, enum kernel kernel, double *work, double *sync)
 {
     double start;
@@ -103,7 +105,8 @@ static void run(struct program *p, struct stream *s, MPI_Win win, enum kernel ke
     *sync = program_slowest(*sync);
 }
 
-static void report(struct program *p, double times[N_KERNELS][PROGRAM_MAX_CASES][2][PROGRAM_MAX_TRIALS], uint64_t n_segments)
+static void report(struct program *p, double times[N_KERNELS][PROGRAM_MAX_CASES][2][PROGRAM_MAX_TRIALS],
+                   uint64_t n_segments)
 {
     double moved = (double)n_segments * (double)(segment_kib << 10) * (double)n_iterations * p->size / 1e6;
     double both[PROGRAM_MAX_TRIALS];

@@ -147,7 +147,8 @@ MPI_Info program_info(const char *hints, const char *extra)
     MPI_Info info;
 
     MPI_Info_create(&info);
-    CHECK((size_t)snprintf(text, sizeof(text), "%s;%s", hints, extra ? extra : "") < sizeof(text), "hints are too long");
+    CHECK((size_t)snprintf(text, sizeof(text), "%s;%s", hints, extra ? extra : "") < sizeof(text),
+          "hints are too long");
     while ((piece = strsep(&rest, ";"))) {
         piece += strspn(piece, " ");
         if (!*piece)
@@ -159,8 +160,8 @@ MPI_Info program_info(const char *hints, const char *extra)
     return info;
 }
 
-/* Whether the window has what the hints asked for, as its info tells: by a key that libswmpi.so alone sets, because some MPI give
- * back every hint that they were given. */
+/* Whether the window has what the hints asked for, as its info tells: by a key that libswmpi.so alone sets, because
+ * some MPI give back every hint that they were given. */
 static int in_effect(MPI_Win win, const char *hints)
 {
     char value[MPI_MAX_INFO_VAL + 1];
@@ -200,12 +201,13 @@ double program_slowest(double seconds)
     return slowest;
 }
 
-void program_figure(const struct program *p, const char *which, uint64_t n, const char *who, const char *metric, double value,
-                    const char *unit)
+void program_figure(const struct program *p, const char *which, uint64_t n, const char *who, const char *metric,
+                    double value, const char *unit)
 {
     if (p->rank != 0)
         return;
-    printf("{\"bench\":\"swmpi_%s\",\"case\":\"%s\",\"n\":%llu,\"who\":\"%s\",\"metric\":\"%s\",\"value\":%.6g,\"unit\":\"%s\"}\n",
+    printf("{\"bench\":\"swmpi_%s\",\"case\":\"%s\",\"n\":%llu,\"who\":\"%s\",\"metric\":\"%s\",\"value\":%.6g,"
+           "\"unit\":\"%s\"}\n",
            p->name, which, (unsigned long long)n, who, metric, value, unit);
     fflush(stdout);
 }

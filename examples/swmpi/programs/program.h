@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the four programs share: options, windows by case, checks, and the form of a figure. They are plain MPI: where their
- * windows live is a matter of hints, which an MPI without storage windows ignores. */
+/* What the four programs share: options, windows by case, checks, and the form of a figure. They are plain MPI: where
+ * their windows live is a matter of hints, which an MPI without storage windows ignores. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
@@ -20,10 +20,10 @@ struct program_case {
 struct program {
     const char *name;
     int rank, size;
-    int quick;           /* --quick: see that it runs, do not trust the figures */
-    uint64_t n_trials;   /* --trials: of each case, taken in turns */
-    uint64_t seed;       /* --seed: another in each run, the same on all ranks */
-    const char *dir;     /* --dir: where files go; without it there is memory only */
+    int quick;         /* --quick: see that it runs, do not trust the figures */
+    uint64_t n_trials; /* --trials: of each case, taken in turns */
+    uint64_t seed;     /* --seed: another in each run, the same on all ranks */
+    const char *dir;   /* --dir: where files go; without it there is memory only */
     int n_cases;
     struct program_case cases[PROGRAM_MAX_CASES];
     int works[PROGRAM_MAX_CASES]; /* -1 not tried, 0 the hints have no effect, 1 they have */
@@ -59,8 +59,8 @@ MPI_Info program_info(const char *hints, const char *extra);
 double program_slowest(double seconds);
 
 /* One figure, printed by rank 0. */
-void program_figure(const struct program *p, const char *which, uint64_t n, const char *who, const char *metric, double value,
-                    const char *unit);
+void program_figure(const struct program *p, const char *which, uint64_t n, const char *who, const char *metric,
+                    double value, const char *unit);
 
 /* Sorts the n values. */
 double program_median(double *values, size_t n);
