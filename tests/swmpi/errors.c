@@ -244,6 +244,45 @@ static void test_free_is_last(void)
     MPI_Info_free(&info);
 }
 
+/* Rank 0 on storage, the others in memory; then windows of communicators that do not overlap, whose files differ though
+ * all have the same hints. */
+static void test_mixed_and_split(void)
+{
+    char text[4096];
+    MPI_Info storage = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/split.%%r.%%w"));
+    MPI_Info one_file =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/group.%%c.%%w;swmpi_file=shared"));
+    MPI_Info unlinked = info_of("storage_alloc_unlink=true"); /* without alloc_type: memory */
+    int value = 1000 + w.rank, to = (w.rank + 1) % w.size, from = (w.rank + w.size - 1) % w.size, *base, *more, *group;
+    MPI_Win win, win_more, win_group;
+    MPI_Comm alone;
+
+    MPI_Win_allocate(PAGE, 1, w.rank == 0 ? storage : unlinked, MPI_COMM_WORLD, &base, &win);
+    CHECK(flavor_of(win) == MPI_WIN_FLAVOR_ALLOCATE, "flavor %d", flavor_of(win));
+    CHECK(strcmp(hint_of(win, "alloc_type"), w.rank == 0 ? "storage" : "memory") == 0, "'%s'",
+          hint_of(win, "alloc_type"));
+    MPI_Win_fence(0, win);
+    MPI_Put(&value, 1, MPI_INT, to, 8, 1, MPI_INT, win);
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+    CHECK(base[2] == 1000 + from, "%d", base[2]);
+
+    MPI_Comm_split(MPI_COMM_WORLD, w.rank, 0, &alone); /* every rank is rank 0 of its own */
+    MPI_Win_allocate(PAGE, 1, storage, alone, &more, &win_more);
+    MPI_Win_allocate(PAGE, 1, one_file, alone, &group, &win_group);
+    *more = value;
+    *group = -value;
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(*more == value && *group == -value && base[2] == 1000 + from, "windows share a file");
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_free(&win_group);
+    MPI_Win_free(&win_more);
+    MPI_Win_free(&win);
+    MPI_Comm_free(&alone);
+    MPI_Info_free(&storage);
+    MPI_Info_free(&one_file);
+    MPI_Info_free(&unlinked);
+}
+
 static void test_alloc_mem(void)
 {
     char text[4096];
@@ -320,6 +359,7 @@ int main(int argc, char **argv)
     test_leaks();
     test_sync_and_info();
     test_free_is_last();
+    test_mixed_and_split();
     test_alloc_mem();
     MPI_Errhandler_free(&ours);
     leave_open();
