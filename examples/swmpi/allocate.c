@@ -97,34 +97,49 @@ static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_b
         swmpi_put_back(before, q->hints.path, (int)info.created);
 }
 
+/* Names the file and looks at it, until the window has a number of its own; after that all have looked before one
+ * changes. */
+static int name_file(struct request *q, struct swmpi_before *before, struct swmpi_error *e)
+{
+    int all = 0, rc = swmpi_names(q->comm, &q->names);
+
+    while (rc == MPI_SUCCESS && !all) {
+        swmpi_hints_expand(&q->hints, &q->names, e);
+        swmpi_before(before, &q->hints.opts);
+        rc = swmpi_claim(q->comm, &q->names.number, &all);
+    }
+    return rc;
+}
+
 static int allocate(struct request *q, void *baseptr, MPI_Win *win)
 {
     struct swmpi_error e = {.code = MPI_SUCCESS};
     struct swmpi_before before = {.bytes = -1};
+    struct swmpi_agreed agreed;
     struct swmpi_window *w;
     void *base;
-    int rc, want;
+    int rc;
 
     swmpi_hints_read(&q->hints, q->info, SWMPI_ALLOCATE, &e);
     if (!e.code && q->bytes < 0)
         swmpi_say(&e, MPI_ERR_SIZE, "size: %lld bytes", (long long)q->bytes);
     else if (!e.code && q->disp_unit <= 0)
         swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
-    rc = swmpi_agree(q->comm, q->hints.opts.alloc_type == STORWIN_STORAGE, &want, &e);
-    if (rc != MPI_SUCCESS)
+    agreed = (struct swmpi_agreed){q->hints.opts.alloc_type == STORWIN_STORAGE, q->hints.one_file, 0};
+    if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
         return rc;
     if (e.code)
         return swmpi_raise_comm(q->comm, name_of(q), &e);
-    if (!want)
+    if (!agreed.storage)
         return native(q, baseptr, win);
 
-    if ((rc = swmpi_names(q->comm, &q->names)) != MPI_SUCCESS || (rc = place_in_file(q, &e)) != MPI_SUCCESS)
+    q->names.number = agreed.number;
+    if (agreed.one_file && (rc = place_in_file(q, &e)) != MPI_SUCCESS)
         return rc;
-    swmpi_hints_expand(&q->hints, &q->names, &e);
-    swmpi_before(&before, &q->hints.opts);
-    PMPI_Barrier(q->comm); /* all have looked at their files before one changes */
+    if ((rc = name_file(q, &before, &e)) != MPI_SUCCESS)
+        return rc;
     w = make(q, &e);
-    if ((rc = swmpi_agree(q->comm, 0, NULL, &e)) == MPI_SUCCESS && e.code)
+    if ((rc = swmpi_agree(q->comm, NULL, &e)) == MPI_SUCCESS && e.code)
         rc = -1;
     if (rc == MPI_SUCCESS) {
         base = storwin_base(w->storage);

@@ -116,18 +116,20 @@ void swmpi_memory_finish(void)
 SWMPI_EXPORT int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *win)
 {
     struct swmpi_error e = {.code = MPI_SUCCESS};
+    struct swmpi_agreed agreed = {0};
     struct swmpi_hints h;
     struct swmpi_window *w = NULL;
-    int rc, number;
+    int rc, all = 0;
 
     swmpi_hints_read(&h, info, SWMPI_ALLOC_MEM, &e);
     if (!e.code && (w = swmpi_window_new(MPI_WIN_FLAVOR_DYNAMIC, &e)) && storwin_dynamic_create(&w->dynamic) < 0)
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
-    if ((rc = swmpi_agree(comm, 0, NULL, &e)) == MPI_SUCCESS && !e.code &&
-        (rc = swmpi_number(comm, &number)) == MPI_SUCCESS &&
-        (rc = PMPI_Win_create_dynamic(info, comm, win)) == MPI_SUCCESS) {
+    rc = swmpi_agree(comm, &agreed, &e);
+    while (rc == MPI_SUCCESS && !e.code && !all)
+        rc = swmpi_claim(comm, &agreed.number, &all);
+    if (rc == MPI_SUCCESS && !e.code && (rc = PMPI_Win_create_dynamic(info, comm, win)) == MPI_SUCCESS) {
         w->sync = h.sync;
-        return swmpi_window_bind(w, *win, number);
+        return swmpi_window_bind(w, *win, agreed.number);
     }
     rc = rc == MPI_SUCCESS ? swmpi_raise_comm(comm, "MPI_Win_create_dynamic", &e) : rc;
     if (w)

@@ -141,10 +141,10 @@ static int make_all(struct request *q, const struct swmpi_segment *segments, str
     }
     if (q->rank == 0)
         *w = make(q, segments, e);
-    if ((rc = swmpi_agree(q->comm, 0, NULL, e)) == MPI_SUCCESS && !e->code) {
+    if ((rc = swmpi_agree(q->comm, NULL, e)) == MPI_SUCCESS && !e->code) {
         if (q->rank != 0)
             *w = make(q, segments, e);
-        rc = swmpi_agree(q->comm, 0, NULL, e);
+        rc = swmpi_agree(q->comm, NULL, e);
     }
     if (rc == MPI_SUCCESS && !e->code && q->rank == 0)
         storwin_shared_settle((*w)->storage);
@@ -170,7 +170,7 @@ static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
     q->lengths = calloc((size_t)q->size, sizeof(*q->lengths));
     if (!segments || !q->lengths)
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
-    if ((rc = swmpi_agree(q->comm, 0, NULL, &e)) != MPI_SUCCESS || e.code)
+    if ((rc = swmpi_agree(q->comm, NULL, &e)) != MPI_SUCCESS || e.code)
         goto out;
     if ((rc = PMPI_Allgather(&mine, sizeof(mine), MPI_BYTE, segments, sizeof(mine), MPI_BYTE, q->comm)) != MPI_SUCCESS)
         goto out;
@@ -199,20 +199,22 @@ out:
 static int allocate(struct request *q, void *baseptr, MPI_Win *win)
 {
     struct swmpi_error e = {.code = MPI_SUCCESS};
-    int rc, want, together = 1;
+    struct swmpi_agreed agreed;
+    int rc, together = 1, all = 0;
 
     swmpi_hints_read(&q->hints, q->info, SWMPI_SHARED, &e);
     if (!e.code && q->bytes < 0)
         swmpi_say(&e, MPI_ERR_SIZE, "size: %lld bytes", (long long)q->bytes);
     else if (!e.code && q->disp_unit <= 0)
         swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
-    if ((rc = swmpi_agree(q->comm, q->hints.opts.alloc_type == STORWIN_STORAGE, &want, &e)) != MPI_SUCCESS)
+    agreed = (struct swmpi_agreed){.storage = q->hints.opts.alloc_type == STORWIN_STORAGE};
+    if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
         return rc;
     if (e.code)
         return swmpi_raise_comm(q->comm, name_of(q), &e);
     PMPI_Comm_rank(q->comm, &q->rank);
     PMPI_Comm_size(q->comm, &q->size);
-    if (!want)
+    if (!agreed.storage)
         return native(q, baseptr, win);
     if ((rc = same_hints(q)) != MPI_SUCCESS || (rc = one_node(q, &together)) != MPI_SUCCESS)
         return rc;
@@ -222,7 +224,11 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     }
     if (q->hints.opts.alloc_type != STORWIN_STORAGE)
         return native(q, baseptr, win);
-    if ((rc = swmpi_names(q->comm, &q->names)) != MPI_SUCCESS)
+    q->names.number = agreed.number;
+    rc = swmpi_names(q->comm, &q->names);
+    while (rc == MPI_SUCCESS && !all)
+        rc = swmpi_claim(q->comm, &q->names.number, &all);
+    if (rc != MPI_SUCCESS)
         return rc;
     return allocate_storage(q, baseptr, win);
 }

@@ -102,11 +102,16 @@ void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e); /* and 
 int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number);
 struct swmpi_window *swmpi_window_of(MPI_Win win); /* NULL: none of ours */
 
-/* agree.c */
-int swmpi_agree(MPI_Comm comm, int want, int *any, struct swmpi_error *e);
-int swmpi_number(MPI_Comm comm, int *number); /* collective: a number that no window of any of these ranks has */
-int swmpi_number_own(void);                   /* the same for this process alone */
-int swmpi_names(MPI_Comm comm, struct swmpi_names *names); /* collective: all three */
+/* agree.c; the first two are collective, one reduction each */
+struct swmpi_agreed {
+    int storage;  /* somebody wants storage */
+    int one_file; /* somebody has swmpi_file=shared */
+    int number;   /* for the window, to be claimed */
+};
+int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *e); /* or NULL: errors alone */
+int swmpi_claim(MPI_Comm comm, int *number, int *all); /* *all: no window of these ranks has it; else try the next */
+int swmpi_names(MPI_Comm comm, struct swmpi_names *names); /* rank and leader; not collective */
+int swmpi_number_own(void);                                /* a number for what this process allocates alone */
 void swmpi_before(struct swmpi_before *b, const struct storwin_opts *opts);
 void swmpi_put_back(const struct swmpi_before *b, const char *path, int created);
 
