@@ -15,7 +15,7 @@
 /* xx yy zz vx vy vz phi: float; pid: int64_t; mask: uint16_t */
 static const size_t element_bytes[N_ARRAYS] = {4, 4, 4, 4, 4, 4, 4, 8, 2};
 
-static uint64_t n_particles = 4000000;
+static uint64_t n_particles = 8000000;
 
 struct particles {
     unsigned char *array[N_ARRAYS];
@@ -169,8 +169,10 @@ static void usual_cases(struct program *p)
 
     if (!p->dir || strcmp(p->cases[0].who, "memory") != 0)
         return;
-    snprintf(storage, sizeof(storage), "alloc_type=storage;storage_alloc_filename=%.4000s/haccio.win;swmpi_file=shared",
-             p->dir);
+    snprintf(
+        storage, sizeof(storage),
+        "alloc_type=storage;storage_alloc_filename=%.4000s/haccio.win;swmpi_file=shared;storage_alloc_discard=true",
+        p->dir);
     snprintf(resident, sizeof(resident), "%s;storage_alloc_pager=resident", storage);
     p->cases[0] = (struct program_case){"storage", storage};
     p->cases[1] = (struct program_case){"resident", resident};
