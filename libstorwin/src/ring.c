@@ -108,7 +108,7 @@ static int next_end(struct storwin__ring *r, uint64_t *tag, int *result)
 }
 
 /*
- * Sends what is queued and waits for one write to end. When the kernel takes no more, what it has not taken comes back one by one with
+ * Sends what is queued and waits for a write to end; when it has to sleep, until half of them have, so that it wakes seldom. When the kernel takes no more, what it has not taken comes back one by one with
  * -EAGAIN, to be done otherwise; what it has taken is waited for.
  */
 void storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result)
@@ -120,8 +120,8 @@ void storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result)
         if (queued == 0 && next_end(r, tag, result))
             return;
         if (!r->broken) {
-            if (syscall(SYS_io_uring_enter, r->fd, queued, 1, IORING_ENTER_GETEVENTS, NULL, 0) < 0 && errno != EINTR &&
-                errno != EAGAIN && errno != EBUSY)
+            if (syscall(SYS_io_uring_enter, r->fd, queued, (r->under_way + 1) / 2, IORING_ENTER_GETEVENTS, NULL, 0) < 0 &&
+                errno != EINTR && errno != EAGAIN && errno != EBUSY)
                 r->broken = 1;
         } else if (queued > 0) {
             const uint32_t tail = atomic_load_explicit(r->sq_tail, memory_order_relaxed) - 1;

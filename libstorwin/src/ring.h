@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STORWIN__RING_DEPTH 64u
+#define STORWIN__RING_DEPTH 256u
 
 struct storwin__ring {
     int fd, broken;

@@ -26,7 +26,8 @@ struct job {
     struct {
         uint64_t page, end; /* of each tag */
     } under_way[STORWIN__RING_DEPTH];
-    uint64_t idle_tags; /* a bit for each tag that is free */
+    uint16_t idle_tags[STORWIN__RING_DEPTH];
+    unsigned n_idle;
     uint64_t first, end, per_region;
     int merge, through; /* through: never leave data in the page cache if that can be helped */
     atomic_uint_least64_t next;
@@ -43,11 +44,33 @@ unsigned storwin__threads(const struct storwin_window *win)
     return win->opts.n_threads ? win->opts.n_threads : 4;
 }
 
+/*
+ * The program may store into what is being written, and its earlier stores are ordered before by faults, which a race detector does
+ * not see.
+ */
+#if defined(__SANITIZE_THREAD__)
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+#define IGNORE_READS(begin_or_end) AnnotateIgnoreReads##begin_or_end(__FILE__, __LINE__)
+#else
+#define IGNORE_READS(begin_or_end) (void)0
+#endif
+
+static ssize_t write_once(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset)
+{
+    ssize_t n;
+
+    IGNORE_READS(Begin);
+    n = pwrite(fd, from, (size_t)bytes, (off_t)offset);
+    IGNORE_READS(End);
+    return n;
+}
+
 /* Adds to *done what was written, also on failure. */
 static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset, uint64_t *done)
 {
     while (bytes > 0) {
-        ssize_t n = pwrite(fd, from, (size_t)bytes, (off_t)offset);
+        ssize_t n = write_once(fd, from, bytes, offset);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -114,8 +137,6 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     }
 }
 
-_Static_assert(STORWIN__RING_DEPTH == 64, "a tag for each bit");
-
 /* One request of the ring has ended. What it did not write whole is tried in the ordinary way, which tells why. */
 static void collect(struct job *job)
 {
@@ -126,7 +147,7 @@ static void collect(struct job *job)
     storwin__ring_wait(job->ring, &tag, &result);
     page = job->under_way[tag].page;
     end = job->under_way[tag].end;
-    job->idle_tags |= UINT64_C(1) << tag;
+    job->idle_tags[job->n_idle++] = (uint16_t)tag;
     bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - page * win->page_bytes) / ALIGNMENT * ALIGNMENT;
     if (result >= 0 && (uint64_t)result == bytes) {
         count(win, bytes);
@@ -153,10 +174,9 @@ static void ring_request(struct job *job, uint64_t page, uint64_t end)
     }
     if (page == end)
         return;
-    if (job->idle_tags == 0)
+    if (job->n_idle == 0)
         collect(job);
-    tag = (uint64_t)__builtin_ctzll(job->idle_tags);
-    job->idle_tags &= ~(UINT64_C(1) << tag);
+    tag = job->idle_tags[--job->n_idle];
     job->under_way[tag].page = page;
     job->under_way[tag].end = end;
     storwin__bits_clear(win, page, end);
@@ -272,7 +292,8 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
     threads = job_init(&job, win, first, end, pages);
     if (win->files[0].direct_fd >= 0 && pages > 4 && storwin__ring_open(&ring) == 0) {
         job.ring = &ring;
-        job.idle_tags = UINT64_MAX;
+        for (job.n_idle = 0; job.n_idle < STORWIN__RING_DEPTH; job.n_idle++)
+            job.idle_tags[job.n_idle] = (uint16_t)job.n_idle;
         write_region(&job, first, end);
         while (ring.under_way > 0)
             collect(&job);

@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -81,6 +83,12 @@ static inline unsigned count_fds(void)
 static inline unsigned count_threads(void)
 {
     return count_entries("/proc/self/task");
+}
+
+/* Mounts of this process are its own from now on, and go with it. Needs root. */
+static inline int private_mounts(void)
+{
+    return geteuid() == 0 && unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ? 0 : -1;
 }
 
 /* The kernel's own workers for this process, of io_uring, take a moment to go. */

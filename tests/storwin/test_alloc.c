@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <pthread.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -185,10 +184,10 @@ static void limits(void **state)
 }
 
 /* A file system of 1 MiB, or a skip. */
-static int mount_small(const char *dir, const char *options, unsigned long flags)
+static int mount_small(const char *dir, const char *options)
 {
     mkdir(dir, 0700);
-    return geteuid() == 0 && mount("none", dir, "tmpfs", flags, options) == 0 ? 0 : -1;
+    return private_mounts() == 0 && mount("none", dir, "tmpfs", 0, options) == 0 ? 0 : -1;
 }
 
 static void full_disk(void **state)
@@ -199,7 +198,7 @@ static void full_disk(void **state)
     struct storwin_window *win;
 
     (void)state;
-    if (mount_small(test_path("small"), "size=1m", 0) < 0) {
+    if (mount_small(test_path("small"), "size=1m") < 0) {
         print_message("skip: a small file system needs root and mount()\n");
         skip();
     }

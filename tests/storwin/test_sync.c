@@ -239,8 +239,8 @@ static void writes_little(void **state)
         storwin_query(win, &a);
         assert_int_equal(a.dirty_bytes, pages * page);
         assert_int_equal(a.written_bytes, pages * page);
-        for (uint64_t p = 17; p < pages; p += 100)
-            ((uint8_t *)storwin_base(win))[p * page + 5] = 7;
+        for (uint64_t i = 0; i < pages / 100; i++) /* a few near each other, then far from the next */
+            ((uint8_t *)storwin_base(win))[(i / 8 * 800 + i % 8 * 5) * page + 5] = 7;
         assert_int_equal(storwin_sync(win, NULL), 0);
         storwin_query(win, &b);
         assert_int_equal(b.dirty_bytes - a.dirty_bytes, pages / 100 * page);

@@ -5,7 +5,7 @@
  *
  *     bench_storwin_pager [--quick] [--seed N]
  *
- * Half of the accesses store 8 bytes, half load them. `accesses` is the rate without, `with-sync` with the sync behind them, in wall time;
+ * Half of the accesses store 8 bytes, half load them; a contender does 20,000, or what it does in 3 s. `accesses` is the rate without, `with-sync` with the sync behind them, in wall time;
  * medians over trials that alternate. `ratio` is the rate over that of the plain mapping in the same trial. Needs leave to make a
  * memory control group (v1 or v2); without, it skips.
  */
@@ -29,6 +29,7 @@ static const struct {
 
 struct result {
     double ms, synced_ms;
+    unsigned done;
     int refused;
 };
 
@@ -79,10 +80,10 @@ static void sync_it(struct storwin_window *win, void *base, uint64_t bytes)
         die("sync", "failed");
 }
 
-/* In a process of its own, in the group. */
-static struct result run(unsigned which, uint64_t bytes, uint64_t budget, unsigned n, uint64_t rng)
+/* In a process of its own, in the group: n accesses, or as many as it does in `most_ms`. */
+static struct result run(unsigned which, uint64_t bytes, uint64_t budget, unsigned n, double most_ms, uint64_t rng)
 {
-    struct result r = {0, 0, 0};
+    struct result r = {0, 0, 0, 0};
     struct storwin_window *win = NULL;
     volatile uint64_t *words;
     uint64_t sum = 0;
@@ -110,7 +111,7 @@ static struct result run(unsigned which, uint64_t bytes, uint64_t budget, unsign
     if (!win)
         (void)madvise((void *)(uintptr_t)words, bytes, contenders[which].advice);
     start = wall_ms();
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n && (i % 16 || wall_ms() - start < most_ms); i++, r.done++) {
         rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407u;
         if (i % 2)
             words[(rng >> 24) % (bytes / 8)] = rng;
@@ -125,18 +126,19 @@ static struct result run(unsigned which, uint64_t bytes, uint64_t budget, unsign
     return r;
 }
 
-static struct result run_apart(unsigned which, uint64_t bytes, uint64_t budget, unsigned n, uint64_t rng)
+static struct result run_apart(unsigned which, uint64_t bytes, uint64_t budget, unsigned n, double most_ms, uint64_t rng)
 {
-    struct result r = {0, 0, 2};
+    struct result r = {0, 0, 0, 2};
     int ends[2], status;
     pid_t pid;
 
-    if (pipe(ends) < 0 || (pid = fork()) < 0)
+    pid = pipe(ends) < 0 ? -1 : fork();
+    if (pid < 0)
         die("fork", strerror(errno));
     if (pid == 0) {
         if (put(group, "cgroup.procs", (uint64_t)getpid()) < 0)
             die("cgroup.procs", strerror(errno));
-        r = run(which, bytes, budget, n, rng);
+        r = run(which, bytes, budget, n, most_ms, rng);
         _exit(write(ends[1], &r, sizeof(r)) == sizeof(r) ? 0 : 1);
     }
     close(ends[1]);
@@ -162,10 +164,10 @@ int main(int argc, char **argv)
     unsigned trials, n, refused = 0;
 
     bench_init(&b, "storwin_pager", argc, argv);
-    limit = b.quick ? UINT64_C(16) << 20 : UINT64_C(64) << 20;
+    limit = b.quick ? UINT64_C(16) << 20 : UINT64_C(48) << 20;
     bytes = 4 * limit;
     n = b.quick ? 1000 : 20000;
-    trials = b.quick ? 1 : 5;
+    trials = b.quick ? 1 : 3;
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     if (make_group(limit) < 0) {
@@ -179,11 +181,11 @@ int main(int argc, char **argv)
         for (unsigned k = 0; k < N_CONTENDERS; k++) {
             unsigned i = (k + t) % N_CONTENDERS;
             /* What is left is for the program itself and the pager's tables. */
-            struct result r = run_apart(i, bytes, limit / 4 * 3, n, seed);
+            struct result r = run_apart(i, bytes, limit / 4 * 3, n, b.quick ? 300 : 3000, seed);
 
             refused |= (unsigned)r.refused << i;
-            rate[i][t] = n / r.ms * 1e3;
-            synced[i][t] = n / r.synced_ms * 1e3;
+            rate[i][t] = r.done / r.ms * 1e3;
+            synced[i][t] = r.done / r.synced_ms * 1e3;
         }
         for (unsigned i = 0; i < N_CONTENDERS; i++)
             ratio[i][t] = rate[i][t] / rate[0][t];
