@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the ranks of a communicator must agree on before and after each has done its part of an allocation. */
+#include "swmpi.h"
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int last_number; /* of the windows of this process */
+
+int swmpi_number_own(void)
+{
+    int number;
+
+    pthread_mutex_lock(&lock);
+    number = ++last_number;
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
+static int offer(void)
+{
+    int number;
+
+    pthread_mutex_lock(&lock);
+    number = last_number + 1;
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
+/* The number is taken unless another thread of some rank took it meanwhile, for a window of another communicator. Then
+ * the largest of what the ranks offer is the next to try. */
+int swmpi_claim(MPI_Comm comm, int *number, int *all)
+{
+    int mine[2], least[2], rc;
+
+    pthread_mutex_lock(&lock);
+    mine[0] = *number > last_number;
+    if (mine[0])
+        last_number = *number;
+    pthread_mutex_unlock(&lock);
+    mine[1] = -offer();
+    if ((rc = PMPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, comm)) != MPI_SUCCESS)
+        return rc;
+    *all = least[0];
+    if (!*all)
+        *number = -least[1];
+    return MPI_SUCCESS;
+}
+
+int swmpi_names(MPI_Comm comm, struct swmpi_names *names)
+{
+    MPI_Group world, group;
+    int zero = 0, rc;
+
+    PMPI_Comm_rank(MPI_COMM_WORLD, &names->rank);
+    if ((rc = PMPI_Comm_group(comm, &group)) != MPI_SUCCESS)
+        return rc;
+    PMPI_Comm_group(MPI_COMM_WORLD, &world);
+    rc = PMPI_Group_translate_ranks(group, 1, &zero, world, &names->leader);
+    PMPI_Group_free(&group);
+    PMPI_Group_free(&world);
+    return rc;
+}
+
+/* One reduction, since each costs all ranks' attention: the gravest error with a rank that has it, what somebody wants,
+ * and a number above all that the ranks know. A rank that is well learns whose error it is; e->code is set on all or on
+ * none. */
+int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *e)
+{
+    struct {
+        int value, rank;
+    } mine[4] = {{e->code, 0}}, all[4];
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int rank, rc, length;
+
+    if ((rc = PMPI_Comm_rank(comm, &rank)) != MPI_SUCCESS)
+        return rc;
+    mine[0].rank = mine[1].rank = mine[2].rank = mine[3].rank = rank;
+    if (agreed) {
+        mine[1].value = agreed->storage;
+        mine[2].value = agreed->one_file;
+        mine[3].value = offer();
+    }
+    if ((rc = PMPI_Allreduce(mine, all, 4, MPI_2INT, MPI_MAXLOC, comm)) != MPI_SUCCESS)
+        return rc;
+    if (all[0].value && !e->code) {
+        PMPI_Error_string(all[0].value, text, &length);
+        swmpi_say(e, all[0].value, "rank %d of the communicator failed: %.200s", all[0].rank, text);
+    }
+    if (agreed)
+        *agreed = (struct swmpi_agreed){all[1].value, all[2].value, all[3].value};
+    return MPI_SUCCESS;
+}
+
+void swmpi_before(struct swmpi_before *b, const struct storwin_opts *opts)
+{
+    struct stat st;
+
+    b->existed = opts->filename && stat(opts->filename, &st) == 0;
+    b->bytes = b->existed && S_ISREG(st.st_mode) ? (int64_t)st.st_size : -1;
+}
+
+void swmpi_put_back(const struct swmpi_before *b, const char *path, int created)
+{
+    struct stat st;
+
+    if (created)
+        unlink(path);
+    else if (b->bytes >= 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > b->bytes &&
+             truncate(path, b->bytes) < 0)
+        swmpi_trace(1, "%s: cannot be cut back to its %lld bytes", path, (long long)b->bytes);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI_Win_allocate: where hints ask for storage, a window that MPI creates over memory of libstorwin's. */
+#include "swmpi.h"
+#include <string.h>
+
+/* What one call was asked for. */
+struct request {
+    MPI_Aint bytes, disp_unit;
+    MPI_Info info;
+    MPI_Comm comm;
+    int large; /* the function whose name ends in _c */
+    int rank;  /* in the communicator */
+    struct swmpi_names names;
+    struct swmpi_hints hints;
+};
+
+static const char *name_of(const struct request *q)
+{
+    return q->large ? "MPI_Win_allocate_c" : "MPI_Win_allocate";
+}
+
+static int native(const struct request *q, void *baseptr, MPI_Win *win)
+{
+#if MPI_VERSION >= 4
+    if (q->large)
+        return PMPI_Win_allocate_c(q->bytes, q->disp_unit, q->info, q->comm, baseptr, win);
+#endif
+    return PMPI_Win_allocate(q->bytes, (int)q->disp_unit, q->info, q->comm, baseptr, win);
+}
+
+int swmpi_win_create(void *base, MPI_Aint bytes, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win)
+{
+#if MPI_VERSION >= 4
+    return PMPI_Win_create_c(base, bytes, disp_unit, info, comm, win);
+#else
+    return PMPI_Win_create(base, bytes, (int)disp_unit, info, comm, win);
+#endif
+}
+
+/* swmpi_file=shared: in the one file each rank begins where the one before it ends, rounded up to the largest page that
+ * Linux has, so that the layout does not depend on the machine, or for long windows to what huge pages of the page
+ * cache want. */
+static int place_in_file(struct request *q, struct swmpi_error *e)
+{
+    uint64_t page = q->bytes < 2 << 20 ? 65536 : 2 << 20;
+    uint64_t mine = ((uint64_t)q->bytes + page - 1) / page * page, before = 0;
+    int rc = PMPI_Exscan(&mine, &before, 1, MPI_UINT64_T, MPI_SUM, q->comm);
+
+    if (rc != MPI_SUCCESS)
+        return rc;
+    PMPI_Comm_rank(q->comm, &q->rank);
+    if (q->hints.one_file && q->rank > 0 && !e->code) {
+        if (before > STORWIN_MAX_BYTES)
+            swmpi_say(e, MPI_ERR_SIZE, "swmpi_file: the ranks before this one fill the largest file");
+        else
+            q->hints.opts.offset_bytes += before;
+    }
+    return MPI_SUCCESS;
+}
+
+/* This rank's memory. Without hints it is storwin's all the same, because others have storage. */
+static struct swmpi_window *make(struct request *q, struct swmpi_error *e)
+{
+    struct swmpi_window *w;
+    struct storwin_error cause;
+    int rc;
+
+    if (e->code || !(w = swmpi_window_new(MPI_WIN_FLAVOR_ALLOCATE, e)))
+        return NULL;
+    w->sync = q->hints.sync;
+    w->discard = q->hints.discard;
+    w->unlink = q->hints.opts.flags & STORWIN_UNLINK ? 1 : 0;
+    q->hints.opts.flags |= STORWIN_DISCARD; /* MPI_Win_free syncs by itself */
+    rc = storwin_alloc(&q->hints.opts, (uint64_t)q->bytes, &w->storage, &cause);
+    if (rc < 0) {
+        w->storage = NULL;
+        swmpi_say_storwin(e, "allocation", rc, &cause);
+        swmpi_window_delete(w, e);
+        return NULL;
+    }
+    return w;
+}
+
+/* Gives back what this rank made, and puts its file back when `all` have: two may share it. */
+static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_before *before, int all)
+{
+    struct storwin_info info = {.size = sizeof(info)};
+    struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
+
+    if (w) {
+        storwin_query(w->storage, &info);
+        swmpi_window_delete(w, &ignored);
+    }
+    if (all)
+        PMPI_Barrier(q->comm);
+    if (w && info.target == STORWIN_TARGET_FILE)
+        swmpi_put_back(before, q->hints.path, (int)info.created);
+}
+
+/* Names the file and looks at it, until the window has a number of its own; after that all have looked before one
+ * changes. */
+static int name_file(struct request *q, struct swmpi_before *before, struct swmpi_error *e)
+{
+    int all = 0, rc = swmpi_names(q->comm, &q->names);
+
+    while (rc == MPI_SUCCESS && !all) {
+        swmpi_hints_expand(&q->hints, &q->names, e);
+        swmpi_before(before, &q->hints.opts);
+        rc = swmpi_claim(q->comm, &q->names.number, &all);
+    }
+    return rc;
+}
+
+static int allocate(struct request *q, void *baseptr, MPI_Win *win)
+{
+    struct swmpi_error e = {.code = MPI_SUCCESS};
+    struct swmpi_before before = {.bytes = -1};
+    struct swmpi_agreed agreed;
+    struct swmpi_window *w;
+    void *base;
+    int rc;
+
+    swmpi_hints_read(&q->hints, q->info, SWMPI_ALLOCATE, &e);
+    if (!e.code && q->bytes < 0)
+        swmpi_say(&e, MPI_ERR_SIZE, "size: %lld bytes", (long long)q->bytes);
+    else if (!e.code && q->disp_unit <= 0)
+        swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
+    agreed = (struct swmpi_agreed){q->hints.opts.alloc_type == STORWIN_STORAGE, q->hints.one_file, 0};
+    if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
+        return rc;
+    if (e.code)
+        return swmpi_raise_comm(q->comm, name_of(q), &e);
+    if (!agreed.storage)
+        return native(q, baseptr, win);
+
+    q->names.number = agreed.number;
+    if (agreed.one_file && (rc = place_in_file(q, &e)) != MPI_SUCCESS)
+        return rc;
+    if ((rc = name_file(q, &before, &e)) != MPI_SUCCESS)
+        return rc;
+    w = make(q, &e);
+    if ((rc = swmpi_agree(q->comm, NULL, &e)) == MPI_SUCCESS && e.code)
+        rc = -1;
+    if (rc == MPI_SUCCESS) {
+        base = storwin_base(w->storage);
+        rc = swmpi_win_create(base, q->bytes, q->disp_unit, q->info, q->comm, win);
+    }
+    if (rc != MPI_SUCCESS) {
+        undo(q, w, &before, rc == -1);
+        return rc == -1 ? swmpi_raise_comm(q->comm, name_of(q), &e) : rc;
+    }
+    memcpy(baseptr, &base, sizeof(base));
+    swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, base,
+                q->hints.opts.alloc_type == STORWIN_STORAGE ? q->hints.path : "memory");
+    return swmpi_window_bind(w, *win, q->names.number);
+}
+
+SWMPI_EXPORT int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
+                                  MPI_Win *win)
+{
+    struct request q = {.bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm};
+
+    return allocate(&q, baseptr, win);
+}
+
+#if MPI_VERSION >= 4
+SWMPI_EXPORT int MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
+                                    MPI_Win *win)
+{
+    struct request q = {.bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm, .large = 1};
+
+    return allocate(&q, baseptr, win);
+}
+#endif

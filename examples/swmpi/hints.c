@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Hints: of the environment, then of the info, which counts more; the names of files; what took effect. */
+#include "swmpi.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ENVIRONMENT 64
+#define NAME_KEY        "storage_alloc_filename"
+
+static struct {
+    pthread_once_t once;
+    struct storwin_hint hints[MAX_ENVIRONMENT];
+    int n_hints; /* negative: an error of storwin_hints_split() */
+    struct storwin_error error;
+    unsigned apply;
+    char name[STORWIN_MAX_PATH + 1]; /* with what makes it differ by rank and window */
+} environment = {.once = PTHREAD_ONCE_INIT, .apply = SWMPI_ALLOCATE | SWMPI_SHARED};
+
+/* Is `word` one of the words of a list with commas? */
+static int has_word(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (const char *at = list; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, word, length) == 0 && (at[length] == 0 || at[length] == ','))
+            return 1;
+    return 0;
+}
+
+static void environment_read(void)
+{
+    const char *text = getenv("SWMPI_HINTS"), *apply = getenv("SWMPI_APPLY");
+    char *copy;
+
+    if (apply)
+        environment.apply = (has_word(apply, "allocate") ? SWMPI_ALLOCATE : 0u) |
+                            (has_word(apply, "shared") ? SWMPI_SHARED : 0u) |
+                            (has_word(apply, "alloc_mem") ? SWMPI_ALLOC_MEM : 0u);
+    if (!text || !(copy = strdup(text))) /* kept: the hints point into it */
+        return;
+    environment.n_hints = storwin_hints_split(copy, environment.hints, MAX_ENVIRONMENT, &environment.error);
+    if (environment.n_hints < 0)
+        free(copy);
+}
+
+/* A value that is ours and not libstorwin's: 1 taken, 0 not a key of ours. */
+static int own_hint(struct swmpi_hints *h, const char *key, const char *value, struct swmpi_error *e)
+{
+    static const struct {
+        const char *key, *no, *yes;
+        size_t at;
+    } keys[] = {
+        {"swmpi_sync", "memory", "storage", offsetof(struct swmpi_hints, sync)},
+        {"swmpi_file", "each", "shared", offsetof(struct swmpi_hints, one_file)},
+        {"alloc_shared_noncontig", "false", "true", offsetof(struct swmpi_hints, noncontig)},
+        {"storage_alloc_discard", "false", "true", offsetof(struct swmpi_hints, discard)},
+    };
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        if (strcmp(key, keys[i].key) != 0)
+            continue;
+        if (strcmp(value, keys[i].no) != 0 && strcmp(value, keys[i].yes) != 0)
+            swmpi_say(e, MPI_ERR_INFO_VALUE, "%s: '%.64s' is neither '%s' nor '%s'", key, value, keys[i].no,
+                      keys[i].yes);
+        else
+            *(int *)((char *)h + keys[i].at) = strcmp(value, keys[i].yes) == 0;
+        return 1;
+    }
+    return 0;
+}
+
+static void take(struct swmpi_hints *h, const char *key, const char *value, struct swmpi_error *e)
+{
+    struct storwin_error cause;
+    int rc;
+
+    if (own_hint(h, key, value, e))
+        return;
+    rc = storwin_opts_set(&h->opts, key, value, &cause);
+    if (rc == STORWIN_UNKNOWN)
+        swmpi_trace(2, "hint %s is not known", key);
+    else if (rc < 0)
+        swmpi_say_storwin(e, "hint", rc, &cause);
+    else if (strcmp(key, NAME_KEY) == 0)
+        snprintf(h->name, sizeof(h->name), "%s", value); /* its length was checked */
+}
+
+/* Appends to the name what makes it differ by rank, and by window, unless it does already. */
+static void make_differ(struct swmpi_hints *h, int by_rank, int by_window, struct swmpi_error *e)
+{
+    size_t length = strlen(h->name);
+    const char *rank = by_rank ? (strstr(h->name, "%r") ? "" : ".%r") : strstr(h->name, "%c") ? "" : ".%c";
+    const char *window = by_window && !strstr(h->name, "%w") ? ".%w" : "";
+
+    if (length + strlen(rank) + strlen(window) >= sizeof(h->name)) {
+        swmpi_say(e, MPI_ERR_INFO_VALUE, NAME_KEY ": longer than %u bytes with its suffixes", STORWIN_MAX_PATH);
+        return;
+    }
+    snprintf(h->name + length, sizeof(h->name) - length, "%s%s", rank, window);
+}
+
+static void take_info(struct swmpi_hints *h, MPI_Info info, struct swmpi_error *e)
+{
+    static const char *const own[] = {"swmpi_sync", "swmpi_file", "alloc_shared_noncontig"};
+    char value[MPI_MAX_INFO_VAL + 1];
+    size_t n_own = sizeof(own) / sizeof(own[0]);
+    const char *key;
+    int found;
+
+    if (info == MPI_INFO_NULL)
+        return;
+    for (size_t i = 0; (key = i < n_own ? own[i] : storwin_hint_key(i - n_own)) && !e->code; i++) {
+        found = 0;
+        if (PMPI_Info_get(info, (char *)(uintptr_t)key, MPI_MAX_INFO_VAL, value, &found) == MPI_SUCCESS && found)
+            take(h, key, value, e);
+    }
+}
+
+int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struct swmpi_error *e)
+{
+    pthread_once(&environment.once, environment_read);
+    memset(h, 0, offsetof(struct swmpi_hints, name));
+    h->name[0] = h->path[0] = 0;
+    h->sync = 1;
+    e->code = MPI_SUCCESS;
+    storwin_opts_init(&h->opts);
+    if (environment.apply & where) {
+        if (environment.n_hints < 0)
+            swmpi_say_storwin(e, "SWMPI_HINTS", environment.n_hints, &environment.error);
+        for (int i = 0; i < environment.n_hints && !e->code; i++)
+            take(h, environment.hints[i].key, environment.hints[i].value, e);
+        if (h->name[0] && !e->code) /* one name for every rank and window of a program that knows nothing of it */
+            make_differ(h, !h->one_file, 1, e);
+    }
+    if (!e->code)
+        take_info(h, info, e);
+    if (!e->code && h->name[0] && h->one_file && where == SWMPI_ALLOC_MEM) /* no rank knows how much the others take */
+        make_differ(h, 1, 0, e);
+    h->opts.filename = NULL; /* it pointed into the caller's text; swmpi_hints_expand() sets it */
+    return e->code;
+}
+
+int swmpi_hints_expand(struct swmpi_hints *h, const struct swmpi_names *names, struct swmpi_error *e)
+{
+    size_t n = 0, cap = sizeof(h->path);
+
+    h->path[0] = 0;
+    for (const char *p = h->name; *p && n < cap; p++) {
+        char next = *p == '%' ? p[1] : 0;
+
+        if (next == 'r' || next == 'c' || next == 'w') {
+            n += (size_t)snprintf(h->path + n, cap - n, "%d",
+                                  next == 'r'   ? names->rank
+                                  : next == 'c' ? names->leader
+                                                : names->number);
+            p++;
+        } else {
+            n += (size_t)snprintf(h->path + n, cap - n, "%c", *p);
+            p += next == '%';
+        }
+    }
+    if (n >= cap)
+        swmpi_say(e, MPI_ERR_INFO_VALUE, NAME_KEY ": longer than %u bytes with rank and window put in",
+                  STORWIN_MAX_PATH);
+    else
+        h->opts.filename = h->path[0] ? h->path : NULL;
+    return n >= cap ? e->code : MPI_SUCCESS;
+}
+
+int swmpi_hints_change(struct swmpi_window *w, MPI_Info info, struct swmpi_error *e)
+{
+    static const char *const keys[] = {"swmpi_sync", "storage_alloc_discard"};
+    struct swmpi_hints h = {.sync = w->sync, .discard = w->discard};
+    char value[MPI_MAX_INFO_VAL + 1];
+    int found;
+
+    e->code = MPI_SUCCESS;
+    for (size_t i = 0; i < 2 && info != MPI_INFO_NULL && !e->code; i++) {
+        found = 0;
+        if (PMPI_Info_get(info, (char *)(uintptr_t)keys[i], MPI_MAX_INFO_VAL, value, &found) == MPI_SUCCESS && found)
+            own_hint(&h, keys[i], value, e);
+    }
+    if (e->code)
+        return e->code;
+    w->sync = h.sync;
+    w->discard = h.discard;
+    return MPI_SUCCESS;
+}
+
+int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info)
+{
+    char value[STORWIN_MAX_PATH + 1];
+    const char *key;
+    int rc = MPI_SUCCESS;
+
+    for (size_t i = 0; rc == MPI_SUCCESS && (key = storwin_hint_key(i)); i++) {
+        if (strcmp(key, "storage_alloc_discard") == 0)
+            snprintf(value, sizeof(value), "%s", w->discard ? "true" : "false");
+        else if (storwin_query_hint(w->storage, key, value, sizeof(value)) < 0)
+            continue;
+        value[MPI_MAX_INFO_VAL - 1] = 0; /* a longer path than an info may hold is cut */
+        rc = PMPI_Info_set(info, (char *)(uintptr_t)key, value);
+    }
+    return rc != MPI_SUCCESS ? rc : PMPI_Info_set(info, "swmpi_sync", w->sync ? "storage" : "memory");
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI_Win_allocate_shared and MPI_Win_shared_query: every rank maps the segments of all; MPI creates a window over its
+ * own, so that one-sided operations are carried out by their target, on the same pages that the others load and store.
+ */
+#include "swmpi.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct request {
+    MPI_Aint bytes, disp_unit;
+    MPI_Info info;
+    MPI_Comm comm;
+    int large;
+    int rank, size; /* in the communicator */
+    struct swmpi_names names;
+    struct swmpi_hints hints; /* rank 0's on all */
+    char shm_name[64];
+    uint64_t *lengths; /* of all segments */
+    char **files;      /* one for each, or NULL */
+};
+
+static const char *name_of(const struct request *q)
+{
+    return q->large ? "MPI_Win_allocate_shared_c" : "MPI_Win_allocate_shared";
+}
+
+static int native(const struct request *q, void *baseptr, MPI_Win *win)
+{
+#if MPI_VERSION >= 4
+    if (q->large)
+        return PMPI_Win_allocate_shared_c(q->bytes, q->disp_unit, q->info, q->comm, baseptr, win);
+#endif
+    return PMPI_Win_allocate_shared(q->bytes, (int)q->disp_unit, q->info, q->comm, baseptr, win);
+}
+
+/* All ranks can share memory: what MPI_Comm_split_type() would put into one communicator. */
+static int one_node(const struct request *q, int *yes)
+{
+    MPI_Comm node;
+    int n = 0, rc;
+
+    if ((rc = PMPI_Comm_split_type(q->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node)) != MPI_SUCCESS)
+        return rc;
+    PMPI_Comm_size(node, &n);
+    PMPI_Comm_free(&node);
+    *yes = n == q->size;
+    return MPI_SUCCESS;
+}
+
+/* The segments have one layout, so the hints of rank 0 count for all: the ranks are of one program on one machine, and
+ * a struct is the same on each. */
+static int same_hints(struct request *q)
+{
+    struct timespec now;
+
+    if (q->rank == 0) {
+        clock_gettime(CLOCK_REALTIME, &now);
+        snprintf(q->shm_name, sizeof(q->shm_name), "/swmpi.%ld.%llx", (long)getpid(),
+                 (unsigned long long)now.tv_sec * 1000000000u + (unsigned long long)now.tv_nsec);
+    }
+    PMPI_Bcast(q->shm_name, sizeof(q->shm_name), MPI_CHAR, 0, q->comm);
+    q->hints.opts.filename = NULL;
+    q->hints.opts.pager = STORWIN_PAGER_KERNEL; /* the only one that shares; MPI_Win_get_info tells */
+    return PMPI_Bcast(&q->hints, sizeof(q->hints), MPI_BYTE, 0, q->comm);
+}
+
+/* The name of every rank's file, where they differ by rank. */
+static void name_files(struct request *q, const struct swmpi_segment *segments, struct swmpi_error *e)
+{
+    struct swmpi_hints *h = &q->hints;
+    struct swmpi_names names = q->names;
+    int separate = 0;
+
+    for (const char *p = h->name; *p && !separate; p++)
+        if (*p == '%' && p[1])
+            separate = *++p == 'r';
+    if (separate && !(q->files = calloc((size_t)q->size, sizeof(*q->files))))
+        swmpi_say(e, MPI_ERR_NO_MEM, "no memory for file names");
+    for (int r = q->files ? q->size - 1 : 0; r >= 0 && !e->code; r--) { /* rank 0's remains in h->path */
+        names.rank = segments[r].world_rank;
+        swmpi_hints_expand(h, &names, e);
+        if (q->files && !e->code && !(q->files[r] = strdup(h->path)))
+            swmpi_say(e, MPI_ERR_NO_MEM, "no memory for file names");
+    }
+}
+
+static struct swmpi_window *make(struct request *q, const struct swmpi_segment *segments, struct swmpi_error *e)
+{
+    struct storwin_shared shared = {.size = sizeof(shared), .n_ranks = (uint32_t)q->size, .rank = (uint32_t)q->rank};
+    const struct storwin_opts *o = &q->hints.opts;
+    struct storwin_error cause;
+    struct swmpi_window *w = e->code ? NULL : swmpi_window_new(MPI_WIN_FLAVOR_SHARED, e);
+    int rc;
+
+    if (!w)
+        return NULL;
+    w->segments = malloc((size_t)q->size * sizeof(*segments));
+    if (w->segments) {
+        memcpy(w->segments, segments, (size_t)q->size * sizeof(*segments));
+        w->n_segments = q->size;
+        w->sync = q->hints.sync;
+        w->discard = q->hints.discard;
+        w->unlink = o->flags & STORWIN_UNLINK ? 1 : 0;
+        q->hints.opts.flags |= STORWIN_DISCARD;
+        shared.bytes = q->lengths;
+        shared.filenames = (const char *const *)q->files;
+        shared.shm_name = o->factor_ppb != STORWIN_FACTOR_ONE ? q->shm_name : NULL;
+        shared.flags = q->hints.noncontig ? STORWIN_SHARED_NONCONTIG : 0;
+        if ((rc = storwin_alloc_shared(o, &shared, &w->storage, &cause)) == 0)
+            return w;
+        swmpi_say_storwin(e, "allocation", rc, &cause);
+    } else {
+        swmpi_say(e, MPI_ERR_NO_MEM, "no memory for a window");
+    }
+    w->storage = NULL;
+    swmpi_window_delete(w, e);
+    return NULL;
+}
+
+/* Rank 0 creates the files, then the others map them; nobody keeps anything if one fails. */
+static int make_all(struct request *q, const struct swmpi_segment *segments, struct swmpi_window **w,
+                    struct swmpi_error *e)
+{
+    struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
+    struct storwin_info info = {.size = sizeof(info)};
+    struct swmpi_before *before = q->rank == 0 ? calloc((size_t)q->size, sizeof(*before)) : NULL;
+    int n_files = q->files ? q->size : 1, rc;
+    struct swmpi_hints *h = &q->hints;
+
+    *w = NULL;
+    if (q->rank == 0 && !before)
+        swmpi_say(e, MPI_ERR_NO_MEM, "no memory for a window");
+    for (int i = 0; before && i < n_files; i++) {
+        struct storwin_opts o = {.filename = q->files ? q->files[i] : h->opts.filename};
+
+        swmpi_before(&before[i], &o);
+    }
+    if (q->rank == 0)
+        *w = make(q, segments, e);
+    if ((rc = swmpi_agree(q->comm, NULL, e)) == MPI_SUCCESS && !e->code) {
+        if (q->rank != 0)
+            *w = make(q, segments, e);
+        rc = swmpi_agree(q->comm, NULL, e);
+    }
+    if (rc == MPI_SUCCESS && !e->code && q->rank == 0)
+        storwin_shared_settle((*w)->storage);
+    if ((rc != MPI_SUCCESS || e->code) && *w) {
+        storwin_query((*w)->storage, &info);
+        swmpi_window_delete(*w, &ignored);
+        for (int i = 0; before && info.target == STORWIN_TARGET_FILE && i < n_files; i++)
+            swmpi_put_back(&before[i], q->files ? q->files[i] : h->path, !before[i].existed);
+    }
+    free(before);
+    return rc;
+}
+
+static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
+{
+    struct swmpi_error e = {.code = MPI_SUCCESS};
+    struct swmpi_segment mine = {q->bytes, q->disp_unit, q->names.rank};
+    struct swmpi_segment *segments = calloc((size_t)q->size, sizeof(*segments));
+    struct swmpi_window *w;
+    void *base = NULL;
+    int rc;
+
+    q->lengths = calloc((size_t)q->size, sizeof(*q->lengths));
+    if (!segments || !q->lengths)
+        swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
+    if ((rc = swmpi_agree(q->comm, NULL, &e)) != MPI_SUCCESS || e.code)
+        goto out;
+    if ((rc = PMPI_Allgather(&mine, sizeof(mine), MPI_BYTE, segments, sizeof(mine), MPI_BYTE, q->comm)) != MPI_SUCCESS)
+        goto out;
+    name_files(q, segments, &e);
+    for (int i = 0; i < q->size; i++)
+        q->lengths[i] = (uint64_t)segments[i].bytes;
+    if ((rc = make_all(q, segments, &w, &e)) != MPI_SUCCESS || e.code)
+        goto out;
+    base = storwin_base(w->storage);
+    if ((rc = swmpi_win_create(base, q->bytes, q->disp_unit, q->info, q->comm, win)) == MPI_SUCCESS) {
+        memcpy(baseptr, &base, sizeof(base));
+        rc = swmpi_window_bind(w, *win, q->names.number);
+        swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, base, q->hints.path);
+    } else {
+        swmpi_window_delete(w, &e);
+    }
+out:
+    for (int i = 0; q->files && i < q->size; i++)
+        free(q->files[i]);
+    free(q->files);
+    free(q->lengths);
+    free(segments);
+    return rc == MPI_SUCCESS && e.code ? swmpi_raise_comm(q->comm, name_of(q), &e) : rc;
+}
+
+static int allocate(struct request *q, void *baseptr, MPI_Win *win)
+{
+    struct swmpi_error e = {.code = MPI_SUCCESS};
+    struct swmpi_agreed agreed;
+    int rc, together = 1, all = 0;
+
+    swmpi_hints_read(&q->hints, q->info, SWMPI_SHARED, &e);
+    if (!e.code && q->bytes < 0)
+        swmpi_say(&e, MPI_ERR_SIZE, "size: %lld bytes", (long long)q->bytes);
+    else if (!e.code && q->disp_unit <= 0)
+        swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
+    agreed = (struct swmpi_agreed){.storage = q->hints.opts.alloc_type == STORWIN_STORAGE};
+    if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
+        return rc;
+    if (e.code)
+        return swmpi_raise_comm(q->comm, name_of(q), &e);
+    PMPI_Comm_rank(q->comm, &q->rank);
+    PMPI_Comm_size(q->comm, &q->size);
+    if (!agreed.storage)
+        return native(q, baseptr, win);
+    if ((rc = same_hints(q)) != MPI_SUCCESS || (rc = one_node(q, &together)) != MPI_SUCCESS)
+        return rc;
+    if (!together) {
+        swmpi_say(&e, MPI_ERR_RMA_SHARED, "the ranks of the communicator are not all on one node");
+        return swmpi_raise_comm(q->comm, name_of(q), &e);
+    }
+    if (q->hints.opts.alloc_type != STORWIN_STORAGE)
+        return native(q, baseptr, win);
+    q->names.number = agreed.number;
+    rc = swmpi_names(q->comm, &q->names);
+    while (rc == MPI_SUCCESS && !all)
+        rc = swmpi_claim(q->comm, &q->names.number, &all);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    return allocate_storage(q, baseptr, win);
+}
+
+SWMPI_EXPORT int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
+                                         MPI_Win *win)
+{
+    struct request q = {.bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm};
+
+    return allocate(&q, baseptr, win);
+}
+
+/* The segment of a rank, or for MPI_PROC_NULL of the first that has one. */
+static int query(struct swmpi_window *w, MPI_Win win, const char *function, int rank, MPI_Aint *size,
+                 MPI_Aint *disp_unit, void *baseptr)
+{
+    struct swmpi_error e;
+    void *base;
+    int r = rank;
+
+    if (rank == MPI_PROC_NULL)
+        for (r = 0; r < w->n_segments - 1 && w->segments[r].bytes == 0;)
+            r++;
+    if (r < 0 || r >= w->n_segments) {
+        swmpi_say(&e, w->n_segments ? MPI_ERR_RANK : MPI_ERR_RMA_FLAVOR,
+                  w->n_segments ? "no rank %d" : "not a shared window", rank);
+        return swmpi_raise_win(win, function, &e);
+    }
+    storwin_shared_segment(w->storage, (uint32_t)r, &base, NULL, NULL);
+    memcpy(baseptr, &base, sizeof(base));
+    *size = w->segments[r].bytes;
+    *disp_unit = w->segments[r].disp_unit;
+    return MPI_SUCCESS;
+}
+
+SWMPI_EXPORT int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, void *baseptr)
+{
+    struct swmpi_window *w = swmpi_window_of(win);
+    MPI_Aint unit = 0;
+    int rc;
+
+    if (!w)
+        return PMPI_Win_shared_query(win, rank, size, disp_unit, baseptr);
+    if ((rc = query(w, win, "MPI_Win_shared_query", rank, size, &unit, baseptr)) == MPI_SUCCESS)
+        *disp_unit = (int)unit;
+    return rc;
+}
+
+#if MPI_VERSION >= 4
+SWMPI_EXPORT int MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+                                           void *baseptr, MPI_Win *win)
+{
+    struct request q = {.bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm, .large = 1};
+
+    return allocate(&q, baseptr, win);
+}
+
+SWMPI_EXPORT int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr)
+{
+    struct swmpi_window *w = swmpi_window_of(win);
+
+    if (!w)
+        return PMPI_Win_shared_query_c(win, rank, size, disp_unit, baseptr);
+    return query(w, win, "MPI_Win_shared_query_c", rank, size, disp_unit, baseptr);
+}
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Windows of ours: bound to MPI's by an attribute, and listed for the end. MPI_Win_free, _sync, MPI_Finalize. */
+#include "swmpi.h"
+#include <stdlib.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the key and the list */
+static int keyval = MPI_KEYVAL_INVALID;
+static struct swmpi_window *windows;
+
+struct swmpi_window *swmpi_window_new(int flavor, struct swmpi_error *e)
+{
+    struct swmpi_window *w = calloc(1, sizeof(*w));
+
+    if (!w || pthread_mutex_init(&w->lock, NULL) != 0) {
+        free(w);
+        swmpi_say(e, MPI_ERR_NO_MEM, "no memory for a window");
+        return NULL;
+    }
+    w->flavor = flavor;
+    return w;
+}
+
+static void unlist(struct swmpi_window *w)
+{
+    pthread_mutex_lock(&lock);
+    for (struct swmpi_window **at = &windows; *at; at = &(*at)->next) {
+        if (*at == w) {
+            *at = w->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e)
+{
+    struct storwin_error cause;
+    int rc;
+
+    unlist(w);
+    storwin_dynamic_destroy(w->dynamic);
+    rc = storwin_free(w->storage, &cause);
+    if (rc < 0 && !e->code)
+        swmpi_say_storwin(e, "free", rc, &cause);
+    while (w->regions) {
+        struct swmpi_region *r = w->regions;
+
+        w->regions = r->next;
+        free(r);
+    }
+    free(w->segments);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number)
+{
+    struct swmpi_window **at = &windows;
+    int rc = MPI_SUCCESS;
+
+    pthread_mutex_lock(&lock);
+    if (keyval == MPI_KEYVAL_INVALID)
+        rc = PMPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, &keyval, NULL);
+    if (rc == MPI_SUCCESS && (rc = PMPI_Win_set_attr(win, keyval, w)) == MPI_SUCCESS) {
+        w->win = win;
+        w->number = number;
+        while (*at && (*at)->number > number)
+            at = &(*at)->next;
+        w->next = *at;
+        *at = w;
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+struct swmpi_window *swmpi_window_of(MPI_Win win)
+{
+    struct swmpi_window *w = NULL;
+    int found = 0, key;
+
+    pthread_mutex_lock(&lock);
+    key = keyval;
+    pthread_mutex_unlock(&lock);
+    if (win == MPI_WIN_NULL || key == MPI_KEYVAL_INVALID || PMPI_Win_get_attr(win, key, &w, &found) != MPI_SUCCESS ||
+        !found)
+        return NULL;
+    return w;
+}
+
+static int sync_storage(struct swmpi_window *w, struct swmpi_error *e)
+{
+    struct storwin_error cause;
+    int rc;
+
+    e->code = MPI_SUCCESS;
+    pthread_mutex_lock(&w->lock);
+    rc = w->dynamic ? storwin_dynamic_sync(w->dynamic, &cause) : storwin_sync(w->storage, &cause);
+    pthread_mutex_unlock(&w->lock);
+    if (rc < 0)
+        swmpi_say_storwin(e, "sync", rc, &cause);
+    return e->code;
+}
+
+SWMPI_EXPORT int MPI_Win_sync(MPI_Win win)
+{
+    struct swmpi_window *w = swmpi_window_of(win);
+    struct swmpi_error e;
+    int rc = PMPI_Win_sync(win);
+
+    if (!w || !w->sync || rc != MPI_SUCCESS)
+        return rc;
+    return sync_storage(w, &e) ? swmpi_raise_win(win, "MPI_Win_sync", &e) : MPI_SUCCESS;
+}
+
+/* Waits until no rank has operations on the window in flight, so that what is synced is what stays. The handler must
+ * not hear of it: the caller asked for no fence. */
+static void settle(MPI_Win win)
+{
+    MPI_Errhandler handler;
+
+    if (PMPI_Win_get_errhandler(win, &handler) != MPI_SUCCESS)
+        return;
+    PMPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    PMPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+    PMPI_Win_set_errhandler(win, handler);
+    if (handler != MPI_ERRORS_ARE_FATAL && handler != MPI_ERRORS_RETURN)
+        PMPI_Errhandler_free(&handler);
+}
+
+/* The storage is synced while the window, and with it its error handler, still exists. */
+static int free_window(struct swmpi_window *w, MPI_Win *win)
+{
+    struct swmpi_error e = {.code = MPI_SUCCESS};
+    int rc, raised = MPI_SUCCESS;
+
+    if (w->storage) {
+        settle(*win);
+        if (!w->discard && !w->unlink && sync_storage(w, &e))
+            raised = swmpi_raise_win(*win, "MPI_Win_free", &e);
+    }
+    if ((rc = PMPI_Win_free(win)) != MPI_SUCCESS)
+        return rc;
+    e.code = MPI_SUCCESS;
+    swmpi_window_delete(w, &e);
+    if (e.code)
+        raised = swmpi_raise_comm(MPI_COMM_SELF, "MPI_Win_free", &e);
+    return raised;
+}
+
+SWMPI_EXPORT int MPI_Win_free(MPI_Win *win)
+{
+    struct swmpi_window *w = win ? swmpi_window_of(*win) : NULL;
+
+    return w ? free_window(w, win) : PMPI_Win_free(win);
+}
+
+/* Windows that were not freed are freed here, which is collective. It works because no rank of such a window has freed
+ * it, and because all ranks take their windows in the order of the numbers that they agreed on. */
+SWMPI_EXPORT int MPI_Finalize(void)
+{
+    struct swmpi_window *w;
+    MPI_Win win;
+
+    while ((w = windows)) {
+        swmpi_trace(1, "MPI_Finalize: window %d was not freed", w->number);
+        win = w->win;
+        free_window(w, &win);
+        if (win != MPI_WIN_NULL)
+            break; /* MPI refused */
+    }
+    swmpi_memory_finish();
+    return PMPI_Finalize();
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* errors DIR: allocations that fail, on one rank or on all, come back to every rank through the communicator's handler
+ * with the right class; nothing stays behind, neither a file nor a mapping nor a descriptor. Also what MPI_Win_set_info
+ * changes, and MPI_Finalize with windows that were not freed. Under libswmpi.so only. */
+#include "window.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#define PAGE 4096
+
+static struct world w;
+static const char *dir;
+static int handler_calls, handler_class;
+
+static void handler(MPI_Comm *comm, int *code, ...)
+{
+    (void)comm;
+    handler_calls++;
+    MPI_Error_class(*code, &handler_class);
+}
+
+static const char *format(char *text, const char *hints)
+{
+    int length = snprintf(text, 4096, hints, dir, dir); /* no test has more than two */
+
+    CHECK(length > 0 && length < 4096, "too long");
+    return text;
+}
+
+static int n_entries(const char *path)
+{
+    DIR *d = opendir(path);
+    int n = 0;
+
+    CHECK(d, "%s cannot be opened", path);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+static int n_lines(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    int n = 0, c;
+
+    CHECK(f, "%s cannot be opened", path);
+    while ((c = fgetc(f)) != EOF)
+        n += c == '\n';
+    fclose(f);
+    return n;
+}
+
+/* One allocation, which fails on every rank, and leaves nothing. */
+static void fails(const char *what, int shared, const char *hints, MPI_Aint bytes, int class)
+{
+    char text[4096];
+    MPI_Info info = info_of(format(text, hints));
+    int before, calls = handler_calls, code, got = -1;
+    MPI_Win win = MPI_WIN_NULL;
+    void *base;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    before = n_entries(dir);
+    MPI_Barrier(MPI_COMM_WORLD);
+    code = shared ? MPI_Win_allocate_shared(bytes, 1, info, MPI_COMM_WORLD, &base, &win)
+                  : MPI_Win_allocate(bytes, 1, info, MPI_COMM_WORLD, &base, &win);
+    MPI_Info_free(&info);
+    CHECK(code != MPI_SUCCESS, "%s: no error", what);
+    MPI_Error_class(code, &got);
+    CHECK(got == class, "%s: class %d, expected %d", what, got, class);
+    CHECK(handler_calls == calls + 1 && handler_class == class, "%s: %d calls of the handler", what,
+          handler_calls - calls);
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(n_entries(dir) == before, "%s: a file is left", what);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void test_classes(void)
+{
+    const char *bad = w.rank == w.size - 1 ? "alloc_type=storage;storage_alloc_filename=%s/none/x.%%r"
+                                           : "alloc_type=storage;storage_alloc_filename=%s/one.%%r";
+
+    for (int shared = 0; shared < 2; shared++) {
+        fails("factor", shared, "alloc_type=storage;storage_alloc_filename=%s/f;storage_alloc_factor=1.5", PAGE,
+              MPI_ERR_INFO_VALUE);
+        fails("type", shared, "alloc_type=flash", PAGE, MPI_ERR_INFO_VALUE);
+        fails("sync", shared, "alloc_type=storage;storage_alloc_filename=%s/f;swmpi_sync=always", PAGE,
+              MPI_ERR_INFO_VALUE);
+        fails("no name", shared, "alloc_type=storage", PAGE, MPI_ERR_INFO_NOKEY);
+        fails("no folder", shared, "alloc_type=storage;storage_alloc_filename=%s/none/f.%%r", PAGE,
+              MPI_ERR_NO_SUCH_FILE);
+        fails("a folder", shared, "alloc_type=storage;storage_alloc_filename=%s", PAGE, MPI_ERR_BAD_FILE);
+        fails("disk full", shared, "alloc_type=storage;storage_alloc_filename=%s/f.%%r", (MPI_Aint)1 << 44,
+              MPI_ERR_NO_SPACE);
+        fails("size", shared, "alloc_type=storage;storage_alloc_filename=%s/f.%%r", -1, MPI_ERR_SIZE);
+    }
+    fails("one rank", 0, bad, 3 * PAGE, MPI_ERR_NO_SUCH_FILE);
+    fails("one rank's hint", 0,
+          w.rank == 0 ? "alloc_type=storage;storage_alloc_filename=%s/f.%%r;file_perm=rw"
+                      : "alloc_type=storage;storage_alloc_filename=%s/f.%%r",
+          PAGE, MPI_ERR_INFO_VALUE);
+}
+
+/* A file that a well rank has grown has its old length, and its bytes, when another rank fails. */
+static void test_grown(void)
+{
+    char path[2048], text[4096];
+    struct stat st;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/grown.%d", dir, w.rank);
+    CHECK((fd = open(path, O_CREAT | O_RDWR, 0600)) >= 0 && write(fd, "kept", 4) == 4, "%s", path);
+    MPI_Barrier(MPI_COMM_WORLD);
+    snprintf(text, sizeof(text), "alloc_type=storage;storage_alloc_filename=%s",
+             w.rank == w.size - 1 ? "%s/none/x" : path);
+    fails("grown", 0, text, 5 * PAGE, MPI_ERR_NO_SUCH_FILE);
+    CHECK(fstat(fd, &st) == 0 && st.st_size == 4, "the file has %lld bytes", (long long)st.st_size);
+    CHECK(pread(fd, text, 4, 0) == 4 && memcmp(text, "kept", 4) == 0, "the file has other bytes");
+    close(fd);
+    unlink(path);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Failures and successes many times: the process is what it was. */
+static void test_leaks(void)
+{
+    char text[4096];
+    MPI_Info good = info_of(format(
+        text,
+        "alloc_type=storage;storage_alloc_filename=%s/leak.%%r;storage_alloc_unlink=true;storage_alloc_factor=0.5"));
+    int descriptors = 0, maps = 0;
+    void *base;
+    MPI_Win win;
+
+    for (int i = 0; i < 60; i++) {
+        if (i == 10) { /* what MPI keeps for itself is there by then */
+            descriptors = n_entries("/proc/self/fd");
+            maps = n_lines("/proc/self/maps");
+        }
+        MPI_Win_allocate(4 * PAGE, 1, good, MPI_COMM_WORLD, &base, &win);
+        memset(base, 1, 4 * PAGE);
+        MPI_Win_free(&win);
+        if (i % 5 == 0)
+            fails("leak", i % 2,
+                  w.rank == 0 ? "alloc_type=storage;storage_alloc_filename=%s/none/f"
+                              : "alloc_type=storage;storage_alloc_filename=%s/f",
+                  PAGE, MPI_ERR_NO_SUCH_FILE);
+    }
+    MPI_Info_free(&good);
+    CHECK(n_entries("/proc/self/fd") == descriptors, "%d descriptors, %d before", n_entries("/proc/self/fd"),
+          descriptors);
+    CHECK(n_lines("/proc/self/maps") <= maps + 4, "%d maps, %d before", n_lines("/proc/self/maps"), maps);
+}
+
+/* What a file holds at a place, as another program reads it. */
+static int byte_of(const char *name, off_t at)
+{
+    char path[PATH_MAX];
+    unsigned char byte;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s.%d", dir, name, w.rank);
+    CHECK((fd = open(path, O_RDONLY)) >= 0 && pread(fd, &byte, 1, at) == 1, "%s", path);
+    close(fd);
+    return byte;
+}
+
+static void sync_now(MPI_Win win)
+{
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, w.rank, 0, win);
+    MPI_Win_sync(win);
+    MPI_Win_unlock(w.rank, win);
+}
+
+/* The resident pager writes only when it is told to, so that its file shows what a sync did. */
+static void test_sync_and_info(void)
+{
+    char text[4096];
+    const char *hints = format(
+        text, "alloc_type=storage;storage_alloc_filename=%s/sync.%%r;storage_alloc_pager=resident;unknown_hint=1");
+    MPI_Info info = info_of(hints), change;
+    unsigned char *base;
+    MPI_Win win;
+
+    MPI_Win_allocate(3 * PAGE, 1, info, MPI_COMM_WORLD, &base, &win);
+    CHECK(strcmp(hint_of(win, "storage_alloc_pager"), "resident") == 0, "'%s'", hint_of(win, "storage_alloc_pager"));
+    CHECK(strcmp(hint_of(win, "storage_alloc_discard"), "false") == 0, "'%s'", hint_of(win, "storage_alloc_discard"));
+    CHECK(strcmp(hint_of(win, "swmpi_sync"), "storage") == 0, "'%s'", hint_of(win, "swmpi_sync"));
+    CHECK(strstr(hint_of(win, "storage_alloc_filename"), "/sync."), "'%s'", hint_of(win, "storage_alloc_filename"));
+    base[PAGE] = 7;
+    CHECK(byte_of("sync", PAGE) == 0, "written before the sync");
+    sync_now(win);
+    CHECK(byte_of("sync", PAGE) == 7, "not written by the sync");
+    change = info_of("swmpi_sync=memory");
+    CHECK(MPI_Win_set_info(win, change) == MPI_SUCCESS, "MPI_Win_set_info");
+    MPI_Info_free(&change);
+    CHECK(strcmp(hint_of(win, "swmpi_sync"), "memory") == 0, "'%s'", hint_of(win, "swmpi_sync"));
+    base[PAGE] = 8;
+    sync_now(win);
+    CHECK(byte_of("sync", PAGE) == 7, "written by a sync of memory");
+    MPI_Win_free(&win);
+    CHECK(byte_of("sync", PAGE) == 8, "not written by MPI_Win_free");
+
+    MPI_Win_allocate(3 * PAGE, 1, info, MPI_COMM_WORLD, &base, &win);
+    CHECK(base[PAGE] == 8, "the file's bytes are not in the window: %d", base[PAGE]);
+    change = info_of("storage_alloc_discard=true");
+    MPI_Win_set_info(win, change);
+    MPI_Info_free(&change);
+    base[PAGE] = 9;
+    MPI_Win_free(&win);
+    CHECK(byte_of("sync", PAGE) == 8, "written though discarded");
+
+    MPI_Win_allocate(3 * PAGE, 1, info, MPI_COMM_WORLD, &base, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    change = info_of("swmpi_sync=perhaps");
+    CHECK(MPI_Win_set_info(win, change) != MPI_SUCCESS, "a bad value was taken");
+    MPI_Info_free(&change);
+    MPI_Win_free(&win);
+    MPI_Info_free(&info);
+}
+
+/* What another rank puts while this one waits in MPI_Win_free is in the file. */
+static void test_free_is_last(void)
+{
+    char text[4096];
+    MPI_Info info =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/last.%%r;storage_alloc_pager=resident"));
+    unsigned char *base, value = 77;
+    int to = w.size - 1;
+    MPI_Win win;
+
+    MPI_Win_allocate(2 * PAGE, 1, info, MPI_COMM_WORLD, &base, &win);
+    if (w.rank == 0) {
+        usleep(300000); /* the others are in MPI_Win_free by now */
+        MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win);
+        MPI_Put(&value, 1, MPI_UNSIGNED_CHAR, to, PAGE + 1, 1, MPI_UNSIGNED_CHAR, win);
+        MPI_Win_unlock(to, win);
+    }
+    MPI_Win_free(&win);
+    CHECK(w.rank != to || byte_of("last", PAGE + 1) == value, "the file holds %d", byte_of("last", PAGE + 1));
+    MPI_Info_free(&info);
+}
+
+/* Rank 0 on storage, the others in memory; then windows of communicators that do not overlap, whose files differ though
+ * all have the same hints. */
+static void test_mixed_and_split(void)
+{
+    char text[4096];
+    MPI_Info storage = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/split.%%r.%%w"));
+    MPI_Info one_file =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/group.%%c.%%w;swmpi_file=shared"));
+    MPI_Info unlinked = info_of("storage_alloc_unlink=true"); /* without alloc_type: memory */
+    int value = 1000 + w.rank, to = (w.rank + 1) % w.size, from = (w.rank + w.size - 1) % w.size, *base, *more, *group;
+    MPI_Win win, win_more, win_group;
+    MPI_Comm alone;
+
+    MPI_Win_allocate(PAGE, 1, w.rank == 0 ? storage : unlinked, MPI_COMM_WORLD, &base, &win);
+    CHECK(flavor_of(win) == MPI_WIN_FLAVOR_ALLOCATE, "flavor %d", flavor_of(win));
+    CHECK(strcmp(hint_of(win, "alloc_type"), w.rank == 0 ? "storage" : "memory") == 0, "'%s'",
+          hint_of(win, "alloc_type"));
+    MPI_Win_fence(0, win);
+    MPI_Put(&value, 1, MPI_INT, to, 8, 1, MPI_INT, win);
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+    CHECK(base[2] == 1000 + from, "%d", base[2]);
+
+    MPI_Comm_split(MPI_COMM_WORLD, w.rank, 0, &alone); /* every rank is rank 0 of its own */
+    MPI_Win_allocate(PAGE, 1, storage, alone, &more, &win_more);
+    MPI_Win_allocate(PAGE, 1, one_file, alone, &group, &win_group);
+    *more = value;
+    *group = -value;
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(*more == value && *group == -value && base[2] == 1000 + from, "windows share a file");
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_free(&win_group);
+    MPI_Win_free(&win_more);
+    MPI_Win_free(&win);
+    MPI_Comm_free(&alone);
+    MPI_Info_free(&storage);
+    MPI_Info_free(&one_file);
+    MPI_Info_free(&unlinked);
+}
+
+static void test_alloc_mem(void)
+{
+    char text[4096];
+    MPI_Info info = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/mem.%%r")), bad;
+    unsigned char *base = NULL, *other;
+    MPI_Win win;
+    int code, class;
+
+    CHECK(MPI_Alloc_mem(2 * PAGE, info, &base) == MPI_SUCCESS && base, "MPI_Alloc_mem");
+    base[PAGE] = 5;
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_attach(win, base, PAGE);
+    MPI_Win_attach(win, base + PAGE, PAGE); /* two regions of one allocation */
+    MPI_Win_detach(win, base);
+    code = MPI_Free_mem(base);
+    MPI_Error_class(code, &class);
+    CHECK(class == MPI_ERR_RMA_ATTACH, "freed while attached: class %d", class);
+    MPI_Win_detach(win, base + PAGE);
+    CHECK(MPI_Free_mem(base) == MPI_SUCCESS, "MPI_Free_mem");
+    MPI_Win_free(&win);
+    CHECK(byte_of("mem", PAGE) == 5, "the file holds %d", byte_of("mem", PAGE));
+    bad = info_of("alloc_type=storage;storage_alloc_filename=/nowhere/at/all");
+    code = MPI_Alloc_mem(PAGE, bad, &other);
+    MPI_Error_class(code, &class);
+    CHECK(class == MPI_ERR_NO_SUCH_FILE, "class %d", class);
+    MPI_Info_free(&bad);
+    MPI_Info_free(&info);
+}
+
+/* A window that is never freed: the script that runs this finds its bytes in the file, and no other file. */
+static void leave_open(void)
+{
+    char text[4096];
+    MPI_Info info =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/open.%%r;storage_alloc_pager=resident"));
+    MPI_Info gone =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/gone.%%r;storage_alloc_unlink=true"));
+    char *base;
+    MPI_Win win;
+
+    MPI_Win_allocate(2 * PAGE, 1, info, MPI_COMM_WORLD, &base, &win);
+    snprintf(base + PAGE, 32, "left by rank %d", w.rank);
+    MPI_Win_allocate(2 * PAGE, 1, gone, MPI_COMM_WORLD, &base, &win);
+    MPI_Alloc_mem(PAGE, gone, &base);
+    MPI_Info_free(&info);
+    MPI_Info_free(&gone);
+}
+
+/* An allocation that should not come back. */
+static int fatal(void)
+{
+    void *base;
+    MPI_Win win;
+
+    MPI_Win_allocate(PAGE, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    MPI_Win_free(&win);
+    return world_end(&w, "errors");
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Errhandler ours;
+
+    w = world_start(&argc, &argv);
+    CHECK(argc == 2, "usage: errors DIR, or errors --fatal");
+    dir = argv[1];
+    if (strcmp(dir, "--fatal") == 0)
+        return fatal();
+    MPI_Comm_create_errhandler(handler, &ours);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, ours);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    test_classes();
+    test_grown();
+    test_leaks();
+    test_sync_and_info();
+    test_free_is_last();
+    test_mixed_and_split();
+    test_alloc_mem();
+    MPI_Errhandler_free(&ours);
+    leave_open();
+    return world_end(&w, "errors");
+}

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the scripts of this folder: how a job is started under each launcher, and what must be left of it: nothing.
+#   launch_init KIND LAUNCHER LIBRARY   KIND: pmirun, hydra or openmpi; LIBRARY: libswmpi.so of the MPI
+#   launch SECONDS N WITH [NAME=VALUE]... -- PROGRAM [ARGUMENT]...   WITH: with or without the library; output in $work/out
+work=$(mktemp -d "${SWMPI_TEST_DIR:-.}/swmpi.XXXXXX") || exit 1
+work=$(cd "$work" && pwd) || exit 1
+finish() {
+    trap - EXIT HUP INT TERM
+    [ -z "${job:-}" ] || kill -TERM "$job" 2> /dev/null
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 1' HUP INT TERM
+
+launch_init() {
+    kind=$1 launcher=$2 library=$3
+    # What Open MPI 4.1 of Debian 12 needs on one node: one-sided communication over messages (osc/rdma crashes over vader, osc/ucx hangs),
+    # and permission to run as root with more ranks than cores.
+    if [ "$kind" = openmpi ]; then
+        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
+        export OMPI_MCA_osc=pt2pt,sm OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_orte_tmpdir_base=$work OMPI_MCA_io=romio321
+    fi
+}
+
+launch() {
+    local limit=$1 n=$2 with=$3 set=() status
+    shift 3
+    while [ "$1" != -- ]; do
+        set+=("$1")
+        shift
+    done
+    shift
+    [ "$with" = without ] || set+=("LD_PRELOAD=$library")
+    timeout -k 5 "$limit" "$launcher" -n "$n" env "${set[@]}" "$@" > "$work/out" 2> "$work/err" < /dev/null &
+    job=$!
+    wait "$job"
+    status=$?
+    job=
+    return $status
+}
