@@ -177,6 +177,7 @@ int main(void)
     int dev;
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);
+    errno = EPERM;
     if (geteuid() != 0 || private_mounts() < 0)
         skip("mounts of its own");
     test_begin();

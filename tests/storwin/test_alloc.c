@@ -186,8 +186,10 @@ static void limits(void **state)
 /* A file system of 1 MiB, or a skip. */
 static int mount_small(const char *dir, const char *options)
 {
-    mkdir(dir, 0700);
-    return private_mounts() == 0 && mount("none", dir, "tmpfs", 0, options) == 0 ? 0 : -1;
+    if (private_mounts() == 0 && mkdir(dir, 0700) == 0 && mount("none", dir, "tmpfs", 0, options) == 0)
+        return 0;
+    rmdir(dir);
+    return -1;
 }
 
 static void full_disk(void **state)
