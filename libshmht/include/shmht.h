@@ -293,7 +293,7 @@ SHMHT_API int shmht_writer_resume(const struct shmht_desc *desc, int fd, const s
 /**
  * @brief Stop writing: unmap, close, unlink the name (unless SHMHT_KEEP_NAME). Readers keep what they have.
  * @param w  NULL is allowed
- * @threads one thread
+ * @threads one thread, of the process that created the table: in a child it forked, the mapping is not there, and the name is still the parent's
  */
 SHMHT_API void shmht_writer_destroy(struct shmht_writer *w);
 

@@ -85,13 +85,15 @@ TARGET static int FORM(get_xxh3)(const struct shmht_reader *r, const void *key, 
 }
 
 /*
- * Three rounds over the keys, each of which asks for the memory that the next one reads: hash and line; slot and record; key.
- * What is not the usual case is searched for in the last.
+ * Rounds over the keys, each of which asks for the memory that the next one reads: hash and line; slot and record; for keys whose line
+ * was full of others, the next line's slot and record; key. What is not the usual case is searched for in the last.
  */
 TARGET static ssize_t FORM(batch)(const struct shmht_reader *r, const struct shmht_bytes *keys, size_t n, struct shmht_bytes *values)
 {
     uint32_t hashes[SHMHT_BATCH], lines[SHMHT_BATCH];
     uint64_t places[SHMHT_BATCH];
+    unsigned char further[SHMHT_BATCH]; /* keys that are in the next line, if at all */
+    unsigned n_further = 0;
     struct shmht__table t;
     ssize_t found = 0, error = 0;
 
@@ -121,7 +123,20 @@ TARGET static ssize_t FORM(batch)(const struct shmht_reader *r, const struct shm
             __builtin_prefetch(r->base + places[i]);
             __builtin_prefetch(r->base + places[i] + PREFETCH_BYTES);
         } else if (atomic_load_explicit(&line[LINE_SLOTS - 1], memory_order_relaxed) != 0) {
-            __builtin_prefetch(PLAIN(t.lines + (size_t)(lines[i] + 1 < t.n_lines ? lines[i] + 1 : 0) * LINE_SLOTS));
+            lines[i] = lines[i] + 1 < t.n_lines ? lines[i] + 1 : 0;
+            __builtin_prefetch(PLAIN(t.lines + (size_t)lines[i] * LINE_SLOTS));
+            further[n_further++] = (unsigned char)i;
+        }
+    }
+    for (unsigned k = 0; k < n_further; k++) {
+        unsigned i = further[k];
+        const _Atomic uint64_t *line = t.lines + (size_t)lines[i] * LINE_SLOTS;
+        unsigned mask = MATCH(line, hashes[i]);
+
+        if (LIKELY(mask)) {
+            places[i] = (uint64_t)(uint32_t)atomic_load_explicit(MATCHED(line, mask), memory_order_acquire) << r->granule_shift;
+            __builtin_prefetch(r->base + places[i]);
+            __builtin_prefetch(r->base + places[i] + PREFETCH_BYTES);
         }
     }
     for (size_t i = 0; i < n; i++) {
