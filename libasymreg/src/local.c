@@ -139,8 +139,9 @@ static uint64_t start_time_of(uint64_t pid)
     return strtoull(p + 1, NULL, 10);
 }
 
-static int query(struct asymreg_transport *t, struct asymreg_transport_caps *caps)
+static int query(struct asymreg_transport *t, struct asymreg_transport_caps *out)
 {
+    struct asymreg_transport_caps all = {.size = out->size}, *caps = &all;
     uint32_t flags = local(t)->flags;
 
     caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_ONE_SIDED | ASYMREG_CAP_THREADS | ASYMREG_CAP_MAP;
@@ -152,6 +153,7 @@ static int query(struct asymreg_transport *t, struct asymreg_transport_caps *cap
         caps->flags |= ASYMREG_CAP_WHOLE_SPACE | ASYMREG_CAP_PRIVATE;
     caps->max_handle_bytes = sizeof(struct handle);
     caps->max_address_bytes = sizeof(struct address);
+    memcpy(out, &all, all.size < sizeof(all) ? all.size : sizeof(all));
     return 0;
 }
 

@@ -45,7 +45,13 @@ static int read_fn(void *ctx, uint64_t offset, void *dst, size_t bytes)
     assert_true(offset + bytes <= w->bytes);
     if (++w->reads == w->fail_at)
         return -EIO;
-    memcpy(dst, w->memory + offset, bytes);
+    /* Changes happen in the middle of a read as well as after it. */
+    size_t half = w->between ? rnd() % (bytes / 8 + 1) * 8 : bytes;
+    memcpy(dst, w->memory + offset, half);
+    if (half < bytes) {
+        w->between(w);
+        memcpy((char *)dst + half, w->memory + offset + half, bytes - half);
+    }
     if (w->between)
         w->between(w);
     return 0;
@@ -364,6 +370,7 @@ static void hostile_words(void **state)
             for (uint64_t i = 0; i < 40; i++) {
                 const struct asymreg_region *r = asymreg_index_lookup(w.reader, 1000 + i * 100);
                 assert_true(!r || (r->start <= 1000 + i * 100 && r->last >= 1000 + i * 100));
+                assert_true(!r || (r->prot && !(r->prot & ~ASYMREG_ALL) && (uint32_t)r->value < 4096));
             }
             world_fini(&w);
         }

@@ -451,13 +451,29 @@ static void bad_tables_of_operations(void **state)
     asymreg_close(x);
 }
 
+/* A caller of an earlier version, whose struct is shorter: what lies behind it is not touched. */
+static void short_capabilities(void **state)
+{
+    struct asymreg_transport_caps caps = {.size = offsetof(struct asymreg_transport_caps, amo8_ops), .amo8_ops = 77, .max_handle_bytes = 78};
+    struct asymreg_transport *t;
+
+    (void)state;
+    assert_int_equal(asymreg_local_create(NULL, &t), 0);
+    assert_int_equal(t->ops->query(t, &caps), 0);
+    assert_true(caps.flags & ASYMREG_CAP_PUT);
+    assert_int_equal(caps.amo4_ops, ASYMREG_AMO_ALL);
+    assert_int_equal(caps.amo8_ops, 77);
+    assert_int_equal(caps.max_handle_bytes, 78);
+    t->ops->destroy(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         TEST(pieces_and_patience),        TEST(own_memory_is_made_known), TEST(some_atomics),
         TEST(stale_handles_are_replaced), TEST(replaced_keys_are_released), TEST(a_peer_that_dies),
-        TEST(bad_tables_of_operations),
+        TEST(bad_tables_of_operations), TEST(short_capabilities),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,7 +62,9 @@ struct asymreg_worker;
 struct asymreg_opts {
     size_t size;            /**< sizeof(struct asymreg_opts) */
     uint32_t flags;         /**< ASYMREG_SPLIT, ASYMREG_FRESH */
-    uint32_t max_regions;   /**< 0: 1,048,576; at most ASYMREG_MAX_REGIONS. Address space only until used */
+    uint32_t max_regions;   /**< 0: 1,048,576; at most ASYMREG_MAX_REGIONS. The published table has 32 bytes for each (and
+                                 for each segment 32 and its longest handle): address space only until used, but a transport that pins
+                                 what it registers pins all of it */
     uint32_t max_segments;  /**< 0: as max_regions, at most 65,536 */
     uint32_t ring;          /**< records of the change log; 0: 4096 */
     uint32_t simd;          /**< as in struct asymreg_index_opts */

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How long until a change among n regions is known to a peer: by the change log, mapped and read with process_vm_readv; by leaf, after
+ * the log has been overrun; against copying the whole table, as the paper does. The owner and the peer are the same process here; wall-clock
+ * time, since the kernel's copying is part of it.
+ */
+#define _GNU_SOURCE
+#include <asymreg/table.h>
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include "../bench.h"
+
+#define BASE UINT64_C(0x100000000000)
+
+static char *block;
+static uint64_t block_bytes;
+
+static int read_cma(void *ctx, uint64_t offset, void *dst, size_t bytes)
+{
+    struct iovec here = {dst, bytes}, there = {block + offset, bytes};
+
+    (void)ctx;
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)bytes ? 0 : -errno;
+}
+
+enum { MAPPED, CMA, WAYS };
+static const char *const ways[WAYS] = {"mapped", "CMA"};
+
+static struct {
+    struct asymreg_table *table;
+    struct asymreg_cache *cache[WAYS];
+    struct asymreg_reader *reader[WAYS];
+    uint64_t segment;
+    uint32_t n;
+} w;
+
+static void change(struct bench *b, uint32_t count)
+{
+    asymreg_id id;
+
+    for (uint32_t i = 0; i < count; i += 2)
+        if (asymreg_table_insert(w.table, BASE + bench_random(b, w.n) * UINT64_C(4096) + 2048, 1024, ASYMREG_RW, w.segment, &id) < 0 ||
+            (i + 1 < count && asymreg_table_remove(w.table, id) < 0))
+            exit(1);
+}
+
+/* One region comes; the peer refreshes and finds it. Nanoseconds from after the registration to the successful lookup. */
+static double one_change(struct bench *b, int way, uint32_t mode)
+{
+    uint64_t addr = BASE + bench_random(b, w.n) * UINT64_C(4096) + 2048, begin, ns;
+    asymreg_id id;
+
+    if (asymreg_table_insert(w.table, addr, 1024, ASYMREG_RW, w.segment, &id) < 0)
+        exit(1);
+    begin = bench_ns(CLOCK_MONOTONIC);
+    if (asymreg_cache_refresh(w.cache[way], mode) < 0 || !asymreg_index_lookup(w.reader[way], addr))
+        exit(1);
+    ns = bench_ns(CLOCK_MONOTONIC) - begin;
+    if (asymreg_table_remove(w.table, id) < 0 || asymreg_cache_refresh(w.cache[way], ASYMREG_REFRESH_AUTO) < 0)
+        exit(1);
+    return (double)ns;
+}
+
+static double overrun(struct bench *b, int way)
+{
+    uint64_t begin;
+
+    change(b, 5000); /* in the few slots that are free: few leaves */
+    begin = bench_ns(CLOCK_MONOTONIC);
+    if (asymreg_cache_refresh(w.cache[way], ASYMREG_REFRESH_AUTO) < 0)
+        exit(1);
+    return (double)(bench_ns(CLOCK_MONOTONIC) - begin);
+}
+
+/* The paper's: the table as it is, copied by one read. */
+static double copy_all(void *to)
+{
+    uint64_t begin = bench_ns(CLOCK_MONOTONIC);
+
+    if (read_cma(NULL, 4096, to, w.n * 32ul) < 0)
+        exit(1);
+    return (double)(bench_ns(CLOCK_MONOTONIC) - begin);
+}
+
+static double first_import(void)
+{
+    struct asymreg_cache_opts o = {.size = sizeof(o), .read = read_cma, .bytes = block_bytes};
+    struct asymreg_cache *c;
+    uint64_t begin = bench_ns(CLOCK_MONOTONIC), ns;
+
+    if (asymreg_cache_create(&o, &c) < 0 || asymreg_cache_refresh(c, ASYMREG_REFRESH_AUTO) < 0)
+        exit(1);
+    ns = bench_ns(CLOCK_MONOTONIC) - begin;
+    asymreg_cache_destroy(c);
+    return (double)ns;
+}
+
+static void run(struct bench *b, uint32_t n)
+{
+    struct asymreg_table_opts o = {.size = sizeof(o), .max_regions = n + 10000};
+    struct asymreg_cache_opts copts = {.size = sizeof(copts)};
+    unsigned trials = b->quick ? 5 : 21;
+    double ns[BENCH_MAX_TRIALS];
+    void *copy = malloc(n * 32ul);
+    asymreg_id id;
+
+    w.n = n;
+    block_bytes = asymreg_table_bytes(&o);
+    block = mmap(NULL, block_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED || asymreg_table_create(&o, block, 1, &w.table) < 0 ||
+        asymreg_table_segment_add(w.table, 0, UINT64_MAX, NULL, 0, &w.segment) < 0)
+        exit(1);
+    for (uint32_t i = 0; i < n; i++)
+        if (asymreg_table_insert(w.table, BASE + i * UINT64_C(4096), 2048, ASYMREG_RW, w.segment, &id) < 0)
+            exit(1);
+    copts.bytes = block_bytes;
+    for (int way = 0; way < WAYS; way++) {
+        copts.mapped = way == MAPPED ? block : NULL;
+        copts.read = way == CMA ? read_cma : NULL;
+        if (asymreg_cache_create(&copts, &w.cache[way]) < 0 || asymreg_cache_refresh(w.cache[way], 0) < 0 ||
+            asymreg_reader_create(asymreg_cache_index(w.cache[way]), &w.reader[way]) < 0)
+            exit(1);
+    }
+    for (int way = 0; way < WAYS; way++) {
+        char who[64];
+        double inner[64];
+        for (unsigned t = 0; t < trials; t++) {
+            for (int i = 0; i < 63; i++)
+                inner[i] = one_change(b, way, ASYMREG_REFRESH_AUTO);
+            ns[t] = bench_median(inner, 63);
+        }
+        snprintf(who, sizeof(who), "ours, %s", ways[way]);
+        bench_figure(b, "one_change", n, who, "ns_until_known", bench_median(ns, trials), "ns");
+        for (unsigned t = 0; t < trials; t++)
+            ns[t] = overrun(b, way);
+        bench_figure(b, "log_overrun", n, who, "ns_until_known", bench_median(ns, trials), "ns");
+    }
+    for (unsigned t = 0; t < trials; t++)
+        ns[t] = copy_all(copy);
+    bench_figure(b, "one_change", n, "whole table copied", "ns_until_known", bench_median(ns, trials), "ns");
+    for (unsigned t = 0; t < 3; t++)
+        ns[t] = first_import();
+    bench_figure(b, "first_import", n, "ours, CMA", "ns_until_known", bench_median(ns, 3), "ns");
+    for (int way = 0; way < WAYS; way++) {
+        asymreg_reader_destroy(w.reader[way]);
+        asymreg_cache_destroy(w.cache[way]);
+    }
+    asymreg_table_destroy(w.table);
+    munmap(block, block_bytes);
+    free(copy);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b;
+
+    bench_init(&b, "asym_refresh", argc, argv);
+    for (uint32_t n = 100; n <= (b.quick ? 10000u : 1000000u); n *= 100)
+        run(&b, n);
+    return 0;
+}
