@@ -341,6 +341,31 @@ static void hostile_ids(void **state)
     free(ids);
 }
 
+/* Ranges that all overlap, more pairs of them than ranks. */
+static void interleaved_ranges(void **state)
+{
+    enum { K = 400, N = 80 };
+    struct rankmap_range ranges[K];
+    struct rankmap *map = NULL;
+
+    (void)state;
+    for (uint32_t i = 0; i < K; i++) {
+        int64_t stride = 4096 * (int64_t)(1000 + i * 7 % 97);
+
+        ranges[i] = (struct rankmap_range){i, i + (uint64_t)stride * (N - 1), stride};
+    }
+    assert_int_equal(rankmap_from_ranges(ranges, K, NULL, &map), 0);
+    assert_int_equal(rankmap_size(map), K * N);
+    for (uint32_t r = 0; r < K * N; r++)
+        assert_int_equal(rankmap_id(map, r), ranges[r / N].first + (uint64_t)ranges[r / N].stride * (r % N));
+    rankmap_unref(map);
+    map = NULL;
+    ranges[K - 1].first = ranges[3].first + (uint64_t)ranges[3].stride * (N - 1);
+    ranges[K - 1].last = ranges[K - 1].first + (uint64_t)ranges[K - 1].stride * (N - 1);
+    assert_int_equal(rankmap_from_ranges(ranges, K, NULL, &map), RANKMAP_EDUP);
+    assert_null(map);
+}
+
 static void bulk(void **state)
 {
     uint32_t *ids = permutation(3000, 9), ranks[50];
@@ -385,7 +410,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds),         cmocka_unit_test(formulas),  cmocka_unit_test(bad_parameters),
         cmocka_unit_test(largest),       cmocka_unit_test(too_many_ranks), cmocka_unit_test(wide_ids),
-        cmocka_unit_test(hostile_ids),
+        cmocka_unit_test(hostile_ids),   cmocka_unit_test(interleaved_ranges),
         cmocka_unit_test(negative_ints), cmocka_unit_test(duplicates), cmocka_unit_test(edges),
         cmocka_unit_test(described),     cmocka_unit_test(explained), cmocka_unit_test(bulk),
     };
