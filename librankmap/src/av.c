@@ -287,6 +287,14 @@ int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs, struct rankmap
     return 0;
 }
 
+/* Whether first + step·lpid stays below 2^64. */
+static bool rule_fits(uint64_t first, uint64_t step, uint64_t n_procs)
+{
+    uint64_t reach;
+
+    return !__builtin_mul_overflow(step, n_procs - 1, &reach) && first <= UINT64_MAX - reach;
+}
+
 int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs)
 {
     struct groups *g = groups_now(av), *copy;
@@ -305,6 +313,8 @@ int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs)
         limit = g->group[g->by_base[at + 1]].public.base;
     if (limit - group->public.base < n_procs)
         return RANKMAP_EFULL;
+    if (!rule_fits(group->first, group->step, n_procs))
+        return RANKMAP_ERANGE;
     if ((rc = open_entries(av, group->public.base, n_procs)) < 0)
         return rc;
     copy = groups_copy(av, g, 0);
@@ -538,13 +548,12 @@ int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first, uint
 {
     struct groups *g = groups_now(av), *copy;
     const struct group *group = group_of_id(g, id);
-    uint64_t reach;
 
     if (av->width != 0)
         return -EINVAL;
     if (!group)
         return RANKMAP_ENOENT;
-    if (__builtin_mul_overflow(step, group->public.n_procs - 1, &reach) || first > UINT64_MAX - reach)
+    if (!rule_fits(first, step, group->public.n_procs))
         return RANKMAP_ERANGE;
     copy = groups_copy(av, g, 0);
     if (!copy)

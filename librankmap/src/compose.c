@@ -96,13 +96,24 @@ static int compose_view(const struct make *mk, struct rankmap *table, const stru
 {
     uint64_t min, max;
     size_t own, view_bytes = (shape->n_levels == 1 ? 24 : 16 + 16 * (size_t)shape->n_levels);
+    int rc;
 
     rankmap__bounds(table, &min, &max);
     own = rankmap__packed_bytes(shape->n, rankmap__bit_length(max - min));
     if (mk->flags & RANKMAP_NO_VIEW || max >= mk->id_limit || !rankmap__shape_storable(shape) || view_bytes > own ||
         rankmap_bytes(table) / PIN_FACTOR > own)
         return 0;
-    return rankmap__view(mk, table, shape, out);
+    rc = rankmap__view(mk, table, shape, out);
+    if (rc < 0 || mk->distinct)
+        return rc;
+    rc = rankmap__map_distinct(mk->alloc, *out); /* of a table with equal ids, it may have chosen ranks of different ones */
+    if (rc < 0) {
+        rankmap_unref(*out);
+        *out = NULL;
+        return rc;
+    }
+    (*out)->flags = rc ? MAP_DISTINCT : 0;
+    return 0;
 }
 
 static int compose(struct make mk, struct rankmap *parent, const struct rankmap *child, struct rankmap **out)
@@ -174,11 +185,8 @@ int rankmap_compose(struct rankmap *parent, const struct rankmap *child, const s
         return -EINVAL;
     if (child->n > 0) {
         rankmap__bounds(child, &min, &max);
-        if (max >= parent->n && rankmap__is_view(child)) { /* these bounds are those of the table */
-            max = 0;
-            for (uint32_t r = 0; r < child->n; r++)
-                max = rankmap_id(child, r) > max ? rankmap_id(child, r) : max;
-        }
+        if (max >= parent->n) /* of views, these bounds are those of the table */
+            rankmap__exact_bounds(child, &min, &max);
         if (max >= parent->n)
             return RANKMAP_ERANGE;
     }

@@ -8,7 +8,8 @@
  * two runs tell the block, the starts of the blocks are a shorter sequence that is detected the same way, and the
  * guess is compared with every element.
  *
- * Differences are taken modulo 2^32 (2^64); the bounds of the shape, computed in integers, tell whether it is real.
+ * Differences are taken modulo 2^32 (2^64), since nothing is known of the ids yet; the bounds of the shape, computed in
+ * integers, tell whether it is real.
  */
 #include <errno.h>
 
@@ -28,6 +29,11 @@ static int64_t sequence_at(const struct sequence *q, size_t i)
     return i == 0 ? q->first : (int64_t)ids_get(q->ids, q->start + (i - 1) * q->step);
 }
 
+static int64_t sequence_step(const struct sequence *q, size_t i, size_t lag)
+{
+    return (int64_t)((uint64_t)sequence_at(q, i + lag) - (uint64_t)sequence_at(q, i));
+}
+
 /* First i below n - lag with at(i + lag) - at(i) ≠ stride. */
 static size_t sequence_lag(const struct sequence *q, size_t from, size_t lag, int64_t stride)
 {
@@ -36,7 +42,7 @@ static size_t sequence_lag(const struct sequence *q, size_t from, size_t lag, in
     if (q->step == 1 && q->start == 1 && from == 0) /* the whole array */
         return q->ids->a32 ? rankmap__lag32(q->ids->a32, q->n - lag, lag, (uint32_t)stride)
                            : rankmap__lag64(q->ids->a64, q->n - lag, lag, (uint64_t)stride);
-    while (i + lag < q->n && sequence_at(q, i + lag) - sequence_at(q, i) == stride)
+    while (i + lag < q->n && sequence_step(q, i, lag) == stride)
         i++;
     return i;
 }
@@ -50,7 +56,7 @@ static bool detect_aligned(const struct sequence *q, struct shape *shape)
     shape->phi = 0;
     shape->o = q->first;
     while (lag < q->n) {
-        int64_t stride = sequence_at(q, lag) - q->first;
+        int64_t stride = sequence_step(q, 0, lag);
         size_t end;
 
         if (shape->n_levels == RANKMAP_MAX_LEVELS)
@@ -77,7 +83,7 @@ static bool detect_blocks(const struct sequence *q, size_t head, size_t count, i
     struct sequence starts = {.ids = q->ids, .step = count * q->step, .start = q->start + (head - 1) * q->step};
     struct shape upper;
 
-    starts.first = q->first - (int64_t)missing * stride;
+    starts.first = (int64_t)((uint64_t)q->first - missing * (uint64_t)stride);
     starts.n = 1 + (q->n - head + count - 1) / count;
     if (!detect_sequence(&starts, &upper, max_levels - 1) || upper.n_levels == RANKMAP_MAX_LEVELS)
         return false;
@@ -98,7 +104,7 @@ static bool detect_cut(const struct sequence *q, struct shape *shape, uint32_t m
     if (max_levels < 2 || q->n < 3)
         return false;
     /* A head of two elements and more has the stride of the block… */
-    stride = sequence_at(q, 1) - q->first;
+    stride = sequence_step(q, 0, 1);
     head = sequence_lag(q, 0, 1, stride) + 1;
     if (head >= 2 && head < q->n) {
         count = sequence_lag(q, head, 1, stride) + 1 - head;
@@ -106,7 +112,7 @@ static bool detect_cut(const struct sequence *q, struct shape *shape, uint32_t m
             return true;
     }
     /* … one of a single element has not. */
-    stride = sequence_at(q, 2) - sequence_at(q, 1);
+    stride = sequence_step(q, 1, 1);
     count = sequence_lag(q, 1, 1, stride);
     return count >= 2 && detect_blocks(q, 1, count, stride, shape, max_levels);
 }

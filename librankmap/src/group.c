@@ -231,7 +231,7 @@ static int affine_sets(const struct make *mk, struct rankmap *a, struct rankmap 
         common = (struct piece){0, 1, 0};
     if (wanted) {
         parts[0] = part(&pa, (uint64_t)common.first, common.n);
-        parts[0].stride *= common.stride;
+        parts[0].stride = common.n > 1 ? parts[0].stride * common.stride : 1;
         rc = rankmap__from_pieces(mk, parts, 1, out);
     } else if (common.n <= 1 || common.stride == 1) {
         parts[0] = part(&pa, 0, (uint64_t)common.first);

@@ -85,25 +85,20 @@ static int distinct_by_bits(const struct rankmap_allocator *alloc, const struct 
     return twice == 0;
 }
 
-static int distinct_by_hash(const struct rankmap_allocator *alloc, const struct ids *ids)
+static int distinct_by_sort(const struct rankmap_allocator *alloc, const struct ids *ids, uint64_t min, uint64_t range)
 {
-    size_t n_slots = hash_slots(ids->n);
-    uint32_t *slot = rankmap__alloc(alloc, n_slots, sizeof(*slot));
-    int distinct = 1;
+    size_t n = ids->n;
+    uint64_t *keys = rankmap__alloc(alloc, 2 * n, sizeof(*keys)), twice = 0;
 
-    if (!slot)
+    if (!keys)
         return -ENOMEM;
-    memset(slot, 0, n_slots * sizeof(*slot));
-    for (size_t i = 0; i < ids->n && distinct; i++) {
-        uint64_t id = ids_get(ids, i);
-        size_t at = hash_of(id, n_slots);
-
-        for (; slot[at] != 0 && distinct; at = (at + 1) & (n_slots - 1))
-            distinct = ids_get(ids, slot[at] - 1) != id;
-        slot[at] = (uint32_t)i + 1;
-    }
-    rankmap__free(alloc, slot, n_slots, sizeof(*slot));
-    return distinct;
+    for (size_t i = 0; i < n; i++)
+        keys[i] = ids_get(ids, i) - min;
+    rankmap__sort(keys, keys + n, n, 0, rankmap__bit_length(range));
+    for (size_t i = 1; i < n; i++)
+        twice |= keys[i] == keys[i - 1];
+    rankmap__free(alloc, keys, 2 * n, sizeof(*keys));
+    return !twice;
 }
 
 /* 1 when no id comes twice, 0 when one does, or -ENOMEM. */
@@ -113,7 +108,7 @@ int rankmap__check_distinct(const struct rankmap_allocator *alloc, const struct 
         return 0;
     if (bitmap_pays(max - min, ids->n))
         return distinct_by_bits(alloc, ids, min, max - min);
-    return distinct_by_hash(alloc, ids);
+    return distinct_by_sort(alloc, ids, min, max - min);
 }
 
 /* The same of a map whose parameters do not tell. */
@@ -137,7 +132,13 @@ bool rankmap__rank_is_quick(const struct rankmap *map)
 {
     if (rankmap__is_view(map))
         return false;
-    return rankmap__is_regular(map) || map->kind == RANKMAP_BITMAP || map->kind == RANKMAP_ELIAS_FANO ||
+    if (rankmap__is_regular(map)) {
+        struct shape shape;
+
+        rankmap__shape_of(map, &shape);
+        return shape.n_levels <= 2 || rankmap__shape_nests(&shape);
+    }
+    return map->kind == RANKMAP_BITMAP || map->kind == RANKMAP_ELIAS_FANO ||
            (map->kind == RANKMAP_RUNS && (map->flags & MAP_ASCENDING || map->aux <= 8)) || map->n <= 8;
 }
 

@@ -101,6 +101,7 @@ void rankmap__shape_of(const struct rankmap *map, struct shape *shape); /* regul
 void rankmap__shape_words(const struct shape *shape, uint64_t words[5]); /* of one or two levels */
 struct rankmap *rankmap__table_of(const struct rankmap *view);
 void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max); /* n > 0 */
+void rankmap__exact_bounds(const struct rankmap *map, uint64_t *min, uint64_t *max); /* n > 0 */
 void rankmap__gather(const struct rankmap *map, const uint64_t *ranks, size_t n, uint64_t *out);
 void rankmap__expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 
@@ -111,6 +112,7 @@ void rankmap__shape_bounds(const struct shape *shape, int64_t *min, int64_t *max
 uint64_t rankmap__shape_period(const struct shape *shape); /* product of the counts but the last */
 bool rankmap__shape_storable(const struct shape *shape);
 int rankmap__shape_distinct(const struct shape *shape); /* 1, 0, or -1: not known by the parameters */
+bool rankmap__shape_nests(const struct shape *shape); /* each stride passes all that those below it come to */
 int64_t rankmap__shape_rank(const struct shape *shape, int64_t id);
 
 /* closure.c: return 1 with the shape of p∘c in *out, which is not normalized yet, or 0 when no rule applies */

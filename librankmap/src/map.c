@@ -361,6 +361,8 @@ int rankmap_ids32(const struct rankmap *map, uint32_t first, uint32_t n, uint32_
         return 0;
     rankmap__bounds(map, &min, &max);
     if (max > UINT32_MAX)
+        rankmap__exact_bounds(map, &min, &max);
+    if (max > UINT32_MAX)
         return RANKMAP_ERANGE;
     while (n > 0) {
         uint32_t some = n < BLOCK ? n : BLOCK;
@@ -402,6 +404,29 @@ void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max)
     } else {
         *min = map->word[0];
         *max = map->word[0] + map->word[1];
+    }
+}
+
+/* The bounds of the ids that the map has, of views too, where that takes a look at each. n > 0. */
+void rankmap__exact_bounds(const struct rankmap *map, uint64_t *min, uint64_t *max)
+{
+    uint64_t ids[BLOCK];
+
+    if (!rankmap__is_view(map)) {
+        rankmap__bounds(map, min, max);
+        return;
+    }
+    *min = UINT64_MAX;
+    *max = 0;
+    for (uint32_t done = 0; done < map->n;) {
+        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
+
+        rankmap__expand(map, done, some, ids);
+        for (uint32_t i = 0; i < some; i++) {
+            *min = min_u64(*min, ids[i]);
+            *max = ids[i] > *max ? ids[i] : *max;
+        }
+        done += some;
     }
 }
 

@@ -66,29 +66,6 @@ static uint32_t form_of(const struct rankmap *map)
     }
 }
 
-/* Bounds as a packed table needs them: exact, also of views. */
-static void exact_bounds(const struct rankmap *map, uint64_t *min, uint64_t *max)
-{
-    uint64_t ids[BLOCK];
-
-    if (!rankmap__is_view(map)) {
-        rankmap__bounds(map, min, max);
-        return;
-    }
-    *min = UINT64_MAX;
-    *max = 0;
-    for (uint32_t done = 0; done < map->n;) {
-        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
-
-        rankmap__expand(map, done, some, ids);
-        for (uint32_t i = 0; i < some; i++) {
-            *min = min_u64(*min, ids[i]);
-            *max = ids[i] > *max ? ids[i] : *max;
-        }
-        done += some;
-    }
-}
-
 /* Bits of a packed value: 1 at least, so that bytes bound ranks. */
 static unsigned value_bits(uint64_t min, uint64_t max)
 {
@@ -110,7 +87,7 @@ size_t rankmap_pack_bytes(const struct rankmap *map)
     case FORM_ELIAS_FANO:
         return HEADER_BYTES + 16 + 8 * rankmap__ef_words(map->n, map->word[1], &bits) + ((size_t)map->n * map->bits + 7) / 8;
     default:
-        exact_bounds(map, &min, &max);
+        rankmap__exact_bounds(map, &min, &max);
         return HEADER_BYTES + 8 + ((uint64_t)map->n * value_bits(min, max) + 7) / 8;
     }
 }
@@ -158,7 +135,7 @@ static unsigned pack_values(const struct rankmap *map, unsigned char *p)
     uint64_t ids[BLOCK], min, max, word = 0;
     unsigned bits, used = 0;
 
-    exact_bounds(map, &min, &max);
+    rankmap__exact_bounds(map, &min, &max);
     bits = value_bits(min, max);
     put64(p, min);
     p += 8;

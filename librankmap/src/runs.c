@@ -13,7 +13,7 @@
 #define FEW_RANKS 32u       /* …from this many ranks on, where no table is smaller */
 #define PIECEWISE 64u       /* ranks a piece up to which more pieces are expanded, to detect what they are */
 #define ALWAYS_EXPAND 4096u /* ranks up to which they are in any case */
-#define MEET_LIMIT 4096u    /* overlapping pieces that are compared pair by pair */
+#define MEET_LIMIT 4096u    /* overlapping pieces that are compared pair by pair, unless to look at each rank is less work */
 
 static size_t runs_bytes(size_t k, uint32_t flags)
 {
@@ -227,12 +227,14 @@ static size_t join(struct piece *p, size_t k)
 }
 
 /* Whether no two pieces share an id: 1, 0, or -1 when that would take too long to say. */
-static int pieces_distinct(const struct make *mk, const struct piece *p, size_t k)
+static int pieces_distinct(const struct make *mk, const struct piece *p, size_t k, uint64_t n)
 {
+    uint64_t limit = (uint64_t)MEET_LIMIT * MEET_LIMIT / 2, n_meets = 0;
     uint64_t *keys;
     int distinct = 1;
-    size_t n_meets = 0;
 
+    if (n <= mk->max_check)
+        limit = min_u64(limit, n + 4 * k);
     for (size_t i = 0; i < k; i++)
         if (p[i].n > 1 && p[i].stride == 0)
             return 0;
@@ -257,7 +259,7 @@ static int pieces_distinct(const struct make *mk, const struct piece *p, size_t 
         for (size_t j = i + 1; j < k && keys[j] >> 23 <= high && distinct == 1; j++) {
             struct piece common;
 
-            if (++n_meets > (size_t)MEET_LIMIT * MEET_LIMIT / 2)
+            if (++n_meets > limit)
                 distinct = -1;
             else if (rankmap__piece_meet(a, &p[keys[j] & 0x7fffff], &common))
                 distinct = 0;
@@ -380,7 +382,7 @@ int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_p
     }
     if (k <= FEW_PIECES ? n <= FEW_RANKS : n <= ALWAYS_EXPAND || (n / PIECEWISE <= k && n <= mk->max_check))
         return expand_and_detect(mk, pieces, k, n, out);
-    distinct = mk->distinct ? 1 : pieces_distinct(mk, pieces, k);
+    distinct = mk->distinct ? 1 : pieces_distinct(mk, pieces, k, n);
     if (distinct == -ENOMEM)
         return -ENOMEM;
     if (distinct == -1)

@@ -315,10 +315,23 @@ static bool two_levels_distinct(const struct shape *shape)
     return !((r0 <= (uint64_t)hi && r0 + (x1 - x0) >= (uint64_t)lo) || r0 + (x1 - x0) >= b + (uint64_t)lo);
 }
 
-int rankmap__shape_distinct(const struct shape *shape)
+bool rankmap__shape_nests(const struct shape *shape)
 {
     struct rankmap_level by_stride[RANKMAP_MAX_LEVELS];
-    uint64_t weights[RANKMAP_MAX_LEVELS], reach = 0, weight = 1;
+    uint64_t weights[RANKMAP_MAX_LEVELS], reach = 0;
+
+    sort_levels(shape, by_stride, weights);
+    for (uint32_t i = 0; i < shape->n_levels; i++) {
+        if (abs_i64(by_stride[i].stride) <= reach)
+            return false;
+        reach += abs_i64(by_stride[i].stride) * (by_stride[i].count - 1);
+    }
+    return true;
+}
+
+int rankmap__shape_distinct(const struct shape *shape)
+{
+    uint64_t weight = 1;
 
     if (shape->n <= 1)
         return 1;
@@ -329,13 +342,9 @@ int rankmap__shape_distinct(const struct shape *shape)
         if (shape->level[i].stride == 0 && shape->n >= 2 * weight)
             return 0;
     }
-    sort_levels(shape, by_stride, weights);
-    for (uint32_t i = 0; i < shape->n_levels; i++) {
-        if (abs_i64(by_stride[i].stride) <= reach)
-            return shape->n_levels == 2 ? two_levels_distinct(shape) : -1;
-        reach += abs_i64(by_stride[i].stride) * (by_stride[i].count - 1);
-    }
-    return 1;
+    if (rankmap__shape_nests(shape))
+        return 1;
+    return shape->n_levels == 2 ? two_levels_distinct(shape) : -1;
 }
 
 /* What rank() searches with. */

@@ -152,7 +152,7 @@ int64_t rankmap__table_rank(const struct rankmap *map, uint64_t id)
 static size_t best_frames(const struct ids *ids, uint64_t range, unsigned *shift, unsigned *bits)
 {
     enum { N = MAX_FRAME_SHIFT - MIN_FRAME_SHIFT + 1 };
-    uint64_t min[N], max[N], span[N] = {0};
+    uint64_t min[N] = {0}, max[N] = {0}, span[N] = {0};
     size_t best = SIZE_MAX, unit = (size_t)1 << MIN_FRAME_SHIFT;
 
     for (size_t at = 0; at < ids->n; at += unit) {

@@ -364,7 +364,7 @@ int rankmap_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts
         return -EINVAL;
     if (nodes->n == 0)
         return rankmap__from_ids(&mk, &ids, out);
-    rankmap__bounds(nodes, &min, &max);
+    rankmap__exact_bounds(nodes, &min, &max);
     if (max - min > UINT32_MAX)
         return RANKMAP_ERANGE;
     keys = rankmap__alloc(mk.alloc, 2 * (size_t)nodes->n, sizeof(*keys));

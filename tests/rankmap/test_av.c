@@ -133,6 +133,10 @@ static void implicit(void **state)
     assert_int_equal(rankmap_av_set_rule(av, world.id, UINT64_MAX - 786430, 1, 0), RANKMAP_ERANGE);
     assert_int_equal(rankmap_av_set_rule(av, world.id, 0, UINT64_MAX, 0), RANKMAP_ERANGE);
     has(av, 5, 5, 3);
+    assert_int_equal(rankmap_av_set_rule(av, spawned.id, UINT64_MAX - 119, 1, 1), 0);
+    assert_int_equal(rankmap_av_group_grow(av, spawned.id, 121), RANKMAP_ERANGE); /* its addresses would wrap */
+    assert_int_equal(rankmap_av_group_grow(av, spawned.id, 120), 0);
+    has(av, spawned.base + 119, UINT64_MAX, 1);
     assert_true(rankmap_av_bytes(av) < 4096); /* of 786,532 processes */
     rankmap_av_destroy(av);
 }

@@ -55,6 +55,102 @@ static void node_maps_are_no_groups(void **state)
     rankmap_unref(nodes);
 }
 
+/* A node map that is irregular and one rank of each of its nodes: a group again, as a view and as a table. */
+static void one_rank_a_node(void **state)
+{
+    enum { N = 2000 };
+    struct rankmap_opts dup = {.size = sizeof(dup), .flags = RANKMAP_ALLOW_DUPLICATES};
+    struct rankmap *nodes, *even = affine(0, 2, N / 2), *twice, *view = NULL;
+    uint32_t node_of[N];
+
+    (void)state;
+    for (uint32_t r = 0; r < N; r++)
+        node_of[r] = r / 2 * 7919 % 1009;
+    assert_int_equal(rankmap_from_ids32(node_of, N, &dup, &nodes), 0);
+    assert_int_equal(rankmap_compose(nodes, even, NULL, &view), 0);
+    assert_int_equal(rankmap_kind(view), RANKMAP_LUT_STRIDE);
+    assert_int_equal(info_of(view).distinct, 1);
+    for (uint32_t r = 0; r < N / 2; r++)
+        assert_int_equal(rankmap_rank(view, node_of[2 * r]), r);
+    rankmap_unref(view);
+    twice = affine(0, 1, N - 10);
+    assert_int_equal(rankmap_compose(nodes, twice, NULL, &view), 0);
+    assert_int_equal(rankmap_kind(view), RANKMAP_LUT_STRIDE);
+    assert_int_equal(rankmap_rank(view, node_of[0]), RANKMAP_ENOTONE);
+    rankmap_unref(view);
+    rankmap_unref(twice);
+    rankmap_unref(even);
+    rankmap_unref(nodes);
+}
+
+/* Two strides whose product passes 2^63 meet once. */
+static void strides_that_meet_once(void **state)
+{
+    const int64_t s = INT64_C(1) << 38;
+    struct rankmap *a = affine(0, s, 3), *b = affine(0, s + 1, 3), *map = NULL;
+
+    (void)state;
+    assert_int_equal(rankmap_intersection(a, b, NULL, &map), 0);
+    HAS_IDS(map, 0);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_difference(a, b, NULL, &map), 0);
+    assert_int_equal(rankmap_size(map), 2);
+    assert_int_equal(rankmap_id(map, 1), 2 * s);
+    rankmap_unref(map);
+    rankmap_unref(b);
+    rankmap_unref(a);
+}
+
+/* A view of the low ids of a table that has high ones too. */
+static void low_part_of_wide_table(void **state)
+{
+    enum { N = 1000, LOW = 500 };
+    uint64_t ids[N], seed = 11;
+    struct rankmap *table, *half = affine(0, 1, LOW), *view, *nodes;
+    uint32_t out[LOW], whole[N];
+
+    (void)state;
+    for (uint32_t r = 0; r < N; r++)
+        ids[r] = (r < LOW ? 0 : UINT64_C(1) << 34) + r + (uint64_t)scramble(&seed, 1000) * N;
+    assert_int_equal(rankmap_from_ids64(ids, N, NULL, &table), 0);
+    assert_int_equal(rankmap_compose(table, half, NULL, &view), 0);
+    assert_int_equal(rankmap_kind(view), RANKMAP_LUT_STRIDE);
+    assert_int_equal(rankmap_ids32(view, 0, LOW, out), 0);
+    for (uint32_t r = 0; r < LOW; r++)
+        assert_int_equal(out[r], ids[r]);
+    assert_int_equal(rankmap_ids32(table, 0, N, whole), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_by_node(view, NULL, &nodes), 0);
+    for (uint32_t r = 1; r < LOW; r++)
+        assert_true(ids[rankmap_id(nodes, r - 1)] < ids[rankmap_id(nodes, r)]);
+    rankmap_unref(nodes);
+    rankmap_unref(view);
+    rankmap_unref(half);
+    rankmap_unref(table);
+}
+
+/* Eight levels whose strides do not nest: the index does not search them, which would take thousands of steps. */
+static void index_of_strides_that_do_not_nest(void **state)
+{
+    static const uint64_t prime[8] = {100003, 100019, 100043, 100049, 100057, 100069, 100103, 100109};
+    struct rankmap_level levels[8];
+    struct rankmap_index *index;
+    struct rankmap *map;
+
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++)
+        levels[i] = (struct rankmap_level){(int64_t)(prime[i] * 1000 + 131 * i * i * i * i), 4};
+    assert_int_equal(rankmap_layout(0, levels, 8, 0, 1 << 15, NULL, &map), 0);
+    assert_int_equal(rankmap_kind(map), RANKMAP_MD);
+    assert_int_equal(rankmap_index_create(map, NULL, &index), 0);
+    assert_true(rankmap_index_bytes(index) >= 8u << 15);
+    for (uint32_t r = 0; r < 1 << 15; r++)
+        assert_int_equal(rankmap_index_rank(index, rankmap_id(map, r)), r);
+    assert_int_equal(rankmap_index_rank(index, 1), RANKMAP_ENOENT);
+    assert_int_equal(rankmap_rank(map, rankmap_id(map, 31000)), 31000);
+    rankmap_index_destroy(index);
+    rankmap_unref(map);
+}
+
 /* parent B(o,b,s,t,φ), child o + s·r: whether it is regular, by the rule on gcd and remainder. */
 static void blocks_of_even_splits(void **state)
 {
@@ -308,7 +404,9 @@ int main(void)
         cmocka_unit_test(blocks_of_even_splits), cmocka_unit_test(bricks),
         cmocka_unit_test(children_out_of_range), cmocka_unit_test(views),
         cmocka_unit_test(generations),           cmocka_unit_test(compressed_sets),
-        cmocka_unit_test(indexes),
+        cmocka_unit_test(indexes),               cmocka_unit_test(one_rank_a_node),
+        cmocka_unit_test(strides_that_meet_once), cmocka_unit_test(low_part_of_wide_table),
+        cmocka_unit_test(index_of_strides_that_do_not_nest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

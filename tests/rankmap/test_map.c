@@ -160,6 +160,11 @@ static void wide_ids(void **state)
 {
     static const uint64_t near_limit[3] = {RANKMAP_ID_LIMIT - 1, 0, 12345}, above[2] = {5, RANKMAP_ID_LIMIT};
     static const uint64_t wrapping[4] = {0, UINT64_C(1) << 63, 1, (UINT64_C(1) << 63) + 1};
+    static const uint64_t far_apart[][4] = {
+        {5, UINT64_C(1) << 63, 7, 9},           {5, 6, UINT64_C(1) << 63, 7},
+        {0, UINT64_MAX, 5, UINT64_MAX - 3},     {UINT64_C(1) << 63, (UINT64_C(1) << 63) - 1, 0, 1},
+        {1, (UINT64_C(1) << 63) + 7, 1, 2},     {3, 4, 5, UINT64_C(1) << 63},
+    };
     static const uint32_t jumps[4] = {0xfffffff0, 0xffffffff, 0xe, 0x1d}; /* 15 apart modulo 2^32 */
     struct rankmap *map = NULL;
 
@@ -172,6 +177,8 @@ static void wide_ids(void **state)
     rankmap_unref(map);
     assert_int_equal(rankmap_from_ids64(above, 2, NULL, &map), RANKMAP_ERANGE);
     assert_int_equal(rankmap_from_ids64(wrapping, 4, NULL, &map), RANKMAP_ERANGE);
+    for (size_t i = 0; i < sizeof(far_apart) / sizeof(far_apart[0]); i++) /* differences pass 2^63 */
+        assert_int_equal(rankmap_from_ids64(far_apart[i], 4, NULL, &map), RANKMAP_ERANGE);
     map = from32(jumps, 4);
     assert_ids(map, jumps, 4);
     assert_true(rankmap_kind(map) > RANKMAP_STRIDE);
@@ -198,7 +205,7 @@ static void duplicates(void **state)
     (void)state;
     assert_int_equal(rankmap_from_ids32(IDS(1, 2, 1), 3, NULL, &map), RANKMAP_EDUP);
     assert_int_equal(rankmap_from_ids32(IDS(4, 4), 2, NULL, &map), RANKMAP_EDUP);
-    assert_int_equal(rankmap_from_ids32(far, 4, NULL, &map), RANKMAP_EDUP); /* by hash: the range is wide */
+    assert_int_equal(rankmap_from_ids32(far, 4, NULL, &map), RANKMAP_EDUP); /* by sorting: the range is wide */
     big[4999] = big[17];
     assert_int_equal(rankmap_from_ids32(big, 5000, NULL, &map), RANKMAP_EDUP);
     assert_null(map);
@@ -298,6 +305,67 @@ static void explained(void **state)
     assert_string_equal(rankmap_version(), RANKMAP_VERSION);
 }
 
+/* Ids that a multiplicative hash would send to few slots. */
+static void hostile_ids(void **state)
+{
+    enum { N = 30000 };
+    const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
+    struct rankmap_opts allow = {.size = sizeof(allow), .flags = RANKMAP_ALLOW_DUPLICATES};
+    uint64_t *ids = xmalloc(N * sizeof(*ids)), seed = 5;
+    struct rankmap *map = NULL;
+    uint32_t n = 0;
+
+    (void)state;
+    for (uint64_t id = 1; n < N; id++)
+        if ((id * golden >> 32 & 0x3ff) == 5)
+            ids[n++] = id;
+    ids[N - 1] = RANKMAP_ID_LIMIT - 1;
+    for (uint32_t i = N; i > 1; i--) {
+        uint32_t k = scramble(&seed, i);
+        uint64_t swap = ids[k];
+
+        ids[k] = ids[i - 1];
+        ids[i - 1] = swap;
+    }
+    assert_int_equal(rankmap_from_ids64(ids, N, NULL, &map), 0);
+    for (uint32_t r = 0; r < N; r++)
+        assert_int_equal(rankmap_id(map, r), ids[r]);
+    rankmap_unref(map);
+    ids[3] = ids[N - 2];
+    map = NULL;
+    assert_int_equal(rankmap_from_ids64(ids, N, NULL, &map), RANKMAP_EDUP);
+    assert_null(map);
+    assert_int_equal(rankmap_from_ids64(ids, N, &allow, &map), 0);
+    assert_int_equal(info_of(map).distinct, 0);
+    rankmap_unref(map);
+    free(ids);
+}
+
+/* Ranges that all overlap, more pairs of them than ranks. */
+static void interleaved_ranges(void **state)
+{
+    enum { K = 400, N = 80 };
+    struct rankmap_range ranges[K];
+    struct rankmap *map = NULL;
+
+    (void)state;
+    for (uint32_t i = 0; i < K; i++) {
+        int64_t stride = 4096 * (int64_t)(1000 + i * 7 % 97);
+
+        ranges[i] = (struct rankmap_range){i, i + (uint64_t)stride * (N - 1), stride};
+    }
+    assert_int_equal(rankmap_from_ranges(ranges, K, NULL, &map), 0);
+    assert_int_equal(rankmap_size(map), K * N);
+    for (uint32_t r = 0; r < K * N; r++)
+        assert_int_equal(rankmap_id(map, r), ranges[r / N].first + (uint64_t)ranges[r / N].stride * (r % N));
+    rankmap_unref(map);
+    map = NULL;
+    ranges[K - 1].first = ranges[3].first + (uint64_t)ranges[3].stride * (N - 1);
+    ranges[K - 1].last = ranges[K - 1].first + (uint64_t)ranges[K - 1].stride * (N - 1);
+    assert_int_equal(rankmap_from_ranges(ranges, K, NULL, &map), RANKMAP_EDUP);
+    assert_null(map);
+}
+
 static void bulk(void **state)
 {
     uint32_t *ids = permutation(3000, 9), ranks[50];
@@ -342,6 +410,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds),         cmocka_unit_test(formulas),  cmocka_unit_test(bad_parameters),
         cmocka_unit_test(largest),       cmocka_unit_test(too_many_ranks), cmocka_unit_test(wide_ids),
+        cmocka_unit_test(hostile_ids),   cmocka_unit_test(interleaved_ranges),
         cmocka_unit_test(negative_ints), cmocka_unit_test(duplicates), cmocka_unit_test(edges),
         cmocka_unit_test(described),     cmocka_unit_test(explained), cmocka_unit_test(bulk),
     };

@@ -93,8 +93,9 @@ RANKMAP_API int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs, st
  * @brief Let a group's process count grow, in place.
  * @param av       the vector
  * @param id       its pgid
- * @param n_procs  more than it has
- * @return 0, RANKMAP_EFULL when another group or the end is in the way, RANKMAP_ENOENT, RANKMAP_ERANGE (fewer than it has)
+ * @param n_procs  as many as it has, or more
+ * @return 0, RANKMAP_EFULL when another group or the end is in the way, RANKMAP_ENOENT, -ENOMEM, RANKMAP_ERANGE (fewer than
+ *         it has, or the rule of its addresses would pass 2^64 - 1)
  */
 RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs);
 

@@ -10,6 +10,8 @@
  * Maps that were made with RANKMAP_ALLOW_DUPLICATES are no groups: except in rankmap_compose() and
  * rankmap_compare() they are RANKMAP_ENOTONE, unless all their ids differ.
  *
+ * A result that is equal to a map that was given may be that map, with one more reference.
+ *
  * @threads All functions are MT-Safe.
  */
 #ifndef RANKMAP_GROUP_H
@@ -50,7 +52,7 @@ extern "C" {
  * @param out     a map of child's size
  * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP (a child with equal ids, without RANKMAP_ALLOW_DUPLICATES), -ENOMEM, -EINVAL
  *
- * @cost O(1) for the rules and for views; otherwise O(n) time and 4 or 8 bytes a rank of scratch
+ * @cost O(1) for the rules and for views, those of node maps excepted; otherwise O(n) time and 4 or 8 bytes a rank of scratch
  * @source the paper, Table II, of which it closes the combinations of offset, stride and blockstride that
  * became tables there; the divisibility conditions are those of layout algebra (CuTe)
  */
@@ -81,7 +83,7 @@ RANKMAP_API int rankmap_include(struct rankmap *parent, const uint32_t *ranks, s
  * @param opts    or NULL
  * @param out     the map
  * @return as rankmap_compose(): RANKMAP_EDUP for a rank that comes twice
- * @cost O(n log n), not O(size), for regular parents; the result is runs
+ * @cost O(n), not O(size), for direct, offset and stride parents: the result is runs; otherwise O(size)
  */
 RANKMAP_API int rankmap_exclude(struct rankmap *parent, const uint32_t *ranks, size_t n,
                                 const struct rankmap_opts *opts, struct rankmap **out);
@@ -109,7 +111,7 @@ RANKMAP_API int rankmap_exclude_ranges(struct rankmap *parent, const struct rank
  * @return the rank, RANKMAP_ENOENT, or RANKMAP_ENOTONE
  *
  * Allocates nothing.
- * @cost regular: O(levels) when strides nest, as those of sub-arrays do; elias-fano, bitmap: O(log);
+ * @cost regular: O(levels) when strides nest, as those of sub-arrays do, at most O(n) else; elias-fano, bitmap: O(log);
  * ascending runs: O(log runs), other runs: O(runs); lut, frames and views of them: O(n), see rankmap_index_create()
  */
 RANKMAP_API int64_t rankmap_rank(const struct rankmap *map, uint64_t id);
@@ -148,9 +150,8 @@ RANKMAP_API size_t rankmap_index_bytes(const struct rankmap_index *index);
  * @param n      how many
  * @param to     a group
  * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it
- * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched), RANKMAP_ENOTONE, -ENOMEM
- * @cost O(n) where `to` is regular, runs or a sorted set; otherwise O(n + size of `to`): an index is made
- * unless n is small. No memory is allocated for regular maps
+ * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched), RANKMAP_ENOTONE, -ENOMEM, -EINVAL
+ * @cost O(n) where `to` is affine, and allocates nothing then; otherwise O(n + size of `to`): an index is made unless n is small
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                                   const struct rankmap *to, uint32_t *out);

@@ -18,8 +18,9 @@
  *     view            T_parent[g(r)], g regular                   lut-stride, lut-blockstride, …
  *
  * direct, offset, stride, blockstride and md-blockstride are the **regular** models; they
- * take 16 to 8 + 16·levels bytes beside the object's header of 24. What is irregular gets the smallest of
- * the others, never more than ⌈log2 range⌉ bits a rank + 64 bytes in all, unless
+ * take 16 to 8 + 16·levels bytes beside the object's header of 24. What is irregular gets a bit-packed table, or one of
+ * the others that is so much smaller as it is slower: runs, bitmap and elias-fano of at most half of its bytes, frames of
+ * three quarters; never more than ⌈log2 range⌉ bits a rank + 64 bytes in all, unless
  * RANKMAP_FAST asks for 32 bits a rank.
  *
  * @threads Maps are immutable once made and may be shared between threads and looked up by
@@ -91,7 +92,8 @@ struct rankmap_range {
  * All return 0 and a map with one reference in `*out`, or a negative code and leave `*out`
  * alone: -ENOMEM, -EINVAL (a NULL that is not allowed, unknown flags, opts->size),
  * RANKMAP_ERANGE (too many ranks, an id not below the limit, any sum that would pass it or
- * fall below 0), RANKMAP_EDUP (an id twice), or what the function adds.
+ * fall below 0; a formula one of whose digits alone could move an id by 2^40, or whose offset is beyond ±2^45, even if its
+ * ids are in range), RANKMAP_EDUP (an id twice), or what the function adds.
  * @{
  */
 
@@ -101,7 +103,7 @@ struct rankmap_range {
  * A regular model is found by one pass over the array, which is read about as fast as
  * memory delivers. No regular array is missed and none is invented: the pass compares
  * every element. Equal ids are found by the model (regular), or with a scratch of one bit an id
- * of the range, or 8 to 16 bytes a rank where that is much less.
+ * of the range, or 16 bytes a rank where that is much less.
  *
  * @param ids   array of n ids, in rank order; need not be kept. An array of int32_t may be
  *              passed when opts->id_limit is at most 2^31: its negative values are then RANKMAP_ERANGE
@@ -217,7 +219,7 @@ RANKMAP_API int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n
 
 /**
  * @brief The ranks of a job in the order of their nodes, and within a node of their ranks.
- * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node
+ * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node; nodes within 2^32 of each other
  * @param opts   or NULL
  * @param out    a permutation of 0 … n-1
  * @return as described above
@@ -292,7 +294,7 @@ RANKMAP_API uint64_t rankmap_id(const struct rankmap *map, uint32_t rank);
  */
 RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 
-/** @brief rankmap_ids() in 32 bits; RANKMAP_ERANGE also when the map has an id above 2^32 - 1. */
+/** @brief rankmap_ids() in 32 bits; RANKMAP_ERANGE also when the map has an id above 2^32 - 1, out is untouched then too. */
 RANKMAP_API int rankmap_ids32(const struct rankmap *map, uint32_t first, uint32_t n, uint32_t *out);
 
 /** All that is known of a map: rankmap_info_get(). */
@@ -300,7 +302,7 @@ struct rankmap_info {
     size_t size;      /**< sizeof(struct rankmap_info), set by the caller */
     uint32_t kind;    /**< enum rankmap_kind */
     uint32_t n_ranks;
-    uint64_t min_id;  /**< of all ranks; 0 in an empty map */
+    uint64_t min_id;  /**< of all ranks; of views: of the whole table; 0 in an empty map */
     uint64_t max_id;
     int64_t offset;   /**< o */
     uint64_t phase;   /**< φ */
@@ -326,7 +328,7 @@ RANKMAP_API int rankmap_info_get(const struct rankmap *map, struct rankmap_info 
 RANKMAP_API size_t rankmap_bytes(const struct rankmap *map);
 
 /**
- * @brief Describe a map in one line: `blockstride 4096 ranks: 64*(r/8) + r%8, 40+24 bytes`.
+ * @brief Describe a map in one line: `blockstride, 4096 ranks: (r % 8) + 64*(r / 8); 40 + 24 bytes`.
  * @param map  any
  * @param buf  the text and a NUL, cut when it does not fit; may be NULL when cap is 0
  * @param cap  bytes there
