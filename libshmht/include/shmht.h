@@ -282,8 +282,8 @@ SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct s
  *              are the header's, and max_bytes is too when it is not larger than opts->max_bytes
  * @param[out] out  the writer
  * @return 0: taken over in place; 1: copied, a new generation; SHMHT_EBUSY: its writer is alive, or a child that it forked and
- *         that has not called exec yet; otherwise what
- *         shmht_reader_attach() and shmht_writer_create() return
+ *         that has not called exec yet, or, in place, a client holds a lock on the object (give fd, to copy instead); otherwise
+ *         what shmht_reader_attach() and shmht_writer_create() return
  * @threads MT-Safe.
  * @cost O(entries)
  */
