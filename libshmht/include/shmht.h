@@ -282,8 +282,8 @@ SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct s
  *              are the header's, and max_bytes is too when it is not larger than opts->max_bytes
  * @param[out] out  the writer
  * @return 0: taken over in place; 1: copied, a new generation; SHMHT_EBUSY: its writer is alive, or a child that it forked and
- *         that has not called exec yet; otherwise what
- *         shmht_reader_attach() and shmht_writer_create() return
+ *         that has not called exec yet, or, in place, a client holds a lock on the object (give fd, to copy instead); otherwise
+ *         what shmht_reader_attach() and shmht_writer_create() return
  * @threads MT-Safe.
  * @cost O(entries)
  */
@@ -293,7 +293,8 @@ SHMHT_API int shmht_writer_resume(const struct shmht_desc *desc, int fd, const s
 /**
  * @brief Stop writing: unmap, close, unlink the name (unless SHMHT_KEEP_NAME). Readers keep what they have.
  * @param w  NULL is allowed
- * @threads one thread, of the process that created the table: in a child it forked, the mapping is not there, and the name is still the parent's
+ * @threads one thread, of the process that created the table: a child that it forked has no mapping of it, and the name is
+ *          still the parent's
  */
 SHMHT_API void shmht_writer_destroy(struct shmht_writer *w);
 
@@ -574,7 +575,8 @@ SHMHT_API int shmht_merge(struct shmht_writer *w, const void *block, size_t byte
  * @param opts  as for shmht_writer_create(); NULL: as the old one was created. hash, seed and policy are the old table's whatever opts says;
  *              generation 0 is the next one; expected_entries 0: just what is there
  * @param[out] out  the writer of the new table
- * @return 0, or as shmht_writer_create(); -EINVAL also if the new table or its handle would lie in the old one's memory (region, place)
+ * @return 0, or as shmht_writer_create(); -EINVAL also if the new table or its handle would lie in the old one's memory
+ *         (region, place)
  * @threads one writer, any readers. A writer killed here leaves the old table.
  * @cost O(entries)
  */

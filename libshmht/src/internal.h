@@ -127,7 +127,8 @@ int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shm
 void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes);
 void shmht__reader_use_isa(struct shmht_reader *r, const struct shmht__isa *isa);
 int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word, struct shmht__record *rec);
-int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind, uint32_t hash_id, shmht_hash_fn *hash);
+int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind, uint32_t hash_id,
+                       shmht_hash_fn *hash);
 int shmht__attach_object(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts, uint32_t kind,
                          struct shmht_reader *r);
 void shmht__detach_object(struct shmht_reader *r);

@@ -85,8 +85,8 @@ TARGET static int FORM(get_xxh3)(const struct shmht_reader *r, const void *key, 
 }
 
 /*
- * Rounds over the keys, each of which asks for the memory that the next one reads: hash and line; slot and record; for keys whose line
- * was full of others, the next line's slot and record; key. What is not the usual case is searched for in the last.
+ * Rounds over the keys, each of which asks for the memory that the next one reads: hash and line; slot and record; for keys
+ * whose line was full of others, the next line's slot and record; key. What is not the usual case is searched for in the last.
  */
 TARGET static ssize_t FORM(batch)(const struct shmht_reader *r, const struct shmht_bytes *keys, size_t n, struct shmht_bytes *values)
 {

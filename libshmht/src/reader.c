@@ -154,7 +154,8 @@ int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, 
 }
 
 /* Copies what never changes from the header, once it has been checked: a hostile writer may have changed it since. */
-int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind, uint32_t hash_id, shmht_hash_fn *hash)
+int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind, uint32_t hash_id,
+                       shmht_hash_fn *hash)
 {
     struct shmht__table t;
     uint64_t check;

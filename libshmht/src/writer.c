@@ -133,15 +133,15 @@ int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_
 
     if (n_entries > SHMHT_MAX_REGION_BYTES || log_bytes > w->object.max_bytes)
         return SHMHT_EFULL;
-    while (lines * LINE_SLOTS * w->max_load_percent / 100 < w->entries + n_entries)
-        lines *= 2;
-    (void)table_place(w, lines, &end);
-    if (lines > w->n_lines && w->entries + n_entries > w->limit && end + log_bytes <= w->object.max_bytes && lines <= UINT32_MAX) {
-        rc = grow_log(w, end + log_bytes);
-        return rc < 0 ? rc : grow_table(w, lines);
-    }
-    if (w->entries + n_entries > w->limit) { /* no room for a larger table: fill this one up */
-        if (w->entries + n_entries > most)
+    if (w->entries + n_entries > w->limit) {
+        while (lines * LINE_SLOTS * w->max_load_percent / 100 < w->entries + n_entries)
+            lines *= 2;
+        (void)table_place(w, lines, &end);
+        if (lines <= UINT32_MAX && end + log_bytes <= w->object.max_bytes) {
+            rc = grow_log(w, end + log_bytes);
+            return rc < 0 ? rc : grow_table(w, lines);
+        }
+        if (w->entries + n_entries > most) /* no room for a larger table: fill this one up */
             return SHMHT_EFULL;
         w->limit = most;
     }
@@ -237,7 +237,7 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
         end += bytes * (there == 0 && w->entries < most ? most - w->entries : 1);
         rc = end > w->object.max_bytes ? SHMHT_EFULL : grow_table(w, (uint64_t)w->n_lines * 2);
         if (rc == SHMHT_EFULL && there == 0 && w->limit < most)
-            w->limit = most; /* a larger one would leave room for fewer records than this one still has slots for: fill this one up */
+            w->limit = most; /* fill this one up: a larger one would leave room for fewer records than this one has slots for */
         else if (rc < 0)
             return rc;
         there = find(w, hash, key, key_len, &slot);

@@ -188,13 +188,14 @@ static void test_filled_up(void **state)
 
     (void)state;
     for (int n = 71; n <= 73; n++) { /* 10 lines of 8 slots */
-        struct shmht_writer *w = make(SHMHT_MIN_REGION_BYTES, SHMHT_DUP_REPLACE), *w2 = make(SHMHT_MIN_REGION_BYTES, SHMHT_DUP_REPLACE);
+        struct shmht_writer *w = make(SHMHT_MIN_REGION_BYTES, SHMHT_DUP_REPLACE);
+        struct shmht_writer *w2 = make(SHMHT_MIN_REGION_BYTES, SHMHT_DUP_REPLACE);
         struct shmht_block b;
         int put = 0;
 
         assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
         for (int i = 0; i < n; i++) {
-            assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 28), 0); /* 36 bytes: with a table of 20 lines, room for one more */
+            assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 28), 0); /* 36 bytes; beside a table of 20 lines, room for one more */
             put += shmht_put(w2, &i, sizeof(i), text, 28) == 0;
         }
         assert_int_equal(put, n < 72 ? n : 72);
