@@ -35,8 +35,7 @@ static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
         if (mincore(win->map + lo, (size_t)bytes, there) == 0)
             for (uint64_t i = 0; i * win->page_bytes < bytes; i++)
                 if (there[i] & 1)
-                    atomic_fetch_or_explicit((_Atomic uint8_t *)(win->map + lo + i * win->page_bytes), 0,
-                                             memory_order_relaxed);
+                    storwin__store_same(win->map + lo + i * win->page_bytes);
         lo += bytes;
     }
 }

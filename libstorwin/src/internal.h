@@ -180,4 +180,16 @@ void storwin__pager_failure(struct storwin_window *win, struct storwin__failure 
 uint64_t storwin__pager_slice(const struct storwin_window *win);
 void storwin__pager_query(const struct storwin_window *win, struct storwin_info *info);
 
+/*
+ * Stores into a page what is there. Not by an atomic "or 0": clang makes a load of that. If somebody stores at the same time, that is
+ * as good.
+ */
+static inline void storwin__store_same(unsigned char *at)
+{
+    _Atomic uint8_t *p = (_Atomic uint8_t *)at;
+    uint8_t v = atomic_load_explicit(p, memory_order_relaxed);
+
+    (void)atomic_compare_exchange_strong(p, &v, v);
+}
+
 #endif

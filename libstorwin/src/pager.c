@@ -710,7 +710,7 @@ static int protect_all(struct storwin__pager *p)
     const uint64_t pages = storwin__pages(win);
 
     for (uint64_t i = 0; i < pages; i++)
-        atomic_fetch_or_explicit((_Atomic uint8_t *)(p->base + i * win->page_bytes), 0, memory_order_relaxed);
+        storwin__store_same(p->base + i * win->page_bytes);
     pthread_mutex_lock(&p->lock);
     memset(p->state, PRESENT, (size_t)p->n_blocks);
     set_resident(p, p->n_blocks);
