@@ -324,6 +324,8 @@ static int by_leaf(struct asymreg_cache *c, const struct asymreg__log_state *log
         }
         if ((rc = read_leaves(c, leaf, n)) < 0)
             return rc;
+        /* Before the slots, since those may declare a leaf unknown again. After an error all leaves are read anew. */
+        memcpy(&c->leaf_gen[leaf], &c->gen_now[leaf], n * sizeof(uint64_t));
         const struct asymreg__slot *from = c->scratch;
         for (uint32_t i = 0; i < n * ASYMREG_LEAF_SLOTS; i++) {
             uint32_t slot = leaf * ASYMREG_LEAF_SLOTS + i;
@@ -337,7 +339,6 @@ static int by_leaf(struct asymreg_cache *c, const struct asymreg__log_state *log
                 asymreg__slot_write(&c->index->slots[slot], &from[i]);
             }
         }
-        memcpy(&c->leaf_gen[leaf], &c->gen_now[leaf], n * sizeof(uint64_t));
     }
     if (!at_once)
         return changes;
