@@ -95,15 +95,29 @@ static void report(const char *const *names, const double *figures, int n)
     fflush(stdout);
 }
 
+/* The time of a Get, in microseconds on the wall and of this thread's. */
+static void time_gets(char (*keys)[KEY_BYTES], unsigned gets, double *wall, double *cpu)
+{
+    char value[64];
+    int n;
+
+    *wall = seconds(CLOCK_MONOTONIC);
+    *cpu = seconds(CLOCK_THREAD_CPUTIME_ID);
+    for (unsigned i = 0; i < gets; i++)
+        if (PMI2_KVS_Get(NULL, PMI2_ID_NULL, keys[i % N_PICKED], value, sizeof(value), &n) != PMI2_SUCCESS || n != VALUE_BYTES - 1)
+            fail("PMI2_KVS_Get");
+    *cpu = (seconds(CLOCK_THREAD_CPUTIME_ID) - *cpu) / gets * 1e6;
+    *wall = (seconds(CLOCK_MONOTONIC) - *wall) / gets * 1e6;
+}
+
+/* Twice: what the first pass takes depends on who has brought the table's lines and pages near before. */
 static void do_get(unsigned keys, unsigned gets)
 {
-    static const char *const names[] = {"wall_us", "cpu_us", "read", "asked"};
+    static const char *const names[] = {"wall_us", "cpu_us", "read", "asked", "again_cpu_us"};
     unsigned long read_before = 0, asked_before = 0, n_read = 0, n_asked = 0;
     static char picked_keys[N_PICKED][KEY_BYTES];
     static unsigned picked[N_PICKED];
-    double figures[4], cpu, wall;
-    char value[64];
-    int n;
+    double figures[5], wall;
 
     put_share(keys, 0);
     need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
@@ -113,18 +127,13 @@ static void do_get(unsigned keys, unsigned gets)
     need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
     if (PMI2_SHMEM_Counts)
         need(PMI2_SHMEM_Counts(&read_before, &asked_before), "PMI2_SHMEM_Counts");
-    wall = seconds(CLOCK_MONOTONIC);
-    cpu = seconds(CLOCK_THREAD_CPUTIME_ID);
-    for (unsigned i = 0; i < gets; i++)
-        if (PMI2_KVS_Get(NULL, PMI2_ID_NULL, picked_keys[i % N_PICKED], value, sizeof(value), &n) != PMI2_SUCCESS || n != VALUE_BYTES - 1)
-            fail("PMI2_KVS_Get");
-    figures[1] = (seconds(CLOCK_THREAD_CPUTIME_ID) - cpu) / gets * 1e6;
-    figures[0] = (seconds(CLOCK_MONOTONIC) - wall) / gets * 1e6;
+    time_gets(picked_keys, gets, &figures[0], &figures[1]);
     if (PMI2_SHMEM_Counts)
         need(PMI2_SHMEM_Counts(&n_read, &n_asked), "PMI2_SHMEM_Counts");
     figures[2] = (double)(n_read - read_before);
     figures[3] = (double)(n_asked - asked_before);
-    report(names, figures, 4);
+    time_gets(picked_keys, gets, &wall, &figures[4]);
+    report(names, figures, 5);
 }
 
 static void do_fence(unsigned keys, unsigned rounds)
