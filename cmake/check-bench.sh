@@ -1,7 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# check-bench.sh <bench> [<arg>...]: runs a benchmark and checks that every line it prints is one figure in the house's form.
+# check-bench.sh [-o <file>] <bench> [<arg>...]: runs a benchmark and checks that every line it prints is one figure in the house's
+# form. With -o, the figures are left in that file.
 set -u
+kept=
+if [ "$1" = -o ]; then
+    kept=$2
+    shift 2
+fi
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -21,3 +27,4 @@ if grep -Evn "$form" "$out"; then
     echo "check-bench: the lines above are not of the form {\"bench\",\"case\",\"n\",\"who\",\"metric\",\"value\",\"unit\"}" >&2
     exit 1
 fi
+[ -z "$kept" ] || { mkdir -p "$(dirname "$kept")" && cp "$out" "$kept"; }

@@ -91,7 +91,8 @@ endfunction()
 #                 [NEEDS <feature>...] [TIMEOUT <seconds>])
 #   A benchmark: built as bench/<name> of the build tree. It takes --quick and prints one JSON object a line,
 #   {"bench","case","n","who","metric","value","unit"}. A test labelled `bench` runs it with ARGS and --quick, and checks
-#   the form of each line, never a time.
+#   the form of each line, never a time. Another, <name>_full, labelled `full`, runs it whole and leaves the figures in
+#   figures/<name>.json of the build tree.
 function(fencepost_bench name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBS;INCLUDES;DEFINES;ARGS;NEEDS")
     fencepost_missing(missing ${arg_NEEDS})
@@ -101,6 +102,9 @@ function(fencepost_bench name)
     endif()
     fencepost_test(${name} NEEDS ${arg_NEEDS} LABELS bench TIMEOUT ${arg_TIMEOUT} SERIAL
         COMMAND sh ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check-bench.sh ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS} --quick)
+    fencepost_test(${name}_full NEEDS ${arg_NEEDS} LABELS full TIMEOUT 1800 SERIAL
+        COMMAND sh ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check-bench.sh -o ${CMAKE_BINARY_DIR}/figures/${name}.json
+            ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS})
 endfunction()
 
 # The executable of the functions above, whose variables it sees. These may use what POSIX and Linux offer: gnu11.
