@@ -128,7 +128,8 @@ static int open_table(struct asymreg_context *c, const struct asymreg_opts *o)
         return rc;
     }
     c->whole = whole;
-    c->segs[(uint32_t)whole] = (struct asymreg__own_segment){.mem = mem, .value = whole, .prot = ASYMREG_ALL};
+    c->segs[(uint32_t)whole] = (struct asymreg__own_segment){.mem = mem, .value = whole, .bytes = UINT64_MAX, .prot = ASYMREG_ALL};
+    c->n_segments = c->n_registrations = 1;
     return 0;
 }
 
@@ -138,6 +139,7 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
     struct asymreg_index_opts index_opts = {.size = sizeof(index_opts)};
     struct asymreg_transport *t = opts && opts->size >= sizeof(o) ? opts->transport : NULL;
     struct asymreg_context *c = NULL;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     int rc = -EINVAL;
 
     if (opts && opts->size < sizeof(o))
@@ -145,6 +147,8 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
     if (opts)
         o = *opts;
     if (!context || (o.flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH)) || o.max_regions > ASYMREG_MAX_REGIONS || o.max_segments > ASYMREG_MAX_SEGMENTS)
+        goto fail;
+    if (o.coalesce_bytes != ASYMREG_COALESCE_MAPPING && (o.coalesce_bytes & (o.coalesce_bytes - 1)))
         goto fail;
     if (!t && (rc = asymreg_local_create(NULL, &t)) < 0)
         return rc;
@@ -156,6 +160,7 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
     c->t = t;
     c->flags = o.flags;
     c->simd = o.simd;
+    c->coalesce_bytes = o.coalesce_bytes && o.coalesce_bytes < page ? page : o.coalesce_bytes;
     c->table_fd = -1;
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->t_lock, NULL);
@@ -231,80 +236,6 @@ static int first_in(struct asymreg_index *ix, uint64_t start, uint64_t last, str
     return asymreg_index_next(ix, start, r) && r->start <= last;
 }
 
-/* Registers with the transport and publishes that. Under the context's lock. */
-static int segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc, uint64_t *value)
-{
-    unsigned char handle[ASYMREG_MAX_HANDLE_BYTES];
-    struct asymreg_mem *mem;
-    asymreg_id place;
-    size_t n = 0;
-    int rc;
-
-    if ((rc = asymreg_index_insert(c->seg_index, desc->addr, desc->bytes, 0, 0, &place)) < 0)
-        return rc;
-    asymreg__t_lock(c);
-    rc = c->t->ops->mem_reg(c->t, desc, &mem, handle, &n);
-    asymreg__t_unlock(c);
-    if (rc == 0) {
-        rc = asymreg_table_segment_add(c->table, desc->addr, desc->bytes, handle, n, value);
-        if (rc < 0) {
-            asymreg__t_lock(c);
-            c->t->ops->mem_dereg(c->t, mem);
-            asymreg__t_unlock(c);
-        }
-    }
-    if (rc < 0) {
-        asymreg_index_remove(c->seg_index, place);
-        return asymreg__why(c, rc);
-    }
-    /* The index is also the way from an address to the segment: its slot's value is set once that is known. */
-    c->segs[(uint32_t)*value] = (struct asymreg__own_segment){.mem = mem, .place = place, .value = *value, .prot = desc->prot};
-    __atomic_store_n(&c->seg_index->slots[(uint32_t)place].value, *value, __ATOMIC_RELEASE);
-    return 0;
-}
-
-static int segment_remove(struct asymreg_context *c, uint64_t value)
-{
-    struct asymreg__own_segment *s = &c->segs[(uint32_t)value], old;
-    int rc;
-
-    if ((uint32_t)value >= c->max_segments || s->value != value || value == c->whole)
-        return ASYMREG_ESTALE;
-    if ((rc = asymreg_table_segment_remove(c->table, value)) < 0)
-        return rc;
-    old = *s;
-    memset(s, 0, sizeof(*s));
-    asymreg_index_remove(c->seg_index, old.place);
-    asymreg__t_lock(c);
-    c->t->ops->mem_dereg(c->t, old.mem);
-    asymreg__t_unlock(c);
-    if (old.alloc)
-        munmap(old.alloc, old.alloc_bytes);
-    return 0;
-}
-
-/* The segment for a new region: one that is there, the whole space, or a new one for it alone. */
-static int segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot, uint64_t *value)
-{
-    const struct asymreg_region *place = asymreg_index_lookup(c->seg_reader, start);
-    int rc;
-
-    if (place) {
-        *value = c->seg_index->slots[(uint32_t)place->id].value;
-        if (place->last < start + bytes - 1)
-            return ASYMREG_ERANGE;
-        return (prot & ~c->segs[(uint32_t)*value].prot) ? ASYMREG_EACCES : 0;
-    }
-    if (c->whole) {
-        *value = c->whole;
-        return 0;
-    }
-    struct asymreg_mem_desc desc = {.size = sizeof(desc), .addr = start, .bytes = bytes, .prot = prot, .fd = -1};
-    if ((rc = segment_add(c, &desc, value)) == 0)
-        c->segs[(uint32_t)*value].single = 1;
-    return rc;
-}
-
 static int do_register(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot, uint32_t flags, asymreg_id *id)
 {
     struct asymreg_region r;
@@ -320,11 +251,11 @@ static int do_register(struct asymreg_context *c, uint64_t start, uint64_t bytes
         *id = r.id;
         return 0;
     }
-    if ((rc = segment_for(c, start, bytes, prot, &value)) < 0)
+    if ((rc = asymreg__segment_for(c, start, bytes, prot, flags, &value)) < 0)
         return rc;
     rc = asymreg_table_insert(c->table, start, bytes, prot, value, id);
-    if (rc < 0 && c->segs[(uint32_t)value].single)
-        segment_remove(c, value);
+    if (rc < 0 && c->segs[(uint32_t)value].automatic)
+        asymreg__segment_remove(c, value); /* unless others lie in it */
     return rc;
 }
 
@@ -334,7 +265,7 @@ int asymreg_register(struct asymreg_context *context, const void *addr, size_t b
     asymreg_id mine;
     int rc;
 
-    if (!context || !bytes || !prot || (prot & ~ASYMREG_ALL) || (flags & ~ASYMREG_SHARE))
+    if (!context || !bytes || !prot || (prot & ~ASYMREG_ALL) || (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE)))
         return -EINVAL;
     if (start + bytes - 1 < start)
         return ASYMREG_EOVERFLOW;
@@ -360,8 +291,8 @@ static int do_unregister(struct asymreg_context *c, asymreg_id id)
         return 0;
     }
     value = ix->slots[slot].value;
-    if ((rc = asymreg_table_remove(c->table, id)) == 0 && c->segs[(uint32_t)value].single)
-        segment_remove(c, value);
+    if ((rc = asymreg_table_remove(c->table, id)) == 0 && c->segs[(uint32_t)value].automatic)
+        asymreg__segment_remove(c, value); /* unless others lie in it */
     return rc;
 }
 
@@ -398,6 +329,19 @@ int asymreg_unregister_range(struct asymreg_context *context, const void *addr, 
     return rc;
 }
 
+/* A segment of the user's. */
+static int add_indexed(struct asymreg_context *c, const struct asymreg_mem_desc *desc, uint64_t *value)
+{
+    struct asymreg_region place;
+    int rc;
+
+    if (first_in(c->seg_index, desc->addr, desc->addr + desc->bytes - 1, &place))
+        return ASYMREG_EOVERLAP;
+    if ((rc = asymreg__segment_add(c, desc, value)) == 0 && (rc = asymreg__segment_index(c, *value, desc->addr, desc->bytes)) < 0)
+        asymreg__segment_remove(c, *value);
+    return rc;
+}
+
 int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t bytes, uint32_t prot, uint32_t flags, int fd,
                         uint64_t fd_offset, uint64_t *segment)
 {
@@ -420,12 +364,39 @@ int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t byte
     pthread_mutex_lock(&context->lock);
     if (first_in(asymreg_table_index(context->table), desc.addr, desc.addr + bytes - 1, &r))
         rc = ASYMREG_EOVERLAP;
-    else
-        rc = segment_add(context, &desc, &value);
+    else if ((rc = asymreg__segments_retire(context, desc.addr, desc.addr + bytes - 1)) == 0)
+        rc = add_indexed(context, &desc, &value);
     pthread_mutex_unlock(&context->lock);
     if (rc == 0 && segment)
         *segment = value;
     return rc;
+}
+
+int asymreg_remapped(struct asymreg_context *context, const void *addr, size_t bytes)
+{
+    uint64_t start = (uintptr_t)addr;
+    int rc;
+
+    if (!context || !bytes)
+        return -EINVAL;
+    if (start + bytes - 1 < start)
+        return ASYMREG_EOVERFLOW;
+    pthread_mutex_lock(&context->lock);
+    rc = asymreg__segments_retire(context, start, start + bytes - 1);
+    pthread_mutex_unlock(&context->lock);
+    return rc;
+}
+
+int asymreg_get_stats(struct asymreg_context *context, struct asymreg_stats *stats)
+{
+    if (!context || !stats || stats->size < sizeof(*stats))
+        return -EINVAL;
+    pthread_mutex_lock(&context->lock);
+    *stats = (struct asymreg_stats){.size = stats->size, .n_regions = asymreg_table_index(context->table)->n_regions,
+                                    .n_segments = context->n_segments, .segment_bytes = context->segment_bytes,
+                                    .n_registrations = context->n_registrations};
+    pthread_mutex_unlock(&context->lock);
+    return 0;
 }
 
 int asymreg_segment_remove(struct asymreg_context *context, uint64_t segment)
@@ -435,7 +406,7 @@ int asymreg_segment_remove(struct asymreg_context *context, uint64_t segment)
     if (!context)
         return -EINVAL;
     pthread_mutex_lock(&context->lock);
-    rc = segment_remove(context, segment);
+    rc = asymreg__segment_remove(context, segment);
     pthread_mutex_unlock(&context->lock);
     return rc;
 }
@@ -478,9 +449,9 @@ int asymreg_free(struct asymreg_context *context, void *ptr)
         return -EINVAL;
     pthread_mutex_lock(&context->lock);
     if ((place = asymreg_index_lookup(context->seg_reader, (uintptr_t)ptr))) {
-        uint64_t value = context->seg_index->slots[(uint32_t)place->id].value;
+        uint64_t value = place->value;
         if (context->segs[(uint32_t)value].alloc == ptr)
-            rc = segment_remove(context, value);
+            rc = asymreg__segment_remove(context, value);
     }
     pthread_mutex_unlock(&context->lock);
     return rc;

@@ -6,18 +6,20 @@
 #include <asymreg/rma.h>
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "index.h"
 
 /* One transport registration of this process. */
 struct asymreg__own_segment {
     struct asymreg_mem *mem;
-    asymreg_id place; /* in seg_index */
+    asymreg_id place; /* in seg_index, or 0 */
     uint64_t value;   /* 0: not in use */
-    void *alloc;      /* what asymreg_alloc() mapped */
+    uint64_t bytes;
+    void *alloc; /* what asymreg_alloc() mapped */
     size_t alloc_bytes;
     uint32_t prot;
-    uint32_t single; /* made for one region, and goes with it */
+    uint32_t automatic; /* made for regions, and goes with the last of them */
 };
 
 /* A segment of a peer, ready for use. Immutable once published. */
@@ -72,6 +74,9 @@ struct asymreg_context {
     struct asymreg_reader *seg_reader;
     struct asymreg__own_segment *segs;
     uint64_t whole; /* segment of all private memory, or 0 */
+    uint64_t coalesce_bytes;
+    uint64_t segment_bytes, n_registrations;
+    uint32_t n_segments;
 
     struct asymreg__peer **peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
     uint32_t end_pe;              /* none from here on */
@@ -99,6 +104,24 @@ static inline void asymreg__t_unlock(struct asymreg_context *c)
 
 /* Remembers the transport's reason if the code is one that has a reason. Returns the code. */
 int asymreg__why(struct asymreg_context *c, int code);
+
+/* segment.c: under the context's lock. */
+/* Registers with the transport and publishes that. */
+int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc, uint64_t *value);
+/* Has it found for regions in it. ASYMREG_EOVERLAP: another is found there. */
+int asymreg__segment_index(struct asymreg_context *c, uint64_t value, uint64_t base, uint64_t bytes);
+/* ASYMREG_EBUSY: regions lie in it. */
+int asymreg__segment_remove(struct asymreg_context *c, uint64_t value);
+/* No automatic segment in this range gets further regions. */
+int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t last);
+/* The segment for a new region: one that is there, all private memory, or a new one, around the region or for it alone. */
+int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot, uint32_t flags, uint64_t *value);
+
+/*
+ * maps.c: cuts [*low, *high], which holds [start, last], to the adjacent mappings of one origin around the latter that have these permissions.
+ * Returns 0 if [start, last] itself does not lie in such.
+ */
+int asymreg__mapped_run(uint64_t start, uint64_t last, uint32_t prot, uint64_t *low, uint64_t *high);
 
 /* peer.c */
 void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts, regions and peers over a network transport: regions TRANSPORT (ucx, ucx-thread, ibv). What test_semantics.c of
+/* Contexts, regions and peers over a network transport: regions TRANSPORT [coalesce] (ucx, ucx-thread, ibv). What test_semantics.c of
  * tests/asymreg says of one node, as far as a network can keep it: the table is read through the transport, so that what has
  * changed since is found by a refresh or, where the transport revokes, by the refusal.
  *
@@ -56,10 +56,12 @@ struct news {
 };
 
 static const char *transport_name;
+static bool coalesce; /* the owner has few segments, of 64 KiB */
 
 static struct asymreg_context *open_context(void)
 {
-    struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 2 * N_REGIONS, .max_segments = N_REGIONS};
+    struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 2 * N_REGIONS, .max_segments = coalesce ? 20 : N_REGIONS,
+                                .coalesce_bytes = coalesce ? 65536 : 0};
     struct asymreg_context *ctx;
     int rc = -ENOSYS;
 
@@ -95,6 +97,7 @@ static void owner(int sock)
 {
     static struct news news;
     struct asymreg_context *ctx = open_context();
+    struct asymreg_stats stats = {.size = sizeof(stats)};
     struct asymreg_worker *worker;
     uint32_t prot[3] = {ASYMREG_RW, ASYMREG_READ, ASYMREG_ALL};
     int fd = memfd_create("regions", MFD_CLOEXEC);
@@ -105,13 +108,16 @@ static void owner(int sock)
     CHECK(memory && others && fd >= 0 && ftruncate(fd, 8192) == 0, "memory");
     file = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(file != MAP_FAILED, "mmap");
-    /* The first half in one segment; the others have registrations of their own. */
+    /* The first half in one segment; the others have registrations of their own, or share a few of them. */
     CHECK(asymreg_segment_add(ctx, memory, (size_t)N_REGIONS / 2 * STRIDE, ASYMREG_RW, 0, -1, 0, NULL) == 0, "segment");
     for (uint32_t i = 0; i < N_REGIONS; i++)
-        CHECK(asymreg_register(ctx, memory + (size_t)i * STRIDE, BYTES, prot[0], 0, &news.ids[i]) == 0, "register %u", i);
+        CHECK(asymreg_register(ctx, memory + (size_t)i * STRIDE, BYTES, prot[0], i == N_REGIONS - 1 ? ASYMREG_ALONE : 0,
+                               &news.ids[i]) == 0, "register %u", i);
     CHECK(asymreg_register(ctx, file, 8192, prot[0], 0, NULL) == 0, "register a file");
     CHECK(asymreg_register(ctx, others, 100, prot[1], 0, NULL) == 0, "register read-only");
     CHECK(asymreg_register(ctx, others + 4096, 64, prot[2], 0, NULL) == 0, "register a counter");
+    CHECK(asymreg_get_stats(ctx, &stats) == 0 && (coalesce ? stats.n_segments < 15 : stats.n_segments > N_REGIONS / 2),
+          "%llu segments", (unsigned long long)stats.n_segments);
     news.base = (uintptr_t)memory;
     news.file = (uintptr_t)file;
     news.read_only = (uintptr_t)others;
@@ -135,7 +141,8 @@ static void owner(int sock)
             break;
         case 'r': /* the same memory again */
             CHECK(asymreg_register(ctx, memory, BYTES, ASYMREG_RW, 0, &news.ids[0]) == 0, "register again");
-            CHECK(asymreg_register(ctx, memory + (size_t)last * STRIDE, BYTES, ASYMREG_RW, 0, &news.ids[last]) == 0, "register again");
+            CHECK(asymreg_register(ctx, memory + (size_t)last * STRIDE, BYTES, ASYMREG_RW, ASYMREG_ALONE, &news.ids[last]) == 0,
+                  "register again");
             id = news.ids[last];
             break;
         case 'f':
@@ -284,7 +291,8 @@ int main(int argc, char **argv)
     int pair[2], status;
     pid_t pids[2];
 
-    CHECK(argc == 2, "usage: regions ucx|ucx-thread|ibv");
+    CHECK(argc == 2 || (argc == 3 && strcmp(argv[2], "coalesce") == 0), "usage: regions ucx|ucx-thread|ibv [coalesce]");
+    coalesce = argc == 3;
     transport_name = argv[1];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     for (int i = 0; i < 2; i++) {

@@ -24,6 +24,16 @@
  * **A peer that dies**: every operation on it returns ASYMREG_EPEER within a second, without waiting; so do those under way. A peer
  * that is stopped (SIGSTOP) does not matter to a one-sided transport.
  *
+ * **Coalescing.** A transport without ASYMREG_CAP_WHOLE_SPACE registers memory itself: that pins pages, or costs a microsecond, a key in every peer that
+ * uses it and one of max_segments. With asymreg_opts.coalesce_bytes at C, a region that lies in no segment is not registered alone but with what is
+ * mapped around it in the same aligned C bytes (several times C if the region is longer); later regions in there share that registration, and it ends with the
+ * last of them. It stops at gaps, guard pages, memory of another file or origin, memory without the permissions, and segments that are there
+ * already. It permits what its regions were registered for: the first one that asks for more makes a new registration, which later ones use, while
+ * those before keep theirs. Where the transport refuses all that, the region is registered alone. Costs: C bytes may be pinned for a few; /proc/self/maps is read
+ * for each new registration (some microseconds, more with many mappings); and neighbours are kept apart by the initiator's check, not by hardware, which ASYMREG_ALONE avoids.
+ * The rule to keep: memory must not be unmapped, mapped anew or dropped (munmap, mremap, MADV_DONTNEED; so may free() of what malloc() gave) while a
+ * region *near* it is registered, and then be registered itself, or a transport that pins would serve the old pages; asymreg_remapped() says that it was.
+ *
  * **fork()**: a child must not use its parent's context, nor close it; it opens its own.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", sections 2 and 3 (register, unregister, put, get; refresh and retry) and 5 (atomics,
@@ -53,6 +63,9 @@ extern "C" {
 /** Each operation on a peer whose table is not mapped looks whether that has changed first: one more remote read each. */
 #define ASYMREG_FRESH 2u
 
+/** asymreg_opts.coalesce_bytes: everything that is mapped around a region, however much it is. */
+#define ASYMREG_COALESCE_MAPPING UINT64_MAX
+
 /** A context. */
 struct asymreg_context;
 /** A thread's means of beginning operations. */
@@ -70,6 +83,7 @@ struct asymreg_opts {
     uint32_t simd;          /**< as in struct asymreg_index_opts */
     uint32_t reserved;      /**< 0 */
     struct asymreg_transport *transport; /**< taken over, also on failure; NULL: asymreg_local_create(NULL) */
+    uint64_t coalesce_bytes; /**< 0; a power of two (raised to a page); or ASYMREG_COALESCE_MAPPING: see "Coalescing" above */
 };
 
 /**
@@ -113,6 +127,9 @@ ASYMREG_API struct asymreg_transport *asymreg_get_transport(struct asymreg_conte
 
 /** asymreg_register(): if exactly this range is registered, with the same permissions, count one more user of it. */
 #define ASYMREG_SHARE 1u
+/** asymreg_register(): a transport registration of its own, although the context coalesces. No effect in a segment of asymreg_segment_add(), or where one
+ *  registration serves all private memory. */
+#define ASYMREG_ALONE 4u
 /** asymreg_segment_add(): see ASYMREG_MEM_TRUSTED. */
 #define ASYMREG_TRUSTED 2u
 
@@ -120,16 +137,16 @@ ASYMREG_API struct asymreg_transport *asymreg_get_transport(struct asymreg_conte
  * @brief Make memory reachable for peers, from now on.
  *
  * If it lies in a segment (asymreg_segment_add(), asymreg_alloc(), or with a transport that has ASYMREG_CAP_WHOLE_SPACE), that is what the
- * transport uses; otherwise a registration is made for this region alone. It may lie anywhere: malloc, stack, static data, a mapped file.
+ * transport uses; otherwise a registration is made, for this region alone or as "Coalescing" says. It may lie anywhere: malloc, stack, static data, a mapped file.
  *
  * @param context  the context
  * @param addr     first byte; need not be aligned
  * @param bytes    length, more than 0
  * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: what peers may do
- * @param flags    0 or ASYMREG_SHARE
+ * @param flags    ASYMREG_SHARE, ASYMREG_ALONE
  * @param id       names this registration; may be NULL
  * @return 0; -EINVAL (no bytes, unknown bits); ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP; ASYMREG_EFULL; ASYMREG_EACCES (more than its segment permits);
- *         ASYMREG_ERANGE (begins in a segment and runs past its end); -ENOMEM, or what the transport returned
+ *         ASYMREG_ERANGE (begins in a segment of asymreg_segment_add() and runs past its end); -ENOMEM, or what the transport returned
  *
  * Cost: about a microsecond, however many there are; and the transport's registration if it needs one.
  */
@@ -156,10 +173,32 @@ ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id i
 ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const void *addr, size_t bytes);
 
 /**
+ * @brief Say that memory was unmapped, mapped anew or dropped while regions near it are registered: see "Coalescing".
+ * @param context     the context
+ * @param addr,bytes  the memory
+ * @return 0, -EINVAL, ASYMREG_EOVERFLOW, -ENOMEM
+ *
+ * Regions registered from now on share no automatic registration that was made before. Takes a lock: not for hooks of munmap().
+ */
+ASYMREG_API int asymreg_remapped(struct asymreg_context *context, const void *addr, size_t bytes);
+
+/** Figures of a context, as of the call. */
+struct asymreg_stats {
+    size_t size;              /**< sizeof(struct asymreg_stats), set by the caller */
+    uint64_t n_regions;       /**< registered now */
+    uint64_t n_segments;      /**< registrations with the transport now; without the table's own */
+    uint64_t segment_bytes;   /**< and their length, together; one that serves all private memory does not count */
+    uint64_t n_registrations; /**< registrations with the transport so far */
+};
+
+/** @brief Figures of a context. @param context the context @param stats filled; set its size first @return 0, -EINVAL. MT-Safe. */
+ASYMREG_API int asymreg_get_stats(struct asymreg_context *context, struct asymreg_stats *stats);
+
+/**
  * @brief Register memory with the transport once, for many regions to share.
  *
  * @param context     the context
- * @param addr,bytes  the memory; must not overlap another segment or a region
+ * @param addr,bytes  the memory; must not overlap another segment of this kind or a region
  * @param prot        the most that regions in it may permit
  * @param flags       0 or ASYMREG_TRUSTED
  * @param fd          descriptor that the memory is a MAP_SHARED mapping of (a file, a memfd, /dev/shm), or -1. Not kept: duplicated
