@@ -93,6 +93,21 @@ static int check_transport(const struct asymreg_transport *t)
                : -EINVAL;
 }
 
+/* See activity.h. */
+static int open_activity(struct asymreg_context *c)
+{
+    struct asymreg_mem_desc desc = {.size = sizeof(desc), .prot = ASYMREG_RW, .flags = ASYMREG_MEM_ACTIVITY};
+    size_t bytes = (sizeof(*c->activity) + 4095) & ~(size_t)4095;
+
+    if (!(c->activity = shared_pages(c, bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, 0, &c->activity_fd)))
+        return errno ? -errno : -ENOMEM;
+    asymreg__activity_init(c->activity);
+    desc.addr = (uintptr_t)c->activity;
+    desc.bytes = sizeof(*c->activity);
+    desc.fd = c->activity_fd;
+    return c->t->ops->mem_reg(c->t, &desc, &c->activity_mem, c->activity_handle, &c->activity_handle_bytes);
+}
+
 static int open_table(struct asymreg_context *c, const struct asymreg_opts *o)
 {
     struct asymreg_table_opts t = {.size = sizeof(t), .max_regions = o->max_regions, .max_segments = o->max_segments, .ring = o->ring,
@@ -114,6 +129,8 @@ static int open_table(struct asymreg_context *c, const struct asymreg_opts *o)
     desc.bytes = c->bytes;
     desc.fd = c->table_fd;
     if ((rc = c->t->ops->mem_reg(c->t, &desc, &c->table_mem, c->table_handle, &c->table_handle_bytes)) < 0)
+        return rc;
+    if ((c->flags & ASYMREG_DRAIN) && (c->caps.flags & ASYMREG_CAP_MAP) && (rc = open_activity(c)) < 0)
         return rc;
     if (!(c->caps.flags & ASYMREG_CAP_WHOLE_SPACE))
         return 0;
@@ -146,7 +163,7 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
         return -EINVAL;
     if (opts)
         o = *opts;
-    if (!context || (o.flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH)) || o.max_regions > ASYMREG_MAX_REGIONS || o.max_segments > ASYMREG_MAX_SEGMENTS)
+    if (!context || (o.flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH | ASYMREG_DRAIN)) || o.max_regions > ASYMREG_MAX_REGIONS || o.max_segments > ASYMREG_MAX_SEGMENTS)
         goto fail;
     if (o.coalesce_bytes != ASYMREG_COALESCE_MAPPING && (o.coalesce_bytes & (o.coalesce_bytes - 1)))
         goto fail;
@@ -161,7 +178,7 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
     c->flags = o.flags;
     c->simd = o.simd;
     c->coalesce_bytes = o.coalesce_bytes && o.coalesce_bytes < page ? page : o.coalesce_bytes;
-    c->table_fd = -1;
+    c->table_fd = c->activity_fd = -1;
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->t_lock, NULL);
     c->caps.size = sizeof(c->caps);
@@ -216,6 +233,12 @@ void asymreg_close(struct asymreg_context *context)
     }
     if (context->table_mem)
         ops->mem_dereg(context->t, context->table_mem);
+    if (context->activity_mem)
+        ops->mem_dereg(context->t, context->activity_mem);
+    if (context->activity)
+        munmap(context->activity, (sizeof(*context->activity) + 4095) & ~(size_t)4095);
+    if (context->activity_fd >= 0)
+        close(context->activity_fd);
     if (context->memory)
         munmap(context->memory, context->bytes);
     if (context->table_fd >= 0)
@@ -306,6 +329,60 @@ int asymreg_unregister(struct asymreg_context *context, asymreg_id id)
     rc = do_unregister(context, id);
     pthread_mutex_unlock(&context->lock);
     return rc;
+}
+
+/* Can the end of this registration be waited for? */
+static int can_drain(struct asymreg_context *c, asymreg_id id)
+{
+    uint32_t slot = (uint32_t)id;
+    struct asymreg_index *ix = asymreg_table_index(c->table);
+    const char *why;
+    uint64_t value;
+
+    if (slot >= ix->n_used || !(id >> 32 & 1) || ix->slots[slot].generation != id >> 32)
+        return ASYMREG_ESTALE;
+    if (c->shares[slot])
+        return ASYMREG_EBUSY;
+    if (c->activity)
+        return 0;
+    value = ix->slots[slot].value;
+    if (c->caps.flags & ASYMREG_CAP_REVOKE) {
+        if (c->segs[(uint32_t)value].automatic && asymreg__table_users(c->table, value) == 1)
+            return 0;
+        why = "the region lies in a registration that outlives it; see ASYMREG_ALONE";
+    } else if (c->caps.flags & ASYMREG_CAP_MAP) {
+        why = "the context was opened without ASYMREG_DRAIN";
+    } else {
+        asymreg__t_lock(c);
+        why = c->t->ops->reason(c->t, ASYMREG_CAP_REVOKE);
+        asymreg__t_unlock(c);
+    }
+    __atomic_store_n(&c->why, why, __ATOMIC_RELAXED);
+    return ASYMREG_ENOTSUP;
+}
+
+int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id, uint32_t timeout_ms)
+{
+    int rc;
+
+    if (!context)
+        return -EINVAL;
+    pthread_mutex_lock(&context->lock);
+    if ((rc = can_drain(context, id)) == 0 && (rc = do_unregister(context, id)) == 0 && !context->activity)
+        rc = context->dereg_rc;
+    pthread_mutex_unlock(&context->lock);
+    return rc == 0 && context->activity ? asymreg__activity_drain(context->activity, timeout_ms) : rc;
+}
+
+int asymreg_drain(struct asymreg_context *context, uint32_t timeout_ms)
+{
+    if (!context)
+        return -EINVAL;
+    if (context->activity)
+        return asymreg__activity_drain(context->activity, timeout_ms);
+    __atomic_store_n(&context->why, context->flags & ASYMREG_DRAIN ? "the transport does not show who is inside an operation"
+                                                                   : "the context was opened without ASYMREG_DRAIN", __ATOMIC_RELAXED);
+    return ASYMREG_ENOTSUP;
 }
 
 int asymreg_unregister_range(struct asymreg_context *context, const void *addr, size_t bytes)

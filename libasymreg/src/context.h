@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "activity.h"
 #include "index.h"
 
 /* One transport registration of this process. */
@@ -43,13 +44,17 @@ struct asymreg__peer {
 
     pthread_mutex_t lock; /* of what follows, and of refreshing */
     struct asymreg__key *retired;
-    struct asymreg_rkey *table_key;
+    struct asymreg_rkey *table_key, *activity_key;
+    struct asymreg__activity *activity; /* the peer's, mapped; or NULL */
     uint64_t table_addr, table_bytes, incarnation;
     const void *mapped;
     struct asymreg_context *context;
 };
 
 #define PEER_CHUNK 1024u
+
+/* Under which a context's workers take places with a peer. */
+uint64_t asymreg__activity_tag(const struct asymreg__peer *p);
 
 struct asymreg_context {
     struct asymreg_transport *t;
@@ -68,6 +73,11 @@ struct asymreg_context {
     unsigned char table_handle[ASYMREG_MAX_HANDLE_BYTES];
     size_t table_handle_bytes;
     int table_fd;
+    struct asymreg__activity *activity; /* with ASYMREG_DRAIN */
+    struct asymreg_mem *activity_mem;
+    unsigned char activity_handle[ASYMREG_MAX_HANDLE_BYTES];
+    size_t activity_handle_bytes;
+    int activity_fd;
     uint32_t max_regions;
     uint32_t *shares; /* users of each slot beyond the first */
     struct asymreg_index *seg_index;
@@ -77,6 +87,7 @@ struct asymreg_context {
     uint64_t coalesce_bytes;
     uint64_t segment_bytes, n_registrations;
     uint32_t n_segments;
+    int dereg_rc; /* what the transport said to the last end of a registration */
 
     struct asymreg__peer **peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
     uint32_t end_pe;              /* none from here on */

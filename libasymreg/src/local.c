@@ -30,6 +30,7 @@
 #endif
 
 #define ADDRESS_MAGIC 0x4c4d5341u
+#define MAPPED_ALWAYS (ASYMREG_MEM_TABLE | ASYMREG_MEM_ACTIVITY) /* also without ASYMREG_LOCAL_SHM */
 #define FDS_MAGIC 0x44465341u
 #define ALIVE_EVERY_NS 20000000
 #define MAX_ONE_CALL ((size_t)1 << 30) /* the kernel moves a little less than 2 GiB in one call */
@@ -91,6 +92,7 @@ enum { KEY_DIRECT, KEY_GUARDED, KEY_CMA };
 struct asymreg_rkey {
     int kind;
     int writable;
+    uint32_t flags; /* ASYMREG_MEM_* */
     uint64_t addr, bytes;
     char *ptr; /* where `addr` is mapped here */
     void *map;
@@ -116,8 +118,7 @@ static int64_t coarse_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Field 22 of /proc/PID/stat; 0 when it cannot be read. */
-static uint64_t start_time_of(uint64_t pid)
+uint64_t asymreg__start_time_of(uint64_t pid)
 {
     char path[64], text[1024], *p;
     ssize_t n;
@@ -220,7 +221,7 @@ static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *d
         free(m);
         return fail(l, ASYMREG_EACCES, "the descriptor is not open for reading and writing");
     }
-    if (desc->fd >= 0 && ((l->flags & ASYMREG_LOCAL_SHM) || (desc->flags & ASYMREG_MEM_TABLE))) {
+    if (desc->fd >= 0 && ((l->flags & ASYMREG_LOCAL_SHM) || (desc->flags & MAPPED_ALWAYS))) {
         if ((m->fd = fcntl(desc->fd, F_DUPFD_CLOEXEC, 3)) < 0 || fstat(m->fd, &st) < 0) {
             int e = errno;
             if (m->fd >= 0)
@@ -324,7 +325,7 @@ static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n, 
         free(ep);
         return e == ESRCH || e == EINVAL ? ASYMREG_EPEER : -e;
     }
-    if (a.start_time && start_time_of(a.pid) != a.start_time) { /* somebody else has its number now */
+    if (a.start_time && asymreg__start_time_of(a.pid) != a.start_time) { /* somebody else has its number now */
         disconnect(t, ep);
         return ASYMREG_EPEER;
     }
@@ -417,7 +418,8 @@ static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const
     key->bytes = bytes;
     key->kind = KEY_CMA;
     key->writable = 1;
-    if (h.kind == HANDLE_FD && ((l->flags & ASYMREG_LOCAL_SHM) || (h.flags & ASYMREG_MEM_TABLE))) {
+    key->flags = h.flags;
+    if (h.kind == HANDLE_FD && ((l->flags & ASYMREG_LOCAL_SHM) || (h.flags & MAPPED_ALWAYS))) {
         if ((fd = fetch_fd(l, ep, &h)) >= 0) {
             rc = map_file(l, fd, &h, key);
             close(fd);
@@ -454,7 +456,7 @@ static int map(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymre
                const void **ptr)
 {
     (void)ep;
-    if (rkey->kind != KEY_DIRECT || addr < rkey->addr || bytes > rkey->bytes || addr - rkey->addr > rkey->bytes - bytes)
+    if (rkey->kind != KEY_DIRECT || (!rkey->writable && (rkey->flags & ASYMREG_MEM_ACTIVITY)) || addr < rkey->addr || bytes > rkey->bytes || addr - rkey->addr > rkey->bytes - bytes)
         return fail(local(t), ASYMREG_ENOTSUP, "this memory cannot be mapped safely");
     *ptr = rkey->ptr + (addr - rkey->addr);
     return 0;
@@ -651,7 +653,7 @@ int asymreg_local_create(const struct asymreg_local_opts *opts, struct asymreg_t
     l->self.magic = ADDRESS_MAGIC;
     l->self.flags = flags;
     l->self.pid = (uint64_t)l->pid;
-    l->self.start_time = start_time_of(l->self.pid);
+    l->self.start_time = asymreg__start_time_of(l->self.pid);
     l->self.pid_ns = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
     if ((fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)) >= 0) {
         ssize_t n = read(fd, l->self.boot_id, sizeof(l->self.boot_id));

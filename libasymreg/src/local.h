@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 
+/* When a process began, in clock ticks since boot: field 22 of /proc/PID/stat; 0 when that cannot be read. */
+uint64_t asymreg__start_time_of(uint64_t pid);
+
 /* NULL when it is another transport. */
 struct asymreg__local *asymreg__local_of(struct asymreg_transport *t);
 

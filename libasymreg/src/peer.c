@@ -14,7 +14,7 @@
 #define BLOB_VERSION 1u
 #define BLOB_ORDER 0x01020304u
 
-/* Followed by the table's handle and the endpoint's address. */
+/* Followed by the table's handle; with ASYMREG_DRAIN the activity's address (8 bytes) and handle; and the endpoint's address. */
 struct blob {
     uint64_t magic;
     uint32_t version;
@@ -23,7 +23,7 @@ struct blob {
     uint32_t total_bytes;
     uint32_t handle_bytes;
     uint32_t address_bytes;
-    uint32_t reserved;
+    uint32_t activity_bytes; /* of its address and handle; 0: there is none */
     uint64_t incarnation;
     uint64_t table_addr;
     uint64_t table_bytes;
@@ -57,7 +57,8 @@ ssize_t asymreg_export(struct asymreg_context *context, void *buf, size_t cap)
         return asymreg__why(context, rc);
     b.handle_bytes = (uint32_t)context->table_handle_bytes;
     b.address_bytes = (uint32_t)n;
-    b.total_bytes = (uint32_t)(sizeof(b) + context->table_handle_bytes + n);
+    b.activity_bytes = context->activity ? (uint32_t)(8 + context->activity_handle_bytes) : 0;
+    b.total_bytes = (uint32_t)(sizeof(b) + context->table_handle_bytes + b.activity_bytes + n);
     b.incarnation = context->incarnation;
     b.table_addr = (uintptr_t)context->memory;
     b.table_bytes = context->bytes;
@@ -66,7 +67,12 @@ ssize_t asymreg_export(struct asymreg_context *context, void *buf, size_t cap)
         return -ENOBUFS;
     memcpy(buf, &b, sizeof(b));
     memcpy((char *)buf + sizeof(b), context->table_handle, context->table_handle_bytes);
-    memcpy((char *)buf + sizeof(b) + context->table_handle_bytes, address, n);
+    if (b.activity_bytes) {
+        uint64_t at = (uintptr_t)context->activity;
+        memcpy((char *)buf + sizeof(b) + b.handle_bytes, &at, 8);
+        memcpy((char *)buf + sizeof(b) + b.handle_bytes + 8, context->activity_handle, context->activity_handle_bytes);
+    }
+    memcpy((char *)buf + sizeof(b) + b.handle_bytes + b.activity_bytes, address, n);
     b.checksum = checksum(buf, b.total_bytes);
     memcpy((char *)buf + offsetof(struct blob, checksum), &b.checksum, 8);
     return (ssize_t)b.total_bytes;
@@ -85,7 +91,8 @@ static int blob_parse(const struct asymreg_context *c, const void *bytes, size_t
     if (b->version != BLOB_VERSION || b->byte_order != BLOB_ORDER)
         return ASYMREG_EVERSION;
     if (b->handle_bytes > ASYMREG_MAX_HANDLE_BYTES || b->address_bytes > ASYMREG_MAX_ADDRESS_BYTES ||
-        b->total_bytes != sizeof(*b) + b->handle_bytes + b->address_bytes || b->total_bytes != n ||
+        b->activity_bytes > 8 + ASYMREG_MAX_HANDLE_BYTES || (b->activity_bytes && b->activity_bytes < 8) ||
+        b->total_bytes != sizeof(*b) + b->handle_bytes + b->activity_bytes + b->address_bytes || b->total_bytes != n ||
         checksum(bytes, n) != b->checksum)
         return ASYMREG_EBLOB;
     if (b->transport[sizeof(b->transport) - 1] || !b->incarnation || !b->table_bytes ||
@@ -127,6 +134,11 @@ static int read_table(void *ctx, uint64_t offset, void *dst, size_t bytes)
     return rc < 0 ? rc : 0;
 }
 
+uint64_t asymreg__activity_tag(const struct asymreg__peer *p)
+{
+    return p->context->incarnation + p->serial;
+}
+
 void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
 {
     const struct asymreg_transport_ops *ops = c->t->ops;
@@ -151,6 +163,10 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
     }
     asymreg_cache_destroy(p->cache);
     free(p->keys);
+    if (p->activity)
+        asymreg__activity_release_all(p->activity, asymreg__activity_tag(p));
+    if (p->activity_key)
+        ops->rkey_release(c->t, p->ep, p->activity_key);
     if (p->table_key)
         ops->rkey_release(c->t, p->ep, p->table_key);
     if (p->ep)
@@ -299,6 +315,28 @@ int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__k
     return rc < 0 ? asymreg__why(c, rc) : 0;
 }
 
+/* Maps the memory in which a peer that drains wants to see who is inside an operation. Without it no operation may reach that peer. */
+static int open_activity(struct asymreg_context *c, struct asymreg__peer *p, const char *bytes, uint32_t n)
+{
+    const struct asymreg_transport_ops *ops = c->t->ops;
+    const void *mapped = NULL;
+    uint64_t at;
+    int rc;
+
+    memcpy(&at, bytes, 8);
+    if (at % 64 || at + sizeof(*p->activity) < at)
+        return ASYMREG_EBLOB;
+    rc = !p->mapped ? ASYMREG_ENOTSUP : ops->rkey_unpack(c->t, p->ep, bytes + 8, n - 8, at, sizeof(*p->activity), &p->activity_key);
+    if (rc == 0)
+        rc = ops->map(c->t, p->ep, p->activity_key, at, sizeof(*p->activity), &mapped);
+    if (rc == ASYMREG_ENOTSUP)
+        return ASYMREG_EUNREACH;
+    if (rc < 0 || (rc = asymreg__activity_check(mapped)) < 0)
+        return rc;
+    p->activity = (struct asymreg__activity *)(uintptr_t)mapped;
+    return 0;
+}
+
 int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blob, size_t bytes)
 {
     const struct asymreg_transport_ops *ops;
@@ -332,13 +370,15 @@ int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blo
     p->table_bytes = b.table_bytes;
     p->incarnation = b.incarnation;
     asymreg__t_lock(context);
-    rc = ops->connect(context->t, (const char *)blob + sizeof(b) + b.handle_bytes, b.address_bytes, &p->ep);
+    rc = ops->connect(context->t, (const char *)blob + sizeof(b) + b.handle_bytes + b.activity_bytes, b.address_bytes, &p->ep);
     if (rc == 0)
         rc = ops->rkey_unpack(context->t, p->ep, (const char *)blob + sizeof(b), b.handle_bytes, b.table_addr, b.table_bytes,
                               &p->table_key);
     if (rc == 0 && (context->caps.flags & ASYMREG_CAP_MAP) && ops->map &&
         ops->map(context->t, p->ep, p->table_key, b.table_addr, b.table_bytes, &p->mapped) < 0)
         p->mapped = NULL; /* then it is read by get */
+    if (rc == 0 && b.activity_bytes)
+        rc = open_activity(context, p, (const char *)blob + sizeof(b) + b.handle_bytes, b.activity_bytes);
     asymreg__t_unlock(context);
     p->ask = !p->mapped && (context->flags & ASYMREG_FRESH);
     if (rc == ASYMREG_ESTALE) /* the descriptor has gone: so has the context that had it */

@@ -60,7 +60,7 @@ int asymreg__segment_remove(struct asymreg_context *c, uint64_t value)
     c->n_segments--;
     c->segment_bytes -= old.bytes;
     asymreg__t_lock(c);
-    c->t->ops->mem_dereg(c->t, old.mem);
+    c->dereg_rc = c->t->ops->mem_dereg(c->t, old.mem);
     asymreg__t_unlock(c);
     if (old.alloc)
         munmap(old.alloc, old.alloc_bytes);

@@ -185,6 +185,11 @@ int asymreg_table_segment_remove(struct asymreg_table *table, uint64_t segment)
     return 0;
 }
 
+uint32_t asymreg__table_users(const struct asymreg_table *table, uint64_t segment)
+{
+    return table->users[(uint32_t)segment];
+}
+
 /* Rewrites a slot for this process's readers and for peers that copy its leaf, and tells those that follow the log. */
 static void publish(void *ctx, struct asymreg_index *ix, uint32_t slot, const struct asymreg__slot *content)
 {

@@ -67,6 +67,9 @@ int asymreg__layout(const struct asymreg_table_opts *opts, struct asymreg__heade
 /* How many segments the peer's table has room for. */
 uint32_t asymreg__cache_max_segments(const struct asymreg_cache *cache);
 
+/* Regions in a segment. */
+uint32_t asymreg__table_users(const struct asymreg_table *table, uint64_t segment);
+
 static inline uint32_t asymreg__n_leaves(uint32_t n_slots)
 {
     return (n_slots + ASYMREG_LEAF_SLOTS - 1) / ASYMREG_LEAF_SLOTS;

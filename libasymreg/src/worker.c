@@ -18,6 +18,10 @@ struct link {
     struct link *next; /* of those in use */
     uint32_t pe;
     int listed;
+    struct asymreg__activity_slot *slot; /* with a peer that drains */
+    uint64_t number;                     /* of operations announced there */
+    uint32_t fence;
+    uint32_t pending; /* operations may go on until a flush */
 };
 
 struct asymreg_worker {
@@ -58,8 +62,11 @@ void asymreg_worker_destroy(struct asymreg_worker *worker)
     asymreg_flush_all(worker);
     pthread_mutex_lock(&c->lock); /* nobody is forgotten meanwhile */
     for (struct link *l = worker->used; l; l = l->next)
-        if ((p = asymreg__peer_at(c, l->pe)) && p->serial == l->serial)
+        if ((p = asymreg__peer_at(c, l->pe)) && p->serial == l->serial) {
             asymreg_reader_destroy(l->reader);
+            if (l->slot)
+                asymreg__activity_release(l->slot);
+        }
     pthread_mutex_unlock(&c->lock);
     asymreg_reader_destroy(worker->own);
     for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / PEER_CHUNK; i++)
@@ -82,8 +89,17 @@ static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
         return -ENOMEM;
     l = &(*chunk)[pe % PEER_CHUNK];
     l->serial = 0;
-    if ((rc = asymreg__peer_open_table(p)) < 0 || (rc = asymreg_reader_create(asymreg_cache_index(p->cache), &l->reader)) < 0)
-        return rc < 0 ? asymreg__why(w->context, rc) : rc;
+    l->slot = NULL;
+    l->pending = 0;
+    if ((rc = asymreg__peer_open_table(p)) < 0)
+        return asymreg__why(w->context, rc);
+    if (p->activity && (rc = asymreg__activity_claim(p->activity, asymreg__activity_tag(p), &l->slot, &l->fence)) < 0)
+        return rc;
+    if ((rc = asymreg_reader_create(asymreg_cache_index(p->cache), &l->reader)) < 0) {
+        if (l->slot)
+            asymreg__activity_release(l->slot);
+        return rc;
+    }
     l->peer = p;
     l->serial = p->serial;
     l->pe = pe;
@@ -109,6 +125,19 @@ static inline int link_get(struct asymreg_worker *w, uint32_t pe, struct link **
         return link_open(w, pe, out);
     *out = &l[pe % PEER_CHUNK];
     return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? ASYMREG_EPEER : 0;
+}
+
+/* Tells an owner that drains of an operation, before its table is looked at; and of its end. */
+static inline void announce(struct link *l)
+{
+    if (l->slot && !l->pending)
+        asymreg__activity_enter(l->slot, ++l->number, l->fence);
+}
+
+static inline void retract(struct link *l)
+{
+    if (l->slot && !l->pending)
+        asymreg__activity_exit(l->slot);
 }
 
 /* What an operation needs, found. */
@@ -234,8 +263,10 @@ static int carry_out(struct asymreg_worker *w, struct link *l, const struct targ
         if (moved == 0)
             sched_yield();
     }
-    if (rc == ASYMREG_PENDING)
+    if (rc == ASYMREG_PENDING) {
         rc = use ? op.status : 0;
+        l->pending |= !use;
+    }
     return rc;
 }
 
@@ -256,22 +287,13 @@ static int gone(struct link *l, int rc)
     return rc;
 }
 
-static int transfer(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymreg_id id, uint32_t need, size_t bytes,
-                    struct transfer *x)
+static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id, uint32_t need, size_t bytes,
+                           struct transfer *x)
 {
     struct asymreg_context *c = w->context;
     struct target t;
-    struct link *l;
     int rc, again = 0;
 
-    if ((rc = link_get(w, pe, &l)) < 0)
-        return rc;
-    if (!bytes) {
-        asymreg__t_lock(c);
-        rc = c->t->ops->peer_alive(c->t, l->peer->ep);
-        asymreg__t_unlock(c);
-        return gone(l, rc);
-    }
     while (bytes) {
         size_t n = bytes;
         rc = begin(l, raddr, n, id, need, again, &t);
@@ -297,6 +319,27 @@ static int transfer(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymr
         bytes -= n;
     }
     return 0;
+}
+
+static int transfer(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymreg_id id, uint32_t need, size_t bytes,
+                    struct transfer *x)
+{
+    struct asymreg_context *c = w->context;
+    struct link *l;
+    int rc;
+
+    if ((rc = link_get(w, pe, &l)) < 0)
+        return rc;
+    if (!bytes) {
+        asymreg__t_lock(c);
+        rc = c->t->ops->peer_alive(c->t, l->peer->ep);
+        asymreg__t_unlock(c);
+        return gone(l, rc);
+    }
+    announce(l);
+    rc = transfer_pieces(w, l, raddr, id, need, bytes, x);
+    retract(l);
+    return rc;
 }
 
 int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, const void *src, size_t bytes)
@@ -379,6 +422,8 @@ static int flush_link(struct link *l)
     if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
         return ASYMREG_EPEER;
     rc = asymreg__peer_flush(p);
+    l->pending = 0;
+    retract(l);
     if (__atomic_load_n(&p->late, __ATOMIC_RELAXED) && (late = __atomic_exchange_n(&p->late, 0, __ATOMIC_ACQ_REL)) && rc == 0)
         rc = late;
     return gone(l, rc);

@@ -638,7 +638,7 @@ static void limits(void)
     o.size = 1;
     CHECK_EQ(asymreg_open(&o, &ctx), -EINVAL);
     o.size = sizeof(o);
-    o.flags = 4;
+    o.flags = 8;
     CHECK_EQ(asymreg_open(&o, &ctx), -EINVAL);
     o.flags = 0;
     o.ring = 17;

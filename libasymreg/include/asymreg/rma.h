@@ -18,7 +18,7 @@
  * **What is promised.** An operation reaches exactly the region that it names, or fails with a defined error before anything is written, with two
  * exceptions that only the transport can close: (1) the owner unregisters between the check and the access (one-sided operations cannot
  * be called back): then the access goes to what is at that address now, or fails with ASYMREG_EFAULT; a transport with
- * ASYMREG_CAP_REVOKE closes this; otherwise unregister, tell the peers and wait for them before reusing the memory. (2) an operation that fails half way (ASYMREG_EFAULT, ASYMREG_EPEER,
+ * ASYMREG_CAP_REVOKE closes this, and so does asymreg_unregister_drain(); otherwise unregister, tell the peers and wait for them before reusing the memory. (2) an operation that fails half way (ASYMREG_EFAULT, ASYMREG_EPEER,
  * ASYMREG_ERANGE with ASYMREG_SPLIT) may have moved a part.
  *
  * **A peer that dies**: every operation on it returns ASYMREG_EPEER within a second, without waiting; so do those under way. A peer
@@ -63,6 +63,10 @@ extern "C" {
 /** Each operation on a peer whose table is not mapped looks whether that has changed first: one more remote read each. */
 #define ASYMREG_FRESH 2u
 
+/** Peers on this node show when they are inside an operation, so that asymreg_unregister_drain() and asymreg_drain() can wait for its end. Costs each of
+ *  their operations two stores; a peer that cannot map the memory for that is refused when it imports, ASYMREG_EUNREACH. */
+#define ASYMREG_DRAIN 4u
+
 /** asymreg_opts.coalesce_bytes: everything that is mapped around a region, however much it is. */
 #define ASYMREG_COALESCE_MAPPING UINT64_MAX
 
@@ -74,7 +78,7 @@ struct asymreg_worker;
 /** Options of a context. Zero all, set `size`, then what differs. */
 struct asymreg_opts {
     size_t size;            /**< sizeof(struct asymreg_opts) */
-    uint32_t flags;         /**< ASYMREG_SPLIT, ASYMREG_FRESH */
+    uint32_t flags;         /**< ASYMREG_SPLIT, ASYMREG_FRESH, ASYMREG_DRAIN */
     uint32_t max_regions;   /**< 0: 1,048,576; at most ASYMREG_MAX_REGIONS. The published table has 32 bytes for each (and
                                  for each segment 32 and its longest handle): address space only until used, but a transport that pins
                                  what it registers pins all of it */
@@ -165,6 +169,36 @@ ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *ad
 ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id id);
 
 /**
+ * @brief End a registration, and return when no operation of a peer on it is under way any more: then the memory may be reused.
+ * @param context     the context
+ * @param id          from asymreg_register()
+ * @param timeout_ms  how long to wait for peers, milliseconds
+ * @return 0; ASYMREG_ETIMEDOUT: unregistered, but a peer has not ended its operation (it is stopped, or its transfer is long): asymreg_drain() waits on;
+ *         ASYMREG_ENOTSUP: nothing was changed, as this cannot be promised, asymreg_why() says why; ASYMREG_EBUSY: nothing was changed, as it has
+ *         other users (ASYMREG_SHARE); ASYMREG_ESTALE; or what the transport said to the end of its registration
+ *
+ * What is waited for are operations that looked at the table before; later ones are refused. What each transport can promise:
+ *   - shared memory and CMA: all of it, in a context with ASYMREG_DRAIN. A peer that dies meanwhile is not waited for. Peers are believed:
+ *     each can write into the memory in which they show what they do.
+ *   - a transport with ASYMREG_CAP_REVOKE (libasymreg-ibv): all of it, for a region with a registration of its own: the adapter ends what is under
+ *     way and refuses the rest, no peer is waited for. ASYMREG_ENOTSUP in a segment, or while others share the registration.
+ *   - others (libasymreg-ucx): ASYMREG_ENOTSUP. Tell the peers, and wait for them to flush.
+ *
+ * MT-Safe. Cost: one system call (a barrier in all peers) and a look at each of their workers.
+ */
+ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id, uint32_t timeout_ms);
+
+/**
+ * @brief Wait until every operation of a peer has ended that was under way at the call: once, after several asymreg_unregister().
+ * @param context     the context
+ * @param timeout_ms  how long to wait, milliseconds
+ * @return 0; ASYMREG_ETIMEDOUT; ASYMREG_ENOTSUP: not a context with ASYMREG_DRAIN on a transport with ASYMREG_CAP_MAP
+ *
+ * MT-Safe.
+ */
+ASYMREG_API int asymreg_drain(struct asymreg_context *context, uint32_t timeout_ms);
+
+/**
  * @brief End the registration of exactly this range.
  * @param context      the context
  * @param addr,bytes   as registered
@@ -253,7 +287,7 @@ ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, s
  * @param pe       the number, below ASYMREG_MAX_PEERS, not in use
  * @param blob     what the other's asymreg_export() wrote
  * @param bytes    its length
- * @return 0; -EINVAL; -EEXIST; ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH; ASYMREG_EPEER (has gone already); ASYMREG_ETABLE; -ENOMEM
+ * @return 0; -EINVAL; -EEXIST; ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH (also: it drains, and the memory for that cannot be mapped); ASYMREG_EPEER (has gone already); ASYMREG_ETABLE; -ENOMEM
  *
  * The table is mapped and checked now if the transport can do that; otherwise it is first read by the first operation.
  */
@@ -282,7 +316,7 @@ ASYMREG_API int asymreg_get_peer_stats(struct asymreg_context *context, uint32_t
 
 /**
  * @name Operations
- * A worker belongs to one thread at a time; distinct workers are independent. `id` is the registration that must be meant, or ASYMREG_ANY.
+ * A worker belongs to one thread at a time; distinct workers are independent. With a peer that drains, 4096 workers at most, of all processes: ASYMREG_EFULL. `id` is the registration that must be meant, or ASYMREG_ANY.
  * Each operation returns 0 or: ASYMREG_ENOPEER; ASYMREG_ENOREGION (nothing registered there); ASYMREG_ERANGE (runs past the region);
  * ASYMREG_ESTALE (`id` has gone; or the region known before has gone and no other has come); ASYMREG_EACCES (not permitted: nothing was sent);
  * ASYMREG_EOVERFLOW; ASYMREG_EFAULT; ASYMREG_EPEER; ASYMREG_ENOTSUP; ASYMREG_EUNREACH; and the errors of asymreg_cache_refresh() when a refresh was needed.

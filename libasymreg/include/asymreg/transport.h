@@ -121,6 +121,8 @@ struct asymreg_mem_desc {
 #define ASYMREG_MEM_TABLE 1u
 /** The owner promises never to shorten the file: peers that believe it use loads and stores, and die of SIGBUS if it is broken. */
 #define ASYMREG_MEM_TRUSTED 2u
+/** Peers `map` this and store into it: see asymreg_drain(). Only with ASYMREG_CAP_MAP. */
+#define ASYMREG_MEM_ACTIVITY 4u
 
 /** A registration, an endpoint and an unpacked handle: each transport defines them for itself. */
 struct asymreg_mem;
@@ -189,8 +191,8 @@ struct asymreg_transport_ops {
     /** Required. Frees a key. No operation that uses it is pending. */
     void (*rkey_release)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey);
     /**
-     * With ASYMREG_CAP_MAP. The address in this process at which [addr, addr+bytes) of a table can be read with plain loads, until
-     * rkey_release(). ASYMREG_ENOTSUP for memory that cannot. The transport has made sure that the peer cannot take the memory away (no SIGBUS).
+     * With ASYMREG_CAP_MAP. The address in this process at which [addr, addr+bytes) of a table can be read with plain loads (and, if it was registered
+     * with ASYMREG_MEM_ACTIVITY, written with plain stores), until rkey_release(). ASYMREG_ENOTSUP for memory that cannot. The transport has made sure that the peer cannot take the memory away (no SIGBUS).
      */
     int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint64_t bytes,
                const void **ptr);

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who is inside an operation: see activity.h. */
+#define _GNU_SOURCE
+#include "activity.h"
+
+#include <asymreg/base.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "index.h"
+#include "local.h"
+
+#define MAGIC UINT64_C(0x3154434159534121)
+#define SPINS 200
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Every thread of every process that asked for it passes a full barrier. */
+static int barrier_everywhere(void)
+{
+    return ASYMREG__TSAN ? -1 : (int)syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
+static int ask_for_barriers(void)
+{
+    return ASYMREG__TSAN ? -1 : (int)syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+}
+
+static uint64_t this_process(void)
+{
+    return (uint64_t)getpid() << 32 | (uint32_t)asymreg__start_time_of((uint64_t)getpid());
+}
+
+/* Its memory accesses are over. */
+static int has_ended(uint64_t process)
+{
+    uint64_t pid = process >> 32;
+    struct pollfd p = {.events = POLLIN};
+    int ended;
+
+    if (pid == 0 || pid > INT_MAX)
+        return 1;
+    if ((p.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0)) < 0)
+        return errno == ESRCH || (uint32_t)asymreg__start_time_of(pid) != (uint32_t)process;
+    ended = poll(&p, 1, 0) > 0 || (uint32_t)asymreg__start_time_of(pid) != (uint32_t)process;
+    close(p.fd);
+    return ended;
+}
+
+void asymreg__activity_init(struct asymreg__activity *a)
+{
+    a->fence = barrier_everywhere() < 0;
+    __atomic_store_n(&a->magic, MAGIC, __ATOMIC_RELEASE);
+}
+
+int asymreg__activity_drain(struct asymreg__activity *a, uint32_t timeout_ms)
+{
+    uint64_t deadline = now_ns() + (uint64_t)timeout_ms * 1000000u;
+    uint32_t n, turns = 0;
+
+    (void)__atomic_fetch_add(&a->n_drains, 1, __ATOMIC_SEQ_CST);
+    if (!ASYMREG__TSAN)
+        barrier_everywhere(); /* where that fails, every peer fences */
+    n = __atomic_load_n(&a->n_used, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < n && i < ASYMREG__ACTIVITY_SLOTS; i++) {
+        struct asymreg__activity_slot *s = &a->slots[i];
+        uint64_t process = __atomic_load_n(&s->process, __ATOMIC_ACQUIRE), busy = __atomic_load_n(&s->busy, __ATOMIC_SEQ_CST);
+        if (!process || !busy)
+            continue;
+        while (__atomic_load_n(&s->busy, __ATOMIC_ACQUIRE) == busy && __atomic_load_n(&s->process, __ATOMIC_ACQUIRE) == process) {
+            if (++turns < SPINS) {
+                sched_yield();
+                continue;
+            }
+            if (has_ended(process))
+                break;
+            if (now_ns() >= deadline)
+                return ASYMREG_ETIMEDOUT;
+            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        }
+    }
+    return 0;
+}
+
+int asymreg__activity_check(const struct asymreg__activity *a)
+{
+    return __atomic_load_n(&a->magic, __ATOMIC_ACQUIRE) == MAGIC ? 0 : ASYMREG_ETABLE;
+}
+
+int asymreg__activity_claim(struct asymreg__activity *a, uint64_t tag, struct asymreg__activity_slot **slot, uint32_t *fence)
+{
+    uint64_t me = this_process(), was;
+
+    *fence = ask_for_barriers() < 0 || __atomic_load_n(&a->fence, __ATOMIC_RELAXED);
+    for (int dead_too = 0; dead_too < 2; dead_too++) {
+        for (uint32_t i = 0; i < ASYMREG__ACTIVITY_SLOTS; i++) {
+            struct asymreg__activity_slot *s = &a->slots[i];
+            uint32_t used;
+            if ((was = __atomic_load_n(&s->process, __ATOMIC_ACQUIRE)) && !(dead_too && was != me && has_ended(was)))
+                continue;
+            if (!__atomic_compare_exchange_n(&s->process, &was, me, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                continue;
+            __atomic_store_n(&s->busy, 0, __ATOMIC_RELEASE);
+            __atomic_store_n(&s->tag, tag, __ATOMIC_RELEASE);
+            used = __atomic_load_n(&a->n_used, __ATOMIC_RELAXED);
+            while (used <= i && !__atomic_compare_exchange_n(&a->n_used, &used, i + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+                ;
+            *slot = s;
+            return 0;
+        }
+    }
+    return ASYMREG_EFULL;
+}
+
+void asymreg__activity_release(struct asymreg__activity_slot *slot)
+{
+    __atomic_store_n(&slot->busy, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->process, 0, __ATOMIC_RELEASE);
+}
+
+void asymreg__activity_release_all(struct asymreg__activity *a, uint64_t tag)
+{
+    uint32_t n = __atomic_load_n(&a->n_used, __ATOMIC_ACQUIRE);
+    uint64_t me = this_process();
+
+    for (uint32_t i = 0; i < n && i < ASYMREG__ACTIVITY_SLOTS; i++) {
+        struct asymreg__activity_slot *s = &a->slots[i];
+        if (__atomic_load_n(&s->process, __ATOMIC_ACQUIRE) == me && __atomic_load_n(&s->tag, __ATOMIC_ACQUIRE) == tag)
+            asymreg__activity_release(s);
+    }
+}
