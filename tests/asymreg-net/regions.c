@@ -41,6 +41,7 @@
 #define BYTES 1000u /* of each region; they follow each other with a gap */
 #define STRIDE 1024u
 #define OWNER 3u
+#define BIG_BYTES (1u << 20)
 
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
@@ -49,7 +50,8 @@ const char *__lsan_default_suppressions(void)
 }
 
 struct news {
-    uint64_t base, file, read_only, counter;
+    uint64_t base, file, read_only, counter, big;
+    asymreg_id big_id;
     asymreg_id ids[N_REGIONS];
     ssize_t blob_bytes;
     char blob[ASYMREG_MAX_BLOB_BYTES];
@@ -93,6 +95,32 @@ static struct asymreg_context *open_context(void)
 
 /* The owner. */
 
+/* Ends the registration of the large region while its user puts: when that has returned, the memory stays as it is left. What the
+ * transport cannot promise is refused, and then nothing changes. Returns 1: promised and so; 2: refused. */
+static asymreg_id drain(struct asymreg_context *ctx, const struct news *news)
+{
+    struct asymreg_transport_caps caps = {.size = sizeof(caps)};
+    const unsigned char *big = (const unsigned char *)(uintptr_t)news->big; // NOLINT: an address of this process
+    int rc = asymreg_unregister_drain(ctx, news->ids[1], 1000);
+
+    CHECK(rc == ASYMREG_ENOTSUP && asymreg_why(ctx), "in a segment: %s", asymreg_strerror(rc));
+    CHECK(asymreg_drain(ctx, 1000) == ASYMREG_ENOTSUP, "drain");
+    CHECK(asymreg_get_caps(ctx, &caps) == 0, "caps");
+    rc = asymreg_unregister_drain(ctx, news->big_id, 1000);
+    if (!(caps.flags & ASYMREG_CAP_REVOKE)) {
+        CHECK(rc == ASYMREG_ENOTSUP && asymreg_why(ctx), "not to be promised: %s", asymreg_strerror(rc));
+        return 2;
+    }
+    CHECK(rc == 0, "unregister and wait: %s", asymreg_strerror(rc));
+    memset((void *)(uintptr_t)news->big, 0, BIG_BYTES); // NOLINT
+    for (int i = 0; i < 5; i++) {
+        for (size_t k = 0; k < BIG_BYTES; k++)
+            CHECK(big[k] == 0, "written after that, at %zu", k);
+        usleep(10000);
+    }
+    return 1;
+}
+
 static void owner(int sock)
 {
     static struct news news;
@@ -101,11 +129,11 @@ static void owner(int sock)
     struct asymreg_worker *worker;
     uint32_t prot[3] = {ASYMREG_RW, ASYMREG_READ, ASYMREG_ALL};
     int fd = memfd_create("regions", MFD_CLOEXEC);
-    char *memory = calloc(N_REGIONS, STRIDE), *file, *others = calloc(2, 4096), order;
+    char *memory = calloc(N_REGIONS, STRIDE), *file, *others = calloc(2, 4096), *big = calloc(1, BIG_BYTES), order;
     struct pollfd p = {.fd = sock, .events = POLLIN};
 
     CHECK(asymreg_worker_create(ctx, &worker) == 0, "worker");
-    CHECK(memory && others && fd >= 0 && ftruncate(fd, 8192) == 0, "memory");
+    CHECK(memory && others && big && fd >= 0 && ftruncate(fd, 8192) == 0, "memory");
     file = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(file != MAP_FAILED, "mmap");
     /* The first half in one segment; the others have registrations of their own, or share a few of them. */
@@ -116,12 +144,14 @@ static void owner(int sock)
     CHECK(asymreg_register(ctx, file, 8192, prot[0], 0, NULL) == 0, "register a file");
     CHECK(asymreg_register(ctx, others, 100, prot[1], 0, NULL) == 0, "register read-only");
     CHECK(asymreg_register(ctx, others + 4096, 64, prot[2], 0, NULL) == 0, "register a counter");
+    CHECK(asymreg_register(ctx, big, BIG_BYTES, prot[0], ASYMREG_ALONE, &news.big_id) == 0, "register much");
     CHECK(asymreg_get_stats(ctx, &stats) == 0 && (coalesce ? stats.n_segments < 15 : stats.n_segments > N_REGIONS / 2),
           "%llu segments", (unsigned long long)stats.n_segments);
     news.base = (uintptr_t)memory;
     news.file = (uintptr_t)file;
     news.read_only = (uintptr_t)others;
     news.counter = (uintptr_t)(others + 4096);
+    news.big = (uintptr_t)big;
     news.blob_bytes = asymreg_export(ctx, news.blob, sizeof(news.blob));
     CHECK(news.blob_bytes > 0, "export");
     CHECK(send(sock, &news, sizeof(news), 0) == (ssize_t)sizeof(news), "send");
@@ -144,6 +174,9 @@ static void owner(int sock)
             CHECK(asymreg_register(ctx, memory + (size_t)last * STRIDE, BYTES, ASYMREG_RW, ASYMREG_ALONE, &news.ids[last]) == 0,
                   "register again");
             id = news.ids[last];
+            break;
+        case 'd':
+            id = drain(ctx, &news);
             break;
         case 'f':
             CHECK(pread(fd, &id, 8, 100) == 8, "pread");
@@ -249,6 +282,31 @@ static void comes_and_goes(struct asymreg_context *ctx, int sock)
     CHECK(put(first, ASYMREG_ANY, buf, 8) == 0, "registered again, in the segment");
 }
 
+static void drained(int sock)
+{
+    unsigned char *buf = malloc(BIG_BYTES);
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    asymreg_id said;
+    char order = 'd';
+    int rc;
+
+    CHECK(buf, "memory");
+    memset(buf, 'x', BIG_BYTES);
+    CHECK(put(news.big, news.big_id, buf, BIG_BYTES) == 0, "put much");
+    CHECK(send(sock, &order, 1, 0) == 1, "send");
+    do {
+        rc = put(news.big, news.big_id, buf, BIG_BYTES);
+    } while (rc == 0 && poll(&p, 1, 0) == 0);
+    while (poll(&p, 1, 0) == 0)
+        asymreg_progress(w);
+    CHECK(recv(sock, &said, sizeof(said), MSG_WAITALL) == (ssize_t)sizeof(said), "recv");
+    if (said == 1 && rc == 0) /* the last one came in time */
+        rc = put(news.big, news.big_id, buf, BIG_BYTES);
+    CHECK(rc == (said == 1 ? ASYMREG_ESTALE : 0), "putting meanwhile: %s", asymreg_strerror(rc));
+    CHECK(put(news.base + STRIDE, news.ids[1], buf, 8) == 0, "another one");
+    free(buf);
+}
+
 static void dies(int sock)
 {
     unsigned char buf[BYTES];
@@ -279,6 +337,7 @@ static void user(int sock)
     moves(sock);
     refusals();
     comes_and_goes(ctx, sock);
+    drained(sock);
     dies(sock);
     CHECK(asymreg_forget(ctx, OWNER) == 0, "forget");
     asymreg_worker_destroy(w);

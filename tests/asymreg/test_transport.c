@@ -467,6 +467,85 @@ static void short_capabilities(void **state)
     t->ops->destroy(t);
 }
 
+/* One that neither maps tables nor revokes: only a look at the table tells that a region has gone. */
+static struct asymreg_transport_ops blind_ops;
+static int n_gets;
+
+static int blind_query(struct asymreg_transport *t, struct asymreg_transport_caps *caps)
+{
+    int rc = lower->query(t, caps);
+
+    caps->flags &= ~ASYMREG_CAP_MAP;
+    return rc;
+}
+
+static int blind_get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst,
+                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op)
+{
+    n_gets++;
+    return lower->get(t, ep, rkey, addr, dst, bytes, local, op);
+}
+
+static struct asymreg_context *blind_context(uint32_t flags)
+{
+    struct asymreg_local_opts lo = {.size = sizeof(lo), .flags = ASYMREG_LOCAL_CMA};
+    struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1000, .flags = flags};
+    struct asymreg_context *x;
+
+    assert_int_equal(asymreg_local_create(&lo, &o.transport), 0);
+    lower = o.transport->ops;
+    blind_ops = *lower;
+    blind_ops.query = blind_query;
+    blind_ops.get = blind_get;
+    o.transport->ops = &blind_ops;
+    assert_int_equal(asymreg_open(&o, &x), 0);
+    return x;
+}
+
+static void fresh_looks_first(void **state)
+{
+    struct asymreg_context *owner = blind_context(0);
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    ssize_t n = asymreg_export(owner, blob, sizeof(blob));
+
+    (void)state;
+    assert_true(n > 0);
+    for (int fresh = 0; fresh < 2; fresh++) {
+        struct asymreg_context *user = blind_context(fresh ? ASYMREG_FRESH : 0);
+        struct asymreg_worker *me;
+        struct asymreg_region r;
+        asymreg_id a, b;
+
+        memset(memory, 0, 100);
+        assert_int_equal(asymreg_import(user, 9, blob, (size_t)n), 0);
+        assert_int_equal(asymreg_worker_create(user, &me), 0);
+        assert_int_equal(asymreg_register(owner, memory, 100, ASYMREG_RW, 0, &a), 0);
+        assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, ASYMREG_ANY, "1", 1), 0);
+        /* Nothing has changed: one more read, or none. */
+        n_gets = 0;
+        assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "2", 1), 0);
+        assert_int_equal(n_gets, fresh);
+        assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, 100, 0, &r), 0);
+        assert_int_equal(n_gets, 2 * fresh);
+        /* Registered anew: with it the first look says so, without it the old copy serves. */
+        assert_int_equal(asymreg_unregister(owner, a), 0);
+        assert_int_equal(asymreg_register(owner, memory, 50, ASYMREG_READ, 0, &b), 0);
+        assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "3", 1), fresh ? ASYMREG_ESTALE : 0);
+        assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, ASYMREG_ANY, "4", 1), fresh ? ASYMREG_EACCES : 0);
+        assert_int_equal(memory[0], fresh ? '2' : '4');
+        assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, 1, 0, &r), 0);
+        assert_int_equal(r.id, fresh ? b : a);
+        assert_int_equal(asymreg_refresh(user, 9, ASYMREG_REFRESH_AUTO) > 0, !fresh);
+        assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "5", 1), ASYMREG_ESTALE);
+        assert_int_equal(asymreg_unregister(owner, b), 0);
+        assert_int_equal(asymreg_get(me, 9, (uintptr_t)memory, ASYMREG_ANY, blob, 1), fresh ? ASYMREG_ESTALE : 0);
+        asymreg_worker_destroy(me);
+        asymreg_close(user);
+        assert_int_equal(asymreg_export(owner, blob, sizeof(blob)), n);
+    }
+    asymreg_close(owner);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -474,6 +553,7 @@ int main(void)
         TEST(pieces_and_patience),        TEST(own_memory_is_made_known), TEST(some_atomics),
         TEST(stale_handles_are_replaced), TEST(replaced_keys_are_released), TEST(a_peer_that_dies),
         TEST(bad_tables_of_operations), TEST(short_capabilities),
+        cmocka_unit_test(fresh_looks_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

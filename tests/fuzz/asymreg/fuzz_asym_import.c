@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t pid = (uint64_t)getpid(), sum;
 
     if (!c) {
-        struct asymreg_opts o = {.size = sizeof(o), .max_regions = 256, .ring = 16};
+        struct asymreg_opts o = {.size = sizeof(o), .max_regions = 256, .ring = 16, .flags = ASYMREG_DRAIN};
         ssize_t n;
         if (asymreg_open(&o, &c) < 0 || asymreg_worker_create(c, &w) < 0 ||
             asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, 0, NULL) < 0 || (n = asymreg_export(c, good, sizeof(good))) < 0)
