@@ -10,6 +10,7 @@
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,41 +40,54 @@ static int ask_for_barriers(void)
     return ASYMREG__TSAN ? -1 : (int)syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 }
 
-static uint64_t this_process(void)
+/* The start is 0 where there is no /proc. */
+static int this_process(uint64_t *process)
 {
-    return (uint64_t)getpid() << 32 | (uint32_t)asymreg__start_time_of((uint64_t)getpid());
+    uint64_t pid = (uint64_t)getpid(), started = 0;
+    int rc = asymreg__start_time_of(pid, &started);
+
+    *process = pid << 32 | (uint32_t)started;
+    return rc == -ENOENT ? 0 : rc;
 }
 
-/* Its memory accesses are over. */
+/* It is known that no thread of it runs any more. */
 static int has_ended(uint64_t process)
 {
-    uint64_t pid = process >> 32;
+    uint64_t pid = process >> 32, started;
     struct pollfd p = {.events = POLLIN};
     int ended;
 
-    if (pid == 0 || pid > INT_MAX)
+    if (pid == 0 || pid > INT_MAX || (kill((pid_t)pid, 0) < 0 && errno == ESRCH))
         return 1;
+    if ((uint32_t)process && asymreg__start_time_of(pid, &started) == 0 && (uint32_t)started != (uint32_t)process)
+        return 1; /* another has its number */
     if ((p.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0)) < 0)
-        return errno == ESRCH || (uint32_t)asymreg__start_time_of(pid) != (uint32_t)process;
-    ended = poll(&p, 1, 0) > 0 || (uint32_t)asymreg__start_time_of(pid) != (uint32_t)process;
+        return errno == ESRCH;
+    ended = poll(&p, 1, 0) > 0;
     close(p.fd);
     return ended;
 }
 
-void asymreg__activity_init(struct asymreg__activity *a)
+int asymreg__activity_init(struct asymreg__activity *a)
 {
-    a->fence = barrier_everywhere() < 0;
+    int fence = barrier_everywhere() < 0;
+
+    a->fence = (uint32_t)fence;
     __atomic_store_n(&a->magic, MAGIC, __ATOMIC_RELEASE);
+    return fence;
 }
 
-int asymreg__activity_drain(struct asymreg__activity *a, uint32_t timeout_ms)
+int asymreg__activity_drain(struct asymreg__activity *a, int fence, uint32_t timeout_ms)
 {
     uint64_t deadline = now_ns() + (uint64_t)timeout_ms * 1000000u;
     uint32_t n, turns = 0;
 
     (void)__atomic_fetch_add(&a->n_drains, 1, __ATOMIC_SEQ_CST);
-    if (!ASYMREG__TSAN)
-        barrier_everywhere(); /* where that fails, every peer fences */
+    while (!fence && barrier_everywhere() < 0) { /* the kernel has no memory for it just now */
+        if (now_ns() >= deadline)
+            return ASYMREG_ETIMEDOUT;
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
     n = __atomic_load_n(&a->n_used, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < n && i < ASYMREG__ACTIVITY_SLOTS; i++) {
         struct asymreg__activity_slot *s = &a->slots[i];
@@ -102,8 +116,11 @@ int asymreg__activity_check(const struct asymreg__activity *a)
 
 int asymreg__activity_claim(struct asymreg__activity *a, uint64_t tag, struct asymreg__activity_slot **slot, uint32_t *fence)
 {
-    uint64_t me = this_process(), was;
+    uint64_t me, was;
+    int rc = this_process(&me);
 
+    if (rc < 0)
+        return rc;
     *fence = ask_for_barriers() < 0 || __atomic_load_n(&a->fence, __ATOMIC_RELAXED);
     for (int dead_too = 0; dead_too < 2; dead_too++) {
         for (uint32_t i = 0; i < ASYMREG__ACTIVITY_SLOTS; i++) {
@@ -134,11 +151,11 @@ void asymreg__activity_release(struct asymreg__activity_slot *slot)
 void asymreg__activity_release_all(struct asymreg__activity *a, uint64_t tag)
 {
     uint32_t n = __atomic_load_n(&a->n_used, __ATOMIC_ACQUIRE);
-    uint64_t me = this_process();
+    uint64_t pid = (uint64_t)getpid();
 
     for (uint32_t i = 0; i < n && i < ASYMREG__ACTIVITY_SLOTS; i++) {
         struct asymreg__activity_slot *s = &a->slots[i];
-        if (__atomic_load_n(&s->process, __ATOMIC_ACQUIRE) == me && __atomic_load_n(&s->tag, __ATOMIC_ACQUIRE) == tag)
+        if (__atomic_load_n(&s->process, __ATOMIC_ACQUIRE) >> 32 == pid && __atomic_load_n(&s->tag, __ATOMIC_ACQUIRE) == tag)
             asymreg__activity_release(s);
     }
 }

@@ -30,14 +30,14 @@ struct asymreg__activity {
 _Static_assert(sizeof(struct asymreg__activity_slot) == 64, "shared layout");
 _Static_assert(sizeof(struct asymreg__activity) == 64 * (ASYMREG__ACTIVITY_SLOTS + 1), "shared layout");
 
-/* The owner's: zeroed memory. */
-void asymreg__activity_init(struct asymreg__activity *a);
+/* The owner's: zeroed memory. Returns whether peers have to fence, for asymreg__activity_drain(). */
+int asymreg__activity_init(struct asymreg__activity *a);
 /* Waits until every number that stood there at the call has gone, or its process. 0, ASYMREG_ETIMEDOUT. */
-int asymreg__activity_drain(struct asymreg__activity *a, uint32_t timeout_ms);
+int asymreg__activity_drain(struct asymreg__activity *a, int fence, uint32_t timeout_ms);
 
 /* A peer's. */
 int asymreg__activity_check(const struct asymreg__activity *a);
-/* Takes a slot: ASYMREG_EFULL. *fence: see above. */
+/* Takes a slot: ASYMREG_EFULL, or -errno (/proc cannot be read). *fence: see above. */
 int asymreg__activity_claim(struct asymreg__activity *a, uint64_t tag, struct asymreg__activity_slot **slot, uint32_t *fence);
 void asymreg__activity_release(struct asymreg__activity_slot *slot);
 /* Gives back every slot that this process took under a tag. */

@@ -101,7 +101,7 @@ static int open_activity(struct asymreg_context *c)
 
     if (!(c->activity = shared_pages(c, bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, 0, &c->activity_fd)))
         return errno ? -errno : -ENOMEM;
-    asymreg__activity_init(c->activity);
+    c->activity_fence = asymreg__activity_init(c->activity);
     desc.addr = (uintptr_t)c->activity;
     desc.bytes = sizeof(*c->activity);
     desc.fd = c->activity_fd;
@@ -371,7 +371,7 @@ int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id, uin
     if ((rc = can_drain(context, id)) == 0 && (rc = do_unregister(context, id)) == 0 && !context->activity)
         rc = context->dereg_rc;
     pthread_mutex_unlock(&context->lock);
-    return rc == 0 && context->activity ? asymreg__activity_drain(context->activity, timeout_ms) : rc;
+    return rc == 0 && context->activity ? asymreg__activity_drain(context->activity, context->activity_fence, timeout_ms) : rc;
 }
 
 int asymreg_drain(struct asymreg_context *context, uint32_t timeout_ms)
@@ -379,7 +379,7 @@ int asymreg_drain(struct asymreg_context *context, uint32_t timeout_ms)
     if (!context)
         return -EINVAL;
     if (context->activity)
-        return asymreg__activity_drain(context->activity, timeout_ms);
+        return asymreg__activity_drain(context->activity, context->activity_fence, timeout_ms);
     __atomic_store_n(&context->why, context->flags & ASYMREG_DRAIN ? "the transport does not show who is inside an operation"
                                                                    : "the context was opened without ASYMREG_DRAIN", __ATOMIC_RELAXED);
     return ASYMREG_ENOTSUP;

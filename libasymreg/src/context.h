@@ -77,7 +77,7 @@ struct asymreg_context {
     struct asymreg_mem *activity_mem;
     unsigned char activity_handle[ASYMREG_MAX_HANDLE_BYTES];
     size_t activity_handle_bytes;
-    int activity_fd;
+    int activity_fd, activity_fence;
     uint32_t max_regions;
     uint32_t *shares; /* users of each slot beyond the first */
     struct asymreg_index *seg_index;

@@ -118,26 +118,28 @@ static int64_t coarse_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-uint64_t asymreg__start_time_of(uint64_t pid)
+int asymreg__start_time_of(uint64_t pid, uint64_t *ticks)
 {
     char path[64], text[1024], *p;
     ssize_t n;
-    int fd;
+    int fd, e;
 
     snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
     if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
-        return 0;
+        return -errno;
     n = read(fd, text, sizeof(text) - 1);
+    e = n < 0 ? errno : EIO;
     close(fd);
     if (n <= 0)
-        return 0;
+        return -e;
     text[n] = '\0';
     if (!(p = strrchr(text, ')'))) /* the name before it may hold anything */
-        return 0;
+        return -EIO;
     for (int field = 2; field < 22; field++)
         if (!(p = strchr(p + 1, ' ')))
-            return 0;
-    return strtoull(p + 1, NULL, 10);
+            return -EIO;
+    *ticks = strtoull(p + 1, NULL, 10);
+    return 0;
 }
 
 static int query(struct asymreg_transport *t, struct asymreg_transport_caps *out)
@@ -325,11 +327,12 @@ static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n, 
         free(ep);
         return e == ESRCH || e == EINVAL ? ASYMREG_EPEER : -e;
     }
-    if (a.start_time && asymreg__start_time_of(a.pid) != a.start_time) { /* somebody else has its number now */
-        disconnect(t, ep);
-        return ASYMREG_EPEER;
-    }
-    int rc = peer_alive(t, ep);
+    uint64_t started = 0;
+    int rc = a.start_time ? asymreg__start_time_of(a.pid, &started) : 0;
+    if (rc == -ENOENT || rc == -ESRCH || (rc == 0 && started != a.start_time)) /* somebody else has its number now */
+        rc = ASYMREG_EPEER;
+    if (rc == 0)
+        rc = peer_alive(t, ep);
     if (rc < 0) {
         disconnect(t, ep);
         return rc;
@@ -633,13 +636,34 @@ static const struct asymreg_transport_ops ops = {
     .progress = progress,
 };
 
+/* Which process this is. What a system without /proc does not tell stays 0, and is then not compared, or the same everywhere. */
+static int identify(struct address *a)
+{
+    struct stat st;
+    ssize_t n;
+    int fd, rc = asymreg__start_time_of(a->pid, &a->start_time);
+
+    if (rc < 0 && rc != -ENOENT)
+        return rc;
+    if (stat("/proc/self/ns/pid", &st) == 0)
+        a->pid_ns = st.st_ino;
+    else if (errno != ENOENT)
+        return -errno;
+    if ((fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    n = read(fd, a->boot_id, sizeof(a->boot_id));
+    close(fd);
+    if (n < 36)
+        memset(a->boot_id, 0, sizeof(a->boot_id));
+    return 0;
+}
+
 int asymreg_local_create(const struct asymreg_local_opts *opts, struct asymreg_transport **transport)
 {
     const uint32_t both = ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA;
     uint32_t flags = opts ? opts->flags : 0;
     struct asymreg__local *l;
-    struct stat st;
-    int fd;
+    int rc;
 
     if (!transport || (opts && opts->size < sizeof(*opts)) || (flags & ~(both | ASYMREG_LOCAL_TRUST)))
         return -EINVAL;
@@ -653,13 +677,9 @@ int asymreg_local_create(const struct asymreg_local_opts *opts, struct asymreg_t
     l->self.magic = ADDRESS_MAGIC;
     l->self.flags = flags;
     l->self.pid = (uint64_t)l->pid;
-    l->self.start_time = asymreg__start_time_of(l->self.pid);
-    l->self.pid_ns = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
-    if ((fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)) >= 0) {
-        ssize_t n = read(fd, l->self.boot_id, sizeof(l->self.boot_id));
-        close(fd);
-        if (n < 36)
-            memset(l->self.boot_id, 0, sizeof(l->self.boot_id));
+    if ((rc = identify(&l->self)) < 0) {
+        free(l);
+        return rc;
     }
     pthread_mutex_init(&l->lock, NULL);
     *transport = &l->base;

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* When a process began, in clock ticks since boot: field 22 of /proc/PID/stat; 0 when that cannot be read. */
-uint64_t asymreg__start_time_of(uint64_t pid);
+/* When a process began, in clock ticks since boot: field 22 of /proc/PID/stat. 0, -ENOENT or -ESRCH (no such process, or no /proc), another -errno. */
+int asymreg__start_time_of(uint64_t pid, uint64_t *ticks);
 
 /* NULL when it is another transport. */
 struct asymreg__local *asymreg__local_of(struct asymreg_transport *t);

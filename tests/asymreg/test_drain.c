@@ -248,11 +248,12 @@ static void places(void)
     struct asymreg__activity *a = mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct asymreg__activity_slot *s = NULL, *first = NULL;
     uint32_t fence;
+    int all_fence;
     pid_t child;
 
     CHECK(a != MAP_FAILED);
     CHECK_EQ(asymreg__activity_check(a), ASYMREG_ETABLE);
-    asymreg__activity_init(a);
+    all_fence = asymreg__activity_init(a);
     CHECK_EQ(asymreg__activity_check(a), 0);
     if ((child = fork()) == 0) { /* dies while it is inside */
         for (uint32_t i = 0; i < ASYMREG__ACTIVITY_SLOTS - 1; i++) {
@@ -262,7 +263,7 @@ static void places(void)
         _exit(0);
     }
     CHECK(waitpid(child, NULL, 0) == child);
-    CHECK_EQ(asymreg__activity_drain(a, 0), 0);
+    CHECK_EQ(asymreg__activity_drain(a, all_fence, 0), 0);
     for (uint32_t i = 0; i < ASYMREG__ACTIVITY_SLOTS; i++) {
         CHECK_EQ(asymreg__activity_claim(a, 6 + i % 2, &s, &fence), 0);
         CHECK_EQ(s->busy, 0);
@@ -271,9 +272,9 @@ static void places(void)
     }
     CHECK_EQ(asymreg__activity_claim(a, 6, &s, &fence), ASYMREG_EFULL);
     asymreg__activity_enter(first, 9, fence);
-    CHECK_EQ(asymreg__activity_drain(a, 0), ASYMREG_ETIMEDOUT); /* this process lives */
+    CHECK_EQ(asymreg__activity_drain(a, all_fence, 0), ASYMREG_ETIMEDOUT); /* this process lives */
     asymreg__activity_exit(first);
-    CHECK_EQ(asymreg__activity_drain(a, 0), 0);
+    CHECK_EQ(asymreg__activity_drain(a, all_fence, 0), 0);
     asymreg__activity_release_all(a, 7);
     for (uint32_t i = 0; i < ASYMREG__ACTIVITY_SLOTS / 2; i++)
         CHECK_EQ(asymreg__activity_claim(a, 8, &s, &fence), 0);
@@ -281,7 +282,7 @@ static void places(void)
     /* Nonsense by a hostile peer holds nobody up for longer than was asked for. */
     memset(a->slots, 0x5a, sizeof(a->slots));
     a->n_used = UINT32_MAX;
-    int rc = asymreg__activity_drain(a, 1);
+    int rc = asymreg__activity_drain(a, all_fence, 1);
     CHECK(rc == 0 || rc == ASYMREG_ETIMEDOUT);
     munmap(a, sizeof(*a));
 }

@@ -175,7 +175,7 @@ ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id i
  * @param timeout_ms  how long to wait for peers, milliseconds
  * @return 0; ASYMREG_ETIMEDOUT: unregistered, but a peer has not ended its operation (it is stopped, or its transfer is long): asymreg_drain() waits on;
  *         ASYMREG_ENOTSUP: nothing was changed, as this cannot be promised, asymreg_why() says why; ASYMREG_EBUSY: nothing was changed, as it has
- *         other users (ASYMREG_SHARE); ASYMREG_ESTALE; or what the transport said to the end of its registration
+ *         other users (ASYMREG_SHARE); ASYMREG_ESTALE; -ENOMEM: nothing was changed; or what the transport said to the end of its registration
  *
  * What is waited for are operations that looked at the table before; later ones are refused. What each transport can promise:
  *   - shared memory and CMA: all of it, in a context with ASYMREG_DRAIN. A peer that dies meanwhile is not waited for. Peers are believed:

@@ -254,7 +254,7 @@ struct asymreg_local_opts {
  *
  * @param opts       NULL: both ways
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its ops->destroy
- * @return 0, -EINVAL, -ENOMEM
+ * @return 0, -EINVAL, -ENOMEM, or another -errno (/proc cannot be read)
  *
  * MT-Safe. Allocates.
  */
