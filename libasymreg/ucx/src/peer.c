@@ -27,30 +27,34 @@ struct address {
 };
 _Static_assert(sizeof(struct address) == 80, "no padding");
 
-/* When a process was started, or 0. */
-static uint64_t start_time(uint32_t pid)
+/* When a process was started; 0 where there is no /proc. ASYMREG_EPEER: there is no such process. */
+static int start_time(uint32_t pid, uint64_t *when)
 {
     char path[64], line[1024], *p;
     unsigned long long started = 0;
     FILE *f;
 
+    *when = 0;
     snprintf(path, sizeof(path), "/proc/%u/stat", pid);
     f = fopen(path, "re");
     if (!f)
-        return 0;
+        return errno != ENOENT ? -errno : access("/proc/self/stat", F_OK) == 0 ? ASYMREG_EPEER : 0;
     p = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
     fclose(f);
-    /* The 22nd field; the third follows the parenthesis. */
-    if (p && sscanf(p + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &started) != 1)
-        started = 0;
-    return started;
+    /* The 22nd field; the third follows the parenthesis. A process that ends meanwhile has none. */
+    if (!p || sscanf(p + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &started) != 1)
+        return ASYMREG_EPEER;
+    *when = started;
+    return 0;
 }
 
-static void this_process(struct address *a)
+static int this_process(struct address *a)
 {
     struct stat st;
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
+    if (fd < 0 && errno != ENOENT)
+        return -errno;
     if (fd >= 0) {
         if (read(fd, a->boot, sizeof(a->boot) - 1) < 0)
             a->boot[0] = 0;
@@ -58,13 +62,14 @@ static void this_process(struct address *a)
     }
     a->namespace = stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
     a->pid = (uint32_t)getpid();
-    a->started = start_time(a->pid);
+    return start_time(a->pid, &a->started);
 }
 
 int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *bytes)
 {
     struct ucx_transport *t = ucx_of(base);
     struct address a;
+    int rc;
 
     memset(&a, 0, sizeof(a));
     if (sizeof(a) + t->address_bytes > ASYMREG_MAX_ADDRESS_BYTES) {
@@ -74,7 +79,9 @@ int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *byte
     a.magic = ADDRESS_MAGIC;
     a.version = WIRE_VERSION;
     a.ucx_bytes = (uint32_t)t->address_bytes;
-    this_process(&a);
+    rc = this_process(&a);
+    if (rc < 0)
+        return rc;
     memcpy(buf, &a, sizeof(a));
     memcpy((char *)buf + sizeof(a), t->address, t->address_bytes);
     *bytes = sizeof(a) + t->address_bytes;
@@ -83,25 +90,31 @@ int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *byte
     return 0;
 }
 
-/* Opens a descriptor of the peer's process if it is on this node: *pidfd, else -1. ASYMREG_EPEER if it has gone. */
+/* Opens a descriptor of the peer's process if it is on this node: *pidfd, else -1. ASYMREG_EPEER if it has gone; -errno. */
 static int watch(const struct address *a, int *pidfd)
 {
     struct address us;
+    uint64_t started;
+    int rc;
 
     *pidfd = -1;
     memset(&us, 0, sizeof(us));
-    this_process(&us);
+    rc = this_process(&us);
+    if (rc < 0)
+        return rc;
     if (!us.boot[0] || memcmp(us.boot, a->boot, sizeof(us.boot)) != 0 || us.namespace != a->namespace || us.namespace == 0)
         return 0;
     *pidfd = (int)syscall(SYS_pidfd_open, (pid_t)a->pid, 0);
     if (*pidfd < 0)
         return errno == ESRCH ? ASYMREG_EPEER : 0;
-    if (start_time(a->pid) != a->started) {
+    rc = start_time(a->pid, &started);
+    if (rc == 0 && started != a->started)
+        rc = ASYMREG_EPEER;
+    if (rc < 0) {
         close(*pidfd);
         *pidfd = -1;
-        return ASYMREG_EPEER;
     }
-    return 0;
+    return rc;
 }
 
 static void on_error(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)

@@ -344,7 +344,7 @@ static int open_worker(struct ucx_transport *t)
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
 
     if (status != UCS_OK)
-        return -EIO;
+        return status == UCS_ERR_NO_MEMORY ? -ENOMEM : -EIO;
     /* A peer that dies on another node shows within a second, unless the user has other wishes. */
     if (!getenv("UCX_KEEPALIVE_INTERVAL"))
         ucp_config_modify(config, "KEEPALIVE_INTERVAL", "0.3s");
@@ -400,7 +400,9 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
     t->threaded = opts && opts->flags & ASYMREG_UCX_THREAD;
     pthread_mutex_init(&t->lock, NULL);
     rc = open_worker(t);
-    if (rc == 0 && asymreg_ucx__address(&t->base, buf, &bytes) < 0)
+    if (rc == 0)
+        rc = asymreg_ucx__address(&t->base, buf, &bytes);
+    if (rc == ASYMREG_ENOTSUP)
         rc = -ENOTSUP;
     if (rc == 0)
         rc = measure_keys(t);
