@@ -28,6 +28,7 @@ struct asymreg__key {
     uint64_t value;
     uint64_t base, last;
     struct asymreg_rkey *rkey;
+    const char *mapped;        /* where `base` is in this process, or NULL: to ask for memory ahead */
     struct asymreg__key *next; /* while it waits to be freed */
     uint64_t epoch;
 };

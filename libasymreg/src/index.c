@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MERGE_BELOW 11u /* two neighbours with less than this together become one */
-#define BUILD_FILL 14u  /* entries of each node of a tree built at once: room for what comes */
+#define BUILD_FILL 16u  /* entries of each node of a tree built at once: room for what comes */
 #define LAST_GENERATION 0xfffffffeu
 
 /* The way down to a leaf: node[i] is left through its child at[i]; the leaf is node[depth - 1]. */

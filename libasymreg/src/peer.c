@@ -297,6 +297,10 @@ int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__k
         uint64_t bytes = seg.last - seg.base < UINT64_MAX ? seg.last - seg.base + 1 : UINT64_MAX;
         asymreg__t_lock(c);
         rc = c->t->ops->rkey_unpack(c->t, p->ep, seg.handle, seg.handle_bytes, seg.base, bytes, &k->rkey);
+        const void *mapped;
+        if (rc == 0 && (c->caps.flags & ASYMREG_CAP_MAP) && c->t->ops->map &&
+            c->t->ops->map(c->t, p->ep, k->rkey, seg.base, bytes, &mapped) == 0)
+            k->mapped = mapped;
         asymreg__t_unlock(c);
     }
     if (rc == 0) {

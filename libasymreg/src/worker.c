@@ -18,6 +18,10 @@ struct link {
     struct link *next; /* of those in use */
     uint32_t pe;
     int listed;
+    int plain; /* no lock, pieces, announcement or look at the table stands between an operation and the transport */
+    /* The segment used last, if it is mapped: a guess, which may have gone. */
+    uint64_t guess_base, guess_span;
+    const char *guess;
     struct asymreg__activity_slot *slot; /* with a peer that drains */
     uint64_t number;                     /* of operations announced there */
     uint32_t fence;
@@ -91,6 +95,7 @@ static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
     l->serial = 0;
     l->slot = NULL;
     l->pending = 0;
+    l->guess = NULL;
     if ((rc = asymreg__peer_open_table(p)) < 0)
         return asymreg__why(w->context, rc);
     if (p->activity && (rc = asymreg__activity_claim(p->activity, asymreg__activity_tag(p), &l->slot, &l->fence)) < 0)
@@ -101,6 +106,7 @@ static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
         return rc;
     }
     l->peer = p;
+    l->plain = (w->context->caps.flags & ASYMREG_CAP_THREADS) && !w->context->caps.max_op_bytes && !w->own && !l->slot && !p->ask;
     l->serial = p->serial;
     l->pe = pe;
     if (!l->listed) {
@@ -190,8 +196,12 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
         uint32_t n = (uint32_t)t->region->value;
         t->key = n < p->n_keys ? __atomic_load_n(&p->keys[n], __ATOMIC_ACQUIRE) : NULL;
         if (t->key && t->key->value == t->region->value) {
-            if (t->region->start >= t->key->base && t->region->last <= t->key->last)
+            if (t->region->start >= t->key->base && t->region->last <= t->key->last) {
+                l->guess_base = t->key->base;
+                l->guess_span = t->key->last - t->key->base;
+                l->guess = t->key->mapped;
                 return 0;
+            }
             asymreg__reader_exit(l->reader);
             return ASYMREG_ETABLE;
         }
@@ -238,18 +248,15 @@ static int issue(struct asymreg_worker *w, struct link *l, const struct target *
     return rc;
 }
 
-/* Issues, with patience for a full queue, and waits if asked to. */
-static int carry_out(struct asymreg_worker *w, struct link *l, const struct target *t, uint64_t raddr, size_t bytes,
-                     struct asymreg_mem *mem, const struct transfer *x)
+/* Goes on after `issue` returned rc, with patience for a full queue, and waits if asked to. */
+static int carry_on(struct asymreg_worker *w, struct link *l, const struct target *t, uint64_t raddr, size_t bytes,
+                    struct asymreg_mem *mem, const struct transfer *x, struct asymreg_op *use, int rc)
 {
     struct asymreg_context *c = w->context;
-    struct asymreg_op op, *use = x->blocking ? &op : NULL;
-    int rc, moved;
+    int moved;
 
-    op.status = 0;
-    rc = issue(w, l, t, raddr, bytes, mem, x, use);
     while (rc == -EAGAIN ||
-           (rc == ASYMREG_PENDING && use && __atomic_load_n(&op.status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING)) {
+           (rc == ASYMREG_PENDING && use && __atomic_load_n(&use->status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING)) {
         asymreg__t_lock(c);
         moved = c->t->ops->progress(c->t);
         if (rc == -EAGAIN && c->t->ops->peer_alive(c->t, l->peer->ep) < 0)
@@ -264,10 +271,18 @@ static int carry_out(struct asymreg_worker *w, struct link *l, const struct targ
             sched_yield();
     }
     if (rc == ASYMREG_PENDING) {
-        rc = use ? op.status : 0;
+        rc = use ? use->status : 0;
         l->pending |= !use;
     }
     return rc;
+}
+
+static int carry_out(struct asymreg_worker *w, struct link *l, const struct target *t, uint64_t raddr, size_t bytes,
+                     struct asymreg_mem *mem, const struct transfer *x)
+{
+    struct asymreg_op op = {.status = 0}, *use = x->blocking ? &op : NULL;
+
+    return carry_on(w, l, t, raddr, bytes, mem, x, use, issue(w, l, t, raddr, bytes, mem, x, use));
 }
 
 /* The own registration that holds a buffer, for transports that want to know. */
@@ -321,15 +336,12 @@ static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t ra
     return 0;
 }
 
-static int transfer(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymreg_id id, uint32_t need, size_t bytes,
+static int transfer(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id, uint32_t need, size_t bytes,
                     struct transfer *x)
 {
     struct asymreg_context *c = w->context;
-    struct link *l;
     int rc;
 
-    if ((rc = link_get(w, pe, &l)) < 0)
-        return rc;
     if (!bytes) {
         asymreg__t_lock(c);
         rc = c->t->ops->peer_alive(c->t, l->peer->ep);
@@ -337,37 +349,86 @@ static int transfer(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymr
         return gone(l, rc);
     }
     announce(l);
+    if (l->guess && raddr - l->guess_base <= l->guess_span)
+        __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
     rc = transfer_pieces(w, l, raddr, id, need, bytes, x);
     retract(l);
     return rc;
 }
 
+/*
+ * The usual case in few instructions, of which the processor has several operations in flight while it waits for memory: what begin()
+ * would find at its first look. Returns 1 when it is another case, and nothing has been done.
+ */
+static inline int at_once(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id, size_t bytes, int what, int blocking,
+                          char *here)
+{
+    struct asymreg_transport *t = w->context->t;
+    struct asymreg__peer *p = l->peer;
+    struct asymreg_op op;
+    struct target found;
+    uint32_t n;
+    int rc = 1;
+
+    if (!l->plain || !bytes || raddr + bytes - 1 < raddr)
+        return 1;
+    if (l->guess && raddr - l->guess_base <= l->guess_span) /* what the search will lead to is asked for before */
+        __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
+    asymreg__reader_enter(l->reader);
+    found.region = asymreg_index_lookup(l->reader, raddr);
+    if (judge(found.region, raddr, bytes, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ) == 0 && !asymreg_cache_stale(p->cache) &&
+        (n = (uint32_t)found.region->value) < p->n_keys && (found.key = __atomic_load_n(&p->keys[n], __ATOMIC_ACQUIRE)) &&
+        found.key->value == found.region->value && found.region->start >= found.key->base && found.region->last <= found.key->last) {
+        op.status = 0;
+        if (what == PUT)
+            rc = t->ops->put(t, p->ep, found.key->rkey, raddr, here, bytes, NULL, blocking ? &op : NULL);
+        else
+            rc = t->ops->get(t, p->ep, found.key->rkey, raddr, here, bytes, NULL, blocking ? &op : NULL);
+        if (rc == ASYMREG_PENDING || rc == -EAGAIN) {
+            struct transfer x = {.what = what, .blocking = blocking, .here = here};
+            rc = carry_on(w, l, &found, raddr, bytes, NULL, &x, blocking ? &op : NULL, rc);
+        }
+        if (rc == ASYMREG_ESTALE) /* begin() refreshes */
+            rc = 1;
+        else if (rc < 0)
+            rc = gone(l, rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH ? asymreg__why(w->context, rc) : rc);
+    }
+    asymreg__reader_exit(l->reader);
+    return rc;
+}
+
+static inline int put_or_get(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymreg_id id, size_t bytes, int what, int blocking,
+                             char *here)
+{
+    struct link *l;
+    int rc;
+
+    if ((rc = link_get(w, pe, &l)) < 0)
+        return rc;
+    if ((rc = at_once(w, l, raddr, id, bytes, what, blocking, here)) <= 0)
+        return rc;
+    struct transfer x = {.what = what, .blocking = blocking, .here = here};
+    return transfer(w, l, raddr, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, bytes, &x);
+}
+
 int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, const void *src, size_t bytes)
 {
-    struct transfer x = {.what = PUT, .blocking = 1, .here = (char *)(uintptr_t)src};
-
-    return transfer(worker, pe, raddr, id, ASYMREG_WRITE, bytes, &x);
+    return put_or_get(worker, pe, raddr, id, bytes, PUT, 1, (char *)(uintptr_t)src);
 }
 
 int asymreg_get(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, void *dst, size_t bytes)
 {
-    struct transfer x = {.what = GET, .blocking = 1, .here = dst};
-
-    return transfer(worker, pe, raddr, id, ASYMREG_READ, bytes, &x);
+    return put_or_get(worker, pe, raddr, id, bytes, GET, 1, dst);
 }
 
 int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, const void *src, size_t bytes)
 {
-    struct transfer x = {.what = PUT, .here = (char *)(uintptr_t)src};
-
-    return transfer(worker, pe, raddr, id, ASYMREG_WRITE, bytes, &x);
+    return put_or_get(worker, pe, raddr, id, bytes, PUT, 0, (char *)(uintptr_t)src);
 }
 
 int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, void *dst, size_t bytes)
 {
-    struct transfer x = {.what = GET, .here = dst};
-
-    return transfer(worker, pe, raddr, id, ASYMREG_READ, bytes, &x);
+    return put_or_get(worker, pe, raddr, id, bytes, GET, 0, dst);
 }
 
 int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, uint32_t amo, uint32_t bytes,
@@ -377,6 +438,7 @@ int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asym
     uint64_t old = 0, mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
     struct transfer x = {.what = (int)(ATOMIC + amo), .blocking = 1, .operand = operand & mask, .compare = compare & mask,
                          .result = &old};
+    struct link *l;
     int rc;
 
     if (amo > ASYMREG_AMO_COMPARE_SWAP || (bytes != 4 && bytes != 8))
@@ -392,7 +454,8 @@ int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asym
         __atomic_store_n(&c->why, why ? why : "the transport has some atomics, but not this one", __ATOMIC_RELAXED);
         return ASYMREG_ENOTSUP;
     }
-    rc = transfer(worker, pe, raddr, id, ASYMREG_ATOMIC, bytes, &x);
+    if ((rc = link_get(worker, pe, &l)) == 0)
+        rc = transfer(worker, l, raddr, id, ASYMREG_ATOMIC, bytes, &x);
     if (rc == 0 && result)
         *result = old;
     return rc;

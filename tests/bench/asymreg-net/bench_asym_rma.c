@@ -3,7 +3,8 @@
  *
  * A server process registers 64-byte regions; this one puts and gets 8 bytes at random ones. Beside it, in turns of some
  * thousand operations, the same operations by the same transport with one handle for all that memory and no search ("one
- * handle"): the same physical memory, mapped twice, in the same order. Cases: `mix` (half puts, half gets, as in the paper's
+ * handle"): the same physical memory, mapped twice, in the same order. On shared memory also plain loads and stores there ("raw"), which
+ * is what the memory itself costs. Cases: `mix` (half puts, half gets, as in the paper's
  * Figure 1) and `put_flush`, each with the transport's name before it; metrics: cpu_ns_per_op (this thread's time on a
  * processor, median of the turns) and, of "asymreg", cpu_ratio_to_one_handle; over UCX, where the target's processor takes
  * part, also wall_ns_per_op and wall_ratio_to_one_handle, which say nothing on a busy machine.
@@ -133,10 +134,13 @@ struct client {
     struct asymreg_transport *t;
     struct asymreg_ep *ep;
     struct asymreg_rkey *key;
+    char *raw; /* the memory itself, or NULL */
     const struct message *m;
     uint32_t n;
     bool flush_each;
 };
+
+enum who { ASYMREG, ONE_HANDLE, RAW };
 
 static void wait_op(struct client *c, int rc, struct asymreg_op *op)
 {
@@ -183,7 +187,7 @@ static void by_asymreg(struct client *c, uint64_t addr, bool put, uint64_t *valu
 enum { CPU, WALL };
 
 /* One turn of `ops` operations: nanoseconds for each, by both clocks. */
-static void turn(struct bench *b, struct client *c, bool asym, uint32_t ops, double ns[2])
+static void turn(struct bench *b, struct client *c, enum who who, uint32_t ops, double ns[2])
 {
     static uint64_t where[8192];
     uint64_t cpu, wall, value = 1;
@@ -192,7 +196,15 @@ static void turn(struct bench *b, struct client *c, bool asym, uint32_t ops, dou
         where[i] = (uint64_t)bench_random(b, c->n) * REGION << 1 | (c->flush_each || bench_random(b, 2));
     cpu = bench_cpu_ns();
     wall = bench_ns(CLOCK_MONOTONIC);
-    if (asym) {
+    if (who == RAW) {
+        for (uint32_t i = 0; i < ops; i++) {
+            uint64_t *at = (uint64_t *)(void *)(c->raw + (where[i] >> 1));
+            if (where[i] & 1)
+                __atomic_store_n(at, value, __ATOMIC_RELEASE);
+            else
+                value = __atomic_load_n(at, __ATOMIC_RELAXED);
+        }
+    } else if (who == ASYMREG) {
         for (uint32_t i = 0; i < ops; i++)
             by_asymreg(c, c->m->many + (where[i] >> 1), where[i] & 1, &value);
     } else {
@@ -206,21 +218,25 @@ static void turn(struct bench *b, struct client *c, bool asym, uint32_t ops, dou
 static void compare(struct bench *b, const struct kind *k, struct client *c, const char *what)
 {
     static const char *const clocks[] = {"cpu", "wall"};
-    double asym[2][MAX_TURNS], one[2][MAX_TURNS], ratio[2][MAX_TURNS], ns[2];
+    double asym[2][MAX_TURNS], one[2][MAX_TURNS], raw[MAX_TURNS], ratio[2][MAX_TURNS], ns[2];
     uint32_t ops = b->quick ? 100 : k->wall ? 300 : 8000;
     int turns = b->quick ? 3 : MAX_TURNS;
     char name[32], metric[32];
 
     snprintf(name, sizeof(name), "%s_%s", k->name, what);
-    turn(b, c, true, ops, ns); /* fetches the table */
-    turn(b, c, false, ops, ns);
+    turn(b, c, ASYMREG, ops, ns); /* fetches the table */
+    turn(b, c, ONE_HANDLE, ops, ns);
     for (int i = 0; i < turns; i++) {
-        turn(b, c, true, ops, ns);
+        turn(b, c, ASYMREG, ops, ns);
         asym[CPU][i] = ns[CPU];
         asym[WALL][i] = ns[WALL];
-        turn(b, c, false, ops, ns);
+        turn(b, c, ONE_HANDLE, ops, ns);
         one[CPU][i] = ns[CPU];
         one[WALL][i] = ns[WALL];
+        if (c->raw) {
+            turn(b, c, RAW, ops, ns);
+            raw[i] = ns[CPU];
+        }
         for (int clock = CPU; clock <= WALL; clock++)
             ratio[clock][i] = asym[clock][i] / one[clock][i];
     }
@@ -231,6 +247,8 @@ static void compare(struct bench *b, const struct kind *k, struct client *c, con
         snprintf(metric, sizeof(metric), "%s_ratio_to_one_handle", clocks[clock]);
         bench_figure(b, name, c->n, "asymreg", metric, bench_median(ratio[clock], (size_t)turns), "1");
     }
+    if (c->raw)
+        bench_figure(b, name, c->n, "raw", "cpu_ns_per_op", bench_median(raw, (size_t)turns), "ns");
     fflush(stdout);
 }
 
@@ -244,6 +262,9 @@ static void client(struct bench *b, const struct kind *k, uint32_t n, int sock)
     DIE_IF(asymreg_import(ctx, 0, m.blob, (size_t)m.blob_bytes) < 0 || asymreg_worker_create(ctx, &c.worker) < 0);
     DIE_IF(c.t->ops->connect(c.t, m.address, m.address_bytes, &c.ep) < 0);
     DIE_IF(c.t->ops->rkey_unpack(c.t, c.ep, m.handle, m.handle_bytes, m.handle_addr, m.handle_len, &c.key) < 0);
+    const void *raw;
+    if (strcmp(k->name, "shm") == 0 && c.t->ops->map(c.t, c.ep, c.key, m.handle_addr, m.handle_len, &raw) == 0)
+        c.raw = (char *)(uintptr_t)raw;
     compare(b, k, &c, "mix");
     c.flush_each = true;
     compare(b, k, &c, "put_flush");
