@@ -357,8 +357,10 @@ static int open_device(struct ibv_transport *t, const struct asymreg_ibv_opts *o
         if (o->device && strcmp(o->device, ibv_get_device_name(list[i])) != 0)
             continue;
         t->context = ibv_open_device(list[i]);
-        if (!t->context)
+        if (!t->context) {
+            rc = errno == ENOMEM || errno == EMFILE || errno == ENFILE ? -errno : -ENODEV;
             continue;
+        }
         rc = -ENODEV;
         if (ibv_query_device(t->context, &attr) == 0)
             rc = choose_port(t, o->port, attr.phys_port_cnt);

@@ -488,18 +488,23 @@ static int open_ud(struct ibv_transport *t)
     t->ud_mr = ibv_reg_mr(t->pd, t->ud_bounce, bytes, IBV_ACCESS_LOCAL_WRITE);
     if (!t->ud_mr)
         return -errno;
-    if (ibv_modify_qp(t->ud_qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) != 0)
-        return -EIO;
+    int rc = ibv_modify_qp(t->ud_qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    if (rc != 0)
+        return -rc;
     for (uint32_t i = 0; i < UD_DEPTH; i++) {
-        if (post_receive(t, i) < 0)
-            return -EIO;
+        rc = post_receive(t, i);
+        if (rc < 0)
+            return rc;
     }
     attr.qp_state = IBV_QPS_RTR;
-    if (ibv_modify_qp(t->ud_qp, &attr, IBV_QP_STATE) != 0)
-        return -EIO;
+    rc = ibv_modify_qp(t->ud_qp, &attr, IBV_QP_STATE);
     attr.qp_state = IBV_QPS_RTS;
-    if (ibv_modify_qp(t->ud_qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) != 0 || ibv_req_notify_cq(t->ud_cq, 0) != 0)
-        return -EIO;
+    if (rc == 0)
+        rc = ibv_modify_qp(t->ud_qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+    if (rc == 0)
+        rc = ibv_req_notify_cq(t->ud_cq, 0);
+    if (rc != 0)
+        return -rc;
     if (fcntl(t->channel->fd, F_SETFL, O_NONBLOCK) < 0 || fcntl(t->context->async_fd, F_SETFL, O_NONBLOCK) < 0)
         return -errno;
     return 0;
