@@ -238,7 +238,7 @@ static void one_process(uint32_t mode)
     CHECK_EQ(asymreg_drain(ctx, 0), ASYMREG_ENOTSUP);
     CHECK_EQ(asymreg_unregister(ctx, id), 0);
     asymreg_close(ctx);
-    if (mode == ASYMREG_LOCAL_CMA)
+    if (mode != ASYMREG_LOCAL_SHM)
         free(p);
 }
 

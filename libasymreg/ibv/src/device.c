@@ -10,11 +10,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define ADDRESS_MAGIC 0x41695661u /* "AiVa" */
-#define HANDLE_MAGIC 0x41695668u  /* "AiVh" */
-#define WIRE_VERSION 1u
-#define ADDRESS_BYTES 48u
-#define HANDLE_BYTES 40u
 #define KNOWN_PROT (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
 
 uint64_t asymreg_ibv__now_ns(void)
@@ -23,23 +18,6 @@ uint64_t asymreg_ibv__now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-void asymreg_ibv__port_pack(const struct port_address *a, unsigned char *p)
-{
-    memcpy(p, a->gid.raw, 16);
-    put16(p + 16, a->lid);
-    p[18] = a->mtu;
-    p[19] = a->rd_atomic;
-}
-
-bool asymreg_ibv__port_unpack(const unsigned char *p, struct port_address *a)
-{
-    memcpy(a->gid.raw, p, 16);
-    a->lid = get16(p + 16);
-    a->mtu = p[18];
-    a->rd_atomic = p[19];
-    return a->mtu >= IBV_MTU_256 && a->mtu <= IBV_MTU_4096;
 }
 
 /* Capabilities. */
@@ -107,7 +85,6 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
 {
     struct ibv_transport *t = ibv_of(base);
     struct asymreg_mem *m;
-    unsigned char *h = handle;
     int access = 0;
 
     if (desc->size < sizeof(*desc) || desc->bytes == 0 || desc->prot & ~KNOWN_PROT)
@@ -133,14 +110,9 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
         return explain_reg(t, error);
     }
     m->local_write = access & IBV_ACCESS_LOCAL_WRITE;
-    put32(h, HANDLE_MAGIC);
-    put16(h + 4, WIRE_VERSION);
-    put16(h + 6, (uint16_t)desc->prot);
-    put64(h + 8, ++t->next_seq); /* the adapter's keys come round some day; handles do not */
-    put64(h + 16, desc->addr);
-    put64(h + 24, desc->bytes);
-    put32(h + 32, m->mr->rkey);
-    put32(h + 36, 0);
+    /* The adapter's keys come round some day; handles do not. */
+    asymreg_ibv__handle_pack(&(struct wire_handle){.prot = desc->prot, .seq = ++t->next_seq, .addr = desc->addr, .bytes = desc->bytes,
+                                                   .rkey = m->mr->rkey}, handle);
     *handle_bytes = HANDLE_BYTES;
     *mem = m;
     return 0;
@@ -163,18 +135,17 @@ static int mem_dereg(struct asymreg_transport *base, struct asymreg_mem *mem)
 static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, const void *handle, size_t handle_bytes, uint64_t addr,
                        uint64_t bytes, struct asymreg_rkey **rkey)
 {
-    const unsigned char *h = handle;
+    struct wire_handle h;
     struct asymreg_rkey *k;
 
     (void)base, (void)ep;
-    if (handle_bytes != HANDLE_BYTES || get32(h) != HANDLE_MAGIC || get16(h + 4) != WIRE_VERSION || get16(h + 6) & ~KNOWN_PROT ||
-        get64(h + 16) != addr || get64(h + 24) != bytes || get32(h + 36) != 0)
+    if (!asymreg_ibv__handle_unpack(handle, handle_bytes, &h) || h.addr != addr || h.bytes != bytes)
         return ASYMREG_ETABLE;
     k = malloc(sizeof(*k));
     if (!k)
         return -ENOMEM;
-    k->rkey = get32(h + 32);
-    k->prot = get16(h + 6);
+    k->rkey = h.rkey;
+    k->prot = h.prot;
     *rkey = k;
     return 0;
 }
@@ -190,16 +161,9 @@ static void rkey_release(struct asymreg_transport *base, struct asymreg_ep *ep, 
 static int address(struct asymreg_transport *base, void *buf, size_t *bytes)
 {
     struct ibv_transport *t = ibv_of(base);
-    unsigned char *p = buf;
 
-    put32(p, ADDRESS_MAGIC);
-    put16(p + 4, WIRE_VERSION);
-    put16(p + 6, t->is_global);
-    put64(p + 8, t->cookie);
-    put32(p + 16, t->ud_qp->qp_num);
-    put32(p + 20, t->qkey);
-    asymreg_ibv__port_pack(&t->self, p + 24);
-    put32(p + 44, 0);
+    asymreg_ibv__address_pack(&(struct wire_address){.is_global = t->is_global, .cookie = t->cookie, .ud_qpn = t->ud_qp->qp_num,
+                                                     .qkey = t->qkey, .port = t->self}, buf);
     *bytes = ADDRESS_BYTES;
     return 0;
 }
@@ -207,28 +171,23 @@ static int address(struct asymreg_transport *base, void *buf, size_t *bytes)
 static int ep_connect(struct asymreg_transport *base, const void *buf, size_t bytes, struct asymreg_ep **out)
 {
     struct ibv_transport *t = ibv_of(base);
-    const unsigned char *p = buf;
+    struct wire_address a;
     struct asymreg_ep *ep;
-    int rc;
+    int rc = asymreg_ibv__address_unpack(buf, bytes, &a);
 
-    if (bytes != ADDRESS_BYTES || get32(p) != ADDRESS_MAGIC || get32(p + 44) != 0)
-        return ASYMREG_EBLOB;
-    if (get16(p + 4) != WIRE_VERSION)
-        return ASYMREG_EVERSION;
-    if (get16(p + 6) != t->is_global) {
+    if (rc < 0)
+        return rc;
+    if (a.is_global != t->is_global) {
         snprintf(t->reason, sizeof(t->reason), "one side is on Ethernet, the other on InfiniBand");
         return ASYMREG_EUNREACH;
     }
     ep = calloc(1, sizeof(*ep));
     if (!ep)
         return -ENOMEM;
-    if (!asymreg_ibv__port_unpack(p + 24, &ep->peer) || get32(p + 16) > 0xffffff) {
-        free(ep);
-        return ASYMREG_EBLOB;
-    }
-    ep->peer_cookie = get64(p + 8);
-    ep->peer_ud_qpn = get32(p + 16);
-    ep->peer_qkey = get32(p + 20);
+    ep->peer = a.port;
+    ep->peer_cookie = a.cookie;
+    ep->peer_ud_qpn = a.ud_qpn;
+    ep->peer_qkey = a.qkey;
     ep->posted = ep->waiting = (struct queue){NO_REQ, NO_REQ, 0};
     pthread_mutex_lock(&t->lock);
     ep->number = t->next_ep++;

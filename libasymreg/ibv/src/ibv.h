@@ -2,6 +2,7 @@
 /* What the files of this library share.
  *
  *   device.c   the adapter, registrations, keys, the table of operations
+ *   wire.c     handles, addresses and datagrams as bytes
  *   wireup.c   the thread that connects: datagrams, the targets' ends of connections
  *   op.c       put, get, amo, flush, progress
  *
@@ -12,7 +13,6 @@
 
 #include <asymreg-ibv.h>
 
-#include <endian.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -150,55 +150,44 @@ static inline struct ibv_transport *ibv_of(struct asymreg_transport *t)
     return (struct ibv_transport *)t;
 }
 
-/* Fields of messages, most significant byte first. */
-static inline void put16(unsigned char *p, uint16_t v)
-{
-    v = htobe16(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static inline void put32(unsigned char *p, uint32_t v)
-{
-    v = htobe32(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static inline void put64(unsigned char *p, uint64_t v)
-{
-    v = htobe64(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static inline uint16_t get16(const unsigned char *p)
-{
-    uint16_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return be16toh(v);
-}
-
-static inline uint32_t get32(const unsigned char *p)
-{
-    uint32_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return be32toh(v);
-}
-
-static inline uint64_t get64(const unsigned char *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return be64toh(v);
-}
-
 uint64_t asymreg_ibv__now_ns(void);
 
-/* A port_address in messages: 16 + 2 + 1 + 1 bytes. */
-#define PORT_ADDRESS_BYTES 20u
-void asymreg_ibv__port_pack(const struct port_address *a, unsigned char *p);
-bool asymreg_ibv__port_unpack(const unsigned char *p, struct port_address *a);
+/* wire.c: what comes from another process is checked as far as its bytes can be. */
+#define HANDLE_BYTES 40u
+#define ADDRESS_BYTES 48u
+#define MESSAGE_BYTES 68u
+#define KNOWN_PROT (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
+
+struct wire_handle {
+    uint32_t prot, rkey;
+    uint64_t seq, addr, bytes;
+};
+
+struct wire_address {
+    bool is_global;
+    uint64_t cookie;
+    uint32_t ud_qpn, qkey;
+    struct port_address port;
+};
+
+enum { REQUEST = 1, REPLY, BYE };
+
+struct message {
+    uint16_t type;
+    uint64_t to, from; /* cookies of the transports */
+    uint32_t number, attempt; /* of the endpoint that asked */
+    uint32_t qpn, psn; /* of the sender's end */
+    uint32_t ud_qpn, qkey; /* where to answer */
+    struct port_address port;
+};
+
+void asymreg_ibv__handle_pack(const struct wire_handle *h, unsigned char *p);
+bool asymreg_ibv__handle_unpack(const unsigned char *p, size_t bytes, struct wire_handle *h);
+void asymreg_ibv__address_pack(const struct wire_address *a, unsigned char *p);
+/* 0, ASYMREG_EBLOB, ASYMREG_EVERSION. */
+int asymreg_ibv__address_unpack(const unsigned char *p, size_t bytes, struct wire_address *a);
+void asymreg_ibv__message_pack(const struct message *m, unsigned char *p);
+bool asymreg_ibv__message_unpack(const unsigned char *p, size_t bytes, struct message *m);
 
 /* wireup.c */
 int asymreg_ibv__wireup_start(struct ibv_transport *t);

@@ -16,24 +16,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define MESSAGE_MAGIC 0x4169566du /* "AiVm" */
-#define MESSAGE_VERSION 1u
-#define MESSAGE_BYTES 68u
 #define GRH_BYTES 40u
 #define REPEAT_NS UINT64_C(100000000)
 
-enum { REQUEST = 1, REPLY, BYE };
-
 _Static_assert(MESSAGE_BYTES <= UD_BYTES, "a message fits");
-
-struct message {
-    uint16_t type;
-    uint64_t to, from; /* cookies of the transports */
-    uint32_t number, attempt; /* of the endpoint that asked */
-    uint32_t qpn, psn; /* of the sender's end */
-    uint32_t ud_qpn, qkey; /* where to answer */
-    struct port_address port;
-};
 
 /* The target's end of a connection. */
 struct passive {
@@ -51,39 +37,6 @@ struct letter {
     struct port_address to;
     uint32_t ud_qpn, qkey;
 };
-
-static void pack(const struct message *m, unsigned char *p)
-{
-    put32(p, MESSAGE_MAGIC);
-    put16(p + 4, MESSAGE_VERSION);
-    put16(p + 6, m->type);
-    put64(p + 8, m->to);
-    put64(p + 16, m->from);
-    put32(p + 24, m->number);
-    put32(p + 28, m->attempt);
-    put32(p + 32, m->qpn);
-    put32(p + 36, m->psn);
-    put32(p + 40, m->ud_qpn);
-    put32(p + 44, m->qkey);
-    asymreg_ibv__port_pack(&m->port, p + 48);
-}
-
-static bool unpack(const unsigned char *p, size_t bytes, struct message *m)
-{
-    if (bytes != MESSAGE_BYTES || get32(p) != MESSAGE_MAGIC || get16(p + 4) != MESSAGE_VERSION)
-        return false;
-    m->type = get16(p + 6);
-    m->to = get64(p + 8);
-    m->from = get64(p + 16);
-    m->number = get32(p + 24);
-    m->attempt = get32(p + 28);
-    m->qpn = get32(p + 32);
-    m->psn = get32(p + 36);
-    m->ud_qpn = get32(p + 40);
-    m->qkey = get32(p + 44);
-    return asymreg_ibv__port_unpack(p + 48, &m->port) && m->type >= REQUEST && m->type <= BYE && m->qpn <= 0xffffff &&
-           m->ud_qpn <= 0xffffff;
-}
 
 static uint32_t random_psn(void)
 {
@@ -142,7 +95,7 @@ static void post_letter(struct ibv_transport *t, const struct letter *letter)
     if (!t->ud_ah[i])
         return;
     buf = t->ud_bounce + (size_t)UD_DEPTH * (GRH_BYTES + UD_BYTES) + (size_t)i * UD_BYTES;
-    pack(&letter->message, buf);
+    asymreg_ibv__message_pack(&letter->message, buf);
     sge = (struct ibv_sge){.addr = (uintptr_t)buf, .length = MESSAGE_BYTES, .lkey = t->ud_mr->lkey};
     wr.wr_id = UD_DEPTH + i;
     wr.wr.ud.ah = t->ud_ah[i];
@@ -341,7 +294,7 @@ static void take_message(struct ibv_transport *t, const unsigned char *p, size_t
     struct message m;
     struct passive **gone, *passive;
 
-    if (!unpack(p, bytes, &m) || m.to != t->cookie)
+    if (!asymreg_ibv__message_unpack(p, bytes, &m) || m.to != t->cookie)
         return;
     switch (m.type) {
     case REQUEST:
