@@ -21,6 +21,7 @@ const char *__lsan_default_suppressions(void)
 
 static struct asymreg_transport *t;
 static struct asymreg_ep *self;
+static struct asymreg_mem *mem;
 static char memory[4096];
 static unsigned char handle[ASYMREG_MAX_HANDLE_BYTES], address[ASYMREG_MAX_ADDRESS_BYTES];
 static size_t handle_bytes, address_bytes;
@@ -52,7 +53,6 @@ static void try_address(const unsigned char *p, size_t n)
 static void open_once(void)
 {
     struct asymreg_mem_desc desc = {.size = sizeof(desc), .addr = (uintptr_t)memory, .bytes = sizeof(memory), .prot = ASYMREG_RW, .fd = -1};
-    struct asymreg_mem *mem;
 
     setenv("UCX_TLS", "self,posix", 1);
     setenv("UCX_LOG_LEVEL", "fatal", 1);
