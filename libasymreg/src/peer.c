@@ -335,7 +335,9 @@ static int open_activity(struct asymreg_context *c, struct asymreg__peer *p, con
         rc = ops->map(c->t, p->ep, p->activity_key, at, sizeof(*p->activity), &mapped);
     if (rc == ASYMREG_ENOTSUP)
         return ASYMREG_EUNREACH;
-    if (rc < 0 || (rc = asymreg__activity_check(mapped)) < 0)
+    if (rc == 0)
+        rc = (uintptr_t)mapped % 64 ? ASYMREG_ETABLE : asymreg__activity_check(mapped);
+    if (rc < 0)
         return rc;
     p->activity = (struct asymreg__activity *)(uintptr_t)mapped;
     return 0;
