@@ -163,7 +163,8 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
         return -EINVAL;
     if (opts)
         o = *opts;
-    if (!context || (o.flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH | ASYMREG_DRAIN)) || o.max_regions > ASYMREG_MAX_REGIONS || o.max_segments > ASYMREG_MAX_SEGMENTS)
+    if (!context || (o.flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH | ASYMREG_DRAIN)) || o.max_regions > ASYMREG_MAX_REGIONS ||
+        o.max_segments > ASYMREG_MAX_SEGMENTS)
         goto fail;
     if (o.coalesce_bytes != ASYMREG_COALESCE_MAPPING && (o.coalesce_bytes & (o.coalesce_bytes - 1)))
         goto fail;

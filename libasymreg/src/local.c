@@ -459,7 +459,8 @@ static int map(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymre
                const void **ptr)
 {
     (void)ep;
-    if (rkey->kind != KEY_DIRECT || (!rkey->writable && (rkey->flags & ASYMREG_MEM_ACTIVITY)) || addr < rkey->addr || bytes > rkey->bytes || addr - rkey->addr > rkey->bytes - bytes)
+    if (rkey->kind != KEY_DIRECT || (!rkey->writable && (rkey->flags & ASYMREG_MEM_ACTIVITY)) || addr < rkey->addr ||
+        bytes > rkey->bytes || addr - rkey->addr > rkey->bytes - bytes)
         return fail(local(t), ASYMREG_ENOTSUP, "this memory cannot be mapped safely");
     *ptr = rkey->ptr + (addr - rkey->addr);
     return 0;

@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-/* When a process began, in clock ticks since boot: field 22 of /proc/PID/stat. 0, -ENOENT or -ESRCH (no such process, or no /proc), another -errno. */
+/* When a process began, in clock ticks since boot: field 22 of /proc/PID/stat. 0, -ENOENT or -ESRCH (no such process, or no /proc),
+ * another -errno. */
 int asymreg__start_time_of(uint64_t pid, uint64_t *ticks);
 
 /* NULL when it is another transport. */
