@@ -224,13 +224,14 @@ int minirt_fini(struct minirt *rt)
 void minirt_abort(struct minirt *rt, int status)
 {
     if (rt && rt->has_pmi)
-        PMI2_Abort(status, minirt_why(rt));
+        PMI2_Abort(status, minirt_why(rt)); /* which prints it */
+    fprintf(stderr, "minirt: %s\n", minirt_why(rt));
     exit(status);
 }
 
 void minirt_get_info(const struct minirt *rt, struct minirt_info *info)
 {
     *info = (struct minirt_info){.transport = transports[rt->transport], .wireup = rt->wireup->name, .n_ranks = rt->n,
-                                 .n_nodes = rt->n_nodes, .n_peers = rt->n_peers, .card_bytes = (uint32_t)((rt->card_bytes * 4 + 2) / 3),
+                                 .n_nodes = rt->n_nodes, .n_peers = rt->n_peers, .card_bytes = (uint32_t)rt->card_bytes * 2,
                                  .blob_bytes = rt->card.blob_bytes, .service_bytes = sizeof(struct service)};
 }

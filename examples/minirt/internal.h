@@ -14,7 +14,7 @@
 #include "minirt.h"
 
 #define ROUNDS 24u       /* ⌈log2 MINIRT_MAX_RANKS⌉ */
-#define CARD_BYTES 765u  /* longest card that fits one PMI value as text */
+#define CARD_BYTES 511u  /* longest card that fits one PMI value, two characters a byte */
 #define CARD_TEXT 1024u  /* its text, with NUL */
 #define TAG_MASK UINT64_C(0xffff000000000000)
 #define TAG_SHIFT 48u
@@ -31,7 +31,7 @@ struct service {
     } window[MINIRT_MAX_WINDOWS];
     struct finger { /* the card of rank + 2^k */
         uint64_t bytes; /* 0: not there yet */
-        char card[CARD_BYTES + 3];
+        char card[CARD_BYTES + 1];
     } finger[ROUNDS];
 };
 

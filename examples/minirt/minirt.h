@@ -58,7 +58,7 @@ int minirt_init(struct minirt **rt);
 int minirt_fini(struct minirt *rt);
 /* What the last failure was: one sentence without a newline. Never NULL. */
 const char *minirt_why(const struct minirt *rt);
-/* Ends the job: all processes, with this status. Does not return. */
+/* Ends the job: all processes, with this status, and says why on stderr. Does not return. */
 _Noreturn void minirt_abort(struct minirt *rt, int status);
 
 /* ---- teams: collective over the parent, in the same order by all of its processes ---- */
@@ -95,7 +95,7 @@ int minirt_min(struct minirt_team *team, uint64_t *value);
 /*
  * `hints` is NULL (memory) or "key=value; key=value" as libstorwin's README lists them; "%r" in it stands for the job rank. Lengths may
  * differ. With shm, memory windows and files under the kernel's pager are mapped by peers: loads, stores and atomics. With the pager
- * resident they are reached by CMA.
+ * resident they are reached by CMA. storage_alloc_unlink=true takes a file's name away at once.
  */
 int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *hints, struct minirt_window **window);
 int minirt_window_free(struct minirt_window *window);

@@ -12,12 +12,10 @@
 #include "minirt.h"
 
 /* A failure ends the job with its reason. */
-#define MUST(rt, call)                                                  \
-    do {                                                                \
-        if ((call) < 0) {                                               \
-            fprintf(stderr, "minirt: %s\n", minirt_why(rt));            \
-            minirt_abort(rt, 1);                                        \
-        }                                                               \
+#define MUST(rt, call)           \
+    do {                         \
+        if ((call) < 0)          \
+            minirt_abort(rt, 1); \
     } while (0)
 
 static inline _Noreturn void program_die(struct minirt *rt, const char *what, const char *why)

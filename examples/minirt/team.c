@@ -83,9 +83,16 @@ static int combine(struct minirt_team *t, uint64_t *value, int least)
 
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least)
 {
-    int rc = asymreg_flush_all(team->rt->worker);
+    struct minirt *rt = team->rt;
+    int rc = asymreg_flush_all(rt->worker);
+    uint32_t id = 0;
 
-    return rc < 0 ? minirt__fail_asymreg(team->rt, rc, "completing what was put") : combine(team, value, least);
+    if (rc == 0)
+        return combine(team, value, least);
+    /* libasymreg does not say whom it was about */
+    while (rc == ASYMREG_EPEER && id < rt->n - 1 && (!rt->entries[id] || asymreg_put(rt->worker, id, 0, ASYMREG_ANY, NULL, 0) == 0))
+        id++;
+    return minirt__fail_asymreg(rt, rc, "barrier of %u ranks, completing what was put (process %u)", team->n, id);
 }
 
 int minirt_barrier(struct minirt_team *team)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Windows: libstorwin allocates, libasymreg registers. Where peers shall reach a window by loads and stores, each of its parts, memory and
- * storage, becomes a segment with the descriptor that it is a mapping of; what has none is private memory, for CMA and UCX.
+ * Windows: libstorwin allocates, libasymreg registers. Where peers shall reach a window by loads and stores, each of its parts becomes a segment
+ * with a descriptor. For a file that is the file, opened once more. For memory it is a sealed memfd that takes the place of libstorwin's private
+ * pages before anybody has seen them: it has no name that a killed process could leave behind. What has no descriptor is for CMA and UCX.
  */
+#define _GNU_SOURCE
 #include "internal.h"
 
 #include <errno.h>
@@ -15,14 +17,6 @@
 
 #define MAX_HINTS 32
 #define MAX_TEXT 8192
-
-/* The memory part of a window that peers map has a name for a moment. */
-static void shm_name(const struct minirt *rt, char *name, size_t cap)
-{
-    static unsigned n;
-
-    snprintf(name, cap, "/minirt.%ld.%u.%u", (long)getpid(), rt->rank, n++);
-}
 
 /* Hints with %r replaced. The options point into `text`. */
 static int read_hints(struct minirt *rt, const char *hints, char *text, struct storwin_opts *opts)
@@ -51,31 +45,33 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
     return 0;
 }
 
-static int allocate(struct minirt *rt, const struct storwin_opts *opts, int mapped, const char *name, struct minirt_window *w)
+/* A descriptor of a part that peers can map. */
+static int descriptor(const struct storwin_place *place, void *at, const char *file)
 {
-    const int has_memory = opts->alloc_type == STORWIN_MEMORY || opts->factor_ppb != STORWIN_FACTOR_ONE;
-    struct storwin_shared shared = {.size = sizeof(shared), .n_ranks = 1, .bytes = &w->bytes, .shm_name = has_memory ? name : NULL};
-    struct storwin_error err = {0};
-    int rc = mapped ? storwin_alloc_shared(opts, &shared, &w->storage, &err) : storwin_alloc(opts, w->bytes, &w->storage, &err);
+    int fd = place->kind == STORWIN_STORAGE ? open(file, O_RDWR | O_CLOEXEC) : memfd_create("minirt", MFD_CLOEXEC | MFD_ALLOW_SEALING), rc;
 
-    if (rc < 0)
-        return minirt__fail(rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, "window of %llu bytes: %s%s%s",
-                            (unsigned long long)w->bytes, err.hint, err.hint[0] ? ": " : "", err.text);
-    w->base = storwin_base(w->storage);
-    return 0;
+    if (fd < 0 || place->kind == STORWIN_STORAGE)
+        return fd;
+    rc = posix_fallocate(fd, 0, (off_t)place->bytes);
+    if (rc != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0 ||
+        mmap(at, place->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        errno = rc ? rc : errno;
+        close(fd);
+        return -1;
+    }
+    return fd;
 }
 
-/* One part of a window: what is mapped from a descriptor is opened once more, since libstorwin does not lend its own. */
-static int expose(struct minirt *rt, struct minirt_window *w, const struct storwin_place *place, const char *name, const char *file)
+static int expose(struct minirt *rt, struct minirt_window *w, const struct storwin_place *place, int mapped, const char *file)
 {
     void *at = (char *)w->base + place->offset;
     uint32_t i = w->n_parts;
     int rc = 0, fd;
 
-    if (name) {
-        fd = place->kind == STORWIN_MEMORY ? shm_open(name, O_RDWR | O_CLOEXEC, 0) : open(file, O_RDWR | O_CLOEXEC);
+    if (mapped) {
+        fd = descriptor(place, at, file);
         if (fd < 0)
-            return minirt__fail(rt, MINIRT_EWINDOW, "%s, once more: %s", place->kind == STORWIN_MEMORY ? name : file, strerror(errno));
+            return minirt__fail(rt, MINIRT_EWINDOW, "a descriptor of %llu bytes of a window: %s", (unsigned long long)place->bytes, strerror(errno));
         rc = asymreg_segment_add(rt->ctx, at, place->bytes, ASYMREG_ALL, ASYMREG_TRUSTED, fd,
                                  place->kind == STORWIN_MEMORY ? 0 : place->file_offset, &w->segment[i]);
         close(fd);
@@ -93,34 +89,43 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
 {
     struct minirt_window *w = *out = calloc(1, sizeof(*w));
     struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_error err = {0};
     struct storwin_place place;
     struct storwin_opts opts;
-    char *text = malloc(MAX_TEXT + 16), name[64];
+    char *text = malloc(MAX_TEXT + 16);
     struct lap lap = minirt__begin(rt, MINIRT_WINDOWS);
-    int rc = w && text ? read_hints(rt, hints ? hints : "", text, &opts) : minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
-    int mapped = rc == 0 && bytes > 0 && rt->transport == SHM && (opts.alloc_type == STORWIN_MEMORY || opts.pager == STORWIN_PAGER_KERNEL);
+    int mapped = 0, temporary = 0, rc = w && text ? read_hints(rt, hints ? hints : "", text, &opts) : minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
 
     if (rc == 0) {
         w->rt = rt;
         w->bytes = bytes;
-        shm_name(rt, name, sizeof(name));
-        rc = allocate(rt, &opts, mapped, name, w);
+        w->index = MINIRT_MAX_WINDOWS;
+        mapped = rt->transport == SHM && (opts.alloc_type == STORWIN_MEMORY || opts.pager == STORWIN_PAGER_KERNEL);
+        temporary = (opts.flags & STORWIN_UNLINK) != 0;
+        if (temporary) /* its name goes as soon as it is open, so that a killed process leaves no file either */
+            opts.flags = (opts.flags & ~STORWIN_UNLINK) | STORWIN_DISCARD;
+        rc = storwin_alloc(&opts, bytes, &w->storage, &err);
+        if (rc < 0)
+            rc = minirt__fail(rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, "window of %llu bytes: %s%s%s",
+                              (unsigned long long)bytes, err.hint, err.hint[0] ? ": " : "", err.text);
     }
     if (rc == 0 && storwin_query(w->storage, &info) == 0 && info.user_faults_only && rt->transport != UCX)
         rc = minirt__fail(rt, MINIRT_ENOTSUP, "storage_alloc_pager=user: this kernel serves no faults of peers' system calls");
-    if (rc == 0)
+    if (rc == 0) {
+        w->base = storwin_base(w->storage);
         rt->cost[MINIRT_WINDOWS].told_bytes += info.bytes;
+    }
     minirt__end(&lap);
     lap = minirt__begin(rt, MINIRT_REGISTRY);
     for (uint64_t at = 0; rc == 0 && at < bytes; at += place.bytes) {
         if ((rc = storwin_where(w->storage, at, &place)) < 0)
             rc = minirt__fail(rt, MINIRT_EWINDOW, "window: %s", storwin_strerror(rc));
         else
-            rc = expose(rt, w, &place, mapped ? name : NULL, opts.filename);
+            rc = expose(rt, w, &place, mapped, opts.filename);
     }
     minirt__end(&lap);
-    if (mapped && w && w->storage)
-        (void)storwin_shared_settle(w->storage);
+    if (temporary && w->storage && info.target == STORWIN_TARGET_FILE)
+        (void)unlink(opts.filename);
     free(text);
     return rc;
 }
@@ -138,7 +143,7 @@ int minirt__window_drop(struct minirt_window *w)
     for (uint32_t i = 0; i < 2; i++)
         if (w->segment[i])
             (void)asymreg_segment_remove(w->rt->ctx, w->segment[i]);
-    if (w->index < MINIRT_MAX_WINDOWS && w->team)
+    if (w->index < MINIRT_MAX_WINDOWS)
         w->rt->windows[w->index] = NULL;
     rc = storwin_free(w->storage, &err);
     if (rc < 0)

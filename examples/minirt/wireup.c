@@ -13,6 +13,7 @@
  */
 #include "internal.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,46 +21,26 @@
 #include "pmi2.h"
 
 #define GATHER_RANKS 64u
-#define PIECE_BYTES 765u /* of a card in one value: 1,020 characters */
 
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/* Base64 in characters that every PMI carries; returns their number, a NUL follows. */
-static size_t to_text(const void *bytes, size_t n, char *text)
+/* Bytes as characters that every PMI carries. */
+static void to_text(const void *bytes, size_t n, char *text)
 {
-    const unsigned char *in = bytes;
-    size_t len = 0;
-
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t three = (uint32_t)in[i] << 16 | (i + 1 < n ? (uint32_t)in[i + 1] << 8 : 0) | (i + 2 < n ? in[i + 2] : 0u);
-
-        for (size_t d = 0; d < (n - i < 3 ? n - i + 1 : 4); d++)
-            text[len++] = digits[three >> (18 - 6 * d) & 63];
-    }
-    text[len] = '\0';
-    return len;
+    for (size_t i = 0; i < n; i++)
+        snprintf(text + 2 * i, 3, "%02x", ((const unsigned char *)bytes)[i]);
 }
 
 /* Returns how many bytes, or -1. */
 static int from_text(const char *text, void *bytes, size_t cap)
 {
-    unsigned char *out = bytes;
-    uint32_t bits = 0;
-    size_t n = 0, i;
+    size_t n = strlen(text) / 2;
+    unsigned byte;
 
-    for (i = 0; text[i]; i++) {
-        const char *digit = strchr(digits, text[i]);
-
-        if (!digit)
+    for (size_t i = 0; i < n; i++) {
+        if (n > cap || strspn(text + 2 * i, "0123456789abcdef") < 2 || sscanf(text + 2 * i, "%2x", &byte) != 1)
             return -1;
-        bits = bits << 6 | (uint32_t)(digit - digits);
-        if (i % 4 == 0)
-            continue;
-        if (n == cap)
-            return -1;
-        out[n++] = (unsigned char)(bits >> (i % 4 == 1 ? 4 : i % 4 == 2 ? 2 : 0));
+        ((unsigned char *)bytes)[i] = (unsigned char)byte;
     }
-    return i % 4 == 1 ? -1 : (int)n;
+    return (int)n;
 }
 
 static int pmi_failed(struct minirt *rt, const char *what, int rc)
@@ -71,7 +52,7 @@ static int pmi_failed(struct minirt *rt, const char *what, int rc)
 
 static int gather_meet(struct minirt *rt)
 {
-    char text[CARD_TEXT + 4];
+    char text[CARD_TEXT];
     const void *first;
     void *values;
     int rc;
@@ -93,11 +74,11 @@ static int gather_find(struct minirt *rt, uint32_t id, struct card *c)
 
 static int fence_meet(struct minirt *rt)
 {
-    char key[PMI2_MAX_KEYLEN], text[CARD_TEXT + 4];
+    char key[PMI2_MAX_KEYLEN], text[CARD_TEXT];
     int rc = PMI2_SUCCESS;
 
-    for (size_t at = 0, piece = 0; rc == PMI2_SUCCESS && at < rt->card_bytes; at += PIECE_BYTES, piece++) {
-        to_text((const char *)&rt->card + at, rt->card_bytes - at < PIECE_BYTES ? rt->card_bytes - at : PIECE_BYTES, text);
+    for (size_t at = 0, piece = 0; rc == PMI2_SUCCESS && at < rt->card_bytes; at += CARD_BYTES, piece++) {
+        to_text((const char *)&rt->card + at, rt->card_bytes - at < CARD_BYTES ? rt->card_bytes - at : CARD_BYTES, text);
         snprintf(key, sizeof(key), "minirt-%u-%zu", rt->rank, piece);
         rc = PMI2_KVS_Put(key, text);
     }
@@ -109,7 +90,7 @@ static int fence_meet(struct minirt *rt)
 /* The first piece says how long the whole is. */
 static int fence_find(struct minirt *rt, uint32_t id, struct card *c)
 {
-    char key[PMI2_MAX_KEYLEN], text[CARD_TEXT + 4];
+    char key[PMI2_MAX_KEYLEN], text[CARD_TEXT];
     size_t whole = CARD_HEAD, n = 0;
     int rc, len;
 
@@ -138,10 +119,10 @@ static int get_finger(struct minirt *rt, uint32_t id, unsigned k, struct finger 
 {
     int rc;
 
-    do
-        if ((rc = minirt__service_get(rt, id, FINGER(k), f, sizeof(f->bytes))) < 0)
-            return rc;
-    while (f->bytes == 0);
+    while ((rc = minirt__service_get(rt, id, FINGER(k), f, sizeof(f->bytes))) == 0 && f->bytes == 0)
+        sched_yield();
+    if (rc < 0)
+        return rc;
     if (f->bytes > CARD_BYTES)
         return minirt__fail(rt, MINIRT_EPMI, "finger %u of rank %u makes no sense", k, id);
     return minirt__service_get(rt, id, FINGER(k) + offsetof(struct finger, card), f->card, f->bytes);
@@ -149,7 +130,7 @@ static int get_finger(struct minirt *rt, uint32_t id, unsigned k, struct finger 
 
 static int ring_meet(struct minirt *rt)
 {
-    char text[CARD_TEXT + 4], left[CARD_TEXT + 4], right[CARD_TEXT + 4];
+    char text[CARD_TEXT], left[CARD_TEXT], right[CARD_TEXT];
     struct finger *f = rt->service->finger;
     struct card c;
     int rank, ranks, n, rc;
@@ -216,16 +197,13 @@ static const struct wireup ways[] = {
 };
 enum { ALLGATHER, RING, FENCE, N_WAYS };
 
-/* Is the server one that answers a Ring? Others end the job at it, so that only pmirun and Slurm are asked. */
+/* Does the server answer a Ring? Servers that do not know it end the job, so that only ours are asked: those that offer shared memory. */
 static int server_has_ring(const struct minirt *rt)
 {
-    const char *text = NULL;
-    int len;
+    const char *none = NULL;
+    int found;
 
-    if (rt->n_nodes > 1) /* not yet */
-        return 0;
-    /* Only a server of ours offers shared memory. */
-    return PMI2_SHMEM_KVS_Get("PMI_process_mapping", &text, &len) == PMI2_SUCCESS || getenv("SLURM_STEP_ID") != NULL;
+    return rt->n_nodes == 1 && PMI2_SHMEM_KVS_Get_many(0, &none, &none, &found, &found) == PMI2_SUCCESS;
 }
 
 int minirt__wire_up(struct minirt *rt)
