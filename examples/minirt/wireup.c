@@ -124,7 +124,7 @@ static int get_finger(struct minirt *rt, uint32_t id, unsigned k, struct finger 
     if (rc < 0)
         return rc;
     if (f->bytes > CARD_BYTES)
-        return minirt__fail(rt, MINIRT_EPMI, "finger %u of rank %u makes no sense", k, id);
+        return minirt__fail(rt, MINIRT_EPMI, "finger %u of process %u makes no sense", k, id);
     return minirt__service_get(rt, id, FINGER(k) + offsetof(struct finger, card), f->card, f->bytes);
 }
 
@@ -236,16 +236,16 @@ static int admit(struct minirt *rt, uint32_t id, const struct card *c, size_t by
     if (rt->entries[id] != 0)
         return 0;
     if (bytes < CARD_HEAD || c->magic != rt->card.magic || c->blob_bytes != bytes - CARD_HEAD || c->service == 0)
-        return minirt__fail(rt, MINIRT_EPMI, "what came as the card of rank %u is none", id);
+        return minirt__fail(rt, MINIRT_EPMI, "what came as the card of process %u is none", id);
     lap = minirt__begin(rt, MINIRT_PEERS);
     rc = asymreg_import(rt->ctx, id, c->blob, c->blob_bytes);
     if (rc < 0)
-        return minirt__fail_asymreg(rt, rc, "connecting to rank %u", id);
+        return minirt__fail_asymreg(rt, rc, "connecting to process %u", id);
     minirt__end(&lap);
     lap = minirt__begin(rt, MINIRT_AV);
     rc = rankmap_av_set(rt->av, id, c->service, TAG_KNOWN);
     if (rc < 0)
-        return minirt__fail(rt, MINIRT_EMAP, "address of rank %u: %s", id, rankmap_strerror(rc));
+        return minirt__fail(rt, MINIRT_EMAP, "address of process %u: %s", id, rankmap_strerror(rc));
     rt->n_peers++;
     minirt__end(&lap);
     return 0;
@@ -283,7 +283,7 @@ int minirt__service_put(struct minirt *rt, uint32_t id, size_t offset, const voi
     if (rc < 0)
         return rc;
     if ((rc = asymreg_put(rt->worker, id, at + offset, ASYMREG_ANY, src, bytes)) < 0 || (rc = asymreg_flush(rt->worker, id)) < 0)
-        return minirt__fail_asymreg(rt, rc, "telling rank %u", id);
+        return minirt__fail_asymreg(rt, rc, "telling process %u", id);
     return 0;
 }
 
@@ -295,6 +295,6 @@ int minirt__service_get(struct minirt *rt, uint32_t id, size_t offset, void *dst
     if (rc < 0)
         return rc;
     if ((rc = asymreg_get(rt->worker, id, at + offset, ASYMREG_ANY, dst, bytes)) < 0)
-        return minirt__fail_asymreg(rt, rc, "asking rank %u", id);
+        return minirt__fail_asymreg(rt, rc, "asking process %u", id);
     return 0;
 }

@@ -239,7 +239,7 @@ static void leave(void)
         rc = minirt_barrier(world);
     CHECK(rc == MINIRT_EPEER);
     SAYS("has gone");
-    SAYS(me % 2 == 0 ? "rank 1 (process 1)" : "(process "); /* who waits in a barrier may hear of one that has been told and left */
+    SAYS(me % 2 == 0 ? "rank 1 (process 1)" : "process "); /* who waits in a barrier may hear of one that has been told and left */
     fprintf(stderr, "told: %s\n", minirt_why(rt));
     PMI2_Finalize();
     minirt_fini(rt);
