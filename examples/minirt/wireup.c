@@ -173,7 +173,7 @@ static int ring_find(struct minirt *rt, uint32_t id, struct card *c)
         unsigned k = 31u - (unsigned)__builtin_clz((id + rt->n - at) % rt->n);
         uint32_t next = (at + (1u << k)) % rt->n;
 
-        if (next != id && rt->entries[next] != 0) {
+        if (rt->entries[next] != 0) { /* known, and so not the one wanted */
             at = next;
             continue;
         }
