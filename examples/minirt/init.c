@@ -202,8 +202,9 @@ int minirt_fini(struct minirt *rt)
 
     if (!rt)
         return 0;
-    if (rt->world && !rt->broken)
-        rc = minirt_barrier(rt->world); /* nobody's memory goes while others use it */
+    /* Nobody's memory goes while others use it, be it to find out whether one that they wait for in this very barrier lives. */
+    if (rt->world && !rt->broken && (rc = minirt_barrier(rt->world)) == 0 && PMI2_KVS_Fence() != PMI2_SUCCESS)
+        rc = MINIRT_EPMI;
     clean = rt->world && rc == 0 && !rt->broken;
     for (uint32_t i = 0; i < MINIRT_MAX_WINDOWS; i++)
         minirt__window_drop(rt->windows[i]);

@@ -40,9 +40,10 @@ static int await(struct minirt_team *t, const uint64_t *flag, uint32_t from)
 
             if (gone == 0 && (rc = asymreg_put(rt->worker, id, 0, ASYMREG_ANY, NULL, 0)) < 0)
                 gone = minirt__fail_asymreg(rt, rc, "barrier of %u ranks, waiting for rank %u (process %u)", t->n, from, id);
-            seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE); /* it may have raised it and left */
+            seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
             if (gone < 0 && seen != t->epoch && seen != t->epoch + 1)
                 return gone;
+            rt->broken = 0; /* it may have raised the flag and left */
             asked = now_ns();
         }
         sched_yield();

@@ -148,6 +148,8 @@ int minirt__window_drop(struct minirt_window *w)
     rc = storwin_free(w->storage, &err);
     if (rc < 0)
         rc = minirt__fail(w->rt, MINIRT_EWINDOW, "freeing a window of %llu bytes: %s", (unsigned long long)w->bytes, err.text);
+    else if (w->base)
+        w->rt->cost[MINIRT_WINDOWS].told_bytes -= w->bytes;
     free(w->where);
     free(w);
     return rc;
