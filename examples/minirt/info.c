@@ -137,23 +137,31 @@ static uint64_t vector_bytes(struct minirt *rt, uint64_t n)
     return bytes;
 }
 
-/* libasymreg does not say what a context and a peer take: make one, know itself under 64 numbers, and measure. */
+/* libasymreg does not say what a context and a peer take: make one, know itself under 65 numbers, get a word from each, and measure. */
 static void registry_bytes(struct minirt *rt, uint64_t *context, uint64_t *peer)
 {
     struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 4096, .max_segments = 256};
     char blob[ASYMREG_MAX_BLOB_BYTES];
+    uint64_t word = 0, got;
     struct asymreg_context *ctx;
-    int64_t before = heap();
+    struct asymreg_worker *worker;
+    int64_t before = heap(), first = 0;
     ssize_t n;
 
     checked(rt, asymreg_open(&opts, &ctx), "libasymreg", "open");
-    *context = (uint64_t)(heap() - before);
+    checked(rt, asymreg_worker_create(ctx, &worker), "libasymreg", "worker");
+    checked(rt, asymreg_register(ctx, &word, sizeof(word), ASYMREG_RW, 0, NULL), "libasymreg", "register");
     n = asymreg_export(ctx, blob, sizeof(blob));
     checked(rt, (int)n, "libasymreg", "export");
-    before = heap();
-    for (uint32_t i = 0; i < 64; i++)
+    for (uint32_t i = 0; i < 65; i++) {
         checked(rt, asymreg_import(ctx, i, blob, (size_t)n), "libasymreg", "import");
-    *peer = (uint64_t)(heap() - before) / 64;
+        checked(rt, asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, sizeof(got)), "libasymreg", "get");
+        if (i == 0) /* with what is made once */
+            first = heap();
+    }
+    *peer = (uint64_t)(heap() - first) / 64;
+    *context = (uint64_t)(first - before) - *peer;
+    asymreg_worker_destroy(worker);
     asymreg_close(ctx);
 }
 

@@ -222,7 +222,6 @@ int minirt__wire_up(struct minirt *rt)
         i = FENCE;
     rt->wireup = &ways[i];
     rc = rt->wireup->meet(rt);
-    rt->cost[MINIRT_PMI].told_bytes = rt->card_bytes;
     minirt__end(&lap);
     return rc;
 }
