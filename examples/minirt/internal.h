@@ -61,6 +61,7 @@ struct minirt_window {
     uint32_t n_parts; /* registered: memory and storage are two */
     asymreg_id region[2];
     uint64_t segment[2]; /* 0: none */
+    char *created;       /* a new file's name, until all ranks have the window */
     uint64_t *where;     /* base at each process, 0: not asked yet; only touched pages are memory */
 };
 

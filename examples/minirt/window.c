@@ -48,14 +48,12 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
 /* A descriptor of a part that peers can map. */
 static int descriptor(const struct storwin_place *place, void *at, const char *file)
 {
-    int fd = place->kind == STORWIN_STORAGE ? open(file, O_RDWR | O_CLOEXEC) : memfd_create("minirt", MFD_CLOEXEC | MFD_ALLOW_SEALING), rc;
+    int fd = place->kind == STORWIN_STORAGE ? open(file, O_RDWR | O_CLOEXEC) : memfd_create("minirt", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     if (fd < 0 || place->kind == STORWIN_STORAGE)
         return fd;
-    rc = posix_fallocate(fd, 0, (off_t)place->bytes);
-    if (rc != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0 ||
+    if (ftruncate(fd, (off_t)place->bytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0 ||
         mmap(at, place->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
-        errno = rc ? rc : errno;
         close(fd);
         return -1;
     }
@@ -124,8 +122,10 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
             rc = expose(rt, w, &place, mapped, opts.filename);
     }
     minirt__end(&lap);
-    if (temporary && w->storage && info.target == STORWIN_TARGET_FILE)
+    if (info.target == STORWIN_TARGET_FILE && temporary)
         (void)unlink(opts.filename);
+    else if (info.target == STORWIN_TARGET_FILE && info.created)
+        w->created = strdup(opts.filename);
     free(text);
     return rc;
 }
@@ -150,6 +150,7 @@ int minirt__window_drop(struct minirt_window *w)
         rc = minirt__fail(w->rt, MINIRT_EWINDOW, "freeing a window of %llu bytes: %s", (unsigned long long)w->bytes, err.text);
     else if (w->base)
         w->rt->cost[MINIRT_WINDOWS].told_bytes -= w->bytes;
+    free(w->created);
     free(w->where);
     free(w);
     return rc;
@@ -184,12 +185,16 @@ int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *h
     if (rc == 0 && common == 0)
         rc = minirt__fail(rt, MINIRT_EWINDOW, "another rank could not open the window, or has none of the same number free");
     if (rc < 0) {
+        if (w && w->created)
+            (void)unlink(w->created);
         if (w && w->rt)
             minirt__window_drop(w);
         else
             free(w);
         return rc;
     }
+    free(w->created);
+    w->created = NULL;
     w->index = (uint32_t)__builtin_ctzll(common);
     w->team = team;
     rt->windows[w->index] = w;
