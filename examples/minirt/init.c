@@ -24,6 +24,7 @@ int minirt__fail(struct minirt *rt, int code, const char *format, ...)
     va_start(list, format);
     vsnprintf(rt->why + n, sizeof(rt->why) - (size_t)n, format, list);
     va_end(list);
+    rt->part = MINIRT_N_PARTS; /* whatever was being timed is not ended */
     if (code == MINIRT_EPEER)
         rt->broken = 1;
     return code;
