@@ -13,10 +13,12 @@
  */
 #include "internal.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pmi2.h"
 
@@ -226,6 +228,17 @@ int minirt__wire_up(struct minirt *rt)
     return rc;
 }
 
+static int two_descriptors(void)
+{
+    int a = dup(STDERR_FILENO), b = dup(STDERR_FILENO), none = b < 0 && errno == EMFILE;
+
+    if (a >= 0)
+        close(a);
+    if (b >= 0)
+        close(b);
+    return !none;
+}
+
 /* Takes a card that has come from elsewhere: libasymreg learns of the peer, the address vector of its struct service. */
 static int admit(struct minirt *rt, uint32_t id, const struct card *c, size_t bytes)
 {
@@ -238,6 +251,8 @@ static int admit(struct minirt *rt, uint32_t id, const struct card *c, size_t by
         return minirt__fail(rt, MINIRT_EPMI, "what came as the card of process %u is none", id);
     lap = minirt__begin(rt, MINIRT_PEERS);
     rc = asymreg_import(rt->ctx, id, c->blob, c->blob_bytes);
+    if (rc == ASYMREG_EPEER && !two_descriptors())
+        rc = -EMFILE; /* without them libasymreg cannot see that it lives */
     if (rc < 0)
         return minirt__fail_asymreg(rt, rc, "connecting to process %u", id);
     minirt__end(&lap);
