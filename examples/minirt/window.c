@@ -94,6 +94,9 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
     struct lap lap = minirt__begin(rt, MINIRT_WINDOWS);
     int mapped = 0, temporary = 0, rc = w && text ? read_hints(rt, hints ? hints : "", text, &opts) : minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
 
+    /* A transport may pin the pages that it writes, or have the kernel do so; what the pager evicts meanwhile is lost. */
+    if (rc == 0 && opts.alloc_type == STORWIN_STORAGE && opts.pager == STORWIN_PAGER_USER)
+        rc = minirt__fail(rt, MINIRT_ENOTSUP, "storage_alloc_pager=user: peers cannot write to a window whose pages come and go");
     if (rc == 0) {
         w->rt = rt;
         w->bytes = bytes;
@@ -107,9 +110,8 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
             rc = minirt__fail(rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, "window of %llu bytes: %s%s%s",
                               (unsigned long long)bytes, err.hint, err.hint[0] ? ": " : "", err.text);
     }
-    if (rc == 0 && storwin_query(w->storage, &info) == 0 && info.user_faults_only && rt->transport != UCX)
-        rc = minirt__fail(rt, MINIRT_ENOTSUP, "storage_alloc_pager=user: this kernel serves no faults of peers' system calls");
     if (rc == 0) {
+        (void)storwin_query(w->storage, &info);
         w->base = storwin_base(w->storage);
         rt->cost[MINIRT_WINDOWS].told_bytes += info.bytes;
     }

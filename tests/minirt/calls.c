@@ -189,6 +189,8 @@ static void windows(const char *dir)
     SAYS("storage_alloc_filename");
     CHECK(minirt_window_create(world, 10, "alloc_type=tape", &w) == MINIRT_EINVAL);
     SAYS("alloc_type");
+    CHECK(minirt_window_create(world, 10, "alloc_type=storage; storage_alloc_filename=/none; storage_alloc_pager=user", &w) == MINIRT_ENOTSUP);
+    SAYS("storage_alloc_pager=user");
     snprintf(hints, sizeof(hints), "alloc_type=storage; storage_alloc_filename=%s/%sw.%%r", dir, me == n - 1 ? "no/such/" : "");
     snprintf(path, sizeof(path), "%s/w.%u", dir, me);
     CHECK(minirt_window_create(world, 5000, hints, &w) == MINIRT_EWINDOW);
