@@ -95,7 +95,7 @@ int minirt_min(struct minirt_team *team, uint64_t *value);
 /*
  * `hints` is NULL (memory) or "key=value; key=value" as libstorwin's README lists them; "%r" in it stands for the job rank. Lengths may
  * differ. With shm, memory windows and files under the kernel's pager are mapped by peers: loads, stores and atomics. With the pager
- * resident they are reached by CMA; sync such a window while no peer writes to it. The pager user is refused.
+ * resident they are reached by CMA. The pager user is refused.
  * storage_alloc_unlink=true takes a file's name away at once.
  */
 int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *hints, struct minirt_window **window);
