@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Heat in a plate, a five-point stencil. The ranks form a grid; a rank's neighbours are those of its row's and its column's team, and get
+ * its edges by puts into their halo, of which there are two that take turns, so that one barrier an iteration is enough.
+ *
+ * With --checkpoint DIR every rank commits its block every --every iterations to a checkpoint of libstorwin, and begins with the newest state that
+ * *all* ranks have. Ranks are at most one commit apart, and a checkpoint file holds two states.
+ */
+#include <math.h>
+#include <sys/stat.h>
+
+#include "program.h"
+
+enum { UP, DOWN, LEFT, RIGHT, N_SIDES };
+
+struct plate {
+    struct minirt *rt;
+    struct minirt_team *world, *row, *column;
+    struct minirt_window *window; /* halo[2][N_SIDES][longest], then the block */
+    uint64_t nx, ny, longest;     /* of the plate; of an edge of any rank */
+    uint64_t x0, y0, w, h;        /* of this rank's block */
+    double *halo, *u, *next, *edge;
+    uint64_t iteration;
+    struct storwin_ckpt *ckpt;
+    uint64_t committed; /* iteration of the newest state in it */
+    void *slot;         /* begun, not committed */
+};
+
+/* What a checkpoint holds: the iteration and the block. */
+struct state {
+    uint64_t iteration, nx, ny, n_ranks;
+    double u[];
+};
+
+static double *halo(const struct plate *p, uint64_t iteration, int side)
+{
+    return p->halo + ((iteration % 2) * N_SIDES + (uint64_t)side) * p->longest;
+}
+
+/* Put an edge into a neighbour's halo, on the side from which it sees us. */
+static void put_edge(struct plate *p, struct minirt_team *team, uint32_t rank, int side, const double *edge, uint64_t n)
+{
+    uint64_t offset = (uint64_t)(halo(p, p->iteration, side) - p->halo) * sizeof(double), at;
+
+    MUST(p->rt, minirt_window_at(p->window, team, rank, offset, &at));
+    MUST(p->rt, minirt_put(team, rank, at, edge, n * sizeof(double)));
+}
+
+static void exchange(struct plate *p)
+{
+    uint32_t x = minirt_rank(p->row), y = minirt_rank(p->column);
+
+    if (y > 0)
+        put_edge(p, p->column, y - 1, DOWN, p->u, p->w);
+    if (y + 1 < minirt_size(p->column))
+        put_edge(p, p->column, y + 1, UP, p->u + (p->h - 1) * p->w, p->w);
+    for (int side = LEFT; side <= RIGHT; side++) {
+        if (side == LEFT ? x == 0 : x + 1 == minirt_size(p->row))
+            continue;
+        for (uint64_t i = 0; i < p->h; i++)
+            p->edge[i] = p->u[i * p->w + (side == LEFT ? 0 : p->w - 1)];
+        put_edge(p, p->row, side == LEFT ? x - 1 : x + 1, side == LEFT ? RIGHT : LEFT, p->edge, p->h);
+    }
+    MUST(p->rt, minirt_barrier(p->world));
+}
+
+/* The plate's own edge keeps its temperature. */
+static void step(struct plate *p)
+{
+    const double *up = halo(p, p->iteration, UP), *down = halo(p, p->iteration, DOWN);
+    const double *left = halo(p, p->iteration, LEFT), *right = halo(p, p->iteration, RIGHT);
+    const double *u = p->u;
+    double *swap = p->u;
+
+    for (uint64_t i = 0; i < p->h; i++)
+        for (uint64_t j = 0; j < p->w; j++) {
+            uint64_t at = i * p->w + j, y = p->y0 + i, x = p->x0 + j;
+            double n, s, w, e;
+
+            if (y == 0 || x == 0 || y == p->ny - 1 || x == p->nx - 1) {
+                p->next[at] = u[at];
+                continue;
+            }
+            n = i > 0 ? u[at - p->w] : up[j];
+            s = i + 1 < p->h ? u[at + p->w] : down[j];
+            w = j > 0 ? u[at - 1] : left[i];
+            e = j + 1 < p->w ? u[at + 1] : right[i];
+            p->next[at] = u[at] + 0.1 * (((n + s) + (w + e)) - 4.0 * u[at]);
+        }
+    p->u = p->next;
+    p->next = swap;
+    p->iteration++;
+}
+
+static void open_checkpoint(struct plate *p, const char *dir)
+{
+    uint64_t bytes = sizeof(struct state) + p->w * p->h * sizeof(double), common;
+    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    const struct state *state = NULL;
+    struct storwin_opts opts;
+    struct storwin_error err;
+    char path[4096];
+
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        program_die(p->rt, dir, strerror(errno));
+    snprintf(path, sizeof(path), "%s/heat.%u", dir, minirt_rank(p->world));
+    storwin_opts_init(&opts);
+    opts.filename = path;
+    if (storwin_ckpt_open(&opts, bytes, 1, &p->ckpt, &err) < 0)
+        program_die(p->rt, path, err.text);
+    if (storwin_ckpt_query(p->ckpt, &info) == 0) {
+        state = info.data;
+        if (state->nx != p->nx || state->ny != p->ny || state->n_ranks != minirt_size(p->world))
+            program_die(p->rt, path, "a checkpoint of another plate");
+        p->committed = state->iteration;
+    }
+    common = p->committed;
+    MUST(p->rt, minirt_min(p->world, &common));
+    if (common == 0)
+        return; /* somebody has none: from the beginning */
+    if (p->committed > common) { /* the state before the newest, which is read and left as it is until the next commit */
+        if (info.n_valid < 2 || storwin_ckpt_begin(p->ckpt, 0, &p->slot) < 0)
+            program_die(p->rt, path, "the state before the newest is gone");
+        state = p->slot;
+    }
+    if (state->iteration != common)
+        program_die(p->rt, path, "the ranks' checkpoints are too far apart");
+    memcpy(p->u, state->u, p->w * p->h * sizeof(double));
+    p->iteration = common;
+    if (minirt_rank(p->world) == 0)
+        printf("heat: restarted at iteration %" PRIu64 "\n", common);
+}
+
+/* All ranks have committed when any goes on. A rank that is ahead after a restart has this state already. */
+static void checkpoint(struct plate *p)
+{
+    struct storwin_error err;
+    struct state *state;
+
+    if (p->committed < p->iteration) {
+        if (!p->slot && storwin_ckpt_begin(p->ckpt, 0, &p->slot) < 0)
+            program_die(p->rt, "checkpoint", "cannot begin");
+        state = p->slot;
+        *state = (struct state){p->iteration, p->nx, p->ny, minirt_size(p->world)};
+        memcpy(state->u, p->u, p->w * p->h * sizeof(double));
+        if (storwin_ckpt_commit(p->ckpt, &err) < 0)
+            program_die(p->rt, "checkpoint", err.text);
+        p->slot = NULL;
+        p->committed = p->iteration;
+    }
+    MUST(p->rt, minirt_barrier(p->world));
+    if (minirt_rank(p->world) == 0) {
+        printf("heat: checkpoint %" PRIu64 "\n", p->iteration);
+        fflush(stdout);
+    }
+}
+
+/* Where block i of n begins. */
+static uint64_t cut(uint64_t length, uint64_t i, uint64_t n)
+{
+    return length * i / n;
+}
+
+static void lay_out(struct plate *p)
+{
+    uint32_t n = minirt_size(p->world), columns = 1, bytes_of_halo;
+    uint64_t x, y;
+
+    for (uint32_t c = 1; c * c <= n; c++)
+        if (n % c == 0)
+            columns = c;
+    if (p->nx < columns || p->ny < n / columns)
+        program_die(p->rt, "the plate is smaller than the grid of ranks", NULL);
+    MUST(p->rt, minirt_team_row(p->world, columns, &p->row));
+    MUST(p->rt, minirt_team_column(p->world, columns, &p->column));
+    x = minirt_rank(p->row), y = minirt_rank(p->column);
+    p->x0 = cut(p->nx, x, columns);
+    p->y0 = cut(p->ny, y, n / columns);
+    p->w = cut(p->nx, x + 1, columns) - p->x0;
+    p->h = cut(p->ny, y + 1, n / columns) - p->y0;
+    p->longest = p->nx > p->ny ? p->nx : p->ny;
+    bytes_of_halo = 2 * N_SIDES;
+    MUST(p->rt, minirt_window_create(p->world, (bytes_of_halo * p->longest + p->w * p->h) * sizeof(double), NULL, &p->window));
+    p->halo = minirt_window_base(p->window);
+    p->u = malloc(p->w * p->h * sizeof(double));
+    p->next = malloc(p->w * p->h * sizeof(double));
+    p->edge = malloc(p->h * sizeof(double));
+    if (!p->u || !p->next || !p->edge)
+        program_die(p->rt, "out of memory", NULL);
+    for (uint64_t i = 0; i < p->h; i++)
+        for (uint64_t j = 0; j < p->w; j++)
+            p->u[i * p->w + j] = p->y0 + i == 0 ? 100.0 : 20.0 + (double)((p->x0 + j) * 7 % 13) - (double)((p->y0 + i) * 3 % 11);
+}
+
+/* Everybody's block goes behind its halo; rank 0 gets them row by row. */
+static void write_plate(struct plate *p, const char *path)
+{
+    double *mine = p->halo + 2 * N_SIDES * p->longest, *line = malloc(p->nx * sizeof(double));
+    uint32_t columns = minirt_size(p->row), rows = minirt_size(p->column);
+    FILE *file = NULL;
+
+    memcpy(mine, p->u, p->w * p->h * sizeof(double));
+    MUST(p->rt, minirt_barrier(p->world));
+    if (minirt_rank(p->world) == 0 && (!(file = fopen(path, "wb")) || !line))
+        program_die(p->rt, path, strerror(errno));
+    for (uint64_t y = 0, row = 0; file && y < p->ny; y++) {
+        row += y == cut(p->ny, row + 1, rows);
+        for (uint32_t c = 0; c < columns; c++) {
+            uint64_t x = cut(p->nx, c, columns), w = cut(p->nx, c + 1, columns) - x, at;
+            uint32_t rank = (uint32_t)row * columns + c;
+
+            MUST(p->rt, minirt_window_at(p->window, p->world, rank,
+                                         (2 * N_SIDES * p->longest + (y - cut(p->ny, row, rows)) * w) * sizeof(double), &at));
+            MUST(p->rt, minirt_get(p->world, rank, at, line + x, w * sizeof(double)));
+        }
+        if (fwrite(line, sizeof(double), p->nx, file) != p->nx)
+            program_die(p->rt, path, strerror(errno));
+    }
+    if (file && fclose(file) != 0)
+        program_die(p->rt, path, strerror(errno));
+    free(line);
+    MUST(p->rt, minirt_barrier(p->world));
+}
+
+int main(int argc, char **argv)
+{
+    const char *dir = program_text(argc, argv, "checkpoint"), *out = program_text(argc, argv, "out");
+    struct plate p = {.nx = program_number(argc, argv, "nx", 256, 1, 1 << 20), .ny = program_number(argc, argv, "ny", 256, 1, 1 << 20)};
+    uint64_t iterations = program_number(argc, argv, "iterations", 200, 0, UINT64_MAX);
+    uint64_t every = program_number(argc, argv, "every", 10, 1, UINT64_MAX);
+
+    program_usage(argc, argv, "minirt-heat [--nx N] [--ny N] [--iterations N] [--checkpoint DIR] [--every N] [--out FILE]",
+                  "nx ny iterations checkpoint every out");
+    MUST(p.rt, minirt_init(&p.rt));
+    p.world = minirt_world(p.rt);
+    lay_out(&p);
+    if (dir)
+        open_checkpoint(&p, dir);
+    while (p.iteration < iterations) {
+        exchange(&p);
+        step(&p);
+        if (dir && p.iteration % every == 0)
+            checkpoint(&p);
+    }
+    if (out)
+        write_plate(&p, out);
+    if (minirt_rank(p.world) == 0)
+        printf("heat: %u ranks, %" PRIu64 " iterations\n", minirt_size(p.world), p.iteration);
+    storwin_ckpt_close(p.ckpt);
+    MUST(p.rt, minirt_window_free(p.window));
+    MUST(p.rt, minirt_team_free(p.row));
+    MUST(p.rt, minirt_team_free(p.column));
+    minirt_fini(p.rt);
+    free(p.u);
+    free(p.next);
+    free(p.edge);
+    return 0;
+}

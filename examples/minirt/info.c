@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a start costs. In a job: time and bytes of each part, of rank 0 and of the slowest rank, after a typical start (teams of all kinds, a window, the
+ * peers of a barrier). With --compute N,N,… the bytes for jobs of N ranks: each library is asked for objects of that size and says what they
+ * take; where a library does not say, one object is made and measured. Nothing of that needs N processes.
+ */
+#include <malloc.h>
+
+#include <shmht.h>
+
+#include "program.h"
+
+static int64_t heap(void)
+{
+    struct mallinfo2 m = mallinfo2();
+
+    return (int64_t)(m.uordblks + m.hblkhd);
+}
+
+/* A typical start: six teams, a window of 64 KiB. */
+static void start(struct minirt *rt)
+{
+    struct minirt_team *world = minirt_world(rt), *t;
+    struct minirt_window *w;
+    uint32_t columns = minirt_size(world) > 3 ? minirt_size(world) / 2 : 1;
+
+    MUST(rt, minirt_team_dup(world, &t));
+    MUST(rt, minirt_team_row(world, columns, &t));
+    MUST(rt, minirt_team_column(world, columns, &t));
+    MUST(rt, minirt_team_reverse(world, &t));
+    MUST(rt, minirt_team_every(world, 4, &t));
+    MUST(rt, minirt_team_node(world, &t));
+    MUST(rt, minirt_window_create(world, 65536, NULL, &w));
+}
+
+static void measured(struct minirt *rt)
+{
+    struct minirt_team *world = minirt_world(rt);
+    struct minirt_cost cost[MINIRT_N_PARTS];
+    struct minirt_info info;
+
+    start(rt);
+    minirt_costs(rt, cost);
+    minirt_get_info(rt, &info);
+    if (minirt_rank(world) == 0)
+        printf("%u ranks, %u nodes, transport %s, wire-up by %s, cards of %u bytes, %u peers known\n%-16s %-22s %10s %10s %12s %12s\n",
+               info.n_ranks, info.n_nodes, info.transport, info.wireup, info.card_bytes, info.n_peers, "part", "library", "ms",
+               "slowest ms", "heap bytes", "told bytes");
+    for (int i = 0; i < MINIRT_N_PARTS; i++) {
+        uint64_t slowest = ~cost[i].ns;
+
+        MUST(rt, minirt_min(world, &slowest));
+        if (minirt_rank(world) == 0)
+            printf("%-16s %-22s %10.3f %10.3f %12" PRId64 " %12" PRIu64 "\n", cost[i].part, cost[i].library, (double)cost[i].ns / 1e6,
+                   (double)~slowest / 1e6, cost[i].heap_bytes, cost[i].told_bytes);
+    }
+}
+
+/* ---- computed ---- */
+
+#define MEASURED_PAIRS 65536u
+
+static void checked(struct minirt *rt, int rc, const char *what, const char *why)
+{
+    if (rc < 0)
+        program_die(rt, what, why);
+}
+
+/* A node's shared memory, for an Allgather: the array made for as many as there are, 65,536 at most, and in proportion beyond. */
+static uint64_t array_bytes(struct minirt *rt, uint64_t n, uint64_t text)
+{
+    uint64_t some = n < MEASURED_PAIRS ? n : MEASURED_PAIRS;
+    struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = some, .stride_bytes = (uint32_t)text + 1};
+    struct shmht_array_info info;
+    struct shmht_array *array;
+
+    checked(rt, shmht_array_create(&opts, &array), "libshmht", "no array");
+    checked(rt, shmht_array_info(array, &info), "libshmht", "array");
+    shmht_array_close(array);
+    return (uint64_t)((double)info.total_bytes / (double)some * (double)n);
+}
+
+/* The same for Put-Fence-Get: the table of pairs. */
+static uint64_t table_bytes(struct minirt *rt, uint64_t n, uint64_t text)
+{
+    uint64_t some = n < MEASURED_PAIRS ? n : MEASURED_PAIRS;
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 64u << 20};
+    struct shmht_stats stats;
+    struct shmht_writer *w;
+    char key[32], *value = calloc(1, text + 1);
+
+    checked(rt, shmht_writer_create(&opts, &w), "libshmht", "no table of 64 MiB");
+    for (uint64_t i = 0; i < some; i++)
+        checked(rt, shmht_put(w, key, (size_t)snprintf(key, sizeof(key), "minirt-%" PRIu64 "-0", i), value, text + 1), "libshmht", "put");
+    checked(rt, shmht_stats(shmht_writer_view(w), &stats), "libshmht", "stats");
+    shmht_writer_destroy(w);
+    free(value);
+    return (uint64_t)((double)(stats.total_bytes - stats.free_bytes) / (double)some * (double)n);
+}
+
+/* Maps of a job of n: the world, dup, row, column, reversed, every 4th. */
+static uint64_t map_bytes(struct minirt *rt, uint64_t n)
+{
+    uint32_t columns = n > 3 ? (uint32_t)(n / 2) : 1, rows = (uint32_t)((n + columns - 1) / columns);
+    struct {
+        uint64_t first;
+        int64_t stride;
+        uint32_t n;
+    } child[] = {{0, 1, (uint32_t)n}, {0, 1, columns}, {0, columns, rows}, {n - 1, -1, (uint32_t)n}, {0, 4, (uint32_t)((n + 3) / 4)}};
+    struct rankmap *world, *ranks, *map;
+    uint64_t bytes;
+
+    checked(rt, rankmap_affine(0, 1, (uint32_t)n, NULL, &world), "librankmap", "world");
+    bytes = rankmap_bytes(world);
+    for (size_t i = 0; i < sizeof(child) / sizeof(child[0]); i++) {
+        checked(rt, rankmap_affine(child[i].first, child[i].stride, child[i].n, NULL, &ranks), "librankmap", "child");
+        checked(rt, rankmap_compose(world, ranks, NULL, &map), "librankmap", "compose");
+        bytes += rankmap_bytes(map);
+        rankmap_unref(ranks);
+        rankmap_unref(map);
+    }
+    rankmap_unref(world);
+    return bytes;
+}
+
+static uint64_t vector_bytes(struct minirt *rt, uint64_t n)
+{
+    struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = n, .tag_mask = UINT64_C(0xffff) << 48};
+    struct rankmap_av_group group;
+    struct rankmap_av *av;
+    uint64_t bytes;
+
+    checked(rt, rankmap_av_create(&opts, &av), "librankmap", "address vector");
+    checked(rt, rankmap_av_group_add(av, n, &group), "librankmap", "address vector");
+    bytes = rankmap_av_bytes(av);
+    rankmap_av_destroy(av);
+    return bytes;
+}
+
+/* libasymreg does not say what a context and a peer take: make one, know itself under 65 numbers, get a word from each, and measure. */
+static void registry_bytes(struct minirt *rt, uint64_t *context, uint64_t *peer)
+{
+    struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 4096, .max_segments = 256};
+    char blob[ASYMREG_MAX_BLOB_BYTES];
+    uint64_t word = 0, got;
+    struct asymreg_context *ctx;
+    struct asymreg_worker *worker;
+    int64_t before = heap(), first = 0;
+    ssize_t n;
+
+    checked(rt, asymreg_open(&opts, &ctx), "libasymreg", "open");
+    checked(rt, asymreg_worker_create(ctx, &worker), "libasymreg", "worker");
+    checked(rt, asymreg_register(ctx, &word, sizeof(word), ASYMREG_RW, 0, NULL), "libasymreg", "register");
+    n = asymreg_export(ctx, blob, sizeof(blob));
+    checked(rt, (int)n, "libasymreg", "export");
+    for (uint32_t i = 0; i < 65; i++) {
+        checked(rt, asymreg_import(ctx, i, blob, (size_t)n), "libasymreg", "import");
+        checked(rt, asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, sizeof(got)), "libasymreg", "get");
+        if (i == 0) /* with what is made once */
+            first = heap();
+    }
+    *peer = (uint64_t)(heap() - first) / 64;
+    *context = (uint64_t)(first - before) - *peer;
+    asymreg_worker_destroy(worker);
+    asymreg_close(ctx);
+}
+
+static void computed(struct minirt *rt, const char *list)
+{
+    uint64_t context, peer;
+    struct minirt_info info;
+
+    minirt_get_info(rt, &info);
+    registry_bytes(rt, &context, &peer);
+    printf("Bytes. A node's: shared memory of the server. A process's: the rest; a barrier needs log2 n peers; the vector's only touched pages are memory.\n"
+           "cards of %u characters, a peer %" PRIu64 ", the registry %" PRIu64 ", the service window %u\n"
+           "%9s | %14s %14s | %8s %8s %12s %12s %14s\n",
+           info.card_bytes, peer, context, info.service_bytes, "ranks", "node:allgather", "node:fence", "fingers", "6 maps", "vector",
+           "log2 n peers", "all peers");
+    for (const char *p = list; *p;) {
+        char *end;
+        uint64_t n = strtoull(p, &end, 10), rounds = 0;
+
+        if (end == p || n == 0 || n > MINIRT_MAX_RANKS || (*end && *end != ','))
+            program_die(rt, "--compute wants numbers of ranks with commas between them", NULL);
+        while (UINT64_C(1) << rounds < n)
+            rounds++;
+        printf("%9" PRIu64 " | %14" PRIu64 " %14" PRIu64 " | %8" PRIu64 " %8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %14" PRIu64 "\n", n,
+               array_bytes(rt, n, info.card_bytes), table_bytes(rt, n, info.card_bytes), rounds * 520, map_bytes(rt, n),
+               vector_bytes(rt, n), rounds * peer, n * peer);
+        p = *end ? end + 1 : end;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *list = program_text(argc, argv, "compute");
+    struct minirt *rt;
+
+    program_usage(argc, argv, "minirt-info [--compute N,N,...]", "compute");
+    MUST(rt, minirt_init(&rt));
+    if (!list)
+        measured(rt);
+    else if (minirt_rank(minirt_world(rt)) == 0)
+        computed(rt, list);
+    minirt_fini(rt);
+    return 0;
+}

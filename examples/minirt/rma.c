@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations by (team, rank, address): from rank to the entry of the address vector, which says whether the process is known yet, and whose
+ * place in it is libasymreg's number of the peer. */
+#include "internal.h"
+
+static int reach(struct minirt_team *team, uint32_t rank, uint32_t *id)
+{
+    const uint64_t *entry;
+
+    if (rank >= team->n)
+        return minirt__fail(team->rt, MINIRT_EINVAL, "rank %u in a team of %u", rank, team->n);
+    entry = rankmap_addr(&team->lookup, rank);
+    *id = (uint32_t)(entry - team->rt->entries);
+    return *entry != 0 ? 0 : minirt__connect(team->rt, *id);
+}
+
+static int failed(struct minirt_team *team, int rc, const char *what, size_t bytes, uint32_t rank, uint32_t id, uint64_t addr)
+{
+    return minirt__fail_asymreg(team->rt, rc, "%s of %zu bytes, rank %u (process %u), address %#llx", what, bytes, rank, id,
+                                (unsigned long long)addr);
+}
+
+int minirt_put(struct minirt_team *team, uint32_t rank, uint64_t addr, const void *src, size_t bytes)
+{
+    uint32_t id;
+    int rc = reach(team, rank, &id);
+
+    if (rc < 0)
+        return rc;
+    rc = asymreg_put(team->rt->worker, id, addr, ASYMREG_ANY, src, bytes);
+    return rc < 0 ? failed(team, rc, "put", bytes, rank, id, addr) : 0;
+}
+
+int minirt_get(struct minirt_team *team, uint32_t rank, uint64_t addr, void *dst, size_t bytes)
+{
+    uint32_t id;
+    int rc = reach(team, rank, &id);
+
+    if (rc < 0)
+        return rc;
+    rc = asymreg_get(team->rt->worker, id, addr, ASYMREG_ANY, dst, bytes);
+    return rc < 0 ? failed(team, rc, "get", bytes, rank, id, addr) : 0;
+}
+
+int minirt_flush(struct minirt_team *team, uint32_t rank)
+{
+    uint32_t id;
+    int rc = reach(team, rank, &id);
+
+    if (rc < 0)
+        return rc;
+    rc = asymreg_flush(team->rt->worker, id);
+    return rc < 0 ? minirt__fail_asymreg(team->rt, rc, "flush of rank %u (process %u)", rank, id) : 0;
+}
+
+static int atomic(struct minirt_team *team, uint32_t rank, uint64_t addr, uint32_t amo, uint64_t operand, uint64_t compare, uint64_t *before)
+{
+    uint32_t id;
+    int rc = reach(team, rank, &id);
+
+    if (rc < 0)
+        return rc;
+    rc = asymreg_amo(team->rt->worker, id, addr, ASYMREG_ANY, amo, 8, operand, compare, before);
+    return rc < 0 ? failed(team, rc, "atomic", 8, rank, id, addr) : 0;
+}
+
+int minirt_add(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t operand, uint64_t *before)
+{
+    return atomic(team, rank, addr, before ? ASYMREG_AMO_FETCH_ADD : ASYMREG_AMO_ADD, operand, 0, before);
+}
+
+int minirt_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t operand, uint64_t *before)
+{
+    return atomic(team, rank, addr, ASYMREG_AMO_SWAP, operand, 0, before);
+}
+
+int minirt_compare_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t compare, uint64_t operand, uint64_t *before)
+{
+    return atomic(team, rank, addr, ASYMREG_AMO_COMPARE_SWAP, operand, compare, before);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Windows: libstorwin allocates, libasymreg registers. Where peers shall reach a window by loads and stores, each of its parts becomes a segment
+ * with a descriptor. For a file that is the file, opened once more. For memory it is a sealed memfd that takes the place of libstorwin's private
+ * pages before anybody has seen them: it has no name that a killed process could leave behind. What has no descriptor is for CMA and UCX.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MAX_HINTS 32
+#define MAX_TEXT 8192
+
+/* Hints with %r replaced. The options point into `text`. */
+static int read_hints(struct minirt *rt, const char *hints, char *text, struct storwin_opts *opts)
+{
+    struct storwin_hint list[MAX_HINTS];
+    struct storwin_error err = {0};
+    uint32_t unknown[MAX_HINTS];
+    size_t n_unknown = 0, len = 0;
+    int n, rc;
+
+    storwin_opts_init(opts);
+    for (const char *p = hints; *p && len < MAX_TEXT; p++)
+        if (p[0] == '%' && p[1] == 'r')
+            len += (size_t)snprintf(text + len, MAX_TEXT - len, "%u", rt->rank), p++;
+        else
+            text[len++] = *p;
+    if (len >= MAX_TEXT)
+        return minirt__fail(rt, MINIRT_EINVAL, "hints of %d bytes and more", MAX_TEXT);
+    text[len] = '\0';
+    n = storwin_hints_split(text, list, MAX_HINTS, &err);
+    rc = n < 0 ? n : storwin_opts_apply(opts, list, (size_t)n, unknown, &n_unknown, &err);
+    if (rc < 0)
+        return minirt__fail(rt, MINIRT_EINVAL, "hint %s: %s", err.hint, err.text);
+    if (n_unknown > 0)
+        return minirt__fail(rt, MINIRT_EINVAL, "hint %.40s: there is none of this name", list[unknown[0]].key);
+    return 0;
+}
+
+/* A descriptor of a part that peers can map. */
+static int descriptor(const struct storwin_place *place, void *at, const char *file)
+{
+    int fd = place->kind == STORWIN_STORAGE ? open(file, O_RDWR | O_CLOEXEC) : memfd_create("minirt", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0 || place->kind == STORWIN_STORAGE)
+        return fd;
+    if (ftruncate(fd, (off_t)place->bytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0 ||
+        mmap(at, place->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int expose(struct minirt *rt, struct minirt_window *w, const struct storwin_place *place, int mapped, const char *file)
+{
+    void *at = (char *)w->base + place->offset;
+    uint32_t i = w->n_parts;
+    int rc = 0, fd;
+
+    if (mapped) {
+        fd = descriptor(place, at, file);
+        if (fd < 0)
+            return minirt__fail(rt, MINIRT_EWINDOW, "a descriptor of %llu bytes of a window: %s", (unsigned long long)place->bytes, strerror(errno));
+        rc = asymreg_segment_add(rt->ctx, at, place->bytes, ASYMREG_ALL, ASYMREG_TRUSTED, fd,
+                                 place->kind == STORWIN_MEMORY ? 0 : place->file_offset, &w->segment[i]);
+        close(fd);
+    }
+    if (rc == 0)
+        rc = asymreg_register(rt->ctx, at, place->bytes, ASYMREG_ALL, 0, &w->region[i]);
+    if (rc < 0)
+        return minirt__fail_asymreg(rt, rc, "registering a window of %llu bytes", (unsigned long long)w->bytes);
+    w->n_parts++;
+    return 0;
+}
+
+/* This process's part of a window, without telling anybody. */
+static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct minirt_window **out)
+{
+    struct minirt_window *w = *out = calloc(1, sizeof(*w));
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_error err = {0};
+    struct storwin_place place;
+    struct storwin_opts opts;
+    char *text = malloc(MAX_TEXT + 16);
+    struct lap lap = minirt__begin(rt, MINIRT_WINDOWS);
+    int mapped = 0, temporary = 0, rc = w && text ? read_hints(rt, hints ? hints : "", text, &opts) : minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
+
+    /* A transport may pin the pages that it writes, or have the kernel do so; what the pager evicts meanwhile is lost. */
+    if (rc == 0 && opts.alloc_type == STORWIN_STORAGE && opts.pager == STORWIN_PAGER_USER)
+        rc = minirt__fail(rt, MINIRT_ENOTSUP, "storage_alloc_pager=user: peers cannot write to a window whose pages come and go");
+    if (rc == 0) {
+        w->rt = rt;
+        w->bytes = bytes;
+        w->index = MINIRT_MAX_WINDOWS;
+        mapped = rt->transport == SHM && (opts.alloc_type == STORWIN_MEMORY || opts.pager == STORWIN_PAGER_KERNEL);
+        temporary = (opts.flags & STORWIN_UNLINK) != 0;
+        if (temporary) /* its name goes as soon as it is open, so that a killed process leaves no file either */
+            opts.flags = (opts.flags & ~STORWIN_UNLINK) | STORWIN_DISCARD;
+        rc = storwin_alloc(&opts, bytes, &w->storage, &err);
+        if (rc < 0)
+            rc = minirt__fail(rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, "window of %llu bytes: %s%s%s",
+                              (unsigned long long)bytes, err.hint, err.hint[0] ? ": " : "", err.text);
+    }
+    if (rc == 0) {
+        (void)storwin_query(w->storage, &info);
+        w->base = storwin_base(w->storage);
+        rt->cost[MINIRT_WINDOWS].told_bytes += info.bytes;
+    }
+    minirt__end(&lap);
+    lap = minirt__begin(rt, MINIRT_REGISTRY);
+    for (uint64_t at = 0; rc == 0 && at < bytes; at += place.bytes) {
+        if ((rc = storwin_where(w->storage, at, &place)) < 0)
+            rc = minirt__fail(rt, MINIRT_EWINDOW, "window: %s", storwin_strerror(rc));
+        else
+            rc = expose(rt, w, &place, mapped, opts.filename);
+    }
+    minirt__end(&lap);
+    if (info.target == STORWIN_TARGET_FILE && temporary)
+        (void)unlink(opts.filename);
+    else if (info.target == STORWIN_TARGET_FILE && info.created)
+        w->created = strdup(opts.filename);
+    free(text);
+    return rc;
+}
+
+/* Registrations first: nobody gets in any more. */
+int minirt__window_drop(struct minirt_window *w)
+{
+    struct storwin_error err = {0};
+    int rc;
+
+    if (!w)
+        return 0;
+    for (uint32_t i = 0; i < w->n_parts; i++)
+        (void)asymreg_unregister(w->rt->ctx, w->region[i]);
+    for (uint32_t i = 0; i < 2; i++)
+        if (w->segment[i])
+            (void)asymreg_segment_remove(w->rt->ctx, w->segment[i]);
+    if (w->index < MINIRT_MAX_WINDOWS)
+        w->rt->windows[w->index] = NULL;
+    rc = storwin_free(w->storage, &err);
+    if (rc < 0)
+        rc = minirt__fail(w->rt, MINIRT_EWINDOW, "freeing a window of %llu bytes: %s", (unsigned long long)w->bytes, err.text);
+    else if (w->base)
+        w->rt->cost[MINIRT_WINDOWS].told_bytes -= w->bytes;
+    free(w->created);
+    free(w->where);
+    free(w);
+    return rc;
+}
+
+int minirt__service_window(struct minirt *rt)
+{
+    int rc = make(rt, sizeof(struct service), NULL, &rt->service_window);
+
+    if (rc == 0)
+        rt->service = rt->service_window->base;
+    return rc;
+}
+
+/* Collective. A failure of one is a failure of all, and leaves nothing. */
+int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *hints, struct minirt_window **window)
+{
+    struct minirt *rt = team->rt;
+    struct minirt_window *w = NULL;
+    uint64_t common = 0; /* indices that are free; 0 also: it failed */
+    int rc = make(rt, bytes, hints, &w), agreed;
+
+    for (uint32_t i = 0; rc == 0 && i < MINIRT_MAX_WINDOWS; i++)
+        common |= (uint64_t)!rt->windows[i] << i;
+    if (rc == 0 && !(w->where = calloc(rt->n, sizeof(*w->where))))
+        rc = minirt__fail(rt, MINIRT_ENOMEM, "out of memory"), common = 0;
+    if (rc == 0 && common == 0)
+        rc = minirt__fail(rt, MINIRT_ENOMEM, "%u windows are open", MINIRT_MAX_WINDOWS);
+    agreed = rt->broken ? rc : minirt__agree(team, &common, 0);
+    if (rc == 0)
+        rc = agreed;
+    if (rc == 0 && common == 0)
+        rc = minirt__fail(rt, MINIRT_EWINDOW, "another rank could not open the window, or has none of the same number free");
+    if (rc < 0) {
+        if (w && w->created)
+            (void)unlink(w->created);
+        if (w && w->rt)
+            minirt__window_drop(w);
+        else
+            free(w);
+        return rc;
+    }
+    free(w->created);
+    w->created = NULL;
+    w->index = (uint32_t)__builtin_ctzll(common);
+    w->team = team;
+    rt->windows[w->index] = w;
+    rt->service->window[w->index].base = (uintptr_t)w->base;
+    rt->service->window[w->index].bytes = bytes;
+    if ((rc = minirt_barrier(team)) < 0)
+        return rc; /* minirt_fini() drops it */
+    *window = w;
+    return 0;
+}
+
+int minirt_window_free(struct minirt_window *w)
+{
+    struct minirt *rt;
+    int rc, dropped;
+
+    if (!w)
+        return 0;
+    rt = w->rt;
+    rc = minirt_barrier(w->team); /* all are done with it */
+    rt->service->window[w->index].base = 0;
+    dropped = minirt__window_drop(w);
+    return rc < 0 ? rc : dropped;
+}
+
+void *minirt_window_base(const struct minirt_window *w)
+{
+    return w->base;
+}
+
+struct storwin_window *minirt_window_storage(struct minirt_window *w)
+{
+    return w->storage;
+}
+
+int minirt_window_at(struct minirt_window *w, struct minirt_team *team, uint32_t rank, uint64_t offset, uint64_t *addr)
+{
+    struct {
+        uint64_t base, bytes;
+    } there;
+    uint32_t id;
+    int rc;
+
+    if (rank >= team->n)
+        return minirt__fail(w->rt, MINIRT_EINVAL, "rank %u in a team of %u", rank, team->n);
+    id = (uint32_t)rankmap_id(team->map, rank);
+    if (w->where[id] == 0) {
+        rc = minirt__service_get(w->rt, id, offsetof(struct service, window) + w->index * sizeof(there), &there, sizeof(there));
+        if (rc < 0)
+            return rc;
+        if (there.base == 0 || offset > there.bytes)
+            return minirt__fail(w->rt, MINIRT_EINVAL, "offset %llu of a window of rank %u (process %u), which has %llu bytes",
+                                (unsigned long long)offset, rank, id, there.base ? (unsigned long long)there.bytes : 0);
+        w->where[id] = there.base;
+    }
+    *addr = w->where[id] + offset;
+    return 0;
+}

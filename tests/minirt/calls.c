@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every call of minirt, in a job: teams, barriers, windows of all kinds, operations, and what is refused. The scratch folder is argv[1]; argv[2] is
+ * `leave`: rank 1 goes in the middle, and all others must be told. */
+#include <fcntl.h>
+#include <minirt.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int PMI2_Finalize(void);
+
+static struct minirt *rt;
+static struct minirt_team *world;
+static uint32_t me, n;
+
+#define CHECK(condition)                                                                                          \
+    do {                                                                                                          \
+        if (!(condition)) {                                                                                       \
+            fprintf(stderr, "rank %u, line %d: %s; %s\n", me, __LINE__, #condition, rt ? minirt_why(rt) : "");   \
+            exit(1);                                                                                              \
+        }                                                                                                         \
+    } while (0)
+#define SAYS(text) CHECK(strstr(minirt_why(rt), text) != NULL)
+
+/* The team's ranks are these processes, and its members agree by barriers of their own. */
+static void check_team(struct minirt_team *t, uint32_t first, int64_t stride, uint32_t size)
+{
+    uint64_t least;
+
+    CHECK(minirt_size(t) == size);
+    for (uint32_t r = 0; r < size; r++)
+        CHECK(rankmap_id(minirt_map(t), r) == (uint64_t)(first + stride * r));
+    CHECK(rankmap_id(minirt_map(t), minirt_rank(t)) == me);
+    for (int i = 0; i < 20; i++) {
+        least = 1000 + (uint64_t)((minirt_rank(t) + (uint32_t)i) % size);
+        CHECK(minirt_min(t, &least) == 0 && least == 1000);
+    }
+    CHECK(minirt_barrier(t) == 0);
+}
+
+static void teams(void)
+{
+    struct minirt_team *t, *u, *many[MINIRT_MAX_TEAMS];
+    uint32_t columns = n > 2 ? 2 : 1, rest = n - me / columns * columns, i;
+    struct rankmap *ranks;
+
+    check_team(world, 0, 1, n);
+    CHECK(minirt_team_dup(world, &t) == 0);
+    check_team(t, 0, 1, n);
+    CHECK(minirt_team_reverse(t, &u) == 0);
+    check_team(u, n - 1, -1, n);
+    CHECK(minirt_team_free(t) == 0);
+    CHECK(minirt_team_reverse(u, &t) == 0); /* a team outlives its parent */
+    check_team(t, 0, 1, n);
+    CHECK(minirt_team_free(u) == 0 && minirt_team_free(t) == 0);
+    CHECK(minirt_team_row(world, columns, &t) == 0);
+    check_team(t, me / columns * columns, 1, rest < columns ? rest : columns);
+    CHECK(minirt_team_column(world, columns, &u) == 0);
+    check_team(u, me % columns, columns, (n - me % columns + columns - 1) / columns);
+    check_team(t, me / columns * columns, 1, rest < columns ? rest : columns);
+    CHECK(minirt_team_free(t) == 0 && minirt_team_free(u) == 0);
+    CHECK(minirt_team_every(world, 3, &t) == 0);
+    check_team(t, me % 3, 3, (n - me % 3 + 2) / 3);
+    CHECK(minirt_team_free(t) == 0);
+    CHECK(minirt_team_node(world, &t) == 0);
+    check_team(t, 0, 1, n);
+    CHECK(minirt_team_free(t) == 0);
+
+    /* Any ranks, and those that are not among them. */
+    CHECK(rankmap_from_ids32(n > 2 ? (uint32_t[]){2, 0} : (uint32_t[]){0}, n > 2 ? 2 : 1, NULL, &ranks) == 0);
+    CHECK(minirt_team_from(world, ranks, &t) == 0);
+    CHECK((t == NULL) == (me != 0 && !(n > 2 && me == 2)));
+    if (t)
+        check_team(t, n > 2 ? 2 : 0, -2, n > 2 ? 2 : 1);
+    CHECK(minirt_team_free(t) == 0);
+    rankmap_unref(ranks);
+
+    /* As many as there may be, one more, and again. */
+    for (i = 0; i < MINIRT_MAX_TEAMS - 1; i++)
+        CHECK(minirt_team_dup(world, &many[i]) == 0);
+    CHECK(minirt_team_dup(world, &t) == MINIRT_ENOMEM);
+    SAYS("no slot");
+    while (i-- > 0)
+        CHECK(minirt_team_free(many[i]) == 0);
+    CHECK(minirt_team_dup(world, &t) == 0);
+    check_team(t, 0, 1, n);
+    CHECK(minirt_team_free(t) == 0);
+    CHECK(minirt_team_free(world) == MINIRT_EINVAL && minirt_team_every(world, 0, &t) == MINIRT_EINVAL &&
+          minirt_team_row(world, 0, &t) == MINIRT_EINVAL);
+}
+
+/* Each rank puts a pattern over all of its left neighbour's window, and reads it back through another team. */
+static void use(struct minirt_window *w, uint64_t bytes)
+{
+    uint32_t to = (me + n - 1) % n;
+    unsigned char *pattern = malloc(bytes), *back = malloc(bytes), *mine = minirt_window_base(w);
+    struct minirt_team *reversed;
+    uint64_t at;
+
+    for (uint64_t i = 0; i < bytes; i++)
+        pattern[i] = (unsigned char)(i * 7 + me * 31 + i / 256);
+    CHECK(minirt_window_at(w, world, to, 0, &at) == 0);
+    CHECK(minirt_put(world, to, at, pattern, bytes) == 0 && minirt_barrier(world) == 0);
+    for (uint64_t i = 0; i < bytes; i++)
+        CHECK(mine[i] == (unsigned char)(i * 7 + (me + 1) % n * 31 + i / 256));
+    CHECK(minirt_team_reverse(world, &reversed) == 0);
+    CHECK(minirt_window_at(w, reversed, n - 1 - to, 1, &at) == 0 && minirt_get(reversed, n - 1 - to, at, back, bytes - 1) == 0);
+    CHECK(memcmp(back, pattern + 1, bytes - 1) == 0);
+    CHECK(minirt_get(world, to, at, back, bytes) == MINIRT_EREMOTE);
+    SAYS("no registered region"); /* an operation may cross into the next part of a window: behind the last there is none */
+    CHECK(minirt_team_free(reversed) == 0);
+    free(pattern);
+    free(back);
+}
+
+static void atomics(struct minirt_window *w)
+{
+    uint64_t at, before, swaps = 0, *mine = minirt_window_base(w);
+    const char *transport = getenv("MINIRT_TRANSPORT");
+
+    memset(mine, 0, 64);
+    CHECK(minirt_barrier(world) == 0 && minirt_window_at(w, world, 0, 8, &at) == 0);
+    if (transport && strcmp(transport, "cma") == 0) {
+        CHECK(minirt_add(world, 0, at, 1, NULL) == MINIRT_ENOTSUP);
+        SAYS("process_vm_writev cannot update atomically");
+        return;
+    }
+    for (uint64_t i = 0; i < 50; i++) {
+        CHECK(minirt_add(world, 0, at, 2, NULL) == 0 && minirt_add(world, 0, at + 8, 1, &before) == 0 && before < 50u * n);
+        do
+            CHECK(minirt_get(world, 0, at + 16, &swaps, 8) == 0 &&
+                  minirt_compare_swap(world, 0, at + 16, swaps, swaps + 3, &before) == 0);
+        while (before != swaps);
+    }
+    CHECK(minirt_swap(world, 0, at + 24, me + 1, &before) == 0 && before <= n);
+    CHECK(minirt_barrier(world) == 0);
+    if (me == 0)
+        CHECK(mine[1] == 100u * n && mine[2] == 50u * n && mine[3] == 150u * n && mine[4] >= 1 && mine[4] <= n);
+    CHECK(minirt_add(world, 0, at + 1, 1, NULL) == MINIRT_EREMOTE);
+    CHECK(minirt_barrier(world) == 0);
+}
+
+static void windows(const char *dir)
+{
+    static const char *const kinds[] = {"alloc_type=memory", "alloc_type=storage", "alloc_type=storage; storage_alloc_factor=0.5",
+                                        "alloc_type=storage; storage_alloc_factor=0.3; storage_alloc_order=storage_first",
+                                        "alloc_type=storage; storage_alloc_pager=resident", "alloc_type=storage; storage_alloc_unlink=true"};
+    struct minirt_window *w, *many[MINIRT_MAX_WINDOWS];
+    char hints[4096], path[3000];
+    struct minirt_team *every;
+    uint64_t bytes = 50000, at;
+    struct stat st;
+    int rc;
+
+    CHECK(minirt_window_create(world, bytes, NULL, &w) == 0);
+    use(w, bytes);
+    atomics(w);
+    CHECK(minirt_put(world, n, 0, &bytes, 8) == MINIRT_EINVAL && minirt_window_at(w, world, n, 0, &at) == MINIRT_EINVAL);
+    CHECK(minirt_get(world, 0, 8, &at, 8) == MINIRT_EREMOTE);
+    SAYS("get of 8 bytes, rank 0");
+    CHECK(minirt_window_free(w) == 0);
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        snprintf(hints, sizeof(hints), "%s; storage_alloc_filename=%s/w%zu.%%r", kinds[i], dir, i);
+        snprintf(path, sizeof(path), "%s/w%zu.%u", dir, i, me);
+        CHECK(minirt_window_create(world, bytes, hints, &w) == 0);
+        CHECK((stat(path, &st) == 0) == (i > 0 && i < 5));
+        use(w, bytes);
+        CHECK(storwin_sync(minirt_window_storage(w), NULL) == 0);
+        if (i == 1) { /* what a neighbour put is in the file */
+            unsigned char byte = 0;
+            int fd = open(path, O_RDONLY);
+
+            CHECK(fd >= 0 && pread(fd, &byte, 1, 49999) == 1 && byte == (unsigned char)(49999 * 7 + (me + 1) % n * 31 + 49999 / 256));
+            close(fd);
+        }
+        CHECK(minirt_window_free(w) == 0);
+        CHECK(i == 0 || i == 5 || unlink(path) == 0);
+    }
+
+    /* Refused: by all if by one. */
+    CHECK(minirt_window_create(world, 10, "alloc_typ=memory", &w) == MINIRT_EINVAL);
+    SAYS("alloc_typ: there is none of this name");
+    CHECK(minirt_window_create(world, 10, "alloc_type=storage", &w) == MINIRT_EWINDOW);
+    SAYS("storage_alloc_filename");
+    CHECK(minirt_window_create(world, 10, "alloc_type=tape", &w) == MINIRT_EINVAL);
+    SAYS("alloc_type");
+    CHECK(minirt_window_create(world, 10, "alloc_type=storage; storage_alloc_filename=/none; storage_alloc_pager=user", &w) == MINIRT_ENOTSUP);
+    SAYS("storage_alloc_pager=user");
+    snprintf(hints, sizeof(hints), "alloc_type=storage; storage_alloc_filename=%s/%sw.%%r", dir, me == n - 1 ? "no/such/" : "");
+    snprintf(path, sizeof(path), "%s/w.%u", dir, me);
+    CHECK(minirt_window_create(world, 5000, hints, &w) == MINIRT_EWINDOW);
+    SAYS(me == n - 1 ? "storage_alloc_filename" : "another rank could not open the window");
+    CHECK(minirt_barrier(world) == 0 && stat(path, &st) < 0); /* where it could be made it is gone again */
+
+    /* Lengths that differ, and nothing at all. */
+    CHECK(minirt_window_create(world, me == 0 ? 0 : 8 * me, NULL, &w) == 0);
+    CHECK(n == 1 || (minirt_window_at(w, world, n - 1, 8 * (n - 1) - 1, &at) == 0 && minirt_get(world, n - 1, at, hints, 1) == 0));
+    CHECK(minirt_window_at(w, world, 0, 0, &at) == MINIRT_EINVAL);
+    CHECK(minirt_window_free(w) == 0);
+
+    /* By a part of the job; its address is good by the world's ranks too. */
+    CHECK(minirt_team_every(world, 2, &every) == 0);
+    CHECK(minirt_window_create(every, 4096, NULL, &w) == 0);
+    CHECK(minirt_team_free(every) == MINIRT_EINVAL);
+    *(uint64_t *)minirt_window_base(w) = me;
+    CHECK(minirt_barrier(world) == 0 && minirt_window_at(w, world, me % 2, 0, &at) == 0 && minirt_get(world, me % 2, at, &bytes, 8) == 0 && bytes == me % 2);
+    CHECK(minirt_window_free(w) == 0 && minirt_team_free(every) == 0);
+
+    /* As many as there may be, and one more. */
+    for (uint32_t i = 0; i < MINIRT_MAX_WINDOWS; i++)
+        CHECK(minirt_window_create(world, 100, NULL, &many[i]) == 0);
+    rc = minirt_window_create(world, 100, NULL, &w);
+    CHECK(rc == MINIRT_ENOMEM);
+    SAYS("64 windows");
+    for (uint32_t i = 0; i < MINIRT_MAX_WINDOWS; i++)
+        CHECK(minirt_window_free(many[i]) == 0);
+}
+
+/* Rank 1 goes without a word to the others: an operation on it, and barriers that need it, fail with its name. */
+static void leave(void)
+{
+    struct minirt_window *w;
+    uint64_t at = 0, word = 0;
+    int rc;
+
+    CHECK(n > 2 && minirt_window_create(world, 4096, NULL, &w) == 0 && minirt_window_at(w, world, 1, 0, &at) == 0);
+    CHECK(minirt_put(world, 1, at, &word, 8) == 0 && minirt_barrier(world) == 0);
+    if (me == 1) {
+        usleep(300000);  /* the others are waiting by now */
+        PMI2_Finalize(); /* the launcher thinks that all is well */
+        _exit(0);
+    }
+    if (me % 4 == 0)
+        while ((rc = minirt_get(world, 1, at, &word, 8)) == 0)
+            sched_yield();
+    else
+        rc = minirt_barrier(world);
+    CHECK(rc == MINIRT_EPEER);
+    SAYS("has gone");
+    SAYS(me % 4 == 0 || me == 2 ? "rank 1 (process 1)" : "process "); /* who waits in a barrier may hear of one that has been told and left */
+    fprintf(stderr, "told: %s\n", minirt_why(rt));
+    PMI2_Finalize();
+    minirt_fini(rt);
+    exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    int rc;
+
+    if (argc < 2)
+        return 2;
+    rc = minirt_init(&rt);
+    CHECK(rc == 0);
+    world = minirt_world(rt);
+    me = minirt_rank(world);
+    n = minirt_size(world);
+    if (argc > 2)
+        leave();
+    teams();
+    windows(argv[1]);
+    rc = minirt_fini(rt);
+    rt = NULL;
+    CHECK(rc == 0);
+    if (me == 0)
+        printf("calls: %u ranks, all right\n", n);
+    return 0;
+}
