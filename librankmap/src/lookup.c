@@ -4,14 +4,45 @@
 
 #include "internal.h"
 
-static const uint64_t no_table[2]; /* what the branch-free form reads where there is no table */
+static const uint32_t no_table; /* what the branch-free form reads where there is no table */
+
+/* guard of what is not affine: negative as an int64_t, and so is guard + r·step while r·step is within ±2^62 */
+#define BENT       (UINT64_C(3) << 62)
+#define STEP_LIMIT (UINT64_C(1) << 62)
+
+/* One or two levels. False when r·step could leave its limits. */
+static bool init_shape(struct rankmap_lookup *l, const struct shape *shape)
+{
+    uint64_t words[5];
+
+    rankmap__shape_words(shape, words);
+    if (shape->n_levels == 2 && abs_i64(word_i64(words[1])) > STEP_LIMIT / l->width / shape->n)
+        return false;
+    l->form = RANKMAP_FORM_AFFINE;
+    l->base += words[0] * l->width;
+    l->step = words[1] * l->width;
+    l->table = &no_table;
+    l->mask = 0;
+    if (shape->n_levels == 1) {
+        l->guard = l->base;
+        return true;
+    }
+    l->form = words[2] == 0 ? RANKMAP_FORM_BLOCK : RANKMAP_FORM_PHASED;
+    l->mask = words[2] == 0 ? 0 : RANKMAP_MASK_OTHER;
+    l->phase = (uint32_t)words[2];
+    l->magic = words[3];
+    l->jump = words[4] * l->width;
+    return true;
+}
 
 int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map, uint64_t base, uint32_t width)
 {
-    struct rankmap_lookup l = {.bent = 1, .form = RANKMAP_FORM_OTHER, .base = base, .table = no_table, .map = map, .width = width};
+    struct rankmap_lookup l = {.guard = BENT, .form = RANKMAP_FORM_OTHER, .base = base, .table = map, .width = width,
+                               .mask = RANKMAP_MASK_OTHER};
     const struct rankmap *table = map;
     struct shape shape;
     uint64_t first = 0;
+    bool regular;
 
     if (!lookup || !map || width == 0 || width > RANKMAP_MAX_WIDTH)
         return -EINVAL;
@@ -19,28 +50,16 @@ int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map
         table = rankmap__table_of(map);
         first = map->word[1];
     }
-    if (rankmap__shape_if(map, &shape) && shape.n_levels <= 2 && rankmap__shape_storable(&shape)) {
-        uint64_t words[5];
-
-        rankmap__shape_words(&shape, words);
-        l.bent = shape.n_levels == 2;
-        l.form = l.bent ? RANKMAP_FORM_BLOCK : RANKMAP_FORM_AFFINE;
-        l.base = base + words[0] * width;
-        l.step = words[1] * width;
-        if (l.bent) {
-            l.phase = (uint32_t)words[2];
-            l.magic = words[3];
-            l.jump = words[4] * width;
-        }
-    } else if (table->kind == RANKMAP_LUT32) {
+    regular = rankmap__shape_if(map, &shape) && shape.n_levels <= 2 && rankmap__shape_storable(&shape) && init_shape(&l, &shape);
+    if (!regular && table->kind == RANKMAP_LUT32) {
         l.form = RANKMAP_FORM_LUT32;
         l.base = base + table->word[0] * width;
         l.table = (const uint32_t *)(table->word + 2) + first;
         l.mask = UINT32_MAX;
-    } else if (map->kind == RANKMAP_PACKED) {
+    } else if (!regular && map->kind == RANKMAP_PACKED) {
         l.form = RANKMAP_FORM_PACKED;
         l.base = base + map->word[0] * width;
-        l.step = (UINT64_C(1) << map->bits) - 1;
+        l.magic = (UINT64_C(1) << map->bits) - 1;
         l.jump = map->bits;
         l.table = map->word + 2;
     }
@@ -48,11 +67,15 @@ int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map
     return 0;
 }
 
-uint64_t rankmap_at_other(const struct rankmap_lookup *lookup, uint32_t rank)
+uint64_t rankmap_at_other(const struct rankmap_lookup *l, uint32_t rank)
 {
-    if (lookup->form == RANKMAP_FORM_PACKED)
-        return rankmap_at_packed(lookup, rank, lookup->width);
-    return lookup->base + rankmap_id(lookup->map, rank) * lookup->width;
+    if (l->form == RANKMAP_FORM_PACKED)
+        return rankmap_at_packed(l, rank, l->width);
+    if (l->form == RANKMAP_FORM_OTHER)
+        return l->base + rankmap_id((const struct rankmap *)l->table, rank) * l->width;
+    if (l->form == RANKMAP_FORM_LUT32)
+        return rankmap_at_lut32(l, rank, l->width);
+    return rankmap_at_phased(l, rank);
 }
 
 void rankmap_at_many(const struct rankmap_lookup *l, const uint32_t *ranks, size_t n, uint64_t *out)
@@ -63,6 +86,7 @@ void rankmap_at_many(const struct rankmap_lookup *l, const uint32_t *ranks, size
             out[i] = rankmap_at_affine(l, ranks[i]);
         break;
     case RANKMAP_FORM_BLOCK:
+    case RANKMAP_FORM_PHASED:
         for (size_t i = 0; i < n; i++)
             out[i] = rankmap_at_phased(l, ranks[i]);
         break;

@@ -405,6 +405,90 @@ static void bulk(void **state)
     free(ids);
 }
 
+/* All ways to look a rank up, against the id. */
+static void all_ways(const struct rankmap *map, uint64_t base, uint32_t width, uint32_t form)
+{
+    struct rankmap_lookup l;
+    uint32_t n = rankmap_size(map);
+
+    assert_int_equal(rankmap_lookup_init(&l, map, base, width), 0);
+    assert_int_equal(l.form, form);
+    for (uint32_t i = 0; i < 40; i++) {
+        uint32_t rank = i < 20 ? i : n - 1 - (i - 20) * (n / 64);
+        uint64_t at = base + width * rankmap_id(map, rank), many;
+
+        rankmap_at_many(&l, &rank, 1, &many);
+        assert_true(many == at);
+        assert_true(rankmap_at(&l, rank) == at);
+        assert_true(rankmap_at_sized(&l, rank, width) == at);
+        assert_true(rankmap_at_nobranch(&l, rank) == at);
+        assert_true(rankmap_at_nobranch_sized(&l, rank, width) == at);
+        assert_true(rankmap_at_other(&l, rank) == at);
+        assert_true(rankmap_addr(&l, rank) == (void *)(uintptr_t)at);
+        assert_true(rankmap_addr_nobranch(&l, rank) == (void *)(uintptr_t)at);
+        if (form == RANKMAP_FORM_AFFINE)
+            assert_true(rankmap_at_affine(&l, rank) == at);
+        if (form <= RANKMAP_FORM_BLOCK)
+            assert_true(rankmap_at_block(&l, rank) == at);
+        if (form <= RANKMAP_FORM_BLOCK || form == RANKMAP_FORM_PHASED)
+            assert_true(rankmap_at_phased(&l, rank) == at);
+    }
+}
+
+static void every_form_at_every_base(void **state)
+{
+    static const uint64_t bases[] = {0, 4096, UINT64_C(0x7fffffffe000), (UINT64_C(1) << 62) - 1, UINT64_C(1) << 62,
+                                     UINT64_C(1) << 63, UINT64_C(3) << 62, UINT64_MAX - 4095};
+    static const uint32_t widths[] = {1, 8, 12, RANKMAP_MAX_WIDTH};
+    struct rankmap_opts fast = {.size = sizeof(fast), .flags = RANKMAP_FAST};
+    const struct rankmap_level brick[] = {{1, 3}, {10, 4}, {100, 0}};
+    uint32_t *ids = permutation(3000, 21);
+    struct rankmap *maps[8];
+    const uint32_t forms[8] = {RANKMAP_FORM_AFFINE, RANKMAP_FORM_AFFINE, RANKMAP_FORM_BLOCK, RANKMAP_FORM_PHASED,
+                               RANKMAP_FORM_LUT32, RANKMAP_FORM_PACKED, RANKMAP_FORM_OTHER, RANKMAP_FORM_BLOCK};
+
+    (void)state;
+    maps[0] = affine(RANKMAP_ID_LIMIT - 3000, 1, 3000);
+    maps[1] = affine(RANKMAP_ID_LIMIT - 1, -1000, 3000);
+    assert_int_equal(rankmap_block(5, 7, 20, 2, 0, 3000, NULL, &maps[2]), 0);
+    assert_int_equal(rankmap_block(90000, 7, -20, 2, 3, 3000, NULL, &maps[3]), 0);
+    assert_int_equal(rankmap_from_ids32(ids, 3000, &fast, &maps[4]), 0);
+    maps[5] = from32(ids, 3000);
+    assert_int_equal(rankmap_layout(7, brick, 3, 0, 3000, NULL, &maps[6]), 0);
+    assert_int_equal(rankmap_from_text("0-1999,2001-3000", 16, NULL, &maps[7]), 0); /* two runs are blocks to a lookup */
+    for (size_t m = 0; m < 8; m++) {
+        for (size_t b = 0; b < sizeof(bases) / sizeof(bases[0]); b++)
+            for (size_t w = 0; w < 4; w++)
+                all_ways(maps[m], bases[b], widths[w], forms[m]);
+        rankmap_unref(maps[m]);
+    }
+    free(ids);
+}
+
+/* r·step is what tells a lookup of blocks from an affine one: it must not reach around. */
+static void far_blocks(void **state)
+{
+    const uint32_t n = 1u << 26;
+    const int64_t t = INT64_C(1) << 20; /* t·65536·n is 2^62 */
+    struct rankmap *map;
+
+    (void)state;
+    assert_int_equal(rankmap_block(0, 2, 3, t, 0, n, NULL, &map), 0);
+    all_ways(map, 1000, RANKMAP_MAX_WIDTH, RANKMAP_FORM_BLOCK);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_block(0, 2, 3, t + 1, 0, n, NULL, &map), 0);
+    all_ways(map, 1000, RANKMAP_MAX_WIDTH, RANKMAP_FORM_OTHER);
+    all_ways(map, 1000, RANKMAP_MAX_WIDTH - 1, RANKMAP_FORM_BLOCK);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_block(2 * t, 2, 3, -t - 1, 1, n, NULL, &map), 0);
+    all_ways(map, 1000, RANKMAP_MAX_WIDTH, RANKMAP_FORM_OTHER);
+    all_ways(map, 1000, 8, RANKMAP_FORM_PHASED);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_block(0, 2, 3, INT64_C(1) << 39, 0, RANKMAP_MAX_RANKS, NULL, &map), 0);
+    all_ways(map, 1000, 1, RANKMAP_FORM_OTHER);
+    rankmap_unref(map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,6 +497,7 @@ int main(void)
         cmocka_unit_test(hostile_ids),   cmocka_unit_test(interleaved_ranges),
         cmocka_unit_test(negative_ints), cmocka_unit_test(duplicates), cmocka_unit_test(edges),
         cmocka_unit_test(described),     cmocka_unit_test(explained), cmocka_unit_test(bulk),
+        cmocka_unit_test(every_form_at_every_base), cmocka_unit_test(far_blocks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

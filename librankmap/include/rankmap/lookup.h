@@ -10,16 +10,17 @@
  * Two forms serve every map and give the same results:
  *
  *   - rankmap_at() tests for the affine models first, then for two levels, then for the 32-bit
- *     table. Best where one call site mostly meets one model: the branch is predicted and affine costs 7
+ *     table. Best where one call site mostly meets one model: the branch is predicted and affine costs 6
  *     instructions with the load of an address and the return.
  *   - rankmap_at_nobranch() computes all three and adds them. Best where one call site meets many
  *     communicators of different models in no order: no branch to mispredict.
  *
- * The rest are single models, for callers that have already branched: rankmap_at_affine(),
- * rankmap_at_block() (which serves affine too), rankmap_at_lut32() and rankmap_at_packed().
+ * rankmap_at_sized() and rankmap_at_nobranch_sized() are the same for callers whose entries are of a width that the
+ * compiler knows. The rest are single models, for callers that have already branched: rankmap_at_affine(),
+ * rankmap_at_block() and rankmap_at_phased() (which serve affine too), rankmap_at_lut32() and rankmap_at_packed().
  *
  * No function here checks that the rank is below the size of the map. Affine and two-level lookups touch
- * nothing but the 64 bytes; the others read the map, which must outlive them.
+ * nothing but the 64 bytes (and rankmap_at_nobranch() a constant of the library); the others read the map, which must outlive them.
  *
  * @threads All functions are MT-Safe: a lookup is not written after rankmap_lookup_init().
  */
@@ -32,8 +33,11 @@
 
 #if defined(__GNUC__)
 #define RANKMAP_LIKELY(condition) __builtin_expect(!!(condition), 1)
+/* What follows computes with `value` anew: nothing of it is done ahead, on the path that does not come here. */
+#define RANKMAP_APART(value) __asm__("" : "+r"(value))
 #else
 #define RANKMAP_LIKELY(condition) (condition)
+#define RANKMAP_APART(value) (void)(value)
 #endif
 
 #ifdef __cplusplus
@@ -46,32 +50,37 @@ extern "C" {
  * @{
  */
 #define RANKMAP_FORM_AFFINE 0u /**< base + r·step */
-#define RANKMAP_FORM_BLOCK  1u /**< base + r·step + ⌊(r+φ)/b⌋·jump */
+#define RANKMAP_FORM_BLOCK  1u /**< base + r·step + ⌊r/b⌋·jump */
 #define RANKMAP_FORM_LUT32  2u /**< base + table[r]·width */
-#define RANKMAP_FORM_PACKED 3u /**< the same of a bit-packed table */
-#define RANKMAP_FORM_OTHER  4u /**< asks the map */
+#define RANKMAP_FORM_PHASED 3u /**< base + r·step + ⌊(r+φ)/b⌋·jump: blocks cut by rank 0 */
+#define RANKMAP_FORM_PACKED 4u /**< base + table[r]·width, bit-packed */
+#define RANKMAP_FORM_OTHER  5u /**< asks the map */
 /** @} */
+
+/** Mask of a lookup that rankmap_at_nobranch() leaves to rankmap_at_other(). */
+#define RANKMAP_MASK_OTHER 1u
 
 /**
  * A map bound to an array. Filled in by rankmap_lookup_init(); may be copied. Arithmetic is modulo 2^64.
  */
 struct rankmap_lookup {
-    uint8_t bent;      /**< 0 in RANKMAP_FORM_AFFINE, 1 in the others: one compare with memory */
-    uint8_t form;      /**< RANKMAP_FORM_… */
-    uint16_t reserved; /**< 0 */
-    uint32_t phase;    /**< φ; 0 unless blocks are cut by rank 0 */
+    uint64_t guard;    /**< base in RANKMAP_FORM_AFFINE; else a number with which guard + r·step has its highest bit set */
     uint64_t base;     /**< address of the entry of id o */
-    uint64_t step;     /**< bytes from rank to rank; packed: mask of a value */
-    uint64_t magic;    /**< ⌈2^64/b⌉, and 0 where there is one level */
+    uint64_t step;     /**< bytes from rank to rank; 0 where there is a table */
+    uint64_t magic;    /**< ⌈2^64/b⌉, and 0 where there is one level; packed: mask of a value */
     uint64_t jump;     /**< bytes that a new block adds; packed: bits of a value */
-    const void *table; /**< ids less o; never NULL */
-    const struct rankmap *map;
-    uint32_t width; /**< bytes an entry */
-    uint32_t mask;  /**< all ones with a 32-bit table, else 0 */
+    const void *table; /**< ids less o, never NULL; RANKMAP_FORM_OTHER: the map */
+    uint32_t width;    /**< bytes an entry */
+    uint32_t mask;     /**< all ones in RANKMAP_FORM_LUT32, 0 in AFFINE and BLOCK, RANKMAP_MASK_OTHER in the others */
+    uint32_t phase;    /**< φ; 0 unless blocks are cut by rank 0 */
+    uint32_t form;     /**< RANKMAP_FORM_… */
 };
 
 /**
  * @brief Bind a map to an array of entries.
+ *
+ * Any base will do, but entries at 2^63 and above, which no process has, go the longer way through rankmap_at(). Blocks whose
+ * step times the number of ranks passes 2^62 are RANKMAP_FORM_OTHER.
  *
  * @param lookup  filled in; 64 bytes, best aligned to 64
  * @param map     not kept: must outlive the lookup (affine and two-level ones do not read it again)
@@ -84,7 +93,7 @@ struct rankmap_lookup {
 RANKMAP_API int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map, uint64_t base,
                                     uint32_t width);
 
-/** @brief rankmap_at() of the forms that are not inline. MT-Safe. */
+/** @brief rankmap_at(), not inline: what the inline forms leave. MT-Safe. */
 RANKMAP_API uint64_t rankmap_at_other(const struct rankmap_lookup *lookup, uint32_t rank);
 
 /** @brief High 64 bits of a product. */
@@ -109,18 +118,18 @@ static inline uint64_t rankmap_at_affine(const struct rankmap_lookup *l, uint32_
     return l->base + (uint64_t)rank * l->step;
 }
 
-/** @brief Lookup of RANKMAP_FORM_AFFINE, and of RANKMAP_FORM_BLOCK with phase 0: no branch. */
+/** @brief Lookup of RANKMAP_FORM_AFFINE and RANKMAP_FORM_BLOCK: no branch. */
 static inline uint64_t rankmap_at_block(const struct rankmap_lookup *l, uint32_t rank)
 {
-    uint64_t r = rank, at = l->base + rankmap_mulhi(r, l->magic) * l->jump;
+    uint64_t r = rank, at;
 
-#if defined(__GNUC__)
-    __asm__("" : "+r"(at)); /* keeps the order of the sum, which saves an addition: the load adds the rest */
-#endif
+    RANKMAP_APART(r);
+    at = l->base + rankmap_mulhi(r, l->magic) * l->jump;
+    RANKMAP_APART(at); /* keeps the order of the sum, which saves an addition: the load adds the rest */
     return r * l->step + at;
 }
 
-/** @brief Lookup of RANKMAP_FORM_AFFINE, and of RANKMAP_FORM_BLOCK with any phase: no branch. */
+/** @brief Lookup of RANKMAP_FORM_AFFINE, RANKMAP_FORM_BLOCK and RANKMAP_FORM_PHASED: no branch. */
 static inline uint64_t rankmap_at_phased(const struct rankmap_lookup *l, uint32_t rank)
 {
     uint64_t r = rank;
@@ -155,7 +164,29 @@ static inline uint64_t rankmap_bits_get(const void *table, uint64_t index, uint6
 /** @brief Lookup of RANKMAP_FORM_PACKED only; width as in rankmap_at_lut32(). */
 static inline uint64_t rankmap_at_packed(const struct rankmap_lookup *l, uint32_t rank, uint32_t width)
 {
-    return l->base + rankmap_bits_get(l->table, rank, l->jump, l->step) * width;
+    return l->base + rankmap_bits_get(l->table, rank, l->jump, l->magic) * width;
+}
+
+/**
+ * @brief rankmap_at() for callers that know the width.
+ * @param l      a lookup
+ * @param rank   below the size of its map
+ * @param width  what rankmap_lookup_init() got: a constant saves a load and a multiplication where there is a table
+ * @return base + width·id
+ */
+static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t rank, uint32_t width)
+{
+    uint64_t at = l->guard + (uint64_t)rank * l->step;
+
+    if (RANKMAP_LIKELY((int64_t)at >= 0))
+        return at;
+    RANKMAP_APART(rank);
+    RANKMAP_APART(l);
+    if (l->form == RANKMAP_FORM_BLOCK)
+        return rankmap_at_block(l, rank);
+    if (l->form == RANKMAP_FORM_LUT32)
+        return rankmap_at_lut32(l, rank, width);
+    return rankmap_at_other(l, rank);
 }
 
 /**
@@ -163,34 +194,36 @@ static inline uint64_t rankmap_at_packed(const struct rankmap_lookup *l, uint32_
  * @param l     a lookup
  * @param rank  below the size of its map
  * @return base + width·id
- * @cost 7 instructions for affine maps with the caller's load and return; see the README
+ * @cost 6 instructions for affine maps with the caller's load and return; see the README
  */
 static inline uint64_t rankmap_at(const struct rankmap_lookup *l, uint32_t rank)
 {
-    if (RANKMAP_LIKELY(!l->bent))
-        return rankmap_at_affine(l, rank);
-    if (l->form == RANKMAP_FORM_BLOCK)
-        return rankmap_at_phased(l, rank);
-    if (l->form == RANKMAP_FORM_LUT32)
-        return rankmap_at_lut32(l, rank, l->width);
-    return rankmap_at_other(l, rank);
+    return rankmap_at_sized(l, rank, l->width);
 }
 
 /**
- * @brief rankmap_at() without a branch between the three inline forms.
+ * @brief rankmap_at_sized() without a branch between affine, blocks and 32-bit tables.
  *
- * One branch is left, for the maps of RANKMAP_FORM_PACKED and RANKMAP_FORM_OTHER.
+ * One branch is left, for the forms above RANKMAP_FORM_LUT32.
  *
- * @param l     a lookup
- * @param rank  below the size of its map
+ * @param l      a lookup
+ * @param rank   below the size of its map
+ * @param width  what rankmap_lookup_init() got: a constant saves a load and a multiplication
  * @return base + width·id
  */
+static inline uint64_t rankmap_at_nobranch_sized(const struct rankmap_lookup *l, uint32_t rank, uint32_t width)
+{
+    uint32_t mask = l->mask;
+
+    if (!RANKMAP_LIKELY(mask != RANKMAP_MASK_OTHER))
+        return rankmap_at_other(l, rank);
+    return rankmap_at_block(l, rank) + (uint64_t)((const uint32_t *)l->table)[rank & mask] * width;
+}
+
+/** @brief rankmap_at_nobranch_sized() with the width that rankmap_lookup_init() got. */
 static inline uint64_t rankmap_at_nobranch(const struct rankmap_lookup *l, uint32_t rank)
 {
-    if (!RANKMAP_LIKELY(l->form <= RANKMAP_FORM_LUT32))
-        return rankmap_at_other(l, rank);
-    return rankmap_at_phased(l, rank) +
-           (uint64_t)((const uint32_t *)l->table)[rank & l->mask] * l->width;
+    return rankmap_at_nobranch_sized(l, rank, l->width);
 }
 
 /** @brief rankmap_at() as a pointer, for lookups whose base is one. */

@@ -32,12 +32,12 @@
 
 static inline uint64_t ours_address(const struct rankmap_lookup *c, uint32_t rank)
 {
-    return *(const uint64_t *)rankmap_addr(c, rank);
+    return *(const uint64_t *)(uintptr_t)rankmap_at_sized(c, rank, sizeof(uint64_t));
 }
 
 static inline uint64_t nobranch_address(const struct rankmap_lookup *c, uint32_t rank)
 {
-    return *(const uint64_t *)rankmap_addr_nobranch(c, rank);
+    return *(const uint64_t *)(uintptr_t)rankmap_at_nobranch_sized(c, rank, sizeof(uint64_t));
 }
 
 /* What a caller gains who has branched on the model already: no test, the width a constant. The model is the case's, known to the compiler. */
@@ -95,8 +95,13 @@ struct pick {
 #define ENUM(name, field, function, label) WHO_##name,
 enum who { WHO_known, EVERYONE(ENUM) N_WHO };
 
-/* The compiler must not keep anything of a communicator from one lookup to the next. */
+/* The compiler must not keep anything of a communicator from one lookup to the next, nor know where it is. */
 #define FORGET() __asm__ volatile("" : : : "memory")
+static inline const void *somewhere(const void *p)
+{
+    __asm__("" : "+r"(p));
+    return p;
+}
 
 static volatile uint64_t nothing_at_all;
 static uint64_t nothing; /* 0, which the compiler cannot know */
@@ -104,22 +109,24 @@ static uint64_t nothing; /* 0, which the compiler cannot know */
 #define WALK(name, field, function, label)                                        \
     static uint64_t walk_##name(uint32_t n, uint32_t rounds)                      \
     {                                                                             \
+        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);          \
         uint64_t sum = 0;                                                         \
                                                                                   \
         for (uint32_t i = 0; i < rounds; i++)                                     \
             for (uint32_t r = 0; r < n; r++) {                                    \
-                sum += function(&comms.field[0], r);                              \
+                sum += function(comm, r);                                         \
                 FORGET();                                                         \
             }                                                                     \
         return sum;                                                               \
     }                                                                             \
     static uint64_t chain_##name(uint32_t n, uint32_t rounds)                     \
     {                                                                             \
+        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);          \
         uint64_t sum = 0;                                                         \
                                                                                   \
         for (uint32_t i = 0; i < rounds; i++)                                     \
             for (uint32_t r = 0; r < n; r++) {                                    \
-                uint64_t address = function(&comms.field[0], r);                  \
+                uint64_t address = function(comm, r);                             \
                                                                                   \
                 sum += address;                                                   \
                 r += (uint32_t)(address & nothing);                               \
@@ -131,20 +138,22 @@ static uint64_t nothing; /* 0, which the compiler cannot know */
 #define MIX(name, field, function, label)                                         \
     static uint64_t mix_##name(const struct pick *picks, uint32_t n)              \
     {                                                                             \
+        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);          \
         uint64_t sum = 0;                                                         \
                                                                                   \
         for (uint32_t i = 0; i < n; i++) {                                        \
-            sum += function(&comms.field[picks[i].comm], picks[i].rank);          \
+            sum += function(comm + picks[i].comm, picks[i].rank);                 \
             FORGET();                                                             \
         }                                                                         \
         return sum;                                                               \
     }                                                                             \
     static uint64_t mixchain_##name(const struct pick *picks, uint32_t n)         \
     {                                                                             \
+        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);          \
         uint64_t sum = 0;                                                         \
                                                                                   \
         for (uint32_t i = 0; i < n; i++) {                                        \
-            uint64_t address = function(&comms.field[picks[i].comm], picks[i].rank); \
+            uint64_t address = function(comm + picks[i].comm, picks[i].rank);     \
                                                                                   \
             sum += address;                                                       \
             i += (uint32_t)(address & nothing);                                   \
