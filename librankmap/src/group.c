@@ -32,7 +32,7 @@ int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t 
         if (ranks[i] >= from->n)
             return RANKMAP_ERANGE;
     if (n > SCAN_RANKS && to->n > 0 && !is_affine(to)) {
-        int rc = rankmap__index_new(to, &rankmap__libc, n >= to->n / 4, &index);
+        int rc = rankmap__index_new(to, &rankmap__libc, n >= to->n / 16, &index);
 
         if (rc < 0)
             return rc;
@@ -47,8 +47,10 @@ int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t 
         } else {
             rankmap__expand(from, (uint32_t)done, (uint32_t)some, ids);
         }
-        for (size_t i = 0; i < some; i++) {
-            int64_t rank = index ? rankmap_index_rank(index, ids[i]) : rankmap_rank(to, ids[i]);
+        if (index)
+            rankmap__index_ranks(index, ids, some, out + done);
+        for (size_t i = 0; !index && i < some; i++) {
+            int64_t rank = rankmap_rank(to, ids[i]);
 
             out[done + i] = rank < 0 ? RANKMAP_NO_RANK : (uint32_t)rank;
         }
@@ -79,6 +81,7 @@ static int contains(const struct rankmap *a, const struct rankmap *b)
 {
     struct members m;
     uint64_t ids[BLOCK];
+    bool has[BLOCK];
     int rc = rankmap__members_init(&m, &rankmap__libc, a, b->n);
 
     if (rc < 0)
@@ -88,8 +91,9 @@ static int contains(const struct rankmap *a, const struct rankmap *b)
         uint32_t some = (uint32_t)min_u64(BLOCK, b->n - done);
 
         rankmap__expand(b, done, some, ids);
-        for (uint32_t i = 0; i < some && rc == 1; i++)
-            rc = rankmap__members_has(&m, ids[i]);
+        rankmap__members_have(&m, ids, some, has);
+        for (uint32_t i = 0; i < some; i++)
+            rc &= has[i];
         done += some;
     }
     rankmap__members_fini(&m);
@@ -141,14 +145,17 @@ struct collect {
 static void collect(struct collect *c, const struct rankmap *map, const struct members *other, bool wanted)
 {
     uint64_t ids[BLOCK];
+    bool has[BLOCK];
 
     for (uint32_t done = 0; done < map->n;) {
         uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
 
         rankmap__expand(map, done, some, ids);
+        if (other)
+            rankmap__members_have(other, ids, some, has);
         for (uint32_t i = 0; i < some; i++) {
             c->ids[c->n] = ids[i];
-            c->n += !other || rankmap__members_has(other, ids[i]) == wanted;
+            c->n += !other || has[i] == wanted;
         }
         done += some;
     }

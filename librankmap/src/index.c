@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inverse of tables: dense or hashed; sets for membership; equal ids. */
+/*
+ * The inverse of tables, dense or hashed; sets for membership; equal ids.
+ *
+ * Hashed: ids and ranks, bucket after bucket, and where each bucket starts. Ids that were chosen to fall into one bucket cost
+ * no more than a search of it: one of more than SCANNED ids is sorted, in linear time.
+ */
 #include <errno.h>
 
 #include "internal.h"
@@ -8,28 +13,28 @@
 #define BITMAP_FACTOR 64u /* the same for a set with a bit an id */
 #define BITMAP_ALWAYS (UINT64_C(1) << 16)
 
+#define SCANNED 16u /* entries of a bucket that are looked through in no order */
+
+/* An id of the map, less the least: its low half. Where the range is wider, the map has the rest. */
+struct entry {
+    uint32_t low, rank;
+};
+
 struct rankmap_index {
     const struct rankmap_allocator *alloc;
     const struct rankmap *map;
     struct rankmap *held; /* the same, when this has a reference */
-    uint64_t min, range;  /* dense: slot id − min */
-    uint32_t *slot;      /* rank + 1, 0: none; NULL: the map is asked */
-    size_t n_slots;      /* hashed: a power of two */
-    bool dense;
+    uint64_t min, range;
+    uint32_t *slot; /* dense: of id − min: rank + 1, 0 for none, as one beyond the range has; else NULL */
+    size_t n_slots;
+    struct entry *entry; /* hashed: n of them; else NULL. Neither dense nor hashed: the map is asked */
+    uint32_t *start;     /* of each bucket, and the end of the last */
+    size_t n_buckets;    /* a power of two */
 };
 
-static size_t hash_of(uint64_t id, size_t n_slots)
+static size_t bucket_of(const struct rankmap_index *index, uint64_t id)
 {
-    return (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (n_slots - 1);
-}
-
-static size_t hash_slots(uint64_t n)
-{
-    size_t slots = 16;
-
-    while (slots < 2 * n)
-        slots *= 2;
-    return slots;
+    return (size_t)(id * INDEX_FACTOR >> 32) & (index->n_buckets - 1);
 }
 
 /* Sorts by the bits low_bit … high_bit-1, stably; scratch has room for n. */
@@ -142,54 +147,142 @@ bool rankmap__rank_is_quick(const struct rankmap *map)
            (map->kind == RANKMAP_RUNS && (map->flags & MAP_ASCENDING || map->aux <= 8)) || map->n <= 8;
 }
 
-static int index_fill(struct rankmap_index *index)
+static void fill_dense(struct rankmap_index *index)
 {
     const struct rankmap *map = index->map;
-    uint64_t ids[BLOCK], max;
+    uint64_t ids[BLOCK];
 
-    rankmap__bounds(map, &index->min, &max);
-    index->range = max - index->min;
-    index->dense = index->range / DENSE_FACTOR < map->n;
-    index->n_slots = index->dense ? (size_t)index->range + 1 : hash_slots(map->n);
-    index->slot = rankmap__alloc(index->alloc, index->n_slots, sizeof(*index->slot));
-    if (!index->slot)
-        return -ENOMEM;
     memset(index->slot, 0, index->n_slots * sizeof(*index->slot));
     for (uint32_t done = 0; done < map->n;) {
         uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
 
         rankmap__expand(map, done, some, ids);
-        for (uint32_t i = 0; i < some; i++) {
-            size_t at = index->dense ? (size_t)(ids[i] - index->min) : hash_of(ids[i], index->n_slots);
-
-            while (index->slot[at] != 0)
-                at = (at + 1) & (index->n_slots - 1);
-            index->slot[at] = done + i + 1;
-        }
+        for (uint32_t i = 0; i < some; i++)
+            index->slot[ids[i] - index->min] = done + i + 1;
         done += some;
     }
+}
+
+static uint64_t id_of_entry(const struct rankmap_index *index, const struct entry *e)
+{
+    return index->range <= UINT32_MAX ? e->low : rankmap_id(index->map, e->rank) - index->min;
+}
+
+/* Eight bits at a time. */
+static void sort_bucket(const struct rankmap_index *index, struct entry *bucket, struct entry *scratch, size_t n)
+{
+    struct entry *from = bucket, *to = scratch, *swap;
+
+    for (unsigned shift = 0; shift < rankmap__bit_length(index->range); shift += 8) {
+        size_t at[257] = {0};
+
+        for (size_t i = 0; i < n; i++)
+            at[(id_of_entry(index, &from[i]) >> shift & 0xff) + 1]++;
+        for (unsigned d = 0; d < 256; d++)
+            at[d + 1] += at[d];
+        for (size_t i = 0; i < n; i++)
+            to[at[id_of_entry(index, &from[i]) >> shift & 0xff]++] = from[i];
+        swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != bucket)
+        memcpy(bucket, from, n * sizeof(*bucket));
+}
+
+static int sort_buckets(struct rankmap_index *index, size_t largest)
+{
+    const uint32_t *start = index->start;
+    struct entry *scratch;
+
+    if (largest <= SCANNED)
+        return 0;
+    scratch = rankmap__alloc(index->alloc, largest, sizeof(*scratch));
+    if (!scratch)
+        return -ENOMEM;
+    for (size_t b = 0; b < index->n_buckets; b++)
+        if (start[b + 1] - start[b] > SCANNED)
+            sort_bucket(index, index->entry + start[b], scratch, start[b + 1] - start[b]);
+    rankmap__free(index->alloc, scratch, largest, sizeof(*scratch));
     return 0;
 }
 
-/* An index that holds no reference; `fill` makes slots even where the map is quick, if they are dense. */
-int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator *alloc, bool fill, struct rankmap_index **out)
+static int fill_hashed(struct rankmap_index *index)
+{
+    const struct rankmap *map = index->map;
+    uint32_t *start = index->start, sum = 0, largest = 0;
+    uint64_t ids[BLOCK];
+
+    memset(start, 0, (index->n_buckets + 1) * sizeof(*start));
+    for (unsigned pass = 0; pass < 2; pass++) { /* count, then place from each bucket's end down to its start */
+        for (uint32_t done = 0; done < map->n;) {
+            uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
+
+            rankmap__expand(map, done, some, ids);
+            for (uint32_t i = 0; i < some; i++) {
+                uint32_t *at = &start[bucket_of(index, ids[i])];
+
+                if (pass == 0)
+                    ++*at;
+                else
+                    index->entry[--*at] = (struct entry){(uint32_t)(ids[i] - index->min), done + i};
+            }
+            done += some;
+        }
+        for (size_t b = 0; pass == 0 && b < index->n_buckets; b++) {
+            largest = start[b] > largest ? start[b] : largest;
+            sum += start[b];
+            start[b] = sum;
+        }
+    }
+    start[index->n_buckets] = sum;
+    return sort_buckets(index, largest);
+}
+
+static void index_free(struct rankmap_index *index)
+{
+    rankmap__free(index->alloc, index->start, index->n_buckets + 1, sizeof(*index->start));
+    rankmap__free(index->alloc, index->entry, index->entry ? index->map->n : 0, sizeof(*index->entry));
+    rankmap__free(index->alloc, index->slot, index->n_slots, sizeof(*index->slot));
+    rankmap__free(index->alloc, index, 1, sizeof(*index));
+}
+
+static int index_fill(struct rankmap_index *index)
+{
+    const struct rankmap *map = index->map;
+    uint64_t max;
+
+    rankmap__bounds(map, &index->min, &max);
+    index->range = max - index->min;
+    if (index->range / DENSE_FACTOR < map->n) {
+        index->n_slots = (size_t)index->range + 2;
+        index->slot = rankmap__alloc(index->alloc, index->n_slots, sizeof(*index->slot));
+        if (!index->slot)
+            return -ENOMEM;
+        fill_dense(index);
+        return 0;
+    }
+    for (index->n_buckets = 1; index->n_buckets < map->n;)
+        index->n_buckets *= 2;
+    index->entry = rankmap__alloc(index->alloc, map->n, sizeof(*index->entry));
+    index->start = rankmap__alloc(index->alloc, index->n_buckets + 1, sizeof(*index->start));
+    return index->entry && index->start ? fill_hashed(index) : -ENOMEM;
+}
+
+/* An index that holds no reference. `many`: it will be asked so often that filling it pays even where the map is quick. */
+int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator *alloc, bool many, struct rankmap_index **out)
 {
     struct rankmap_index *index;
-    uint64_t min, max;
     int rc;
 
     if (!(map->flags & MAP_DISTINCT))
         return RANKMAP_ENOTONE;
-    if (fill) {
-        rankmap__bounds(map, &min, &max);
-        fill = (max - min) / DENSE_FACTOR < map->n;
-    }
     index = rankmap__alloc(alloc, 1, sizeof(*index));
     if (!index)
         return -ENOMEM;
     *index = (struct rankmap_index){.alloc = alloc, .map = map};
-    if ((fill || !rankmap__rank_is_quick(map)) && (rc = index_fill(index)) < 0) {
-        rankmap__free(alloc, index, 1, sizeof(*index));
+    if ((many || !rankmap__rank_is_quick(map)) && (rc = index_fill(index)) < 0) {
+        index_free(index);
         return rc;
     }
     *out = index;
@@ -213,31 +306,120 @@ int rankmap_index_create(struct rankmap *map, const struct rankmap_allocator *al
 
 void rankmap_index_destroy(struct rankmap_index *index)
 {
+    struct rankmap *held;
+
     if (!index)
         return;
-    rankmap__free(index->alloc, index->slot, index->n_slots, sizeof(*index->slot));
-    rankmap_unref(index->held);
-    rankmap__free(index->alloc, index, 1, sizeof(*index));
+    held = index->held;
+    index_free(index);
+    rankmap_unref(held);
+}
+
+static int64_t rank_in_bucket(const struct rankmap_index *index, size_t bucket, uint64_t id)
+{
+    const struct entry *e = index->entry + index->start[bucket];
+    size_t n = index->start[bucket + 1] - index->start[bucket];
+
+    id -= index->min;
+    if (n > SCANNED) {
+        while (n > 1) {
+            size_t half = n / 2;
+
+            e += id_of_entry(index, &e[half]) <= id ? half : 0;
+            n -= half;
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        if (e[i].low == (uint32_t)id && id_of_entry(index, &e[i]) == id)
+            return e[i].rank;
+    return RANKMAP_ENOENT;
 }
 
 int64_t rankmap_index_rank(const struct rankmap_index *index, uint64_t id)
 {
-    if (!index->slot)
-        return rankmap_rank(index->map, id);
-    if (index->dense) {
-        uint64_t at = id - index->min;
+    if (index->slot) {
+        uint32_t found = index->slot[min_u64(id - index->min, index->range + 1)];
 
-        return at <= index->range && index->slot[at] != 0 ? (int64_t)index->slot[at] - 1 : RANKMAP_ENOENT;
+        return found != 0 ? (int64_t)found - 1 : RANKMAP_ENOENT;
     }
-    for (size_t at = hash_of(id, index->n_slots); index->slot[at] != 0; at = (at + 1) & (index->n_slots - 1))
-        if (rankmap_id(index->map, index->slot[at] - 1) == id)
-            return (int64_t)index->slot[at] - 1;
-    return RANKMAP_ENOENT;
+    if (!index->entry)
+        return rankmap_rank(index->map, id);
+    return rank_in_bucket(index, bucket_of(index, id), id);
+}
+
+/* No branch depends on what is found. */
+static void ranks_dense(const struct rankmap_index *index, const uint64_t *ids, size_t n, uint32_t *ranks)
+{
+    const uint32_t *slot = index->slot;
+    uint64_t min = index->min, beyond = index->range + 1;
+
+    for (size_t i = 0; i < n; i++)
+        ranks[i] = slot[min_u64(ids[i] - min, beyond)] - 1;
+}
+
+/* In rounds: the first entry of each bucket, then the second of those that have one and were not found yet. Up to BLOCK ids. */
+static void ranks_hashed(const struct rankmap_index *index, const uint64_t *ids, size_t n, uint32_t *ranks)
+{
+    uint32_t at[BLOCK], end[BLOCK], who[BLOCK];
+    bool wide = index->range > UINT32_MAX;
+    size_t left = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t bucket = bucket_of(index, ids[i]);
+
+        ranks[i] = RANKMAP_NO_RANK;
+        at[left] = index->start[bucket];
+        end[left] = index->start[bucket + 1];
+        who[left] = (uint32_t)i;
+        if (end[left] - at[left] > SCANNED) {
+            int64_t rank = rank_in_bucket(index, bucket, ids[i]);
+
+            ranks[i] = rank < 0 ? RANKMAP_NO_RANK : (uint32_t)rank;
+            continue;
+        }
+        left += at[left] < end[left] && ids[i] - index->min <= index->range;
+    }
+    while (left > 0) {
+        size_t again = 0;
+
+        for (size_t i = 0; i < left; i++) {
+            uint32_t w = who[i], last = end[i], next = at[i] + 1;
+            struct entry e = index->entry[next - 1];
+            bool found = e.low == (uint32_t)(ids[w] - index->min);
+
+            if (wide && found)
+                found = rankmap_id(index->map, e.rank) == ids[w];
+            ranks[w] = found ? e.rank : ranks[w];
+            at[again] = next;
+            end[again] = last;
+            who[again] = w;
+            again += !found && next < last;
+        }
+        left = again;
+    }
+}
+
+/* rankmap_index_rank() of many; RANKMAP_NO_RANK for none. */
+void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids, size_t n, uint32_t *ranks)
+{
+    if (index->slot) {
+        ranks_dense(index, ids, n, ranks);
+    } else if (index->entry) {
+        ranks_hashed(index, ids, n, ranks);
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            int64_t rank = rankmap_rank(index->map, ids[i]);
+
+            ranks[i] = rank < 0 ? RANKMAP_NO_RANK : (uint32_t)rank;
+        }
+    }
 }
 
 size_t rankmap_index_bytes(const struct rankmap_index *index)
 {
-    return sizeof(*index) + index->n_slots * sizeof(*index->slot);
+    size_t hashed = index->entry ? index->map->n * sizeof(*index->entry) + (index->n_buckets + 1) * sizeof(*index->start) : 0;
+
+    return sizeof(*index) + index->n_slots * sizeof(*index->slot) + hashed;
 }
 
 /* A set for asking about n_asked ids; map is not empty and outlives it. */
@@ -251,8 +433,8 @@ int rankmap__members_init(struct members *m, const struct rankmap_allocator *all
     if (affine || (rankmap__rank_is_quick(map) && n_asked < map->n / 16))
         return 0;
     if (!bitmap_pays(m->max - m->min, n_asked + map->n))
-        return rankmap__index_new(map, alloc, false, &m->index);
-    m->n_words = bitmap_words(m->max - m->min);
+        return rankmap__index_new(map, alloc, true, &m->index);
+    m->n_words = bitmap_words(m->max - m->min + 1);
     m->bits = rankmap__alloc(alloc, m->n_words, sizeof(*m->bits));
     if (!m->bits)
         return -ENOMEM;
@@ -274,11 +456,22 @@ void rankmap__members_fini(struct members *m)
     rankmap_index_destroy(m->index);
 }
 
-bool rankmap__members_has(const struct members *m, uint64_t id)
+/* Of up to BLOCK ids, which are members. */
+void rankmap__members_have(const struct members *m, const uint64_t *ids, size_t n, bool *has)
 {
-    if (id < m->min || id > m->max)
-        return false;
-    if (m->bits)
-        return m->bits[(id - m->min) / 64] >> (id - m->min) % 64 & 1;
-    return (m->index ? rankmap_index_rank(m->index, id) : rankmap_rank(m->map, id)) >= 0;
+    uint32_t ranks[BLOCK];
+    uint64_t range = m->max - m->min;
+
+    if (m->index)
+        rankmap__index_ranks(m->index, ids, n, ranks);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t at = ids[i] - m->min;
+
+        if (m->index)
+            has[i] = ranks[i] != RANKMAP_NO_RANK;
+        else if (m->bits) /* one bit beyond the range is there, and 0 */
+            has[i] = m->bits[min_u64(at, range + 1) / 64] >> min_u64(at, range + 1) % 64 & 1;
+        else
+            has[i] = at <= range && rankmap_rank(m->map, ids[i]) >= 0;
+    }
 }

@@ -14,6 +14,7 @@
 #define BLOCK 256u                      /* ids that are expanded at a time, on the stack */
 #define STRIDE_LIMIT (INT64_C(1) << 40) /* what a digit may add to an id, either sign */
 #define OFFSET_LIMIT (INT64_C(1) << 45) /* |o|: virtual starts of blocks lie outside of the ids */
+#define INDEX_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* the bits from 32 on of its product with an id choose a bucket */
 
 enum {
     MAP_DISTINCT = 1,  /* no id comes twice */
@@ -175,8 +176,9 @@ struct piece *rankmap__pieces_of(const struct make *mk, const struct rankmap *ma
 int rankmap__map_distinct(const struct rankmap_allocator *alloc, const struct rankmap *map); /* 1, 0, -ENOMEM */
 void rankmap__sort(uint64_t *keys, uint64_t *scratch, size_t n, unsigned low_bit, unsigned high_bit);
 int rankmap__check_distinct(const struct rankmap_allocator *alloc, const struct ids *ids, uint64_t min, uint64_t max);
-int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator *alloc, bool fill,
+int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator *alloc, bool many,
                        struct rankmap_index **out); /* holds no reference */
+void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids, size_t n, uint32_t *ranks); /* n ≤ BLOCK */
 bool rankmap__rank_is_quick(const struct rankmap *map);
 
 /* A set of ids for asking many times whether an id is in a map. */
@@ -191,7 +193,7 @@ struct members {
 int rankmap__members_init(struct members *m, const struct rankmap_allocator *alloc, const struct rankmap *map,
                           uint64_t n_asked);
 void rankmap__members_fini(struct members *m);
-bool rankmap__members_has(const struct members *m, uint64_t id);
+void rankmap__members_have(const struct members *m, const uint64_t *ids, size_t n, bool *has); /* n ≤ BLOCK */
 
 static inline int64_t word_i64(uint64_t w)
 {

@@ -123,7 +123,8 @@ struct rankmap_index;
  * @brief Make the inverse of a map.
  *
  * Nothing is stored for maps whose rankmap_rank() is quick. For the others: 4 bytes an id of the range where
- * that is at most 4 times the size, else a hash table of 8 to 16 bytes a rank.
+ * that is at most 4 times the size, else a hash table of 12 to 16 bytes a rank. Ids that were chosen to fall into one bucket
+ * make a search in it of what is one step otherwise, and no more.
  *
  * @param map    a group; a reference is kept
  * @param alloc  or NULL
@@ -137,7 +138,7 @@ RANKMAP_API int rankmap_index_create(struct rankmap *map, const struct rankmap_a
 /** @brief Drop an index. NULL is allowed. */
 RANKMAP_API void rankmap_index_destroy(struct rankmap_index *index);
 
-/** @brief rankmap_rank() in O(1) or O(log). Allocates nothing. */
+/** @brief rankmap_rank() in O(1), or O(log size) at worst. Allocates nothing. */
 RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64_t id);
 
 /** @brief Bytes of the index, without the map. */
@@ -151,7 +152,8 @@ RANKMAP_API size_t rankmap_index_bytes(const struct rankmap_index *index);
  * @param to     a group
  * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it
  * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched), RANKMAP_ENOTONE, -ENOMEM, -EINVAL
- * @cost O(n) where `to` is affine, and allocates nothing then; otherwise O(n + size of `to`): an index is made unless n is small
+ * @cost O(n) where `to` is affine, and allocates nothing then; otherwise O(n + size of `to`) with the scratch of rankmap_index_create(),
+ * or n times rankmap_rank() where n is below a sixteenth of the size and that is quick
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                                   const struct rankmap *to, uint32_t *out);
