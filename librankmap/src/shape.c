@@ -33,6 +33,12 @@ static void remove_level(struct shape *shape, uint32_t i)
     shape->n_levels--;
 }
 
+/* x / y; most are 0, and a division takes longer than finding that out. */
+static inline uint64_t quotient(uint64_t x, uint64_t y)
+{
+    return x < y ? 0 : x / y;
+}
+
 /*
  * Levels above the last digit that moves become part of o. Also bounds the counts: afterwards the product
  * of all but the last is at most n + φ, and φ is below it.
@@ -45,15 +51,14 @@ static int cut_constant_levels(struct shape *shape)
     for (i = 0; i + 1 < shape->n_levels; i++) {
         uint64_t next;
 
-        if (__builtin_mul_overflow(weight, shape->level[i].count, &next) ||
-            shape->phi / next == last / next)
+        if (__builtin_mul_overflow(weight, shape->level[i].count, &next) || quotient(shape->phi, next) == quotient(last, next))
             break;
         weight = next;
     }
     /* Level i is the highest that moves, from q0 on, in digits that the levels above it no longer limit. */
-    q0 = shape->phi / weight;
+    q0 = quotient(shape->phi, weight);
     if (i + 1 < shape->n_levels) {
-        uint64_t rest = q0 / shape->level[i].count, back = rest * shape->level[i].count;
+        uint64_t rest = quotient(q0, shape->level[i].count), back = rest * shape->level[i].count;
 
         for (uint32_t k = i + 1; k < shape->n_levels && rest > 0; k++) {
             uint64_t digit = k + 1 < shape->n_levels ? rest % shape->level[k].count : rest;
@@ -76,7 +81,7 @@ static int cut_constant_levels(struct shape *shape)
             __builtin_add_overflow(shape->o, add, &shape->o))
             return RANKMAP_ERANGE;
     }
-    shape->phi %= weight;
+    shape->phi -= quotient(shape->phi, weight) * weight;
     return 0;
 }
 
@@ -105,6 +110,8 @@ static void reduce_phase(struct shape *shape)
 {
     uint64_t period = rankmap__shape_period(shape);
 
+    if (shape->phi < period)
+        return;
     shape->o += (int64_t)(shape->phi / period) * shape->level[shape->n_levels - 1].stride;
     shape->phi %= period;
 }
@@ -117,11 +124,11 @@ static void trim_two_blocks(struct shape *shape)
 {
     uint32_t top = shape->n_levels - 1;
     struct rankmap_level *below = &shape->level[top - 1];
-    uint64_t period = rankmap__shape_period(shape), weight = period / below->count;
-    uint64_t after = shape->phi + shape->n - period, spare, cut;
+    uint64_t period = rankmap__shape_period(shape), weight, after = shape->phi + shape->n - period, spare, cut;
 
     if (shape->phi + shape->n > 2 * period)
         return;
+    weight = period / below->count;
     spare = below->count - (after + weight - 1) / weight;
     cut = min_u64(spare, shape->phi / weight);
     if (cut == 0)
@@ -206,28 +213,32 @@ static void widen(int64_t *min, int64_t *max, int64_t lo, int64_t hi)
     *max = hi > *max ? hi : *max;
 }
 
-/* Bounds of Σ sᵢ·dᵢ(x), i < n_levels, for x from x0 to x1, both below the product of these levels' counts. */
+/* Bounds of Σ sᵢ·dᵢ(x), i < n_levels (at least 1), for x from x0 to x1, both below the product of these levels' counts. */
 static void part_bounds(const struct shape *shape, uint32_t n_levels, uint64_t x0, uint64_t x1, int64_t *min,
                         int64_t *max)
 {
     uint64_t weight = 1, q0, q1;
-    int64_t stride, lo, hi;
+    int64_t stride = shape->level[n_levels - 1].stride, lo, hi;
 
-    if (n_levels == 0) {
-        *min = *max = 0;
+    if (n_levels == 1) {
+        lo = (int64_t)x0 * stride;
+        hi = (int64_t)x1 * stride;
+        *min = lo < hi ? lo : hi;
+        *max = lo < hi ? hi : lo;
         return;
     }
     for (uint32_t i = 0; i + 1 < n_levels; i++)
         weight *= shape->level[i].count;
-    stride = shape->level[n_levels - 1].stride;
-    q0 = x0 / weight;
-    q1 = x1 / weight;
-    part_bounds(shape, n_levels - 1, x0 % weight, q0 == q1 ? x1 % weight : weight - 1, min, max);
+    q0 = quotient(x0, weight);
+    q1 = quotient(x1, weight);
+    x0 -= q0 * weight;
+    x1 -= q1 * weight;
+    part_bounds(shape, n_levels - 1, x0, q0 == q1 ? x1 : weight - 1, min, max);
     *min += (int64_t)q0 * stride;
     *max += (int64_t)q0 * stride;
     if (q0 == q1)
         return;
-    part_bounds(shape, n_levels - 1, 0, x1 % weight, &lo, &hi);
+    part_bounds(shape, n_levels - 1, 0, x1, &lo, &hi);
     widen(min, max, lo + (int64_t)q1 * stride, hi + (int64_t)q1 * stride);
     if (q1 - q0 > 1) {
         full_bounds(shape, n_levels - 1, &lo, &hi);
@@ -253,6 +264,8 @@ bool rankmap__shape_storable(const struct shape *shape)
         uint64_t excess;
 
         weight *= shape->level[i].count;
+        if (!__builtin_mul_overflow(last, weight, &product))
+            continue; /* the excess is less than W */
         excess = (weight - -weight % weight) % weight; /* W·⌈2^64/W⌉ − 2^64 */
         if (__builtin_mul_overflow(last, excess, &product))
             return false;
