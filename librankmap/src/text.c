@@ -52,10 +52,9 @@ static bool at_end(struct scan *s)
     return s->at == s->end;
 }
 
-/* A decimal number without sign; huge ones come out as NUMBER_LIMIT at least. */
-static bool number(struct scan *s, uint64_t *value)
+/* A decimal number without sign, and no blank before it; huge ones come out as NUMBER_LIMIT at least. */
+static bool number_here(struct scan *s, uint64_t *value)
 {
-    skip_blanks(s);
     if (s->at == s->end || *s->at < '0' || *s->at > '9')
         return false;
     for (*value = 0; s->at < s->end && *s->at >= '0' && *s->at <= '9'; s->at++)
@@ -64,25 +63,31 @@ static bool number(struct scan *s, uint64_t *value)
     return true;
 }
 
+static bool number(struct scan *s, uint64_t *value)
+{
+    skip_blanks(s);
+    return number_here(s, value);
+}
+
 /* first, first-last or first-last:stride, without blanks: they separate ranges */
 static int range(struct scan *s, struct rankmap_range *out)
 {
     uint64_t stride = 1;
     bool down;
 
-    if (!number(s, &out->first))
+    if (!number_here(s, &out->first))
         return RANKMAP_ESYNTAX;
     out->last = out->first;
     out->stride = 1;
     if (!accept_here(s, '-'))
         return 0;
-    if (!number(s, &out->last))
+    if (!number_here(s, &out->last))
         return RANKMAP_ESYNTAX;
     down = out->last < out->first;
     if (accept_here(s, ':')) {
         if (accept_here(s, '-') && !down)
             return RANKMAP_ERANGE;
-        if (!number(s, &stride))
+        if (!number_here(s, &stride))
             return RANKMAP_ESYNTAX;
         if (stride == 0 || stride >= NUMBER_LIMIT)
             return RANKMAP_ERANGE;

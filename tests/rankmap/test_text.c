@@ -30,9 +30,19 @@ static void lists(void **state)
     map = list("0-4294967293"); /* many ranks in little text, without expanding them */
     assert_int_equal(rankmap_size(map), 4294967294u);
     rankmap_unref(map);
+    map = list("4 , 1-2\r\n,7\t0");
+    HAS_IDS(map, 4, 1, 2, 7, 0);
+    rankmap_unref(map);
+    map = list("007-9:02");
+    HAS_IDS(map, 7, 9);
+    rankmap_unref(map);
     map = list("");
     assert_int_equal(rankmap_size(map), 0);
     rankmap_unref(map);
+    map = list(" \t\r\n");
+    assert_int_equal(rankmap_size(map), 0);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_from_text("1\0" "2", 3, NULL, &map), RANKMAP_ESYNTAX); /* a NUL ends nothing */
 }
 
 static void bad_lists(void **state)
@@ -47,6 +57,13 @@ static void bad_lists(void **state)
         {"1,1", RANKMAP_EDUP},     {"0-9,5", RANKMAP_EDUP},    {"0-9:3,6", RANKMAP_EDUP},
         {"1099511627776", RANKMAP_ERANGE}, {"99999999999999999999999999", RANKMAP_ERANGE},
         {"0-4294967295", RANKMAP_ERANGE},  {"0-10:99999999999999999999", RANKMAP_ERANGE},
+        /* no blank inside of a range */
+        {"1- 5", RANKMAP_ESYNTAX},   {"1 -5", RANKMAP_ESYNTAX},    {"1 - 5", RANKMAP_ESYNTAX},  {"1-5: 2", RANKMAP_ESYNTAX},
+        {"1-5 :2", RANKMAP_ESYNTAX}, {"5-1:- 2", RANKMAP_ESYNTAX}, {"5-1: -2", RANKMAP_ESYNTAX}, {"1-\n5", RANKMAP_ESYNTAX},
+        /* one comma, between two */
+        {" ,1", RANKMAP_ESYNTAX},    {"1 , ,2", RANKMAP_ESYNTAX},  {"1 ,", RANKMAP_ESYNTAX},     {"1, \t", RANKMAP_ESYNTAX},
+        {",", RANKMAP_ESYNTAX},      {"+1", RANKMAP_ESYNTAX},      {"0x10", RANKMAP_ESYNTAX},    {"1\v2", RANKMAP_ESYNTAX},
+        {"1-5:+2", RANKMAP_ESYNTAX}, {"5-1:--2", RANKMAP_ESYNTAX}, {"5-5:-1", RANKMAP_ERANGE},
     };
     struct rankmap *map = NULL;
 

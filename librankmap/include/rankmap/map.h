@@ -186,8 +186,10 @@ RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n
 /**
  * @brief A list of ranges as text: `0-99,200-300:4,7,15-8:-1`.
  *
- * `first`, `first-last` or `first-last:stride`, separated by commas or blanks; a range whose
- * last is below its first counts downwards.
+ * `first`, `first-last` or `first-last:stride` in decimal digits, with no blank inside. Ranges are separated by blanks (space, tab,
+ * CR, LF), or by one comma with or without blanks around it; no comma comes before the first or after the last. Text of blanks
+ * alone is the empty map. A range whose last is below its first counts downwards, and its stride may have a minus before
+ * it; upwards that is RANKMAP_ERANGE, as is a stride of 0.
  *
  * @param text  not terminated
  * @param len   bytes
@@ -204,7 +206,8 @@ RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct ran
  *
  * `(vector,(0,4,16))` in both grammars of PMI_process_mapping, the list repeated until every
  * rank has its node; or the task map of Flux RFC 34, `[[0,4,16,1]]` or
- * `{"version":1,"map":[…]}`, which must place exactly n ranks. RANKMAP_ALLOW_DUPLICATES is implied.
+ * `{"version":1,"map":[…]}`, which must place exactly n ranks. Blanks may stand around numbers, words and punctuation.
+ * Nodes are below 2^31. RANKMAP_ALLOW_DUPLICATES is implied.
  *
  * @param text  not terminated
  * @param len   bytes
