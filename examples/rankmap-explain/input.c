@@ -166,14 +166,11 @@ static int read_piece(struct list *l, size_t *at)
             i++;
             if (i < end && in->text[i] == '-') {
                 i++;
-                negative = 1;
-            } else if (negative) {
-                return wrong_word(in, begin, "goes down, so its stride must be negative");
+                if (!negative)
+                    return wrong_word(in, begin, "does not go down, so its stride must be positive");
             }
             if (read_number(in, &i, &step) != 0 || step == 0 || step > INT64_MAX)
                 return wrong_word(in, begin, "has no stride after its \":\", or one of 0");
-            if (negative && last > p.first)
-                return wrong_word(in, begin, "goes up, so its stride must be positive");
         }
         p.stride = negative ? -(int64_t)step : (int64_t)step;
         p.n = (negative ? p.first - last : last - p.first) / step + 1;
@@ -285,37 +282,88 @@ out:
 
 /* ---- Mappings ---- */
 
+/* A mapping that is read from left to right. */
+struct scan {
+    const struct input *in;
+    size_t at;
+};
+
+static int accept(struct scan *s, char c)
+{
+    while (s->at < s->in->len && isspace((unsigned char)s->in->text[s->at]))
+        s->at++;
+    if (s->at == s->in->len || s->in->text[s->at] != c)
+        return 0;
+    s->at++;
+    return 1;
+}
+
+/* A number up to EXPLAIN_MAX_RANKS + 1, which stands for all that are larger; -1 when there is none. */
+static int64_t factor(struct scan *s)
+{
+    uint64_t value;
+
+    while (s->at < s->in->len && isspace((unsigned char)s->in->text[s->at]))
+        s->at++;
+    if (read_number(s->in, &s->at, &value) != 0)
+        return -1;
+    return value > EXPLAIN_MAX_RANKS ? (int64_t)EXPLAIN_MAX_RANKS + 1 : (int64_t)value;
+}
+
+/* a·b, -1 where either is or it is too large. */
+static int64_t times(int64_t a, int64_t b)
+{
+    return a < 0 || b < 0 || a * b > EXPLAIN_MAX_RANKS ? -1 : a * b;
+}
+
+static int64_t plus(int64_t a, int64_t b)
+{
+    return a < 0 || b < 0 || a + b > EXPLAIN_MAX_RANKS ? -1 : a + b;
+}
+
+/* The ranks of (first,nodes,ppn), of [first,nodes,ppn,repeat], or of a node alone. */
+static int64_t block_ranks(struct scan *s, int task_map)
+{
+    int64_t ranks = 1, first;
+
+    if (!accept(s, task_map ? '[' : '('))
+        return task_map || factor(s) < 0 ? -1 : 1;
+    first = factor(s);
+    for (int i = 0; i < (task_map ? 3 : 2); i++)
+        ranks = accept(s, ',') ? times(ranks, factor(s)) : -1;
+    return first >= 0 && accept(s, task_map ? ']' : ')') ? ranks : -1;
+}
+
+/* Blocks with commas between them, or [blocks]xN in a vector. */
+static int64_t list_ranks(struct scan *s, int task_map, int in_group)
+{
+    int64_t ranks = 0;
+
+    do {
+        if (!task_map && !in_group && accept(s, '[')) {
+            int64_t group = list_ranks(s, 0, 1);
+
+            ranks = accept(s, ']') && accept(s, 'x') ? plus(ranks, times(group, factor(s))) : -1;
+        } else {
+            ranks = plus(ranks, block_ranks(s, task_map));
+        }
+    } while (ranks >= 0 && accept(s, ','));
+    return ranks;
+}
+
 uint32_t input_mapping_ranks(const struct input *in)
 {
-    /* (vector,(first,nodes,ppn),...), or [[first,nodes,ppn,repeat],...] somewhere in it: tuples of 3 or 4 numbers. */
-    const int task_map = in->text[0] != '(';
-    uint64_t number[4], ranks = 0;
-    unsigned n = 0;
+    struct scan s = {in, 0};
+    int64_t ranks = -1;
 
-    for (size_t i = 0; i < in->len;) {
-        char c = in->text[i];
-
-        if (isdigit((unsigned char)c)) {
-            if (n == 4 || read_number(in, &i, &number[n++]) != 0)
+    if (accept(&s, '(')) {
+        for (const char *c = "vector,"; *c; c++)
+            if (!accept(&s, *c))
                 return 0;
-            continue;
-        }
-        if (c == (task_map ? '[' : '('))
-            n = 0;
-        if (c == (task_map ? ']' : ')') && n > 0) {
-            uint64_t nodes, ppn, repeat;
-
-            if (n != (task_map ? 4u : 3u))
-                return 0;
-            nodes = number[1];
-            ppn = number[2];
-            repeat = task_map ? number[3] : 1;
-            if (nodes > EXPLAIN_MAX_RANKS || ppn > EXPLAIN_MAX_RANKS || repeat > EXPLAIN_MAX_RANKS ||
-                nodes * ppn > EXPLAIN_MAX_RANKS || (ranks += nodes * ppn * repeat) > EXPLAIN_MAX_RANKS)
-                return 0;
-            n = 0;
-        }
-        i++;
+        ranks = list_ranks(&s, 0, 0);
+    } else if (memchr(in->text, '[', in->len)) { /* of a task map, or of an object with one in it */
+        s.at = (size_t)((const char *)memchr(in->text, '[', in->len) - in->text) + 1;
+        ranks = list_ranks(&s, 1, 0);
     }
-    return (uint32_t)ranks;
+    return ranks < 0 ? 0 : (uint32_t)ranks;
 }

@@ -32,12 +32,22 @@ static int is_stride(const uint64_t *a, uint64_t n, int64_t *stride)
     return 1;
 }
 
-static void count_ch4(const struct peer_group *g, struct peer_bytes *bytes)
+/* Whether an id takes more than 32 bits: no process group has so many processes. */
+static int is_wide(const uint64_t *a, uint64_t n)
+{
+    uint64_t any = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        any |= a[i];
+    return any > UINT32_MAX;
+}
+
+static void count_ch4(const struct peer_group *g, struct peer_bytes *bytes, int wide)
 {
     uint64_t block;
     int64_t stride;
 
-    if (g->n_groups > 1) {
+    if (g->n_groups > 1 || wide) {
         bytes->mpich_4_0 = 8 * g->n;
         bytes->mpich_4_0_model = "mlut";
     } else if (!is_stride_block(g->ids, g->n, &block, &stride)) {
@@ -79,11 +89,13 @@ static void count_sparse(const struct peer_group *g, struct peer_bytes *bytes)
 
 void peer_count(const struct peer_group *g, struct peer_bytes *bytes)
 {
+    int wide = is_wide(g->ids, g->n);
     int64_t stride;
 
-    bytes->table = 4 * g->n;
+    bytes->table = (wide ? 8 : 4) * g->n;
+    bytes->table_model = wide ? "64 bits a rank" : "32 bits a rank";
     bytes->pointers = bytes->openmpi = 8 * g->n;
-    count_ch4(g, bytes);
+    count_ch4(g, bytes, wide);
     count_sparse(g, bytes);
     /* The world is in the upper half of main's 64-bit ids, so that a stride spans worlds only by accident; its own are made of one. */
     if (g->n_groups == 1 && is_stride(g->ids, g->n, &stride)) {

@@ -14,7 +14,7 @@ static void rows_of(const struct subject *s, struct row rows[N_ROWS])
     struct peer_bytes p;
 
     peer_count(&s->group, &p);
-    rows[0] = (struct row){"plain table", "plain_table", "32 bits a rank", p.table};
+    rows[0] = (struct row){"plain table", "plain_table", p.table_model, p.table};
     rows[1] = (struct row){"MPICH up to 3.2", "mpich_3_2", "a pointer a rank (VCRT)", p.pointers};
     rows[2] = (struct row){"MPICH 4.0", "mpich_4_0", p.mpich_4_0_model, p.mpich_4_0};
     rows[3] = (struct row){"MPICH main", "mpich_main", p.mpich_main_model, p.mpich_main};

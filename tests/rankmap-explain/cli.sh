@@ -40,6 +40,10 @@ prints '^  librankmap +16 bytes  offset,' 10 11, 12
 prints '^  librankmap +16 bytes  stride,' 9-0
 prints '^  librankmap +16 bytes  stride,' 9-1:-4
 prints '^  ids 9 5 1$' 9-1:-4
+prints '^  ids 9 5 1$' 9-1:4
+prints '^  plain table +24 bytes  64 bits a rank$' 4294967295,4294967296,8589934592
+prints '^  plain table +12 bytes  32 bits a rank$' 4294967293,4294967294,4294967295
+prints '^  MPICH 4.0 +24 bytes  mlut$' 4294967295,4294967296,8589934592
 prints '^  librankmap +40 bytes  blockstride,' 0-1 8-9 16-17 24,25 32-33
 prints '^  offset 0; 2 ranks \+1 apart, then \+8 apart$' 0-1 8-9 16-17 24,25 32-33
 prints '^  MPICH 4.0 +12 bytes  stride_block$' 0-1 8-9 16-17 24,25 32-33
@@ -57,8 +61,9 @@ says 'argument:1:1: "-3" is no rank: first, first-last or first-last:stride is e
 says 'argument:1:3: "4-" has no number after its "-"' 2 3 4-
 says 'argument:1:1: "4-8:" has no stride after its ":", or one of 0' 2 4-8:
 says 'argument:1:1: "4-8:0" has no stride after its ":", or one of 0' 2 4-8:0
-says 'argument:1:1: "8-4:2" goes down, so its stride must be negative' 2 8-4:2
-says 'argument:1:1: "4-8:-2" goes up, so its stride must be positive' 2 4-8:-2
+says 'argument:1:1: "4-8:-2" does not go down, so its stride must be positive' 2 4-8:-2
+says 'argument:1:1: "5-5:-1" does not go down, so its stride must be positive' 2 5-5:-1
+says 'argument:1:1: "8-4:--2" has no stride after its ":", or one of 0' 2 8-4:--2
 says 'argument:1:3: 1099511627776 is too large: ids must be below 1099511627776' 2 0 1099511627776
 says 'argument:1:1: "18446744073709551616" is no rank: first, first-last or first-last:stride is expected' 2 18446744073709551616
 says 'argument:1:1: more than 16777216 ranks' 2 0-16777216
@@ -93,6 +98,13 @@ prints '^ranks ordered by node$' '(vector,(0,4,16))'
 prints '^  ids 0 4 8 12 1 5 9 13 ... 15$' '(vector,(0,4,1),(0,4,1),(0,4,1),(0,4,1))'
 prints '^\(vector,\(0,2,2\)\): 8 processes$' -n 8 '(vector,(0,2,2))'
 prints '^\[\[0,4,16,1\]\]: 64 processes$' '[[0,4,16,1]]'
+prints '^\(vector,3,3,4\): 3 processes$' '(vector,3,3,4)'
+prints '^  ids 3 3 4$' '(vector,3,3,4)'
+prints '^\(vector,\[\(0,49152,1\)\]x16\): 786432 processes$' --no-picture '(vector,[(0,49152,1)]x16)'
+prints '^\(vector, \[ 0 ,\(3,2,1\)\]x2 ,9\): 7 processes$' '(vector, [ 0 ,(3,2,1)]x2 ,9)'
+prints '^\{"version":1,"map":\[\[0,2,2,1\],\[2,1,3,2\]\]\}: 10 processes$' '{"version":1,"map":[[0,2,2,1],[2,1,3,2]]}'
+says 'argument:1:1: this is no mapping whose ranks can be counted (say how many with -n)' 2 '(vector,[(0,65536,1)]x65536)'
+says 'argument:1:1: this is no mapping whose ranks can be counted (say how many with -n)' 2 '(vector,(0,99999999999999999999,1))'
 says 'argument:1:1: this is no mapping whose ranks can be counted (say how many with -n)' 2 '(vector,(0,4))'
 "$explain" -n 4 '(vector,(0,4)' >"$work/out" 2>"$work/err" && fail "a mapping without its end passes"
 grep -q '^rankmap-explain: argument:1:1: ' "$work/err" || fail "a mapping without its end: $(cat "$work/err")"
