@@ -131,17 +131,69 @@ static void irregular(void **state)
 static void many_communicators(void **state)
 {
     struct rankmap *world = affine(0, 1, W), *half, *child;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, models = 0;
 
     (void)state;
     for (uint32_t i = 0; i < 100; i++) {
         half = affine(i % 2, 2, W / 2);
         assert_int_equal(rankmap_compose(world, half, NULL, &child), 0);
         bytes += rankmap_bytes(child);
+        models += info_of(child).model_bytes;
         rankmap_unref(child);
         rankmap_unref(half);
     }
     assert_int_equal(bytes, 100 * 40);
+    assert_int_equal(models, 1600);
+    rankmap_unref(world);
+}
+
+/* The same communicators made by calls on groups, not from their ids: these may not cost more. */
+static void by_calls(void **state)
+{
+    const struct rankmap_level bricks[] = {{1, 4}, {128, 2}, {12288, 2}, {4, 32}, {256, 48}, {24576, 0}};
+    struct rankmap *world = affine(0, 1, W), *other = affine(W, 1, W), *map, *child, *even = affine(0, 2, W / 2);
+    struct rankmap_range nodes[10];
+    const uint32_t failed = 123456;
+
+    (void)state;
+    assert_int_equal(rankmap_exclude(world, &failed, 1, NULL, &map), 0);
+    assert_int_equal(rankmap_size(map), W - 1);
+    assert_true(info_of(map).model_bytes <= 24);
+    rankmap_unref(map);
+    for (uint32_t i = 0; i < 10; i++)
+        nodes[i] = (struct rankmap_range){(700 + 4999 * (uint64_t)i) * 16 % W, (700 + 4999 * (uint64_t)i) * 16 % W + 15, 1};
+    assert_int_equal(rankmap_exclude_ranges(world, nodes, 10, NULL, &map), 0);
+    assert_int_equal(rankmap_size(map), W - 160);
+    assert_true(info_of(map).model_bytes <= 132);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_concat(other, world, NULL, &map), 0);
+    assert_true(info_of(map).model_bytes <= 24);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_union(other, world, NULL, &map), 0);
+    assert_true(info_of(map).model_bytes <= 24);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_layout(0, bricks, 6, 0, W, NULL, &child), 0);
+    assert_int_equal(rankmap_compose(world, child, NULL, &map), 0);
+    assert_true(info_of(map).model_bytes <= 104);
+    rankmap_unref(child);
+    rankmap_unref(map);
+    map = rankmap_ref(world);
+    for (uint32_t n = W / 2; n > W / 32; n /= 2) { /* even ranks of even ranks of ... */
+        struct rankmap *half = affine(0, 2, n);
+
+        assert_int_equal(rankmap_compose(map, half, NULL, &child), 0);
+        assert_int_equal(info_of(child).model_bytes, 16);
+        rankmap_unref(half);
+        rankmap_unref(map);
+        map = child;
+    }
+    assert_int_equal(rankmap_id(map, 5), 5 * 16);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_reverse(even, NULL, &map), 0);
+    assert_int_equal(info_of(map).model_bytes, 16);
+    rankmap_unref(map);
+    rankmap_unref(even);
+    rankmap_unref(other);
     rankmap_unref(world);
 }
 
@@ -185,6 +237,7 @@ int main(void)
         cmocka_unit_test(regular),
         cmocka_unit_test(irregular),
         cmocka_unit_test(many_communicators),
+        cmocka_unit_test(by_calls),
         cmocka_unit_test(kernels),
     };
 
