@@ -168,7 +168,12 @@ static uint64_t id_of_entry(const struct rankmap_index *index, const struct entr
     return index->range <= UINT32_MAX ? e->low : rankmap_id(index->map, e->rank) - index->min;
 }
 
-/* Eight bits at a time. */
+/* Eight bits of an id, less the least, from bit `shift` on. */
+static unsigned digit(const struct rankmap_index *index, const struct entry *e, unsigned shift)
+{
+    return (unsigned)((shift < 32 ? e->low : id_of_entry(index, e)) >> shift & 0xff);
+}
+
 static void sort_bucket(const struct rankmap_index *index, struct entry *bucket, struct entry *scratch, size_t n)
 {
     struct entry *from = bucket, *to = scratch, *swap;
@@ -177,11 +182,11 @@ static void sort_bucket(const struct rankmap_index *index, struct entry *bucket,
         size_t at[257] = {0};
 
         for (size_t i = 0; i < n; i++)
-            at[(id_of_entry(index, &from[i]) >> shift & 0xff) + 1]++;
+            at[digit(index, &from[i], shift) + 1]++;
         for (unsigned d = 0; d < 256; d++)
             at[d + 1] += at[d];
         for (size_t i = 0; i < n; i++)
-            to[at[id_of_entry(index, &from[i]) >> shift & 0xff]++] = from[i];
+            to[at[digit(index, &from[i], shift)]++] = from[i];
         swap = from;
         from = to;
         to = swap;
