@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libFuzzer target: lists of ranges, process mappings and task maps. Any bytes go through both parsers; what they take must
- * have ids that were asked for, and a mapping must say for each rank what its first period says. The first byte is
+ * have ids that were asked for and no blank inside of a range, and a mapping must say for each rank what its first period says. The first byte is
  * the number of ranks.
  */
 #include <stddef.h>
@@ -31,6 +31,9 @@ static void try_list(const char *text, size_t len)
     }
     check(rankmap_info_get(map, &info) == 0 && info.distinct && info.max_id < opts.id_limit);
     check(info.n_ranks <= opts.id_limit);
+    for (size_t i = 0; i < len; i++)
+        if (text[i] == '-' || text[i] == ':')
+            check(i > 0 && i + 1 < len && !strchr(" \t\r\n", text[i - 1]) && !strchr(" \t\r\n", text[i + 1]));
     rankmap_unref(map);
 }
 

@@ -2,7 +2,8 @@
 /*
  * libFuzzer target: packed maps. Any bytes go through the reader. What it takes for a map must be one: ids below the limit,
  * none twice, an inverse that is exact, lookups that agree; and packed again it must read as the same map. The bytes are
- * placed so that ASan sees any excess. The first byte says whether equal ids are allowed, and picks the limit.
+ * placed so that ASan sees any excess. The first byte says whether equal ids are allowed, and picks the limit, and the base and
+ * width of a lookup.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -21,7 +22,18 @@ static void check(int holds)
         abort();
 }
 
-static void check_map(const struct rankmap *map, uint64_t limit, int duplicates)
+/* All ranks at once, by way of an index. */
+static void check_translate(const struct rankmap *map)
+{
+    static uint32_t ranks[MAX_LOOKED_AT];
+    uint32_t n = rankmap_size(map);
+
+    check(rankmap_translate(map, NULL, n, map, ranks) == 0);
+    for (uint32_t r = 0; r < n; r++)
+        check(ranks[r] == r);
+}
+
+static void check_map(const struct rankmap *map, uint64_t limit, int duplicates, uint64_t base, uint32_t width)
 {
     uint32_t n = rankmap_size(map), step = n / MAX_LOOKED_AT + 1;
     struct rankmap_info info = {.size = sizeof(info)};
@@ -31,18 +43,20 @@ static void check_map(const struct rankmap *map, uint64_t limit, int duplicates)
     check(info.n_ranks == n && info.max_id < limit && info.min_id <= info.max_id);
     check(duplicates || info.distinct);
     check(info.total_bytes == rankmap_bytes(map));
-    check(rankmap_lookup_init(&l, map, 0, 1) == 0);
+    check(rankmap_lookup_init(&l, map, base, width) == 0);
     check(rankmap_id(map, n) == RANKMAP_NO_ID);
     check(rankmap_describe(map, NULL, 0) > 0);
     for (uint64_t r = 0; r < n; r += step) {
         uint64_t id = rankmap_id(map, (uint32_t)r), same;
 
         check(id >= info.min_id && id <= info.max_id);
-        check(rankmap_at(&l, (uint32_t)r) == id && rankmap_at_nobranch(&l, (uint32_t)r) == id);
+        check(rankmap_at(&l, (uint32_t)r) == base + width * id && rankmap_at_nobranch(&l, (uint32_t)r) == base + width * id);
         check(rankmap_ids(map, (uint32_t)r, 1, &same) == 0 && same == id);
         if (info.distinct && (info.kind < RANKMAP_FRAMES || n <= 256))
             check(rankmap_rank(map, id) == (int64_t)r);
     }
+    if (info.distinct && n <= MAX_LOOKED_AT)
+        check_translate(map);
 }
 
 static void check_again(const struct rankmap *map, const struct rankmap_opts *opts)
@@ -84,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(map == NULL);
     } else {
         check((size_t)n <= size - 1 && map != NULL);
-        check_map(map, limit, data[0] & 1);
+        check_map(map, limit, data[0] & 1, (uint64_t)(data[0] >> 4) << 60, data[0] & 8 ? RANKMAP_MAX_WIDTH : 1);
         check_again(map, &opts);
         rankmap_unref(map);
     }
