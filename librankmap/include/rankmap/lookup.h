@@ -9,8 +9,8 @@
  *
  * Two forms serve every map and give the same results:
  *
- *   - rankmap_at() tests for the affine models first, then for two levels, then for the 32-bit
- *     table. Best where one call site mostly meets one model: the branch is predicted and affine costs 6
+ *   - rankmap_at() tests for the affine models first, then for the 32-bit table, then for two
+ *     levels. Best where one call site mostly meets one model: the branch is predicted and affine costs 6
  *     instructions with the load of an address and the return.
  *   - rankmap_at_nobranch() computes all three and adds them. Best where one call site meets many
  *     communicators of different models in no order: no branch to mispredict.
@@ -182,10 +182,10 @@ static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t
         return at;
     RANKMAP_APART(rank);
     RANKMAP_APART(l);
-    if (l->form == RANKMAP_FORM_BLOCK)
-        return rankmap_at_block(l, rank);
-    if (l->form == RANKMAP_FORM_LUT32)
+    if (RANKMAP_LIKELY(l->form == RANKMAP_FORM_LUT32))
         return rankmap_at_lut32(l, rank, width);
+    if (RANKMAP_LIKELY(l->form == RANKMAP_FORM_BLOCK))
+        return rankmap_at_block(l, rank);
     return rankmap_at_other(l, rank);
 }
 
