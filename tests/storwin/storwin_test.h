@@ -134,6 +134,18 @@ static inline uint64_t test_random(uint64_t *state)
     return *state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
+/* The checkpointed state of a generation, different from all others; n_bytes is a multiple of 512. */
+static inline void test_state(uint64_t generation, uint8_t *data, uint32_t n_bytes)
+{
+    uint64_t rng = generation * UINT64_C(0x9e3779b97f4a7c15) + 1;
+
+    for (uint32_t i = 0; i < n_bytes / 8; i++) {
+        uint64_t word = i % 64 == generation % 64 ? test_random(&rng) : generation / 64 * 64 + i;
+
+        memcpy(data + 8 * (size_t)i, &word, 8);
+    }
+}
+
 static inline struct storwin_opts storage_opts(const char *path)
 {
     struct storwin_opts opts;
