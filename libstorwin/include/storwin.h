@@ -364,7 +364,7 @@ STORWIN_API int storwin_shared_segment(const struct storwin_window *win, uint32_
 STORWIN_API int storwin_shared_settle(struct storwin_window *win);
 
 /**
- * @brief Make durable what was written to the whole window before the call.
+ * @brief Make durable what was written to the whole window before the call, and the name of a file that the window created.
  * @param win  a window; nothing is done for one in memory
  * @param err  detail on failure, or NULL: `offset` and `bytes` span what may not be stored
  * @return 0; -EIO, -ENOSPC, …: the device's or file system's answer, reported once. What may not be stored
@@ -623,7 +623,7 @@ struct storwin_ckpt_info {
 /**
  * @brief Open or create a checkpoint file and find the newest valid state.
  *
- * The file is locked for as long as it is open, also against this process; a device is not.
+ * As long as it is open it is locked, also against this process: a file as a whole, of a device the part that is used.
  *
  * @param opts         filename, offset, access_style, file_perm, striping, pager (kernel or resident), flags; the window is
  *                     wholly on storage. STORWIN_UNLINK removes the file on close.
@@ -635,7 +635,7 @@ struct storwin_ckpt_info {
  *         is; STORWIN_EVERSION: the newest state is of another version, and app_version is not 0; STORWIN_EBUSY: open elsewhere; or as storwin_alloc()
  *
  * @threads MT-Safe.
- * @cost    reads both slots once.
+ * @cost    reads both slots once; a flush, so that the newest state is durable before the other can be overwritten.
  */
 STORWIN_API int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t app_version,
                                   struct storwin_ckpt **ckpt, struct storwin_error *err);

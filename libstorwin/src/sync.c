@@ -54,6 +54,19 @@ static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi, struc
     return storwin__write_pages(win, first, end, 1, fail);
 }
 
+/* Makes the names of new files durable that are meant to last. */
+int storwin__sync_names(struct storwin_window *win, struct storwin_error *err)
+{
+    for (uint32_t i = 0; i < win->n_files && !(win->opts.flags & STORWIN_UNLINK); i++) {
+        int rc = win->files[i].fd >= 0 ? storwin__file_sync_name(&win->files[i]) : 0;
+
+        if (rc < 0)
+            return storwin__fail(err, rc, "storage_alloc_filename", "sync of the directory of \"%.80s\": %s", win->path,
+                                 storwin_strerror(rc));
+    }
+    return 0;
+}
+
 int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
 {
     struct storwin__failure fail = {0, 0, 0};
@@ -64,11 +77,17 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, s
         return 0;
     atomic_store(&win->wrote, (unsigned)sync_span(win, lo, hi, &fail));
     atomic_fetch_add(&win->n_syncs, 1);
-    if (fail.code == 0)
-        return 0;
-    storwin__fail(err, fail.code, "storage_alloc_filename",
-                  "bytes %" PRIu64 " to %" PRIu64 " of the window may not be in \"%.80s\": %s", fail.lo, fail.hi,
-                  win->path, storwin_strerror(fail.code));
+    if (fail.code == 0) {
+        int rc = storwin__sync_names(win, err);
+
+        if (rc == 0)
+            return 0;
+        fail = (struct storwin__failure){rc, lo, hi}; /* without a name all of it may be lost */
+    } else {
+        storwin__fail(err, fail.code, "storage_alloc_filename",
+                      "bytes %" PRIu64 " to %" PRIu64 " of the window may not be in \"%.80s\": %s", fail.lo, fail.hi,
+                      win->path, storwin_strerror(fail.code));
+    }
     if (err) {
         err->offset = fail.lo;
         err->bytes = fail.hi - fail.lo;

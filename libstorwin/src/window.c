@@ -252,6 +252,8 @@ static int build(struct storwin_window *win, const struct storwin__plan *plan, s
         return rc;
     if (win->map_bytes == 0)
         return 0;
+    if (plan->sync_names && (rc = storwin__sync_names(win, err)) < 0)
+        return rc;
     rc = reserve_addresses(win, err);
     for (uint32_t i = 0; rc == 0 && i < win->n_parts; i++)
         rc = map_part(win, &win->parts[i], err);
@@ -267,7 +269,7 @@ static void settle(struct storwin_window *win)
         if (f->fd < 0)
             continue;
         storwin__file_settled(f);
-        if (!(win->opts.flags & STORWIN_UNLINK)) {
+        if (!(win->opts.flags & STORWIN_UNLINK) && (!f->created || f->named)) {
             close(f->dir_fd);
             f->dir_fd = -1;
         }

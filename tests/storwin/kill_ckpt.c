@@ -15,22 +15,10 @@
 
 static struct storwin_ckpt *open_it(uint32_t pager)
 {
-    struct storwin_opts opts = storage_opts(test_path("killed"));
-    struct storwin_ckpt *ckpt;
-    struct storwin_error err;
+    struct storwin_ckpt *ckpt = test_ckpt_open(test_path("killed"), pager, STATE);
 
-    opts.pager = pager;
-    for (int tries = 0;; tries++) {
-        int rc = storwin_ckpt_open(&opts, STATE, 1, &ckpt, &err);
-
-        if (rc == 0)
-            return ckpt;
-        if (rc != STORWIN_EBUSY || tries > 1000) { /* the kernel is still closing the dead writer's files */
-            fprintf(stderr, "open: %s\n", err.text);
-            CHECK(0);
-        }
-        usleep(1000);
-    }
+    CHECK(ckpt != NULL);
+    return ckpt;
 }
 
 /* Commits until it is killed; says so after each. */

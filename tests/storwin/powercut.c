@@ -5,7 +5,7 @@
  *   powercut write NAME PAGER DEVICE [FILE]
  *       in the guest: restores what is there, which must be no older than what the disk's mark says was acknowledged, and then commits without
  *       end, on the device or in FILE of the file system on it. After each commit it puts the generation into the mark and prints "NAME GENERATION".
- *       PAGER: kernel, resident, or careless: resident, but nothing is ever flushed.
+ *       Every now and then it is killed, before a sync or anywhere, and restores again. PAGER: kernel, resident, or careless: resident, but nothing is ever flushed.
  *   powercut sweep KIND IMAGE LOG OUT CUTS SEED
  *       on the host: IMAGE is the disk as it was before, LOG what the guest wrote and flushed since, as QEMU's blklogwrites gives it. For CUTS
  *       random points of it, and the end, it makes the disk that a power cut there may leave: everything before the last flush is on it, any
@@ -18,8 +18,11 @@
  * waited for. It is in the last MARK_BYTES of a disk, the checkpoint at the beginning.
  */
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include "storwin_test.h"
 
@@ -40,13 +43,28 @@ struct entry {
 };
 
 static bool careless;
-static uint64_t rng;
+static uint64_t rng, dies_in; /* a writer dies before so manyth a sync; 0: never */
+
+static void sync_begins(void)
+{
+    if (dies_in > 0 && --dies_in == 0)
+        raise(SIGKILL);
+}
 
 int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
 int __wrap_fdatasync(int fd)
 {
+    sync_begins();
     return careless ? 0 : __real_fdatasync(fd);
+}
+
+int __real_msync(void *addr, size_t bytes, int how);
+int __wrap_msync(void *addr, size_t bytes, int how);
+int __wrap_msync(void *addr, size_t bytes, int how)
+{
+    sync_begins();
+    return __real_msync(addr, bytes, how);
 }
 
 static uint64_t end_of(int fd)
@@ -71,55 +89,67 @@ static uint64_t restored(struct storwin_ckpt *ckpt)
     return info.generation;
 }
 
-static struct storwin_ckpt *open_ckpt(const char *path, uint32_t pager)
-{
-    struct storwin_opts opts = storage_opts(path);
-    struct storwin_ckpt *ckpt;
-    struct storwin_error err;
-
-    opts.pager = pager;
-    if (storwin_ckpt_open(&opts, STATE, 1, &ckpt, &err) == 0)
-        return ckpt;
-    fprintf(stderr, "%s: %s\n", path, err.text);
-    return NULL;
-}
-
-static int write_ckpts(const char *name, const char *pager, const char *device, const char *file)
+/* Commits until it is killed. */
+static void writer(const char *name, const char *pager, const char *device, const char *file)
 {
     static union {
         struct mark mark;
         uint8_t block[4096];
     } m __attribute__((aligned(4096)));
-    int fd = open(device, O_RDWR | O_DIRECT | O_CLOEXEC);
+    const int fd = open(device, O_RDWR | O_DIRECT | O_CLOEXEC);
     struct storwin_ckpt *ckpt;
     uint64_t at, g;
     char line[64];
 
     CHECK(fd >= 0);
+    careless = strcmp(pager, "careless") == 0;
     at = end_of(fd) - MARK_BYTES;
     CHECK(pread(fd, &m, sizeof(m), (off_t)at) == (ssize_t)sizeof(m));
-    ckpt = open_ckpt(file ? file : device, strcmp(pager, "kernel") == 0 ? STORWIN_PAGER_KERNEL : STORWIN_PAGER_RESIDENT);
+    ckpt = test_ckpt_open(file ? file : device, strcmp(pager, "kernel") == 0 ? STORWIN_PAGER_KERNEL : STORWIN_PAGER_RESIDENT, STATE);
     CHECK(ckpt != NULL);
     g = restored(ckpt);
-    if (m.mark.magic == MARK_MAGIC) {
-        CHECK(g == m.mark.generation || g == m.mark.generation + 1);
-        printf("%s restored %llu\n", name, (unsigned long long)g);
-        fflush(stdout);
-    }
-    careless = strcmp(pager, "careless") == 0;
-    for (;;) {
+    CHECK(m.mark.magic != MARK_MAGIC || g == m.mark.generation || g == m.mark.generation + 1);
+    for (int first = 1;; first = 0) {
         void *data;
         int n;
 
-        g++;
-        CHECK(storwin_ckpt_begin(ckpt, g % 2 ? STORWIN_CKPT_COPY : 0, &data) == 0);
-        test_state(g, data, STATE);
-        CHECK(storwin_ckpt_commit(ckpt, NULL) == 0);
-        m.mark.magic = MARK_MAGIC;
+        if (!first) {
+            g++;
+            CHECK(storwin_ckpt_begin(ckpt, g % 2 ? STORWIN_CKPT_COPY : 0, &data) == 0);
+            test_state(g, data, STATE);
+            CHECK(storwin_ckpt_commit(ckpt, NULL) == 0);
+        }
+        m.mark.magic = MARK_MAGIC; /* what was restored counts as what is committed: the program goes on from it */
         m.mark.generation = g;
         CHECK(pwrite(fd, &m, sizeof(m), (off_t)at) == (ssize_t)sizeof(m));
-        n = snprintf(line, sizeof(line), "%s %llu\n", name, (unsigned long long)g);
+        n = snprintf(line, sizeof(line), "%s %s%llu\n", name, first ? "restored " : "", (unsigned long long)g);
         CHECK(write(1, line, (size_t)n) == n);
+    }
+}
+
+/* The writer is killed now and then, or dies when what it wrote last is in the page cache alone; then there is another. */
+static int write_ckpts(char **argv)
+{
+    rng = (uint64_t)getpid() * 2654435761u | 1;
+    for (;;) {
+        struct timespec pause = {0, (long)(test_random(&rng) % 30 * 1000000)};
+        int status, dead = 0;
+        pid_t pid;
+
+        dies_in = test_random(&rng) % 4 ? test_random(&rng) % 20 + 1 : 0;
+        pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0)
+            writer(argv[2], argv[3], argv[4], argv[5]);
+        for (int i = 0; i < 20 && !dead; i++) {
+            nanosleep(&pause, NULL);
+            dead = waitpid(pid, &status, WNOHANG) == pid;
+        }
+        if (!dead) {
+            kill(pid, SIGKILL);
+            CHECK(waitpid(pid, &status, 0) == pid);
+        }
+        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     }
 }
 
@@ -146,7 +176,7 @@ static bool survives(const char *kind, const uint8_t *image, uint64_t bytes, uin
         if (access("cut.state", R_OK) < 0)
             return acknowledged == 0;
     }
-    ckpt = open_ckpt(ext4 ? "cut.state" : "cut.img", round % 2 ? STORWIN_PAGER_RESIDENT : STORWIN_PAGER_KERNEL);
+    ckpt = test_ckpt_open(ext4 ? "cut.state" : "cut.img", round % 2 ? STORWIN_PAGER_RESIDENT : STORWIN_PAGER_KERNEL, STATE);
     if (!ckpt)
         return false;
     g = restored(ckpt);
@@ -279,7 +309,7 @@ int main(int argc, char **argv)
     uint64_t bytes;
 
     if (argc >= 5 && strcmp(argv[1], "write") == 0)
-        return write_ckpts(argv[2], argv[3], argv[4], argc > 5 ? argv[5] : NULL);
+        return write_ckpts(argv);
     if (argc == 8 && strcmp(argv[1], "sweep") == 0) {
         rng = strtoull(argv[7], NULL, 10) * 2654435761u | 1;
         return sweep(argv[2], argv[3], argv[4], argv[5], (unsigned)atoi(argv[6]));

@@ -156,6 +156,26 @@ static inline struct storwin_opts storage_opts(const char *path)
     return opts;
 }
 
+/* NULL, and what is wrong on stderr. Waits for a killed process whose files the kernel is still closing. */
+static inline struct storwin_ckpt *test_ckpt_open(const char *path, uint32_t pager, uint64_t bytes)
+{
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_ckpt *ckpt;
+    struct storwin_error err;
+    int rc = STORWIN_EBUSY;
+
+    opts.pager = pager;
+    for (int tries = 0; rc == STORWIN_EBUSY && tries < 10000; tries++) {
+        if (tries > 0)
+            usleep(1000);
+        rc = storwin_ckpt_open(&opts, bytes, 1, &ckpt, &err);
+    }
+    if (rc == 0)
+        return ckpt;
+    fprintf(stderr, "%s: %s\n", path, err.text);
+    return NULL;
+}
+
 static inline uint64_t file_size(const char *path)
 {
     struct stat st;

@@ -19,7 +19,7 @@
 
 static uint64_t page;
 static atomic_llong bad_from, bad_to; /* file offsets that fail */
-static atomic_int bad_times, bad_code, flush_fails;
+static atomic_int bad_times, bad_code, flush_fails, names_synced, name_fails;
 static uint8_t *watched; /* base of the window whose msync() may fail */
 
 ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t offset);
@@ -82,6 +82,14 @@ int __wrap_msync(void *addr, size_t bytes, int flags)
 int __wrap_fdatasync(int fd)
 {
     return flush_fails_now() ? -1 : __real_fdatasync(fd);
+}
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd) /* the library calls it for names alone */
+{
+    atomic_fetch_add(&names_synced, 1);
+    return atomic_fetch_sub(&name_fails, 1) > 0 ? (errno = EIO, -1) : __real_fsync(fd);
 }
 
 static void fail_at(uint64_t from, uint64_t to, int times, int code)
@@ -198,6 +206,36 @@ static void flush(void **state)
         assert_int_equal(storwin_free(win, NULL), 0);
         unlink(path);
     }
+}
+
+/* The first sync of a file that is new, and is to stay, makes its name durable too, and fails if that does. */
+static void name(void **state)
+{
+    const char *path = test_path("named");
+
+    (void)state;
+    for (unsigned is_new = 2; is_new-- > 0;) {
+        struct storwin_opts opts = storage_opts(path);
+        struct storwin_window *win;
+        struct storwin_error err;
+
+        opts.flags = STORWIN_DISCARD;
+        assert_int_equal(storwin_alloc(&opts, 3 * page, &win, NULL), 0);
+        atomic_store(&names_synced, 0);
+        atomic_store(&name_fails, 1);
+        memset(storwin_base(win), 1, 3 * page);
+        if (is_new) {
+            assert_int_equal(storwin_sync_range(win, page, page, &err), -EIO);
+            assert_true(err.offset == page && err.bytes == page);
+            assert_string_equal(err.hint, "storage_alloc_filename");
+        }
+        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(atomic_load(&names_synced), 2 * is_new);
+        assert_int_equal(storwin_free(win, NULL), 0);
+    }
+    unlink(path);
+    atomic_store(&name_fails, 0);
 }
 
 /* An eviction cannot write: nothing is lost, nobody hangs, and the next sync says so. */
@@ -352,7 +390,7 @@ static void commit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(once_with_its_range), cmocka_unit_test(flush),
+        cmocka_unit_test(once_with_its_range), cmocka_unit_test(flush), cmocka_unit_test(name),
         cmocka_unit_test(eviction),            cmocka_unit_test(bad_sector),
         cmocka_unit_test(bad_sector_at_allocation), cmocka_unit_test(commit),
     };
