@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Errors of writing back and of reading. The linker puts this file's versions of the system's functions before the library's calls
- * (--wrap): they fail where the test says.
+ * (--wrap): they fail where the test says, for any user and on any file system. fuse_errors.c has the kernel say it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "internal.h"
+#include "ring.h"
 #include "storwin_test.h"
 
 #define PAGES 5000u /* more than one unit in which errors are told apart */
@@ -20,12 +21,17 @@
 static uint64_t page;
 static atomic_llong bad_from, bad_to; /* file offsets that fail */
 static atomic_int bad_times, bad_code, flush_fails, names_synced, name_fails;
+static uint8_t bad_tag[STORWIN__RING_DEPTH];
 static uint8_t *watched; /* base of the window whose msync() may fail */
 
 ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t offset);
 ssize_t __real_pread(int fd, void *data, size_t bytes, off_t offset);
 ssize_t __wrap_pread(int fd, void *data, size_t bytes, off_t offset);
+void __real_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes, uint64_t offset, uint64_t tag);
+void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes, uint64_t offset, uint64_t tag);
+void __real_storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result);
+void __wrap_storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result);
 int __real_sync_file_range(int fd, off_t offset, off_t bytes, unsigned flags);
 int __wrap_sync_file_range(int fd, off_t offset, off_t bytes, unsigned flags);
 int __real_msync(void *addr, size_t bytes, int flags);
@@ -54,6 +60,20 @@ ssize_t __wrap_pread(int fd, void *data, size_t bytes, off_t offset)
                    offset + (off_t)bytes > atomic_load(&bad_from)
                ? (errno = EIO, -1)
                : __real_pread(fd, data, bytes, offset);
+}
+
+/* io_uring calls nothing that could be wrapped: a write that is to fail is none, and ends with the error. */
+void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes, uint64_t offset, uint64_t tag)
+{
+    bad_tag[tag] = (uint8_t)fails((off_t)offset, bytes);
+    __real_storwin__ring_write(r, fd, from, bad_tag[tag] ? 0 : bytes, offset, tag);
+}
+
+void __wrap_storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result)
+{
+    __real_storwin__ring_wait(r, tag, result);
+    if (bad_tag[*tag])
+        *result = -atomic_load(&bad_code);
 }
 
 int __wrap_sync_file_range(int fd, off_t offset, off_t bytes, unsigned flags)
@@ -110,7 +130,7 @@ static struct storwin_window *open_pager(const char *path, uint32_t pager, unsig
     opts.budget_bytes = budget;
     opts.offset_bytes = page;
     opts.flags = STORWIN_DISCARD;
-    atomic_store(&storwin__without, without | STORWIN__NO_RING); /* which calls nothing that could be wrapped */
+    atomic_store(&storwin__without, without);
     rc = storwin_alloc(&opts, PAGES * page - 1, &win, NULL);
     if (rc == STORWIN_EPAGER)
         return NULL;
@@ -165,10 +185,12 @@ static void once_with_its_range(void **state)
         unsigned without;
     } modes[] = {{STORWIN_PAGER_KERNEL, 0},
                  {STORWIN_PAGER_RESIDENT, 0},
+                 {STORWIN_PAGER_RESIDENT, STORWIN__NO_RING},
                  {STORWIN_PAGER_RESIDENT, STORWIN__NO_DIRECT},
                  {STORWIN_PAGER_RESIDENT, STORWIN__NO_SCAN},
                  {STORWIN_PAGER_RESIDENT, STORWIN__NO_UFFD},
-                 {STORWIN_PAGER_USER, 0}};
+                 {STORWIN_PAGER_USER, 0},
+                 {STORWIN_PAGER_USER, STORWIN__NO_RING}};
     const char *path = test_path("errors");
 
     (void)state;
@@ -396,7 +418,6 @@ int main(void)
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);
-    atomic_store(&storwin__without, STORWIN__NO_RING);
     test_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
