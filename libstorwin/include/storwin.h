@@ -368,8 +368,8 @@ STORWIN_API int storwin_shared_settle(struct storwin_window *win);
  * @param win  a window; nothing is done for one in memory
  * @param err  detail on failure, or NULL: `offset` and `bytes` span what may not be stored
  * @return 0; -EIO, -ENOSPC, …: the device's or file system's answer, reported once. What may not be stored
- *         counts as changed, and the next sync writes it again; with the kernel pager, as far as it is still in
- *         memory, and a failure that does not come again there concerns the whole range asked for.
+ *         counts as changed, and the next sync writes it again; with the pagers kernel and user, as far as it is still in
+ *         memory. With kernel, a failure that does not come again concerns the whole range asked for.
  *         STORWIN_ESTATE: an asynchronous sync is under way
  *
  * @threads   One sync of a window at a time; loads and stores may go on (see the caveats).

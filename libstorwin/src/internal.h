@@ -179,6 +179,7 @@ int storwin__pager_open(struct storwin_window *win, int resident, struct storwin
 void storwin__pager_close(struct storwin_window *win);
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin);
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end);
+int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end);
 void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail);
 uint64_t storwin__pager_slice(const struct storwin_window *win);
 void storwin__pager_query(const struct storwin_window *win, struct storwin_info *info);

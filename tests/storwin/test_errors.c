@@ -20,7 +20,7 @@
 
 static uint64_t page;
 static atomic_llong bad_from, bad_to; /* file offsets that fail */
-static atomic_int bad_times, bad_code, flush_fails, names_synced, name_fails;
+static atomic_int bad_times, bad_code, flush_fails, names_synced, name_fails, n_flushes;
 static uint8_t bad_tag[STORWIN__RING_DEPTH];
 static uint8_t *watched; /* base of the window whose msync() may fail */
 
@@ -85,6 +85,7 @@ int __wrap_sync_file_range(int fd, off_t offset, off_t bytes, unsigned flags)
 
 static int flush_fails_now(void)
 {
+    atomic_fetch_add(&n_flushes, 1);
     if (atomic_fetch_sub(&flush_fails, 1) <= 0)
         return 0;
     errno = EIO;
@@ -260,6 +261,37 @@ static void name(void **state)
     atomic_store(&name_fails, 0);
 }
 
+/* What evictions wrote is flushed by the next sync, though nothing else is to be written, and is named if that fails. */
+static void flush_of_evicted(void **state)
+{
+    const char *path = test_path("evicted");
+    struct storwin_window *win = open_pager(path, STORWIN_PAGER_USER, 0, STORWIN_MIN_BUDGET);
+    struct storwin_error err;
+    const volatile uint8_t *base;
+    unsigned sum = 0;
+
+    (void)state;
+    if (!win)
+        skip();
+    base = storwin_base(win);
+    for (unsigned round = 0; round < 2; round++) {
+        memset(storwin_base(win), (int)round + 1, 100 * page);
+        for (uint64_t p = 1000; p < PAGES; p++) /* sixteen times what may stay */
+            sum += base[p * page];
+        atomic_store(&flush_fails, (int)round);
+        atomic_store(&n_flushes, 0);
+        assert_int_equal(storwin_sync(win, &err), round ? -EIO : 0);
+        assert_true(atomic_load(&n_flushes) > 0);
+        assert_true(!round || (err.offset == 0 && err.bytes >= 100 * page));
+        atomic_store(&n_flushes, 0);
+        assert_int_equal(storwin_sync(win, &err), 0);
+        assert_int_equal(atomic_load(&n_flushes), 0); /* no more than needed */
+    }
+    assert_int_equal(sum, 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    unlink(path);
+}
+
 /* An eviction cannot write: nothing is lost, nobody hangs, and the next sync says so. */
 static void eviction(void **state)
 {
@@ -412,7 +444,7 @@ static void commit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(once_with_its_range), cmocka_unit_test(flush), cmocka_unit_test(name),
+        cmocka_unit_test(once_with_its_range), cmocka_unit_test(flush), cmocka_unit_test(name), cmocka_unit_test(flush_of_evicted),
         cmocka_unit_test(eviction),            cmocka_unit_test(bad_sector),
         cmocka_unit_test(bad_sector_at_allocation), cmocka_unit_test(commit),
     };
