@@ -275,7 +275,7 @@ struct storwin_window;
  *
  * @threads   MT-Safe.
  * @allocates the window, the struct, and for the pagers resident and user what their tables need.
- * @cost      system calls; with the resident pager, reading the file.
+ * @cost      system calls; with the resident pager, reading the file, and clearing the memory for what it does not hold.
  * @source    section 2.1, MPI_Win_allocate; reservation and clean-up are ours.
  */
 STORWIN_API int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwin_window **win,

@@ -221,6 +221,12 @@ static int start_resident(struct storwin_window *win, struct storwin_error *err)
     win->huge = madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes), MADV_HUGEPAGE) == 0;
     if (!win->files[0].created && (rc = storwin__read_span(win, err)) < 0)
         return rc;
+    /*
+     * To track pages that are not there yet gives them page tables of their own, and none of them becomes part of a huge page any more: requests
+     * of many small pages take twice as long. Old kernels do not know how; it costs time then.
+     */
+    if (win->huge)
+        (void)madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes), MADV_POPULATE_WRITE);
     if (storwin__track_open(win) < 0 && storwin__pager_open(win, 1, err) < 0)
         win->track = STORWIN_TRACK_ALL;
     return 0;
