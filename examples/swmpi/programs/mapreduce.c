@@ -3,8 +3,8 @@
  * map task, in two forms:
  *
  *   1S  one-sided: ranks draw tasks with a fetch-and-add, and fetch what they reduce with gets. A checkpoint is the table
- *       and the tasks that it counts, in the older of two slots in the window: changed blocks, MPI_Win_sync, header,
- *       MPI_Win_sync (section 4). With --restart 1 a job goes on from the newest whole slot of each rank.
+ *       and the tasks that it counts, in the older of two slots in the window (section 4): what changed, a header with
+ *       a sum of all, MPI_Win_sync. With --restart 1 a job goes on from the newest whole slot of each rank.
  *   2S  collective: tasks are dealt out in rounds, tables travel by MPI_Alltoall; a checkpoint writes every rank's table
  *       into one file with MPI_File_write_at_all and MPI_File_sync.
  *
@@ -257,7 +257,6 @@ static void checkpoint(struct side *s)
         if (memcmp(to + at, from + at, n) != 0)
             memcpy(to + at, from + at, n);
     }
-    MPI_Win_sync(s->win);
     memcpy(slot->tasks, s->tasks, sizeof(s->tasks));
     slot->job = job_id(j);
     slot->generation = ++s->generation;
