@@ -190,6 +190,7 @@ int main(void)
     int dev;
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);
+    setvbuf(stdout, NULL, _IOLBF, 0);
     errno = EPERM;
     if (geteuid() != 0 || private_mounts() < 0)
         skip("mounts of its own");
