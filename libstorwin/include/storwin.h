@@ -275,7 +275,7 @@ struct storwin_window;
  *
  * @threads   MT-Safe.
  * @allocates the window, the struct, and for the pagers resident and user what their tables need.
- * @cost      system calls; with the resident pager, reading the file.
+ * @cost      system calls; with the resident pager, reading the file, and clearing the memory for what it does not hold.
  * @source    section 2.1, MPI_Win_allocate; reservation and clean-up are ours.
  */
 STORWIN_API int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwin_window **win,
@@ -364,12 +364,12 @@ STORWIN_API int storwin_shared_segment(const struct storwin_window *win, uint32_
 STORWIN_API int storwin_shared_settle(struct storwin_window *win);
 
 /**
- * @brief Make durable what was written to the whole window before the call.
+ * @brief Make durable what was written to the whole window before the call, and the name of a file that the window created.
  * @param win  a window; nothing is done for one in memory
  * @param err  detail on failure, or NULL: `offset` and `bytes` span what may not be stored
  * @return 0; -EIO, -ENOSPC, …: the device's or file system's answer, reported once. What may not be stored
- *         counts as changed, and the next sync writes it again; with the kernel pager, as far as it is still in
- *         memory, and a failure that does not come again there concerns the whole range asked for.
+ *         counts as changed, and the next sync writes it again; with the pagers kernel and user, as far as it is still in
+ *         memory. With kernel, a failure that does not come again concerns the whole range asked for.
  *         STORWIN_ESTATE: an asynchronous sync is under way
  *
  * @threads   One sync of a window at a time; loads and stores may go on (see the caveats).
@@ -623,7 +623,7 @@ struct storwin_ckpt_info {
 /**
  * @brief Open or create a checkpoint file and find the newest valid state.
  *
- * The file is locked for as long as it is open, also against this process; a device is not.
+ * As long as it is open it is locked, also against this process: a file as a whole, of a device the part that is used.
  *
  * @param opts         filename, offset, access_style, file_perm, striping, pager (kernel or resident), flags; the window is
  *                     wholly on storage. STORWIN_UNLINK removes the file on close.
@@ -635,7 +635,7 @@ struct storwin_ckpt_info {
  *         is; STORWIN_EVERSION: the newest state is of another version, and app_version is not 0; STORWIN_EBUSY: open elsewhere; or as storwin_alloc()
  *
  * @threads MT-Safe.
- * @cost    reads both slots once.
+ * @cost    reads both slots once; a flush, so that the newest state is durable before the other can be overwritten.
  */
 STORWIN_API int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t app_version,
                                   struct storwin_ckpt **ckpt, struct storwin_error *err);

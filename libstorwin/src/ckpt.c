@@ -151,15 +151,23 @@ static int find_newest(struct storwin_ckpt *c, struct storwin_error *err)
     return 0;
 }
 
-/* One process at a time. */
+/*
+ * One process at a time: the whole file, but of a device only what is used. Writes of a killed process may still be under way; they hold the
+ * descriptor that they go through, and with it this lock.
+ */
 static int lock(struct storwin_ckpt *c, struct storwin_error *err)
 {
+    const struct storwin__file *f = &c->win->files[0];
     struct flock what = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1};
 
-    if (c->win->files[0].device || fcntl(c->win->files[0].fd, F_OFD_SETLK, &what) == 0)
+    if (f->device) {
+        what.l_start = (off_t)c->win->opts.offset_bytes;
+        what.l_len = (off_t)(2 * c->slot_bytes);
+    }
+    if (fcntl(f->direct_fd >= 0 ? f->direct_fd : f->fd, F_OFD_SETLK, &what) == 0)
         return 0;
     if (errno == EAGAIN || errno == EACCES)
-        return storwin__fail(err, STORWIN_EBUSY, "storage_alloc_filename", "another process has this checkpoint file open");
+        return storwin__fail(err, STORWIN_EBUSY, "storage_alloc_filename", "these checkpoints are open elsewhere");
     return storwin__fail(err, -errno, "storage_alloc_filename", "lock: %s", storwin_strerror(-errno));
 }
 
@@ -184,6 +192,9 @@ static int open_slots(struct storwin_ckpt *c, uint64_t app_version, struct storw
     if (c->newest >= 0 && app_version != 0 && c->slot[c->newest].app_version != app_version)
         return storwin__fail(err, STORWIN_EVERSION, NULL, "the newest checkpoint is of version %" PRIu64 ", not %" PRIu64,
                              c->slot[c->newest].app_version, app_version);
+    /* A killed process may have left the newest in the page cache only; once the other slot is overwritten, it is all there is. */
+    if (c->newest >= 0 && fdatasync(c->win->files[0].fd) < 0)
+        return storwin__fail(err, -errno, "storage_alloc_filename", "sync: %s", storwin_strerror(-errno));
     c->app_version = app_version == 0 && c->newest >= 0 ? c->slot[c->newest].app_version : app_version;
     return 0;
 }

@@ -385,6 +385,21 @@ int storwin__file_unlink(const struct storwin__file *f)
     return unlinkat(f->dir_fd, f->name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
+/* Makes the name of a new file durable, once. What cannot be asked to do that, a file system or a directory that may not be read, is not. */
+int storwin__file_sync_name(struct storwin__file *f)
+{
+    int dir, rc;
+
+    if (!f->created || f->named)
+        return 0;
+    dir = openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rc = fsync(dir >= 0 ? dir : f->fd) < 0 && errno != EINVAL ? -errno : 0;
+    if (dir >= 0)
+        close(dir);
+    f->named = rc == 0;
+    return rc;
+}
+
 /* The allocation failed: as if it had not been tried. */
 void storwin__file_undo(struct storwin__file *f)
 {

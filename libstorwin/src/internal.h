@@ -50,7 +50,7 @@ struct storwin__file {
     uint64_t size;         /* of a device; of a file before it was grown */
     uint32_t created, device, striping;
     uint32_t nameless;     /* created without a name so far */
-    uint32_t grown;
+    uint32_t grown, named; /* named: the name of a created one is durable */
     dev_t dev;
     ino_t ino;
 };
@@ -60,6 +60,7 @@ void storwin__file_undo(struct storwin__file *f);
 void storwin__file_settled(struct storwin__file *f);
 void storwin__file_want_direct(struct storwin__file *f);
 int storwin__file_unlink(const struct storwin__file *f);
+int storwin__file_sync_name(struct storwin__file *f);
 void storwin__file_close(struct storwin__file *f);
 int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opts, uint32_t *outcome);
 
@@ -135,6 +136,7 @@ struct storwin__plan {
     const uint64_t *file_bytes;    /* n_files: length of each of these without gaps */
     const char *shm_name;          /* the memory part is shared */
     int attach;                    /* everything exists already */
+    int sync_names;                /* of new files, at once */
 };
 uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb);
 int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win, struct storwin_error *err);
@@ -169,6 +171,7 @@ unsigned storwin__threads(const struct storwin_window *win);
 
 /* sync.c */
 int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err);
+int storwin__sync_names(struct storwin_window *win, struct storwin_error *err);
 void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* pager.c */
@@ -176,6 +179,7 @@ int storwin__pager_open(struct storwin_window *win, int resident, struct storwin
 void storwin__pager_close(struct storwin_window *win);
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin);
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end);
+int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end);
 void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail);
 uint64_t storwin__pager_slice(const struct storwin_window *win);
 void storwin__pager_query(const struct storwin_window *win, struct storwin_info *info);

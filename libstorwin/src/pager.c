@@ -64,6 +64,7 @@ struct storwin__pager {
     uint64_t resident;              /* blocks present or being filled */
     int stopping, stuck;            /* stuck: evictions fail, so the bound gives way */
     struct storwin__failure fail;
+    uint64_t evicted_lo, evicted_hi; /* span of pages that were written by evictions and not flushed since; hi 0: none */
     uint64_t expect[STREAMS], ahead[STREAMS];
     unsigned stream;
     atomic_uint_least64_t n_faults, read_bytes, resident_bytes;
@@ -441,6 +442,14 @@ static void evict(struct storwin__pager *p, struct victim *victims, unsigned n, 
     }
 }
 
+static void note_evicted(struct storwin__pager *p, uint64_t block)
+{
+    const uint64_t lo = block * p->block_pages, hi = storwin__min(lo + p->block_pages, storwin__pages(p->win));
+
+    p->evicted_lo = p->evicted_hi == 0 ? lo : storwin__min(lo, p->evicted_lo);
+    p->evicted_hi = hi > p->evicted_hi ? hi : p->evicted_hi;
+}
+
 static void retire(struct storwin__pager *p, const struct victim *victims, unsigned n)
 {
     unsigned gone = 0;
@@ -452,6 +461,8 @@ static void retire(struct storwin__pager *p, const struct victim *victims, unsig
         } else {
             p->state[victims[i].block] = 0;
             gone++;
+            if (victims[i].dirty)
+                note_evicted(p, victims[i].block);
         }
     }
     set_resident(p, p->resident - gone);
@@ -582,6 +593,19 @@ void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t
     }
     pthread_cond_broadcast(&p->idle);
     pthread_mutex_unlock(&p->lock);
+}
+
+/* The span of pages that evictions wrote since the last call, and that are still to be flushed; 0: there are none. */
+int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end)
+{
+    struct storwin__pager *p = win->pager;
+
+    pthread_mutex_lock(&p->lock);
+    *first = p->evicted_lo;
+    *end = p->evicted_hi;
+    p->evicted_hi = 0;
+    pthread_mutex_unlock(&p->lock);
+    return *end > 0;
 }
 
 /* What evictions could not write since the last sync. */

@@ -65,6 +65,7 @@ static int create(const struct storwin_opts *opts, const struct storwin_shared *
     uint64_t *starts = NULL;
     int rc;
 
+    plan.sync_names = s->rank == 0; /* other ranks store and sync, but do not know that the files are new */
     if (own_files) {
         starts = malloc(s->n_ranks * 2 * sizeof(*starts));
         if (!starts)

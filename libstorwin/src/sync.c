@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Brings the bits of the pages [first, end) of private memory up to date. */
 void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end)
@@ -16,11 +17,29 @@ void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t en
         storwin__track_harvest(win, first, end);
 }
 
+/*
+ * Makes durable what evictions have written. They may be the only ones that wrote. Whoever flushes first is told of an error: one of this sync concerns
+ * them as well.
+ */
+static int flush_evicted(struct storwin_window *win, struct storwin__failure *fail)
+{
+    uint64_t first, end;
+    int rc;
+
+    if (!storwin__pager_evicted(win, &first, &end))
+        return STORWIN_WROTE_NOTHING;
+    rc = fdatasync(win->files[0].fd) < 0 ? -errno : fail->code;
+    if (rc < 0)
+        storwin__failure_add(fail, rc, win->stor_offset + first * win->page_bytes,
+                             win->stor_offset + storwin__min(end * win->page_bytes, win->stor_bytes));
+    return STORWIN_WROTE_DIRECT;
+}
+
 static int sync_faults(struct storwin_window *win, uint64_t first, uint64_t end, struct storwin__failure *fail)
 {
     const uint64_t slice = storwin__pager_slice(win);
     const int merge = win->opts.pager == STORWIN_PAGER_RESIDENT;
-    int wrote = STORWIN_WROTE_NOTHING;
+    int wrote = flush_evicted(win, fail), late;
 
     for (uint64_t next; first < end; first = next) {
         int how;
@@ -31,7 +50,8 @@ static int sync_faults(struct storwin_window *win, uint64_t first, uint64_t end,
         storwin__pager_release(win, first, next);
         wrote = how > wrote ? how : wrote;
     }
-    return wrote;
+    late = flush_evicted(win, fail); /* meanwhile */
+    return late > wrote ? late : wrote;
 }
 
 /* Window offsets [lo, hi), cut to whole pages of the storage span. */
@@ -54,6 +74,19 @@ static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi, struc
     return storwin__write_pages(win, first, end, 1, fail);
 }
 
+/* Makes the names of new files durable that are meant to last. */
+int storwin__sync_names(struct storwin_window *win, struct storwin_error *err)
+{
+    for (uint32_t i = 0; i < win->n_files && !(win->opts.flags & STORWIN_UNLINK); i++) {
+        int rc = win->files[i].fd >= 0 ? storwin__file_sync_name(&win->files[i]) : 0;
+
+        if (rc < 0)
+            return storwin__fail(err, rc, "storage_alloc_filename", "sync of the directory of \"%.80s\": %s", win->path,
+                                 storwin_strerror(rc));
+    }
+    return 0;
+}
+
 int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
 {
     struct storwin__failure fail = {0, 0, 0};
@@ -64,11 +97,17 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, s
         return 0;
     atomic_store(&win->wrote, (unsigned)sync_span(win, lo, hi, &fail));
     atomic_fetch_add(&win->n_syncs, 1);
-    if (fail.code == 0)
-        return 0;
-    storwin__fail(err, fail.code, "storage_alloc_filename",
-                  "bytes %" PRIu64 " to %" PRIu64 " of the window may not be in \"%.80s\": %s", fail.lo, fail.hi,
-                  win->path, storwin_strerror(fail.code));
+    if (fail.code == 0) {
+        int rc = storwin__sync_names(win, err);
+
+        if (rc == 0)
+            return 0;
+        fail = (struct storwin__failure){rc, lo, hi}; /* without a name all of it may be lost */
+    } else {
+        storwin__fail(err, fail.code, "storage_alloc_filename",
+                      "bytes %" PRIu64 " to %" PRIu64 " of the window may not be in \"%.80s\": %s", fail.lo, fail.hi,
+                      win->path, storwin_strerror(fail.code));
+    }
     if (err) {
         err->offset = fail.lo;
         err->bytes = fail.hi - fail.lo;

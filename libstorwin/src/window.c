@@ -221,6 +221,12 @@ static int start_resident(struct storwin_window *win, struct storwin_error *err)
     win->huge = madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes), MADV_HUGEPAGE) == 0;
     if (!win->files[0].created && (rc = storwin__read_span(win, err)) < 0)
         return rc;
+    /*
+     * To track pages that are not there yet gives them page tables of their own, and none of them becomes part of a huge page any more: requests
+     * of many small pages take twice as long. Old kernels do not know how; it costs time then.
+     */
+    if (win->huge)
+        (void)madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes), MADV_POPULATE_WRITE);
     if (storwin__track_open(win) < 0 && storwin__pager_open(win, 1, err) < 0)
         win->track = STORWIN_TRACK_ALL;
     return 0;
@@ -252,6 +258,8 @@ static int build(struct storwin_window *win, const struct storwin__plan *plan, s
         return rc;
     if (win->map_bytes == 0)
         return 0;
+    if (plan->sync_names && (rc = storwin__sync_names(win, err)) < 0)
+        return rc;
     rc = reserve_addresses(win, err);
     for (uint32_t i = 0; rc == 0 && i < win->n_parts; i++)
         rc = map_part(win, &win->parts[i], err);
@@ -267,7 +275,7 @@ static void settle(struct storwin_window *win)
         if (f->fd < 0)
             continue;
         storwin__file_settled(f);
-        if (!(win->opts.flags & STORWIN_UNLINK)) {
+        if (!(win->opts.flags & STORWIN_UNLINK) && (!f->created || f->named)) {
             close(f->dir_fd);
             f->dir_fd = -1;
         }

@@ -312,7 +312,7 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
     return atomic_load(&job.direct) ? STORWIN_WROTE_DIRECT : STORWIN_WROTE_BUFFERED;
 }
 
-/* Writes n_pages from `page` on, past the page cache, for an eviction: durable by the next sync. */
+/* Writes n_pages from `page` on, past the page cache, for an eviction: made durable by the next sync. */
 int storwin__write_through(struct storwin_window *win, uint64_t page, uint64_t n_pages, struct storwin__failure *fail)
 {
     struct storwin__failure none = {0, 0, 0};

@@ -139,6 +139,19 @@ static void checkpoints(void)
         storwin_ckpt_close(ckpt);
     }
     CHECK(storwin_ckpt_open(&opts, 4 << 20, 3, &ckpt, &err) == STORWIN_EFORMAT); /* other lengths */
+    for (uint32_t pager = 0; pager <= STORWIN_PAGER_RESIDENT; pager++) { /* what is open elsewhere, and what lies behind it */
+        const uint64_t used = 2 * (65536 + (UINT64_C(1) << 20));
+        struct storwin_ckpt *other;
+
+        opts.pager = pager;
+        opts.offset_bytes = page;
+        CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &ckpt, &err) == 0);
+        CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &other, &err) == STORWIN_EBUSY);
+        opts.offset_bytes = page + used;
+        CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &other, &err) == 0);
+        storwin_ckpt_close(other);
+        storwin_ckpt_close(ckpt);
+    }
 }
 
 /* The device has SIZE bytes, for the last part of which there is no room, until the file system below is given more. */
@@ -177,6 +190,7 @@ int main(void)
     int dev;
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);
+    setvbuf(stdout, NULL, _IOLBF, 0);
     errno = EPERM;
     if (geteuid() != 0 || private_mounts() < 0)
         skip("mounts of its own");

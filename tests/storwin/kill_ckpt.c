@@ -13,35 +13,12 @@
 
 #define STATE (1u << 18)
 
-static void state_of(uint64_t generation, uint8_t *data)
-{
-    uint64_t rng = generation * UINT64_C(0x9e3779b97f4a7c15) + 1;
-
-    for (uint32_t i = 0; i < STATE / 8; i++) {
-        uint64_t word = i % 64 == generation % 64 ? test_random(&rng) : generation / 64 * 64 + i;
-
-        memcpy(data + 8 * (size_t)i, &word, 8);
-    }
-}
-
 static struct storwin_ckpt *open_it(uint32_t pager)
 {
-    struct storwin_opts opts = storage_opts(test_path("killed"));
-    struct storwin_ckpt *ckpt;
-    struct storwin_error err;
+    struct storwin_ckpt *ckpt = test_ckpt_open(test_path("killed"), pager, STATE);
 
-    opts.pager = pager;
-    for (int tries = 0;; tries++) {
-        int rc = storwin_ckpt_open(&opts, STATE, 1, &ckpt, &err);
-
-        if (rc == 0)
-            return ckpt;
-        if (rc != STORWIN_EBUSY || tries > 1000) { /* the kernel is still closing the dead writer's files */
-            fprintf(stderr, "open: %s\n", err.text);
-            CHECK(0);
-        }
-        usleep(1000);
-    }
+    CHECK(ckpt != NULL);
+    return ckpt;
 }
 
 /* Commits until it is killed; says so after each. */
@@ -55,7 +32,7 @@ static void writer(int out, uint32_t pager)
         void *data;
 
         CHECK(storwin_ckpt_begin(ckpt, g % 2 ? STORWIN_CKPT_COPY : 0, &data) == 0);
-        state_of(g, data);
+        test_state(g, data, STATE);
         CHECK(storwin_ckpt_commit(ckpt, NULL) == 0);
         CHECK(write(out, &g, sizeof(g)) == sizeof(g));
     }
@@ -109,7 +86,7 @@ int main(int argc, char **argv)
         CHECK(info.generation == acked || info.generation == acked + 1);
         beyond += info.generation == acked + 1;
         if (info.generation > 0) {
-            state_of(info.generation, want);
+            test_state(info.generation, want, STATE);
             CHECK(memcmp(info.data, want, STATE) == 0);
         }
         committed += info.generation - newest;

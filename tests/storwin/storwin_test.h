@@ -91,12 +91,12 @@ static inline int private_mounts(void)
     return geteuid() == 0 && unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ? 0 : -1;
 }
 
-/* The kernel's own workers for this process, of io_uring, take a moment to go. */
+/* No more than there were: the kernel's own workers for this process, of io_uring, take a moment to go, and some may have been there before. */
 static inline int threads_settle(unsigned expected)
 {
-    for (int i = 0; i < 1000 && count_threads() != expected; i++)
+    for (int i = 0; i < 4000 && count_threads() > expected; i++)
         usleep(5000);
-    return count_threads() == expected;
+    return count_threads() <= expected;
 }
 
 /* Mapped bytes of this process, in KiB. */
@@ -134,6 +134,18 @@ static inline uint64_t test_random(uint64_t *state)
     return *state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
+/* The checkpointed state of a generation, different from all others; n_bytes is a multiple of 512. */
+static inline void test_state(uint64_t generation, uint8_t *data, uint32_t n_bytes)
+{
+    uint64_t rng = generation * UINT64_C(0x9e3779b97f4a7c15) + 1;
+
+    for (uint32_t i = 0; i < n_bytes / 8; i++) {
+        uint64_t word = i % 64 == generation % 64 ? test_random(&rng) : generation / 64 * 64 + i;
+
+        memcpy(data + 8 * (size_t)i, &word, 8);
+    }
+}
+
 static inline struct storwin_opts storage_opts(const char *path)
 {
     struct storwin_opts opts;
@@ -142,6 +154,26 @@ static inline struct storwin_opts storage_opts(const char *path)
     opts.alloc_type = STORWIN_STORAGE;
     opts.filename = path;
     return opts;
+}
+
+/* NULL, and what is wrong on stderr. Waits for a killed process whose files the kernel is still closing. */
+static inline struct storwin_ckpt *test_ckpt_open(const char *path, uint32_t pager, uint64_t bytes)
+{
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_ckpt *ckpt;
+    struct storwin_error err;
+    int rc = STORWIN_EBUSY;
+
+    opts.pager = pager;
+    for (int tries = 0; rc == STORWIN_EBUSY && tries < 10000; tries++) {
+        if (tries > 0)
+            usleep(1000);
+        rc = storwin_ckpt_open(&opts, bytes, 1, &ckpt, &err);
+    }
+    if (rc == 0)
+        return ckpt;
+    fprintf(stderr, "%s: %s\n", path, err.text);
+    return NULL;
 }
 
 static inline uint64_t file_size(const char *path)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Errors of writing back and of reading. The linker puts this file's versions of the system's functions before the library's calls
- * (--wrap): they fail where the test says.
+ * (--wrap): they fail where the test says, for any user and on any file system. fuse_errors.c has the kernel say it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,19 +13,25 @@
 #include <sys/wait.h>
 
 #include "internal.h"
+#include "ring.h"
 #include "storwin_test.h"
 
 #define PAGES 5000u /* more than one unit in which errors are told apart */
 
 static uint64_t page;
 static atomic_llong bad_from, bad_to; /* file offsets that fail */
-static atomic_int bad_times, bad_code, flush_fails;
+static atomic_int bad_times, bad_code, flush_fails, names_synced, name_fails, n_flushes;
+static uint8_t bad_tag[STORWIN__RING_DEPTH];
 static uint8_t *watched; /* base of the window whose msync() may fail */
 
 ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t offset);
 ssize_t __real_pread(int fd, void *data, size_t bytes, off_t offset);
 ssize_t __wrap_pread(int fd, void *data, size_t bytes, off_t offset);
+void __real_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes, uint64_t offset, uint64_t tag);
+void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes, uint64_t offset, uint64_t tag);
+void __real_storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result);
+void __wrap_storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result);
 int __real_sync_file_range(int fd, off_t offset, off_t bytes, unsigned flags);
 int __wrap_sync_file_range(int fd, off_t offset, off_t bytes, unsigned flags);
 int __real_msync(void *addr, size_t bytes, int flags);
@@ -56,6 +62,20 @@ ssize_t __wrap_pread(int fd, void *data, size_t bytes, off_t offset)
                : __real_pread(fd, data, bytes, offset);
 }
 
+/* io_uring calls nothing that could be wrapped: a write that is to fail is none, and ends with the error. */
+void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes, uint64_t offset, uint64_t tag)
+{
+    bad_tag[tag] = (uint8_t)fails((off_t)offset, bytes);
+    __real_storwin__ring_write(r, fd, from, bad_tag[tag] ? 0 : bytes, offset, tag);
+}
+
+void __wrap_storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result)
+{
+    __real_storwin__ring_wait(r, tag, result);
+    if (bad_tag[*tag])
+        *result = -atomic_load(&bad_code);
+}
+
 int __wrap_sync_file_range(int fd, off_t offset, off_t bytes, unsigned flags)
 {
     if ((flags & SYNC_FILE_RANGE_WAIT_AFTER) && fails(offset, (size_t)bytes))
@@ -65,6 +85,7 @@ int __wrap_sync_file_range(int fd, off_t offset, off_t bytes, unsigned flags)
 
 static int flush_fails_now(void)
 {
+    atomic_fetch_add(&n_flushes, 1);
     if (atomic_fetch_sub(&flush_fails, 1) <= 0)
         return 0;
     errno = EIO;
@@ -82,6 +103,14 @@ int __wrap_msync(void *addr, size_t bytes, int flags)
 int __wrap_fdatasync(int fd)
 {
     return flush_fails_now() ? -1 : __real_fdatasync(fd);
+}
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd) /* the library calls it for names alone */
+{
+    atomic_fetch_add(&names_synced, 1);
+    return atomic_fetch_sub(&name_fails, 1) > 0 ? (errno = EIO, -1) : __real_fsync(fd);
 }
 
 static void fail_at(uint64_t from, uint64_t to, int times, int code)
@@ -102,7 +131,7 @@ static struct storwin_window *open_pager(const char *path, uint32_t pager, unsig
     opts.budget_bytes = budget;
     opts.offset_bytes = page;
     opts.flags = STORWIN_DISCARD;
-    atomic_store(&storwin__without, without | STORWIN__NO_RING); /* which calls nothing that could be wrapped */
+    atomic_store(&storwin__without, without);
     rc = storwin_alloc(&opts, PAGES * page - 1, &win, NULL);
     if (rc == STORWIN_EPAGER)
         return NULL;
@@ -157,10 +186,12 @@ static void once_with_its_range(void **state)
         unsigned without;
     } modes[] = {{STORWIN_PAGER_KERNEL, 0},
                  {STORWIN_PAGER_RESIDENT, 0},
+                 {STORWIN_PAGER_RESIDENT, STORWIN__NO_RING},
                  {STORWIN_PAGER_RESIDENT, STORWIN__NO_DIRECT},
                  {STORWIN_PAGER_RESIDENT, STORWIN__NO_SCAN},
                  {STORWIN_PAGER_RESIDENT, STORWIN__NO_UFFD},
-                 {STORWIN_PAGER_USER, 0}};
+                 {STORWIN_PAGER_USER, 0},
+                 {STORWIN_PAGER_USER, STORWIN__NO_RING}};
     const char *path = test_path("errors");
 
     (void)state;
@@ -198,6 +229,67 @@ static void flush(void **state)
         assert_int_equal(storwin_free(win, NULL), 0);
         unlink(path);
     }
+}
+
+/* The first sync of a file that is new, and is to stay, makes its name durable too, and fails if that does. */
+static void name(void **state)
+{
+    const char *path = test_path("named");
+
+    (void)state;
+    for (unsigned is_new = 2; is_new-- > 0;) {
+        struct storwin_opts opts = storage_opts(path);
+        struct storwin_window *win;
+        struct storwin_error err;
+
+        opts.flags = STORWIN_DISCARD;
+        assert_int_equal(storwin_alloc(&opts, 3 * page, &win, NULL), 0);
+        atomic_store(&names_synced, 0);
+        atomic_store(&name_fails, 1);
+        memset(storwin_base(win), 1, 3 * page);
+        if (is_new) {
+            assert_int_equal(storwin_sync_range(win, page, page, &err), -EIO);
+            assert_true(err.offset == page && err.bytes == page);
+            assert_string_equal(err.hint, "storage_alloc_filename");
+        }
+        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(atomic_load(&names_synced), 2 * is_new);
+        assert_int_equal(storwin_free(win, NULL), 0);
+    }
+    unlink(path);
+    atomic_store(&name_fails, 0);
+}
+
+/* What evictions wrote is flushed by the next sync, though nothing else is to be written, and is named if that fails. */
+static void flush_of_evicted(void **state)
+{
+    const char *path = test_path("evicted");
+    struct storwin_window *win = open_pager(path, STORWIN_PAGER_USER, 0, STORWIN_MIN_BUDGET);
+    struct storwin_error err;
+    const volatile uint8_t *base;
+    unsigned sum = 0;
+
+    (void)state;
+    if (!win)
+        skip();
+    base = storwin_base(win);
+    for (unsigned round = 0; round < 2; round++) {
+        memset(storwin_base(win), (int)round + 1, 100 * page);
+        for (uint64_t p = 1000; p < PAGES; p++) /* sixteen times what may stay */
+            sum += base[p * page];
+        atomic_store(&flush_fails, (int)round);
+        atomic_store(&n_flushes, 0);
+        assert_int_equal(storwin_sync(win, &err), round ? -EIO : 0);
+        assert_true(atomic_load(&n_flushes) > 0);
+        assert_true(!round || (err.offset == 0 && err.bytes >= 100 * page));
+        atomic_store(&n_flushes, 0);
+        assert_int_equal(storwin_sync(win, &err), 0);
+        assert_int_equal(atomic_load(&n_flushes), 0); /* no more than needed */
+    }
+    assert_int_equal(sum, 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    unlink(path);
 }
 
 /* An eviction cannot write: nothing is lost, nobody hangs, and the next sync says so. */
@@ -352,13 +444,12 @@ static void commit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(once_with_its_range), cmocka_unit_test(flush),
+        cmocka_unit_test(once_with_its_range), cmocka_unit_test(flush), cmocka_unit_test(name), cmocka_unit_test(flush_of_evicted),
         cmocka_unit_test(eviction),            cmocka_unit_test(bad_sector),
         cmocka_unit_test(bad_sector_at_allocation), cmocka_unit_test(commit),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);
-    atomic_store(&storwin__without, STORWIN__NO_RING);
     test_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ launch_init() {
     # and permission to run as root with more ranks than cores.
     if [ "$kind" = openmpi ]; then
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
-        export OMPI_MCA_osc=pt2pt,sm OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_orte_tmpdir_base=$work OMPI_MCA_io=romio321
+        export OMPI_MCA_osc=pt2pt,sm OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_orte_tmpdir_base=$work OMPI_MCA_io=romio321
     fi
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* threads HINTS: at MPI_THREAD_MULTIPLE, several threads of every rank allocate, use, sync and free windows of their
+/* threads HINTS...: for each of the hints, at MPI_THREAD_MULTIPLE, several threads of every rank allocate, use, sync and free windows of their
  * own at once, each on a communicator of its own. */
 #include "window.h"
 #include <pthread.h>
 
 #define N_THREADS 3
-#define N_ROUNDS  6
+#define N_ROUNDS  4
 #define WORDS     1024
 
 static struct world w;
@@ -57,18 +57,20 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &w.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &w.size);
-    hints = argc > 1 ? argv[1] : "";
     if (level < MPI_THREAD_MULTIPLE)
         return world_skip(&w, "threads", "no MPI_THREAD_MULTIPLE");
     for (int i = 0; i < N_THREADS; i++) {
         tasks[i].number = i;
         MPI_Comm_dup(MPI_COMM_WORLD, &tasks[i].comm);
     }
-    for (int i = 0; i < N_THREADS; i++)
-        CHECK(pthread_create(&tasks[i].thread, NULL, work, &tasks[i]) == 0, "no thread");
-    for (int i = 0; i < N_THREADS; i++) {
-        pthread_join(tasks[i].thread, NULL);
-        MPI_Comm_free(&tasks[i].comm);
+    for (int k = 1; k < argc; k++) {
+        hints = argv[k];
+        for (int i = 0; i < N_THREADS; i++)
+            CHECK(pthread_create(&tasks[i].thread, NULL, work, &tasks[i]) == 0, "no thread");
+        for (int i = 0; i < N_THREADS; i++)
+            pthread_join(tasks[i].thread, NULL);
     }
+    for (int i = 0; i < N_THREADS; i++)
+        MPI_Comm_free(&tasks[i].comm);
     return world_end(&w, "threads");
 }

@@ -1,22 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Word count by MapReduce ("MPI Windows on Storage for HPC Applications", section 3.5.2), with a checkpoint after every
- * map task, in two forms: 1S  one-sided: ranks draw tasks with a fetch-and-add, count into a table in their window, and
- * fetch what they reduce with gets; a checkpoint is an exclusive lock on the own window and MPI_Win_sync, which writes
- * what changed 2S  collective: tasks are dealt out in rounds, tables travel by MPI_Alltoall; a checkpoint writes every
- * rank's table into one file with MPI_File_write_at_all and MPI_File_sync Each is also timed without checkpoints. The
- * input is made of words drawn by Zipf's law, so that every count is known beforehand. */
+ * map task, in two forms:
+ *
+ *   1S  one-sided: ranks draw tasks with a fetch-and-add, and fetch what they reduce with gets. A checkpoint is the table
+ *       and the tasks that it counts, in the older of two slots in the window (section 4): what changed, a header with
+ *       a sum of all, MPI_Win_sync. With --restart 1 a job goes on from the newest whole slot of each rank.
+ *   2S  collective: tasks are dealt out in rounds, tables travel by MPI_Alltoall; a checkpoint writes every rank's table
+ *       into one file with MPI_File_write_at_all and MPI_File_sync.
+ *
+ * Each is also timed without checkpoints. The input is made of words drawn by Zipf's law, so that every count is known
+ * beforehand. */
 #include "program.h"
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define WORD_BYTES 16 /* with a NUL */
 #define CHUNK      ((size_t)1 << 20)
 
-static uint64_t n_words = 50000, task_mib = 64, tasks_per_rank = 4;
+#define BLOCK      ((size_t)4096) /* unit in which a checkpoint is brought up to date */
+#define MAX_TASKS  24576          /* of all ranks: what the header of a slot has bits for */
+#define MAGIC      UINT64_C(0x6365646572706177)
+
+static uint64_t n_words = 50000, task_mib = 64, tasks_per_rank = 4, restart = 0, alarm_ms = 0;
 
 /* A word and how often it was seen; no word in it: free. */
 struct entry {
@@ -24,12 +34,19 @@ struct entry {
     char word[WORD_BYTES];
 };
 
-/* A window: the counter of drawn tasks (rank 0's counts), how many this rank has done, then one slice of the table for
- * each rank that reduces. */
-struct store {
-    uint64_t next_task, n_done;
-    uint64_t pad[510];
+/* A checkpoint: of which tasks the words are in the table, which follows, one slice for each rank that reduces. */
+struct slot {
+    uint64_t magic, job, generation, sum;
+    uint64_t tasks[MAX_TASKS / 64];
+    uint64_t pad[512 - 4 - MAX_TASKS / 64];
     struct entry table[];
+};
+
+/* A window: the counter of drawn tasks (rank 0's counts), two slots, and what this rank has reduced. */
+struct store {
+    uint64_t next_task;
+    uint64_t pad[511];
+    unsigned char slots[];
 };
 
 struct job {
@@ -37,7 +54,7 @@ struct job {
     int input; /* descriptor of the input */
     uint64_t n_tasks;
     uint64_t slice; /* entries of a slice, a power of two */
-    size_t bytes;   /* of a store */
+    size_t table_bytes, bytes; /* of a table and of a store */
     char (*words)[WORD_BYTES];
     uint64_t *expected; /* how often each word is in the input, on every rank */
     char *chunk;
@@ -157,14 +174,13 @@ static void merge(const struct job *j, struct entry *table, const struct entry *
 }
 
 /* Every word is in the slice of its rank, as often as it was written. */
-static void verify(const struct job *j, struct entry *table, const char *who)
+static void verify(const struct job *j, const struct entry *slice, const char *who)
 {
     uint64_t n = 0, expected = 0;
 
     for (uint64_t i = 0; i < n_words; i++) {
         size_t length = strlen(j->words[i]);
         uint64_t h = hash_of(j->words[i], length), at = h & (j->slice - 1);
-        struct entry *slice = table + (uint64_t)j->p->rank * j->slice;
 
         if ((h >> 40) % (uint64_t)j->p->size != (uint64_t)j->p->rank || j->expected[i] == 0)
             continue;
@@ -176,80 +192,234 @@ static void verify(const struct job *j, struct entry *table, const char *who)
               (unsigned long long)slice[at].count, (unsigned long long)j->expected[i]);
     }
     for (uint64_t i = 0; i < j->slice; i++)
-        n += table[(uint64_t)j->p->rank * j->slice + i].word[0] != 0;
+        n += slice[i].word[0] != 0;
     CHECK(n == expected, "%s: %llu words were counted, %llu written", who, (unsigned long long)n,
           (unsigned long long)expected);
 }
 
-/* The time of the checkpoints alone is told apart. 0: the hints had no effect. */
-static int one_sided(struct job *j, int which, int checkpoint, double seconds[2])
+/* What a rank of a one-sided job holds. */
+struct side {
+    struct job *j;
+    MPI_Win win;
+    struct store *store;
+    struct entry *table; /* being counted into; the window has copies */
+    uint64_t tasks[MAX_TASKS / 64]; /* whose words are in it */
+    uint64_t generation;
+    int newest; /* slot */
+    double checkpoint_seconds;
+};
+
+static struct slot *slot_of(const struct side *s, int i)
+{
+    return (void *)(s->store->slots + (size_t)i * (sizeof(struct slot) + s->j->table_bytes));
+}
+
+static struct entry *result_of(const struct side *s)
+{
+    return (void *)slot_of(s, 2);
+}
+
+/* One of another seed, size or number of ranks cannot go on from here. */
+static uint64_t job_id(const struct job *j)
+{
+    uint64_t id = program_mix(j->p->seed) + n_words;
+
+    id = program_mix(id) + task_mib;
+    id = program_mix(id) + j->n_tasks;
+    id = program_mix(id) + (uint64_t)j->p->size;
+    return program_mix(id) + (uint64_t)j->p->rank;
+}
+
+static uint64_t sum_of(const struct job *j, const struct slot *slot)
+{
+    const uint64_t *at = slot->tasks, *end = (const uint64_t *)((const char *)slot->table + j->table_bytes);
+    uint64_t sum = slot->job ^ program_mix(slot->generation);
+
+    for (; at < end; at++)
+        sum = (sum ^ *at) * UINT64_C(0x9e3779b97f4a7c15) ^ sum >> 31;
+    return sum;
+}
+
+/* Makes the older slot the newest. */
+static void checkpoint(struct side *s)
+{
+    const struct job *j = s->j;
+    struct slot *slot = slot_of(s, 1 - s->newest);
+    const char *from = (const char *)s->table;
+    char *to = (char *)slot->table;
+    double start = MPI_Wtime();
+
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, j->p->rank, 0, s->win);
+    slot->magic = 0;
+    for (size_t at = 0; at < j->table_bytes; at += BLOCK) {
+        size_t n = j->table_bytes - at < BLOCK ? j->table_bytes - at : BLOCK;
+
+        if (memcmp(to + at, from + at, n) != 0)
+            memcpy(to + at, from + at, n);
+    }
+    memcpy(slot->tasks, s->tasks, sizeof(s->tasks));
+    slot->job = job_id(j);
+    slot->generation = ++s->generation;
+    slot->sum = sum_of(j, slot);
+    slot->magic = MAGIC;
+    MPI_Win_sync(s->win);
+    MPI_Win_unlock(j->p->rank, s->win);
+    s->newest = 1 - s->newest;
+    s->checkpoint_seconds += MPI_Wtime() - start;
+}
+
+/* Finds the newest whole slot, if any, and takes it over. */
+static void restore(struct side *s)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct slot *slot = slot_of(s, i);
+
+        if (slot->magic != MAGIC || slot->generation <= s->generation || slot->sum != sum_of(s->j, slot))
+            continue;
+        CHECK(slot->job == job_id(s->j), "the window holds checkpoints of another job");
+        s->newest = i;
+        s->generation = slot->generation;
+    }
+    if (s->generation > 0) {
+        memcpy(s->tasks, slot_of(s, s->newest)->tasks, sizeof(s->tasks));
+        memcpy(s->table, slot_of(s, s->newest)->table, s->j->table_bytes);
+    }
+}
+
+/* Lists the tasks that no rank has done; returns how many. */
+static uint64_t tasks_left(const struct side *s, uint64_t *left)
+{
+    static uint64_t done[MAX_TASKS / 64];
+    uint64_t n = 0;
+
+    MPI_Allreduce(s->tasks, done, MAX_TASKS / 64, MPI_UINT64_T, MPI_BOR, MPI_COMM_WORLD);
+    for (uint64_t t = 0; t < s->j->n_tasks; t++)
+        if (!(done[t / 64] >> t % 64 & 1))
+            left[n++] = t;
+    return n;
+}
+
+/* This rank ends without a warning, wherever it is then. */
+static void set_alarm(void)
+{
+    struct itimerval in = {.it_value = {.tv_sec = (time_t)(alarm_ms / 1000), .tv_usec = (suseconds_t)(alarm_ms % 1000 * 1000)}};
+
+    if (alarm_ms > 0)
+        setitimer(ITIMER_REAL, &in, NULL);
+}
+
+static void map_all(struct side *s, const uint64_t *left, uint64_t n_left, int with_checkpoints)
 {
     static const uint64_t one = 1;
-    struct program *p = j->p;
-    struct entry *slice = malloc(j->slice * sizeof(*slice)),
-                 *result = calloc(j->slice * (uint64_t)p->size, sizeof(*result));
-    struct store *s;
-    double start, begin;
-    MPI_Win win;
 
-    CHECK(slice && result, "no memory");
-    if (!program_window(p, which, (MPI_Aint)j->bytes, 1, &s, &win)) {
-        free(slice);
-        free(result);
-        return 0;
-    }
-    memset(s, 0, j->bytes);
-    if (checkpoint) { /* the empty table is on storage: what is timed is the tasks */
-        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->rank, 0, win);
-        MPI_Win_sync(win);
-        MPI_Win_unlock(p->rank, win);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    begin = MPI_Wtime();
-    seconds[1] = 0;
     for (;;) {
-        uint64_t task;
+        uint64_t i, task;
 
-        MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
-        MPI_Fetch_and_op(&one, &task, MPI_UINT64_T, 0, 0, MPI_SUM, win);
-        MPI_Win_unlock(0, win);
-        if (task >= j->n_tasks)
-            break;
-        map(j, task, s->table);
-        s->n_done++;
-        if (checkpoint) {
-            start = MPI_Wtime();
-            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->rank, 0, win);
-            MPI_Win_sync(win);
-            MPI_Win_unlock(p->rank, win);
-            seconds[1] += MPI_Wtime() - start;
-        }
+        MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, s->win);
+        MPI_Fetch_and_op(&one, &i, MPI_UINT64_T, 0, 0, MPI_SUM, s->win);
+        MPI_Win_unlock(0, s->win);
+        if (i >= n_left)
+            return;
+        task = left[i];
+        map(s->j, task, s->table);
+        s->tasks[task / 64] |= UINT64_C(1) << task % 64;
+        if (with_checkpoints)
+            checkpoint(s);
     }
-    MPI_Barrier(MPI_COMM_WORLD); /* all tables are whole */
+}
+
+/* Gets this rank's slice of every table, adds them up, and puts the sum into the window. */
+static void reduce(struct side *s, int with_checkpoints)
+{
+    const struct job *j = s->j;
+    const struct program *p = j->p;
+    const size_t slice_bytes = j->slice * sizeof(struct entry);
+    struct entry *slice = malloc(slice_bytes), *sum = calloc(1, j->table_bytes);
+    int *newest = malloc((size_t)p->size * sizeof(*newest));
+    double start;
+
+    CHECK(slice && sum && newest, "no memory");
+    if (!with_checkpoints) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->rank, 0, s->win);
+        memcpy(slot_of(s, s->newest)->table, s->table, j->table_bytes);
+        MPI_Win_unlock(p->rank, s->win);
+    }
+    MPI_Allgather(&s->newest, 1, MPI_INT, newest, 1, MPI_INT, MPI_COMM_WORLD); /* all tables are whole */
     for (int r = 0; r < p->size; r++) {
         int from = (p->rank + r) % p->size;
+        const char *at = (const char *)slot_of(s, newest[from])->table + (size_t)p->rank * slice_bytes;
 
-        MPI_Win_lock(MPI_LOCK_SHARED, from, 0, win);
-        MPI_Get(slice, (int)(j->slice * sizeof(*slice)), MPI_BYTE, from,
-                (MPI_Aint)(sizeof(*s) + (uint64_t)p->rank * j->slice * sizeof(*slice)),
-                (int)(j->slice * sizeof(*slice)), MPI_BYTE, win);
-        MPI_Win_unlock(from, win);
-        merge(j, result, slice);
+        MPI_Win_lock(MPI_LOCK_SHARED, from, 0, s->win);
+        MPI_Get(slice, (int)slice_bytes, MPI_BYTE, from, (MPI_Aint)(at - (const char *)s->store), (int)slice_bytes, MPI_BYTE,
+                s->win);
+        MPI_Win_unlock(from, s->win);
+        merge(j, sum, slice);
     }
-    MPI_Barrier(MPI_COMM_WORLD); /* nobody reads the tables any more */
-    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->rank, 0, win);
-    memcpy(s->table + (uint64_t)p->rank * j->slice, result + (uint64_t)p->rank * j->slice, j->slice * sizeof(*slice));
     start = MPI_Wtime();
-    if (checkpoint)
-        MPI_Win_sync(win);
-    seconds[1] += MPI_Wtime() - start;
-    MPI_Win_unlock(p->rank, win);
-    seconds[0] = program_slowest(MPI_Wtime() - begin);
-    seconds[1] = program_slowest(seconds[1]);
-    verify(j, s->table, p->cases[which].who);
-    MPI_Win_free(&win);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->rank, 0, s->win);
+    memcpy(result_of(s), (const char *)sum + (size_t)p->rank * slice_bytes, slice_bytes);
+    if (with_checkpoints)
+        MPI_Win_sync(s->win);
+    MPI_Win_unlock(p->rank, s->win);
+    s->checkpoint_seconds += with_checkpoints ? MPI_Wtime() - start : 0;
     free(slice);
-    free(result);
+    free(sum);
+    free(newest);
+}
+
+/* The same for the same words and counts, in whatever order they were found. */
+static void print_digest(const struct side *s)
+{
+    const struct entry *e = result_of(s), *end = e + s->j->slice;
+    uint64_t digest = 0;
+
+    for (; e < end; e++)
+        if (e->word[0])
+            digest += program_mix(hash_of(e->word, strlen(e->word)) + e->count);
+    MPI_Allreduce(MPI_IN_PLACE, &digest, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    if (s->j->p->rank == 0)
+        fprintf(stderr, "mapreduce: the words and their counts: %016llx\n", (unsigned long long)digest);
+}
+
+/* The time of the checkpoints alone is told apart. 0: the hints had no effect. */
+static int one_sided(struct job *j, int which, int with_checkpoints, double seconds[2])
+{
+    struct program *p = j->p;
+    struct side s = {.j = j};
+    uint64_t *left = malloc(j->n_tasks * sizeof(*left)), n_left;
+    double begin;
+
+    if (!program_window(p, which, (MPI_Aint)j->bytes, 1, &s.store, &s.win)) {
+        free(left);
+        return 0;
+    }
+    s.table = calloc(1, j->table_bytes);
+    CHECK(s.table && left, "no memory");
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->rank, 0, s.win);
+    if (restart && with_checkpoints)
+        restore(&s);
+    else
+        memset(s.store, 0, j->bytes);
+    s.store->next_task = 0;
+    if (with_checkpoints) /* the empty table is on storage: what is timed is the tasks */
+        MPI_Win_sync(s.win);
+    MPI_Win_unlock(p->rank, s.win);
+    n_left = tasks_left(&s, left);
+    if (restart)
+        program_figure(p, p->cases[which].who, j->n_tasks, "1S", "tasks restored", (double)(j->n_tasks - n_left), "tasks");
+    MPI_Barrier(MPI_COMM_WORLD);
+    begin = MPI_Wtime();
+    set_alarm();
+    map_all(&s, left, n_left, with_checkpoints);
+    reduce(&s, with_checkpoints);
+    seconds[0] = program_slowest(MPI_Wtime() - begin);
+    seconds[1] = program_slowest(s.checkpoint_seconds);
+    verify(j, result_of(&s), p->cases[which].who);
+    if (restart)
+        print_digest(&s);
+    MPI_Win_free(&s.win);
+    free(s.table);
+    free(left);
     return 1;
 }
 
@@ -295,7 +465,7 @@ static void collective(struct job *j, const char *path, double seconds[2])
     seconds[1] = program_slowest(seconds[1]);
     if (path)
         MPI_File_close(&file);
-    verify(j, result, "2S");
+    verify(j, result + (uint64_t)p->rank * j->slice, "2S");
     free(table);
     free(slices);
     free(result);
@@ -326,8 +496,9 @@ static void start(struct job *j, const char *input)
     j->n_tasks = tasks_per_rank * (uint64_t)j->p->size;
     for (j->slice = 16; j->slice < room; j->slice *= 2)
         ;
-    j->bytes = sizeof(struct store) + j->slice * (uint64_t)j->p->size * sizeof(struct entry);
-    CHECK(j->bytes < INT32_MAX, "the table is too large");
+    j->table_bytes = j->slice * (uint64_t)j->p->size * sizeof(struct entry);
+    j->bytes = sizeof(struct store) + 2 * (sizeof(struct slot) + j->table_bytes) + j->slice * sizeof(struct entry);
+    CHECK(j->n_tasks <= MAX_TASKS && j->table_bytes < INT32_MAX / 4, "the job is too large");
     j->words = calloc(n_words, sizeof(*j->words));
     j->expected = calloc(n_words, sizeof(*j->expected));
     j->chunk = malloc(CHUNK);
@@ -342,6 +513,8 @@ int main(int argc, char **argv)
         {"--words", &n_words, 1000, "different words, up to 5,000,000"},
         {"--task", &task_mib, 1, "MiB of text in a map task"},
         {"--tasks", &tasks_per_rank, 2, "map tasks a rank"},
+        {"--restart", &restart, 0, "1: one-sided alone, from the checkpoint that the windows of --case hold, if any"},
+        {"--alarm", &alarm_ms, 0, "die so many milliseconds after the first task has begun; 0: do not"},
         {0},
     };
     static double times[PROGRAM_MAX_CASES][2][PROGRAM_MAX_TRIALS], two[2][2][PROGRAM_MAX_TRIALS];
@@ -359,7 +532,7 @@ int main(int argc, char **argv)
     for (int i = -1; program_next(&p, &i, &trial);) {
         double one[2];
 
-        for (int with = 0; i == 0 && with < 2; with++) {
+        for (int with = 0; i == 0 && !restart && with < 2; with++) {
             collective(&j, with && p.dir ? path : NULL, one);
             two[with][0][trial] = one[0];
             two[with][1][trial] = one[1];
@@ -369,8 +542,8 @@ int main(int argc, char **argv)
             times[i][1][trial] = one[1];
         }
     }
-    base = report(&j, "2S", "no checkpoints", two[0], 0);
-    if (p.dir)
+    base = restart ? 0 : report(&j, "2S", "no checkpoints", two[0], 0);
+    if (p.dir && !restart)
         report(&j, "2S MPI I/O", "checkpoints", two[1], base);
     base = 0;
     for (int i = 0; i < p.n_cases; i++) {

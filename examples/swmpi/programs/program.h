@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the four programs share: options, windows by case, checks, and the form of a figure. They are plain MPI: where
+/* What the programs share: options, windows by case, checks, and the form of a figure. They are plain MPI: where
  * their windows live is a matter of hints, which an MPI without storage windows ignores. */
 #ifndef PROGRAM_H
 #define PROGRAM_H

@@ -88,25 +88,33 @@ unpack_kernel "$vmlinuz" '\xfd7zXZ\x00' xz -dc --single-stream ||
     unpack_kernel "$vmlinuz" '\x28\xb5\x2f\xfd' zstd -dc ||
     { echo "$vmlinuz: no kernel found in it"; exit 1; }
 
-# The modules in the order of loading. modprobe does not know that rdma_rxe asks for a checksum by name (crc32_generic).
+# add_modules <set> <module>...: these and what they need, listed in the order of loading in modules/<set>.
 mkdir -p "$work/root/modules" "$work/root/guest"
-wanted="virtio_pci virtio_mmio 9pnet_virtio 9p crc32_generic rdma_rxe ib_uverbs rdma_ucm dummy veth virtio_net"
-: > "$work/root/modules/order"
-for module in $wanted; do
-    modprobe -d "$work" -S "$version" --show-depends "$module" | while read -r verb path _; do
-        [ "$verb" = insmod ] || continue
-        name=$(basename "$path")
-        name=${name%.xz}
-        ! grep -qxF "$name" "$work/root/modules/order" || continue
-        case $path in
-        *.xz) xz -dc "$path" > "$work/root/modules/$name" ;;
-        *) cp "$path" "$work/root/modules/$name" ;;
-        esac
-        strip -g "$work/root/modules/$name" # and the signature with it: slow to check under emulation
-        echo "$name" >> "$work/root/modules/order"
+add_modules() {
+    local list=$work/root/modules/$1 module
+    shift
+    : > "$list"
+    for module in "$@"; do
+        modprobe -d "$work" -S "$version" --show-depends "$module" | while read -r verb path _; do
+            [ "$verb" = insmod ] || continue
+            name=$(basename "$path")
+            name=${name%.xz}
+            ! grep -qxF "$name" "$list" || continue
+            echo "$name" >> "$list"
+            [ ! -e "$work/root/modules/$name" ] || continue
+            case $path in
+            *.xz) xz -dc "$path" > "$work/root/modules/$name" ;;
+            *) cp "$path" "$work/root/modules/$name" ;;
+            esac
+            strip -g "$work/root/modules/$name" # and the signature with it: slow to check under emulation
+        done
     done
-done
-grep -q '^rdma_rxe\.ko$' "$work/root/modules/order" || { echo "$version has no rdma_rxe"; exit 1; }
+    grep -qxF "$module.ko" "$list" || { echo "$version has no $module"; exit 1; }
+}
+# modprobe does not know that rdma_rxe and ext4 ask for a checksum by name.
+add_modules base virtio_pci virtio_mmio 9pnet_virtio 9p
+add_modules rdma crc32_generic ib_uverbs rdma_ucm dummy veth virtio_net rdma_rxe
+add_modules disk virtio_blk crc32c_generic ext4
 cp "$(command -v busybox)" "$work/root/guest/busybox"
 cp "$here/guest-init" "$work/root/init"
 chmod 755 "$work/root/init" "$work/root/guest/busybox"

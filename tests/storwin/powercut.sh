@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# powercut.sh POWERCUT ROUNDS CUTS CUTS-EXT4 GUEST...
+#
+# Power cuts: a QEMU guest commits checkpoints without pause on five disks, with the pagers kernel and resident, on the bare disk and in a file of
+# ext4, and once without ever flushing. It tells each generation on its serial line; at a random moment QEMU is killed. Then
+#
+#   - what was told must be on the disks as QEMU left them, which takes the guest's page cache from them;
+#   - QEMU keeps a log of the guest's writes and flushes: at CUTS random points of it and the end the disk is made that has all before the last flush
+#     and any part of what came later, as a disk with a cache of its own leaves it. What was acknowledged there must restore
+#     bit for bit; where nothing was flushed, this has to find a loss;
+#   - of these the one at the end is the disk of the next guest, which restores before it goes on; ROUNDS in all.
+#
+# File systems are repaired by e2fsck and read by debugfs, on the host, and by the kernel of the next guest.
+set -u
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+MIB=1048576
+disks=(raw-kernel raw-resident ext4-kernel ext4-resident careless)
+
+if [ "$1" = --guest ]; then # POWERCUT: the guest's part
+    powercut=$2
+    for i in "${!disks[@]}"; do
+        name=${disks[i]} device=/dev/vd$(printf "\\x$((61 + i))") file=()
+        case $name in
+        ext4-*)
+            mkdir -p "/mnt/$name"
+            mount -t ext4 "$device" "/mnt/$name" || exit 1
+            file=("/mnt/$name/state")
+            ;;
+        esac
+        "$powercut" write "$name" "${name#*-}" "$device" "${file[@]}" &
+    done
+    wait -n
+    echo "a writer ended"
+    exit 1
+fi
+
+powercut=$1 rounds=$2 cuts=$3 cuts_ext4=$4
+shift 4
+here=$(cd "$(dirname "$0")" && pwd)
+for need in mke2fs:e2fsprogs e2fsck:e2fsprogs debugfs:e2fsprogs; do
+    command -v "${need%:*}" > /dev/null || { echo "skip: needs ${need#*:}"; exit 77; }
+done
+work=$(mktemp -d "$PWD/powercut.XXXXXX") || exit 1
+guest=
+finish() {
+    trap - EXIT HUP INT TERM
+    [ -z "$guest" ] || kill "$guest" 2> /dev/null
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 143' HUP INT TERM
+cd "$work" || exit 1
+fail() {
+    echo "FAILED: $*"
+    tail -n 20 said
+    exit 1
+}
+kind_of() {
+    case $1 in
+    careless) echo careless ;;
+    *) echo "${1%-*}" ;;
+    esac
+}
+last_of() { # the newest generation that a disk's writer told, in a whole line
+    sed '$d' said | tr -d '\r' | sed -n "s/^$1 \([0-9]*\)$/\1/p" | tail -n 1
+}
+new_disk() {
+    case $1 in
+    ext4-*)
+        truncate -s $((24 * MIB)) "$1.img"
+        mke2fs -q -t ext4 -b 4096 -J size=4 -F "$1.img" || exit 1
+        truncate -s $((24 * MIB + 65536)) "$1.img"
+        ;;
+    *) truncate -s 1048576 "$1.img" ;;
+    esac
+}
+
+seed=${POWERCUT_SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')} kills=0 generations=0
+RANDOM=$seed
+echo "seed $seed"
+for name in "${disks[@]}"; do
+    new_disk "$name"
+done
+for ((round = 1; round <= rounds; round++)); do
+    args=
+    rm -f careless.img
+    new_disk careless
+    for name in "${disks[@]}"; do
+        cp --sparse=always "$name.img" "$name.before"
+        : > "$name.log"
+        args+=" -blockdev driver=blklogwrites,node-name=$name,discard=ignore,file.driver=file,file.filename=$work/$name.img"
+        args+=",log.driver=file,log.filename=$work/$name.log,log-sector-size=512 -device virtio-blk-pci,drive=$name,discard=off,write-zeroes=off"
+    done
+    : > said
+    "$@" -d -n none -t 300 -b "$here" -a "$args" -- bash "$here/powercut.sh" --guest "$powercut" > said 2>&1 &
+    guest=$!
+    for ((tick = 0; ; tick++)); do
+        told=$(awk '/^[a-z0-9-]+ [0-9]+\r?$/ && !seen[$1]++ { n++ } END { print n + 0 }' said)
+        [ "$told" -lt ${#disks[@]} ] || break
+        if ! kill -0 $guest 2> /dev/null; then
+            wait $guest
+            [ $? -ne 77 ] || { tail -n 1 said; exit 77; }
+            fail "the guest ended"
+        fi
+        [ $tick -lt 800 ] || fail "no checkpoint on every disk"
+        sleep 0.3
+    done
+    sleep $((RANDOM % 3)).$((RANDOM % 10))
+    kill -0 $guest 2> /dev/null || fail "the guest ended"
+    kill $guest # the script, and with it QEMU, which is not asked
+    wait $guest
+    guest=
+    kills=$((kills + 1))
+    ! grep -aq 'a writer ended\|failed:' said || fail "a writer failed"
+    for name in "${disks[@]}"; do
+        kind=$(kind_of "$name") told=$(last_of "$name") n=$cuts
+        [ "$kind" != ext4 ] || n=$cuts_ext4
+        if [ "$kind" != careless ]; then
+            [ $round -eq 1 ] || grep -aq "^$name restored" said || fail "$name: nothing was restored in round $round"
+            # One more may have been acknowledged, and not told any more.
+            "$powercut" check "$kind" "$name.img" "$told" || "$powercut" check "$kind" "$name.img" $((told + 1)) ||
+                fail "$name: generation $told is lost"
+        fi
+        printf '%-14s ' "$name"
+        "$powercut" sweep "$kind" "$name.before" "$name.log" "$name.next" "$n" $((RANDOM * 32768 + RANDOM)) || fail "$name"
+        mv "$name.next" "$name.img"
+        generations=$((generations + told))
+    done
+done
+echo "$kills guests killed; no checkpoint that was acknowledged is lost"
