@@ -347,7 +347,12 @@ void job_reap(struct pmirun *pr)
         struct rank *r;
 
         si.si_pid = 0;
-        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) != 0 || si.si_pid == 0)
+        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) != 0) {
+            if (errno != EINTR)
+                return;
+            continue;
+        }
+        if (si.si_pid == 0)
             return;
         r = job_find_pid(pr, si.si_pid);
         if (!r)
