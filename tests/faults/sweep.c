@@ -15,6 +15,7 @@
  *   --limit S      seconds that a run may take (default 20)
  *   --hung N       a status that means that it was not ended but by its own time limit
  *   --any-output   what it prints is another each time (figures): with status 0 it is not compared
+ *   --verdict      what it prints on stdout with a status that is not 0 counts as a message
  *   --alloc LIB    lets allocations fail too, through this preloaded library
  *   --one FAULT    this one fault only, as it is printed: PROC:CALL:N:ERRNO, PROC:alloc:N, with + for HOW_AFTER, * for all later ones
  *   --list         prints each fault with what became of it
@@ -46,7 +47,7 @@ struct options {
     double limit_s;
     int hung;
     const char *alloc, *one;
-    bool list, any_output;
+    bool list, any_output, verdict;
     char **argv;
 };
 
@@ -352,7 +353,7 @@ static void judge(const struct fault *f, const struct run *good, const struct ou
         snprintf(why, size, "status 0, but the output is not the one of a good run");
     else if (f->err == EPIPE && WEXITSTATUS(r->status) == 128 + SIGPIPE)
         return; /* as SIGPIPE would have it: nobody is there to be told */
-    else if (WEXITSTATUS(r->status) != 0 && out->err[strspn(out->err, "\n")] == '\0')
+    else if (WEXITSTATUS(r->status) != 0 && !(opt.verdict && out->text[0]) && out->err[strspn(out->err, "\n")] == '\0')
         snprintf(why, size, "status %d without a word", WEXITSTATUS(r->status));
 }
 
@@ -441,8 +442,8 @@ static void parse(int argc, char **argv)
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
         const char *name = argv[i], *value;
 
-        if (strcmp(name, "--list") == 0 || strcmp(name, "--any-output") == 0) {
-            *(name[2] == 'l' ? &opt.list : &opt.any_output) = true;
+        if (strcmp(name, "--list") == 0 || strcmp(name, "--any-output") == 0 || strcmp(name, "--verdict") == 0) {
+            *(name[2] == 'l' ? &opt.list : name[2] == 'a' ? &opt.any_output : &opt.verdict) = true;
             continue;
         }
         value = i + 1 < argc ? argv[++i] : NULL;
