@@ -335,8 +335,11 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
         else
             rank_died(pr, r, si->si_status, si->si_code == CLD_DUMPED);
     }
-    if (job->n_live == 0 && (job->abandoned || job->n_launched == job->n_ranks))
+    if (job->n_live == 0 && (job->abandoned || job->n_launched == job->n_ranks)) {
         pmiwire_server_job_remove(pr->server, job->id);
+        table_destroy(job); /* one that spawns job after job would run out of descriptors */
+        gather_destroy(job);
+    }
 }
 
 void job_reap(struct pmirun *pr)
