@@ -174,8 +174,10 @@ int main(int argc, char **argv)
     must(PMI2_Init(&spawned, &size, &rank, &appnum), "init");
     when = (int)(mix(seed, 1) % (uint64_t)(rounds + 1));
     who = (int)(mix(seed, 2) % (uint64_t)size);
-    if (strcmp(fate, "children") == 0)
+    if (strcmp(fate, "children") == 0) {
+        must(PMI2_KVS_Fence(), "fence"); /* until then the name of its shared memory stays */
         children(argv[1]);
+    }
     for (int round = 0; round < rounds; round++) {
         if (round == when && rank == who)
             meet(fate);
