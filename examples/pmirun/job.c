@@ -142,7 +142,7 @@ static void insert_pid(struct pmirun *pr, struct rank *r)
     pr->by_pid_n++;
 }
 
-int job_add_pid(struct pmirun *pr, struct rank *r)
+int job_room_for_pid(struct pmirun *pr)
 {
     if ((pr->by_pid_n + 1) * 2 > pr->by_pid_cap) {
         struct rank **old = pr->by_pid, **bigger;
@@ -159,8 +159,12 @@ int job_add_pid(struct pmirun *pr, struct rank *r)
                 insert_pid(pr, old[i]);
         free(old);
     }
-    insert_pid(pr, r);
     return 0;
+}
+
+void job_add_pid(struct pmirun *pr, struct rank *r)
+{
+    insert_pid(pr, r);
 }
 
 struct rank *job_find_pid(struct pmirun *pr, pid_t pid)
