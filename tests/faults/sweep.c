@@ -537,6 +537,10 @@ int main(int argc, char **argv)
                expected.err);
         return 1;
     }
+    if (shared && shared->count[0] == 0) {
+        printf("FAILED: no allocation was seen: is %s there, and an absolute path?\n", opt.alloc);
+        return 1;
+    }
     keep_existing(&good);
     remove_tree(run_dir);
     if (opt.one) {
