@@ -300,6 +300,10 @@ void output_event(struct pmirun *pr, struct stream *st)
     n = read(st->src.fd, pr->scratch, SCRATCH_BYTES);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    if (n < 0) { /* what is lost is not passed over */
+        say(pr, "cannot read what rank %u prints: %s", st->rank->number, strerror(errno));
+        job_set_status(pr, STATUS_OUTPUT);
+    }
     if (n <= 0) {
         output_close(pr, st);
         return;
