@@ -328,7 +328,8 @@ static bool was_kept(const struct run *good, const char *path)
 }
 
 /* Why the run is not as it should be; "": it is. */
-static void judge(const struct fault *f, const struct run *good, const struct output *expected, const struct run *r, const struct output *out, char *why, size_t size)
+static void judge(const struct fault *f, const struct run *good, const struct output *expected, const struct run *r, const struct output *out,
+                  char *why, size_t size)
 {
     struct stat st;
 
