@@ -44,6 +44,13 @@ void fail(const char *what, int code)
     exit(1);
 }
 
+/* Figures that reached nobody are no result. */
+static void check_output(void)
+{
+    if (fflush(stdout) != 0 || ferror(stdout))
+        fail("cannot write", -errno);
+}
+
 uint64_t now_ns(void)
 {
     struct timespec t;
@@ -174,6 +181,7 @@ static int both(const struct options *o)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(pair[1]);
         measure(o, pair[0]);
+        check_output();
         exit(0);
     }
     if (client < 0)
@@ -243,7 +251,7 @@ static void parse(int argc, char **argv, struct options *o)
         case 'L': o->listen = optarg; break;
         case 'C': o->connect = optarg; break;
         case 'P': o->port = optarg; break;
-        case 'h': fputs(usage_text, stdout); exit(0);
+        case 'h': fputs(usage_text, stdout); check_output(); exit(0);
         default: fputs(usage_text, stderr); exit(2);
         }
     }
@@ -269,5 +277,6 @@ int main(int argc, char **argv)
         serve(&o, sock);
     else
         measure(&o, sock);
+    check_output();
     return 0;
 }

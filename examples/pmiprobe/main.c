@@ -113,7 +113,7 @@ static int usage(FILE *f)
     return f == stdout ? 0 : 2;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     static const struct {
         const char *name;
@@ -139,4 +139,15 @@ int main(int argc, char **argv)
         if (strcmp(commands[i].name, name) == 0)
             return commands[i].run ? commands[i].run(argc - 1, argv + 1) : commands[i].print();
     return usage(stderr);
+}
+
+int main(int argc, char **argv)
+{
+    int rc = run(argc, argv);
+
+    if (fflush(stdout) != 0 || ferror(stdout)) { /* a verdict that reached nobody is none */
+        perror("pmiprobe: cannot write");
+        return rc ? rc : 3;
+    }
+    return rc;
 }

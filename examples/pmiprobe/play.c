@@ -46,10 +46,11 @@ void note(struct play *p, const char *word)
         return;
     report_path(p, p->rank, path, sizeof(path));
     fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-        dprintf(fd, "%s\n", word);
-        close(fd);
+    if (fd < 0 || dprintf(fd, "%s\n", word) < 0) { /* it would be blamed on the server */
+        fprintf(stderr, "pmiprobe: cannot report \"%s\": %s: %s\n", word, path, strerror(errno));
+        exit(3);
     }
+    close(fd);
 }
 
 bool wait_note(struct play *p, int rank, const char *word, int ms)

@@ -35,6 +35,7 @@ struct result {
 
 /* How the launcher ended, and the last it printed. */
 struct launch {
+    int err;    /* it could not be started, or what the ranks report could not be read: no fault of the server's */
     bool ended;
     int status; /* of waitpid() */
     size_t n_out;
@@ -66,10 +67,13 @@ static void run_launcher(const struct options *o, char *const argv[], const char
     pid_t pid;
 
     memset(l, 0, sizeof(*l));
-    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) {
+        l->err = errno;
         return;
+    }
     fcntl(fds[1], F_SETFL, 0); /* the other end is somebody's stdout */
     pid = proc_start(argv, env, fds[1], -1);
+    l->err = pid < 0 ? errno : 0;
     close(fds[1]);
     while (pid > 0 && !probe_stopped && now_ms() < end) {
         struct pollfd p = {fds[0], POLLIN, 0};
@@ -112,7 +116,7 @@ static bool crash_line(const char *out, char *line, size_t cap)
 }
 
 /* What one rank reported. */
-static void read_report(const struct options *o, int rank, struct result *r, bool *started, bool *closed,
+static void read_report(const struct options *o, int rank, struct launch *l, struct result *r, bool *started, bool *closed,
                         bool *ending)
 {
     char path[4200], line[800];
@@ -122,6 +126,8 @@ static void read_report(const struct options *o, int rank, struct result *r, boo
     r->what[0] = '\0';
     snprintf(path, sizeof(path), "%s/case.%d", o->dir, rank);
     f = fopen(path, "re");
+    if (!f && errno != ENOENT)
+        l->err = errno;
     while (f && fgets(line, sizeof(line), f)) {
         char *end;
 
@@ -137,6 +143,8 @@ static void read_report(const struct options *o, int rank, struct result *r, boo
         r->v = (enum verdict)strtol(line + 8, &end, 10);
         snprintf(r->what, sizeof(r->what), "%.500s", *end ? end + 1 : "");
     }
+    if (f && ferror(f))
+        l->err = errno;
     if (f)
         fclose(f);
     unlink(path);
@@ -164,19 +172,19 @@ static void judge_end(const struct probe_case *pc, const struct launch *l, struc
 }
 
 /* Returns false when the launcher did not even start the played process. */
-static bool judge(const struct options *o, const struct probe_case *pc, const struct launch *l, struct result *r)
+static bool judge(const struct options *o, const struct probe_case *pc, struct launch *l, struct result *r)
 {
     bool started = false, closed = false, ending = false;
     struct result other;
     char end[100], line[160];
 
-    read_report(o, 0, r, &started, &closed, &ending);
+    read_report(o, 0, l, r, &started, &closed, &ending);
     other.v = V_OK;
     other.what[0] = '\0';
     if (pc->ranks > 1) {
         bool started1 = false;
 
-        read_report(o, 1, &other, &started1, &closed, &ending);
+        read_report(o, 1, l, &other, &started1, &closed, &ending);
         started |= started1;
     }
     status_text(l, end, sizeof(end));
@@ -267,7 +275,7 @@ static char **launcher_argv(const struct options *o, const struct probe_case *pc
     return argv;
 }
 
-static bool run_case(const struct options *o, const struct probe_case *pc, struct result *r)
+static bool run_case(const struct options *o, const struct probe_case *pc, struct result *r, int *err)
 {
     static char report[4200], reply[64], timeout[64], word_play[] = "play", name[64];
     static const char *env[] = {report, reply, timeout, "PMI_FD", "PMI_PORT", "PMI_ID", "PMI_RANK", "PMI_SIZE",
@@ -290,6 +298,7 @@ static bool run_case(const struct options *o, const struct probe_case *pc, struc
     snprintf(timeout, sizeof(timeout), "PMIPROBE_TIMEOUT=%d", (int)o->timeout + 1);
     run_launcher(o, argv, env, &l);
     began = judge(o, pc, &l, r);
+    *err = l.err;
     r->ms = (int)(now_ms() - start);
     if (o->verbose && l.n_out)
         fprintf(stderr, "--- %s\n%s%s", pc->name, l.out, l.out[l.n_out - 1] == '\n' ? "" : "\n");
@@ -331,13 +340,18 @@ static int run_all(const struct options *o)
                " what happened                  |\n|---|---|---|---|---|\n");
     for (int i = 0; (pc = case_at(i)) && !probe_stopped; i++) {
         struct result r;
+        int err;
 
         if (o->pattern && fnmatch(o->pattern, pc->name, 0) != 0)
             continue;
         n++;
-        n_dead = run_case(o, pc, &r) ? 0 : n_dead + 1;
+        n_dead = run_case(o, pc, &r, &err) ? 0 : n_dead + 1;
         if (probe_stopped)
             break;
+        if (err) {
+            fprintf(stderr, "pmiprobe: cannot run %s, which says nothing of the server: %s\n", pc->name, strerror(err));
+            return 3;
+        }
         n_fail += !case_conforms(pc, r.v);
         print_result(o, pc, &r);
         if (n_dead == 3) { /* a launcher that does not work, or a server that is gone for good */

@@ -369,8 +369,10 @@ int replay_main(int argc, char **argv)
         return 2;
     }
     proc_setup();
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || conn_open(&c, pair[0], false) < 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || conn_open(&c, pair[0], false) < 0) {
+        perror("pmiprobe: cannot make a connection");
         return 3;
+    }
     snprintf(fd, sizeof(fd), "PMI_FD=%d", pair[1]);
     env[0] = fd;
     env[1] = getenv("PMI_RANK") ? "PMI_DEBUG_UNUSED" : "PMI_RANK=0"; /* a caller's own rank and size stay */

@@ -142,7 +142,7 @@ static void insert_pid(struct pmirun *pr, struct rank *r)
     pr->by_pid_n++;
 }
 
-int job_add_pid(struct pmirun *pr, struct rank *r)
+int job_room_for_pid(struct pmirun *pr)
 {
     if ((pr->by_pid_n + 1) * 2 > pr->by_pid_cap) {
         struct rank **old = pr->by_pid, **bigger;
@@ -159,8 +159,12 @@ int job_add_pid(struct pmirun *pr, struct rank *r)
                 insert_pid(pr, old[i]);
         free(old);
     }
-    insert_pid(pr, r);
     return 0;
+}
+
+void job_add_pid(struct pmirun *pr, struct rank *r)
+{
+    insert_pid(pr, r);
 }
 
 struct rank *job_find_pid(struct pmirun *pr, pid_t pid)
@@ -335,8 +339,11 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
         else
             rank_died(pr, r, si->si_status, si->si_code == CLD_DUMPED);
     }
-    if (job->n_live == 0 && (job->abandoned || job->n_launched == job->n_ranks))
+    if (job->n_live == 0 && (job->abandoned || job->n_launched == job->n_ranks)) {
         pmiwire_server_job_remove(pr->server, job->id);
+        table_destroy(job); /* one that spawns job after job would run out of descriptors */
+        gather_destroy(job);
+    }
 }
 
 void job_reap(struct pmirun *pr)
@@ -347,7 +354,12 @@ void job_reap(struct pmirun *pr)
         struct rank *r;
 
         si.si_pid = 0;
-        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) != 0 || si.si_pid == 0)
+        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) != 0) {
+            if (errno != EINTR)
+                return;
+            continue;
+        }
+        if (si.si_pid == 0)
             return;
         r = job_find_pid(pr, si.si_pid);
         if (!r)

@@ -104,12 +104,23 @@ static void set_up(struct pmirun *pr)
     job_queue(pr, job);
 }
 
+static struct pmirun run; /* large; every function is handed a pointer to it */
+
+/* However we end, by die() too: what has a name would outlive us. */
+static void release_memory(void)
+{
+    for (struct job *job = run.jobs; job; job = job->next) {
+        table_destroy(job); /* takes its name back */
+        gather_destroy(job);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static struct pmirun run; /* large; every function is handed a pointer to it */
     struct pmirun *pr = &run;
     int err;
 
+    atexit(release_memory);
     pr->start_ns = pr->now_ns = clock_ns();
     pr->jobs_tail = &pr->jobs;
     pr->launch_tail = &pr->launch;
@@ -126,9 +137,5 @@ int main(int argc, char **argv)
     if (pr->opt.stats)
         print_stats(pr);
     pmiwire_server_destroy(pr->server);
-    for (struct job *job = pr->jobs; job; job = job->next) {
-        table_destroy(job); /* takes its name back */
-        gather_destroy(job);
-    }
     return pr->status;
 }

@@ -122,6 +122,13 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
 }
 
 /* Options up to the program's name. */
+static void end_of_output(void)
+{
+    if (fflush(stdout) != 0)
+        die(STATUS_OUTPUT, "cannot write to stdout: %s", strerror(errno));
+    exit(0);
+}
+
 static void parse_group_options(struct options *opt, struct app *app, struct cursor *c)
 {
     for (; c->at < c->argc; c->at++) {
@@ -135,10 +142,10 @@ static void parse_group_options(struct options *opt, struct app *app, struct cur
         }
         if (is(w, "-h", "--help")) {
             fputs(usage, stdout);
-            exit(fflush(stdout) ? 1 : 0);
+            end_of_output();
         } else if (is(w, "--version", "-V")) {
             printf("pmirun %s (libpmiwire %s)\n", PMIWIRE_VERSION, pmiwire_version());
-            exit(fflush(stdout) ? 1 : 0);
+            end_of_output();
         } else if (is(w, "-n", "-np")) {
             app->n_procs = (uint32_t)parse_number(w, argument(c), 1, 1000000);
         } else if (is(w, "-x", NULL)) {

@@ -51,7 +51,7 @@ static void sink_init(struct sink *sk, int fd)
     sk->src.fd = fd;
     sk->how = HOW_POLL;
     if (fstat(fd, &st) != 0) {
-        sk->dead = true;
+        sk->dead = errno == EBADF; /* closed */
         return;
     }
     if (S_ISSOCK(st.st_mode)) {
@@ -177,6 +177,12 @@ static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_
         while (cap < sk->len + n)
             cap *= 2;
         q = realloc(sk->buf, cap);
+        if (!q && sk == &pr->err) { /* why we end is said now or never */
+            sink_flush(pr, sk);
+            if (!sk->dead && sink_waiting(sk) == 0 && sink_write(sk, p, n) < 0)
+                sink_died(pr, sk, errno);
+            return;
+        }
         if (!q) {
             sink_died(pr, sk, ENOMEM);
             return;
@@ -294,6 +300,10 @@ void output_event(struct pmirun *pr, struct stream *st)
     n = read(st->src.fd, pr->scratch, SCRATCH_BYTES);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    if (n < 0) { /* what is lost is not passed over */
+        say(pr, "cannot read what rank %u prints: %s", st->rank->number, strerror(errno));
+        job_set_status(pr, STATUS_OUTPUT);
+    }
     if (n <= 0) {
         output_close(pr, st);
         return;

@@ -249,8 +249,11 @@ static void conn_flush(struct pmirun *pr, struct conn *c)
             pmiwire_conn_sent(c->pmi, (size_t)w);
         } else if (w < 0 && errno == EINTR) {
             continue;
-        } else if (w < 0 && errno != EAGAIN) {
-            /* Gone. What it has sent before is still to be read, and then the end. */
+        } else if (w < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) {
+            /* Gone. What it has sent before is still to be read, and then the end. Should it be there, it must not wait for an answer. */
+            if (errno != EPIPE && errno != ECONNRESET)
+                say(pr, "cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1, strerror(errno));
+            shutdown(c->src.fd, SHUT_WR);
             pmiwire_conn_sent(c->pmi, n);
         } else {
             break;

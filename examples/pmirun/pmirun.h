@@ -246,7 +246,8 @@ void job_stop(struct pmirun *pr, int status);
 void job_set_status(struct pmirun *pr, int status);
 void job_kill_all(struct pmirun *pr, int sig);
 struct rank *job_find_pid(struct pmirun *pr, pid_t pid);
-int job_add_pid(struct pmirun *pr, struct rank *r);
+int job_room_for_pid(struct pmirun *pr); /* before its process is there: one that is not found would never be reaped */
+void job_add_pid(struct pmirun *pr, struct rank *r);
 void job_reap(struct pmirun *pr);
 /* Descendants that outlived their rank: told to end. True when none is left. */
 bool job_sweep(struct pmirun *pr);

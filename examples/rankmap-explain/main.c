@@ -256,8 +256,10 @@ static char *join(char **words, int n)
     for (int i = 0; i < n; i++)
         len += strlen(words[i]) + 1;
     text = at = malloc(len);
-    if (!text)
+    if (!text) {
+        failed("the arguments", -ENOMEM);
         return NULL;
+    }
     *at = '\0';
     for (int i = 0; i < n; i++)
         at += sprintf(at, "%s%s", i ? " " : "", words[i]);

@@ -2,7 +2,6 @@
 /* A map as characters: each stands for a stretch of ranks and a stretch of ids, and shows how many of the ranks have such ids. */
 #include "explain.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_COLUMNS 200u
@@ -12,7 +11,7 @@ void picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsig
 {
     static const char shades[] = " .:+#";
     uint64_t min, max, range;
-    uint32_t *hits;
+    static uint32_t hits[MAX_COLUMNS * MAX_ROWS]; /* no memory to run out of half way */
     char left[32];
     int width;
 
@@ -28,9 +27,7 @@ void picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsig
     range = max - min + 1;
     columns = n < columns ? n : columns;
     rows = range < rows ? (unsigned)range : rows;
-    hits = calloc((size_t)columns * rows, sizeof(*hits));
-    if (!hits)
-        return;
+    memset(hits, 0, (size_t)columns * rows * sizeof(*hits));
     for (uint32_t r = 0; r < n; r++) {
         unsigned x = (unsigned)((uint64_t)r * columns / n), y = (unsigned)((double)(ids[r] - min) / (double)range * rows);
 
@@ -65,5 +62,4 @@ void picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsig
         fprintf(out, "%*s", (int)columns - 1 > digits ? (int)columns - 1 : digits + 1, left);
     }
     fputc('\n', out);
-    free(hits);
 }

@@ -476,5 +476,6 @@ int main(int argc, char **argv)
     CHECK(PMI2_Finalize() == PMI2_SUCCESS);
     if (rank == 0)
         printf("ok %s\n", mode);
+    CHECK(fflush(stdout) == 0);
     return 0;
 }

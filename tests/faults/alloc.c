@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Preloaded: counts the allocations of a process, and makes one of them fail. What the sweep wants is in the file that FAULTS_ALLOC names. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "faults.h"
+
+/* glibc's own, under names that are not interposed. */
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t alignment, size_t n);
+
+static struct alloc_plan *plan;
+static int who;
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *path = getenv("FAULTS_ALLOC"), *rank = getenv("PMI_RANK");
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    void *p;
+
+    if (fd < 0)
+        return;
+    p = mmap(NULL, sizeof(*plan), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (p == MAP_FAILED)
+        return;
+    who = rank ? 1 + atoi(rank) + (getenv("PMI_SPAWNED") ? 16 : 0) : 0;
+    if (who < 0 || who >= MAX_PROCS)
+        who = MAX_PROCS - 1;
+    plan = p;
+}
+
+static int fails(void)
+{
+    uint64_t n;
+
+    if (!plan)
+        return 0;
+    n = __atomic_add_fetch(&plan->count[who], 1, __ATOMIC_RELAXED);
+    if (!plan->fail_at || who != plan->who || n < plan->fail_at || (n > plan->fail_at && !plan->on))
+        return 0;
+    plan->hit = n;
+    errno = ENOMEM;
+    return 1;
+}
+
+void *malloc(size_t n)
+{
+    return fails() ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    return fails() ? NULL : __libc_realloc(p, n);
+}
+
+void *memalign(size_t alignment, size_t n)
+{
+    return fails() ? NULL : __libc_memalign(alignment, n);
+}
+
+void *aligned_alloc(size_t alignment, size_t n)
+{
+    return memalign(alignment, n);
+}
+
+int posix_memalign(void **p, size_t alignment, size_t n)
+{
+    void *q = memalign(alignment, n);
+
+    if (!q)
+        return ENOMEM;
+    *p = q;
+    return 0;
+}

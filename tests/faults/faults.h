@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Faults on purpose: one system call, or one allocation, of one process of a command fails, and what becomes of the command is looked at.
+ *
+ * The command runs under ptrace (x86-64), so that raw system calls, statically linked programs and children that share their parent's
+ * memory are reached too; a seccomp filter stops the calls of the table in calls.c and no others. What the dynamic linker does is left alone.
+ * Processes are numbered as they come: 0 is the command itself, under pmirun 1 is rank 0. Allocations fail in alloc.c, which is preloaded.
+ */
+#ifndef FAULTS_H
+#define FAULTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAX_PROCS 32   /* numbers of processes that are told apart; later ones count as the last */
+#define MAX_CALLS 160  /* kinds of system call */
+#define MAX_PATHS 512  /* files created in a run */
+#define MAX_EVENTS 200000
+
+/* How a call fails. */
+enum how {
+    HOW_ERRNO, /* is not made; returns the errno */
+    HOW_AFTER, /* is made, and then returns the errno: close() has closed all the same */
+    HOW_SHORT, /* moves a byte */
+    HOW_ON,    /* like HOW_ERRNO, and so do all later ones of the kind: what has run out stays so */
+};
+
+struct call {
+    const char *name;
+    int number;
+    int len_arg;          /* which argument is a length, HOW_SHORT; 0: none, -1: a struct msghdr is the second */
+    const char *failures; /* names of errnos; +: HOW_AFTER, *: HOW_ON too, ?: only on a descriptor that does not wait */
+};
+
+extern const struct call calls[];
+extern const size_t n_calls;
+int errno_number(const char *name, size_t len);
+const char *errno_name(int err);
+
+/* One fault; n counts the calls of that kind of that process from 1. n = 0: none. */
+struct fault {
+    int proc, call, err;
+    enum how how;
+    uint32_t n;
+};
+
+/* A call that was made. */
+struct event {
+    uint8_t proc, call;
+    bool waits;   /* its descriptor would wait */
+    uint32_t n;
+};
+
+struct run {
+    int status;           /* of the command, as wait() has it */
+    bool hung;            /* was ended after the time limit */
+    bool hit;             /* the fault's call was made */
+    int n_left;           /* processes that were still there when the command had ended a while ago */
+    int crash_proc, crash_signal;
+    char crash_at[160], left_name[64], hit_at[256];
+    char names[MAX_PROCS][32];
+    struct event *events; /* MAX_EVENTS */
+    size_t n_events;
+    char *paths[MAX_PATHS]; /* created, absolute */
+    size_t n_paths;
+};
+
+/* Runs it in `dir`, output to the two descriptors. 0, or -errno: could not be traced. r->events is the caller's. */
+int trace_run(char *const argv[], const char *dir, int out, int err, const struct fault *fault, double limit_s, struct run *r);
+void run_release(struct run *r);
+
+/* What alloc.c shares with the sweep: a file, mapped, named by FAULTS_ALLOC. */
+struct alloc_plan {
+    int32_t who;      /* 0: a process without PMI_RANK, else 1 + its rank, 17 + the rank of a spawned one */
+    int32_t on;       /* all later ones too */
+    uint64_t fail_at; /* 0: none */
+    uint64_t hit;
+    uint64_t count[MAX_PROCS];
+};
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* subject_storwin kernel|resident|user|ckpt|shared: a window whose stores must be in the file when a sync says so, a checkpoint. */
+#define _GNU_SOURCE
+#include "subject.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <storwin.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_NAME "subject.win"
+#define BYTES (1u << 20)
+#define IN_MEMORY (BYTES / 4)
+
+static uint32_t pager;
+
+static int failed(const char *what, int rc, const struct storwin_error *err)
+{
+    fprintf(stderr, "subject_storwin: %s: %s: %s\n", what, storwin_strerror(rc), err ? err->text : "");
+    return rc;
+}
+
+static char pattern(size_t i, int round)
+{
+    return (char)(1 + (i / 4096 * 31 + i + (size_t)round * 7) % 250);
+}
+
+/* What is in the file, read as another process would. It may be that this itself fails: nothing is known then. */
+static int file_has(size_t from, size_t n, size_t at, int round)
+{
+    static char buf[BYTES];
+    int fd = open(FILE_NAME, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : pread(fd, buf, n, (off_t)at);
+
+    if (fd >= 0)
+        close(fd);
+    if (got != (ssize_t)n)
+        return 1;
+    for (size_t i = 0; i < n; i++)
+        if (buf[i] != pattern(from + i, round))
+            return 0;
+    return 1;
+}
+
+static int sync_twice(struct storwin_window *win, int round)
+{
+    struct storwin_error err;
+    int rc = storwin_sync(win, &err), again = 0;
+
+    if (rc < 0) {
+        failed("sync", rc, &err);
+        again = storwin_sync(win, &err);
+        if (again < 0)
+            failed("sync", again, &err);
+    }
+    if (again == 0 && !file_has(IN_MEMORY, BYTES - IN_MEMORY, 0, round))
+        WRONG("a sync returned 0 and the file is another");
+    return rc;
+}
+
+static int async(struct storwin_window *win, int round)
+{
+    struct storwin_error err;
+    int rc = storwin_sync_start(win, 0, BYTES, &err);
+
+    if (rc < 0)
+        return failed("start of a sync", rc, &err);
+    rc = storwin_sync_wait(win, &err);
+    if (rc < 0)
+        return failed("sync in the background", rc, &err);
+    if (!file_has(IN_MEMORY, BYTES - IN_MEMORY, 0, round))
+        WRONG("a sync in the background returned 0 and the file is another");
+    return 0;
+}
+
+static void store(struct storwin_window *win, int round)
+{
+    char *base = storwin_base(win);
+
+    for (size_t i = 0; i < BYTES; i++)
+        base[i] = pattern(i, round);
+}
+
+static int is_there(void)
+{
+    struct stat st;
+
+    return stat(FILE_NAME, &st) == 0;
+}
+
+static int window(void)
+{
+    struct storwin_window *win = NULL;
+    struct storwin_error err;
+    struct storwin_opts opts;
+    int rc, rc2;
+
+    unlink(FILE_NAME);
+    storwin_opts_init(&opts);
+    opts.alloc_type = STORWIN_STORAGE;
+    opts.filename = FILE_NAME;
+    opts.factor_ppb = STORWIN_FACTOR_ONE / 4 * 3;
+    opts.pager = pager;
+    opts.budget_bytes = pager == STORWIN_PAGER_USER ? STORWIN_MIN_BUDGET : 0;
+    rc = storwin_alloc(&opts, BYTES, &win, &err);
+    if (rc < 0) {
+        MUST(!win);
+        if (is_there() && unlink(FILE_NAME) == 0)
+            fprintf(stderr, "(a file was left)\n");
+        return failed("allocation", rc, &err);
+    }
+    store(win, 1);
+    rc = sync_twice(win, 1);
+    store(win, 2);
+    if (rc == 0)
+        rc = async(win, 2);
+    store(win, 3);
+    rc2 = storwin_free(win, &err);
+    if (rc2 < 0)
+        failed("free", rc2, &err);
+    else if (!file_has(IN_MEMORY, BYTES - IN_MEMORY, 0, 3))
+        WRONG("the window was freed without an error, and the file is another");
+    return rc ? rc : rc2;
+}
+
+static int state_is(const struct storwin_ckpt_info *info, int round)
+{
+    const char *data = info->data;
+
+    for (size_t i = 0; i < BYTES / 4; i++)
+        if (data[i] != pattern(i, round))
+            return 0;
+    return 1;
+}
+
+/* Commits a state, in two attempts if need be. */
+static int commit(struct storwin_ckpt *ckpt, int round, int *newest)
+{
+    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_error err;
+    void *data;
+    int rc = storwin_ckpt_begin(ckpt, 0, &data), again;
+
+    if (rc < 0)
+        return failed("begin", rc, NULL);
+    for (size_t i = 0; i < BYTES / 4; i++)
+        ((char *)data)[i] = pattern(i, round);
+    rc = again = storwin_ckpt_commit(ckpt, &err);
+    if (rc < 0) {
+        failed("commit", rc, &err);
+        if (storwin_ckpt_query(ckpt, &info) == 0)
+            MUST(*newest && state_is(&info, *newest));
+        again = storwin_ckpt_commit(ckpt, &err);
+        if (again < 0)
+            failed("commit", again, &err);
+    }
+    if (again == 0) {
+        *newest = round;
+        MUST(storwin_ckpt_query(ckpt, &info) == 0 && state_is(&info, round));
+    }
+    return rc;
+}
+
+static int checkpoint(void)
+{
+    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_ckpt *ckpt = NULL;
+    struct storwin_error err;
+    struct storwin_opts opts;
+    int rc, newest = 0;
+
+    unlink(FILE_NAME);
+    storwin_opts_init(&opts);
+    opts.alloc_type = STORWIN_STORAGE;
+    opts.filename = FILE_NAME;
+    rc = storwin_ckpt_open(&opts, BYTES / 4, 5, &ckpt, &err);
+    if (rc < 0) {
+        MUST(!ckpt);
+        return failed("open", rc, &err);
+    }
+    for (int round = 1; round <= 3 && rc == 0; round++)
+        rc = commit(ckpt, round, &newest);
+    storwin_ckpt_close(ckpt);
+    ckpt = NULL;
+    for (int i = 0; i < 2; i++) { /* what was committed is there, whatever has failed */
+        int rc2 = storwin_ckpt_open(&opts, BYTES / 4, 5, &ckpt, &err);
+
+        if (rc2 < 0) {
+            failed("open again", rc2, &err);
+            rc = rc ? rc : rc2;
+            continue;
+        }
+        if (newest)
+            MUST(storwin_ckpt_query(ckpt, &info) == 0 && state_is(&info, newest));
+        storwin_ckpt_close(ckpt);
+        break;
+    }
+    return rc;
+}
+
+static int shared(void)
+{
+    const uint64_t bytes = BYTES;
+    const char *files[] = {FILE_NAME};
+    struct storwin_shared who = {.size = sizeof(who), .n_ranks = 1, .bytes = &bytes, .filenames = files};
+    struct storwin_window *win = NULL;
+    struct storwin_error err;
+    struct storwin_opts opts;
+    char name[64];
+    int rc, rc2;
+
+    unlink(FILE_NAME);
+    snprintf(name, sizeof(name), "/subject-%d", (int)getpid());
+    who.shm_name = name;
+    storwin_opts_init(&opts);
+    opts.alloc_type = STORWIN_STORAGE;
+    opts.filename = FILE_NAME;
+    opts.factor_ppb = STORWIN_FACTOR_ONE / 4 * 3;
+    rc = storwin_alloc_shared(&opts, &who, &win, &err);
+    if (rc < 0) {
+        MUST(!win);
+        return failed("allocation", rc, &err);
+    }
+    rc = storwin_shared_settle(win);
+    if (rc < 0)
+        failed("settle", rc, NULL);
+    store(win, 1);
+    if (rc == 0)
+        rc = sync_twice(win, 1);
+    store(win, 2);
+    rc2 = storwin_free(win, &err);
+    if (rc2 < 0)
+        failed("free", rc2, &err);
+    return rc ? rc : rc2;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "kernel";
+
+    pager = strcmp(what, "resident") == 0 ? STORWIN_PAGER_RESIDENT : strcmp(what, "user") == 0 ? STORWIN_PAGER_USER : STORWIN_PAGER_KERNEL;
+    return subject_run(strcmp(what, "ckpt") == 0 ? checkpoint : strcmp(what, "shared") == 0 ? shared : window, 0);
+}
