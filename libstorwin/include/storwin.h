@@ -39,6 +39,14 @@
  *     and free.
  *   - A page changed while a sync writes it is stored as before, as after, or
  *     mixed by sectors; it counts as changed for the next sync.
+ *   - Stores that do not go through this process's page tables are not seen:
+ *     those of a system call or a device that has *pinned* pages, as a read()
+ *     with O_DIRECT, process_vm_writev(), io_uring's fixed buffers and memory
+ *     registered with a network adapter do. In a user-paged window they are
+ *     lost where the page is evicted meanwhile, with no error: let them go
+ *     through a buffer, or use another pager. In a resident one, those made
+ *     during a sync of the same pages may not count as changed. Plain read()
+ *     and recv() copy page by page, and are safe.
  *   - Space cannot be reserved on file systems that copy on write (btrfs) or
  *     that refuse fallocate() and hold compressed data: there a full disk can
  *     still come later.
@@ -93,21 +101,21 @@ extern "C" {
  */
 #define STORWIN_PENDING  1 /**< not an error: the sync is still under way */
 #define STORWIN_UNKNOWN  2 /**< not an error: no hint of this library has this key */
-#define STORWIN_EVALUE   (-23001) /**< a hint or option has a value that is not allowed */
-#define STORWIN_EMISSING (-23002) /**< a hint is needed and absent: storage without a file name */
-#define STORWIN_ECONFLICT (-23003) /**< two hints that exclude each other */
-#define STORWIN_ESHORT   (-23004) /**< the device, or the file of a shared window, ends before the window does */
-#define STORWIN_ETYPE    (-23005) /**< the name is no regular file and no block device */
-#define STORWIN_EOWNER   (-23006) /**< a link, or a file in a shared directory, that belongs to somebody else */
-#define STORWIN_EPAGER   (-23007) /**< this kernel, or its settings, do not allow the user-level pager */
-#define STORWIN_ERANGE   (-23008) /**< offset and length do not lie within the window */
-#define STORWIN_ESYNTAX  (-23009) /**< a hint string that is not `key=value;key=value` */
-#define STORWIN_EFORMAT  (-23010) /**< the file holds something else than checkpoints of this kind and size */
-#define STORWIN_ENONE    (-23011) /**< no complete checkpoint */
-#define STORWIN_EVERSION (-23012) /**< the checkpoint is of another version of the application */
-#define STORWIN_ESTATE   (-23013) /**< not allowed now: a commit without begin, a sync while one is under way */
-#define STORWIN_EBUSY    (-23014) /**< in use: still attached, or opened by another process */
-#define STORWIN_ENOWIN   (-23015) /**< no attached window holds this address */
+#define STORWIN_EVALUE   (-24001) /**< a hint or option has a value that is not allowed */
+#define STORWIN_EMISSING (-24002) /**< a hint is needed and absent: storage without a file name */
+#define STORWIN_ECONFLICT (-24003) /**< two hints that exclude each other */
+#define STORWIN_ESHORT   (-24004) /**< the device, or the file of a shared window, ends before the window does */
+#define STORWIN_ETYPE    (-24005) /**< the name is no regular file and no block device */
+#define STORWIN_EOWNER   (-24006) /**< a link, or a file in a shared directory, that belongs to somebody else */
+#define STORWIN_EPAGER   (-24007) /**< this kernel, or its settings, do not allow the user-level pager */
+#define STORWIN_ERANGE   (-24008) /**< offset and length do not lie within the window */
+#define STORWIN_ESYNTAX  (-24009) /**< a hint string that is not `key=value;key=value` */
+#define STORWIN_EFORMAT  (-24010) /**< the file holds something else than checkpoints of this kind and size */
+#define STORWIN_ENONE    (-24011) /**< no complete checkpoint */
+#define STORWIN_EVERSION (-24012) /**< the checkpoint is of another version of the application */
+#define STORWIN_ESTATE   (-24013) /**< not allowed now: a commit without begin, a sync while one is under way */
+#define STORWIN_EBUSY    (-24014) /**< in use: still attached, or opened by another process */
+#define STORWIN_ENOWIN   (-24015) /**< no attached window holds this address */
 /** @} */
 
 /**
