@@ -327,6 +327,7 @@ sub struct_code {
     my $text = $type->{text};
     $text =~ s/[ \t]*\/\*\* \@private \*\/[ \t]*\n//g;
     $text =~ s/\/\*\*<?/\/*/g;
+    $text =~ tr/`//d;
     $text =~ s/\s*\z//;
     return ".PP\n" . code($text);
 }
