@@ -21,17 +21,16 @@ lintian "${as_root[@]}" --tag-display-limit 0 -I --fail-on error,warning,info "$
 
 triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 n=0
-for runtime in "$out"/lib*0_*.deb; do
-    case $runtime in *-dbgsym_*) continue ;; esac
-    name=${runtime##*/lib}
-    name=${name%0_*}
+for dev in "$out"/lib*-dev_*.deb; do
+    name=${dev##*/lib}
+    name=${name%-dev_*}
     empty=$scratch/$name
     mkdir "$empty"
     unpack="$name"
     case $name in asymreg-*) unpack="asymreg $name" ;; esac
     for library in $unpack; do
-        dpkg-deb -x "$out"/lib"$library"0_*.deb "$empty"
-        dpkg-deb -x "$out"/lib"$library"-dev_*.deb "$empty"
+        dpkg-deb -x "$out"/lib"$library"0_[0-9]*.deb "$empty"
+        dpkg-deb -x "$out"/lib"$library"-dev_[0-9]*.deb "$empty"
     done
     doc=$(echo "$empty/usr/share/doc/lib$name-dev/README.md"*)
     case $doc in *.gz) gunzip "$doc" && doc=${doc%.gz} ;; esac
@@ -60,6 +59,6 @@ done
 [ "$n" -ge 5 ] || fail "$n libraries only"
 
 mkdir "$scratch/examples"
-dpkg-deb -x "$out"/fencepost-examples_*.deb "$scratch/examples"
+dpkg-deb -x "$out"/fencepost-examples_[0-9]*.deb "$scratch/examples"
 (cd / && env -i PATH=/usr/bin:/bin "$scratch/examples/usr/bin/pmirun" -n 2 /bin/true) || fail "pmirun of fencepost-examples"
-if dpkg-deb -f "$out"/fencepost-examples_*.deb Depends | grep -E 'libpmi|mpich|openmpi'; then fail "fencepost-examples needs an MPI"; fi
+if dpkg-deb -f "$out"/fencepost-examples_[0-9]*.deb Depends | grep -E 'libpmi|mpich|openmpi'; then fail "fencepost-examples needs an MPI"; fi

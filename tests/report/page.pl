@@ -210,7 +210,6 @@ sub bench_section {
     if (my $why = $state{$name}) {
         return $out . '<p class="' . $why->[0] . '">' . ($why->[0] eq 'failed' ? 'Failed' : 'Skipped') . ': ' . html($why->[1]) . "</p></section>\n";
     }
-    my $short = $name =~ s/^bench_//r;
     my @images = grep { /\/(?:\Q$name\E-auto\d+)\.svg$/ } glob "\"$folder\"/figures/*.svg";
     push @images, grep { /\/pmibench-\w+\.svg$/ } @own_figures if $name eq 'pmibench';
     push @images, grep { /\/shmht-/ } @own_figures if $name eq 'bench_shmht_get';
@@ -218,11 +217,12 @@ sub bench_section {
     my $figures = join '', map { image($_) } @images;
     $out .= "<div class=\"figures\">$figures</div>\n" if $figures ne '';
     my @mine = @{ $figures{$name} };
+    $out .= "<div class=\"tables\">\n";
     for my $metric (unique(map { "$_->{metric}\0$_->{unit}" } @mine)) {
         my ($title, $unit) = split /\0/, $metric;
         $out .= table_of($title, $unit, grep { "$_->{metric}\0$_->{unit}" eq $metric } @mine);
     }
-    return "$out</section>\n";
+    return "$out</div></section>\n";
 }
 
 sub find_value {
@@ -266,7 +266,7 @@ h3 { margin: 1.6rem 0 .2rem; font-size: 1.05rem; } p { margin: .4rem 0; } small,
 nav { display: flex; flex-wrap: wrap; gap: .3rem 1rem; padding: .5rem 0; border-bottom: 1px solid var(--line); }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: .8rem; margin: .6rem 0; }
 figure { margin: 0; border: 1px solid var(--line); border-radius: 4px; padding: .3rem; background: #fff; } figure img { width: 100%; height: auto; display: block; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabular-nums; margin: .3rem 0 .8rem; }
+.tables { display: flex; flex-wrap: wrap; gap: 0 2.5rem; align-items: flex-start; } details { max-width: 100%; } .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabular-nums; margin: .3rem 0 .8rem; }
 th, td { padding: .18rem .55rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; vertical-align: top; }
 tbody th, thead th:first-child { text-align: left; font-weight: 500; } thead th { color: var(--soft); font-weight: 600; }
 #machine tbody th { color: var(--soft); } #machine td { text-align: left; white-space: normal; }
