@@ -328,6 +328,9 @@ sub struct_code {
     $text =~ s/[ \t]*\/\*\* \@private \*\/[ \t]*\n//g;
     $text =~ s/\/\*\*<?/\/*/g;
     $text =~ tr/`//d;
+    $text =~ s/\@param (\w+)/$1:/g;
+    $text =~ s/\@return\b/Returns/g;
+    $text =~ s/\@(\w+) /\u$1: /g;
     $text =~ s/\s*\z//;
     return ".PP\n" . code($text);
 }
