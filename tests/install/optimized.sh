@@ -14,7 +14,7 @@ rm -f "$build".c "$build".out "$build".log
 ar=$(command -v gcc-ar || command -v ar) ranlib=$(command -v gcc-ranlib || command -v ranlib) # archives of what -flto leaves
 case $CC in *clang*) ar=$(command -v llvm-ar llvm-ar-14 ar | head -n 1) ranlib=$(command -v llvm-ranlib llvm-ranlib-14 ranlib | head -n 1) ;; esac
 "$CMAKE" -S "$root" -B "$build" -DCMAKE_C_COMPILER="$CC" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="$*" -DCMAKE_AR="$ar" \
-    -DCMAKE_RANLIB="$ranlib" -DFENCEPOST_WERROR=ON -DFENCEPOST_EXAMPLES=OFF
+    -DCMAKE_RANLIB="$ranlib" -DFENCEPOST_WERROR=ON
 # The unit tests that are programs of ours below tests/<library>/: each is the target of its name.
 folders='shmht|pmiwire|rankmap|storwin|asymreg|asymreg-net'
 ctest --test-dir "$build" -L '^unit$' --show-only=json-v1 > "$build/tests.json"
