@@ -39,6 +39,7 @@ fi
 if [ "${4-}" != --page ]; then
     bash "$here/make" "$build" "$out" --quick
 fi
+out=$(cd "$out" && pwd)
 page=$out/index.html
 [ -s "$page" ] || fail "no $page"
 
