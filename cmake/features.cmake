@@ -5,7 +5,7 @@
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
 #     cmocka  c++  pkg-config  mpich  openmpi  openshmem  slurm  pmix  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
-#     gnuplot  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
+#     gnuplot  perl  manlint  debhelper  lintian  chromium  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
     find_library(CMOCKA_LIBRARY cmocka)
@@ -72,6 +72,20 @@ function(fencepost_find_features)
     fencepost_feature(callgrind "counting instructions" "valgrind" FENCEPOST_VALGRIND)
     find_program(FENCEPOST_GNUPLOT gnuplot)
     fencepost_feature(gnuplot "drawing figures" "gnuplot-nox" FENCEPOST_GNUPLOT)
+
+    find_program(FENCEPOST_PERL perl)
+    fencepost_feature(perl "manual pages from the headers" "perl" FENCEPOST_PERL)
+    find_program(FENCEPOST_MANDOC mandoc)
+    find_program(FENCEPOST_GROFF groff)
+    find_program(FENCEPOST_LEXGROG lexgrog)
+    fencepost_feature(manlint "checking manual pages" "mandoc groff-base man-db" FENCEPOST_MANDOC FENCEPOST_GROFF FENCEPOST_LEXGROG)
+    find_program(FENCEPOST_DH dh)
+    find_program(FENCEPOST_DPKG_BUILDPACKAGE dpkg-buildpackage)
+    fencepost_feature(debhelper "Debian packages" "debhelper dpkg-dev" FENCEPOST_DH FENCEPOST_DPKG_BUILDPACKAGE)
+    find_program(FENCEPOST_LINTIAN lintian)
+    fencepost_feature(lintian "checking Debian packages" "lintian" FENCEPOST_LINTIAN)
+    find_program(FENCEPOST_CHROMIUM NAMES chromium chromium-browser google-chrome)
+    fencepost_feature(chromium "a look at the report" "chromium" FENCEPOST_CHROMIUM)
 
     find_program(FENCEPOST_ABIDIFF abidiff)
     find_program(FENCEPOST_ABIDW abidw)

@@ -8,14 +8,19 @@
 #   features.cmake  fencepost_find_features() _missing() _summary()     what this machine has, and the table at the end
 
 option(FENCEPOST_WERROR "Treat compiler warnings as errors" OFF)
-option(FENCEPOST_EXAMPLES "Build the programs in examples/" ON)
-option(FENCEPOST_TESTS "Build tests, fuzz targets and benchmarks" ON)
+option(FENCEPOST_EXAMPLES "Build the programs in examples/" ${PROJECT_IS_TOP_LEVEL}) # another project wants the libraries alone
+option(FENCEPOST_TESTS "Build tests, fuzz targets and benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(FENCEPOST_FUZZ "Link fuzz targets with libFuzzer (clang only); otherwise they replay their corpus" OFF)
 set(FENCEPOST_FUZZ_SECONDS 10 CACHE STRING "How long the smoke run of each libFuzzer target lasts")
 set(FENCEPOST_SANITIZE "" CACHE STRING "Argument of -fsanitize=, such as address,undefined or thread")
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
+if(PROJECT_IS_TOP_LEVEL AND NOT TARGET uninstall)
+    add_custom_target(uninstall VERBATIM
+        COMMAND ${CMAKE_COMMAND} -DMANIFESTS=${CMAKE_BINARY_DIR} -P ${CMAKE_CURRENT_LIST_DIR}/uninstall.cmake)
 endif()
 
 # fencepost_compile_options(<target>)

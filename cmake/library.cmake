@@ -17,7 +17,8 @@ include(CMakePackageConfigHelpers)
 #
 #   Installs, under GNUInstallDirs and DESTDIR, the components
 #     lib<name>-runtime   lib<name>.so.<n>*
-#     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, and the package for find_package(<name>)
+#     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, the package for find_package(<name>), and, where
+#                         perl is, the manual pages that are made from the headers
 function(fencepost_library name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;SOVERSION;DESCRIPTION;BACK_END_OF" "LINK;REQUIRES;REQUIRES_PRIVATE")
     if(NOT arg_VERSION OR NOT DEFINED arg_SOVERSION OR arg_UNPARSED_ARGUMENTS)
@@ -74,6 +75,7 @@ function(fencepost_library name)
         FILES_MATCHING PATTERN "*.h")
     file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/man/*.[1-9])
     fencepost_install_man(lib${name}-dev ${pages})
+    fencepost_generate_man()
     fencepost_install_pkgconfig()
     fencepost_install_cmake_package()
     set_property(GLOBAL APPEND PROPERTY FENCEPOST_LIBRARIES ${name})
@@ -90,6 +92,30 @@ function(fencepost_install_man component)
         install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT ${component})
     endforeach()
 endfunction()
+
+# The manual pages of fencepost_library(), whose variables it sees: the public headers as man3, and man7. Without perl there are none.
+macro(fencepost_generate_man)
+    find_program(FENCEPOST_PERL perl)
+    mark_as_advanced(FENCEPOST_PERL)
+    if(FENCEPOST_PERL)
+        set(man_script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/manpages.pl)
+        set(man_out ${CMAKE_CURRENT_BINARY_DIR}/man)
+        set(man_readme ${CMAKE_CURRENT_SOURCE_DIR}/README.md)
+        file(GLOB_RECURSE man_headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/include/*.h)
+        set(man_core "")
+        if(arg_BACK_END_OF)
+            set(man_core --core ${arg_BACK_END_OF})
+        endif()
+        add_custom_command(OUTPUT ${man_out}/made DEPENDS ${man_script} ${man_headers} ${man_readme} VERBATIM
+            COMMAND ${FENCEPOST_PERL} ${man_script} --name ${name} --version ${arg_VERSION} ${man_core} --readme ${man_readme}
+                --include ${CMAKE_CURRENT_SOURCE_DIR}/include --out ${man_out}
+            COMMAND ${CMAKE_COMMAND} -E touch ${man_out}/made
+            COMMENT "Manual pages of lib${name}")
+        add_custom_target(${name}_man ALL DEPENDS ${man_out}/made)
+        install(DIRECTORY ${man_out}/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT lib${name}-dev OPTIONAL
+            FILES_MATCHING PATTERN "*.[37]")
+    endif()
+endmacro()
 
 # The <name>.pc of fencepost_library(), whose variables it sees. It is written at install time, when the prefix is final:
 # `cmake --install DIR --prefix P` then gives a file that says P.

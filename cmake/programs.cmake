@@ -92,7 +92,7 @@ endfunction()
 #   A benchmark: built as bench/<name> of the build tree. It takes --quick and prints one JSON object a line,
 #   {"bench","case","n","who","metric","value","unit"}. A test labelled `bench` runs it with ARGS and --quick, and checks
 #   the form of each line, never a time. Another, <name>_full, labelled `full`, runs it whole and leaves the figures in
-#   figures/<name>.json of the build tree.
+#   figures/<name>.json of the build tree. tests/report puts them on a page.
 function(fencepost_bench name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBS;INCLUDES;DEFINES;ARGS;NEEDS")
     fencepost_missing(missing ${arg_NEEDS})
@@ -100,11 +100,19 @@ function(fencepost_bench name)
         fencepost_executable()
         set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
     endif()
+    fencepost_report(${name} "${missing}" ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS})
     fencepost_test(${name} NEEDS ${arg_NEEDS} LABELS bench TIMEOUT ${arg_TIMEOUT} SERIAL
         COMMAND sh ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check-bench.sh ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS} --quick)
     fencepost_test(${name}_full NEEDS ${arg_NEEDS} LABELS full TIMEOUT 1800 SERIAL
         COMMAND sh ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check-bench.sh -o ${CMAKE_BINARY_DIR}/figures/${name}.json
             ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS})
+endfunction()
+
+# fencepost_report(<name> <missing packages> <command>...)
+#   Has tests/report run the command, which takes --quick and prints figures as a benchmark does, or say which packages are missing.
+function(fencepost_report name missing)
+    string(JOIN "\t" line ${name} "needs ${missing}" ${ARGN})
+    set_property(GLOBAL APPEND_STRING PROPERTY FENCEPOST_REPORT "${line}\n")
 endfunction()
 
 # The executable of the functions above, whose variables it sees. These may use what POSIX and Linux offer: gnu11.

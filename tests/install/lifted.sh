@@ -15,9 +15,17 @@ echo "cmake -S lib$NAME"
 "$CMAKE" --install "$scratch/alone" > "$scratch/log" || { cat "$scratch/log"; fail "install"; }
 [ -n "$(find "$scratch/prefix" -name "lib$NAME.so.$VERSION")" ] || fail "no lib$NAME.so.$VERSION was installed"
 
+echo "uninstall: what was installed goes, and nothing else"
+echo "a stranger's" > "$scratch/prefix/include/stranger.h"
+"$CMAKE" --build "$scratch/alone" --target uninstall > "$scratch/log" || { cat "$scratch/log"; fail "uninstall"; }
+left=$(cd "$scratch/prefix" && find . ! -type d)
+[ "$left" = ./include/stranger.h ] || fail "uninstall left: $left"
+[ -z "$(find "$scratch/prefix" -type d -path "*/cmake/$NAME")" ] || fail "uninstall left cmake/$NAME"
+if "$CMAKE" --build "$scratch/alone" --target uninstall > "$scratch/log" 2>&1; then fail "a second uninstall finds something"; fi
+
 if [ -n "$CORE" ]; then
     echo "cc src/*.c -Iinclude, and the headers of lib$CORE"
-    modules=$(sed -n 's/^Requires.private: //p' "$(find "$scratch/prefix" -name "$NAME.pc")")
+    modules=$(sed -n 's/^Requires.private: //p' "$scratch/alone/$NAME.pc")
     "$CC" -std=c11 -O2 -Wall -Wextra -Werror "$FOLDER"/src/*.c "${includes[@]}" "${defines[@]}" "$here/consumer/consumer.c" \
         -o "$scratch/one_line" $("$PKG_CONFIG" --cflags --libs $modules)
     "$scratch/one_line"

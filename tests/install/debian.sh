@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# debian.sh <tree> <folder>: builds the Debian packages into the folder, has lintian look at them, unpacks those of each library into an empty
+# root of their own, and builds and runs there the first program of the README that the package holds, shared and static, with nothing
+# of the tree in reach: no environment of ours, another working directory. With --packages as a third argument: takes those in the folder.
+set -eu
+root=$1 out=$2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+if [ "${3-}" != --packages ]; then
+    bash "$root/cmake/debian/build" "$out" > "$scratch/log" 2>&1 || { tail -n 60 "$scratch/log"; fail "the packages do not build"; }
+fi
+as_root=()
+[ "$(id -u)" -ne 0 ] || as_root=(--allow-root)
+lintian "${as_root[@]}" --tag-display-limit 0 -I --fail-on error,warning,info "$out"/fencepost_*.changes || fail "lintian"
+
+triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+n=0
+for dev in "$out"/lib*-dev_*.deb; do
+    name=${dev##*/lib}
+    name=${name%-dev_*}
+    empty=$scratch/$name
+    mkdir "$empty"
+    unpack="$name"
+    case $name in asymreg-*) unpack="asymreg $name" ;; esac
+    for library in $unpack; do
+        dpkg-deb -x "$out"/lib"$library"0_[0-9]*.deb "$empty"
+        dpkg-deb -x "$out"/lib"$library"-dev_[0-9]*.deb "$empty"
+    done
+    doc=$(echo "$empty/usr/share/doc/lib$name-dev/README.md"*)
+    case $doc in *.gz) gunzip "$doc" && doc=${doc%.gz} ;; esac
+    sed -n '/^```c$/,/^```$/p' "$doc" | sed '1d;/^```$/,$d' > "$empty/example.c"
+    grep -q 'int main' "$empty/example.c" || fail "the README of lib$name-dev has no program"
+    (
+        cd "$empty"
+        clean=(env -i PATH=/usr/bin:/bin LC_ALL=C.UTF-8 PKG_CONFIG_LIBDIR="$empty/usr/lib/$triplet/pkgconfig:/usr/lib/$triplet/pkgconfig"
+            PKG_CONFIG_SYSROOT_DIR="$empty" PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1)
+        # The flags are lists of words. Those of UCX and the like name folders that the empty root does not have.
+        "${clean[@]}" cc -Wall -Wextra -Werror -O2 example.c $("${clean[@]}" pkg-config --cflags "$name") -o shared \
+            $("${clean[@]}" pkg-config --libs $unpack)
+        "${clean[@]}" LD_LIBRARY_PATH="$empty/usr/lib/$triplet" ldd shared | grep "lib$name\.so\.0 => $empty/" ||
+            fail "the program does not use the package's lib$name.so.0"
+        "${clean[@]}" LD_LIBRARY_PATH="$empty/usr/lib/$triplet" ./shared true
+        case $name in asymreg-*) ;; *) # UCX and verbs have no static libraries in Debian
+            "${clean[@]}" cc -Wall -Wextra -Werror -O2 example.c $("${clean[@]}" pkg-config --cflags "$name") -o static \
+                -static $("${clean[@]}" pkg-config --static --libs "$name")
+            "${clean[@]}" ./static true ;;
+        esac
+        [ -s "usr/share/man/man7/$name.7.gz" ] || fail "no $name(7) in lib$name-dev"
+    ) || fail "lib$name"
+    n=$((n + 1))
+    echo "lib$name: its README's program runs from its packages"
+done
+[ "$n" -ge 5 ] || fail "$n libraries only"
+
+mkdir "$scratch/examples"
+dpkg-deb -x "$out"/fencepost-examples_[0-9]*.deb "$scratch/examples"
+(cd / && env -i PATH=/usr/bin:/bin "$scratch/examples/usr/bin/pmirun" -n 2 /bin/true) || fail "pmirun of fencepost-examples"
+if dpkg-deb -f "$out"/fencepost-examples_[0-9]*.deb Depends | grep -E 'libpmi|mpich|openmpi'; then fail "fencepost-examples needs an MPI"; fi

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Another project takes the whole tree in by FetchContent from a path, and links one library: shared and static, C11 and C++17. It gets
+# neither our programs nor our tests, and its own build type and options stay as they are.
+. "$(dirname "$0")/common.sh"
+mkdir "$scratch/project"
+cp "$here/consumer/consumer.c" "$scratch/project/consumer.c"
+cp "$here/consumer/consumer.c" "$scratch/project/consumer.cc"
+cat > "$scratch/project/CMakeLists.txt" << END
+cmake_minimum_required(VERSION 3.25)
+project(other VERSION 9.8.7 LANGUAGES C CXX)
+include(FetchContent)
+FetchContent_Declare(fencepost SOURCE_DIR $ROOT)
+FetchContent_MakeAvailable(fencepost)
+foreach(target IN ITEMS $NAME ${NAME}_static)
+    foreach(language IN ITEMS c cc)
+        add_executable(\${target}_\${language} consumer.\${language})
+        target_compile_features(\${target}_\${language} PRIVATE c_std_11 cxx_std_17)
+        target_compile_options(\${target}_\${language} PRIVATE -include $scratch/defines.h ${strict[*]})
+        target_link_libraries(\${target}_\${language} PRIVATE $NAME::\${target})
+    endforeach()
+endforeach()
+if(TARGET pmirun OR TARGET uninstall OR NOT PROJECT_VERSION STREQUAL 9.8.7 OR CMAKE_BUILD_TYPE)
+    message(FATAL_ERROR "the vendored tree changed its parent")
+endif()
+END
+printf '#define %s %s\n' CONSUMER_HEADER "<$NAME.h>" CONSUMER_STRERROR "${ID}_strerror" \
+    CONSUMER_VERSION "${UPPER}_VERSION" CONSUMER_EXPECT "\"$VERSION\"" > "$scratch/defines.h"
+"$CMAKE" -S "$scratch/project" -B "$scratch/build" -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
+    > "$scratch/log" 2>&1 || { cat "$scratch/log"; fail "configure"; }
+"$CMAKE" --build "$scratch/build" --target "$NAME"_c "$NAME"_cc "$NAME"_static_c "$NAME"_static_cc \
+    > "$scratch/log" || { cat "$scratch/log"; fail "build"; }
+for language in c cc; do
+    "$scratch/build/${NAME}_$language"
+    needs_shared "$scratch/build/${NAME}_$language" || fail "$language: $NAME::$NAME is not the shared library"
+    "$scratch/build/${NAME}_static_$language"
+    if needs_shared "$scratch/build/${NAME}_static_$language"; then
+        fail "$language: $NAME::${NAME}_static is the shared library"
+    fi
+done

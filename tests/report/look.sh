@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# look.sh <build> <folder> <chromium> [--page]: makes a quick report in <folder> and looks at it with a browser without a window, as wide as a desk's screen,
+# as a telephone's, and printed. The page has every section and benchmark, asks for nothing from elsewhere, and neither picture nor print is
+# blank. --page: takes the page that is there. The pictures stay in <folder>: desk.png, phone.png, print.pdf.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$1 out=$2 chromium=$3
+scratch=$(mktemp -d)
+child=
+finish() {
+    trap - EXIT HUP INT TERM
+    [ -z "$child" ] || { kill -TERM "$child" 2> /dev/null && wait "$child" 2> /dev/null; }
+    rm -rf "$scratch"
+}
+trap finish EXIT
+trap 'exit 1' HUP INT TERM
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# browse <argument>...: the browser, with a profile of its own and no network.
+browse() {
+    timeout -k 5 120 "$chromium" --headless --disable-gpu --no-sandbox --disable-dev-shm-usage --no-first-run --no-default-browser-check \
+        --disable-extensions --disable-background-networking --disable-component-update --proxy-server=127.0.0.1:9 \
+        --user-data-dir="$scratch/profile" --hide-scrollbars --force-color-profile=srgb "$@" < /dev/null 2> "$scratch/browser.log" &
+    child=$!
+    local status=0
+    wait "$child" || status=$?
+    child=
+    return "$status"
+}
+
+echo '<p>hello</p>' > "$scratch/hello.html"
+if ! browse --dump-dom "file://$scratch/hello.html" > "$scratch/dom" || ! grep -q hello "$scratch/dom"; then
+    echo "skip: $chromium does not run here: $(tail -n 1 "$scratch/browser.log")"
+    exit 77
+fi
+if [ "${4-}" != --page ]; then
+    bash "$here/make" "$build" "$out" --quick
+fi
+out=$(cd "$out" && pwd)
+page=$out/index.html
+[ -s "$page" ] || fail "no $page"
+
+# The text, as the file has it and as the browser has understood it.
+browse --dump-dom "file://$page" > "$scratch/dom" || fail "the browser does not read the page"
+for id in machine goals pmi shmht rankmap storwin asymreg; do
+    grep -q "<section id=\"$id\">" "$scratch/dom" || fail "no section $id"
+done
+while IFS=$'\t' read -r name needs _; do
+    grep -qF "id=\"$name\"" "$scratch/dom" || fail "no section of $name"
+    [ "$needs" != "needs " ] || [ ! -e "$out/data/$name.failed" ] || fail "$name: $(cat "$out/data/$name.failed")"
+    [ "$needs" != "needs " ] || [ -s "$out/data/$name.json" ] || fail "no figures of $name"
+done < "$build/report-benches.tsv"
+for what in processor cores governor kernel 'load at the start' commit date; do
+    grep -qE "<tr><th>$what</th><td>[^<]" "$scratch/dom" || fail "the machine has no $what"
+done
+images=$(grep -c '<img alt="[^"]*" src="data:image/svg+xml,' "$page") || fail "no figures"
+[ "$images" -ge 20 ] || fail "$images figures only"
+if grep -oE '(src|href|action|url)[=(] *"?(https?:)?//[^" )]*' "$page" | grep .; then fail "the page asks for something elsewhere"; fi
+if grep -oE '<(link|iframe|object)[ >]' "$page" | grep .; then fail "the page has parts elsewhere"; fi
+
+# The pictures. A blank one, or one whose lower half is, has hardly any bytes once compressed; each row of the PNG is compared after decoding.
+browse --window-size=1200,6000 --screenshot="$out/desk.png" "file://$page" || fail "no picture"
+browse --window-size=420,4000 --screenshot="$out/phone.png" "file://$page" || fail "no picture as on a telephone"
+browse --no-pdf-header-footer --print-to-pdf="$out/print.pdf" "file://$page" || fail "no print"
+for picture in desk phone; do
+    perl "$here/not_blank.pl" "$out/$picture.png" || fail "$picture.png is blank"
+done
+pages=$(grep -ac '/Type */Page\b' "$out/print.pdf") || fail "nothing printed"
+[ "$pages" -ge 5 ] || fail "$pages pages printed only"
+
+# On a telephone nothing but tables is wider than the screen: the browser says so itself.
+sed 's|</body>|<script>document.title = "width " + document.documentElement.scrollWidth + " broken " + [...document.images].filter(i => !i.naturalWidth).length</script></body>|' \
+    "$page" > "$scratch/measured.html"
+sed -i 's|document.title = |addEventListener("load", () => document.title = |; s|\.length</script>|.length)</script>|' "$scratch/measured.html"
+browse --window-size=600,4000 --virtual-time-budget=10000 --dump-dom "file://$scratch/measured.html" | grep -o '<title>[^<]*' > "$scratch/title" || fail "not measured"
+read -r _ width _ broken < "$scratch/title"
+[ "$width" -le 600 ] || fail "the page is $width pixels wide on a screen of 600"
+[ "$broken" -eq 0 ] || fail "$broken figures are broken"
+echo "$images figures, $pages printed pages; $out/desk.png, phone.png, print.pdf"
