@@ -22,6 +22,7 @@
  *   - pmiwire/mapping.h  the PMI_process_mapping attribute
  *   - pmiwire/client.h   the client's side of a conversation
  *   - pmiwire/server.h   the server's side, for thousands of clients and several jobs
+ *   - pmiwire/exchange.h between the servers of a job's nodes
  *
  * What it is not: a launcher (see examples/pmirun), a PMI library with the
  * classic `PMI_Init` functions, or PMIx.
@@ -42,5 +43,6 @@
 #include <pmiwire/mapping.h>
 #include <pmiwire/client.h>
 #include <pmiwire/server.h>
+#include <pmiwire/exchange.h>
 
 #endif /* PMIWIRE_H */

@@ -62,6 +62,8 @@ extern "C" {
 #define PMIWIRE_EEOF       (-21029) /**< the connection ended in the middle of a conversation */
 #define PMIWIRE_ESTALE     (-21030) /**< the request that this token stands for has gone */
 #define PMIWIRE_EPEER      (-21031) /**< the peer refused; its own code is in the event's rc */
+#define PMIWIRE_ELOST      (-21032) /**< a node of the job is lost */
+#define PMIWIRE_ETIME      (-21033) /**< no answer within the time given */
 /** @} */
 
 /** Not an error: the answer comes later (see server.h). */
