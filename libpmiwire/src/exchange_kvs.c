@@ -181,7 +181,7 @@ static bool is_dense(const struct pmiwire_exchange *x, struct pmiwire_str key, u
         return false;
     if (hint == PMIWIRE_HINT_DENSE || (hint == PMIWIRE_HINT_NONE && x->unhinted == PMIWIRE_HINT_DENSE))
         return true;
-    return x->seq > 0 && dense(x, key, &value); /* a Fence has brought it before */
+    return dense(x, key, &value); /* a Fence has brought it before, or will */
 }
 
 static int put_dense(struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
