@@ -150,7 +150,7 @@ int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwi
         return PMIWIRE_EVALLEN;
     if (!r && !(r = new_ring(x)))
         return -ENOMEM;
-    if (pmiwire__xbuf_room(x, &r->values, left.len + right.len) != 0) {
+    if (pmiwire__xbuf_room(x, &r->values, left.len + right.len + 1) != 0) { /* values may be empty, but have a place */
         if (!x->ring)
             free_ring(x, r);
         return -ENOMEM;

@@ -179,7 +179,6 @@ static void w_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pm
     w->rings[rank].n++;
     w->rings[rank].rc = rc;
     w->rings[rank].place = place;
-    assert_true(left.len < 64 && right.len < 64);
     snprintf(w->rings[rank].left, 64, "%.*s", (int)left.len, left.ptr ? left.ptr : "");
     snprintf(w->rings[rank].right, 64, "%.*s", (int)right.len, right.ptr ? right.ptr : "");
 }
