@@ -82,7 +82,7 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
     o->ops = NULL;
     s->alloc = o->alloc ? *o->alloc : pmiwire__libc_alloc;
     o->alloc = NULL;
-    if ((s->ops.put && !s->ops.get) || !s->ops.publish != !s->ops.lookup ||
+    if (((s->ops.put || s->ops.put_hinted) && !s->ops.get && !s->ops.get_from) || !s->ops.publish != !s->ops.lookup ||
         !s->ops.publish != !s->ops.unpublish)
         return -EINVAL;
     if (!o->kvsname_max)
@@ -377,7 +377,8 @@ int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ex
     char *copy = NULL;
     size_t bytes, i;
 
-    if (!desc)
+    if (!desc || !(desc->at & (PMIWIRE_EXT_AT_INIT | PMIWIRE_EXT_AT_FENCE)) ||
+        (ext >= PMIWIRE_EXT_PLACE && ext <= PMIWIRE_EXT_RIGHT)) /* those differ from client to client */
         return -EINVAL;
     if (!j)
         return PMIWIRE_ENOENT;

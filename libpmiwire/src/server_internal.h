@@ -161,6 +161,7 @@ enum {
     PMIWIRE__PEND_FENCE,
     PMIWIRE__PEND_GROUP,
     PMIWIRE__PEND_RING,
+    PMIWIRE__PEND_RING_OUT, /* by token */
     PMIWIRE__PEND_NODEATTR,
     PMIWIRE__PEND_GET,    /* by token */
     PMIWIRE__PEND_LOOKUP, /* by token */

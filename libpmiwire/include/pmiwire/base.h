@@ -69,6 +69,20 @@ extern "C" {
 /** Not an error: the answer comes later (see server.h). */
 #define PMIWIRE_PENDING 1
 
+/** @name Hints of a Put
+ * @{ */
+#define PMIWIRE_HINT_NONE 0u   /**< by opts.unhinted */
+#define PMIWIRE_HINT_SPARSE 1u /**< read by few ranks */
+#define PMIWIRE_HINT_DENSE 2u  /**< read by most */
+/** @} */
+
+/** @name How far a Get goes
+ * @{ */
+#define PMIWIRE_GET_LOCAL 0u  /**< PMI's own Get: what this node has */
+#define PMIWIRE_GET_REMOTE 1u /**< ask the key's home as well, which says at once whether it has it */
+#define PMIWIRE_GET_WAIT 2u   /**< and wait there for the Put */
+/** @} */
+
 /**
  * @brief Explain an error code.
  * @param code  a negative value returned by this library (or 0)

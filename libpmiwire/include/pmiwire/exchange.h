@@ -125,20 +125,6 @@ extern "C" {
 #define PMIWIRE_FENCE_DOUBLING 1u /**< not with PMIWIRE_DESIGN_TREE, whose Puts it could overtake */
 /** @} */
 
-/** @name Hints of a Put
- * @{ */
-#define PMIWIRE_HINT_NONE 0u   /**< by opts.unhinted */
-#define PMIWIRE_HINT_SPARSE 1u /**< read by few ranks */
-#define PMIWIRE_HINT_DENSE 2u  /**< read by most */
-/** @} */
-
-/** @name How far a Get goes
- * @{ */
-#define PMIWIRE_GET_LOCAL 0u  /**< PMI's own Get: what this node has */
-#define PMIWIRE_GET_REMOTE 1u /**< ask the key's home as well, which says at once whether it has it */
-#define PMIWIRE_GET_WAIT 2u   /**< and wait there for the Put */
-/** @} */
-
 /** @name Flags of an exchange
  * @{ */
 #define PMIWIRE_EXCHANGE_FENCE_FREE 1u /**< every key is SPARSE and put once; a Fence is a barrier alone; Puts are not acknowledged */
