@@ -2,7 +2,7 @@
 /**
  * @file pmiwire.h
  * @brief PMI-1 and PMI-2: wire codec, command table, peer profiles, process
- *        mapping, client session and server engine.
+ *        mapping, client session, server engine and exchange between servers.
  *
  * PMI is the text protocol between a parallel program and its launcher: the
  * program learns its rank and size, puts its addresses, enters a barrier and
@@ -30,7 +30,8 @@
  * Source: the wire as MPICH, Hydra, Slurm and Flux speak it, measured; the
  * grammar of compatible extra fields from "SHMEMPMI: Shared Memory based PMI
  * for Improved Performance and Scalability" (CCGrid 2016), section V, made exact by
- * measurement. The sans-I/O shape and the limits are ours.
+ * measurement; the exchange from "PMI Extensions for Scalable MPI Startup"
+ * (EuroMPI/ASIA 2014). The sans-I/O shape and the limits are ours.
  */
 #ifndef PMIWIRE_H
 #define PMIWIRE_H

@@ -18,11 +18,14 @@ static uint32_t depth(uint32_t n, uint32_t arity)
     return levels;
 }
 
+/* A large set goes to each child whole, so that more than four cost more than their tree's fewer levels save. */
+#define MOST_BY_DEFAULT 4u
+
 uint32_t pmiwire_exchange_arity(uint32_t n_nodes)
 {
     uint32_t best = 2, k;
 
-    for (k = 3; k <= PMIWIRE_EXCHANGE_MAX_ARITY; k++)
+    for (k = 3; k <= MOST_BY_DEFAULT; k++)
         if (depth(n_nodes, k) * (8 + k) < depth(n_nodes, best) * (8 + best))
             best = k;
     return best;

@@ -335,7 +335,13 @@ PMIWIRE_API int pmiwire_exchange_neighbour(const struct pmiwire_exchange *x, uin
  */
 PMIWIRE_API int pmiwire_exchange_tree_neighbour(uint32_t n_nodes, uint32_t arity, uint32_t node, uint32_t i, uint32_t *neighbour);
 
-/** @brief The arity used by default: least depth * (8 + arity), as one hop costs about as much as sending 8 small frames. 2 to 32. MT-Safe. */
+/**
+ * @brief The arity used by default: of 2 to 4 the one of least depth * (8 + arity), as a hop costs about as much as sending 8 small frames.
+ *
+ * Where Fences bring little, 8 is up to 15 % faster; where they bring much, whose time goes with arity, 3 is as much faster than 4.
+ * MT-Safe.
+ * @source ours, by sim_exchange
+ */
 PMIWIRE_API uint32_t pmiwire_exchange_arity(uint32_t n_nodes);
 
 /** What stands in a frame's header. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Payload of a Fence that is there at once on all nodes, bytes. */
-#define PAYLOAD_LIMIT 400e6
+#define PAYLOAD_LIMIT 800e6
 #define PAIR_BYTES 36.0
 #define VALUE_BYTES 16
 
@@ -33,7 +33,7 @@ struct node {
 struct sim {
     const struct script *s;
     const struct costs *c;
-    uint32_t n_nodes, per_node, n_ranks, sample;
+    uint32_t n_nodes, per_node, n_ranks, sample, arity;
     struct node *nodes;
     unsigned char *step;  /* by rank: place in the script */
     uint64_t *since;      /* by rank: when its request began */
@@ -144,10 +144,10 @@ static uint32_t source(const struct sim *sim, uint32_t rank)
     }
 }
 
-/* Is this rank's pair in the sample? Of a Fence alone, which is what costs memory. */
+/* Is this rank's pair in the sample? Of a Fence alone, which is what costs memory: whole nodes are, so that segments are as long as ever. */
 static bool sampled(const struct sim *sim, uint32_t rank)
 {
-    return rank / (sim->s->put_every ? sim->s->put_every : 1) % sim->sample == 0;
+    return node_of(sim, rank) % sim->sample == 0;
 }
 
 static void put(struct node *n, uint32_t rank)
@@ -352,6 +352,9 @@ static int start(struct sim *sim)
         o.design = sim->s->design;
         o.fence = sim->s->fence;
         o.flags = sim->s->flags;
+        o.arity = sim->arity;
+        if (sim->sample > 1) /* shorter frames, so that sets still are passed on in several */
+            o.max_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
         if (pmiwire_exchange_create(&o, &sim->nodes[i].x) != 0)
             return -1;
         for (uint32_t k = 0; k < sim->per_node; k++)
@@ -434,23 +437,28 @@ static void sum_up(struct sim *sim, struct result *r)
     r->right = !sim->wrong && done == sim->n_ranks;
 }
 
-/* One of how many ranks' pairs are really in a Fence. */
+/* One of how many nodes' pairs are really in a Fence: a power of two, and so a divisor of the sizes that are run. */
 static uint32_t sample_for(const struct script *s, uint32_t n_nodes, uint32_t n_ranks)
 {
-    const double puts = s->put_every ? (double)n_ranks / s->put_every : 1, whole = puts * PAIR_BYTES * n_nodes;
+    const double whole = s->put_every ? (double)n_ranks / s->put_every * PAIR_BYTES * n_nodes : 0;
+    uint32_t sample = 1;
     bool fence = false;
 
     for (size_t i = 0; i < 6; i++)
         fence = fence || s->ops[i] == OP_FENCE;
-    return fence && s->put_every && whole > PAYLOAD_LIMIT ? (uint32_t)(whole / PAYLOAD_LIMIT) + 1 : 1;
+    while (fence && whole / sample > PAYLOAD_LIMIT && sample < n_nodes / 4)
+        sample *= 2;
+    return sample;
 }
 
-int sim_run(const struct script *s, uint32_t n_nodes, uint32_t per_node, const struct costs *c, uint32_t sample, struct result *r)
+int sim_run(const struct script *s, uint32_t n_nodes, uint32_t per_node, const struct costs *c, uint32_t sample, uint32_t arity,
+            struct result *r)
 {
     struct sim sim = {.s = s, .c = c, .n_nodes = n_nodes, .per_node = per_node, .n_ranks = n_nodes * per_node};
 
     memset(r, 0, sizeof(*r));
     sim.sample = sample ? sample : sample_for(s, n_nodes, sim.n_ranks);
+    sim.arity = arity;
     sim.nodes = calloc(n_nodes, sizeof(*sim.nodes));
     sim.step = calloc(sim.n_ranks, 1);
     sim.since = calloc(sim.n_ranks, sizeof(*sim.since));

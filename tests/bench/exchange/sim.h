@@ -43,11 +43,12 @@ struct result {
     double mean_keys;
     uint64_t n_requests, max_requests_per_key;
     uint64_t payload;            /* bytes of keys and values that the Fence has brought, as the whole set would be */
-    uint32_t sample;             /* one of so many ranks' pairs is in the Fence, and is charged for as many */
+    uint32_t sample;             /* one of so many nodes' pairs is in the Fence, and is charged for as many */
     bool right;                  /* every rank has found what it should */
 };
 
-/* sample 0: as memory allows. 0, or 1 when memory runs out. */
-int sim_run(const struct script *s, uint32_t n_nodes, uint32_t per_node, const struct costs *c, uint32_t sample, struct result *r);
+/* sample 0: as memory allows; arity of the tree, 0: the library's choice. 0, or 1 when memory runs out. */
+int sim_run(const struct script *s, uint32_t n_nodes, uint32_t per_node, const struct costs *c, uint32_t sample, uint32_t arity,
+            struct result *r);
 
 #endif

@@ -52,7 +52,7 @@ static const struct script ops[N_OPS] = {
 struct args {
     struct bench b;
     struct costs c;
-    uint32_t from, to, per_node, sample;
+    uint32_t from, to, per_node, sample, arity;
     const char *only; /* a case */
     bool bad;
 };
@@ -100,7 +100,7 @@ static void run(struct args *a, const char *which, const struct script *s, uint3
     uint64_t n = (uint64_t)nodes * a->per_node;
     struct result r;
 
-    if (sim_run(s, nodes, a->per_node, &a->c, a->sample, &r) != 0) {
+    if (sim_run(s, nodes, a->per_node, &a->c, a->sample, a->arity, &r) != 0) {
         must(a, false, "out of memory", s->who, nodes);
         return;
     }
@@ -120,7 +120,7 @@ static void run_ops(struct args *a, const struct script *s, uint32_t nodes)
     uint64_t n = (uint64_t)nodes * a->per_node;
     struct result r;
 
-    if (sim_run(s, nodes, a->per_node, &a->c, a->sample, &r) != 0) {
+    if (sim_run(s, nodes, a->per_node, &a->c, a->sample, a->arity, &r) != 0) {
         must(a, false, "out of memory", s->who, nodes);
         return;
     }
@@ -151,7 +151,7 @@ static void all(struct args *a)
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: sim_exchange [--quick] [--from NODES] [--to NODES] [--ranks PER_NODE] [--sample N]\n"
+    fprintf(stderr, "usage: sim_exchange [--quick] [--from NODES] [--to NODES] [--ranks PER_NODE] [--sample N] [--arity K]\n"
                     "                    [--case sparse|dense|operations|WHO] [--L NS] [--o NS] [--g NS] [--G NS_A_BYTE]\n"
                     "                    [--byte NS_A_BYTE] [--serve NS] [--reply NS] [--turn NS]\n");
     exit(2);
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
     const struct {
         const char *name;
         uint32_t *value, most;
-    } numbers[] = {{"--from", &a.from, 65536}, {"--to", &a.to, 65536}, {"--ranks", &a.per_node, 1024}, {"--sample", &a.sample, 1u << 20}};
+    } numbers[] = {{"--from", &a.from, 65536}, {"--to", &a.to, 65536}, {"--ranks", &a.per_node, 1024}, {"--sample", &a.sample, 65536}, {"--arity", &a.arity, PMIWIRE_EXCHANGE_MAX_ARITY}};
 
     for (int i = 1; i < argc; i++) {
         bool known = false;
