@@ -345,6 +345,96 @@ static void never_stale(void **state)
         }
 }
 
+/* Everything is delivered but what goes from one node to another. */
+static void run_but(struct world *w, uint32_t from, uint32_t to)
+{
+    bool moved = true;
+
+    while (moved) {
+        moved = false;
+        for (uint32_t i = 0; i < w->n_nodes * w->n_nodes; i++)
+            if (i != from * w->n_nodes + to && w->queues[i].head) {
+                assert_int_equal(w_deliver(w, i / w->n_nodes, i % w->n_nodes), 0);
+                moved = true;
+            }
+    }
+}
+
+/* An answer from before a Fence that comes after it is for who asked before it, and for nobody else. */
+static void a_late_answer(void **state)
+{
+    struct world w;
+
+    (void)state;
+    for (uint32_t asker = 5; asker < 7; asker++) {
+        struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_DIRECT, .arity = 2};
+        uint64_t old, young;
+
+        w_init(&w, 7, 7, BLOCK, 5);
+        w_start(&w, &o);
+        w_put(&w, 3, "key", "old", PMIWIRE_HINT_SPARSE);
+        old = w_get(&w, asker, "key", 3, PMIWIRE_GET_REMOTE);
+        run_but(&w, 3, asker); /* the answer is on its way */
+        w_put(&w, 3, "key", "young", PMIWIRE_HINT_SPARSE);
+        for (uint32_t i = 0; i < 7; i++)
+            assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
+        run_but(&w, 3, asker); /* no neighbours in the tree */
+        assert_int_equal(w.nodes[asker].n_done[PMIWIRE_COLL_FENCE], 1);
+        young = w_get(&w, asker, "key", 3, PMIWIRE_GET_REMOTE);
+        assert_true(w.gets[old].pending && w.gets[young].pending);
+        assert_int_equal(w_stats(&w, asker).n_joined, 1);
+        w_run(&w);
+        w_expect(&w, old, "old");
+        w_expect(&w, young, "young");
+        w_expect(&w, w_get(&w, asker, "key", 3, PMIWIRE_GET_LOCAL), "young");
+        w_fini(&w);
+    }
+}
+
+/* What a node has fetched goes with the next Fence, what is its own stays. */
+static void copies_are_dropped(void **state)
+{
+    char key[16];
+    struct world w;
+
+    (void)state;
+    for (size_t d = 0; d < 3; d++) {
+        struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
+        uint64_t held = 0, memory = 0;
+
+        w_init(&w, 7, 21, CYCLIC, 5);
+        w_start(&w, &o);
+        for (uint32_t round = 0; round < 20; round++) {
+            uint64_t n = 0, bytes = 0;
+
+            for (uint32_t r = 0; r < 21; r++) {
+                snprintf(key, sizeof(key), "k%u", r);
+                w_put(&w, r, key, "v", PMIWIRE_HINT_SPARSE);
+            }
+            w_fence(&w);
+            for (uint32_t i = 0; i < 7; i++)
+                n += w_stats(&w, i).n_keys;
+            assert_int_equal(n, 21); /* each at its home alone */
+            for (uint32_t i = 0; i < 7; i++)
+                for (uint32_t r = 0; r < 21; r++) {
+                    snprintf(key, sizeof(key), "k%u", r);
+                    (void)w_get(&w, i, key, (int32_t)r, PMIWIRE_GET_REMOTE);
+                }
+            w_run(&w);
+            n = 0;
+            for (uint32_t i = 0; i < 7; i++) {
+                n += w_stats(&w, i).n_keys;
+                bytes += w_stats(&w, i).bytes;
+            }
+            assert_true(round == 0 || n == held);
+            assert_true(round < 3 || bytes <= 2 * memory);
+            held = n;
+            memory = round < 3 ? bytes : memory;
+        }
+        w_fini(&w);
+    }
+}
+
 /* ---- hints ---- */
 
 static void hints_and_policy(void **state)
@@ -942,6 +1032,8 @@ int main(void)
         cmocka_unit_test(tree_answers_the_way),
         cmocka_unit_test(absent_and_waited_for),
         cmocka_unit_test(never_stale),
+        cmocka_unit_test(a_late_answer),
+        cmocka_unit_test(copies_are_dropped),
         cmocka_unit_test(hints_and_policy),
         cmocka_unit_test(concurrent_puts_agree),
         cmocka_unit_test(waiting_for_dense),

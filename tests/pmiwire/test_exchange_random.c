@@ -372,7 +372,7 @@ static void play(uint64_t seed, bool killing)
 static void seeds(bool killing)
 {
     const char *one = getenv("FENCEPOST_SEED"), *many = getenv("FENCEPOST_SEEDS");
-    uint64_t from = one ? strtoull(one, NULL, 0) : 1, n = one ? 1 : many ? strtoull(many, NULL, 0) : 2000;
+    uint64_t from = one ? strtoull(one, NULL, 0) : 1, n = one ? 1 : many ? strtoull(many, NULL, 0) : 5000;
 
     for (uint64_t seed = from; seed < from + n; seed++) {
         print_message("\r%s seed %llu", killing ? "killing" : "playing", (unsigned long long)seed);
