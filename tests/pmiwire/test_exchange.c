@@ -391,6 +391,68 @@ static void a_late_answer(void **state)
     }
 }
 
+/* A copy that a Fence could not drop, because its node still waits for an answer, is not used after it. */
+static void a_copy_that_outlives_a_fence(void **state)
+{
+    struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
+    struct world w;
+    uint64_t t;
+
+    (void)state;
+    w_init(&w, 7, 7, BLOCK, 5);
+    w_start(&w, &o);
+    t = w_get(&w, 5, "key", -1, PMIWIRE_GET_WAIT);
+    run_but(&w, 0, 5);
+    w_put(&w, 5, "key", "old", PMIWIRE_HINT_SPARSE);
+    w_expect(&w, t, "old");
+    run_but(&w, 0, 5); /* the root's answer is on its way */
+    w_put(&w, 3, "key", "young", PMIWIRE_HINT_SPARSE);
+    for (uint32_t i = 0; i < 7; i++)
+        assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
+    run_but(&w, 0, 5);
+    assert_int_equal(w.nodes[5].n_done[PMIWIRE_COLL_FENCE], 1);
+    t = w_get(&w, 5, "key", -1, PMIWIRE_GET_REMOTE);
+    assert_int_equal(w_stats(&w, 5).n_stale, 1);
+    w_run(&w);
+    w_expect(&w, t, "young");
+    w_fini(&w);
+}
+
+/* A Put that is still on its way to its home holds the Fence. */
+static void a_slow_put(void **state)
+{
+    struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_DKVS};
+    struct world w;
+
+    (void)state;
+    for (uint32_t fence = 0; fence < 2; fence++)
+        for (uint32_t from = 0; from < 7; from++) {
+            uint32_t home = 0;
+            uint64_t t;
+
+            o.fence = fence;
+            w_init(&w, 7, 7, BLOCK, 5);
+            w_start(&w, &o);
+            w_put(&w, from, "key", "value", PMIWIRE_HINT_SPARSE);
+            while (home < 7 && !w.queues[from * 7 + home].head)
+                home++;
+            if (home == 7) { /* it is its own */
+                w_fini(&w);
+                continue;
+            }
+            for (uint32_t i = 0; i < 7; i++)
+                assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
+            run_but(&w, from, home);
+            for (uint32_t i = 0; i < 7; i++)
+                assert_int_equal(w.nodes[i].n_done[PMIWIRE_COLL_FENCE], 0);
+            w_run(&w);
+            t = w_get(&w, (from + 1) % 7, "key", -1, PMIWIRE_GET_REMOTE);
+            w_run(&w);
+            w_expect(&w, t, "value");
+            w_fini(&w);
+        }
+}
+
 /* What a node has fetched goes with the next Fence, what is its own stays. */
 static void copies_are_dropped(void **state)
 {
@@ -1033,6 +1095,8 @@ int main(void)
         cmocka_unit_test(absent_and_waited_for),
         cmocka_unit_test(never_stale),
         cmocka_unit_test(a_late_answer),
+        cmocka_unit_test(a_copy_that_outlives_a_fence),
+        cmocka_unit_test(a_slow_put),
         cmocka_unit_test(copies_are_dropped),
         cmocka_unit_test(hints_and_policy),
         cmocka_unit_test(concurrent_puts_agree),

@@ -302,6 +302,24 @@ static void made_up_frames(void **state)
     w_fini(&w);
 }
 
+/* An answer changes what is here only where it was asked for. */
+static void answers_nobody_asked_for(void **state)
+{
+    struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
+    const uint32_t put[] = {1u << 18 | 1, 'k' | 'v' << 8}, answer[] = {1u << 18 | 1, 'k' | 'x' << 8}, missing[] = {1u << 18, 'k'};
+    struct world w;
+
+    (void)state;
+    w_init(&w, 9, 9, BLOCK, 1);
+    w_start(&w, &o);
+    assert_int_equal(made(&w, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, put, 8), 0);
+    assert_int_equal(made(&w, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 1, answer, 8), 0);
+    assert_int_equal(made(&w, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND | PMIWIRE_XFF_WAIT, 0, 1, answer, 8), 0);
+    assert_int_equal(made(&w, 1, 0, PMIWIRE_XF_ANSWER, 0, 0, 1, missing, 8), 0);
+    w_expect(&w, w_get(&w, 1, "k", -1, PMIWIRE_GET_LOCAL), "v");
+    w_fini(&w);
+}
+
 /* A rank that comes twice in an Allgather, from a node that lies: the exchange ends, and says so. */
 static void an_allgather_that_lies(void **state)
 {
@@ -365,12 +383,27 @@ static bool with_a_failure(uint32_t design, uint32_t fence, long fail_at, bool *
                 uint64_t t = w_get(&w, w.node_of[r], key, (int32_t)((r + 4) % (2 * n)), PMIWIRE_GET_WAIT);
 
                 assert_true(w.gets[t].pending || ok(w.gets[t].rc) || w.nodes[w.node_of[r]].n_failed);
+                for (int k = 0; k < 3; k++) { /* more at a time than the first room for them holds */
+                    snprintf(key, sizeof(key), "x%u.%d", r, k);
+                    t = w_get(&w, w.node_of[r], key, 2, PMIWIRE_GET_WAIT);
+                    assert_true(w.gets[t].pending || ok(w.gets[t].rc) || w.nodes[w.node_of[r]].n_failed);
+                }
                 snprintf(key, sizeof(key), "w%u", r);
                 rc = TWICE(pmiwire_exchange_put(x, (int32_t)r, str(key), str("w"), PMIWIRE_HINT_SPARSE));
                 assert_true(rc == 0 || w.nodes[w.node_of[r]].n_failed);
             }
             for (int rc2; w_random(&w, 3) && w_step(&w, &rc2);)
                 ;
+        }
+        for (int rc; w_step(&w, &rc);)
+            ;
+        for (uint32_t k = 0; round == 0 && k < 6 * n; k++) {
+            char key[16];
+            int rc;
+
+            snprintf(key, sizeof(key), "x%u.%u", k / 3, k % 3);
+            rc = TWICE(pmiwire_exchange_put(w.nodes[weak].x, 2, str(key), str("x"), PMIWIRE_HINT_SPARSE));
+            assert_true(rc == 0 || w.nodes[weak].n_failed);
         }
         for (i = 0; i < n; i++)
             (void)pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL);
@@ -473,7 +506,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_out_of_order),    cmocka_unit_test(replayed_frames),   cmocka_unit_test(made_up_frames),
-        cmocka_unit_test(an_allgather_that_lies), cmocka_unit_test(every_allocation_fails), cmocka_unit_test(a_limit_on_memory),
+        cmocka_unit_test(answers_nobody_asked_for), cmocka_unit_test(an_allgather_that_lies),
+        cmocka_unit_test(every_allocation_fails), cmocka_unit_test(a_limit_on_memory),
         cmocka_unit_test(updates_do_not_pile_up),
     };
 

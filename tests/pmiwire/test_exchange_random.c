@@ -361,6 +361,7 @@ static void play(uint64_t seed, bool killing)
     p.quiet = w_random(&p.w, EPOCHS + 2);
     p.killing = killing;
     p.victim = w_random(&p.w, nodes);
+    p.w.slow = w_random(&p.w, 2) ? w_random(&p.w, 1u << 30) | 1 : 0;
     w_start(&p.w, &o);
     for (uint32_t r = 0; r < ranks; r++)
         p.actors[r].to_do = 1 + w_random(&p.w, 6);
