@@ -66,9 +66,9 @@
  * What collectives deliver is *blocks*: a header of PMIWIRE_BLOCK_HEADER_BYTES and records, which is what shmht_merge() takes, so
  * that pairs are copied from frame to table and never encoded again. pmiwire_block_next() walks one.
  *
- * Cost. A local Get is one lookup by hash, two after a Put by this node that is not fenced yet. Memory is what is held: own
- * Puts, keys whose home is here, and copies of what this node's ranks asked for (dropped at the next Fence): O(k) for k such keys, whatever the job's size;
- * while a Fence is under way, twice what it brings. Buffers grow by doubling within opts.max_bytes; nothing else is allocated.
+ * Cost. A Get is at most two lookups by hash and one of ops->find(). Memory is what is held: own
+ * Puts, keys whose home is here, and copies of what this node's ranks asked for (dropped at the next Fence): O(k) for k such keys, whatever the job's size, at about
+ * 70 bytes each and the pair; while a Fence is under way, what it brings and a block of it. Buffers grow by doubling within opts.max_bytes; nothing else is allocated.
  *
  * Callbacks may call every function here for the same exchange, but pmiwire_exchange_destroy(), with the exceptions that are stated.
  * Results are handed over before the outermost call returns. Threads: one exchange, one thread at a time. No global state.
@@ -157,7 +157,7 @@ extern "C" {
 
 struct pmiwire_exchange; /**< one node's part in one job */
 
-/** What you do for an exchange. `ctx` is opts.ctx. Views in arguments live until the callback returns or calls the exchange. */
+/** What you do for an exchange. `ctx` is opts.ctx. Views in arguments live until the callback returns or calls the exchange: copy what you hand back to it. */
 struct pmiwire_exchange_ops {
     size_t size; /**< sizeof(struct pmiwire_exchange_ops) */
 
@@ -224,7 +224,8 @@ struct pmiwire_exchange_opts {
     uint32_t design;                        /**< PMIWIRE_DESIGN_* */
     uint32_t fence;                         /**< PMIWIRE_FENCE_* */
     uint32_t arity;                         /**< of the tree, 1 to PMIWIRE_EXCHANGE_MAX_ARITY; 0: pmiwire_exchange_arity(n_nodes) */
-    uint32_t unhinted;                      /**< PMIWIRE_HINT_DENSE or _SPARSE; 0: DENSE, since PMI's programs Fence and then Get everything */
+    uint32_t unhinted;                      /**< PMIWIRE_HINT_DENSE or _SPARSE; 0: DENSE, since PMI's programs Fence and then Get everything. SPARSE is
+                                                 for jobs all of whose Gets are REMOTE or WAIT: a LOCAL one does not find other nodes' SPARSE keys */
     uint32_t flags;                         /**< PMIWIRE_EXCHANGE_* */
     uint32_t max_frame_bytes;               /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
     size_t max_bytes;                       /**< most memory that this exchange holds; 0: PMIWIRE_EXCHANGE_MAX_BYTES. Of this node */
@@ -236,7 +237,7 @@ struct pmiwire_exchange_opts {
  *
  * Frames of other nodes may come before theirs is known here: the link keeps them until this has been called.
  * @return 0, -ENOMEM, -EINVAL
- * @threads MT-Safe. Allocates about 700 bytes and 4 a local rank.
+ * @threads MT-Safe. Allocates about 1,150 bytes and 4 1/4 a local rank.
  */
 PMIWIRE_API int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmiwire_exchange **x);
 
