@@ -2,7 +2,7 @@
 /**
  * @file pmiwire.h
  * @brief PMI-1 and PMI-2: wire codec, command table, peer profiles, process
- *        mapping, client session and server engine.
+ *        mapping, client session, server engine and exchange between servers.
  *
  * PMI is the text protocol between a parallel program and its launcher: the
  * program learns its rank and size, puts its addresses, enters a barrier and
@@ -22,6 +22,7 @@
  *   - pmiwire/mapping.h  the PMI_process_mapping attribute
  *   - pmiwire/client.h   the client's side of a conversation
  *   - pmiwire/server.h   the server's side, for thousands of clients and several jobs
+ *   - pmiwire/exchange.h between the servers of a job's nodes
  *
  * What it is not: a launcher (see examples/pmirun), a PMI library with the
  * classic `PMI_Init` functions, or PMIx.
@@ -29,7 +30,8 @@
  * Source: the wire as MPICH, Hydra, Slurm and Flux speak it, measured; the
  * grammar of compatible extra fields from "SHMEMPMI: Shared Memory based PMI
  * for Improved Performance and Scalability" (CCGrid 2016), section V, made exact by
- * measurement. The sans-I/O shape and the limits are ours.
+ * measurement; the exchange from "PMI Extensions for Scalable MPI Startup"
+ * (EuroMPI/ASIA 2014). The sans-I/O shape and the limits are ours.
  */
 #ifndef PMIWIRE_H
 #define PMIWIRE_H
@@ -42,5 +44,6 @@
 #include <pmiwire/mapping.h>
 #include <pmiwire/client.h>
 #include <pmiwire/server.h>
+#include <pmiwire/exchange.h>
 
 #endif /* PMIWIRE_H */

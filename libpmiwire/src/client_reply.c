@@ -343,8 +343,24 @@ static int on_kvsname(struct pmiwire_client *c, struct pmiwire_event *ev)
     return keep_kvsname(c, field, ev->value);
 }
 
+/* PMI-1's ring, in a barrier's answer. A server that took it for a barrier has not told a place. */
+static int on_ring_v1(struct pmiwire_client *c, struct pmiwire_event *ev)
+{
+    struct pmiwire_str place;
+
+    if (ev->rc)
+        return 0;
+    if (pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_PLACE, &place) != 0 || pmiwire_parse_int(place, &ev->number) != 0)
+        return broken(c, PMIWIRE_EPROTO, 0);
+    (void)pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_LEFT, &ev->value);
+    (void)pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_RIGHT, &ev->value2);
+    return 0;
+}
+
 static int on_ring(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
+    if (c->wire != PMIWIRE_V2)
+        return on_ring_v1(c, ev);
     ev->number = number(c, PMIWIRE_F_RING_COUNT, -1);
     (void)take(c, PMIWIRE_F_RING_LEFT, &ev->value);
     (void)take(c, PMIWIRE_F_RING_RIGHT, &ev->value2);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a client session asks: each request becomes bytes in its queue and a note of the answer to wait for. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "client_internal.h"
 
@@ -166,16 +167,23 @@ static int ask1(struct pmiwire_client *c, uint16_t v1, uint16_t f1, uint16_t v2,
 
 /* ---- the key-value space ---- */
 
-int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct pmiwire_str value,
-                       uint64_t cookie)
+static int is_exchange(const struct pmiwire_client *c)
+{
+    return c->ext[PMIWIRE_EXT_EXCHANGE].len > 0;
+}
+
+int pmiwire_client_put_hinted(struct pmiwire_client *c, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint,
+                              uint64_t cookie)
 {
     struct request r;
     int rc = begin(&r, c, PMIWIRE_V1_PUT, PMIWIRE_V2_KVS_PUT);
 
     if (rc == 0)
-        rc = check_maxes(c, key, value);
+        rc = hint <= PMIWIRE_HINT_DENSE ? check_maxes(c, key, value) : -EINVAL;
     if (rc < 0)
         return rc;
+    if (hint != PMIWIRE_HINT_NONE && is_exchange(c))
+        pmiwire_enc_ext(&r.e, PMIWIRE_EXT_HINT, pmiwire_strz(hint == PMIWIRE_HINT_SPARSE ? "sparse" : "dense"));
     if (!is_v2(c))
         pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, c->info.kvsname);
     pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
@@ -183,39 +191,79 @@ int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct 
     return finish(&r, PMIWIRE_OP_PUT, cookie);
 }
 
+int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct pmiwire_str value,
+                       uint64_t cookie)
+{
+    return pmiwire_client_put_hinted(c, key, value, PMIWIRE_HINT_NONE, cookie);
+}
+
+/* How far a get goes. */
+static void enc_how(struct pmiwire_encoder *e, uint32_t how)
+{
+    if (how != PMIWIRE_GET_LOCAL)
+        pmiwire_enc_ext(e, PMIWIRE_EXT_GET, pmiwire_strz(how == PMIWIRE_GET_WAIT ? "wait" : "remote"));
+}
+
 /* PMI-1's get serves get and jobattr. */
-static int get_v1(struct pmiwire_client *c, struct pmiwire_str kvsname, struct pmiwire_str key,
+static int get_v1(struct pmiwire_client *c, struct pmiwire_str kvsname, int32_t srcid, struct pmiwire_str key, uint32_t how,
                   uint16_t op, uint64_t cookie)
 {
     struct request r;
     int rc = begin(&r, c, PMIWIRE_V1_GET, 0);
+    char number[16];
 
     if (rc == 0)
         rc = check_maxes(c, key, (struct pmiwire_str){NULL, 0});
     if (rc < 0)
         return rc;
+    enc_how(&r.e, how);
+    if (how != PMIWIRE_GET_LOCAL && srcid >= 0) {
+        snprintf(number, sizeof(number), "%d", (int)srcid);
+        pmiwire_enc_ext(&r.e, PMIWIRE_EXT_SRC, pmiwire_strz(number));
+    }
     pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, kvsname);
     pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
     return finish(&r, op, cookie);
 }
 
-int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid,
-                       struct pmiwire_str key, uint64_t cookie)
+static int get_v2(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid, struct pmiwire_str key, uint32_t how,
+                  uint64_t cookie)
 {
     struct request r;
-    int rc;
+    int rc = begin(&r, c, 0, PMIWIRE_V2_KVS_GET);
 
-    if (!is_v2(c))
-        return get_v1(c, jobid.ptr ? jobid : c->info.kvsname, key, PMIWIRE_OP_GET, cookie);
-    rc = begin(&r, c, 0, PMIWIRE_V2_KVS_GET);
     if (rc < 0)
         return rc;
+    enc_how(&r.e, how);
     if (jobid.ptr)
         pmiwire_enc_str(&r.e, PMIWIRE_F_JOBID, jobid);
     if (srcid >= 0)
         pmiwire_enc_int(&r.e, PMIWIRE_F_SRCID, srcid);
     pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
     return finish(&r, PMIWIRE_OP_GET, cookie);
+}
+
+int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid,
+                       struct pmiwire_str key, uint64_t cookie)
+{
+    if (is_v2(c))
+        return get_v2(c, jobid, srcid, key, PMIWIRE_GET_LOCAL, cookie);
+    return get_v1(c, jobid.ptr ? jobid : c->info.kvsname, -1, key, PMIWIRE_GET_LOCAL, PMIWIRE_OP_GET, cookie);
+}
+
+int pmiwire_client_get_from(struct pmiwire_client *c, int32_t srcid, struct pmiwire_str key, uint32_t how, uint64_t cookie)
+{
+    int rc = may_ask(c);
+
+    if (rc < 0)
+        return rc;
+    if (how > PMIWIRE_GET_WAIT)
+        return -EINVAL;
+    if (how != PMIWIRE_GET_LOCAL && !is_exchange(c))
+        return PMIWIRE_EVERSION;
+    if (is_v2(c))
+        return get_v2(c, (struct pmiwire_str){NULL, 0}, srcid, key, how, cookie);
+    return get_v1(c, c->info.kvsname, srcid, key, how, PMIWIRE_OP_GET, cookie);
 }
 
 int pmiwire_client_fence(struct pmiwire_client *c, uint64_t cookie)
@@ -269,7 +317,7 @@ int pmiwire_client_appnum(struct pmiwire_client *c, uint64_t cookie)
 int pmiwire_client_jobattr(struct pmiwire_client *c, struct pmiwire_str key, uint64_t cookie)
 {
     if (!is_v2(c))
-        return get_v1(c, c->info.kvsname, key, PMIWIRE_OP_JOBATTR, cookie);
+        return get_v1(c, c->info.kvsname, -1, key, PMIWIRE_GET_LOCAL, PMIWIRE_OP_JOBATTR, cookie);
     return ask1(c, 0, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY, key, PMIWIRE_OP_JOBATTR, cookie);
 }
 
@@ -417,10 +465,14 @@ int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *r
 int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint64_t cookie)
 {
     struct request r;
-    int rc = begin(&r, c, 0, PMIWIRE_V2_RING);
+    int rc = begin(&r, c, is_exchange(c) ? PMIWIRE_V1_BARRIER_IN : 0, PMIWIRE_V2_RING);
 
     if (rc < 0)
         return rc;
+    if (!is_v2(c)) {
+        pmiwire_enc_ext(&r.e, PMIWIRE_EXT_RING, value);
+        return finish(&r, PMIWIRE_OP_RING, cookie);
+    }
     /* One process is a chain of one, whose both ends hold its value. */
     pmiwire_enc_int(&r.e, PMIWIRE_F_RING_COUNT, 1);
     pmiwire_enc_str(&r.e, PMIWIRE_F_RING_LEFT, value);

@@ -44,6 +44,8 @@ const char *pmiwire_strerror(int code)
     case PMIWIRE_EEOF: return "connection ended in the middle of a conversation";
     case PMIWIRE_ESTALE: return "the request has gone";
     case PMIWIRE_EPEER: return "the peer refused";
+    case PMIWIRE_ELOST: return "a node of the job is lost";
+    case PMIWIRE_ETIME: return "no answer within the time given";
     case -ENOMEM: return "out of memory";
     case -EINVAL: return "invalid argument";
     case -EAGAIN: return "too many requests wait for an answer";

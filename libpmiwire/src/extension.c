@@ -11,6 +11,14 @@ static const struct pmiwire_ext_desc extensions[PMIWIRE_EXT_COUNT_] = {
     [PMIWIRE_EXT_CLIENT] = {"fp-client", PMIWIRE_EXT_CLIENT, PMIWIRE_EXT_AT_HELLO},
     [PMIWIRE_EXT_ARRAY] = {"fp-array", PMIWIRE_EXT_ARRAY, PMIWIRE_EXT_AT_FENCE},
     [PMIWIRE_EXT_TABLE_END] = {"fp-table-end", PMIWIRE_EXT_TABLE_END, PMIWIRE_EXT_AT_FENCE},
+    [PMIWIRE_EXT_EXCHANGE] = {"fp-exchange", PMIWIRE_EXT_EXCHANGE, PMIWIRE_EXT_AT_INIT},
+    [PMIWIRE_EXT_HINT] = {"fp-hint", PMIWIRE_EXT_HINT, PMIWIRE_EXT_AT_PUT},
+    [PMIWIRE_EXT_GET] = {"fp-get", PMIWIRE_EXT_GET, PMIWIRE_EXT_AT_GET},
+    [PMIWIRE_EXT_SRC] = {"fp-src", PMIWIRE_EXT_SRC, PMIWIRE_EXT_AT_GET},
+    [PMIWIRE_EXT_RING] = {"fp-ring", PMIWIRE_EXT_RING, PMIWIRE_EXT_AT_ENTER},
+    [PMIWIRE_EXT_PLACE] = {"fp-place", PMIWIRE_EXT_PLACE, PMIWIRE_EXT_AT_FENCE},
+    [PMIWIRE_EXT_LEFT] = {"fp-left", PMIWIRE_EXT_LEFT, PMIWIRE_EXT_AT_FENCE},
+    [PMIWIRE_EXT_RIGHT] = {"fp-right", PMIWIRE_EXT_RIGHT, PMIWIRE_EXT_AT_FENCE},
 };
 
 const struct pmiwire_ext_desc *pmiwire_ext_get(uint16_t ext)
@@ -30,6 +38,11 @@ static uint16_t place(uint16_t cmd)
     case PMIWIRE_V1_BARRIER_OUT:
     case PMIWIRE_V2_KVS_FENCE_RESPONSE:
         return PMIWIRE_EXT_AT_FENCE;
+    case PMIWIRE_V1_PUT:
+    case PMIWIRE_V2_KVS_PUT: return PMIWIRE_EXT_AT_PUT;
+    case PMIWIRE_V1_GET:
+    case PMIWIRE_V2_KVS_GET: return PMIWIRE_EXT_AT_GET;
+    case PMIWIRE_V1_BARRIER_IN: return PMIWIRE_EXT_AT_ENTER;
     default:
         return 0;
     }

@@ -40,7 +40,7 @@ static void sip_round(uint64_t v[4])
     v[2] = rotl(v[2], 32);
 }
 
-static uint64_t hash_bytes(const uint64_t key[2], struct pmiwire_str s)
+uint64_t pmiwire__hash(const uint64_t key[2], struct pmiwire_str s)
 {
     uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du,
                      key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
@@ -139,7 +139,7 @@ static int rebuild(struct pmiwire__kvs *k, size_t n_slots, bool rekey)
         if (!s.entry)
             continue;
         if (rekey)
-            s.hash = hash_bytes(k->key, entry_key(s.entry));
+            s.hash = pmiwire__hash(k->key, entry_key(s.entry));
         for (j = s.hash & (n_slots - 1); fresh[j].entry; j = (j + 1) & (n_slots - 1))
             ;
         fresh[j] = s;
@@ -185,7 +185,7 @@ int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiw
         if (rc != 0 && k->n + 1 >= k->n_slots)
             return rc;
     }
-    hash = hash_bytes(k->key, key);
+    hash = pmiwire__hash(k->key, key);
     i = probe(k, hash, key, &steps);
     old = k->slots[i].entry;
     if (old && old->value_len == value.len && old->owner == owner) {
@@ -214,7 +214,7 @@ const struct pmiwire__entry *pmiwire__kvs_find(const struct pmiwire__kvs *k, str
 {
     if (k->n == 0)
         return NULL;
-    return k->slots[probe(k, hash_bytes(k->key, key), key, NULL)].entry;
+    return k->slots[probe(k, pmiwire__hash(k->key, key), key, NULL)].entry;
 }
 
 /* Empty slot i and close the gap: move back entries that a probe would no longer reach. */
@@ -245,7 +245,7 @@ bool pmiwire__kvs_remove(struct pmiwire__kvs *k, struct pmiwire_str key)
 
     if (k->n == 0)
         return false;
-    i = probe(k, hash_bytes(k->key, key), key, NULL);
+    i = probe(k, pmiwire__hash(k->key, key), key, NULL);
     if (!k->slots[i].entry)
         return false;
     remove_at(k, i);

@@ -20,7 +20,7 @@ static void libc_free(void *ctx, void *ptr)
     free(ptr);
 }
 
-static const struct pmiwire_allocator libc_alloc = {libc_realloc, libc_free, NULL};
+const struct pmiwire_allocator pmiwire__libc_alloc = {libc_realloc, libc_free, NULL};
 
 void *pmiwire__realloc(struct pmiwire_server *s, void *p, size_t bytes)
 {
@@ -60,7 +60,7 @@ char *pmiwire__scratch(struct pmiwire_server *s, size_t bytes)
 /* ---- life cycle ---- */
 
 /* Copy an option struct that may be of an older or newer release: what the caller's lacks is zero. */
-static int take_struct(void *to, size_t to_size, const void *from, size_t from_size)
+int pmiwire__take_struct(void *to, size_t to_size, const void *from, size_t from_size)
 {
     memset(to, 0, to_size);
     if (!from)
@@ -75,14 +75,14 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
 {
     struct pmiwire_server_opts *o = &s->opts;
 
-    if (take_struct(o, sizeof(*o), opts, opts ? opts->size : 0) != 0)
+    if (pmiwire__take_struct(o, sizeof(*o), opts, opts ? opts->size : 0) != 0)
         return -EINVAL;
-    if (take_struct(&s->ops, sizeof(s->ops), o->ops, o->ops ? o->ops->size : 0) != 0)
+    if (pmiwire__take_struct(&s->ops, sizeof(s->ops), o->ops, o->ops ? o->ops->size : 0) != 0)
         return -EINVAL;
     o->ops = NULL;
-    s->alloc = o->alloc ? *o->alloc : libc_alloc;
+    s->alloc = o->alloc ? *o->alloc : pmiwire__libc_alloc;
     o->alloc = NULL;
-    if ((s->ops.put && !s->ops.get) || !s->ops.publish != !s->ops.lookup ||
+    if (((s->ops.put || s->ops.put_hinted) && !s->ops.get && !s->ops.get_from) || !s->ops.publish != !s->ops.lookup ||
         !s->ops.publish != !s->ops.unpublish)
         return -EINVAL;
     if (!o->kvsname_max)
@@ -294,7 +294,7 @@ int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_op
     struct pmiwire_str number;
     int rc;
 
-    if (!opts || take_struct(&o, sizeof(o), opts, opts->size) != 0)
+    if (!opts || pmiwire__take_struct(&o, sizeof(o), opts, opts->size) != 0)
         return -EINVAL;
     rc = check_name(o.kvsname, s->opts.kvsname_max);
     if (rc == 0 && o.spawner_jobid)
@@ -377,7 +377,8 @@ int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ex
     char *copy = NULL;
     size_t bytes, i;
 
-    if (!desc)
+    if (!desc || !(desc->at & (PMIWIRE_EXT_AT_INIT | PMIWIRE_EXT_AT_FENCE)) ||
+        (ext >= PMIWIRE_EXT_PLACE && ext <= PMIWIRE_EXT_RIGHT)) /* those differ from client to client */
         return -EINVAL;
     if (!j)
         return PMIWIRE_ENOENT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where clients wait for each other: fence, group barriers of PMI 1.2, Slurm's ring. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "server_internal.h"
@@ -345,9 +346,11 @@ static void enter_group(const struct pmiwire__req *q, struct pmiwire_str group)
 
 void pmiwire__do_fence(const struct pmiwire__req *q)
 {
-    struct pmiwire_str group;
+    struct pmiwire_str group, value;
 
-    if (q->cmd == PMIWIRE_V1_BARRIER_IN && pmiwire_msg_str(q->msg, PMIWIRE_F_GROUP, &group) == 0)
+    if (pmiwire_msg_ext(q->msg, PMIWIRE_EXT_RING, &value) == 0)
+        pmiwire__do_ring(q);
+    else if (q->cmd == PMIWIRE_V1_BARRIER_IN && pmiwire_msg_str(q->msg, PMIWIRE_F_GROUP, &group) == 0)
         enter_group(q, group);
     else
         enter_fence(q);
@@ -355,23 +358,40 @@ void pmiwire__do_fence(const struct pmiwire__req *q)
 
 /* ---- ring ---- */
 
+/* PMI-2's own answer, or to a PMI-1 client the extension's fields. */
+static void send_place(struct pmiwire_conn *c, uint16_t cmd, uint32_t place, struct pmiwire_str left, struct pmiwire_str right)
+{
+    struct pmiwire__reply reply;
+    char number[16];
+
+    if (!pmiwire__reply_begin(&reply, c, cmd, left.len + right.len))
+        return;
+    pmiwire_enc_int(&reply.e, PMIWIRE_F_RC, 0);
+    if (cmd == PMIWIRE_V2_RING) {
+        pmiwire_enc_int(&reply.e, PMIWIRE_F_RING_COUNT, place);
+        if (left.len)
+            pmiwire_enc_str(&reply.e, PMIWIRE_F_RING_LEFT, left);
+        if (right.len)
+            pmiwire_enc_str(&reply.e, PMIWIRE_F_RING_RIGHT, right);
+    } else {
+        snprintf(number, sizeof(number), "%u", (unsigned)place);
+        pmiwire_enc_ext(&reply.e, PMIWIRE_EXT_PLACE, pmiwire_strz(number));
+        if (left.len)
+            pmiwire_enc_ext(&reply.e, PMIWIRE_EXT_LEFT, left);
+        if (right.len)
+            pmiwire_enc_ext(&reply.e, PMIWIRE_EXT_RIGHT, right);
+    }
+    pmiwire__reply_send(&reply, cmd);
+}
+
 static void answer_ring(struct pmiwire_conn **ring, uint32_t n, uint32_t i)
 {
     const struct pmiwire_conn *l = ring[(i + n - 1) % n], *r = ring[(i + 1) % n];
     /* Each conn keeps what it sent: ring-left, then ring-right. */
     struct pmiwire_str left = {l->pend_mem + l->pend_len[0], l->pend_len[1]};
     struct pmiwire_str right = {r->pend_mem, r->pend_len[0]};
-    struct pmiwire__reply reply;
 
-    if (!pmiwire__reply_begin(&reply, ring[i], PMIWIRE_V2_RING, left.len + right.len))
-        return;
-    pmiwire_enc_int(&reply.e, PMIWIRE_F_RC, 0);
-    pmiwire_enc_int(&reply.e, PMIWIRE_F_RING_COUNT, i);
-    if (left.len)
-        pmiwire_enc_str(&reply.e, PMIWIRE_F_RING_LEFT, left);
-    if (right.len)
-        pmiwire_enc_str(&reply.e, PMIWIRE_F_RING_RIGHT, right);
-    pmiwire__reply_send(&reply, PMIWIRE_V2_RING);
+    send_place(ring[i], ring[i]->pend_cmd, i, left, right);
 }
 
 /* Everybody has come: answer all. A connection that fails or closes on the way stays in memory
@@ -389,7 +409,7 @@ static void release_ring(struct pmiwire_server *s, struct pmiwire__job *j)
             struct pmiwire_conn *c = first_waiter(&list);
 
             pmiwire__resume(c);
-            pmiwire__reply_error(c, PMIWIRE_V2_RING, -ENOMEM, NULL);
+            pmiwire__reply_error(c, c->pend_cmd, -ENOMEM, NULL);
         }
         return;
     }
@@ -408,20 +428,64 @@ static void release_ring(struct pmiwire_server *s, struct pmiwire__job *j)
     pmiwire__free(s, ring);
 }
 
+/* Over several nodes: it is served elsewhere. */
+static void ring_outside(const struct pmiwire__req *q, struct pmiwire_str left, struct pmiwire_str right)
+{
+    struct pmiwire_server *s = q->s;
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire_peer who;
+    uint64_t token;
+    int rc;
+
+    pmiwire__peer(c, &who);
+    token = pmiwire__pend(c, PMIWIRE__PEND_RING_OUT, q->cmd);
+    rc = s->ops.ring(s->opts.ctx, &who, left, right, token);
+    if (rc == PMIWIRE_PENDING || c->token != token)
+        return;
+    pmiwire__unpend(c);
+    pmiwire__refuse(c, q->cmd, rc < 0 ? rc : PMIWIRE_ESTATE, NULL);
+}
+
+int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t token, int rc, uint32_t place, struct pmiwire_str left,
+                             struct pmiwire_str right)
+{
+    struct pmiwire_conn *c = pmiwire__by_token(s, token);
+
+    if (!c || c->pend != PMIWIRE__PEND_RING_OUT)
+        return PMIWIRE_ESTALE;
+    pmiwire__enter(s);
+    if (rc == 0)
+        send_place(c, c->pend_cmd, place, left, right);
+    else
+        pmiwire__reply_error(c, c->pend_cmd, rc, NULL);
+    pmiwire__resume(c);
+    pmiwire__leave(s);
+    return 0;
+}
+
 void pmiwire__do_ring(const struct pmiwire__req *q)
 {
     struct pmiwire_conn *c = q->c;
     struct pmiwire__job *j = c->job;
     struct pmiwire_str left = {0}, right = {0};
 
-    (void)pmiwire_msg_str(q->msg, PMIWIRE_F_RING_LEFT, &left);
-    (void)pmiwire_msg_str(q->msg, PMIWIRE_F_RING_RIGHT, &right);
-    if (j->n_local != j->n_ranks) {
+    if (q->cmd == PMIWIRE_V2_RING) {
+        (void)pmiwire_msg_str(q->msg, PMIWIRE_F_RING_LEFT, &left);
+        (void)pmiwire_msg_str(q->msg, PMIWIRE_F_RING_RIGHT, &right);
+    } else {
+        (void)pmiwire_msg_ext(q->msg, PMIWIRE_EXT_RING, &left);
+        right = left;
+    }
+    if (j->n_local != j->n_ranks && !q->s->ops.ring) {
         pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE, "ring over several nodes is not served");
         return;
     }
     if (left.len >= q->s->opts.vallen_max || right.len >= q->s->opts.vallen_max) {
         pmiwire__refuse(c, q->cmd, PMIWIRE_EVALLEN, NULL);
+        return;
+    }
+    if (j->n_local != j->n_ranks) {
+        ring_outside(q, left, right);
         return;
     }
     pmiwire__free(q->s, c->pend_mem);

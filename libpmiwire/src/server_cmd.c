@@ -271,12 +271,28 @@ static struct pmiwire__job *space(const struct pmiwire__req *q)
     return pmiwire__job_named(q->s, name);
 }
 
+/* An extension's word, as its place in the list; without the field 0. 0, or PMIWIRE_ETYPE for any other word. */
+static int word_of(const struct pmiwire__req *q, uint16_t ext, const char *const words[3], uint32_t *place)
+{
+    struct pmiwire_str word;
+
+    *place = 0;
+    if (pmiwire_msg_ext(q->msg, ext, &word) != 0)
+        return 0;
+    for (*place = 1; *place < 3; ++*place)
+        if (pmiwire__str_eq(word, pmiwire_strz(words[*place])))
+            return 0;
+    return PMIWIRE_ETYPE;
+}
+
 static void do_put(const struct pmiwire__req *q)
 {
+    static const char *const hints[3] = {[PMIWIRE_HINT_SPARSE] = "sparse", [PMIWIRE_HINT_DENSE] = "dense"};
     struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
     struct pmiwire_str key = {0}, value = {0};
     struct pmiwire_peer who;
+    uint32_t hint;
     int rc;
 
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_KEY, &key);
@@ -286,12 +302,16 @@ static void do_put(const struct pmiwire__req *q)
         return;
     }
     rc = pmiwire__check_pair(s, q->msg->wire, key, value);
+    if (rc == 0)
+        rc = word_of(q, PMIWIRE_EXT_HINT, hints, &hint);
     if (rc != 0) {
         pmiwire__refuse(c, q->cmd, rc, NULL);
         return;
     }
-    if (s->ops.put) {
-        pmiwire__peer(c, &who);
+    pmiwire__peer(c, &who);
+    if (s->ops.put_hinted) {
+        rc = s->ops.put_hinted(s->opts.ctx, &who, key, value, hint);
+    } else if (s->ops.put) {
         rc = s->ops.put(s->opts.ctx, &who, key, value);
     } else {
         rc = pmiwire__store(s, c->job, &c->job->kvs, key, value);
@@ -332,18 +352,30 @@ void pmiwire__answer_get(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pm
 /* The caller's own store. */
 static void get_outside(const struct pmiwire__req *q, const struct pmiwire__job *j, struct pmiwire_str key)
 {
+    static const char *const words[3] = {[PMIWIRE_GET_REMOTE] = "remote", [PMIWIRE_GET_WAIT] = "wait"};
     struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
-    struct pmiwire_str value = {0};
+    struct pmiwire_str value = {0}, src;
     struct pmiwire_peer who;
     uint64_t token;
     int32_t srcid = -1;
+    uint32_t how;
     int rc;
 
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SRCID, &srcid);
+    rc = word_of(q, PMIWIRE_EXT_GET, words, &how);
+    if (rc == 0 && pmiwire_msg_ext(q->msg, PMIWIRE_EXT_SRC, &src) == 0)
+        rc = pmiwire_parse_int(src, &srcid);
+    if (rc != 0) {
+        pmiwire__refuse(c, q->cmd, rc, NULL);
+        return;
+    }
     pmiwire__peer(c, &who);
     token = pmiwire__pend(c, PMIWIRE__PEND_GET, q->cmd);
-    rc = s->ops.get(s->opts.ctx, &who, j->number, srcid, key, token, &value);
+    if (s->ops.get_from)
+        rc = s->ops.get_from(s->opts.ctx, &who, j->number, srcid, key, how, token, &value);
+    else
+        rc = s->ops.get(s->opts.ctx, &who, j->number, srcid, key, token, &value);
     if (rc == PMIWIRE_PENDING || c->token != token)
         return; /* later, or answered within the callback, or the client is gone */
     pmiwire__unpend(c);
@@ -369,7 +401,7 @@ static void do_get(const struct pmiwire__req *q)
     }
     if (q->cmd == PMIWIRE_V1_GET && j->attrs.n) /* PMI-1 has no other way to ask for an attribute */
         e = pmiwire__kvs_find(&j->attrs, key);
-    if (!e && q->s->ops.get) {
+    if (!e && (q->s->ops.get || q->s->ops.get_from)) {
         get_outside(q, j, key);
         return;
     }

@@ -112,6 +112,9 @@ struct pmiwire__kvs {
     size_t rekeyed_at; /* n_slots when the hash key was last changed */
 };
 
+/* SipHash-1-3. */
+uint64_t pmiwire__hash(const uint64_t key[2], struct pmiwire_str s);
+
 void pmiwire__kvs_init(struct pmiwire__kvs *k, const struct pmiwire_allocator *alloc);
 void pmiwire__kvs_fini(struct pmiwire__kvs *k);
 /* Insert or replace. 0 or -ENOMEM; then nothing has changed. */
@@ -158,6 +161,7 @@ enum {
     PMIWIRE__PEND_FENCE,
     PMIWIRE__PEND_GROUP,
     PMIWIRE__PEND_RING,
+    PMIWIRE__PEND_RING_OUT, /* by token */
     PMIWIRE__PEND_NODEATTR,
     PMIWIRE__PEND_GET,    /* by token */
     PMIWIRE__PEND_LOOKUP, /* by token */
@@ -275,6 +279,10 @@ struct pmiwire_server {
 };
 
 /* ---- server.c ---- */
+
+extern const struct pmiwire_allocator pmiwire__libc_alloc;
+/* Copy an option struct that may be of an older or newer release: what the caller's lacks is zero. 0 or -EINVAL. */
+int pmiwire__take_struct(void *to, size_t to_size, const void *from, size_t from_size);
 
 void *pmiwire__alloc(struct pmiwire_server *s, size_t bytes); /* zeroed */
 void *pmiwire__realloc(struct pmiwire_server *s, void *p, size_t bytes);

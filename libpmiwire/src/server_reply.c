@@ -179,6 +179,8 @@ static int32_t wire_rc(uint16_t cmd, int code, uint16_t field)
         if (field == PMIWIRE_F_VALUE || cmd == PMIWIRE_V1_PUT || cmd == PMIWIRE_V2_KVS_PUT)
             return 6;
         break;
+    case PMIWIRE_ELOST:
+    case PMIWIRE_ETIME: return 14; /* PMI2_ERR_OTHER: a get that fails so is no miss */
     default: break;
     }
     switch (cmd) {

@@ -62,10 +62,26 @@ extern "C" {
 #define PMIWIRE_EEOF       (-21029) /**< the connection ended in the middle of a conversation */
 #define PMIWIRE_ESTALE     (-21030) /**< the request that this token stands for has gone */
 #define PMIWIRE_EPEER      (-21031) /**< the peer refused; its own code is in the event's rc */
+#define PMIWIRE_ELOST      (-21032) /**< a node of the job is lost */
+#define PMIWIRE_ETIME      (-21033) /**< no answer within the time given */
 /** @} */
 
 /** Not an error: the answer comes later (see server.h). */
 #define PMIWIRE_PENDING 1
+
+/** @name Hints of a Put
+ * @{ */
+#define PMIWIRE_HINT_NONE 0u   /**< by opts.unhinted */
+#define PMIWIRE_HINT_SPARSE 1u /**< read by few ranks */
+#define PMIWIRE_HINT_DENSE 2u  /**< read by most */
+/** @} */
+
+/** @name How far a Get goes
+ * @{ */
+#define PMIWIRE_GET_LOCAL 0u  /**< PMI's own Get: what this node has */
+#define PMIWIRE_GET_REMOTE 1u /**< ask the key's home as well, which says at once whether it has it */
+#define PMIWIRE_GET_WAIT 2u   /**< and wait there for the Put */
+/** @} */
 
 /**
  * @brief Explain an error code.

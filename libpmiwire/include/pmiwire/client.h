@@ -163,6 +163,18 @@ PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str 
  */
 PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid,
                                    struct pmiwire_str key, uint64_t cookie);
+/**
+ * @brief Put, saying who will read it.
+ * @param hint  PMIWIRE_HINT_*; said only to a server that has advertised PMIWIRE_EXT_EXCHANGE, others take it for a plain put
+ */
+PMIWIRE_API int pmiwire_client_put_hinted(struct pmiwire_client *c, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint,
+                                          uint64_t cookie);
+/**
+ * @brief Get from our own space, from another node if need be.
+ * @param srcid  the rank that puts it; -1: unknown
+ * @param how    PMIWIRE_GET_*; other than LOCAL refused with PMIWIRE_EVERSION where the server has not advertised PMIWIRE_EXT_EXCHANGE
+ */
+PMIWIRE_API int pmiwire_client_get_from(struct pmiwire_client *c, int32_t srcid, struct pmiwire_str key, uint32_t how, uint64_t cookie);
 /** @brief Enter the barrier of the whole job (`barrier_in`, `kvs-fence`); answered when every rank has. */
 PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, uint64_t cookie);
 /** @brief PMI 1.2's barrier of a group: `WORLD:tag`, `NODE:tag` or `r,r,…:tag`. PMI-1 only, and only when the server said 1.2. */
@@ -194,7 +206,7 @@ PMIWIRE_API int pmiwire_client_lookup(struct pmiwire_client *c, struct pmiwire_s
 /** @brief Start further processes as a job of their own. PMI-1 sends one message a sub-command. */
 PMIWIRE_API int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *req,
                                      uint64_t cookie);
-/** @brief Slurm's PMIX_Ring (PMI-2 only; another server may die of it: see profile.h). */
+/** @brief Slurm's PMIX_Ring. On PMI-2 another server may die of it (see profile.h); on PMI-1 PMIWIRE_EVERSION where PMIWIRE_EXT_EXCHANGE is not advertised. */
 PMIWIRE_API int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint64_t cookie);
 /** @brief Connect to another job (PMI-2 only; no server is known to do more than say yes). */
 PMIWIRE_API int pmiwire_client_job_connect(struct pmiwire_client *c, struct pmiwire_str jobid,

@@ -16,13 +16,20 @@
  *
  * | `fp-array`     | `barrier_in`, `kvs-fence` | this fence was an Allgather: where its values are, as in `fp-table` |
  * | `fp-client`    | requests `init` or `fullinit` | 1: this is such a client: it knows these fields, and reads every value as our codec does |
+ * | `fp-exchange`  | `init` or `fullinit`   | 1: what follows is understood in requests                               |
+ * | `fp-hint`      | requests `put`, `kvs-put` | who reads this key: `sparse` (few ranks) or `dense` (most)            |
+ * | `fp-get`       | requests `get`, `kvs-get` | a key that is not on this node: `remote`, ask the node that knows; `wait`, and wait there until it is put |
+ * | `fp-src`       | request `get`          | the rank that puts the key (PMI-2 has `srcid`)                           |
+ * | `fp-ring`      | request `barrier_in`   | no barrier but a Ring: this rank's value for both neighbours (PMI-2 has `ring`) |
+ * | `fp-place`, `fp-left`, `fp-right` | `barrier_in` with `fp-ring` | the rank's place in the ring, from 0, and its neighbours' values; together they must fit into such an answer, so that values of up to 440 bytes always do |
  *
  * An Allgather needs no request of its own: it is a put of the key `-allgather-K-R`, K counting them from 0 and R being the rank, then a fence, then a
  * get of every rank's. A server that knows this keeps the values of each in one array instead of a pair each.
  *
  * PMI-2 carries those of `init or fullinit` in `fullinit` and `fullinit-response` alone, PMI-1 in `init` and `response_to_init`.
  *
- * @source SHMEMPMI, section VI-A ("wire protocol compatibility"): additional fields in responses. The names are ours.
+ * @source SHMEMPMI, section VI-A ("wire protocol compatibility"): additional fields in responses. Hint, waiting Get and Ring: "PMI Extensions for
+ * Scalable MPI Startup", section 4. The names are ours.
  */
 #ifndef PMIWIRE_EXTENSION_H
 #define PMIWIRE_EXTENSION_H
@@ -42,7 +49,15 @@ extern "C" {
 #define PMIWIRE_EXT_TABLE_END 3u
 #define PMIWIRE_EXT_CLIENT 4u
 #define PMIWIRE_EXT_ARRAY 5u
-#define PMIWIRE_EXT_COUNT_ 6u
+#define PMIWIRE_EXT_EXCHANGE 6u
+#define PMIWIRE_EXT_HINT 7u
+#define PMIWIRE_EXT_GET 8u
+#define PMIWIRE_EXT_SRC 9u
+#define PMIWIRE_EXT_RING 10u
+#define PMIWIRE_EXT_PLACE 11u
+#define PMIWIRE_EXT_LEFT 12u
+#define PMIWIRE_EXT_RIGHT 13u
+#define PMIWIRE_EXT_COUNT_ 14u
 /** @} */
 
 /** Most bytes that all fields advertised in one answer may take together, names included: the answer then stays within the grammar. */
@@ -53,6 +68,9 @@ extern "C" {
 #define PMIWIRE_EXT_AT_INIT 1u  /**< `response_to_init` (PMI-1), `fullinit-response` */
 #define PMIWIRE_EXT_AT_FENCE 2u /**< `barrier_out`, `kvs-fence-response` */
 #define PMIWIRE_EXT_AT_HELLO 4u /**< the requests `init` (PMI-1), `fullinit` */
+#define PMIWIRE_EXT_AT_PUT 8u   /**< the requests `put`, `kvs-put` */
+#define PMIWIRE_EXT_AT_GET 16u  /**< the requests `get`, `kvs-get` */
+#define PMIWIRE_EXT_AT_ENTER 32u /**< the request `barrier_in` */
 /** @} */
 
 /** One extension. */

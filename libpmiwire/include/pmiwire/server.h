@@ -31,8 +31,14 @@
  * Order. Requests of a connection are served one after the other: while one
  * waits for its answer, those behind it are not looked at. Names are published
  * for all jobs of the server; only the job that published one may take it
- * back, and pmiwire_server_job_remove() drops what is left. Ring, and barriers of groups
- * that span nodes (n_local < n_ranks), are refused.
+ * back, and pmiwire_server_job_remove() drops what is left. Barriers of groups
+ * that span nodes (n_local < n_ranks) are refused.
+ *
+ * Several nodes. Each has a server for its own ranks and an exchange (exchange.h) with the others. The server's callbacks feed the exchange:
+ * put_hinted calls pmiwire_exchange_put(), get_from pmiwire_exchange_get(), ring pmiwire_exchange_ring(), fence
+ * pmiwire_exchange_fence() with PMIWIRE_RANK_ALL and returns PENDING. The exchange's results end what waits here: got() calls
+ * pmiwire_server_get_done(), done() pmiwire_server_fence_done(), ringed() pmiwire_server_ring_done(). So nobody leaves a barrier before the
+ * exchange's Fence is complete, and a get goes to other nodes only for a client that has asked for that.
  *
  * Replies. A PMI-2 client whose lengths are padded on the right is taken for Slurm's
  * and answered within what that one reads (`;;`), any other PMI-2 client within what MPICH's
@@ -135,7 +141,7 @@ struct pmiwire_server_ops {
      */
     int (*spawn)(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token);
 
-    /** Store a pair elsewhere than in the engine. 0, PMIWIRE_E* or -errno, which the client is told. If set, `get` must be set too. */
+    /** Store a pair elsewhere than in the engine. 0, PMIWIRE_E* or -errno, which the client is told. If set, `get` or `get_from` must be set too. */
     int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value);
     /**
      * Find a pair: 0 with *value filled in (valid until the next call into
@@ -153,6 +159,21 @@ struct pmiwire_server_ops {
     int (*unpublish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service);
     int (*lookup)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, uint64_t token,
                   struct pmiwire_str *port);
+
+    /*
+     * What the servers of several nodes need (exchange.h). Advertise PMIWIRE_EXT_EXCHANGE where put_hinted and get_from are set: only then do
+     * clients ask for more than PMI's own put and get, so that programs which probe for keys never block.
+     */
+    /** Instead of `put`: with the client's hint, PMIWIRE_HINT_*. */
+    int (*put_hinted)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
+    /** Instead of `get`: with how far the client wants it to go, PMIWIRE_GET_*. */
+    int (*get_from)(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid, struct pmiwire_str key, uint32_t how,
+                    uint64_t token, struct pmiwire_str *value);
+    /**
+     * A client of a job that has ranks elsewhere (n_local < n_ranks) enters the ring. Return PMIWIRE_PENDING and call
+     * pmiwire_server_ring_done() (at once or later), or an error. NULL: such rings are refused; those of one node are the engine's own.
+     */
+    int (*ring)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left, struct pmiwire_str right, uint64_t token);
 };
 
 /** How a server is set up. Zero all, set `size`, then what differs. */
@@ -303,6 +324,10 @@ PMIWIRE_API int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t tok
 /** @brief Answer a get or lookup. @param rc 0, PMIWIRE_ENOENT or another error. @return 0 or PMIWIRE_ESTALE */
 PMIWIRE_API int pmiwire_server_get_done(struct pmiwire_server *s, uint64_t token, int rc,
                                         struct pmiwire_str value);
+
+/** @brief Answer a ring. @param rc 0 or an error; @param place the rank's place in the ring, from 0; @param left,right its neighbours' values. @return 0 or PMIWIRE_ESTALE */
+PMIWIRE_API int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t token, int rc, uint32_t place,
+                                         struct pmiwire_str left, struct pmiwire_str right);
 
 /** @brief Release the fence of a job whose `fence` returned PENDING. @return 0, PMIWIRE_ENOENT, PMIWIRE_ESTATE */
 PMIWIRE_API int pmiwire_server_fence_done(struct pmiwire_server *s, uint32_t job, int rc);

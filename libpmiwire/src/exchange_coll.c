@@ -1,0 +1,694 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fence and Allgather. What comes, and this node's own part, is kept as it came in chunks of segments, each chunk with the link that it came by.
+ * On the tree the links are the parent (where there is one) and the children, and to each goes what came by all others. In
+ * dissemination link r is round r, from the node 2^r before this one, and to the node 2^r after goes what came in the rounds before, but in the last round
+ * only what that node has not. When all is here, the segments are put into blocks in the order of their nodes.
+ */
+#include <errno.h>
+
+#include "exchange_internal.h"
+
+#define CHUNK_HEADER 8u
+#define OWN UINT32_MAX /* as a link: this node's part */
+
+struct chunk {
+    uint32_t link, bytes;
+};
+
+/* ---- the shape ---- */
+
+static uint32_t n_rounds(uint32_t n)
+{
+    uint32_t r = 0;
+
+    while (((uint64_t)1 << r) < n)
+        r++;
+    return r;
+}
+
+static bool is_tree(const struct pmiwire_exchange *x)
+{
+    return x->fence == PMIWIRE_FENCE_TREE;
+}
+
+static uint32_t before(const struct pmiwire_exchange *x, uint32_t distance)
+{
+    return x->me >= distance ? x->me - distance : x->n_nodes - (distance - x->me);
+}
+
+/* How far this node is behind another, going up around. */
+static uint32_t distance_from(const struct pmiwire_exchange *x, uint32_t node)
+{
+    return x->me >= node ? x->me - node : x->n_nodes - (node - x->me);
+}
+
+/* Where a link's frames go to. */
+static uint32_t link_to(const struct pmiwire_exchange *x, uint32_t link)
+{
+    uint32_t node = 0;
+
+    if (!is_tree(x))
+        return (uint32_t)(((uint64_t)x->me + ((uint64_t)1 << link)) % x->n_nodes);
+    (void)pmiwire_exchange_neighbour(x, link, &node);
+    return node;
+}
+
+/* By which link a frame has come, OWN: by none that there is. */
+static uint32_t link_from(const struct pmiwire_exchange *x, uint32_t node, uint32_t round)
+{
+    if (!is_tree(x))
+        return round < x->n_links && before(x, (uint32_t)1 << round) == node ? round : OWN;
+    if (round != 0)
+        return OWN;
+    if (x->me > 0 && node == pmiwire__xparent(x, x->me))
+        return 0;
+    if (node == 0 || pmiwire__xparent(x, node) != x->me)
+        return OWN;
+    return node - x->arity * x->me - 1 + (x->me > 0);
+}
+
+/* May this node's segment come by that link? */
+static bool comes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t from, uint32_t node)
+{
+    if (node >= x->n_nodes)
+        return false;
+    if (!is_tree(x))
+        return distance_from(x, node) >> link == 1;
+    if (x->me > 0 && link == 0)
+        return !pmiwire__xunder(x, node, x->me);
+    return pmiwire__xunder(x, node, from);
+}
+
+/* Does it go out by that link? Of the last round: only what is not there yet. */
+static bool goes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t node)
+{
+    return is_tree(x) || distance_from(x, node) < x->n_nodes - ((uint32_t)1 << link);
+}
+
+/* ---- life ---- */
+
+int pmiwire__xcolls_init(struct pmiwire_exchange *x)
+{
+    const size_t bits = (x->n_local + 7) / 8;
+    uint32_t kind, node;
+
+    while (is_tree(x) && pmiwire_exchange_neighbour(x, x->n_links, &node) == 0)
+        x->n_links++;
+    if (!is_tree(x))
+        x->n_links = n_rounds(x->n_nodes);
+    x->all_links = ((uint64_t)1 << x->n_links) - 1;
+    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
+        struct pmiwire__xcoll *c = &x->colls[kind];
+
+        c->kind = kind;
+        c->number = 1;
+        c->in = pmiwire__xrealloc(x, NULL, 0, bits);
+        if (!c->in)
+            return -ENOMEM;
+        memset(c->in, 0, bits);
+    }
+    return 0;
+}
+
+static void free_cursors(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+{
+    (void)pmiwire__xrealloc(x, c->cursors, c->cursors ? x->n_links * sizeof(*c->cursors) : 0, 0);
+    c->cursors = NULL;
+}
+
+void pmiwire__xcolls_fini(struct pmiwire_exchange *x)
+{
+    uint32_t kind;
+
+    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
+        struct pmiwire__xcoll *c = &x->colls[kind];
+
+        (void)pmiwire__xrealloc(x, c->in, c->in ? (x->n_local + 7) / 8 : 0, 0);
+        free_cursors(x, c);
+        pmiwire__xbuf_free(x, &c->own);
+        pmiwire__xbuf_free(x, &c->data[0].buf);
+        pmiwire__xbuf_free(x, &c->data[1].buf);
+    }
+}
+
+/* ---- out ---- */
+
+/* A frame being put together from runs of segments. */
+struct out {
+    struct pmiwire__frame f;
+    struct iovec iov[PMIWIRE_EXCHANGE_MAX_IOV];
+    uint32_t n_iov, to;
+    size_t bytes;
+};
+
+static void out_begin(struct out *o)
+{
+    o->n_iov = 1;
+    o->bytes = sizeof(o->f);
+}
+
+static void out_send(struct pmiwire_exchange *x, struct out *o, uint8_t flags)
+{
+    o->f.flags = flags;
+    pmiwire__xsend(x, o->to, &o->f, o->iov, o->n_iov);
+    out_begin(o);
+}
+
+static bool out_fits(const struct pmiwire_exchange *x, const struct out *o, const char *p, size_t n)
+{
+    const struct iovec *last = &o->iov[o->n_iov - 1];
+
+    if (o->bytes + n > x->max_frame)
+        return false;
+    return o->n_iov < PMIWIRE_EXCHANGE_MAX_IOV || (const char *)last->iov_base + last->iov_len == p;
+}
+
+static void out_add(struct out *o, const char *p, size_t n)
+{
+    struct iovec *last = &o->iov[o->n_iov - 1];
+
+    if (o->n_iov > 1 && (const char *)last->iov_base + last->iov_len == p)
+        last->iov_len += n;
+    else
+        o->iov[o->n_iov++] = (struct iovec){(void *)(uintptr_t)p, n};
+    o->bytes += n;
+}
+
+/* Send by a link what has not gone there yet: whole frames alone, or, with `last`, all. The place of what has is kept in `at`. */
+static void flush(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, uint32_t link, bool last, struct pmiwire__xcursor *at)
+{
+    const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
+    struct out o = {.f = {.type = PMIWIRE_XF_COLL, .seq = c->number}, .to = link_to(x, link)};
+    struct pmiwire__xcursor here = *at;
+
+    o.f.arg = (uint16_t)(c->kind << 8 | (is_tree(x) ? 0 : link));
+    out_begin(&o);
+    while (here.chunk < b->len) {
+        struct pmiwire__segment s;
+        struct chunk ch;
+        const char *p;
+
+        if (o.n_iov == 1)
+            *at = here;
+        memcpy(&ch, b->ptr + here.chunk, sizeof(ch));
+        /* By rounds: what came in later ones is not for this. */
+        if (here.segment == ch.bytes || ch.link == link || (!is_tree(x) && ch.link != OWN && ch.link > link)) {
+            here.chunk += CHUNK_HEADER + ch.bytes;
+            here.segment = 0;
+            continue;
+        }
+        p = b->ptr + here.chunk + CHUNK_HEADER + here.segment;
+        memcpy(&s, p, sizeof(s));
+        if (goes_by(x, link, s.node)) {
+            if (!out_fits(x, &o, p, sizeof(s) + s.bytes)) {
+                out_send(x, &o, 0);
+                *at = here;
+            }
+            out_add(&o, p, sizeof(s) + s.bytes);
+        }
+        here.segment += sizeof(s) + s.bytes;
+    }
+    if (last)
+        out_send(x, &o, PMIWIRE_XFF_LAST);
+}
+
+/* On the tree a large set is passed on while it still comes. */
+static void flush_early(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+{
+    uint32_t link;
+
+    if (!is_tree(x) || x->n_links == 0 || c->data[c->number & 1].buf.len < x->max_frame)
+        return;
+    if (!c->cursors) {
+        c->cursors = pmiwire__xrealloc(x, NULL, 0, x->n_links * sizeof(*c->cursors));
+        if (!c->cursors)
+            return; /* then it goes at the end */
+        memset(c->cursors, 0, x->n_links * sizeof(*c->cursors));
+    }
+    for (link = 0; link < x->n_links; link++)
+        if (!(c->sent >> link & 1))
+            flush(x, c, link, false, &c->cursors[link]);
+}
+
+/* ---- the end ---- */
+
+/* Heapsort. */
+static void sift(uint64_t *a, size_t i, size_t n)
+{
+    size_t child;
+
+    for (; (child = 2 * i + 1) < n; i = child) {
+        uint64_t t = a[i];
+
+        if (child + 1 < n && a[child + 1] > a[child])
+            child++;
+        if (t >= a[child])
+            return;
+        a[i] = a[child];
+        a[child] = t;
+    }
+}
+
+static void sort_u64(uint64_t *a, size_t n)
+{
+    size_t i;
+
+    for (i = n / 2; i-- > 0;)
+        sift(a, i, n);
+    for (i = n; i-- > 1;) {
+        uint64_t t = a[0];
+
+        a[0] = a[i];
+        a[i] = t;
+        sift(a, 0, i);
+    }
+}
+
+/* All segments, by node and then in the order of their coming: node << 32 | place / 4. With order NULL they are counted. */
+static size_t list_segments(const struct pmiwire__xbuf *b, uint64_t *order)
+{
+    size_t chunk, at, n = 0;
+    struct chunk ch;
+
+    for (chunk = 0; chunk < b->len; chunk += CHUNK_HEADER + ch.bytes) {
+        struct pmiwire__segment s;
+
+        memcpy(&ch, b->ptr + chunk, sizeof(ch));
+        for (at = chunk + CHUNK_HEADER; at < chunk + CHUNK_HEADER + ch.bytes; at += sizeof(s) + s.bytes, n++) {
+            memcpy(&s, b->ptr + at, sizeof(s));
+            if (order)
+                order[n] = (uint64_t)s.node << 32 | at / 4;
+        }
+    }
+    return n;
+}
+
+/* The pairs of a block, or of a segment, one by one. */
+static int each_record(struct pmiwire_exchange *x, const char *p, size_t n, uint32_t number,
+                       int (*visit)(struct pmiwire_exchange *, const struct pmiwire__record *, uint32_t))
+{
+    struct pmiwire__record rec;
+    size_t at;
+    int rc = 0;
+
+    for (at = 0; at < n && rc == 0; at += rec.bytes) {
+        (void)pmiwire__record_read(p + at, n - at, &rec);
+        rc = visit(x, &rec, number);
+    }
+    return rc;
+}
+
+static int visit_taken(struct pmiwire_exchange *x, const struct pmiwire__record *rec, uint32_t number)
+{
+    pmiwire__xtaken(x, rec, number);
+    return 0;
+}
+
+/* One block: to the caller, and to our own store if it is that which is asked. */
+static int hand_over(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, char *block, size_t bytes, uint32_t n_pairs)
+{
+    int rc = 0;
+
+    pmiwire__block_header(block, n_pairs, bytes);
+    if (x->ops.pairs)
+        rc = x->ops.pairs(x->ctx, c->kind, c->number, block, bytes);
+    if (rc == 0 && c->kind == PMIWIRE_COLL_FENCE && !x->ops.find)
+        rc = each_record(x, block + PMIWIRE_BLOCK_HEADER_BYTES, bytes - PMIWIRE_BLOCK_HEADER_BYTES, c->number,
+                         pmiwire__xbrought);
+    return rc;
+}
+
+struct tally {
+    uint32_t n_pairs;
+    uint64_t total;
+    unsigned char *seen; /* Allgather: a bit for each rank */
+};
+
+/* Count a segment's pairs; of an Allgather each rank may come once. */
+static int tally(struct pmiwire_exchange *x, const struct pmiwire__xcoll *c, const char *p, size_t n, struct tally *t)
+{
+    struct pmiwire__record rec;
+    uint32_t rank;
+    size_t at;
+
+    for (at = 0; at < n; at += rec.bytes) {
+        (void)pmiwire__record_read(p + at, n - at, &rec);
+        t->n_pairs++;
+        t->total++;
+        x->stats.payload_bytes += rec.key.len + rec.value.len;
+        if (c->kind != PMIWIRE_COLL_ALLGATHER)
+            continue;
+        memcpy(&rank, rec.key.ptr, sizeof(rank));
+        if (t->seen[rank / 8] >> rank % 8 & 1)
+            return PMIWIRE_EPROTO;
+        t->seen[rank / 8] |= (unsigned char)(1 << rank % 8);
+    }
+    return 0;
+}
+
+/* Blocks of segments in order, each as long as BLOCK_BYTES allows. */
+static int make_blocks(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, const uint64_t *order, size_t n, struct tally *t)
+{
+    const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
+    const size_t most = b->len < PMIWIRE_EXCHANGE_BLOCK_BYTES ? b->len : PMIWIRE_EXCHANGE_BLOCK_BYTES;
+    struct pmiwire__xbuf block = {NULL, 0, 0};
+    size_t i;
+    int rc = pmiwire__xbuf_room(x, &block, PMIWIRE_BLOCK_HEADER_BYTES + (most > x->max_frame ? most : x->max_frame));
+
+    block.len = PMIWIRE_BLOCK_HEADER_BYTES;
+    for (i = 0; rc == 0 && i < n; i++) {
+        const char *p = b->ptr + 4 * (size_t)(uint32_t)order[i];
+        struct pmiwire__segment s;
+
+        memcpy(&s, p, sizeof(s));
+        if (t->n_pairs && block.len + s.bytes > block.cap) {
+            rc = hand_over(x, c, block.ptr, block.len, t->n_pairs);
+            block.len = PMIWIRE_BLOCK_HEADER_BYTES;
+            t->n_pairs = 0;
+        }
+        if (rc == 0)
+            rc = tally(x, c, p + sizeof(s), s.bytes, t);
+        pmiwire__xbuf_add(&block, p + sizeof(s), s.bytes);
+    }
+    if (rc == 0 && t->n_pairs)
+        rc = hand_over(x, c, block.ptr, block.len, t->n_pairs);
+    pmiwire__xbuf_free(x, &block);
+    return rc;
+}
+
+/* Hand all pairs over. */
+static int deliver(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+{
+    const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
+    const size_t n = list_segments(b, NULL), bits = c->kind == PMIWIRE_COLL_ALLGATHER ? (x->n_ranks + 7) / 8 : 0;
+    struct tally t = {0, 0, NULL};
+    uint64_t *order;
+    int rc = 0;
+
+    if (n == 0)
+        return c->kind == PMIWIRE_COLL_ALLGATHER ? PMIWIRE_EPROTO : 0;
+    if (b->len / 4 > UINT32_MAX)
+        return -ENOMEM;
+    order = pmiwire__xrealloc(x, NULL, 0, n * sizeof(*order));
+    if (bits)
+        t.seen = pmiwire__xrealloc(x, NULL, 0, bits);
+    if (!order || (bits && !t.seen)) {
+        rc = -ENOMEM;
+    } else {
+        if (bits)
+            memset(t.seen, 0, bits);
+        (void)list_segments(b, order);
+        sort_u64(order, n);
+        rc = make_blocks(x, c, order, n, &t);
+        if (rc == 0 && bits && t.total != x->n_ranks)
+            rc = PMIWIRE_EPROTO;
+    }
+    (void)pmiwire__xrealloc(x, order, order ? n * sizeof(*order) : 0, 0);
+    (void)pmiwire__xrealloc(x, t.seen, t.seen ? bits : 0, 0);
+    return rc;
+}
+
+/* This node's own pairs that the caller's store has now. */
+static void forget_own(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+{
+    const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
+    struct pmiwire__segment s;
+    struct chunk ch;
+    size_t chunk, at;
+
+    for (chunk = 0; chunk < b->len; chunk += CHUNK_HEADER + ch.bytes) {
+        memcpy(&ch, b->ptr + chunk, sizeof(ch));
+        if (ch.link != OWN)
+            continue;
+        for (at = chunk + CHUNK_HEADER; at < chunk + CHUNK_HEADER + ch.bytes; at += sizeof(s) + s.bytes) {
+            memcpy(&s, b->ptr + at, sizeof(s));
+            (void)each_record(x, b->ptr + at + sizeof(s), s.bytes, c->number, visit_taken);
+        }
+    }
+}
+
+static int complete(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+{
+    struct pmiwire__xdata *d = &c->data[c->number & 1];
+    int rc = deliver(x, c);
+
+    if (rc == 0 && c->kind == PMIWIRE_COLL_FENCE) {
+        if (x->ops.find)
+            forget_own(x, c);
+        rc = pmiwire__xafter_fence(x);
+        x->stats.n_fences++;
+    }
+    if (rc != 0)
+        return rc;
+    pmiwire__xbuf_reset(x, &d->buf);
+    d->last = 0;
+    free_cursors(x, c);
+    memset(c->in, 0, (x->n_local + 7) / 8);
+    c->n_in = 0;
+    c->own_in = false;
+    c->sent = 0;
+    c->number++; /* ops->done() is called as the outermost call ends */
+    return 0;
+}
+
+/* ---- progress ---- */
+
+/* May LAST go out by this link? */
+static bool ready(const struct pmiwire_exchange *x, const struct pmiwire__xcoll *c, uint32_t link)
+{
+    uint64_t last = c->data[c->number & 1].last, need;
+
+    need = is_tree(x) ? x->all_links & ~((uint64_t)1 << link) : ((uint64_t)1 << link) - 1;
+    return c->own_in && (last & need) == need;
+}
+
+static int advance(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+{
+    uint32_t link;
+
+    for (link = 0; link < x->n_links; link++) {
+        struct pmiwire__xcursor begin = {0, 0};
+
+        if ((c->sent >> link & 1) || !ready(x, c, link))
+            continue;
+        c->sent |= (uint64_t)1 << link;
+        flush(x, c, link, true, c->cursors ? &c->cursors[link] : &begin);
+    }
+    if (c->own_in && c->data[c->number & 1].last == x->all_links)
+        return complete(x, c);
+    return 0;
+}
+
+/* Segments of this node's records, as long as frames allow. n: out, bytes with headers; to: NULL, count. */
+static size_t write_segments(const struct pmiwire_exchange *x, const struct pmiwire__xbuf *own, char *to)
+{
+    const size_t most = x->max_frame - sizeof(struct pmiwire__frame) - sizeof(struct pmiwire__segment);
+    size_t at = 0, bytes = 0;
+
+    while (at < own->len) {
+        struct pmiwire__segment s = {x->me, 0};
+        struct pmiwire__record rec;
+
+        while (at + s.bytes < own->len) {
+            (void)pmiwire__record_read(own->ptr + at + s.bytes, own->len - at - s.bytes, &rec);
+            if (s.bytes + rec.bytes > most)
+                break;
+            s.bytes += (uint32_t)rec.bytes;
+        }
+        if (to) {
+            memcpy(to + bytes, &s, sizeof(s));
+            memcpy(to + bytes + sizeof(s), own->ptr + at, s.bytes);
+        }
+        bytes += sizeof(s) + s.bytes;
+        at += s.bytes;
+    }
+    return bytes;
+}
+
+/* All local ranks are in: this node's part joins what came from others. 0, or -ENOMEM with nothing changed. */
+static int enter_own(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+{
+    struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
+    size_t bytes = write_segments(x, &c->own, NULL);
+    struct chunk ch = {OWN, (uint32_t)bytes};
+
+    if (bytes > UINT32_MAX)
+        return -ENOMEM;
+    if (bytes) {
+        if (pmiwire__xbuf_room(x, b, sizeof(ch) + bytes) != 0)
+            return -ENOMEM;
+        pmiwire__xbuf_add(b, &ch, sizeof(ch));
+        (void)write_segments(x, &c->own, b->ptr + b->len);
+        b->len += bytes;
+        pmiwire__xbuf_reset(x, &c->own);
+    }
+    c->own_in = true;
+    return 0;
+}
+
+static bool waits_for_acks(const struct pmiwire_exchange *x, const struct pmiwire__xcoll *c)
+{
+    return c->kind == PMIWIRE_COLL_FENCE && x->n_unacked > 0;
+}
+
+/* The last local rank has come. What fails from here on is no longer the rank's own fault, but the whole exchange's. */
+static int all_here(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+{
+    int rc;
+
+    if (c->n_in < x->n_local || c->own_in || waits_for_acks(x, c))
+        return 0;
+    rc = enter_own(x, c);
+    if (rc == 0) {
+        flush_early(x, c);
+        rc = advance(x, c);
+    }
+    if (rc != 0)
+        pmiwire__xfail(x, rc, x->me, x->me);
+    return rc;
+}
+
+void pmiwire__xcoll_acked(struct pmiwire_exchange *x)
+{
+    (void)all_here(x, &x->colls[PMIWIRE_COLL_FENCE]);
+}
+
+static bool is_in(const struct pmiwire__xcoll *c, uint32_t i)
+{
+    return c->in[i / 8] >> i % 8 & 1;
+}
+
+/* One rank, or with PMIWIRE__XNONE all. */
+static void mark(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, uint32_t i)
+{
+    if (i == PMIWIRE__XNONE) {
+        memset(c->in, 0xff, (x->n_local + 7) / 8);
+        c->n_in = x->n_local;
+    } else {
+        c->in[i / 8] |= (unsigned char)(1 << i % 8);
+        c->n_in++;
+    }
+}
+
+int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank)
+{
+    struct pmiwire__xcoll *c = &x->colls[PMIWIRE_COLL_FENCE];
+    uint32_t i = rank == PMIWIRE_RANK_ALL ? PMIWIRE__XNONE : pmiwire__xlocal(x, rank);
+
+    if (x->err)
+        return x->err;
+    if (rank != PMIWIRE_RANK_ALL && i == PMIWIRE__XNONE)
+        return -EINVAL;
+    if (i == PMIWIRE__XNONE ? c->n_in > 0 : is_in(c, i))
+        return PMIWIRE_ESTATE;
+    pmiwire__xenter(x);
+    mark(x, c, i);
+    (void)all_here(x, c);
+    pmiwire__xleave(x);
+    return 0; /* a failure is told by done() */
+}
+
+int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct pmiwire_str value)
+{
+    struct pmiwire__xcoll *c = &x->colls[PMIWIRE_COLL_ALLGATHER];
+    uint32_t i = pmiwire__xlocal(x, rank), number = (uint32_t)rank;
+    struct pmiwire_str key = {(const char *)&number, sizeof(number)};
+    const size_t bytes = pmiwire__record_bytes(key.len, value.len);
+
+    if (x->err)
+        return x->err;
+    if (i == PMIWIRE__XNONE)
+        return -EINVAL;
+    if (is_in(c, i))
+        return PMIWIRE_ESTATE;
+    if (value.len > PMIWIRE_EXCHANGE_MAX_VALUE_BYTES || value.len > x->max_frame - PMIWIRE_EXCHANGE_OVERHEAD_BYTES)
+        return PMIWIRE_EVALLEN;
+    if (pmiwire__xbuf_room(x, &c->own, bytes) != 0)
+        return -ENOMEM;
+    pmiwire__xenter(x);
+    pmiwire__record_write(c->own.ptr + c->own.len, key, value);
+    c->own.len += bytes;
+    mark(x, c, i);
+    (void)all_here(x, c);
+    pmiwire__xleave(x);
+    return 0;
+}
+
+/* ---- in ---- */
+
+static int check_segment(const struct pmiwire_exchange *x, uint32_t kind, uint32_t node, const char *p, size_t n)
+{
+    struct pmiwire__record rec;
+    uint32_t rank;
+    size_t at;
+
+    if (n == 0 || n % 4 != 0)
+        return PMIWIRE_EPROTO;
+    for (at = 0; at < n; at += rec.bytes) {
+        if (pmiwire__record_read(p + at, n - at, &rec) != 0)
+            return PMIWIRE_EPROTO;
+        if (kind != PMIWIRE_COLL_ALLGATHER)
+            continue;
+        if (rec.key.len != sizeof(rank))
+            return PMIWIRE_EPROTO;
+        memcpy(&rank, rec.key.ptr, sizeof(rank));
+        if (rank >= x->n_ranks || (x->ops.node_of && x->ops.node_of(x->ctx, rank) != node))
+            return PMIWIRE_EPROTO;
+    }
+    return 0;
+}
+
+static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n, uint32_t *link)
+{
+    const uint32_t kind = f->arg >> 8;
+    const struct pmiwire__xcoll *c;
+    struct pmiwire__segment s;
+    size_t at;
+
+    if (kind >= PMIWIRE_COLL_COUNT_ || (f->flags & ~PMIWIRE_XFF_LAST))
+        return PMIWIRE_EPROTO;
+    c = &x->colls[kind];
+    *link = link_from(x, f->from, f->arg & 0xff);
+    /* On the tree a neighbour cannot be ahead: it would need what we have not sent. */
+    if (*link == OWN || (f->seq != c->number && (is_tree(x) || f->seq != c->number + 1)) ||
+        (c->data[f->seq & 1].last >> *link & 1) || (n == 0 && !f->flags))
+        return PMIWIRE_EPROTO;
+    for (at = 0; at < n; at += sizeof(s) + s.bytes) {
+        if (n - at < sizeof(s))
+            return PMIWIRE_EPROTO;
+        memcpy(&s, p + at, sizeof(s));
+        if (s.bytes > n - at - sizeof(s) || !comes_by(x, *link, f->from, s.node) ||
+            check_segment(x, kind, s.node, p + at + sizeof(s), s.bytes) != 0)
+            return PMIWIRE_EPROTO;
+    }
+    return 0;
+}
+
+int pmiwire__xon_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+{
+    uint32_t link = OWN;
+    int rc = check_coll(x, f, p, n, &link);
+    struct pmiwire__xcoll *c;
+    struct pmiwire__xdata *d;
+
+    if (rc != 0)
+        return rc;
+    c = &x->colls[f->arg >> 8];
+    d = &c->data[f->seq & 1];
+    if (n) {
+        struct chunk ch = {link, (uint32_t)n};
+
+        if (pmiwire__xbuf_room(x, &d->buf, sizeof(ch) + n) != 0)
+            return -ENOMEM;
+        pmiwire__xbuf_add(&d->buf, &ch, sizeof(ch));
+        pmiwire__xbuf_add(&d->buf, p, n);
+    }
+    if (f->flags & PMIWIRE_XFF_LAST)
+        d->last |= (uint64_t)1 << link;
+    if (f->seq != c->number)
+        return 0;
+    flush_early(x, c);
+    rc = advance(x, c);
+    return rc == PMIWIRE_EPROTO ? -EINVAL : rc; /* the frame is in order; what all of them make is not */
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Records, blocks and frames. */
+#include <errno.h>
+
+#include "exchange_internal.h"
+
+/* ---- records ---- */
+
+#define WORD_SHORT 0x1fffffffu /* a word with a length of value and of key, and no other bit */
+
+void pmiwire__record_write(char *to, struct pmiwire_str key, struct pmiwire_str value)
+{
+    const uint32_t word = (uint32_t)key.len << 18 | (uint32_t)value.len;
+    const size_t n = 4 + key.len + value.len;
+
+    memcpy(to, &word, 4);
+    memcpy(to + 4, key.ptr, key.len);
+    if (value.len)
+        memcpy(to + 4 + key.len, value.ptr, value.len);
+    memset(to + n, 0, pmiwire__record_bytes(key.len, value.len) - n);
+}
+
+int pmiwire__record_read(const char *p, size_t n, struct pmiwire__record *rec)
+{
+    uint32_t word;
+
+    if (n < 4)
+        return PMIWIRE_EPROTO;
+    memcpy(&word, p, 4);
+    if (word & ~WORD_SHORT)
+        return PMIWIRE_EPROTO;
+    rec->key.len = word >> 18;
+    rec->value.len = word & PMIWIRE_EXCHANGE_MAX_VALUE_BYTES;
+    rec->bytes = pmiwire__record_bytes(rec->key.len, rec->value.len);
+    if (rec->key.len == 0 || rec->bytes > n)
+        return PMIWIRE_EPROTO;
+    rec->key.ptr = p + 4;
+    rec->value.ptr = p + 4 + rec->key.len;
+    return 0;
+}
+
+/* ---- blocks: as libshmht's, layout version 1 ---- */
+
+struct block_header {
+    char magic[8];
+    uint32_t byte_order;
+    uint16_t layout, reserved;
+    uint32_t n_pairs, reserved2;
+    uint64_t bytes; /* with this header */
+};
+_Static_assert(sizeof(struct block_header) == PMIWIRE_BLOCK_HEADER_BYTES, "layout");
+
+#define BYTE_ORDER_MARK 0x01020304u
+#define BLOCK_LAYOUT 1u
+
+static const char block_magic[8] = {'S', 'H', 'M', 'H', 'T', 'B', 'L', 'K'};
+
+void pmiwire__block_header(char *to, uint32_t n_pairs, size_t bytes)
+{
+    struct block_header h = {.byte_order = BYTE_ORDER_MARK, .layout = BLOCK_LAYOUT, .n_pairs = n_pairs, .bytes = bytes};
+
+    memcpy(h.magic, block_magic, sizeof(h.magic));
+    memcpy(to, &h, sizeof(h));
+}
+
+int pmiwire_block_next(const void *block, size_t bytes, size_t *pos, struct pmiwire_keyval *pair)
+{
+    struct pmiwire__record rec;
+    struct block_header h;
+
+    if (bytes < sizeof(h))
+        return PMIWIRE_EPROTO;
+    memcpy(&h, block, sizeof(h));
+    if (memcmp(h.magic, block_magic, sizeof(h.magic)) != 0 || h.bytes != bytes)
+        return PMIWIRE_EPROTO;
+    if (h.byte_order != BYTE_ORDER_MARK || h.layout != BLOCK_LAYOUT)
+        return PMIWIRE_EVERSION;
+    if (*pos == 0)
+        *pos = sizeof(h);
+    if (*pos == bytes)
+        return 0;
+    if (*pos > bytes || pmiwire__record_read((const char *)block + *pos, bytes - *pos, &rec) != 0)
+        return PMIWIRE_EPROTO;
+    *pos += rec.bytes;
+    pair->key = rec.key;
+    pair->value = rec.value;
+    return 1;
+}
+
+/* ---- frames out ---- */
+
+void pmiwire__xsend(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f, struct iovec *iov, uint32_t n_iov)
+{
+    size_t bytes = sizeof(*f);
+    uint32_t i;
+
+    for (i = 1; i < n_iov; i++)
+        bytes += iov[i].iov_len;
+    f->magic = PMIWIRE__FRAME_MAGIC;
+    f->job = x->job;
+    f->from = x->me;
+    f->bytes = (uint32_t)bytes;
+    iov[0].iov_base = f;
+    iov[0].iov_len = sizeof(*f);
+    x->stats.frames[f->type].n_sent++;
+    x->stats.frames[f->type].bytes_sent += bytes;
+    x->ops.send(x->ctx, node, iov, n_iov, bytes);
+}
+
+void pmiwire__xsend1(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f, const void *p, size_t n)
+{
+    struct iovec iov[2] = {{NULL, 0}, {(void *)(uintptr_t)p, n}};
+
+    pmiwire__xsend(x, node, f, iov, n ? 2 : 1);
+}
+
+void pmiwire__xsend_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f, struct pmiwire_str key,
+                         struct pmiwire_str value)
+{
+    static const char zeros[4];
+    uint32_t word = (uint32_t)key.len << 18 | (uint32_t)value.len;
+    size_t pad = pmiwire__record_bytes(key.len, value.len) - 4 - key.len - value.len;
+    struct iovec iov[5] = {{NULL, 0}, {&word, 4}, {(void *)(uintptr_t)key.ptr, key.len}};
+    uint32_t n = 3;
+
+    if (value.len)
+        iov[n++] = (struct iovec){(void *)(uintptr_t)value.ptr, value.len};
+    if (pad)
+        iov[n++] = (struct iovec){(void *)(uintptr_t)zeros, pad};
+    pmiwire__xsend(x, node, f, iov, n);
+}
+
+/* ---- frames in ---- */
+
+static int read_header(const void *data, size_t n, struct pmiwire__frame *f)
+{
+    if (n < sizeof(*f))
+        return PMIWIRE_EPROTO;
+    memcpy(f, data, sizeof(*f));
+    if (f->magic != PMIWIRE__FRAME_MAGIC) /* another version, or another byte order */
+        return memcmp(data, "PFX", 3) == 0 || memcmp((const char *)data + 1, "XFP", 3) == 0 ? PMIWIRE_EVERSION : PMIWIRE_EPROTO;
+    if (f->type == 0 || f->type >= PMIWIRE_XF_COUNT_ || f->bytes != n)
+        return PMIWIRE_EPROTO;
+    return 0;
+}
+
+int pmiwire_frame_peek(const void *data, size_t n, struct pmiwire_frame_info *info)
+{
+    struct pmiwire__frame f;
+    int rc = read_header(data, n, &f);
+
+    if (rc == 0)
+        *info = (struct pmiwire_frame_info){f.job, f.from, f.type, f.seq};
+    return rc;
+}
+
+/* The node that a FAIL names, and why, passed on as it is. */
+static int on_fail(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+{
+    struct {
+        int32_t code;
+        uint32_t node;
+    } why;
+
+    if (n != sizeof(why) || f->flags || f->arg || f->seq)
+        return PMIWIRE_EPROTO;
+    memcpy(&why, p, sizeof(why));
+    if (why.code >= 0 || why.node >= x->n_nodes)
+        return PMIWIRE_EPROTO;
+    pmiwire__xfail(x, why.code, why.node, f->from);
+    return 0;
+}
+
+static int take(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+{
+    switch (f->type) {
+    case PMIWIRE_XF_PUT: return pmiwire__xon_put(x, f, p, n);
+    case PMIWIRE_XF_ACK: return pmiwire__xon_ack(x, f, p, n);
+    case PMIWIRE_XF_GET: return pmiwire__xon_get(x, f, p, n);
+    case PMIWIRE_XF_ANSWER: return pmiwire__xon_answer(x, f, p, n);
+    case PMIWIRE_XF_COLL: return pmiwire__xon_coll(x, f, p, n);
+    case PMIWIRE_XF_RING: return pmiwire__xon_ring(x, f, p, n);
+    case PMIWIRE_XF_FAIL: return on_fail(x, f, p, n);
+    default: return PMIWIRE_EPROTO;
+    }
+}
+
+int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void *data, size_t n)
+{
+    struct pmiwire__frame f;
+    int rc;
+
+    if (x->err)
+        return x->err;
+    rc = read_header(data, n, &f);
+    if (rc == 0 && (f.job != x->job || f.from != node || node >= x->n_nodes || node == x->me || n > x->max_frame))
+        rc = PMIWIRE_EPROTO;
+    if (rc == 0) {
+        pmiwire__xenter(x);
+        rc = take(x, &f, (const char *)data + sizeof(f), n - sizeof(f));
+        if (rc == 0) {
+            x->stats.frames[f.type].n_received++;
+            x->stats.frames[f.type].bytes_received += n;
+        } else if (rc != PMIWIRE_EPROTO && !x->err) {
+            pmiwire__xfail(x, rc, x->me, x->me);
+        }
+        pmiwire__xleave(x);
+    }
+    if (rc == PMIWIRE_EPROTO || rc == PMIWIRE_EVERSION)
+        x->stats.n_refused++;
+    return rc != 0 ? rc : f.type == PMIWIRE_XF_FAIL ? 0 : x->err;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ring: a node's first value goes to the node before, its last one to the node after, and what is within the node stays there. */
+#include <errno.h>
+
+#include "exchange_internal.h"
+
+enum { BEFORE, AFTER };
+
+struct prefix {
+    uint32_t sum;
+    int32_t reserved;
+};
+
+static uint32_t node_at(const struct pmiwire_exchange *x, int side)
+{
+    if (side == BEFORE)
+        return x->me > 0 ? x->me - 1 : x->n_nodes - 1;
+    return x->me + 1 < x->n_nodes ? x->me + 1 : 0;
+}
+
+static void free_ring(struct pmiwire_exchange *x, struct pmiwire__xring *r)
+{
+    if (!r)
+        return;
+    pmiwire__xbuf_free(x, &r->values);
+    pmiwire__xbuf_free(x, &r->from[BEFORE]);
+    pmiwire__xbuf_free(x, &r->from[AFTER]);
+    (void)pmiwire__xrealloc(x, r, sizeof(*r) + x->n_local * sizeof(r->given[0]), 0);
+}
+
+void pmiwire__xrings_fini(struct pmiwire_exchange *x)
+{
+    int i;
+
+    free_ring(x, x->ring);
+    while (x->rings) {
+        struct pmiwire__xring *next = x->rings->next;
+
+        free_ring(x, x->rings);
+        x->rings = next;
+    }
+    for (i = 0; i < 4; i++)
+        pmiwire__xbuf_free(x, &x->sides[i / 2].value[i % 2]);
+}
+
+static struct pmiwire_str left_of(const struct pmiwire__xring *r, uint32_t i)
+{
+    return (struct pmiwire_str){r->values.ptr + r->given[i].at, r->given[i].left};
+}
+
+static struct pmiwire_str right_of(const struct pmiwire__xring *r, uint32_t i)
+{
+    return (struct pmiwire_str){r->values.ptr + r->given[i].at + r->given[i].left, r->given[i].right};
+}
+
+static void send_side(struct pmiwire_exchange *x, int side, struct pmiwire_str value, uint32_t sum)
+{
+    struct pmiwire__frame f = {.type = PMIWIRE_XF_RING, .seq = x->ring_number};
+    struct prefix prefix = {sum, 0};
+    struct iovec iov[3] = {{NULL, 0}, {&prefix, sizeof(prefix)}, {(void *)(uintptr_t)value.ptr, value.len}};
+
+    f.flags = side == AFTER ? PMIWIRE_XFF_RIGHT : 0;
+    pmiwire__xsend(x, node_at(x, side), &f, iov, value.len ? 3 : 2);
+}
+
+/* All are here and both neighbours' values are: the ring is to be told. */
+static void try_complete(struct pmiwire_exchange *x)
+{
+    struct pmiwire__xring *r = x->ring;
+    const uint32_t parity = x->ring_number & 1;
+    int side;
+
+    if (!r || r->n_in < x->n_local)
+        return;
+    for (side = 0; side < 2 && x->n_nodes > 1; side++)
+        if (!x->sides[side].here[parity])
+            return;
+    for (side = 0; side < 2 && x->n_nodes > 1; side++) {
+        r->from[side] = x->sides[side].value[parity];
+        memset(&x->sides[side].value[parity], 0, sizeof(r->from[side]));
+        x->sides[side].here[parity] = false;
+    }
+    x->ring = NULL;
+    x->ring_number++;
+    *x->rings_end = r;
+    x->rings_end = &r->next;
+}
+
+static struct pmiwire_str view(const struct pmiwire__xbuf *b)
+{
+    return (struct pmiwire_str){b->ptr, b->len};
+}
+
+/* Tell the first ring that is to be told. */
+void pmiwire__xring_tell(struct pmiwire_exchange *x)
+{
+    struct pmiwire__xring *r = x->rings;
+    const bool whole = r->n_in == x->n_local && (x->n_nodes == 1 || r->from[AFTER].cap);
+    uint32_t i, n = x->n_local;
+
+    x->rings = r->next;
+    if (!x->rings)
+        x->rings_end = &x->rings;
+    for (i = 0; i < n && x->ops.ringed; i++) {
+        struct pmiwire_str left = {NULL, 0}, right = {NULL, 0};
+
+        if (!r->given[i].in)
+            continue;
+        if (whole) {
+            left = i > 0 ? right_of(r, i - 1) : x->n_nodes > 1 ? view(&r->from[BEFORE]) : right_of(r, n - 1);
+            right = i + 1 < n ? left_of(r, i + 1) : x->n_nodes > 1 ? view(&r->from[AFTER]) : left_of(r, 0);
+        }
+        x->ops.ringed(x->ctx, x->ranks[i], whole ? 0 : x->err, whole ? x->n_below + i : 0, left, right);
+    }
+    free_ring(x, r);
+}
+
+void pmiwire__xring_fail(struct pmiwire_exchange *x)
+{
+    if (!x->ring)
+        return;
+    *x->rings_end = x->ring;
+    x->rings_end = &x->ring->next;
+    x->ring = NULL;
+}
+
+static struct pmiwire__xring *new_ring(struct pmiwire_exchange *x)
+{
+    const size_t bytes = sizeof(struct pmiwire__xring) + x->n_local * sizeof(struct pmiwire__xgiven);
+    struct pmiwire__xring *r = pmiwire__xrealloc(x, NULL, 0, bytes);
+
+    if (r)
+        memset(r, 0, bytes);
+    return r;
+}
+
+int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwire_str left, struct pmiwire_str right)
+{
+    const size_t most = x->max_frame - PMIWIRE_EXCHANGE_OVERHEAD_BYTES;
+    uint32_t i = pmiwire__xlocal(x, rank);
+    struct pmiwire__xring *r = x->ring;
+
+    if (x->err)
+        return x->err;
+    if (i == PMIWIRE__XNONE)
+        return -EINVAL;
+    if (r && r->given[i].in)
+        return PMIWIRE_ESTATE;
+    if (left.len > most || right.len > most)
+        return PMIWIRE_EVALLEN;
+    if (!r && !(r = new_ring(x)))
+        return -ENOMEM;
+    if (pmiwire__xbuf_room(x, &r->values, left.len + right.len + 1) != 0) { /* values may be empty, but have a place */
+        if (!x->ring)
+            free_ring(x, r);
+        return -ENOMEM;
+    }
+    pmiwire__xenter(x);
+    x->ring = r;
+    r->given[i] = (struct pmiwire__xgiven){r->values.len, (uint32_t)left.len, (uint32_t)right.len, true};
+    pmiwire__xbuf_add(&r->values, left.ptr, left.len);
+    pmiwire__xbuf_add(&r->values, right.ptr, right.len);
+    if (++r->n_in == x->n_local) {
+        if (x->n_nodes > 1) {
+            send_side(x, BEFORE, left_of(r, 0), x->n_below);
+            send_side(x, AFTER, right_of(r, x->n_local - 1), x->n_below + x->n_local);
+        }
+        try_complete(x);
+    }
+    pmiwire__xleave(x);
+    return 0;
+}
+
+static int check_ring(const struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+{
+    const int side = f->flags & PMIWIRE_XFF_RIGHT ? BEFORE : AFTER;
+    struct prefix prefix;
+    uint32_t sum;
+
+    if ((f->flags & ~PMIWIRE_XFF_RIGHT) || f->arg || n < sizeof(prefix) || f->from != node_at(x, side))
+        return PMIWIRE_EPROTO;
+    /* One ahead at most, since the next one needs our part in this one. */
+    if (f->seq != x->ring_number && (f->seq != x->ring_number + 1 || !x->sides[side].here[x->ring_number & 1]))
+        return PMIWIRE_EPROTO;
+    if (x->sides[side].here[f->seq & 1])
+        return PMIWIRE_EPROTO;
+    memcpy(&prefix, p, sizeof(prefix));
+    if (side == BEFORE)
+        sum = x->me > 0 ? x->n_below : x->n_ranks;
+    else
+        sum = x->me + 1 < x->n_nodes ? x->n_below + x->n_local : 0;
+    return prefix.sum == sum && prefix.reserved == 0 ? 0 : PMIWIRE_EPROTO;
+}
+
+int pmiwire__xon_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+{
+    struct pmiwire__xside *side = &x->sides[f->flags & PMIWIRE_XFF_RIGHT ? BEFORE : AFTER];
+    int rc = check_ring(x, f, p, n);
+    struct pmiwire__xbuf *b;
+
+    if (rc != 0)
+        return rc;
+    b = &side->value[f->seq & 1];
+    if (pmiwire__xbuf_room(x, b, n) != 0)
+        return -ENOMEM;
+    pmiwire__xbuf_add(b, p + sizeof(struct prefix), n - sizeof(struct prefix));
+    side->here[f->seq & 1] = true;
+    try_complete(x);
+    return 0;
+}

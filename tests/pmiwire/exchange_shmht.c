@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a Fence brings goes into libshmht's table as it comes: one merge a block, and the table is where the exchange looks. */
+#include <stdbool.h>
+
+#include "exchange_world.h"
+
+#include <shmht.h>
+
+enum { NODES = 5, RANKS = 20 };
+
+static struct shmht_writer *writers[NODES];
+static uint64_t merged_new, merged_replaced;
+
+static int merge(struct node *n, uint32_t kind, const void *block, size_t bytes)
+{
+    struct shmht_merged m;
+
+    assert_int_equal(kind, PMIWIRE_COLL_FENCE);
+    assert_int_equal(shmht_merge(writers[n->id], block, bytes, &m), 0);
+    merged_new += m.n_new;
+    merged_replaced += m.n_replaced;
+    return 0;
+}
+
+static int find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
+{
+    struct shmht_bytes v;
+
+    if (shmht_get(shmht_writer_view(writers[((struct node *)ctx)->id]), key.ptr, key.len, &v) != 0)
+        return PMIWIRE_ENOENT;
+    *value = (struct pmiwire_str){v.ptr, v.len};
+    return 0;
+}
+
+static void blocks_are_merged(void **state)
+{
+    struct pmiwire_exchange_ops ops = w_ops;
+    char key[16], value[64];
+    struct world w;
+
+    (void)state;
+    ops.find = find;
+    for (uint32_t fence = 0; fence < 2; fence++) {
+        struct pmiwire_exchange_opts o = {.ops = &ops, .fence = fence};
+        struct shmht_writer_opts wo = {.size = sizeof(wo), .max_bytes = 1 << 20};
+
+        merged_new = merged_replaced = 0;
+        for (uint32_t i = 0; i < NODES; i++)
+            assert_int_equal(shmht_writer_create(&wo, &writers[i]), 0);
+        w_init(&w, NODES, RANKS, RANDOM, 3);
+        w.on_pairs = merge;
+        w_start(&w, &o);
+        for (uint32_t round = 0; round < 3; round++) {
+            for (uint32_t r = 0; r < RANKS; r++) {
+                snprintf(key, sizeof(key), "k%u", r);
+                snprintf(value, sizeof(value), "%.*s%u", (int)(r * 2), "a value of some length, or of none at all", round);
+                w_put(&w, r, key, value, PMIWIRE_HINT_NONE);
+            }
+            w_fence(&w);
+            for (uint32_t i = 0; i < NODES; i++)
+                for (uint32_t r = 0; r < RANKS; r++) {
+                    snprintf(key, sizeof(key), "k%u", r);
+                    snprintf(value, sizeof(value), "%.*s%u", (int)(r * 2), "a value of some length, or of none at all", round);
+                    w_expect(&w, w_get(&w, i, key, -1, PMIWIRE_GET_LOCAL), value);
+                }
+        }
+        assert_int_equal(merged_new, NODES * RANKS);
+        assert_int_equal(merged_replaced, 2 * NODES * RANKS);
+        for (uint32_t i = 0; i < NODES; i++) {
+            assert_int_equal(w_stats(&w, i).n_keys, 0);
+            shmht_writer_destroy(writers[i]);
+        }
+        w_fini(&w);
+    }
+}
+
+/* Both ways: what libshmht writes as a block is one here, and the other way round. */
+static void blocks_are_the_same(void **state)
+{
+    char buf[512];
+    struct pmiwire_keyval kv;
+    struct shmht_block b;
+    size_t n, pos = 0;
+
+    (void)state;
+    assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
+    assert_int_equal(shmht_block_add(&b, "key", 3, "value", 5), 0);
+    assert_int_equal(shmht_block_add(&b, "k", 1, "", 0), 0);
+    n = shmht_block_end(&b);
+    assert_int_equal(pmiwire_block_next(buf, n, &pos, &kv), 1);
+    assert_int_equal(kv.key.len, 3);
+    assert_memory_equal(kv.value.ptr, "value", 5);
+    assert_int_equal(pmiwire_block_next(buf, n, &pos, &kv), 1);
+    assert_int_equal(kv.value.len, 0);
+    assert_int_equal(pmiwire_block_next(buf, n, &pos, &kv), 0);
+    for (size_t i = 0; i < n; i++) {
+        pos = 0;
+        assert_true(pmiwire_block_next(buf, i, &pos, &kv) < 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_are_merged),
+        cmocka_unit_test(blocks_are_the_same),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The exchange's collectives: Fence, Allgather and Ring on every shape, the frames and bytes that they take, and the tree. */
+#include <stdbool.h>
+
+#include "exchange_world.h"
+
+static uint64_t frames(const struct world *w, uint32_t type)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < w->n_nodes; i++)
+        n += w_stats(w, i).frames[type].n_sent;
+    return n;
+}
+
+/* ---- Fence ---- */
+
+static void check_fence(uint32_t n, uint32_t fence, uint32_t arity, uint32_t frame_bytes, size_t value_bytes)
+{
+    struct pmiwire_exchange_opts o = {.fence = fence, .arity = arity, .max_frame_bytes = frame_bytes};
+    char key[32], *value = malloc(value_bytes + 1);
+    uint32_t ranks = 2 * n;
+    struct world w;
+
+    assert_non_null(value);
+    memset(value, 'v', value_bytes);
+    value[value_bytes] = '\0';
+    w_init(&w, n, ranks, CYCLIC, n * 7 + arity);
+    w_start(&w, &o);
+    for (uint32_t round = 1; round <= 3; round++) {
+        for (uint32_t r = 0; r < ranks; r++) {
+            snprintf(key, sizeof(key), "k%u", r);
+            value[0] = (char)('a' + (r + round) % 26);
+            w_put(&w, r, key, value, PMIWIRE_HINT_NONE);
+        }
+        for (uint32_t i = 0; i < n; i++)
+            w.nodes[i].n_pairs = 0;
+        w_fence(&w);
+        for (uint32_t i = 0; i < n; i++) {
+            assert_int_equal(w.nodes[i].n_done[PMIWIRE_COLL_FENCE], round);
+            assert_int_equal(w.nodes[i].n_pairs, ranks);
+            for (uint32_t r = 0; r < ranks; r++) {
+                struct pmiwire_str v;
+
+                snprintf(key, sizeof(key), "k%u", r);
+                assert_int_equal(pmiwire_exchange_get(w.nodes[i].x, str(key), -1, PMIWIRE_GET_LOCAL, 0, &v), 0);
+                assert_int_equal(v.len, value_bytes);
+                assert_int_equal(v.ptr[0], 'a' + (r + round) % 26);
+            }
+        }
+    }
+    w_fini(&w);
+    free(value);
+}
+
+static void fence_every_shape(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 20; n++)
+        for (uint32_t arity = 0; arity <= 5; arity++) {
+            check_fence(n, PMIWIRE_FENCE_TREE, arity, 0, 16);
+            check_fence(n, PMIWIRE_FENCE_DOUBLING, arity, 0, 16);
+        }
+}
+
+/* Sets that take many frames, with values near a frame's size. */
+static void fence_of_many_frames(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 9; n++) {
+        check_fence(n, PMIWIRE_FENCE_TREE, 2, 4096, 1500);
+        check_fence(n, PMIWIRE_FENCE_TREE, 3, 4096, 4096 - PMIWIRE_EXCHANGE_OVERHEAD_BYTES - 4);
+        check_fence(n, PMIWIRE_FENCE_DOUBLING, 0, 4096, 1500);
+        check_fence(n, PMIWIRE_FENCE_DOUBLING, 0, 4096, 4096 - PMIWIRE_EXCHANGE_OVERHEAD_BYTES - 4);
+    }
+}
+
+static void fence_takes_one_frame_a_link(void **state)
+{
+    struct pmiwire_exchange_opts tree = {.arity = 3}, rounds = {.fence = PMIWIRE_FENCE_DOUBLING};
+    struct world w;
+
+    (void)state;
+    w_init(&w, 13, 26, BLOCK, 1);
+    w_start(&w, &tree);
+    w_put(&w, 4, "a", "1", PMIWIRE_HINT_DENSE);
+    w_fence(&w);
+    assert_int_equal(frames(&w, PMIWIRE_XF_COLL), 2 * 12);
+    w_fini(&w);
+    w_init(&w, 13, 26, BLOCK, 1);
+    w_start(&w, &rounds);
+    w_fence(&w);
+    assert_int_equal(frames(&w, PMIWIRE_XF_COLL), 13 * 4);
+    w_fini(&w);
+}
+
+/* Nobody leaves before everybody is in, rank by rank; and who is in does not come in again. */
+static void fence_is_a_barrier(void **state)
+{
+    struct pmiwire_exchange_opts o = {0};
+    struct world w;
+
+    (void)state;
+    for (o.fence = 0; o.fence < 2; o.fence++)
+        for (uint32_t late = 0; late < 12; late++) {
+            w_init(&w, 6, 12, RANDOM, late + 1);
+            w_start(&w, &o);
+            for (uint32_t r = 0; r < 12; r++)
+                if (r != late) {
+                    struct pmiwire_exchange *x = w.nodes[w.node_of[r]].x;
+
+                    assert_int_equal(pmiwire_exchange_fence(x, (int32_t)r), 0);
+                    assert_int_equal(pmiwire_exchange_fence(x, (int32_t)r), PMIWIRE_ESTATE);
+                    assert_int_equal(pmiwire_exchange_fence(x, PMIWIRE_RANK_ALL), PMIWIRE_ESTATE);
+                }
+            w_run(&w);
+            for (uint32_t i = 0; i < 6; i++)
+                assert_int_equal(w.nodes[i].n_done[PMIWIRE_COLL_FENCE], 0);
+            assert_int_equal(pmiwire_exchange_fence(w.nodes[w.node_of[late]].x, (int32_t)late), 0);
+            w_run(&w);
+            for (uint32_t i = 0; i < 6; i++)
+                assert_int_equal(w.nodes[i].n_done[PMIWIRE_COLL_FENCE], 1);
+            w_fini(&w);
+        }
+}
+
+/* A Fence's payload, as bytes, comes once to every node, with 5 % on top at most; here pairs of 144 bytes, 8 a node. */
+static void fence_bytes(void **state)
+{
+    char key[32], value[129];
+    struct world w;
+
+    (void)state;
+    memset(value, 'v', sizeof(value) - 1);
+    value[sizeof(value) - 1] = '\0';
+    for (uint32_t fence = 0; fence < 2; fence++)
+        for (uint32_t n = 2; n <= 40; n += 19) {
+            struct pmiwire_exchange_opts o = {.fence = fence};
+            uint64_t sent = 0, payload = (uint64_t)8 * n * 144;
+
+            w_init(&w, n, 8 * n, BLOCK, 1);
+            w_start(&w, &o);
+            for (uint32_t r = 0; r < 8 * n; r++) {
+                snprintf(key, sizeof(key), "rank-%08u-ab", r);
+                w_put(&w, r, key, value, PMIWIRE_HINT_DENSE);
+            }
+            w_fence(&w);
+            for (uint32_t i = 0; i < n; i++) {
+                struct pmiwire_exchange_stats s = w_stats(&w, i);
+
+                assert_int_equal(s.payload_bytes, payload);
+                assert_true(s.frames[PMIWIRE_XF_COLL].bytes_received <= payload * 105 / 100);
+                assert_true(s.frames[PMIWIRE_XF_COLL].bytes_received >= payload - 8 * 144);
+                sent += s.frames[PMIWIRE_XF_COLL].bytes_sent;
+                if (fence)
+                    assert_true(s.frames[PMIWIRE_XF_COLL].bytes_sent <= payload * 105 / 100);
+            }
+            assert_true(sent <= payload * n * 105 / 100);
+            w_fini(&w);
+        }
+}
+
+/* ---- Ring ---- */
+
+static void check_ring(uint32_t n, uint32_t ranks, enum placement p, uint64_t seed)
+{
+    struct pmiwire_exchange_opts o = {0};
+    char left[16], right[16], want[16];
+    uint32_t *order = calloc(ranks, sizeof(*order)), at = 0;
+    struct world w;
+
+    assert_non_null(order);
+    w_init(&w, n, ranks, p, seed);
+    w_start(&w, &o);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < ranks; r++)
+            if (w.node_of[r] == i)
+                order[at++] = r;
+    for (uint32_t round = 1; round <= 3; round++) {
+        for (uint32_t r = 0; r < ranks; r++) {
+            struct pmiwire_exchange *x = w.nodes[w.node_of[r]].x;
+
+            snprintf(left, sizeof(left), "l%u.%u", r, round);
+            snprintf(right, sizeof(right), "r%u.%u", r, round);
+            assert_int_equal(pmiwire_exchange_ring(x, (int32_t)r, str(left), str(right)), 0);
+            if (w.rings[r].n < round)
+                assert_int_equal(pmiwire_exchange_ring(x, (int32_t)r, str(left), str(right)), PMIWIRE_ESTATE);
+            if (w_random(&w, 3) == 0 && w.n_queued) {
+                int rc;
+
+                (void)w_step(&w, &rc);
+                assert_int_equal(rc, 0);
+            }
+        }
+        w_run(&w);
+        for (uint32_t i = 0; i < ranks; i++) {
+            uint32_t r = order[i];
+
+            assert_int_equal(w.rings[r].n, round);
+            assert_int_equal(w.rings[r].rc, 0);
+            assert_int_equal(w.rings[r].place, i);
+            snprintf(want, sizeof(want), "r%u.%u", order[(i + ranks - 1) % ranks], round);
+            assert_string_equal(w.rings[r].left, want);
+            snprintf(want, sizeof(want), "l%u.%u", order[(i + 1) % ranks], round);
+            assert_string_equal(w.rings[r].right, want);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(w.nodes[i].sent, n > 1 ? 6 : 0); /* two a Ring, whatever the placement */
+        assert_int_equal(w.nodes[i].received, n > 1 ? 6 : 0);
+    }
+    w_fini(&w);
+    free(order);
+}
+
+static void ring_everywhere(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 12; n++)
+        for (uint32_t per = 1; per <= 4; per++)
+            for (int p = BLOCK; p <= RANDOM; p++)
+                check_ring(n, n * per + (p == RANDOM ? n / 2 : 0), (enum placement)p, n * 31 + per);
+}
+
+/* ---- Allgather ---- */
+
+static unsigned char gathered[3][64];
+
+static int gather_pairs(struct node *n, uint32_t kind, const void *block, size_t bytes)
+{
+    struct pmiwire_keyval kv;
+    size_t pos = 0;
+    uint32_t rank;
+
+    assert_int_equal(kind, PMIWIRE_COLL_ALLGATHER);
+    while (pmiwire_block_next(block, bytes, &pos, &kv) == 1) {
+        char want[32];
+
+        assert_int_equal(kv.key.len, 4);
+        memcpy(&rank, kv.key.ptr, 4);
+        snprintf(want, sizeof(want), "value of %u", rank);
+        assert_int_equal(kv.value.len, strlen(want));
+        assert_memory_equal(kv.value.ptr, want, kv.value.len);
+        gathered[n->id % 3][rank]++;
+    }
+    return 0;
+}
+
+static void allgather(void **state)
+{
+    char value[32];
+    struct world w;
+
+    (void)state;
+    for (uint32_t seed = 1; seed < 20; seed++) {
+        struct pmiwire_exchange_opts o = {.fence = seed & 1};
+
+        memset(gathered, 0, sizeof(gathered));
+        w_init(&w, 3, 11, RANDOM, seed);
+        w.on_pairs = gather_pairs;
+        w_start(&w, &o);
+        for (uint32_t r = 0; r < 11; r++) {
+            struct pmiwire_exchange *x = w.nodes[w.node_of[r]].x;
+
+            snprintf(value, sizeof(value), "value of %u", r);
+            assert_int_equal(pmiwire_exchange_allgather(x, (int32_t)r, str(value)), 0);
+            if (r < 10)
+                assert_int_equal(pmiwire_exchange_allgather(x, (int32_t)r, str(value)), PMIWIRE_ESTATE);
+        }
+        w_run(&w);
+        for (uint32_t n = 0; n < 3; n++) {
+            assert_int_equal(w.nodes[n].n_done[PMIWIRE_COLL_ALLGATHER], 1);
+            assert_int_equal(w.nodes[n].n_done[PMIWIRE_COLL_FENCE], 0);
+            for (uint32_t r = 0; r < 11; r++)
+                assert_int_equal(gathered[n][r], 1);
+        }
+        w_fini(&w);
+    }
+}
+
+/* ---- the tree ---- */
+
+static void tree_shapes(void **state)
+{
+    uint32_t v;
+
+    (void)state;
+    assert_int_equal(pmiwire_exchange_tree_neighbour(0, 2, 0, 0, &v), -EINVAL);
+    assert_int_equal(pmiwire_exchange_tree_neighbour(4, 2, 4, 0, &v), -EINVAL);
+    assert_int_equal(pmiwire_exchange_tree_neighbour(4, 33, 0, 0, &v), -EINVAL);
+    assert_int_equal(pmiwire_exchange_tree_neighbour(1, 2, 0, 0, &v), PMIWIRE_ENOENT);
+    assert_int_equal(pmiwire_exchange_tree_neighbour(INT32_MAX, 32, INT32_MAX - 1, 0, &v), 0);
+    assert_int_equal(v, (INT32_MAX - 2) / 32);
+    assert_int_equal(pmiwire_exchange_tree_neighbour(INT32_MAX, 32, INT32_MAX - 1, 1, &v), PMIWIRE_ENOENT);
+    for (uint32_t n = 1; n < 2000; n += n < 40 ? 1 : 97) {
+        uint32_t k = pmiwire_exchange_arity(n), edges = 0;
+
+        assert_in_range(k, 2, 4);
+        for (uint32_t node = 0; node < n; node++)
+            for (uint32_t i = 0; pmiwire_exchange_tree_neighbour(n, 0, node, i, &v) == 0; i++) {
+                uint32_t back = 0, j;
+
+                for (j = 0; pmiwire_exchange_tree_neighbour(n, k, v, j, &back) == 0 && back != node; j++)
+                    ;
+                assert_int_equal(back, node);
+                assert_true(j <= k);
+                edges++;
+            }
+        assert_int_equal(edges, 2 * (n - 1));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fence_every_shape),
+        cmocka_unit_test(fence_of_many_frames),
+        cmocka_unit_test(fence_takes_one_frame_a_link),
+        cmocka_unit_test(fence_is_a_barrier),
+        cmocka_unit_test(fence_bytes),
+        cmocka_unit_test(ring_everywhere),
+        cmocka_unit_test(allgather),
+        cmocka_unit_test(tree_shapes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

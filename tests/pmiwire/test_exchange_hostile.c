@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The exchange where others misbehave, and where memory runs out: what is refused changes nothing, and nothing hangs. */
+#include <stdbool.h>
+
+#include "exchange_world.h"
+#include "server_harness.h"
+
+enum { HEADER = PMIWIRE_EXCHANGE_HEADER_BYTES };
+
+/* Where memory fails, the call has changed nothing, and is made once more. */
+static int first_rc;
+#define TWICE(call) ((first_rc = (call)) == -ENOMEM ? (call) : first_rc)
+
+static bool ok(int rc)
+{
+    return rc == 0 || rc == -ENOMEM;
+}
+
+/* ---- frames ---- */
+
+static struct msg *frames[4096];
+static struct {
+    uint32_t from, to;
+} ways[4096];
+static uint32_t n_frames;
+
+/* All frames of a run, each given to `before` ere it is delivered. */
+static void record(struct world *w, void (*before)(struct world *w, uint32_t from, uint32_t to, const struct msg *m))
+{
+    while (w->n_queued) {
+        uint32_t from = w_random(w, w->n_nodes), to = w_random(w, w->n_nodes);
+        struct msg *m = w_take(w, from, to);
+
+        if (!m)
+            continue;
+        before(w, from, to, m);
+        assert_int_equal(pmiwire_exchange_input(w->nodes[to].x, from, m->data, m->bytes), 0);
+        assert_true(n_frames < 4096);
+        ways[n_frames].from = from;
+        ways[n_frames].to = to;
+        frames[n_frames++] = m;
+    }
+}
+
+static void forget_frames(void)
+{
+    while (n_frames)
+        free(frames[--n_frames]);
+}
+
+static void everything(struct world *w, void (*before)(struct world *w, uint32_t from, uint32_t to, const struct msg *m))
+{
+    char name[16];
+
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t r = 0; r < w->n_ranks; r++) {
+            struct pmiwire_exchange *x = w->nodes[w->node_of[r]].x;
+
+            snprintf(name, sizeof(name), "s%u", r);
+            w_put(w, r, name, "sparse", PMIWIRE_HINT_SPARSE);
+            snprintf(name, sizeof(name), "d%u", r);
+            w_put(w, r, name, "dense", PMIWIRE_HINT_DENSE);
+            snprintf(name, sizeof(name), "s%u", (r + 3) % w->n_ranks);
+            (void)w_get(w, w->node_of[r], name, (int32_t)((r + 3) % w->n_ranks), PMIWIRE_GET_WAIT);
+            (void)w_get(w, w->node_of[r], "nothing", (int32_t)((r + 5) % w->n_ranks), PMIWIRE_GET_REMOTE);
+            assert_int_equal(pmiwire_exchange_ring(x, (int32_t)r, str(name), str(name)), 0);
+            assert_int_equal(pmiwire_exchange_allgather(x, (int32_t)r, str(name)), 0);
+        }
+        for (uint32_t i = 0; i < w->n_nodes; i++)
+            assert_int_equal(pmiwire_exchange_fence(w->nodes[i].x, PMIWIRE_RANK_ALL), 0);
+        record(w, before);
+    }
+    for (uint32_t i = 0; i < w->n_nodes; i++) {
+        assert_int_equal(w->nodes[i].n_done[PMIWIRE_COLL_FENCE], 2);
+        assert_int_equal(w->nodes[i].n_done[PMIWIRE_COLL_ALLGATHER], 2);
+        assert_int_equal(w_stats(w, i).n_waiting, 0);
+    }
+    for (uint32_t r = 0; r < w->n_ranks; r++)
+        assert_int_equal(w->rings[r].n, 2);
+}
+
+/* Bytes in memory of their very own, so that a look beyond their end is seen. */
+static int give(struct world *w, uint32_t to, uint32_t from, const void *p, size_t n)
+{
+    void *copy = malloc(n ? n : 1);
+    int rc;
+
+    assert_non_null(copy);
+    memcpy(copy, p, n);
+    rc = pmiwire_exchange_input(w->nodes[to].x, from, copy, n);
+    free(copy);
+    return rc;
+}
+
+static void bad_variants(struct world *w, uint32_t from, uint32_t to, const struct msg *m)
+{
+    struct pmiwire_exchange_stats before = w_stats(w, to), after;
+    uint64_t sent = w->nodes[to].sent, refused = 0;
+    char *copy = malloc(m->bytes + 8);
+    uint32_t v;
+
+    assert_non_null(copy);
+#define REFUSED(rc, n, change)                                                                                         \
+    do {                                                                                                               \
+        memcpy(copy, m->data, m->bytes);                                                                               \
+        change;                                                                                                        \
+        assert_int_equal(give(w, to, from, copy, n), rc);                                                              \
+        refused++;                                                                                                     \
+    } while (0)
+    for (size_t n = 0; n < m->bytes; n++) /* cut short, with and without a header that says so */
+        REFUSED(PMIWIRE_EPROTO, n, );
+    REFUSED(PMIWIRE_EPROTO, m->bytes + 4, memset(copy + m->bytes, 0, 4));
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[4] = 0);
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[4] = PMIWIRE_XF_COUNT_);
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[5] = (char)(copy[5] ^ 0x80));
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[8]++); /* another job */
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[12]++); /* another node than the link's */
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[19] = 0x7f); /* a number far ahead */
+    REFUSED(PMIWIRE_EVERSION, m->bytes, copy[3] = '2');
+    REFUSED(PMIWIRE_EVERSION, m->bytes, memcpy(copy, "1XFP", 4));
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[0] = 0);
+    /* Its last word is cut off, and the header says so. Of a COLL that may leave a whole one only where there is nothing to cut. */
+    if (m->bytes > HEADER + 4) {
+        v = (uint32_t)m->bytes - 4;
+        if (copy[4] != PMIWIRE_XF_GET && copy[4] != PMIWIRE_XF_RING)
+            REFUSED(PMIWIRE_EPROTO, m->bytes - 4, memcpy(copy + 20, &v, 4));
+    }
+    after = w_stats(w, to);
+    assert_int_equal(after.n_refused, before.n_refused + refused);
+    assert_int_equal(w->nodes[to].sent, sent);
+    assert_int_equal(after.n_keys, before.n_keys);
+    assert_int_equal(after.n_waiting, before.n_waiting);
+    assert_int_equal(after.bytes, before.bytes);
+    free(copy);
+}
+
+static void frames_out_of_order(void **state)
+{
+    (void)state;
+    for (uint32_t design = 0; design < 3; design++)
+        for (uint32_t fence = 0; fence < (design == PMIWIRE_DESIGN_TREE ? 1u : 2u); fence++) {
+            struct pmiwire_exchange_opts o = {.design = design, .fence = fence, .arity = 2};
+            struct world w;
+
+            w_init(&w, 7, 14, CYCLIC, design + 1);
+            w_start(&w, &o);
+            everything(&w, bad_variants);
+            forget_frames();
+            w_fini(&w);
+        }
+}
+
+static void nothing_before(struct world *w, uint32_t from, uint32_t to, const struct msg *m)
+{
+    (void)w, (void)from, (void)to, (void)m;
+}
+
+/* What has been delivered comes again, to the same node and to others: collectives, rings and acknowledgements are refused, and no frame
+ * whatever brings a node down or makes it forget. */
+static void replayed_frames(void **state)
+{
+    (void)state;
+    for (uint32_t design = 0; design < 3; design++) {
+        struct pmiwire_exchange_opts o = {.design = design, .arity = 2};
+        struct world w;
+
+        w_init(&w, 7, 14, CYCLIC, design + 9);
+        w_start(&w, &o);
+        everything(&w, nothing_before);
+        for (uint32_t i = 0; i < n_frames; i++) {
+            const struct msg *m = frames[i];
+            int rc = give(&w, ways[i].to, ways[i].from, m->data, m->bytes);
+            uint8_t type = (uint8_t)m->data[4];
+
+            if (type == PMIWIRE_XF_COLL || type == PMIWIRE_XF_RING || type == PMIWIRE_XF_ACK)
+                assert_int_equal(rc, PMIWIRE_EPROTO);
+            else
+                assert_int_equal(rc, 0);
+            for (uint32_t to = 0; to < w.n_nodes; to++)
+                if (to != ways[i].from) {
+                    rc = give(&w, to, ways[i].from, m->data, m->bytes);
+                    assert_true(rc == 0 || rc == PMIWIRE_EPROTO);
+                }
+        }
+        for (size_t i = 0; i < (size_t)w.n_nodes * w.n_nodes; i++) /* acknowledgements that nobody waits for, and such */
+            drop_queue(&w, &w.queues[i]);
+        for (uint32_t i = 0; i < w.n_nodes; i++) {
+            assert_int_equal(w.nodes[i].n_failed, 0);
+            w_expect(&w, w_get(&w, i, "d3", 3, PMIWIRE_GET_LOCAL), "dense");
+        }
+        forget_frames();
+        w_fini(&w);
+    }
+}
+
+/* Frames that are made up. */
+static int made(struct world *w, uint32_t to, uint32_t from, uint8_t type, uint8_t flags, uint16_t arg, uint32_t seq, const void *body, size_t n)
+{
+    char *frame = malloc(HEADER + n);
+    uint32_t words[4] = {0, from, seq, (uint32_t)(HEADER + n)}, magic = 0x31584650u;
+    int rc;
+
+    assert_non_null(frame);
+    memcpy(frame, &magic, 4);
+    frame[4] = (char)type;
+    frame[5] = (char)flags;
+    memcpy(frame + 6, &arg, 2);
+    memcpy(frame + 8, words, 16);
+    if (n)
+        memcpy(frame + HEADER, body, n);
+    rc = give(w, to, from, frame, HEADER + n);
+    free(frame);
+    return rc;
+}
+
+static void made_up_frames(void **state)
+{
+    struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
+    const uint32_t record_[] = {1u << 18 | 1, 'k' | 'v' << 8}, no_key[] = {1, 'v'}, long_value[] = {1u << 18 | 200, 'k'};
+    const uint32_t high[] = {1u << 18 | 1 | 1u << 30, 'k' | 'v' << 8}, way[] = {8, 3, 'k'}, other_way[] = {5, 3, 'k'}, self[] = {1, 3, 'k'};
+    const uint32_t seg[] = {7, 8, 1u << 18 | 1, 'k' | 'v' << 8}, foreign[] = {5, 8, 1u << 18 | 1, 'k' | 'v' << 8};
+    const uint32_t beyond[] = {7, 12, 1u << 18 | 1, 'k' | 'v' << 8}, empty[] = {7, 0}, rank[] = {7, 8, 4u << 18, 5};
+    const uint32_t prefix[] = {1, 0, 'v'}, wrong_prefix[] = {2, 0, 'v'}, reserved[] = {1, 1, 'v'};
+    const int32_t why[] = {-12, 3}, fine[] = {0, 3}, nowhere[] = {-12, 99};
+    struct world w;
+
+    (void)state;
+    w_init(&w, 9, 9, BLOCK, 1); /* 0: 1 2; 1: 3 4; 2: 5 6; 3: 7 8 */
+    w_start(&w, &o);
+    const struct {
+        int rc;
+        uint32_t to, from;
+        uint8_t type, flags;
+        uint16_t arg;
+        uint32_t seq;
+        const void *body;
+        size_t n;
+    } cases[] = {
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, no_key, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, long_value, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, high, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_PUT, 0, 0, 0, record_, 8},  /* from above */
+        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_XF_PUT, 0, 0, 0, record_, 8},  /* not from a child */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 2, record_, 8},  /* two Fences ahead */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, PMIWIRE_XFF_ACK, 0, 0, record_, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 1, 0, record_, 8},
+        {0, 1, 3, PMIWIRE_XF_PUT, 0, 0, 1, record_, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_ACK, 0, 0, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, 0, 0, 0, way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, 0, 33, 0, way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, 0, 2, 0, way, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, 0, 2, 0, other_way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, 0, 2, 0, self, 9},
+        {PMIWIRE_EPROTO, 1, 4, PMIWIRE_XF_GET, 0, 2, 0, way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, PMIWIRE_XFF_FOUND, 2, 0, way, 9},
+        {0, 1, 3, PMIWIRE_XF_GET, 0, 2, 0, way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, record_, 8}, /* not from above */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, 0, 0, 0, record_, 8},                 /* not found, with a value */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 0, record_, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, seg, 16},
+        {0, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, record_, 8}, /* unasked for: dropped */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, NULL, 0},         /* says nothing */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 2, NULL, 0},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 0, NULL, 0},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 1, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 2 << 8, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 3, 5, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, foreign, 16}, /* a node that is not below it */
+        {PMIWIRE_EPROTO, 3, 1, PMIWIRE_XF_COLL, 0, 0, 1, seg, 16},     /* from above, a node that is below us */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, beyond, 16},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, empty, 8},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, seg, 15},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, seg, 16},  /* an Allgather's keys are ranks */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, rank, 16}, /* of that node */
+        {0, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, seg, 16},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, seg, 16}, /* LAST came */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, wrong_prefix, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, reserved, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 7},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, 0, 0, 1, prefix, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 2, prefix, 9}, /* the next before this one */
+        {0, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 9},
+        {0, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 2, prefix, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 3, prefix, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, fine, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, nowhere, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, why, 4},
+        {PMIWIRE_EPROTO, 1, 1, PMIWIRE_XF_FAIL, 0, 0, 0, why, 8}, /* from itself */
+        {PMIWIRE_EPROTO, 1, 9, PMIWIRE_XF_FAIL, 0, 0, 0, why, 8},
+        {0, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, why, 8},
+        {-12, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, why, 8},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int rc = made(&w, cases[i].to, cases[i].from, cases[i].type, cases[i].flags, cases[i].arg, cases[i].seq, cases[i].body, cases[i].n);
+
+        if (rc != cases[i].rc)
+            fail_msg("case %zu: %d instead of %d", i, rc, cases[i].rc);
+    }
+    w_fini(&w);
+}
+
+/* An answer changes what is here only where it was asked for. */
+static void answers_nobody_asked_for(void **state)
+{
+    struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
+    const uint32_t put[] = {1u << 18 | 1, 'k' | 'v' << 8}, answer[] = {1u << 18 | 1, 'k' | 'x' << 8}, missing[] = {1u << 18, 'k'};
+    struct world w;
+
+    (void)state;
+    w_init(&w, 9, 9, BLOCK, 1);
+    w_start(&w, &o);
+    assert_int_equal(made(&w, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, put, 8), 0);
+    assert_int_equal(made(&w, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 1, answer, 8), 0);
+    assert_int_equal(made(&w, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND | PMIWIRE_XFF_WAIT, 0, 1, answer, 8), 0);
+    assert_int_equal(made(&w, 1, 0, PMIWIRE_XF_ANSWER, 0, 0, 1, missing, 8), 0);
+    w_expect(&w, w_get(&w, 1, "k", -1, PMIWIRE_GET_LOCAL), "v");
+    w_fini(&w);
+}
+
+/* A rank that comes twice in an Allgather, from a node that lies: the exchange ends, and says so. */
+static void an_allgather_that_lies(void **state)
+{
+    struct pmiwire_exchange_opts o = {.arity = 2};
+    const uint32_t twice[] = {1, 16, 4u << 18, 2, 4u << 18, 2};
+    struct world w;
+
+    (void)state;
+    w_init(&w, 2, 4, BLOCK, 1);
+    w_start(&w, &o);
+    assert_int_equal(pmiwire_exchange_allgather(w.nodes[0].x, 0, str("a")), 0);
+    assert_int_equal(pmiwire_exchange_allgather(w.nodes[0].x, 1, str("b")), 0);
+    assert_int_equal(made(&w, 0, 1, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 1 << 8, 1, twice, sizeof(twice)), -EINVAL);
+    assert_int_equal(w.nodes[0].n_failed, 1);
+    assert_int_equal(w.nodes[0].n_failed_done, 1);
+    w_fini(&w);
+}
+
+/* ---- memory ---- */
+
+/* One node's allocations fail, one after the other. Either it says so to who asked and goes on, or it ends everywhere. */
+static bool with_a_failure(uint32_t design, uint32_t fence, long fail_at, bool *ended)
+{
+    struct heap heap = {0};
+    struct pmiwire_allocator alloc = {heap_realloc, heap_free, &heap};
+    struct pmiwire_exchange_opts o = {.design = design, .fence = fence, .arity = 2, .max_frame_bytes = 4096};
+    static char text[3000];
+    uint32_t n = 5, weak = 1, i;
+    struct world w;
+
+    memset(text, 't', sizeof(text) - 1);
+    w_init(&w, n, 2 * n, BLOCK, 77);
+    for (i = 0; i < n; i++) {
+        struct pmiwire_exchange_opts own = o;
+
+        if (i == weak) {
+            own.alloc = &alloc;
+            heap.fail_at = fail_at;
+        }
+        if (w_create(&w, i, &own) != 0) {
+            assert_true(i == weak && heap.n_live == 0 && fail_at != 0);
+            own.alloc = &alloc;
+            assert_int_equal(w_create(&w, i, &own), 0);
+        }
+    }
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t r = 0; r < 2 * n; r++) {
+            struct pmiwire_exchange *x = w.nodes[w.node_of[r]].x;
+            char key[16];
+            int rc = 0;
+
+            for (int k = 0; k < 4 && rc == 0; k++) {
+                snprintf(key, sizeof(key), "k%u.%d", r, k);
+                rc = TWICE(pmiwire_exchange_put(x, (int32_t)r, str(key), str(k & 1 ? text : "short"), k & 2 ? 1 : 2));
+            }
+            snprintf(key, sizeof(key), "w%u", (r + 4) % (2 * n));
+            rc = rc ? rc : TWICE(pmiwire_exchange_ring(x, (int32_t)r, str(text), str(key)));
+            rc = rc ? rc : TWICE(pmiwire_exchange_allgather(x, (int32_t)r, str(text)));
+            assert_true(rc == 0 || w.nodes[w.node_of[r]].n_failed);
+            if (round == 0 && !w.nodes[w.node_of[r]].n_failed) {
+                uint64_t t = w_get(&w, w.node_of[r], key, (int32_t)((r + 4) % (2 * n)), PMIWIRE_GET_WAIT);
+
+                assert_true(w.gets[t].pending || ok(w.gets[t].rc) || w.nodes[w.node_of[r]].n_failed);
+                for (int k = 0; k < 3; k++) { /* more at a time than the first room for them holds */
+                    snprintf(key, sizeof(key), "x%u.%d", r, k);
+                    t = w_get(&w, w.node_of[r], key, 2, PMIWIRE_GET_WAIT);
+                    assert_true(w.gets[t].pending || ok(w.gets[t].rc) || w.nodes[w.node_of[r]].n_failed);
+                }
+                snprintf(key, sizeof(key), "w%u", r);
+                rc = TWICE(pmiwire_exchange_put(x, (int32_t)r, str(key), str("w"), PMIWIRE_HINT_SPARSE));
+                assert_true(rc == 0 || w.nodes[w.node_of[r]].n_failed);
+            }
+            for (int rc2; w_random(&w, 3) && w_step(&w, &rc2);)
+                ;
+        }
+        for (int rc; w_step(&w, &rc);)
+            ;
+        for (uint32_t k = 0; round == 0 && k < 6 * n; k++) {
+            char key[16];
+            int rc;
+
+            snprintf(key, sizeof(key), "x%u.%u", k / 3, k % 3);
+            rc = TWICE(pmiwire_exchange_put(w.nodes[weak].x, 2, str(key), str("x"), PMIWIRE_HINT_SPARSE));
+            assert_true(rc == 0 || w.nodes[weak].n_failed);
+        }
+        for (i = 0; i < n; i++)
+            (void)pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL);
+        for (int rc; w_step(&w, &rc);)
+            ;
+    }
+    *ended = w.nodes[0].n_failed > 0;
+    for (i = 0; i < n; i++) {
+        assert_int_equal(w.nodes[i].n_failed, *ended);
+        if (*ended)
+            assert_int_equal(w.nodes[i].failed_rc, -ENOMEM);
+        else
+            assert_int_equal(w.nodes[i].n_done[PMIWIRE_COLL_FENCE], 2);
+        assert_int_equal(w_stats(&w, i).n_waiting, 0);
+    }
+    for (size_t t = 0; t < w.n_gets; t++)
+        assert_true(w.gets[t].ended);
+    assert_true(w_stats(&w, weak).bytes == heap.live);
+    w_fini(&w);
+    assert_int_equal(heap.n_live, 0);
+    return heap.n_calls < fail_at; /* it was not reached */
+}
+
+static void every_allocation_fails(void **state)
+{
+    (void)state;
+    for (uint32_t design = 0; design < 3; design++)
+        for (uint32_t fence = 0; fence < (design == PMIWIRE_DESIGN_TREE ? 1u : 2u); fence++) {
+            uint32_t n_ended = 0, n_on = 0;
+            bool ended;
+
+            assert_true(!with_a_failure(design, fence, 0, &ended) && !ended);
+            for (long fail_at = 1; !with_a_failure(design, fence, fail_at, &ended); fail_at++) {
+                n_ended += ended;
+                n_on += !ended;
+                assert_true(fail_at < 1000);
+            }
+            assert_true(n_ended > 5 && n_on > 5); /* both happen */
+        }
+}
+
+static void a_limit_on_memory(void **state)
+{
+    struct pmiwire_exchange_opts o = {.max_bytes = 40000, .max_frame_bytes = 4096};
+    static char text[1001];
+    char key[16];
+    int n = 0, rc;
+    struct world w;
+
+    (void)state;
+    memset(text, 't', 1000);
+    for (uint32_t hint = 1; hint <= 2; hint++) {
+        w_init(&w, 1, 1, BLOCK, 1);
+        w_start(&w, &o);
+        for (n = 0;; n++) {
+            snprintf(key, sizeof(key), "k%d", n);
+            rc = pmiwire_exchange_put(w.nodes[0].x, 0, str(key), str(text), hint);
+            if (rc != 0)
+                break;
+        }
+        assert_int_equal(rc, -ENOMEM);
+        assert_in_range(n, 3, 40);
+        assert_true(w_stats(&w, 0).peak_bytes <= 40000);
+        for (int i = 0; i <= n; i++) {
+            struct pmiwire_str v;
+
+            snprintf(key, sizeof(key), "k%d", i);
+            assert_int_equal(pmiwire_exchange_get(w.nodes[0].x, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v), i < n ? 0 : PMIWIRE_ENOENT);
+        }
+        assert_int_equal(w.nodes[0].n_failed, 0);
+        w_fini(&w);
+    }
+}
+
+/* A key put over and over, longer and shorter, does not grow the store. */
+static void updates_do_not_pile_up(void **state)
+{
+    struct pmiwire_exchange_opts o = {.max_bytes = 200000};
+    static char text[2000];
+    struct world w;
+
+    (void)state;
+    memset(text, 't', sizeof(text));
+    w_init(&w, 1, 1, BLOCK, 1);
+    w_start(&w, &o);
+    for (int i = 0; i < 20000; i++) {
+        struct pmiwire_str value = {text, w_random(&w, sizeof(text))}, v;
+        char key[16];
+
+        snprintf(key, sizeof(key), "k%u", w_random(&w, 20));
+        assert_int_equal(pmiwire_exchange_put(w.nodes[0].x, 0, str(key), value, PMIWIRE_HINT_SPARSE), 0);
+        assert_int_equal(pmiwire_exchange_get(w.nodes[0].x, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v), 0);
+        assert_int_equal(v.len, value.len);
+    }
+    assert_int_equal(w_stats(&w, 0).n_keys, 20);
+    w_fini(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_out_of_order),    cmocka_unit_test(replayed_frames),   cmocka_unit_test(made_up_frames),
+        cmocka_unit_test(answers_nobody_asked_for), cmocka_unit_test(an_allgather_that_lies),
+        cmocka_unit_test(every_allocation_fails), cmocka_unit_test(a_limit_on_memory),
+        cmocka_unit_test(updates_do_not_pile_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The exchange under random schedules: ranks put, get, wait and fence in any order, twice where it pleases them, frames take any time, in order
+ * between two nodes alone. Checked against what the header promises: after a Fence every Get finds what was put before, the
+ * latest; where nobody puts meanwhile all nodes find the same; a Get that waits ends; and once a node is lost, everything ends everywhere.
+ *
+ * FENCEPOST_SEEDS=N runs N seeds of each kind, FENCEPOST_SEED=N that one alone.
+ */
+#include <stdbool.h>
+
+#include "exchange_world.h"
+
+enum { MAX_NODES = 9, MAX_RANKS = 24, EPOCHS = 4, KEYS = 6, MAX_STEPS = 1 << 20 };
+
+/* What has been put under one key, and when. Values are numbers from 1. */
+struct history {
+    uint32_t last[EPOCHS + 2][MAX_RANKS]; /* each rank's last value of an epoch, 0: none */
+    uint32_t agreed[EPOCHS + 2]; /* what has been found in an epoch in which nobody puts */
+};
+
+struct actor {
+    uint32_t epoch;   /* Fences behind it */
+    uint32_t to_do;   /* actions until its Fence */
+    bool in_fence, gone, waited_put;
+    bool blocked;     /* in a Get */
+    uint64_t token;
+    uint32_t key, how; /* of that */
+};
+
+struct play {
+    struct world w;
+    uint32_t design, flags;
+    struct history keys[KEYS];
+    struct actor actors[MAX_RANKS];
+    uint32_t next_value;
+    uint32_t quiet;   /* an epoch in which nobody puts */
+    bool killing, killed;
+    uint32_t victim;
+    uint32_t to_tell[MAX_NODES], n_to_tell;
+    bool told[MAX_NODES];
+};
+
+static const char *key_name(uint32_t k)
+{
+    static const char *const names[KEYS] = {"dense", "sparse", "unhinted", "mixed", "another sparse one", "d2"};
+
+    return names[k];
+}
+
+static uint32_t key_hint(struct play *p, uint32_t k)
+{
+    static const uint32_t hints[KEYS] = {PMIWIRE_HINT_DENSE, PMIWIRE_HINT_SPARSE, PMIWIRE_HINT_NONE, 0, PMIWIRE_HINT_SPARSE,
+                                         PMIWIRE_HINT_DENSE};
+
+    return k == 3 ? w_random(&p->w, 3) : hints[k];
+}
+
+/* The one rank that may put a key where its node is its home, or where keys are put once. */
+static uint32_t key_rank(const struct play *p, uint32_t k)
+{
+    return k * 5 % p->w.n_ranks;
+}
+
+static bool one_rank(const struct play *p)
+{
+    return p->design == PMIWIRE_DESIGN_DIRECT || p->flags;
+}
+
+static bool ever_put(const struct history *h, uint32_t epoch)
+{
+    for (uint32_t e = 0; e < epoch; e++)
+        for (uint32_t r = 0; r < MAX_RANKS; r++)
+            if (h->last[e][r])
+                return true;
+    return false;
+}
+
+/* May a Get in this epoch find this value? */
+static bool allowed(const struct play *p, uint32_t k, uint32_t epoch, uint32_t value)
+{
+    const struct history *h = &p->keys[k];
+    uint32_t e = epoch + 1;
+
+    /* Any of the epochs that are not over, whatever it was; then the last ones of the latest epoch before. */
+    for (; e-- > 0;) {
+        bool any = false;
+
+        for (uint32_t r = 0; r < MAX_RANKS; r++) {
+            any = any || h->last[e][r];
+            if (h->last[e][r] == value)
+                return true;
+        }
+        if (e < epoch && any)
+            return false;
+    }
+    return false;
+}
+
+/* What each value was put under, and when. */
+struct put {
+    uint32_t key, epoch;
+};
+static struct put all_puts[1 << 16];
+
+/* A value of the epoch under way that has been put again since is good, too. */
+static bool of_this_epoch(const struct play *p, uint32_t value, uint32_t k, uint32_t epoch)
+{
+    return value < p->next_value && all_puts[value].key == k && all_puts[value].epoch >= epoch;
+}
+
+static void check_value(struct play *p, uint32_t rank, uint64_t token)
+{
+    const struct actor *a = &p->actors[rank];
+    const struct get *g = &p->w.gets[token];
+    char text[16] = "";
+    uint32_t v;
+
+    assert_true(g->ended);
+    if (g->rc == PMIWIRE_ENOENT) {
+        assert_int_not_equal(a->how, PMIWIRE_GET_WAIT);
+        if (a->how == PMIWIRE_GET_REMOTE && !p->flags && a->key < KEYS)
+            assert_false(ever_put(&p->keys[a->key], a->epoch)); /* no key is lost */
+        if (a->key == 0 || a->key == 5)
+            assert_false(ever_put(&p->keys[a->key], a->epoch) && !p->flags);
+        return;
+    }
+    assert_int_equal(g->rc, 0);
+    memcpy(text, g->value, g->len < 15 ? g->len : 15);
+    v = (uint32_t)strtoul(text, NULL, 10);
+    if (a->key >= KEYS) { /* a waited one */
+        assert_int_equal(v, a->key);
+        return;
+    }
+    assert_true(allowed(p, a->key, a->epoch, v) || of_this_epoch(p, v, a->key, a->epoch));
+    if (a->epoch == p->quiet) {
+        if (!p->keys[a->key].agreed[a->epoch])
+            p->keys[a->key].agreed[a->epoch] = v;
+        assert_int_equal(v, p->keys[a->key].agreed[a->epoch]);
+    }
+}
+
+static void put_value(struct play *p, uint32_t rank, uint32_t k)
+{
+    struct actor *a = &p->actors[rank];
+    uint32_t v = p->next_value++, hint = key_hint(p, k), times = 1 + (w_random(&p->w, 4) == 0);
+    char text[16];
+
+    assert_true(v < sizeof(all_puts) / sizeof(all_puts[0]));
+    all_puts[v] = (struct put){k, a->epoch};
+    snprintf(text, sizeof(text), "%u", v);
+    while (times-- > 0)
+        w_put(&p->w, rank, key_name(k), text, hint);
+    p->keys[k].last[a->epoch][rank] = v;
+}
+
+static void waited_name(char *text, size_t n, uint32_t rank, uint32_t epoch)
+{
+    snprintf(text, n, "w%u.%u", rank, epoch);
+}
+
+static void get_value(struct play *p, uint32_t rank)
+{
+    struct actor *a = &p->actors[rank];
+    uint32_t k = w_random(&p->w, KEYS + 2), src, times = 1 + (w_random(&p->w, 4) == 0);
+    char name[24];
+
+    if (k < KEYS) {
+        src = key_rank(p, k);
+        a->key = k;
+        a->how = w_random(&p->w, 2);
+        snprintf(name, sizeof(name), "%s", key_name(k));
+        if (a->how == PMIWIRE_GET_REMOTE && w_random(&p->w, 4) == 0 && ever_put(&p->keys[k], a->epoch) && !p->flags)
+            a->how = PMIWIRE_GET_WAIT;
+    } else {
+        src = w_random(&p->w, p->w.n_ranks);
+        a->key = 1000 + src * 10 + a->epoch;
+        a->how = PMIWIRE_GET_WAIT;
+        waited_name(name, sizeof(name), src, a->epoch);
+    }
+    while (times-- > 0)
+        a->token = w_get(&p->w, p->w.node_of[rank], name, (int32_t)src, a->how);
+    a->blocked = true;
+}
+
+static bool killed_node(const struct play *p, uint32_t node)
+{
+    return p->killed && p->victim == node;
+}
+
+/* One action of a rank. False: it has none. */
+static bool act(struct play *p, uint32_t rank)
+{
+    struct actor *a = &p->actors[rank];
+    struct node *n = &p->w.nodes[p->w.node_of[rank]];
+
+    if (a->gone || killed_node(p, n->id))
+        return false;
+    if (n->n_failed) {
+        a->gone = true;
+        return true;
+    }
+    if (a->blocked) {
+        if (p->w.gets[a->token].pending)
+            return false;
+        check_value(p, rank, a->token);
+        a->blocked = false;
+        return true;
+    }
+    if (a->in_fence) {
+        if (n->n_done[PMIWIRE_COLL_FENCE] == a->epoch)
+            return false;
+        a->in_fence = false;
+        a->epoch++;
+        a->to_do = 1 + w_random(&p->w, 6);
+        a->waited_put = false;
+        a->gone = a->epoch == EPOCHS;
+        return true;
+    }
+    if (!a->waited_put) { /* before it waits for others */
+        char name[24], text[16];
+
+        waited_name(name, sizeof(name), rank, a->epoch);
+        snprintf(text, sizeof(text), "%u", 1000 + rank * 10 + a->epoch);
+        w_put(&p->w, rank, name, text, PMIWIRE_HINT_SPARSE);
+        a->waited_put = true;
+        return true;
+    }
+    if (a->to_do == 0) {
+        assert_int_equal(pmiwire_exchange_fence(n->x, (int32_t)rank), 0);
+        if (n->n_done[PMIWIRE_COLL_FENCE] == a->epoch && !n->n_failed)
+            assert_int_equal(pmiwire_exchange_fence(n->x, (int32_t)rank), PMIWIRE_ESTATE);
+        a->in_fence = true;
+        return true;
+    }
+    a->to_do--;
+    if (w_random(&p->w, 2) == 0 && a->epoch != p->quiet) {
+        uint32_t k = w_random(&p->w, KEYS);
+
+        if (!one_rank(p) || (key_rank(p, k) == rank && (!p->flags || !ever_put(&p->keys[k], EPOCHS))))
+            put_value(p, rank, k);
+    } else {
+        get_value(p, rank);
+    }
+    return true;
+}
+
+/* A node dies; its neighbours will be told, sooner or later, and who sends to it afterwards. */
+static void kill_one(struct play *p)
+{
+    uint32_t next;
+
+    p->killed = true;
+    p->w.nodes[p->victim].dead = true;
+    for (uint32_t i = 0; pmiwire_exchange_neighbour(p->w.nodes[p->victim].x, i, &next) == 0; i++)
+        p->to_tell[p->n_to_tell++] = next;
+    /* Some of what it had sent still arrives, some is lost: the end of each queue. */
+    for (uint32_t to = 0; to < p->w.n_nodes; to++) {
+        struct queue *q = &p->w.queues[(size_t)p->victim * p->w.n_nodes + to];
+        struct msg **at = &q->head;
+
+        while (*at && w_random(&p->w, 3))
+            at = &(*at)->next;
+        for (struct msg *m = *at, *after; m; m = after) {
+            after = m->next;
+            free(m);
+            p->w.n_queued--;
+        }
+        *at = NULL;
+        q->tail = at;
+    }
+}
+
+static bool tell_one(struct play *p)
+{
+    uint32_t i, node;
+
+    if (p->n_to_tell == 0)
+        return false;
+    i = w_random(&p->w, p->n_to_tell);
+    node = p->to_tell[i];
+    p->to_tell[i] = p->to_tell[--p->n_to_tell];
+    assert_int_equal(pmiwire_exchange_lost(p->w.nodes[node].x, p->victim), 0);
+    return true;
+}
+
+static bool deliver(struct play *p)
+{
+    int rc = 0;
+
+    if (!w_step(&p->w, &rc))
+        return false;
+    assert_true(rc == 0 || (p->killed && rc == PMIWIRE_ELOST));
+    return true;
+}
+
+/* Anything, as long as there is something. */
+static void run(struct play *p)
+{
+    uint32_t n = p->w.n_ranks, steps = 0, kill_at = p->killing ? w_random(&p->w, 60 * n) : UINT32_MAX;
+
+    for (;;) {
+        uint32_t what = w_random(&p->w, 8), first = w_random(&p->w, n), i = n;
+        bool moved = false;
+
+        assert_true(++steps < MAX_STEPS);
+        if (steps > kill_at && !p->killed)
+            kill_one(p);
+        if (what == 0)
+            moved = tell_one(p);
+        else if (what < 5)
+            moved = deliver(p);
+        for (i = 0; i < n && !moved; i++)
+            moved = act(p, (first + i) % n);
+        if (!moved && !deliver(p) && !tell_one(p))
+            return;
+    }
+}
+
+static void check_end(struct play *p)
+{
+    for (uint32_t r = 0; r < p->w.n_ranks; r++)
+        assert_true(p->actors[r].gone || killed_node(p, p->w.node_of[r]));
+    for (size_t t = 0; t < p->w.n_gets; t++)
+        if (p->w.gets[t].pending)
+            assert_true(p->killed); /* then by a rank of that node, as is checked below */
+    for (uint32_t i = 0; i < p->w.n_nodes; i++) {
+        struct pmiwire_exchange_stats s = w_stats(&p->w, i);
+
+        assert_int_equal(s.n_refused, 0);
+        if (killed_node(p, i))
+            continue;
+        assert_int_equal(s.n_waiting, 0);
+        assert_int_equal(p->w.nodes[i].n_failed, p->killed);
+        if (!p->killed)
+            assert_int_equal(p->w.nodes[i].n_done[PMIWIRE_COLL_FENCE], EPOCHS);
+    }
+}
+
+static void play(uint64_t seed, bool killing)
+{
+    static struct play p;
+    struct pmiwire_exchange_opts o = {0};
+    uint32_t nodes, ranks;
+
+    memset(&p, 0, sizeof(p));
+    p.w.rng = (seed * UINT64_C(0x9e3779b97f4a7c15)) | 1;
+    for (int i = 0; i < 5; i++)
+        (void)w_random(&p.w, 2);
+    nodes = (killing ? 2 : 1) + w_random(&p.w, MAX_NODES - killing);
+    ranks = nodes + w_random(&p.w, MAX_RANKS - nodes);
+    o.design = w_random(&p.w, 3);
+    o.fence = o.design == PMIWIRE_DESIGN_TREE ? 0 : w_random(&p.w, 2);
+    o.arity = w_random(&p.w, 2) ? 0 : 2 + w_random(&p.w, 3);
+    o.flags = w_random(&p.w, 4) == 0 ? PMIWIRE_EXCHANGE_FENCE_FREE : 0;
+    o.unhinted = w_random(&p.w, 3);
+    o.max_frame_bytes = w_random(&p.w, 2) ? 4096 : 0;
+    w_init(&p.w, nodes, ranks, (enum placement)w_random(&p.w, 3), seed);
+    p.design = o.design;
+    p.flags = o.flags;
+    p.next_value = 1;
+    p.quiet = w_random(&p.w, EPOCHS + 2);
+    p.killing = killing;
+    p.victim = w_random(&p.w, nodes);
+    p.w.slow = w_random(&p.w, 2) ? w_random(&p.w, 1u << 30) | 1 : 0;
+    w_start(&p.w, &o);
+    for (uint32_t r = 0; r < ranks; r++)
+        p.actors[r].to_do = 1 + w_random(&p.w, 6);
+    run(&p);
+    check_end(&p);
+    w_fini(&p.w);
+}
+
+static void seeds(bool killing)
+{
+    const char *one = getenv("FENCEPOST_SEED"), *many = getenv("FENCEPOST_SEEDS");
+    uint64_t from = one ? strtoull(one, NULL, 0) : 1, n = one ? 1 : many ? strtoull(many, NULL, 0) : 5000;
+
+    for (uint64_t seed = from; seed < from + n; seed++) {
+        print_message("\r%s seed %llu", killing ? "killing" : "playing", (unsigned long long)seed);
+        play(seed, killing);
+    }
+    print_message("\n");
+}
+
+static void every_promise(void **state)
+{
+    (void)state;
+    seeds(false);
+}
+
+static void a_node_killed_at_any_step(void **state)
+{
+    (void)state;
+    seeds(true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_promise),
+        cmocka_unit_test(a_node_killed_at_any_step),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

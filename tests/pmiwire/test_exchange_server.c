@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Three nodes, each with a server and an exchange, and six clients on both wires: what server.h says of several nodes. */
+#define _GNU_SOURCE
+#include <stdbool.h>
+
+#include "exchange_world.h"
+
+#include <pmiwire/client.h>
+#include <pmiwire/server.h>
+
+enum { NODES = 3, RANKS = 6 };
+
+struct client {
+    struct pmiwire_client *c;
+    struct pmiwire_conn *conn; /* its server's end */
+    struct pmiwire_event ev;
+    char value[1100], value2[1100];
+    bool answered;
+};
+
+static struct cluster {
+    struct world w;
+    struct pmiwire_server *servers[NODES];
+    uint64_t ring_tokens[RANKS];
+    struct client clients[RANKS];
+} cl;
+
+/* ---- server to exchange ---- */
+
+static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)
+{
+    return pmiwire_exchange_put(((struct node *)ctx)->x, who->rank, key, value, hint);
+}
+
+static int on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid, struct pmiwire_str key, uint32_t how,
+                  uint64_t token, struct pmiwire_str *value)
+{
+    (void)who, (void)job;
+    return pmiwire_exchange_get(((struct node *)ctx)->x, key, srcid < 0 ? PMIWIRE_RANK_NONE : srcid, how, token, value);
+}
+
+static int on_fence(void *ctx, uint32_t job)
+{
+    int rc = pmiwire_exchange_fence(((struct node *)ctx)->x, PMIWIRE_RANK_ALL);
+
+    (void)job;
+    return rc != 0 ? rc : PMIWIRE_PENDING;
+}
+
+static int on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left, struct pmiwire_str right, uint64_t token)
+{
+    int rc;
+
+    cl.ring_tokens[who->rank] = token;
+    rc = pmiwire_exchange_ring(((struct node *)ctx)->x, who->rank, left, right);
+    return rc != 0 ? rc : PMIWIRE_PENDING;
+}
+
+/* ---- exchange to server ---- */
+
+static struct pmiwire_server *server_of(void *ctx)
+{
+    return cl.servers[((struct node *)ctx)->id];
+}
+
+static void x_got(void *ctx, uint64_t token, int rc, struct pmiwire_str value)
+{
+    (void)pmiwire_server_get_done(server_of(ctx), token, rc, value);
+}
+
+static void x_done(void *ctx, uint32_t kind, uint32_t number, int rc)
+{
+    (void)number;
+    assert_int_equal(kind, PMIWIRE_COLL_FENCE);
+    assert_int_equal(pmiwire_server_fence_done(server_of(ctx), 0, rc), 0);
+}
+
+static void x_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left, struct pmiwire_str right)
+{
+    (void)pmiwire_server_ring_done(server_of(ctx), cl.ring_tokens[rank], rc, place, left, right);
+}
+
+/* ---- the cluster ---- */
+
+static void start(uint32_t design)
+{
+    static const struct pmiwire_server_ops ops = {.size = sizeof(ops), .put_hinted = on_put, .get_from = on_get, .fence = on_fence, .ring = on_ring};
+    struct pmiwire_exchange_ops xops = w_ops;
+    struct pmiwire_exchange_opts o = {.ops = &xops, .design = design};
+
+    memset(&cl, 0, sizeof(cl));
+    xops.got = x_got;
+    xops.done = x_done;
+    xops.ringed = x_ringed;
+    w_init(&cl.w, NODES, RANKS, CYCLIC, 1);
+    w_start(&cl.w, &o);
+    for (uint32_t i = 0; i < NODES; i++) {
+        struct pmiwire_server_opts so = {.size = sizeof(so), .ops = &ops, .ctx = &cl.w.nodes[i]};
+        struct pmiwire_job_opts jo = {.size = sizeof(jo), .kvsname = "kvs_0", .n_ranks = RANKS, .n_local = cl.w.nodes[i].n_local};
+        uint32_t job;
+
+        jo.node_of = cl.w.node_of;
+        assert_int_equal(pmiwire_server_create(&so, &cl.servers[i]), 0);
+        assert_int_equal(pmiwire_server_job_add(cl.servers[i], &jo, &job), 0);
+        assert_int_equal(pmiwire_server_advertise(cl.servers[i], job, PMIWIRE_EXT_SERVER, str("1")), 0);
+        assert_int_equal(pmiwire_server_advertise(cl.servers[i], job, PMIWIRE_EXT_EXCHANGE, str("1")), 0);
+    }
+}
+
+/* What is on its way between clients, servers and nodes arrives. */
+static void settle(void)
+{
+    bool moved = true;
+    int rc;
+
+    while (moved) {
+        moved = false;
+        for (uint32_t r = 0; r < RANKS; r++) {
+            struct client *k = &cl.clients[r];
+            struct pmiwire_event ev;
+            const void *p;
+            size_t n;
+
+            if (!k->c)
+                continue;
+            while ((n = pmiwire_client_output(k->c, &p)) > 0) {
+                (void)pmiwire_conn_input(k->conn, p, n);
+                pmiwire_client_sent(k->c, n);
+                moved = true;
+            }
+            while ((n = pmiwire_conn_output(k->conn, &p)) > 0) {
+                assert_int_equal(pmiwire_client_input(k->c, p, n), 0);
+                pmiwire_conn_sent(k->conn, n);
+                moved = true;
+            }
+            while (pmiwire_client_next(k->c, &ev) == 1) {
+                assert_false(k->answered);
+                k->answered = true;
+                k->ev = ev;
+                snprintf(k->value, sizeof(k->value), "%.*s", (int)ev.value.len, ev.value.ptr ? ev.value.ptr : "");
+                snprintf(k->value2, sizeof(k->value2), "%.*s", (int)ev.value2.len, ev.value2.ptr ? ev.value2.ptr : "");
+                moved = true;
+            }
+        }
+        if (!moved)
+            moved = w_step(&cl.w, &rc);
+    }
+}
+
+static void answered(uint32_t r, int rc)
+{
+    settle();
+    assert_true(cl.clients[r].answered);
+    assert_int_equal(cl.clients[r].ev.rc, rc);
+    cl.clients[r].answered = false;
+}
+
+static void waits(uint32_t r)
+{
+    settle();
+    assert_false(cl.clients[r].answered);
+}
+
+/* Even ranks speak PMI-1, odd ones PMI-2. */
+static void connect_all(uint32_t flags)
+{
+    for (uint32_t r = 0; r < RANKS; r++) {
+        struct pmiwire_client_opts o = {.size = sizeof(o), .wire = r % 2 ? PMIWIRE_V2 : PMIWIRE_V1, .rank = (int32_t)r, .n_ranks = RANKS, .flags = flags};
+
+        assert_int_equal(pmiwire_server_accept(cl.servers[cl.w.node_of[r]], 0, (int32_t)r, NULL, &cl.clients[r].conn), 0);
+        assert_int_equal(pmiwire_client_create(&o, &cl.clients[r].c), 0);
+        assert_int_equal(pmiwire_client_start(cl.clients[r].c), 0);
+        answered(r, 0);
+    }
+}
+
+static void stop(void)
+{
+    for (uint32_t r = 0; r < RANKS; r++)
+        pmiwire_client_destroy(cl.clients[r].c);
+    for (uint32_t i = 0; i < NODES; i++)
+        pmiwire_server_destroy(cl.servers[i]);
+    w_fini(&cl.w);
+}
+
+static void put(uint32_t r, const char *key, const char *value, uint32_t hint)
+{
+    assert_int_equal(pmiwire_client_put_hinted(cl.clients[r].c, str(key), str(value), hint, 0), 0);
+    answered(r, 0);
+}
+
+static void fence_all(void)
+{
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(pmiwire_client_fence(cl.clients[r].c, 0), 0);
+        if (r + 1 < RANKS)
+            waits(r);
+    }
+    for (uint32_t r = 0; r < RANKS; r++)
+        answered(r, 0);
+}
+
+/* ---- tests ---- */
+
+static void test_put_fence_get(void **state)
+{
+    char key[16];
+
+    (void)state;
+    for (uint32_t design = 0; design < 3; design++) {
+        start(design);
+        connect_all(PMIWIRE_CLIENT_EXTENSIONS);
+        for (uint32_t r = 0; r < RANKS; r++) {
+            snprintf(key, sizeof(key), "k%u", r);
+            put(r, key, key, PMIWIRE_HINT_NONE);
+        }
+        fence_all();
+        for (uint32_t r = 0; r < RANKS; r++)
+            for (uint32_t i = 0; i < RANKS; i++) {
+                snprintf(key, sizeof(key), "k%u", i);
+                assert_int_equal(pmiwire_client_get(cl.clients[r].c, str(NULL), -1, str(key), 0), 0);
+                answered(r, 0);
+                assert_string_equal(cl.clients[r].value, key);
+            }
+        stop();
+    }
+}
+
+/* A program that probes for a key gets its answer at once; one that has asked to wait waits. */
+static void test_far_gets(void **state)
+{
+    (void)state;
+    for (uint32_t design = 0; design < 3; design++)
+        for (uint32_t r = 0; r < RANKS; r++) {
+            start(design);
+            connect_all(PMIWIRE_CLIENT_EXTENSIONS);
+            assert_int_equal(pmiwire_client_get(cl.clients[r].c, str(NULL), -1, str("key"), 0), 0);
+            answered(r, PMIWIRE_ENOENT);
+            assert_int_equal(w_stats(&cl.w, cl.w.node_of[r]).n_requests, 0);
+            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), PMIWIRE_GET_REMOTE, 0), 0);
+            answered(r, PMIWIRE_ENOENT);
+            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), PMIWIRE_GET_WAIT, 0), 0);
+            waits(r);
+            if (r == 4) { /* who waits cannot put: another rank of its node does */
+                put(1, "key", "value", PMIWIRE_HINT_SPARSE);
+            } else {
+                put(4, "key", "value", PMIWIRE_HINT_SPARSE);
+            }
+            answered(r, 0);
+            assert_string_equal(cl.clients[r].value, "value");
+            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), 3, 0), -EINVAL);
+            stop();
+        }
+}
+
+/* Slurm's command on PMI-2, the extension's field on PMI-1, in one ring. */
+static void test_ring(void **state)
+{
+    static const uint32_t order[RANKS] = {0, 3, 1, 4, 2, 5}; /* dealt out to the nodes one by one */
+    char text[64];
+
+    (void)state;
+    start(0);
+    connect_all(PMIWIRE_CLIENT_EXTENSIONS);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t r = 0; r < RANKS; r++) {
+            snprintf(text, sizeof(text), "%u-of-%u", r, round);
+            assert_int_equal(pmiwire_client_ring(cl.clients[r].c, str(text), 0), 0);
+            settle();
+        }
+        for (uint32_t i = 0; i < RANKS; i++) {
+            struct client *k = &cl.clients[order[i]];
+
+            answered(order[i], 0);
+            assert_int_equal(k->ev.number, i);
+            snprintf(text, sizeof(text), "%u-of-%u", order[(i + RANKS - 1) % RANKS], round);
+            assert_string_equal(k->value, text);
+            snprintf(text, sizeof(text), "%u-of-%u", order[(i + 1) % RANKS], round);
+            assert_string_equal(k->value2, text);
+        }
+    }
+    for (uint32_t i = 0; i < NODES; i++)
+        assert_int_equal(w_stats(&cl.w, i).frames[PMIWIRE_XF_RING].n_sent, 6);
+    stop();
+}
+
+/* The longest values that a PMI-1 answer carries for certain, and one that it cannot. */
+static void test_ring_limits(void **state)
+{
+    static char text[1000];
+
+    (void)state;
+    start(0);
+    connect_all(PMIWIRE_CLIENT_EXTENSIONS);
+    memset(text, 'x', 440);
+    for (uint32_t r = 0; r < RANKS; r++)
+        assert_int_equal(pmiwire_client_ring(cl.clients[r].c, str(text), 0), 0);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        answered(r, 0);
+        assert_string_equal(cl.clients[r].value, text);
+    }
+    memset(text, 'x', 900);
+    for (uint32_t r = 0; r < RANKS; r++)
+        assert_int_equal(pmiwire_client_ring(cl.clients[r].c, str(text), 0), 0);
+    for (uint32_t r = 0; r < RANKS; r++)
+        answered(r, r % 2 ? 0 : PMIWIRE_EPEER);
+    text[900] = 'x';
+    assert_int_equal(pmiwire_client_ring(cl.clients[0].c, str(text), 0), PMIWIRE_EVALLEN);
+    assert_int_equal(pmiwire_client_ring(cl.clients[0].c, str("a b"), 0), PMIWIRE_ECHARS);
+    stop();
+}
+
+/* Servers that advertise nothing are asked for nothing. */
+static void test_not_advertised(void **state)
+{
+    (void)state;
+    start(0);
+    for (uint32_t i = 0; i < NODES; i++)
+        assert_int_equal(pmiwire_server_advertise(cl.servers[i], 0, PMIWIRE_EXT_EXCHANGE, str(NULL)), 0);
+    connect_all(0);
+    put(0, "key", "v", PMIWIRE_HINT_SPARSE); /* a plain put, so that the Fence brings it */
+    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_WAIT, 0), PMIWIRE_EVERSION);
+    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_LOCAL, 0), 0);
+    answered(1, PMIWIRE_ENOENT);
+    assert_int_equal(pmiwire_client_ring(cl.clients[0].c, str("v"), 0), PMIWIRE_EVERSION);
+    fence_all();
+    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_LOCAL, 0), 0);
+    answered(1, 0);
+    stop();
+}
+
+static void test_bad_words(void **state)
+{
+    static const char *const lines[] = {"cmd=put fp-hint=maybe key=k value=v\n", "cmd=get fp-get=please key=k\n",
+                                        "cmd=get fp-get=wait fp-src=me key=k\n", "cmd=get fp-get=wait fp-src=6 key=k\n"};
+    const void *p;
+    size_t n;
+
+    (void)state;
+    start(0);
+    connect_all(PMIWIRE_CLIENT_EXTENSIONS);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        assert_int_equal(pmiwire_conn_input(cl.clients[0].conn, lines[i], strlen(lines[i])), 0);
+        n = pmiwire_conn_output(cl.clients[0].conn, &p);
+        assert_true(n > 0 && memmem(p, n, "rc=-1", 5));
+        pmiwire_conn_sent(cl.clients[0].conn, n);
+    }
+    stop();
+}
+
+static void test_lost_node(void **state)
+{
+    (void)state;
+    start(0);
+    connect_all(PMIWIRE_CLIENT_EXTENSIONS);
+    cl.w.nodes[2].dead = true; /* of ranks 2 and 5 */
+    assert_int_equal(pmiwire_client_fence(cl.clients[0].c, 0), 0);
+    assert_int_equal(pmiwire_client_fence(cl.clients[3].c, 0), 0);
+    assert_int_equal(pmiwire_client_ring(cl.clients[1].c, str("v"), 0), 0);
+    assert_int_equal(pmiwire_client_get_from(cl.clients[4].c, 2, str("key"), PMIWIRE_GET_WAIT, 0), 0);
+    for (uint32_t r = 0; r < 5; r++)
+        if (r != 2)
+            waits(r);
+    assert_int_equal(pmiwire_exchange_lost(cl.w.nodes[0].x, 2), 0);
+    for (uint32_t r = 0; r < 5; r++)
+        if (r != 2)
+            answered(r, PMIWIRE_EPEER);
+    stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_put_fence_get), cmocka_unit_test(test_far_gets), cmocka_unit_test(test_ring), cmocka_unit_test(test_ring_limits),
+        cmocka_unit_test(test_not_advertised), cmocka_unit_test(test_bad_words), cmocka_unit_test(test_lost_node),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
