@@ -12,6 +12,8 @@
 
 #include <pmiwire/mapping.h>
 
+#include "message.h"
+
 #define SWEEP_EVERY_NS (20 * NS_PER_MS)
 
 /* ---- creation ---- */
@@ -32,30 +34,41 @@ static void make_kvsname(const struct pmirun *pr, struct job *job)
              random_u32(), n ? host : "node");
 }
 
-/* PMI_process_mapping: all ranks on node 0. Without it MPICH compares host names, so failing is harmless. */
+/* PMI_process_mapping. Without it MPICH compares host names, so failing is harmless. */
 static void set_mapping(struct pmirun *pr, const struct job *job)
 {
-    uint32_t *node_of = calloc(job->n_ranks, sizeof(*node_of));
+    uint32_t *zeros = job->node_of ? NULL : calloc(job->n_ranks, sizeof(*zeros)), *node_of = job->node_of ? job->node_of : zeros;
     char text[PMIWIRE_MAPPING_MPICH40_BYTES + 1];
 
     if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC, sizeof(text) - 1, text,
                                           sizeof(text)) > 0)
         pmiwire_server_job_attr(pr->server, job->id, pmiwire_strz("PMI_process_mapping"), pmiwire_strz(text));
-    free(node_of);
+    free(zeros);
+}
+
+/* The program of each rank, by the order of the groups. */
+static uint32_t *number_apps(const struct job *job)
+{
+    uint32_t *appnum = calloc(job->n_ranks, sizeof(*appnum));
+
+    for (uint32_t i = 0, k = 0; appnum && i < job->n_apps; i++)
+        for (uint32_t j = 0; j < job->apps[i].n_procs; j++)
+            appnum[k++] = i;
+    return appnum;
 }
 
 static int add_to_engine(struct pmirun *pr, struct job *job)
 {
-    uint32_t *appnum = calloc(job->n_ranks, sizeof(*appnum));
+    uint32_t *appnum = number_apps(job);
     struct pmiwire_job_opts opts = {.size = sizeof(opts)};
     int rc;
 
     if (!appnum)
         return -ENOMEM;
-    for (uint32_t i = 0; i < job->n_ranks; i++)
-        appnum[i] = (uint32_t)(job->ranks[i].app - job->apps);
     opts.kvsname = job->kvsname;
     opts.n_ranks = job->n_ranks;
+    opts.n_local = job->n_local;
+    opts.node_of = job->node_of;
     opts.universe_size = pr->opt.universe_size;
     opts.appnum = appnum;
     opts.spawner_jobid = job->spawner;
@@ -65,57 +78,108 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
         return rc;
     set_mapping(pr, job);
     rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
-    if (rc == 0) {
-        table_create(pr, job);
-        gather_create(pr, job);
-    }
-    return rc;
+    if (rc != 0)
+        return rc;
+    table_create(pr, job);
+    if (job->n_local != job->n_ranks)
+        return exchange_create(pr, job);
+    gather_create(pr, job);
+    return 0;
 }
 
-struct job *job_create(struct pmirun *pr, struct app *apps, uint32_t n_apps, const char *spawner, int *err)
+/* Is this rank in `ranks`? An agent's holds its own only. */
+static bool is_known(const struct pmirun *pr, const struct job *job, uint32_t rank)
 {
-    struct job *job = calloc(1, sizeof(*job));
-    uint64_t n = 0;
+    return !pr->agent || job->node_of[rank] == agent_node(pr);
+}
 
-    for (uint32_t i = 0; i < n_apps; i++)
-        n += apps[i].n_procs;
-    if (job)
-        job->ranks = calloc(n ? n : 1, sizeof(*job->ranks));
-    if (!job || !job->ranks) {
-        free(job);
-        *err = -ENOMEM;
-        return NULL;
+/* The ranks that we know, each with its program, node, and number there. */
+static int make_ranks(struct pmirun *pr, struct job *job)
+{
+    uint32_t *n_on = calloc(pr->opt.n_nodes + 1, sizeof(*n_on)), k = 0;
+
+    for (uint32_t i = 0; i < job->n_ranks; i++)
+        job->n_local += is_known(pr, job, i);
+    job->ranks = calloc(job->n_local ? job->n_local : 1, sizeof(*job->ranks));
+    if (!job->ranks || !n_on) {
+        free(n_on);
+        return -ENOMEM;
     }
-    job->number = pr->n_jobs;
-    job->n_ranks = (uint32_t)n;
-    job->apps = apps;
-    job->n_apps = n_apps;
-    job->spawned = spawner != NULL;
-    job->spawner = spawner;
-    for (uint32_t i = 0, k = 0; i < n_apps; i++) {
-        for (uint32_t j = 0; j < apps[i].n_procs; j++, k++) {
+    for (uint32_t i = 0, number = 0; i < job->n_apps; i++) {
+        for (uint32_t j = 0; j < job->apps[i].n_procs; j++, number++) {
+            uint32_t node = job->node_of ? job->node_of[number] : 0;
             struct rank *r = &job->ranks[k];
 
+            if (!is_known(pr, job, number))
+                continue;
+            k++;
             r->job = job;
-            r->app = &apps[i];
-            r->number = k;
+            r->app = &job->apps[i];
+            r->number = number;
+            r->node = node;
+            r->local = n_on[node]++;
             r->out.rank = r->err.rank = r;
             r->out.src.fd = r->err.src.fd = -1;
             r->out.sink = &pr->out;
             r->err.sink = &pr->err;
         }
     }
-    make_kvsname(pr, job);
-    *err = add_to_engine(pr, job);
-    if (*err) {
-        free(job->ranks);
-        free(job);
+    free(n_on);
+    return 0;
+}
+
+static void free_job(struct job *job)
+{
+    if (!job)
+        return;
+    free(job->node_of);
+    free(job->ranks);
+    free(job);
+}
+
+struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
+{
+    struct job *job = calloc(1, sizeof(*job));
+    uint64_t n = 0;
+
+    *err = -ENOMEM;
+    if (!job) {
+        free(plan->node_of);
         return NULL;
     }
-    pr->n_jobs++;
-    pr->n_ranks += n;
+    for (uint32_t i = 0; i < plan->n_apps; i++)
+        n += plan->apps[i].n_procs;
+    job->number = plan->kvsname ? plan->number : pr->n_jobs;
+    job->n_ranks = (uint32_t)n;
+    job->apps = plan->apps;
+    job->n_apps = plan->n_apps;
+    job->spawned = plan->spawner != NULL;
+    job->spawner = plan->spawner;
+    job->node_of = plan->node_of;
+    if (plan->kvsname)
+        snprintf(job->kvsname, sizeof(job->kvsname), "%s", plan->kvsname);
+    else
+        make_kvsname(pr, job);
+    *err = make_ranks(pr, job);
+    if (*err == 0 && !pr->head) /* whose agents serve the ranks */
+        *err = add_to_engine(pr, job);
+    if (*err) {
+        free_job(job);
+        return NULL;
+    }
+    pr->n_jobs = job->number + 1;
+    pr->n_ranks += job->n_local;
     *pr->jobs_tail = job;
     pr->jobs_tail = &job->next;
+    return job;
+}
+
+struct job *job_by_number(const struct pmirun *pr, uint32_t number)
+{
+    struct job *job = pr->jobs;
+
+    while (job && job->number != number)
+        job = job->next;
     return job;
 }
 
@@ -181,8 +245,11 @@ struct rank *job_find_pid(struct pmirun *pr, pid_t pid)
 
 static void remove_pid(struct pmirun *pr, const struct rank *r)
 {
-    size_t mask = pr->by_pid_cap - 1, i = pid_slot(pr, r->pid), j, home;
+    size_t mask = pr->by_pid_cap - 1, i, j, home;
 
+    if (pr->by_pid_cap == 0)
+        return;
+    i = pid_slot(pr, r->pid);
     while (pr->by_pid[i] && pr->by_pid[i] != r)
         i = (i + 1) & mask;
     if (!pr->by_pid[i])
@@ -218,6 +285,10 @@ static void kill_rank(const struct rank *r, int sig)
 
 void job_kill_all(struct pmirun *pr, int sig)
 {
+    if (pr->head) {
+        nodes_signal(pr, sig);
+        return;
+    }
     launch_land_all(pr);
     for (struct job *job = pr->jobs; job; job = job->next)
         for (uint32_t i = 0; i < job->n_launched && job->n_live > 0; i++)
@@ -226,14 +297,25 @@ void job_kill_all(struct pmirun *pr, int sig)
 
 void job_stop(struct pmirun *pr, int status)
 {
+    if (pr->agent) { /* the head decides */
+        agent_fatal(pr, status);
+        return;
+    }
     job_set_status(pr, status);
     if (pr->stopping)
         return;
     pr->status = status; /* what stops the job outweighs a rank that failed quietly before */
+    trace(pr, "stopping the job, status %d", status);
+    job_stop_all(pr);
+}
+
+void job_stop_all(struct pmirun *pr)
+{
     pr->stopping = true;
     pr->launch = NULL;
     pr->launch_tail = &pr->launch;
-    trace(pr, "stopping the job, status %d", status);
+    if (pr->head)
+        nodes_stop(pr);
     job_kill_all(pr, SIGTERM);
     job_kill_all(pr, SIGCONT); /* a stopped process would not see SIGTERM */
     pr->kill_ns = pr->now_ns + GRACE_NS;
@@ -242,10 +324,16 @@ void job_stop(struct pmirun *pr, int status)
 
 void job_abandon(struct pmirun *pr, struct job *job)
 {
-    launch_land_all(pr);
+    if (job->abandoned)
+        return;
     job->abandoned = true;
-    for (uint32_t i = 0; i < job->n_ranks; i++)
-        kill_rank(&job->ranks[i], SIGKILL);
+    if (pr->head) {
+        nodes_abandon(pr, job);
+    } else {
+        launch_land_all(pr);
+        for (uint32_t i = 0; i < job->n_local; i++)
+            kill_rank(&job->ranks[i], SIGKILL);
+    }
     spawn_launched(pr, job, -EINVAL);
 }
 
@@ -256,11 +344,11 @@ static const char *program(const struct rank *r)
 
 static void rank_died(struct pmirun *pr, const struct rank *r, int sig, bool dumped)
 {
-    char name[32];
+    char name[RANK_NAME_BYTES];
 
     /* A signal that we passed on is the user's wish and needs no explanation. */
     if (sig != pr->last_signal)
-        say(pr, "%s (pid %d, %s) died of signal %d (%s%s); stopping the job", rank_name(r, name), (int)r->pid, program(r), sig,
+        say(pr, "%s (pid %d, %s) died of signal %d (%s%s); stopping the job", rank_name(pr, r, name), (int)r->pid, program(r), sig,
             strsignal(sig), dumped ? ", core dumped" : "");
     job_stop(pr, STATUS_SIGNAL + sig);
 }
@@ -277,9 +365,9 @@ static void warn_absent(struct pmirun *pr, struct job *job)
 static void rank_exited(struct pmirun *pr, struct rank *r, int code)
 {
     struct job *job = r->job;
-    char name[32];
+    char name[RANK_NAME_BYTES];
 
-    rank_name(r, name);
+    rank_name(pr, r, name);
     if (r->pmi_state == PMIWIRE_CONN_INITED) {
         say(pr, "%s (pid %d, %s) exited with status %d after PMI init, without finalize; stopping the job", name, (int)r->pid,
             program(r), code);
@@ -305,7 +393,7 @@ static void rank_exited(struct pmirun *pr, struct rank *r, int code)
     }
 }
 
-void job_rank_inited(struct pmirun *pr, struct rank *r)
+static void rank_inited(struct pmirun *pr, struct rank *r)
 {
     struct job *job = r->job;
 
@@ -320,6 +408,48 @@ void job_rank_inited(struct pmirun *pr, struct rank *r)
     }
 }
 
+void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
+{
+    uint64_t t = clock_ns() - pr->start_ns;
+
+    if (state != PMIWIRE_CONN_FAILED)
+        r->pmi_state = state;
+    if (pr->agent) {
+        agent_tell_rank(pr, MSG_STATE, r, state, 0, NULL);
+        return;
+    }
+    trace(pr, "%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
+          state == PMIWIRE_CONN_INITED ? "init" : state == PMIWIRE_CONN_FINALIZED ? "finalize" : "ends");
+    if (state == PMIWIRE_CONN_INITED) {
+        if (!pr->at.first_init)
+            pr->at.first_init = t;
+        pr->at.last_init = t;
+        rank_inited(pr, r);
+    } else if (state == PMIWIRE_CONN_FINALIZED) {
+        if (!pr->at.first_finalize)
+            pr->at.first_finalize = t;
+        pr->at.last_finalize = t;
+    }
+}
+
+void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message)
+{
+    char name[RANK_NAME_BYTES];
+    int status = exitcode & 0xff;
+
+    if (pr->stopping)
+        return;
+    if (pr->agent) {
+        agent_tell_rank(pr, MSG_ABORT, r, (uint32_t)exitcode, 0, message);
+        return;
+    }
+    say(pr, "%s (pid %d, %s) aborted with code %d%s%s; stopping the job", rank_name(pr, r, name), (int)r->pid, program(r),
+        (int)exitcode, message[0] ? ": " : "", message);
+    if (status == 0 && exitcode != 0)
+        status = 1; /* a shell sees 8 bits only: do not let 256 pass for success */
+    job_stop(pr, status);
+}
+
 void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
 {
     struct job *job = r->job;
@@ -331,15 +461,18 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     job->n_live--;
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;
-    trace(pr, "%u:%u pid %d %s %d", job->number, r->number, (int)r->pid, si->si_code == CLD_EXITED ? "exited with" : "died of",
+    if (!pr->agent)
+        trace(pr, "%u:%u pid %d %s %d", job->number, r->number, (int)r->pid, si->si_code == CLD_EXITED ? "exited with" : "died of",
           si->si_status);
-    if (!pr->stopping && !job->abandoned) {
+    if (pr->agent) {
+        agent_tell_rank(pr, MSG_EXIT, r, (uint32_t)si->si_code, (uint32_t)si->si_status, NULL);
+    } else if (!pr->stopping && !job->abandoned) {
         if (si->si_code == CLD_EXITED)
             rank_exited(pr, r, si->si_status);
         else
             rank_died(pr, r, si->si_status, si->si_code == CLD_DUMPED);
     }
-    if (job->n_live == 0 && (job->abandoned || job->n_launched == job->n_ranks)) {
+    if (!pr->head && job->n_live == 0 && (job->abandoned || job->n_launched == job->n_local)) {
         pmiwire_server_job_remove(pr->server, job->id);
         table_destroy(job); /* one that spawns job after job would run out of descriptors */
         gather_destroy(job);
@@ -362,8 +495,11 @@ void job_reap(struct pmirun *pr)
         if (si.si_pid == 0)
             return;
         r = job_find_pid(pr, si.si_pid);
-        if (!r)
+        if (!r) {
+            if (pr->head)
+                nodes_reaped(pr, &si);
             continue;
+        }
         r->state = RANK_EXITED; /* reaped: its pid is nobody's */
         launch_settle(pr);      /* that it could not be executed is known now, if so */
         job_rank_exited(pr, r, &si);

@@ -40,6 +40,7 @@
 
 extern char **environ;
 
+#include "message.h"
 #include "rawcall.h"
 
 /*
@@ -151,7 +152,7 @@ int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint
     if (getrlimit(RLIMIT_NOFILE, &now) != 0)
         return 0;
     for (const struct job *job = pr->launch; job; job = job->next_launch)
-        n += job->n_ranks - job->n_launched;
+        n += job->n_local - job->n_launched;
     *need = SPARE_FDS + (unsigned)pr->launcher->fd_end + n * FDS_PER_RANK + pr->n_streams + pr->n_conns;
     *have = now.rlim_cur;
     return *need > *have ? -EMFILE : 0;
@@ -276,7 +277,7 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
         e[n++] = xprintf("PMI_FD=%d", FD_PMI); /* and never PMI_ID: Slurm's libpmi2 would send it as srcid */
     }
     e[n++] = xprintf("PMI_SIZE=%u", job->n_ranks);
-    e[n++] = xprintf("MPI_LOCALNRANKS=%u", job->n_ranks);
+    e[n++] = xprintf("MPI_LOCALNRANKS=%u", job->n_local);
     e[n++] = xprintf("PMI_JOBID=%s", job->kvsname);
     if (job->spawned)
         e[n++] = xprintf("PMI_SPAWNED=1");
@@ -297,7 +298,7 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
 static void own_env(const struct pmirun *pr, struct flight *f, const struct rank *r)
 {
     snprintf(f->rank_env, sizeof(f->rank_env), "PMI_RANK=%u", r->number);
-    snprintf(f->local_env, sizeof(f->local_env), "MPI_LOCALRANKID=%u", r->number);
+    snprintf(f->local_env, sizeof(f->local_env), "MPI_LOCALRANKID=%u", r->local);
     snprintf(f->id_env, sizeof(f->id_env), "PMI_ID=%u", r->token);
     memcpy(f->envp, r->app->envp, (f->l->n_env + 1) * sizeof(char *));
     f->envp[0] = f->rank_env;
@@ -489,6 +490,8 @@ static void land(struct pmirun *pr, struct flight *f)
 
 void launch_land_all(struct pmirun *pr)
 {
+    if (!pr->launcher) /* a head */
+        return;
     for (int i = 0; i < pr->launcher->n_flights; i++)
         if (pr->launcher->flights[i].busy)
             land(pr, &pr->launcher->flights[i]);
@@ -583,7 +586,10 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
         say(pr, "out of memory or descriptors: stopping the job");
         job_stop(pr, STATUS_RESOURCES);
     }
-    trace(pr, "%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
+    if (pr->agent)
+        agent_tell_rank(pr, MSG_STARTED, r, (uint32_t)pid, 0, NULL);
+    else
+        trace(pr, "%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
     return 0;
 }
 
@@ -591,9 +597,9 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
 static void explain_no_process(struct pmirun *pr, const struct rank *r, int err)
 {
     struct rlimit lim = {0, 0};
-    char name[32];
+    char name[RANK_NAME_BYTES];
 
-    rank_name(r, name);
+    rank_name(pr, r, name);
     if (err == EAGAIN) {
         getrlimit(RLIMIT_NPROC, &lim);
         say(pr,
@@ -610,7 +616,7 @@ static void explain_no_process(struct pmirun *pr, const struct rank *r, int err)
 
 static void launch_failed(struct pmirun *pr, const struct rank *r, int err, enum stage stage)
 {
-    char name[32];
+    char name[RANK_NAME_BYTES];
 
     pr->launch = NULL;
     pr->launch_tail = &pr->launch;
@@ -619,7 +625,7 @@ static void launch_failed(struct pmirun *pr, const struct rank *r, int err, enum
         job_stop(pr, STATUS_RESOURCES);
         return;
     }
-    say(pr, "cannot start %s: %s: %s; stopping the job", rank_name(r, name),
+    say(pr, "cannot start %s: %s: %s; stopping the job", rank_name(pr, r, name),
         stage == STAGE_WDIR ? r->app->wdir : r->app->path,
         stage == STAGE_DESCRIPTORS ? "setting up descriptors failed" : strerror(err));
     job_stop(pr, err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC);
@@ -628,9 +634,9 @@ static void launch_failed(struct pmirun *pr, const struct rank *r, int err, enum
 /* Of a spawn: the parent job lives on and hears of it. */
 static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *r, int err)
 {
-    char name[32];
+    char name[RANK_NAME_BYTES];
 
-    say(pr, "cannot start %s: %s: %s; the spawn fails", rank_name(r, name), r->app->path, strerror(err));
+    say(pr, "cannot start %s: %s: %s; the spawn fails", rank_name(pr, r, name), r->app->path, strerror(err));
     pr->launch = job->next_launch;
     if (!pr->launch)
         pr->launch_tail = &pr->launch;
@@ -644,7 +650,9 @@ static void job_launched(struct pmirun *pr, struct job *job)
         pr->launch_tail = &pr->launch;
     if (job->number == 0)
         pr->at.launch_end = clock_ns() - pr->start_ns;
-    if (job->spawned)
+    if (pr->agent)
+        agent_tell_job(pr, MSG_LAUNCHED, job);
+    else if (job->spawned)
         spawn_launched(pr, job, 0);
 }
 
@@ -706,7 +714,7 @@ static void launch_next(struct pmirun *pr)
         l->shell_argv = make_shell_argv(r->app);
     }
     rc = launch_rank(pr, r);
-    last = job->n_launched == job->n_ranks;
+    last = job->n_launched == job->n_local;
     if (rc != 0 || last || job->ranks[job->n_launched].app != r->app || pr->stopping)
         app_launched(pr, job, r->app);
     if (rc != 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The event loop. */
 #define _GNU_SOURCE
+#include "net.h"
 #include "pmirun.h"
 
 #include <errno.h>
@@ -56,6 +57,21 @@ static void dispatch(struct pmirun *pr, struct source *src, uint32_t events)
     case SOURCE_INPUT_PIPE:
         input_event(pr, src);
         break;
+    case SOURCE_NET_LISTENER:
+        net_accept(pr);
+        break;
+    case SOURCE_NET:
+        net_event(pr, (struct netconn *)src, events);
+        break;
+    case SOURCE_STARTER:
+        nodes_starter_event(pr, src);
+        break;
+    case SOURCE_BOOT:
+        agent_boot_event(pr);
+        break;
+    case SOURCE_UCX:
+        ucx_event(pr);
+        break;
     }
 }
 
@@ -80,6 +96,10 @@ static void run_deadlines(struct pmirun *pr)
             (unsigned long long)pr->n_ranks, pr->opt.timeout_s);
         job_stop(pr, STATUS_TIMEOUT);
     }
+    if (pr->net && passed(pr, pr->net->deadline_ns))
+        net_deadlines(pr);
+    if (pr->head)
+        nodes_deadlines(pr);
     if (pr->stopping && pr->n_live && passed(pr, pr->kill_ns)) {
         job_kill_all(pr, SIGKILL);
         pr->kill_ns = pr->now_ns + NS_PER_S;
@@ -89,7 +109,7 @@ static void run_deadlines(struct pmirun *pr)
 static void close_streams(struct pmirun *pr)
 {
     for (struct job *job = pr->jobs; job; job = job->next) {
-        for (uint32_t i = 0; i < job->n_launched; i++) {
+        for (uint32_t i = 0; i < job->n_local; i++) {
             output_close(pr, &job->ranks[i].out);
             output_close(pr, &job->ranks[i].err);
         }
@@ -99,7 +119,11 @@ static void close_streams(struct pmirun *pr)
 /* All processes have ended: are their leftovers gone and their last words said? */
 static bool finished(struct pmirun *pr)
 {
-    if (pr->n_live || pr->launch || !job_sweep(pr))
+    if (pr->n_live || pr->launch)
+        return false;
+    if ((pr->head && !nodes_finished(pr)) || (pr->agent && !agent_may_end(pr)))
+        return false;
+    if (!job_sweep(pr))
         return false;
     if (!pr->drain_ns)
         pr->drain_ns = pr->now_ns + LAST_WORDS_NS;
@@ -126,6 +150,12 @@ static int wait_ms(const struct pmirun *pr)
     sooner(&next, pr->input_retry_ns);
     sooner(&next, pr->tick_ns);
     sooner(&next, pr->deadline_ns);
+    if (pr->net)
+        sooner(&next, pr->net->deadline_ns);
+    if (pr->head)
+        sooner(&next, nodes_deadline(pr));
+    if (pr->agent)
+        sooner(&next, agent_deadline(pr));
     if (pr->n_live) {
         if (pr->stopping)
             sooner(&next, pr->kill_ns);
@@ -142,6 +172,14 @@ static int wait_ms(const struct pmirun *pr)
     return next > INT_MAX ? INT_MAX : (int)next;
 }
 
+static void flush(struct pmirun *pr)
+{
+    pmi_flush_ready(pr);
+    output_flush(pr);
+    if (pr->net)
+        net_flush(pr);
+}
+
 int loop_run(struct pmirun *pr)
 {
     struct epoll_event ev[BATCH];
@@ -154,19 +192,19 @@ int loop_run(struct pmirun *pr)
         run_deadlines(pr);
         if (!more && finished(pr)) {
             output_flush(pr);
-            if (!output_pending(pr) || pr->stopping)
+            if ((!output_pending(pr) || pr->stopping) && (!pr->agent || agent_ended(pr)))
                 return 0;
         }
-        pmi_flush_ready(pr);
-        output_flush(pr);
+        flush(pr);
         n = epoll_wait(pr->epoll, ev, BATCH, more ? 0 : wait_ms(pr));
         if (n < 0 && errno != EINTR)
             return -errno;
         pr->now_ns = clock_ns();
         for (int i = 0; i < n; i++)
             dispatch(pr, ev[i].data.ptr, ev[i].events);
-        pmi_flush_ready(pr);
+        flush(pr);
         pmi_bury(pr);
-        output_flush(pr);
+        if (pr->net)
+            net_bury(pr);
     }
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
+#include "agent.h"
+#include "net.h"
+#include "nodes.h"
 #include "pmirun.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +25,10 @@ void print_stats(struct pmirun *pr)
     char line[1536];
     int n;
 
-    pmiwire_server_get_stats(pr->server, &s);
+    if (pr->head)
+        nodes_stats(pr, &s);
+    else
+        pmiwire_server_get_stats(pr->server, &s);
     n = snprintf(line, sizeof(line),
                  "{\"program\":\"pmirun\",\"jobs\":%u,\"processes\":%llu,\"status\":%d,"
                  "\"launch_begin_ms\":%.3f,\"launch_end_ms\":%.3f,\"launch_busy_ms\":%.3f,\"first_init_ms\":%.3f,"
@@ -69,18 +76,11 @@ static void find_programs(struct pmirun *pr)
     }
 }
 
-static void set_up(struct pmirun *pr)
+/* What every pmirun needs: the loop, output, signals. */
+static void set_up_loop(struct pmirun *pr)
 {
-    uint64_t need, have;
-    struct job *job;
     int err;
 
-    err = launch_init(pr); /* first of all: it takes the low descriptors */
-    if (err)
-        die(STATUS_RESOURCES, "cannot start: %s", strerror(-err));
-    if (launch_check_limits(pr, pr->opt.n_procs, &need, &have) != 0)
-        die(STATUS_RESOURCES, "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)", pr->opt.n_procs,
-            (unsigned long long)need, (unsigned long long)have);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     pr->scratch = xrealloc(NULL, SCRATCH_BYTES);
     pr->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -90,6 +90,40 @@ static void set_up(struct pmirun *pr)
     err = signals_init(pr);
     if (err)
         die(STATUS_RESOURCES, "signalfd: %s", strerror(-err));
+}
+
+static void set_up_launcher(struct pmirun *pr)
+{
+    int err = launch_init(pr); /* first of all: it takes the low descriptors */
+
+    if (err)
+        die(STATUS_RESOURCES, "cannot start: %s", strerror(-err));
+}
+
+static struct job *create_job(struct pmirun *pr, uint32_t *node_of)
+{
+    struct job_plan plan = {.apps = pr->opt.apps, .n_apps = pr->opt.n_apps, .node_of = node_of};
+    int err;
+    struct job *job = job_create(pr, &plan, &err);
+
+    if (!job)
+        die(STATUS_RESOURCES, "cannot start the job: %s", pmiwire_strerror(err));
+    return job;
+}
+
+/* One node: this one. */
+static void set_up_alone(struct pmirun *pr)
+{
+    uint64_t need, have;
+    int err;
+
+    find_programs(pr);
+    note_inherited(pr);
+    set_up_launcher(pr);
+    if (launch_check_limits(pr, pr->opt.n_procs, &need, &have) != 0)
+        die(STATUS_RESOURCES, "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)", pr->opt.n_procs,
+            (unsigned long long)need, (unsigned long long)have);
+    set_up_loop(pr);
     err = pmi_init(pr);
     if (err)
         die(STATUS_RESOURCES, "cannot start the PMI server: %s", pmiwire_strerror(err));
@@ -98,10 +132,50 @@ static void set_up(struct pmirun *pr)
         if (err)
             die(STATUS_RESOURCES, "cannot listen on 127.0.0.1: %s", strerror(-err));
     }
-    job = job_create(pr, pr->opt.apps, pr->opt.n_apps, NULL, &err);
-    if (!job)
-        die(STATUS_RESOURCES, "cannot start the job: %s", pmiwire_strerror(err));
-    job_queue(pr, job);
+    job_queue(pr, create_job(pr, NULL));
+}
+
+/* 0, 1 and 2 must be something, or what we open would become our own stdout. */
+static void open_standard(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void set_up_head(struct pmirun *pr)
+{
+    static struct head head;
+    static struct net net;
+    uint32_t *node_of;
+
+    pr->head = &head;
+    pr->net = &net;
+    open_standard();
+    note_inherited(pr);
+    set_up_loop(pr);
+    node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
+    nodes_place(pr, pr->opt.n_procs, NULL, node_of);
+    create_job(pr, node_of);
+    nodes_start(pr);
+}
+
+static void set_up_agent(struct pmirun *pr)
+{
+    static struct agent agent;
+    static struct net net;
+
+    pr->agent = &agent;
+    pr->net = &net;
+    net_init(pr, &agent_net_ops);
+    note_inherited(pr);
+    set_up_launcher(pr);
+    set_up_loop(pr);
+    agent_start(pr);
 }
 
 static struct pmirun run; /* large; every function is handed a pointer to it */
@@ -125,10 +199,15 @@ int main(int argc, char **argv)
     pr->jobs_tail = &pr->jobs;
     pr->launch_tail = &pr->launch;
     pr->listener.fd = pr->input.fd = pr->input_pipe.fd = pr->diag_fd = -1;
-    options_parse(&pr->opt, argc, argv);
-    find_programs(pr);
-    note_inherited(pr);
-    set_up(pr);
+    if (argc == 2 && strcmp(argv[1], "--agent") == 0) {
+        set_up_agent(pr);
+    } else {
+        options_parse(&pr->opt, argc, argv);
+        if (pr->opt.launch == LAUNCH_HERE)
+            set_up_alone(pr);
+        else
+            set_up_head(pr);
+    }
     if (pr->opt.timeout_s > 0)
         pr->deadline_ns = pr->now_ns + (uint64_t)(pr->opt.timeout_s * 1e9);
     err = loop_run(pr);
@@ -136,6 +215,7 @@ int main(int argc, char **argv)
         die(STATUS_RESOURCES, "epoll_wait: %s", strerror(-err));
     if (pr->opt.stats)
         print_stats(pr);
+    ucx_stop(pr);
     pmiwire_server_destroy(pr->server);
     return pr->status;
 }

@@ -13,7 +13,7 @@
 static const char usage[] =
     "usage: pmirun [option ...] -n N program [argument ...] [: -n M program [argument ...] ...]\n"
     "\n"
-    "Starts processes on this node and serves PMI-1 and PMI-2 to them.\n"
+    "Starts processes, here or on several nodes, and serves PMI-1 and PMI-2 to them.\n"
     "\n"
     "For each group between colons:\n"
     "  -n N, -np N          number of processes (1)\n"
@@ -21,6 +21,13 @@ static const char usage[] =
     "  --wdir DIR           working directory\n"
     "For the whole job, before the first program:\n"
     "  -l                   label each line of output with its rank\n"
+    "  -N N                 on N nodes\n"
+    "  --hosts A,B,...      their names\n"
+    "  --launch HOW         how to get there: ssh (when there are hosts), srun, or fork (all on this host)\n"
+    "  --launch-agent PROG  what to call in the place of ssh or srun\n"
+    "  --map HOW            block (the default): nodes get consecutive ranks; cyclic: ranks go round\n"
+    "  --links HOW          tcp or ucx, between nodes\n"
+    "  --start-timeout S    for the nodes to answer (60)\n"
     "  --timeout S          stop the job after S seconds, with status 124\n"
     "  --pmi-port           let processes connect over TCP (PMI_PORT), not an inherited socket\n"
     "  --no-shm             no shared memory: every Get is asked by socket\n"
@@ -94,6 +101,49 @@ static bool is(const char *word, const char *a, const char *b)
     return strcmp(word, a) == 0 || (b && strcmp(word, b) == 0);
 }
 
+/* Which of up to three words it is. */
+static int one_of(const char *option, const char *word, const char *a, const char *b, const char *c)
+{
+    const char *words[] = {a, b, c};
+
+    for (int i = 0; i < 3; i++)
+        if (words[i] && strcmp(word, words[i]) == 0)
+            return i;
+    die(STATUS_USAGE, "%s wants %s, %s%s%s, not \"%s\"", option, a, b, c ? " or " : "", c ? c : "", word);
+}
+
+/* A name becomes an argument of ssh: it must not look like an option. */
+static void parse_hosts(struct options *opt, const char *text)
+{
+    char *list = xprintf("%s", text), *save = NULL;
+
+    for (char *h = strtok_r(list, ",", &save); h; h = strtok_r(NULL, ",", &save)) {
+        if (h[0] == '-' || h[strspn(h, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%[]")])
+            die(STATUS_USAGE, "--hosts: \"%s\" is no host's name", h);
+        opt->hosts = xrealloc(opt->hosts, (opt->n_hosts + 1) * sizeof(*opt->hosts));
+        opt->hosts[opt->n_hosts++] = h;
+    }
+    if (opt->n_hosts == 0)
+        die(STATUS_USAGE, "--hosts wants names with commas between them");
+}
+
+/* How many nodes, and how to get there. */
+static void settle_nodes(struct options *opt)
+{
+    if (opt->n_nodes == 0)
+        opt->n_nodes = opt->n_hosts ? opt->n_hosts : 1;
+    if (opt->launch == LAUNCH_HERE) {
+        if (opt->n_hosts)
+            opt->launch = LAUNCH_SSH;
+        else if (opt->n_nodes > 1)
+            die(STATUS_USAGE, "-N %u: how to get there? Give --hosts, or --launch srun or fork", opt->n_nodes);
+    }
+    if (opt->launch == LAUNCH_SSH ? opt->n_hosts < opt->n_nodes : opt->n_hosts && opt->n_hosts < opt->n_nodes)
+        die(STATUS_USAGE, "%u hosts for %u nodes", opt->n_hosts, opt->n_nodes);
+    if (opt->n_nodes > opt->n_procs)
+        opt->n_nodes = opt->n_procs; /* a node without ranks has no part in the job */
+}
+
 static bool global_option(struct options *opt, struct cursor *c, const char *w)
 {
     if (is(w, "-l", "--label"))
@@ -106,6 +156,20 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
         opt->universe_size = (int32_t)parse_number(w, argument(c), -1, INT32_MAX);
     else if (is(w, "--stall-timeout", NULL))
         opt->stall_s = parse_seconds(w, argument(c));
+    else if (is(w, "-N", "--nodes"))
+        opt->n_nodes = (uint32_t)parse_number(w, argument(c), 1, 65536);
+    else if (is(w, "--hosts", "-hosts"))
+        parse_hosts(opt, argument(c));
+    else if (is(w, "--launch", NULL))
+        opt->launch = (enum launch_kind)(LAUNCH_FORK + one_of(w, argument(c), "fork", "ssh", "srun"));
+    else if (is(w, "--launch-agent", NULL))
+        opt->launch_agent = xprintf("%s", argument(c));
+    else if (is(w, "--map", NULL))
+        opt->cyclic = one_of(w, argument(c), "block", "cyclic", NULL) == 1;
+    else if (is(w, "--links", NULL))
+        opt->links = one_of(w, argument(c), "tcp", "ucx", NULL) == 1 ? LINKS_UCX : LINKS_TCP;
+    else if (is(w, "--start-timeout", NULL))
+        opt->start_s = parse_seconds(w, argument(c));
     else if (is(w, "--no-shm", NULL))
         opt->no_shm = true;
     else if (is(w, "--shm-max", NULL))
@@ -166,6 +230,7 @@ void options_parse(struct options *opt, int argc, char **argv)
 
     opt->universe_size = -1;
     opt->stall_s = 60;
+    opt->start_s = 60;
     opt->shm_max_bytes = UINT64_C(1024) << 20;
     do {
         struct app app = {.n_procs = 1};
@@ -186,4 +251,5 @@ void options_parse(struct options *opt, int argc, char **argv)
         if (opt->n_procs > 1000000)
             die(STATUS_USAGE, "more than 1000000 processes");
     } while (c.at < argc && ++c.at <= argc);
+    settle_nodes(opt);
 }

@@ -68,8 +68,11 @@ static void sink_init(struct sink *sk, int fd)
     }
 }
 
+#define AGENT_ROOM (256u * 1024u) /* bytes of each kind of output that an agent may have under way to the head */
+
 void output_init(struct pmirun *pr)
 {
+    pr->out.room = pr->err.room = AGENT_ROOM;
     sink_init(&pr->out, STDOUT_FILENO);
     sink_init(&pr->err, STDERR_FILENO);
 }
@@ -100,6 +103,8 @@ static ssize_t sink_write(const struct sink *sk, const char *p, size_t n)
 static void resume_streams(struct pmirun *pr, struct sink *sk)
 {
     sk->full = false;
+    if (pr->head)
+        nodes_room(pr, sk);
     while (sk->paused) {
         struct stream *st = sk->paused;
 
@@ -198,6 +203,8 @@ static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_
 
 void output_text(struct pmirun *pr, const char *text, size_t len)
 {
+    if (pr->agent && agent_say(pr, text, len))
+        return;
     /* Our own lines are few, but a client that misbehaves can cause many. */
     if (sink_waiting(&pr->err) < 2 * SINK_HIGH)
         sink_append(pr, &pr->err, text, len);
@@ -285,9 +292,45 @@ static void stream_feed(struct pmirun *pr, struct stream *st, const char *p, siz
     }
 }
 
+/* A closed one has no descriptor and no agent that sends its bytes. */
+static bool is_open(const struct stream *st)
+{
+    return st->src.fd >= 0 || st->remote;
+}
+
+void output_remote(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+{
+    if (!is_open(st))
+        return;
+    if (n == 0) {
+        output_close(pr, st);
+        return;
+    }
+    stream_feed(pr, st, p, n);
+    if (sink_waiting(st->sink) >= SINK_FLUSH && !st->sink->armed)
+        sink_flush(pr, st->sink);
+}
+
+void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n)
+{
+    sk->room = sk->room + n < AGENT_ROOM ? sk->room + n : AGENT_ROOM;
+    if (sk->full)
+        resume_streams(pr, sk);
+}
+
+/* To the head, as it is: lines are made there. */
+static void pass_on(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
+{
+    if (!agent_output(pr, st, p, n))
+        return;
+    st->sink->room -= (uint32_t)n;
+    st->sink->full = st->sink->room == 0;
+}
+
 void output_event(struct pmirun *pr, struct stream *st)
 {
     struct sink *sk = st->sink;
+    size_t most = SCRATCH_BYTES;
     ssize_t n;
 
     if (sk->full) {
@@ -297,7 +340,9 @@ void output_event(struct pmirun *pr, struct stream *st)
         sk->paused = st;
         return;
     }
-    n = read(st->src.fd, pr->scratch, SCRATCH_BYTES);
+    if (pr->agent && most > sk->room)
+        most = sk->room;
+    n = read(st->src.fd, pr->scratch, most);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n < 0) { /* what is lost is not passed over */
@@ -306,6 +351,10 @@ void output_event(struct pmirun *pr, struct stream *st)
     }
     if (n <= 0) {
         output_close(pr, st);
+        return;
+    }
+    if (pr->agent) {
+        pass_on(pr, st, pr->scratch, (size_t)n);
         return;
     }
     stream_feed(pr, st, pr->scratch, (size_t)n);
@@ -331,12 +380,17 @@ int output_attach(struct pmirun *pr, struct stream *st, int fd)
 
 void output_close(struct pmirun *pr, struct stream *st)
 {
-    if (st->src.fd < 0)
+    if (!is_open(st))
         return;
     emit_part(pr, st);
-    loop_del(pr, &st->src); /* a child in flight may hold a copy: close() alone would leave it in epoll */
-    close(st->src.fd);
-    st->src.fd = -1;
+    if (pr->agent)
+        agent_output(pr, st, NULL, 0);
+    if (!st->remote) {
+        loop_del(pr, &st->src); /* a child in flight may hold a copy: close() alone would leave it in epoll */
+        close(st->src.fd);
+        st->src.fd = -1;
+    }
+    st->remote = false;
     free(st->part);
     st->part = NULL;
     st->part_cap = 0;
@@ -358,7 +412,7 @@ void output_flush(struct pmirun *pr)
 
 static void part_expired(struct pmirun *pr, struct stream *st, bool *more)
 {
-    if (st->src.fd < 0 || st->part_len == 0)
+    if (!is_open(st) || st->part_len == 0)
         return;
     if (pr->now_ns - st->part_ns >= PART_NS)
         emit_part(pr, st);
@@ -371,7 +425,7 @@ void output_parts(struct pmirun *pr)
     bool more = false;
 
     for (struct job *job = pr->jobs; job; job = job->next) {
-        for (uint32_t i = 0; i < job->n_launched; i++) {
+        for (uint32_t i = 0; i < job->n_local; i++) {
             part_expired(pr, &job->ranks[i].out, &more);
             part_expired(pr, &job->ranks[i].err, &more);
         }

@@ -46,46 +46,23 @@ static void on_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
 {
     struct pmirun *pr = ctx;
     struct conn *c = who->cookie;
-    struct rank *r = c ? c->rank : NULL;
-    uint64_t t = clock_ns() - pr->start_ns;
 
-    if (!r)
-        return;
-    trace(pr, "%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
-          state == PMIWIRE_CONN_INITED ? "init" : state == PMIWIRE_CONN_FINALIZED ? "finalize" : "ends");
-    if (state != PMIWIRE_CONN_FAILED)
-        r->pmi_state = state;
-    if (state == PMIWIRE_CONN_INITED) {
-        if (!pr->at.first_init)
-            pr->at.first_init = t;
-        pr->at.last_init = t;
-        job_rank_inited(pr, r);
-    } else if (state == PMIWIRE_CONN_FINALIZED) {
-        if (!pr->at.first_finalize)
-            pr->at.first_finalize = t;
-        pr->at.last_finalize = t;
-    }
+    if (c && c->rank)
+        job_rank_state(pr, c->rank, state);
 }
 
 static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode, struct pmiwire_str message)
 {
     struct pmirun *pr = ctx;
     struct conn *c = who->cookie;
-    struct rank *r = c ? c->rank : NULL;
-    char text[256], name[32];
+    char text[256];
     size_t n = 0;
-    int status = exitcode & 0xff;
 
-    if (pr->stopping)
-        return;
     for (size_t i = 0; i < message.len && n < sizeof(text) - 1; i++) /* it goes to a terminal */
         text[n++] = message.ptr[i] >= 32 && message.ptr[i] < 127 ? message.ptr[i] : '?';
     text[n] = '\0';
-    say(pr, "%s (pid %d, %s) aborted with code %d%s%s; stopping the job", r ? rank_name(r, name) : "a client",
-        r ? (int)r->pid : 0, r ? r->app->argv[0] : "?", (int)exitcode, n ? ": " : "", text);
-    if (status == 0 && exitcode != 0)
-        status = 1; /* a shell sees 8 bits only: do not let 256 pass for success */
-    job_stop(pr, status);
+    if (c && c->rank)
+        job_rank_aborted(pr, c->rank, exitcode, text);
 }
 
 int pmi_init(struct pmirun *pr)

@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmirun: a job launcher for one node and the PMI server of the processes that it starts.
+ * pmirun: a job launcher and the PMI server of the processes that it starts, on one node or several.
  *
  * The shape. One process, one thread, one epoll loop (loop.c) that looks at: the ranks' PMI
  * connections (pmi.c), their stdout and stderr (output.c), signals (signals.c), a listening socket
  * (port.c) and the terminal (input.c). libpmiwire's server engine knows the protocol; what it
  * leaves to us is to start processes (launch.c, spawn.c) and to end them (job.c).
+ *
+ * On several nodes the same program runs once more on each, as an *agent*, and the pmirun of the command line is their *head*:
+ *
+ *         head ---- ssh, srun or fork: starts the agents; hands each the secret on its stdin
+ *        / |  \     one authenticated TCP connection an agent (channel.c, net.c)
+ *   agent--agent--agent     the exchange of pairs: TCP, or UCX active messages (exchange.c, links_ucx.c)
+ *     |      |      |
+ *   ranks  ranks  ranks
+ *
+ * An agent starts its ranks, serves them PMI, and tells the head whatever happens to them. It judges nothing. The head
+ * has a `struct rank` for each of them, to which it applies what it hears just as the pmirun of one node applies what it sees:
+ * job.c decides there what an exit means, output.c makes lines and labels out of the bytes that come. What the head does to ranks
+ * (signals, their end) it tells the agents. So `pr->head` and `pr->agent`, of which at most one is set, are asked only where it matters
+ * whether a rank is here: to start it, to send it a signal, to take its bytes.
  *
  * All state hangs off one `struct pmirun`.
  */
@@ -34,24 +48,35 @@
 #define STATUS_RESOURCES 250 /* descriptors, processes or memory ran out */
 #define STATUS_NOFINALIZE 251 /* a rank left after PMI init without finalize, with status 0 */
 #define STATUS_OUTPUT 252 /* output could not be written */
+#define STATUS_NODE 253 /* a node could not be reached, or was lost */
 
 #define GRACE_NS (2 * NS_PER_S) /* between SIGTERM and SIGKILL */
 
 struct pmirun;
 struct job;
 struct rank;
+struct net;
+struct net_ops;
+struct head;
+struct agent;
+struct msg;
+struct msg_in;
 
 /* What an epoll event stands for: the first member of everything that is polled. */
-enum source_kind { SOURCE_SIGNALS, SOURCE_LISTENER, SOURCE_CONN, SOURCE_STREAM, SOURCE_SINK, SOURCE_INPUT, SOURCE_INPUT_PIPE };
+enum source_kind {
+    SOURCE_SIGNALS, SOURCE_LISTENER, SOURCE_CONN, SOURCE_STREAM, SOURCE_SINK, SOURCE_INPUT, SOURCE_INPUT_PIPE,
+    SOURCE_NET_LISTENER, SOURCE_NET, SOURCE_STARTER, SOURCE_BOOT, SOURCE_UCX
+};
 
 struct source {
     enum source_kind kind;
     int fd; /* -1: closed */
 };
 
-/* Where output goes: our stdout or stderr. */
+/* Where output goes: our stdout or stderr; an agent's: the head's. */
 struct sink {
     struct source src;
+    uint32_t room;   /* agent: bytes that the head still wants */
     int how;         /* see output.c */
     char *buf;       /* bytes that wait: from head to len */
     size_t head, len, cap;
@@ -64,6 +89,7 @@ struct sink {
 /* A rank's stdout or stderr. */
 struct stream {
     struct source src;
+    bool remote; /* open, and its bytes come from an agent */
     struct rank *rank;
     struct sink *sink;
     char *part; /* a line without its end, yet */
@@ -96,6 +122,7 @@ struct app {
     char *search;   /* NULL: $PATH */
     char **sets;    /* VAR=value of -x, NULL-terminated */
     uint32_t n_sets;
+    char *hosts;    /* head: names of the nodes to start it on; NULL: all */
     char **envp;    /* complete environment but for the slots at its beginning; see launch.c */
 };
 
@@ -104,7 +131,9 @@ enum rank_state { RANK_WAITING, RANK_RUNNING, RANK_EXITED };
 struct rank {
     struct job *job;
     struct app *app;
-    uint32_t number;
+    uint32_t number; /* in the job */
+    uint32_t local;  /* among those of its node */
+    uint32_t node;   /* that it runs on */
     pid_t pid;
     enum rank_state state;
     uint32_t pmi_state; /* PMIWIRE_CONN_* as last told; FAILED is not stored here */
@@ -119,7 +148,11 @@ struct job {
     uint32_t id;     /* the engine's number */
     uint32_t number; /* ours, 0 for the command line's */
     char kvsname[128];
-    uint32_t n_ranks, n_launched, n_live;
+    uint32_t n_ranks;             /* its size */
+    uint32_t n_local;             /* entries of `ranks`: those that this pmirun knows: all, or an agent's own */
+    uint32_t n_launched, n_live;  /* of those */
+    uint32_t *node_of;            /* by rank; NULL: all are here */
+    uint32_t n_launching;         /* head: agents that have not started all of theirs */
     uint32_t n_inited;     /* ranks that ever completed PMI init */
     uint32_t n_absent;     /* ranks that exited without */
     bool absent_warned;
@@ -127,15 +160,20 @@ struct job {
     int early_status;      /* of the first rank that failed without PMI init */
     bool spawned;
     uint64_t spawn_token;
+    uint32_t spawn_node;   /* head: of the rank that asked */
     const char *spawner;   /* kvsname of the job that spawned this one */
     struct table *table; /* its pairs in shared memory; NULL: the engine stores them */
     struct gather *gather; /* its Allgathers; NULL: they are pairs like others */
+    struct exchange *exchange; /* agent: its pairs between nodes; NULL: they are all here */
     struct app *apps;
     uint32_t n_apps;
     struct rank *ranks;
     struct job *next;        /* all jobs */
     struct job *next_launch; /* jobs with processes to start */
 };
+
+enum launch_kind { LAUNCH_HERE, LAUNCH_FORK, LAUNCH_SSH, LAUNCH_SRUN };
+enum link_kind { LINKS_ANY, LINKS_TCP, LINKS_UCX };
 
 struct options {
     struct app *apps;
@@ -146,6 +184,24 @@ struct options {
     int32_t universe_size; /* -1: unknown */
     uint64_t shm_max_bytes;
     bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
+    enum launch_kind launch;
+    enum link_kind links;
+    uint32_t n_nodes;
+    bool cyclic;
+    char **hosts;
+    uint32_t n_hosts;
+    char *launch_agent;    /* in the place of ssh; NULL: ssh */
+    double start_s;        /* for agents to come */
+};
+
+/* How a job is to be: what job_create() is told. */
+struct job_plan {
+    struct app *apps;
+    uint32_t n_apps;
+    const char *spawner; /* kvsname of the job that spawned it; NULL: none */
+    const char *kvsname; /* NULL: a new one */
+    uint32_t number;     /* when a kvsname is given */
+    uint32_t *node_of;   /* by rank, becomes the job's; NULL: all here */
 };
 
 /* When things happened, ns since the start; 0: has not. */
@@ -206,6 +262,13 @@ struct pmirun {
     bool status_set;
     struct phases at;
     char *scratch;                 /* SCRATCH_BYTES that any reader may use at once */
+
+    struct net *net;               /* NULL: one node */
+    struct head *head;             /* not NULL: ranks are started by agents */
+    struct agent *agent;           /* not NULL: this is one */
+    uint32_t input_room;           /* head: bytes of stdin that the agent of rank 0 still takes */
+    bool input_is_file;            /* head: epoll does not take it */
+    bool input_ends;               /* agent: nothing follows what is in input_buf */
 };
 
 #define SCRATCH_BYTES 65536u
@@ -219,8 +282,9 @@ uint32_t random_u32(void);
 /* A line to stderr with our name in front, in turn with the ranks' lines. */
 void say(struct pmirun *pr, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void trace(struct pmirun *pr, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* "rank 3", or "rank 1:3" of a spawned job. */
-const char *rank_name(const struct rank *r, char buf[32]);
+/* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. */
+#define RANK_NAME_BYTES 128
+const char *rank_name(const struct pmirun *pr, const struct rank *r, char buf[RANK_NAME_BYTES]);
 
 /* options.c: exits on --help, --version and errors */
 void options_parse(struct options *opt, int argc, char **argv);
@@ -235,14 +299,19 @@ void loop_mod(struct pmirun *pr, struct source *src, uint32_t events);
 void loop_del(struct pmirun *pr, struct source *src);
 
 /* job.c */
-struct job *job_create(struct pmirun *pr, struct app *apps, uint32_t n_apps, const char *spawner, int *err);
+struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err);
+struct job *job_by_number(const struct pmirun *pr, uint32_t number);
 void job_queue(struct pmirun *pr, struct job *job);
 void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si);
 /* A spawn failed: ends what was started of it and tells the spawner. */
 void job_abandon(struct pmirun *pr, struct job *job);
-void job_rank_inited(struct pmirun *pr, struct rank *r);
+/* A rank reached or left init ... finalize, or asked for the end of all. */
+void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state);
+void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message);
 /* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
 void job_stop(struct pmirun *pr, int status);
+/* Its second half, without a verdict. */
+void job_stop_all(struct pmirun *pr);
 void job_set_status(struct pmirun *pr, int status);
 void job_kill_all(struct pmirun *pr, int sig);
 struct rank *job_find_pid(struct pmirun *pr, pid_t pid);
@@ -265,9 +334,68 @@ void launch_settle(struct pmirun *pr);
 /* Descriptors for n more processes. 0 or -EMFILE. */
 int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have);
 
+/* nodes.c: the head's nodes */
+void nodes_start(struct pmirun *pr); /* exits when nothing can be started */
+/* The nodes of n ranks, on those named in `hosts` (NULL: all). False: one is not of this job. */
+bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of);
+void nodes_launch(struct pmirun *pr, struct job *job, const struct msg_in *preputs);
+void nodes_signal(struct pmirun *pr, int sig);
+void nodes_stop(struct pmirun *pr);
+void nodes_abandon(struct pmirun *pr, struct job *job);
+void nodes_room(struct pmirun *pr, const struct sink *sk); /* its bytes have gone */
+bool nodes_send_input(struct pmirun *pr, const char *p, size_t n);
+bool nodes_finished(struct pmirun *pr);
+uint64_t nodes_deadline(const struct pmirun *pr);
+void nodes_deadlines(struct pmirun *pr);
+void nodes_starter_event(struct pmirun *pr, struct source *src);
+void nodes_reaped(struct pmirun *pr, const siginfo_t *si);
+const char *nodes_name(const struct pmirun *pr, uint32_t node);
+void nodes_stats(const struct pmirun *pr, struct pmiwire_server_stats *s);
+void nodes_spawned(struct pmirun *pr, uint32_t node, uint64_t token, int err, const char *kvsname);
+
+/* agent.c: an agent's side of its head */
+void agent_start(struct pmirun *pr); /* exits when the head cannot be heard */
+void agent_boot_event(struct pmirun *pr);
+bool agent_say(struct pmirun *pr, const char *text, size_t n); /* false: the head cannot hear */
+void agent_tell_rank(struct pmirun *pr, uint32_t what, const struct rank *r, uint32_t a, uint32_t b, const char *text);
+void agent_tell_job(struct pmirun *pr, uint32_t what, const struct job *job);
+bool agent_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n);
+void agent_took(struct pmirun *pr, uint32_t n);
+void agent_fatal(struct pmirun *pr, int status);
+void agent_tell(struct pmirun *pr, const struct msg *m);
+extern const struct net_ops agent_net_ops;
+void agent_signal(struct pmirun *pr, int sig);
+bool agent_may_end(struct pmirun *pr);
+bool agent_ended(struct pmirun *pr);
+uint64_t agent_deadline(const struct pmirun *pr);
+/* To the exchange of a job on another node. */
+void agent_send(struct pmirun *pr, uint32_t node, uint32_t job, const void *p, size_t n);
+uint32_t agent_node(const struct pmirun *pr);
+/* A message of another agent has come; false when it makes no sense. And: it cannot be reached any more. */
+bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n);
+void agent_lost(struct pmirun *pr, uint32_t node, const char *why);
+
+/* links_ucx.c: messages between agents over UCX; where it is not built in, ucx_start() says so */
+int ucx_start(struct pmirun *pr);
+bool ucx_is_built_in(void);
+const void *ucx_address(const struct pmirun *pr, size_t *n);
+int ucx_send(struct pmirun *pr, uint32_t node, const void *head, size_t head_len, const void *p, size_t n);
+void ucx_event(struct pmirun *pr);
+void ucx_stop(struct pmirun *pr);
+
+/* exchange.c: a job's pairs between its nodes */
+int exchange_create(struct pmirun *pr, struct job *job);
+void exchange_destroy(struct job *job);
+int exchange_put(struct pmirun *pr, struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value);
+int exchange_fence(struct pmirun *pr, struct job *job);
+/* A frame of node `from`; false when it makes no sense. */
+bool exchange_frame(struct pmirun *pr, struct job *job, uint32_t from, const void *p, size_t n);
+
 /* spawn.c */
 int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token);
 void spawn_launched(struct pmirun *pr, struct job *job, int err);
+/* A request as the head hears it from an agent: what follows token, job and rank in MSG_SPAWN. False when it makes no sense. */
+bool spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in);
 
 /* pmi.c */
 int pmi_init(struct pmirun *pr);
@@ -318,11 +446,18 @@ void output_parts(struct pmirun *pr); /* passes on lines that have waited for th
 bool output_pending(const struct pmirun *pr);
 void output_text(struct pmirun *pr, const char *text, size_t len); /* to stderr */
 void output_close(struct pmirun *pr, struct stream *st);
+void output_remote(struct pmirun *pr, struct stream *st, const char *p, size_t n); /* head: n bytes of it have come; 0: its end */
+void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n); /* agent */
 
 /* input.c */
 int input_init(struct pmirun *pr, int *child_fd); /* what rank 0 gets as stdin */
 void input_event(struct pmirun *pr, struct source *src);
 void input_retry(struct pmirun *pr); /* at input_retry_ns */
+/* Rank 0 on another node: the head reads and sends as much as is taken, its agent writes. */
+void input_head_start(struct pmirun *pr);
+void input_head_room(struct pmirun *pr, uint32_t n);
+void input_head_close(struct pmirun *pr);
+void input_agent_given(struct pmirun *pr, const char *p, size_t n); /* n 0: the end */
 
 /* signals.c */
 int signals_init(struct pmirun *pr);

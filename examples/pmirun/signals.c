@@ -42,6 +42,10 @@ int signals_init(struct pmirun *pr)
 static void on_end_signal(struct pmirun *pr, int sig)
 {
     trace(pr, "signal %d (%s)", sig, strsignal(sig));
+    if (pr->agent) {
+        agent_signal(pr, sig);
+        return;
+    }
     pr->last_signal = sig;
     if ((sig == SIGINT || sig == SIGTERM) && ++pr->n_interrupts > 1) {
         job_stop(pr, STATUS_SIGNAL + sig);
@@ -79,12 +83,15 @@ void signals_event(struct pmirun *pr)
             on_end_signal(pr, sig);
             break;
         case SIGTSTP:
+            if (pr->agent)
+                break;
             job_kill_all(pr, SIGSTOP); /* sessions of their own: the kernel would drop SIGTSTP there */
             output_flush(pr);
             raise(SIGSTOP); /* SIGCONT will come to us in the same way */
             break;
         default:
-            job_kill_all(pr, sig);
+            if (!pr->agent) /* what is for ranks comes from the head */
+                job_kill_all(pr, sig);
         }
     }
     if (child)

@@ -7,8 +7,11 @@
  * found and every info key that we honour must be one that we can satisfy; else the spawn is refused
  * and standard error says which processes were the cause. Should execve() still fail
  * later (a broken binary), the processes already started are killed and the spawn fails likewise.
+ *
+ * On several nodes an agent passes the request on to its head, which places the processes and has the agents look for the programs.
  */
 #define _GNU_SOURCE
+#include "message.h"
 #include "pmirun.h"
 
 #include <errno.h>
@@ -41,7 +44,7 @@ static bool is_this_node(const char *host)
 }
 
 /* One info key. NULL, or why it cannot be satisfied. Keys that we do not know are ignored, as MPI demands. */
-static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv)
+static const char *apply_info(const struct pmirun *pr, struct app *app, const struct pmiwire_keyval *kv)
 {
     char **place = NULL;
     bool ok = true;
@@ -53,6 +56,9 @@ static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv)
     if (place) {
         free(*place);
         *place = copy(kv->value);
+    } else if (pr->head && (same(kv->key, "host") || same(kv->key, "hosts"))) {
+        free(app->hosts);
+        app->hosts = copy(kv->value); /* nodes_place_app() looks at it */
     } else if (same(kv->key, "host") || same(kv->key, "hosts")) {
         char *list = copy(kv->value), *save = NULL;
 
@@ -64,7 +70,7 @@ static const char *apply_info(struct app *app, const struct pmiwire_keyval *kv)
 }
 
 /* Fills in one program. NULL, or why it cannot be started. */
-static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd, const struct app *spawner)
+static const char *make_app(const struct pmirun *pr, struct app *app, const struct pmiwire_spawn_cmd *cmd, const struct app *spawner)
 {
     const char *why = NULL;
     int err;
@@ -83,7 +89,7 @@ static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd
         app->n_sets = i + 1;
     }
     for (uint32_t i = 0; i < cmd->n_info && !why; i++)
-        why = apply_info(app, &cmd->info[i]);
+        why = apply_info(pr, app, &cmd->info[i]);
     if (why)
         return why;
     if (app->search) { /* MPI's `path` is where to look first */
@@ -93,7 +99,7 @@ static const char *make_app(struct app *app, const struct pmiwire_spawn_cmd *cmd
         free(app->search);
         app->search = both;
     }
-    err = launch_resolve(app);
+    err = pr->head ? 0 : launch_resolve(app); /* else where it is to run */
     return err == 0 ? NULL : err == ENOTDIR && app->wdir ? "no such working directory" : strerror(err);
 }
 
@@ -109,76 +115,207 @@ static void free_apps(struct app *apps, uint32_t n)
         free(apps[i].path);
         free(apps[i].wdir);
         free(apps[i].search);
+        free(apps[i].hosts);
     }
     free(apps);
 }
 
 /* The programs asked for; says which cannot be started, and sets *bad when there is one. */
-static struct app *make_apps(struct pmirun *pr, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, bool *bad)
+static struct app *make_apps(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req, bool *bad)
 {
     struct app *apps = xrealloc(NULL, req->n_cmds * sizeof(*apps));
-    const struct conn *c = who->cookie;
-    const struct rank *r = c ? c->rank : NULL;
-    char name[32];
+    char name[RANK_NAME_BYTES];
 
     memset(apps, 0, req->n_cmds * sizeof(*apps));
     *bad = false;
     for (uint32_t i = 0; i < req->n_cmds; i++) {
-        const char *why = make_app(&apps[i], &req->cmds[i], r ? r->app : NULL);
+        const char *why = make_app(pr, &apps[i], &req->cmds[i], by->app);
 
         if (why) {
             *bad = true;
-            say(pr, "spawn by %s: %s: %s", r ? rank_name(r, name) : "a client", apps[i].argv[0], why);
+            say(pr, "spawn by %s: %s: %s", rank_name(pr, by, name), apps[i].argv[0], why);
         }
     }
     return apps;
+}
+
+/* ---- an agent's request, on its way to the head ---- */
+
+static void add_pairs(struct msg *m, const struct pmiwire_keyval *kv, uint32_t n)
+{
+    msg_u32(m, n);
+    for (uint32_t i = 0; i < n; i++) {
+        msg_text(m, kv[i].key.ptr, kv[i].key.len);
+        msg_text(m, kv[i].value.ptr, kv[i].value.len);
+    }
+}
+
+static void tell_head(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req, uint64_t token)
+{
+    struct msg m = {0};
+
+    msg_begin(&m, MSG_SPAWN);
+    msg_u64(&m, token);
+    msg_u32(&m, by->job->number);
+    msg_u32(&m, by->number);
+    msg_u32(&m, req->n_cmds);
+    for (uint32_t i = 0; i < req->n_cmds; i++) {
+        const struct pmiwire_spawn_cmd *cmd = &req->cmds[i];
+
+        msg_text(&m, cmd->execname.ptr, cmd->execname.len);
+        msg_u32(&m, cmd->maxprocs);
+        msg_u32(&m, cmd->argc);
+        for (uint32_t k = 0; k < cmd->argc; k++)
+            msg_text(&m, cmd->argv[k].ptr, cmd->argv[k].len);
+        add_pairs(&m, cmd->info, cmd->n_info);
+    }
+    add_pairs(&m, req->preput, req->n_preput);
+    agent_tell(pr, &m);
+    msg_free(&m);
+}
+
+static struct pmiwire_str get_str(struct msg_in *in)
+{
+    struct pmiwire_str s;
+
+    s.ptr = get_text(in, &s.len);
+    return s;
+}
+
+static void get_cmd(struct msg_in *in, struct pmiwire_spawn_cmd *cmd)
+{
+    struct pmiwire_str *argv;
+    struct pmiwire_keyval *info;
+
+    cmd->execname = get_str(in);
+    cmd->maxprocs = get_u32(in);
+    cmd->argc = get_count(in, 4);
+    cmd->argv = argv = xrealloc(NULL, cmd->argc * sizeof(*argv));
+    for (uint32_t i = 0; i < cmd->argc; i++)
+        argv[i] = get_str(in);
+    cmd->n_info = get_count(in, 8);
+    cmd->info = info = xrealloc(NULL, cmd->n_info * sizeof(*info));
+    for (uint32_t i = 0; i < cmd->n_info; i++) {
+        info[i].key = get_str(in);
+        info[i].value = get_str(in);
+    }
+}
+
+static int begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token, const struct msg_in *preputs);
+
+bool spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in)
+{
+    struct pmiwire_spawn_cmd *cmds;
+    struct pmiwire_spawn req = {0};
+    int rc;
+
+    req.n_cmds = get_count(in, 16);
+    req.cmds = cmds = xrealloc(NULL, req.n_cmds * sizeof(*cmds));
+    for (uint32_t i = 0; i < req.n_cmds; i++)
+        get_cmd(in, &cmds[i]);
+    if (!in->bad) {
+        rc = begin(pr, by, &req, token, in); /* what is left are the preputs */
+        if (rc != PMIWIRE_PENDING)
+            nodes_spawned(pr, by->node, token, rc, NULL);
+    }
+    for (uint32_t i = 0; i < req.n_cmds; i++) {
+        free((void *)(uintptr_t)cmds[i].argv);
+        free((void *)(uintptr_t)cmds[i].info);
+    }
+    free(cmds);
+    return !in->bad;
+}
+
+/* ---- starting them ---- */
+
+/* On which nodes. NULL: here, or not at all (*bad). */
+static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct app *apps, uint32_t n_apps, uint64_t n_procs, bool *bad)
+{
+    uint32_t *node_of, *next;
+    char name[RANK_NAME_BYTES];
+
+    if (!pr->head)
+        return NULL;
+    next = node_of = xrealloc(NULL, n_procs * sizeof(*node_of));
+    for (uint32_t i = 0; i < n_apps; i++) {
+        if (!nodes_place(pr, apps[i].n_procs, apps[i].hosts, next)) {
+            *bad = true;
+            say(pr, "spawn by %s: %s: no such nodes in this job: %s", rank_name(pr, by, name), apps[i].argv[0], apps[i].hosts);
+        }
+        next += apps[i].n_procs;
+    }
+    return node_of;
+}
+
+/* Starts what is asked for. PMIWIRE_PENDING, or why not. preputs: the head's, as they go to the agents. */
+static int begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token, const struct msg_in *preputs)
+{
+    uint64_t n_procs = 0, need, have;
+    struct job_plan plan = {0};
+    struct job *job;
+    bool bad;
+    int err = 0;
+
+    for (uint32_t i = 0; i < req->n_cmds; i++)
+        n_procs += req->cmds[i].maxprocs;
+    if (pr->stopping || n_procs == 0 || n_procs > MAX_SPAWN_PROCS)
+        return -EINVAL;
+    if (!pr->head && launch_check_limits(pr, n_procs, &need, &have) != 0) {
+        say(pr, "spawn of %llu processes needs %llu descriptors, the limit is %llu (ulimit -n)", (unsigned long long)n_procs,
+            (unsigned long long)need, (unsigned long long)have);
+        return -EAGAIN;
+    }
+    plan.apps = make_apps(pr, by, req, &bad);
+    plan.n_apps = req->n_cmds;
+    plan.spawner = by->job->kvsname;
+    plan.node_of = bad ? NULL : place(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
+    if (bad) {
+        free(plan.node_of);
+        free_apps(plan.apps, req->n_cmds);
+        return -EINVAL;
+    }
+    job = job_create(pr, &plan, &err);
+    if (!job) {
+        free_apps(plan.apps, req->n_cmds);
+        return err;
+    }
+    for (uint32_t i = 0; !pr->head && i < req->n_preput && err == 0; i++)
+        err = table_put(pr, job, req->preput[i].key, req->preput[i].value);
+    if (err) {
+        job->abandoned = true;
+        job->n_launched = job->n_ranks = job->n_local = 0;
+        return err;
+    }
+    job->spawn_token = token;
+    job->spawn_node = by->node;
+    trace(pr, "job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, by->job->number, by->number);
+    if (pr->head)
+        nodes_launch(pr, job, preputs);
+    else
+        job_queue(pr, job);
+    return PMIWIRE_PENDING;
 }
 
 int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token)
 {
     struct pmirun *pr = ctx;
     const struct conn *c = who->cookie;
-    uint64_t n_procs = 0, need, have;
-    struct app *apps;
-    struct job *job;
-    bool bad;
-    int err = 0;
 
     if (pr->stopping || !c || !c->rank)
         return -EINVAL;
-    for (uint32_t i = 0; i < req->n_cmds; i++)
-        n_procs += req->cmds[i].maxprocs;
-    if (n_procs == 0 || n_procs > MAX_SPAWN_PROCS)
-        return -EINVAL;
-    if (launch_check_limits(pr, n_procs, &need, &have) != 0) {
-        say(pr, "spawn of %llu processes needs %llu descriptors, the limit is %llu (ulimit -n)", (unsigned long long)n_procs,
-            (unsigned long long)need, (unsigned long long)have);
-        return -EAGAIN;
+    if (pr->agent) {
+        tell_head(pr, c->rank, req, token);
+        return PMIWIRE_PENDING;
     }
-    apps = make_apps(pr, who, req, &bad);
-    if (bad) {
-        free_apps(apps, req->n_cmds);
-        return -EINVAL;
-    }
-    job = job_create(pr, apps, req->n_cmds, c->rank->job->kvsname, &err);
-    if (!job) {
-        free_apps(apps, req->n_cmds);
-        return err;
-    }
-    for (uint32_t i = 0; i < req->n_preput && err == 0; i++)
-        err = table_put(pr, job, req->preput[i].key, req->preput[i].value);
-    if (err) {
-        job->abandoned = true;
-        job->n_launched = job->n_ranks = 0;
-        return err;
-    }
-    job->spawn_token = token;
-    trace(pr, "job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, c->rank->job->number, c->rank->number);
-    job_queue(pr, job);
-    return PMIWIRE_PENDING;
+    return begin(pr, c->rank, req, token, NULL);
 }
 
 void spawn_launched(struct pmirun *pr, struct job *job, int err)
 {
-    pmiwire_server_spawn_done(pr->server, job->spawn_token, err, job->kvsname, NULL, 0);
+    if (pr->head)
+        nodes_spawned(pr, job->spawn_node, job->spawn_token, err, job->kvsname);
+    else if (pr->agent)
+        agent_tell_job(pr, MSG_FAILED, job);
+    else
+        pmiwire_server_spawn_done(pr->server, job->spawn_token, err, job->kvsname, NULL, 0);
 }

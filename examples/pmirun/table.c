@@ -154,9 +154,12 @@ int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str k
     struct pmirun *pr = ctx;
     struct job *job = job_by_id(pr, who->job);
 
+    int rc;
+
     if (gather_put(pr, job, who->rank, key, value))
         return 0;
-    return table_put(pr, job, key, value);
+    rc = table_put(pr, job, key, value);
+    return rc == 0 && job->exchange ? exchange_put(pr, job, who->rank, key, value) : rc;
 }
 
 int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Time, memory, messages. */
 #define _GNU_SOURCE
+#include "agent.h"
 #include "pmirun.h"
 
 #include <errno.h>
@@ -77,10 +78,13 @@ static void say_v(struct pmirun *pr, const char *prefix, const char *format, va_
 
 void say(struct pmirun *pr, const char *format, ...)
 {
+    char prefix[96] = "pmirun: ";
     va_list ap;
 
+    if (pr->agent)
+        snprintf(prefix, sizeof(prefix), "pmirun on %s: ", pr->agent->name);
     va_start(ap, format);
-    say_v(pr, "pmirun: ", format, ap);
+    say_v(pr, prefix, format, ap);
     va_end(ap);
 }
 
@@ -97,11 +101,15 @@ void trace(struct pmirun *pr, const char *format, ...)
     va_end(ap);
 }
 
-const char *rank_name(const struct rank *r, char buf[32])
+const char *rank_name(const struct pmirun *pr, const struct rank *r, char buf[RANK_NAME_BYTES])
 {
+    int n;
+
     if (r->job->number == 0)
-        snprintf(buf, 32, "rank %u", r->number);
+        n = snprintf(buf, RANK_NAME_BYTES, "rank %u", r->number);
     else
-        snprintf(buf, 32, "rank %u:%u", r->job->number, r->number);
+        n = snprintf(buf, RANK_NAME_BYTES, "rank %u:%u", r->job->number, r->number);
+    if (pr->head)
+        snprintf(buf + n, RANK_NAME_BYTES - (size_t)n, " on %s", nodes_name(pr, r->node));
     return buf;
 }

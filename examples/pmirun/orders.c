@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the head tells an agent. */
+#define _GNU_SOURCE
+#include "agent.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool on_setup(struct pmirun *pr, struct msg_in *in)
+{
+    uint32_t flags = get_u32(in), n;
+    char *cwd;
+    int err;
+
+    pr->opt.use_port = flags & 1;
+    pr->opt.no_shm = flags & 2;
+    pr->opt.pmi_1_2 = flags & 4;
+    pr->opt.verbose = flags & 8;
+    pr->opt.universe_size = (int32_t)get_u32(in);
+    pr->opt.stall_s = (double)get_u64(in) / 1e9;
+    pr->opt.shm_max_bytes = get_u64(in);
+    cwd = get_string(in);
+    n = get_count(in, 4);
+    for (uint32_t i = 0; i < n; i++) {
+        char *var = get_string(in);
+
+        if (strchr(var, '='))
+            putenv(var); /* it stays */
+        else
+            free(var);
+    }
+    if (in->bad || pr->server) {
+        free(cwd);
+        return false;
+    }
+    if (chdir(cwd) != 0) {
+        say(pr, "%s: %s; stopping the job", cwd, strerror(errno));
+        job_stop(pr, STATUS_NOEXEC);
+    }
+    free(cwd);
+    err = pmi_init(pr);
+    if (err == 0 && pr->opt.use_port)
+        err = port_init(pr);
+    if (err) {
+        say(pr, "cannot start the PMI server: %s; stopping the job", pmiwire_strerror(err));
+        job_stop(pr, STATUS_RESOURCES);
+    }
+    return pr->server != NULL;
+}
+
+static bool on_peers(struct pmirun *pr, struct msg_in *in)
+{
+    struct agent *a = pr->agent;
+    bool by_ucx = get_u32(in) != 0;
+
+    if (a->peers || get_u32(in) != a->n_nodes)
+        return false;
+    a->peers = xrealloc(NULL, a->n_nodes * sizeof(*a->peers));
+    memset(a->peers, 0, a->n_nodes * sizeof(*a->peers));
+    for (uint32_t i = 0; i < a->n_nodes; i++) {
+        struct peer *p = &a->peers[i];
+        const char *ucx;
+
+        p->address = get_string(in);
+        p->port = (uint16_t)get_u32(in);
+        ucx = get_text(in, &p->ucx_len);
+        p->ucx = xrealloc(NULL, p->ucx_len + 1);
+        memcpy(p->ucx, ucx, p->ucx_len);
+    }
+    a->by_ucx = by_ucx;
+    if (!by_ucx)
+        ucx_stop(pr);
+    return !in->bad;
+}
+
+static char **get_strings(struct msg_in *in, uint32_t *n)
+{
+    char **v;
+
+    *n = get_count(in, 4);
+    v = xrealloc(NULL, (*n + 1) * sizeof(*v));
+    for (uint32_t i = 0; i < *n; i++)
+        v[i] = get_string(in);
+    v[*n] = NULL;
+    return v;
+}
+
+/* NULL when empty. */
+static char *get_option(struct msg_in *in)
+{
+    char *s = get_string(in);
+
+    if (s[0])
+        return s;
+    free(s);
+    return NULL;
+}
+
+static bool get_app(struct msg_in *in, struct app *app)
+{
+    uint32_t argc;
+
+    app->n_procs = get_u32(in);
+    app->argv = get_strings(in, &argc);
+    app->wdir = get_option(in);
+    app->search = get_option(in);
+    app->sets = get_strings(in, &app->n_sets);
+    return !in->bad && argc > 0;
+}
+
+static uint32_t *get_placement(struct msg_in *in, uint64_t n_ranks, uint32_t n_nodes)
+{
+    uint32_t n_runs = get_count(in, 8), *node_of = xrealloc(NULL, n_ranks * sizeof(*node_of));
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < n_runs; i++) {
+        uint32_t node = get_u32(in), n = get_u32(in);
+
+        in->bad = in->bad || node >= n_nodes || n > n_ranks - at;
+        for (uint32_t k = 0; k < n && !in->bad; k++)
+            node_of[at++] = node;
+    }
+    in->bad = in->bad || at != n_ranks;
+    return node_of;
+}
+
+/* Finds the programs of our ranks; which could not be found is said, and its status returned. */
+static int find_programs(struct pmirun *pr, struct job *job)
+{
+    for (uint32_t i = 0; i < job->n_local; i++) {
+        struct app *app = job->ranks[i].app;
+        int err = app->path ? 0 : launch_resolve(app);
+
+        if (err == 0)
+            continue;
+        if (err == ENOTDIR && app->wdir)
+            say(pr, "%s: no such working directory; %s", app->wdir, job->spawned ? "the spawn fails" : "stopping the job");
+        else
+            say(pr, "cannot start %s: %s; %s", app->argv[0], strerror(err), job->spawned ? "the spawn fails" : "stopping the job");
+        return err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC;
+    }
+    return 0;
+}
+
+static int put_all(struct pmirun *pr, struct job *job, struct msg_in *in)
+{
+    uint32_t n = get_count(in, 8);
+    int err = 0;
+
+    for (uint32_t i = 0; i < n && err == 0; i++) {
+        struct pmiwire_str key, value;
+
+        key.ptr = get_text(in, &key.len);
+        value.ptr = get_text(in, &value.len);
+        if (!in->bad)
+            err = table_put(pr, job, key, value);
+    }
+    return err;
+}
+
+static int check_limits(struct pmirun *pr, const struct job *job)
+{
+    uint64_t need, have;
+
+    if (launch_check_limits(pr, job->n_local, &need, &have) == 0)
+        return 0;
+    say(pr, "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)", job->n_local, (unsigned long long)need,
+        (unsigned long long)have);
+    return STATUS_RESOURCES;
+}
+
+/* A job that cannot be started here. */
+static void refuse(struct pmirun *pr, struct job *job, int status)
+{
+    if (job->spawned)
+        job_abandon(pr, job);
+    else
+        job_stop(pr, status);
+}
+
+static bool on_job(struct pmirun *pr, struct msg_in *in)
+{
+    struct job_plan plan = {0};
+    uint32_t spawned;
+    uint64_t n_ranks = 0;
+    struct app *apps;
+    struct job *job;
+    int err, status;
+    bool ok = true;
+
+    plan.number = get_u32(in);
+    spawned = get_u32(in);
+    plan.kvsname = get_string(in);
+    plan.spawner = spawned ? get_string(in) : (free(get_string(in)), NULL);
+    plan.n_apps = get_count(in, 16);
+    plan.apps = apps = xrealloc(NULL, plan.n_apps * sizeof(*apps));
+    memset(apps, 0, plan.n_apps * sizeof(*apps));
+    for (uint32_t i = 0; i < plan.n_apps && ok; i++) {
+        ok = get_app(in, &apps[i]);
+        n_ranks += apps[i].n_procs;
+    }
+    if (!ok || n_ranks == 0 || n_ranks > INT32_MAX || !pr->server || !pr->agent->peers || job_by_number(pr, plan.number))
+        return false;
+    plan.node_of = get_placement(in, n_ranks, pr->agent->n_nodes);
+    if (in->bad)
+        return false;
+    job = job_create(pr, &plan, &err);
+    if (!job) {
+        say(pr, "cannot start the job: %s; stopping", err > -4096 ? strerror(-err) : pmiwire_strerror(err));
+        job_stop(pr, STATUS_RESOURCES);
+        return true;
+    }
+    err = put_all(pr, job, in);
+    status = err ? STATUS_RESOURCES : check_limits(pr, job);
+    if (status == 0)
+        status = find_programs(pr, job);
+    if (status)
+        refuse(pr, job, status);
+    else if (!pr->stopping)
+        job_queue(pr, job);
+    agent_begin_exchange(pr, job);
+    return !in->bad;
+}
+
+/* The head is stopping the job, and sends signals for our ranks. */
+static void on_stop(struct pmirun *pr)
+{
+    pr->stopping = true;
+    pr->launch = NULL;
+    pr->launch_tail = &pr->launch;
+    pr->kill_ns = pr->now_ns + 5 * GRACE_NS; /* should it fall silent */
+    pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
+}
+
+static bool on_spawned(struct pmirun *pr, struct msg_in *in)
+{
+    uint64_t token = get_u64(in);
+    int32_t rc = (int32_t)get_u32(in);
+    char *kvsname = get_string(in);
+
+    if (!in->bad && pr->server)
+        pmiwire_server_spawn_done(pr->server, token, rc, kvsname[0] ? kvsname : NULL, NULL, 0);
+    free(kvsname);
+    return !in->bad;
+}
+
+static bool on_abandon(struct pmirun *pr, struct msg_in *in)
+{
+    struct job *job = job_by_number(pr, get_u32(in));
+
+    if (job && !job->abandoned) {
+        if (pr->launch == job) /* one that has not begun, or not to its end */
+            pr->launch = job->next_launch;
+        if (!pr->launch)
+            pr->launch_tail = &pr->launch;
+        job_abandon(pr, job);
+    }
+    return !in->bad;
+}
+
+static bool on_room(struct pmirun *pr, struct msg_in *in)
+{
+    uint32_t which = get_u32(in), n = get_u32(in);
+
+    if (in->bad || which < 1 || which > 2)
+        return false;
+    output_room_given(pr, which == 1 ? &pr->out : &pr->err, n);
+    return true;
+}
+
+static bool on_input(struct pmirun *pr, struct msg_in *in)
+{
+    size_t n;
+    const char *p = get_text(in, &n);
+
+    if (!in->bad)
+        input_agent_given(pr, p, n);
+    return !in->bad;
+}
+
+static bool on_signal(struct pmirun *pr, struct msg_in *in)
+{
+    uint32_t sig = get_u32(in);
+
+    if (in->bad || sig == 0 || sig > 64)
+        return false;
+    job_kill_all(pr, (int)sig);
+    return true;
+}
+
+bool orders_frame(struct pmirun *pr, const void *p, size_t n)
+{
+    struct msg_in in = {(const char *)p + 1, n - 1, false};
+
+    switch (n ? *(const uint8_t *)p : 0) {
+    case MSG_SETUP: return on_setup(pr, &in);
+    case MSG_PEERS: return on_peers(pr, &in);
+    case MSG_JOB: return on_job(pr, &in);
+    case MSG_SIGNAL: return on_signal(pr, &in);
+    case MSG_STOP: on_stop(pr); return true;
+    case MSG_ABANDON: return on_abandon(pr, &in);
+    case MSG_ROOM: return on_room(pr, &in);
+    case MSG_INPUT: return on_input(pr, &in);
+    case MSG_SPAWNED: return on_spawned(pr, &in);
+    case MSG_END: pr->agent->ending = true; return true;
+    default: return false;
+    }
+}
