@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Signals: from signalfd into the loop, and on to the ranks. */
 #define _GNU_SOURCE
+#include "net.h"
 #include "pmirun.h"
 
 #include <errno.h>
@@ -87,6 +88,8 @@ void signals_event(struct pmirun *pr)
                 break;
             job_kill_all(pr, SIGSTOP); /* sessions of their own: the kernel would drop SIGTSTP there */
             output_flush(pr);
+            if (pr->net)
+                net_flush(pr);
             raise(SIGSTOP); /* SIGCONT will come to us in the same way */
             break;
         default:

@@ -1,0 +1,318 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# nodes.sh HOW GROUP: pmirun on four nodes. HOW is fork (all here), or hosts: then this runs under `hosts run`, and the nodes are its four.
+# Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE (programs), MPI (a folder with MPI programs), LINKS (tcp or ucx), HYDRA.
+set -u
+group=$2
+case $1 in
+fork) nodes=(-N 4 --launch fork) names=(node0 node1 node2 node3) ;;
+hosts)
+    nodes=(--hosts "$HOSTS" --launch-agent "$HOST_SSH")
+    IFS=, read -ra names <<< "$HOSTS"
+    export UCX_NET_DEVICES=eth0 # MPICH's: it would choose the loopback, which is each host's own
+    ;;
+esac
+[ -z "${LINKS:-}" ] || nodes+=(--links "$LINKS")
+dir=$(mktemp -d) || exit 1
+trap 'for pid in $(jobs -p); do kill -9 "$pid" 2> /dev/null; done; rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0 n=0
+mark=$(($$ + 100000)).25 # sleeps of a length that nobody else uses
+
+fail() {
+    echo "FAIL: $*"
+    sed 's/^/    out: /' "$dir/out" 2> /dev/null | cut -c1-200 | head -20
+    sed 's/^/    err: /' "$dir/err" 2> /dev/null | cut -c1-200 | head -20
+    failed=1
+}
+# run STATUS [argument of pmirun...]: its output goes to $dir/out and $dir/err
+run() {
+    local want=$1 got
+    shift
+    n=$((n + 1))
+    timeout -k 5 60 "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < "${stdin:-/dev/null}"
+    got=$?
+    [ "$got" = "$want" ] || fail "pmirun $*: status $got, not $want"
+}
+# begin [argument of pmirun...]: in the background; end STATUS
+begin() {
+    n=$((n + 1))
+    : > "$dir/out"
+    timeout -k 5 60 "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
+    limit=$!
+    head=
+    until [ -n "$head" ]; do head=$(tr -d ' ' < "/proc/$limit/task/$limit/children"); done
+}
+end() {
+    wait "$limit"
+    got=$?
+    [ "$got" = "$1" ] || fail "status $got, not $1"
+}
+await() { # COUNT PATTERN: lines of stdout
+    local i
+    for ((i = 0; i < 300; i++)); do
+        [ "$(grep -c -e "$2" "$dir/out")" -ge "$1" ] && return
+        sleep 0.1
+    done
+    fail "not $1 lines \"$2\""
+}
+out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
+err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
+err_empty() { [ ! -s "$dir/err" ] || fail "stderr is not empty"; }
+sorted() { sort "$dir/out"; }
+pids_of() { # of the processes whose command line begins so
+    local f
+    for f in /proc/[0-9]*/cmdline; do
+        case $(tr '\0' ' ' < "$f" 2> /dev/null) in "$1"*) f=${f#/proc/}; echo "${f%/cmdline}" ;; esac
+    done 2> /dev/null
+}
+nothing_left() { # of this test's ranks, agents and sleeps
+    local i p left=
+    for ((i = 0; i < 50; i++)); do
+        left=
+        for p in /proc/[0-9]*; do
+            grep -qzxF "NODES_MARK=$mark" "$p/environ" 2> /dev/null && left="$left ${p#/proc/}"
+        done
+        [ -z "$left" ] && return
+        sleep 0.1
+    done
+    for p in $left; do
+        fail "left behind: $p $(tr '\0' ' ' < "/proc/$p/cmdline")"
+        kill -9 "$p"
+    done
+}
+agents() { pids_of "$PMIRUN --agent"; } # of whatever test: ours are those with our mark
+our_agent() { # of node $1
+    local p
+    for p in $(agents); do
+        grep -qzxF "NODES_MARK=$mark" "/proc/$p/environ" && grep -qzxF "PMI_RANK=$1" "/proc/$(first_child "$p")/environ" && echo "$p"
+    done 2> /dev/null
+}
+first_child() { cut -d' ' -f1 "/proc/$1/task/$1/children"; }
+
+test_basic() {
+    run 0 -n 8 "$RAWPMI" pgf
+    err_empty
+    run 0 -n 7 "$RAWPMI" pgf
+    run 0 -n 3 "$RAWPMI" pgf # fewer ranks than nodes
+    run 0 --map cyclic -n 9 "$RAWPMI" pgf
+    run 0 --no-shm -n 8 "$RAWPMI" pgf
+    run 0 --pmi-port -n 8 "$RAWPMI" pgf
+    err_empty
+    run 0 -n 2 "$RAWPMI" pgf : -n 6 "$RAWPMI" pgf
+    run 0 -n 6 -l -x A=1 sh -c 'echo "$A $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS"' : -n 2 -x A=2 sh -c 'echo $A $PMI_RANK'
+    [ "$(sorted)" = "[0] 1 0/8 0/2
+[1] 1 1/8 1/2
+[2] 1 2/8 0/2
+[3] 1 3/8 1/2
+[4] 1 4/8 0/2
+[5] 1 5/8 1/2
+[6] 2 6
+[7] 2 7" ] || fail "labels, groups or environment"
+    run 0 --map cyclic -n 6 sh -c 'echo "$PMI_RANK $MPI_LOCALRANKID/$MPI_LOCALNRANKS"'
+    [ "$(sorted | tr '\n' ,)" = "0 0/2,1 0/2,2 0/1,3 0/1,4 1/2,5 1/2," ] || fail "cyclic placement"
+    FP_OWN="a b" run 0 -n 4 sh -c 'echo "$FP_OWN" "$PWD"'
+    [ "$(sorted | uniq -c | sed 's/^ *//')" = "4 a b $PWD" ] || fail "environment or directory were not passed on"
+    PMI_ID=9 PMIX_RANK=8 SLURM_PROCID=7 PMI_SPAWNED=1 run 0 -n 4 sh -c 'echo "${PMI_ID-no} ${PMIX_RANK-no} ${SLURM_PROCID-no} ${PMI_SPAWNED-no} $PMI_FD"'
+    [ "$(sort -u "$dir/out")" = "no no no no 3" ] || fail "what another launcher left behind"
+    run 0 -n 4 --wdir / pwd
+    [ "$(sort -u "$dir/out")" = / ] || fail "--wdir"
+    run 0 -n 4 sh -c 'ls /proc/self/fd | wc -l'
+    [ "$(sort -u "$dir/out")" = 5 ] || fail "ranks have other descriptors than 0, 1, 2, PMI, and that of ls"
+    run 0 --stats -n 8 "$RAWPMI" pgf
+    err_has '"puts":8,'
+    run 0 -N 1 -n 2 "$RAWPMI" pgf
+    if [ "$(hostname)" = a ]; then
+        run 0 -n 4 -l hostname
+        [ "$(sorted | tr '\n' ' ')" = "[0] a [1] b [2] c [3] d " ] || fail "ranks are not on the hosts"
+    fi
+}
+
+test_status() {
+    run 2 -N 0 -n 1 true
+    run 2 --map nowhere -n 1 true
+    run 127 -n 4 no-such-program
+    err_has "cannot start no-such-program: No such file"
+    run 126 -n 4 /etc/passwd
+    run 126 -n 4 --wdir /no/such true
+    run 1 -n 4 false
+    run 5 -n 4 sh -c '[ $PMI_RANK = 3 ] && exit 5; exit 0'
+    err_has "rank 3 on ${names[3]} (pid .*) exited with status 5"
+    run 9 -n 3 "$RAWPMI" sleep : -n 1 "$RAWPMI" exit 9 inited
+    err_has "rank 3 on ${names[3]} (pid .*) exited with status 9 after PMI init, without finalize"
+    run 251 -n 3 "$RAWPMI" sleep : -n 1 "$RAWPMI" exit 0 inited
+    run 6 -n 1 "$RAWPMI" exit 6 early : -n 3 "$RAWPMI" pgf # who has not begun, on another node than those who wait
+    run 139 -n 1 "$RAWPMI" die 11 inited : -n 3 "$RAWPMI" sleep
+    err_has "rank 0 on ${names[0]} (pid .*) died of signal 11"
+    run 33 -n 3 "$RAWPMI" sleep : -n 1 "$RAWPMI" abort 33
+    err_has "rank 3 on ${names[3]} (pid .*) aborted with code 33"
+    run 124 --timeout 1 -n 4 sleep "$mark"
+    run 124 --timeout 1 -n 4 sh -c 'trap "" TERM; sleep 60 & wait' # SIGKILL after the grace
+    run 0 -n 4 sh -c "setsid sleep $mark > /dev/null 2>&1 & exit 0"
+    [ -z "$(pids_of "sleep $mark")" ] || fail "leftovers of ranks"
+    nothing_left
+}
+
+test_output() {
+    run 0 -n 8 -l sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do printf "a$PMI_RANK"; printf "b$PMI_RANK\n"; done'
+    [ "$(grep -c '^\[\([0-7]\)\] a\1b\1$' "$dir/out")" = 80 ] || fail "lines were mixed"
+    run 0 -n 4 -l sh -c 'head -c 3000000 /dev/zero | tr "\0" x; echo; echo end'
+    [ "$(tr -cd x < "$dir/out" | wc -c)" = 12000000 ] || fail "bytes of a long line were lost"
+    run 0 -n 4 sh -c 'echo o; echo e >&2'
+    [ "$(cat "$dir/out" "$dir/err" | tr -d '\n')" = ooooeeee ] || fail "stdout and stderr"
+    run 0 -n 4 -l printf '%s' tail
+    [ "$(grep -o '\[[0-3]\] tail' "$dir/out" | wc -l)" = 4 ] || fail "output without a newline at its end"
+    seq 100000 > "$dir/in"
+    stdin=$dir/in run 0 -n 4 cat
+    cmp -s "$dir/in" "$dir/out" || fail "stdin from a file"
+    (cat "$dir/in"; sleep 0.3; echo last) | timeout 60 "$PMIRUN" "${nodes[@]}" -n 4 tail -n 1 > "$dir/out" 2> "$dir/err"
+    out_has '^last$'
+    stdin=/dev/zero run 0 -n 4 true # who does not read it
+    (timeout 60 "$PMIRUN" "${nodes[@]}" -n 4 yes; echo $? > "$dir/status") 2> "$dir/err" | head -1 > "$dir/out"
+    [ "$(cat "$dir/status")" = 141 ] || fail "status after a closed pipe: $(cat "$dir/status"), not 141"
+    # A reader that does not read: PMI goes on, memory stays bounded, nothing is lost.
+    mkfifo "$dir/pipe"
+    exec 9<> "$dir/pipe"
+    timeout 60 "$PMIRUN" "${nodes[@]}" -n 1 sh -c 'head -c 20000000 /dev/zero | tr "\0" "y" | fold -w 99' \
+        : -n 3 sh -c "$RAWPMI chat 1000 && echo done >&2" > "$dir/pipe" 2> "$dir/err" &
+    limit=$!
+    sleep 2
+    for p in $(first_child $limit) $(agents); do
+        rss=$(awk '/VmRSS/ { print $2 }' "/proc/$p/status" 2> /dev/null)
+        [ "${rss:-0}" -lt 40000 ] || fail "pmirun uses $rss kB while its reader sleeps"
+    done
+    [ "$(grep -c done "$dir/err")" = 3 ] || fail "PMI was held up by a reader that sleeps"
+    exec 8< "$dir/pipe" 9>&-
+    bytes=$(tr -cd y <&8 | wc -c)
+    exec 8<&-
+    [ "$bytes" = 20000000 ] || fail "$bytes bytes of 20000000 arrived"
+    wait $limit || fail "status $? after the reader woke up"
+}
+
+test_signals() {
+    begin -n 4 sh -c 'trap "echo got; exit 0" USR1; echo ready; while :; do sleep 0.1; done'
+    await 4 ready
+    kill -USR1 "$head"
+    end 0
+    [ "$(grep -c got "$dir/out")" = 4 ] || fail "SIGUSR1 did not reach all"
+    begin -n 4 sh -c 'echo ready; exec sleep 60'
+    await 4 ready
+    kill -TERM "$head"
+    end 143
+    # The second kills what ignores the first.
+    begin -n 4 sh -c 'trap "" TERM; echo ready; while :; do sleep 0.1; done'
+    await 4 ready
+    kill -TERM "$head"
+    sleep 0.5
+    kill -0 "$head" || fail "the first SIGTERM ended what ignores it"
+    kill -TERM "$head"
+    end 143
+    begin -n 4 sh -c "echo ready; exec sleep $mark"
+    await 4 ready
+    kill -TSTP "$head"
+    sleep 0.5
+    for p in $head $(pids_of "sleep $mark"); do
+        [ "$(ps -o state= -p "$p" | tr -d ' ')" = T ] || fail "$p is not stopped"
+    done
+    kill -CONT "$head"
+    sleep 0.5
+    for p in $(pids_of "sleep $mark"); do
+        [ "$(ps -o state= -p "$p" | tr -d ' ')" = S ] || fail "$p does not go on"
+    done
+    kill -TERM "$head"
+    end 143
+    nothing_left
+}
+
+test_loss() {
+    # The head is killed: agents see it, and end their ranks.
+    begin -n 8 sh -c "echo ready; sleep $mark"
+    await 8 ready
+    kill -9 "$head"
+    wait "$limit" 2> /dev/null
+    nothing_left
+    # An agent is killed.
+    begin -n 4 -x NODES_MARK=$mark sh -c "echo ready; exec sleep $mark"
+    await 4 ready
+    kill -9 "$(our_agent 2)"
+    end 253
+    err_has "node 2 (${names[2]}) is lost: "
+    nothing_left
+    # An agent is killed while all wait in a fence.
+    begin -n 3 "$RAWPMI" pgf : -n 1 sh -c "echo ready; sleep $mark; exec $RAWPMI pgf"
+    await 1 ready
+    kill -9 "$(our_agent 1)"
+    end 253
+    err_has "node 1 (${names[1]}) is lost: "
+    nothing_left
+    # A node's ranks are killed.
+    begin -n 4 sh -c "echo ready; exec sleep $mark"
+    await 4 ready
+    kill -9 "$(first_child "$(our_agent 3)")"
+    end 137
+    err_has "rank 3 on ${names[3]} (pid .*) died of signal 9"
+    nothing_left
+    # An agent is told to end.
+    begin -n 4 sh -c "echo ready; exec sleep $mark"
+    await 4 ready
+    kill -TERM "$(our_agent 0)"
+    end 253
+    err_has "the agent was told to end by signal 15"
+    err_has "node 0 (${names[0]}) is lost: "
+    nothing_left
+    # Agents that do not come.
+    [ "$1" = fork ] && return
+    nodes=(--hosts "a,nowhere,c,d" --launch-agent "$HOST_SSH")
+    run 253 -n 4 true
+    err_has "nowhere: ssh: no host nowhere"
+    err_has "node 1 (nowhere) is lost: .* exited with status 255 before the agent was there"
+    printf '#!/bin/sh\n[ "$2" = b ] && exec sleep %s\nexec %s "$@"\n' "$mark" "$HOST_SSH" > "$dir/mute"
+    chmod +x "$dir/mute"
+    nodes=(--hosts "a,b,c,d" --launch-agent "$dir/mute")
+    run 253 --start-timeout 1 -n 4 true
+    err_has "node 1 (b) is lost: no answer within 1 s"
+    nodes=(--hosts "a,b,c,d" --launch-agent "$dir/absent")
+    run 127 -n 4 true
+    nothing_left
+}
+
+test_spawn() {
+    run 0 -n 4 -l sh -c "[ \$PMI_RANK = 2 ] && exec $RAWPMI spawn 6 $RAWPMI child -- wdir / soft 1:3; exec $RAWPMI chat 5"
+    out_has '^\[2\] cmd=spawn_result rc=0'
+    [ "$(grep -c '^\[1:[0-5]\] child [0-5] of 6 in /: value-of' "$dir/out")" = 6 ] || fail "6 children"
+}
+
+test_mpi() {
+    local program
+    for program in hello allreduce ring; do
+        run 0 -n 16 "$MPI/$program"
+        out_has "^$program ok size=16\$"
+        run 0 -n 16 --map cyclic "$MPI/$program"
+        out_has "^$program ok size=16\$"
+    done
+    run 0 -n 16 "$MPI/split" 4 # as many on a host as it has
+    out_has "^split ok size=16\$"
+    run 33 -n 16 "$MPI/abort" 33
+    run 0 -n 16 "$MPI/exchange"
+    cp "$dir/out" "$dir/ours"
+    [ "$(grep -c . "$dir/ours")" = 16 ] || fail "not 16 lines"
+    if [ "$1" = hosts ]; then
+        timeout 100 "$HYDRA" -launcher ssh -launcher-exec "$HOST_SSH" -hosts "$HOSTS" -ppn 4 -n 16 "$MPI/exchange" > "$dir/out" 2> "$dir/err" < /dev/null ||
+            fail "mpiexec.hydra: status $?"
+    else
+        timeout 100 "$HYDRA" -n 16 "$MPI/exchange" > "$dir/out" 2> "$dir/err" < /dev/null || fail "mpiexec.hydra: status $?"
+    fi
+    cmp -s "$dir/ours" "$dir/out" || { [ "$1" = fork ] && [ "$(sed 's/ all-reduce.*//' "$dir/ours")" = "$(sed 's/ all-reduce.*//' "$dir/out")" ]; } ||
+        fail "another result than mpiexec.hydra's"
+}
+
+export NODES_MARK=$mark
+case $group in
+basic | status | output | signals | loss | spawn | hostile | mpi) "test_$group" "$1" ;;
+*)
+    echo "unknown group $group"
+    exit 1
+    ;;
+esac
+[ $failed = 0 ] && echo "$group: $n runs, all as they should be"
+exit $failed
