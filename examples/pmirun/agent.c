@@ -371,36 +371,69 @@ uint64_t agent_deadline(const struct pmirun *pr)
 
 void agent_lost(struct pmirun *pr, uint32_t node, const char *why)
 {
+    struct agent *a = pr->agent;
     struct msg m = {0};
 
-    if (pr->agent->ending || pr->stopping)
+    if (a->ending || pr->stopping)
         return;
+    if (a->peers) {
+        if (a->peers[node].lost)
+            return;
+        a->peers[node].lost = true;
+    }
     msg_begin(&m, MSG_LOST);
     msg_u32(&m, node);
     msg_string(&m, why);
     agent_tell(pr, &m);
     msg_free(&m);
+    for (struct job *job = pr->jobs; job; job = job->next)
+        exchange_lost(job, node);
 }
 
-void agent_send(struct pmirun *pr, uint32_t node, uint32_t job, const void *p, size_t n)
+/* A link to another agent; NULL when it cannot be made. */
+static struct netconn *link_to(struct pmirun *pr, uint32_t node, int *err)
 {
     struct peer *peer = &pr->agent->peers[node];
-    struct msg m = {0};
+
+    if (!peer->out)
+        peer->out = net_dial(pr, peer->address, peer->port, node, err);
+    return peer->out;
+}
+
+/* A link that cannot be made, or that broke, is told when the exchange is not in the middle of something. */
+void agent_send(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov, uint32_t n_iov)
+{
+    struct agent *a = pr->agent;
+    struct netconn *out;
     int err = 0;
 
-    msg_begin(&m, MSG_EXCHANGE);
-    msg_u32(&m, job);
-    if (pr->agent->by_ucx) {
-        err = ucx_send(pr, node, m.p, m.len, p, n);
+    msg_begin(&a->msg, MSG_EXCHANGE);
+    msg_u32(&a->msg, job);
+    for (uint32_t i = 0; i < n_iov; i++)
+        msg_bytes(&a->msg, iov[i].iov_base, iov[i].iov_len);
+    if (a->by_ucx) {
+        err = ucx_send(pr, node, a->msg.p, a->msg.len);
     } else {
-        if (!peer->out)
-            peer->out = net_dial(pr, peer->address, peer->port, node, &err);
-        if (peer->out)
-            err = net_send2(pr, peer->out, m.p, m.len, p, n);
+        out = link_to(pr, node, &err);
+        if (out)
+            err = net_send(pr, out, a->msg.p, a->msg.len);
     }
-    msg_free(&m);
-    if (err && err != -EPIPE)
-        agent_lost(pr, node, strerror(-err));
+    if (err && !a->peers[node].broken) {
+        a->peers[node].broken = err;
+        a->any_broken = true;
+    }
+}
+
+void agent_check_links(struct pmirun *pr)
+{
+    struct agent *a = pr->agent;
+
+    if (!a->any_broken)
+        return;
+    a->any_broken = false;
+    for (uint32_t i = 0; i < a->n_nodes; i++)
+        if (a->peers[i].broken)
+            agent_lost(pr, i, strerror(-a->peers[i].broken));
 }
 
 /* Kept until we are told about the job: its head has told the sender first. */
@@ -431,7 +464,7 @@ bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     job = job_by_number(pr, number);
     if (!job)
         return keep_early(pr->agent, node, number, in.p, in.left);
-    return exchange_frame(pr, job, node, in.p, in.left);
+    return exchange_frame(job, node, in.p, in.left);
 }
 
 void agent_begin_exchange(struct pmirun *pr, struct job *job)
@@ -450,7 +483,7 @@ void agent_begin_exchange(struct pmirun *pr, struct job *job)
         if (a->early_tail == &e->next)
             a->early_tail = p;
         a->early_bytes -= e->n;
-        if (!exchange_frame(pr, job, e->from, e->bytes, e->n))
+        if (!exchange_frame(job, e->from, e->bytes, e->n))
             agent_lost(pr, e->from, "what it says makes no sense");
         free(e);
     }

@@ -12,7 +12,8 @@ struct peer {
     char *ucx; /* its UCX address */
     size_t ucx_len;
     struct netconn *out; /* we dialled it */
-    bool came;           /* it dialled us */
+    int broken;          /* why nothing could be sent to it; 0: it could */
+    bool lost;           /* the head has been told */
 };
 
 /* A frame for a job that we have not been told of yet. */
@@ -41,7 +42,8 @@ struct agent {
     struct peer *peers; /* n_nodes of them, once told */
     struct early *early, **early_tail;
     size_t early_bytes;
-    uint64_t refused; /* frames of the exchange that made no sense */
+    bool any_broken;
+    struct msg msg; /* of agent_send() */
 };
 
 /* orders.c */

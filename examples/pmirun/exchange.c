@@ -1,154 +1,205 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job's pairs between its nodes: what a Fence brings to all of them. The first node of the job gathers and broadcasts.
+ * A job's pairs between its nodes: libpmiwire's exchange engine between the server engine, the job's table and the other agents.
+ *
+ * A put goes into this node's table at once and into the exchange, and a fence brings what was put to the tables of all nodes: every key
+ * is DENSE, which is what PMI's programs expect, and every Get is answered here. Values travel with the NUL that they have in the
+ * table, so that what arrives is merged as it is.
+ *
+ * The engine numbers the nodes that have ranks of the job from 0 on: `members` translates.
  */
-#include "message.h"
 #include "pmirun.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAME_GATHER = 1, FRAME_ALL = 2 };
+#include <pmiwire/exchange.h>
 
 struct exchange {
+    struct pmirun *pr;
+    struct job *job;
+    struct pmiwire_exchange *engine;
     uint32_t *members; /* nodes with ranks of the job, ascending */
-    uint32_t n_members, me;
-    uint32_t fence;  /* number of the one to come */
-    bool inside;     /* our ranks wait in it */
-    struct msg puts; /* ours since the last one: key, value, as texts */
-    struct msg all;  /* the first member: what has come from others */
-    uint32_t n_here; /* there: how many */
+    uint32_t n_members;
+    bool entering; /* fence() has not returned */
+    bool ended;    /* meanwhile the fence has ended, with end_rc */
+    int end_rc;
 };
 
-static uint32_t find_members(const struct job *job, uint32_t n_nodes, uint32_t **members)
+static void on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_t n_iov, size_t bytes)
 {
-    uint32_t *has = calloc(n_nodes, sizeof(*has)), n = 0;
+    const struct exchange *x = ctx;
 
-    *members = has;
-    for (uint32_t i = 0; has && i < job->n_ranks; i++)
-        has[job->node_of[i]] = 1;
-    for (uint32_t i = 0; has && i < n_nodes; i++)
-        if (has[i])
-            has[n++] = i;
-    return n;
+    (void)bytes;
+    agent_send(x->pr, x->members[member], x->job->number, iov, n_iov);
+}
+
+static int on_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block, size_t bytes)
+{
+    const struct exchange *x = ctx;
+
+    (void)kind, (void)number;
+    return table_merge(x->pr, x->job, block, bytes);
+}
+
+static int on_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
+{
+    const struct exchange *x = ctx;
+    int rc = table_find(x->pr, x->job, key, value);
+
+    if (rc == 0)
+        value->len++; /* its NUL */
+    return rc;
+}
+
+static void on_done(void *ctx, uint32_t kind, uint32_t number, int rc)
+{
+    struct exchange *x = ctx;
+
+    (void)kind, (void)number;
+    if (x->entering) {
+        x->ended = true;
+        x->end_rc = rc;
+    } else {
+        pmiwire_server_fence_done(x->pr->server, x->job->id, rc);
+    }
+}
+
+static void on_failed(void *ctx, int rc, uint32_t member)
+{
+    const struct exchange *x = ctx;
+
+    if (rc == PMIWIRE_ELOST && member < x->n_members && x->members[member] != agent_node(x->pr)) {
+        agent_lost(x->pr, x->members[member], "it is gone");
+        return;
+    }
+    say(x->pr, "the exchange between nodes has failed: %s", rc > -4096 ? strerror(-rc) : pmiwire_strerror(rc));
+    job_stop(x->pr, STATUS_RESOURCES);
+}
+
+/* The job's nodes; how many of its ranks are on those below this one. */
+static int find_members(struct exchange *x, uint32_t n_nodes, uint32_t self, uint32_t *me, uint32_t *n_below)
+{
+    const struct job *job = x->job;
+    uint32_t *n_on = calloc(n_nodes, sizeof(*n_on));
+
+    x->members = calloc(n_nodes, sizeof(*x->members));
+    if (!n_on || !x->members) {
+        free(n_on);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < job->n_ranks; i++)
+        n_on[job->node_of[i]]++;
+    *n_below = 0;
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        if (!n_on[i])
+            continue;
+        if (i == self)
+            *me = x->n_members;
+        else if (i < self)
+            *n_below += n_on[i];
+        x->members[x->n_members++] = i;
+    }
+    free(n_on);
+    return 0;
+}
+
+static int create_engine(struct exchange *x, uint32_t me, uint32_t n_below)
+{
+    static const struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = on_send, .pairs = on_pairs, .find = on_find,
+                                                    .done = on_done, .failed = on_failed};
+    struct pmiwire_exchange_opts opts = {.size = sizeof(opts), .ops = &ops, .ctx = x};
+    const struct job *job = x->job;
+    uint32_t *ranks = calloc(job->n_local, sizeof(*ranks));
+    int rc;
+
+    if (!ranks)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < job->n_local; i++)
+        ranks[i] = job->ranks[i].number;
+    opts.job = job->number;
+    opts.node = me;
+    opts.n_nodes = x->n_members;
+    opts.n_ranks = job->n_ranks;
+    opts.ranks = ranks;
+    opts.n_local = job->n_local;
+    opts.n_below = n_below;
+    rc = pmiwire_exchange_create(&opts, &x->engine);
+    free(ranks);
+    return rc;
 }
 
 int exchange_create(struct pmirun *pr, struct job *job)
 {
     struct exchange *x = calloc(1, sizeof(*x));
+    uint32_t me = 0, n_below;
+    int rc;
 
     if (!x)
-        return -12;
-    x->n_members = find_members(job, pr->opt.n_nodes, &x->members);
-    while (x->me < x->n_members && x->members[x->me] != agent_node(pr))
-        x->me++;
+        return -ENOMEM;
+    x->pr = pr;
+    x->job = job;
+    rc = find_members(x, pr->opt.n_nodes, agent_node(pr), &me, &n_below);
+    if (rc == 0)
+        rc = create_engine(x, me, n_below);
     job->exchange = x;
-    return 0;
+    if (rc != 0)
+        exchange_destroy(job);
+    return rc;
 }
 
 void exchange_destroy(struct job *job)
 {
     if (!job->exchange)
         return;
+    pmiwire_exchange_destroy(job->exchange->engine);
     free(job->exchange->members);
-    msg_free(&job->exchange->puts);
-    msg_free(&job->exchange->all);
     free(job->exchange);
     job->exchange = NULL;
 }
 
-int exchange_put(struct pmirun *pr, struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value)
+int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value)
 {
-    (void)pr, (void)rank;
-    msg_text(&job->exchange->puts, key.ptr, key.len);
-    msg_text(&job->exchange->puts, value.ptr, value.len);
-    return 0;
+    return pmiwire_exchange_put(job->exchange->engine, rank, key, value, PMIWIRE_HINT_DENSE);
 }
 
-static void send_frame(struct pmirun *pr, struct job *job, uint32_t member, uint8_t type, const struct msg *pairs)
+int exchange_fence(struct job *job)
 {
     struct exchange *x = job->exchange;
-    struct msg m = {0};
+    int rc;
 
-    msg_u32(&m, type);
-    msg_u32(&m, x->fence);
-    msg_bytes(&m, pairs->p, pairs->len);
-    agent_send(pr, x->members[member], job->number, m.p, m.len);
-    msg_free(&m);
+    x->entering = true;
+    x->ended = false;
+    rc = pmiwire_exchange_fence(x->engine, PMIWIRE_RANK_ALL);
+    x->entering = false;
+    if (rc != 0)
+        return rc;
+    return x->ended ? x->end_rc : PMIWIRE_PENDING;
 }
 
-/* 0, or why not all pairs could be stored. */
-static int take_pairs(struct pmirun *pr, struct job *job, struct msg_in in)
+static uint32_t member_of(const struct exchange *x, uint32_t node)
 {
-    int err = 0;
+    uint32_t i = 0;
 
-    while (in.left && !in.bad && err == 0) {
-        struct pmiwire_str key, value;
-
-        key.ptr = get_text(&in, &key.len);
-        value.ptr = get_text(&in, &value.len);
-        if (!in.bad)
-            err = table_put(pr, job, key, value);
-    }
-    return err;
+    while (i < x->n_members && x->members[i] != node)
+        i++;
+    return i;
 }
 
-static int fence_done(struct pmirun *pr, struct job *job, const struct msg *all)
+bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n)
 {
-    struct exchange *x = job->exchange;
-    int err = take_pairs(pr, job, (struct msg_in){all->p, all->len, false});
+    const struct exchange *x = job->exchange;
+    int rc;
 
-    x->inside = false;
-    x->puts.len = x->all.len = 0;
-    x->n_here = 0;
-    x->fence++;
-    return err;
+    if (!x)
+        return true; /* our part of the job is over */
+    rc = pmiwire_exchange_input(x->engine, member_of(x, from), p, n);
+    return rc != PMIWIRE_EPROTO && rc != PMIWIRE_EVERSION; /* another error has been told by failed() */
 }
 
-/* The first member, when all are here: tells the others. */
-static int all_here(struct pmirun *pr, struct job *job)
+void exchange_lost(struct job *job, uint32_t node)
 {
-    struct exchange *x = job->exchange;
-
-    msg_bytes(&x->all, x->puts.p, x->puts.len);
-    for (uint32_t i = 1; i < x->n_members; i++)
-        send_frame(pr, job, i, FRAME_ALL, &x->all);
-    return fence_done(pr, job, &x->all);
-}
-
-int exchange_fence(struct pmirun *pr, struct job *job)
-{
-    struct exchange *x = job->exchange;
-
-    x->inside = true;
-    if (x->me > 0)
-        send_frame(pr, job, 0, FRAME_GATHER, &x->puts);
-    else if (x->n_here + 1 == x->n_members)
-        return all_here(pr, job);
-    return PMIWIRE_PENDING;
-}
-
-bool exchange_frame(struct pmirun *pr, struct job *job, uint32_t from, const void *p, size_t n)
-{
-    struct msg_in in = {p, n, false};
-    uint32_t type = get_u32(&in), fence = get_u32(&in);
-    struct exchange *x = job->exchange;
-    struct msg all = {0};
-    int err;
-
-    if (in.bad || !x || fence != x->fence)
-        return false;
-    if (type == FRAME_GATHER && x->me == 0) {
-        msg_bytes(&x->all, in.p, in.left);
-        if (++x->n_here + 1 == x->n_members && x->inside)
-            pmiwire_server_fence_done(pr->server, job->id, all_here(pr, job));
-        return true;
-    }
-    if (type != FRAME_ALL || from != x->members[0] || !x->inside)
-        return false;
-    msg_bytes(&all, in.p, in.left);
-    err = fence_done(pr, job, &all);
-    msg_free(&all);
-    pmiwire_server_fence_done(pr->server, job->id, err);
-    return true;
+    if (job->exchange && member_of(job->exchange, node) < job->exchange->n_members)
+        pmiwire_exchange_lost(job->exchange->engine, member_of(job->exchange, node));
 }

@@ -203,7 +203,7 @@ int gather_on_fence(void *ctx, uint32_t job_id)
     if (job)
         table_settled(pr, job);
     if (job && job->exchange)
-        return exchange_fence(pr, job);
+        return exchange_fence(job);
     if (!g)
         return 0;
     if (g->name[0])

@@ -473,7 +473,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
             rank_died(pr, r, si->si_status, si->si_code == CLD_DUMPED);
     }
     if (!pr->head && job->n_live == 0 && (job->abandoned || job->n_launched == job->n_local)) {
-        pmiwire_server_job_remove(pr->server, job->id);
+        pmiwire_server_job_remove(pr->server, job->id); /* its exchange stays: other nodes may still ask here */
         table_destroy(job); /* one that spawns job after job would run out of descriptors */
         gather_destroy(job);
     }

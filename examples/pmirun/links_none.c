@@ -22,9 +22,9 @@ const void *ucx_address(const struct pmirun *pr, size_t *n)
     return NULL;
 }
 
-int ucx_send(struct pmirun *pr, uint32_t node, const void *head, size_t head_len, const void *p, size_t n)
+int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 {
-    (void)pr, (void)node, (void)head, (void)head_len, (void)p, (void)n;
+    (void)pr, (void)node, (void)p, (void)n;
     return -ENOSYS;
 }
 

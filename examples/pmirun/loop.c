@@ -174,6 +174,8 @@ static int wait_ms(const struct pmirun *pr)
 
 static void flush(struct pmirun *pr)
 {
+    if (pr->agent)
+        agent_check_links(pr);
     pmi_flush_ready(pr);
     output_flush(pr);
     if (pr->net)

@@ -33,6 +33,7 @@
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include <pmiwire/server.h>
 
@@ -369,7 +370,8 @@ bool agent_may_end(struct pmirun *pr);
 bool agent_ended(struct pmirun *pr);
 uint64_t agent_deadline(const struct pmirun *pr);
 /* To the exchange of a job on another node. */
-void agent_send(struct pmirun *pr, uint32_t node, uint32_t job, const void *p, size_t n);
+void agent_send(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov, uint32_t n_iov);
+void agent_check_links(struct pmirun *pr); /* tells of those that could not be used */
 uint32_t agent_node(const struct pmirun *pr);
 /* A message of another agent has come; false when it makes no sense. And: it cannot be reached any more. */
 bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n);
@@ -379,17 +381,18 @@ void agent_lost(struct pmirun *pr, uint32_t node, const char *why);
 int ucx_start(struct pmirun *pr);
 bool ucx_is_built_in(void);
 const void *ucx_address(const struct pmirun *pr, size_t *n);
-int ucx_send(struct pmirun *pr, uint32_t node, const void *head, size_t head_len, const void *p, size_t n);
+int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n);
 void ucx_event(struct pmirun *pr);
 void ucx_stop(struct pmirun *pr);
 
 /* exchange.c: a job's pairs between its nodes */
 int exchange_create(struct pmirun *pr, struct job *job);
 void exchange_destroy(struct job *job);
-int exchange_put(struct pmirun *pr, struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value);
-int exchange_fence(struct pmirun *pr, struct job *job);
+int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value); /* the value with its NUL */
+int exchange_fence(struct job *job); /* 0, PMIWIRE_PENDING, or an error */
 /* A frame of node `from`; false when it makes no sense. */
-bool exchange_frame(struct pmirun *pr, struct job *job, uint32_t from, const void *p, size_t n);
+bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n);
+void exchange_lost(struct job *job, uint32_t node);
 
 /* spawn.c */
 int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token);
@@ -416,6 +419,9 @@ void table_destroy(struct job *job);
 void table_settled(struct pmirun *pr, struct job *job);
 int table_fd(const struct job *job); /* what readers get, -1: none */
 int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value);
+/* Pairs that other nodes have put, with the NUL of their values: a block of libshmht's or of the exchange. */
+int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t bytes);
+int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key, struct pmiwire_str *value);
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value);
 int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key,
                  uint64_t token, struct pmiwire_str *value);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <pmiwire/exchange.h>
 #include <shmht.h>
 
 struct table {
@@ -149,6 +150,46 @@ int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
     return pmiwire_server_put(pr->server, job->id, key, value);
 }
 
+/* With the NUL that makes it a string where it will lie. */
+static int tell_others(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value)
+{
+    char small[1100], *text = value.len < sizeof(small) ? small : malloc(value.len + 1);
+    int rc;
+
+    if (!text)
+        return -ENOMEM;
+    memcpy(text, value.ptr, value.len);
+    text[value.len] = '\0';
+    rc = exchange_put(job, rank, key, (struct pmiwire_str){text, value.len + 1});
+    if (text != small)
+        free(text);
+    return rc;
+}
+
+int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t bytes)
+{
+    struct table *t = job->table;
+    struct pmiwire_keyval pair;
+    size_t pos = 0;
+    int rc = 0;
+
+    if (t && !t->ended) {
+        rc = shmht_merge(t->writer, block, bytes, NULL);
+        if (rc == 0)
+            return 0;
+        end(pr, job, rc);
+    }
+    while ((rc = pmiwire_block_next(block, bytes, &pos, &pair)) == 1) {
+        if (pair.value.len == 0)
+            return PMIWIRE_EPROTO;
+        pair.value.len--;
+        rc = pmiwire_server_put(pr->server, job->id, pair.key, pair.value);
+        if (rc != 0)
+            return rc;
+    }
+    return rc;
+}
+
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value)
 {
     struct pmirun *pr = ctx;
@@ -159,7 +200,20 @@ int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str k
     if (gather_put(pr, job, who->rank, key, value))
         return 0;
     rc = table_put(pr, job, key, value);
-    return rc == 0 && job->exchange ? exchange_put(pr, job, who->rank, key, value) : rc;
+    return rc == 0 && job->exchange ? tell_others(job, who->rank, key, value) : rc;
+}
+
+int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key, struct pmiwire_str *value)
+{
+    const struct table *t = job->table;
+    struct shmht_bytes found;
+
+    if ((!t || t->ended) && pmiwire_server_get(pr->server, job->id, key, value) == 0)
+        return 0;
+    if (!t || shmht_get(t->view, key.ptr, key.len, &found) != 0)
+        return PMIWIRE_ENOENT;
+    *value = (struct pmiwire_str){found.ptr, found.len - 1};
+    return 0;
 }
 
 int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key,
@@ -167,16 +221,9 @@ int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int
 {
     struct pmirun *pr = ctx;
     const struct job *job = job_by_id(pr, job_id);
-    const struct table *t = job ? job->table : NULL;
-    struct shmht_bytes found;
 
     (void)who, (void)srcid, (void)token;
-    if (job && gather_get(job, key, value) == 0)
-        return 0;
-    if ((!t || t->ended) && pmiwire_server_get(pr->server, job_id, key, value) == 0)
-        return 0;
-    if (!t || shmht_get(t->view, key.ptr, key.len, &found) != 0)
+    if (!job)
         return PMIWIRE_ENOENT;
-    *value = (struct pmiwire_str){found.ptr, found.len - 1};
-    return 0;
+    return gather_get(job, key, value) == 0 ? 0 : table_find(pr, job, key, value);
 }

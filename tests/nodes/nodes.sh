@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # nodes.sh HOW GROUP: pmirun on four nodes. HOW is fork (all here), or hosts: then this runs under `hosts run`, and the nodes are its four.
-# Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE (programs), MPI (a folder with MPI programs), LINKS (tcp or ucx), HYDRA.
+# Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE, HYDRA (programs), MPI (a folder with MPI programs), LD_PRELOAD_MPI (what they
+# need before them), LINKS (tcp or ucx).
 set -u
 group=$2
 case $1 in
@@ -30,7 +31,7 @@ run() {
     local want=$1 got
     shift
     n=$((n + 1))
-    timeout -k 5 60 "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < "${stdin:-/dev/null}"
+    timeout -k 5 30 "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < "${stdin:-/dev/null}"
     got=$?
     [ "$got" = "$want" ] || fail "pmirun $*: status $got, not $want"
 }
@@ -38,7 +39,7 @@ run() {
 begin() {
     n=$((n + 1))
     : > "$dir/out"
-    timeout -k 5 60 "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
+    timeout -k 5 30 "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
     limit=$!
     head=
     until [ -n "$head" ]; do head=$(tr -d ' ' < "/proc/$limit/task/$limit/children"); done
@@ -284,6 +285,7 @@ test_spawn() {
 
 test_mpi() {
     local program
+    [ -z "${LD_PRELOAD_MPI:-}" ] || export LD_PRELOAD=$LD_PRELOAD_MPI
     for program in hello allreduce ring; do
         run 0 -n 16 "$MPI/$program"
         out_has "^$program ok size=16\$"
