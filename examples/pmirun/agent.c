@@ -131,6 +131,8 @@ static void parse_boot(struct pmirun *pr, char *text)
             ok = parse_u32(value, &port) && port > 0 && port < 65536, seen |= 32;
         else if (strcmp(line, "head") == 0)
             ok = split_addresses(value, a), seen |= 64;
+        else if (strcmp(line, "set") == 0)
+            ok = strchr(value, '=') && putenv(xprintf("%s", value)) == 0; /* it stays */
         else if (strcmp(line, "links") == 0)
             ok = parse_links(value, &a->links), seen |= 128;
     }

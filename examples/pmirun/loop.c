@@ -176,6 +176,8 @@ static void flush(struct pmirun *pr)
 {
     if (pr->agent)
         agent_check_links(pr);
+    if (pr->agent)
+        ucx_event(pr);
     pmi_flush_ready(pr);
     output_flush(pr);
     if (pr->net)

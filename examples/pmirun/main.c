@@ -215,7 +215,8 @@ int main(int argc, char **argv)
         die(STATUS_RESOURCES, "epoll_wait: %s", strerror(-err));
     if (pr->opt.stats)
         print_stats(pr);
-    ucx_stop(pr);
+    if (pr->agent)
+        ucx_stop(pr);
     pmiwire_server_destroy(pr->server);
     return pr->status;
 }

@@ -84,11 +84,28 @@ static char **starter_argv(const struct pmirun *pr, const char *self, const stru
     return v;
 }
 
+/* UCX's variables, which an agent wants before it is told all others. */
+static char *ucx_settings(void)
+{
+    char *all = xprintf("%s", "");
+
+    for (char **e = environ; *e; e++) {
+        char *longer;
+
+        if (strncmp(*e, "UCX_", 4) != 0 || strchr(*e, '\n') || strlen(all) + strlen(*e) > 4000)
+            continue;
+        longer = xprintf("%sset %s\n", all, *e);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
 /* The lines that an agent reads. A node's number, or that srun tells it. */
 static void write_bootstrap(struct pmirun *pr, struct starter *s)
 {
     const struct channel_self *self = &pr->net->self;
-    char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(), *text;
+    char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(), *text, *sets;
     char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1], node[16];
     static const char *const links[] = {"any", "tcp", "ucx"};
     size_t n;
@@ -101,8 +118,10 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
         snprintf(node, sizeof(node), "srun");
     else
         snprintf(node, sizeof(node), "%u", s->first);
-    text = xprintf("pmirun-agent 1\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nport %u\nhead %s\nend\n", job, secret, node,
-                   pr->opt.n_nodes, links[pr->opt.links], pr->head->port, addresses);
+    sets = ucx_settings();
+    text = xprintf("pmirun-agent 1\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nport %u\nhead %s\n%send\n", job, secret, node,
+                   pr->opt.n_nodes, links[pr->opt.links], pr->head->port, addresses, sets);
+    free(sets);
     n = strlen(text);
     if (write(s->in, text, n) != (ssize_t)n) /* a new pipe takes as much */
         say(pr, "cannot tell %s about the job: %s", nodes_name(pr, s->first), strerror(errno));

@@ -26,7 +26,7 @@ static const char usage[] =
     "  --launch HOW         how to get there: ssh (when there are hosts), srun, or fork (all on this host)\n"
     "  --launch-agent PROG  what to call in the place of ssh or srun\n"
     "  --map HOW            block (the default): nodes get consecutive ranks; cyclic: ranks go round\n"
-    "  --links HOW          tcp or ucx, between nodes\n"
+    "  --links HOW          between nodes: tcp (the default), ucx, or any: ucx when every node has it\n"
     "  --start-timeout S    for the nodes to answer (60)\n"
     "  --timeout S          stop the job after S seconds, with status 124\n"
     "  --pmi-port           let processes connect over TCP (PMI_PORT), not an inherited socket\n"
@@ -167,7 +167,7 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
     else if (is(w, "--map", NULL))
         opt->cyclic = one_of(w, argument(c), "block", "cyclic", NULL) == 1;
     else if (is(w, "--links", NULL))
-        opt->links = one_of(w, argument(c), "tcp", "ucx", NULL) == 1 ? LINKS_UCX : LINKS_TCP;
+        opt->links = (enum link_kind)one_of(w, argument(c), "any", "tcp", "ucx");
     else if (is(w, "--start-timeout", NULL))
         opt->start_s = parse_seconds(w, argument(c));
     else if (is(w, "--no-shm", NULL))
@@ -231,6 +231,7 @@ void options_parse(struct options *opt, int argc, char **argv)
     opt->universe_size = -1;
     opt->stall_s = 60;
     opt->start_s = 60;
+    opt->links = LINKS_TCP;
     opt->shm_max_bytes = UINT64_C(1024) << 20;
     do {
         struct app app = {.n_procs = 1};

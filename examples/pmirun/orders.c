@@ -70,10 +70,10 @@ static bool on_peers(struct pmirun *pr, struct msg_in *in)
         p->ucx = xrealloc(NULL, p->ucx_len + 1);
         memcpy(p->ucx, ucx, p->ucx_len);
     }
-    a->by_ucx = by_ucx;
+    a->by_ucx = by_ucx && ucx_join(pr) == 0;
     if (!by_ucx)
         ucx_stop(pr);
-    return !in->bad;
+    return !in->bad && a->by_ucx == by_ucx;
 }
 
 static char **get_strings(struct msg_in *in, uint32_t *n)

@@ -381,6 +381,7 @@ void agent_lost(struct pmirun *pr, uint32_t node, const char *why);
 int ucx_start(struct pmirun *pr);
 bool ucx_is_built_in(void);
 const void *ucx_address(const struct pmirun *pr, size_t *n);
+int ucx_join(struct pmirun *pr); /* the other agents are known */
 int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n);
 void ucx_event(struct pmirun *pr);
 void ucx_stop(struct pmirun *pr);
