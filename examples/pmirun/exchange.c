@@ -2,9 +2,9 @@
 /*
  * A job's pairs between its nodes: libpmiwire's exchange engine between the server engine, the job's table and the other agents.
  *
- * A put goes into this node's table at once and into the exchange, and a fence brings what was put to the tables of all nodes: every key
- * is DENSE, which is what PMI's programs expect, and every Get is answered here. Values travel with the NUL that they have in the
- * table, so that what arrives is merged as it is.
+ * A put goes into this node's table at once and into the exchange, and a fence brings what was put to the tables of all nodes: keys are
+ * DENSE, which is what PMI's programs expect, and their Gets are answered here. What a client has put as SPARSE is in the exchange alone, and a Get
+ * that is not answered from the table asks there. Values travel with the NUL that they have in the table, so that what arrives is merged as it is.
  *
  * The engine numbers the nodes that have ranks of the job from 0 on: `members` translates.
  */
@@ -22,6 +22,7 @@ struct exchange {
     struct pmiwire_exchange *engine;
     uint32_t *members; /* nodes with ranks of the job, ascending */
     uint32_t n_members;
+    uint64_t *ring_tokens; /* of our ranks in the ring, as in job->ranks */
     bool entering; /* fence() has not returned */
     bool ended;    /* meanwhile the fence has ended, with end_rc */
     int end_rc;
@@ -41,6 +42,44 @@ static int on_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block
 
     (void)kind, (void)number;
     return table_merge(x->pr, x->job, block, bytes);
+}
+
+/* Without its NUL. */
+static struct pmiwire_str bare(struct pmiwire_str value)
+{
+    if (value.len)
+        value.len--;
+    return value;
+}
+
+static void on_got(void *ctx, uint64_t token, int rc, struct pmiwire_str value)
+{
+    const struct exchange *x = ctx;
+
+    pmiwire_server_get_done(x->pr->server, token, rc, bare(value));
+}
+
+/* Where a rank stands in job->ranks, which is ordered. */
+static uint32_t index_of(const struct job *job, uint32_t rank)
+{
+    uint32_t low = 0, high = job->n_local;
+
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+
+        if (job->ranks[mid].number <= rank)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left, struct pmiwire_str right)
+{
+    const struct exchange *x = ctx;
+
+    pmiwire_server_ring_done(x->pr->server, x->ring_tokens[index_of(x->job, rank)], rc, place, left, right);
 }
 
 static int on_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
@@ -108,14 +147,17 @@ static int find_members(struct exchange *x, uint32_t n_nodes, uint32_t self, uin
 static int create_engine(struct exchange *x, uint32_t me, uint32_t n_below)
 {
     static const struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = on_send, .pairs = on_pairs, .find = on_find,
-                                                    .done = on_done, .failed = on_failed};
+                                                    .got = on_got, .ringed = on_ringed, .done = on_done, .failed = on_failed};
     struct pmiwire_exchange_opts opts = {.size = sizeof(opts), .ops = &ops, .ctx = x};
     const struct job *job = x->job;
     uint32_t *ranks = calloc(job->n_local, sizeof(*ranks));
     int rc;
 
-    if (!ranks)
+    x->ring_tokens = calloc(job->n_local, sizeof(*x->ring_tokens));
+    if (!ranks || !x->ring_tokens) {
+        free(ranks);
         return -ENOMEM;
+    }
     for (uint32_t i = 0; i < job->n_local; i++)
         ranks[i] = job->ranks[i].number;
     opts.job = job->number;
@@ -155,13 +197,36 @@ void exchange_destroy(struct job *job)
         return;
     pmiwire_exchange_destroy(job->exchange->engine);
     free(job->exchange->members);
+    free(job->exchange->ring_tokens);
     free(job->exchange);
     job->exchange = NULL;
 }
 
-int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value)
+int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)
 {
-    return pmiwire_exchange_put(job->exchange->engine, rank, key, value, PMIWIRE_HINT_DENSE);
+    return pmiwire_exchange_put(job->exchange->engine, rank, key, value, hint);
+}
+
+int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token, struct pmiwire_str *value)
+{
+    int rc = pmiwire_exchange_get(job->exchange->engine, key, src, how, token, value);
+
+    if (rc == 0)
+        *value = bare(*value);
+    return rc;
+}
+
+int exchange_on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left, struct pmiwire_str right, uint64_t token)
+{
+    const struct pmirun *pr = ctx;
+    const struct job *job = job_by_id(pr, who->job);
+    int rc;
+
+    if (!job || !job->exchange)
+        return PMIWIRE_ENOENT;
+    job->exchange->ring_tokens[index_of(job, (uint32_t)who->rank)] = token;
+    rc = pmiwire_exchange_ring(job->exchange->engine, who->rank, left, right);
+    return rc ? rc : PMIWIRE_PENDING;
 }
 
 int exchange_fence(struct job *job)

@@ -81,8 +81,10 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
     if (rc != 0)
         return rc;
     table_create(pr, job);
-    if (job->n_local != job->n_ranks)
-        return exchange_create(pr, job);
+    if (job->n_local != job->n_ranks) {
+        rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
+        return rc ? rc : exchange_create(pr, job);
+    }
     gather_create(pr, job);
     return 0;
 }

@@ -75,8 +75,9 @@ int pmi_init(struct pmirun *pr)
         .state = on_state,
         .abort = on_abort,
         .spawn = spawn_request,
-        .put = table_on_put,
-        .get = table_on_get,
+        .put_hinted = table_on_put,
+        .get_from = table_on_get,
+        .ring = exchange_on_ring,
         .fence = gather_on_fence,
     };
     struct pmiwire_server_opts opts = {.size = sizeof(opts)};

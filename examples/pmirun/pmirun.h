@@ -389,7 +389,10 @@ void ucx_stop(struct pmirun *pr);
 /* exchange.c: a job's pairs between its nodes */
 int exchange_create(struct pmirun *pr, struct job *job);
 void exchange_destroy(struct job *job);
-int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value); /* the value with its NUL */
+/* The value with its NUL; PMIWIRE_HINT_*. */
+int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
+int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token, struct pmiwire_str *value);
+int exchange_on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left, struct pmiwire_str right, uint64_t token);
 int exchange_fence(struct job *job); /* 0, PMIWIRE_PENDING, or an error */
 /* A frame of node `from`; false when it makes no sense. */
 bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n);
@@ -423,8 +426,8 @@ int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
 /* Pairs that other nodes have put, with the NUL of their values: a block of libshmht's or of the exchange. */
 int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t bytes);
 int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key, struct pmiwire_str *value);
-int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value);
-int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key,
+int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
+int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key, uint32_t how,
                  uint64_t token, struct pmiwire_str *value);
 
 /* gather.c */

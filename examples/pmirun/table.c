@@ -151,7 +151,7 @@ int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
 }
 
 /* With the NUL that makes it a string where it will lie. */
-static int tell_others(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value)
+static int tell_others(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)
 {
     char small[1100], *text = value.len < sizeof(small) ? small : malloc(value.len + 1);
     int rc;
@@ -160,7 +160,7 @@ static int tell_others(struct job *job, int32_t rank, struct pmiwire_str key, st
         return -ENOMEM;
     memcpy(text, value.ptr, value.len);
     text[value.len] = '\0';
-    rc = exchange_put(job, rank, key, (struct pmiwire_str){text, value.len + 1});
+    rc = exchange_put(job, rank, key, (struct pmiwire_str){text, value.len + 1}, hint);
     if (text != small)
         free(text);
     return rc;
@@ -190,17 +190,17 @@ int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t by
     return rc;
 }
 
-int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value)
+int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)
 {
     struct pmirun *pr = ctx;
     struct job *job = job_by_id(pr, who->job);
-
-    int rc;
+    int rc = 0;
 
     if (gather_put(pr, job, who->rank, key, value))
         return 0;
-    rc = table_put(pr, job, key, value);
-    return rc == 0 && job->exchange ? tell_others(job, who->rank, key, value) : rc;
+    if (!job->exchange || hint != PMIWIRE_HINT_SPARSE)
+        rc = table_put(pr, job, key, value);
+    return rc == 0 && job->exchange ? tell_others(job, who->rank, key, value, hint) : rc;
 }
 
 int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key, struct pmiwire_str *value)
@@ -216,14 +216,16 @@ int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key,
     return 0;
 }
 
-int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key,
+int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key, uint32_t how,
                  uint64_t token, struct pmiwire_str *value)
 {
     struct pmirun *pr = ctx;
-    const struct job *job = job_by_id(pr, job_id);
+    struct job *job = job_by_id(pr, job_id);
 
-    (void)who, (void)srcid, (void)token;
+    (void)who;
     if (!job)
         return PMIWIRE_ENOENT;
-    return gather_get(job, key, value) == 0 ? 0 : table_find(pr, job, key, value);
+    if (gather_get(job, key, value) == 0 || table_find(pr, job, key, value) == 0)
+        return 0;
+    return job->exchange ? exchange_get(job, key, srcid, how, token, value) : PMIWIRE_ENOENT;
 }
