@@ -122,6 +122,8 @@ test_basic() {
     [ "$(sort -u "$dir/out")" = / ] || fail "--wdir"
     run 0 -n 4 sh -c 'ls /proc/self/fd | wc -l'
     [ "$(sort -u "$dir/out")" = 5 ] || fail "ranks have other descriptors than 0, 1, 2, PMI, and that of ls"
+    run 0 -n 8 "$RAWPMI" hints
+    run 0 --no-shm --map cyclic -n 10 "$RAWPMI" hints
     run 0 --stats -n 8 "$RAWPMI" pgf
     err_has '"puts":8,'
     run 0 -N 1 -n 2 "$RAWPMI" pgf

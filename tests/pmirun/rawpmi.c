@@ -13,6 +13,7 @@
  *     rawpmi sleep         init, fence, finalize, then sleep
  *     rawpmi spawn N PROG [ARG...] [-- KEY VALUE ...]
  *                          spawns N processes; prints rc and errcodes
+ *     rawpmi hints         on several nodes: SPARSE puts, gets that wait for them without a fence, then puts anew and fences
  *     rawpmi child         a spawned process: checks its preput, puts and fences
  */
 #include <arpa/inet.h>
@@ -219,6 +220,59 @@ static void child(void)
     finalize();
 }
 
+static void put_sparse(int value)
+{
+    char text[512];
+
+    snprintf(text, sizeof(text), "cmd=put kvsname=%s key=sparse-%d fp-hint=sparse value=%d-of-%d\n", kvsname, rank, value, rank);
+    ask(text, "cmd=put_result rc=0");
+}
+
+static void get_sparse(int who, int value, const char *how)
+{
+    char text[512], expect[64];
+
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=sparse-%d fp-get=%s fp-src=%d\n", kvsname, who, how, who);
+    snprintf(expect, sizeof(expect), "%d-of-%d", value, who);
+    ask(text, "cmd=get_result");
+    if (strcmp(field("value"), expect) != 0) {
+        fprintf(stderr, "rawpmi: rank %d: key of rank %d: \"%s\", not \"%s\"\n", rank, who, field("value"), expect);
+        exit(99);
+    }
+}
+
+static void hints(void)
+{
+    char text[512];
+
+    ask("cmd=init pmi_version=1 pmi_subversion=1 fp-client=1\n", "cmd=response_to_init");
+    if (*field("fp-exchange") != '1')
+        fail("no exchange is advertised");
+    ask("cmd=get_my_kvsname\n", "cmd=my_kvsname");
+    snprintf(kvsname, sizeof(kvsname), "%s", field("kvsname"));
+    kvsname[strcspn(kvsname, " ")] = '\0';
+    /* PMI's own get, and one that asks the other nodes, do not wait for what is not there. */
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent\n", kvsname);
+    ask(text, "cmd=get_result rc=-");
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent fp-get=remote\n", kvsname);
+    ask(text, "cmd=get_result rc=-");
+    if (rank % 2)
+        usleep(300000); /* others ask for it meanwhile */
+    put_sparse(1);
+    get_sparse((rank + 1) % size, 1, "wait");
+    get_sparse((rank + size - 1) % size, 1, "wait");
+    ask("cmd=barrier_in\n", "cmd=barrier_out");
+    for (int value = 2; value < 5; value++) {
+        put_sparse(value);
+        ask("cmd=barrier_in\n", "cmd=barrier_out");
+        for (int who = 0; who < size; who++)
+            get_sparse(who, value, "remote");
+        ask("cmd=barrier_in\n", "cmd=barrier_out");
+    }
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent\n", kvsname);
+    ask(text, "cmd=get_result rc=-");
+}
+
 static void endless(void)
 {
     /* More answers than sockets and server hold: the server must cut us off, and we notice by SIGPIPE or EPIPE. */
@@ -249,6 +303,11 @@ int main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
         while (write(fd, junk, sizeof(junk)) > 0)
             ;
+        return 0;
+    }
+    if (strcmp(mode, "hints") == 0) {
+        hints();
+        finalize();
         return 0;
     }
     init();
