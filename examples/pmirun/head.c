@@ -247,6 +247,10 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_TOOK:
         input_head_room(pr, get_u32(&in));
         return !in.bad;
+    case MSG_PUBLISH: return names_published(pr, &in, false);
+    case MSG_UNPUBLISH: return names_published(pr, &in, true);
+    case MSG_LOOKUP: return names_asked(pr, node->id, &in);
+    case MSG_SIGNED: return names_sign(pr, &in);
     case MSG_SPAWN: return on_spawn(pr, node, &in);
     case MSG_FATAL: {
         uint32_t status = get_u32(&in);

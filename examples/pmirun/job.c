@@ -474,7 +474,10 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
         else
             rank_died(pr, r, si->si_status, si->si_code == CLD_DUMPED);
     }
-    if (!pr->head && job->n_live == 0 && (job->abandoned || job->n_launched == job->n_local)) {
+    if (job->n_live > 0 || !(job->abandoned || job->n_launched == job->n_local))
+        return;
+    names_job_ended(job);
+    if (!pr->head) {
         pmiwire_server_job_remove(pr->server, job->id); /* its exchange stays: other nodes may still ask here */
         table_destroy(job); /* one that spawns job after job would run out of descriptors */
         gather_destroy(job);

@@ -28,7 +28,9 @@ enum message {
     MSG_LOST,      /* u32 node, text why: no connection to it any more */
     MSG_DONE,      /* u32 n, n u64: counters */
     MSG_PUBLISH,   /* u32 job, text name, text port */
-    MSG_UNPUBLISH, /* u32 job, text name */
+    MSG_UNPUBLISH, /* u32 job, text name, text */
+    MSG_LOOKUP,    /* u64 token, text name */
+    MSG_SIGNED,    /* u32: the number of MSG_SIGN */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (agent.c) */
     MSG_PEERS,      /* u32 n, for each: text address, u32 port, text UCX address */
@@ -39,6 +41,8 @@ enum message {
     MSG_ROOM,       /* u32 1 or 2, u32 bytes of output that were taken */
     MSG_INPUT,      /* text for rank 0's stdin; an empty one is its end */
     MSG_SPAWNED,    /* u64 token, u32 rc as int32, text its job id */
+    MSG_FOUND,      /* u64 token, u32 rc as int32, text port */
+    MSG_SIGN,       /* u32: to be sent back */
     MSG_END,        /* all ranks have ended: sweep, say DONE and leave */
     /* agent to agent */
     MSG_EXCHANGE = 128, /* u32 job, and a frame of the exchange */

@@ -247,6 +247,29 @@ static bool on_spawned(struct pmirun *pr, struct msg_in *in)
     return !in->bad;
 }
 
+static bool on_found(struct pmirun *pr, struct msg_in *in)
+{
+    uint64_t token = get_u64(in);
+    int32_t rc = (int32_t)get_u32(in);
+    struct pmiwire_str port;
+
+    port.ptr = get_text(in, &port.len);
+    if (!in->bad && pr->server)
+        pmiwire_server_get_done(pr->server, token, rc, port);
+    return !in->bad;
+}
+
+static bool on_sign(struct pmirun *pr, struct msg_in *in)
+{
+    struct msg m = {0};
+
+    msg_begin(&m, MSG_SIGNED);
+    msg_u32(&m, get_u32(in));
+    agent_tell(pr, &m);
+    msg_free(&m);
+    return !in->bad;
+}
+
 static bool on_abandon(struct pmirun *pr, struct msg_in *in)
 {
     struct job *job = job_by_number(pr, get_u32(in));
@@ -305,6 +328,8 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
     case MSG_ROOM: return on_room(pr, &in);
     case MSG_INPUT: return on_input(pr, &in);
     case MSG_SPAWNED: return on_spawned(pr, &in);
+    case MSG_FOUND: return on_found(pr, &in);
+    case MSG_SIGN: return on_sign(pr, &in);
     case MSG_END: pr->agent->ending = true; return true;
     default: return false;
     }

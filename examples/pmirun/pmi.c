@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ranks' PMI connections: bytes between sockets and the server engine, and what the engine tells us. */
 #define _GNU_SOURCE
+#include "agent.h"
 #include "pmirun.h"
 
 #include <errno.h>
@@ -67,7 +68,7 @@ static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode
 
 int pmi_init(struct pmirun *pr)
 {
-    static const struct pmiwire_server_ops ops = {
+    struct pmiwire_server_ops ops = {
         .size = sizeof(ops),
         .ready = on_ready,
         .diag = on_diag,
@@ -82,6 +83,11 @@ int pmi_init(struct pmirun *pr)
     };
     struct pmiwire_server_opts opts = {.size = sizeof(opts)};
 
+    if (pr->agent && pr->agent->n_nodes > 1) {
+        ops.publish = names_on_publish;
+        ops.unpublish = names_on_unpublish;
+        ops.lookup = names_on_lookup;
+    }
     opts.ops = &ops;
     opts.ctx = pr;
     opts.stall_ns = (uint64_t)(pr->opt.stall_s * 1e9);

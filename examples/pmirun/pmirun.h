@@ -386,6 +386,16 @@ int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n);
 void ucx_event(struct pmirun *pr);
 void ucx_stop(struct pmirun *pr);
 
+/* names.c: what ranks publish, on several nodes */
+int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, struct pmiwire_str port);
+int names_on_unpublish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service);
+int names_on_lookup(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, uint64_t token, struct pmiwire_str *port);
+void names_job_ended(const struct job *job);
+/* What agents tell their head; false when it makes no sense. */
+bool names_published(struct pmirun *pr, struct msg_in *in, bool taken_back);
+bool names_asked(struct pmirun *pr, uint32_t node, struct msg_in *in);
+bool names_sign(struct pmirun *pr, struct msg_in *in);
+
 /* exchange.c: a job's pairs between its nodes */
 int exchange_create(struct pmirun *pr, struct job *job);
 void exchange_destroy(struct job *job);

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Published names on several nodes. The head holds them; an agent tells it of those that its ranks publish, and answers them at once. So a name may
+ * be on its way when somebody on another node looks it up who knows, through MPI, that it has been published: before the head says that there is none,
+ * it asks every agent for a sign, which comes behind what that has said before.
+ *
+ * An agent remembers the names of its own ranks: it knows one that they have published already, and only those can they take back. Of a name that two
+ * nodes publish, the first that the head hears of counts.
+ */
+#include "agent.h"
+#include "nodes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NAMES 65536u
+
+struct name {
+    struct name *next;
+    uint32_t job;
+    struct pmiwire_str service, port; /* in one allocation with this */
+};
+
+struct lookup {
+    struct lookup *next;
+    uint32_t number, node, n_signs; /* that are still to come */
+    uint64_t token;
+    char *service;
+};
+
+static struct name *names;
+static uint32_t n_names;
+static struct lookup *lookups;
+static uint32_t n_lookups;
+
+static struct name **find(struct pmiwire_str service)
+{
+    struct name **p = &names;
+
+    while (*p && ((*p)->service.len != service.len || memcmp((*p)->service.ptr, service.ptr, service.len) != 0))
+        p = &(*p)->next;
+    return p;
+}
+
+static int add(uint32_t job, struct pmiwire_str service, struct pmiwire_str port)
+{
+    struct name *n;
+    char *text;
+
+    if (*find(service))
+        return PMIWIRE_EEXIST;
+    n = n_names < MAX_NAMES ? malloc(sizeof(*n) + service.len + port.len) : NULL;
+    if (!n)
+        return -ENOMEM;
+    text = (char *)(n + 1);
+    memcpy(text, service.ptr, service.len);
+    if (port.len)
+        memcpy(text + service.len, port.ptr, port.len);
+    *n = (struct name){names, job, {text, service.len}, {text + service.len, port.len}};
+    names = n;
+    n_names++;
+    return 0;
+}
+
+static int drop(uint32_t job, struct pmiwire_str service)
+{
+    struct name **p = find(service), *n = *p;
+
+    if (!n || n->job != job)
+        return PMIWIRE_ENOENT;
+    *p = n->next;
+    free(n);
+    n_names--;
+    return 0;
+}
+
+void names_job_ended(const struct job *job)
+{
+    struct name **p = &names;
+
+    while (*p) {
+        struct name *n = *p;
+
+        if (n->job != job->number) {
+            p = &n->next;
+            continue;
+        }
+        *p = n->next;
+        free(n);
+        n_names--;
+    }
+}
+
+/* ---- an agent ---- */
+
+static void tell(struct pmirun *pr, enum message what, uint32_t job, struct pmiwire_str service, struct pmiwire_str port)
+{
+    struct msg m = {0};
+
+    msg_begin(&m, what);
+    msg_u32(&m, job);
+    msg_text(&m, service.ptr, service.len);
+    msg_text(&m, port.ptr, port.len);
+    agent_tell(pr, &m);
+    msg_free(&m);
+}
+
+int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, struct pmiwire_str port)
+{
+    struct pmirun *pr = ctx;
+    const struct job *job = job_by_id(pr, who->job);
+    int rc = add(job->number, service, (struct pmiwire_str){0});
+
+    if (rc == 0)
+        tell(pr, MSG_PUBLISH, job->number, service, port);
+    return rc;
+}
+
+int names_on_unpublish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service)
+{
+    struct pmirun *pr = ctx;
+    const struct job *job = job_by_id(pr, who->job);
+    int rc = drop(job->number, service);
+
+    if (rc == 0)
+        tell(pr, MSG_UNPUBLISH, job->number, service, (struct pmiwire_str){0});
+    return rc;
+}
+
+int names_on_lookup(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, uint64_t token, struct pmiwire_str *port)
+{
+    struct pmirun *pr = ctx;
+    struct msg m = {0};
+
+    (void)who, (void)port;
+    msg_begin(&m, MSG_LOOKUP);
+    msg_u64(&m, token);
+    msg_text(&m, service.ptr, service.len);
+    agent_tell(pr, &m);
+    msg_free(&m);
+    return PMIWIRE_PENDING;
+}
+
+/* ---- the head ---- */
+
+static struct pmiwire_str get_str(struct msg_in *in)
+{
+    struct pmiwire_str s;
+
+    s.ptr = get_text(in, &s.len);
+    return s;
+}
+
+bool names_published(struct pmirun *pr, struct msg_in *in, bool taken_back)
+{
+    uint32_t job = get_u32(in);
+    struct pmiwire_str service = get_str(in), port = get_str(in);
+
+    if (in->bad || !job_by_number(pr, job))
+        return false;
+    if (taken_back)
+        drop(job, service);
+    else if (add(job, service, port) != 0)
+        say(pr, "a name that job %u publishes is not taken: published on another node before, or too many", job);
+    return true;
+}
+
+/* What the head knows, to who has asked. */
+static void answer(struct pmirun *pr, uint32_t node, uint64_t token, struct pmiwire_str service)
+{
+    const struct name *n = *find(service);
+    struct msg m = {0};
+
+    msg_begin(&m, MSG_FOUND);
+    msg_u64(&m, token);
+    msg_u32(&m, (uint32_t)(n ? 0 : PMIWIRE_ENOENT));
+    msg_text(&m, n ? n->port.ptr : NULL, n ? n->port.len : 0);
+    nodes_tell(pr, &pr->head->nodes[node], &m);
+    msg_free(&m);
+}
+
+bool names_asked(struct pmirun *pr, uint32_t node, struct msg_in *in)
+{
+    uint64_t token = get_u64(in);
+    struct pmiwire_str service = get_str(in);
+    struct lookup *l;
+    struct msg m = {0};
+
+    if (in->bad)
+        return false;
+    if (*find(service)) {
+        answer(pr, node, token, service);
+        return true;
+    }
+    l = xrealloc(NULL, sizeof(*l));
+    *l = (struct lookup){lookups, n_lookups++, node, pr->opt.n_nodes, token, xprintf("%.*s", (int)service.len, service.ptr)};
+    lookups = l;
+    msg_begin(&m, MSG_SIGN);
+    msg_u32(&m, l->number);
+    nodes_tell_all(pr, &m);
+    msg_free(&m);
+    return true;
+}
+
+bool names_sign(struct pmirun *pr, struct msg_in *in)
+{
+    struct lookup **p = &lookups, *l;
+    uint32_t number = get_u32(in);
+
+    while (*p && (*p)->number != number)
+        p = &(*p)->next;
+    l = *p;
+    if (in->bad || !l)
+        return false;
+    if (--l->n_signs > 0)
+        return true;
+    *p = l->next;
+    answer(pr, l->node, l->token, pmiwire_strz(l->service));
+    free(l->service);
+    free(l);
+    return true;
+}
