@@ -285,6 +285,21 @@ test_spawn() {
     run 0 -n 4 -l sh -c "[ \$PMI_RANK = 2 ] && exec $RAWPMI spawn 6 $RAWPMI child -- wdir / soft 1:3; exec $RAWPMI chat 5"
     out_has '^\[2\] cmd=spawn_result rc=0'
     [ "$(grep -c '^\[1:[0-5]\] child [0-5] of 6 in /: value-of' "$dir/out")" = 6 ] || fail "6 children"
+    run 0 -n 4 sh -c "[ \$PMI_RANK = 1 ] && exec $RAWPMI spawn 3 sh -c 'echo on \$MPI_LOCALRANKID/\$MPI_LOCALNRANKS' -- host ${names[2]}; exec $RAWPMI chat 5"
+    [ "$(grep '^on' "$dir/out" | sort | tr '\n' ,)" = "on 0/3,on 1/3,on 2/3," ] || fail "3 children on one node"
+    # One at fault: none is left, and the job goes on.
+    run 0 -n 4 sh -c "[ \$PMI_RANK = 1 ] && exec $RAWPMI spawn 8 /no/such/program; exec $RAWPMI chat 5"
+    out_has 'rc=[^0]'
+    err_has 'cannot start /no/such/program: No such file or directory; the spawn fails'
+    run 0 -n 4 sh -c "[ \$PMI_RANK = 3 ] && exec $RAWPMI spawn 8 sleep $mark -- host elsewhere; exec $RAWPMI chat 5"
+    out_has 'rc=[^0]'
+    err_has 'spawn by rank 3 on .*: sleep: no such nodes in this job: elsewhere'
+    printf '\177ELF-broken' > "$dir/broken"
+    chmod +x "$dir/broken"
+    run 0 -n 4 sh -c "[ \$PMI_RANK = 0 ] && exec $RAWPMI spawn 8 $dir/broken; exec $RAWPMI chat 5"
+    out_has 'rc=[^0]'
+    run 4 -n 4 sh -c "[ \$PMI_RANK = 2 ] && exec $RAWPMI spawn 5 sh -c 'exit 4'; exec $RAWPMI chat 5"
+    nothing_left
 }
 
 # What stands in for ssh here keeps what agents are told in boot.NAME, and has a rogue between b and the head when $dir/mode says so.
