@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define SHAKE_NS (5 * NS_PER_S)
-#define MAX_STRANGERS 256u
+#define MAX_STRANGERS 256u /* and one for each node */
 #define MAX_COMPLAINTS 20u /* lines about connections that were refused */
 
 void net_init(struct pmirun *pr, const struct net_ops *ops)
@@ -279,7 +279,7 @@ void net_accept(struct pmirun *pr)
 
         if (fd < 0)
             return;
-        if (pr->net->n_strangers >= MAX_STRANGERS)
+        if (pr->net->n_strangers >= MAX_STRANGERS + pr->opt.n_nodes)
             drop_oldest_stranger(pr);
         if (new_conn(pr, fd, false, CHANNEL_NOBODY, (struct sockaddr *)&ss, len, &err))
             pr->net->n_strangers++;

@@ -4,8 +4,8 @@
  * loop and nothing here waits. A connection between agents is used one way, by the one that dialled it, so that two who want each other at
  * once have nothing to settle.
  *
- * Anybody may connect to the listener. Who has not proven within SHAKE_NS that it belongs to the job is dropped, and when MAX_STRANGERS
- * are at it, the oldest of them.
+ * Anybody may connect to the listener. Who has not proven within SHAKE_NS that it belongs to the job is dropped, and when more than
+ * MAX_STRANGERS and the nodes of the job are at it, the oldest of them.
  */
 #ifndef PMIRUN_NET_H
 #define PMIRUN_NET_H

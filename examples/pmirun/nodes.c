@@ -187,6 +187,20 @@ static void must_fill_random(void *p, size_t n)
             die(STATUS_RESOURCES, "getrandom: %s", strerror(errno));
 }
 
+/* Three descriptors a node. The limit is raised only where that is needed, since ssh and srun inherit it. */
+static void check_limit(uint32_t n_nodes)
+{
+    rlim_t need = 3 * (rlim_t)n_nodes + 64;
+    struct rlimit lim;
+
+    if (getrlimit(RLIMIT_NOFILE, &lim) != 0 || lim.rlim_cur >= need)
+        return;
+    lim.rlim_cur = need;
+    if (need > lim.rlim_max || setrlimit(RLIMIT_NOFILE, &lim) != 0)
+        die(STATUS_RESOURCES, "%u nodes need %llu descriptors, the limit is %llu: raise it (ulimit -n)", n_nodes, (unsigned long long)need,
+            (unsigned long long)lim.rlim_max);
+}
+
 void nodes_start(struct pmirun *pr)
 {
     struct head *h = pr->head;
@@ -197,6 +211,7 @@ void nodes_start(struct pmirun *pr)
     if (n < 0 || strchr(self, '\''))
         die(STATUS_USAGE, "cannot tell nodes where pmirun is");
     self[n] = '\0';
+    check_limit(pr->opt.n_nodes);
     must_fill_random(pr->net->self.secret, CHANNEL_SECRET_BYTES);
     must_fill_random(pr->net->self.job, CHANNEL_JOB_BYTES);
     pr->net->self.id = CHANNEL_HEAD;
