@@ -63,19 +63,12 @@ out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
 err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
 err_empty() { [ ! -s "$dir/err" ] || fail "stderr is not empty"; }
 sorted() { sort "$dir/out"; }
-pids_of() { # of the processes whose command line begins so
-    local f
-    for f in /proc/[0-9]*/cmdline; do
-        case $(tr '\0' ' ' < "$f" 2> /dev/null) in "$1"*) f=${f#/proc/}; echo "${f%/cmdline}" ;; esac
-    done 2> /dev/null
-}
-nothing_left() { # of this test's ranks, agents and sleeps
+pids_of() { pgrep -f "^$1"; } # of the processes whose command line begins so
+marked() { (unset NODES_MARK; grep -lzxF "NODES_MARK=$mark" /proc/[0-9]*/environ 2> /dev/null | cut -d/ -f3); } # this test's ranks, agents and sleeps
+nothing_left() {
     local i p left=
     for ((i = 0; i < 50; i++)); do
-        left=
-        for p in /proc/[0-9]*; do
-            grep -qzxF "NODES_MARK=$mark" "$p/environ" 2> /dev/null && left="$left ${p#/proc/}"
-        done
+        left=$(marked)
         [ -z "$left" ] && return
         sleep 0.1
     done
@@ -87,8 +80,8 @@ nothing_left() { # of this test's ranks, agents and sleeps
 agents() { pids_of "$PMIRUN --agent"; } # of whatever test: ours are those with our mark
 our_agent() { # of node $1
     local p
-    for p in $(agents); do
-        grep -qzxF "NODES_MARK=$mark" "/proc/$p/environ" && grep -qzxF "PMI_RANK=$1" "/proc/$(first_child "$p")/environ" && echo "$p"
+    for p in $(comm -12 <(agents | sort) <(marked | sort)); do
+        grep -qzxF "PMI_RANK=$1" "/proc/$(first_child "$p")/environ" && echo "$p"
     done 2> /dev/null
 }
 first_child() { cut -d' ' -f1 "/proc/$1/task/$1/children"; }
@@ -281,6 +274,23 @@ test_loss() {
     nothing_left
 }
 
+# An agent is killed at some moment, from before it has come to after its end: the job ends, in one way or the other, and nothing is left.
+test_moments() {
+    local i victims
+    RANDOM=${SEED:-1}
+    for ((i = 0; i < 25; i++)); do
+        begin -n 8 "$RAWPMI" hints
+        sleep 0.$(printf %03d $((RANDOM % 300)))
+        victims=($(comm -12 <(agents | sort) <(marked | sort)))
+        [ ${#victims[@]} = 0 ] || kill -9 "${victims[RANDOM % ${#victims[@]}]}" 2> /dev/null
+        wait "$limit"
+        got=$?
+        [ $got = 253 ] || [ $got = 0 ] || fail "status $got"
+        [ $got = 0 ] || err_has "is lost: "
+        nothing_left
+    done
+}
+
 test_spawn() {
     run 0 -n 4 -l sh -c "[ \$PMI_RANK = 2 ] && exec $RAWPMI spawn 6 $RAWPMI child -- wdir / soft 1:3; exec $RAWPMI chat 5"
     out_has '^\[2\] cmd=spawn_result rc=0'
@@ -404,7 +414,7 @@ test_mpi() {
 
 export NODES_MARK=$mark
 case $group in
-basic | status | output | signals | loss | spawn | hostile | mpi) "test_$group" "$1" ;;
+basic | status | output | signals | loss | moments | spawn | hostile | mpi) "test_$group" "$1" ;;
 *)
     echo "unknown group $group"
     exit 1
