@@ -184,6 +184,7 @@ static void refuse(struct pmirun *pr, struct job *job, int status)
 static bool on_job(struct pmirun *pr, struct msg_in *in)
 {
     struct job_plan plan = {0};
+    char *kvsname;
     uint32_t spawned;
     uint64_t n_ranks = 0;
     struct app *apps;
@@ -193,8 +194,8 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
 
     plan.number = get_u32(in);
     spawned = get_u32(in);
-    plan.kvsname = get_string(in);
-    plan.spawner = spawned ? get_string(in) : (free(get_string(in)), NULL);
+    plan.kvsname = kvsname = get_string(in);
+    plan.spawner = get_option(in);
     plan.n_apps = get_count(in, 16);
     plan.apps = apps = xrealloc(NULL, plan.n_apps * sizeof(*apps));
     memset(apps, 0, plan.n_apps * sizeof(*apps));
@@ -202,12 +203,13 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
         ok = get_app(in, &apps[i]);
         n_ranks += apps[i].n_procs;
     }
-    if (!ok || n_ranks == 0 || n_ranks > INT32_MAX || !pr->server || !pr->agent->peers || job_by_number(pr, plan.number))
+    if (!ok || spawned != (plan.spawner != NULL) || n_ranks == 0 || n_ranks > INT32_MAX || !pr->server || !pr->agent->peers || job_by_number(pr, plan.number))
         return false;
     plan.node_of = get_placement(in, n_ranks, pr->agent->n_nodes);
     if (in->bad)
         return false;
     job = job_create(pr, &plan, &err);
+    free(kvsname);
     if (!job) {
         say(pr, "cannot start the job: %s; stopping", err > -4096 ? strerror(-err) : pmiwire_strerror(err));
         job_stop(pr, STATUS_RESOURCES);
