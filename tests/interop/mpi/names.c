@@ -37,6 +37,7 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     rc = MPI_Lookup_name(theirs, MPI_INFO_NULL, port);
     CHECK(class_of(rc) == MPI_ERR_NAME, "lookup after unpublish: class %d", class_of(rc));
+    MPI_Barrier(MPI_COMM_WORLD); /* nobody publishes anew before */
     rc = MPI_Unpublish_name(mine, MPI_INFO_NULL, text);
     CHECK(class_of(rc) == MPI_ERR_SERVICE, "unpublish of an unknown name: class %d", class_of(rc));
     rc = MPI_Publish_name(mine, MPI_INFO_NULL, "anew"); /* a name that was taken back can be given again */
