@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Published names on several nodes. The head holds them; an agent tells it of those that its ranks publish, and answers them at once. So a name may
- * be on its way when somebody on another node looks it up who knows, through MPI, that it has been published: before the head says that there is none,
+ * Published names on several nodes. The head holds them; an agent tells it of those that its ranks publish or take back, and answers them at once. So
+ * that may be on its way when somebody on another node looks the name up who knows of it, through MPI: before the head says anything,
  * it asks every agent for a sign, which comes behind what that has said before.
  *
  * An agent remembers the names of its own ranks: it knows one that they have published already, and only those can they take back. Of a name that two
@@ -189,10 +189,6 @@ bool names_asked(struct pmirun *pr, uint32_t node, struct msg_in *in)
 
     if (in->bad)
         return false;
-    if (*find(service)) {
-        answer(pr, node, token, service);
-        return true;
-    }
     l = xrealloc(NULL, sizeof(*l));
     *l = (struct lookup){lookups, n_lookups++, node, pr->opt.n_nodes, token, xprintf("%.*s", (int)service.len, service.ptr)};
     lookups = l;
