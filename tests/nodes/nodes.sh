@@ -373,7 +373,7 @@ END
     err_has "node 1 (b) is lost: a frame was altered on its way"
     echo truncate > "$dir/mode"
     run 253 -n 8 "$RAWPMI" pgf
-    err_has "node 1 (b) is lost: it closed the connection"
+    err_has "node 1 (b) is lost: .*it closed the connection" # the head, or another agent, sees it first
     # Yesterday's conversation, today.
     cp "$dir/record" "$dir/yesterday"
     : > "$dir/mode"
