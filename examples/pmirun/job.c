@@ -476,7 +476,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     }
     if (job->n_live > 0 || !(job->abandoned || job->n_launched == job->n_local))
         return;
-    names_job_ended(job);
+    names_job_ended(pr, job);
     if (!pr->head) {
         pmiwire_server_job_remove(pr->server, job->id); /* its exchange stays: other nodes may still ask here */
         table_destroy(job); /* one that spawns job after job would run out of descriptors */

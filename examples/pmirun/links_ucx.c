@@ -89,7 +89,7 @@ struct ucx {
     uint32_t n_complaints;
 };
 
-static struct ucx ucx;
+static struct ucx ucx; /* one a process, as the library that it loads */
 
 bool ucx_is_built_in(void)
 {

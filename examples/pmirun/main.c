@@ -155,6 +155,8 @@ static void set_up_head(struct pmirun *pr)
 
     pr->head = &head;
     pr->net = &net;
+    if (names_init(pr) != 0)
+        die(STATUS_RESOURCES, "out of memory");
     open_standard();
     note_inherited(pr);
     set_up_loop(pr);
@@ -172,6 +174,8 @@ static void set_up_agent(struct pmirun *pr)
     pr->agent = &agent;
     pr->net = &net;
     net_init(pr, &agent_net_ops);
+    if (names_init(pr) != 0)
+        die(STATUS_RESOURCES, "out of memory");
     note_inherited(pr);
     set_up_launcher(pr);
     set_up_loop(pr);
@@ -184,6 +188,7 @@ static struct pmirun run; /* large; every function is handed a pointer to it */
 static void release_memory(void)
 {
     for (struct job *job = run.jobs; job; job = job->next) {
+        exchange_destroy(job);
         table_destroy(job); /* takes its name back */
         gather_destroy(job);
     }

@@ -29,57 +29,65 @@ struct lookup {
     char *service;
 };
 
-static struct name *names;
-static uint32_t n_names;
-static struct lookup *lookups;
-static uint32_t n_lookups;
+struct names {
+    struct name *list;
+    uint32_t n;
+    struct lookup *lookups; /* the head: that wait for signs */
+    uint32_t n_lookups;     /* ever */
+};
 
-static struct name **find(struct pmiwire_str service)
+int names_init(struct pmirun *pr)
 {
-    struct name **p = &names;
+    pr->names = calloc(1, sizeof(*pr->names));
+    return pr->names ? 0 : -ENOMEM;
+}
+
+static struct name **find(struct names *names, struct pmiwire_str service)
+{
+    struct name **p = &names->list;
 
     while (*p && ((*p)->service.len != service.len || memcmp((*p)->service.ptr, service.ptr, service.len) != 0))
         p = &(*p)->next;
     return p;
 }
 
-static int add(uint32_t job, struct pmiwire_str service, struct pmiwire_str port)
+static int add(struct names *names, uint32_t job, struct pmiwire_str service, struct pmiwire_str port)
 {
     struct name *n;
     char *text;
 
-    if (*find(service))
+    if (*find(names, service))
         return PMIWIRE_EEXIST;
-    n = n_names < MAX_NAMES ? malloc(sizeof(*n) + service.len + port.len) : NULL;
+    n = names->n < MAX_NAMES ? malloc(sizeof(*n) + service.len + port.len) : NULL;
     if (!n)
         return -ENOMEM;
     text = (char *)(n + 1);
     memcpy(text, service.ptr, service.len);
     if (port.len)
         memcpy(text + service.len, port.ptr, port.len);
-    *n = (struct name){names, job, {text, service.len}, {text + service.len, port.len}};
-    names = n;
-    n_names++;
+    *n = (struct name){names->list, job, {text, service.len}, {text + service.len, port.len}};
+    names->list = n;
+    names->n++;
     return 0;
 }
 
-static int drop(uint32_t job, struct pmiwire_str service)
+static int drop(struct names *names, uint32_t job, struct pmiwire_str service)
 {
-    struct name **p = find(service), *n = *p;
+    struct name **p = find(names, service), *n = *p;
 
     if (!n || n->job != job)
         return PMIWIRE_ENOENT;
     *p = n->next;
     free(n);
-    n_names--;
+    names->n--;
     return 0;
 }
 
-void names_job_ended(const struct job *job)
+void names_job_ended(struct pmirun *pr, const struct job *job)
 {
-    struct name **p = &names;
+    struct name **p = pr->names ? &pr->names->list : NULL;
 
-    while (*p) {
+    while (p && *p) {
         struct name *n = *p;
 
         if (n->job != job->number) {
@@ -88,7 +96,7 @@ void names_job_ended(const struct job *job)
         }
         *p = n->next;
         free(n);
-        n_names--;
+        pr->names->n--;
     }
 }
 
@@ -110,7 +118,7 @@ int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_s
 {
     struct pmirun *pr = ctx;
     const struct job *job = job_by_id(pr, who->job);
-    int rc = add(job->number, service, (struct pmiwire_str){0});
+    int rc = add(pr->names, job->number, service, (struct pmiwire_str){0});
 
     if (rc == 0)
         tell(pr, MSG_PUBLISH, job->number, service, port);
@@ -121,7 +129,7 @@ int names_on_unpublish(void *ctx, const struct pmiwire_peer *who, struct pmiwire
 {
     struct pmirun *pr = ctx;
     const struct job *job = job_by_id(pr, who->job);
-    int rc = drop(job->number, service);
+    int rc = drop(pr->names, job->number, service);
 
     if (rc == 0)
         tell(pr, MSG_UNPUBLISH, job->number, service, (struct pmiwire_str){0});
@@ -160,8 +168,8 @@ bool names_published(struct pmirun *pr, struct msg_in *in, bool taken_back)
     if (in->bad || !job_by_number(pr, job))
         return false;
     if (taken_back)
-        drop(job, service);
-    else if (add(job, service, port) != 0)
+        drop(pr->names, job, service);
+    else if (add(pr->names, job, service, port) != 0)
         say(pr, "a name that job %u publishes is not taken: published on another node before, or too many", job);
     return true;
 }
@@ -169,7 +177,7 @@ bool names_published(struct pmirun *pr, struct msg_in *in, bool taken_back)
 /* What the head knows, to who has asked. */
 static void answer(struct pmirun *pr, uint32_t node, uint64_t token, struct pmiwire_str service)
 {
-    const struct name *n = *find(service);
+    const struct name *n = *find(pr->names, service);
     struct msg m = {0};
 
     msg_begin(&m, MSG_FOUND);
@@ -190,8 +198,8 @@ bool names_asked(struct pmirun *pr, uint32_t node, struct msg_in *in)
     if (in->bad)
         return false;
     l = xrealloc(NULL, sizeof(*l));
-    *l = (struct lookup){lookups, n_lookups++, node, pr->opt.n_nodes, token, xprintf("%.*s", (int)service.len, service.ptr)};
-    lookups = l;
+    *l = (struct lookup){pr->names->lookups, pr->names->n_lookups++, node, pr->opt.n_nodes, token, xprintf("%.*s", (int)service.len, service.ptr)};
+    pr->names->lookups = l;
     msg_begin(&m, MSG_SIGN);
     msg_u32(&m, l->number);
     nodes_tell_all(pr, &m);
@@ -201,7 +209,7 @@ bool names_asked(struct pmirun *pr, uint32_t node, struct msg_in *in)
 
 bool names_sign(struct pmirun *pr, struct msg_in *in)
 {
-    struct lookup **p = &lookups, *l;
+    struct lookup **p = &pr->names->lookups, *l;
     uint32_t number = get_u32(in);
 
     while (*p && (*p)->number != number)

@@ -60,6 +60,7 @@ struct net;
 struct net_ops;
 struct head;
 struct agent;
+struct names;
 struct msg;
 struct msg_in;
 
@@ -267,6 +268,7 @@ struct pmirun {
     struct net *net;               /* NULL: one node */
     struct head *head;             /* not NULL: ranks are started by agents */
     struct agent *agent;           /* not NULL: this is one */
+    struct names *names;           /* published ones, where there are several nodes */
     uint32_t input_room;           /* head: bytes of stdin that the agent of rank 0 still takes */
     bool input_is_file;            /* head: epoll does not take it */
     bool input_ends;               /* agent: nothing follows what is in input_buf */
@@ -387,10 +389,11 @@ void ucx_event(struct pmirun *pr);
 void ucx_stop(struct pmirun *pr);
 
 /* names.c: what ranks publish, on several nodes */
+int names_init(struct pmirun *pr); /* 0, -ENOMEM */
 int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, struct pmiwire_str port);
 int names_on_unpublish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service);
 int names_on_lookup(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, uint64_t token, struct pmiwire_str *port);
-void names_job_ended(const struct job *job);
+void names_job_ended(struct pmirun *pr, const struct job *job);
 /* What agents tell their head; false when it makes no sense. */
 bool names_published(struct pmirun *pr, struct msg_in *in, bool taken_back);
 bool names_asked(struct pmirun *pr, uint32_t node, struct msg_in *in);
