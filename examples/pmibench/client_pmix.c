@@ -154,6 +154,7 @@ static void do_fence(unsigned keys, unsigned rounds)
         t = seconds(CLOCK_MONOTONIC);
         fence();
         times[r] = (seconds(CLOCK_MONOTONIC) - t) * 1e6;
+        need(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence"); /* as in client.c */
         value = get(keys * size, below(keys * size), r);
         PMIX_VALUE_RELEASE(value);
     }
