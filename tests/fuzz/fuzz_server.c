@@ -19,6 +19,7 @@
 #include <pmiwire/server.h>
 
 #include "fuzz.h"
+#include "heap.h"
 
 enum { N_CLIENTS = 5, N_TOKENS = 8 };
 #define TAME 0 /* the client whose requests are ours; alone in its job, so that nobody changes its pairs */
@@ -34,46 +35,6 @@ static void check(int holds)
 {
     if (!holds)
         abort();
-}
-
-/* ---- memory ---- */
-
-struct heap {
-    size_t n_live, live, limit;
-    uint32_t fail_in; /* calls until one fails, 0: none */
-};
-
-static void heap_free(void *ctx, void *ptr)
-{
-    struct heap *h = ctx;
-
-    if (!ptr)
-        return;
-    h->n_live--;
-    h->live -= ((size_t *)ptr)[-2];
-    free((size_t *)ptr - 2);
-}
-
-static void *heap_realloc(void *ctx, void *ptr, size_t bytes)
-{
-    struct heap *h = ctx;
-    size_t *p;
-
-    if (h->fail_in && --h->fail_in == 0)
-        return NULL;
-    p = malloc(bytes + 2 * sizeof(size_t));
-    check(p != NULL);
-    p[0] = bytes;
-    if (ptr) {
-        size_t old = ((size_t *)ptr)[-2];
-
-        memcpy(p + 2, ptr, old < bytes ? old : bytes);
-        heap_free(ctx, ptr);
-    }
-    h->n_live++;
-    h->live += bytes;
-    check(h->live <= h->limit);
-    return p + 2;
 }
 
 /* ---- the world around the server ---- */

@@ -16,6 +16,7 @@
 #include <pmiwire/exchange.h>
 
 #include "fuzz.h"
+#include "heap.h"
 
 enum { NODES = 7, RANKS = 14, ME_MAX = NODES, TOKENS = 256 };
 #define MAX_BYTES 65536u
@@ -24,46 +25,6 @@ static void check(int holds)
 {
     if (!holds)
         abort();
-}
-
-/* ---- memory ---- */
-
-struct heap {
-    size_t n_live, live;
-    uint32_t fail_in;
-};
-
-static void heap_free(void *ctx, void *ptr)
-{
-    struct heap *h = ctx;
-
-    if (!ptr)
-        return;
-    h->n_live--;
-    h->live -= ((size_t *)ptr)[-2];
-    free((size_t *)ptr - 2);
-}
-
-static void *heap_realloc(void *ctx, void *ptr, size_t bytes)
-{
-    struct heap *h = ctx;
-    size_t *p;
-
-    if (h->fail_in && --h->fail_in == 0)
-        return NULL;
-    p = malloc(bytes + 2 * sizeof(size_t));
-    check(p != NULL);
-    p[0] = bytes;
-    if (ptr) {
-        size_t old = ((size_t *)ptr)[-2];
-
-        memcpy(p + 2, ptr, old < bytes ? old : bytes);
-        heap_free(ctx, ptr);
-    }
-    h->n_live++;
-    h->live += bytes;
-    check(h->live <= MAX_BYTES);
-    return p + 2;
 }
 
 /* ---- the world ---- */
@@ -337,6 +298,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint32_t i, node;
 
     memset(&w, 0, sizeof(w));
+    w.heap.limit = MAX_BYTES;
     w.me = where % NODES;
     w.peer_node = (w.me + 1 + where / NODES % (NODES - 1)) % NODES;
     w.peer = create(&w, w.peer_node, &peer_ops, kind, NULL);
