@@ -118,7 +118,8 @@ macro(fencepost_generate_man)
 endmacro()
 
 # The <name>.pc of fencepost_library(), whose variables it sees. It is written at install time, when the prefix is final:
-# `cmake --install DIR --prefix P` then gives a file that says P.
+# `cmake --install DIR --prefix P` then gives a file that says P. Each prefix has its file in the build tree: two installations
+# that run at the same time do not take each other's.
 macro(fencepost_install_pkgconfig)
     set(pc_libdir ${CMAKE_INSTALL_LIBDIR})
     set(pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
@@ -133,10 +134,15 @@ macro(fencepost_install_pkgconfig)
     string(JOIN " " pc_libs_private ${pc_libs_private})
     set(pc_prefix "@pc_prefix@") # left for the second pass
     configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/library.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc.in @ONLY)
+    set(pc_destination ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    if(NOT IS_ABSOLUTE ${pc_destination})
+        set(pc_destination "\${CMAKE_INSTALL_PREFIX}/${pc_destination}")
+    endif()
     install(CODE "set(pc_prefix \"\${CMAKE_INSTALL_PREFIX}\")
-        configure_file(\"${CMAKE_CURRENT_BINARY_DIR}/${name}.pc.in\" \"${CMAKE_CURRENT_BINARY_DIR}/${name}.pc\" @ONLY)"
-        COMPONENT lib${name}-dev)
-    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+        string(SHA1 pc_dir \"\${pc_prefix}\")
+        set(pc_file \"${CMAKE_CURRENT_BINARY_DIR}/pkgconfig/\${pc_dir}/${name}.pc\")
+        configure_file(\"${CMAKE_CURRENT_BINARY_DIR}/${name}.pc.in\" \"\${pc_file}\" @ONLY)
+        file(INSTALL DESTINATION \"${pc_destination}\" TYPE FILE FILES \"\${pc_file}\")"
         COMPONENT lib${name}-dev)
 endmacro()
 

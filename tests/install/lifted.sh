@@ -25,7 +25,7 @@ if "$CMAKE" --build "$scratch/alone" --target uninstall > "$scratch/log" 2>&1; t
 
 if [ -n "$CORE" ]; then
     echo "cc src/*.c -Iinclude, and the headers of lib$CORE"
-    modules=$(sed -n 's/^Requires.private: //p' "$scratch/alone/$NAME.pc")
+    modules=$(sed -n 's/^Requires.private: //p' "$scratch/alone/$NAME.pc.in")
     "$CC" -std=c11 -O2 -Wall -Wextra -Werror "$FOLDER"/src/*.c "${includes[@]}" "${defines[@]}" "$here/consumer/consumer.c" \
         -o "$scratch/one_line" $("$PKG_CONFIG" --cflags --libs $modules)
     "$scratch/one_line"
