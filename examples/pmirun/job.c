@@ -15,6 +15,8 @@
 #include "message.h"
 
 #define SWEEP_EVERY_NS (20 * NS_PER_MS)
+#define DYING_NS NS_PER_S         /* how long an abort waits for the end of a rank that has hung up */
+#define NODES_NS (50 * NS_PER_MS) /* and for what other nodes may have to say */
 
 /* ---- creation ---- */
 
@@ -416,6 +418,8 @@ void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
 
     if (state != PMIWIRE_CONN_FAILED)
         r->pmi_state = state;
+    else if (r->pmi_state == PMIWIRE_CONN_INITED)
+        r->hung_up = true;
     if (pr->agent) {
         agent_tell_rank(pr, MSG_STATE, r, state, 0, NULL);
         return;
@@ -434,20 +438,62 @@ void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
     }
 }
 
+/*
+ * Ranks that lose a peer abort, and then the peer's end is the cause to be told, not theirs. Its descriptors are closed before it can be
+ * reaped, its PMI connection, the lowest, before those that peers look at. So an abort is judged at the end of a batch of events, after
+ * all that have died are reaped; and while somebody has hung up whose end is still to come, not before that, or DYING_NS.
+ */
 void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message)
 {
-    char name[RANK_NAME_BYTES];
-    int status = exitcode & 0xff;
-
-    if (pr->stopping)
+    if (pr->stopping || r->aborted || r->job->abandoned)
         return;
+    r->aborted = true;
     if (pr->agent) {
         agent_tell_rank(pr, MSG_ABORT, r, (uint32_t)exitcode, 0, message);
         return;
     }
+    if (pr->aborter)
+        return;
+    pr->aborter = r;
+    pr->abort_code = exitcode;
+    pr->abort_ns = pr->now_ns;
+    snprintf(pr->abort_text, sizeof(pr->abort_text), "%s", message);
+}
+
+static bool somebody_is_dying(const struct pmirun *pr)
+{
+    for (const struct job *job = pr->jobs; job; job = job->next)
+        for (uint32_t i = 0; i < job->n_local && job->n_live > 0; i++)
+            if (job->ranks[i].hung_up && !job->ranks[i].aborted && job->ranks[i].state == RANK_RUNNING)
+                return true;
+    return false;
+}
+
+uint64_t job_abort_deadline(const struct pmirun *pr)
+{
+    if (!pr->aborter)
+        return 0;
+    return pr->abort_ns + (somebody_is_dying(pr) ? DYING_NS : pr->head ? NODES_NS : 0);
+}
+
+void job_judge_abort(struct pmirun *pr)
+{
+    const struct rank *r;
+    char name[RANK_NAME_BYTES];
+    int status = pr->abort_code & 0xff;
+
+    if (!pr->aborter)
+        return;
+    job_reap(pr);
+    if (!pr->stopping && pr->n_live && pr->now_ns < job_abort_deadline(pr))
+        return;
+    r = pr->aborter;
+    pr->aborter = NULL;
+    if (pr->stopping)
+        return;
     say(pr, "%s (pid %d, %s) aborted with code %d%s%s; stopping the job", rank_name(pr, r, name), (int)r->pid, program(r),
-        (int)exitcode, message[0] ? ": " : "", message);
-    if (status == 0 && exitcode != 0)
+        (int)pr->abort_code, pr->abort_text[0] ? ": " : "", pr->abort_text);
+    if (status == 0 && pr->abort_code != 0)
         status = 1; /* a shell sees 8 bits only: do not let 256 pass for success */
     job_stop(pr, status);
 }
@@ -468,7 +514,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
           si->si_status);
     if (pr->agent) {
         agent_tell_rank(pr, MSG_EXIT, r, (uint32_t)si->si_code, (uint32_t)si->si_status, NULL);
-    } else if (!pr->stopping && !job->abandoned) {
+    } else if (!pr->stopping && !job->abandoned && !r->aborted) {
         if (si->si_code == CLD_EXITED)
             rank_exited(pr, r, si->si_status);
         else

@@ -119,7 +119,7 @@ static void close_streams(struct pmirun *pr)
 /* All processes have ended: are their leftovers gone and their last words said? */
 static bool finished(struct pmirun *pr)
 {
-    if (pr->n_live || pr->launch)
+    if (pr->n_live || pr->launch || pr->aborter)
         return false;
     if ((pr->head && !nodes_finished(pr)) || (pr->agent && !agent_may_end(pr)))
         return false;
@@ -150,6 +150,7 @@ static int wait_ms(const struct pmirun *pr)
     sooner(&next, pr->input_retry_ns);
     sooner(&next, pr->tick_ns);
     sooner(&next, pr->deadline_ns);
+    sooner(&next, job_abort_deadline(pr));
     if (pr->net)
         sooner(&next, pr->net->deadline_ns);
     if (pr->head)
@@ -206,6 +207,8 @@ int loop_run(struct pmirun *pr)
         pr->now_ns = clock_ns();
         for (int i = 0; i < n; i++)
             dispatch(pr, ev[i].data.ptr, ev[i].events);
+        if (n < BATCH) /* else more of what has happened waits to be seen */
+            job_judge_abort(pr);
         flush(pr);
         pmi_bury(pr);
         if (pr->net)

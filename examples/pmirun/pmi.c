@@ -265,6 +265,8 @@ static bool conn_read(struct pmirun *pr, struct conn *c)
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
+    if (c->rank && c->rank->pmi_state == PMIWIRE_CONN_INITED)
+        job_rank_state(pr, c->rank, PMIWIRE_CONN_FAILED);
     pmi_close(pr, c);
     return false;
 }

@@ -139,6 +139,8 @@ struct rank {
     pid_t pid;
     enum rank_state state;
     uint32_t pmi_state; /* PMIWIRE_CONN_* as last told; FAILED is not stored here */
+    bool hung_up;       /* its connection ended between init and finalize */
+    bool aborted;       /* it has asked for the end of all */
     uint32_t token;     /* PMI_PORT: its PMI_ID, good for one connection */
     bool token_used;
     struct conn *conn;
@@ -260,6 +262,10 @@ struct pmirun {
     size_t n_inherited;
     uint64_t sweep_ns;             /* when to look for leftovers again, 0: have not yet */
     bool clean;                    /* no process of ours is left */
+    struct rank *aborter;          /* who asked for the end of all, NULL: nobody, or that has been judged */
+    int32_t abort_code;
+    char abort_text[256];
+    uint64_t abort_ns;             /* when it did */
     int status;                    /* exit status so far */
     bool status_set;
     struct phases at;
@@ -311,6 +317,9 @@ void job_abandon(struct pmirun *pr, struct job *job);
 /* A rank reached or left init ... finalize, or asked for the end of all. */
 void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state);
 void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message);
+/* Acts on an abort, unless another rank is about to die, of what the abort may come from. */
+void job_judge_abort(struct pmirun *pr);
+uint64_t job_abort_deadline(const struct pmirun *pr);
 /* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
 void job_stop(struct pmirun *pr, int status);
 /* Its second half, without a verdict. */
