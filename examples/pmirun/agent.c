@@ -466,7 +466,7 @@ bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     number = get_u32(&in);
     job = job_by_number(pr, number);
     if (!job)
-        return keep_early(pr->agent, node, number, in.p, in.left);
+        return job_was(pr, number) || keep_early(pr->agent, node, number, in.p, in.left);
     return exchange_frame(job, node, in.p, in.left);
 }
 

@@ -38,12 +38,14 @@ static bool on_ready(struct pmirun *pr, struct node *node, struct msg_in *in)
     const char *p;
     char *name;
 
+    if (node->ready)
+        return false;
     node->port = get_u32(in);
     p = get_text(in, &node->ucx_len);
     node->ucx = xrealloc(NULL, node->ucx_len + 1);
     memcpy(node->ucx, p, node->ucx_len);
     name = get_string(in);
-    if (in->bad || node->ready || node->port > 65535) {
+    if (in->bad || node->port > 65535) {
         free(name);
         return false;
     }
@@ -124,7 +126,8 @@ static bool on_exited(struct pmirun *pr, struct rank *r, struct msg_in *in)
 
     si.si_code = (int)get_u32(in);
     si.si_status = (int)get_u32(in);
-    if (in->bad || r->state != RANK_RUNNING)
+    if (in->bad || r->state != RANK_RUNNING || (unsigned)si.si_status > 255 ||
+        (si.si_code != CLD_EXITED && si.si_code != CLD_KILLED && si.si_code != CLD_DUMPED))
         return false;
     if (r->job->number == 0 && r->number == 0)
         input_head_close(pr);
@@ -224,8 +227,11 @@ static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
         return false;
     if (what == MSG_LAUNCHED)
         return on_launched(pr, job);
+    if (!job->spawned || job->n_gave_up == job->n_members)
+        return false;
+    job->n_gave_up++;
     job_abandon(pr, job);
-    return job->spawned;
+    return true;
 }
 
 static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
@@ -234,6 +240,8 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     struct node *node = node_of(pr, nc);
     uint8_t what = n ? *(const uint8_t *)p : 0;
 
+    if (!node->ready && what != MSG_READY && what != MSG_SAY && what != MSG_FATAL)
+        return false;
     switch (what) {
     case MSG_READY: return on_ready(pr, node, &in);
     case MSG_SAY: return on_say(pr, &in);

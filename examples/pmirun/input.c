@@ -169,7 +169,7 @@ void input_head_room(struct pmirun *pr, uint32_t n)
 {
     if (pr->input.fd < 0)
         return;
-    pr->input_room = pr->input_room + n < WINDOW_BYTES ? pr->input_room + n : WINDOW_BYTES;
+    pr->input_room = n < WINDOW_BYTES - pr->input_room ? pr->input_room + n : WINDOW_BYTES;
     if (pr->input_is_file) {
         head_read(pr, false);
     } else if (pr->input_blocked) {

@@ -132,10 +132,16 @@ static int make_ranks(struct pmirun *pr, struct job *job)
     return 0;
 }
 
-static void free_job(struct job *job)
+void job_free(struct pmirun *pr, struct job *job)
 {
-    if (!job)
-        return;
+    for (uint32_t i = 0; job->ranks && i < job->n_local; i++)
+        port_forget(pr, &job->ranks[i]);
+    exchange_destroy(job);
+    table_destroy(job);
+    gather_destroy(job);
+    if (job->spawned) /* else they are of the command line, or stay as long as it */
+        spawn_free_apps(job->apps, job->n_apps);
+    free(job->spawner);
     free(job->node_of);
     free(job->ranks);
     free(job);
@@ -158,17 +164,18 @@ struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
     job->apps = plan->apps;
     job->n_apps = plan->n_apps;
     job->spawned = plan->spawner != NULL;
-    job->spawner = plan->spawner;
+    job->spawner = plan->spawner ? strdup(plan->spawner) : NULL;
     job->node_of = plan->node_of;
     if (plan->kvsname)
         snprintf(job->kvsname, sizeof(job->kvsname), "%s", plan->kvsname);
     else
         make_kvsname(pr, job);
-    *err = make_ranks(pr, job);
+    *err = job->spawned && !job->spawner ? -ENOMEM : make_ranks(pr, job);
     if (*err == 0 && !pr->head) /* whose agents serve the ranks */
         *err = add_to_engine(pr, job);
     if (*err) {
-        free_job(job);
+        job->spawned = false; /* its programs stay the caller's */
+        job_free(pr, job);
         return NULL;
     }
     pr->n_jobs = job->number + 1;
@@ -185,6 +192,11 @@ struct job *job_by_number(const struct pmirun *pr, uint32_t number)
     while (job && job->number != number)
         job = job->next;
     return job;
+}
+
+bool job_was(const struct pmirun *pr, uint32_t number)
+{
+    return number < pr->n_jobs && !job_by_number(pr, number); /* numbers grow, and agents are told of jobs in that order */
 }
 
 void job_queue(struct pmirun *pr, struct job *job)
@@ -334,7 +346,7 @@ void job_abandon(struct pmirun *pr, struct job *job)
     if (pr->head) {
         nodes_abandon(pr, job);
     } else {
-        launch_land_all(pr);
+        launch_drop(pr, job);
         for (uint32_t i = 0; i < job->n_local; i++)
             kill_rank(&job->ranks[i], SIGKILL);
     }
@@ -498,6 +510,56 @@ void job_judge_abort(struct pmirun *pr)
     job_stop(pr, status);
 }
 
+/* Its last rank here has. */
+static void job_ended(struct pmirun *pr, struct job *job)
+{
+    if (job->ended)
+        return;
+    job->ended = true;
+    names_job_ended(pr, job);
+    if (!pr->head) {
+        pmiwire_server_job_remove(pr->server, job->id); /* its exchange stays: other nodes may still ask here */
+        table_destroy(job);
+        gather_destroy(job);
+    }
+}
+
+/* Will nobody speak of this job any more? An agent hears that from its head, which knows when all nodes have said their last about it. */
+static bool is_over(const struct pmirun *pr, const struct job *job)
+{
+    if (job->n_live || (pr->aborter && pr->aborter->job == job))
+        return false;
+    if (pr->agent ? !job->over : pr->head ? job->abandoned ? job->n_gave_up < job->n_members : job->n_launching > 0 : !job->abandoned && job->n_launched < job->n_local)
+        return false;
+    for (uint32_t i = 0; i < job->n_local; i++)
+        if (output_is_open(&job->ranks[i].out) || output_is_open(&job->ranks[i].err) || job->ranks[i].conn)
+            return false;
+    return true;
+}
+
+/* A program that spawns job after job would make us grow without end. */
+void job_bury(struct pmirun *pr)
+{
+    struct job **p = &pr->jobs;
+
+    while (*p && !pr->stopping) {
+        struct job *job = *p;
+
+        if (!job->spawned || !is_over(pr, job)) {
+            p = &job->next;
+            continue;
+        }
+        trace(pr, "job %u is over", job->number);
+        job_ended(pr, job);
+        if (pr->head)
+            nodes_over(pr, job);
+        *p = job->next;
+        if (!*p)
+            pr->jobs_tail = p;
+        job_free(pr, job);
+    }
+}
+
 void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
 {
     struct job *job = r->job;
@@ -520,14 +582,8 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
         else
             rank_died(pr, r, si->si_status, si->si_code == CLD_DUMPED);
     }
-    if (job->n_live > 0 || !(job->abandoned || job->n_launched == job->n_local))
-        return;
-    names_job_ended(pr, job);
-    if (!pr->head) {
-        pmiwire_server_job_remove(pr->server, job->id); /* its exchange stays: other nodes may still ask here */
-        table_destroy(job); /* one that spawns job after job would run out of descriptors */
-        gather_destroy(job);
-    }
+    if (job->n_live == 0 && (job->abandoned || job->n_launched == job->n_local))
+        job_ended(pr, job);
 }
 
 void job_reap(struct pmirun *pr)

@@ -637,17 +637,25 @@ static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *
     char name[RANK_NAME_BYTES];
 
     say(pr, "cannot start %s: %s: %s; the spawn fails", rank_name(pr, r, name), r->app->path, strerror(err));
-    pr->launch = job->next_launch;
-    if (!pr->launch)
-        pr->launch_tail = &pr->launch;
     job_abandon(pr, job);
+}
+
+static void take_from_queue(struct pmirun *pr, const struct job *job)
+{
+    struct job **p = &pr->launch;
+
+    while (*p && *p != job)
+        p = &(*p)->next_launch;
+    if (!*p)
+        return;
+    *p = job->next_launch;
+    if (!*p)
+        pr->launch_tail = p;
 }
 
 static void job_launched(struct pmirun *pr, struct job *job)
 {
-    pr->launch = job->next_launch;
-    if (!pr->launch)
-        pr->launch_tail = &pr->launch;
+    take_from_queue(pr, job);
     if (job->number == 0)
         pr->at.launch_end = clock_ns() - pr->start_ns;
     if (pr->agent)
@@ -665,6 +673,20 @@ static void app_launched(struct pmirun *pr, const struct job *job, struct app *a
     free_env(pr, job, app);
     free(pr->launcher->shell_argv);
     pr->launcher->shell_argv = NULL;
+}
+
+void launch_drop(struct pmirun *pr, struct job *job)
+{
+    struct launcher *l = pr->launcher;
+
+    if (!l) /* a head */
+        return;
+    launch_land_all(pr);
+    take_from_queue(pr, job);
+    for (uint32_t i = 0; i < job->n_apps; i++)
+        app_launched(pr, job, &job->apps[i]);
+    if (l->failed && l->failed->job == job)
+        l->failed = NULL;
 }
 
 /* A rank could not be started: none, or not its program. */

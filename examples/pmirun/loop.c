@@ -211,6 +211,7 @@ int loop_run(struct pmirun *pr)
             job_judge_abort(pr);
         flush(pr);
         pmi_bury(pr);
+        job_bury(pr);
         if (pr->net)
             net_bury(pr);
     }

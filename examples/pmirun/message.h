@@ -32,12 +32,13 @@ enum message {
     MSG_LOOKUP,    /* u64 token, text name */
     MSG_SIGNED,    /* u32: the number of MSG_SIGN */
     /* head to agent */
-    MSG_SETUP = 64, /* options, directory, environment (agent.c) */
+    MSG_SETUP = 64, /* options, directory, environment (orders.c) */
     MSG_PEERS,      /* u32 n, for each: text address, u32 port, text UCX address */
     MSG_JOB,        /* a job (nodes.c) */
     MSG_SIGNAL,     /* u32 signal, for all ranks */
     MSG_STOP,       /* the job is being stopped */
     MSG_ABANDON,    /* u32 job: end its ranks, it failed */
+    MSG_OVER,       /* u32 job: nothing of it is left on any node */
     MSG_ROOM,       /* u32 1 or 2, u32 bytes of output that were taken */
     MSG_INPUT,      /* text for rank 0's stdin; an empty one is its end */
     MSG_SPAWNED,    /* u64 token, u32 rc as int32, text its job id */

@@ -344,6 +344,11 @@ void nodes_abandon(struct pmirun *pr, struct job *job)
     tell_number(pr, MSG_ABANDON, job->number);
 }
 
+void nodes_over(struct pmirun *pr, const struct job *job)
+{
+    tell_number(pr, MSG_OVER, job->number);
+}
+
 void nodes_spawned(struct pmirun *pr, uint32_t node, uint64_t token, int err, const char *kvsname)
 {
     struct msg m = {0};
@@ -486,7 +491,8 @@ void nodes_launch(struct pmirun *pr, struct job *job, const struct msg_in *prepu
     for (uint32_t i = 0; has && i < job->n_ranks; i++)
         has[job->node_of[i]] = true;
     for (uint32_t i = 0; has && i < pr->opt.n_nodes; i++)
-        job->n_launching += has[i];
+        job->n_members += has[i];
+    job->n_launching = job->n_members;
     for (uint32_t i = 0; has && i < pr->opt.n_nodes; i++)
         if (has[i])
             nodes_tell(pr, &pr->head->nodes[i], &m);

@@ -211,7 +211,7 @@ static void parse_group_options(struct options *opt, struct app *app, struct cur
             printf("pmirun %s (libpmiwire %s)\n", PMIWIRE_VERSION, pmiwire_version());
             end_of_output();
         } else if (is(w, "-n", "-np")) {
-            app->n_procs = (uint32_t)parse_number(w, argument(c), 1, 1000000);
+            app->n_procs = (uint32_t)parse_number(w, argument(c), 1, MAX_PROCS);
         } else if (is(w, "-x", NULL)) {
             add_set(app, argument(c));
         } else if (is(w, "--wdir", "-wdir")) {
@@ -249,8 +249,8 @@ void options_parse(struct options *opt, int argc, char **argv)
         opt->apps = xrealloc(opt->apps, (opt->n_apps + 1) * sizeof(app));
         opt->apps[opt->n_apps++] = app;
         opt->n_procs += app.n_procs;
-        if (opt->n_procs > 1000000)
-            die(STATUS_USAGE, "more than 1000000 processes");
+        if (opt->n_procs > MAX_PROCS)
+            die(STATUS_USAGE, "more than %u processes", MAX_PROCS);
     } while (c.at < argc && ++c.at <= argc);
     settle_nodes(opt);
 }

@@ -9,73 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool on_setup(struct pmirun *pr, struct msg_in *in)
-{
-    uint32_t flags = get_u32(in), n;
-    char *cwd;
-    int err;
-
-    pr->opt.use_port = flags & 1;
-    pr->opt.no_shm = flags & 2;
-    pr->opt.pmi_1_2 = flags & 4;
-    pr->opt.verbose = flags & 8;
-    pr->opt.universe_size = (int32_t)get_u32(in);
-    pr->opt.stall_s = (double)get_u64(in) / 1e9;
-    pr->opt.shm_max_bytes = get_u64(in);
-    cwd = get_string(in);
-    n = get_count(in, 4);
-    for (uint32_t i = 0; i < n; i++) {
-        char *var = get_string(in);
-
-        if (strchr(var, '='))
-            putenv(var); /* it stays */
-        else
-            free(var);
-    }
-    if (in->bad || pr->server) {
-        free(cwd);
-        return false;
-    }
-    if (chdir(cwd) != 0) {
-        say(pr, "%s: %s; stopping the job", cwd, strerror(errno));
-        job_stop(pr, STATUS_NOEXEC);
-    }
-    free(cwd);
-    err = pmi_init(pr);
-    if (err == 0 && pr->opt.use_port)
-        err = port_init(pr);
-    if (err) {
-        say(pr, "cannot start the PMI server: %s; stopping the job", pmiwire_strerror(err));
-        job_stop(pr, STATUS_RESOURCES);
-    }
-    return pr->server != NULL;
-}
-
-static bool on_peers(struct pmirun *pr, struct msg_in *in)
-{
-    struct agent *a = pr->agent;
-    bool by_ucx = get_u32(in) != 0;
-
-    if (a->peers || get_u32(in) != a->n_nodes)
-        return false;
-    a->peers = xrealloc(NULL, a->n_nodes * sizeof(*a->peers));
-    memset(a->peers, 0, a->n_nodes * sizeof(*a->peers));
-    for (uint32_t i = 0; i < a->n_nodes; i++) {
-        struct peer *p = &a->peers[i];
-        const char *ucx;
-
-        p->address = get_string(in);
-        p->port = (uint16_t)get_u32(in);
-        ucx = get_text(in, &p->ucx_len);
-        p->ucx = xrealloc(NULL, p->ucx_len + 1);
-        memcpy(p->ucx, ucx, p->ucx_len);
-    }
-    a->by_ucx = by_ucx && ucx_join(pr) == 0;
-    if (!by_ucx)
-        ucx_stop(pr);
-    return !in->bad && a->by_ucx == by_ucx;
-}
-
 static char **get_strings(struct msg_in *in, uint32_t *n)
 {
     char **v;
@@ -99,6 +32,81 @@ static char *get_option(struct msg_in *in)
     return NULL;
 }
 
+static void start_server(struct pmirun *pr)
+{
+    int err = pmi_init(pr);
+
+    if (err == 0 && pr->opt.use_port)
+        err = port_init(pr);
+    if (err) {
+        say(pr, "cannot start the PMI server: %s; stopping the job", err > -4096 ? strerror(-err) : pmiwire_strerror(err));
+        job_stop(pr, STATUS_RESOURCES);
+    }
+}
+
+static bool on_setup(struct pmirun *pr, struct msg_in *in)
+{
+    uint32_t flags = get_u32(in), n;
+    char *cwd, **vars;
+    bool ok;
+
+    pr->opt.use_port = flags & 1;
+    pr->opt.no_shm = flags & 2;
+    pr->opt.pmi_1_2 = flags & 4;
+    pr->opt.verbose = flags & 8;
+    pr->opt.universe_size = (int32_t)get_u32(in);
+    pr->opt.stall_s = (double)get_u64(in) / 1e9;
+    pr->opt.shm_max_bytes = get_u64(in);
+    cwd = get_string(in);
+    vars = get_strings(in, &n);
+    ok = !in->bad && !pr->server;
+    for (uint32_t i = 0; i < n; i++) {
+        if (ok && strchr(vars[i], '='))
+            putenv(vars[i]); /* it stays */
+        else
+            free(vars[i]);
+    }
+    free(vars);
+    if (ok && chdir(cwd) != 0) {
+        say(pr, "%s: %s; stopping the job", cwd, strerror(errno));
+        job_stop(pr, STATUS_NOEXEC);
+    }
+    free(cwd);
+    if (ok)
+        start_server(pr);
+    return ok && pr->server;
+}
+
+static bool on_peers(struct pmirun *pr, struct msg_in *in)
+{
+    struct agent *a = pr->agent;
+    bool by_ucx = get_u32(in) != 0;
+
+    if (a->peers || get_u32(in) != a->n_nodes)
+        return false;
+    a->peers = xrealloc(NULL, a->n_nodes * sizeof(*a->peers));
+    memset(a->peers, 0, a->n_nodes * sizeof(*a->peers));
+    for (uint32_t i = 0; i < a->n_nodes; i++) {
+        struct peer *p = &a->peers[i];
+        const char *ucx;
+        uint32_t port;
+
+        p->address = get_string(in);
+        port = get_u32(in);
+        in->bad = in->bad || port > UINT16_MAX;
+        p->port = (uint16_t)port;
+        ucx = get_text(in, &p->ucx_len);
+        p->ucx = xrealloc(NULL, p->ucx_len + 1);
+        memcpy(p->ucx, ucx, p->ucx_len);
+    }
+    if (in->bad)
+        return false;
+    a->by_ucx = by_ucx && ucx_join(pr) == 0;
+    if (!by_ucx)
+        ucx_stop(pr);
+    return a->by_ucx == by_ucx;
+}
+
 static bool get_app(struct msg_in *in, struct app *app)
 {
     uint32_t argc;
@@ -111,19 +119,22 @@ static bool get_app(struct msg_in *in, struct app *app)
     return !in->bad && argc > 0;
 }
 
-static uint32_t *get_placement(struct msg_in *in, uint64_t n_ranks, uint32_t n_nodes)
+/* Sets `bad` unless every rank has a node, and one of them is ours. */
+static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint64_t n_ranks)
 {
     uint32_t n_runs = get_count(in, 8), *node_of = xrealloc(NULL, n_ranks * sizeof(*node_of));
+    bool ours = false;
     uint64_t at = 0;
 
-    for (uint32_t i = 0; i < n_runs; i++) {
+    for (uint32_t i = 0; i < n_runs && !in->bad; i++) {
         uint32_t node = get_u32(in), n = get_u32(in);
 
-        in->bad = in->bad || node >= n_nodes || n > n_ranks - at;
+        in->bad = in->bad || node >= pr->agent->n_nodes || n > n_ranks - at;
+        ours = ours || (n && node == pr->agent->node);
         for (uint32_t k = 0; k < n && !in->bad; k++)
             node_of[at++] = node;
     }
-    in->bad = in->bad || at != n_ranks;
+    in->bad = in->bad || at != n_ranks || !ours;
     return node_of;
 }
 
@@ -181,39 +192,44 @@ static void refuse(struct pmirun *pr, struct job *job, int status)
         job_stop(pr, status);
 }
 
-static bool on_job(struct pmirun *pr, struct msg_in *in)
+static void free_plan(const struct job_plan *plan)
 {
-    struct job_plan plan = {0};
-    char *kvsname;
-    uint32_t spawned;
+    spawn_free_apps(plan->apps, plan->n_apps);
+    free(plan->node_of);
+}
+
+/* False: it makes no sense. All but the first job have been spawned, and their numbers grow. */
+static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan *plan)
+{
     uint64_t n_ranks = 0;
-    struct app *apps;
-    struct job *job;
-    int err, status;
     bool ok = true;
 
-    plan.number = get_u32(in);
-    spawned = get_u32(in);
-    plan.kvsname = kvsname = get_string(in);
-    plan.spawner = get_option(in);
-    plan.n_apps = get_count(in, 16);
-    plan.apps = apps = xrealloc(NULL, plan.n_apps * sizeof(*apps));
-    memset(apps, 0, plan.n_apps * sizeof(*apps));
-    for (uint32_t i = 0; i < plan.n_apps && ok; i++) {
-        ok = get_app(in, &apps[i]);
-        n_ranks += apps[i].n_procs;
+    plan->n_apps = get_count(in, 16);
+    plan->apps = xrealloc(NULL, plan->n_apps * sizeof(*plan->apps));
+    memset(plan->apps, 0, plan->n_apps * sizeof(*plan->apps));
+    for (uint32_t i = 0; i < plan->n_apps && ok; i++) {
+        ok = get_app(in, &plan->apps[i]);
+        n_ranks += plan->apps[i].n_procs;
     }
-    if (!ok || spawned != (plan.spawner != NULL) || n_ranks == 0 || n_ranks > INT32_MAX || !pr->server || !pr->agent->peers || job_by_number(pr, plan.number))
+    if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !pr->server || !pr->agent->peers || plan->number < pr->n_jobs ||
+        plan->number == UINT32_MAX)
         return false;
-    plan.node_of = get_placement(in, n_ranks, pr->agent->n_nodes);
-    if (in->bad)
-        return false;
-    job = job_create(pr, &plan, &err);
-    free(kvsname);
+    plan->node_of = get_placement(pr, in, n_ranks);
+    return !in->bad;
+}
+
+/* Begins a job whose pairs follow in the message. */
+static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in *in)
+{
+    struct job *job;
+    int err, status;
+
+    job = job_create(pr, plan, &err); /* takes node_of */
     if (!job) {
         say(pr, "cannot start the job: %s; stopping", err > -4096 ? strerror(-err) : pmiwire_strerror(err));
+        spawn_free_apps(plan->apps, plan->n_apps);
         job_stop(pr, STATUS_RESOURCES);
-        return true;
+        return;
     }
     err = put_all(pr, job, in);
     status = err ? STATUS_RESOURCES : check_limits(pr, job);
@@ -224,7 +240,26 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
     else if (!pr->stopping)
         job_queue(pr, job);
     agent_begin_exchange(pr, job);
-    return !in->bad;
+}
+
+static bool on_job(struct pmirun *pr, struct msg_in *in)
+{
+    struct job_plan plan = {0};
+    char *kvsname, *spawner;
+    bool ok;
+
+    plan.number = get_u32(in);
+    ok = get_u32(in) == (plan.number > 0);
+    plan.kvsname = kvsname = get_string(in);
+    plan.spawner = spawner = get_option(in);
+    ok = get_plan(pr, in, &plan) && ok && (plan.number > 0) == (spawner != NULL);
+    if (ok)
+        begin(pr, &plan, in);
+    else
+        free_plan(&plan);
+    free(kvsname);
+    free(spawner);
+    return ok && !in->bad;
 }
 
 /* The head is stopping the job, and sends signals for our ranks. */
@@ -276,13 +311,17 @@ static bool on_abandon(struct pmirun *pr, struct msg_in *in)
 {
     struct job *job = job_by_number(pr, get_u32(in));
 
-    if (job && !job->abandoned) {
-        if (pr->launch == job) /* one that has not begun, or not to its end */
-            pr->launch = job->next_launch;
-        if (!pr->launch)
-            pr->launch_tail = &pr->launch;
+    if (job && job->spawned)
         job_abandon(pr, job);
-    }
+    return !in->bad;
+}
+
+static bool on_over(struct pmirun *pr, struct msg_in *in)
+{
+    struct job *job = job_by_number(pr, get_u32(in));
+
+    if (job)
+        job->over = true;
     return !in->bad;
 }
 
@@ -327,6 +366,7 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
     case MSG_SIGNAL: return on_signal(pr, &in);
     case MSG_STOP: on_stop(pr); return true;
     case MSG_ABANDON: return on_abandon(pr, &in);
+    case MSG_OVER: return on_over(pr, &in);
     case MSG_ROOM: return on_room(pr, &in);
     case MSG_INPUT: return on_input(pr, &in);
     case MSG_SPAWNED: return on_spawned(pr, &in);

@@ -293,14 +293,14 @@ static void stream_feed(struct pmirun *pr, struct stream *st, const char *p, siz
 }
 
 /* A closed one has no descriptor and no agent that sends its bytes. */
-static bool is_open(const struct stream *st)
+bool output_is_open(const struct stream *st)
 {
     return st->src.fd >= 0 || st->remote;
 }
 
 void output_remote(struct pmirun *pr, struct stream *st, const char *p, size_t n)
 {
-    if (!is_open(st))
+    if (!output_is_open(st))
         return;
     if (n == 0) {
         output_close(pr, st);
@@ -313,7 +313,7 @@ void output_remote(struct pmirun *pr, struct stream *st, const char *p, size_t n
 
 void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n)
 {
-    sk->room = sk->room + n < AGENT_ROOM ? sk->room + n : AGENT_ROOM;
+    sk->room = n < AGENT_ROOM - sk->room ? sk->room + n : AGENT_ROOM;
     if (sk->full)
         resume_streams(pr, sk);
 }
@@ -380,7 +380,7 @@ int output_attach(struct pmirun *pr, struct stream *st, int fd)
 
 void output_close(struct pmirun *pr, struct stream *st)
 {
-    if (!is_open(st))
+    if (!output_is_open(st))
         return;
     emit_part(pr, st);
     if (pr->agent)
@@ -412,7 +412,7 @@ void output_flush(struct pmirun *pr)
 
 static void part_expired(struct pmirun *pr, struct stream *st, bool *more)
 {
-    if (!is_open(st) || st->part_len == 0)
+    if (!output_is_open(st) || st->part_len == 0)
         return;
     if (pr->now_ns - st->part_ns >= PART_NS)
         emit_part(pr, st);

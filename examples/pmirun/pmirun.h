@@ -51,6 +51,9 @@
 #define STATUS_OUTPUT 252 /* output could not be written */
 #define STATUS_NODE 253 /* a node could not be reached, or was lost */
 
+#ifndef MAX_PROCS
+#define MAX_PROCS 1000000u /* of a job */
+#endif
 #define GRACE_NS (2 * NS_PER_S) /* between SIGTERM and SIGKILL */
 
 struct pmirun;
@@ -157,15 +160,18 @@ struct job {
     uint32_t n_launched, n_live;  /* of those */
     uint32_t *node_of;            /* by rank; NULL: all are here */
     uint32_t n_launching;         /* head: agents that have not started all of theirs */
+    uint32_t n_members, n_gave_up; /* head: agents that have ranks of it; those that say that it failed */
     uint32_t n_inited;     /* ranks that ever completed PMI init */
     uint32_t n_absent;     /* ranks that exited without */
     bool absent_warned;
     bool abandoned;        /* a spawn that failed: how its ranks end does not matter */
+    bool ended;            /* no rank of it is left here */
+    bool over;             /* agent: nor anywhere */
     int early_status;      /* of the first rank that failed without PMI init */
     bool spawned;
     uint64_t spawn_token;
     uint32_t spawn_node;   /* head: of the rank that asked */
-    const char *spawner;   /* kvsname of the job that spawned this one */
+    char *spawner;         /* kvsname of the job that spawned this one */
     struct table *table; /* its pairs in shared memory; NULL: the engine stores them */
     struct gather *gather; /* its Allgathers; NULL: they are pairs like others */
     struct exchange *exchange; /* agent: its pairs between nodes; NULL: they are all here */
@@ -310,6 +316,11 @@ void loop_del(struct pmirun *pr, struct source *src);
 /* job.c */
 struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err);
 struct job *job_by_number(const struct pmirun *pr, uint32_t number);
+/* Has there been a job of this number, which is forgotten now? */
+bool job_was(const struct pmirun *pr, uint32_t number);
+/* Frees spawned jobs that are over. Not while anything of this batch of events may point to one. */
+void job_bury(struct pmirun *pr);
+void job_free(struct pmirun *pr, struct job *job); /* not in pr->jobs */
 void job_queue(struct pmirun *pr, struct job *job);
 void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si);
 /* A spawn failed: ends what was started of it and tells the spawner. */
@@ -341,6 +352,8 @@ int launch_resolve(struct app *app);
 bool launch_some(struct pmirun *pr);
 /* Waits until no child shares our memory any more. Before any signal is sent to a rank. */
 void launch_land_all(struct pmirun *pr);
+/* Starts no more of a job, and keeps nothing that points to it. */
+void launch_drop(struct pmirun *pr, struct job *job);
 /* Notes those who have left our memory by now, and deals with a program that could not be executed. Before ranks are reaped. */
 void launch_settle(struct pmirun *pr);
 /* Descriptors for n more processes. 0 or -EMFILE. */
@@ -354,6 +367,7 @@ void nodes_launch(struct pmirun *pr, struct job *job, const struct msg_in *prepu
 void nodes_signal(struct pmirun *pr, int sig);
 void nodes_stop(struct pmirun *pr);
 void nodes_abandon(struct pmirun *pr, struct job *job);
+void nodes_over(struct pmirun *pr, const struct job *job);
 void nodes_room(struct pmirun *pr, const struct sink *sk); /* its bytes have gone */
 bool nodes_send_input(struct pmirun *pr, const char *p, size_t n);
 bool nodes_finished(struct pmirun *pr);
@@ -421,6 +435,7 @@ bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n);
 void exchange_lost(struct job *job, uint32_t node);
 
 /* spawn.c */
+void spawn_free_apps(struct app *apps, uint32_t n);
 int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token);
 void spawn_launched(struct pmirun *pr, struct job *job, int err);
 /* A request as the head hears it from an agent: what follows token, job and rank in MSG_SPAWN. False when it makes no sense. */
@@ -465,6 +480,7 @@ int gather_fd(const struct job *job, uint32_t *n_arrays);
 /* port.c */
 int port_init(struct pmirun *pr);
 int port_assign(struct pmirun *pr, struct rank *r); /* gives it a token */
+void port_forget(struct pmirun *pr, const struct rank *r); /* takes it back */
 void port_accept(struct pmirun *pr);
 int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job, int32_t *rank);
 
@@ -478,6 +494,7 @@ void output_parts(struct pmirun *pr); /* passes on lines that have waited for th
 bool output_pending(const struct pmirun *pr);
 void output_text(struct pmirun *pr, const char *text, size_t len); /* to stderr */
 void output_close(struct pmirun *pr, struct stream *st);
+bool output_is_open(const struct stream *st);
 void output_remote(struct pmirun *pr, struct stream *st, const char *p, size_t n); /* head: n bytes of it have come; 0: its end */
 void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n); /* agent */
 

@@ -48,7 +48,7 @@ int port_init(struct pmirun *pr)
     return loop_add(pr, &pr->listener, EPOLLIN);
 }
 
-/* ---- ids: open addressing, never removed ---- */
+/* ---- ids: open addressing, linear probing ---- */
 
 static struct rank **token_place(struct pmirun *pr, uint32_t token)
 {
@@ -83,6 +83,24 @@ int port_assign(struct pmirun *pr, struct rank *r)
     *token_place(pr, token) = r;
     pr->by_token_n++;
     return 0;
+}
+
+void port_forget(struct pmirun *pr, const struct rank *r)
+{
+    size_t mask = pr->by_token_cap - 1, i, j;
+
+    if (pr->by_token_cap == 0 || r->token == 0 || *token_place(pr, r->token) != r)
+        return;
+    i = (size_t)(token_place(pr, r->token) - pr->by_token);
+    pr->by_token[i] = NULL;
+    pr->by_token_n--;
+    for (j = (i + 1) & mask; pr->by_token[j]; j = (j + 1) & mask) { /* close the gap */
+        if (((j - pr->by_token[j]->token) & mask) >= ((j - i) & mask)) {
+            pr->by_token[i] = pr->by_token[j];
+            pr->by_token[j] = NULL;
+            i = j;
+        }
+    }
 }
 
 int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job, int32_t *rank)

@@ -20,8 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_SPAWN_PROCS 1000000u
-
 static char *copy(struct pmiwire_str s)
 {
     return xprintf("%.*s", (int)s.len, s.ptr ? s.ptr : "");
@@ -103,7 +101,7 @@ static const char *make_app(const struct pmirun *pr, struct app *app, const stru
     return err == 0 ? NULL : err == ENOTDIR && app->wdir ? "no such working directory" : strerror(err);
 }
 
-static void free_apps(struct app *apps, uint32_t n)
+void spawn_free_apps(struct app *apps, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         for (char **p = apps[i].argv; p && *p; p++)
@@ -258,7 +256,7 @@ static int begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn 
 
     for (uint32_t i = 0; i < req->n_cmds; i++)
         n_procs += req->cmds[i].maxprocs;
-    if (pr->stopping || n_procs == 0 || n_procs > MAX_SPAWN_PROCS)
+    if (pr->stopping || n_procs == 0 || n_procs > MAX_PROCS)
         return -EINVAL;
     if (!pr->head && launch_check_limits(pr, n_procs, &need, &have) != 0) {
         say(pr, "spawn of %llu processes needs %llu descriptors, the limit is %llu (ulimit -n)", (unsigned long long)n_procs,
@@ -271,19 +269,18 @@ static int begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn 
     plan.node_of = bad ? NULL : place(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
     if (bad) {
         free(plan.node_of);
-        free_apps(plan.apps, req->n_cmds);
+        spawn_free_apps(plan.apps, req->n_cmds);
         return -EINVAL;
     }
     job = job_create(pr, &plan, &err);
     if (!job) {
-        free_apps(plan.apps, req->n_cmds);
+        spawn_free_apps(plan.apps, req->n_cmds);
         return err;
     }
     for (uint32_t i = 0; !pr->head && i < req->n_preput && err == 0; i++)
         err = table_put(pr, job, req->preput[i].key, req->preput[i].value);
     if (err) {
-        job->abandoned = true;
-        job->n_launched = job->n_ranks = job->n_local = 0;
+        job->abandoned = true; /* and to be buried */
         return err;
     }
     job->spawn_token = token;
