@@ -108,7 +108,7 @@ static void parse_boot(struct pmirun *pr, char *text)
     struct agent *a = pr->agent;
     unsigned seen = 0;
     char *save = NULL;
-    uint32_t port = 0;
+    uint32_t port = 0, silence_ms = 0;
     bool ok = true;
 
     for (char *line = strtok_r(text, "\n", &save); line && ok && strcmp(line, "end") != 0; line = strtok_r(NULL, "\n", &save)) {
@@ -135,10 +135,13 @@ static void parse_boot(struct pmirun *pr, char *text)
             ok = strchr(value, '=') && putenv(xprintf("%s", value)) == 0; /* it stays */
         else if (strcmp(line, "links") == 0)
             ok = parse_links(value, &a->links), seen |= 128;
+        else if (strcmp(line, "silence") == 0)
+            ok = parse_u32(value, &silence_ms), seen |= 256;
     }
-    if (!ok || seen != 255 || a->node >= a->n_nodes)
+    if (!ok || seen != 511 || a->node >= a->n_nodes)
         die(STATUS_NODE, "agent: stdin does not say what it should");
     a->head_port = (uint16_t)port;
+    pr->opt.node_s = silence_ms / 1e3;
     self->id = a->node;
 }
 
@@ -279,6 +282,15 @@ void agent_fatal(struct pmirun *pr, int status)
 {
     if (!pr->stopping)
         tell_number(pr, MSG_FATAL, (uint32_t)status);
+}
+
+void agent_tell_here(struct pmirun *pr)
+{
+    struct msg m = {0};
+
+    msg_begin(&m, MSG_HERE);
+    agent_tell(pr, &m);
+    msg_free(&m);
 }
 
 bool agent_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n)

@@ -50,6 +50,7 @@ struct agent {
 bool orders_frame(struct pmirun *pr, const void *p, size_t n);
 
 /* agent.c */
+void agent_tell_here(struct pmirun *pr);
 void agent_begin_exchange(struct pmirun *pr, struct job *job); /* takes what came early */
 
 #endif

@@ -154,10 +154,15 @@ int gather_get(const struct job *job, struct pmiwire_str key, struct pmiwire_str
 static int make_array(struct gather *g, const struct pmirun *pr, struct shmht_array **array)
 {
     struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = g->n_ranks, .stride_bytes = (uint32_t)g->longest + 1};
+    char name[SHM_NAME_BYTES];
     int rc;
 
     opts.generation = g->number + 1u;
-    opts.flags = pr->opt.use_port ? SHMHT_NAMED : 0;
+    if (pr->opt.use_port) {
+        shm_name(name);
+        opts.name = name;
+        opts.flags = SHMHT_NAMED;
+    }
     if ((uint64_t)opts.n_ranks * opts.stride_bytes > pr->opt.shm_max_bytes)
         return SHMHT_EFULL;
     rc = shmht_array_create(&opts, array);

@@ -242,6 +242,7 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
 
     if (!node->ready && what != MSG_READY && what != MSG_SAY && what != MSG_FATAL)
         return false;
+    node->heard = true;
     switch (what) {
     case MSG_READY: return on_ready(pr, node, &in);
     case MSG_SAY: return on_say(pr, &in);
@@ -260,6 +261,7 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_LOOKUP: return names_asked(pr, node->id, &in);
     case MSG_SIGNED: return names_sign(pr, &in);
     case MSG_SPAWN: return on_spawn(pr, node, &in);
+    case MSG_HERE: return true;
     case MSG_FATAL: {
         uint32_t status = get_u32(&in);
 

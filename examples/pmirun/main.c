@@ -223,5 +223,6 @@ int main(int argc, char **argv)
     if (pr->agent)
         ucx_stop(pr);
     pmiwire_server_destroy(pr->server);
+    names_fini(pr);
     return pr->status;
 }

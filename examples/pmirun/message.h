@@ -31,6 +31,7 @@ enum message {
     MSG_UNPUBLISH, /* u32 job, text name, text */
     MSG_LOOKUP,    /* u64 token, text name */
     MSG_SIGNED,    /* u32: the number of MSG_SIGN */
+    MSG_HERE,      /* the answer to MSG_ASK */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (orders.c) */
     MSG_PEERS,      /* u32 n, for each: text address, u32 port, text UCX address */
@@ -44,6 +45,7 @@ enum message {
     MSG_SPAWNED,    /* u64 token, u32 rc as int32, text its job id */
     MSG_FOUND,      /* u64 token, u32 rc as int32, text port */
     MSG_SIGN,       /* u32: to be sent back */
+    MSG_ASK,        /* are you there? */
     MSG_END,        /* all ranks have ended: sweep, say DONE and leave */
     /* agent to agent */
     MSG_EXCHANGE = 128, /* u32 job, and a frame of the exchange */

@@ -42,6 +42,27 @@ int names_init(struct pmirun *pr)
     return pr->names ? 0 : -ENOMEM;
 }
 
+void names_fini(struct pmirun *pr)
+{
+    struct names *names = pr->names;
+
+    while (names && names->list) {
+        struct name *n = names->list;
+
+        names->list = n->next;
+        free(n);
+    }
+    while (names && names->lookups) {
+        struct lookup *l = names->lookups;
+
+        names->lookups = l->next;
+        free(l->service);
+        free(l);
+    }
+    free(names);
+    pr->names = NULL;
+}
+
 static struct name **find(struct names *names, struct pmiwire_str service)
 {
     struct name **p = &names->list;

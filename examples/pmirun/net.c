@@ -92,14 +92,16 @@ static void later(struct pmirun *pr, uint64_t deadline)
         pr->net->deadline_ns = deadline;
 }
 
-static void set_options(int fd)
+/* A link that is cut without a word is missed after --node-timeout, whether something was being said or not. */
+static void set_options(const struct pmirun *pr, int fd)
 {
-    static const struct {
+    const int ms = (int)(pr->opt.node_s * 1e3), fifth = ms >= 5000 ? ms / 5000 : 1;
+    const struct {
         int level, name, value;
     } options[] = {
-        {IPPROTO_TCP, TCP_NODELAY, 1},   {SOL_SOCKET, SO_KEEPALIVE, 1}, /* a node that is gone without a word is missed after 25 s */
-        {IPPROTO_TCP, TCP_KEEPIDLE, 10}, {IPPROTO_TCP, TCP_KEEPINTVL, 5},
-        {IPPROTO_TCP, TCP_KEEPCNT, 3},   {IPPROTO_TCP, TCP_USER_TIMEOUT, 25000},
+        {IPPROTO_TCP, TCP_NODELAY, 1},          {SOL_SOCKET, SO_KEEPALIVE, ms > 0},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 2 * fifth}, {IPPROTO_TCP, TCP_KEEPINTVL, fifth},
+        {IPPROTO_TCP, TCP_KEEPCNT, 3},          {IPPROTO_TCP, TCP_USER_TIMEOUT, ms},
     };
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
@@ -126,7 +128,7 @@ static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t 
         close(fd);
         return NULL;
     }
-    set_options(fd);
+    set_options(pr, fd);
     format_address(sa, len, host, sizeof(host));
     snprintf(nc->name, sizeof(nc->name), "%s:%u", host, ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
     nc->dialled = nc->connecting = nc->armed = dials;

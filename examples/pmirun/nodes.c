@@ -25,6 +25,7 @@
 #define REAP_NS (2 * NS_PER_S)   /* for ssh and srun to leave after their agents */
 #define HUNG_NS (6 * NS_PER_S)   /* after SIGKILL, for agents to tell of their ranks' end */
 #define OWED_MIN 65536u
+#define ASKS 4u                  /* that a node leaves without an answer; --node-timeout is one more of their intervals */
 
 extern char **environ;
 
@@ -119,8 +120,8 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
     else
         snprintf(node, sizeof(node), "%u", s->first);
     sets = ucx_settings();
-    text = xprintf("pmirun-agent 1\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nport %u\nhead %s\n%send\n", job, secret, node,
-                   pr->opt.n_nodes, links[pr->opt.links], pr->head->port, addresses, sets);
+    text = xprintf("pmirun-agent 1\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nsilence %.0f\nport %u\nhead %s\n%send\n", job,
+                   secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3, pr->head->port, addresses, sets);
     free(sets);
     n = strlen(text);
     if (write(s->in, text, n) != (ssize_t)n) /* a new pipe takes as much */
@@ -563,6 +564,31 @@ static bool tell_peers(struct pmirun *pr)
     return true;
 }
 
+/*
+ * Silence. The kernel's keep-alive (net.c) notices a link that is cut, but it answers for an agent that is stopped or hangs: the head asks. What is
+ * counted are questions, not time: a head that was stopped itself has not asked meanwhile.
+ */
+static uint64_t ask_next(const struct pmirun *pr)
+{
+    return pr->opt.node_s > 0 ? pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / (ASKS + 1) : 0;
+}
+
+static void ask_all(struct pmirun *pr)
+{
+    char why[64];
+
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+        struct node *node = &pr->head->nodes[i];
+
+        node->n_unanswered = node->heard ? 0 : node->n_unanswered + 1;
+        node->heard = false;
+        snprintf(why, sizeof(why), "it has been silent for %g s", pr->opt.node_s);
+        if (node->link && node->n_unanswered >= ASKS)
+            nodes_lost(pr, node, why);
+    }
+    tell_number(pr, MSG_ASK, 0);
+}
+
 void nodes_ready(struct pmirun *pr, struct node *node)
 {
     node->ready = true;
@@ -570,6 +596,7 @@ void nodes_ready(struct pmirun *pr, struct node *node)
     if (++pr->head->n_ready < pr->opt.n_nodes || pr->stopping)
         return;
     pr->head->start_ns = 0;
+    pr->head->ask_ns = ask_next(pr);
     tell_setup(pr);
     if (!tell_peers(pr)) {
         job_stop(pr, STATUS_NODE);
@@ -684,7 +711,7 @@ uint64_t nodes_deadline(const struct pmirun *pr)
         return h->reap_ns;
     if (h->ending)
         return h->end_ns > pr->now_ns ? h->end_ns : 0;
-    return h->start_ns;
+    return h->start_ns ? h->start_ns : h->ask_ns;
 }
 
 void nodes_deadlines(struct pmirun *pr)
@@ -698,6 +725,10 @@ void nodes_deadlines(struct pmirun *pr)
         for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
             if (!h->nodes[i].ready)
                 nodes_lost(pr, &h->nodes[i], why);
+    }
+    if (h->ask_ns && pr->now_ns >= h->ask_ns && !h->ending) {
+        h->ask_ns = ask_next(pr);
+        ask_all(pr);
     }
     if (pr->stopping && pr->n_live && !h->ending && pr->drain_ns && pr->now_ns >= pr->drain_ns + HUNG_NS)
         for (uint32_t i = 0; i < pr->opt.n_nodes; i++)

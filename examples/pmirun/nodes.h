@@ -12,6 +12,8 @@ struct node {
     struct netconn *link; /* NULL: has not come yet, or is gone */
     bool ready;           /* said how it can be reached */
     bool done, lost;
+    bool heard;           /* since it was asked last whether it is there */
+    uint32_t n_unanswered;
     char address[64];
     uint32_t port;
     char *ucx; /* its UCX address */
@@ -41,6 +43,7 @@ struct head {
     uint16_t port;
     bool ending;
     uint64_t start_ns; /* by then all must have come; 0: they have */
+    uint64_t ask_ns;   /* when to ask again whether all are there */
     uint64_t end_ns;   /* by then all must have said that they are done */
     uint64_t reap_ns;  /* and starters be gone */
     uint64_t counters[NODE_COUNTERS];

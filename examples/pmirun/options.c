@@ -28,6 +28,7 @@ static const char usage[] =
     "  --map HOW            block (the default): nodes get consecutive ranks; cyclic: ranks go round\n"
     "  --links HOW          between nodes: tcp (the default), ucx, or any: ucx when every node has it\n"
     "  --start-timeout S    for the nodes to answer (60)\n"
+    "  --node-timeout S     a node that is silent for S seconds is lost (25; 0: never)\n"
     "  --timeout S          stop the job after S seconds, with status 124\n"
     "  --pmi-port           let processes connect over TCP (PMI_PORT), not an inherited socket\n"
     "  --no-shm             no shared memory: every Get is asked by socket\n"
@@ -63,6 +64,16 @@ static double parse_seconds(const char *option, const char *text)
     v = strtod(text, &end);
     if (errno || end == text || *end || !isfinite(v) || v < 0 || v > 1e9)
         die(STATUS_USAGE, "%s wants seconds, not \"%s\"", option, text);
+    return v;
+}
+
+/* TCP's keep-alive is set by it, and takes no longer. */
+static double parse_node_timeout(const char *option, const char *text)
+{
+    double v = parse_seconds(option, text);
+
+    if (v > 80000)
+        die(STATUS_USAGE, "%s wants up to 80000 seconds, or 0 for never", option);
     return v;
 }
 
@@ -170,6 +181,8 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
         opt->links = (enum link_kind)one_of(w, argument(c), "any", "tcp", "ucx");
     else if (is(w, "--start-timeout", NULL))
         opt->start_s = parse_seconds(w, argument(c));
+    else if (is(w, "--node-timeout", NULL))
+        opt->node_s = parse_node_timeout(w, argument(c));
     else if (is(w, "--no-shm", NULL))
         opt->no_shm = true;
     else if (is(w, "--shm-max", NULL))
@@ -231,6 +244,7 @@ void options_parse(struct options *opt, int argc, char **argv)
     opt->universe_size = -1;
     opt->stall_s = 60;
     opt->start_s = 60;
+    opt->node_s = 25;
     opt->links = LINKS_TCP;
     opt->shm_max_bytes = UINT64_C(1024) << 20;
     do {

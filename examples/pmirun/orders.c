@@ -47,6 +47,7 @@ static void start_server(struct pmirun *pr)
 static bool on_setup(struct pmirun *pr, struct msg_in *in)
 {
     uint32_t flags = get_u32(in), n;
+    uint64_t stall_ns;
     char *cwd, **vars;
     bool ok;
 
@@ -55,11 +56,12 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.pmi_1_2 = flags & 4;
     pr->opt.verbose = flags & 8;
     pr->opt.universe_size = (int32_t)get_u32(in);
-    pr->opt.stall_s = (double)get_u64(in) / 1e9;
+    stall_ns = get_u64(in);
+    pr->opt.stall_s = (double)stall_ns / 1e9;
     pr->opt.shm_max_bytes = get_u64(in);
     cwd = get_string(in);
     vars = get_strings(in, &n);
-    ok = !in->bad && !pr->server;
+    ok = !in->bad && !pr->server && stall_ns < UINT64_MAX / 2;
     for (uint32_t i = 0; i < n; i++) {
         if (ok && strchr(vars[i], '='))
             putenv(vars[i]); /* it stays */
@@ -372,6 +374,7 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
     case MSG_SPAWNED: return on_spawned(pr, &in);
     case MSG_FOUND: return on_found(pr, &in);
     case MSG_SIGN: return on_sign(pr, &in);
+    case MSG_ASK: agent_tell_here(pr); return true;
     case MSG_END: pr->agent->ending = true; return true;
     default: return false;
     }

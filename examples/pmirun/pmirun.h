@@ -202,6 +202,7 @@ struct options {
     uint32_t n_hosts;
     char *launch_agent;    /* in the place of ssh; NULL: ssh */
     double start_s;        /* for agents to come */
+    double node_s;         /* a node that is silent for so long is lost; 0: never */
 };
 
 /* How a job is to be: what job_create() is told. */
@@ -413,6 +414,7 @@ void ucx_stop(struct pmirun *pr);
 
 /* names.c: what ranks publish, on several nodes */
 int names_init(struct pmirun *pr); /* 0, -ENOMEM */
+void names_fini(struct pmirun *pr);
 int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, struct pmiwire_str port);
 int names_on_unpublish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service);
 int names_on_lookup(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, uint64_t token, struct pmiwire_str *port);
@@ -466,6 +468,11 @@ int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key,
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
 int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key, uint32_t how,
                  uint64_t token, struct pmiwire_str *value);
+
+/* shmname.c: names of shared memory, for --pmi-port */
+#define SHM_NAME_BYTES 64
+void shm_name(char name[SHM_NAME_BYTES]); /* a new one, that nobody can guess */
+void shm_sweep(struct pmirun *pr); /* removes what a pmirun that was killed has left behind */
 
 /* gather.c */
 void gather_create(struct pmirun *pr, struct job *job);

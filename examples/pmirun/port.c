@@ -41,6 +41,7 @@ int port_init(struct pmirun *pr)
         close(fd);
         return err;
     }
+    shm_sweep(pr);
     pr->port = ntohs(addr.sin_port);
     pr->listener.kind = SOURCE_LISTENER;
     pr->listener.fd = fd;

@@ -63,6 +63,7 @@ static int advertise(struct pmirun *pr, const struct job *job, struct table *t)
 void table_create(struct pmirun *pr, struct job *job)
 {
     struct shmht_writer_opts opts = {.size = sizeof(opts)};
+    char name[SHM_NAME_BYTES];
     struct table *t;
     int rc;
 
@@ -70,7 +71,11 @@ void table_create(struct pmirun *pr, struct job *job)
         return;
     opts.max_bytes = pr->opt.shm_max_bytes;
     opts.expected_entries = 2u * (uint64_t)job->n_ranks;
-    opts.flags = pr->opt.use_port ? SHMHT_NAMED : 0; /* no descriptor travels over TCP */
+    if (pr->opt.use_port) { /* no descriptor travels over TCP */
+        shm_name(name);
+        opts.name = name;
+        opts.flags = SHMHT_NAMED;
+    }
     t = calloc(1, sizeof(*t));
     rc = t ? shmht_writer_create(&opts, &t->writer) : -ENOMEM;
     if (rc == 0)

@@ -144,6 +144,9 @@ test_status() {
     err_has "rank 0 on ${names[0]} (pid .*) died of signal 11"
     run 33 -n 3 "$RAWPMI" sleep : -n 1 "$RAWPMI" abort 33
     err_has "rank 3 on ${names[3]} (pid .*) aborted with code 33"
+    # Who dies first is the cause, not who aborts on another node for its sake.
+    run 137 -n 1 "$RAWPMI" abort 33 "$dir" : -n 2 "$RAWPMI" sleep : -n 1 "$RAWPMI" victim "$dir"
+    err_has "rank 3 on ${names[3]} (pid .*) died of signal 9"
     run 124 --timeout 1 -n 4 sleep "$mark"
     run 124 --timeout 1 -n 4 sh -c 'trap "" TERM; sleep 60 & wait' # SIGKILL after the grace
     run 0 -n 4 sh -c "setsid sleep $mark > /dev/null 2>&1 & exit 0"
@@ -274,6 +277,60 @@ test_loss() {
     nothing_left
 }
 
+# Nodes that are there and say nothing.
+test_silent() {
+    # An agent is stopped: its kernel still answers for it.
+    begin --node-timeout 2 -n 4 sh -c "echo ready; exec sleep $mark"
+    await 4 ready
+    victim=$(our_agent 2)
+    kill -STOP "$victim"
+    end 253
+    err_has "node 2 (${names[2]}) is lost: it has been silent for 2 s"
+    kill -CONT "$victim" 2> /dev/null # it finds the link closed, and ends its ranks
+    nothing_left
+    # One that comes back in time is not lost; nor is anybody when the head itself was away, with output under way.
+    begin --node-timeout 3 -n 4 sh -c "echo ready; until [ -e $dir/go ]; do sleep 0.1; done; head -c 3000000 /dev/zero | tr '\0' x; echo; exec $RAWPMI pgf"
+    await 4 ready
+    victim=$(our_agent 1)
+    kill -STOP "$victim"
+    sleep 1
+    kill -CONT "$victim"
+    touch "$dir/go"
+    kill -STOP "$head"
+    sleep 5
+    kill -CONT "$head"
+    end 0
+    err_empty
+    rm -f "$dir/go"
+    [ "$(tr -cd x < "$dir/out" | wc -c)" = 12000000 ] || fail "output was lost"
+    run 2 --node-timeout 80001 -n 4 true
+    [ "$1" = hosts ] || return
+    # The link of a node is cut.
+    link() { nsenter -t "$(cat "$HOST_DIR/b.pid")" -n ip link set eth0 "$1"; }
+    begin --node-timeout 2 -n 4 sh -c "echo ready; exec sleep $mark"
+    await 4 ready
+    link down
+    end 253
+    err_has "node 1 (b) is lost: "
+    link up
+    nothing_left
+    # And the node itself notices, though no pipe says that the head is gone.
+    begin --node-timeout 2 -n 4 -x NODES_MARK=$mark sh -c "echo ready; exec sleep $mark"
+    await 4 ready
+    victim=$(first_child "$(our_agent 1)")
+    kill -STOP "$head"
+    link down
+    for ((i = 0; i < 200; i++)); do
+        [ -e "/proc/$victim" ] || break
+        sleep 0.1
+    done
+    [ -e "/proc/$victim" ] && fail "a rank of the node that is cut off lives on"
+    link up
+    kill -CONT "$head"
+    end 253
+    nothing_left
+}
+
 # An agent is killed at some moment, from before it has come to after its end: the job ends, in one way or the other, and nothing is left.
 test_moments() {
     local i victims
@@ -309,6 +366,11 @@ test_spawn() {
     run 0 -n 4 sh -c "[ \$PMI_RANK = 0 ] && exec $RAWPMI spawn 8 $dir/broken; exec $RAWPMI chat 5"
     out_has 'rc=[^0]'
     run 4 -n 4 sh -c "[ \$PMI_RANK = 2 ] && exec $RAWPMI spawn 5 sh -c 'exit 4'; exec $RAWPMI chat 5"
+    # Job after job: neither the agent nor the head keeps what is over.
+    run 0 -n 4 sh -c "[ \$PMI_RANK = 1 ] && exec $RAWPMI spawns 300 true; exec $RAWPMI chat 5"
+    read -r word agent_kib head_kib < "$dir/out"
+    [ "$word" = grown ] && [ "$agent_kib" -lt 300 ] && [ "$head_kib" -lt 300 ] ||
+        fail "the agent has grown by $agent_kib KiB, the head by $head_kib KiB in 300 spawns"
     nothing_left
 }
 
@@ -414,7 +476,7 @@ test_mpi() {
 
 export NODES_MARK=$mark
 case $group in
-basic | status | output | signals | loss | moments | spawn | hostile | mpi) "test_$group" "$1" ;;
+basic | status | output | signals | loss | silent | moments | spawn | hostile | mpi) "test_$group" "$1" ;;
 *)
     echo "unknown group $group"
     exit 1

@@ -97,6 +97,17 @@ test_status() {
     err_has "rank 0 (pid .*) died of signal 11"
     run 20 33 -n 2 "$raw" sleep : -n 1 "$raw" abort 33 # nobody waits in a fence for it
     run 20 1 -n 1 "$raw" abort 256
+    # Who dies first is the cause, not who aborts for its sake before it can be reaped; and who leaves after an abort has aborted.
+    run 20 137 -n 1 "$raw" abort 33 "$dir" : -n 2 "$raw" sleep : -n 1 "$raw" victim "$dir"
+    err_has "rank 3 (pid .*) died of signal 9"
+    [ "$(grep -c 'stopping the job' "$dir/err")" = 1 ] || fail "two causes"
+    run 20 34 -n 2 "$raw" sleep : -n 1 sh -c 'printf "cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=34\n" >&3; exit 9'
+    err_has "rank 2 (pid .*) aborted with code 34"
+    [ "$(grep -c 'stopping the job' "$dir/err")" = 1 ] || fail "two causes"
+    # One that has hung up and lives on does not hold up an abort for ever.
+    rm -f "$dir/closed" "$dir/aborted"
+    run 20 35 -n 1 "$raw" abort 35 "$dir" : -n 1 sh -c "$raw victim $dir & exec 3>&-; exec sleep 60"
+    err_has "rank 0 (pid .*) aborted with code 35"
     run 20 124 --timeout 0.3 -n 2 sleep 60
     run 20 124 --timeout 0.3 -n 2 sh -c 'trap "" TERM; sleep 60' # SIGKILL after the grace
     run 20 0 --pmi-port -n 2 true
@@ -288,6 +299,59 @@ test_spawn() {
     run 20 0 -n 1 "$raw" spawn 2 "$dir/broken"
     out_has 'rc=[^0]'
     run 20 4 -n 1 "$raw" spawn 1 sh -c 'exit 4'
+    # Job after job: what is over is forgotten. 1,000 of them once took 1.1 MB.
+    run 100 0 -n 1 "$raw" spawns 1000 true
+    read -r word kib rest < "$dir/out"
+    [ "$word" = grown ] && [ "$kib" -lt 300 ] || fail "pmirun has grown by $kib KiB in 1000 spawns"
+    run 100 0 -n 1 --pmi-port "$raw" spawns 300 "$raw" child
+    read -r word kib rest < <(grep ^grown "$dir/out")
+    [ "$word" = grown ] && [ "$kib" -lt 300 ] || fail "pmirun has grown by $kib KiB in 300 spawns"
+}
+
+# Shared memory that has a name, and a pmirun that is killed.
+test_names() {
+    local name live
+    named() { sed -n 's/.*\(\/dev\/shm\/shmht-pmirun-[0-9a-f]*\)$/\1/p' "/proc/$1/maps" | head -1; }
+    begin_named() {
+        "$pmirun" --pmi-port -n 1 sh -c "echo up; exec sleep 60" > "$dir/out" 2> "$dir/err" &
+        pid=$!
+        until grep -q up "$dir/out"; do sleep 0.05; done
+    }
+    begin_named
+    name=$(named $pid)
+    [ -e "$name" ] || fail "no name: \"$name\""
+    kill -9 $pid
+    wait $pid 2> /dev/null
+    [ -e "$name" ] || fail "what was this test to be about?"
+    run 20 0 --pmi-port -n 1 "$raw" pgf
+    [ -e "$name" ] || fail "what has just been made was taken for left behind"
+    begin_named
+    live=$(named $pid)
+    touch -d '1 minute ago' "$name" "$live"
+    run 20 0 -n 1 "$raw" pgf
+    [ -e "$name" ] || fail "without --pmi-port it is nobody's matter"
+    run 20 0 -v --pmi-port -n 1 "$raw" pgf
+    [ ! -e "$name" ] || fail "left behind"
+    err_has "$name was left behind by a pmirun that was killed: removed"
+    [ -e "$live" ] || fail "the name of one that lives was removed"
+    kill $pid
+    wait $pid 2> /dev/null
+    [ ! -e "$live" ] || fail "a pmirun that ends leaves its name"
+    # What is not a pmirun's own, or not a file.
+    name=/dev/shm/shmht-pmirun-$$
+    mkfifo "$name"
+    touch -d '1 minute ago' "$name"
+    run 20 0 --pmi-port -n 1 true
+    [ -e "$name" ] || fail "a FIFO was removed"
+    rm -f "$name"
+    if [ "$(id -u)" = 0 ]; then
+        : > "$name"
+        chown 65534 "$name"
+        touch -d '1 minute ago' "$name"
+        run 20 0 --pmi-port -n 1 true
+        [ -e "$name" ] || fail "another user's was removed"
+        rm -f "$name"
+    fi
 }
 
 test_many() {
@@ -302,7 +366,7 @@ test_many() {
 }
 
 case $group in
-basic | status | output | blocked | hostile | signals | limits | spawn | many) "test_$group" ;;
+basic | status | output | blocked | hostile | signals | limits | spawn | names | many) "test_$group" ;;
 *)
     echo "unknown group $group"
     exit 1

@@ -8,11 +8,13 @@
  *     rawpmi garbage       no PMI at all on the PMI socket, until it is closed
  *     rawpmi noread        questions without end, answers never read
  *     rawpmi exit S WHEN   exit status S `early` (before init), `inited` or `final`(ized)
- *     rawpmi abort S       init, abort with code S
+ *     rawpmi abort S [DIR] init, abort with code S; with DIR not before DIR/closed is there, and then makes DIR/aborted
+ *     rawpmi victim DIR    init, closes its connection, makes DIR/closed, and kills itself once DIR/aborted is there
  *     rawpmi die S WHEN    signal S
  *     rawpmi sleep         init, fence, finalize, then sleep
  *     rawpmi spawn N PROG [ARG...] [-- KEY VALUE ...]
  *                          spawns N processes; prints rc and errcodes
+ *     rawpmi spawns N PROG 50 spawns, then N more; prints by how many KiB the memory of our pmirun has grown meanwhile
  *     rawpmi hints         on several nodes: SPARSE puts, gets that wait for them without a fence, then puts anew and fences
  *     rawpmi child         a spawned process: checks its preput, puts and fences
  */
@@ -203,6 +205,101 @@ static void spawn(int argc, char **argv)
     fflush(stdout);
 }
 
+/* ---- how much memory a pmirun takes, while we ask it for processes ---- */
+
+/* A number in /proc/PID/status; -1: there is none. */
+static long status_number(int pid, const char *name)
+{
+    char path[64], text[256];
+    long v = -1;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    f = fopen(path, "r");
+    while (f && fgets(text, sizeof(text), f))
+        if (strncmp(text, name, strlen(name)) == 0)
+            v = atol(text + strlen(name));
+    if (f)
+        fclose(f);
+    return v;
+}
+
+static int count_children(int pid)
+{
+    char path[64];
+    int n = 0, child_pid;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+    f = fopen(path, "r");
+    while (f && fscanf(f, "%d", &child_pid) == 1)
+        n++;
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* Of our pmirun, and of its head when it is an agent; when all that it has been asked to start has ended. */
+static void measure(long kib[2], int n_before)
+{
+    int parent = getppid(), head = (int)status_number(parent, "PPid:");
+
+    while (count_children(parent) > n_before)
+        usleep(1000);
+    usleep(200000); /* to clear up */
+    kib[0] = status_number(parent, "RssAnon:");
+    kib[1] = status_number(head, "RssAnon:");
+}
+
+static void spawn_many(int n, const char *program, int n_before)
+{
+    char text[1024];
+
+    for (int i = 0; i < n; i++) {
+        while (count_children(getppid()) > n_before + 40)
+            usleep(1000);
+        snprintf(text, sizeof(text), "mcmd=spawn\nnprocs=4\nexecname=%s\ntotspawns=1\nspawnssofar=1\nargcnt=0\npreput_num=1\n"
+                 "preput_key_0=PARENT\npreput_val_0=x\ninfo_num=0\nendcmd\n", program);
+        ask(text, "cmd=spawn_result rc=0");
+    }
+}
+
+static void spawns(int n, const char *program)
+{
+    int n_before = count_children(getppid());
+    long before[2], after[2];
+
+    spawn_many(50, program, n_before);
+    measure(before, n_before);
+    spawn_many(n, program, n_before);
+    measure(after, n_before);
+    printf("grown %ld %ld\n", after[0] - before[0], after[1] - before[1]);
+    fflush(stdout);
+}
+
+/* ---- one that dies, and one that notices ---- */
+
+static void make(const char *dir, const char *name)
+{
+    char path[512];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    f = fopen(path, "w");
+    if (!f)
+        fail("cannot make a file");
+    fclose(f);
+}
+
+static void await(const char *dir, const char *name)
+{
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    while (access(path, F_OK) != 0)
+        usleep(1000);
+}
+
 static void child(void)
 {
     char text[512], cwd[256];
@@ -324,11 +421,22 @@ int main(int argc, char **argv)
             pause();
     } else if (strcmp(mode, "noread") == 0) {
         endless();
+    } else if (strcmp(mode, "victim") == 0 && argc > 2) {
+        close(fd);
+        make(argv[2], "closed");
+        await(argv[2], "aborted");
+        raise(SIGKILL);
     } else if (strcmp(mode, "abort") == 0 && argc > 2) {
+        if (argc > 3)
+            await(argv[3], "closed");
         snprintf(junk, sizeof(junk), "cmd=abort exitcode=%s\n", argv[2]);
         send_text(junk);
+        if (argc > 3)
+            make(argv[3], "aborted");
         for (;;)
             pause();
+    } else if (strcmp(mode, "spawns") == 0 && argc > 3) {
+        spawns(atoi(argv[2]), argv[3]);
     } else if (strcmp(mode, "sleep") == 0) {
         put_and_fence();
         finalize();
