@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define SHAKE_NS (5 * NS_PER_S)
-#define MAX_STRANGERS 256u /* and one for each node */
 #define MAX_COMPLAINTS 20u /* lines about connections that were refused */
 
 void net_init(struct pmirun *pr, const struct net_ops *ops)
@@ -279,9 +278,13 @@ void net_accept(struct pmirun *pr)
         socklen_t len = sizeof(ss);
         int fd = accept4(pr->net->listener.fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK), err;
 
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && pr->net->n_strangers) { /* nobody is shut out by those who say nothing */
+            drop_oldest_stranger(pr);
+            continue;
+        }
         if (fd < 0)
             return;
-        if (pr->net->n_strangers >= MAX_STRANGERS + pr->opt.n_nodes)
+        if (pr->net->n_strangers >= NET_MAX_STRANGERS + pr->opt.n_nodes)
             drop_oldest_stranger(pr);
         if (new_conn(pr, fd, false, CHANNEL_NOBODY, (struct sockaddr *)&ss, len, &err))
             pr->net->n_strangers++;

@@ -5,7 +5,7 @@
  * once have nothing to settle.
  *
  * Anybody may connect to the listener. Who has not proven within SHAKE_NS that it belongs to the job is dropped, and when more than
- * MAX_STRANGERS and the nodes of the job are at it, the oldest of them.
+ * NET_MAX_STRANGERS and the nodes of the job are at it, the oldest of them.
  */
 #ifndef PMIRUN_NET_H
 #define PMIRUN_NET_H
@@ -14,6 +14,8 @@
 
 #include "channel.h"
 #include "pmirun.h"
+
+#define NET_MAX_STRANGERS 256u /* and one for each node */
 
 struct netconn {
     struct source src;

@@ -188,10 +188,10 @@ static void must_fill_random(void *p, size_t n)
             die(STATUS_RESOURCES, "getrandom: %s", strerror(errno));
 }
 
-/* Three descriptors a node. The limit is raised only where that is needed, since ssh and srun inherit it. */
+/* Three descriptors a node, and those of strangers. The limit is raised only where that is needed, since ssh and srun inherit it. */
 static void check_limit(uint32_t n_nodes)
 {
-    rlim_t need = 3 * (rlim_t)n_nodes + 64;
+    rlim_t need = 4 * (rlim_t)n_nodes + NET_MAX_STRANGERS + 64;
     struct rlimit lim;
 
     if (getrlimit(RLIMIT_NOFILE, &lim) != 0 || lim.rlim_cur >= need)

@@ -447,6 +447,25 @@ static void test_lost_frame(void **state)
     tear_down(&p);
 }
 
+static void test_reordered_frames(void **state)
+{
+    char first[256];
+    struct pair p;
+    size_t n;
+
+    (void)state;
+    open_both(&p);
+    say(&p.d, "one");
+    n = take(&p, &p.d.c);
+    memcpy(first, p.kept, n);
+    say(&p.d, "two");
+    assert_int_equal(carry(&p, 1000), -EPROTO);
+    assert_int_equal(channel_input(&p.a.c, first, n, &ops, NULL), -EPROTO); /* too late */
+    assert_string_equal(p.a.c.why, "a frame was lost on its way");
+    assert_int_equal(p.a.n_frames, 0);
+    tear_down(&p);
+}
+
 static void test_truncated_frame(void **state)
 {
     struct pair p;
@@ -570,9 +589,10 @@ int main(void)
         cmocka_unit_test(test_no_proof),        cmocka_unit_test(test_replayed_conversation),
         cmocka_unit_test(test_false_acceptor),  cmocka_unit_test(test_replayed_frame),
         cmocka_unit_test(test_reflected_frame), cmocka_unit_test(test_altered_frame),
-        cmocka_unit_test(test_lost_frame),      cmocka_unit_test(test_truncated_frame),
-        cmocka_unit_test(test_lengths),         cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_unwelcome),       cmocka_unit_test(test_pair_keys),
+        cmocka_unit_test(test_lost_frame),      cmocka_unit_test(test_reordered_frames),
+        cmocka_unit_test(test_truncated_frame), cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_garbage),         cmocka_unit_test(test_unwelcome),
+        cmocka_unit_test(test_pair_keys),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

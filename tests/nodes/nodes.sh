@@ -403,7 +403,7 @@ END
         rogue "$1" "$2" half &
     done
     wait $(jobs -p | grep -vx "$limit")
-    rogue "$address" "$port" silent 300
+    rogue "$address" "$port" silent 1000
     [ ! -e "$dir/rogues" ] || fail "$(cat "$dir/rogues")"
     touch "$dir/go"
     end 0

@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,7 +91,12 @@ static int garbage(int fd)
 static int silent(const char *address, int port, int n)
 {
     int *fds = calloc((size_t)n, sizeof(*fds)), bad = 0;
+    struct rlimit limit;
 
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
     for (int i = 0; i < n; i++)
         fds[i] = connect_to(address, port);
     for (int i = 0; i < n; i++)
