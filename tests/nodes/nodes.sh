@@ -367,7 +367,7 @@ test_spawn() {
     out_has 'rc=[^0]'
     run 4 -n 4 sh -c "[ \$PMI_RANK = 2 ] && exec $RAWPMI spawn 5 sh -c 'exit 4'; exec $RAWPMI chat 5"
     # Job after job: neither the agent nor the head keeps what is over.
-    run 0 -n 4 sh -c "[ \$PMI_RANK = 1 ] && exec $RAWPMI spawns 300 true; exec $RAWPMI chat 5"
+    run 0 -n 4 sh -c "[ \$PMI_RANK = 1 ] && exec $RAWPMI spawns 300 true x; exec $RAWPMI chat 5"
     read -r word agent_kib head_kib < "$dir/out"
     [ "$word" = grown ] && [ "$agent_kib" -lt 300 ] && [ "$head_kib" -lt 300 ] ||
         fail "the agent has grown by $agent_kib KiB, the head by $head_kib KiB in 300 spawns"

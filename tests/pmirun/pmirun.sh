@@ -300,7 +300,7 @@ test_spawn() {
     out_has 'rc=[^0]'
     run 20 4 -n 1 "$raw" spawn 1 sh -c 'exit 4'
     # Job after job: what is over is forgotten. 1,000 of them once took 1.1 MB.
-    run 100 0 -n 1 "$raw" spawns 1000 true
+    run 100 0 -n 1 "$raw" spawns 1000 true x
     read -r word kib rest < "$dir/out"
     [ "$word" = grown ] && [ "$kib" -lt 300 ] || fail "pmirun has grown by $kib KiB in 1000 spawns"
     run 100 0 -n 1 --pmi-port "$raw" spawns 300 "$raw" child

@@ -14,7 +14,8 @@
  *     rawpmi sleep         init, fence, finalize, then sleep
  *     rawpmi spawn N PROG [ARG...] [-- KEY VALUE ...]
  *                          spawns N processes; prints rc and errcodes
- *     rawpmi spawns N PROG 50 spawns, then N more; prints by how many KiB the memory of our pmirun has grown meanwhile
+ *     rawpmi spawns N PROG ARG
+ *                          50 spawns, then N more; prints by how many KiB the memory of our pmirun has grown meanwhile
  *     rawpmi hints         on several nodes: SPARSE puts, gets that wait for them without a fence, then puts anew and fences
  *     rawpmi child         a spawned process: checks its preput, puts and fences
  */
@@ -251,27 +252,27 @@ static void measure(long kib[2], int n_before)
     kib[1] = status_number(head, "RssAnon:");
 }
 
-static void spawn_many(int n, const char *program, int n_before)
+static void spawn_many(int n, char **argv, int n_before)
 {
     char text[1024];
 
     for (int i = 0; i < n; i++) {
         while (count_children(getppid()) > n_before + 40)
             usleep(1000);
-        snprintf(text, sizeof(text), "mcmd=spawn\nnprocs=4\nexecname=%s\ntotspawns=1\nspawnssofar=1\nargcnt=0\npreput_num=1\n"
-                 "preput_key_0=PARENT\npreput_val_0=x\ninfo_num=0\nendcmd\n", program);
+        snprintf(text, sizeof(text), "mcmd=spawn\nnprocs=4\nexecname=%s\ntotspawns=1\nspawnssofar=1\narg1=%s\nargcnt=1\npreput_num=1\n"
+                 "preput_key_0=PARENT\npreput_val_0=x\ninfo_num=0\nendcmd\n", argv[0], argv[1]);
         ask(text, "cmd=spawn_result rc=0");
     }
 }
 
-static void spawns(int n, const char *program)
+static void spawns(int n, char **argv)
 {
     int n_before = count_children(getppid());
     long before[2], after[2];
 
-    spawn_many(50, program, n_before);
+    spawn_many(50, argv, n_before);
     measure(before, n_before);
-    spawn_many(n, program, n_before);
+    spawn_many(n, argv, n_before);
     measure(after, n_before);
     printf("grown %ld %ld\n", after[0] - before[0], after[1] - before[1]);
     fflush(stdout);
@@ -435,8 +436,8 @@ int main(int argc, char **argv)
             make(argv[3], "aborted");
         for (;;)
             pause();
-    } else if (strcmp(mode, "spawns") == 0 && argc > 3) {
-        spawns(atoi(argv[2]), argv[3]);
+    } else if (strcmp(mode, "spawns") == 0 && argc > 4) {
+        spawns(atoi(argv[2]), argv + 3);
     } else if (strcmp(mode, "sleep") == 0) {
         put_and_fence();
         finalize();
