@@ -91,20 +91,29 @@ static void later(struct pmirun *pr, uint64_t deadline)
         pr->net->deadline_ns = deadline;
 }
 
-/* A link that is cut without a word is missed after --node-timeout, whether something was being said or not. */
+/*
+ * A link that is cut without a word is missed after --node-timeout: when nothing is said, by the kernel's keep-alive; else because nothing is
+ * acknowledged, which find_silence() sees. TCP_USER_TIMEOUT would also end a link whose other end is stopped and has its buffer full, and a head
+ * may be stopped.
+ */
 static void set_options(const struct pmirun *pr, int fd)
 {
-    const int ms = (int)(pr->opt.node_s * 1e3), fifth = ms >= 5000 ? ms / 5000 : 1;
+    const int fifth = pr->opt.node_s >= 5 ? (int)(pr->opt.node_s / 5) : 1;
     const struct {
         int level, name, value;
     } options[] = {
-        {IPPROTO_TCP, TCP_NODELAY, 1},          {SOL_SOCKET, SO_KEEPALIVE, ms > 0},
+        {IPPROTO_TCP, TCP_NODELAY, 1},          {SOL_SOCKET, SO_KEEPALIVE, pr->opt.node_s > 0},
         {IPPROTO_TCP, TCP_KEEPIDLE, 2 * fifth}, {IPPROTO_TCP, TCP_KEEPINTVL, fifth},
-        {IPPROTO_TCP, TCP_KEEPCNT, 3},          {IPPROTO_TCP, TCP_USER_TIMEOUT, ms},
+        {IPPROTO_TCP, TCP_KEEPCNT, 3},
     };
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
+}
+
+static void listen_later(struct pmirun *pr)
+{
+    pr->net->listen_ns = pr->opt.node_s > 0 ? pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / 5 : 0;
 }
 
 /* Takes fd. */
@@ -133,6 +142,8 @@ static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t 
     nc->dialled = nc->connecting = nc->armed = dials;
     nc->deadline_ns = pr->now_ns + SHAKE_NS;
     later(pr, nc->deadline_ns);
+    if (!pr->net->listen_ns)
+        listen_later(pr);
     nc->next = pr->net->conns;
     pr->net->conns = nc;
     return nc;
@@ -403,9 +414,32 @@ void net_event(struct pmirun *pr, struct netconn *nc, uint32_t events)
         conn_read(pr, nc);
 }
 
+/* Links on which something was said, and nothing has been acknowledged for long. */
+static void find_silence(struct pmirun *pr)
+{
+    char why[64];
+
+    snprintf(why, sizeof(why), "it has been silent for %g s", pr->opt.node_s);
+    for (struct netconn *nc = pr->net->conns; nc; nc = nc->next) {
+        struct tcp_info info = {0};
+        socklen_t len = sizeof(info);
+
+        if (nc->dead || nc->deadline_ns || getsockopt(nc->src.fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+            continue;
+        if ((info.tcpi_unacked || info.tcpi_probes) && info.tcpi_last_ack_recv > pr->opt.node_s * 1e3)
+            broken(pr, nc, why);
+    }
+}
+
 void net_deadlines(struct pmirun *pr)
 {
     pr->net->deadline_ns = 0;
+    if (pr->net->listen_ns && pr->now_ns >= pr->net->listen_ns) {
+        find_silence(pr);
+        listen_later(pr);
+    }
+    if (pr->net->listen_ns)
+        later(pr, pr->net->listen_ns);
     for (struct netconn *nc = pr->net->conns; nc; nc = nc->next) {
         if (nc->dead || !nc->deadline_ns)
             continue;

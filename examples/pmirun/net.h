@@ -38,7 +38,8 @@ struct net {
     const struct net_ops *ops;
     struct source listener;
     struct netconn *conns, *dirty;
-    uint64_t deadline_ns; /* when to look at handshakes, 0: none */
+    uint64_t deadline_ns; /* when to look at handshakes or for silence, 0: never */
+    uint64_t listen_ns;   /* when to look for silence, 0: never */
     uint32_t n_strangers, n_complaints;
     bool any_dead;
 };
