@@ -393,7 +393,7 @@ int channel_input(struct channel *c, const void *data, size_t n, const struct ch
 
 size_t channel_output(const struct channel *c, const void **data)
 {
-    *data = c->out.p + c->out.head;
+    *data = c->out.p ? c->out.p + c->out.head : NULL;
     return c->state == CHANNEL_FAILED ? 0 : c->out.len - c->out.head;
 }
 
