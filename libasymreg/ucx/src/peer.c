@@ -140,6 +140,27 @@ static ucs_status_t create_ep(struct ucx_transport *t, struct asymreg_ep *ep, co
     return ucp_ep_create(t->worker, &params, &ep->ep);
 }
 
+/* Which memory of this node UCX may use at all; it tells only in prose. Not known: some. */
+void asymreg_ucx__find_shared_memory(struct ucx_transport *t)
+{
+    static const char *const shared[] = {" posix/", " sysv/", " xpmem/"};
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    t->within_node = t->within_process = true;
+    if (!f)
+        return;
+    ucp_context_print_info(t->context, f);
+    if (fclose(f) == 0 && text && strstr(text, "resource ")) {
+        t->within_node = false;
+        for (size_t i = 0; i < sizeof(shared) / sizeof(*shared); i++)
+            t->within_node = t->within_node || strstr(text, shared[i]);
+        t->within_process = t->within_node || strstr(text, " self/");
+    }
+    free(text);
+}
+
 /* Whether all that the endpoint uses is memory of this node; UCX 1.13 tells only in prose. */
 static bool is_shared_memory(struct asymreg_ep *ep)
 {
@@ -204,13 +225,16 @@ void asymreg_ucx__reap(struct ucx_transport *t)
     }
 }
 
-/* On this node shared memory is what one wants, which UCX will not use for an endpoint that it is to watch; the pidfd does
- * instead. Where UCX has none, or the peer is elsewhere, UCX watches. */
-static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address)
+/*
+ * On this node shared memory is what one wants, which UCX will not use for an endpoint that it is to watch; the pidfd does instead. Where UCX has
+ * none, or the peer is elsewhere, UCX watches. Then no endpoint is opened only to look at it: over TCP the peer's UCX takes part in the
+ * connection after it was closed, and prints an error.
+ */
+static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address, bool maybe_shared)
 {
     ucs_status_t status;
 
-    if (ep->pidfd < 0) {
+    if (ep->pidfd < 0 || !maybe_shared) {
         status = create_ep(t, ep, address, true);
         return status == UCS_OK ? status : create_ep(t, ep, address, false);
     }
@@ -258,7 +282,7 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     }
     ep->pidfd = pidfd;
     ucx_lock(t);
-    status = open_ep(t, ep, copy + sizeof(a));
+    status = open_ep(t, ep, copy + sizeof(a), a.pid == (uint32_t)getpid() ? t->within_process : t->within_node);
     if (status == UCS_OK) {
         ep->next = t->eps;
         t->eps = ep;

@@ -76,6 +76,7 @@ struct ucx_transport {
     size_t n_closing, max_closing;
     unsigned int idle; /* calls of progress in a row that moved nothing */
     unsigned int done; /* operations completed since progress was called */
+    bool within_node, within_process; /* UCX has shared memory; or at least a way within the process */
     bool threaded, stop;
     pthread_mutex_t lock;
     atomic_uint waiting; /* callers that want the lock: the thread makes way */
@@ -111,6 +112,7 @@ uint64_t asymreg_ucx__checksum(const void *bytes, size_t n);
 int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *bytes);
 int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t bytes, struct asymreg_ep **out);
 void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *ep);
+void asymreg_ucx__find_shared_memory(struct ucx_transport *t);
 int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);
 /* Asks the kernel about each peer with something under way. With the lock held. */
 void asymreg_ucx__check_peers(struct ucx_transport *t);

@@ -356,6 +356,7 @@ static int open_worker(struct ucx_transport *t)
         status = ucp_worker_get_address(t->worker, &t->address, &t->address_bytes);
     if (status != UCS_OK)
         return status == UCS_ERR_NO_MEMORY ? -ENOMEM : status == UCS_ERR_NO_DEVICE ? -ENODEV : -EIO;
+    asymreg_ucx__find_shared_memory(t);
     return 0;
 }
 
