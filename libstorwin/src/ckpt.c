@@ -366,6 +366,8 @@ int storwin_ckpt_commit(struct storwin_ckpt *c, struct storwin_error *err)
     s = next_slot(c);
     at = slot_offset(c, s);
     generation = c->newest < 0 ? 1 : c->slot[c->newest].generation + 1;
+    if (generation == 0) /* would not be found again */
+        return storwin__fail(err, -EOVERFLOW, NULL, "the newest checkpoint has the last number that there is");
     sum_changes(c, s);
     rc = storwin_sync_range(c->win, at + STORWIN__CKPT_HEADER_BYTES, c->bytes, err);
     if (rc == 0) {

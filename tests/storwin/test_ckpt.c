@@ -53,6 +53,14 @@ static int holds(const struct storwin_ckpt *ckpt, uint64_t generation)
     return 1;
 }
 
+static uint64_t ckpt_generation(const struct storwin_ckpt *ckpt)
+{
+    struct storwin_ckpt_info info = {.size = sizeof(info)};
+
+    (void)storwin_ckpt_query(ckpt, &info);
+    return info.generation;
+}
+
 static void commit(struct storwin_ckpt *ckpt, uint64_t generation, uint32_t flags)
 {
     void *data;
@@ -257,6 +265,36 @@ static void arguments(void **state)
     assert_int_equal(file_size(opts.filename), UINT64_MAX);
 }
 
+/* A commit whose number would be 0 would not be found again. */
+static void last_generation(void **state)
+{
+    struct storwin_opts opts = ckpt_opts(0);
+    static uint8_t data[STATE];
+    struct storwin__ckpt_header h;
+    struct storwin_ckpt *ckpt;
+    struct storwin_error err;
+    uint64_t sum = 0;
+    void *begun;
+
+    (void)state;
+    fill(data, UINT64_MAX);
+    for (uint32_t at = 0; at < STATE; at += 4096)
+        sum += storwin__sum(data + at, STATE - at < 4096 ? STATE - at : 4096, at / 4096);
+    for (uint64_t generation = UINT64_MAX - 1; generation != 0; generation++) {
+        storwin__ckpt_header_make(&h, STATE, generation, 7, sum, 0);
+        write_file(opts.filename, 65536, data, STATE);
+        write_file(opts.filename, 0, &h, sizeof(h));
+        ckpt = open_ckpt(&opts);
+        assert_int_equal(storwin_ckpt_begin(ckpt, 0, &begun), 0);
+        assert_int_equal(storwin_ckpt_commit(ckpt, &err), generation == UINT64_MAX ? -EOVERFLOW : 0);
+        storwin_ckpt_close(ckpt);
+        ckpt = open_ckpt(&opts);
+        assert_int_equal(ckpt_generation(ckpt), UINT64_MAX);
+        storwin_ckpt_close(ckpt);
+        unlink(opts.filename);
+    }
+}
+
 /* Every bit of a block and its place count. */
 static void sums(void **state)
 {
@@ -281,7 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generations), cmocka_unit_test(small_changes), cmocka_unit_test(not_committed),
         cmocka_unit_test(torn),        cmocka_unit_test(other_files),   cmocka_unit_test(arguments),
-        cmocka_unit_test(sums),
+        cmocka_unit_test(last_generation), cmocka_unit_test(sums),
     };
 
     test_begin();
