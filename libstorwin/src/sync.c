@@ -117,8 +117,10 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, s
 
 static int check_range(const struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
 {
-    if (!win)
-        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    if (!win) {
+        (void)storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+        return -EINVAL; /* so that who inlines this knows that it goes no further */
+    }
     if (offset > win->bytes || bytes > win->bytes - offset)
         return storwin__fail(err, STORWIN_ERANGE, NULL,
                              "%" PRIu64 " bytes at %" PRIu64 " do not lie within a window of %" PRIu64, bytes, offset,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # optimized.sh <tree> <build> <compiler flag>...: builds the libraries with these flags and warnings as errors, and runs their unit tests.
-# From the environment: CMAKE CMAKE_GENERATOR CC.
+# From the environment: CMAKE CMAKE_GENERATOR CC. Links are made with -Werror too: with -flto most warnings come then.
 set -eu
 root=$1 build=$2
 shift 2
@@ -13,7 +13,7 @@ fi
 rm -f "$build".c "$build".out "$build".log
 ar=$(command -v gcc-ar || command -v ar) ranlib=$(command -v gcc-ranlib || command -v ranlib) # archives of what -flto leaves
 case $CC in *clang*) ar=$(command -v llvm-ar llvm-ar-14 ar | head -n 1) ranlib=$(command -v llvm-ranlib llvm-ranlib-14 ranlib | head -n 1) ;; esac
-"$CMAKE" -S "$root" -B "$build" -DCMAKE_C_COMPILER="$CC" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="$*" -DCMAKE_AR="$ar" \
+"$CMAKE" -S "$root" -B "$build" -DCMAKE_C_COMPILER="$CC" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="$* -Werror" -DCMAKE_AR="$ar" \
     -DCMAKE_RANLIB="$ranlib" -DFENCEPOST_WERROR=ON
 # The unit tests that are programs: each is a target of its name. Those of the programs in examples/ are for the other builds.
 ctest --test-dir "$build" -N -L '^unit$' -LE '^full$' | sed -n 's/^ *Test *#[0-9]*: //p' | grep -E '^(shmht|pmiwire|rankmap|storwin|asymreg)_' |
