@@ -18,29 +18,84 @@ struct scratch {
     uint64_t gather[ROUNDS];
     uint64_t broadcast;
 };
-_Static_assert(sizeof(struct scratch) <= ASYMREG_GROUP_SCRATCH_BYTES, "scratch region");
+#define CHANNEL_BYTES (ASYMREG_GROUP_SCRATCH_BYTES / ASYMREG_GROUP_CHANNELS)
+_Static_assert(sizeof(struct scratch) <= CHANNEL_BYTES, "scratch region");
+
+/* Everything goes to members a power of two after this one, and comes from those a power of two before it. */
+enum { AFTER, BEFORE };
 
 struct asymreg_group {
     struct asymreg_worker *worker;
     struct scratch *mine;
     uint32_t n, me;
     int64_t timeout_ns;
-    uint64_t barriers, operations; /* so far */
-    struct asymreg_member members[];
+    uint64_t barriers, operations; /* so far, from the serial on */
+    uint64_t channel_at;
+    int (*member)(void *ctx, uint32_t number, struct asymreg_member *where);
+    void *ctx;
+    uint32_t known[2]; /* bit: which of the partners are */
+    struct asymreg_member partner[2][ROUNDS];
 };
+
+int asymreg_group_open(struct asymreg_worker *worker, const struct asymreg_group_opts *opts, struct asymreg_group **group)
+{
+    struct asymreg_group *g;
+
+    if (!worker || !opts || opts->size < sizeof(*opts) || !opts->n || opts->n > 1u << ROUNDS || opts->me >= opts->n || !opts->scratch ||
+        (uintptr_t)opts->scratch % 64 || opts->channel >= ASYMREG_GROUP_CHANNELS || !opts->member || !group)
+        return -EINVAL;
+    if (!(g = calloc(1, sizeof(*g))))
+        return -ENOMEM;
+    g->worker = worker;
+    g->channel_at = opts->channel * CHANNEL_BYTES;
+    g->mine = (struct scratch *)(void *)((char *)opts->scratch + g->channel_at);
+    g->n = opts->n;
+    g->me = opts->me;
+    g->timeout_ns = (int64_t)opts->timeout_ms * 1000000;
+    g->barriers = g->operations = (uint64_t)opts->serial << 32;
+    g->member = opts->member;
+    g->ctx = opts->ctx;
+    *group = g;
+    return 0;
+}
+
+/* The member `step`, a power of two, away. */
+static int partner(struct asymreg_group *g, int which, uint32_t step, const struct asymreg_member **m)
+{
+    uint32_t k = (uint32_t)__builtin_ctz(step), number = (which == AFTER ? g->me + step : g->me + g->n - step) % g->n;
+    int rc;
+
+    *m = &g->partner[which][k];
+    if (g->known[which] >> k & 1)
+        return 0;
+    if ((rc = g->member(g->ctx, number, &g->partner[which][k])) != 0)
+        return rc < 0 ? rc : -EINVAL;
+    g->known[which] |= 1u << k;
+    return 0;
+}
+
+static int from_array(void *ctx, uint32_t number, struct asymreg_member *where)
+{
+    *where = ((const struct asymreg_member *)ctx)[number];
+    return 0;
+}
 
 int asymreg_group_create(struct asymreg_worker *worker, const struct asymreg_member *members, uint32_t n, uint32_t me,
                          void *scratch, uint32_t timeout_ms, struct asymreg_group **group)
 {
-    struct asymreg_group *g;
+    struct asymreg_group_opts opts = {.size = sizeof(opts), .n = n, .me = me, .scratch = scratch, .timeout_ms = timeout_ms,
+                                      .member = from_array, .ctx = (void *)(uintptr_t)members};
+    const struct asymreg_member *m;
+    int rc;
 
-    if (!worker || !members || !n || n > 1u << ROUNDS || me >= n || !scratch || (uintptr_t)scratch % 64 || !group)
+    if (!members)
         return -EINVAL;
-    if (!(g = malloc(sizeof(*g) + n * sizeof(*members))))
-        return -ENOMEM;
-    *g = (struct asymreg_group){.worker = worker, .mine = scratch, .n = n, .me = me, .timeout_ns = (int64_t)timeout_ms * 1000000};
-    memcpy(g->members, members, n * sizeof(*members));
-    *group = g;
+    if ((rc = asymreg_group_open(worker, &opts, group)) < 0)
+        return rc;
+    for (uint32_t step = 1; step < n; step *= 2) { /* the array may go */
+        partner(*group, AFTER, step, &m);
+        partner(*group, BEFORE, step, &m);
+    }
     return 0;
 }
 
@@ -57,22 +112,28 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Everything put before has arrived, then the flag. */
-static int raise_flag(struct asymreg_group *g, uint32_t member, size_t offset, uint64_t value)
+/* Everything put to the member `step` after this one has arrived, then the flag. */
+static int raise_flag(struct asymreg_group *g, uint32_t step, size_t offset, uint64_t value)
 {
-    const struct asymreg_member *m = &g->members[member];
-    int rc = asymreg_flush(g->worker, m->pe);
+    const struct asymreg_member *m;
+    int rc = partner(g, AFTER, step, &m);
 
     if (rc == 0)
-        rc = asymreg_put(g->worker, m->pe, m->addr + offset, m->id, &value, sizeof(value));
+        rc = asymreg_flush(g->worker, m->pe);
+    if (rc == 0)
+        rc = asymreg_put(g->worker, m->pe, m->addr + g->channel_at + offset, m->id, &value, sizeof(value));
     return rc == 0 ? asymreg_flush(g->worker, m->pe) : rc;
 }
 
-/* Until the flag, which `member` raises, is at least this. */
-static int await_flag(struct asymreg_group *g, uint32_t member, const uint64_t *flag, uint64_t value)
+/* Until the flag, which the member `step` before this one raises, is at least this. */
+static int await_flag(struct asymreg_group *g, uint32_t step, const uint64_t *flag, uint64_t value)
 {
     int64_t begin = g->timeout_ns ? now_ns() : 0;
-    int rc;
+    const struct asymreg_member *m;
+    int rc = partner(g, BEFORE, step, &m);
+
+    if (rc < 0)
+        return rc;
 
     for (uint32_t spins = 0; __atomic_load_n(flag, __ATOMIC_ACQUIRE) < value; spins++) {
         if (spins < SPINS)
@@ -80,7 +141,7 @@ static int await_flag(struct asymreg_group *g, uint32_t member, const uint64_t *
         if ((rc = asymreg_progress(g->worker)) < 0)
             return rc;
         /* A put of nothing asks whether the peer lives; its last act may have been to raise the flag. */
-        if (spins % 64 == 0 && (rc = asymreg_put(g->worker, g->members[member].pe, 0, ASYMREG_ANY, NULL, 0)) < 0 &&
+        if (spins % 64 == 0 && (rc = asymreg_put(g->worker, m->pe, 0, ASYMREG_ANY, NULL, 0)) < 0 &&
             __atomic_load_n(flag, __ATOMIC_ACQUIRE) < value)
             return rc;
         if (g->timeout_ns && now_ns() - begin > g->timeout_ns)
@@ -101,8 +162,7 @@ int asymreg_barrier(struct asymreg_group *group)
     number = ++g->barriers;
     for (uint32_t round = 0, step = 1; step < g->n; round++, step *= 2) {
         size_t offset = offsetof(struct scratch, barrier) + round * sizeof(uint64_t);
-        if ((rc = raise_flag(g, (g->me + step) % g->n, offset, number)) < 0 ||
-            (rc = await_flag(g, (g->me + g->n - step) % g->n, &g->mine->barrier[round], number)) < 0)
+        if ((rc = raise_flag(g, step, offset, number)) < 0 || (rc = await_flag(g, step, &g->mine->barrier[round], number)) < 0)
             return rc;
     }
     return 0;
@@ -122,7 +182,7 @@ int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf, con
     relative = (g->me + g->n - root) % g->n;
     /* From the member without my lowest bit, to those with one more bit below it. */
     step = relative ? relative & -relative : 1u << ROUNDS;
-    if (relative && (rc = await_flag(g, (g->me + g->n - step) % g->n, &g->mine->broadcast, g->operations)) < 0)
+    if (relative && (rc = await_flag(g, step, &g->mine->broadcast, g->operations)) < 0)
         return rc;
     for (step /= 2; step; step /= 2) {
         uint32_t to = (g->me + step) % g->n;
@@ -130,7 +190,7 @@ int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf, con
             continue;
         if (bytes && (rc = asymreg_put(g->worker, where[to].pe, where[to].addr, where[to].id, buf, bytes)) < 0)
             return rc;
-        if ((rc = raise_flag(g, to, offsetof(struct scratch, broadcast), g->operations)) < 0)
+        if ((rc = raise_flag(g, step, offsetof(struct scratch, broadcast), g->operations)) < 0)
             return rc;
     }
     return 0;
@@ -164,8 +224,8 @@ int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf, c
         uint32_t first = (g->me + g->n - (count - 1)) % g->n;
         if (bytes && (rc = put_blocks(g, &where[to], buf, first, count, bytes)) < 0)
             return rc;
-        if ((rc = raise_flag(g, to, offsetof(struct scratch, gather) + round * sizeof(uint64_t), g->operations)) < 0 ||
-            (rc = await_flag(g, (g->me + g->n - step) % g->n, &g->mine->gather[round], g->operations)) < 0)
+        if ((rc = raise_flag(g, step, offsetof(struct scratch, gather) + round * sizeof(uint64_t), g->operations)) < 0 ||
+            (rc = await_flag(g, step, &g->mine->gather[round], g->operations)) < 0)
             return rc;
     }
     return 0;

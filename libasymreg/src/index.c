@@ -255,8 +255,12 @@ static int find_place(const struct asymreg_index *ix, uint64_t start, uint64_t l
     return 0;
 }
 
-/* Links a slot whose content is there. Nodes have been reserved. */
-static void link_slot(struct asymreg_index *ix, const struct path *p, uint32_t pos, int beyond, uint32_t slot)
+/*
+ * Links a slot that will have this content. Nodes have been reserved. A region begins to be there when its slot is written after this:
+ * were it before, readers with a hint would find it while others, who search, do not yet.
+ */
+static void link_slot(struct asymreg_index *ix, const struct path *p, uint32_t pos, int beyond, uint32_t slot,
+                      const struct asymreg__slot *content)
 {
     const struct asymreg__leaf *leaf = leaf_of(p);
     int64_t keys[FANOUT + 1], seps[2] = {INT64_MIN, 0};
@@ -264,11 +268,11 @@ static void link_slot(struct asymreg_index *ix, const struct path *p, uint32_t p
     int level = (int)p->depth - 2, turn;
 
     if (beyond && (turn = right_turn(p)) >= 0) /* nothing lies between the old and the new separator */
-        __atomic_store_n(&inner_of(p, (uint32_t)turn)->keys[p->at[turn] + 1], asymreg__key(ix->slots[slot].last + 1),
+        __atomic_store_n(&inner_of(p, (uint32_t)turn)->keys[p->at[turn] + 1], asymreg__key(content->last + 1),
                          __ATOMIC_RELAXED);
     memcpy(keys, leaf->keys, pos * sizeof(*keys));
     memcpy(slots, leaf->slots, pos * sizeof(*slots));
-    keys[pos] = asymreg__key(ix->slots[slot].start);
+    keys[pos] = asymreg__key(content->start);
     slots[pos] = slot;
     memcpy(keys + pos + 1, leaf->keys + pos, (n - pos) * sizeof(*keys));
     memcpy(slots + pos + 1, leaf->slots + pos, (n - pos) * sizeof(*slots));
@@ -401,8 +405,9 @@ int asymreg__index_insert(struct asymreg_index *ix, const struct asymreg__slot *
         asymreg__slots_grow(ix);
     }
     c.generation = ix->slots[slot].generation + 1;
+    link_slot(ix, &p, pos, beyond, slot, &c);
     write_slot(ix, slot, &c, write, ctx);
-    link_slot(ix, &p, pos, beyond, slot);
+    asymreg__hint(ix, slot);
     *id = asymreg__id(slot, c.generation);
     return 0;
 }
@@ -437,10 +442,11 @@ int asymreg__index_put(struct asymreg_index *ix, uint32_t slot, const struct asy
     if ((rc = check_range(content)) < 0 || (rc = reserve(ix)) < 0 ||
         (rc = find_place(ix, content->start, content->last, &p, &pos, &beyond, conflict)) < 0)
         return rc;
-    asymreg__slot_write(&ix->slots[slot], content);
-    link_slot(ix, &p, pos, beyond, slot);
     if (slot >= ix->n_used)
         ix->n_used = slot + 1;
+    link_slot(ix, &p, pos, beyond, slot, content);
+    asymreg__slot_write(&ix->slots[slot], content);
+    asymreg__hint(ix, slot);
     return 0;
 }
 
@@ -505,6 +511,7 @@ int asymreg__index_build(struct asymreg_index *ix, const uint32_t *order, size_t
     for (size_t i = 0; i < n; i++)
         if (order[i] >= ix->n_used)
             ix->n_used = order[i] + 1;
+    asymreg__hints_anew(ix);
     free(nodes);
     free(first);
     return 0;
@@ -533,6 +540,7 @@ int asymreg__index_create(const struct asymreg_index_opts *opts, struct asymreg_
         return rc;
     }
     ix->own_slots = !slots;
+    ix->no_hints = !ix->own_slots;
     ix->slots = slots ? slots : asymreg__reserve(o.max_regions * sizeof(*slots));
     ix->free_next = asymreg__reserve(o.max_regions * sizeof(*ix->free_next));
     rc = -ENOMEM;
@@ -557,6 +565,7 @@ void asymreg_index_destroy(struct asymreg_index *index)
     if (index->own_slots)
         asymreg__unreserve(index->slots, index->max_regions * sizeof(*index->slots));
     asymreg__unreserve(index->free_next, index->max_regions * sizeof(*index->free_next));
+    asymreg__hints_fini(index);
     asymreg__mem_fini(index);
     free(index);
 }
@@ -610,6 +619,7 @@ int asymreg_index_get_stats(const struct asymreg_index *index, struct asymreg_in
     s.bytes = (uint64_t)index->n_used * sizeof(*index->slots);
     for (int i = 0; i < N_CLASSES; i++)
         s.bytes += index->pools[i].slab_bytes;
+    s.bytes += asymreg__hint_memory(index);
     s.n_retired = index->n_retired;
     s.depth = (uint32_t)(index->root & 63);
     s.simd = index->simd;

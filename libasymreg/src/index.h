@@ -74,8 +74,10 @@ struct asymreg_index {
     const struct asymreg_region *(*search)(struct asymreg_reader *, uint64_t);
     void (*search_many)(const struct asymreg_index *, const uint64_t *, uint32_t, uint32_t *);
     struct asymreg__slot *slots;
+    uint32_t *hints_on; /* or NULL */
     uint64_t epoch;
     uint32_t fence; /* readers must fence: the kernel has no membarrier() */
+    uint32_t hint_shift, hint_bits; /* of a granule's length and of the number of words; readers may see one old and one new */
 
     /* the writer's */
     uint32_t simd __attribute__((aligned(64)));
@@ -84,7 +86,11 @@ struct asymreg_index {
     uint32_t free_head; /* slot + 1 */
     uint32_t n_regions;
     uint32_t *free_next; /* of each free slot, the next one + 1 */
-    int own_slots, huge;
+    int own_slots, huge, no_hints;
+    uint32_t *hints;
+    void *hint_memory;
+    uint32_t hints_at;                           /* regions when they were made anew */
+    uint64_t hint_bytes, hint_lost, hint_limit;  /* in granules with a word; of those, not found by it; when to make them anew */
     struct asymreg__pool pools[N_CLASSES];
     struct asymreg__retired *retired; /* a ring in order of epochs */
     size_t retired_cap, retired_at, n_retired;
@@ -148,11 +154,25 @@ static inline void asymreg__reader_exit(struct asymreg_reader *r)
         __atomic_store_n(&r->epoch, 0, __ATOMIC_RELEASE);
 }
 
+/* index_hint.c: for the writer. */
+/* A region is there. */
+void asymreg__hint(struct asymreg_index *ix, uint32_t slot);
+/* Many are. */
+void asymreg__hints_anew(struct asymreg_index *ix);
+uint64_t asymreg__hint_memory(const struct asymreg_index *ix);
+void asymreg__hints_fini(struct asymreg_index *ix);
+
+/* Neighbouring granules have neighbouring words, as far as there are words. */
+static inline uint32_t asymreg__hint_place(uint64_t granule, uint32_t bits)
+{
+    return (uint32_t)(granule ^ granule >> bits) & (((uint32_t)1 << bits) - 1);
+}
+
 /*
  * index.c: what the published table and the cache need beyond the public calls.
  */
 
-/* As asymreg_index_create(), over slots that somebody else keeps (zeroed). */
+/* As asymreg_index_create(), over slots that somebody else keeps (zeroed), and without hints. */
 int asymreg__index_create(const struct asymreg_index_opts *opts, struct asymreg__slot *slots, struct asymreg_index **index);
 
 /* Called with a slot that is about to be rewritten and its new content; does the rewriting with asymreg__slot_write(). */
@@ -169,6 +189,9 @@ int asymreg__index_put(struct asymreg_index *ix, uint32_t slot, const struct asy
 int asymreg__index_drop(struct asymreg_index *ix, uint32_t slot, uint32_t generation);
 /* Fills an empty tree from n slots that hold their content already, in the order of their start. Checked: ASYMREG_EOVERLAP, nothing done. */
 int asymreg__index_build(struct asymreg_index *ix, const uint32_t *order, size_t n);
+
+/* The region that this names, if it holds the address and is there: without a search. As asymreg_index_lookup(). */
+const struct asymreg_region *asymreg__index_at(struct asymreg_reader *reader, asymreg_id id, uint64_t addr);
 
 /* Rewrites a slot under the eyes of readers. */
 void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot *content);

@@ -15,6 +15,7 @@
 #define LAST_SLAB (4u << 20)
 #define HUGE_PAGE (2u << 20)
 #define RECLAIM_EVERY 256u
+#define FIRST_RETIRED 16u
 
 struct asymreg__slab {
     struct asymreg__slab *next;
@@ -213,7 +214,7 @@ int asymreg__epoch_passed(struct asymreg_index *ix, uint64_t epoch)
 static int retired_reserve(struct asymreg_index *ix, size_t n)
 {
     struct asymreg__retired *bigger;
-    size_t cap = ix->retired_cap ? ix->retired_cap * 2 : 2 * RECLAIM_EVERY;
+    size_t cap = ix->retired_cap ? ix->retired_cap * 2 : FIRST_RETIRED;
 
     if (ix->n_retired + n <= ix->retired_cap)
         return 0;

@@ -185,26 +185,74 @@ int asymreg__search_pick(struct asymreg_index *ix, uint32_t simd)
 
 const struct asymreg_region *asymreg_index_search(struct asymreg_reader *reader, uint64_t addr)
 {
-    return reader->index->search(reader, addr);
+    const struct asymreg_index *ix = reader->index;
+    const uint32_t *hints = __atomic_load_n(&ix->hints_on, __ATOMIC_ACQUIRE);
+    const struct asymreg_region *found;
+    uint32_t word;
+
+    if (hints) {
+        uint32_t shift = __atomic_load_n(&ix->hint_shift, __ATOMIC_RELAXED), bits = __atomic_load_n(&ix->hint_bits, __ATOMIC_RELAXED);
+        word = __atomic_load_n(&hints[asymreg__hint_place(addr >> shift, bits)], __ATOMIC_RELAXED);
+        if (word && (found = hit(reader, ix, word - 1, addr)))
+            return found;
+    }
+    return ix->search(reader, addr);
+}
+
+const struct asymreg_region *asymreg__index_at(struct asymreg_reader *reader, asymreg_id id, uint64_t addr)
+{
+    const struct asymreg_index *ix = reader->index;
+    uint32_t n = (uint32_t)id;
+
+    return n < ix->max_regions && __atomic_load_n(&ix->slots[n].generation, __ATOMIC_RELAXED) == id >> 32 ? hit(reader, ix, n, addr) : NULL;
+}
+
+/* Of several addresses, those that a hint leads to. Returns how many are left, and which. */
+static uint32_t many_by_hint(const struct asymreg_index *ix, const uint64_t *addrs, uint32_t n, struct asymreg_region *regions, uint32_t *left)
+{
+    const uint32_t *hints = __atomic_load_n(&ix->hints_on, __ATOMIC_ACQUIRE);
+    uint32_t shift = __atomic_load_n(&ix->hint_shift, __ATOMIC_RELAXED), bits = __atomic_load_n(&ix->hint_bits, __ATOMIC_RELAXED);
+    uint32_t words[BATCH], n_left = 0;
+
+    if (hints)
+        for (uint32_t i = 0; i < n; i++)
+            __builtin_prefetch(&hints[asymreg__hint_place(addrs[i] >> shift, bits)]);
+    for (uint32_t i = 0; i < n; i++) {
+        words[i] = hints ? __atomic_load_n(&hints[asymreg__hint_place(addrs[i] >> shift, bits)], __ATOMIC_RELAXED) : 0;
+        if (words[i])
+            __builtin_prefetch(&ix->slots[words[i] - 1]);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!words[i] || !read_slot(ix, words[i] - 1, addrs[i], &regions[i]))
+            left[n_left++] = i;
+    return n_left;
 }
 
 size_t asymreg_index_lookup_many(struct asymreg_reader *reader, const uint64_t *addrs, size_t n, struct asymreg_region *regions)
 {
     const struct asymreg_index *ix = reader->index;
-    uint32_t slots[BATCH];
+    uint32_t slots[BATCH], left[BATCH], n_left;
+    uint64_t rest[BATCH];
     size_t found = 0;
 
     for (size_t done = 0; done < n; done += BATCH) {
         uint32_t batch = n - done < BATCH ? (uint32_t)(n - done) : BATCH;
+        n_left = many_by_hint(ix, addrs + done, batch, regions + done, left);
+        found += batch;
+        for (uint32_t i = 0; i < batch; i++)
+            regions[done + i].reserved = 0;
+        if (!n_left)
+            continue;
+        for (uint32_t i = 0; i < n_left; i++)
+            rest[i] = addrs[done + left[i]];
         asymreg__reader_enter(reader);
-        ix->search_many(ix, addrs + done, batch, slots);
-        for (uint32_t i = 0; i < batch; i++) {
-            struct asymreg_region *r = &regions[done + i];
-            if (slots[i] != NO_SLOT && read_slot(ix, slots[i], addrs[done + i], r))
-                found++;
-            else
+        ix->search_many(ix, rest, n_left, slots);
+        for (uint32_t i = 0; i < n_left; i++) {
+            struct asymreg_region *r = &regions[done + left[i]];
+            if (slots[i] == NO_SLOT || !read_slot(ix, slots[i], rest[i], r)) {
                 r->id = ASYMREG_ANY;
-            r->reserved = 0;
+                found--;
+            }
         }
         asymreg__reader_exit(reader);
     }

@@ -33,6 +33,7 @@
 #define MAPPED_ALWAYS (ASYMREG_MEM_TABLE | ASYMREG_MEM_ACTIVITY) /* also without ASYMREG_LOCAL_SHM */
 #define FDS_MAGIC 0x44465341u
 #define ALIVE_EVERY_NS 20000000
+#define KEPT_PIDFDS 64 /* of a transport: the endpoints beyond open theirs each time that they need one */
 #define MAX_ONE_CALL ((size_t)1 << 30) /* the kernel moves a little less than 2 GiB in one call */
 
 /* What connect() is given. */
@@ -78,12 +79,13 @@ struct asymreg__local {
     pthread_mutex_t lock; /* of the lists */
     struct asymreg_mem *mems;
     struct received *received;
+    int kept; /* descriptors of processes */
     const char *why; /* last failure; a constant */
 };
 
 struct asymreg_ep {
     struct address peer;
-    int pidfd;
+    int pidfd; /* or -1: none is kept */
     int dead;
     int64_t checked_ns; /* when the process was last known to live */
 };
@@ -270,17 +272,52 @@ static int address(struct asymreg_transport *t, void *buf, size_t *bytes)
     return 0;
 }
 
+/*
+ * A descriptor of the peer's process: the endpoint's, or one for the caller to close. ASYMREG_EPEER: it has gone, and perhaps somebody else has its
+ * number; -ENOSYS, and other -errno.
+ */
+static int process_get(const struct asymreg_ep *ep, int *fd)
+{
+    uint64_t started = 0;
+    int rc;
+
+    if ((*fd = ep->pidfd) >= 0)
+        return 0;
+    if ((*fd = (int)syscall(SYS_pidfd_open, (pid_t)ep->peer.pid, 0)) < 0 && errno != ENOSYS)
+        return errno == ESRCH || errno == EINVAL ? ASYMREG_EPEER : -errno;
+    rc = ep->peer.start_time ? asymreg__start_time_of(ep->peer.pid, &started) : 0;
+    if (rc == -ENOENT || rc == -ESRCH || (rc == 0 && started != ep->peer.start_time))
+        rc = ASYMREG_EPEER;
+    if (rc < 0 && *fd >= 0)
+        close(*fd);
+    return rc < 0 ? rc : *fd < 0 ? -ENOSYS : 0;
+}
+
+static void process_put(const struct asymreg_ep *ep, int fd)
+{
+    if (fd >= 0 && fd != ep->pidfd)
+        close(fd);
+}
+
 static int peer_alive(struct asymreg_transport *t, struct asymreg_ep *ep)
 {
-    struct pollfd p = {.fd = ep->pidfd, .events = POLLIN};
+    struct pollfd p = {.events = POLLIN};
+    int rc;
 
     (void)t;
     if (__atomic_load_n(&ep->dead, __ATOMIC_RELAXED))
         return ASYMREG_EPEER;
-    if (ep->pidfd >= 0 && poll(&p, 1, 0) > 0) {
+    rc = process_get(ep, &p.fd);
+    if (rc == 0) {
+        if (poll(&p, 1, 0) > 0)
+            rc = ASYMREG_EPEER;
+        process_put(ep, p.fd);
+    }
+    if (rc == ASYMREG_EPEER) {
         __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED);
         return ASYMREG_EPEER;
     }
+    /* Otherwise it cannot be told now (no such call, no descriptor left): later, then. */
     __atomic_store_n(&ep->checked_ns, coarse_ns(), __ATOMIC_RELAXED);
     return 0;
 }
@@ -297,9 +334,10 @@ static inline int alive_lately(struct asymreg_transport *t, struct asymreg_ep *e
 
 static void disconnect(struct asymreg_transport *t, struct asymreg_ep *ep)
 {
-    (void)t;
-    if (ep->pidfd >= 0)
+    if (ep->pidfd >= 0) {
         close(ep->pidfd);
+        __atomic_fetch_sub(&local(t)->kept, 1, __ATOMIC_RELAXED);
+    }
     free(ep);
 }
 
@@ -308,6 +346,7 @@ static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n, 
     struct asymreg__local *l = local(t);
     struct asymreg_ep *ep;
     struct address a;
+    int fd, rc;
 
     if (n != sizeof(a))
         return ASYMREG_EBLOB;
@@ -321,16 +360,16 @@ static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n, 
     if (!(ep = calloc(1, sizeof(*ep))))
         return -ENOMEM;
     ep->peer = a;
-    ep->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)a.pid, 0);
-    if (ep->pidfd < 0 && errno != ENOSYS) {
-        int e = errno;
-        free(ep);
-        return e == ESRCH || e == EINVAL ? ASYMREG_EPEER : -e;
+    ep->pidfd = -1;
+    rc = process_get(ep, &fd);
+    if (rc == 0 && __atomic_fetch_add(&l->kept, 1, __ATOMIC_RELAXED) < KEPT_PIDFDS) {
+        ep->pidfd = fd;
+    } else if (rc == 0) {
+        __atomic_fetch_sub(&l->kept, 1, __ATOMIC_RELAXED);
+        close(fd);
     }
-    uint64_t started = 0;
-    int rc = a.start_time ? asymreg__start_time_of(a.pid, &started) : 0;
-    if (rc == -ENOENT || rc == -ESRCH || (rc == 0 && started != a.start_time)) /* somebody else has its number now */
-        rc = ASYMREG_EPEER;
+    if (rc == -ENOSYS)
+        rc = 0;
     if (rc == 0)
         rc = peer_alive(t, ep);
     if (rc < 0) {
@@ -345,7 +384,7 @@ static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n, 
 static int fetch_fd(struct asymreg__local *l, struct asymreg_ep *ep, const struct handle *h)
 {
     char path[64];
-    int fd = -1, e;
+    int fd = -1, process = -1, e;
 
     pthread_mutex_lock(&l->lock);
     for (struct received *r = l->received; r && fd < 0; r = r->next)
@@ -356,9 +395,14 @@ static int fetch_fd(struct asymreg__local *l, struct asymreg_ep *ep, const struc
         return fd;
     if (ep->peer.pid == (uint64_t)l->pid)
         return fcntl(h->fd, F_DUPFD_CLOEXEC, 3);
-    if (ep->pidfd >= 0 && (fd = (int)syscall(SYS_pidfd_getfd, ep->pidfd, h->fd, 0)) >= 0)
-        return fd;
-    e = errno;
+    if ((e = process_get(ep, &process)) == 0) {
+        fd = (int)syscall(SYS_pidfd_getfd, process, h->fd, 0);
+        e = -errno;
+        process_put(ep, process);
+        if (fd >= 0)
+            return fd;
+    }
+    e = e == ASYMREG_EPEER ? ESRCH : -e;
     snprintf(path, sizeof(path), "/proc/%llu/fd/%d", (unsigned long long)ep->peer.pid, h->fd);
     if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
         fd = open(path, O_RDONLY | O_CLOEXEC);

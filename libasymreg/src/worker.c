@@ -166,6 +166,16 @@ static inline int judge(const struct asymreg_region *r, uint64_t raddr, size_t b
     return 0;
 }
 
+/* Who names a registration has named its slot: there is nothing to search. */
+static inline const struct asymreg_region *find(struct asymreg_reader *r, uint64_t raddr, asymreg_id id)
+{
+    const struct asymreg_region *found;
+
+    if (id != ASYMREG_ANY && id != r->hit.id && (found = asymreg__index_at(r, id, raddr)))
+        return found;
+    return asymreg_index_lookup(r, raddr);
+}
+
 /*
  * Finds region and key for an access. On success the reader's section is entered, in which neither goes away. The peer's table is
  * refreshed when it is known to have changed, and when without that the answer would be no: once.
@@ -179,7 +189,7 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
         return ASYMREG_EOVERFLOW;
     for (int i = 0; i < MAX_TRIES; i++) {
         asymreg__reader_enter(l->reader);
-        t->region = asymreg_index_lookup(l->reader, raddr);
+        t->region = find(l->reader, raddr, id);
         rc = judge(t->region, raddr, bytes, id, need);
         had |= t->region != NULL;
         if (!refreshed && (rc < 0 || asymreg_cache_stale(p->cache) || p->ask)) {
@@ -375,7 +385,7 @@ static inline int at_once(struct asymreg_worker *w, struct link *l, uint64_t rad
     if (l->guess && raddr - l->guess_base <= l->guess_span) /* what the search will lead to is asked for before */
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
     asymreg__reader_enter(l->reader);
-    found.region = asymreg_index_lookup(l->reader, raddr);
+    found.region = find(l->reader, raddr, id);
     if (judge(found.region, raddr, bytes, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ) == 0 && !asymreg_cache_stale(p->cache) &&
         (n = (uint32_t)found.region->value) < p->n_keys && (found.key = __atomic_load_n(&p->keys[n], __ATOMIC_ACQUIRE)) &&
         found.key->value == found.region->value && found.region->start >= found.key->base && found.region->last <= found.key->last) {

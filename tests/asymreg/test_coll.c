@@ -18,6 +18,113 @@ struct board {
 };
 static struct board *board;
 
+/* Of every member: what is told when a group asks for it, and how often that was. */
+struct directory {
+    const struct asymreg_member *all;
+    const uint32_t *team; /* numbers in `all` */
+    uint32_t asked, n;
+    int fails;
+};
+
+static int look_up(void *ctx, uint32_t number, struct asymreg_member *where)
+{
+    struct directory *d = ctx;
+
+    CHECK(number < d->n);
+    d->asked++;
+    *where = d->all[d->team ? d->team[number] : number];
+    return d->fails ? ASYMREG_ENOPEER : 0;
+}
+
+/*
+ * Teams of some members, over the scratch regions that the group of all has: the even and the odd ones at a time, on one channel as they have no member in
+ * common; all but the first on another, at the same time; and each three times on the same channel, with a barrier of all between.
+ */
+static void teams(struct asymreg_worker *w, struct asymreg_group *all, const struct asymreg_member *scratches, struct asymreg_member *bufs,
+                  void *scratch, char *buf, uint32_t me, uint32_t n)
+{
+    for (uint32_t round = 0; round < 3; round++) {
+        uint32_t team[2][MAX], size[2] = {0}, at[2] = {0};
+        struct asymreg_group *g[2] = {NULL, NULL};
+        struct asymreg_member where[MAX];
+        for (uint32_t i = 0; i < n; i++) {
+            if (i % 2 == me % 2)
+                team[0][size[0]++] = i;
+            if (i)
+                team[1][size[1]++] = i;
+        }
+        for (int t = 0; t < 2; t++) {
+            struct directory d = {.all = scratches, .team = team[t], .n = size[t]};
+            struct asymreg_group_opts opts = {.size = sizeof(opts), .n = size[t], .scratch = scratch, .timeout_ms = 60000,
+                                              .channel = t ? ASYMREG_GROUP_CHANNELS - 1 : 3, .serial = round + 1, .member = look_up, .ctx = &d};
+            if (t && !me)
+                continue;
+            while (team[t][at[t]] != me)
+                at[t]++;
+            opts.me = at[t];
+            CHECK_EQ(asymreg_group_open(w, &opts, &g[t]), 0);
+            CHECK_EQ(d.asked, 0); /* not before it is needed */
+            if (size[t] > 1 && round == 0) {
+                d.fails = 1;
+                CHECK_EQ(asymreg_barrier(g[t]), ASYMREG_ENOPEER);
+                d.fails = 0;
+                asymreg_group_destroy(g[t]); /* nobody has been told anything: again */
+                CHECK_EQ(asymreg_group_open(w, &opts, &g[t]), 0);
+                d.asked = 0;
+            }
+            for (int i = 0; i < 20; i++)
+                CHECK_EQ(asymreg_barrier(g[t]), 0);
+            uint32_t steps = 0;
+            for (uint32_t step = 1; step < size[t]; step *= 2)
+                steps++;
+            CHECK_EQ(d.asked, 2 * steps);
+            for (uint32_t i = 0; i < size[t]; i++) {
+                where[i] = bufs[team[t][i]];
+                where[i].addr += (uint64_t)(t * size[t] * 16); /* the even ones may be at the second already */
+            }
+            uint64_t mine[2] = {me, round}, *got = (uint64_t *)(void *)(buf + t * size[t] * 16);
+            for (int i = 0; i < 5; i++) {
+                memset(got, 0xff, size[t] * 16);
+                CHECK_EQ(asymreg_allgather(g[t], mine, got, where, 16), 0);
+                for (uint32_t k = 0; k < size[t]; k++)
+                    CHECK(got[2 * k] == team[t][k] && got[2 * k + 1] == round);
+                CHECK_EQ(asymreg_barrier(g[t]), 0);
+            }
+        }
+        CHECK_EQ(asymreg_barrier(all), 0);
+        asymreg_group_destroy(g[0]);
+        asymreg_group_destroy(g[1]);
+    }
+}
+
+static void rejects(struct asymreg_worker *w, const struct asymreg_member *scratches, void *scratch)
+{
+    struct directory d = {.all = scratches, .n = 1};
+    struct asymreg_group_opts good = {.size = sizeof(good), .n = 1, .scratch = scratch, .member = look_up, .ctx = &d}, o;
+    struct asymreg_group *g;
+
+    CHECK_EQ(asymreg_group_open(NULL, &good, &g), -EINVAL);
+    CHECK_EQ(asymreg_group_open(w, NULL, &g), -EINVAL);
+    CHECK_EQ(asymreg_group_open(w, &good, NULL), -EINVAL);
+#define REJECTED(field, value)                          \
+    o = good;                                           \
+    o.field = value;                                    \
+    CHECK_EQ(asymreg_group_open(w, &o, &g), -EINVAL)
+    REJECTED(size, sizeof(o) - 1);
+    REJECTED(n, 0);
+    REJECTED(n, (1u << 24) + 1);
+    REJECTED(me, 1);
+    REJECTED(scratch, NULL);
+    REJECTED(scratch, (char *)scratch + 8);
+    REJECTED(channel, ASYMREG_GROUP_CHANNELS);
+    REJECTED(member, NULL);
+    o = good;
+    o.n = 1u << 24;
+    o.channel = ASYMREG_GROUP_CHANNELS - 1;
+    CHECK_EQ(asymreg_group_open(w, &o, &g), 0);
+    asymreg_group_destroy(g);
+}
+
 static void member(uint32_t me, uint32_t n, uint32_t mode, int dies)
 {
     struct asymreg_context *c = open_context(mode, 0, 1000);
@@ -90,6 +197,8 @@ static void member(uint32_t me, uint32_t n, uint32_t mode, int dies)
                 CHECK_EQ(buf[m * bytes + k], (char)(m * 31 + i + k));
     }
     CHECK_EQ(asymreg_barrier(g), 0);
+    rejects(w, scratches, scratch);
+    teams(w, g, scratches, bufs, scratch, buf, me, n);
     asymreg_group_destroy(g);
     asymreg_worker_destroy(w);
     asymreg_close(c);

@@ -187,7 +187,7 @@ struct naive {
     uint64_t bytes[SPACE];
 };
 
-static void random_history(uint32_t simd, unsigned steps, uint32_t max_bytes, unsigned grow)
+static void random_history(uint32_t simd, unsigned steps, uint32_t max_bytes, unsigned grow, int no_hints)
 {
     struct asymreg_index_opts opts = {.size = sizeof(opts), .simd = simd};
     struct asymreg_index *ix;
@@ -199,6 +199,7 @@ static void random_history(uint32_t simd, unsigned steps, uint32_t max_bytes, un
         free(t); /* this processor has no such instructions */
         return;
     }
+    ix->no_hints = no_hints; /* otherwise few of these lookups search */
     assert_int_equal(asymreg_reader_create(ix, &r), 0);
     for (unsigned step = 0; step < steps; step++) {
         uint64_t at = rnd() % SPACE, n = 1 + rnd() % max_bytes;
@@ -276,9 +277,11 @@ static void random_histories(void **state)
 {
     (void)state;
     for (uint32_t simd = ASYMREG_SIMD_AUTO; simd <= ASYMREG_SIMD_AVX512; simd++) {
-        random_history(simd, 20000, 3, 75);
-        random_history(simd, 20000, 30, 60);
-        random_history(simd, 6000, 400, 60);
+        for (int no_hints = 0; no_hints < 2; no_hints++) {
+            random_history(simd, 20000, 3, 75, no_hints);
+            random_history(simd, 20000, 30, 60, no_hints);
+            random_history(simd, 6000, 400, 60, no_hints);
+        }
     }
 }
 
@@ -386,6 +389,104 @@ static void build_at_once(void **state)
     }
 }
 
+/* Which of the regions' addresses a hint leads to, in hundredths. */
+static unsigned hinted(const struct asymreg_index *ix)
+{
+    uint64_t yes = 0, all = 0;
+
+    for (uint32_t i = 0; i < ix->n_used; i++) {
+        const struct asymreg__slot *s = &ix->slots[i];
+        if (!(s->generation & 1))
+            continue;
+        for (uint64_t a = s->start; a - s->start <= s->last - s->start; a += 1 + (s->last - s->start) / 7, all++)
+            yes += ix->hints_on && ix->hints_on[asymreg__hint_place(a >> ix->hint_shift, ix->hint_bits)] == i + 1;
+    }
+    return all ? (unsigned)(yes * 100 / all) : 0;
+}
+
+enum { HINTED = 20000 };
+
+/* A layout of regions, in random order: place i begins at place(i) and has bytes(i). */
+struct layout {
+    const char *name;
+    uint64_t (*place)(uint64_t i);
+    uint64_t (*bytes)(uint64_t i);
+    unsigned least, most; /* hundredths hinted */
+};
+
+static uint64_t mix(uint64_t i)
+{
+    i = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    return i ^ i >> 29;
+}
+
+static uint64_t dense(uint64_t i) { return 0x10000 + i * 64; }
+static uint64_t pages(uint64_t i) { return 0x7f0000000000 + i * 4096; }
+static uint64_t uneven(uint64_t i) { return 0x555500000000 + i * 3000 + mix(i) % 1000; }
+static uint64_t heaps(uint64_t i) { return 0x7f0000000000 + (mix(i / 64) % 4096 << 30 | i / 64 << 12 | i % 64 * 48); }
+static uint64_t far_apart(uint64_t i) { return (mix(i) & 3) << 60 | i << 30; }
+static uint64_t doubling(uint64_t i) { return i < 40 ? UINT64_C(1) << (20 + i) : i * 32; }
+static uint64_t fixed64(uint64_t i) { return (void)i, 64; }
+static uint64_t upto2000(uint64_t i) { return 1 + mix(i) % 2000; }
+static uint64_t upto48(uint64_t i) { return 1 + mix(i) % 48; }
+static uint64_t large(uint64_t i) { return i < 40 ? (UINT64_C(1) << (20 + i)) - 7 : 32; }
+
+/* Hints are found for the usual layouts, survive changes, and are never believed. */
+static void hints_help_and_do_not_lie(void **state)
+{
+    static const struct layout layouts[] = {
+        {"dense", dense, fixed64, 100, 100},   {"pages", pages, upto2000, 95, 100},        {"uneven", uneven, upto2000, 85, 100},
+        {"heaps", heaps, upto48, 50, 100},     {"far apart", far_apart, upto2000, 50, 100}, {"some are large", doubling, large, 85, 100},
+    };
+    static asymreg_id ids[HINTED];
+
+    (void)state;
+    for (size_t l = 0; l < sizeof(layouts) / sizeof(*layouts); l++) {
+        const struct layout *y = &layouts[l];
+        struct asymreg_index *ix = make(0, 0);
+        struct asymreg_reader *r;
+        assert_int_equal(asymreg_reader_create(ix, &r), 0);
+        for (uint64_t k = 0; k < HINTED; k++) {
+            uint64_t i = k * 7919 % HINTED;
+            assert_int_equal(asymreg_index_insert(ix, y->place(i), y->bytes(i), 0, i, &ids[i]), 0);
+        }
+        unsigned share = hinted(ix);
+        print_message("%s: %u of 100 addresses have a hint\n", y->name, share);
+        assert_in_range(share, y->least, y->most);
+        for (int pass = 0; pass < 3; pass++) {
+            for (uint64_t i = 0; i < HINTED; i++) {
+                const struct asymreg_region *found = asymreg_index_search(r, y->place(i) + rnd() % y->bytes(i));
+                uint64_t past = y->place(i) + y->bytes(i);
+                if (!ids[i]) {
+                    assert_null(found);
+                    continue;
+                }
+                assert_non_null(found);
+                assert_int_equal(found->value, i);
+                assert_int_equal(found->id, ids[i]);
+                found = asymreg_index_search(r, past);
+                assert_true(!found || found->start == past);
+                found = asymreg__index_at(r, ids[i], y->place(i));
+                assert_true(found && found->id == ids[i]);
+                assert_null(asymreg__index_at(r, ids[i], past));
+                assert_null(asymreg__index_at(r, ids[i] + ((uint64_t)2 << 32), y->place(i)));
+            }
+            for (uint64_t i = 0; i < HINTED; i++) /* some go; then some come, into slots of others */
+                if (ids[i] && rnd() % 3 == 0) {
+                    assert_int_equal(asymreg_index_remove(ix, ids[i]), 0);
+                    ids[i] = 0;
+                }
+            for (uint64_t i = 0; i < HINTED; i++)
+                if (!ids[i] && rnd() % 2)
+                    assert_int_equal(asymreg_index_insert(ix, y->place(i), y->bytes(i), 0, i, &ids[i]), 0);
+        }
+        assert_null(asymreg__index_at(r, ASYMREG_ANY, y->place(0)));
+        assert_null(asymreg__index_at(r, (uint64_t)1 << 32 | ix->max_regions, y->place(0)));
+        asymreg_reader_destroy(r);
+        asymreg_index_destroy(ix);
+    }
+}
+
 /* A reader that never leaves its section keeps what it may be looking at from being freed, and nobody waits. */
 static void a_stuck_reader_stops_nobody(void **state)
 {
@@ -425,6 +526,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(all_ways_of_comparing_agree),
         cmocka_unit_test(orders_of_growth),
         cmocka_unit_test(build_at_once),
+        cmocka_unit_test(hints_help_and_do_not_lie),
         cmocka_unit_test(a_stuck_reader_stops_nobody),
     };
 

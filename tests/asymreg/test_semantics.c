@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 #define PE 7u
 
@@ -511,6 +512,42 @@ static void numbers_of_peers(struct world *w)
     }
 }
 
+/* More peers than a process has descriptors: the transport keeps 64, and the death of each peer is noticed. */
+static void many_peers(struct world *w)
+{
+    enum { PEERS = 300, FIRST = 1000 };
+    struct rlimit before, few;
+    struct answer a = reg(w, w->kind, 0, 10, ASYMREG_RW);
+    char c;
+
+    CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    few = before;
+    few.rlim_cur = 100; /* 65 with PE, what the test has open, and a few to come and go */
+    CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    for (uint32_t i = 0; i < PEERS; i++) {
+        CHECK_EQ(asymreg_import(w->ctx, FIRST + i, w->t.blob, w->t.blob_bytes), 0);
+        CHECK_EQ(asymreg_get(w->me, FIRST + i, a.addr, a.id, &c, 1), 0);
+    }
+    for (uint32_t i = 0; i < PEERS; i++) { /* 0 bytes: asks the kernel */
+        CHECK_EQ(asymreg_put(w->me, FIRST + i, a.addr, a.id, &c, 1), 0);
+        CHECK_EQ(asymreg_put(w->me, FIRST + i, 0, ASYMREG_ANY, NULL, 0), 0);
+    }
+    for (uint32_t i = 0; i < PEERS; i += 7) { /* some come and go */
+        CHECK_EQ(asymreg_forget(w->ctx, FIRST + i), 0);
+        CHECK_EQ(asymreg_import(w->ctx, FIRST + i, w->t.blob, w->t.blob_bytes), 0);
+    }
+    /* Dead, but not yet waited for: its number is still taken. */
+    kill(w->t.pid, SIGKILL);
+    siginfo_t info;
+    CHECK(waitid(P_PID, (id_t)w->t.pid, &info, WEXITED | WNOWAIT) == 0);
+    for (uint32_t i = 0; i < PEERS; i++)
+        CHECK_EQ(asymreg_put(w->me, FIRST + i, 0, ASYMREG_ANY, NULL, 0), ASYMREG_EPEER);
+    for (uint32_t i = 0; i < PEERS; i++)
+        CHECK_EQ(asymreg_get(w->me, FIRST + i, a.addr, a.id, &c, 1), ASYMREG_EPEER);
+    CHECK_EQ(asymreg_import(w->ctx, FIRST + PEERS, w->t.blob, w->t.blob_bytes), ASYMREG_EPEER);
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+}
+
 /* This process is a peer like any other. */
 static void oneself(struct world *w)
 {
@@ -688,7 +725,7 @@ static const struct {
     CASE(overlap),          CASE(sub_range),     CASE(after_unregister), CASE(registered_again), CASE(adjacent),
     CASE(truncated_file),   CASE(stopped_target), CASE(killed_target),  CASE(closed_target),   CASE(killed_in_the_middle),
     CASE(atomics),          CASE(atomics_at_once), CASE(numbers_of_peers), CASE(oneself),      CASE(damaged_blobs),
-    CASE(many_share_a_segment),
+    CASE(many_share_a_segment), CASE(many_peers),
 };
 
 int main(int argc, char **argv)

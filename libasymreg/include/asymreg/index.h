@@ -14,7 +14,9 @@
  * Form: a B+ tree of 16 keys a node, compared 8 at a time where the processor can (AVX-512, AVX2; otherwise plain C with the same
  * results, chosen when the index is created), over an array of 32-byte slots. A change copies one leaf and swaps one pointer;
  * the old leaf is freed when no reader can be in it any more (epochs; where the kernel has membarrier(), a reader pays no fence for that).
- * Each reader remembers its last hit, which costs one comparison and one load to use again.
+ * Each reader remembers its last hit, which costs one comparison and one load to use again. From 64 regions on the index also keeps hints,
+ * a word for each stretch of addresses about as long as regions are apart: the slot that is probably meant, which is looked at first, and
+ * if it is not the one, the tree is searched. 8 to 32 bytes a region; given up, until there are twice as many, where half of them would be wrong.
  *
  * Linearizable: a lookup answers as of one moment between its call and its return.
  *

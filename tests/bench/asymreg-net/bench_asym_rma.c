@@ -5,7 +5,8 @@
  * thousand operations, the same operations by the same transport with one handle for all that memory and no search ("one
  * handle"): the same physical memory, mapped twice, in the same order. On shared memory also plain loads and stores there ("raw"), which
  * is what the memory itself costs. Cases: `mix` (half puts, half gets, as in the paper's
- * Figure 1) and `put_flush`, each with the transport's name before it; metrics: cpu_ns_per_op (this thread's time on a
+ * Figure 1) and `put_flush`, where a put names an address only; `put_flush_id`, where it names the registration too, as a peer
+ * can that was told both; `put_flush_repeated`, 16 in a row to a region. Each with the transport's name before it; metrics: cpu_ns_per_op (this thread's time on a
  * processor, median of the turns) and, of "asymreg", cpu_ratio_to_one_handle; over UCX, where the target's processor takes
  * part, also wall_ns_per_op and wall_ratio_to_one_handle, which say nothing on a busy machine.
  *
@@ -58,6 +59,7 @@ static const struct kind kinds[] = {
 
 struct message {
     uint64_t one, many, bytes;
+    asymreg_id *ids; /* of the regions, in memory that both have */
     size_t address_bytes, handle_bytes;
     ssize_t blob_bytes;
     uint64_t handle_addr, handle_len;
@@ -84,7 +86,7 @@ static struct asymreg_context *open_context(const struct kind *k, uint32_t n)
 }
 
 /* Registers, says where, and waits for the end of the stream. */
-static void serve(const struct kind *k, uint32_t n, int sock)
+static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
 {
     static struct message m;
     struct asymreg_context *ctx = open_context(k, n);
@@ -105,7 +107,7 @@ static void serve(const struct kind *k, uint32_t n, int sock)
     if (!cma)
         DIE_IF(asymreg_segment_add(ctx, many, m.bytes, ASYMREG_RW, 0, fd, 0, NULL) < 0);
     for (uint32_t i = 0; i < n; i++)
-        DIE_IF(asymreg_register(ctx, many + (size_t)i * REGION, REGION, ASYMREG_RW, 0, NULL) < 0);
+        DIE_IF(asymreg_register(ctx, many + (size_t)i * REGION, REGION, ASYMREG_RW, 0, &ids[i]) < 0);
     DIE_IF(asymreg_worker_create(ctx, &worker) < 0);
     desc.addr = cma ? 0 : (uintptr_t)one;
     desc.bytes = cma ? UINT64_MAX : m.bytes;
@@ -118,6 +120,7 @@ static void serve(const struct kind *k, uint32_t n, int sock)
     m.blob_bytes = asymreg_export(ctx, m.blob, sizeof(m.blob));
     m.one = (uintptr_t)one;
     m.many = (uintptr_t)many;
+    m.ids = ids;
     DIE_IF(m.blob_bytes < 0 || send(sock, &m, sizeof(m), 0) != (ssize_t)sizeof(m));
     while (k->helped && poll(&p, 1, 0) == 0) {
         for (int i = 0; i < 256; i++)
@@ -137,7 +140,8 @@ struct client {
     char *raw; /* the memory itself, or NULL */
     const struct message *m;
     uint32_t n;
-    bool flush_each;
+    uint32_t run; /* operations in a row on the same region */
+    bool flush_each, name_ids;
 };
 
 enum who { ASYMREG, ONE_HANDLE, RAW };
@@ -174,12 +178,12 @@ static void by_one_handle(struct client *c, uint64_t addr, bool put, uint64_t *v
         flush_one(c);
 }
 
-static void by_asymreg(struct client *c, uint64_t addr, bool put, uint64_t *value)
+static void by_asymreg(struct client *c, uint64_t addr, asymreg_id id, bool put, uint64_t *value)
 {
     if (put)
-        DIE_IF(asymreg_put(c->worker, 0, addr, ASYMREG_ANY, value, 8) < 0);
+        DIE_IF(asymreg_put(c->worker, 0, addr, id, value, 8) < 0);
     else
-        DIE_IF(asymreg_get(c->worker, 0, addr, ASYMREG_ANY, value, 8) < 0);
+        DIE_IF(asymreg_get(c->worker, 0, addr, id, value, 8) < 0);
     if (c->flush_each)
         DIE_IF(asymreg_flush(c->worker, 0) < 0);
 }
@@ -190,10 +194,16 @@ enum { CPU, WALL };
 static void turn(struct bench *b, struct client *c, enum who who, uint32_t ops, double ns[2])
 {
     static uint64_t where[8192];
+    static asymreg_id ids[8192];
     uint64_t cpu, wall, value = 1;
+    uint32_t region = 0;
 
-    for (uint32_t i = 0; i < ops; i++)
-        where[i] = (uint64_t)bench_random(b, c->n) * REGION << 1 | (c->flush_each || bench_random(b, 2));
+    for (uint32_t i = 0; i < ops; i++) {
+        if (i % c->run == 0)
+            region = bench_random(b, c->n);
+        where[i] = (uint64_t)region * REGION << 1 | (c->flush_each || bench_random(b, 2));
+        ids[i] = c->name_ids ? c->m->ids[region] : ASYMREG_ANY;
+    }
     cpu = bench_cpu_ns();
     wall = bench_ns(CLOCK_MONOTONIC);
     if (who == RAW) {
@@ -206,7 +216,7 @@ static void turn(struct bench *b, struct client *c, enum who who, uint32_t ops, 
         }
     } else if (who == ASYMREG) {
         for (uint32_t i = 0; i < ops; i++)
-            by_asymreg(c, c->m->many + (where[i] >> 1), where[i] & 1, &value);
+            by_asymreg(c, c->m->many + (where[i] >> 1), ids[i], where[i] & 1, &value);
     } else {
         for (uint32_t i = 0; i < ops; i++)
             by_one_handle(c, c->m->one + (where[i] >> 1), where[i] & 1, &value);
@@ -256,7 +266,7 @@ static void client(struct bench *b, const struct kind *k, uint32_t n, int sock)
 {
     static struct message m;
     struct asymreg_context *ctx = open_context(k, 1);
-    struct client c = {.t = asymreg_get_transport(ctx), .m = &m, .n = n};
+    struct client c = {.t = asymreg_get_transport(ctx), .m = &m, .n = n, .run = 1};
 
     DIE_IF(recv(sock, &m, sizeof(m), MSG_WAITALL) != (ssize_t)sizeof(m));
     DIE_IF(asymreg_import(ctx, 0, m.blob, (size_t)m.blob_bytes) < 0 || asymreg_worker_create(ctx, &c.worker) < 0);
@@ -268,6 +278,11 @@ static void client(struct bench *b, const struct kind *k, uint32_t n, int sock)
     compare(b, k, &c, "mix");
     c.flush_each = true;
     compare(b, k, &c, "put_flush");
+    c.name_ids = true;
+    compare(b, k, &c, "put_flush_id");
+    c.name_ids = false;
+    c.run = 16;
+    compare(b, k, &c, "put_flush_repeated");
     exit(0);
 }
 
@@ -276,14 +291,16 @@ static void measure(struct bench *b, const struct kind *k, uint32_t n)
 {
     int pair[2], status;
     pid_t server, us;
+    asymreg_id *ids = mmap(NULL, n * sizeof(*ids), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
+    DIE_IF(ids == MAP_FAILED);
     DIE_IF(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0);
     fflush(NULL);
     server = fork();
     if (server == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(pair[0]);
-        serve(k, n, pair[1]);
+        serve(k, n, ids, pair[1]);
     }
     us = fork();
     if (us == 0) {
@@ -298,6 +315,7 @@ static void measure(struct bench *b, const struct kind *k, uint32_t n)
     kill(server, SIGKILL);
     waitpid(server, NULL, 0);
     DIE_IF(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+    munmap(ids, n * sizeof(*ids));
     bench_random(b, 2); /* other addresses next time */
 }
 

@@ -2,11 +2,12 @@
 /*
  * How long until a change among n regions is known to a peer: by the change log, mapped and read with process_vm_readv; by leaf, after
  * the log has been overrun; against copying the whole table, as the paper does. The owner and the peer are the same process here; wall-clock
- * time, since the kernel's copying is part of it.
+ * time, since the kernel's copying is part of it. And what a peer costs that has been imported, and used: case `peers`.
  */
 #define _GNU_SOURCE
-#include <asymreg/table.h>
+#include <asymreg.h>
 #include <errno.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 
@@ -153,6 +154,58 @@ static void run(struct bench *b, uint32_t n)
     fflush(stdout);
 }
 
+struct taken {
+    double heap, resident, descriptors;
+};
+
+static struct taken taken(void)
+{
+    struct mallinfo2 m = mallinfo2();
+    long pages = 0, ignored;
+    FILE *f = fopen("/proc/self/statm", "r");
+    int fd = dup(0);
+
+    if (!f || fscanf(f, "%ld %ld", &ignored, &pages) != 2 || fd < 0)
+        exit(1);
+    fclose(f);
+    close(fd);
+    return (struct taken){(double)(m.uordblks + m.hblkhd), (double)pages * (double)sysconf(_SC_PAGESIZE), fd};
+}
+
+/* Itself, as n peers that have one region in one segment. */
+static void peers(struct bench *b, uint32_t n)
+{
+    struct asymreg_opts o = {.size = sizeof(o), .max_segments = 256};
+    struct asymreg_context *c;
+    struct asymreg_worker *worker;
+    struct taken before = {0}, imported, used;
+    char blob[ASYMREG_MAX_BLOB_BYTES];
+    static uint64_t word, got;
+    ssize_t bytes;
+
+    if (asymreg_open(&o, &c) < 0 || asymreg_register(c, &word, sizeof(word), ASYMREG_RW, 0, NULL) < 0 ||
+        (bytes = asymreg_export(c, blob, sizeof(blob))) < 0 || asymreg_worker_create(c, &worker) < 0)
+        exit(1);
+    for (uint32_t i = 0; i <= n; i++) { /* the first also makes what all share */
+        if (i == 1)
+            before = taken();
+        if (asymreg_import(c, i, blob, (size_t)bytes) < 0 || (i == 0 && asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, 8) < 0))
+            exit(1);
+    }
+    imported = taken();
+    for (uint32_t i = 1; i <= n; i++)
+        if (asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, 8) < 0)
+            exit(1);
+    used = taken();
+    bench_figure(b, "peers", n, "imported", "heap_bytes_per_peer", (imported.heap - before.heap) / n, "B");
+    bench_figure(b, "peers", n, "used", "heap_bytes_per_peer", (used.heap - before.heap) / n, "B");
+    bench_figure(b, "peers", n, "imported", "resident_bytes_per_peer", (imported.resident - before.resident) / n, "B");
+    bench_figure(b, "peers", n, "used", "resident_bytes_per_peer", (used.resident - before.resident) / n, "B");
+    bench_figure(b, "peers", n, "used", "descriptors_per_peer", (used.descriptors - before.descriptors) / n, "1");
+    asymreg_worker_destroy(worker);
+    asymreg_close(c);
+}
+
 int main(int argc, char **argv)
 {
     struct bench b;
@@ -160,5 +213,6 @@ int main(int argc, char **argv)
     bench_init(&b, "asym_refresh", argc, argv);
     for (uint32_t n = 100; n <= (b.quick ? 10000u : 1000000u); n *= 100)
         run(&b, n);
+    peers(&b, 1000);
     return 0;
 }
