@@ -35,7 +35,7 @@
  *     pager: where direct writes of one meet stores into the page cache by
  *     another, in the same or a neighbouring page, Linux reports -EIO to both.
  *   - After fork() a child has a copy of memory parts and of resident windows,
- *     and no mapping of a user-paged one. Only the allocating process may sync
+ *     and no mapping of a user-paged one; with STORWIN_MEMFD it shares memory parts. Only the allocating process may sync
  *     and free.
  *   - A page changed while a sync writes it is stored as before, as after, or
  *     mixed by sectors; it counts as changed for the next sync.
@@ -167,12 +167,13 @@ STORWIN_API const char *storwin_version(void);
 #define STORWIN_UNLINK  (1u << 0) /**< flags: remove the file when the window is freed; no effect on devices */
 #define STORWIN_DISCARD (1u << 1) /**< flags: do not sync when the window is freed */
 #define STORWIN_SPARSE  (1u << 2) /**< flags: reserve no space; a full disk is then a SIGBUS or a failed sync */
+#define STORWIN_MEMFD   (1u << 3) /**< flags: memory has a descriptor, for others to map (storwin_part()); also without storage */
 /** @} */
 
 /** What a window shall be. Begin with storwin_opts_init(). */
 struct storwin_opts {
     size_t size;             /**< sizeof(struct storwin_opts), set by storwin_opts_init() */
-    uint32_t alloc_type;     /**< STORWIN_MEMORY (default) or STORWIN_STORAGE; the rest concerns storage only */
+    uint32_t alloc_type;     /**< STORWIN_MEMORY (default) or STORWIN_STORAGE; the rest but STORWIN_MEMFD concerns storage only */
     uint32_t order;          /**< STORWIN_MEMORY_FIRST (default) or STORWIN_STORAGE_FIRST */
     const char *filename;    /**< path of a file or block device, not NULL for storage; read during the call only */
     uint64_t offset_bytes;   /**< where in it the window begins: a multiple of the page size */
@@ -182,7 +183,7 @@ struct storwin_opts {
     uint32_t striping_factor; /**< devices to stripe a new file across, up to STORWIN_MAX_STRIPES; 0: leave as is */
     uint32_t striping_unit;  /**< bytes of a stripe, a multiple of 65,536; 0: leave as is */
     uint32_t pager;          /**< STORWIN_PAGER_KERNEL (default), _RESIDENT or _USER */
-    uint32_t flags;          /**< STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE */
+    uint32_t flags;          /**< STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE, STORWIN_MEMFD */
     uint32_t n_threads;      /**< threads that write back or page, at most 64; 0: the library chooses */
     uint64_t memory_bytes;   /**< STORWIN_FACTOR_AUTO: what the memory part may take; 0: what is available now, less an eighth */
     uint64_t budget_bytes;   /**< STORWIN_PAGER_USER: resident bytes, at least STORWIN_MIN_BUDGET; 0: a quarter of what is available */
@@ -510,6 +511,34 @@ struct storwin_place {
  * MT-Safe. Allocates nothing. To list all places, begin at 0 and go on at offset + bytes.
  */
 STORWIN_API int storwin_where(const struct storwin_window *win, uint64_t offset, struct storwin_place *place);
+
+/** A part of a window with what lies behind it: what another process needs to map the same bytes. */
+struct storwin_part {
+    size_t size;        /**< sizeof(struct storwin_part), set by the caller before storwin_part() */
+    uint64_t offset;    /**< first byte, relative to the window; a multiple of the page size but in a shared window without gaps */
+    uint64_t bytes;     /**< length; the mapping goes on to the end of the page */
+    uint32_t kind;      /**< STORWIN_MEMORY or STORWIN_STORAGE */
+    uint32_t coherent;  /**< 1: who maps `fd` MAP_SHARED has the same memory; 0: what others see in `fd` is as of the last sync */
+    int32_t fd;         /**< the file, device or memory object, open for reading and writing; -1: private memory */
+    uint32_t file;      /**< of storage: number of the file, as in struct storwin_place */
+    uint64_t fd_offset; /**< where in `fd` the part begins */
+};
+
+/**
+ * @brief The i-th part of a window, in the order of addresses, and a descriptor of it.
+ *
+ * For a process that serves its window to others of the node: it sends them the descriptors (SCM_RIGHTS), and they map the parts one after
+ * another. The descriptor stays the window's: it is valid until storwin_free(), must not be closed, locked or resized, and is to be
+ * duplicated by who wants it longer. Memory has one where STORWIN_MEMFD was set: a memfd, sealed against growing and shrinking, or in a
+ * shared window the object `shm_name`.
+ *
+ * @param win   a window
+ * @param i     from 0
+ * @param part  `size` set by the caller; as much as that is filled
+ * @return 0; STORWIN_ERANGE: there are no more parts; -EINVAL
+ * MT-Safe. Allocates nothing.
+ */
+STORWIN_API int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_part *part);
 
 /** A run of changed pages. */
 struct storwin_range {

@@ -14,7 +14,7 @@
 
 #include <storwin.h>
 
-#define STORWIN__HINTS 16 /* keys of the table in opts.c */
+#define STORWIN__HINTS 17 /* keys of the table in opts.c */
 
 /*
  * Facilities of the system that the library does without when their bit is set, so that tests reach the
@@ -100,7 +100,7 @@ struct storwin_window {
     struct storwin__segment *segments; /* shared: n_ranks */
     uint32_t n_ranks, rank;
     char *shm_name;
-    int shm_fd; /* while it is being made */
+    int shm_fd; /* of the memory part: while it is being made, or with STORWIN_MEMFD as long as the window */
     atomic_uint attached, wrote;
     atomic_uint_least64_t n_syncs, dirty_bytes, written_bytes, n_requests;
     pthread_t thread; /* of the asynchronous sync */

@@ -61,6 +61,7 @@ static const struct hint table[STORWIN__HINTS] = {
     {"storage_alloc_memory", NUMBER64, FIELD(memory_bytes), NULL, 1, STORWIN_MAX_BYTES, 1,
      "a number of bytes from 1 to 2^46"},
     {"storage_alloc_sparse", FLAG, FIELD(flags), NULL, STORWIN_SPARSE, 0, 0, "true or false"},
+    {"storage_alloc_memfd", FLAG, FIELD(flags), NULL, STORWIN_MEMFD, 0, 0, "true or false"},
     {"storage_alloc_threads", NUMBER32, FIELD(n_threads), NULL, 1, 64, 1, "a number from 1 to 64"},
 };
 
@@ -321,7 +322,7 @@ static int bad(struct storwin_error *err, size_t field)
 /* The same limits for the struct, which need not come from strings; and what excludes what. */
 int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes, struct storwin_error *err)
 {
-    const uint32_t flags = STORWIN_UNLINK | STORWIN_DISCARD | STORWIN_SPARSE;
+    const uint32_t flags = STORWIN_UNLINK | STORWIN_DISCARD | STORWIN_SPARSE | STORWIN_MEMFD;
 
     if (opts->size != sizeof(*opts))
         return storwin__fail(err, -EINVAL, NULL, "the options were not set by storwin_opts_init()");

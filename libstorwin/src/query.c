@@ -86,10 +86,30 @@ int storwin_where(const struct storwin_window *win, uint64_t offset, struct stor
     return STORWIN_ERANGE;
 }
 
+int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_part *part)
+{
+    struct storwin_part full;
+    const struct storwin__part *p;
+    size_t size;
+
+    if (!win || !part || part->size < sizeof(part->size))
+        return -EINVAL;
+    if (i >= win->n_parts)
+        return STORWIN_ERANGE;
+    p = &win->parts[i];
+    size = part->size;
+    full = (struct storwin_part){.size = size, .offset = p->offset, .bytes = p->bytes, .kind = p->kind, .file = p->file,
+                                 .fd_offset = p->file_offset};
+    full.fd = p->kind == STORWIN_STORAGE ? win->files[p->file].fd : win->shm_fd;
+    full.coherent = full.fd >= 0 && (p->kind == STORWIN_MEMORY || win->opts.pager == STORWIN_PAGER_KERNEL);
+    memcpy(part, &full, size < sizeof(full) ? size : sizeof(full));
+    return 0;
+}
+
 /* Options that say nothing about a window in memory. */
 static int in_effect(const struct storwin_window *win, const char *key)
 {
-    if (strcmp(key, "alloc_type") == 0)
+    if (strcmp(key, "alloc_type") == 0 || strcmp(key, "storage_alloc_memfd") == 0)
         return 1;
     if (win->opts.alloc_type == STORWIN_MEMORY)
         return 0;

@@ -115,6 +115,17 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
     return 0;
 }
 
+/* Memory that others can map. It takes no more room than private memory does: pages come when they are touched. */
+static int open_memfd(struct storwin_window *win, uint64_t bytes, struct storwin_error *err)
+{
+    win->shm_fd = memfd_create("storwin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (win->shm_fd < 0 || ftruncate(win->shm_fd, (off_t)storwin__round_up(bytes, win->page_bytes)) < 0 ||
+        fcntl(win->shm_fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+        return storwin__fail(err, -errno, "storage_alloc_memfd", "a memfd of %" PRIu64 " bytes: %s", bytes,
+                             storwin_strerror(-errno));
+    return 0;
+}
+
 /* The object of the memory part, with its space. */
 static int open_shm(struct storwin_window *win, const struct storwin__plan *plan, struct storwin_error *err)
 {
@@ -122,8 +133,10 @@ static int open_shm(struct storwin_window *win, const struct storwin__plan *plan
     struct stat st;
     int rc;
 
-    if (!plan->shm_name || bytes == 0)
+    if (bytes == 0)
         return 0;
+    if (!plan->shm_name)
+        return win->opts.flags & STORWIN_MEMFD ? open_memfd(win, bytes, err) : 0;
     win->shm_fd = shm_open(plan->shm_name, plan->attach ? O_RDWR : O_RDWR | O_CREAT | O_EXCL, 0600);
     if (win->shm_fd < 0)
         return storwin__fail(err, -errno, NULL, "shared memory object \"%.100s\": %s", plan->shm_name,
@@ -280,9 +293,10 @@ static void settle(struct storwin_window *win)
             f->dir_fd = -1;
         }
     }
-    if (win->shm_fd >= 0)
+    if (win->shm_fd >= 0 && !(win->opts.flags & STORWIN_MEMFD)) {
         close(win->shm_fd);
-    win->shm_fd = -1;
+        win->shm_fd = -1;
+    }
 }
 
 static void undo(struct storwin_window *win, const struct storwin__plan *plan)

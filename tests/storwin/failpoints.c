@@ -47,6 +47,7 @@ WRAP(int, fdatasync, -1, EIO, (int fd), (fd))
 WRAP(int, fsync, -1, EIO, (int fd), (fd))
 WRAP(int, eventfd, -1, EMFILE, (unsigned n, int f), (n, f))
 WRAP(int, shm_open, -1, EMFILE, (const char *n, int f, mode_t m), (n, f, m))
+WRAP(int, memfd_create, -1, EMFILE, (const char *n, unsigned f), (n, f))
 WRAP(ssize_t, pread, -1, EIO, (int fd, void *p, size_t n, off_t o), (fd, p, n, o))
 WRAP(ssize_t, pwrite, -1, ENOSPC, (int fd, const void *p, size_t n, off_t o), (fd, p, n, o))
 WRAP(int, sync_file_range, -1, EIO, (int fd, off_t o, off_t n, unsigned f), (fd, o, n, f))
@@ -192,6 +193,25 @@ static int fallback_life(void)
     return rc;
 }
 
+static int memfd_life(void)
+{
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_window *win = NULL;
+    struct storwin_error err = {.code = 0};
+    int rc;
+
+    opts.factor_ppb = STORWIN_FACTOR_ONE / 2;
+    opts.flags = STORWIN_UNLINK | STORWIN_MEMFD;
+    atomic_store(&armed, 1);
+    rc = storwin_alloc(&opts, BYTES, &win, &err);
+    atomic_store(&armed, 0);
+    if (rc == 0)
+        CHECK(storwin_free(win, NULL) == 0);
+    else
+        CHECK(win == NULL && err.code == rc && err.text[0]);
+    return rc;
+}
+
 static int shared_life(void)
 {
     uint64_t bytes[2] = {5000, 6000};
@@ -280,7 +300,7 @@ int main(void)
         int (*life)(void);
     } lives[] = {{"kernel", kernel_life},     {"grown file", grown_life}, {"resident", resident_life},
                  {"user pager", user_life},   {"older kernel", fallback_life},
-                 {"shared", shared_life},     {"checkpoint", ckpt_life},  {"dynamic", dynamic_life}};
+                 {"shared", shared_life},     {"memfd", memfd_life},      {"checkpoint", ckpt_life},  {"dynamic", dynamic_life}};
 
     unsigned threads;
     pthread_t thread;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "storwin_test.h"
@@ -38,7 +39,7 @@ static struct storwin_window *open_rank(const struct kind *k, unsigned rank, str
     opts.alloc_type = k->alloc_type;
     opts.factor_ppb = k->factor_ppb;
     opts.order = k->order;
-    opts.flags = STORWIN_UNLINK;
+    opts.flags = STORWIN_UNLINK | STORWIN_MEMFD;
     opts.offset_bytes = k->own_files ? page : 0;
     if (k->own_files)
         shared.filenames = filenames;
@@ -48,6 +49,7 @@ static struct storwin_window *open_rank(const struct kind *k, unsigned rank, str
 
 static void check_layout(const struct kind *k, const struct storwin_window *win, unsigned rank)
 {
+    struct storwin_part part = {.size = sizeof(part)};
     uint64_t at = 0;
 
     for (unsigned i = 0; i < RANKS; i++) {
@@ -64,6 +66,12 @@ static void check_layout(const struct kind *k, const struct storwin_window *win,
         at += bytes;
     }
     CHECK(storwin_bytes(win) == at);
+    at = 0;
+    for (uint32_t i = 0; storwin_part(win, i, &part) == 0; i++) {
+        CHECK(part.offset >= at && part.bytes > 0 && part.coherent == 1 && fcntl(part.fd, F_GETFD) >= 0);
+        at = part.offset + part.bytes;
+    }
+    CHECK(at == storwin_bytes(win));
     CHECK(storwin_shared_segment(win, RANKS, NULL, NULL, NULL) == -EINVAL);
 }
 
@@ -146,6 +154,103 @@ static void run(const struct kind *k)
     munmap(barrier, page);
     CHECK(count_entries(test_dir) == 0); /* rank 0 removed the files */
     CHECK(shm_open(shm_name, O_RDWR, 0) < 0 && errno == ENOENT);
+}
+
+/* A part with its descriptor, to another process. */
+static void send_part(int socket, const struct storwin_part *part)
+{
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+    struct iovec data = {(void *)(uintptr_t)part, sizeof(*part)};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room,
+                             .msg_controllen = sizeof(control.room)};
+    int fd = part->fd;
+
+    memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+    CHECK(sendmsg(socket, &message, 0) == (ssize_t)sizeof(*part));
+}
+
+static void receive_part(int socket, struct storwin_part *part)
+{
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec data = {part, sizeof(*part)};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room,
+                             .msg_controllen = sizeof(control.room)};
+    int fd;
+
+    CHECK(recvmsg(socket, &message, 0) == (ssize_t)sizeof(*part) && message.msg_controllen > 0);
+    memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+    part->fd = fd;
+}
+
+/* The peer maps two parts under one base, as its own; it has nothing of the window but what it was sent. */
+static void peer(int socket, uint64_t bytes)
+{
+    uint8_t *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct storwin_part part;
+
+    CHECK(base != MAP_FAILED);
+    for (int i = 0; i < 2; i++) {
+        receive_part(socket, &part);
+        CHECK(part.coherent && part.offset + part.bytes <= bytes);
+        CHECK(mmap(base + part.offset, part.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, part.fd,
+                   (off_t)part.fd_offset) == base + part.offset);
+        close(part.fd);
+    }
+    for (uint64_t i = 0; i < bytes; i++) {
+        CHECK(base[i] == value(1, i));
+        base[i] = value(2, i);
+    }
+    CHECK(send(socket, "", 1, 0) == 1);
+}
+
+/* A combined window of one process, served to another by its parts. */
+static void lent(uint32_t order)
+{
+    const uint64_t bytes = 10 * page + 77;
+    struct storwin_opts opts = storage_opts(test_path("lent"));
+    struct storwin_part part = {.size = sizeof(part)};
+    struct storwin_window *win;
+    uint8_t *base, *copy = malloc(bytes);
+    int sockets[2], status;
+    pid_t pid;
+
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) == 0);
+    pid = fork();
+    if (pid == 0) {
+        peer(sockets[1], bytes);
+        _exit(0);
+    }
+    close(sockets[1]);
+    opts.factor_ppb = STORWIN_FACTOR_ONE / 2;
+    opts.order = order;
+    opts.offset_bytes = 3 * page;
+    opts.flags = STORWIN_MEMFD | STORWIN_UNLINK;
+    CHECK(storwin_alloc(&opts, bytes, &win, NULL) == 0);
+    base = storwin_base(win);
+    for (uint64_t i = 0; i < bytes; i++)
+        base[i] = value(1, i);
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK(storwin_part(win, i, &part) == 0);
+        send_part(sockets[0], &part);
+    }
+    CHECK(storwin_part(win, 2, &part) == STORWIN_ERANGE);
+    CHECK(recv(sockets[0], copy, 1, 0) == 1);
+    for (uint64_t i = 0; i < bytes; i++)
+        CHECK(base[i] == value(2, i));
+    CHECK(storwin_sync(win, NULL) == 0);
+    CHECK(storwin_part(win, order == STORWIN_STORAGE_FIRST ? 0 : 1, &part) == 0 && part.kind == STORWIN_STORAGE);
+    read_file(test_path("lent"), part.fd_offset, copy, part.bytes);
+    CHECK(memcmp(copy, base + part.offset, part.bytes) == 0);
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    CHECK(storwin_free(win, NULL) == 0);
+    close(sockets[0]);
+    free(copy);
 }
 
 static void refusals(void)
@@ -231,6 +336,8 @@ int main(void)
         for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
             run(&kinds[i]);
     }
+    lent(STORWIN_MEMORY_FIRST);
+    lent(STORWIN_STORAGE_FIRST);
     refusals();
     shm_unlink(shm_name);
     return 0;

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <sys/mman.h>
 
 #include "internal.h"
 #include "storwin_test.h"
@@ -39,6 +40,48 @@ static void rounding(void **state)
     }
 }
 
+/* The parts follow each other, are where storwin_where() has them, and their descriptors hold what the window does. The window is synced. */
+static void check_parts(const struct storwin_window *win, int memfd, int kernel)
+{
+    uint8_t *base = storwin_base(win);
+    struct storwin_place place;
+    struct storwin_part part;
+    uint64_t at = 0;
+    uint32_t i;
+
+    for (i = 0, part.size = sizeof(part); storwin_part(win, i, &part) == 0; i++) {
+        uint8_t *map = MAP_FAILED;
+
+        assert_int_equal(storwin_where(win, at, &place), 0);
+        assert_int_equal(part.offset, at);
+        assert_int_equal(part.bytes, place.bytes);
+        assert_int_equal(part.kind, place.kind);
+        assert_int_equal(part.fd >= 0, part.kind == STORWIN_STORAGE || memfd);
+        assert_int_equal(part.coherent, part.fd >= 0 && (part.kind == STORWIN_MEMORY || kernel));
+        if (part.kind == STORWIN_STORAGE)
+            assert_int_equal(part.fd_offset, place.file_offset);
+        if (part.fd >= 0) {
+            map = mmap(NULL, part.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, part.fd, (off_t)part.fd_offset);
+            assert_ptr_not_equal(map, MAP_FAILED);
+            assert_memory_equal(map, base + at, part.bytes);
+        }
+        if (part.coherent) {
+            map[part.bytes - 1] ^= 0x55;
+            assert_int_equal(base[at + part.bytes - 1], map[part.bytes - 1]);
+            base[at] ^= 0xaa;
+            assert_int_equal(base[at], map[0]);
+        }
+        if (part.fd >= 0 && part.kind == STORWIN_MEMORY)
+            assert_true(ftruncate(part.fd, 0) < 0); /* sealed */
+        if (map != MAP_FAILED)
+            munmap(map, part.bytes);
+        at += part.bytes;
+        part = (struct storwin_part){.size = sizeof(part)};
+    }
+    assert_int_equal(at, storwin_bytes(win));
+    assert_int_equal(storwin_part(win, i, &part), STORWIN_ERANGE);
+}
+
 /* What storwin_where() says about each byte's page, what a store reaches, and what the file holds. */
 static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t pager)
 {
@@ -48,6 +91,7 @@ static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t 
     struct storwin_info info = {.size = sizeof(info)};
     struct storwin_window *win;
     struct storwin_place place;
+    const int memfd = pages % 2 == 0;
     uint64_t in_storage = 0;
     uint8_t *base;
 
@@ -55,7 +99,7 @@ static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t 
     opts.order = order;
     opts.pager = pager;
     opts.budget_bytes = STORWIN_MIN_BUDGET;
-    opts.flags = STORWIN_UNLINK;
+    opts.flags = STORWIN_UNLINK | (memfd ? STORWIN_MEMFD : 0);
     assert_int_equal(storwin_alloc(&opts, bytes, &win, NULL), 0);
     base = storwin_base(win);
     assert_int_equal(storwin_bytes(win), bytes);
@@ -90,8 +134,34 @@ static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t 
     } else {
         assert_int_equal(file_size(path), UINT64_MAX);
     }
+    check_parts(win, memfd, pager == STORWIN_PAGER_KERNEL);
     assert_int_equal(storwin_free(win, NULL), 0);
     assert_int_equal(file_size(path), UINT64_MAX);
+}
+
+/* A window in memory, a caller of an older header, and what is refused. */
+static void parts(void **state)
+{
+    struct storwin_opts opts;
+    struct storwin_window *win;
+    struct storwin_part part = {.size = sizeof(part.size) + sizeof(part.offset), .bytes = 99};
+    char value[8];
+
+    (void)state;
+    storwin_opts_init(&opts);
+    opts.flags = STORWIN_MEMFD;
+    assert_int_equal(storwin_alloc(&opts, 3 * page + 5, &win, NULL), 0);
+    assert_int_equal(storwin_query_hint(win, "storage_alloc_memfd", value, sizeof(value)), 4);
+    assert_string_equal(value, "true");
+    memset(storwin_base(win), 'm', 3 * page + 5);
+    check_parts(win, 1, 0);
+    assert_int_equal(storwin_part(win, 0, &part), 0);
+    assert_int_equal(part.bytes, 99); /* not of its struct */
+    part.size = sizeof(part.size) - 1;
+    assert_int_equal(storwin_part(win, 0, &part), -EINVAL);
+    assert_int_equal(storwin_part(win, 0, NULL), -EINVAL);
+    assert_int_equal(storwin_part(NULL, 0, &part), -EINVAL);
+    assert_int_equal(storwin_free(win, NULL), 0);
 }
 
 static void every_small_size(void **state)
@@ -249,7 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounding),        cmocka_unit_test(every_small_size),
-        cmocka_unit_test(zero_and_one),    cmocka_unit_test(automatic),
+        cmocka_unit_test(parts),           cmocka_unit_test(zero_and_one),    cmocka_unit_test(automatic),
         cmocka_unit_test(two_on_one_file), cmocka_unit_test(larger_than_memory),
     };
 

@@ -109,6 +109,9 @@ static const struct row rows[] = {
     {"storage_alloc_memory", "1", 0, NULL},
     {"storage_alloc_memory", "70368744177664", 0, NULL},
     {"storage_alloc_memory", "70368744177665", STORWIN_EVALUE, NULL},
+    {"storage_alloc_memfd", "true", 0, NULL},
+    {"storage_alloc_memfd", "false", 0, NULL},
+    {"storage_alloc_memfd", "0", STORWIN_EVALUE, NULL},
     {"storage_alloc_threads", "0", STORWIN_EVALUE, NULL},
     {"storage_alloc_threads", "1", 0, NULL},
     {"storage_alloc_threads", "64", 0, NULL},
@@ -288,7 +291,7 @@ static void struct_limits(void **state)
     BAD(filename, NULL, STORWIN_EMISSING, "storage_alloc_filename");
     BAD(filename, "", STORWIN_EVALUE, "storage_alloc_filename");
     BAD(access_style, STORWIN_ACCESS_RANDOM | STORWIN_ACCESS_SEQUENTIAL, STORWIN_ECONFLICT, "access_style");
-    BAD(flags, 8, -EINVAL, "");
+    BAD(flags, 16, -EINVAL, "");
     BAD(size, 8, -EINVAL, "");
 }
 
