@@ -42,9 +42,12 @@
  *   - Stores that do not go through this process's page tables are not seen:
  *     those of a system call or a device that has *pinned* pages, as a read()
  *     with O_DIRECT, process_vm_writev(), io_uring's fixed buffers and memory
- *     registered with a network adapter do. In a user-paged window they are
- *     lost where the page is evicted meanwhile, with no error: let them go
- *     through a buffer, or use another pager. In a resident one, those made
+ *     registered with a network adapter do. Where the kernel tells which pages
+ *     are pinned (Linux 6.8; storwin_info.keeps_pinned), a user-paged window
+ *     keeps these in memory, if need be beyond its bound, and every sync writes
+ *     them. Elsewhere, and with direct reads from NFS and FUSE, such stores are
+ *     lost when the page is evicted meanwhile, with no error: let them go
+ *     through a buffer, or use another pager. In a resident window, those made
  *     during a sync of the same pages may not count as changed. Plain read()
  *     and recv() copy page by page, and are safe.
  *   - Space cannot be reserved on file systems that copy on write (btrfs) or
@@ -479,9 +482,12 @@ struct storwin_info {
     uint64_t written_bytes;  /**< handed to storage by all syncs and evictions; not counted with STORWIN_TRACK_MSYNC */
     uint64_t n_requests;     /**< in how many requests */
     uint64_t budget_bytes;   /**< user pager: its bound */
-    uint64_t resident_bytes; /**< user pager: held now, never above the bound */
+    uint64_t resident_bytes; /**< user pager: held now; above the bound only while blocks are pinned or cannot be written */
     uint64_t n_faults;       /**< user pager: faults served */
     uint64_t read_bytes;     /**< user pager: read from storage, with read-ahead */
+    uint64_t n_pinned;       /**< user pager: blocks that were not evicted because pages of theirs were pinned */
+    uint32_t keeps_pinned;   /**< user pager: 1: the kernel tells which pages are pinned (Linux 6.8); these are not evicted */
+    uint32_t reserved;       /**< 0 */
 };
 
 /**

@@ -26,6 +26,7 @@
 #define STORWIN__NO_TMPFILE   8u
 #define STORWIN__NO_FALLOCATE 16u
 #define STORWIN__NO_RING      32u
+#define STORWIN__NO_MOVE      64u
 extern atomic_uint storwin__without;
 
 /* error.c */
@@ -165,7 +166,8 @@ int storwin__cache_dirty(struct storwin_window *win, uint64_t first, uint64_t en
 /* write.c */
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
                          struct storwin__failure *fail);
-int storwin__write_through(struct storwin_window *win, uint64_t page, uint64_t n_pages, struct storwin__failure *fail);
+int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint64_t page, uint64_t n_pages,
+                           struct storwin__failure *fail);
 int storwin__read_span(struct storwin_window *win, struct storwin_error *err);
 unsigned storwin__threads(const struct storwin_window *win);
 

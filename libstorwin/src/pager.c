@@ -4,9 +4,11 @@
  * and fill blocks from the file; evictor threads keep some room free, oldest blocks first.
  *
  * A block is write-protected until it is stored into; that store faults, and marks the block dirty. To evict, the block
- * is BUSY (faults on it wait until it is not), protected again, written if it was dirty, and dropped. A sync protects dirty blocks
- * and pins them while they are written: stores go on, and mark the block dirty anew. Whoever ends a BUSY state wakes
- * those who wait for the block, which then fault again; so a fault on a BUSY block may be forgotten.
+ * is BUSY (faults on it wait until it is not), moved to a place that only the evictor knows, written if it was dirty, and dropped. The
+ * kernel does not move pages that something has pinned to store into them past the page tables: such a block stays, and counts as
+ * dirty. Before Linux 6.8 a block cannot be moved; it is protected again, written in its place and dropped, and such stores are lost. A
+ * sync protects dirty blocks, and keeps them (PINNED) while they are written: stores go on, and mark the block dirty anew. Whoever
+ * ends a BUSY state wakes those who wait for the block, which then fault again; so a fault on a BUSY block may be forgotten.
  *
  * The resident pager on kernels without PAGEMAP_SCAN uses the part of this that tracks stores: every block is present, none is evicted.
  */
@@ -34,9 +36,11 @@
 
 #define MAX_BLOCKS (UINT64_C(1) << 28)
 #define AHEAD_BYTES (UINT64_C(1) << 20)  /* most that is read for one fault */
+#define STASH_BYTES 262144u              /* most that a sync moves at a time, and at least one block */
 #define BATCH 64u                        /* blocks that one evictor takes at a time */
 #define STREAMS 8u                       /* sequential readers told apart */
 #define FEATURE_POISON (UINT64_C(1) << 14)
+#define FEATURE_MOVE   (UINT64_C(1) << 16)
 #define MAX_WORKERS 64u
 
 /* Of Linux 6.6. */
@@ -47,13 +51,24 @@ struct poison {
 };
 #define UFFDIO_POISON_ _IOWR(UFFDIO, 0x08, struct poison)
 
+/* Of Linux 6.8. */
+struct move {
+    uint64_t to, from, bytes, mode;
+    int64_t moved;
+};
+#define MOVE_DONTWAKE UINT64_C(1)
+#define UFFDIO_MOVE_ _IOWR(UFFDIO, 0x05, struct move)
+
 struct storwin__pager {
     struct storwin_window *win;
     uint8_t *base;
     uint64_t block_bytes, n_blocks, block_pages;
     uint64_t max, keep_free; /* blocks */
     int uffd, stop_fd;
-    uint32_t user_faults_only, can_poison;
+    uint32_t user_faults_only, can_poison, can_move;
+    uint8_t *stash;                 /* where blocks are moved to: of the sync, then of each evictor; NULL: they cannot be moved */
+    size_t sync_stash, evictor_stash, all_stash; /* bytes */
+    atomic_uint n_evictors;
     pthread_t workers[MAX_WORKERS];
     unsigned n_workers;
     pthread_mutex_t lock;           /* of everything below */
@@ -63,11 +78,12 @@ struct storwin__pager {
     uint64_t ring_cap, ring_head, ring_len;
     uint64_t resident;              /* blocks present or being filled */
     int stopping, stuck;            /* stuck: evictions fail, so the bound gives way */
+    uint64_t fruitless;             /* blocks that could not be evicted since the last that could */
     struct storwin__failure fail;
     uint64_t evicted_lo, evicted_hi; /* span of pages that were written by evictions and not flushed since; hi 0: none */
     uint64_t expect[STREAMS], ahead[STREAMS];
     unsigned stream;
-    atomic_uint_least64_t n_faults, read_bytes, resident_bytes;
+    atomic_uint_least64_t n_faults, read_bytes, resident_bytes, n_pinned;
 };
 
 static uint64_t block_addr(const struct storwin__pager *p, uint64_t block)
@@ -236,10 +252,9 @@ static int read_blocks(struct storwin__pager *p, uint8_t *to, uint64_t block, ui
 }
 
 /* When there is no memory it waits for some, as a fault in the kernel does. */
-static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_t block, uint64_t n, int protected)
+static void copy_bytes(const struct storwin__pager *p, const uint8_t *from, uint64_t to, uint64_t bytes, int protected)
 {
-    struct uffdio_copy copy = {.dst = block_addr(p, block), .src = (uint64_t)(uintptr_t)from,
-                               .len = blocks_bytes(p, block, n)};
+    struct uffdio_copy copy = {.dst = to, .src = (uint64_t)(uintptr_t)from, .len = bytes};
 
     while (copy.len > 0) {
         uint64_t done;
@@ -255,6 +270,11 @@ static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_
         if (done == 0)
             usleep(errno == EAGAIN ? 10 : 1000);
     }
+}
+
+static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_t block, uint64_t n, int protected)
+{
+    copy_bytes(p, from, block_addr(p, block), blocks_bytes(p, block, n), protected);
 }
 
 /* An unreadable block gives SIGBUS, as it would in a mapping. */
@@ -372,12 +392,86 @@ static void *handler_main(void *arg)
     return NULL;
 }
 
+/* ---- moving */
+
+/* Moves pages, as far as none is pinned. Returns how many bytes have moved. */
+static uint64_t move(const struct storwin__pager *p, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    uint64_t done = 0;
+
+    while (done < bytes) {
+        struct move what = {to + done, from + done, bytes - done, MOVE_DONTWAKE, 0};
+
+        if (ioctl(p->uffd, UFFDIO_MOVE_, &what) == 0)
+            return bytes;
+        if (what.moved > 0)
+            done += (uint64_t)what.moved;
+        else if (errno == EAGAIN)
+            sched_yield();
+        else
+            break;
+    }
+    return done;
+}
+
+/* What was moved to the stash comes back; if need be as a copy. */
+static void put_back(const struct storwin__pager *p, uint64_t to, uint8_t *stash, uint64_t bytes)
+{
+    const uint64_t done = move(p, to, (uint64_t)(uintptr_t)stash, bytes);
+
+    if (done == bytes)
+        return;
+    copy_bytes(p, stash + done, to + done, bytes - done, 0);
+    (void)madvise(stash + done, (size_t)(bytes - done), MADV_DONTNEED);
+}
+
+/* Addresses that blocks can be moved to. */
+static void open_stash(struct storwin__pager *p, unsigned evictors)
+{
+    struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_WP | UFFDIO_REGISTER_MODE_MISSING};
+    uint8_t *stash;
+
+    if (!p->can_move)
+        return;
+    p->sync_stash = (size_t)storwin__round_up(STASH_BYTES, p->block_bytes);
+    p->evictor_stash = (size_t)(storwin__min(BATCH, p->keep_free) * p->block_bytes);
+    p->all_stash = p->sync_stash + evictors * p->evictor_stash;
+    stash = mmap(NULL, p->all_stash, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stash == MAP_FAILED)
+        return;
+    (void)madvise(stash, p->all_stash, MADV_NOHUGEPAGE);
+    (void)madvise(stash, p->all_stash, MADV_DONTFORK);
+    reg.range.start = (uint64_t)(uintptr_t)stash;
+    reg.range.len = p->all_stash;
+    if (ioctl(p->uffd, UFFDIO_REGISTER, &reg) == 0)
+        p->stash = stash;
+    else
+        munmap(stash, p->all_stash);
+}
+
 /* ---- evicting */
 
 struct victim {
     uint64_t block;
-    unsigned dirty, failed;
+    unsigned dirty, failed; /* failed: stays, and counts as dirty */
 };
+
+/* Neighbouring victims go to the stash, each to its place there. A pinned one stays where it is. */
+static void move_away(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const uint64_t from = block_addr(p, victims[i].block), bytes = blocks_bytes(p, victims[i].block, n - i);
+        const uint64_t done = move(p, (uint64_t)(uintptr_t)(stash + i * p->block_bytes), from, bytes);
+
+        if (done == bytes)
+            return;
+        i += (unsigned)(done / p->block_bytes);
+        if (done % p->block_bytes > 0)
+            put_back(p, block_addr(p, victims[i].block), stash + i * p->block_bytes, done % p->block_bytes);
+        victims[i].failed = 1;
+        atomic_fetch_add_explicit(&p->n_pinned, 1, memory_order_relaxed);
+    }
+}
 
 static int by_block(const void *a, const void *b)
 {
@@ -409,36 +503,48 @@ static unsigned choose(struct storwin__pager *p, struct victim *victims)
     return n;
 }
 
-/* How many victims from i on are neighbours of the same kind. */
-static unsigned run_length(const struct victim *victims, unsigned i, unsigned n)
+/* How many victims from i on are neighbours; with `alike` those of the same kind. */
+static unsigned run_length(const struct victim *victims, unsigned i, unsigned n, int alike)
 {
     unsigned len = 1;
 
     while (i + len < n && victims[i + len].block == victims[i].block + len &&
-           victims[i + len].dirty == victims[i].dirty)
+           (!alike || (victims[i + len].dirty == victims[i].dirty && victims[i + len].failed == victims[i].failed)))
         len++;
     return len;
 }
 
-static void evict(struct storwin__pager *p, struct victim *victims, unsigned n, struct storwin__failure *fail)
+/* Neighbours of the same kind, which are in their place or, if it is not NULL, in the stash. */
+static void evict_run(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n,
+                      struct storwin__failure *fail)
+{
+    const uint64_t block = victims->block, bytes = blocks_bytes(p, block, n);
+    uint8_t *at = stash ? stash : p->base + block * p->block_bytes;
+    int rc = 0;
+
+    if (victims->dirty && !stash)
+        rc = protect(p, block, n, 1);
+    if (victims->dirty && rc == 0)
+        rc = storwin__write_through(p->win, at, block * p->block_pages, bytes / p->win->page_bytes, fail);
+    if (rc == 0)
+        rc = madvise(at, (size_t)bytes, MADV_DONTNEED);
+    if (rc < 0 && stash)
+        put_back(p, block_addr(p, block), stash, bytes);
+    for (unsigned k = 0; rc < 0 && k < n; k++)
+        victims[k].failed = 1;
+}
+
+static void evict(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n, struct storwin__failure *fail)
 {
     qsort(victims, n, sizeof(*victims), by_block);
+    for (unsigned i = 0, len; stash && i < n; i += len) {
+        len = run_length(victims, i, n, 0);
+        move_away(p, stash + i * p->block_bytes, &victims[i], len);
+    }
     for (unsigned i = 0, len; i < n; i += len) {
-        const uint64_t block = victims[i].block;
-        uint64_t bytes;
-        int rc = 0;
-
-        len = run_length(victims, i, n);
-        bytes = blocks_bytes(p, block, len);
-        if (victims[i].dirty) {
-            rc = protect(p, block, len, 1);
-            if (rc == 0)
-                rc = storwin__write_through(p->win, block * p->block_pages, bytes / p->win->page_bytes, fail);
-        }
-        if (rc == 0)
-            rc = madvise(p->base + block * p->block_bytes, (size_t)bytes, MADV_DONTNEED);
-        for (unsigned k = 0; rc < 0 && k < len; k++)
-            victims[i + k].failed = 1;
+        len = run_length(victims, i, n, 1);
+        if (!victims[i].failed)
+            evict_run(p, stash ? stash + i * p->block_bytes : NULL, &victims[i], len, fail);
     }
 }
 
@@ -450,7 +556,7 @@ static void note_evicted(struct storwin__pager *p, uint64_t block)
     p->evicted_hi = hi > p->evicted_hi ? hi : p->evicted_hi;
 }
 
-static void retire(struct storwin__pager *p, const struct victim *victims, unsigned n)
+static void retire(struct storwin__pager *p, const struct victim *victims, unsigned n, int failed_write)
 {
     unsigned gone = 0;
 
@@ -466,7 +572,8 @@ static void retire(struct storwin__pager *p, const struct victim *victims, unsig
         }
     }
     set_resident(p, p->resident - gone);
-    p->stuck = gone == 0;
+    p->fruitless = gone > 0 ? 0 : p->fruitless + n;
+    p->stuck = gone == 0 && (failed_write || p->fruitless >= p->ring_len);
     pthread_cond_broadcast(&p->idle);
     pthread_cond_broadcast(&p->room);
     for (unsigned i = 0; i < n; i++)
@@ -490,6 +597,8 @@ static void *evictor_main(void *arg)
 {
     struct storwin__pager *p = arg;
     struct victim victims[BATCH];
+    const unsigned me = atomic_fetch_add(&p->n_evictors, 1);
+    uint8_t *stash = p->stash ? p->stash + p->sync_stash + me * p->evictor_stash : NULL;
 
     pthread_mutex_lock(&p->lock);
     while (!p->stopping) {
@@ -506,13 +615,13 @@ static void *evictor_main(void *arg)
             continue;
         }
         pthread_mutex_unlock(&p->lock);
-        evict(p, victims, n, &fail);
+        evict(p, stash, victims, n, &fail);
         pthread_mutex_lock(&p->lock);
-        retire(p, victims, n);
-        if (fail.code < 0) {
+        retire(p, victims, n, fail.code < 0);
+        if (fail.code < 0)
             storwin__failure_add(&p->fail, fail.code, fail.lo, fail.hi);
+        if (fail.code < 0 || p->stuck)
             wait_a_while(p);
-        }
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -529,10 +638,37 @@ uint64_t storwin__pager_slice(const struct storwin_window *win)
     return (blocks ? blocks : 1) * p->block_pages;
 }
 
-/* What cannot be protected stays dirty: it is written now, and again by the next sync. */
+/*
+ * Blocks that a sync is about to write: stores count anew from here on. Protection alone would not do where pages are pinned: what pins them
+ * does not fault. So they are moved to the stash, which the kernel refuses for these, and come back as protected copies; a block that
+ * stays stays dirty, and is written now and again by the next sync.
+ */
+static void copy_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t at = block_addr(p, block + i), bytes = blocks_bytes(p, block + i, n - i);
+        const uint64_t done = move(p, (uint64_t)(uintptr_t)p->stash, at, bytes);
+        const uint64_t whole = done == bytes ? bytes : done / p->block_bytes * p->block_bytes;
+
+        if (whole > 0) {
+            copy_bytes(p, p->stash, at, whole, 1);
+            (void)madvise(p->stash, (size_t)whole, MADV_DONTNEED);
+        }
+        if (done == bytes)
+            return;
+        if (done > whole)
+            put_back(p, at + whole, p->stash + whole, done - whole);
+        i += whole / p->block_bytes;
+        p->state[block + i] |= DIRTY;
+    }
+}
+
+/* What cannot be protected stays dirty too. */
 static void protect_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
 {
-    if (protect(p, block, n, 1) < 0)
+    if (p->stash)
+        copy_taken(p, block, n);
+    else if (protect(p, block, n, 1) < 0)
         for (uint64_t i = block; i < block + n; i++)
             p->state[i] |= DIRTY;
 }
@@ -545,7 +681,7 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
 {
     struct storwin__pager *p = win->pager;
     const uint64_t stop = storwin__round_up(end, p->block_pages) / p->block_pages;
-    const uint64_t pages = storwin__pages(win);
+    const uint64_t pages = storwin__pages(win), most = p->stash ? p->sync_stash / p->block_bytes : UINT64_MAX;
     uint64_t run = 0; /* blocks before b that wait for their protection */
 
     pthread_mutex_lock(&p->lock);
@@ -553,9 +689,13 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
         uint64_t page = b * p->block_pages, page_end = storwin__min(page + p->block_pages, pages);
         int dirty = (p->state[b] & (DIRTY | BUSY)) == DIRTY;
 
-        if (run > 0 && !dirty) { /* before the lock is let go, since stores into these no longer count */
+        if (run > 0 && (!dirty || run == most)) { /* before the lock is let go, since stores into these no longer count */
             protect_taken(p, b - run, run);
             run = 0;
+            if (p->stash) { /* faults have waited */
+                pthread_mutex_unlock(&p->lock);
+                pthread_mutex_lock(&p->lock);
+            }
         }
         while ((p->state[b] & BUSY) && !p->stopping)
             pthread_cond_wait(&p->idle, &p->lock);
@@ -627,6 +767,8 @@ void storwin__pager_query(const struct storwin_window *win, struct storwin_info 
     if (!p)
         return;
     info->user_faults_only = p->user_faults_only;
+    info->keeps_pinned = p->stash != NULL;
+    info->n_pinned = atomic_load_explicit(&p->n_pinned, memory_order_relaxed);
     info->budget_bytes = p->max * p->block_bytes;
     info->resident_bytes = atomic_load_explicit(&p->resident_bytes, memory_order_relaxed);
     info->n_faults = atomic_load_explicit(&p->n_faults, memory_order_relaxed);
@@ -663,7 +805,7 @@ static int open_uffd(uint32_t *user_faults_only)
 }
 
 /* A descriptor with the features that are there: these can be asked for once for each. */
-static int open_features(uint32_t *user_faults_only, uint32_t *can_poison)
+static int open_features(uint32_t *user_faults_only, uint32_t *can_poison, uint32_t *can_move)
 {
     struct uffdio_api api = {.api = UFFD_API};
     int fd = open_uffd(user_faults_only);
@@ -674,10 +816,11 @@ static int open_features(uint32_t *user_faults_only, uint32_t *can_poison)
     have = api.features;
     close(fd);
     fd = open_uffd(user_faults_only);
-    api = (struct uffdio_api){.api = UFFD_API, .features = have & (UFFD_FEATURE_PAGEFAULT_FLAG_WP | FEATURE_POISON)};
+    api = (struct uffdio_api){.api = UFFD_API, .features = have & (UFFD_FEATURE_PAGEFAULT_FLAG_WP | FEATURE_POISON | FEATURE_MOVE)};
     if (fd < 0 || !(have & UFFD_FEATURE_PAGEFAULT_FLAG_WP) || ioctl(fd, UFFDIO_API, &api) < 0)
         goto fail;
     *can_poison = (have & FEATURE_POISON) != 0;
+    *can_move = (have & FEATURE_MOVE) && !(atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_MOVE);
     return fd;
 fail:
     if (fd >= 0)
@@ -717,6 +860,8 @@ static int start_workers(struct storwin__pager *p, int resident)
     const unsigned half = (storwin__threads(p->win) + 1) / 2;
     const unsigned handlers = resident ? 1 : half, evictors = resident ? 0 : half;
 
+    if (!resident)
+        open_stash(p, evictors);
     for (unsigned i = 0; i < handlers + evictors; i++) {
         int rc = storwin__thread(&p->workers[i], i < handlers ? handler_main : evictor_main, p);
 
@@ -748,7 +893,7 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
     struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_WP | (resident ? 0 : UFFDIO_REGISTER_MODE_MISSING)};
     int rc;
 
-    p->uffd = open_features(&p->user_faults_only, &p->can_poison);
+    p->uffd = open_features(&p->user_faults_only, &p->can_poison, &p->can_move);
     if (p->uffd < 0)
         return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager",
                              "userfaultfd with write protection: %s; see vm.unprivileged_userfaultfd and /dev/userfaultfd",
@@ -819,6 +964,8 @@ void storwin__pager_close(struct storwin_window *win)
         return; /* cannot be: an eventfd takes its first write; leaking beats waiting for threads that do not end */
     while (p->n_workers > 0)
         pthread_join(p->workers[--p->n_workers], NULL);
+    if (p->stash)
+        munmap(p->stash, p->all_stash);
     if (p->uffd >= 0)
         close(p->uffd);
     if (p->stop_fd >= 0)

@@ -30,6 +30,8 @@ struct job {
     unsigned n_idle;
     uint64_t first, end, per_region;
     int merge, through; /* through: never leave data in the page cache if that can be helped */
+    const uint8_t *data; /* where the bytes of data_page and the pages after it are: in the window, or in a stash */
+    uint64_t data_page;
     atomic_uint_least64_t next;
     atomic_uint direct;
     pthread_mutex_t lock; /* of what follows */
@@ -103,7 +105,7 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     const struct storwin__file *f = &win->files[0];
     const uint64_t at = page * win->page_bytes;
     const uint64_t bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - at);
-    const uint8_t *from = win->map + win->stor_offset + at;
+    const uint8_t *from = job->data + (page - job->data_page) * win->page_bytes;
     const uint64_t offset = win->opts.offset_bytes + at;
     uint64_t direct = 0, done = 0;
     int rc = 0;
@@ -263,6 +265,7 @@ static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t f
     if (threads == 0)
         threads = 1;
     job->win = win;
+    job->data = win->map + win->stor_offset;
     job->first = first;
     job->end = end;
     first = first / block * block; /* threads never meet in one word of the bits */
@@ -312,13 +315,16 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
     return atomic_load(&job.direct) ? STORWIN_WROTE_DIRECT : STORWIN_WROTE_BUFFERED;
 }
 
-/* Writes n_pages from `page` on, past the page cache, for an eviction: made durable by the next sync. */
-int storwin__write_through(struct storwin_window *win, uint64_t page, uint64_t n_pages, struct storwin__failure *fail)
+/* Writes n_pages, which lie at `from` and belong to `page` and the next ones, past the page cache, for an eviction: made durable by the next sync. */
+int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint64_t page, uint64_t n_pages,
+                           struct storwin__failure *fail)
 {
     struct storwin__failure none = {0, 0, 0};
     struct job job = {.through = 1, .fail = &none};
 
     (void)job_init(&job, win, page, page + n_pages, 0);
+    job.data = from;
+    job.data_page = page;
     request(&job, page, page + n_pages);
     pthread_mutex_destroy(&job.lock);
     if (none.code == 0)

@@ -4,8 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -205,12 +208,180 @@ static void after_fork(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
+/* Makes the pager evict everything but what it may not. */
+static void push_out(struct storwin_window *win, uint64_t from)
+{
+    volatile uint8_t *base = storwin_base(win);
+    uint8_t sum = 0;
+
+    for (unsigned i = 0; i < 3; i++)
+        for (uint64_t at = from; at < storwin_bytes(win); at += page)
+            sum = (uint8_t)(sum + base[at]);
+    (void)sum;
+}
+
+/* One page pinned as io_uring's fixed buffer, into which a file can be read past the page tables. */
+struct pinned {
+    int ring, file;
+    uint8_t *rings, *sqes;
+    struct io_uring_params params;
+};
+
+static int pin(struct pinned *pin, void *at)
+{
+    struct iovec buffer = {at, page};
+
+    memset(pin, 0, sizeof(*pin));
+    pin->ring = (int)syscall(SYS_io_uring_setup, 1, &pin->params);
+    if (pin->ring < 0)
+        return -1;
+    pin->rings = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, pin->ring, IORING_OFF_SQ_RING);
+    pin->sqes = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, pin->ring, IORING_OFF_SQES);
+    assert_true(pin->rings != MAP_FAILED && pin->sqes != MAP_FAILED && (pin->params.features & IORING_FEAT_SINGLE_MMAP));
+    return (int)syscall(SYS_io_uring_register, pin->ring, IORING_REGISTER_BUFFERS, &buffer, 1);
+}
+
+/* Reads `bytes` of the file into the pinned page. */
+static void read_pinned(struct pinned *pin, const char *path, void *to, uint32_t bytes)
+{
+    const struct io_uring_params *p = &pin->params;
+    struct io_uring_sqe *sqe = (struct io_uring_sqe *)(void *)pin->sqes;
+    _Atomic uint32_t *tail = (_Atomic uint32_t *)(void *)(pin->rings + p->sq_off.tail);
+    _Atomic uint32_t *seen = (_Atomic uint32_t *)(void *)(pin->rings + p->cq_off.head);
+    uint32_t head = atomic_load(seen), mask = *(uint32_t *)(void *)(pin->rings + p->cq_off.ring_mask);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    memset(sqe, 0, sizeof(*sqe));
+    sqe->opcode = IORING_OP_READ_FIXED;
+    sqe->fd = fd;
+    sqe->addr = (uint64_t)(uintptr_t)to;
+    sqe->len = bytes;
+    ((uint32_t *)(void *)(pin->rings + p->sq_off.array))[0] = 0;
+    atomic_store(tail, atomic_load(tail) + 1);
+    assert_int_equal(syscall(SYS_io_uring_enter, pin->ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0), 1);
+    assert_int_equal(((struct io_uring_cqe *)(void *)(pin->rings + p->cq_off.cqes))[head & mask].res, bytes);
+    atomic_store(seen, head + 1);
+    close(fd);
+}
+
+static void unpin(struct pinned *pin)
+{
+    munmap(pin->rings, page);
+    munmap(pin->sqes, page);
+    assert_int_equal(syscall(SYS_io_uring_register, pin->ring, IORING_UNREGISTER_BUFFERS, NULL, 0), 0);
+    close(pin->ring);
+}
+
+/* What comes into a page that is pinned for long is neither lost by evictions nor by a sync that was before it, and afterwards the page can go. */
+static void pinned_page(void **state)
+{
+    static const uint32_t styles[] = {0, STORWIN_ACCESS_RANDOM};
+    const uint64_t bytes = UINT64_C(8) << 20;
+    struct storwin_info info = {.size = sizeof(info)};
+
+    (void)state;
+    for (unsigned s = 0; s < 2; s++) {
+        const char *path = test_path("pinned"), *source = test_path("source");
+        struct storwin_window *win = open_user(path, bytes, STORWIN_MIN_BUDGET, styles[s]);
+        uint8_t *base = storwin_base(win), byte;
+        struct pinned pinned;
+
+        storwin_query(win, &info);
+        if (!info.keeps_pinned || info.user_faults_only || pin(&pinned, base + 3 * page) < 0) {
+            print_message("skip: needs Linux 6.8, userfaultfd for system calls, and io_uring\n");
+            storwin_free(win, NULL);
+            skip();
+        }
+        write_file(source, 0, "0123456789abcdef", 16);
+        push_out(win, 16 * page);
+        for (unsigned i = 0; i < 4; i++) {
+            read_pinned(&pinned, source, base + 3 * page + 100 * i, 16);
+            push_out(win, 16 * page);
+            assert_memory_equal(base + 3 * page + 100 * i, "0123456789abcdef", 16);
+            assert_int_equal(storwin_sync(win, NULL), 0);
+            read_file(path, 3 * page + 100 * i, &byte, 1);
+            assert_int_equal(byte, '0');
+        }
+        read_pinned(&pinned, source, base + 3 * page + 1000, 16); /* nothing but the sync before it knows of this one */
+        assert_int_equal(storwin_sync(win, NULL), 0);
+        read_file(path, 3 * page + 1015, &byte, 1);
+        assert_int_equal(byte, 'f');
+        storwin_query(win, &info);
+        assert_true(info.n_pinned > 0);
+        assert_in_range(info.resident_bytes, 1, info.budget_bytes);
+        unpin(&pinned);
+        push_out(win, 16 * page);
+        assert_memory_equal(base + 3 * page + 1000, "0123456789abcdef", 16);
+        assert_int_equal(storwin_free(win, NULL), 0);
+        unlink(source);
+    }
+}
+
+struct copier {
+    struct storwin_window *win;
+    unsigned rounds;
+    atomic_int done;
+};
+
+/* Copies into the whole window as another process would, through pages that the kernel pins. */
+static void *copy_pinned(void *arg)
+{
+    struct copier *c = arg;
+    uint8_t *base = storwin_base(c->win);
+    const uint64_t bytes = storwin_bytes(c->win), chunk = UINT64_C(256) << 10;
+    uint64_t *from = malloc(chunk);
+
+    for (unsigned round = 1; round <= c->rounds; round++) {
+        for (uint64_t at = 0; at < bytes; at += chunk) {
+            struct iovec local = {from, chunk}, remote = {base + at, chunk};
+
+            for (uint64_t i = 0; i < chunk / 8; i++)
+                from[i] = (at + 8 * i) * 1000 + round;
+            CHECK(process_vm_writev(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)chunk);
+        }
+    }
+    free(from);
+    atomic_store(&c->done, 1);
+    return NULL;
+}
+
+/* process_vm_writev() into the window, evictions under it, and syncs. */
+static void copies_meet_evictions(void **state)
+{
+    const uint64_t bytes = UINT64_C(8) << 20;
+    struct storwin_window *win = open_user(test_path("copies"), bytes, STORWIN_MIN_BUDGET, STORWIN_ACCESS_RANDOM);
+    struct copier c = {.win = win, .rounds = 4};
+    struct storwin_info info = {.size = sizeof(info)};
+    const uint64_t *words = storwin_base(win);
+    uint64_t wrong = 0;
+    pthread_t thread;
+
+    (void)state;
+    storwin_query(win, &info);
+    if (!info.keeps_pinned || info.user_faults_only) {
+        print_message("skip: needs Linux 6.8 and userfaultfd for system calls\n");
+        storwin_free(win, NULL);
+        skip();
+    }
+    assert_int_equal(pthread_create(&thread, NULL, copy_pinned, &c), 0);
+    while (!atomic_load(&c.done)) {
+        push_out(win, bytes / 2);
+        assert_int_equal(storwin_sync(win, NULL), 0);
+    }
+    pthread_join(thread, NULL);
+    for (uint64_t i = 0; i < bytes / 8; i++)
+        wrong += words[i] != 8 * i * 1000 + c.rounds;
+    assert_int_equal(wrong, 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_random), cmocka_unit_test(threads_unknown), cmocka_unit_test(threads_sequential),
         cmocka_unit_test(streams),        cmocka_unit_test(system_calls),    cmocka_unit_test(refused),
-        cmocka_unit_test(after_fork),
+        cmocka_unit_test(after_fork),     cmocka_unit_test(pinned_page),     cmocka_unit_test(copies_meet_evictions),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);
