@@ -19,6 +19,7 @@
  *   - pmiwire/codec.h    messages: decode without copying, encode without allocating
  *   - pmiwire/command.h  every command of both wires and its fields; checking; typed access
  *   - pmiwire/profile.h  what each real peer can carry
+ *   - pmiwire/extension.h fields that only peers of ours know, and how a server offers them
  *   - pmiwire/mapping.h  the PMI_process_mapping attribute
  *   - pmiwire/client.h   the client's side of a conversation
  *   - pmiwire/server.h   the server's side, for thousands of clients and several jobs

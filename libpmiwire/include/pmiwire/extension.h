@@ -13,7 +13,6 @@
  * | `fp-server`    | `init` or `fullinit`   | 1: this is such a server. It carries every value whole (profile "fencepost") |
  * | `fp-table`     | `init` or `fullinit`   | where the job's pairs can be read without asking, in the words of who put them there (libshmht's descriptor). On a Unix socket a read-only descriptor comes with the bytes of the answer (SCM_RIGHTS), for a client that has said `fp-client` |
  * | `fp-table-end` | `barrier_in`, `kvs-fence` | 1: that place is not kept up to date any more, from this fence on: ask |
- *
  * | `fp-array`     | `barrier_in`, `kvs-fence` | this fence was an Allgather: where its values are, as in `fp-table` |
  * | `fp-client`    | requests `init` or `fullinit` | 1: this is such a client: it knows these fields, and reads every value as our codec does |
  * | `fp-exchange`  | `init` or `fullinit`   | 1: what follows is understood in requests                               |
