@@ -62,12 +62,14 @@ static int print_profiles(void)
                  {PMIWIRE_PEER_V2, "PMI-2"},
                  {PMIWIRE_PEER_V1_2, "1.2"},
                  {PMIWIRE_PEER_SPACES, "space"},
+                 {PMIWIRE_PEER_SPACES_V2, "space (PMI-2)"},
                  {PMIWIRE_PEER_EMPTY, "empty"},
                  {PMIWIRE_PEER_BACKSLASH, "`\\`"},
                  {PMIWIRE_PEER_SEMICOLON_V1, "`;` (PMI-1)"},
                  {PMIWIRE_PEER_SEMICOLON_V2, "`;;` (PMI-2)"},
                  {PMIWIRE_PEER_8BIT, "8 bit"},
                  {PMIWIRE_PEER_EXTENDED_MAPPING, "new mappings"},
+                 {PMIWIRE_PEER_LONG_EXTRA, "extra fields in messages of any length"},
                  {PMIWIRE_PEER_VALUE_LAST, "value goes to the end of the line"}};
     const struct pmiwire_profile *p;
 

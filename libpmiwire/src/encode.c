@@ -403,7 +403,7 @@ static int check_whole(const struct pmiwire_encoder *e)
 
     if (e->wire == PMIWIRE_V2 && e->total > PMIWIRE_V2_MAX_BYTES)
         return PMIWIRE_ETOOBIG;
-    if (e->n_extra && e->total > EXTRA_MAX_MESSAGE)
+    if (e->n_extra && e->total > EXTRA_MAX_MESSAGE && !(p && p->flags & PMIWIRE_PEER_LONG_EXTRA))
         return PMIWIRE_ELINE;
     if (!p)
         return 0;

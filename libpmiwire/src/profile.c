@@ -125,7 +125,7 @@ static const struct pmiwire_profile profiles[] = {
         .peer = "this library's server engine",
         .flags = V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1 |
                  PMIWIRE_PEER_SEMICOLON_V2 | PMIWIRE_PEER_SPACES_V2 | PMIWIRE_PEER_8BIT |
-                 PMIWIRE_PEER_EXTENDED_MAPPING | PMIWIRE_PEER_V1_2,
+                 PMIWIRE_PEER_EXTENDED_MAPPING | PMIWIRE_PEER_V1_2 | PMIWIRE_PEER_LONG_EXTRA,
         .max_key_bytes = 64,
         .max_value_bytes = 1024,
         .max_kvsname_bytes = 255,

@@ -226,6 +226,31 @@ static void test_put_fence_get(void **state)
     }
 }
 
+/* A hint costs a value none of its length: what is put without one, up to the last byte that the server takes, is put with one too. */
+static void test_hints_on_long_values(void **state)
+{
+    static char value[1024];
+    const size_t most = 1023;
+
+    (void)state;
+    memset(value, 'v', most);
+    start(PMIWIRE_DESIGN_DKVS);
+    connect_all(PMIWIRE_CLIENT_EXTENSIONS);
+    for (size_t len = most - 140; len <= most; len++)
+        for (uint32_t r = 0; r < 2; r++) { /* PMI-1 and PMI-2 */
+            char key[64];
+
+            snprintf(key, sizeof(key), "%063zu", len * 2 + r);
+            value[len] = '\0';
+            put(r, key, value, len % 2 ? PMIWIRE_HINT_SPARSE : PMIWIRE_HINT_DENSE);
+            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, (int32_t)r, str(key), PMIWIRE_GET_REMOTE, 0), 0);
+            answered(r, 0);
+            assert_int_equal(strlen(cl.clients[r].value), len);
+            value[len] = 'v';
+        }
+    stop();
+}
+
 /* A program that probes for a key gets its answer at once; one that has asked to wait waits. */
 static void test_far_gets(void **state)
 {
@@ -371,7 +396,7 @@ static void test_lost_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_put_fence_get), cmocka_unit_test(test_far_gets), cmocka_unit_test(test_ring), cmocka_unit_test(test_ring_limits),
+        cmocka_unit_test(test_put_fence_get), cmocka_unit_test(test_hints_on_long_values), cmocka_unit_test(test_far_gets), cmocka_unit_test(test_ring), cmocka_unit_test(test_ring_limits),
         cmocka_unit_test(test_not_advertised), cmocka_unit_test(test_bad_words), cmocka_unit_test(test_lost_node),
     };
 

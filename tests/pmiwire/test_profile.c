@@ -40,7 +40,8 @@ static void portable_is_the_least(void **state)
     (void)state;
     for (uint32_t i = 0; (p = pmiwire_profile_at(i)) != NULL; i++) {
         uint32_t can = PMIWIRE_PEER_SPACES | PMIWIRE_PEER_EMPTY | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1 |
-                       PMIWIRE_PEER_SEMICOLON_V2 | PMIWIRE_PEER_EXTENDED_MAPPING | PMIWIRE_PEER_V1_2 | PMIWIRE_PEER_8BIT;
+                       PMIWIRE_PEER_SEMICOLON_V2 | PMIWIRE_PEER_EXTENDED_MAPPING | PMIWIRE_PEER_V1_2 | PMIWIRE_PEER_8BIT |
+                       PMIWIRE_PEER_LONG_EXTRA;
 
         assert_int_equal(least->flags & can & ~p->flags, 0);
         assert_true(p->max_key_bytes == 0 || least->max_key_bytes <= p->max_key_bytes);

@@ -34,6 +34,7 @@ extern "C" {
 #define PMIWIRE_PEER_V1_2 512u            /**< understands PMI 1.2 (barriers of groups) */
 #define PMIWIRE_PEER_SPACES_V2 2048u      /**< PMI-2 values may hold spaces */
 #define PMIWIRE_PEER_8BIT 1024u           /**< bytes 128 to 255 arrive as they were sent */
+#define PMIWIRE_PEER_LONG_EXTRA 4096u     /**< extra fields (pmiwire_enc_extra()) may stand in messages of any length that it reads */
 /** @} */
 
 /** A peer. Lengths are bytes, without NUL; 0 means no limit of its own. */
