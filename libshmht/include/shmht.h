@@ -23,7 +23,9 @@
  * the descriptor and make the object larger; and whoever has a *named* object's uid can change its mode and then do anything,
  * truncation included, which is SIGBUS for those who read it. (b) Values have no NUL behind them unless you put it there.
  * (c) Data is in the byte order of its writer; a block or region of the other order is refused. (d) Space that updates and
- * old tables leave behind is given back only by shmht_writer_compact(). (e) The writer's mapping is not inherited by fork().
+ * old tables leave behind is given back only by shmht_writer_compact(). (e) The writer's mapping is not inherited by fork(): a
+ * child that calls its parent's writer faults. (f) Who makes or attaches to something without saying where it goes, or with
+ * options that do not fit, gets -EINVAL; beyond that a NULL is looked for only where the text allows one.
  *
  * Cost. A Get touches one line of the table and the lines of its record, one or two for a pair of 48 bytes; one for an absent
  * key. A pair of a 16-byte key and a 32-byte value takes 52 bytes of log and 8 / load of table.

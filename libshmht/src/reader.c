@@ -302,7 +302,7 @@ static int reader_alloc(const struct shmht_reader_opts *opts, struct shmht_reade
 int shmht_reader_attach(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts, struct shmht_reader **out)
 {
     struct shmht_reader *r;
-    int rc = reader_alloc(opts, &r);
+    int rc = out ? reader_alloc(opts, &r) : -EINVAL;
 
     if (rc < 0)
         return rc;
@@ -323,7 +323,7 @@ int shmht_reader_attach_mem(const void *region, size_t bytes, const struct shmht
 
     if (rc < 0)
         return rc;
-    if (!region || (uintptr_t)region % LINE_BYTES != 0)
+    if (!region || !out || (uintptr_t)region % LINE_BYTES != 0)
         return -EINVAL;
     if (bytes < HEADER_BYTES)
         return SHMHT_ETRUNC;

@@ -131,7 +131,7 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
     struct shmht_writer *fresh;
     int rc;
 
-    if (opts && opts->size < sizeof(*opts))
+    if (!out || (opts && opts->size < sizeof(*opts)))
         return -EINVAL;
     o = opts ? *opts : w->opts;
     if ((o.region && o.region == w->opts.region) || (o.place && o.place == w->opts.place))
@@ -270,7 +270,7 @@ int shmht_writer_resume(const struct shmht_desc *desc, int fd, const struct shmh
     struct shmht_reader *from;
     int rc;
 
-    if (!opts || opts->size < sizeof(*opts) || (fd < 0 && !opts->region && (!desc || !desc->name[0])))
+    if (!out || !opts || opts->size < sizeof(*opts) || (fd < 0 && !opts->region && (!desc || !desc->name[0])))
         return -EINVAL;
     if (fd < 0)
         return resume_in_place(desc, opts, out);

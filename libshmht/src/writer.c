@@ -426,7 +426,7 @@ int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t first_line
 
 int shmht_writer_create(const struct shmht_writer_opts *opts, struct shmht_writer **out)
 {
-    return shmht__writer_open(opts, 0, 0, out);
+    return out ? shmht__writer_open(opts, 0, 0, out) : -EINVAL;
 }
 
 void shmht_writer_destroy(struct shmht_writer *w)

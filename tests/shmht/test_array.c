@@ -70,6 +70,8 @@ static void test_options(void **state)
     bad.member = value;                                                                                                            \
     assert_int_equal(shmht_array_create(&bad, &a), code)
     REFUSED(size, 1, -EINVAL);
+    assert_int_equal(shmht_array_create(&opts, NULL), -EINVAL);
+    assert_int_equal(shmht_array_attach(NULL, -1, NULL, NULL), -EINVAL);
     REFUSED(n_ranks, 0, -EINVAL);
     REFUSED(n_ranks, UINT64_MAX, -EINVAL);
     REFUSED(n_ranks, SHMHT_MAX_REGION_BYTES, -EINVAL); /* with the header it is too large */

@@ -263,6 +263,9 @@ static void test_attach_refuses(void **state)
     desc.id ^= 1;
     assert_int_equal(shmht_reader_attach(&desc, shmht_writer_fd(w), NULL, &r), SHMHT_ESTALE);
     assert_int_equal(shmht_reader_attach(NULL, -1, NULL, &r), -EINVAL);
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), NULL, NULL), -EINVAL);
+    assert_int_equal(shmht_writer_compact(w, NULL, NULL), -EINVAL);
+    assert_int_equal(shmht_writer_resume(NULL, shmht_writer_fd(w), &opts, NULL), -EINVAL);
     assert_int_equal(shmht_reader_attach(NULL, 9999, NULL, &r), -EBADF);
     how.size--;
     assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), -EINVAL);

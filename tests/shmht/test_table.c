@@ -355,6 +355,7 @@ static void test_options(void **state)
     opts.max_bytes = SHMHT_MAX_REGION_BYTES + 1;
     assert_int_equal(shmht_writer_create(&opts, &w), -EINVAL);
     opts.max_bytes = SHMHT_MIN_REGION_BYTES;
+    assert_int_equal(shmht_writer_create(&opts, NULL), -EINVAL);
 #define REFUSED(member, value)                                                                                                     \
     bad = opts;                                                                                                                    \
     bad.member = value;                                                                                                            \
