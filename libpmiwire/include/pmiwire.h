@@ -25,6 +25,9 @@
  *   - pmiwire/server.h   the server's side, for thousands of clients and several jobs
  *   - pmiwire/exchange.h between the servers of a job's nodes
  *
+ * Pointers: a NULL may be given where the text allows one. What creates an object
+ * returns -EINVAL for others; the rest do not look.
+ *
  * What it is not: a launcher (see examples/pmirun), a PMI library with the
  * classic `PMI_Init` functions, or PMIx.
  *

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A client session's life, and the bytes that go in and out of it. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "client_internal.h"
 
@@ -11,20 +10,6 @@
 #define MAX_MSG_BYTES ((size_t)1 << 30)
 #define ALIGN 16u
 
-static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
-{
-    (void)ctx;
-    return realloc(ptr, bytes);
-}
-
-static void libc_free(void *ctx, void *ptr)
-{
-    (void)ctx;
-    free(ptr);
-}
-
-static const struct pmiwire_allocator libc_alloc = {libc_realloc, libc_free, NULL};
-
 static size_t align_up(size_t n)
 {
     return (n + (ALIGN - 1)) & ~(size_t)(ALIGN - 1);
@@ -33,10 +18,8 @@ static size_t align_up(size_t n)
 /* Take what the caller's version of the struct has, and put in the defaults. */
 static int take_opts(const struct pmiwire_client_opts *opts, struct pmiwire_client_opts *o)
 {
-    memset(o, 0, sizeof(*o));
-    if (!opts || opts->size < sizeof(size_t))
+    if (!opts || pmiwire__take_struct(o, sizeof(*o), opts, opts->size) != 0)
         return -EINVAL;
-    memcpy(o, opts, opts->size < sizeof(*o) ? opts->size : sizeof(*o));
     if (o->wire == 0)
         o->wire = PMIWIRE_V1;
     if (o->max_msg_bytes == 0)
@@ -144,7 +127,7 @@ int pmiwire_client_create(const struct pmiwire_client_opts *opts, struct pmiwire
 {
     size_t bytes = pmiwire_client_size(opts);
     struct pmiwire_client_opts o;
-    struct pmiwire_allocator alloc = libc_alloc;
+    struct pmiwire_allocator alloc = pmiwire__libc_alloc;
     struct pmiwire_client *c;
     void *mem;
     int rc;

@@ -127,7 +127,7 @@ int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmi
     int rc;
 
     memset(&probe, 0, sizeof(probe));
-    if (!opts || pmiwire__take_struct(&o, sizeof(o), opts, opts->size) != 0 || !o.ops ||
+    if (!opts || !out || pmiwire__take_struct(&o, sizeof(o), opts, opts->size) != 0 || !o.ops ||
         pmiwire__take_struct(&probe.ops, sizeof(probe.ops), o.ops, o.ops->size) != 0)
         return -EINVAL;
     if (check_shape(&o) != 0 || check_opts(&o, &probe.ops) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the codec share. */
+/* What the files of the codec share, and what all files do. */
 #ifndef PMIWIRE_INTERNAL_H
 #define PMIWIRE_INTERNAL_H
 
@@ -55,6 +55,12 @@ static inline uint16_t pmiwire__field_by_words(uint64_t low, uint64_t high, uint
 
     return ((words[0] ^ low) | (words[1] ^ (high | tag))) == 0 ? id : 0;
 }
+
+/* ---- options.c ---- */
+
+extern const struct pmiwire_allocator pmiwire__libc_alloc;
+/* Copy an option struct that may be of an older or newer release: what the caller's lacks is zero. 0 or -EINVAL. */
+int pmiwire__take_struct(void *to, size_t to_size, const void *from, size_t from_size);
 
 static inline int pmiwire__is(struct pmiwire_str s, const char *literal)
 {

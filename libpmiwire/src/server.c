@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The server engine: life cycle, jobs, statistics. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "server_internal.h"
 
 /* ---- memory ---- */
-
-static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
-{
-    (void)ctx;
-    return realloc(ptr, bytes);
-}
-
-static void libc_free(void *ctx, void *ptr)
-{
-    (void)ctx;
-    free(ptr);
-}
-
-const struct pmiwire_allocator pmiwire__libc_alloc = {libc_realloc, libc_free, NULL};
 
 void *pmiwire__realloc(struct pmiwire_server *s, void *p, size_t bytes)
 {
@@ -59,18 +44,6 @@ char *pmiwire__scratch(struct pmiwire_server *s, size_t bytes)
 
 /* ---- life cycle ---- */
 
-/* Copy an option struct that may be of an older or newer release: what the caller's lacks is zero. */
-int pmiwire__take_struct(void *to, size_t to_size, const void *from, size_t from_size)
-{
-    memset(to, 0, to_size);
-    if (!from)
-        return 0;
-    if (from_size < sizeof(size_t))
-        return -EINVAL;
-    memcpy(to, from, from_size < to_size ? from_size : to_size);
-    return 0;
-}
-
 static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts *opts)
 {
     struct pmiwire_server_opts *o = &s->opts;
@@ -82,6 +55,8 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
     o->ops = NULL;
     s->alloc = o->alloc ? *o->alloc : pmiwire__libc_alloc;
     o->alloc = NULL;
+    if ((o->flags & ~PMIWIRE_SERVER_PMI_1_2) || (o->decode_flags & ~PMIWIRE_DECODE_VALUE_TO_EOL))
+        return -EINVAL;
     if (((s->ops.put || s->ops.put_hinted) && !s->ops.get && !s->ops.get_from) || !s->ops.publish != !s->ops.lookup ||
         !s->ops.publish != !s->ops.unpublish)
         return -EINVAL;
@@ -113,7 +88,7 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
     int rc;
 
     memset(&probe, 0, sizeof(probe));
-    rc = take_opts(&probe, opts);
+    rc = out ? take_opts(&probe, opts) : -EINVAL;
     if (rc != 0)
         return rc;
     s = pmiwire__alloc(&probe, sizeof(*s));
@@ -294,7 +269,7 @@ int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_op
     struct pmiwire_str number;
     int rc;
 
-    if (!opts || pmiwire__take_struct(&o, sizeof(o), opts, opts->size) != 0)
+    if (!opts || !job || pmiwire__take_struct(&o, sizeof(o), opts, opts->size) != 0)
         return -EINVAL;
     rc = check_name(o.kvsname, s->opts.kvsname_max);
     if (rc == 0 && o.spawner_jobid)

@@ -115,9 +115,12 @@ static void give_slot(struct pmiwire_server *s, uint32_t slot)
 int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, int32_t rank, void *cookie,
                           struct pmiwire_conn **conn)
 {
-    struct pmiwire_conn *c = pmiwire__alloc(s, sizeof(*c));
+    struct pmiwire_conn *c;
     int rc;
 
+    if (!conn)
+        return -EINVAL;
+    c = pmiwire__alloc(s, sizeof(*c));
     if (!c)
         return -ENOMEM;
     c->s = s;

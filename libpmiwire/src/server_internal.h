@@ -27,8 +27,9 @@
 
 #include <stdbool.h>
 
-#include <pmiwire/profile.h>
 #include <pmiwire/server.h>
+
+#include "internal.h"
 
 /* Badly formed messages that one connection may send before it is cut off. */
 #define PMIWIRE__PATIENCE 64u
@@ -279,10 +280,6 @@ struct pmiwire_server {
 };
 
 /* ---- server.c ---- */
-
-extern const struct pmiwire_allocator pmiwire__libc_alloc;
-/* Copy an option struct that may be of an older or newer release: what the caller's lacks is zero. 0 or -EINVAL. */
-int pmiwire__take_struct(void *to, size_t to_size, const void *from, size_t from_size);
 
 void *pmiwire__alloc(struct pmiwire_server *s, size_t bytes); /* zeroed */
 void *pmiwire__realloc(struct pmiwire_server *s, void *p, size_t bytes);

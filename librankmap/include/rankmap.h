@@ -26,7 +26,8 @@
  *   - rankmap/av.h      the address vector
  *
  * Caveats. Maps reject a rank that comes twice, which several MPI libraries accept.
- * Hot functions do not check that a rank is below the size of its map. Nothing
+ * Hot functions do not check that a rank is below the size of its map; those that
+ * only tell something of a map do not look for a NULL, all others return -EINVAL. Nothing
  * here communicates: every process makes its own maps.
  *
  * Source: "Memory Compression Techniques for Network Address Management in MPI"

@@ -744,6 +744,7 @@ static void bad_options(void **state)
 
     (void)state;
     assert_int_equal(pmiwire_exchange_create(NULL, &x), -EINVAL);
+    assert_int_equal(pmiwire_exchange_create(&o, NULL), -EINVAL);
     assert_int_equal(pmiwire_exchange_create(&o, &x), 0);
     pmiwire_exchange_destroy(x);
     pmiwire_exchange_destroy(NULL);

@@ -835,7 +835,14 @@ static void test_options(void **state)
     pmiwire_server_destroy(s);
     pmiwire_server_destroy(NULL);
     h_init(&h);
+    assert_int_equal(pmiwire_server_create(&h.opts, NULL), -EINVAL);
     h.opts.size = 0;
+    assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
+    h_init(&h);
+    h.opts.flags = PMIWIRE_SERVER_PMI_1_2 << 1;
+    assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
+    h_init(&h);
+    h.opts.decode_flags = PMIWIRE_DECODE_VALUE_TO_EOL << 1;
     assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
     h_init(&h);
     h.ops.put = h_put;
@@ -857,6 +864,9 @@ static void test_options(void **state)
     o.n_ranks = 2;
     o.n_local = 3;
     assert_int_equal(pmiwire_server_job_add(h.s, &o, &job), -EINVAL);
+    o.n_local = 2;
+    assert_int_equal(pmiwire_server_job_add(h.s, &o, NULL), -EINVAL);
+    assert_int_equal(pmiwire_server_accept(h.s, 0, 1, NULL, NULL), -EINVAL);
     assert_int_equal(pmiwire_server_accept(h.s, 0, 0, NULL, &c), PMIWIRE_EEXIST);
     assert_int_equal(pmiwire_server_accept(h.s, 0, 2, NULL, &c), -EINVAL);
     assert_int_equal(pmiwire_server_accept(h.s, 0, -2, NULL, &c), -EINVAL);

@@ -210,7 +210,7 @@ struct pmiwire_job_opts {
 
 /**
  * @brief Create a server.
- * @return 0, -ENOMEM, -EINVAL. Allocates.
+ * @return 0, -ENOMEM, -EINVAL (a flag or limit, or callbacks of which one needs another that is not there). Allocates.
  */
 PMIWIRE_API int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire_server **s);
 
@@ -231,7 +231,7 @@ PMIWIRE_API int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job
 /**
  * @brief Set a job attribute, such as `PMI_process_mapping`: PMI-2 clients ask
  *        for it with info-getjobattr, PMI-1 clients get it from their key-value space.
- * @return 0, -ENOMEM, PMIWIRE_ENOENT, PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
+ * @return 0, -ENOMEM, PMIWIRE_ENOENT, PMIWIRE_EEMPTY, PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  */
 PMIWIRE_API int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                         struct pmiwire_str value);
@@ -247,7 +247,7 @@ PMIWIRE_API int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job,
 
 /**
  * @brief Put a pair into the engine's own store on the launcher's behalf (spawn's preputs).
- * @return 0, -ENOMEM (max_kvs_bytes too), PMIWIRE_ENOENT (no such job), PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
+ * @return 0, -ENOMEM (max_kvs_bytes too), PMIWIRE_ENOENT (no such job), PMIWIRE_EEMPTY, PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  */
 PMIWIRE_API int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                    struct pmiwire_str value);
@@ -265,7 +265,7 @@ PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struc
  * @brief A client has connected.
  * @param job,rank  who it is; rank PMIWIRE_RANK_UNKNOWN: it says so itself (job is ignored)
  * @param cookie    yours, handed to callbacks
- * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank), PMIWIRE_EEXIST (rank is connected)
+ * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank, or conn NULL), PMIWIRE_EEXIST (rank is connected)
  */
 PMIWIRE_API int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, int32_t rank, void *cookie,
                                       struct pmiwire_conn **conn);

@@ -356,7 +356,7 @@ RANKMAP_API size_t rankmap_pack_bytes(const struct rankmap *map);
  * @param map  any
  * @param buf  where
  * @param cap  bytes there
- * @return bytes written, or RANKMAP_ENOBUF; buf is untouched then. MT-Safe. Allocates nothing
+ * @return bytes written, RANKMAP_ENOBUF or -EINVAL (NULL); buf is untouched then. MT-Safe. Allocates nothing
  */
 RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t cap);
 

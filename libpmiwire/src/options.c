@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What sessions, servers and exchanges are set up with: memory of libc, and option structs of other releases. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
+{
+    (void)ctx;
+    return realloc(ptr, bytes);
+}
+
+static void libc_free(void *ctx, void *ptr)
+{
+    (void)ctx;
+    free(ptr);
+}
+
+const struct pmiwire_allocator pmiwire__libc_alloc = {libc_realloc, libc_free, NULL};
+
+int pmiwire__take_struct(void *to, size_t to_size, const void *from, size_t from_size)
+{
+    memset(to, 0, to_size);
+    if (!from)
+        return 0;
+    if (from_size < sizeof(size_t))
+        return -EINVAL;
+    memcpy(to, from, from_size < to_size ? from_size : to_size);
+    return 0;
+}
