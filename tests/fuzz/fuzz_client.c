@@ -17,12 +17,6 @@
 
 #include <pmiwire.h>
 
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
-
 struct run {
     struct pmiwire_client *c;
     uint64_t asked; /* cookies 1 to asked have been accepted */

@@ -15,17 +15,11 @@
 
 #define MAX_FIELDS 1024u
 
-static void check(int holds)
-{
-    if (!holds)
-        abort();
-}
-
 static void *exact(const void *data, size_t bytes)
 {
     char *p = malloc(bytes ? bytes : 1);
 
-    check(p != NULL);
+    MUST(p != NULL);
     if (bytes && data)
         memcpy(p, data, bytes);
     return p;
@@ -55,31 +49,31 @@ static void look_inside(const struct outcome *o)
     struct pmiwire_str value;
     char text[160];
 
-    check(o->rc <= (ssize_t)o->len && inside(o->m.cmd, o->buf, o->len) && o->m.n_fields <= o->m.cap_fields);
+    MUST(o->rc <= (ssize_t)o->len && inside(o->m.cmd, o->buf, o->len) && o->m.n_fields <= o->m.cap_fields);
     if (o->rc < 0) /* fields that were begun hold no value yet */
-        check(o->d.err_bytes <= o->len);
+        MUST(o->d.err_bytes <= o->len);
     if (o->rc == 0)
-        check(o->d.need_bytes > o->len);
+        MUST(o->d.need_bytes > o->len);
     if (o->rc <= 0)
         return;
     for (uint32_t i = 0; i < o->m.n_fields; i++) {
         const struct pmiwire_field *f = &o->m.fields[i];
         uint32_t index = 0;
 
-        check(f->key.len > 0 && f->key.ptr != NULL && f->value.ptr != NULL);
-        check(inside(f->key, o->buf, (size_t)o->rc) && inside(f->value, o->buf, (size_t)o->rc));
-        check(pmiwire_field_find(f->key, &index) == f->id && index == f->index);
+        MUST(f->key.len > 0 && f->key.ptr != NULL && f->value.ptr != NULL);
+        MUST(inside(f->key, o->buf, (size_t)o->rc) && inside(f->value, o->buf, (size_t)o->rc));
+        MUST(pmiwire_field_find(f->key, &index) == f->id && index == f->index);
     }
     for (uint32_t flags = 0; flags <= PMIWIRE_CHECK_FIRST_WINS; flags++)
         if (pmiwire_msg_check(&o->m, flags, &diag) != 0) {
-            check(diag.code < 0 && diag.offset < (size_t)o->rc);
+            MUST(diag.code < 0 && diag.offset < (size_t)o->rc);
             for (size_t cap = 0; cap <= sizeof(text); cap += 10) {
                 char *small = exact(NULL, cap);
 
-                check(pmiwire_diag_text(&diag, small, cap) <= cap);
+                MUST(pmiwire_diag_text(&diag, small, cap) <= cap);
                 free(small);
             }
-            check(pmiwire_diag_text(&diag, text, sizeof(text)) < sizeof(text) - 1);
+            MUST(pmiwire_diag_text(&diag, text, sizeof(text)) < sizeof(text) - 1);
         }
     pmiwire_msg_extra(&o->m, "x", &value);
 }
@@ -107,20 +101,20 @@ static void compare(const struct outcome *whole, const struct outcome *pieces)
     if (whole->rc != pieces->rc)
         abort();
     if (whole->rc < 0) {
-        check(whole->d.err_offset == pieces->d.err_offset);
-        check(whole->d.err_bytes == pieces->d.err_bytes || (whole->rc == PMIWIRE_ETOOBIG && pieces->d.err_bytes == 0));
-        check(whole->rc != PMIWIRE_EFIELDS || whole->d.need_fields == pieces->d.need_fields);
+        MUST(whole->d.err_offset == pieces->d.err_offset);
+        MUST(whole->d.err_bytes == pieces->d.err_bytes || (whole->rc == PMIWIRE_ETOOBIG && pieces->d.err_bytes == 0));
+        MUST(whole->rc != PMIWIRE_EFIELDS || whole->d.need_fields == pieces->d.need_fields);
     }
     if (whole->rc == 0)
-        check(whole->d.need_bytes == pieces->d.need_bytes);
+        MUST(whole->d.need_bytes == pieces->d.need_bytes);
     if (whole->rc <= 0)
         return;
-    check(whole->m.id == pieces->m.id && whole->m.wire == pieces->m.wire && whole->m.pad_right == pieces->m.pad_right);
-    check(equal(whole->m.cmd, pieces->m.cmd) && whole->m.n_fields == pieces->m.n_fields);
+    MUST(whole->m.id == pieces->m.id && whole->m.wire == pieces->m.wire && whole->m.pad_right == pieces->m.pad_right);
+    MUST(equal(whole->m.cmd, pieces->m.cmd) && whole->m.n_fields == pieces->m.n_fields);
     for (uint32_t i = 0; i < whole->m.n_fields; i++) {
         const struct pmiwire_field *a = &whole->m.fields[i], *b = &pieces->m.fields[i];
 
-        check(equal(a->key, b->key) && equal(a->value, b->value) && a->id == b->id && a->flags == b->flags);
+        MUST(equal(a->key, b->key) && equal(a->value, b->value) && a->id == b->id && a->flags == b->flags);
     }
 }
 
@@ -156,12 +150,12 @@ static void encode_again(const struct pmiwire_msg *m, size_t bytes, int by_name,
         must = must && pmiwire_check_key(NULL, m->wire, f->key) == 0;
     }
     n = pmiwire_enc_end(&e);
-    check(n > 0 || !must);
+    MUST(n > 0 || !must);
     if (n > 0) {
         tight = exact(room, (size_t)n);
         pmiwire_decoder_init(&d, cap, 0);
-        check(pmiwire_decode(&d, tight, (size_t)n, &again) == n);
-        check(equal(again.cmd, m->cmd) && again.id == m->id && again.wire == m->wire && again.n_fields == m->n_fields);
+        MUST(pmiwire_decode(&d, tight, (size_t)n, &again) == n);
+        MUST(equal(again.cmd, m->cmd) && again.id == m->id && again.wire == m->wire && again.n_fields == m->n_fields);
         for (uint32_t i = 0; i < again.n_fields; i++) {
             struct pmiwire_str *v = &again.fields[i].value;
             char *out = exact(v->ptr, v->len);
@@ -169,7 +163,7 @@ static void encode_again(const struct pmiwire_msg *m, size_t bytes, int by_name,
             if (again.fields[i].flags & PMIWIRE_FIELD_ESCAPED)
                 v->len = pmiwire_unescape(*v, out);
             v->ptr = out;
-            check(equal(again.fields[i].key, m->fields[i].key) && equal(*v, values[i]));
+            MUST(equal(again.fields[i].key, m->fields[i].key) && equal(*v, values[i]));
             free(out);
         }
         free(tight);
@@ -216,7 +210,7 @@ static size_t one_message(const char *data, size_t len, unsigned choice, unsigne
         struct pmiwire_msg enough = {.cap_fields = whole.d.need_fields};
 
         enough.fields = exact(NULL, enough.cap_fields * sizeof(*enough.fields));
-        check(pmiwire_decode(&whole.d, whole.buf, len, &enough) == (ssize_t)whole.d.err_bytes);
+        MUST(pmiwire_decode(&whole.d, whole.buf, len, &enough) == (ssize_t)whole.d.err_bytes);
         free(enough.fields);
     }
     consumed = whole.rc > 0 ? (size_t)whole.rc : whole.rc < 0 ? whole.d.err_bytes : 0;

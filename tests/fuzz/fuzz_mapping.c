@@ -6,6 +6,8 @@
  * also read as an array of nodes, since few texts make arrays that are hard to
  * encode. Each buffer has exactly the size it needs, so that ASan sees any excess.
  */
+#include "fuzz.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -15,19 +17,11 @@
 
 #define MAX_RANKS 512u
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(int holds)
-{
-    if (!holds)
-        abort();
-}
-
 static void *exact(size_t bytes)
 {
     void *p = malloc(bytes);
 
-    check(p != NULL || bytes == 0);
+    MUST(p != NULL || bytes == 0);
     return p;
 }
 
@@ -40,13 +34,13 @@ static struct pmiwire_mapping_block *parse(struct pmiwire_str text, uint32_t *n_
     int rc = pmiwire_mapping_parse(text, NULL, 0, &n, &err);
 
     if (rc == PMIWIRE_EMAPPING || rc == PMIWIRE_EMAPSIZE) {
-        check(err <= text.len && n == 0);
+        MUST(err <= text.len && n == 0);
         return NULL;
     }
-    check(rc == PMIWIRE_ENOBUF && n > 0 && err == SIZE_MAX);
+    MUST(rc == PMIWIRE_ENOBUF && n > 0 && err == SIZE_MAX);
     blocks = exact(n * sizeof(*blocks));
-    check(pmiwire_mapping_parse(text, blocks, n - 1, &again, NULL) == PMIWIRE_ENOBUF && again == n);
-    check(pmiwire_mapping_parse(text, blocks, n, &again, NULL) == 0 && again == n);
+    MUST(pmiwire_mapping_parse(text, blocks, n - 1, &again, NULL) == PMIWIRE_ENOBUF && again == n);
+    MUST(pmiwire_mapping_parse(text, blocks, n, &again, NULL) == 0 && again == n);
     *n_blocks = n;
     return blocks;
 }
@@ -65,23 +59,23 @@ static void check_encode(const uint32_t *node_of, uint32_t n_ranks)
         uint32_t n_blocks = 0;
         char *tight;
 
-        check(len > 0 && (size_t)len < bytes && room[len] == '\0');
-        check(grammar == PMIWIRE_MAPPING_CLASSIC || len <= classic);
+        MUST(len > 0 && (size_t)len < bytes && room[len] == '\0');
+        MUST(grammar == PMIWIRE_MAPPING_CLASSIC || len <= classic);
         classic = len;
         tight = exact((size_t)len + 1);
-        check(pmiwire_mapping_encode(node_of, n_ranks, grammar, (size_t)len, tight,
+        MUST(pmiwire_mapping_encode(node_of, n_ranks, grammar, (size_t)len, tight,
                                      (size_t)len + 1) == len);
-        check(memcmp(tight, room, (size_t)len + 1) == 0);
-        check(pmiwire_mapping_encode(node_of, n_ranks, grammar, (size_t)len, tight, (size_t)len) ==
+        MUST(memcmp(tight, room, (size_t)len + 1) == 0);
+        MUST(pmiwire_mapping_encode(node_of, n_ranks, grammar, (size_t)len, tight, (size_t)len) ==
               PMIWIRE_ENOBUF);
-        check(pmiwire_mapping_encode(node_of, n_ranks, grammar, (size_t)len - 1, tight,
+        MUST(pmiwire_mapping_encode(node_of, n_ranks, grammar, (size_t)len - 1, tight,
                                      (size_t)len + 1) == PMIWIRE_EMAPSIZE);
         text.ptr = tight;
         text.len = (size_t)len;
         blocks = parse(text, &n_blocks);
-        check(blocks != NULL);
-        check(pmiwire_mapping_expand(blocks, n_blocks, n_ranks, again) == 0);
-        check(memcmp(node_of, again, n_ranks * sizeof(*again)) == 0);
+        MUST(blocks != NULL);
+        MUST(pmiwire_mapping_expand(blocks, n_blocks, n_ranks, again) == 0);
+        MUST(memcmp(node_of, again, n_ranks * sizeof(*again)) == 0);
         free(blocks);
         free(tight);
     }
@@ -103,10 +97,10 @@ static void try_text(const uint8_t *data, size_t size)
     if (blocks != NULL) {
         n_ranks = 1 + data[size / 2] * 2u; /* 1..511, below MAX_RANKS */
         node_of = exact(n_ranks * sizeof(*node_of));
-        check(pmiwire_mapping_expand(blocks, n_blocks, n_ranks, node_of) == 0);
+        MUST(pmiwire_mapping_expand(blocks, n_blocks, n_ranks, node_of) == 0);
         for (uint32_t r = 0; r < n_ranks; r++)
-            check(pmiwire_mapping_node_of(blocks, n_blocks, r) == node_of[r]);
-        check(pmiwire_mapping_node_of(blocks, n_blocks, UINT32_MAX) >= 0);
+            MUST(pmiwire_mapping_node_of(blocks, n_blocks, r) == node_of[r]);
+        MUST(pmiwire_mapping_node_of(blocks, n_blocks, UINT32_MAX) >= 0);
         check_encode(node_of, n_ranks);
         free(node_of);
     }

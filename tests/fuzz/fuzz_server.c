@@ -31,12 +31,6 @@ enum { N_CLIENTS = 5, N_TOKENS = 8 };
 /* Every byte handed over is read, for the sanitizer. */
 static volatile size_t sink;
 
-static void check(int holds)
-{
-    if (!holds)
-        abort();
-}
-
 /* ---- the world around the server ---- */
 
 struct client {
@@ -72,7 +66,7 @@ static void remember(struct world *w, uint64_t token)
 static void on_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
 {
     (void)ctx;
-    check(((struct client *)cookie)->conn == conn);
+    MUST(((struct client *)cookie)->conn == conn);
 }
 
 static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const char *text)
@@ -80,9 +74,9 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
     size_t i;
 
     (void)ctx;
-    check(who->conn != NULL && code < 0 && text[0]);
+    MUST(who->conn != NULL && code < 0 && text[0]);
     for (i = 0; text[i]; i++)
-        check(text[i] >= 32 && text[i] <= 126);
+        MUST(text[i] >= 32 && text[i] <= 126);
 }
 
 static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token)
@@ -92,26 +86,26 @@ static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiw
     size_t n;
 
     (void)who;
-    check(req->n_cmds > 0);
+    MUST(req->n_cmds > 0);
     for (i = 0; i < req->n_cmds; i++) {
-        check(req->cmds[i].maxprocs > 0 && req->cmds[i].execname.ptr);
+        MUST(req->cmds[i].maxprocs > 0 && req->cmds[i].execname.ptr);
         for (k = 0; k < req->cmds[i].argc; k++) {
-            check(req->cmds[i].argv[k].ptr != NULL);
+            MUST(req->cmds[i].argv[k].ptr != NULL);
             for (n = 0; n < req->cmds[i].argv[k].len; n++)
                 sink += (unsigned char)req->cmds[i].argv[k].ptr[n];
         }
         for (k = 0; k < req->cmds[i].n_info; k++) {
-            check(req->cmds[i].info[k].key.ptr && req->cmds[i].info[k].value.ptr);
+            MUST(req->cmds[i].info[k].key.ptr && req->cmds[i].info[k].value.ptr);
             for (n = 0; n < req->cmds[i].info[k].value.len; n++)
                 sink += (unsigned char)req->cmds[i].info[k].value.ptr[n];
         }
     }
     for (i = 0; i < req->n_preput; i++)
-        check(req->preput[i].key.ptr && req->preput[i].value.ptr);
+        MUST(req->preput[i].key.ptr && req->preput[i].value.ptr);
     remember(w, token);
     if (w->delay & 1)
         return PMIWIRE_PENDING;
-    check(pmiwire_server_spawn_done(w->s, token, 0, "kid", NULL, 0) == 0);
+    MUST(pmiwire_server_spawn_done(w->s, token, 0, "kid", NULL, 0) == 0);
     return PMIWIRE_PENDING;
 }
 
@@ -139,7 +133,7 @@ static int on_fence(void *ctx, uint32_t job)
 
     if (!(w->delay & 4))
         return 0;
-    check(job < 3 && !w->fence_out[job]);
+    MUST(job < 3 && !w->fence_out[job]);
     w->fence_out[job] = 1;
     return PMIWIRE_PENDING;
 }
@@ -165,24 +159,24 @@ static void judge(struct world *w, struct client *c)
         n = pmiwire_decode(&d, c->heard + at, c->n_heard - at, &msg);
         if (n == 0)
             break;
-        check(n > 0);
+        MUST(n > 0);
         at += (size_t)n;
         if (msg.id)
-            check(pmiwire_msg_check(&msg, 0, &diag) == 0);
+            MUST(pmiwire_msg_check(&msg, 0, &diag) == 0);
         if (c != &w->client[TAME])
             continue;
         (void)pmiwire_msg_int(&msg, PMIWIRE_F_RC, &rc);
-        check(w->tame_state != 0);
-        check(rc == 0 || w->memory_failed || (msg.id == PMIWIRE_V1_GET_RESULT && w->tame_n == 0) ||
+        MUST(w->tame_state != 0);
+        MUST(rc == 0 || w->memory_failed || (msg.id == PMIWIRE_V1_GET_RESULT && w->tame_n == 0) ||
               (msg.id == PMIWIRE_V1_BARRIER_OUT && w->fence_failed));
-        check(msg.id == w->tame_state);
+        MUST(msg.id == w->tame_state);
         if (msg.id == PMIWIRE_V1_GET_RESULT && rc == 0) {
             struct pmiwire_str v;
             char want[16];
 
             snprintf(want, sizeof(want), "%u", (unsigned)w->tame_n);
-            check(pmiwire_msg_str(&msg, PMIWIRE_F_VALUE, &v) == 0);
-            check(w->tame_open || (v.len == strlen(want) && memcmp(v.ptr, want, v.len) == 0));
+            MUST(pmiwire_msg_str(&msg, PMIWIRE_F_VALUE, &v) == 0);
+            MUST(w->tame_open || (v.len == strlen(want) && memcmp(v.ptr, want, v.len) == 0));
         } else if (msg.id == PMIWIRE_V1_PUT_RESULT && rc == 0) {
             w->tame_n = w->tame_next; /* acknowledged: from now on it must be there */
         }
@@ -199,15 +193,15 @@ static void hear(struct world *w, struct client *c, size_t most)
     const void *p;
     size_t n = pmiwire_conn_output(c->conn, &p), had = n;
 
-    check(n <= MAX_OUT);
+    MUST(n <= MAX_OUT);
     if (c->failed)
-        check(n <= c->owed);
+        MUST(n <= c->owed);
     if (n > most)
         n = most;
     if (n == 0)
         return;
     c->heard = realloc(c->heard, c->n_heard + n);
-    check(c->heard != NULL);
+    MUST(c->heard != NULL);
     memcpy(c->heard + c->n_heard, p, n);
     c->n_heard += n;
     pmiwire_conn_sent(c->conn, n);
@@ -222,14 +216,14 @@ static void look(struct client *c)
     const void *p;
 
     if (pmiwire_conn_state(c->conn) != PMIWIRE_CONN_FAILED) {
-        check(!c->failed && pmiwire_conn_error(c->conn) == 0);
+        MUST(!c->failed && pmiwire_conn_error(c->conn) == 0);
         return;
     }
-    check(pmiwire_conn_error(c->conn) < 0);
+    MUST(pmiwire_conn_error(c->conn) < 0);
     if (!c->failed)
         c->owed = pmiwire_conn_output(c->conn, &p);
     c->failed = 1;
-    check(pmiwire_conn_output(c->conn, &p) <= c->owed);
+    MUST(pmiwire_conn_output(c->conn, &p) <= c->owed);
 }
 
 /* ---- acting ---- */
@@ -242,7 +236,7 @@ static void come(struct world *w, int i)
 
     w->heap.fail_in = 0; /* there must be somebody to talk to */
     if (pmiwire_server_accept(w->s, i == TAME ? TAME_JOB : i == 4, i == TAME ? 0 : rank, c, &c->conn) != 0)
-        check(pmiwire_server_accept(w->s, 0, PMIWIRE_RANK_UNKNOWN, c, &c->conn) == 0);
+        MUST(pmiwire_server_accept(w->s, 0, PMIWIRE_RANK_UNKNOWN, c, &c->conn) == 0);
     w->heap.fail_in = fail_in;
     c->failed = 0;
     c->owed = 0;
@@ -264,9 +258,9 @@ static void send_bytes(struct world *w, int i, const uint8_t *data, size_t n)
 {
     char *exact = malloc(n ? n : 1); /* so that reading past it is seen */
 
-    check(exact != NULL);
+    MUST(exact != NULL);
     memcpy(exact, data, n);
-    check(pmiwire_conn_input(w->client[i].conn, exact, n) == pmiwire_conn_error(w->client[i].conn));
+    MUST(pmiwire_conn_input(w->client[i].conn, exact, n) == pmiwire_conn_error(w->client[i].conn));
     free(exact);
 }
 
@@ -297,7 +291,7 @@ static void send_tame(struct world *w, unsigned what)
     (void)pmiwire_conn_input(w->client[TAME].conn, text, strlen(text));
     hear(w, &w->client[TAME], SIZE_MAX);
     /* only a barrier may take its time; all else is answered by now */
-    check(w->tame_state == 0 || (w->tame_state == PMIWIRE_V1_BARRIER_OUT && (w->fence_out[TAME_JOB] || w->memory_failed)) ||
+    MUST(w->tame_state == 0 || (w->tame_state == PMIWIRE_V1_BARRIER_OUT && (w->fence_out[TAME_JOB] || w->memory_failed)) ||
           w->client[TAME].failed || pmiwire_conn_state(w->client[TAME].conn) == PMIWIRE_CONN_FAILED);
 }
 
@@ -311,13 +305,13 @@ static void complete(struct world *w, unsigned arg)
         token += arg;
     a = pmiwire_server_spawn_done(w->s, token, rc, "kid", arg & 32 ? codes : NULL, 3);
     b = pmiwire_server_get_done(w->s, token, rc, pmiwire_strz(arg & 32 ? "v w" : "v"));
-    check(a == PMIWIRE_ESTALE || a == 0);
-    check(b == PMIWIRE_ESTALE || b == 0);
+    MUST(a == PMIWIRE_ESTALE || a == 0);
+    MUST(b == PMIWIRE_ESTALE || b == 0);
     for (a = 0; a < 3; a++)
         if (w->fence_out[a] && (arg & 64)) {
             w->fence_out[a] = 0;
             w->fence_failed |= rc != 0;
-            check(pmiwire_server_fence_done(w->s, (uint32_t)a, rc) == 0);
+            MUST(pmiwire_server_fence_done(w->s, (uint32_t)a, rc) == 0);
         }
 }
 
@@ -356,14 +350,14 @@ static void start(struct world *w, unsigned flags)
     o.stall_ns = 1000;
     o.flags = flags & 8 ? PMIWIRE_SERVER_PMI_1_2 : 0;
     o.decode_flags = flags & 16 ? PMIWIRE_DECODE_VALUE_TO_EOL : 0;
-    check(pmiwire_server_create(&o, &w->s) == 0);
-    check(pmiwire_server_job_add(w->s, &j0, &job) == 0 && job == 0);
-    check(pmiwire_server_job_add(w->s, &j1, &job) == 0 && job == 1);
-    check(pmiwire_server_job_add(w->s, &tame, &job) == 0 && job == TAME_JOB);
-    check(pmiwire_server_job_attr(w->s, 0, pmiwire_strz("PMI_process_mapping"), pmiwire_strz("(vector,(0,1,3))")) == 0);
+    MUST(pmiwire_server_create(&o, &w->s) == 0);
+    MUST(pmiwire_server_job_add(w->s, &j0, &job) == 0 && job == 0);
+    MUST(pmiwire_server_job_add(w->s, &j1, &job) == 0 && job == 1);
+    MUST(pmiwire_server_job_add(w->s, &tame, &job) == 0 && job == TAME_JOB);
+    MUST(pmiwire_server_job_attr(w->s, 0, pmiwire_strz("PMI_process_mapping"), pmiwire_strz("(vector,(0,1,3))")) == 0);
     /* Job 0 advertises, the others do not. */
-    check(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_SERVER, pmiwire_strz("1")) == 0);
-    check(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) == 0);
+    MUST(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_SERVER, pmiwire_strz("1")) == 0);
+    MUST(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) == 0);
     for (i = 0; i < N_CLIENTS; i++)
         come(w, i);
 }
@@ -433,14 +427,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             look(&w.client[i]);
     }
     pmiwire_server_get_stats(w.s, &st);
-    check(st.n_conns == N_CLIENTS && st.kvs_bytes <= 3 * MAX_KVS);
-    check(st.n_bad <= st.n_messages + st.n_failed);
+    MUST(st.n_conns == N_CLIENTS && st.kvs_bytes <= 3 * MAX_KVS);
+    MUST(st.n_bad <= st.n_messages + st.n_failed);
     for (i = 0; i < N_CLIENTS; i++) {
         hear(&w, &w.client[i], SIZE_MAX);
-        check(w.client[i].n_heard == 0); /* whole messages only, also from a connection that failed */
+        MUST(w.client[i].n_heard == 0); /* whole messages only, also from a connection that failed */
         free(w.client[i].heard);
     }
     pmiwire_server_destroy(w.s);
-    check(w.heap.n_live == 0 && w.heap.live == 0);
+    MUST(w.heap.n_live == 0 && w.heap.live == 0);
     return 0;
 }

@@ -4,20 +4,14 @@
  * have ids that were asked for and no blank inside of a range, and a mapping must say for each rank what its first period says. The first byte is
  * the number of ranks.
  */
+#include "fuzz.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <rankmap.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void try_list(const char *text, size_t len)
 {
@@ -26,14 +20,14 @@ static void try_list(const char *text, size_t len)
     struct rankmap_info info = {.size = sizeof(info)};
 
     if (rankmap_from_text(text, len, &opts, &map) < 0) {
-        check(map == NULL);
+        MUST(map == NULL);
         return;
     }
-    check(rankmap_info_get(map, &info) == 0 && info.distinct && info.max_id < opts.id_limit);
-    check(info.n_ranks <= opts.id_limit);
+    MUST(rankmap_info_get(map, &info) == 0 && info.distinct && info.max_id < opts.id_limit);
+    MUST(info.n_ranks <= opts.id_limit);
     for (size_t i = 0; i < len; i++)
         if (text[i] == '-' || text[i] == ':')
-            check(i > 0 && i + 1 < len && !strchr(" \t\r\n", text[i - 1]) && !strchr(" \t\r\n", text[i + 1]));
+            MUST(i > 0 && i + 1 < len && !strchr(" \t\r\n", text[i - 1]) && !strchr(" \t\r\n", text[i + 1]));
     rankmap_unref(map);
 }
 
@@ -42,24 +36,24 @@ static void try_nodes(const char *text, size_t len, uint32_t n)
     struct rankmap *nodes = NULL, *order = NULL, *some = NULL;
 
     if (rankmap_nodes_from_text(text, len, n, NULL, &nodes) < 0) {
-        check(nodes == NULL);
+        MUST(nodes == NULL);
         return;
     }
-    check(rankmap_size(nodes) == n);
-    check(rankmap_by_node(nodes, NULL, &order) == 0 && rankmap_size(order) == n);
+    MUST(rankmap_size(nodes) == n);
+    MUST(rankmap_by_node(nodes, NULL, &order) == 0 && rankmap_size(order) == n);
     for (uint32_t i = 0; i < n; i++) { /* a permutation, ascending by node and rank */
         uint64_t rank = rankmap_id(order, i), node = rankmap_id(nodes, (uint32_t)rank);
 
-        check(rank < n);
+        MUST(rank < n);
         if (i > 0) {
             uint64_t before = rankmap_id(order, i - 1), its_node = rankmap_id(nodes, (uint32_t)before);
 
-            check(its_node < node || (its_node == node && before < rank));
+            MUST(its_node < node || (its_node == node && before < rank));
         }
     }
     if (n > 0) {
-        check(rankmap_on_node(nodes, rankmap_id(nodes, n / 2), NULL, &some) == 0);
-        check(rankmap_rank(some, n / 2) >= 0);
+        MUST(rankmap_on_node(nodes, rankmap_id(nodes, n / 2), NULL, &some) == 0);
+        MUST(rankmap_rank(some, n / 2) >= 0);
     }
     rankmap_unref(some);
     rankmap_unref(order);
@@ -73,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     copy = malloc(size - 1 ? size - 1 : 1);
-    check(copy != NULL);
+    MUST(copy != NULL);
     memcpy(copy, data + 1, size - 1);
     try_list(copy, size - 1);
     try_nodes(copy, size - 1, data[0]);

@@ -5,6 +5,8 @@
  * placed so that ASan sees any excess. The first byte says whether equal ids are allowed, and picks the limit, and the base and
  * width of a lookup.
  */
+#include "fuzz.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,23 +16,15 @@
 
 #define MAX_LOOKED_AT 4096u
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(int holds)
-{
-    if (!holds)
-        abort();
-}
-
 /* All ranks at once, by way of an index. */
 static void check_translate(const struct rankmap *map)
 {
     static uint32_t ranks[MAX_LOOKED_AT];
     uint32_t n = rankmap_size(map);
 
-    check(rankmap_translate(map, NULL, n, map, ranks) == 0);
+    MUST(rankmap_translate(map, NULL, n, map, ranks) == 0);
     for (uint32_t r = 0; r < n; r++)
-        check(ranks[r] == r);
+        MUST(ranks[r] == r);
 }
 
 static void check_map(const struct rankmap *map, uint64_t limit, int duplicates, uint64_t base, uint32_t width)
@@ -39,21 +33,21 @@ static void check_map(const struct rankmap *map, uint64_t limit, int duplicates,
     struct rankmap_info info = {.size = sizeof(info)};
     struct rankmap_lookup l;
 
-    check(rankmap_info_get(map, &info) == 0);
-    check(info.n_ranks == n && info.max_id < limit && info.min_id <= info.max_id);
-    check(duplicates || info.distinct);
-    check(info.total_bytes == rankmap_bytes(map));
-    check(rankmap_lookup_init(&l, map, base, width) == 0);
-    check(rankmap_id(map, n) == RANKMAP_NO_ID);
-    check(rankmap_describe(map, NULL, 0) > 0);
+    MUST(rankmap_info_get(map, &info) == 0);
+    MUST(info.n_ranks == n && info.max_id < limit && info.min_id <= info.max_id);
+    MUST(duplicates || info.distinct);
+    MUST(info.total_bytes == rankmap_bytes(map));
+    MUST(rankmap_lookup_init(&l, map, base, width) == 0);
+    MUST(rankmap_id(map, n) == RANKMAP_NO_ID);
+    MUST(rankmap_describe(map, NULL, 0) > 0);
     for (uint64_t r = 0; r < n; r += step) {
         uint64_t id = rankmap_id(map, (uint32_t)r), same;
 
-        check(id >= info.min_id && id <= info.max_id);
-        check(rankmap_at(&l, (uint32_t)r) == base + width * id && rankmap_at_nobranch(&l, (uint32_t)r) == base + width * id);
-        check(rankmap_ids(map, (uint32_t)r, 1, &same) == 0 && same == id);
+        MUST(id >= info.min_id && id <= info.max_id);
+        MUST(rankmap_at(&l, (uint32_t)r) == base + width * id && rankmap_at_nobranch(&l, (uint32_t)r) == base + width * id);
+        MUST(rankmap_ids(map, (uint32_t)r, 1, &same) == 0 && same == id);
         if (info.distinct && (info.kind < RANKMAP_FRAMES || n <= 256))
-            check(rankmap_rank(map, id) == (int64_t)r);
+            MUST(rankmap_rank(map, id) == (int64_t)r);
     }
     if (info.distinct && n <= MAX_LOOKED_AT)
         check_translate(map);
@@ -65,11 +59,11 @@ static void check_again(const struct rankmap *map, const struct rankmap_opts *op
     uint8_t *bytes = malloc(len);
     struct rankmap *again = NULL;
 
-    check(bytes != NULL);
-    check(rankmap_pack(map, bytes, len) == (ssize_t)len);
-    check(rankmap_unpack(bytes, len, opts, &again) == (ssize_t)len);
+    MUST(bytes != NULL);
+    MUST(rankmap_pack(map, bytes, len) == (ssize_t)len);
+    MUST(rankmap_unpack(bytes, len, opts, &again) == (ssize_t)len);
     if (rankmap_size(map) <= 1u << 20 || rankmap_kind(map) == rankmap_kind(again))
-        check(rankmap_compare(map, again) == RANKMAP_IDENT);
+        MUST(rankmap_compare(map, again) == RANKMAP_IDENT);
     rankmap_unref(again);
     free(bytes);
 }
@@ -91,13 +85,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] & 4)
         opts.flags |= RANKMAP_FAST;
     copy = malloc(size - 1 ? size - 1 : 1);
-    check(copy != NULL);
+    MUST(copy != NULL);
     memcpy(copy, data + 1, size - 1);
     n = rankmap_unpack(copy, size - 1, &opts, &map);
     if (n < 0) {
-        check(map == NULL);
+        MUST(map == NULL);
     } else {
-        check((size_t)n <= size - 1 && map != NULL);
+        MUST((size_t)n <= size - 1 && map != NULL);
         check_map(map, limit, data[0] & 1, (uint64_t)(data[0] >> 4) << 60, data[0] & 8 ? RANKMAP_MAX_WIDTH : 1);
         check_again(map, &opts);
         rankmap_unref(map);

@@ -6,19 +6,9 @@
 #include "fuzz.h"
 
 #include <shmht.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define REGION_BYTES 65536u
-
-#define MUST(x)                                                                                                                    \
-    do {                                                                                                                           \
-        if (!(x)) {                                                                                                                \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                                                \
-            abort();                                                                                                               \
-        }                                                                                                                          \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -3,17 +3,7 @@
 #include "fuzz.h"
 
 #include <shmht.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define MUST(x)                                                                                                                    \
-    do {                                                                                                                           \
-        if (!(x)) {                                                                                                                \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                                                \
-            abort();                                                                                                               \
-        }                                                                                                                          \
-    } while (0)
 
 static void check(const struct shmht_desc *desc)
 {

@@ -10,7 +10,6 @@
 
 #include <shmht.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -20,14 +19,6 @@
 static unsigned char *arena; /* MAX_REGION bytes between two pages that nobody may touch */
 static unsigned char *model;
 static size_t model_bytes;
-
-#define MUST(x)                                                                                                                    \
-    do {                                                                                                                           \
-        if (!(x)) {                                                                                                                \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                                                \
-            abort();                                                                                                               \
-        }                                                                                                                          \
-    } while (0)
 
 static void set_up(void)
 {
