@@ -54,6 +54,10 @@
 #endif
 
 #ifdef __cplusplus
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* a function and what it fills in have one name: shmht_stats, shmht_array_info */
+#endif
 extern "C" {
 #endif
 
@@ -783,5 +787,8 @@ SHMHT_API int shmht_array_info(const struct shmht_array *a, struct shmht_array_i
 
 #ifdef __cplusplus
 }
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
 #endif
 #endif /* SHMHT_H */

@@ -41,6 +41,10 @@
 #endif
 
 #ifdef __cplusplus
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast" /* what is inline here is C */
+#endif
 extern "C" {
 #endif
 
@@ -251,5 +255,8 @@ RANKMAP_API void rankmap_at_many(const struct rankmap_lookup *l, const uint32_t 
 
 #ifdef __cplusplus
 }
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
 #endif
 #endif /* RANKMAP_LOOKUP_H */
