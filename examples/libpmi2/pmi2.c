@@ -637,6 +637,15 @@ int PMIX_Ring(const char value[], int *rank, int *ranks, char left[], char right
     return leave(PMI2_SUCCESS);
 }
 
+int PMIX_Ring_offered(void)
+{
+    struct pmiwire_str text;
+
+    if (enter() != PMI2_SUCCESS)
+        return 0;
+    return leave(pmi.alone || pmiwire_client_ext(client(), PMIWIRE_EXT_EXCHANGE, &text) == 0);
+}
+
 /* ---- attributes ---- */
 
 /* What both kinds of attributes have in common: not found is no error. */

@@ -85,6 +85,9 @@ int PMI2_Nameserv_unpublish(const char service_name[], const struct MPID_Info *i
 
 /* Slurm's ring: *rank and *ranks are this process's place in it; left and right must hold maxvalue bytes. */
 int PMIX_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
+/* An extension: 1 if the server said at init that it has rings, else 0; the same for all processes of a job. Slurm's has them and does not say
+ * so; others have been seen to end the job that asks for one. */
+int PMIX_Ring_offered(void);
 
 /* ---- extensions: on any server. One of them may be under way at a time; Put and Get stay legal meanwhile. ---- */
 
