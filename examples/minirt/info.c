@@ -33,29 +33,6 @@ static void start(struct minirt *rt)
     MUST(rt, minirt_window_create(world, 65536, NULL, &w));
 }
 
-static void measured(struct minirt *rt)
-{
-    struct minirt_team *world = minirt_world(rt);
-    struct minirt_cost cost[MINIRT_N_PARTS];
-    struct minirt_info info;
-
-    start(rt);
-    minirt_costs(rt, cost);
-    minirt_get_info(rt, &info);
-    if (minirt_rank(world) == 0)
-        printf("%u ranks, %u nodes, transport %s, wire-up by %s, cards of %u bytes, %u peers known\n%-16s %-22s %10s %10s %12s %12s\n",
-               info.n_ranks, info.n_nodes, info.transport, info.wireup, info.card_bytes, info.n_peers, "part", "library", "ms",
-               "slowest ms", "heap bytes", "told bytes");
-    for (int i = 0; i < MINIRT_N_PARTS; i++) {
-        uint64_t slowest = ~cost[i].ns;
-
-        MUST(rt, minirt_min(world, &slowest));
-        if (minirt_rank(world) == 0)
-            printf("%-16s %-22s %10.3f %10.3f %12" PRId64 " %12" PRIu64 "\n", cost[i].part, cost[i].library, (double)cost[i].ns / 1e6,
-                   (double)~slowest / 1e6, cost[i].heap_bytes, cost[i].told_bytes);
-    }
-}
-
 /* ---- computed ---- */
 
 #define MEASURED_PAIRS 65536u
@@ -125,7 +102,7 @@ static uint64_t map_bytes(struct minirt *rt, uint64_t n)
 
 static uint64_t vector_bytes(struct minirt *rt, uint64_t n)
 {
-    struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = n, .tag_mask = UINT64_C(0xffff) << 48};
+    struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = n};
     struct rankmap_av_group group;
     struct rankmap_av *av;
     uint64_t bytes;
@@ -175,7 +152,7 @@ static void computed(struct minirt *rt, const char *list)
     printf("Bytes. A node's: shared memory of the server. A process's: the rest; a barrier needs log2 n peers; the vector's only touched pages are memory.\n"
            "cards of %u characters, a peer %" PRIu64 ", the registry %" PRIu64 ", the service window %u\n"
            "%9s | %14s %14s | %8s %8s %12s %12s %14s\n",
-           info.card_bytes, peer, context, info.service_bytes, "ranks", "node:allgather", "node:fence", "fingers", "6 maps", "vector",
+           info.card_chars, peer, context, info.service_bytes, "ranks", "node:allgather", "node:fence", "fingers", "6 maps", "vector",
            "log2 n peers", "all peers");
     for (const char *p = list; *p;) {
         char *end;
@@ -186,7 +163,7 @@ static void computed(struct minirt *rt, const char *list)
         while (UINT64_C(1) << rounds < n)
             rounds++;
         printf("%9" PRIu64 " | %14" PRIu64 " %14" PRIu64 " | %8" PRIu64 " %8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %14" PRIu64 "\n", n,
-               array_bytes(rt, n, info.card_bytes), table_bytes(rt, n, info.card_bytes), rounds * 520, map_bytes(rt, n),
+               array_bytes(rt, n, info.card_chars), table_bytes(rt, n, info.card_chars), rounds * info.finger_bytes, map_bytes(rt, n),
                vector_bytes(rt, n), rounds * peer, n * peer);
         p = *end ? end + 1 : end;
     }
@@ -199,10 +176,12 @@ int main(int argc, char **argv)
 
     program_usage(argc, argv, "minirt-info [--compute N,N,...]", "compute");
     MUST(rt, minirt_init(&rt));
-    if (!list)
-        measured(rt);
-    else if (minirt_rank(minirt_world(rt)) == 0)
+    if (!list) {
+        start(rt);
+        MUST(rt, minirt_report(rt, stdout));
+    } else if (minirt_rank(minirt_world(rt)) == 0) {
         computed(rt, list);
+    }
     minirt_fini(rt);
     return 0;
 }

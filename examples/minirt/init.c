@@ -16,35 +16,39 @@
 
 static const char *const transports[] = {[SHM] = "shm", [CMA] = "cma", [UCX] = "ucx"};
 
-int minirt__fail(struct minirt *rt, int code, const char *format, ...)
+/* Whose code it is shows in its block of numbers; what is none of the libraries' is minirt's own, or the system's. */
+int minirt__fail(struct minirt *rt, int rc, const char *format, ...)
 {
+    const char *reason = NULL, *more = NULL;
+    int code = rc, n = snprintf(rt->why, sizeof(rt->why), "rank %u: ", rt->rank);
     va_list list;
-    int n = snprintf(rt->why, sizeof(rt->why), "rank %u: ", rt->rank);
 
+    switch (-rc / 1000) {
+    case -RANKMAP_EDUP / 1000:
+        code = MINIRT_EMAP;
+        reason = rankmap_strerror(rc);
+        break;
+    case -STORWIN_EVALUE / 1000:
+        code = MINIRT_EWINDOW;
+        reason = storwin_strerror(rc);
+        break;
+    case -ASYMREG_ENOREGION / 1000:
+        code = rc == ASYMREG_EPEER ? MINIRT_EPEER : rc == ASYMREG_ENOTSUP ? MINIRT_ENOTSUP : MINIRT_EREMOTE;
+        reason = asymreg_strerror(rc);
+        more = rt->ctx && (rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH) ? asymreg_why(rt->ctx) : NULL;
+        break;
+    case 0:
+        code = rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_ESYSTEM;
+        reason = strerror(-rc);
+        break;
+    }
     va_start(list, format);
-    vsnprintf(rt->why + n, sizeof(rt->why) - (size_t)n, format, list);
+    n += vsnprintf(rt->why + n, sizeof(rt->why) - (size_t)n, format, list);
     va_end(list);
-    rt->part = MINIRT_N_PARTS; /* whatever was being timed is not ended */
-    if (code == MINIRT_EPEER)
-        rt->broken = 1;
+    if (reason && n < (int)sizeof(rt->why))
+        snprintf(rt->why + n, sizeof(rt->why) - (size_t)n, ": %s%s%s", reason, more ? ": " : "", more ? more : "");
+    rt->broken |= code == MINIRT_EPEER;
     return code;
-}
-
-int minirt__fail_asymreg(struct minirt *rt, int rc, const char *format, ...)
-{
-    const char *reason = rt->ctx && (rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH) ? asymreg_why(rt->ctx) : NULL;
-    char what[256];
-    va_list list;
-
-    va_start(list, format);
-    vsnprintf(what, sizeof(what), format, list);
-    va_end(list);
-    return minirt__fail(rt,
-                        rc == ASYMREG_EPEER     ? MINIRT_EPEER
-                        : rc == ASYMREG_ENOTSUP ? MINIRT_ENOTSUP
-                        : rc == -ENOMEM         ? MINIRT_ENOMEM
-                                                : MINIRT_EREMOTE,
-                        "%s: %s%s%s", what, asymreg_strerror(rc), reason ? ": " : "", reason ? reason : "");
 }
 
 const char *minirt_why(const struct minirt *rt)
@@ -54,30 +58,28 @@ const char *minirt_why(const struct minirt *rt)
 
 static int start_pmi(struct minirt *rt)
 {
-    char mapping[PMI2_MAX_ATTRVALUE + 1] = "";
-    struct rankmap_info info = {.size = sizeof(info)};
-    struct lap lap = minirt__begin(rt, MINIRT_PMI);
-    int spawned, size = 0, rank = 0, appnum, found = 0, rc = PMI2_Init(&spawned, &size, &rank, &appnum);
+    int spawned, size = 0, rank = 0, appnum, rc = PMI2_Init(&spawned, &size, &rank, &appnum);
 
     if (rc != PMI2_SUCCESS)
         return minirt__fail(rt, MINIRT_EPMI, "PMI2_Init failed with %d", rc);
     rt->has_pmi = 1;
     rt->rank = (uint32_t)rank;
     rt->n = (uint32_t)size;
-    if (rt->n > MINIRT_MAX_RANKS)
-        return minirt__fail(rt, MINIRT_EINVAL, "%d ranks are more than %u", size, MINIRT_MAX_RANKS);
-    rc = PMI2_Info_GetJobAttr("PMI_process_mapping", mapping, sizeof(mapping), &found);
-    minirt__end(&lap);
+    return rt->n <= MINIRT_MAX_RANKS ? 0 : minirt__fail(rt, MINIRT_EINVAL, "%d ranks are more than %u", size, MINIRT_MAX_RANKS);
+}
 
-    lap = minirt__begin(rt, MINIRT_MAPS);
+static int map_nodes(struct minirt *rt)
+{
+    char mapping[PMI2_MAX_ATTRVALUE + 1] = "";
+    struct rankmap_info info = {.size = sizeof(info)};
+    int found = 0, rc = PMI2_Info_GetJobAttr("PMI_process_mapping", mapping, sizeof(mapping), &found);
+
     if (rc != PMI2_SUCCESS || !found)
         snprintf(mapping, sizeof(mapping), "(vector,(0,1,%u))", rt->n); /* a server that does not tell: all together */
-    rc = rankmap_nodes_from_text(mapping, strlen(mapping), rt->n, NULL, &rt->nodes);
-    if (rc < 0 || (rc = rankmap_info_get(rt->nodes, &info)) < 0)
-        return minirt__fail(rt, MINIRT_EMAP, "process mapping \"%.100s\": %s", mapping, rankmap_strerror(rc));
+    if ((rc = rankmap_nodes_from_text(mapping, strlen(mapping), rt->n, NULL, &rt->nodes)) < 0 ||
+        (rc = rankmap_info_get(rt->nodes, &info)) < 0)
+        return minirt__fail(rt, rc, "process mapping \"%.100s\"", mapping);
     rt->n_nodes = (uint32_t)info.max_id + 1;
-    rt->cost[MINIRT_MAPS].told_bytes += rankmap_bytes(rt->nodes);
-    minirt__end(&lap);
     return 0;
 }
 
@@ -103,7 +105,6 @@ static int open_registry(struct minirt *rt)
     /* A combined window is two regions side by side: one operation may cross from the one into the other. */
     struct asymreg_opts opts = {.size = sizeof(opts), .flags = ASYMREG_SPLIT, .max_regions = 4096, .max_segments = 256};
     struct asymreg_local_opts local = {.size = sizeof(local)};
-    struct lap lap = minirt__begin(rt, MINIRT_REGISTRY);
     int rc;
 
     if (rt->transport == UCX) {
@@ -120,29 +121,21 @@ static int open_registry(struct minirt *rt)
         /* The ranks of a job trust one another not to shorten the files of their windows. */
         local.flags = rt->transport == SHM ? ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA | ASYMREG_LOCAL_TRUST : ASYMREG_LOCAL_CMA;
         rc = asymreg_local_create(&local, &opts.transport);
-        if (rc < 0)
-            return minirt__fail_asymreg(rt, rc, "transport %s", transports[rt->transport]);
     }
-    if ((rc = asymreg_open(&opts, &rt->ctx)) < 0 || (rc = asymreg_worker_create(rt->ctx, &rt->worker)) < 0)
-        return minirt__fail_asymreg(rt, rc, "opening libasymreg over %s", transports[rt->transport]);
-    minirt__end(&lap);
+    if (rc < 0 || (rc = asymreg_open(&opts, &rt->ctx)) < 0 || (rc = asymreg_worker_create(rt->ctx, &rt->worker)) < 0)
+        return minirt__fail(rt, rc, "opening libasymreg over %s", transports[rt->transport]);
     return 0;
 }
 
 static int make_vector(struct minirt *rt)
 {
-    struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = rt->n, .tag_mask = TAG_MASK};
+    struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = rt->n};
     struct rankmap_av_group world;
-    struct lap lap = minirt__begin(rt, MINIRT_AV);
     int rc = rankmap_av_create(&opts, &rt->av);
 
-    if (rc == 0)
-        rc = rankmap_av_group_add(rt->av, rt->n, &world);
-    if (rc < 0)
-        return minirt__fail(rt, MINIRT_EMAP, "address vector of %u: %s", rt->n, rankmap_strerror(rc));
+    if (rc < 0 || (rc = rankmap_av_group_add(rt->av, rt->n, &world)) < 0)
+        return minirt__fail(rt, rc, "address vector of %u", rt->n);
     rt->entries = rankmap_av_base(rt->av);
-    rt->cost[MINIRT_AV].told_bytes = rankmap_av_bytes(rt->av);
-    minirt__end(&lap);
     return 0;
 }
 
@@ -152,49 +145,49 @@ static int write_card(struct minirt *rt)
     ssize_t n = asymreg_export(rt->ctx, rt->card.blob, sizeof(rt->card.blob));
 
     if (n < 0)
-        return minirt__fail_asymreg(rt, (int)n, "export");
+        return minirt__fail(rt, (int)n, "export");
     rt->card.magic = 0x3154524du;
     rt->card.blob_bytes = (uint32_t)n;
     rt->card.service = (uintptr_t)rt->service;
-    rt->card_bytes = CARD_HEAD + (size_t)n;
     return 0;
 }
 
-static void print_costs(const struct minirt *rt)
+static int meet(struct minirt *rt)
 {
-    fprintf(stderr, "minirt: %u ranks on %u nodes, transport %s, wire-up by %s, %u peers known, card of %zu bytes\n", rt->n,
-            rt->n_nodes, transports[rt->transport], rt->wireup->name, rt->n_peers, rt->card_bytes);
-    fprintf(stderr, "minirt: %-18s %-24s %10s %12s %12s\n", "part", "library", "ms", "heap bytes", "told bytes");
-    for (int i = 0; i < MINIRT_N_PARTS; i++)
-        fprintf(stderr, "minirt: %-18s %-24s %10.3f %12lld %12llu\n", rt->cost[i].part, rt->cost[i].library,
-                (double)rt->cost[i].ns / 1e6, (long long)rt->cost[i].heap_bytes, (unsigned long long)rt->cost[i].told_bytes);
+    rt->ready = 1;
+    return minirt_barrier(rt->world);
 }
 
 int minirt_init(struct minirt **out)
 {
-    static const struct minirt_cost parts[MINIRT_N_PARTS] = {
-        [MINIRT_PMI] = {.part = "wire-up", .library = "libpmiwire, libshmht"},
-        [MINIRT_MAPS] = {.part = "teams", .library = "librankmap"},
-        [MINIRT_AV] = {.part = "address vector", .library = "librankmap"},
-        [MINIRT_WINDOWS] = {.part = "windows", .library = "libstorwin"},
-        [MINIRT_REGISTRY] = {.part = "registry", .library = "libasymreg"},
-        [MINIRT_PEERS] = {.part = "peers", .library = "libasymreg"},
+    static const struct {
+        int (*take)(struct minirt *rt);
+        int part;
+    } steps[] = {
+        {start_pmi, MINIRT_PMI},
+        {map_nodes, MINIRT_MAPS},
+        {choose_transport, MINIRT_REGISTRY},
+        {open_registry, MINIRT_REGISTRY},
+        {make_vector, MINIRT_AV},
+        {minirt__world, MINIRT_MAPS},
+        {minirt__service_window, MINIRT_WINDOWS},
+        {write_card, MINIRT_REGISTRY},
+        {minirt__wire_up, MINIRT_PMI},
+        {meet, MINIRT_N_PARTS}, /* nobody's: most of it is waiting */
     };
     const char *stats = getenv("MINIRT_STATS");
     struct minirt *rt = *out = calloc(1, sizeof(*rt));
-    int rc;
+    int rc = 0;
 
     if (!rt)
         return MINIRT_ENOMEM;
-    memcpy(rt->cost, parts, sizeof(parts));
     rt->part = MINIRT_N_PARTS;
-    if ((rc = start_pmi(rt)) < 0 || (rc = choose_transport(rt)) < 0 || (rc = open_registry(rt)) < 0 ||
-        (rc = make_vector(rt)) < 0 || (rc = minirt__service_window(rt)) < 0 || (rc = write_card(rt)) < 0 ||
-        (rc = minirt__wire_up(rt)) < 0 || (rc = minirt__world(rt)) < 0 || (rc = minirt_barrier(rt->world)) < 0)
-        return rc;
-    if (rt->rank == 0 && stats && strcmp(stats, "1") == 0)
-        print_costs(rt);
-    return 0;
+    for (size_t i = 0; rc == 0 && i < sizeof(steps) / sizeof(steps[0]); i++) {
+        minirt__charge(rt, steps[i].part);
+        rc = steps[i].take(rt);
+        minirt__charge(rt, MINIRT_N_PARTS);
+    }
+    return rc == 0 && stats && strcmp(stats, "1") == 0 ? minirt_report(rt, stderr) : rc;
 }
 
 int minirt_fini(struct minirt *rt)
@@ -204,9 +197,9 @@ int minirt_fini(struct minirt *rt)
     if (!rt)
         return 0;
     /* Nobody's memory goes while others use it, be it to find out whether one that they wait for in this very barrier lives. */
-    if (rt->world && !rt->broken && (rc = minirt_barrier(rt->world)) == 0 && PMI2_KVS_Fence() != PMI2_SUCCESS)
+    if (rt->ready && !rt->broken && (rc = minirt_barrier(rt->world)) == 0 && PMI2_KVS_Fence() != PMI2_SUCCESS)
         rc = MINIRT_EPMI;
-    clean = rt->world && rc == 0 && !rt->broken;
+    clean = rt->ready && rc == 0 && !rt->broken;
     for (uint32_t i = 0; i < MINIRT_MAX_WINDOWS; i++)
         minirt__window_drop(rt->windows[i]);
     for (uint32_t i = 0; i < MINIRT_MAX_TEAMS; i++)
@@ -234,6 +227,7 @@ void minirt_abort(struct minirt *rt, int status)
 void minirt_get_info(const struct minirt *rt, struct minirt_info *info)
 {
     *info = (struct minirt_info){.transport = transports[rt->transport], .wireup = rt->wireup->name, .n_ranks = rt->n,
-                                 .n_nodes = rt->n_nodes, .n_peers = rt->n_peers, .card_bytes = (uint32_t)rt->card_bytes * 2,
-                                 .blob_bytes = rt->card.blob_bytes, .service_bytes = sizeof(struct service)};
+                                 .n_nodes = rt->n_nodes, .n_peers = rt->n_peers,
+                                 .card_chars = (uint32_t)(CARD_HEAD + rt->card.blob_bytes) * 2, .service_bytes = sizeof(struct service),
+                                 .finger_bytes = sizeof(struct finger)};
 }

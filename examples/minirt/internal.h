@@ -13,12 +13,10 @@
 
 #include "minirt.h"
 
-#define ROUNDS 24u       /* ⌈log2 MINIRT_MAX_RANKS⌉ */
-#define CARD_BYTES 511u  /* longest card that fits one PMI value, two characters a byte */
-#define CARD_TEXT 1024u  /* its text, with NUL */
-#define TAG_MASK UINT64_C(0xffff000000000000)
-#define TAG_SHIFT 48u
-#define TAG_KNOWN 1u     /* an entry of the address vector that has been looked up */
+#define ROUNDS 24u      /* ⌈log2 MINIRT_MAX_RANKS⌉ */
+#ifndef CARD_TEXT       /* by a test */
+#define CARD_TEXT 1023u /* the part of a card that one PMI value holds, two characters a byte, and NUL */
+#endif
 
 /* Memory of every process that all others reach: the entry of the address vector is its address. */
 struct service {
@@ -26,12 +24,12 @@ struct service {
         uint64_t flag[ROUNDS];     /* the number of the barrier that reached this round; one writer each */
         uint64_t value[2][ROUNDS]; /* what came with it; by parity, as a writer can be one barrier ahead */
     } team[MINIRT_MAX_TEAMS];
-    struct {
+    struct part {
         uint64_t base, bytes;
     } window[MINIRT_MAX_WINDOWS];
-    struct finger { /* the card of rank + 2^k */
-        uint64_t bytes; /* 0: not there yet */
-        char card[CARD_BYTES + 1];
+    struct finger { /* the card of rank + 2^k, as PMI brought it to somebody */
+        uint64_t ready;
+        char card[CARD_TEXT + 1];
     } finger[ROUNDS];
 };
 
@@ -71,41 +69,41 @@ struct wireup {
     int (*find)(struct minirt *rt, uint32_t id, struct card *c); /* the card of a process, afterwards */
 };
 
+struct cost {
+    uint64_t ns;
+    int64_t heap; /* what malloc() held more after than before */
+};
+
 struct minirt {
     uint32_t rank, n, n_nodes;
-    int has_pmi, broken;
+    int has_pmi, ready, broken; /* PMI2_Init() was called; processes know each other; a peer has gone */
     enum { SHM, CMA, UCX } transport;
     const struct wireup *wireup;
     struct asymreg_context *ctx;
     struct asymreg_worker *worker;
     struct rankmap_av *av;
-    const uint64_t *entries; /* of the address vector: of process 0 */
+    const uint64_t *entries; /* of the address vector: of process 0; 0: not known yet */
     struct rankmap *nodes;   /* rank to node */
     struct minirt_window *service_window;
     struct service *service;
     struct card card;
-    size_t card_bytes;
     uint32_t n_peers;
     struct minirt_team *world, *teams[MINIRT_MAX_TEAMS];
     struct minirt_window *windows[MINIRT_MAX_WINDOWS];
     const char *gathered; /* Allgather: the first value */
     int gathered_stride;
-    struct minirt_cost cost[MINIRT_N_PARTS];
-    int part; /* whose time runs; MINIRT_N_PARTS: nobody's */
+    struct cost cost[MINIRT_N_PARTS + 1], since; /* the last is nobody's */
+    int part; /* whose time runs */
     char why[640];
 };
 
-/* Notes why; returns code. */
-int minirt__fail(struct minirt *rt, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The same of what libasymreg returned. */
-int minirt__fail_asymreg(struct minirt *rt, int rc, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Notes what failed, with the library's or the system's own words if rc is theirs; returns a code of minirt.h. */
+int minirt__fail(struct minirt *rt, int rc, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 int minirt__wire_up(struct minirt *rt);
-/* Fills the entry of a process in the address vector. */
+/* Fills the entry of a process in the address vector, if it is not there. */
 int minirt__connect(struct minirt *rt, uint32_t id);
-/* The address of a process's struct service. */
-int minirt__service_at(struct minirt *rt, uint32_t id, uint64_t *addr);
-/* put or get of something in it, complete on return */
+/* put or get of something in a process's struct service, complete on return */
 int minirt__service_put(struct minirt *rt, uint32_t id, size_t offset, const void *src, size_t bytes);
 int minirt__service_get(struct minirt *rt, uint32_t id, size_t offset, void *dst, size_t bytes);
 
@@ -116,14 +114,7 @@ int minirt__agree(struct minirt_team *team, uint64_t *value, int least);
 int minirt__service_window(struct minirt *rt);
 int minirt__window_drop(struct minirt_window *w);
 
-/* What goes on between these two belongs to a part. They nest. */
-struct lap {
-    struct minirt *rt;
-    int part, outer;
-    uint64_t ns;
-    int64_t heap;
-};
-struct lap minirt__begin(struct minirt *rt, int part);
-void minirt__end(const struct lap *lap);
+/* From now on time and memory are this part's; returns whose they were. */
+int minirt__charge(struct minirt *rt, int part);
 
 #endif

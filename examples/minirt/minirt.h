@@ -15,9 +15,10 @@
  * a peer when it first needs it, and a barrier needs ⌈log2 n⌉ of them.
  *
  * Environment:
- *   MINIRT_TRANSPORT  shm, cma or ucx; without it shm if the job is on one node, else ucx
+ *   MINIRT_TRANSPORT  shm, cma or ucx; without it shm if the job is on one node, else ucx, also between processes of one node
  *   MINIRT_WIREUP     allgather, ring or fence; without it chosen by size, see wireup.c
  *   MINIRT_STATS      1: rank 0 prints on stderr what the start cost
+ * They are the same for all processes.
  *
  * Errors: functions return 0 or one of MINIRT_E*, and minirt_why() has a sentence that names the rank, the peer and the cause. A peer that
  * has died makes operations on it, and barriers that wait for it, MINIRT_EPEER within a second; after that only minirt_why(), minirt_fini() and
@@ -26,8 +27,9 @@
 #ifndef MINIRT_H
 #define MINIRT_H
 
-#include <stdint.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #include <asymreg.h>
 #include <rankmap.h>
@@ -37,14 +39,15 @@
 #define MINIRT_MAX_TEAMS 64u        /* of one process at a time, the world among them */
 #define MINIRT_MAX_WINDOWS 64u      /* of one process at a time */
 
-#define MINIRT_EINVAL -1  /* an argument makes no sense: no such rank, a hint that is none */
-#define MINIRT_ENOMEM -2  /* out of memory, teams or windows */
-#define MINIRT_EPMI -3    /* the launcher, or what it passed on from others */
-#define MINIRT_EMAP -4    /* librankmap refused */
-#define MINIRT_EWINDOW -5 /* libstorwin refused */
-#define MINIRT_EREMOTE -6 /* libasymreg refused: nothing registered there, past its end, … */
-#define MINIRT_EPEER -7   /* the peer has gone */
-#define MINIRT_ENOTSUP -8 /* this transport cannot */
+#define MINIRT_EINVAL (-26001)  /* an argument makes no sense: no such rank, a hint that is none */
+#define MINIRT_ENOMEM (-26002)  /* out of memory, teams or windows */
+#define MINIRT_EPMI (-26003)    /* the launcher, or what it passed on from others */
+#define MINIRT_EMAP (-26004)    /* librankmap refused */
+#define MINIRT_EWINDOW (-26005) /* libstorwin refused */
+#define MINIRT_EREMOTE (-26006) /* libasymreg refused: nothing registered there, past its end, … */
+#define MINIRT_EPEER (-26007)   /* the peer has gone */
+#define MINIRT_ENOTSUP (-26008) /* this transport cannot */
+#define MINIRT_ESYSTEM (-26009) /* the system refused: no descriptor, … */
 
 struct minirt;        /* this process's part of the runtime; one a process */
 struct minirt_team;   /* an ordered set of processes that this one is in */
@@ -119,25 +122,20 @@ int minirt_compare_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, 
 
 /* ---- what it costs ---- */
 
+/* Parts: what each library took of a start. */
 enum { MINIRT_PMI, MINIRT_MAPS, MINIRT_AV, MINIRT_WINDOWS, MINIRT_REGISTRY, MINIRT_PEERS, MINIRT_N_PARTS };
 
-struct minirt_cost {
-    const char *part, *library;
-    uint64_t ns;         /* spent in it so far */
-    int64_t heap_bytes;  /* what malloc() held more after than before */
-    uint64_t told_bytes; /* what the library itself says that it holds; 0: it does not say */
-};
-
-/* Of this process: an array of MINIRT_N_PARTS, indexed by the names above. */
-void minirt_costs(const struct minirt *rt, struct minirt_cost *costs);
+/* Collective over the job. Rank 0 prints of each part its time so far, that of the slowest rank, what malloc() holds more for it, and
+ * what the library itself says that it holds. */
+int minirt_report(struct minirt *rt, FILE *to);
 
 struct minirt_info {
     const char *transport, *wireup;
     uint32_t n_ranks, n_nodes;
-    uint32_t n_peers;     /* that this process has looked up so far, itself among them */
-    uint32_t card_bytes;  /* what a process tells the others at the start, as text */
-    uint32_t blob_bytes;  /* of it libasymreg's */
+    uint32_t n_peers;       /* that this process has looked up so far, itself among them */
+    uint32_t card_chars;    /* what a process tells the others at the start, in characters */
     uint32_t service_bytes; /* registered memory that the runtime itself needs */
+    uint32_t finger_bytes;  /* of it, with Ring, for each of the ⌈log2 n⌉ cards */
 };
 void minirt_get_info(const struct minirt *rt, struct minirt_info *info);
 

@@ -16,8 +16,8 @@ static int reach(struct minirt_team *team, uint32_t rank, uint32_t *id)
 
 static int failed(struct minirt_team *team, int rc, const char *what, size_t bytes, uint32_t rank, uint32_t id, uint64_t addr)
 {
-    return minirt__fail_asymreg(team->rt, rc, "%s of %zu bytes, rank %u (process %u), address %#llx", what, bytes, rank, id,
-                                (unsigned long long)addr);
+    return minirt__fail(team->rt, rc, "%s of %zu bytes, rank %u (process %u), address %#llx", what, bytes, rank, id,
+                        (unsigned long long)addr);
 }
 
 int minirt_put(struct minirt_team *team, uint32_t rank, uint64_t addr, const void *src, size_t bytes)
@@ -25,10 +25,9 @@ int minirt_put(struct minirt_team *team, uint32_t rank, uint64_t addr, const voi
     uint32_t id;
     int rc = reach(team, rank, &id);
 
-    if (rc < 0)
-        return rc;
-    rc = asymreg_put(team->rt->worker, id, addr, ASYMREG_ANY, src, bytes);
-    return rc < 0 ? failed(team, rc, "put", bytes, rank, id, addr) : 0;
+    if (rc == 0 && (rc = asymreg_put(team->rt->worker, id, addr, ASYMREG_ANY, src, bytes)) < 0)
+        rc = failed(team, rc, "put", bytes, rank, id, addr);
+    return rc;
 }
 
 int minirt_get(struct minirt_team *team, uint32_t rank, uint64_t addr, void *dst, size_t bytes)
@@ -36,10 +35,9 @@ int minirt_get(struct minirt_team *team, uint32_t rank, uint64_t addr, void *dst
     uint32_t id;
     int rc = reach(team, rank, &id);
 
-    if (rc < 0)
-        return rc;
-    rc = asymreg_get(team->rt->worker, id, addr, ASYMREG_ANY, dst, bytes);
-    return rc < 0 ? failed(team, rc, "get", bytes, rank, id, addr) : 0;
+    if (rc == 0 && (rc = asymreg_get(team->rt->worker, id, addr, ASYMREG_ANY, dst, bytes)) < 0)
+        rc = failed(team, rc, "get", bytes, rank, id, addr);
+    return rc;
 }
 
 int minirt_flush(struct minirt_team *team, uint32_t rank)
@@ -47,10 +45,9 @@ int minirt_flush(struct minirt_team *team, uint32_t rank)
     uint32_t id;
     int rc = reach(team, rank, &id);
 
-    if (rc < 0)
-        return rc;
-    rc = asymreg_flush(team->rt->worker, id);
-    return rc < 0 ? minirt__fail_asymreg(team->rt, rc, "flush of rank %u (process %u)", rank, id) : 0;
+    if (rc == 0 && (rc = asymreg_flush(team->rt->worker, id)) < 0)
+        rc = minirt__fail(team->rt, rc, "flush of rank %u (process %u)", rank, id);
+    return rc;
 }
 
 static int atomic(struct minirt_team *team, uint32_t rank, uint64_t addr, uint32_t amo, uint64_t operand, uint64_t compare, uint64_t *before)
@@ -58,10 +55,9 @@ static int atomic(struct minirt_team *team, uint32_t rank, uint64_t addr, uint32
     uint32_t id;
     int rc = reach(team, rank, &id);
 
-    if (rc < 0)
-        return rc;
-    rc = asymreg_amo(team->rt->worker, id, addr, ASYMREG_ANY, amo, 8, operand, compare, before);
-    return rc < 0 ? failed(team, rc, "atomic", 8, rank, id, addr) : 0;
+    if (rc == 0 && (rc = asymreg_amo(team->rt->worker, id, addr, ASYMREG_ANY, amo, 8, operand, compare, before)) < 0)
+        rc = failed(team, rc, "atomic", 8, rank, id, addr);
+    return rc;
 }
 
 int minirt_add(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t operand, uint64_t *before)

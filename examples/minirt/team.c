@@ -33,16 +33,15 @@ static int await(struct minirt_team *t, const uint64_t *flag, uint32_t from)
         if (spins < SPINS)
             continue;
         if ((rc = asymreg_progress(rt->worker)) < 0)
-            return minirt__fail_asymreg(rt, rc, "barrier");
+            return minirt__fail(rt, rc, "barrier");
         if (spins % 16 == 0 && now_ns() - asked > LOOK_NS) {
             uint32_t id = (uint32_t)rankmap_id(t->map, from);
-            int gone = rt->entries[id] == 0 ? minirt__connect(rt, id) : 0;
 
-            if (gone == 0 && (rc = asymreg_put(rt->worker, id, 0, ASYMREG_ANY, NULL, 0)) < 0)
-                gone = minirt__fail_asymreg(rt, rc, "barrier of %u ranks, waiting for rank %u (process %u)", t->n, from, id);
+            if ((rc = minirt__connect(rt, id)) == 0 && (rc = asymreg_put(rt->worker, id, 0, ASYMREG_ANY, NULL, 0)) < 0)
+                rc = minirt__fail(rt, rc, "barrier of %u ranks, waiting for rank %u (process %u)", t->n, from, id);
             seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-            if (gone < 0 && seen != t->epoch && seen != t->epoch + 1)
-                return gone;
+            if (rc < 0 && seen != t->epoch && seen != t->epoch + 1)
+                return rc;
             rt->broken = 0; /* it may have raised the flag and left */
             asked = now_ns();
         }
@@ -93,7 +92,7 @@ int minirt__agree(struct minirt_team *team, uint64_t *value, int least)
     /* libasymreg does not say whom it was about */
     while (rc == ASYMREG_EPEER && id < rt->n - 1 && (!rt->entries[id] || asymreg_put(rt->worker, id, 0, ASYMREG_ANY, NULL, 0) == 0))
         id++;
-    return minirt__fail_asymreg(rt, rc, "barrier of %u ranks, completing what was put (process %u)", team->n, id);
+    return minirt__fail(rt, rc, "barrier of %u ranks, completing what was put (process %u)", team->n, id);
 }
 
 int minirt_barrier(struct minirt_team *team)
@@ -108,22 +107,17 @@ int minirt_min(struct minirt_team *team, uint64_t *value)
 
 /* ---- making teams ---- */
 
-static int map_failed(struct minirt *rt, const char *what, int rc)
-{
-    return minirt__fail(rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EMAP, "%s: %s", what, rankmap_strerror(rc));
-}
-
 /* A team of a map of processes, whose reference it takes over. */
 static int create(struct minirt *rt, struct rankmap *map, uint32_t slot, struct minirt_team **out)
 {
     struct minirt_team *t = aligned_alloc(64, (sizeof(*t) + 63) / 64 * 64);
     int64_t me = rankmap_rank(map, rt->rank);
-    int rc = t && me >= 0 ? rankmap_lookup_init(&t->lookup, map, (uintptr_t)rt->entries, 8) : -ENOMEM;
+    int rc = !t ? -ENOMEM : me < 0 ? (int)me : rankmap_lookup_init(&t->lookup, map, (uintptr_t)rt->entries, 8);
 
     if (rc < 0) {
         rankmap_unref(map);
         free(t);
-        return map_failed(rt, "team", me < 0 ? (int)me : rc);
+        return minirt__fail(rt, rc, "team");
     }
     t->rt = rt;
     t->map = map;
@@ -131,21 +125,16 @@ static int create(struct minirt *rt, struct rankmap *map, uint32_t slot, struct 
     t->me = (uint32_t)me;
     t->slot = slot;
     t->epoch = 0;
-    rt->teams[slot] = t;
-    rt->cost[MINIRT_MAPS].told_bytes += rankmap_bytes(map);
-    *out = t;
+    *out = rt->teams[slot] = t;
     return 0;
 }
 
 int minirt__world(struct minirt *rt)
 {
-    struct lap lap = minirt__begin(rt, MINIRT_MAPS);
     struct rankmap *map;
     int rc = rankmap_affine(0, 1, rt->n, NULL, &map);
 
-    rc = rc < 0 ? map_failed(rt, "world", rc) : create(rt, map, 0, &rt->world);
-    minirt__end(&lap);
-    return rc;
+    return rc < 0 ? minirt__fail(rt, rc, "world") : create(rt, map, 0, &rt->world);
 }
 
 /* Collective: the lowest slot that is free everywhere in the parent. */
@@ -167,10 +156,9 @@ static int agree_on_slot(struct minirt_team *parent, uint32_t *slot)
 int minirt_team_from(struct minirt_team *parent, const struct rankmap *ranks, struct minirt_team **team)
 {
     struct minirt *rt = parent->rt;
-    struct rankmap *map = NULL;
-    struct lap lap;
+    struct rankmap *map;
     uint32_t slot = 0;
-    int rc = agree_on_slot(parent, &slot), failed = 0;
+    int rc = agree_on_slot(parent, &slot), outer;
 
     if (rc < 0)
         return rc;
@@ -178,23 +166,23 @@ int minirt_team_from(struct minirt_team *parent, const struct rankmap *ranks, st
         *team = NULL;
         return 0;
     }
-    lap = minirt__begin(rt, MINIRT_MAPS);
-    if ((failed = rankmap_compose(parent->map, ranks, NULL, &map)) < 0)
-        rc = map_failed(rt, "team", failed);
-    else
-        rc = create(rt, map, slot, team);
-    minirt__end(&lap);
+    outer = minirt__charge(rt, MINIRT_MAPS);
+    rc = rankmap_compose(parent->map, ranks, NULL, &map);
+    rc = rc < 0 ? minirt__fail(rt, rc, "team") : create(rt, map, slot, team);
+    minirt__charge(rt, outer);
     return rc;
 }
 
-/* The team of ranks first, first + stride, … of the parent. */
+/* The team of n ranks of the parent: first, first + stride, … */
 static int affine(struct minirt_team *parent, uint64_t first, int64_t stride, uint64_t n, struct minirt_team **team)
 {
     struct rankmap *ranks;
-    int rc = rankmap_affine(first, stride, (uint32_t)n, NULL, &ranks);
+    int rc;
 
-    if (rc < 0)
-        return map_failed(parent->rt, "team", rc);
+    if (n == 0)
+        return minirt__fail(parent->rt, MINIRT_EINVAL, "a grid of no columns, or every 0th rank");
+    if ((rc = rankmap_affine(first, stride, (uint32_t)n, NULL, &ranks)) < 0)
+        return minirt__fail(parent->rt, rc, "team");
     rc = minirt_team_from(parent, ranks, team);
     rankmap_unref(ranks);
     return rc;
@@ -214,37 +202,31 @@ int minirt_team_row(struct minirt_team *parent, uint32_t n_columns, struct minir
 {
     uint32_t first = n_columns ? parent->me / n_columns * n_columns : 0, left = parent->n - first;
 
-    if (!n_columns)
-        return minirt__fail(parent->rt, MINIRT_EINVAL, "a grid of no columns");
     return affine(parent, first, 1, left < n_columns ? left : n_columns, team);
-}
-
-int minirt_team_column(struct minirt_team *parent, uint32_t n_columns, struct minirt_team **team)
-{
-    if (!n_columns)
-        return minirt__fail(parent->rt, MINIRT_EINVAL, "a grid of no columns");
-    return minirt_team_every(parent, n_columns, team);
 }
 
 int minirt_team_every(struct minirt_team *parent, uint32_t k, struct minirt_team **team)
 {
     uint32_t first = k ? parent->me % k : 0;
 
-    if (!k)
-        return minirt__fail(parent->rt, MINIRT_EINVAL, "every 0th rank");
-    return affine(parent, first, k, ((uint64_t)parent->n - first + k - 1) / k, team);
+    return affine(parent, first, k, k ? ((uint64_t)parent->n - first + k - 1) / k : 0, team);
+}
+
+int minirt_team_column(struct minirt_team *parent, uint32_t n_columns, struct minirt_team **team)
+{
+    return minirt_team_every(parent, n_columns, team);
 }
 
 int minirt_team_node(struct minirt_team *parent, struct minirt_team **team)
 {
-    struct minirt *rt = parent->rt;
+    const struct rankmap_opts several = {.size = sizeof(several), .flags = RANKMAP_ALLOW_DUPLICATES};
     struct rankmap *nodes = NULL, *here = NULL;
-    int rc = rankmap_compose(rt->nodes, parent->map, &(struct rankmap_opts){.size = sizeof(struct rankmap_opts),
-                             .flags = RANKMAP_ALLOW_DUPLICATES}, &nodes); /* rank of the parent to node */
+    int rc = rankmap_compose(parent->rt->nodes, parent->map, &several, &nodes); /* rank of the parent to node */
 
-    if (rc == 0)
-        rc = rankmap_on_node(nodes, rankmap_id(nodes, parent->me), NULL, &here);
-    rc = rc < 0 ? map_failed(rt, "the ranks of a node", rc) : minirt_team_from(parent, here, team);
+    if (rc < 0 || (rc = rankmap_on_node(nodes, rankmap_id(nodes, parent->me), NULL, &here)) < 0)
+        rc = minirt__fail(parent->rt, rc, "the ranks of a node");
+    else
+        rc = minirt_team_from(parent, here, team);
     rankmap_unref(nodes);
     rankmap_unref(here);
     return rc;
@@ -276,7 +258,6 @@ void minirt__team_drop(struct minirt_team *team)
     if (team->rt->service)
         team->rt->service->team[team->slot] = (struct team_slot){0};
     team->rt->teams[team->slot] = NULL;
-    team->rt->cost[MINIRT_MAPS].told_bytes -= rankmap_bytes(team->map);
     rankmap_unref(team->map);
     free(team);
 }

@@ -77,8 +77,25 @@ static int expose(struct minirt *rt, struct minirt_window *w, const struct storw
     if (rc == 0)
         rc = asymreg_register(rt->ctx, at, place->bytes, ASYMREG_ALL, 0, &w->region[i]);
     if (rc < 0)
-        return minirt__fail_asymreg(rt, rc, "registering a window of %llu bytes", (unsigned long long)w->bytes);
+        return minirt__fail(rt, rc, "registering a window of %llu bytes", (unsigned long long)w->bytes);
     w->n_parts++;
+    return 0;
+}
+
+/* A transport may pin the pages that it writes, or have the kernel do so; what the user-level pager evicts meanwhile is lost. */
+static int allocate(struct minirt_window *w, struct storwin_opts *opts)
+{
+    struct storwin_error err = {0};
+    struct minirt *rt = w->rt;
+    int rc;
+
+    if (opts->alloc_type == STORWIN_STORAGE && opts->pager == STORWIN_PAGER_USER)
+        return minirt__fail(rt, MINIRT_ENOTSUP, "storage_alloc_pager=user: peers cannot write to a window whose pages come and go");
+    rc = storwin_alloc(opts, w->bytes, &w->storage, &err);
+    if (rc < 0)
+        return minirt__fail(rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, "window of %llu bytes: %s%s%s",
+                            (unsigned long long)w->bytes, err.hint, err.hint[0] ? ": " : "", err.text);
+    w->base = storwin_base(w->storage);
     return 0;
 }
 
@@ -87,48 +104,34 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
 {
     struct minirt_window *w = *out = calloc(1, sizeof(*w));
     struct storwin_info info = {.size = sizeof(info)};
-    struct storwin_error err = {0};
     struct storwin_place place;
     struct storwin_opts opts;
-    char *text = malloc(MAX_TEXT + 16);
-    struct lap lap = minirt__begin(rt, MINIRT_WINDOWS);
-    int mapped = 0, temporary = 0, rc = w && text ? read_hints(rt, hints ? hints : "", text, &opts) : minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
+    char text[MAX_TEXT];
+    int outer, mapped, temporary, rc;
 
-    /* A transport may pin the pages that it writes, or have the kernel do so; what the pager evicts meanwhile is lost. */
-    if (rc == 0 && opts.alloc_type == STORWIN_STORAGE && opts.pager == STORWIN_PAGER_USER)
-        rc = minirt__fail(rt, MINIRT_ENOTSUP, "storage_alloc_pager=user: peers cannot write to a window whose pages come and go");
-    if (rc == 0) {
-        w->rt = rt;
-        w->bytes = bytes;
-        w->index = MINIRT_MAX_WINDOWS;
-        mapped = rt->transport == SHM && (opts.alloc_type == STORWIN_MEMORY || opts.pager == STORWIN_PAGER_KERNEL);
-        temporary = (opts.flags & STORWIN_UNLINK) != 0;
-        if (temporary) /* its name goes as soon as it is open, so that a killed process leaves no file either */
-            opts.flags = (opts.flags & ~STORWIN_UNLINK) | STORWIN_DISCARD;
-        rc = storwin_alloc(&opts, bytes, &w->storage, &err);
-        if (rc < 0)
-            rc = minirt__fail(rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, "window of %llu bytes: %s%s%s",
-                              (unsigned long long)bytes, err.hint, err.hint[0] ? ": " : "", err.text);
-    }
-    if (rc == 0) {
-        (void)storwin_query(w->storage, &info);
-        w->base = storwin_base(w->storage);
-        rt->cost[MINIRT_WINDOWS].told_bytes += info.bytes;
-    }
-    minirt__end(&lap);
-    lap = minirt__begin(rt, MINIRT_REGISTRY);
+    if (!w)
+        return minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
+    *w = (struct minirt_window){.rt = rt, .bytes = bytes, .index = MINIRT_MAX_WINDOWS};
+    if ((rc = read_hints(rt, hints ? hints : "", text, &opts)) < 0)
+        return rc;
+    mapped = rt->transport == SHM && (opts.alloc_type == STORWIN_MEMORY || opts.pager == STORWIN_PAGER_KERNEL);
+    temporary = (opts.flags & STORWIN_UNLINK) != 0;
+    if (temporary) /* its name goes as soon as it is open, so that a killed process leaves no file either */
+        opts.flags = (opts.flags & ~STORWIN_UNLINK) | STORWIN_DISCARD;
+    outer = minirt__charge(rt, MINIRT_WINDOWS);
+    rc = allocate(w, &opts);
+    minirt__charge(rt, MINIRT_REGISTRY);
     for (uint64_t at = 0; rc == 0 && at < bytes; at += place.bytes) {
-        if ((rc = storwin_where(w->storage, at, &place)) < 0)
-            rc = minirt__fail(rt, MINIRT_EWINDOW, "window: %s", storwin_strerror(rc));
-        else
-            rc = expose(rt, w, &place, mapped, opts.filename);
+        (void)storwin_where(w->storage, at, &place); /* there is such an offset */
+        rc = expose(rt, w, &place, mapped, opts.filename);
     }
-    minirt__end(&lap);
-    if (info.target == STORWIN_TARGET_FILE && temporary)
-        (void)unlink(opts.filename);
-    else if (info.target == STORWIN_TARGET_FILE && info.created)
-        w->created = strdup(opts.filename);
-    free(text);
+    minirt__charge(rt, outer);
+    if (w->storage && storwin_query(w->storage, &info) == 0 && info.target == STORWIN_TARGET_FILE) {
+        if (temporary)
+            (void)unlink(opts.filename);
+        else if (info.created)
+            w->created = strdup(opts.filename);
+    }
     return rc;
 }
 
@@ -150,8 +153,6 @@ int minirt__window_drop(struct minirt_window *w)
     rc = storwin_free(w->storage, &err);
     if (rc < 0)
         rc = minirt__fail(w->rt, MINIRT_EWINDOW, "freeing a window of %llu bytes: %s", (unsigned long long)w->bytes, err.text);
-    else if (w->base)
-        w->rt->cost[MINIRT_WINDOWS].told_bytes -= w->bytes;
     free(w->created);
     free(w->where);
     free(w);
@@ -171,14 +172,12 @@ int minirt__service_window(struct minirt *rt)
 int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *hints, struct minirt_window **window)
 {
     struct minirt *rt = team->rt;
-    struct minirt_window *w = NULL;
+    struct minirt_window *w;
     uint64_t common = 0; /* indices that are free; 0 also: it failed */
     int rc = make(rt, bytes, hints, &w), agreed;
 
     for (uint32_t i = 0; rc == 0 && i < MINIRT_MAX_WINDOWS; i++)
         common |= (uint64_t)!rt->windows[i] << i;
-    if (rc == 0 && !(w->where = calloc(rt->n, sizeof(*w->where))))
-        rc = minirt__fail(rt, MINIRT_ENOMEM, "out of memory"), common = 0;
     if (rc == 0 && common == 0)
         rc = minirt__fail(rt, MINIRT_ENOMEM, "%u windows are open", MINIRT_MAX_WINDOWS);
     agreed = rt->broken ? rc : minirt__agree(team, &common, 0);
@@ -189,10 +188,7 @@ int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *h
     if (rc < 0) {
         if (w && w->created)
             (void)unlink(w->created);
-        if (w && w->rt)
-            minirt__window_drop(w);
-        else
-            free(w);
+        minirt__window_drop(w);
         return rc;
     }
     free(w->created);
@@ -200,12 +196,10 @@ int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *h
     w->index = (uint32_t)__builtin_ctzll(common);
     w->team = team;
     rt->windows[w->index] = w;
-    rt->service->window[w->index].base = (uintptr_t)w->base;
-    rt->service->window[w->index].bytes = bytes;
-    if ((rc = minirt_barrier(team)) < 0)
-        return rc; /* minirt_fini() drops it */
-    *window = w;
-    return 0;
+    rt->service->window[w->index] = (struct part){(uintptr_t)w->base, bytes};
+    if ((rc = minirt_barrier(team)) == 0) /* else minirt_fini() drops it */
+        *window = w;
+    return rc;
 }
 
 int minirt_window_free(struct minirt_window *w)
@@ -234,14 +228,14 @@ struct storwin_window *minirt_window_storage(struct minirt_window *w)
 
 int minirt_window_at(struct minirt_window *w, struct minirt_team *team, uint32_t rank, uint64_t offset, uint64_t *addr)
 {
-    struct {
-        uint64_t base, bytes;
-    } there;
+    struct part there;
     uint32_t id;
     int rc;
 
     if (rank >= team->n)
         return minirt__fail(w->rt, MINIRT_EINVAL, "rank %u in a team of %u", rank, team->n);
+    if (!w->where && !(w->where = calloc(w->rt->n, sizeof(*w->where))))
+        return minirt__fail(w->rt, MINIRT_ENOMEM, "out of memory");
     id = (uint32_t)rankmap_id(team->map, rank);
     if (w->where[id] == 0) {
         rc = minirt__service_get(w->rt, id, offsetof(struct service, window) + w->index * sizeof(there), &there, sizeof(there));

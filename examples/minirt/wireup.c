@@ -5,49 +5,87 @@
  *   allgather  one call; all cards lie in the server's shared memory, once a node. For jobs of up to GATHER_RANKS
  *   ring       PMI brings the cards of two neighbours, whatever the size of the job. The rest is one-sided: rank r keeps the cards of r + 1, r + 2,
  *              r + 4, … (fingers), each got from the finger before; any other is found by walking fingers, ⌈log2 n⌉ steps. A barrier needs no others.
- *              For larger jobs, where the server knows Ring
- *   fence      Put, Fence, and a Get when a card is needed. For cards that do not fit one PMI value, which go in pieces, and for
- *              larger jobs under servers that refuse Ring
+ *              For larger jobs, where the server says that it has Ring
+ *   fence      Put, Fence, and a Get when a card is needed. For larger jobs under other servers
  *
- * In none of them does a process touch a card that it does not need.
+ * In none of them does a process touch a card that it does not need. Where a card is longer than a PMI value, as those of UCX on a machine
+ * with several networks are, what is spread is its beginning; the rest is put as pairs, for whoever needs that card to get.
  */
 #include "internal.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "pmi2.h"
 
 #define GATHER_RANKS 64u
+#define PIECE_BYTES ((CARD_TEXT - 1) / 2)
 
-/* Bytes as characters that every PMI carries. */
-static void to_text(const void *bytes, size_t n, char *text)
+/* Bytes as characters that every PMI carries, as many as one value holds. */
+static void to_text(const unsigned char *bytes, size_t n, char *text)
 {
-    for (size_t i = 0; i < n; i++)
-        snprintf(text + 2 * i, 3, "%02x", ((const unsigned char *)bytes)[i]);
+    n = n < PIECE_BYTES ? n : PIECE_BYTES;
+    for (size_t i = 0; i < 2 * n; i++)
+        text[i] = "0123456789abcdef"[bytes[i / 2] >> (i % 2 ? 0 : 4) & 15];
+    text[2 * n] = '\0';
 }
 
-/* Returns how many bytes, or -1. */
-static int from_text(const char *text, void *bytes, size_t cap)
+static int digit(char c)
 {
-    size_t n = strlen(text) / 2;
-    unsigned byte;
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
-    for (size_t i = 0; i < n; i++) {
-        if (n > cap || strspn(text + 2 * i, "0123456789abcdef") < 2 || sscanf(text + 2 * i, "%2x", &byte) != 1)
-            return -1;
-        ((unsigned char *)bytes)[i] = (unsigned char)byte;
-    }
-    return (int)n;
+/* Returns how many bytes: up to what is no digit of to_text(), `cap` at most. */
+static size_t from_text(const char *text, unsigned char *bytes, size_t cap)
+{
+    size_t n = 0;
+
+    for (; n < cap && digit(text[2 * n]) >= 0 && digit(text[2 * n + 1]) >= 0; n++)
+        bytes[n] = (unsigned char)(digit(text[2 * n]) << 4 | digit(text[2 * n + 1]));
+    return n;
 }
 
 static int pmi_failed(struct minirt *rt, const char *what, int rc)
 {
     return minirt__fail(rt, MINIRT_EPMI, "%s: PMI answers %d", what, rc);
+}
+
+/* The card's beginning to `text`, the rest into pairs. */
+static int write_out(struct minirt *rt, char *text)
+{
+    const unsigned char *card = (const unsigned char *)&rt->card;
+    const size_t bytes = CARD_HEAD + rt->card.blob_bytes;
+    char key[PMI2_MAX_KEYLEN], rest[CARD_TEXT];
+    int rc = PMI2_SUCCESS;
+
+    to_text(card, bytes, text);
+    for (size_t at = PIECE_BYTES; rc == PMI2_SUCCESS && at < bytes; at += PIECE_BYTES) {
+        snprintf(key, sizeof(key), "minirt-%u-%zu", rt->rank, at);
+        to_text(card + at, bytes - at, rest);
+        rc = PMI2_KVS_Put(key, rest);
+    }
+    return rc;
+}
+
+/* The card of a process that begins with `text`. */
+static int read_in(struct minirt *rt, uint32_t id, const char *text, struct card *c)
+{
+    unsigned char *card = (unsigned char *)c;
+    size_t n = from_text(text, card, sizeof(*c)), bytes = 0, got = n;
+    char key[PMI2_MAX_KEYLEN], rest[CARD_TEXT];
+    int len;
+
+    if (n >= CARD_HEAD && c->magic == rt->card.magic && c->blob_bytes <= sizeof(c->blob) && c->service != 0)
+        bytes = CARD_HEAD + c->blob_bytes;
+    for (; n < bytes && got == PIECE_BYTES; n += got) {
+        snprintf(key, sizeof(key), "minirt-%u-%zu", id, n);
+        if (PMI2_KVS_Get(NULL, (int)id, key, rest, sizeof(rest), &len) != PMI2_SUCCESS)
+            break;
+        got = from_text(rest, card + n, sizeof(*c) - n);
+    }
+    return bytes > 0 && n == bytes ? 0 : minirt__fail(rt, MINIRT_EPMI, "what came as the card of process %u is none", id);
 }
 
 /* ---- allgather ---- */
@@ -59,8 +97,8 @@ static int gather_meet(struct minirt *rt)
     void *values;
     int rc;
 
-    to_text(&rt->card, rt->card_bytes, text);
-    if ((rc = PMI2_SHMEM_Iallgather(text)) != PMI2_SUCCESS || (rc = PMI2_SHMEM_Iallgather_wait(&values)) != PMI2_SUCCESS ||
+    if ((rc = write_out(rt, text)) != PMI2_SUCCESS || (rc = PMI2_SHMEM_Iallgather(text)) != PMI2_SUCCESS ||
+        (rc = PMI2_SHMEM_Iallgather_wait(&values)) != PMI2_SUCCESS ||
         (rc = PMI2_SHMEM_Allgathered(&first, &rt->gathered_stride)) != PMI2_SUCCESS)
         return pmi_failed(rt, "Allgather", rc);
     rt->gathered = first;
@@ -69,7 +107,7 @@ static int gather_meet(struct minirt *rt)
 
 static int gather_find(struct minirt *rt, uint32_t id, struct card *c)
 {
-    return from_text(rt->gathered + (size_t)id * (size_t)rt->gathered_stride, c, sizeof(*c));
+    return read_in(rt, id, rt->gathered + (size_t)id * (size_t)rt->gathered_stride, c);
 }
 
 /* ---- put, fence, get ---- */
@@ -77,42 +115,25 @@ static int gather_find(struct minirt *rt, uint32_t id, struct card *c)
 static int fence_meet(struct minirt *rt)
 {
     char key[PMI2_MAX_KEYLEN], text[CARD_TEXT];
-    int rc = PMI2_SUCCESS;
+    int rc = write_out(rt, text);
 
-    for (size_t at = 0, piece = 0; rc == PMI2_SUCCESS && at < rt->card_bytes; at += CARD_BYTES, piece++) {
-        to_text((const char *)&rt->card + at, rt->card_bytes - at < CARD_BYTES ? rt->card_bytes - at : CARD_BYTES, text);
-        snprintf(key, sizeof(key), "minirt-%u-%zu", rt->rank, piece);
-        rc = PMI2_KVS_Put(key, text);
-    }
-    if (rc == PMI2_SUCCESS)
-        rc = PMI2_KVS_Fence();
-    return rc == PMI2_SUCCESS ? 0 : pmi_failed(rt, "Put and Fence", rc);
+    snprintf(key, sizeof(key), "minirt-%u", rt->rank);
+    if (rc != PMI2_SUCCESS || (rc = PMI2_KVS_Put(key, text)) != PMI2_SUCCESS || (rc = PMI2_KVS_Fence()) != PMI2_SUCCESS)
+        return pmi_failed(rt, "Put and Fence", rc);
+    return 0;
 }
 
-/* The first piece says how long the whole is. */
 static int fence_find(struct minirt *rt, uint32_t id, struct card *c)
 {
     char key[PMI2_MAX_KEYLEN], text[CARD_TEXT];
-    size_t whole = CARD_HEAD, n = 0;
-    int rc, len;
+    int len, rc;
 
-    for (unsigned piece = 0; n < whole; piece++) {
-        snprintf(key, sizeof(key), "minirt-%u-%u", id, piece);
-        rc = PMI2_KVS_Get(NULL, (int)id, key, text, sizeof(text), &len);
-        if (rc != PMI2_SUCCESS)
-            return pmi_failed(rt, key, rc);
-        if ((len = from_text(text, (char *)c + n, sizeof(*c) - n)) <= 0)
-            return -1;
-        n += (size_t)len;
-        if (n >= CARD_HEAD && c->blob_bytes <= sizeof(c->blob))
-            whole = CARD_HEAD + c->blob_bytes;
-    }
-    return (int)n;
+    snprintf(key, sizeof(key), "minirt-%u", id);
+    rc = PMI2_KVS_Get(NULL, (int)id, key, text, sizeof(text), &len);
+    return rc == PMI2_SUCCESS ? read_in(rt, id, text, c) : pmi_failed(rt, key, rc);
 }
 
 /* ---- ring ---- */
-
-static int admit(struct minirt *rt, uint32_t id, const struct card *c, size_t bytes);
 
 #define FINGER(k) (offsetof(struct service, finger) + (k) * sizeof(struct finger))
 
@@ -121,194 +142,126 @@ static int get_finger(struct minirt *rt, uint32_t id, unsigned k, struct finger 
 {
     int rc;
 
-    while ((rc = minirt__service_get(rt, id, FINGER(k), f, sizeof(f->bytes))) == 0 && f->bytes == 0)
+    while ((rc = minirt__service_get(rt, id, FINGER(k), &f->ready, sizeof(f->ready))) == 0 && !f->ready)
         sched_yield();
-    if (rc < 0)
-        return rc;
-    if (f->bytes > CARD_BYTES)
-        return minirt__fail(rt, MINIRT_EPMI, "finger %u of process %u makes no sense", k, id);
-    return minirt__service_get(rt, id, FINGER(k) + offsetof(struct finger, card), f->card, f->bytes);
+    if (rc == 0)
+        rc = minirt__service_get(rt, id, FINGER(k) + offsetof(struct finger, card), f->card, sizeof(f->card));
+    f->card[CARD_TEXT] = '\0';
+    return rc;
 }
 
-static int ring_meet(struct minirt *rt)
+static int admit(struct minirt *rt, uint32_t id, const struct card *c);
+
+/* The beginning of the card of process id: from process `at` on, each time over the largest power of two that does not pass the one wanted. */
+static int walk(struct minirt *rt, uint32_t at, uint32_t id, struct finger *f)
 {
-    char text[CARD_TEXT], left[CARD_TEXT], right[CARD_TEXT];
-    struct finger *f = rt->service->finger;
     struct card c;
-    int rank, ranks, n, rc;
-
-    to_text(&rt->card, rt->card_bytes, text);
-    rc = PMIX_Ring(text, &rank, &ranks, left, right, sizeof(left));
-    if (rc != PMI2_SUCCESS)
-        return pmi_failed(rt, "Ring", rc);
-    if ((uint32_t)rank != rt->rank || (uint32_t)ranks != rt->n)
-        return minirt__fail(rt, MINIRT_EPMI, "place %d of %d in the ring, rank %u of %u", rank, ranks, rt->rank, rt->n);
-    n = from_text(right, &c, sizeof(c));
-    if (rt->n > 1 && (rc = admit(rt, (rt->rank + 1) % rt->n, &c, n < 0 ? 0 : (size_t)n)) < 0)
-        return rc;
-    for (unsigned k = 0; 1u << k < rt->n; k++) {
-        if (k > 0) {
-            struct finger next;
-            uint32_t from = (rt->rank + (1u << (k - 1))) % rt->n;
-
-            if ((rc = get_finger(rt, from, k - 1, &next)) < 0)
-                return rc;
-            memcpy(&c, next.card, next.bytes);
-            n = (int)next.bytes;
-            if ((rc = admit(rt, (rt->rank + (1u << k)) % rt->n, &c, next.bytes)) < 0)
-                return rc;
-        }
-        memcpy(f[k].card, &c, (size_t)n);
-        __atomic_store_n(&f[k].bytes, (uint64_t)n, __ATOMIC_RELEASE);
-    }
-    return 0;
-}
-
-/* From process to process, each time over the largest power of two that does not pass the one wanted. */
-static int ring_find(struct minirt *rt, uint32_t id, struct card *c)
-{
-    uint32_t at = rt->rank;
-    struct finger f;
     int rc;
 
     for (;;) {
         unsigned k = 31u - (unsigned)__builtin_clz((id + rt->n - at) % rt->n);
         uint32_t next = (at + (1u << k)) % rt->n;
 
-        if (rt->entries[next] != 0) { /* known, and so not the one wanted */
-            at = next;
-            continue;
+        if (rt->entries[next] == 0) { /* else it is known, and not the one wanted */
+            if ((rc = get_finger(rt, at, k, f)) < 0 || next == id)
+                return rc;
+            if ((rc = read_in(rt, next, f->card, &c)) < 0 || (rc = admit(rt, next, &c)) < 0)
+                return rc;
         }
-        if ((rc = get_finger(rt, at, k, &f)) < 0)
-            return rc;
-        memcpy(c, f.card, f.bytes);
-        if (next == id)
-            return (int)f.bytes;
-        if ((rc = admit(rt, next, c, f.bytes)) < 0)
-            return rc;
         at = next;
     }
 }
 
-/* ---- all of them ---- */
-
-static const struct wireup ways[] = {
-    {"allgather", gather_meet, gather_find},
-    {"ring", ring_meet, ring_find},
-    {"fence", fence_meet, fence_find},
-};
-enum { ALLGATHER, RING, FENCE, N_WAYS };
-
-/* Does the server answer a Ring? Servers that do not know it end the job, so that only ours are asked: those that offer shared memory. */
-static int server_has_ring(const struct minirt *rt)
+static int ring_meet(struct minirt *rt)
 {
-    const char *none = NULL;
-    int found;
+    struct finger *mine = rt->service->finger, f = {0};
+    char text[CARD_TEXT], left[CARD_TEXT];
+    int rank, ranks, rc;
+    struct card c;
 
-    return rt->n_nodes == 1 && PMI2_SHMEM_KVS_Get_many(0, &none, &none, &found, &found) == PMI2_SUCCESS;
+    /* A Ring is no Fence: what write_out() has put must be there before anybody is told of it. */
+    if ((rc = write_out(rt, text)) != PMI2_SUCCESS || (rc = PMI2_KVS_Fence()) != PMI2_SUCCESS ||
+        (rc = PMIX_Ring(text, &rank, &ranks, left, f.card, CARD_TEXT)) != PMI2_SUCCESS)
+        return pmi_failed(rt, "Ring", rc);
+    if ((uint32_t)rank != rt->rank || (uint32_t)ranks != rt->n)
+        return minirt__fail(rt, MINIRT_EPMI, "place %d of %d in the ring, rank %u of %u", rank, ranks, rt->rank, rt->n);
+    for (unsigned k = 0; 1u << k < rt->n; k++) {
+        uint32_t id = (rt->rank + (1u << k)) % rt->n;
+
+        if (k > 0 && (rc = walk(rt, (rt->rank + (1u << (k - 1))) % rt->n, id, &f)) < 0)
+            return rc;
+        if ((rc = read_in(rt, id, f.card, &c)) < 0 || (rc = admit(rt, id, &c)) < 0)
+            return rc;
+        memcpy(mine[k].card, f.card, sizeof(f.card));
+        __atomic_store_n(&mine[k].ready, 1, __ATOMIC_RELEASE);
+    }
+    return 0;
 }
+
+static int ring_find(struct minirt *rt, uint32_t id, struct card *c)
+{
+    struct finger f;
+    int rc = walk(rt, rt->rank, id, &f);
+
+    return rc < 0 ? rc : read_in(rt, id, f.card, c);
+}
+
+/* ---- all of them ---- */
 
 int minirt__wire_up(struct minirt *rt)
 {
+    static const struct wireup ways[] = {
+        {"allgather", gather_meet, gather_find}, {"ring", ring_meet, ring_find}, {"fence", fence_meet, fence_find}};
     const char *name = getenv("MINIRT_WIREUP");
-    struct lap lap = minirt__begin(rt, MINIRT_PMI);
-    size_t i = rt->n <= GATHER_RANKS ? ALLGATHER : server_has_ring(rt) ? RING : FENCE;
-    int rc;
 
-    if (name && *name)
-        for (i = 0; i < N_WAYS && strcmp(name, ways[i].name) != 0; i++)
-            ;
-    if (i == N_WAYS)
-        return minirt__fail(rt, MINIRT_EINVAL, "MINIRT_WIREUP=%.40s is not allgather, ring or fence", name);
-    if (rt->card_bytes > CARD_BYTES)
-        i = FENCE;
-    rt->wireup = &ways[i];
-    rc = rt->wireup->meet(rt);
-    minirt__end(&lap);
-    return rc;
+    if (!name || !*name)
+        name = rt->n <= GATHER_RANKS ? "allgather" : PMIX_Ring_offered() ? "ring" : "fence";
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+        if (strcmp(name, ways[i].name) == 0)
+            rt->wireup = &ways[i];
+    return rt->wireup ? rt->wireup->meet(rt) : minirt__fail(rt, MINIRT_EINVAL, "MINIRT_WIREUP=%.40s is not allgather, ring or fence", name);
 }
 
-static int two_descriptors(void)
+/* Takes a card: libasymreg learns of the peer, the address vector of its struct service. */
+static int admit(struct minirt *rt, uint32_t id, const struct card *c)
 {
-    int a = dup(STDERR_FILENO), b = dup(STDERR_FILENO), none = b < 0 && errno == EMFILE;
+    int outer = minirt__charge(rt, MINIRT_PEERS), rc = asymreg_import(rt->ctx, id, c->blob, c->blob_bytes);
 
-    if (a >= 0)
-        close(a);
-    if (b >= 0)
-        close(b);
-    return !none;
-}
-
-/* Takes a card that has come from elsewhere: libasymreg learns of the peer, the address vector of its struct service. */
-static int admit(struct minirt *rt, uint32_t id, const struct card *c, size_t bytes)
-{
-    struct lap lap;
-    int rc;
-
-    if (rt->entries[id] != 0)
-        return 0;
-    if (bytes < CARD_HEAD || c->magic != rt->card.magic || c->blob_bytes != bytes - CARD_HEAD || c->service == 0)
-        return minirt__fail(rt, MINIRT_EPMI, "what came as the card of process %u is none", id);
-    lap = minirt__begin(rt, MINIRT_PEERS);
-    rc = asymreg_import(rt->ctx, id, c->blob, c->blob_bytes);
-    if (rc == ASYMREG_EPEER && !two_descriptors())
-        rc = -EMFILE; /* without them libasymreg cannot see that it lives */
+    minirt__charge(rt, MINIRT_AV);
+    if (rc == 0)
+        rc = rankmap_av_set(rt->av, id, c->service, 0);
+    minirt__charge(rt, outer);
     if (rc < 0)
-        return minirt__fail_asymreg(rt, rc, "connecting to process %u", id);
-    minirt__end(&lap);
-    lap = minirt__begin(rt, MINIRT_AV);
-    rc = rankmap_av_set(rt->av, id, c->service, TAG_KNOWN);
-    if (rc < 0)
-        return minirt__fail(rt, MINIRT_EMAP, "address of process %u: %s", id, rankmap_strerror(rc));
+        return minirt__fail(rt, rc, "connecting to process %u", id);
     rt->n_peers++;
-    minirt__end(&lap);
     return 0;
 }
 
 int minirt__connect(struct minirt *rt, uint32_t id)
 {
     struct card c;
-    int n;
+    int rc;
 
+    if (rt->entries[id] != 0)
+        return 0;
     if (id == rt->rank)
-        return admit(rt, id, &rt->card, rt->card_bytes);
-    n = rt->wireup->find(rt, id, &c);
-    return n < -1 ? n : admit(rt, id, &c, n < 0 ? 0 : (size_t)n);
-}
-
-int minirt__service_at(struct minirt *rt, uint32_t id, uint64_t *addr)
-{
-    struct rankmap_av_entry entry;
-    int rc = rt->entries[id] != 0 ? 0 : minirt__connect(rt, id);
-
-    if (rc < 0)
-        return rc;
-    *addr = rankmap_av_word_addr(rt->entries[id], TAG_MASK);
-    if (rankmap_av_word_escaped(rt->entries[id], TAG_MASK) && rankmap_av_get(rt->av, id, &entry) == 0)
-        *addr = entry.addr;
-    return 0;
+        return admit(rt, id, &rt->card);
+    rc = rt->wireup->find(rt, id, &c);
+    return rc < 0 ? rc : admit(rt, id, &c);
 }
 
 int minirt__service_put(struct minirt *rt, uint32_t id, size_t offset, const void *src, size_t bytes)
 {
-    uint64_t at;
-    int rc = minirt__service_at(rt, id, &at);
+    int rc = minirt__connect(rt, id);
 
-    if (rc < 0)
-        return rc;
-    if ((rc = asymreg_put(rt->worker, id, at + offset, ASYMREG_ANY, src, bytes)) < 0 || (rc = asymreg_flush(rt->worker, id)) < 0)
-        return minirt__fail_asymreg(rt, rc, "telling process %u", id);
-    return 0;
+    if (rc == 0)
+        rc = minirt_put(rt->world, id, rt->entries[id] + offset, src, bytes);
+    return rc == 0 ? minirt_flush(rt->world, id) : rc;
 }
 
 int minirt__service_get(struct minirt *rt, uint32_t id, size_t offset, void *dst, size_t bytes)
 {
-    uint64_t at;
-    int rc = minirt__service_at(rt, id, &at);
+    int rc = minirt__connect(rt, id);
 
-    if (rc < 0)
-        return rc;
-    if ((rc = asymreg_get(rt->worker, id, at + offset, ASYMREG_ANY, dst, bytes)) < 0)
-        return minirt__fail_asymreg(rt, rc, "asking process %u", id);
-    return 0;
+    return rc == 0 ? minirt_get(rt->world, id, rt->entries[id] + offset, dst, bytes) : rc;
 }

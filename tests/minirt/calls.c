@@ -15,7 +15,7 @@ int PMI2_Finalize(void);
 
 static struct minirt *rt;
 static struct minirt_team *world;
-static uint32_t me, n;
+static uint32_t me, n, n_nodes;
 
 #define CHECK(condition)                                                                                          \
     do {                                                                                                          \
@@ -47,6 +47,7 @@ static void teams(void)
     struct minirt_team *t, *u, *many[MINIRT_MAX_TEAMS];
     uint32_t columns = n > 2 ? 2 : 1, rest = n - me / columns * columns, i;
     struct rankmap *ranks;
+    uint32_t here = n / n_nodes; /* the launcher fills nodes one after the other */
 
     check_team(world, 0, 1, n);
     CHECK(minirt_team_dup(world, &t) == 0);
@@ -66,8 +67,8 @@ static void teams(void)
     CHECK(minirt_team_every(world, 3, &t) == 0);
     check_team(t, me % 3, 3, (n - me % 3 + 2) / 3);
     CHECK(minirt_team_free(t) == 0);
-    CHECK(minirt_team_node(world, &t) == 0);
-    check_team(t, 0, 1, n);
+    CHECK(n % n_nodes == 0 && minirt_team_node(world, &t) == 0);
+    check_team(t, me / here * here, 1, here);
     CHECK(minirt_team_free(t) == 0);
 
     /* Any ranks, and those that are not among them. */
@@ -251,6 +252,7 @@ static void leave(void)
 
 int main(int argc, char **argv)
 {
+    struct minirt_info info;
     int rc;
 
     if (argc < 2)
@@ -260,6 +262,8 @@ int main(int argc, char **argv)
     world = minirt_world(rt);
     me = minirt_rank(world);
     n = minirt_size(world);
+    minirt_get_info(rt, &info);
+    n_nodes = info.n_nodes;
     if (argc > 2)
         leave();
     teams();
@@ -268,6 +272,6 @@ int main(int argc, char **argv)
     rt = NULL;
     CHECK(rc == 0);
     if (me == 0)
-        printf("calls: %u ranks, all right\n", n);
+        printf("calls: %u ranks on %u nodes, all right\n", n, n_nodes);
     return 0;
 }
