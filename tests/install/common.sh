@@ -43,3 +43,11 @@ configured_prefix() {
 needs_shared() {
     LC_ALL=C readelf -d "$1" | grep -q "NEEDED.*\[lib$NAME\.so\."
 }
+
+# lint_pages <page>...: mandoc and groff find nothing to warn of, whatis finds a name and a line in each.
+lint_pages() {
+    "$MANDOC" -Tlint -W warning "$@" || fail "mandoc warns"
+    "$GROFF" -ww -z -man -Tutf8 "$@" 2> "$scratch/groff" || fail "groff"
+    if grep . "$scratch/groff"; then fail "groff warns"; fi
+    "$LEXGROG" "$@" > "$scratch/whatis" || { grep -v ': "' "$scratch/whatis"; fail "whatis finds no line in the pages above"; }
+}

@@ -27,10 +27,7 @@ awk 'NR == FNR { want[$1]; next } $1 in want && index(substr($0, length($1) + 1)
 awk 'NR == FNR { want["\\fB" $1 "\\fP(3)"]; next } { delete want[$1] }
     END { for (name in want) { print name; bad = 1 } exit bad }' "$scratch/names" "${pages[0]}" || fail "$NAME(7) does not name the functions above"
 
-"$MANDOC" -Tlint -W warning "${pages[@]}" || fail "mandoc warns"
-"$GROFF" -ww -z -man -Tutf8 "${pages[@]}" 2> "$scratch/groff" || fail "groff"
-if grep . "$scratch/groff"; then fail "groff warns"; fi
-"$LEXGROG" "${pages[@]}" > "$scratch/whatis" || { grep -v ': "' "$scratch/whatis"; fail "whatis finds no line in the pages above"; }
+lint_pages "${pages[@]}"
 for section in NAME SYNOPSIS DESCRIPTION "SEE ALSO"; do
     if grep -LxF ".SH $section" "${pages[@]}" | grep .; then fail "no section $section in the pages above"; fi
 done

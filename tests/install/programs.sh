@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Every program that is installed has a manual page, whose options are those that the program itself names; nothing in a page is wrong by
+# mandoc, groff and whatis, and the pages that they refer to are installed too.
+. "$(dirname "$0")/common.sh"
+export LC_ALL=C.UTF-8
+DESTDIR=$scratch/stage "$CMAKE" --install "$BUILD" --component fencepost-tools > "$scratch/log" || { cat "$scratch/log"; fail "cmake --install"; }
+bin=$(find "$scratch/stage" -type d -name bin)
+man=$(find "$scratch/stage" -type d -name man1)
+man=${man%/man1}
+[ -d "$bin" ] && [ -d "$man" ] || fail "no programs, or no pages"
+
+n=0
+for program in "$bin"/*; do
+    name=${program##*/}
+    page=$man/man1/$name.1
+    [ -s "$page" ] || fail "no manual page of $name"
+    for section in NAME SYNOPSIS DESCRIPTION "EXIT STATUS" "SEE ALSO"; do
+        grep -qxF ".SH $section" "$page" || fail "$name.1 has no section $section"
+    done
+    sed 's/\\-/-/g' "$page" > "$scratch/page"
+    timeout 20 "$program" --help > "$scratch/help" 2>&1 < /dev/null || true # not all of them know it
+    for option in $(grep -oE -- '(^ *|\[|-[A-Za-z], *)--[a-z][a-z0-9.-]+' "$scratch/help" | sed 's/.*--/--/' | sort -u); do
+        grep -qF -- "$option" "$scratch/page" || fail "$name.1 does not know $option"
+    done
+    n=$((n + 1))
+done
+pages=("$man"/man[1-9]/*)
+for page in "${pages[@]}"; do
+    while read -r name section; do
+        case $name in lib*) [ -d "$FOLDER/../$name" ] && continue ;; esac # another component brings it
+        [ -s "$man/man$section/$name.$section" ] || fail "${page##*/} refers to $name($section), which is not there"
+    done < <(sed -n '/^\.SH SEE ALSO/,$s/^\.BR \([^ ]*\) (\([1-9]\)).*/\1 \2/p' "$page" | sed 's/\\-/-/g')
+done
+[ "$n" -gt 3 ] || fail "$n programs"
+lint_pages "${pages[@]}"
+echo "$n programs, ${#pages[@]} pages"
