@@ -5,19 +5,25 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 int minirt__charge(struct minirt *rt, int part)
 {
     struct mallinfo2 m = mallinfo2();
     struct cost *cost = &rt->cost[rt->part], now = {.heap = (int64_t)(m.uordblks + m.hblkhd)};
     int before = rt->part;
+    struct rusage usage;
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC, &t);
+    getrusage(RUSAGE_SELF, &usage);
+    now.faults = (uint64_t)usage.ru_minflt;
     now.ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     cost->ns += now.ns - rt->since.ns;
     cost->heap += now.heap - rt->since.heap;
+    cost->faults += now.faults - rt->since.faults;
     rt->since = now;
     rt->part = part;
     return before;
@@ -49,9 +55,9 @@ int minirt_report(struct minirt *rt, FILE *to)
     for (int i = 0; i < MINIRT_N_PARTS; i++) /* before minirt_min() adds to them */
         cost[i] = rt->cost[i];
     if (rt->rank == 0)
-        fprintf(to, "minirt: %u ranks, %u nodes, transport %s, wire-up by %s, cards of %u characters, %u peers known\n%-16s %-22s %10s %10s %12s %12s\n",
+        fprintf(to, "minirt: %u ranks, %u nodes, transport %s, wire-up by %s, cards of %u characters, %u peers known\n%-16s %-22s %10s %10s %10s %10s %10s\n",
                 info.n_ranks, info.n_nodes, info.transport, info.wireup, info.card_chars, info.n_peers, "part", "library", "ms",
-                "slowest ms", "heap bytes", "told bytes");
+                "slowest ms", "heap", "touched", "told");
     for (int i = 0; i < MINIRT_N_PARTS; i++) {
         uint64_t slowest = ~cost[i].ns;
         int rc = minirt_min(rt->world, &slowest);
@@ -59,8 +65,9 @@ int minirt_report(struct minirt *rt, FILE *to)
         if (rc < 0)
             return rc;
         if (rt->rank == 0)
-            fprintf(to, "%-16s %-22s %10.3f %10.3f %12" PRId64 " %12" PRIu64 "\n", parts[i][0], parts[i][1], (double)cost[i].ns / 1e6,
-                    (double)~slowest / 1e6, cost[i].heap, told(rt, i));
+            fprintf(to, "%-16s %-22s %10.3f %10.3f %10" PRId64 " %10" PRIu64 " %10" PRIu64 "\n", parts[i][0], parts[i][1],
+                    (double)cost[i].ns / 1e6, (double)~slowest / 1e6, cost[i].heap, cost[i].faults * (uint64_t)sysconf(_SC_PAGESIZE),
+                    told(rt, i));
     }
     return 0;
 }

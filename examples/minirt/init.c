@@ -72,8 +72,10 @@ static int map_nodes(struct minirt *rt)
 {
     char mapping[PMI2_MAX_ATTRVALUE + 1] = "";
     struct rankmap_info info = {.size = sizeof(info)};
-    int found = 0, rc = PMI2_Info_GetJobAttr("PMI_process_mapping", mapping, sizeof(mapping), &found);
+    int outer = minirt__charge(rt, MINIRT_PMI), found = 0;
+    int rc = PMI2_Info_GetJobAttr("PMI_process_mapping", mapping, sizeof(mapping), &found);
 
+    minirt__charge(rt, outer);
     if (rc != PMI2_SUCCESS || !found)
         snprintf(mapping, sizeof(mapping), "(vector,(0,1,%u))", rt->n); /* a server that does not tell: all together */
     if ((rc = rankmap_nodes_from_text(mapping, strlen(mapping), rt->n, NULL, &rt->nodes)) < 0 ||

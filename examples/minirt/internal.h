@@ -71,7 +71,8 @@ struct wireup {
 
 struct cost {
     uint64_t ns;
-    int64_t heap; /* what malloc() held more after than before */
+    int64_t heap;    /* what malloc() held more after than before */
+    uint64_t faults; /* pages that were touched for the first time, also of memory that malloc() knows nothing of */
 };
 
 struct minirt {

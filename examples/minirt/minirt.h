@@ -125,8 +125,8 @@ int minirt_compare_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, 
 /* Parts: what each library took of a start. */
 enum { MINIRT_PMI, MINIRT_MAPS, MINIRT_AV, MINIRT_WINDOWS, MINIRT_REGISTRY, MINIRT_PEERS, MINIRT_N_PARTS };
 
-/* Collective over the job. Rank 0 prints of each part its time so far, that of the slowest rank, what malloc() holds more for it, and
- * what the library itself says that it holds. */
+/* Collective over the job. Rank 0 prints of each part its time so far and that of the slowest rank, and bytes: what malloc() holds more for it, the pages
+ * that it touched first, and what the library itself says that it holds. */
 int minirt_report(struct minirt *rt, FILE *to);
 
 struct minirt_info {
