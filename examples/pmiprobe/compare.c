@@ -50,7 +50,7 @@ static bool read_file(struct table *t, const char *path)
 {
     char line[4096], name[64], ok[16], result[32];
     FILE *f = fopen(path, "re");
-    int col = t->n_files;
+    int col = t->n_files, n = 0;
 
     if (!f) {
         fprintf(stderr, "pmiprobe: %s: %s\n", path, strerror(errno));
@@ -62,8 +62,12 @@ static bool read_file(struct table *t, const char *path)
         member(line, "case", name, sizeof(name));
         if (!name[0])
             member(line, "variation", name, sizeof(name));
-        if (!name[0] || (row = row_of(t, name)) < 0)
+        if (!name[0])
             continue;
+        row = row_of(t, name);
+        n = row < 0 ? -1 : n + 1;
+        if (row < 0)
+            break;
         member(line, "peer", t->peer[col], sizeof(t->peer[0]));
         member(line, "conforms", ok, sizeof(ok));
         member(line, "result", result, sizeof(result));
@@ -76,8 +80,12 @@ static bool read_file(struct table *t, const char *path)
         }
     }
     fclose(f);
+    if (n < 0)
+        fprintf(stderr, "pmiprobe: %s: more than %d cases\n", path, MAX_ROWS);
+    if (n == 0)
+        fprintf(stderr, "pmiprobe: %s: no line of it is a result of --json\n", path);
     t->n_files++;
-    return true;
+    return n > 0;
 }
 
 int compare_main(int argc, char **argv)

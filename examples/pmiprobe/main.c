@@ -138,7 +138,7 @@ static int run(int argc, char **argv)
     if (strncmp(name, "--", 2) == 0) /* `pmiprobe --commands` and the like */
         name += 2;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-        if (strcmp(commands[i].name, name) == 0)
+        if (strcmp(commands[i].name, name) == 0 && (commands[i].run || argc == 2))
             return commands[i].run ? commands[i].run(argc - 1, argv + 1) : commands[i].print();
     return usage(stderr);
 }

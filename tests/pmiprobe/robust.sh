@@ -55,6 +55,14 @@ expect 1 "a transcript with another reply" "$probe" replay "$tmp/wrong.txt" -- "
 echo 'C "no end' >"$tmp/bad.txt"
 expect 2 "a malformed transcript" "$probe" replay "$tmp/bad.txt" -- true
 
+# What is no result is no empty table, and more rows than there is room for are not left out.
+expect 2 "compare of something else" "$probe" compare "$src/two-ranks.txt"
+seq -f '{"case":"c%g","peer":"p","conforms":true,"result":"ok"}' 512 >"$tmp/many.json"
+expect 0 "compare of 512 cases" "$probe" compare "$tmp/many.json"
+echo '{"case":"one more","peer":"p","conforms":true,"result":"ok"}' >>"$tmp/many.json"
+expect 2 "compare of 513 cases" "$probe" compare "$tmp/many.json"
+expect 2 "a word too many" "$probe" cases v1-maxes
+
 "$probe" play nothing >/dev/null 2>&1 && fail "play without a server succeeds"
 "$probe" dict | grep -q '^cmd_.*="cmd=kvs-put;"$' || fail "no dictionary"
 "$probe" commands | grep -q '`get_maxes`' || fail "no command table"
