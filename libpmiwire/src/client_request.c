@@ -445,14 +445,31 @@ static int spawn_v2(struct pmiwire_client *c, const struct pmiwire_spawn *req)
     return pmiwire__client_encoded(c, &e);
 }
 
+/* What no server could start: some end the job over it. */
+static int check_spawn(const struct pmiwire_spawn *req)
+{
+    if (!req || req->n_cmds == 0 || !req->cmds || (req->n_preput && !req->preput))
+        return -EINVAL;
+    for (uint32_t i = 0; i < req->n_cmds; i++) {
+        const struct pmiwire_spawn_cmd *cmd = &req->cmds[i];
+
+        if (cmd->maxprocs == 0 || cmd->maxprocs > INT32_MAX || (cmd->argc && !cmd->argv) || (cmd->n_info && !cmd->info))
+            return -EINVAL;
+        if (cmd->execname.len == 0)
+            return PMIWIRE_EEMPTY;
+    }
+    return 0;
+}
+
 int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *req, uint64_t cookie)
 {
     int rc = may_ask(c);
 
     if (rc < 0)
         return rc;
-    if (!req || req->n_cmds == 0)
-        return -EINVAL;
+    rc = check_spawn(req);
+    if (rc < 0)
+        return rc;
     rc = is_v2(c) ? spawn_v2(c, req) : spawn_v1(c, req);
     if (rc < 0)
         return rc;

@@ -440,6 +440,23 @@ static void test_spawn(void **state)
              "infokeycount=0;"));
     answered(v2("cmd=spawn-response;rc=0;jobid=43.0;errcodes=0;errcodes=0;"), PMIWIRE_OP_SPAWN, 0);
     is_str(ev.value, "43.0");
+    for (unsigned wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++) {
+        const struct pmiwire_spawn_cmd refused[] = {
+            {.maxprocs = 1}, {.execname = S("a")}, {.execname = S("a"), .maxprocs = 1u << 31},
+            {.execname = S("a"), .maxprocs = 1, .argc = 1}, {.execname = S("a"), .maxprocs = 1, .n_info = 1},
+        };
+
+        fresh(wire, 0);
+        for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+            const struct pmiwire_spawn_cmd two[] = {cmds[0], refused[i]};
+            const struct pmiwire_spawn bad_req = {.n_cmds = 2, .cmds = two};
+
+            assert_int_equal(pmiwire_client_spawn(session, &bad_req, 1), i == 0 ? PMIWIRE_EEMPTY : -EINVAL);
+            idle();
+        }
+        assert_int_equal(pmiwire_client_spawn(session, &(struct pmiwire_spawn){.n_cmds = 1}, 1), -EINVAL);
+        assert_int_equal(pmiwire_client_spawn(session, &(struct pmiwire_spawn){.n_cmds = 1, .cmds = cmds, .n_preput = 1}, 1), -EINVAL);
+    }
     req.n_cmds = 0;
     assert_int_equal(pmiwire_client_spawn(session, &req, 1), -EINVAL);
     assert_int_equal(pmiwire_client_spawn(session, NULL, 1), -EINVAL);

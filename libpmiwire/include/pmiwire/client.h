@@ -203,7 +203,10 @@ PMIWIRE_API int pmiwire_client_unpublish(struct pmiwire_client *c, struct pmiwir
 /** @brief Look a service name up. */
 PMIWIRE_API int pmiwire_client_lookup(struct pmiwire_client *c, struct pmiwire_str service,
                                       uint64_t cookie);
-/** @brief Start further processes as a job of their own. PMI-1 sends one message a sub-command. */
+/**
+ * @brief Start further processes as a job of their own. PMI-1 sends one message a sub-command.
+ * @param req  each sub-command has a name (else PMIWIRE_EEMPTY) and 1 to 2^31-1 processes, and what is counted is there (else -EINVAL)
+ */
 PMIWIRE_API int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *req,
                                      uint64_t cookie);
 /** @brief Slurm's PMIX_Ring. On PMI-2 another server may die of it (see profile.h); on PMI-1 PMIWIRE_EVERSION where PMIWIRE_EXT_EXCHANGE is not advertised. */

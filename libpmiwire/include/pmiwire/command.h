@@ -307,7 +307,7 @@ PMIWIRE_API int pmiwire_parse_int(struct pmiwire_str text, int32_t *out);
 /** A sub-command to spawn. */
 struct pmiwire_spawn_cmd {
     struct pmiwire_str execname;
-    uint32_t maxprocs;
+    uint32_t maxprocs;                  /**< 1 or more */
     uint32_t argc;                      /**< arguments, the program's name not among them */
     const struct pmiwire_str *argv;     /**< argc of them */
     uint32_t n_info;
