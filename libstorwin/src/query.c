@@ -109,8 +109,10 @@ int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_pa
 /* Options that say nothing about a window in memory. */
 static int in_effect(const struct storwin_window *win, const char *key)
 {
-    if (strcmp(key, "alloc_type") == 0 || strcmp(key, "storage_alloc_memfd") == 0)
+    if (strcmp(key, "alloc_type") == 0)
         return 1;
+    if (win->opts.alloc_type == STORWIN_MEMORY && strcmp(key, "storage_alloc_memfd") == 0)
+        return (win->opts.flags & STORWIN_MEMFD) != 0;
     if (win->opts.alloc_type == STORWIN_MEMORY)
         return 0;
     if (strcmp(key, "storage_alloc_budget") == 0)
