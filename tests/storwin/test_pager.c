@@ -126,6 +126,22 @@ static void threads_sequential(void **state)
     many_threads(STORWIN_ACCESS_SEQUENTIAL);
 }
 
+/* As before Linux 6.8: evicted from its place. */
+static void threads_in_place(void **state)
+{
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_window *win;
+
+    (void)state;
+    atomic_store(&storwin__without, STORWIN__NO_MOVE);
+    win = open_user(test_path("in_place"), page, STORWIN_MIN_BUDGET, 0);
+    storwin_query(win, &info);
+    assert_int_equal(info.keeps_pinned, 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    many_threads(STORWIN_ACCESS_RANDOM);
+    atomic_store(&storwin__without, 0);
+}
+
 /* Forward and backward through a window of many budgets; what is read ahead is used. */
 static void streams(void **state)
 {
@@ -379,9 +395,10 @@ static void copies_meet_evictions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_random), cmocka_unit_test(threads_unknown), cmocka_unit_test(threads_sequential),
-        cmocka_unit_test(streams),        cmocka_unit_test(system_calls),    cmocka_unit_test(refused),
-        cmocka_unit_test(after_fork),     cmocka_unit_test(pinned_page),     cmocka_unit_test(copies_meet_evictions),
+        cmocka_unit_test(threads_random),   cmocka_unit_test(threads_unknown), cmocka_unit_test(threads_sequential),
+        cmocka_unit_test(threads_in_place), cmocka_unit_test(streams),         cmocka_unit_test(system_calls),
+        cmocka_unit_test(refused),          cmocka_unit_test(after_fork),      cmocka_unit_test(pinned_page),
+        cmocka_unit_test(copies_meet_evictions),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);
