@@ -519,8 +519,8 @@ struct storwin_place {
 STORWIN_API int storwin_where(const struct storwin_window *win, uint64_t offset, struct storwin_place *place);
 
 /** A part of a window with what lies behind it: what another process needs to map the same bytes. */
-struct storwin_part {
-    size_t size;        /**< sizeof(struct storwin_part), set by the caller before storwin_part() */
+struct storwin_part_info {
+    size_t size;        /**< sizeof(struct storwin_part_info), set by the caller before storwin_part() */
     uint64_t offset;    /**< first byte, relative to the window; a multiple of the page size but in a shared window without gaps */
     uint64_t bytes;     /**< length; the mapping goes on to the end of the page */
     uint32_t kind;      /**< STORWIN_MEMORY or STORWIN_STORAGE */
@@ -544,7 +544,7 @@ struct storwin_part {
  * @return 0; STORWIN_ERANGE: there are no more parts; -EINVAL
  * MT-Safe. Allocates nothing.
  */
-STORWIN_API int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_part *part);
+STORWIN_API int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_part_info *part);
 
 /** A run of changed pages. */
 struct storwin_range {

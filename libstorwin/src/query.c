@@ -86,9 +86,9 @@ int storwin_where(const struct storwin_window *win, uint64_t offset, struct stor
     return STORWIN_ERANGE;
 }
 
-int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_part *part)
+int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_part_info *part)
 {
-    struct storwin_part full;
+    struct storwin_part_info full;
     const struct storwin__part *p;
     size_t size;
 
@@ -98,7 +98,7 @@ int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_pa
         return STORWIN_ERANGE;
     p = &win->parts[i];
     size = part->size;
-    full = (struct storwin_part){.size = size, .offset = p->offset, .bytes = p->bytes, .kind = p->kind, .file = p->file,
+    full = (struct storwin_part_info){.size = size, .offset = p->offset, .bytes = p->bytes, .kind = p->kind, .file = p->file,
                                  .fd_offset = p->file_offset};
     full.fd = p->kind == STORWIN_STORAGE ? win->files[p->file].fd : win->shm_fd;
     full.coherent = full.fd >= 0 && (p->kind == STORWIN_MEMORY || win->opts.pager == STORWIN_PAGER_KERNEL);

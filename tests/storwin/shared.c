@@ -49,7 +49,7 @@ static struct storwin_window *open_rank(const struct kind *k, unsigned rank, str
 
 static void check_layout(const struct kind *k, const struct storwin_window *win, unsigned rank)
 {
-    struct storwin_part part = {.size = sizeof(part)};
+    struct storwin_part_info part = {.size = sizeof(part)};
     uint64_t at = 0;
 
     for (unsigned i = 0; i < RANKS; i++) {
@@ -157,7 +157,7 @@ static void run(const struct kind *k)
 }
 
 /* A part with its descriptor, to another process. */
-static void send_part(int socket, const struct storwin_part *part)
+static void send_part(int socket, const struct storwin_part_info *part)
 {
     union {
         struct cmsghdr head;
@@ -172,7 +172,7 @@ static void send_part(int socket, const struct storwin_part *part)
     CHECK(sendmsg(socket, &message, 0) == (ssize_t)sizeof(*part));
 }
 
-static void receive_part(int socket, struct storwin_part *part)
+static void receive_part(int socket, struct storwin_part_info *part)
 {
     union {
         struct cmsghdr head;
@@ -192,7 +192,7 @@ static void receive_part(int socket, struct storwin_part *part)
 static void peer(int socket, uint64_t bytes)
 {
     uint8_t *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct storwin_part part;
+    struct storwin_part_info part;
 
     CHECK(base != MAP_FAILED);
     for (int i = 0; i < 2; i++) {
@@ -214,7 +214,7 @@ static void lent(uint32_t order)
 {
     const uint64_t bytes = 10 * page + 77;
     struct storwin_opts opts = storage_opts(test_path("lent"));
-    struct storwin_part part = {.size = sizeof(part)};
+    struct storwin_part_info part = {.size = sizeof(part)};
     struct storwin_window *win;
     uint8_t *base, *copy = malloc(bytes);
     int sockets[2], status;

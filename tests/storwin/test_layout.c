@@ -45,7 +45,7 @@ static void check_parts(const struct storwin_window *win, int memfd, int kernel)
 {
     uint8_t *base = storwin_base(win);
     struct storwin_place place;
-    struct storwin_part part;
+    struct storwin_part_info part;
     uint64_t at = 0;
     uint32_t i;
 
@@ -76,7 +76,7 @@ static void check_parts(const struct storwin_window *win, int memfd, int kernel)
         if (map != MAP_FAILED)
             munmap(map, part.bytes);
         at += part.bytes;
-        part = (struct storwin_part){.size = sizeof(part)};
+        part = (struct storwin_part_info){.size = sizeof(part)};
     }
     assert_int_equal(at, storwin_bytes(win));
     assert_int_equal(storwin_part(win, i, &part), STORWIN_ERANGE);
@@ -144,7 +144,7 @@ static void parts(void **state)
 {
     struct storwin_opts opts;
     struct storwin_window *win;
-    struct storwin_part part = {.size = sizeof(part.size) + sizeof(part.offset), .bytes = 99};
+    struct storwin_part_info part = {.size = sizeof(part.size) + sizeof(part.offset), .bytes = 99};
     char value[8];
 
     (void)state;
