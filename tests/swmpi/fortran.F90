@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: BSD-3-Clause
 ! fortran DIR: windows on storage from Fortran, by one of the bindings: BINDING is 77 for mpif.h, 90 for `use mpi`, 8 for
-! `use mpi_f08`. What was put and stored must be in the files of DIR, also that of a window which is still open at
+! `use mpi_f08`, and with LARGE its procedures of MPI-4 with large counts. What was put and stored must be in the files of DIR, also that of a window which is still open at
 ! MPI_Finalize, and the windows must say what they are. Under libswmpi.so only.
 #if BINDING == 8
 #define COMM_TYPE type(MPI_Comm)
@@ -10,6 +10,11 @@
 #define COMM_TYPE integer
 #define INFO_TYPE integer
 #define WIN_TYPE integer
+#endif
+#ifdef LARGE
+#define UNIT_TYPE integer(MPI_ADDRESS_KIND)
+#else
+#define UNIT_TYPE integer
 #endif
 program fortran
     use, intrinsic :: iso_c_binding
@@ -24,6 +29,7 @@ program fortran
 #endif
     integer, parameter :: n = 5000
     integer(MPI_ADDRESS_KIND), parameter :: bytes = 4 * n
+    UNIT_TYPE, parameter :: unit = 4
     character(len=:), allocatable :: dir
     integer :: rank, ranks, ierr, length
     INFO_TYPE :: info
@@ -80,13 +86,13 @@ contains
     function word_of(file, i) result(word)
         character(len=*), intent(in) :: file
         integer, intent(in) :: i
-        integer :: word, unit, status
+        integer :: word, at, status
 
         word = -1
-        open (newunit=unit, file=file, access='stream', form='unformatted', status='old', iostat=status)
+        open (newunit=at, file=file, access='stream', form='unformatted', status='old', iostat=status)
         if (status /= 0) return
-        read (unit, pos=4 * i - 3, iostat=status) word
-        close (unit)
+        read (at, pos=4 * i - 3, iostat=status) word
+        close (at)
     end function
 
     ! A window of n words, of MPI_Win_allocate or MPI_Win_allocate_shared.
@@ -108,9 +114,9 @@ contains
 #else
 
         if (is_shared) then
-            call MPI_Win_allocate_shared(bytes, 4, info, MPI_COMM_WORLD, base, win, ierr)
+            call MPI_Win_allocate_shared(bytes, unit, info, MPI_COMM_WORLD, base, win, ierr)
         else
-            call MPI_Win_allocate(bytes, 4, info, MPI_COMM_WORLD, base, win, ierr)
+            call MPI_Win_allocate(bytes, unit, info, MPI_COMM_WORLD, base, win, ierr)
         end if
 #endif
         call check(ierr == MPI_SUCCESS, 'no window')
@@ -185,7 +191,7 @@ contains
         INFO_TYPE :: info
         WIN_TYPE :: win
         type(c_ptr) :: base
-        integer :: unit
+        UNIT_TYPE :: its_unit
 #if BINDING == 77
         integer(MPI_ADDRESS_KIND) :: address
 #endif
@@ -196,12 +202,12 @@ contains
         call MPI_Info_free(info, ierr)
         call has_flavor(win, MPI_WIN_FLAVOR_SHARED)
 #if BINDING == 77
-        call MPI_Win_shared_query(win, 0, size, unit, address, ierr)
+        call MPI_Win_shared_query(win, 0, size, its_unit, address, ierr)
         base = transfer(address, base)
 #else
-        call MPI_Win_shared_query(win, 0, size, unit, base, ierr)
+        call MPI_Win_shared_query(win, 0, size, its_unit, base, ierr)
 #endif
-        call check(size == bytes .and. unit == 4, 'MPI_Win_shared_query')
+        call check(size == bytes .and. its_unit == unit, 'MPI_Win_shared_query')
         call c_f_pointer(base, first, [n])
         call MPI_Win_lock_all(0, win, ierr)
         first(rank + 1) = 500 + rank
