@@ -199,15 +199,15 @@ static void flush(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, uint32_t
             continue;
         }
         p = b->ptr + here.chunk + CHUNK_HEADER + here.segment;
-        memcpy(&s, p, sizeof(s));
+        (void)pmiwire__segment_read(p, ch.bytes - here.segment, &s);
         if (goes_by(x, link, s.node)) {
-            if (!out_fits(x, &o, p, sizeof(s) + s.bytes)) {
+            if (!out_fits(x, &o, p, s.whole)) {
                 out_send(x, &o, 0);
                 *at = here;
             }
-            out_add(&o, p, sizeof(s) + s.bytes);
+            out_add(&o, p, s.whole);
         }
-        here.segment += sizeof(s) + s.bytes;
+        here.segment += s.whole;
     }
     if (last)
         out_send(x, &o, PMIWIRE_XFF_LAST);
@@ -265,44 +265,41 @@ static void sort_u64(uint64_t *a, size_t n)
     }
 }
 
-/* All segments, by node and then in the order of their coming: node << 32 | place / 4. With order NULL they are counted. */
-static size_t list_segments(const struct pmiwire__xbuf *b, uint64_t *order)
+/* All segments, by node and then in the order of their coming: node << 32 | place. With order NULL they are counted. *bytes: as records. */
+static size_t list_segments(const struct pmiwire__xbuf *b, uint64_t *order, uint64_t *bytes)
 {
     size_t chunk, at, n = 0;
     struct chunk ch;
 
+    *bytes = 0;
     for (chunk = 0; chunk < b->len; chunk += CHUNK_HEADER + ch.bytes) {
         struct pmiwire__segment s;
+        uint64_t records;
 
         memcpy(&ch, b->ptr + chunk, sizeof(ch));
-        for (at = chunk + CHUNK_HEADER; at < chunk + CHUNK_HEADER + ch.bytes; at += sizeof(s) + s.bytes, n++) {
-            memcpy(&s, b->ptr + at, sizeof(s));
+        for (at = 0; at < ch.bytes; at += s.whole, n++) {
+            (void)pmiwire__segment_read(b->ptr + chunk + CHUNK_HEADER + at, ch.bytes - at, &s);
+            (void)pmiwire__segment_records(&s, &records);
+            *bytes += records;
             if (order)
-                order[n] = (uint64_t)s.node << 32 | at / 4;
+                order[n] = (uint64_t)s.node << 32 | (chunk + CHUNK_HEADER + at);
         }
     }
     return n;
 }
 
-/* The pairs of a block, or of a segment, one by one. */
-static int each_record(struct pmiwire_exchange *x, const char *p, size_t n, uint32_t number,
-                       int (*visit)(struct pmiwire_exchange *, const struct pmiwire__record *, uint32_t))
+/* The pairs of a block, for a node that keeps them here. */
+static int keep_block(struct pmiwire_exchange *x, const char *p, size_t n, uint32_t number)
 {
     struct pmiwire__record rec;
     size_t at;
     int rc = 0;
 
-    for (at = 0; at < n && rc == 0; at += rec.bytes) {
+    for (at = PMIWIRE_BLOCK_HEADER_BYTES; at < n && rc == 0; at += rec.bytes) {
         (void)pmiwire__record_read(p + at, n - at, &rec);
-        rc = visit(x, &rec, number);
+        rc = pmiwire__xbrought(x, &rec, number);
     }
     return rc;
-}
-
-static int visit_taken(struct pmiwire_exchange *x, const struct pmiwire__record *rec, uint32_t number)
-{
-    pmiwire__xtaken(x, rec, number);
-    return 0;
 }
 
 /* One block: to the caller, and to our own store if it is that which is asked. */
@@ -314,8 +311,7 @@ static int hand_over(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, char 
     if (x->ops.pairs)
         rc = x->ops.pairs(x->ctx, c->kind, c->number, block, bytes);
     if (rc == 0 && c->kind == PMIWIRE_COLL_FENCE && !x->ops.find)
-        rc = each_record(x, block + PMIWIRE_BLOCK_HEADER_BYTES, bytes - PMIWIRE_BLOCK_HEADER_BYTES, c->number,
-                         pmiwire__xbrought);
+        rc = keep_block(x, block, bytes, c->number);
     return rc;
 }
 
@@ -325,7 +321,7 @@ struct tally {
     unsigned char *seen; /* Allgather: a bit for each rank */
 };
 
-/* Count a segment's pairs; of an Allgather each rank may come once. */
+/* Count a segment's pairs, as records; of an Allgather each rank may come once. */
 static int tally(struct pmiwire_exchange *x, const struct pmiwire__xcoll *c, const char *p, size_t n, struct tally *t)
 {
     struct pmiwire__record rec;
@@ -347,29 +343,33 @@ static int tally(struct pmiwire_exchange *x, const struct pmiwire__xcoll *c, con
     return 0;
 }
 
-/* Blocks of segments in order, each as long as BLOCK_BYTES allows. */
-static int make_blocks(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, const uint64_t *order, size_t n, struct tally *t)
+/* Blocks of segments in order, each as long as BLOCK_BYTES allows; all of them are so many bytes. */
+static int make_blocks(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, const uint64_t *order, size_t n, uint64_t bytes,
+                       struct tally *t)
 {
     const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
-    const size_t most = b->len < PMIWIRE_EXCHANGE_BLOCK_BYTES ? b->len : PMIWIRE_EXCHANGE_BLOCK_BYTES;
+    const size_t most = bytes < PMIWIRE_EXCHANGE_BLOCK_BYTES ? (size_t)bytes : PMIWIRE_EXCHANGE_BLOCK_BYTES;
     struct pmiwire__xbuf block = {NULL, 0, 0};
     size_t i;
     int rc = pmiwire__xbuf_room(x, &block, PMIWIRE_BLOCK_HEADER_BYTES + (most > x->max_frame ? most : x->max_frame));
 
     block.len = PMIWIRE_BLOCK_HEADER_BYTES;
     for (i = 0; rc == 0 && i < n; i++) {
-        const char *p = b->ptr + 4 * (size_t)(uint32_t)order[i];
+        const size_t at = (uint32_t)order[i];
         struct pmiwire__segment s;
+        uint64_t records;
 
-        memcpy(&s, p, sizeof(s));
-        if (t->n_pairs && block.len + s.bytes > block.cap) {
+        (void)pmiwire__segment_read(b->ptr + at, b->len - at, &s);
+        (void)pmiwire__segment_records(&s, &records);
+        if (t->n_pairs && block.len + records > block.cap) {
             rc = hand_over(x, c, block.ptr, block.len, t->n_pairs);
             block.len = PMIWIRE_BLOCK_HEADER_BYTES;
             t->n_pairs = 0;
         }
+        pmiwire__segment_to_records(&s, block.ptr + block.len);
         if (rc == 0)
-            rc = tally(x, c, p + sizeof(s), s.bytes, t);
-        pmiwire__xbuf_add(&block, p + sizeof(s), s.bytes);
+            rc = tally(x, c, block.ptr + block.len, (size_t)records, t);
+        block.len += (size_t)records;
     }
     if (rc == 0 && t->n_pairs)
         rc = hand_over(x, c, block.ptr, block.len, t->n_pairs);
@@ -381,14 +381,15 @@ static int make_blocks(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, con
 static int deliver(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
 {
     const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
-    const size_t n = list_segments(b, NULL), bits = c->kind == PMIWIRE_COLL_ALLGATHER ? (x->n_ranks + 7) / 8 : 0;
+    const size_t bits = c->kind == PMIWIRE_COLL_ALLGATHER ? (x->n_ranks + 7) / 8 : 0;
     struct tally t = {0, 0, NULL};
-    uint64_t *order;
+    uint64_t *order, bytes;
+    const size_t n = list_segments(b, NULL, &bytes);
     int rc = 0;
 
     if (n == 0)
         return c->kind == PMIWIRE_COLL_ALLGATHER ? PMIWIRE_EPROTO : 0;
-    if (b->len / 4 > UINT32_MAX)
+    if (b->len > UINT32_MAX)
         return -ENOMEM;
     order = pmiwire__xrealloc(x, NULL, 0, n * sizeof(*order));
     if (bits)
@@ -398,15 +399,29 @@ static int deliver(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
     } else {
         if (bits)
             memset(t.seen, 0, bits);
-        (void)list_segments(b, order);
+        (void)list_segments(b, order, &bytes);
         sort_u64(order, n);
-        rc = make_blocks(x, c, order, n, &t);
+        rc = make_blocks(x, c, order, n, bytes, &t);
         if (rc == 0 && bits && t.total != x->n_ranks)
             rc = PMIWIRE_EPROTO;
     }
     (void)pmiwire__xrealloc(x, order, order ? n * sizeof(*order) : 0, 0);
     (void)pmiwire__xrealloc(x, t.seen, t.seen ? bits : 0, 0);
     return rc;
+}
+
+static void forget_segment(struct pmiwire_exchange *x, const struct pmiwire__segment *s, uint32_t number)
+{
+    const char *p = s->runs, *end = s->runs + s->bytes;
+    char key[PMIWIRE_EXCHANGE_MAX_KEY_BYTES];
+    struct pmiwire__run run;
+    uint32_t i;
+
+    while (p < end && pmiwire__run_read(&p, end, &run) == 0)
+        for (i = 0; i < run.n; i++) {
+            pmiwire__run_key(&run, i, key);
+            pmiwire__xtaken(x, (struct pmiwire_str){key, run.shared + run.rest}, number);
+        }
 }
 
 /* This node's own pairs that the caller's store has now. */
@@ -421,9 +436,9 @@ static void forget_own(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
         memcpy(&ch, b->ptr + chunk, sizeof(ch));
         if (ch.link != OWN)
             continue;
-        for (at = chunk + CHUNK_HEADER; at < chunk + CHUNK_HEADER + ch.bytes; at += sizeof(s) + s.bytes) {
-            memcpy(&s, b->ptr + at, sizeof(s));
-            (void)each_record(x, b->ptr + at + sizeof(s), s.bytes, c->number, visit_taken);
+        for (at = 0; at < ch.bytes; at += s.whole) {
+            (void)pmiwire__segment_read(b->ptr + chunk + CHUNK_HEADER + at, ch.bytes - at, &s);
+            forget_segment(x, &s, c->number);
         }
     }
 }
@@ -480,37 +495,11 @@ static int advance(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
     return 0;
 }
 
-/* Segments of this node's records, as long as frames allow. n: out, bytes with headers; to: NULL, count. */
-static size_t write_segments(const struct pmiwire_exchange *x, const struct pmiwire__xbuf *own, char *to)
-{
-    const size_t most = x->max_frame - sizeof(struct pmiwire__frame) - sizeof(struct pmiwire__segment);
-    size_t at = 0, bytes = 0;
-
-    while (at < own->len) {
-        struct pmiwire__segment s = {x->me, 0};
-        struct pmiwire__record rec;
-
-        while (at + s.bytes < own->len) {
-            (void)pmiwire__record_read(own->ptr + at + s.bytes, own->len - at - s.bytes, &rec);
-            if (s.bytes + rec.bytes > most)
-                break;
-            s.bytes += (uint32_t)rec.bytes;
-        }
-        if (to) {
-            memcpy(to + bytes, &s, sizeof(s));
-            memcpy(to + bytes + sizeof(s), own->ptr + at, s.bytes);
-        }
-        bytes += sizeof(s) + s.bytes;
-        at += s.bytes;
-    }
-    return bytes;
-}
-
 /* All local ranks are in: this node's part joins what came from others. 0, or -ENOMEM with nothing changed. */
 static int enter_own(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
 {
     struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
-    size_t bytes = write_segments(x, &c->own, NULL);
+    size_t bytes = pmiwire__segments_write(x, &c->own, NULL);
     struct chunk ch = {OWN, (uint32_t)bytes};
 
     if (bytes > UINT32_MAX)
@@ -519,7 +508,7 @@ static int enter_own(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
         if (pmiwire__xbuf_room(x, b, sizeof(ch) + bytes) != 0)
             return -ENOMEM;
         pmiwire__xbuf_add(b, &ch, sizeof(ch));
-        (void)write_segments(x, &c->own, b->ptr + b->len);
+        (void)pmiwire__segments_write(x, &c->own, b->ptr + b->len);
         b->len += bytes;
         pmiwire__xbuf_reset(x, &c->own);
     }
@@ -617,26 +606,33 @@ int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct 
 
 /* ---- in ---- */
 
-static int check_segment(const struct pmiwire_exchange *x, uint32_t kind, uint32_t node, const char *p, size_t n)
+/* An Allgather's keys are ranks of that node. */
+static int check_ranks(const struct pmiwire_exchange *x, const struct pmiwire__segment *s)
 {
-    struct pmiwire__record rec;
-    uint32_t rank;
-    size_t at;
+    const char *p = s->runs, *end = s->runs + s->bytes;
+    struct pmiwire__run run;
+    uint32_t rank, i;
 
-    if (n == 0 || n % 4 != 0)
-        return PMIWIRE_EPROTO;
-    for (at = 0; at < n; at += rec.bytes) {
-        if (pmiwire__record_read(p + at, n - at, &rec) != 0)
+    while (p < end && pmiwire__run_read(&p, end, &run) == 0) {
+        if (run.shared + run.rest != sizeof(rank))
             return PMIWIRE_EPROTO;
-        if (kind != PMIWIRE_COLL_ALLGATHER)
-            continue;
-        if (rec.key.len != sizeof(rank))
-            return PMIWIRE_EPROTO;
-        memcpy(&rank, rec.key.ptr, sizeof(rank));
-        if (rank >= x->n_ranks || (x->ops.node_of && x->ops.node_of(x->ctx, rank) != node))
-            return PMIWIRE_EPROTO;
+        for (i = 0; i < run.n; i++) {
+            pmiwire__run_key(&run, i, (char *)&rank);
+            if (rank >= x->n_ranks || (x->ops.node_of && x->ops.node_of(x->ctx, rank) != s->node))
+                return PMIWIRE_EPROTO;
+        }
     }
     return 0;
+}
+
+/* What it says may be many times as long as it is, so there is a limit to that. */
+static int check_segment(const struct pmiwire_exchange *x, uint32_t kind, const struct pmiwire__segment *s)
+{
+    uint64_t records;
+
+    if (s->bytes == 0 || pmiwire__segment_records(s, &records) != 0 || records > pmiwire__segment_most(x))
+        return PMIWIRE_EPROTO;
+    return kind == PMIWIRE_COLL_ALLGATHER ? check_ranks(x, s) : 0;
 }
 
 static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n, uint32_t *link)
@@ -654,14 +650,9 @@ static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__fr
     if (*link == OWN || (f->seq != c->number && (is_tree(x) || f->seq != c->number + 1)) ||
         (c->data[f->seq & 1].last >> *link & 1) || (n == 0 && !f->flags))
         return PMIWIRE_EPROTO;
-    for (at = 0; at < n; at += sizeof(s) + s.bytes) {
-        if (n - at < sizeof(s))
+    for (at = 0; at < n; at += s.whole)
+        if (pmiwire__segment_read(p + at, n - at, &s) != 0 || !comes_by(x, *link, f->from, s.node) || check_segment(x, kind, &s) != 0)
             return PMIWIRE_EPROTO;
-        memcpy(&s, p + at, sizeof(s));
-        if (s.bytes > n - at - sizeof(s) || !comes_by(x, *link, f->from, s.node) ||
-            check_segment(x, kind, s.node, p + at + sizeof(s), s.bytes) != 0)
-            return PMIWIRE_EPROTO;
-    }
     return 0;
 }
 

@@ -5,6 +5,7 @@
  *   exchange.c        life cycle, memory, completions, failure, time
  *   exchange_tree.c   the shape of the tree
  *   exchange_frame.c  records, blocks, frames: writing, checking, who gets them
+ *   exchange_pairs.c  what a Fence carries: segments of runs of pairs
  *   exchange_store.c  keys and who waits for them
  *   exchange_kvs.c    Put and Get
  *   exchange_coll.c   Fence and Allgather
@@ -24,11 +25,11 @@
 
 #include "server_internal.h"
 
-#define PMIWIRE__FRAME_MAGIC 0x31584650u /* "PFX1" on a little-endian machine */
+#define PMIWIRE__FRAME_MAGIC 0x32584650u /* "PFX2" on a little-endian machine */
 #define PMIWIRE__XNONE UINT32_MAX        /* no index */
 #define PMIWIRE__DENSE UINT32_MAX        /* home of keys that Fences bring */
 #define PMIWIRE__MAX_HOPS 32u            /* nodes that one request names: the depth of any tree */
-#define PMIWIRE__SEGMENT_HEADER 8u
+#define PMIWIRE__SEGMENT_HEADER 10u      /* at most */
 #define PMIWIRE__KEEP_BYTES 4096u        /* an empty buffer longer than this is given back */
 
 /* ---- records and frames ---- */
@@ -51,10 +52,20 @@ struct pmiwire__frame {
 };
 _Static_assert(sizeof(struct pmiwire__frame) == PMIWIRE_EXCHANGE_HEADER_BYTES, "layout");
 
+/* One that has been read. */
 struct pmiwire__segment {
-    uint32_t node, bytes;
+    uint32_t node;
+    uint32_t bytes;   /* of its runs */
+    size_t whole;     /* with what is in front of them */
+    const char *runs;
 };
-_Static_assert(sizeof(struct pmiwire__segment) == PMIWIRE__SEGMENT_HEADER, "layout");
+
+/* n pairs whose keys are of shared + rest bytes. */
+struct pmiwire__run {
+    uint32_t n, shared, rest, value;
+    const char *begin; /* of each key: shared bytes */
+    const char *pairs; /* for each: rest of its key, value */
+};
 
 /* ---- memory ---- */
 
@@ -239,6 +250,26 @@ void pmiwire__xsend_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwi
 /* The header of a block of so many pairs and bytes, its own among them. */
 void pmiwire__block_header(char *to, uint32_t n_pairs, size_t bytes);
 
+/* ---- exchange_pairs.c ---- */
+
+/* Most bytes that a segment's pairs are as records. */
+static inline size_t pmiwire__segment_most(const struct pmiwire_exchange *x)
+{
+    return x->max_frame - sizeof(struct pmiwire__frame) - 40;
+}
+/* Read one of at most n bytes. 0, or PMIWIRE_EPROTO; its runs have not been looked at. */
+int pmiwire__segment_read(const char *p, size_t n, struct pmiwire__segment *s);
+/* Bytes that its pairs are as records. 0, or PMIWIRE_EPROTO: a run is not in order. */
+int pmiwire__segment_records(const struct pmiwire__segment *s, uint64_t *bytes);
+/* Write them. */
+void pmiwire__segment_to_records(const struct pmiwire__segment *s, char *to);
+/* Read a run, and go behind it. 0, or PMIWIRE_EPROTO. */
+int pmiwire__run_read(const char **p, const char *end, struct pmiwire__run *run);
+/* The key of its i-th pair: shared + rest bytes. */
+void pmiwire__run_key(const struct pmiwire__run *run, uint32_t i, char *key);
+/* Segments of this node's records; to: NULL, count. Their bytes. */
+size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__xbuf *own, char *to);
+
 /* ---- exchange_store.c ---- */
 
 void pmiwire__xstore_init(struct pmiwire_exchange *x);
@@ -304,8 +335,8 @@ int pmiwire__xon_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
 int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n);
 /* A Fence has brought this pair, and there is no ops->find. 0 or -ENOMEM. */
 int pmiwire__xbrought(struct pmiwire_exchange *x, const struct pmiwire__record *rec, uint32_t number);
-/* A Fence has taken this pair of ours: who looks for it finds it through ops->find. */
-void pmiwire__xtaken(struct pmiwire_exchange *x, const struct pmiwire__record *rec, uint32_t number);
+/* A Fence has taken this key of ours: who looks for it finds it through ops->find. */
+void pmiwire__xtaken(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number);
 /* A Fence is complete: answer those who waited for what it has brought. 0 or -ENOMEM. */
 int pmiwire__xafter_fence(struct pmiwire_exchange *x);
 

@@ -518,9 +518,9 @@ int pmiwire__xbrought(struct pmiwire_exchange *x, const struct pmiwire__record *
     return 0;
 }
 
-void pmiwire__xtaken(struct pmiwire_exchange *x, const struct pmiwire__record *rec, uint32_t number)
+void pmiwire__xtaken(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number)
 {
-    uint32_t e = pmiwire__xfind(x, PMIWIRE__DENSE, rec->key);
+    uint32_t e = pmiwire__xfind(x, PMIWIRE__DENSE, key);
 
     if (e != PMIWIRE__XNONE && pmiwire__xentry(x, e)->stamp <= number)
         pmiwire__xremove(x, e); /* nobody waits at such an entry */

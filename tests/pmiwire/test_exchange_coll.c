@@ -124,40 +124,131 @@ static void fence_is_a_barrier(void **state)
         }
 }
 
-/* A Fence's payload, as bytes, comes once to every node, with 5 % on top at most; here pairs of 144 bytes, 8 a node. */
-static void fence_bytes(void **state)
+/* A Fence's payload, as bytes, comes once to every node, with 5 % on top at most: pairs of 16 bytes of key and so many of value, 16 a node. */
+static void check_fence_bytes(uint32_t n, uint32_t fence, size_t value_bytes, const char *form, bool alike)
 {
+    struct pmiwire_exchange_opts o = {.fence = fence};
+    const uint64_t pairs = (uint64_t)16 * (16 + value_bytes), payload = n * pairs;
     char key[32], value[129];
+    uint64_t sent = 0;
     struct world w;
 
+    memset(value, 'v', value_bytes);
+    value[value_bytes] = '\0';
+    w_init(&w, n, 16 * n, BLOCK, 1);
+    w_start(&w, &o);
+    for (uint32_t r = 0; r < 16 * n; r++) {
+        snprintf(key, sizeof(key), form, alike ? r : r * 2654435761u);
+        assert_int_equal(strlen(key), 16);
+        w_put(&w, r, key, value, PMIWIRE_HINT_DENSE);
+    }
+    w_fence(&w);
+    for (uint32_t i = 0; i < n; i++) {
+        struct pmiwire_exchange_stats s = w_stats(&w, i);
+        uint64_t received = s.frames[PMIWIRE_XF_COLL].bytes_received;
+
+        assert_int_equal(s.payload_bytes, payload);
+        assert_true(received <= payload * 105 / 100);
+        assert_true(alike ? received <= payload - pairs : received >= payload - pairs); /* its own do not come */
+        sent += s.frames[PMIWIRE_XF_COLL].bytes_sent;
+        if (fence)
+            assert_true(s.frames[PMIWIRE_XF_COLL].bytes_sent <= payload * 105 / 100);
+    }
+    assert_true(sent <= payload * n * 105 / 100);
+    w_fini(&w);
+}
+
+static void fence_bytes(void **state)
+{
     (void)state;
-    memset(value, 'v', sizeof(value) - 1);
-    value[sizeof(value) - 1] = '\0';
     for (uint32_t fence = 0; fence < 2; fence++)
         for (uint32_t n = 2; n <= 40; n += 19) {
-            struct pmiwire_exchange_opts o = {.fence = fence};
-            uint64_t sent = 0, payload = (uint64_t)8 * n * 144;
-
-            w_init(&w, n, 8 * n, BLOCK, 1);
-            w_start(&w, &o);
-            for (uint32_t r = 0; r < 8 * n; r++) {
-                snprintf(key, sizeof(key), "rank-%08u-ab", r);
-                w_put(&w, r, key, value, PMIWIRE_HINT_DENSE);
-            }
-            w_fence(&w);
-            for (uint32_t i = 0; i < n; i++) {
-                struct pmiwire_exchange_stats s = w_stats(&w, i);
-
-                assert_int_equal(s.payload_bytes, payload);
-                assert_true(s.frames[PMIWIRE_XF_COLL].bytes_received <= payload * 105 / 100);
-                assert_true(s.frames[PMIWIRE_XF_COLL].bytes_received >= payload - 8 * 144);
-                sent += s.frames[PMIWIRE_XF_COLL].bytes_sent;
-                if (fence)
-                    assert_true(s.frames[PMIWIRE_XF_COLL].bytes_sent <= payload * 105 / 100);
-            }
-            assert_true(sent <= payload * n * 105 / 100);
-            w_fini(&w);
+            check_fence_bytes(n, fence, 128, "rank-%08u-ab", true);
+            check_fence_bytes(n, fence, 13, "addr-of-%08x", true);
+            check_fence_bytes(n, fence, 13, "%08x-address", false); /* keys that have nothing in common */
+            check_fence_bytes(n, fence, 0, "%08x-address", false);
         }
+}
+
+/* Pairs of every length, in runs of every kind, come as they were put, in the order of nodes and in that of their Puts. */
+#define MANY 300u
+
+static void random_pair(struct world *w, char *key, char *value)
+{
+    static const size_t keys[] = {1, 2, 13, 13, 13, 127, 128, 254, 255, 256, 300, 2047}, values[] = {0, 0, 1, 16, 16, 16, 127, 128, 700};
+    static size_t n = 13, m = 16;
+
+    if (w_random(w, 4) == 0) { /* else of the lengths of the one before */
+        n = keys[w_random(w, 12)];
+        m = values[w_random(w, 9)];
+    }
+    memset(key, 'k', n);
+    for (size_t at = n > 5 && w_random(w, 3) ? n - 1 - w_random(w, 5) : w_random(w, (uint32_t)n); at < n; at++)
+        key[at] = (char)('a' + w_random(w, 8));
+    key[n] = '\0';
+    memset(value, 'a' + (int)w_random(w, 26), m);
+    value[m] = '\0';
+}
+
+static struct {
+    char *key, *value;
+} pairs[3][MANY];
+static uint32_t n_seen[3];
+
+static int in_order(struct node *n, uint32_t kind, const void *block, size_t bytes)
+{
+    uint32_t *seen = &n_seen[n->id];
+    struct pmiwire_keyval kv;
+    size_t pos = 0;
+
+    assert_int_equal(kind, PMIWIRE_COLL_FENCE);
+    for (; pmiwire_block_next(block, bytes, &pos, &kv) == 1; ++*seen) {
+        const char *key, *value;
+
+        assert_true(*seen < 3 * MANY);
+        key = pairs[*seen / MANY][*seen % MANY].key;
+        value = pairs[*seen / MANY][*seen % MANY].value;
+        assert_int_equal(kv.key.len, strlen(key));
+        assert_memory_equal(kv.key.ptr, key, kv.key.len);
+        assert_int_equal(kv.value.len, strlen(value));
+        if (kv.value.len)
+            assert_memory_equal(kv.value.ptr, value, kv.value.len);
+    }
+    assert_int_equal(pos, bytes);
+    return 0;
+}
+
+static void fence_of_all_lengths(void **state)
+{
+    char key[2048], value[1024];
+
+    (void)state;
+    for (uint32_t seed = 1; seed <= 20; seed++) {
+        struct pmiwire_exchange_opts o = {.fence = seed & 1, .max_frame_bytes = seed & 2 ? PMIWIRE_EXCHANGE_MIN_FRAME_BYTES : 0};
+        struct world w;
+
+        w_init(&w, 3, 3, BLOCK, seed);
+        w_start(&w, &o);
+        w.on_pairs = in_order;
+        memset(n_seen, 0, sizeof(n_seen));
+        for (uint32_t node = 0; node < 3; node++)
+            for (uint32_t i = 0; i < MANY; i++) {
+                random_pair(&w, key, value);
+                w_put(&w, node, key, value, PMIWIRE_HINT_DENSE);
+                pairs[node][i].key = strdup(key);
+                pairs[node][i].value = strdup(value);
+                assert_true(pairs[node][i].key && pairs[node][i].value);
+            }
+        w_fence(&w);
+        for (uint32_t node = 0; node < 3; node++) {
+            assert_int_equal(n_seen[node], 3 * MANY);
+            for (uint32_t i = 0; i < MANY; i++) {
+                free(pairs[node][i].key);
+                free(pairs[node][i].value);
+            }
+        }
+        w_fini(&w);
+    }
 }
 
 /* ---- Ring ---- */
@@ -318,6 +409,7 @@ int main(void)
         cmocka_unit_test(fence_takes_one_frame_a_link),
         cmocka_unit_test(fence_is_a_barrier),
         cmocka_unit_test(fence_bytes),
+        cmocka_unit_test(fence_of_all_lengths),
         cmocka_unit_test(ring_everywhere),
         cmocka_unit_test(allgather),
         cmocka_unit_test(tree_shapes),

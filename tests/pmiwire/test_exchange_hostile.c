@@ -116,7 +116,7 @@ static void bad_variants(struct world *w, uint32_t from, uint32_t to, const stru
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[8]++); /* another job */
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[12]++); /* another node than the link's */
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[19] = 0x7f); /* a number far ahead */
-    REFUSED(PMIWIRE_EVERSION, m->bytes, copy[3] = '2');
+    REFUSED(PMIWIRE_EVERSION, m->bytes, copy[3] = '1');
     REFUSED(PMIWIRE_EVERSION, m->bytes, memcpy(copy, "1XFP", 4));
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[0] = 0);
     /* Its last word is cut off, and the header says so. Of a COLL that may leave a whole one only where there is nothing to cut. */
@@ -197,7 +197,7 @@ static void replayed_frames(void **state)
 static int made(struct world *w, uint32_t to, uint32_t from, uint8_t type, uint8_t flags, uint16_t arg, uint32_t seq, const void *body, size_t n)
 {
     char *frame = malloc(HEADER + n);
-    uint32_t words[4] = {0, from, seq, (uint32_t)(HEADER + n)}, magic = 0x31584650u;
+    uint32_t words[4] = {0, from, seq, (uint32_t)(HEADER + n)}, magic = 0x32584650u;
     int rc;
 
     assert_non_null(frame);
@@ -218,8 +218,17 @@ static void made_up_frames(void **state)
     struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
     const uint32_t record_[] = {1u << 18 | 1, 'k' | 'v' << 8}, no_key[] = {1, 'v'}, long_value[] = {1u << 18 | 200, 'k'};
     const uint32_t high[] = {1u << 18 | 1 | 1u << 30, 'k' | 'v' << 8}, way[] = {8, 3, 'k'}, other_way[] = {5, 3, 'k'}, self[] = {1, 3, 'k'};
-    const uint32_t seg[] = {7, 8, 1u << 18 | 1, 'k' | 'v' << 8}, foreign[] = {5, 8, 1u << 18 | 1, 'k' | 'v' << 8};
-    const uint32_t beyond[] = {7, 12, 1u << 18 | 1, 'k' | 'v' << 8}, empty[] = {7, 0}, rank[] = {7, 8, 4u << 18, 5};
+    const uint32_t two[] = {1u << 18 | 1, 'k' | 'v' << 8, 1u << 18 | 1, 'l' | 'v' << 8};
+    /* Segments: node, bytes, a run: how many, what is shared, the rest of a key, a value. */
+    const uint8_t seg[] = {7, 6, 1, 0, 1, 1, 'k', 'v'}, foreign[] = {5, 6, 1, 0, 1, 1, 'k', 'v'}, beyond[] = {7, 7, 1, 0, 1, 1, 'k', 'v'};
+    const uint8_t empty[] = {7, 0}, rank[] = {7, 8, 1, 0, 4, 0, 5, 0, 0, 0}, short_rank[] = {7, 7, 1, 0, 3, 0, 7, 0, 0};
+    const uint8_t none[] = {7, 4, 0, 0, 1, 1}, no_name[] = {7, 5, 1, 0, 0, 1, 'v'}, rest[] = {7, 8, 1, 0, 1, 1, 'k', 'v', 1, 0};
+    const uint8_t long_node[] = {0x87, 0, 6, 1, 0, 1, 1, 'k', 'v'}, endless[] = {0x87, 0x80, 0x80, 0x80, 0x80, 0x80, 0};
+    const uint8_t wide[] = {7, 10, 0x81, 0x80, 0x80, 0x80, 0x10, 0, 1, 1, 'k', 'v'}, cut_pair[] = {7, 6, 2, 0, 1, 1, 'k', 'v'};
+    const uint8_t long_key[] = {7, 7, 1, 0, 0x80, 0x10, 1, 'k', 'v'}, long_val[] = {7, 8, 1, 0, 1, 0x80, 0x80, 0x10, 'k', 'v'};
+    /* Keys without anything of their own: 8 bytes each as a record, of which a segment may have 65,472. */
+    const uint8_t most[] = {7, 6, 0xf8, 0x3f, 1, 0, 0, 'k'}, more[] = {7, 6, 0xf9, 0x3f, 1, 0, 0, 'k'};
+    const uint8_t bomb[] = {7, 18, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0, 0, 'k', 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0, 0, 'k'};
     const uint32_t prefix[] = {1, 0, 'v'}, wrong_prefix[] = {2, 0, 'v'}, reserved[] = {1, 1, 'v'};
     const int32_t why[] = {-12, 3}, fine[] = {0, 3}, nowhere[] = {-12, 99};
     struct world w;
@@ -258,7 +267,7 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, record_, 8}, /* not from above */
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, 0, 0, 0, record_, 8},                 /* not found, with a value */
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 0, record_, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, seg, 16},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, two, 16},
         {0, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, record_, 8}, /* unasked for: dropped */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, NULL, 0},         /* says nothing */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 2, NULL, 0},
@@ -266,15 +275,29 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 1, 1, NULL, 0},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 2 << 8, 1, NULL, 0},
         {PMIWIRE_EPROTO, 3, 5, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, foreign, 16}, /* a node that is not below it */
-        {PMIWIRE_EPROTO, 3, 1, PMIWIRE_XF_COLL, 0, 0, 1, seg, 16},     /* from above, a node that is below us */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, beyond, 16},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, empty, 8},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, seg, 15},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, seg, 16},  /* an Allgather's keys are ranks */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, rank, 16}, /* of that node */
-        {0, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, seg, 16},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, seg, 16}, /* LAST came */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, foreign, 8}, /* a node that is not below it */
+        {PMIWIRE_EPROTO, 3, 1, PMIWIRE_XF_COLL, 0, 0, 1, seg, 8},     /* from above, a node that is below us */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, beyond, 8},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, empty, 2},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, seg, 7},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, seg, 1},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, none, 6},       /* no pairs in a run */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, no_name, 7},    /* no key */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, rest, 10},      /* half a run behind one */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, cut_pair, 8},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, long_node, 9},  /* numbers longer than they must be */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, endless, 7},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, wide, 12},      /* of more than 32 bits */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, long_key, 9},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, long_val, 10},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, more, 8},       /* says more than a segment may */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, bomb, 20},
+        {0, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, most, 8},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, seg, 8},   /* an Allgather's keys are ranks */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, short_rank, 9},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, rank, 10}, /* of that node */
+        {0, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, seg, 8},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, seg, 8}, /* LAST came */
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, wrong_prefix, 9},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, reserved, 9},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 7},
@@ -324,7 +347,7 @@ static void answers_nobody_asked_for(void **state)
 static void an_allgather_that_lies(void **state)
 {
     struct pmiwire_exchange_opts o = {.arity = 2};
-    const uint32_t twice[] = {1, 16, 4u << 18, 2, 4u << 18, 2};
+    const uint8_t twice[] = {1, 8, 2, 4, 0, 0, 2, 0, 0, 0};
     struct world w;
 
     (void)state;

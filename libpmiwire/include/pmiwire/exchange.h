@@ -48,7 +48,7 @@
  * trust: it delimits them. Every frame is checked whole before anything of it is used; one that is not in order is refused with
  * PMIWIRE_EPROTO and changes nothing. Links must have authenticated their peer and refuse replays. A frame:
  *
- *     u32 magic        "PFX1" read as a word: nodes of the other byte order are refused
+ *     u32 magic        "PFX2" read as a word: nodes of the other byte order, and of another version, are refused
  *     u8  type         PMIWIRE_XF_*
  *     u8  flags        PMIWIRE_XFF_*
  *     u16 arg          GET: nodes that want the answer; COLL: kind << 8 | round (0 on the tree)
@@ -58,13 +58,24 @@
  *     u32 bytes        of the frame
  *     PUT, ANSWER      records; an ANSWER has one, without FOUND one with an empty value
  *     GET              u32 nodes[arg]: who wants the answer; then the key
- *     COLL             segments: u32 node, u32 bytes, records
+ *     COLL             segments: number node, number bytes, runs
  *     RING             u32 prefix sum, i32 reserved, then the value
  *     FAIL             i32 code, u32 node
  *
  * A *record* is a pair as libshmht's log holds it: a word (key length << 18 | value length), key, value, zeros up to a multiple of 4.
- * What collectives deliver is *blocks*: a header of PMIWIRE_BLOCK_HEADER_BYTES and records, which is what shmht_merge() takes, so
- * that pairs are copied from frame to table and never encoded again. pmiwire_block_next() walks one.
+ * What collectives deliver is *blocks*: a header of PMIWIRE_BLOCK_HEADER_BYTES and records, which is what shmht_merge() takes whole.
+ * pmiwire_block_next() walks one.
+ *
+ * Between nodes a collective's pairs are *runs*, which stay as the node that they come from has made them until they are put into blocks. A run is n pairs with
+ * keys of one length and values of one length, and says once what those keys have in common at their beginning:
+ *
+ *     number n, u8 shared, number rest, number value     a number: 7 bits a byte, the lowest first, all but the last byte with 128; no longer than it must be
+ *     char begin[shared]                                  keys are of shared + rest bytes, values of `value` bytes
+ *     char pairs[n][rest + value]
+ *
+ * So the bytes of a Fence are 24 a frame, 2 to 10 a segment, 4 to 11 a run, and of the pairs themselves less than they are by shared * (n - 1) for each
+ * run. A node has one segment in a Fence, or one for every max_frame_bytes - 64 bytes of its pairs as records: what a frame says is never
+ * more than that a segment. A collective whose frames are more than 4 GiB ends with -ENOMEM.
  *
  * Cost. A Get is at most two lookups by hash and one of ops->find(). Memory is what is held: own
  * Puts, keys whose home is here, and copies of what this node's ranks asked for (dropped at the next Fence): O(k) for k such keys, whatever the job's size, at about

@@ -224,7 +224,7 @@ static void frame(struct world *w, struct input *in)
     } else {
         uint8_t type = byte(in) % 9, flags = byte(in), more = byte(in);
         uint16_t arg = (uint16_t)(byte(in) | (byte(in) & 1) << 8);
-        uint32_t words[4] = {7, from, byte(in) & 7, 0}, magic = 0x31584650u;
+        uint32_t words[4] = {7, from, byte(in) & 7, 0}, magic = 0x32584650u;
 
         body = bytes(in, 255);
         n = PMIWIRE_EXCHANGE_HEADER_BYTES + body.len;
