@@ -7,7 +7,7 @@
 
 /* Payload of a Fence that is there at once on all nodes, bytes. */
 #define PAYLOAD_LIMIT 800e6
-#define PAIR_BYTES 36.0
+#define PAIR_BYTES 29.0
 #define VALUE_BYTES 16
 
 struct frame {
@@ -116,9 +116,17 @@ static void answered(struct node *n, uint32_t rank)
     push(sim, (struct event){.time = n->busy + (uint64_t)sim->c->turn, .node = (uint32_t)(n - sim->nodes), .rank = rank});
 }
 
-static size_t key_of(char *text, uint32_t rank)
+#define SCATTER 2654435761u
+#define GATHER 244002641u /* times SCATTER is 1 */
+
+static size_t key_of(const struct sim *sim, char *text, uint32_t rank)
 {
-    return (size_t)snprintf(text, 32, "addr-%08x", rank);
+    return (size_t)(sim->s->scattered ? snprintf(text, 32, "%08x-addr", rank * SCATTER) : snprintf(text, 32, "addr-%08x", rank));
+}
+
+static uint32_t rank_of(const struct sim *sim, struct pmiwire_str key)
+{
+    return (uint32_t)strtoul(key.ptr + (sim->s->scattered ? 0 : 5), NULL, 16) * (sim->s->scattered ? GATHER : 1);
 }
 
 static size_t value_of(char *text, uint32_t rank)
@@ -158,7 +166,7 @@ static void put(struct node *n, uint32_t rank)
 
     if (!(sim->s->put_every ? rank % sim->s->put_every == 0 : rank == 0) || !sampled(sim, rank))
         return;
-    key = (struct pmiwire_str){k, key_of(k, rank)};
+    key = (struct pmiwire_str){k, key_of(sim, k, rank)};
     value = (struct pmiwire_str){v, value_of(v, rank)};
     if (pmiwire_exchange_put(n->x, (int32_t)rank, key, value, sim->s->hint) != 0)
         sim->wrong = true;
@@ -171,7 +179,7 @@ static bool get(struct node *n, uint32_t rank)
     uint32_t src = source(sim, rank);
     struct pmiwire_str value;
     char k[32];
-    int rc = pmiwire_exchange_get(n->x, (struct pmiwire_str){k, key_of(k, src)}, (int32_t)src, sim->s->how, rank, &value);
+    int rc = pmiwire_exchange_get(n->x, (struct pmiwire_str){k, key_of(sim, k, src)}, (int32_t)src, sim->s->how, rank, &value);
 
     if (rc == 0)
         check(sim, src, value);
@@ -301,7 +309,7 @@ static int on_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
     pmiwire_exchange_get_stats(n->x, &s);
     if (s.n_fences == 0 || key.len != 13 || n->sim->s->hint == PMIWIRE_HINT_SPARSE)
         return PMIWIRE_ENOENT;
-    rank = (uint32_t)strtoul(key.ptr + 5, NULL, 16);
+    rank = rank_of(n->sim, key);
     if (!sampled(n->sim, rank))
         return PMIWIRE_ENOENT;
     *value = (struct pmiwire_str){text, value_of(text, rank)};
@@ -407,7 +415,8 @@ static void sum_up(struct sim *sim, struct result *r)
             received += s.frames[t].n_received;
             bytes += (s.frames[t].bytes_sent - s.frames[t].n_sent * PMIWIRE_EXCHANGE_HEADER_BYTES) * scale +
                      s.frames[t].n_sent * PMIWIRE_EXCHANGE_HEADER_BYTES;
-            bytes_in += s.frames[t].bytes_received * scale;
+            bytes_in += (s.frames[t].bytes_received - s.frames[t].n_received * PMIWIRE_EXCHANGE_HEADER_BYTES) * scale +
+                        s.frames[t].n_received * PMIWIRE_EXCHANGE_HEADER_BYTES;
         }
         if (s.n_waiting)
             sim->wrong = true;

@@ -29,6 +29,7 @@ struct script {
     uint32_t how;      /* PMIWIRE_GET_* */
     uint32_t put_every; /* every so many ranks put: 1 all, 2 half, 0: rank 0 alone */
     bool cyclic;       /* ranks are dealt to the nodes one by one; else node after node */
+    bool scattered;    /* keys have nothing in common; else they are rank after rank */
 };
 
 struct result {
@@ -42,7 +43,7 @@ struct result {
     uint64_t max_keys, max_memory; /* of a node */
     double mean_keys;
     uint64_t n_requests, max_requests_per_key;
-    uint64_t payload;            /* bytes of keys and values that the Fence has brought, as the whole set would be */
+    uint64_t payload;            /* bytes of keys and values that the Fence has brought to a node, its own among them, as the whole set would be */
     uint32_t sample;             /* one of so many nodes' pairs is in the Fence, and is charged for as many */
     bool right;                  /* every rank has found what it should */
 };
