@@ -36,6 +36,29 @@ static void on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_
     agent_send(x->pr, x->members[member], x->job->number, iov, n_iov);
 }
 
+/* n_members: it has none of the job's ranks. */
+static uint32_t member_of(const struct exchange *x, uint32_t node)
+{
+    uint32_t low = 0, high = x->n_members;
+
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+
+        if (x->members[mid] < node)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < x->n_members && x->members[low] == node ? low : x->n_members;
+}
+
+static uint32_t on_node_of(void *ctx, uint32_t rank)
+{
+    const struct exchange *x = ctx;
+
+    return member_of(x, x->job->node_of[rank]);
+}
+
 static int on_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block, size_t bytes)
 {
     const struct exchange *x = ctx;
@@ -146,7 +169,7 @@ static int find_members(struct exchange *x, uint32_t n_nodes, uint32_t self, uin
 
 static int create_engine(struct exchange *x, uint32_t me, uint32_t n_below)
 {
-    static const struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = on_send, .pairs = on_pairs, .find = on_find,
+    static const struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = on_send, .node_of = on_node_of, .pairs = on_pairs, .find = on_find,
                                                     .got = on_got, .ringed = on_ringed, .done = on_done, .failed = on_failed};
     struct pmiwire_exchange_opts opts = {.size = sizeof(opts), .ops = &ops, .ctx = x};
     const struct job *job = x->job;
@@ -160,6 +183,7 @@ static int create_engine(struct exchange *x, uint32_t me, uint32_t n_below)
     }
     for (uint32_t i = 0; i < job->n_local; i++)
         ranks[i] = job->ranks[i].number;
+    opts.design = x->pr->opt.design;
     opts.job = job->number;
     opts.node = me;
     opts.n_nodes = x->n_members;
@@ -241,15 +265,6 @@ int exchange_fence(struct job *job)
     if (rc != 0)
         return rc;
     return x->ended ? x->end_rc : PMIWIRE_PENDING;
-}
-
-static uint32_t member_of(const struct exchange *x, uint32_t node)
-{
-    uint32_t i = 0;
-
-    while (i < x->n_members && x->members[i] != node)
-        i++;
-    return i;
 }
 
 bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n)

@@ -524,7 +524,8 @@ static void tell_setup(struct pmirun *pr)
     for (char **e = environ; *e; e++)
         n += !is_of_node(*e);
     msg_begin(&m, MSG_SETUP);
-    msg_u32(&m, (uint32_t)pr->opt.use_port | (uint32_t)pr->opt.no_shm << 1 | (uint32_t)pr->opt.pmi_1_2 << 2 | (uint32_t)pr->opt.verbose << 3);
+    msg_u32(&m, (uint32_t)pr->opt.use_port | (uint32_t)pr->opt.no_shm << 1 | (uint32_t)pr->opt.pmi_1_2 << 2 | (uint32_t)pr->opt.verbose << 3 |
+                    pr->opt.design << 4);
     msg_u32(&m, (uint32_t)pr->opt.universe_size);
     msg_u64(&m, (uint64_t)(pr->opt.stall_s * 1e9));
     msg_u64(&m, pr->opt.shm_max_bytes);

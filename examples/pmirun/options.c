@@ -27,6 +27,7 @@ static const char usage[] =
     "  --launch-agent PROG  what to call in the place of ssh or srun\n"
     "  --map HOW            block (the default): nodes get consecutive ranks; cyclic: ranks go round\n"
     "  --links HOW          between nodes: tcp (the default), ucx, or any: ucx when every node has it\n"
+    "  --design HOW         where keys live that few ranks read: dkvs (the default), direct, tree\n"
     "  --start-timeout S    for the nodes to answer (60)\n"
     "  --node-timeout S     a node that is silent for S seconds is lost (25; 0: never)\n"
     "  --timeout S          stop the job after S seconds, with status 124\n"
@@ -179,6 +180,8 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
         opt->cyclic = one_of(w, argument(c), "block", "cyclic", NULL) == 1;
     else if (is(w, "--links", NULL))
         opt->links = (enum link_kind)one_of(w, argument(c), "any", "tcp", "ucx");
+    else if (is(w, "--design", NULL))
+        opt->design = (uint32_t)one_of(w, argument(c), "dkvs", "direct", "tree");
     else if (is(w, "--start-timeout", NULL))
         opt->start_s = parse_seconds(w, argument(c));
     else if (is(w, "--node-timeout", NULL))

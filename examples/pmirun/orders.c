@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <pmiwire/exchange.h>
+
 static char **get_strings(struct msg_in *in, uint32_t *n)
 {
     char **v;
@@ -55,13 +57,14 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.no_shm = flags & 2;
     pr->opt.pmi_1_2 = flags & 4;
     pr->opt.verbose = flags & 8;
+    pr->opt.design = flags >> 4;
     pr->opt.universe_size = (int32_t)get_u32(in);
     stall_ns = get_u64(in);
     pr->opt.stall_s = (double)stall_ns / 1e9;
     pr->opt.shm_max_bytes = get_u64(in);
     cwd = get_string(in);
     vars = get_strings(in, &n);
-    ok = !in->bad && !pr->server && stall_ns < UINT64_MAX / 2;
+    ok = !in->bad && !pr->server && stall_ns < UINT64_MAX / 2 && pr->opt.design <= PMIWIRE_DESIGN_TREE;
     for (uint32_t i = 0; i < n; i++) {
         if (ok && strchr(vars[i], '='))
             putenv(vars[i]); /* it stays */

@@ -196,6 +196,7 @@ struct options {
     bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
     enum launch_kind launch;
     enum link_kind links;
+    uint32_t design;       /* PMIWIRE_DESIGN_* */
     uint32_t n_nodes;
     bool cyclic;
     char **hosts;

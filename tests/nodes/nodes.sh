@@ -117,6 +117,8 @@ test_basic() {
     [ "$(sort -u "$dir/out")" = 5 ] || fail "ranks have other descriptors than 0, 1, 2, PMI, and that of ls"
     run 0 -n 8 "$RAWPMI" hints
     run 0 --no-shm --map cyclic -n 10 "$RAWPMI" hints
+    run 0 --design direct -n 8 "$RAWPMI" hints
+    run 0 --design tree --map cyclic -n 8 "$RAWPMI" hints
     run 0 --stats -n 8 "$RAWPMI" pgf
     err_has '"puts":8,'
     run 0 -N 1 -n 2 "$RAWPMI" pgf
@@ -129,6 +131,7 @@ test_basic() {
 test_status() {
     run 2 -N 0 -n 1 true
     run 2 --map nowhere -n 1 true
+    run 2 --design nothing -n 1 true
     run 127 -n 4 no-such-program
     err_has "cannot start no-such-program: No such file"
     run 126 -n 4 /etc/passwd
