@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The exchange between neighbours in the ring of ranks, on four hosts, by every way that there is:
+ *
+ *     four-hosts bench_exchange PMIRUN CLIENT [--quick]
+ *
+ * four-hosts has made the hosts: network namespaces of this machine, and a Slurm cluster of four nodes. Each trial runs every launcher once, one after the other,
+ * and who is first changes; in a job the ways take turns. Cases, by number of ranks (4 to 64 a host):
+ *
+ *     neighbours   every rank brings both neighbours a value and has theirs: by Ring; by Put and waiting Get in the designs DIRECT, DKVS, TREE; by
+ *                  Put, Fence, Get. pmirun with TCP and with UCX between the hosts, srun --mpi=pmi2 (Ring; Put, Fence, Get), mpiexec.hydra
+ *     fence        Put and Fence, with nothing behind it that takes the processor from those who still wait
+ *     job          a job of one Put, Fence, Get: from the launcher's start to its end; and until the last rank's PMI init is complete
+ *
+ * A round takes from the moment at which all ranks begin to the one at which the last of them is done. "first" is a job's first round, in which
+ * connections are made; "time" the median of those that follow. Figures are medians over the trials. Peers that are not there are left out, and
+ * said so on stderr.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../bench.h"
+#include "board.h"
+
+#define MAX_TRIALS 16
+#define JOB_SECONDS 120
+#define ROUNDS 9
+#define HOSTS 4
+#define MAX_ARGS 40
+
+extern char **environ;
+
+static char board_path[] = "/tmp/bench_exchange.XXXXXX";
+static struct board *board;
+static const char *pmirun, *client, *hosts, *host_ssh, *outer;
+
+static void fail(const char *what, const char *why)
+{
+    fprintf(stderr, "bench_exchange: %s: %s\n", what, why);
+    unlink(board_path);
+    exit(1);
+}
+
+static void interrupted(int sig)
+{
+    unlink(board_path);
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+/* ---- launchers ---- */
+
+enum kind { PMIRUN, SRUN, HYDRA };
+
+/* What one job does, and what its ways are called in the figures. */
+struct experiment {
+    enum kind kind;
+    const char *links, *design; /* of pmirun */
+    const char *wire;
+    const char *ways[BOARD_WAYS + 1], *who[BOARD_WAYS + 1];
+    bool there;
+    double time[BOARD_WAYS][MAX_TRIALS], first[BOARD_WAYS][MAX_TRIALS];
+    double whole[MAX_TRIALS], init[MAX_TRIALS];
+};
+
+#define OURS(how, name)                                                                                                            \
+    {.kind = PMIRUN, .links = how, .design = "dkvs", .wire = "2", .ways = {"ring", "get", "pgf", "fence"},                         \
+     .who = {"ours Ring " name, "ours DKVS " name, "ours Put-Fence-Get " name, "ours " name}},                                     \
+    {.kind = PMIRUN, .links = how, .design = "direct", .wire = "2", .ways = {"get"}, .who = {"ours Direct " name}},                \
+    {.kind = PMIRUN, .links = how, .design = "tree", .wire = "2", .ways = {"get"}, .who = {"ours Tree " name}}
+
+static struct experiment experiments[] = {
+    OURS("tcp", "TCP"),
+    OURS("ucx", "UCX"),
+    {.kind = SRUN, .wire = "2", .ways = {"ring", "pgf", "fence"}, .who = {"srun Ring", "srun Put-Fence-Get", "srun"}},
+    {.kind = HYDRA, .wire = "1", .ways = {"pgf", "fence"}, .who = {"mpiexec.hydra Put-Fence-Get PMI-1", "mpiexec.hydra PMI-1"}},
+    {.kind = HYDRA, .wire = "2", .ways = {"pgf", "fence"}, .who = {"mpiexec.hydra Put-Fence-Get PMI-2", "mpiexec.hydra PMI-2"}},
+};
+
+/* Jobs of one round. */
+static struct experiment jobs[] = {
+    {.kind = PMIRUN, .links = "tcp", .design = "dkvs", .wire = "2", .ways = {"pgf"}, .who = {"ours TCP"}},
+    {.kind = PMIRUN, .links = "ucx", .design = "dkvs", .wire = "2", .ways = {"pgf"}, .who = {"ours UCX"}},
+    {.kind = SRUN, .wire = "2", .ways = {"pgf"}, .who = {"srun"}},
+    {.kind = HYDRA, .wire = "1", .ways = {"pgf"}, .who = {"mpiexec.hydra PMI-1"}},
+};
+
+#define N_EXPERIMENTS (sizeof(experiments) / sizeof(experiments[0]))
+#define N_JOBS (sizeof(jobs) / sizeof(jobs[0]))
+
+struct command {
+    const char *argv[MAX_ARGS];
+    size_t n;
+    char text[3][32];
+};
+
+static void add(struct command *c, const char *const *words)
+{
+    for (; *words; words++)
+        c->argv[c->n++] = *words;
+}
+
+#define ADD(c, ...) add(c, (const char *const[]){__VA_ARGS__, NULL})
+
+/* Up to the program that is to be started. */
+static void launcher(struct command *c, const struct experiment *e, int n)
+{
+    char *count = c->text[0], *per_host = c->text[1];
+
+    snprintf(count, sizeof(c->text[0]), "%d", n);
+    snprintf(per_host, sizeof(c->text[1]), "%d", n / HOSTS);
+    switch (e->kind) {
+    case PMIRUN:
+        ADD(c, pmirun, "--hosts", hosts, "--launch-agent", host_ssh, "--links", e->links, "--design", e->design, "-n", count);
+        break;
+    case SRUN: /* the cluster is not on these hosts, but on the machine itself */
+        snprintf(c->text[2], sizeof(c->text[2]), "--ntasks-per-node=%d", n / HOSTS);
+        ADD(c, "nsenter", "-t", outer, "-n", "-u", "-m", "-i", "srun", "-Q", "-K", "-N", "4", "-n", count, c->text[2], "--mpi=pmi2");
+        break;
+    default:
+        ADD(c, "mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", host_ssh, "-hosts", hosts, "-ppn", per_host, "-n", count);
+    }
+}
+
+/* To its end within JOB_SECONDS. The status, -1: none. */
+static int run(const struct command *c, int64_t *took_ns)
+{
+    posix_spawn_file_actions_t actions;
+    struct pollfd p = {-1, POLLIN, 0};
+    int status, rc;
+    pid_t pid;
+
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, 2, 1); /* stdout is for figures */
+    *took_ns = (int64_t)bench_ns(CLOCK_MONOTONIC);
+    rc = posix_spawnp(&pid, c->argv[0], &actions, NULL, (char *const *)(uintptr_t)c->argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (rc)
+        return -1;
+    p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (p.fd < 0 || poll(&p, 1, JOB_SECONDS * 1000) != 1)
+        kill(pid, SIGKILL);
+    if (waitpid(pid, &status, 0) != pid)
+        fail("waitpid", strerror(errno));
+    *took_ns = (int64_t)bench_ns(CLOCK_MONOTONIC) - *took_ns;
+    close(p.fd);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Whether such jobs can be run: one of `true`, which says nothing where it cannot. */
+static bool is_there(const struct experiment *e)
+{
+    struct command c = {.n = 0};
+    int64_t took;
+
+    if (e->kind == SRUN && (!getenv("SLURM_CONF") || !outer))
+        return false;
+    launcher(&c, e, HOSTS);
+    ADD(&c, "true");
+    return run(&c, &took) == 0;
+}
+
+/* ---- measuring ---- */
+
+static double ms(int64_t ns)
+{
+    return (double)ns * 1e-6;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static void job(struct experiment *e, int n, int rounds, size_t trial)
+{
+    struct command c = {.n = 0};
+    int64_t begun, took;
+    char count[16];
+    int n_ways = 0, status;
+
+    memset(board, 0, sizeof(*board));
+    launcher(&c, e, n);
+    snprintf(count, sizeof(count), "%d", rounds);
+    ADD(&c, client, board_path, e->wire, count);
+    for (; e->ways[n_ways]; n_ways++)
+        ADD(&c, e->ways[n_ways]);
+    begun = (int64_t)bench_ns(CLOCK_MONOTONIC);
+    status = run(&c, &took);
+    if (status != 0) {
+        fprintf(stderr, "bench_exchange: %d ranks: status %d\n", n, status);
+        fail(e->who[0], "the job has failed");
+    }
+    e->whole[trial] = ms(took);
+    e->init[trial] = 0;
+    for (int r = 0; r < n; r++) {
+        if (board->ranks[r].ended_ns == 0)
+            fail(e->who[0], "a rank has left no record");
+        e->init[trial] = larger(e->init[trial], ms(board->ranks[r].init_ns - begun));
+    }
+    for (int w = 0; w < n_ways; w++) {
+        double round[BOARD_ROUNDS] = {0};
+
+        for (int i = 0; i < rounds; i++)
+            for (int r = 0; r < n; r++)
+                round[i] = larger(round[i], ms(board->ranks[r].done_ns[w][i] - board->ranks[r].begun_ns[w][i]));
+        e->first[w][trial] = round[0];
+        e->time[w][trial] = rounds > 1 ? bench_median(round + 1, (size_t)rounds - 1) : round[0];
+    }
+}
+
+static void figures(const struct bench *b, struct experiment *e, int n, size_t trials)
+{
+    for (int w = 0; e->ways[w]; w++) {
+        const char *which = strcmp(e->ways[w], "fence") == 0 ? "fence" : "neighbours";
+
+        bench_figure(b, which, (uint64_t)n, e->who[w], "time", bench_median(e->time[w], trials), "ms");
+        bench_figure(b, which, (uint64_t)n, e->who[w], "first", bench_median(e->first[w], trials), "ms");
+    }
+    fflush(stdout);
+}
+
+static void compare_at(const struct bench *b, int n, size_t trials, int rounds)
+{
+    for (size_t t = 0; t < trials; t++) {
+        for (size_t i = 0; i < N_EXPERIMENTS; i++) {
+            struct experiment *e = &experiments[(i + t) % N_EXPERIMENTS];
+
+            if (e->there)
+                job(e, n, rounds, t);
+        }
+        for (size_t i = 0; i < N_JOBS; i++) {
+            struct experiment *e = &jobs[(i + t) % N_JOBS];
+
+            if (e->there)
+                job(e, n, 1, t);
+        }
+    }
+    for (size_t i = 0; i < N_EXPERIMENTS; i++)
+        if (experiments[i].there)
+            figures(b, &experiments[i], n, trials);
+    for (size_t i = 0; i < N_JOBS; i++) {
+        struct experiment *e = &jobs[i];
+
+        if (!e->there)
+            continue;
+        bench_figure(b, "job", (uint64_t)n, e->who[0], "whole job", bench_median(e->whole, trials), "ms");
+        bench_figure(b, "job", (uint64_t)n, e->who[0], "last rank initialized", bench_median(e->init, trials), "ms");
+    }
+    fflush(stdout);
+}
+
+static void find_out(struct experiment *e)
+{
+    e->there = is_there(e);
+    if (!e->there && e->kind == PMIRUN && strcmp(e->links, "tcp") == 0)
+        fail(e->who[0], "does not run here");
+    if (!e->there)
+        fprintf(stderr, "bench_exchange: left out, for it does not run here: %s\n", e->who[0]);
+}
+
+static const char *need(const char *name)
+{
+    const char *text = getenv(name);
+
+    if (!text) {
+        fprintf(stderr, "bench_exchange: no %s: run me by four-hosts\n", name);
+        exit(2);
+    }
+    return text;
+}
+
+int main(int argc, char **argv)
+{
+    static const int sizes[] = {16, 32, 64, 128, 256};
+    struct bench b;
+    int fd;
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: four-hosts bench_exchange PMIRUN CLIENT [--quick]\n");
+        return 2;
+    }
+    bench_init(&b, "exchange_hosts", argc - 2, argv + 2);
+    pmirun = argv[1];
+    client = argv[2];
+    hosts = need("HOSTS");
+    host_ssh = need("HOST_SSH");
+    outer = getenv("OUTER");
+    setenv("UCX_NET_DEVICES", "eth0", 0); /* it would choose the loopback, which is each host's own */
+    signal(SIGINT, interrupted);
+    signal(SIGTERM, interrupted);
+    fd = mkstemp(board_path);
+    if (fd < 0 || ftruncate(fd, sizeof(*board)) != 0 || fchmod(fd, 0666) != 0)
+        fail(board_path, strerror(errno));
+    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (board == MAP_FAILED)
+        fail(board_path, strerror(errno));
+    close(fd);
+    for (size_t i = 0; i < N_EXPERIMENTS; i++)
+        find_out(&experiments[i]);
+    for (size_t i = 0; i < N_JOBS; i++)
+        find_out(&jobs[i]);
+    for (size_t i = 0; i < (b.quick ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++)
+        compare_at(&b, sizes[i], b.quick ? 1 : sizes[i] > 64 ? 5 : 7, b.quick ? 3 : ROUNDS);
+    unlink(board_path);
+    return 0;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The program that bench_exchange starts under each launcher: a client session of libpmiwire on the descriptor that PMI_FD names.
+ *
+ *     exchange_client BOARD WIRE ROUNDS WAY...
+ *
+ * In each round, for each way, every rank brings its two neighbours in the ring of ranks a value of 16 bytes and has theirs:
+ *
+ *     ring     PMIX_Ring (PMI-2: Slurm's and ours)
+ *     get      put as SPARSE, then two Gets that wait for the key and name its rank (ours)
+ *     pgf      put, fence, two Gets
+ *     fence    put, fence, and nothing behind it
+ *
+ * All begin at one moment, for which they wait asleep. Every value is checked. Times go into BOARD (board.h).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <pmiwire.h>
+
+#include "board.h"
+
+#define DEADLINE_SECONDS 100
+
+enum way { WAY_RING, WAY_GET, WAY_PGF, WAY_FENCE, WAYS };
+static const char *const way_names[WAYS] = {"ring", "get", "pgf", "fence"};
+
+static struct pmiwire_client *session;
+static int server_fd;
+static struct board *board;
+static int rank = -1, size;
+
+static void die(const char *format, ...)
+{
+    va_list ap;
+
+    fprintf(stderr, "exchange_client: rank %d: ", rank);
+    va_start(ap, format);
+    vfprintf(stderr, format, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    exit(9);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- PMI ---- */
+
+/* The answer to a request, which returned `rc`. */
+static void answer(int rc, const char *what, struct pmiwire_event *ev)
+{
+    static char buf[65536];
+
+    if (rc < 0)
+        die("%s: %s", what, pmiwire_strerror(rc));
+    while ((rc = pmiwire_client_next(session, ev)) == 0) {
+        const void *data;
+        size_t n = pmiwire_client_output(session, &data);
+        ssize_t moved = n ? write(server_fd, data, n) : read(server_fd, buf, sizeof(buf));
+
+        if (moved < 0 && errno == EINTR)
+            continue;
+        if (moved < 0)
+            die("%s: %s", what, strerror(errno));
+        if (n)
+            pmiwire_client_sent(session, (size_t)moved);
+        else if (moved == 0)
+            pmiwire_client_eof(session);
+        else
+            pmiwire_client_input(session, buf, (size_t)moved);
+    }
+    if (rc < 0 || ev->rc)
+        die("%s: %s", what, pmiwire_strerror(rc < 0 ? rc : ev->rc));
+}
+
+static int environment(const char *name)
+{
+    const char *text = getenv(name);
+
+    if (!text)
+        die("no %s: start me with a launcher that speaks PMI", name);
+    return atoi(text);
+}
+
+static void init(int wire)
+{
+    struct pmiwire_client_opts opts = {.size = sizeof(opts), .wire = wire == 1 ? PMIWIRE_V1 : PMIWIRE_V2, .jobid = getenv("PMI_JOBID")};
+    struct pmiwire_client_info info;
+    struct pmiwire_event ev;
+
+    server_fd = environment("PMI_FD");
+    opts.rank = environment("PMI_RANK");
+    opts.n_ranks = environment("PMI_SIZE");
+    if (pmiwire_client_create(&opts, &session) != 0)
+        die("out of memory");
+    answer(pmiwire_client_start(session), "init", &ev);
+    pmiwire_client_get_info(session, &info);
+    rank = info.rank;
+    size = info.n_ranks;
+    if (rank < 0 || rank >= size || size > BOARD_RANKS)
+        die("rank %d of %d", rank, size);
+}
+
+static int neighbour(int side)
+{
+    return (rank + (side ? 1 : size - 1)) % size;
+}
+
+static void check(struct pmiwire_str value, int who, int round, int way)
+{
+    char want[32];
+
+    snprintf(want, sizeof(want), "%06x-%04x-%04x", (unsigned)who, (unsigned)round, (unsigned)way);
+    if (value.len != strlen(want) || memcmp(value.ptr, want, value.len) != 0)
+        die("%s: \"%.*s\" of rank %d, not \"%s\"", way_names[way], (int)value.len, value.len ? value.ptr : "", who, want);
+}
+
+static void exchange(enum way way, int round)
+{
+    static const struct pmiwire_str own = {NULL, 0};
+    struct pmiwire_event ev;
+    char key[32], value[32];
+
+    snprintf(value, sizeof(value), "%06x-%04x-%04x", (unsigned)rank, (unsigned)round, (unsigned)way);
+    if (way == WAY_RING) {
+        answer(pmiwire_client_ring(session, pmiwire_strz(value), 0), "ring", &ev);
+        check(ev.value, neighbour(0), round, way);
+        check(ev.value2, neighbour(1), round, way);
+        return;
+    }
+    snprintf(key, sizeof(key), "%s-%04x-%06x", way_names[way], (unsigned)round, (unsigned)rank);
+    if (way == WAY_GET)
+        answer(pmiwire_client_put_hinted(session, pmiwire_strz(key), pmiwire_strz(value), PMIWIRE_HINT_SPARSE, 0), "put", &ev);
+    else
+        answer(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value), 0), "put", &ev);
+    if (way != WAY_GET)
+        answer(pmiwire_client_fence(session, 0), "fence", &ev);
+    for (int side = 0; side < 2 && way != WAY_FENCE; side++) {
+        int who = neighbour(side);
+
+        snprintf(key, sizeof(key), "%s-%04x-%06x", way_names[way], (unsigned)round, (unsigned)who);
+        if (way == WAY_GET)
+            answer(pmiwire_client_get_from(session, who, pmiwire_strz(key), PMIWIRE_GET_WAIT, 0), "get", &ev);
+        else
+            answer(pmiwire_client_get(session, own, who, pmiwire_strz(key), 0), "get", &ev);
+        check(ev.value, who, round, way);
+    }
+}
+
+/* ---- rounds ---- */
+
+static long futex(atomic_uint *word, int op, unsigned value)
+{
+    return syscall(SYS_futex, word, op, value, NULL, NULL, 0);
+}
+
+/* The last one says when the round begins: once all are awake again, and asleep until then. */
+static void meet(unsigned number)
+{
+    struct timespec t;
+    int64_t start;
+
+    if (atomic_fetch_add(&board->n_here, 1) + 1 == (number + 1) * (unsigned)size) {
+        atomic_store(&board->start_ns, now_ns() + 5000000 + (int64_t)size * 150000);
+        atomic_store(&board->n_met, number + 1);
+        futex(&board->n_met, FUTEX_WAKE, INT32_MAX);
+    }
+    while (atomic_load(&board->n_met) == number)
+        futex(&board->n_met, FUTEX_WAIT, number);
+    start = atomic_load(&board->start_ns);
+    t = (struct timespec){start / 1000000000, start % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        ;
+}
+
+static void rounds(const enum way *ways, int n_ways, int n_rounds)
+{
+    struct board_rank *mine = &board->ranks[rank];
+    unsigned number = 0;
+
+    for (int round = 0; round < n_rounds; round++) {
+        for (int i = 0; i < n_ways; i++) {
+            meet(number++);
+            mine->begun_ns[i][round] = atomic_load(&board->start_ns);
+            exchange(ways[i], round);
+            mine->done_ns[i][round] = now_ns();
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    enum way ways[BOARD_WAYS] = {0};
+    int n_ways = argc - 4, n_rounds, fd;
+    struct pmiwire_event ev;
+
+    alarm(DEADLINE_SECONDS);
+    prctl(PR_SET_TIMERSLACK, 1);
+    if (n_ways < 1 || n_ways > BOARD_WAYS)
+        die("usage: exchange_client BOARD WIRE ROUNDS WAY...");
+    n_rounds = atoi(argv[3]);
+    for (int i = 0; i < n_ways; i++) {
+        int way = 0;
+
+        while (way < WAYS && strcmp(argv[4 + i], way_names[way]) != 0)
+            way++;
+        if (way == WAYS)
+            die("no way is called %s", argv[4 + i]);
+        ways[i] = (enum way)way;
+    }
+    fd = open(argv[1], O_RDWR);
+    board = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (board == MAP_FAILED || n_rounds < 1 || n_rounds > BOARD_ROUNDS)
+        die("%s: %s", argv[1], strerror(errno));
+    close(fd);
+    init(atoi(argv[2]));
+    board->ranks[rank].init_ns = now_ns();
+    rounds(ways, n_ways, n_rounds);
+    answer(pmiwire_client_finalize(session, 0), "finalize", &ev);
+    board->ranks[rank].ended_ns = now_ns();
+    return 0;
+}
