@@ -2,14 +2,14 @@
 /*
  * The exchange between neighbours in the ring of ranks, on four hosts, by every way that there is:
  *
- *     four-hosts bench_exchange PMIRUN CLIENT [--quick]
+ *     four-hosts bench_exchange PMIRUN CLIENT [--ranks N [--trials N]] [--quick]
  *
  * four-hosts has made the hosts: network namespaces of this machine, and a Slurm cluster of four nodes. Each trial runs every launcher once, one after the other,
  * and who is first changes; in a job the ways take turns. Cases, by number of ranks (4 to 64 a host):
  *
  *     neighbours   every rank brings both neighbours a value and has theirs: by Ring; by Put and waiting Get in the designs DIRECT, DKVS, TREE; by
  *                  Put, Fence, Get. pmirun with TCP and with UCX between the hosts, srun --mpi=pmi2 (Ring; Put, Fence, Get), mpiexec.hydra
- *     fence        Put and Fence, with nothing behind it that takes the processor from those who still wait
+ *     fence        a Fence that brings a pair of each rank, with nothing behind it that takes the processor from those who still wait
  *     job          a job of one Put, Fence, Get: from the launcher's start to its end; and until the last rank's PMI init is complete
  *
  * A round takes from the moment at which all ranks begin to the one at which the last of them is done. "first" is a job's first round, in which
@@ -85,6 +85,8 @@ struct experiment {
 static struct experiment experiments[] = {
     OURS("tcp", "TCP"),
     OURS("ucx", "UCX"),
+    {.kind = PMIRUN, .links = "tcp", .design = "dkvs", .wire = "1", .ways = {"pgf", "fence"},
+     .who = {"ours Put-Fence-Get TCP PMI-1", "ours TCP PMI-1"}},
     {.kind = SRUN, .wire = "2", .ways = {"ring", "pgf", "fence"}, .who = {"srun Ring", "srun Put-Fence-Get", "srun"}},
     {.kind = HYDRA, .wire = "1", .ways = {"pgf", "fence"}, .who = {"mpiexec.hydra Put-Fence-Get PMI-1", "mpiexec.hydra PMI-1"}},
     {.kind = HYDRA, .wire = "2", .ways = {"pgf", "fence"}, .who = {"mpiexec.hydra Put-Fence-Get PMI-2", "mpiexec.hydra PMI-2"}},
@@ -287,16 +289,22 @@ static const char *need(const char *name)
 int main(int argc, char **argv)
 {
     static const int sizes[] = {16, 32, 64, 128, 256};
+    int ranks = 0, trials = 0, fd;
     struct bench b;
-    int fd;
 
     if (argc < 3) {
-        fprintf(stderr, "usage: four-hosts bench_exchange PMIRUN CLIENT [--quick]\n");
+        fprintf(stderr, "usage: four-hosts bench_exchange PMIRUN CLIENT [--ranks N [--trials N]] [--quick]\n");
         return 2;
     }
-    bench_init(&b, "exchange_hosts", argc - 2, argv + 2);
     pmirun = argv[1];
     client = argv[2];
+    argc -= 2;
+    argv += 2;
+    for (; argc > 2 && (strcmp(argv[1], "--ranks") == 0 || strcmp(argv[1], "--trials") == 0); argc -= 2, argv += 2)
+        *(strcmp(argv[1], "--ranks") == 0 ? &ranks : &trials) = atoi(argv[2]);
+    if (ranks < 0 || ranks > BOARD_RANKS || ranks % HOSTS || trials < 0 || trials > MAX_TRIALS)
+        fail("--ranks", "a multiple of 4 up to 256; --trials: up to 16");
+    bench_init(&b, "exchange_hosts", argc, argv);
     hosts = need("HOSTS");
     host_ssh = need("HOST_SSH");
     outer = getenv("OUTER");
@@ -314,8 +322,11 @@ int main(int argc, char **argv)
         find_out(&experiments[i]);
     for (size_t i = 0; i < N_JOBS; i++)
         find_out(&jobs[i]);
-    for (size_t i = 0; i < (b.quick ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++)
-        compare_at(&b, sizes[i], b.quick ? 1 : sizes[i] > 64 ? 5 : 7, b.quick ? 3 : ROUNDS);
+    for (size_t i = 0; i < (ranks || b.quick ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++) {
+        int n = ranks ? ranks : sizes[i];
+
+        compare_at(&b, n, trials ? (size_t)trials : b.quick ? 1 : n > 64 ? 5 : 7, b.quick ? 3 : ROUNDS);
+    }
     unlink(board_path);
     return 0;
 }

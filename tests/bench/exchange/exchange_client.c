@@ -9,7 +9,7 @@
  *     ring     PMIX_Ring (PMI-2: Slurm's and ours)
  *     get      put as SPARSE, then two Gets that wait for the key and name its rank (ours)
  *     pgf      put, fence, two Gets
- *     fence    put, fence, and nothing behind it
+ *     fence    fence: what was put before the round begins, with nothing behind it that takes the processor from those who still wait
  *
  * All begin at one moment, for which they wait asleep. Every value is checked. Times go into BOARD (board.h).
  */
@@ -122,13 +122,26 @@ static int neighbour(int side)
     return (rank + (side ? 1 : size - 1)) % size;
 }
 
-static void check(struct pmiwire_str value, int who, int round, int way)
+static void check(struct pmiwire_str value, const char *want)
 {
-    char want[32];
-
-    snprintf(want, sizeof(want), "%06x-%04x-%04x", (unsigned)who, (unsigned)round, (unsigned)way);
     if (value.len != strlen(want) || memcmp(value.ptr, want, value.len) != 0)
-        die("%s: \"%.*s\" of rank %d, not \"%s\"", way_names[way], (int)value.len, value.len ? value.ptr : "", who, want);
+        die("\"%.*s\" came, not \"%s\"", (int)value.len, value.len ? value.ptr : "", want);
+}
+
+static void key_and_value(enum way way, int round, int who, char key[32], char value[32])
+{
+    snprintf(key, 32, "%s-%04x-%06x", way_names[way], (unsigned)round, (unsigned)who);
+    snprintf(value, 32, "%06x-%04x-%04x", (unsigned)who, (unsigned)round, (unsigned)way);
+}
+
+static void put(enum way way, int round)
+{
+    struct pmiwire_event ev;
+    char key[32], value[32];
+
+    key_and_value(way, round, rank, key, value);
+    answer(pmiwire_client_put_hinted(session, pmiwire_strz(key), pmiwire_strz(value), way == WAY_GET ? PMIWIRE_HINT_SPARSE : PMIWIRE_HINT_NONE, 0),
+           "put", &ev);
 }
 
 static void exchange(enum way way, int round)
@@ -137,29 +150,28 @@ static void exchange(enum way way, int round)
     struct pmiwire_event ev;
     char key[32], value[32];
 
-    snprintf(value, sizeof(value), "%06x-%04x-%04x", (unsigned)rank, (unsigned)round, (unsigned)way);
+    key_and_value(way, round, rank, key, value);
     if (way == WAY_RING) {
         answer(pmiwire_client_ring(session, pmiwire_strz(value), 0), "ring", &ev);
-        check(ev.value, neighbour(0), round, way);
-        check(ev.value2, neighbour(1), round, way);
+        key_and_value(way, round, neighbour(0), key, value);
+        check(ev.value, value);
+        key_and_value(way, round, neighbour(1), key, value);
+        check(ev.value2, value);
         return;
     }
-    snprintf(key, sizeof(key), "%s-%04x-%06x", way_names[way], (unsigned)round, (unsigned)rank);
-    if (way == WAY_GET)
-        answer(pmiwire_client_put_hinted(session, pmiwire_strz(key), pmiwire_strz(value), PMIWIRE_HINT_SPARSE, 0), "put", &ev);
-    else
-        answer(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value), 0), "put", &ev);
+    if (way != WAY_FENCE)
+        put(way, round);
     if (way != WAY_GET)
         answer(pmiwire_client_fence(session, 0), "fence", &ev);
     for (int side = 0; side < 2 && way != WAY_FENCE; side++) {
         int who = neighbour(side);
 
-        snprintf(key, sizeof(key), "%s-%04x-%06x", way_names[way], (unsigned)round, (unsigned)who);
+        key_and_value(way, round, who, key, value);
         if (way == WAY_GET)
             answer(pmiwire_client_get_from(session, who, pmiwire_strz(key), PMIWIRE_GET_WAIT, 0), "get", &ev);
         else
             answer(pmiwire_client_get(session, own, who, pmiwire_strz(key), 0), "get", &ev);
-        check(ev.value, who, round, way);
+        check(ev.value, value);
     }
 }
 
@@ -196,6 +208,8 @@ static void rounds(const enum way *ways, int n_ways, int n_rounds)
 
     for (int round = 0; round < n_rounds; round++) {
         for (int i = 0; i < n_ways; i++) {
+            if (ways[i] == WAY_FENCE)
+                put(ways[i], round);
             meet(number++);
             mine->begun_ns[i][round] = atomic_load(&board->start_ns);
             exchange(ways[i], round);
