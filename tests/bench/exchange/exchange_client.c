@@ -30,7 +30,7 @@
 
 #include "board.h"
 
-#define DEADLINE_SECONDS 100
+#define DEADLINE_SECONDS 60
 
 enum way { WAY_RING, WAY_GET, WAY_PGF, WAY_FENCE, WAYS };
 static const char *const way_names[WAYS] = {"ring", "get", "pgf", "fence"};
