@@ -191,6 +191,7 @@ static int create_engine(struct exchange *x, uint32_t me, uint32_t n_below)
     opts.ranks = ranks;
     opts.n_local = job->n_local;
     opts.n_below = n_below;
+    opts.wait_ns = (uint64_t)(x->pr->opt.get_s * 1e9);
     rc = pmiwire_exchange_create(&opts, &x->engine);
     free(ranks);
     return rc;
@@ -276,6 +277,11 @@ bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n)
         return true; /* our part of the job is over */
     rc = pmiwire_exchange_input(x->engine, member_of(x, from), p, n);
     return rc != PMIWIRE_EPROTO && rc != PMIWIRE_EVERSION; /* another error has been told by failed() */
+}
+
+void exchange_tick(struct job *job)
+{
+    pmiwire_exchange_tick(job->exchange->engine, job->exchange->pr->now_ns);
 }
 
 void exchange_lost(struct job *job, uint32_t node)

@@ -82,11 +82,12 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
     rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
     if (rc != 0)
         return rc;
+    rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
+    if (rc != 0)
+        return rc;
     table_create(pr, job);
-    if (job->n_local != job->n_ranks) {
-        rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
-        return rc ? rc : exchange_create(pr, job);
-    }
+    if (job->n_local != job->n_ranks)
+        return exchange_create(pr, job);
     gather_create(pr, job);
     return 0;
 }
@@ -139,6 +140,7 @@ void job_free(struct pmirun *pr, struct job *job)
     exchange_destroy(job);
     table_destroy(job);
     gather_destroy(job);
+    wait_destroy(job);
     if (job->spawned) /* else they are of the command line, or stay as long as it */
         spawn_free_apps(job->apps, job->n_apps);
     free(job->spawner);
@@ -428,6 +430,8 @@ void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
 {
     uint64_t t = clock_ns() - pr->start_ns;
 
+    if (state == PMIWIRE_CONN_FINALIZED && r->pmi_state != state)
+        wait_rank_done(pr, r->job);
     if (state != PMIWIRE_CONN_FAILED)
         r->pmi_state = state;
     else if (r->pmi_state == PMIWIRE_CONN_INITED)
@@ -521,6 +525,7 @@ static void job_ended(struct pmirun *pr, struct job *job)
         pmiwire_server_job_remove(pr->server, job->id); /* its exchange stays: other nodes may still ask here */
         table_destroy(job);
         gather_destroy(job);
+        wait_job_ended(pr, job);
     }
 }
 
@@ -568,6 +573,8 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     remove_pid(pr, r);
     /* What it said last may still wait in the socket: finalize, or an abort. */
     pmi_drain(pr, r);
+    if (r->pmi_state != PMIWIRE_CONN_FINALIZED)
+        wait_rank_done(pr, job);
     job->n_live--;
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;

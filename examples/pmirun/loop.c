@@ -88,6 +88,7 @@ static void run_deadlines(struct pmirun *pr)
         input_retry(pr);
     if (passed(pr, pr->tick_ns)) {
         pmiwire_server_tick(pr->server, pr->now_ns);
+        wait_tick(pr);
         pr->tick_ns = pr->now_ns + TICK_NS;
     }
     if (passed(pr, pr->deadline_ns)) {

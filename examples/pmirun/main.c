@@ -191,6 +191,7 @@ static void release_memory(void)
         exchange_destroy(job);
         table_destroy(job); /* takes its name back */
         gather_destroy(job);
+        wait_destroy(job);
     }
 }
 

@@ -528,6 +528,7 @@ static void tell_setup(struct pmirun *pr)
                     pr->opt.design << 4);
     msg_u32(&m, (uint32_t)pr->opt.universe_size);
     msg_u64(&m, (uint64_t)(pr->opt.stall_s * 1e9));
+    msg_u64(&m, (uint64_t)(pr->opt.get_s * 1e9));
     msg_u64(&m, pr->opt.shm_max_bytes);
     msg_string(&m, cwd);
     msg_u32(&m, n);

@@ -31,6 +31,7 @@ static const char usage[] =
     "  --start-timeout S    for the nodes to answer (60)\n"
     "  --node-timeout S     a node that is silent for S seconds is lost (25; 0: never)\n"
     "  --timeout S          stop the job after S seconds, with status 124\n"
+    "  --get-timeout S      for a Get that waits for its key (0: as long as somebody may put it)\n"
     "  --pmi-port           let processes connect over TCP (PMI_PORT), not an inherited socket\n"
     "  --no-shm             no shared memory: every Get is asked by socket\n"
     "  --shm-max MIB        shared memory that a job's pairs may take (1024); then ranks ask by socket\n"
@@ -162,6 +163,8 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
         opt->labels = true;
     else if (is(w, "--timeout", "-timeout"))
         opt->timeout_s = parse_seconds(w, argument(c));
+    else if (is(w, "--get-timeout", NULL))
+        opt->get_s = parse_seconds(w, argument(c));
     else if (is(w, "--pmi-port", "-pmi-port"))
         opt->use_port = true;
     else if (is(w, "--universe-size", NULL))

@@ -49,7 +49,7 @@ static void start_server(struct pmirun *pr)
 static bool on_setup(struct pmirun *pr, struct msg_in *in)
 {
     uint32_t flags = get_u32(in), n;
-    uint64_t stall_ns;
+    uint64_t stall_ns, get_ns;
     char *cwd, **vars;
     bool ok;
 
@@ -61,10 +61,13 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.universe_size = (int32_t)get_u32(in);
     stall_ns = get_u64(in);
     pr->opt.stall_s = (double)stall_ns / 1e9;
+    get_ns = get_u64(in);
+    pr->opt.get_s = (double)get_ns / 1e9;
     pr->opt.shm_max_bytes = get_u64(in);
     cwd = get_string(in);
     vars = get_strings(in, &n);
-    ok = !in->bad && !pr->server && stall_ns < UINT64_MAX / 2 && pr->opt.design <= PMIWIRE_DESIGN_TREE;
+    ok = !in->bad && !pr->server && stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
+        pr->opt.design <= PMIWIRE_DESIGN_TREE;
     for (uint32_t i = 0; i < n; i++) {
         if (ok && strchr(vars[i], '='))
             putenv(vars[i]); /* it stays */

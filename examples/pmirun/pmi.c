@@ -93,7 +93,7 @@ int pmi_init(struct pmirun *pr)
     opts.stall_ns = (uint64_t)(pr->opt.stall_s * 1e9);
     if (pr->opt.pmi_1_2)
         opts.flags |= PMIWIRE_SERVER_PMI_1_2;
-    if (opts.stall_ns)
+    if (opts.stall_ns || pr->opt.get_s > 0)
         pr->tick_ns = pr->now_ns;
     return pmiwire_server_create(&opts, &pr->server);
 }
@@ -139,6 +139,7 @@ void pmi_close(struct pmirun *pr, struct conn *c)
 {
     if (c->src.fd < 0)
         return;
+    wait_conn_closed(c);
     pmiwire_conn_close(c->pmi);
     loop_del(pr, &c->src); /* a child in flight may hold a copy, and close() alone would leave it in epoll */
     close(c->src.fd);

@@ -114,6 +114,7 @@ struct conn {
     bool queued;       /* in pr->ready */
     bool table_sent;   /* the descriptor of its job's table, or there is none to be sent */
     uint32_t n_arrays; /* of its job's Allgathers, those whose descriptor has been sent */
+    struct waiter *waiter; /* its Get that waits for a key; NULL: none does */
     uint32_t n_diags;
     struct conn *next; /* in pr->ready, then in pr->grave */
 };
@@ -163,6 +164,7 @@ struct job {
     uint32_t n_members, n_gave_up; /* head: agents that have ranks of it; those that say that it failed */
     uint32_t n_inited;     /* ranks that ever completed PMI init */
     uint32_t n_absent;     /* ranks that exited without */
+    uint32_t n_done;       /* ranks that put nothing any more: finalized, or exited */
     bool absent_warned;
     bool abandoned;        /* a spawn that failed: how its ranks end does not matter */
     bool ended;            /* no rank of it is left here */
@@ -175,6 +177,7 @@ struct job {
     struct table *table; /* its pairs in shared memory; NULL: the engine stores them */
     struct gather *gather; /* its Allgathers; NULL: they are pairs like others */
     struct exchange *exchange; /* agent: its pairs between nodes; NULL: they are all here */
+    struct waits *waits; /* Gets that wait for their key; NULL: none ever did, or the exchange has them */
     struct app *apps;
     uint32_t n_apps;
     struct rank *ranks;
@@ -191,6 +194,7 @@ struct options {
     uint32_t n_procs;      /* of all apps */
     double timeout_s;      /* 0: none */
     double stall_s;        /* 0: never */
+    double get_s;          /* for a Get that waits; 0: no limit */
     int32_t universe_size; /* -1: unknown */
     uint64_t shm_max_bytes;
     bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
@@ -436,6 +440,7 @@ int exchange_fence(struct job *job); /* 0, PMIWIRE_PENDING, or an error */
 /* A frame of node `from`; false when it makes no sense. */
 bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n);
 void exchange_lost(struct job *job, uint32_t node);
+void exchange_tick(struct job *job);
 
 /* spawn.c */
 void spawn_free_apps(struct app *apps, uint32_t n);
@@ -474,6 +479,15 @@ int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int
 #define SHM_NAME_BYTES 64
 void shm_name(char name[SHM_NAME_BYTES]); /* a new one, that nobody can guess */
 void shm_sweep(struct pmirun *pr); /* removes what a pmirun that was killed has left behind */
+
+/* wait.c: Gets that wait for their key, on one node */
+int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *who, struct pmiwire_str key, uint64_t token);
+void wait_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value); /* after it has been stored */
+void wait_rank_done(struct pmirun *pr, struct job *job); /* a rank has finalized, or exited without */
+void wait_job_ended(struct pmirun *pr, struct job *job);
+void wait_conn_closed(struct conn *c);
+void wait_tick(struct pmirun *pr); /* twice a second: --get-timeout, on several nodes too */
+void wait_destroy(struct job *job); /* unanswered: no client is left, or we end */
 
 /* gather.c */
 void gather_create(struct pmirun *pr, struct job *job);

@@ -201,11 +201,15 @@ int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str k
     struct job *job = job_by_id(pr, who->job);
     int rc = 0;
 
-    if (gather_put(pr, job, who->rank, key, value))
-        return 0;
-    if (!job->exchange || hint != PMIWIRE_HINT_SPARSE)
-        rc = table_put(pr, job, key, value);
-    return rc == 0 && job->exchange ? tell_others(job, who->rank, key, value, hint) : rc;
+    if (!gather_put(pr, job, who->rank, key, value)) {
+        if (!job->exchange || hint != PMIWIRE_HINT_SPARSE)
+            rc = table_put(pr, job, key, value);
+        if (rc == 0 && job->exchange)
+            rc = tell_others(job, who->rank, key, value, hint);
+    }
+    if (rc == 0)
+        wait_put(pr, job, key, value);
+    return rc;
 }
 
 int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key, struct pmiwire_str *value)
@@ -227,10 +231,15 @@ int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int
     struct pmirun *pr = ctx;
     struct job *job = job_by_id(pr, job_id);
 
-    (void)who;
     if (!job)
         return PMIWIRE_ENOENT;
     if (gather_get(job, key, value) == 0 || table_find(pr, job, key, value) == 0)
         return 0;
-    return job->exchange ? exchange_get(job, key, srcid, how, token, value) : PMIWIRE_ENOENT;
+    if (job->exchange)
+        return exchange_get(job, key, srcid, how, token, value);
+    if (how == PMIWIRE_GET_LOCAL)
+        return PMIWIRE_ENOENT;
+    if (srcid < -1 || srcid >= (int64_t)job->n_ranks)
+        return -EINVAL;
+    return how == PMIWIRE_GET_WAIT ? wait_begin(pr, job, who, key, token) : PMIWIRE_ENOENT;
 }

@@ -46,6 +46,8 @@ test_basic() {
     run 20 0 --pmi-port -n 7 "$raw" pgf
     err_empty
     run 20 0 -n 2 "$raw" pgf : -n 3 "$raw" pgf
+    run 20 0 -n 7 "$raw" hints
+    run 20 0 --no-shm -n 2 "$raw" hints
     run 20 0 -n 2 -x A=1 -l sh -c 'echo "$A $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS"' : -n 1 -x A=2 sh -c 'echo $A $PMI_RANK'
     [ "$(sort "$dir/out")" = "[0] 1 0/3 0/3
 [1] 1 1/3 1/3
@@ -177,6 +179,11 @@ test_hostile() {
     [ "$(grep -c 'done 0' "$dir/out")" = 3 ] || fail "a client that does not read held up others"
     run 30 251 --timeout 20 --stall-timeout 0.5 -n 1 sh -c "timeout 3 $raw silent; exit 0" : -n 1 sleep 60
     err_has "rank 0"
+    # Who waits for a key and goes away is in nobody's way.
+    for shm in "" --no-shm; do
+        run 30 251 --timeout 20 $shm -n 3 "$raw" gone : -n 1 "$raw" late : -n 2 "$raw" gone
+        out_has "got what was late"
+    done
     # A wrong id is refused; the right one can be used once.
     run 30 99 --timeout 20 --pmi-port -n 1 -x RAWPMI_ID=12345 "$raw" chat 1
     run 30 99 --timeout 20 --pmi-port -n 1 sh -c "$raw pgf && $raw pgf"

@@ -16,7 +16,9 @@
  *                          spawns N processes; prints rc and errcodes
  *     rawpmi spawns N PROG ARG
  *                          50 spawns, then N more; prints by how many KiB the memory of our pmirun has grown meanwhile
- *     rawpmi hints         on several nodes: SPARSE puts, gets that wait for them without a fence, then puts anew and fences
+ *     rawpmi hints         SPARSE puts, gets that wait for them without a fence, then puts anew and fences
+ *     rawpmi gone          waits for a key, and closes its connection meanwhile
+ *     rawpmi late          puts that key late, and gets it
  *     rawpmi child         a spawned process: checks its preput, puts and fences
  */
 #include <arpa/inet.h>
@@ -354,6 +356,19 @@ static void hints(void)
     ask(text, "cmd=get_result rc=-");
     snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent fp-get=remote\n", kvsname);
     ask(text, "cmd=get_result rc=-");
+    /* Nor do those that make no sense. */
+    for (int source = -2; source <= size; source += size + 2) {
+        snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent fp-get=wait fp-src=%d\n", kvsname, source);
+        ask(text, "cmd=get_result rc=");
+        if (*field("rc") == '0')
+            fail("a source that is no rank was taken");
+    }
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent fp-get=perhaps\n", kvsname);
+    ask(text, "cmd=get_result rc=");
+    snprintf(text, sizeof(text), "cmd=put kvsname=%s key=absent fp-hint=thick value=1\n", kvsname);
+    ask(text, "cmd=put_result rc=");
+    if (*field("rc") == '0')
+        fail("a hint that is none was taken");
     if (rank % 2)
         usleep(300000); /* others ask for it meanwhile */
     put_sparse(1);
@@ -369,6 +384,31 @@ static void hints(void)
     }
     snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent\n", kvsname);
     ask(text, "cmd=get_result rc=-");
+}
+
+static void gone(void)
+{
+    char text[1024];
+
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=late fp-get=wait\ncmd=get kvsname=%s key=late\n", kvsname, kvsname);
+    send_text(text);
+    usleep(200000);
+    close(fd);
+    sleep(1);
+    _exit(0);
+}
+
+static void late(void)
+{
+    char text[512];
+
+    usleep(500000);
+    snprintf(text, sizeof(text), "cmd=put kvsname=%s key=late value=late\n", kvsname);
+    ask(text, "cmd=put_result rc=0");
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=late fp-get=wait\n", kvsname);
+    ask(text, "cmd=get_result rc=0 value=late");
+    puts("got what was late");
+    fflush(stdout);
 }
 
 static void endless(void)
@@ -427,6 +467,10 @@ int main(int argc, char **argv)
         make(argv[2], "closed");
         await(argv[2], "aborted");
         raise(SIGKILL);
+    } else if (strcmp(mode, "gone") == 0) {
+        gone();
+    } else if (strcmp(mode, "late") == 0) {
+        late();
     } else if (strcmp(mode, "abort") == 0 && argc > 2) {
         if (argc > 3)
             await(argv[3], "closed");

@@ -497,6 +497,7 @@ static void tell_agent(struct world *w)
     msg_u32(&m, 0);
     msg_u32(&m, 8);
     msg_u64(&m, 0);
+    msg_u64(&m, 0);
     msg_u64(&m, 1u << 20);
     msg_string(&m, "/");
     msg_u32(&m, 0);
