@@ -65,6 +65,8 @@ static int pmi_code(int rc)
     case PMIWIRE_ELINE:
     case PMIWIRE_EVALLEN:
         return PMI_ERR_INVALID_VAL_LENGTH;
+    case PMIWIRE_EVERSION:
+        return PMI_ERR_OTHER;
     default:
         return PMI_FAIL;
     }
@@ -416,6 +418,11 @@ int PMI_KVS_Destroy(const char kvsname[])
 
 int PMI_KVS_Put(const char kvsname[], const char key[], const char value[])
 {
+    return PMI_KVS_Put_hinted(kvsname, key, value, PMI_HINT_NONE);
+}
+
+int PMI_KVS_Put_hinted(const char kvsname[], const char key[], const char value[], int hint)
+{
     struct pmiwire_event ev;
     int rc = PMI_SUCCESS;
 
@@ -425,14 +432,15 @@ int PMI_KVS_Put(const char kvsname[], const char key[], const char value[])
         return PMI_ERR_INVALID_KEY;
     if (!value)
         return PMI_ERR_INVALID_VAL;
+    if (hint < PMI_HINT_NONE || hint > PMI_HINT_DENSE)
+        return PMI_ERR_INVALID_ARG;
     enter();
     if (!pmi.initialized)
         return leave(PMI_ERR_INIT);
     if (strcmp(kvsname, pmi.kvsname) != 0)
         return leave(PMI_ERR_INVALID_KVS);
     if (!pmi.alone)
-        rc = ask(pmiwire_client_put(pmi.session.client, pmiwire_strz(key), pmiwire_strz(value), 0),
-                 &ev);
+        rc = ask(pmiwire_client_put_hinted(pmi.session.client, pmiwire_strz(key), pmiwire_strz(value), (uint32_t)hint, 0), &ev);
     if (rc == PMI_SUCCESS)
         rc = pmi_code(pairs_keep(&pmi.pairs, key, value));
     return leave(rc);
@@ -448,12 +456,9 @@ int PMI_KVS_Commit(const char kvsname[])
     return leave(strcmp(kvsname, pmi.kvsname) == 0 ? PMI_SUCCESS : PMI_ERR_INVALID_KVS);
 }
 
-int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length)
+/* Before a get: PMI_SUCCESS, with the lock held. */
+static int enter_get(const char *kvsname, const char *key, const char *value)
 {
-    struct pmiwire_str view = {0};
-    const struct pair *own;
-    int rc, own_space;
-
     if (!kvsname)
         return PMI_ERR_INVALID_KVS;
     if (!key || !*key)
@@ -461,19 +466,88 @@ int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length
     if (!value)
         return PMI_ERR_INVALID_VAL;
     enter();
+    return pmi.initialized ? PMI_SUCCESS : leave(PMI_ERR_INIT);
+}
+
+/* And after it. */
+static int leave_get(int rc, struct pmiwire_str view, char value[], int length)
+{
+    if (rc == 0 && give(view, value, length) != 0)
+        return leave(PMI_ERR_INVALID_VAL_LENGTH);
+    return leave(pmi_code(rc));
+}
+
+/* What this process, which is alone, has put. */
+static int get_own(const char *key, struct pmiwire_str *value)
+{
+    const struct pair *own = pairs_find(&pmi.pairs, key);
+
+    *value = pmiwire_strz(own ? own->value : "");
+    return own ? 0 : PMIWIRE_ENOENT;
+}
+
+int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length)
+{
+    struct pmiwire_str view = {0};
+    int rc = enter_get(kvsname, key, value), own_space;
+
+    if (rc != PMI_SUCCESS)
+        return rc;
+    own_space = strcmp(kvsname, pmi.kvsname) == 0;
+    if (pmi.alone)
+        rc = own_space ? get_own(key, &view) : PMIWIRE_ENOENT;
+    else
+        rc = session_get(&pmi.session, pmiwire_strz(own_space ? NULL : kvsname), -1, pmiwire_strz(key), &view);
+    return leave_get(rc, view, value, length);
+}
+
+int PMI_KVS_Get_wait(const char kvsname[], int source, const char key[], char value[], int length)
+{
+    struct pmiwire_str view = {0};
+    int rc = enter_get(kvsname, key, value);
+
+    if (rc != PMI_SUCCESS)
+        return rc;
+    if (strcmp(kvsname, pmi.kvsname) != 0)
+        return leave(PMI_ERR_INVALID_KVS);
+    if (source < -1 || source >= pmi.info.n_ranks)
+        return leave(PMI_ERR_INVALID_ARG);
+    if (pmi.alone)
+        rc = get_own(key, &view);
+    else
+        rc = session_get_wait(&pmi.session, source, pmiwire_strz(key), &view);
+    return leave_get(rc, view, value, length);
+}
+
+int PMI_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue)
+{
+    struct ring ring = {0};
+    int rc = 0;
+
+    if (!value || !*value)
+        return PMI_ERR_INVALID_VAL;
+    if (strlen(value) > PMI_RING_MAX) /* the answer carries two of them */
+        return PMI_ERR_INVALID_VAL_LENGTH;
+    if (!rank || !ranks || !left || !right || maxvalue < 1)
+        return PMI_ERR_INVALID_ARG;
+    enter();
     if (!pmi.initialized)
         return leave(PMI_ERR_INIT);
-    own_space = strcmp(kvsname, pmi.kvsname) == 0;
     if (pmi.alone) {
-        own = own_space ? pairs_find(&pmi.pairs, key) : NULL;
-        view = pmiwire_strz(own ? own->value : "");
-        rc = own ? PMI_SUCCESS : PMI_FAIL;
+        give(pmiwire_strz(value), ring.left, sizeof(ring.left));
+        give(pmiwire_strz(value), ring.right, sizeof(ring.right));
     } else {
-        rc = pmi_code(session_get(&pmi.session, pmiwire_strz(own_space ? NULL : kvsname), -1, pmiwire_strz(key), &view));
+        rc = session_ring(&pmi.session, pmi.info.rank, pmi.info.n_ranks, value, &ring);
     }
-    if (rc == PMI_SUCCESS && give(view, value, length) != 0)
-        rc = PMI_ERR_INVALID_VAL_LENGTH;
-    return leave(rc);
+    if (rc < 0)
+        return leave(pmi_code(rc));
+    if (strlen(ring.left) >= (size_t)maxvalue || strlen(ring.right) >= (size_t)maxvalue)
+        return leave(PMI_ERR_INVALID_VAL_LENGTH);
+    give(pmiwire_strz(ring.left), left, maxvalue);
+    give(pmiwire_strz(ring.right), right, maxvalue);
+    *rank = ring.place;
+    *ranks = pmi.info.n_ranks;
+    return leave(PMI_SUCCESS);
 }
 
 int PMI_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked)

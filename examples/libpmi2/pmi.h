@@ -26,6 +26,7 @@ extern "C" {
 #define PMI_ERR_INVALID_KEYVALP 12
 #define PMI_ERR_INVALID_SIZE 13
 #define PMI_ERR_INVALID_KVS 14
+#define PMI_ERR_OTHER 15 /* an extension: this server does not do that */
 
 typedef int PMI_BOOL;
 #define PMI_TRUE 1
@@ -71,6 +72,19 @@ int PMI_Parse_option(int num_args, char *args[], int *num_parsed, PMI_keyval_t *
 int PMI_Args_to_keyval(int *argcp, char *((*argvp)[]), PMI_keyval_t **keyvalp, int *size);
 int PMI_Free_keyvals(PMI_keyval_t keyvalp[], int size);
 int PMI_Get_options(char *str, int *length);
+
+/*
+ * Extensions: pmi2.h describes them under the same names. kvsname must be this job's own. PMI_KVS_Get_wait() returns PMI_ERR_OTHER where the server does not
+ * wait, and PMI_FAIL when the key will not come; source is the rank that puts it, or -1. What is given to PMI_Ring() are 1 to PMI_RING_MAX printable bytes
+ * without blanks, `;` and `\`.
+ */
+#define PMI_HINT_NONE 0
+#define PMI_HINT_SPARSE 1
+#define PMI_HINT_DENSE 2
+#define PMI_RING_MAX 440
+int PMI_KVS_Put_hinted(const char kvsname[], const char key[], const char value[], int hint);
+int PMI_KVS_Get_wait(const char kvsname[], int source, const char key[], char value[], int length);
+int PMI_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
 
 /* An extension: how many Gets of this process were answered from shared memory, and how many by the server. */
 int PMI_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked);

@@ -66,6 +66,7 @@ static int pmi_code(int rc)
     case PMIWIRE_EVALLEN:
         return PMI2_ERR_INVALID_VAL_LENGTH;
     case PMIWIRE_EPEER:
+    case PMIWIRE_EVERSION: /* this server has no such thing */
         return PMI2_ERR_OTHER;
     default:
         return PMI2_FAIL;
@@ -268,55 +269,63 @@ static int check_value(const char *value, size_t max)
     return strlen(value) > max ? PMI2_ERR_INVALID_VAL_LENGTH : PMI2_SUCCESS;
 }
 
-static int put(const char *key, const char *value)
+static int put(const char *key, const char *value, int hint)
 {
-    struct pmiwire_event ev;
-
     if (pmi.alone)
         return pairs_keep(&pmi.pairs, key, value);
-    return ask(pmiwire_client_put(client(), pmiwire_strz(key), pmiwire_strz(value), SESSION_ASK),
-               &ev);
+    return session_put(&pmi.session, pmiwire_strz(key), pmiwire_strz(value), (uint32_t)hint);
 }
 
-int PMI2_KVS_Put(const char key[], const char value[])
+int PMI2_KVS_Put_hinted(const char key[], const char value[], int hint)
 {
     int rc = check_key(key);
 
     if (rc == PMI2_SUCCESS)
         rc = check_value(value, PMI2_MAX_VALLEN);
+    if (rc == PMI2_SUCCESS && (hint < PMI2_HINT_NONE || hint > PMI2_HINT_DENSE))
+        rc = PMI2_ERR_INVALID_ARG;
     if (rc == PMI2_SUCCESS)
         rc = enter();
-    return rc == PMI2_SUCCESS ? leave(pmi_code(put(key, value))) : rc;
+    return rc == PMI2_SUCCESS ? leave(pmi_code(put(key, value, hint))) : rc;
+}
+
+int PMI2_KVS_Put(const char key[], const char value[])
+{
+    return PMI2_KVS_Put_hinted(key, value, PMI2_HINT_NONE);
+}
+
+/* What this process, which is alone, has put. */
+static int get_own(const char *key, struct pmiwire_str *value)
+{
+    const struct pair *own = pairs_find(&pmi.pairs, key);
+
+    *value = pmiwire_strz(own ? own->value : "");
+    return own ? 0 : PMIWIRE_ENOENT;
 }
 
 /* The value of a key; a view that lives until the next request. PMIWIRE_ENOENT when there is none. */
 static int get(const char *jobid, int source, const char *key, struct pmiwire_str *value)
 {
     const int own_space = !jobid || strcmp(jobid, pmi.jobid) == 0;
-    const struct pair *own;
 
-    if (pmi.alone) {
-        own = own_space ? pairs_find(&pmi.pairs, key) : NULL;
-        *value = pmiwire_strz(own ? own->value : "");
-        return own ? 0 : PMIWIRE_ENOENT;
-    }
+    if (pmi.alone)
+        return own_space ? get_own(key, value) : PMIWIRE_ENOENT;
     return session_get(&pmi.session, pmiwire_strz(own_space ? NULL : jobid), source, pmiwire_strz(key), value);
 }
 
-int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value[], int maxvalue,
-                 int *vallen)
+/* Before a get: PMI2_SUCCESS, with the lock held. */
+static int enter_get(const char *key, const char *value, int maxvalue, const int *vallen)
 {
-    struct pmiwire_str view;
     int rc = check_key(key);
 
-    if (rc != PMI2_SUCCESS)
-        return rc;
-    if (!value || !vallen || maxvalue < 1)
-        return PMI2_ERR_INVALID_ARG;
-    rc = enter();
-    if (rc != PMI2_SUCCESS)
-        return rc;
-    rc = get(jobid, src_pmi_id, key, &view);
+    if (rc == PMI2_SUCCESS && (!value || !vallen || maxvalue < 1))
+        rc = PMI2_ERR_INVALID_ARG;
+    return rc == PMI2_SUCCESS ? enter() : rc;
+}
+
+/* And after it. */
+static int leave_get(int rc, struct pmiwire_str view, char value[], int maxvalue, int *vallen)
+{
     if (rc == 0 && give(view, value, maxvalue) == 0) {
         *vallen = (int)view.len;
     } else if (rc == 0) {
@@ -325,6 +334,34 @@ int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value
         *vallen = -(int)view.len;
     }
     return leave(pmi_code(rc));
+}
+
+int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value[], int maxvalue,
+                 int *vallen)
+{
+    struct pmiwire_str view = {0};
+    int rc = enter_get(key, value, maxvalue, vallen);
+
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    rc = get(jobid, src_pmi_id, key, &view);
+    return leave_get(rc, view, value, maxvalue, vallen);
+}
+
+int PMI2_KVS_Get_wait(int src_pmi_id, const char key[], char value[], int maxvalue, int *vallen)
+{
+    struct pmiwire_str view = {0};
+    int rc = enter_get(key, value, maxvalue, vallen);
+
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    if (src_pmi_id < PMI2_ID_NULL || src_pmi_id >= pmi.info.n_ranks)
+        rc = -EINVAL;
+    else if (pmi.alone)
+        rc = get_own(key, &view);
+    else
+        rc = session_get_wait(&pmi.session, src_pmi_id, pmiwire_strz(key), &view);
+    return leave_get(rc, view, value, maxvalue, vallen);
 }
 
 int PMI2_SHMEM_KVS_Get(const char key[], const char **value, int *vallen)
@@ -465,7 +502,7 @@ static int gather_begin(const char *value, void *to)
     if (pmi.split != NOTHING)
         return PMIWIRE_ESTATE;
     gather_key(key, sizeof(key), pmi.n_gathers, pmi.info.rank);
-    rc = put(key, value);
+    rc = put(key, value, PMI2_HINT_NONE);
     if (rc == 0)
         rc = begin(GATHER);
     if (rc == 0)
@@ -610,10 +647,11 @@ int PMIX_Allgather(const char value[], void *buffer)
     return leave(pmi_code(rc == 0 ? gather_complete(buffer) : rc));
 }
 
-int PMIX_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue)
+int PMI2_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue)
 {
-    struct pmiwire_event ev;
-    int rc = check_value(value, PMI2_MAX_VALLEN);
+    struct ring ring = {0};
+    struct pmiwire_str l, r;
+    int rc = check_value(value, PMI2_MAX_VALLEN - 1);
 
     if (rc != PMI2_SUCCESS)
         return rc;
@@ -622,19 +660,24 @@ int PMIX_Ring(const char value[], int *rank, int *ranks, char left[], char right
     rc = enter();
     if (rc != PMI2_SUCCESS)
         return rc;
-    if (pmi.alone)
-        ev = (struct pmiwire_event){.value = pmiwire_strz(value), .value2 = pmiwire_strz(value)};
-    else
-        rc = ask(pmiwire_client_ring(client(), pmiwire_strz(value), SESSION_ASK), &ev);
+    if (!pmi.alone)
+        rc = session_ring(&pmi.session, pmi.info.rank, pmi.info.n_ranks, value, &ring);
     if (rc < 0)
         return leave(pmi_code(rc));
-    if (ev.value.len >= (size_t)maxvalue || ev.value2.len >= (size_t)maxvalue)
+    l = pmiwire_strz(pmi.alone ? value : ring.left);
+    r = pmiwire_strz(pmi.alone ? value : ring.right);
+    if (l.len >= (size_t)maxvalue || r.len >= (size_t)maxvalue)
         return leave(PMI2_ERR_INVALID_VAL_LENGTH);
-    give(ev.value, left, maxvalue);
-    give(ev.value2, right, maxvalue);
-    *rank = ev.number;
+    give(l, left, maxvalue);
+    give(r, right, maxvalue);
+    *rank = ring.place;
     *ranks = pmi.info.n_ranks;
     return leave(PMI2_SUCCESS);
+}
+
+int PMIX_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue)
+{
+    return PMI2_Ring(value, rank, ranks, left, right, maxvalue);
 }
 
 int PMIX_Ring_offered(void)

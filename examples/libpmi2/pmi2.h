@@ -83,10 +83,15 @@ int PMI2_Nameserv_publish(const char service_name[], const struct MPID_Info *inf
 int PMI2_Nameserv_lookup(const char service_name[], const struct MPID_Info *info_ptr, char port[], int portLen);
 int PMI2_Nameserv_unpublish(const char service_name[], const struct MPID_Info *info_ptr);
 
-/* Slurm's ring: *rank and *ranks are this process's place in it; left and right must hold maxvalue bytes. */
+/*
+ * A ring of all processes, under Slurm's name and its papers' name, with Slurm's arguments: each gives a string of 1 to PMI2_MAX_VALLEN - 1 bytes and gets
+ * what its neighbours gave, in left and right of maxvalue bytes, NUL included (PMI2_ERR_INVALID_VAL_LENGTH: too few). *rank of *ranks is the place in
+ * the ring, which need not be the rank in the job. Source: "PMI Extensions for Scalable MPI Startup", section 4.1, where size comes before rank and
+ * there is no maxvalue. A server without it (mpiexec.hydra) serves a Put, a Fence and two Gets instead, and the place is the rank.
+ */
 int PMIX_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
-/* An extension: 1 if the server said at init that it has rings, else 0; the same for all processes of a job. Slurm's has them and does not say
- * so; others have been seen to end the job that asks for one. */
+int PMI2_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
+/* 1 if the server said at init that it has rings, else 0; the same for all processes of a job. Slurm's has them and does not say so. */
 int PMIX_Ring_offered(void);
 
 /* ---- extensions: on any server. One of them may be under way at a time; Put and Get stay legal meanwhile. ---- */
@@ -105,6 +110,35 @@ int PMIX_Iallgather(const char value[], void *buffer);
 int PMIX_Wait(void); /* completes PMIX_KVS_Ifence() or PMIX_Iallgather() */
 int PMI2_Iallgather(const char value[]);
 int PMI2_Iallgather_wait(void *buffer);
+
+/* ---- extensions: pairs without a Fence, where the server offers it (pmirun) ---- */
+
+/*
+ * Put, saying who will read the key: SPARSE, few ranks; DENSE, most. Between nodes a Fence does not carry SPARSE keys: they are got by
+ * PMI2_KVS_Get_wait(), and PMI2_KVS_Get() does not find those of other nodes. DENSE is what PMI2_KVS_Put() does under pmirun. On one node, and where
+ * the server does not know hints, this is PMI2_KVS_Put(), whatever the hint. PMI2_ERR_INVALID_ARG: no such hint.
+ */
+#define PMI2_HINT_NONE 0
+#define PMI2_HINT_SPARSE 1
+#define PMI2_HINT_DENSE 2
+int PMI2_KVS_Put_hinted(const char key[], const char value[], int hint);
+
+/*
+ * Get a key of this job, and wait until it has been put if it has not: no Fence is needed between the two. Put as SPARSE what is waited for: a key that
+ * another node puts otherwise comes with a Fence, which the rank that waits cannot enter, and so never. src_pmi_id says which rank puts the key, for
+ * servers that keep keys where they were put, or is PMI2_ID_NULL. The value is as PMI2_KVS_Get()'s.
+ *
+ *     PMI2_ERR_INVALID_ARG   no such rank
+ *     PMI2_ERR_OTHER         this server does not wait (mpiexec.hydra, srun), and has not been asked: so it is for every rank and at every call, whether
+ *                            the key is there or not. Go on with PMI2_KVS_Fence() and PMI2_KVS_Get().
+ *     PMI2_FAIL              the key will not come: every other rank that could put it has finalized or waits itself (which is seen where all run on
+ *                            one node), pmirun's --get-timeout has passed, a node or the server is lost
+ *
+ * Meanwhile other threads' calls wait for this one: do not wait for a key that another thread of this process puts.
+ *
+ * Source of both: the same paper, sections 4.2 and 4.3, which gives them no names.
+ */
+int PMI2_KVS_Get_wait(int src_pmi_id, const char key[], char value[], int maxvalue, int *vallen);
 
 /* ---- extensions: where the server offers shared memory (pmirun without --no-shm), else PMI2_ERR_OTHER ---- */
 

@@ -3,12 +3,14 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common.h"
 #include "session.h"
 
 static int number(const char *name, int absent)
@@ -194,11 +196,24 @@ int session_join(struct session *s)
     return rc;
 }
 
+/* Is slurmstepd our server? A mpiexec.hydra that srun has started leaves Slurm's variables to its ranks, and adds its own. */
+static int is_slurm(void)
+{
+    return getenv("SLURM_STEP_ID") && !getenv("MPI_LOCALRANKID");
+}
+
 /* Who serves us? slurmstepd loses longer PMI-1 lines than other servers; pmirun and Hydra read all
  * that a client may put. */
 static const struct pmiwire_profile *server_profile(void)
 {
-    return pmiwire_profile_find(getenv("SLURM_STEP_ID") ? "slurmstepd" : "hydra-4.0");
+    return pmiwire_profile_find(is_slurm() ? "slurmstepd" : "hydra-4.0");
+}
+
+static int offers(const struct session *s, uint16_t ext)
+{
+    struct pmiwire_str value;
+
+    return pmiwire_client_ext(s->client, ext, &value) == 0;
 }
 
 int session_open(struct session *s, const struct environment *env, uint32_t wire)
@@ -218,6 +233,7 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
     int rc;
 
     memset(s, 0, sizeof(*s));
+    s->wire = wire;
     s->fd = env->fd;
     s->passed_fd = -1;
     rc = pmiwire_client_create(&opts, &s->client);
@@ -234,22 +250,116 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
     return rc;
 }
 
-int session_get(struct session *s, struct pmiwire_str jobid, int source, struct pmiwire_str key, struct pmiwire_str *value)
+/* Is it in shared memory? */
+static int read_key(struct session *s, struct pmiwire_str key, struct pmiwire_str *value)
+{
+    if (table_get(&s->table, key, value) != 0)
+        return 0;
+    s->n_read++;
+    return 1;
+}
+
+/* The answer to a get that has been queued, or could not be. */
+static int asked(struct session *s, int rc, struct pmiwire_str *value)
 {
     struct pmiwire_event ev;
-    int rc;
 
-    if (!jobid.ptr && table_get(&s->table, key, value) == 0) {
-        s->n_read++;
-        return 0;
-    }
     s->n_asked++;
-    rc = pmiwire_client_get(s->client, jobid, source, key, SESSION_ASK);
     if (rc == 0)
         rc = session_wait(s, &ev);
     if (rc == 0)
         *value = ev.value;
     return rc;
+}
+
+int session_get(struct session *s, struct pmiwire_str jobid, int source, struct pmiwire_str key, struct pmiwire_str *value)
+{
+    if (!jobid.ptr && read_key(s, key, value))
+        return 0;
+    return asked(s, pmiwire_client_get(s->client, jobid, source, key, SESSION_ASK), value);
+}
+
+int session_get_wait(struct session *s, int source, struct pmiwire_str key, struct pmiwire_str *value)
+{
+    int rc;
+
+    if (!offers(s, PMIWIRE_EXT_EXCHANGE))
+        return PMIWIRE_EVERSION;
+    if (read_key(s, key, value))
+        return 0;
+    rc = asked(s, pmiwire_client_get_from(s->client, source, key, PMIWIRE_GET_WAIT, SESSION_ASK), value);
+    return rc == PMIWIRE_EPEER ? PMIWIRE_ENOENT : rc;
+}
+
+int session_put(struct session *s, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)
+{
+    struct pmiwire_event ev;
+    int rc = pmiwire_client_put_hinted(s->client, key, value, hint, SESSION_ASK);
+
+    return rc == 0 ? session_wait(s, &ev) : rc;
+}
+
+/* ---- ring ---- */
+
+/* PMI-2's is Slurm's and ours, PMI-1's an extension. To another server it would be the end of the job. */
+static int has_ring(const struct session *s)
+{
+    return s->wire == PMIWIRE_V1 ? offers(s, PMIWIRE_EXT_EXCHANGE) : offers(s, PMIWIRE_EXT_SERVER) || is_slurm();
+}
+
+/* What a neighbour gave. */
+static int keep(struct pmiwire_str value, char to[SESSION_RING_MAX_BYTES + 1])
+{
+    return give(value, to, SESSION_RING_MAX_BYTES + 1) == 0 ? 0 : PMIWIRE_EVALLEN;
+}
+
+static int get_neighbour(struct session *s, int rank, char *to)
+{
+    struct pmiwire_str value;
+    char key[64];
+    int rc;
+
+    snprintf(key, sizeof(key), "-ring-%u-%d", s->n_rings, rank);
+    rc = session_get(s, (struct pmiwire_str){NULL, 0}, rank, pmiwire_strz(key), &value);
+    return rc == 0 ? keep(value, to) : rc;
+}
+
+static int ring_of_pairs(struct session *s, int rank, int n_ranks, const char *value, struct ring *ring)
+{
+    struct pmiwire_event ev;
+    char key[64];
+    int rc;
+
+    snprintf(key, sizeof(key), "-ring-%u-%d", s->n_rings, rank);
+    rc = session_put(s, pmiwire_strz(key), pmiwire_strz(value), PMIWIRE_HINT_NONE);
+    if (rc == 0)
+        rc = pmiwire_client_fence(s->client, SESSION_ASK);
+    if (rc == 0)
+        rc = session_wait(s, &ev);
+    if (rc == 0)
+        rc = get_neighbour(s, (rank + n_ranks - 1) % n_ranks, ring->left);
+    if (rc == 0)
+        rc = get_neighbour(s, (rank + 1) % n_ranks, ring->right);
+    s->n_rings++;
+    ring->place = rank;
+    return rc;
+}
+
+int session_ring(struct session *s, int rank, int n_ranks, const char *value, struct ring *ring)
+{
+    struct pmiwire_event ev;
+    int rc;
+
+    if (!has_ring(s))
+        return ring_of_pairs(s, rank, n_ranks, value, ring);
+    rc = pmiwire_client_ring(s->client, pmiwire_strz(value), SESSION_ASK);
+    if (rc == 0)
+        rc = session_wait(s, &ev);
+    if (rc < 0)
+        return rc;
+    ring->place = ev.number;
+    rc = keep(ev.value, ring->left);
+    return rc == 0 ? keep(ev.value2, ring->right) : rc;
 }
 
 void session_close(struct session *s)

@@ -10,6 +10,7 @@
 
 struct session {
     struct pmiwire_client *client;
+    uint32_t wire;
     int fd;
     /* The request that goes on while others are made: PMI2_KVS_Ifence() and its kin. */
     enum { SPLIT_NONE, SPLIT_PENDING, SPLIT_DONE } split;
@@ -17,6 +18,7 @@ struct session {
     struct table table;
     int passed_fd; /* the last descriptor that came with the server's bytes, until it is used; -1: none */
     unsigned long n_read, n_asked; /* Gets answered by the table, and by the server */
+    unsigned n_rings;              /* that had to be made of pairs */
 };
 
 /* Cookies of requests: whose answer an event is. */
@@ -56,6 +58,28 @@ int session_join(struct session *s);
  * next request; from shared memory, a string that lives until session_close().
  */
 int session_get(struct session *s, struct pmiwire_str jobid, int source, struct pmiwire_str key, struct pmiwire_str *value);
+
+/*
+ * The same for a key of this job's own space that may not have been put yet: the server answers when it has. PMIWIRE_EVERSION: this server does not
+ * do that, and has not been asked; PMIWIRE_ENOENT: it has given up.
+ */
+int session_get_wait(struct session *s, int source, struct pmiwire_str key, struct pmiwire_str *value);
+
+/* Put and wait for the answer. The hint, PMIWIRE_HINT_*, is said to servers that know it. */
+int session_put(struct session *s, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
+
+/* A ring: this rank's place in it, and what its neighbours gave. */
+#define SESSION_RING_MAX_BYTES 1024
+struct ring {
+    int place;
+    char left[SESSION_RING_MAX_BYTES + 1], right[SESSION_RING_MAX_BYTES + 1];
+};
+
+/*
+ * Give a value of 1 to SESSION_RING_MAX_BYTES bytes to the ring of a job of n_ranks, of which this is one. Where the server has none it is a put, a
+ * Fence and two gets, and the place is the rank. *ring is of use only if this returns 0.
+ */
+int session_ring(struct session *s, int rank, int n_ranks, const char *value, struct ring *ring);
 
 /* Close without ceremony; finalize first if you mean it. */
 void session_close(struct session *s);

@@ -67,5 +67,39 @@ death)
         failed=1
     fi
     ;;
+hints)
+    job 0 -n 1 -- pairs shm
+    for options in "-n 6" "--pmi-port -n 5"; do
+        job 0 $options -- pairs shm
+        job 0 $options -- ring
+    done
+    job 0 --no-shm -n 6 -- pairs socket
+    job 0 -N 1 --launch fork -n 4 -- pairs shm # an agent's one node
+    job 0 -n 1 -- ring
+    job 0 -n 65 -- one # 64 wait for a key
+    job 0 --no-shm -n 65 -- one
+    job 0 -n 33 -- chain
+    ;;
+waiting)
+    for shm in "" --no-shm; do
+        job 0 $shm -n 7 -- never last
+        job 0 $shm -n 7 -- never all
+    done
+    job 0 -n 1 -- never last
+    job 0 --get-timeout 0.5 -n 5 -- never time
+    job 142 -n 4 -- die
+    HINTS_KILL=server timeout 60 "$pmirun" --timeout 50 -n 5 "$ranks" orphans "$dir/report" > "$dir/out" 2> "$dir/err"
+    for i in $(seq 50); do
+        [ "$(grep -c . "$dir/report" 2> /dev/null)" = 4 ] && break
+        sleep 0.1
+    done
+    if [ "$(grep -c 'ended well' "$dir/report" 2> /dev/null)" = 4 ]; then
+        echo "ok: ranks whose server was killed while they waited"
+    else
+        echo "FAILED: ranks whose server was killed while they waited"
+        cat "$dir/report" "$dir/err"
+        failed=1
+    fi
+    ;;
 esac
 exit $failed

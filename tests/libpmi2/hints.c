@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hinted puts, Gets that wait, and rings: hints MODE [ARGUMENT], built with libpmi.so.0 (HINTS_PMI1) and with libpmi2.so.0, whose servers hear of
+ * them on different wires. A rank exits with 1, and says why, when something is wrong; rank 0 prints "ok MODE".
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "pmi.h"
+#include "pmi2.h"
+
+enum { VALUE_BYTES = 1025, NONE = PMI2_HINT_NONE, SPARSE = PMI2_HINT_SPARSE, DENSE = PMI2_HINT_DENSE };
+
+static int rank, size;
+
+#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__))
+
+static void failed(const char *what, int line)
+{
+    fprintf(stderr, "rank %d: line %d: %s\n", rank, line, what);
+    _exit(1);
+}
+
+/* ---- the two libraries ---- */
+
+#ifdef HINTS_PMI1
+enum { OK = PMI_SUCCESS, FAIL = PMI_FAIL, NOT_OFFERED = PMI_ERR_OTHER, BAD_ARGUMENT = PMI_ERR_INVALID_ARG, TOO_LONG = PMI_ERR_INVALID_VAL_LENGTH,
+       RING_MAX = PMI_RING_MAX, VALUE_MAX = 1023 };
+
+static char space[256];
+
+static void init(void)
+{
+    int spawned;
+
+    CHECK(PMI_Init(&spawned) == OK && PMI_Get_rank(&rank) == OK && PMI_Get_size(&size) == OK);
+    CHECK(PMI_KVS_Get_my_name(space, sizeof(space)) == OK);
+}
+
+static int put(const char *key, const char *value, int hint)
+{
+    return hint == NONE ? PMI_KVS_Put(space, key, value) : PMI_KVS_Put_hinted(space, key, value, hint);
+}
+
+static int fence(void)
+{
+    return PMI_Barrier();
+}
+
+static int get(const char *key, char value[VALUE_BYTES])
+{
+    return PMI_KVS_Get(space, key, value, VALUE_BYTES);
+}
+
+static int get_wait(int source, const char *key, char value[VALUE_BYTES])
+{
+    return PMI_KVS_Get_wait(space, source, key, value, VALUE_BYTES);
+}
+
+static int ring(const char *value, int *place, int *places, char *left, char *right, int room)
+{
+    return PMI_Ring(value, place, places, left, right, room);
+}
+
+static int counts(unsigned long *n_read, unsigned long *n_asked)
+{
+    return PMI_SHMEM_Counts(n_read, n_asked);
+}
+
+static int finalize(void)
+{
+    return PMI_Finalize();
+}
+
+static void own_arguments(char value[VALUE_BYTES])
+{
+    CHECK(PMI_KVS_Put_hinted("another", "k", "v", SPARSE) == PMI_ERR_INVALID_KVS);
+    CHECK(PMI_KVS_Put_hinted(NULL, "k", "v", SPARSE) == PMI_ERR_INVALID_KVS);
+    CHECK(PMI_KVS_Put_hinted(space, "", "v", SPARSE) == PMI_ERR_INVALID_KEY);
+    CHECK(PMI_KVS_Put_hinted(space, "k", NULL, SPARSE) == PMI_ERR_INVALID_VAL);
+    CHECK(PMI_KVS_Get_wait("another", -1, "k", value, VALUE_BYTES) == PMI_ERR_INVALID_KVS);
+    CHECK(PMI_KVS_Get_wait(space, -1, NULL, value, VALUE_BYTES) == PMI_ERR_INVALID_KEY);
+    CHECK(PMI_KVS_Get_wait(space, -1, "k", NULL, VALUE_BYTES) == PMI_ERR_INVALID_VAL);
+    CHECK(PMI_Ring("", NULL, NULL, NULL, NULL, 0) == PMI_ERR_INVALID_VAL);
+}
+#else
+enum { OK = PMI2_SUCCESS, FAIL = PMI2_FAIL, NOT_OFFERED = PMI2_ERR_OTHER, BAD_ARGUMENT = PMI2_ERR_INVALID_ARG,
+       TOO_LONG = PMI2_ERR_INVALID_VAL_LENGTH, RING_MAX = PMI2_MAX_VALLEN - 1,
+       VALUE_MAX = PMI2_MAX_VALLEN };
+
+static void init(void)
+{
+    int spawned, appnum;
+
+    CHECK(PMI2_Init(&spawned, &size, &rank, &appnum) == OK);
+}
+
+static int put(const char *key, const char *value, int hint)
+{
+    return hint == NONE ? PMI2_KVS_Put(key, value) : PMI2_KVS_Put_hinted(key, value, hint);
+}
+
+static int fence(void)
+{
+    return PMI2_KVS_Fence();
+}
+
+static int get(const char *key, char value[VALUE_BYTES])
+{
+    int n;
+
+    return PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, VALUE_BYTES, &n);
+}
+
+static int get_wait(int source, const char *key, char value[VALUE_BYTES])
+{
+    int n = -1, rc = PMI2_KVS_Get_wait(source, key, value, VALUE_BYTES, &n);
+
+    CHECK(rc != OK || n == (int)strlen(value));
+    return rc;
+}
+
+static int ring(const char *value, int *place, int *places, char *left, char *right, int room)
+{
+    return room % 2 ? PMI2_Ring(value, place, places, left, right, room) : PMIX_Ring(value, place, places, left, right, room);
+}
+
+static int counts(unsigned long *n_read, unsigned long *n_asked)
+{
+    return PMI2_SHMEM_Counts(n_read, n_asked);
+}
+
+static int finalize(void)
+{
+    return PMI2_Finalize();
+}
+
+static void own_arguments(char value[VALUE_BYTES])
+{
+    int n;
+
+    CHECK(PMI2_KVS_Put_hinted("", "v", SPARSE) == PMI2_ERR_INVALID_KEY);
+    CHECK(PMI2_KVS_Put_hinted("k", NULL, SPARSE) == PMI2_ERR_INVALID_VAL);
+    CHECK(PMI2_KVS_Get_wait(-1, "", value, VALUE_BYTES, &n) == PMI2_ERR_INVALID_KEY);
+    CHECK(PMI2_KVS_Get_wait(-1, "k", NULL, VALUE_BYTES, &n) == BAD_ARGUMENT);
+    CHECK(PMI2_KVS_Get_wait(-1, "k", value, VALUE_BYTES, NULL) == BAD_ARGUMENT);
+    CHECK(PMI2_KVS_Get_wait(-1, "k", value, 0, &n) == BAD_ARGUMENT);
+}
+#endif
+
+/* ---- put and get ---- */
+
+static void text_of(char *text, const char *what, int round, int who)
+{
+    snprintf(text, 64, "%s-%d-of-%d", what, round, who);
+}
+
+static void put_round(const char *what, int round, int hint)
+{
+    char key[64], value[64];
+
+    snprintf(key, sizeof(key), "%s-%d", what, rank);
+    text_of(value, what, round, rank);
+    CHECK(put(key, value, hint) == OK);
+}
+
+static void expect(int rc, const char *value, const char *what, int round, int who)
+{
+    char want[64];
+
+    text_of(want, what, round, who);
+    if (rc != OK || strcmp(value, want) != 0) {
+        fprintf(stderr, "rank %d: %s of rank %d: %d \"%s\", not \"%s\"\n", rank, what, who, rc, rc == OK ? value : "", want);
+        _exit(1);
+    }
+}
+
+static void wait_for(const char *what, int round, int who, int source)
+{
+    char key[64], value[VALUE_BYTES];
+    int rc;
+
+    snprintf(key, sizeof(key), "%s-%d", what, who);
+    rc = get_wait(source, key, value);
+    expect(rc, value, what, round, who);
+}
+
+/* Whatever the server, these are refused before it is asked. */
+static void arguments(void)
+{
+    char value[VALUE_BYTES];
+    int place, places;
+
+    own_arguments(value);
+    CHECK(put("hint", "v", -1) == BAD_ARGUMENT);
+    CHECK(put("hint", "v", DENSE + 1) == BAD_ARGUMENT);
+    CHECK(get_wait(-2, "source", value) == BAD_ARGUMENT);
+    CHECK(get_wait(size, "source", value) == BAD_ARGUMENT);
+    CHECK(ring("v", NULL, &places, value, value, 10) == BAD_ARGUMENT);
+    CHECK(ring("v", &place, &places, value, NULL, 10) == BAD_ARGUMENT);
+    CHECK(ring("v", &place, &places, value, value, 0) == BAD_ARGUMENT);
+}
+
+/* Without a Fence, from whoever puts late; then Fence after Fence, where the latest counts. PMI's own get never waits. */
+static void do_pairs(const char *answers)
+{
+    const int next = (rank + 1) % size, before = (rank + size - 1) % size;
+    unsigned long r0, a0, r1, a1;
+    char key[64], value[VALUE_BYTES];
+
+    arguments();
+    CHECK(get("absent", value) == FAIL);
+    if (rank % 2)
+        usleep(300000); /* the others ask meanwhile */
+    put_round("sparse", 1, SPARSE);
+    wait_for("sparse", 1, next, next);
+    wait_for("sparse", 1, before, -1);
+    wait_for("sparse", 1, rank, rank); /* its own */
+    CHECK(fence() == OK);
+    for (int round = 2; round < 5; round++) {
+        put_round("sparse", round, SPARSE);
+        put_round("dense", round, DENSE);
+        put_round("plain", round, NONE);
+        CHECK(fence() == OK);
+        for (int who = 0; who < size; who++) {
+            wait_for("sparse", round, who, who);
+            wait_for("dense", round, who, -1);
+            snprintf(key, sizeof(key), "dense-%d", who);
+            expect(get(key, value), value, "dense", round, who);
+            snprintf(key, sizeof(key), "plain-%d", who);
+            expect(get(key, value), value, "plain", round, who);
+        }
+        CHECK(fence() == OK);
+    }
+    if (strcmp(answers, "nodes") == 0) { /* no Fence has carried them: each is at its home alone */
+        int n_found = 0;
+
+        for (int who = 0; who < size; who++) {
+            snprintf(key, sizeof(key), "sparse-%d", who);
+            if (get(key, value) != FAIL) {
+                expect(OK, value, "sparse", 4, who);
+                n_found++;
+            }
+        }
+        CHECK(n_found < size);
+    }
+    if (strcmp(answers, "shm") == 0) { /* a Get that waits looks there first */
+        CHECK(counts(&r0, &a0) == OK);
+        for (int who = 0; who < size; who++)
+            wait_for("sparse", 4, who, who);
+        CHECK(counts(&r1, &a1) == OK && r1 - r0 == (unsigned long)size && a1 == a0);
+    }
+    CHECK(get("absent", value) == FAIL);
+}
+
+/* All wait for one key; and a value as long as can be. */
+static void do_one(void)
+{
+    char value[VALUE_BYTES], want[VALUE_BYTES];
+
+    memset(want, 'v', sizeof(want));
+    want[VALUE_MAX] = '\0';
+    if (rank == 0) {
+        usleep(500000);
+        CHECK(put("one", want, SPARSE) == OK);
+    }
+    CHECK(get_wait(0, "one", value) == OK && strcmp(value, want) == 0);
+    if (rank == size - 1)
+        CHECK(put("back", "and-forth", SPARSE) == OK);
+    CHECK(get_wait(size - 1, "back", value) == OK && strcmp(value, "and-forth") == 0);
+}
+
+/* Each waits for the one before, who puts what it got: one after the other. */
+static void do_chain(void)
+{
+    char key[64], value[VALUE_BYTES] = "0";
+
+    for (int round = 0; round < 20; round++) {
+        snprintf(key, sizeof(key), "chain-%d-%d", round, rank - 1);
+        if (rank > 0)
+            CHECK(get_wait(rank - 1, key, value) == OK && atoi(value) == 1000 * round + rank - 1);
+        snprintf(key, sizeof(key), "chain-%d-%d", round, rank);
+        snprintf(value, sizeof(value), "%d", 1000 * round + rank);
+        CHECK(put(key, value, SPARSE) == OK);
+    }
+}
+
+/* A key that nobody puts: `last`, the others have left; `all`, they wait too; `time`, rank 0 could put it still. After that the session goes on. */
+static void do_never(const char *how)
+{
+    char value[VALUE_BYTES];
+
+    if (strcmp(how, "last") == 0) {
+        if (rank > 0 && rank % 2)
+            _exit(finalize()); /* some exit, some have said finalize */
+        if (rank > 0)
+            return;
+    }
+    if (strcmp(how, "time") != 0 || rank > 0)
+        CHECK(get_wait(-1, "never", value) == FAIL);
+    if (strcmp(how, "time") != 0)
+        CHECK(get_wait(0, "never", value) == FAIL);
+    if (strcmp(how, "last") == 0)
+        return;
+    CHECK(fence() == OK);
+    put_round("after", 1, SPARSE);
+    wait_for("after", 1, (rank + 1) % size, -1);
+    CHECK(fence() == OK);
+}
+
+/* ---- rings ---- */
+
+/* Of values of up to so many bytes: a ring of both wires carries what PMI-1 does. */
+static void do_ring(int most)
+{
+    char left[VALUE_BYTES], right[VALUE_BYTES], value[VALUE_BYTES + 1], key[64], got[VALUE_BYTES];
+    int place = -1, places = -1;
+
+    arguments();
+    memset(value, 'v', sizeof(value));
+    value[RING_MAX + 1] = '\0';
+    CHECK(ring(value, &place, &places, left, right, sizeof(left)) == TOO_LONG);
+    for (int round = 0; round < 4; round++) {
+        /* Lengths of 1 to the most; the ring's order is not known before. */
+        const int length = round == 0 ? most : round == 1 ? 30 : 30 + (rank * 7 + round) % (most - 30);
+
+        memset(value, 'a' + round, sizeof(value));
+        value[snprintf(value, sizeof(value), "%d-%d-", round, rank)] = '+';
+        value[length] = '\0';
+        CHECK(ring(value, &place, &places, left, right, (int)sizeof(left) - round % 2) == OK);
+        CHECK(places == size && place >= 0 && place < size);
+        snprintf(key, sizeof(key), "at-%d-%d", round, place);
+        CHECK(put(key, value, NONE) == OK && fence() == OK);
+        snprintf(key, sizeof(key), "at-%d-%d", round, (place + size - 1) % size);
+        CHECK(get(key, got) == OK && strcmp(got, left) == 0);
+        snprintf(key, sizeof(key), "at-%d-%d", round, (place + 1) % size);
+        CHECK(get(key, got) == OK && strcmp(got, right) == 0);
+    }
+    value[5] = '\0';
+    CHECK(ring(value, &place, &places, left, right, 5) == TOO_LONG); /* no room for its NUL */
+    CHECK(ring(value, &place, &places, left, right, 6) == OK && strlen(left) == 5 && strlen(right) == 5);
+}
+
+/* ---- a server that does not know any of this ---- */
+
+static void do_old(void)
+{
+    char key[64], value[VALUE_BYTES];
+
+    arguments();
+    put_round("sparse", 1, SPARSE);
+    for (int i = 0; i < 2; i++) { /* before any Fence a get would be the end of the job under mpiexec.hydra on PMI-2 */
+        CHECK(get_wait((rank + 1) % size, "sparse-0", value) == NOT_OFFERED);
+        CHECK(get_wait(-1, "never", value) == NOT_OFFERED);
+    }
+    CHECK(fence() == OK);
+    CHECK(get_wait(-1, "sparse-0", value) == NOT_OFFERED); /* for all alike, though it is there */
+    for (int who = 0; who < size; who++) {
+        snprintf(key, sizeof(key), "sparse-%d", who);
+        expect(get(key, value), value, "sparse", 1, who);
+    }
+    do_ring(RING_MAX);
+}
+
+/* No launcher at all. */
+static void do_alone(void)
+{
+    char value[VALUE_BYTES];
+
+    CHECK(size == 1);
+    arguments();
+    put_round("sparse", 1, SPARSE);
+    wait_for("sparse", 1, 0, 0);
+    CHECK(get_wait(-1, "never", value) == FAIL);
+    do_ring(RING_MAX);
+}
+
+/* ---- the end of somebody ---- */
+
+/* Rank 1 is killed while it waits, as others do. */
+static void do_die(void)
+{
+    char value[VALUE_BYTES];
+
+    if (rank == 0)
+        pause();
+    if (rank == 1)
+        alarm(1);
+    CHECK(get_wait(-1, "never", value) == OK);
+}
+
+/* The server, or another node, goes while all wait: an error, no hang. Whoever is told so notes it. */
+static void do_orphans(const char *report)
+{
+    char value[VALUE_BYTES];
+    FILE *f;
+    int rc;
+
+    CHECK(prctl(PR_SET_PDEATHSIG, 0) == 0 && signal(SIGTERM, SIG_IGN) != SIG_ERR);
+    CHECK(fence() == OK);
+    printf("ready\n");
+    CHECK(fflush(stdout) == 0);
+    if (rank == 0 && strcmp(getenv("HINTS_KILL") ? getenv("HINTS_KILL") : "", "server") == 0) {
+        usleep(300000); /* the others wait by now */
+        kill(getppid(), SIGKILL);
+        _exit(0);
+    }
+    rc = get_wait(-1, "never", value);
+    f = fopen(report, "a");
+    if (f && rc == FAIL)
+        fprintf(f, "ended well\n");
+    if (f)
+        fclose(f);
+    _exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "", *argument = argc > 2 ? argv[2] : "";
+
+    init();
+    if (strcmp(mode, "pairs") == 0)
+        do_pairs(argument);
+    else if (strcmp(mode, "one") == 0)
+        do_one();
+    else if (strcmp(mode, "chain") == 0)
+        do_chain();
+    else if (strcmp(mode, "never") == 0)
+        do_never(argument);
+    else if (strcmp(mode, "ring") == 0)
+        do_ring(*argument ? atoi(argument) : RING_MAX);
+    else if (strcmp(mode, "old") == 0)
+        do_old();
+    else if (strcmp(mode, "alone") == 0)
+        do_alone();
+    else if (strcmp(mode, "die") == 0)
+        do_die();
+    else if (strcmp(mode, "orphans") == 0)
+        do_orphans(argument);
+    else
+        CHECK(!"a mode");
+    CHECK(finalize() == OK);
+    if (rank == 0)
+        printf("ok %s\n", mode);
+    CHECK(fflush(stdout) == 0);
+    return 0;
+}
