@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # nodes.sh HOW GROUP: pmirun on four nodes. HOW is fork (all here); hosts: then this runs under `hosts run`, and the nodes are its four; or srun:
 # this runs under `cluster run -N 4` of tests/interop/slurm, and they are its four.
-# Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE, HYDRA (programs), MPI (a folder with MPI programs), LD_PRELOAD_MPI (what they
+# Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE, HYDRA (programs), HINTS (of tests/libpmi2, without the 1 or 2 of its wire), MPI (a folder with MPI programs), LD_PRELOAD_MPI (what they
 # need before them), LINKS (tcp or ucx).
 set -u
 group=$2
@@ -334,6 +334,33 @@ test_silent() {
     nothing_left
 }
 
+# The drop-in libraries' hinted puts, Gets that wait, and rings, on both wires.
+test_hints() {
+    local wire
+    for wire in 1 2; do
+        run 0 -n 8 "$HINTS$wire" pairs nodes
+        run 0 --no-shm --map cyclic -n 10 "$HINTS$wire" pairs nodes
+        run 0 -n 65 "$HINTS$wire" one
+        run 0 --map cyclic -n 13 "$HINTS$wire" chain
+        run 0 -n 9 "$HINTS$wire" ring
+        run 0 --map cyclic -n 8 "$HINTS$wire" ring
+        run 0 --get-timeout 0.5 -n 8 "$HINTS$wire" never time
+        run 124 --timeout 1 -n 8 "$HINTS$wire" never time # nothing ends them but the job's end
+        run 142 -n 8 "$HINTS$wire" die
+        err_has "rank 1 on ${names[0]} .* died of signal 14"
+        # A node is lost while all wait.
+        rm -f "$dir/report"
+        begin -n 8 -x NODES_MARK=$mark "$HINTS$wire" orphans "$dir/report"
+        await 8 ready
+        sleep 0.3
+        kill -9 "$(our_agent 2)"
+        end 253
+        nothing_left
+        [ "$(grep -c 'ended well' "$dir/report")" = 8 ] || fail "$(grep -c . "$dir/report") of 8 ranks were told that the key will not come"
+    done
+    run 0 -n 4 "${HINTS}1" ring 440 : -n 4 "${HINTS}2" ring 440
+}
+
 # An agent is killed at some moment, from before it has come to after its end: the job ends, in one way or the other, and nothing is left.
 test_moments() {
     local i victims
@@ -479,7 +506,7 @@ test_mpi() {
 
 export NODES_MARK=$mark
 case $group in
-basic | status | output | signals | loss | silent | moments | spawn | hostile | mpi) "test_$group" "$1" ;;
+basic | status | output | signals | loss | silent | moments | spawn | hostile | hints | mpi) "test_$group" "$1" ;;
 *)
     echo "unknown group $group"
     exit 1

@@ -3,6 +3,7 @@
  *   pmi2 api [PEER]    every function but the two below
  *   pmi2 spawn [PEER]  PMI2_Job_Spawn of `pmi2 child`, which reports by publishing a name
  *   pmi2 mixed         one exchange, for a job of which other ranks run `pmi1 mixed`
+ *   pmi2 ring          PMIX_Ring alone, wherever ranks are
  *   pmi2 abort         the last rank calls PMI2_Abort while the others wait in a fence
  * Prints a table, and from rank 0 "pmi2 MODE ok size=N" when all is right; else exits with 1. */
 #include "table.h"
@@ -450,6 +451,8 @@ int main(int argc, char **argv)
         spawn(argv[0]);
     } else if (!strcmp(mode, "mixed")) {
         mixed();
+    } else if (!strcmp(mode, "ring")) {
+        ring();
     } else {
         again = -1;
         rc = PMI2_Job_GetRank(&again);
