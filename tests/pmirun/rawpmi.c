@@ -341,16 +341,11 @@ static void get_sparse(int who, int value, const char *how)
     }
 }
 
-static void hints(void)
+/* What must be answered at once. */
+static void no_waiting(void)
 {
     char text[512];
 
-    ask("cmd=init pmi_version=1 pmi_subversion=1 fp-client=1\n", "cmd=response_to_init");
-    if (*field("fp-exchange") != '1')
-        fail("no exchange is advertised");
-    ask("cmd=get_my_kvsname\n", "cmd=my_kvsname");
-    snprintf(kvsname, sizeof(kvsname), "%s", field("kvsname"));
-    kvsname[strcspn(kvsname, " ")] = '\0';
     /* PMI's own get, and one that asks the other nodes, do not wait for what is not there. */
     snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent\n", kvsname);
     ask(text, "cmd=get_result rc=-");
@@ -369,6 +364,20 @@ static void hints(void)
     ask(text, "cmd=put_result rc=");
     if (*field("rc") == '0')
         fail("a hint that is none was taken");
+}
+
+static void hints(void)
+{
+    char text[512];
+
+    ask("cmd=init pmi_version=1 pmi_subversion=1 fp-client=1\n", "cmd=response_to_init");
+    if (*field("fp-exchange") != '1')
+        fail("no exchange is advertised");
+    ask("cmd=get_my_kvsname\n", "cmd=my_kvsname");
+    snprintf(kvsname, sizeof(kvsname), "%s", field("kvsname"));
+    kvsname[strcspn(kvsname, " ")] = '\0';
+    if (rank == 0) /* who would wait alone: where all do, all are told that nobody is left */
+        no_waiting();
     if (rank % 2)
         usleep(300000); /* others ask for it meanwhile */
     put_sparse(1);
