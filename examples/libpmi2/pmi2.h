@@ -134,7 +134,8 @@ int PMI2_KVS_Put_hinted(const char key[], const char value[], int hint);
  *     PMI2_FAIL              the key will not come: every other rank that could put it has finalized or waits itself (which is seen where all run on
  *                            one node), pmirun's --get-timeout has passed, a node or the server is lost
  *
- * Meanwhile other threads' calls wait for this one: do not wait for a key that another thread of this process puts.
+ * Meanwhile other threads' calls wait for this one: do not wait for a key that another thread of this process puts. Behind PMI2_KVS_Ifence() it waits for
+ * that first.
  *
  * Source of both: the same paper, sections 4.2 and 4.3, which gives them no names.
  */
