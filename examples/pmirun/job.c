@@ -529,12 +529,22 @@ static void job_ended(struct pmirun *pr, struct job *job)
     }
 }
 
-/* Will nobody speak of this job any more? An agent hears that from its head, which knows when all nodes have said their last about it. */
+/* Has all of it been started, or given up, wherever it is? An agent hears that from its head. */
+static bool is_settled(const struct pmirun *pr, const struct job *job)
+{
+    if (pr->agent)
+        return job->over;
+    if (pr->head)
+        return job->abandoned ? job->n_gave_up == job->n_members : job->n_launching == 0;
+    return job->abandoned || job->n_launched == job->n_local;
+}
+
+/* Will nobody speak of this job any more? */
 static bool is_over(const struct pmirun *pr, const struct job *job)
 {
     if (job->n_live || (pr->aborter && pr->aborter->job == job))
         return false;
-    if (pr->agent ? !job->over : pr->head ? job->abandoned ? job->n_gave_up < job->n_members : job->n_launching > 0 : !job->abandoned && job->n_launched < job->n_local)
+    if (!is_settled(pr, job))
         return false;
     for (uint32_t i = 0; i < job->n_local; i++)
         if (output_is_open(&job->ranks[i].out) || output_is_open(&job->ranks[i].err) || job->ranks[i].conn)

@@ -473,8 +473,10 @@ static void put_placement(struct msg *m, const struct job *job)
 
 void nodes_launch(struct pmirun *pr, struct job *job, const struct msg_in *preputs)
 {
-    bool *has = calloc(pr->opt.n_nodes, sizeof(*has));
+    bool *has = xrealloc(NULL, pr->opt.n_nodes * sizeof(*has));
     struct msg m = {0};
+
+    memset(has, 0, pr->opt.n_nodes * sizeof(*has));
 
     msg_begin(&m, MSG_JOB);
     msg_u32(&m, job->number);
@@ -489,12 +491,12 @@ void nodes_launch(struct pmirun *pr, struct job *job, const struct msg_in *prepu
         msg_bytes(&m, preputs->p, preputs->left);
     else
         msg_u32(&m, 0);
-    for (uint32_t i = 0; has && i < job->n_ranks; i++)
+    for (uint32_t i = 0; i < job->n_ranks; i++)
         has[job->node_of[i]] = true;
-    for (uint32_t i = 0; has && i < pr->opt.n_nodes; i++)
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
         job->n_members += has[i];
     job->n_launching = job->n_members;
-    for (uint32_t i = 0; has && i < pr->opt.n_nodes; i++)
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
         if (has[i])
             nodes_tell(pr, &pr->head->nodes[i], &m);
     free(has);

@@ -2,8 +2,8 @@
 /*
  * Names of shared memory, for --pmi-port, where no descriptor can be handed over. A name is taken back as soon as every rank has opened
  * it; a pmirun that is killed with SIGKILL before leaves it behind, and the memory with it. So the next one with --pmi-port looks for such
- * names and removes those whose writer is gone: libshmht's writer holds a lock on its object that dies with it, and nobody else can take it, since a client
- * cannot open the object for writing.
+ * names and removes those whose writer is gone: libshmht's writer holds a lock on its object that dies with it, and nobody else can
+ * take it, since a client cannot open the object for writing.
  *
  * What was made or has grown within FRESH_S stays: between open() and the lock it looks like a dead one's.
  */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: what a pmirun hears from others of its job, and from whoever else finds its port. The first byte of the input says who listens: a head
- * with three agents; an agent with its head and two others; or one side of a channel whose other side has no secret. The rest is a program of small
- * steps. Those who have the secret say what the input says, sealed as it has to be, so that the messages behind the
- * channel are reached; and what they say is cut into pieces, sent twice, altered or lost on its way. Checked:
+ * libFuzzer target: what a pmirun hears from others of its job, and from whoever else finds its port. The first byte of the input says who
+ * listens: a head with three agents; an agent with its head and two others; or one side of a channel whose other side has no secret. The
+ * rest is a program of small steps. Those who have the secret say what the input says, sealed as it has to be, so that the messages behind
+ * the channel are reached; and what they say is cut into pieces, sent twice, altered or lost on its way. Checked:
  *
  *   - who has no secret opens nothing, and makes the other side hold nothing but the handshake;
- *   - a frame arrives once, in its turn, as it was sent, or not at all; one that was slipped in is refused, one that was altered or lost ends the link;
- *   - a head whose link ends has lost that node, and stops; nothing that is said makes a server exit, signal a stranger or lose count of its ranks;
+ *   - a frame arrives once, in its turn, as it was sent, or not at all;
+ *   - a head whose link ends has lost that node, and stops; nothing that is said makes a server exit, signal a stranger or lose count of
+ *     its ranks;
  *   - all memory is given back.
  */
 #define _GNU_SOURCE
