@@ -310,9 +310,9 @@ test_spawn() {
     run 100 0 -n 1 "$raw" spawns 300 true x
     read -r word kib rest < "$dir/out"
     [ "$word" = grown ] && [ "$kib" -lt 200 ] || fail "pmirun has grown by $kib KiB in 300 spawns"
-    run 100 0 -n 1 --pmi-port "$raw" spawns 300 "$raw" child
+    run 100 0 -n 1 --pmi-port "$raw" spawns 150 "$raw" child
     read -r word kib rest < <(grep ^grown "$dir/out")
-    [ "$word" = grown ] && [ "$kib" -lt 300 ] || fail "pmirun has grown by $kib KiB in 300 spawns"
+    [ "$word" = grown ] && [ "$kib" -lt 150 ] || fail "pmirun has grown by $kib KiB in 150 spawns"
 }
 
 # Shared memory that has a name, and a pmirun that is killed.
