@@ -624,6 +624,7 @@ static void judge(struct world *w)
             n_streams += output_is_open(&job->ranks[i].out) + output_is_open(&job->ranks[i].err);
         }
         check(here == job->n_live && job->n_launched <= job->n_local);
+        check(!pr->agent || job->n_local > 0); /* what launch.c relies on */
         n_live += here;
     }
     check(n_live == pr->n_live && n_streams == pr->n_streams);
