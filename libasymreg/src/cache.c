@@ -395,12 +395,18 @@ int asymreg_cache_refresh(struct asymreg_cache *cache, uint32_t mode)
     return ASYMREG_EBUSY;
 }
 
-int asymreg_cache_stale(const struct asymreg_cache *cache)
+struct asymreg__freshness asymreg__cache_freshness(const struct asymreg_cache *cache)
 {
     const struct asymreg__header *h = cache->opts.mapped;
 
-    return h && (__atomic_load_n(&h->log.log_tail, __ATOMIC_ACQUIRE) != __atomic_load_n(&cache->synced, __ATOMIC_ACQUIRE) ||
-                 __atomic_load_n(&h->log.state, __ATOMIC_ACQUIRE) != TABLE_OPEN);
+    return (struct asymreg__freshness){h ? &h->log : NULL, &cache->synced};
+}
+
+int asymreg_cache_stale(const struct asymreg_cache *cache)
+{
+    struct asymreg__freshness f = asymreg__cache_freshness(cache);
+
+    return asymreg__stale(&f);
 }
 
 int asymreg_cache_segment(struct asymreg_cache *cache, uint64_t segment, struct asymreg_segment *out)

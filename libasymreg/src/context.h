@@ -10,6 +10,7 @@
 
 #include "activity.h"
 #include "index.h"
+#include "table.h"
 
 /* One transport registration of this process. */
 struct asymreg__own_segment {
@@ -92,7 +93,7 @@ struct asymreg_context {
 
     struct asymreg__peer **peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
     uint32_t end_pe;              /* none from here on */
-    uint64_t serials;
+    uint64_t serials, forgets;    /* peers so far, and those forgotten */
 };
 
 static inline struct asymreg__peer *asymreg__peer_at(struct asymreg_context *c, uint32_t pe)

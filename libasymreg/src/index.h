@@ -78,10 +78,10 @@ struct asymreg_index {
     uint64_t epoch;
     uint32_t fence; /* readers must fence: the kernel has no membarrier() */
     uint32_t hint_shift, hint_bits; /* of a granule's length and of the number of words; readers may see one old and one new */
+    uint32_t max_regions;
 
     /* the writer's */
     uint32_t simd __attribute__((aligned(64)));
-    uint32_t max_regions;
     uint32_t n_used;    /* slots below this have been used */
     uint32_t free_head; /* slot + 1 */
     uint32_t n_regions;
@@ -166,6 +166,52 @@ void asymreg__hints_fini(struct asymreg_index *ix);
 static inline uint32_t asymreg__hint_place(uint64_t granule, uint32_t bits)
 {
     return (uint32_t)(granule ^ granule >> bits) & (((uint32_t)1 << bits) - 1);
+}
+
+/* What the hints say of an address: a slot + 1, or 0. */
+static inline uint32_t asymreg__hint_word(const struct asymreg_index *ix, const uint32_t *hints, uint64_t addr)
+{
+    uint32_t shift = __atomic_load_n(&ix->hint_shift, __ATOMIC_RELAXED), bits = __atomic_load_n(&ix->hint_bits, __ATOMIC_RELAXED);
+
+    return __atomic_load_n(&hints[asymreg__hint_place(addr >> shift, bits)], __ATOMIC_RELAXED);
+}
+
+/*
+ * Reads a slot, if it holds the address all the while. If it does not: it held no such region when the leaf was read, or died since;
+ * either way there was a moment without one. Returns whether it does.
+ */
+static inline int asymreg__slot_read(const struct asymreg_index *ix, uint32_t n, uint64_t addr, struct asymreg_region *out)
+{
+    const struct asymreg__slot *slot = &ix->slots[n];
+    uint32_t generation = __atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE);
+    uint64_t start = __atomic_load_n(&slot->start, __ATOMIC_ACQUIRE);
+    uint64_t last = __atomic_load_n(&slot->last, __ATOMIC_ACQUIRE);
+    uint32_t prot = __atomic_load_n(&slot->prot, __ATOMIC_ACQUIRE);
+    uint64_t value = __atomic_load_n(&slot->value, __ATOMIC_ACQUIRE);
+
+    if (!(generation & 1) || addr < start || addr > last ||
+        __atomic_load_n(&slot->generation, __ATOMIC_RELAXED) != generation)
+        return 0;
+    out->start = start;
+    out->last = last;
+    out->id = asymreg__id(n, generation);
+    out->prot = prot;
+    out->value = value;
+    return 1;
+}
+
+/* The region, if its identifier or a hint leads to it. For callers that do not mean to come back to it: no last hit is set. */
+static inline int asymreg__probable(const struct asymreg_index *ix, uint64_t addr, asymreg_id id, struct asymreg_region *out)
+{
+    const uint32_t *hints;
+    uint32_t slot = (uint32_t)id;
+
+    if (id == ASYMREG_ANY) {
+        if (!(hints = __atomic_load_n(&ix->hints_on, __ATOMIC_ACQUIRE)))
+            return 0;
+        slot = asymreg__hint_word(ix, hints, addr) - 1;
+    }
+    return slot < ix->max_regions && asymreg__slot_read(ix, slot, addr, out);
 }
 
 /*

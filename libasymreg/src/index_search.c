@@ -49,33 +49,9 @@ __attribute__((target("avx512f,avx512bw,avx512vl,popcnt"))) static inline uint32
 }
 #endif
 
-/*
- * Reads a slot, if it holds the address all the while. If it does not: it held no such region when the leaf was read, or died since;
- * either way there was a moment without one. Returns whether it does.
- */
-static inline int read_slot(const struct asymreg_index *ix, uint32_t n, uint64_t addr, struct asymreg_region *out)
-{
-    const struct asymreg__slot *slot = &ix->slots[n];
-    uint32_t generation = __atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE);
-    uint64_t start = __atomic_load_n(&slot->start, __ATOMIC_ACQUIRE);
-    uint64_t last = __atomic_load_n(&slot->last, __ATOMIC_ACQUIRE);
-    uint32_t prot = __atomic_load_n(&slot->prot, __ATOMIC_ACQUIRE);
-    uint64_t value = __atomic_load_n(&slot->value, __ATOMIC_ACQUIRE);
-
-    if (!(generation & 1) || addr < start || addr > last ||
-        __atomic_load_n(&slot->generation, __ATOMIC_RELAXED) != generation)
-        return 0;
-    out->start = start;
-    out->last = last;
-    out->id = asymreg__id(n, generation);
-    out->prot = prot;
-    out->value = value;
-    return 1;
-}
-
 static inline const struct asymreg_region *hit(struct asymreg_reader *r, const struct asymreg_index *ix, uint32_t n, uint64_t addr)
 {
-    if (!read_slot(ix, n, addr, &r->hit))
+    if (!asymreg__slot_read(ix, n, addr, &r->hit))
         return NULL;
     r->hit_span = r->hit.last - r->hit.start;
     r->generation = &ix->slots[n].generation;
@@ -190,12 +166,8 @@ const struct asymreg_region *asymreg_index_search(struct asymreg_reader *reader,
     const struct asymreg_region *found;
     uint32_t word;
 
-    if (hints) {
-        uint32_t shift = __atomic_load_n(&ix->hint_shift, __ATOMIC_RELAXED), bits = __atomic_load_n(&ix->hint_bits, __ATOMIC_RELAXED);
-        word = __atomic_load_n(&hints[asymreg__hint_place(addr >> shift, bits)], __ATOMIC_RELAXED);
-        if (word && (found = hit(reader, ix, word - 1, addr)))
-            return found;
-    }
+    if (hints && (word = asymreg__hint_word(ix, hints, addr)) && (found = hit(reader, ix, word - 1, addr)))
+        return found;
     return ix->search(reader, addr);
 }
 
@@ -223,7 +195,7 @@ static uint32_t many_by_hint(const struct asymreg_index *ix, const uint64_t *add
             __builtin_prefetch(&ix->slots[words[i] - 1]);
     }
     for (uint32_t i = 0; i < n; i++)
-        if (!words[i] || !read_slot(ix, words[i] - 1, addrs[i], &regions[i]))
+        if (!words[i] || !asymreg__slot_read(ix, words[i] - 1, addrs[i], &regions[i]))
             left[n_left++] = i;
     return n_left;
 }
@@ -249,7 +221,7 @@ size_t asymreg_index_lookup_many(struct asymreg_reader *reader, const uint64_t *
         ix->search_many(ix, rest, n_left, slots);
         for (uint32_t i = 0; i < n_left; i++) {
             struct asymreg_region *r = &regions[done + left[i]];
-            if (slots[i] == NO_SLOT || !read_slot(ix, slots[i], rest[i], r)) {
+            if (slots[i] == NO_SLOT || !asymreg__slot_read(ix, slots[i], rest[i], r)) {
                 r->id = ASYMREG_ANY;
                 found--;
             }

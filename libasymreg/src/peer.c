@@ -411,6 +411,7 @@ int asymreg_forget(struct asymreg_context *context, uint32_t pe)
     pthread_mutex_lock(&context->lock);
     if ((p = asymreg__peer_at(context, pe))) {
         __atomic_store_n(&context->peers[pe / PEER_CHUNK][pe % PEER_CHUNK], NULL, __ATOMIC_RELEASE);
+        __atomic_store_n(&context->forgets, context->forgets + 1, __ATOMIC_RELEASE);
         asymreg__peer_free(context, p);
     }
     pthread_mutex_unlock(&context->lock);

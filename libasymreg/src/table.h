@@ -64,6 +64,20 @@ _Static_assert(sizeof(struct asymreg__segment) == 32, "published layout");
 /* Fills the fixed part of a header for these sizes. Returns 0, -EINVAL. */
 int asymreg__layout(const struct asymreg_table_opts *opts, struct asymreg__header *h);
 
+/* What tells whether a cache is behind: its peer's log, mapped (NULL: that cannot be told), and what it has of it. */
+struct asymreg__freshness {
+    const struct asymreg__log_state *log;
+    const uint64_t *synced;
+};
+
+struct asymreg__freshness asymreg__cache_freshness(const struct asymreg_cache *cache);
+
+static inline int asymreg__stale(const struct asymreg__freshness *f)
+{
+    return f->log && (__atomic_load_n(&f->log->log_tail, __ATOMIC_ACQUIRE) != __atomic_load_n(f->synced, __ATOMIC_ACQUIRE) ||
+                      __atomic_load_n(&f->log->state, __ATOMIC_ACQUIRE) != TABLE_OPEN);
+}
+
 /* How many segments the peer's table has room for. */
 uint32_t asymreg__cache_max_segments(const struct asymreg_cache *cache);
 

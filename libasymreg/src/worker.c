@@ -18,10 +18,12 @@ struct link {
     struct link *next; /* of those in use */
     uint32_t pe;
     int listed;
+    int known_alive; /* an operation has succeeded since the last flush */
     int plain; /* no lock, pieces, announcement or look at the table stands between an operation and the transport */
-    /* The segment used last, if it is mapped: a guess, which may have gone. */
+    /* The segment used last, if it is mapped (if not: an empty one): a guess, which may have gone. */
     uint64_t guess_base, guess_span;
     const char *guess;
+    struct asymreg__freshness fresh; /* of the peer's table */
     struct asymreg__activity_slot *slot; /* with a peer that drains */
     uint64_t number;                     /* of operations announced there */
     uint32_t fence;
@@ -30,6 +32,11 @@ struct link {
 
 struct asymreg_worker {
     struct asymreg_context *context;
+    const struct asymreg_transport_ops *ops;
+    struct asymreg_transport *t;
+    struct link *last; /* the link that was wanted last, when the context had forgotten this many peers */
+    uint64_t last_forgets;
+    uint32_t last_pe;
     struct link *used;
     struct asymreg_reader *own; /* of the own table; made when the transport wants it */
     struct link *chunks[ASYMREG_MAX_PEERS / PEER_CHUNK];
@@ -45,6 +52,9 @@ int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker
     if (!(w = calloc(1, sizeof(*w))))
         return -ENOMEM;
     w->context = context;
+    w->t = context->t;
+    w->ops = context->t->ops;
+    w->last_pe = UINT32_MAX;
     if (context->caps.flags & ASYMREG_CAP_WANT_LOCAL)
         rc = asymreg_reader_create(asymreg_table_index(context->table), &w->own);
     if (rc < 0) {
@@ -96,6 +106,7 @@ static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
     l->slot = NULL;
     l->pending = 0;
     l->guess = NULL;
+    l->guess_base = l->guess_span = 0;
     if ((rc = asymreg__peer_open_table(p)) < 0)
         return asymreg__why(w->context, rc);
     if (p->activity && (rc = asymreg__activity_claim(p->activity, asymreg__activity_tag(p), &l->slot, &l->fence)) < 0)
@@ -105,6 +116,7 @@ static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
             asymreg__activity_release(l->slot);
         return rc;
     }
+    l->fresh = asymreg__cache_freshness(p->cache);
     l->peer = p;
     l->plain = (w->context->caps.flags & ASYMREG_CAP_THREADS) && !w->context->caps.max_op_bytes && !w->own && !l->slot && !p->ask;
     l->serial = p->serial;
@@ -118,19 +130,35 @@ static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
     return 0;
 }
 
-static inline int link_get(struct asymreg_worker *w, uint32_t pe, struct link **out)
+static int link_find(struct asymreg_worker *w, uint32_t pe, struct link **out)
 {
+    uint64_t forgets = __atomic_load_n(&w->context->forgets, __ATOMIC_ACQUIRE);
     struct asymreg__peer *p;
     struct link *l;
+    int rc;
 
     if (pe >= ASYMREG_MAX_PEERS)
         return ASYMREG_ENOPEER;
     p = asymreg__peer_at(w->context, pe);
     l = w->chunks[pe / PEER_CHUNK];
-    if (!p || !l || l[pe % PEER_CHUNK].serial != p->serial)
-        return link_open(w, pe, out);
-    *out = &l[pe % PEER_CHUNK];
-    return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? ASYMREG_EPEER : 0;
+    if (!p || !l || l[pe % PEER_CHUNK].serial != p->serial) {
+        if ((rc = link_open(w, pe, &l)) < 0)
+            return rc;
+    } else {
+        l = &l[pe % PEER_CHUNK];
+    }
+    w->last = *out = l;
+    w->last_pe = pe;
+    w->last_forgets = forgets;
+    return __atomic_load_n(&l->peer->dead, __ATOMIC_RELAXED) ? ASYMREG_EPEER : 0;
+}
+
+static inline int link_get(struct asymreg_worker *w, uint32_t pe, struct link **out)
+{
+    if (pe != w->last_pe || __atomic_load_n(&w->context->forgets, __ATOMIC_ACQUIRE) != w->last_forgets)
+        return link_find(w, pe, out);
+    *out = w->last;
+    return __atomic_load_n(&w->last->peer->dead, __ATOMIC_RELAXED) ? ASYMREG_EPEER : 0;
 }
 
 /* Tells an owner that drains of an operation, before its table is looked at; and of its end. */
@@ -167,7 +195,7 @@ static inline int judge(const struct asymreg_region *r, uint64_t raddr, size_t b
 }
 
 /* Who names a registration has named its slot: there is nothing to search. */
-static inline const struct asymreg_region *find(struct asymreg_reader *r, uint64_t raddr, asymreg_id id)
+static const struct asymreg_region *find(struct asymreg_reader *r, uint64_t raddr, asymreg_id id)
 {
     const struct asymreg_region *found;
 
@@ -210,6 +238,8 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
                 l->guess_base = t->key->base;
                 l->guess_span = t->key->last - t->key->base;
                 l->guess = t->key->mapped;
+                if (!l->guess)
+                    l->guess_base = l->guess_span = 0;
                 return 0;
             }
             asymreg__reader_exit(l->reader);
@@ -359,55 +389,88 @@ static int transfer(struct asymreg_worker *w, struct link *l, uint64_t raddr, as
         return gone(l, rc);
     }
     announce(l);
-    if (l->guess && raddr - l->guess_base <= l->guess_span)
+    if (raddr - l->guess_base <= l->guess_span)
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
     rc = transfer_pieces(w, l, raddr, id, need, bytes, x);
     retract(l);
     return rc;
 }
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* After the transport's put or get has not just returned 0. As at_once(). */
+__attribute__((noinline)) static int go_on(struct asymreg_worker *w, struct link *l, struct asymreg__key *key, uint64_t raddr, size_t bytes,
+                                           int what, char *here, struct asymreg_op *use, int rc)
+{
+    struct transfer x = {.what = what, .blocking = use != NULL, .here = here};
+    struct target found = {.key = key};
+
+    if (rc == ASYMREG_PENDING || rc == -EAGAIN)
+        rc = carry_on(w, l, &found, raddr, bytes, NULL, &x, use, rc);
+    if (rc == ASYMREG_ESTALE) /* begin() refreshes */
+        return 1;
+    return rc < 0 ? gone(l, rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH ? asymreg__why(w->context, rc) : rc) : rc;
+}
+
+/* The key of a region in a segment that has been used; NULL: that must be looked into. */
+ALWAYS_INLINE struct asymreg__key *known_key(struct asymreg__peer *p, const struct asymreg_region *r)
+{
+    uint32_t n = (uint32_t)r->value;
+    struct asymreg__key *key = n < p->n_keys ? __atomic_load_n(&p->keys[n], __ATOMIC_ACQUIRE) : NULL;
+
+    return key && key->value == r->value && r->start >= key->base && r->last <= key->last ? key : NULL;
+}
+
 /*
  * The usual case in few instructions, of which the processor has several operations in flight while it waits for memory: what begin()
  * would find at its first look. Returns 1 when it is another case, and nothing has been done.
  */
-static inline int at_once(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id, size_t bytes, int what, int blocking,
+ALWAYS_INLINE int at_once(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id, size_t bytes, int what, int blocking,
                           char *here)
 {
-    struct asymreg_transport *t = w->context->t;
-    struct asymreg__peer *p = l->peer;
-    struct asymreg_op op;
-    struct target found;
-    uint32_t n;
+    const uint32_t need = what == PUT ? ASYMREG_WRITE : ASYMREG_READ;
+    struct asymreg_reader *reader = l->reader;
+    struct asymreg_op op, *use = blocking ? &op : NULL;
+    struct asymreg_region region;
+    const struct asymreg_region *at = &region;
+    struct asymreg__key *key = NULL;
     int rc = 1;
 
     if (!l->plain || !bytes || raddr + bytes - 1 < raddr)
         return 1;
-    if (l->guess && raddr - l->guess_base <= l->guess_span) /* what the search will lead to is asked for before */
+    if (raddr - l->guess_base <= l->guess_span) /* what the search will lead to is asked for before */
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
-    asymreg__reader_enter(l->reader);
-    found.region = find(l->reader, raddr, id);
-    if (judge(found.region, raddr, bytes, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ) == 0 && !asymreg_cache_stale(p->cache) &&
-        (n = (uint32_t)found.region->value) < p->n_keys && (found.key = __atomic_load_n(&p->keys[n], __ATOMIC_ACQUIRE)) &&
-        found.key->value == found.region->value && found.region->start >= found.key->base && found.region->last <= found.key->last) {
+    asymreg__reader_enter(reader);
+    if (asymreg__probable(reader->index, raddr, id, &region)) {
+        if (judge(&region, raddr, bytes, id, need) == 0)
+            key = known_key(l->peer, &region);
+    } else if (judge(at = asymreg_index_lookup(reader, raddr), raddr, bytes, id, need) == 0) {
+        key = known_key(l->peer, at);
+    }
+    if (key && !asymreg__stale(&l->fresh)) {
         op.status = 0;
         if (what == PUT)
-            rc = t->ops->put(t, p->ep, found.key->rkey, raddr, here, bytes, NULL, blocking ? &op : NULL);
+            rc = w->ops->put(w->t, l->peer->ep, key->rkey, raddr, here, bytes, NULL, use);
         else
-            rc = t->ops->get(t, p->ep, found.key->rkey, raddr, here, bytes, NULL, blocking ? &op : NULL);
-        if (rc == ASYMREG_PENDING || rc == -EAGAIN) {
-            struct transfer x = {.what = what, .blocking = blocking, .here = here};
-            rc = carry_on(w, l, &found, raddr, bytes, NULL, &x, blocking ? &op : NULL, rc);
-        }
-        if (rc == ASYMREG_ESTALE) /* begin() refreshes */
-            rc = 1;
-        else if (rc < 0)
-            rc = gone(l, rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH ? asymreg__why(w->context, rc) : rc);
+            rc = w->ops->get(w->t, l->peer->ep, key->rkey, raddr, here, bytes, NULL, use);
+        if (rc)
+            rc = go_on(w, l, key, raddr, bytes, what, here, use, rc);
+        else
+            l->known_alive = 1;
     }
-    asymreg__reader_exit(l->reader);
+    asymreg__reader_exit(reader);
     return rc;
 }
 
-static inline int put_or_get(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymreg_id id, size_t bytes, int what, int blocking,
+__attribute__((noinline)) static int at_length(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id, size_t bytes,
+                                               int what, int blocking, char *here)
+{
+    struct transfer x = {.what = what, .blocking = blocking, .here = here};
+
+    return transfer(w, l, raddr, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, bytes, &x);
+}
+
+ALWAYS_INLINE int put_or_get(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymreg_id id, size_t bytes, int what, int blocking,
                              char *here)
 {
     struct link *l;
@@ -415,10 +478,8 @@ static inline int put_or_get(struct asymreg_worker *w, uint32_t pe, uint64_t rad
 
     if ((rc = link_get(w, pe, &l)) < 0)
         return rc;
-    if ((rc = at_once(w, l, raddr, id, bytes, what, blocking, here)) <= 0)
-        return rc;
-    struct transfer x = {.what = what, .blocking = blocking, .here = here};
-    return transfer(w, l, raddr, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, bytes, &x);
+    rc = at_once(w, l, raddr, id, bytes, what, blocking, here);
+    return rc <= 0 ? rc : at_length(w, l, raddr, id, bytes, what, blocking, here);
 }
 
 int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, const void *src, size_t bytes)
@@ -507,7 +568,15 @@ int asymreg_flush(struct asymreg_worker *worker, uint32_t pe)
     struct link *l;
     int rc = link_get(worker, pe, &l);
 
-    return rc < 0 ? rc : flush_link(l);
+    if (rc < 0)
+        return rc;
+    /* A transport of loads and stores has nothing under way, and has just seen that the peer lives. */
+    if (l->known_alive && l->plain && !l->pending && (worker->context->caps.flags & ASYMREG_CAP_DIRECT)) {
+        l->known_alive = 0;
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+        return 0;
+    }
+    return flush_link(l);
 }
 
 int asymreg_flush_all(struct asymreg_worker *worker)

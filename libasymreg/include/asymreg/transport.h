@@ -78,6 +78,7 @@ extern "C" {
 #define ASYMREG_CAP_PRIVATE     (1u << 8) /**< can register memory without descriptor: malloc, stack, static, mmap */
 #define ASYMREG_CAP_THREADS     (1u << 9) /**< may be called by several threads at once */
 #define ASYMREG_CAP_REMOTE_NODE (1u << 10) /**< reaches peers on other nodes */
+#define ASYMREG_CAP_DIRECT      (1u << 12) /**< a put or get that has returned 0 is complete at the target, and the peer was alive then: what flush would find out */
 #define ASYMREG_CAP_WANT_LOCAL  (1u << 11) /**< not an ability: look up `local` for put and get (a search of the own table each time) */
 /** @} */
 
