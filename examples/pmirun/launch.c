@@ -593,6 +593,15 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     return 0;
 }
 
+/* What could not be used, and why. For a file that is there, exec()'s ENOENT is about what runs it. */
+static const char *what_failed(const struct app *app, int err, enum stage stage, const char **why)
+{
+    *why = stage == STAGE_DESCRIPTORS                                                ? "setting up descriptors failed"
+           : stage == STAGE_EXEC && err == ENOENT && access(app->path, F_OK) == 0 ? "the interpreter that it names is not there"
+                                                                                     : strerror(err);
+    return stage == STAGE_WDIR ? app->wdir : app->path;
+}
+
 /* Why a process could not be made, in words that help. */
 static void explain_no_process(struct pmirun *pr, const struct rank *r, int err)
 {
@@ -617,6 +626,7 @@ static void explain_no_process(struct pmirun *pr, const struct rank *r, int err)
 static void launch_failed(struct pmirun *pr, const struct rank *r, int err, enum stage stage)
 {
     char name[RANK_NAME_BYTES];
+    const char *what, *why;
 
     pr->launch = NULL;
     pr->launch_tail = &pr->launch;
@@ -625,18 +635,18 @@ static void launch_failed(struct pmirun *pr, const struct rank *r, int err, enum
         job_stop(pr, STATUS_RESOURCES);
         return;
     }
-    say(pr, "cannot start %s: %s: %s; stopping the job", rank_name(pr, r, name),
-        stage == STAGE_WDIR ? r->app->wdir : r->app->path,
-        stage == STAGE_DESCRIPTORS ? "setting up descriptors failed" : strerror(err));
+    what = what_failed(r->app, err, stage, &why);
+    say(pr, "cannot start %s: %s: %s; stopping the job", rank_name(pr, r, name), what, why);
     job_stop(pr, err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC);
 }
 
 /* Of a spawn: the parent job lives on and hears of it. */
-static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *r, int err)
+static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *r, int err, enum stage stage)
 {
     char name[RANK_NAME_BYTES];
+    const char *why, *what = what_failed(r->app, err, stage, &why);
 
-    say(pr, "cannot start %s: %s: %s; the spawn fails", rank_name(pr, r, name), r->app->path, strerror(err));
+    say(pr, "cannot start %s: %s: %s; the spawn fails", rank_name(pr, r, name), what, why);
     job_abandon(pr, job);
 }
 
@@ -693,7 +703,7 @@ void launch_drop(struct pmirun *pr, struct job *job)
 static void give_up(struct pmirun *pr, struct job *job, const struct rank *r, int err, enum stage stage)
 {
     if (job->spawned)
-        spawn_failed(pr, job, r, err);
+        spawn_failed(pr, job, r, err, stage);
     else
         launch_failed(pr, r, err, stage);
 }

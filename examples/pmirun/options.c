@@ -204,7 +204,6 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
     return true;
 }
 
-/* Options up to the program's name. */
 static void end_of_output(void)
 {
     if (fflush(stdout) != 0)
@@ -212,6 +211,7 @@ static void end_of_output(void)
     exit(0);
 }
 
+/* Options up to the program's name. */
 static void parse_group_options(struct options *opt, struct app *app, struct cursor *c)
 {
     for (; c->at < c->argc; c->at++) {

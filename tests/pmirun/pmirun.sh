@@ -83,6 +83,12 @@ test_status() {
     printf '\177ELF-broken' > "$dir/broken"
     chmod +x "$dir/broken"
     run 20 126 -n 2 "$dir/broken"
+    printf '#!/no/such/shell\n' > "$dir/orphan"
+    chmod +x "$dir/orphan"
+    run 20 127 -n 2 "$dir/orphan"
+    err_has 'orphan: the interpreter that it names is not there'
+    run 20 2 -n 1 ''
+    err_has 'name is empty'
     printf 'echo "script $1"\n' > "$dir/script"
     chmod +x "$dir/script"
     run 20 0 -n 1 "$dir/script" x
