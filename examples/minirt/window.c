@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Windows: libstorwin allocates, libasymreg registers. Where peers shall reach a window by loads and stores, each of its parts becomes a segment
- * with a descriptor. For a file that is the file, opened once more. For memory it is a sealed memfd that takes the place of libstorwin's private
- * pages before anybody has seen them: it has no name that a killed process could leave behind. What has no descriptor is for CMA and UCX.
+ * Windows: libstorwin allocates, libasymreg registers. A part that has a descriptor with the same bytes behind it (a file under the kernel's pager; memory,
+ * which is asked to be a memfd: that has no name that a killed process could leave behind) becomes a segment, which peers map; the others are for CMA
+ * and UCX.
  */
-#define _GNU_SOURCE
 #include "internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define MAX_HINTS 32
@@ -45,37 +42,16 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
     return 0;
 }
 
-/* A descriptor of a part that peers can map. */
-static int descriptor(const struct storwin_place *place, void *at, const char *file)
+static int expose(struct minirt_window *w, const struct storwin_part_info *part)
 {
-    int fd = place->kind == STORWIN_STORAGE ? open(file, O_RDWR | O_CLOEXEC) : memfd_create("minirt", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct minirt *rt = w->rt;
+    void *at = (char *)w->base + part->offset;
+    int rc = 0;
 
-    if (fd < 0 || place->kind == STORWIN_STORAGE)
-        return fd;
-    if (ftruncate(fd, (off_t)place->bytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0 ||
-        mmap(at, place->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-static int expose(struct minirt *rt, struct minirt_window *w, const struct storwin_place *place, int mapped, const char *file)
-{
-    void *at = (char *)w->base + place->offset;
-    uint32_t i = w->n_parts;
-    int rc = 0, fd;
-
-    if (mapped) {
-        fd = descriptor(place, at, file);
-        if (fd < 0)
-            return minirt__fail(rt, MINIRT_EWINDOW, "a descriptor of %llu bytes of a window: %s", (unsigned long long)place->bytes, strerror(errno));
-        rc = asymreg_segment_add(rt->ctx, at, place->bytes, ASYMREG_ALL, ASYMREG_TRUSTED, fd,
-                                 place->kind == STORWIN_MEMORY ? 0 : place->file_offset, &w->segment[i]);
-        close(fd);
-    }
+    if (rt->transport == SHM && part->fd >= 0 && part->coherent)
+        rc = asymreg_segment_add(rt->ctx, at, part->bytes, ASYMREG_ALL, ASYMREG_TRUSTED, part->fd, part->fd_offset, &w->segment[w->n_parts]);
     if (rc == 0)
-        rc = asymreg_register(rt->ctx, at, place->bytes, ASYMREG_ALL, 0, &w->region[i]);
+        rc = asymreg_register(rt->ctx, at, part->bytes, ASYMREG_ALL, 0, &w->region[w->n_parts]);
     if (rc < 0)
         return minirt__fail(rt, rc, "registering a window of %llu bytes", (unsigned long long)w->bytes);
     w->n_parts++;
@@ -91,6 +67,7 @@ static int allocate(struct minirt_window *w, struct storwin_opts *opts)
 
     if (opts->alloc_type == STORWIN_STORAGE && opts->pager == STORWIN_PAGER_USER)
         return minirt__fail(rt, MINIRT_ENOTSUP, "storage_alloc_pager=user: peers cannot write to a window whose pages come and go");
+    opts->flags |= rt->transport == SHM ? STORWIN_MEMFD : 0;
     rc = storwin_alloc(opts, w->bytes, &w->storage, &err);
     if (rc < 0)
         return minirt__fail(rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, "window of %llu bytes: %s%s%s",
@@ -104,34 +81,31 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
 {
     struct minirt_window *w = *out = calloc(1, sizeof(*w));
     struct storwin_info info = {.size = sizeof(info)};
-    struct storwin_place place;
+    struct storwin_part_info part = {.size = sizeof(part)};
     struct storwin_opts opts;
     char text[MAX_TEXT];
-    int outer, mapped, temporary, rc;
+    int outer, temporary, rc;
 
     if (!w)
         return minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
     *w = (struct minirt_window){.rt = rt, .bytes = bytes, .index = MINIRT_MAX_WINDOWS};
     if ((rc = read_hints(rt, hints ? hints : "", text, &opts)) < 0)
         return rc;
-    mapped = rt->transport == SHM && (opts.alloc_type == STORWIN_MEMORY || opts.pager == STORWIN_PAGER_KERNEL);
     temporary = (opts.flags & STORWIN_UNLINK) != 0;
     if (temporary) /* its name goes as soon as it is open, so that a killed process leaves no file either */
         opts.flags = (opts.flags & ~STORWIN_UNLINK) | STORWIN_DISCARD;
     outer = minirt__charge(rt, MINIRT_WINDOWS);
     rc = allocate(w, &opts);
-    minirt__charge(rt, MINIRT_REGISTRY);
-    for (uint64_t at = 0; rc == 0 && at < bytes; at += place.bytes) {
-        (void)storwin_where(w->storage, at, &place); /* there is such an offset */
-        rc = expose(rt, w, &place, mapped, opts.filename);
-    }
-    minirt__charge(rt, outer);
-    if (w->storage && storwin_query(w->storage, &info) == 0 && info.target == STORWIN_TARGET_FILE) {
+    if (rc == 0 && storwin_query(w->storage, &info) == 0 && info.target == STORWIN_TARGET_FILE) {
         if (temporary)
             (void)unlink(opts.filename);
         else if (info.created)
             w->created = strdup(opts.filename);
     }
+    minirt__charge(rt, MINIRT_REGISTRY);
+    for (uint32_t i = 0; rc == 0 && storwin_part(w->storage, i, &part) == 0; i++)
+        rc = expose(w, &part);
+    minirt__charge(rt, outer);
     return rc;
 }
 

@@ -179,8 +179,8 @@ static int ring_meet(struct minirt *rt)
     int rank, ranks, rc;
     struct card c;
 
-    /* A Ring is no Fence: what write_out() has put must be there before anybody is told of it. */
-    if ((rc = write_out(rt, text)) != PMI2_SUCCESS || (rc = PMI2_KVS_Fence()) != PMI2_SUCCESS ||
+    /* A Ring is no Fence: what write_out() has put must be there before anybody is told of it. Only UCX's cards may be that long. */
+    if ((rc = write_out(rt, text)) != PMI2_SUCCESS || (rt->transport == UCX && (rc = PMI2_KVS_Fence()) != PMI2_SUCCESS) ||
         (rc = PMIX_Ring(text, &rank, &ranks, left, f.card, CARD_TEXT)) != PMI2_SUCCESS)
         return pmi_failed(rt, "Ring", rc);
     if ((uint32_t)rank != rt->rank || (uint32_t)ranks != rt->n)
