@@ -20,11 +20,9 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
 {
     struct storwin_hint list[MAX_HINTS];
     struct storwin_error err = {0};
-    uint32_t unknown[MAX_HINTS];
-    size_t n_unknown = 0, len = 0;
+    size_t len = 0;
     int n, rc;
 
-    storwin_opts_init(opts);
     for (const char *p = hints; *p && len < MAX_TEXT; p++)
         if (p[0] == '%' && p[1] == 'r')
             len += (size_t)snprintf(text + len, MAX_TEXT - len, "%u", rt->rank), p++;
@@ -33,13 +31,12 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
     if (len >= MAX_TEXT)
         return minirt__fail(rt, MINIRT_EINVAL, "hints of %d bytes and more", MAX_TEXT);
     text[len] = '\0';
-    n = storwin_hints_split(text, list, MAX_HINTS, &err);
-    rc = n < 0 ? n : storwin_opts_apply(opts, list, (size_t)n, unknown, &n_unknown, &err);
-    if (rc < 0)
-        return minirt__fail(rt, MINIRT_EINVAL, "hint %s: %s", err.hint, err.text);
-    if (n_unknown > 0)
-        return minirt__fail(rt, MINIRT_EINVAL, "hint %.40s: there is none of this name", list[unknown[0]].key);
-    return 0;
+    storwin_opts_init(opts);
+    rc = n = storwin_hints_split(text, list, MAX_HINTS, &err);
+    for (int i = 0; rc >= 0 && i < n; i++)
+        if ((rc = storwin_opts_set(opts, list[i].key, list[i].value, &err)) == STORWIN_UNKNOWN)
+            return minirt__fail(rt, MINIRT_EINVAL, "hint %.40s: there is none of this name", list[i].key);
+    return rc < 0 ? minirt__fail(rt, MINIRT_EINVAL, "hint %s: %s", err.hint, err.text) : 0;
 }
 
 static int expose(struct minirt_window *w, const struct storwin_part_info *part)
