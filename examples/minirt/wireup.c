@@ -5,7 +5,7 @@
  *   allgather  one call; all cards lie in the server's shared memory, once a node. For jobs of up to GATHER_RANKS
  *   ring       PMI brings the cards of two neighbours, whatever the size of the job. The rest is one-sided: rank r keeps the cards of r + 1, r + 2,
  *              r + 4, … (fingers), each got from the finger before; any other is found by walking fingers, ⌈log2 n⌉ steps. A barrier needs no others.
- *              For larger jobs, where the server says that it has Ring
+ *              For larger jobs, where the server says that it has Ring and ranks fill node after node
  *   fence      Put, Fence, and a Get when a card is needed. For larger jobs under other servers
  *
  * In none of them does a process touch a card that it does not need. Where a card is longer than a PMI value, as those of UCX on a machine
@@ -208,6 +208,16 @@ static int ring_find(struct minirt *rt, uint32_t id, struct card *c)
 
 /* ---- all of them ---- */
 
+/* The ring's order is that of nodes: it is that of ranks unless they were dealt out in turn. */
+static int ring_of_ranks(const struct minirt *rt)
+{
+    uint32_t r = 1;
+
+    while (r < rt->n && rankmap_id(rt->nodes, r - 1) <= rankmap_id(rt->nodes, r))
+        r++;
+    return r == rt->n && PMIX_Ring_offered();
+}
+
 int minirt__wire_up(struct minirt *rt)
 {
     static const struct wireup ways[] = {
@@ -215,7 +225,7 @@ int minirt__wire_up(struct minirt *rt)
     const char *name = getenv("MINIRT_WIREUP");
 
     if (!name || !*name)
-        name = rt->n <= GATHER_RANKS ? "allgather" : PMIX_Ring_offered() ? "ring" : "fence";
+        name = rt->n <= GATHER_RANKS ? "allgather" : ring_of_ranks(rt) ? "ring" : "fence";
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
         if (strcmp(name, ways[i].name) == 0)
             rt->wireup = &ways[i];
