@@ -40,24 +40,29 @@ static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
     }
 }
 
-/* msync() has failed and does not say where: everything is written again, chunk by chunk. */
+/*
+ * msync() has failed and does not say where: everything is written again, chunk by chunk. The kernel keeps errors by file, and writes of its own
+ * accord too: a chunk is marked only when its turn has come, or a failure of one would be told of another, and its pages be taken for written.
+ */
 static void find_failure(struct storwin_window *win, const struct storwin__part *part, uint64_t lo, uint64_t hi, int code,
                          struct storwin__failure *fail)
 {
     const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    const int fd = win->files[part->file].fd;
     struct storwin__failure here = {0, 0, 0};
 
-    touch(win, lo, hi);
+    /* What is still under way ends; errors so far are told as `code`. */
+    (void)sync_file_range(fd, (off_t)(part->file_offset + lo - part->offset), (off_t)(hi - lo), SYNC_FILE_RANGE_WAIT_BEFORE);
     for (uint64_t at = lo, next; at < hi; at = next) {
         next = storwin__min(hi, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
-        if (sync_file_range(win->files[part->file].fd, (off_t)(part->file_offset + at - part->offset), (off_t)(next - at),
-                            all) < 0) {
+        touch(win, at, next);
+        if (sync_file_range(fd, (off_t)(part->file_offset + at - part->offset), (off_t)(next - at), all) < 0)
             storwin__failure_add(&here, -errno, at, next);
-            touch(win, at, next);
-        }
     }
     if (here.code == 0) /* this time nothing failed, but what was lost before may have left memory */
         storwin__failure_add(&here, code, lo, hi);
+    else
+        touch(win, here.lo, here.hi); /* for the next sync */
     storwin__failure_add(fail, code, here.lo, here.hi);
 }
 
