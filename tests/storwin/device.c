@@ -4,6 +4,8 @@
  * file system that is full. Needs root.
  */
 #include <linux/loop.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
 
 #include "storwin_test.h"
@@ -158,13 +160,24 @@ static void checkpoints(void)
     }
 }
 
+static atomic_int flusher_stop;
+
+/* What the kernel's flusher does now and then, all the time: writes what has changed, through a descriptor of its own. */
+static void *flusher(void *dev)
+{
+    while (!atomic_load(&flusher_stop))
+        (void)fdatasync(*(int *)dev);
+    return NULL;
+}
+
 /* The device has SIZE bytes, for the last part of which there is no room, until the file system below is given more. */
-static void failing(uint32_t pager)
+static void failing(uint32_t pager, int dev)
 {
     struct storwin_opts opts = dev_opts(pager, 0);
     struct storwin_window *win;
     struct storwin_error err;
     uint8_t *base, *copy = malloc(SIZE);
+    pthread_t thread;
     int rc;
 
     opts.flags = STORWIN_DISCARD;
@@ -174,8 +187,12 @@ static void failing(uint32_t pager)
     memset(base, 1, SIZE / 2);
     rc = storwin_sync(win, &err);
     CHECK(rc == 0);
+    atomic_store(&flusher_stop, 0);
+    CHECK(pthread_create(&thread, NULL, flusher, &dev) == 0);
     memset(base + SIZE * 3 / 4, 2, SIZE / 4);
     rc = storwin_sync(win, &err);
+    atomic_store(&flusher_stop, 1);
+    pthread_join(thread, NULL);
     printf("pager %u: %d: %s\n", pager, rc, err.text);
     CHECK(rc == -EIO || rc == -ENOSPC);
     CHECK(err.offset >= SIZE / 2 && err.offset + err.bytes > SIZE * 3 / 4); /* what could be stored is not in doubt */
@@ -216,7 +233,7 @@ int main(void)
             skip("mount");
         write_file(test_path("full/back"), SIZE - 1, "", 1);
         dev = attach(test_path("full/back"));
-        failing(pager);
+        failing(pager, dev);
         close(dev);
         umount2(test_path("full"), MNT_DETACH); /* the device goes a little later */
     }
