@@ -167,7 +167,8 @@ STORWIN_API const char *storwin_version(void);
 #define STORWIN_ACCESS_REVERSE      (1u << 5) /**< reverse_sequential */
 #define STORWIN_ACCESS_RANDOM       (1u << 6)
 
-#define STORWIN_UNLINK  (1u << 0) /**< flags: remove the file when the window is freed; no effect on devices */
+#define STORWIN_UNLINK  (1u << 0) /**< flags: remove the file when the window is freed, through a symbolic link of the caller's
+                                            what it leads to and not the link; no effect on devices */
 #define STORWIN_DISCARD (1u << 1) /**< flags: do not sync when the window is freed */
 #define STORWIN_SPARSE  (1u << 2) /**< flags: reserve no space; a full disk is then a SIGBUS or a failed sync */
 #define STORWIN_MEMFD   (1u << 3) /**< flags: memory has a descriptor, for others to map (storwin_part()); also without storage */

@@ -69,9 +69,9 @@
  * Between nodes a collective's pairs are *runs*, which stay as the node that they come from has made them until they are put into blocks. A run is n pairs with
  * keys of one length and values of one length, and says once what those keys have in common at their beginning:
  *
- *     number n, u8 shared, number rest, number value     a number: 7 bits a byte, the lowest first, all but the last byte with 128; no longer than it must be
- *     char begin[shared]                                  keys are of shared + rest bytes, values of `value` bytes
- *     char pairs[n][rest + value]
+ *     number n, u8 shared, number rest, number length    a number: 7 bits a byte, the lowest first, all but the last byte with 128; no longer than it must be
+ *     char begin[shared]                                 the keys are of shared + rest bytes, the values of length bytes
+ *     char pairs[n][rest + length]
  *
  * So the bytes of a Fence are 24 a frame, 2 to 10 a segment, 4 to 11 a run, and of the pairs themselves less than they are by shared * (n - 1) for each
  * run. A node has one segment in a Fence, or one for every max_frame_bytes - 64 bytes of its pairs as records: what a frame says is never
