@@ -140,6 +140,7 @@ int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmi
     *x = probe;
     take_opts(x, &o);
     pmiwire__xstore_init(x);
+    pmiwire__xstill_init(x);
     rc = pmiwire__xcolls_init(x);
     x->ranks = rc == 0 ? pmiwire__xrealloc(x, NULL, 0, x->n_local * sizeof(*x->ranks)) : NULL;
     if (!x->ranks) {
@@ -325,38 +326,50 @@ int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc)
 
 /* ---- time ---- */
 
-static void expire(struct pmiwire_exchange *x, uint32_t e)
+/* Whether one of this node's was there at an earlier tick. */
+static bool expire(struct pmiwire_exchange *x, uint32_t e)
 {
     struct pmiwire__xstore *s = &x->store;
     uint32_t w = pmiwire__xtake_waiters(x, e);
+    bool old = false;
 
     while (w != PMIWIRE__XNONE) {
         struct pmiwire__xwaiter *waiter = &s->waiters[w];
         uint32_t next = waiter->next;
+        bool late = false;
 
-        if (!waiter->remote && waiter->deadline == 0)
-            waiter->deadline = x->now_ns + x->wait_ns;
-        if (!waiter->remote && waiter->deadline <= x->now_ns)
+        if (!waiter->remote) {
+            old = old || waiter->seen;
+            if (!waiter->seen)
+                waiter->since = x->now_ns;
+            waiter->seen = true;
+            late = x->wait_ns && x->now_ns >= waiter->since && x->now_ns - waiter->since >= x->wait_ns;
+        }
+        if (late)
             pmiwire__xdue(x, w, PMIWIRE_ETIME);
         else
             pmiwire__xkeep_waiter(x, e, w);
         w = next;
     }
+    return old;
 }
 
 void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
 {
     uint32_t e, next;
+    bool old = false;
 
     x->now_ns = now_ns;
-    if (x->wait_ns == 0 || x->err)
+    if (x->err)
         return;
     pmiwire__xenter(x);
     for (e = x->store.waiting; e != PMIWIRE__XNONE; e = next) {
         next = x->store.entries[e].next; /* expire() may take this one off and put it at the front again */
-        expire(x, e);
+        old = expire(x, e) || old;
     }
+    pmiwire__xstill_tick(x, old);
     pmiwire__xleave(x);
+    pmiwire__xstill_look(x);
 }
 
 void pmiwire_exchange_get_stats(const struct pmiwire_exchange *x, struct pmiwire_exchange_stats *stats)

@@ -572,6 +572,7 @@ int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank)
     if (i == PMIWIRE__XNONE ? c->n_in > 0 : is_in(c, i))
         return PMIWIRE_ESTATE;
     pmiwire__xenter(x);
+    x->still.n_events++;
     mark(x, c, i);
     (void)all_here(x, c);
     pmiwire__xleave(x);
@@ -596,6 +597,7 @@ int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct 
     if (pmiwire__xbuf_room(x, &c->own, bytes) != 0)
         return -ENOMEM;
     pmiwire__xenter(x);
+    x->still.n_events++;
     pmiwire__record_write(c->own.ptr + c->own.len, key, value);
     c->own.len += bytes;
     mark(x, c, i);

@@ -10,6 +10,7 @@
  *   exchange_kvs.c    Put and Get
  *   exchange_coll.c   Fence and Allgather
  *   exchange_ring.c   Ring
+ *   exchange_still.c  the end of Gets whose key nobody is left to put
  *
  * Order of work. A call changes the state and sends; what ops->got(), done(), ringed() and failed() are to be told is put aside, and
  * told when the outermost call ends, at a point where the state is whole. So a callback may call anything, and what that causes
@@ -102,11 +103,12 @@ struct pmiwire__xslot {
 };
 
 struct pmiwire__xwaiter {
-    uint64_t token;    /* or a node */
-    uint64_t deadline; /* 0: not set yet */
+    uint64_t token; /* or a node */
+    uint64_t since; /* the first tick that has seen it */
     uint32_t seq, next, entry;
+    uint32_t born;  /* waves replied to before it was */
     int32_t rc;
-    bool remote, wait;
+    bool remote, wait, seen;
 };
 
 struct pmiwire__xstore {
@@ -117,6 +119,7 @@ struct pmiwire__xstore {
     uint32_t n_slots; /* 0 or a power of two */
     uint32_t n_keys;
     uint32_t n_waiters, cap_waiters, free_waiter, n_waiting;
+    uint32_t n_own;    /* of n_waiting: not other nodes' */
     uint32_t waiting;  /* list of entries with waiters */
     uint32_t copies;   /* list */
     uint32_t due_head, due_tail; /* waiters to be told */
@@ -171,6 +174,21 @@ struct pmiwire__xside {
     bool here[2];
 };
 
+/* ---- still ---- */
+
+struct pmiwire__xstill {
+    uint32_t wave;     /* the last that has come; at the root: has begun */
+    uint32_t replied;  /* the last that has been replied to; not `wave`: that one is held here */
+    uint32_t ended;    /* the last that an END has come for */
+    bool asked;        /* a NEED has gone up since the last PROBE or END, or need not; at the root: the next tick begins a wave */
+    bool second;       /* root: the wave has been begun for the one before it */
+    uint64_t children; /* a bit for each that has replied to the wave */
+    uint64_t all_children;
+    uint64_t sent, received, waiting; /* what they have replied, together */
+    uint64_t before;   /* root: what had been received in the wave before; UINT64_MAX: there is none to compare with */
+    uint64_t n_events; /* what ranks here have done and were told: counts as sent and received */
+};
+
 struct pmiwire_exchange {
     struct pmiwire_allocator alloc;
     struct pmiwire_exchange_ops ops;
@@ -199,6 +217,8 @@ struct pmiwire_exchange {
     struct pmiwire__xring *ring;          /* under way, NULL: nobody is in */
     struct pmiwire__xring *rings, **rings_end; /* to be told */
     struct pmiwire__xside sides[2];       /* from the node before, from the node after */
+
+    struct pmiwire__xstill still;
 
     struct pmiwire_exchange_stats stats;
 };
@@ -337,6 +357,8 @@ int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame 
 int pmiwire__xbrought(struct pmiwire_exchange *x, const struct pmiwire__record *rec, uint32_t number);
 /* A Fence has taken this key of ours: who looks for it finds it through ops->find. */
 void pmiwire__xtaken(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number);
+/* The wave has found that nobody is left to put anything: end the Gets that wait at their home since before this node's reply to it. */
+void pmiwire__xend_waits(struct pmiwire_exchange *x, uint32_t wave);
 /* A Fence is complete: answer those who waited for what it has brought. 0 or -ENOMEM. */
 int pmiwire__xafter_fence(struct pmiwire_exchange *x);
 
@@ -355,5 +377,14 @@ void pmiwire__xring_tell(struct pmiwire_exchange *x);
 /* Tell those who are in it that it has failed. */
 void pmiwire__xring_fail(struct pmiwire_exchange *x);
 void pmiwire__xrings_fini(struct pmiwire_exchange *x);
+
+/* ---- exchange_still.c ---- */
+
+void pmiwire__xstill_init(struct pmiwire_exchange *x);
+int pmiwire__xon_still(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n);
+/* A tick; `old`: it has seen a Get of this node that an earlier one had seen. */
+void pmiwire__xstill_tick(struct pmiwire_exchange *x, bool old);
+/* The outermost call has ended, and everybody has been told: reply to the wave that is held here, if there is one and nothing is left to hold it for. */
+void pmiwire__xstill_look(struct pmiwire_exchange *x);
 
 #endif /* PMIWIRE_EXCHANGE_INTERNAL_H */

@@ -159,6 +159,40 @@ static void serve_missing(struct pmiwire_exchange *x, uint32_t e, uint32_t stamp
     pmiwire__xtidy(x, e);
 }
 
+/* Nobody was left to put the key when this node replied to the wave: those who have waited for it since before that have waited in vain. */
+static void serve_ended(struct pmiwire_exchange *x, uint32_t e, uint32_t wave)
+{
+    struct pmiwire__xstore *s = &x->store;
+    uint32_t w = pmiwire__xtake_waiters(x, e), next;
+
+    for (; w != PMIWIRE__XNONE; w = next) {
+        struct pmiwire__xwaiter *waiter = &s->waiters[w];
+
+        next = waiter->next;
+        if (!waiter->wait || waiter->born >= wave) {
+            pmiwire__xkeep_waiter(x, e, w);
+        } else if (waiter->remote) {
+            answer(x, (uint32_t)waiter->token, pmiwire__xkey(x, e), NULL, wave, true);
+            pmiwire__xfree_waiter(x, w);
+        } else {
+            pmiwire__xdue(x, w, PMIWIRE_ENOENT);
+        }
+    }
+    ask_again(x, e);
+    pmiwire__xtidy(x, e);
+}
+
+void pmiwire__xend_waits(struct pmiwire_exchange *x, uint32_t wave)
+{
+    uint32_t e, next;
+
+    for (e = x->store.waiting; e != PMIWIRE__XNONE; e = next) {
+        next = pmiwire__xentry(x, e)->next; /* it may be taken off, or put at the front again */
+        if (pmiwire__xentry(x, e)->home == x->me)
+            serve_ended(x, e, wave);
+    }
+}
+
 /* ---- Put ---- */
 
 static int check_pair(const struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
@@ -249,6 +283,7 @@ int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
     if (rc != 0)
         return rc;
     pmiwire__xenter(x);
+    x->still.n_events++;
     rc = is_dense(x, key, hint) ? put_dense(x, key, value) : put_sparse(x, key, value);
     if (rc == 0)
         x->stats.n_puts++;
@@ -464,8 +499,9 @@ static int check_answer(const struct pmiwire_exchange *x, const struct pmiwire__
 {
     const uint8_t wait = f->flags & PMIWIRE_XFF_WAIT, found = f->flags & PMIWIRE_XFF_FOUND;
 
-    if (f->flags != (wait | found) || f->arg || (wait && !found) || f->seq > x->seq + 1 ||
-        pmiwire__record_read(p, n, rec) != 0 || rec->bytes != n || (!found && rec->value.len))
+    if (wait && !found ? f->seq == 0 || f->seq > x->still.replied : f->seq > x->seq + 1)
+        return PMIWIRE_EPROTO;
+    if (f->flags != (wait | found) || f->arg || pmiwire__record_read(p, n, rec) != 0 || rec->bytes != n || (!found && rec->value.len))
         return PMIWIRE_EPROTO;
     switch (x->design) {
     case PMIWIRE_DESIGN_TREE: *home = 0; break;
@@ -499,7 +535,10 @@ int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame 
         serve(x, e);
     } else {
         pmiwire__xentry(x, e)->flags &= (uint16_t)~asked_bit(wait);
-        serve_missing(x, e, f->seq);
+        if (wait)
+            serve_ended(x, e, f->seq);
+        else
+            serve_missing(x, e, f->seq);
     }
     return 0;
 }

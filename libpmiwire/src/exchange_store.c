@@ -358,7 +358,9 @@ void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, uint64_t token, uint
     else
         w = s->n_waiters++;
     s->n_waiting++;
-    s->waiters[w] = (struct pmiwire__xwaiter){.token = token, .seq = seq, .entry = e, .remote = remote, .wait = wait};
+    s->n_own += !remote;
+    x->still.n_events += !remote;
+    s->waiters[w] = (struct pmiwire__xwaiter){.token = token, .seq = seq, .entry = e, .born = x->still.replied, .remote = remote, .wait = wait};
     pmiwire__xkeep_waiter(x, e, w);
 }
 
@@ -381,6 +383,7 @@ void pmiwire__xfree_waiter(struct pmiwire_exchange *x, uint32_t w)
     s->waiters[w].next = s->free_waiter;
     s->free_waiter = w;
     s->n_waiting--;
+    s->n_own -= !s->waiters[w].remote;
 }
 
 void pmiwire__xdue(struct pmiwire_exchange *x, uint32_t w, int rc)
@@ -390,6 +393,7 @@ void pmiwire__xdue(struct pmiwire_exchange *x, uint32_t w, int rc)
     s->waiters[w].rc = rc;
     s->waiters[w].next = PMIWIRE__XNONE;
     s->entries[s->waiters[w].entry].pins++;
+    x->still.n_events++;
     if (s->due_head == PMIWIRE__XNONE)
         s->due_head = w;
     else

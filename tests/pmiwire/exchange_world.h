@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -62,6 +63,7 @@ struct world {
     struct node *nodes;
     struct queue *queues; /* from * n_nodes + to */
     uint64_t n_queued;
+    uint64_t n_still; /* of those, STILL */
     uint64_t rng;
     uint32_t slow; /* nonzero: some pairs of nodes are, and this says which */
     struct get *gets; /* by token */
@@ -75,7 +77,13 @@ struct world {
     void (*on_got)(struct node *n, uint64_t token);
     void (*on_done)(struct node *n, uint32_t kind, uint32_t number, int rc);
     int (*on_pairs)(struct node *n, uint32_t kind, const void *block, size_t bytes);
+    int (*on_still)(const struct node *n); /* NULL: no node ever is */
 };
+
+static bool is_still(const struct msg *m)
+{
+    return m->data[4] == PMIWIRE_XF_STILL;
+}
 
 static UNUSED uint32_t w_random(struct world *w, uint32_t below)
 {
@@ -115,6 +123,7 @@ static void w_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_i
     *q->tail = m;
     q->tail = &m->next;
     w->n_queued++;
+    w->n_still += is_still(m);
 }
 
 static uint32_t w_node_of(void *ctx, uint32_t rank)
@@ -193,9 +202,16 @@ static void w_failed(void *ctx, int rc, uint32_t node)
     n->failed_node = node;
 }
 
+static int w_still(void *ctx)
+{
+    const struct node *n = ctx;
+
+    return n->w->on_still && n->w->on_still(n);
+}
+
 static const struct pmiwire_exchange_ops w_ops = {
     .size = sizeof(w_ops), .send = w_send, .node_of = w_node_of, .got = w_got, .done = w_done, .pairs = w_pairs, .ringed = w_ringed,
-    .failed = w_failed,
+    .failed = w_failed, .still = w_still,
 };
 
 /* How ranks are placed. */
@@ -275,8 +291,9 @@ static void drop_queue(struct world *w, struct queue *q)
         struct msg *m = q->head;
 
         q->head = m->next;
-        free(m);
         w->n_queued--;
+        w->n_still -= is_still(m);
+        free(m);
     }
     q->tail = &q->head;
 }
@@ -307,6 +324,7 @@ static UNUSED struct msg *w_take(struct world *w, uint32_t from, uint32_t to)
     if (!q->head)
         q->tail = &q->head;
     w->n_queued--;
+    w->n_still -= is_still(m);
     return m;
 }
 
@@ -406,6 +424,12 @@ static UNUSED void w_fence(struct world *w)
     w_run(w);
     for (uint32_t i = 1; i < w->n_nodes; i++)
         assert_int_equal(w->nodes[i].n_done[PMIWIRE_COLL_FENCE], w->nodes[0].n_done[PMIWIRE_COLL_FENCE]);
+}
+
+static UNUSED void w_tick(struct world *w, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < w->n_nodes; i++)
+        pmiwire_exchange_tick(w->nodes[i].x, now_ns);
 }
 
 static UNUSED struct pmiwire_exchange_stats w_stats(const struct world *w, uint32_t node)

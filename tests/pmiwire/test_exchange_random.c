@@ -262,8 +262,9 @@ static void kill_one(struct play *p)
             at = &(*at)->next;
         for (struct msg *m = *at, *after; m; m = after) {
             after = m->next;
-            free(m);
             p->w.n_queued--;
+            p->w.n_still -= is_still(m);
+            free(m);
         }
         *at = NULL;
         q->tail = at;

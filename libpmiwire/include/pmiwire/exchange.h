@@ -29,6 +29,9 @@
  * Get. PMIWIRE_GET_LOCAL looks at what is on this node. PMIWIRE_GET_REMOTE asks the home where that fails, which answers at once.
  * PMIWIRE_GET_WAIT has the home wait for the Put. A node has at most one request for a key under way, of each of the last two
  * kinds: further Gets of it queue up behind that. A WAIT for a DENSE key ends with the Fence that brings it (in design DIRECT, with its Put).
+ * Where no Put comes it ends when every rank of the job is gone or blocked, and nothing is on its way that would wake one: with PMIWIRE_ENOENT, for all that
+ * had begun before that moment (needs ops->still() and pmiwire_exchange_tick() on all nodes). So it does where a key has been put DENSE on another node by a rank that is in the
+ * Fence already, and the rank that waits is the one that the Fence waits for.
  *
  * Fence. A flood over a k-ary tree: to each neighbour goes what came from all others and from here, one frame each way on each of the
  * tree's n - 1 links where it fits one, and every node gets each byte once. Beside it, dissemination (Bruck's form of recursive
@@ -51,16 +54,18 @@
  *     u32 magic        "PFX2" read as a word: nodes of the other byte order, and of another version, are refused
  *     u8  type         PMIWIRE_XF_*
  *     u8  flags        PMIWIRE_XFF_*
- *     u16 arg          GET: nodes that want the answer; COLL: kind << 8 | round (0 on the tree)
+ *     u16 arg          GET: nodes that want the answer; COLL: kind << 8 | round (0 on the tree); STILL: PMIWIRE_STILL_*
  *     u32 job          opts.job
  *     u32 from         the node that sent it
- *     u32 seq          PUT, GET: the sender's count of Fences; ANSWER: the count at which it is good; COLL, RING: number of the collective, from 1; ACK: how many Puts
+ *     u32 seq          PUT, GET: the sender's count of Fences; ANSWER: the count at which it is good (WAIT without FOUND: the wave that has ended it);
+ *                      COLL, RING: number of the collective, from 1; ACK: how many Puts; STILL: the wave
  *     u32 bytes        of the frame
  *     PUT, ANSWER      records; an ANSWER has one, without FOUND one with an empty value
  *     GET              u32 nodes[arg]: who wants the answer; then the key
  *     COLL             segments: number node, number bytes, runs
  *     RING             u32 prefix sum, i32 reserved, then the value
  *     FAIL             i32 code, u32 node
+ *     STILL            REPLY: u64 frames sent, u64 received, u64 Gets that wait: of the nodes from this one down, STILL not counted; others nothing
  *
  * A *record* is a pair as libshmht's log holds it: a word (key length << 18 | value length), key, value, zeros up to a multiple of 4.
  * What collectives deliver is *blocks*: a header of PMIWIRE_BLOCK_HEADER_BYTES and records, which is what shmht_merge() takes whole.
@@ -81,12 +86,16 @@
  * Puts, keys whose home is here, and copies of what this node's ranks asked for (dropped at the next Fence): O(k) for k such keys, whatever the job's size, at about
  * 70 bytes each and the pair; while a Fence is under way, what it brings and a block of it. Buffers grow by doubling within opts.max_bytes; nothing else is allocated.
  *
+ * To see that nobody is left to put a key costs nothing where no Get waits from one tick to the next. Else up to two waves begin with each tick, none before
+ * the last is over, each of 2 frames on each of the tree's links; a node where a rank is busy holds it, and nothing is sent meanwhile.
+ *
  * Callbacks may call every function here for the same exchange, but pmiwire_exchange_destroy(), with the exceptions that are stated.
  * Results are handed over before the outermost call returns. Threads: one exchange, one thread at a time. No global state.
  *
  * @source S. Chakraborty, H. Subramoni, J. Perkins, A. Moody, M. Arnold, D. K. Panda, "PMI Extensions for Scalable MPI Startup" (EuroMPI/ASIA
  * 2014): designs (3.1 to 3.3), sequence numbers and pending queues (3.4), Ring, hint, waiting Get (4.1 to 4.3). The flooding Fence, the acknowledged Puts,
- * homes, agreement on concurrent Puts, blocks and failure are ours.
+ * homes, agreement on concurrent Puts, blocks and failure are ours. Whether anybody is left: F. Mattern, "Algorithms for Distributed Termination Detection" (Distributed
+ * Computing 2, 1987), the four-counter method; on a tree, with waves that are held, it is ours.
  */
 #ifndef PMIWIRE_EXCHANGE_H
 #define PMIWIRE_EXCHANGE_H
@@ -157,13 +166,22 @@ extern "C" {
 #define PMIWIRE_XF_COLL 5u
 #define PMIWIRE_XF_RING 6u
 #define PMIWIRE_XF_FAIL 7u
-#define PMIWIRE_XF_COUNT_ 8u
+#define PMIWIRE_XF_STILL 8u
+#define PMIWIRE_XF_COUNT_ 9u
 
 #define PMIWIRE_XFF_WAIT 1u  /**< GET, ANSWER: of a Get that waits */
 #define PMIWIRE_XFF_FOUND 2u /**< ANSWER: there is a value */
 #define PMIWIRE_XFF_LAST 4u  /**< COLL: nothing more comes from this neighbour for this collective */
 #define PMIWIRE_XFF_RIGHT 8u /**< RING: goes to the node after, else to the one before */
 #define PMIWIRE_XFF_ACK 16u  /**< PUT: to be acknowledged */
+/** @} */
+
+/** @name Kinds of STILL
+ * @{ */
+#define PMIWIRE_STILL_NEED 1u  /**< up the tree, seq 0: a Get has waited from one tick to another */
+#define PMIWIRE_STILL_PROBE 2u /**< down: a wave; seq counts them from 1 */
+#define PMIWIRE_STILL_REPLY 3u /**< up: this node, and all below it, are still */
+#define PMIWIRE_STILL_END 4u   /**< down: nobody is left to put anything. Gets that have waited since before the reply to this wave end */
 /** @} */
 
 struct pmiwire_exchange; /**< one node's part in one job */
@@ -185,8 +203,8 @@ struct pmiwire_exchange_ops {
     uint32_t (*node_of)(void *ctx, uint32_t rank);
 
     /**
-     * A Get has ended. @param token as given; @param rc 0, PMIWIRE_ENOENT (not PMIWIRE_GET_WAIT), PMIWIRE_ETIME, or why the exchange
-     * failed; @param value of rc 0. Needed where Gets are not all local.
+     * A Get has ended. @param token as given; @param rc 0, PMIWIRE_ENOENT (of PMIWIRE_GET_WAIT: nobody is left to put the key), PMIWIRE_ETIME, or
+     * why the exchange failed; @param value of rc 0. Needed where Gets are not all local.
      */
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
 
@@ -217,6 +235,16 @@ struct pmiwire_exchange_ops {
 
     /** The exchange has failed, once, after all completions. @param node the lost node where rc is PMIWIRE_ELOST, otherwise where it failed. May be NULL. */
     void (*failed)(void *ctx, int rc, uint32_t node);
+
+    /**
+     * Is every local rank blocked or gone? Gone: it has finalized or ended, and does nothing here any more. Blocked: in a Get that has not ended, a
+     * Fence, an Allgather or a Ring that is not complete, or in something else that another local rank must do first; it does nothing here until
+     * the exchange calls back. A rank that waits for something else, such as its own program or a Get in another exchange, is neither, and one in a Fence that goes on
+     * by itself is blocked if it is not served meanwhile. Asked by pmiwire_exchange_input() and pmiwire_exchange_tick(), when they have told all results,
+     * and only while a Get waits long. Must not call the exchange. NULL: a Get that waits for a key that nobody puts ends with opts.wait_ns alone.
+     * @return nonzero: yes
+     */
+    int (*still)(void *ctx);
 };
 
 /** How an exchange is set up. Zero all, set `size`, then what differs. All nodes must give the same where not said otherwise. */
@@ -329,7 +357,12 @@ PMIWIRE_API int pmiwire_exchange_lost(struct pmiwire_exchange *x, uint32_t node)
 /** @brief Give up, for a reason of your own: as pmiwire_exchange_lost(), with any error. All nodes are told. @return 0, -EINVAL (rc is not negative) */
 PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc);
 
-/** @brief Tell the time, for opts.wait_ns. @param now_ns any monotonic clock. Cost: a pass over the keys that are waited for */
+/**
+ * @brief Tell the time, now and then, twice a second perhaps: for opts.wait_ns, and for what ends a Get whose key nobody is left to put, with the third
+ *        tick or so.
+ * @param now_ns  any monotonic clock
+ * @cost A pass over the keys that are waited for.
+ */
 PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns);
 
 /**
