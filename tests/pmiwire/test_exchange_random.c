@@ -4,18 +4,24 @@
  * between two nodes alone. Checked against what the header promises: after a Fence every Get finds what was put before, the
  * latest; where nobody puts meanwhile all nodes find the same; a Get that waits ends; and once a node is lost, everything ends everywhere.
  *
+ * That a Get ends because nobody is left to put its key is checked against what no node can see, the whole: there must have been a moment after it was
+ * called at which every rank was gone, in a Get or in a Fence, and no frame but the search's own was under way; and no Put of a SPARSE key before that
+ * moment, nor of any key before the Get's Fence.
+ *
  * FENCEPOST_SEEDS=N runs N seeds of each kind, FENCEPOST_SEED=N that one alone.
  */
 #include <stdbool.h>
 
 #include "exchange_world.h"
 
-enum { MAX_NODES = 9, MAX_RANKS = 24, EPOCHS = 4, KEYS = 6, MAX_STEPS = 1 << 20 };
+enum { MAX_NODES = 9, MAX_RANKS = 24, EPOCHS = 4, KEYS = 6, MAX_STEPS = 1 << 20, NOBODYS = 999 };
 
 /* What has been put under one key, and when. Values are numbers from 1. */
 struct history {
     uint32_t last[EPOCHS + 2][MAX_RANKS]; /* each rank's last value of an epoch, 0: none */
     uint32_t agreed[EPOCHS + 2]; /* what has been found in an epoch in which nobody puts */
+    bool put;
+    uint32_t stuck_before; /* when all were last stuck before it was first put */
 };
 
 struct actor {
@@ -25,6 +31,7 @@ struct actor {
     bool blocked;     /* in a Get */
     uint64_t token;
     uint32_t key, how; /* of that */
+    uint32_t since;
 };
 
 struct play {
@@ -33,6 +40,8 @@ struct play {
     struct history keys[KEYS];
     struct actor actors[MAX_RANKS];
     uint32_t next_value;
+    uint32_t step, last_stuck; /* the last step after which all ranks were, 0: none */
+    uint64_t now, limit;  /* limit: wait_ns, 0: none */
     uint32_t quiet;   /* an epoch in which nobody puts */
     bool killing, killed;
     uint32_t victim;
@@ -96,6 +105,8 @@ static bool allowed(const struct play *p, uint32_t k, uint32_t epoch, uint32_t v
     return false;
 }
 
+static uint64_t n_ended; /* Gets that were told so, in all seeds */
+
 /* What each value was put under, and when. */
 struct put {
     uint32_t key, epoch;
@@ -108,6 +119,23 @@ static bool of_this_epoch(const struct play *p, uint32_t value, uint32_t k, uint
     return value < p->next_value && all_puts[value].key == k && all_puts[value].epoch >= epoch;
 }
 
+/* A Get that waited has been told that nobody is left. */
+static void check_stuck(const struct play *p, const struct actor *a)
+{
+    uint32_t stuck = p->last_stuck;
+
+    n_ended++;
+    assert_true(a->key < KEYS || a->key == NOBODYS); /* each rank puts the others as it comes from its Fence */
+    if (a->key < KEYS) {
+        const struct history *h = &p->keys[a->key];
+
+        assert_false(ever_put(h, a->epoch) && !p->flags);
+        if (h->put && (p->flags || a->key == 1 || a->key == 4)) /* is always SPARSE */
+            stuck = h->stuck_before;
+    }
+    assert_true(stuck >= a->since && stuck > 0);
+}
+
 static void check_value(struct play *p, uint32_t rank, uint64_t token)
 {
     const struct actor *a = &p->actors[rank];
@@ -116,8 +144,15 @@ static void check_value(struct play *p, uint32_t rank, uint64_t token)
     uint32_t v;
 
     assert_true(g->ended);
+    if (g->rc == PMIWIRE_ETIME) {
+        assert_true(p->limit && a->how != PMIWIRE_GET_LOCAL);
+        return;
+    }
+    if (g->rc == PMIWIRE_ENOENT && a->how == PMIWIRE_GET_WAIT) {
+        check_stuck(p, a);
+        return;
+    }
     if (g->rc == PMIWIRE_ENOENT) {
-        assert_int_not_equal(a->how, PMIWIRE_GET_WAIT);
         if (a->how == PMIWIRE_GET_REMOTE && !p->flags && a->key < KEYS)
             assert_false(ever_put(&p->keys[a->key], a->epoch)); /* no key is lost */
         if (a->key == 0 || a->key == 5)
@@ -148,6 +183,9 @@ static void put_value(struct play *p, uint32_t rank, uint32_t k)
     assert_true(v < sizeof(all_puts) / sizeof(all_puts[0]));
     all_puts[v] = (struct put){k, a->epoch};
     snprintf(text, sizeof(text), "%u", v);
+    if (!p->keys[k].put)
+        p->keys[k].stuck_before = p->last_stuck;
+    p->keys[k].put = true;
     while (times-- > 0)
         w_put(&p->w, rank, key_name(k), text, hint);
     p->keys[k].last[a->epoch][rank] = v;
@@ -161,10 +199,21 @@ static void waited_name(char *text, size_t n, uint32_t rank, uint32_t epoch)
 static void get_value(struct play *p, uint32_t rank)
 {
     struct actor *a = &p->actors[rank];
-    uint32_t k = w_random(&p->w, KEYS + 2), src, times = 1 + (w_random(&p->w, 4) == 0);
+    uint32_t k = w_random(&p->w, KEYS + 4), src, times = 1 + (w_random(&p->w, 4) == 0);
     char name[24];
 
-    if (k < KEYS) {
+    a->since = p->step;
+    if (k == KEYS + 3) { /* perhaps nobody ever puts it */
+        a->key = w_random(&p->w, KEYS);
+        a->how = PMIWIRE_GET_WAIT;
+        src = key_rank(p, a->key);
+        snprintf(name, sizeof(name), "%s", key_name(a->key));
+    } else if (k == KEYS + 2) { /* surely */
+        a->key = NOBODYS;
+        a->how = PMIWIRE_GET_WAIT;
+        src = w_random(&p->w, p->w.n_ranks);
+        snprintf(name, sizeof(name), "nobody%u", w_random(&p->w, 3));
+    } else if (k < KEYS) {
         src = key_rank(p, k);
         a->key = k;
         a->how = w_random(&p->w, 2);
@@ -294,26 +343,78 @@ static bool deliver(struct play *p)
     return true;
 }
 
+/* Nothing will be done by this rank before it is told something. */
+static bool is_stuck(const struct play *p, uint32_t rank)
+{
+    const struct actor *a = &p->actors[rank];
+
+    return a->gone || (a->blocked && p->w.gets[a->token].pending) ||
+           (a->in_fence && p->w.nodes[p->w.node_of[rank]].n_done[PMIWIRE_COLL_FENCE] == a->epoch);
+}
+
+static int on_still(const struct node *n)
+{
+    const struct play *p = n->w->hook_ctx;
+
+    for (uint32_t i = 0; i < n->n_local; i++)
+        if (!is_stuck(p, n->ranks[i]))
+            return 0;
+    return 1;
+}
+
+/* All of them, and no frame will come that tells one. */
+static bool all_stuck(const struct play *p)
+{
+    if (p->w.n_queued > p->w.n_still)
+        return false;
+    for (uint32_t r = 0; r < p->w.n_ranks; r++)
+        if (!is_stuck(p, r))
+            return false;
+    return true;
+}
+
+static bool all_gone(const struct play *p)
+{
+    for (uint32_t r = 0; r < p->w.n_ranks; r++)
+        if (!p->actors[r].gone && !killed_node(p, p->w.node_of[r]))
+            return false;
+    return true;
+}
+
+static void tick(struct play *p, uint32_t node)
+{
+    p->now += w_random(&p->w, 200);
+    if (!killed_node(p, node))
+        pmiwire_exchange_tick(p->w.nodes[node].x, p->now);
+}
+
 /* Anything, as long as there is something. */
 static void run(struct play *p)
 {
-    uint32_t n = p->w.n_ranks, steps = 0, kill_at = p->killing ? w_random(&p->w, 60 * n) : UINT32_MAX;
+    uint32_t n = p->w.n_ranks, kill_at = p->killing ? w_random(&p->w, 60 * n) : UINT32_MAX;
 
     for (;;) {
         uint32_t what = w_random(&p->w, 8), first = w_random(&p->w, n), i = n;
         bool moved = false;
 
-        assert_true(++steps < MAX_STEPS);
-        if (steps > kill_at && !p->killed)
+        assert_true(++p->step < MAX_STEPS);
+        if (p->step > kill_at && !p->killed)
             kill_one(p);
         if (what == 0)
             moved = tell_one(p);
         else if (what < 5)
             moved = deliver(p);
+        else if (what == 5 && w_random(&p->w, 4) == 0)
+            tick(p, w_random(&p->w, p->w.n_nodes));
         for (i = 0; i < n && !moved; i++)
             moved = act(p, (first + i) % n);
-        if (!moved && !deliver(p) && !tell_one(p))
-            return;
+        if (!moved && !deliver(p) && !tell_one(p)) {
+            if (all_gone(p))
+                return;
+            tick(p, w_random(&p->w, p->w.n_nodes));
+        }
+        if (!p->killed && all_stuck(p))
+            p->last_stuck = p->step;
     }
 }
 
@@ -330,7 +431,8 @@ static void check_end(struct play *p)
         assert_int_equal(s.n_refused, 0);
         if (killed_node(p, i))
             continue;
-        assert_int_equal(s.n_waiting, 0);
+        if (!p->limit) /* else a home does not know that the one who asked has given up */
+            assert_int_equal(s.n_waiting, 0);
         assert_int_equal(p->w.nodes[i].n_failed, p->killed);
         if (!p->killed)
             assert_int_equal(p->w.nodes[i].n_done[PMIWIRE_COLL_FENCE], EPOCHS);
@@ -355,9 +457,13 @@ static void play(uint64_t seed, bool killing)
     o.flags = w_random(&p.w, 4) == 0 ? PMIWIRE_EXCHANGE_FENCE_FREE : 0;
     o.unhinted = w_random(&p.w, 3);
     o.max_frame_bytes = w_random(&p.w, 2) ? 4096 : 0;
+    o.wait_ns = w_random(&p.w, 4) ? 0 : 1 + w_random(&p.w, 20000);
     w_init(&p.w, nodes, ranks, (enum placement)w_random(&p.w, 3), seed);
     p.design = o.design;
     p.flags = o.flags;
+    p.limit = o.wait_ns;
+    p.w.hook_ctx = &p;
+    p.w.on_still = on_still;
     p.next_value = 1;
     p.quiet = w_random(&p.w, EPOCHS + 2);
     p.killing = killing;
@@ -380,7 +486,8 @@ static void seeds(bool killing)
         print_message("\r%s seed %llu", killing ? "killing" : "playing", (unsigned long long)seed);
         play(seed, killing);
     }
-    print_message("\n");
+    print_message("\n%llu Gets were told that nobody is left\n", (unsigned long long)n_ended);
+    assert_true(one || n_ended > n);
 }
 
 static void every_promise(void **state)
