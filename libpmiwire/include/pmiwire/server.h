@@ -331,6 +331,19 @@ PMIWIRE_API int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t toke
 
 /** @brief Release the fence of a job whose `fence` returned PENDING. @return 0, PMIWIRE_ENOENT, PMIWIRE_ESTATE */
 PMIWIRE_API int pmiwire_server_fence_done(struct pmiwire_server *s, uint32_t job, int rc);
+
+/**
+ * @brief How many clients of a job are blocked by their job: in a fence, a barrier of a group or a ring, or waiting for a node attribute or for the answer
+ *        to a get in the job's own space.
+ *
+ * Since requests are served in order, nothing comes from such a client before it is answered; also if its program calls that non-blocking and goes on. Once all who have
+ * not finalized are blocked, nobody is left to put a key that a get waits for: this is what exchange.h's `still` wants to know. Within `get`, `get_from` and
+ * `ring` the client that asks counts already.
+ * @param[out] n  of those that are connected here
+ * @return 0, PMIWIRE_ENOENT (no such job)
+ * @cost O(1)
+ */
+PMIWIRE_API int pmiwire_server_job_waiting(const struct pmiwire_server *s, uint32_t job, uint32_t *n);
 /** @} */
 
 /**
