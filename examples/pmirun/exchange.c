@@ -26,6 +26,7 @@ struct exchange {
     bool entering; /* fence() has not returned */
     bool ended;    /* meanwhile the fence has ended, with end_rc */
     int end_rc;
+    bool over;     /* no node has any more of the job: nothing is sent */
 };
 
 static void on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_t n_iov, size_t bytes)
@@ -33,7 +34,8 @@ static void on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_
     const struct exchange *x = ctx;
 
     (void)bytes;
-    agent_send(x->pr, x->members[member], x->job->number, iov, n_iov);
+    if (!x->over)
+        agent_send(x->pr, x->members[member], x->job->number, iov, n_iov);
 }
 
 /* n_members: it has none of the job's ranks. */
@@ -132,12 +134,21 @@ static void on_failed(void *ctx, int rc, uint32_t member)
 {
     const struct exchange *x = ctx;
 
+    if (x->over)
+        return;
     if (rc == PMIWIRE_ELOST && member < x->n_members && x->members[member] != agent_node(x->pr)) {
         agent_lost(x->pr, x->members[member], "it is gone");
         return;
     }
     say(x->pr, "the exchange between nodes has failed: %s", rc > -4096 ? strerror(-rc) : pmiwire_strerror(rc));
     job_stop(x->pr, STATUS_RESOURCES);
+}
+
+static int on_still(void *ctx)
+{
+    const struct exchange *x = ctx;
+
+    return wait_nobody_left(x->pr, x->job);
 }
 
 /* The job's nodes; how many of its ranks are on those below this one. */
@@ -170,7 +181,7 @@ static int find_members(struct exchange *x, uint32_t n_nodes, uint32_t self, uin
 static int create_engine(struct exchange *x, uint32_t me, uint32_t n_below)
 {
     static const struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = on_send, .node_of = on_node_of, .pairs = on_pairs, .find = on_find,
-                                                    .got = on_got, .ringed = on_ringed, .done = on_done, .failed = on_failed};
+                                                    .got = on_got, .ringed = on_ringed, .done = on_done, .failed = on_failed, .still = on_still};
     struct pmiwire_exchange_opts opts = {.size = sizeof(opts), .ops = &ops, .ctx = x};
     const struct job *job = x->job;
     uint32_t *ranks = calloc(job->n_local, sizeof(*ranks));
@@ -225,6 +236,14 @@ void exchange_destroy(struct job *job)
     free(job->exchange->ring_tokens);
     free(job->exchange);
     job->exchange = NULL;
+}
+
+void exchange_over(struct job *job)
+{
+    if (!job->exchange)
+        return;
+    job->exchange->over = true;
+    pmiwire_exchange_fail(job->exchange->engine, PMIWIRE_ENOENT); /* what the Gets are told */
 }
 
 int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)

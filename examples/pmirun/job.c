@@ -566,6 +566,7 @@ void job_bury(struct pmirun *pr)
         }
         trace(pr, "job %u is over", job->number);
         job_ended(pr, job);
+        exchange_over(job);
         if (pr->head)
             nodes_over(pr, job);
         *p = job->next;

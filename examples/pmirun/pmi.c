@@ -93,8 +93,7 @@ int pmi_init(struct pmirun *pr)
     opts.stall_ns = (uint64_t)(pr->opt.stall_s * 1e9);
     if (pr->opt.pmi_1_2)
         opts.flags |= PMIWIRE_SERVER_PMI_1_2;
-    if (opts.stall_ns || pr->opt.get_s > 0)
-        pr->tick_ns = pr->now_ns;
+    pr->tick_ns = pr->now_ns;
     return pmiwire_server_create(&opts, &pr->server);
 }
 

@@ -432,6 +432,7 @@ bool names_sign(struct pmirun *pr, struct msg_in *in);
 /* exchange.c: a job's pairs between its nodes */
 int exchange_create(struct pmirun *pr, struct job *job);
 void exchange_destroy(struct job *job);
+void exchange_over(struct job *job); /* every node's part is: ranks of other jobs that wait here for a key are told that it will not come */
 /* The value with its NUL; PMIWIRE_HINT_*. */
 int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
 int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token, struct pmiwire_str *value);
@@ -486,7 +487,9 @@ void wait_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
 void wait_rank_done(struct pmirun *pr, struct job *job); /* a rank has finalized, or exited without */
 void wait_job_ended(struct pmirun *pr, struct job *job);
 void wait_conn_closed(struct conn *c);
-void wait_tick(struct pmirun *pr); /* twice a second: --get-timeout, on several nodes too */
+void wait_tick(struct pmirun *pr); /* twice a second: --get-timeout and who is left, on several nodes too */
+/* Will no rank of the job that is here put anything before it is told something? */
+bool wait_nobody_left(const struct pmirun *pr, const struct job *job);
 void wait_destroy(struct job *job); /* unanswered: no client is left, or we end */
 
 /* gather.c */

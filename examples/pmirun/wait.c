@@ -3,8 +3,9 @@
  * Gets that wait for their key, in a job whose ranks are all here; where there are several nodes the exchange keeps them.
  *
  * A Get that finds nothing stays here under its key until a put of it, for --get-timeout at most, or until nobody is left to put it: every
- * rank of the job has said finalize, has ended, or waits itself. Clients say that they want to wait (pmiwire/extension.h); PMI's own get never comes
- * here, so that programs which probe for keys are answered at once.
+ * rank of the job has said finalize, has ended, or is blocked, in such a Get or in a fence, say. That is looked at when a Get begins, when a rank has
+ * finalized or ended, and twice a second. Clients say that they want to wait (pmiwire/extension.h); PMI's own get never comes here, so that programs
+ * which probe for keys are answered at once.
  */
 #include "pmirun.h"
 
@@ -20,7 +21,6 @@ struct waiter {
     struct job *job;     /* whose key it is */
     struct conn *conn;
     uint64_t token, since_ns;
-    bool own; /* asked by a rank of that job */
     uint32_t hash;
     size_t len;
     char key[];
@@ -28,7 +28,7 @@ struct waiter {
 
 struct waits {
     uint32_t n_buckets; /* a power of two */
-    uint32_t n, n_own;  /* waiting; of those, ranks of the job */
+    uint32_t n;         /* waiting */
     struct waiter *buckets[];
 };
 
@@ -69,7 +69,6 @@ static struct waiter *take(struct waiter **at)
     *at = g->next;
     g->conn->waiter = NULL;
     w->n--;
-    w->n_own -= g->own;
     return g;
 }
 
@@ -108,9 +107,13 @@ static void give_up(struct pmirun *pr, struct waits *w, uint64_t since_ns, int r
     answer(pr, list, rc, pmiwire_strz(NULL));
 }
 
-static bool nobody_left(const struct job *job)
+bool wait_nobody_left(const struct pmirun *pr, const struct job *job)
 {
-    return job->n_done + (job->waits ? job->waits->n_own : 0) >= job->n_ranks;
+    uint32_t n_blocked = 0;
+
+    if (!job->ended)
+        pmiwire_server_job_waiting(pr->server, job->id, &n_blocked);
+    return job->n_done + n_blocked >= job->n_local;
 }
 
 static void end_all(struct pmirun *pr, struct job *job)
@@ -131,7 +134,6 @@ int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *wh
     if (!g)
         return -ENOMEM;
     *g = (struct waiter){.job = job, .conn = who->cookie, .token = token, .since_ns = pr->now_ns};
-    g->own = who->job == job->id;
     g->hash = hash_of(key);
     g->len = key.len;
     memcpy(g->key, key.ptr, key.len);
@@ -140,8 +142,7 @@ int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *wh
     *at = g;
     g->conn->waiter = g;
     job->waits->n++;
-    job->waits->n_own += g->own;
-    if (nobody_left(job)) /* this was the last one who could have */
+    if (wait_nobody_left(pr, job)) /* this was the last one who could have */
         end_all(pr, job);
     return PMIWIRE_PENDING;
 }
@@ -173,7 +174,7 @@ void wait_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
 void wait_rank_done(struct pmirun *pr, struct job *job)
 {
     job->n_done++;
-    if (nobody_left(job))
+    if (job->waits && job->waits->n && wait_nobody_left(pr, job))
         end_all(pr, job);
 }
 
@@ -200,12 +201,14 @@ void wait_tick(struct pmirun *pr)
 {
     const uint64_t limit = (uint64_t)(pr->opt.get_s * 1e9);
 
-    if (limit == 0)
-        return;
     for (struct job *job = pr->jobs; job; job = job->next) {
         if (job->exchange)
             exchange_tick(job);
-        else if (job->waits && job->waits->n && pr->now_ns > limit)
+        if (!job->waits || job->waits->n == 0)
+            continue;
+        if (wait_nobody_left(pr, job))
+            end_all(pr, job);
+        else if (limit && pr->now_ns > limit)
             give_up(pr, job->waits, pr->now_ns - limit, PMIWIRE_ETIME);
     }
 }

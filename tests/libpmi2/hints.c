@@ -52,6 +52,17 @@ static int fence(void)
     return PMI_Barrier();
 }
 
+/* PMI-1 has none that goes on by itself. */
+static int fence_begin(void)
+{
+    return fence();
+}
+
+static int fence_end(void)
+{
+    return OK;
+}
+
 static int get(const char *key, char value[VALUE_BYTES])
 {
     return PMI_KVS_Get(space, key, value, VALUE_BYTES);
@@ -108,6 +119,16 @@ static int put(const char *key, const char *value, int hint)
 static int fence(void)
 {
     return PMI2_KVS_Fence();
+}
+
+static int fence_begin(void)
+{
+    return PMI2_KVS_Ifence();
+}
+
+static int fence_end(void)
+{
+    return PMI2_KVS_Wait();
 }
 
 static int get(const char *key, char value[VALUE_BYTES])
@@ -290,8 +311,30 @@ static void do_chain(void)
     }
 }
 
-/* A key that nobody puts: `last`, the others have left; `all`, they wait too; `time`, rank 0 could put it still. After that the session goes on. */
-static void do_never(const char *how)
+static int n_lines(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    int c, n = 0;
+
+    while (f && (c = getc(f)) != EOF)
+        n += c == '\n';
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static void add_line(const char *path)
+{
+    FILE *f = fopen(path, "a");
+
+    CHECK(f && fputs("told\n", f) >= 0 && fclose(f) == 0);
+}
+
+/*
+ * A key that nobody puts: `last`, the others have left; `all`, they wait too; `fenced`, half of them are in a Fence; `time`, rank 0 is in its own program, and
+ * could put it still: until all others have noted in `report` that they have been told. After that the session goes on.
+ */
+static void do_never(const char *how, const char *report)
 {
     char value[VALUE_BYTES];
 
@@ -301,15 +344,73 @@ static void do_never(const char *how)
         if (rank > 0)
             return;
     }
-    if (strcmp(how, "time") != 0 || rank > 0)
+    if (strcmp(how, "time") == 0) {
+        if (rank > 0) {
+            CHECK(get_wait(-1, "never", value) == FAIL);
+            add_line(report);
+        }
+        while (rank == 0 && n_lines(report) < size - 1)
+            usleep(10000);
+    } else if (strcmp(how, "fenced") != 0 || rank % 2) {
         CHECK(get_wait(-1, "never", value) == FAIL);
-    if (strcmp(how, "time") != 0)
         CHECK(get_wait(0, "never", value) == FAIL);
+    }
     if (strcmp(how, "last") == 0)
         return;
     CHECK(fence() == OK);
     put_round("after", 1, SPARSE);
-    wait_for("after", 1, (rank + 1) % size, -1);
+    wait_for("after", 1, (rank + 1) % size, (rank + 1) % size);
+    CHECK(fence() == OK);
+}
+
+/* The last rank puts, and says nothing or DENSE, and goes to the Fence; the others wait for that, and so the Fence for them. On its node they get it, elsewhere
+ * (`nodes`) not before the Fence, unless the key's home is there. */
+static void do_dense(const char *where)
+{
+    static const int hints[2] = {NONE, DENSE};
+    char key[64], value[VALUE_BYTES];
+    const int putter = size - 1;
+    int n_failed = 0, rc;
+
+    for (int k = 0; k < 2 && rank == putter; k++) {
+        snprintf(key, sizeof(key), "dense-%d", k);
+        CHECK(put(key, "here", hints[k]) == OK);
+    }
+    for (int k = 0; k < 2 && rank != putter; k++) {
+        snprintf(key, sizeof(key), "dense-%d", k);
+        rc = get_wait(putter, key, value);
+        CHECK(rc == FAIL || (rc == OK && strcmp(value, "here") == 0));
+        n_failed += rc == FAIL;
+    }
+    if (rank == 0)
+        CHECK((n_failed > 0) == (strcmp(where, "nodes") == 0));
+    CHECK(fence() == OK);
+    for (int k = 0; k < 2; k++) {
+        snprintf(key, sizeof(key), "dense-%d", k);
+        CHECK(get_wait(putter, key, value) == OK && strcmp(value, "here") == 0);
+    }
+    CHECK(fence() == OK);
+}
+
+/* Rank 0's Fence goes on by itself, and what it puts meanwhile comes after that: who waits for it before his own Fence waits in vain. */
+static void do_ifence(void)
+{
+    char value[VALUE_BYTES];
+
+    if (rank == 0) {
+        CHECK(put("before", "the-Fence", SPARSE) == OK);
+        CHECK(fence_begin() == OK);
+        usleep(200000);
+        CHECK(put("behind", "the-Fence", SPARSE) == OK);
+        CHECK(fence_end() == OK);
+    } else {
+        CHECK(get_wait(0, "before", value) == OK && strcmp(value, "the-Fence") == 0);
+        CHECK(get_wait(0, "behind", value) == FAIL);
+        CHECK(get_wait(0, "never", value) == FAIL);
+        CHECK(fence_begin() == OK);
+        CHECK(get_wait(0, "behind", value) == OK && strcmp(value, "the-Fence") == 0); /* waits for its own Fence first */
+        CHECK(fence_end() == OK);
+    }
     CHECK(fence() == OK);
 }
 
@@ -410,6 +511,11 @@ static void do_orphans(const char *report)
         kill(getppid(), SIGKILL);
         _exit(0);
     }
+    if (rank == 0) { /* who could put the key */
+        CHECK(signal(SIGTERM, SIG_DFL) != SIG_ERR);
+        for (;;)
+            pause();
+    }
     rc = get_wait(-1, "never", value);
     f = fopen(report, "a");
     if (f && rc == FAIL)
@@ -421,7 +527,7 @@ static void do_orphans(const char *report)
 
 int main(int argc, char **argv)
 {
-    const char *mode = argc > 1 ? argv[1] : "", *argument = argc > 2 ? argv[2] : "";
+    const char *mode = argc > 1 ? argv[1] : "", *argument = argc > 2 ? argv[2] : "", *report = argc > 3 ? argv[3] : "";
 
     init();
     if (strcmp(mode, "pairs") == 0)
@@ -431,7 +537,11 @@ int main(int argc, char **argv)
     else if (strcmp(mode, "chain") == 0)
         do_chain();
     else if (strcmp(mode, "never") == 0)
-        do_never(argument);
+        do_never(argument, report);
+    else if (strcmp(mode, "dense") == 0)
+        do_dense(argument);
+    else if (strcmp(mode, "ifence") == 0)
+        do_ifence();
     else if (strcmp(mode, "ring") == 0)
         do_ring(*argument ? atoi(argument) : RING_MAX);
     else if (strcmp(mode, "old") == 0)

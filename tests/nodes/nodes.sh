@@ -345,8 +345,10 @@ test_hints() {
         run 0 --map cyclic -n 13 "$HINTS$wire" chain
         run 0 -n 9 "$HINTS$wire" ring
         run 0 --map cyclic -n 8 "$HINTS$wire" ring
-        run 0 --get-timeout 0.5 -n 8 "$HINTS$wire" never time
-        run 124 --timeout 1 -n 8 "$HINTS$wire" never time # nothing ends them but the job's end
+        rm -f "$dir/told"
+        run 0 --get-timeout 0.5 -n 8 "$HINTS$wire" never time "$dir/told"
+        rm -f "$dir/told"
+        run 124 --timeout 3 -n 8 "$HINTS$wire" never time "$dir/told" # as long as somebody may put it
         run 142 -n 8 "$HINTS$wire" die
         err_has "rank 1 on ${names[0]} .* died of signal 14"
         # A node is lost while all wait.
@@ -357,9 +359,24 @@ test_hints() {
         kill -9 "$(our_agent 2)"
         end 253
         nothing_left
-        [ "$(grep -c 'ended well' "$dir/report")" = 8 ] || fail "$(grep -c . "$dir/report") of 8 ranks were told that the key will not come"
+        [ "$(grep -c 'ended well' "$dir/report")" = 7 ] || fail "$(grep -c . "$dir/report") of 7 ranks were told that the key will not come"
     done
     run 0 -n 4 "${HINTS}1" ring 440 : -n 4 "${HINTS}2" ring 440
+}
+
+# Gets that wait for what nobody is left to put end, without --get-timeout: the others wait too, have left, or are in a Fence, of which Ifence is one.
+test_waiting() {
+    local wire
+    for wire in 1 2; do
+        run 0 -n 8 "$HINTS$wire" never fenced
+        run 0 -n 8 "$HINTS$wire" dense nodes
+        run 0 -n 8 "$HINTS$wire" ifence
+    done
+    run 0 --design direct -n 16 "${HINTS}2" never all
+    run 0 --design tree -n 8 "${HINTS}1" never fenced
+    run 0 --design tree --no-shm -n 8 "${HINTS}2" dense nodes
+    run 0 --map cyclic -n 10 "${HINTS}1" never last
+    run 0 --stall-timeout 0 -n 4 "${HINTS}1" never fenced : -n 5 "${HINTS}2" never fenced
 }
 
 # An agent is killed at some moment, from before it has come to after its end: the job ends, in one way or the other, and nothing is left.
@@ -507,7 +524,7 @@ test_mpi() {
 
 export NODES_MARK=$mark
 case $group in
-basic | status | output | signals | loss | silent | moments | spawn | hostile | hints | mpi) "test_$group" "$1" ;;
+basic | status | output | signals | loss | silent | moments | spawn | hostile | hints | waiting | mpi) "test_$group" "$1" ;;
 *)
     echo "unknown group $group"
     exit 1
