@@ -206,7 +206,8 @@ int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void
             pmiwire__xfail(x, rc, x->me, x->me);
         }
         pmiwire__xleave(x);
-        pmiwire__xstill_look(x);
+        if (rc == 0)
+            pmiwire__xstill_look(x);
     }
     if (rc == PMIWIRE_EPROTO || rc == PMIWIRE_EVERSION)
         x->stats.n_refused++;

@@ -5,7 +5,7 @@
  *
  *   - a frame that is refused changes nothing that can be seen: the same frames go out, the same numbers stand;
  *   - what goes out is in order for the node that it goes to: fed to a node of the same job it is never of another version, job or size;
- *   - every token that is pending ends once, at the latest when a node is lost;
+ *   - every token that is pending ends once, at the latest when a node is lost, also where the others say that nobody is left to put its key;
  *   - memory stays within its limit, and all of it is given back.
  */
 #include <errno.h>
@@ -37,6 +37,7 @@ struct world {
     unsigned char pending[TOKENS];
     uint32_t n_tokens, n_failed, n_done[PMIWIRE_COLL_COUNT_];
     bool failing; /* an allocation may */
+    bool still;   /* our ranks are gone or blocked */
 };
 
 static void quiet_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
@@ -135,9 +136,16 @@ static void on_failed(void *ctx, int rc, uint32_t node)
     w->n_failed++;
 }
 
+static int on_still(void *ctx)
+{
+    const struct world *w = ctx;
+
+    return w->still;
+}
+
 static const struct pmiwire_exchange_ops ops = {
     .size = sizeof(ops), .send = on_send, .node_of = on_node_of, .got = on_got, .done = on_done, .pairs = on_pairs, .ringed = on_ringed,
-    .failed = on_failed,
+    .failed = on_failed, .still = on_still,
 };
 static const struct pmiwire_exchange_ops peer_ops = {.size = sizeof(peer_ops), .send = quiet_send, .node_of = on_node_of};
 
@@ -223,7 +231,8 @@ static void frame(struct world *w, struct input *in)
         memcpy(data, body.ptr, n);
     } else {
         uint8_t type = byte(in) % 9, flags = byte(in), more = byte(in);
-        uint16_t arg = (uint16_t)(byte(in) | (byte(in) & 1) << 8);
+        uint8_t low = byte(in), high = byte(in) & 1;
+        uint16_t arg = (uint16_t)(low | high << 8);
         uint32_t words[4] = {7, from, byte(in) & 7, 0}, magic = 0x32584650u;
 
         body = bytes(in, 255);
@@ -284,6 +293,7 @@ static void act(struct world *w, struct input *in)
     case 6:
         if (what > 250)
             check(pmiwire_exchange_lost(w->x, byte(in) % 8) <= 0);
+        w->still = what & 16;
         break;
     default: frame(w, in);
     }
