@@ -48,6 +48,12 @@ static void forget_frames(void)
         free(frames[--n_frames]);
 }
 
+static int always(const struct node *n)
+{
+    (void)n;
+    return 1;
+}
+
 static void everything(struct world *w, void (*before)(struct world *w, uint32_t from, uint32_t to, const struct msg *m))
 {
     char name[16];
@@ -68,6 +74,13 @@ static void everything(struct world *w, void (*before)(struct world *w, uint32_t
         }
         for (uint32_t i = 0; i < w->n_nodes; i++)
             assert_int_equal(pmiwire_exchange_fence(w->nodes[i].x, PMIWIRE_RANK_ALL), 0);
+        record(w, before);
+    }
+    w->on_still = always;
+    for (uint32_t i = 0; i < w->n_nodes; i++)
+        (void)w_get(w, i, "nobody's", 3, PMIWIRE_GET_WAIT);
+    for (uint64_t t = 1; t < 5; t++) {
+        w_tick(w, t);
         record(w, before);
     }
     for (uint32_t i = 0; i < w->n_nodes; i++) {
@@ -172,7 +185,8 @@ static void replayed_frames(void **state)
             int rc = give(&w, ways[i].to, ways[i].from, m->data, m->bytes);
             uint8_t type = (uint8_t)m->data[4];
 
-            if (type == PMIWIRE_XF_COLL || type == PMIWIRE_XF_RING || type == PMIWIRE_XF_ACK)
+            if (type == PMIWIRE_XF_COLL || type == PMIWIRE_XF_RING || type == PMIWIRE_XF_ACK ||
+                (type == PMIWIRE_XF_STILL && m->data[6] != PMIWIRE_STILL_NEED))
                 assert_int_equal(rc, PMIWIRE_EPROTO);
             else
                 assert_int_equal(rc, 0);
@@ -231,10 +245,13 @@ static void made_up_frames(void **state)
     const uint8_t bomb[] = {7, 18, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0, 0, 'k', 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0, 0, 'k'};
     const uint32_t prefix[] = {1, 0, 'v'}, wrong_prefix[] = {2, 0, 'v'}, reserved[] = {1, 1, 'v'};
     const int32_t why[] = {-12, 3}, fine[] = {0, 3}, nowhere[] = {-12, 99};
+    const uint64_t sums[3] = {0, 0, 1};
+    const uint32_t missing[] = {1u << 18, 'k'};
     struct world w;
 
     (void)state;
     w_init(&w, 9, 9, BLOCK, 1); /* 0: 1 2; 1: 3 4; 2: 5 6; 3: 7 8 */
+    w.on_still = always;
     w_start(&w, &o);
     const struct {
         int rc;
@@ -308,6 +325,44 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 9},
         {0, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 2, prefix, 9},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 3, prefix, 9},
+        /* Waves: down from the parent, up from the children, each once and in their order. */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, 0, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, 5, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, sums, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL, 0}, /* from above */
+        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL, 0}, /* not from a child */
+        {0, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24}, /* to no wave */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 0, sums, 24},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 0, NULL, 0}, /* of no wave */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 0, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, sums, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0}, /* from below */
+        {PMIWIRE_EPROTO, 0, 1, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0}, /* to the root */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, PMIWIRE_XFF_LAST, PMIWIRE_STILL_PROBE, 1, NULL, 0},
+        {0, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL, 0}, /* this one is not over */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 1, missing, 8}, /* names a wave that this node has not replied to */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 16},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 2, sums, 24},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
+        {0, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24}, /* twice */
+        {0, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24}, /* now this node replies */
+        {PMIWIRE_EPROTO, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 2, missing, 8},
+        {0, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 1, missing, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 2, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, sums, 8},
+        {PMIWIRE_EPROTO, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0},
+        {0, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0}, /* twice */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 3, NULL, 0},
+        {0, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL, 0},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, fine, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, nowhere, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, why, 4},
