@@ -96,7 +96,10 @@ int PMIX_Ring_offered(void);
 
 /* ---- extensions: on any server. One of them may be under way at a time; Put and Get stay legal meanwhile. ---- */
 
-/* Begin a Fence, and complete it. Without shared memory a Get in between waits for it. */
+/*
+ * Begin a Fence, and complete it. What the server is asked in between it answers after that: a Put waits for the Fence, and so does a Get without shared
+ * memory. To others a rank that has begun one is in it.
+ */
 int PMI2_KVS_Ifence(void);
 int PMI2_KVS_Wait(void);
 int PMIX_KVS_Ifence(void); /* the same under the name of the papers, completed by PMIX_Wait() */
@@ -125,14 +128,14 @@ int PMI2_KVS_Put_hinted(const char key[], const char value[], int hint);
 
 /*
  * Get a key of this job, and wait until it has been put if it has not: no Fence is needed between the two. Put as SPARSE what is waited for: a key that
- * another node puts otherwise comes with a Fence, which the rank that waits cannot enter, and so never. src_pmi_id says which rank puts the key, for
+ * another node puts otherwise comes with a Fence, which the rank that waits cannot enter, and so not before it has given up. src_pmi_id says which rank puts the key, for
  * servers that keep keys where they were put, or is PMI2_ID_NULL. The value is as PMI2_KVS_Get()'s.
  *
  *     PMI2_ERR_INVALID_ARG   no such rank
  *     PMI2_ERR_OTHER         this server does not wait (mpiexec.hydra, srun), and has not been asked: so it is for every rank and at every call, whether
  *                            the key is there or not. Go on with PMI2_KVS_Fence() and PMI2_KVS_Get().
- *     PMI2_FAIL              the key will not come: every other rank that could put it has finalized or waits itself (which is seen where all run on
- *                            one node), pmirun's --get-timeout has passed, a node or the server is lost
+ *     PMI2_FAIL              the key will not come: every other rank that could put it has finalized, has ended, waits for a key itself or is in a
+ *                            Fence or a Ring; or pmirun's --get-timeout has passed, or a node or the server is lost
  *
  * Meanwhile other threads' calls wait for this one: do not wait for a key that another thread of this process puts. Behind PMI2_KVS_Ifence() it waits for
  * that first.

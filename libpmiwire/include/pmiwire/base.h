@@ -80,7 +80,7 @@ extern "C" {
  * @{ */
 #define PMIWIRE_GET_LOCAL 0u  /**< PMI's own Get: what this node has */
 #define PMIWIRE_GET_REMOTE 1u /**< ask the key's home as well, which says at once whether it has it */
-#define PMIWIRE_GET_WAIT 2u   /**< and wait there for the Put */
+#define PMIWIRE_GET_WAIT 2u   /**< and wait there for the Put, as long as somebody is left to make it */
 /** @} */
 
 /**

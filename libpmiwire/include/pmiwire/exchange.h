@@ -276,7 +276,7 @@ struct pmiwire_exchange_opts {
  *
  * Frames of other nodes may come before theirs is known here: the link keeps them until this has been called.
  * @return 0, -ENOMEM, -EINVAL
- * @threads MT-Safe. Allocates about 1,150 bytes and 4 1/4 a local rank.
+ * @threads MT-Safe. Allocates about 1,260 bytes and 4 1/4 a local rank.
  */
 PMIWIRE_API int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmiwire_exchange **x);
 

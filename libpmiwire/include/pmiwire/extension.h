@@ -17,7 +17,7 @@
  * | `fp-client`    | requests `init` or `fullinit` | 1: this is such a client: it knows these fields, and reads every value as our codec does |
  * | `fp-exchange`  | `init` or `fullinit`   | 1: what follows is understood in requests                               |
  * | `fp-hint`      | requests `put`, `kvs-put` | who reads this key: `sparse` (few ranks) or `dense` (most)            |
- * | `fp-get`       | requests `get`, `kvs-get` | a key that is not on this node: `remote`, ask the node that knows; `wait`, and wait there until it is put |
+ * | `fp-get`       | requests `get`, `kvs-get` | a key that is not on this node: `remote`, ask the node that knows; `wait`, and wait there until it is put, or nobody is left to put it |
  * | `fp-src`       | request `get`          | the rank that puts the key (PMI-2 has `srcid`)                           |
  * | `fp-ring`      | request `barrier_in`   | no barrier but a Ring: this rank's value for both neighbours (PMI-2 has `ring`) |
  * | `fp-place`, `fp-left`, `fp-right` | `barrier_in` with `fp-ring` | the rank's place in the ring, from 0, and its neighbours' values; together they must fit into such an answer, so that values of up to 440 bytes always do |

@@ -38,7 +38,8 @@
  * put_hinted calls pmiwire_exchange_put(), get_from pmiwire_exchange_get(), ring pmiwire_exchange_ring(), fence
  * pmiwire_exchange_fence() with PMIWIRE_RANK_ALL and returns PENDING. The exchange's results end what waits here: got() calls
  * pmiwire_server_get_done(), done() pmiwire_server_fence_done(), ringed() pmiwire_server_ring_done(). So nobody leaves a barrier before the
- * exchange's Fence is complete, and a get goes to other nodes only for a client that has asked for that.
+ * exchange's Fence is complete, and a get goes to other nodes only for a client that has asked for that. The exchange's still() is answered by
+ * pmiwire_server_job_waiting() and the number of clients that have finalized or ended.
  *
  * Replies. A PMI-2 client whose lengths are padded on the right is taken for Slurm's
  * and answered within what that one reads (`;;`), any other PMI-2 client within what MPICH's
