@@ -80,6 +80,17 @@ static void x_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pm
     (void)pmiwire_server_ring_done(server_of(ctx), cl.ring_tokens[rank], rc, place, left, right);
 }
 
+static int x_still(void *ctx)
+{
+    const struct node *n = ctx;
+    uint32_t waiting = 0, finalized = 0;
+
+    assert_int_equal(pmiwire_server_job_waiting(server_of(ctx), 0, &waiting), 0);
+    for (uint32_t i = 0; i < n->n_local; i++)
+        finalized += pmiwire_conn_state(cl.clients[n->ranks[i]].conn) == PMIWIRE_CONN_FINALIZED;
+    return waiting + finalized == n->n_local;
+}
+
 /* ---- the cluster ---- */
 
 static void start(uint32_t design)
@@ -92,6 +103,7 @@ static void start(uint32_t design)
     xops.got = x_got;
     xops.done = x_done;
     xops.ringed = x_ringed;
+    xops.still = x_still;
     w_init(&cl.w, NODES, RANKS, CYCLIC, 1);
     w_start(&cl.w, &o);
     for (uint32_t i = 0; i < NODES; i++) {
@@ -278,6 +290,48 @@ static void test_far_gets(void **state)
         }
 }
 
+static void ticks(uint64_t from)
+{
+    for (uint64_t t = from; t < from + 5; t++) {
+        w_tick(&cl.w, t);
+        settle();
+    }
+}
+
+/* Nobody is left to put a key: some have finalized, some are in a fence, one waits for another key. */
+static void test_nobody_left(void **state)
+{
+    (void)state;
+    for (uint32_t design = 0; design < 3; design++) {
+        start(design);
+        connect_all(PMIWIRE_CLIENT_EXTENSIONS);
+        assert_int_equal(pmiwire_client_get_from(cl.clients[0].c, 4, str("key"), PMIWIRE_GET_WAIT, 0), 0);
+        assert_int_equal(pmiwire_client_finalize(cl.clients[3].c, 0), 0);
+        answered(3, 0);
+        for (uint32_t r = 1; r < 5; r++)
+            if (r != 3)
+                assert_int_equal(pmiwire_client_fence(cl.clients[r].c, 0), 0);
+        settle();
+        ticks(1);
+        waits(0); /* for rank 5 is busy */
+        put(5, "another", "value", PMIWIRE_HINT_DENSE);
+        ticks(10);
+        waits(0);
+        assert_int_equal(pmiwire_client_get_from(cl.clients[5].c, 0, str("third"), PMIWIRE_GET_WAIT, 0), 0);
+        ticks(20);
+        answered(0, PMIWIRE_ENOENT);
+        answered(5, PMIWIRE_ENOENT);
+        for (uint32_t r = 1; r < 5; r++)
+            if (r != 3)
+                waits(r);
+        put(5, "key", "value", PMIWIRE_HINT_SPARSE);
+        assert_int_equal(pmiwire_client_get_from(cl.clients[0].c, 5, str("key"), PMIWIRE_GET_WAIT, 0), 0);
+        answered(0, 0);
+        assert_string_equal(cl.clients[0].value, "value");
+        stop();
+    }
+}
+
 /* Slurm's command on PMI-2, the extension's field on PMI-1, in one ring. */
 static void test_ring(void **state)
 {
@@ -396,7 +450,7 @@ static void test_lost_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_put_fence_get), cmocka_unit_test(test_hints_on_long_values), cmocka_unit_test(test_far_gets), cmocka_unit_test(test_ring), cmocka_unit_test(test_ring_limits),
+        cmocka_unit_test(test_put_fence_get), cmocka_unit_test(test_hints_on_long_values), cmocka_unit_test(test_far_gets), cmocka_unit_test(test_nobody_left), cmocka_unit_test(test_ring), cmocka_unit_test(test_ring_limits),
         cmocka_unit_test(test_not_advertised), cmocka_unit_test(test_bad_words), cmocka_unit_test(test_lost_node),
     };
 
