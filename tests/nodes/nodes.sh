@@ -414,6 +414,11 @@ test_spawn() {
     run 0 -n 4 sh -c "[ \$PMI_RANK = 0 ] && exec $RAWPMI spawn 8 $dir/broken; exec $RAWPMI chat 5"
     out_has 'rc=[^0]'
     run 4 -n 4 sh -c "[ \$PMI_RANK = 2 ] && exec $RAWPMI spawn 5 sh -c 'exit 4'; exec $RAWPMI chat 5"
+    # Who waits in the children's space is told when they have gone, whether their job is on several nodes or on one.
+    for word in 8 1; do
+        run 0 -n 4 sh -c "[ \$PMI_RANK = 0 ] && exec $RAWPMI far $word $dir; exec $RAWPMI chat 5"
+        out_has 'no such key there'
+    done
     # Job after job: neither the agent nor the head keeps what is over.
     run 0 -n 4 sh -c "[ \$PMI_RANK = 1 ] && exec $RAWPMI spawns 300 true x; exec $RAWPMI chat 5"
     read -r word agent_kib head_kib < "$dir/out"

@@ -298,6 +298,8 @@ test_spawn() {
     run 20 0 -n 1 -l "$raw" spawn 3 "$raw" child -- wdir / soft 1:3
     out_has '^\[0\] cmd=spawn_result rc=0'
     [ "$(grep -c '^\[1:[0-2]\] child [0-2] of 3 in /: value-of' "$dir/out")" = 3 ] || fail "3 children"
+    run 20 0 -n 1 "$raw" far 3 "$dir" # who waits in the children's space is told when they have gone
+    out_has 'no such key there'
     run 20 0 -n 1 --pmi-port "$raw" spawn 2 "${raw##*/}" child -- path "${raw%/*}"
     [ "$(grep -c '^child [01] of 2' "$dir/out")" = 2 ] || fail "2 children by path"
     run 20 0 -n 1 "$raw" spawn 2 /no/such/program

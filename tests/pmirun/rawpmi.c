@@ -19,6 +19,8 @@
  *     rawpmi hints         SPARSE puts, gets that wait for them without a fence, then puts anew and fences
  *     rawpmi gone          waits for a key, and closes its connection meanwhile
  *     rawpmi late          puts that key late, and gets it
+ *     rawpmi far N DIR     spawns N processes, and waits for a key in their space that none of them puts
+ *     rawpmi room DIR      one of these: says in DIR/room which space that is, stays a little, and finalizes
  *     rawpmi child         a spawned process: checks its preput, puts and fences
  */
 #include <arpa/inet.h>
@@ -420,6 +422,41 @@ static void late(void)
     fflush(stdout);
 }
 
+static void far(char **argv)
+{
+    char *again[] = {argv[0], (char[]){"spawn"}, argv[2], argv[0], (char[]){"room"}, argv[3], NULL};
+    char text[512], name[512], space[256] = "";
+    FILE *f;
+
+    spawn(6, again);
+    await(argv[3], "room");
+    snprintf(name, sizeof(name), "%s/room", argv[3]);
+    f = fopen(name, "r");
+    if (!f || fscanf(f, "%255s", space) != 1)
+        fail("no name of a space");
+    fclose(f);
+    unlink(name);
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=never fp-get=wait\n", space);
+    ask(text, "cmd=get_result rc=-");
+    puts("no such key there");
+    fflush(stdout);
+}
+
+static void room(const char *dir)
+{
+    char name[512], whole[512];
+    FILE *f;
+
+    if (rank == 0) {
+        snprintf(name, sizeof(name), "%s/room.part", dir);
+        snprintf(whole, sizeof(whole), "%s/room", dir);
+        f = fopen(name, "w");
+        if (!f || fputs(kvsname, f) < 0 || fclose(f) != 0 || rename(name, whole) != 0)
+            fail("cannot say where we are");
+    }
+    usleep(300000);
+}
+
 static void endless(void)
 {
     /* More answers than sockets and server hold: the server must cut us off, and we notice by SIGPIPE or EPIPE. */
@@ -478,6 +515,10 @@ int main(int argc, char **argv)
         raise(SIGKILL);
     } else if (strcmp(mode, "gone") == 0) {
         gone();
+    } else if (strcmp(mode, "far") == 0 && argc > 3) {
+        far(argv);
+    } else if (strcmp(mode, "room") == 0 && argc > 2) {
+        room(argv[2]);
     } else if (strcmp(mode, "late") == 0) {
         late();
     } else if (strcmp(mode, "abort") == 0 && argc > 2) {
