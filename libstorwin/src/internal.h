@@ -177,6 +177,8 @@ int storwin__sync_names(struct storwin_window *win, struct storwin_error *err);
 void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* pager.c */
+/* A new userfaultfd, by the system call or by /dev/userfaultfd, whichever is allowed. -1: errno says why. */
+int storwin__userfaultfd(uint32_t *user_faults_only);
 int storwin__pager_open(struct storwin_window *win, int resident, struct storwin_error *err);
 void storwin__pager_close(struct storwin_window *win);
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin);

@@ -777,7 +777,7 @@ void storwin__pager_query(const struct storwin_window *win, struct storwin_info 
 
 /* ---- opening and closing */
 
-static int open_uffd(uint32_t *user_faults_only)
+int storwin__userfaultfd(uint32_t *user_faults_only)
 {
     int fd, device;
 
@@ -808,14 +808,14 @@ static int open_uffd(uint32_t *user_faults_only)
 static int open_features(uint32_t *user_faults_only, uint32_t *can_poison, uint32_t *can_move)
 {
     struct uffdio_api api = {.api = UFFD_API};
-    int fd = open_uffd(user_faults_only);
+    int fd = storwin__userfaultfd(user_faults_only);
     uint64_t have;
 
     if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0)
         goto fail;
     have = api.features;
     close(fd);
-    fd = open_uffd(user_faults_only);
+    fd = storwin__userfaultfd(user_faults_only);
     api = (struct uffdio_api){.api = UFFD_API, .features = have & (UFFD_FEATURE_PAGEFAULT_FLAG_WP | FEATURE_POISON | FEATURE_MOVE)};
     if (fd < 0 || !(have & UFFD_FEATURE_PAGEFAULT_FLAG_WP) || ioctl(fd, UFFDIO_API, &api) < 0)
         goto fail;

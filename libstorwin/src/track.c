@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Of Linux 6.7, which the headers of the build may not know. */
@@ -49,13 +48,14 @@ int storwin__track_open(struct storwin_window *win)
     struct uffdio_register reg = {.range = {.start = start, .len = len}, .mode = UFFDIO_REGISTER_MODE_WP};
     struct scan probe = {.size = sizeof(probe), .start = start, .end = start + len, .flags = CHECK_WPASYNC | WP_MATCHING,
                          .category_mask = WRITTEN, .return_mask = WRITTEN};
-    struct region one;
+    uint32_t user_faults_only; /* no matter: the kernel itself serves the faults */
+    struct region one = {0};
     int fd;
 
     win->track = STORWIN_TRACK_ALL;
-    if (atomic_load_explicit(&storwin__without, memory_order_relaxed) & (STORWIN__NO_SCAN | STORWIN__NO_UFFD))
+    if (atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_SCAN)
         return -1;
-    fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    fd = storwin__userfaultfd(&user_faults_only);
     if (fd < 0)
         return -1;
     probe.vec = (uint64_t)(uintptr_t)&one;
@@ -83,7 +83,7 @@ void storwin__track_close(struct storwin_window *win)
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset), page = win->page_bytes;
-    struct region found[256];
+    struct region found[256] = {{0}}; /* checkers of memory do not know that the kernel fills it */
     struct scan s = {.size = sizeof(s), .flags = CHECK_WPASYNC | WP_MATCHING, .vec_len = 256,
                      .category_mask = WRITTEN, .return_mask = WRITTEN};
     int fd = win->track == STORWIN_TRACK_SCAN ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
