@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     uint64_t seed = program_number(argc, argv, "seed", 1, 0, UINT64_MAX), sum = 0, n_keys = 0, all_right = 1, n;
 
     program_usage(argc, argv, "minirt-dht [--places N] [--keys N] [--seed N] [--hints TEXT] [--out FILE]", "places keys seed hints out");
-    MUST(rt, minirt_init(&rt));
+    rt = program_start();
     world = minirt_world(rt);
     n = keys * minirt_size(world);
     MUST(rt, minirt_window_create(world, places * sizeof(struct entry), hints, &table));

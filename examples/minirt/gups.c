@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     double begin, took;
 
     program_usage(argc, argv, "minirt-gups [--words N] [--updates N] [--seed N] [--hints TEXT] [--out FILE]", "words updates seed hints out");
-    MUST(rt, minirt_init(&rt));
+    rt = program_start();
     world = minirt_world(rt);
     total = words * minirt_size(world);
     MUST(rt, minirt_window_create(world, words * 8, hints, &table));

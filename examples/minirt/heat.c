@@ -231,7 +231,7 @@ int main(int argc, char **argv)
 
     program_usage(argc, argv, "minirt-heat [--nx N] [--ny N] [--iterations N] [--checkpoint DIR] [--every N] [--out FILE]",
                   "nx ny iterations checkpoint every out");
-    MUST(p.rt, minirt_init(&p.rt));
+    p.rt = program_start();
     p.world = minirt_world(p.rt);
     lay_out(&p);
     if (dir)

@@ -149,11 +149,11 @@ static void computed(struct minirt *rt, const char *list)
 
     minirt_get_info(rt, &info);
     registry_bytes(rt, &context, &peer);
-    printf("Bytes. A node's: shared memory of the server. A process's: the rest; a barrier needs log2 n peers; the vector's only touched pages are memory.\n"
+    printf("Bytes. A node's: shared memory of the server. A process's: the rest; a barrier needs 2 log2 n peers; the vector's only touched pages are memory.\n"
            "cards of %u characters, a peer %" PRIu64 ", the registry %" PRIu64 ", the service window %u\n"
            "%9s | %14s %14s | %8s %8s %12s %12s %14s\n",
            info.card_chars, peer, context, info.service_bytes, "ranks", "node:allgather", "node:fence", "fingers", "6 maps", "vector",
-           "log2 n peers", "all peers");
+           "barrier's", "all peers");
     for (const char *p = list; *p;) {
         char *end;
         uint64_t n = strtoull(p, &end, 10), rounds = 0;
@@ -164,7 +164,7 @@ static void computed(struct minirt *rt, const char *list)
             rounds++;
         printf("%9" PRIu64 " | %14" PRIu64 " %14" PRIu64 " | %8" PRIu64 " %8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %14" PRIu64 "\n", n,
                array_bytes(rt, n, info.card_chars), table_bytes(rt, n, info.card_chars), rounds * info.finger_bytes, map_bytes(rt, n),
-               vector_bytes(rt, n), rounds * peer, n * peer);
+               vector_bytes(rt, n), 2 * rounds * peer, n * peer);
         p = *end ? end + 1 : end;
     }
 }
@@ -175,10 +175,10 @@ int main(int argc, char **argv)
     struct minirt *rt;
 
     program_usage(argc, argv, "minirt-info [--compute N,N,...]", "compute");
-    MUST(rt, minirt_init(&rt));
+    rt = program_start();
     if (!list) {
         start(rt);
-        MUST(rt, minirt_report(rt, stdout));
+        program_report(rt, stdout);
     } else if (minirt_rank(minirt_world(rt)) == 0) {
         computed(rt, list);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of minirt share.
  *
- *   init.c    life cycle, transport, errors
- *   wireup.c  cards by PMI: Allgather, Ring or Put-Fence-Get; the first contact with a peer
- *   team.c    teams, barrier
+ *   init.c    life cycle: the launcher, the transport, errors
+ *   wireup.c  how processes find one another: cards by PMI, the first contact with a peer
+ *   team.c    teams, barrier, agreement
  *   window.c  windows
  *   rma.c     put, get, atomics
  *   cost.c    what it costs
@@ -11,26 +11,41 @@
 #ifndef MINIRT_INTERNAL_H
 #define MINIRT_INTERNAL_H
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "minirt.h"
 
-#define ROUNDS 24u      /* ⌈log2 MINIRT_MAX_RANKS⌉ */
-#ifndef CARD_TEXT       /* by a test */
-#define CARD_TEXT 1023u /* the part of a card that one PMI value holds, two characters a byte, and NUL */
+#define MINIRT_SLOTS 64u /* of teams, and of windows: bits of a word */
+#define ROUNDS 24u       /* ⌈log2 MINIRT_MAX_RANKS⌉ */
+#ifndef CARD_TEXT        /* by a test */
+#define CARD_TEXT 1024u  /* the part of a card that one PMI value holds, two characters a byte, and NUL */
 #endif
 
-/* Memory of every process that all others reach: the entry of the address vector is its address. */
+_Static_assert(MINIRT_MAX_TEAMS == MINIRT_SLOTS && MINIRT_MAX_WINDOWS == MINIRT_SLOTS, "a slot each");
+
+/* Something that others wait for: it is there when the number is the one they want, or a larger one. */
+struct word {
+    uint64_t number, value;
+};
+struct finger { /* the card of rank + 2^k, as PMI brought it to somebody */
+    uint64_t number;
+    char card[CARD_TEXT];
+};
+struct part {
+    uint64_t base, bytes;
+};
+
+/* Memory of every process that all others reach: the entry of the address vector is its address. A page of it is touched when it is used. */
 struct service {
     struct team_slot {
-        uint64_t flag[ROUNDS];     /* the number of the barrier that reached this round; one writer each */
-        uint64_t value[2][ROUNDS]; /* what came with it; by parity, as a writer can be one barrier ahead */
-    } team[MINIRT_MAX_TEAMS];
-    struct part {
-        uint64_t base, bytes;
-    } window[MINIRT_MAX_WINDOWS];
-    struct finger { /* the card of rank + 2^k, as PMI brought it to somebody */
-        uint64_t ready;
-        char card[CARD_TEXT + 1];
-    } finger[ROUNDS];
+        char scratch[ASYMREG_GROUP_SCRATCH_BYTES]; /* libasymreg's, for barriers */
+        struct word said[ROUNDS];                  /* by this process, in each round of an agreement */
+    } team[MINIRT_SLOTS];
+    struct part window[MINIRT_SLOTS];
+    struct finger finger[ROUNDS];
 };
 
 /* What a process tells the others of itself. */
@@ -42,42 +57,34 @@ struct card {
 #define CARD_HEAD offsetof(struct card, blob)
 
 struct minirt_team {
-    struct rankmap_lookup lookup; /* of entries of the address vector */
+    _Alignas(64) struct rankmap_lookup lookup; /* of entries of the address vector */
     struct minirt *rt;
     struct rankmap *map;
-    uint32_t n, me, slot;
-    uint64_t epoch; /* barriers so far */
+    struct asymreg_group *group;
+    uint32_t n, me, slot, n_windows;
+    uint64_t agreements; /* so far */
 };
 
 struct minirt_window {
     struct minirt *rt;
     struct minirt_team *team;
     struct storwin_window *storage;
-    void *base;
-    uint64_t bytes;
-    uint32_t index;   /* in struct service; MINIRT_MAX_WINDOWS: the service window itself */
-    uint32_t n_parts; /* registered: memory and storage are two */
-    asymreg_id region[2];
-    uint64_t segment[2]; /* 0: none */
-    char *created;       /* a new file's name, until all ranks have the window */
-    uint64_t *where;     /* base at each process, 0: not asked yet; only touched pages are memory */
+    uint32_t slot;         /* if it has a team: the service window has none, and no slot */
+    asymreg_id region[2];  /* of memory and storage; 0: none */
+    uint64_t segment[2];
+    char *created;      /* a new file's name, for a window that another rank could not open */
+    struct part *where; /* at each process, base 0: not asked yet; only touched pages are memory */
 };
 
 struct wireup {
     const char *name;
-    int (*meet)(struct minirt *rt);                              /* collective */
-    int (*find)(struct minirt *rt, uint32_t id, struct card *c); /* the card of a process, afterwards */
-};
-
-struct cost {
-    uint64_t ns;
-    int64_t heap;    /* what malloc() held more after than before */
-    uint64_t faults; /* pages that were touched for the first time, also of memory that malloc() knows nothing of */
+    int (*meet)(struct minirt *rt);                          /* collective: spreads what the own card begins with */
+    int (*find)(struct minirt *rt, uint32_t id, char *text); /* afterwards: what another's begins with, CARD_TEXT bytes */
 };
 
 struct minirt {
     uint32_t rank, n, n_nodes;
-    int has_pmi, ready, broken; /* PMI2_Init() was called; processes know each other; a peer has gone */
+    int ready, broken; /* processes know each other; a peer has gone */
     enum { SHM, CMA, UCX } transport;
     const struct wireup *wireup;
     struct asymreg_context *ctx;
@@ -89,14 +96,16 @@ struct minirt {
     struct service *service;
     struct card card;
     uint32_t n_peers;
-    struct minirt_team *world, *teams[MINIRT_MAX_TEAMS];
-    struct minirt_window *windows[MINIRT_MAX_WINDOWS];
-    const char *gathered; /* Allgather: the first value */
+    struct minirt_team *world;
+    void *teams[MINIRT_SLOTS], *windows[MINIRT_SLOTS]; /* NULL: a slot is free */
+    const void *gathered; /* Allgather: the first value */
     int gathered_stride;
-    struct cost cost[MINIRT_N_PARTS + 1], since; /* the last is nobody's */
-    int part; /* whose time runs */
+    struct minirt_cost cost[MINIRT_N_PARTS + 1], since; /* the last is nobody's */
+    int part;                                           /* whose time runs */
     char why[640];
 };
+
+extern const char *const minirt__transports[];
 
 /* Notes what failed, with the library's or the system's own words if rc is theirs; returns a code of minirt.h. */
 int minirt__fail(struct minirt *rt, int rc, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -104,14 +113,20 @@ int minirt__fail(struct minirt *rt, int rc, const char *format, ...) __attribute
 int minirt__wire_up(struct minirt *rt);
 /* Fills the entry of a process in the address vector, if it is not there. */
 int minirt__connect(struct minirt *rt, uint32_t id);
-/* put or get of something in a process's struct service, complete on return */
-int minirt__service_put(struct minirt *rt, uint32_t id, size_t offset, const void *src, size_t bytes);
-int minirt__service_get(struct minirt *rt, uint32_t id, size_t offset, void *dst, size_t bytes);
+/* The process that a rank of a team is, connected. */
+int minirt__reach(struct minirt_team *team, uint32_t rank, uint32_t *id);
+/* Where a known process has what is at this place of the own struct service. */
+uint64_t minirt__there(const struct minirt *rt, uint32_t id, const void *place);
+/* Gets that; waits, as long as that process lives, until the number before it is at least this, and gets what follows. */
+int minirt__read(struct minirt *rt, uint32_t id, const void *place, void *dst, size_t bytes);
+int minirt__await(struct minirt *rt, uint32_t id, const void *place, uint64_t number, void *dst, size_t bytes);
 
 int minirt__world(struct minirt *rt);
 void minirt__team_drop(struct minirt_team *team);
 /* A barrier that combines values: by and, or their minimum. */
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least);
+/* The same for the lowest slot that is free in everybody's table. A negative rc makes it fail everywhere. */
+int minirt__agree_on_slot(struct minirt_team *team, void *const table[], int rc, uint32_t *slot);
 int minirt__service_window(struct minirt *rt);
 int minirt__window_drop(struct minirt_window *w);
 

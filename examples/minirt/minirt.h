@@ -12,12 +12,11 @@
  *   libasymreg             what an operation does: registered regions, put, get, atomics, over shared memory, CMA or UCX
  *
  * Nothing grows with the job but the address vector (8 bytes a process, of which only touched pages are memory): a process looks for
- * a peer when it first needs it, and a barrier needs ⌈log2 n⌉ of them.
+ * a peer when it first needs it, and a barrier needs 2 ⌈log2 n⌉ of them.
  *
  * Environment:
  *   MINIRT_TRANSPORT  shm, cma or ucx; without it shm if the job is on one node, else ucx, also between processes of one node
  *   MINIRT_WIREUP     allgather, ring or fence; without it chosen by size, see wireup.c
- *   MINIRT_STATS      1: rank 0 prints on stderr what the start cost
  * They are the same for all processes.
  *
  * Errors: functions return 0 or one of MINIRT_E*, and minirt_why() has a sentence that names the rank, the peer and the cause. A peer that
@@ -29,7 +28,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include <asymreg.h>
 #include <rankmap.h>
@@ -125,9 +123,12 @@ int minirt_compare_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, 
 /* Parts: what each library took of a start. */
 enum { MINIRT_PMI, MINIRT_MAPS, MINIRT_AV, MINIRT_WINDOWS, MINIRT_REGISTRY, MINIRT_PEERS, MINIRT_N_PARTS };
 
-/* Collective over the job. Rank 0 prints of each part its time so far and that of the slowest rank, and bytes: what malloc() holds more for it, the pages
- * that it touched first, and what the library itself says that it holds. */
-int minirt_report(struct minirt *rt, FILE *to);
+struct minirt_cost {
+    uint64_t ns;      /* time so far */
+    int64_t heap;     /* bytes that malloc() holds more for it */
+    uint64_t touched; /* bytes of pages that it touched first, also of memory that malloc() knows nothing of */
+    uint64_t told;    /* bytes that the library itself says that it holds; 0: it does not say */
+};
 
 struct minirt_info {
     const char *transport, *wireup;
@@ -136,7 +137,9 @@ struct minirt_info {
     uint32_t card_chars;    /* what a process tells the others at the start, in characters */
     uint32_t service_bytes; /* registered memory that the runtime itself needs */
     uint32_t finger_bytes;  /* of it, with Ring, for each of the ⌈log2 n⌉ cards */
+    struct minirt_cost cost[MINIRT_N_PARTS];
 };
+/* As of the call. The job runs: minirt_init() has returned 0. */
 void minirt_get_info(const struct minirt *rt, struct minirt_info *info);
 
 #endif

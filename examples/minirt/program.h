@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs on minirt share: how they fail, numbers of the command line, random numbers. */
+/* What the programs on minirt share: how they start and fail, numbers of the command line, random numbers. */
 #ifndef MINIRT_PROGRAM_H
 #define MINIRT_PROGRAM_H
 
@@ -17,6 +17,11 @@
         if ((call) < 0)          \
             minirt_abort(rt, 1); \
     } while (0)
+
+/* minirt_init(); with MINIRT_STATS=1 in the environment rank 0 prints on stderr what it cost. */
+struct minirt *program_start(void);
+/* Collective. Rank 0 prints of each part its time so far and that of the slowest rank, and its bytes. */
+void program_report(struct minirt *rt, FILE *to);
 
 static inline _Noreturn void program_die(struct minirt *rt, const char *what, const char *why)
 {

@@ -3,7 +3,7 @@
  * place in it is libasymreg's number of the peer. */
 #include "internal.h"
 
-static int reach(struct minirt_team *team, uint32_t rank, uint32_t *id)
+int minirt__reach(struct minirt_team *team, uint32_t rank, uint32_t *id)
 {
     const uint64_t *entry;
 
@@ -23,7 +23,7 @@ static int failed(struct minirt_team *team, int rc, const char *what, size_t byt
 int minirt_put(struct minirt_team *team, uint32_t rank, uint64_t addr, const void *src, size_t bytes)
 {
     uint32_t id;
-    int rc = reach(team, rank, &id);
+    int rc = minirt__reach(team, rank, &id);
 
     if (rc == 0 && (rc = asymreg_put(team->rt->worker, id, addr, ASYMREG_ANY, src, bytes)) < 0)
         rc = failed(team, rc, "put", bytes, rank, id, addr);
@@ -33,7 +33,7 @@ int minirt_put(struct minirt_team *team, uint32_t rank, uint64_t addr, const voi
 int minirt_get(struct minirt_team *team, uint32_t rank, uint64_t addr, void *dst, size_t bytes)
 {
     uint32_t id;
-    int rc = reach(team, rank, &id);
+    int rc = minirt__reach(team, rank, &id);
 
     if (rc == 0 && (rc = asymreg_get(team->rt->worker, id, addr, ASYMREG_ANY, dst, bytes)) < 0)
         rc = failed(team, rc, "get", bytes, rank, id, addr);
@@ -43,7 +43,7 @@ int minirt_get(struct minirt_team *team, uint32_t rank, uint64_t addr, void *dst
 int minirt_flush(struct minirt_team *team, uint32_t rank)
 {
     uint32_t id;
-    int rc = reach(team, rank, &id);
+    int rc = minirt__reach(team, rank, &id);
 
     if (rc == 0 && (rc = asymreg_flush(team->rt->worker, id)) < 0)
         rc = minirt__fail(team->rt, rc, "flush of rank %u (process %u)", rank, id);
@@ -53,7 +53,7 @@ int minirt_flush(struct minirt_team *team, uint32_t rank)
 static int atomic(struct minirt_team *team, uint32_t rank, uint64_t addr, uint32_t amo, uint64_t operand, uint64_t compare, uint64_t *before)
 {
     uint32_t id;
-    int rc = reach(team, rank, &id);
+    int rc = minirt__reach(team, rank, &id);
 
     if (rc == 0 && (rc = asymreg_amo(team->rt->worker, id, addr, ASYMREG_ANY, amo, 8, operand, compare, before)) < 0)
         rc = failed(team, rc, "atomic", 8, rank, id, addr);

@@ -6,10 +6,6 @@
  */
 #include "internal.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define MAX_HINTS 32
@@ -39,69 +35,63 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
     return rc < 0 ? minirt__fail(rt, MINIRT_EINVAL, "hint %s: %s", err.hint, err.text) : 0;
 }
 
-static int expose(struct minirt_window *w, const struct storwin_part_info *part)
-{
-    struct minirt *rt = w->rt;
-    void *at = (char *)w->base + part->offset;
-    int rc = 0;
-
-    if (rt->transport == SHM && part->fd >= 0 && part->coherent)
-        rc = asymreg_segment_add(rt->ctx, at, part->bytes, ASYMREG_ALL, ASYMREG_TRUSTED, part->fd, part->fd_offset, &w->segment[w->n_parts]);
-    if (rc == 0)
-        rc = asymreg_register(rt->ctx, at, part->bytes, ASYMREG_ALL, 0, &w->region[w->n_parts]);
-    if (rc < 0)
-        return minirt__fail(rt, rc, "registering a window of %llu bytes", (unsigned long long)w->bytes);
-    w->n_parts++;
-    return 0;
-}
-
 /* A transport may pin the pages that it writes, or have the kernel do so; what the user-level pager evicts meanwhile is lost. */
-static int allocate(struct minirt_window *w, struct storwin_opts *opts)
+static int allocate(struct minirt_window *w, uint64_t bytes, struct storwin_opts *opts)
 {
+    struct storwin_info info = {.size = sizeof(info)};
     struct storwin_error err = {0};
-    struct minirt *rt = w->rt;
     int rc;
 
     if (opts->alloc_type == STORWIN_STORAGE && opts->pager == STORWIN_PAGER_USER)
-        return minirt__fail(rt, MINIRT_ENOTSUP, "storage_alloc_pager=user: peers cannot write to a window whose pages come and go");
-    opts->flags |= rt->transport == SHM ? STORWIN_MEMFD : 0;
-    rc = storwin_alloc(opts, w->bytes, &w->storage, &err);
-    if (rc < 0)
-        return minirt__fail(rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, "window of %llu bytes: %s%s%s",
-                            (unsigned long long)w->bytes, err.hint, err.hint[0] ? ": " : "", err.text);
-    w->base = storwin_base(w->storage);
+        return minirt__fail(w->rt, MINIRT_ENOTSUP, "storage_alloc_pager=user: peers cannot write to a window whose pages come and go");
+    opts->flags |= w->rt->transport == SHM ? STORWIN_MEMFD : 0;
+    if ((rc = storwin_alloc(opts, bytes, &w->storage, &err)) < 0)
+        return minirt__fail(w->rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, "window of %llu bytes: %s%s%s",
+                            (unsigned long long)bytes, err.hint, err.hint[0] ? ": " : "", err.text);
+    (void)storwin_query(w->storage, &info);
+    if (info.target == STORWIN_TARGET_FILE && opts->flags & STORWIN_UNLINK)
+        (void)unlink(opts->filename); /* as soon as it is open, so that a killed process leaves no file either */
+    else if (info.created)
+        w->created = strdup(opts->filename);
     return 0;
+}
+
+/* Every part becomes a region, which peers may access; with shared memory, in a segment, which they map. */
+static int expose(struct minirt_window *w)
+{
+    struct storwin_part_info part = {.size = sizeof(part)};
+    struct minirt *rt = w->rt;
+    int rc = 0;
+
+    for (uint32_t i = 0; rc == 0 && storwin_part(w->storage, i, &part) == 0; i++) {
+        void *at = (char *)storwin_base(w->storage) + part.offset;
+
+        if (rt->transport == SHM && part.fd >= 0 && part.coherent)
+            rc = asymreg_segment_add(rt->ctx, at, part.bytes, ASYMREG_ALL, ASYMREG_TRUSTED, part.fd, part.fd_offset, &w->segment[i]);
+        if (rc == 0)
+            rc = asymreg_register(rt->ctx, at, part.bytes, ASYMREG_ALL, 0, &w->region[i]);
+    }
+    return rc < 0 ? minirt__fail(rt, rc, "registering a window of %llu bytes", (unsigned long long)storwin_bytes(w->storage)) : 0;
 }
 
 /* This process's part of a window, without telling anybody. */
 static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct minirt_window **out)
 {
     struct minirt_window *w = *out = calloc(1, sizeof(*w));
-    struct storwin_info info = {.size = sizeof(info)};
-    struct storwin_part_info part = {.size = sizeof(part)};
     struct storwin_opts opts;
     char text[MAX_TEXT];
-    int outer, temporary, rc;
+    int outer, rc;
 
     if (!w)
         return minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
-    *w = (struct minirt_window){.rt = rt, .bytes = bytes, .index = MINIRT_MAX_WINDOWS};
+    w->rt = rt;
     if ((rc = read_hints(rt, hints ? hints : "", text, &opts)) < 0)
         return rc;
-    temporary = (opts.flags & STORWIN_UNLINK) != 0;
-    if (temporary) /* its name goes as soon as it is open, so that a killed process leaves no file either */
-        opts.flags = (opts.flags & ~STORWIN_UNLINK) | STORWIN_DISCARD;
     outer = minirt__charge(rt, MINIRT_WINDOWS);
-    rc = allocate(w, &opts);
-    if (rc == 0 && storwin_query(w->storage, &info) == 0 && info.target == STORWIN_TARGET_FILE) {
-        if (temporary)
-            (void)unlink(opts.filename);
-        else if (info.created)
-            w->created = strdup(opts.filename);
-    }
+    rc = allocate(w, bytes, &opts);
     minirt__charge(rt, MINIRT_REGISTRY);
-    for (uint32_t i = 0; rc == 0 && storwin_part(w->storage, i, &part) == 0; i++)
-        rc = expose(w, &part);
+    if (rc == 0)
+        rc = expose(w);
     minirt__charge(rt, outer);
     return rc;
 }
@@ -114,16 +104,19 @@ int minirt__window_drop(struct minirt_window *w)
 
     if (!w)
         return 0;
-    for (uint32_t i = 0; i < w->n_parts; i++)
-        (void)asymreg_unregister(w->rt->ctx, w->region[i]);
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < 2; i++) {
+        if (w->region[i])
+            (void)asymreg_unregister(w->rt->ctx, w->region[i]);
         if (w->segment[i])
             (void)asymreg_segment_remove(w->rt->ctx, w->segment[i]);
-    if (w->index < MINIRT_MAX_WINDOWS)
-        w->rt->windows[w->index] = NULL;
-    rc = storwin_free(w->storage, &err);
-    if (rc < 0)
-        rc = minirt__fail(w->rt, MINIRT_EWINDOW, "freeing a window of %llu bytes: %s", (unsigned long long)w->bytes, err.text);
+    }
+    if (w->team) {
+        w->rt->service->window[w->slot].base = 0;
+        w->team->n_windows--;
+        w->rt->windows[w->slot] = NULL;
+    }
+    if ((rc = storwin_free(w->storage, &err)) < 0)
+        rc = minirt__fail(w->rt, MINIRT_EWINDOW, "freeing a window: %s", err.text);
     free(w->created);
     free(w->where);
     free(w);
@@ -135,7 +128,7 @@ int minirt__service_window(struct minirt *rt)
     int rc = make(rt, sizeof(struct service), NULL, &rt->service_window);
 
     if (rc == 0)
-        rt->service = rt->service_window->base;
+        rt->service = storwin_base(rt->service_window->storage);
     return rc;
 }
 
@@ -144,30 +137,20 @@ int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *h
 {
     struct minirt *rt = team->rt;
     struct minirt_window *w;
-    uint64_t common = 0; /* indices that are free; 0 also: it failed */
-    int rc = make(rt, bytes, hints, &w), agreed;
+    uint32_t slot;
+    int rc = minirt__agree_on_slot(team, rt->windows, make(rt, bytes, hints, &w), &slot);
 
-    for (uint32_t i = 0; rc == 0 && i < MINIRT_MAX_WINDOWS; i++)
-        common |= (uint64_t)!rt->windows[i] << i;
-    if (rc == 0 && common == 0)
-        rc = minirt__fail(rt, MINIRT_ENOMEM, "%u windows are open", MINIRT_MAX_WINDOWS);
-    agreed = rt->broken ? rc : minirt__agree(team, &common, 0);
-    if (rc == 0)
-        rc = agreed;
-    if (rc == 0 && common == 0)
-        rc = minirt__fail(rt, MINIRT_EWINDOW, "another rank could not open the window, or has none of the same number free");
     if (rc < 0) {
         if (w && w->created)
             (void)unlink(w->created);
         minirt__window_drop(w);
         return rc;
     }
-    free(w->created);
-    w->created = NULL;
-    w->index = (uint32_t)__builtin_ctzll(common);
     w->team = team;
-    rt->windows[w->index] = w;
-    rt->service->window[w->index] = (struct part){(uintptr_t)w->base, bytes};
+    w->slot = slot;
+    team->n_windows++;
+    rt->windows[slot] = w;
+    rt->service->window[slot] = (struct part){(uintptr_t)storwin_base(w->storage), bytes};
     if ((rc = minirt_barrier(team)) == 0) /* else minirt_fini() drops it */
         *window = w;
     return rc;
@@ -175,21 +158,18 @@ int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *h
 
 int minirt_window_free(struct minirt_window *w)
 {
-    struct minirt *rt;
     int rc, dropped;
 
     if (!w)
         return 0;
-    rt = w->rt;
     rc = minirt_barrier(w->team); /* all are done with it */
-    rt->service->window[w->index].base = 0;
     dropped = minirt__window_drop(w);
     return rc < 0 ? rc : dropped;
 }
 
 void *minirt_window_base(const struct minirt_window *w)
 {
-    return w->base;
+    return storwin_base(w->storage);
 }
 
 struct storwin_window *minirt_window_storage(struct minirt_window *w)
@@ -199,24 +179,21 @@ struct storwin_window *minirt_window_storage(struct minirt_window *w)
 
 int minirt_window_at(struct minirt_window *w, struct minirt_team *team, uint32_t rank, uint64_t offset, uint64_t *addr)
 {
-    struct part there;
+    struct minirt *rt = w->rt;
+    struct part *there;
     uint32_t id;
     int rc;
 
-    if (rank >= team->n)
-        return minirt__fail(w->rt, MINIRT_EINVAL, "rank %u in a team of %u", rank, team->n);
-    if (!w->where && !(w->where = calloc(w->rt->n, sizeof(*w->where))))
-        return minirt__fail(w->rt, MINIRT_ENOMEM, "out of memory");
-    id = (uint32_t)rankmap_id(team->map, rank);
-    if (w->where[id] == 0) {
-        rc = minirt__service_get(w->rt, id, offsetof(struct service, window) + w->index * sizeof(there), &there, sizeof(there));
-        if (rc < 0)
-            return rc;
-        if (there.base == 0 || offset > there.bytes)
-            return minirt__fail(w->rt, MINIRT_EINVAL, "offset %llu of a window of rank %u (process %u), which has %llu bytes",
-                                (unsigned long long)offset, rank, id, there.base ? (unsigned long long)there.bytes : 0);
-        w->where[id] = there.base;
-    }
-    *addr = w->where[id] + offset;
+    if ((rc = minirt__reach(team, rank, &id)) < 0)
+        return rc;
+    if (!w->where && !(w->where = calloc(rt->n, sizeof(*w->where))))
+        return minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
+    there = &w->where[id];
+    if (there->base == 0 && (rc = minirt__read(rt, id, &rt->service->window[w->slot], there, sizeof(*there))) < 0)
+        return rc;
+    if (there->base == 0 || offset > there->bytes)
+        return minirt__fail(rt, MINIRT_EINVAL, "offset %llu of a window of rank %u (process %u), which has %llu bytes",
+                            (unsigned long long)offset, rank, id, there->base ? (unsigned long long)there->bytes : 0);
+    *addr = there->base + offset;
     return 0;
 }

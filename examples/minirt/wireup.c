@@ -14,78 +14,98 @@
 #include "internal.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "pmi2.h"
 
 #define GATHER_RANKS 64u
 #define PIECE_BYTES ((CARD_TEXT - 1) / 2)
+#define MAGIC 0x3154524du
+#define DIGITS "0123456789abcdef"
 
-/* Bytes as characters that every PMI carries, as many as one value holds. */
-static void to_text(const unsigned char *bytes, size_t n, char *text)
-{
-    n = n < PIECE_BYTES ? n : PIECE_BYTES;
-    for (size_t i = 0; i < 2 * n; i++)
-        text[i] = "0123456789abcdef"[bytes[i / 2] >> (i % 2 ? 0 : 4) & 15];
-    text[2 * n] = '\0';
-}
+/* ---- cards: what libasymreg needs to reach a process, as text that every PMI carries ---- */
 
-static int digit(char c)
+/* The own card from byte `at` on, as much of it as one value holds. */
+static void to_text(const struct minirt *rt, size_t at, char *text)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    const unsigned char *byte = (const unsigned char *)&rt->card;
+
+    for (size_t i = at; i < CARD_HEAD + rt->card.blob_bytes && i < at + PIECE_BYTES; i++)
+        text += snprintf(text, 3, "%02x", byte[i]);
 }
 
 /* Returns how many bytes: up to what is no digit of to_text(), `cap` at most. */
 static size_t from_text(const char *text, unsigned char *bytes, size_t cap)
 {
+    const char *high, *low;
     size_t n = 0;
 
-    for (; n < cap && digit(text[2 * n]) >= 0 && digit(text[2 * n + 1]) >= 0; n++)
-        bytes[n] = (unsigned char)(digit(text[2 * n]) << 4 | digit(text[2 * n + 1]));
+    for (; n < cap && (high = memchr(DIGITS, text[2 * n], 16)) && (low = memchr(DIGITS, text[2 * n + 1], 16)); n++)
+        bytes[n] = (unsigned char)((high - DIGITS) << 4 | (low - DIGITS));
     return n;
 }
 
-static int pmi_failed(struct minirt *rt, const char *what, int rc)
+static int pmi(struct minirt *rt, const char *what, int answer)
 {
-    return minirt__fail(rt, MINIRT_EPMI, "%s: PMI answers %d", what, rc);
+    return answer == PMI2_SUCCESS ? 0 : minirt__fail(rt, MINIRT_EPMI, "%s: PMI answers %d", what, answer);
 }
 
-/* The card's beginning to `text`, the rest into pairs. */
-static int write_out(struct minirt *rt, char *text)
+/* A piece of the own card becomes a pair; and one of another's, what it was. */
+static int put_piece(struct minirt *rt, size_t at)
 {
-    const unsigned char *card = (const unsigned char *)&rt->card;
-    const size_t bytes = CARD_HEAD + rt->card.blob_bytes;
-    char key[PMI2_MAX_KEYLEN], rest[CARD_TEXT];
-    int rc = PMI2_SUCCESS;
+    char key[PMI2_MAX_KEYLEN], text[CARD_TEXT];
 
-    to_text(card, bytes, text);
-    for (size_t at = PIECE_BYTES; rc == PMI2_SUCCESS && at < bytes; at += PIECE_BYTES) {
-        snprintf(key, sizeof(key), "minirt-%u-%zu", rt->rank, at);
-        to_text(card + at, bytes - at, rest);
-        rc = PMI2_KVS_Put(key, rest);
-    }
+    to_text(rt, at, text);
+    snprintf(key, sizeof(key), "minirt-%u-%zu", rt->rank, at);
+    return pmi(rt, key, PMI2_KVS_Put(key, text));
+}
+
+static int get_piece(struct minirt *rt, uint32_t id, size_t at, char *text)
+{
+    char key[PMI2_MAX_KEYLEN];
+    int len;
+
+    snprintf(key, sizeof(key), "minirt-%u-%zu", id, at);
+    return pmi(rt, key, PMI2_KVS_Get(NULL, (int)id, key, text, CARD_TEXT, &len));
+}
+
+/* What does not fit into the first piece becomes pairs at once. */
+static int write_card(struct minirt *rt)
+{
+    ssize_t n = asymreg_export(rt->ctx, rt->card.blob, sizeof(rt->card.blob));
+    int rc = n < 0 ? minirt__fail(rt, (int)n, "export") : 0;
+
+    rt->card.magic = MAGIC;
+    rt->card.blob_bytes = (uint32_t)n;
+    rt->card.service = (uintptr_t)rt->service;
+    for (size_t at = PIECE_BYTES; rc == 0 && at < CARD_HEAD + (size_t)n; at += PIECE_BYTES)
+        rc = put_piece(rt, at);
     return rc;
 }
 
-/* The card of a process that begins with `text`. */
-static int read_in(struct minirt *rt, uint32_t id, const char *text, struct card *c)
+/* Takes the card that begins with `text`: libasymreg learns of the peer, the address vector of its struct service. */
+static int admit(struct minirt *rt, uint32_t id, const char *text)
 {
-    unsigned char *card = (unsigned char *)c;
-    size_t n = from_text(text, card, sizeof(*c)), bytes = 0, got = n;
-    char key[PMI2_MAX_KEYLEN], rest[CARD_TEXT];
-    int len;
+    struct card c;
+    unsigned char *card = (unsigned char *)&c;
+    size_t n = from_text(text, card, sizeof(c)), got = n;
+    char rest[CARD_TEXT];
+    int outer, rc;
 
-    if (n >= CARD_HEAD && c->magic == rt->card.magic && c->blob_bytes <= sizeof(c->blob) && c->service != 0)
-        bytes = CARD_HEAD + c->blob_bytes;
-    for (; n < bytes && got == PIECE_BYTES; n += got) {
-        snprintf(key, sizeof(key), "minirt-%u-%zu", id, n);
-        if (PMI2_KVS_Get(NULL, (int)id, key, rest, sizeof(rest), &len) != PMI2_SUCCESS)
-            break;
-        got = from_text(rest, card + n, sizeof(*c) - n);
+    for (; got == PIECE_BYTES && n < CARD_HEAD + c.blob_bytes; n += got) {
+        if ((rc = get_piece(rt, id, n, rest)) < 0)
+            return rc;
+        got = from_text(rest, card + n, sizeof(c) - n);
     }
-    return bytes > 0 && n == bytes ? 0 : minirt__fail(rt, MINIRT_EPMI, "what came as the card of process %u is none", id);
+    if (n < CARD_HEAD || c.magic != MAGIC || n != CARD_HEAD + c.blob_bytes || c.service == 0)
+        return minirt__fail(rt, MINIRT_EPMI, "what came as the card of process %u is none", id);
+    outer = minirt__charge(rt, MINIRT_PEERS);
+    if ((rc = asymreg_import(rt->ctx, id, c.blob, c.blob_bytes)) == 0)
+        rc = rankmap_av_set(rt->av, id, c.service, 0);
+    minirt__charge(rt, outer);
+    if (rc < 0)
+        return minirt__fail(rt, rc, "connecting to process %u", id);
+    rt->n_peers++;
+    return 0;
 }
 
 /* ---- allgather ---- */
@@ -93,120 +113,85 @@ static int read_in(struct minirt *rt, uint32_t id, const char *text, struct card
 static int gather_meet(struct minirt *rt)
 {
     char text[CARD_TEXT];
-    const void *first;
     void *values;
     int rc;
 
-    if ((rc = write_out(rt, text)) != PMI2_SUCCESS || (rc = PMI2_SHMEM_Iallgather(text)) != PMI2_SUCCESS ||
-        (rc = PMI2_SHMEM_Iallgather_wait(&values)) != PMI2_SUCCESS ||
-        (rc = PMI2_SHMEM_Allgathered(&first, &rt->gathered_stride)) != PMI2_SUCCESS)
-        return pmi_failed(rt, "Allgather", rc);
-    rt->gathered = first;
-    return 0;
+    to_text(rt, 0, text);
+    if ((rc = PMI2_SHMEM_Iallgather(text)) == PMI2_SUCCESS && (rc = PMI2_SHMEM_Iallgather_wait(&values)) == PMI2_SUCCESS)
+        rc = PMI2_SHMEM_Allgathered(&rt->gathered, &rt->gathered_stride);
+    return pmi(rt, "Allgather", rc);
 }
 
-static int gather_find(struct minirt *rt, uint32_t id, struct card *c)
+static int gather_find(struct minirt *rt, uint32_t id, char *text)
 {
-    return read_in(rt, id, rt->gathered + (size_t)id * (size_t)rt->gathered_stride, c);
+    snprintf(text, CARD_TEXT, "%s", (const char *)rt->gathered + (size_t)id * (size_t)rt->gathered_stride);
+    return 0;
 }
 
 /* ---- put, fence, get ---- */
 
 static int fence_meet(struct minirt *rt)
 {
-    char key[PMI2_MAX_KEYLEN], text[CARD_TEXT];
-    int rc = write_out(rt, text);
+    int rc = put_piece(rt, 0);
 
-    snprintf(key, sizeof(key), "minirt-%u", rt->rank);
-    if (rc != PMI2_SUCCESS || (rc = PMI2_KVS_Put(key, text)) != PMI2_SUCCESS || (rc = PMI2_KVS_Fence()) != PMI2_SUCCESS)
-        return pmi_failed(rt, "Put and Fence", rc);
-    return 0;
+    return rc < 0 ? rc : pmi(rt, "Fence", PMI2_KVS_Fence());
 }
 
-static int fence_find(struct minirt *rt, uint32_t id, struct card *c)
+static int fence_find(struct minirt *rt, uint32_t id, char *text)
 {
-    char key[PMI2_MAX_KEYLEN], text[CARD_TEXT];
-    int len, rc;
-
-    snprintf(key, sizeof(key), "minirt-%u", id);
-    rc = PMI2_KVS_Get(NULL, (int)id, key, text, sizeof(text), &len);
-    return rc == PMI2_SUCCESS ? read_in(rt, id, text, c) : pmi_failed(rt, key, rc);
+    return get_piece(rt, id, 0, text);
 }
 
 /* ---- ring ---- */
 
-#define FINGER(k) (offsetof(struct service, finger) + (k) * sizeof(struct finger))
-
-/* Finger k of a process that is known, waited for as long as that lives. */
-static int get_finger(struct minirt *rt, uint32_t id, unsigned k, struct finger *f)
+/* Finger k of a process that is known: the card of the one 2^k after it. */
+static int get_finger(struct minirt *rt, uint32_t id, unsigned k, char *text)
 {
-    int rc;
+    int rc = minirt__await(rt, id, &rt->service->finger[k], 1, text, CARD_TEXT);
 
-    while ((rc = minirt__service_get(rt, id, FINGER(k), &f->ready, sizeof(f->ready))) == 0 && !f->ready)
-        sched_yield();
-    if (rc == 0)
-        rc = minirt__service_get(rt, id, FINGER(k) + offsetof(struct finger, card), f->card, sizeof(f->card));
-    f->card[CARD_TEXT] = '\0';
+    text[CARD_TEXT - 1] = '\0';
     return rc;
-}
-
-static int admit(struct minirt *rt, uint32_t id, const struct card *c);
-
-/* The beginning of the card of process id: from process `at` on, each time over the largest power of two that does not pass the one wanted. */
-static int walk(struct minirt *rt, uint32_t at, uint32_t id, struct finger *f)
-{
-    struct card c;
-    int rc;
-
-    for (;;) {
-        unsigned k = 31u - (unsigned)__builtin_clz((id + rt->n - at) % rt->n);
-        uint32_t next = (at + (1u << k)) % rt->n;
-
-        if (rt->entries[next] == 0) { /* else it is known, and not the one wanted */
-            if ((rc = get_finger(rt, at, k, f)) < 0 || next == id)
-                return rc;
-            if ((rc = read_in(rt, next, f->card, &c)) < 0 || (rc = admit(rt, next, &c)) < 0)
-                return rc;
-        }
-        at = next;
-    }
 }
 
 static int ring_meet(struct minirt *rt)
 {
-    struct finger *mine = rt->service->finger, f = {0};
-    char text[CARD_TEXT], left[CARD_TEXT];
-    int rank, ranks, rc;
-    struct card c;
+    char text[CARD_TEXT], left[CARD_TEXT], right[CARD_TEXT];
+    int rank, ranks, rc = PMI2_SUCCESS;
+    uint32_t id = rt->rank;
 
-    /* A Ring is no Fence: what write_out() has put must be there before anybody is told of it. Only UCX's cards may be that long. */
-    if ((rc = write_out(rt, text)) != PMI2_SUCCESS || (rt->transport == UCX && (rc = PMI2_KVS_Fence()) != PMI2_SUCCESS) ||
-        (rc = PMIX_Ring(text, &rank, &ranks, left, f.card, CARD_TEXT)) != PMI2_SUCCESS)
-        return pmi_failed(rt, "Ring", rc);
+    to_text(rt, 0, text);
+    /* A Ring is no Fence: pieces must be there before anybody is told of them. Only UCX's cards may be that long. */
+    if ((rt->transport == UCX && (rc = PMI2_KVS_Fence()) != PMI2_SUCCESS) ||
+        (rc = PMIX_Ring(text, &rank, &ranks, left, right, CARD_TEXT)) != PMI2_SUCCESS)
+        return pmi(rt, "Ring", rc);
     if ((uint32_t)rank != rt->rank || (uint32_t)ranks != rt->n)
         return minirt__fail(rt, MINIRT_EPMI, "place %d of %d in the ring, rank %u of %u", rank, ranks, rt->rank, rt->n);
-    for (unsigned k = 0; 1u << k < rt->n; k++) {
-        uint32_t id = (rt->rank + (1u << k)) % rt->n;
+    for (unsigned k = 0; 1u << k < rt->n; k++) { /* finger k - 1 of the one that is finger k - 1 here */
+        struct finger *mine = &rt->service->finger[k];
 
-        if (k > 0 && (rc = walk(rt, (rt->rank + (1u << (k - 1))) % rt->n, id, &f)) < 0)
+        if (k > 0 && (rc = get_finger(rt, id, k - 1, right)) < 0)
             return rc;
-        if ((rc = read_in(rt, id, f.card, &c)) < 0 || (rc = admit(rt, id, &c)) < 0)
+        id = (rt->rank + (1u << k)) % rt->n;
+        if ((rc = admit(rt, id, right)) < 0)
             return rc;
-        memcpy(mine[k].card, f.card, sizeof(f.card));
-        __atomic_store_n(&mine[k].ready, 1, __ATOMIC_RELEASE);
+        memcpy(mine->card, right, CARD_TEXT);
+        __atomic_store_n(&mine->number, 1, __ATOMIC_RELEASE);
     }
     return 0;
 }
 
-static int ring_find(struct minirt *rt, uint32_t id, struct card *c)
+/* Each time over the largest power of two that does not pass the one wanted. Whoever is known already is stepped over. */
+static int ring_find(struct minirt *rt, uint32_t id, char *text)
 {
-    struct finger f;
-    int rc = walk(rt, rt->rank, id, &f);
+    for (uint32_t at = rt->rank, next;; at = next) {
+        unsigned k = 31u - (unsigned)__builtin_clz((id + rt->n - at) % rt->n);
+        int rc = 0;
 
-    return rc < 0 ? rc : read_in(rt, id, f.card, c);
+        next = (at + (1u << k)) % rt->n;
+        if (rt->entries[next] == 0 && ((rc = get_finger(rt, at, k, text)) < 0 || next == id || (rc = admit(rt, next, text)) < 0))
+            return rc;
+    }
 }
-
-/* ---- all of them ---- */
 
 /* The ring's order is that of nodes: it is that of ranks unless they were dealt out in turn. */
 static int ring_of_ranks(const struct minirt *rt)
@@ -218,60 +203,59 @@ static int ring_of_ranks(const struct minirt *rt)
     return r == rt->n && PMIX_Ring_offered();
 }
 
+/* ---- all of them ---- */
+
 int minirt__wire_up(struct minirt *rt)
 {
     static const struct wireup ways[] = {
         {"allgather", gather_meet, gather_find}, {"ring", ring_meet, ring_find}, {"fence", fence_meet, fence_find}};
     const char *name = getenv("MINIRT_WIREUP");
+    int rc;
 
+    minirt__charge(rt, MINIRT_PMI);
     if (!name || !*name)
         name = rt->n <= GATHER_RANKS ? "allgather" : ring_of_ranks(rt) ? "ring" : "fence";
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
         if (strcmp(name, ways[i].name) == 0)
             rt->wireup = &ways[i];
-    return rt->wireup ? rt->wireup->meet(rt) : minirt__fail(rt, MINIRT_EINVAL, "MINIRT_WIREUP=%.40s is not allgather, ring or fence", name);
-}
-
-/* Takes a card: libasymreg learns of the peer, the address vector of its struct service. */
-static int admit(struct minirt *rt, uint32_t id, const struct card *c)
-{
-    int outer = minirt__charge(rt, MINIRT_PEERS), rc = asymreg_import(rt->ctx, id, c->blob, c->blob_bytes);
-
-    minirt__charge(rt, MINIRT_AV);
-    if (rc == 0)
-        rc = rankmap_av_set(rt->av, id, c->service, 0);
-    minirt__charge(rt, outer);
-    if (rc < 0)
-        return minirt__fail(rt, rc, "connecting to process %u", id);
-    rt->n_peers++;
-    return 0;
+    if (!rt->wireup)
+        return minirt__fail(rt, MINIRT_EINVAL, "MINIRT_WIREUP=%.40s is not allgather, ring or fence", name);
+    rc = write_card(rt);
+    return rc < 0 ? rc : rt->wireup->meet(rt);
 }
 
 int minirt__connect(struct minirt *rt, uint32_t id)
 {
-    struct card c;
+    char text[CARD_TEXT];
     int rc;
 
     if (rt->entries[id] != 0)
         return 0;
     if (id == rt->rank)
-        return admit(rt, id, &rt->card);
-    rc = rt->wireup->find(rt, id, &c);
-    return rc < 0 ? rc : admit(rt, id, &c);
+        to_text(rt, 0, text);
+    else if ((rc = rt->wireup->find(rt, id, text)) < 0)
+        return rc;
+    return admit(rt, id, text);
 }
 
-int minirt__service_put(struct minirt *rt, uint32_t id, size_t offset, const void *src, size_t bytes)
+uint64_t minirt__there(const struct minirt *rt, uint32_t id, const void *place)
+{
+    return rt->entries[id] + (uint64_t)((const char *)place - (const char *)rt->service);
+}
+
+int minirt__read(struct minirt *rt, uint32_t id, const void *place, void *dst, size_t bytes)
 {
     int rc = minirt__connect(rt, id);
 
-    if (rc == 0)
-        rc = minirt_put(rt->world, id, rt->entries[id] + offset, src, bytes);
-    return rc == 0 ? minirt_flush(rt->world, id) : rc;
+    return rc == 0 ? minirt_get(rt->world, id, minirt__there(rt, id, place), dst, bytes) : rc;
 }
 
-int minirt__service_get(struct minirt *rt, uint32_t id, size_t offset, void *dst, size_t bytes)
+int minirt__await(struct minirt *rt, uint32_t id, const void *place, uint64_t number, void *dst, size_t bytes)
 {
-    int rc = minirt__connect(rt, id);
+    uint64_t seen;
+    int rc;
 
-    return rc == 0 ? minirt_get(rt->world, id, rt->entries[id] + offset, dst, bytes) : rc;
+    while ((rc = minirt__read(rt, id, place, &seen, sizeof(seen))) == 0 && seen < number)
+        sched_yield();
+    return rc == 0 ? minirt__read(rt, id, (const char *)place + sizeof(seen), dst, bytes) : rc;
 }

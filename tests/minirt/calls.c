@@ -217,7 +217,7 @@ static void windows(const char *dir)
         CHECK(minirt_window_create(world, 100, NULL, &many[i]) == 0);
     rc = minirt_window_create(world, 100, NULL, &w);
     CHECK(rc == MINIRT_ENOMEM);
-    SAYS("64 windows");
+    SAYS("no slot of 64 is free");
     for (uint32_t i = 0; i < MINIRT_MAX_WINDOWS; i++)
         CHECK(minirt_window_free(many[i]) == 0);
 }
@@ -243,7 +243,7 @@ static void leave(void)
         rc = minirt_barrier(world);
     CHECK(rc == MINIRT_EPEER);
     SAYS("has gone");
-    SAYS(me % 4 == 0 || me == 2 ? "rank 1 (process 1)" : "process "); /* who waits in a barrier may hear of one that has been told and left */
+    SAYS(me % 4 == 0 ? "rank 1 (process 1)" : me == 2 ? "(process 1)" : "process "); /* who waits in a barrier may hear of one that has been told and left */
     fprintf(stderr, "told: %s\n", minirt_why(rt));
     PMI2_Finalize();
     minirt_fini(rt);
