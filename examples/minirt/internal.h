@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of minirt share.
+/*
+ * What the files of minirt share.
  *
- *   init.c    life cycle: the launcher, the transport, errors
- *   wireup.c  how processes find one another: cards by PMI, the first contact with a peer
- *   team.c    teams, barrier, agreement
- *   window.c  windows
- *   rma.c     put, get, atomics
+ *   init.c    life cycle: the launcher, the transport, errors            all libraries
+ *   wireup.c  how processes find one another: the first contact          libpmi2, libasymreg, librankmap
+ *   team.c    teams, barrier, agreement                                  librankmap, libasymreg
+ *   window.c  windows                                                    libstorwin, libasymreg
+ *   rma.c     put, get, atomics                                          librankmap, libasymreg
  *   cost.c    what it costs
  */
 #ifndef MINIRT_INTERNAL_H
@@ -41,8 +42,8 @@ struct part {
 /* Memory of every process that all others reach: the entry of the address vector is its address. A page of it is touched when it is used. */
 struct service {
     struct team_slot {
-        char scratch[ASYMREG_GROUP_SCRATCH_BYTES]; /* libasymreg's, for barriers */
-        struct word said[ROUNDS];                  /* by this process, in each round of an agreement */
+        _Alignas(64) char scratch[ASYMREG_GROUP_SCRATCH_BYTES]; /* libasymreg's, for barriers */
+        struct word said[ROUNDS];                               /* by this process, in each round of an agreement */
     } team[MINIRT_SLOTS];
     struct part window[MINIRT_SLOTS];
     struct finger finger[ROUNDS];
@@ -69,11 +70,11 @@ struct minirt_window {
     struct minirt *rt;
     struct minirt_team *team;
     struct storwin_window *storage;
-    uint32_t slot;         /* if it has a team: the service window has none, and no slot */
-    asymreg_id region[2];  /* of memory and storage; 0: none */
+    uint32_t slot;        /* if it has a team: the service window has none */
+    asymreg_id region[2]; /* of its parts; 0: none */
     uint64_t segment[2];
-    char *created;      /* a new file's name, for a window that another rank could not open */
-    struct part *where; /* at each process, base 0: not asked yet; only touched pages are memory */
+    char *created;        /* a new file's name, for a window that another rank could not open */
+    struct part *where;   /* at each process, base 0: not asked yet; only touched pages are memory */
 };
 
 struct wireup {

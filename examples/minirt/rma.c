@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations by (team, rank, address): from rank to the entry of the address vector, which says whether the process is known yet, and whose
- * place in it is libasymreg's number of the peer. */
+/*
+ * Operations by (team, rank, address): librankmap goes from rank to the entry of the address vector, which says whether the process is known yet, and
+ * whose place in it is libasymreg's number of the peer; libasymreg does the rest.
+ */
 #include "internal.h"
 
 int minirt__reach(struct minirt_team *team, uint32_t rank, uint32_t *id)

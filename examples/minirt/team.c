@@ -6,7 +6,9 @@
  */
 #include "internal.h"
 
-/* libasymreg does not say which peer has gone. Of those that this process knows, the nearest before it, on which its barriers wait. */
+/* ---- waiting for all, and agreeing ---- */
+
+/* libasymreg does not say which peer has gone: of those that this process knows, the nearest before it, for which its barriers wait. */
 static uint32_t who_has_gone(const struct minirt *rt)
 {
     uint32_t id = rt->rank;
@@ -30,8 +32,8 @@ int minirt_barrier(struct minirt_team *team)
 }
 
 /*
- * By dissemination: in round k rank r says what it knows, and reads what rank r + 2^k says, so that after the last everybody has heard of all, of
- * some twice: what is combined on the way must not mind.
+ * libasymreg's groups have nothing that combines values. So, behind a barrier, by dissemination: in round k rank r says what it knows, and reads what rank
+ * r + 2^k says, so that after the last everybody has heard of all, of some twice: what is combined on the way must not mind.
  */
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How processes find one another. Each has a card (struct card), some hundred bytes. Three ways to spread them:
+ * How processes find one another. Each has a card (struct card), some hundred bytes, most of them libasymreg's bootstrap blob. libpmi2 spreads them, in
+ * one of three ways:
  *
- *   allgather  one call; all cards lie in the server's shared memory, once a node. For jobs of up to GATHER_RANKS
+ *   allgather  one call; all cards lie in the server's shared memory (libshmht), once a node. For jobs of up to GATHER_RANKS
  *   ring       PMI brings the cards of two neighbours, whatever the size of the job. The rest is one-sided: rank r keeps the cards of r + 1, r + 2,
- *              r + 4, … (fingers), each got from the finger before; any other is found by walking fingers, ⌈log2 n⌉ steps. A barrier needs no others.
+ *              r + 4, … (fingers), each got from the finger before; any other is found by walking fingers, ⌈log2 n⌉ steps.
  *              For larger jobs, where the server says that it has Ring and ranks fill node after node
  *   fence      Put, Fence, and a Get when a card is needed. For larger jobs under other servers
  *
@@ -22,7 +23,7 @@
 #define MAGIC 0x3154524du
 #define DIGITS "0123456789abcdef"
 
-/* ---- cards: what libasymreg needs to reach a process, as text that every PMI carries ---- */
+/* ---- cards, as text that every PMI carries ---- */
 
 /* The own card from byte `at` on, as much of it as one value holds. */
 static void to_text(const struct minirt *rt, size_t at, char *text)
@@ -49,7 +50,7 @@ static int pmi(struct minirt *rt, const char *what, int answer)
     return answer == PMI2_SUCCESS ? 0 : minirt__fail(rt, MINIRT_EPMI, "%s: PMI answers %d", what, answer);
 }
 
-/* A piece of the own card becomes a pair; and one of another's, what it was. */
+/* A piece of the own card becomes a pair, and one of another process's is got. */
 static int put_piece(struct minirt *rt, size_t at)
 {
     char key[PMI2_MAX_KEYLEN], text[CARD_TEXT];
@@ -68,7 +69,7 @@ static int get_piece(struct minirt *rt, uint32_t id, size_t at, char *text)
     return pmi(rt, key, PMI2_KVS_Get(NULL, (int)id, key, text, CARD_TEXT, &len));
 }
 
-/* What does not fit into the first piece becomes pairs at once. */
+/* The own card. What does not fit into its first piece becomes pairs at once. */
 static int write_card(struct minirt *rt)
 {
     ssize_t n = asymreg_export(rt->ctx, rt->card.blob, sizeof(rt->card.blob));
@@ -155,7 +156,7 @@ static int get_finger(struct minirt *rt, uint32_t id, unsigned k, char *text)
 
 static int ring_meet(struct minirt *rt)
 {
-    char text[CARD_TEXT], left[CARD_TEXT], right[CARD_TEXT];
+    char text[CARD_TEXT], left[CARD_TEXT], right[CARD_TEXT] = "";
     int rank, ranks, rc = PMI2_SUCCESS;
     uint32_t id = rt->rank;
 
@@ -166,9 +167,10 @@ static int ring_meet(struct minirt *rt)
         return pmi(rt, "Ring", rc);
     if ((uint32_t)rank != rt->rank || (uint32_t)ranks != rt->n)
         return minirt__fail(rt, MINIRT_EPMI, "place %d of %d in the ring, rank %u of %u", rank, ranks, rt->rank, rt->n);
-    for (unsigned k = 0; 1u << k < rt->n; k++) { /* finger k - 1 of the one that is finger k - 1 here */
+    for (unsigned k = 0; 1u << k < rt->n; k++) {
         struct finger *mine = &rt->service->finger[k];
 
+        /* Finger k here is finger k - 1 of the process that is finger k - 1 here. */
         if (k > 0 && (rc = get_finger(rt, id, k - 1, right)) < 0)
             return rc;
         id = (rt->rank + (1u << k)) % rt->n;
@@ -203,7 +205,7 @@ static int ring_of_ranks(const struct minirt *rt)
     return r == rt->n && PMIX_Ring_offered();
 }
 
-/* ---- all of them ---- */
+/* ---- whichever it is ---- */
 
 int minirt__wire_up(struct minirt *rt)
 {
@@ -237,6 +239,8 @@ int minirt__connect(struct minirt *rt, uint32_t id)
         return rc;
     return admit(rt, id, text);
 }
+
+/* ---- what a process shows all others: its struct service ---- */
 
 uint64_t minirt__there(const struct minirt *rt, uint32_t id, const void *place)
 {

@@ -161,6 +161,8 @@ static void windows(const char *dir)
     use(w, bytes);
     atomics(w);
     CHECK(minirt_put(world, n, 0, &bytes, 8) == MINIRT_EINVAL && minirt_window_at(w, world, n, 0, &at) == MINIRT_EINVAL);
+    CHECK(minirt_window_at(w, world, 0, bytes, &at) == 0 && minirt_window_at(w, world, 0, bytes + 1, &at) == MINIRT_EINVAL);
+    SAYS("offset 50001 of a window of rank 0 (process 0), which has 50000 bytes");
     CHECK(minirt_get(world, 0, 8, &at, 8) == MINIRT_EREMOTE);
     SAYS("get of 8 bytes, rank 0");
     CHECK(minirt_window_free(w) == 0);
@@ -253,6 +255,7 @@ static void leave(void)
 int main(int argc, char **argv)
 {
     struct minirt_info info;
+    uint32_t rounds = 0;
     int rc;
 
     if (argc < 2)
@@ -264,6 +267,9 @@ int main(int argc, char **argv)
     n = minirt_size(world);
     minirt_get_info(rt, &info);
     n_nodes = info.n_nodes;
+    while (1u << rounds < n)
+        rounds++;
+    CHECK(info.n_peers <= 2 * rounds || strcmp(info.wireup, "ring") == 0); /* who walks knows those on the way too */
     if (argc > 2)
         leave();
     teams();
