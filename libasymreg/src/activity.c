@@ -44,7 +44,7 @@ static int ask_for_barriers(void)
 static int this_process(uint64_t *process)
 {
     uint64_t pid = (uint64_t)getpid(), started = 0;
-    int rc = asymreg__start_time_of(pid, &started);
+    int ended, rc = asymreg__process_stat(pid, &started, &ended);
 
     *process = pid << 32 | (uint32_t)started;
     return rc == -ENOENT ? 0 : rc;
@@ -59,8 +59,8 @@ static int has_ended(uint64_t process)
 
     if (pid == 0 || pid > INT_MAX || (kill((pid_t)pid, 0) < 0 && errno == ESRCH))
         return 1;
-    if ((uint32_t)process && asymreg__start_time_of(pid, &started) == 0 && (uint32_t)started != (uint32_t)process)
-        return 1; /* another has its number */
+    if ((uint32_t)process && asymreg__process_stat(pid, &started, &ended) == 0 && ((uint32_t)started != (uint32_t)process || ended))
+        return 1; /* or another has its number */
     if ((p.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0)) < 0)
         return errno == ESRCH;
     ended = poll(&p, 1, 0) > 0;

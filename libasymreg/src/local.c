@@ -122,11 +122,11 @@ static int64_t coarse_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-int asymreg__start_time_of(uint64_t pid, uint64_t *ticks)
+int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended)
 {
-    char path[64], text[1024], *p;
+    char path[64], text[1024], *p, state = 0;
     ssize_t n;
-    int fd, e;
+    int fd, e, n_threads = 0;
 
     snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
     if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
@@ -139,10 +139,16 @@ int asymreg__start_time_of(uint64_t pid, uint64_t *ticks)
     text[n] = '\0';
     if (!(p = strrchr(text, ')'))) /* the name before it may hold anything */
         return -EIO;
-    for (int field = 2; field < 22; field++)
+    for (int field = 3; field <= 22; field++) {
         if (!(p = strchr(p + 1, ' ')))
             return -EIO;
-    *ticks = strtoull(p + 1, NULL, 10);
+        if (field == 3)
+            state = p[1];
+        else if (field == 20)
+            n_threads = atoi(p + 1);
+    }
+    *started = strtoull(p + 1, NULL, 10);
+    *ended = (state == 'Z' || state == 'X') && n_threads <= 1; /* the first thread may end before others */
     return 0;
 }
 
@@ -277,19 +283,20 @@ static int address(struct asymreg_transport *t, void *buf, size_t *bytes)
 
 /*
  * A descriptor of the peer's process: the endpoint's, or one for the caller to close. ASYMREG_EPEER: it has gone, and perhaps somebody else has its
- * number; -ENOSYS, and other -errno.
+ * number; -ENOSYS: it lives, as far as /proc tells, but there is no such descriptor (before Linux 5.3, under filters of system calls, which may
+ * say EPERM, and tools that know no such call); other -errno.
  */
 static int process_get(const struct asymreg_ep *ep, int *fd)
 {
     uint64_t started = 0;
-    int rc;
+    int rc, ended = 0;
 
     if ((*fd = ep->pidfd) >= 0)
         return 0;
-    if ((*fd = (int)syscall(SYS_pidfd_open, (pid_t)ep->peer.pid, 0)) < 0 && errno != ENOSYS)
+    if ((*fd = (int)syscall(SYS_pidfd_open, (pid_t)ep->peer.pid, 0)) < 0 && errno != ENOSYS && errno != EPERM)
         return errno == ESRCH || errno == EINVAL ? ASYMREG_EPEER : -errno;
-    rc = ep->peer.start_time ? asymreg__start_time_of(ep->peer.pid, &started) : 0;
-    if (rc == -ENOENT || rc == -ESRCH || (rc == 0 && started != ep->peer.start_time))
+    rc = ep->peer.start_time ? asymreg__process_stat(ep->peer.pid, &started, &ended) : 0;
+    if (rc == -ENOENT || rc == -ESRCH || (rc == 0 && (started != ep->peer.start_time || ended)))
         rc = ASYMREG_EPEER;
     if (rc < 0 && *fd >= 0)
         close(*fd);
@@ -320,7 +327,7 @@ __attribute__((noinline)) static int peer_alive(struct asymreg_transport *t, str
         __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED);
         return ASYMREG_EPEER;
     }
-    /* Otherwise it cannot be told now (no such call, no descriptor left): later, then. */
+    /* It lives, or that cannot be told now (no descriptor left): later, then. */
     __atomic_store_n(&ep->checked_ns, coarse_ns(), __ATOMIC_RELAXED);
     return 0;
 }
@@ -409,10 +416,10 @@ static int fetch_fd(struct asymreg__local *l, struct asymreg_ep *ep, const struc
     }
     e = e == ASYMREG_EPEER ? ESRCH : -e;
     snprintf(path, sizeof(path), "/proc/%llu/fd/%d", (unsigned long long)ep->peer.pid, h->fd);
-    if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
+    if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0 && (errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY))
         fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        errno = e;
+    if (fd < 0 && errno == ENOENT) /* closed, if there is a /proc and the process in it */
+        errno = e == ESRCH || !ep->peer.start_time ? e : peer_alive(&l->base, ep) < 0 ? ESRCH : EBADF;
     return fd;
 }
 
@@ -715,7 +722,7 @@ static int identify(struct address *a)
 {
     struct stat st;
     ssize_t n;
-    int fd, rc = asymreg__start_time_of(a->pid, &a->start_time);
+    int fd, ended, rc = asymreg__process_stat(a->pid, &a->start_time, &ended);
 
     if (rc < 0 && rc != -ENOENT)
         return rc;

@@ -7,9 +7,11 @@
 
 #include <stdint.h>
 
-/* When a process began, in clock ticks since boot: field 22 of /proc/PID/stat. 0, -ENOENT or -ESRCH (no such process, or no /proc),
- * another -errno. */
-int asymreg__start_time_of(uint64_t pid, uint64_t *ticks);
+/*
+ * What /proc/PID/stat tells of a process: when it began, in clock ticks since boot, and whether all its threads have ended, waited for or not. 0,
+ * -ENOENT or -ESRCH (no such process, or no /proc), another -errno.
+ */
+int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended);
 
 /* NULL when it is another transport. */
 struct asymreg__local *asymreg__local_of(struct asymreg_transport *t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every allocation and system call of a context's life fails in turn, by --wrap. Whatever call of the library that hits, it says so, changes
- * nothing, and succeeds when it is made again; and at the end no byte is mapped and no descriptor open that was not before.
+ * [--no-pidfd=ENOSYS|EPERM]: every allocation and system call of a context's life fails in turn, by --wrap. Whatever call of the library that hits,
+ * it says so, changes nothing, and succeeds when it is made again; and at the end no byte is mapped and no descriptor open that was not before.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -276,7 +276,7 @@ static void life(void)
     close(fd);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
@@ -284,6 +284,8 @@ int main(void)
         uint64_t coalesce;
     } lives[] = {{"shm", ASYMREG_LOCAL_SHM, 0}, {"cma", ASYMREG_LOCAL_CMA, 0}, {"coalescing", ASYMREG_LOCAL_CMA, 4096}};
 
+    (void)argc;
+    no_pidfd_asked(argv[1]);
     for (size_t i = 0; i < sizeof(lives) / sizeof(*lives); i++) {
         struct target t;
         long k = 0;

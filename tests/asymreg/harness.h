@@ -7,13 +7,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,6 +40,37 @@
             exit(1);                                                                                                      \
         }                                                                                                                 \
     } while (0)
+
+/*
+ * From here on this process and its children have no descriptors of processes: pidfd_open() and pidfd_getfd() fail with `error`, ENOSYS as on old
+ * kernels or EPERM as in some sandboxes.
+ */
+static inline void no_pidfd(int error)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_getfd, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        printf("skip: no filter of system calls: %s\n", strerror(errno));
+        exit(77);
+    }
+    CHECK(syscall(SYS_pidfd_open, getpid(), 0) < 0 && errno == error);
+}
+
+/* Of a test's arguments the first: --no-pidfd=ENOSYS or EPERM. Returns whether it was there. */
+static inline int no_pidfd_asked(const char *arg)
+{
+    if (!arg || strncmp(arg, "--no-pidfd=", 11) != 0)
+        return 0;
+    no_pidfd(strcmp(arg + 11, "EPERM") == 0 ? EPERM : ENOSYS);
+    return 1;
+}
 
 /* What a target can be told. */
 enum { REGISTER, UNREGISTER, UNMAP, TRUNCATE, LOOK, FILL, CLOSE, SEND_FDS, ALLOC_MORE };

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unregistering that waits: when it has returned, peers that were in the middle of a transfer have ended it, and the memory stays as its owner
- * leaves it. Over shared memory, CMA and both.
+ * [--no-pidfd=ENOSYS|EPERM]: unregistering that waits. When it has returned, peers that were in the middle of a transfer have ended it, and the
+ * memory stays as its owner leaves it. Over shared memory, CMA and both.
  */
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include "context.h"
@@ -287,16 +288,61 @@ static void places(void)
     munmap(a, sizeof(*a));
 }
 
-int main(void)
+static void *wait_for_ever(void *arg)
+{
+    pause();
+    return arg;
+}
+
+/* A process whose first thread has ended may still write; one in which none is left may not, whether or not it has been waited for. */
+static void last_thread(void)
+{
+    struct asymreg__activity *a = mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    siginfo_t info;
+    int all_fence;
+    pid_t child;
+    pthread_t other;
+
+    CHECK(a != MAP_FAILED);
+    all_fence = asymreg__activity_init(a);
+    if ((child = fork()) == 0) {
+        struct asymreg__activity_slot *s;
+        uint32_t fence;
+        CHECK_EQ(asymreg__activity_claim(a, 5, &s, &fence), 0);
+        asymreg__activity_enter(s, 1, fence);
+        CHECK(pthread_create(&other, NULL, wait_for_ever, NULL) == 0);
+        pthread_exit(NULL);
+    }
+    CHECK(child > 0);
+    char path[64], state = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)child);
+    while (state != 'Z') {
+        FILE *f = fopen(path, "re");
+        CHECK(f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1);
+        fclose(f);
+        usleep(1000);
+    }
+    CHECK_EQ(asymreg__activity_drain(a, all_fence, 20), ASYMREG_ETIMEDOUT);
+    CHECK(kill(child, SIGKILL) == 0);
+    CHECK(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) == 0);
+    CHECK_EQ(asymreg__activity_drain(a, all_fence, LONG_MS), 0);
+    CHECK(waitpid(child, NULL, 0) == child);
+    munmap(a, sizeof(*a));
+}
+
+int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         uint32_t mode;
     } modes[] = {{"shm", ASYMREG_LOCAL_SHM}, {"cma", ASYMREG_LOCAL_CMA}, {"both", ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA}};
 
+    (void)argc;
+    no_pidfd_asked(argv[1]);
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(board != MAP_FAILED);
     places();
+    last_thread();
     for (size_t m = 0; m < 3; m++) {
         struct world w;
         one_process(modes[m].mode);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every case of remote access that can go wrong, between two processes, over shared memory, CMA and both: a defined error each. */
+/*
+ * [--no-pidfd=ENOSYS|EPERM] [CASE]: every case of remote access that can go wrong, between two processes, over shared memory, CMA and both: a
+ * defined error each.
+ */
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -735,6 +738,8 @@ int main(int argc, char **argv)
         uint32_t mode;
     } modes[] = {{"shm", ASYMREG_LOCAL_SHM}, {"cma", ASYMREG_LOCAL_CMA}, {"both", 0}};
 
+    if (no_pidfd_asked(argv[1]))
+        argc--, argv++;
     for (size_t m = 0; m < 3; m++) {
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
             struct world w;
