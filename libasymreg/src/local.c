@@ -784,7 +784,7 @@ int asymreg__local_fds_send(struct asymreg__local *l, int sock)
     union {
         char buf[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
-    } control;
+    } control = {{0}}; /* its padding, too, is sent */
     int n = 0, sent = 0, rc = 0;
 
     pthread_mutex_lock(&l->lock);
