@@ -132,7 +132,7 @@ static void parse_boot(struct pmirun *pr, char *text)
         else if (strcmp(line, "head") == 0)
             ok = split_addresses(value, a), seen |= 64;
         else if (strcmp(line, "set") == 0)
-            ok = strchr(value, '=') && putenv(xprintf("%s", value)) == 0; /* it stays */
+            ok = env_set(value);
         else if (strcmp(line, "links") == 0)
             ok = parse_links(value, &a->links), seen |= 128;
         else if (strcmp(line, "silence") == 0)

@@ -69,10 +69,9 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     ok = !in->bad && !pr->server && stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
         pr->opt.design <= PMIWIRE_DESIGN_TREE;
     for (uint32_t i = 0; i < n; i++) {
-        if (ok && strchr(vars[i], '='))
-            putenv(vars[i]); /* it stays */
-        else
-            free(vars[i]);
+        if (ok)
+            env_set(vars[i]);
+        free(vars[i]);
     }
     free(vars);
     if (ok && chdir(cwd) != 0) {

@@ -298,6 +298,7 @@ struct pmirun {
 uint64_t clock_ns(void);
 void *xrealloc(void *p, size_t bytes); /* exits on failure: for the command line and the like */
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool env_set(char *assignment); /* NAME=VALUE, copied; cut in two meanwhile. False without a name */
 void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
 uint32_t random_u32(void);
 /* A line to stderr with our name in front, in turn with the ranks' lines. */

@@ -53,6 +53,21 @@ char *xprintf(const char *format, ...)
     return s;
 }
 
+bool env_set(char *assignment)
+{
+    char *value = strchr(assignment, '=');
+    int rc;
+
+    if (!value || value == assignment)
+        return false;
+    *value = '\0';
+    rc = setenv(assignment, value + 1, 1);
+    *value = '=';
+    if (rc != 0)
+        die(STATUS_RESOURCES, "out of memory");
+    return true;
+}
+
 uint32_t random_u32(void)
 {
     uint32_t v;
