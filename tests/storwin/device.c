@@ -73,7 +73,7 @@ static void windows(void)
 {
     struct storwin_error err;
 
-    for (uint32_t pager = 0; pager <= STORWIN_PAGER_USER; pager++) {
+    for (uint32_t pager = 0; pager < test_pagers; pager++) {
         struct storwin_opts a = dev_opts(pager, 0), b = dev_opts(pager, SIZE / 2);
         struct storwin_info info = {.size = sizeof(info)};
         struct storwin_window *wa, *wb;
@@ -101,7 +101,7 @@ static void refusals(void)
     struct storwin_error err;
     struct storwin_window *win;
 
-    for (uint32_t pager = 0; pager <= STORWIN_PAGER_USER; pager++) {
+    for (uint32_t pager = 0; pager < test_pagers; pager++) {
         struct storwin_opts opts = dev_opts(pager, 0);
 
         CHECK(storwin_alloc(&opts, SIZE + 1, &win, &err) == STORWIN_ESHORT);
@@ -174,6 +174,7 @@ static void *flusher(void *dev)
 static void failing(uint32_t pager, int dev)
 {
     struct storwin_opts opts = dev_opts(pager, 0);
+    struct storwin_info info = {.size = sizeof(info)};
     struct storwin_window *win;
     struct storwin_error err;
     uint8_t *base, *copy = malloc(SIZE);
@@ -183,6 +184,13 @@ static void failing(uint32_t pager, int dev)
     opts.flags = STORWIN_DISCARD;
     opts.budget_bytes = 2 * SIZE;
     CHECK(storwin_alloc(&opts, SIZE, &win, &err) == 0);
+    storwin_query(win, &info);
+    if (info.track == STORWIN_TRACK_ALL) {
+        printf("pager %u: not tried: nothing tells here what has changed, and all is written\n", pager);
+        CHECK(storwin_free(win, &err) == 0);
+        free(copy);
+        return;
+    }
     base = storwin_base(win);
     memset(base, 1, SIZE / 2);
     rc = storwin_sync(win, &err);
@@ -228,7 +236,7 @@ int main(void)
 
     CHECK(mkdir(test_path("full"), 0700) == 0);
     snprintf(options, sizeof(options), "size=%llu", (unsigned long long)(SIZE * 5 / 8));
-    for (uint32_t pager = 0; pager <= STORWIN_PAGER_USER; pager++) {
+    for (uint32_t pager = 0; pager < test_pagers; pager++) {
         if (mount("none", test_path("full"), "tmpfs", 0, options) < 0)
             skip("mount");
         write_file(test_path("full/back"), SIZE - 1, "", 1);

@@ -20,6 +20,7 @@
 
 static char test_dir[64];
 static pid_t test_owner;
+static uint32_t test_pagers; /* that can be had: all but the last, the user-level one, where userfaultfd is refused */
 
 static inline int test_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
@@ -42,15 +43,6 @@ static inline void test_clean(void)
             _exit(1);                                                                              \
         }                                                                                          \
     } while (0)
-
-/* A directory below the working directory, which is that of the build; gone when the process ends. */
-static inline void test_begin(void)
-{
-    strcpy(test_dir, "storwin-XXXXXX");
-    CHECK(mkdtemp(test_dir) != NULL);
-    test_owner = getpid();
-    atexit(test_clean);
-}
 
 /* "DIR/name"; valid until this thread's eighth call after. */
 static inline const char *test_path(const char *name)
@@ -154,6 +146,28 @@ static inline struct storwin_opts storage_opts(const char *path)
     opts.alloc_type = STORWIN_STORAGE;
     opts.filename = path;
     return opts;
+}
+
+/* A directory below the working directory, which is that of the build; gone when the process ends. And says what cannot be tested here. */
+static inline void test_begin(void)
+{
+    struct storwin_opts opts;
+    struct storwin_window *win;
+    struct storwin_error err;
+    int rc;
+
+    strcpy(test_dir, "storwin-XXXXXX");
+    CHECK(mkdtemp(test_dir) != NULL);
+    test_owner = getpid();
+    atexit(test_clean);
+    opts = storage_opts(test_path("pager"));
+    opts.pager = STORWIN_PAGER_USER;
+    opts.flags = STORWIN_UNLINK;
+    rc = storwin_alloc(&opts, 1, &win, &err);
+    CHECK(rc == STORWIN_EPAGER || (rc == 0 && storwin_free(win, &err) == 0));
+    test_pagers = rc == 0 ? STORWIN_PAGER_USER + 1 : STORWIN_PAGER_USER;
+    if (rc < 0)
+        printf("left out: the user-level pager: %s\n", err.text);
 }
 
 /* NULL, and what is wrong on stderr. Waits for a killed process whose files the kernel is still closing. */
