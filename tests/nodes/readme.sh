@@ -7,8 +7,8 @@ line=$(sed -n '/^## Several nodes/,/^## [^S]/p' "$readme" | grep -e '^pmirun ' |
 [ "$(grep -c . <<< "$line")" = 1 ] || { echo "FAILED: README's section has no such command, or several: $line"; exit 1; }
 agent=()
 if [ -n "${HOST_SSH-}" ]; then # hosts of this machine: a stand-in for ssh, and what MPICH's UCX wants there (nodes.sh)
-    agent=(--launch-agent "$HOST_SSH")
-    export UCX_NET_DEVICES=eth0 LD_PRELOAD=$LD_PRELOAD_MPI
+    agent=(--launch-agent "$HOST_SSH" -x "LD_PRELOAD=$LD_PRELOAD_MPI")
+    export UCX_NET_DEVICES=eth0
 fi
 read -ra words <<< "${line#pmirun }"
 for i in "${!words[@]}"; do
