@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
-#include <pthread.h>
 #include <sys/resource.h>
 
 #define PE 7u
@@ -379,34 +378,26 @@ static void closed_target(struct world *w)
     expect_gone(w, a.addr);
 }
 
-static pid_t victim;
-
-static void *kill_soon(void *arg)
-{
-    struct timespec t = {.tv_nsec = *(long *)arg};
-
-    nanosleep(&t, NULL);
-    kill(victim, SIGKILL);
-    return NULL;
-}
-
 static void killed_in_the_middle(struct world *w)
 {
     enum { BYTES = 32 << 20 };
     struct answer a = reg(w, w->kind, 0, BYTES, ASYMREG_RW);
     char *buf = calloc(1, BYTES);
-    long delay = 20000000 + (long)getpid() % 10 * 1000000;
-    pthread_t killer;
-    int rc, n = 0;
+    struct timespec delay = {.tv_nsec = 20000000 + (long)getpid() % 10 * 1000000};
+    pid_t killer; /* a process: of threads, valgrind lets this one go on for thousands of transfers */
+    int rc, n = 0, status;
 
     CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, buf, BYTES), 0);
-    victim = w->t.pid;
-    CHECK(pthread_create(&killer, NULL, kill_soon, &delay) == 0);
+    if ((killer = fork()) == 0) {
+        nanosleep(&delay, NULL);
+        _exit(kill(w->t.pid, SIGKILL) != 0);
+    }
+    CHECK(killer > 0);
     do {
         rc = n++ % 2 ? asymreg_put(w->me, PE, a.addr, 0, buf, BYTES) : asymreg_get(w->me, PE, a.addr, 0, buf, BYTES);
     } while (rc == 0);
     CHECK_EQ(rc, ASYMREG_EPEER);
-    pthread_join(killer, NULL);
+    CHECK(waitpid(killer, &status, 0) == killer && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     free(buf);
     expect_gone(w, a.addr);
 }
