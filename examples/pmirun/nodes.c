@@ -102,12 +102,28 @@ static char *ucx_settings(void)
     return all;
 }
 
+/* A new pipe takes as much. */
+static bool write_all(int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t w = write(fd, text, n);
+
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w < 0)
+            return false;
+        text += w;
+        n -= (size_t)w;
+    }
+    return true;
+}
+
 /* The lines that an agent reads. A node's number, or that srun tells it. */
 static void write_bootstrap(struct pmirun *pr, struct starter *s)
 {
     const struct channel_self *self = &pr->net->self;
     char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(), *text, *sets;
-    char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1], node[16];
+    char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1], node[16], why[160];
     static const char *const links[] = {"any", "tcp", "ucx"};
     size_t n;
 
@@ -124,8 +140,11 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
                    secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3, pr->head->port, addresses, sets);
     free(sets);
     n = strlen(text);
-    if (write(s->in, text, n) != (ssize_t)n) /* a new pipe takes as much */
-        say(pr, "cannot tell %s about the job: %s", nodes_name(pr, s->first), strerror(errno));
+    if (!write_all(s->in, text, n)) {
+        snprintf(why, sizeof(why), "it cannot be told about the job: %s", strerror(errno));
+        for (uint32_t i = s->first; i < s->first + s->n; i++)
+            nodes_lost(pr, &pr->head->nodes[i], why);
+    }
     explicit_bzero(text, n);
     explicit_bzero(secret, sizeof(secret));
     free(text);
