@@ -85,6 +85,5 @@ int main(int argc, char **argv)
     }
     MUST(rt, minirt_min(world, &all_right));
     MUST(rt, minirt_window_free(table));
-    minirt_fini(rt);
-    return !all_right;
+    return program_end(rt) || !all_right;
 }

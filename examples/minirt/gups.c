@@ -84,6 +84,5 @@ int main(int argc, char **argv)
                updates * minirt_size(world), total, all_right ? "all as they must be" : "WRONG",
                took > 0 ? (double)(updates * minirt_size(world)) / took / 1e9 : 0.0);
     MUST(rt, minirt_window_free(table));
-    minirt_fini(rt);
-    return !all_right;
+    return program_end(rt) || !all_right;
 }

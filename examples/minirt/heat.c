@@ -250,9 +250,8 @@ int main(int argc, char **argv)
     MUST(p.rt, minirt_window_free(p.window));
     MUST(p.rt, minirt_team_free(p.row));
     MUST(p.rt, minirt_team_free(p.column));
-    minirt_fini(p.rt);
     free(p.u);
     free(p.next);
     free(p.edge);
-    return 0;
+    return program_end(p.rt);
 }

@@ -182,6 +182,5 @@ int main(int argc, char **argv)
     } else if (minirt_rank(minirt_world(rt)) == 0) {
         computed(rt, list);
     }
-    minirt_fini(rt);
-    return 0;
+    return program_end(rt);
 }

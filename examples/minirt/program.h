@@ -29,6 +29,19 @@ static inline _Noreturn void program_die(struct minirt *rt, const char *what, co
     minirt_abort(rt, 1);
 }
 
+/* The end of main(): 0, or 1 when what was printed reached nobody, or not all have left in order. */
+static inline int program_end(struct minirt *rt)
+{
+    int unsaid = fflush(stdout) != 0 || ferror(stdout), rc;
+
+    if (unsaid)
+        fprintf(stderr, "minirt: cannot write: %s\n", strerror(errno));
+    rc = minirt_fini(rt);
+    if (rc < 0)
+        fprintf(stderr, "minirt: leaving the job failed\n");
+    return unsaid || rc < 0;
+}
+
 /* The number behind `--name`, `otherwise` if it is not there. */
 static inline uint64_t program_number(int argc, char **argv, const char *name, uint64_t otherwise, uint64_t least, uint64_t most)
 {

@@ -92,7 +92,8 @@ static void report(const char *const *names, const double *figures, int n)
         printf("%s.mean %.6g %s.max %.6g ", names[k], mean[k], names[k], most[k]);
     if (rank == 0)
         printf("\n");
-    fflush(stdout);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        fail("cannot write the figures");
 }
 
 /* The time of a Get, in microseconds on the wall and of this thread's. */
