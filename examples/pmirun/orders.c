@@ -43,6 +43,7 @@ static void start_server(struct pmirun *pr)
     if (err) {
         say(pr, "cannot start the PMI server: %s; stopping the job", err > -4096 ? strerror(-err) : pmiwire_strerror(err));
         job_stop(pr, STATUS_RESOURCES);
+        pr->agent->unserved = true;
     }
 }
 
@@ -66,7 +67,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.shm_max_bytes = get_u64(in);
     cwd = get_string(in);
     vars = get_strings(in, &n);
-    ok = !in->bad && !pr->server && stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
+    ok = !in->bad && !pr->server && !pr->agent->unserved && stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
         pr->opt.design <= PMIWIRE_DESIGN_TREE;
     for (uint32_t i = 0; i < n; i++) {
         if (ok)
@@ -81,7 +82,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     free(cwd);
     if (ok)
         start_server(pr);
-    return ok && pr->server;
+    return ok;
 }
 
 static bool on_peers(struct pmirun *pr, struct msg_in *in)
@@ -255,6 +256,8 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
     char *kvsname, *spawner;
     bool ok;
 
+    if (pr->agent->unserved)
+        return true; /* sent before the head heard of it */
     plan.number = get_u32(in);
     ok = get_u32(in) == (plan.number > 0);
     plan.kvsname = kvsname = get_string(in);

@@ -82,6 +82,7 @@ int pmi_init(struct pmirun *pr)
         .fence = gather_on_fence,
     };
     struct pmiwire_server_opts opts = {.size = sizeof(opts)};
+    int rc;
 
     if (pr->agent && pr->agent->n_nodes > 1) {
         ops.publish = names_on_publish;
@@ -93,8 +94,10 @@ int pmi_init(struct pmirun *pr)
     opts.stall_ns = (uint64_t)(pr->opt.stall_s * 1e9);
     if (pr->opt.pmi_1_2)
         opts.flags |= PMIWIRE_SERVER_PMI_1_2;
-    pr->tick_ns = pr->now_ns;
-    return pmiwire_server_create(&opts, &pr->server);
+    rc = pmiwire_server_create(&opts, &pr->server);
+    if (rc == 0)
+        pr->tick_ns = pr->now_ns;
+    return rc;
 }
 
 /* ---- connections ---- */
