@@ -284,6 +284,11 @@ void agent_fatal(struct pmirun *pr, int status)
         tell_number(pr, MSG_FATAL, (uint32_t)status);
 }
 
+void agent_failed(struct pmirun *pr, int status)
+{
+    tell_number(pr, MSG_STATUS, (uint32_t)status);
+}
+
 void agent_tell_here(struct pmirun *pr)
 {
     struct msg m = {0};

@@ -234,6 +234,19 @@ static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
     return true;
 }
 
+static bool on_status(struct pmirun *pr, uint8_t what, struct msg_in *in)
+{
+    uint32_t status = get_u32(in);
+
+    if (in->bad || status > 255)
+        return false;
+    if (what == MSG_FATAL)
+        job_stop(pr, (int)status);
+    else
+        job_set_status(pr, (int)status);
+    return true;
+}
+
 static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
 {
     struct msg_in in = {(const char *)p + 1, n - 1, false};
@@ -262,13 +275,8 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_SIGNED: return names_sign(pr, &in);
     case MSG_SPAWN: return on_spawn(pr, node, &in);
     case MSG_HERE: return true;
-    case MSG_FATAL: {
-        uint32_t status = get_u32(&in);
-
-        if (!in.bad && status < 256)
-            job_stop(pr, (int)status);
-        return !in.bad && status < 256;
-    }
+    case MSG_FATAL:
+    case MSG_STATUS: return on_status(pr, what, &in);
     case MSG_LOST: return on_lost(pr, node, &in);
     case MSG_DONE: return on_done(pr, node, &in);
     default: return false;

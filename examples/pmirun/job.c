@@ -288,6 +288,10 @@ static void remove_pid(struct pmirun *pr, const struct rank *r)
 
 void job_set_status(struct pmirun *pr, int status)
 {
+    if (pr->agent) {
+        agent_failed(pr, status);
+        return;
+    }
     if (pr->status_set)
         return;
     pr->status = status;

@@ -32,6 +32,7 @@ enum message {
     MSG_LOOKUP,    /* u64 token, text name */
     MSG_SIGNED,    /* u32: the number of MSG_SIGN */
     MSG_HERE,      /* the answer to MSG_ASK */
+    MSG_STATUS,    /* u32 status: the job fails, and goes on */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (orders.c) */
     MSG_PEERS,      /* u32 n, for each: text address, u32 port, text UCX address */

@@ -395,6 +395,7 @@ void agent_tell_job(struct pmirun *pr, uint32_t what, const struct job *job);
 bool agent_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n);
 void agent_took(struct pmirun *pr, uint32_t n);
 void agent_fatal(struct pmirun *pr, int status);
+void agent_failed(struct pmirun *pr, int status); /* and the job goes on */
 void agent_tell(struct pmirun *pr, const struct msg *m);
 extern const struct net_ops agent_net_ops;
 void agent_signal(struct pmirun *pr, int sig);
