@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,10 +32,15 @@ __attribute__((constructor)) static void begin(void)
     close(fd);
     if (p == MAP_FAILED)
         return;
-    who = rank ? 1 + atoi(rank) + (getenv("PMI_SPAWNED") ? 16 : 0) : 0;
+    plan = p;
+    if (rank)
+        who = 1 + atoi(rank) + (getenv("PMI_SPAWNED") ? 16 : 0);
+    else if ((who = __atomic_fetch_add(&plan->n_others, 1, __ATOMIC_RELAXED)) > 0)
+        who = 17 - who;
     if (who < 0 || who >= MAX_PROCS)
         who = MAX_PROCS - 1;
-    plan = p;
+    if (program_invocation_short_name)
+        strncpy(plan->names[who], program_invocation_short_name, sizeof(plan->names[who]) - 1);
 }
 
 static int fails(void)

@@ -69,14 +69,17 @@ struct run {
 /* Runs it in `dir`, output to the two descriptors. 0, or -errno: could not be traced. r->events is the caller's. */
 int trace_run(char *const argv[], const char *dir, int out, int err, const struct fault *fault, double limit_s, struct run *r);
 void run_release(struct run *r);
+double now_s(void);
 
 /* What alloc.c shares with the sweep: a file, mapped, named by FAULTS_ALLOC. */
 struct alloc_plan {
-    int32_t who;      /* 0: a process without PMI_RANK, else 1 + its rank, 17 + the rank of a spawned one */
+    int32_t who;      /* 1 + PMI_RANK, 17 + that of a spawned process; those without one: 0 the first that began, 16 the second, 15 and so on */
     int32_t on;       /* all later ones too */
     uint64_t fail_at; /* 0: none */
     uint64_t hit;
+    uint32_t n_others; /* have begun without PMI_RANK */
     uint64_t count[MAX_PROCS];
+    char names[MAX_PROCS][32];
 };
 
 #endif

@@ -16,9 +16,14 @@
  *   --hung N       a status that means that it was not ended but by its own time limit
  *   --any-output   what it prints is another each time (figures): with status 0 it is not compared
  *   --verdict      what it prints on stdout with a status that is not 0 counts as a message
+ *   --ignore TEXT  lines of stdout that hold this are somebody else's, and not compared
+ *   --file NAME    a file in its folder that counts as output
+ *   --may-keep     with a status that is not 0, files that it made may stay: they are what it is about
  *   --alloc LIB    lets allocations fail too, through this preloaded library
  *   --one FAULT    this one fault only, as it is printed: PROC:CALL:N:ERRNO, PROC:alloc:N, with + for HOW_AFTER, * for all later ones
  *   --list         prints each fault with what became of it
+ *
+ * A run that did not end in time is made again if we ourselves have waited for a processor for a quarter of that time: the machine was busy.
  *
  * Status 0: as it should be; 1: not; 77: this machine cannot trace.
  */
@@ -39,6 +44,7 @@
 
 #define ALLOC (-1) /* a fault's call: an allocation */
 #define TEXT_BYTES 262144u
+#define MAX_STARVED 5 /* runs of a fault */
 
 struct options {
     size_t sample, per;
@@ -46,8 +52,8 @@ struct options {
     uint32_t only; /* bit mask */
     double limit_s;
     int hung;
-    const char *alloc, *one;
-    bool list, any_output, verdict;
+    const char *alloc, *one, *ignore, *file;
+    bool list, any_output, verdict, may_keep;
     char **argv;
 };
 
@@ -59,6 +65,8 @@ struct plan {
 struct output {
     char *text; /* sorted lines of stdout */
     char *err;
+    uint64_t file; /* a hash of it; 0: not there */
+    bool starved;
 };
 
 static struct options opt = {.per = 60, .seed = 1, .only = ~0u, .limit_s = 20, .hung = -1};
@@ -151,7 +159,8 @@ static char *slurp(int fd, bool sorted)
     lines = need(calloc(strlen(text) + 1, sizeof(*lines)));
     copy = need(strdup(text));
     for (char *l = strtok_r(copy, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
-        lines[n_lines++] = l;
+        if (!opt.ignore || !strstr(l, opt.ignore))
+            lines[n_lines++] = l;
     qsort(lines, n_lines, sizeof(*lines), compare_lines);
     text[0] = '\0';
     for (size_t i = 0, at = 0; i < n_lines; i++)
@@ -161,10 +170,42 @@ static char *slurp(int fd, bool sorted)
     return text;
 }
 
+static uint64_t hash_of_file(const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    char path[512];
+    FILE *f;
+    int c;
+
+    snprintf(path, sizeof(path), "%s/%s", run_dir, name);
+    f = fopen(path, "re");
+    if (!f)
+        return 0;
+    while ((c = getc(f)) != EOF)
+        hash = (hash ^ (uint64_t)c) * 0x100000001b3u;
+    fclose(f);
+    return hash;
+}
+
+/* Since we began: how long we have been ready to run, and did not. */
+static uint64_t waited_ns(void)
+{
+    FILE *f = fopen("/proc/self/schedstat", "re");
+    unsigned long long waited = 0;
+
+    if (f && fscanf(f, "%*u %llu", &waited) != 1)
+        waited = 0;
+    if (f)
+        fclose(f);
+    return waited;
+}
+
 /* 0, or -errno: not traced. */
 static int run_once(const struct fault *fault, struct run *r, struct output *out)
 {
     int o = memfd_create("stdout", MFD_CLOEXEC), e = memfd_create("stderr", MFD_CLOEXEC), rc;
+    const uint64_t waited = waited_ns();
+    const double began = now_s();
     static const struct fault none;
 
     if (o < 0 || e < 0)
@@ -191,6 +232,8 @@ static int run_once(const struct fault *fault, struct run *r, struct output *out
         r->hit = shared->hit != 0;
     out->text = slurp(o, true);
     out->err = slurp(e, false);
+    out->file = opt.file ? hash_of_file(opt.file) : 0;
+    out->starved = (double)(waited_ns() - waited) / 1e9 > (now_s() - began) / 4;
     close(o);
     close(e);
     return rc;
@@ -200,6 +243,26 @@ static void output_free(struct output *out)
 {
     free(out->text);
     free(out->err);
+}
+
+static bool out_of_time(const struct run *r)
+{
+    return r->hung || (opt.hung >= 0 && WIFEXITED(r->status) && WEXITSTATUS(r->status) == opt.hung);
+}
+
+/* Again where the machine had no time for it. */
+static int run_patiently(const struct fault *f, struct run *r, struct output *out, size_t *starved)
+{
+    for (int i = 1;; i++) {
+        int rc = run_once(f, r, out);
+
+        if (rc != 0 || !out_of_time(r) || !out->starved || i == MAX_STARVED)
+            return rc;
+        ++*starved;
+        output_free(out);
+        run_release(r);
+        remove_tree(run_dir);
+    }
 }
 
 /* ---- the plan ---- */
@@ -337,21 +400,22 @@ static void judge(const struct fault *f, const struct run *good, const struct ou
     for (size_t i = 0; i < r->n_paths; i++) {
         if (was_kept(good, r->paths[i]) || lstat(r->paths[i], &st) != 0 || S_ISDIR(st.st_mode))
             continue;
-        snprintf(why, size, "it left %s", r->paths[i]);
+        if (!opt.may_keep || WEXITSTATUS(r->status) == 0 || strncmp(r->paths[i], run_dir, strlen(run_dir)) != 0)
+            snprintf(why, size, "it left %s", r->paths[i]);
         unlink(r->paths[i]);
     }
     if (r->crash_signal)
         snprintf(why, size, "process %d (%s) died of signal %d at %s", r->crash_proc, r->names[r->crash_proc], r->crash_signal, r->crash_at);
-    else if (r->hung)
-        snprintf(why, size, "it did not end");
-    else if (opt.hung >= 0 && WIFEXITED(r->status) && WEXITSTATUS(r->status) == opt.hung)
-        snprintf(why, size, "it ended by its own time limit");
+    else if (out_of_time(r))
+        snprintf(why, size, r->hung ? "it did not end" : "it ended by its own time limit");
     else if (r->n_left)
         snprintf(why, size, "it left %d processes: %s", r->n_left, r->left_name);
     else if (WIFSIGNALED(r->status))
         snprintf(why, size, "it died of signal %d", WTERMSIG(r->status));
     else if (WEXITSTATUS(r->status) == 0 && !opt.any_output && strcmp(out->text, expected->text) != 0)
         snprintf(why, size, "status 0, but the output is not the one of a good run");
+    else if (WEXITSTATUS(r->status) == 0 && out->file != expected->file)
+        snprintf(why, size, "status 0, but %s is not the one of a good run", opt.file);
     else if (f->err == EPIPE && WEXITSTATUS(r->status) == 128 + SIGPIPE)
         return; /* as SIGPIPE would have it: nobody is there to be told */
     else if (WEXITSTATUS(r->status) != 0 && !(opt.verdict && out->text[0]) && out->err[strspn(out->err, "\n")] == '\0')
@@ -372,8 +436,8 @@ static void report(const struct run *good, const struct fault *f, const struct r
 {
     char text[96];
 
-    printf("%s %s (%s%s%s): ", why[0] ? "FAILED" : "ok", fault_text(f, text, sizeof(text)), good->names[f->proc], r->hit_at[0] ? ", " : "",
-           r->hit_at);
+    printf("%s %s (%s%s%s): ", why[0] ? "FAILED" : "ok", fault_text(f, text, sizeof(text)),
+           f->call == ALLOC ? shared->names[f->proc] : good->names[f->proc], r->hit_at[0] ? ", " : "", r->hit_at);
     if (why[0])
         printf("%s\n", why);
     else
@@ -386,7 +450,7 @@ static void report(const struct run *good, const struct fault *f, const struct r
     fflush(stdout);
 }
 
-static int sweep(const struct plan *p, const struct run *good, const struct output *expected, struct event *events)
+static int sweep(const struct plan *p, const struct run *good, const struct output *expected, struct event *events, size_t starved)
 {
     size_t failed = 0, not_hit = 0, survived = 0, i;
 
@@ -396,7 +460,7 @@ static int sweep(const struct plan *p, const struct run *good, const struct outp
         char why[512];
         int rc;
 
-        rc = run_once(&p->faults[i], &r, &out);
+        rc = run_patiently(&p->faults[i], &r, &out, &starved);
         if (rc != 0) {
             printf("fault_sweep: %s\n", strerror(-rc));
             return 1;
@@ -411,6 +475,8 @@ static int sweep(const struct plan *p, const struct run *good, const struct outp
         run_release(&r);
         remove_tree(run_dir);
     }
+    if (starved)
+        printf("%zu times the machine was too busy for a run, which was made again\n", starved);
     printf("%zu faults, %zu as if nothing had happened, %zu reported, %zu not reached, %zu FAILED\n", i, survived, i - survived - not_hit - failed,
            not_hit, failed);
     return failed || interrupted ? 1 : 0;
@@ -432,8 +498,21 @@ static void on_interrupt(int sig)
 static void usage(void)
 {
     fprintf(stderr, "usage: fault_sweep [--sample N] [--per N] [--seed N] [--only P,P] [--limit S] [--hung N] [--alloc LIB] [--one FAULT] "
-                    "[--list] [--any-output] -- COMMAND [ARG...]\n");
+                    "[--list] [--any-output] [--verdict] [--ignore TEXT] [--file NAME] [--may-keep] -- COMMAND [ARG...]\n");
     exit(2);
+}
+
+static bool flag(const char *name)
+{
+    const struct {
+        const char *name;
+        bool *is;
+    } flags[] = {{"--list", &opt.list}, {"--any-output", &opt.any_output}, {"--verdict", &opt.verdict}, {"--may-keep", &opt.may_keep}};
+
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        if (strcmp(name, flags[i].name) == 0)
+            return *flags[i].is = true;
+    return false;
 }
 
 static void parse(int argc, char **argv)
@@ -443,10 +522,8 @@ static void parse(int argc, char **argv)
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
         const char *name = argv[i], *value;
 
-        if (strcmp(name, "--list") == 0 || strcmp(name, "--any-output") == 0 || strcmp(name, "--verdict") == 0) {
-            *(name[2] == 'l' ? &opt.list : name[2] == 'a' ? &opt.any_output : &opt.verdict) = true;
+        if (flag(name))
             continue;
-        }
         value = i + 1 < argc ? argv[++i] : NULL;
         if (!value)
             usage();
@@ -464,6 +541,10 @@ static void parse(int argc, char **argv)
             opt.alloc = value;
         else if (strcmp(name, "--one") == 0)
             opt.one = value;
+        else if (strcmp(name, "--ignore") == 0)
+            opt.ignore = value;
+        else if (strcmp(name, "--file") == 0)
+            opt.file = value;
         else if (strcmp(name, "--only") == 0)
             for (opt.only = 0; *value; value += strcspn(value, ","), value += *value == ',')
                 opt.only |= 1u << (atoi(value) & (MAX_PROCS - 1));
@@ -512,6 +593,7 @@ int main(int argc, char **argv)
     struct output expected;
     struct plan plan = {0};
     struct fault one = {0};
+    size_t starved = 0;
     int rc;
 
     parse(argc, argv);
@@ -528,7 +610,7 @@ int main(int argc, char **argv)
     snprintf(alloc_file, sizeof(alloc_file), "%s/alloc", scratch);
     if (opt.alloc)
         share_alloc_plan();
-    rc = run_once(&(struct fault){0}, &good, &expected);
+    rc = run_patiently(&(struct fault){0}, &good, &expected, &starved);
     if (rc == -EPERM || rc == -ENOSYS) {
         printf("skip: ptrace is not allowed here\n");
         return 77;
@@ -552,7 +634,7 @@ int main(int argc, char **argv)
     }
     printf("%zu system calls, %zu faults to try\n", good.n_events, plan.n);
     fflush(stdout);
-    rc = sweep(&plan, &good, &expected, events + MAX_EVENTS);
+    rc = sweep(&plan, &good, &expected, events + MAX_EVENTS, starved);
     output_free(&expected);
     run_release(&good);
     free(plan.faults);

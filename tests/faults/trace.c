@@ -60,7 +60,7 @@ struct tracer {
     struct run *r;
 };
 
-static double now_s(void)
+double now_s(void)
 {
     struct timespec ts;
 

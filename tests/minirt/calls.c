@@ -278,6 +278,6 @@ int main(int argc, char **argv)
     rt = NULL;
     CHECK(rc == 0);
     if (me == 0)
-        printf("calls: %u ranks on %u nodes, all right\n", n, n_nodes);
+        CHECK(printf("calls: %u ranks on %u nodes, all right\n", n, n_nodes) > 0 && fflush(stdout) == 0);
     return 0;
 }
