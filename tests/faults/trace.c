@@ -97,6 +97,7 @@ static void become(char *const argv[], const char *dir, int out, int err, int go
     setpgid(0, 0);
     if (install_filter() == 0)
         execvp(argv[0], argv);
+    dprintf(STDERR_FILENO, "fault_sweep: %s: %s\n", argv[0], strerror(errno));
     _exit(125);
 }
 
