@@ -66,8 +66,8 @@ struct run {
     size_t n_paths;
 };
 
-/* Runs it in `dir`, output to the two descriptors. 0, or -errno: could not be traced. r->events is the caller's. */
-int trace_run(char *const argv[], const char *dir, int out, int err, const struct fault *fault, double limit_s, struct run *r);
+/* Runs it in `dir`, output to the two descriptors; with only_there, calls that are not about a file below `dir` are none. 0, or -errno: could not be traced. r->events is the caller's. */
+int trace_run(char *const argv[], const char *dir, bool only_there, int out, int err, const struct fault *fault, double limit_s, struct run *r);
 void run_release(struct run *r);
 double now_s(void);
 

@@ -18,6 +18,7 @@
  *   --verdict      what it prints on stdout with a status that is not 0 counts as a message
  *   --ignore TEXT  lines of stdout that hold this are somebody else's, and not compared
  *   --file NAME    a file in its folder that counts as output
+ *   --only-files   only calls about files in its folder, not those of libraries about what is their own
  *   --may-keep     with a status that is not 0, files that it made may stay: they are what it is about
  *   --alloc LIB    lets allocations fail too, through this preloaded library
  *   --one FAULT    this one fault only, as it is printed: PROC:CALL:N:ERRNO, PROC:alloc:N, with + for HOW_AFTER, * for all later ones
@@ -53,7 +54,7 @@ struct options {
     double limit_s;
     int hung;
     const char *alloc, *one, *ignore, *file;
-    bool list, any_output, verdict, may_keep;
+    bool list, any_output, verdict, may_keep, only_files;
     char **argv;
 };
 
@@ -227,7 +228,7 @@ static int run_once(const struct fault *fault, struct run *r, struct output *out
             unsetenv("FAULTS_ALLOC");
         }
     }
-    rc = trace_run(opt.argv, run_dir, o, e, fault->call == ALLOC ? &none : fault, opt.limit_s, r);
+    rc = trace_run(opt.argv, run_dir, opt.only_files, o, e, fault->call == ALLOC ? &none : fault, opt.limit_s, r);
     if (fault->n && fault->call == ALLOC)
         r->hit = shared->hit != 0;
     out->text = slurp(o, true);
@@ -370,7 +371,7 @@ static void plan_make(struct plan *p, const struct run *good)
             continue;
         for (size_t call = 0; call < n_calls; call++)
             plan_call(p, good, proc, (int)call);
-        if (shared) {
+        if (shared && !opt.only_files) {
             plan_kind(p, good, (struct fault){.proc = proc, .call = ALLOC}, false);
             plan_kind(p, good, (struct fault){.proc = proc, .call = ALLOC, .how = HOW_ON}, false);
         }
@@ -498,7 +499,7 @@ static void on_interrupt(int sig)
 static void usage(void)
 {
     fprintf(stderr, "usage: fault_sweep [--sample N] [--per N] [--seed N] [--only P,P] [--limit S] [--hung N] [--alloc LIB] [--one FAULT] "
-                    "[--list] [--any-output] [--verdict] [--ignore TEXT] [--file NAME] [--may-keep] -- COMMAND [ARG...]\n");
+                    "[--list] [--any-output] [--verdict] [--ignore TEXT] [--file NAME] [--may-keep] [--only-files] -- COMMAND [ARG...]\n");
     exit(2);
 }
 
@@ -507,7 +508,8 @@ static bool flag(const char *name)
     const struct {
         const char *name;
         bool *is;
-    } flags[] = {{"--list", &opt.list}, {"--any-output", &opt.any_output}, {"--verdict", &opt.verdict}, {"--may-keep", &opt.may_keep}};
+    } flags[] = {{"--list", &opt.list}, {"--any-output", &opt.any_output}, {"--verdict", &opt.verdict}, {"--may-keep", &opt.may_keep},
+                 {"--only-files", &opt.only_files}};
 
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
         if (strcmp(name, flags[i].name) == 0)

@@ -56,6 +56,7 @@ struct tracer {
     struct proc procs[MAX_PROCS];
     int n_procs;
     bool begun; /* the command has been executed */
+    const char *dir; /* only calls about files there; NULL: all */
     const struct fault *fault;
     struct run *r;
 };
@@ -322,6 +323,22 @@ static void describe(pid_t tid, int number, const struct user_regs_struct *regs,
     text[n > 0 ? n : 0] = '\0';
 }
 
+/* Is it about a file there? A relative path is. */
+static bool is_in(const char *dir, pid_t tid, int number, const struct user_regs_struct *regs)
+{
+    struct user_regs_struct r = *regs;
+    char text[PATH_MAX];
+
+    if (number == SYS_mmap) {
+        number = SYS_fstat; /* of its descriptor */
+        r.rdi = r.r8;
+    }
+    if (number == SYS_execve || number == SYS_fcntl || number == SYS_prctl)
+        return false;
+    describe(tid, number, &r, text, sizeof(text));
+    return (path_argument(number) && text[0] && text[0] != '/') || strncmp(text, dir, strlen(dir)) == 0;
+}
+
 static void note_path(struct run *r, pid_t tid, int number, const struct user_regs_struct *regs)
 {
     char name[PATH_MAX], link[64], base[PATH_MAX], *full;
@@ -455,6 +472,8 @@ static void on_call(struct tracer *t, struct task *task)
         i++;
     if (i == n_calls || cannot_fail(task->tid, calls[i].number, &regs))
         return;
+    if (t->dir && !is_in(t->dir, task->tid, calls[i].number, &regs))
+        return;
     n = ++p->count[i];
     if (creates(calls[i].number, &regs))
         note_path(r, task->tid, calls[i].number, &regs);
@@ -578,7 +597,7 @@ static void on_alarm(int sig)
     (void)sig;
 }
 
-int trace_run(char *const argv[], const char *dir, int out, int err, const struct fault *fault, double limit_s, struct run *r)
+int trace_run(char *const argv[], const char *dir, bool only_there, int out, int err, const struct fault *fault, double limit_s, struct run *r)
 {
     static struct tracer t;
     const struct itimerval tick = {{0, 100000}, {0, 100000}}, none = {{0, 0}, {0, 0}};
@@ -591,6 +610,7 @@ int trace_run(char *const argv[], const char *dir, int out, int err, const struc
     memset(r, 0, sizeof(*r));
     r->events = events;
     t.fault = fault;
+    t.dir = only_there ? dir : NULL;
     t.r = r;
     if (pipe2(go, O_CLOEXEC) != 0)
         return -errno;

@@ -102,6 +102,7 @@ static void use(struct minirt_window *w, uint64_t bytes)
     struct minirt_team *reversed;
     uint64_t at;
 
+    CHECK(pattern && back);
     for (uint64_t i = 0; i < bytes; i++)
         pattern[i] = (unsigned char)(i * 7 + me * 31 + i / 256);
     CHECK(minirt_window_at(w, world, to, 0, &at) == 0);
