@@ -7,7 +7,7 @@
 
 static const char *const phrases[] = {
     "no registered region holds the address",
-    "runs past the end of the region",
+    "not within the region",
     "the region has been unregistered",
     "the region does not permit this access",
     "the peer has gone",

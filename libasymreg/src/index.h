@@ -239,6 +239,9 @@ int asymreg__index_build(struct asymreg_index *ix, const uint32_t *order, size_t
 /* The region that this names, if it holds the address and is there: without a search. As asymreg_index_lookup(). */
 const struct asymreg_region *asymreg__index_at(struct asymreg_reader *reader, asymreg_id id, uint64_t addr);
 
+/* Is there a registration of this name, wherever? */
+int asymreg__index_lives(const struct asymreg_reader *reader, asymreg_id id);
+
 /* Rewrites a slot under the eyes of readers. */
 void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot *content);
 

@@ -179,6 +179,14 @@ const struct asymreg_region *asymreg__index_at(struct asymreg_reader *reader, as
     return n < ix->max_regions && __atomic_load_n(&ix->slots[n].generation, __ATOMIC_RELAXED) == id >> 32 ? hit(reader, ix, n, addr) : NULL;
 }
 
+int asymreg__index_lives(const struct asymreg_reader *reader, asymreg_id id)
+{
+    const struct asymreg_index *ix = reader->index;
+    uint32_t n = (uint32_t)id;
+
+    return (id >> 32 & 1) && n < ix->max_regions && __atomic_load_n(&ix->slots[n].generation, __ATOMIC_RELAXED) == id >> 32;
+}
+
 /* Of several addresses, those that a hint leads to. Returns how many are left, and which. */
 static uint32_t many_by_hint(const struct asymreg_index *ix, const uint64_t *addrs, uint32_t n, struct asymreg_region *regions, uint32_t *left)
 {

@@ -228,7 +228,11 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
             continue;
         }
         if (rc < 0) {
+            int elsewhere = asymreg__index_lives(l->reader, id); /* the registration named */
+
             asymreg__reader_exit(l->reader);
+            if (elsewhere && (rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE))
+                return ASYMREG_ERANGE;
             return rc == ASYMREG_ENOREGION && (id != ASYMREG_ANY || had) ? ASYMREG_ESTALE : rc;
         }
         uint32_t n = (uint32_t)t->region->value;

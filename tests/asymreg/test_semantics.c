@@ -243,8 +243,13 @@ static void registered_again(struct world *w)
     CHECK_EQ(asymreg_get(w->me, PE, a.addr + 500, ASYMREG_ANY, &x, 1), ASYMREG_ENOREGION);
     c = reg(w, w->kind, a.addr + 500, 500, ASYMREG_READ);
     CHECK_EQ(asymreg_get(w->me, PE, a.addr + 500, ASYMREG_ANY, &x, 1), 0);
-    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 500, b.id, &x, 1), ASYMREG_ESTALE);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 500, b.id, &x, 1), ASYMREG_ERANGE); /* it is there, and ends before */
     CHECK_EQ(asymreg_put(w->me, PE, a.addr + 500, c.id, &x, 1), ASYMREG_EACCES);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 1000, c.id, &x, 1), ASYMREG_ERANGE); /* and nothing there */
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 1000, a.id, &x, 1), ASYMREG_ESTALE);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 1000, a.id + (UINT64_C(1) << 32), &x, 1), ASYMREG_ESTALE); /* of no registration ever */
+    CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .value = c.id}).rc, 0);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 1000, c.id, &x, 1), ASYMREG_ESTALE);
 }
 
 static void adjacent(struct world *w)

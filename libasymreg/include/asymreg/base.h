@@ -31,7 +31,7 @@ extern "C" {
  * @{
  */
 #define ASYMREG_ENOREGION  (-25001) /**< no registered region holds the address, after a look at the peer's newest table */
-#define ASYMREG_ERANGE     (-25002) /**< begins inside a region and runs past its end */
+#define ASYMREG_ERANGE     (-25002) /**< begins inside a region and runs past its end; or is outside of the one that is named */
 #define ASYMREG_ESTALE     (-25003) /**< the region meant has been unregistered (or its slot belongs to another one now) */
 #define ASYMREG_EACCES     (-25004) /**< the region does not permit this access */
 #define ASYMREG_EPEER      (-25005) /**< the peer has gone: closed, exited or killed */

@@ -79,7 +79,7 @@ struct asymreg_worker;
 struct asymreg_opts {
     size_t size;            /**< sizeof(struct asymreg_opts) */
     uint32_t flags;         /**< ASYMREG_SPLIT, ASYMREG_FRESH, ASYMREG_DRAIN */
-    uint32_t max_regions;   /**< 0: 1,048,576; at most ASYMREG_MAX_REGIONS. The published table has 32 bytes for each (and
+    uint32_t max_regions;   /**< 0: 1,048,576; at most ASYMREG_MAX_REGIONS; rounded up to a multiple of ASYMREG_LEAF_SLOTS. The published table has 32 bytes for each (and
                                  for each segment 32 and its longest handle): address space only until used, but a transport that pins
                                  what it registers pins all of it */
     uint32_t max_segments;  /**< 0: as max_regions, at most 65,536 */
@@ -317,7 +317,7 @@ ASYMREG_API int asymreg_get_peer_stats(struct asymreg_context *context, uint32_t
 /**
  * @name Operations
  * A worker belongs to one thread at a time; distinct workers are independent. With a peer that drains, 4096 workers at most, of all processes: ASYMREG_EFULL. `id` is the registration that must be meant, or ASYMREG_ANY.
- * Each operation returns 0 or: ASYMREG_ENOPEER; ASYMREG_ENOREGION (nothing registered there); ASYMREG_ERANGE (runs past the region);
+ * Each operation returns 0 or: ASYMREG_ENOPEER; ASYMREG_ENOREGION (nothing registered there); ASYMREG_ERANGE (runs past the region, or begins outside of the one that `id` names);
  * ASYMREG_ESTALE (`id` has gone; or the region known before has gone and no other has come); ASYMREG_EACCES (not permitted: nothing was sent);
  * ASYMREG_EOVERFLOW; ASYMREG_EFAULT; ASYMREG_EPEER; ASYMREG_ENOTSUP; ASYMREG_EUNREACH; and the errors of asymreg_cache_refresh() when a refresh was needed.
  * An operation of 0 bytes checks the peer and succeeds, whatever the address.
