@@ -36,7 +36,10 @@
  *     another, in the same or a neighbouring page, Linux reports -EIO to both.
  *   - After fork() a child has a copy of memory parts and of resident windows,
  *     and no mapping of a user-paged one; with STORWIN_MEMFD it shares memory parts. Only the allocating process may sync
- *     and free.
+ *     and free: in a child these return STORWIN_ESTATE and do nothing.
+ *   - A file that is shortened under a window: access behind its new end is a SIGBUS with the kernel pager. The next sync reports
+ *     STORWIN_ESHORT with the range that has gone, once as far as that sync makes the file longer again; a resident window has
+ *     all of it, and writes it again.
  *   - A page changed while a sync writes it is stored as before, as after, or
  *     mixed by sectors; it counts as changed for the next sync.
  *   - Stores that do not go through this process's page tables are not seen:
@@ -107,7 +110,7 @@ extern "C" {
 #define STORWIN_EVALUE   (-24001) /**< a hint or option has a value that is not allowed */
 #define STORWIN_EMISSING (-24002) /**< a hint is needed and absent: storage without a file name */
 #define STORWIN_ECONFLICT (-24003) /**< two hints that exclude each other */
-#define STORWIN_ESHORT   (-24004) /**< the device, or the file of a shared window, ends before the window does */
+#define STORWIN_ESHORT   (-24004) /**< the device, or the file of a shared window, ends before the window does; a file was shortened */
 #define STORWIN_ETYPE    (-24005) /**< the name is no regular file and no block device */
 #define STORWIN_EOWNER   (-24006) /**< a link, or a file in a shared directory, that belongs to somebody else */
 #define STORWIN_EPAGER   (-24007) /**< this kernel, or its settings, do not allow the user-level pager */
@@ -116,7 +119,7 @@ extern "C" {
 #define STORWIN_EFORMAT  (-24010) /**< the file holds something else than checkpoints of this kind and size */
 #define STORWIN_ENONE    (-24011) /**< no complete checkpoint */
 #define STORWIN_EVERSION (-24012) /**< the checkpoint is of another version of the application */
-#define STORWIN_ESTATE   (-24013) /**< not allowed now: a commit without begin, a sync while one is under way */
+#define STORWIN_ESTATE   (-24013) /**< not allowed now: a commit without begin, a sync while one is under way; or here: in a child of the process */
 #define STORWIN_EBUSY    (-24014) /**< in use: still attached, or opened by another process */
 #define STORWIN_ENOWIN   (-24015) /**< no attached window holds this address */
 /** @} */
@@ -297,9 +300,9 @@ STORWIN_API int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, s
 /**
  * @brief Free a window: sync it unless STORWIN_DISCARD was set, unmap it, and
  *        remove the file if STORWIN_UNLINK was set (then nothing is synced either).
- * @param win  a window, or NULL. Gone afterwards, whatever is returned, except with STORWIN_EBUSY.
+ * @param win  a window, or NULL. Gone afterwards, whatever is returned, except with STORWIN_EBUSY and STORWIN_ESTATE.
  * @param err  detail on failure, or NULL
- * @return 0; STORWIN_EBUSY: still attached to a dynamic window, or a sync under way,
+ * @return 0; STORWIN_EBUSY: still attached to a dynamic window, or a sync under way, and STORWIN_ESTATE: it is another process's:
  *         nothing was done; else what storwin_sync() or unlink() returned
  *
  * @threads No other thread uses the window meanwhile or afterwards.
@@ -383,7 +386,7 @@ STORWIN_API int storwin_shared_settle(struct storwin_window *win);
  * @return 0; -EIO, -ENOSPC, …: the device's or file system's answer, reported once. What may not be stored
  *         counts as changed, and the next sync writes it again; with the pagers kernel and user, as far as it is still in
  *         memory. With kernel, a failure that does not come again concerns the whole range asked for.
- *         STORWIN_ESTATE: an asynchronous sync is under way
+ *         STORWIN_ESTATE: an asynchronous sync is under way, or the window is another process's; STORWIN_ESHORT: the file was shortened
  *
  * @threads   One sync of a window at a time; loads and stores may go on (see the caveats).
  * @allocates Possibly, for the list of changed ranges; when there is no memory it makes do without.

@@ -104,6 +104,7 @@ struct storwin_window {
     int shm_fd; /* of the memory part: while it is being made, or with STORWIN_MEMFD as long as the window */
     atomic_uint attached, wrote;
     atomic_uint_least64_t n_syncs, dirty_bytes, written_bytes, n_requests;
+    pid_t owner; /* who allocated it */
     pthread_t thread; /* of the asynchronous sync */
     atomic_int async; /* STORWIN__IDLE ... */
     int async_rc;
@@ -142,6 +143,7 @@ struct storwin__plan {
 uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb);
 int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win, struct storwin_error *err);
 void storwin__window_destroy(struct storwin_window *win);
+int storwin__owned(const struct storwin_window *win, struct storwin_error *err);
 
 /* dirty.c: the bits */
 int storwin__bit(const struct storwin_window *win, uint64_t page);

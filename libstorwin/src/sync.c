@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Brings the bits of the pages [first, end) of private memory up to date. */
@@ -87,15 +88,42 @@ int storwin__sync_names(struct storwin_window *win, struct storwin_error *err)
     return 0;
 }
 
+/*
+ * A file that somebody has shortened: what was stored behind its end has gone, and no later write says so. A resident window has all of it, and
+ * writes it again.
+ */
+static void find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi, struct storwin__failure *cut)
+{
+    for (uint32_t i = 0; i < win->n_parts; i++) {
+        const struct storwin__part *part = &win->parts[i];
+        uint64_t from = lo > part->offset ? lo : part->offset, to = storwin__min(hi, part->offset + part->bytes), there;
+        struct stat st;
+
+        if (part->kind != STORWIN_STORAGE || from >= to || win->files[part->file].device || fstat(win->files[part->file].fd, &st) < 0)
+            continue;
+        there = part->offset + ((uint64_t)st.st_size > part->file_offset ? (uint64_t)st.st_size - part->file_offset : 0);
+        if (there >= to)
+            continue;
+        from = from > there ? from : there;
+        if (win->opts.pager != STORWIN_PAGER_RESIDENT)
+            storwin__failure_add(cut, STORWIN_ESHORT, from, to);
+        for (from -= from % win->page_bytes; win->opts.pager == STORWIN_PAGER_RESIDENT && from < to; from += win->page_bytes)
+            storwin__store_same(win->map + from); /* changed, however that is tracked */
+    }
+}
+
 int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
 {
-    struct storwin__failure fail = {0, 0, 0};
+    struct storwin__failure fail = {0, 0, 0}, cut = {0, 0, 0};
     uint64_t lo = offset > win->stor_offset ? offset : win->stor_offset;
     uint64_t hi = storwin__min(offset + bytes, win->stor_offset + win->stor_bytes);
 
     if (lo >= hi)
         return 0;
+    find_cut(win, lo, hi, &cut);
     atomic_store(&win->wrote, (unsigned)sync_span(win, lo, hi, &fail));
+    if (cut.code < 0)
+        storwin__failure_add(&fail, cut.code, cut.lo, cut.hi);
     atomic_fetch_add(&win->n_syncs, 1);
     if (fail.code == 0) {
         int rc = storwin__sync_names(win, err);
@@ -121,6 +149,8 @@ static int check_range(const struct storwin_window *win, uint64_t offset, uint64
         (void)storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
         return -EINVAL; /* so that who inlines this knows that it goes no further */
     }
+    if (storwin__owned(win, err) < 0)
+        return STORWIN_ESTATE;
     if (offset > win->bytes || bytes > win->bytes - offset)
         return storwin__fail(err, STORWIN_ERANGE, NULL,
                              "%" PRIu64 " bytes at %" PRIu64 " do not lie within a window of %" PRIu64, bytes, offset,
@@ -187,6 +217,8 @@ int storwin_sync_test(struct storwin_window *win, struct storwin_error *err)
 {
     int state = win ? atomic_load_explicit(&win->async, memory_order_acquire) : STORWIN__IDLE;
 
+    if (win && storwin__owned(win, err) < 0)
+        return STORWIN_ESTATE;
     if (state == STORWIN__IDLE)
         return storwin__fail(err, win ? STORWIN_ESTATE : -EINVAL, NULL, "no asynchronous sync was begun");
     return state == STORWIN__DONE ? collect(win, err) : STORWIN_PENDING;
@@ -194,6 +226,8 @@ int storwin_sync_test(struct storwin_window *win, struct storwin_error *err)
 
 int storwin_sync_wait(struct storwin_window *win, struct storwin_error *err)
 {
+    if (win && storwin__owned(win, err) < 0)
+        return STORWIN_ESTATE;
     if (!win || atomic_load_explicit(&win->async, memory_order_acquire) == STORWIN__IDLE)
         return storwin__fail(err, win ? STORWIN_ESTATE : -EINVAL, NULL, "no asynchronous sync was begun");
     return collect(win, err);

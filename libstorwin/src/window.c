@@ -326,6 +326,7 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
     win->bytes = plan->bytes;
     win->map_bytes = storwin__round_up(plan->bytes, page);
     win->track_fd = win->shm_fd = -1;
+    win->owner = getpid();
     if (plan->opts->alloc_type == STORWIN_STORAGE && !(win->path = strdup(plan->opts->filename)))
         rc = storwin__fail(err, -ENOMEM, NULL, "out of memory");
     if (rc == 0)
@@ -392,12 +393,23 @@ static int remove_names(struct storwin_window *win, struct storwin_error *err)
     return rc;
 }
 
+/* A child would write its copies, as old as the fork, over what its parent has synced since, and wait for threads that only that has. */
+int storwin__owned(const struct storwin_window *win, struct storwin_error *err)
+{
+    if (win->owner == getpid())
+        return 0;
+    (void)storwin__fail(err, STORWIN_ESTATE, NULL, "the window is process %ld's, which allocated it", (long)win->owner);
+    return STORWIN_ESTATE;
+}
+
 int storwin_free(struct storwin_window *win, struct storwin_error *err)
 {
     int rc = 0, unlinked;
 
     if (!win)
         return 0;
+    if ((rc = storwin__owned(win, err)) < 0)
+        return rc;
     if (atomic_load(&win->attached) > 0 || atomic_load(&win->async) != STORWIN__IDLE)
         return storwin__fail(err, STORWIN_EBUSY, NULL, "the window is attached, or its sync was not waited for");
     if (!(win->opts.flags & (STORWIN_DISCARD | STORWIN_UNLINK)))

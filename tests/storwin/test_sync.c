@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <sys/wait.h>
 
 #include "internal.h"
 #include "storwin_test.h"
@@ -295,9 +296,107 @@ static void states(void **state)
     assert_int_equal(storwin_free(win, &err), 0);
 }
 
+static int byte_at(const char *path, uint64_t at)
+{
+    uint8_t byte = 0;
+    int fd = open(path, O_RDONLY);
+
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+    close(fd);
+    return byte;
+}
+
+/* What a child may not do, and that it leaves its parent's window and file alone. */
+static int child_tries(struct storwin_window *win)
+{
+    struct storwin_error err;
+
+    CHECK(storwin_sync(win, &err) == STORWIN_ESTATE && strstr(err.text, "which allocated it"));
+    CHECK(storwin_sync_range(win, 0, page, NULL) == STORWIN_ESTATE);
+    CHECK(storwin_sync_start(win, 0, page, NULL) == STORWIN_ESTATE);
+    CHECK(storwin_sync_test(win, NULL) == STORWIN_ESTATE);
+    CHECK(storwin_sync_wait(win, NULL) == STORWIN_ESTATE);
+    CHECK(storwin_dirty(win, 0, page, NULL, 0, NULL, NULL) == STORWIN_ESTATE);
+    CHECK(storwin_free(win, NULL) == STORWIN_ESTATE);
+    return 0;
+}
+
+static void in_a_child(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < N_MODES; i++) {
+        const char *path = test_path("child");
+        struct storwin_window *win = open_mode(&modes[i], path, 64 * page, 0);
+        int go[2], status;
+        pid_t pid;
+
+        if (!win)
+            continue;
+        memset(storwin_base(win), 1, 64 * page);
+        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(pipe(go), 0);
+        pid = fork();
+        if (pid == 0) {
+            alarm(30); /* rather than wait for threads that only its parent has */
+            CHECK(read(go[0], &status, 1) == 1);
+            _exit(child_tries(win));
+        }
+        memset((char *)storwin_base(win) + 5 * page, 2, page); /* not in the child's copy */
+        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(write(go[1], "", 1), 1);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        assert_int_equal(byte_at(path, 5 * page), 2);
+        assert_int_equal(storwin_free(win, NULL), 0);
+        unlink(path);
+        close(go[0]);
+        close(go[1]);
+    }
+}
+
+static void shortened(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < N_MODES; i++) {
+        const char *path = test_path("shortened");
+        const uint64_t bytes = 64 * page + 100;
+        struct storwin_window *win = open_mode(&modes[i], path, bytes, 2 * page);
+        struct storwin_error err;
+        int rc;
+
+        if (!win)
+            continue;
+        memset(storwin_base(win), 1, bytes);
+        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(truncate(path, (off_t)(12 * page)), 0);
+        assert_int_equal(storwin_sync_range(win, 0, 10 * page, &err), 0); /* nothing has gone from there */
+        rc = storwin_sync(win, &err);
+        if (modes[i].pager == STORWIN_PAGER_RESIDENT) {
+            assert_int_equal(rc, 0);
+            for (uint64_t at = 0; at < bytes; at += page)
+                assert_int_equal(byte_at(path, 2 * page + at), 1);
+        } else {
+            assert_int_equal(rc, STORWIN_ESHORT);
+            assert_int_equal(err.offset, 10 * page);
+            assert_int_equal(err.bytes, bytes - 10 * page);
+            assert_int_equal(truncate(path, (off_t)(2 * page + bytes)), 0); /* as long as before */
+            assert_int_equal(storwin_sync(win, &err), 0);
+            assert_int_equal(truncate(path, (off_t)(2 * page + bytes - 1)), 0);
+            assert_int_equal(storwin_free(win, &err), STORWIN_ESHORT);
+            assert_int_equal(err.bytes, 1);
+            win = NULL;
+        }
+        assert_int_equal(storwin_free(win, NULL), 0);
+        unlink(path);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_a_child),
+        cmocka_unit_test(shortened),
         cmocka_unit_test(random_steps),
         cmocka_unit_test(lists_dirty),
         cmocka_unit_test(writes_little),
