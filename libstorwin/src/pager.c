@@ -894,6 +894,8 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
     int rc;
 
     p->uffd = open_features(&p->user_faults_only, &p->can_poison, &p->can_move);
+    if (p->uffd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+        return storwin__fail(err, -errno, "storage_alloc_pager", "userfaultfd: %s", storwin_strerror(-errno));
     if (p->uffd < 0)
         return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager",
                              "userfaultfd with write protection: %s; see vm.unprivileged_userfaultfd and /dev/userfaultfd",

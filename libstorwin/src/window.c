@@ -240,7 +240,7 @@ static int start_resident(struct storwin_window *win, struct storwin_error *err)
      */
     if (win->huge)
         (void)madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes), MADV_POPULATE_WRITE);
-    if (storwin__track_open(win) < 0 && storwin__pager_open(win, 1, err) < 0)
+    if (storwin__track_open(win) < 0 && storwin__pager_open(win, 1, NULL) < 0)
         win->track = STORWIN_TRACK_ALL;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -205,6 +206,41 @@ static void refused(void **state)
 }
 
 /* A child has no mapping there: a fault, not zeros. */
+/* That descriptors ran out is not told as a pager that is not allowed; and what an allocation made do without is no error of it. */
+static void few_descriptors(void **state)
+{
+    const char *path = test_path("few");
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_error err = {0};
+    struct storwin_window *win = NULL;
+    struct rlimit old, limit;
+    int rc = -EMFILE, n = 0;
+
+    (void)state;
+    opts.pager = STORWIN_PAGER_USER;
+    opts.budget_bytes = STORWIN_MIN_BUDGET;
+    if (storwin_alloc(&opts, 64 * page, &win, NULL) == STORWIN_EPAGER)
+        skip();
+    assert_int_equal(storwin_free(win, NULL), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    limit = old;
+    for (limit.rlim_cur = 3; rc == -EMFILE; limit.rlim_cur++, n++) {
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        rc = storwin_alloc(&opts, 64 * page, &win, NULL);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_int_equal(rc, 0);
+    assert_true(n > 3);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    atomic_store(&storwin__without, STORWIN__NO_SCAN | STORWIN__NO_UFFD);
+    assert_int_equal(storwin_alloc(&opts, 64 * page, &win, &err), 0);
+    atomic_store(&storwin__without, 0);
+    assert_int_equal(err.code, 0);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    unlink(path);
+}
+
 static void after_fork(void **state)
 {
     struct storwin_window *win = open_user(test_path("fork"), 16 * page, STORWIN_MIN_BUDGET, 0);
@@ -398,7 +434,7 @@ int main(void)
         cmocka_unit_test(threads_random),   cmocka_unit_test(threads_unknown), cmocka_unit_test(threads_sequential),
         cmocka_unit_test(threads_in_place), cmocka_unit_test(streams),         cmocka_unit_test(system_calls),
         cmocka_unit_test(refused),          cmocka_unit_test(after_fork),      cmocka_unit_test(pinned_page),
-        cmocka_unit_test(copies_meet_evictions),
+        cmocka_unit_test(copies_meet_evictions), cmocka_unit_test(few_descriptors),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);
