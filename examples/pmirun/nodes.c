@@ -183,6 +183,8 @@ static void start_one(struct pmirun *pr, struct starter *s, const char *self)
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
         die(STATUS_RESOURCES, "cannot start %s: %s", argv[0], strerror(errno));
     rc = spawn_starter(pr, s, argv, in, out);
+    if (rc == EAGAIN)
+        die(STATUS_RESOURCES, "cannot start %s for node %u: the limit on processes is reached (ulimit -u)", argv[0], s->first);
     if (rc)
         die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s", argv[0], strerror(rc));
     close(in[0]);
@@ -226,11 +228,16 @@ void nodes_start(struct pmirun *pr)
     struct head *h = pr->head;
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *cwd = getcwd(NULL, 0);
     int rc;
 
+    if (n >= 0)
+        self[n] = '\0';
     if (n < 0 || strchr(self, '\''))
         die(STATUS_USAGE, "cannot tell nodes where pmirun is");
-    self[n] = '\0';
+    if (!cwd)
+        die(STATUS_NOEXEC, "cannot tell nodes the working directory: %s", strerror(errno));
+    free(cwd);
     check_limit(pr->opt.n_nodes);
     must_fill_random(pr->net->self.secret, CHANNEL_SECRET_BYTES);
     must_fill_random(pr->net->self.job, CHANNEL_JOB_BYTES);
@@ -259,8 +266,6 @@ void nodes_start(struct pmirun *pr)
 /* What ssh or an agent has to say, with the node in front. */
 static void starter_line(struct pmirun *pr, struct starter *s)
 {
-    while (s->len > 0 && (s->line[s->len - 1] == '\n' || s->line[s->len - 1] == '\r'))
-        s->len--;
     if (s->len > 0)
         say(pr, "%s: %.*s", s->n > 1 ? starter_program(pr) : nodes_name(pr, s->first), (int)s->len, s->line);
     s->len = 0;
@@ -280,9 +285,11 @@ void nodes_starter_event(struct pmirun *pr, struct source *src)
         if (n <= 0)
             break;
         for (ssize_t i = 0; i < n; i++) {
-            if (pr->scratch[i] == '\n' || s->len == sizeof(s->line))
+            bool end = pr->scratch[i] == '\n' || pr->scratch[i] == '\r'; /* ssh ends its lines with both */
+
+            if (end || s->len == sizeof(s->line))
                 starter_line(pr, s);
-            if (pr->scratch[i] != '\n')
+            if (!end)
                 s->line[s->len++] = pr->scratch[i] == '\t' || (unsigned char)pr->scratch[i] >= 32 ? pr->scratch[i] : '?';
         }
     }

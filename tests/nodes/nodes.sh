@@ -156,6 +156,19 @@ test_status() {
     run 0 -n 4 sh -c "setsid sleep $mark > /dev/null 2>&1 & exit 0"
     [ -z "$(pids_of "sleep $mark")" ] || fail "leftovers of ranks"
     nothing_left
+    [ "$1" = fork ] || return
+    # What ssh says ends with CR LF.
+    printf '#!/bin/sh\nprintf "no route to %%s\\r\\n" "$2"\nexit 255\n' > "$dir/noroute"
+    chmod +x "$dir/noroute"
+    nodes=(--hosts a --launch-agent "$dir/noroute")
+    run 253 -n 1 true
+    err_has '^pmirun: a: no route to a$'
+    # Of a working directory that was removed nodes cannot be told.
+    nodes=(-N 2 --launch fork)
+    mkdir "$dir/gone"
+    cd "$dir/gone" && rmdir "$dir/gone" && run 126 -n 2 true
+    err_has 'cannot tell nodes the working directory: No such file'
+    cd /
 }
 
 test_output() {
