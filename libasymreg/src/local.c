@@ -282,9 +282,9 @@ static int address(struct asymreg_transport *t, void *buf, size_t *bytes)
 }
 
 /*
- * A descriptor of the peer's process: the endpoint's, or one for the caller to close. ASYMREG_EPEER: it has gone, and perhaps somebody else has its
- * number; -ENOSYS: it lives, as far as /proc tells, but there is no such descriptor (before Linux 5.3, under filters of system calls, which may
- * say EPERM, and tools that know no such call); other -errno.
+ * A descriptor of the peer's process: the endpoint's, or one for the caller to close. ASYMREG_EPEER: it has gone, and perhaps another process or a
+ * thread has its number (ENOENT since Linux 6.16, EINVAL before); -ENOSYS: it lives, as far as /proc tells, but there is no such descriptor (before
+ * Linux 5.3, under filters of system calls, which may say EPERM, and tools that know no such call); other -errno.
  */
 static int process_get(const struct asymreg_ep *ep, int *fd)
 {
@@ -294,7 +294,7 @@ static int process_get(const struct asymreg_ep *ep, int *fd)
     if ((*fd = ep->pidfd) >= 0)
         return 0;
     if ((*fd = (int)syscall(SYS_pidfd_open, (pid_t)ep->peer.pid, 0)) < 0 && errno != ENOSYS && errno != EPERM)
-        return errno == ESRCH || errno == EINVAL ? ASYMREG_EPEER : -errno;
+        return errno == ESRCH || errno == EINVAL || errno == ENOENT ? ASYMREG_EPEER : -errno;
     rc = ep->peer.start_time ? asymreg__process_stat(ep->peer.pid, &started, &ended) : 0;
     if (rc == -ENOENT || rc == -ESRCH || (rc == 0 && (started != ep->peer.start_time || ended)))
         rc = ASYMREG_EPEER;

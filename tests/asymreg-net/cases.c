@@ -4,8 +4,15 @@
 #include "contract.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#ifdef HAVE_UCX
+uint64_t asymreg_ucx__checksum(const void *bytes, size_t n); /* of an address; the library's own */
+#endif
 
 /* Waits for an explicit operation that put, get or amo returned `rc` for. */
 static int await(struct side *s, int rc, struct asymreg_op *op)
@@ -495,6 +502,150 @@ static void case_killed_idle(struct side *s)
     CHECK(rc == ASYMREG_EPEER || rc == ASYMREG_EUNREACH, "connected to the dead: %d", rc);
 }
 
+/* When this process was started, as /proc has it: the 22nd field, and the second may have blanks. */
+static uint64_t started(void)
+{
+    char text[1024] = "", *p;
+    FILE *f = fopen("/proc/self/stat", "r");
+
+    CHECK(f && fgets(text, sizeof(text), f) && (p = strrchr(text, ')')), "/proc/self/stat");
+    fclose(f);
+    for (int field = 2; field < 22; field++)
+        CHECK((p = strchr(p + 1, ' ')), "field %d", field);
+    return strtoull(p, NULL, 10);
+}
+
+/* Connects to this process's own address, in which every word like `from` is `to`. */
+static int connect_changed(struct side *s, uint64_t from, uint64_t to, size_t word_bytes)
+{
+    unsigned char bytes[ASYMREG_MAX_ADDRESS_BYTES];
+    struct asymreg_ep *ep;
+    unsigned changed = 0;
+    size_t n = sizeof(bytes);
+    int rc;
+
+    CHECK(s->ops->address(s->t, bytes, &n) == 0, "address");
+    for (size_t i = 0; i + word_bytes <= n && i < 72; i += word_bytes) { /* the others are UCX's */
+        if (memcmp(bytes + i, &from, word_bytes) != 0)
+            continue;
+        memcpy(bytes + i, &to, word_bytes);
+        changed++;
+    }
+    CHECK(changed == 1, "the address has it %u times", changed);
+#ifdef HAVE_UCX
+    if (strcmp(s->ops->name, "ucx") == 0) {
+        uint64_t sum = 0;
+
+        memcpy(bytes + 72, &sum, 8);
+        sum = asymreg_ucx__checksum(bytes, n);
+        memcpy(bytes + 72, &sum, 8);
+    }
+#endif
+    rc = s->ops->connect(s->t, bytes, n, &ep);
+    if (rc == 0)
+        s->ops->disconnect(s->t, ep);
+    return rc;
+}
+
+static void *sleeps(void *tid)
+{
+    __atomic_store_n((pid_t *)tid, gettid(), __ATOMIC_RELEASE);
+    pause(); /* until it is cancelled */
+    return NULL;
+}
+
+/* A process whose number another has now, or a thread, has gone. */
+static void case_reused(struct side *s)
+{
+    pthread_t thread;
+    pid_t tid = 0;
+    int rc;
+
+    if (strcmp(s->ops->name, "ibv") == 0) /* its addresses name no process */
+        return;
+    CHECK(pthread_create(&thread, NULL, sleeps, &tid) == 0, "pthread_create");
+    while (__atomic_load_n(&tid, __ATOMIC_ACQUIRE) == 0)
+        sched_yield();
+    rc = connect_changed(s, started(), started(), 8);
+    CHECK(rc == 0, "itself: %d", rc);
+    rc = connect_changed(s, started(), started() - 1, 8);
+    CHECK(rc == ASYMREG_EPEER, "one that began earlier: %d", rc);
+    rc = connect_changed(s, (uint64_t)getpid(), (uint64_t)tid, 4);
+    CHECK(rc == ASYMREG_EPEER, "a thread: %d", rc);
+    pthread_cancel(thread);
+    pthread_join(thread, NULL);
+}
+
+/* Descriptors of processes that this one has open. */
+static unsigned pidfds(void)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        char path[32], link[64] = "";
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        n += readlink(path, link, sizeof(link) - 1) > 0 && strstr(link, "pidfd");
+    }
+    return n;
+}
+
+/*
+ * More endpoints than a transport keeps descriptors of processes for, which are 64: each works, and each notices the target's death, also in
+ * the middle of an operation. With ucx and shm that is the kernel's matter, with others the adapter's.
+ */
+static void case_crowd(struct side *s)
+{
+    enum { N = 80, KEPT = 64 };
+    const bool kernel = strcmp(s->ops->name, "ibv") != 0;
+    const struct published *p = &s->hello.regions[DATA];
+    struct asymreg_rkey *first = s->keys[DATA], *keys[N];
+    struct asymreg_ep *own = s->ep, *eps[N];
+    unsigned char buf[100], back[100];
+    int rc;
+
+    CHECK(pidfds() == (kernel ? 1 : 0), "%u at the beginning", pidfds());
+    for (unsigned i = 0; i < N; i++) {
+        rc = s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i]);
+        CHECK(rc == 0, "connect %u: %d", i, rc);
+        CHECK(pidfds() == (!kernel ? 0 : i + 2 < KEPT ? i + 2 : KEPT), "%u with %u endpoints", pidfds(), i + 2);
+    }
+    for (unsigned round = 0; round < 3; round++) { /* some go, others take their places: of those with one, and of those without */
+        for (unsigned i = round; i < N; i += 9)
+            s->ops->disconnect(s->t, eps[i]);
+        CHECK(pidfds() < KEPT, "none is given back");
+        for (unsigned i = round; i < N; i += 9)
+            CHECK(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i]) == 0, "connect again");
+        CHECK(pidfds() == (kernel ? KEPT : 0), "%u after round %u", pidfds(), round);
+    }
+    for (unsigned i = 0; i < N; i++) {
+        s->ep = eps[i];
+        CHECK(s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes, &s->keys[DATA]) == 0, "unpack");
+        keys[i] = s->keys[DATA];
+        fill(buf, sizeof(buf), i);
+        CHECK(put_in(s, DATA, 100 * i, buf, sizeof(buf), NULL) == 0 && flush(s) == 0, "put %u", i);
+        CHECK(get_from(s, DATA, 100 * i, back, sizeof(back), NULL) == 0 && memcmp(buf, back, sizeof(buf)) == 0, "get %u", i);
+        CHECK(s->ops->peer_alive(s->t, s->ep) == 0, "endpoint %u calls it dead", i);
+    }
+    tell_only(s, (struct order){.kind = ORDER_KILL});
+    do /* on the last one, which has no descriptor; nobody but progress() asks */
+        rc = get_from(s, DATA, 0, back, sizeof(back), NULL);
+    while (rc == 0);
+    CHECK(rc == ASYMREG_EPEER, "get of the last: %d", rc);
+    for (unsigned i = 0; i < N; i++) {
+        s->ep = eps[i];
+        s->keys[DATA] = keys[i];
+        while ((rc = s->ops->peer_alive(s->t, s->ep)) == 0)
+            s->ops->progress(s->t);
+        CHECK(rc == ASYMREG_EPEER && get_from(s, DATA, 0, back, sizeof(back), NULL) == ASYMREG_EPEER, "endpoint %u: %d", i, rc);
+        s->ops->rkey_release(s->t, s->ep, s->keys[DATA]);
+        s->ops->disconnect(s->t, s->ep);
+    }
+    CHECK(pidfds() == (kernel ? 1 : 0), "%u in the end", pidfds());
+    s->ep = own;
+    s->keys[DATA] = first;
+}
+
 const struct contract_case contract_cases[] = {
     {"caps", case_caps, false},
     {"putget", case_putget, false},
@@ -509,6 +660,8 @@ const struct contract_case contract_cases[] = {
     {"stopped", case_stopped, false},
     {"killed", case_killed, true},
     {"killed_idle", case_killed_idle, true},
+    {"reused", case_reused, false},
+    {"crowd", case_crowd, true},
     {"machine", case_machine, true}, /* on demand */
     {NULL, NULL, false},
 };

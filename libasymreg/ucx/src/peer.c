@@ -10,11 +10,14 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ADDRESS_MAGIC 0x41755861u /* "AuXa" */
 /* As for keys: zeros behind, for UCX reads an address by what is in it. */
 #define PADDED_ADDRESS_BYTES (2 * ASYMREG_MAX_ADDRESS_BYTES)
+#define KEPT_PIDFDS 64u /* of a transport: for the endpoints beyond one is opened for each look */
+#define ASK_EVERY_NS 20000000 /* about a peer of which none is kept */
 
 struct address {
     uint32_t magic;
@@ -90,31 +93,63 @@ int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *byte
     return 0;
 }
 
-/* Opens a descriptor of the peer's process if it is on this node: *pidfd, else -1. ASYMREG_EPEER if it has gone; -errno. */
-static int watch(const struct address *a, int *pidfd)
+/* A descriptor of a process, for the caller to close. ASYMREG_EPEER: it has gone, and perhaps another process or a thread has its number; -errno. */
+static int process_open(uint32_t pid, uint64_t started, int *fd)
 {
-    struct address us;
-    uint64_t started;
+    uint64_t when;
     int rc;
 
-    *pidfd = -1;
+    *fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    if (*fd < 0)
+        return errno == ESRCH || errno == EINVAL || errno == ENOENT ? ASYMREG_EPEER : -errno;
+    rc = start_time(pid, &when);
+    if (rc == 0 && when != started)
+        rc = ASYMREG_EPEER;
+    if (rc < 0) {
+        close(*fd);
+        *fd = -1;
+    }
+    return rc;
+}
+
+/* Whether the kernel tells of the peer's end: then a descriptor of its process, for the caller to close. ASYMREG_EPEER if it has gone; -errno. */
+static int watch(const struct address *a, bool *here, int *fd)
+{
+    struct address us;
+    int rc;
+
+    *here = false;
+    *fd = -1;
     memset(&us, 0, sizeof(us));
     rc = this_process(&us);
     if (rc < 0)
         return rc;
     if (!us.boot[0] || memcmp(us.boot, a->boot, sizeof(us.boot)) != 0 || us.namespace != a->namespace || us.namespace == 0)
         return 0;
-    *pidfd = (int)syscall(SYS_pidfd_open, (pid_t)a->pid, 0);
-    if (*pidfd < 0)
-        return errno == ESRCH ? ASYMREG_EPEER : 0;
-    rc = start_time(a->pid, &started);
-    if (rc == 0 && started != a->started)
-        rc = ASYMREG_EPEER;
-    if (rc < 0) {
-        close(*pidfd);
-        *pidfd = -1;
+    rc = process_open(a->pid, a->started, fd);
+    *here = rc == 0;
+    return rc == -ENOSYS || rc == -EPERM ? 0 : rc; /* no such call, or not for us: UCX has to notice */
+}
+
+/* The descriptor is kept, or closed. With the lock held. */
+static void keep(struct ucx_transport *t, struct asymreg_ep *ep, int fd)
+{
+    ep->pidfd = -1;
+    if (fd >= 0 && t->n_pidfds < KEPT_PIDFDS) {
+        ep->pidfd = fd;
+        t->n_pidfds++;
+    } else if (fd >= 0) {
+        close(fd);
     }
-    return rc;
+}
+
+static void let_go(struct ucx_transport *t, struct asymreg_ep *ep)
+{
+    if (ep->pidfd >= 0) {
+        close(ep->pidfd);
+        t->n_pidfds--;
+    }
+    ep->pidfd = -1;
 }
 
 static void on_error(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)
@@ -234,7 +269,7 @@ static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, cons
 {
     ucs_status_t status;
 
-    if (ep->pidfd < 0 || !maybe_shared) {
+    if (!ep->here || !maybe_shared) {
         status = create_ep(t, ep, address, true);
         return status == UCS_OK ? status : create_ep(t, ep, address, false);
     }
@@ -256,7 +291,8 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     struct address a;
     uint64_t checksum;
     ucs_status_t status;
-    int rc, pidfd;
+    bool here;
+    int rc, fd;
 
     if (bytes <= sizeof(a) || bytes > ASYMREG_MAX_ADDRESS_BYTES)
         return ASYMREG_EBLOB;
@@ -271,28 +307,30 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
         return ASYMREG_EVERSION;
     if (a.ucx_bytes != bytes - sizeof(a) || a.reserved || checksum != asymreg_ucx__checksum(copy, bytes))
         return ASYMREG_EBLOB;
-    rc = watch(&a, &pidfd);
+    rc = watch(&a, &here, &fd);
     if (rc < 0)
         return rc;
     ep = calloc(1, sizeof(*ep));
     if (!ep) {
-        if (pidfd >= 0)
-            close(pidfd);
+        if (fd >= 0)
+            close(fd);
         return -ENOMEM;
     }
-    ep->pidfd = pidfd;
+    ep->here = here;
+    ep->pid = a.pid;
+    ep->started = a.started;
     ucx_lock(t);
+    keep(t, ep, fd);
     status = open_ep(t, ep, copy + sizeof(a), a.pid == (uint32_t)getpid() ? t->within_process : t->within_node);
     if (status == UCS_OK) {
         ep->next = t->eps;
         t->eps = ep;
     } else {
         snprintf(t->reason, sizeof(t->reason), "ucp_ep_create: %s", ucs_status_string(status));
+        let_go(t, ep);
     }
     ucx_unlock(t);
     if (status != UCS_OK) {
-        if (pidfd >= 0)
-            close(pidfd);
         free(ep);
         return status == UCS_ERR_NO_MEMORY ? -ENOMEM : ASYMREG_EUNREACH;
     }
@@ -315,19 +353,43 @@ void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *
     if (ep->flush)
         ucp_request_free(ep->flush);
     close_ep(t, ep);
+    let_go(t, ep);
     asymreg_ucx__reap(t);
     ucx_unlock(t);
-    if (ep->pidfd >= 0)
-        close(ep->pidfd);
     free(ep);
 }
 
-/* Asks the kernel. */
+/* Asks the kernel. What it cannot tell now (no descriptor left) it is asked later. */
 static bool has_ended(const struct asymreg_ep *ep)
 {
     struct pollfd p = {.fd = ep->pidfd, .events = POLLIN};
+    bool ended;
+    int rc;
 
-    return ep->pidfd >= 0 && poll(&p, 1, 0) == 1;
+    if (!ep->here)
+        return false;
+    if (p.fd < 0 && (rc = process_open(ep->pid, ep->started, &p.fd)) < 0)
+        return rc == ASYMREG_EPEER;
+    ended = poll(&p, 1, 0) == 1;
+    if (p.fd != ep->pidfd)
+        close(p.fd);
+    return ended;
+}
+
+/* One look at a kept descriptor is cheap; where none is kept it takes six system calls. */
+static bool is_due(struct asymreg_ep *ep)
+{
+    struct timespec now;
+    int64_t ns;
+
+    if (ep->pidfd >= 0)
+        return true;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    if (ns - ep->asked_ns < ASK_EVERY_NS)
+        return false;
+    ep->asked_ns = ns;
+    return true;
 }
 
 static void bury(struct ucx_transport *t, struct asymreg_ep *ep)
@@ -345,7 +407,7 @@ void asymreg_ucx__check_peers(struct ucx_transport *t)
             continue;
         if (ep->dead)
             asymreg_ucx__give_up(t, ep, ep->dead);
-        else if (has_ended(ep))
+        else if (is_due(ep) && has_ended(ep))
             bury(t, ep);
     }
 }
@@ -357,7 +419,7 @@ int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *e
     ucx_lock(t);
     if (!ep->dead && has_ended(ep))
         bury(t, ep);
-    else if (ep->pidfd < 0)
+    else if (!ep->here)
         ucp_worker_progress(t->worker); /* only UCX can tell */
     ucx_unlock(t);
     return ep->dead;

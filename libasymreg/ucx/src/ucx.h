@@ -37,7 +37,11 @@ struct asymreg_ep {
     ucp_ep_h ep;
     bool force;      /* UCX closes it at once, without the peer */
     _Atomic int dead; /* 0, or the error that every operation gets */
-    int pidfd;       /* of a peer on this node, or -1 */
+    bool here;       /* the peer is on this node: the kernel tells of its end */
+    uint32_t pid;
+    uint64_t started;
+    int pidfd;       /* of a peer on this node, or -1: none is kept */
+    int64_t asked_ns; /* where none is kept: when the kernel was last asked */
     struct req *pending;
     uint64_t n_pending, begun, flushed; /* operations; `flushed` of those begun are complete at the peer */
     int first_error;                    /* of implicit operations */
@@ -70,6 +74,7 @@ struct ucx_transport {
     uint32_t max_key_bytes;
     uint64_t next_seq; /* of registrations */
     struct asymreg_ep *eps;
+    uint32_t n_pidfds; /* kept */
     struct req *free_reqs;
     struct slab *slabs;
     void **closing; /* UCX's requests of endpoints that are being closed */
@@ -114,7 +119,7 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
 void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *ep);
 void asymreg_ucx__find_shared_memory(struct ucx_transport *t);
 int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);
-/* Asks the kernel about each peer with something under way. With the lock held. */
+/* Asks the kernel about each peer with something under way, if that is due. With the lock held. */
 void asymreg_ucx__check_peers(struct ucx_transport *t);
 /* Frees what closing endpoints have left behind, if UCX is done with it. */
 void asymreg_ucx__reap(struct ucx_transport *t);
