@@ -523,7 +523,7 @@ int asymreg__index_create(const struct asymreg_index_opts *opts, struct asymreg_
     struct asymreg_index *ix;
     int rc = -ENOMEM;
 
-    if (!index || (opts && opts->size < sizeof(o)))
+    if (!index || (opts && !asymreg_opts_known(opts, sizeof(o))))
         return -EINVAL;
     if (opts)
         o = *opts;

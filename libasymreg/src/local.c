@@ -746,7 +746,7 @@ int asymreg_local_create(const struct asymreg_local_opts *opts, struct asymreg_t
     struct asymreg__local *l;
     int rc;
 
-    if (!transport || (opts && opts->size < sizeof(*opts)) || (flags & ~(both | ASYMREG_LOCAL_TRUST)))
+    if (!transport || (opts && !asymreg_opts_known(opts, sizeof(*opts))) || (flags & ~(both | ASYMREG_LOCAL_TRUST)))
         return -EINVAL;
     if (!(flags & both))
         flags |= both;

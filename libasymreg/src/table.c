@@ -31,7 +31,7 @@ int asymreg__layout(const struct asymreg_table_opts *opts, struct asymreg__heade
 {
     struct asymreg_table_opts o;
 
-    if (!opts || opts->size < sizeof(o))
+    if (!opts || !asymreg_opts_known(opts, sizeof(o)))
         return -EINVAL;
     o = *opts;
     if (!o.max_regions)

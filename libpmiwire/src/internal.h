@@ -59,7 +59,7 @@ static inline uint16_t pmiwire__field_by_words(uint64_t low, uint64_t high, uint
 /* ---- options.c ---- */
 
 extern const struct pmiwire_allocator pmiwire__libc_alloc;
-/* Copy an option struct that may be of an older or newer release: what the caller's lacks is zero. 0 or -EINVAL. */
+/* Copy an option struct, or a longer one of a later release in which nothing is set that this one does not know. NULL: all zero. 0 or -EINVAL. */
 int pmiwire__take_struct(void *to, size_t to_size, const void *from, size_t from_size);
 
 static inline int pmiwire__is(struct pmiwire_str s, const char *literal)

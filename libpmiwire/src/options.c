@@ -5,6 +5,8 @@
 
 #include "internal.h"
 
+#define MAX_STRUCT_BYTES 4096u /* none is near that: the size was not set */
+
 static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
 {
     (void)ctx;
@@ -21,11 +23,16 @@ const struct pmiwire_allocator pmiwire__libc_alloc = {libc_realloc, libc_free, N
 
 int pmiwire__take_struct(void *to, size_t to_size, const void *from, size_t from_size)
 {
+    const unsigned char *bytes = from;
+
     memset(to, 0, to_size);
     if (!from)
         return 0;
-    if (from_size < sizeof(size_t))
+    if (from_size < to_size || from_size > MAX_STRUCT_BYTES)
         return -EINVAL;
-    memcpy(to, from, from_size < to_size ? from_size : to_size);
+    for (size_t i = to_size; i < from_size; i++)
+        if (bytes[i])
+            return -EINVAL;
+    memcpy(to, from, to_size);
     return 0;
 }

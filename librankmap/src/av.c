@@ -146,7 +146,7 @@ int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **ou
     struct groups *groups;
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes;
 
-    if (!opts || !out || opts->size < sizeof(*opts) || opts->reserved != 0 ||
+    if (!opts || !out || !rankmap__opts_known(opts, sizeof(*opts)) || opts->reserved != 0 ||
         (opts->alloc && (!opts->alloc->alloc || !opts->alloc->free)) ||
         (opts->entry_bytes != 0 && opts->entry_bytes != 8 && opts->entry_bytes != 12 && opts->entry_bytes != 16) ||
         (opts->tag_mask != 0 && (opts->entry_bytes != 8 || opts->tag_mask == UINT64_MAX)))

@@ -87,6 +87,8 @@ struct make {
 
 /* opts.c */
 extern const struct rankmap_allocator rankmap__libc;
+/* Whether an option struct is this release's, or a longer one of a later release in which nothing is set that this one does not know. */
+int rankmap__opts_known(const void *opts, size_t ours);
 int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts);
 void *rankmap__alloc(const struct rankmap_allocator *alloc, size_t n, size_t size);
 void rankmap__free(const struct rankmap_allocator *alloc, void *p, size_t n, size_t size);

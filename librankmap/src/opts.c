@@ -2,6 +2,7 @@
 /* Options and memory. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -22,12 +23,28 @@ static void libc_free(void *ctx, void *ptr, size_t bytes)
 
 const struct rankmap_allocator rankmap__libc = {.alloc = libc_alloc, .free = libc_free};
 
+#define MAX_OPTS_BYTES 4096u /* none is near that: the size was not set */
+
+int rankmap__opts_known(const void *opts, size_t ours)
+{
+    const unsigned char *bytes = opts;
+    size_t size;
+
+    memcpy(&size, opts, sizeof(size));
+    if (size < ours || size > MAX_OPTS_BYTES)
+        return 0;
+    for (size_t i = ours; i < size; i++)
+        if (bytes[i])
+            return 0;
+    return 1;
+}
+
 int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts)
 {
     *mk = (struct make){.alloc = &rankmap__libc, .id_limit = RANKMAP_ID_LIMIT, .max_check = UINT64_MAX};
     if (!opts)
         return 0;
-    if (opts->size < sizeof(*opts) || opts->flags & ~ALL_FLAGS || opts->reserved != 0)
+    if (!rankmap__opts_known(opts, sizeof(*opts)) || opts->flags & ~ALL_FLAGS || opts->reserved != 0)
         return -EINVAL;
     if (opts->id_limit > RANKMAP_ID_LIMIT)
         return RANKMAP_ERANGE;

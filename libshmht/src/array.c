@@ -81,7 +81,7 @@ int shmht_array_create(const struct shmht_array_opts *opts, struct shmht_array *
     uint64_t bytes;
     int rc;
 
-    if (!out || !opts || opts->size < sizeof(*opts) || opts->n_ranks == 0 || opts->stride_bytes == 0 ||
+    if (!out || !opts || !shmht__opts_known(opts, sizeof(*opts)) || opts->n_ranks == 0 || opts->stride_bytes == 0 ||
         opts->stride_bytes > SHMHT_MAX_STRIDE_BYTES || opts->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) ||
         (opts->name && !(opts->flags & SHMHT_NAMED)))
         return -EINVAL;
@@ -119,7 +119,7 @@ int shmht_array_attach(const struct shmht_desc *desc, int fd, const struct shmht
     uint64_t n_ranks, stride, bytes;
     int rc;
 
-    if (!out || (opts && opts->size < sizeof(*opts)))
+    if (!out || (opts && !shmht__opts_known(opts, sizeof(*opts))))
         return -EINVAL;
     rc = alloc(opts ? opts->allocator : NULL, &a);
     if (rc < 0)

@@ -4,6 +4,8 @@
 
 #include "internal.h"
 
+#define MAX_OPTS_BYTES 4096u /* none is near that: the size was not set */
+
 static void *libc_alloc(void *ctx, size_t bytes)
 {
     (void)ctx;
@@ -17,6 +19,20 @@ static void libc_free(void *ctx, void *ptr)
 }
 
 static const struct shmht_allocator libc_allocator = {libc_alloc, libc_free, NULL};
+
+int shmht__opts_known(const void *opts, size_t ours)
+{
+    const unsigned char *bytes = opts;
+    size_t size;
+
+    memcpy(&size, opts, sizeof(size));
+    if (size < ours || size > MAX_OPTS_BYTES)
+        return 0;
+    for (size_t i = ours; i < size; i++)
+        if (bytes[i])
+            return 0;
+    return 1;
+}
 
 /* A zeroed handle of so many bytes, in the caller's place, from his allocator or from malloc(). */
 int shmht__handle_alloc(size_t bytes, const struct shmht_allocator *wanted, void *place, size_t place_bytes,

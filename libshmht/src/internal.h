@@ -112,7 +112,9 @@ int shmht__name_ok(const char *name);
 uint64_t shmht__available_bytes(void);
 int shmht__random(void *buf, size_t len);
 
-/* --- handle.c: memory of handles */
+/* --- handle.c: options, and memory of handles */
+/* Whether an option struct is this release's, or a longer one of a later release in which nothing is set that this one does not know. */
+int shmht__opts_known(const void *opts, size_t ours);
 int shmht__handle_alloc(size_t bytes, const struct shmht_allocator *wanted, void *place, size_t place_bytes,
                         struct shmht_allocator *used, void **handle);
 void shmht__handle_free(const struct shmht_allocator *used, void *handle);

@@ -186,7 +186,7 @@ static int check_opts(const struct shmht_reader_opts *opts, struct shmht_reader_
 {
     memset(out, 0, sizeof(*out));
     if (opts) {
-        if (opts->size < sizeof(*opts))
+        if (!shmht__opts_known(opts, sizeof(*opts)))
             return -EINVAL;
         *out = *opts;
     }
@@ -287,7 +287,7 @@ static int reader_alloc(const struct shmht_reader_opts *opts, struct shmht_reade
     void *p;
     int rc;
 
-    if (opts && opts->size < sizeof(*opts))
+    if (opts && !shmht__opts_known(opts, sizeof(*opts)))
         return -EINVAL;
     rc = shmht__handle_alloc(sizeof(**out), opts ? opts->allocator : NULL, opts ? opts->place : NULL, opts ? opts->place_bytes : 0,
                              &allocator, &p);

@@ -98,9 +98,10 @@ static int copy_table(const struct shmht_reader *from, int orphan, const struct 
     struct shmht_stats s;
     int rc;
 
-    if (!opts || opts->size < sizeof(*opts))
+    if (!opts || !shmht__opts_known(opts, sizeof(*opts)))
         return -EINVAL;
     o = *opts;
+    o.size = sizeof(o);
     shmht_stats(from, &s);
     o.duplicates = h->duplicates;
     o.hash_id = from->hash_id;
@@ -131,9 +132,10 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
     struct shmht_writer *fresh;
     int rc;
 
-    if (!out || (opts && opts->size < sizeof(*opts)))
+    if (!out || (opts && !shmht__opts_known(opts, sizeof(*opts))))
         return -EINVAL;
     o = opts ? *opts : w->opts;
+    o.size = sizeof(o);
     if ((o.region && o.region == w->opts.region) || (o.place && o.place == w->opts.place))
         return -EINVAL; /* that memory is in use */
     if (!opts) {
@@ -270,7 +272,7 @@ int shmht_writer_resume(const struct shmht_desc *desc, int fd, const struct shmh
     struct shmht_reader *from;
     int rc;
 
-    if (!out || !opts || opts->size < sizeof(*opts) || (fd < 0 && !opts->region && (!desc || !desc->name[0])))
+    if (!out || !opts || !shmht__opts_known(opts, sizeof(*opts)) || (fd < 0 && !opts->region && (!desc || !desc->name[0])))
         return -EINVAL;
     if (fd < 0)
         return resume_in_place(desc, opts, out);

@@ -291,9 +291,10 @@ size_t shmht_writer_size(void)
 /* Options, checked and completed. */
 int shmht__writer_check_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out)
 {
-    if (!opts || opts->size < sizeof(*opts))
+    if (!opts || !shmht__opts_known(opts, sizeof(*opts)))
         return -EINVAL;
     *out = *opts;
+    out->size = sizeof(*out);
     if (out->max_bytes < SHMHT_MIN_REGION_BYTES || out->max_bytes > SHMHT_MAX_REGION_BYTES ||
         out->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) || out->duplicates > SHMHT_DUP_KEEP ||
         out->expected_entries > SHMHT_MAX_REGION_BYTES)

@@ -103,6 +103,8 @@ extern "C" {
  * @name Results
  * Functions return 0 or more on success, `-errno` for a system cause, or one of
  * the library's own negative codes. The values never change.
+ * An option struct shorter than this release's is -EINVAL, and so is a longer one if anything is set that this release does
+ * not know, or if it says that it has more than 4,096 bytes.
  * @{
  */
 #define STORWIN_PENDING  1 /**< not an error: the sync is still under way */

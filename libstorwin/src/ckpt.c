@@ -245,9 +245,11 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
 
     if (!opts || !out || bytes == 0 || bytes > STORWIN_MAX_BYTES / 4)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL, or the length is not from 1 to 2^44");
-    if (opts->pager == STORWIN_PAGER_USER)
+    rc = storwin__opts_take(&own, opts, err);
+    if (rc < 0)
+        return rc;
+    if (own.pager == STORWIN_PAGER_USER)
         return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_pager", "checkpoints have the pager kernel or resident");
-    own = *opts;
     own.alloc_type = STORWIN_STORAGE;
     own.factor_ppb = STORWIN_FACTOR_ONE;
     rc = storwin__opts_check(&own, (uint64_t)sysconf(_SC_PAGESIZE), err);

@@ -35,6 +35,10 @@ int storwin__fail(struct storwin_error *err, int code, const char *hint, const c
 
 /* opts.c */
 const char *storwin__key(unsigned i);
+/* Whether an option struct is this release's, or a longer one of a later release in which nothing is set that this one does not know. */
+int storwin__opts_known(const void *opts, size_t ours);
+/* A copy of the caller's options, the defaults for NULL; 0 or -EINVAL. */
+int storwin__opts_take(struct storwin_opts *to, const struct storwin_opts *opts, struct storwin_error *err);
 int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes, struct storwin_error *err);
 ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value, size_t cap);
 

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MAX_OPTS_BYTES 4096u /* none is near that: the size was not set */
+
 struct words {
     const char *word;
     uint32_t value;
@@ -81,6 +83,38 @@ void storwin_opts_init(struct storwin_opts *opts)
     opts->size = sizeof(*opts);
     opts->factor_ppb = STORWIN_FACTOR_ONE;
     opts->file_perm = 0600;
+}
+
+int storwin__opts_known(const void *opts, size_t ours)
+{
+    const unsigned char *bytes = opts;
+    size_t size;
+
+    memcpy(&size, opts, sizeof(size));
+    if (size < ours || size > MAX_OPTS_BYTES)
+        return 0;
+    for (size_t i = ours; i < size; i++)
+        if (bytes[i])
+            return 0;
+    return 1;
+}
+
+static int not_known(struct storwin_error *err)
+{
+    return storwin__fail(err, -EINVAL, NULL, "the options were not set by storwin_opts_init(), or want something of a later release");
+}
+
+int storwin__opts_take(struct storwin_opts *to, const struct storwin_opts *opts, struct storwin_error *err)
+{
+    if (!opts) {
+        storwin_opts_init(to);
+        return 0;
+    }
+    if (!storwin__opts_known(opts, sizeof(*opts)))
+        return not_known(err);
+    *to = *opts;
+    to->size = sizeof(*to);
+    return 0;
 }
 
 static const struct hint *find(const char *key)
@@ -234,8 +268,10 @@ int storwin_opts_set(struct storwin_opts *opts, const char *key, const char *val
     struct storwin_opts copy;
     const struct hint *hint;
 
-    if (!opts || !key || !value || opts->size != sizeof(*opts))
-        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL, or the options were not set by storwin_opts_init()");
+    if (!opts || !key || !value)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    if (!storwin__opts_known(opts, sizeof(*opts)))
+        return not_known(err);
     hint = find(key);
     if (!hint)
         return STORWIN_UNKNOWN;
@@ -252,9 +288,10 @@ int storwin_opts_apply(struct storwin_opts *opts, const struct storwin_hint *hin
     struct storwin_opts copy;
     size_t n = 0;
 
-    if (!opts || (!hints && n_hints > 0) || n_hints > UINT32_MAX || opts->size != sizeof(*opts))
-        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL, or the options were not set by storwin_opts_init()");
-    copy = *opts;
+    if (!opts || (!hints && n_hints > 0) || n_hints > UINT32_MAX)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    if (storwin__opts_take(&copy, opts, err) < 0)
+        return -EINVAL;
     for (size_t i = 0; i < n_hints; i++) {
         int rc = storwin_opts_set(&copy, hints[i].key, hints[i].value, err);
 
@@ -266,6 +303,7 @@ int storwin_opts_apply(struct storwin_opts *opts, const struct storwin_hint *hin
             n++;
         }
     }
+    copy.size = opts->size;
     *opts = copy;
     if (n_unknown)
         *n_unknown = n;
@@ -324,8 +362,6 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes, st
 {
     const uint32_t flags = STORWIN_UNLINK | STORWIN_DISCARD | STORWIN_SPARSE | STORWIN_MEMFD;
 
-    if (opts->size != sizeof(*opts))
-        return storwin__fail(err, -EINVAL, NULL, "the options were not set by storwin_opts_init()");
     if (opts->alloc_type > STORWIN_STORAGE)
         return bad(err, FIELD(alloc_type));
     if (opts->order > STORWIN_STORAGE_FIRST)

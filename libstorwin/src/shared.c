@@ -10,7 +10,7 @@
 
 static int check(const struct storwin_opts *opts, const struct storwin_shared *s, struct storwin_error *err)
 {
-    if (!s || s->size != sizeof(*s) || s->n_ranks == 0 || s->n_ranks > STORWIN_MAX_RANKS || s->rank >= s->n_ranks ||
+    if (!s || !storwin__opts_known(s, sizeof(*s)) || s->n_ranks == 0 || s->n_ranks > STORWIN_MAX_RANKS || s->rank >= s->n_ranks ||
         !s->bytes || (s->flags & ~STORWIN_SHARED_NONCONTIG) || s->reserved)
         return storwin__fail(err, -EINVAL, NULL, "the description of the shared window makes no sense");
     if (s->shm_name && (s->shm_name[0] != '/' || strlen(s->shm_name) < 2 || strlen(s->shm_name) > 255 ||
@@ -96,11 +96,9 @@ int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_s
 
     if (!out)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
-    if (opts)
-        copy = *opts;
-    else
-        storwin_opts_init(&copy);
-    rc = check(&copy, shared, err);
+    rc = storwin__opts_take(&copy, opts, err);
+    if (rc == 0)
+        rc = check(&copy, shared, err);
     if (rc < 0)
         return rc;
     if (shared->filenames && !copy.filename)

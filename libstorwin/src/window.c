@@ -343,17 +343,15 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
 
 int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwin_window **win, struct storwin_error *err)
 {
-    struct storwin_opts memory;
-    struct storwin__plan plan = {.opts = opts, .bytes = bytes};
+    struct storwin_opts own;
+    struct storwin__plan plan = {.opts = &own, .bytes = bytes, .paths = &own.filename};
+    int rc;
 
     if (!win)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
-    if (!opts) {
-        storwin_opts_init(&memory);
-        plan.opts = &memory;
-    }
-    plan.n_files = plan.opts->alloc_type == STORWIN_STORAGE;
-    plan.paths = &plan.opts->filename;
+    if ((rc = storwin__opts_take(&own, opts, err)) < 0)
+        return rc;
+    plan.n_files = own.alloc_type == STORWIN_STORAGE;
     return storwin__window_create(&plan, win, err);
 }
 

@@ -3,6 +3,15 @@
 #define _GNU_SOURCE
 #include "contract.h"
 
+#include "../opts_size.h"
+
+#ifdef HAVE_UCX
+#include <asymreg-ucx.h>
+#endif
+#ifdef HAVE_IBV
+#include <asymreg-ibv.h>
+#endif
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -115,6 +124,55 @@ static void case_caps(struct side *s)
             CHECK(why && *why, "no reason for the lack of capability %x", bit);
     }
     CHECK(s->ops->query(s->t, &small) == 0 && small.amo4_ops == 12345, "query wrote past the caller's size");
+}
+
+#if defined(HAVE_UCX) || defined(HAVE_IBV)
+static int closed_again(int rc, struct asymreg_transport *t)
+{
+    if (rc == 0)
+        t->ops->destroy(t);
+    return rc;
+}
+#endif
+
+#ifdef HAVE_UCX
+static int open_ucx(void *opts, void *ctx)
+{
+    struct asymreg_transport *t = NULL;
+    int rc = asymreg_ucx_create(opts, &t);
+
+    (void)ctx;
+    return closed_again(rc, t);
+}
+#endif
+
+#ifdef HAVE_IBV
+static int open_ibv(void *opts, void *ctx)
+{
+    struct asymreg_transport *t = NULL;
+    int rc = asymreg_ibv_create(opts, &t);
+
+    (void)ctx;
+    return closed_again(rc, t);
+}
+#endif
+
+/* Options of other releases; libasymreg's own are seen to in tests/asymreg. */
+static void case_opts(struct side *s)
+{
+#ifdef HAVE_UCX
+    const struct asymreg_ucx_opts ucx = {.size = sizeof(ucx)};
+
+    if (strncmp(s->ops->name, "ucx", 3) == 0)
+        CHECK(opts_sizes("asymreg_ucx_opts", &ucx, sizeof(ucx), open_ucx, NULL) == 0, "sizes");
+#endif
+#ifdef HAVE_IBV
+    const struct asymreg_ibv_opts ibv = {.size = sizeof(ibv)};
+
+    if (strcmp(s->ops->name, "ibv") == 0)
+        CHECK(opts_sizes("asymreg_ibv_opts", &ibv, sizeof(ibv), open_ibv, NULL) == 0, "sizes");
+#endif
+    (void)s;
 }
 
 /* Bytes arrive as they were, at any length and alignment, from memory that is registered and memory that is not. */
@@ -648,6 +706,7 @@ static void case_crowd(struct side *s)
 
 const struct contract_case contract_cases[] = {
     {"caps", case_caps, false},
+    {"opts", case_opts, false},
     {"putget", case_putget, false},
     {"many", case_many, false},
     {"amo", case_amo, false},

@@ -364,7 +364,7 @@ static int check_opts(const struct asymreg_ibv_opts *given, struct asymreg_ibv_o
 
     if (!given)
         given = &none;
-    if (given->size < sizeof(*given))
+    if (!asymreg_opts_known(given, sizeof(*given)))
         return -EINVAL;
     *o = *given;
     if (o->flags & ~ASYMREG_IBV_GID_INDEX || o->port > 255 || o->gid_index > 255 || o->timeout_ms > ASYMREG_IBV_MAX_TIMEOUT_MS ||

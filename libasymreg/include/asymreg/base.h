@@ -28,6 +28,8 @@ extern "C" {
 /**
  * @name Error codes
  * Functions return 0 or more on success, `-errno` for a system cause, or one of these. The values never change.
+ * An option struct shorter than this release's is -EINVAL, and so is a longer one if anything is set that this release does
+ * not know, or if it says that it has more than 4,096 bytes.
  * @{
  */
 #define ASYMREG_ENOREGION  (-25001) /**< no registered region holds the address, after a look at the peer's newest table */
@@ -71,6 +73,30 @@ typedef uint64_t asymreg_id;
 
 /** Stands for "whichever region holds the address". No region has this identifier. */
 #define ASYMREG_ANY ((asymreg_id)0)
+
+/**
+ * @brief Whether an option struct is that of this release: for transports that take one.
+ *
+ * Or a longer one of a later release in which nothing is set that this one does not know.
+ *
+ * @param opts  a struct that begins with its size, a size_t
+ * @param ours  its size here, sizeof(size_t) at least
+ * @return 1, or 0: -EINVAL to the caller, also of more than 4,096 bytes
+ *
+ * MT-Safe. Allocates nothing.
+ */
+static inline int asymreg_opts_known(const void *opts, size_t ours)
+{
+    const unsigned char *bytes = (const unsigned char *)opts;
+    size_t size = *(const size_t *)opts;
+
+    if (size < ours || size > 4096) /* none is near that: the size was not set */
+        return 0;
+    for (size_t i = ours; i < size; i++)
+        if (bytes[i])
+            return 0;
+    return 1;
+}
 
 /** What a lookup finds: a copy, which stays as it is when the region goes. */
 struct asymreg_region {

@@ -391,7 +391,7 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
     size_t bytes;
     int rc;
 
-    if (!transport || (opts && (opts->size < sizeof(*opts) || opts->flags & ~ASYMREG_UCX_THREAD || opts->reserved)))
+    if (!transport || (opts && (!asymreg_opts_known(opts, sizeof(*opts)) || opts->flags & ~ASYMREG_UCX_THREAD || opts->reserved)))
         return -EINVAL;
     t = calloc(1, sizeof(*t));
     if (!t)

@@ -29,6 +29,8 @@ extern "C" {
  * @name Error codes
  * Functions return 0 or more on success, `-errno` for a system cause (only
  * `-ENOMEM`, `-EINVAL` and `-EAGAIN` occur), or one of these. The values never change.
+ * An option struct or table of callbacks shorter than this release's is -EINVAL, and so is a longer one if anything is set that this release does
+ * not know, or if it says that it has more than 4,096 bytes.
  * @{
  */
 #define PMIWIRE_EBADLEN    (-21001) /**< PMI-2 length is not a positive decimal of at most 6 characters */

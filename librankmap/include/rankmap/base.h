@@ -41,6 +41,8 @@ extern "C" {
  * @name Error codes
  * Functions return 0 or more on success, `-errno` for a system cause (only
  * `-ENOMEM` and `-EINVAL` occur), or one of these. The values never change.
+ * An option struct shorter than this release's is -EINVAL, and so is a longer one if anything is set that this release does
+ * not know, or if it says that it has more than 4,096 bytes.
  * @{
  */
 #define RANKMAP_EDUP     (-23001) /**< an id, or a rank in a list, comes twice */
