@@ -139,12 +139,16 @@ static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t 
     assert_int_equal(file_size(path), UINT64_MAX);
 }
 
-/* A window in memory, a caller of an older header, and what is refused. */
+/* A window in memory, callers of an older and of a newer header, and what is refused. */
 static void parts(void **state)
 {
     struct storwin_opts opts;
     struct storwin_window *win;
     struct storwin_part_info part = {.size = sizeof(part.size) + sizeof(part.offset), .bytes = 99};
+    struct {
+        struct storwin_part_info part;
+        uint64_t more;
+    } longer;
     char value[8];
 
     (void)state;
@@ -159,6 +163,12 @@ static void parts(void **state)
     assert_int_equal(part.bytes, 99); /* not of its struct */
     part.size = sizeof(part.size) - 1;
     assert_int_equal(storwin_part(win, 0, &part), -EINVAL);
+    memset(&longer, 0x77, sizeof(longer));
+    longer.part.size = sizeof(longer);
+    assert_int_equal(storwin_part(win, 0, &longer.part), 0);
+    assert_int_equal(longer.part.size, sizeof(longer));
+    assert_int_equal(longer.part.bytes, 3 * page + 5);
+    assert_int_equal(longer.more, 0x7777777777777777); /* what this release does not know */
     assert_int_equal(storwin_part(win, 0, NULL), -EINVAL);
     assert_int_equal(storwin_part(NULL, 0, &part), -EINVAL);
     assert_int_equal(storwin_free(win, NULL), 0);

@@ -172,6 +172,44 @@ static void paths(void **state)
     assert_ptr_equal(opts.filename, long_path);
 }
 
+/* What a hint sets, and that it sets nothing else: a table that confused two of them would read and print them alike. */
+static void every_field(void **state)
+{
+    struct storwin_opts want, got;
+
+    (void)state;
+#define SETS(key, text, field, value)                                                              \
+    storwin_opts_init(&want);                                                                      \
+    got = want;                                                                                    \
+    want.field = value;                                                                            \
+    assert_int_equal(storwin_opts_set(&got, key, text, NULL), 0);                                  \
+    assert_memory_equal(&got, &want, sizeof(got))
+    SETS("alloc_type", "storage", alloc_type, STORWIN_STORAGE);
+    SETS("storage_alloc_offset", "8192", offset_bytes, 8192);
+    SETS("storage_alloc_factor", "0.25", factor_ppb, STORWIN_FACTOR_ONE / 4);
+    SETS("storage_alloc_factor", "auto", factor_ppb, STORWIN_FACTOR_AUTO);
+    SETS("storage_alloc_order", "storage_first", order, STORWIN_STORAGE_FIRST);
+    SETS("storage_alloc_unlink", "true", flags, STORWIN_UNLINK);
+    SETS("storage_alloc_discard", "true", flags, STORWIN_DISCARD);
+    SETS("storage_alloc_sparse", "true", flags, STORWIN_SPARSE);
+    SETS("storage_alloc_memfd", "true", flags, STORWIN_MEMFD);
+    SETS("access_style", "read_once", access_style, STORWIN_ACCESS_READ_ONCE);
+    SETS("access_style", "write_once", access_style, STORWIN_ACCESS_WRITE_ONCE);
+    SETS("access_style", "read_mostly", access_style, STORWIN_ACCESS_READ_MOSTLY);
+    SETS("access_style", "write_mostly", access_style, STORWIN_ACCESS_WRITE_MOSTLY);
+    SETS("access_style", "sequential", access_style, STORWIN_ACCESS_SEQUENTIAL);
+    SETS("access_style", "reverse_sequential", access_style, STORWIN_ACCESS_REVERSE);
+    SETS("access_style", "random", access_style, STORWIN_ACCESS_RANDOM);
+    SETS("file_perm", "0640", file_perm, 0640);
+    SETS("striping_factor", "3", striping_factor, 3);
+    SETS("striping_unit", "131072", striping_unit, 131072);
+    SETS("storage_alloc_pager", "resident", pager, STORWIN_PAGER_RESIDENT);
+    SETS("storage_alloc_pager", "user", pager, STORWIN_PAGER_USER);
+    SETS("storage_alloc_budget", "2097152", budget_bytes, 2097152);
+    SETS("storage_alloc_memory", "12345", memory_bytes, 12345);
+    SETS("storage_alloc_threads", "5", n_threads, 5);
+}
+
 /* Every key of the table is tried above, and is listed. */
 static void every_key(void **state)
 {
@@ -263,7 +301,7 @@ static void split(void **state)
 static void struct_limits(void **state)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    struct storwin_opts good = storage_opts("x"), opts;
+    struct storwin_opts good = storage_opts("x"), opts, copy;
     struct storwin_error err;
 
     (void)state;
@@ -282,6 +320,8 @@ static void struct_limits(void **state)
     BAD(file_perm, 01000, STORWIN_EVALUE, "file_perm");
     BAD(striping_factor, 65536, STORWIN_EVALUE, "striping_factor");
     BAD(striping_unit, 1, STORWIN_EVALUE, "striping_unit");
+    BAD(striping_unit, 65535, STORWIN_EVALUE, "striping_unit");
+    BAD(striping_unit, 98304, STORWIN_EVALUE, "striping_unit");
     BAD(n_threads, 65, STORWIN_EVALUE, "storage_alloc_threads");
     BAD(memory_bytes, STORWIN_MAX_BYTES + 1, STORWIN_EVALUE, "storage_alloc_memory");
     BAD(budget_bytes, STORWIN_MIN_BUDGET - 1, STORWIN_EVALUE, "storage_alloc_budget");
@@ -290,9 +330,17 @@ static void struct_limits(void **state)
     BAD(offset_bytes, UINT64_MAX / page * page, STORWIN_EVALUE, "storage_alloc_offset");
     BAD(filename, NULL, STORWIN_EMISSING, "storage_alloc_filename");
     BAD(filename, "", STORWIN_EVALUE, "storage_alloc_filename");
+    memset(long_path, 'a', STORWIN_MAX_PATH + 1);
+    BAD(filename, long_path, STORWIN_EVALUE, "storage_alloc_filename");
+    opts.filename = long_path + 1;
+    assert_int_equal(storwin__opts_check(&opts, page, &err), 0);
     BAD(access_style, STORWIN_ACCESS_RANDOM | STORWIN_ACCESS_SEQUENTIAL, STORWIN_ECONFLICT, "access_style");
+    BAD(access_style, STORWIN_ACCESS_RANDOM | STORWIN_ACCESS_REVERSE, STORWIN_ECONFLICT, "access_style");
     BAD(flags, 16, -EINVAL, "");
-    BAD(size, 8, -EINVAL, "");
+    opts = good;
+    opts.size = 8; /* other sizes: test_opts_size.c */
+    assert_int_equal(storwin__opts_take(&copy, &opts, &err), -EINVAL);
+    assert_string_equal(err.hint, "");
 }
 
 static void explains(void **state)
@@ -311,7 +359,7 @@ static void explains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_value),    cmocka_unit_test(paths), cmocka_unit_test(every_key),
+        cmocka_unit_test(every_value),    cmocka_unit_test(paths), cmocka_unit_test(every_field), cmocka_unit_test(every_key),
         cmocka_unit_test(null_arguments), cmocka_unit_test(apply), cmocka_unit_test(split),
         cmocka_unit_test(struct_limits),  cmocka_unit_test(explains),
     };
