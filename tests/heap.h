@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An allocator for engines under test: it counts, has a limit that must never be passed, and fails on request. */
-#ifndef FENCEPOST_TESTS_FUZZ_HEAP_H
-#define FENCEPOST_TESTS_FUZZ_HEAP_H
+/* An allocator for engines under test: it counts, fails on request, and has a limit that must never be passed. */
+#ifndef FENCEPOST_TESTS_HEAP_H
+#define FENCEPOST_TESTS_HEAP_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,11 +9,14 @@
 #include <string.h>
 
 struct heap {
-    size_t n_live, live, limit;
-    uint32_t fail_in; /* calls until one fails, 0: none */
+    size_t n_live, live, peak;
+    size_t limit;     /* of `live`: to pass it ends the program; 0: none */
+    size_t max_bytes; /* longer requests fail; 0: none */
+    long n_calls;
+    long fail_at; /* the call of this number fails, from 1; 0: none */
 };
 
-static void heap_free(void *ctx, void *ptr)
+static inline void heap_free(void *ctx, void *ptr)
 {
     struct heap *h = ctx;
 
@@ -24,17 +27,19 @@ static void heap_free(void *ctx, void *ptr)
     free((size_t *)ptr - 2);
 }
 
-static void *heap_realloc(void *ctx, void *ptr, size_t bytes)
+static inline void *heap_realloc(void *ctx, void *ptr, size_t bytes)
 {
     struct heap *h = ctx;
     size_t *p;
 
-    if (h->fail_in && --h->fail_in == 0)
+    h->n_calls++;
+    if (h->n_calls == h->fail_at || (h->max_bytes && bytes > h->max_bytes))
         return NULL;
     p = malloc(bytes + 2 * sizeof(size_t));
     if (!p)
         abort();
     p[0] = bytes;
+    memset(p + 2, 0xa5, bytes); /* nobody may rely on zeros */
     if (ptr) {
         size_t old = ((size_t *)ptr)[-2];
 
@@ -43,7 +48,9 @@ static void *heap_realloc(void *ctx, void *ptr, size_t bytes)
     }
     h->n_live++;
     h->live += bytes;
-    if (h->live > h->limit)
+    if (h->live > h->peak)
+        h->peak = h->live;
+    if (h->limit && h->live > h->limit)
         abort();
     return p + 2;
 }

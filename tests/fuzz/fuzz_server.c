@@ -19,7 +19,7 @@
 #include <pmiwire/server.h>
 
 #include "fuzz.h"
-#include "heap.h"
+#include "../heap.h"
 
 enum { N_CLIENTS = 5, N_TOKENS = 8 };
 #define TAME 0 /* the client whose requests are ours; alone in its job, so that nobody changes its pairs */
@@ -232,12 +232,12 @@ static void come(struct world *w, int i)
 {
     struct client *c = &w->client[i];
     int32_t rank = i == 3 ? PMIWIRE_RANK_UNKNOWN : i == 4 ? 1 : i - 1;
-    uint32_t fail_in = w->heap.fail_in;
+    long fail_at = w->heap.fail_at, n_calls = w->heap.n_calls;
 
-    w->heap.fail_in = 0; /* there must be somebody to talk to */
+    w->heap.fail_at = 0; /* there must be somebody to talk to */
     if (pmiwire_server_accept(w->s, i == TAME ? TAME_JOB : i == 4, i == TAME ? 0 : rank, c, &c->conn) != 0)
         MUST(pmiwire_server_accept(w->s, 0, PMIWIRE_RANK_UNKNOWN, c, &c->conn) == 0);
-    w->heap.fail_in = fail_in;
+    w->heap.fail_at = fail_at ? fail_at + w->heap.n_calls - n_calls : 0;
     c->failed = 0;
     c->owed = 0;
     c->n_heard = 0;
@@ -401,7 +401,7 @@ static size_t step(struct world *w, const uint8_t *data, size_t size, uint64_t *
         break;
     default:
         if (arg & 128) {
-            w->heap.fail_in = 1 + (arg & 31);
+            w->heap.fail_at = w->heap.n_calls + 1 + (arg & 31);
             w->memory_failed = 1;
         }
         break;

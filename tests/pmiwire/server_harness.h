@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the server engine share: a server with recording callbacks, and an allocator that counts and fails. */
+/* What the tests of the server engine share: a server with recording callbacks, and its memory. */
 #ifndef PMIWIRE_TESTS_SERVER_HARNESS_H
 #define PMIWIRE_TESTS_SERVER_HARNESS_H
 
@@ -16,54 +16,9 @@
 
 #include <pmiwire/server.h>
 
+#include "../heap.h"
+
 #define UNUSED __attribute__((unused))
-
-/* ---- memory ---- */
-
-struct heap {
-    long n_live;
-    long n_calls;
-    long fail_at; /* the n-th request from now on fails, 0: none */
-    size_t live, peak;
-    size_t max_bytes; /* longer requests fail, 0: none */
-};
-
-static UNUSED void heap_free(void *ctx, void *ptr)
-{
-    struct heap *h = ctx;
-
-    if (!ptr)
-        return;
-    h->n_live--;
-    h->live -= ((size_t *)ptr)[-2];
-    free((size_t *)ptr - 2);
-}
-
-static UNUSED void *heap_realloc(void *ctx, void *ptr, size_t bytes)
-{
-    struct heap *h = ctx;
-    size_t *p;
-
-    h->n_calls++;
-    if ((h->fail_at && h->n_calls == h->fail_at) || (h->max_bytes && bytes > h->max_bytes))
-        return NULL;
-    p = malloc(bytes + 2 * sizeof(size_t));
-    if (!p)
-        abort();
-    p[0] = bytes;
-    memset(p + 2, 0xa5, bytes); /* nobody may rely on zeros */
-    if (ptr) {
-        size_t old = ((size_t *)ptr)[-2];
-
-        memcpy(p + 2, ptr, old < bytes ? old : bytes);
-        heap_free(ctx, ptr);
-    }
-    h->n_live++;
-    h->live += bytes;
-    if (h->live > h->peak)
-        h->peak = h->live;
-    return p + 2;
-}
 
 /* ---- recording ---- */
 

@@ -16,7 +16,7 @@
 #include <pmiwire/exchange.h>
 
 #include "fuzz.h"
-#include "heap.h"
+#include "../../heap.h"
 
 enum { NODES = 7, RANKS = 14, ME_MAX = NODES, TOKENS = 256 };
 #define MAX_BYTES 65536u
@@ -315,10 +315,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.x = create(&w, w.me, &ops, kind, &alloc);
     for (node = 0, i = 0; pmiwire_exchange_neighbour(w.x, i, &node) == 0; i++)
         check(node < NODES && node != w.me);
-    w.heap.fail_in = fail > 200 ? fail - 200u : 0;
+    w.heap.fail_at = fail > 200 ? w.heap.n_calls + fail - 200 : 0;
     while (in.n)
         act(&w, &in);
-    w.heap.fail_in = 0;
+    w.heap.fail_at = 0;
     check(pmiwire_exchange_lost(w.x, (w.me + 1) % NODES) == 0);
     check(w.n_failed == 1);
     for (i = 0; i < w.n_tokens; i++)
