@@ -11,7 +11,7 @@ my @chapters = (
     ['pmi', 'libpmiwire, pmirun and libpmi2', qr/^(?:bench_(?:codec|launch|exchange)|pmibench)/],
     ['shmht', 'libshmht', qr/^bench_shmht/],
     ['rankmap', 'librankmap', qr/^bench_rankmap/],
-    ['storwin', 'libstorwin', qr/^bench_storwin/],
+    ['storwin', 'libstorwin and swmpi', qr/^bench_(?:storwin|swmpi)/],
     ['asymreg', 'libasymreg', qr/^bench_asym/],
     ['together', 'Together', qr/./],
 );
@@ -161,7 +161,7 @@ sub charts_of {
 }
 
 my @own_figures = glob "\"$folder\"/figures/*.svg";
-my $has_own = sub { my ($name) = @_; return $name =~ /^(?:pmibench|bench_exchange)$/ || $name =~ /^bench_(?:shmht_(?:get|memory|clients|load|build)|rankmap_memory)$/ };
+my $has_own = sub { my ($name) = @_; return $name =~ /^(?:pmibench|bench_exchange)$/ || $name =~ /^bench_(?:shmht_(?:get|memory|clients|load|build)|rankmap_memory|swmpi_\w+)$/ };
 my $script = join '', map { $has_own->($_) ? '' : charts_of($_) } @names;
 if ($script ne '') {
     open my $gnuplot, '|-:encoding(UTF-8)', 'gnuplot' or die "page.pl: gnuplot: $!\n";
@@ -215,6 +215,8 @@ sub bench_section {
     push @images, grep { /\/hosts-\w+\.svg$/ } @own_figures if $name eq 'bench_exchange';
     push @images, grep { /\/shmht-/ } @own_figures if $name eq 'bench_shmht_get';
     push @images, grep { /\/rankmap-/ } @own_figures if $name eq 'bench_rankmap_memory';
+    my ($program) = $name =~ /^bench_(swmpi_\w+)$/;
+    push @images, grep { /\/\Q$program\E\b/ } @own_figures if defined $program;
     my $figures = join '', map { image($_) } @images;
     $out .= "<div class=\"figures\">$figures</div>\n" if $figures ne '';
     my @mine = @{ $figures{$name} };
