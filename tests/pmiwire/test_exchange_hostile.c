@@ -350,11 +350,14 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 16},
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 2, sums, 24},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, 0, 1, sums, 24}, /* no such kinds */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, 5, 1, sums, 24},
         {0, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24}, /* twice */
         {0, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24}, /* now this node replies */
         {PMIWIRE_EPROTO, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 2, missing, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 0, missing, 8},
         {0, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 1, missing, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 2, NULL, 0},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, sums, 8},
