@@ -43,7 +43,7 @@ struct part {
 struct service {
     struct team_slot {
         _Alignas(64) char scratch[ASYMREG_GROUP_SCRATCH_BYTES]; /* libasymreg's, for barriers */
-        struct word said[ROUNDS];                               /* by this process, in each round of an agreement */
+        struct word said[2][ROUNDS]; /* by this process, in each round of an agreement; by parity, as it can be one ahead of who reads */
     } team[MINIRT_SLOTS];
     struct part window[MINIRT_SLOTS];
     struct finger finger[ROUNDS];

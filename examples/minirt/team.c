@@ -19,29 +19,31 @@ static uint32_t who_has_gone(const struct minirt *rt)
     return id;
 }
 
+static int all_done(struct minirt_team *team, int rc)
+{
+    if (rc == ASYMREG_EPEER)
+        return minirt__fail(team->rt, rc, "barrier of %u ranks (process %u)", team->n, who_has_gone(team->rt));
+    return rc == 0 || -rc / 1000 == -MINIRT_EINVAL / 1000 ? rc : minirt__fail(team->rt, rc, "barrier of %u ranks", team->n);
+}
+
 int minirt_barrier(struct minirt_team *team)
 {
-    struct minirt *rt = team->rt;
-    int rc = asymreg_flush_all(rt->worker);
+    int rc = asymreg_flush_all(team->rt->worker);
 
-    if (rc == 0)
-        rc = asymreg_barrier(team->group);
-    if (rc == ASYMREG_EPEER)
-        return minirt__fail(rt, rc, "barrier of %u ranks (process %u)", team->n, who_has_gone(rt));
-    return rc == 0 || -rc / 1000 == -MINIRT_EINVAL / 1000 ? rc : minirt__fail(rt, rc, "barrier of %u ranks", team->n);
+    return all_done(team, rc == 0 ? asymreg_barrier(team->group) : rc);
 }
 
 /*
- * libasymreg's groups have nothing that combines values. So, behind a barrier, by dissemination: in round k rank r says what it knows, and reads what rank
- * r + 2^k says, so that after the last everybody has heard of all, of some twice: what is combined on the way must not mind.
+ * libasymreg's groups have nothing that combines values. So, by dissemination: in round k rank r says what it knows, and reads what rank r + 2^k says, so
+ * that after the last everybody has heard of all, of some twice: what is combined on the way must not mind. Who has been through the next one knows
+ * that all have been through this. Reading waits at a distance; barriers, of which there are more, wait for flags of their own.
  */
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least)
 {
-    struct word *said = team->rt->service->team[team->slot].said;
+    struct word *said = team->rt->service->team[team->slot].said[++team->agreements % 2];
+    int rc = all_done(team, asymreg_flush_all(team->rt->worker));
     uint64_t heard, step = 1;
-    int rc = minirt_barrier(team); /* all have read what was said before */
 
-    team->agreements++;
     for (; rc == 0 && step < team->n; said++, step *= 2) {
         said->value = *value;
         __atomic_store_n(&said->number, team->agreements, __ATOMIC_RELEASE);
