@@ -216,7 +216,7 @@ static void lent(uint32_t order)
     struct storwin_opts opts = storage_opts(test_path("lent"));
     struct storwin_part_info part = {.size = sizeof(part)};
     struct storwin_window *win;
-    uint8_t *base, *copy = malloc(bytes);
+    uint8_t *base, *copy;
     int sockets[2], status;
     pid_t pid;
 
@@ -227,6 +227,7 @@ static void lent(uint32_t order)
         _exit(0);
     }
     close(sockets[1]);
+    copy = malloc(bytes);
     opts.factor_ppb = STORWIN_FACTOR_ONE / 2;
     opts.order = order;
     opts.offset_bytes = 3 * page;
