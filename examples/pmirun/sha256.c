@@ -18,6 +18,15 @@ static uint32_t rotr(uint32_t x, int n)
     return x >> n | x << (32 - n);
 }
 
+/* One round of FIPS 180-4, 6.2.2, in which the names of the eight variables move on instead of their values. */
+static inline void step(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f, uint32_t g, uint32_t *h, uint32_t kw)
+{
+    uint32_t t1 = *h + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + (g ^ (e & (f ^ g))) + kw;
+
+    *d += t1;
+    *h = t1 + (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & b) | (c & (a | b)));
+}
+
 static void compress(uint32_t h[8], const uint8_t *p)
 {
     uint32_t w[64], s[8];
@@ -28,13 +37,17 @@ static void compress(uint32_t h[8], const uint8_t *p)
         w[i] = w[i - 16] + (rotr(w[i - 15], 7) ^ rotr(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 7] +
                (rotr(w[i - 2], 17) ^ rotr(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(s, h, sizeof(s));
-    for (int i = 0; i < 64; i++) {
-        uint32_t t1 = s[7] + (rotr(s[4], 6) ^ rotr(s[4], 11) ^ rotr(s[4], 25)) + ((s[4] & s[5]) ^ (~s[4] & s[6])) + k256[i] + w[i];
-        uint32_t t2 = (rotr(s[0], 2) ^ rotr(s[0], 13) ^ rotr(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+    for (int i = 0; i < 64; i += 8) {
+        const uint32_t *k = k256 + i, *v = w + i;
 
-        memmove(s + 1, s, 7 * sizeof(s[0]));
-        s[4] += t1;
-        s[0] = t1 + t2;
+        step(s[0], s[1], s[2], &s[3], s[4], s[5], s[6], &s[7], k[0] + v[0]);
+        step(s[7], s[0], s[1], &s[2], s[3], s[4], s[5], &s[6], k[1] + v[1]);
+        step(s[6], s[7], s[0], &s[1], s[2], s[3], s[4], &s[5], k[2] + v[2]);
+        step(s[5], s[6], s[7], &s[0], s[1], s[2], s[3], &s[4], k[3] + v[3]);
+        step(s[4], s[5], s[6], &s[7], s[0], s[1], s[2], &s[3], k[4] + v[4]);
+        step(s[3], s[4], s[5], &s[6], s[7], s[0], s[1], &s[2], k[5] + v[5]);
+        step(s[2], s[3], s[4], &s[5], s[6], s[7], s[0], &s[1], k[6] + v[6]);
+        step(s[1], s[2], s[3], &s[4], s[5], s[6], s[7], &s[0], k[7] + v[7]);
     }
     for (int i = 0; i < 8; i++)
         h[i] += s[i];
