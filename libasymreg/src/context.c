@@ -176,6 +176,7 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
     if (!(c = calloc(1, sizeof(*c))))
         goto fail;
     c->t = t;
+    c->owner = getpid();
     c->flags = o.flags;
     c->simd = o.simd;
     c->coalesce_bytes = o.coalesce_bytes && o.coalesce_bytes < page ? page : o.coalesce_bytes;
@@ -215,7 +216,7 @@ void asymreg_close(struct asymreg_context *context)
 {
     const struct asymreg_transport_ops *ops;
 
-    if (!context)
+    if (!context || context->owner != getpid()) /* a child would tell its parent's peers that they have lost it */
         return;
     ops = context->t->ops;
     asymreg_table_destroy(context->table); /* first of all, peers are told */

@@ -64,6 +64,7 @@ struct asymreg_context {
     uint32_t flags;
     uint32_t simd;
     uint32_t max_segments;
+    pid_t owner; /* who opened it */
     const char *why;
     pthread_mutex_t t_lock; /* around each call of a transport that needs it */
 

@@ -662,6 +662,37 @@ static void descriptors_by_message(void)
     puts("descriptors_by_message");
 }
 
+/* A child that closes what it has inherited, as destructors do at its exit, takes nothing from its parent's peers. */
+static void closed_by_a_child(void)
+{
+    struct asymreg_context *owner = open_context(ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA, 0, 0), *peer = open_context(ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA, 0, 0);
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    struct asymreg_worker *me;
+    char memory[8] = "before";
+    asymreg_id id;
+    ssize_t n;
+    int status;
+
+    CHECK_EQ(asymreg_register(owner, memory, sizeof(memory), ASYMREG_RW, 0, &id), 0);
+    CHECK((n = asymreg_export(owner, blob, sizeof(blob))) > 0);
+    CHECK_EQ(asymreg_import(peer, PE, blob, (size_t)n), 0);
+    CHECK_EQ(asymreg_worker_create(peer, &me), 0);
+    CHECK_EQ(asymreg_put(me, PE, (uintptr_t)memory, id, "first", 6), 0);
+    fflush(stdout);
+    if (fork() == 0) {
+        asymreg_close(owner);
+        _exit(0);
+    }
+    CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK_EQ(asymreg_put(me, PE, (uintptr_t)memory, id, "after", 6), 0);
+    CHECK_EQ(asymreg_flush(me, PE), 0);
+    CHECK(strcmp(memory, "after") == 0);
+    asymreg_worker_destroy(me);
+    asymreg_close(peer);
+    asymreg_close(owner);
+    puts("closed_by_a_child");
+}
+
 /* What a context itself refuses, and its limits. */
 static void limits(void)
 {
@@ -750,7 +781,8 @@ int main(int argc, char **argv)
         }
     }
     if (argc == 1) {
-        limits();
+        closed_by_a_child();
+    limits();
         descriptors_by_message();
     }
     return 0;

@@ -34,7 +34,8 @@
  * The rule to keep: memory must not be unmapped, mapped anew or dropped (munmap, mremap, MADV_DONTNEED; so may free() of what malloc() gave) while a
  * region *near* it is registered, and then be registered itself, or a transport that pins would serve the old pages; asymreg_remapped() says that it was.
  *
- * **fork()**: a child must not use its parent's context, nor close it; it opens its own.
+ * **fork()**: a child must not use its parent's context: the published table is in memory that both have. It opens its own. To close its parent's
+ * does nothing.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", sections 2 and 3 (register, unregister, put, get; refresh and retry) and 5 (atomics,
  * collectives); identifiers, permissions and errors are ours.
@@ -103,7 +104,8 @@ ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_con
 /**
  * @brief Close a context: peers get ASYMREG_EPEER. After all its workers; waits for nobody. NULL is allowed.
  *
- * Memory that was registered stays the caller's, except what asymreg_alloc() gave, which goes.
+ * Memory that was registered stays the caller's, except what asymreg_alloc() gave, which goes. In a child of the process that opened the
+ * context nothing is done.
  */
 ASYMREG_API void asymreg_close(struct asymreg_context *context);
 
