@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "opts.h"
+
 #define ROUNDS 24u
 #define SPINS 2000u
 
@@ -41,7 +43,7 @@ int asymreg_group_open(struct asymreg_worker *worker, const struct asymreg_group
 {
     struct asymreg_group *g;
 
-    if (!worker || !opts || !asymreg_opts_known(opts, sizeof(*opts)) || !opts->n || opts->n > 1u << ROUNDS || opts->me >= opts->n || !opts->scratch ||
+    if (!worker || !opts || !asymreg__opts_known(opts, sizeof(*opts)) || !opts->n || opts->n > 1u << ROUNDS || opts->me >= opts->n || !opts->scratch ||
         (uintptr_t)opts->scratch % 64 || opts->channel >= ASYMREG_GROUP_CHANNELS || !opts->member || !group)
         return -EINVAL;
     if (!(g = calloc(1, sizeof(*g))))

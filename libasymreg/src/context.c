@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "local.h"
+#include "opts.h"
 #include "table.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -154,12 +155,12 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
 {
     struct asymreg_opts o = {.size = sizeof(o)};
     struct asymreg_index_opts index_opts = {.size = sizeof(index_opts)};
-    struct asymreg_transport *t = opts && asymreg_opts_known(opts, sizeof(o)) ? opts->transport : NULL;
+    struct asymreg_transport *t = opts && asymreg__opts_known(opts, sizeof(o)) ? opts->transport : NULL;
     struct asymreg_context *c = NULL;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     int rc = -EINVAL;
 
-    if (opts && !asymreg_opts_known(opts, sizeof(o)))
+    if (opts && !asymreg__opts_known(opts, sizeof(o)))
         return -EINVAL;
     if (opts)
         o = *opts;

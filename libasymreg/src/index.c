@@ -2,6 +2,7 @@
 /* The writer's side of the index: a B+ tree whose changed nodes are copied, and linked by one store. */
 #define _GNU_SOURCE
 #include "index.h"
+#include "opts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -523,7 +524,7 @@ int asymreg__index_create(const struct asymreg_index_opts *opts, struct asymreg_
     struct asymreg_index *ix;
     int rc = -ENOMEM;
 
-    if (!index || (opts && !asymreg_opts_known(opts, sizeof(o))))
+    if (!index || (opts && !asymreg__opts_known(opts, sizeof(o))))
         return -EINVAL;
     if (opts)
         o = *opts;

@@ -2,6 +2,7 @@
 /* The transport for peers on the same node: shared memory by descriptor, and process_vm_readv/writev for everything else. */
 #define _GNU_SOURCE
 #include "local.h"
+#include "opts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -746,7 +747,7 @@ int asymreg_local_create(const struct asymreg_local_opts *opts, struct asymreg_t
     struct asymreg__local *l;
     int rc;
 
-    if (!transport || (opts && !asymreg_opts_known(opts, sizeof(*opts))) || (flags & ~(both | ASYMREG_LOCAL_TRUST)))
+    if (!transport || (opts && !asymreg__opts_known(opts, sizeof(*opts))) || (flags & ~(both | ASYMREG_LOCAL_TRUST)))
         return -EINVAL;
     if (!(flags & both))
         flags |= both;

@@ -2,6 +2,7 @@
 /* The owner's side of a published table. */
 #define _GNU_SOURCE
 #include "table.h"
+#include "opts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ int asymreg__layout(const struct asymreg_table_opts *opts, struct asymreg__heade
 {
     struct asymreg_table_opts o;
 
-    if (!opts || !asymreg_opts_known(opts, sizeof(o)))
+    if (!opts || !asymreg__opts_known(opts, sizeof(o)))
         return -EINVAL;
     o = *opts;
     if (!o.max_regions)

@@ -74,30 +74,6 @@ typedef uint64_t asymreg_id;
 /** Stands for "whichever region holds the address". No region has this identifier. */
 #define ASYMREG_ANY ((asymreg_id)0)
 
-/**
- * @brief Whether an option struct is that of this release: for transports that take one.
- *
- * Or a longer one of a later release in which nothing is set that this one does not know.
- *
- * @param opts  a struct that begins with its size, a size_t
- * @param ours  its size here, sizeof(size_t) at least
- * @return 1, or 0: -EINVAL to the caller, also of more than 4,096 bytes
- *
- * MT-Safe. Allocates nothing.
- */
-static inline int asymreg_opts_known(const void *opts, size_t ours)
-{
-    const unsigned char *bytes = (const unsigned char *)opts;
-    size_t size = *(const size_t *)opts;
-
-    if (size < ours || size > 4096) /* none is near that: the size was not set */
-        return 0;
-    for (size_t i = ours; i < size; i++)
-        if (bytes[i])
-            return 0;
-    return 1;
-}
-
 /** What a lookup finds: a copy, which stays as it is when the region goes. */
 struct asymreg_region {
     uint64_t start; /**< address of its first byte, in the process that registered it */
