@@ -404,6 +404,8 @@ STORWIN_API int storwin_sync(struct storwin_window *win, struct storwin_error *e
  * @param bytes   length; 0 does nothing
  * @param err     detail on failure, or NULL
  * @return as storwin_sync(); STORWIN_ERANGE
+ *
+ * Threads, allocation and cost as of storwin_sync(), of which the range has its share.
  */
 STORWIN_API int storwin_sync_range(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                                    struct storwin_error *err);
@@ -601,11 +603,12 @@ struct storwin_dynamic;
  * @brief Create a dynamic window, empty.
  * @param dyn  receives it
  * @return 0 or -ENOMEM
+ * @threads MT-Safe. Allocates.
  * @source section 2.1, MPI_Win_attach
  */
 STORWIN_API int storwin_dynamic_create(struct storwin_dynamic **dyn);
 
-/** @brief Detach every window and free the set; the windows stay. @param dyn  a set, or NULL */
+/** @brief Detach every window and free the set; the windows stay. @param dyn  a set, or NULL, that no other thread is using */
 STORWIN_API void storwin_dynamic_destroy(struct storwin_dynamic *dyn);
 
 /**
@@ -623,6 +626,7 @@ STORWIN_API int storwin_dynamic_attach(struct storwin_dynamic *dyn, struct storw
  * @param dyn  a set
  * @param win  a window
  * @return 0; STORWIN_ENOWIN: it is not attached
+ * @threads MT-Safe. @cost O(windows attached). Allocates nothing.
  */
 STORWIN_API int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storwin_window *win);
 
@@ -694,6 +698,7 @@ STORWIN_API int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t byte
  * @param ckpt  a checkpoint
  * @param info  `size` set by the caller
  * @return 0; STORWIN_ENONE: nothing is, `info` says so too; -EINVAL
+ * @threads One thread at a time with those that write. Allocates nothing.
  */
 STORWIN_API int storwin_ckpt_query(const struct storwin_ckpt *ckpt, struct storwin_ckpt_info *info);
 
@@ -720,7 +725,7 @@ STORWIN_API int storwin_ckpt_commit(struct storwin_ckpt *ckpt, struct storwin_er
 
 /**
  * @brief Close a checkpoint file. A state begun and not committed is lost.
- * @param ckpt  a checkpoint, or NULL
+ * @param ckpt  a checkpoint, or NULL, that no other thread is using
  */
 STORWIN_API void storwin_ckpt_close(struct storwin_ckpt *ckpt);
 

@@ -15,6 +15,9 @@
  *
  * A member that dies makes the others return ASYMREG_EPEER if they wait for it directly, or ASYMREG_ETIMEDOUT; the group is of no use then, nor is its channel.
  *
+ * Threads: a group is its worker's, and so one thread's at a time; groups of distinct workers are independent. Once it is made it allocates nothing of its
+ * own; its puts are as the transport makes them.
+ *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 5, names collectives as future work; the algorithms are
  * common knowledge.
  */

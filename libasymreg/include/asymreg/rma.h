@@ -105,13 +105,17 @@ ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_con
  * @brief Close a context: peers get ASYMREG_EPEER. After all its workers; waits for nobody. NULL is allowed.
  *
  * Memory that was registered stays the caller's, except what asymreg_alloc() gave, which goes. In a child of the process that opened the
- * context nothing is done.
+ * context nothing is done. No other thread may be using the context.
+ * @param context  the context
  */
 ASYMREG_API void asymreg_close(struct asymreg_context *context);
 
 /**
  * @brief Why the last call on this context failed with ASYMREG_ENOTSUP or ASYMREG_EUNREACH.
+ * @param context  the context
  * @return a phrase, or NULL; lives until the next such failure
+ *
+ * With several threads on one context it may be another one's failure. Allocates nothing.
  */
 ASYMREG_API const char *asymreg_why(struct asymreg_context *context);
 
@@ -120,6 +124,8 @@ ASYMREG_API const char *asymreg_why(struct asymreg_context *context);
  * @param context  the context
  * @param caps     filled; set its size first
  * @return 0, -EINVAL
+ *
+ * MT-Safe. Allocates nothing.
  */
 ASYMREG_API int asymreg_get_caps(struct asymreg_context *context, struct asymreg_transport_caps *caps);
 
@@ -265,7 +271,7 @@ ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, uint64_t
  */
 ASYMREG_API int asymreg_alloc(struct asymreg_context *context, size_t bytes, void **ptr);
 
-/** @brief Free what asymreg_alloc() gave. @return 0, -EINVAL (not its address), ASYMREG_EBUSY (a region lies in it) */
+/** @brief Free what asymreg_alloc() gave. @param context the context @param ptr its address @return 0, -EINVAL (not its address), ASYMREG_EBUSY (a region lies in it) */
 ASYMREG_API int asymreg_free(struct asymreg_context *context, void *ptr);
 /** @} */
 
@@ -378,7 +384,7 @@ ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
 /** @brief asymreg_flush() of every peer that this worker has used. @return 0, or the first error */
 ASYMREG_API int asymreg_flush_all(struct asymreg_worker *worker);
 
-/** @brief Move pending operations on, without waiting. @return how many completed, or an error of the transport */
+/** @brief Move pending operations on, without waiting. @param worker this thread's worker @return how many completed, or an error of the transport */
 ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
 
 /**

@@ -25,6 +25,10 @@
  * A killed writer leaves at worst one leaf odd and one record missing: peers get ASYMREG_EBUSY for that leaf, and learn of the death from
  * their transport.
  *
+ * **Threads.** Making a table or a cache is MT-Safe. A table has one writer: one thread at a time calls what changes, asks or destroys it, while readers of
+ * its index, here and in other processes, go on. So has a cache (refresh, segment, figures, destroy); asymreg_cache_stale() may be called at any
+ * time. To take something back, or to destroy, allocates nothing but what the index needs (asymreg_index_remove()).
+ *
  * Source: the copied table of "Asymmetric Memory Extension for OpenSHMEM", section 3; log, leaves and generations are ours.
  */
 #ifndef ASYMREG_TABLE_H
@@ -62,6 +66,8 @@ struct asymreg_table;
  * @brief Bytes of memory that a table of these sizes is published in.
  * @param opts  the sizes
  * @return bytes, a multiple of 4096; 0: bad options
+ *
+ * MT-Safe. Allocates nothing.
  */
 ASYMREG_API uint64_t asymreg_table_bytes(const struct asymreg_table_opts *opts);
 
@@ -129,7 +135,7 @@ ASYMREG_API int asymreg_table_insert(struct asymreg_table *table, uint64_t start
  */
 ASYMREG_API int asymreg_table_remove(struct asymreg_table *table, asymreg_id id);
 
-/** @brief The owner's own index, for lookups and going through it; not to be changed. */
+/** @brief The owner's own index, for lookups and going through it; not to be changed. It lives as long as the table. @param table a table @return its index */
 ASYMREG_API struct asymreg_index *asymreg_table_index(struct asymreg_table *table);
 
 /**
@@ -210,6 +216,9 @@ ASYMREG_API int asymreg_cache_stale(const struct asymreg_cache *cache);
  * @brief The index of the peer's regions, to make readers of: identifiers, permissions and segments are the owner's.
  *
  * It lives as long as the cache. Only asymreg_cache_refresh() changes it.
+ *
+ * @param cache  the cache
+ * @return its index
  */
 ASYMREG_API struct asymreg_index *asymreg_cache_index(struct asymreg_cache *cache);
 

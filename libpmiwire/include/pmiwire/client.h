@@ -116,7 +116,10 @@ struct pmiwire_client;
 
 /**
  * @brief Bytes of memory that a session with these options needs, alignment 16.
+ * @param opts  the options that the session will have
  * @return the size, 0 for bad options
+ *
+ * MT-Safe. Allocates nothing.
  */
 PMIWIRE_API size_t pmiwire_client_size(const struct pmiwire_client_opts *opts);
 
@@ -126,14 +129,16 @@ PMIWIRE_API size_t pmiwire_client_size(const struct pmiwire_client_opts *opts);
  * @param opts  copied
  * @param c     the session, within mem
  * @return 0 or -EINVAL
+ *
+ * MT-Safe. A session is for one thread at a time, here and below; there is no state that sessions share.
  */
 PMIWIRE_API int pmiwire_client_init(void *mem, const struct pmiwire_client_opts *opts,
                                     struct pmiwire_client **c);
 
-/** @brief As pmiwire_client_init(), in memory of opts->alloc or libc. @return 0, -ENOMEM, -EINVAL */
+/** @brief As pmiwire_client_init(), in memory of opts->alloc or libc. @param opts copied @param c the session @return 0, -ENOMEM, -EINVAL */
 PMIWIRE_API int pmiwire_client_create(const struct pmiwire_client_opts *opts, struct pmiwire_client **c);
 
-/** @brief Free a session made by pmiwire_client_create(). NULL is allowed. */
+/** @brief Free a session made by pmiwire_client_create(). @param c a session, or NULL */
 PMIWIRE_API void pmiwire_client_destroy(struct pmiwire_client *c);
 
 /**

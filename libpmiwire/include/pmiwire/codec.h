@@ -156,7 +156,8 @@ struct pmiwire_profile;
 
 /**
  * An encoder: plain data, no resources. Errors stick: encode a whole message
- * and look at pmiwire_enc_end() only. All members are private.
+ * and look at pmiwire_enc_end() only. All members are private. Encoders are MT-Safe
+ * as distinct objects; no call on one allocates.
  */
 struct pmiwire_encoder {
     char *buf;
