@@ -359,6 +359,12 @@ test_names() {
     run 20 0 --pmi-port -n 1 true
     [ -e "$name" ] || fail "a FIFO was removed"
     rm -f "$name"
+    : > "$dir/stale"
+    touch -d '1 minute ago' "$dir/stale"
+    ln -s "$dir/stale" "$name"
+    run 20 0 --pmi-port -n 1 true
+    [ -L "$name" ] && [ -e "$dir/stale" ] || fail "a symbolic link was removed, or what it leads to"
+    rm -f "$name"
     if [ "$(id -u)" = 0 ]; then
         : > "$name"
         chown 65534 "$name"
