@@ -66,7 +66,7 @@ int chdir(const char *path)
 
 int setenv(const char *name, const char *value, int replace)
 {
-    check(name[0] && !strchr(name, '=') && value && replace);
+    check(name[0] && !strchr(name, '=') && strlen(value) < SIZE_MAX && replace);
     return 0;
 }
 
