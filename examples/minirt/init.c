@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Life cycle: each library is opened, in the order in which they need one another, and closed. libpmi2 (libpmiwire, libshmht) tells who is there;
- * librankmap which node everybody is on; then libasymreg opens a transport, librankmap an address vector, and libstorwin allocates the memory that others
- * reach.
+ * Life cycle: each library is opened, in the order in which they need one another, and closed. libpmi2 (libpmiwire, libshmht) tells
+ * who is there; librankmap which node everybody is on; then libasymreg opens a transport, librankmap an address vector, and libstorwin
+ * allocates the memory that others reach.
  */
 #include "internal.h"
 

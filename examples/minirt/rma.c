@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations by (team, rank, address): librankmap goes from rank to the entry of the address vector, which says whether the process is known yet, and
- * whose place in it is libasymreg's number of the peer; libasymreg does the rest.
+ * Operations by (team, rank, address): librankmap goes from rank to the entry of the address vector, which says whether the process is
+ * known yet, and whose place in it is libasymreg's number of the peer; libasymreg does the rest.
  */
 #include "internal.h"
 

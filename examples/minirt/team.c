@@ -34,9 +34,10 @@ int minirt_barrier(struct minirt_team *team)
 }
 
 /*
- * libasymreg's groups have nothing that combines values. So, by dissemination: in round k rank r says what it knows, and reads what rank r + 2^k says, so
- * that after the last everybody has heard of all, of some twice: what is combined on the way must not mind. Who has been through the next one knows
- * that all have been through this. Reading waits at a distance; barriers, of which there are more, wait for flags of their own.
+ * libasymreg's groups have nothing that combines values. So, by dissemination: in round k rank r says what it knows, and reads what
+ * rank r + 2^k says, so that after the last everybody has heard of all, of some twice: what is combined on the way must not mind. Who
+ * has been through the next one knows that all have been through this. Reading waits at a distance; barriers, of which there are more,
+ * wait for flags of their own.
  */
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least)
 {

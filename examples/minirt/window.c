@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_part() says what lies behind each part of a window: one that has a
- * descriptor with the same bytes behind it (a file under the kernel's pager; memory, which is asked to be a memfd: that has no name that a killed process
- * could leave behind) becomes a segment, which peers map; the others are for CMA and UCX.
+ * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_part() says what lies behind each part of a window:
+ * one that has a descriptor with the same bytes behind it (a file under the kernel's pager; memory, which is asked to be a memfd: that
+ * has no name that a killed process could leave behind) becomes a segment, which peers map; the others are for CMA and UCX.
  */
 #include "internal.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How processes find one another. Each has a card (struct card), some hundred bytes, most of them libasymreg's bootstrap blob. libpmi2 spreads them, in
- * one of three ways:
+ * How processes find one another. Each has a card (struct card), some hundred bytes, most of them libasymreg's bootstrap blob. libpmi2
+ * spreads them, in one of three ways:
  *
  *   allgather  one call; all cards lie in the server's shared memory (libshmht), once a node. For jobs of up to GATHER_RANKS
- *   ring       PMI brings the cards of two neighbours, whatever the size of the job. The rest is one-sided: rank r keeps the cards of r + 1, r + 2,
- *              r + 4, … (fingers), each got from the finger before; any other is found by walking fingers, ⌈log2 n⌉ steps.
+ *   ring       PMI brings the cards of two neighbours, whatever the size of the job. The rest is one-sided: rank r keeps the cards
+ *              of r + 1, r + 2, r + 4, … (fingers), each got from the finger before; any other is found by walking fingers,
+ *              ⌈log2 n⌉ steps.
  *              For larger jobs, where the server says that it has Ring and ranks fill node after node
  *   fence      Put, Fence, and a Get when a card is needed. For larger jobs under other servers
  *
