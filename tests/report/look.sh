@@ -53,6 +53,12 @@ while IFS=$'\t' read -r name needs _; do
     [ "$needs" != "needs " ] || [ ! -e "$out/data/$name.failed" ] || fail "$name: $(cat "$out/data/$name.failed")"
     [ "$needs" != "needs " ] || [ -s "$out/data/$name.json" ] || fail "no figures of $name"
 done < "$build/report-benches.tsv"
+for name in $(ctest --test-dir "$build" -N -R '^bench_.*_full$' | sed -n 's/.*: \(bench_[a-z0-9_]*\)_full$/\1/p'); do
+    grep -q "^$name	" "$build/report-benches.tsv" || fail "$name is a benchmark, and not in the report"
+done
+for name in rma mstream dht haccio mapreduce; do # drawn by a script of their own
+    [ ! -s "$out/data/bench_swmpi_$name.json" ] || grep -q "<img alt=\"swmpi_$name\"" "$page" || fail "no picture of swmpi's $name"
+done
 for what in processor cores governor kernel 'load at the start' commit date; do
     grep -qE "<tr><th>$what</th><td>[^<]" "$scratch/dom" || fail "the machine has no $what"
 done
