@@ -14,7 +14,7 @@
  *   --only P,P     processes whose calls fail (default: all)
  *   --limit S      seconds that a run may take (default 20)
  *   --hung N       a status that means that it was not ended but by its own time limit
- *   --any-output   what it prints is another each time (figures): with status 0 it is not compared
+ *   --any-output   what it prints is another each time (figures): with status 0 it must only be something
  *   --verdict      what it prints on stdout with a status that is not 0 counts as a message
  *   --ignore TEXT  lines of stdout that hold this are somebody else's, and not compared
  *   --file NAME    a file in its folder that counts as output
@@ -415,6 +415,8 @@ static void judge(const struct fault *f, const struct run *good, const struct ou
         snprintf(why, size, "it died of signal %d", WTERMSIG(r->status));
     else if (WEXITSTATUS(r->status) == 0 && !opt.any_output && strcmp(out->text, expected->text) != 0)
         snprintf(why, size, "status 0, but the output is not the one of a good run");
+    else if (WEXITSTATUS(r->status) == 0 && expected->text[0] && !out->text[0])
+        snprintf(why, size, "status 0, and it prints nothing");
     else if (WEXITSTATUS(r->status) == 0 && out->file != expected->file)
         snprintf(why, size, "status 0, but %s is not the one of a good run", opt.file);
     else if (f->err == EPIPE && WEXITSTATUS(r->status) == 128 + SIGPIPE)
