@@ -29,6 +29,7 @@ struct waiter {
 struct waits {
     uint32_t n_buckets; /* a power of two */
     uint32_t n;         /* waiting */
+    uint32_t n_due;     /* do not any more, and are to be answered */
     struct waiter *buckets[];
 };
 
@@ -72,6 +73,15 @@ static struct waiter *take(struct waiter **at)
     return g;
 }
 
+/* The same, of one that is to be answered. */
+static struct waiter *take_due(struct waiter **at)
+{
+    struct waiter *g = take(at);
+
+    g->job->waits->n_due++;
+    return g;
+}
+
 /* Answer all of a list, and free it. An answer may have its client's next requests served, which may come here. */
 static void answer(struct pmirun *pr, struct waiter *list, int rc, struct pmiwire_str value)
 {
@@ -79,6 +89,7 @@ static void answer(struct pmirun *pr, struct waiter *list, int rc, struct pmiwir
         struct waiter *g = list;
 
         list = g->next;
+        g->job->waits->n_due--;
         pmiwire_server_get_done(pr->server, g->token, rc, value);
         free(g);
     }
@@ -99,7 +110,7 @@ static void give_up(struct pmirun *pr, struct waits *w, uint64_t since_ns, int r
                 at = &g->next;
                 continue;
             }
-            take(at);
+            take_due(at);
             g->next = list;
             list = g;
         }
@@ -109,11 +120,13 @@ static void give_up(struct pmirun *pr, struct waits *w, uint64_t since_ns, int r
 
 bool wait_nobody_left(const struct pmirun *pr, const struct job *job)
 {
-    uint32_t n_blocked = 0;
+    uint32_t n_blocked;
 
-    if (!job->ended)
-        pmiwire_server_job_waiting(pr->server, job->id, &n_blocked);
-    return job->n_done + n_blocked >= job->n_local;
+    if (job->ended)
+        return true;
+    /* Who is to be answered is blocked no more. */
+    return pmiwire_server_job_waiting(pr->server, job->id, &n_blocked) == 0 &&
+           job->n_done + n_blocked >= job->n_local + (job->waits ? job->waits->n_due : 0);
 }
 
 static void end_all(struct pmirun *pr, struct job *job)
@@ -163,7 +176,7 @@ void wait_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
             at = &g->next;
             continue;
         }
-        take(at);
+        take_due(at);
         g->next = NULL;
         *tail = g;
         tail = &g->next;

@@ -19,6 +19,8 @@
  *     rawpmi hints         SPARSE puts, gets that wait for them without a fence, then puts anew and fences
  *     rawpmi gone          waits for a key, and closes its connection meanwhile
  *     rawpmi late          puts that key late, and gets it
+ *     rawpmi ahead         rank 0 and rank 1 wait for what nobody puts, rank 0 at once for another key too, which rank 1 puts when it has been told;
+ *                          the others are in a barrier
  *     rawpmi far N DIR     spawns N processes, and waits for a key in their space that none of them puts
  *     rawpmi room DIR      one of these: says in DIR/room which space that is, stays a little, and finalizes
  *     rawpmi child         a spawned process: checks its preput, puts and fences
@@ -422,6 +424,24 @@ static void late(void)
     fflush(stdout);
 }
 
+static void ahead(void)
+{
+    char text[1024];
+
+    usleep((useconds_t)rank * 150000);
+    if (rank == 0) {
+        snprintf(text, sizeof(text), "cmd=get kvsname=%s key=never fp-get=wait\ncmd=get kvsname=%s key=next fp-get=wait\n", kvsname, kvsname);
+        ask(text, "cmd=get_result rc=-");
+        ask("", "cmd=get_result rc=0 value=next");
+    } else if (rank == 1) {
+        snprintf(text, sizeof(text), "cmd=get kvsname=%s key=never fp-get=wait\n", kvsname);
+        ask(text, "cmd=get_result rc=-");
+        snprintf(text, sizeof(text), "cmd=put kvsname=%s key=next fp-hint=sparse value=next\n", kvsname);
+        ask(text, "cmd=put_result rc=0");
+    }
+    ask("cmd=barrier_in\n", "cmd=barrier_out");
+}
+
 static void far(char **argv)
 {
     char *again[] = {argv[0], (char[]){"spawn"}, argv[2], argv[0], (char[]){"room"}, argv[3], NULL};
@@ -515,6 +535,8 @@ int main(int argc, char **argv)
         raise(SIGKILL);
     } else if (strcmp(mode, "gone") == 0) {
         gone();
+    } else if (strcmp(mode, "ahead") == 0) {
+        ahead();
     } else if (strcmp(mode, "far") == 0 && argc > 3) {
         far(argv);
     } else if (strcmp(mode, "room") == 0 && argc > 2) {
