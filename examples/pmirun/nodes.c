@@ -102,7 +102,7 @@ static char *ucx_settings(void)
     return all;
 }
 
-/* A new pipe takes as much. */
+/* To a pipe that is empty, and has room for all of it: it need not wait. False with errno. */
 static bool write_all(int fd, const char *text, size_t n)
 {
     while (n > 0) {

@@ -434,7 +434,7 @@ bool names_sign(struct pmirun *pr, struct msg_in *in);
 /* exchange.c: a job's pairs between its nodes */
 int exchange_create(struct pmirun *pr, struct job *job);
 void exchange_destroy(struct job *job);
-void exchange_over(struct job *job); /* every node's part is: ranks of other jobs that wait here for a key are told that it will not come */
+void exchange_over(struct job *job); /* no node has any more of the job: ranks of other jobs that wait here for a key of it are told that it will not come */
 /* The value with its NUL; PMIWIRE_HINT_*. */
 int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
 int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token, struct pmiwire_str *value);
