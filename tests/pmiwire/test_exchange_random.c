@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exchange under random schedules: ranks put, get, wait and fence in any order, twice where it pleases them, frames take any time, in order
+ * The exchange under random schedules: ranks put, get, wait, ring and fence in any order, twice where it pleases them, frames take any time, in order
  * between two nodes alone. Checked against what the header promises: after a Fence every Get finds what was put before, the
  * latest; where nobody puts meanwhile all nodes find the same; a Get that waits ends; and once a node is lost, everything ends everywhere.
  *
  * That a Get ends because nobody is left to put its key is checked against what no node can see, the whole: there must have been a moment after it was
- * called at which every rank was gone, in a Get or in a Fence, and no frame but the search's own was under way; and no Put of a SPARSE key before that
+ * called at which every rank was gone, in a Get, a Ring or a Fence, and no frame but the search's own was under way; and no Put of a SPARSE key before that
  * moment, nor of any key before the Get's Fence.
  *
  * FENCEPOST_SEEDS=N runs N seeds of each kind, FENCEPOST_SEED=N that one alone.
@@ -28,6 +28,8 @@ struct actor {
     uint32_t epoch;   /* Fences behind it */
     uint32_t to_do;   /* actions until its Fence */
     bool in_fence, gone, waited_put;
+    bool in_ring;
+    uint32_t n_rings; /* that it has entered */
     bool blocked;     /* in a Get */
     uint64_t token;
     uint32_t key, how; /* of that */
@@ -43,6 +45,7 @@ struct play {
     uint32_t step, last_stuck; /* the last step after which all ranks were, 0: none */
     uint64_t now, limit;  /* limit: wait_ns, 0: none */
     uint32_t quiet;   /* an epoch in which nobody puts */
+    uint32_t ring_before; /* of this epoch and later ones: all enter a Ring before the Fence */
     bool killing, killed;
     uint32_t victim;
     uint32_t to_tell[MAX_NODES], n_to_tell;
@@ -255,6 +258,12 @@ static bool act(struct play *p, uint32_t rank)
         a->blocked = false;
         return true;
     }
+    if (a->in_ring) {
+        if (p->w.rings[rank].n < a->n_rings)
+            return false;
+        a->in_ring = false;
+        return true;
+    }
     if (a->in_fence) {
         if (n->n_done[PMIWIRE_COLL_FENCE] == a->epoch)
             return false;
@@ -272,6 +281,12 @@ static bool act(struct play *p, uint32_t rank)
         snprintf(text, sizeof(text), "%u", 1000 + rank * 10 + a->epoch);
         w_put(&p->w, rank, name, text, PMIWIRE_HINT_SPARSE);
         a->waited_put = true;
+        return true;
+    }
+    if (a->to_do == 0 && a->epoch >= p->ring_before && a->n_rings <= a->epoch - p->ring_before) {
+        assert_int_equal(pmiwire_exchange_ring(n->x, (int32_t)rank, str("left"), str("right")), 0);
+        a->n_rings++;
+        a->in_ring = true;
         return true;
     }
     if (a->to_do == 0) {
@@ -348,7 +363,7 @@ static bool is_stuck(const struct play *p, uint32_t rank)
 {
     const struct actor *a = &p->actors[rank];
 
-    return a->gone || (a->blocked && p->w.gets[a->token].pending) ||
+    return a->gone || (a->blocked && p->w.gets[a->token].pending) || (a->in_ring && p->w.rings[rank].n < a->n_rings) ||
            (a->in_fence && p->w.nodes[p->w.node_of[rank]].n_done[PMIWIRE_COLL_FENCE] == a->epoch);
 }
 
@@ -437,6 +452,8 @@ static void check_end(struct play *p)
         if (!p->killed)
             assert_int_equal(p->w.nodes[i].n_done[PMIWIRE_COLL_FENCE], EPOCHS);
     }
+    for (uint32_t r = 0; r < p->w.n_ranks && !p->killed; r++)
+        assert_int_equal(p->w.rings[r].n, EPOCHS - p->ring_before);
 }
 
 static void play(uint64_t seed, bool killing)
@@ -466,6 +483,7 @@ static void play(uint64_t seed, bool killing)
     p.w.on_still = on_still;
     p.next_value = 1;
     p.quiet = w_random(&p.w, EPOCHS + 2);
+    p.ring_before = w_random(&p.w, EPOCHS + 1);
     p.killing = killing;
     p.victim = w_random(&p.w, nodes);
     p.w.slow = w_random(&p.w, 2) ? w_random(&p.w, 1u << 30) | 1 : 0;
