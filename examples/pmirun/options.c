@@ -128,16 +128,20 @@ static int one_of(const char *option, const char *word, const char *a, const cha
 /* A name becomes an argument of ssh: it must not look like an option. */
 static void parse_hosts(struct options *opt, const char *text)
 {
-    char *list = xprintf("%s", text), *save = NULL;
+    char *h = xprintf("%s", text), *comma;
 
-    for (char *h = strtok_r(list, ",", &save); h; h = strtok_r(NULL, ",", &save)) {
+    if (!*h)
+        die(STATUS_USAGE, "--hosts wants names with commas between them");
+    for (uint32_t i = 1; h; i++, h = comma) {
+        if ((comma = strchr(h, ',')))
+            *comma++ = '\0';
+        if (!*h)
+            die(STATUS_USAGE, "--hosts %s: name %u of the list is empty", text, i);
         if (h[0] == '-' || h[strspn(h, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%[]")])
             die(STATUS_USAGE, "--hosts: \"%s\" is no host's name", h);
         opt->hosts = xrealloc(opt->hosts, (opt->n_hosts + 1) * sizeof(*opt->hosts));
         opt->hosts[opt->n_hosts++] = h;
     }
-    if (opt->n_hosts == 0)
-        die(STATUS_USAGE, "--hosts wants names with commas between them");
 }
 
 /* How many nodes, and how to get there. */

@@ -75,6 +75,14 @@ test_status() {
     run 20 2 -n 1 true :
     run 20 2 -x PMI_RANK=1 -n 1 true
     run 20 2 -x MPI_LOCALNRANKS=1 -n 1 true
+    for hosts in a,,b:2 a,b,:3 ,a:1 ,:1; do # never dialled: nothing is started before the options are known to be right
+        run 20 2 --hosts "${hosts%:*}" --launch-agent false -n 1 true
+        err_has "hosts ${hosts%:*}: name ${hosts#*:} of the list is empty"
+    done
+    run 20 2 --hosts "" -n 1 true
+    err_has "names with commas between them"
+    run 20 2 --hosts a,-oX -n 1 true
+    err_has '"-oX" is no host.s name'
     run 20 0 -x MPI_LOCALNRANKS_=1 -n 1 true
     run 20 127 -n 2 no-such-program
     run 20 127 -n 2 ./no/such/program
