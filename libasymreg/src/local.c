@@ -573,6 +573,8 @@ static inline void copy_words(char *to, const char *from, size_t bytes)
 
 static inline int outside(const struct asymreg_rkey *key, uint64_t addr, size_t bytes)
 {
+    if (key->bytes == UINT64_MAX) /* the whole space, whose end is past what a length can say */
+        return 0;
     return addr < key->addr || bytes > key->bytes || addr - key->addr > key->bytes - bytes;
 }
 

@@ -157,7 +157,8 @@ int asymreg_table_segment_add(struct asymreg_table *table, uint64_t base, uint64
     }
     s = segment_at(table, n);
     __atomic_store_n(&s->base, base, __ATOMIC_RELEASE);
-    __atomic_store_n(&s->last, base + bytes - 1, __ATOMIC_RELEASE);
+    /* No length says all of the address space: the greatest, from 0, stands for it, with its last byte. */
+    __atomic_store_n(&s->last, bytes < UINT64_MAX ? base + bytes - 1 : UINT64_MAX, __ATOMIC_RELEASE);
     __atomic_store_n(&s->handle_bytes, (uint32_t)handle_bytes, __ATOMIC_RELEASE);
     for (size_t i = 0; i < handle_bytes; i += 8) { /* segments are a multiple of 8 apart */
         uint64_t word = 0;

@@ -193,6 +193,26 @@ static void overlap(struct world *w)
     CHECK_EQ(tell(&w->t, o).rc, -EINVAL);
 }
 
+/* One registration serves the whole space, to its last byte; no memory is there. */
+static void at_the_top(struct world *w)
+{
+    struct order o = {.what = REGISTER, .addr = UINT64_MAX - 999, .bytes = 1000, .prot = ASYMREG_RW};
+    struct asymreg_region r;
+    char buf[1000];
+
+    if (w->mode == ASYMREG_LOCAL_SHM)
+        return;
+    CHECK_EQ(tell(&w->t, o).rc, 0);
+    CHECK_EQ(asymreg_resolve(w->me, PE, o.addr, 1000, ASYMREG_READ, &r), 0);
+    CHECK(r.start == o.addr && r.last == UINT64_MAX);
+    CHECK_EQ(asymreg_get(w->me, PE, o.addr, r.id, buf, 1000), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_put(w->me, PE, UINT64_MAX, 0, "x", 1), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_get(w->me, PE, o.addr, r.id, buf, 1001), ASYMREG_EOVERFLOW);
+    o.what = UNREGISTER;
+    CHECK_EQ(tell(&w->t, o).rc, 0);
+    CHECK_EQ(asymreg_get(w->me, PE, UINT64_MAX, 0, buf, 1), ASYMREG_ESTALE);
+}
+
 static void sub_range(struct world *w)
 {
     struct answer a = reg(w, w->kind, 0, 1000, ASYMREG_RW);
@@ -755,7 +775,7 @@ static const struct {
     CASE(overlap),          CASE(sub_range),     CASE(after_unregister), CASE(registered_again), CASE(adjacent),
     CASE(truncated_file),   CASE(stopped_target), CASE(killed_target),  CASE(closed_target),   CASE(killed_in_the_middle),
     CASE(atomics),          CASE(atomics_at_once), CASE(numbers_of_peers), CASE(oneself),      CASE(damaged_blobs),
-    CASE(many_share_a_segment), CASE(many_peers),
+    CASE(many_share_a_segment), CASE(many_peers), CASE(at_the_top),
 };
 
 int main(int argc, char **argv)

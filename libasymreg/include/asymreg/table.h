@@ -90,7 +90,7 @@ ASYMREG_API void asymreg_table_destroy(struct asymreg_table *table);
 /**
  * @brief Publish a transport's registration.
  * @param table         the table
- * @param base,bytes    the memory that it covers
+ * @param base,bytes    the memory that it covers; 0 and 2^64-1 cover all of the address space, with its last byte
  * @param handle        its handle; copied
  * @param handle_bytes  length of it
  * @param segment       value for the regions inside

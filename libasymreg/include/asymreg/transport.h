@@ -72,7 +72,7 @@ extern "C" {
 #define ASYMREG_CAP_AMO         (1u << 2) /**< some atomics; which ones: amo4_ops and amo8_ops */
 #define ASYMREG_CAP_ONE_SIDED   (1u << 3) /**< operations complete although the target does not run (SIGSTOP) or makes no call */
 #define ASYMREG_CAP_REVOKE      (1u << 4) /**< after mem_dereg no operation of a peer reaches the memory: it fails, ASYMREG_ESTALE */
-#define ASYMREG_CAP_WHOLE_SPACE (1u << 5) /**< one registration, of address 0 and length 2^64-1, serves all private memory */
+#define ASYMREG_CAP_WHOLE_SPACE (1u << 5) /**< one registration, of address 0 and length 2^64-1, serves all private memory, up to 2^64 */
 #define ASYMREG_CAP_MAP         (1u << 6) /**< `map` works for the published table: a change is seen without asking the peer */
 #define ASYMREG_CAP_FD          (1u << 7) /**< can register memory by descriptor and offset: see asymreg_mem_desc.fd */
 #define ASYMREG_CAP_PRIVATE     (1u << 8) /**< can register memory without descriptor: malloc, stack, static, mmap */
