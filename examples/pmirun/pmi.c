@@ -37,6 +37,8 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
     /* How a connection ended is judged when the process has ended: see job.c. */
     if (code == PMIWIRE_EEOF || pr->stopping || (c && c->n_diags > MAX_DIAGS))
         return;
+    if (c && !c->rank && !port_may_complain(pr))
+        return;
     if (c && c->n_diags++ == MAX_DIAGS)
         say(pr, "rank %d: further complaints are not shown", (int)who->rank);
     else

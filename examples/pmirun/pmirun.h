@@ -255,6 +255,7 @@ struct pmirun {
     uint64_t input_retry_ns;       /* in the background: when to look again, 0: no need */
     uint16_t port;
     uint32_t bad_ids;
+    uint64_t n_complaints;         /* about clients that have not said who they are */
     struct rank **by_token;
     size_t by_token_cap, by_token_n;
     int diag_fd;                   /* NETLINK_SOCK_DIAG, -1: none */
@@ -509,6 +510,8 @@ int port_init(struct pmirun *pr);
 int port_assign(struct pmirun *pr, struct rank *r); /* gives it a token */
 void port_forget(struct pmirun *pr, const struct rank *r); /* takes it back */
 void port_accept(struct pmirun *pr);
+/* Before a line about a client that has not said who it is, which may come again and again: false, count it only. */
+bool port_may_complain(struct pmirun *pr);
 int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job, int32_t *rank);
 
 /* output.c */

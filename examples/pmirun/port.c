@@ -25,6 +25,7 @@
 
 #define MAX_BAD_IDS 64u  /* then the port is closed: somebody is guessing */
 #define MAX_UNKNOWN 1024u /* connections that have not said who they are */
+#define MAX_COMPLAINTS 8u /* lines about them */
 
 int port_init(struct pmirun *pr)
 {
@@ -129,6 +130,21 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
     return 0;
 }
 
+bool port_may_complain(struct pmirun *pr)
+{
+    uint64_t n = ++pr->n_complaints, shown = 100;
+
+    if (n <= MAX_COMPLAINTS)
+        return true;
+    if (n == MAX_COMPLAINTS + 1)
+        say(pr, "further complaints about clients that have not said who they are are only counted");
+    while (shown < n)
+        shown *= 10;
+    if (shown == n)
+        say(pr, "%llu complaints about clients that have not said who they are", (unsigned long long)n);
+    return false;
+}
+
 /* ---- whose socket is it? ---- */
 
 #define OWNER_UNKNOWN (-1) /* the kernel does not tell */
@@ -177,7 +193,8 @@ static bool admit(struct pmirun *pr, const struct sockaddr_in *addr)
     if (owner == OWNER_GONE)
         return false;
     if (owner > 0 && (uint64_t)owner != geteuid()) {
-        say(pr, "a connection from user %lld is refused", (long long)owner);
+        if (port_may_complain(pr))
+            say(pr, "a connection from user %lld is refused", (long long)owner);
         return false;
     }
     return true; /* when the kernel does not tell, the id alone decides */
@@ -198,7 +215,8 @@ void port_accept(struct pmirun *pr)
         }
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         if (!pmi_new_conn(pr, fd, 0, PMIWIRE_RANK_UNKNOWN, &err)) {
-            say(pr, "cannot take a connection: %s", err > -4096 ? strerror(-err) : pmiwire_strerror(err));
+            if (port_may_complain(pr))
+                say(pr, "cannot take a connection: %s", err > -4096 ? strerror(-err) : pmiwire_strerror(err));
             close(fd);
             continue;
         }

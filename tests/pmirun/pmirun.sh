@@ -204,6 +204,12 @@ test_hostile() {
     # A wrong id is refused; the right one can be used once.
     run 30 99 --timeout 20 --pmi-port -n 1 -x RAWPMI_ID=12345 "$raw" chat 1
     run 30 99 --timeout 20 --pmi-port -n 1 sh -c "$raw pgf && $raw pgf"
+    # Further connections of a rank, and of whoever else, are refused, harm nobody and do not fill the log.
+    run 30 0 --timeout 20 --pmi-port -n 1 "$raw" strangers 300 : -n 2 "$raw" chat 2000
+    out_has "300 were refused"
+    err_has "complaints about clients that have not said who they are are only counted"
+    err_has "100 complaints about clients"
+    [ "$(wc -l < "$dir/err")" = 10 ] || fail "not 8 complaints, and 2 lines about the others"
     if [ "$(id -u)" = 0 ]; then
         cp "$raw" "$dir/raw" && chmod 755 "$dir" "$dir/raw"
         run 30 99 --timeout 20 --pmi-port -n 1 setpriv --reuid=65534 --clear-groups "$dir/raw" chat 1

@@ -6,6 +6,7 @@
  *     rawpmi chat N        N questions, finalize; no fence
  *     rawpmi silent        init, half a message, then silence
  *     rawpmi garbage       no PMI at all on the PMI socket, until it is closed
+ *     rawpmi strangers N   N more connections to PMI_PORT: ours again by its id, init without an id, or garbage; all are refused
  *     rawpmi noread        questions without end, answers never read
  *     rawpmi exit S WHEN   exit status S `early` (before init), `inited` or `final`(ized)
  *     rawpmi abort S [DIR] init, abort with code S; with DIR not before DIR/closed is there, and then makes DIR/aborted
@@ -104,18 +105,28 @@ static int env_int(const char *name)
     return v ? atoi(v) : -1;
 }
 
-static void connect_port(const char *port)
+static int dial(const char *port)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const char *colon = strchr(port, ':'), *id = getenv("RAWPMI_ID") ? getenv("RAWPMI_ID") : getenv("PMI_ID");
+    const char *colon = strchr(port, ':');
+    int sock = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (!colon)
+        fail("bad PMI_PORT");
+    addr.sin_port = htons((unsigned short)atoi(colon + 1));
+    if (sock < 0 || connect(sock, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+        fail("cannot connect");
+    return sock;
+}
+
+static void connect_port(const char *port)
+{
+    const char *id = getenv("RAWPMI_ID") ? getenv("RAWPMI_ID") : getenv("PMI_ID");
     char text[64];
 
-    if (!colon || !id)
-        fail("bad PMI_PORT or no PMI_ID");
-    addr.sin_port = htons((unsigned short)atoi(colon + 1));
-    fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
-        fail("cannot connect");
+    if (!id)
+        fail("no PMI_ID");
+    fd = dial(port);
     snprintf(text, sizeof(text), "cmd=initack pmiid=%s\n", id);
     ask(text, "cmd=initack");
     if (*field("rc") && strcmp(field("rc"), "0") != 0 && strncmp(field("rc"), "0 ", 2) != 0)
@@ -324,6 +335,35 @@ static void child(void)
     finalize();
 }
 
+static void strangers(int n)
+{
+    char again[64], answer[1024];
+    const char *says[] = {"cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=abort exitcode=3\n", "no PMI at all\n"};
+    const char *port = getenv("PMI_PORT");
+
+    if (!port || !getenv("PMI_ID"))
+        fail("no PMI_PORT, or no PMI_ID");
+    snprintf(again, sizeof(again), "cmd=initack pmiid=%s\n", getenv("PMI_ID"));
+    for (int i = 0; i < n; i++) {
+        const char *text = i < 4 ? again : says[i % 3]; /* more would be taken for guesses at ids */
+        const int sock = dial(port);
+        size_t len = 0;
+        ssize_t got;
+
+        if (send(sock, text, strlen(text), MSG_NOSIGNAL) < 0 || shutdown(sock, SHUT_WR) != 0)
+            fail("cannot write to the server");
+        while (len < sizeof(answer) - 1 && (got = read(sock, answer + len, sizeof(answer) - 1 - len)) > 0)
+            len += (size_t)got;
+        answer[len] = '\0';
+        close(sock);
+        if (strstr(answer, "rc=0") || ((i < 4 || i % 3 == 0) && !strstr(answer, "rc=-1")))
+            fail("a stranger was not refused");
+    }
+    ask("cmd=get_universe_size\n", "cmd=universe_size");
+    printf("%d were refused\n", n);
+    fflush(stdout);
+}
+
 static void put_sparse(int value)
 {
     char text[512];
@@ -526,6 +566,8 @@ int main(int argc, char **argv)
         send_text("cmd=put kvsname=");
         for (;;)
             pause();
+    } else if (strcmp(mode, "strangers") == 0 && argc > 2) {
+        strangers(atoi(argv[2]));
     } else if (strcmp(mode, "noread") == 0) {
         endless();
     } else if (strcmp(mode, "victim") == 0 && argc > 2) {
