@@ -85,6 +85,18 @@ static struct pmiwire_keyval *views(const struct keyvals *kv)
     return v;
 }
 
+int spawn_count(int n_cmds, const char *const cmds[], const int maxprocs[])
+{
+    int n = 0;
+
+    if (n_cmds < 1 || !cmds || !maxprocs)
+        return -EINVAL;
+    for (int i = 0; i < n_cmds; i++)
+        if (!cmds[i] || maxprocs[i] < 0 || __builtin_add_overflow(n, maxprocs[i], &n))
+            return -EINVAL;
+    return n;
+}
+
 struct pmiwire_spawn_cmd *spawn_begin(struct pmiwire_spawn *req, int n_cmds,
                                       const struct keyvals *preput)
 {

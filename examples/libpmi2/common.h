@@ -34,6 +34,8 @@ struct keyvals {
     size_t stride, key_at, value_at;
 };
 
+/* How many processes a spawn asks for; -EINVAL: no such spawn, or more than an int can count. */
+int spawn_count(int n_cmds, const char *const cmds[], const int maxprocs[]);
 /* A spawn in libpmiwire's form; its strings remain the caller's. Release it also after a failure.
  */
 struct pmiwire_spawn_cmd *spawn_begin(struct pmiwire_spawn *req, int n_cmds,

@@ -32,7 +32,7 @@
 
 static struct {
     pthread_mutex_t lock;
-    int initialized, finalized;
+    int initialized, finalized; /* also when init has failed on a connection, which is then closed */
     int alone; /* no launcher */
     struct session session;
     struct pmiwire_client_info info;
@@ -120,12 +120,15 @@ int PMI_Init(int *spawned)
         const char *says = getenv("PMI_SPAWNED");
 
         rc = session_open(&pmi.session, &env, PMIWIRE_V1);
-        if (rc < 0)
+        if (rc < 0) {
+            pmi.finalized = 1;
             return leave(pmi_code(rc));
+        }
         pmiwire_client_get_info(pmi.session.client, &pmi.info);
         pmi.info.spawned |= says && atoi(says) != 0;
         if (give(pmi.info.kvsname, pmi.kvsname, sizeof(pmi.kvsname)) != 0) {
             session_close(&pmi.session);
+            pmi.finalized = 1;
             return leave(PMI_FAIL);
         }
     }
@@ -618,15 +621,10 @@ int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], cons
     struct pmiwire_spawn_cmd *list;
     struct pmiwire_spawn req;
     struct pmiwire_event ev;
-    int rc = PMI_SUCCESS, n = 0;
+    int rc = PMI_SUCCESS, n;
 
-    if (count < 1 || !cmds || !maxprocs || preput_keyval_size < 0)
+    if (preput_keyval_size < 0 || (n = spawn_count(count, cmds, maxprocs)) < 0)
         return PMI_ERR_INVALID_ARG;
-    for (int i = 0; i < count; i++) {
-        if (!cmds[i] || maxprocs[i] < 0)
-            return PMI_ERR_INVALID_ARG;
-        n += maxprocs[i];
-    }
     enter();
     if (!pmi.initialized || pmi.alone)
         return leave(pmi.initialized ? PMI_FAIL : PMI_ERR_INIT);

@@ -22,7 +22,7 @@ enum split { NOTHING, FENCE, GATHER };
 
 static struct {
     pthread_mutex_t lock;
-    int initialized, finalized;
+    int initialized, finalized; /* also when init has failed on a connection, which is then closed */
     int alone; /* no launcher */
     struct session session;
     struct pmiwire_client_info info;
@@ -122,8 +122,10 @@ int PMI2_Init(int *spawned, int *size, int *rank, int *appnum)
         } else {
             rc = open_session(&env);
         }
-        if (rc < 0)
+        if (rc < 0) {
+            pmi.finalized = 1;
             return leave(pmi_code(rc));
+        }
         pmi.initialized = 1;
     }
     if (spawned)
@@ -903,15 +905,10 @@ int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argv
     struct pmiwire_spawn req;
     struct MPID_Info *preputs;
     struct keyvals preput;
-    int rc, n = 0;
+    int rc, n;
 
-    if (count < 1 || !cmds || !maxprocs || preput_keyval_size < 0)
+    if (preput_keyval_size < 0 || (n = spawn_count(count, cmds, maxprocs)) < 0)
         return PMI2_ERR_INVALID_ARG;
-    for (int i = 0; i < count; i++) {
-        if (!cmds[i] || maxprocs[i] < 0)
-            return PMI2_ERR_INVALID_ARG;
-        n += maxprocs[i];
-    }
     rc = enter();
     if (rc != PMI2_SUCCESS)
         return rc;

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a program gets wrong, built with libpmi.so.0 (MISUSE_PMI1) and with libpmi2.so.0: a second init after one that failed, and spawns of more
+ * processes than an int counts. The server says garbage, or there is none.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pmi.h"
+#include "pmi2.h"
+
+#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__))
+
+static void failed(const char *what, int line)
+{
+    fprintf(stderr, "line %d: %s\n", line, what);
+    _exit(1);
+}
+
+#ifdef MISUSE_PMI1
+enum { OK = PMI_SUCCESS, BAD_ARGUMENT = PMI_ERR_INVALID_ARG };
+
+static int init(void)
+{
+    int spawned;
+
+    return PMI_Init(&spawned);
+}
+
+static int finalize(void)
+{
+    return PMI_Finalize();
+}
+
+static int spawn(int n, const char *cmds[], const int maxprocs[])
+{
+    return PMI_Spawn_multiple(n, cmds, NULL, maxprocs, NULL, NULL, 0, NULL, NULL);
+}
+#else
+enum { OK = PMI2_SUCCESS, BAD_ARGUMENT = PMI2_ERR_INVALID_ARG };
+
+static int init(void)
+{
+    return PMI2_Init(NULL, NULL, NULL, NULL);
+}
+
+static int finalize(void)
+{
+    return PMI2_Finalize();
+}
+
+static int spawn(int n, const char *cmds[], const int maxprocs[])
+{
+    return PMI2_Job_Spawn(n, cmds, NULL, NULL, maxprocs, NULL, NULL, 0, NULL, NULL, 0, NULL);
+}
+#endif
+
+/* The connection is closed when init fails, and its number may be of a file of the program's own by the next call. */
+static void init_again(void)
+{
+    char number[16];
+    int pair[2], mine;
+
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    snprintf(number, sizeof(number), "%d", pair[0]);
+    CHECK(setenv("PMI_FD", number, 1) == 0 && setenv("PMI_RANK", "0", 1) == 0 && setenv("PMI_SIZE", "1", 1) == 0);
+    CHECK(send(pair[1], "no PMI at all\n", 14, 0) == 14);
+    CHECK(init() != OK);
+    CHECK(fcntl(pair[0], F_GETFD) < 0);
+    mine = memfd_create("mine", 0);
+    CHECK(mine >= 0 && dup2(mine, pair[0]) == pair[0]);
+    CHECK(init() != OK);
+    CHECK(lseek(mine, 0, SEEK_END) == 0);    /* nothing was written there */
+    CHECK(fcntl(pair[0], F_GETFD) >= 0);     /* nor was it closed */
+    CHECK(finalize() != OK);
+}
+
+static void spawn_too_many(void)
+{
+    const char *cmds[] = {"a", "b", "c"};
+    int most[] = {INT_MAX, 1, 0}, wraps[] = {INT_MAX, INT_MAX, 2}, negative[] = {1, -1, 1};
+
+    CHECK(init() == OK); /* alone, and a spawn that is right is refused as nobody is there to do it */
+    CHECK(spawn(1, cmds, most) != OK && spawn(1, cmds, most) != BAD_ARGUMENT);
+    CHECK(spawn(2, cmds, most) == BAD_ARGUMENT);
+    CHECK(spawn(3, cmds, wraps) == BAD_ARGUMENT);
+    CHECK(spawn(3, cmds, negative) == BAD_ARGUMENT);
+    CHECK(spawn(0, cmds, most) == BAD_ARGUMENT);
+    CHECK(spawn(1, cmds, NULL) == BAD_ARGUMENT);
+    CHECK(finalize() == OK);
+}
+
+int main(int argc, char **argv)
+{
+    unsetenv("PMI_FD");
+    unsetenv("PMI_PORT");
+    if (argc == 2 && strcmp(argv[1], "init") == 0)
+        init_again();
+    else if (argc == 2 && strcmp(argv[1], "spawn") == 0)
+        spawn_too_many();
+    else
+        return 2;
+    return 0;
+}
