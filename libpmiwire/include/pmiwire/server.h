@@ -337,9 +337,9 @@ PMIWIRE_API int pmiwire_server_fence_done(struct pmiwire_server *s, uint32_t job
  * @brief How many clients of a job are blocked by their job: in a fence, a barrier of a group or a ring, or waiting for a node attribute or for the answer
  *        to a get in the job's own space.
  *
- * Since requests are served in order, nothing comes from such a client before it is answered; also if its program calls that non-blocking and goes on. Once all who have
- * not finalized are blocked, nobody is left to put a key that a get waits for: this is what exchange.h's `still` wants to know. Within `get`, `get_from` and
- * `ring` the client that asks counts already.
+ * Since requests are served in order, nothing that such a client sends is looked at before it is answered: not even where its program began a
+ * fence and goes on meanwhile. Once all who have not finalized are blocked, nobody is left to put a key that a get waits for: this is what
+ * exchange.h's `still` wants to know. Within `get`, `get_from`, `ring` and `fence` the client that asks counts already.
  * @param[out] n  of those that are connected here
  * @return 0, PMIWIRE_ENOENT (no such job)
  * @cost O(1)
