@@ -323,7 +323,7 @@ int storwin_ckpt_begin(struct storwin_ckpt *c, uint32_t flags, void **data)
 
     if (!c || !data || (flags & ~STORWIN_CKPT_COPY))
         return -EINVAL;
-    if (c->open)
+    if (c->open || storwin__owned(c->win, NULL) < 0)
         return STORWIN_ESTATE;
     s = next_slot(c);
     s->generation = 0; /* what it held is no more */
@@ -363,6 +363,8 @@ int storwin_ckpt_commit(struct storwin_ckpt *c, struct storwin_error *err)
 
     if (!c)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    if (storwin__owned(c->win, err) < 0)
+        return STORWIN_ESTATE;
     if (!c->open)
         return storwin__fail(err, STORWIN_ESTATE, NULL, "commit without begin");
     s = next_slot(c);

@@ -9,6 +9,8 @@
 #include "internal.h"
 #include "storwin_test.h"
 
+#include <sys/wait.h>
+
 #define STATE 300001u /* bytes: no multiple of anything */
 #define SLOT_BYTES (65536u + 5 * 65536u)
 
@@ -68,6 +70,41 @@ static void commit(struct storwin_ckpt *ckpt, uint64_t generation, uint32_t flag
     assert_int_equal(storwin_ckpt_begin(ckpt, flags, &data), 0);
     fill(data, generation);
     assert_int_equal(storwin_ckpt_commit(ckpt, NULL), 0);
+}
+
+/* A child has the slots, with the pager kernel those of its parent: it neither stores into them nor commits. */
+static void in_a_child(void **state)
+{
+    (void)state;
+    for (unsigned kind = 0; kind < 4; kind++) {
+        struct storwin_opts opts = ckpt_opts(kind);
+        struct storwin_ckpt *ckpt = open_ckpt(&opts);
+        void *data = NULL;
+        int status;
+        pid_t pid;
+
+        commit(ckpt, 1, 0);
+        commit(ckpt, 2, 0);
+        for (int begun = 0; begun < 2; begun++) {
+            if (begun)
+                assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data), 0);
+            pid = fork();
+            if (pid == 0) {
+                alarm(30);
+                _exit(storwin_ckpt_begin(ckpt, STORWIN_CKPT_COPY, &data) != STORWIN_ESTATE ||
+                      storwin_ckpt_commit(ckpt, NULL) != STORWIN_ESTATE || !holds(ckpt, 2));
+            }
+            assert_int_equal(waitpid(pid, &status, 0), pid);
+            assert_int_equal(status, 0);
+        }
+        fill(data, 3);
+        assert_int_equal(storwin_ckpt_commit(ckpt, NULL), 0);
+        storwin_ckpt_close(ckpt);
+        ckpt = open_ckpt(&opts);
+        assert_true(holds(ckpt, 3));
+        storwin_ckpt_close(ckpt);
+        unlink(opts.filename);
+    }
 }
 
 static void generations(void **state)
@@ -319,7 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generations), cmocka_unit_test(small_changes), cmocka_unit_test(not_committed),
         cmocka_unit_test(torn),        cmocka_unit_test(other_files),   cmocka_unit_test(arguments),
-        cmocka_unit_test(last_generation), cmocka_unit_test(sums),
+        cmocka_unit_test(last_generation), cmocka_unit_test(sums),     cmocka_unit_test(in_a_child),
     };
 
     test_begin();
