@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,8 +285,8 @@ static int address(struct asymreg_transport *t, void *buf, size_t *bytes)
 
 /*
  * A descriptor of the peer's process: the endpoint's, or one for the caller to close. ASYMREG_EPEER: it has gone, and perhaps another process or a
- * thread has its number (ENOENT since Linux 6.16, EINVAL before); -ENOSYS: it lives, as far as /proc tells, but there is no such descriptor (before
- * Linux 5.3, under filters of system calls, which may say EPERM, and tools that know no such call); other -errno.
+ * thread has its number (ENOENT since Linux 6.16, EINVAL before); -ENOSYS: it lives, as far as /proc or kill() tells, but there is no such descriptor
+ * (before Linux 5.3, under filters of system calls, which may say EPERM, and tools that know no such call); other -errno.
  */
 static int process_get(const struct asymreg_ep *ep, int *fd)
 {
@@ -296,8 +297,10 @@ static int process_get(const struct asymreg_ep *ep, int *fd)
         return 0;
     if ((*fd = (int)syscall(SYS_pidfd_open, (pid_t)ep->peer.pid, 0)) < 0 && errno != ENOSYS && errno != EPERM)
         return errno == ESRCH || errno == EINVAL || errno == ENOENT ? ASYMREG_EPEER : -errno;
-    rc = ep->peer.start_time ? asymreg__process_stat(ep->peer.pid, &started, &ended) : 0;
-    if (rc == -ENOENT || rc == -ESRCH || (rc == 0 && (started != ep->peer.start_time || ended)))
+    rc = ep->peer.start_time ? asymreg__process_stat(ep->peer.pid, &started, &ended) : -ENOENT;
+    if (rc == -ENOENT || rc == -EPERM || rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): is there any of this number? */
+        rc = kill((pid_t)ep->peer.pid, 0) < 0 && errno == ESRCH ? ASYMREG_EPEER : 0;
+    else if (rc == -ESRCH || (rc == 0 && (started != ep->peer.start_time || ended)))
         rc = ASYMREG_EPEER;
     if (rc < 0 && *fd >= 0)
         close(*fd);

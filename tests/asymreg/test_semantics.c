@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 
 #define PE 7u
@@ -713,6 +715,58 @@ static void closed_by_a_child(void)
     puts("closed_by_a_child");
 }
 
+/* Empties a process's directory in /proc, for this process and its children. 0: that is not allowed here. */
+static int hide(pid_t pid)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    return (unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) && mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("none", path, "tmpfs", 0, NULL) == 0;
+}
+
+/* A peer that /proc does not show (hidepid, of other users) is no dead one; and its death is noticed. */
+static void hidden_peer(void)
+{
+    struct asymreg_local_opts opts = {.size = sizeof(opts)};
+    unsigned char address[ASYMREG_MAX_ADDRESS_BYTES];
+    struct asymreg_transport *t;
+    size_t n = sizeof(address);
+    struct asymreg_ep *ep;
+    pid_t child, peer;
+    int to[2], status;
+
+    fflush(stdout);
+    if ((child = fork()) == 0) {
+        CHECK(pipe(to) == 0);
+        CHECK_EQ(asymreg_local_create(&opts, &t), 0);
+        if ((peer = fork()) == 0) {
+            t->ops->destroy(t);
+            CHECK_EQ(asymreg_local_create(&opts, &t), 0);
+            CHECK_EQ(t->ops->address(t, address, &n), 0);
+            CHECK(write(to[1], &n, sizeof(n)) == sizeof(n) && write(to[1], address, n) == (ssize_t)n);
+            for (;;)
+                pause();
+        }
+        CHECK(peer > 0 && read(to[0], &n, sizeof(n)) == sizeof(n) && read(to[0], address, n) == (ssize_t)n);
+        int hidden = hide(peer), rc = t->ops->connect(t, address, n, &ep);
+        for (int i = 0; rc == 0 && i < 2; i++) { /* before and after */
+            CHECK_EQ(t->ops->peer_alive(t, ep), i ? ASYMREG_EPEER : 0);
+            CHECK(i || (kill(peer, SIGKILL) == 0 && waitpid(peer, NULL, 0) == peer));
+        }
+        if (rc < 0)
+            kill(peer, SIGKILL);
+        CHECK_EQ(rc, 0);
+        t->ops->disconnect(t, ep);
+        CHECK_EQ(t->ops->connect(t, address, n, &ep), ASYMREG_EPEER);
+        t->ops->destroy(t);
+        _exit(hidden ? 0 : 77);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
+    puts(WEXITSTATUS(status) ? "hidden_peer: nothing could be hidden" : "hidden_peer");
+}
+
 /* What a context itself refuses, and its limits. */
 static void limits(void)
 {
@@ -802,7 +856,8 @@ int main(int argc, char **argv)
     }
     if (argc == 1) {
         closed_by_a_child();
-    limits();
+        hidden_peer();
+        limits();
         descriptors_by_message();
     }
     return 0;
