@@ -621,6 +621,7 @@ static void case_reused(struct side *s)
 
     if (strcmp(s->ops->name, "ibv") == 0) /* its addresses name no process */
         return;
+    usleep(20000); /* /proc counts in ticks: the thread begins in a later one */
     CHECK(pthread_create(&thread, NULL, sleeps, &tid) == 0, "pthread_create");
     while (__atomic_load_n(&tid, __ATOMIC_ACQUIRE) == 0)
         sched_yield();

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The contract of asymreg/transport.h, the same test for every transport: contract TRANSPORT [CASE]...
+/* The contract of asymreg/transport.h, the same test for every transport: contract TRANSPORT [--no-pidfd] [CASE]...
  *
  * Each case runs in two processes of its own. The target registers memory and obeys orders that arrive on a socket; but for
  * `ucx`, which needs its help, it sleeps in read() meanwhile, so that what works without it is seen to. The initiator is the
  * case. The socket is local; or, on two machines, `contract TRANSPORT --listen PORT` is the target of every case that
  * `contract TRANSPORT --connect ADDRESS PORT` runs.
+ *
+ * --no-pidfd: without descriptors of processes, as in sandboxes that refuse them.
  *
  * For ibv: CONTRACT_DEVICE0 and CONTRACT_DEVICE1 name the adapters of the target and the initiator. */
 #define _GNU_SOURCE
@@ -20,13 +22,17 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -458,13 +464,31 @@ static int dial(const char *address, const char *port, const char *case_name)
     return sock;
 }
 
+static bool refuse_pidfds(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        printf("skip: no filter of system calls: %s\n", strerror(errno));
+        return false;
+    }
+    CHECK(syscall(SYS_pidfd_open, getpid(), 0) < 0 && errno == EPERM, "pidfd_open");
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     const char *address = NULL, *port = NULL;
     int first = 2, n = 0;
 
     if (argc < 2) {
-        fprintf(stderr, "usage: contract local|ucx|ucx-thread|ibv [--listen PORT | --connect ADDRESS PORT] [CASE]...\n");
+        fprintf(stderr, "usage: contract local|ucx|ucx-thread|ibv [--listen PORT | --connect ADDRESS PORT | --no-pidfd] [CASE]...\n");
         return 2;
     }
     transport_name = argv[1];
@@ -472,6 +496,11 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     if (argc > 3 && strcmp(argv[2], "--listen") == 0)
         return listen_for_cases(argv[3]);
+    if (argc > 2 && strcmp(argv[2], "--no-pidfd") == 0) {
+        if (!refuse_pidfds())
+            return 77;
+        first = 3;
+    }
     if (argc > 4 && strcmp(argv[2], "--connect") == 0) {
         address = argv[3];
         port = argv[4];

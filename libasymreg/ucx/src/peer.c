@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses and endpoints. A peer on this node is watched through a pidfd, as UCX's shared memory does not notice a death. */
+/* Addresses and endpoints. A peer on this node is watched through a pidfd or /proc, as UCX's shared memory does not notice a death. */
 #define _GNU_SOURCE
 #include "ucx.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -30,31 +31,37 @@ struct address {
 };
 _Static_assert(sizeof(struct address) == 80, "no padding");
 
-/* When a process was started; 0 where there is no /proc. ASYMREG_EPEER: there is no such process. */
-static int start_time(uint32_t pid, uint64_t *when)
+/*
+ * What /proc tells of a process: when it was started, and whether all its threads have ended, waited for or not. -ENOENT, -ESRCH: no such process, or
+ * none that is shown; another -errno.
+ */
+static int process_stat(uint32_t pid, uint64_t *started, bool *ended)
 {
-    char path[64], line[1024], *p;
-    unsigned long long started = 0;
+    char path[64], line[1024], state = 0, *p;
+    unsigned long long ticks = 0;
+    int n_threads = 0;
     FILE *f;
 
-    *when = 0;
     snprintf(path, sizeof(path), "/proc/%u/stat", pid);
     f = fopen(path, "re");
     if (!f)
-        return errno != ENOENT ? -errno : access("/proc/self/stat", F_OK) == 0 ? ASYMREG_EPEER : 0;
+        return -errno;
     p = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
     fclose(f);
-    /* The 22nd field; the third follows the parenthesis. A process that ends meanwhile has none. */
-    if (!p || sscanf(p + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &started) != 1)
-        return ASYMREG_EPEER;
-    *when = started;
+    /* The 3rd field follows the parenthesis; the 20th and the 22nd. A process that ends meanwhile has none. */
+    if (!p || sscanf(p + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d %*s %llu", &state, &n_threads, &ticks) != 3)
+        return -ESRCH;
+    *started = ticks;
+    *ended = (state == 'Z' || state == 'X') && n_threads <= 1; /* the first thread may end before others */
     return 0;
 }
 
+/* The start is 0 where there is no /proc. */
 static int this_process(struct address *a)
 {
     struct stat st;
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    bool ended;
+    int rc, fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
     if (fd < 0 && errno != ENOENT)
         return -errno;
@@ -65,7 +72,8 @@ static int this_process(struct address *a)
     }
     a->namespace = stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
     a->pid = (uint32_t)getpid();
-    return start_time(a->pid, &a->started);
+    rc = process_stat(a->pid, &a->started, &ended);
+    return rc == -ENOENT ? 0 : rc;
 }
 
 int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *bytes)
@@ -93,26 +101,32 @@ int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *byte
     return 0;
 }
 
-/* A descriptor of a process, for the caller to close. ASYMREG_EPEER: it has gone, and perhaps another process or a thread has its number; -errno. */
+/*
+ * A descriptor of a process, for the caller to close; -1 where there is none of this kind (before Linux 5.3, under filters of system calls) and the
+ * process lives, as far as /proc or kill() tells. ASYMREG_EPEER: it has gone, and perhaps another process or a thread has its number; -errno.
+ */
 static int process_open(uint32_t pid, uint64_t started, int *fd)
 {
-    uint64_t when;
+    uint64_t when = 0;
+    bool ended = false;
     int rc;
 
     *fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-    if (*fd < 0)
+    if (*fd < 0 && errno != ENOSYS && errno != EPERM)
         return errno == ESRCH || errno == EINVAL || errno == ENOENT ? ASYMREG_EPEER : -errno;
-    rc = start_time(pid, &when);
-    if (rc == 0 && when != started)
+    rc = started ? process_stat(pid, &when, &ended) : -ENOENT;
+    if (rc == -ENOENT || rc == -EPERM || rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): is there any of this number? */
+        rc = kill((pid_t)pid, 0) < 0 && errno == ESRCH ? ASYMREG_EPEER : 0;
+    else if (rc == -ESRCH || (rc == 0 && (when != started || ended)))
         rc = ASYMREG_EPEER;
-    if (rc < 0) {
+    if (rc < 0 && *fd >= 0) {
         close(*fd);
         *fd = -1;
     }
     return rc;
 }
 
-/* Whether the kernel tells of the peer's end: then a descriptor of its process, for the caller to close. ASYMREG_EPEER if it has gone; -errno. */
+/* Whether the peer is on this node, where the kernel tells of its end: then process_open(). ASYMREG_EPEER if it has gone; -errno. */
 static int watch(const struct address *a, bool *here, int *fd)
 {
     struct address us;
@@ -128,7 +142,7 @@ static int watch(const struct address *a, bool *here, int *fd)
         return 0;
     rc = process_open(a->pid, a->started, fd);
     *here = rc == 0;
-    return rc == -ENOSYS || rc == -EPERM ? 0 : rc; /* no such call, or not for us: UCX has to notice */
+    return rc;
 }
 
 /* The descriptor is kept, or closed. With the lock held. */
@@ -261,8 +275,8 @@ void asymreg_ucx__reap(struct ucx_transport *t)
 }
 
 /*
- * On this node shared memory is what one wants, which UCX will not use for an endpoint that it is to watch; the pidfd does instead. Where UCX has
- * none, or the peer is elsewhere, UCX watches. Then no endpoint is opened only to look at it: over TCP the peer's UCX takes part in the
+ * On this node shared memory is what one wants, which UCX will not use for an endpoint that it is to watch; the kernel is asked instead. Where UCX
+ * has none, or the peer is elsewhere, UCX watches. Then no endpoint is opened only to look at it: over TCP the peer's UCX takes part in the
  * connection after it was closed, and prints an error.
  */
 static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address, bool maybe_shared)
@@ -370,7 +384,7 @@ static bool has_ended(const struct asymreg_ep *ep)
         return false;
     if (p.fd < 0 && (rc = process_open(ep->pid, ep->started, &p.fd)) < 0)
         return rc == ASYMREG_EPEER;
-    ended = poll(&p, 1, 0) == 1;
+    ended = p.fd >= 0 && poll(&p, 1, 0) == 1;
     if (p.fd != ep->pidfd)
         close(p.fd);
     return ended;
