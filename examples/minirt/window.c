@@ -186,6 +186,8 @@ int minirt_window_at(struct minirt_window *w, struct minirt_team *team, uint32_t
 
     if ((rc = minirt__reach(team, rank, &id)) < 0)
         return rc;
+    if (rankmap_rank(w->team->map, id) < 0) /* what it has in this slot is another window */
+        return minirt__fail(rt, MINIRT_EINVAL, "rank %u (process %u) has no part of this window", rank, id);
     if (!w->where && !(w->where = calloc(rt->n, sizeof(*w->where))))
         return minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
     there = &w->where[id];

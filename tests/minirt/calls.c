@@ -213,6 +213,10 @@ static void windows(const char *dir)
     CHECK(minirt_team_free(every) == MINIRT_EINVAL);
     *(uint64_t *)minirt_window_base(w) = me;
     CHECK(minirt_barrier(world) == 0 && minirt_window_at(w, world, me % 2, 0, &at) == 0 && minirt_get(world, me % 2, at, &bytes, 8) == 0 && bytes == me % 2);
+    if (n > 1) { /* who is in the other part has another window in this slot */
+        CHECK(minirt_window_at(w, world, 1 - me % 2, 0, &at) == MINIRT_EINVAL);
+        SAYS("no part of this window");
+    }
     CHECK(minirt_window_free(w) == 0 && minirt_team_free(every) == 0);
 
     /* As many as there may be, and one more. */
