@@ -282,8 +282,9 @@ SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct s
  *
  * A named object is taken over in place: its log is checked and replayed, what was half done is completed or undone,
  * generation and descriptor stay, and readers notice nothing. A sealed memfd can never again be mapped for writing: its pairs are
- * copied into a fresh object with the next generation, and readers must be sent the new descriptor. A table in the caller's memory (opts->region) is taken over in place. Pairs of a
- * merge that was cut off are in or not, each on its own: merge the block again.
+ * copied into a fresh object with the next generation, and readers must be sent the new descriptor. A table in the caller's
+ * memory (opts->region) is taken over in place. Pairs of a merge that was cut off are in or not, each on its own: merge the
+ * block again.
  * @param desc  the table's descriptor; may be NULL when fd is given
  * @param fd    the memfd (a read-only descriptor will do), or -1 to open desc->name; stays the caller's
  * @param opts  as for shmht_writer_create(), max_bytes included; of a table taken over in place, policy, hash, seed and generation

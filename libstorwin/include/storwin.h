@@ -716,7 +716,8 @@ STORWIN_API int storwin_ckpt_begin(struct storwin_ckpt *ckpt, uint32_t flags, vo
  * @brief Commit the state begun. When this returns 0 it survives power loss.
  * @param ckpt         a checkpoint
  * @param err          detail on failure, or NULL; offsets are relative to the state
- * @return 0; STORWIN_ESTATE: not begun, or another process's; -EOVERFLOW: the newest is of generation 2^64 - 1, which no commit has made; or as storwin_sync(): then
+ * @return 0; STORWIN_ESTATE: not begun, or another process's; -EOVERFLOW: the newest is of generation 2^64 - 1, which no commit
+ *         has made; or as storwin_sync(): then
  *         the state is still begun, the newest is the old one, and the commit can be tried again
  * @threads One writer; nobody stores into the slot meanwhile.
  * @cost    the changed pages: their checksum, their write; two flushes of the device.

@@ -4,19 +4,20 @@
  * @brief Barrier, broadcast and all-gather over registered regions, made of puts.
  *
  * A group is n members that have told each other the address of a scratch region each, by whatever means. Members are numbered 0 to n-1;
- * every member makes the same calls in the same order. The regions that data go to are ordinary ones, anywhere. A member talks to the 2 ⌈log2 n⌉ others
- * that are a power of two away from it, and need know no more of them: asymreg_group_open() asks for each when it is first needed, which is
- * the time to import it. Making a group involves nobody else, so a team of some members costs them nothing to set up, and
- * teams share the scratch regions: each has a channel of eight.
+ * every member makes the same calls in the same order. The regions that data go to are ordinary ones, anywhere. A member talks
+ * to the 2 ⌈log2 n⌉ others that are a power of two away from it, and need know no more of them: asymreg_group_open() asks for
+ * each when it is first needed, which is the time to import it. Making a group involves nobody else, so a team of some members
+ * costs them nothing to set up, and teams share the scratch regions: each has a channel of eight.
  *
  * Algorithms: dissemination barrier, ⌈log2 n⌉ rounds; broadcast along a binomial tree; all-gather by doubling, ⌈log2 n⌉ rounds, each a put of
  * what is known so far (two where it wraps around) and of a flag. Flags are 8-byte counters in the scratch regions that only grow; the transport
  * must write 8 aligned bytes at once. Broadcast and all-gather begin with a barrier: nobody's buffer is written before it has called.
  *
- * A member that dies makes the others return ASYMREG_EPEER if they wait for it directly, or ASYMREG_ETIMEDOUT; the group is of no use then, nor is its channel.
+ * A member that dies makes the others return ASYMREG_EPEER if they wait for it directly, or ASYMREG_ETIMEDOUT; the group is of
+ * no use then, nor is its channel.
  *
- * Threads: a group is its worker's, and so one thread's at a time; groups of distinct workers are independent. Once it is made it allocates nothing of its
- * own; its puts are as the transport makes them.
+ * Threads: a group is its worker's, and so one thread's at a time; groups of distinct workers are independent. Once it is made
+ * it allocates nothing of its own; its puts are as the transport makes them.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 5, names collectives as future work; the algorithms are
  * common knowledge.
@@ -74,8 +75,9 @@ struct asymreg_group_opts {
     uint32_t serial;     /**< the same at each member, and larger than that of each group that had the channel before, at any of its members */
     uint32_t reserved;   /**< 0 */
     /**
-     * Where the scratch region of a member begins (not its channel); called once for each member that is needed, from inside the first call on the group that
-     * needs it, and may import that peer. Returns 0, or an error, which that call then returns.
+     * Where the scratch region of a member begins (not its channel); called once for each member that is needed, from inside
+     * the first call on the group that needs it, and may import that peer. Returns 0, or an error, which that call then
+     * returns.
      */
     int (*member)(void *ctx, uint32_t number, struct asymreg_member *where);
     void *ctx;           /**< first argument of `member` */

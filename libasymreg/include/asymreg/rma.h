@@ -18,21 +18,25 @@
  * **What is promised.** An operation reaches exactly the region that it names, or fails with a defined error before anything is written, with two
  * exceptions that only the transport can close: (1) the owner unregisters between the check and the access (one-sided operations cannot
  * be called back): then the access goes to what is at that address now, or fails with ASYMREG_EFAULT; a transport with
- * ASYMREG_CAP_REVOKE closes this, and so does asymreg_unregister_drain(); otherwise unregister, tell the peers and wait for them before reusing the memory. (2) an operation that fails half way (ASYMREG_EFAULT, ASYMREG_EPEER,
- * ASYMREG_ERANGE with ASYMREG_SPLIT) may have moved a part.
+ * ASYMREG_CAP_REVOKE closes this, and so does asymreg_unregister_drain(); otherwise unregister, tell the peers and wait for
+ * them before reusing the memory. (2) an operation that fails half way (ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE with
+ * ASYMREG_SPLIT) may have moved a part.
  *
  * **A peer that dies**: every operation on it returns ASYMREG_EPEER within a second, without waiting; so do those under way. A peer
  * that is stopped (SIGSTOP) does not matter to a one-sided transport.
  *
- * **Coalescing.** A transport without ASYMREG_CAP_WHOLE_SPACE registers memory itself: that pins pages, or costs a microsecond, a key in every peer that
- * uses it and one of max_segments. With asymreg_opts.coalesce_bytes at C, a region that lies in no segment is not registered alone but with what is
- * mapped around it in the same aligned C bytes (several times C if the region is longer); later regions in there share that registration, and it ends with the
- * last of them. It stops at gaps, guard pages, memory of another file or origin, memory without the permissions, and segments that are there
- * already. It permits what its regions were registered for: the first one that asks for more makes a new registration, which later ones use, while
- * those before keep theirs. Where the transport refuses all that, the region is registered alone. Costs: C bytes may be pinned for a few; /proc/self/maps is read
- * for each new registration (some microseconds, more with many mappings); and neighbours are kept apart by the initiator's check, not by hardware, which ASYMREG_ALONE avoids.
- * The rule to keep: memory must not be unmapped, mapped anew or dropped (munmap, mremap, MADV_DONTNEED; so may free() of what malloc() gave) while a
- * region *near* it is registered, and then be registered itself, or a transport that pins would serve the old pages; asymreg_remapped() says that it was.
+ * **Coalescing.** A transport without ASYMREG_CAP_WHOLE_SPACE registers memory itself: that pins pages, or costs a microsecond,
+ * a key in every peer that uses it and one of max_segments. With asymreg_opts.coalesce_bytes at C, a region that lies in no
+ * segment is not registered alone but with what is mapped around it in the same aligned C bytes (several times C if the region
+ * is longer); later regions in there share that registration, and it ends with the last of them. It stops at gaps, guard pages,
+ * memory of another file or origin, memory without the permissions, and segments that are there already. It permits what its
+ * regions were registered for: the first one that asks for more makes a new registration, which later ones use, while those
+ * before keep theirs. Where the transport refuses all that, the region is registered alone. Costs: C bytes may be pinned for a
+ * few; /proc/self/maps is read for each new registration (some microseconds, more with many mappings); and neighbours are kept
+ * apart by the initiator's check, not by hardware, which ASYMREG_ALONE avoids. The rule to keep: memory must not be unmapped,
+ * mapped anew or dropped (munmap, mremap, MADV_DONTNEED; so may free() of what malloc() gave) while a region *near* it is
+ * registered, and then be registered itself, or a transport that pins would serve the old pages; asymreg_remapped() says that
+ * it was.
  *
  * **fork()**: a child must not use its parent's context: the published table is in memory that both have. It opens its own. To close its parent's
  * does nothing.
@@ -149,7 +153,8 @@ ASYMREG_API struct asymreg_transport *asymreg_get_transport(struct asymreg_conte
  * @brief Make memory reachable for peers, from now on.
  *
  * If it lies in a segment (asymreg_segment_add(), asymreg_alloc(), or with a transport that has ASYMREG_CAP_WHOLE_SPACE), that is what the
- * transport uses; otherwise a registration is made, for this region alone or as "Coalescing" says. It may lie anywhere: malloc, stack, static data, a mapped file.
+ * transport uses; otherwise a registration is made, for this region alone or as "Coalescing" says. It may lie anywhere: malloc,
+ * stack, static data, a mapped file.
  *
  * @param context  the context
  * @param addr     first byte; need not be aligned
@@ -181,7 +186,8 @@ ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id i
  * @param context     the context
  * @param id          from asymreg_register()
  * @param timeout_ms  how long to wait for peers, milliseconds
- * @return 0; ASYMREG_ETIMEDOUT: unregistered, but a peer has not ended its operation (it is stopped, or its transfer is long): asymreg_drain() waits on;
+ * @return 0; ASYMREG_ETIMEDOUT: unregistered, but a peer has not ended its operation (it is stopped, or its transfer is long):
+ *         asymreg_drain() waits on;
  *         ASYMREG_ENOTSUP: nothing was changed, as this cannot be promised, asymreg_why() says why; ASYMREG_EBUSY: nothing was changed, as it has
  *         other users (ASYMREG_SHARE); ASYMREG_ESTALE; -ENOMEM: nothing was changed; or what the transport said to the end of its registration
  *
@@ -295,7 +301,8 @@ ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, s
  * @param pe       the number, below ASYMREG_MAX_PEERS, not in use
  * @param blob     what the other's asymreg_export() wrote
  * @param bytes    its length
- * @return 0; -EINVAL; -EEXIST; ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH (also: it drains, and the memory for that cannot be mapped); ASYMREG_EPEER (has gone already); ASYMREG_ETABLE; -ENOMEM
+ * @return 0; -EINVAL; -EEXIST; ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH (also: it drains, and the memory for that
+ *         cannot be mapped); ASYMREG_EPEER (has gone already); ASYMREG_ETABLE; -ENOMEM
  *
  * The table is mapped and checked now if the transport can do that; otherwise it is first read by the first operation.
  */
@@ -324,11 +331,13 @@ ASYMREG_API int asymreg_get_peer_stats(struct asymreg_context *context, uint32_t
 
 /**
  * @name Operations
- * A worker belongs to one thread at a time; distinct workers are independent. With a peer that drains, 4096 workers at most, of all processes: ASYMREG_EFULL. `id` is the registration that must be meant, or ASYMREG_ANY.
- * Each operation returns 0 or: ASYMREG_ENOPEER; ASYMREG_ENOREGION (nothing registered there); ASYMREG_ERANGE (runs past the region, or begins outside of the one that `id` names);
- * ASYMREG_ESTALE (`id` has gone; or the region known before has gone and no other has come); ASYMREG_EACCES (not permitted: nothing was sent);
- * ASYMREG_EOVERFLOW; ASYMREG_EFAULT; ASYMREG_EPEER; ASYMREG_ENOTSUP; ASYMREG_EUNREACH; and the errors of asymreg_cache_refresh() when a refresh was needed.
- * An operation of 0 bytes checks the peer and succeeds, whatever the address.
+ * A worker belongs to one thread at a time; distinct workers are independent. With a peer that drains, 4096 workers at most, of
+ * all processes: ASYMREG_EFULL. `id` is the registration that must be meant, or ASYMREG_ANY. Each operation returns 0 or:
+ * ASYMREG_ENOPEER; ASYMREG_ENOREGION (nothing registered there); ASYMREG_ERANGE (runs past the region, or begins outside of the
+ * one that `id` names); ASYMREG_ESTALE (`id` has gone; or the region known before has gone and no other has come);
+ * ASYMREG_EACCES (not permitted: nothing was sent); ASYMREG_EOVERFLOW; ASYMREG_EFAULT; ASYMREG_EPEER; ASYMREG_ENOTSUP;
+ * ASYMREG_EUNREACH; and the errors of asymreg_cache_refresh() when a refresh was needed. An operation of 0 bytes checks the
+ * peer and succeeds, whatever the address.
  * @{
  */
 

@@ -25,9 +25,10 @@
  * A killed writer leaves at worst one leaf odd and one record missing: peers get ASYMREG_EBUSY for that leaf, and learn of the death from
  * their transport.
  *
- * **Threads.** Making a table or a cache is MT-Safe. A table has one writer: one thread at a time calls what changes, asks or destroys it, while readers of
- * its index, here and in other processes, go on. So has a cache (refresh, segment, figures, destroy); asymreg_cache_stale() may be called at any
- * time. To take something back, or to destroy, allocates nothing but what the index needs (asymreg_index_remove()).
+ * **Threads.** Making a table or a cache is MT-Safe. A table has one writer: one thread at a time calls what changes, asks or
+ * destroys it, while readers of its index, here and in other processes, go on. So has a cache (refresh, segment, figures,
+ * destroy); asymreg_cache_stale() may be called at any time. To take something back, or to destroy, allocates nothing but what
+ * the index needs (asymreg_index_remove()).
  *
  * Source: the copied table of "Asymmetric Memory Extension for OpenSHMEM", section 3; log, leaves and generations are ours.
  */
@@ -196,7 +197,8 @@ ASYMREG_API void asymreg_cache_destroy(struct asymreg_cache *cache);
  * @brief Bring the cache up to date with everything that was published before the call.
  * @param cache  the cache
  * @param mode   ASYMREG_REFRESH_*
- * @return changes found (0: none); or what `read` returned, ASYMREG_EPEER (closed), ASYMREG_EBUSY (overtaken again and again), ASYMREG_ETABLE, -ENOMEM
+ * @return changes found (0: none); or what `read` returned, ASYMREG_EPEER (closed), ASYMREG_EBUSY (overtaken again and again),
+ *         ASYMREG_ETABLE, -ENOMEM
  *
  * After an error the cache answers as of some earlier moment; a later refresh mends it. One thread at a time; readers of the index go on meanwhile.
  * Cost: by delta two reads (1.4 µs each with CMA, nothing when mapped) and the changes; see the README.

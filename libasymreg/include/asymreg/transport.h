@@ -33,9 +33,10 @@
  * at the target: visible to its processor and to later operations of any process, and fetched values are in their place.
  *
  * **Errors.** ASYMREG_ESTALE: the handle is not valid any more (revoked, deregistered): the core refreshes its table and tries once
- * more. ASYMREG_EFAULT: registered, but no memory there. ASYMREG_EACCES: refused by hardware or kernel. ASYMREG_EPEER: the peer has gone; every operation pending
- * on the endpoint then completes with this too, and no call may wait for that peer ever again. ASYMREG_ENOTSUP, ASYMREG_EALIGN, -ENOMEM,
- * ASYMREG_ETRANSPORT for anything else. A peer that dies must show within one second in a pending operation, a `flush` or `peer_alive`.
+ * more. ASYMREG_EFAULT: registered, but no memory there. ASYMREG_EACCES: refused by hardware or kernel. ASYMREG_EPEER: the peer
+ * has gone; every operation pending on the endpoint then completes with this too, and no call may wait for that peer ever
+ * again. ASYMREG_ENOTSUP, ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. A peer that dies must show within one
+ * second in a pending operation, a `flush` or `peer_alive`.
  *
  * **Threads.** With ASYMREG_CAP_THREADS any function but `destroy` may be called by several threads at once; without it the
  * core holds a lock around each call. No function may call back into the context.
@@ -192,8 +193,9 @@ struct asymreg_transport_ops {
     /** Required. Frees a key. No operation that uses it is pending. */
     void (*rkey_release)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey);
     /**
-     * With ASYMREG_CAP_MAP. The address in this process at which [addr, addr+bytes) of a table can be read with plain loads (and, if it was registered
-     * with ASYMREG_MEM_ACTIVITY, written with plain stores), until rkey_release(). ASYMREG_ENOTSUP for memory that cannot. The transport has made sure that the peer cannot take the memory away (no SIGBUS).
+     * With ASYMREG_CAP_MAP. The address in this process at which [addr, addr+bytes) of a table can be read with plain loads
+     * (and, if it was registered with ASYMREG_MEM_ACTIVITY, written with plain stores), until rkey_release(). ASYMREG_ENOTSUP
+     * for memory that cannot. The transport has made sure that the peer cannot take the memory away (no SIGBUS).
      */
     int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint64_t bytes,
                const void **ptr);
@@ -209,8 +211,9 @@ struct asymreg_transport_ops {
                struct asymreg_mem *local, struct asymreg_op *op);
     /**
      * With ASYMREG_CAP_AMO. One atomic (ASYMREG_AMO_*) on `bytes` 4 or 8 at `addr`, which is aligned. Operands and result are in the low bytes
-     * and host order; `result` (NULL: not wanted) is filled when complete and stays valid as an operation's buffer does. Atomic towards every other operation of this
-     * transport on that memory; towards the target's own atomic instructions only if ASYMREG_CAP_MAP is on.
+     * and host order; `result` (NULL: not wanted) is filled when complete and stays valid as an operation's buffer does. Atomic
+     * towards every other operation of this transport on that memory; towards the target's own atomic instructions only if
+     * ASYMREG_CAP_MAP is on.
      */
     int (*amo)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo,
                uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);

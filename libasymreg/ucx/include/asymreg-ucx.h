@@ -15,8 +15,9 @@
  * Tell the peers, and wait for them, before memory is unmapped; or use a transport with ASYMREG_CAP_REVOKE.
  *
  * **Death.** On one node the kernel tells of a peer's death (a pidfd; `/proc` where the kernel or a sandbox has none), elsewhere
- * UCX does. A transport keeps the descriptors of 64 processes; about others, and without descriptors, it asks every 20 ms. On one node shared memory is used where UCX
- * has it; what is under way then to a peer that dies is given up with ASYMREG_EPEER, and its buffers are no longer touched.
+ * UCX does. A transport keeps the descriptors of 64 processes; about others, and without descriptors, it asks every 20 ms. On
+ * one node shared memory is used where UCX has it; what is under way then to a peer that dies is given up with ASYMREG_EPEER,
+ * and its buffers are no longer touched.
  *
  * **Hostile peers.** Addresses and handles carry a checksum, so damage is noticed; UCX itself believes what is inside them.
  * Connect only to processes that you would give a debugger.

@@ -29,9 +29,10 @@
  * Get. PMIWIRE_GET_LOCAL looks at what is on this node. PMIWIRE_GET_REMOTE asks the home where that fails, which answers at once.
  * PMIWIRE_GET_WAIT has the home wait for the Put. A node has at most one request for a key under way, of each of the last two
  * kinds: further Gets of it queue up behind that. A WAIT for a DENSE key ends with the Fence that brings it (in design DIRECT, with its Put).
- * Where no Put comes it ends when every rank of the job is gone or blocked, and nothing is on its way that would wake one: with PMIWIRE_ENOENT, for all that
- * had begun before that moment (needs ops->still() and pmiwire_exchange_tick() on all nodes). So it does where a key has been put DENSE on another node by a rank that is in the
- * Fence already, and the rank that waits is the one that the Fence waits for.
+ * Where no Put comes it ends when every rank of the job is gone or blocked, and nothing is on its way that would wake one: with
+ * PMIWIRE_ENOENT, for all that had begun before that moment (needs ops->still() and pmiwire_exchange_tick() on all nodes). So
+ * it does where a key has been put DENSE on another node by a rank that is in the Fence already, and the rank that waits is the
+ * one that the Fence waits for.
  *
  * Fence. A flood over a k-ary tree: to each neighbour goes what came from all others and from here, one frame each way on each of the
  * tree's n - 1 links where it fits one, and every node gets each byte once. Beside it, dissemination (Bruck's form of recursive
@@ -39,12 +40,14 @@
  * An Allgather is the same with one value a rank instead of pairs.
  *
  * Ring. Every rank gives a value for its left and one for its right neighbour. The ring's order is that of nodes, and within a node
- * that of ranks, so that however ranks are placed each node sends two frames, to the node before and the node after it. A rank's place is a prefix sum
- * over the nodes' numbers of ranks; these are known from the placement (`opts.n_below`), and each frame to the right carries the sum to have it checked.
+ * that of ranks, so that however ranks are placed each node sends two frames, to the node before and the node after it. A
+ * rank's place is a prefix sum over the nodes' numbers of ranks; these are known from the placement (`opts.n_below`), and each
+ * frame to the right carries the sum to have it checked.
  *
  * Failure. A lost node, or memory that runs out in the middle of something that other nodes rely on, ends the exchange: every token
  * and every collective under way is completed with the error, later calls return it, and a FAIL frame tells the tree's neighbours,
- * who pass it on. So every node learns of a loss if each reports losing its neighbours in the tree (pmiwire_exchange_neighbour()); keep links to those.
+ * who pass it on. So every node learns of a loss if each reports losing its neighbours in the tree
+ * (pmiwire_exchange_neighbour()); keep links to those.
  *
  * Frames. At most opts.max_frame_bytes, default PMIWIRE_EXCHANGE_FRAME_BYTES; larger sets are split. Between two nodes they must
  * arrive whole, once and in order; nothing is assumed about different pairs of nodes. They hold no length of their own that the link could
@@ -71,31 +74,36 @@
  * What collectives deliver is *blocks*: a header of PMIWIRE_BLOCK_HEADER_BYTES and records, which is what shmht_merge() takes whole.
  * pmiwire_block_next() walks one.
  *
- * Between nodes a collective's pairs are *runs*, which stay as the node that they come from has made them until they are put into blocks. A run is n pairs with
- * keys of one length and values of one length, and says once what those keys have in common at their beginning:
+ * Between nodes a collective's pairs are *runs*, which stay as the node that they come from has made them until they are put
+ * into blocks. A run is n pairs with keys of one length and values of one length, and says once what those keys have in common
+ * at their beginning:
  *
  *     number n, u8 shared, number rest, number length    a number: 7 bits a byte, the lowest first, all but the last byte with 128; no longer than it must be
  *     char begin[shared]                                 the keys are of shared + rest bytes, the values of length bytes
  *     char pairs[n][rest + length]
  *
- * So the bytes of a Fence are 24 a frame, 2 to 10 a segment, 4 to 11 a run, and of the pairs themselves less than they are by shared * (n - 1) for each
- * run. A node has one segment in a Fence, or one for every max_frame_bytes - 64 bytes of its pairs as records: what a frame says is never
- * more than that a segment. A collective whose frames are more than 4 GiB ends with -ENOMEM.
+ * So the bytes of a Fence are 24 a frame, 2 to 10 a segment, 4 to 11 a run, and of the pairs themselves less than they are by
+ * shared * (n - 1) for each run. A node has one segment in a Fence, or one for every max_frame_bytes - 64 bytes of its pairs as
+ * records: what a frame says is never more than that a segment. A collective whose frames are more than 4 GiB ends with
+ * -ENOMEM.
  *
  * Cost. A Get is at most two lookups by hash and one of ops->find(). Memory is what is held: own
- * Puts, keys whose home is here, and copies of what this node's ranks asked for (dropped at the next Fence): O(k) for k such keys, whatever the job's size, at about
- * 70 bytes each and the pair; while a Fence is under way, what it brings and a block of it. Buffers grow by doubling within opts.max_bytes; nothing else is allocated.
+ * Puts, keys whose home is here, and copies of what this node's ranks asked for (dropped at the next Fence): O(k) for k such
+ * keys, whatever the job's size, at about 70 bytes each and the pair; while a Fence is under way, what it brings and a block of
+ * it. Buffers grow by doubling within opts.max_bytes; nothing else is allocated.
  *
- * To see that nobody is left to put a key costs nothing where no Get waits from one tick to the next. Else up to two waves begin with each tick, none before
- * the last is over, each of 2 frames on each of the tree's links; a node where a rank is busy holds it, and nothing is sent meanwhile.
+ * To see that nobody is left to put a key costs nothing where no Get waits from one tick to the next. Else up to two waves
+ * begin with each tick, none before the last is over, each of 2 frames on each of the tree's links; a node where a rank is busy
+ * holds it, and nothing is sent meanwhile.
  *
  * Callbacks may call every function here for the same exchange, but pmiwire_exchange_destroy(), with the exceptions that are stated.
  * Results are handed over before the outermost call returns. Threads: one exchange, one thread at a time. No global state.
  *
  * @source S. Chakraborty, H. Subramoni, J. Perkins, A. Moody, M. Arnold, D. K. Panda, "PMI Extensions for Scalable MPI Startup" (EuroMPI/ASIA
- * 2014): designs (3.1 to 3.3), sequence numbers and pending queues (3.4), Ring, hint, waiting Get (4.1 to 4.3). The flooding Fence, the acknowledged Puts,
- * homes, agreement on concurrent Puts, blocks and failure are ours. Whether anybody is left: F. Mattern, "Algorithms for Distributed Termination Detection" (Distributed
- * Computing 2, 1987), the four-counter method; on a tree, with waves that are held, it is ours.
+ * 2014): designs (3.1 to 3.3), sequence numbers and pending queues (3.4), Ring, hint, waiting Get (4.1 to 4.3). The flooding
+ * Fence, the acknowledged Puts, homes, agreement on concurrent Puts, blocks and failure are ours. Whether anybody is left: F.
+ * Mattern, "Algorithms for Distributed Termination Detection" (Distributed Computing 2, 1987), the four-counter method; on a
+ * tree, with waves that are held, it is ours.
  */
 #ifndef PMIWIRE_EXCHANGE_H
 #define PMIWIRE_EXCHANGE_H
@@ -209,14 +217,16 @@ struct pmiwire_exchange_ops {
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
 
     /**
-     * A collective has ended, for all local ranks; its pairs have been handed over. @param kind PMIWIRE_COLL_*; @param number counts those of a kind from 1;
+     * A collective has ended, for all local ranks; its pairs have been handed over. @param kind PMIWIRE_COLL_*; @param number
+     * counts those of a kind from 1;
      * @param rc 0 or why the exchange failed. Needed for Fence and Allgather.
      */
     void (*done)(void *ctx, uint32_t kind, uint32_t number, int rc);
 
     /**
      * Pairs that a collective has brought, those of this node among them; several times where there are many. A Fence's: put them in order
-     * into what `find` looks at, later ones replacing earlier ones. An Allgather's: the key is the rank, 4 bytes as in memory (uint32_t), each rank once, in no order of ranks.
+     * into what `find` looks at, later ones replacing earlier ones. An Allgather's: the key is the rank, 4 bytes as in memory
+     * (uint32_t), each rank once, in no order of ranks.
      * @param block  pmiwire_block_next() or shmht_merge() read it; aligned to 8
      * @return 0, or an error, which ends the exchange with it. Must not call the exchange
      */
@@ -239,9 +249,10 @@ struct pmiwire_exchange_ops {
     /**
      * Is every local rank blocked or gone? Gone: it has finalized or ended, and does nothing here any more. Blocked: in a Get that has not ended, a
      * Fence, an Allgather or a Ring that is not complete, or in something else that another local rank must do first; it does nothing here until
-     * the exchange calls back. A rank that waits for something else, such as its own program or a Get in another exchange, is neither, and one in a Fence that goes on
-     * by itself is blocked if it is not served meanwhile. Asked by pmiwire_exchange_input() and pmiwire_exchange_tick(), when they have told all results,
-     * and only while a Get waits long. Must not call the exchange. NULL: a Get that waits for a key that nobody puts ends with opts.wait_ns alone.
+     * the exchange calls back. A rank that waits for something else, such as its own program or a Get in another exchange, is
+     * neither, and one in a Fence that goes on by itself is blocked if it is not served meanwhile. Asked by
+     * pmiwire_exchange_input() and pmiwire_exchange_tick(), when they have told all results, and only while a Get waits long.
+     * Must not call the exchange. NULL: a Get that waits for a key that nobody puts ends with opts.wait_ns alone.
      * @return nonzero: yes
      */
     int (*still)(void *ctx);
@@ -310,7 +321,8 @@ PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank, s
  * @param how    PMIWIRE_GET_*
  * @param token  yours, comes back in ops->got() if this returns PMIWIRE_PENDING
  * @param[out] value  valid until the next call for the exchange
- * @return 0, PMIWIRE_PENDING, PMIWIRE_ENOENT, -EINVAL (how, or no such rank), PMIWIRE_EKEYLEN, PMIWIRE_EMISSING (DIRECT, not here, and src is unknown)
+ * @return 0, PMIWIRE_PENDING, PMIWIRE_ENOENT, -EINVAL (how, or no such rank), PMIWIRE_EKEYLEN, PMIWIRE_EMISSING (DIRECT, not
+ *         here, and src is unknown)
  */
 PMIWIRE_API int pmiwire_exchange_get(struct pmiwire_exchange *x, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token,
                                      struct pmiwire_str *value);
@@ -358,8 +370,8 @@ PMIWIRE_API int pmiwire_exchange_lost(struct pmiwire_exchange *x, uint32_t node)
 PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc);
 
 /**
- * @brief Tell the time, now and then, twice a second perhaps: for opts.wait_ns, and for what ends a Get whose key nobody is left to put, with the third
- *        tick or so.
+ * @brief Tell the time, now and then, twice a second perhaps: for opts.wait_ns, and for what ends a Get whose key nobody is
+ *        left to put, with the third tick or so.
  * @param now_ns  any monotonic clock
  * @cost A pass over the keys that are waited for.
  */

@@ -22,8 +22,9 @@
  * | `fp-ring`      | request `barrier_in`   | no barrier but a Ring: this rank's value for both neighbours (PMI-2 has `ring`) |
  * | `fp-place`, `fp-left`, `fp-right` | `barrier_in` with `fp-ring` | the rank's place in the ring, from 0, and its neighbours' values; together they must fit into such an answer, so that values of up to 440 bytes always do |
  *
- * An Allgather needs no request of its own: it is a put of the key `-allgather-K-R`, K counting them from 0 and R being the rank, then a fence, then a
- * get of every rank's. A server that knows this keeps the values of each in one array instead of a pair each.
+ * An Allgather needs no request of its own: it is a put of the key `-allgather-K-R`, K counting them from 0 and R being the
+ * rank, then a fence, then a get of every rank's. A server that knows this keeps the values of each in one array instead of a
+ * pair each.
  *
  * PMI-2 carries those of `init or fullinit` in `fullinit` and `fullinit-response` alone, PMI-1 in `init` and `response_to_init`.
  *

@@ -334,8 +334,8 @@ PMIWIRE_API int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t toke
 PMIWIRE_API int pmiwire_server_fence_done(struct pmiwire_server *s, uint32_t job, int rc);
 
 /**
- * @brief How many clients of a job are blocked by their job: in a fence, a barrier of a group or a ring, or waiting for a node attribute or for the answer
- *        to a get in the job's own space.
+ * @brief How many clients of a job are blocked by their job: in a fence, a barrier of a group or a ring, or waiting for a node
+ *        attribute or for the answer to a get in the job's own space.
  *
  * Since requests are served in order, nothing that such a client sends is looked at before it is answered: not even where its program began a
  * fence and goes on meanwhile. Once all who have not finalized are blocked, nobody is left to put a key that a get waits for: this is what

@@ -93,7 +93,8 @@ struct rankmap_range {
  * alone: -ENOMEM, -EINVAL (a NULL that is not allowed, unknown flags, opts->size),
  * RANKMAP_ERANGE (too many ranks, an id not below the limit, any sum that would pass it or
  * fall below 0; a formula one of whose digits alone could move an id by 2^40, or whose offset is beyond ±2^45, or
- * whose blocks are of more than 2^31 ranks and cut by rank 0, may be refused even if its ids are in range), RANKMAP_EDUP (an id twice), or what the function adds.
+ * whose blocks are of more than 2^31 ranks and cut by rank 0, may be refused even if its ids are in range), RANKMAP_EDUP (an id
+ * twice), or what the function adds.
  * @{
  */
 
