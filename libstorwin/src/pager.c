@@ -68,7 +68,9 @@ struct storwin__pager {
     uint32_t user_faults_only, can_poison, can_move;
     uint8_t *stash;                 /* where blocks are moved to: of the sync, then of each evictor; NULL: they cannot be moved */
     size_t sync_stash, evictor_stash, all_stash; /* bytes */
-    atomic_uint n_evictors;
+    uint8_t *bounces;               /* where blocks are read to: of each handler; NULL where nothing is read */
+    size_t bounce, all_bounces;     /* bytes of one, of all */
+    atomic_uint n_evictors, n_handlers;
     pthread_t workers[MAX_WORKERS];
     unsigned n_workers;
     pthread_mutex_t lock;           /* of everything below */
@@ -371,11 +373,8 @@ static void *handler_main(void *arg)
 {
     struct storwin__pager *p = arg;
     struct pollfd fds[2] = {{.fd = p->uffd, .events = POLLIN}, {.fd = p->stop_fd, .events = POLLIN}};
-    size_t len = (size_t)storwin__round_up(AHEAD_BYTES > p->block_bytes ? AHEAD_BYTES : p->block_bytes, 4096);
-    uint8_t *bounce = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *bounce = p->bounces ? p->bounces + atomic_fetch_add(&p->n_handlers, 1) * p->bounce : NULL;
 
-    if (bounce == MAP_FAILED)
-        return NULL; /* storwin__pager_open() has seen that there is memory; another handler goes on */
     for (;;) {
         struct uffd_msg msg;
         ssize_t n;
@@ -388,7 +387,6 @@ static void *handler_main(void *arg)
         if (n == (ssize_t)sizeof(msg) && msg.event == UFFD_EVENT_PAGEFAULT)
             fault(p, &msg, bounce);
     }
-    munmap(bounce, len);
     return NULL;
 }
 
@@ -860,8 +858,16 @@ static int start_workers(struct storwin__pager *p, int resident)
     const unsigned half = (storwin__threads(p->win) + 1) / 2;
     const unsigned handlers = resident ? 1 : half, evictors = resident ? 0 : half;
 
-    if (!resident)
+    if (!resident) {
         open_stash(p, evictors);
+        p->bounce = (size_t)storwin__round_up(AHEAD_BYTES > p->block_bytes ? AHEAD_BYTES : p->block_bytes, 4096);
+        p->all_bounces = handlers * p->bounce;
+        p->bounces = mmap(NULL, p->all_bounces, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p->bounces == MAP_FAILED) {
+            p->bounces = NULL;
+            return -errno;
+        }
+    }
     for (unsigned i = 0; i < handlers + evictors; i++) {
         int rc = storwin__thread(&p->workers[i], i < handlers ? handler_main : evictor_main, p);
 
@@ -918,7 +924,7 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
         return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager", "userfaultfd: %s", storwin_strerror(-errno));
     rc = start_workers(p, resident);
     if (rc < 0)
-        return storwin__fail(err, rc, "storage_alloc_pager", "threads: %s", storwin_strerror(rc));
+        return storwin__fail(err, rc, "storage_alloc_pager", "threads and their memory: %s", storwin_strerror(rc));
     if (resident && (rc = protect_all(p)) < 0)
         return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager", "userfaultfd: %s", storwin_strerror(rc));
     win->track = STORWIN_TRACK_FAULTS;
@@ -968,6 +974,8 @@ void storwin__pager_close(struct storwin_window *win)
         pthread_join(p->workers[--p->n_workers], NULL);
     if (p->stash)
         munmap(p->stash, p->all_stash);
+    if (p->bounces)
+        munmap(p->bounces, p->all_bounces);
     if (p->uffd >= 0)
         close(p->uffd);
     if (p->stop_fd >= 0)
