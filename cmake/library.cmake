@@ -118,8 +118,8 @@ macro(fencepost_generate_man)
 endmacro()
 
 # The <name>.pc of fencepost_library(), whose variables it sees. It is written at install time, when the prefix is final:
-# `cmake --install DIR --prefix P` then gives a file that says P. Each prefix has its file in the build tree: two installations
-# that run at the same time do not take each other's.
+# `cmake --install DIR --prefix P` then gives a file that says P. Each installation has its file in the build tree, for a moment:
+# those that run at the same time do not take each other's, also if they say the same prefix.
 macro(fencepost_install_pkgconfig)
     set(pc_libdir ${CMAKE_INSTALL_LIBDIR})
     set(pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
@@ -139,10 +139,12 @@ macro(fencepost_install_pkgconfig)
         set(pc_destination "\${CMAKE_INSTALL_PREFIX}/${pc_destination}")
     endif()
     install(CODE "set(pc_prefix \"\${CMAKE_INSTALL_PREFIX}\")
-        string(SHA1 pc_dir \"\${pc_prefix}\")
-        set(pc_file \"${CMAKE_CURRENT_BINARY_DIR}/pkgconfig/\${pc_dir}/${name}.pc\")
+        string(RANDOM LENGTH 16 pc_dir)
+        set(pc_dir \"${CMAKE_CURRENT_BINARY_DIR}/pkgconfig/\${pc_dir}\")
+        set(pc_file \"\${pc_dir}/${name}.pc\")
         configure_file(\"${CMAKE_CURRENT_BINARY_DIR}/${name}.pc.in\" \"\${pc_file}\" @ONLY)
-        file(INSTALL DESTINATION \"${pc_destination}\" TYPE FILE FILES \"\${pc_file}\")"
+        file(INSTALL DESTINATION \"${pc_destination}\" TYPE FILE FILES \"\${pc_file}\")
+        file(REMOVE_RECURSE \"\${pc_dir}\")"
         COMPONENT lib${name}-dev)
 endmacro()
 
