@@ -2,7 +2,8 @@
 /*
  * What the UCX back-end takes from other processes: handles and addresses. The first byte says which, and whether the bytes are as they are, or
  * changes (two bytes of offset, one of value) to what stands before UCX's own bytes in a good one, with the checksum made right again, or such a
- * one cut short. UCX's own bytes are UCX's to judge: it believes them.
+ * one cut short. UCX's own bytes are UCX's to judge: it believes them, and fails an assertion of its own over an address that was cut. So what is
+ * all in order but for those bytes, which takes a length and a checksum made for them, is not given to it.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -12,6 +13,9 @@
 #include <stdlib.h>
 
 enum { ADDRESS_HEADER_BYTES = 80 };
+
+/* Where a header has the number of UCX's bytes behind it, and the checksum, which is counted as 0: from the header's end. */
+enum { ADDRESS_LENGTH_AT = 12, HANDLE_LENGTH_AT = 16, CHECKSUM_AT = 8 };
 
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
@@ -27,11 +31,37 @@ static unsigned int n_connects;
 static unsigned char handle[ASYMREG_MAX_HANDLE_BYTES], address[ASYMREG_MAX_ADDRESS_BYTES];
 static size_t handle_bytes, address_bytes;
 
+static void seal(unsigned char *p, size_t n, size_t head)
+{
+    uint64_t sum = 0;
+
+    memcpy(p + head - CHECKSUM_AT, &sum, sizeof(sum));
+    sum = asymreg_ucx__checksum(p, n);
+    memcpy(p + head - CHECKSUM_AT, &sum, sizeof(sum));
+}
+
+/* Whether the length and the checksum are right for bytes of UCX's other than those of the good one. */
+static bool forged(const unsigned char *p, size_t n, const unsigned char *good, size_t good_bytes, size_t head, size_t length_at)
+{
+    unsigned char copy[ASYMREG_MAX_ADDRESS_BYTES];
+    uint32_t length;
+
+    if (n <= head || n > sizeof(copy) || (n == good_bytes && memcmp(p + head, good + head, n - head) == 0))
+        return false;
+    memcpy(&length, p + head - length_at, sizeof(length));
+    memcpy(copy, p, n);
+    seal(copy, n, head);
+    return length == n - head && memcmp(copy, p, n) == 0;
+}
+
 static void try_handle(const unsigned char *p, size_t n)
 {
     struct asymreg_rkey *key;
-    int rc = t->ops->rkey_unpack(t, self, p, n, (uintptr_t)memory, sizeof(memory), &key);
+    int rc;
 
+    if (forged(p, n, handle, handle_bytes, HEADER_BYTES, HANDLE_LENGTH_AT))
+        return;
+    rc = t->ops->rkey_unpack(t, self, p, n, (uintptr_t)memory, sizeof(memory), &key);
     if (rc == 0)
         t->ops->rkey_release(t, self, key);
     else if (rc != ASYMREG_ETABLE)
@@ -41,9 +71,12 @@ static void try_handle(const unsigned char *p, size_t n)
 static void try_address(const unsigned char *p, size_t n)
 {
     struct asymreg_ep *ep;
-    int rc = t->ops->connect(t, p, n, &ep);
+    int rc;
 
+    if (forged(p, n, address, address_bytes, ADDRESS_HEADER_BYTES, ADDRESS_LENGTH_AT))
+        return;
     n_connects++;
+    rc = t->ops->connect(t, p, n, &ep);
     if (rc == 0)
         t->ops->disconnect(t, ep);
     else if (rc != ASYMREG_EBLOB && rc != ASYMREG_EVERSION && rc != ASYMREG_EPEER && rc != ASYMREG_EUNREACH)
@@ -67,8 +100,7 @@ static void open_once(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     unsigned char copy[ASYMREG_MAX_ADDRESS_BYTES], *raw;
-    size_t n, head, at;
-    uint64_t sum;
+    size_t n, head;
 
     if (t && n_connects > 500) { /* UCX keeps what it mapped for an endpoint until the worker's end */
         t->ops->disconnect(t, self);
@@ -90,15 +122,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     n = data[0] & 2 ? handle_bytes : address_bytes;
     head = data[0] & 2 ? HEADER_BYTES : ADDRESS_HEADER_BYTES;
-    at = head - sizeof(sum); /* the checksum, which is counted as 0 */
     memcpy(copy, data[0] & 2 ? handle : address, n);
     for (size_t i = 1; i + 3 <= size; i += 3)
         copy[(data[i] | data[i + 1] << 8) % head] = data[i + 2];
     if (data[0] & 4)
         n -= data[0] >> 3; /* fewer than it says */
-    memset(copy + at, 0, sizeof(sum));
-    sum = asymreg_ucx__checksum(copy, n);
-    memcpy(copy + at, &sum, sizeof(sum));
+    seal(copy, n, head);
     (data[0] & 2 ? try_handle : try_address)(copy, n);
     return 0;
 }
