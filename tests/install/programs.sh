@@ -27,9 +27,9 @@ done
 pages=("$man"/man[1-9]/*)
 for page in "${pages[@]}"; do
     while read -r name section; do
-        case $name in lib*) [ -d "$FOLDER/../$name" ] && continue ;; esac # another component brings it
+        [ "$section" = 7 ] && [ -d "$FOLDER/../lib$name" ] && continue # the component of that library brings it
         [ -s "$man/man$section/$name.$section" ] || fail "${page##*/} refers to $name($section), which is not there"
-    done < <(sed -n '/^\.SH SEE ALSO/,$s/^\.BR \([^ ]*\) (\([1-9]\)).*/\1 \2/p' "$page" | sed 's/\\-/-/g')
+    done < <(sed -n 's/^\.BR \([^ ]*\) (\([1-9]\)).*/\1 \2/p' "$page" | sed 's/\\-/-/g')
 done
 [ "$n" -gt 3 ] || fail "$n programs"
 lint_pages "${pages[@]}"
