@@ -56,7 +56,7 @@ static const char *apply_info(const struct pmirun *pr, struct app *app, const st
         *place = copy(kv->value);
     } else if (pr->head && (same(kv->key, "host") || same(kv->key, "hosts"))) {
         free(app->hosts);
-        app->hosts = copy(kv->value); /* nodes_place_app() looks at it */
+        app->hosts = copy(kv->value); /* nodes_place() looks at it */
     } else if (same(kv->key, "host") || same(kv->key, "hosts")) {
         char *list = copy(kv->value), *save = NULL;
 

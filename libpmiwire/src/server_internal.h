@@ -340,7 +340,7 @@ struct pmiwire__reply {
 bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint16_t cmd, size_t bytes);
 /* 0, or why the message cannot be carried: then nothing has been queued. */
 int pmiwire__reply_end(struct pmiwire__reply *r);
-/* As reply_end(), and on failure answer with that error instead. */
+/* As pmiwire__reply_end(), and on failure answer with that error instead. */
 void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd);
 /* What the job advertises in such an answer (PMIWIRE_EXT_AT_*), and the bytes that it takes. */
 void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at);
