@@ -172,7 +172,7 @@ int main(int argc, char **argv)
     pmix_proc_t all;
 
     if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS) {
-        fprintf(stderr, "pmibench-client-pmix: PMIx_Init failed\n");
+        fprintf(stderr, "pmibench-client-pmix: PMIx_Init failed: it wants a launcher that serves PMIx, as mpiexec.openmpi\n");
         return 1;
     }
     PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: pmirun [option ...] -n N program [argument ...] [: -n M program [argument ...] ...]\n"
+    "usage: pmirun [option ...] [-n N] program [argument ...] [: -n M program [argument ...] ...]\n"
     "\n"
     "Starts processes, here or on several nodes, and serves PMI-1 and PMI-2 to them.\n"
     "\n"

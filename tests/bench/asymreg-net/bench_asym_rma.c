@@ -10,7 +10,7 @@
  * processor, median of the turns) and, of "asymreg", cpu_ratio_to_one_handle; over UCX, where the target's processor takes
  * part, also wall_ns_per_op and wall_ratio_to_one_handle, which say nothing on a busy machine.
  *
- * The arguments are command lines of mpi_dynwin under each MPI: their figures (case shm_put_flush) are taken in the same run. */
+ * The arguments are command lines of mpi_dynwin under each MPI, one argument each, such as "mpiexec.hydra -n 2 FOLDER/mpi_dynwin_mpich NAME": their figures (case shm_put_flush) are taken in the same run. */
 #define _GNU_SOURCE
 #include "../bench.h"
 
