@@ -294,6 +294,16 @@ static const char *need(const char *name)
     return text;
 }
 
+/* A path from the root: srun's and the agents' ranks are not started in this folder. */
+static const char *whole(const char *path)
+{
+    const char *found = realpath(path, NULL);
+
+    if (!found)
+        fail(path, strerror(errno));
+    return found;
+}
+
 int main(int argc, char **argv)
 {
     static const int sizes[] = {16, 32, 64, 128, 256};
@@ -304,8 +314,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: four-hosts bench_exchange PMIRUN CLIENT [--ranks N [--trials N]] [--quick]\n");
         return 2;
     }
-    pmirun = argv[1];
-    client = argv[2];
+    pmirun = whole(argv[1]);
+    client = whole(argv[2]);
     argc -= 2;
     argv += 2;
     for (; argc > 2 && (strcmp(argv[1], "--ranks") == 0 || strcmp(argv[1], "--trials") == 0); argc -= 2, argv += 2)
