@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,17 @@ int environment_read(struct environment *env)
     return env->fd < 0 ? env->fd : 0;
 }
 
+/* The descriptor may be non-blocking: that belongs to its open file, which whoever shares it may have set so. */
+static int is_not_ready(int fd, short events)
+{
+    struct pollfd pfd = {.fd = fd, .events = events};
+
+    if (errno != EAGAIN)
+        return 0;
+    poll(&pfd, 1, -1);
+    return 1;
+}
+
 /* Everything the session wants to write. */
 static void write_out(struct session *s)
 {
@@ -78,7 +90,7 @@ static void write_out(struct session *s)
         n = send(s->fd, out, left, MSG_NOSIGNAL);
         if (n < 0 && errno == ENOTSOCK)
             n = write(s->fd, out, left);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && (errno == EINTR || is_not_ready(s->fd, POLLOUT)))
             continue;
         if (n < 0) {
             pmiwire_client_eof(s->client);
@@ -135,6 +147,8 @@ static void read_in(struct session *s)
             n = read(s->fd, in, sizeof(in));
         while (n < 0 && errno == EINTR);
     }
+    if (n < 0 && is_not_ready(s->fd, POLLIN))
+        return;
     if (n <= 0)
         pmiwire_client_eof(s->client);
     else

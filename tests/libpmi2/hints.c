@@ -4,6 +4,7 @@
  * them on different wires. A rank exits with 1, and says why, when something is wrong; rank 0 prints "ok MODE".
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -525,10 +526,20 @@ static void do_orphans(const char *report)
     _exit(0);
 }
 
+/* The program has made its connection non-blocking, by mistake perhaps: answers must be waited for all the same. */
+static void make_nonblocking(void)
+{
+    const char *number = getenv("PMI_FD");
+
+    CHECK(number && fcntl(atoi(number), F_SETFL, O_NONBLOCK) == 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "", *argument = argc > 2 ? argv[2] : "", *report = argc > 3 ? argv[3] : "";
 
+    if (strcmp(mode, "nonblocking") == 0)
+        make_nonblocking();
     init();
     if (strcmp(mode, "pairs") == 0)
         do_pairs(argument);
@@ -544,6 +555,8 @@ int main(int argc, char **argv)
         do_ifence();
     else if (strcmp(mode, "ring") == 0)
         do_ring(*argument ? atoi(argument) : RING_MAX);
+    else if (strcmp(mode, "nonblocking") == 0)
+        do_ring(RING_MAX);
     else if (strcmp(mode, "old") == 0)
         do_old();
     else if (strcmp(mode, "alone") == 0)

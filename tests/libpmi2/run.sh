@@ -79,6 +79,7 @@ hints)
     job 0 -n 65 -- one # 64 wait for a key
     job 0 --no-shm -n 65 -- one
     job 0 -n 33 -- chain
+    job 0 -n 7 -- nonblocking
     ;;
 waiting)
     for shm in "" --no-shm; do
