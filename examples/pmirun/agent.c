@@ -166,7 +166,7 @@ static void next_address(struct pmirun *pr, const char *why)
 void agent_start(struct pmirun *pr)
 {
     struct agent *a = pr->agent;
-    char text[8192];
+    char text[BOOT_BYTES];
     const char *slurm = getenv("SLURMD_NODENAME");
 
     read_boot(text, sizeof(text));

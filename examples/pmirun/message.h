@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define BOOT_BYTES 65536u         /* of the lines that an agent reads from its stdin, at most: what an empty pipe takes */
+#define UCX_SETTINGS_BYTES 32768u /* of them, those about UCX */
+
 enum message {
     /* agent to head */
     MSG_READY = 1, /* u32 port of its listener; text its UCX address, or nothing; text host name */

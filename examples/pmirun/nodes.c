@@ -85,16 +85,22 @@ static char **starter_argv(const struct pmirun *pr, const char *self, const stru
     return v;
 }
 
-/* UCX's variables, which an agent wants before it is told all others. */
-static char *ucx_settings(void)
+/* UCX's variables, which an agent that may use it wants before it is told all others: lines for it. Says which are left out. */
+static char *ucx_settings(struct pmirun *pr)
 {
     char *all = xprintf("%s", "");
 
-    for (char **e = environ; *e; e++) {
+    for (char **e = environ; *e && pr->opt.links != LINKS_TCP; e++) {
+        bool is_lines = strchr(*e, '\n') != NULL;
         char *longer;
 
-        if (strncmp(*e, "UCX_", 4) != 0 || strchr(*e, '\n') || strlen(all) + strlen(*e) > 4000)
+        if (strncmp(*e, "UCX_", 4) != 0)
             continue;
+        if (is_lines || strlen(all) + strlen(*e) > UCX_SETTINGS_BYTES) {
+            say(pr, "%.*s does not reach the agents' UCX: %s", (int)strcspn(*e, "="), *e,
+                is_lines ? "it has more than one line" : "all such variables together take too many bytes");
+            continue;
+        }
         longer = xprintf("%sset %s\n", all, *e);
         free(all);
         all = longer;
@@ -119,10 +125,10 @@ static bool write_all(int fd, const char *text, size_t n)
 }
 
 /* The lines that an agent reads. A node's number, or that srun tells it. */
-static void write_bootstrap(struct pmirun *pr, struct starter *s)
+static void write_bootstrap(struct pmirun *pr, struct starter *s, const char *sets)
 {
     const struct channel_self *self = &pr->net->self;
-    char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(), *text, *sets;
+    char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(), *text;
     char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1], node[16], why[160];
     static const char *const links[] = {"any", "tcp", "ucx"};
     size_t n;
@@ -135,10 +141,8 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
         snprintf(node, sizeof(node), "srun");
     else
         snprintf(node, sizeof(node), "%u", s->first);
-    sets = ucx_settings();
     text = xprintf("pmirun-agent 1\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nsilence %.0f\nport %u\nhead %s\n%send\n", job,
                    secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3, pr->head->port, addresses, sets);
-    free(sets);
     n = strlen(text);
     if (!write_all(s->in, text, n)) {
         snprintf(why, sizeof(why), "it cannot be told about the job: %s", strerror(errno));
@@ -175,7 +179,7 @@ static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, cons
     return rc;
 }
 
-static void start_one(struct pmirun *pr, struct starter *s, const char *self)
+static void start_one(struct pmirun *pr, struct starter *s, const char *self, const char *sets)
 {
     char **argv = starter_argv(pr, self, s);
     int in[2], out[2], rc;
@@ -195,7 +199,7 @@ static void start_one(struct pmirun *pr, struct starter *s, const char *self)
     s->src = (struct source){SOURCE_STARTER, out[0]};
     if (loop_add(pr, &s->src, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "cannot start %s: out of memory", argv[0]);
-    write_bootstrap(pr, s);
+    write_bootstrap(pr, s, sets);
     trace(pr, "pid %d: %s brings node %u%s", (int)s->pid, argv[0], s->first, s->n > 1 ? " and following" : "");
     for (char **p = argv; *p; p++)
         free(*p);
@@ -228,13 +232,14 @@ void nodes_start(struct pmirun *pr)
     struct head *h = pr->head;
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char *cwd = getcwd(NULL, 0);
+    char *cwd = getcwd(NULL, 0), *sets;
     int rc;
 
-    if (n >= 0)
-        self[n] = '\0';
-    if (n < 0 || strchr(self, '\''))
-        die(STATUS_USAGE, "cannot tell nodes where pmirun is");
+    if (n < 0)
+        die(STATUS_RESOURCES, "cannot tell nodes where pmirun is: /proc/self/exe: %s", strerror(errno));
+    self[n] = '\0';
+    if (strchr(self, '\''))
+        die(STATUS_USAGE, "cannot tell nodes where pmirun is: %s has a quote in its name", self);
     if (!cwd)
         die(STATUS_NOEXEC, "cannot tell nodes the working directory: %s", strerror(errno));
     free(cwd);
@@ -255,11 +260,13 @@ void nodes_start(struct pmirun *pr)
     h->n_starters = pr->opt.launch == LAUNCH_SRUN ? 1 : pr->opt.n_nodes;
     h->starters = xrealloc(NULL, h->n_starters * sizeof(*h->starters));
     memset(h->starters, 0, h->n_starters * sizeof(*h->starters));
+    sets = ucx_settings(pr);
     for (uint32_t i = 0; i < h->n_starters; i++) {
         h->starters[i].first = i;
         h->starters[i].n = pr->opt.launch == LAUNCH_SRUN ? pr->opt.n_nodes : 1;
-        start_one(pr, &h->starters[i], self);
+        start_one(pr, &h->starters[i], self, sets);
     }
+    free(sets);
     h->start_ns = pr->now_ns + (uint64_t)(pr->opt.start_s * 1e9);
 }
 

@@ -163,6 +163,19 @@ test_status() {
     nodes=(--hosts a --launch-agent "$dir/noroute")
     run 253 -n 1 true
     err_has '^pmirun: a: no route to a$'
+    # What the environment says of UCX reaches an agent that may use it before it begins, long as it is; what cannot is named.
+    printf '#!/bin/sh\ntee "%s/boot" | sed -u "s/^links any/links tcp/" | sh -c "$3"\n' "$dir" > "$dir/tee" # that it does is not the point here
+    chmod +x "$dir/tee"
+    nodes=(--hosts a --launch-agent "$dir/tee" --links any)
+    (
+        for i in $(seq 100); do export "UCX_FP_$i=$(printf '%0100d' "$i")"; done
+        UCX_WARN_UNUSED_ENV_VARS=n UCX_FP_LONG=$(printf '%040000d' 1) UCX_FP_LINES=$'a\nb' run 0 -n 1 true
+        [ "$(grep -c '^set UCX_FP_[0-9]*=0*[1-9][0-9]*$' "$dir/boot")" = 100 ] || fail "not all 100 variables of UCX are in what an agent is told first"
+        err_has "^pmirun: UCX_FP_LONG does not reach the agents' UCX: all such variables together take too many bytes$"
+        err_has "^pmirun: UCX_FP_LINES does not reach the agents' UCX: it has more than one line$"
+        exit $failed
+    ) || failed=1
+    n=$((n + 1))
     # Of a working directory that was removed nodes cannot be told.
     nodes=(-N 2 --launch fork)
     mkdir "$dir/gone"
