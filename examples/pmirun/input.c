@@ -130,6 +130,8 @@ static void head_read(struct pmirun *pr, bool once)
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
+        if (n < 0 && errno != EIO) /* a terminal that has hung up */
+            say(pr, "cannot read standard input: %s; it ends here", strerror(errno));
         if (!nodes_send_input(pr, pr->input_buf, n > 0 ? (size_t)n : 0) || n <= 0) {
             input_close(pr);
             return;

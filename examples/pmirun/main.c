@@ -69,8 +69,6 @@ static void find_programs(struct pmirun *pr)
         struct app *app = &pr->opt.apps[i];
         int err = launch_resolve(app);
 
-        if (app->argv[0][0] == '\0')
-            die(STATUS_USAGE, "the program's name is empty");
         if (err == ENOTDIR && app->wdir)
             die(STATUS_NOEXEC, "%s: no such working directory", app->wdir);
         if (err)

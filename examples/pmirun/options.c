@@ -137,7 +137,7 @@ static void parse_hosts(struct options *opt, const char *text)
             *comma++ = '\0';
         if (!*h)
             die(STATUS_USAGE, "--hosts %s: name %u of the list is empty", text, i);
-        if (h[0] == '-' || h[strspn(h, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%[]")])
+        if (h[0] == '-' || h[strspn(h, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%[]:")])
             die(STATUS_USAGE, "--hosts: \"%s\" is no host's name", h);
         opt->hosts = xrealloc(opt->hosts, (opt->n_hosts + 1) * sizeof(*opt->hosts));
         opt->hosts[opt->n_hosts++] = h;
@@ -155,7 +155,9 @@ static void settle_nodes(struct options *opt)
         else if (opt->n_nodes > 1)
             die(STATUS_USAGE, "-N %u: how to get there? Give --hosts, or --launch srun or fork", opt->n_nodes);
     }
-    if (opt->launch == LAUNCH_SSH ? opt->n_hosts < opt->n_nodes : opt->n_hosts && opt->n_hosts < opt->n_nodes)
+    if (opt->launch == LAUNCH_SSH && !opt->n_hosts)
+        die(STATUS_USAGE, "--launch ssh: to which hosts? Give --hosts");
+    if (opt->n_hosts && opt->n_hosts < opt->n_nodes)
         die(STATUS_USAGE, "%u hosts for %u nodes", opt->n_hosts, opt->n_nodes);
     if (opt->n_nodes > opt->n_procs)
         opt->n_nodes = opt->n_procs; /* a node without ranks has no part in the job */
@@ -239,6 +241,8 @@ static void parse_group_options(struct options *opt, struct app *app, struct cur
             add_set(app, argument(c));
         } else if (is(w, "--wdir", "-wdir")) {
             app->wdir = xprintf("%s", argument(c));
+            if (!app->wdir[0])
+                die(STATUS_USAGE, "%s: the directory's name is empty", w);
         } else if (!global_option(opt, c, w)) {
             die(STATUS_USAGE, "unknown option %s (see --help)", w);
         } else if (opt->n_apps > 0) {
@@ -267,6 +271,8 @@ void options_parse(struct options *opt, int argc, char **argv)
             c.at++;
         if (c.at == first)
             die(STATUS_USAGE, "no program given (see --help)");
+        if (!argv[first][0])
+            die(STATUS_USAGE, "the program's name is empty");
         app.argv = xrealloc(NULL, (size_t)(c.at - first + 1) * sizeof(char *));
         memcpy(app.argv, argv + first, (size_t)(c.at - first) * sizeof(char *));
         app.argv[c.at - first] = NULL;

@@ -157,12 +157,22 @@ test_status() {
     [ -z "$(pids_of "sleep $mark")" ] || fail "leftovers of ranks"
     nothing_left
     [ "$1" = fork ] || return
+    run 2 -n 4 ""
+    err_has "the program's name is empty"
+    run 2 -n 4 --wdir "" true
+    err_has "the directory's name is empty"
+    nodes=()
+    run 2 --launch ssh -n 4 true
+    err_has 'to which hosts'
     # What ssh says ends with CR LF.
     printf '#!/bin/sh\nprintf "no route to %%s\\r\\n" "$2"\nexit 255\n' > "$dir/noroute"
     chmod +x "$dir/noroute"
     nodes=(--hosts a --launch-agent "$dir/noroute")
     run 253 -n 1 true
     err_has '^pmirun: a: no route to a$'
+    nodes=(--hosts ::1 --launch-agent "$dir/noroute")
+    run 253 -n 1 true
+    err_has '^pmirun: ::1: no route to ::1$'
     # What the environment says of UCX reaches an agent that may use it before it begins, long as it is; what cannot is named.
     printf '#!/bin/sh\ntee "%s/boot" | sed -u "s/^links any/links tcp/" | sh -c "$3"\n' "$dir" > "$dir/tee" # that it does is not the point here
     chmod +x "$dir/tee"
@@ -199,6 +209,8 @@ test_output() {
     (cat "$dir/in"; sleep 0.3; echo last) | timeout 60 "$PMIRUN" "${nodes[@]}" -n 4 tail -n 1 > "$dir/out" 2> "$dir/err"
     out_has '^last$'
     stdin=/dev/zero run 0 -n 4 true # who does not read it
+    stdin=/ run 0 -n 4 cat
+    err_has "cannot read standard input: Is a directory"
     (timeout 60 "$PMIRUN" "${nodes[@]}" -n 4 yes; echo $? > "$dir/status") 2> "$dir/err" | head -1 > "$dir/out"
     [ "$(cat "$dir/status")" = 141 ] || fail "status after a closed pipe: $(cat "$dir/status"), not 141"
     # A reader that does not read: PMI goes on, memory stays bounded, nothing is lost.
