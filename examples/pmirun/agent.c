@@ -166,12 +166,13 @@ static void next_address(struct pmirun *pr, const char *why)
 void agent_start(struct pmirun *pr)
 {
     struct agent *a = pr->agent;
-    char text[BOOT_BYTES];
+    char *text = xrealloc(NULL, BOOT_BYTES);
     const char *slurm = getenv("SLURMD_NODENAME");
 
-    read_boot(text, sizeof(text));
+    read_boot(text, BOOT_BYTES);
     parse_boot(pr, text);
-    explicit_bzero(text, sizeof(text));
+    explicit_bzero(text, BOOT_BYTES);
+    free(text);
     if (gethostname(a->name, sizeof(a->name) - 1) != 0)
         a->name[0] = '\0';
     if (slurm)

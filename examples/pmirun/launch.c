@@ -347,6 +347,8 @@ static void restore_process(const struct pmirun *pr)
         rawcall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&pr->orig_nofile, 0);
     if (!pr->pipe_was_ignored)
         rawcall(SYS_rt_sigaction, SIGPIPE, (long)default_action, 0, 8);
+    if (!pr->xfsz_was_ignored)
+        rawcall(SYS_rt_sigaction, SIGXFSZ, (long)default_action, 0, 8);
     rawcall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&pr->orig_mask, 0, 8);
 }
 

@@ -262,7 +262,7 @@ struct pmirun {
 
     sigset_t orig_mask, handled;
     struct rlimit orig_nofile;
-    bool nofile_raised, pipe_was_ignored;
+    bool nofile_raised, pipe_was_ignored, xfsz_was_ignored;
     uint32_t n_interrupts;
     int last_signal;               /* forwarded last, 0: none */
 

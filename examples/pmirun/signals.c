@@ -31,6 +31,8 @@ int signals_init(struct pmirun *pr)
     sigaction(SIGCHLD, &dfl, NULL); /* when ignored, statuses would be lost */
     pr->pipe_was_ignored = was_ignored(SIGPIPE);
     signal(SIGPIPE, SIG_IGN);
+    pr->xfsz_was_ignored = was_ignored(SIGXFSZ);
+    signal(SIGXFSZ, SIG_IGN); /* the limit on files: an error where we write, not our end */
     if (sigprocmask(SIG_BLOCK, &pr->handled, &pr->orig_mask) != 0)
         return -errno;
     pr->signals.kind = SOURCE_SIGNALS;

@@ -300,6 +300,11 @@ others_pids() {
 test_limits() {
     (ulimit -n 100 && run 20 250 -n 60 true && exit $failed) || failed=1
     (ulimit -n 100 && run 20 250 -n 60 true; err_has "descriptors"; exit $failed) || failed=1
+    # The limit on files: our output meets it, shared memory, without which pairs are asked for, and a rank as it would without us.
+    (ulimit -f 1 && run 20 252 -n 1 sh -c 'yes | head -c 5000; sleep 5'; err_has "cannot write to stdout: File too large"; exit $failed) || failed=1
+    (ulimit -f 1 && run 20 0 -n 4 "$raw" pgf; err_has "no shared memory .*: File too large"; exit $failed) || failed=1
+    (ulimit -f 1 && run 20 153 -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
+    (ulimit -f 1 && run 20 153 -N 1 --launch fork -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
     [ "$(id -u)" = 0 ] || {
         echo "not root: the limit on processes was not tried"
         return
