@@ -19,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define END_NS (8 * NS_PER_S)    /* for agents to end what is left of their ranks */
@@ -124,6 +125,21 @@ static bool write_all(int fd, const char *text, size_t n)
     return true;
 }
 
+/* Nobody reads what we write to it: because it has ended, as a process has soon after its descriptors are closed? How is told when it is reaped. */
+static bool has_ended(const struct starter *s)
+{
+    const struct timespec a_while = {.tv_nsec = 5 * NS_PER_MS};
+    siginfo_t si;
+
+    for (int i = 0; i < 200; i++) {
+        si.si_pid = 0;
+        if (waitid(P_PID, (id_t)s->pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid)
+            return true;
+        nanosleep(&a_while, NULL);
+    }
+    return false;
+}
+
 /* The lines that an agent reads. A node's number, or that srun tells it. */
 static void write_bootstrap(struct pmirun *pr, struct starter *s, const char *sets)
 {
@@ -144,7 +160,7 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s, const char *se
     text = xprintf("pmirun-agent 1\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nsilence %.0f\nport %u\nhead %s\n%send\n", job,
                    secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3, pr->head->port, addresses, sets);
     n = strlen(text);
-    if (!write_all(s->in, text, n)) {
+    if (!write_all(s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
         snprintf(why, sizeof(why), "it cannot be told about the job: %s", strerror(errno));
         for (uint32_t i = s->first; i < s->first + s->n; i++)
             nodes_lost(pr, &pr->head->nodes[i], why);

@@ -130,6 +130,7 @@ test_basic() {
 }
 
 test_status() {
+    local i
     run 2 -N 0 -n 1 true
     run 2 --map nowhere -n 1 true
     run 2 --design nothing -n 1 true
@@ -170,6 +171,12 @@ test_status() {
     nodes=(--hosts a --launch-agent "$dir/noroute")
     run 253 -n 1 true
     err_has '^pmirun: a: no route to a$'
+    # One that reads nothing: how it ended, not that it could not be told anything.
+    nodes=(--hosts a --launch-agent false)
+    for ((i = 0; i < 10; i++)); do
+        run 253 -n 1 true
+        err_has 'node 0 (a) is lost: false exited with status 1 before the agent was there'
+    done
     nodes=(--hosts ::1 --launch-agent "$dir/noroute")
     run 253 -n 1 true
     err_has '^pmirun: ::1: no route to ::1$'
