@@ -119,7 +119,8 @@ int PMI2_Iallgather_wait(void *buffer);
 /*
  * Put, saying who will read the key: SPARSE, few ranks; DENSE, most. Between nodes a Fence does not carry SPARSE keys: they are got by
  * PMI2_KVS_Get_wait(), and PMI2_KVS_Get() does not find those of other nodes. DENSE is what PMI2_KVS_Put() does under pmirun. On one node, and where
- * the server does not know hints, this is PMI2_KVS_Put(), whatever the hint. PMI2_ERR_INVALID_ARG: no such hint.
+ * the server does not know hints, this is PMI2_KVS_Put(), whatever the hint. A key that has once been put as DENSE, or by PMI2_KVS_Put(), remains so.
+ * PMI2_ERR_INVALID_ARG: no such hint.
  */
 #define PMI2_HINT_NONE 0
 #define PMI2_HINT_SPARSE 1

@@ -10,7 +10,7 @@
  *
  * Two kinds of keys. A DENSE key is read by most nodes: a Fence brings it to all of them. A SPARSE key is read by few: it is never
  * broadcast but fetched by who asks. The hint comes with the Put; unhinted keys go by `opts.unhinted`. A key that a Fence has
- * once broadcast is DENSE from then on, whatever later Puts say.
+ * once broadcast, or will since its node has put it so, is DENSE from then on, whatever later Puts say.
  *
  * Where SPARSE keys live (`opts.design`). Each has a *home*, the one node whose copy is always right:
  *
