@@ -25,6 +25,7 @@
 #define END_NS (8 * NS_PER_S)    /* for agents to end what is left of their ranks */
 #define REAP_NS (2 * NS_PER_S)   /* for ssh and srun to leave after their agents */
 #define HUNG_NS (6 * NS_PER_S)   /* after SIGKILL, for agents to tell of their ranks' end */
+#define NEVER_S 1e9              /* the longest --start-timeout, which 0 stands for */
 #define OWED_MIN 65536u
 #define ASKS 4u                  /* that a node leaves without an answer; --node-timeout is one more of their intervals */
 
@@ -284,7 +285,7 @@ void nodes_start(struct pmirun *pr)
         start_one(pr, &h->starters[i], self, sets);
     }
     free(sets);
-    h->start_ns = pr->now_ns + (uint64_t)(pr->opt.start_s * 1e9);
+    h->start_ns = pr->now_ns + (uint64_t)((pr->opt.start_s > 0 ? pr->opt.start_s : NEVER_S) * 1e9);
 }
 
 /* What ssh or an agent has to say, with the node in front. */

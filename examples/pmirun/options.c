@@ -28,7 +28,7 @@ static const char usage[] =
     "  --map HOW            block (the default): nodes get consecutive ranks; cyclic: ranks go round\n"
     "  --links HOW          between nodes: tcp (the default), ucx, or any: ucx when every node has it\n"
     "  --design HOW         where keys live that few ranks read: dkvs (the default), direct, tree\n"
-    "  --start-timeout S    for the nodes to answer (60)\n"
+    "  --start-timeout S    for the nodes to answer (60; 0: for ever)\n"
     "  --node-timeout S     a node that is silent for S seconds is lost (25; 0: never)\n"
     "  --timeout S          stop the job after S seconds, with status 124\n"
     "  --get-timeout S      for a Get that waits for its key (0: as long as somebody may put it)\n"

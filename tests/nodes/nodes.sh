@@ -134,6 +134,7 @@ test_status() {
     run 2 -N 0 -n 1 true
     run 2 --map nowhere -n 1 true
     run 2 --design nothing -n 1 true
+    run 0 --start-timeout 0 -n 4 true # as long as it takes
     run 127 -n 4 no-such-program
     err_has "cannot start no-such-program: No such file"
     run 126 -n 4 /etc/passwd
