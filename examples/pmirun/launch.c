@@ -192,7 +192,7 @@ int launch_resolve(struct app *app)
     struct stat st;
 
     if (app->wdir && (stat(app->wdir, &st) != 0 || !S_ISDIR(st.st_mode)))
-        return ENOTDIR;
+        return NO_WDIR;
     if (name[0] == '\0')
         return ENOENT;
     if (strchr(name, '/')) {

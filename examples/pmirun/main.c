@@ -69,7 +69,7 @@ static void find_programs(struct pmirun *pr)
         struct app *app = &pr->opt.apps[i];
         int err = launch_resolve(app);
 
-        if (err == ENOTDIR && app->wdir)
+        if (err == NO_WDIR)
             die(STATUS_NOEXEC, "%s: no such working directory", app->wdir);
         if (err)
             die(err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s", app->argv[0], strerror(err));

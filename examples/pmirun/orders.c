@@ -155,7 +155,7 @@ static int find_programs(struct pmirun *pr, struct job *job)
 
         if (err == 0)
             continue;
-        if (err == ENOTDIR && app->wdir)
+        if (err == NO_WDIR)
             say(pr, "%s: no such working directory; %s", app->wdir, job->spawned ? "the spawn fails" : "stopping the job");
         else
             say(pr, "cannot start %s: %s; %s", app->argv[0], strerror(err), job->spawned ? "the spawn fails" : "stopping the job");

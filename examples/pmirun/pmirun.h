@@ -354,7 +354,8 @@ bool job_sweep(struct pmirun *pr);
 
 /* launch.c */
 int launch_init(struct pmirun *pr);
-/* Finds app's program; 0, or an errno: ENOENT, EACCES, ... */
+/* Finds app's program; 0, NO_WDIR (its working directory is not there), or an errno: ENOENT, EACCES, ... */
+#define NO_WDIR (-1)
 int launch_resolve(struct app *app);
 /* Starts waiting processes for a little while; true when more are waiting. */
 bool launch_some(struct pmirun *pr);

@@ -98,7 +98,7 @@ static const char *make_app(const struct pmirun *pr, struct app *app, const stru
         app->search = both;
     }
     err = pr->head ? 0 : launch_resolve(app); /* else where it is to run */
-    return err == 0 ? NULL : err == ENOTDIR && app->wdir ? "no such working directory" : strerror(err);
+    return err == 0 ? NULL : err == NO_WDIR ? "no such working directory" : strerror(err);
 }
 
 void spawn_free_apps(struct app *apps, uint32_t n)

@@ -139,6 +139,9 @@ test_status() {
     err_has "cannot start no-such-program: No such file"
     run 126 -n 4 /etc/passwd
     run 126 -n 4 --wdir /no/such true
+    err_has '/no/such: no such working directory'
+    run 126 -n 4 --wdir / /etc/passwd/prog
+    err_has 'cannot start /etc/passwd/prog: Not a directory'
     run 1 -n 4 false
     run 5 -n 4 sh -c '[ $PMI_RANK = 3 ] && exit 5; exit 0'
     err_has "rank 3 on ${names[3]} (pid .*) exited with status 5"

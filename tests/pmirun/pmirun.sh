@@ -88,6 +88,9 @@ test_status() {
     run 20 127 -n 2 ./no/such/program
     run 20 126 -n 2 /etc/passwd
     run 20 126 --wdir /no/such -n 1 true
+    err_has '/no/such: no such working directory'
+    run 20 126 --wdir / -n 1 /etc/passwd/prog
+    err_has 'cannot start /etc/passwd/prog: Not a directory'
     printf '\177ELF-broken' > "$dir/broken"
     chmod +x "$dir/broken"
     run 20 126 -n 2 "$dir/broken"
@@ -331,6 +334,10 @@ test_spawn() {
     err_has 'this node only'
     run 20 0 -n 1 "$raw" spawn 2 "$raw" child -- wd /no/such
     out_has 'rc=[^0]'
+    err_has 'no such working directory'
+    run 20 0 -n 1 "$raw" spawn 2 /etc/passwd/prog -- wd /
+    out_has 'rc=[^0]'
+    err_has '/etc/passwd/prog: Not a directory'
     printf '\177ELF-broken' > "$dir/broken"
     chmod +x "$dir/broken"
     run 20 0 -n 1 "$raw" spawn 2 "$dir/broken"
