@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "local.h"
@@ -51,6 +52,14 @@ struct asymreg_transport *asymreg_get_transport(struct asymreg_context *context)
     return context->t;
 }
 
+/* A memfd counts as a file: where it may not be so large, the kernel would send SIGXFSZ. */
+static int may_be_so_large(size_t bytes)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
 /* Memory that peers can fetch by descriptor and cannot shorten; plain pages when the transport has no use for a descriptor. */
 static void *shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t cap, int more_seals, int *fd)
 {
@@ -60,6 +69,10 @@ static void *shared_pages(const struct asymreg_context *c, size_t bytes, uint32_
     if (!(c->caps.flags & cap)) {
         p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         return p == MAP_FAILED ? NULL : p;
+    }
+    if (!may_be_so_large(bytes)) {
+        errno = EFBIG;
+        return NULL;
     }
     if ((*fd = memfd_create("asymreg", MFD_CLOEXEC | MFD_ALLOW_SEALING)) < 0)
         return NULL;
@@ -437,7 +450,7 @@ int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t byte
         return ASYMREG_EOVERFLOW;
     if (!(context->caps.flags & (fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE))) {
         asymreg__t_lock(context);
-        context->why = context->t->ops->reason(context->t, fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD);
+        __atomic_store_n(&context->why, context->t->ops->reason(context->t, fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD), __ATOMIC_RELAXED);
         asymreg__t_unlock(context);
         return ASYMREG_ENOTSUP;
     }

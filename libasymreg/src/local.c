@@ -820,8 +820,62 @@ int asymreg__local_fds_send(struct asymreg__local *l, int sock)
     return rc < 0 ? rc : sent;
 }
 
-/* Receives one message and keeps its descriptor. Returns how many follow, or an error. */
-static int receive_one(struct asymreg__local *l, int sock)
+/* The descriptor of a message; -1 if it has not just one, and then none stays open. */
+static int take_fd(struct msghdr *hdr)
+{
+    int fd = -1, n = 0;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(hdr); c; c = CMSG_NXTHDR(hdr, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= c->cmsg_len; at += sizeof(int)) {
+            if (n++ > 0)
+                close(fd);
+            memcpy(&fd, CMSG_DATA(c) + at, sizeof(fd));
+        }
+    }
+    if (n > 1) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static int writes(int fd)
+{
+    return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+}
+
+/* Keeps a descriptor. Returns 1 if it is new, 0 if there is one that can as much, in which case this one is closed, or -ENOMEM. */
+static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
+{
+    struct received *r;
+    int old = fd, rc = 0;
+
+    pthread_mutex_lock(&l->lock);
+    for (r = l->received; r; r = r->next)
+        if (r->pid == msg->pid && r->start_time == msg->start_time && r->dev == msg->dev && r->ino == msg->ino)
+            break;
+    if (r && !writes(r->fd) && writes(fd)) { /* the file is one that is kept: nobody else's has its number meanwhile */
+        old = r->fd;
+        r->fd = fd;
+        rc = 1;
+    } else if (!r && (r = malloc(sizeof(*r)))) {
+        *r = (struct received){.next = l->received, .pid = msg->pid, .start_time = msg->start_time, .dev = msg->dev, .ino = msg->ino, .fd = fd};
+        l->received = r;
+        old = -1;
+        rc = 1;
+    } else if (!r) {
+        rc = -ENOMEM;
+    }
+    pthread_mutex_unlock(&l->lock);
+    if (old >= 0)
+        close(old);
+    return rc;
+}
+
+/* Receives one message and keeps its descriptor. Returns 1 if that is new, 0, or an error; and how many follow. */
+static int receive_one(struct asymreg__local *l, int sock, uint32_t *more)
 {
     union {
         char buf[CMSG_SPACE(sizeof(int))];
@@ -830,44 +884,34 @@ static int receive_one(struct asymreg__local *l, int sock)
     struct fd_message msg;
     struct iovec iov = {.iov_base = &msg, .iov_len = sizeof(msg)};
     struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)};
-    struct received *r;
-    struct cmsghdr *c;
     struct stat st;
     ssize_t n;
-    int fd = -1;
+    int fd;
 
     while ((n = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC | MSG_WAITALL)) < 0 && errno == EINTR)
         ;
     if (n < 0)
         return -errno;
-    if ((c = CMSG_FIRSTHDR(&hdr)) && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(&fd, CMSG_DATA(c), sizeof(int));
+    fd = take_fd(&hdr);
     if (n != (ssize_t)sizeof(msg) || msg.magic != FDS_MAGIC || fd < 0 || fstat(fd, &st) < 0 || st.st_dev != msg.dev ||
-        st.st_ino != msg.ino || msg.more > INT_MAX) {
+        st.st_ino != msg.ino) {
         if (fd >= 0)
             close(fd);
         return ASYMREG_EBLOB;
     }
-    if (!(r = malloc(sizeof(*r)))) {
-        close(fd);
-        return -ENOMEM;
-    }
-    *r = (struct received){.pid = msg.pid, .start_time = msg.start_time, .dev = msg.dev, .ino = msg.ino, .fd = fd};
-    pthread_mutex_lock(&l->lock);
-    r->next = l->received;
-    l->received = r;
-    pthread_mutex_unlock(&l->lock);
-    return (int)msg.more;
+    *more = msg.more;
+    return keep(l, &msg, fd);
 }
 
 int asymreg__local_fds_recv(struct asymreg__local *l, int sock)
 {
-    int n = 0, more;
+    uint32_t more;
+    int n = 0, rc;
 
     do {
-        if ((more = receive_one(l, sock)) < 0)
-            return more;
-        n++;
+        if ((rc = receive_one(l, sock, &more)) < 0)
+            return rc;
+        n += rc;
     } while (more > 0);
     return n;
 }

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_TRIES 16
 
@@ -70,7 +71,7 @@ void asymreg_worker_destroy(struct asymreg_worker *worker)
     struct asymreg_context *c;
     struct asymreg__peer *p;
 
-    if (!worker)
+    if (!worker || worker->context->owner != getpid()) /* a child would take the places in which its parent shows peers what it does */
         return;
     c = worker->context;
     asymreg_flush_all(worker);

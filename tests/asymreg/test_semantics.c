@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include "context.h"
+
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -675,6 +677,11 @@ static void descriptors_by_message(void)
         /* One registered later has not been sent. */
         a = tell(&t, (struct order){.what = REGISTER, .kind = SHARED, .bytes = 4096, .prot = ASYMREG_RW});
         CHECK_EQ(asymreg_put(me, PE, a.addr, a.id, "x", 1), ASYMREG_EUNREACH);
+        send_all(t.sock, &o, sizeof(o));
+        CHECK_EQ(asymreg_fds_recv(ctx, t.sock), 1); /* it alone is new */
+        CHECK(recv_all(t.sock, &sent, sizeof(sent)) == 0);
+        CHECK_EQ(sent.rc, 3);
+        CHECK_EQ(asymreg_put(me, PE, a.addr, a.id, "x", 1), 0);
         asymreg_worker_destroy(me);
         asymreg_close(ctx);
         target_end(&t);
@@ -682,6 +689,118 @@ static void descriptors_by_message(void)
     }
     CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     puts("descriptors_by_message");
+}
+
+static int n_descriptors(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* What is received and is not kept is closed: of a message with two descriptors, and of one that has been received before. */
+static void descriptors_not_kept(void)
+{
+    struct asymreg_context *sender = open_context(ASYMREG_LOCAL_SHM, 0, 0), *ctx = open_context(ASYMREG_LOCAL_SHM, 0, 0);
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } control = {.header = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(2 * sizeof(int))}};
+    char bytes[40] = {0};
+    struct iovec iov = {bytes, sizeof(bytes)};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    int pair[2], file, ro, open_now;
+    char path[] = "/tmp/asymreg-test-XXXXXX";
+    void *p;
+
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    memcpy(CMSG_DATA(&control.header), pair, 2 * sizeof(int));
+    open_now = n_descriptors();
+    CHECK(sendmsg(pair[0], &msg, 0) == (ssize_t)sizeof(bytes));
+    CHECK_EQ(asymreg_fds_recv(ctx, pair[1]), ASYMREG_EBLOB);
+    CHECK_EQ(n_descriptors(), open_now);
+
+    /* One file twice: first for reading alone. */
+    CHECK((file = mkstemp(path)) >= 0 && (ro = open(path, O_RDONLY)) >= 0 && ftruncate(file, 8192) == 0 && unlink(path) == 0);
+    CHECK((p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)) != MAP_FAILED);
+    CHECK_EQ(asymreg_segment_add(sender, p, 4096, ASYMREG_READ, 0, ro, 0, NULL), 0);
+    CHECK_EQ(asymreg_fds_send(sender, pair[0]), 2);
+    CHECK_EQ(asymreg_fds_recv(ctx, pair[1]), 2);
+    CHECK_EQ(asymreg_segment_add(sender, (char *)p + 4096, 4096, ASYMREG_RW, 0, file, 4096, NULL), 0);
+    open_now = n_descriptors();
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(asymreg_fds_send(sender, pair[0]), 3);
+        CHECK_EQ(asymreg_fds_recv(ctx, pair[1]), i == 0); /* what can write takes the place of what cannot */
+        CHECK_EQ(n_descriptors(), open_now);
+    }
+    munmap(p, 8192);
+    close(file);
+    close(ro);
+    close(pair[0]);
+    close(pair[1]);
+    asymreg_close(ctx);
+    asymreg_close(sender);
+    puts("descriptors_not_kept");
+}
+
+/* A memfd counts as a file. What is too large is an error, not the end by SIGXFSZ. */
+static void limit_of_files(void)
+{
+    const struct rlimit limit = {1 << 20, 1 << 20};
+    struct asymreg_opts small = {.size = sizeof(small), .max_regions = 128};
+    struct asymreg_context *ctx;
+    int status;
+    void *p;
+
+    fflush(stdout);
+    if (fork() == 0) {
+        CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+        CHECK_EQ(asymreg_open(NULL, &ctx), -EFBIG);
+        CHECK_EQ(asymreg_open(&small, &ctx), 0);
+        CHECK_EQ(asymreg_alloc(ctx, (1 << 20) + 1, &p), -EFBIG);
+        CHECK_EQ(asymreg_alloc(ctx, 1 << 20, &p), 0);
+        asymreg_close(ctx);
+        _exit(0);
+    }
+    CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    puts("limit_of_files");
+}
+
+/* A child that frees its parent's worker does not free the place in which that shows a peer what it does. */
+static void worker_of_a_parent(void)
+{
+    struct asymreg_context *owner = open_context(0, ASYMREG_DRAIN, 0), *user = open_context(0, 0, 0);
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    struct asymreg_worker *first, *second;
+    char memory[8] = "";
+    asymreg_id id;
+    ssize_t n;
+    int status;
+
+    CHECK_EQ(asymreg_register(owner, memory, sizeof(memory), ASYMREG_RW, 0, &id), 0);
+    CHECK((n = asymreg_export(owner, blob, sizeof(blob))) > 0);
+    CHECK_EQ(asymreg_import(user, PE, blob, (size_t)n), 0);
+    CHECK_EQ(asymreg_worker_create(user, &first), 0);
+    CHECK_EQ(asymreg_put(first, PE, (uintptr_t)memory, id, "a", 1), 0);
+    CHECK(owner->activity->slots[0].process != 0);
+    fflush(stdout);
+    if (fork() == 0) {
+        asymreg_worker_destroy(first);
+        asymreg_close(user);
+        _exit(0);
+    }
+    CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK_EQ(asymreg_worker_create(user, &second), 0);
+    CHECK_EQ(asymreg_put(second, PE, (uintptr_t)memory, id, "b", 1), 0);
+    CHECK_EQ(owner->activity->n_used, 2); /* each has its own */
+    asymreg_worker_destroy(first);
+    asymreg_worker_destroy(second);
+    CHECK(owner->activity->slots[0].process == 0 && owner->activity->slots[1].process == 0);
+    asymreg_close(user);
+    asymreg_close(owner);
+    puts("worker_of_a_parent");
 }
 
 /* A child that closes what it has inherited, as destructors do at its exit, takes nothing from its parent's peers. */
@@ -856,8 +975,11 @@ int main(int argc, char **argv)
     }
     if (argc == 1) {
         closed_by_a_child();
+        worker_of_a_parent();
         hidden_peer();
         limits();
+        limit_of_files();
+        descriptors_not_kept();
         descriptors_by_message();
     }
     return 0;

@@ -38,8 +38,8 @@
  * registered, and then be registered itself, or a transport that pins would serve the old pages; asymreg_remapped() says that
  * it was.
  *
- * **fork()**: a child must not use its parent's context: the published table is in memory that both have. It opens its own. To close its parent's
- * does nothing.
+ * **fork()**: a child must not use its parent's context: the published table is in memory that both have. It opens its own. To close its parent's,
+ * or to free a worker of it, does nothing.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", sections 2 and 3 (register, unregister, put, get; refresh and retry) and 5 (atomics,
  * collectives); identifiers, permissions and errors are ours.
@@ -99,7 +99,8 @@ struct asymreg_opts {
  * @brief Open a context and publish its empty table.
  * @param opts     NULL: all defaults
  * @param context  the new context
- * @return 0, -EINVAL, -ENOMEM, ASYMREG_EVERSION (the transport), another -errno, or what the transport returned
+ * @return 0, -EINVAL, -ENOMEM, ASYMREG_EVERSION (the transport), -EFBIG (the table is shared memory, larger than RLIMIT_FSIZE), another -errno, or what the
+ *         transport returned
  *
  * MT-Safe. Allocates; no thread is started and no signal handler installed.
  */
@@ -273,7 +274,7 @@ ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, uint64_t
  * @param context  the context
  * @param bytes    rounded up to pages
  * @param ptr      zeroed pages
- * @return 0, -EINVAL, -ENOMEM, ASYMREG_EFULL, or another -errno
+ * @return 0, -EINVAL, -ENOMEM, ASYMREG_EFULL, -EFBIG (RLIMIT_FSIZE), or another -errno
  */
 ASYMREG_API int asymreg_alloc(struct asymreg_context *context, size_t bytes, void **ptr);
 
@@ -344,7 +345,7 @@ ASYMREG_API int asymreg_get_peer_stats(struct asymreg_context *context, uint32_t
 /** @brief Make a worker. @param context its context @param worker the new worker @return 0, -ENOMEM. MT-Safe. */
 ASYMREG_API int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **worker);
 
-/** @brief Free a worker, after a flush of what it began. NULL is allowed. */
+/** @brief Free a worker, after a flush of what it began. NULL is allowed. In a child of the process that opened the context nothing is done. */
 ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 
 /**
@@ -444,7 +445,8 @@ ASYMREG_API int asymreg_fds_send(struct asymreg_context *context, int sock);
  * @brief Receive what asymreg_fds_send() of one peer sent, before asymreg_import() of its blob or later.
  * @param context  the context
  * @param sock     the other end
- * @return how many were new, ASYMREG_ENOTSUP, ASYMREG_EBLOB (something else was sent), or -errno
+ * @return how many were new (of those that have been received before, none is kept twice), ASYMREG_ENOTSUP, ASYMREG_EBLOB (something else was
+ *         sent), or -errno
  */
 ASYMREG_API int asymreg_fds_recv(struct asymreg_context *context, int sock);
 /** @} */
