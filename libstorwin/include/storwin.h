@@ -683,7 +683,7 @@ struct storwin_ckpt_info {
  * @param bytes        length of a state, 1 to STORWIN_MAX_BYTES / 4
  * @param app_version  the caller's, stored with each commit; 0 accepts any, and goes on with that of the newest state
  * @param ckpt         receives the checkpoint, untouched on failure
- * @param err          detail on failure, or NULL
+ * @param err          detail on failure, or NULL; then a file that was not there before is not there afterwards
  * @return 0, also when there is no state yet; STORWIN_EFORMAT: the file holds something else, or another length, and is left as it
  *         is; STORWIN_EVERSION: the newest state is of another version, and app_version is not 0; STORWIN_EBUSY: open elsewhere; or as storwin_alloc()
  *

@@ -267,8 +267,9 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
     if (rc == 0 && (rc = open_slots(c, app_version, &why)) < 0) {
         if (err)
             *err = why;
-        c->win->opts.flags |= STORWIN_DISCARD;
-        c->win->opts.flags &= ~STORWIN_UNLINK;
+        c->win->opts.flags |= STORWIN_DISCARD | STORWIN_UNLINK; /* a file that is new and of nobody's use yet goes, others stay */
+        if (!c->win->files[0].created || rc == STORWIN_EBUSY)
+            c->win->opts.flags &= ~STORWIN_UNLINK;
         (void)storwin_free(c->win, NULL);
     }
     if (rc < 0) {

@@ -25,6 +25,7 @@
 #define MAX_LINKS 8   /* of a chain of links */
 #define MAX_RACES 64  /* times that a name changed under us */
 #define SIZE_LOCK (INT64_MAX - 16) /* byte of the lock on the size */
+#define MIN_PIECE 65536u /* of one fallocate() */
 #define AGAIN 1       /* open_once(): the name changed meanwhile */
 
 static const char NAME[] = "storage_alloc_filename";
@@ -155,7 +156,7 @@ static int create(struct storwin__file *f, const struct storwin_opts *opts, cons
         f->created = 1;
         return 0;
     }
-    if (!without(STORWIN__NO_TMPFILE)) {
+    if (!without(STORWIN__NO_TMPFILE) && access("/proc/self/fd", F_OK) == 0) { /* by which it gets its name */
         f->fd = openat(f->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, perm);
         f->nameless = f->fd >= 0;
     }
@@ -233,18 +234,37 @@ static int fill_holes(int fd, uint64_t offset, uint64_t end)
     return rc;
 }
 
-static int allocate(int fd, uint64_t offset, uint64_t bytes)
+/* A signal undoes what one fallocate() has done on tmpfs: where they come often, only shorter ones come to an end. */
+int storwin__allocate(int fd, uint64_t offset, uint64_t bytes)
 {
-    int rc;
+    uint64_t piece = bytes;
 
-    if (without(STORWIN__NO_FALLOCATE))
-        return fill_holes(fd, offset, offset + bytes);
-    do
-        rc = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
-    while (rc < 0 && errno == EINTR);
-    if (rc < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
-        return fill_holes(fd, offset, offset + bytes);
-    return rc < 0 ? -errno : 0;
+    while (bytes > 0 && !without(STORWIN__NO_FALLOCATE)) {
+        const uint64_t n = storwin__min(piece, bytes);
+
+        if (fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)n) == 0) {
+            offset += n;
+            bytes -= n;
+        } else if (errno == EOPNOTSUPP || errno == ENOSYS) {
+            break;
+        } else if (errno != EINTR) {
+            return -errno;
+        } else if (piece > MIN_PIECE) {
+            piece = storwin__round_up(piece / 2, MIN_PIECE);
+        }
+    }
+    return bytes > 0 ? fill_holes(fd, offset, offset + bytes) : 0;
+}
+
+/* May this process's files be so large? If not, the kernel would send SIGXFSZ. */
+int storwin__within_limit(uint64_t bytes, uint64_t *most)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        return 1;
+    *most = limit.rlim_cur;
+    return bytes <= limit.rlim_cur;
 }
 
 static int lock_size(int fd, short type)
@@ -274,8 +294,8 @@ static int reserve(struct storwin__file *f, const struct storwin_opts *opts, con
                    uint64_t bytes, struct storwin_error *err)
 {
     const uint64_t offset = opts->offset_bytes, end = offset + bytes;
-    struct rlimit limit;
     struct stat st;
+    uint64_t most;
     int rc = 0;
 
     if (f->device) {
@@ -296,12 +316,12 @@ static int reserve(struct storwin__file *f, const struct storwin_opts *opts, con
     if (must_exist)
         return end <= f->size ? 0 : storwin__fail(err, STORWIN_ESHORT, NAME, "\"%.80s\" has %" PRIu64 " bytes; the window ends at %"
                                                   PRIu64, path, f->size, end);
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur)
+    if (!storwin__within_limit(end, &most))
         return storwin__fail(err, -EFBIG, NAME, "\"%.80s\" would have %" PRIu64 " bytes; the process may write files of %" PRIu64,
-                             path, end, (uint64_t)limit.rlim_cur);
+                             path, end, most);
     f->grown = 1;
     if (!(opts->flags & STORWIN_SPARSE))
-        rc = allocate(f->fd, offset, bytes);
+        rc = storwin__allocate(f->fd, offset, bytes);
     if (rc == 0 && end > f->size && ftruncate(f->fd, (off_t)end) < 0)
         rc = -errno;
     if (rc < 0) {

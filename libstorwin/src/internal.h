@@ -61,6 +61,8 @@ struct storwin__file {
 };
 int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path, int must_exist,
                        uint64_t bytes, struct storwin_error *err);
+int storwin__allocate(int fd, uint64_t offset, uint64_t bytes);
+int storwin__within_limit(uint64_t bytes, uint64_t *most);
 void storwin__file_undo(struct storwin__file *f);
 void storwin__file_settled(struct storwin__file *f);
 void storwin__file_want_direct(struct storwin__file *f);

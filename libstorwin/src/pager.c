@@ -76,7 +76,7 @@ struct storwin__pager {
     pthread_mutex_t lock;           /* of everything below */
     pthread_cond_t room, pressure, idle; /* a block was evicted; room is short; some block is BUSY or PINNED no more */
     uint8_t *state;                 /* n_blocks */
-    uint32_t *ring;                 /* present blocks, oldest first; 2 * max entries */
+    uint32_t *ring;                 /* present blocks, oldest first */
     uint64_t ring_cap, ring_head, ring_len;
     uint64_t resident;              /* blocks present or being filled */
     int stopping, stuck;            /* stuck: evictions fail, so the bound gives way */
@@ -907,7 +907,7 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
                              "userfaultfd with write protection: %s; see vm.unprivileged_userfaultfd and /dev/userfaultfd",
                              storwin_strerror(-errno));
     choose_sizes(p, resident);
-    p->ring_cap = resident ? 1 : p->max * 2;
+    p->ring_cap = resident ? 1 : storwin__min(p->max, p->n_blocks) * 2; /* a bound may be far beyond the window */
     p->stop_fd = eventfd(0, EFD_CLOEXEC);
     if (p->stop_fd < 0)
         return storwin__fail(err, -errno, "storage_alloc_pager", "eventfd: %s", storwin_strerror(-errno));

@@ -118,6 +118,11 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
 /* Memory that others can map. It takes no more room than private memory does: pages come when they are touched. */
 static int open_memfd(struct storwin_window *win, uint64_t bytes, struct storwin_error *err)
 {
+    uint64_t most;
+
+    if (!storwin__within_limit(storwin__round_up(bytes, win->page_bytes), &most))
+        return storwin__fail(err, -EFBIG, "storage_alloc_memfd",
+                             "a memfd of %" PRIu64 " bytes counts as a file; the process may write files of %" PRIu64, bytes, most);
     win->shm_fd = memfd_create("storwin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (win->shm_fd < 0 || ftruncate(win->shm_fd, (off_t)storwin__round_up(bytes, win->page_bytes)) < 0 ||
         fcntl(win->shm_fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
@@ -131,12 +136,16 @@ static int open_shm(struct storwin_window *win, const struct storwin__plan *plan
 {
     const uint64_t bytes = win->bytes - win->stor_bytes;
     struct stat st;
+    uint64_t most;
     int rc;
 
     if (bytes == 0)
         return 0;
     if (!plan->shm_name)
         return win->opts.flags & STORWIN_MEMFD ? open_memfd(win, bytes, err) : 0;
+    if (!plan->attach && !storwin__within_limit(bytes, &most))
+        return storwin__fail(err, -EFBIG, NULL, "shared memory of %" PRIu64 " bytes counts as a file; the process may write files of %"
+                             PRIu64, bytes, most);
     win->shm_fd = shm_open(plan->shm_name, plan->attach ? O_RDWR : O_RDWR | O_CREAT | O_EXCL, 0600);
     if (win->shm_fd < 0)
         return storwin__fail(err, -errno, NULL, "shared memory object \"%.100s\": %s", plan->shm_name,
@@ -148,11 +157,11 @@ static int open_shm(struct storwin_window *win, const struct storwin__plan *plan
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     }
     if (!plan->attach) {
-        do
-            rc = posix_fallocate(win->shm_fd, 0, (off_t)bytes);
-        while (rc == EINTR);
-        if (rc != 0)
-            return storwin__fail(err, -rc, NULL, "shared memory of %" PRIu64 " bytes: %s", bytes, storwin_strerror(-rc));
+        rc = storwin__allocate(win->shm_fd, 0, bytes);
+        if (rc == 0 && ftruncate(win->shm_fd, (off_t)bytes) < 0)
+            rc = -errno;
+        if (rc < 0)
+            return storwin__fail(err, rc, NULL, "shared memory of %" PRIu64 " bytes: %s", bytes, storwin_strerror(rc));
     }
     if (fstat(win->shm_fd, &st) < 0)
         return storwin__fail(err, -errno, NULL, "shared memory object: %s", storwin_strerror(-errno));

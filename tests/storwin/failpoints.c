@@ -39,8 +39,6 @@ WRAP(int, madvise, -1, ENOMEM, (void *a, size_t n, int what), (a, n, what))
 WRAP(int, msync, -1, EIO, (void *a, size_t n, int how), (a, n, how))
 WRAP(int, fstat, -1, EIO, (int fd, struct stat *st), (fd, st))
 WRAP(int, fstatat, -1, EIO, (int fd, const char *n, struct stat *st, int f), (fd, n, st, f))
-WRAP(int, fallocate, -1, ENOSPC, (int fd, int m, off_t o, off_t n), (fd, m, o, n))
-WRAP(int, posix_fallocate, ENOSPC, 0, (int fd, off_t o, off_t n), (fd, o, n))
 WRAP(int, ftruncate, -1, ENOSPC, (int fd, off_t n), (fd, n))
 WRAP(int, linkat, -1, ENOSPC, (int a, const char *p, int b, const char *q, int f), (a, p, b, q, f))
 WRAP(int, fdatasync, -1, EIO, (int fd), (fd))
@@ -52,6 +50,22 @@ WRAP(ssize_t, pread, -1, EIO, (int fd, void *p, size_t n, off_t o), (fd, p, n, o
 WRAP(ssize_t, pwrite, -1, ENOSPC, (int fd, const void *p, size_t n, off_t o), (fd, p, n, o))
 WRAP(int, sync_file_range, -1, EIO, (int fd, off_t o, off_t n, unsigned f), (fd, o, n, f))
 WRAP(int, pthread_create, EAGAIN, 0, (pthread_t * t, const pthread_attr_t *a, void *(*f)(void *), void *c), (t, a, f, c))
+
+static atomic_int signals; /* calls for more than SHORT bytes that a signal still comes into */
+#define SHORT (1 << 20)
+
+int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes);
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
+{
+    if (hit(ENOSPC))
+        return -1;
+    if (bytes > SHORT && atomic_load(&signals) > 0) {
+        errno = atomic_fetch_sub(&signals, 1) > 1 ? EINTR : EIO; /* it has gone on for too long */
+        return -1;
+    }
+    return __real_fallocate(fd, mode, offset, bytes);
+}
 
 int __real_openat(int dir, const char *path, int flags, ...);
 int __wrap_openat(int dir, const char *path, int flags, ...);
@@ -261,8 +275,34 @@ static int ckpt_life(void)
         storwin_ckpt_close(ckpt);
     }
     atomic_store(&armed, 0);
+    CHECK(rc == 0 || file_size(path) == UINT64_MAX);
     unlink(path);
     return rc;
+}
+
+/* Where signals come more often than a long fallocate() takes, which they undo, space is reserved all the same. */
+static void reserve_under_signals(void)
+{
+    uint64_t bytes = 5 * SHORT + 100;
+    char name[80];
+    struct storwin_shared shared = {.size = sizeof(shared), .n_ranks = 1, .bytes = &bytes, .shm_name = name};
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_window *win;
+    struct stat st;
+    int fd;
+
+    snprintf(name, sizeof(name), "/%s", test_dir);
+    atomic_store(&signals, 100);
+    CHECK(storwin_alloc(&opts, bytes, &win, NULL) == 0);
+    CHECK(file_size(path) == bytes && stat(path, &st) == 0 && (uint64_t)st.st_blocks * 512 >= bytes);
+    CHECK(storwin_free(win, NULL) == 0);
+    CHECK(storwin_alloc_shared(NULL, &shared, &win, NULL) == 0);
+    atomic_store(&signals, 0);
+    fd = shm_open(name, O_RDWR, 0);
+    CHECK(fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size == bytes && (uint64_t)st.st_blocks * 512 >= bytes);
+    close(fd);
+    CHECK(storwin_free(win, NULL) == 0);
+    unlink(path);
 }
 
 static int dynamic_life(void)
@@ -311,6 +351,7 @@ int main(void)
     threads = count_threads(); /* a sanitizer may have one */
     setvbuf(stdout, NULL, _IOLBF, 0);
     path = test_path("file");
+    reserve_under_signals();
     for (unsigned i = 0; i < sizeof(lives) / sizeof(lives[0]); i++) {
         unsigned fds, refused = 0;
         int n = 0;

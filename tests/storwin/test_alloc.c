@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -162,6 +163,56 @@ static void size_limit_child(void)
     unlink(opts.filename);
 }
 
+/* Memory that has a descriptor counts as a file. */
+static void memory_limit_child(void)
+{
+    struct rlimit limit = {3 * 4096, 3 * 4096};
+    uint64_t bytes = 3 * 4096 + 1;
+    char name[80];
+    struct storwin_shared shared = {.size = sizeof(shared), .n_ranks = 1, .bytes = &bytes, .shm_name = name};
+    struct storwin_opts opts;
+    struct storwin_window *win;
+    struct storwin_error err;
+
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    storwin_opts_init(&opts);
+    opts.flags = STORWIN_MEMFD;
+    CHECK(storwin_alloc(&opts, bytes, &win, &err) == -EFBIG && strcmp(err.hint, "storage_alloc_memfd") == 0);
+    CHECK(storwin_alloc(&opts, bytes - 1, &win, NULL) == 0);
+    CHECK(storwin_free(win, NULL) == 0);
+    snprintf(name, sizeof(name), "/%s", test_dir);
+    CHECK(storwin_alloc_shared(NULL, &shared, &win, NULL) == -EFBIG);
+    CHECK(shm_unlink(name) < 0 && errno == ENOENT);
+    bytes--;
+    CHECK(storwin_alloc_shared(NULL, &shared, &win, NULL) == 0);
+    CHECK(storwin_free(win, NULL) == 0);
+}
+
+/* A nameless file gets its name by /proc; where there is none, it has one from the beginning. */
+static void no_proc_child(void)
+{
+    struct storwin_opts opts = storage_opts(test_path("no_proc"));
+    struct storwin_window *win;
+
+    if (private_mounts() < 0 || mount("none", "/proc", "tmpfs", 0, NULL) < 0) {
+        printf("left out: without /proc: needs root and mount()\n");
+        return;
+    }
+    for (opts.pager = 0; opts.pager < test_pagers; opts.pager++) {
+        opts.budget_bytes = opts.pager == STORWIN_PAGER_USER ? STORWIN_MIN_BUDGET : 0;
+        CHECK(storwin_alloc(&opts, 3 * page, &win, NULL) == 0);
+        *(char *)storwin_base(win) = 'x';
+        CHECK(storwin_free(win, NULL) == 0);
+        CHECK(file_size(opts.filename) == 3 * page && unlink(opts.filename) == 0);
+    }
+}
+
+static void without_proc(void **state)
+{
+    (void)state;
+    in_child(no_proc_child);
+}
+
 static void read_only_child(void)
 {
     if (geteuid() == 0)
@@ -175,6 +226,7 @@ static void limits(void **state)
 {
     (void)state;
     in_child(size_limit_child);
+    in_child(memory_limit_child);
     write_file(test_path("mine"), 0, "x", 1);
     assert_int_equal(chmod(test_path("mine"), 0444), 0);
     assert_int_equal(chmod(test_dir, 0555), 0);
@@ -530,7 +582,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_kind),   cmocka_unit_test(offsets),            cmocka_unit_test(links),
-        cmocka_unit_test(limits),       cmocka_unit_test(full_disk),          cmocka_unit_test(permissions),
+        cmocka_unit_test(limits),       cmocka_unit_test(without_proc),       cmocka_unit_test(full_disk),          cmocka_unit_test(permissions),
         cmocka_unit_test(reserved),     cmocka_unit_test(unlink_and_discard), cmocka_unit_test(races),
         cmocka_unit_test(hints_became), cmocka_unit_test(dynamic),            cmocka_unit_test(no_leaks),
     };

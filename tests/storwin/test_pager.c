@@ -428,13 +428,37 @@ static void copies_meet_evictions(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
+/* As much memory as a bound may be at most, for a small window: what the pager keeps is as the window. */
+static void bound_beyond_the_window(void **state)
+{
+    struct storwin_opts opts = storage_opts(test_path("bound"));
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_window *win = NULL;
+    int rc;
+
+    (void)state;
+    opts.pager = STORWIN_PAGER_USER;
+    opts.access_style = STORWIN_ACCESS_RANDOM;
+    opts.budget_bytes = STORWIN_MAX_BYTES;
+    opts.flags = STORWIN_UNLINK;
+    rc = storwin_alloc(&opts, 64 * page, &win, NULL);
+    if (rc == STORWIN_EPAGER)
+        skip();
+    assert_int_equal(rc, 0);
+    memset(storwin_base(win), 1, 64 * page);
+    assert_int_equal(storwin_query(win, &info), 0);
+    assert_int_equal(info.budget_bytes, STORWIN_MAX_BYTES);
+    assert_int_equal(info.resident_bytes, 64 * page);
+    assert_int_equal(storwin_free(win, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_random),   cmocka_unit_test(threads_unknown), cmocka_unit_test(threads_sequential),
         cmocka_unit_test(threads_in_place), cmocka_unit_test(streams),         cmocka_unit_test(system_calls),
         cmocka_unit_test(refused),          cmocka_unit_test(after_fork),      cmocka_unit_test(pinned_page),
-        cmocka_unit_test(copies_meet_evictions), cmocka_unit_test(few_descriptors),
+        cmocka_unit_test(copies_meet_evictions), cmocka_unit_test(few_descriptors), cmocka_unit_test(bound_beyond_the_window),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);
