@@ -191,7 +191,7 @@ struct shmht_writer_opts {
     uint32_t max_load_percent; /**< entries / slots at which the table is rebuilt twice as large, 10 to 90; 0: 70. A table that cannot grow is filled to 90 */
     shmht_hash_fn *hash;       /**< the caller's own, for ids from SHMHT_HASH_CALLER on; NULL otherwise */
     uint64_t seed;             /**< of the hash; 0: random */
-    uint64_t min_free_bytes;   /**< growth that would leave the node (or the memory cgroup) less than this is -ENOMEM; 0: 16 MiB */
+    uint64_t min_free_bytes;   /**< growth, looked at once a MiB, that would leave the node (or the memory cgroup) less is -ENOMEM; 0: 16 MiB */
     uint64_t generation;       /**< of the new table; 0: 1 */
     const struct shmht_allocator *allocator; /**< of the handle; NULL: malloc() */
     void *place;               /**< memory for the handle instead of allocating it, aligned to 64 bytes; NULL: none */
@@ -207,7 +207,7 @@ struct shmht_reader_opts {
     shmht_hash_fn *hash; /**< the caller's own, for a table whose id is hash_id; NULL: none */
     uint64_t max_bytes;  /**< refuse a region whose byte cap is larger (it is mapped whole); 0: SHMHT_MAX_REGION_BYTES */
     const struct shmht_allocator *allocator; /**< of the handle; NULL: malloc() */
-    void *place;         /**< memory for the handle instead of allocating it, aligned to 64 bytes; NULL: none */
+    void *place;         /**< memory for the handle instead of allocating it, aligned to 64 bytes; NULL: none (an array's must be) */
     size_t place_bytes;  /**< at least shmht_reader_size() */
 };
 
@@ -302,8 +302,8 @@ SHMHT_API int shmht_writer_resume(const struct shmht_desc *desc, int fd, const s
 /**
  * @brief Stop writing: unmap, close, unlink the name (unless SHMHT_KEEP_NAME). Readers keep what they have.
  * @param w  NULL is allowed
- * @threads one thread, of the process that created the table: a child that it forked has no mapping of it, and the name is
- *          still the parent's
+ * @threads one thread, of the process that created the table: in a child that it forked, only the child's descriptors and handle
+ *          go, and the name is still the parent's
  */
 SHMHT_API void shmht_writer_destroy(struct shmht_writer *w);
 
@@ -719,7 +719,7 @@ SHMHT_API int shmht_array_attach(const struct shmht_desc *desc, int fd, const st
 /**
  * @brief Close an array, as writer or as reader. Pointers into it become invalid.
  * @param a  NULL is allowed
- * @threads no other thread may use a any more
+ * @threads no other thread may use a any more. A writer in a child of the process that created it: as shmht_writer_destroy()
  */
 SHMHT_API void shmht_array_close(struct shmht_array *a);
 

@@ -119,7 +119,7 @@ int shmht_array_attach(const struct shmht_desc *desc, int fd, const struct shmht
     uint64_t n_ranks, stride, bytes;
     int rc;
 
-    if (!out || (opts && !shmht__opts_known(opts, sizeof(*opts))))
+    if (!out || (opts && (!shmht__opts_known(opts, sizeof(*opts)) || opts->place)))
         return -EINVAL;
     rc = alloc(opts ? opts->allocator : NULL, &a);
     if (rc < 0)
@@ -162,7 +162,7 @@ int shmht_array_fd(const struct shmht_array *a)
 
 int shmht_array_desc(const struct shmht_array *a, struct shmht_desc *desc)
 {
-    shmht__desc_fill(header_of(a), a->object.name, desc);
+    shmht__desc_fill(header_of(a), &a->object, desc);
     return 0;
 }
 

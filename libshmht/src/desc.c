@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -13,24 +14,26 @@ static const unsigned char pack_magic[8] = {'S', 'H', 'M', 'H', 'T', 'D', 'S', '
 
 _Static_assert(8 + 4 * 4 + 3 * 8 + 8 + SHMHT_MAX_NAME_BYTES == SHMHT_DESC_BYTES, "layout");
 
-void shmht__desc_fill(const struct shmht__header *h, const char *name, struct shmht_desc *desc)
+void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o, struct shmht_desc *desc)
 {
+    struct stat st;
+
     memset(desc, 0, sizeof(*desc));
     desc->kind = h->kind;
     desc->layout = h->layout;
     desc->hash_id = h->kind == SHMHT_KIND_TABLE ? h->hash_id : 0;
-    desc->uid = (uint32_t)geteuid();
+    desc->uid = (uint32_t)(o->fd >= 0 && fstat(o->fd, &st) == 0 ? st.st_uid : geteuid()); /* the process may be another user's by now */
     desc->id = h->id;
     desc->generation = h->generation;
     desc->max_bytes = h->max_bytes;
-    snprintf(desc->name, sizeof(desc->name), "%s", name);
+    snprintf(desc->name, sizeof(desc->name), "%s", o->name);
 }
 
 int shmht_writer_desc(const struct shmht_writer *w, struct shmht_desc *desc)
 {
     if (w->object.fd < 0)
         return SHMHT_EFIXED;
-    shmht__desc_fill(w->header, w->object.name, desc);
+    shmht__desc_fill(w->header, &w->object, desc);
     return 0;
 }
 

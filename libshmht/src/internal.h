@@ -42,6 +42,7 @@ struct shmht__object {
     int32_t huge_errno;
     uint32_t notes;
     uint32_t flags;
+    pid_t owner;         /* who created or opened it */
     char name[SHMHT_MAX_NAME_BYTES];
 };
 
@@ -120,7 +121,7 @@ int shmht__handle_alloc(size_t bytes, const struct shmht_allocator *wanted, void
 void shmht__handle_free(const struct shmht_allocator *used, void *handle);
 
 /* --- desc.c */
-void shmht__desc_fill(const struct shmht__header *h, const char *name, struct shmht_desc *desc);
+void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o, struct shmht_desc *desc);
 
 /* --- reader.c */
 int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind, const struct shmht_desc *desc, uint64_t limit);

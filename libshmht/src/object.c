@@ -295,6 +295,7 @@ static void object_init(struct shmht__object *o, uint32_t flags, uint64_t max_by
 {
     memset(o, 0, sizeof(*o));
     o->fd = o->ro_fd = -1;
+    o->owner = getpid();
     o->flags = flags;
     o->max_bytes = max_bytes & ~(uint64_t)(PAGE_BYTES - 1);
     o->min_free_bytes = min_free_bytes ? min_free_bytes : DEFAULT_MIN_FREE_BYTES;
@@ -401,11 +402,13 @@ int shmht__object_publish(struct shmht__object *o, int fixed_size)
 
 void shmht__object_close(struct shmht__object *o, int unlink_name)
 {
+    int mine = o->owner == getpid(); /* a child has its own descriptors, not the mapping, and the name is its parent's */
+
     if (o->fd < 0)
         return;
-    if (unlink_name && o->name[0])
+    if (mine && unlink_name && o->name[0])
         unlink(o->name);
-    if (o->base)
+    if (mine && o->base)
         munmap(o->base, (size_t)o->map_bytes);
     if (o->ro_fd >= 0)
         close(o->ro_fd);

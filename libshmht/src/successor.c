@@ -126,6 +126,13 @@ static int copy_table(const struct shmht_reader *from, int orphan, const struct 
     return rc;
 }
 
+static int overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+
+    return a && b && (x < y ? y - x < a_bytes : x - y < b_bytes);
+}
+
 int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts, struct shmht_writer **out)
 {
     struct shmht_writer_opts o;
@@ -136,7 +143,8 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
         return -EINVAL;
     o = opts ? *opts : w->opts;
     o.size = sizeof(o);
-    if ((o.region && o.region == w->opts.region) || (o.place && o.place == w->opts.place))
+    if (overlap(o.region, o.max_bytes, w->opts.region, w->opts.max_bytes) || overlap(o.region, o.max_bytes, w, sizeof(*w)) ||
+        overlap(o.place, sizeof(*w), w->opts.region, w->opts.max_bytes) || overlap(o.place, sizeof(*w), w, sizeof(*w)))
         return -EINVAL; /* that memory is in use */
     if (!opts) {
         o.expected_entries = 0;
@@ -212,6 +220,8 @@ static int adopt(struct shmht_writer *w, const struct shmht_desc *desc, const st
     if (w->object.bytes < HEADER_BYTES)
         return SHMHT_ETRUNC;
     rc = shmht__header_check(w->header, -1, &w->object.bytes, SHMHT_KIND_TABLE, desc, o->max_bytes);
+    if (rc == 0 && o->region && w->header->max_bytes < w->object.max_bytes)
+        w->object.bytes = w->object.max_bytes = w->header->max_bytes; /* there is more memory than the table was made for */
     if (rc == 0 && w->header->max_bytes != w->object.max_bytes)
         rc = SHMHT_ESTALE;
     shmht__writer_view_init(w);

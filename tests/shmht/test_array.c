@@ -59,6 +59,7 @@ static void test_options(void **state)
 {
     struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = 10, .stride_bytes = 1}, bad;
     struct shmht_writer_opts topts = {.size = sizeof(topts), .max_bytes = 1 << 20};
+    struct shmht_reader_opts placed = {.size = sizeof(placed), .place = &topts, .place_bytes = 65536};
     struct shmht_array *a, *r;
     struct shmht_reader *t;
     struct shmht_writer *w;
@@ -87,6 +88,7 @@ static void test_options(void **state)
     assert_int_equal(shmht_writer_create(&topts, &w), 0);
     assert_int_equal(shmht_reader_attach(NULL, shmht_array_fd(a), NULL, &t), SHMHT_EKIND);
     assert_int_equal(shmht_array_attach(NULL, shmht_writer_fd(w), NULL, &r), SHMHT_EKIND);
+    assert_int_equal(shmht_array_attach(NULL, shmht_array_fd(a), &placed, &r), -EINVAL); /* an array's handle is always allocated */
     assert_int_equal(shmht_array_desc(a, &desc), 0);
     desc.generation++;
     assert_int_equal(shmht_array_attach(&desc, shmht_array_fd(a), NULL, &r), SHMHT_ESTALE);

@@ -564,12 +564,84 @@ static void test_beyond_4g(void **state)
     }
 }
 
+/* A child that closes what it has inherited closes its descriptors: names, and whatever it has mapped meanwhile, stay. */
+static void test_closed_by_a_child(void **state)
+{
+    struct shmht_writer_opts opts = opts_of(1 << 20);
+    struct shmht_array_opts shape = {.size = sizeof(shape), .n_ranks = 100, .stride_bytes = 8, .flags = SHMHT_NAMED};
+    struct shmht_desc table_desc, array_desc;
+    struct shmht_array *array;
+    struct shmht_writer *w;
+    int status = -1;
+    pid_t pid;
+
+    (void)state;
+    opts.flags = SHMHT_NAMED;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_array_create(&shape, &array), 0);
+    assert_int_equal(shmht_writer_desc(w, &table_desc), 0);
+    assert_int_equal(shmht_array_desc(array, &array_desc), 0);
+    pid = fork();
+    if (pid == 0) {
+        /* What the parent has mapped there, the child has not: the place is free, and the kernel takes it. */
+        unsigned char *p = mmap(shmht_writer_view(w)->object->base, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (p == MAP_FAILED)
+            _exit(2);
+        *p = 7;
+        shmht_array_close(array);
+        shmht_writer_destroy(w);
+        _exit(*p == 7 ? 0 : 3);
+    }
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(access(table_desc.name, F_OK), 0);
+    assert_int_equal(access(array_desc.name, F_OK), 0);
+    assert_int_equal(shmht_put(w, "k", 1, "v", 1), SHMHT_PUT_NEW);
+    shmht_array_close(array);
+    shmht_writer_destroy(w);
+    assert_int_equal(access(table_desc.name, F_OK), -1);
+    assert_int_equal(access(array_desc.name, F_OK), -1);
+}
+
+/* A descriptor names the object's owner, whoever the process has become. */
+static void test_owner_in_descriptor(void **state)
+{
+    struct shmht_writer_opts opts = opts_of(1 << 20);
+    struct shmht_array_opts shape = {.size = sizeof(shape), .n_ranks = 100, .stride_bytes = 8, .flags = SHMHT_NAMED};
+    struct shmht_desc table_desc, array_desc;
+    struct shmht_array *array, *a;
+    struct shmht_writer *w;
+    struct shmht_reader *r;
+
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("skip: to become another user needs root\n");
+        skip();
+    }
+    opts.flags = SHMHT_NAMED;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_array_create(&shape, &array), 0);
+    assert_int_equal(seteuid(12345), 0);
+    assert_int_equal(shmht_writer_desc(w, &table_desc), 0);
+    assert_int_equal(shmht_array_desc(array, &array_desc), 0);
+    assert_int_equal(seteuid(0), 0);
+    assert_true(table_desc.uid == 0 && array_desc.uid == 0);
+    assert_int_equal(shmht_reader_attach(&table_desc, -1, NULL, &r), 0);
+    assert_int_equal(shmht_array_attach(&array_desc, -1, NULL, &a), 0);
+    shmht_reader_detach(r);
+    shmht_array_close(a);
+    shmht_array_close(array);
+    shmht_writer_destroy(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cap),   cmocka_unit_test(test_enospc),         cmocka_unit_test(test_enomem),
         cmocka_unit_test(test_rlimits), cmocka_unit_test(test_attach_refuses), cmocka_unit_test(test_names),
         cmocka_unit_test(test_resume), cmocka_unit_test(test_orphan), cmocka_unit_test(test_turns_hostile), cmocka_unit_test(test_huge),           cmocka_unit_test(test_beyond_4g),
+        cmocka_unit_test(test_closed_by_a_child), cmocka_unit_test(test_owner_in_descriptor),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -534,6 +534,68 @@ static void test_region(void **state)
     shmht_writer_destroy(w);
 }
 
+/* A table is resumed in more memory than it was made for: it stays as large as it was. */
+static void test_region_in_more(void **state)
+{
+    static _Alignas(64) unsigned char region[16384];
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = SHMHT_MIN_REGION_BYTES, .region = region};
+    struct shmht_bytes value;
+    struct shmht_writer *w;
+    uint64_t n = 0;
+
+    (void)state;
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_put(w, &n, sizeof(n), "0", 1), SHMHT_PUT_NEW);
+    shmht_writer_destroy(w);
+    memset(region + opts.max_bytes, 0xa5, sizeof(region) - opts.max_bytes);
+    opts.max_bytes = sizeof(region);
+    assert_int_equal(shmht_writer_resume(NULL, -1, &opts, &w), 0);
+    assert_int_equal(shmht_get(shmht_writer_view(w), &n, sizeof(n), &value), 0);
+    while (shmht_put(w, &n, sizeof(n), "1", 1) >= 0)
+        n++;
+    assert_in_range(n, 100, 1000);
+    for (size_t i = SHMHT_MIN_REGION_BYTES; i < sizeof(region); i++)
+        assert_int_equal(region[i], 0xa5);
+    shmht_writer_destroy(w);
+    opts.max_bytes = SHMHT_MIN_REGION_BYTES;
+    assert_int_equal(shmht_writer_resume(NULL, -1, &opts, &w), 0);
+    assert_int_equal(shmht_get(shmht_writer_view(w), &n, sizeof(n), &value), SHMHT_ENOENT);
+    shmht_writer_destroy(w);
+}
+
+/* A successor may not lie in what its predecessor lies in, wherever it begins. */
+static void test_successor_in_the_way(void **state)
+{
+    static _Alignas(64) unsigned char memory[5 * 16384], place[8192];
+    const size_t at[] = {0, 64, 16384 - 64, 2 * 16384 - 64, 2 * 16384};
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 16384, .region = memory + 16384, .place = place + 2048,
+                                     .place_bytes = 4096}, next;
+    struct shmht_bytes value;
+    struct shmht_writer *w, *w2;
+
+    (void)state;
+    assert_true(shmht_writer_size() <= 2048);
+    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_put(w, "k", 1, "v", 1), SHMHT_PUT_NEW);
+    for (int i = 0; i < 5; i++) {
+        next = (struct shmht_writer_opts){.size = sizeof(next), .max_bytes = 16384, .region = memory + at[i]};
+        assert_int_equal(shmht_writer_compact(w, &next, &w2), i == 0 || i == 4 ? 0 : -EINVAL);
+        if (i == 0 || i == 4)
+            shmht_writer_destroy(w2);
+        assert_int_equal(shmht_get(shmht_writer_view(w), "k", 1, &value), 0);
+    }
+    next = (struct shmht_writer_opts){.size = sizeof(next), .max_bytes = 16384, .region = memory, .place = place + 2048 + 64, .place_bytes = 4096};
+    assert_int_equal(shmht_writer_compact(w, &next, &w2), -EINVAL);
+    next.place = memory + 2 * 16384 - 64; /* the end of the old table */
+    assert_int_equal(shmht_writer_compact(w, &next, &w2), -EINVAL);
+    next.place = NULL;
+    next.max_bytes = 8192;
+    next.region = place; /* which the old handle lies in */
+    assert_int_equal(shmht_writer_compact(w, &next, &w2), -EINVAL);
+    assert_int_equal(shmht_get(shmht_writer_view(w), "k", 1, &value), 0);
+    shmht_writer_destroy(w);
+}
+
 static void test_strerror(void **state)
 {
     (void)state;
@@ -555,7 +617,8 @@ int main(void)
         cmocka_unit_test(test_policies),  cmocka_unit_test(test_get_many), cmocka_unit_test(test_growth),
         cmocka_unit_test(test_iteration), cmocka_unit_test(test_hashes),   cmocka_unit_test(test_hash_zero),
         cmocka_unit_test(test_options),   cmocka_unit_test(test_granules), cmocka_unit_test(test_allocators),
-        cmocka_unit_test(test_region),    cmocka_unit_test(test_strerror),
+        cmocka_unit_test(test_region),    cmocka_unit_test(test_region_in_more), cmocka_unit_test(test_successor_in_the_way),
+        cmocka_unit_test(test_strerror),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
