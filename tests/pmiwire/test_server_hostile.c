@@ -844,6 +844,21 @@ static void test_options(void **state)
     h_init(&h);
     h.opts.decode_flags = PMIWIRE_DECODE_VALUE_TO_EOL << 1;
     assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
+    for (int i = 0; i < 7; i++) { /* a limit below and above what it may be; and the largest ones */
+        h_init(&h);
+        h.opts.max_msg_bytes = SIZE_MAX / 4 + (i == 6);
+        h.opts.kvsname_max = i == 0 ? 1 : i == 1 ? UINT32_C(0x80000000) : INT32_MAX;
+        h.opts.keylen_max = i == 2 ? 1 : i == 3 ? UINT32_C(0x80000000) : INT32_MAX;
+        h.opts.vallen_max = i == 4 ? 1 : i == 5 ? UINT32_C(0x80000000) : INT32_MAX;
+        assert_int_equal(pmiwire_server_create(&h.opts, &s), -EINVAL);
+    }
+    h.opts.max_msg_bytes--;
+    assert_int_equal(pmiwire_server_create(&h.opts, &s), 0);
+    pmiwire_server_destroy(s);
+    h.opts.max_msg_bytes = 0;
+    h.opts.kvsname_max = h.opts.keylen_max = h.opts.vallen_max = 2;
+    assert_int_equal(pmiwire_server_create(&h.opts, &s), 0);
+    pmiwire_server_destroy(s);
     h_init(&h);
     h.ops.put = h_put;
     assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);

@@ -65,8 +65,8 @@ struct pmiwire_client_opts {
     const char *jobid;    /**< PMI_JOBID, sent in PMI-2's fullinit; may be NULL. Not kept */
     uint32_t max_subversion; /**< PMI-1: highest 1.x asked for; 0 means 1 */
     uint32_t threaded;    /**< PMI-2: say so in fullinit */
-    size_t max_msg_bytes; /**< longest message either way, bytes; 0 means PMIWIRE_DEFAULT_MAX_MSG_BYTES */
-    uint32_t max_fields;  /**< most fields of one answer; 0 means 256 */
+    size_t max_msg_bytes; /**< longest message either way, bytes, 256 (and jobid's length) to 2^30; 0 means PMIWIRE_DEFAULT_MAX_MSG_BYTES */
+    uint32_t max_fields;  /**< most fields of one answer, 16 to 2^20; 0 means 256 */
     uint32_t reserved;    /**< 0 */
     const struct pmiwire_profile *server; /**< what the server can carry; NULL: "any-server" */
     const struct pmiwire_allocator *alloc; /**< NULL: libc. Copied */

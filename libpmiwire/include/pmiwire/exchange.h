@@ -273,7 +273,7 @@ struct pmiwire_exchange_opts {
     uint32_t n_below;                       /**< ranks on the nodes below this one. Of this node */
     uint32_t design;                        /**< PMIWIRE_DESIGN_* */
     uint32_t fence;                         /**< PMIWIRE_FENCE_* */
-    uint32_t arity;                         /**< of the tree, 1 to PMIWIRE_EXCHANGE_MAX_ARITY; 0: pmiwire_exchange_arity(n_nodes) */
+    uint32_t arity;                         /**< of the tree, 1 (PMIWIRE_DESIGN_TREE: 2) to PMIWIRE_EXCHANGE_MAX_ARITY; 0: pmiwire_exchange_arity(n_nodes) */
     uint32_t unhinted;                      /**< PMIWIRE_HINT_DENSE or _SPARSE; 0: DENSE, since PMI's programs Fence and then Get everything. SPARSE is
                                                  for jobs all of whose Gets are REMOTE or WAIT: a LOCAL one does not find other nodes' SPARSE keys */
     uint32_t flags;                         /**< PMIWIRE_EXCHANGE_* */

@@ -184,10 +184,10 @@ struct pmiwire_server_opts {
     void *ctx;                             /**< handed to every callback */
     const struct pmiwire_allocator *alloc; /**< NULL: libc. Copied */
     uint32_t flags;                        /**< PMIWIRE_SERVER_* */
-    uint32_t kvsname_max, keylen_max, vallen_max; /**< advertised; 0: the defaults. A PMI-1 key or
+    uint32_t kvsname_max, keylen_max, vallen_max; /**< advertised, 2 to 2^31-1; 0: the defaults. A PMI-1 key or
                                                        value must be shorter, as the NUL counts; a PMI-2
                                                        one may be as long */
-    size_t max_msg_bytes;                  /**< 0: PMIWIRE_DEFAULT_MAX_MSG_BYTES */
+    size_t max_msg_bytes;                  /**< at most SIZE_MAX / 4; 0: PMIWIRE_DEFAULT_MAX_MSG_BYTES */
     uint32_t max_fields;                   /**< 0: PMIWIRE_DEFAULT_MAX_FIELDS */
     uint32_t decode_flags;                 /**< PMIWIRE_DECODE_* */
     size_t max_out_bytes;                  /**< 0: PMIWIRE_DEFAULT_MAX_OUT_BYTES */
