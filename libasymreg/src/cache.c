@@ -74,7 +74,7 @@ int asymreg_cache_create(const struct asymreg_cache_opts *opts, struct asymreg_c
     struct asymreg_cache *c;
     int rc;
 
-    if (!opts || !asymreg__opts_known(opts, sizeof(*opts)) || !cache || (!opts->read && !opts->mapped) || (uintptr_t)opts->mapped % 8)
+    if (!opts || !asymreg__opts_known(opts, sizeof(*opts)) || !cache || (!opts->read && !opts->mapped) || (uintptr_t)opts->mapped % 8 || opts->reserved)
         return -EINVAL;
     if (opts->bytes < sizeof(want))
         return ASYMREG_ETABLE;

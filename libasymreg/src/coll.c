@@ -44,7 +44,7 @@ int asymreg_group_open(struct asymreg_worker *worker, const struct asymreg_group
     struct asymreg_group *g;
 
     if (!worker || !opts || !asymreg__opts_known(opts, sizeof(*opts)) || !opts->n || opts->n > 1u << ROUNDS || opts->me >= opts->n || !opts->scratch ||
-        (uintptr_t)opts->scratch % 64 || opts->channel >= ASYMREG_GROUP_CHANNELS || !opts->member || !group)
+        (uintptr_t)opts->scratch % 64 || opts->channel >= ASYMREG_GROUP_CHANNELS || opts->reserved || !opts->member || !group)
         return -EINVAL;
     if (!(g = calloc(1, sizeof(*g))))
         return -ENOMEM;

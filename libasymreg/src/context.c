@@ -168,16 +168,16 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
 {
     struct asymreg_opts o = {.size = sizeof(o)};
     struct asymreg_index_opts index_opts = {.size = sizeof(index_opts)};
-    struct asymreg_transport *t = opts && asymreg__opts_known(opts, sizeof(o)) ? opts->transport : NULL;
+    struct asymreg_transport *t = opts && asymreg__opts_readable(opts, sizeof(o)) ? opts->transport : NULL;
     struct asymreg_context *c = NULL;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     int rc = -EINVAL;
 
     if (opts && !asymreg__opts_known(opts, sizeof(o)))
-        return -EINVAL;
+        goto fail;
     if (opts)
         o = *opts;
-    if (!context || (o.flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH | ASYMREG_DRAIN)) || o.max_regions > ASYMREG_MAX_REGIONS ||
+    if (!context || o.reserved || (o.flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH | ASYMREG_DRAIN)) || o.max_regions > ASYMREG_MAX_REGIONS ||
         o.max_segments > ASYMREG_MAX_SEGMENTS)
         goto fail;
     if (o.coalesce_bytes != ASYMREG_COALESCE_MAPPING && (o.coalesce_bytes & (o.coalesce_bytes - 1)))

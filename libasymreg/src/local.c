@@ -752,7 +752,7 @@ int asymreg_local_create(const struct asymreg_local_opts *opts, struct asymreg_t
     struct asymreg__local *l;
     int rc;
 
-    if (!transport || (opts && !asymreg__opts_known(opts, sizeof(*opts))) || (flags & ~(both | ASYMREG_LOCAL_TRUST)))
+    if (!transport || (opts && !asymreg__opts_known(opts, sizeof(*opts))) || (flags & ~(both | ASYMREG_LOCAL_TRUST)) || (opts && opts->reserved))
         return -EINVAL;
     if (!(flags & both))
         flags |= both;

@@ -42,7 +42,7 @@ int asymreg__layout(const struct asymreg_table_opts *opts, struct asymreg__heade
     if (!o.ring)
         o.ring = 4096;
     if (o.max_regions > ASYMREG_MAX_REGIONS || o.max_segments > ASYMREG_MAX_SEGMENTS || o.ring < 16 || o.ring > ASYMREG_MAX_RING ||
-        (o.ring & (o.ring - 1)) || o.max_handle_bytes > 1024)
+        (o.ring & (o.ring - 1)) || o.max_handle_bytes > 1024 || o.reserved)
         return -EINVAL;
     memset(h, 0, sizeof(*h));
     h->magic = TABLE_MAGIC;

@@ -74,15 +74,49 @@ static int group(void *opts, void *worker)
     return rc;
 }
 
+static int n_destroyed;
+
+static void count_destroy(struct asymreg_transport *t)
+{
+    (void)t;
+    n_destroyed++;
+}
+
+/* A transport is taken over also where the rest of the options is refused; not where they may not even hold one. */
+static void transport_is_taken(void)
+{
+    const struct asymreg_transport_ops ops = {.size = sizeof(ops), .version = ASYMREG_TRANSPORT_VERSION, .destroy = count_destroy};
+    struct asymreg_transport t = {.ops = &ops};
+    struct {
+        struct asymreg_opts opts;
+        uint64_t later;
+    } longer = {.opts = {.size = sizeof(longer), .transport = &t}, .later = 1};
+    struct asymreg_context *c;
+
+    CHECK_EQ(asymreg_open(&longer.opts, &c), -EINVAL);
+    CHECK_EQ(n_destroyed, 1);
+    longer.opts.size = sizeof(longer.opts) - 1;
+    CHECK_EQ(asymreg_open(&longer.opts, &c), -EINVAL);
+    longer.opts.size = 4097;
+    CHECK_EQ(asymreg_open(&longer.opts, &c), -EINVAL);
+    CHECK_EQ(n_destroyed, 1);
+    longer.opts.size = sizeof(longer.opts);
+    longer.opts.reserved = 1;
+    CHECK_EQ(asymreg_open(&longer.opts, &c), -EINVAL);
+    CHECK_EQ(n_destroyed, 2);
+    CHECK_EQ(asymreg_open(&longer.opts, NULL), -EINVAL);
+    CHECK_EQ(n_destroyed, 3);
+}
+
 int main(void)
 {
     static unsigned char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
-    const struct asymreg_opts co = {.size = sizeof(co), .max_regions = 100};
-    const struct asymreg_local_opts lo = {.size = sizeof(lo)};
+    struct asymreg_opts co = {.size = sizeof(co), .max_regions = 100};
+    struct asymreg_local_opts lo = {.size = sizeof(lo)};
     const struct asymreg_index_opts io = {.size = sizeof(io), .max_regions = 100};
-    const struct asymreg_table_opts to = {.size = sizeof(to), .max_regions = 100, .max_segments = 10, .ring = 16};
+    struct asymreg_table_opts to = {.size = sizeof(to), .max_regions = 100, .max_segments = 10, .ring = 16};
     struct asymreg_cache_opts ca = {.size = sizeof(ca), .incarnation = 42};
-    const struct asymreg_group_opts go = {.size = sizeof(go), .n = 1, .scratch = scratch, .member = nobody};
+    struct asymreg_group_opts go = {.size = sizeof(go), .n = 1, .scratch = scratch, .member = nobody};
     struct asymreg_context *c = open_context(0, 0, 100);
     struct asymreg_worker *w;
     struct asymreg_table *t;
@@ -99,9 +133,17 @@ int main(void)
     ca.mapped = memory;
     ca.bytes = bytes;
     CHECK_EQ(opts_sizes("asymreg_cache_opts", &ca, sizeof(ca), cache, NULL), 0);
-    asymreg_table_destroy(t);
     CHECK_EQ(asymreg_worker_create(c, &w), 0);
     CHECK_EQ(opts_sizes("asymreg_group_opts", &go, sizeof(go), group, w), 0);
+    /* What is to be 0 may have a meaning one day. */
+    co.reserved = lo.reserved = to.reserved = ca.reserved = go.reserved = 1;
+    CHECK_EQ(context(&co, NULL), -EINVAL);
+    CHECK_EQ(transport(&lo, NULL), -EINVAL);
+    CHECK_EQ(table(&to, memory), -EINVAL);
+    CHECK_EQ(cache(&ca, NULL), -EINVAL);
+    CHECK_EQ(group(&go, w), -EINVAL);
+    asymreg_table_destroy(t);
+    transport_is_taken();
     asymreg_worker_destroy(w);
     asymreg_close(c);
     munmap(memory, bytes);

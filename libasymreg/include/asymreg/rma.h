@@ -91,7 +91,7 @@ struct asymreg_opts {
     uint32_t ring;          /**< records of the change log; 0: 4096 */
     uint32_t simd;          /**< as in struct asymreg_index_opts */
     uint32_t reserved;      /**< 0 */
-    struct asymreg_transport *transport; /**< taken over, also on failure; NULL: asymreg_local_create(NULL) */
+    struct asymreg_transport *transport; /**< taken over, also on failure, unless `size` is below this or above 4,096; NULL: asymreg_local_create(NULL) */
     uint64_t coalesce_bytes; /**< 0; a power of two (raised to a page); or ASYMREG_COALESCE_MAPPING: see "Coalescing" above */
 };
 
