@@ -211,9 +211,11 @@ static int check_existing(const struct storwin_opts *opts, uint64_t slot_bytes, 
 {
     struct storwin__ckpt_header raw, h;
     struct stat st;
-    int fd = open(opts->filename, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), bad = 0;
+    int fd = -1, bad = 0;
     off_t end;
 
+    if (opts->offset_bytes <= (uint64_t)INT64_MAX - 2 * slot_bytes) /* if not, storwin_alloc() will say that there is no such place */
+        fd = open(opts->filename, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))) {
         if (fd >= 0)
             close(fd);

@@ -271,6 +271,7 @@ static void arguments(void **state)
     struct storwin_ckpt *ckpt;
     struct storwin_error err;
     void *data;
+    int fd;
 
     (void)state;
     assert_int_equal(storwin_ckpt_open(NULL, 1, 0, &ckpt, &err), -EINVAL);
@@ -284,6 +285,16 @@ static void arguments(void **state)
     assert_int_equal(storwin_ckpt_open(&opts, 1, 0, &ckpt, &err), STORWIN_EMISSING);
     opts.filename = test_dir;
     assert_int_equal(storwin_ckpt_open(&opts, 1, 0, &ckpt, &err), STORWIN_ETYPE);
+    /* Behind the end of all files, where nothing is that could be something else. */
+    opts.filename = test_path("far");
+    fd = open(opts.filename, O_CREAT | O_RDWR, 0600);
+    assert_true(fd >= 0 && ftruncate(fd, 10) == 0);
+    close(fd);
+    opts.offset_bytes = (uint64_t)INT64_MAX / 65536 * 65536;
+    assert_int_equal(storwin_ckpt_open(&opts, 1, 0, &ckpt, &err), -EFBIG);
+    assert_string_equal(err.hint, "storage_alloc_offset");
+    assert_int_equal(file_size(opts.filename), 10);
+    unlink(opts.filename);
     opts.filename = test_path("ckpt");
     opts.flags = STORWIN_UNLINK;
     opts.offset_bytes = 3 * (uint64_t)sysconf(_SC_PAGESIZE);
