@@ -639,7 +639,7 @@ SHMHT_API int shmht_desc_unpack(const unsigned char *buf, size_t len, struct shm
  * @param sock  stream, seqpacket or datagram; blocking
  * @param fd    of shmht_writer_fd() or shmht_array_fd()
  * @param desc  goes with it
- * @return 0 or -errno
+ * @return 0, SHMHT_ENAME or -errno
  * @threads MT-Safe.
  */
 SHMHT_API int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc);
