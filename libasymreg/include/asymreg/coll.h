@@ -54,7 +54,7 @@ struct asymreg_group;
  * @param n           how many, 1 at least
  * @param me          which of them is the caller
  * @param scratch     the caller's own scratch region
- * @param timeout_ms  how long a call waits for others; 0: for ever, or until the one waited for has died
+ * @param timeout_ms  how long a round of a call waits for the member that it needs; 0: for ever, or until that has died
  * @param group       the new group
  * @return 0, -EINVAL, -ENOMEM
  *
@@ -69,7 +69,7 @@ struct asymreg_group_opts {
     uint32_t n;          /**< members, 1 at least */
     uint32_t me;         /**< which of them is the caller */
     void *scratch;       /**< the caller's own scratch region; groups that it is in share it */
-    uint32_t timeout_ms; /**< how long a call waits for others; 0: for ever, or until the one waited for has died */
+    uint32_t timeout_ms; /**< how long a round of a call waits for the member that it needs; 0: for ever, or until that has died */
     uint32_t channel;    /**< below ASYMREG_GROUP_CHANNELS, the same at each member. Groups with a member in common: each its
                               own, unless every call on the one has returned, everywhere, before the first on the other begins */
     uint32_t serial;     /**< the same at each member, and larger than that of each group that had the channel before, at any of its members */
