@@ -39,6 +39,27 @@ out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
 err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
 err_empty() { [ ! -s "$dir/err" ] || fail "stderr is not empty"; }
 
+# begin [argument of pmirun...]: in the background, as $pid
+begin() {
+    : > "$dir/out"
+    : > "$dir/err"
+    "$pmirun" "$@" > "$dir/out" 2> "$dir/err" &
+    pid=$!
+}
+# soon COMMAND...: whether it succeeds within a minute
+soon() {
+    local i
+    for ((i = 0; i < 600; i++)); do
+        "$@" && return
+        sleep 0.1
+    done
+    return 1
+}
+has_lines() { [ "$(grep -c -e "$2" "$1")" -ge "$3" ]; } # FILE PATTERN COUNT
+await() { soon has_lines "$dir/$1" "$2" "${3:-1}" || fail "not ${3:-1} lines \"$2\" in $1"; } # out|err PATTERN [COUNT]
+# state_is LETTER PID: after a moment
+state_is() { [ "$(ps -o state= -p "$2" | tr -d ' ')" = "$1" ]; }
+
 test_basic() {
     run 20 0 -n 1 "$raw" pgf
     err_empty
@@ -144,10 +165,10 @@ test_output() {
     run 30 0 -n 1 -l printf '%s' tail
     out_is "[0] tail"
     # A prompt is seen while the rank still runs.
-    timeout 20 "$pmirun" -n 2 sh -c 'printf prompt; sleep 2' > "$dir/out" 2> "$dir/err" &
-    sleep 1
-    out_has prompt
-    wait $!
+    begin -n 2 sh -c "printf prompt; until [ -e $dir/seen ]; do sleep 0.1; done"
+    await out prompt
+    touch "$dir/seen"
+    wait $pid
     # stdout and stderr apart
     run 20 0 -n 2 sh -c 'echo o; echo e >&2'
     [ "$(cat "$dir/out" "$dir/err")" = "o
@@ -168,15 +189,14 @@ test_blocked() {
     # A reader that does not read: PMI goes on, memory stays bounded, nothing is lost.
     mkfifo "$dir/pipe"
     exec 9<> "$dir/pipe"
-    timeout 60 "$pmirun" --stats -n 1 sh -c 'head -c 30000000 /dev/zero | tr "\0" "y" | fold -w 99' \
+    timeout 150 "$pmirun" --stats -n 1 sh -c 'head -c 30000000 /dev/zero | tr "\0" "y" | fold -w 99' \
         : -n 4 sh -c "$raw chat 1000 && echo done >&2" > "$dir/pipe" 2> "$dir/err" &
     pid=$!
+    soon has_lines "$dir/err" done 4 || fail "PMI was held up by a reader that sleeps"
     sleep 0.5
     child=$(cat /proc/$pid/task/$pid/children 2>/dev/null | tr -d ' ')
     rss=$(awk '/VmRSS/ { print $2 }' "/proc/$child/status")
     [ "${rss:-0}" -gt 0 ] && [ "$rss" -lt 20000 ] || fail "pmirun uses $rss kB while its reader sleeps"
-    sleep 1.5
-    [ "$(grep -c done "$dir/err")" = 4 ] || fail "PMI was held up by a reader that sleeps"
     exec 8< "$dir/pipe" 9>&-
     bytes=$(tr -cd y <&8 | wc -c)
     exec 8<&-
@@ -186,12 +206,12 @@ test_blocked() {
 
 test_hostile() {
     # One bad client each, and others that finish: the job as a whole ends by timeout where the bad one stays.
-    run 30 124 --timeout 3 --stall-timeout 60 -n 1 "$raw" silent : -n 3 sh -c "$raw chat 2000; echo done \$?"
+    run 30 124 --timeout 8 --stall-timeout 60 -n 1 "$raw" silent : -n 3 sh -c "$raw chat 2000; echo done \$?"
     [ "$(grep -c 'done 0' "$dir/out")" = 3 ] || fail "a silent client held up others"
     run 30 0 --timeout 20 -n 1 "$raw" garbage : -n 3 sh -c "$raw chat 2000; echo done \$?"
     [ "$(grep -c 'done 0' "$dir/out")" = 3 ] || fail "garbage held up others"
     err_has "rank 0"
-    run 30 124 --timeout 4 -n 1 "$raw" noread : -n 3 sh -c "$raw chat 2000; echo done \$?"
+    run 30 124 --timeout 8 -n 1 "$raw" noread : -n 3 sh -c "$raw chat 2000; echo done \$?"
     err_has "does not read its replies"
     [ "$(grep -c 'done 0' "$dir/out")" = 3 ] || fail "a client that does not read held up others"
     run 30 251 --timeout 20 --stall-timeout 0.5 -n 1 sh -c "timeout 3 $raw silent; exit 0" : -n 1 sleep 60
@@ -224,20 +244,17 @@ test_hostile() {
 
 test_signals() {
     mark=$((main + 100000)).125 # sleeps of a length that nobody else uses
-    "$pmirun" -n 3 sh -c "sleep $mark & sleep $mark" 2> "$dir/err" &
-    pid=$!
-    sleep 0.7
+    begin -n 3 sh -c "sleep $mark & echo up; sleep $mark"
+    await out up 3
     kill -9 $pid
     wait $pid 2> /dev/null
     # The ranks die at once; grandchildren are out of reach when we are killed, so end them here.
-    sleep 0.3
-    for p in $(others_pids "sh -c sleep $mark &"); do fail "rank $p survived"; done
+    soon none_of "sh -c sleep $mark &" || fail "ranks survived: $(others_pids "sh -c sleep $mark &")"
     for p in $(others_pids "sleep $mark"); do kill -9 "$p"; done
 
     for sig in INT TERM HUP; do
-        "$pmirun" -n 2 "$raw" sleep 2> "$dir/err" &
-        pid=$!
-        sleep 0.5
+        begin -v -n 2 "$raw" sleep
+        await err 'PMI finalize' 2
         # Jobs that a script starts with & ignore SIGINT; pmirun then leaves it ignored.
         [ $sig = INT ] && sig2=TERM || sig2=$sig
         kill -$sig2 $pid
@@ -247,43 +264,41 @@ test_signals() {
     done
     # The second SIGINT kills what ignores the first.
     command -v python3 > /dev/null || echo "without python3: the second SIGINT is not tested"
-    command -v python3 > /dev/null && ! timeout 20 python3 -c '
-import signal, subprocess, sys, time
-p = subprocess.Popen([sys.argv[1], "-n", "2", "sh", "-c", "trap : INT; while :; do sleep 0.1; done"])
-time.sleep(0.7); p.send_signal(signal.SIGINT); time.sleep(0.7)
+    command -v python3 > /dev/null && ! timeout 100 python3 -c '
+import atexit, signal, subprocess, sys
+p = subprocess.Popen([sys.argv[1], "-n", "2", "sh", "-c", "trap \"echo int\" INT; echo up; while :; do sleep 0.1; done"],
+                     stdout=subprocess.PIPE, text=True)
+atexit.register(p.kill)
+def hear(word): assert [p.stdout.readline() for _ in range(2)] == [word + "\n"] * 2, word
+hear("up"); p.send_signal(signal.SIGINT); hear("int")
 assert p.poll() is None, "the first SIGINT ended it"
-p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(5) == 130 else 1)' "$pmirun" 2> "$dir/err" && fail "second SIGINT"
+p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(60) == 130 else 1)' "$pmirun" 2> "$dir/err" && fail "second SIGINT"
     # So does a second SIGTERM.
-    "$pmirun" -n 2 sh -c 'trap "" TERM; while :; do sleep 0.1; done' 2> "$dir/err" &
-    pid=$!
-    sleep 0.5
+    begin -v -n 2 sh -c 'trap "" TERM; echo up; while :; do sleep 0.1; done'
+    await out up 2
     kill -TERM $pid
+    await err 'signal 15'
     sleep 0.4
     kill -0 $pid || fail "the first SIGTERM ended what ignores it"
     kill -TERM $pid
     wait $pid
     [ $? = 143 ] || fail "second SIGTERM"
     # USR1 reaches the ranks
-    "$pmirun" -n 2 sh -c 'trap "echo got; exit" USR1; while :; do sleep 0.1; done' > "$dir/out" 2> "$dir/err" &
-    pid=$!
-    sleep 0.7
+    begin -n 2 sh -c 'trap "echo got; exit" USR1; echo up; while :; do sleep 0.1; done'
+    await out up 2
     kill -USR1 $pid
     wait $pid
-    out_is "got
-got"
+    [ "$(grep -c got "$dir/out")" = 2 ] || fail "SIGUSR1 did not reach both"
     # TSTP stops us and the ranks, CONT wakes all.
-    "$pmirun" -n 2 sleep "$mark" 2> "$dir/err" &
-    pid=$!
-    sleep 0.5
+    begin -n 2 sh -c "echo up; exec sleep $mark"
+    soon are "sleep $mark" 2 || fail "they do not sleep"
     kill -TSTP $pid
-    sleep 0.3
     for p in $pid $(others_pids "sleep $mark"); do
-        [ "$(ps -o state= -p "$p" | tr -d ' ')" = T ] || fail "$p is not stopped"
+        soon state_is T "$p" || fail "$p is not stopped"
     done
     kill -CONT $pid
-    sleep 0.3
     for p in $(others_pids "sleep $mark"); do
-        [ "$(ps -o state= -p "$p" | tr -d ' ')" = S ] || fail "$p does not go on"
+        soon state_is S "$p" || fail "$p does not go on"
     done
     kill -TERM $pid
     wait $pid
@@ -293,12 +308,9 @@ got"
     run 20 0 -n 1 sh -c "(trap '' TERM; exec sleep $mark) & exit 0"
     for p in $(others_pids "sleep $mark"); do fail "leftover $p"; kill -9 "$p"; done
 }
-others_pids() {
-    local f
-    for f in /proc/[0-9]*/cmdline; do
-        case $(tr '\0' ' ' < "$f" 2> /dev/null) in "$1"*) f=${f#/proc/}; echo "${f%/cmdline}" ;; esac
-    done 2> /dev/null
-}
+are() { [ "$(others_pids "$1" | wc -l)" = "$2" ]; } # COMMAND COUNT
+none_of() { are "$1" 0; }
+others_pids() { pgrep -f "^$1"; } # of the processes whose command line begins so
 
 test_limits() {
     (ulimit -n 100 && run 20 250 -n 60 true && exit $failed) || failed=1
@@ -312,9 +324,9 @@ test_limits() {
         echo "not root: the limit on processes was not tried"
         return
     }
-    # As nobody, who may have 20 processes
+    # As a user who has no processes and may have 20
     cp "$pmirun" "$dir/pmirun" && chmod 755 "$dir" "$dir/pmirun"
-    (ulimit -u 20; timeout 30 setpriv --reuid=65534 --clear-groups "$dir/pmirun" -n 60 sleep 50) > "$dir/out" 2> "$dir/err"
+    (ulimit -u 20; timeout 30 setpriv --reuid=$((40000 + main % 20000)) --clear-groups "$dir/pmirun" -n 60 sleep 50) > "$dir/out" 2> "$dir/err"
     [ $? = 250 ] || fail "status when processes run out"
     err_has "limit on processes"
 }
@@ -354,12 +366,17 @@ test_spawn() {
 
 # Shared memory that has a name, and a pmirun that is killed.
 test_names() {
-    local name live
+    local name live own
+    # pmiruns of others clear up, too: in a /dev/shm of our own they do not see ours.
+    for own in -m -rm; do
+        [ -z "${OWN_SHM:-}" ] && unshare $own mount -t tmpfs tmpfs /dev/shm 2> /dev/null || continue
+        OWN_SHM=$own unshare $own sh -c 'mount -t tmpfs tmpfs /dev/shm && exec "$@"' sh bash "$0" "$pmirun" "$raw" names
+        exit
+    done
     named() { sed -n 's/.*\(\/dev\/shm\/shmht-pmirun-[0-9a-f]*\)$/\1/p' "/proc/$1/maps" | head -1; }
     begin_named() {
-        "$pmirun" --pmi-port -n 1 sh -c "echo up; exec sleep 60" > "$dir/out" 2> "$dir/err" &
-        pid=$!
-        until grep -q up "$dir/out"; do sleep 0.05; done
+        begin --pmi-port -n 1 sh -c "echo up; exec sleep 600"
+        await out up
     }
     begin_named
     name=$(named $pid)
@@ -395,7 +412,7 @@ test_names() {
     run 20 0 --pmi-port -n 1 true
     [ -L "$name" ] && [ -e "$dir/stale" ] || fail "a symbolic link was removed, or what it leads to"
     rm -f "$name"
-    if [ "$(id -u)" = 0 ]; then
+    if [ "$(id -u)" = 0 ] && [ "${OWN_SHM:-}" != -rm ]; then # -rm: root of one user
         : > "$name"
         chown 65534 "$name"
         touch -d '1 minute ago' "$name"
