@@ -55,7 +55,7 @@ death)
     timeout 60 "$pmirun" --timeout 50 -n 4 -x LD_LIBRARY_PATH="$libs" "$ranks" orphans "$dir/report" > "$dir/out" 2> "$dir/err"
     # The same over TCP, where shared memory begins with a name.
     timeout 60 "$pmirun" --pmi-port --timeout 50 -n 4 -x LD_LIBRARY_PATH="$libs" "$ranks" orphans "$dir/report" > "$dir/out" 2>> "$dir/err"
-    for i in $(seq 50); do
+    for i in $(seq 600); do
         [ "$(grep -c . "$dir/report" 2> /dev/null)" = 6 ] && break
         sleep 0.1
     done
@@ -97,7 +97,7 @@ waiting)
     job 124 --timeout 3 -n 5 -- never time "$dir/told" # as long as somebody may put it
     job 142 -n 4 -- die
     HINTS_KILL=server timeout 60 "$pmirun" --timeout 50 -n 5 "$ranks" orphans "$dir/report" > "$dir/out" 2> "$dir/err"
-    for i in $(seq 50); do
+    for i in $(seq 600); do
         [ "$(grep -c . "$dir/report" 2> /dev/null)" = 4 ] && break
         sleep 0.1
     done
