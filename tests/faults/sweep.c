@@ -24,7 +24,7 @@
  *   --one FAULT    this one fault only, as it is printed: PROC:CALL:N:ERRNO, PROC:alloc:N, with + for HOW_AFTER, * for all later ones
  *   --list         prints each fault with what became of it
  *
- * A run that did not end in time is made again if we ourselves have waited for a processor for a quarter of that time: the machine was busy.
+ * A run that did not end in time, or left processes behind, is made again if we ourselves have waited for a processor for a quarter of that time: the machine was busy.
  *
  * Status 0: as it should be; 1: not; 77: this machine cannot trace.
  */
@@ -257,7 +257,7 @@ static int run_patiently(const struct fault *f, struct run *r, struct output *ou
     for (int i = 1;; i++) {
         int rc = run_once(f, r, out);
 
-        if (rc != 0 || !out_of_time(r) || !out->starved || i == MAX_STARVED)
+        if (rc != 0 || (!out_of_time(r) && r->n_left == 0) || !out->starved || i == MAX_STARVED)
             return rc;
         ++*starved;
         output_free(out);

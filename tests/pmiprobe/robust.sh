@@ -41,11 +41,11 @@ expect 1 "a server that talks nonsense" "$probe" server --timeout 3 --reply 0.5 
 # Nothing lives on when the tool itself is killed.
 "$probe" server --timeout 30 --case v1-maxes -- bash -c 'echo $$ >"$0/pid"; exec sleep 61.5' "$tmp" >/dev/null 2>&1 &
 tool=$!
-for _ in $(seq 50); do [ -s "$tmp/pid" ] && break; sleep 0.1; done
+for _ in $(seq 600); do [ -s "$tmp/pid" ] && break; sleep 0.1; done
 child=$(cat "$tmp/pid")
 kill -KILL $tool
 wait $tool 2>/dev/null
-for _ in $(seq 50); do kill -0 "$child" 2>/dev/null || break; sleep 0.1; done
+for _ in $(seq 600); do kill -0 "$child" 2>/dev/null || break; sleep 0.1; done
 kill -0 "$child" 2>/dev/null && { kill -KILL "$child"; fail "the launcher lives on after the tool was killed"; }
 
 # Both sides of a transcript against each other, and one that does not fit.

@@ -411,7 +411,7 @@ static void check_round(const struct watched *w, int n_watched)
     char text[600];
     pid_t left = 0;
 
-    for (int i = 0; i < 100 && (left = some_left(w, n_watched)) > 0; i++) {
+    for (int i = 0; i < 1000 && (left = some_left(w, n_watched)) > 0; i++) {
         nap(20);
         while (waitpid(left, NULL, WNOHANG) > 0)
             ;
@@ -556,7 +556,7 @@ static int soak(double seconds)
     for (int i = 0; i < 2; i++)
         watch_look(&w[i], true);
     stop = open(FOLDER "/stop", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    for (int i = 0; i < 1000 && (w[0].pid || w[1].pid); i++) {
+    for (int i = 0; i < 4000 && (w[0].pid || w[1].pid); i++) {
         nap(10);
         reap(none, w, 2);
     }

@@ -30,7 +30,7 @@ static int attach(const char *file)
     if (control < 0)
         skip("/dev/loop-control");
     CHECK(back >= 0);
-    for (int tries = 0; tries < 20; tries++) {
+    for (int tries = 0; tries < 10000; tries++) {
         int n = ioctl(control, LOOP_CTL_GET_FREE);
 
         if (n < 0)

@@ -170,7 +170,7 @@ static pid_t serve(const char *where)
     }
     for (unsigned i = 0; i < 4; i++)
         free(argv[i]);
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 6000; i++) {
         if (statfs(where, &fs) == 0 && fs.f_type == FUSE_FS)
             return pid;
         if (waitpid(pid, &status, WNOHANG) == pid) { /* it has said why */

@@ -90,7 +90,7 @@ static void in_a_child(void **state)
                 assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data), 0);
             pid = fork();
             if (pid == 0) {
-                alarm(30);
+                alarm(100);
                 _exit(storwin_ckpt_begin(ckpt, STORWIN_CKPT_COPY, &data) != STORWIN_ESTATE ||
                       storwin_ckpt_commit(ckpt, NULL) != STORWIN_ESTATE || !holds(ckpt, 2));
             }

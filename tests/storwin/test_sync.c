@@ -347,7 +347,7 @@ static void in_a_child(void **state)
         assert_int_equal(pipe(go), 0);
         pid = fork();
         if (pid == 0) {
-            alarm(30); /* rather than wait for threads that only its parent has */
+            alarm(100); /* rather than wait for threads that only its parent has */
             CHECK(read(go[0], &status, 1) == 1);
             _exit(child_tries(win));
         }
