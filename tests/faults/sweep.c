@@ -605,6 +605,8 @@ int main(int argc, char **argv)
         usage();
     signal(SIGINT, on_interrupt);
     signal(SIGTERM, on_interrupt);
+    unsetenv("PMI_RANK"); /* of whoever has launched us: allocations are counted by it */
+    unsetenv("PMI_SPAWNED");
     if (!mkdtemp(scratch)) {
         perror("fault_sweep: /tmp");
         return 1;
