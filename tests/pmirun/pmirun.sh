@@ -425,7 +425,7 @@ test_names() {
 test_many() {
     local want=1000 limit
     limit=$(ulimit -Hn)
-    [ "$limit" = unlimited ] || [ "$limit" -ge 4000 ] || want=$(((limit - 100) / 3))
+    [ "$limit" = unlimited ] || [ "$limit" -ge 4000 ] || want=$(((limit - 100) / 4))
     run 100 0 -n $want /bin/true
     run 100 0 --stats -n $want "$raw" pgf
     err_has "\"puts\":$want,\"gets\":$((2 * want)),"
