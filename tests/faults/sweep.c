@@ -24,7 +24,8 @@
  *   --one FAULT    this one fault only, as it is printed: PROC:CALL:N:ERRNO, PROC:alloc:N, with + for HOW_AFTER, * for all later ones
  *   --list         prints each fault with what became of it
  *
- * A run that did not end in time, or left processes behind, is made again if we ourselves have waited for a processor for a quarter of that time: the machine was busy.
+ * A run that did not end in time, or left processes behind, is made again if we ourselves have waited for a processor for a quarter of that
+ * time: the machine was busy.
  *
  * Status 0: as it should be; 1: not; 77: this machine cannot trace.
  */
