@@ -136,7 +136,7 @@ test_status() {
     run 2 --map nowhere -n 1 true
     run 2 --design nothing -n 1 true
     run 0 --start-timeout 0 -n 4 true # as long as it takes
-    run 127 -n 4 no-such-program
+    PATH=/usr/bin:/bin run 127 -n 4 no-such-program # of a folder that may not be searched the kernel says something else
     err_has "cannot start no-such-program: No such file"
     run 126 -n 4 /etc/passwd
     run 126 -n 4 --wdir /no/such true

@@ -105,7 +105,7 @@ test_status() {
     run 20 2 --hosts a,-oX -n 1 true
     err_has '"-oX" is no host.s name'
     run 20 0 -x MPI_LOCALNRANKS_=1 -n 1 true
-    run 20 127 -n 2 no-such-program
+    PATH=/usr/bin:/bin run 20 127 -n 2 no-such-program # of a folder that may not be searched the kernel says something else
     run 20 127 -n 2 ./no/such/program
     run 20 126 -n 2 /etc/passwd
     run 20 126 --wdir /no/such -n 1 true
