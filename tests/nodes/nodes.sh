@@ -66,7 +66,8 @@ await() { soon has_lines "$1" "$2" "${3:-out}" || fail "not $1 lines \"$2\""; } 
 state_is() { [ "$(ps -o state= -p "$2" | tr -d ' ')" = "$1" ]; } # LETTER PID
 out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
 err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
-err_empty() { [ ! -s "$dir/err" ] || fail "stderr is not empty"; }
+# UCX may say of a link between nodes, all of which are going, that the other end was quicker.
+err_empty() { ! grep -v 'UCX  ERROR tcp_ep 0x[0-9a-f]* (state=CONNECTED): recv(-1) failed: ' "$dir/err" | grep -q . || fail "stderr is not empty"; }
 sorted() { sort "$dir/out"; }
 pids_of() { pgrep -f "^$(sed 's/[][\\.*^$+?(){}|]/\\&/g' <<< "$1")"; } # of the processes whose command line begins so
 marked() { (unset NODES_MARK; grep -lzxF "NODES_MARK=$mark" /proc/[0-9]*/environ 2> /dev/null | cut -d/ -f3); } # this test's ranks, agents and sleeps
