@@ -210,7 +210,7 @@ static int make_worker(struct ucx *u)
         dl_ucp_worker_get_address(u->worker, &u->address, &u->address_len) != UCS_OK)
         return -ENODEV;
     u->src = (struct source){SOURCE_UCX, fd};
-    return loop_add(u->pr, &u->src, EPOLLIN);
+    return 0;
 }
 
 int ucx_start(struct pmirun *pr)
@@ -238,10 +238,17 @@ const void *ucx_address(const struct pmirun *pr, size_t *n)
 int ucx_join(struct pmirun *pr)
 {
     const struct agent *a = pr->agent;
+    int rc;
 
     ucx.peers = calloc(a->n_nodes, sizeof(*ucx.peers));
     if (!ucx.peers)
         return -ENOMEM;
+    rc = loop_add(pr, &ucx.src, EPOLLIN);
+    if (rc) {
+        free(ucx.peers);
+        ucx.peers = NULL;
+        return rc;
+    }
     for (uint32_t i = 0; i < a->n_nodes; i++) {
         channel_pair_key(&pr->net->self, i, a->node, &ucx.peers[i].in_key);
         channel_pair_key(&pr->net->self, a->node, i, &ucx.peers[i].out_key);
@@ -251,7 +258,7 @@ int ucx_join(struct pmirun *pr)
 
 void ucx_stop(struct pmirun *pr)
 {
-    if (ucx.src.fd >= 0 && ucx.worker)
+    if (ucx.peers)
         loop_del(pr, &ucx.src);
     for (uint32_t i = 0; ucx.peers && i < pr->agent->n_nodes; i++) {
         while (ucx.peers[i].waiting) {
@@ -329,11 +336,14 @@ int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     return UCS_PTR_IS_ERR(request) ? -ECONNABORTED : 0;
 }
 
-/* Progress until there is none to make, and epoll will tell of more. */
+/*
+ * Progress until there is none to make, and epoll will tell of more. Not before ucx_join(): what others, who were told of us sooner, have sent waits
+ * in UCX until then.
+ */
 void ucx_event(struct pmirun *pr)
 {
     (void)pr;
-    if (!ucx.worker)
+    if (!ucx.peers)
         return;
     do {
         while (dl_ucp_worker_progress(ucx.worker))

@@ -3,8 +3,8 @@
 # nodes.sh HOW GROUP: pmirun on four nodes. HOW is fork (all here); hosts: then this runs under `hosts run`, and the nodes are its four; or srun:
 # this runs under `cluster run -N 4` of tests/interop/slurm, and they are its four.
 # Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE, HYDRA (programs), HINTS (of tests/libpmi2, without the 1 or 2 of its wire), MPI (a
-# folder with MPI programs), LD_PRELOAD_MPI (what they need before them), LINKS (tcp or ucx), GROWTH (KiB of a server that 300 spawns may leave
-# behind).
+# folder with MPI programs), LD_PRELOAD_MPI (what they need before them), LINKS (tcp or ucx), SLOW_PEERS (slow_peers.c), GROWTH (KiB of a server
+# that 300 spawns may leave behind).
 set -u
 group=$2
 case $1 in
@@ -481,6 +481,16 @@ test_spawn() {
     nothing_left
 }
 
+# An agent that is told of the others later than they of it: what they have sent it meanwhile is not lost.
+test_late() {
+    printf '#!/bin/sh\n[ "$2" = b ] || export LD_PRELOAD="%s" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0"\nexec sh -c "$3"\n' "$SLOW_PEERS" > "$dir/late"
+    chmod +x "$dir/late"
+    nodes=(--hosts a,b --links "$LINKS" --launch-agent "$dir/late")
+    run 0 --timeout 30 -n 4 env -u LD_PRELOAD "$RAWPMI" pgf
+    err_empty
+    nothing_left
+}
+
 # What stands in for ssh here keeps what agents are told in boot.NAME, and has a rogue between b and the head when $dir/mode says so.
 test_hostile() {
     local address port job port_b mode
@@ -584,7 +594,7 @@ test_mpi() {
 
 export NODES_MARK=$mark
 case $group in
-basic | status | output | signals | loss | silent | moments | spawn | hostile | hints | waiting | mpi) "test_$group" "$1" ;;
+basic | status | output | signals | loss | silent | moments | spawn | late | hostile | hints | waiting | mpi) "test_$group" "$1" ;;
 *)
     echo "unknown group $group"
     exit 1

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Preloaded in one of pmirun's agents: what the head says comes in small pieces, and none for a second once the agent has done the first that it is
+ * told, which is to go to the job's working directory. So the other agents have begun before it knows of them.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static time_t until_ms;
+
+static time_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int chdir(const char *path)
+{
+    until_ms = now_ms() + 1000;
+    return (int)syscall(SYS_chdir, path);
+}
+
+ssize_t recv(int fd, void *p, size_t n, int flags)
+{
+    if (flags == MSG_DONTWAIT) { /* pmirun's; UCX has other flags */
+        if (now_ms() < until_ms) {
+            errno = EAGAIN;
+            return -1;
+        }
+        n = n < 16 ? n : 16;
+    }
+    return syscall(SYS_recvfrom, fd, p, n, flags, NULL, NULL);
+}
