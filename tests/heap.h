@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An allocator for engines under test: it counts, fails on request, and has a limit that must never be passed. */
+/* An allocator for engines under test: it counts, fails on request, and has a limit that must never
+ * be passed. */
 #ifndef FENCEPOST_TESTS_HEAP_H
 #define FENCEPOST_TESTS_HEAP_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The house's rule for option structs: refused if shorter than this release's, or if something is set behind what this release knows, or if longer than
- * 4,096 bytes. Each library's test_opts_size.c applies it to every function of its library that takes such a struct.
+ * The house's rule for option structs: refused if shorter than this release's, or if something is
+ * set behind what this release knows, or if longer than 4,096 bytes. Each library's
+ * test_opts_size.c applies it to every function of its library that takes such a struct.
  */
 #ifndef FENCEPOST_TESTS_OPTS_SIZE_H
 #define FENCEPOST_TESTS_OPTS_SIZE_H
@@ -15,8 +16,10 @@
 /* Calls the function with these options; returns what it does, having undone a success. */
 typedef int opts_try_fn(void *opts, void *ctx);
 
-/* `size` bytes of heap (so that a sanitizer sees what is read behind them): those of `good`, then zeros, one of which may be something else. */
-static inline int opts_try(const void *good, size_t bytes, size_t says, size_t set_at, opts_try_fn *attempt, void *ctx)
+/* `size` bytes of heap (so that a sanitizer sees what is read behind them): those of `good`, then
+ * zeros, one of which may be something else. */
+static inline int opts_try(const void *good, size_t bytes, size_t says, size_t set_at,
+                           opts_try_fn *attempt, void *ctx)
 {
     const size_t room = says > bytes ? says : bytes;
     unsigned char *opts = calloc(1, room), *before = malloc(room);
@@ -38,15 +41,26 @@ static inline int opts_try(const void *good, size_t bytes, size_t says, size_t s
 }
 
 /* Returns how many sizes are treated otherwise; says which. `good` is accepted as it is. */
-static inline int opts_sizes(const char *what, const void *good, size_t bytes, opts_try_fn *attempt, void *ctx)
+static inline int opts_sizes(const char *what, const void *good, size_t bytes, opts_try_fn *attempt,
+                             void *ctx)
 {
     const struct {
         size_t says, set_at;
         int rc;
     } cases[] = {
-        {0, 0, -EINVAL},           {sizeof(size_t), 0, -EINVAL}, {bytes - 1, 0, -EINVAL},    {bytes, 0, 0},          {bytes + 1, 0, 0},
-        {bytes + 8, 0, 0},         {bytes + 1, bytes, -EINVAL},  {bytes + 8, bytes, -EINVAL}, {4096, 0, 0},
-        {bytes + 8, bytes + 7, -EINVAL}, {4096, 4095, -EINVAL},  {4097, 0, -EINVAL},         {SIZE_MAX / 2, 0, -EINVAL},
+        {0, 0, -EINVAL},
+        {sizeof(size_t), 0, -EINVAL},
+        {bytes - 1, 0, -EINVAL},
+        {bytes, 0, 0},
+        {bytes + 1, 0, 0},
+        {bytes + 8, 0, 0},
+        {bytes + 1, bytes, -EINVAL},
+        {bytes + 8, bytes, -EINVAL},
+        {4096, 0, 0},
+        {bytes + 8, bytes + 7, -EINVAL},
+        {4096, 4095, -EINVAL},
+        {4097, 0, -EINVAL},
+        {SIZE_MAX / 2, 0, -EINVAL},
     };
     int wrong = 0;
 

@@ -23,10 +23,10 @@ struct options {
     const char *device;    /* of ibv, or NULL */
     uint64_t regions[MAX_POINTS];
     uint32_t n_points;
-    uint64_t block;   /* bytes of an operation, and of a region */
-    uint64_t ops;     /* a trial */
+    uint64_t block; /* bytes of an operation, and of a region */
+    uint64_t ops;   /* a trial */
     uint32_t trials;
-    uint32_t puts;    /* of 100 operations */
+    uint32_t puts; /* of 100 operations */
     uint64_t seed;
     bool check;       /* read back what was put */
     const char *plot; /* an SVG file, or NULL */

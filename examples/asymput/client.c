@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The paper's other PEs: puts and gets to random regions of the server, and the same to one region that holds them all. */
+/* The paper's other PEs: puts and gets to random regions of the server, and the same to one region
+ * that holds them all. */
 #define _GNU_SOURCE
 #include "asymput.h"
 
@@ -22,9 +23,10 @@ static uint64_t next_random(uint64_t *state)
     return *state = x;
 }
 
-/* One trial: nanoseconds an operation. Both kinds go to the same memory in the same order; only the address, and so the
- * lookup, differs. */
-static double trial(const struct options *o, struct asymreg_worker *worker, uint64_t base, uint64_t n, uint64_t seed, char *buf)
+/* One trial: nanoseconds an operation. Both kinds go to the same memory in the same order; only the
+ * address, and so the lookup, differs. */
+static double trial(const struct options *o, struct asymreg_worker *worker, uint64_t base,
+                    uint64_t n, uint64_t seed, char *buf)
 {
     uint64_t begin = now_ns(), state = seed | 1;
     int rc = 0;
@@ -46,7 +48,8 @@ static double trial(const struct options *o, struct asymreg_worker *worker, uint
 }
 
 /* What is put into the many is what one gets from the one, as they are the same memory. */
-static void check(const struct options *o, struct asymreg_worker *worker, const struct reply *m, uint64_t n)
+static void check(const struct options *o, struct asymreg_worker *worker, const struct reply *m,
+                  uint64_t n)
 {
     char *put = malloc((size_t)o->block), *got = malloc((size_t)o->block);
     uint64_t state = o->seed | 1;
@@ -63,7 +66,8 @@ static void check(const struct options *o, struct asymreg_worker *worker, const 
         if (rc == 0)
             rc = asymreg_flush(worker, PE_SERVER);
         if (rc == 0)
-            rc = asymreg_get(worker, PE_SERVER, m->one + offset, ASYMREG_ANY, got, (size_t)o->block);
+            rc =
+                asymreg_get(worker, PE_SERVER, m->one + offset, ASYMREG_ANY, got, (size_t)o->block);
         if (rc < 0)
             fail("check", rc);
         if (memcmp(put, got, (size_t)o->block) != 0) {
@@ -73,7 +77,8 @@ static void check(const struct options *o, struct asymreg_worker *worker, const 
         }
     }
     /* One byte of the last region, and one past it. */
-    rc = asymreg_get(worker, PE_SERVER, m->many + n * o->block - 1, ASYMREG_ANY, pair, sizeof(pair));
+    rc =
+        asymreg_get(worker, PE_SERVER, m->many + n * o->block - 1, ASYMREG_ANY, pair, sizeof(pair));
     if (rc != ASYMREG_ERANGE) {
         fprintf(stderr, "asymput: a get past the last region says: %s\n", asymreg_strerror(rc));
         exit(1);
@@ -95,7 +100,8 @@ static double median(double *values, uint32_t n)
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static struct result point(const struct options *o, int sock, struct asymreg_worker *worker, uint64_t n)
+static struct result point(const struct options *o, int sock, struct asymreg_worker *worker,
+                           uint64_t n)
 {
     double one[MAX_TRIALS], many[MAX_TRIALS];
     struct request request = {.n = n, .block = o->block};
@@ -114,7 +120,10 @@ static struct result point(const struct options *o, int sock, struct asymreg_wor
         many[i] = trial(o, worker, m.many, n, o->seed + i, buf);
     }
     free(buf);
-    return (struct result){.n = n, .one_ns = median(one, o->trials), .many_ns = median(many, o->trials), .register_ns = m.register_ns};
+    return (struct result){.n = n,
+                           .one_ns = median(one, o->trials),
+                           .many_ns = median(many, o->trials),
+                           .register_ns = m.register_ns};
 }
 
 /* The paper's Figure 1: time of a million operations against the number of regions. */
@@ -125,10 +134,13 @@ static void draw(const struct options *o, const struct result *results)
     if (!gnuplot)
         fail("gnuplot", -2);
     fprintf(gnuplot,
-            "set terminal svg size 720,480 dynamic\nset output '%s'\nset logscale x\nset format x '10^{%%T}'\nset yrange [0:*]\n"
-            "set xlabel 'asymmetric regions'\nset ylabel 'time of 1 million operations, s'\nset key left top\nset grid\n"
+            "set terminal svg size 720,480 dynamic\nset output '%s'\nset logscale x\nset format x "
+            "'10^{%%T}'\nset yrange [0:*]\n"
+            "set xlabel 'asymmetric regions'\nset ylabel 'time of 1 million operations, s'\nset "
+            "key left top\nset grid\n"
             "set title '%s, %llu-byte blocks, %u %% puts'\n"
-            "plot '-' using 1:2 with linespoints title 'asymmetric', '-' using 1:2 with linespoints title 'one region'\n",
+            "plot '-' using 1:2 with linespoints title 'asymmetric', '-' using 1:2 with "
+            "linespoints title 'one region'\n",
             o->plot, o->transport, (unsigned long long)o->block, o->puts);
     for (uint32_t i = 0; i < o->n_points; i++)
         fprintf(gnuplot, "%llu %g\n", (unsigned long long)results[i].n, results[i].many_ns / 1e3);
@@ -156,14 +168,16 @@ void measure(const struct options *o, int sock)
         rc = asymreg_worker_create(ctx, &worker);
     if (rc < 0)
         fail(asymreg_why(ctx) ? asymreg_why(ctx) : "asymreg_import", rc);
-    printf("%s, blocks of %llu bytes, %u %% puts: nanoseconds an operation, median of %u times %llu\n", o->transport,
-           (unsigned long long)o->block, o->puts, o->trials, (unsigned long long)o->ops);
-    printf("%10s %12s %12s %8s %14s\n", "regions", "asymmetric", "one region", "ratio", "register each");
+    printf(
+        "%s, blocks of %llu bytes, %u %% puts: nanoseconds an operation, median of %u times %llu\n",
+        o->transport, (unsigned long long)o->block, o->puts, o->trials, (unsigned long long)o->ops);
+    printf("%10s %12s %12s %8s %14s\n", "regions", "asymmetric", "one region", "ratio",
+           "register each");
     for (uint32_t i = 0; i < o->n_points; i++) {
         struct result r = results[i] = point(o, sock, worker, o->regions[i]);
 
-        printf("%10llu %12.1f %12.1f %8.3f %14.0f\n", (unsigned long long)r.n, r.many_ns, r.one_ns, r.many_ns / r.one_ns,
-               r.register_ns);
+        printf("%10llu %12.1f %12.1f %8.3f %14.0f\n", (unsigned long long)r.n, r.many_ns, r.one_ns,
+               r.many_ns / r.one_ns, r.register_ns);
         fflush(stdout);
     }
     send_all(sock, &end, sizeof(end));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* asymput: the experiment of "Asymmetric Memory Extension for OpenSHMEM", section 4, over any transport. See README.md. */
+/* asymput: the experiment of "Asymmetric Memory Extension for OpenSHMEM", section 4, over any
+ * transport. See README.md. */
 #define _GNU_SOURCE
 #include "asymput.h"
 
@@ -23,7 +24,8 @@
 
 static const char usage_text[] =
     "usage: asymput [OPTION]...\n"
-    "One process registers N regions, another puts to and gets from random ones of them, and the same with one region.\n"
+    "One process registers N regions, another puts to and gets from random ones of them, and the "
+    "same with one region.\n"
     "  -t, --transport shm|cma|ucx|ibv  how the bytes go (shm)\n"
     "  -n, --regions N[,N]...           how many regions (1,10,100,1000,10000,100000,1000000)\n"
     "  -b, --block BYTES                of an operation and of a region (1024)\n"
@@ -36,11 +38,13 @@ static const char usage_text[] =
     "  -d, --device NAME                verbs adapter\n"
     "  -L, --listen PORT                be the server, for one client\n"
     "  -C, --connect HOST -P, --port N  be the client\n"
-    "Without the last three both processes are started here. Status 77: the transport is not built in, or has no device.\n";
+    "Without the last three both processes are started here. Status 77: the transport is not built "
+    "in, or has no device.\n";
 
 void fail(const char *what, int code)
 {
-    fprintf(stderr, "asymput: %s%s%s\n", what, code ? ": " : "", code ? asymreg_strerror(code) : "");
+    fprintf(stderr, "asymput: %s%s%s\n", what, code ? ": " : "",
+            code ? asymreg_strerror(code) : "");
     exit(1);
 }
 
@@ -105,7 +109,8 @@ struct asymreg_context *open_context(const struct options *o)
     }
     if (strcmp(o->transport, "shm") == 0 || strcmp(o->transport, "cma") == 0) {
         /* The published table is in shared memory in both cases. */
-        local.flags = strcmp(o->transport, "shm") == 0 ? ASYMREG_LOCAL_SHM : ASYMREG_LOCAL_CMA | ASYMREG_LOCAL_SHM;
+        local.flags = strcmp(o->transport, "shm") == 0 ? ASYMREG_LOCAL_SHM
+                                                       : ASYMREG_LOCAL_CMA | ASYMREG_LOCAL_SHM;
         rc = asymreg_local_create(&local, &opts.transport);
     } else if (strcmp(o->transport, "ucx") == 0) {
 #ifdef ASYMPUT_UCX
@@ -115,7 +120,8 @@ struct asymreg_context *open_context(const struct options *o)
 #endif
     } else {
 #ifdef ASYMPUT_IBV
-        struct asymreg_ibv_opts ibv = {.size = sizeof(ibv), .device = o->device, .timeout_ms = 10000};
+        struct asymreg_ibv_opts ibv = {
+            .size = sizeof(ibv), .device = o->device, .timeout_ms = 10000};
 
         rc = asymreg_ibv_create(&ibv, &opts.transport);
         if (rc == -ENODEV)
@@ -135,7 +141,8 @@ struct asymreg_context *open_context(const struct options *o)
 /* A socket to the other side; -1 with errno. */
 static int dial(const char *host, const char *port, bool listening)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = listening ? AI_PASSIVE : 0}, *list;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = listening ? AI_PASSIVE : 0},
+                    *list;
     int sock = -1, one = 1, peer;
 
     if (getaddrinfo(host, port, &hints, &list) != 0)
@@ -207,7 +214,8 @@ static uint64_t number(const char *text, uint64_t least, uint64_t most)
     errno = 0;
     v = strtoull(text, &end, 0);
     if (errno || end == text || *end || *text == '-' || v < least || v > most) {
-        fprintf(stderr, "asymput: %s is no number from %llu to %llu\n", text, (unsigned long long)least, (unsigned long long)most);
+        fprintf(stderr, "asymput: %s is no number from %llu to %llu\n", text,
+                (unsigned long long)least, (unsigned long long)most);
         exit(2);
     }
     return v;
@@ -228,9 +236,10 @@ static void numbers(struct options *o, char *list)
 static void parse(int argc, char **argv, struct options *o)
 {
     static const struct option longs[] = {
-        {"transport", 1, NULL, 't'}, {"regions", 1, NULL, 'n'}, {"block", 1, NULL, 'b'},   {"ops", 1, NULL, 'o'},
-        {"trials", 1, NULL, 'r'},    {"puts", 1, NULL, 'p'},    {"seed", 1, NULL, 's'},    {"check", 0, NULL, 'c'},
-        {"plot", 1, NULL, 'g'},      {"device", 1, NULL, 'd'},  {"listen", 1, NULL, 'L'},  {"connect", 1, NULL, 'C'},
+        {"transport", 1, NULL, 't'}, {"regions", 1, NULL, 'n'}, {"block", 1, NULL, 'b'},
+        {"ops", 1, NULL, 'o'},       {"trials", 1, NULL, 'r'},  {"puts", 1, NULL, 'p'},
+        {"seed", 1, NULL, 's'},      {"check", 0, NULL, 'c'},   {"plot", 1, NULL, 'g'},
+        {"device", 1, NULL, 'd'},    {"listen", 1, NULL, 'L'},  {"connect", 1, NULL, 'C'},
         {"port", 1, NULL, 'P'},      {"help", 0, NULL, 'h'},    {NULL, 0, NULL, 0}};
     char all[] = "1,10,100,1000,10000,100000,1000000";
     int c;
@@ -251,12 +260,16 @@ static void parse(int argc, char **argv, struct options *o)
         case 'L': o->listen = optarg; break;
         case 'C': o->connect = optarg; break;
         case 'P': o->port = optarg; break;
-        case 'h': fputs(usage_text, stdout); check_output(); exit(0);
+        case 'h':
+            fputs(usage_text, stdout);
+            check_output();
+            exit(0);
         default: fputs(usage_text, stderr); exit(2);
         }
     }
     if (optind < argc || o->n_points == 0 || (o->listen && o->connect) || !o->connect != !o->port ||
-        (strcmp(o->transport, "shm") && strcmp(o->transport, "cma") && strcmp(o->transport, "ucx") && strcmp(o->transport, "ibv"))) {
+        (strcmp(o->transport, "shm") && strcmp(o->transport, "cma") &&
+         strcmp(o->transport, "ucx") && strcmp(o->transport, "ibv"))) {
         fputs(usage_text, stderr);
         exit(2);
     }
@@ -264,7 +277,12 @@ static void parse(int argc, char **argv, struct options *o)
 
 int main(int argc, char **argv)
 {
-    struct options o = {.transport = "shm", .block = 1024, .ops = 1000000, .trials = 5, .puts = 50, .seed = now_ns()};
+    struct options o = {.transport = "shm",
+                        .block = 1024,
+                        .ops = 1000000,
+                        .trials = 5,
+                        .puts = 50,
+                        .seed = now_ns()};
     int sock;
 
     parse(argc, argv, &o);

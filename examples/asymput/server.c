@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The paper's PE 0: it registers memory, says where, and takes no further part. (With UCX it has to take in what UCX sends
- * it.) */
+/* The paper's PE 0: it registers memory, says where, and takes no further part. (With UCX it has to
+ * take in what UCX sends it.) */
 #define _GNU_SOURCE
 #include "asymput.h"
 
@@ -66,7 +66,8 @@ static int map(struct memory *m, uint64_t bytes)
     return 0;
 }
 
-static int provide(struct asymreg_context *ctx, const struct request *r, bool segments, struct memory *m, struct reply *reply)
+static int provide(struct asymreg_context *ctx, const struct request *r, bool segments,
+                   struct memory *m, struct reply *reply)
 {
     uint64_t begin;
     int rc = map(m, r->n * r->block);
@@ -79,13 +80,15 @@ static int provide(struct asymreg_context *ctx, const struct request *r, bool se
     if (segments) {
         rc = asymreg_segment_add(ctx, m->one, m->bytes, ASYMREG_RW, 0, m->fd, 0, &m->segments[0]);
         if (rc == 0)
-            rc = asymreg_segment_add(ctx, m->many, m->bytes, ASYMREG_RW, 0, m->fd, 0, &m->segments[1]);
+            rc = asymreg_segment_add(ctx, m->many, m->bytes, ASYMREG_RW, 0, m->fd, 0,
+                                     &m->segments[1]);
     }
     if (rc == 0)
         rc = asymreg_register(ctx, m->one, (size_t)(r->n * r->block), ASYMREG_RW, 0, &m->one_id);
     begin = now_ns();
     for (; rc == 0 && m->n < r->n; m->n++)
-        rc = asymreg_register(ctx, m->many + m->n * r->block, (size_t)r->block, ASYMREG_RW, 0, &m->ids[m->n]);
+        rc = asymreg_register(ctx, m->many + m->n * r->block, (size_t)r->block, ASYMREG_RW, 0,
+                              &m->ids[m->n]);
     reply->register_ns = (double)(now_ns() - begin) / (double)r->n;
     reply->one = (uintptr_t)m->one;
     reply->many = (uintptr_t)m->many;

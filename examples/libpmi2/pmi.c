@@ -32,8 +32,9 @@
 
 static struct {
     pthread_mutex_t lock;
-    int initialized, finalized; /* also when init has failed on a connection, which is then closed */
-    int alone; /* no launcher */
+    int initialized,
+        finalized; /* also when init has failed on a connection, which is then closed */
+    int alone;     /* no launcher */
     struct session session;
     struct pmiwire_client_info info;
     char kvsname[NAME_MAX_BYTES];
@@ -56,19 +57,13 @@ static int leave(int rc)
 static int pmi_code(int rc)
 {
     switch (rc) {
-    case 0:
-        return PMI_SUCCESS;
-    case -ENOMEM:
-        return PMI_ERR_NOMEM;
-    case PMIWIRE_EKEYLEN:
-        return PMI_ERR_INVALID_KEY_LENGTH;
+    case 0: return PMI_SUCCESS;
+    case -ENOMEM: return PMI_ERR_NOMEM;
+    case PMIWIRE_EKEYLEN: return PMI_ERR_INVALID_KEY_LENGTH;
     case PMIWIRE_ELINE:
-    case PMIWIRE_EVALLEN:
-        return PMI_ERR_INVALID_VAL_LENGTH;
-    case PMIWIRE_EVERSION:
-        return PMI_ERR_OTHER;
-    default:
-        return PMI_FAIL;
+    case PMIWIRE_EVALLEN: return PMI_ERR_INVALID_VAL_LENGTH;
+    case PMIWIRE_EVERSION: return PMI_ERR_OTHER;
+    default: return PMI_FAIL;
     }
 }
 
@@ -443,7 +438,9 @@ int PMI_KVS_Put_hinted(const char kvsname[], const char key[], const char value[
     if (strcmp(kvsname, pmi.kvsname) != 0)
         return leave(PMI_ERR_INVALID_KVS);
     if (!pmi.alone)
-        rc = ask(pmiwire_client_put_hinted(pmi.session.client, pmiwire_strz(key), pmiwire_strz(value), (uint32_t)hint, 0), &ev);
+        rc = ask(pmiwire_client_put_hinted(pmi.session.client, pmiwire_strz(key),
+                                           pmiwire_strz(value), (uint32_t)hint, 0),
+                 &ev);
     if (rc == PMI_SUCCESS)
         rc = pmi_code(pairs_keep(&pmi.pairs, key, value));
     return leave(rc);
@@ -500,7 +497,8 @@ int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length
     if (pmi.alone)
         rc = own_space ? get_own(key, &view) : PMIWIRE_ENOENT;
     else
-        rc = session_get(&pmi.session, pmiwire_strz(own_space ? NULL : kvsname), -1, pmiwire_strz(key), &view);
+        rc = session_get(&pmi.session, pmiwire_strz(own_space ? NULL : kvsname), -1,
+                         pmiwire_strz(key), &view);
     return leave_get(rc, view, value, length);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The PMI-1 interface that a program is compiled against, as libpmi.so.0 of this folder implements it. The names, values and
- * signatures are PMI's own (those of Slurm's slurm/pmi.h), so that a program built with either header runs with either library.
+ * The PMI-1 interface that a program is compiled against, as libpmi.so.0 of this folder implements
+ * it. The names, values and signatures are PMI's own (those of Slurm's slurm/pmi.h), so that a
+ * program built with either header runs with either library.
  */
 #ifndef PMI_H
 #define PMI_H
@@ -10,26 +11,26 @@
 extern "C" {
 #endif
 
-#define PMI_SUCCESS 0
-#define PMI_FAIL -1
-#define PMI_ERR_INIT 1
-#define PMI_ERR_NOMEM 2
-#define PMI_ERR_INVALID_ARG 3
-#define PMI_ERR_INVALID_KEY 4
+#define PMI_SUCCESS                0
+#define PMI_FAIL                   -1
+#define PMI_ERR_INIT               1
+#define PMI_ERR_NOMEM              2
+#define PMI_ERR_INVALID_ARG        3
+#define PMI_ERR_INVALID_KEY        4
 #define PMI_ERR_INVALID_KEY_LENGTH 5
-#define PMI_ERR_INVALID_VAL 6
+#define PMI_ERR_INVALID_VAL        6
 #define PMI_ERR_INVALID_VAL_LENGTH 7
-#define PMI_ERR_INVALID_LENGTH 8
-#define PMI_ERR_INVALID_NUM_ARGS 9
-#define PMI_ERR_INVALID_ARGS 10
+#define PMI_ERR_INVALID_LENGTH     8
+#define PMI_ERR_INVALID_NUM_ARGS   9
+#define PMI_ERR_INVALID_ARGS       10
 #define PMI_ERR_INVALID_NUM_PARSED 11
-#define PMI_ERR_INVALID_KEYVALP 12
-#define PMI_ERR_INVALID_SIZE 13
-#define PMI_ERR_INVALID_KVS 14
-#define PMI_ERR_OTHER 15 /* an extension: this server does not do that */
+#define PMI_ERR_INVALID_KEYVALP    12
+#define PMI_ERR_INVALID_SIZE       13
+#define PMI_ERR_INVALID_KVS        14
+#define PMI_ERR_OTHER              15 /* an extension: this server does not do that */
 
 typedef int PMI_BOOL;
-#define PMI_TRUE 1
+#define PMI_TRUE  1
 #define PMI_FALSE 0
 
 typedef struct PMI_keyval_t {
@@ -67,26 +68,30 @@ int PMI_KVS_Iter_first(const char kvsname[], char key[], int key_len, char val[]
 int PMI_KVS_Iter_next(const char kvsname[], char key[], int key_len, char val[], int val_len);
 int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], const int maxprocs[],
                        const int info_keyval_sizesp[], const PMI_keyval_t *info_keyval_vectors[],
-                       int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[], int errors[]);
-int PMI_Parse_option(int num_args, char *args[], int *num_parsed, PMI_keyval_t **keyvalp, int *size);
+                       int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[],
+                       int errors[]);
+int PMI_Parse_option(int num_args, char *args[], int *num_parsed, PMI_keyval_t **keyvalp,
+                     int *size);
 int PMI_Args_to_keyval(int *argcp, char *((*argvp)[]), PMI_keyval_t **keyvalp, int *size);
 int PMI_Free_keyvals(PMI_keyval_t keyvalp[], int size);
 int PMI_Get_options(char *str, int *length);
 
 /*
- * Extensions: pmi2.h describes them under the same names. kvsname must be this job's own. PMI_KVS_Get_wait() returns PMI_ERR_OTHER where the server does not
- * wait, and PMI_FAIL when the key will not come; source is the rank that puts it, or -1. What is given to PMI_Ring() are 1 to PMI_RING_MAX printable bytes
- * without blanks, `;` and `\`.
+ * Extensions: pmi2.h describes them under the same names. kvsname must be this job's own.
+ * PMI_KVS_Get_wait() returns PMI_ERR_OTHER where the server does not wait, and PMI_FAIL when the
+ * key will not come; source is the rank that puts it, or -1. What is given to PMI_Ring() are 1 to
+ * PMI_RING_MAX printable bytes without blanks, `;` and `\`.
  */
-#define PMI_HINT_NONE 0
+#define PMI_HINT_NONE   0
 #define PMI_HINT_SPARSE 1
-#define PMI_HINT_DENSE 2
-#define PMI_RING_MAX 440
+#define PMI_HINT_DENSE  2
+#define PMI_RING_MAX    440
 int PMI_KVS_Put_hinted(const char kvsname[], const char key[], const char value[], int hint);
 int PMI_KVS_Get_wait(const char kvsname[], int source, const char key[], char value[], int length);
 int PMI_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
 
-/* An extension: how many Gets of this process were answered from shared memory, and how many by the server. */
+/* An extension: how many Gets of this process were answered from shared memory, and how many by the
+ * server. */
 int PMI_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked);
 
 #ifdef __cplusplus

@@ -22,16 +22,18 @@ enum split { NOTHING, FENCE, GATHER };
 
 static struct {
     pthread_mutex_t lock;
-    int initialized, finalized; /* also when init has failed on a connection, which is then closed */
-    int alone; /* no launcher */
+    int initialized,
+        finalized; /* also when init has failed on a connection, which is then closed */
+    int alone;     /* no launcher */
     struct session session;
     struct pmiwire_client_info info;
     char jobid[ID_MAX_BYTES];
     struct pairs pairs; /* while alone */
     enum split split;
-    void *gather_to;                    /* of PMIX_Iallgather */
-    unsigned n_gathers;                 /* so far */
-    char *gathered;       /* where there is no shared memory, what PMI2_SHMEM_Iallgather_wait() hands out */
+    void *gather_to;    /* of PMIX_Iallgather */
+    unsigned n_gathers; /* so far */
+    char *
+        gathered; /* where there is no shared memory, what PMI2_SHMEM_Iallgather_wait() hands out */
 } pmi = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int leave(int rc)
@@ -51,25 +53,17 @@ static int enter(void)
 static int pmi_code(int rc)
 {
     switch (rc) {
-    case 0:
-        return PMI2_SUCCESS;
-    case -ENOMEM:
-        return PMI2_ERR_NOMEM;
-    case -EINVAL:
-        return PMI2_ERR_INVALID_ARG;
-    case PMIWIRE_EKEYLEN:
-        return PMI2_ERR_INVALID_KEY_LENGTH;
+    case 0: return PMI2_SUCCESS;
+    case -ENOMEM: return PMI2_ERR_NOMEM;
+    case -EINVAL: return PMI2_ERR_INVALID_ARG;
+    case PMIWIRE_EKEYLEN: return PMI2_ERR_INVALID_KEY_LENGTH;
     case PMIWIRE_EEMPTY:
-    case PMIWIRE_ECHARS:
-        return PMI2_ERR_INVALID_VAL;
+    case PMIWIRE_ECHARS: return PMI2_ERR_INVALID_VAL;
     case PMIWIRE_ELINE:
-    case PMIWIRE_EVALLEN:
-        return PMI2_ERR_INVALID_VAL_LENGTH;
+    case PMIWIRE_EVALLEN: return PMI2_ERR_INVALID_VAL_LENGTH;
     case PMIWIRE_EPEER:
-    case PMIWIRE_EVERSION: /* this server has no such thing */
-        return PMI2_ERR_OTHER;
-    default:
-        return PMI2_FAIL;
+    case PMIWIRE_EVERSION: /* this server has no such thing */ return PMI2_ERR_OTHER;
+    default: return PMI2_FAIL;
     }
 }
 
@@ -305,14 +299,16 @@ static int get_own(const char *key, struct pmiwire_str *value)
     return own ? 0 : PMIWIRE_ENOENT;
 }
 
-/* The value of a key; a view that lives until the next request. PMIWIRE_ENOENT when there is none. */
+/* The value of a key; a view that lives until the next request. PMIWIRE_ENOENT when there is none.
+ * */
 static int get(const char *jobid, int source, const char *key, struct pmiwire_str *value)
 {
     const int own_space = !jobid || strcmp(jobid, pmi.jobid) == 0;
 
     if (pmi.alone)
         return own_space ? get_own(key, value) : PMIWIRE_ENOENT;
-    return session_get(&pmi.session, pmiwire_strz(own_space ? NULL : jobid), source, pmiwire_strz(key), value);
+    return session_get(&pmi.session, pmiwire_strz(own_space ? NULL : jobid), source,
+                       pmiwire_strz(key), value);
 }
 
 /* Before a get: PMI2_SUCCESS, with the lock held. */
@@ -388,7 +384,8 @@ int PMI2_SHMEM_KVS_Get(const char key[], const char **value, int *vallen)
 
 #define MANY 64
 
-int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[], int vallens[], int *found)
+int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[], int vallens[],
+                            int *found)
 {
     struct shmht_bytes names[MANY], got[MANY];
     int rc;
@@ -540,7 +537,8 @@ static int copy_values(char *to)
     return rc;
 }
 
-/* Complete an Allgather. With `to`, copy its values there; without, they are in the array, or in memory of our own. */
+/* Complete an Allgather. With `to`, copy its values there; without, they are in the array, or in
+ * memory of our own. */
 static int gather_complete(void *to)
 {
     int rc = complete(GATHER);
@@ -596,7 +594,8 @@ int PMI2_SHMEM_Iallgather_wait(void **values)
         return rc;
     rc = gather_complete(NULL);
     if (rc == 0)
-        *values = pmi.gathered ? pmi.gathered : (void *)(uintptr_t)shmht_array_values(pmi.session.table.array);
+        *values = pmi.gathered ? pmi.gathered
+                               : (void *)(uintptr_t)shmht_array_values(pmi.session.table.array);
     return leave(pmi_code(rc));
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PMI-2's interface as libpmi2.so.0 has it: the functions of Slurm's library of that name, with its binary interface, and extensions.
- * Programs built with Slurm's <slurm/pmi2.h> need only its place for the library to be found; this header is for those built without, and
- * for the extensions.
+ * PMI-2's interface as libpmi2.so.0 has it: the functions of Slurm's library of that name, with its
+ * binary interface, and extensions. Programs built with Slurm's <slurm/pmi2.h> need only its place
+ * for the library to be found; this header is for those built without, and for the extensions.
  *
- * All functions return PMI2_SUCCESS or PMI2_ERR_*. Calls from several threads are served one at a time.
+ * All functions return PMI2_SUCCESS or PMI2_ERR_*. Calls from several threads are served one at a
+ * time.
  */
 #ifndef FENCEPOST_PMI2_H
 #define FENCEPOST_PMI2_H
@@ -13,27 +14,28 @@
 extern "C" {
 #endif
 
-#define PMI2_MAX_KEYLEN 64      /* longest key, bytes without NUL */
-#define PMI2_MAX_VALLEN 1024    /* longest value, bytes without NUL; also the stride of gathered values */
+#define PMI2_MAX_KEYLEN 64 /* longest key, bytes without NUL */
+/* longest value, bytes without NUL; also the stride of gathered values */
+#define PMI2_MAX_VALLEN    1024
 #define PMI2_MAX_ATTRVALUE 1024
-#define PMI2_ID_NULL (-1)
+#define PMI2_ID_NULL       (-1)
 
-#define PMI2_SUCCESS 0
-#define PMI2_FAIL (-1)
-#define PMI2_ERR_INIT 1
-#define PMI2_ERR_NOMEM 2
-#define PMI2_ERR_INVALID_ARG 3
-#define PMI2_ERR_INVALID_KEY 4
+#define PMI2_SUCCESS                0
+#define PMI2_FAIL                   (-1)
+#define PMI2_ERR_INIT               1
+#define PMI2_ERR_NOMEM              2
+#define PMI2_ERR_INVALID_ARG        3
+#define PMI2_ERR_INVALID_KEY        4
 #define PMI2_ERR_INVALID_KEY_LENGTH 5
-#define PMI2_ERR_INVALID_VAL 6
+#define PMI2_ERR_INVALID_VAL        6
 #define PMI2_ERR_INVALID_VAL_LENGTH 7
-#define PMI2_ERR_INVALID_LENGTH 8
-#define PMI2_ERR_INVALID_NUM_ARGS 9
-#define PMI2_ERR_INVALID_ARGS 10
+#define PMI2_ERR_INVALID_LENGTH     8
+#define PMI2_ERR_INVALID_NUM_ARGS   9
+#define PMI2_ERR_INVALID_ARGS       10
 #define PMI2_ERR_INVALID_NUM_PARSED 11
-#define PMI2_ERR_INVALID_KEYVALP 12
-#define PMI2_ERR_INVALID_SIZE 13
-#define PMI2_ERR_OTHER 14
+#define PMI2_ERR_INVALID_KEYVALP    12
+#define PMI2_ERR_INVALID_SIZE       13
+#define PMI2_ERR_OTHER              14
 
 typedef struct PMI2_Connect_comm {
     int (*read)(void *buf, int maxlen, void *ctx);
@@ -57,10 +59,13 @@ int PMI2_Initialized(void);
 /* Ends the job; does not return. */
 int PMI2_Abort(int flag, const char msg[]);
 
-/* info_keyval_vectors[i] is an array of info_keyval_sizes[i] structs, as Slurm reads it; preput_keyval_vector is one of pointers. */
-int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argvs[], const int maxprocs[],
-                   const int info_keyval_sizes[], const struct MPID_Info *info_keyval_vectors[], int preput_keyval_size,
-                   const struct MPID_Info *preput_keyval_vector[], char jobId[], int jobIdSize, int errors[]);
+/* info_keyval_vectors[i] is an array of info_keyval_sizes[i] structs, as Slurm reads it;
+ * preput_keyval_vector is one of pointers. */
+int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argvs[],
+                   const int maxprocs[], const int info_keyval_sizes[],
+                   const struct MPID_Info *info_keyval_vectors[], int preput_keyval_size,
+                   const struct MPID_Info *preput_keyval_vector[], char jobId[], int jobIdSize,
+                   int errors[]);
 int PMI2_Job_GetId(char jobid[], int jobid_size);
 int PMI2_Job_GetRank(int *rank);
 /* The size of the job, as Slurm's. */
@@ -71,42 +76,54 @@ int PMI2_Job_Disconnect(const char jobid[]);
 int PMI2_KVS_Put(const char key[], const char value[]);
 int PMI2_KVS_Fence(void);
 /* A value longer than maxvalue - 1 is cut, and *vallen is its negative length. */
-int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value[], int maxvalue, int *vallen);
+int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value[], int maxvalue,
+                 int *vallen);
 
 int PMI2_Info_GetNodeAttr(const char name[], char value[], int valuelen, int *found, int waitfor);
-int PMI2_Info_GetNodeAttrIntArray(const char name[], int array[], int arraylen, int *outlen, int *found);
+int PMI2_Info_GetNodeAttrIntArray(const char name[], int array[], int arraylen, int *outlen,
+                                  int *found);
 int PMI2_Info_PutNodeAttr(const char name[], const char value[]);
 int PMI2_Info_GetJobAttr(const char name[], char value[], int valuelen, int *found);
-int PMI2_Info_GetJobAttrIntArray(const char name[], int array[], int arraylen, int *outlen, int *found);
+int PMI2_Info_GetJobAttrIntArray(const char name[], int array[], int arraylen, int *outlen,
+                                 int *found);
 
-int PMI2_Nameserv_publish(const char service_name[], const struct MPID_Info *info_ptr, const char port[]);
-int PMI2_Nameserv_lookup(const char service_name[], const struct MPID_Info *info_ptr, char port[], int portLen);
+int PMI2_Nameserv_publish(const char service_name[], const struct MPID_Info *info_ptr,
+                          const char port[]);
+int PMI2_Nameserv_lookup(const char service_name[], const struct MPID_Info *info_ptr, char port[],
+                         int portLen);
 int PMI2_Nameserv_unpublish(const char service_name[], const struct MPID_Info *info_ptr);
 
 /*
- * A ring of all processes, under Slurm's name and its papers' name, with Slurm's arguments: each gives a string of 1 to PMI2_MAX_VALLEN - 1 bytes and gets
- * what its neighbours gave, in left and right of maxvalue bytes, NUL included (PMI2_ERR_INVALID_VAL_LENGTH: too few). *rank of *ranks is the place in
- * the ring, which need not be the rank in the job. Source: "PMI Extensions for Scalable MPI Startup", section 4.1, where size comes before rank and
- * there is no maxvalue. A server without it (mpiexec.hydra) serves a Put, a Fence and two Gets instead, and the place is the rank.
+ * A ring of all processes, under Slurm's name and its papers' name, with Slurm's arguments: each
+ * gives a string of 1 to PMI2_MAX_VALLEN - 1 bytes and gets what its neighbours gave, in left and
+ * right of maxvalue bytes, NUL included (PMI2_ERR_INVALID_VAL_LENGTH: too few). *rank of *ranks is
+ * the place in the ring, which need not be the rank in the job. Source: "PMI Extensions for
+ * Scalable MPI Startup", section 4.1, where size comes before rank and there is no maxvalue. A
+ * server without it (mpiexec.hydra) serves a Put, a Fence and two Gets instead, and the place is
+ * the rank.
  */
 int PMIX_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
 int PMI2_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
-/* 1 if the server said at init that it has rings, else 0; the same for all processes of a job. Slurm's has them and does not say so. */
+/* 1 if the server said at init that it has rings, else 0; the same for all processes of a job.
+ * Slurm's has them and does not say so. */
 int PMIX_Ring_offered(void);
 
-/* ---- extensions: on any server. One of them may be under way at a time; Put and Get stay legal meanwhile. ---- */
+/* ---- extensions: on any server. One of them may be under way at a time; Put and Get stay legal
+ * meanwhile. ---- */
 
 /*
- * Begin a Fence, and complete it. What the server is asked in between it answers after that: a Put waits for the Fence, and so does a Get without shared
- * memory. To others a rank that has begun one is in it.
+ * Begin a Fence, and complete it. What the server is asked in between it answers after that: a Put
+ * waits for the Fence, and so does a Get without shared memory. To others a rank that has begun one
+ * is in it.
  */
 int PMI2_KVS_Ifence(void);
 int PMI2_KVS_Wait(void);
 int PMIX_KVS_Ifence(void); /* the same under the name of the papers, completed by PMIX_Wait() */
 
 /*
- * Each process gives a string of 1 to PMI2_MAX_VALLEN - 1 bytes; buffer is of n_ranks * PMI2_MAX_VALLEN bytes, and rank r's string is put at
- * r * PMI2_MAX_VALLEN. The buffer of the non-blocking form is filled by its wait.
+ * Each process gives a string of 1 to PMI2_MAX_VALLEN - 1 bytes; buffer is of n_ranks *
+ * PMI2_MAX_VALLEN bytes, and rank r's string is put at r * PMI2_MAX_VALLEN. The buffer of the
+ * non-blocking form is filled by its wait.
  */
 int PMIX_Allgather(const char value[], void *buffer);
 int PMIX_Iallgather(const char value[], void *buffer);
@@ -117,52 +134,63 @@ int PMI2_Iallgather_wait(void *buffer);
 /* ---- extensions: pairs without a Fence, where the server offers it (pmirun) ---- */
 
 /*
- * Put, saying who will read the key: SPARSE, few ranks; DENSE, most. Between nodes a Fence does not carry SPARSE keys: they are got by
- * PMI2_KVS_Get_wait(), and PMI2_KVS_Get() does not find those of other nodes. DENSE is what PMI2_KVS_Put() does under pmirun. On one node, and where
- * the server does not know hints, this is PMI2_KVS_Put(), whatever the hint. A key that has once been put as DENSE, or by PMI2_KVS_Put(), remains so.
- * PMI2_ERR_INVALID_ARG: no such hint.
+ * Put, saying who will read the key: SPARSE, few ranks; DENSE, most. Between nodes a Fence does not
+ * carry SPARSE keys: they are got by PMI2_KVS_Get_wait(), and PMI2_KVS_Get() does not find those of
+ * other nodes. DENSE is what PMI2_KVS_Put() does under pmirun. On one node, and where the server
+ * does not know hints, this is PMI2_KVS_Put(), whatever the hint. A key that has once been put as
+ * DENSE, or by PMI2_KVS_Put(), remains so. PMI2_ERR_INVALID_ARG: no such hint.
  */
-#define PMI2_HINT_NONE 0
+#define PMI2_HINT_NONE   0
 #define PMI2_HINT_SPARSE 1
-#define PMI2_HINT_DENSE 2
+#define PMI2_HINT_DENSE  2
 int PMI2_KVS_Put_hinted(const char key[], const char value[], int hint);
 
 /*
- * Get a key of this job, and wait until it has been put if it has not: no Fence is needed between the two. Put as SPARSE what is waited for: a key that
- * another node puts otherwise comes with a Fence, which the rank that waits cannot enter, and so not before it has given up. src_pmi_id says which rank puts the key, for
- * servers that keep keys where they were put, or is PMI2_ID_NULL. The value is as PMI2_KVS_Get()'s.
+ * Get a key of this job, and wait until it has been put if it has not: no Fence is needed between
+ * the two. Put as SPARSE what is waited for: a key that another node puts otherwise comes with a
+ * Fence, which the rank that waits cannot enter, and so not before it has given up. src_pmi_id says
+ * which rank puts the key, for servers that keep keys where they were put, or is PMI2_ID_NULL. The
+ * value is as PMI2_KVS_Get()'s.
  *
  *     PMI2_ERR_INVALID_ARG   no such rank
- *     PMI2_ERR_OTHER         this server does not wait (mpiexec.hydra, srun), and has not been asked: so it is for every rank and at every call, whether
- *                            the key is there or not. Go on with PMI2_KVS_Fence() and PMI2_KVS_Get().
- *     PMI2_FAIL              the key will not come: every other rank that could put it has finalized, has ended, waits for a key itself or is in a
- *                            Fence or a Ring; or pmirun's --get-timeout has passed, or a node or the server is lost
+ *     PMI2_ERR_OTHER         this server does not wait (mpiexec.hydra, srun), and has not been
+ *                            asked: so it is for every rank and at every call, whether the key is
+ *                            there or not. Go on with PMI2_KVS_Fence() and PMI2_KVS_Get().
+ *     PMI2_FAIL              the key will not come: every other rank that could put it has
+ *                            finalized, has ended, waits for a key itself or is in a Fence or a
+ *                            Ring; or pmirun's --get-timeout has passed, or a node or the server is
+ *                            lost
  *
- * Meanwhile other threads' calls wait for this one: do not wait for a key that another thread of this process puts. Behind PMI2_KVS_Ifence() it waits for
- * that first.
+ * Meanwhile other threads' calls wait for this one: do not wait for a key that another thread of
+ * this process puts. Behind PMI2_KVS_Ifence() it waits for that first.
  *
  * Source of both: the same paper, sections 4.2 and 4.3, which gives them no names.
  */
 int PMI2_KVS_Get_wait(int src_pmi_id, const char key[], char value[], int maxvalue, int *vallen);
 
-/* ---- extensions: where the server offers shared memory (pmirun without --no-shm), else PMI2_ERR_OTHER ---- */
+/* ---- extensions: where the server offers shared memory (pmirun without --no-shm), else
+ * PMI2_ERR_OTHER ---- */
 
 /*
- * The value itself: a string in the server's memory, the same for every process of the node. It stays valid and unchanged until
- * PMI2_Finalize(), also after a later Put of the key. PMI2_ERR_OTHER: not there; PMI2_KVS_Get() may still know it.
+ * The value itself: a string in the server's memory, the same for every process of the node. It
+ * stays valid and unchanged until PMI2_Finalize(), also after a later Put of the key.
+ * PMI2_ERR_OTHER: not there; PMI2_KVS_Get() may still know it.
  */
 int PMI2_SHMEM_KVS_Get(const char key[], const char **value, int *vallen);
 
 /*
- * The same for n keys with their memory accesses overlapped. values[i] is NULL where key i is not there; *found counts the others.
+ * The same for n keys with their memory accesses overlapped. values[i] is NULL where key i is not
+ * there; *found counts the others.
  */
-int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[], int vallens[], int *found);
+int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[], int vallens[],
+                            int *found);
 
 /*
- * An Allgather whose values are read where they are: the string of rank r begins at r * stride. From shared memory they are the same for every
- * process of the node; where the server offers none, in memory of this process's own. They stay valid until the next Allgather of any kind is
- * complete, or PMI2_Finalize(). PMI2_SHMEM_Allgathered() tells of the last one, also of PMIX_Allgather() if that was in shared memory (else
- * PMI2_ERR_OTHER).
+ * An Allgather whose values are read where they are: the string of rank r begins at r * stride.
+ * From shared memory they are the same for every process of the node; where the server offers none,
+ * in memory of this process's own. They stay valid until the next Allgather of any kind is
+ * complete, or PMI2_Finalize(). PMI2_SHMEM_Allgathered() tells of the last one, also of
+ * PMIX_Allgather() if that was in shared memory (else PMI2_ERR_OTHER).
  */
 int PMI2_SHMEM_Iallgather(const char value[]);
 int PMI2_SHMEM_Iallgather_wait(void **values);

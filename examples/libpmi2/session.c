@@ -68,7 +68,8 @@ int environment_read(struct environment *env)
     return env->fd < 0 ? env->fd : 0;
 }
 
-/* The descriptor may be non-blocking: that belongs to its open file, which whoever shares it may have set so. */
+/* The descriptor may be non-blocking: that belongs to its open file, which whoever shares it may
+ * have set so. */
 static int is_not_ready(int fd, short events)
 {
     struct pollfd pfd = {.fd = fd, .events = events};
@@ -112,7 +113,9 @@ static void close_passed(struct session *s)
 static void take_descriptor(struct session *s, struct msghdr *msg)
 {
     for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
-        const size_t n = h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS ? (h->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+        const size_t n = h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS
+                             ? (h->cmsg_len - CMSG_LEN(0)) / sizeof(int)
+                             : 0;
 
         for (size_t i = 0; i < n; i++) {
             int fd;
@@ -210,7 +213,8 @@ int session_join(struct session *s)
     return rc;
 }
 
-/* Is slurmstepd our server? A mpiexec.hydra that srun has started leaves Slurm's variables to its ranks, and adds its own. */
+/* Is slurmstepd our server? A mpiexec.hydra that srun has started leaves Slurm's variables to its
+ * ranks, and adds its own. */
 static int is_slurm(void)
 {
     return getenv("SLURM_STEP_ID") && !getenv("MPI_LOCALRANKID");
@@ -286,14 +290,16 @@ static int asked(struct session *s, int rc, struct pmiwire_str *value)
     return rc;
 }
 
-int session_get(struct session *s, struct pmiwire_str jobid, int source, struct pmiwire_str key, struct pmiwire_str *value)
+int session_get(struct session *s, struct pmiwire_str jobid, int source, struct pmiwire_str key,
+                struct pmiwire_str *value)
 {
     if (!jobid.ptr && read_key(s, key, value))
         return 0;
     return asked(s, pmiwire_client_get(s->client, jobid, source, key, SESSION_ASK), value);
 }
 
-int session_get_wait(struct session *s, int source, struct pmiwire_str key, struct pmiwire_str *value)
+int session_get_wait(struct session *s, int source, struct pmiwire_str key,
+                     struct pmiwire_str *value)
 {
     int rc;
 
@@ -301,7 +307,8 @@ int session_get_wait(struct session *s, int source, struct pmiwire_str key, stru
         return PMIWIRE_EVERSION;
     if (read_key(s, key, value))
         return 0;
-    rc = asked(s, pmiwire_client_get_from(s->client, source, key, PMIWIRE_GET_WAIT, SESSION_ASK), value);
+    rc = asked(s, pmiwire_client_get_from(s->client, source, key, PMIWIRE_GET_WAIT, SESSION_ASK),
+               value);
     return rc == PMIWIRE_EPEER ? PMIWIRE_ENOENT : rc;
 }
 
@@ -315,10 +322,12 @@ int session_put(struct session *s, struct pmiwire_str key, struct pmiwire_str va
 
 /* ---- ring ---- */
 
-/* PMI-2's is Slurm's and ours, PMI-1's an extension. To another server it would be the end of the job. */
+/* PMI-2's is Slurm's and ours, PMI-1's an extension. To another server it would be the end of the
+ * job. */
 static int has_ring(const struct session *s)
 {
-    return s->wire == PMIWIRE_V1 ? offers(s, PMIWIRE_EXT_EXCHANGE) : offers(s, PMIWIRE_EXT_SERVER) || is_slurm();
+    return s->wire == PMIWIRE_V1 ? offers(s, PMIWIRE_EXT_EXCHANGE)
+                                 : offers(s, PMIWIRE_EXT_SERVER) || is_slurm();
 }
 
 /* What a neighbour gave. */
@@ -338,7 +347,8 @@ static int get_neighbour(struct session *s, int rank, char *to)
     return rc == 0 ? keep(value, to) : rc;
 }
 
-static int ring_of_pairs(struct session *s, int rank, int n_ranks, const char *value, struct ring *ring)
+static int ring_of_pairs(struct session *s, int rank, int n_ranks, const char *value,
+                         struct ring *ring)
 {
     struct pmiwire_event ev;
     char key[64];

@@ -16,7 +16,8 @@ struct session {
     enum { SPLIT_NONE, SPLIT_PENDING, SPLIT_DONE } split;
     int split_rc;
     struct table table;
-    int passed_fd; /* the last descriptor that came with the server's bytes, until it is used; -1: none */
+    int passed_fd; /* the last descriptor that came with the server's bytes, until it is used; -1:
+                      none */
     unsigned long n_read, n_asked; /* Gets answered by the table, and by the server */
     unsigned n_rings;              /* that had to be made of pairs */
 };
@@ -54,16 +55,20 @@ void session_split(struct session *s);
 int session_join(struct session *s);
 
 /*
- * The value of a key in this job's own space (jobid absent) or another's: from shared memory, or else asked for. A view that lives until the
- * next request; from shared memory, a string that lives until session_close().
+ * The value of a key in this job's own space (jobid absent) or another's: from shared memory, or
+ * else asked for. A view that lives until the next request; from shared memory, a string that lives
+ * until session_close().
  */
-int session_get(struct session *s, struct pmiwire_str jobid, int source, struct pmiwire_str key, struct pmiwire_str *value);
+int session_get(struct session *s, struct pmiwire_str jobid, int source, struct pmiwire_str key,
+                struct pmiwire_str *value);
 
 /*
- * The same for a key of this job's own space that may not have been put yet: the server answers when it has. PMIWIRE_EVERSION: this server does not
- * do that, and has not been asked; PMIWIRE_ENOENT: it has given up.
+ * The same for a key of this job's own space that may not have been put yet: the server answers
+ * when it has. PMIWIRE_EVERSION: this server does not do that, and has not been asked;
+ * PMIWIRE_ENOENT: it has given up.
  */
-int session_get_wait(struct session *s, int source, struct pmiwire_str key, struct pmiwire_str *value);
+int session_get_wait(struct session *s, int source, struct pmiwire_str key,
+                     struct pmiwire_str *value);
 
 /* Put and wait for the answer. The hint, PMIWIRE_HINT_*, is said to servers that know it. */
 int session_put(struct session *s, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
@@ -76,8 +81,9 @@ struct ring {
 };
 
 /*
- * Give a value of 1 to SESSION_RING_MAX_BYTES bytes to the ring of a job of n_ranks, of which this is one. Where the server has none it is a put, a
- * Fence and two gets, and the place is the rank. *ring is of use only if this returns 0.
+ * Give a value of 1 to SESSION_RING_MAX_BYTES bytes to the ring of a job of n_ranks, of which this
+ * is one. Where the server has none it is a put, a Fence and two gets, and the place is the rank.
+ * *ring is of use only if this returns 0.
  */
 int session_ring(struct session *s, int rank, int n_ranks, const char *value, struct ring *ring);
 

@@ -67,13 +67,15 @@ int table_gathered(const struct table *t, int rank, struct pmiwire_str *value)
 {
     struct shmht_bytes v;
 
-    if (!t->array || rank < 0 || shmht_array_get(t->array, (uint64_t)rank, &v) != 0 || !is_string(v))
+    if (!t->array || rank < 0 || shmht_array_get(t->array, (uint64_t)rank, &v) != 0 ||
+        !is_string(v))
         return -1;
     *value = (struct pmiwire_str){v.ptr, strlen(v.ptr)};
     return 0;
 }
 
-int table_get_many(struct table *t, const struct shmht_bytes *keys, size_t n, struct shmht_bytes *values)
+int table_get_many(struct table *t, const struct shmht_bytes *keys, size_t n,
+                   struct shmht_bytes *values)
 {
     int found = 0;
 

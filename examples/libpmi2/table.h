@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The job's pairs in shared memory, where the server offers them (pmiwire/extension.h): a Get that asks nobody. */
+/* The job's pairs in shared memory, where the server offers them (pmiwire/extension.h): a Get that
+ * asks nobody. */
 #ifndef FENCEPOST_LIBPMI2_TABLE_H
 #define FENCEPOST_LIBPMI2_TABLE_H
 
@@ -9,17 +10,18 @@
 
 struct table {
     struct shmht_reader *reader; /* NULL: none */
-    int ended;                   /* the server keeps it up to date no more; what was got from it stays valid */
-    struct shmht_array *array;   /* of the last fence, if that was an Allgather */
+    int ended; /* the server keeps it up to date no more; what was got from it stays valid */
+    struct shmht_array *array; /* of the last fence, if that was an Allgather */
 };
 
-/* Attach to what the server advertises; fd: what came with it, or -1. Without it every Get is asked. */
+/* Attach to what the server advertises; fd: what came with it, or -1. Without it every Get is
+ * asked. */
 void table_open(struct table *t, const struct pmiwire_client *client, int fd);
 void table_close(struct table *t);
 
 /*
- * The answer to a fence: does the server still keep it up to date, and was it an Allgather? fd: what came with it, or -1. The array of the
- * Allgather before ends here.
+ * The answer to a fence: does the server still keep it up to date, and was it an Allgather? fd:
+ * what came with it, or -1. The array of the Allgather before ends here.
  */
 void table_fenced(struct table *t, const struct pmiwire_msg *answer, int fd);
 
@@ -29,7 +31,9 @@ int table_gathered(const struct table *t, int rank, struct pmiwire_str *value);
 /* 0: the value, a string with a NUL behind it, valid until table_close(). Otherwise ask. */
 int table_get(struct table *t, struct pmiwire_str key, struct pmiwire_str *value);
 
-/* Many keys at once: values[i] is absent where keys[i] must be asked for. Returns how many were found. */
-int table_get_many(struct table *t, const struct shmht_bytes *keys, size_t n, struct shmht_bytes *values);
+/* Many keys at once: values[i] is absent where keys[i] must be asked for. Returns how many were
+ * found. */
+int table_get_many(struct table *t, const struct shmht_bytes *keys, size_t n,
+                   struct shmht_bytes *values);
 
 #endif

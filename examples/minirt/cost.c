@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Time and memory by part: a stopwatch and malloc()'s own figures, of which one part at a time is charged; and what the libraries say
- * of themselves. */
+/* Time and memory by part: a stopwatch and malloc()'s own figures, of which one part at a time is
+ * charged; and what the libraries say of themselves. */
 #include "internal.h"
 
 #include <malloc.h>
@@ -11,7 +11,8 @@
 int minirt__charge(struct minirt *rt, int part)
 {
     struct mallinfo2 m = mallinfo2();
-    struct minirt_cost *cost = &rt->cost[rt->part], now = {.heap = (int64_t)(m.uordblks + m.hblkhd)};
+    struct minirt_cost *cost = &rt->cost[rt->part],
+                       now = {.heap = (int64_t)(m.uordblks + m.hblkhd)};
     int before = rt->part;
     struct rusage usage;
     struct timespec t;
@@ -30,9 +31,13 @@ int minirt__charge(struct minirt *rt, int part)
 
 void minirt_get_info(const struct minirt *rt, struct minirt_info *info)
 {
-    *info = (struct minirt_info){.transport = minirt__transports[rt->transport], .wireup = rt->wireup->name, .n_ranks = rt->n,
-                                 .n_nodes = rt->n_nodes, .n_peers = rt->n_peers,
-                                 .card_chars = (uint32_t)(CARD_HEAD + rt->card.blob_bytes) * 2, .service_bytes = sizeof(struct service),
+    *info = (struct minirt_info){.transport = minirt__transports[rt->transport],
+                                 .wireup = rt->wireup->name,
+                                 .n_ranks = rt->n,
+                                 .n_nodes = rt->n_nodes,
+                                 .n_peers = rt->n_peers,
+                                 .card_chars = (uint32_t)(CARD_HEAD + rt->card.blob_bytes) * 2,
+                                 .service_bytes = sizeof(struct service),
                                  .finger_bytes = sizeof(struct finger)};
     memcpy(info->cost, rt->cost, sizeof(info->cost));
     info->cost[MINIRT_AV].told = rankmap_av_bytes(rt->av);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A distributed hash table that counts: every rank adds random keys, many of them more than once, to a table spread over all ranks. A place
- * is taken with a compare-and-swap of 0 for the key, the next one is tried where another key is, and the count is a remote atomic too:
- * owners take no part. Which place a key has depends on who came first; which keys there are, and their counts, does not. */
+/* A distributed hash table that counts: every rank adds random keys, many of them more than once,
+ * to a table spread over all ranks. A place is taken with a compare-and-swap of 0 for the key, the
+ * next one is tried where another key is, and the count is a remote atomic too: owners take no
+ * part. Which place a key has depends on who came first; which keys there are, and their counts,
+ * does not. */
 #include "program.h"
 
 struct entry {
@@ -16,7 +18,8 @@ static void count(struct minirt *rt, struct minirt_window *table, uint64_t place
 
     for (uint64_t tried = 0; tried < places; tried++, place = (place + 1) % places) {
         MUST(rt, minirt_window_at(table, world, owner, place * sizeof(struct entry), &at));
-        MUST(rt, minirt_compare_swap(world, owner, at + offsetof(struct entry, key), 0, key, &found));
+        MUST(rt,
+             minirt_compare_swap(world, owner, at + offsetof(struct entry, key), 0, key, &found));
         if (found == 0 || found == key) {
             MUST(rt, minirt_add(world, owner, at + offsetof(struct entry, count), 1, NULL));
             return;
@@ -33,7 +36,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Rank 0 reads every part, sorts it, and writes what is there. */
-static uint64_t collect(struct minirt *rt, struct minirt_window *table, uint64_t places, const char *path, uint64_t *n_keys)
+static uint64_t collect(struct minirt *rt, struct minirt_window *table, uint64_t places,
+                        const char *path, uint64_t *n_keys)
 {
     struct minirt_team *world = minirt_world(rt);
     struct entry *part = malloc(places * sizeof(*part));
@@ -64,11 +68,16 @@ int main(int argc, char **argv)
     struct minirt_team *world;
     struct minirt_window *table;
     const char *hints = program_text(argc, argv, "hints"), *out = program_text(argc, argv, "out");
-    uint64_t places = program_number(argc, argv, "places", 4096, 1, UINT64_C(1) << 32); /* of each rank */
-    uint64_t keys = program_number(argc, argv, "keys", 4096, 0, UINT64_C(1) << 40);     /* added by each rank */
-    uint64_t seed = program_number(argc, argv, "seed", 1, 0, UINT64_MAX), sum = 0, n_keys = 0, all_right = 1, n;
+    uint64_t places =
+        program_number(argc, argv, "places", 4096, 1, UINT64_C(1) << 32); /* of each rank */
+    uint64_t keys =
+        program_number(argc, argv, "keys", 4096, 0, UINT64_C(1) << 40); /* added by each rank */
+    uint64_t seed = program_number(argc, argv, "seed", 1, 0, UINT64_MAX), sum = 0, n_keys = 0,
+             all_right = 1, n;
 
-    program_usage(argc, argv, "minirt-dht [--places N] [--keys N] [--seed N] [--hints TEXT] [--out FILE]", "places keys seed hints out");
+    program_usage(argc, argv,
+                  "minirt-dht [--places N] [--keys N] [--seed N] [--hints TEXT] [--out FILE]",
+                  "places keys seed hints out");
     rt = program_start();
     world = minirt_world(rt);
     n = keys * minirt_size(world);
@@ -76,12 +85,16 @@ int main(int argc, char **argv)
     memset(minirt_window_base(table), 0, places * sizeof(struct entry));
     MUST(rt, minirt_barrier(world));
     for (uint64_t i = 0; i < keys; i++) /* each key about twice, from a half as many */
-        count(rt, table, places, program_random(seed, program_random(~seed, minirt_rank(world) * keys + i) % (n / 2 + 1)) | 1);
+        count(rt, table, places,
+              program_random(seed,
+                             program_random(~seed, minirt_rank(world) * keys + i) % (n / 2 + 1)) |
+                  1);
     MUST(rt, minirt_barrier(world));
     if (minirt_rank(world) == 0) {
         sum = collect(rt, table, places, out, &n_keys);
         all_right = sum == n;
-        printf("dht: %u ranks, %" PRIu64 " keys, counted %" PRIu64 " of %" PRIu64 " times\n", minirt_size(world), n_keys, sum, n);
+        printf("dht: %u ranks, %" PRIu64 " keys, counted %" PRIu64 " of %" PRIu64 " times\n",
+               minirt_size(world), n_keys, sum, n);
     }
     MUST(rt, minirt_min(world, &all_right));
     MUST(rt, minirt_window_free(table));

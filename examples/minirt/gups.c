@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random access: every rank adds random numbers to random words of a table that is spread over all ranks, with remote atomics; the sums do not
- * depend on the order. Then each rank computes anew what its own part must be, and compares every word. */
+/* Random access: every rank adds random numbers to random words of a table that is spread over all
+ * ranks, with remote atomics; the sums do not depend on the order. Then each rank computes anew
+ * what its own part must be, and compares every word. */
 #include <time.h>
 
 #include "program.h"
@@ -14,7 +15,8 @@ static double seconds(void)
 }
 
 /* Rank 0 writes all parts, one after the other, to a file. */
-static void write_table(struct minirt *rt, struct minirt_window *table, uint64_t words, const char *path)
+static void write_table(struct minirt *rt, struct minirt_window *table, uint64_t words,
+                        const char *path)
 {
     struct minirt_team *world = minirt_world(rt);
     uint64_t *part = malloc(words * 8), from;
@@ -37,12 +39,17 @@ int main(int argc, char **argv)
     struct minirt_team *world;
     struct minirt_window *table;
     const char *hints = program_text(argc, argv, "hints"), *out = program_text(argc, argv, "out");
-    uint64_t words = program_number(argc, argv, "words", 1 << 16, 1, UINT64_C(1) << 40); /* of each rank */
-    uint64_t updates = program_number(argc, argv, "updates", 1 << 16, 0, UINT64_C(1) << 40); /* by each rank */
-    uint64_t seed = program_number(argc, argv, "seed", 1, 0, UINT64_MAX), wrong = 0, *expected, *mine, total, at, all_right;
+    uint64_t words =
+        program_number(argc, argv, "words", 1 << 16, 1, UINT64_C(1) << 40); /* of each rank */
+    uint64_t updates =
+        program_number(argc, argv, "updates", 1 << 16, 0, UINT64_C(1) << 40); /* by each rank */
+    uint64_t seed = program_number(argc, argv, "seed", 1, 0, UINT64_MAX), wrong = 0, *expected,
+             *mine, total, at, all_right;
     double begin, took;
 
-    program_usage(argc, argv, "minirt-gups [--words N] [--updates N] [--seed N] [--hints TEXT] [--out FILE]", "words updates seed hints out");
+    program_usage(argc, argv,
+                  "minirt-gups [--words N] [--updates N] [--seed N] [--hints TEXT] [--out FILE]",
+                  "words updates seed hints out");
     rt = program_start();
     world = minirt_world(rt);
     total = words * minirt_size(world);
@@ -74,14 +81,16 @@ int main(int argc, char **argv)
         wrong += mine[i] != expected[i];
     free(expected);
     if (wrong)
-        fprintf(stderr, "gups: rank %u: %" PRIu64 " of %" PRIu64 " words are wrong\n", minirt_rank(world), wrong, words);
+        fprintf(stderr, "gups: rank %u: %" PRIu64 " of %" PRIu64 " words are wrong\n",
+                minirt_rank(world), wrong, words);
     if (out && minirt_rank(world) == 0)
         write_table(rt, table, words, out);
     all_right = wrong == 0;
     MUST(rt, minirt_min(world, &all_right));
     if (minirt_rank(world) == 0)
-        printf("gups: %u ranks, %" PRIu64 " updates of %" PRIu64 " words, %s, %.6f GUPS\n", minirt_size(world),
-               updates * minirt_size(world), total, all_right ? "all as they must be" : "WRONG",
+        printf("gups: %u ranks, %" PRIu64 " updates of %" PRIu64 " words, %s, %.6f GUPS\n",
+               minirt_size(world), updates * minirt_size(world), total,
+               all_right ? "all as they must be" : "WRONG",
                took > 0 ? (double)(updates * minirt_size(world)) / took / 1e9 : 0.0);
     MUST(rt, minirt_window_free(table));
     return program_end(rt) || !all_right;

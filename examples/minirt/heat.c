@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Heat in a plate, a five-point stencil. The ranks form a grid; a rank's neighbours are those of its row's and its column's team, and get
- * its edges by puts into their halo, of which there are two that take turns, so that one barrier an iteration is enough.
+ * Heat in a plate, a five-point stencil. The ranks form a grid; a rank's neighbours are those of
+ * its row's and its column's team, and get its edges by puts into their halo, of which there are
+ * two that take turns, so that one barrier an iteration is enough.
  *
- * With --checkpoint DIR every rank commits its block every --every iterations to a checkpoint of libstorwin, and begins with the newest state that
- * *all* ranks have. Ranks are at most one commit apart, and a checkpoint file holds two states.
+ * With --checkpoint DIR every rank commits its block every --every iterations to a checkpoint of
+ * libstorwin, and begins with the newest state that *all* ranks have. Ranks are at most one commit
+ * apart, and a checkpoint file holds two states.
  */
 #include <math.h>
 #include <sys/stat.h>
@@ -38,7 +40,8 @@ static double *halo(const struct plate *p, uint64_t iteration, int side)
 }
 
 /* Put an edge into a neighbour's halo, on the side from which it sees us. */
-static void put_edge(struct plate *p, struct minirt_team *team, uint32_t rank, int side, const double *edge, uint64_t n)
+static void put_edge(struct plate *p, struct minirt_team *team, uint32_t rank, int side,
+                     const double *edge, uint64_t n)
 {
     uint64_t offset = (uint64_t)(halo(p, p->iteration, side) - p->halo) * sizeof(double), at;
 
@@ -59,7 +62,8 @@ static void exchange(struct plate *p)
             continue;
         for (uint64_t i = 0; i < p->h; i++)
             p->edge[i] = p->u[i * p->w + (side == LEFT ? 0 : p->w - 1)];
-        put_edge(p, p->row, side == LEFT ? x - 1 : x + 1, side == LEFT ? RIGHT : LEFT, p->edge, p->h);
+        put_edge(p, p->row, side == LEFT ? x - 1 : x + 1, side == LEFT ? RIGHT : LEFT, p->edge,
+                 p->h);
     }
     MUST(p->rt, minirt_barrier(p->world));
 }
@@ -117,8 +121,9 @@ static void open_checkpoint(struct plate *p, const char *dir)
     common = p->committed;
     MUST(p->rt, minirt_min(p->world, &common));
     if (common == 0)
-        return; /* somebody has none: from the beginning */
-    if (p->committed > common) { /* the state before the newest, which is read and left as it is until the next commit */
+        return;                  /* somebody has none: from the beginning */
+    if (p->committed > common) { /* the state before the newest, which is read and left as it is
+                                    until the next commit */
         if (info.n_valid < 2 || storwin_ckpt_begin(p->ckpt, 0, &p->slot) < 0)
             program_die(p->rt, path, "the state before the newest is gone");
         state = p->slot;
@@ -131,7 +136,8 @@ static void open_checkpoint(struct plate *p, const char *dir)
         printf("heat: restarted at iteration %" PRIu64 "\n", common);
 }
 
-/* All ranks have committed when any goes on. A rank that is ahead after a restart has this state already. */
+/* All ranks have committed when any goes on. A rank that is ahead after a restart has this state
+ * already. */
 static void checkpoint(struct plate *p)
 {
     struct storwin_error err;
@@ -180,7 +186,9 @@ static void lay_out(struct plate *p)
     p->h = cut(p->ny, y + 1, n / columns) - p->y0;
     p->longest = p->nx > p->ny ? p->nx : p->ny;
     bytes_of_halo = 2 * N_SIDES;
-    MUST(p->rt, minirt_window_create(p->world, (bytes_of_halo * p->longest + p->w * p->h) * sizeof(double), NULL, &p->window));
+    MUST(p->rt,
+         minirt_window_create(p->world, (bytes_of_halo * p->longest + p->w * p->h) * sizeof(double),
+                              NULL, &p->window));
     p->halo = minirt_window_base(p->window);
     p->u = malloc(p->w * p->h * sizeof(double));
     p->next = malloc(p->w * p->h * sizeof(double));
@@ -189,7 +197,9 @@ static void lay_out(struct plate *p)
         program_die(p->rt, "out of memory", NULL);
     for (uint64_t i = 0; i < p->h; i++)
         for (uint64_t j = 0; j < p->w; j++)
-            p->u[i * p->w + j] = p->y0 + i == 0 ? 100.0 : 20.0 + (double)((p->x0 + j) * 7 % 13) - (double)((p->y0 + i) * 3 % 11);
+            p->u[i * p->w + j] = p->y0 + i == 0 ? 100.0
+                                                : 20.0 + (double)((p->x0 + j) * 7 % 13) -
+                                                      (double)((p->y0 + i) * 3 % 11);
 }
 
 /* Everybody's block goes behind its halo; rank 0 gets them row by row. */
@@ -209,8 +219,11 @@ static void write_plate(struct plate *p, const char *path)
             uint64_t x = cut(p->nx, c, columns), w = cut(p->nx, c + 1, columns) - x, at;
             uint32_t rank = (uint32_t)row * columns + c;
 
-            MUST(p->rt, minirt_window_at(p->window, p->world, rank,
-                                         (2 * N_SIDES * p->longest + (y - cut(p->ny, row, rows)) * w) * sizeof(double), &at));
+            MUST(p->rt,
+                 minirt_window_at(p->window, p->world, rank,
+                                  (2 * N_SIDES * p->longest + (y - cut(p->ny, row, rows)) * w) *
+                                      sizeof(double),
+                                  &at));
             MUST(p->rt, minirt_get(p->world, rank, at, line + x, w * sizeof(double)));
         }
         if (fwrite(line, sizeof(double), p->nx, file) != p->nx)
@@ -224,12 +237,16 @@ static void write_plate(struct plate *p, const char *path)
 
 int main(int argc, char **argv)
 {
-    const char *dir = program_text(argc, argv, "checkpoint"), *out = program_text(argc, argv, "out");
-    struct plate p = {.nx = program_number(argc, argv, "nx", 256, 1, 1 << 20), .ny = program_number(argc, argv, "ny", 256, 1, 1 << 20)};
+    const char *dir = program_text(argc, argv, "checkpoint"),
+               *out = program_text(argc, argv, "out");
+    struct plate p = {.nx = program_number(argc, argv, "nx", 256, 1, 1 << 20),
+                      .ny = program_number(argc, argv, "ny", 256, 1, 1 << 20)};
     uint64_t iterations = program_number(argc, argv, "iterations", 200, 0, UINT64_MAX);
     uint64_t every = program_number(argc, argv, "every", 10, 1, UINT64_MAX);
 
-    program_usage(argc, argv, "minirt-heat [--nx N] [--ny N] [--iterations N] [--checkpoint DIR] [--every N] [--out FILE]",
+    program_usage(argc, argv,
+                  "minirt-heat [--nx N] [--ny N] [--iterations N] [--checkpoint DIR] [--every N] "
+                  "[--out FILE]",
                   "nx ny iterations checkpoint every out");
     p.rt = program_start();
     p.world = minirt_world(p.rt);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a start costs. In a job: time and bytes of each part, of rank 0 and of the slowest rank, after a typical start (teams of all kinds, a window, the
- * peers of a barrier). With --compute N,N,… the bytes for jobs of N ranks: each library is asked for objects of that size and says what they
- * take; where a library does not say, one object is made and measured. Nothing of that needs N processes.
+ * What a start costs. In a job: time and bytes of each part, of rank 0 and of the slowest rank,
+ * after a typical start (teams of all kinds, a window, the peers of a barrier). With --compute
+ * N,N,… the bytes for jobs of N ranks: each library is asked for objects of that size and says what
+ * they take; where a library does not say, one object is made and measured. Nothing of that needs N
+ * processes.
  */
 #include <malloc.h>
 
@@ -43,11 +45,13 @@ static void checked(struct minirt *rt, int rc, const char *what, const char *why
         program_die(rt, what, why);
 }
 
-/* A node's shared memory, for an Allgather: the array made for as many as there are, 65,536 at most, and in proportion beyond. */
+/* A node's shared memory, for an Allgather: the array made for as many as there are, 65,536 at
+ * most, and in proportion beyond. */
 static uint64_t array_bytes(struct minirt *rt, uint64_t n, uint64_t text)
 {
     uint64_t some = n < MEASURED_PAIRS ? n : MEASURED_PAIRS;
-    struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = some, .stride_bytes = (uint32_t)text + 1};
+    struct shmht_array_opts opts = {
+        .size = sizeof(opts), .n_ranks = some, .stride_bytes = (uint32_t)text + 1};
     struct shmht_array_info info;
     struct shmht_array *array;
 
@@ -68,7 +72,10 @@ static uint64_t table_bytes(struct minirt *rt, uint64_t n, uint64_t text)
 
     checked(rt, shmht_writer_create(&opts, &w), "libshmht", "no table of 64 MiB");
     for (uint64_t i = 0; i < some; i++)
-        checked(rt, shmht_put(w, key, (size_t)snprintf(key, sizeof(key), "minirt-%" PRIu64 "-0", i), value, text + 1), "libshmht", "put");
+        checked(rt,
+                shmht_put(w, key, (size_t)snprintf(key, sizeof(key), "minirt-%" PRIu64 "-0", i),
+                          value, text + 1),
+                "libshmht", "put");
     checked(rt, shmht_stats(shmht_writer_view(w), &stats), "libshmht", "stats");
     shmht_writer_destroy(w);
     free(value);
@@ -78,19 +85,25 @@ static uint64_t table_bytes(struct minirt *rt, uint64_t n, uint64_t text)
 /* Maps of a job of n: the world, dup, row, column, reversed, every 4th. */
 static uint64_t map_bytes(struct minirt *rt, uint64_t n)
 {
-    uint32_t columns = n > 3 ? (uint32_t)(n / 2) : 1, rows = (uint32_t)((n + columns - 1) / columns);
+    uint32_t columns = n > 3 ? (uint32_t)(n / 2) : 1,
+             rows = (uint32_t)((n + columns - 1) / columns);
     struct {
         uint64_t first;
         int64_t stride;
         uint32_t n;
-    } child[] = {{0, 1, (uint32_t)n}, {0, 1, columns}, {0, columns, rows}, {n - 1, -1, (uint32_t)n}, {0, 4, (uint32_t)((n + 3) / 4)}};
+    } child[] = {{0, 1, (uint32_t)n},
+                 {0, 1, columns},
+                 {0, columns, rows},
+                 {n - 1, -1, (uint32_t)n},
+                 {0, 4, (uint32_t)((n + 3) / 4)}};
     struct rankmap *world, *ranks, *map;
     uint64_t bytes;
 
     checked(rt, rankmap_affine(0, 1, (uint32_t)n, NULL, &world), "librankmap", "world");
     bytes = rankmap_bytes(world);
     for (size_t i = 0; i < sizeof(child) / sizeof(child[0]); i++) {
-        checked(rt, rankmap_affine(child[i].first, child[i].stride, child[i].n, NULL, &ranks), "librankmap", "child");
+        checked(rt, rankmap_affine(child[i].first, child[i].stride, child[i].n, NULL, &ranks),
+                "librankmap", "child");
         checked(rt, rankmap_compose(world, ranks, NULL, &map), "librankmap", "compose");
         bytes += rankmap_bytes(map);
         rankmap_unref(ranks);
@@ -114,7 +127,8 @@ static uint64_t vector_bytes(struct minirt *rt, uint64_t n)
     return bytes;
 }
 
-/* libasymreg does not say what a context and a peer take: make one, know itself under 65 numbers, get a word from each, and measure. */
+/* libasymreg does not say what a context and a peer take: make one, know itself under 65 numbers,
+ * get a word from each, and measure. */
 static void registry_bytes(struct minirt *rt, uint64_t *context, uint64_t *peer)
 {
     struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 4096, .max_segments = 256};
@@ -127,12 +141,14 @@ static void registry_bytes(struct minirt *rt, uint64_t *context, uint64_t *peer)
 
     checked(rt, asymreg_open(&opts, &ctx), "libasymreg", "open");
     checked(rt, asymreg_worker_create(ctx, &worker), "libasymreg", "worker");
-    checked(rt, asymreg_register(ctx, &word, sizeof(word), ASYMREG_RW, 0, NULL), "libasymreg", "register");
+    checked(rt, asymreg_register(ctx, &word, sizeof(word), ASYMREG_RW, 0, NULL), "libasymreg",
+            "register");
     n = asymreg_export(ctx, blob, sizeof(blob));
     checked(rt, (int)n, "libasymreg", "export");
     for (uint32_t i = 0; i < 65; i++) {
         checked(rt, asymreg_import(ctx, i, blob, (size_t)n), "libasymreg", "import");
-        checked(rt, asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, sizeof(got)), "libasymreg", "get");
+        checked(rt, asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, sizeof(got)),
+                "libasymreg", "get");
         if (i == 0) /* with what is made once */
             first = heap();
     }
@@ -149,11 +165,13 @@ static void computed(struct minirt *rt, const char *list)
 
     minirt_get_info(rt, &info);
     registry_bytes(rt, &context, &peer);
-    printf("Bytes. A node's: shared memory of the server. A process's: the rest; a barrier needs 2 log2 n peers; the vector's only touched pages are memory.\n"
-           "cards of %u characters, a peer %" PRIu64 ", the registry %" PRIu64 ", the service window %u\n"
+    printf("Bytes. A node's: shared memory of the server. A process's: the rest; a barrier needs 2 "
+           "log2 n peers; the vector's only touched pages are memory.\n"
+           "cards of %u characters, a peer %" PRIu64 ", the registry %" PRIu64
+           ", the service window %u\n"
            "%9s | %14s %14s | %8s %8s %12s %12s %14s\n",
-           info.card_chars, peer, context, info.service_bytes, "ranks", "node:allgather", "node:fence", "fingers", "6 maps", "vector",
-           "barrier's", "all peers");
+           info.card_chars, peer, context, info.service_bytes, "ranks", "node:allgather",
+           "node:fence", "fingers", "6 maps", "vector", "barrier's", "all peers");
     for (const char *p = list; *p;) {
         char *end;
         uint64_t n = strtoull(p, &end, 10), rounds = 0;
@@ -162,9 +180,11 @@ static void computed(struct minirt *rt, const char *list)
             program_die(rt, "--compute wants numbers of ranks with commas between them", NULL);
         while (UINT64_C(1) << rounds < n)
             rounds++;
-        printf("%9" PRIu64 " | %14" PRIu64 " %14" PRIu64 " | %8" PRIu64 " %8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %14" PRIu64 "\n", n,
-               array_bytes(rt, n, info.card_chars), table_bytes(rt, n, info.card_chars), rounds * info.finger_bytes, map_bytes(rt, n),
-               vector_bytes(rt, n), 2 * rounds * peer, n * peer);
+        printf("%9" PRIu64 " | %14" PRIu64 " %14" PRIu64 " | %8" PRIu64 " %8" PRIu64 " %12" PRIu64
+               " %12" PRIu64 " %14" PRIu64 "\n",
+               n, array_bytes(rt, n, info.card_chars), table_bytes(rt, n, info.card_chars),
+               rounds * info.finger_bytes, map_bytes(rt, n), vector_bytes(rt, n), 2 * rounds * peer,
+               n * peer);
         p = *end ? end + 1 : end;
     }
 }

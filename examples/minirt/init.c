@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Life cycle: each library is opened, in the order in which they need one another, and closed. libpmi2 (libpmiwire, libshmht) tells
- * who is there; librankmap which node everybody is on; then libasymreg opens a transport, librankmap an address vector, and libstorwin
- * allocates the memory that others reach.
+ * Life cycle: each library is opened, in the order in which they need one another, and closed.
+ * libpmi2 (libpmiwire, libshmht) tells who is there; librankmap which node everybody is on; then
+ * libasymreg opens a transport, librankmap an address vector, and libstorwin allocates the memory
+ * that others reach.
  */
 #include "internal.h"
 
@@ -15,7 +16,8 @@
 
 const char *const minirt__transports[] = {[SHM] = "shm", [CMA] = "cma", [UCX] = "ucx"};
 
-/* Whose code it is shows in its block of numbers; what is none of the libraries' is minirt's own, or the system's. */
+/* Whose code it is shows in its block of numbers; what is none of the libraries' is minirt's own,
+ * or the system's. */
 int minirt__fail(struct minirt *rt, int rc, const char *format, ...)
 {
     int code = rc, n = snprintf(rt->why, sizeof(rt->why), "rank %u: ", rt->rank);
@@ -32,8 +34,11 @@ int minirt__fail(struct minirt *rt, int rc, const char *format, ...)
         reason = storwin_strerror(rc);
         break;
     case ASYMREG_ENOREGION / 1000:
-        code = rc == ASYMREG_EPEER ? MINIRT_EPEER : rc == ASYMREG_ENOTSUP ? MINIRT_ENOTSUP : MINIRT_EREMOTE;
-        why = rt->ctx && (rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH) ? asymreg_why(rt->ctx) : NULL;
+        code = rc == ASYMREG_EPEER     ? MINIRT_EPEER
+               : rc == ASYMREG_ENOTSUP ? MINIRT_ENOTSUP
+                                       : MINIRT_EREMOTE;
+        why = rt->ctx && (rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH) ? asymreg_why(rt->ctx)
+                                                                           : NULL;
         reason = why ? why : asymreg_strerror(rc);
         break;
     case 0:
@@ -63,18 +68,22 @@ static int start_pmi(struct minirt *rt)
         return minirt__fail(rt, MINIRT_EPMI, "PMI2_Init failed with %d", rc);
     rt->rank = (uint32_t)rank;
     rt->n = (uint32_t)size;
-    return rt->n <= MINIRT_MAX_RANKS ? 0 : minirt__fail(rt, MINIRT_EINVAL, "%d ranks are more than %u", size, MINIRT_MAX_RANKS);
+    return rt->n <= MINIRT_MAX_RANKS ? 0
+                                     : minirt__fail(rt, MINIRT_EINVAL, "%d ranks are more than %u",
+                                                    size, MINIRT_MAX_RANKS);
 }
 
 static int map_nodes(struct minirt *rt)
 {
     char mapping[PMI2_MAX_ATTRVALUE + 1] = "";
     struct rankmap_info info = {.size = sizeof(info)};
-    int found = 0, rc = PMI2_Info_GetJobAttr("PMI_process_mapping", mapping, sizeof(mapping), &found);
+    int found = 0,
+        rc = PMI2_Info_GetJobAttr("PMI_process_mapping", mapping, sizeof(mapping), &found);
 
     minirt__charge(rt, MINIRT_MAPS);
     if (rc != PMI2_SUCCESS || !found)
-        snprintf(mapping, sizeof(mapping), "(vector,(0,1,%u))", rt->n); /* a server that does not tell: all together */
+        snprintf(mapping, sizeof(mapping), "(vector,(0,1,%u))",
+                 rt->n); /* a server that does not tell: all together */
     if ((rc = rankmap_nodes_from_text(mapping, strlen(mapping), rt->n, NULL, &rt->nodes)) < 0 ||
         (rc = rankmap_info_get(rt->nodes, &info)) < 0)
         return minirt__fail(rt, rc, "process mapping \"%.100s\"", mapping);
@@ -92,20 +101,27 @@ static int choose_transport(struct minirt *rt)
         for (i = 0; i <= UCX && strcmp(name, minirt__transports[i]) != 0; i++)
             ;
     if (i > UCX)
-        return minirt__fail(rt, MINIRT_EINVAL, "MINIRT_TRANSPORT=%.40s is not shm, cma or ucx", name);
+        return minirt__fail(rt, MINIRT_EINVAL, "MINIRT_TRANSPORT=%.40s is not shm, cma or ucx",
+                            name);
     if (i != UCX && rt->n_nodes > 1)
-        return minirt__fail(rt, MINIRT_ENOTSUP, "MINIRT_TRANSPORT=%s reaches one node, and the job has %u", name, rt->n_nodes);
+        return minirt__fail(rt, MINIRT_ENOTSUP,
+                            "MINIRT_TRANSPORT=%s reaches one node, and the job has %u", name,
+                            rt->n_nodes);
     rt->transport = i;
     return 0;
 }
 
 static int open_registry(struct minirt *rt)
 {
-    /* A combined window is two regions side by side: one operation may cross from the one into the other. */
-    struct asymreg_opts opts = {.size = sizeof(opts), .flags = ASYMREG_SPLIT, .max_regions = 4096, .max_segments = 256};
+    /* A combined window is two regions side by side: one operation may cross from the one into the
+     * other. */
+    struct asymreg_opts opts = {
+        .size = sizeof(opts), .flags = ASYMREG_SPLIT, .max_regions = 4096, .max_segments = 256};
     /* The ranks of a job trust one another not to shorten the files of their windows. */
-    struct asymreg_local_opts local = {.size = sizeof(local),
-                                       .flags = ASYMREG_LOCAL_CMA | (rt->transport == SHM ? ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_TRUST : 0)};
+    struct asymreg_local_opts local = {
+        .size = sizeof(local),
+        .flags = ASYMREG_LOCAL_CMA |
+                 (rt->transport == SHM ? ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_TRUST : 0)};
     int rc;
 
     minirt__charge(rt, MINIRT_REGISTRY);
@@ -121,8 +137,10 @@ static int open_registry(struct minirt *rt)
     } else {
         rc = asymreg_local_create(&local, &opts.transport);
     }
-    if (rc < 0 || (rc = asymreg_open(&opts, &rt->ctx)) < 0 || (rc = asymreg_worker_create(rt->ctx, &rt->worker)) < 0)
-        return minirt__fail(rt, rc, "opening libasymreg over %s", minirt__transports[rt->transport]);
+    if (rc < 0 || (rc = asymreg_open(&opts, &rt->ctx)) < 0 ||
+        (rc = asymreg_worker_create(rt->ctx, &rt->worker)) < 0)
+        return minirt__fail(rt, rc, "opening libasymreg over %s",
+                            minirt__transports[rt->transport]);
     return 0;
 }
 
@@ -133,7 +151,8 @@ static int make_vector(struct minirt *rt)
     int rc;
 
     minirt__charge(rt, MINIRT_AV);
-    if ((rc = rankmap_av_create(&opts, &rt->av)) < 0 || (rc = rankmap_av_group_add(rt->av, rt->n, &world)) < 0)
+    if ((rc = rankmap_av_create(&opts, &rt->av)) < 0 ||
+        (rc = rankmap_av_group_add(rt->av, rt->n, &world)) < 0)
         return minirt__fail(rt, rc, "address vector of %u", rt->n);
     rt->entries = rankmap_av_base(rt->av);
     return 0;
@@ -141,8 +160,10 @@ static int make_vector(struct minirt *rt)
 
 int minirt_init(struct minirt **out)
 {
-    static int (*const steps[])(struct minirt *rt) = {start_pmi,   map_nodes,              choose_transport, open_registry,
-                                                      make_vector, minirt__service_window, minirt__world,    minirt__wire_up};
+    static int (*const steps[])(struct minirt * rt) = {start_pmi,        map_nodes,
+                                                       choose_transport, open_registry,
+                                                       make_vector,      minirt__service_window,
+                                                       minirt__world,    minirt__wire_up};
     struct minirt *rt = *out = calloc(1, sizeof(*rt));
     int rc = 0;
 
@@ -163,7 +184,8 @@ int minirt_fini(struct minirt *rt)
 
     if (!rt)
         return 0;
-    /* Nobody's memory goes while others use it, be it to find out whether one that they wait for in this very barrier lives. */
+    /* Nobody's memory goes while others use it, be it to find out whether one that they wait for in
+     * this very barrier lives. */
     rt->ready &= !rt->broken;
     if (rt->ready && (rc = minirt_barrier(rt->world)) == 0 && PMI2_KVS_Fence() != PMI2_SUCCESS)
         rc = MINIRT_EPMI;

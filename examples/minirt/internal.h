@@ -3,7 +3,7 @@
  * What the files of minirt share.
  *
  *   init.c    life cycle: the launcher, the transport, errors            all libraries
- *   wireup.c  how processes find one another: the first contact          libpmi2, libasymreg, librankmap
+ *   wireup.c  how processes find one another: the first contact libpmi2, libasymreg, librankmap
  *   team.c    teams, barrier, agreement                                  librankmap, libasymreg
  *   window.c  windows                                                    libstorwin, libasymreg
  *   rma.c     put, get, atomics                                          librankmap, libasymreg
@@ -20,14 +20,17 @@
 #include "minirt.h"
 
 #define MINIRT_SLOTS 64u /* of teams, and of windows: bits of a word */
-#define ROUNDS 24u       /* ⌈log2 MINIRT_MAX_RANKS⌉ */
+#define ROUNDS       24u /* ⌈log2 MINIRT_MAX_RANKS⌉ */
 #ifndef CARD_TEXT        /* by a test */
-#define CARD_TEXT 1024u  /* the part of a card that one PMI value holds, two characters a byte, and NUL */
+/* the part of a card that one PMI value holds, two characters a byte, and NUL */
+#define CARD_TEXT 1024u
 #endif
 
-_Static_assert(MINIRT_MAX_TEAMS == MINIRT_SLOTS && MINIRT_MAX_WINDOWS == MINIRT_SLOTS, "a slot each");
+_Static_assert(MINIRT_MAX_TEAMS == MINIRT_SLOTS && MINIRT_MAX_WINDOWS == MINIRT_SLOTS,
+               "a slot each");
 
-/* Something that others wait for: it is there when the number is the one they want, or a larger one. */
+/* Something that others wait for: it is there when the number is the one they want, or a larger
+ * one. */
 struct word {
     uint64_t number, value;
 };
@@ -39,11 +42,13 @@ struct part {
     uint64_t base, bytes;
 };
 
-/* Memory of every process that all others reach: the entry of the address vector is its address. A page of it is touched when it is used. */
+/* Memory of every process that all others reach: the entry of the address vector is its address. A
+ * page of it is touched when it is used. */
 struct service {
     struct team_slot {
         _Alignas(64) char scratch[ASYMREG_GROUP_SCRATCH_BYTES]; /* libasymreg's, for barriers */
-        struct word said[2][ROUNDS]; /* by this process, in each round of an agreement; by parity, as it can be one ahead of who reads */
+        struct word said[2][ROUNDS]; /* by this process, in each round of an agreement; by parity,
+                                        as it can be one ahead of who reads */
     } team[MINIRT_SLOTS];
     struct part window[MINIRT_SLOTS];
     struct finger finger[ROUNDS];
@@ -73,14 +78,15 @@ struct minirt_window {
     uint32_t slot;        /* if it has a team: the service window has none */
     asymreg_id region[2]; /* of its parts; 0: none */
     uint64_t segment[2];
-    char *created;        /* a new file's name, for a window that another rank could not open */
-    struct part *where;   /* at each process, base 0: not asked yet; only touched pages are memory */
+    char *created;      /* a new file's name, for a window that another rank could not open */
+    struct part *where; /* at each process, base 0: not asked yet; only touched pages are memory */
 };
 
 struct wireup {
     const char *name;
-    int (*meet)(struct minirt *rt);                          /* collective: spreads what the own card begins with */
-    int (*find)(struct minirt *rt, uint32_t id, char *text); /* afterwards: what another's begins with, CARD_TEXT bytes */
+    int (*meet)(struct minirt *rt); /* collective: spreads what the own card begins with */
+    int (*find)(struct minirt *rt, uint32_t id,
+                char *text); /* afterwards: what another's begins with, CARD_TEXT bytes */
 };
 
 struct minirt {
@@ -99,7 +105,7 @@ struct minirt {
     uint32_t n_peers;
     struct minirt_team *world;
     void *teams[MINIRT_SLOTS], *windows[MINIRT_SLOTS]; /* NULL: a slot is free */
-    const void *gathered; /* Allgather: the first value */
+    const void *gathered;                              /* Allgather: the first value */
     int gathered_stride;
     struct minirt_cost cost[MINIRT_N_PARTS + 1], since; /* the last is nobody's */
     int part;                                           /* whose time runs */
@@ -108,8 +114,10 @@ struct minirt {
 
 extern const char *const minirt__transports[];
 
-/* Notes what failed, with the library's or the system's own words if rc is theirs; returns a code of minirt.h. */
-int minirt__fail(struct minirt *rt, int rc, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Notes what failed, with the library's or the system's own words if rc is theirs; returns a code
+ * of minirt.h. */
+int minirt__fail(struct minirt *rt, int rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 int minirt__wire_up(struct minirt *rt);
 /* Fills the entry of a process in the address vector, if it is not there. */
@@ -118,15 +126,18 @@ int minirt__connect(struct minirt *rt, uint32_t id);
 int minirt__reach(struct minirt_team *team, uint32_t rank, uint32_t *id);
 /* Where a known process has what is at this place of the own struct service. */
 uint64_t minirt__there(const struct minirt *rt, uint32_t id, const void *place);
-/* Gets that; waits, as long as that process lives, until the number before it is at least this, and gets what follows. */
+/* Gets that; waits, as long as that process lives, until the number before it is at least this, and
+ * gets what follows. */
 int minirt__read(struct minirt *rt, uint32_t id, const void *place, void *dst, size_t bytes);
-int minirt__await(struct minirt *rt, uint32_t id, const void *place, uint64_t number, void *dst, size_t bytes);
+int minirt__await(struct minirt *rt, uint32_t id, const void *place, uint64_t number, void *dst,
+                  size_t bytes);
 
 int minirt__world(struct minirt *rt);
 void minirt__team_drop(struct minirt_team *team);
 /* A barrier that combines values: by and, or their minimum. */
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least);
-/* The same for the lowest slot that is free in everybody's table. A negative rc makes it fail everywhere. */
+/* The same for the lowest slot that is free in everybody's table. A negative rc makes it fail
+ * everywhere. */
 int minirt__agree_on_slot(struct minirt_team *team, void *const table[], int rc, uint32_t *slot);
 int minirt__service_window(struct minirt *rt);
 int minirt__window_drop(struct minirt_window *w);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs on minirt share: how they start and fail, numbers of the command line, random numbers. */
+/* What the programs on minirt share: how they start and fail, numbers of the command line, random
+ * numbers. */
 #ifndef MINIRT_PROGRAM_H
 #define MINIRT_PROGRAM_H
 
@@ -12,15 +13,16 @@
 #include "minirt.h"
 
 /* A failure ends the job with its reason. */
-#define MUST(rt, call)           \
-    do {                         \
-        if ((call) < 0)          \
-            minirt_abort(rt, 1); \
+#define MUST(rt, call)                                                                             \
+    do {                                                                                           \
+        if ((call) < 0)                                                                            \
+            minirt_abort(rt, 1);                                                                   \
     } while (0)
 
 /* minirt_init(); with MINIRT_STATS=1 in the environment rank 0 prints on stderr what it cost. */
 struct minirt *program_start(void);
-/* Collective. Rank 0 prints of each part its time so far and that of the slowest rank, and its bytes. */
+/* Collective. Rank 0 prints of each part its time so far and that of the slowest rank, and its
+ * bytes. */
 void program_report(struct minirt *rt, FILE *to);
 
 static inline _Noreturn void program_die(struct minirt *rt, const char *what, const char *why)
@@ -29,7 +31,8 @@ static inline _Noreturn void program_die(struct minirt *rt, const char *what, co
     minirt_abort(rt, 1);
 }
 
-/* The end of main(): 0, or 1 when what was printed reached nobody, or not all have left in order. */
+/* The end of main(): 0, or 1 when what was printed reached nobody, or not all have left in order.
+ * */
 static inline int program_end(struct minirt *rt)
 {
     int unsaid = fflush(stdout) != 0 || ferror(stdout), rc;
@@ -43,7 +46,8 @@ static inline int program_end(struct minirt *rt)
 }
 
 /* The number behind `--name`, `otherwise` if it is not there. */
-static inline uint64_t program_number(int argc, char **argv, const char *name, uint64_t otherwise, uint64_t least, uint64_t most)
+static inline uint64_t program_number(int argc, char **argv, const char *name, uint64_t otherwise,
+                                      uint64_t least, uint64_t most)
 {
     for (int i = 1; i + 1 < argc; i += 2)
         if (strncmp(argv[i], "--", 2) == 0 && strcmp(argv[i] + 2, name) == 0) {
@@ -52,8 +56,10 @@ static inline uint64_t program_number(int argc, char **argv, const char *name, u
 
             errno = 0;
             v = strtoull(argv[i + 1], &end, 10);
-            if (errno || end == argv[i + 1] || *end || argv[i + 1][0] == '-' || v < least || v > most) {
-                fprintf(stderr, "--%s %s is no number from %" PRIu64 " to %" PRIu64 "\n", name, argv[i + 1], least, most);
+            if (errno || end == argv[i + 1] || *end || argv[i + 1][0] == '-' || v < least ||
+                v > most) {
+                fprintf(stderr, "--%s %s is no number from %" PRIu64 " to %" PRIu64 "\n", name,
+                        argv[i + 1], least, most);
                 exit(2);
             }
             return v;
@@ -74,7 +80,8 @@ static inline const char *program_text(int argc, char **argv, const char *name)
 static inline void program_usage(int argc, char **argv, const char *usage, const char *names)
 {
     for (int i = 1; i < argc; i += 2) {
-        const char *at = strncmp(argv[i], "--", 2) == 0 && argv[i][2] ? strstr(names, argv[i] + 2) : NULL;
+        const char *at =
+            strncmp(argv[i], "--", 2) == 0 && argv[i][2] ? strstr(names, argv[i] + 2) : NULL;
         size_t n = at ? strlen(argv[i] + 2) : 0;
 
         if (!at || i + 1 == argc || (at != names && at[-1] != ' ') || (at[n] && at[n] != ' ')) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations by (team, rank, address): librankmap goes from rank to the entry of the address vector, which says whether the process is
- * known yet, and whose place in it is libasymreg's number of the peer; libasymreg does the rest.
+ * Operations by (team, rank, address): librankmap goes from rank to the entry of the address
+ * vector, which says whether the process is known yet, and whose place in it is libasymreg's number
+ * of the peer; libasymreg does the rest.
  */
 #include "internal.h"
 
@@ -16,13 +17,15 @@ int minirt__reach(struct minirt_team *team, uint32_t rank, uint32_t *id)
     return *entry != 0 ? 0 : minirt__connect(team->rt, *id);
 }
 
-static int failed(struct minirt_team *team, int rc, const char *what, size_t bytes, uint32_t rank, uint32_t id, uint64_t addr)
+static int failed(struct minirt_team *team, int rc, const char *what, size_t bytes, uint32_t rank,
+                  uint32_t id, uint64_t addr)
 {
-    return minirt__fail(team->rt, rc, "%s of %zu bytes, rank %u (process %u), address %#llx", what, bytes, rank, id,
-                        (unsigned long long)addr);
+    return minirt__fail(team->rt, rc, "%s of %zu bytes, rank %u (process %u), address %#llx", what,
+                        bytes, rank, id, (unsigned long long)addr);
 }
 
-int minirt_put(struct minirt_team *team, uint32_t rank, uint64_t addr, const void *src, size_t bytes)
+int minirt_put(struct minirt_team *team, uint32_t rank, uint64_t addr, const void *src,
+               size_t bytes)
 {
     uint32_t id;
     int rc = minirt__reach(team, rank, &id);
@@ -52,27 +55,33 @@ int minirt_flush(struct minirt_team *team, uint32_t rank)
     return rc;
 }
 
-static int atomic(struct minirt_team *team, uint32_t rank, uint64_t addr, uint32_t amo, uint64_t operand, uint64_t compare, uint64_t *before)
+static int atomic(struct minirt_team *team, uint32_t rank, uint64_t addr, uint32_t amo,
+                  uint64_t operand, uint64_t compare, uint64_t *before)
 {
     uint32_t id;
     int rc = minirt__reach(team, rank, &id);
 
-    if (rc == 0 && (rc = asymreg_amo(team->rt->worker, id, addr, ASYMREG_ANY, amo, 8, operand, compare, before)) < 0)
+    if (rc == 0 && (rc = asymreg_amo(team->rt->worker, id, addr, ASYMREG_ANY, amo, 8, operand,
+                                     compare, before)) < 0)
         rc = failed(team, rc, "atomic", 8, rank, id, addr);
     return rc;
 }
 
-int minirt_add(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t operand, uint64_t *before)
+int minirt_add(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t operand,
+               uint64_t *before)
 {
-    return atomic(team, rank, addr, before ? ASYMREG_AMO_FETCH_ADD : ASYMREG_AMO_ADD, operand, 0, before);
+    return atomic(team, rank, addr, before ? ASYMREG_AMO_FETCH_ADD : ASYMREG_AMO_ADD, operand, 0,
+                  before);
 }
 
-int minirt_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t operand, uint64_t *before)
+int minirt_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t operand,
+                uint64_t *before)
 {
     return atomic(team, rank, addr, ASYMREG_AMO_SWAP, operand, 0, before);
 }
 
-int minirt_compare_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t compare, uint64_t operand, uint64_t *before)
+int minirt_compare_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t compare,
+                        uint64_t operand, uint64_t *before)
 {
     return atomic(team, rank, addr, ASYMREG_AMO_COMPARE_SWAP, operand, compare, before);
 }

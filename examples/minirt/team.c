@@ -1,29 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Teams: a map from librankmap, bound to the address vector; a group of libasymreg, which looks members up when it first needs them, for
- * barriers; and a slot in every member's struct service. What a team is, every member computes for itself; its members need to agree on
- * the slot alone, the lowest that is free at all members of the parent.
+ * Teams: a map from librankmap, bound to the address vector; a group of libasymreg, which looks
+ * members up when it first needs them, for barriers; and a slot in every member's struct service.
+ * What a team is, every member computes for itself; its members need to agree on the slot alone,
+ * the lowest that is free at all members of the parent.
  */
 #include "internal.h"
 
 /* ---- waiting for all, and agreeing ---- */
 
-/* libasymreg does not say which peer has gone: of those that this process knows, the nearest before it, for which its barriers wait. */
+/* libasymreg does not say which peer has gone: of those that this process knows, the nearest before
+ * it, for which its barriers wait. */
 static uint32_t who_has_gone(const struct minirt *rt)
 {
     uint32_t id = rt->rank;
 
     do
         id = (id + rt->n - 1) % rt->n;
-    while (id != rt->rank && (!rt->entries[id] || asymreg_put(rt->worker, id, 0, ASYMREG_ANY, NULL, 0) == 0));
+    while (id != rt->rank &&
+           (!rt->entries[id] || asymreg_put(rt->worker, id, 0, ASYMREG_ANY, NULL, 0) == 0));
     return id;
 }
 
 static int all_done(struct minirt_team *team, int rc)
 {
     if (rc == ASYMREG_EPEER)
-        return minirt__fail(team->rt, rc, "barrier of %u ranks (process %u)", team->n, who_has_gone(team->rt));
-    return rc == 0 || -rc / 1000 == -MINIRT_EINVAL / 1000 ? rc : minirt__fail(team->rt, rc, "barrier of %u ranks", team->n);
+        return minirt__fail(team->rt, rc, "barrier of %u ranks (process %u)", team->n,
+                            who_has_gone(team->rt));
+    return rc == 0 || -rc / 1000 == -MINIRT_EINVAL / 1000
+               ? rc
+               : minirt__fail(team->rt, rc, "barrier of %u ranks", team->n);
 }
 
 int minirt_barrier(struct minirt_team *team)
@@ -34,10 +40,11 @@ int minirt_barrier(struct minirt_team *team)
 }
 
 /*
- * libasymreg's groups have nothing that combines values. So, by dissemination: in round k rank r says what it knows, and reads what
- * rank r + 2^k says, so that after the last everybody has heard of all, of some twice: what is combined on the way must not mind. Who
- * has been through the next one knows that all have been through this. Reading waits at a distance; barriers, of which there are more,
- * wait for flags of their own.
+ * libasymreg's groups have nothing that combines values. So, by dissemination: in round k rank r
+ * says what it knows, and reads what rank r + 2^k says, so that after the last everybody has heard
+ * of all, of some twice: what is combined on the way must not mind. Who has been through the next
+ * one knows that all have been through this. Reading waits at a distance; barriers, of which there
+ * are more, wait for flags of their own.
  */
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least)
 {
@@ -48,8 +55,9 @@ int minirt__agree(struct minirt_team *team, uint64_t *value, int least)
     for (; rc == 0 && step < team->n; said++, step *= 2) {
         said->value = *value;
         __atomic_store_n(&said->number, team->agreements, __ATOMIC_RELEASE);
-        rc = minirt__await(team->rt, (uint32_t)rankmap_id(team->map, (uint32_t)((team->me + step) % team->n)), said, team->agreements,
-                           &heard, sizeof(heard));
+        rc = minirt__await(team->rt,
+                           (uint32_t)rankmap_id(team->map, (uint32_t)((team->me + step) % team->n)),
+                           said, team->agreements, &heard, sizeof(heard));
         if (rc == 0)
             *value = !least ? *value & heard : heard < *value ? heard : *value;
     }
@@ -68,8 +76,10 @@ int minirt__agree_on_slot(struct minirt_team *team, void *const table[], int rc,
     if (rc < 0 || agreed < 0)
         return rc < 0 ? rc : agreed;
     if (common == 0)
-        return minirt__fail(team->rt, table == team->rt->windows && mine ? MINIRT_EWINDOW : MINIRT_ENOMEM,
-                            "no slot of %u is free at all ranks, or another rank could not open the window", MINIRT_SLOTS);
+        return minirt__fail(
+            team->rt, table == team->rt->windows && mine ? MINIRT_EWINDOW : MINIRT_ENOMEM,
+            "no slot of %u is free at all ranks, or another rank could not open the window",
+            MINIRT_SLOTS);
     *slot = (uint32_t)__builtin_ctzll(common);
     return 0;
 }
@@ -88,7 +98,8 @@ static int locate(void *ctx, uint32_t rank, struct asymreg_member *where)
     uint32_t id = (uint32_t)rankmap_id(t->map, rank);
     int rc = minirt__connect(t->rt, id);
 
-    *where = (struct asymreg_member){.pe = id, .addr = minirt__there(t->rt, id, &t->rt->service->team[t->slot].scratch)};
+    *where = (struct asymreg_member){
+        .pe = id, .addr = minirt__there(t->rt, id, &t->rt->service->team[t->slot].scratch)};
     return rc;
 }
 
@@ -97,18 +108,30 @@ static int create(struct minirt *rt, struct rankmap *map, uint32_t slot, struct 
 {
     struct minirt_team *t = aligned_alloc(64, sizeof(*t));
     int64_t me = rankmap_rank(map, rt->rank);
-    struct asymreg_group_opts opts = {.size = sizeof(opts), .n = rankmap_size(map), .me = (uint32_t)me,
-                                      .scratch = rt->service->team[slot].scratch, .member = locate, .ctx = t};
+    struct asymreg_group_opts opts = {.size = sizeof(opts),
+                                      .n = rankmap_size(map),
+                                      .me = (uint32_t)me,
+                                      .scratch = rt->service->team[slot].scratch,
+                                      .member = locate,
+                                      .ctx = t};
     struct asymreg_group *group = NULL;
     struct rankmap_lookup lookup;
-    int rc = !t ? -ENOMEM : me < 0 ? (int)me : rankmap_lookup_init(&lookup, map, (uintptr_t)rt->entries, 8);
+    int rc = !t       ? -ENOMEM
+             : me < 0 ? (int)me
+                      : rankmap_lookup_init(&lookup, map, (uintptr_t)rt->entries, 8);
 
     if (rc < 0 || (rc = asymreg_group_open(rt->worker, &opts, &group)) < 0) {
         rankmap_unref(map);
         free(t);
         return minirt__fail(rt, rc, "team");
     }
-    *t = (struct minirt_team){.lookup = lookup, .rt = rt, .map = map, .group = group, .n = opts.n, .me = opts.me, .slot = slot};
+    *t = (struct minirt_team){.lookup = lookup,
+                              .rt = rt,
+                              .map = map,
+                              .group = group,
+                              .n = opts.n,
+                              .me = opts.me,
+                              .slot = slot};
     *out = rt->teams[slot] = t;
     return 0;
 }
@@ -123,7 +146,8 @@ int minirt__world(struct minirt *rt)
     return rc < 0 ? minirt__fail(rt, rc, "world") : create(rt, map, 0, &rt->world);
 }
 
-int minirt_team_from(struct minirt_team *parent, const struct rankmap *ranks, struct minirt_team **team)
+int minirt_team_from(struct minirt_team *parent, const struct rankmap *ranks,
+                     struct minirt_team **team)
 {
     struct minirt *rt = parent->rt;
     struct rankmap *map;
@@ -143,7 +167,8 @@ int minirt_team_from(struct minirt_team *parent, const struct rankmap *ranks, st
 }
 
 /* The team of n ranks of the parent: first, first + stride, … */
-static int affine(struct minirt_team *parent, uint64_t first, int64_t stride, uint64_t n, struct minirt_team **team)
+static int affine(struct minirt_team *parent, uint64_t first, int64_t stride, uint64_t n,
+                  struct minirt_team **team)
 {
     struct rankmap *ranks = NULL;
     int rc;
@@ -187,9 +212,11 @@ int minirt_team_column(struct minirt_team *parent, uint32_t n_columns, struct mi
 
 int minirt_team_node(struct minirt_team *parent, struct minirt_team **team)
 {
-    const struct rankmap_opts several = {.size = sizeof(several), .flags = RANKMAP_ALLOW_DUPLICATES};
+    const struct rankmap_opts several = {.size = sizeof(several),
+                                         .flags = RANKMAP_ALLOW_DUPLICATES};
     struct rankmap *nodes = NULL, *here = NULL;
-    int rc = rankmap_compose(parent->rt->nodes, parent->map, &several, &nodes); /* rank of the parent to node */
+    int rc = rankmap_compose(parent->rt->nodes, parent->map, &several,
+                             &nodes); /* rank of the parent to node */
 
     if (rc < 0 || (rc = rankmap_on_node(nodes, rankmap_id(nodes, parent->me), NULL, &here)) < 0)
         rc = minirt__fail(parent->rt, rc, "the ranks of a node");
@@ -207,13 +234,15 @@ int minirt_team_free(struct minirt_team *team)
     if (!team)
         return 0;
     if (team == team->rt->world || team->n_windows > 0)
-        return minirt__fail(team->rt, MINIRT_EINVAL, "the world is not freed, and no team before its windows");
+        return minirt__fail(team->rt, MINIRT_EINVAL,
+                            "the world is not freed, and no team before its windows");
     rc = minirt_barrier(team);
     minirt__team_drop(team);
     return rc;
 }
 
-/* Nobody writes to its slot any more, or waits for what is said there: whoever has it next begins with 0. */
+/* Nobody writes to its slot any more, or waits for what is said there: whoever has it next begins
+ * with 0. */
 void minirt__team_drop(struct minirt_team *team)
 {
     if (!team)

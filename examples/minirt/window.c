@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_part() says what lies behind each part of a window:
- * one that has a descriptor with the same bytes behind it (a file under the kernel's pager; memory, which is asked to be a memfd: that
- * has no name that a killed process could leave behind) becomes a segment, which peers map; the others are for CMA and UCX.
+ * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_part() says what
+ * lies behind each part of a window: one that has a descriptor with the same bytes behind it (a
+ * file under the kernel's pager; memory, which is asked to be a memfd: that has no name that a
+ * killed process could leave behind) becomes a segment, which peers map; the others are for CMA and
+ * UCX.
  */
 #include "internal.h"
 
 #include <unistd.h>
 
 #define MAX_HINTS 32
-#define MAX_TEXT 8192
+#define MAX_TEXT  8192
 
 /* Hints with %r replaced. The options point into `text`. */
 static int read_hints(struct minirt *rt, const char *hints, char *text, struct storwin_opts *opts)
@@ -31,11 +33,13 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
     rc = n = storwin_hints_split(text, list, MAX_HINTS, &err);
     for (int i = 0; rc >= 0 && i < n; i++)
         if ((rc = storwin_opts_set(opts, list[i].key, list[i].value, &err)) == STORWIN_UNKNOWN)
-            return minirt__fail(rt, MINIRT_EINVAL, "hint %.40s: there is none of this name", list[i].key);
+            return minirt__fail(rt, MINIRT_EINVAL, "hint %.40s: there is none of this name",
+                                list[i].key);
     return rc < 0 ? minirt__fail(rt, MINIRT_EINVAL, "hint %s: %s", err.hint, err.text) : 0;
 }
 
-/* A transport may pin the pages that it writes, or have the kernel do so; what the user-level pager evicts meanwhile is lost. */
+/* A transport may pin the pages that it writes, or have the kernel do so; what the user-level pager
+ * evicts meanwhile is lost. */
 static int allocate(struct minirt_window *w, uint64_t bytes, struct storwin_opts *opts)
 {
     struct storwin_info info = {.size = sizeof(info)};
@@ -43,20 +47,25 @@ static int allocate(struct minirt_window *w, uint64_t bytes, struct storwin_opts
     int rc;
 
     if (opts->alloc_type == STORWIN_STORAGE && opts->pager == STORWIN_PAGER_USER)
-        return minirt__fail(w->rt, MINIRT_ENOTSUP, "storage_alloc_pager=user: peers cannot write to a window whose pages come and go");
+        return minirt__fail(
+            w->rt, MINIRT_ENOTSUP,
+            "storage_alloc_pager=user: peers cannot write to a window whose pages come and go");
     opts->flags |= w->rt->transport == SHM ? STORWIN_MEMFD : 0;
     if ((rc = storwin_alloc(opts, bytes, &w->storage, &err)) < 0)
-        return minirt__fail(w->rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, "window of %llu bytes: %s%s%s",
-                            (unsigned long long)bytes, err.hint, err.hint[0] ? ": " : "", err.text);
+        return minirt__fail(w->rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW,
+                            "window of %llu bytes: %s%s%s", (unsigned long long)bytes, err.hint,
+                            err.hint[0] ? ": " : "", err.text);
     (void)storwin_query(w->storage, &info);
     if (info.target == STORWIN_TARGET_FILE && opts->flags & STORWIN_UNLINK)
-        (void)unlink(opts->filename); /* as soon as it is open, so that a killed process leaves no file either */
+        (void)unlink(opts->filename); /* as soon as it is open, so that a killed process leaves no
+                                         file either */
     else if (info.created)
         w->created = strdup(opts->filename);
     return 0;
 }
 
-/* Every part becomes a region, which peers may access; with shared memory, in a segment, which they map. */
+/* Every part becomes a region, which peers may access; with shared memory, in a segment, which they
+ * map. */
 static int expose(struct minirt_window *w)
 {
     struct storwin_part_info part = {.size = sizeof(part)};
@@ -67,11 +76,14 @@ static int expose(struct minirt_window *w)
         void *at = (char *)storwin_base(w->storage) + part.offset;
 
         if (rt->transport == SHM && part.fd >= 0 && part.coherent)
-            rc = asymreg_segment_add(rt->ctx, at, part.bytes, ASYMREG_ALL, ASYMREG_TRUSTED, part.fd, part.fd_offset, &w->segment[i]);
+            rc = asymreg_segment_add(rt->ctx, at, part.bytes, ASYMREG_ALL, ASYMREG_TRUSTED, part.fd,
+                                     part.fd_offset, &w->segment[i]);
         if (rc == 0)
             rc = asymreg_register(rt->ctx, at, part.bytes, ASYMREG_ALL, 0, &w->region[i]);
     }
-    return rc < 0 ? minirt__fail(rt, rc, "registering a window of %llu bytes", (unsigned long long)storwin_bytes(w->storage)) : 0;
+    return rc < 0 ? minirt__fail(rt, rc, "registering a window of %llu bytes",
+                                 (unsigned long long)storwin_bytes(w->storage))
+                  : 0;
 }
 
 /* This process's part of a window, without telling anybody. */
@@ -133,7 +145,8 @@ int minirt__service_window(struct minirt *rt)
 }
 
 /* Collective. A failure of one is a failure of all, and leaves nothing. */
-int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *hints, struct minirt_window **window)
+int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *hints,
+                         struct minirt_window **window)
 {
     struct minirt *rt = team->rt;
     struct minirt_window *w;
@@ -177,7 +190,8 @@ struct storwin_window *minirt_window_storage(struct minirt_window *w)
     return w->storage;
 }
 
-int minirt_window_at(struct minirt_window *w, struct minirt_team *team, uint32_t rank, uint64_t offset, uint64_t *addr)
+int minirt_window_at(struct minirt_window *w, struct minirt_team *team, uint32_t rank,
+                     uint64_t offset, uint64_t *addr)
 {
     struct minirt *rt = w->rt;
     struct part *there;
@@ -187,15 +201,19 @@ int minirt_window_at(struct minirt_window *w, struct minirt_team *team, uint32_t
     if ((rc = minirt__reach(team, rank, &id)) < 0)
         return rc;
     if (rankmap_rank(w->team->map, id) < 0) /* what it has in this slot is another window */
-        return minirt__fail(rt, MINIRT_EINVAL, "rank %u (process %u) has no part of this window", rank, id);
+        return minirt__fail(rt, MINIRT_EINVAL, "rank %u (process %u) has no part of this window",
+                            rank, id);
     if (!w->where && !(w->where = calloc(rt->n, sizeof(*w->where))))
         return minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
     there = &w->where[id];
-    if (there->base == 0 && (rc = minirt__read(rt, id, &rt->service->window[w->slot], there, sizeof(*there))) < 0)
+    if (there->base == 0 &&
+        (rc = minirt__read(rt, id, &rt->service->window[w->slot], there, sizeof(*there))) < 0)
         return rc;
     if (there->base == 0 || offset > there->bytes)
-        return minirt__fail(rt, MINIRT_EINVAL, "offset %llu of a window of rank %u (process %u), which has %llu bytes",
-                            (unsigned long long)offset, rank, id, there->base ? (unsigned long long)there->bytes : 0);
+        return minirt__fail(rt, MINIRT_EINVAL,
+                            "offset %llu of a window of rank %u (process %u), which has %llu bytes",
+                            (unsigned long long)offset, rank, id,
+                            there->base ? (unsigned long long)there->bytes : 0);
     *addr = there->base + offset;
     return 0;
 }

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How processes find one another. Each has a card (struct card), some hundred bytes, most of them libasymreg's bootstrap blob. libpmi2
- * spreads them, in one of three ways:
+ * How processes find one another. Each has a card (struct card), some hundred bytes, most of them
+ * libasymreg's bootstrap blob. libpmi2 spreads them, in one of three ways:
  *
- *   allgather  one call; all cards lie in the server's shared memory (libshmht), once a node. For jobs of up to GATHER_RANKS
- *   ring       PMI brings the cards of two neighbours, whatever the size of the job. The rest is one-sided: rank r keeps the cards
- *              of r + 1, r + 2, r + 4, … (fingers), each got from the finger before; any other is found by walking fingers,
- *              ⌈log2 n⌉ steps.
- *              For larger jobs, where the server says that it has Ring and ranks fill node after node
+ *   allgather  one call; all cards lie in the server's shared memory (libshmht), once a node. For
+ *              jobs of up to GATHER_RANKS
+ *   ring       PMI brings the cards of two neighbours, whatever the size of the job. The rest is
+ *              one-sided: rank r keeps the cards of r + 1, r + 2, r + 4, … (fingers), each got from
+ *              the finger before; any other is found by walking fingers, ⌈log2 n⌉ steps. For larger
+ *              jobs, where the server says that it has Ring and ranks fill node after node
  *   fence      Put, Fence, and a Get when a card is needed. For larger jobs under other servers
  *
- * In none of them does a process touch a card that it does not need. Where a card is longer than a PMI value, as those of UCX on a machine
- * with several networks are, what is spread is its beginning; the rest is put as pairs, for whoever needs that card to get.
+ * In none of them does a process touch a card that it does not need. Where a card is longer than a
+ * PMI value, as those of UCX on a machine with several networks are, what is spread is its
+ * beginning; the rest is put as pairs, for whoever needs that card to get.
  */
 #include "internal.h"
 
@@ -20,9 +22,9 @@
 #include "pmi2.h"
 
 #define GATHER_RANKS 64u
-#define PIECE_BYTES ((CARD_TEXT - 1) / 2)
-#define MAGIC 0x3154524du
-#define DIGITS "0123456789abcdef"
+#define PIECE_BYTES  ((CARD_TEXT - 1) / 2)
+#define MAGIC        0x3154524du
+#define DIGITS       "0123456789abcdef"
 
 /* ---- cards, as text that every PMI carries ---- */
 
@@ -41,14 +43,18 @@ static size_t from_text(const char *text, unsigned char *bytes, size_t cap)
     const char *high, *low;
     size_t n = 0;
 
-    for (; n < cap && (high = memchr(DIGITS, text[2 * n], 16)) && (low = memchr(DIGITS, text[2 * n + 1], 16)); n++)
+    for (; n < cap && (high = memchr(DIGITS, text[2 * n], 16)) &&
+           (low = memchr(DIGITS, text[2 * n + 1], 16));
+         n++)
         bytes[n] = (unsigned char)((high - DIGITS) << 4 | (low - DIGITS));
     return n;
 }
 
 static int pmi(struct minirt *rt, const char *what, int answer)
 {
-    return answer == PMI2_SUCCESS ? 0 : minirt__fail(rt, MINIRT_EPMI, "%s: PMI answers %d", what, answer);
+    return answer == PMI2_SUCCESS
+               ? 0
+               : minirt__fail(rt, MINIRT_EPMI, "%s: PMI answers %d", what, answer);
 }
 
 /* A piece of the own card becomes a pair, and one of another process's is got. */
@@ -84,7 +90,8 @@ static int write_card(struct minirt *rt)
     return rc;
 }
 
-/* Takes the card that begins with `text`: libasymreg learns of the peer, the address vector of its struct service. */
+/* Takes the card that begins with `text`: libasymreg learns of the peer, the address vector of its
+ * struct service. */
 static int admit(struct minirt *rt, uint32_t id, const char *text)
 {
     struct card c;
@@ -119,14 +126,16 @@ static int gather_meet(struct minirt *rt)
     int rc;
 
     to_text(rt, 0, text);
-    if ((rc = PMI2_SHMEM_Iallgather(text)) == PMI2_SUCCESS && (rc = PMI2_SHMEM_Iallgather_wait(&values)) == PMI2_SUCCESS)
+    if ((rc = PMI2_SHMEM_Iallgather(text)) == PMI2_SUCCESS &&
+        (rc = PMI2_SHMEM_Iallgather_wait(&values)) == PMI2_SUCCESS)
         rc = PMI2_SHMEM_Allgathered(&rt->gathered, &rt->gathered_stride);
     return pmi(rt, "Allgather", rc);
 }
 
 static int gather_find(struct minirt *rt, uint32_t id, char *text)
 {
-    snprintf(text, CARD_TEXT, "%s", (const char *)rt->gathered + (size_t)id * (size_t)rt->gathered_stride);
+    snprintf(text, CARD_TEXT, "%s",
+             (const char *)rt->gathered + (size_t)id * (size_t)rt->gathered_stride);
     return 0;
 }
 
@@ -162,12 +171,14 @@ static int ring_meet(struct minirt *rt)
     uint32_t id = rt->rank;
 
     to_text(rt, 0, text);
-    /* A Ring is no Fence: pieces must be there before anybody is told of them. Only UCX's cards may be that long. */
+    /* A Ring is no Fence: pieces must be there before anybody is told of them. Only UCX's cards may
+     * be that long. */
     if ((rt->transport == UCX && (rc = PMI2_KVS_Fence()) != PMI2_SUCCESS) ||
         (rc = PMIX_Ring(text, &rank, &ranks, left, right, CARD_TEXT)) != PMI2_SUCCESS)
         return pmi(rt, "Ring", rc);
     if ((uint32_t)rank != rt->rank || (uint32_t)ranks != rt->n)
-        return minirt__fail(rt, MINIRT_EPMI, "place %d of %d in the ring, rank %u of %u", rank, ranks, rt->rank, rt->n);
+        return minirt__fail(rt, MINIRT_EPMI, "place %d of %d in the ring, rank %u of %u", rank,
+                            ranks, rt->rank, rt->n);
     for (unsigned k = 0; 1u << k < rt->n; k++) {
         struct finger *mine = &rt->service->finger[k];
 
@@ -183,7 +194,8 @@ static int ring_meet(struct minirt *rt)
     return 0;
 }
 
-/* Each time over the largest power of two that does not pass the one wanted. Whoever is known already is stepped over. */
+/* Each time over the largest power of two that does not pass the one wanted. Whoever is known
+ * already is stepped over. */
 static int ring_find(struct minirt *rt, uint32_t id, char *text)
 {
     for (uint32_t at = rt->rank, next;; at = next) {
@@ -191,7 +203,8 @@ static int ring_find(struct minirt *rt, uint32_t id, char *text)
         int rc = 0;
 
         next = (at + (1u << k)) % rt->n;
-        if (rt->entries[next] == 0 && ((rc = get_finger(rt, at, k, text)) < 0 || next == id || (rc = admit(rt, next, text)) < 0))
+        if (rt->entries[next] == 0 && ((rc = get_finger(rt, at, k, text)) < 0 || next == id ||
+                                       (rc = admit(rt, next, text)) < 0))
             return rc;
     }
 }
@@ -210,8 +223,9 @@ static int ring_of_ranks(const struct minirt *rt)
 
 int minirt__wire_up(struct minirt *rt)
 {
-    static const struct wireup ways[] = {
-        {"allgather", gather_meet, gather_find}, {"ring", ring_meet, ring_find}, {"fence", fence_meet, fence_find}};
+    static const struct wireup ways[] = {{"allgather", gather_meet, gather_find},
+                                         {"ring", ring_meet, ring_find},
+                                         {"fence", fence_meet, fence_find}};
     const char *name = getenv("MINIRT_WIREUP");
     int rc;
 
@@ -222,7 +236,8 @@ int minirt__wire_up(struct minirt *rt)
         if (strcmp(name, ways[i].name) == 0)
             rt->wireup = &ways[i];
     if (!rt->wireup)
-        return minirt__fail(rt, MINIRT_EINVAL, "MINIRT_WIREUP=%.40s is not allgather, ring or fence", name);
+        return minirt__fail(rt, MINIRT_EINVAL,
+                            "MINIRT_WIREUP=%.40s is not allgather, ring or fence", name);
     rc = write_card(rt);
     return rc < 0 ? rc : rt->wireup->meet(rt);
 }
@@ -255,7 +270,8 @@ int minirt__read(struct minirt *rt, uint32_t id, const void *place, void *dst, s
     return rc == 0 ? minirt_get(rt->world, id, minirt__there(rt, id, place), dst, bytes) : rc;
 }
 
-int minirt__await(struct minirt *rt, uint32_t id, const void *place, uint64_t number, void *dst, size_t bytes)
+int minirt__await(struct minirt *rt, uint32_t id, const void *place, uint64_t number, void *dst,
+                  size_t bytes)
 {
     uint64_t seen;
     int rc;

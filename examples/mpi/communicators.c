@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The communicators that MPI programs make, and what their rank maps take with librankmap. Each process makes them, asks MPI which world
- * ranks they consist of (MPI_Group_translate_ranks), has librankmap make a map of that, and checks that the map gives every rank and
- * every inverse as MPI has them. Where a communicator was made out of another one by a rule, the map is also composed from its parent's,
- * which must give the same. Rank 0 prints what its own maps are.
+ * The communicators that MPI programs make, and what their rank maps take with librankmap. Each
+ * process makes them, asks MPI which world ranks they consist of (MPI_Group_translate_ranks), has
+ * librankmap make a map of that, and checks that the map gives every rank and every inverse as MPI
+ * has them. Where a communicator was made out of another one by a rule, the map is also composed
+ * from its parent's, which must give the same. Rank 0 prints what its own maps are.
  *
- *     mpicc.mpich communicators.c $(pkg-config --cflags --libs rankmap) -o communicators && pmirun -n 8 ./communicators
+ *     mpicc.mpich communicators.c $(pkg-config --cflags --libs rankmap) -o communicators && pmirun
+ *     -n 8 ./communicators
  *
- * Spawned processes take part where the MPI can spawn: they run this program too. Ids are flat: the spawned world's come after ours.
+ * Spawned processes take part where the MPI can spawn: they run this program too. Ids are flat: the
+ * spawned world's come after ours.
  */
 #include <mpi.h>
 #include <rankmap.h>
@@ -23,7 +26,8 @@ static long n_checked[3]; /* communicators, ranks, compositions, of this process
 
 static void give_up(const char *name, const char *what, int code)
 {
-    fprintf(stderr, "rank %d: %s: %s%s%s\n", world_rank, name, what, code ? ": " : "", code ? rankmap_strerror(code) : "");
+    fprintf(stderr, "rank %d: %s: %s%s%s\n", world_rank, name, what, code ? ": " : "",
+            code ? rankmap_strerror(code) : "");
     MPI_Abort(MPI_COMM_WORLD, 1);
     exit(1);
 }
@@ -70,7 +74,8 @@ static void check_map(const char *name, const struct rankmap *map, const uint32_
     if (rankmap_size(map) != n || rankmap_lookup_init(&lookup, map, 0, 1) != 0)
         give_up(name, "a map of another size", 0);
     for (uint32_t r = 0; r < n; r++) {
-        if (rankmap_id(map, r) != ids[r] || rankmap_at(&lookup, r) != ids[r] || rankmap_at_nobranch(&lookup, r) != ids[r])
+        if (rankmap_id(map, r) != ids[r] || rankmap_at(&lookup, r) != ids[r] ||
+            rankmap_at_nobranch(&lookup, r) != ids[r])
             give_up(name, "a rank has another id in the map", 0);
         if (rankmap_rank(map, ids[r]) != (int64_t)r)
             give_up(name, "an id has another rank in the map", 0);
@@ -93,8 +98,8 @@ static struct rankmap *map_of(const char *name, const uint32_t *ids, uint32_t n)
     rankmap_info_get(map, &info);
     rankmap_describe(map, text, sizeof(text));
     if (world_rank == 0)
-        printf("%-34s %4lu ranks, %4llu bytes (a table of pointers %5lu)  %s\n", name, (unsigned long)n,
-               (unsigned long long)info.model_bytes, 8 * (unsigned long)n, text);
+        printf("%-34s %4lu ranks, %4llu bytes (a table of pointers %5lu)  %s\n", name,
+               (unsigned long)n, (unsigned long long)info.model_bytes, 8 * (unsigned long)n, text);
     return map;
 }
 
@@ -113,7 +118,8 @@ static struct rankmap *map_of_group(const char *name, MPI_Group group)
     return map;
 }
 
-/* The map of a communicator, and the same again by composition: parent's map after the ranks that MPI says it took of the parent. */
+/* The map of a communicator, and the same again by composition: parent's map after the ranks that
+ * MPI says it took of the parent. */
 static struct rankmap *map_of_comm(const char *name, MPI_Comm comm, MPI_Comm parent)
 {
     MPI_Group group, parent_group;
@@ -245,8 +251,9 @@ static void grids(void)
         for (int i = 0; i < 3; i++)
             keep[i] = mask >> i & 1;
         MPI_Cart_sub(cart, keep, &sub);
-        snprintf(name, sizeof(name), "%s of the grid, axes%s%s%s", mask & (mask - 1) ? "plane" : "line", keep[0] ? " x" : "",
-                 keep[1] ? " y" : "", keep[2] ? " z" : "");
+        snprintf(name, sizeof(name), "%s of the grid, axes%s%s%s",
+                 mask & (mask - 1) ? "plane" : "line", keep[0] ? " x" : "", keep[1] ? " y" : "",
+                 keep[2] ? " z" : "");
         explain_and_free(name, &sub, cart);
     }
     MPI_Comm_free(&cart);
@@ -300,7 +307,8 @@ static void halves(void)
 
 /* ---- Spawned processes ---- */
 
-/* Both sides: each tells its number, and which world it is of; MPI itself translates none of the other world. */
+/* Both sides: each tells its number, and which world it is of; MPI itself translates none of the
+ * other world. */
 static void merge_worlds(MPI_Comm inter, int child, int n_parents)
 {
     int mine = child ? n_parents + world_rank : world_rank, n, *all;
@@ -342,7 +350,8 @@ static void spawn(char *program)
         return;
     }
     snprintf(n_parents, sizeof(n_parents), "%d", world_size);
-    MPI_Comm_spawn(program, args, N_SPAWNED, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
+    MPI_Comm_spawn(program, args, N_SPAWNED, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter,
+                   MPI_ERRCODES_IGNORE);
     merge_worlds(inter, 0, world_size);
     MPI_Comm_disconnect(&inter);
 }
@@ -370,8 +379,9 @@ int main(int argc, char **argv)
         spawn(argv[0]);
         MPI_Reduce(n_checked, sum, 3, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
         if (world_rank == 0)
-            printf("all %d processes: %ld maps with %ld ranks are what MPI has, %ld of them also by composition\n", world_size,
-                   sum[0], sum[1], sum[2]);
+            printf("all %d processes: %ld maps with %ld ranks are what MPI has, %ld of them also "
+                   "by composition\n",
+                   world_size, sum[0], sum[1], sum[2]);
     }
     MPI_Group_free(&world_group);
     MPI_Finalize();

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What pmibench starts on every rank: one experiment through PMI-2's public interface, with whatever libpmi2.so.0 the loader finds.
+ * What pmibench starts on every rank: one experiment through PMI-2's public interface, with
+ * whatever libpmi2.so.0 the loader finds.
  *
- *     pmibench-client get KEYS GETS SEED    put KEYS pairs in all, fence, then GETS Gets of random keys
+ *     pmibench-client get KEYS GETS SEED    put KEYS pairs in all, fence, then GETS Gets of random
+ *                                           keys
  *     pmibench-client fence KEYS ROUNDS     each rank puts KEYS pairs, then fences: ROUNDS times
- *     pmibench-client allgather ROUNDS      PMIX_Allgather, or a put, a fence and n Gets where the library has none
- *     pmibench-client memory KEYS           put KEYS pairs in all, fence, look all of them up and keep what a runtime keeps
+ *     pmibench-client allgather ROUNDS      PMIX_Allgather, or a put, a fence and n Gets where the
+ *                                           library has none
+ *     pmibench-client memory KEYS           put KEYS pairs in all, fence, look all of them up and
+ *                                           keep what a runtime keeps
  *
- * Rank 0 prints one line of figures, "name value" pairs, which it has gathered over PMI itself. Every value that comes back is checked.
+ * Rank 0 prints one line of figures, "name value" pairs, which it has gathered over PMI itself.
+ * Every value that comes back is checked.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +44,8 @@ static void need(int rc, const char *what)
         fail(what);
 }
 
-/* This rank's share of `keys` pairs, other ones each round: not every server lets the latest win. */
+/* This rank's share of `keys` pairs, other ones each round: not every server lets the latest win.
+ * */
 static void put_share(unsigned keys, unsigned round)
 {
     char key[KEY_BYTES], value[VALUE_BYTES];
@@ -105,13 +111,16 @@ static void time_gets(char (*keys)[KEY_BYTES], unsigned gets, double *wall, doub
     *wall = seconds(CLOCK_MONOTONIC);
     *cpu = seconds(CLOCK_THREAD_CPUTIME_ID);
     for (unsigned i = 0; i < gets; i++)
-        if (PMI2_KVS_Get(NULL, PMI2_ID_NULL, keys[i % N_PICKED], value, sizeof(value), &n) != PMI2_SUCCESS || n != VALUE_BYTES - 1)
+        if (PMI2_KVS_Get(NULL, PMI2_ID_NULL, keys[i % N_PICKED], value, sizeof(value), &n) !=
+                PMI2_SUCCESS ||
+            n != VALUE_BYTES - 1)
             fail("PMI2_KVS_Get");
     *cpu = (seconds(CLOCK_THREAD_CPUTIME_ID) - *cpu) / gets * 1e6;
     *wall = (seconds(CLOCK_MONOTONIC) - *wall) / gets * 1e6;
 }
 
-/* Twice: what the first pass takes depends on who has brought the table's lines and pages near before. */
+/* Twice: what the first pass takes depends on who has brought the table's lines and pages near
+ * before. */
 static void do_get(unsigned keys, unsigned gets)
 {
     static const char *const names[] = {"wall_us", "cpu_us", "read", "asked", "again_cpu_us"};
@@ -140,7 +149,8 @@ static void do_get(unsigned keys, unsigned gets)
 static void do_fence(unsigned keys, unsigned rounds)
 {
     static const char *const names[] = {"fence_us", "first_us", "put_fence_us"};
-    double *times = calloc(rounds, sizeof(*times)), *with_puts = calloc(rounds, sizeof(*with_puts)), figures[3];
+    double *times = calloc(rounds, sizeof(*times)), *with_puts = calloc(rounds, sizeof(*with_puts)),
+           figures[3];
 
     if (!times || !with_puts)
         fail("no memory");
@@ -154,7 +164,8 @@ static void do_fence(unsigned keys, unsigned rounds)
         t = seconds(CLOCK_MONOTONIC);
         need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
         times[r] = (seconds(CLOCK_MONOTONIC) - t) * 1e6;
-        need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* what comes next takes no processor from those who are still waiting for the answer */
+        need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* what comes next takes no processor from those
+                                                     who are still waiting for the answer */
         check_get(keys * (unsigned)size, below(keys * (unsigned)size), r);
     }
     figures[1] = times[0];
@@ -176,7 +187,8 @@ static void gather(unsigned round, const char *value, char *all)
     need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
     for (int r = 0; r < size; r++) {
         snprintf(key, sizeof(key), "gather-%u-%d", round, r);
-        need(PMI2_KVS_Get(NULL, r, key, all + (size_t)r * PMI2_MAX_VALLEN, PMI2_MAX_VALLEN, &n), "PMI2_KVS_Get");
+        need(PMI2_KVS_Get(NULL, r, key, all + (size_t)r * PMI2_MAX_VALLEN, PMI2_MAX_VALLEN, &n),
+             "PMI2_KVS_Get");
     }
 }
 
@@ -230,7 +242,8 @@ static double rollup(const char *pid, const char *field)
     return kb;
 }
 
-/* Pss of this process, what that has grown by, and rank 0: of the server too. A runtime keeps every address: a pointer where the library gives one, else a copy. */
+/* Pss of this process, what that has grown by, and rank 0: of the server too. A runtime keeps every
+ * address: a pointer where the library gives one, else a copy. */
 static void do_memory(unsigned keys)
 {
     static const char *const names[] = {"pss_kb", "grown_kb", "server_kb"};
@@ -268,7 +281,8 @@ int main(int argc, char **argv)
 {
     int spawned, appnum;
     const char *mode = argc > 1 ? argv[1] : "";
-    const unsigned a = argc > 2 ? (unsigned)atoi(argv[2]) : 0, b = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+    const unsigned a = argc > 2 ? (unsigned)atoi(argv[2]) : 0,
+                   b = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
     const unsigned long most = strcmp(mode, "fence") == 0 ? 1000 : MAX_KEYS;
 
     if (PMI2_Init(&spawned, &size, &rank, &appnum) != PMI2_SUCCESS) {
@@ -287,7 +301,8 @@ int main(int argc, char **argv)
     else if (strcmp(mode, "memory") == 0 && a)
         do_memory(a);
     else
-        fail("usage: pmibench-client get KEYS GETS SEED | fence KEYS ROUNDS | allgather ROUNDS | memory KEYS");
+        fail("usage: pmibench-client get KEYS GETS SEED | fence KEYS ROUNDS | allgather ROUNDS | "
+             "memory KEYS");
     PMI2_Finalize();
     return 0;
 }

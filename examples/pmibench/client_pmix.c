@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Gets and Fences of pmibench-client through PMIx, under Open MPI's launcher: the same pairs, the same lines of figures.
+ * The Gets and Fences of pmibench-client through PMIx, under Open MPI's launcher: the same pairs,
+ * the same lines of figures.
  *
  *     pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS
  *
- * In PMIx a pair belongs to the rank that has put it, and a Get names that rank: key i is rank i % n's.
+ * In PMIx a pair belongs to the rank that has put it, and a Get names that rank: key i is rank i %
+ * n's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +24,8 @@ static void need(pmix_status_t rc, const char *what)
 {
     if (rc == PMIX_SUCCESS)
         return;
-    fprintf(stderr, "pmibench-client-pmix: rank %u: %s: %s\n", me.rank, what, PMIx_Error_string(rc));
+    fprintf(stderr, "pmibench-client-pmix: rank %u: %s: %s\n", me.rank, what,
+            PMIx_Error_string(rc));
     PMIx_Abort(1, what, NULL, 0);
     exit(1);
 }
@@ -167,12 +170,14 @@ static void do_fence(unsigned keys, unsigned rounds)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
-    const unsigned a = argc > 2 ? (unsigned)atoi(argv[2]) : 0, b = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+    const unsigned a = argc > 2 ? (unsigned)atoi(argv[2]) : 0,
+                   b = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
     pmix_value_t *value;
     pmix_proc_t all;
 
     if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS) {
-        fprintf(stderr, "pmibench-client-pmix: PMIx_Init failed: it wants a launcher that serves PMIx, as mpiexec.openmpi\n");
+        fprintf(stderr, "pmibench-client-pmix: PMIx_Init failed: it wants a launcher that serves "
+                        "PMIx, as mpiexec.openmpi\n");
         return 1;
     }
     PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);
@@ -185,7 +190,8 @@ int main(int argc, char **argv)
     else if (strcmp(mode, "fence") == 0 && a && a <= 1000 && b)
         do_fence(a, b);
     else
-        need(PMIX_ERR_BAD_PARAM, "usage: pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS");
+        need(PMIX_ERR_BAD_PARAM,
+             "usage: pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS");
     PMIx_Finalize(NULL, 0);
     return 0;
 }

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #define MAX_FIGURES 5
-#define KEY_BYTES 16 /* with NUL, as in the paper */
+#define KEY_BYTES   16 /* with NUL, as in the paper */
 #define VALUE_BYTES 30
 
 static inline double seconds(clockid_t clock)

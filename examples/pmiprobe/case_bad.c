@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cases: messages that are wrong in some way, and clients that stop in the middle or do not read. */
+/* Cases: messages that are wrong in some way, and clients that stop in the middle or do not read.
+ * */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +15,20 @@ static char *bad_bytes(struct play *p, size_t *len)
         [BAD_GET_NO_KEY] = {"cmd=get kvsname=%s\n", "cmd=kvs-get;"},
         [BAD_PUT_NO_VALUE] = {"cmd=put kvsname=%s key=a\n", "cmd=kvs-put;key=a;"},
         [BAD_GET_NO_KVSNAME] = {"cmd=get key=a\n", NULL},
-        [BAD_DUPLICATE] = {"cmd=put kvsname=%s key=a key=b value=v\n", "cmd=kvs-put;key=a;key=b;value=v;"},
-        [BAD_NO_EQUALS] = {"cmd=put kvsname=%s junk key=a value=v\n", "cmd=kvs-put;junk;key=a;value=v;"},
+        [BAD_DUPLICATE] = {"cmd=put kvsname=%s key=a key=b value=v\n",
+                           "cmd=kvs-put;key=a;key=b;value=v;"},
+        [BAD_NO_EQUALS] = {"cmd=put kvsname=%s junk key=a value=v\n",
+                           "cmd=kvs-put;junk;key=a;value=v;"},
         [BAD_UNKNOWN] = {"cmd=frobnicate a=b\n", "cmd=frobnicate;a=b;"},
         [BAD_GARBAGE] = {"hello, is this PMI?\n", "hello, is this PMI?"},
         [BAD_UNTERMINATED] = {NULL, "cmd=kvs-put;key=a;value=v"},
-        [BAD_SPAWN_COUNT] = {"mcmd=spawn\nnprocs=1\nexecname=/bin/true\ntotspawns=1\nspawnssofar=1\n"
-                             "argcnt=3\narg1=one\nendcmd\n",
-                             "cmd=spawn;ncmds=1;preputcount=0;subcmd=/bin/true;maxprocs=1;argc=3;argv0=one;"},
-        [BAD_SPAWN_NO_EXEC] = {"mcmd=spawn\nnprocs=1\ntotspawns=1\nspawnssofar=1\nargcnt=0\nendcmd\n",
-                               "cmd=spawn;ncmds=1;preputcount=0;maxprocs=1;argc=0;"},
+        [BAD_SPAWN_COUNT] =
+            {"mcmd=spawn\nnprocs=1\nexecname=/bin/true\ntotspawns=1\nspawnssofar=1\n"
+             "argcnt=3\narg1=one\nendcmd\n",
+             "cmd=spawn;ncmds=1;preputcount=0;subcmd=/bin/true;maxprocs=1;argc=3;argv0=one;"},
+        [BAD_SPAWN_NO_EXEC] =
+            {"mcmd=spawn\nnprocs=1\ntotspawns=1\nspawnssofar=1\nargcnt=0\nendcmd\n",
+             "cmd=spawn;ncmds=1;preputcount=0;maxprocs=1;argc=0;"},
         [BAD_ABORTED_MCMD] = {"mcmd=spawn\nnprocs=two\ncmd=get_maxes\nendcmd\n", NULL},
         [BAD_LEN_NEGATIVE] = {NULL, "   -13cmd=job-getid"},
         [BAD_LEN_ZERO] = {NULL, "     0cmd=job-getid;"},
@@ -81,8 +86,9 @@ void case_bad(struct play *p)
 static size_t halved(struct play *p, char *out, size_t cap)
 {
     char body[600];
-    int n = p->wire == PMIWIRE_V2 ? snprintf(body, sizeof(body), "cmd=kvs-get;key=no-such-key;")
-                                  : snprintf(body, sizeof(body), "cmd=get kvsname=%s key=no-such-key\n", p->kvsname);
+    int n = p->wire == PMIWIRE_V2
+                ? snprintf(body, sizeof(body), "cmd=kvs-get;key=no-such-key;")
+                : snprintf(body, sizeof(body), "cmd=get kvsname=%s key=no-such-key\n", p->kvsname);
 
     return frame(p->wire, body, (size_t)n, out, cap);
 }
@@ -147,7 +153,8 @@ void case_no_read(struct play *p)
     if (p->wire == PMIWIRE_V2)
         n = frame(PMIWIRE_V2, ask2, strlen(ask2), one, sizeof(one));
     else
-        n = (size_t)snprintf(one, sizeof(one), "cmd=get kvsname=%s key=PMI_process_mapping\n", p->kvsname);
+        n = (size_t)snprintf(one, sizeof(one), "cmd=get kvsname=%s key=PMI_process_mapping\n",
+                             p->kvsname);
     while (rc == 0 && sent < 8u << 20) {
         size_t part = 0;
 
@@ -157,6 +164,8 @@ void case_no_read(struct play *p)
     p->spoiled = true;
     if (rc == -EPIPE)
         finish(p, V_CLOSED, "cut off after %zu KiB of requests", sent >> 10);
-    finish(p, V_OK, rc == 0 ? "served %zu KiB of requests unread" : "not read any further after %zu KiB of requests",
+    finish(p, V_OK,
+           rc == 0 ? "served %zu KiB of requests unread"
+                   : "not read any further after %zu KiB of requests",
            sent >> 10);
 }

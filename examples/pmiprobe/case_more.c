@@ -40,8 +40,10 @@ void case_publish(struct play *p)
     const char *name = service();
 
     begin(p);
-    say(p, v2 ? "cmd=name-publish;name=%s;port=host:1234;infokeycount=0;"
-              : "cmd=publish_name service=%s port=host:1234", name);
+    say(p,
+        v2 ? "cmd=name-publish;name=%s;port=host:1234;infokeycount=0;"
+           : "cmd=publish_name service=%s port=host:1234",
+        name);
     name_reply(p, v2 ? "name-publish-response" : "publish_result");
     if (lookup(p, name) != 0)
         finish(p, V_ERROR, "published, but not found: %s", p->text);
@@ -51,7 +53,8 @@ void case_publish(struct play *p)
         finish(p, V_WRONG, "no value, which Slurm's libpmi2 reads: %s", p->text);
     if (!v2 && pmiwire_msg_field(&p->c.msg, PMIWIRE_F_RC) == NULL)
         finish(p, V_WRONG, "no rc, which MPICH 4.0 needs: %s", p->text);
-    say(p, v2 ? "cmd=name-unpublish;name=%s;infokeycount=0;" : "cmd=unpublish_name service=%s", name);
+    say(p, v2 ? "cmd=name-unpublish;name=%s;infokeycount=0;" : "cmd=unpublish_name service=%s",
+        name);
     name_reply(p, v2 ? "name-unpublish-response" : "unpublish_result");
     if (lookup(p, name) == 0 && field_of(p, PMIWIRE_F_PORT).ptr)
         finish(p, V_WRONG, "still found after unpublish: %s", p->text);
@@ -207,10 +210,14 @@ void case_spawn(struct play *p)
 
     begin(p);
     if (p->wire == PMIWIRE_V2)
-        say(p, "cmd=spawn;ncmds=1;preputcount=0;subcmd=%s;maxprocs=1;argc=1;argv0=x;infokeycount=0;", program);
+        say(p,
+            "cmd=spawn;ncmds=1;preputcount=0;subcmd=%s;maxprocs=1;argc=1;argv0=x;infokeycount=0;",
+            program);
     else
-        say(p, "mcmd=spawn\nnprocs=1\nexecname=%s\ntotspawns=1\nspawnssofar=1\narg1=x\nargcnt=1\n"
-               "preput_num=0\ninfo_num=0\nendcmd", program);
+        say(p,
+            "mcmd=spawn\nnprocs=1\nexecname=%s\ntotspawns=1\nspawnssofar=1\narg1=x\nargcnt=1\n"
+            "preput_num=0\ninfo_num=0\nendcmd",
+            program);
     hear_cmd(p, p->wire == PMIWIRE_V2 ? "spawn-response" : "spawn_result");
     if (rc_of(p) != 0)
         finish(p, V_ERROR, "%s", p->text);
@@ -228,7 +235,8 @@ void case_abort(struct play *p)
     fence(p);
     if (p->rank == 0) {
         note(p, "ending"); /* before it is said: the launcher may end us at once */
-        say(p, p->wire == PMIWIRE_V2 ? "cmd=abort;isworld=TRUE;exitcode=7;msg=probe;" : "cmd=abort exitcode=7");
+        say(p, p->wire == PMIWIRE_V2 ? "cmd=abort;isworld=TRUE;exitcode=7;msg=probe;"
+                                     : "cmd=abort exitcode=7");
     }
     sleep_ms(p->reply_ms); /* the launcher ends us before that */
     p->spoiled = true;

@@ -185,7 +185,8 @@ void case_late_put(struct play *p)
         int waited = (int)(now_ms() - start);
 
         get_is(p, "late", "here");
-        finish(p, V_OK, waited < 200 ? "the fence answers at once, the get waits" : "the fence waits");
+        finish(p, V_OK,
+               waited < 200 ? "the fence answers at once, the get waits" : "the fence waits");
     }
 }
 
@@ -210,7 +211,8 @@ void case_split(struct play *p)
     begin(p);
     n = p->wire == PMIWIRE_V2
             ? snprintf(body, sizeof(body), "cmd=kvs-put;key=%s;value=split-value;", key)
-            : snprintf(body, sizeof(body), "cmd=put kvsname=%s key=%s value=split-value\n", p->kvsname, key);
+            : snprintf(body, sizeof(body), "cmd=put kvsname=%s key=%s value=split-value\n",
+                       p->kvsname, key);
     len = frame(p->wire, body, (size_t)n, out, sizeof(out));
     for (size_t i = 0; i < len; i++) {
         say_raw(p, out + i, 1);
@@ -224,8 +226,8 @@ void case_split(struct play *p)
 void case_pipeline(struct play *p)
 {
     static const char *const want1[] = {"put_result", "maxes", "put_result", "appnum"};
-    static const char *const want2[] = {"kvs-put-response", "job-getid-response", "kvs-put-response",
-                                        "job-getid-response"};
+    static const char *const want2[] = {"kvs-put-response", "job-getid-response",
+                                        "kvs-put-response", "job-getid-response"};
     static const char *const ask2[] = {"cmd=kvs-put;key=a;value=1;", "cmd=job-getid;",
                                        "cmd=kvs-put;key=b;value=2;", "cmd=job-getid;"};
     char out[2000];
@@ -236,8 +238,10 @@ void case_pipeline(struct play *p)
         for (int i = 0; i < 4; i++)
             n += frame(PMIWIRE_V2, ask2[i], strlen(ask2[i]), out + n, sizeof(out) - n);
     } else {
-        n = (size_t)snprintf(out, sizeof(out), "cmd=put kvsname=%s key=a value=1\ncmd=get_maxes\n"
-                             "cmd=put kvsname=%s key=b value=2\ncmd=get_appnum\n", p->kvsname, p->kvsname);
+        n = (size_t)snprintf(out, sizeof(out),
+                             "cmd=put kvsname=%s key=a value=1\ncmd=get_maxes\n"
+                             "cmd=put kvsname=%s key=b value=2\ncmd=get_appnum\n",
+                             p->kvsname, p->kvsname);
     }
     say_raw(p, out, n);
     for (int i = 0; i < 4; i++)
@@ -254,8 +258,8 @@ void case_extra(struct play *p)
 
     begin(p);
     for (int i = 0; i < 16; i++)
-        n += (size_t)snprintf(extra + n, sizeof(extra) - n, p->wire == PMIWIRE_V2 ? "x-probe%d=%d;" : " x-probe%d=%d",
-                              i, i);
+        n += (size_t)snprintf(extra + n, sizeof(extra) - n,
+                              p->wire == PMIWIRE_V2 ? "x-probe%d=%d;" : " x-probe%d=%d", i, i);
     if (p->wire == PMIWIRE_V2)
         say(p, "cmd=kvs-put;%skey=k;value=v;", extra);
     else

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cases: keys and values at their maximum and over it, and with bytes that the framing uses itself. */
+/* Cases: keys and values at their maximum and over it, and with bytes that the framing uses itself.
+ * */
 #include <string.h>
 
 #include "cases.h"
@@ -11,8 +12,8 @@ static int length_for(int arg, int max)
 }
 
 /* What came back for what was put: whole, cut, changed or lost. */
-static _Noreturn void judge(struct play *p, const char *what, const char *sent, size_t sent_len, int got_rc,
-                            struct pmiwire_str got)
+static _Noreturn void judge(struct play *p, const char *what, const char *sent, size_t sent_len,
+                            int got_rc, struct pmiwire_str got)
 {
     char a[80];
 
@@ -82,8 +83,9 @@ void case_value_bytes(struct play *p)
     static const struct {
         const char *sent, *want;
     } bytes[] = {
-        [B_SPACE] = {"a b", "a b"},        [B_SEMICOLON] = {"a;b", "a;b"}, [B_DOUBLED] = {"a;;b", "a;b"},
-        [B_BACKSLASH] = {"a\\b", "a\\b"},  [B_EQUALS] = {"a=b", "a=b"},    [B_8BIT] = {"a\xc3\xa4z", "a\xc3\xa4z"},
+        [B_SPACE] = {"a b", "a b"},    [B_SEMICOLON] = {"a;b", "a;b"},
+        [B_DOUBLED] = {"a;;b", "a;b"}, [B_BACKSLASH] = {"a\\b", "a\\b"},
+        [B_EQUALS] = {"a=b", "a=b"},   [B_8BIT] = {"a\xc3\xa4z", "a\xc3\xa4z"},
         [B_EMPTY] = {"", ""},
     };
     int which = p->pc->arg & ~B_SLURM;

@@ -4,15 +4,17 @@
 
 #include "cases.h"
 
-#define OK BIT(V_OK)
-#define NO BIT(V_NO)
-#define ERROR BIT(V_ERROR)
+#define OK      BIT(V_OK)
+#define NO      BIT(V_NO)
+#define ERROR   BIT(V_ERROR)
 #define REFUSED (BIT(V_ERROR) | BIT(V_CLOSED))
 #define WITNESS CASE_WITNESS
 
 #define ROW(w, n, function, argument, n_ranks, fl, acc, text)                                      \
-    {.name = n, .run = function, .expect = text, .accept = acc, .wire = w, .ranks = n_ranks,       \
-     .flags = fl, .arg = argument}
+    {                                                                                              \
+        .name = n, .run = function, .expect = text, .accept = acc, .wire = w, .ranks = n_ranks,    \
+        .flags = fl, .arg = argument                                                               \
+    }
 #define C1(n, function, argument, ranks, flags, accept, text)                                      \
     ROW(PMIWIRE_V1, "v1-" n, function, argument, ranks, flags, accept, text)
 #define C2(n, function, argument, ranks, flags, accept, text)                                      \
@@ -23,7 +25,7 @@
 #define BAD1(n, argument, accept, text) C1(n, case_bad, argument, 2, WITNESS, accept, text)
 #define BAD2(n, argument, accept, text) C2(n, case_bad, argument, 2, WITNESS, accept, text)
 
-#define WHOLE "whole, or refused"
+#define WHOLE  "whole, or refused"
 #define REFUSE "error reply or closed connection; others unharmed"
 
 static const struct probe_case cases[] = {
@@ -32,8 +34,10 @@ static const struct probe_case cases[] = {
     C1("init-1.2", case_init, 12, 1, 0, OK, "rc=0, subversion 2 or lower"),
     C1("init-9.0", case_init_unknown, 0, 1, 0, REFUSED, "rc other than 0"),
     C2("init-2.0", case_init_2, 0, 1, 0, OK, "rc=0, version 2"),
-    C2("fullinit", case_fullinit, 0, 1, 0, OK, "rank, size, appnum, pmi-version; truth is TRUE or FALSE"),
-    C2("fullinit-bare", case_fullinit_bare, 0, 1, 0, OK, "served without pmijobid, as MPICH's clients ask"),
+    C2("fullinit", case_fullinit, 0, 1, 0, OK,
+       "rank, size, appnum, pmi-version; truth is TRUE or FALSE"),
+    C2("fullinit-bare", case_fullinit_bare, 0, 1, 0, OK,
+       "served without pmijobid, as MPICH's clients ask"),
     C2("thrid", case_thrid, 0, 1, 0, OK, "echoed when sent, never else"),
     C2("job-getid", case_jobid, 0, 1, 0, OK, "a jobid"),
     C1("maxes", case_maxes, 0, 1, 0, OK, "three usable limits"),
@@ -56,21 +60,25 @@ static const struct probe_case cases[] = {
     BOTH("key-far-over", case_key_len, FAR_OVER, 1, 0, OK | ERROR, WHOLE),
     BOTH("value-space", case_value_bytes, B_SPACE, 1, 0, OK | ERROR, WHOLE),
     C1("value-semicolon", case_value_bytes, B_SEMICOLON, 1, 0, OK | ERROR, WHOLE),
-    C2("value-semicolon", case_value_bytes, B_DOUBLED, 1, 0, OK | ERROR, "`;;` comes back as `;;`, or refused"),
+    C2("value-semicolon", case_value_bytes, B_DOUBLED, 1, 0, OK | ERROR,
+       "`;;` comes back as `;;`, or refused"),
     BOTH("value-backslash", case_value_bytes, B_BACKSLASH, 1, 0, OK | ERROR, WHOLE),
     BOTH("value-equals", case_value_bytes, B_EQUALS, 1, 0, OK, "whole"),
     BOTH("value-8bit", case_value_bytes, B_8BIT, 1, 0, OK | ERROR, WHOLE),
     BOTH("value-empty", case_value_bytes, B_EMPTY, 1, 0, OK | ERROR, WHOLE),
 
-    C2("value-space-slurm", case_value_bytes, B_SLURM | B_SPACE, 1, 0, OK | ERROR, "whole for Slurm's client, or refused"),
+    C2("value-space-slurm", case_value_bytes, B_SLURM | B_SPACE, 1, 0, OK | ERROR,
+       "whole for Slurm's client, or refused"),
     C2("value-semicolon-slurm", case_value_bytes, B_SLURM | B_DOUBLED, 1, 0, OK | ERROR,
        "`;;` for Slurm's client, or refused"),
     C2("value-backslash-slurm", case_value_bytes, B_SLURM | B_BACKSLASH, 1, 0, OK | ERROR,
        "whole for Slurm's client, or refused"),
-    C2("value-8bit-slurm", case_value_bytes, B_SLURM | B_8BIT, 1, 0, OK | ERROR, "whole for Slurm's client, or refused"),
+    C2("value-8bit-slurm", case_value_bytes, B_SLURM | B_8BIT, 1, 0, OK | ERROR,
+       "whole for Slurm's client, or refused"),
 
     BOTH("split", case_split, 0, 1, 0, OK, "a message written byte by byte is served"),
-    BOTH("pipeline", case_pipeline, 0, 1, 0, OK, "four requests in one write, four replies in order"),
+    BOTH("pipeline", case_pipeline, 0, 1, 0, OK,
+         "four requests in one write, four replies in order"),
     BOTH("extra-fields", case_extra, 0, 1, 0, OK, "16 unknown fields in a request are skipped"),
     C2("pad-left", case_pad, 0, 1, 0, OK, "MPICH's length is read"),
     C2("pad-right", case_pad, 1, 1, 0, OK, "Slurm's length is read"),
@@ -79,7 +87,8 @@ static const struct probe_case cases[] = {
     BAD2("get-no-key", BAD_GET_NO_KEY, REFUSED, REFUSE),
     BAD1("put-no-value", BAD_PUT_NO_VALUE, REFUSED, REFUSE),
     BAD2("put-no-value", BAD_PUT_NO_VALUE, REFUSED, REFUSE),
-    BAD1("get-no-kvsname", BAD_GET_NO_KVSNAME, BIT(V_TAKEN) | REFUSED, "served or refused; others unharmed"),
+    BAD1("get-no-kvsname", BAD_GET_NO_KVSNAME, BIT(V_TAKEN) | REFUSED,
+         "served or refused; others unharmed"),
     BAD1("duplicate-field", BAD_DUPLICATE, REFUSED, REFUSE),
     BAD2("duplicate-field", BAD_DUPLICATE, REFUSED, REFUSE),
     BAD1("no-equals", BAD_NO_EQUALS, REFUSED, REFUSE),
@@ -97,11 +106,14 @@ static const struct probe_case cases[] = {
     BAD2("length-text", BAD_LEN_TEXT, REFUSED, REFUSE),
     BAD2("length-999999", BAD_LEN_HUGE, REFUSED, REFUSE),
     BAD2("unterminated", BAD_UNTERMINATED, REFUSED, REFUSE),
-    BOTH("stall-in-fence", case_stall, 0, 2, 0, OK, "half a message, silence: the other rank's fence ends"),
+    BOTH("stall-in-fence", case_stall, 0, 2, 0, OK,
+         "half a message, silence: the other rank's fence ends"),
     BOTH("stall", case_stall_get, 0, 2, WITNESS, OK, "half a message, silence: others not delayed"),
-    BOTH("not-reading", case_no_read, 0, 2, WITNESS, OK | BIT(V_CLOSED), "replies unread: others not delayed"),
+    BOTH("not-reading", case_no_read, 0, 2, WITNESS, OK | BIT(V_CLOSED),
+         "replies unread: others not delayed"),
 
-    BOTH("publish", case_publish, 0, 1, 0, OK, "found with rc and port (PMI-2: and value), then gone"),
+    BOTH("publish", case_publish, 0, 1, 0, OK,
+         "found with rc and port (PMI-2: and value), then gone"),
     BOTH("lookup-unknown", case_lookup_unknown, 0, 1, 0, OK, "rc other than 0"),
     C2("nodeattr", case_nodeattr, 0, 1, 0, OK, "found"),
     C2("nodeattr-wait", case_nodeattr_wait, 0, 2, 0, OK, "wait=TRUE is answered once it is put"),
@@ -109,7 +121,8 @@ static const struct probe_case cases[] = {
     C2("jobattr-universe", case_jobattr, 0, 1, 0, OK | NO, "a number, or not found"),
     C2("jobattr-miss", case_jobattr_miss, 0, 1, 0, OK, "rc other than 0, or found=FALSE"),
     C2("job-connect", case_job_connect, 0, 1, 0, ERROR, "no such job: rc other than 0"),
-    C1("group-barrier", case_group, 0, 2, 0, OK | NO, "PMI 1.2, when agreed on: ranks of the group alone"),
+    C1("group-barrier", case_group, 0, 2, 0, OK | NO,
+       "PMI 1.2, when agreed on: ranks of the group alone"),
     C2("ring", case_ring, 0, 2, 0, OK | ERROR, "neighbours' values, or refused"),
     BOTH("spawn", case_spawn, 0, 1, 0, OK | ERROR, "starts /bin/true, or refused"),
     BOTH("spawn-no-program", case_spawn, 1, 1, 0, ERROR, "rc or errcodes other than 0"),
@@ -120,14 +133,38 @@ static const struct probe_case cases[] = {
     BAD1("spawn-malformed", BAD_ABORTED_MCMD, REFUSED, REFUSE),
 
     BOTH("finalize-twice", case_finalize_twice, 0, 1, 0, OK | REFUSED, "any answer or the end"),
-    {.name = "v1-abort", .run = case_abort, .expect = "the job ends with status 7", .accept = OK,
-     .wire = PMIWIRE_V1, .ranks = 2, .flags = CASE_ENDS, .status = 7},
-    {.name = "v2-abort", .run = case_abort, .expect = "the job ends, status other than 0", .accept = OK,
-     .wire = PMIWIRE_V2, .ranks = 2, .flags = CASE_ENDS, .status = -1},
-    {.name = "v1-leave", .run = case_leave, .expect = "rank 0 leaves without finalize: job ends, status other than 0",
-     .accept = OK, .wire = PMIWIRE_V1, .ranks = 2, .flags = CASE_ENDS, .status = -1},
-    {.name = "v2-leave", .run = case_leave, .expect = "rank 0 leaves without finalize: job ends, status other than 0",
-     .accept = OK, .wire = PMIWIRE_V2, .ranks = 2, .flags = CASE_ENDS, .status = -1},
+    {.name = "v1-abort",
+     .run = case_abort,
+     .expect = "the job ends with status 7",
+     .accept = OK,
+     .wire = PMIWIRE_V1,
+     .ranks = 2,
+     .flags = CASE_ENDS,
+     .status = 7},
+    {.name = "v2-abort",
+     .run = case_abort,
+     .expect = "the job ends, status other than 0",
+     .accept = OK,
+     .wire = PMIWIRE_V2,
+     .ranks = 2,
+     .flags = CASE_ENDS,
+     .status = -1},
+    {.name = "v1-leave",
+     .run = case_leave,
+     .expect = "rank 0 leaves without finalize: job ends, status other than 0",
+     .accept = OK,
+     .wire = PMIWIRE_V1,
+     .ranks = 2,
+     .flags = CASE_ENDS,
+     .status = -1},
+    {.name = "v2-leave",
+     .run = case_leave,
+     .expect = "rank 0 leaves without finalize: job ends, status other than 0",
+     .accept = OK,
+     .wire = PMIWIRE_V2,
+     .ranks = 2,
+     .flags = CASE_ENDS,
+     .status = -1},
 };
 
 const struct probe_case *case_at(int i)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `pmiprobe client`: one run of a PMI program for each variation of a small server, and what became of it. */
+/* `pmiprobe client`: one run of a PMI program for each variation of a small server, and what became
+ * of it. */
 #define _GNU_SOURCE /* pipe2(), sigabbrev_np() */
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -103,14 +104,16 @@ static void serve(const struct options *o, struct job *j, struct child *child)
         for (int r = 0; r < o->ranks; r++) {
             enum got g = GOT_TIMEOUT;
 
-            for (int k = 0; k < 64 && !j->rank[r].gone && (g = conn_recv(&j->rank[r].c, 0)) == GOT_MSG; k++)
+            for (int k = 0;
+                 k < 64 && !j->rank[r].gone && (g = conn_recv(&j->rank[r].c, 0)) == GOT_MSG; k++)
                 serve_message(j, r);
             if (g == GOT_CLOSED || g == GOT_BAD)
                 j->rank[r].gone = true;
             if (g == GOT_BAD)
                 j->trouble = "the client sent something not in the protocol";
             drain(&child[r]);
-            if (!child[r].ended && waitpid(child[r].pid, &child[r].status, WNOHANG) == child[r].pid) {
+            if (!child[r].ended &&
+                waitpid(child[r].pid, &child[r].status, WNOHANG) == child[r].pid) {
                 child[r].ended = true;
                 n_left--;
                 if (child[r].status != 0 && !cut)
@@ -122,7 +125,8 @@ static void serve(const struct options *o, struct job *j, struct child *child)
     }
 }
 
-static void judge(const struct options *o, const struct job *j, const struct child *child, struct outcome *res)
+static void judge(const struct options *o, const struct job *j, const struct child *child,
+                  struct outcome *res)
 {
     const struct child *bad = NULL;
     bool all_final = true;
@@ -141,10 +145,11 @@ static void judge(const struct options *o, const struct job *j, const struct chi
     if (bad)
         memcpy(res->text, bad->text, sizeof(res->text));
     if (bad && WIFSIGNALED(bad->status))
-        snprintf(res->what, sizeof(res->what), "SIG%s after %s", sigabbrev_np(WTERMSIG(bad->status)), j->last);
+        snprintf(res->what, sizeof(res->what), "SIG%s after %s",
+                 sigabbrev_np(WTERMSIG(bad->status)), j->last);
     else if (bad)
-        snprintf(res->what, sizeof(res->what), "%s %d after %s", j->aborted ? "abort, exit" : "exit",
-                 WEXITSTATUS(bad->status), j->last);
+        snprintf(res->what, sizeof(res->what), "%s %d after %s",
+                 j->aborted ? "abort, exit" : "exit", WEXITSTATUS(bad->status), j->last);
     else if (res->hang)
         snprintf(res->what, sizeof(res->what), "%s after %s", j->aborted ? "abort" : "hang",
                  j->last[0] ? j->last : "nothing at all");
@@ -196,8 +201,8 @@ static void print_row(const struct options *o, const struct variation *v, const 
     if (o->json) {
         printf("{\"tool\":\"pmiprobe\",\"peer\":\"");
         print_json(stdout, o->name);
-        printf("\",\"variation\":\"%s\",\"must\":%s,\"survived\":%s,\"happened\":\"", v->name, v->must ? "true" : "false",
-               res->survived ? "true" : "false");
+        printf("\",\"variation\":\"%s\",\"must\":%s,\"survived\":%s,\"happened\":\"", v->name,
+               v->must ? "true" : "false", res->survived ? "true" : "false");
         print_json(stdout, res->what);
         printf("\"}\n");
     } else {
@@ -229,10 +234,12 @@ static int run_all(const struct options *o)
         return 1;
     }
     if (!o->json)
-        printf("| variation                    |      | what happened                        | the server                     |\n"
+        printf("| variation                    |      | what happened                        | the "
+               "server                     |\n"
                "|---|---|---|---|\n");
     for (int i = 0; variation_at(i, &v) && !probe_stopped; i++) {
-        if (!((o->wires ? o->wires : first.wires) & v.wires) || (o->pattern && fnmatch(o->pattern, v.name, 0) != 0))
+        if (!((o->wires ? o->wires : first.wires) & v.wires) ||
+            (o->pattern && fnmatch(o->pattern, v.name, 0) != 0))
             continue;
         run(o, &v, &res);
         if (probe_stopped)
@@ -245,18 +252,19 @@ static int run_all(const struct options *o)
         n_fail += !res.survived && v.must;
     }
     if (!o->json)
-        printf("\n%d variations, survived %d, died in %d; of those %d FAIL, which every client must survive\n", n,
-               n - n_dead, n_dead, n_fail);
+        printf("\n%d variations, survived %d, died in %d; of those %d FAIL, which every client "
+               "must survive\n",
+               n, n - n_dead, n_dead, n_fail);
     return probe_stopped ? 128 + probe_stopped : n_fail ? 1 : 0;
 }
 
 int client_main(int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"timeout", required_argument, NULL, 't'},   {"ranks", required_argument, NULL, 'n'},
-        {"wire", required_argument, NULL, 'w'},      {"variation", required_argument, NULL, 'c'},
-        {"name", required_argument, NULL, 'N'},      {"json", no_argument, NULL, 'j'},
-        {"verbose", no_argument, NULL, 'v'},         {NULL, 0, NULL, 0},
+        {"timeout", required_argument, NULL, 't'}, {"ranks", required_argument, NULL, 'n'},
+        {"wire", required_argument, NULL, 'w'},    {"variation", required_argument, NULL, 'c'},
+        {"name", required_argument, NULL, 'N'},    {"json", no_argument, NULL, 'j'},
+        {"verbose", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
     };
     struct options o = {.timeout = 5, .ranks = 1};
     int c;
@@ -274,9 +282,11 @@ int client_main(int argc, char **argv)
         }
     }
     o.argv = argv + optind;
-    if (optind == argc || o.ranks < 1 || o.ranks > MAX_RANKS || o.timeout < 0.1 || o.timeout > 3600) {
-        fprintf(stderr, "usage: pmiprobe client [--timeout S] [--ranks N] [--wire 1|2] [--variation NAME] "
-                        "[--name PEER] [--json] [--verbose] -- PROG ARGS...\n");
+    if (optind == argc || o.ranks < 1 || o.ranks > MAX_RANKS || o.timeout < 0.1 ||
+        o.timeout > 3600) {
+        fprintf(stderr,
+                "usage: pmiprobe client [--timeout S] [--ranks N] [--wire 1|2] [--variation NAME] "
+                "[--name PEER] [--json] [--verbose] -- PROG ARGS...\n");
         return 2;
     }
     if (!o.name)

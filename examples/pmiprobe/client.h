@@ -24,19 +24,20 @@ enum kind { X_PAIR, X_NO_EQUALS, X_EMPTY, X_LONG, X_THRID };
 struct variation {
     char name[48];
     const char *what;
-    unsigned wires;          /* a client of the other wire does not notice: not run for it when that is known */
-    unsigned place;          /* AT_* */
-    unsigned n;              /* extra fields there */
+    unsigned
+        wires; /* a client of the other wire does not notice: not run for it when that is known */
+    unsigned place; /* AT_* */
+    unsigned n;     /* extra fields there */
     enum kind kind;
-    unsigned long_bytes;     /* of an X_LONG value */
-    bool must;               /* every client has to survive it: plain, or within the safe grammar */
-    bool split;              /* replies byte by byte */
+    unsigned long_bytes; /* of an X_LONG value */
+    bool must;           /* every client has to survive it: plain, or within the safe grammar */
+    bool split;          /* replies byte by byte */
     bool no_rc, rc_last;
     bool pad_right, no_final;
-    bool verbose_number;     /* pmiverbose=0 and not FALSE */
+    bool verbose_number; /* pmiverbose=0 and not FALSE */
     int delay_ms;
-    int subversion;          /* answered to 1.1; 0: as asked */
-    const char *mapping;     /* "" empty, "-" none, "compact", "long:N", NULL: the right one */
+    int subversion;      /* answered to 1.1; 0: as asked */
+    const char *mapping; /* "" empty, "-" none, "compact", "long:N", NULL: the right one */
     int kvsname_max, keylen_max, vallen_max; /* 0: 256/64/1024 */
 };
 
@@ -59,8 +60,8 @@ struct job {
         char *key, *value;
     } pair[MAX_PAIRS]; /* names and attributes too, with a prefix */
     int n_pairs;
-    unsigned wires;   /* seen */
-    char last[64];    /* command that came last */
+    unsigned wires; /* seen */
+    char last[64];  /* command that came last */
     int n_commands;
     const char *trouble; /* a client that does not read, a message not in the protocol */
     bool aborted;

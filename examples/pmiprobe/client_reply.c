@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The probe server's answers. They are written by hand, not by the encoder: it refuses what is wanted here. */
+/* The probe server's answers. They are written by hand, not by the encoder: it refuses what is
+ * wanted here. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -50,7 +51,8 @@ static void extras(struct reply *r, const struct variation *v, unsigned place)
         case X_THRID: add(r, "thrid=0x1234"); break;
         case X_LONG:
             memset(text, 'x', sizeof(text));
-            add(r, "x-probe%u=%.*s", i, (int)(v->long_bytes < sizeof(text) ? v->long_bytes : sizeof(text)), text);
+            add(r, "x-probe%u=%.*s", i,
+                (int)(v->long_bytes < sizeof(text) ? v->long_bytes : sizeof(text)), text);
             break;
         }
     }
@@ -180,7 +182,8 @@ static const char *process_mapping(const struct job *j, char *out, size_t cap)
     return out;
 }
 
-static const char *lookup(const struct job *j, char space, struct pmiwire_str key, char *out, size_t cap)
+static const char *lookup(const struct job *j, char space, struct pmiwire_str key, char *out,
+                          size_t cap)
 {
     if (space != 'p' && str_is(key, "PMI_process_mapping"))
         return process_mapping(j, out, cap);
@@ -217,7 +220,8 @@ static void plain(struct job *j, int rank, bool v2, const char *cmd, int code)
     send_reply(j, rank, &r);
 }
 
-static void found(struct job *j, int rank, bool v2, const char *cmd, const char *value, unsigned places)
+static void found(struct job *j, int rank, bool v2, const char *cmd, const char *value,
+                  unsigned places)
 {
     static struct reply r;
 
@@ -305,11 +309,12 @@ static void serve_v1(struct job *j, int rank, const struct pmiwire_msg *m)
         send_reply(j, rank, &r);
         break;
     case PMIWIRE_V1_PUT:
-        plain(j, rank, false, "put_result", store(j, 'k', field(m, PMIWIRE_F_KEY), field(m, PMIWIRE_F_VALUE)));
+        plain(j, rank, false, "put_result",
+              store(j, 'k', field(m, PMIWIRE_F_KEY), field(m, PMIWIRE_F_VALUE)));
         break;
     case PMIWIRE_V1_GET:
-        found(j, rank, false, "get_result", lookup(j, 'k', field(m, PMIWIRE_F_KEY), text, sizeof(text)),
-              AT_GET | AT_GET_TAIL);
+        found(j, rank, false, "get_result",
+              lookup(j, 'k', field(m, PMIWIRE_F_KEY), text, sizeof(text)), AT_GET | AT_GET_TAIL);
         break;
     case PMIWIRE_V1_BARRIER_IN: fence_in(j, rank, false); break;
     case PMIWIRE_V1_PUBLISH_NAME:
@@ -367,16 +372,21 @@ static void serve_v2(struct job *j, int rank, const struct pmiwire_msg *m)
         rc(j, &r, 0, true);
         send_reply(j, rank, &r);
         break;
-    case PMIWIRE_V2_KVS_PUT: plain(j, rank, true, "kvs-put-response", store(j, 'k', key, value)); break;
+    case PMIWIRE_V2_KVS_PUT:
+        plain(j, rank, true, "kvs-put-response", store(j, 'k', key, value));
+        break;
     case PMIWIRE_V2_KVS_GET:
-        found(j, rank, true, "kvs-get-response", lookup(j, 'k', key, text, sizeof(text)), AT_GET | AT_GET_TAIL);
+        found(j, rank, true, "kvs-get-response", lookup(j, 'k', key, text, sizeof(text)),
+              AT_GET | AT_GET_TAIL);
         break;
     case PMIWIRE_V2_KVS_FENCE: fence_in(j, rank, true); break;
     case PMIWIRE_V2_INFO_GETJOBATTR:
-        found(j, rank, true, "info-getjobattr-response", lookup(j, 'j', key, text, sizeof(text)), 0);
+        found(j, rank, true, "info-getjobattr-response", lookup(j, 'j', key, text, sizeof(text)),
+              0);
         break;
     case PMIWIRE_V2_INFO_GETNODEATTR:
-        found(j, rank, true, "info-getnodeattr-response", lookup(j, 'n', key, text, sizeof(text)), 0);
+        found(j, rank, true, "info-getnodeattr-response", lookup(j, 'n', key, text, sizeof(text)),
+              0);
         break;
     case PMIWIRE_V2_INFO_PUTNODEATTR:
         plain(j, rank, true, "info-putnodeattr-response", store(j, 'n', key, value));
@@ -403,7 +413,8 @@ static void serve_v2(struct job *j, int rank, const struct pmiwire_msg *m)
         plain(j, rank, true, "finalize-response", 0);
         break;
     default: /* ring, spawn, job-connect: refused in form */
-        snprintf(name, sizeof(name), "%.*s-response", (int)(m->cmd.len < 40 ? m->cmd.len : 40), m->cmd.ptr);
+        snprintf(name, sizeof(name), "%.*s-response", (int)(m->cmd.len < 40 ? m->cmd.len : 40),
+                 m->cmd.ptr);
         plain(j, rank, true, name, 1);
         break;
     }

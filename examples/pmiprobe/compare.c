@@ -6,7 +6,7 @@
 
 #include "probe.h"
 
-#define MAX_ROWS 512
+#define MAX_ROWS  512
 #define MAX_FILES 8
 
 struct table {
@@ -76,7 +76,8 @@ static bool read_file(struct table *t, const char *path)
             snprintf(result, sizeof(result), "%s", strcmp(ok, "true") == 0 ? "ok" : "dies");
             snprintf(t->cell[row][col], sizeof(t->cell[0][0]), "%.20s", result);
         } else {
-            snprintf(t->cell[row][col], sizeof(t->cell[0][0]), "%s%.18s", strcmp(ok, "true") == 0 ? "" : "✗ ", result);
+            snprintf(t->cell[row][col], sizeof(t->cell[0][0]), "%s%.18s",
+                     strcmp(ok, "true") == 0 ? "" : "✗ ", result);
         }
     }
     fclose(f);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pmiprobe: what does a PMI server, or a PMI client, do with this? The command line, and what prints tables. */
+/* pmiprobe: what does a PMI server, or a PMI client, do with this? The command line, and what
+ * prints tables. */
 #include <string.h>
 
 #include "probe.h"
@@ -23,11 +24,15 @@ static int print_commands(void)
             uint16_t flags = c->fields[k].flags;
             static const char *const types[] = {"", " (text)", " (number)", " (TRUE or FALSE)"};
 
-            printf(" %s`%s%s`%s%s%s", flags & PMIWIRE_REQUIRED ? "" : "[", f->name, f->indexed ? "N" : "",
-                   types[f->type & 3], flags & PMIWIRE_REPEATS ? "…" : "", flags & PMIWIRE_REQUIRED ? "" : "]");
+            printf(" %s`%s%s`%s%s%s", flags & PMIWIRE_REQUIRED ? "" : "[", f->name,
+                   f->indexed ? "N" : "", types[f->type & 3], flags & PMIWIRE_REPEATS ? "…" : "",
+                   flags & PMIWIRE_REQUIRED ? "" : "]");
         }
-        printf(" | %s%s%s |\n", reply ? "`" : c->is_reply ? "" : "none", reply ? reply->name : "",
-               reply ? "`" : "");
+        printf(" | %s%s%s |\n",
+               reply         ? "`"
+               : c->is_reply ? ""
+                             : "none",
+               reply ? reply->name : "", reply ? "`" : "");
     }
     return 0;
 }
@@ -40,16 +45,20 @@ static int print_dict(void)
 
     printf("# Words of PMI-1 and PMI-2, printed by `pmiprobe dict`\n");
     for (uint32_t i = 0; (c = pmiwire_command_at(i)); i++)
-        printf("cmd_%u=\"%s=%s%s\"\n", (unsigned)i, c->wire == PMIWIRE_V1_MCMD ? "mcmd" : "cmd", c->name,
-               c->wire == PMIWIRE_V2 ? ";" : c->wire == PMIWIRE_V1 ? " " : "\\x0a");
+        printf("cmd_%u=\"%s=%s%s\"\n", (unsigned)i, c->wire == PMIWIRE_V1_MCMD ? "mcmd" : "cmd",
+               c->name,
+               c->wire == PMIWIRE_V2   ? ";"
+               : c->wire == PMIWIRE_V1 ? " "
+                                       : "\\x0a");
     for (uint16_t id = 1; id < PMIWIRE_F_COUNT_; id++) {
         const struct pmiwire_field_desc *f = pmiwire_field_get(id);
 
         if (f)
             printf("field_%u=\"%s%s=\"\n", (unsigned)n++, f->name, f->indexed ? "0" : "");
     }
-    printf("end=\"endcmd\\x0a\"\nescape=\";;\"\nleft=\"    14\"\nright=\"14    \"\nhuge=\"999999\"\n"
-           "negative=\"   -14\"\ntrue=\"TRUE\"\nfalse=\"FALSE\"\nmapping=\"(vector,(0,1,2))\"\n");
+    printf(
+        "end=\"endcmd\\x0a\"\nescape=\";;\"\nleft=\"    14\"\nright=\"14    \"\nhuge=\"999999\"\n"
+        "negative=\"   -14\"\ntrue=\"TRUE\"\nfalse=\"FALSE\"\nmapping=\"(vector,(0,1,2))\"\n");
     return 0;
 }
 
@@ -73,11 +82,13 @@ static int print_profiles(void)
                  {PMIWIRE_PEER_VALUE_LAST, "value goes to the end of the line"}};
     const struct pmiwire_profile *p;
 
-    printf("| profile | measured | key | value | kvsname | line | message | fields | mapping | carries |\n"
+    printf("| profile | measured | key | value | kvsname | line | message | fields | mapping | "
+           "carries |\n"
            "|---|---|---|---|---|---|---|---|---|---|\n");
     for (uint32_t i = 0; (p = pmiwire_profile_at(i)); i++) {
-        uint32_t limits[] = {p->max_key_bytes,  p->max_value_bytes, p->max_kvsname_bytes, p->max_line_bytes,
-                             p->max_msg_bytes, p->max_fields,      p->max_mapping_bytes};
+        uint32_t limits[] = {p->max_key_bytes,    p->max_value_bytes, p->max_kvsname_bytes,
+                             p->max_line_bytes,   p->max_msg_bytes,   p->max_fields,
+                             p->max_mapping_bytes};
         const char *sep = " ";
 
         printf("| %s | %s |", p->name, p->peer);
@@ -105,13 +116,19 @@ static int print_cases(void)
 
 static int usage(FILE *f)
 {
-    fprintf(f, "usage:\n"
-               "  pmiprobe server [options] -- LAUNCHER ARGS...   test a PMI server: one job for each case\n"
-               "  pmiprobe compare FILE...                        set results of server --json side by side\n"
-               "  pmiprobe client [options] -- PROG ARGS...       test a PMI client: one run for each variation\n"
-               "  pmiprobe play CASE|FILE                         what the launcher runs; FILE is a transcript\n"
-               "  pmiprobe replay FILE -- PROG ARGS...            play a transcript's server to a client\n"
-               "  pmiprobe cases | variations | commands | profiles | dict\n");
+    fprintf(
+        f,
+        "usage:\n"
+        "  pmiprobe server [options] -- LAUNCHER ARGS...   test a PMI server: one job for each "
+        "case\n"
+        "  pmiprobe compare FILE...                        set results of server --json side by "
+        "side\n"
+        "  pmiprobe client [options] -- PROG ARGS...       test a PMI client: one run for each "
+        "variation\n"
+        "  pmiprobe play CASE|FILE                         what the launcher runs; FILE is a "
+        "transcript\n"
+        "  pmiprobe replay FILE -- PROG ARGS...            play a transcript's server to a client\n"
+        "  pmiprobe cases | variations | commands | profiles | dict\n");
     return f == stdout ? 0 : 2;
 }
 
@@ -122,10 +139,11 @@ static int run(int argc, char **argv)
         int (*run)(int argc, char **argv);
         int (*print)(void);
     } commands[] = {
-        {"server", server_main, NULL},   {"compare", compare_main, NULL}, {"client", client_main, NULL},
-        {"play", play_main, NULL},       {"replay", replay_main, NULL},   {"cases", NULL, print_cases},
-        {"commands", NULL, print_commands}, {"profiles", NULL, print_profiles}, {"dict", NULL, print_dict},
-        {"variations", NULL, print_variations},
+        {"server", server_main, NULL},      {"compare", compare_main, NULL},
+        {"client", client_main, NULL},      {"play", play_main, NULL},
+        {"replay", replay_main, NULL},      {"cases", NULL, print_cases},
+        {"commands", NULL, print_commands}, {"profiles", NULL, print_profiles},
+        {"dict", NULL, print_dict},         {"variations", NULL, print_variations},
     };
     const char *name = argc > 1 ? argv[1] : "";
 

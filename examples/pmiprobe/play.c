@@ -13,9 +13,9 @@
 
 #include "probe.h"
 
-static const char *const verdict_names[V_COUNT] = {"none",    "ok",    "not offered", "accepted", "error reply",
-                                                   "closed",  "delayed", "wrong reply", "hang",
-                                                   "job killed", "crash"};
+static const char *const verdict_names[V_COUNT] = {
+    "none",    "ok",          "not offered", "accepted",   "error reply", "closed",
+    "delayed", "wrong reply", "hang",        "job killed", "crash"};
 
 const char *verdict_name(enum verdict v)
 {
@@ -30,7 +30,8 @@ int verdict_find(const char *name)
     return V_NONE;
 }
 
-/* ---- the report: one file a rank, one line a fact, read by the probe while we run and after ---- */
+/* ---- the report: one file a rank, one line a fact, read by the probe while we run and after ----
+ * */
 
 static void report_path(const struct play *p, int rank, char *out, size_t cap)
 {
@@ -178,16 +179,12 @@ const struct pmiwire_msg *hear(struct play *p)
     char raw[120];
 
     switch (conn_recv(c, p->reply_ms)) {
-    case GOT_MSG:
-        printable(c->buf, c->used, p->text, sizeof(p->text));
-        return &c->msg;
-    case GOT_CLOSED:
-        finish(p, V_CLOSED, "connection closed");
+    case GOT_MSG: printable(c->buf, c->used, p->text, sizeof(p->text)); return &c->msg;
+    case GOT_CLOSED: finish(p, V_CLOSED, "connection closed");
     case GOT_TIMEOUT:
         p->spoiled = true;
         finish(p, V_HANG, "no reply in %.1f s", p->reply_ms / 1000.0);
-    case GOT_BAD:
-        break;
+    case GOT_BAD: break;
     }
     p->spoiled = true;
     finish(p, V_WRONG, "not in the protocol (%s): %s", pmiwire_strerror(c->error),
@@ -360,7 +357,8 @@ void provoke(struct play *p, const void *data, size_t len)
     finish(p, V_ERROR, "%s", first);
 }
 
-/* Rank 1 of a job whose rank 0 misbehaves: puts and gets until rank 0 has its verdict, and then some. */
+/* Rank 1 of a job whose rank 0 misbehaves: puts and gets until rank 0 has its verdict, and then
+ * some. */
 void witness(struct play *p)
 {
     int64_t worst = 0;

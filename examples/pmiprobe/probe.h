@@ -35,7 +35,7 @@ int verdict_find(const char *name);
 enum got { GOT_MSG, GOT_CLOSED, GOT_TIMEOUT, GOT_BAD };
 
 #define CONN_FIELDS 256
-#define CONN_BYTES (1024 * 1024 + 65536)
+#define CONN_BYTES  (1024 * 1024 + 65536)
 
 struct conn {
     int fd;
@@ -52,7 +52,8 @@ struct conn {
 /* Take over a socket. With `v1_value_to_eol` a PMI-1 value may hold spaces. 0 or -errno. */
 int conn_open(struct conn *c, int fd, bool v1_value_to_eol);
 void conn_close(struct conn *c);
-/* Send everything within timeout_ms: 0, -ETIMEDOUT or -EPIPE. *sent, when given, is what went out. */
+/* Send everything within timeout_ms: 0, -ETIMEDOUT or -EPIPE. *sent, when given, is what went out.
+ * */
 int conn_send(struct conn *c, const void *data, size_t len, int timeout_ms, size_t *sent);
 /* The next message, in c->msg; its bytes are c->buf, c->used of them. */
 enum got conn_recv(struct conn *c, int timeout_ms);
@@ -89,12 +90,12 @@ struct play {
     int wire;           /* PMIWIRE_V1 or PMIWIRE_V2 */
     int reply_ms;       /* how long to wait for a reply */
     int kvsname_max, keylen_max, vallen_max;
-    bool pad_right;     /* PMI-2 lengths as Slurm's client writes them */
-    bool setup;         /* in begin(): what fails now is not the case's subject */
-    bool begun;         /* init is done: say finalize at the end */
-    bool spoiled;       /* nothing sensible can be said on the connection any more */
+    bool pad_right; /* PMI-2 lengths as Slurm's client writes them */
+    bool setup;     /* in begin(): what fails now is not the case's subject */
+    bool begun;     /* init is done: say finalize at the end */
+    bool spoiled;   /* nothing sensible can be said on the connection any more */
     char kvsname[512];
-    char text[320];     /* the reply got last, printable */
+    char text[320]; /* the reply got last, printable */
 };
 
 struct probe_case {
@@ -104,13 +105,13 @@ struct probe_case {
     uint16_t accept;    /* BIT(verdict) of what conforms */
     uint8_t wire;       /* PMIWIRE_V1 or PMIWIRE_V2 */
     uint8_t ranks;
-    uint8_t flags;      /* CASE_* */
+    uint8_t flags; /* CASE_* */
     uint8_t arg;
-    int16_t status;     /* CASE_ENDS: the launcher's status, -1 any but 0, -2 any */
+    int16_t status; /* CASE_ENDS: the launcher's status, -1 any but 0, -2 any */
 };
-#define BIT(v) (1u << (v))
+#define BIT(v)       (1u << (v))
 #define CASE_WITNESS 1u /* rank 1 does harmless things meanwhile and tells how it fared */
-#define CASE_ENDS 2u    /* the job is to end by what rank 0 does */
+#define CASE_ENDS    2u /* the job is to end by what rank 0 does */
 
 const struct probe_case *case_at(int i);
 const struct probe_case *case_find(const char *name);
@@ -122,25 +123,25 @@ int play_main(int argc, char **argv);
 const char *play_connect(struct play *p);
 
 /* Each of these ends the process with a verdict when the server does not answer in form. */
-void begin(struct play *p);                         /* init and what every client asks first */
+void begin(struct play *p); /* init and what every client asks first */
 void fullinit(struct play *p, bool with_jobid);
 void begin_version(struct play *p, int version, int subversion);
 void say(struct play *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void say_raw(struct play *p, const void *data, size_t len);
 const struct pmiwire_msg *hear(struct play *p);
-void hear_cmd(struct play *p, const char *cmd);     /* the next message must have this name */
-int rc_of(struct play *p);                          /* of the message heard last; absent is 0 */
+void hear_cmd(struct play *p, const char *cmd); /* the next message must have this name */
+int rc_of(struct play *p);                      /* of the message heard last; absent is 0 */
 int put(struct play *p, const char *key, const char *value, size_t len); /* its rc */
 int get(struct play *p, const char *key, struct pmiwire_str *value);     /* 0 found, else 1 */
 void fence(struct play *p);
 void put_ok(struct play *p, const char *key, const char *value);
 void get_is(struct play *p, const char *key, const char *value);
-void alive(struct play *p);                         /* the server still answers us */
+void alive(struct play *p); /* the server still answers us */
 struct pmiwire_str field_of(struct play *p, uint16_t id);
 int number_of(struct play *p, uint16_t id, const char *name); /* must be there and a number */
 _Noreturn void finish(struct play *p, enum verdict v, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void note(struct play *p, const char *word);        /* a line in the report */
+void note(struct play *p, const char *word); /* a line in the report */
 /* Wait until rank's report has this word, e.g. "ready" or "verdict". */
 bool wait_note(struct play *p, int rank, const char *word, int ms);
 void witness(struct play *p);

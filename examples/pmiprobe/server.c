@@ -35,7 +35,8 @@ struct result {
 
 /* How the launcher ended, and the last it printed. */
 struct launch {
-    int err;    /* it could not be started, or what the ranks report could not be read: no fault of the server's */
+    int err; /* it could not be started, or what the ranks report could not be read: no fault of the
+                server's */
     bool ended;
     int status; /* of waitpid() */
     size_t n_out;
@@ -60,7 +61,8 @@ static void drain(int fd, struct launch *l)
     l->out[l->n_out] = '\0';
 }
 
-static void run_launcher(const struct options *o, char *const argv[], const char *const *env, struct launch *l)
+static void run_launcher(const struct options *o, char *const argv[], const char *const *env,
+                         struct launch *l)
 {
     int64_t end = now_ms() + (int64_t)(o->timeout * 1000);
     int fds[2];
@@ -95,8 +97,9 @@ static void run_launcher(const struct options *o, char *const argv[], const char
 /* Words that only a dying server or launcher prints: the line that has one, in `line`. */
 static bool crash_line(const char *out, char *line, size_t cap)
 {
-    static const char *const words[] = {"Segmentation fault", "SIGSEGV", "double free", "Assertion", "assert (",
-                                        "stack smashing", "corrupted", "munmap_chunk", "AddressSanitizer"};
+    static const char *const words[] = {"Segmentation fault", "SIGSEGV",      "double free",
+                                        "Assertion",          "assert (",     "stack smashing",
+                                        "corrupted",          "munmap_chunk", "AddressSanitizer"};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         const char *at = strstr(out, words[i]), *slash = NULL, *start = at;
@@ -116,8 +119,8 @@ static bool crash_line(const char *out, char *line, size_t cap)
 }
 
 /* What one rank reported. */
-static void read_report(const struct options *o, int rank, struct launch *l, struct result *r, bool *started, bool *closed,
-                        bool *ending)
+static void read_report(const struct options *o, int rank, struct launch *l, struct result *r,
+                        bool *started, bool *closed, bool *ending)
 {
     char path[4200], line[800];
     FILE *f;
@@ -168,11 +171,14 @@ static void judge_end(const struct probe_case *pc, const struct launch *l, struc
 
     status_text(l, text, sizeof(text));
     snprintf(r->what, sizeof(r->what), "%s", text);
-    r->v = !l->ended ? V_HANG : (pc->status == -1 ? code != 0 : code == pc->status) ? V_OK : V_WRONG;
+    r->v = !l->ended                                             ? V_HANG
+           : (pc->status == -1 ? code != 0 : code == pc->status) ? V_OK
+                                                                 : V_WRONG;
 }
 
 /* Returns false when the launcher did not even start the played process. */
-static bool judge(const struct options *o, const struct probe_case *pc, struct launch *l, struct result *r)
+static bool judge(const struct options *o, const struct probe_case *pc, struct launch *l,
+                  struct result *r)
 {
     bool started = false, closed = false, ending = false;
     struct result other;
@@ -194,10 +200,12 @@ static bool judge(const struct options *o, const struct probe_case *pc, struct l
 
         printable(l->out + skip, l->n_out - skip, tail, sizeof(tail));
         r->v = V_NONE;
-        snprintf(r->what, sizeof(r->what), "the played process did not get as far as PMI; %s: %s", end, tail);
+        snprintf(r->what, sizeof(r->what), "the played process did not get as far as PMI; %s: %s",
+                 end, tail);
         return false;
     }
-    if ((pc->flags & CASE_ENDS) && ending && r->v == V_NONE && (other.v == V_NONE || other.v == V_CLOSED || l->ended)) {
+    if ((pc->flags & CASE_ENDS) && ending && r->v == V_NONE &&
+        (other.v == V_NONE || other.v == V_CLOSED || l->ended)) {
         if (other.v == V_HANG)
             *r = other;
         else
@@ -212,7 +220,8 @@ static bool judge(const struct options *o, const struct probe_case *pc, struct l
         }
         if (other.v == V_CLOSED && r->v == V_CLOSED && !l->ended) {
             other.v = V_CRASH;
-            snprintf(other.what, sizeof(other.what), "all connections closed, the server is gone; %s", end);
+            snprintf(other.what, sizeof(other.what),
+                     "all connections closed, the server is gone; %s", end);
         } else if (other.v == V_CLOSED && (pc->flags & CASE_WITNESS)) {
             other.v = V_KILLED;
         }
@@ -227,8 +236,9 @@ static bool judge(const struct options *o, const struct probe_case *pc, struct l
         r->v = V_HANG;
         snprintf(r->what, sizeof(r->what), "the launcher did not end after the job");
     }
-    if (l->ended && ((WIFSIGNALED(l->status) && WTERMSIG(l->status) != 15 && WTERMSIG(l->status) != 9) ||
-                     (WIFEXITED(l->status) && WEXITSTATUS(l->status) == 139))) {
+    if (l->ended &&
+        ((WIFSIGNALED(l->status) && WTERMSIG(l->status) != 15 && WTERMSIG(l->status) != 9) ||
+         (WIFEXITED(l->status) && WEXITSTATUS(l->status) == 139))) {
         r->v = V_CRASH;
         snprintf(r->what, sizeof(r->what), "%s", end);
     } else if (r->v >= V_CLOSED && crash_line(l->out, line, sizeof(line))) {
@@ -238,7 +248,8 @@ static bool judge(const struct options *o, const struct probe_case *pc, struct l
     return true;
 }
 
-/* LAUNCHER ARGS with the number of ranks set: {n}, else the argument of -n and the like, else --np-flag. */
+/* LAUNCHER ARGS with the number of ranks set: {n}, else the argument of -n and the like, else
+ * --np-flag. */
 static char **launcher_argv(const struct options *o, const struct probe_case *pc)
 {
     static const char *const np[] = {"-n", "-np", "--np", "--ntasks"};
@@ -253,7 +264,8 @@ static char **launcher_argv(const struct options *o, const struct probe_case *pc
         char *arg = o->launcher[i], *mark = strstr(arg, "{n}");
 
         if (mark && w < 64) {
-            snprintf(words[w], sizeof(words[w]), "%.*s%s%s", (int)(mark - arg), arg, number, mark + 3);
+            snprintf(words[w], sizeof(words[w]), "%.*s%s%s", (int)(mark - arg), arg, number,
+                     mark + 3);
             arg = words[w++];
             placed = true;
         }
@@ -275,11 +287,12 @@ static char **launcher_argv(const struct options *o, const struct probe_case *pc
     return argv;
 }
 
-static bool run_case(const struct options *o, const struct probe_case *pc, struct result *r, int *err)
+static bool run_case(const struct options *o, const struct probe_case *pc, struct result *r,
+                     int *err)
 {
     static char report[4200], reply[64], timeout[64], word_play[] = "play", name[64];
-    static const char *env[] = {report, reply, timeout, "PMI_FD", "PMI_PORT", "PMI_ID", "PMI_RANK", "PMI_SIZE",
-                                "PMI_SPAWNED", NULL};
+    static const char *env[] = {report,   reply,      timeout,    "PMI_FD",      "PMI_PORT",
+                                "PMI_ID", "PMI_RANK", "PMI_SIZE", "PMI_SPAWNED", NULL};
     static struct launch l;
     char **argv = launcher_argv(o, pc);
     int64_t start = now_ms();
@@ -305,14 +318,16 @@ static bool run_case(const struct options *o, const struct probe_case *pc, struc
     return began;
 }
 
-static void print_result(const struct options *o, const struct probe_case *pc, const struct result *r)
+static void print_result(const struct options *o, const struct probe_case *pc,
+                         const struct result *r)
 {
     bool conforms = case_conforms(pc, r->v);
 
     if (o->json) {
         printf("{\"tool\":\"pmiprobe\",\"peer\":\"");
         print_json(stdout, o->name);
-        printf("\",\"case\":\"%s\",\"ranks\":%d,\"conforms\":%s,\"result\":\"%s\",\"ms\":%d,\"expected\":\"",
+        printf("\",\"case\":\"%s\",\"ranks\":%d,\"conforms\":%s,\"result\":\"%s\",\"ms\":%d,"
+               "\"expected\":\"",
                pc->name, pc->ranks, conforms ? "true" : "false", verdict_name(r->v), r->ms);
         print_json(stdout, pc->expect);
         printf("\",\"happened\":\"");
@@ -336,7 +351,8 @@ static int run_all(const struct options *o)
     const struct probe_case *pc;
 
     if (!o->json)
-        printf("| case                 |      | result      | a conforming server                                |"
+        printf("| case                 |      | result      | a conforming server                  "
+               "              |"
                " what happened                  |\n|---|---|---|---|---|\n");
     for (int i = 0; (pc = case_at(i)) && !probe_stopped; i++) {
         struct result r;
@@ -349,7 +365,8 @@ static int run_all(const struct options *o)
         if (probe_stopped)
             break;
         if (err) {
-            fprintf(stderr, "pmiprobe: cannot run %s, which says nothing of the server: %s\n", pc->name, strerror(err));
+            fprintf(stderr, "pmiprobe: cannot run %s, which says nothing of the server: %s\n",
+                    pc->name, strerror(err));
             return 3;
         }
         n_fail += !case_conforms(pc, r.v);
@@ -411,8 +428,9 @@ int server_main(int argc, char **argv)
     o.n_launcher = argc - optind;
     n = readlink("/proc/self/exe", o.self, sizeof(o.self) - 1);
     if (o.n_launcher < 1 || o.timeout < 1 || o.timeout > 3600 || o.reply_ms < 100 || n <= 0) {
-        fprintf(stderr, "usage: pmiprobe server [--timeout S] [--reply S] [--case NAME] [--name PEER] "
-                        "[--np-flag -n] [--json] [--verbose] -- LAUNCHER ARGS...\n");
+        fprintf(stderr,
+                "usage: pmiprobe server [--timeout S] [--reply S] [--case NAME] [--name PEER] "
+                "[--np-flag -n] [--json] [--verbose] -- LAUNCHER ARGS...\n");
         return 2;
     }
     if (!o.name)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recorded conversations: the client's side said to a server (`play FILE`), the server's side to a client (`replay`).
+ * Recorded conversations: the client's side said to a server (`play FILE`), the server's side to a
+ * client (`replay`).
  *
- * A transcript is text: `C "bytes"` is what the client sent, `S "bytes"` what the server did, one record a line, with \n,
- * \t, \r, \", \\ and \xHH; lines that begin with # are comments. Records of one side in a row are one stream.
+ * A transcript is text: `C "bytes"` is what the client sent, `S "bytes"` what the server did, one
+ * record a line, with \n, \t, \r, \", \\ and \xHH; lines that begin with # are comments. Records of
+ * one side in a row are one stream.
  *
- * Nobody says the same twice, so that messages are compared, not bytes: the name of the command, and of the fields recorded
- * those that do not depend on the run. NOT compared are the values of rank, size, kvsname, jobid, spawner-jobid, port, pmiid,
- * msg, errmsg, appnum, ring-count and of what belongs to the launcher (keys that begin with PMI_, and universeSize);
- * a recorded value of * matches anything. More fields than recorded are no difference.
+ * Nobody says the same twice, so that messages are compared, not bytes: the name of the command,
+ * and of the fields recorded those that do not depend on the run. NOT compared are the values of
+ * rank, size, kvsname, jobid, spawner-jobid, port, pmiid, msg, errmsg, appnum, ring-count and of
+ * what belongs to the launcher (keys that begin with PMI_, and universeSize); a recorded value of *
+ * matches anything. More fields than recorded are no difference.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +38,10 @@ struct transcript {
 
 static int hex(int c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* Undo the quoting of one record, in place. Returns its length, -1 when it is malformed. */
@@ -140,9 +146,10 @@ static int transcript_read(struct transcript *t, const char *path, char *err, si
 static bool varies(uint16_t id)
 {
     static const uint16_t ids[] = {
-        PMIWIRE_F_RANK,   PMIWIRE_F_SIZE,       PMIWIRE_F_KVSNAME, PMIWIRE_F_JOBID,  PMIWIRE_F_SPAWNER_JOBID,
-        PMIWIRE_F_PORT,   PMIWIRE_F_PMIID,      PMIWIRE_F_MSG,     PMIWIRE_F_ERRMSG, PMIWIRE_F_APPNUM,
-        PMIWIRE_F_PMIJOBID, PMIWIRE_F_RING_COUNT, PMIWIRE_F_PMIRANK,
+        PMIWIRE_F_RANK,          PMIWIRE_F_SIZE,   PMIWIRE_F_KVSNAME,  PMIWIRE_F_JOBID,
+        PMIWIRE_F_SPAWNER_JOBID, PMIWIRE_F_PORT,   PMIWIRE_F_PMIID,    PMIWIRE_F_MSG,
+        PMIWIRE_F_ERRMSG,        PMIWIRE_F_APPNUM, PMIWIRE_F_PMIJOBID, PMIWIRE_F_RING_COUNT,
+        PMIWIRE_F_PMIRANK,
     };
 
     for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
@@ -152,12 +159,14 @@ static bool varies(uint16_t id)
 }
 
 /* The first difference, in words; NULL when there is none. */
-static const char *differs(const struct pmiwire_msg *want, const struct pmiwire_msg *got, bool any_value)
+static const char *differs(const struct pmiwire_msg *want, const struct pmiwire_msg *got,
+                           bool any_value)
 {
     static char text[200];
 
     if (want->cmd.len != got->cmd.len || memcmp(want->cmd.ptr, got->cmd.ptr, want->cmd.len) != 0) {
-        snprintf(text, sizeof(text), "another command than %.*s", (int)want->cmd.len, want->cmd.ptr);
+        snprintf(text, sizeof(text), "another command than %.*s", (int)want->cmd.len,
+                 want->cmd.ptr);
         return text;
     }
     for (uint32_t i = 0; i < want->n_fields; i++) {
@@ -165,7 +174,8 @@ static const char *differs(const struct pmiwire_msg *want, const struct pmiwire_
         bool same;
 
         for (uint32_t k = 0; k < got->n_fields && !b; k++)
-            if (got->fields[k].key.len == a->key.len && memcmp(got->fields[k].key.ptr, a->key.ptr, a->key.len) == 0)
+            if (got->fields[k].key.len == a->key.len &&
+                memcmp(got->fields[k].key.ptr, a->key.ptr, a->key.len) == 0)
                 b = &got->fields[k];
         if (!b && (a->id == PMIWIRE_F_MSG || a->id == PMIWIRE_F_ERRMSG || a->id == PMIWIRE_F_RC))
             continue;
@@ -173,10 +183,12 @@ static const char *differs(const struct pmiwire_msg *want, const struct pmiwire_
             snprintf(text, sizeof(text), "field %.*s is missing", (int)a->key.len, a->key.ptr);
             return text;
         }
-        same = str_is(a->value, "*") || varies(a->id) || (any_value && a->id == PMIWIRE_F_VALUE) ||
-               (a->value.len == b->value.len && memcmp(a->value.ptr, b->value.ptr, a->value.len) == 0);
+        same =
+            str_is(a->value, "*") || varies(a->id) || (any_value && a->id == PMIWIRE_F_VALUE) ||
+            (a->value.len == b->value.len && memcmp(a->value.ptr, b->value.ptr, a->value.len) == 0);
         if (!same) {
-            snprintf(text, sizeof(text), "field %.*s is not as recorded", (int)a->key.len, a->key.ptr);
+            snprintf(text, sizeof(text), "field %.*s is not as recorded", (int)a->key.len,
+                     a->key.ptr);
             return text;
         }
     }
@@ -223,11 +235,13 @@ static bool launcher_key(const struct pmiwire_msg *m)
     return (key.len > 4 && memcmp(key.ptr, "PMI_", 4) == 0) || str_is(key, "universeSize");
 }
 
-/* Send a recorded message with the name of the recorded key-value space replaced by the one that we were given. */
+/* Send a recorded message with the name of the recorded key-value space replaced by the one that we
+ * were given. */
 static void say_renamed(struct play *p, const char *data, size_t len, int wire, const char *old)
 {
     static char out[131072];
-    size_t n = 0, skip = wire == PMIWIRE_V2 ? 6 : 0, n_old = strlen(old), n_new = strlen(p->kvsname);
+    size_t n = 0, skip = wire == PMIWIRE_V2 ? 6 : 0, n_old = strlen(old),
+           n_new = strlen(p->kvsname);
 
     if (!n_old || !n_new || len > sizeof(out) / 2) {
         say_raw(p, data, len);
@@ -310,7 +324,8 @@ void transcript_play(struct play *p, const char *path)
 
 /* ---- replay: we are the server ---- */
 
-static int serve_recorded(const struct transcript *t, struct conn *c, const char *path, int timeout_ms)
+static int serve_recorded(const struct transcript *t, struct conn *c, const char *path,
+                          int timeout_ms)
 {
     static struct reader r;
     char text[160];
@@ -331,7 +346,8 @@ static int serve_recorded(const struct transcript *t, struct conn *c, const char
             const char *diff;
 
             if (g != GOT_MSG) {
-                printf("%s:%d: %.*s expected, %s\n", path, b->line, (int)r.msg.cmd.len, r.msg.cmd.ptr,
+                printf("%s:%d: %.*s expected, %s\n", path, b->line, (int)r.msg.cmd.len,
+                       r.msg.cmd.ptr,
                        g == GOT_TIMEOUT  ? "nothing came"
                        : g == GOT_CLOSED ? "the client has closed"
                                          : pmiwire_strerror(c->error));
@@ -339,7 +355,8 @@ static int serve_recorded(const struct transcript *t, struct conn *c, const char
             }
             diff = differs(&r.msg, &c->msg, true);
             if (diff) {
-                printf("%s:%d: %s: %s\n", path, b->line, diff, printable(c->buf, c->used, text, sizeof(text)));
+                printf("%s:%d: %s: %s\n", path, b->line, diff,
+                       printable(c->buf, c->used, text, sizeof(text)));
                 return 1;
             }
         }
@@ -369,18 +386,21 @@ int replay_main(int argc, char **argv)
         return 2;
     }
     proc_setup();
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || conn_open(&c, pair[0], false) < 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ||
+        conn_open(&c, pair[0], false) < 0) {
         perror("pmiprobe: cannot make a connection");
         return 3;
     }
     snprintf(fd, sizeof(fd), "PMI_FD=%d", pair[1]);
     env[0] = fd;
-    env[1] = getenv("PMI_RANK") ? "PMI_DEBUG_UNUSED" : "PMI_RANK=0"; /* a caller's own rank and size stay */
+    env[1] = getenv("PMI_RANK") ? "PMI_DEBUG_UNUSED"
+                                : "PMI_RANK=0"; /* a caller's own rank and size stay */
     env[2] = getenv("PMI_SIZE") ? "PMI_DEBUG_UNUSED" : "PMI_SIZE=1";
     pid = proc_start(prog, env, -1, pair[1]);
     close(pair[1]);
     rc = pid > 0 ? serve_recorded(&t, &c, argv[1], 5000) : 3;
-    for (int64_t end = now_ms() + (rc ? 200 : 5000); pid > 0 && !ended && now_ms() < end && !probe_stopped; sleep_ms(5))
+    for (int64_t end = now_ms() + (rc ? 200 : 5000);
+         pid > 0 && !ended && now_ms() < end && !probe_stopped; sleep_ms(5))
         ended = waitpid(pid, &status, WNOHANG) == pid;
     if (pid > 0)
         proc_end(pid, !ended, 200);

@@ -13,7 +13,8 @@ static const struct variation fixed[] = {
     {"subversion-2", "1.2 answered to a client of 1.1", WIRE_1, .subversion = 2},
     {"no-rc", "no rc in any reply", WIRE_1 | WIRE_2, .no_rc = true},
     {"rc-last", "rc behind all other fields", WIRE_1 | WIRE_2, .rc_last = true},
-    {"mapping-compact", "MPICH 4.1's mapping, (vector,[0]x64)", WIRE_1 | WIRE_2, .mapping = "compact"},
+    {"mapping-compact", "MPICH 4.1's mapping, (vector,[0]x64)", WIRE_1 | WIRE_2,
+     .mapping = "compact"},
     {"mapping-500", "a mapping of 500 bytes", WIRE_1 | WIRE_2, .mapping = "long:500"},
     {"mapping-900", "a mapping of 900 bytes", WIRE_1 | WIRE_2, .mapping = "long:900"},
     {"mapping-5000", "a mapping of 5,000 bytes", WIRE_1 | WIRE_2, .mapping = "long:5000"},
@@ -28,11 +29,13 @@ static const struct variation fixed[] = {
     {"maxes-256-64-16", "", WIRE_1, .vallen_max = 16},
     {"pad-right", "PMI-2 length padded on the right, Slurm's way", WIRE_2, .pad_right = true, SAFE},
     {"no-final-semicolon", "PMI-2 body without its final ;", WIRE_2, .no_final = true},
-    {"pmiverbose-0", "pmiverbose=0 and debugged=0 in place of FALSE", WIRE_2, .verbose_number = true},
+    {"pmiverbose-0", "pmiverbose=0 and debugged=0 in place of FALSE", WIRE_2,
+     .verbose_number = true},
     {"thrid-in-fullinit", "a thrid nobody asked for", WIRE_2, AT_FULLINIT, .n = 1, .kind = X_THRID},
     {"thrid-in-fence", "a thrid nobody asked for", WIRE_2, AT_FENCE, .n = 1, .kind = X_THRID},
     {"thrid-in-get", "a thrid nobody asked for", WIRE_2, AT_GET, .n = 1, .kind = X_THRID},
-    {"everywhere-pair", "an extra field in each of these replies", WIRE_1 | WIRE_2, AT_ALL, .n = 1, .kind = X_PAIR, SAFE},
+    {"everywhere-pair", "an extra field in each of these replies", WIRE_1 | WIRE_2, AT_ALL, .n = 1,
+     .kind = X_PAIR, SAFE},
 };
 #define N_FIXED (int)(sizeof(fixed) / sizeof(fixed[0]))
 
@@ -40,9 +43,9 @@ static const struct {
     const char *name;
     unsigned place, wires;
 } places[] = {
-    {"init", AT_INIT, WIRE_1 | WIRE_2},   {"maxes", AT_MAXES, WIRE_1},
-    {"fullinit", AT_FULLINIT, WIRE_2},    {"fence", AT_FENCE, WIRE_1 | WIRE_2},
-    {"get", AT_GET, WIRE_1 | WIRE_2},     {"get-after-value", AT_GET_TAIL, WIRE_1 | WIRE_2},
+    {"init", AT_INIT, WIRE_1 | WIRE_2}, {"maxes", AT_MAXES, WIRE_1},
+    {"fullinit", AT_FULLINIT, WIRE_2},  {"fence", AT_FENCE, WIRE_1 | WIRE_2},
+    {"get", AT_GET, WIRE_1 | WIRE_2},   {"get-after-value", AT_GET_TAIL, WIRE_1 | WIRE_2},
 };
 static const struct {
     const char *name;
@@ -50,12 +53,12 @@ static const struct {
     enum kind kind;
     unsigned bytes;
 } adds[] = {
-    {"1 field", 1, X_PAIR, 0},       {"4 fields", 4, X_PAIR, 0},      {"16 fields", 16, X_PAIR, 0},
-    {"64 fields", 64, X_PAIR, 0},    {"no =", 1, X_NO_EQUALS, 0},     {"empty value", 1, X_EMPTY, 0},
-    {"800 bytes", 1, X_LONG, 800},   {"1500 bytes", 1, X_LONG, 1500}, {"5000 bytes", 1, X_LONG, 5000},
+    {"1 field", 1, X_PAIR, 0},     {"4 fields", 4, X_PAIR, 0},      {"16 fields", 16, X_PAIR, 0},
+    {"64 fields", 64, X_PAIR, 0},  {"no =", 1, X_NO_EQUALS, 0},     {"empty value", 1, X_EMPTY, 0},
+    {"800 bytes", 1, X_LONG, 800}, {"1500 bytes", 1, X_LONG, 1500}, {"5000 bytes", 1, X_LONG, 5000},
 };
 #define N_PLACES (int)(sizeof(places) / sizeof(places[0]))
-#define N_ADDS (int)(sizeof(adds) / sizeof(adds[0]))
+#define N_ADDS   (int)(sizeof(adds) / sizeof(adds[0]))
 
 bool variation_at(int i, struct variation *v)
 {
@@ -90,6 +93,9 @@ int print_variations(void)
     printf("| variation | wire | must survive | what |\n|---|---|---|---|\n");
     for (int i = 0; variation_at(i, &v); i++)
         printf("| %s | %s | %s | %s |\n", v.name,
-               v.wires == WIRE_1 ? "PMI-1" : v.wires == WIRE_2 ? "PMI-2" : "both", v.must ? "yes" : "", v.what);
+               v.wires == WIRE_1   ? "PMI-1"
+               : v.wires == WIRE_2 ? "PMI-2"
+                                   : "both",
+               v.must ? "yes" : "", v.what);
     return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An agent's life. It reads from stdin who it is and where its head listens (nodes.c), connects there, and says where other agents
- * can reach it. From then on orders come over that connection (orders.c), and everything that happens to its ranks goes back over it.
- * When it breaks, or stdin ends, the head is gone: the ranks are ended, and so are we.
+ * An agent's life. It reads from stdin who it is and where its head listens (nodes.c), connects
+ * there, and says where other agents can reach it. From then on orders come over that connection
+ * (orders.c), and everything that happens to its ranks goes back over it. When it breaks, or stdin
+ * ends, the head is gone: the ranks are ended, and so are we.
  *
  * Agents connect to each other when they have something to say, each for itself.
  */
@@ -17,8 +18,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define BOOT_MS 30000
-#define DONE_NS (3 * NS_PER_S)
+#define BOOT_MS     30000
+#define DONE_NS     (3 * NS_PER_S)
 #define EARLY_BYTES (256u << 20) /* of frames for jobs that we do not know yet */
 
 uint32_t agent_node(const struct pmirun *pr)
@@ -41,7 +42,8 @@ static void read_boot(char *text, size_t cap)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            die(STATUS_NODE, "agent: stdin says nothing about the job: it is started by pmirun, not by hand");
+            die(STATUS_NODE,
+                "agent: stdin says nothing about the job: it is started by pmirun, not by hand");
         len += (size_t)n;
         text[len] = '\0';
         if (strstr(text, "\nend\n"))
@@ -85,7 +87,9 @@ static bool parse_node(const char *text, uint32_t *v)
 
 static bool parse_links(const char *text, enum link_kind *links)
 {
-    *links = strcmp(text, "ucx") == 0 ? LINKS_UCX : strcmp(text, "tcp") == 0 ? LINKS_TCP : LINKS_ANY;
+    *links = strcmp(text, "ucx") == 0   ? LINKS_UCX
+             : strcmp(text, "tcp") == 0 ? LINKS_TCP
+                                        : LINKS_ANY;
     return true;
 }
 
@@ -111,7 +115,8 @@ static void parse_boot(struct pmirun *pr, char *text)
     uint32_t port = 0, silence_ms = 0;
     bool ok = true;
 
-    for (char *line = strtok_r(text, "\n", &save); line && ok && strcmp(line, "end") != 0; line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = strtok_r(text, "\n", &save); line && ok && strcmp(line, "end") != 0;
+         line = strtok_r(NULL, "\n", &save)) {
         char *value = strchr(line, ' ');
 
         if (!value)
@@ -160,7 +165,8 @@ static void next_address(struct pmirun *pr, const char *why)
             return;
         first = strerror(-err);
     }
-    die(STATUS_NODE, "agent: cannot reach the head at %s:%u: %s", address, a->head_port, first ? first : "no address");
+    die(STATUS_NODE, "agent: cannot reach the head at %s:%u: %s", address, a->head_port,
+        first ? first : "no address");
 }
 
 void agent_start(struct pmirun *pr)
@@ -238,7 +244,8 @@ bool agent_say(struct pmirun *pr, const char *text, size_t n)
     return true;
 }
 
-void agent_tell_rank(struct pmirun *pr, uint32_t what, const struct rank *r, uint32_t a, uint32_t b, const char *text)
+void agent_tell_rank(struct pmirun *pr, uint32_t what, const struct rank *r, uint32_t a, uint32_t b,
+                     const char *text)
 {
     struct msg m = {0};
 
@@ -348,8 +355,9 @@ static void tell_done(struct pmirun *pr)
     if (pr->server) /* else there has been nothing to serve */
         pmiwire_server_get_stats(pr->server, &s);
     {
-        const uint64_t counters[] = {s.n_messages, s.n_bad,     s.n_puts,    s.n_gets,    s.n_misses, s.n_fences,
-                                     s.bytes_in,   s.bytes_out, s.kvs_bytes, s.n_conns, s.n_failed};
+        const uint64_t counters[] = {s.n_messages, s.n_bad,    s.n_puts,   s.n_gets,
+                                     s.n_misses,   s.n_fences, s.bytes_in, s.bytes_out,
+                                     s.kvs_bytes,  s.n_conns,  s.n_failed};
 
         msg_begin(&m, MSG_DONE);
         msg_u32(&m, sizeof(counters) / sizeof(counters[0]));
@@ -367,7 +375,8 @@ bool agent_may_end(struct pmirun *pr)
     return pr->agent->ending || pr->agent->over;
 }
 
-/* The head closes the connection once it has heard that we are done: not before has everything arrived. */
+/* The head closes the connection once it has heard that we are done: not before has everything
+ * arrived. */
 bool agent_ended(struct pmirun *pr)
 {
     struct agent *a = pr->agent;
@@ -421,8 +430,10 @@ static struct netconn *link_to(struct pmirun *pr, uint32_t node, int *err)
     return peer->out;
 }
 
-/* A link that cannot be made, or that broke, is told when the exchange is not in the middle of something. */
-void agent_send(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov, uint32_t n_iov)
+/* A link that cannot be made, or that broke, is told when the exchange is not in the middle of
+ * something. */
+void agent_send(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                uint32_t n_iov)
 {
     struct agent *a = pr->agent;
     struct netconn *out;

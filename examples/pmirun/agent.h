@@ -33,10 +33,10 @@ struct agent {
     uint32_t next;    /* address to try */
     char name[64];    /* this host's */
     enum link_kind links;
-    bool told;      /* the head has accepted us, and knows where we are */
-    bool ending;    /* all ranks of all nodes have ended */
-    bool over;      /* nobody is there any more to tell */
-    bool unserved;  /* there is no PMI server, and the head has been told */
+    bool told;     /* the head has accepted us, and knows where we are */
+    bool ending;   /* all ranks of all nodes have ended */
+    bool over;     /* nobody is there any more to tell */
+    bool unserved; /* there is no PMI server, and the head has been told */
     bool done_sent;
     uint64_t done_ns; /* by then the head must have seen it */
     bool by_ucx;

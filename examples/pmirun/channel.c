@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define VERSION 1
-#define HELLO_BYTES 64u
+#define VERSION      1
+#define HELLO_BYTES  64u
 #define ANSWER_BYTES 72u
-#define PROOF_BYTES 32u
-#define HEAD_BYTES 16u
-#define TAG_BYTES 16u
+#define PROOF_BYTES  32u
+#define HEAD_BYTES   16u
+#define TAG_BYTES    16u
 
 static void put_u32(uint8_t *p, uint32_t v)
 {
@@ -96,7 +96,8 @@ static int fill_random(uint8_t *p, size_t n)
 }
 
 /* Of the label and the first n bytes of the handshake. */
-static void over_shake(const struct channel *c, const char *label, size_t n, uint8_t out[SHA256_BYTES])
+static void over_shake(const struct channel *c, const char *label, size_t n,
+                       uint8_t out[SHA256_BYTES])
 {
     struct hmac key;
     struct sha256 s;
@@ -197,7 +198,9 @@ static int on_proof(struct channel *c)
     uint8_t mac[SHA256_BYTES];
 
     over_shake(c, "dials", HELLO_BYTES + ANSWER_BYTES, mac);
-    return bytes_equal(mac, c->shake + HELLO_BYTES + ANSWER_BYTES, sizeof(mac)) ? 0 : fail(c, "it does not know the job's secret");
+    return bytes_equal(mac, c->shake + HELLO_BYTES + ANSWER_BYTES, sizeof(mac))
+               ? 0
+               : fail(c, "it does not know the job's secret");
 }
 
 static int seal(struct channel *c, const struct iovec *iov, int n, size_t len);
@@ -230,13 +233,15 @@ static int open_up(struct channel *c, const struct channel_ops *ops, void *ctx)
 }
 
 /* Takes what belongs to the handshake; how much it was, or an error. */
-static ssize_t shake(struct channel *c, const uint8_t *p, size_t n, const struct channel_ops *ops, void *ctx)
+static ssize_t shake(struct channel *c, const uint8_t *p, size_t n, const struct channel_ops *ops,
+                     void *ctx)
 {
     static const struct {
         size_t at, len;
         int (*act)(struct channel *c);
-    } steps[2][2] = {{{0, HELLO_BYTES, on_hello}, {HELLO_BYTES + ANSWER_BYTES, PROOF_BYTES, on_proof}},
-                     {{HELLO_BYTES, ANSWER_BYTES, on_answer}, {0, 0, NULL}}};
+    } steps[2][2] = {
+        {{0, HELLO_BYTES, on_hello}, {HELLO_BYTES + ANSWER_BYTES, PROOF_BYTES, on_proof}},
+        {{HELLO_BYTES, ANSWER_BYTES, on_answer}, {0, 0, NULL}}};
     size_t len = steps[c->dials][c->step].len, some = n < len - c->have ? n : len - c->have;
     int rc;
 
@@ -297,7 +302,8 @@ int channel_send(struct channel *c, const struct iovec *iov, int n)
     return 0;
 }
 
-void channel_tag(const struct hmac *key, const void *head, size_t head_len, const void *payload, size_t n, uint8_t tag[16])
+void channel_tag(const struct hmac *key, const void *head, size_t head_len, const void *payload,
+                 size_t n, uint8_t tag[16])
 {
     uint8_t mac[SHA256_BYTES];
     struct sha256 s;
@@ -330,7 +336,8 @@ void channel_pair_key(const struct channel_self *self, uint32_t from, uint32_t t
 }
 
 /* A whole frame at p. 0, or the channel FAILED. */
-static int take_frame(struct channel *c, const uint8_t *p, size_t len, const struct channel_ops *ops, void *ctx)
+static int take_frame(struct channel *c, const uint8_t *p, size_t len,
+                      const struct channel_ops *ops, void *ctx)
 {
     uint64_t seq = get_u64(p + 8);
     uint8_t tag[TAG_BYTES];
@@ -347,7 +354,8 @@ static int take_frame(struct channel *c, const uint8_t *p, size_t len, const str
     if (authentic && seq > c->in_seq)
         return fail(c, "a frame was lost on its way");
     ops->refused(ctx, c, authentic ? "replayed" : "not authentic", seq);
-    return ++c->n_refused > CHANNEL_MAX_REFUSED ? fail(c, "too many frames that are not authentic") : 0;
+    return ++c->n_refused > CHANNEL_MAX_REFUSED ? fail(c, "too many frames that are not authentic")
+                                                : 0;
 }
 
 static int take_frames(struct channel *c, const struct channel_ops *ops, void *ctx)
@@ -368,7 +376,8 @@ static int take_frames(struct channel *c, const struct channel_ops *ops, void *c
     return rc;
 }
 
-int channel_input(struct channel *c, const void *data, size_t n, const struct channel_ops *ops, void *ctx)
+int channel_input(struct channel *c, const void *data, size_t n, const struct channel_ops *ops,
+                  void *ctx)
 {
     const uint8_t *p = data;
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job's pairs between its nodes: libpmiwire's exchange engine between the server engine, the job's table and the other agents.
+ * A job's pairs between its nodes: libpmiwire's exchange engine between the server engine, the
+ * job's table and the other agents.
  *
- * A put goes into this node's table at once and into the exchange, and a fence brings what was put to the tables of all nodes: keys are
- * DENSE, which is what PMI's programs expect, and their Gets are answered here. What a client has put as SPARSE is in the exchange alone, and a Get
- * that is not answered from the table asks there. Values travel with the NUL that they have in the table, so that what arrives is merged as it is.
+ * A put goes into this node's table at once and into the exchange, and a fence brings what was put
+ * to the tables of all nodes: keys are DENSE, which is what PMI's programs expect, and their Gets
+ * are answered here. What a client has put as SPARSE is in the exchange alone, and a Get that is
+ * not answered from the table asks there. Values travel with the NUL that they have in the table,
+ * so that what arrives is merged as it is.
  *
  * The engine numbers the nodes that have ranks of the job from 0 on: `members` translates.
  */
@@ -23,13 +26,14 @@ struct exchange {
     uint32_t *members; /* nodes with ranks of the job, ascending */
     uint32_t n_members;
     uint64_t *ring_tokens; /* of our ranks in the ring, as in job->ranks */
-    bool entering; /* fence() has not returned */
-    bool ended;    /* meanwhile the fence has ended, with end_rc */
+    bool entering;         /* fence() has not returned */
+    bool ended;            /* meanwhile the fence has ended, with end_rc */
     int end_rc;
-    bool over;     /* no node has any more of the job: nothing is sent */
+    bool over; /* no node has any more of the job: nothing is sent */
 };
 
-static void on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_t n_iov, size_t bytes)
+static void on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_t n_iov,
+                    size_t bytes)
 {
     const struct exchange *x = ctx;
 
@@ -100,11 +104,13 @@ static uint32_t index_of(const struct job *job, uint32_t rank)
     return low;
 }
 
-static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left, struct pmiwire_str right)
+static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left,
+                      struct pmiwire_str right)
 {
     const struct exchange *x = ctx;
 
-    pmiwire_server_ring_done(x->pr->server, x->ring_tokens[index_of(x->job, rank)], rc, place, left, right);
+    pmiwire_server_ring_done(x->pr->server, x->ring_tokens[index_of(x->job, rank)], rc, place, left,
+                             right);
 }
 
 static int on_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
@@ -140,7 +146,8 @@ static void on_failed(void *ctx, int rc, uint32_t member)
         agent_lost(x->pr, x->members[member], "it is gone");
         return;
     }
-    say(x->pr, "the exchange between nodes has failed: %s", rc > -4096 ? strerror(-rc) : pmiwire_strerror(rc));
+    say(x->pr, "the exchange between nodes has failed: %s",
+        rc > -4096 ? strerror(-rc) : pmiwire_strerror(rc));
     job_stop(x->pr, STATUS_RESOURCES);
 }
 
@@ -152,7 +159,8 @@ static int on_still(void *ctx)
 }
 
 /* The job's nodes; how many of its ranks are on those below this one. */
-static int find_members(struct exchange *x, uint32_t n_nodes, uint32_t self, uint32_t *me, uint32_t *n_below)
+static int find_members(struct exchange *x, uint32_t n_nodes, uint32_t self, uint32_t *me,
+                        uint32_t *n_below)
 {
     const struct job *job = x->job;
     uint32_t *n_on = calloc(n_nodes, sizeof(*n_on));
@@ -180,8 +188,16 @@ static int find_members(struct exchange *x, uint32_t n_nodes, uint32_t self, uin
 
 static int create_engine(struct exchange *x, uint32_t me, uint32_t n_below)
 {
-    static const struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = on_send, .node_of = on_node_of, .pairs = on_pairs, .find = on_find,
-                                                    .got = on_got, .ringed = on_ringed, .done = on_done, .failed = on_failed, .still = on_still};
+    static const struct pmiwire_exchange_ops ops = {.size = sizeof(ops),
+                                                    .send = on_send,
+                                                    .node_of = on_node_of,
+                                                    .pairs = on_pairs,
+                                                    .find = on_find,
+                                                    .got = on_got,
+                                                    .ringed = on_ringed,
+                                                    .done = on_done,
+                                                    .failed = on_failed,
+                                                    .still = on_still};
     struct pmiwire_exchange_opts opts = {.size = sizeof(opts), .ops = &ops, .ctx = x};
     const struct job *job = x->job;
     uint32_t *ranks = calloc(job->n_local, sizeof(*ranks));
@@ -246,12 +262,14 @@ void exchange_over(struct job *job)
     pmiwire_exchange_fail(job->exchange->engine, PMIWIRE_ENOENT); /* what the Gets are told */
 }
 
-int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)
+int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value,
+                 uint32_t hint)
 {
     return pmiwire_exchange_put(job->exchange->engine, rank, key, value, hint);
 }
 
-int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token, struct pmiwire_str *value)
+int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token,
+                 struct pmiwire_str *value)
 {
     int rc = pmiwire_exchange_get(job->exchange->engine, key, src, how, token, value);
 
@@ -260,7 +278,8 @@ int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t 
     return rc;
 }
 
-int exchange_on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left, struct pmiwire_str right, uint64_t token)
+int exchange_on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left,
+                     struct pmiwire_str right, uint64_t token)
 {
     const struct pmirun *pr = ctx;
     const struct job *job = job_by_id(pr, who->job);
@@ -295,7 +314,8 @@ bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n)
     if (!x)
         return true; /* our part of the job is over */
     rc = pmiwire_exchange_input(x->engine, member_of(x, from), p, n);
-    return rc != PMIWIRE_EPROTO && rc != PMIWIRE_EVERSION; /* another error has been told by failed() */
+    return rc != PMIWIRE_EPROTO &&
+           rc != PMIWIRE_EVERSION; /* another error has been told by failed() */
 }
 
 void exchange_tick(struct job *job)

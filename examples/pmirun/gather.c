@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Allgathers in shared memory. One is a put of "-allgather-K-R" by each rank R and a fence (pmiwire/extension.h): the values wait here
- * until the fence, which puts them into an array with one place a rank, as wide as the longest of them. Ranks that know how map it; for the
- * others it answers the Gets. There is one at a time: when the next one's fence is complete, every rank has done with the last.
+ * Allgathers in shared memory. One is a put of "-allgather-K-R" by each rank R and a fence
+ * (pmiwire/extension.h): the values wait here until the fence, which puts them into an array with
+ * one place a rank, as wide as the longest of them. Ranks that know how map it; for the others it
+ * answers the Gets. There is one at a time: when the next one's fence is complete, every rank has
+ * done with the last.
  */
 #include "pmirun.h"
 
@@ -17,11 +19,11 @@
 
 struct gather {
     uint32_t n_ranks;
-    uint32_t number;       /* of the next one */
-    uint32_t n_arrays;     /* published */
-    uint32_t n_here;       /* values that have come for the next one */
+    uint32_t number;   /* of the next one */
+    uint32_t n_arrays; /* published */
+    uint32_t n_here;   /* values that have come for the next one */
     size_t longest;
-    char **values;         /* by rank, NULL: has not come */
+    char **values;             /* by rank, NULL: has not come */
     struct shmht_array *array; /* of the last one */
     bool advertised;
     char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the array, while it has one */
@@ -73,7 +75,8 @@ static int64_t number(struct pmiwire_str *s, char stop)
 
     for (; i < s->len && i < 10 && s->ptr[i] >= '0' && s->ptr[i] <= '9'; i++)
         v = v * 10 + (s->ptr[i] - '0');
-    if (i == 0 || (i > 1 && s->ptr[0] == '0') || (stop ? i == s->len || s->ptr[i] != stop : i != s->len))
+    if (i == 0 || (i > 1 && s->ptr[0] == '0') ||
+        (stop ? i == s->len || s->ptr[i] != stop : i != s->len))
         return -1;
     s->ptr += i + (stop != 0);
     s->len -= i + (stop != 0);
@@ -108,14 +111,16 @@ static int as_pair(struct pmirun *pr, struct job *job, uint32_t rank)
     return table_put(pr, job, pmiwire_strz(key), pmiwire_strz(job->gather->values[rank]));
 }
 
-bool gather_put(struct pmirun *pr, struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value)
+bool gather_put(struct pmirun *pr, struct job *job, int32_t rank, struct pmiwire_str key,
+                struct pmiwire_str value)
 {
     struct gather *g = job->gather;
     uint32_t k, r;
     char *copy;
 
     (void)pr;
-    if (!g || !parse(key, &k, &r) || k != g->number || r >= g->n_ranks || (int32_t)r != rank || memchr(value.ptr, 0, value.len))
+    if (!g || !parse(key, &k, &r) || k != g->number || r >= g->n_ranks || (int32_t)r != rank ||
+        memchr(value.ptr, 0, value.len))
         return false;
     copy = malloc(value.len + 1);
     if (!copy)
@@ -153,7 +158,8 @@ int gather_get(const struct job *job, struct pmiwire_str key, struct pmiwire_str
 /* The array of all values. 0, or why there is none. */
 static int make_array(struct gather *g, const struct pmirun *pr, struct shmht_array **array)
 {
-    struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = g->n_ranks, .stride_bytes = (uint32_t)g->longest + 1};
+    struct shmht_array_opts opts = {
+        .size = sizeof(opts), .n_ranks = g->n_ranks, .stride_bytes = (uint32_t)g->longest + 1};
     char name[SHM_NAME_BYTES];
     int rc;
 
@@ -171,7 +177,8 @@ static int make_array(struct gather *g, const struct pmirun *pr, struct shmht_ar
     return rc;
 }
 
-static int advertise(struct pmirun *pr, const struct job *job, struct shmht_array *array, char *name)
+static int advertise(struct pmirun *pr, const struct job *job, struct shmht_array *array,
+                     char *name)
 {
     char text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
@@ -182,7 +189,8 @@ static int advertise(struct pmirun *pr, const struct job *job, struct shmht_arra
     if (n < 0)
         return (int)n;
     memcpy(name, desc.name, sizeof(desc.name));
-    return pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_ARRAY, (struct pmiwire_str){text, (size_t)n});
+    return pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_ARRAY,
+                                    (struct pmiwire_str){text, (size_t)n});
 }
 
 /* What came for an Allgather that this fence does not complete are pairs like others. */

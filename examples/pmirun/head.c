@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What agents tell their head. Each message is about the agent's own ranks; one about another's, or one that does not hold what it
- * should, is refused with its connection, and the node is lost.
+ * What agents tell their head. Each message is about the agent's own ranks; one about another's, or
+ * one that does not hold what it should, is refused with its connection, and the node is lost.
  */
 #include "nodes.h"
 
@@ -93,7 +93,8 @@ static bool on_started(struct pmirun *pr, struct rank *r, struct msg_in *in)
     pr->n_live++;
     r->out.remote = r->err.remote = true;
     pr->n_streams += 2;
-    trace(pr, "%u:%u pid %u started on %s", r->job->number, r->number, pid, nodes_name(pr, r->node));
+    trace(pr, "%u:%u pid %u started on %s", r->job->number, r->number, pid,
+          nodes_name(pr, r->node));
     return true;
 }
 
@@ -179,7 +180,8 @@ static bool on_lost(struct pmirun *pr, const struct node *by, struct msg_in *in)
     bool ok = !in->bad && other < pr->opt.n_nodes && other != by->id;
 
     if (ok && !pr->stopping && !pr->head->ending) {
-        snprintf(text, sizeof(text), "no connection to it from node %u (%s): %s", by->id, by->name, why);
+        snprintf(text, sizeof(text), "no connection to it from node %u (%s): %s", by->id, by->name,
+                 why);
         nodes_lost(pr, &pr->head->nodes[other], text);
     }
     free(why);
@@ -266,9 +268,7 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_OUTPUT: return on_rank(pr, node, what, &in);
     case MSG_LAUNCHED:
     case MSG_FAILED: return on_job(pr, what, &in);
-    case MSG_TOOK:
-        input_head_room(pr, get_u32(&in));
-        return !in.bad;
+    case MSG_TOOK: input_head_room(pr, get_u32(&in)); return !in.bad;
     case MSG_PUBLISH: return names_published(pr, &in, false);
     case MSG_UNPUBLISH: return names_published(pr, &in, true);
     case MSG_LOOKUP: return names_asked(pr, node->id, &in);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stdin is rank 0's. A file or pipe is simply inherited: nothing is copied, and nothing is read that rank 0 does not
- * read. A terminal cannot be: ranks are in background process groups and would be stopped by
- * SIGTTIN, so what is typed is handed on through a pipe, as long as we are in the foreground.
+ * stdin is rank 0's. A file or pipe is simply inherited: nothing is copied, and nothing is read
+ * that rank 0 does not read. A terminal cannot be: ranks are in background process groups and would
+ * be stopped by SIGTTIN, so what is typed is handed on through a pipe, as long as we are in the
+ * foreground.
  *
- * Where rank 0 is another node's, the head reads, up to WINDOW_BYTES ahead of what has been written into rank 0's pipe there.
+ * Where rank 0 is another node's, the head reads, up to WINDOW_BYTES ahead of what has been written
+ * into rank 0's pipe there.
  */
 #define _GNU_SOURCE
 #include "pmirun.h"
@@ -16,8 +18,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define INPUT_BYTES 4096u
-#define RETRY_NS (500 * NS_PER_MS)
+#define INPUT_BYTES  4096u
+#define RETRY_NS     (500 * NS_PER_MS)
 #define WINDOW_BYTES 65536u
 
 /* An agent's rank 0: a pipe that we fill. */
@@ -78,7 +80,8 @@ static void input_close(struct pmirun *pr)
 static void agent_forward(struct pmirun *pr)
 {
     while (pr->input_head < pr->input_len) {
-        ssize_t n = write(pr->input_pipe.fd, pr->input_buf + pr->input_head, pr->input_len - pr->input_head);
+        ssize_t n = write(pr->input_pipe.fd, pr->input_buf + pr->input_head,
+                          pr->input_len - pr->input_head);
 
         if (n > 0) {
             pr->input_head += (size_t)n;
@@ -192,7 +195,8 @@ void input_head_close(struct pmirun *pr)
 static void input_forward(struct pmirun *pr)
 {
     while (pr->input_head < pr->input_len) {
-        ssize_t n = write(pr->input_pipe.fd, pr->input_buf + pr->input_head, pr->input_len - pr->input_head);
+        ssize_t n = write(pr->input_pipe.fd, pr->input_buf + pr->input_head,
+                          pr->input_len - pr->input_head);
 
         if (n > 0) {
             pr->input_head += (size_t)n;
@@ -229,7 +233,8 @@ void input_event(struct pmirun *pr, struct source *src)
         input_forward(pr);
         return;
     }
-    if (isatty(pr->input.fd) && tcgetpgrp(pr->input.fd) != getpgrp()) { /* what is typed now is for somebody else */
+    if (isatty(pr->input.fd) &&
+        tcgetpgrp(pr->input.fd) != getpgrp()) { /* what is typed now is for somebody else */
         loop_del(pr, &pr->input);
         pr->input_retry_ns = pr->now_ns + RETRY_NS;
         return;

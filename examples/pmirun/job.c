@@ -15,7 +15,8 @@
 #include "message.h"
 
 #define SWEEP_EVERY_NS (20 * NS_PER_MS)
-#define DYING_NS NS_PER_S         /* how long an abort waits for the end of a rank that has hung up */
+/* how long an abort waits for the end of a rank that has hung up */
+#define DYING_NS NS_PER_S
 #define NODES_NS (50 * NS_PER_MS) /* and for what other nodes may have to say */
 
 /* ---- creation ---- */
@@ -28,23 +29,25 @@ static void make_kvsname(const struct pmirun *pr, struct job *job)
 
     gethostname(host, sizeof(host) - 1);
     for (size_t i = 0; host[i]; i++)
-        if ((host[i] >= 'a' && host[i] <= 'z') || (host[i] >= 'A' && host[i] <= 'Z') || (host[i] >= '0' && host[i] <= '9') ||
-            host[i] == '-' || host[i] == '.')
+        if ((host[i] >= 'a' && host[i] <= 'z') || (host[i] >= 'A' && host[i] <= 'Z') ||
+            (host[i] >= '0' && host[i] <= '9') || host[i] == '-' || host[i] == '.')
             host[n++] = host[i];
     host[n] = '\0';
-    snprintf(job->kvsname, sizeof(job->kvsname), "kvs_%d_%u_%08x%08x_%s", (int)getpid(), pr->n_jobs, random_u32(),
-             random_u32(), n ? host : "node");
+    snprintf(job->kvsname, sizeof(job->kvsname), "kvs_%d_%u_%08x%08x_%s", (int)getpid(), pr->n_jobs,
+             random_u32(), random_u32(), n ? host : "node");
 }
 
 /* PMI_process_mapping. Without it MPICH compares host names, so failing is harmless. */
 static void set_mapping(struct pmirun *pr, const struct job *job)
 {
-    uint32_t *zeros = job->node_of ? NULL : calloc(job->n_ranks, sizeof(*zeros)), *node_of = job->node_of ? job->node_of : zeros;
+    uint32_t *zeros = job->node_of ? NULL : calloc(job->n_ranks, sizeof(*zeros)),
+             *node_of = job->node_of ? job->node_of : zeros;
     char text[PMIWIRE_MAPPING_MPICH40_BYTES + 1];
 
-    if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC, sizeof(text) - 1, text,
-                                          sizeof(text)) > 0)
-        pmiwire_server_job_attr(pr->server, job->id, pmiwire_strz("PMI_process_mapping"), pmiwire_strz(text));
+    if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC,
+                                          sizeof(text) - 1, text, sizeof(text)) > 0)
+        pmiwire_server_job_attr(pr->server, job->id, pmiwire_strz("PMI_process_mapping"),
+                                pmiwire_strz(text));
     free(zeros);
 }
 
@@ -198,7 +201,8 @@ struct job *job_by_number(const struct pmirun *pr, uint32_t number)
 
 bool job_was(const struct pmirun *pr, uint32_t number)
 {
-    return number < pr->n_jobs && !job_by_number(pr, number); /* numbers grow, and agents are told of jobs in that order */
+    return number < pr->n_jobs &&
+           !job_by_number(pr, number); /* numbers grow, and agents are told of jobs in that order */
 }
 
 void job_queue(struct pmirun *pr, struct job *job)
@@ -370,8 +374,9 @@ static void rank_died(struct pmirun *pr, const struct rank *r, int sig, bool dum
 
     /* A signal that we passed on is the user's wish and needs no explanation. */
     if (sig != pr->last_signal)
-        say(pr, "%s (pid %d, %s) died of signal %d (%s%s); stopping the job", rank_name(pr, r, name), (int)r->pid, program(r), sig,
-            strsignal(sig), dumped ? ", core dumped" : "");
+        say(pr, "%s (pid %d, %s) died of signal %d (%s%s); stopping the job",
+            rank_name(pr, r, name), (int)r->pid, program(r), sig, strsignal(sig),
+            dumped ? ", core dumped" : "");
     job_stop(pr, STATUS_SIGNAL + sig);
 }
 
@@ -380,8 +385,10 @@ static void warn_absent(struct pmirun *pr, struct job *job)
     if (job->absent_warned)
         return;
     job->absent_warned = true;
-    say(pr, "%u of %u ranks ended without PMI init: others that wait for them in a fence will wait for ever", job->n_absent,
-        job->n_ranks);
+    say(pr,
+        "%u of %u ranks ended without PMI init: others that wait for them in a fence will wait for "
+        "ever",
+        job->n_absent, job->n_ranks);
 }
 
 static void rank_exited(struct pmirun *pr, struct rank *r, int code)
@@ -391,16 +398,20 @@ static void rank_exited(struct pmirun *pr, struct rank *r, int code)
 
     rank_name(pr, r, name);
     if (r->pmi_state == PMIWIRE_CONN_INITED) {
-        say(pr, "%s (pid %d, %s) exited with status %d after PMI init, without finalize; stopping the job", name, (int)r->pid,
-            program(r), code);
+        say(pr,
+            "%s (pid %d, %s) exited with status %d after PMI init, without finalize; stopping the "
+            "job",
+            name, (int)r->pid, program(r), code);
         job_stop(pr, code ? code : STATUS_NOFINALIZE);
         return;
     }
     if (r->pmi_state == PMIWIRE_CONN_NEW) {
         job->n_absent++;
         if (code && job->n_inited) {
-            say(pr, "%s (pid %d, %s) exited with status %d before PMI init, while others wait for it; stopping the job", name,
-                (int)r->pid, program(r), code);
+            say(pr,
+                "%s (pid %d, %s) exited with status %d before PMI init, while others wait for it; "
+                "stopping the job",
+                name, (int)r->pid, program(r), code);
             job_stop(pr, code);
             return;
         }
@@ -423,7 +434,10 @@ static void rank_inited(struct pmirun *pr, struct rank *r)
     if (pr->stopping || job->n_absent == 0)
         return;
     if (job->early_status) {
-        say(pr, "a rank exited with status %d before PMI init, and others wait for it; stopping the job", job->early_status);
+        say(pr,
+            "a rank exited with status %d before PMI init, and others wait for it; stopping the "
+            "job",
+            job->early_status);
         job_stop(pr, job->early_status);
     } else {
         warn_absent(pr, job);
@@ -445,7 +459,9 @@ void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
         return;
     }
     trace(pr, "%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
-          state == PMIWIRE_CONN_INITED ? "init" : state == PMIWIRE_CONN_FINALIZED ? "finalize" : "ends");
+          state == PMIWIRE_CONN_INITED      ? "init"
+          : state == PMIWIRE_CONN_FINALIZED ? "finalize"
+                                            : "ends");
     if (state == PMIWIRE_CONN_INITED) {
         if (!pr->at.first_init)
             pr->at.first_init = t;
@@ -459,9 +475,11 @@ void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
 }
 
 /*
- * Ranks that lose a peer abort, and then the peer's end is the cause to be told, not theirs. Its descriptors are closed before it can be
- * reaped, its PMI connection, the lowest, before those that peers look at. So an abort is judged at the end of a batch of events, after
- * all that have died are reaped; and while somebody has hung up whose end is still to come, not before that, or DYING_NS.
+ * Ranks that lose a peer abort, and then the peer's end is the cause to be told, not theirs. Its
+ * descriptors are closed before it can be reaped, its PMI connection, the lowest, before those that
+ * peers look at. So an abort is judged at the end of a batch of events, after all that have died
+ * are reaped; and while somebody has hung up whose end is still to come, not before that, or
+ * DYING_NS.
  */
 void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message)
 {
@@ -484,7 +502,8 @@ static bool somebody_is_dying(const struct pmirun *pr)
 {
     for (const struct job *job = pr->jobs; job; job = job->next)
         for (uint32_t i = 0; i < job->n_local && job->n_live > 0; i++)
-            if (job->ranks[i].hung_up && !job->ranks[i].aborted && job->ranks[i].state == RANK_RUNNING)
+            if (job->ranks[i].hung_up && !job->ranks[i].aborted &&
+                job->ranks[i].state == RANK_RUNNING)
                 return true;
     return false;
 }
@@ -511,8 +530,9 @@ void job_judge_abort(struct pmirun *pr)
     pr->aborter = NULL;
     if (pr->stopping)
         return;
-    say(pr, "%s (pid %d, %s) aborted with code %d%s%s; stopping the job", rank_name(pr, r, name), (int)r->pid, program(r),
-        (int)pr->abort_code, pr->abort_text[0] ? ": " : "", pr->abort_text);
+    say(pr, "%s (pid %d, %s) aborted with code %d%s%s; stopping the job", rank_name(pr, r, name),
+        (int)r->pid, program(r), (int)pr->abort_code, pr->abort_text[0] ? ": " : "",
+        pr->abort_text);
     if (status == 0 && pr->abort_code != 0)
         status = 1; /* a shell sees 8 bits only: do not let 256 pass for success */
     job_stop(pr, status);
@@ -526,7 +546,8 @@ static void job_ended(struct pmirun *pr, struct job *job)
     job->ended = true;
     names_job_ended(pr, job);
     if (!pr->head) {
-        pmiwire_server_job_remove(pr->server, job->id); /* its exchange stays: other nodes may still ask here */
+        pmiwire_server_job_remove(pr->server,
+                                  job->id); /* its exchange stays: other nodes may still ask here */
         table_destroy(job);
         gather_destroy(job);
         wait_job_ended(pr, job);
@@ -551,7 +572,8 @@ static bool is_over(const struct pmirun *pr, const struct job *job)
     if (!is_settled(pr, job))
         return false;
     for (uint32_t i = 0; i < job->n_local; i++)
-        if (output_is_open(&job->ranks[i].out) || output_is_open(&job->ranks[i].err) || job->ranks[i].conn)
+        if (output_is_open(&job->ranks[i].out) || output_is_open(&job->ranks[i].err) ||
+            job->ranks[i].conn)
             return false;
     return true;
 }
@@ -594,8 +616,8 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;
     if (!pr->agent)
-        trace(pr, "%u:%u pid %d %s %d", job->number, r->number, (int)r->pid, si->si_code == CLD_EXITED ? "exited with" : "died of",
-          si->si_status);
+        trace(pr, "%u:%u pid %d %s %d", job->number, r->number, (int)r->pid,
+              si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     if (pr->agent) {
         agent_tell_rank(pr, MSG_EXIT, r, (uint32_t)si->si_code, (uint32_t)si->si_status, NULL);
     } else if (!pr->stopping && !job->abandoned && !r->aborted) {

@@ -2,22 +2,23 @@
 /*
  * Starting processes, fast.
  *
- * A child is made by clone(CLONE_VM | CLONE_FILES): no page table is copied, and no descriptor table
- * either, which matters because ours holds three descriptors for each rank. The child's ends are
- * put into fixed low slots of the shared table; the child takes a private copy of just those
- * with close_range(CLOSE_RANGE_UNSHARE), whose cost does not depend on how many we have, and moves them
- * to where the program expects them. So PMI_FD is the same number in every rank.
+ * A child is made by clone(CLONE_VM | CLONE_FILES): no page table is copied, and no descriptor
+ * table either, which matters because ours holds three descriptors for each rank. The child's ends
+ * are put into fixed low slots of the shared table; the child takes a private copy of just those
+ * with close_range(CLOSE_RANGE_UNSHARE), whose cost does not depend on how many we have, and moves
+ * them to where the program expects them. So PMI_FD is the same number in every rank.
  *
- * Several children are on their way to execve() at a time, each a `flight` with its own stack, slots and
- * environment, while we prepare the next: execve() takes most of the time and can use the other
- * processors. The kernel clears flight->tid when the child has left our memory (CLONE_CHILD_CLEARTID),
- * and wakes us if we wait for it: the flight has landed. A child in flight must not touch errno, which it shares
- * with us: it makes raw system calls. And no signal may be sent to one (a core dump would take us along): who
- * signals ranks calls launch_land_all() first.
+ * Several children are on their way to execve() at a time, each a `flight` with its own stack,
+ * slots and environment, while we prepare the next: execve() takes most of the time and can use the
+ * other processors. The kernel clears flight->tid when the child has left our memory
+ * (CLONE_CHILD_CLEARTID), and wakes us if we wait for it: the flight has landed. A child in flight
+ * must not touch errno, which it shares with us: it makes raw system calls. And no signal may be
+ * sent to one (a core dump would take us along): who signals ranks calls launch_land_all() first.
  *
- * 1,024 static programs that exit at once, 2 processors, median of 3: fork 429 ms, vfork (one at a time) 538 ms,
- * this 280 ms. CPU seconds of 1,000 ranks of a small PMI client and ours: 0.65; with a copied descriptor table 0.78; with
- * plain fork() 1.04; mpiexec.hydra 1.28. Of the 0.65, 64 % are the clients' own start, talk and exit, 5 % clone().
+ * 1,024 static programs that exit at once, 2 processors, median of 3: fork 429 ms, vfork (one at a
+ * time) 538 ms, this 280 ms. CPU seconds of 1,000 ranks of a small PMI client and ours: 0.65; with
+ * a copied descriptor table 0.78; with plain fork() 1.04; mpiexec.hydra 1.28. Of the 0.65, 64 % are
+ * the clients' own start, talk and exit, 5 % clone().
  */
 #define _GNU_SOURCE
 #include "pmirun.h"
@@ -44,19 +45,21 @@ extern char **environ;
 #include "rawcall.h"
 
 /*
- * Children on their way to execve() at a time, at most; one where we have no raw system calls. A few would do on an idle machine,
- * but beside other work each waits for its turn on a processor: 1,024 ranks of a PMI client beside 4 busy processes, whole
- * job: 4 flights 2.1 s, 16 flights 1.1 s, 64 flights 0.8 s.
+ * Children on their way to execve() at a time, at most; one where we have no raw system calls. A
+ * few would do on an idle machine, but beside other work each waits for its turn on a processor:
+ * 1,024 ranks of a PMI client beside 4 busy processes, whole job: 4 flights 2.1 s, 16 flights 1.1
+ * s, 64 flights 0.8 s.
  */
 #define FLIGHTS (RAWCALL ? 32 : 1)
 
-/* Low descriptors of ours. The program finds its PMI connection at FD_PMI; each flight has SLOTS from FD_SLOTS on. */
+/* Low descriptors of ours. The program finds its PMI connection at FD_PMI; each flight has SLOTS
+ * from FD_SLOTS on. */
 enum { FD_PMI = 3, FD_SLOTS = 4, SLOT_PMI = 0, SLOT_OUT, SLOT_ERR, SLOT_IN, SLOTS };
 
-#define STACK_BYTES 131072u
-#define GUARD_BYTES 65536u /* at its low end; a page of any size */
-#define BUDGET_NS (2 * NS_PER_MS) /* of launching before ranks are served again */
-#define SPARE_FDS 24u             /* what we need besides the ranks' own and the slots */
+#define STACK_BYTES  131072u
+#define GUARD_BYTES  65536u          /* at its low end; a page of any size */
+#define BUDGET_NS    (2 * NS_PER_MS) /* of launching before ranks are served again */
+#define SPARE_FDS    24u             /* what we need besides the ranks' own and the slots */
 #define FDS_PER_RANK 3u
 
 /* What a child could not do. */
@@ -110,7 +113,8 @@ int launch_init(struct pmirun *pr)
         if (!pr->nofile_raised)
             limit = pr->orig_nofile.rlim_cur;
     }
-    l->n_flights = limit / 4 / SLOTS < FLIGHTS ? (int)(limit / 4 / SLOTS) : FLIGHTS; /* not over a quarter of all */
+    l->n_flights = limit / 4 / SLOTS < FLIGHTS ? (int)(limit / 4 / SLOTS)
+                                               : FLIGHTS; /* not over a quarter of all */
     l->n_flights += l->n_flights == 0;
     l->fd_end = FD_SLOTS + SLOTS * l->n_flights;
 
@@ -122,7 +126,8 @@ int launch_init(struct pmirun *pr)
     } while (fd <= STDERR_FILENO);
     pr->null_fd = fcntl(fd, F_DUPFD_CLOEXEC, l->fd_end);
     if (pr->null_fd < 0)
-        return errno == EINVAL ? -EMFILE : -errno; /* EINVAL: the limit on descriptors is below that */
+        return errno == EINVAL ? -EMFILE
+                               : -errno; /* EINVAL: the limit on descriptors is below that */
     if (fd >= l->fd_end)
         close(fd);
     for (fd = FD_PMI; fd < l->fd_end; fd++)
@@ -134,8 +139,10 @@ int launch_init(struct pmirun *pr)
 
         f->l = l;
         f->fd = FD_SLOTS + SLOTS * i;
-        f->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-        if (f->stack == MAP_FAILED || mprotect(f->stack, GUARD_BYTES, PROT_NONE) != 0) /* the caller gives up */
+        f->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+        if (f->stack == MAP_FAILED ||
+            mprotect(f->stack, GUARD_BYTES, PROT_NONE) != 0) /* the caller gives up */
             return -ENOMEM;
     }
     l->parent = getpid();
@@ -153,7 +160,8 @@ int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint
         return 0;
     for (const struct job *job = pr->launch; job; job = job->next_launch)
         n += job->n_local - job->n_launched;
-    *need = SPARE_FDS + (unsigned)pr->launcher->fd_end + n * FDS_PER_RANK + pr->n_streams + pr->n_conns;
+    *need =
+        SPARE_FDS + (unsigned)pr->launcher->fd_end + n * FDS_PER_RANK + pr->n_streams + pr->n_conns;
     *have = now.rlim_cur;
     return *need > *have ? -EMFILE : 0;
 }
@@ -236,9 +244,26 @@ static bool has_prefix(const char *s, const char *prefix)
 static bool is_stale(const char *var)
 {
     static const char *const prefixes[] = {
-        "PMI_", "PMI2_", "PMIX_", "SLURM_STEP", "SLURM_SRUN_", "SLURM_PMI", "SLURM_LAUNCH_NODE", "SLURM_PROCID=",
-        "SLURM_LOCALID=", "SLURM_NODEID=", "SLURM_GTIDS=", "SLURM_TASK_PID=", "SLURM_MPI_TYPE=", "SLURM_DISTRIBUTION=",
-        "MPI_LOCALRANKID=", "MPI_LOCALNRANKS=", "HYDI_CONTROL_FD=", "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "PRTE_",
+        "PMI_",
+        "PMI2_",
+        "PMIX_",
+        "SLURM_STEP",
+        "SLURM_SRUN_",
+        "SLURM_PMI",
+        "SLURM_LAUNCH_NODE",
+        "SLURM_PROCID=",
+        "SLURM_LOCALID=",
+        "SLURM_NODEID=",
+        "SLURM_GTIDS=",
+        "SLURM_TASK_PID=",
+        "SLURM_MPI_TYPE=",
+        "SLURM_DISTRIBUTION=",
+        "MPI_LOCALRANKID=",
+        "MPI_LOCALNRANKS=",
+        "HYDI_CONTROL_FD=",
+        "OMPI_COMM_WORLD_",
+        "OMPI_MCA_orte_",
+        "PRTE_",
     };
 
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
@@ -258,9 +283,10 @@ static bool is_set_again(const struct app *app, const char *var, uint32_t from)
 }
 
 #define ENV_MAX_SLOTS 10u
-#define OWN_ENV(pr) ((pr)->opt.use_port ? 3u : 2u)
+#define OWN_ENV(pr)   ((pr)->opt.use_port ? 3u : 2u)
 
-/* The strings of a program's environment. The first two or three are each rank's own: see own_env(). */
+/* The strings of a program's environment. The first two or three are each rank's own: see
+ * own_env(). */
 static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
 {
     struct launcher *l = pr->launcher;
@@ -274,7 +300,8 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
     if (pr->opt.use_port) {
         e[n++] = xprintf("PMI_PORT=127.0.0.1:%u", pr->port);
     } else {
-        e[n++] = xprintf("PMI_FD=%d", FD_PMI); /* and never PMI_ID: Slurm's libpmi2 would send it as srcid */
+        e[n++] = xprintf("PMI_FD=%d",
+                         FD_PMI); /* and never PMI_ID: Slurm's libpmi2 would send it as srcid */
     }
     e[n++] = xprintf("PMI_SIZE=%u", job->n_ranks);
     e[n++] = xprintf("MPI_LOCALNRANKS=%u", job->n_local);
@@ -341,7 +368,8 @@ static void move_fd(struct flight *f, int slot, int to, int flags)
 /* What the program should find as we found it, not as we changed it for ourselves. */
 static void restore_process(const struct pmirun *pr)
 {
-    static const unsigned char default_action[64]; /* the kernel's struct sigaction: all zero is SIG_DFL */
+    static const unsigned char
+        default_action[64]; /* the kernel's struct sigaction: all zero is SIG_DFL */
 
     if (pr->nofile_raised)
         rawcall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&pr->orig_nofile, 0);
@@ -369,9 +397,10 @@ static int child_main(void *arg)
     if (rc < 0)
         fail(f, STAGE_DESCRIPTORS, rc);
     /*
-     * A session of its own, and so a process group that signals reach whole. It is a scheduling group too where the kernel
-     * groups by session (sched_autogroup): ranks that share one get the share of one beside other work. 64 polling
-     * ranks beside 4 busy processes: 39 s in one session, 15.5 s each in its own, as under mpiexec.hydra (15.8 s).
+     * A session of its own, and so a process group that signals reach whole. It is a scheduling
+     * group too where the kernel groups by session (sched_autogroup): ranks that share one get the
+     * share of one beside other work. 64 polling ranks beside 4 busy processes: 39 s in one
+     * session, 15.5 s each in its own, as under mpiexec.hydra (15.8 s).
      */
     rawcall(SYS_setsid, 0, 0, 0, 0);
     rawcall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
@@ -387,7 +416,8 @@ static int child_main(void *arg)
         fail(f, STAGE_WDIR, rc);
     restore_process(pr);
     rc = rawcall(SYS_execve, (long)f->app->path, (long)f->app->argv, (long)f->envp, 0);
-    if (rc == -ENOEXEC && f->l->shell_argv) /* a script without #!, as execvp() and shells treat it */
+    if (rc == -ENOEXEC &&
+        f->l->shell_argv) /* a script without #!, as execvp() and shells treat it */
         rc = rawcall(SYS_execve, (long)"/bin/sh", (long)f->l->shell_argv, (long)f->envp, 0);
     fail(f, STAGE_EXEC, rc);
 }
@@ -467,8 +497,9 @@ static pid_t start(struct flight *f)
 {
     f->tid = 1;
     return clone(child_main, f->stack + STACK_BYTES,
-                 CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID | (FLIGHTS == 1 ? CLONE_VFORK : 0) | SIGCHLD, f, NULL,
-                 NULL, &f->tid);
+                 CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID | (FLIGHTS == 1 ? CLONE_VFORK : 0) |
+                     SIGCHLD,
+                 f, NULL, NULL, &f->tid);
 }
 
 /* ---- landing ---- */
@@ -595,12 +626,14 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     return 0;
 }
 
-/* What could not be used, and why. For a file that is there, exec()'s ENOENT is about what runs it. */
+/* What could not be used, and why. For a file that is there, exec()'s ENOENT is about what runs it.
+ * */
 static const char *what_failed(const struct app *app, int err, enum stage stage, const char **why)
 {
-    *why = stage == STAGE_DESCRIPTORS                                                ? "setting up descriptors failed"
-           : stage == STAGE_EXEC && err == ENOENT && access(app->path, F_OK) == 0 ? "the interpreter that it names is not there"
-                                                                                     : strerror(err);
+    *why = stage == STAGE_DESCRIPTORS ? "setting up descriptors failed"
+           : stage == STAGE_EXEC && err == ENOENT && access(app->path, F_OK) == 0
+               ? "the interpreter that it names is not there"
+               : strerror(err);
     return stage == STAGE_WDIR ? app->wdir : app->path;
 }
 
@@ -614,14 +647,16 @@ static void explain_no_process(struct pmirun *pr, const struct rank *r, int err)
     if (err == EAGAIN) {
         getrlimit(RLIMIT_NPROC, &lim);
         say(pr,
-            "cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the control group's pids.max, "
+            "cannot start %s of %u: the limit on processes is reached (ulimit -u: %lld; or the "
+            "control group's pids.max, "
             "or kernel.pid_max); stopping the job",
             name, r->job->n_ranks, lim.rlim_cur == RLIM_INFINITY ? -1LL : (long long)lim.rlim_cur);
     } else if (err == EMFILE || err == ENFILE) {
-        say(pr, "cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job", name, r->job->n_ranks,
-            strerror(err));
+        say(pr, "cannot start %s of %u: out of descriptors (ulimit -n): %s; stopping the job", name,
+            r->job->n_ranks, strerror(err));
     } else {
-        say(pr, "cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks, strerror(err));
+        say(pr, "cannot start %s of %u: %s; stopping the job", name, r->job->n_ranks,
+            strerror(err));
     }
 }
 
@@ -643,7 +678,8 @@ static void launch_failed(struct pmirun *pr, const struct rank *r, int err, enum
 }
 
 /* Of a spawn: the parent job lives on and hears of it. */
-static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *r, int err, enum stage stage)
+static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *r, int err,
+                         enum stage stage)
 {
     char name[RANK_NAME_BYTES];
     const char *why, *what = what_failed(r->app, err, stage, &why);
@@ -676,7 +712,8 @@ static void job_launched(struct pmirun *pr, struct job *job)
         spawn_launched(pr, job, 0);
 }
 
-/* The program of rank r (the last launched) needs no more: all who share its strings must have landed. */
+/* The program of rank r (the last launched) needs no more: all who share its strings must have
+ * landed. */
 static void app_launched(struct pmirun *pr, const struct job *job, struct app *app)
 {
     launch_land_all(pr);
@@ -702,7 +739,8 @@ void launch_drop(struct pmirun *pr, struct job *job)
 }
 
 /* A rank could not be started: none, or not its program. */
-static void give_up(struct pmirun *pr, struct job *job, const struct rank *r, int err, enum stage stage)
+static void give_up(struct pmirun *pr, struct job *job, const struct rank *r, int err,
+                    enum stage stage)
 {
     if (job->spawned)
         spawn_failed(pr, job, r, err, stage);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages between agents as UCX active messages. The connections to the head bring each agent the others' worker addresses, and tell that one is
- * gone; UCX carries what the exchange sends.
+ * Messages between agents as UCX active messages. The connections to the head bring each agent the
+ * others' worker addresses, and tell that one is gone; UCX carries what the exchange sends.
  *
- * UCX authenticates nobody, so each message has a header with its sender, its receiver, its number and a tag (channel.c) made with a key of that
- * pair and direction, derived from the job's secret. One without a right tag, or of before, is refused and told; one that
- * overtook another waits for that.
+ * UCX authenticates nobody, so each message has a header with its sender, its receiver, its number
+ * and a tag (channel.c) made with a key of that pair and direction, derived from the job's secret.
+ * One without a right tag, or of before, is refused and told; one that overtook another waits for
+ * that.
  *
- * libucp is loaded when an agent wants it: linked, it would cost every pmirun 10 ms at its start, and be needed on each node.
+ * libucp is loaded when an agent wants it: linked, it would cost every pmirun 10 ms at its start,
+ * and be needed on each node.
  */
 #define _GNU_SOURCE
 #include "agent.h"
@@ -20,7 +22,7 @@
 
 #include <ucp/api/ucp.h>
 
-#define MAX_WAITING 4096u /* messages of one peer that overtook others */
+#define MAX_WAITING    4096u /* messages of one peer that overtook others */
 #define MAX_COMPLAINTS 20u
 
 struct header {
@@ -55,11 +57,14 @@ struct ucx_peer {
 };
 
 /* What we use of libucp and libucs. */
-#define FUNCTIONS(X)                                                                                                           \
-    X(ucp_config_read) X(ucp_config_modify) X(ucp_config_release) X(ucp_init_version) X(ucp_cleanup) X(ucp_worker_create)      \
-    X(ucp_worker_destroy) X(ucp_worker_set_am_recv_handler) X(ucp_worker_get_efd) X(ucp_worker_get_address)                    \
-    X(ucp_worker_release_address) X(ucp_worker_progress) X(ucp_worker_arm) X(ucp_ep_create) X(ucp_am_send_nbx)                 \
+/* clang-format off */
+#define FUNCTIONS(X) \
+    X(ucp_config_read) X(ucp_config_modify) X(ucp_config_release) X(ucp_init_version) \
+    X(ucp_cleanup) X(ucp_worker_create) X(ucp_worker_destroy) X(ucp_worker_set_am_recv_handler) \
+    X(ucp_worker_get_efd) X(ucp_worker_get_address) X(ucp_worker_release_address) \
+    X(ucp_worker_progress) X(ucp_worker_arm) X(ucp_ep_create) X(ucp_am_send_nbx) \
     X(ucp_request_free) X(ucs_status_string)
+/* clang-format on */
 #define POINTER(name) static __typeof__(&name) dl_##name;
 FUNCTIONS(POINTER)
 
@@ -70,9 +75,9 @@ static int load(void)
 
     if (!lib)
         return -ENOENT;
-#define FIND(name)                                                                                                             \
-    *(void **)&dl_##name = dlsym(lib, #name);                                                                                  \
-    if (!dl_##name)                                                                                                            \
+#define FIND(name)                                                                                 \
+    *(void **)&dl_##name = dlsym(lib, #name);                                                      \
+    if (!dl_##name)                                                                                \
         return -ENOENT;
     FUNCTIONS(FIND)
     return 0;
@@ -149,7 +154,8 @@ static void deliver_waiting(struct ucx *u, uint32_t from)
     }
 }
 
-static ucs_status_t on_message(void *arg, const void *head, size_t head_len, void *data, size_t n, const ucp_am_recv_param_t *param)
+static ucs_status_t on_message(void *arg, const void *head, size_t head_len, void *data, size_t n,
+                               const ucp_am_recv_param_t *param)
 {
     struct ucx *u = arg;
     struct header h;
@@ -160,7 +166,8 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_len, voi
         return UCS_OK;
     }
     memcpy(&h, head, sizeof(h));
-    if (!u->peers || h.to != u->pr->agent->node || h.from >= u->pr->agent->n_nodes || h.from == h.to) {
+    if (!u->peers || h.to != u->pr->agent->node || h.from >= u->pr->agent->n_nodes ||
+        h.from == h.to) {
         refuse(u, "not for this node");
         return UCS_OK;
     }
@@ -182,13 +189,15 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_len, voi
 
 static int make_context(struct ucx *u)
 {
-    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
     ucp_config_t *config;
     ucs_status_t rc;
 
     if (dl_ucp_config_read(NULL, NULL, &config) != UCS_OK)
         return -ENODEV;
-    if (!getenv("UCX_TLS")) /* between nodes there is no shared memory, and files of it would outlive an agent that is killed */
+    if (!getenv("UCX_TLS")) /* between nodes there is no shared memory, and files of it would
+                               outlive an agent that is killed */
         dl_ucp_config_modify(config, "TLS", "^sm");
     rc = dl_ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &u->context);
     dl_ucp_config_release(config);
@@ -197,8 +206,11 @@ static int make_context(struct ucx *u)
 
 static int make_worker(struct ucx *u)
 {
-    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SINGLE};
-    ucp_am_handler_param_t am = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                  .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucp_am_handler_param_t am = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                               UCP_AM_HANDLER_PARAM_FIELD_CB |
+                                               UCP_AM_HANDLER_PARAM_FIELD_ARG,
                                  .id = 0,
                                  .cb = on_message,
                                  .arg = u};
@@ -206,7 +218,8 @@ static int make_worker(struct ucx *u)
 
     if (dl_ucp_worker_create(u->context, &params, &u->worker) != UCS_OK)
         return -ENODEV;
-    if (dl_ucp_worker_set_am_recv_handler(u->worker, &am) != UCS_OK || dl_ucp_worker_get_efd(u->worker, &fd) != UCS_OK ||
+    if (dl_ucp_worker_set_am_recv_handler(u->worker, &am) != UCS_OK ||
+        dl_ucp_worker_get_efd(u->worker, &fd) != UCS_OK ||
         dl_ucp_worker_get_address(u->worker, &u->address, &u->address_len) != UCS_OK)
         return -ENODEV;
     u->src = (struct source){SOURCE_UCX, fd};
@@ -294,7 +307,8 @@ static int make_ep(struct ucx *u, uint32_t node)
 {
     ucp_ep_params_t params = {0};
 
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = (const ucp_address_t *)u->pr->agent->peers[node].ucx;
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = on_peer_error;
@@ -325,7 +339,8 @@ int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     s->header = (struct header){.from = pr->agent->node, .to = node, .seq = peer->out_seq++};
     memcpy(s->bytes, p, n);
     channel_tag(&peer->out_key, &s->header, TAGGED, p, n, s->header.tag);
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+    param.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     param.cb.send = on_sent;
     param.user_data = s;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
@@ -337,8 +352,8 @@ int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 }
 
 /*
- * Progress until there is none to make, and epoll will tell of more. Not before ucx_join(): what others, who were told of us sooner, have sent waits
- * in UCX until then.
+ * Progress until there is none to make, and epoll will tell of more. Not before ucx_join(): what
+ * others, who were told of us sooner, have sent waits in UCX until then.
  */
 void ucx_event(struct pmirun *pr)
 {

@@ -10,9 +10,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define BATCH 256
+#define BATCH   256
 #define TICK_NS (NS_PER_S / 2)
-#define LAST_WORDS_NS NS_PER_S /* for output that somebody else holds open after the last process */
+/* for output that somebody else holds open after the last process */
+#define LAST_WORDS_NS NS_PER_S
 
 int loop_add(struct pmirun *pr, struct source *src, uint32_t events)
 {
@@ -38,40 +39,18 @@ static void dispatch(struct pmirun *pr, struct source *src, uint32_t events)
     if (src->fd < 0)
         return; /* closed earlier in this batch */
     switch (src->kind) {
-    case SOURCE_SIGNALS:
-        signals_event(pr);
-        break;
-    case SOURCE_LISTENER:
-        port_accept(pr);
-        break;
-    case SOURCE_CONN:
-        pmi_event(pr, (struct conn *)src, events);
-        break;
-    case SOURCE_STREAM:
-        output_event(pr, (struct stream *)src);
-        break;
-    case SOURCE_SINK:
-        output_room(pr, (struct sink *)src);
-        break;
+    case SOURCE_SIGNALS: signals_event(pr); break;
+    case SOURCE_LISTENER: port_accept(pr); break;
+    case SOURCE_CONN: pmi_event(pr, (struct conn *)src, events); break;
+    case SOURCE_STREAM: output_event(pr, (struct stream *)src); break;
+    case SOURCE_SINK: output_room(pr, (struct sink *)src); break;
     case SOURCE_INPUT:
-    case SOURCE_INPUT_PIPE:
-        input_event(pr, src);
-        break;
-    case SOURCE_NET_LISTENER:
-        net_accept(pr);
-        break;
-    case SOURCE_NET:
-        net_event(pr, (struct netconn *)src, events);
-        break;
-    case SOURCE_STARTER:
-        nodes_starter_event(pr, src);
-        break;
-    case SOURCE_BOOT:
-        agent_boot_event(pr);
-        break;
-    case SOURCE_UCX:
-        ucx_event(pr);
-        break;
+    case SOURCE_INPUT_PIPE: input_event(pr, src); break;
+    case SOURCE_NET_LISTENER: net_accept(pr); break;
+    case SOURCE_NET: net_event(pr, (struct netconn *)src, events); break;
+    case SOURCE_STARTER: nodes_starter_event(pr, src); break;
+    case SOURCE_BOOT: agent_boot_event(pr); break;
+    case SOURCE_UCX: ucx_event(pr); break;
     }
 }
 
@@ -93,8 +72,8 @@ static void run_deadlines(struct pmirun *pr)
     }
     if (passed(pr, pr->deadline_ns)) {
         pr->deadline_ns = 0;
-        say(pr, "%llu of %llu processes still run after %g s; stopping the job", (unsigned long long)pr->n_live,
-            (unsigned long long)pr->n_ranks, pr->opt.timeout_s);
+        say(pr, "%llu of %llu processes still run after %g s; stopping the job",
+            (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks, pr->opt.timeout_s);
         job_stop(pr, STATUS_TIMEOUT);
     }
     if (pr->net && passed(pr, pr->net->deadline_ns))

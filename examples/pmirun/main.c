@@ -29,19 +29,24 @@ void print_stats(struct pmirun *pr)
         nodes_stats(pr, &s);
     else
         pmiwire_server_get_stats(pr->server, &s);
-    n = snprintf(line, sizeof(line),
-                 "{\"program\":\"pmirun\",\"jobs\":%u,\"processes\":%llu,\"status\":%d,"
-                 "\"launch_begin_ms\":%.3f,\"launch_end_ms\":%.3f,\"launch_busy_ms\":%.3f,\"first_init_ms\":%.3f,"
-                 "\"last_init_ms\":%.3f,\"first_finalize_ms\":%.3f,\"last_finalize_ms\":%.3f,\"last_exit_ms\":%.3f,"
-                 "\"total_ms\":%.3f,\"messages\":%llu,\"bad\":%llu,\"puts\":%llu,\"gets\":%llu,\"misses\":%llu,\"fences\":%llu,"
-                 "\"bytes_in\":%llu,\"bytes_out\":%llu,\"kvs_bytes\":%llu,\"failed_connections\":%llu}\n",
-                 pr->n_jobs, (unsigned long long)pr->n_ranks, pr->status, ms(pr->at.launch_begin), ms(pr->at.launch_end),
-                 ms(pr->at.launch_busy), ms(pr->at.first_init), ms(pr->at.last_init), ms(pr->at.first_finalize),
-                 ms(pr->at.last_finalize), ms(pr->at.last_exit), ms(clock_ns() - pr->start_ns),
-                 (unsigned long long)s.n_messages, (unsigned long long)s.n_bad, (unsigned long long)s.n_puts,
-                 (unsigned long long)s.n_gets, (unsigned long long)s.n_misses, (unsigned long long)s.n_fences,
-                 (unsigned long long)s.bytes_in, (unsigned long long)s.bytes_out, (unsigned long long)s.kvs_bytes,
-                 (unsigned long long)s.n_failed);
+    n = snprintf(
+        line, sizeof(line),
+        "{\"program\":\"pmirun\",\"jobs\":%u,\"processes\":%llu,\"status\":%d,"
+        "\"launch_begin_ms\":%.3f,\"launch_end_ms\":%.3f,\"launch_busy_ms\":%.3f,\"first_init_ms\":"
+        "%.3f,"
+        "\"last_init_ms\":%.3f,\"first_finalize_ms\":%.3f,\"last_finalize_ms\":%.3f,\"last_exit_"
+        "ms\":%.3f,"
+        "\"total_ms\":%.3f,\"messages\":%llu,\"bad\":%llu,\"puts\":%llu,\"gets\":%llu,\"misses\":%"
+        "llu,\"fences\":%llu,"
+        "\"bytes_in\":%llu,\"bytes_out\":%llu,\"kvs_bytes\":%llu,\"failed_connections\":%llu}\n",
+        pr->n_jobs, (unsigned long long)pr->n_ranks, pr->status, ms(pr->at.launch_begin),
+        ms(pr->at.launch_end), ms(pr->at.launch_busy), ms(pr->at.first_init), ms(pr->at.last_init),
+        ms(pr->at.first_finalize), ms(pr->at.last_finalize), ms(pr->at.last_exit),
+        ms(clock_ns() - pr->start_ns), (unsigned long long)s.n_messages,
+        (unsigned long long)s.n_bad, (unsigned long long)s.n_puts, (unsigned long long)s.n_gets,
+        (unsigned long long)s.n_misses, (unsigned long long)s.n_fences,
+        (unsigned long long)s.bytes_in, (unsigned long long)s.bytes_out,
+        (unsigned long long)s.kvs_bytes, (unsigned long long)s.n_failed);
     output_text(pr, line, (size_t)n);
     output_flush(pr);
 }
@@ -72,7 +77,8 @@ static void find_programs(struct pmirun *pr)
         if (err == NO_WDIR)
             die(STATUS_NOEXEC, "%s: no such working directory", app->wdir);
         if (err)
-            die(err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s", app->argv[0], strerror(err));
+            die(err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s",
+                app->argv[0], strerror(err));
     }
 }
 
@@ -121,8 +127,9 @@ static void set_up_alone(struct pmirun *pr)
     note_inherited(pr);
     set_up_launcher(pr);
     if (launch_check_limits(pr, pr->opt.n_procs, &need, &have) != 0)
-        die(STATUS_RESOURCES, "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)", pr->opt.n_procs,
-            (unsigned long long)need, (unsigned long long)have);
+        die(STATUS_RESOURCES,
+            "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
+            pr->opt.n_procs, (unsigned long long)need, (unsigned long long)have);
     set_up_loop(pr);
     err = pmi_init(pr);
     if (err)

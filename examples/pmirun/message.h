@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What head and agents say to each other, as the payload of a frame (channel.h): a byte that says what, then its fields: numbers of 4 or
- * 8 bytes, little-endian, and texts of a length of 4 bytes and so many bytes. A frame that does not hold what it should is refused
- * as a whole, and its connection with it.
+ * What head and agents say to each other, as the payload of a frame (channel.h): a byte that says
+ * what, then its fields: numbers of 4 or 8 bytes, little-endian, and texts of a length of 4 bytes
+ * and so many bytes. A frame that does not hold what it should is refused as a whole, and its
+ * connection with it.
  */
 #ifndef PMIRUN_MESSAGE_H
 #define PMIRUN_MESSAGE_H
@@ -11,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BOOT_BYTES 65536u         /* of the lines that an agent reads from its stdin, at most: what an empty pipe takes */
+/* of the lines that an agent reads from its stdin, at most: what an empty pipe takes */
+#define BOOT_BYTES         65536u
 #define UCX_SETTINGS_BYTES 32768u /* of them, those about UCX */
 
 enum message {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Published names on several nodes. The head holds them; an agent tells it of those that its ranks publish or take back, and answers them at once. So
- * that may be on its way when somebody on another node looks the name up who knows of it, through MPI: before the head says anything,
- * it asks every agent for a sign, which comes behind what that has said before.
+ * Published names on several nodes. The head holds them; an agent tells it of those that its ranks
+ * publish or take back, and answers them at once. So that may be on its way when somebody on
+ * another node looks the name up who knows of it, through MPI: before the head says anything, it
+ * asks every agent for a sign, which comes behind what that has said before.
  *
- * An agent remembers the names of its own ranks: it knows one that they have published already, and only those can they take back. Of a name that two
- * nodes publish, the first that the head hears of counts.
+ * An agent remembers the names of its own ranks: it knows one that they have published already, and
+ * only those can they take back. Of a name that two nodes publish, the first that the head hears of
+ * counts.
  */
 #include "agent.h"
 #include "nodes.h"
@@ -67,12 +69,14 @@ static struct name **find(struct names *names, struct pmiwire_str service)
 {
     struct name **p = &names->list;
 
-    while (*p && ((*p)->service.len != service.len || memcmp((*p)->service.ptr, service.ptr, service.len) != 0))
+    while (*p && ((*p)->service.len != service.len ||
+                  memcmp((*p)->service.ptr, service.ptr, service.len) != 0))
         p = &(*p)->next;
     return p;
 }
 
-static int add(struct names *names, uint32_t job, struct pmiwire_str service, struct pmiwire_str port)
+static int add(struct names *names, uint32_t job, struct pmiwire_str service,
+               struct pmiwire_str port)
 {
     struct name *n;
     char *text;
@@ -123,7 +127,8 @@ void names_job_ended(struct pmirun *pr, const struct job *job)
 
 /* ---- an agent ---- */
 
-static void tell(struct pmirun *pr, enum message what, uint32_t job, struct pmiwire_str service, struct pmiwire_str port)
+static void tell(struct pmirun *pr, enum message what, uint32_t job, struct pmiwire_str service,
+                 struct pmiwire_str port)
 {
     struct msg m = {0};
 
@@ -135,7 +140,8 @@ static void tell(struct pmirun *pr, enum message what, uint32_t job, struct pmiw
     msg_free(&m);
 }
 
-int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, struct pmiwire_str port)
+int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
+                     struct pmiwire_str port)
 {
     struct pmirun *pr = ctx;
     const struct job *job = job_by_id(pr, who->job);
@@ -157,7 +163,8 @@ int names_on_unpublish(void *ctx, const struct pmiwire_peer *who, struct pmiwire
     return rc;
 }
 
-int names_on_lookup(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, uint64_t token, struct pmiwire_str *port)
+int names_on_lookup(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
+                    uint64_t token, struct pmiwire_str *port)
 {
     struct pmirun *pr = ctx;
     struct msg m = {0};
@@ -191,7 +198,10 @@ bool names_published(struct pmirun *pr, struct msg_in *in, bool taken_back)
     if (taken_back)
         drop(pr->names, job, service);
     else if (add(pr->names, job, service, port) != 0)
-        say(pr, "a name that job %u publishes is not taken: published on another node before, or too many", job);
+        say(pr,
+            "a name that job %u publishes is not taken: published on another node before, or too "
+            "many",
+            job);
     return true;
 }
 
@@ -219,7 +229,12 @@ bool names_asked(struct pmirun *pr, uint32_t node, struct msg_in *in)
     if (in->bad)
         return false;
     l = xrealloc(NULL, sizeof(*l));
-    *l = (struct lookup){pr->names->lookups, pr->names->n_lookups++, node, pr->opt.n_nodes, token, xprintf("%.*s", (int)service.len, service.ptr)};
+    *l = (struct lookup){pr->names->lookups,
+                         pr->names->n_lookups++,
+                         node,
+                         pr->opt.n_nodes,
+                         token,
+                         xprintf("%.*s", (int)service.len, service.ptr)};
     pr->names->lookups = l;
     msg_begin(&m, MSG_SIGN);
     msg_u32(&m, l->number);

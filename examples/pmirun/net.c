@@ -14,7 +14,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define SHAKE_NS (5 * NS_PER_S)
+#define SHAKE_NS       (5 * NS_PER_S)
 #define MAX_COMPLAINTS 20u /* lines about connections that were refused */
 
 void net_init(struct pmirun *pr, const struct net_ops *ops)
@@ -25,9 +25,12 @@ void net_init(struct pmirun *pr, const struct net_ops *ops)
 
 /* ---- addresses ---- */
 
-static int parse_address(const char *address, uint16_t port, struct sockaddr_storage *ss, socklen_t *len)
+static int parse_address(const char *address, uint16_t port, struct sockaddr_storage *ss,
+                         socklen_t *len)
 {
-    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *list;
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                             .ai_socktype = SOCK_STREAM},
+                    *list;
     char service[8];
 
     snprintf(service, sizeof(service), "%u", port);
@@ -49,7 +52,8 @@ void net_address(const struct netconn *nc, bool local, char *out, size_t n)
 {
     struct sockaddr_storage ss = {0};
     socklen_t len = sizeof(ss);
-    int rc = local ? getsockname(nc->src.fd, (struct sockaddr *)&ss, &len) : getpeername(nc->src.fd, (struct sockaddr *)&ss, &len);
+    int rc = local ? getsockname(nc->src.fd, (struct sockaddr *)&ss, &len)
+                   : getpeername(nc->src.fd, (struct sockaddr *)&ss, &len);
 
     out[0] = '\0';
     if (rc == 0)
@@ -66,7 +70,8 @@ char *net_own_addresses(void)
     for (a = list; a; a = a->ifa_next) {
         char *longer;
 
-        if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET || !(a->ifa_flags & IFF_UP) || (a->ifa_flags & IFF_LOOPBACK))
+        if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET || !(a->ifa_flags & IFF_UP) ||
+            (a->ifa_flags & IFF_LOOPBACK))
             continue;
         format_address(a->ifa_addr, sizeof(struct sockaddr_in), one, sizeof(one));
         longer = xprintf("%s%s ", all, one);
@@ -92,9 +97,10 @@ static void later(struct pmirun *pr, uint64_t deadline)
 }
 
 /*
- * A link that is cut without a word is missed after --node-timeout: when nothing is said, by the kernel's keep-alive; else because nothing is
- * acknowledged, which find_silence() sees. TCP_USER_TIMEOUT would also end a link whose other end is stopped and has its buffer full, and a head
- * may be stopped.
+ * A link that is cut without a word is missed after --node-timeout: when nothing is said, by the
+ * kernel's keep-alive; else because nothing is acknowledged, which find_silence() sees.
+ * TCP_USER_TIMEOUT would also end a link whose other end is stopped and has its buffer full, and a
+ * head may be stopped.
  */
 static void set_options(const struct pmirun *pr, int fd)
 {
@@ -108,7 +114,8 @@ static void set_options(const struct pmirun *pr, int fd)
     };
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-        setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
+        setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                   sizeof(options[i].value));
 }
 
 static void listen_later(struct pmirun *pr)
@@ -117,7 +124,8 @@ static void listen_later(struct pmirun *pr)
 }
 
 /* Takes fd. */
-static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t peer, const struct sockaddr *sa, socklen_t len, int *err)
+static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t peer,
+                                const struct sockaddr *sa, socklen_t len, int *err)
 {
     struct netconn *nc = calloc(1, sizeof(*nc));
     char host[64];
@@ -138,7 +146,8 @@ static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t 
     }
     set_options(pr, fd);
     format_address(sa, len, host, sizeof(host));
-    snprintf(nc->name, sizeof(nc->name), "%s:%u", host, ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
+    snprintf(nc->name, sizeof(nc->name), "%s:%u", host,
+             ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
     nc->dialled = nc->connecting = nc->armed = dials;
     nc->deadline_ns = pr->now_ns + SHAKE_NS;
     later(pr, nc->deadline_ns);
@@ -160,7 +169,8 @@ int net_listen(struct pmirun *pr, const char *address, uint16_t *port)
     fd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    if (bind(fd, (struct sockaddr *)&ss, len) != 0 || listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&ss, &len) != 0) {
+    if (bind(fd, (struct sockaddr *)&ss, len) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&ss, &len) != 0) {
         rc = -errno;
         close(fd);
         return rc;
@@ -170,7 +180,8 @@ int net_listen(struct pmirun *pr, const char *address, uint16_t *port)
     return loop_add(pr, &pr->net->listener, EPOLLIN);
 }
 
-struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer, int *err)
+struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
+                         int *err)
 {
     struct sockaddr_storage ss = {0};
     socklen_t len;
@@ -264,7 +275,8 @@ static bool on_frame(void *ctx, struct channel *c, const void *p, size_t n)
 static void on_refused(void *ctx, struct channel *c, const char *why, uint64_t seq)
 {
     struct pmirun *pr = ctx;
-    const struct netconn *nc = (const struct netconn *)((const char *)c - offsetof(struct netconn, ch));
+    const struct netconn *nc =
+        (const struct netconn *)((const char *)c - offsetof(struct netconn, ch));
 
     say(pr, "frame %llu from %s is refused: %s", (unsigned long long)seq, nc->name, why);
 }
@@ -276,7 +288,8 @@ static void drop_oldest_stranger(struct pmirun *pr)
     struct netconn *oldest = NULL;
 
     for (struct netconn *nc = pr->net->conns; nc; nc = nc->next)
-        if (!nc->dead && !nc->dialled && nc->deadline_ns && (!oldest || nc->deadline_ns <= oldest->deadline_ns))
+        if (!nc->dead && !nc->dialled && nc->deadline_ns &&
+            (!oldest || nc->deadline_ns <= oldest->deadline_ns))
             oldest = nc;
     if (oldest)
         broken(pr, oldest, "too many at once that have not said who they are");
@@ -287,9 +300,12 @@ void net_accept(struct pmirun *pr)
     for (int i = 0; i < 64; i++) {
         struct sockaddr_storage ss = {0};
         socklen_t len = sizeof(ss);
-        int fd = accept4(pr->net->listener.fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK), err;
+        int fd = accept4(pr->net->listener.fd, (struct sockaddr *)&ss, &len,
+                         SOCK_CLOEXEC | SOCK_NONBLOCK),
+            err;
 
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && pr->net->n_strangers) { /* nobody is shut out by those who say nothing */
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE) &&
+            pr->net->n_strangers) { /* nobody is shut out by those who say nothing */
             drop_oldest_stranger(pr);
             continue;
         }
@@ -351,7 +367,8 @@ static void make_dirty(struct pmirun *pr, struct netconn *nc)
     pr->net->dirty = nc;
 }
 
-int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len, const void *p, size_t n)
+int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len,
+              const void *p, size_t n)
 {
     struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len}, {(void *)(uintptr_t)p, n}};
     int rc;
@@ -384,7 +401,10 @@ static void conn_read(struct pmirun *pr, struct netconn *nc)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        broken(pr, nc, n < 0 ? strerror(errno) : nc->deadline_ns ? "it left without having said who it is" : "it closed the connection");
+        broken(pr, nc,
+               n < 0             ? strerror(errno)
+               : nc->deadline_ns ? "it left without having said who it is"
+                                 : "it closed the connection");
         return;
     }
     rc = channel_input(&nc->ch, pr->scratch, (size_t)n, &channel_ops, pr);
@@ -424,9 +444,11 @@ static void find_silence(struct pmirun *pr)
         struct tcp_info info = {0};
         socklen_t len = sizeof(info);
 
-        if (nc->dead || nc->deadline_ns || getsockopt(nc->src.fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+        if (nc->dead || nc->deadline_ns ||
+            getsockopt(nc->src.fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
             continue;
-        if ((info.tcpi_unacked || info.tcpi_probes) && info.tcpi_last_ack_recv > pr->opt.node_s * 1e3)
+        if ((info.tcpi_unacked || info.tcpi_probes) &&
+            info.tcpi_last_ack_recv > pr->opt.node_s * 1e3)
             broken(pr, nc, why);
     }
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TCP connections between head and agents, and between agents: sockets under channels (channel.h). All are served from the one event
- * loop and nothing here waits. A connection between agents is used one way, by the one that dialled it, so that two who want each other at
- * once have nothing to settle.
+ * TCP connections between head and agents, and between agents: sockets under channels (channel.h).
+ * All are served from the one event loop and nothing here waits. A connection between agents is
+ * used one way, by the one that dialled it, so that two who want each other at once have nothing to
+ * settle.
  *
- * Anybody may connect to the listener. Who has not proven within SHAKE_NS that it belongs to the job is dropped, and when more than
- * NET_MAX_STRANGERS and the nodes of the job are at it, the oldest of them.
+ * Anybody may connect to the listener. Who has not proven within SHAKE_NS that it belongs to the
+ * job is dropped, and when more than NET_MAX_STRANGERS and the nodes of the job are at it, the
+ * oldest of them.
  */
 #ifndef PMIRUN_NET_H
 #define PMIRUN_NET_H
@@ -30,7 +32,8 @@ struct netconn {
 struct net_ops {
     bool (*opened)(struct pmirun *pr, struct netconn *nc); /* false: not welcome */
     bool (*frame)(struct pmirun *pr, struct netconn *nc, const void *p, size_t n);
-    void (*closed)(struct pmirun *pr, struct netconn *nc, const char *why); /* one that was open, or dialled. Not after net_close() */
+    void (*closed)(struct pmirun *pr, struct netconn *nc,
+                   const char *why); /* one that was open, or dialled. Not after net_close() */
 };
 
 struct net {
@@ -47,10 +50,13 @@ struct net {
 void net_init(struct pmirun *pr, const struct net_ops *ops);
 /* Listens at `address` (a number; NULL: everywhere). 0 or -errno, and the port. */
 int net_listen(struct pmirun *pr, const char *address, uint16_t *port);
-/* NULL when that is no address, or memory or descriptors ran out; *err says why. Else opened() or closed() follows. */
-struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer, int *err);
+/* NULL when that is no address, or memory or descriptors ran out; *err says why. Else opened() or
+ * closed() follows. */
+struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
+                         int *err);
 int net_send(struct pmirun *pr, struct netconn *nc, const void *p, size_t n);
-int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len, const void *p, size_t n);
+int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len,
+              const void *p, size_t n);
 void net_close(struct pmirun *pr, struct netconn *nc);
 size_t net_waiting(const struct netconn *nc); /* bytes that are still to be sent */
 /* The numeric address of either end; empty when there is none. */

@@ -2,9 +2,11 @@
 /*
  * The head's nodes: how agents get there, what they are told, and how they are lost.
  *
- * An agent is started by ssh (one for each node), by one srun for all, or here (--launch fork), and reads from its stdin a few lines: the
- * job's name and secret, its number, and where we listen. The secret is nowhere else: not among arguments, not in an environment, not in what
- * anybody prints. The agent connects to us and proves that it has it, as we do (channel.c). Its stdin stays open: its end says that we are gone.
+ * An agent is started by ssh (one for each node), by one srun for all, or here (--launch fork), and
+ * reads from its stdin a few lines: the job's name and secret, its number, and where we listen. The
+ * secret is nowhere else: not among arguments, not in an environment, not in what anybody prints.
+ * The agent connects to us and proves that it has it, as we do (channel.c). Its stdin stays open:
+ * its end says that we are gone.
  */
 #define _GNU_SOURCE
 #include "nodes.h"
@@ -22,12 +24,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define END_NS (8 * NS_PER_S)    /* for agents to end what is left of their ranks */
-#define REAP_NS (2 * NS_PER_S)   /* for ssh and srun to leave after their agents */
-#define HUNG_NS (6 * NS_PER_S)   /* after SIGKILL, for agents to tell of their ranks' end */
-#define NEVER_S 1e9              /* the longest --start-timeout, which 0 stands for */
+#define END_NS   (8 * NS_PER_S) /* for agents to end what is left of their ranks */
+#define REAP_NS  (2 * NS_PER_S) /* for ssh and srun to leave after their agents */
+#define HUNG_NS  (6 * NS_PER_S) /* after SIGKILL, for agents to tell of their ranks' end */
+#define NEVER_S  1e9            /* the longest --start-timeout, which 0 stands for */
 #define OWED_MIN 65536u
-#define ASKS 4u                  /* that a node leaves without an answer; --node-timeout is one more of their intervals */
+/* that a node leaves without an answer; --node-timeout is one more of their intervals */
+#define ASKS 4u
 
 extern char **environ;
 
@@ -40,7 +43,9 @@ const char *nodes_name(const struct pmirun *pr, uint32_t node)
 
 static const char *starter_program(const struct pmirun *pr)
 {
-    return pr->opt.launch_agent ? pr->opt.launch_agent : pr->opt.launch == LAUNCH_SSH ? "ssh" : "srun";
+    return pr->opt.launch_agent           ? pr->opt.launch_agent
+           : pr->opt.launch == LAUNCH_SSH ? "ssh"
+                                          : "srun";
 }
 
 /* What brings agents to nodes: NULL-terminated, to be freed with its strings. */
@@ -79,15 +84,14 @@ static char **starter_argv(const struct pmirun *pr, const char *self, const stru
         v[n++] = xprintf("%s", self);
         v[n++] = xprintf("--agent");
         break;
-    default:
-        v[n++] = xprintf("%s", self);
-        v[n++] = xprintf("--agent");
+    default: v[n++] = xprintf("%s", self); v[n++] = xprintf("--agent");
     }
     v[n] = NULL;
     return v;
 }
 
-/* UCX's variables, which an agent that may use it wants before it is told all others: lines for it. Says which are left out. */
+/* UCX's variables, which an agent that may use it wants before it is told all others: lines for it.
+ * Says which are left out. */
 static char *ucx_settings(struct pmirun *pr)
 {
     char *all = xprintf("%s", "");
@@ -100,7 +104,8 @@ static char *ucx_settings(struct pmirun *pr)
             continue;
         if (is_lines || strlen(all) + strlen(*e) > UCX_SETTINGS_BYTES) {
             say(pr, "%.*s does not reach the agents' UCX: %s", (int)strcspn(*e, "="), *e,
-                is_lines ? "it has more than one line" : "all such variables together take too many bytes");
+                is_lines ? "it has more than one line"
+                         : "all such variables together take too many bytes");
             continue;
         }
         longer = xprintf("%sset %s\n", all, *e);
@@ -126,7 +131,8 @@ static bool write_all(int fd, const char *text, size_t n)
     return true;
 }
 
-/* Nobody reads what we write to it: because it has ended, as a process has soon after its descriptors are closed? How is told when it is reaped. */
+/* Nobody reads what we write to it: because it has ended, as a process has soon after its
+ * descriptors are closed? How is told when it is reaped. */
 static bool has_ended(const struct starter *s)
 {
     const struct timespec a_while = {.tv_nsec = 5 * NS_PER_MS};
@@ -145,7 +151,8 @@ static bool has_ended(const struct starter *s)
 static void write_bootstrap(struct pmirun *pr, struct starter *s, const char *sets)
 {
     const struct channel_self *self = &pr->net->self;
-    char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(), *text;
+    char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
+         *text;
     char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1], node[16], why[160];
     static const char *const links[] = {"any", "tcp", "ucx"};
     size_t n;
@@ -158,8 +165,10 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s, const char *se
         snprintf(node, sizeof(node), "srun");
     else
         snprintf(node, sizeof(node), "%u", s->first);
-    text = xprintf("pmirun-agent 1\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nsilence %.0f\nport %u\nhead %s\n%send\n", job,
-                   secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3, pr->head->port, addresses, sets);
+    text = xprintf("pmirun-agent 1\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nsilence "
+                   "%.0f\nport %u\nhead %s\n%send\n",
+                   job, secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3,
+                   pr->head->port, addresses, sets);
     n = strlen(text);
     if (!write_all(s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
         snprintf(why, sizeof(why), "it cannot be told about the job: %s", strerror(errno));
@@ -172,7 +181,8 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s, const char *se
     free(addresses);
 }
 
-static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, const int in[2], const int out[2])
+static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, const int in[2],
+                         const int out[2])
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -188,7 +198,8 @@ static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, cons
     posix_spawn_file_actions_adddup2(&files, out[1], STDERR_FILENO);
     posix_spawnattr_init(&attr);
     /* A session of its own: what is typed at our terminal is for us, and we tell the agents. */
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(&attr,
+                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigmask(&attr, &pr->orig_mask);
     posix_spawnattr_setsigdefault(&attr, &defaults);
     rc = posix_spawnp(&s->pid, argv[0], &files, &attr, argv, environ);
@@ -206,9 +217,12 @@ static void start_one(struct pmirun *pr, struct starter *s, const char *self, co
         die(STATUS_RESOURCES, "cannot start %s: %s", argv[0], strerror(errno));
     rc = spawn_starter(pr, s, argv, in, out);
     if (rc == EAGAIN)
-        die(STATUS_RESOURCES, "cannot start %s for node %u: the limit on processes is reached (ulimit -u)", argv[0], s->first);
+        die(STATUS_RESOURCES,
+            "cannot start %s for node %u: the limit on processes is reached (ulimit -u)", argv[0],
+            s->first);
     if (rc)
-        die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s", argv[0], strerror(rc));
+        die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s", argv[0],
+            strerror(rc));
     close(in[0]);
     close(out[1]);
     fcntl(in[1], F_SETFL, O_NONBLOCK);
@@ -218,7 +232,8 @@ static void start_one(struct pmirun *pr, struct starter *s, const char *self, co
     if (loop_add(pr, &s->src, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "cannot start %s: out of memory", argv[0]);
     write_bootstrap(pr, s, sets);
-    trace(pr, "pid %d: %s brings node %u%s", (int)s->pid, argv[0], s->first, s->n > 1 ? " and following" : "");
+    trace(pr, "pid %d: %s brings node %u%s", (int)s->pid, argv[0], s->first,
+          s->n > 1 ? " and following" : "");
     for (char **p = argv; *p; p++)
         free(*p);
     free(argv);
@@ -231,7 +246,8 @@ static void must_fill_random(void *p, size_t n)
             die(STATUS_RESOURCES, "getrandom: %s", strerror(errno));
 }
 
-/* Three descriptors a node, and those of strangers. The limit is raised only where that is needed, since ssh and srun inherit it. */
+/* Three descriptors a node, and those of strangers. The limit is raised only where that is needed,
+ * since ssh and srun inherit it. */
 static void check_limit(uint32_t n_nodes)
 {
     rlim_t need = 4 * (rlim_t)n_nodes + NET_MAX_STRANGERS + 64;
@@ -241,8 +257,9 @@ static void check_limit(uint32_t n_nodes)
         return;
     lim.rlim_cur = need;
     if (need > lim.rlim_max || setrlimit(RLIMIT_NOFILE, &lim) != 0)
-        die(STATUS_RESOURCES, "%u nodes need %llu descriptors, the limit is %llu: raise it (ulimit -n)", n_nodes, (unsigned long long)need,
-            (unsigned long long)lim.rlim_max);
+        die(STATUS_RESOURCES,
+            "%u nodes need %llu descriptors, the limit is %llu: raise it (ulimit -n)", n_nodes,
+            (unsigned long long)need, (unsigned long long)lim.rlim_max);
 }
 
 void nodes_start(struct pmirun *pr)
@@ -254,7 +271,8 @@ void nodes_start(struct pmirun *pr)
     int rc;
 
     if (n < 0)
-        die(STATUS_RESOURCES, "cannot tell nodes where pmirun is: /proc/self/exe: %s", strerror(errno));
+        die(STATUS_RESOURCES, "cannot tell nodes where pmirun is: /proc/self/exe: %s",
+            strerror(errno));
     self[n] = '\0';
     if (strchr(self, '\''))
         die(STATUS_USAGE, "cannot tell nodes where pmirun is: %s has a quote in its name", self);
@@ -273,7 +291,9 @@ void nodes_start(struct pmirun *pr)
     memset(h->nodes, 0, pr->opt.n_nodes * sizeof(*h->nodes));
     for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
         h->nodes[i].id = i;
-        h->nodes[i].name = pr->opt.n_hosts && pr->opt.launch != LAUNCH_SRUN ? xprintf("%s", pr->opt.hosts[i]) : xprintf("node%u", i);
+        h->nodes[i].name = pr->opt.n_hosts && pr->opt.launch != LAUNCH_SRUN
+                               ? xprintf("%s", pr->opt.hosts[i])
+                               : xprintf("node%u", i);
     }
     h->n_starters = pr->opt.launch == LAUNCH_SRUN ? 1 : pr->opt.n_nodes;
     h->starters = xrealloc(NULL, h->n_starters * sizeof(*h->starters));
@@ -292,7 +312,8 @@ void nodes_start(struct pmirun *pr)
 static void starter_line(struct pmirun *pr, struct starter *s)
 {
     if (s->len > 0)
-        say(pr, "%s: %.*s", s->n > 1 ? starter_program(pr) : nodes_name(pr, s->first), (int)s->len, s->line);
+        say(pr, "%s: %.*s", s->n > 1 ? starter_program(pr) : nodes_name(pr, s->first), (int)s->len,
+            s->line);
     s->len = 0;
 }
 
@@ -310,12 +331,15 @@ void nodes_starter_event(struct pmirun *pr, struct source *src)
         if (n <= 0)
             break;
         for (ssize_t i = 0; i < n; i++) {
-            bool end = pr->scratch[i] == '\n' || pr->scratch[i] == '\r'; /* ssh ends its lines with both */
+            bool end =
+                pr->scratch[i] == '\n' || pr->scratch[i] == '\r'; /* ssh ends its lines with both */
 
             if (end || s->len == sizeof(s->line))
                 starter_line(pr, s);
             if (!end)
-                s->line[s->len++] = pr->scratch[i] == '\t' || (unsigned char)pr->scratch[i] >= 32 ? pr->scratch[i] : '?';
+                s->line[s->len++] = pr->scratch[i] == '\t' || (unsigned char)pr->scratch[i] >= 32
+                                        ? pr->scratch[i]
+                                        : '?';
         }
     }
     starter_line(pr, s);
@@ -345,8 +369,8 @@ void nodes_reaped(struct pmirun *pr, const siginfo_t *si)
     close_stdin(s);
     if (s->src.fd >= 0)
         nodes_starter_event(pr, &s->src); /* its last words first */
-    trace(pr, "pid %d, which brought node %u, %s %d", (int)s->pid, s->first, si->si_code == CLD_EXITED ? "exited with" : "died of",
-          si->si_status);
+    trace(pr, "pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
+          si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     snprintf(why, sizeof(why), "%s %s %d before the agent was there",
              pr->opt.launch == LAUNCH_FORK ? "its process" : starter_program(pr),
              si->si_code == CLD_EXITED ? "exited with status" : "died of signal", si->si_status);
@@ -359,7 +383,8 @@ void nodes_reaped(struct pmirun *pr, const siginfo_t *si)
 
 void nodes_tell(struct pmirun *pr, struct node *node, const struct msg *m)
 {
-    int rc = node->link ? net_send(pr, node->link, m->p, m->len) : 0; /* a lost one is known as such */
+    int rc =
+        node->link ? net_send(pr, node->link, m->p, m->len) : 0; /* a lost one is known as such */
 
     if (rc && rc != -EPIPE)
         nodes_lost(pr, node, strerror(-rc));
@@ -475,9 +500,11 @@ static uint32_t named_nodes(const struct pmirun *pr, const char *hosts, uint32_t
 
 bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of)
 {
-    uint32_t *nodes = xrealloc(NULL, pr->opt.n_nodes * sizeof(*nodes)), n_nodes = named_nodes(pr, hosts, nodes);
+    uint32_t *nodes = xrealloc(NULL, pr->opt.n_nodes * sizeof(*nodes)),
+             n_nodes = named_nodes(pr, hosts, nodes);
 
-    for (uint32_t i = 0, k = 0; n_nodes && i < n_nodes; i++) { /* the first ones get what does not divide */
+    for (uint32_t i = 0, k = 0; n_nodes && i < n_nodes;
+         i++) { /* the first ones get what does not divide */
         uint32_t here = n / n_nodes + (i < n % n_nodes);
 
         for (uint32_t j = 0; j < here; j++)
@@ -559,8 +586,10 @@ void nodes_launch(struct pmirun *pr, struct job *job, const struct msg_in *prepu
 /* Must a variable of ours not replace the node's own? */
 static bool is_of_node(const char *var)
 {
-    static const char *const names[] = {"HOSTNAME=", "HOST=", "SSH_CLIENT=", "SSH_CONNECTION=", "SSH_TTY=", "SSH_AUTH_SOCK=",
-                                        "TMPDIR=", "XDG_RUNTIME_DIR=", "XDG_SESSION_ID=", "SLURM", "_="};
+    static const char *const names[] = {
+        "HOSTNAME=",       "HOST=",          "SSH_CLIENT=", "SSH_CONNECTION=",
+        "SSH_TTY=",        "SSH_AUTH_SOCK=", "TMPDIR=",     "XDG_RUNTIME_DIR=",
+        "XDG_SESSION_ID=", "SLURM",          "_="};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strncmp(var, names[i], strlen(names[i])) == 0)
@@ -577,7 +606,8 @@ static void tell_setup(struct pmirun *pr)
     for (char **e = environ; *e; e++)
         n += !is_of_node(*e);
     msg_begin(&m, MSG_SETUP);
-    msg_u32(&m, (uint32_t)pr->opt.use_port | (uint32_t)pr->opt.no_shm << 1 | (uint32_t)pr->opt.pmi_1_2 << 2 | (uint32_t)pr->opt.verbose << 3 |
+    msg_u32(&m, (uint32_t)pr->opt.use_port | (uint32_t)pr->opt.no_shm << 1 |
+                    (uint32_t)pr->opt.pmi_1_2 << 2 | (uint32_t)pr->opt.verbose << 3 |
                     pr->opt.design << 4);
     msg_u32(&m, (uint32_t)pr->opt.universe_size);
     msg_u64(&m, (uint64_t)(pr->opt.stall_s * 1e9));
@@ -593,7 +623,8 @@ static void tell_setup(struct pmirun *pr)
     free(cwd);
 }
 
-/* Where each is, and whether they talk UCX: they do when each can. False: they cannot, and were told to. */
+/* Where each is, and whether they talk UCX: they do when each can. False: they cannot, and were
+ * told to. */
 static bool tell_peers(struct pmirun *pr)
 {
     const struct node *nodes = pr->head->nodes;
@@ -620,8 +651,9 @@ static bool tell_peers(struct pmirun *pr)
 }
 
 /*
- * Silence. The kernel's keep-alive (net.c) notices a link that is cut, but it answers for an agent that is stopped or hangs: the head asks. What is
- * counted are questions, not time: a head that was stopped itself has not asked meanwhile.
+ * Silence. The kernel's keep-alive (net.c) notices a link that is cut, but it answers for an agent
+ * that is stopped or hangs: the head asks. What is counted are questions, not time: a head that was
+ * stopped itself has not asked meanwhile.
  */
 static uint64_t ask_next(const struct pmirun *pr)
 {
@@ -785,7 +817,8 @@ void nodes_deadlines(struct pmirun *pr)
         h->ask_ns = ask_next(pr);
         ask_all(pr);
     }
-    if (pr->stopping && pr->n_live && !h->ending && pr->drain_ns && pr->now_ns >= pr->drain_ns + HUNG_NS)
+    if (pr->stopping && pr->n_live && !h->ending && pr->drain_ns &&
+        pr->now_ns >= pr->drain_ns + HUNG_NS)
         for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
             nodes_lost(pr, &h->nodes[i], "its ranks do not end");
 }
@@ -794,5 +827,6 @@ void nodes_stats(const struct pmirun *pr, struct pmiwire_server_stats *s)
 {
     const uint64_t *c = pr->head->counters;
 
-    *s = (struct pmiwire_server_stats){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10]};
+    *s = (struct pmiwire_server_stats){c[0], c[1], c[2], c[3], c[4], c[5],
+                                       c[6], c[7], c[8], c[9], c[10]};
 }

@@ -12,7 +12,7 @@ struct node {
     struct netconn *link; /* NULL: has not come yet, or is gone */
     bool ready;           /* said how it can be reached */
     bool done, lost;
-    bool heard;           /* since it was asked last whether it is there */
+    bool heard; /* since it was asked last whether it is there */
     uint32_t n_unanswered;
     char address[64];
     uint32_t port;

@@ -23,10 +23,13 @@ static const char usage[] =
     "  -l                   label each line of output with its rank\n"
     "  -N N                 on N nodes\n"
     "  --hosts A,B,...      their names\n"
-    "  --launch HOW         how to get there: ssh (when there are hosts), srun, or fork (all on this host)\n"
+    "  --launch HOW         how to get there: ssh (when there are hosts), srun, or fork (all on "
+    "this host)\n"
     "  --launch-agent PROG  what to call in the place of ssh or srun\n"
-    "  --map HOW            block (the default): nodes get consecutive ranks; cyclic: ranks go round\n"
-    "  --links HOW          between nodes: tcp (the default), ucx, or any: ucx when every node has it\n"
+    "  --map HOW            block (the default): nodes get consecutive ranks; cyclic: ranks go "
+    "round\n"
+    "  --links HOW          between nodes: tcp (the default), ucx, or any: ucx when every node has "
+    "it\n"
     "  --design HOW         where keys live that few ranks read: dkvs (the default), direct, tree\n"
     "  --start-timeout S    for the nodes to answer (60; 0: for ever)\n"
     "  --node-timeout S     a node that is silent for S seconds is lost (25; 0: never)\n"
@@ -34,7 +37,8 @@ static const char usage[] =
     "  --get-timeout S      for a Get that waits for its key (0: as long as somebody may put it)\n"
     "  --pmi-port           let processes connect over TCP (PMI_PORT), not an inherited socket\n"
     "  --no-shm             no shared memory: every Get is asked by socket\n"
-    "  --shm-max MIB        shared memory that a job's pairs may take (1024); then ranks ask by socket\n"
+    "  --shm-max MIB        shared memory that a job's pairs may take (1024); then ranks ask by "
+    "socket\n"
     "  --universe-size N    what to answer to a question for the universe's size (-1: unknown)\n"
     "  --stall-timeout S    cut off clients silent in mid-message for S seconds (60; 0: never)\n"
     "  --pmi-1.2            speak PMI 1.2 to clients that ask for 1.1\n"
@@ -42,7 +46,8 @@ static const char usage[] =
     "  -v, --verbose        tell on stderr what happens\n"
     "  -h, --help   --version\n"
     "\n"
-    "Exit status: that of the first rank that failed; 128+N when it died of signal N; of MPI_Abort\n"
+    "Exit status: that of the first rank that failed; 128+N when it died of signal N; of "
+    "MPI_Abort\n"
     "its code; 124 timeout; 126, 127 program cannot be started, not found; see pmirun(1).\n";
 
 static long parse_number(const char *option, const char *text, long min, long max)
@@ -86,7 +91,8 @@ static void add_set(struct app *app, const char *text)
 
     if (name_len == 0)
         die(STATUS_USAGE, "-x wants VAR=VALUE, not \"%s\"", text);
-    if (strncmp(text, "PMI_", 4) == 0 || (name_len == 15 && memcmp(text, "MPI_LOCALRANKID", 15) == 0) ||
+    if (strncmp(text, "PMI_", 4) == 0 ||
+        (name_len == 15 && memcmp(text, "MPI_LOCALRANKID", 15) == 0) ||
         (name_len == 15 && memcmp(text, "MPI_LOCALNRANKS", 15) == 0))
         die(STATUS_USAGE, "-x %.*s: this variable is set by pmirun", (int)name_len, text);
     if (!eq)
@@ -122,7 +128,8 @@ static int one_of(const char *option, const char *word, const char *a, const cha
     for (int i = 0; i < 3; i++)
         if (words[i] && strcmp(word, words[i]) == 0)
             return i;
-    die(STATUS_USAGE, "%s wants %s, %s%s%s, not \"%s\"", option, a, b, c ? " or " : "", c ? c : "", word);
+    die(STATUS_USAGE, "%s wants %s, %s%s%s, not \"%s\"", option, a, b, c ? " or " : "", c ? c : "",
+        word);
 }
 
 /* A name becomes an argument of ssh: it must not look like an option. */
@@ -137,7 +144,8 @@ static void parse_hosts(struct options *opt, const char *text)
             *comma++ = '\0';
         if (!*h)
             die(STATUS_USAGE, "--hosts %s: name %u of the list is empty", text, i);
-        if (h[0] == '-' || h[strspn(h, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%[]:")])
+        if (h[0] == '-' ||
+            h[strspn(h, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%[]:")])
             die(STATUS_USAGE, "--hosts: \"%s\" is no host's name", h);
         opt->hosts = xrealloc(opt->hosts, (opt->n_hosts + 1) * sizeof(*opt->hosts));
         opt->hosts[opt->n_hosts++] = h;
@@ -153,7 +161,8 @@ static void settle_nodes(struct options *opt)
         if (opt->n_hosts)
             opt->launch = LAUNCH_SSH;
         else if (opt->n_nodes > 1)
-            die(STATUS_USAGE, "-N %u: how to get there? Give --hosts, or --launch srun or fork", opt->n_nodes);
+            die(STATUS_USAGE, "-N %u: how to get there? Give --hosts, or --launch srun or fork",
+                opt->n_nodes);
     }
     if (opt->launch == LAUNCH_SSH && !opt->n_hosts)
         die(STATUS_USAGE, "--launch ssh: to which hosts? Give --hosts");
@@ -182,7 +191,8 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
     else if (is(w, "--hosts", "-hosts"))
         parse_hosts(opt, argument(c));
     else if (is(w, "--launch", NULL))
-        opt->launch = (enum launch_kind)(LAUNCH_FORK + one_of(w, argument(c), "fork", "ssh", "srun"));
+        opt->launch =
+            (enum launch_kind)(LAUNCH_FORK + one_of(w, argument(c), "fork", "ssh", "srun"));
     else if (is(w, "--launch-agent", NULL))
         opt->launch_agent = xprintf("%s", argument(c));
     else if (is(w, "--map", NULL))

@@ -41,7 +41,8 @@ static void start_server(struct pmirun *pr)
     if (err == 0 && pr->opt.use_port)
         err = port_init(pr);
     if (err) {
-        say(pr, "cannot start the PMI server: %s; stopping the job", err > -4096 ? strerror(-err) : pmiwire_strerror(err));
+        say(pr, "cannot start the PMI server: %s; stopping the job",
+            err > -4096 ? strerror(-err) : pmiwire_strerror(err));
         job_stop(pr, STATUS_RESOURCES);
         pr->agent->unserved = true;
     }
@@ -67,8 +68,8 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.shm_max_bytes = get_u64(in);
     cwd = get_string(in);
     vars = get_strings(in, &n);
-    ok = !in->bad && !pr->server && !pr->agent->unserved && stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
-        pr->opt.design <= PMIWIRE_DESIGN_TREE;
+    ok = !in->bad && !pr->server && !pr->agent->unserved && stall_ns < UINT64_MAX / 2 &&
+         get_ns < UINT64_MAX / 2 && pr->opt.design <= PMIWIRE_DESIGN_TREE;
     for (uint32_t i = 0; i < n; i++) {
         if (ok)
             env_set(vars[i]);
@@ -156,9 +157,11 @@ static int find_programs(struct pmirun *pr, struct job *job)
         if (err == 0)
             continue;
         if (err == NO_WDIR)
-            say(pr, "%s: no such working directory; %s", app->wdir, job->spawned ? "the spawn fails" : "stopping the job");
+            say(pr, "%s: no such working directory; %s", app->wdir,
+                job->spawned ? "the spawn fails" : "stopping the job");
         else
-            say(pr, "cannot start %s: %s; %s", app->argv[0], strerror(err), job->spawned ? "the spawn fails" : "stopping the job");
+            say(pr, "cannot start %s: %s; %s", app->argv[0], strerror(err),
+                job->spawned ? "the spawn fails" : "stopping the job");
         return err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC;
     }
     return 0;
@@ -186,8 +189,8 @@ static int check_limits(struct pmirun *pr, const struct job *job)
 
     if (launch_check_limits(pr, job->n_local, &need, &have) == 0)
         return 0;
-    say(pr, "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)", job->n_local, (unsigned long long)need,
-        (unsigned long long)have);
+    say(pr, "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
+        job->n_local, (unsigned long long)need, (unsigned long long)have);
     return STATUS_RESOURCES;
 }
 
@@ -219,8 +222,8 @@ static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan
         ok = get_app(in, &plan->apps[i]);
         n_ranks += plan->apps[i].n_procs;
     }
-    if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !pr->server || !pr->agent->peers || plan->number < pr->n_jobs ||
-        plan->number == UINT32_MAX)
+    if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !pr->server || !pr->agent->peers ||
+        plan->number < pr->n_jobs || plan->number == UINT32_MAX)
         return false;
     plan->node_of = get_placement(pr, in, n_ranks);
     return !in->bad;
@@ -234,7 +237,8 @@ static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in 
 
     job = job_create(pr, plan, &err); /* takes node_of */
     if (!job) {
-        say(pr, "cannot start the job: %s; stopping", err > -4096 ? strerror(-err) : pmiwire_strerror(err));
+        say(pr, "cannot start the job: %s; stopping",
+            err > -4096 ? strerror(-err) : pmiwire_strerror(err));
         spawn_free_apps(plan->apps, plan->n_apps);
         job_stop(pr, STATUS_RESOURCES);
         return;

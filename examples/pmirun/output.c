@@ -2,12 +2,14 @@
 /*
  * The ranks' output, line by line, to our stdout and stderr.
  *
- * A line is passed on when it is complete, so that lines of two ranks never mix. A line that
- * grows beyond LINE_MAX_BYTES, or whose end does not come within PART_NS (a prompt), is passed on in pieces.
+ * A line is passed on when it is complete, so that lines of two ranks never mix. A line that grows
+ * beyond LINE_MAX_BYTES, or whose end does not come within PART_NS (a prompt), is passed on in
+ * pieces.
  *
  * Whoever reads our output may be slow (a pager) and must not hold up the PMI service: nothing here
  * blocks. What cannot be written waits in the sink; when that holds more than SINK_HIGH, streams
- * that have more for it are not read until it has drained: each such rank then waits in its own write().
+ * that have more for it are not read until it has drained: each such rank then waits in its own
+ * write().
  */
 #define _GNU_SOURCE
 #include "pmirun.h"
@@ -24,10 +26,10 @@
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 65536u
-#define PART_NS (200 * NS_PER_MS)
-#define SINK_FLUSH 65536u
-#define SINK_HIGH (1024u * 1024u)
-#define SINK_LOW 65536u
+#define PART_NS        (200 * NS_PER_MS)
+#define SINK_FLUSH     65536u
+#define SINK_HIGH      (1024u * 1024u)
+#define SINK_LOW       65536u
 
 /* How to write to a sink without ever waiting. */
 enum {
@@ -39,7 +41,8 @@ enum {
 
 /*
  * O_NONBLOCK belongs to the open file description, which we share with our parent shell and others:
- * setting it on fd 1 would make their writes fail. Opening it anew through /proc gives one of our own.
+ * setting it on fd 1 would make their writes fail. Opening it anew through /proc gives one of our
+ * own.
  */
 static void sink_init(struct sink *sk, int fd)
 {
@@ -68,7 +71,8 @@ static void sink_init(struct sink *sk, int fd)
     }
 }
 
-#define AGENT_ROOM (256u * 1024u) /* bytes of each kind of output that an agent may have under way to the head */
+/* bytes of each kind of output that an agent may have under way to the head */
+#define AGENT_ROOM (256u * 1024u)
 
 void output_init(struct pmirun *pr)
 {
@@ -87,16 +91,14 @@ static ssize_t sink_write(const struct sink *sk, const char *p, size_t n)
     struct pollfd pfd = {.fd = sk->src.fd, .events = POLLOUT};
 
     switch (sk->how) {
-    case HOW_SEND:
-        return send(sk->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    case HOW_SEND: return send(sk->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
     case HOW_POLL:
         if (poll(&pfd, 1, 0) == 0) {
             errno = EAGAIN;
             return -1;
         }
         return write(sk->src.fd, p, n < 4096 ? n : 4096);
-    default:
-        return write(sk->src.fd, p, n);
+    default: return write(sk->src.fd, p, n);
     }
 }
 
@@ -226,7 +228,8 @@ static void stream_emit(struct pmirun *pr, struct stream *st, const char *p, siz
     if (st->rank->job->number == 0)
         label_len = snprintf(label, sizeof(label), "[%u] ", st->rank->number);
     else
-        label_len = snprintf(label, sizeof(label), "[%u:%u] ", st->rank->job->number, st->rank->number);
+        label_len =
+            snprintf(label, sizeof(label), "[%u:%u] ", st->rank->job->number, st->rank->number);
     while (n > 0) {
         const char *nl = memchr(p, '\n', n);
         size_t len = nl ? (size_t)(nl - p) + 1 : n;
@@ -386,7 +389,8 @@ void output_close(struct pmirun *pr, struct stream *st)
     if (pr->agent)
         agent_output(pr, st, NULL, 0);
     if (!st->remote) {
-        loop_del(pr, &st->src); /* a child in flight may hold a copy: close() alone would leave it in epoll */
+        loop_del(pr, &st->src); /* a child in flight may hold a copy: close() alone would leave it
+                                   in epoll */
         close(st->src.fd);
         st->src.fd = -1;
     }

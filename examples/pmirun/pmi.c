@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ranks' PMI connections: bytes between sockets and the server engine, and what the engine tells us. */
+/* The ranks' PMI connections: bytes between sockets and the server engine, and what the engine
+ * tells us. */
 #define _GNU_SOURCE
 #include "agent.h"
 #include "pmirun.h"
@@ -54,7 +55,8 @@ static void on_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
         job_rank_state(pr, c->rank, state);
 }
 
-static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode, struct pmiwire_str message)
+static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
+                     struct pmiwire_str message)
 {
     struct pmirun *pr = ctx;
     struct conn *c = who->cookie;
@@ -145,7 +147,9 @@ void pmi_close(struct pmirun *pr, struct conn *c)
         return;
     wait_conn_closed(c);
     pmiwire_conn_close(c->pmi);
-    loop_del(pr, &c->src); /* a child in flight may hold a copy, and close() alone would leave it in epoll */
+    loop_del(
+        pr,
+        &c->src); /* a child in flight may hold a copy, and close() alone would leave it in epoll */
     close(c->src.fd);
     c->src.fd = -1;
     pr->n_conns--;
@@ -178,7 +182,10 @@ static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
         char space[CMSG_SPACE(sizeof(int))];
     } control;
     struct iovec iov = {(void *)(uintptr_t)p, n};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
     struct cmsghdr *h = CMSG_FIRSTHDR(&msg);
 
     memset(&control, 0, sizeof(control));
@@ -189,8 +196,10 @@ static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
     return sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* A descriptor that this client should have and has not been sent, and what to note when it has; -1: none. */
-static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *table_sent, uint32_t *n_arrays)
+/* A descriptor that this client should have and has not been sent, and what to note when it has;
+ * -1: none. */
+static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *table_sent,
+                          uint32_t *n_arrays)
 {
     int fd;
 
@@ -217,7 +226,8 @@ static ssize_t send_some(const struct pmirun *pr, struct conn *c, const void *p,
         w = send_descriptor(c->src.fd, p, n, fd);
         if (w < 0 && (errno == EAGAIN || errno == EINTR))
             return w;
-        /* Another error: too many descriptors on their way, perhaps. This client will ask instead. */
+        /* Another error: too many descriptors on their way, perhaps. This client will ask instead.
+         * */
     }
     c->table_sent = table_sent;
     c->n_arrays = n_arrays;
@@ -239,9 +249,11 @@ static void conn_flush(struct pmirun *pr, struct conn *c)
         } else if (w < 0 && errno == EINTR) {
             continue;
         } else if (w < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) {
-            /* Gone. What it has sent before is still to be read, and then the end. Should it be there, it must not wait for an answer. */
+            /* Gone. What it has sent before is still to be read, and then the end. Should it be
+             * there, it must not wait for an answer. */
             if (errno != EPIPE && errno != ECONNRESET)
-                say(pr, "cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1, strerror(errno));
+                say(pr, "cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1,
+                    strerror(errno));
             shutdown(c->src.fd, SHUT_WR);
             pmiwire_conn_sent(c->pmi, n);
         } else {

@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmirun: a job launcher and the PMI server of the processes that it starts, on one node or several.
+ * pmirun: a job launcher and the PMI server of the processes that it starts, on one node or
+ * several.
  *
  * The shape. One process, one thread, one epoll loop (loop.c) that looks at: the ranks' PMI
  * connections (pmi.c), their stdout and stderr (output.c), signals (signals.c), a listening socket
  * (port.c) and the terminal (input.c). libpmiwire's server engine knows the protocol; what it
  * leaves to us is to start processes (launch.c, spawn.c) and to end them (job.c).
  *
- * On several nodes the same program runs once more on each, as an *agent*, and the pmirun of the command line is their *head*:
+ * On several nodes the same program runs once more on each, as an *agent*, and the pmirun of the
+ * command line is their *head*:
  *
  *         head ---- ssh, srun or fork: starts the agents; hands each the secret on its stdin
  *        / |  \     one authenticated TCP connection an agent (channel.c, net.c)
- *   agent--agent--agent     the exchange of pairs: TCP, or UCX active messages (exchange.c, links_ucx.c)
+ *   agent--agent--agent     the exchange of pairs: TCP, or UCX active messages (exchange.c,
+ *                           links_ucx.c)
  *     |      |      |
  *   ranks  ranks  ranks
  *
- * An agent starts its ranks, serves them PMI, and tells the head whatever happens to them. It judges nothing. The head
- * has a `struct rank` for each of them, to which it applies what it hears just as the pmirun of one node applies what it sees:
- * job.c decides there what an exit means, output.c makes lines and labels out of the bytes that come. What the head does to ranks
- * (signals, their end) it tells the agents. So `pr->head` and `pr->agent`, of which at most one is set, are asked only where it matters
- * whether a rank is here: to start it, to send it a signal, to take its bytes.
+ * An agent starts its ranks, serves them PMI, and tells the head whatever happens to them. It
+ * judges nothing. The head has a `struct rank` for each of them, to which it applies what it hears
+ * just as the pmirun of one node applies what it sees: job.c decides there what an exit means,
+ * output.c makes lines and labels out of the bytes that come. What the head does to ranks (signals,
+ * their end) it tells the agents. So `pr->head` and `pr->agent`, of which at most one is set, are
+ * asked only where it matters whether a rank is here: to start it, to send it a signal, to take its
+ * bytes.
  *
  * All state hangs off one `struct pmirun`.
  */
@@ -37,19 +42,19 @@
 
 #include <pmiwire/server.h>
 
-#define NS_PER_S 1000000000ull
+#define NS_PER_S  1000000000ull
 #define NS_PER_MS 1000000ull
 
 /* Exit statuses of our own; see the table in pmirun.1. */
-#define STATUS_USAGE 2
-#define STATUS_TIMEOUT 124
-#define STATUS_NOEXEC 126
-#define STATUS_NOTFOUND 127
-#define STATUS_SIGNAL 128
-#define STATUS_RESOURCES 250 /* descriptors, processes or memory ran out */
+#define STATUS_USAGE      2
+#define STATUS_TIMEOUT    124
+#define STATUS_NOEXEC     126
+#define STATUS_NOTFOUND   127
+#define STATUS_SIGNAL     128
+#define STATUS_RESOURCES  250 /* descriptors, processes or memory ran out */
 #define STATUS_NOFINALIZE 251 /* a rank left after PMI init without finalize, with status 0 */
-#define STATUS_OUTPUT 252 /* output could not be written */
-#define STATUS_NODE 253 /* a node could not be reached, or was lost */
+#define STATUS_OUTPUT     252 /* output could not be written */
+#define STATUS_NODE       253 /* a node could not be reached, or was lost */
 
 #ifndef MAX_PROCS
 #define MAX_PROCS 1000000u /* of a job */
@@ -69,8 +74,18 @@ struct msg_in;
 
 /* What an epoll event stands for: the first member of everything that is polled. */
 enum source_kind {
-    SOURCE_SIGNALS, SOURCE_LISTENER, SOURCE_CONN, SOURCE_STREAM, SOURCE_SINK, SOURCE_INPUT, SOURCE_INPUT_PIPE,
-    SOURCE_NET_LISTENER, SOURCE_NET, SOURCE_STARTER, SOURCE_BOOT, SOURCE_UCX
+    SOURCE_SIGNALS,
+    SOURCE_LISTENER,
+    SOURCE_CONN,
+    SOURCE_STREAM,
+    SOURCE_SINK,
+    SOURCE_INPUT,
+    SOURCE_INPUT_PIPE,
+    SOURCE_NET_LISTENER,
+    SOURCE_NET,
+    SOURCE_STARTER,
+    SOURCE_BOOT,
+    SOURCE_UCX
 };
 
 struct source {
@@ -81,13 +96,13 @@ struct source {
 /* Where output goes: our stdout or stderr; an agent's: the head's. */
 struct sink {
     struct source src;
-    uint32_t room;   /* agent: bytes that the head still wants */
-    int how;         /* see output.c */
-    char *buf;       /* bytes that wait: from head to len */
+    uint32_t room; /* agent: bytes that the head still wants */
+    int how;       /* see output.c */
+    char *buf;     /* bytes that wait: from head to len */
     size_t head, len, cap;
-    bool armed;      /* in epoll, waiting for room */
-    bool dead;       /* nobody reads it any more: bytes are dropped */
-    bool full;       /* too much waits: streams that feed it are paused */
+    bool armed; /* in epoll, waiting for room */
+    bool dead;  /* nobody reads it any more: bytes are dropped */
+    bool full;  /* too much waits: streams that feed it are paused */
     struct stream *paused;
 };
 
@@ -99,8 +114,8 @@ struct stream {
     struct sink *sink;
     char *part; /* a line without its end, yet */
     size_t part_len, part_cap;
-    uint64_t part_ns;  /* when it last grew */
-    bool mid_line;     /* what was passed on last did not end a line */
+    uint64_t part_ns; /* when it last grew */
+    bool mid_line;    /* what was passed on last did not end a line */
     bool paused;
     struct stream *next_paused;
 };
@@ -109,11 +124,11 @@ struct stream {
 struct conn {
     struct source src;
     struct pmiwire_conn *pmi;
-    struct rank *rank; /* NULL: has not said yet who it is (PMI_PORT) */
-    bool armed;        /* waits for room to write */
-    bool queued;       /* in pr->ready */
-    bool table_sent;   /* the descriptor of its job's table, or there is none to be sent */
-    uint32_t n_arrays; /* of its job's Allgathers, those whose descriptor has been sent */
+    struct rank *rank;     /* NULL: has not said yet who it is (PMI_PORT) */
+    bool armed;            /* waits for room to write */
+    bool queued;           /* in pr->ready */
+    bool table_sent;       /* the descriptor of its job's table, or there is none to be sent */
+    uint32_t n_arrays;     /* of its job's Allgathers, those whose descriptor has been sent */
     struct waiter *waiter; /* its Get that waits for a key; NULL: none does */
     uint32_t n_diags;
     struct conn *next; /* in pr->ready, then in pr->grave */
@@ -122,14 +137,14 @@ struct conn {
 /* One program with its arguments: a `:` group of the command line, or a sub-command of a spawn. */
 struct app {
     uint32_t n_procs;
-    char **argv;    /* argv[0] is the program as named */
-    char *path;     /* what to execve; relative paths are relative to wdir */
-    char *wdir;     /* NULL: ours */
-    char *search;   /* NULL: $PATH */
-    char **sets;    /* VAR=value of -x, NULL-terminated */
+    char **argv;  /* argv[0] is the program as named */
+    char *path;   /* what to execve; relative paths are relative to wdir */
+    char *wdir;   /* NULL: ours */
+    char *search; /* NULL: $PATH */
+    char **sets;  /* VAR=value of -x, NULL-terminated */
     uint32_t n_sets;
-    char *hosts;    /* head: names of the nodes to start it on; NULL: all */
-    char **envp;    /* complete environment but for the slots at its beginning; see launch.c */
+    char *hosts; /* head: names of the nodes to start it on; NULL: all */
+    char **envp; /* complete environment but for the slots at its beginning; see launch.c */
 };
 
 enum rank_state { RANK_WAITING, RANK_RUNNING, RANK_EXITED };
@@ -156,28 +171,30 @@ struct job {
     uint32_t id;     /* the engine's number */
     uint32_t number; /* ours, 0 for the command line's */
     char kvsname[128];
-    uint32_t n_ranks;             /* its size */
-    uint32_t n_local;             /* entries of `ranks`: those that this pmirun knows: all, or an agent's own */
-    uint32_t n_launched, n_live;  /* of those */
-    uint32_t *node_of;            /* by rank; NULL: all are here */
-    uint32_t n_launching;         /* head: agents that have not started all of theirs */
-    uint32_t n_members, n_gave_up; /* head: agents that have ranks of it; those that say that it failed */
-    uint32_t n_inited;     /* ranks that ever completed PMI init */
-    uint32_t n_absent;     /* ranks that exited without */
-    uint32_t n_done;       /* ranks that put nothing any more: finalized, or exited */
+    uint32_t n_ranks; /* its size */
+    uint32_t n_local; /* entries of `ranks`: those that this pmirun knows: all, or an agent's own */
+    uint32_t n_launched, n_live; /* of those */
+    uint32_t *node_of;           /* by rank; NULL: all are here */
+    uint32_t n_launching;        /* head: agents that have not started all of theirs */
+    uint32_t n_members,
+        n_gave_up;     /* head: agents that have ranks of it; those that say that it failed */
+    uint32_t n_inited; /* ranks that ever completed PMI init */
+    uint32_t n_absent; /* ranks that exited without */
+    uint32_t n_done;   /* ranks that put nothing any more: finalized, or exited */
     bool absent_warned;
-    bool abandoned;        /* a spawn that failed: how its ranks end does not matter */
-    bool ended;            /* no rank of it is left here */
-    bool over;             /* agent: nor anywhere */
-    int early_status;      /* of the first rank that failed without PMI init */
+    bool abandoned;   /* a spawn that failed: how its ranks end does not matter */
+    bool ended;       /* no rank of it is left here */
+    bool over;        /* agent: nor anywhere */
+    int early_status; /* of the first rank that failed without PMI init */
     bool spawned;
     uint64_t spawn_token;
-    uint32_t spawn_node;   /* head: of the rank that asked */
-    char *spawner;         /* kvsname of the job that spawned this one */
-    struct table *table; /* its pairs in shared memory; NULL: the engine stores them */
-    struct gather *gather; /* its Allgathers; NULL: they are pairs like others */
+    uint32_t spawn_node;       /* head: of the rank that asked */
+    char *spawner;             /* kvsname of the job that spawned this one */
+    struct table *table;       /* its pairs in shared memory; NULL: the engine stores them */
+    struct gather *gather;     /* its Allgathers; NULL: they are pairs like others */
     struct exchange *exchange; /* agent: its pairs between nodes; NULL: they are all here */
-    struct waits *waits; /* Gets that wait for their key; NULL: none ever did, or the exchange has them */
+    struct waits
+        *waits; /* Gets that wait for their key; NULL: none ever did, or the exchange has them */
     struct app *apps;
     uint32_t n_apps;
     struct rank *ranks;
@@ -200,14 +217,14 @@ struct options {
     bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
     enum launch_kind launch;
     enum link_kind links;
-    uint32_t design;       /* PMIWIRE_DESIGN_* */
+    uint32_t design; /* PMIWIRE_DESIGN_* */
     uint32_t n_nodes;
     bool cyclic;
     char **hosts;
     uint32_t n_hosts;
-    char *launch_agent;    /* in the place of ssh; NULL: ssh */
-    double start_s;        /* for agents to come */
-    double node_s;         /* a node that is silent for so long is lost; 0: never */
+    char *launch_agent; /* in the place of ssh; NULL: ssh */
+    double start_s;     /* for agents to come */
+    double node_s;      /* a node that is silent for so long is lost; 0: never */
 };
 
 /* How a job is to be: what job_create() is told. */
@@ -222,7 +239,8 @@ struct job_plan {
 
 /* When things happened, ns since the start; 0: has not. */
 struct phases {
-    uint64_t launch_begin, launch_end, first_init, last_init, first_finalize, last_finalize, last_exit;
+    uint64_t launch_begin, launch_end, first_init, last_init, first_finalize, last_finalize,
+        last_exit;
     uint64_t launch_busy; /* time spent in starting processes */
 };
 
@@ -235,62 +253,62 @@ struct pmirun {
 
     struct job *jobs, **jobs_tail;
     uint32_t n_jobs;
-    uint64_t n_ranks;              /* of all jobs, ever */
-    uint64_t n_live;               /* processes that run */
+    uint64_t n_ranks; /* of all jobs, ever */
+    uint64_t n_live;  /* processes that run */
     struct job *launch, **launch_tail;
-    struct rank **by_pid;          /* open-addressing table */
+    struct rank **by_pid; /* open-addressing table */
     size_t by_pid_cap, by_pid_n;
-    struct launcher *launcher;     /* launch.c's own */
+    struct launcher *launcher; /* launch.c's own */
 
     struct sink out, err;
-    uint64_t part_deadline_ns;     /* 0: no unfinished line is waiting */
-    uint64_t n_streams;            /* open ones */
+    uint64_t part_deadline_ns; /* 0: no unfinished line is waiting */
+    uint64_t n_streams;        /* open ones */
     struct conn *ready, *grave;
-    uint64_t n_conns, n_unknown;   /* open connections; of those, without identity */
+    uint64_t n_conns, n_unknown; /* open connections; of those, without identity */
 
     struct source signals, listener, input, input_pipe;
     char *input_buf;
     size_t input_head, input_len;
-    bool input_blocked;            /* the pipe to rank 0 is full */
-    uint64_t input_retry_ns;       /* in the background: when to look again, 0: no need */
+    bool input_blocked;      /* the pipe to rank 0 is full */
+    uint64_t input_retry_ns; /* in the background: when to look again, 0: no need */
     uint16_t port;
     uint32_t bad_ids;
-    uint64_t n_complaints;         /* about clients that have not said who they are */
+    uint64_t n_complaints; /* about clients that have not said who they are */
     struct rank **by_token;
     size_t by_token_cap, by_token_n;
-    int diag_fd;                   /* NETLINK_SOCK_DIAG, -1: none */
+    int diag_fd; /* NETLINK_SOCK_DIAG, -1: none */
 
     sigset_t orig_mask, handled;
     struct rlimit orig_nofile;
     bool nofile_raised, pipe_was_ignored, xfsz_was_ignored;
     uint32_t n_interrupts;
-    int last_signal;               /* forwarded last, 0: none */
+    int last_signal; /* forwarded last, 0: none */
 
     bool stopping;
-    uint64_t kill_ns;              /* when SIGKILL follows, 0: not planned */
-    uint64_t drain_ns;             /* after that, do not wait for readers of our output */
-    uint64_t deadline_ns;          /* --timeout, 0: none */
-    uint64_t tick_ns;              /* next tick of the engine, 0: none */
-    pid_t *inherited;              /* children that we were born with, not our concern */
+    uint64_t kill_ns;     /* when SIGKILL follows, 0: not planned */
+    uint64_t drain_ns;    /* after that, do not wait for readers of our output */
+    uint64_t deadline_ns; /* --timeout, 0: none */
+    uint64_t tick_ns;     /* next tick of the engine, 0: none */
+    pid_t *inherited;     /* children that we were born with, not our concern */
     size_t n_inherited;
-    uint64_t sweep_ns;             /* when to look for leftovers again, 0: have not yet */
-    bool clean;                    /* no process of ours is left */
-    struct rank *aborter;          /* who asked for the end of all, NULL: nobody, or that has been judged */
+    uint64_t sweep_ns;    /* when to look for leftovers again, 0: have not yet */
+    bool clean;           /* no process of ours is left */
+    struct rank *aborter; /* who asked for the end of all, NULL: nobody, or that has been judged */
     int32_t abort_code;
     char abort_text[256];
-    uint64_t abort_ns;             /* when it did */
-    int status;                    /* exit status so far */
+    uint64_t abort_ns; /* when it did */
+    int status;        /* exit status so far */
     bool status_set;
     struct phases at;
-    char *scratch;                 /* SCRATCH_BYTES that any reader may use at once */
+    char *scratch; /* SCRATCH_BYTES that any reader may use at once */
 
-    struct net *net;               /* NULL: one node */
-    struct head *head;             /* not NULL: ranks are started by agents */
-    struct agent *agent;           /* not NULL: this is one */
-    struct names *names;           /* published ones, where there are several nodes */
-    uint32_t input_room;           /* head: bytes of stdin that the agent of rank 0 still takes */
-    bool input_is_file;            /* head: epoll does not take it */
-    bool input_ends;               /* agent: nothing follows what is in input_buf */
+    struct net *net;     /* NULL: one node */
+    struct head *head;   /* not NULL: ranks are started by agents */
+    struct agent *agent; /* not NULL: this is one */
+    struct names *names; /* published ones, where there are several nodes */
+    uint32_t input_room; /* head: bytes of stdin that the agent of rank 0 still takes */
+    bool input_is_file;  /* head: epoll does not take it */
+    bool input_ends;     /* agent: nothing follows what is in input_buf */
 };
 
 #define SCRATCH_BYTES 65536u
@@ -346,7 +364,8 @@ void job_stop_all(struct pmirun *pr);
 void job_set_status(struct pmirun *pr, int status);
 void job_kill_all(struct pmirun *pr, int sig);
 struct rank *job_find_pid(struct pmirun *pr, pid_t pid);
-int job_room_for_pid(struct pmirun *pr); /* before its process is there: one that is not found would never be reaped */
+int job_room_for_pid(struct pmirun *pr); /* before its process is there: one that is not found would
+                                            never be reaped */
 void job_add_pid(struct pmirun *pr, struct rank *r);
 void job_reap(struct pmirun *pr);
 /* Descendants that outlived their rank: told to end. True when none is left. */
@@ -354,7 +373,8 @@ bool job_sweep(struct pmirun *pr);
 
 /* launch.c */
 int launch_init(struct pmirun *pr);
-/* Finds app's program; 0, NO_WDIR (its working directory is not there), or an errno: ENOENT, EACCES, ... */
+/* Finds app's program; 0, NO_WDIR (its working directory is not there), or an errno: ENOENT,
+ * EACCES, ... */
 #define NO_WDIR (-1)
 int launch_resolve(struct app *app);
 /* Starts waiting processes for a little while; true when more are waiting. */
@@ -363,7 +383,8 @@ bool launch_some(struct pmirun *pr);
 void launch_land_all(struct pmirun *pr);
 /* Starts no more of a job, and keeps nothing that points to it. */
 void launch_drop(struct pmirun *pr, struct job *job);
-/* Notes those who have left our memory by now, and deals with a program that could not be executed. Before ranks are reaped. */
+/* Notes those who have left our memory by now, and deals with a program that could not be executed.
+ * Before ranks are reaped. */
 void launch_settle(struct pmirun *pr);
 /* Descriptors for n more processes. 0 or -EMFILE. */
 int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have);
@@ -392,7 +413,8 @@ void nodes_spawned(struct pmirun *pr, uint32_t node, uint64_t token, int err, co
 void agent_start(struct pmirun *pr); /* exits when the head cannot be heard */
 void agent_boot_event(struct pmirun *pr);
 bool agent_say(struct pmirun *pr, const char *text, size_t n); /* false: the head cannot hear */
-void agent_tell_rank(struct pmirun *pr, uint32_t what, const struct rank *r, uint32_t a, uint32_t b, const char *text);
+void agent_tell_rank(struct pmirun *pr, uint32_t what, const struct rank *r, uint32_t a, uint32_t b,
+                     const char *text);
 void agent_tell_job(struct pmirun *pr, uint32_t what, const struct job *job);
 bool agent_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n);
 void agent_took(struct pmirun *pr, uint32_t n);
@@ -405,10 +427,12 @@ bool agent_may_end(struct pmirun *pr);
 bool agent_ended(struct pmirun *pr);
 uint64_t agent_deadline(const struct pmirun *pr);
 /* To the exchange of a job on another node. */
-void agent_send(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov, uint32_t n_iov);
+void agent_send(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                uint32_t n_iov);
 void agent_check_links(struct pmirun *pr); /* tells of those that could not be used */
 uint32_t agent_node(const struct pmirun *pr);
-/* A message of another agent has come; false when it makes no sense. And: it cannot be reached any more. */
+/* A message of another agent has come; false when it makes no sense. And: it cannot be reached any
+ * more. */
 bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n);
 void agent_lost(struct pmirun *pr, uint32_t node, const char *why);
 
@@ -424,9 +448,11 @@ void ucx_stop(struct pmirun *pr);
 /* names.c: what ranks publish, on several nodes */
 int names_init(struct pmirun *pr); /* 0, -ENOMEM */
 void names_fini(struct pmirun *pr);
-int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, struct pmiwire_str port);
+int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
+                     struct pmiwire_str port);
 int names_on_unpublish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service);
-int names_on_lookup(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, uint64_t token, struct pmiwire_str *port);
+int names_on_lookup(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
+                    uint64_t token, struct pmiwire_str *port);
 void names_job_ended(struct pmirun *pr, const struct job *job);
 /* What agents tell their head; false when it makes no sense. */
 bool names_published(struct pmirun *pr, struct msg_in *in, bool taken_back);
@@ -436,11 +462,15 @@ bool names_sign(struct pmirun *pr, struct msg_in *in);
 /* exchange.c: a job's pairs between its nodes */
 int exchange_create(struct pmirun *pr, struct job *job);
 void exchange_destroy(struct job *job);
-void exchange_over(struct job *job); /* no node has any more of the job: ranks of other jobs that wait here for a key of it are told that it will not come */
+void exchange_over(struct job *job); /* no node has any more of the job: ranks of other jobs that
+                                        wait here for a key of it are told that it will not come */
 /* The value with its NUL; PMIWIRE_HINT_*. */
-int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
-int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token, struct pmiwire_str *value);
-int exchange_on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left, struct pmiwire_str right, uint64_t token);
+int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value,
+                 uint32_t hint);
+int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token,
+                 struct pmiwire_str *value);
+int exchange_on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left,
+                     struct pmiwire_str right, uint64_t token);
 int exchange_fence(struct job *job); /* 0, PMIWIRE_PENDING, or an error */
 /* A frame of node `from`; false when it makes no sense. */
 bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n);
@@ -449,9 +479,11 @@ void exchange_tick(struct job *job);
 
 /* spawn.c */
 void spawn_free_apps(struct app *apps, uint32_t n);
-int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token);
+int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
+                  uint64_t token);
 void spawn_launched(struct pmirun *pr, struct job *job, int err);
-/* A request as the head hears it from an agent: what follows token, job and rank in MSG_SPAWN. False when it makes no sense. */
+/* A request as the head hears it from an agent: what follows token, job and rank in MSG_SPAWN.
+ * False when it makes no sense. */
 bool spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in);
 
 /* pmi.c */
@@ -467,18 +499,23 @@ void pmi_close(struct pmirun *pr, struct conn *c);
 /* table.c */
 struct job *job_by_id(const struct pmirun *pr, uint32_t id);
 const char *table_why(int rc); /* an error of libshmht's or the system's */
-void table_create(struct pmirun *pr, struct job *job); /* without shared memory job->table stays NULL */
+void table_create(struct pmirun *pr,
+                  struct job *job); /* without shared memory job->table stays NULL */
 void table_destroy(struct job *job);
-/* Every rank has been told where it is, and has opened it: its name is not needed any more, and would outlive a pmirun that is killed. */
+/* Every rank has been told where it is, and has opened it: its name is not needed any more, and
+ * would outlive a pmirun that is killed. */
 void table_settled(struct pmirun *pr, struct job *job);
 int table_fd(const struct job *job); /* what readers get, -1: none */
 int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value);
-/* Pairs that other nodes have put, with the NUL of their values: a block of libshmht's or of the exchange. */
+/* Pairs that other nodes have put, with the NUL of their values: a block of libshmht's or of the
+ * exchange. */
 int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t bytes);
-int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key, struct pmiwire_str *value);
-int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
-int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key, uint32_t how,
-                 uint64_t token, struct pmiwire_str *value);
+int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key,
+               struct pmiwire_str *value);
+int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
+                 struct pmiwire_str value, uint32_t hint);
+int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid,
+                 struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value);
 
 /* shmname.c: names of shared memory, for --pmi-port */
 #define SHM_NAME_BYTES 64
@@ -486,12 +523,16 @@ void shm_name(char name[SHM_NAME_BYTES]); /* a new one, that nobody can guess */
 void shm_sweep(struct pmirun *pr); /* removes what a pmirun that was killed has left behind */
 
 /* wait.c: Gets that wait for their key, on one node */
-int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *who, struct pmiwire_str key, uint64_t token);
-void wait_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value); /* after it has been stored */
-void wait_rank_done(struct pmirun *pr, struct job *job); /* a rank has finalized, or exited without */
+int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *who,
+               struct pmiwire_str key, uint64_t token);
+void wait_put(struct pmirun *pr, struct job *job, struct pmiwire_str key,
+              struct pmiwire_str value); /* after it has been stored */
+void wait_rank_done(struct pmirun *pr,
+                    struct job *job); /* a rank has finalized, or exited without */
 void wait_job_ended(struct pmirun *pr, struct job *job);
 void wait_conn_closed(struct conn *c);
-void wait_tick(struct pmirun *pr); /* twice a second: --get-timeout and who is left, on several nodes too */
+void wait_tick(
+    struct pmirun *pr); /* twice a second: --get-timeout and who is left, on several nodes too */
 /* Will no rank of the job that is here put anything before it is told something? */
 bool wait_nobody_left(const struct pmirun *pr, const struct job *job);
 void wait_destroy(struct job *job); /* unanswered: no client is left, or we end */
@@ -500,7 +541,8 @@ void wait_destroy(struct job *job); /* unanswered: no client is left, or we end 
 void gather_create(struct pmirun *pr, struct job *job);
 void gather_destroy(struct job *job);
 /* A put that is part of an Allgather: true, and it is kept until the fence. */
-bool gather_put(struct pmirun *pr, struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value);
+bool gather_put(struct pmirun *pr, struct job *job, int32_t rank, struct pmiwire_str key,
+                struct pmiwire_str value);
 int gather_get(const struct job *job, struct pmiwire_str key, struct pmiwire_str *value);
 int gather_on_fence(void *ctx, uint32_t job_id);
 /* The descriptor of the last Allgather, -1: none, and how many there have been. */
@@ -508,12 +550,14 @@ int gather_fd(const struct job *job, uint32_t *n_arrays);
 
 /* port.c */
 int port_init(struct pmirun *pr);
-int port_assign(struct pmirun *pr, struct rank *r); /* gives it a token */
+int port_assign(struct pmirun *pr, struct rank *r);        /* gives it a token */
 void port_forget(struct pmirun *pr, const struct rank *r); /* takes it back */
 void port_accept(struct pmirun *pr);
-/* Before a line about a client that has not said who it is, which may come again and again: false, count it only. */
+/* Before a line about a client that has not said who it is, which may come again and again: false,
+ * count it only. */
 bool port_may_complain(struct pmirun *pr);
-int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job, int32_t *rank);
+int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
+                  int32_t *rank);
 
 /* output.c */
 void output_init(struct pmirun *pr);
@@ -526,7 +570,8 @@ bool output_pending(const struct pmirun *pr);
 void output_text(struct pmirun *pr, const char *text, size_t len); /* to stderr */
 void output_close(struct pmirun *pr, struct stream *st);
 bool output_is_open(const struct stream *st);
-void output_remote(struct pmirun *pr, struct stream *st, const char *p, size_t n); /* head: n bytes of it have come; 0: its end */
+void output_remote(struct pmirun *pr, struct stream *st, const char *p,
+                   size_t n); /* head: n bytes of it have come; 0: its end */
 void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n); /* agent */
 
 /* input.c */

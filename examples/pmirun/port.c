@@ -2,9 +2,10 @@
 /*
  * PMI_PORT: ranks connect to a TCP port of the loopback interface and say who they are by PMI_ID.
  *
- * Any user of this machine can connect to the port, so two things are checked: that the peer's socket
- * belongs to our user (or root), and that its id is one that we gave out. An id is a random number of 31 bits,
- * told to its rank through the environment alone, good for one connection. Wrong ones are counted.
+ * Any user of this machine can connect to the port, so two things are checked: that the peer's
+ * socket belongs to our user (or root), and that its id is one that we gave out. An id is a random
+ * number of 31 bits, told to its rank through the environment alone, good for one connection. Wrong
+ * ones are counted.
  */
 #define _GNU_SOURCE
 #include "pmirun.h"
@@ -23,9 +24,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define MAX_BAD_IDS 64u  /* then the port is closed: somebody is guessing */
-#define MAX_UNKNOWN 1024u /* connections that have not said who they are */
-#define MAX_COMPLAINTS 8u /* lines about them */
+#define MAX_BAD_IDS    64u   /* then the port is closed: somebody is guessing */
+#define MAX_UNKNOWN    1024u /* connections that have not said who they are */
+#define MAX_COMPLAINTS 8u    /* lines about them */
 
 int port_init(struct pmirun *pr)
 {
@@ -105,7 +106,8 @@ void port_forget(struct pmirun *pr, const struct rank *r)
     }
 }
 
-int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job, int32_t *rank)
+int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
+                  int32_t *rank)
 {
     struct pmirun *pr = ctx;
     struct conn *c = cookie;
@@ -137,18 +139,20 @@ bool port_may_complain(struct pmirun *pr)
     if (n <= MAX_COMPLAINTS)
         return true;
     if (n == MAX_COMPLAINTS + 1)
-        say(pr, "further complaints about clients that have not said who they are are only counted");
+        say(pr,
+            "further complaints about clients that have not said who they are are only counted");
     while (shown < n)
         shown *= 10;
     if (shown == n)
-        say(pr, "%llu complaints about clients that have not said who they are", (unsigned long long)n);
+        say(pr, "%llu complaints about clients that have not said who they are",
+            (unsigned long long)n);
     return false;
 }
 
 /* ---- whose socket is it? ---- */
 
 #define OWNER_UNKNOWN (-1) /* the kernel does not tell */
-#define OWNER_GONE (-2)    /* closed already: the kernel then says user 0, whoever it was */
+#define OWNER_GONE    (-2) /* closed already: the kernel then says user 0, whoever it was */
 
 /* The owner of the local TCP socket addr, connected to our port: a user, or OWNER_*. */
 static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *addr)
@@ -156,7 +160,9 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
     struct {
         struct nlmsghdr head;
         struct inet_diag_req_v2 req;
-    } q = {.head = {.nlmsg_len = sizeof(q), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST}};
+    } q = {.head = {.nlmsg_len = sizeof(q),
+                    .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                    .nlmsg_flags = NLM_F_REQUEST}};
     union {
         struct nlmsghdr head;
         char bytes[2048];
@@ -177,7 +183,8 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
     if (send(pr->diag_fd, &q, sizeof(q), 0) != (ssize_t)sizeof(q))
         return OWNER_UNKNOWN;
     n = recv(pr->diag_fd, &a, sizeof(a), MSG_DONTWAIT); /* the kernel answers within send() */
-    if (n < (ssize_t)(NLMSG_HDRLEN + sizeof(struct inet_diag_msg)) || a.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
+    if (n < (ssize_t)(NLMSG_HDRLEN + sizeof(struct inet_diag_msg)) ||
+        a.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
         return OWNER_UNKNOWN;
     m = NLMSG_DATA(&a.head);
     return m->idiag_inode ? (int64_t)m->idiag_uid : OWNER_GONE;
@@ -187,7 +194,8 @@ static bool admit(struct pmirun *pr, const struct sockaddr_in *addr)
 {
     int64_t owner;
 
-    if (addr->sin_family != AF_INET || addr->sin_addr.s_addr != htonl(INADDR_LOOPBACK) || pr->n_unknown >= MAX_UNKNOWN)
+    if (addr->sin_family != AF_INET || addr->sin_addr.s_addr != htonl(INADDR_LOOPBACK) ||
+        pr->n_unknown >= MAX_UNKNOWN)
         return false;
     owner = socket_owner(pr, addr);
     if (owner == OWNER_GONE)
@@ -205,7 +213,9 @@ void port_accept(struct pmirun *pr)
     for (int i = 0; i < 64 && pr->listener.fd >= 0; i++) {
         struct sockaddr_in addr = {0};
         socklen_t len = sizeof(addr);
-        int fd = accept4(pr->listener.fd, (struct sockaddr *)&addr, &len, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1, err;
+        int fd = accept4(pr->listener.fd, (struct sockaddr *)&addr, &len,
+                         SOCK_CLOEXEC | SOCK_NONBLOCK),
+            one = 1, err;
 
         if (fd < 0)
             return;
@@ -216,7 +226,8 @@ void port_accept(struct pmirun *pr)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         if (!pmi_new_conn(pr, fd, 0, PMIWIRE_RANK_UNKNOWN, &err)) {
             if (port_may_complain(pr))
-                say(pr, "cannot take a connection: %s", err > -4096 ? strerror(-err) : pmiwire_strerror(err));
+                say(pr, "cannot take a connection: %s",
+                    err > -4096 ? strerror(-err) : pmiwire_strerror(err));
             close(fd);
             continue;
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * System calls that leave errno alone, for a child that runs in its parent's memory while the parent
- * goes on: errno, like all thread-local storage, is one and the same for both. RAWCALL is 0 where we have none; there
- * the parent must sleep meanwhile.
+ * System calls that leave errno alone, for a child that runs in its parent's memory while the
+ * parent goes on: errno, like all thread-local storage, is one and the same for both. RAWCALL is 0
+ * where we have none; there the parent must sleep meanwhile.
  */
 #ifndef PMIRUN_RAWCALL_H
 #define PMIRUN_RAWCALL_H
@@ -19,7 +19,10 @@ static inline long rawcall(long number, long a, long b, long c, long d)
     register long r10 __asm__("r10") = d;
     long rc;
 
-    __asm__ volatile("syscall" : "=a"(rc) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(rc)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+                     : "rcx", "r11", "memory");
     return rc;
 #elif defined(__aarch64__)
 #define RAWCALL 1

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SHA-256 (FIPS 180-4) and HMAC (RFC 2104), since libc has neither. Nothing here allocates; MT-Safe on distinct objects.
+ * SHA-256 (FIPS 180-4) and HMAC (RFC 2104), since libc has neither. Nothing here allocates; MT-Safe
+ * on distinct objects.
  */
 #ifndef PMIRUN_SHA256_H
 #define PMIRUN_SHA256_H

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of shared memory, for --pmi-port, where no descriptor can be handed over. A name is taken back as soon as every rank has opened
- * it; a pmirun that is killed with SIGKILL before leaves it behind, and the memory with it. So the next one with --pmi-port looks for such
- * names and removes those whose writer is gone: libshmht's writer holds a lock on its object that dies with it, and nobody else can
- * take it, since a client cannot open the object for writing.
+ * Names of shared memory, for --pmi-port, where no descriptor can be handed over. A name is taken
+ * back as soon as every rank has opened it; a pmirun that is killed with SIGKILL before leaves it
+ * behind, and the memory with it. So the next one with --pmi-port looks for such names and removes
+ * those whose writer is gone: libshmht's writer holds a lock on its object that dies with it, and
+ * nobody else can take it, since a client cannot open the object for writing.
  *
- * What was made or has grown within FRESH_S stays: between open() and the lock it looks like a dead one's.
+ * What was made or has grown within FRESH_S stays: between open() and the lock it looks like a dead
+ * one's.
  */
 #define _GNU_SOURCE
 #include "pmirun.h"
@@ -18,13 +20,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FOLDER "/dev/shm"
-#define PREFIX "shmht-pmirun-"
+#define FOLDER  "/dev/shm"
+#define PREFIX  "shmht-pmirun-"
 #define FRESH_S 10
 
 void shm_name(char name[SHM_NAME_BYTES])
 {
-    snprintf(name, SHM_NAME_BYTES, FOLDER "/" PREFIX "%08x%08x%08x%08x", random_u32(), random_u32(), random_u32(), random_u32());
+    snprintf(name, SHM_NAME_BYTES, FOLDER "/" PREFIX "%08x%08x%08x%08x", random_u32(), random_u32(),
+             random_u32(), random_u32());
 }
 
 /* A regular file of ours that nobody writes, and has not just been made. */
@@ -37,8 +40,9 @@ static bool is_left_behind(int folder, const char *name)
 
     if (fd < 0)
         return false;
-    yes = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_mtime + FRESH_S < time(NULL) &&
-          fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+    yes = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+          st.st_mtime + FRESH_S < time(NULL) && fcntl(fd, F_OFD_GETLK, &lock) == 0 &&
+          lock.l_type == F_UNLCK;
     close(fd);
     return yes;
 }
@@ -52,7 +56,8 @@ void shm_sweep(struct pmirun *pr)
         if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0 || !is_left_behind(dirfd(d), e->d_name))
             continue;
         if (unlinkat(dirfd(d), e->d_name, 0) == 0)
-            trace(pr, "%s/%s was left behind by a pmirun that was killed: removed", FOLDER, e->d_name);
+            trace(pr, "%s/%s was left behind by a pmirun that was killed: removed", FOLDER,
+                  e->d_name);
     }
     if (d)
         closedir(d);

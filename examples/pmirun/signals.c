@@ -20,7 +20,8 @@ static bool was_ignored(int sig)
 
 int signals_init(struct pmirun *pr)
 {
-    static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
+    static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                                    SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
     struct sigaction dfl = {.sa_handler = SIG_DFL};
 
     sigemptyset(&pr->handled);
@@ -76,19 +77,16 @@ void signals_event(struct pmirun *pr)
         int sig = (int)si[i].ssi_signo;
 
         switch (sig) {
-        case SIGCHLD:
-            child = true;
-            break;
+        case SIGCHLD: child = true; break;
         case SIGINT:
         case SIGTERM:
         case SIGHUP:
-        case SIGQUIT:
-            on_end_signal(pr, sig);
-            break;
+        case SIGQUIT: on_end_signal(pr, sig); break;
         case SIGTSTP:
             if (pr->agent)
                 break;
-            job_kill_all(pr, SIGSTOP); /* sessions of their own: the kernel would drop SIGTSTP there */
+            job_kill_all(pr,
+                         SIGSTOP); /* sessions of their own: the kernel would drop SIGTSTP there */
             output_flush(pr);
             if (pr->net)
                 net_flush(pr);

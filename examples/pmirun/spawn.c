@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PMI spawn: a running rank asks for further processes. They become a job of their own, with its own
- * key-value space, output labelled `[job:rank]`, stdin from /dev/null.
+ * PMI spawn: a running rank asks for further processes. They become a job of their own, with its
+ * own key-value space, output labelled `[job:rank]`, stdin from /dev/null.
  *
- * All or nothing, as MPI_Comm_spawn has it without a `soft` list: before anything is started, every program must be
- * found and every info key that we honour must be one that we can satisfy; else the spawn is refused
- * and standard error says which processes were the cause. Should execve() still fail
- * later (a broken binary), the processes already started are killed and the spawn fails likewise.
+ * All or nothing, as MPI_Comm_spawn has it without a `soft` list: before anything is started, every
+ * program must be found and every info key that we honour must be one that we can satisfy; else the
+ * spawn is refused and standard error says which processes were the cause. Should execve() still
+ * fail later (a broken binary), the processes already started are killed and the spawn fails
+ * likewise.
  *
- * On several nodes an agent passes the request on to its head, which places the processes and has the agents look for the programs.
+ * On several nodes an agent passes the request on to its head, which places the processes and has
+ * the agents look for the programs.
  */
 #define _GNU_SOURCE
 #include "message.h"
@@ -37,12 +39,14 @@ static bool is_this_node(const char *host)
 
     gethostname(own, sizeof(own) - 1);
     n = strcspn(own, ".");
-    return strcmp(host, "localhost") == 0 || strcmp(host, "127.0.0.1") == 0 || strcmp(host, own) == 0 ||
-           (strlen(host) == n && strncmp(host, own, n) == 0);
+    return strcmp(host, "localhost") == 0 || strcmp(host, "127.0.0.1") == 0 ||
+           strcmp(host, own) == 0 || (strlen(host) == n && strncmp(host, own, n) == 0);
 }
 
-/* One info key. NULL, or why it cannot be satisfied. Keys that we do not know are ignored, as MPI demands. */
-static const char *apply_info(const struct pmirun *pr, struct app *app, const struct pmiwire_keyval *kv)
+/* One info key. NULL, or why it cannot be satisfied. Keys that we do not know are ignored, as MPI
+ * demands. */
+static const char *apply_info(const struct pmirun *pr, struct app *app,
+                              const struct pmiwire_keyval *kv)
 {
     char **place = NULL;
     bool ok = true;
@@ -68,7 +72,8 @@ static const char *apply_info(const struct pmirun *pr, struct app *app, const st
 }
 
 /* Fills in one program. NULL, or why it cannot be started. */
-static const char *make_app(const struct pmirun *pr, struct app *app, const struct pmiwire_spawn_cmd *cmd, const struct app *spawner)
+static const char *make_app(const struct pmirun *pr, struct app *app,
+                            const struct pmiwire_spawn_cmd *cmd, const struct app *spawner)
 {
     const char *why = NULL;
     int err;
@@ -119,7 +124,8 @@ void spawn_free_apps(struct app *apps, uint32_t n)
 }
 
 /* The programs asked for; says which cannot be started, and sets *bad when there is one. */
-static struct app *make_apps(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req, bool *bad)
+static struct app *make_apps(struct pmirun *pr, const struct rank *by,
+                             const struct pmiwire_spawn *req, bool *bad)
 {
     struct app *apps = xrealloc(NULL, req->n_cmds * sizeof(*apps));
     char name[RANK_NAME_BYTES];
@@ -148,7 +154,8 @@ static void add_pairs(struct msg *m, const struct pmiwire_keyval *kv, uint32_t n
     }
 }
 
-static void tell_head(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req, uint64_t token)
+static void tell_head(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
+                      uint64_t token)
 {
     struct msg m = {0};
 
@@ -199,7 +206,8 @@ static void get_cmd(struct msg_in *in, struct pmiwire_spawn_cmd *cmd)
     }
 }
 
-static int begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token, const struct msg_in *preputs);
+static int begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req,
+                 uint64_t token, const struct msg_in *preputs);
 
 bool spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in)
 {
@@ -227,7 +235,8 @@ bool spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_
 /* ---- starting them ---- */
 
 /* On which nodes. NULL: here, or not at all (*bad). */
-static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct app *apps, uint32_t n_apps, uint64_t n_procs, bool *bad)
+static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct app *apps,
+                       uint32_t n_apps, uint64_t n_procs, bool *bad)
 {
     uint32_t *node_of, *next;
     char name[RANK_NAME_BYTES];
@@ -238,15 +247,18 @@ static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct ap
     for (uint32_t i = 0; i < n_apps; i++) {
         if (!nodes_place(pr, apps[i].n_procs, apps[i].hosts, next)) {
             *bad = true;
-            say(pr, "spawn by %s: %s: no such nodes in this job: %s", rank_name(pr, by, name), apps[i].argv[0], apps[i].hosts);
+            say(pr, "spawn by %s: %s: no such nodes in this job: %s", rank_name(pr, by, name),
+                apps[i].argv[0], apps[i].hosts);
         }
         next += apps[i].n_procs;
     }
     return node_of;
 }
 
-/* Starts what is asked for. PMIWIRE_PENDING, or why not. preputs: the head's, as they go to the agents. */
-static int begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token, const struct msg_in *preputs)
+/* Starts what is asked for. PMIWIRE_PENDING, or why not. preputs: the head's, as they go to the
+ * agents. */
+static int begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req,
+                 uint64_t token, const struct msg_in *preputs)
 {
     uint64_t n_procs = 0, need, have;
     struct job_plan plan = {0};
@@ -259,8 +271,8 @@ static int begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn 
     if (pr->stopping || n_procs == 0 || n_procs > MAX_PROCS)
         return -EINVAL;
     if (!pr->head && launch_check_limits(pr, n_procs, &need, &have) != 0) {
-        say(pr, "spawn of %llu processes needs %llu descriptors, the limit is %llu (ulimit -n)", (unsigned long long)n_procs,
-            (unsigned long long)need, (unsigned long long)have);
+        say(pr, "spawn of %llu processes needs %llu descriptors, the limit is %llu (ulimit -n)",
+            (unsigned long long)n_procs, (unsigned long long)need, (unsigned long long)have);
         return -EAGAIN;
     }
     plan.apps = make_apps(pr, by, req, &bad);
@@ -285,7 +297,8 @@ static int begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn 
     }
     job->spawn_token = token;
     job->spawn_node = by->node;
-    trace(pr, "job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, by->job->number, by->number);
+    trace(pr, "job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, by->job->number,
+          by->number);
     if (pr->head)
         nodes_launch(pr, job, preputs);
     else
@@ -293,7 +306,8 @@ static int begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn 
     return PMIWIRE_PENDING;
 }
 
-int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token)
+int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
+                  uint64_t token)
 {
     struct pmirun *pr = ctx;
     const struct conn *c = who->cookie;

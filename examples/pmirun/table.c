@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job's pairs in shared memory: put there as they come, once for the whole node, and read there by ranks that know how; the others
- * are answered from it. Where there is no shared memory, or no more of it, the engine's own store goes on.
+ * A job's pairs in shared memory: put there as they come, once for the whole node, and read there
+ * by ranks that know how; the others are answered from it. Where there is no shared memory, or no
+ * more of it, the engine's own store goes on.
  */
 #include "pmirun.h"
 
@@ -16,9 +17,9 @@
 struct table {
     struct shmht_writer *writer;
     struct shmht_reader *view;
-    char *text;      /* a value with the NUL that makes it a string where it lies */
+    char *text; /* a value with the NUL that makes it a string where it lies */
     size_t text_cap;
-    bool ended;      /* no room: what came later is in the engine's store */
+    bool ended;                      /* no room: what came later is in the engine's store */
     char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the object, while it has one */
 };
 
@@ -57,7 +58,8 @@ static int advertise(struct pmirun *pr, const struct job *job, struct table *t)
     if (n < 0)
         return (int)n;
     memcpy(t->name, desc.name, sizeof(t->name));
-    return pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, (struct pmiwire_str){text, (size_t)n});
+    return pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE,
+                                    (struct pmiwire_str){text, (size_t)n});
 }
 
 void table_create(struct pmirun *pr, struct job *job)
@@ -114,14 +116,17 @@ int table_fd(const struct job *job)
     return job->table && !job->table->ended ? shmht_writer_fd(job->table->writer) : -1;
 }
 
-/* Out of room: everybody is told in the answer to the next fence, until when what can be read there is as good as before. */
+/* Out of room: everybody is told in the answer to the next fence, until when what can be read there
+ * is as good as before. */
 static void end(struct pmirun *pr, struct job *job, int rc)
 {
     job->table->ended = true;
     pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
-    if (pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) != 0)
+    if (pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) !=
+        0)
         job_stop(pr, STATUS_RESOURCES); /* they would go on reading what may be out of date */
-    say(pr, "the key-value space of job %u outgrows its shared memory, ranks ask from now on: %s", job->number, table_why(rc));
+    say(pr, "the key-value space of job %u outgrows its shared memory, ranks ask from now on: %s",
+        job->number, table_why(rc));
 }
 
 /* The value as a C string: shmht hands out pointers to it. */
@@ -156,7 +161,8 @@ int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
 }
 
 /* With the NUL that makes it a string where it will lie. */
-static int tell_others(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)
+static int tell_others(struct job *job, int32_t rank, struct pmiwire_str key,
+                       struct pmiwire_str value, uint32_t hint)
 {
     char small[1100], *text = value.len < sizeof(small) ? small : malloc(value.len + 1);
     int rc;
@@ -195,7 +201,8 @@ int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t by
     return rc;
 }
 
-int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)
+int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
+                 struct pmiwire_str value, uint32_t hint)
 {
     struct pmirun *pr = ctx;
     struct job *job = job_by_id(pr, who->job);
@@ -212,7 +219,8 @@ int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str k
     return rc;
 }
 
-int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key, struct pmiwire_str *value)
+int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key,
+               struct pmiwire_str *value)
 {
     const struct table *t = job->table;
     struct shmht_bytes found;
@@ -225,8 +233,8 @@ int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key,
     return 0;
 }
 
-int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid, struct pmiwire_str key, uint32_t how,
-                 uint64_t token, struct pmiwire_str *value)
+int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid,
+                 struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value)
 {
     struct pmirun *pr = ctx;
     struct job *job = job_by_id(pr, job_id);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gets that wait for their key, in a job whose ranks are all here; where there are several nodes the exchange keeps them.
+ * Gets that wait for their key, in a job whose ranks are all here; where there are several nodes
+ * the exchange keeps them.
  *
- * A Get that finds nothing stays here under its key until a put of it, for --get-timeout at most, or until nobody is left to put it: every
- * rank of the job has said finalize, has ended, or is blocked, in such a Get or in a fence, say. That is looked at when a Get begins, when a rank has
- * finalized or ended, and twice a second. Clients say that they want to wait (pmiwire/extension.h); PMI's own get never comes here, so that programs
- * which probe for keys are answered at once.
+ * A Get that finds nothing stays here under its key until a put of it, for --get-timeout at most,
+ * or until nobody is left to put it: every rank of the job has said finalize, has ended, or is
+ * blocked, in such a Get or in a fence, say. That is looked at when a Get begins, when a rank has
+ * finalized or ended, and twice a second. Clients say that they want to wait (pmiwire/extension.h);
+ * PMI's own get never comes here, so that programs which probe for keys are answered at once.
  */
 #include "pmirun.h"
 
@@ -82,7 +84,8 @@ static struct waiter *take_due(struct waiter **at)
     return g;
 }
 
-/* Answer all of a list, and free it. An answer may have its client's next requests served, which may come here. */
+/* Answer all of a list, and free it. An answer may have its client's next requests served, which
+ * may come here. */
 static void answer(struct pmirun *pr, struct waiter *list, int rc, struct pmiwire_str value)
 {
     while (list) {
@@ -137,7 +140,8 @@ static void end_all(struct pmirun *pr, struct job *job)
     give_up(pr, job->waits, UINT64_MAX, PMIWIRE_ENOENT);
 }
 
-int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *who, struct pmiwire_str key, uint64_t token)
+int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *who,
+               struct pmiwire_str key, uint64_t token)
 {
     struct waiter *g, **at;
 

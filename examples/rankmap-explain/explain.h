@@ -15,11 +15,11 @@
 
 struct subject {
     const char *name;
-    unsigned count;        /* so many like this one in a process */
-    const uint64_t *ids;   /* what it was made of */
+    unsigned count;      /* so many like this one in a process */
+    const uint64_t *ids; /* what it was made of */
     struct rankmap *map;
     struct peer_group group;
-    int is_group;          /* 0: ranks to nodes, which other libraries have no map for */
+    int is_group; /* 0: ranks to nodes, which other libraries have no map for */
 };
 
 /* ---- input.c ---- */
@@ -31,16 +31,19 @@ struct input {
 };
 
 /*
- * Ids of a list, "0-9:2,4 7" or one on each line, with '#' to the end of a line as comment. 0 and a malloc()ed array, or -1 with what is
- * wrong, and where, on stderr. `limit`: ids must be below it.
+ * Ids of a list, "0-9:2,4 7" or one on each line, with '#' to the end of a line as comment. 0 and a
+ * malloc()ed array, or -1 with what is wrong, and where, on stderr. `limit`: ids must be below it.
  */
 int input_list(const struct input *in, uint64_t limit, uint64_t **ids, uint32_t *n);
-/* How many ranks a PMI_process_mapping or task map places when each of its blocks is used once; 0 when that cannot be read from it. */
+/* How many ranks a PMI_process_mapping or task map places when each of its blocks is used once; 0
+ * when that cannot be read from it. */
 uint32_t input_mapping_ranks(const struct input *in);
-/* The whole file, "-" being stdin; malloc()ed with a NUL behind, or NULL with a message on stderr. */
+/* The whole file, "-" being stdin; malloc()ed with a NUL behind, or NULL with a message on stderr.
+ * */
 char *input_read(const char *path, size_t *len);
 /* "name:line:column: message", the place being `at` bytes from the beginning. */
-__attribute__((format(printf, 3, 4))) void input_error(const struct input *in, size_t at, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void input_error(const struct input *in, size_t at,
+                                                       const char *format, ...);
 
 /* ---- picture.c ---- */
 

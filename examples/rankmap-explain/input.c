@@ -155,7 +155,8 @@ static int read_piece(struct list *l, size_t *at)
     int negative;
 
     if (read_number(in, &i, &p.first) != 0)
-        return wrong_word(in, begin, "is no rank: first, first-last or first-last:stride is expected");
+        return wrong_word(in, begin,
+                          "is no rank: first, first-last or first-last:stride is expected");
     last = p.first;
     if (i < end && in->text[i] == '-') {
         i++;
@@ -167,7 +168,8 @@ static int read_piece(struct list *l, size_t *at)
             if (i < end && in->text[i] == '-') {
                 i++;
                 if (!negative)
-                    return wrong_word(in, begin, "does not go down, so its stride must be positive");
+                    return wrong_word(in, begin,
+                                      "does not go down, so its stride must be positive");
             }
             if (read_number(in, &i, &step) != 0 || step == 0 || step > INT64_MAX)
                 return wrong_word(in, begin, "has no stride after its \":\", or one of 0");
@@ -176,9 +178,11 @@ static int read_piece(struct list *l, size_t *at)
         p.n = (negative ? p.first - last : last - p.first) / step + 1;
     }
     if (i != end)
-        return wrong_word(in, begin, "is no rank: first, first-last or first-last:stride is expected");
+        return wrong_word(in, begin,
+                          "is no rank: first, first-last or first-last:stride is expected");
     if (p.first >= l->limit || last >= l->limit) {
-        input_error(in, begin, "%llu is too large: ids must be below %llu", (unsigned long long)(p.first > last ? p.first : last),
+        input_error(in, begin, "%llu is too large: ids must be below %llu",
+                    (unsigned long long)(p.first > last ? p.first : last),
                     (unsigned long long)l->limit);
         return -1;
     }
@@ -298,7 +302,8 @@ static int accept(struct scan *s, char c)
     return 1;
 }
 
-/* A number up to EXPLAIN_MAX_RANKS + 1, which stands for all that are larger; -1 when there is none. */
+/* A number up to EXPLAIN_MAX_RANKS + 1, which stands for all that are larger; -1 when there is
+ * none. */
 static int64_t factor(struct scan *s)
 {
     uint64_t value;

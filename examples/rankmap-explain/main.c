@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rankmap-explain: which model does this communicator get, and what does it cost? The command line, and the three kinds of input. */
+/* rankmap-explain: which model does this communicator get, and what does it cost? The command line,
+ * and the three kinds of input. */
 #include "explain.h"
 
 #include <ctype.h>
@@ -15,14 +16,15 @@
 static struct {
     int json, no_picture;
     unsigned columns, rows;
-    uint32_t n_ranks; /* of a mapping; 0: as many as its blocks hold */
+    uint32_t n_ranks;  /* of a mapping; 0: as many as its blocks hold */
     const char *title; /* of what is explained: the arguments, or a file's name */
 } options = {.columns = 64, .rows = 16};
 
 static const char usage_text[] =
     "usage: rankmap-explain [OPTION...] [-f FILE | INPUT...]\n"
     "\n"
-    "INPUT is a list of ranks (0-9:2 4,7), a PMI_process_mapping or task map, or a generator with its arguments\n"
+    "INPUT is a list of ranks (0-9:2 4,7), a PMI_process_mapping or task map, or a generator with "
+    "its arguments\n"
     "(nwchem 768x1024). Without one, or with -f -, it is read from stdin.\n"
     "\n"
     "  -f, --file FILE     read the input from a file\n"
@@ -68,7 +70,8 @@ static int verify(const struct subject *s)
     }
     if (right)
         return 0;
-    fprintf(stderr, "rankmap-explain: %s: the map does not give back what it was made of\n", s->name);
+    fprintf(stderr, "rankmap-explain: %s: the map does not give back what it was made of\n",
+            s->name);
     return 1;
 }
 
@@ -95,7 +98,8 @@ static int report(uint64_t n_processes, const struct subject *subjects, unsigned
     if (n_processes)
         printf("%s: %llu processes\n\n", options.title, (unsigned long long)n_processes);
     for (unsigned i = 0; i < n; i++)
-        report_text(stdout, &subjects[i], options.no_picture ? 0 : options.columns, options.no_picture ? 0 : options.rows);
+        report_text(stdout, &subjects[i], options.no_picture ? 0 : options.columns,
+                    options.no_picture ? 0 : options.rows);
     if (with_total)
         report_total(stdout, subjects, n);
     return 0;
@@ -231,7 +235,8 @@ static int explain(struct input *in)
     if (in->len > 0 && isalpha((unsigned char)*in->text)) {
         int word = (int)strcspn(in->text, " \t\r\n");
 
-        fprintf(stderr, "rankmap-explain: %s: no generator \"%.*s\"; --list shows them\n", in->name, word < 64 ? word : 64, in->text);
+        fprintf(stderr, "rankmap-explain: %s: no generator \"%.*s\"; --list shows them\n", in->name,
+                word < 64 ? word : 64, in->text);
         return 2;
     }
     return explain_list(in);
@@ -269,11 +274,14 @@ static char *join(char **words, int n)
 static int read_options(int argc, char **argv, const char **file)
 {
     enum { JSON = 256, NO_PICTURE, PICTURE, LIST };
-    static const struct option longs[] = {
-        {"file", required_argument, NULL, 'f'},      {"ranks", required_argument, NULL, 'n'},
-        {"json", no_argument, NULL, JSON},           {"no-picture", no_argument, NULL, NO_PICTURE},
-        {"picture", required_argument, NULL, PICTURE}, {"list", no_argument, NULL, LIST},
-        {"help", no_argument, NULL, 'h'},            {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {{"file", required_argument, NULL, 'f'},
+                                          {"ranks", required_argument, NULL, 'n'},
+                                          {"json", no_argument, NULL, JSON},
+                                          {"no-picture", no_argument, NULL, NO_PICTURE},
+                                          {"picture", required_argument, NULL, PICTURE},
+                                          {"list", no_argument, NULL, LIST},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     unsigned long v;
     char *end;
     int c;
@@ -283,7 +291,8 @@ static int read_options(int argc, char **argv, const char **file)
         case 'f': *file = optarg; break;
         case 'n':
             v = strtoul(optarg, &end, 10);
-            if (*end || end == optarg || v == 0 || v > EXPLAIN_MAX_RANKS || !isdigit((unsigned char)*optarg))
+            if (*end || end == optarg || v == 0 || v > EXPLAIN_MAX_RANKS ||
+                !isdigit((unsigned char)*optarg))
                 return bad_usage("-n takes a number from 1 to 16777216, not \"%s\"", optarg);
             options.n_ranks = (uint32_t)v;
             break;
@@ -292,8 +301,8 @@ static int read_options(int argc, char **argv, const char **file)
         case PICTURE: {
             int used = 0;
 
-            if (sscanf(optarg, "%3ux%3u%n", &options.columns, &options.rows, &used) != 2 || optarg[used] ||
-                options.columns - 1 >= 200 || options.rows - 1 >= 100)
+            if (sscanf(optarg, "%3ux%3u%n", &options.columns, &options.rows, &used) != 2 ||
+                optarg[used] || options.columns - 1 >= 200 || options.rows - 1 >= 100)
                 return bad_usage("--picture takes COLUMNSxROWS up to 200x100, not \"%s\"", optarg);
             break;
         }

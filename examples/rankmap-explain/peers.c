@@ -3,7 +3,8 @@
 
 #include <stddef.h>
 
-/* ch4's test: the longest run of a[i] = i + offset at the front is the block, the next element gives the stride, then all must fit. */
+/* ch4's test: the longest run of a[i] = i + offset at the front is the block, the next element
+ * gives the stride, then all must fit. */
 static int is_stride_block(const uint64_t *a, uint64_t n, uint64_t *block, int64_t *stride)
 {
     uint64_t b = 1;
@@ -55,7 +56,9 @@ static void count_ch4(const struct peer_group *g, struct peer_bytes *bytes, int 
         bytes->mpich_4_0_model = "lut";
     } else {
         bytes->mpich_4_0 = 12;
-        bytes->mpich_4_0_model = block == g->n ? (g->ids[0] == 0 ? "direct" : "offset") : block == 1 ? "stride" : "stride_block";
+        bytes->mpich_4_0_model = block == g->n ? (g->ids[0] == 0 ? "direct" : "offset")
+                                 : block == 1  ? "stride"
+                                               : "stride_block";
     }
 }
 
@@ -97,7 +100,8 @@ void peer_count(const struct peer_group *g, struct peer_bytes *bytes)
     bytes->pointers = bytes->openmpi = 8 * g->n;
     count_ch4(g, bytes, wide);
     count_sparse(g, bytes);
-    /* The world is in the upper half of main's 64-bit ids, so that a stride spans worlds only by accident; its own are made of one. */
+    /* The world is in the upper half of main's 64-bit ids, so that a stride spans worlds only by
+     * accident; its own are made of one. */
     if (g->n_groups == 1 && is_stride(g->ids, g->n, &stride)) {
         bytes->mpich_main = 16;
         bytes->mpich_main_model = "stride";

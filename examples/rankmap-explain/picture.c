@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A map as characters: each stands for a stretch of ranks and a stretch of ids, and shows how many of the ranks have such ids. */
+/* A map as characters: each stands for a stretch of ranks and a stretch of ids, and shows how many
+ * of the ranks have such ids. */
 #include "explain.h"
 
 #include <string.h>
@@ -29,7 +30,8 @@ void picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsig
     rows = range < rows ? (unsigned)range : rows;
     memset(hits, 0, (size_t)columns * rows * sizeof(*hits));
     for (uint32_t r = 0; r < n; r++) {
-        unsigned x = (unsigned)((uint64_t)r * columns / n), y = (unsigned)((double)(ids[r] - min) / (double)range * rows);
+        unsigned x = (unsigned)((uint64_t)r * columns / n),
+                 y = (unsigned)((double)(ids[r] - min) / (double)range * rows);
 
         y = y < rows ? y : rows - 1;
         hits[y * columns + x]++;
@@ -44,8 +46,10 @@ void picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsig
         else
             fprintf(out, "  %*s |", width, "");
         for (unsigned x = 0; x < columns; x++) {
-            /* The share of the ranks of this column: a quarter and less, half, three quarters, more. */
-            uint64_t begin = ((uint64_t)x * n + columns - 1) / columns, end = ((uint64_t)(x + 1) * n + columns - 1) / columns;
+            /* The share of the ranks of this column: a quarter and less, half, three quarters,
+             * more. */
+            uint64_t begin = ((uint64_t)x * n + columns - 1) / columns,
+                     end = ((uint64_t)(x + 1) * n + columns - 1) / columns;
             uint64_t hit = hits[y * columns + x];
 
             fputc(shades[hit == 0 ? 0 : 1 + (4 * hit - 1) / (end - begin ? end - begin : 1)], out);

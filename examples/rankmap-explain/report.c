@@ -19,7 +19,8 @@ static void rows_of(const struct subject *s, struct row rows[N_ROWS])
     rows[2] = (struct row){"MPICH 4.0", "mpich_4_0", p.mpich_4_0_model, p.mpich_4_0};
     rows[3] = (struct row){"MPICH main", "mpich_main", p.mpich_main_model, p.mpich_main};
     rows[4] = (struct row){"Open MPI", "open_mpi", "a pointer a rank", p.openmpi};
-    rows[5] = (struct row){"Open MPI, sparse", "open_mpi_sparse", p.openmpi_sparse_model, p.openmpi_sparse};
+    rows[5] = (struct row){"Open MPI, sparse", "open_mpi_sparse", p.openmpi_sparse_model,
+                           p.openmpi_sparse};
 }
 
 static void info_of(const struct subject *s, struct rankmap_info *info)
@@ -78,12 +79,14 @@ void report_text(FILE *out, const struct subject *s, unsigned columns, unsigned 
     print_levels(out, &info);
     print_first(out, s);
     picture(out, s->ids, (uint32_t)s->group.n, columns, n_rows);
-    fprintf(out, "  %-18s %12llu bytes  %s, %llu with the object\n", "librankmap", (unsigned long long)bytes_of(&info),
-            rankmap_kind_name(info.kind), (unsigned long long)(info.total_bytes + info.pinned_bytes));
+    fprintf(out, "  %-18s %12llu bytes  %s, %llu with the object\n", "librankmap",
+            (unsigned long long)bytes_of(&info), rankmap_kind_name(info.kind),
+            (unsigned long long)(info.total_bytes + info.pinned_bytes));
     if (s->is_group) {
         rows_of(s, rows);
         for (unsigned i = 0; i < N_ROWS; i++)
-            fprintf(out, "  %-18s %12llu bytes  %s\n", rows[i].name, (unsigned long long)rows[i].bytes, rows[i].model);
+            fprintf(out, "  %-18s %12llu bytes  %s\n", rows[i].name,
+                    (unsigned long long)rows[i].bytes, rows[i].model);
     }
     fputc('\n', out);
 }
@@ -104,7 +107,8 @@ void report_total(FILE *out, const struct subject *subjects, unsigned n)
         for (unsigned k = 0; k < N_ROWS; k++)
             total[k] += rows[k].bytes * subjects[i].count;
     }
-    fprintf(out, "all communicators of a process\n  %-18s %12llu bytes\n", "librankmap", (unsigned long long)ours);
+    fprintf(out, "all communicators of a process\n  %-18s %12llu bytes\n", "librankmap",
+            (unsigned long long)ours);
     for (unsigned k = 0; k < N_ROWS; k++)
         fprintf(out, "  %-18s %12llu bytes\n", rows[k].name, (unsigned long long)total[k]);
 }
@@ -135,20 +139,25 @@ void report_json(FILE *out, const struct subject *s)
     rankmap_describe(s->map, text, sizeof(text));
     fprintf(out, "{\"name\":");
     report_json_string(out, s->name);
-    fprintf(out, ",\"count\":%u,\"ranks\":%lu,\"model\":\"%s\",\"description\":", s->count, (unsigned long)info.n_ranks,
-            rankmap_kind_name(info.kind));
+    fprintf(out, ",\"count\":%u,\"ranks\":%lu,\"model\":\"%s\",\"description\":", s->count,
+            (unsigned long)info.n_ranks, rankmap_kind_name(info.kind));
     report_json_string(out, text);
-    fprintf(out, ",\"min_id\":%llu,\"max_id\":%llu,\"distinct\":%s,\"offset\":%lld,\"phase\":%llu,\"levels\":[",
-            (unsigned long long)info.min_id, (unsigned long long)info.max_id, info.distinct ? "true" : "false",
-            (long long)info.offset, (unsigned long long)info.phase);
+    fprintf(out,
+            ",\"min_id\":%llu,\"max_id\":%llu,\"distinct\":%s,\"offset\":%lld,\"phase\":%llu,"
+            "\"levels\":[",
+            (unsigned long long)info.min_id, (unsigned long long)info.max_id,
+            info.distinct ? "true" : "false", (long long)info.offset,
+            (unsigned long long)info.phase);
     for (uint32_t i = 0; i < info.n_levels; i++) {
         fprintf(out, "%s{\"stride\":%lld", i ? "," : "", (long long)info.levels[i].stride);
         if (i + 1 < info.n_levels)
             fprintf(out, ",\"count\":%llu", (unsigned long long)info.levels[i].count);
         fputc('}', out);
     }
-    fprintf(out, "],\"runs\":%lu,\"bits\":%lu,\"bytes\":{\"librankmap\":%llu,\"librankmap_object\":%llu", (unsigned long)info.n_runs,
-            (unsigned long)info.bits, (unsigned long long)bytes_of(&info),
+    fprintf(out,
+            "],\"runs\":%lu,\"bits\":%lu,\"bytes\":{\"librankmap\":%llu,\"librankmap_object\":%llu",
+            (unsigned long)info.n_runs, (unsigned long)info.bits,
+            (unsigned long long)bytes_of(&info),
             (unsigned long long)(info.total_bytes + info.pinned_bytes));
     if (s->is_group) {
         rows_of(s, rows);

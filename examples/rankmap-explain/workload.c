@@ -57,8 +57,8 @@ uint32_t maker_number(struct maker *m, const char *what, uint32_t usual, uint32_
         return usual;
     }
     if (v < min || v > max) {
-        maker_fail(m, "%s is %lu and must be from %lu to %lu", what, (unsigned long)v, (unsigned long)min,
-                   (unsigned long)max);
+        maker_fail(m, "%s is %lu and must be from %lu to %lu", what, (unsigned long)v,
+                   (unsigned long)min, (unsigned long)max);
         return usual;
     }
     return v;
@@ -80,7 +80,8 @@ void maker_grid(struct maker *m, const char *what, unsigned n_dims, uint32_t *di
         }
     }
     if (product == 0 || *at)
-        maker_fail(m, "\"%s\" is no %s with at most %lu ranks", text, what, (unsigned long)WORKLOAD_MAX_RANKS);
+        maker_fail(m, "\"%s\" is no %s with at most %lu ranks", text, what,
+                   (unsigned long)WORKLOAD_MAX_RANKS);
 }
 
 void maker_group(struct maker *m, uint32_t base, uint32_t n)
@@ -106,14 +107,17 @@ uint32_t maker_processes(struct maker *m, uint32_t usual)
     return n;
 }
 
-static struct workload_comm *add(struct maker *m, int parent, const char *model, unsigned count, uint32_t n)
+static struct workload_comm *add(struct maker *m, int parent, const char *model, unsigned count,
+                                 uint32_t n)
 {
     struct workload_comm *c;
 
     if (m->failed)
         return NULL;
     if (n == 0 || m->w->n_comms == WORKLOAD_MAX_COMMS) {
-        maker_fail(m, "%s", n == 0 ? "these sizes leave a communicator without ranks" : "too many communicators");
+        maker_fail(m, "%s",
+                   n == 0 ? "these sizes leave a communicator without ranks"
+                          : "too many communicators");
         return NULL;
     }
     c = &m->w->comms[m->w->n_comms];
@@ -133,7 +137,8 @@ static struct workload_comm *add(struct maker *m, int parent, const char *model,
     return c;
 }
 
-uint32_t *maker_comm(struct maker *m, const char *model, unsigned count, uint32_t n, const char *name, ...)
+uint32_t *maker_comm(struct maker *m, const char *model, unsigned count, uint32_t n,
+                     const char *name, ...)
 {
     struct workload_comm *c = add(m, -1, model, count, n);
     va_list args;
@@ -146,7 +151,8 @@ uint32_t *maker_comm(struct maker *m, const char *model, unsigned count, uint32_
     return c->of_parent;
 }
 
-uint32_t *maker_child(struct maker *m, uint32_t parent, const char *model, uint32_t n, const char *name)
+uint32_t *maker_child(struct maker *m, uint32_t parent, const char *model, uint32_t n,
+                      const char *name)
 {
     struct workload_comm *c = add(m, (int)parent, model, 1, n);
 
@@ -156,8 +162,8 @@ uint32_t *maker_child(struct maker *m, uint32_t parent, const char *model, uint3
     return c->of_parent;
 }
 
-void maker_affine(struct maker *m, const char *model, unsigned count, uint32_t first, uint32_t step, uint32_t n,
-                  const char *name)
+void maker_affine(struct maker *m, const char *model, unsigned count, uint32_t first, uint32_t step,
+                  uint32_t n, const char *name)
 {
     uint32_t *ranks = maker_comm(m, model, count, n, "%s", name);
 
@@ -179,7 +185,8 @@ uint32_t workload_random(uint64_t *state, uint32_t n)
 void maker_subset(struct maker *m, uint32_t n, uint32_t percent, uint64_t *random)
 {
     uint32_t left = (uint32_t)((uint64_t)n * percent / 100), k = 0;
-    uint32_t *ranks = maker_comm(m, "set", 1, left, "%lu %% of the ranks, at random, ascending", (unsigned long)percent);
+    uint32_t *ranks = maker_comm(m, "set", 1, left, "%lu %% of the ranks, at random, ascending",
+                                 (unsigned long)percent);
 
     for (uint32_t r = 0; ranks && left > 0; r++) {
         if (workload_random(random, n - r) < left) {
@@ -252,7 +259,8 @@ int workload_make(struct workload *w, const char *spec, char *error, size_t erro
     memset(w, 0, sizeof(*w));
     spec += strspn(spec, " \t\r\n");
     if (strlen(spec) >= sizeof(text)) {
-        snprintf(error, error_size, "a generator and its arguments have at most %d bytes", MAX_SPEC - 1);
+        snprintf(error, error_size, "a generator and its arguments have at most %d bytes",
+                 MAX_SPEC - 1);
         return -1;
     }
     strcpy(text, spec);
@@ -274,7 +282,8 @@ int workload_make(struct workload *w, const char *spec, char *error, size_t erro
     w->title[strcspn(w->title, "\r\n")] = '\0';
     g->make(&m);
     if (!m.failed && m.used < m.n_args)
-        maker_fail(&m, "\"%s\" is one argument too many: %s %s", m.args[m.used], g->name, g->arguments);
+        maker_fail(&m, "\"%s\" is one argument too many: %s %s", m.args[m.used], g->name,
+                   g->arguments);
     if (m.failed) {
         workload_free(w);
         return -1;

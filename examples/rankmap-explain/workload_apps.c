@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Applications: the kinds of communicators are those of the paper's Table I. Its text gives the numbers for Nek5000, NWChem and HACC; all
- * other sizes are assumed: blocks of 1/64 of the job (1/16 in the Monte Carlo codes), grids as square as the number of processes allows,
- * two to seven duplicates in the mini-applications of Figure 5, 1 % and 50 % of all ranks, at random, for the irregular groups of LSMS.
+ * Applications: the kinds of communicators are those of the paper's Table I. Its text gives the
+ * numbers for Nek5000, NWChem and HACC; all other sizes are assumed: blocks of 1/64 of the job
+ * (1/16 in the Monte Carlo codes), grids as square as the number of processes allows, two to seven
+ * duplicates in the mini-applications of Figure 5, 1 % and 50 % of all ranks, at random, for the
+ * irregular groups of LSMS.
  */
 #include "workload_make.h"
 
@@ -45,14 +47,38 @@ static void make_dups(struct maker *m, uint32_t usual)
     dups(m, count, maker_processes(m, MIRA_HALF));
 }
 
-static void nek5000(struct maker *m) { make_dups(m, 24); }
-static void nekbone(struct maker *m) { make_dups(m, 2); }
-static void mcb(struct maker *m) { make_dups(m, 3); }
-static void macsio(struct maker *m) { make_dups(m, 4); }
-static void amg2013(struct maker *m) { make_dups(m, 7); }
-static void cns(struct maker *m) { make_dups(m, 2); }
-static void smc(struct maker *m) { make_dups(m, 2); }
-static void amr(struct maker *m) { make_dups(m, 5); }
+static void nek5000(struct maker *m)
+{
+    make_dups(m, 24);
+}
+static void nekbone(struct maker *m)
+{
+    make_dups(m, 2);
+}
+static void mcb(struct maker *m)
+{
+    make_dups(m, 3);
+}
+static void macsio(struct maker *m)
+{
+    make_dups(m, 4);
+}
+static void amg2013(struct maker *m)
+{
+    make_dups(m, 7);
+}
+static void cns(struct maker *m)
+{
+    make_dups(m, 2);
+}
+static void smc(struct maker *m)
+{
+    make_dups(m, 2);
+}
+static void amr(struct maker *m)
+{
+    make_dups(m, 5);
+}
 
 static void nwchem(struct maker *m)
 {
@@ -171,7 +197,8 @@ static void lsms(struct maker *m)
 
 const struct generator workload_apps[] = {
     {"nek5000", DUPS, "a duplicate for each refinement level: 24 (medium) or 86 (large)", nek5000},
-    {"nwchem", "[ROWSxCOLUMNS] [WINDOWS]", "row and column of a grid, duplicates for RMA windows, an intercommunicator", nwchem},
+    {"nwchem", "[ROWSxCOLUMNS] [WINDOWS]",
+     "row and column of a grid, duplicates for RMA windows, an intercommunicator", nwchem},
     {"hacc", ALL, "Cartesian grids of 3, 2 and 1 dimensions, not reordered", hacc},
     {"qbox", ALL, "a duplicate and a block", dup_and_block},
     {"qmcpack", ALL, "a block and a stride", blocks_and_strides},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the generators have in hand: arguments with defaults, and communicators to add. After a failure all of it does nothing. */
+/* What the generators have in hand: arguments with defaults, and communicators to add. After a
+ * failure all of it does nothing. */
 #ifndef RANKMAP_EXPLAIN_WORKLOAD_MAKE_H
 #define RANKMAP_EXPLAIN_WORKLOAD_MAKE_H
 
@@ -20,11 +21,14 @@ struct generator {
     void (*make)(struct maker *m);
 };
 
-extern const struct generator workload_apps[], workload_shapes[]; /* each ends with a name of NULL */
+extern const struct generator workload_apps[],
+    workload_shapes[]; /* each ends with a name of NULL */
 
 /* The next argument, or `usual` when there is none; it must be in min..max. */
-uint32_t maker_number(struct maker *m, const char *what, uint32_t usual, uint32_t min, uint32_t max);
-/* The next argument as AxB or AxBxC; *product, when not NULL, must be at most WORKLOAD_MAX_RANKS in any case. */
+uint32_t maker_number(struct maker *m, const char *what, uint32_t usual, uint32_t min,
+                      uint32_t max);
+/* The next argument as AxB or AxBxC; *product, when not NULL, must be at most WORKLOAD_MAX_RANKS in
+ * any case. */
 void maker_grid(struct maker *m, const char *what, unsigned n_dims, uint32_t *dims);
 /* The number of processes, the usual last argument of an application; makes group 0 of so many. */
 uint32_t maker_processes(struct maker *m, uint32_t usual);
@@ -32,15 +36,17 @@ uint32_t maker_processes(struct maker *m, uint32_t usual);
 void maker_group(struct maker *m, uint32_t base, uint32_t n);
 
 /*
- * Adds a communicator of n ranks; the result is its indirect array for the caller to fill (NULL after a failure, or when n is 0, which is
- * one). maker_child()'s parent is a communicator added and filled before.
+ * Adds a communicator of n ranks; the result is its indirect array for the caller to fill (NULL
+ * after a failure, or when n is 0, which is one). maker_child()'s parent is a communicator added
+ * and filled before.
  */
-__attribute__((format(printf, 5, 6))) uint32_t *maker_comm(struct maker *m, const char *model, unsigned count, uint32_t n,
-                                                           const char *name, ...);
-uint32_t *maker_child(struct maker *m, uint32_t parent, const char *model, uint32_t n, const char *name);
+__attribute__((format(printf, 5, 6))) uint32_t *
+maker_comm(struct maker *m, const char *model, unsigned count, uint32_t n, const char *name, ...);
+uint32_t *maker_child(struct maker *m, uint32_t parent, const char *model, uint32_t n,
+                      const char *name);
 /* Adds first, first + step, ..., n ranks. */
-void maker_affine(struct maker *m, const char *model, unsigned count, uint32_t first, uint32_t step, uint32_t n,
-                  const char *name);
+void maker_affine(struct maker *m, const char *model, unsigned count, uint32_t first, uint32_t step,
+                  uint32_t n, const char *name);
 
 /* Adds so many percent of the ranks 0 to n - 1, drawn at random, in ascending order. */
 void maker_subset(struct maker *m, uint32_t n, uint32_t percent, uint64_t *random);

@@ -16,14 +16,16 @@ static void dup(struct maker *m)
 
 static void split(struct maker *m)
 {
-    uint32_t count = maker_number(m, "the number of communicators", 10, 1, 1000000), n = maker_processes(m, MIRA);
+    uint32_t count = maker_number(m, "the number of communicators", 10, 1, 1000000),
+             n = maker_processes(m, MIRA);
 
     maker_affine(m, "stride", count, 0, 2, n / 2, "even ranks");
 }
 
 static void odd_even(struct maker *m)
 {
-    uint32_t generations = maker_number(m, "the number of generations", 4, 1, 12), n = maker_processes(m, MIRA);
+    uint32_t generations = maker_number(m, "the number of generations", 4, 1, 12),
+             n = maker_processes(m, MIRA);
 
     maker_affine(m, "direct", 1, 0, 1, n, "the world");
     for (uint32_t g = 0; g < generations; g++) {
@@ -46,7 +48,8 @@ static void row_column(struct maker *m)
 
 static void reversed(struct maker *m)
 {
-    uint32_t n = maker_processes(m, MIRA), *ranks = maker_comm(m, "stride", 1, n, "the world, reversed");
+    uint32_t n = maker_processes(m, MIRA),
+             *ranks = maker_comm(m, "stride", 1, n, "the world, reversed");
 
     for (uint32_t r = 0; ranks && r < n; r++)
         ranks[r] = n - 1 - r;
@@ -54,7 +57,8 @@ static void reversed(struct maker *m)
 
 static void random_order(struct maker *m)
 {
-    uint32_t n = maker_processes(m, MIRA), *ranks = maker_comm(m, "lut", 1, n, "the world in random order");
+    uint32_t n = maker_processes(m, MIRA),
+             *ranks = maker_comm(m, "lut", 1, n, "the world in random order");
     uint64_t random = maker_number(m, "seed", 1, 0, UINT32_MAX);
 
     for (uint32_t r = 0; ranks && r < n; r++) {
@@ -65,7 +69,8 @@ static void random_order(struct maker *m)
     }
 }
 
-/* Nodes hold bricks of 2x2x4 of a grid; the grid's ranks are row-major, as MPI_Cart_create's are. */
+/* Nodes hold bricks of 2x2x4 of a grid; the grid's ranks are row-major, as MPI_Cart_create's are.
+ * */
 static void cart_reorder(struct maker *m)
 {
     const uint32_t brick[3] = {2, 2, 4};
@@ -79,7 +84,8 @@ static void cart_reorder(struct maker *m)
     maker_group(m, 0, n);
     ranks = maker_comm(m, "md-blockstride", 1, n, "Cartesian grid, each node a brick of 2x2x4");
     for (uint32_t r = 0; ranks && r < n; r++) {
-        uint32_t at[3] = {r / dims[2] / dims[1], r / dims[2] % dims[1], r % dims[2]}, node = 0, slot = 0;
+        uint32_t at[3] = {r / dims[2] / dims[1], r / dims[2] % dims[1], r % dims[2]}, node = 0,
+                 slot = 0;
 
         for (unsigned i = 0; i < 3; i++) {
             node = node * (dims[i] / brick[i]) + at[i] / brick[i];
@@ -91,13 +97,15 @@ static void cart_reorder(struct maker *m)
 
 static void by_node(struct maker *m)
 {
-    uint32_t nodes = maker_number(m, "the number of nodes", 49152, 1, 1u << 20), ppn = spec_ppn(m), n = nodes * ppn;
+    uint32_t nodes = maker_number(m, "the number of nodes", 49152, 1, 1u << 20), ppn = spec_ppn(m),
+             n = nodes * ppn;
     uint32_t *ranks;
 
     if ((uint64_t)nodes * ppn > WORKLOAD_MAX_RANKS)
         maker_fail(m, "more than %lu ranks", (unsigned long)WORKLOAD_MAX_RANKS);
     maker_group(m, 0, n);
-    ranks = maker_comm(m, "blockstride", 1, n, "ordered by node where ranks were dealt out cyclically");
+    ranks =
+        maker_comm(m, "blockstride", 1, n, "ordered by node where ranks were dealt out cyclically");
     for (uint32_t r = 0; ranks && r < n; r++)
         ranks[r] = r / ppn + r % ppn * nodes;
 }
@@ -116,11 +124,12 @@ static void transpose(struct maker *m)
 
 static void leaders(struct maker *m)
 {
-    uint32_t k = maker_number(m, "leaders a node", 4, 1, 4096), ppn = spec_ppn(m), n = maker_processes(m, MIRA), *ranks;
+    uint32_t k = maker_number(m, "leaders a node", 4, 1, 4096), ppn = spec_ppn(m),
+             n = maker_processes(m, MIRA), *ranks;
 
     if (k > ppn || n % ppn) {
-        maker_fail(m, "nodes of %lu processes cannot have %lu leaders or make up %lu processes", (unsigned long)ppn,
-                   (unsigned long)k, (unsigned long)n);
+        maker_fail(m, "nodes of %lu processes cannot have %lu leaders or make up %lu processes",
+                   (unsigned long)ppn, (unsigned long)k, (unsigned long)n);
         return;
     }
     n = n / ppn * k;
@@ -131,13 +140,15 @@ static void leaders(struct maker *m)
 
 static void brick(struct maker *m)
 {
-    uint32_t side = maker_number(m, "side", 16, 1, 256), dims[3] = {128, 96, 64}, n = side * side * side, *ranks;
+    uint32_t side = maker_number(m, "side", 16, 1, 256), dims[3] = {128, 96, 64},
+             n = side * side * side, *ranks;
 
     maker_grid(m, "XxYxZ", 3, dims);
     if (side > dims[0] || side > dims[1] || side > dims[2])
         maker_fail(m, "a brick must fit into the grid");
     maker_group(m, 0, dims[0] * dims[1] * dims[2]);
-    ranks = maker_comm(m, "md-blockstride", 1, n, "a cube of %lu out of the grid", (unsigned long)side);
+    ranks =
+        maker_comm(m, "md-blockstride", 1, n, "a cube of %lu out of the grid", (unsigned long)side);
     for (uint32_t r = 0; ranks && r < n; r++)
         ranks[r] = (r / side / side * dims[1] + r / side % side) * dims[2] + r % side;
 }
@@ -145,15 +156,16 @@ static void brick(struct maker *m)
 /* One rank is gone, or all of some nodes, evenly spaced and none of them the first or last. */
 static void shrink(struct maker *m)
 {
-    uint32_t failed = maker_number(m, "failed nodes", 10, 1, 4096), ppn = spec_ppn(m), n = maker_processes(m, MIRA);
+    uint32_t failed = maker_number(m, "failed nodes", 10, 1, 4096), ppn = spec_ppn(m),
+             n = maker_processes(m, MIRA);
     uint32_t step = n / ppn / (failed + 1) * ppn, k = 0, *ranks;
 
     if (step <= ppn) {
         maker_fail(m, "%lu processes are too few", (unsigned long)n);
         return;
     }
-    ranks = maker_comm(m, "runs", 1, n - failed * ppn, "survivors of %lu failures of %lu", (unsigned long)failed,
-                       (unsigned long)ppn);
+    ranks = maker_comm(m, "runs", 1, n - failed * ppn, "survivors of %lu failures of %lu",
+                       (unsigned long)failed, (unsigned long)ppn);
     for (uint32_t r = 0; ranks && r < n; r++)
         if (r < step || r % step >= ppn || r / step > failed)
             ranks[k++] = r;
@@ -162,13 +174,16 @@ static void shrink(struct maker *m)
 /* The second group has the flat ids behind those of the first, where an address vector puts it. */
 static void merge_groups(struct maker *m, int high)
 {
-    uint32_t n = maker_number(m, "processes of the first group", MIRA / 2, 1, WORKLOAD_MAX_RANKS / 2);
-    uint32_t spawned = maker_number(m, "processes of the second group", n, 1, WORKLOAD_MAX_RANKS / 2), *ranks;
+    uint32_t n =
+        maker_number(m, "processes of the first group", MIRA / 2, 1, WORKLOAD_MAX_RANKS / 2);
+    uint32_t spawned =
+                 maker_number(m, "processes of the second group", n, 1, WORKLOAD_MAX_RANKS / 2),
+             *ranks;
 
     maker_group(m, 0, n);
     maker_group(m, n, spawned);
-    ranks = maker_comm(m, high ? "runs" : "direct", 1, n + spawned, "two groups merged, the %s first",
-                       high ? "second" : "first");
+    ranks = maker_comm(m, high ? "runs" : "direct", 1, n + spawned,
+                       "two groups merged, the %s first", high ? "second" : "first");
     for (uint32_t r = 0; ranks && r < n + spawned; r++)
         ranks[r] = high ? (r < spawned ? n + r : r - spawned) : r;
     if (!m->failed)
@@ -185,10 +200,12 @@ static void merge_high(struct maker *m)
     merge_groups(m, 1);
 }
 
-/* A job that spawns again and again, each time 16 processes more, and merges; every second group has left before the next comes. */
+/* A job that spawns again and again, each time 16 processes more, and merges; every second group
+ * has left before the next comes. */
 static void spawn_chain(struct maker *m)
 {
-    uint32_t links = maker_number(m, "groups", 8, 2, WORKLOAD_MAX_COMMS), n = maker_number(m, "processes of the first", 1024, 1, 65536);
+    uint32_t links = maker_number(m, "groups", 8, 2, WORKLOAD_MAX_COMMS),
+             n = maker_number(m, "processes of the first", 1024, 1, 65536);
     uint32_t base[WORKLOAD_MAX_COMMS], end = 0;
 
     for (uint32_t g = 0; g < links; g++) {
@@ -198,7 +215,8 @@ static void spawn_chain(struct maker *m)
     }
     for (uint32_t last = 1; last < links; last++) {
         uint32_t size = (last + 1) * n + 8 * last * (last + 1), r = 0;
-        uint32_t *ranks = maker_comm(m, "runs", 1, size, "merged with group %lu", (unsigned long)last);
+        uint32_t *ranks =
+            maker_comm(m, "runs", 1, size, "merged with group %lu", (unsigned long)last);
 
         for (uint32_t g = 0; ranks && g <= last; g++)
             for (uint32_t lpid = 0; lpid < n + g * 16; lpid++)
@@ -218,10 +236,12 @@ static void sorted_random(struct maker *m)
 
 static void hilbert(struct maker *m)
 {
-    uint32_t order = maker_number(m, "order", 10, 1, 12), side = 1u << order, n = side * side, *ranks;
+    uint32_t order = maker_number(m, "order", 10, 1, 12), side = 1u << order, n = side * side,
+             *ranks;
 
     maker_group(m, 0, n);
-    ranks = maker_comm(m, "lut", 1, n, "a grid of %lux%lu along a Hilbert curve", (unsigned long)side, (unsigned long)side);
+    ranks = maker_comm(m, "lut", 1, n, "a grid of %lux%lu along a Hilbert curve",
+                       (unsigned long)side, (unsigned long)side);
     for (uint32_t r = 0; ranks && r < n; r++) {
         uint32_t x = 0, y = 0, t = r;
 
@@ -249,21 +269,29 @@ static void hilbert(struct maker *m)
 
 const struct generator workload_shapes[] = {
     {"dup", "[PROCESSES]", "a duplicate", dup},
-    {"split", "[COMMUNICATORS] [PROCESSES]", "even ranks of the world, so many times (the paper's Figure 3)", split},
-    {"odd-even", "[GENERATIONS] [PROCESSES]", "odd ranks of the odd ranks of ... (the paper's Table VI)", odd_even},
+    {"split", "[COMMUNICATORS] [PROCESSES]",
+     "even ranks of the world, so many times (the paper's Figure 3)", split},
+    {"odd-even", "[GENERATIONS] [PROCESSES]",
+     "odd ranks of the odd ranks of ... (the paper's Table VI)", odd_even},
     {"row-column", "[ROWSxCOLUMNS]", "a row and a column of a grid", row_column},
     {"reversed", "[PROCESSES]", "the world backwards", reversed},
     {"random", "[PROCESSES] [SEED]", "the world in random order", random_order},
-    {"cart-reorder", "[XxYxZ]", "a reordered Cartesian grid, nodes being bricks of 2x2x4", cart_reorder},
-    {"by-node", "[NODES] [PPN]", "ranks ordered by node where they were dealt out cyclically", by_node},
+    {"cart-reorder", "[XxYxZ]", "a reordered Cartesian grid, nodes being bricks of 2x2x4",
+     cart_reorder},
+    {"by-node", "[NODES] [PPN]", "ranks ordered by node where they were dealt out cyclically",
+     by_node},
     {"transpose", "[ROWSxCOLUMNS]", "a grid, transposed", transpose},
     {"leaders", "[LEADERS] [PPN] [PROCESSES]", "the first ranks of each node", leaders},
     {"brick", "[SIDE] [XxYxZ]", "a cube out of a grid", brick},
-    {"shrink", "[FAILURES] [PPN] [PROCESSES]", "survivors; PPN ranks are gone in each failure", shrink},
+    {"shrink", "[FAILURES] [PPN] [PROCESSES]", "survivors; PPN ranks are gone in each failure",
+     shrink},
     {"merge", "[FIRST] [SECOND]", "two process groups merged, the first group first", merge},
-    {"merge-high", "[FIRST] [SECOND]", "two process groups merged, the second group first", merge_high},
-    {"spawn-chain", "[GROUPS] [PROCESSES]", "a group spawned and merged, again and again", spawn_chain},
-    {"sorted-random", "[PERCENT] [PROCESSES] [SEED]", "some of the ranks, at random, ascending", sorted_random},
+    {"merge-high", "[FIRST] [SECOND]", "two process groups merged, the second group first",
+     merge_high},
+    {"spawn-chain", "[GROUPS] [PROCESSES]", "a group spawned and merged, again and again",
+     spawn_chain},
+    {"sorted-random", "[PERCENT] [PROCESSES] [SEED]", "some of the ranks, at random, ascending",
+     sorted_random},
     {"hilbert", "[ORDER]", "a square grid along a Hilbert curve", hilbert},
     {NULL, NULL, NULL, NULL},
 };

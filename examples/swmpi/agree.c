@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the ranks of a communicator must agree on before and after each has done its part of an allocation. */
+/* What the ranks of a communicator must agree on before and after each has done its part of an
+ * allocation. */
 #include "swmpi.h"
 #include <stdio.h>
 #include <sys/stat.h>
@@ -28,8 +29,8 @@ static int offer(void)
     return number;
 }
 
-/* The number is taken unless another thread of some rank took it meanwhile, for a window of another communicator. Then
- * the largest of what the ranks offer is the next to try. */
+/* The number is taken unless another thread of some rank took it meanwhile, for a window of another
+ * communicator. Then the largest of what the ranks offer is the next to try. */
 int swmpi_claim(MPI_Comm comm, int *number, int *all)
 {
     int mine[2], least[2], rc;
@@ -63,9 +64,9 @@ int swmpi_names(MPI_Comm comm, struct swmpi_names *names)
     return rc;
 }
 
-/* One reduction, since each costs all ranks' attention: the gravest error with a rank that has it, what somebody wants,
- * and a number above all that the ranks know. A rank that is well learns whose error it is; e->code is set on all or on
- * none. */
+/* One reduction, since each costs all ranks' attention: the gravest error with a rank that has it,
+ * what somebody wants, and a number above all that the ranks know. A rank that is well learns whose
+ * error it is; e->code is set on all or on none. */
 int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *e)
 {
     struct {
@@ -107,7 +108,7 @@ void swmpi_put_back(const struct swmpi_before *b, const char *path, int created)
 
     if (created)
         unlink(path);
-    else if (b->bytes >= 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > b->bytes &&
-             truncate(path, b->bytes) < 0)
+    else if (b->bytes >= 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+             st.st_size > b->bytes && truncate(path, b->bytes) < 0)
         swmpi_trace(1, "%s: cannot be cut back to its %lld bytes", path, (long long)b->bytes);
 }

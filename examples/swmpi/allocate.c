@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Win_allocate: where hints ask for storage, a window that MPI creates over memory of libstorwin's. */
+/* MPI_Win_allocate: where hints ask for storage, a window that MPI creates over memory of
+ * libstorwin's. */
 #include "swmpi.h"
 #include <string.h>
 
@@ -28,7 +29,8 @@ static int native(const struct request *q, void *baseptr, MPI_Win *win)
     return PMPI_Win_allocate(q->bytes, (int)q->disp_unit, q->info, q->comm, baseptr, win);
 }
 
-int swmpi_win_create(void *base, MPI_Aint bytes, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win)
+int swmpi_win_create(void *base, MPI_Aint bytes, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+                     MPI_Win *win)
 {
 #if MPI_VERSION >= 4
     return PMPI_Win_create_c(base, bytes, disp_unit, info, comm, win);
@@ -37,9 +39,9 @@ int swmpi_win_create(void *base, MPI_Aint bytes, MPI_Aint disp_unit, MPI_Info in
 #endif
 }
 
-/* swmpi_file=shared: in the one file each rank begins where the one before it ends, rounded up to the largest page that
- * Linux has, so that the layout does not depend on the machine, or for long windows to what huge pages of the page
- * cache want. */
+/* swmpi_file=shared: in the one file each rank begins where the one before it ends, rounded up to
+ * the largest page that Linux has, so that the layout does not depend on the machine, or for long
+ * windows to what huge pages of the page cache want. */
 static int place_in_file(struct request *q, struct swmpi_error *e)
 {
     uint64_t page = q->bytes < 2 << 20 ? 65536 : 2 << 20;
@@ -51,7 +53,8 @@ static int place_in_file(struct request *q, struct swmpi_error *e)
     PMPI_Comm_rank(q->comm, &q->rank);
     if (q->hints.one_file && q->rank > 0 && !e->code) {
         if (before > STORWIN_MAX_BYTES)
-            swmpi_say(e, MPI_ERR_SIZE, "swmpi_file: the ranks before this one fill the largest file");
+            swmpi_say(e, MPI_ERR_SIZE,
+                      "swmpi_file: the ranks before this one fill the largest file");
         else
             q->hints.opts.offset_bytes += before;
     }
@@ -82,7 +85,8 @@ static struct swmpi_window *make(struct request *q, struct swmpi_error *e)
 }
 
 /* Gives back what this rank made, and puts its file back when `all` have: two may share it. */
-static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_before *before, int all)
+static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_before *before,
+                 int all)
 {
     struct storwin_info info = {.size = sizeof(info)};
     struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
@@ -97,8 +101,8 @@ static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_b
         swmpi_put_back(before, q->hints.path, (int)info.created);
 }
 
-/* Names the file and looks at it, until the window has a number of its own; after that all have looked before one
- * changes. */
+/* Names the file and looks at it, until the window has a number of its own; after that all have
+ * looked before one changes. */
 static int name_file(struct request *q, struct swmpi_before *before, struct swmpi_error *e)
 {
     int all = 0, rc = swmpi_names(q->comm, &q->names);
@@ -125,7 +129,8 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
         swmpi_say(&e, MPI_ERR_SIZE, "size: %lld bytes", (long long)q->bytes);
     else if (!e.code && q->disp_unit <= 0)
         swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
-    agreed = (struct swmpi_agreed){q->hints.opts.alloc_type == STORWIN_STORAGE, q->hints.one_file, 0};
+    agreed =
+        (struct swmpi_agreed){q->hints.opts.alloc_type == STORWIN_STORAGE, q->hints.one_file, 0};
     if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
         return rc;
     if (e.code)
@@ -155,8 +160,8 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     return swmpi_window_bind(w, *win, q->names.number);
 }
 
-SWMPI_EXPORT int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
-                                  MPI_Win *win)
+SWMPI_EXPORT int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
+                                  void *baseptr, MPI_Win *win)
 {
     struct request q = {.bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm};
 
@@ -164,10 +169,11 @@ SWMPI_EXPORT int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, M
 }
 
 #if MPI_VERSION >= 4
-SWMPI_EXPORT int MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
-                                    MPI_Win *win)
+SWMPI_EXPORT int MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+                                    void *baseptr, MPI_Win *win)
 {
-    struct request q = {.bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm, .large = 1};
+    struct request q = {
+        .bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm, .large = 1};
 
     return allocate(&q, baseptr, win);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program learns of its window: the attributes of the function that it called, and the hints that took effect.
+/* What a program learns of its window: the attributes of the function that it called, and the hints
+ * that took effect.
  */
 #include "swmpi.h"
 #include <string.h>
 
-/* The others are as MPI_Win_create() set them: base, size, displacement unit and model are the same. */
+/* The others are as MPI_Win_create() set them: base, size, displacement unit and model are the
+ * same. */
 SWMPI_EXPORT int MPI_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *flag)
 {
     struct swmpi_window *w = win_keyval == MPI_WIN_CREATE_FLAVOR ? swmpi_window_of(win) : NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From errors of libstorwin to MPI's: classes, messages, error handlers, and what SWMPI_DEBUG prints. */
+/* From errors of libstorwin to MPI's: classes, messages, error handlers, and what SWMPI_DEBUG
+ * prints. */
 #include "swmpi.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -56,7 +57,8 @@ void swmpi_say(struct swmpi_error *e, int code, const char *format, ...)
     va_end(args);
 }
 
-void swmpi_say_storwin(struct swmpi_error *e, const char *what, int code, const struct storwin_error *cause)
+void swmpi_say_storwin(struct swmpi_error *e, const char *what, int code,
+                       const struct storwin_error *cause)
 {
     if (cause->hint[0])
         swmpi_say(e, swmpi_class(code), "%s: %s: %s", what, cause->hint, cause->text);
@@ -95,8 +97,9 @@ void swmpi_trace(int level, const char *format, ...)
     say_line(text);
 }
 
-/* The code to raise: the class, and where MPI keeps the text that a user adds, a code of its own for each of the first
- * messages, so that MPI_Error_string() gives the cause. MPICH 4.0 loses that text, so there the class has to do. */
+/* The code to raise: the class, and where MPI keeps the text that a user adds, a code of its own
+ * for each of the first messages, so that MPI_Error_string() gives the cause. MPICH 4.0 loses that
+ * text, so there the class has to do. */
 static int code_for(const struct swmpi_error *e)
 {
 #ifdef OPEN_MPI
@@ -110,7 +113,8 @@ static int code_for(const struct swmpi_error *e)
     for (i = 0; i < n_known; i++)
         if (known[i].code == e->code && strcmp(known[i].text, e->text) == 0)
             code = codes[i];
-    if (code == e->code && n_known < 32 && PMPI_Add_error_code(e->code, &codes[n_known]) == MPI_SUCCESS) {
+    if (code == e->code && n_known < 32 &&
+        PMPI_Add_error_code(e->code, &codes[n_known]) == MPI_SUCCESS) {
         snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, e->text);
         PMPI_Add_error_string(codes[n_known], text);
         known[n_known] = *e;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Fortran names of what is interposed, for all three bindings: mpif.h, `use mpi` and `use mpi_f08`. MPICH's mpif.h calls the C
- * functions; Open MPI's bindings, and mpi_f08 of both, call PMPI. So each name is defined here, over the C functions of
- * the other files.
+ * The Fortran names of what is interposed, for all three bindings: mpif.h, `use mpi` and `use
+ * mpi_f08`. MPICH's mpif.h calls the C functions; Open MPI's bindings, and mpi_f08 of both, call
+ * PMPI. So each name is defined here, over the C functions of the other files.
  *
- * Arguments come by reference: handles as MPI_Fint, which a TYPE(MPI_Win) holds alone; addresses as TYPE(C_PTR) or an integer of the same
- * size. ierror may be absent from mpi_f08: NULL. Where a name ends in _f08ts_ (MPICH) a buffer is an array descriptor, whose
- * first member is the address.
+ * Arguments come by reference: handles as MPI_Fint, which a TYPE(MPI_Win) holds alone; addresses as
+ * TYPE(C_PTR) or an integer of the same size. ierror may be absent from mpi_f08: NULL. Where a name
+ * ends in _f08ts_ (MPICH) a buffer is an array descriptor, whose first member is the address.
  */
 #include "swmpi.h"
 #include <string.h>
 
-/* A procedure with the linker names of mpif.h and `use mpi` in the manglings that MPIs provide, and of mpi_f08. */
-#define ALIAS(of, name) extern __typeof__(of) name __attribute__((alias(#of), visibility("default")))
+/* A procedure with the linker names of mpif.h and `use mpi` in the manglings that MPIs provide, and
+ * of mpi_f08. */
+#define ALIAS(of, name)                                                                            \
+    extern __typeof__(of) name __attribute__((alias(#of), visibility("default")))
 #define PROCEDURE(name, NAME, ...)                                                                 \
     SWMPI_EXPORT void name##_(__VA_ARGS__);                                                        \
     ALIAS(name##_, name);                                                                          \
@@ -27,9 +29,10 @@
     ALIAS(name##_, name##_cptr__);                                                                 \
     ALIAS(name##_, NAME##_CPTR)
 
-/* What only the MPI's own Fortran library knows: attributes that Fortran has set. It is there when Fortran calls. */
-extern void pmpi_win_get_attr_(MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag, MPI_Fint *ierror)
-    __attribute__((weak));
+/* What only the MPI's own Fortran library knows: attributes that Fortran has set. It is there when
+ * Fortran calls. */
+extern void pmpi_win_get_attr_(MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag,
+                               MPI_Fint *ierror) __attribute__((weak));
 
 static int result(MPI_Fint *ierror, int rc)
 {
@@ -44,30 +47,32 @@ static void give_window(MPI_Fint *win, MPI_Win made, void *baseptr, void *base)
     memcpy(baseptr, &base, sizeof(base));
 }
 
-PROCEDURE(mpi_win_allocate, MPI_WIN_ALLOCATE, MPI_Aint *size, MPI_Fint *disp_unit, MPI_Fint *info, MPI_Fint *comm, void *baseptr,
-          MPI_Fint *win, MPI_Fint *ierror)
+PROCEDURE(mpi_win_allocate, MPI_WIN_ALLOCATE, MPI_Aint *size, MPI_Fint *disp_unit, MPI_Fint *info,
+          MPI_Fint *comm, void *baseptr, MPI_Fint *win, MPI_Fint *ierror)
 {
     MPI_Win made;
     void *base;
 
-    if (result(ierror, MPI_Win_allocate(*size, *disp_unit, PMPI_Info_f2c(*info), PMPI_Comm_f2c(*comm), &base, &made)))
+    if (result(ierror, MPI_Win_allocate(*size, *disp_unit, PMPI_Info_f2c(*info),
+                                        PMPI_Comm_f2c(*comm), &base, &made)))
         give_window(win, made, baseptr, base);
 }
 WITH_CPTR(mpi_win_allocate, MPI_WIN_ALLOCATE);
 
-PROCEDURE(mpi_win_allocate_shared, MPI_WIN_ALLOCATE_SHARED, MPI_Aint *size, MPI_Fint *disp_unit, MPI_Fint *info, MPI_Fint *comm,
-          void *baseptr, MPI_Fint *win, MPI_Fint *ierror)
+PROCEDURE(mpi_win_allocate_shared, MPI_WIN_ALLOCATE_SHARED, MPI_Aint *size, MPI_Fint *disp_unit,
+          MPI_Fint *info, MPI_Fint *comm, void *baseptr, MPI_Fint *win, MPI_Fint *ierror)
 {
     MPI_Win made;
     void *base;
 
-    if (result(ierror, MPI_Win_allocate_shared(*size, *disp_unit, PMPI_Info_f2c(*info), PMPI_Comm_f2c(*comm), &base, &made)))
+    if (result(ierror, MPI_Win_allocate_shared(*size, *disp_unit, PMPI_Info_f2c(*info),
+                                               PMPI_Comm_f2c(*comm), &base, &made)))
         give_window(win, made, baseptr, base);
 }
 WITH_CPTR(mpi_win_allocate_shared, MPI_WIN_ALLOCATE_SHARED);
 
-PROCEDURE(mpi_win_shared_query, MPI_WIN_SHARED_QUERY, MPI_Fint *win, MPI_Fint *rank, MPI_Aint *size, MPI_Fint *disp_unit,
-          void *baseptr, MPI_Fint *ierror)
+PROCEDURE(mpi_win_shared_query, MPI_WIN_SHARED_QUERY, MPI_Fint *win, MPI_Fint *rank, MPI_Aint *size,
+          MPI_Fint *disp_unit, void *baseptr, MPI_Fint *ierror)
 {
     MPI_Aint bytes;
     void *base;
@@ -81,7 +86,8 @@ PROCEDURE(mpi_win_shared_query, MPI_WIN_SHARED_QUERY, MPI_Fint *win, MPI_Fint *r
 }
 WITH_CPTR(mpi_win_shared_query, MPI_WIN_SHARED_QUERY);
 
-PROCEDURE(mpi_alloc_mem, MPI_ALLOC_MEM, MPI_Aint *size, MPI_Fint *info, void *baseptr, MPI_Fint *ierror)
+PROCEDURE(mpi_alloc_mem, MPI_ALLOC_MEM, MPI_Aint *size, MPI_Fint *info, void *baseptr,
+          MPI_Fint *ierror)
 {
     void *base;
 
@@ -95,7 +101,8 @@ PROCEDURE(mpi_free_mem, MPI_FREE_MEM, void *base, MPI_Fint *ierror)
     result(ierror, MPI_Free_mem(base));
 }
 
-PROCEDURE(mpi_win_create_dynamic, MPI_WIN_CREATE_DYNAMIC, MPI_Fint *info, MPI_Fint *comm, MPI_Fint *win, MPI_Fint *ierror)
+PROCEDURE(mpi_win_create_dynamic, MPI_WIN_CREATE_DYNAMIC, MPI_Fint *info, MPI_Fint *comm,
+          MPI_Fint *win, MPI_Fint *ierror)
 {
     MPI_Win made;
 
@@ -103,7 +110,8 @@ PROCEDURE(mpi_win_create_dynamic, MPI_WIN_CREATE_DYNAMIC, MPI_Fint *info, MPI_Fi
         *win = PMPI_Win_c2f(made);
 }
 
-PROCEDURE(mpi_win_attach, MPI_WIN_ATTACH, MPI_Fint *win, void *base, MPI_Aint *size, MPI_Fint *ierror)
+PROCEDURE(mpi_win_attach, MPI_WIN_ATTACH, MPI_Fint *win, void *base, MPI_Aint *size,
+          MPI_Fint *ierror)
 {
     result(ierror, MPI_Win_attach(PMPI_Win_f2c(*win), base, *size));
 }
@@ -147,7 +155,8 @@ PROCEDURE(mpi_win_set_info, MPI_WIN_SET_INFO, MPI_Fint *win, MPI_Fint *info, MPI
 #endif
 
 /* An attribute of MPI's own is its value in Fortran, not an address. */
-PROCEDURE(mpi_win_get_attr, MPI_WIN_GET_ATTR, MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag, MPI_Fint *ierror)
+PROCEDURE(mpi_win_get_attr, MPI_WIN_GET_ATTR, MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value,
+          MPI_Fint *flag, MPI_Fint *ierror)
 {
     struct swmpi_window *w = *keyval == CREATE_FLAVOR ? swmpi_window_of(PMPI_Win_f2c(*win)) : NULL;
     MPI_Fint rc = MPI_ERR_OTHER;
@@ -184,28 +193,30 @@ F08(mpi_win_detach_f08ts_, MPI_Fint *win, void **base, MPI_Fint *ierror)
 }
 
 /* The functions of MPI-4 with a displacement unit of MPI_ADDRESS_KIND. */
-F08(mpi_win_allocate_f08_large_, MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint *info, MPI_Fint *comm, void *baseptr, MPI_Fint *win,
-    MPI_Fint *ierror)
+F08(mpi_win_allocate_f08_large_, MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint *info,
+    MPI_Fint *comm, void *baseptr, MPI_Fint *win, MPI_Fint *ierror)
 {
     MPI_Win made;
     void *base;
 
-    if (result(ierror, MPI_Win_allocate_c(*size, *disp_unit, PMPI_Info_f2c(*info), PMPI_Comm_f2c(*comm), &base, &made)))
+    if (result(ierror, MPI_Win_allocate_c(*size, *disp_unit, PMPI_Info_f2c(*info),
+                                          PMPI_Comm_f2c(*comm), &base, &made)))
         give_window(win, made, baseptr, base);
 }
 
-F08(mpi_win_allocate_shared_f08_large_, MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint *info, MPI_Fint *comm, void *baseptr,
-    MPI_Fint *win, MPI_Fint *ierror)
+F08(mpi_win_allocate_shared_f08_large_, MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint *info,
+    MPI_Fint *comm, void *baseptr, MPI_Fint *win, MPI_Fint *ierror)
 {
     MPI_Win made;
     void *base;
 
-    if (result(ierror, MPI_Win_allocate_shared_c(*size, *disp_unit, PMPI_Info_f2c(*info), PMPI_Comm_f2c(*comm), &base, &made)))
+    if (result(ierror, MPI_Win_allocate_shared_c(*size, *disp_unit, PMPI_Info_f2c(*info),
+                                                 PMPI_Comm_f2c(*comm), &base, &made)))
         give_window(win, made, baseptr, base);
 }
 
-F08(mpi_win_shared_query_f08_large_, MPI_Fint *win, MPI_Fint *rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr,
-    MPI_Fint *ierror)
+F08(mpi_win_shared_query_f08_large_, MPI_Fint *win, MPI_Fint *rank, MPI_Aint *size,
+    MPI_Aint *disp_unit, void *baseptr, MPI_Fint *ierror)
 {
     void *base;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hints: of the environment, then of the info, which counts more; the names of files; what took effect. */
+/* Hints: of the environment, then of the info, which counts more; the names of files; what took
+ * effect. */
 #include "swmpi.h"
 #include <errno.h>
 #include <stdio.h>
@@ -40,13 +41,15 @@ static void environment_read(void)
                             (has_word(apply, "alloc_mem") ? SWMPI_ALLOC_MEM : 0u);
     if (!text || !(copy = strdup(text))) /* kept: the hints point into it */
         return;
-    environment.n_hints = storwin_hints_split(copy, environment.hints, MAX_ENVIRONMENT, &environment.error);
+    environment.n_hints =
+        storwin_hints_split(copy, environment.hints, MAX_ENVIRONMENT, &environment.error);
     if (environment.n_hints < 0)
         free(copy);
 }
 
 /* A value that is ours and not libstorwin's: 1 taken, 0 not a key of ours. */
-static int own_hint(struct swmpi_hints *h, const char *key, const char *value, struct swmpi_error *e)
+static int own_hint(struct swmpi_hints *h, const char *key, const char *value,
+                    struct swmpi_error *e)
 {
     static const struct {
         const char *key, *no, *yes;
@@ -62,8 +65,8 @@ static int own_hint(struct swmpi_hints *h, const char *key, const char *value, s
         if (strcmp(key, keys[i].key) != 0)
             continue;
         if (strcmp(value, keys[i].no) != 0 && strcmp(value, keys[i].yes) != 0)
-            swmpi_say(e, MPI_ERR_INFO_VALUE, "%s: '%.64s' is neither '%s' nor '%s'", key, value, keys[i].no,
-                      keys[i].yes);
+            swmpi_say(e, MPI_ERR_INFO_VALUE, "%s: '%.64s' is neither '%s' nor '%s'", key, value,
+                      keys[i].no, keys[i].yes);
         else
             *(int *)((char *)h + keys[i].at) = strcmp(value, keys[i].yes) == 0;
         return 1;
@@ -91,11 +94,14 @@ static void take(struct swmpi_hints *h, const char *key, const char *value, stru
 static void make_differ(struct swmpi_hints *h, int by_rank, int by_window, struct swmpi_error *e)
 {
     size_t length = strlen(h->name);
-    const char *rank = by_rank ? (strstr(h->name, "%r") ? "" : ".%r") : strstr(h->name, "%c") ? "" : ".%c";
+    const char *rank = by_rank                 ? (strstr(h->name, "%r") ? "" : ".%r")
+                       : strstr(h->name, "%c") ? ""
+                                               : ".%c";
     const char *window = by_window && !strstr(h->name, "%w") ? ".%w" : "";
 
     if (length + strlen(rank) + strlen(window) >= sizeof(h->name)) {
-        swmpi_say(e, MPI_ERR_INFO_VALUE, NAME_KEY ": longer than %u bytes with its suffixes", STORWIN_MAX_PATH);
+        swmpi_say(e, MPI_ERR_INFO_VALUE, NAME_KEY ": longer than %u bytes with its suffixes",
+                  STORWIN_MAX_PATH);
         return;
     }
     snprintf(h->name + length, sizeof(h->name) - length, "%s%s", rank, window);
@@ -113,7 +119,9 @@ static void take_info(struct swmpi_hints *h, MPI_Info info, struct swmpi_error *
         return;
     for (size_t i = 0; (key = i < n_own ? own[i] : storwin_hint_key(i - n_own)) && !e->code; i++) {
         found = 0;
-        if (PMPI_Info_get(info, (char *)(uintptr_t)key, MPI_MAX_INFO_VAL, value, &found) == MPI_SUCCESS && found)
+        if (PMPI_Info_get(info, (char *)(uintptr_t)key, MPI_MAX_INFO_VAL, value, &found) ==
+                MPI_SUCCESS &&
+            found)
             take(h, key, value, e);
     }
 }
@@ -131,18 +139,21 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
             swmpi_say_storwin(e, "SWMPI_HINTS", environment.n_hints, &environment.error);
         for (int i = 0; i < environment.n_hints && !e->code; i++)
             take(h, environment.hints[i].key, environment.hints[i].value, e);
-        if (h->name[0] && !e->code) /* one name for every rank and window of a program that knows nothing of it */
+        if (h->name[0] &&
+            !e->code) /* one name for every rank and window of a program that knows nothing of it */
             make_differ(h, !h->one_file, 1, e);
     }
     if (!e->code)
         take_info(h, info, e);
-    if (!e->code && h->name[0] && h->one_file && where == SWMPI_ALLOC_MEM) /* no rank knows how much the others take */
+    if (!e->code && h->name[0] && h->one_file &&
+        where == SWMPI_ALLOC_MEM) /* no rank knows how much the others take */
         make_differ(h, 1, 0, e);
     h->opts.filename = NULL; /* it pointed into the caller's text; swmpi_hints_expand() sets it */
     return e->code;
 }
 
-int swmpi_hints_expand(struct swmpi_hints *h, const struct swmpi_names *names, struct swmpi_error *e)
+int swmpi_hints_expand(struct swmpi_hints *h, const struct swmpi_names *names,
+                       struct swmpi_error *e)
 {
     size_t n = 0, cap = sizeof(h->path);
 
@@ -162,8 +173,8 @@ int swmpi_hints_expand(struct swmpi_hints *h, const struct swmpi_names *names, s
         }
     }
     if (n >= cap)
-        swmpi_say(e, MPI_ERR_INFO_VALUE, NAME_KEY ": longer than %u bytes with rank and window put in",
-                  STORWIN_MAX_PATH);
+        swmpi_say(e, MPI_ERR_INFO_VALUE,
+                  NAME_KEY ": longer than %u bytes with rank and window put in", STORWIN_MAX_PATH);
     else
         h->opts.filename = h->path[0] ? h->path : NULL;
     return n >= cap ? e->code : MPI_SUCCESS;
@@ -179,7 +190,9 @@ int swmpi_hints_change(struct swmpi_window *w, MPI_Info info, struct swmpi_error
     e->code = MPI_SUCCESS;
     for (size_t i = 0; i < 2 && info != MPI_INFO_NULL && !e->code; i++) {
         found = 0;
-        if (PMPI_Info_get(info, (char *)(uintptr_t)keys[i], MPI_MAX_INFO_VAL, value, &found) == MPI_SUCCESS && found)
+        if (PMPI_Info_get(info, (char *)(uintptr_t)keys[i], MPI_MAX_INFO_VAL, value, &found) ==
+                MPI_SUCCESS &&
+            found)
             own_hint(&h, keys[i], value, e);
     }
     if (e->code)
@@ -203,5 +216,6 @@ int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info)
         value[MPI_MAX_INFO_VAL - 1] = 0; /* a longer path than an info may hold is cut */
         rc = PMPI_Info_set(info, (char *)(uintptr_t)key, value);
     }
-    return rc != MPI_SUCCESS ? rc : PMPI_Info_set(info, "swmpi_sync", w->sync ? "storage" : "memory");
+    return rc != MPI_SUCCESS ? rc
+                             : PMPI_Info_set(info, "swmpi_sync", w->sync ? "storage" : "memory");
 }

@@ -14,7 +14,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct swmpi_memory *memories;
 
-/* Where an address is on storage: the place in the list that points to its memory, or the list's end. The lock is held.
+/* Where an address is on storage: the place in the list that points to its memory, or the list's
+ * end. The lock is held.
  */
 static struct swmpi_memory **find(const void *address)
 {
@@ -122,12 +123,14 @@ SWMPI_EXPORT int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *w
     int rc, all = 0;
 
     swmpi_hints_read(&h, info, SWMPI_ALLOC_MEM, &e);
-    if (!e.code && (w = swmpi_window_new(MPI_WIN_FLAVOR_DYNAMIC, &e)) && storwin_dynamic_create(&w->dynamic) < 0)
+    if (!e.code && (w = swmpi_window_new(MPI_WIN_FLAVOR_DYNAMIC, &e)) &&
+        storwin_dynamic_create(&w->dynamic) < 0)
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
     rc = swmpi_agree(comm, &agreed, &e);
     while (rc == MPI_SUCCESS && !e.code && !all)
         rc = swmpi_claim(comm, &agreed.number, &all);
-    if (rc == MPI_SUCCESS && !e.code && (rc = PMPI_Win_create_dynamic(info, comm, win)) == MPI_SUCCESS) {
+    if (rc == MPI_SUCCESS && !e.code &&
+        (rc = PMPI_Win_create_dynamic(info, comm, win)) == MPI_SUCCESS) {
         w->sync = h.sync;
         return swmpi_window_bind(w, *win, agreed.number);
     }
@@ -155,7 +158,8 @@ static int attach_storage(struct swmpi_window *w, const void *base, struct swmpi
     pthread_mutex_lock(&lock); /* until it is attached nobody may free it */
     pthread_mutex_lock(&w->lock);
     m = *find(base);
-    if (m && (!r || (!attached(w, m->window) && storwin_dynamic_attach(w->dynamic, m->window) < 0))) {
+    if (m &&
+        (!r || (!attached(w, m->window) && storwin_dynamic_attach(w->dynamic, m->window) < 0))) {
         swmpi_say(e, MPI_ERR_RMA_ATTACH, "no memory to attach it");
     } else if (m) {
         *r = (struct swmpi_region){w->regions, base, m->window};

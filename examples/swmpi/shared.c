@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Win_allocate_shared and MPI_Win_shared_query: every rank maps the segments of all; MPI creates a window over its
- * own, so that one-sided operations are carried out by their target, on the same pages that the others load and store.
+/* MPI_Win_allocate_shared and MPI_Win_shared_query: every rank maps the segments of all; MPI
+ * creates a window over its own, so that one-sided operations are carried out by their target, on
+ * the same pages that the others load and store.
  */
 #include "swmpi.h"
 #include <fcntl.h>
@@ -43,7 +44,8 @@ static int one_node(const struct request *q, int *yes)
     MPI_Comm node;
     int n = 0, rc;
 
-    if ((rc = PMPI_Comm_split_type(q->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node)) != MPI_SUCCESS)
+    if ((rc = PMPI_Comm_split_type(q->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node)) !=
+        MPI_SUCCESS)
         return rc;
     PMPI_Comm_size(node, &n);
     PMPI_Comm_free(&node);
@@ -51,8 +53,8 @@ static int one_node(const struct request *q, int *yes)
     return MPI_SUCCESS;
 }
 
-/* The segments have one layout, so the hints of rank 0 count for all: the ranks are of one program on one machine, and
- * a struct is the same on each. */
+/* The segments have one layout, so the hints of rank 0 count for all: the ranks are of one program
+ * on one machine, and a struct is the same on each. */
 static int same_hints(struct request *q)
 {
     struct timespec now;
@@ -64,12 +66,14 @@ static int same_hints(struct request *q)
     }
     PMPI_Bcast(q->shm_name, sizeof(q->shm_name), MPI_CHAR, 0, q->comm);
     q->hints.opts.filename = NULL;
-    q->hints.opts.pager = STORWIN_PAGER_KERNEL; /* the only one that shares; MPI_Win_get_info tells */
+    q->hints.opts.pager =
+        STORWIN_PAGER_KERNEL; /* the only one that shares; MPI_Win_get_info tells */
     return PMPI_Bcast(&q->hints, sizeof(q->hints), MPI_BYTE, 0, q->comm);
 }
 
 /* The name of every rank's file, where they differ by rank. */
-static void name_files(struct request *q, const struct swmpi_segment *segments, struct swmpi_error *e)
+static void name_files(struct request *q, const struct swmpi_segment *segments,
+                       struct swmpi_error *e)
 {
     struct swmpi_hints *h = &q->hints;
     struct swmpi_names names = q->names;
@@ -80,7 +84,8 @@ static void name_files(struct request *q, const struct swmpi_segment *segments, 
             separate = *++p == 'r';
     if (separate && !(q->files = calloc((size_t)q->size, sizeof(*q->files))))
         swmpi_say(e, MPI_ERR_NO_MEM, "no memory for file names");
-    for (int r = q->files ? q->size - 1 : 0; r >= 0 && !e->code; r--) { /* rank 0's remains in h->path */
+    for (int r = q->files ? q->size - 1 : 0; r >= 0 && !e->code;
+         r--) { /* rank 0's remains in h->path */
         names.rank = segments[r].world_rank;
         swmpi_hints_expand(h, &names, e);
         if (q->files && !e->code && !(q->files[r] = strdup(h->path)))
@@ -88,9 +93,11 @@ static void name_files(struct request *q, const struct swmpi_segment *segments, 
     }
 }
 
-static struct swmpi_window *make(struct request *q, const struct swmpi_segment *segments, struct swmpi_error *e)
+static struct swmpi_window *make(struct request *q, const struct swmpi_segment *segments,
+                                 struct swmpi_error *e)
 {
-    struct storwin_shared shared = {.size = sizeof(shared), .n_ranks = (uint32_t)q->size, .rank = (uint32_t)q->rank};
+    struct storwin_shared shared = {
+        .size = sizeof(shared), .n_ranks = (uint32_t)q->size, .rank = (uint32_t)q->rank};
     const struct storwin_opts *o = &q->hints.opts;
     struct storwin_error cause;
     struct swmpi_window *w = e->code ? NULL : swmpi_window_new(MPI_WIN_FLAVOR_SHARED, e);
@@ -122,8 +129,8 @@ static struct swmpi_window *make(struct request *q, const struct swmpi_segment *
 }
 
 /* Rank 0 creates the files, then the others map them; nobody keeps anything if one fails. */
-static int make_all(struct request *q, const struct swmpi_segment *segments, struct swmpi_window **w,
-                    struct swmpi_error *e)
+static int make_all(struct request *q, const struct swmpi_segment *segments,
+                    struct swmpi_window **w, struct swmpi_error *e)
 {
     struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
     struct storwin_info info = {.size = sizeof(info)};
@@ -172,7 +179,8 @@ static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
     if ((rc = swmpi_agree(q->comm, NULL, &e)) != MPI_SUCCESS || e.code)
         goto out;
-    if ((rc = PMPI_Allgather(&mine, sizeof(mine), MPI_BYTE, segments, sizeof(mine), MPI_BYTE, q->comm)) != MPI_SUCCESS)
+    if ((rc = PMPI_Allgather(&mine, sizeof(mine), MPI_BYTE, segments, sizeof(mine), MPI_BYTE,
+                             q->comm)) != MPI_SUCCESS)
         goto out;
     name_files(q, segments, &e);
     for (int i = 0; i < q->size; i++)
@@ -180,10 +188,12 @@ static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
     if ((rc = make_all(q, segments, &w, &e)) != MPI_SUCCESS || e.code)
         goto out;
     base = storwin_base(w->storage);
-    if ((rc = swmpi_win_create(base, q->bytes, q->disp_unit, q->info, q->comm, win)) == MPI_SUCCESS) {
+    if ((rc = swmpi_win_create(base, q->bytes, q->disp_unit, q->info, q->comm, win)) ==
+        MPI_SUCCESS) {
         memcpy(baseptr, &base, sizeof(base));
         rc = swmpi_window_bind(w, *win, q->names.number);
-        swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, base, q->hints.path);
+        swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, base,
+                    q->hints.path);
     } else {
         swmpi_window_delete(w, &e);
     }
@@ -233,8 +243,8 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     return allocate_storage(q, baseptr, win);
 }
 
-SWMPI_EXPORT int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
-                                         MPI_Win *win)
+SWMPI_EXPORT int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
+                                         void *baseptr, MPI_Win *win)
 {
     struct request q = {.bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm};
 
@@ -242,8 +252,8 @@ SWMPI_EXPORT int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info 
 }
 
 /* The segment of a rank, or for MPI_PROC_NULL of the first that has one. */
-static int query(struct swmpi_window *w, MPI_Win win, const char *function, int rank, MPI_Aint *size,
-                 MPI_Aint *disp_unit, void *baseptr)
+static int query(struct swmpi_window *w, MPI_Win win, const char *function, int rank,
+                 MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr)
 {
     struct swmpi_error e;
     void *base;
@@ -264,7 +274,8 @@ static int query(struct swmpi_window *w, MPI_Win win, const char *function, int 
     return MPI_SUCCESS;
 }
 
-SWMPI_EXPORT int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, void *baseptr)
+SWMPI_EXPORT int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit,
+                                      void *baseptr)
 {
     struct swmpi_window *w = swmpi_window_of(win);
     MPI_Aint unit = 0;
@@ -278,15 +289,17 @@ SWMPI_EXPORT int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int
 }
 
 #if MPI_VERSION >= 4
-SWMPI_EXPORT int MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
-                                           void *baseptr, MPI_Win *win)
+SWMPI_EXPORT int MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                                           MPI_Comm comm, void *baseptr, MPI_Win *win)
 {
-    struct request q = {.bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm, .large = 1};
+    struct request q = {
+        .bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm, .large = 1};
 
     return allocate(&q, baseptr, win);
 }
 
-SWMPI_EXPORT int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr)
+SWMPI_EXPORT int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit,
+                                        void *baseptr)
 {
     struct swmpi_window *w = swmpi_window_of(win);
 

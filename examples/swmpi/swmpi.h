@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the interposer share. Every MPI function that they define calls its PMPI_ twin for what is not
- * ours. */
+/* What the files of the interposer share. Every MPI function that they define calls its PMPI_ twin
+ * for what is not ours. */
 #ifndef SWMPI_H
 #define SWMPI_H
 
@@ -16,7 +16,8 @@
 #define SWMPI_SHARED    (1u << 1)
 #define SWMPI_ALLOC_MEM (1u << 2)
 
-/* An error on its way to an error handler: an MPI error class, and a sentence for a person. 0: none. */
+/* An error on its way to an error handler: an MPI error class, and a sentence for a person. 0:
+ * none. */
 struct swmpi_error {
     int code;
     char text[320];
@@ -25,15 +26,17 @@ struct swmpi_error {
 /* Hints as they stand after the environment and the info were read. */
 struct swmpi_hints {
     struct storwin_opts opts;
-    int sync;                        /* MPI_Win_sync reaches storage (swmpi_sync) */
-    int one_file;                    /* ranks one after the other in one file (swmpi_file=shared) */
-    int noncontig;                   /* alloc_shared_noncontig */
-    int discard;                     /* storage_alloc_discard: ours to do, because MPI_Win_set_info may change it */
-    char name[STORWIN_MAX_PATH + 1]; /* storage_alloc_filename before names are put in, "" if absent */
+    int sync;      /* MPI_Win_sync reaches storage (swmpi_sync) */
+    int one_file;  /* ranks one after the other in one file (swmpi_file=shared) */
+    int noncontig; /* alloc_shared_noncontig */
+    int discard;   /* storage_alloc_discard: ours to do, because MPI_Win_set_info may change it */
+    char name[STORWIN_MAX_PATH +
+              1]; /* storage_alloc_filename before names are put in, "" if absent */
     char path[STORWIN_MAX_PATH + 1]; /* and after: see swmpi_hints_expand() */
 };
 
-/* What is put into file names: %r, %c, %w. Ranks are those of MPI_COMM_WORLD, so that no two processes have the same.
+/* What is put into file names: %r, %c, %w. Ranks are those of MPI_COMM_WORLD, so that no two
+ * processes have the same.
  */
 struct swmpi_names {
     int rank;   /* the process */
@@ -84,21 +87,28 @@ struct swmpi_window {
 
 /* error.c */
 int swmpi_class(int storwin_code); /* the MPI error class of a libstorwin code */
-void swmpi_say(struct swmpi_error *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void swmpi_say_storwin(struct swmpi_error *e, const char *what, int code, const struct storwin_error *cause);
-int swmpi_raise_comm(MPI_Comm comm, const char *function, const struct swmpi_error *e); /* through its handler */
+void swmpi_say(struct swmpi_error *e, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void swmpi_say_storwin(struct swmpi_error *e, const char *what, int code,
+                       const struct storwin_error *cause);
+int swmpi_raise_comm(MPI_Comm comm, const char *function,
+                     const struct swmpi_error *e); /* through its handler */
 int swmpi_raise_win(MPI_Win win, const char *function, const struct swmpi_error *e);
-void swmpi_trace(int level, const char *format, ...) __attribute__((format(printf, 2, 3))); /* SWMPI_DEBUG */
+void swmpi_trace(int level, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* SWMPI_DEBUG */
 
 /* hints.c */
 int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struct swmpi_error *e);
-int swmpi_hints_expand(struct swmpi_hints *h, const struct swmpi_names *names, struct swmpi_error *e);
-int swmpi_hints_change(struct swmpi_window *w, MPI_Info info, struct swmpi_error *e); /* MPI_Win_set_info */
-int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info);                    /* MPI_Win_get_info */
+int swmpi_hints_expand(struct swmpi_hints *h, const struct swmpi_names *names,
+                       struct swmpi_error *e);
+int swmpi_hints_change(struct swmpi_window *w, MPI_Info info,
+                       struct swmpi_error *e);                     /* MPI_Win_set_info */
+int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info); /* MPI_Win_get_info */
 
 /* window.c */
 struct swmpi_window *swmpi_window_new(int flavor, struct swmpi_error *e);
-void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e); /* and its storage, without a sync */
+void swmpi_window_delete(struct swmpi_window *w,
+                         struct swmpi_error *e); /* and its storage, without a sync */
 int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number);
 struct swmpi_window *swmpi_window_of(MPI_Win win); /* NULL: none of ours */
 
@@ -108,15 +118,18 @@ struct swmpi_agreed {
     int one_file; /* somebody has swmpi_file=shared */
     int number;   /* for the window, to be claimed */
 };
-int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *e); /* or NULL: errors alone */
-int swmpi_claim(MPI_Comm comm, int *number, int *all); /* *all: no window of these ranks has it; else try the next */
+int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed,
+                struct swmpi_error *e); /* or NULL: errors alone */
+int swmpi_claim(MPI_Comm comm, int *number,
+                int *all); /* *all: no window of these ranks has it; else try the next */
 int swmpi_names(MPI_Comm comm, struct swmpi_names *names); /* rank and leader; not collective */
-int swmpi_number_own(void);                                /* a number for what this process allocates alone */
+int swmpi_number_own(void); /* a number for what this process allocates alone */
 void swmpi_before(struct swmpi_before *b, const struct storwin_opts *opts);
 void swmpi_put_back(const struct swmpi_before *b, const char *path, int created);
 
 /* allocate.c */
-int swmpi_win_create(void *base, MPI_Aint bytes, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win);
+int swmpi_win_create(void *base, MPI_Aint bytes, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+                     MPI_Win *win);
 
 /* memory.c */
 void swmpi_memory_finish(void); /* what was not freed before MPI_Finalize */

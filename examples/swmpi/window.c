@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows of ours: bound to MPI's by an attribute, and listed for the end. MPI_Win_free, _sync, MPI_Finalize. */
+/* Windows of ours: bound to MPI's by an attribute, and listed for the end. MPI_Win_free, _sync,
+ * MPI_Finalize. */
 #include "swmpi.h"
 #include <stdlib.h>
 
@@ -81,8 +82,8 @@ struct swmpi_window *swmpi_window_of(MPI_Win win)
     pthread_mutex_lock(&lock);
     key = keyval;
     pthread_mutex_unlock(&lock);
-    if (win == MPI_WIN_NULL || key == MPI_KEYVAL_INVALID || PMPI_Win_get_attr(win, key, &w, &found) != MPI_SUCCESS ||
-        !found)
+    if (win == MPI_WIN_NULL || key == MPI_KEYVAL_INVALID ||
+        PMPI_Win_get_attr(win, key, &w, &found) != MPI_SUCCESS || !found)
         return NULL;
     return w;
 }
@@ -112,8 +113,8 @@ SWMPI_EXPORT int MPI_Win_sync(MPI_Win win)
     return sync_storage(w, &e) ? swmpi_raise_win(win, "MPI_Win_sync", &e) : MPI_SUCCESS;
 }
 
-/* Waits until no rank has operations on the window in flight, so that what is synced is what stays. The handler must
- * not hear of it: the caller asked for no fence. */
+/* Waits until no rank has operations on the window in flight, so that what is synced is what stays.
+ * The handler must not hear of it: the caller asked for no fence. */
 static void settle(MPI_Win win)
 {
     MPI_Errhandler handler;
@@ -154,8 +155,9 @@ SWMPI_EXPORT int MPI_Win_free(MPI_Win *win)
     return w ? free_window(w, win) : PMPI_Win_free(win);
 }
 
-/* Windows that were not freed are freed here, which is collective. It works because no rank of such a window has freed
- * it, and because all ranks take their windows in the order of the numbers that they agreed on. */
+/* Windows that were not freed are freed here, which is collective. It works because no rank of such
+ * a window has freed it, and because all ranks take their windows in the order of the numbers that
+ * they agreed on. */
 SWMPI_EXPORT int MPI_Finalize(void)
 {
     struct swmpi_window *w;

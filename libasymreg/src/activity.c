@@ -32,12 +32,15 @@ static uint64_t now_ns(void)
 /* Every thread of every process that asked for it passes a full barrier. */
 static int barrier_everywhere(void)
 {
-    return ASYMREG__TSAN ? -1 : (int)syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+    return ASYMREG__TSAN ? -1
+                         : (int)syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
 static int ask_for_barriers(void)
 {
-    return ASYMREG__TSAN ? -1 : (int)syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+    return ASYMREG__TSAN
+               ? -1
+               : (int)syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 }
 
 /* The start is 0 where there is no /proc. */
@@ -59,7 +62,8 @@ static int has_ended(uint64_t process)
 
     if (pid == 0 || pid > INT_MAX || (kill((pid_t)pid, 0) < 0 && errno == ESRCH))
         return 1;
-    if ((uint32_t)process && asymreg__process_stat(pid, &started, &ended) == 0 && ((uint32_t)started != (uint32_t)process || ended))
+    if ((uint32_t)process && asymreg__process_stat(pid, &started, &ended) == 0 &&
+        ((uint32_t)started != (uint32_t)process || ended))
         return 1; /* or another has its number */
     if ((p.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0)) < 0)
         return errno == ESRCH;
@@ -91,10 +95,12 @@ int asymreg__activity_drain(struct asymreg__activity *a, int fence, uint32_t tim
     n = __atomic_load_n(&a->n_used, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < n && i < ASYMREG__ACTIVITY_SLOTS; i++) {
         struct asymreg__activity_slot *s = &a->slots[i];
-        uint64_t process = __atomic_load_n(&s->process, __ATOMIC_ACQUIRE), busy = __atomic_load_n(&s->busy, __ATOMIC_SEQ_CST);
+        uint64_t process = __atomic_load_n(&s->process, __ATOMIC_ACQUIRE),
+                 busy = __atomic_load_n(&s->busy, __ATOMIC_SEQ_CST);
         if (!process || !busy)
             continue;
-        while (__atomic_load_n(&s->busy, __ATOMIC_ACQUIRE) == busy && __atomic_load_n(&s->process, __ATOMIC_ACQUIRE) == process) {
+        while (__atomic_load_n(&s->busy, __ATOMIC_ACQUIRE) == busy &&
+               __atomic_load_n(&s->process, __ATOMIC_ACQUIRE) == process) {
             if (++turns < SPINS) {
                 sched_yield();
                 continue;
@@ -114,7 +120,8 @@ int asymreg__activity_check(const struct asymreg__activity *a)
     return __atomic_load_n(&a->magic, __ATOMIC_ACQUIRE) == MAGIC ? 0 : ASYMREG_ETABLE;
 }
 
-int asymreg__activity_claim(struct asymreg__activity *a, uint64_t tag, struct asymreg__activity_slot **slot, uint32_t *fence)
+int asymreg__activity_claim(struct asymreg__activity *a, uint64_t tag,
+                            struct asymreg__activity_slot **slot, uint32_t *fence)
 {
     uint64_t me, was;
     int rc = this_process(&me);
@@ -126,14 +133,17 @@ int asymreg__activity_claim(struct asymreg__activity *a, uint64_t tag, struct as
         for (uint32_t i = 0; i < ASYMREG__ACTIVITY_SLOTS; i++) {
             struct asymreg__activity_slot *s = &a->slots[i];
             uint32_t used;
-            if ((was = __atomic_load_n(&s->process, __ATOMIC_ACQUIRE)) && !(dead_too && was != me && has_ended(was)))
+            if ((was = __atomic_load_n(&s->process, __ATOMIC_ACQUIRE)) &&
+                !(dead_too && was != me && has_ended(was)))
                 continue;
-            if (!__atomic_compare_exchange_n(&s->process, &was, me, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            if (!__atomic_compare_exchange_n(&s->process, &was, me, 0, __ATOMIC_ACQ_REL,
+                                             __ATOMIC_RELAXED))
                 continue;
             __atomic_store_n(&s->busy, 0, __ATOMIC_RELEASE);
             __atomic_store_n(&s->tag, tag, __ATOMIC_RELEASE);
             used = __atomic_load_n(&a->n_used, __ATOMIC_RELAXED);
-            while (used <= i && !__atomic_compare_exchange_n(&a->n_used, &used, i + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+            while (used <= i && !__atomic_compare_exchange_n(&a->n_used, &used, i + 1, 0,
+                                                             __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
                 ;
             *slot = s;
             return 0;
@@ -155,7 +165,8 @@ void asymreg__activity_release_all(struct asymreg__activity *a, uint64_t tag)
 
     for (uint32_t i = 0; i < n && i < ASYMREG__ACTIVITY_SLOTS; i++) {
         struct asymreg__activity_slot *s = &a->slots[i];
-        if (__atomic_load_n(&s->process, __ATOMIC_ACQUIRE) >> 32 == pid && __atomic_load_n(&s->tag, __ATOMIC_ACQUIRE) == tag)
+        if (__atomic_load_n(&s->process, __ATOMIC_ACQUIRE) >> 32 == pid &&
+            __atomic_load_n(&s->tag, __ATOMIC_ACQUIRE) == tag)
             asymreg__activity_release(s);
     }
 }

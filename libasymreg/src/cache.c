@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer's side of a published table: an index over a copy of its slots, each in the place that it has there. What comes from the
- * peer is checked before it is used. A slot's generation only grows, so what is older than what is known is passed over.
+ * A peer's side of a published table: an index over a copy of its slots, each in the place that it
+ * has there. What comes from the peer is checked before it is used. A slot's generation only grows,
+ * so what is older than what is known is passed over.
  */
 #define _GNU_SOURCE
 #include "table.h"
@@ -11,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH_LEAVES 64u
+#define BATCH_LEAVES  64u
 #define BATCH_RECORDS 1024u
-#define LEAF_BYTES (ASYMREG_LEAF_SLOTS * sizeof(struct asymreg__slot))
-#define MAX_TRIES 256
-#define LEAF_UNKNOWN UINT64_MAX
+#define LEAF_BYTES    (ASYMREG_LEAF_SLOTS * sizeof(struct asymreg__slot))
+#define MAX_TRIES     256
+#define LEAF_UNKNOWN  UINT64_MAX
 
 struct asymreg_cache {
     struct asymreg_cache_opts opts;
@@ -31,7 +32,8 @@ struct asymreg_cache {
     struct asymreg_cache_stats stats;
 };
 
-_Static_assert(BATCH_RECORDS * sizeof(struct asymreg__record) <= BATCH_LEAVES * LEAF_BYTES, "one scratch buffer for both");
+_Static_assert(BATCH_RECORDS * sizeof(struct asymreg__record) <= BATCH_LEAVES * LEAF_BYTES,
+               "one scratch buffer for both");
 
 /* Offset and bytes are multiples of 8. */
 static int read_block(struct asymreg_cache *c, uint64_t offset, void *dst, size_t bytes)
@@ -40,7 +42,9 @@ static int read_block(struct asymreg_cache *c, uint64_t offset, void *dst, size_
     if (!c->opts.mapped)
         return c->opts.read(c->opts.ctx, offset, dst, bytes);
     for (size_t i = 0; i < bytes; i += 8) {
-        uint64_t word = __atomic_load_n((const uint64_t *)(const void *)((const char *)c->opts.mapped + offset + i), __ATOMIC_ACQUIRE);
+        uint64_t word = __atomic_load_n(
+            (const uint64_t *)(const void *)((const char *)c->opts.mapped + offset + i),
+            __ATOMIC_ACQUIRE);
         memcpy((char *)dst + i, &word, 8);
     }
     return 0;
@@ -57,7 +61,8 @@ static int read_log(struct asymreg_cache *c, struct asymreg__log_state *log)
             return log->state == TABLE_CLOSED ? ASYMREG_EPEER : ASYMREG_ETABLE;
         if (log->n_slots > c->h.max_regions || log->log_tail < c->position)
             return ASYMREG_ETABLE;
-        if (log->log_head > log->log_tail) /* read in another order than written: the one is newer than the other */
+        if (log->log_head >
+            log->log_tail) /* read in another order than written: the one is newer than the other */
             continue;
         if (log->log_tail - log->log_head > c->h.ring) /* the head has moved on since */
             log->log_head = log->log_tail - c->h.ring;
@@ -74,7 +79,8 @@ int asymreg_cache_create(const struct asymreg_cache_opts *opts, struct asymreg_c
     struct asymreg_cache *c;
     int rc;
 
-    if (!opts || !asymreg__opts_known(opts, sizeof(*opts)) || !cache || (!opts->read && !opts->mapped) || (uintptr_t)opts->mapped % 8 || opts->reserved)
+    if (!opts || !asymreg__opts_known(opts, sizeof(*opts)) || !cache ||
+        (!opts->read && !opts->mapped) || (uintptr_t)opts->mapped % 8 || opts->reserved)
         return -EINVAL;
     if (opts->bytes < sizeof(want))
         return ASYMREG_ETABLE;
@@ -96,8 +102,9 @@ int asymreg_cache_create(const struct asymreg_cache_opts *opts, struct asymreg_c
     sizes.ring = c->h.ring;
     sizes.max_handle_bytes = c->h.max_handle_bytes;
     rc = ASYMREG_ETABLE;
-    if (!sizes.max_regions || !sizes.max_segments || !sizes.ring || asymreg__layout(&sizes, &want) < 0 ||
-        want.max_regions != c->h.max_regions || want.total_bytes != c->h.total_bytes || c->h.total_bytes > opts->bytes)
+    if (!sizes.max_regions || !sizes.max_segments || !sizes.ring ||
+        asymreg__layout(&sizes, &want) < 0 || want.max_regions != c->h.max_regions ||
+        want.total_bytes != c->h.total_bytes || c->h.total_bytes > opts->bytes)
         goto fail;
     rc = ASYMREG_ESTALE;
     if (opts->incarnation && c->h.incarnation != opts->incarnation)
@@ -115,7 +122,8 @@ int asymreg_cache_create(const struct asymreg_cache_opts *opts, struct asymreg_c
     c->gen_then = malloc(BATCH_LEAVES * sizeof(uint64_t));
     c->scratch = asymreg__reserve(BATCH_LEAVES * LEAF_BYTES);
     rc = -ENOMEM;
-    if (!c->leaf_gen || !c->gen_now || !c->gen_then || !c->scratch || (rc = asymreg_index_create(&index_opts, &c->index)) < 0)
+    if (!c->leaf_gen || !c->gen_now || !c->gen_then || !c->scratch ||
+        (rc = asymreg_index_create(&index_opts, &c->index)) < 0)
         goto fail;
     *cache = c;
     return 0;
@@ -156,7 +164,8 @@ static int check_content(const struct asymreg_cache *c, const struct asymreg__sl
                : 0;
 }
 
-/* Makes the copy of a slot what the peer's was when it was read. Returns 1 if that is news, 0, or an error. */
+/* Makes the copy of a slot what the peer's was when it was read. Returns 1 if that is news, 0, or
+ * an error. */
 static int apply(struct asymreg_cache *c, uint32_t slot, const struct asymreg__slot *now)
 {
     const struct asymreg__slot *known = &c->index->slots[slot];
@@ -169,21 +178,25 @@ static int apply(struct asymreg_cache *c, uint32_t slot, const struct asymreg__s
         return rc;
     if (!(now->generation & 1))
         return (rc = asymreg__index_drop(c->index, slot, now->generation)) < 0 ? rc : 1;
-    if ((known->generation & 1) && (rc = asymreg__index_drop(c->index, slot, now->generation - 1)) < 0)
+    if ((known->generation & 1) &&
+        (rc = asymreg__index_drop(c->index, slot, now->generation - 1)) < 0)
         return rc;
     /*
-     * Slots read at different times may seem to overlap. Then both changed after the log position that reading began at, and the records
-     * from there on will put it right: the other one is forgotten, not declared dead.
+     * Slots read at different times may seem to overlap. Then both changed after the log position
+     * that reading began at, and the records from there on will put it right: the other one is
+     * forgotten, not declared dead.
      */
     while ((rc = asymreg__index_put(c->index, slot, now, &conflict)) == ASYMREG_EOVERLAP) {
         c->leaf_gen[conflict / ASYMREG_LEAF_SLOTS] = LEAF_UNKNOWN;
-        if ((rc = asymreg__index_drop(c->index, conflict, c->index->slots[conflict].generation - 1)) < 0)
+        if ((rc = asymreg__index_drop(c->index, conflict,
+                                      c->index->slots[conflict].generation - 1)) < 0)
             return rc;
     }
     return rc < 0 ? rc : 1;
 }
 
-/* The records from c->position to log->log_tail. Returns changes, or ASYMREG_EBUSY when they have been overwritten. */
+/* The records from c->position to log->log_tail. Returns changes, or ASYMREG_EBUSY when they have
+ * been overwritten. */
 static int by_delta(struct asymreg_cache *c, const struct asymreg__log_state *log)
 {
     struct asymreg__record *records = c->scratch;
@@ -196,7 +209,8 @@ static int by_delta(struct asymreg_cache *c, const struct asymreg__log_state *lo
             n = BATCH_RECORDS;
         if (n > c->h.ring - at)
             n = c->h.ring - at;
-        if ((rc = read_block(c, c->h.ring_at + at * sizeof(*records), records, n * sizeof(*records))) < 0 ||
+        if ((rc = read_block(c, c->h.ring_at + at * sizeof(*records), records,
+                             n * sizeof(*records))) < 0 ||
             (rc = read_log(c, &after)) < 0)
             return rc;
         if (after.log_head > c->position)
@@ -219,7 +233,8 @@ static int read_generations(struct asymreg_cache *c, uint32_t leaf, uint32_t n, 
 }
 
 /* Copies one leaf into `to`, until it held still meanwhile. */
-static int read_leaf(struct asymreg_cache *c, uint32_t leaf, struct asymreg__slot *to, uint64_t *gen)
+static int read_leaf(struct asymreg_cache *c, uint32_t leaf, struct asymreg__slot *to,
+                     uint64_t *gen)
 {
     uint64_t before, after;
     int rc;
@@ -251,7 +266,9 @@ static int read_leaves(struct asymreg_cache *c, uint32_t leaf, uint32_t n)
         if (c->gen_then[i] == c->gen_now[leaf + i] && !(c->gen_then[i] & 1))
             continue;
         c->stats.n_retries++;
-        if ((rc = read_leaf(c, leaf + i, (struct asymreg__slot *)c->scratch + i * ASYMREG_LEAF_SLOTS, &c->gen_now[leaf + i])) < 0)
+        if ((rc =
+                 read_leaf(c, leaf + i, (struct asymreg__slot *)c->scratch + i * ASYMREG_LEAF_SLOTS,
+                           &c->gen_now[leaf + i])) < 0)
             return rc;
     }
     return 0;
@@ -288,7 +305,8 @@ static int build(struct asymreg_cache *c, uint32_t n_slots)
     rc = asymreg__index_build(c->index, order, n);
     if (rc == ASYMREG_EOVERLAP) { /* some leaf changed while others were read: one by one */
         for (size_t i = 0; i < n; i++)
-            __atomic_store_n(&slots[order[i]].generation, slots[order[i]].generation - 1, __ATOMIC_RELEASE);
+            __atomic_store_n(&slots[order[i]].generation, slots[order[i]].generation - 1,
+                             __ATOMIC_RELEASE);
         rc = 0;
         for (size_t i = 0; i < n && rc >= 0; i++) {
             content = slots[order[i]];
@@ -301,8 +319,8 @@ static int build(struct asymreg_cache *c, uint32_t n_slots)
 }
 
 /*
- * Copies the leaves whose generation is another than when they were copied last (all of them: `whole`), as of some moment after
- * `log` was read. Returns changes.
+ * Copies the leaves whose generation is another than when they were copied last (all of them:
+ * `whole`), as of some moment after `log` was read. Returns changes.
  */
 static int by_leaf(struct asymreg_cache *c, const struct asymreg__log_state *log, int whole)
 {
@@ -317,7 +335,9 @@ static int by_leaf(struct asymreg_cache *c, const struct asymreg__log_state *log
     if ((rc = n_leaves ? read_generations(c, 0, n_leaves, c->gen_now) : 0) < 0)
         return rc;
     for (uint32_t leaf = 0; leaf < n_leaves; leaf += n) {
-        for (n = 0; n < BATCH_LEAVES && leaf + n < n_leaves && (whole || c->gen_now[leaf + n] != c->leaf_gen[leaf + n]); n++)
+        for (n = 0; n < BATCH_LEAVES && leaf + n < n_leaves &&
+                    (whole || c->gen_now[leaf + n] != c->leaf_gen[leaf + n]);
+             n++)
             ;
         if (n == 0) {
             n = 1;
@@ -325,7 +345,8 @@ static int by_leaf(struct asymreg_cache *c, const struct asymreg__log_state *log
         }
         if ((rc = read_leaves(c, leaf, n)) < 0)
             return rc;
-        /* Before the slots, since those may declare a leaf unknown again. After an error all leaves are read anew. */
+        /* Before the slots, since those may declare a leaf unknown again. After an error all leaves
+         * are read anew. */
         memcpy(&c->leaf_gen[leaf], &c->gen_now[leaf], n * sizeof(uint64_t));
         const struct asymreg__slot *from = c->scratch;
         for (uint32_t i = 0; i < n * ASYMREG_LEAF_SLOTS; i++) {
@@ -410,7 +431,8 @@ int asymreg_cache_stale(const struct asymreg_cache *cache)
     return asymreg__stale(&f);
 }
 
-int asymreg_cache_segment(struct asymreg_cache *cache, uint64_t segment, struct asymreg_segment *out)
+int asymreg_cache_segment(struct asymreg_cache *cache, uint64_t segment,
+                          struct asymreg_segment *out)
 {
     union {
         struct asymreg__segment s;
@@ -426,7 +448,8 @@ int asymreg_cache_segment(struct asymreg_cache *cache, uint64_t segment, struct 
     if (n >= cache->h.max_segments)
         return ASYMREG_ETABLE;
     at = cache->h.segments_at + n * cache->h.segment_bytes;
-    if ((rc = read_block(cache, at, &copy, cache->h.segment_bytes)) < 0 || (rc = read_block(cache, at, &after, sizeof(after))) < 0)
+    if ((rc = read_block(cache, at, &copy, cache->h.segment_bytes)) < 0 ||
+        (rc = read_block(cache, at, &after, sizeof(after))) < 0)
         return rc;
     if (copy.s.generation != segment >> 32 || after != copy.s.generation)
         return ASYMREG_ESTALE;

@@ -12,9 +12,10 @@
 #include "opts.h"
 
 #define ROUNDS 24u
-#define SPINS 2000u
+#define SPINS  2000u
 
-/* What each member registers: every flag has one writer at a time, and holds the number of the last operation that reached it. */
+/* What each member registers: every flag has one writer at a time, and holds the number of the last
+ * operation that reached it. */
 struct scratch {
     uint64_t barrier[ROUNDS];
     uint64_t gather[ROUNDS];
@@ -23,7 +24,8 @@ struct scratch {
 #define CHANNEL_BYTES (ASYMREG_GROUP_SCRATCH_BYTES / ASYMREG_GROUP_CHANNELS)
 _Static_assert(sizeof(struct scratch) <= CHANNEL_BYTES, "scratch region");
 
-/* Everything goes to members a power of two after this one, and comes from those a power of two before it. */
+/* Everything goes to members a power of two after this one, and comes from those a power of two
+ * before it. */
 enum { AFTER, BEFORE };
 
 struct asymreg_group {
@@ -39,12 +41,15 @@ struct asymreg_group {
     struct asymreg_member partner[2][ROUNDS];
 };
 
-int asymreg_group_open(struct asymreg_worker *worker, const struct asymreg_group_opts *opts, struct asymreg_group **group)
+int asymreg_group_open(struct asymreg_worker *worker, const struct asymreg_group_opts *opts,
+                       struct asymreg_group **group)
 {
     struct asymreg_group *g;
 
-    if (!worker || !opts || !asymreg__opts_known(opts, sizeof(*opts)) || !opts->n || opts->n > 1u << ROUNDS || opts->me >= opts->n || !opts->scratch ||
-        (uintptr_t)opts->scratch % 64 || opts->channel >= ASYMREG_GROUP_CHANNELS || opts->reserved || !opts->member || !group)
+    if (!worker || !opts || !asymreg__opts_known(opts, sizeof(*opts)) || !opts->n ||
+        opts->n > 1u << ROUNDS || opts->me >= opts->n || !opts->scratch ||
+        (uintptr_t)opts->scratch % 64 || opts->channel >= ASYMREG_GROUP_CHANNELS ||
+        opts->reserved || !opts->member || !group)
         return -EINVAL;
     if (!(g = calloc(1, sizeof(*g))))
         return -ENOMEM;
@@ -62,9 +67,11 @@ int asymreg_group_open(struct asymreg_worker *worker, const struct asymreg_group
 }
 
 /* The member `step`, a power of two, away. */
-static int partner(struct asymreg_group *g, int which, uint32_t step, const struct asymreg_member **m)
+static int partner(struct asymreg_group *g, int which, uint32_t step,
+                   const struct asymreg_member **m)
 {
-    uint32_t k = (uint32_t)__builtin_ctz(step), number = (which == AFTER ? g->me + step : g->me + g->n - step) % g->n;
+    uint32_t k = (uint32_t)__builtin_ctz(step),
+             number = (which == AFTER ? g->me + step : g->me + g->n - step) % g->n;
     int rc;
 
     *m = &g->partner[which][k];
@@ -82,11 +89,17 @@ static int from_array(void *ctx, uint32_t number, struct asymreg_member *where)
     return 0;
 }
 
-int asymreg_group_create(struct asymreg_worker *worker, const struct asymreg_member *members, uint32_t n, uint32_t me,
-                         void *scratch, uint32_t timeout_ms, struct asymreg_group **group)
+int asymreg_group_create(struct asymreg_worker *worker, const struct asymreg_member *members,
+                         uint32_t n, uint32_t me, void *scratch, uint32_t timeout_ms,
+                         struct asymreg_group **group)
 {
-    struct asymreg_group_opts opts = {.size = sizeof(opts), .n = n, .me = me, .scratch = scratch, .timeout_ms = timeout_ms,
-                                      .member = from_array, .ctx = (void *)(uintptr_t)members};
+    struct asymreg_group_opts opts = {.size = sizeof(opts),
+                                      .n = n,
+                                      .me = me,
+                                      .scratch = scratch,
+                                      .timeout_ms = timeout_ms,
+                                      .member = from_array,
+                                      .ctx = (void *)(uintptr_t)members};
     const struct asymreg_member *m;
     int rc;
 
@@ -123,7 +136,8 @@ static int raise_flag(struct asymreg_group *g, uint32_t step, size_t offset, uin
     if (rc == 0)
         rc = asymreg_flush(g->worker, m->pe);
     if (rc == 0)
-        rc = asymreg_put(g->worker, m->pe, m->addr + g->channel_at + offset, m->id, &value, sizeof(value));
+        rc = asymreg_put(g->worker, m->pe, m->addr + g->channel_at + offset, m->id, &value,
+                         sizeof(value));
     return rc == 0 ? asymreg_flush(g->worker, m->pe) : rc;
 }
 
@@ -142,7 +156,8 @@ static int await_flag(struct asymreg_group *g, uint32_t step, const uint64_t *fl
             continue;
         if ((rc = asymreg_progress(g->worker)) < 0)
             return rc;
-        /* A put of nothing asks whether the peer lives; its last act may have been to raise the flag. */
+        /* A put of nothing asks whether the peer lives; its last act may have been to raise the
+         * flag. */
         if (spins % 64 == 0 && (rc = asymreg_put(g->worker, m->pe, 0, ASYMREG_ANY, NULL, 0)) < 0 &&
             __atomic_load_n(flag, __ATOMIC_ACQUIRE) < value)
             return rc;
@@ -164,13 +179,15 @@ int asymreg_barrier(struct asymreg_group *group)
     number = ++g->barriers;
     for (uint32_t round = 0, step = 1; step < g->n; round++, step *= 2) {
         size_t offset = offsetof(struct scratch, barrier) + round * sizeof(uint64_t);
-        if ((rc = raise_flag(g, step, offset, number)) < 0 || (rc = await_flag(g, step, &g->mine->barrier[round], number)) < 0)
+        if ((rc = raise_flag(g, step, offset, number)) < 0 ||
+            (rc = await_flag(g, step, &g->mine->barrier[round], number)) < 0)
             return rc;
     }
     return 0;
 }
 
-int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf, const struct asymreg_member *where, size_t bytes)
+int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf,
+                      const struct asymreg_member *where, size_t bytes)
 {
     struct asymreg_group *g = group;
     uint32_t relative, step;
@@ -190,7 +207,8 @@ int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf, con
         uint32_t to = (g->me + step) % g->n;
         if (step >= g->n - relative)
             continue;
-        if (bytes && (rc = asymreg_put(g->worker, where[to].pe, where[to].addr, where[to].id, buf, bytes)) < 0)
+        if (bytes && (rc = asymreg_put(g->worker, where[to].pe, where[to].addr, where[to].id, buf,
+                                       bytes)) < 0)
             return rc;
         if ((rc = raise_flag(g, step, offsetof(struct scratch, broadcast), g->operations)) < 0)
             return rc;
@@ -198,17 +216,22 @@ int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf, con
     return 0;
 }
 
-/* Puts blocks [first, first + count) of `buf`, counted around the end, to the same place of another member. */
-static int put_blocks(struct asymreg_group *g, const struct asymreg_member *to, const char *buf, uint32_t first, uint32_t count,
-                      size_t bytes)
+/* Puts blocks [first, first + count) of `buf`, counted around the end, to the same place of another
+ * member. */
+static int put_blocks(struct asymreg_group *g, const struct asymreg_member *to, const char *buf,
+                      uint32_t first, uint32_t count, size_t bytes)
 {
     uint32_t head = count < g->n - first ? count : g->n - first;
-    int rc = asymreg_put(g->worker, to->pe, to->addr + first * bytes, to->id, buf + first * bytes, head * bytes);
+    int rc = asymreg_put(g->worker, to->pe, to->addr + first * bytes, to->id, buf + first * bytes,
+                         head * bytes);
 
-    return rc == 0 && count > head ? asymreg_put(g->worker, to->pe, to->addr, to->id, buf, (count - head) * bytes) : rc;
+    return rc == 0 && count > head
+               ? asymreg_put(g->worker, to->pe, to->addr, to->id, buf, (count - head) * bytes)
+               : rc;
 }
 
-int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf, const struct asymreg_member *where, size_t bytes)
+int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf,
+                      const struct asymreg_member *where, size_t bytes)
 {
     struct asymreg_group *g = group;
     int rc;
@@ -226,7 +249,8 @@ int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf, c
         uint32_t first = (g->me + g->n - (count - 1)) % g->n;
         if (bytes && (rc = put_blocks(g, &where[to], buf, first, count, bytes)) < 0)
             return rc;
-        if ((rc = raise_flag(g, step, offsetof(struct scratch, gather) + round * sizeof(uint64_t), g->operations)) < 0 ||
+        if ((rc = raise_flag(g, step, offsetof(struct scratch, gather) + round * sizeof(uint64_t),
+                             g->operations)) < 0 ||
             (rc = await_flag(g, step, &g->mine->gather[round], g->operations)) < 0)
             return rc;
     }

@@ -57,17 +57,21 @@ static int may_be_so_large(size_t bytes)
 {
     struct rlimit limit;
 
-    return getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+    return getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
+           bytes <= limit.rlim_cur;
 }
 
-/* Memory that peers can fetch by descriptor and cannot shorten; plain pages when the transport has no use for a descriptor. */
-static void *shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t cap, int more_seals, int *fd)
+/* Memory that peers can fetch by descriptor and cannot shorten; plain pages when the transport has
+ * no use for a descriptor. */
+static void *shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t cap,
+                          int more_seals, int *fd)
 {
     void *p = MAP_FAILED;
 
     *fd = -1;
     if (!(c->caps.flags & cap)) {
-        p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                 -1, 0);
         return p == MAP_FAILED ? NULL : p;
     }
     if (!may_be_so_large(bytes)) {
@@ -100,9 +104,9 @@ static int check_transport(const struct asymreg_transport *t)
 
     if (!o || o->size < sizeof(*o) || o->version != ASYMREG_TRANSPORT_VERSION)
         return ASYMREG_EVERSION;
-    return o->name && strlen(o->name) < 16 && o->query && o->reason && o->destroy && o->mem_reg && o->mem_dereg && o->address &&
-                   o->connect && o->disconnect && o->peer_alive && o->rkey_unpack && o->rkey_release && o->put && o->get &&
-                   o->flush && o->progress
+    return o->name && strlen(o->name) < 16 && o->query && o->reason && o->destroy && o->mem_reg &&
+                   o->mem_dereg && o->address && o->connect && o->disconnect && o->peer_alive &&
+                   o->rkey_unpack && o->rkey_release && o->put && o->get && o->flush && o->progress
                ? 0
                : -EINVAL;
 }
@@ -110,23 +114,31 @@ static int check_transport(const struct asymreg_transport *t)
 /* See activity.h. */
 static int open_activity(struct asymreg_context *c)
 {
-    struct asymreg_mem_desc desc = {.size = sizeof(desc), .prot = ASYMREG_RW, .flags = ASYMREG_MEM_ACTIVITY};
+    struct asymreg_mem_desc desc = {
+        .size = sizeof(desc), .prot = ASYMREG_RW, .flags = ASYMREG_MEM_ACTIVITY};
     size_t bytes = (sizeof(*c->activity) + 4095) & ~(size_t)4095;
 
-    if (!(c->activity = shared_pages(c, bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, 0, &c->activity_fd)))
+    if (!(c->activity =
+              shared_pages(c, bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, 0, &c->activity_fd)))
         return errno ? -errno : -ENOMEM;
     c->activity_fence = asymreg__activity_init(c->activity);
     desc.addr = (uintptr_t)c->activity;
     desc.bytes = sizeof(*c->activity);
     desc.fd = c->activity_fd;
-    return c->t->ops->mem_reg(c->t, &desc, &c->activity_mem, c->activity_handle, &c->activity_handle_bytes);
+    return c->t->ops->mem_reg(c->t, &desc, &c->activity_mem, c->activity_handle,
+                              &c->activity_handle_bytes);
 }
 
 static int open_table(struct asymreg_context *c, const struct asymreg_opts *o)
 {
-    struct asymreg_table_opts t = {.size = sizeof(t), .max_regions = o->max_regions, .max_segments = o->max_segments, .ring = o->ring,
-                                   .max_handle_bytes = c->caps.max_handle_bytes, .simd = o->simd};
-    struct asymreg_mem_desc desc = {.size = sizeof(desc), .prot = ASYMREG_READ, .flags = ASYMREG_MEM_TABLE};
+    struct asymreg_table_opts t = {.size = sizeof(t),
+                                   .max_regions = o->max_regions,
+                                   .max_segments = o->max_segments,
+                                   .ring = o->ring,
+                                   .max_handle_bytes = c->caps.max_handle_bytes,
+                                   .simd = o->simd};
+    struct asymreg_mem_desc desc = {
+        .size = sizeof(desc), .prot = ASYMREG_READ, .flags = ASYMREG_MEM_TABLE};
     uint64_t whole;
     int rc;
 
@@ -135,23 +147,27 @@ static int open_table(struct asymreg_context *c, const struct asymreg_opts *o)
     if (getrandom(&c->incarnation, sizeof(c->incarnation), 0) != sizeof(c->incarnation))
         return -EIO;
     c->incarnation |= 1;
-    if (!(c->memory = shared_pages(c, c->bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, F_SEAL_FUTURE_WRITE, &c->table_fd)))
+    if (!(c->memory = shared_pages(c, c->bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP,
+                                   F_SEAL_FUTURE_WRITE, &c->table_fd)))
         return errno ? -errno : -ENOMEM;
     if ((rc = asymreg_table_create(&t, c->memory, c->incarnation, &c->table)) < 0)
         return rc;
     desc.addr = (uintptr_t)c->memory;
     desc.bytes = c->bytes;
     desc.fd = c->table_fd;
-    if ((rc = c->t->ops->mem_reg(c->t, &desc, &c->table_mem, c->table_handle, &c->table_handle_bytes)) < 0)
+    if ((rc = c->t->ops->mem_reg(c->t, &desc, &c->table_mem, c->table_handle,
+                                 &c->table_handle_bytes)) < 0)
         return rc;
-    if ((c->flags & ASYMREG_DRAIN) && (c->caps.flags & ASYMREG_CAP_MAP) && (rc = open_activity(c)) < 0)
+    if ((c->flags & ASYMREG_DRAIN) && (c->caps.flags & ASYMREG_CAP_MAP) &&
+        (rc = open_activity(c)) < 0)
         return rc;
     if (!(c->caps.flags & ASYMREG_CAP_WHOLE_SPACE))
         return 0;
     unsigned char handle[ASYMREG_MAX_HANDLE_BYTES];
     size_t n = 0;
     struct asymreg_mem *mem;
-    desc = (struct asymreg_mem_desc){.size = sizeof(desc), .bytes = UINT64_MAX, .prot = ASYMREG_ALL, .fd = -1};
+    desc = (struct asymreg_mem_desc){
+        .size = sizeof(desc), .bytes = UINT64_MAX, .prot = ASYMREG_ALL, .fd = -1};
     if ((rc = c->t->ops->mem_reg(c->t, &desc, &mem, handle, &n)) < 0)
         return rc;
     if ((rc = asymreg_table_segment_add(c->table, 0, UINT64_MAX, handle, n, &whole)) < 0) {
@@ -159,7 +175,8 @@ static int open_table(struct asymreg_context *c, const struct asymreg_opts *o)
         return rc;
     }
     c->whole = whole;
-    c->segs[(uint32_t)whole] = (struct asymreg__own_segment){.mem = mem, .value = whole, .bytes = UINT64_MAX, .prot = ASYMREG_ALL};
+    c->segs[(uint32_t)whole] = (struct asymreg__own_segment){
+        .mem = mem, .value = whole, .bytes = UINT64_MAX, .prot = ASYMREG_ALL};
     c->n_segments = c->n_registrations = 1;
     return 0;
 }
@@ -168,7 +185,8 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
 {
     struct asymreg_opts o = {.size = sizeof(o)};
     struct asymreg_index_opts index_opts = {.size = sizeof(index_opts)};
-    struct asymreg_transport *t = opts && asymreg__opts_readable(opts, sizeof(o)) ? opts->transport : NULL;
+    struct asymreg_transport *t =
+        opts && asymreg__opts_readable(opts, sizeof(o)) ? opts->transport : NULL;
     struct asymreg_context *c = NULL;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     int rc = -EINVAL;
@@ -177,8 +195,8 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
         goto fail;
     if (opts)
         o = *opts;
-    if (!context || o.reserved || (o.flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH | ASYMREG_DRAIN)) || o.max_regions > ASYMREG_MAX_REGIONS ||
-        o.max_segments > ASYMREG_MAX_SEGMENTS)
+    if (!context || o.reserved || (o.flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH | ASYMREG_DRAIN)) ||
+        o.max_regions > ASYMREG_MAX_REGIONS || o.max_segments > ASYMREG_MAX_SEGMENTS)
         goto fail;
     if (o.coalesce_bytes != ASYMREG_COALESCE_MAPPING && (o.coalesce_bytes & (o.coalesce_bytes - 1)))
         goto fail;
@@ -202,19 +220,22 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
         goto fail;
     c->caps.size = sizeof(c->caps);
     rc = -EINVAL;
-    if (c->caps.max_handle_bytes > ASYMREG_MAX_HANDLE_BYTES || c->caps.max_address_bytes > ASYMREG_MAX_ADDRESS_BYTES)
+    if (c->caps.max_handle_bytes > ASYMREG_MAX_HANDLE_BYTES ||
+        c->caps.max_address_bytes > ASYMREG_MAX_ADDRESS_BYTES)
         goto fail;
     rc = -ENOMEM;
     if (!o.max_regions)
         o.max_regions = 1u << 20;
     if (!o.max_segments)
-        o.max_segments = o.max_regions < 65536 ? o.max_regions + 1 : 65536; /* one more for all private memory */
+        o.max_segments =
+            o.max_regions < 65536 ? o.max_regions + 1 : 65536; /* one more for all private memory */
     c->max_regions = asymreg__n_leaves(o.max_regions) * ASYMREG_LEAF_SLOTS;
     c->max_segments = index_opts.max_regions = o.max_segments;
     c->shares = asymreg__reserve(c->max_regions * sizeof(*c->shares));
     c->segs = asymreg__reserve(c->max_segments * sizeof(*c->segs));
     if (!c->shares || !c->segs || (rc = asymreg_index_create(&index_opts, &c->seg_index)) < 0 ||
-        (rc = asymreg_reader_create(c->seg_index, &c->seg_reader)) < 0 || (rc = open_table(c, &o)) < 0)
+        (rc = asymreg_reader_create(c->seg_index, &c->seg_reader)) < 0 ||
+        (rc = open_table(c, &o)) < 0)
         goto fail;
     *context = c;
     return 0;
@@ -230,7 +251,8 @@ void asymreg_close(struct asymreg_context *context)
 {
     const struct asymreg_transport_ops *ops;
 
-    if (!context || context->owner != getpid()) /* a child would tell its parent's peers that they have lost it */
+    if (!context || context->owner !=
+                        getpid()) /* a child would tell its parent's peers that they have lost it */
         return;
     ops = context->t->ops;
     asymreg_table_destroy(context->table); /* first of all, peers are told */
@@ -270,19 +292,22 @@ void asymreg_close(struct asymreg_context *context)
 }
 
 /* The first region or segment of an index in [start, last]. */
-static int first_in(struct asymreg_index *ix, uint64_t start, uint64_t last, struct asymreg_region *r)
+static int first_in(struct asymreg_index *ix, uint64_t start, uint64_t last,
+                    struct asymreg_region *r)
 {
     return asymreg_index_next(ix, start, r) && r->start <= last;
 }
 
-static int do_register(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot, uint32_t flags, asymreg_id *id)
+static int do_register(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
+                       uint32_t flags, asymreg_id *id)
 {
     struct asymreg_region r;
     uint64_t value = 0;
     int rc;
 
     if (first_in(asymreg_table_index(c->table), start, start + bytes - 1, &r)) {
-        if (!(flags & ASYMREG_SHARE) || r.start != start || r.last != start + bytes - 1 || r.prot != prot)
+        if (!(flags & ASYMREG_SHARE) || r.start != start || r.last != start + bytes - 1 ||
+            r.prot != prot)
             return ASYMREG_EOVERLAP;
         if (c->shares[(uint32_t)r.id] == UINT32_MAX)
             return ASYMREG_EFULL;
@@ -298,13 +323,15 @@ static int do_register(struct asymreg_context *c, uint64_t start, uint64_t bytes
     return rc;
 }
 
-int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes, uint32_t prot, uint32_t flags, asymreg_id *id)
+int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes, uint32_t prot,
+                     uint32_t flags, asymreg_id *id)
 {
     uint64_t start = (uintptr_t)addr;
     asymreg_id mine;
     int rc;
 
-    if (!context || !bytes || !prot || (prot & ~ASYMREG_ALL) || (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE)))
+    if (!context || !bytes || !prot || (prot & ~ASYMREG_ALL) ||
+        (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE)))
         return -EINVAL;
     if (start + bytes - 1 < start)
         return ASYMREG_EOVERFLOW;
@@ -384,10 +411,13 @@ int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id, uin
     if (!context)
         return -EINVAL;
     pthread_mutex_lock(&context->lock);
-    if ((rc = can_drain(context, id)) == 0 && (rc = do_unregister(context, id)) == 0 && !context->activity)
+    if ((rc = can_drain(context, id)) == 0 && (rc = do_unregister(context, id)) == 0 &&
+        !context->activity)
         rc = context->dereg_rc;
     pthread_mutex_unlock(&context->lock);
-    return rc == 0 && context->activity ? asymreg__activity_drain(context->activity, context->activity_fence, timeout_ms) : rc;
+    return rc == 0 && context->activity
+               ? asymreg__activity_drain(context->activity, context->activity_fence, timeout_ms)
+               : rc;
 }
 
 int asymreg_drain(struct asymreg_context *context, uint32_t timeout_ms)
@@ -396,8 +426,11 @@ int asymreg_drain(struct asymreg_context *context, uint32_t timeout_ms)
         return -EINVAL;
     if (context->activity)
         return asymreg__activity_drain(context->activity, context->activity_fence, timeout_ms);
-    __atomic_store_n(&context->why, context->flags & ASYMREG_DRAIN ? "the transport does not show who is inside an operation"
-                                                                   : "the context was opened without ASYMREG_DRAIN", __ATOMIC_RELAXED);
+    __atomic_store_n(&context->why,
+                     context->flags & ASYMREG_DRAIN
+                         ? "the transport does not show who is inside an operation"
+                         : "the context was opened without ASYMREG_DRAIN",
+                     __ATOMIC_RELAXED);
     return ASYMREG_ENOTSUP;
 }
 
@@ -423,23 +456,30 @@ int asymreg_unregister_range(struct asymreg_context *context, const void *addr, 
 }
 
 /* A segment of the user's. */
-static int add_indexed(struct asymreg_context *c, const struct asymreg_mem_desc *desc, uint64_t *value)
+static int add_indexed(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
+                       uint64_t *value)
 {
     struct asymreg_region place;
     int rc;
 
     if (first_in(c->seg_index, desc->addr, desc->addr + desc->bytes - 1, &place))
         return ASYMREG_EOVERLAP;
-    if ((rc = asymreg__segment_add(c, desc, value)) == 0 && (rc = asymreg__segment_index(c, *value, desc->addr, desc->bytes)) < 0)
+    if ((rc = asymreg__segment_add(c, desc, value)) == 0 &&
+        (rc = asymreg__segment_index(c, *value, desc->addr, desc->bytes)) < 0)
         asymreg__segment_remove(c, *value);
     return rc;
 }
 
-int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t bytes, uint32_t prot, uint32_t flags, int fd,
-                        uint64_t fd_offset, uint64_t *segment)
+int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t bytes, uint32_t prot,
+                        uint32_t flags, int fd, uint64_t fd_offset, uint64_t *segment)
 {
-    struct asymreg_mem_desc desc = {.size = sizeof(desc), .addr = (uintptr_t)addr, .bytes = bytes, .prot = prot, .fd = fd < 0 ? -1 : fd,
-                                    .flags = flags & ASYMREG_TRUSTED ? ASYMREG_MEM_TRUSTED : 0, .fd_offset = fd_offset};
+    struct asymreg_mem_desc desc = {.size = sizeof(desc),
+                                    .addr = (uintptr_t)addr,
+                                    .bytes = bytes,
+                                    .prot = prot,
+                                    .fd = fd < 0 ? -1 : fd,
+                                    .flags = flags & ASYMREG_TRUSTED ? ASYMREG_MEM_TRUSTED : 0,
+                                    .fd_offset = fd_offset};
     struct asymreg_region r;
     uint64_t value;
     int rc;
@@ -448,9 +488,13 @@ int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t byte
         return -EINVAL;
     if (desc.addr + bytes - 1 < desc.addr || fd_offset + bytes < fd_offset)
         return ASYMREG_EOVERFLOW;
-    if (!(context->caps.flags & (fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE))) {
+    if (!(context->caps.flags &
+          (fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE))) {
         asymreg__t_lock(context);
-        __atomic_store_n(&context->why, context->t->ops->reason(context->t, fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD), __ATOMIC_RELAXED);
+        __atomic_store_n(
+            &context->why,
+            context->t->ops->reason(context->t, fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD),
+            __ATOMIC_RELAXED);
         asymreg__t_unlock(context);
         return ASYMREG_ENOTSUP;
     }
@@ -485,8 +529,10 @@ int asymreg_get_stats(struct asymreg_context *context, struct asymreg_stats *sta
     if (!context || !stats || stats->size < sizeof(*stats))
         return -EINVAL;
     pthread_mutex_lock(&context->lock);
-    *stats = (struct asymreg_stats){.size = stats->size, .n_regions = asymreg_table_index(context->table)->n_regions,
-                                    .n_segments = context->n_segments, .segment_bytes = context->segment_bytes,
+    *stats = (struct asymreg_stats){.size = stats->size,
+                                    .n_regions = asymreg_table_index(context->table)->n_regions,
+                                    .n_segments = context->n_segments,
+                                    .segment_bytes = context->segment_bytes,
                                     .n_registrations = context->n_registrations};
     pthread_mutex_unlock(&context->lock);
     return 0;

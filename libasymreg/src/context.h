@@ -29,7 +29,7 @@ struct asymreg__key {
     uint64_t value;
     uint64_t base, last;
     struct asymreg_rkey *rkey;
-    const char *mapped;        /* where `base` is in this process, or NULL: to ask for memory ahead */
+    const char *mapped; /* where `base` is in this process, or NULL: to ask for memory ahead */
     struct asymreg__key *next; /* while it waits to be freed */
     uint64_t epoch;
 };
@@ -93,8 +93,8 @@ struct asymreg_context {
     int dereg_rc; /* what the transport said to the last end of a registration */
 
     struct asymreg__peer **peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
-    uint32_t end_pe;              /* none from here on */
-    uint64_t serials, forgets;    /* peers so far, and those forgotten */
+    uint32_t end_pe;                                              /* none from here on */
+    uint64_t serials, forgets; /* peers so far, and those forgotten */
 };
 
 static inline struct asymreg__peer *asymreg__peer_at(struct asymreg_context *c, uint32_t pe)
@@ -121,28 +121,35 @@ int asymreg__why(struct asymreg_context *c, int code);
 
 /* segment.c: under the context's lock. */
 /* Registers with the transport and publishes that. */
-int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc, uint64_t *value);
+int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
+                         uint64_t *value);
 /* Has it found for regions in it. ASYMREG_EOVERLAP: another is found there. */
-int asymreg__segment_index(struct asymreg_context *c, uint64_t value, uint64_t base, uint64_t bytes);
+int asymreg__segment_index(struct asymreg_context *c, uint64_t value, uint64_t base,
+                           uint64_t bytes);
 /* ASYMREG_EBUSY: regions lie in it. */
 int asymreg__segment_remove(struct asymreg_context *c, uint64_t value);
 /* No automatic segment in this range gets further regions. */
 int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t last);
-/* The segment for a new region: one that is there, all private memory, or a new one, around the region or for it alone. */
-int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot, uint32_t flags, uint64_t *value);
+/* The segment for a new region: one that is there, all private memory, or a new one, around the
+ * region or for it alone. */
+int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
+                         uint32_t flags, uint64_t *value);
 
 /*
- * maps.c: cuts [*low, *high], which holds [start, last], to the adjacent mappings of one origin around the latter that have these permissions.
- * Returns 0 if [start, last] itself does not lie in such.
+ * maps.c: cuts [*low, *high], which holds [start, last], to the adjacent mappings of one origin
+ * around the latter that have these permissions. Returns 0 if [start, last] itself does not lie in
+ * such.
  */
-int asymreg__mapped_run(uint64_t start, uint64_t last, uint32_t prot, uint64_t *low, uint64_t *high);
+int asymreg__mapped_run(uint64_t start, uint64_t last, uint32_t prot, uint64_t *low,
+                        uint64_t *high);
 
 /* peer.c */
 void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p);
 /* Makes the cache if there is none. Under the peer's lock or not. */
 int asymreg__peer_open_table(struct asymreg__peer *p);
 int asymreg__peer_refresh(struct asymreg__peer *p, uint32_t mode);
-/* The key of a segment: made if need be. ASYMREG_ESTALE: the segment has gone. Not inside a reader's section. */
+/* The key of a segment: made if need be. ASYMREG_ESTALE: the segment has gone. Not inside a
+ * reader's section. */
 int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__key **key);
 /* Calls the transport's flush until it is done. */
 int asymreg__peer_flush(struct asymreg__peer *p);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The writer's side of the index: a B+ tree whose changed nodes are copied, and linked by one store. */
+/* The writer's side of the index: a B+ tree whose changed nodes are copied, and linked by one
+ * store. */
 #define _GNU_SOURCE
 #include "index.h"
 #include "opts.h"
@@ -9,7 +10,8 @@
 #include <string.h>
 
 #define MERGE_BELOW 11u /* two neighbours with less than this together become one */
-#define BUILD_FILL 16u  /* entries of each node of a tree built at once: room for what comes */
+/* entries of each node of a tree built at once: room for what comes */
+#define BUILD_FILL      16u
 #define LAST_GENERATION 0xfffffffeu
 
 /* The way down to a leaf: node[i] is left through its child at[i]; the leaf is node[depth - 1]. */
@@ -79,7 +81,8 @@ static int leftmost(const struct path *p)
 }
 
 /* New nodes from n entries; what is left is filled with KEY_NONE. */
-static struct asymreg__leaf *make_leaf(struct asymreg_index *ix, const int64_t *keys, const uint32_t *slots, uint32_t n)
+static struct asymreg__leaf *make_leaf(struct asymreg_index *ix, const int64_t *keys,
+                                       const uint32_t *slots, uint32_t n)
 {
     struct asymreg__leaf *leaf = asymreg__node_get(ix, LEAF);
 
@@ -94,7 +97,8 @@ static struct asymreg__leaf *make_leaf(struct asymreg_index *ix, const int64_t *
     return leaf;
 }
 
-static struct asymreg__inner *make_inner(struct asymreg_index *ix, const int64_t *keys, void *const *child, uint32_t n)
+static struct asymreg__inner *make_inner(struct asymreg_index *ix, const int64_t *keys,
+                                         void *const *child, uint32_t n)
 {
     struct asymreg__inner *inner = asymreg__node_get(ix, INNER);
 
@@ -127,7 +131,8 @@ struct wide {
     void *child[2 * FANOUT];
 };
 
-static void wide_append(struct wide *w, const struct asymreg__inner *from, uint32_t begin, uint32_t end, int64_t first)
+static void wide_append(struct wide *w, const struct asymreg__inner *from, uint32_t begin,
+                        uint32_t end, int64_t first)
 {
     for (uint32_t i = begin; i < end; i++, w->n++) {
         w->keys[w->n] = i ? from->keys[i] : first;
@@ -136,11 +141,12 @@ static void wide_append(struct wide *w, const struct asymreg__inner *from, uint3
 }
 
 /*
- * Replaces children [at, at + k) of the inner node at `level` by m new ones (0 to 2), whose lower separators are sep[]; level -1 is the
- * root pointer. Goes up until a node need not change its keys: there one store links everything new.
+ * Replaces children [at, at + k) of the inner node at `level` by m new ones (0 to 2), whose lower
+ * separators are sep[]; level -1 is the root pointer. Goes up until a node need not change its
+ * keys: there one store links everything new.
  */
-static void replace(struct asymreg_index *ix, const struct path *p, int level, uint32_t at, uint32_t k, uint32_t m,
-                    void *const *child, const int64_t *sep)
+static void replace(struct asymreg_index *ix, const struct path *p, int level, uint32_t at,
+                    uint32_t k, uint32_t m, void *const *child, const int64_t *sep)
 {
     struct wide w = {.n = 0};
     struct asymreg__inner *old;
@@ -211,7 +217,9 @@ static void replace(struct asymreg_index *ix, const struct path *p, int level, u
         replace(ix, p, level - 1, my_at, 1, 1, &node, &my_sep);
     } else {
         /* Growth at the right or left end of everything leaves full nodes behind. */
-        uint32_t half = at + 2 == w.n && right_turn(p) < 0 ? FANOUT : at == 0 && leftmost(p) ? 1 : w.n / 2;
+        uint32_t half = at + 2 == w.n && right_turn(p) < 0 ? FANOUT
+                        : at == 0 && leftmost(p)           ? 1
+                                                           : w.n / 2;
         void *nodes[2] = {make_inner(ix, w.keys, w.child, half),
                           make_inner(ix, w.keys + half, w.child + half, w.n - half)};
         int64_t seps[2] = {my_sep, w.keys[half]};
@@ -220,11 +228,12 @@ static void replace(struct asymreg_index *ix, const struct path *p, int level, u
 }
 
 /*
- * Where a region would go: path and position in the leaf. ASYMREG_EOVERLAP when another is there, whose slot is *conflict. *beyond:
- * the separator to the right must grow first, since the region would reach past it.
+ * Where a region would go: path and position in the leaf. ASYMREG_EOVERLAP when another is there,
+ * whose slot is *conflict. *beyond: the separator to the right must grow first, since the region
+ * would reach past it.
  */
-static int find_place(const struct asymreg_index *ix, uint64_t start, uint64_t last, struct path *p, uint32_t *pos, int *beyond,
-                      uint32_t *conflict)
+static int find_place(const struct asymreg_index *ix, uint64_t start, uint64_t last, struct path *p,
+                      uint32_t *pos, int *beyond, uint32_t *conflict)
 {
     const struct asymreg__leaf *leaf, *next;
     int turn;
@@ -257,20 +266,22 @@ static int find_place(const struct asymreg_index *ix, uint64_t start, uint64_t l
 }
 
 /*
- * Links a slot that will have this content. Nodes have been reserved. A region begins to be there when its slot is written after this:
- * were it before, readers with a hint would find it while others, who search, do not yet.
+ * Links a slot that will have this content. Nodes have been reserved. A region begins to be there
+ * when its slot is written after this: were it before, readers with a hint would find it while
+ * others, who search, do not yet.
  */
-static void link_slot(struct asymreg_index *ix, const struct path *p, uint32_t pos, int beyond, uint32_t slot,
-                      const struct asymreg__slot *content)
+static void link_slot(struct asymreg_index *ix, const struct path *p, uint32_t pos, int beyond,
+                      uint32_t slot, const struct asymreg__slot *content)
 {
     const struct asymreg__leaf *leaf = leaf_of(p);
     int64_t keys[FANOUT + 1], seps[2] = {INT64_MIN, 0};
     uint32_t slots[FANOUT + 1], n = count(leaf->keys);
     int level = (int)p->depth - 2, turn;
 
-    if (beyond && (turn = right_turn(p)) >= 0) /* nothing lies between the old and the new separator */
-        __atomic_store_n(&inner_of(p, (uint32_t)turn)->keys[p->at[turn] + 1], asymreg__key(content->last + 1),
-                         __ATOMIC_RELAXED);
+    if (beyond &&
+        (turn = right_turn(p)) >= 0) /* nothing lies between the old and the new separator */
+        __atomic_store_n(&inner_of(p, (uint32_t)turn)->keys[p->at[turn] + 1],
+                         asymreg__key(content->last + 1), __ATOMIC_RELAXED);
     memcpy(keys, leaf->keys, pos * sizeof(*keys));
     memcpy(slots, leaf->slots, pos * sizeof(*slots));
     keys[pos] = asymreg__key(content->start);
@@ -286,8 +297,11 @@ static void link_slot(struct asymreg_index *ix, const struct path *p, uint32_t p
         void *node = make_leaf(ix, keys, slots, n);
         replace(ix, p, level, at, 1, 1, &node, seps);
     } else {
-        uint32_t half = pos == FANOUT && right_turn(p) < 0 ? FANOUT : pos == 0 && leftmost(p) ? 1 : n / 2;
-        void *nodes[2] = {make_leaf(ix, keys, slots, half), make_leaf(ix, keys + half, slots + half, n - half)};
+        uint32_t half = pos == FANOUT && right_turn(p) < 0 ? FANOUT
+                        : pos == 0 && leftmost(p)          ? 1
+                                                           : n / 2;
+        void *nodes[2] = {make_leaf(ix, keys, slots, half),
+                          make_leaf(ix, keys + half, slots + half, n - half)};
         seps[1] = keys[half];
         replace(ix, p, level, at, 1, 2, nodes, seps);
     }
@@ -349,7 +363,8 @@ static void unlink_slot(struct asymreg_index *ix, uint32_t slot)
 
 void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot *content)
 {
-    /* The generation first, if it ends a region; last, if it begins one: a reader that sees any of the new content sees that. */
+    /* The generation first, if it ends a region; last, if it begins one: a reader that sees any of
+     * the new content sees that. */
     if (!(content->generation & 1)) {
         __atomic_store_n(&slot->generation, content->generation, __ATOMIC_RELEASE);
         return;
@@ -363,8 +378,8 @@ void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot 
     __atomic_store_n(&slot->generation, content->generation, __ATOMIC_RELEASE);
 }
 
-static void write_slot(struct asymreg_index *ix, uint32_t slot, const struct asymreg__slot *content, asymreg__write_fn *write,
-                       void *ctx)
+static void write_slot(struct asymreg_index *ix, uint32_t slot, const struct asymreg__slot *content,
+                       asymreg__write_fn *write, void *ctx)
 {
     if (write)
         write(ctx, ix, slot, content);
@@ -384,15 +399,16 @@ static int check_range(const struct asymreg__slot *c)
     return c->last < c->start || c->start == UINT64_MAX ? ASYMREG_EOVERFLOW : 0;
 }
 
-int asymreg__index_insert(struct asymreg_index *ix, const struct asymreg__slot *content, asymreg__write_fn *write, void *ctx,
-                          asymreg_id *id)
+int asymreg__index_insert(struct asymreg_index *ix, const struct asymreg__slot *content,
+                          asymreg__write_fn *write, void *ctx, asymreg_id *id)
 {
     struct asymreg__slot c = *content;
     struct path p;
     uint32_t pos, slot, conflict;
     int beyond, rc;
 
-    if ((rc = check_range(&c)) < 0 || (rc = find_place(ix, c.start, c.last, &p, &pos, &beyond, &conflict)) < 0)
+    if ((rc = check_range(&c)) < 0 ||
+        (rc = find_place(ix, c.start, c.last, &p, &pos, &beyond, &conflict)) < 0)
         return rc;
     if (!ix->free_head && ix->n_used == ix->max_regions)
         return ASYMREG_EFULL;
@@ -413,7 +429,8 @@ int asymreg__index_insert(struct asymreg_index *ix, const struct asymreg__slot *
     return 0;
 }
 
-int asymreg__index_remove(struct asymreg_index *ix, asymreg_id id, asymreg__write_fn *write, void *ctx)
+int asymreg__index_remove(struct asymreg_index *ix, asymreg_id id, asymreg__write_fn *write,
+                          void *ctx)
 {
     uint32_t slot = (uint32_t)id, generation = (uint32_t)(id >> 32);
     struct asymreg__slot c;
@@ -434,7 +451,8 @@ int asymreg__index_remove(struct asymreg_index *ix, asymreg_id id, asymreg__writ
     return 0;
 }
 
-int asymreg__index_put(struct asymreg_index *ix, uint32_t slot, const struct asymreg__slot *content, uint32_t *conflict)
+int asymreg__index_put(struct asymreg_index *ix, uint32_t slot, const struct asymreg__slot *content,
+                       uint32_t *conflict)
 {
     struct path p;
     uint32_t pos;
@@ -499,7 +517,8 @@ int asymreg__index_build(struct asymreg_index *ix, const uint32_t *order, size_t
     for (; n_nodes > 1; n_nodes = n_up, depth++) {
         n_up = (n_nodes + BUILD_FILL - 1) / BUILD_FILL;
         for (size_t i = 0; i < n_up; i++) {
-            uint32_t k = (uint32_t)(n_nodes - i * BUILD_FILL < BUILD_FILL ? n_nodes - i * BUILD_FILL : BUILD_FILL);
+            uint32_t k = (uint32_t)(n_nodes - i * BUILD_FILL < BUILD_FILL ? n_nodes - i * BUILD_FILL
+                                                                          : BUILD_FILL);
             int64_t lowest = first[i * BUILD_FILL];
             void *node = make_inner(ix, first + i * BUILD_FILL, nodes + i * BUILD_FILL, k);
             nodes[i] = node;
@@ -518,7 +537,8 @@ int asymreg__index_build(struct asymreg_index *ix, const uint32_t *order, size_t
     return 0;
 }
 
-int asymreg__index_create(const struct asymreg_index_opts *opts, struct asymreg__slot *slots, struct asymreg_index **index)
+int asymreg__index_create(const struct asymreg_index_opts *opts, struct asymreg__slot *slots,
+                          struct asymreg_index **index)
 {
     struct asymreg_index_opts o = {.size = sizeof(o)};
     struct asymreg_index *ix;
@@ -571,10 +591,11 @@ void asymreg_index_destroy(struct asymreg_index *index)
     free(index);
 }
 
-int asymreg_index_insert(struct asymreg_index *index, uint64_t start, uint64_t bytes, uint32_t prot, uint64_t value,
-                         asymreg_id *id)
+int asymreg_index_insert(struct asymreg_index *index, uint64_t start, uint64_t bytes, uint32_t prot,
+                         uint64_t value, asymreg_id *id)
 {
-    struct asymreg__slot c = {.start = start, .last = start + bytes - 1, .prot = prot, .value = value};
+    struct asymreg__slot c = {
+        .start = start, .last = start + bytes - 1, .prot = prot, .value = value};
 
     if (!index || !id || !bytes)
         return -EINVAL;
@@ -605,8 +626,11 @@ int asymreg_index_next(struct asymreg_index *index, uint64_t addr, struct asymre
     else
         return 0;
     s = &index->slots[slot];
-    *region = (struct asymreg_region){.start = s->start, .last = s->last, .id = asymreg__id(slot, s->generation),
-                                      .prot = s->prot, .value = s->value};
+    *region = (struct asymreg_region){.start = s->start,
+                                      .last = s->last,
+                                      .id = asymreg__id(slot, s->generation),
+                                      .prot = s->prot,
+                                      .value = s->value};
     return 1;
 }
 

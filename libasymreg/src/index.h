@@ -8,9 +8,10 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#define FANOUT 16u      /* keys of a node */
-#define MAX_DEPTH 24u   /* more than 2^26 regions at two children a node could need is 26; nodes are merged below 4 */
-#define KEY_NONE INT64_MAX
+#define FANOUT 16u /* keys of a node */
+/* more than 2^26 regions at two children a node could need is 26; nodes are merged below 4 */
+#define MAX_DEPTH 24u
+#define KEY_NONE  INT64_MAX
 
 #if defined(__SANITIZE_THREAD__)
 #define ASYMREG__TSAN 1
@@ -24,8 +25,9 @@
 #endif
 
 /*
- * A region at rest, also on a published leaf. generation is odd while it is registered. Readers in this process may look while it
- * is rewritten: they check the generation before and after, so the writer makes it even first and stores what follows with release.
+ * A region at rest, also on a published leaf. generation is odd while it is registered. Readers in
+ * this process may look while it is rewritten: they check the generation before and after, so the
+ * writer makes it even first and stores what follows with release.
  */
 struct asymreg__slot {
     uint64_t start;
@@ -37,9 +39,10 @@ struct asymreg__slot {
 _Static_assert(sizeof(struct asymreg__slot) == 32, "slots are 32 bytes in published tables");
 
 /*
- * Keys are start addresses with the top bit flipped, so that signed comparison orders them; those not in use are KEY_NONE, which no
- * region has. A leaf does not change once it is linked. In an inner node child pointers change, and a separator may grow
- * while no region lies between its old and new value; keys[0] is INT64_MIN.
+ * Keys are start addresses with the top bit flipped, so that signed comparison orders them; those
+ * not in use are KEY_NONE, which no region has. A leaf does not change once it is linked. In an
+ * inner node child pointers change, and a separator may grow while no region lies between its old
+ * and new value; keys[0] is INT64_MIN.
  */
 struct asymreg__leaf {
     int64_t keys[FANOUT];
@@ -55,9 +58,9 @@ enum { LEAF, INNER, N_CLASSES };
 /* Fixed-size blocks of one class, 64-byte aligned, from growing slabs. */
 struct asymreg__pool {
     size_t size;
-    void *free;       /* linked through the first word */
+    void *free; /* linked through the first word */
     size_t n_free;
-    char *bump;       /* rest of the newest slab */
+    char *bump; /* rest of the newest slab */
     char *bump_end;
     struct asymreg__slab *slabs;
     size_t slab_bytes; /* of all slabs */
@@ -76,8 +79,9 @@ struct asymreg_index {
     struct asymreg__slot *slots;
     uint32_t *hints_on; /* or NULL */
     uint64_t epoch;
-    uint32_t fence; /* readers must fence: the kernel has no membarrier() */
-    uint32_t hint_shift, hint_bits; /* of a granule's length and of the number of words; readers may see one old and one new */
+    uint32_t fence;                 /* readers must fence: the kernel has no membarrier() */
+    uint32_t hint_shift, hint_bits; /* of a granule's length and of the number of words; readers may
+                                       see one old and one new */
     uint32_t max_regions;
 
     /* the writer's */
@@ -89,8 +93,9 @@ struct asymreg_index {
     int own_slots, huge, no_hints;
     uint32_t *hints;
     void *hint_memory;
-    uint32_t hints_at;                           /* regions when they were made anew */
-    uint64_t hint_bytes, hint_lost, hint_limit;  /* in granules with a word; of those, not found by it; when to make them anew */
+    uint32_t hints_at; /* regions when they were made anew */
+    uint64_t hint_bytes, hint_lost,
+        hint_limit; /* in granules with a word; of those, not found by it; when to make them anew */
     struct asymreg__pool pools[N_CLASSES];
     struct asymreg__retired *retired; /* a ring in order of epochs */
     size_t retired_cap, retired_at, n_retired;
@@ -123,8 +128,8 @@ int asymreg__mem_reserve(struct asymreg_index *ix, size_t n);
 void *asymreg__node_get(struct asymreg_index *ix, int cls);
 void asymreg__node_retire(struct asymreg_index *ix, int cls, void *node);
 /*
- * For other things that readers may hold: the epoch to mark one with after it was unlinked, and whether every section that may hold
- * things of that epoch has ended. For the writer's thread.
+ * For other things that readers may hold: the epoch to mark one with after it was unlinked, and
+ * whether every section that may hold things of that epoch has ended. For the writer's thread.
  */
 uint64_t asymreg__epoch_now(const struct asymreg_index *ix);
 int asymreg__epoch_passed(struct asymreg_index *ix, uint64_t epoch);
@@ -132,7 +137,8 @@ int asymreg__epoch_passed(struct asymreg_index *ix, uint64_t epoch);
 void *asymreg__reserve(size_t bytes);
 void asymreg__unreserve(void *p, size_t bytes);
 /*
- * Scattered searches of large tables miss the TLB at every step: once there are many slots, the pages of those to come are huge ones.
+ * Scattered searches of large tables miss the TLB at every step: once there are many slots, the
+ * pages of those to come are huge ones.
  */
 void asymreg__slots_grow(struct asymreg_index *ix);
 
@@ -142,9 +148,11 @@ static inline void asymreg__reader_enter(struct asymreg_reader *r)
     if (r->nested++)
         return;
     if (r->index->fence)
-        (void)__atomic_exchange_n(&r->epoch, __atomic_load_n(&r->index->epoch, __ATOMIC_ACQUIRE), __ATOMIC_SEQ_CST);
+        (void)__atomic_exchange_n(&r->epoch, __atomic_load_n(&r->index->epoch, __ATOMIC_ACQUIRE),
+                                  __ATOMIC_SEQ_CST);
     else
-        __atomic_store_n(&r->epoch, __atomic_load_n(&r->index->epoch, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
+        __atomic_store_n(&r->epoch, __atomic_load_n(&r->index->epoch, __ATOMIC_ACQUIRE),
+                         __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -169,18 +177,22 @@ static inline uint32_t asymreg__hint_place(uint64_t granule, uint32_t bits)
 }
 
 /* What the hints say of an address: a slot + 1, or 0. */
-static inline uint32_t asymreg__hint_word(const struct asymreg_index *ix, const uint32_t *hints, uint64_t addr)
+static inline uint32_t asymreg__hint_word(const struct asymreg_index *ix, const uint32_t *hints,
+                                          uint64_t addr)
 {
-    uint32_t shift = __atomic_load_n(&ix->hint_shift, __ATOMIC_RELAXED), bits = __atomic_load_n(&ix->hint_bits, __ATOMIC_RELAXED);
+    uint32_t shift = __atomic_load_n(&ix->hint_shift, __ATOMIC_RELAXED),
+             bits = __atomic_load_n(&ix->hint_bits, __ATOMIC_RELAXED);
 
     return __atomic_load_n(&hints[asymreg__hint_place(addr >> shift, bits)], __ATOMIC_RELAXED);
 }
 
 /*
- * Reads a slot, if it holds the address all the while. If it does not: it held no such region when the leaf was read, or died since;
- * either way there was a moment without one. Returns whether it does.
+ * Reads a slot, if it holds the address all the while. If it does not: it held no such region when
+ * the leaf was read, or died since; either way there was a moment without one. Returns whether it
+ * does.
  */
-static inline int asymreg__slot_read(const struct asymreg_index *ix, uint32_t n, uint64_t addr, struct asymreg_region *out)
+static inline int asymreg__slot_read(const struct asymreg_index *ix, uint32_t n, uint64_t addr,
+                                     struct asymreg_region *out)
 {
     const struct asymreg__slot *slot = &ix->slots[n];
     uint32_t generation = __atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE);
@@ -200,8 +212,10 @@ static inline int asymreg__slot_read(const struct asymreg_index *ix, uint32_t n,
     return 1;
 }
 
-/* The region, if its identifier or a hint leads to it. For callers that do not mean to come back to it: no last hit is set. */
-static inline int asymreg__probable(const struct asymreg_index *ix, uint64_t addr, asymreg_id id, struct asymreg_region *out)
+/* The region, if its identifier or a hint leads to it. For callers that do not mean to come back to
+ * it: no last hit is set. */
+static inline int asymreg__probable(const struct asymreg_index *ix, uint64_t addr, asymreg_id id,
+                                    struct asymreg_region *out)
 {
     const uint32_t *hints;
     uint32_t slot = (uint32_t)id;
@@ -219,25 +233,34 @@ static inline int asymreg__probable(const struct asymreg_index *ix, uint64_t add
  */
 
 /* As asymreg_index_create(), over slots that somebody else keeps (zeroed), and without hints. */
-int asymreg__index_create(const struct asymreg_index_opts *opts, struct asymreg__slot *slots, struct asymreg_index **index);
+int asymreg__index_create(const struct asymreg_index_opts *opts, struct asymreg__slot *slots,
+                          struct asymreg_index **index);
 
-/* Called with a slot that is about to be rewritten and its new content; does the rewriting with asymreg__slot_write(). */
-typedef void asymreg__write_fn(void *ctx, struct asymreg_index *ix, uint32_t slot, const struct asymreg__slot *content);
+/* Called with a slot that is about to be rewritten and its new content; does the rewriting with
+ * asymreg__slot_write(). */
+typedef void asymreg__write_fn(void *ctx, struct asymreg_index *ix, uint32_t slot,
+                               const struct asymreg__slot *content);
 
 /* The insert and remove of index.h, with the slot written by `write` (NULL: by the index). */
-int asymreg__index_insert(struct asymreg_index *ix, const struct asymreg__slot *content, asymreg__write_fn *write, void *ctx,
-                          asymreg_id *id);
-int asymreg__index_remove(struct asymreg_index *ix, asymreg_id id, asymreg__write_fn *write, void *ctx);
+int asymreg__index_insert(struct asymreg_index *ix, const struct asymreg__slot *content,
+                          asymreg__write_fn *write, void *ctx, asymreg_id *id);
+int asymreg__index_remove(struct asymreg_index *ix, asymreg_id id, asymreg__write_fn *write,
+                          void *ctx);
 
-/* Puts a region into a given slot, which is not in the tree; *conflict is the slot of a region that it overlaps (ASYMREG_EOVERLAP). */
-int asymreg__index_put(struct asymreg_index *ix, uint32_t slot, const struct asymreg__slot *content, uint32_t *conflict);
+/* Puts a region into a given slot, which is not in the tree; *conflict is the slot of a region that
+ * it overlaps (ASYMREG_EOVERLAP). */
+int asymreg__index_put(struct asymreg_index *ix, uint32_t slot, const struct asymreg__slot *content,
+                       uint32_t *conflict);
 /* Takes a slot's region out of the tree, if it is in, and sets its generation, which is even. */
 int asymreg__index_drop(struct asymreg_index *ix, uint32_t slot, uint32_t generation);
-/* Fills an empty tree from n slots that hold their content already, in the order of their start. Checked: ASYMREG_EOVERLAP, nothing done. */
+/* Fills an empty tree from n slots that hold their content already, in the order of their start.
+ * Checked: ASYMREG_EOVERLAP, nothing done. */
 int asymreg__index_build(struct asymreg_index *ix, const uint32_t *order, size_t n);
 
-/* The region that this names, if it holds the address and is there: without a search. As asymreg_index_lookup(). */
-const struct asymreg_region *asymreg__index_at(struct asymreg_reader *reader, asymreg_id id, uint64_t addr);
+/* The region that this names, if it holds the address and is there: without a search. As
+ * asymreg_index_lookup(). */
+const struct asymreg_region *asymreg__index_at(struct asymreg_reader *reader, asymreg_id id,
+                                               uint64_t addr);
 
 /* Is there a registration of this name, wherever? */
 int asymreg__index_lives(const struct asymreg_reader *reader, asymreg_id id);

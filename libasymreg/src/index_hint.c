@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hints: where a region probably is, without a search. One word for each granule of the address space that regions lie in, found by hashing
- * the granule's number: a slot that lay there when the word was written. A reader believes none of it: it reads that slot, as a search does in
- * the end, and searches if the address is not in there. So a word may be old, another granule's, or missing, and words are plain stores
- * beside readers; what they cost is memory, and where they do not help they are given up.
+ * Hints: where a region probably is, without a search. One word for each granule of the address
+ * space that regions lie in, found by hashing the granule's number: a slot that lay there when the
+ * word was written. A reader believes none of it: it reads that slot, as a search does in the end,
+ * and searches if the address is not in there. So a word may be old, another granule's, or missing,
+ * and words are plain stores beside readers; what they cost is memory, and where they do not help
+ * they are given up.
  *
- * The granule is about as long as regions are apart, so that most addresses are of a granule with one region. It is halved when that
- * serves too few; regions that are much longer than the others have words for their first granules only.
+ * The granule is about as long as regions are apart, so that most addresses are of a granule with
+ * one region. It is halved when that serves too few; regions that are much longer than the others
+ * have words for their first granules only.
  */
 #define _GNU_SOURCE
 #include "index.h"
@@ -15,10 +18,10 @@
 
 #define LEAST_REGIONS 64u /* fewer are searched as quickly */
 #define MOST_GRANULES 8u  /* of one region */
-#define SAMPLES 33u
-#define MIN_SHIFT 3u
-#define MAX_SHIFT 40u
-#define HUGE_PAGE (UINT64_C(2) << 20)
+#define SAMPLES       33u
+#define MIN_SHIFT     3u
+#define MAX_SHIFT     40u
+#define HUGE_PAGE     (UINT64_C(2) << 20)
 
 static uint32_t log2_of(uint64_t n)
 {
@@ -52,7 +55,8 @@ static uint64_t spacing(const struct asymreg_index *ix)
         if (!(s->generation & 1))
             continue;
         for (uintptr_t depth = ix->root & 63; depth > 1; depth--)
-            node = ((const struct asymreg__inner *)node)->child[asymreg__rank(node, asymreg__key(s->start)) - 1];
+            node = ((const struct asymreg__inner *)node)
+                       ->child[asymreg__rank(node, asymreg__key(s->start)) - 1];
         leaf = node;
         if ((k = asymreg__rank(leaf->keys, KEY_NONE - 1)) < 2)
             continue;
@@ -90,7 +94,9 @@ static void hint(struct asymreg_index *ix, uint32_t slot)
         if (old && old - 1 != slot) {
             const struct asymreg__slot *o = &ix->slots[old - 1];
             theirs = share(o, g, shift);
-            if (!theirs && (o->generation & 1) && asymreg__hint_place(o->start >> shift, ix->hint_bits) == (uint32_t)(word - ix->hints))
+            if (!theirs && (o->generation & 1) &&
+                asymreg__hint_place(o->start >> shift, ix->hint_bits) ==
+                    (uint32_t)(word - ix->hints))
                 theirs = UINT64_MAX; /* of another granule: the first stays */
         }
         if (theirs > mine) {
@@ -125,7 +131,8 @@ static void rebuild(struct asymreg_index *ix)
     ix->hints_at = ix->n_regions;
     if (!ix->hint_memory && !(ix->hint_memory = asymreg__reserve(reserved_bytes(ix))))
         return;
-    ix->hints = (uint32_t *)(((uintptr_t)ix->hint_memory + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+    ix->hints =
+        (uint32_t *)(((uintptr_t)ix->hint_memory + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
     shift = log2_of(spacing(ix));
     shift = shift < MIN_SHIFT ? MIN_SHIFT : shift > MAX_SHIFT ? MAX_SHIFT : shift;
     for (int finer = 0; finer < 3 && shift >= MIN_SHIFT; finer++, shift--) {
@@ -134,7 +141,8 @@ static void rebuild(struct asymreg_index *ix)
             break;
     }
     ix->hint_limit = ix->hint_lost + ix->hint_bytes / 8;
-    __atomic_store_n(&ix->hints_on, ix->hint_lost <= ix->hint_bytes / 2 ? ix->hints : NULL, __ATOMIC_RELEASE);
+    __atomic_store_n(&ix->hints_on, ix->hint_lost <= ix->hint_bytes / 2 ? ix->hints : NULL,
+                     __ATOMIC_RELEASE);
 }
 
 void asymreg__hint(struct asymreg_index *ix, uint32_t slot)
@@ -144,8 +152,8 @@ void asymreg__hint(struct asymreg_index *ix, uint32_t slot)
     if (ix->hints_on)
         hint(ix, slot);
     /* A quarter more regions must have come since, so that this costs each of them a constant. */
-    if (ix->n_regions >= 2 * ix->hints_at ||
-        (ix->hints_on && ix->hint_lost > ix->hint_limit && ix->n_regions - ix->n_regions / 5 >= ix->hints_at))
+    if (ix->n_regions >= 2 * ix->hints_at || (ix->hints_on && ix->hint_lost > ix->hint_limit &&
+                                              ix->n_regions - ix->n_regions / 5 >= ix->hints_at))
         rebuild(ix);
 }
 

@@ -11,9 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FIRST_SLAB (16u << 10)
-#define LAST_SLAB (4u << 20)
-#define HUGE_PAGE (2u << 20)
+#define FIRST_SLAB    (16u << 10)
+#define LAST_SLAB     (4u << 20)
+#define HUGE_PAGE     (2u << 20)
 #define RECLAIM_EVERY 256u
 #define FIRST_RETIRED 16u
 
@@ -25,7 +25,8 @@ struct asymreg__slab {
 
 void *asymreg__reserve(size_t bytes)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
 
     return p == MAP_FAILED ? NULL : p;
 }
@@ -56,7 +57,8 @@ static int pool_grow(struct asymreg__pool *pool)
 
     /* A large slab is aligned to a huge page; the excess is given back. */
     if (bytes >= HUGE_PAGE) {
-        p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED)
             return -ENOMEM;
         size_t head = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
@@ -130,8 +132,9 @@ static void pool_fini(struct asymreg__pool *pool)
 }
 
 /*
- * Makes every running thread of this process execute a full barrier: either a reader's announcement is visible here afterwards, or
- * its search begins after it. Returns 0, or -1 when that cannot be had.
+ * Makes every running thread of this process execute a full barrier: either a reader's announcement
+ * is visible here afterwards, or its search begins after it. Returns 0, or -1 when that cannot be
+ * had.
  */
 static int barrier(const struct asymreg_index *ix)
 {
@@ -140,7 +143,8 @@ static int barrier(const struct asymreg_index *ix)
     }
     if (syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
         return 0;
-    if (errno == EPERM && syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0)
+    if (errno == EPERM &&
+        syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0)
         return syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 ? 0 : -1;
     return -1;
 }
@@ -148,7 +152,8 @@ static int barrier(const struct asymreg_index *ix)
 int asymreg__mem_init(struct asymreg_index *ix)
 {
     ix->epoch = 1;
-    ix->fence = ASYMREG__TSAN || syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
+    ix->fence = ASYMREG__TSAN ||
+                syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
     ix->pools[LEAF].size = sizeof(struct asymreg__leaf);
     ix->pools[INNER].size = sizeof(struct asymreg__inner);
     for (int i = 0; i < N_CLASSES; i++)
@@ -172,7 +177,8 @@ static uint64_t oldest_reader(struct asymreg_index *ix)
 
     pthread_mutex_lock(&ix->readers_lock);
     for (struct asymreg_reader *r = ix->readers; r; r = r->next) {
-        uint64_t e = ix->fence ? __atomic_load_n(&r->epoch, __ATOMIC_SEQ_CST) : __atomic_load_n(&r->epoch, __ATOMIC_ACQUIRE);
+        uint64_t e = ix->fence ? __atomic_load_n(&r->epoch, __ATOMIC_SEQ_CST)
+                               : __atomic_load_n(&r->epoch, __ATOMIC_ACQUIRE);
         if (e && e < oldest)
             oldest = e;
     }

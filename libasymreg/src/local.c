@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transport for peers on the same node: shared memory by descriptor, and process_vm_readv/writev for everything else. */
+/* The transport for peers on the same node: shared memory by descriptor, and
+ * process_vm_readv/writev for everything else. */
 #define _GNU_SOURCE
 #include "local.h"
 #include "opts.h"
@@ -32,10 +33,12 @@
 #endif
 
 #define ADDRESS_MAGIC 0x4c4d5341u
-#define MAPPED_ALWAYS (ASYMREG_MEM_TABLE | ASYMREG_MEM_ACTIVITY) /* also without ASYMREG_LOCAL_SHM */
-#define FDS_MAGIC 0x44465341u
+/* also without ASYMREG_LOCAL_SHM */
+#define MAPPED_ALWAYS  (ASYMREG_MEM_TABLE | ASYMREG_MEM_ACTIVITY)
+#define FDS_MAGIC      0x44465341u
 #define ALIVE_EVERY_NS 20000000
-#define KEPT_PIDFDS 64 /* of a transport: the endpoints beyond open theirs each time that they need one */
+/* of a transport: the endpoints beyond open theirs each time that they need one */
+#define KEPT_PIDFDS  64
 #define MAX_ONE_CALL ((size_t)1 << 30) /* the kernel moves a little less than 2 GiB in one call */
 
 /* What connect() is given. */
@@ -81,7 +84,7 @@ struct asymreg__local {
     pthread_mutex_t lock; /* of the lists */
     struct asymreg_mem *mems;
     struct received *received;
-    int kept; /* descriptors of processes */
+    int kept;        /* descriptors of processes */
     const char *why; /* last failure; a constant */
 };
 
@@ -150,7 +153,8 @@ int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended)
             n_threads = atoi(p + 1);
     }
     *started = strtoull(p + 1, NULL, 10);
-    *ended = (state == 'Z' || state == 'X') && n_threads <= 1; /* the first thread may end before others */
+    *ended = (state == 'Z' || state == 'X') &&
+             n_threads <= 1; /* the first thread may end before others */
     return 0;
 }
 
@@ -159,8 +163,8 @@ static int query(struct asymreg_transport *t, struct asymreg_transport_caps *out
     struct asymreg_transport_caps all = {.size = out->size}, *caps = &all;
     uint32_t flags = local(t)->flags;
 
-    caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_ONE_SIDED | ASYMREG_CAP_THREADS | ASYMREG_CAP_MAP |
-                  ASYMREG_CAP_DIRECT;
+    caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_ONE_SIDED | ASYMREG_CAP_THREADS |
+                  ASYMREG_CAP_MAP | ASYMREG_CAP_DIRECT;
     if (flags & ASYMREG_LOCAL_SHM) {
         caps->flags |= ASYMREG_CAP_AMO | ASYMREG_CAP_FD;
         caps->amo4_ops = caps->amo8_ops = ASYMREG_AMO_ALL;
@@ -183,19 +187,14 @@ static const char *reason(struct asymreg_transport *t, uint32_t cap)
     if (caps.flags & cap)
         return NULL;
     switch (cap) {
-    case ASYMREG_CAP_AMO:
-        return "process_vm_writev cannot update atomically; use shared memory";
-    case ASYMREG_CAP_FD:
-        return "shared memory is off";
+    case ASYMREG_CAP_AMO: return "process_vm_writev cannot update atomically; use shared memory";
+    case ASYMREG_CAP_FD: return "shared memory is off";
     case ASYMREG_CAP_PRIVATE:
-    case ASYMREG_CAP_WHOLE_SPACE:
-        return "memory without a descriptor needs CMA, which is off";
+    case ASYMREG_CAP_WHOLE_SPACE: return "memory without a descriptor needs CMA, which is off";
     case ASYMREG_CAP_REVOKE:
         return "the kernel cannot take back a mapping, nor the right to trace a process";
-    case ASYMREG_CAP_REMOTE_NODE:
-        return "shared memory and process_vm_readv end at the node";
-    default:
-        return "not offered";
+    case ASYMREG_CAP_REMOTE_NODE: return "shared memory and process_vm_readv end at the node";
+    default: return "not offered";
     }
 }
 
@@ -213,8 +212,8 @@ static void destroy(struct asymreg_transport *t)
     free(l);
 }
 
-static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *desc, struct asymreg_mem **mem, void *handle,
-                   size_t *handle_bytes)
+static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *desc,
+                   struct asymreg_mem **mem, void *handle, size_t *handle_bytes)
 {
     struct asymreg__local *l = local(t);
     struct asymreg_mem *m;
@@ -232,7 +231,8 @@ static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *d
         free(m);
         return -errno;
     }
-    if (desc->fd >= 0 && (desc->prot & (ASYMREG_WRITE | ASYMREG_ATOMIC)) && (mode & O_ACCMODE) != O_RDWR) {
+    if (desc->fd >= 0 && (desc->prot & (ASYMREG_WRITE | ASYMREG_ATOMIC)) &&
+        (mode & O_ACCMODE) != O_RDWR) {
         free(m);
         return fail(l, ASYMREG_EACCES, "the descriptor is not open for reading and writing");
     }
@@ -284,9 +284,11 @@ static int address(struct asymreg_transport *t, void *buf, size_t *bytes)
 }
 
 /*
- * A descriptor of the peer's process: the endpoint's, or one for the caller to close. ASYMREG_EPEER: it has gone, and perhaps another process or a
- * thread has its number (ENOENT since Linux 6.16, EINVAL before); -ENOSYS: it lives, as far as /proc or kill() tells, but there is no such descriptor
- * (before Linux 5.3, under filters of system calls, which may say EPERM, and tools that know no such call); other -errno.
+ * A descriptor of the peer's process: the endpoint's, or one for the caller to close.
+ * ASYMREG_EPEER: it has gone, and perhaps another process or a thread has its number (ENOENT since
+ * Linux 6.16, EINVAL before); -ENOSYS: it lives, as far as /proc or kill() tells, but there is no
+ * such descriptor (before Linux 5.3, under filters of system calls, which may say EPERM, and tools
+ * that know no such call); other -errno.
  */
 static int process_get(const struct asymreg_ep *ep, int *fd)
 {
@@ -295,10 +297,13 @@ static int process_get(const struct asymreg_ep *ep, int *fd)
 
     if ((*fd = ep->pidfd) >= 0)
         return 0;
-    if ((*fd = (int)syscall(SYS_pidfd_open, (pid_t)ep->peer.pid, 0)) < 0 && errno != ENOSYS && errno != EPERM)
+    if ((*fd = (int)syscall(SYS_pidfd_open, (pid_t)ep->peer.pid, 0)) < 0 && errno != ENOSYS &&
+        errno != EPERM)
         return errno == ESRCH || errno == EINVAL || errno == ENOENT ? ASYMREG_EPEER : -errno;
     rc = ep->peer.start_time ? asymreg__process_stat(ep->peer.pid, &started, &ended) : -ENOENT;
-    if (rc == -ENOENT || rc == -EPERM || rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): is there any of this number? */
+    if (rc == -ENOENT || rc == -EPERM ||
+        rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): is there any of
+                          this number? */
         rc = kill((pid_t)ep->peer.pid, 0) < 0 && errno == ESRCH ? ASYMREG_EPEER : 0;
     else if (rc == -ESRCH || (rc == 0 && (started != ep->peer.start_time || ended)))
         rc = ASYMREG_EPEER;
@@ -357,7 +362,8 @@ static void disconnect(struct asymreg_transport *t, struct asymreg_ep *ep)
     free(ep);
 }
 
-static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n, struct asymreg_ep **out)
+static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n,
+                      struct asymreg_ep **out)
 {
     struct asymreg__local *l = local(t);
     struct asymreg_ep *ep;
@@ -404,7 +410,8 @@ static int fetch_fd(struct asymreg__local *l, struct asymreg_ep *ep, const struc
 
     pthread_mutex_lock(&l->lock);
     for (struct received *r = l->received; r && fd < 0; r = r->next)
-        if (r->pid == ep->peer.pid && r->start_time == ep->peer.start_time && r->dev == h->dev && r->ino == h->ino)
+        if (r->pid == ep->peer.pid && r->start_time == ep->peer.start_time && r->dev == h->dev &&
+            r->ino == h->ino)
             fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
     pthread_mutex_unlock(&l->lock);
     if (fd >= 0)
@@ -420,15 +427,20 @@ static int fetch_fd(struct asymreg__local *l, struct asymreg_ep *ep, const struc
     }
     e = e == ASYMREG_EPEER ? ESRCH : -e;
     snprintf(path, sizeof(path), "/proc/%llu/fd/%d", (unsigned long long)ep->peer.pid, h->fd);
-    if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0 && (errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY))
+    if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0 &&
+        (errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY))
         fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) /* closed, if there is a /proc and the process in it */
-        errno = e == ESRCH || !ep->peer.start_time ? e : peer_alive(&l->base, ep) < 0 ? ESRCH : EBADF;
+        errno = e == ESRCH || !ep->peer.start_time ? e
+                : peer_alive(&l->base, ep) < 0     ? ESRCH
+                                                   : EBADF;
     return fd;
 }
 
-/* Maps [addr, addr + bytes) of the handle's file. Loads and stores are used only if nobody can take the pages away. */
-static int map_file(struct asymreg__local *l, int fd, const struct handle *h, struct asymreg_rkey *key)
+/* Maps [addr, addr + bytes) of the handle's file. Loads and stores are used only if nobody can take
+ * the pages away. */
+static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
+                    struct asymreg_rkey *key)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = h->fd_offset & ~(page - 1), end;
     struct stat st;
@@ -448,20 +460,23 @@ static int map_file(struct asymreg__local *l, int fd, const struct handle *h, st
     }
     if (key->map == MAP_FAILED) {
         key->map = NULL;
-        return errno == ENOMEM ? -ENOMEM : fail(l, ASYMREG_EUNREACH, "the peer's file cannot be mapped");
+        return errno == ENOMEM ? -ENOMEM
+                               : fail(l, ASYMREG_EUNREACH, "the peer's file cannot be mapped");
     }
     key->writable = prot != PROT_READ;
     key->ptr = (char *)key->map + (h->fd_offset - from);
     seals = fcntl(fd, F_GET_SEALS);
     key->kind = KEY_GUARDED;
     if (end <= (uint64_t)st.st_size &&
-        ((seals > 0 && (seals & F_SEAL_SHRINK)) || ((h->flags & ASYMREG_MEM_TRUSTED) && (l->flags & ASYMREG_LOCAL_TRUST))))
+        ((seals > 0 && (seals & F_SEAL_SHRINK)) ||
+         ((h->flags & ASYMREG_MEM_TRUSTED) && (l->flags & ASYMREG_LOCAL_TRUST))))
         key->kind = KEY_DIRECT;
     return 0;
 }
 
-static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle, size_t handle_bytes, uint64_t addr,
-                       uint64_t bytes, struct asymreg_rkey **out)
+static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle,
+                       size_t handle_bytes, uint64_t addr, uint64_t bytes,
+                       struct asymreg_rkey **out)
 {
     struct asymreg__local *l = local(t);
     struct asymreg_rkey *key;
@@ -487,11 +502,13 @@ static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const
             rc = map_file(l, fd, &h, key);
             close(fd);
         } else {
-            rc = errno == ESRCH ? ASYMREG_EPEER
-                 : errno == EBADF ? ASYMREG_ESTALE
-                 : errno == EMFILE || errno == ENFILE
-                     ? -errno
-                     : fail(l, ASYMREG_EUNREACH, "no right to fetch the peer's descriptor (another user, Yama, seccomp)");
+            rc =
+                errno == ESRCH   ? ASYMREG_EPEER
+                : errno == EBADF ? ASYMREG_ESTALE
+                : errno == EMFILE || errno == ENFILE
+                    ? -errno
+                    : fail(l, ASYMREG_EUNREACH,
+                           "no right to fetch the peer's descriptor (another user, Yama, seccomp)");
         }
         /* The same bytes can be had through the owner's own mapping. */
         if (rc == ASYMREG_EUNREACH && (l->flags & ASYMREG_LOCAL_CMA))
@@ -509,7 +526,8 @@ static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const
     return 0;
 }
 
-static void rkey_release(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey)
+static void rkey_release(struct asymreg_transport *t, struct asymreg_ep *ep,
+                         struct asymreg_rkey *rkey)
 {
     (void)t, (void)ep;
     if (rkey->map)
@@ -517,38 +535,39 @@ static void rkey_release(struct asymreg_transport *t, struct asymreg_ep *ep, str
     free(rkey);
 }
 
-static int map(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint64_t bytes,
-               const void **ptr)
+static int map(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, uint64_t bytes, const void **ptr)
 {
     (void)ep;
-    if (rkey->kind != KEY_DIRECT || (!rkey->writable && (rkey->flags & ASYMREG_MEM_ACTIVITY)) || addr < rkey->addr ||
-        bytes > rkey->bytes || addr - rkey->addr > rkey->bytes - bytes)
+    if (rkey->kind != KEY_DIRECT || (!rkey->writable && (rkey->flags & ASYMREG_MEM_ACTIVITY)) ||
+        addr < rkey->addr || bytes > rkey->bytes || addr - rkey->addr > rkey->bytes - bytes)
         return fail(local(t), ASYMREG_ENOTSUP, "this memory cannot be mapped safely");
     *ptr = rkey->ptr + (addr - rkey->addr);
     return 0;
 }
 
-/* Copies between this process and another (or itself, where a fault is an error and not a signal). */
-static int vm_copy(struct asymreg__local *l, struct asymreg_ep *ep, pid_t pid, uint64_t remote, char *here, size_t bytes, int write)
+/* Copies between this process and another (or itself, where a fault is an error and not a signal).
+ * */
+static int vm_copy(struct asymreg__local *l, struct asymreg_ep *ep, pid_t pid, uint64_t remote,
+                   char *here, size_t bytes, int write)
 {
     while (bytes) {
-        struct iovec mine = {.iov_base = here, .iov_len = bytes < MAX_ONE_CALL ? bytes : MAX_ONE_CALL};
+        struct iovec mine = {.iov_base = here,
+                             .iov_len = bytes < MAX_ONE_CALL ? bytes : MAX_ONE_CALL};
         struct iovec theirs = {.iov_base = (void *)(uintptr_t)remote, .iov_len = mine.iov_len};
-        ssize_t n = write ? process_vm_writev(pid, &mine, 1, &theirs, 1, 0) : process_vm_readv(pid, &mine, 1, &theirs, 1, 0);
+        ssize_t n = write ? process_vm_writev(pid, &mine, 1, &theirs, 1, 0)
+                          : process_vm_readv(pid, &mine, 1, &theirs, 1, 0);
         if (n < 0) {
             switch (errno) {
             case EFAULT:
                 /* A dying process loses its memory before it is a zombie. */
                 return peer_alive(&l->base, ep) < 0 ? ASYMREG_EPEER : ASYMREG_EFAULT;
-            case ESRCH:
-                __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED);
-                return ASYMREG_EPEER;
+            case ESRCH: __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED); return ASYMREG_EPEER;
             case EPERM:
-                return fail(l, ASYMREG_EUNREACH, "no right to trace the peer (another user, Yama, seccomp)");
-            case EINTR:
-                continue;
-            default:
-                return -errno;
+                return fail(l, ASYMREG_EUNREACH,
+                            "no right to trace the peer (another user, Yama, seccomp)");
+            case EINTR: continue;
+            default: return -errno;
             }
         }
         remote += (uint64_t)n;
@@ -558,7 +577,8 @@ static int vm_copy(struct asymreg__local *l, struct asymreg_ep *ep, pid_t pid, u
     return 0;
 }
 
-/* Plain copies, in which aligned words are written whole: what waits for a flag sees all of it or nothing. */
+/* Plain copies, in which aligned words are written whole: what waits for a flag sees all of it or
+ * nothing. */
 static inline void copy_words(char *to, const char *from, size_t bytes)
 {
     if (bytes == 8 && (uintptr_t)to % 8 == 0) {
@@ -582,7 +602,8 @@ static inline int outside(const struct asymreg_rkey *key, uint64_t addr, size_t 
 }
 
 /* Everything that is not a load or store of a peer known to live. */
-__attribute__((noinline)) static int put_with_care(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+__attribute__((noinline)) static int put_with_care(struct asymreg_transport *t,
+                                                   struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                                                    uint64_t addr, const void *src, size_t bytes)
 {
     struct asymreg__local *l = local(t);
@@ -597,22 +618,26 @@ __attribute__((noinline)) static int put_with_care(struct asymreg_transport *t, 
     if ((rc = alive_lately(t, ep)) < 0)
         return rc;
     if (rkey->kind == KEY_GUARDED)
-        return vm_copy(l, ep, l->pid, (uintptr_t)rkey->ptr + (addr - rkey->addr), (char *)(uintptr_t)src, bytes, 1);
+        return vm_copy(l, ep, l->pid, (uintptr_t)rkey->ptr + (addr - rkey->addr),
+                       (char *)(uintptr_t)src, bytes, 1);
     copy_words(rkey->ptr + (addr - rkey->addr), src, bytes);
     return 0;
 }
 
-static int put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, const void *src,
-               size_t bytes, struct asymreg_mem *mem, struct asymreg_op *op)
+static int put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, const void *src, size_t bytes, struct asymreg_mem *mem,
+               struct asymreg_op *op)
 {
     (void)mem, (void)op;
-    if (addr - rkey->addr > rkey->put_bytes || bytes > rkey->put_bytes - (addr - rkey->addr) || !known_alive(ep))
+    if (addr - rkey->addr > rkey->put_bytes || bytes > rkey->put_bytes - (addr - rkey->addr) ||
+        !known_alive(ep))
         return put_with_care(t, ep, rkey, addr, src, bytes);
     copy_words(rkey->ptr + (addr - rkey->addr), src, bytes);
     return 0;
 }
 
-__attribute__((noinline)) static int get_with_care(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+__attribute__((noinline)) static int get_with_care(struct asymreg_transport *t,
+                                                   struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                                                    uint64_t addr, void *dst, size_t bytes)
 {
     struct asymreg__local *l = local(t);
@@ -630,11 +655,13 @@ __attribute__((noinline)) static int get_with_care(struct asymreg_transport *t, 
     return 0;
 }
 
-static int get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst, size_t bytes,
-               struct asymreg_mem *mem, struct asymreg_op *op)
+static int get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *mem,
+               struct asymreg_op *op)
 {
     (void)mem, (void)op;
-    if (addr - rkey->addr > rkey->get_bytes || bytes > rkey->get_bytes - (addr - rkey->addr) || !known_alive(ep))
+    if (addr - rkey->addr > rkey->get_bytes || bytes > rkey->get_bytes - (addr - rkey->addr) ||
+        !known_alive(ep))
         return get_with_care(t, ep, rkey, addr, dst, bytes);
     if (bytes == 8)
         memcpy(dst, rkey->ptr + (addr - rkey->addr), 8);
@@ -643,24 +670,24 @@ static int get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymre
     return 0;
 }
 
-#define DEFINE_AMO(name, type)                                                                                       \
-    static uint64_t name(type *p, uint32_t amo, type operand, type compare)                                          \
-    {                                                                                                                \
-        switch (amo) {                                                                                               \
-        case ASYMREG_AMO_SWAP:                                                                                       \
-            return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);                                                \
-        case ASYMREG_AMO_COMPARE_SWAP:                                                                               \
-            __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                \
-            return compare;                                                                                          \
-        default:                                                                                                     \
-            return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);                                                 \
-        }                                                                                                            \
+#define DEFINE_AMO(name, type)                                                                     \
+    static uint64_t name(type *p, uint32_t amo, type operand, type compare)                        \
+    {                                                                                              \
+        switch (amo) {                                                                             \
+        case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);           \
+        case ASYMREG_AMO_COMPARE_SWAP:                                                             \
+            __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST,                 \
+                                        __ATOMIC_SEQ_CST);                                         \
+            return compare;                                                                        \
+        default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);                          \
+        }                                                                                          \
     }
 DEFINE_AMO(amo4, uint32_t)
 DEFINE_AMO(amo8, uint64_t)
 
-static int amo(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t which,
-               uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op)
+static int amo(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, uint32_t which, uint32_t bytes, uint64_t operand, uint64_t compare,
+               uint64_t *result, struct asymreg_op *op)
 {
     struct asymreg__local *l = local(t);
     uint64_t old;
@@ -669,9 +696,13 @@ static int amo(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymre
 
     (void)op;
     if (rkey->kind == KEY_CMA)
-        return fail(l, ASYMREG_ENOTSUP, "process_vm_writev cannot update atomically; use shared memory (asymreg_alloc, or a descriptor)");
+        return fail(l, ASYMREG_ENOTSUP,
+                    "process_vm_writev cannot update atomically; use shared memory (asymreg_alloc, "
+                    "or a descriptor)");
     if (rkey->kind == KEY_GUARDED)
-        return fail(l, ASYMREG_ENOTSUP, "a file that may be shortened is accessed through the kernel, which cannot update atomically");
+        return fail(l, ASYMREG_ENOTSUP,
+                    "a file that may be shortened is accessed through the kernel, which cannot "
+                    "update atomically");
     if (outside(rkey, addr, bytes))
         return ASYMREG_ERANGE;
     if (!rkey->writable)
@@ -723,7 +754,8 @@ static const struct asymreg_transport_ops ops = {
     .progress = progress,
 };
 
-/* Which process this is. What a system without /proc does not tell stays 0, and is then not compared, or the same everywhere. */
+/* Which process this is. What a system without /proc does not tell stays 0, and is then not
+ * compared, or the same everywhere. */
 static int identify(struct address *a)
 {
     struct stat st;
@@ -745,14 +777,16 @@ static int identify(struct address *a)
     return 0;
 }
 
-int asymreg_local_create(const struct asymreg_local_opts *opts, struct asymreg_transport **transport)
+int asymreg_local_create(const struct asymreg_local_opts *opts,
+                         struct asymreg_transport **transport)
 {
     const uint32_t both = ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA;
     uint32_t flags = opts ? opts->flags : 0;
     struct asymreg__local *l;
     int rc;
 
-    if (!transport || (opts && !asymreg__opts_known(opts, sizeof(*opts))) || (flags & ~(both | ASYMREG_LOCAL_TRUST)) || (opts && opts->reserved))
+    if (!transport || (opts && !asymreg__opts_known(opts, sizeof(*opts))) ||
+        (flags & ~(both | ASYMREG_LOCAL_TRUST)) || (opts && opts->reserved))
         return -EINVAL;
     if (!(flags & both))
         flags |= both;
@@ -797,9 +831,13 @@ int asymreg__local_fds_send(struct asymreg__local *l, int sock)
     for (struct asymreg_mem *m = l->mems; m; m = m->next)
         n += m->fd >= 0;
     for (struct asymreg_mem *m = l->mems; m && rc == 0; m = m->next) {
-        struct fd_message msg = {FDS_MAGIC, 0, l->self.pid, l->self.start_time, m->handle.dev, m->handle.ino};
+        struct fd_message msg = {FDS_MAGIC,    0, l->self.pid, l->self.start_time, m->handle.dev,
+                                 m->handle.ino};
         struct iovec iov = {.iov_base = &msg, .iov_len = sizeof(msg)};
-        struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)};
+        struct msghdr hdr = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.buf,
+                             .msg_controllen = sizeof(control.buf)};
         struct cmsghdr *c = CMSG_FIRSTHDR(&hdr);
         ssize_t done;
         if (m->fd < 0)
@@ -846,7 +884,8 @@ static int writes(int fd)
     return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 }
 
-/* Keeps a descriptor. Returns 1 if it is new, 0 if there is one that can as much, in which case this one is closed, or -ENOMEM. */
+/* Keeps a descriptor. Returns 1 if it is new, 0 if there is one that can as much, in which case
+ * this one is closed, or -ENOMEM. */
 static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
 {
     struct received *r;
@@ -854,14 +893,21 @@ static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
 
     pthread_mutex_lock(&l->lock);
     for (r = l->received; r; r = r->next)
-        if (r->pid == msg->pid && r->start_time == msg->start_time && r->dev == msg->dev && r->ino == msg->ino)
+        if (r->pid == msg->pid && r->start_time == msg->start_time && r->dev == msg->dev &&
+            r->ino == msg->ino)
             break;
-    if (r && !writes(r->fd) && writes(fd)) { /* the file is one that is kept: nobody else's has its number meanwhile */
+    if (r && !writes(r->fd) &&
+        writes(fd)) { /* the file is one that is kept: nobody else's has its number meanwhile */
         old = r->fd;
         r->fd = fd;
         rc = 1;
     } else if (!r && (r = malloc(sizeof(*r)))) {
-        *r = (struct received){.next = l->received, .pid = msg->pid, .start_time = msg->start_time, .dev = msg->dev, .ino = msg->ino, .fd = fd};
+        *r = (struct received){.next = l->received,
+                               .pid = msg->pid,
+                               .start_time = msg->start_time,
+                               .dev = msg->dev,
+                               .ino = msg->ino,
+                               .fd = fd};
         l->received = r;
         old = -1;
         rc = 1;
@@ -874,7 +920,8 @@ static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
     return rc;
 }
 
-/* Receives one message and keeps its descriptor. Returns 1 if that is new, 0, or an error; and how many follow. */
+/* Receives one message and keeps its descriptor. Returns 1 if that is new, 0, or an error; and how
+ * many follow. */
 static int receive_one(struct asymreg__local *l, int sock, uint32_t *more)
 {
     union {
@@ -883,7 +930,10 @@ static int receive_one(struct asymreg__local *l, int sock, uint32_t *more)
     } control;
     struct fd_message msg;
     struct iovec iov = {.iov_base = &msg, .iov_len = sizeof(msg)};
-    struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)};
+    struct msghdr hdr = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.buf,
+                         .msg_controllen = sizeof(control.buf)};
     struct stat st;
     ssize_t n;
     int fd;
@@ -893,8 +943,8 @@ static int receive_one(struct asymreg__local *l, int sock, uint32_t *more)
     if (n < 0)
         return -errno;
     fd = take_fd(&hdr);
-    if (n != (ssize_t)sizeof(msg) || msg.magic != FDS_MAGIC || fd < 0 || fstat(fd, &st) < 0 || st.st_dev != msg.dev ||
-        st.st_ino != msg.ino) {
+    if (n != (ssize_t)sizeof(msg) || msg.magic != FDS_MAGIC || fd < 0 || fstat(fd, &st) < 0 ||
+        st.st_dev != msg.dev || st.st_ino != msg.ino) {
         if (fd >= 0)
             close(fd);
         return ASYMREG_EBLOB;

@@ -8,8 +8,9 @@
 #include <stdint.h>
 
 /*
- * What /proc/PID/stat tells of a process: when it began, in clock ticks since boot, and whether all its threads have ended, waited for or not. 0,
- * -ENOENT or -ESRCH (no such process, or no /proc), another -errno.
+ * What /proc/PID/stat tells of a process: when it began, in clock ticks since boot, and whether all
+ * its threads have ended, waited for or not. 0, -ENOENT or -ESRCH (no such process, or no /proc),
+ * another -errno.
  */
 int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended);
 

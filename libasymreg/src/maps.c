@@ -24,7 +24,8 @@ static int read_line(FILE *f, struct mapping *m)
     while (fgets(line, sizeof(line), f)) {
         int whole = strchr(line, '\n') != NULL, n;
         m->name[0] = '\0';
-        n = sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %15s %" SCNu64 " %31s", &m->start, &end, m->perms, m->device, &m->inode, m->name);
+        n = sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %15s %" SCNu64 " %31s", &m->start, &end,
+                   m->perms, m->device, &m->inode, m->name);
         while (!whole && fgets(line, sizeof(line), f)) /* a long path */
             whole = strchr(line, '\n') != NULL;
         m->last = end - 1;
@@ -34,10 +35,12 @@ static int read_line(FILE *f, struct mapping *m)
     return 0;
 }
 
-/* Memory that may be registered without anybody having asked for it: not the kernel's own, and with the permissions. */
+/* Memory that may be registered without anybody having asked for it: not the kernel's own, and with
+ * the permissions. */
 static int usable(const struct mapping *m, uint32_t prot)
 {
-    if (m->name[0] == '[' && strncmp(m->name, "[heap]", 6) != 0 && strncmp(m->name, "[stack", 6) != 0 && strncmp(m->name, "[anon", 5) != 0)
+    if (m->name[0] == '[' && strncmp(m->name, "[heap]", 6) != 0 &&
+        strncmp(m->name, "[stack", 6) != 0 && strncmp(m->name, "[anon", 5) != 0)
         return 0;
     return m->perms[0] == 'r' && (m->perms[1] == 'w' || !(prot & (ASYMREG_WRITE | ASYMREG_ATOMIC)));
 }
@@ -45,7 +48,8 @@ static int usable(const struct mapping *m, uint32_t prot)
 /* Adjacent, and of the same origin. */
 static int goes_on(const struct mapping *a, const struct mapping *b)
 {
-    return a->last + 1 == b->start && a->perms[3] == b->perms[3] && a->inode == b->inode && strcmp(a->device, b->device) == 0;
+    return a->last + 1 == b->start && a->perms[3] == b->perms[3] && a->inode == b->inode &&
+           strcmp(a->device, b->device) == 0;
 }
 
 int asymreg__mapped_run(uint64_t start, uint64_t last, uint32_t prot, uint64_t *low, uint64_t *high)

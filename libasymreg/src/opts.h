@@ -15,7 +15,8 @@ static inline int asymreg__opts_readable(const void *opts, size_t ours)
     return size >= ours && size <= 4096; /* none is near that: the size was not set */
 }
 
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing is set that this one does not know. */
+/* Whether an option struct is this release's, or a longer one of a later release in which nothing
+ * is set that this one does not know. */
 static inline int asymreg__opts_known(const void *opts, size_t ours)
 {
     const unsigned char *bytes = opts;

@@ -10,11 +10,12 @@
 
 #include "table.h"
 
-#define BLOB_MAGIC UINT64_C(0x424745525953412b) /* "+ASYREGB" */
+#define BLOB_MAGIC   UINT64_C(0x424745525953412b) /* "+ASYREGB" */
 #define BLOB_VERSION 1u
-#define BLOB_ORDER 0x01020304u
+#define BLOB_ORDER   0x01020304u
 
-/* Followed by the table's handle; with ASYMREG_DRAIN the activity's address (8 bytes) and handle; and the endpoint's address. */
+/* Followed by the table's handle; with ASYMREG_DRAIN the activity's address (8 bytes) and handle;
+ * and the endpoint's address. */
 struct blob {
     uint64_t magic;
     uint32_t version;
@@ -36,7 +37,9 @@ static uint64_t checksum(const unsigned char *p, size_t n)
     uint64_t h = UINT64_C(0xcbf29ce484222325);
 
     for (size_t i = 0; i < n; i++)
-        h = (h ^ (i >= offsetof(struct blob, checksum) && i < offsetof(struct blob, checksum) + 8 ? 0 : p[i])) *
+        h = (h ^ (i >= offsetof(struct blob, checksum) && i < offsetof(struct blob, checksum) + 8
+                      ? 0
+                      : p[i])) *
             UINT64_C(0x100000001b3);
     return h;
 }
@@ -70,7 +73,8 @@ ssize_t asymreg_export(struct asymreg_context *context, void *buf, size_t cap)
     if (b.activity_bytes) {
         uint64_t at = (uintptr_t)context->activity;
         memcpy((char *)buf + sizeof(b) + b.handle_bytes, &at, 8);
-        memcpy((char *)buf + sizeof(b) + b.handle_bytes + 8, context->activity_handle, context->activity_handle_bytes);
+        memcpy((char *)buf + sizeof(b) + b.handle_bytes + 8, context->activity_handle,
+               context->activity_handle_bytes);
     }
     memcpy((char *)buf + sizeof(b) + b.handle_bytes + b.activity_bytes, address, n);
     b.checksum = checksum(buf, b.total_bytes);
@@ -90,10 +94,12 @@ static int blob_parse(const struct asymreg_context *c, const void *bytes, size_t
         return ASYMREG_EBLOB;
     if (b->version != BLOB_VERSION || b->byte_order != BLOB_ORDER)
         return ASYMREG_EVERSION;
-    if (b->handle_bytes > ASYMREG_MAX_HANDLE_BYTES || b->address_bytes > ASYMREG_MAX_ADDRESS_BYTES ||
-        b->activity_bytes > 8 + ASYMREG_MAX_HANDLE_BYTES || (b->activity_bytes && b->activity_bytes < 8) ||
-        b->total_bytes != sizeof(*b) + b->handle_bytes + b->activity_bytes + b->address_bytes || b->total_bytes != n ||
-        checksum(bytes, n) != b->checksum)
+    if (b->handle_bytes > ASYMREG_MAX_HANDLE_BYTES ||
+        b->address_bytes > ASYMREG_MAX_ADDRESS_BYTES ||
+        b->activity_bytes > 8 + ASYMREG_MAX_HANDLE_BYTES ||
+        (b->activity_bytes && b->activity_bytes < 8) ||
+        b->total_bytes != sizeof(*b) + b->handle_bytes + b->activity_bytes + b->address_bytes ||
+        b->total_bytes != n || checksum(bytes, n) != b->checksum)
         return ASYMREG_EBLOB;
     if (b->transport[sizeof(b->transport) - 1] || !b->incarnation || !b->table_bytes ||
         b->table_addr + b->table_bytes < b->table_addr || b->table_addr % 8 || b->table_bytes % 8)
@@ -112,11 +118,14 @@ static int read_table(void *ctx, uint64_t offset, void *dst, size_t bytes)
 
     while (bytes && rc >= 0) {
         struct asymreg_op op = {.status = 0};
-        size_t n = c->caps.max_op_bytes && bytes > c->caps.max_op_bytes ? c->caps.max_op_bytes : bytes;
+        size_t n =
+            c->caps.max_op_bytes && bytes > c->caps.max_op_bytes ? c->caps.max_op_bytes : bytes;
         asymreg__t_lock(c);
         rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, &op);
         asymreg__t_unlock(c);
-        while (rc == -EAGAIN || (rc == ASYMREG_PENDING && __atomic_load_n(&op.status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING)) {
+        while (rc == -EAGAIN ||
+               (rc == ASYMREG_PENDING &&
+                __atomic_load_n(&op.status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING)) {
             asymreg__t_lock(c);
             int moved = ops->progress(c->t);
             if (rc == -EAGAIN && (rc = ops->peer_alive(c->t, p->ep)) == 0)
@@ -178,8 +187,13 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
 
 int asymreg__peer_open_table(struct asymreg__peer *p)
 {
-    struct asymreg_cache_opts opts = {.size = sizeof(opts), .read = read_table, .ctx = p, .mapped = p->mapped,
-                                      .bytes = p->table_bytes, .incarnation = p->incarnation, .simd = p->context->simd};
+    struct asymreg_cache_opts opts = {.size = sizeof(opts),
+                                      .read = read_table,
+                                      .ctx = p,
+                                      .mapped = p->mapped,
+                                      .bytes = p->table_bytes,
+                                      .incarnation = p->incarnation,
+                                      .simd = p->context->simd};
     struct asymreg_cache *cache;
     int rc;
 
@@ -296,7 +310,8 @@ int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__k
         k->last = seg.last;
         uint64_t bytes = seg.last - seg.base < UINT64_MAX ? seg.last - seg.base + 1 : UINT64_MAX;
         asymreg__t_lock(c);
-        rc = c->t->ops->rkey_unpack(c->t, p->ep, seg.handle, seg.handle_bytes, seg.base, bytes, &k->rkey);
+        rc = c->t->ops->rkey_unpack(c->t, p->ep, seg.handle, seg.handle_bytes, seg.base, bytes,
+                                    &k->rkey);
         const void *mapped;
         if (rc == 0 && (c->caps.flags & ASYMREG_CAP_MAP) && c->t->ops->map &&
             c->t->ops->map(c->t, p->ep, k->rkey, seg.base, bytes, &mapped) == 0)
@@ -319,8 +334,10 @@ int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__k
     return rc < 0 ? asymreg__why(c, rc) : 0;
 }
 
-/* Maps the memory in which a peer that drains wants to see who is inside an operation. Without it no operation may reach that peer. */
-static int open_activity(struct asymreg_context *c, struct asymreg__peer *p, const char *bytes, uint32_t n)
+/* Maps the memory in which a peer that drains wants to see who is inside an operation. Without it
+ * no operation may reach that peer. */
+static int open_activity(struct asymreg_context *c, struct asymreg__peer *p, const char *bytes,
+                         uint32_t n)
 {
     const struct asymreg_transport_ops *ops = c->t->ops;
     const void *mapped = NULL;
@@ -330,7 +347,9 @@ static int open_activity(struct asymreg_context *c, struct asymreg__peer *p, con
     memcpy(&at, bytes, 8);
     if (at % 64 || at + sizeof(*p->activity) < at)
         return ASYMREG_EBLOB;
-    rc = !p->mapped ? ASYMREG_ENOTSUP : ops->rkey_unpack(c->t, p->ep, bytes + 8, n - 8, at, sizeof(*p->activity), &p->activity_key);
+    rc = !p->mapped ? ASYMREG_ENOTSUP
+                    : ops->rkey_unpack(c->t, p->ep, bytes + 8, n - 8, at, sizeof(*p->activity),
+                                       &p->activity_key);
     if (rc == 0)
         rc = ops->map(c->t, p->ep, p->activity_key, at, sizeof(*p->activity), &mapped);
     if (rc == ASYMREG_ENOTSUP)
@@ -376,15 +395,18 @@ int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blo
     p->table_bytes = b.table_bytes;
     p->incarnation = b.incarnation;
     asymreg__t_lock(context);
-    rc = ops->connect(context->t, (const char *)blob + sizeof(b) + b.handle_bytes + b.activity_bytes, b.address_bytes, &p->ep);
+    rc =
+        ops->connect(context->t, (const char *)blob + sizeof(b) + b.handle_bytes + b.activity_bytes,
+                     b.address_bytes, &p->ep);
     if (rc == 0)
-        rc = ops->rkey_unpack(context->t, p->ep, (const char *)blob + sizeof(b), b.handle_bytes, b.table_addr, b.table_bytes,
-                              &p->table_key);
+        rc = ops->rkey_unpack(context->t, p->ep, (const char *)blob + sizeof(b), b.handle_bytes,
+                              b.table_addr, b.table_bytes, &p->table_key);
     if (rc == 0 && (context->caps.flags & ASYMREG_CAP_MAP) && ops->map &&
         ops->map(context->t, p->ep, p->table_key, b.table_addr, b.table_bytes, &p->mapped) < 0)
         p->mapped = NULL; /* then it is read by get */
     if (rc == 0 && b.activity_bytes)
-        rc = open_activity(context, p, (const char *)blob + sizeof(b) + b.handle_bytes, b.activity_bytes);
+        rc = open_activity(context, p, (const char *)blob + sizeof(b) + b.handle_bytes,
+                           b.activity_bytes);
     asymreg__t_unlock(context);
     p->ask = !p->mapped && (context->flags & ASYMREG_FRESH);
     if (rc == ASYMREG_ESTALE) /* the descriptor has gone: so has the context that had it */
@@ -430,7 +452,8 @@ int asymreg_refresh(struct asymreg_context *context, uint32_t pe, uint32_t mode)
     return p ? asymreg__peer_refresh(p, mode) : ASYMREG_ENOPEER;
 }
 
-int asymreg_get_peer_stats(struct asymreg_context *context, uint32_t pe, struct asymreg_cache_stats *stats)
+int asymreg_get_peer_stats(struct asymreg_context *context, uint32_t pe,
+                           struct asymreg_cache_stats *stats)
 {
     struct asymreg__peer *p = find(context, pe);
     int rc = 0;

@@ -2,9 +2,10 @@
 /*
  * Registrations with the transport ("segments"), and which of them a new region gets.
  *
- * Segments that the user made, and automatic ones that regions may share, are in c->seg_index, where they do not overlap. A segment
- * made for one region alone is in no index; nor is an automatic one that another has taken the place of: it stays for its regions, gets no more,
- * and goes with the last of them.
+ * Segments that the user made, and automatic ones that regions may share, are in c->seg_index,
+ * where they do not overlap. A segment made for one region alone is in no index; nor is an
+ * automatic one that another has taken the place of: it stays for its regions, gets no more, and
+ * goes with the last of them.
  */
 #define _GNU_SOURCE
 #include "context.h"
@@ -14,7 +15,8 @@
 
 #include "table.h"
 
-int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc, uint64_t *value)
+int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
+                         uint64_t *value)
 {
     unsigned char handle[ASYMREG_MAX_HANDLE_BYTES];
     struct asymreg_mem *mem;
@@ -32,7 +34,8 @@ int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_des
         asymreg__t_unlock(c);
         return rc;
     }
-    c->segs[(uint32_t)*value] = (struct asymreg__own_segment){.mem = mem, .value = *value, .prot = desc->prot, .bytes = desc->bytes};
+    c->segs[(uint32_t)*value] = (struct asymreg__own_segment){
+        .mem = mem, .value = *value, .prot = desc->prot, .bytes = desc->bytes};
     c->n_segments++;
     c->segment_bytes += desc->bytes;
     c->n_registrations++;
@@ -41,7 +44,8 @@ int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_des
 
 int asymreg__segment_index(struct asymreg_context *c, uint64_t value, uint64_t base, uint64_t bytes)
 {
-    return asymreg_index_insert(c->seg_index, base, bytes, 0, value, &c->segs[(uint32_t)value].place);
+    return asymreg_index_insert(c->seg_index, base, bytes, 0, value,
+                                &c->segs[(uint32_t)value].place);
 }
 
 int asymreg__segment_remove(struct asymreg_context *c, uint64_t value)
@@ -67,8 +71,10 @@ int asymreg__segment_remove(struct asymreg_context *c, uint64_t value)
     return 0;
 }
 
-/* The first segment of the index in [start, last], the user's if `kept`, else the automatic ones. */
-static int next_segment(struct asymreg_context *c, uint64_t start, uint64_t last, int kept, struct asymreg_region *place)
+/* The first segment of the index in [start, last], the user's if `kept`, else the automatic ones.
+ * */
+static int next_segment(struct asymreg_context *c, uint64_t start, uint64_t last, int kept,
+                        struct asymreg_region *place)
 {
     while (asymreg_index_next(c->seg_index, start, place) && place->start <= last) {
         if (c->segs[(uint32_t)place->value].automatic != (uint32_t)kept)
@@ -94,11 +100,12 @@ int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t
 }
 
 /*
- * The memory to register for a region that no segment serves: what is mapped around it in its chunk, up to the next segments.
- * Those automatic ones that hold a part of it will make way, and what they permit is asked for too. Returns 0 if there is nothing but the
- * region itself.
+ * The memory to register for a region that no segment serves: what is mapped around it in its
+ * chunk, up to the next segments. Those automatic ones that hold a part of it will make way, and
+ * what they permit is asked for too. Returns 0 if there is nothing but the region itself.
  */
-static int chunk_around(struct asymreg_context *c, uint64_t start, uint64_t last, struct asymreg_mem_desc *desc)
+static int chunk_around(struct asymreg_context *c, uint64_t start, uint64_t last,
+                        struct asymreg_mem_desc *desc)
 {
     uint64_t low = 0, high = UINT64_MAX, at;
     struct asymreg_region place;
@@ -108,7 +115,8 @@ static int chunk_around(struct asymreg_context *c, uint64_t start, uint64_t last
         low = start & ~(c->coalesce_bytes - 1);
         high = last | (c->coalesce_bytes - 1);
     }
-    for (at = start; asymreg_index_next(c->seg_index, at, &place) && place.start <= last; at = place.last + 1) {
+    for (at = start; asymreg_index_next(c->seg_index, at, &place) && place.start <= last;
+         at = place.last + 1) {
         prot |= c->segs[(uint32_t)place.value].prot;
         if (place.last >= last)
             break;
@@ -120,7 +128,8 @@ static int chunk_around(struct asymreg_context *c, uint64_t start, uint64_t last
     }
     for (at = low; asymreg_index_next(c->seg_index, at, &place) && place.last < start; at = low)
         low = place.last + 1;
-    if (last < UINT64_MAX && asymreg_index_next(c->seg_index, last + 1, &place) && place.start > last && place.start <= high)
+    if (last < UINT64_MAX && asymreg_index_next(c->seg_index, last + 1, &place) &&
+        place.start > last && place.start <= high)
         high = place.start - 1;
     if (low == start && high == last)
         return 0;
@@ -130,9 +139,15 @@ static int chunk_around(struct asymreg_context *c, uint64_t start, uint64_t last
     return 1;
 }
 
-int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot, uint32_t flags, uint64_t *value)
+int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
+                         uint32_t flags, uint64_t *value)
 {
-    struct asymreg_mem_desc desc = {.size = sizeof(desc), .addr = start, .bytes = bytes, .prot = prot, .fd = -1}, wide = desc;
+    struct asymreg_mem_desc desc = {.size = sizeof(desc),
+                                    .addr = start,
+                                    .bytes = bytes,
+                                    .prot = prot,
+                                    .fd = -1},
+                            wide = desc;
     const struct asymreg_region *at = asymreg_index_lookup(c->seg_reader, start);
     uint64_t last = start + bytes - 1;
     struct asymreg_region place;
@@ -155,7 +170,8 @@ int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t byt
             *value = at->value;
             return 0;
         }
-        if (chunk_around(c, start, last, &wide) && (rc = asymreg__segment_add(c, &wide, value)) != ASYMREG_EFULL) {
+        if (chunk_around(c, start, last, &wide) &&
+            (rc = asymreg__segment_add(c, &wide, value)) != ASYMREG_EFULL) {
             if (rc == 0) {
                 c->segs[(uint32_t)*value].automatic = 1;
                 /* Without a place in the index it serves this region alone. */

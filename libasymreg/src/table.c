@@ -41,8 +41,9 @@ int asymreg__layout(const struct asymreg_table_opts *opts, struct asymreg__heade
         o.max_segments = 4096;
     if (!o.ring)
         o.ring = 4096;
-    if (o.max_regions > ASYMREG_MAX_REGIONS || o.max_segments > ASYMREG_MAX_SEGMENTS || o.ring < 16 || o.ring > ASYMREG_MAX_RING ||
-        (o.ring & (o.ring - 1)) || o.max_handle_bytes > 1024 || o.reserved)
+    if (o.max_regions > ASYMREG_MAX_REGIONS || o.max_segments > ASYMREG_MAX_SEGMENTS ||
+        o.ring < 16 || o.ring > ASYMREG_MAX_RING || (o.ring & (o.ring - 1)) ||
+        o.max_handle_bytes > 1024 || o.reserved)
         return -EINVAL;
     memset(h, 0, sizeof(*h));
     h->magic = TABLE_MAGIC;
@@ -55,7 +56,8 @@ int asymreg__layout(const struct asymreg_table_opts *opts, struct asymreg__heade
     h->segment_bytes = (sizeof(struct asymreg__segment) + o.max_handle_bytes + 7) & ~7u;
     h->ring_at = 4096;
     h->leaves_at = h->ring_at + page_up((uint64_t)h->ring * sizeof(struct asymreg__record));
-    h->slots_at = h->leaves_at + page_up((uint64_t)asymreg__n_leaves(h->max_regions) * sizeof(uint64_t));
+    h->slots_at =
+        h->leaves_at + page_up((uint64_t)asymreg__n_leaves(h->max_regions) * sizeof(uint64_t));
     h->segments_at = h->slots_at + (uint64_t)h->max_regions * sizeof(struct asymreg__slot);
     h->total_bytes = h->segments_at + page_up(h->max_segments * h->segment_bytes);
     return 0;
@@ -68,7 +70,8 @@ uint64_t asymreg_table_bytes(const struct asymreg_table_opts *opts)
     return asymreg__layout(opts, &h) < 0 ? 0 : h.total_bytes;
 }
 
-int asymreg_table_create(const struct asymreg_table_opts *opts, void *memory, uint64_t incarnation, struct asymreg_table **table)
+int asymreg_table_create(const struct asymreg_table_opts *opts, void *memory, uint64_t incarnation,
+                         struct asymreg_table **table)
 {
     struct asymreg_index_opts index_opts = {.size = sizeof(index_opts)};
     struct asymreg_table *t;
@@ -76,7 +79,8 @@ int asymreg_table_create(const struct asymreg_table_opts *opts, void *memory, ui
     char *base = memory;
     int rc;
 
-    if (!memory || (uintptr_t)memory % 64 || !incarnation || !table || asymreg__layout(opts, &h) < 0)
+    if (!memory || (uintptr_t)memory % 64 || !incarnation || !table ||
+        asymreg__layout(opts, &h) < 0)
         return -EINVAL;
     if (!(t = calloc(1, sizeof(*t))))
         return -ENOMEM;
@@ -86,7 +90,8 @@ int asymreg_table_create(const struct asymreg_table_opts *opts, void *memory, ui
     t->seg_next = asymreg__reserve(h.max_segments * sizeof(*t->seg_next));
     rc = -ENOMEM;
     if (!t->users || !t->seg_next ||
-        (rc = asymreg__index_create(&index_opts, (struct asymreg__slot *)(void *)(base + h.slots_at), &t->index)) < 0) {
+        (rc = asymreg__index_create(
+             &index_opts, (struct asymreg__slot *)(void *)(base + h.slots_at), &t->index)) < 0) {
         asymreg__unreserve(t->users, h.max_segments * sizeof(*t->users));
         asymreg__unreserve(t->seg_next, h.max_segments * sizeof(*t->seg_next));
         free(t);
@@ -136,13 +141,14 @@ static struct asymreg__segment *segment_find(struct asymreg_table *t, uint64_t v
     return (s->generation & 1) && s->generation == value >> 32 ? s : NULL;
 }
 
-int asymreg_table_segment_add(struct asymreg_table *table, uint64_t base, uint64_t bytes, const void *handle, size_t handle_bytes,
-                              uint64_t *segment)
+int asymreg_table_segment_add(struct asymreg_table *table, uint64_t base, uint64_t bytes,
+                              const void *handle, size_t handle_bytes, uint64_t *segment)
 {
     struct asymreg__segment *s;
     uint32_t n;
 
-    if (!table || !bytes || !segment || handle_bytes > table->h.max_handle_bytes || (handle_bytes && !handle))
+    if (!table || !bytes || !segment || handle_bytes > table->h.max_handle_bytes ||
+        (handle_bytes && !handle))
         return -EINVAL;
     if (base + bytes - 1 < base)
         return ASYMREG_EOVERFLOW;
@@ -157,8 +163,10 @@ int asymreg_table_segment_add(struct asymreg_table *table, uint64_t base, uint64
     }
     s = segment_at(table, n);
     __atomic_store_n(&s->base, base, __ATOMIC_RELEASE);
-    /* No length says all of the address space: the greatest, from 0, stands for it, with its last byte. */
-    __atomic_store_n(&s->last, bytes < UINT64_MAX ? base + bytes - 1 : UINT64_MAX, __ATOMIC_RELEASE);
+    /* No length says all of the address space: the greatest, from 0, stands for it, with its last
+     * byte. */
+    __atomic_store_n(&s->last, bytes < UINT64_MAX ? base + bytes - 1 : UINT64_MAX,
+                     __ATOMIC_RELEASE);
     __atomic_store_n(&s->handle_bytes, (uint32_t)handle_bytes, __ATOMIC_RELEASE);
     for (size_t i = 0; i < handle_bytes; i += 8) { /* segments are a multiple of 8 apart */
         uint64_t word = 0;
@@ -192,8 +200,10 @@ uint32_t asymreg__table_users(const struct asymreg_table *table, uint64_t segmen
     return table->users[(uint32_t)segment];
 }
 
-/* Rewrites a slot for this process's readers and for peers that copy its leaf, and tells those that follow the log. */
-static void publish(void *ctx, struct asymreg_index *ix, uint32_t slot, const struct asymreg__slot *content)
+/* Rewrites a slot for this process's readers and for peers that copy its leaf, and tells those that
+ * follow the log. */
+static void publish(void *ctx, struct asymreg_index *ix, uint32_t slot,
+                    const struct asymreg__slot *content)
 {
     struct asymreg_table *t = ctx;
     struct asymreg__log_state *log = &t->header->log;
@@ -219,10 +229,11 @@ static void publish(void *ctx, struct asymreg_index *ix, uint32_t slot, const st
     __atomic_store_n(&log->log_tail, ++t->tail, __ATOMIC_RELEASE);
 }
 
-int asymreg_table_insert(struct asymreg_table *table, uint64_t start, uint64_t bytes, uint32_t prot, uint64_t segment,
-                         asymreg_id *id)
+int asymreg_table_insert(struct asymreg_table *table, uint64_t start, uint64_t bytes, uint32_t prot,
+                         uint64_t segment, asymreg_id *id)
 {
-    struct asymreg__slot c = {.start = start, .last = start + bytes - 1, .prot = prot, .value = segment};
+    struct asymreg__slot c = {
+        .start = start, .last = start + bytes - 1, .prot = prot, .value = segment};
     struct asymreg__segment *s;
     int rc;
 

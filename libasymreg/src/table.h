@@ -7,11 +7,11 @@
 
 #include "index.h"
 
-#define TABLE_MAGIC UINT64_C(0x3147455259534121) /* "!ASYREG1" in little-endian order */
+#define TABLE_MAGIC   UINT64_C(0x3147455259534121) /* "!ASYREG1" in little-endian order */
 #define TABLE_VERSION 1u
-#define TABLE_ORDER 0x01020304u
-#define TABLE_OPEN 1u
-#define TABLE_CLOSED 2u
+#define TABLE_ORDER   0x01020304u
+#define TABLE_OPEN    1u
+#define TABLE_CLOSED  2u
 
 /* What changes, on a cache line of its own. */
 struct asymreg__log_state {
@@ -64,7 +64,8 @@ _Static_assert(sizeof(struct asymreg__segment) == 32, "published layout");
 /* Fills the fixed part of a header for these sizes. Returns 0, -EINVAL. */
 int asymreg__layout(const struct asymreg_table_opts *opts, struct asymreg__header *h);
 
-/* What tells whether a cache is behind: its peer's log, mapped (NULL: that cannot be told), and what it has of it. */
+/* What tells whether a cache is behind: its peer's log, mapped (NULL: that cannot be told), and
+ * what it has of it. */
 struct asymreg__freshness {
     const struct asymreg__log_state *log;
     const uint64_t *synced;
@@ -74,7 +75,8 @@ struct asymreg__freshness asymreg__cache_freshness(const struct asymreg_cache *c
 
 static inline int asymreg__stale(const struct asymreg__freshness *f)
 {
-    return f->log && (__atomic_load_n(&f->log->log_tail, __ATOMIC_ACQUIRE) != __atomic_load_n(f->synced, __ATOMIC_ACQUIRE) ||
+    return f->log && (__atomic_load_n(&f->log->log_tail, __ATOMIC_ACQUIRE) !=
+                          __atomic_load_n(f->synced, __ATOMIC_ACQUIRE) ||
                       __atomic_load_n(&f->log->state, __ATOMIC_ACQUIRE) != TABLE_OPEN);
 }
 

@@ -20,11 +20,13 @@ struct link {
     uint32_t pe;
     int listed;
     int known_alive; /* an operation has succeeded since the last flush */
-    int plain; /* no lock, pieces, announcement or look at the table stands between an operation and the transport */
-    /* The segment used last, if it is mapped (if not: an empty one): a guess, which may have gone. */
+    int plain; /* no lock, pieces, announcement or look at the table stands between an operation and
+                  the transport */
+    /* The segment used last, if it is mapped (if not: an empty one): a guess, which may have gone.
+     * */
     uint64_t guess_base, guess_span;
     const char *guess;
-    struct asymreg__freshness fresh; /* of the peer's table */
+    struct asymreg__freshness fresh;     /* of the peer's table */
     struct asymreg__activity_slot *slot; /* with a peer that drains */
     uint64_t number;                     /* of operations announced there */
     uint32_t fence;
@@ -35,7 +37,8 @@ struct asymreg_worker {
     struct asymreg_context *context;
     const struct asymreg_transport_ops *ops;
     struct asymreg_transport *t;
-    struct link *last; /* the link that was wanted last, when the context had forgotten this many peers */
+    struct link
+        *last; /* the link that was wanted last, when the context had forgotten this many peers */
     uint64_t last_forgets;
     uint32_t last_pe;
     struct link *used;
@@ -71,7 +74,8 @@ void asymreg_worker_destroy(struct asymreg_worker *worker)
     struct asymreg_context *c;
     struct asymreg__peer *p;
 
-    if (!worker || worker->context->owner != getpid()) /* a child would take the places in which its parent shows peers what it does */
+    if (!worker || worker->context->owner != getpid()) /* a child would take the places in which its
+                                                          parent shows peers what it does */
         return;
     c = worker->context;
     asymreg_flush_all(worker);
@@ -110,7 +114,8 @@ static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
     l->guess_base = l->guess_span = 0;
     if ((rc = asymreg__peer_open_table(p)) < 0)
         return asymreg__why(w->context, rc);
-    if (p->activity && (rc = asymreg__activity_claim(p->activity, asymreg__activity_tag(p), &l->slot, &l->fence)) < 0)
+    if (p->activity && (rc = asymreg__activity_claim(p->activity, asymreg__activity_tag(p),
+                                                     &l->slot, &l->fence)) < 0)
         return rc;
     if ((rc = asymreg_reader_create(asymreg_cache_index(p->cache), &l->reader)) < 0) {
         if (l->slot)
@@ -119,7 +124,8 @@ static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
     }
     l->fresh = asymreg__cache_freshness(p->cache);
     l->peer = p;
-    l->plain = (w->context->caps.flags & ASYMREG_CAP_THREADS) && !w->context->caps.max_op_bytes && !w->own && !l->slot && !p->ask;
+    l->plain = (w->context->caps.flags & ASYMREG_CAP_THREADS) && !w->context->caps.max_op_bytes &&
+               !w->own && !l->slot && !p->ask;
     l->serial = p->serial;
     l->pe = pe;
     if (!l->listed) {
@@ -156,7 +162,8 @@ static int link_find(struct asymreg_worker *w, uint32_t pe, struct link **out)
 
 static inline int link_get(struct asymreg_worker *w, uint32_t pe, struct link **out)
 {
-    if (pe != w->last_pe || __atomic_load_n(&w->context->forgets, __ATOMIC_ACQUIRE) != w->last_forgets)
+    if (pe != w->last_pe ||
+        __atomic_load_n(&w->context->forgets, __ATOMIC_ACQUIRE) != w->last_forgets)
         return link_find(w, pe, out);
     *out = w->last;
     return __atomic_load_n(&w->last->peer->dead, __ATOMIC_RELAXED) ? ASYMREG_EPEER : 0;
@@ -182,7 +189,8 @@ struct target {
 };
 
 /* Does this region serve? */
-static inline int judge(const struct asymreg_region *r, uint64_t raddr, size_t bytes, asymreg_id id, uint32_t need)
+static inline int judge(const struct asymreg_region *r, uint64_t raddr, size_t bytes, asymreg_id id,
+                        uint32_t need)
 {
     if (!r)
         return ASYMREG_ENOREGION;
@@ -206,13 +214,16 @@ static const struct asymreg_region *find(struct asymreg_reader *r, uint64_t radd
 }
 
 /*
- * Finds region and key for an access. On success the reader's section is entered, in which neither goes away. The peer's table is
- * refreshed when it is known to have changed, and when without that the answer would be no: once.
+ * Finds region and key for an access. On success the reader's section is entered, in which neither
+ * goes away. The peer's table is refreshed when it is known to have changed, and when without that
+ * the answer would be no: once.
  */
-static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, uint32_t need, int refreshed, struct target *t)
+static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, uint32_t need,
+                 int refreshed, struct target *t)
 {
     struct asymreg__peer *p = l->peer;
-    int had = refreshed, rc; /* something was known there; a caller that has refreshed had found something */
+    int had = refreshed,
+        rc; /* something was known there; a caller that has refreshed had found something */
 
     if (bytes && raddr + bytes - 1 < raddr)
         return ASYMREG_EOVERFLOW;
@@ -274,8 +285,9 @@ struct transfer {
 };
 #define ATOMIC 16
 
-static int issue(struct asymreg_worker *w, struct link *l, const struct target *t, uint64_t raddr, size_t bytes, struct asymreg_mem *mem,
-                 const struct transfer *x, struct asymreg_op *op)
+static int issue(struct asymreg_worker *w, struct link *l, const struct target *t, uint64_t raddr,
+                 size_t bytes, struct asymreg_mem *mem, const struct transfer *x,
+                 struct asymreg_op *op)
 {
     struct asymreg_context *c = w->context;
     const struct asymreg_transport_ops *ops = c->t->ops;
@@ -287,21 +299,22 @@ static int issue(struct asymreg_worker *w, struct link *l, const struct target *
     else if (x->what == GET)
         rc = ops->get(c->t, l->peer->ep, t->key->rkey, raddr, x->here, bytes, mem, op);
     else
-        rc = ops->amo(c->t, l->peer->ep, t->key->rkey, raddr, (uint32_t)(x->what - ATOMIC), (uint32_t)bytes, x->operand, x->compare,
-                      x->result, op);
+        rc = ops->amo(c->t, l->peer->ep, t->key->rkey, raddr, (uint32_t)(x->what - ATOMIC),
+                      (uint32_t)bytes, x->operand, x->compare, x->result, op);
     asymreg__t_unlock(c);
     return rc;
 }
 
 /* Goes on after `issue` returned rc, with patience for a full queue, and waits if asked to. */
-static int carry_on(struct asymreg_worker *w, struct link *l, const struct target *t, uint64_t raddr, size_t bytes,
-                    struct asymreg_mem *mem, const struct transfer *x, struct asymreg_op *use, int rc)
+static int carry_on(struct asymreg_worker *w, struct link *l, const struct target *t,
+                    uint64_t raddr, size_t bytes, struct asymreg_mem *mem, const struct transfer *x,
+                    struct asymreg_op *use, int rc)
 {
     struct asymreg_context *c = w->context;
     int moved;
 
-    while (rc == -EAGAIN ||
-           (rc == ASYMREG_PENDING && use && __atomic_load_n(&use->status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING)) {
+    while (rc == -EAGAIN || (rc == ASYMREG_PENDING && use &&
+                             __atomic_load_n(&use->status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING)) {
         asymreg__t_lock(c);
         moved = c->t->ops->progress(c->t);
         if (rc == -EAGAIN && c->t->ops->peer_alive(c->t, l->peer->ep) < 0)
@@ -322,8 +335,9 @@ static int carry_on(struct asymreg_worker *w, struct link *l, const struct targe
     return rc;
 }
 
-static int carry_out(struct asymreg_worker *w, struct link *l, const struct target *t, uint64_t raddr, size_t bytes,
-                     struct asymreg_mem *mem, const struct transfer *x)
+static int carry_out(struct asymreg_worker *w, struct link *l, const struct target *t,
+                     uint64_t raddr, size_t bytes, struct asymreg_mem *mem,
+                     const struct transfer *x)
 {
     struct asymreg_op op = {.status = 0}, *use = x->blocking ? &op : NULL;
 
@@ -335,7 +349,8 @@ static struct asymreg_mem *own_mem(struct asymreg_worker *w, const void *p, size
 {
     const struct asymreg_region *r;
 
-    if (!w->own || !(r = asymreg_index_lookup(w->own, (uintptr_t)p)) || r->last - (uintptr_t)p < bytes - 1)
+    if (!w->own || !(r = asymreg_index_lookup(w->own, (uintptr_t)p)) ||
+        r->last - (uintptr_t)p < bytes - 1)
         return NULL;
     return w->context->segs[(uint32_t)r->value].mem;
 }
@@ -347,8 +362,8 @@ static int gone(struct link *l, int rc)
     return rc;
 }
 
-static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id, uint32_t need, size_t bytes,
-                           struct transfer *x)
+static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
+                           uint32_t need, size_t bytes, struct transfer *x)
 {
     struct asymreg_context *c = w->context;
     struct target t;
@@ -357,8 +372,8 @@ static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t ra
     while (bytes) {
         size_t n = bytes;
         rc = begin(l, raddr, n, id, need, again, &t);
-        if (rc == ASYMREG_ERANGE && (c->flags & ASYMREG_SPLIT) && id == ASYMREG_ANY && x->what < ATOMIC &&
-            (rc = begin(l, raddr, 0, id, need, 1, &t)) == 0)
+        if (rc == ASYMREG_ERANGE && (c->flags & ASYMREG_SPLIT) && id == ASYMREG_ANY &&
+            x->what < ATOMIC && (rc = begin(l, raddr, 0, id, need, 1, &t)) == 0)
             n = t.region->last - raddr + 1;
         if (rc < 0)
             return gone(l, rc);
@@ -366,14 +381,16 @@ static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t ra
             n = c->caps.max_op_bytes;
         rc = carry_out(w, l, &t, raddr, n, w->own ? own_mem(w, x->here, n) : NULL, x);
         asymreg__reader_exit(l->reader);
-        if (rc == ASYMREG_ESTALE && !again) { /* the handle has been revoked: perhaps there is a new one */
+        if (rc == ASYMREG_ESTALE &&
+            !again) { /* the handle has been revoked: perhaps there is a new one */
             again = 1;
             if ((rc = asymreg__peer_refresh(l->peer, ASYMREG_REFRESH_AUTO)) < 0)
                 return rc;
             continue;
         }
         if (rc < 0)
-            return gone(l, rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH ? asymreg__why(c, rc) : rc);
+            return gone(l,
+                        rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH ? asymreg__why(c, rc) : rc);
         raddr += n;
         x->here += n;
         bytes -= n;
@@ -381,8 +398,8 @@ static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t ra
     return 0;
 }
 
-static int transfer(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id, uint32_t need, size_t bytes,
-                    struct transfer *x)
+static int transfer(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
+                    uint32_t need, size_t bytes, struct transfer *x)
 {
     struct asymreg_context *c = w->context;
     int rc;
@@ -404,7 +421,8 @@ static int transfer(struct asymreg_worker *w, struct link *l, uint64_t raddr, as
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* After the transport's put or get has not just returned 0. As at_once(). */
-__attribute__((noinline)) static int go_on(struct asymreg_worker *w, struct link *l, struct asymreg__key *key, uint64_t raddr, size_t bytes,
+__attribute__((noinline)) static int go_on(struct asymreg_worker *w, struct link *l,
+                                           struct asymreg__key *key, uint64_t raddr, size_t bytes,
                                            int what, char *here, struct asymreg_op *use, int rc)
 {
     struct transfer x = {.what = what, .blocking = use != NULL, .here = here};
@@ -414,24 +432,31 @@ __attribute__((noinline)) static int go_on(struct asymreg_worker *w, struct link
         rc = carry_on(w, l, &found, raddr, bytes, NULL, &x, use, rc);
     if (rc == ASYMREG_ESTALE) /* begin() refreshes */
         return 1;
-    return rc < 0 ? gone(l, rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH ? asymreg__why(w->context, rc) : rc) : rc;
+    return rc < 0 ? gone(l, rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH
+                                ? asymreg__why(w->context, rc)
+                                : rc)
+                  : rc;
 }
 
 /* The key of a region in a segment that has been used; NULL: that must be looked into. */
-ALWAYS_INLINE struct asymreg__key *known_key(struct asymreg__peer *p, const struct asymreg_region *r)
+ALWAYS_INLINE struct asymreg__key *known_key(struct asymreg__peer *p,
+                                             const struct asymreg_region *r)
 {
     uint32_t n = (uint32_t)r->value;
-    struct asymreg__key *key = n < p->n_keys ? __atomic_load_n(&p->keys[n], __ATOMIC_ACQUIRE) : NULL;
+    struct asymreg__key *key =
+        n < p->n_keys ? __atomic_load_n(&p->keys[n], __ATOMIC_ACQUIRE) : NULL;
 
-    return key && key->value == r->value && r->start >= key->base && r->last <= key->last ? key : NULL;
+    return key && key->value == r->value && r->start >= key->base && r->last <= key->last ? key
+                                                                                          : NULL;
 }
 
 /*
- * The usual case in few instructions, of which the processor has several operations in flight while it waits for memory: what begin()
- * would find at its first look. Returns 1 when it is another case, and nothing has been done.
+ * The usual case in few instructions, of which the processor has several operations in flight while
+ * it waits for memory: what begin() would find at its first look. Returns 1 when it is another
+ * case, and nothing has been done.
  */
-ALWAYS_INLINE int at_once(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id, size_t bytes, int what, int blocking,
-                          char *here)
+ALWAYS_INLINE int at_once(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
+                          size_t bytes, int what, int blocking, char *here)
 {
     const uint32_t need = what == PUT ? ASYMREG_WRITE : ASYMREG_READ;
     struct asymreg_reader *reader = l->reader;
@@ -443,7 +468,8 @@ ALWAYS_INLINE int at_once(struct asymreg_worker *w, struct link *l, uint64_t rad
 
     if (!l->plain || !bytes || raddr + bytes - 1 < raddr)
         return 1;
-    if (raddr - l->guess_base <= l->guess_span) /* what the search will lead to is asked for before */
+    if (raddr - l->guess_base <=
+        l->guess_span) /* what the search will lead to is asked for before */
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
     asymreg__reader_enter(reader);
     if (asymreg__probable(reader->index, raddr, id, &region)) {
@@ -467,7 +493,8 @@ ALWAYS_INLINE int at_once(struct asymreg_worker *w, struct link *l, uint64_t rad
     return rc;
 }
 
-__attribute__((noinline)) static int at_length(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id, size_t bytes,
+__attribute__((noinline)) static int at_length(struct asymreg_worker *w, struct link *l,
+                                               uint64_t raddr, asymreg_id id, size_t bytes,
                                                int what, int blocking, char *here)
 {
     struct transfer x = {.what = what, .blocking = blocking, .here = here};
@@ -475,8 +502,8 @@ __attribute__((noinline)) static int at_length(struct asymreg_worker *w, struct 
     return transfer(w, l, raddr, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, bytes, &x);
 }
 
-ALWAYS_INLINE int put_or_get(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymreg_id id, size_t bytes, int what, int blocking,
-                             char *here)
+ALWAYS_INLINE int put_or_get(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymreg_id id,
+                             size_t bytes, int what, int blocking, char *here)
 {
     struct link *l;
     int rc;
@@ -487,32 +514,39 @@ ALWAYS_INLINE int put_or_get(struct asymreg_worker *w, uint32_t pe, uint64_t rad
     return rc <= 0 ? rc : at_length(w, l, raddr, id, bytes, what, blocking, here);
 }
 
-int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, const void *src, size_t bytes)
+int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                const void *src, size_t bytes)
 {
     return put_or_get(worker, pe, raddr, id, bytes, PUT, 1, (char *)(uintptr_t)src);
 }
 
-int asymreg_get(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, void *dst, size_t bytes)
+int asymreg_get(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                void *dst, size_t bytes)
 {
     return put_or_get(worker, pe, raddr, id, bytes, GET, 1, dst);
 }
 
-int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, const void *src, size_t bytes)
+int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                   const void *src, size_t bytes)
 {
     return put_or_get(worker, pe, raddr, id, bytes, PUT, 0, (char *)(uintptr_t)src);
 }
 
-int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, void *dst, size_t bytes)
+int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                   void *dst, size_t bytes)
 {
     return put_or_get(worker, pe, raddr, id, bytes, GET, 0, dst);
 }
 
-int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id, uint32_t amo, uint32_t bytes,
-                uint64_t operand, uint64_t compare, uint64_t *result)
+int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result)
 {
     struct asymreg_context *c = worker->context;
     uint64_t old = 0, mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
-    struct transfer x = {.what = (int)(ATOMIC + amo), .blocking = 1, .operand = operand & mask, .compare = compare & mask,
+    struct transfer x = {.what = (int)(ATOMIC + amo),
+                         .blocking = 1,
+                         .operand = operand & mask,
+                         .compare = compare & mask,
                          .result = &old};
     struct link *l;
     int rc;
@@ -527,7 +561,8 @@ int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asym
         asymreg__t_lock(c);
         why = c->t->ops->reason(c->t, ASYMREG_CAP_AMO);
         asymreg__t_unlock(c);
-        __atomic_store_n(&c->why, why ? why : "the transport has some atomics, but not this one", __ATOMIC_RELAXED);
+        __atomic_store_n(&c->why, why ? why : "the transport has some atomics, but not this one",
+                         __ATOMIC_RELAXED);
         return ASYMREG_ENOTSUP;
     }
     if ((rc = link_get(worker, pe, &l)) == 0)
@@ -537,8 +572,8 @@ int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asym
     return rc;
 }
 
-int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, size_t bytes, uint32_t need,
-                    struct asymreg_region *region)
+int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, size_t bytes,
+                    uint32_t need, struct asymreg_region *region)
 {
     struct target t;
     struct link *l;
@@ -546,7 +581,8 @@ int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, 
 
     if (!region)
         return -EINVAL;
-    if ((rc = link_get(worker, pe, &l)) < 0 || (rc = begin(l, raddr, bytes, ASYMREG_ANY, need, 0, &t)) < 0)
+    if ((rc = link_get(worker, pe, &l)) < 0 ||
+        (rc = begin(l, raddr, bytes, ASYMREG_ANY, need, 0, &t)) < 0)
         return rc;
     *region = *t.region;
     asymreg__reader_exit(l->reader);
@@ -563,7 +599,8 @@ static int flush_link(struct link *l)
     rc = asymreg__peer_flush(p);
     l->pending = 0;
     retract(l);
-    if (__atomic_load_n(&p->late, __ATOMIC_RELAXED) && (late = __atomic_exchange_n(&p->late, 0, __ATOMIC_ACQ_REL)) && rc == 0)
+    if (__atomic_load_n(&p->late, __ATOMIC_RELAXED) &&
+        (late = __atomic_exchange_n(&p->late, 0, __ATOMIC_ACQ_REL)) && rc == 0)
         rc = late;
     return gone(l, rc);
 }
@@ -575,8 +612,10 @@ int asymreg_flush(struct asymreg_worker *worker, uint32_t pe)
 
     if (rc < 0)
         return rc;
-    /* A transport of loads and stores has nothing under way, and has just seen that the peer lives. */
-    if (l->known_alive && l->plain && !l->pending && (worker->context->caps.flags & ASYMREG_CAP_DIRECT)) {
+    /* A transport of loads and stores has nothing under way, and has just seen that the peer lives.
+     * */
+    if (l->known_alive && l->plain && !l->pending &&
+        (worker->context->caps.flags & ASYMREG_CAP_DIRECT)) {
         l->known_alive = 0;
         __atomic_thread_fence(__ATOMIC_RELEASE);
         return 0;

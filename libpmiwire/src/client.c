@@ -5,10 +5,10 @@
 #include "client_internal.h"
 
 #define DEFAULT_FIELDS 256u
-#define MIN_FIELDS 16u
-#define MAX_FIELDS (1u << 20)
-#define MAX_MSG_BYTES ((size_t)1 << 30)
-#define ALIGN 16u
+#define MIN_FIELDS     16u
+#define MAX_FIELDS     (1u << 20)
+#define MAX_MSG_BYTES  ((size_t)1 << 30)
+#define ALIGN          16u
 
 static size_t align_up(size_t n)
 {
@@ -38,8 +38,9 @@ static int check_opts(const struct pmiwire_client_opts *o)
     const uint32_t speaks = o->wire == PMIWIRE_V2 ? PMIWIRE_PEER_V2 : PMIWIRE_PEER_V1;
     const size_t jobid = o->jobid ? strlen(o->jobid) : 0;
 
-    if ((o->wire != PMIWIRE_V1 && o->wire != PMIWIRE_V2) || (o->flags & ~(PMIWIRE_CLIENT_PIPELINE | PMIWIRE_CLIENT_EXTENSIONS)) ||
-        o->reserved || o->max_subversion > INT32_MAX)
+    if ((o->wire != PMIWIRE_V1 && o->wire != PMIWIRE_V2) ||
+        (o->flags & ~(PMIWIRE_CLIENT_PIPELINE | PMIWIRE_CLIENT_EXTENSIONS)) || o->reserved ||
+        o->max_subversion > INT32_MAX)
         return -EINVAL;
     if (o->max_fields < MIN_FIELDS || o->max_fields > MAX_FIELDS ||
         o->max_msg_bytes > MAX_MSG_BYTES || o->max_msg_bytes < PMIWIRE__MIN_MSG_BYTES ||
@@ -83,7 +84,8 @@ static void *carve(char **next, size_t bytes)
     return p;
 }
 
-int pmiwire_client_init(void *mem, const struct pmiwire_client_opts *opts, struct pmiwire_client **out)
+int pmiwire_client_init(void *mem, const struct pmiwire_client_opts *opts,
+                        struct pmiwire_client **out)
 {
     struct pmiwire_client_opts o;
     struct pmiwire_client *c;

@@ -7,7 +7,8 @@
 
 #include "internal.h"
 
-/* Longest name of a key-value space that a session keeps, bytes: four times what servers advertise. */
+/* Longest name of a key-value space that a session keeps, bytes: four times what servers advertise.
+ * */
 #define PMIWIRE__KVSNAME_BYTES 1024u
 /* What a session keeps of extensions, bytes: as much as an answer with extra fields may have. */
 #define PMIWIRE__EXT_BYTES 1000u
@@ -56,10 +57,10 @@ struct pmiwire_client {
 
     enum pmiwire__client_state state;
     enum pmiwire__step step;
-    uint32_t n_set;  /* `set` lines that have followed initack */
-    int has_rank;    /* initack or set has told it */
+    uint32_t n_set; /* `set` lines that have followed initack */
+    int has_rank;   /* initack or set has told it */
     int has_size;
-    int dead;        /* why, 0 while alive */
+    int dead; /* why, 0 while alive */
     int eof;
     struct pmiwire_diag diag;
     struct pmiwire_client_info info;
@@ -69,7 +70,8 @@ struct pmiwire_client {
     uint32_t first;
     uint32_t n_pending;
 
-    /* Bytes to send: out[out_head, out_tail). Positions in the whole stream are counted from its start. */
+    /* Bytes to send: out[out_head, out_tail). Positions in the whole stream are counted from its
+     * start. */
     char *out;
     size_t out_head;
     size_t out_tail;
@@ -77,7 +79,8 @@ struct pmiwire_client {
     uint64_t answered;  /* position where the last answered request ended */
     uint64_t abort_end; /* position where the last abort, which waits for nobody, ends */
 
-    /* Bytes received: in[in_head, in_tail); the message that the last event shows is its first `shown` bytes. */
+    /* Bytes received: in[in_head, in_tail); the message that the last event shows is its first
+     * `shown` bytes. */
     char *in;
     size_t cap_in;
     size_t in_head;
@@ -115,7 +118,8 @@ static inline void pmiwire__die(struct pmiwire_client *c, int reason)
 /* Begin a message behind what is queued, in all the room there is. */
 void pmiwire__client_encode(struct pmiwire_client *c, struct pmiwire_encoder *e, uint16_t cmd);
 
-/* End it, and count it as queued. Returns 0 or why it cannot be: -EAGAIN when there is no room now. */
+/* End it, and count it as queued. Returns 0 or why it cannot be: -EAGAIN when there is no room now.
+ * */
 int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e);
 
 /* Queue the next message of init. c->step says which answer it gets. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a client session hears: each answer is matched with the oldest request and becomes an event. */
+/* What a client session hears: each answer is matched with the oldest request and becomes an event.
+ * */
 #include "client_internal.h"
 
 /* ---- reading an answer ---- */
 
-/* A field's value as it was meant: views of the input, or of the scratch buffer where `;;` had to go. */
+/* A field's value as it was meant: views of the input, or of the scratch buffer where `;;` had to
+ * go. */
 static int take(struct pmiwire_client *c, uint16_t field, struct pmiwire_str *out)
 {
     const struct pmiwire_field *f = pmiwire_msg_field(&c->msg, field);
@@ -175,21 +177,17 @@ static int32_t not_negative(int32_t n)
     return n < 0 ? 0 : n;
 }
 
-/* One answer of the exchange. Returns 1 when init is complete, 0 when it goes on, or why it failed. */
+/* One answer of the exchange. Returns 1 when init is complete, 0 when it goes on, or why it failed.
+ * */
 static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     struct pmiwire_str name;
     int rc = ev->rc;
 
     switch (c->step) {
-    case PMIWIRE__STEP_INITACK:
-        note_set(c);
-        return rc ? rc : identified(c);
-    case PMIWIRE__STEP_SET:
-        note_set(c);
-        return identified(c);
-    case PMIWIRE__STEP_INIT:
-        return on_init(c, ev->peer_rc);
+    case PMIWIRE__STEP_INITACK: note_set(c); return rc ? rc : identified(c);
+    case PMIWIRE__STEP_SET: note_set(c); return identified(c);
+    case PMIWIRE__STEP_INIT: return on_init(c, ev->peer_rc);
     case PMIWIRE__STEP_MAXES:
         if (rc)
             return rc;
@@ -271,7 +269,8 @@ static int name_refused(const struct pmiwire_client *c)
     return pmiwire_msg_str(&c->msg, PMIWIRE_F_INFO, &info) == 0 && !pmiwire__is(info, "ok");
 }
 
-/* PMI-1 tells a miss by rc; these are the codes that servers use for it. All others say what was wrong. */
+/* PMI-1 tells a miss by rc; these are the codes that servers use for it. All others say what was
+ * wrong. */
 static int is_miss(int32_t rc)
 {
     return rc == -1 || rc == 1 || rc == 4;
@@ -304,7 +303,8 @@ static int on_lookup(struct pmiwire_client *c, struct pmiwire_event *ev)
         ev->rc = PMIWIRE_ENOENT;
         return 0;
     }
-    /* MPICH's servers say `port`, Slurm's `value`, ours both. Without either, PMI-2 means "not found". */
+    /* MPICH's servers say `port`, Slurm's `value`, ours both. Without either, PMI-2 means "not
+     * found". */
     if (take(c, PMIWIRE_F_PORT, &ev->value) == 0 || take(c, PMIWIRE_F_VALUE, &ev->value) == 0)
         return 0;
     if (c->wire != PMIWIRE_V2)
@@ -350,7 +350,8 @@ static int on_ring_v1(struct pmiwire_client *c, struct pmiwire_event *ev)
 
     if (ev->rc)
         return 0;
-    if (pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_PLACE, &place) != 0 || pmiwire_parse_int(place, &ev->number) != 0)
+    if (pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_PLACE, &place) != 0 ||
+        pmiwire_parse_int(place, &ev->number) != 0)
         return broken(c, PMIWIRE_EPROTO, 0);
     (void)pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_LEFT, &ev->value);
     (void)pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_RIGHT, &ev->value2);
@@ -367,38 +368,27 @@ static int on_ring(struct pmiwire_client *c, struct pmiwire_event *ev)
     return 0;
 }
 
-/* The right answer has come, in good form. Returns 0 with the event complete, or why the session dies. */
+/* The right answer has come, in good form. Returns 0 with the event complete, or why the session
+ * dies. */
 static int on_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     switch (ev->op) {
     case PMIWIRE_OP_GET:
     case PMIWIRE_OP_JOBATTR:
-    case PMIWIRE_OP_NODEATTR_GET:
-        return on_value(c, ev);
-    case PMIWIRE_OP_LOOKUP:
-        return on_lookup(c, ev);
+    case PMIWIRE_OP_NODEATTR_GET: return on_value(c, ev);
+    case PMIWIRE_OP_LOOKUP: return on_lookup(c, ev);
     case PMIWIRE_OP_PUBLISH:
     case PMIWIRE_OP_UNPUBLISH:
         if (c->wire != PMIWIRE_V2 && name_refused(c))
             ev->rc = PMIWIRE_EPEER;
         return 0;
-    case PMIWIRE_OP_UNIVERSE_SIZE:
-        return on_universe_size(c, ev);
-    case PMIWIRE_OP_APPNUM:
-        ev->number = number(c, PMIWIRE_F_APPNUM, -1);
-        return 0;
-    case PMIWIRE_OP_KVSNAME:
-        return on_kvsname(c, ev);
-    case PMIWIRE_OP_SPAWN:
-        (void)take(c, PMIWIRE_F_JOBID, &ev->value);
-        return 0;
-    case PMIWIRE_OP_RING:
-        return on_ring(c, ev);
-    case PMIWIRE_OP_FINALIZE:
-        c->state = PMIWIRE__OVER;
-        return 0;
-    default:
-        return 0;
+    case PMIWIRE_OP_UNIVERSE_SIZE: return on_universe_size(c, ev);
+    case PMIWIRE_OP_APPNUM: ev->number = number(c, PMIWIRE_F_APPNUM, -1); return 0;
+    case PMIWIRE_OP_KVSNAME: return on_kvsname(c, ev);
+    case PMIWIRE_OP_SPAWN: (void)take(c, PMIWIRE_F_JOBID, &ev->value); return 0;
+    case PMIWIRE_OP_RING: return on_ring(c, ev);
+    case PMIWIRE_OP_FINALIZE: c->state = PMIWIRE__OVER; return 0;
+    default: return 0;
     }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a client session asks: each request becomes bytes in its queue and a note of the answer to wait for. */
+/* What a client session asks: each request becomes bytes in its queue and a note of the answer to
+ * wait for. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -35,13 +36,15 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
         } else if (step == PMIWIRE__STEP_FULLINIT) {
             if (c->jobid)
                 pmiwire_enc_cstr(&e, PMIWIRE_F_PMIJOBID, c->jobid);
-            /* A client that connects tells its id here. Not as srcid, Slurm's word: Hydra insists on pmirank,
-             * and a server that hands out ids other than ranks would take the two for two claims. */
+            /* A client that connects tells its id here. Not as srcid, Slurm's word: Hydra insists
+             * on pmirank, and a server that hands out ids other than ranks would take the two for
+             * two claims. */
             if (c->has_pmiid || c->info.rank >= 0)
                 pmiwire_enc_int(&e, PMIWIRE_F_PMIRANK, c->has_pmiid ? c->pmiid : c->info.rank);
             pmiwire_enc_bool(&e, PMIWIRE_F_THREADED, c->threaded != 0);
         }
-        if ((c->flags & PMIWIRE_CLIENT_EXTENSIONS) && step == (c->wire == PMIWIRE_V1 ? PMIWIRE__STEP_INIT : PMIWIRE__STEP_FULLINIT))
+        if ((c->flags & PMIWIRE_CLIENT_EXTENSIONS) &&
+            step == (c->wire == PMIWIRE_V1 ? PMIWIRE__STEP_INIT : PMIWIRE__STEP_FULLINIT))
             pmiwire_enc_ext(&e, PMIWIRE_EXT_CLIENT, pmiwire_strz("1"));
         rc = pmiwire__client_encoded(c, &e);
         if (rc < 0)
@@ -143,7 +146,8 @@ static int ask(struct pmiwire_client *c, uint16_t v1, uint16_t v2, uint16_t op, 
 }
 
 /* The server has said how long keys and values may be, their NUL included. */
-static int check_maxes(const struct pmiwire_client *c, struct pmiwire_str key, struct pmiwire_str value)
+static int check_maxes(const struct pmiwire_client *c, struct pmiwire_str key,
+                       struct pmiwire_str value)
 {
     if (c->info.keylen_max > 0 && key.len >= (size_t)c->info.keylen_max)
         return PMIWIRE_EKEYLEN;
@@ -172,8 +176,8 @@ static int is_exchange(const struct pmiwire_client *c)
     return c->ext[PMIWIRE_EXT_EXCHANGE].len > 0;
 }
 
-int pmiwire_client_put_hinted(struct pmiwire_client *c, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint,
-                              uint64_t cookie)
+int pmiwire_client_put_hinted(struct pmiwire_client *c, struct pmiwire_str key,
+                              struct pmiwire_str value, uint32_t hint, uint64_t cookie)
 {
     struct request r;
     int rc = begin(&r, c, PMIWIRE_V1_PUT, PMIWIRE_V2_KVS_PUT);
@@ -183,7 +187,8 @@ int pmiwire_client_put_hinted(struct pmiwire_client *c, struct pmiwire_str key, 
     if (rc < 0)
         return rc;
     if (hint != PMIWIRE_HINT_NONE && is_exchange(c))
-        pmiwire_enc_ext(&r.e, PMIWIRE_EXT_HINT, pmiwire_strz(hint == PMIWIRE_HINT_SPARSE ? "sparse" : "dense"));
+        pmiwire_enc_ext(&r.e, PMIWIRE_EXT_HINT,
+                        pmiwire_strz(hint == PMIWIRE_HINT_SPARSE ? "sparse" : "dense"));
     if (!is_v2(c))
         pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, c->info.kvsname);
     pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
@@ -201,12 +206,13 @@ int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct 
 static void enc_how(struct pmiwire_encoder *e, uint32_t how)
 {
     if (how != PMIWIRE_GET_LOCAL)
-        pmiwire_enc_ext(e, PMIWIRE_EXT_GET, pmiwire_strz(how == PMIWIRE_GET_WAIT ? "wait" : "remote"));
+        pmiwire_enc_ext(e, PMIWIRE_EXT_GET,
+                        pmiwire_strz(how == PMIWIRE_GET_WAIT ? "wait" : "remote"));
 }
 
 /* PMI-1's get serves get and jobattr. */
-static int get_v1(struct pmiwire_client *c, struct pmiwire_str kvsname, int32_t srcid, struct pmiwire_str key, uint32_t how,
-                  uint16_t op, uint64_t cookie)
+static int get_v1(struct pmiwire_client *c, struct pmiwire_str kvsname, int32_t srcid,
+                  struct pmiwire_str key, uint32_t how, uint16_t op, uint64_t cookie)
 {
     struct request r;
     int rc = begin(&r, c, PMIWIRE_V1_GET, 0);
@@ -226,8 +232,8 @@ static int get_v1(struct pmiwire_client *c, struct pmiwire_str kvsname, int32_t 
     return finish(&r, op, cookie);
 }
 
-static int get_v2(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid, struct pmiwire_str key, uint32_t how,
-                  uint64_t cookie)
+static int get_v2(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid,
+                  struct pmiwire_str key, uint32_t how, uint64_t cookie)
 {
     struct request r;
     int rc = begin(&r, c, 0, PMIWIRE_V2_KVS_GET);
@@ -248,10 +254,12 @@ int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid, int32
 {
     if (is_v2(c))
         return get_v2(c, jobid, srcid, key, PMIWIRE_GET_LOCAL, cookie);
-    return get_v1(c, jobid.ptr ? jobid : c->info.kvsname, -1, key, PMIWIRE_GET_LOCAL, PMIWIRE_OP_GET, cookie);
+    return get_v1(c, jobid.ptr ? jobid : c->info.kvsname, -1, key, PMIWIRE_GET_LOCAL,
+                  PMIWIRE_OP_GET, cookie);
 }
 
-int pmiwire_client_get_from(struct pmiwire_client *c, int32_t srcid, struct pmiwire_str key, uint32_t how, uint64_t cookie)
+int pmiwire_client_get_from(struct pmiwire_client *c, int32_t srcid, struct pmiwire_str key,
+                            uint32_t how, uint64_t cookie)
 {
     int rc = may_ask(c);
 
@@ -293,9 +301,10 @@ int pmiwire_client_kvsname(struct pmiwire_client *c, uint64_t cookie)
 
 int pmiwire_client_universe_size(struct pmiwire_client *c, uint64_t cookie)
 {
-    if (is_v2(c)) /* has no command of its own: MPICH asks for this attribute, and servers answer it */
-        return ask1(c, 0, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY, pmiwire_strz("universeSize"),
-                    PMIWIRE_OP_UNIVERSE_SIZE, cookie);
+    if (is_v2(c)) /* has no command of its own: MPICH asks for this attribute, and servers answer it
+                   */
+        return ask1(c, 0, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY,
+                    pmiwire_strz("universeSize"), PMIWIRE_OP_UNIVERSE_SIZE, cookie);
     return ask(c, PMIWIRE_V1_GET_UNIVERSE_SIZE, 0, PMIWIRE_OP_UNIVERSE_SIZE, cookie);
 }
 
@@ -318,7 +327,8 @@ int pmiwire_client_jobattr(struct pmiwire_client *c, struct pmiwire_str key, uin
 {
     if (!is_v2(c))
         return get_v1(c, c->info.kvsname, -1, key, PMIWIRE_GET_LOCAL, PMIWIRE_OP_JOBATTR, cookie);
-    return ask1(c, 0, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY, key, PMIWIRE_OP_JOBATTR, cookie);
+    return ask1(c, 0, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY, key, PMIWIRE_OP_JOBATTR,
+                cookie);
 }
 
 int pmiwire_client_nodeattr_get(struct pmiwire_client *c, struct pmiwire_str key, int wait,
@@ -370,8 +380,8 @@ int pmiwire_client_unpublish(struct pmiwire_client *c, struct pmiwire_str servic
 
 int pmiwire_client_lookup(struct pmiwire_client *c, struct pmiwire_str service, uint64_t cookie)
 {
-    return ask1(c, PMIWIRE_V1_LOOKUP_NAME, PMIWIRE_F_SERVICE, PMIWIRE_V2_NAME_LOOKUP, PMIWIRE_F_NAME,
-                service, PMIWIRE_OP_LOOKUP, cookie);
+    return ask1(c, PMIWIRE_V1_LOOKUP_NAME, PMIWIRE_F_SERVICE, PMIWIRE_V2_NAME_LOOKUP,
+                PMIWIRE_F_NAME, service, PMIWIRE_OP_LOOKUP, cookie);
 }
 
 /* ---- spawn ---- */
@@ -386,7 +396,8 @@ static void enc_pairs(struct pmiwire_encoder *e, uint16_t count, uint16_t key, u
     }
 }
 
-/* One message for each sub-command; servers take the preputs from the first and start all at the last. */
+/* One message for each sub-command; servers take the preputs from the first and start all at the
+ * last. */
 static int spawn_v1(struct pmiwire_client *c, const struct pmiwire_spawn *req)
 {
     size_t head = c->out_head, tail = c->out_tail;
@@ -453,7 +464,8 @@ static int check_spawn(const struct pmiwire_spawn *req)
     for (uint32_t i = 0; i < req->n_cmds; i++) {
         const struct pmiwire_spawn_cmd *cmd = &req->cmds[i];
 
-        if (cmd->maxprocs == 0 || cmd->maxprocs > INT32_MAX || (cmd->argc && !cmd->argv) || (cmd->n_info && !cmd->info))
+        if (cmd->maxprocs == 0 || cmd->maxprocs > INT32_MAX || (cmd->argc && !cmd->argv) ||
+            (cmd->n_info && !cmd->info))
             return -EINVAL;
         if (cmd->execname.len == 0)
             return PMIWIRE_EEMPTY;
@@ -473,7 +485,8 @@ int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *r
     rc = is_v2(c) ? spawn_v2(c, req) : spawn_v1(c, req);
     if (rc < 0)
         return rc;
-    push(c, PMIWIRE_OP_SPAWN, is_v2(c) ? PMIWIRE_V2_SPAWN_RESPONSE : PMIWIRE_V1_SPAWN_RESULT, cookie);
+    push(c, PMIWIRE_OP_SPAWN, is_v2(c) ? PMIWIRE_V2_SPAWN_RESPONSE : PMIWIRE_V1_SPAWN_RESULT,
+         cookie);
     return 0;
 }
 

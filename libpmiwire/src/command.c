@@ -56,7 +56,8 @@ const struct pmiwire_field_desc pmiwire__fields[PMIWIRE_F_COUNT_] = {
     [PMIWIRE_F_SRCID] = {"srcid", PMIWIRE_F_SRCID, PMIWIRE_TYPE_INT, 0},
     [PMIWIRE_F_THREADED] = {"threaded", PMIWIRE_F_THREADED, PMIWIRE_TYPE_BOOL, 0},
     [PMIWIRE_F_V2_PMI_VERSION] = {"pmi-version", PMIWIRE_F_V2_PMI_VERSION, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_V2_PMI_SUBVERSION] = {"pmi-subversion", PMIWIRE_F_V2_PMI_SUBVERSION, PMIWIRE_TYPE_INT, 0},
+    [PMIWIRE_F_V2_PMI_SUBVERSION] = {"pmi-subversion", PMIWIRE_F_V2_PMI_SUBVERSION,
+                                     PMIWIRE_TYPE_INT, 0},
     [PMIWIRE_F_SPAWNER_JOBID] = {"spawner-jobid", PMIWIRE_F_SPAWNER_JOBID, PMIWIRE_TYPE_STR, 0},
     [PMIWIRE_F_DEBUGGED] = {"debugged", PMIWIRE_F_DEBUGGED, PMIWIRE_TYPE_BOOL, 0},
     [PMIWIRE_F_PMIVERBOSE] = {"pmiverbose", PMIWIRE_F_PMIVERBOSE, PMIWIRE_TYPE_BOOL, 0},
@@ -81,12 +82,14 @@ const struct pmiwire_field_desc pmiwire__fields[PMIWIRE_F_COUNT_] = {
 };
 
 /* Fields of each command. Every reply may also hold rc and a text; every PMI-2 message thrid. */
+/* clang-format off */
 #define REQ(f) {PMIWIRE_F_##f, PMIWIRE_REQUIRED}
 #define OPT(f) {PMIWIRE_F_##f, 0}
 #define IDX(f) {PMIWIRE_F_##f, PMIWIRE_INDEXED | PMIWIRE_REPEATS}
 #define IDXE(f) {PMIWIRE_F_##f, PMIWIRE_INDEXED | PMIWIRE_REPEATS | PMIWIRE_MAYEMPTY}
 #define SUB(f) {PMIWIRE_F_##f, PMIWIRE_REPEATS}
 #define SUBREQ(f) {PMIWIRE_F_##f, PMIWIRE_REPEATS | PMIWIRE_REQUIRED}
+/* clang-format on */
 #define REPLY1 OPT(RC), OPT(MSG)
 #define REPLY2 REQ(RC), OPT(ERRMSG), OPT(THRID)
 
@@ -227,7 +230,7 @@ static const struct pmiwire_command_desc commands[] = {
 
 #define N_SLOTS (sizeof(commands) / sizeof(commands[0]))
 /* Ids of the two wires lie in two runs; the gap between them is empty. */
-#define N_V1 ((uint32_t)PMIWIRE_V1_FINALIZE_ACK)
+#define N_V1     ((uint32_t)PMIWIRE_V1_FINALIZE_ACK)
 #define FIRST_V2 ((uint32_t)PMIWIRE_V2_FULLINIT)
 
 uint32_t pmiwire_command_count(void)

@@ -8,9 +8,9 @@
 /* Values from this length on are referenced, not copied, when there is an iovec. */
 #define REFERENCE_BYTES 128u
 /* Extra fields: what every measured peer survives. */
-#define EXTRA_MAX_FIELDS 16u
-#define EXTRA_MAX_KEY 31u
-#define EXTRA_MAX_VALUE 900u
+#define EXTRA_MAX_FIELDS  16u
+#define EXTRA_MAX_KEY     31u
+#define EXTRA_MAX_VALUE   900u
 #define EXTRA_MAX_MESSAGE 1000u
 
 static const struct pmiwire_str no_index = {"", 0};
@@ -171,8 +171,8 @@ static char *copy(char *to, const char *from, size_t n)
 }
 
 /* Key (and index), '=', value, and what ends a field in this framing. All is checked already. */
-static void append_field(struct pmiwire_encoder *e, struct pmiwire_str key, struct pmiwire_str index,
-                         struct pmiwire_str value)
+static void append_field(struct pmiwire_encoder *e, struct pmiwire_str key,
+                         struct pmiwire_str index, struct pmiwire_str value)
 {
     const size_t bytes = key.len + index.len + value.len + 2;
 
@@ -206,8 +206,8 @@ static void append_field(struct pmiwire_encoder *e, struct pmiwire_str key, stru
 }
 
 /*
- * May this prose stand in a PMI-1 line? A reader takes it over spaces, up to a word with '=', which it
- * takes for the next field; of spaces at the end nothing is left.
+ * May this prose stand in a PMI-1 line? A reader takes it over spaces, up to a word with '=', which
+ * it takes for the next field; of spaces at the end nothing is left.
  */
 static int check_line_text(struct pmiwire_str text)
 {

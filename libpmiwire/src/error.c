@@ -13,7 +13,8 @@ const char *pmiwire_strerror(int code)
     switch (code) {
     case 0: return "success";
     case PMIWIRE_PENDING: return "the answer comes later";
-    case PMIWIRE_EBADLEN: return "message does not start with cmd=, mcmd= or a positive decimal length";
+    case PMIWIRE_EBADLEN:
+        return "message does not start with cmd=, mcmd= or a positive decimal length";
     case PMIWIRE_ETOOBIG: return "message is longer than the limit";
     case PMIWIRE_ENUL: return "message holds a NUL byte";
     case PMIWIRE_ENOCMD: return "message does not start with a command";

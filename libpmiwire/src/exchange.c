@@ -68,9 +68,9 @@ static int check_shape(const struct pmiwire_exchange_opts *o)
 {
     uint32_t i;
 
-    if (o->n_nodes == 0 || o->n_nodes > INT32_MAX || o->node >= o->n_nodes || o->n_ranks > INT32_MAX ||
-        o->n_ranks < o->n_nodes || o->n_local == 0 || o->n_local > o->n_ranks || !o->ranks ||
-        o->n_below > o->n_ranks - o->n_local)
+    if (o->n_nodes == 0 || o->n_nodes > INT32_MAX || o->node >= o->n_nodes ||
+        o->n_ranks > INT32_MAX || o->n_ranks < o->n_nodes || o->n_local == 0 ||
+        o->n_local > o->n_ranks || !o->ranks || o->n_below > o->n_ranks - o->n_local)
         return -EINVAL;
     /* Every other node has a rank at least. */
     if (o->n_below < o->node || o->n_ranks - o->n_below - o->n_local < o->n_nodes - 1 - o->node)
@@ -83,13 +83,14 @@ static int check_shape(const struct pmiwire_exchange_opts *o)
 
 static int check_opts(const struct pmiwire_exchange_opts *o, const struct pmiwire_exchange_ops *ops)
 {
-    if (o->design > PMIWIRE_DESIGN_TREE || o->fence > PMIWIRE_FENCE_DOUBLING || o->arity > PMIWIRE_EXCHANGE_MAX_ARITY ||
-        o->unhinted > PMIWIRE_HINT_DENSE || (o->flags & ~PMIWIRE_EXCHANGE_FENCE_FREE))
+    if (o->design > PMIWIRE_DESIGN_TREE || o->fence > PMIWIRE_FENCE_DOUBLING ||
+        o->arity > PMIWIRE_EXCHANGE_MAX_ARITY || o->unhinted > PMIWIRE_HINT_DENSE ||
+        (o->flags & ~PMIWIRE_EXCHANGE_FENCE_FREE))
         return -EINVAL;
     if (o->design == PMIWIRE_DESIGN_TREE && (o->fence == PMIWIRE_FENCE_DOUBLING || o->arity == 1))
         return -EINVAL; /* a chain would be deeper than a request can name its nodes */
-    if (o->max_frame_bytes &&
-        (o->max_frame_bytes < PMIWIRE_EXCHANGE_MIN_FRAME_BYTES || o->max_frame_bytes > PMIWIRE_EXCHANGE_MAX_FRAME_BYTES))
+    if (o->max_frame_bytes && (o->max_frame_bytes < PMIWIRE_EXCHANGE_MIN_FRAME_BYTES ||
+                               o->max_frame_bytes > PMIWIRE_EXCHANGE_MAX_FRAME_BYTES))
         return -EINVAL;
     if ((ops->find && !ops->pairs) || (o->n_nodes > 1 && !ops->send) ||
         (o->n_nodes > 1 && o->design == PMIWIRE_DESIGN_DIRECT && !ops->node_of))
@@ -343,7 +344,8 @@ static bool expire(struct pmiwire_exchange *x, uint32_t e)
             if (!waiter->seen)
                 waiter->since = x->now_ns;
             waiter->seen = true;
-            late = x->wait_ns && x->now_ns >= waiter->since && x->now_ns - waiter->since >= x->wait_ns;
+            late =
+                x->wait_ns && x->now_ns >= waiter->since && x->now_ns - waiter->since >= x->wait_ns;
         }
         if (late)
             pmiwire__xdue(x, w, PMIWIRE_ETIME);
@@ -364,7 +366,8 @@ void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
         return;
     pmiwire__xenter(x);
     for (e = x->store.waiting; e != PMIWIRE__XNONE; e = next) {
-        next = x->store.entries[e].next; /* expire() may take this one off and put it at the front again */
+        next = x->store.entries[e]
+                   .next; /* expire() may take this one off and put it at the front again */
         old = expire(x, e) || old;
     }
     pmiwire__xstill_tick(x, old);
@@ -372,7 +375,8 @@ void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
     pmiwire__xstill_look(x);
 }
 
-void pmiwire_exchange_get_stats(const struct pmiwire_exchange *x, struct pmiwire_exchange_stats *stats)
+void pmiwire_exchange_get_stats(const struct pmiwire_exchange *x,
+                                struct pmiwire_exchange_stats *stats)
 {
     *stats = x->stats;
     stats->n_keys = x->store.n_keys;

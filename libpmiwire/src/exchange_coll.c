@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fence and Allgather. What comes, and this node's own part, is kept as it came in chunks of segments, each chunk with the link that it came by.
- * On the tree the links are the parent (where there is one) and the children, and to each goes what came by all others. In
- * dissemination link r is round r, from the node 2^r before this one, and to the node 2^r after goes what came in the rounds before, but in the last round
- * only what that node has not. When all is here, the segments are put into blocks in the order of their nodes.
+ * Fence and Allgather. What comes, and this node's own part, is kept as it came in chunks of
+ * segments, each chunk with the link that it came by. On the tree the links are the parent (where
+ * there is one) and the children, and to each goes what came by all others. In dissemination link r
+ * is round r, from the node 2^r before this one, and to the node 2^r after goes what came in the
+ * rounds before, but in the last round only what that node has not. When all is here, the segments
+ * are put into blocks in the order of their nodes.
  */
 #include <errno.h>
 
 #include "exchange_internal.h"
 
 #define CHUNK_HEADER 8u
-#define OWN UINT32_MAX /* as a link: this node's part */
+#define OWN          UINT32_MAX /* as a link: this node's part */
 
 struct chunk {
     uint32_t link, bytes;
@@ -175,8 +177,10 @@ static void out_add(struct out *o, const char *p, size_t n)
     o->bytes += n;
 }
 
-/* Send by a link what has not gone there yet: whole frames alone, or, with `last`, all. The place of what has is kept in `at`. */
-static void flush(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, uint32_t link, bool last, struct pmiwire__xcursor *at)
+/* Send by a link what has not gone there yet: whole frames alone, or, with `last`, all. The place
+ * of what has is kept in `at`. */
+static void flush(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, uint32_t link, bool last,
+                  struct pmiwire__xcursor *at)
 {
     const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
     struct out o = {.f = {.type = PMIWIRE_XF_COLL, .seq = c->number}, .to = link_to(x, link)};
@@ -193,7 +197,8 @@ static void flush(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, uint32_t
             *at = here;
         memcpy(&ch, b->ptr + here.chunk, sizeof(ch));
         /* By rounds: what came in later ones is not for this. */
-        if (here.segment == ch.bytes || ch.link == link || (!is_tree(x) && ch.link != OWN && ch.link > link)) {
+        if (here.segment == ch.bytes || ch.link == link ||
+            (!is_tree(x) && ch.link != OWN && ch.link > link)) {
             here.chunk += CHUNK_HEADER + ch.bytes;
             here.segment = 0;
             continue;
@@ -265,7 +270,8 @@ static void sort_u64(uint64_t *a, size_t n)
     }
 }
 
-/* All segments, by node and then in the order of their coming: node << 32 | place. With order NULL they are counted. *bytes: as records. */
+/* All segments, by node and then in the order of their coming: node << 32 | place. With order NULL
+ * they are counted. *bytes: as records. */
 static size_t list_segments(const struct pmiwire__xbuf *b, uint64_t *order, uint64_t *bytes)
 {
     size_t chunk, at, n = 0;
@@ -303,7 +309,8 @@ static int keep_block(struct pmiwire_exchange *x, const char *p, size_t n, uint3
 }
 
 /* One block: to the caller, and to our own store if it is that which is asked. */
-static int hand_over(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, char *block, size_t bytes, uint32_t n_pairs)
+static int hand_over(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, char *block,
+                     size_t bytes, uint32_t n_pairs)
 {
     int rc = 0;
 
@@ -322,7 +329,8 @@ struct tally {
 };
 
 /* Count a segment's pairs, as records; of an Allgather each rank may come once. */
-static int tally(struct pmiwire_exchange *x, const struct pmiwire__xcoll *c, const char *p, size_t n, struct tally *t)
+static int tally(struct pmiwire_exchange *x, const struct pmiwire__xcoll *c, const char *p,
+                 size_t n, struct tally *t)
 {
     struct pmiwire__record rec;
     uint32_t rank;
@@ -343,15 +351,18 @@ static int tally(struct pmiwire_exchange *x, const struct pmiwire__xcoll *c, con
     return 0;
 }
 
-/* Blocks of segments in order, each as long as BLOCK_BYTES allows; all of them are so many bytes. */
-static int make_blocks(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, const uint64_t *order, size_t n, uint64_t bytes,
-                       struct tally *t)
+/* Blocks of segments in order, each as long as BLOCK_BYTES allows; all of them are so many bytes.
+ * */
+static int make_blocks(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, const uint64_t *order,
+                       size_t n, uint64_t bytes, struct tally *t)
 {
     const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
-    const size_t most = bytes < PMIWIRE_EXCHANGE_BLOCK_BYTES ? (size_t)bytes : PMIWIRE_EXCHANGE_BLOCK_BYTES;
+    const size_t most =
+        bytes < PMIWIRE_EXCHANGE_BLOCK_BYTES ? (size_t)bytes : PMIWIRE_EXCHANGE_BLOCK_BYTES;
     struct pmiwire__xbuf block = {NULL, 0, 0};
     size_t i;
-    int rc = pmiwire__xbuf_room(x, &block, PMIWIRE_BLOCK_HEADER_BYTES + (most > x->max_frame ? most : x->max_frame));
+    int rc = pmiwire__xbuf_room(
+        x, &block, PMIWIRE_BLOCK_HEADER_BYTES + (most > x->max_frame ? most : x->max_frame));
 
     block.len = PMIWIRE_BLOCK_HEADER_BYTES;
     for (i = 0; rc == 0 && i < n; i++) {
@@ -410,7 +421,8 @@ static int deliver(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
     return rc;
 }
 
-static void forget_segment(struct pmiwire_exchange *x, const struct pmiwire__segment *s, uint32_t number)
+static void forget_segment(struct pmiwire_exchange *x, const struct pmiwire__segment *s,
+                           uint32_t number)
 {
     const char *p = s->runs, *end = s->runs + s->bytes;
     char key[PMIWIRE_EXCHANGE_MAX_KEY_BYTES];
@@ -495,7 +507,8 @@ static int advance(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
     return 0;
 }
 
-/* All local ranks are in: this node's part joins what came from others. 0, or -ENOMEM with nothing changed. */
+/* All local ranks are in: this node's part joins what came from others. 0, or -ENOMEM with nothing
+ * changed. */
 static int enter_own(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
 {
     struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
@@ -521,7 +534,8 @@ static bool waits_for_acks(const struct pmiwire_exchange *x, const struct pmiwir
     return c->kind == PMIWIRE_COLL_FENCE && x->n_unacked > 0;
 }
 
-/* The last local rank has come. What fails from here on is no longer the rank's own fault, but the whole exchange's. */
+/* The last local rank has come. What fails from here on is no longer the rank's own fault, but the
+ * whole exchange's. */
 static int all_here(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
 {
     int rc;
@@ -592,7 +606,8 @@ int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct 
         return -EINVAL;
     if (is_in(c, i))
         return PMIWIRE_ESTATE;
-    if (value.len > PMIWIRE_EXCHANGE_MAX_VALUE_BYTES || value.len > x->max_frame - PMIWIRE_EXCHANGE_OVERHEAD_BYTES)
+    if (value.len > PMIWIRE_EXCHANGE_MAX_VALUE_BYTES ||
+        value.len > x->max_frame - PMIWIRE_EXCHANGE_OVERHEAD_BYTES)
         return PMIWIRE_EVALLEN;
     if (pmiwire__xbuf_room(x, &c->own, bytes) != 0)
         return -ENOMEM;
@@ -628,16 +643,19 @@ static int check_ranks(const struct pmiwire_exchange *x, const struct pmiwire__s
 }
 
 /* What it says may be many times as long as it is, so there is a limit to that. */
-static int check_segment(const struct pmiwire_exchange *x, uint32_t kind, const struct pmiwire__segment *s)
+static int check_segment(const struct pmiwire_exchange *x, uint32_t kind,
+                         const struct pmiwire__segment *s)
 {
     uint64_t records;
 
-    if (s->bytes == 0 || pmiwire__segment_records(s, &records) != 0 || records > pmiwire__segment_most(x))
+    if (s->bytes == 0 || pmiwire__segment_records(s, &records) != 0 ||
+        records > pmiwire__segment_most(x))
         return PMIWIRE_EPROTO;
     return kind == PMIWIRE_COLL_ALLGATHER ? check_ranks(x, s) : 0;
 }
 
-static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n, uint32_t *link)
+static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
+                      const char *p, size_t n, uint32_t *link)
 {
     const uint32_t kind = f->arg >> 8;
     const struct pmiwire__xcoll *c;
@@ -653,12 +671,14 @@ static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__fr
         (c->data[f->seq & 1].last >> *link & 1) || (n == 0 && !f->flags))
         return PMIWIRE_EPROTO;
     for (at = 0; at < n; at += s.whole)
-        if (pmiwire__segment_read(p + at, n - at, &s) != 0 || !comes_by(x, *link, f->from, s.node) || check_segment(x, kind, &s) != 0)
+        if (pmiwire__segment_read(p + at, n - at, &s) != 0 ||
+            !comes_by(x, *link, f->from, s.node) || check_segment(x, kind, &s) != 0)
             return PMIWIRE_EPROTO;
     return 0;
 }
 
-int pmiwire__xon_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+int pmiwire__xon_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                      size_t n)
 {
     uint32_t link = OWN;
     int rc = check_coll(x, f, p, n, &link);
@@ -683,5 +703,6 @@ int pmiwire__xon_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f
         return 0;
     flush_early(x, c);
     rc = advance(x, c);
-    return rc == PMIWIRE_EPROTO ? -EINVAL : rc; /* the frame is in order; what all of them make is not */
+    return rc == PMIWIRE_EPROTO ? -EINVAL
+                                : rc; /* the frame is in order; what all of them make is not */
 }

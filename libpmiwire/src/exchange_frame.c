@@ -51,13 +51,14 @@ struct block_header {
 _Static_assert(sizeof(struct block_header) == PMIWIRE_BLOCK_HEADER_BYTES, "layout");
 
 #define BYTE_ORDER_MARK 0x01020304u
-#define BLOCK_LAYOUT 1u
+#define BLOCK_LAYOUT    1u
 
 static const char block_magic[8] = {'S', 'H', 'M', 'H', 'T', 'B', 'L', 'K'};
 
 void pmiwire__block_header(char *to, uint32_t n_pairs, size_t bytes)
 {
-    struct block_header h = {.byte_order = BYTE_ORDER_MARK, .layout = BLOCK_LAYOUT, .n_pairs = n_pairs, .bytes = bytes};
+    struct block_header h = {
+        .byte_order = BYTE_ORDER_MARK, .layout = BLOCK_LAYOUT, .n_pairs = n_pairs, .bytes = bytes};
 
     memcpy(h.magic, block_magic, sizeof(h.magic));
     memcpy(to, &h, sizeof(h));
@@ -89,7 +90,8 @@ int pmiwire_block_next(const void *block, size_t bytes, size_t *pos, struct pmiw
 
 /* ---- frames out ---- */
 
-void pmiwire__xsend(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f, struct iovec *iov, uint32_t n_iov)
+void pmiwire__xsend(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                    struct iovec *iov, uint32_t n_iov)
 {
     size_t bytes = sizeof(*f);
     uint32_t i;
@@ -107,15 +109,16 @@ void pmiwire__xsend(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__f
     x->ops.send(x->ctx, node, iov, n_iov, bytes);
 }
 
-void pmiwire__xsend1(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f, const void *p, size_t n)
+void pmiwire__xsend1(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                     const void *p, size_t n)
 {
     struct iovec iov[2] = {{NULL, 0}, {(void *)(uintptr_t)p, n}};
 
     pmiwire__xsend(x, node, f, iov, n ? 2 : 1);
 }
 
-void pmiwire__xsend_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f, struct pmiwire_str key,
-                         struct pmiwire_str value)
+void pmiwire__xsend_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                         struct pmiwire_str key, struct pmiwire_str value)
 {
     static const char zeros[4];
     uint32_t word = (uint32_t)key.len << 18 | (uint32_t)value.len;
@@ -138,7 +141,9 @@ static int read_header(const void *data, size_t n, struct pmiwire__frame *f)
         return PMIWIRE_EPROTO;
     memcpy(f, data, sizeof(*f));
     if (f->magic != PMIWIRE__FRAME_MAGIC) /* another version, or another byte order */
-        return memcmp(data, "PFX", 3) == 0 || memcmp((const char *)data + 1, "XFP", 3) == 0 ? PMIWIRE_EVERSION : PMIWIRE_EPROTO;
+        return memcmp(data, "PFX", 3) == 0 || memcmp((const char *)data + 1, "XFP", 3) == 0
+                   ? PMIWIRE_EVERSION
+                   : PMIWIRE_EPROTO;
     if (f->type == 0 || f->type >= PMIWIRE_XF_COUNT_ || f->bytes != n)
         return PMIWIRE_EPROTO;
     return 0;
@@ -155,7 +160,8 @@ int pmiwire_frame_peek(const void *data, size_t n, struct pmiwire_frame_info *in
 }
 
 /* The node that a FAIL names, and why, passed on as it is. */
-static int on_fail(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+static int on_fail(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                   size_t n)
 {
     struct {
         int32_t code;
@@ -194,7 +200,8 @@ int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void
     if (x->err)
         return x->err;
     rc = read_header(data, n, &f);
-    if (rc == 0 && (f.job != x->job || f.from != node || node >= x->n_nodes || node == x->me || n > x->max_frame))
+    if (rc == 0 && (f.job != x->job || f.from != node || node >= x->n_nodes || node == x->me ||
+                    n > x->max_frame))
         rc = PMIWIRE_EPROTO;
     if (rc == 0) {
         pmiwire__xenter(x);

@@ -12,9 +12,10 @@
  *   exchange_ring.c   Ring
  *   exchange_still.c  the end of Gets whose key nobody is left to put
  *
- * Order of work. A call changes the state and sends; what ops->got(), done(), ringed() and failed() are to be told is put aside, and
- * told when the outermost call ends, at a point where the state is whole. So a callback may call anything, and what that causes
- * is told in turn. Memory that a step needs is made sure of before its first change.
+ * Order of work. A call changes the state and sends; what ops->got(), done(), ringed() and failed()
+ * are to be told is put aside, and told when the outermost call ends, at a point where the state is
+ * whole. So a callback may call anything, and what that causes is told in turn. Memory that a step
+ * needs is made sure of before its first change.
  */
 #ifndef PMIWIRE_EXCHANGE_INTERNAL_H
 #define PMIWIRE_EXCHANGE_INTERNAL_H
@@ -26,12 +27,12 @@
 
 #include "server_internal.h"
 
-#define PMIWIRE__FRAME_MAGIC 0x32584650u /* "PFX2" on a little-endian machine */
-#define PMIWIRE__XNONE UINT32_MAX        /* no index */
-#define PMIWIRE__DENSE UINT32_MAX        /* home of keys that Fences bring */
-#define PMIWIRE__MAX_HOPS 32u            /* nodes that one request names: the depth of any tree */
-#define PMIWIRE__SEGMENT_HEADER 10u      /* at most */
-#define PMIWIRE__KEEP_BYTES 4096u        /* an empty buffer longer than this is given back */
+#define PMIWIRE__FRAME_MAGIC    0x32584650u /* "PFX2" on a little-endian machine */
+#define PMIWIRE__XNONE          UINT32_MAX  /* no index */
+#define PMIWIRE__DENSE          UINT32_MAX  /* home of keys that Fences bring */
+#define PMIWIRE__MAX_HOPS       32u   /* nodes that one request names: the depth of any tree */
+#define PMIWIRE__SEGMENT_HEADER 10u   /* at most */
+#define PMIWIRE__KEEP_BYTES     4096u /* an empty buffer longer than this is given back */
 
 /* ---- records and frames ---- */
 
@@ -56,8 +57,8 @@ _Static_assert(sizeof(struct pmiwire__frame) == PMIWIRE_EXCHANGE_HEADER_BYTES, "
 /* One that has been read. */
 struct pmiwire__segment {
     uint32_t node;
-    uint32_t bytes;   /* of its runs */
-    size_t whole;     /* with what is in front of them */
+    uint32_t bytes; /* of its runs */
+    size_t whole;   /* with what is in front of them */
     const char *runs;
 };
 
@@ -78,23 +79,24 @@ struct pmiwire__xbuf {
 /* ---- the store ---- */
 
 enum { /* flags of an entry */
-    PMIWIRE__XE_USED = 1,
-    PMIWIRE__XE_VALUE = 2,
-    PMIWIRE__XE_ASKED = 4,      /* a GET_REMOTE request is under way */
-    PMIWIRE__XE_ASKED_WAIT = 8, /* a GET_WAIT request is */
-    PMIWIRE__XE_COPY = 16       /* on the list of copies, dropped at a Fence */
+       PMIWIRE__XE_USED = 1,
+       PMIWIRE__XE_VALUE = 2,
+       PMIWIRE__XE_ASKED = 4,      /* a GET_REMOTE request is under way */
+       PMIWIRE__XE_ASKED_WAIT = 8, /* a GET_WAIT request is */
+       PMIWIRE__XE_COPY = 16       /* on the list of copies, dropped at a Fence */
 };
 
 struct pmiwire__xentry {
     uint32_t hash;
     uint32_t home;  /* or PMIWIRE__DENSE */
-    uint32_t stamp; /* Fences at which the value was good; of a DENSE key not fenced yet: the Fence that will take it */
+    uint32_t stamp; /* Fences at which the value was good; of a DENSE key not fenced yet: the Fence
+                       that will take it */
     uint32_t rec;   /* record, in 4 bytes from the arena's start */
     uint32_t room;  /* bytes that it may grow to there */
-    uint32_t head, tail;    /* waiters */
-    uint32_t prev, next;    /* on the list of entries with waiters */
-    uint32_t next_copy;     /* on the list of copies, or of free entries */
-    uint32_t pins;          /* waiters that are yet to be told its value */
+    uint32_t head, tail; /* waiters */
+    uint32_t prev, next; /* on the list of entries with waiters */
+    uint32_t next_copy;  /* on the list of copies, or of free entries */
+    uint32_t pins;       /* waiters that are yet to be told its value */
     uint16_t flags;
 };
 
@@ -106,7 +108,7 @@ struct pmiwire__xwaiter {
     uint64_t token; /* or a node */
     uint64_t since; /* the first tick that has seen it */
     uint32_t seq, next, entry;
-    uint32_t born;  /* waves replied to before it was */
+    uint32_t born; /* waves replied to before it was */
     int32_t rc;
     bool remote, wait, seen;
 };
@@ -119,9 +121,9 @@ struct pmiwire__xstore {
     uint32_t n_slots; /* 0 or a power of two */
     uint32_t n_keys;
     uint32_t n_waiters, cap_waiters, free_waiter, n_waiting;
-    uint32_t n_own;    /* of n_waiting: not other nodes' */
-    uint32_t waiting;  /* list of entries with waiters */
-    uint32_t copies;   /* list */
+    uint32_t n_own;              /* of n_waiting: not other nodes' */
+    uint32_t waiting;            /* list of entries with waiters */
+    uint32_t copies;             /* list */
     uint32_t due_head, due_tail; /* waiters to be told */
     struct pmiwire__xbuf arena;
     size_t garbage;
@@ -145,9 +147,9 @@ struct pmiwire__xcoll {
     uint32_t number; /* of the one under way */
     uint32_t told;   /* completions that ops->done() has had */
     uint32_t n_in;
-    bool own_in;     /* this node's part is in data[] */
-    unsigned char *in; /* a bit for each local rank */
-    uint64_t sent;   /* links to which LAST has gone */
+    bool own_in;                      /* this node's part is in data[] */
+    unsigned char *in;                /* a bit for each local rank */
+    uint64_t sent;                    /* links to which LAST has gone */
     struct pmiwire__xcursor *cursors; /* by link; NULL: nothing has been sent early */
     struct pmiwire__xdata data[2];    /* by parity of the number: dissemination may be one ahead */
     struct pmiwire__xbuf own;         /* records for the next segment of this node */
@@ -165,7 +167,7 @@ struct pmiwire__xring {
     struct pmiwire__xring *next;
     uint32_t n_in;
     struct pmiwire__xbuf values;
-    struct pmiwire__xbuf from[2]; /* the value of the node before, of the node after */
+    struct pmiwire__xbuf from[2];   /* the value of the node before, of the node after */
     struct pmiwire__xgiven given[]; /* by local rank */
 };
 
@@ -177,15 +179,17 @@ struct pmiwire__xside {
 /* ---- still ---- */
 
 struct pmiwire__xstill {
-    uint32_t wave;     /* the last that has come; at the root: has begun */
-    uint32_t replied;  /* the last that has been replied to; not `wave`: that one is held here */
-    uint32_t ended;    /* the last that an END has come for */
-    bool asked;        /* a NEED has gone up since the last PROBE or END, or need not; at the root: the next tick begins a wave */
-    bool second;       /* root: the wave has been begun for the one before it */
+    uint32_t wave;    /* the last that has come; at the root: has begun */
+    uint32_t replied; /* the last that has been replied to; not `wave`: that one is held here */
+    uint32_t ended;   /* the last that an END has come for */
+    bool asked;  /* a NEED has gone up since the last PROBE or END, or need not; at the root: the
+                    next tick begins a wave */
+    bool second; /* root: the wave has been begun for the one before it */
     uint64_t children; /* a bit for each that has replied to the wave */
     uint64_t all_children;
     uint64_t sent, received, waiting; /* what they have replied, together */
-    uint64_t before;   /* root: what had been received in the wave before; UINT64_MAX: there is none to compare with */
+    uint64_t before;   /* root: what had been received in the wave before; UINT64_MAX: there is none
+                          to compare with */
     uint64_t n_events; /* what ranks here have done and were told: counts as sent and received */
 };
 
@@ -200,23 +204,23 @@ struct pmiwire_exchange {
     uint32_t *ranks;
 
     unsigned depth;
-    int err;             /* why it has failed */
+    int err; /* why it has failed */
     uint32_t err_node;
     bool err_told;
 
-    uint32_t seq;        /* Fences, the count that copies are held to */
+    uint32_t seq; /* Fences, the count that copies are held to */
     uint32_t n_unacked;
     uint64_t owner_key[2];
     struct pmiwire__xstore store;
 
-    uint32_t n_links;    /* of a collective */
+    uint32_t n_links; /* of a collective */
     uint64_t all_links;
     struct pmiwire__xcoll colls[PMIWIRE_COLL_COUNT_];
 
     uint32_t ring_number;
-    struct pmiwire__xring *ring;          /* under way, NULL: nobody is in */
+    struct pmiwire__xring *ring;               /* under way, NULL: nobody is in */
     struct pmiwire__xring *rings, **rings_end; /* to be told */
-    struct pmiwire__xside sides[2];       /* from the node before, from the node after */
+    struct pmiwire__xside sides[2];            /* from the node before, from the node after */
 
     struct pmiwire__xstill still;
 
@@ -261,12 +265,14 @@ void pmiwire__record_write(char *to, struct pmiwire_str key, struct pmiwire_str 
 /* Read one of at most n bytes. 0, or PMIWIRE_EPROTO. */
 int pmiwire__record_read(const char *p, size_t n, struct pmiwire__record *rec);
 /* A frame of a header and n_iov - 1 pieces; iov[0] is the header's. */
-void pmiwire__xsend(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f, struct iovec *iov, uint32_t n_iov);
+void pmiwire__xsend(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                    struct iovec *iov, uint32_t n_iov);
 /* A frame with one piece behind its header. */
-void pmiwire__xsend1(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f, const void *p, size_t n);
+void pmiwire__xsend1(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                     const void *p, size_t n);
 /* A frame with one pair as a record. */
-void pmiwire__xsend_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f, struct pmiwire_str key,
-                         struct pmiwire_str value);
+void pmiwire__xsend_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                         struct pmiwire_str key, struct pmiwire_str value);
 /* The header of a block of so many pairs and bytes, its own among them. */
 void pmiwire__block_header(char *to, uint32_t n_pairs, size_t bytes);
 
@@ -288,13 +294,15 @@ int pmiwire__run_read(const char **p, const char *end, struct pmiwire__run *run)
 /* The key of its i-th pair: shared + rest bytes. */
 void pmiwire__run_key(const struct pmiwire__run *run, uint32_t i, char *key);
 /* Segments of this node's records; to: NULL, count. Their bytes. */
-size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__xbuf *own, char *to);
+size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__xbuf *own,
+                               char *to);
 
 /* ---- exchange_store.c ---- */
 
 void pmiwire__xstore_init(struct pmiwire_exchange *x);
 void pmiwire__xstore_fini(struct pmiwire_exchange *x);
-/* Room for so many new entries, and for new records of so many bytes together: no step of either fails afterwards. */
+/* Room for so many new entries, and for new records of so many bytes together: no step of either
+ * fails afterwards. */
 int pmiwire__xreserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t record_bytes);
 int pmiwire__xreserve_waiters(struct pmiwire_exchange *x, uint32_t n);
 /* Index or PMIWIRE__XNONE. */
@@ -302,7 +310,8 @@ uint32_t pmiwire__xfind(const struct pmiwire_exchange *x, uint32_t home, struct 
 /* Find or make; one entry and a record without value are reserved. */
 uint32_t pmiwire__xmake(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key);
 /* Give it a value; its record is reserved. */
-void pmiwire__xset(struct pmiwire_exchange *x, uint32_t e, struct pmiwire_str value, uint32_t stamp);
+void pmiwire__xset(struct pmiwire_exchange *x, uint32_t e, struct pmiwire_str value,
+                   uint32_t stamp);
 void pmiwire__xremove(struct pmiwire_exchange *x, uint32_t e);
 /* Remove it if it holds nothing and nobody needs it. */
 void pmiwire__xtidy(struct pmiwire_exchange *x, uint32_t e);
@@ -310,7 +319,8 @@ void pmiwire__xtidy(struct pmiwire_exchange *x, uint32_t e);
 void pmiwire__xcopy(struct pmiwire_exchange *x, uint32_t e);
 void pmiwire__xdrop_copies(struct pmiwire_exchange *x);
 /* Queue a waiter, reserved, at an entry. */
-void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, uint64_t token, uint32_t seq, bool remote, bool wait);
+void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, uint64_t token, uint32_t seq,
+                    bool remote, bool wait);
 /* Take the waiters off an entry; the first of their list. */
 uint32_t pmiwire__xtake_waiters(struct pmiwire_exchange *x, uint32_t e);
 /* Put one back at the end. */
@@ -344,20 +354,27 @@ static inline struct pmiwire_str pmiwire__xvalue(const struct pmiwire_exchange *
     uint32_t word;
 
     memcpy(&word, r, 4);
-    return (struct pmiwire_str){r + 4 + (word >> 18 & PMIWIRE_EXCHANGE_MAX_KEY_BYTES), word & PMIWIRE_EXCHANGE_MAX_VALUE_BYTES};
+    return (struct pmiwire_str){r + 4 + (word >> 18 & PMIWIRE_EXCHANGE_MAX_KEY_BYTES),
+                                word & PMIWIRE_EXCHANGE_MAX_VALUE_BYTES};
 }
 
 /* ---- exchange_kvs.c ---- */
 
-int pmiwire__xon_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n);
-int pmiwire__xon_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n);
-int pmiwire__xon_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n);
-int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n);
+int pmiwire__xon_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n);
+int pmiwire__xon_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n);
+int pmiwire__xon_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n);
+int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                        size_t n);
 /* A Fence has brought this pair, and there is no ops->find. 0 or -ENOMEM. */
-int pmiwire__xbrought(struct pmiwire_exchange *x, const struct pmiwire__record *rec, uint32_t number);
+int pmiwire__xbrought(struct pmiwire_exchange *x, const struct pmiwire__record *rec,
+                      uint32_t number);
 /* A Fence has taken this key of ours: who looks for it finds it through ops->find. */
 void pmiwire__xtaken(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number);
-/* The wave has found that nobody is left to put anything: end the Gets that wait at their home since before this node's reply to it. */
+/* The wave has found that nobody is left to put anything: end the Gets that wait at their home
+ * since before this node's reply to it. */
 void pmiwire__xend_waits(struct pmiwire_exchange *x, uint32_t wave);
 /* A Fence is complete: answer those who waited for what it has brought. 0 or -ENOMEM. */
 int pmiwire__xafter_fence(struct pmiwire_exchange *x);
@@ -366,13 +383,15 @@ int pmiwire__xafter_fence(struct pmiwire_exchange *x);
 
 int pmiwire__xcolls_init(struct pmiwire_exchange *x);
 void pmiwire__xcolls_fini(struct pmiwire_exchange *x);
-int pmiwire__xon_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n);
+int pmiwire__xon_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                      size_t n);
 /* All Puts are acknowledged: the Fence may go on. */
 void pmiwire__xcoll_acked(struct pmiwire_exchange *x);
 
 /* ---- exchange_ring.c ---- */
 
-int pmiwire__xon_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n);
+int pmiwire__xon_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                      size_t n);
 void pmiwire__xring_tell(struct pmiwire_exchange *x);
 /* Tell those who are in it that it has failed. */
 void pmiwire__xring_fail(struct pmiwire_exchange *x);
@@ -381,10 +400,12 @@ void pmiwire__xrings_fini(struct pmiwire_exchange *x);
 /* ---- exchange_still.c ---- */
 
 void pmiwire__xstill_init(struct pmiwire_exchange *x);
-int pmiwire__xon_still(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n);
+int pmiwire__xon_still(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                       size_t n);
 /* A tick; `old`: it has seen a Get of this node that an earlier one had seen. */
 void pmiwire__xstill_tick(struct pmiwire_exchange *x, bool old);
-/* The outermost call has ended, and everybody has been told: reply to the wave that is held here, if there is one and nothing is left to hold it for. */
+/* The outermost call has ended, and everybody has been told: reply to the wave that is held here,
+ * if there is one and nothing is left to hold it for. */
 void pmiwire__xstill_look(struct pmiwire_exchange *x);
 
 #endif /* PMIWIRE_EXCHANGE_INTERNAL_H */

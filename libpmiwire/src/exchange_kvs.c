@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Put and Get. A SPARSE key is kept under its home; a DENSE one that no Fence has taken yet (and, without ops->find, every one that
- * a Fence has brought) under PMIWIRE__DENSE, where all look first.
+ * Put and Get. A SPARSE key is kept under its home; a DENSE one that no Fence has taken yet (and,
+ * without ops->find, every one that a Fence has brought) under PMIWIRE__DENSE, where all look
+ * first.
  */
 #include <errno.h>
 
@@ -23,7 +24,8 @@ static uint32_t home_of(const struct pmiwire_exchange *x, struct pmiwire_str key
 }
 
 /* Which entry, if any, has a value that is good at the count `seq`. */
-static uint32_t good(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key, uint32_t seq)
+static uint32_t good(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
+                     uint32_t seq)
 {
     uint32_t e = pmiwire__xfind(x, home, key);
     const struct pmiwire__xentry *entry = e != PMIWIRE__XNONE ? pmiwire__xentry(x, e) : NULL;
@@ -34,7 +36,8 @@ static uint32_t good(const struct pmiwire_exchange *x, uint32_t home, struct pmi
 }
 
 /* Among DENSE keys: this node's before the Fence, then those that Fences have brought. */
-static bool dense(const struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str *value)
+static bool dense(const struct pmiwire_exchange *x, struct pmiwire_str key,
+                  struct pmiwire_str *value)
 {
     uint32_t e = pmiwire__xfind(x, PMIWIRE__DENSE, key);
 
@@ -53,12 +56,14 @@ static uint16_t asked_bit(bool wait)
 }
 
 /* Ask for an entry's value, on behalf of those nodes and this one. */
-static void ask(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n_nodes, uint32_t seq, bool wait)
+static void ask(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n_nodes,
+                uint32_t seq, bool wait)
 {
     struct pmiwire__xentry *entry = pmiwire__xentry(x, e);
     struct pmiwire__frame f = {.type = PMIWIRE_XF_GET, .seq = seq};
     struct pmiwire_str key = pmiwire__xkey(x, e);
-    uint32_t me = x->me, n = 1, to = x->design == PMIWIRE_DESIGN_TREE ? pmiwire__xparent(x, x->me) : entry->home;
+    uint32_t me = x->me, n = 1,
+             to = x->design == PMIWIRE_DESIGN_TREE ? pmiwire__xparent(x, x->me) : entry->home;
     struct iovec iov[4];
 
     f.flags = wait ? PMIWIRE_XFF_WAIT : 0;
@@ -71,8 +76,8 @@ static void ask(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint3
     pmiwire__xsend(x, to, &f, iov, n);
 }
 
-static void answer(struct pmiwire_exchange *x, uint32_t node, struct pmiwire_str key, const struct pmiwire_str *value,
-                   uint32_t stamp, bool wait)
+static void answer(struct pmiwire_exchange *x, uint32_t node, struct pmiwire_str key,
+                   const struct pmiwire_str *value, uint32_t stamp, bool wait)
 {
     struct pmiwire__frame f = {.type = PMIWIRE_XF_ANSWER, .seq = stamp};
     struct pmiwire_str none = {NULL, 0};
@@ -81,7 +86,8 @@ static void answer(struct pmiwire_exchange *x, uint32_t node, struct pmiwire_str
     pmiwire__xsend_pair(x, node, &f, key, value ? *value : none);
 }
 
-/* What an answer from here is good for: at its home, everything that has been put before any Fence that is complete here. */
+/* What an answer from here is good for: at its home, everything that has been put before any Fence
+ * that is complete here. */
 static uint32_t stamp_of(const struct pmiwire_exchange *x, uint32_t e, uint32_t seq)
 {
     const struct pmiwire__xentry *entry = pmiwire__xentry(x, e);
@@ -127,7 +133,8 @@ static void serve(struct pmiwire_exchange *x, uint32_t e)
         } else if (waiter->remote) {
             struct pmiwire_str value = pmiwire__xvalue(x, e);
 
-            answer(x, (uint32_t)waiter->token, pmiwire__xkey(x, e), &value, stamp_of(x, e, waiter->seq), waiter->wait);
+            answer(x, (uint32_t)waiter->token, pmiwire__xkey(x, e), &value,
+                   stamp_of(x, e, waiter->seq), waiter->wait);
             pmiwire__xfree_waiter(x, w);
         } else {
             pmiwire__xdue(x, w, 0);
@@ -159,7 +166,8 @@ static void serve_missing(struct pmiwire_exchange *x, uint32_t e, uint32_t stamp
     pmiwire__xtidy(x, e);
 }
 
-/* Nobody was left to put the key when this node replied to the wave: those who have waited for it since before that have waited in vain. */
+/* Nobody was left to put the key when this node replied to the wave: those who have waited for it
+ * since before that have waited in vain. */
 static void serve_ended(struct pmiwire_exchange *x, uint32_t e, uint32_t wave)
 {
     struct pmiwire__xstore *s = &x->store;
@@ -195,7 +203,8 @@ void pmiwire__xend_waits(struct pmiwire_exchange *x, uint32_t wave)
 
 /* ---- Put ---- */
 
-static int check_pair(const struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
+static int check_pair(const struct pmiwire_exchange *x, struct pmiwire_str key,
+                      struct pmiwire_str value)
 {
     if (key.len == 0)
         return PMIWIRE_EEMPTY;
@@ -213,7 +222,8 @@ static bool is_dense(const struct pmiwire_exchange *x, struct pmiwire_str key, u
 
     if (x->flags & PMIWIRE_EXCHANGE_FENCE_FREE)
         return false;
-    if (hint == PMIWIRE_HINT_DENSE || (hint == PMIWIRE_HINT_NONE && x->unhinted == PMIWIRE_HINT_DENSE))
+    if (hint == PMIWIRE_HINT_DENSE ||
+        (hint == PMIWIRE_HINT_NONE && x->unhinted == PMIWIRE_HINT_DENSE))
         return true;
     return dense(x, key, &value); /* a Fence has brought it before, or will */
 }
@@ -240,7 +250,8 @@ static int put_dense(struct pmiwire_exchange *x, struct pmiwire_str key, struct 
     return 0;
 }
 
-static void send_put(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key, struct pmiwire_str value)
+static void send_put(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
+                     struct pmiwire_str value)
 {
     struct pmiwire__frame f = {.type = PMIWIRE_XF_PUT, .seq = x->seq};
     uint32_t to = home;
@@ -258,7 +269,9 @@ static int put_sparse(struct pmiwire_exchange *x, struct pmiwire_str key, struct
 {
     uint32_t home = home_of(x, key), e;
 
-    if (pmiwire__xreserve(x, 1, pmiwire__record_bytes(key.len, value.len) + pmiwire__record_bytes(key.len, 0)) != 0)
+    if (pmiwire__xreserve(
+            x, 1, pmiwire__record_bytes(key.len, value.len) + pmiwire__record_bytes(key.len, 0)) !=
+        0)
         return -ENOMEM;
     e = pmiwire__xmake(x, home, key);
     pmiwire__xset(x, e, value, x->seq);
@@ -270,14 +283,15 @@ static int put_sparse(struct pmiwire_exchange *x, struct pmiwire_str key, struct
     return 0;
 }
 
-int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank, struct pmiwire_str key, struct pmiwire_str value,
-                         uint32_t hint)
+int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank, struct pmiwire_str key,
+                         struct pmiwire_str value, uint32_t hint)
 {
     int rc;
 
     if (x->err)
         return x->err;
-    if (hint > PMIWIRE_HINT_DENSE || (rank != PMIWIRE_RANK_NONE && pmiwire__xlocal(x, rank) == PMIWIRE__XNONE))
+    if (hint > PMIWIRE_HINT_DENSE ||
+        (rank != PMIWIRE_RANK_NONE && pmiwire__xlocal(x, rank) == PMIWIRE__XNONE))
         return -EINVAL;
     rc = check_pair(x, key, value);
     if (rc != 0)
@@ -292,15 +306,18 @@ int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
 }
 
 /* All records of a PUT, and that they belong here. */
-static int check_put(const struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n, uint32_t *n_pairs)
+static int check_put(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
+                     const char *p, size_t n, uint32_t *n_pairs)
 {
     struct pmiwire__record rec;
     size_t at;
 
     *n_pairs = 0;
-    if (x->design == PMIWIRE_DESIGN_DIRECT || (f->flags & ~PMIWIRE_XFF_ACK) || f->arg || n == 0 || f->seq > x->seq + 1)
+    if (x->design == PMIWIRE_DESIGN_DIRECT || (f->flags & ~PMIWIRE_XFF_ACK) || f->arg || n == 0 ||
+        f->seq > x->seq + 1)
         return PMIWIRE_EPROTO;
-    if ((f->flags != 0) != (x->design == PMIWIRE_DESIGN_DKVS && !(x->flags & PMIWIRE_EXCHANGE_FENCE_FREE)))
+    if ((f->flags != 0) !=
+        (x->design == PMIWIRE_DESIGN_DKVS && !(x->flags & PMIWIRE_EXCHANGE_FENCE_FREE)))
         return PMIWIRE_EPROTO;
     if (x->design == PMIWIRE_DESIGN_TREE && (f->from == 0 || pmiwire__xparent(x, f->from) != x->me))
         return PMIWIRE_EPROTO;
@@ -311,7 +328,8 @@ static int check_put(const struct pmiwire_exchange *x, const struct pmiwire__fra
     return 0;
 }
 
-int pmiwire__xon_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+int pmiwire__xon_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n)
 {
     uint32_t home = x->design == PMIWIRE_DESIGN_TREE ? 0 : x->me, n_pairs;
     int rc = check_put(x, f, p, n, &n_pairs);
@@ -327,7 +345,8 @@ int pmiwire__xon_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
 
         (void)pmiwire__record_read(p + at, n - at, &rec);
         e = pmiwire__xmake(x, home, rec.key);
-        if (home == x->me || !(pmiwire__xentry(x, e)->flags & PMIWIRE__XE_VALUE) || pmiwire__xentry(x, e)->stamp <= f->seq)
+        if (home == x->me || !(pmiwire__xentry(x, e)->flags & PMIWIRE__XE_VALUE) ||
+            pmiwire__xentry(x, e)->stamp <= f->seq)
             pmiwire__xset(x, e, rec.value, f->seq);
         if (home != x->me)
             pmiwire__xcopy(x, e);
@@ -345,7 +364,8 @@ int pmiwire__xon_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     return 0;
 }
 
-int pmiwire__xon_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+int pmiwire__xon_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n)
 {
     (void)p;
     if (n != 0 || f->flags || f->arg || f->seq == 0 || f->seq > x->n_unacked)
@@ -359,12 +379,14 @@ int pmiwire__xon_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
 /* ---- Get ---- */
 
 /* Queue up for a key of this home, and ask if nobody has. */
-static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key, uint32_t how, uint64_t token)
+static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
+                     uint32_t how, uint64_t token)
 {
     bool wait = how == PMIWIRE_GET_WAIT;
     uint32_t e;
 
-    if (pmiwire__xreserve_waiters(x, 1) != 0 || pmiwire__xreserve(x, 1, pmiwire__record_bytes(key.len, 0)) != 0)
+    if (pmiwire__xreserve_waiters(x, 1) != 0 ||
+        pmiwire__xreserve(x, 1, pmiwire__record_bytes(key.len, 0)) != 0)
         return -ENOMEM;
     e = pmiwire__xmake(x, home, key);
     pmiwire__xwait(x, e, token, x->seq, false, wait);
@@ -381,14 +403,15 @@ static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_s
     return PMIWIRE_PENDING;
 }
 
-int pmiwire_exchange_get(struct pmiwire_exchange *x, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token,
-                         struct pmiwire_str *value)
+int pmiwire_exchange_get(struct pmiwire_exchange *x, struct pmiwire_str key, int32_t src,
+                         uint32_t how, uint64_t token, struct pmiwire_str *value)
 {
     uint32_t home, e;
 
     if (x->err)
         return x->err;
-    if (how > PMIWIRE_GET_WAIT || src < PMIWIRE_RANK_NONE || (src >= 0 && (uint32_t)src >= x->n_ranks))
+    if (how > PMIWIRE_GET_WAIT || src < PMIWIRE_RANK_NONE ||
+        (src >= 0 && (uint32_t)src >= x->n_ranks))
         return -EINVAL;
     if (key.len == 0 || key.len > PMIWIRE_EXCHANGE_MAX_KEY_BYTES)
         return PMIWIRE_EKEYLEN;
@@ -418,16 +441,17 @@ int pmiwire_exchange_get(struct pmiwire_exchange *x, struct pmiwire_str key, int
 }
 
 /* A GET's nodes: on the tree each the parent of the one before, the last the one that sent it. */
-static int check_get(const struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n,
-                     struct pmiwire_str *key)
+static int check_get(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
+                     const char *p, size_t n, struct pmiwire_str *key)
 {
     uint32_t i, node = 0, before = 0;
 
-    if ((f->flags & ~PMIWIRE_XFF_WAIT) || f->arg == 0 || f->arg > PMIWIRE__MAX_HOPS || n <= f->arg * sizeof(uint32_t) ||
-        f->seq > x->seq + 1)
+    if ((f->flags & ~PMIWIRE_XFF_WAIT) || f->arg == 0 || f->arg > PMIWIRE__MAX_HOPS ||
+        n <= f->arg * sizeof(uint32_t) || f->seq > x->seq + 1)
         return PMIWIRE_EPROTO;
     *key = (struct pmiwire_str){p + f->arg * sizeof(uint32_t), n - f->arg * sizeof(uint32_t)};
-    if (key->len > PMIWIRE_EXCHANGE_MAX_KEY_BYTES || (f->arg != 1 && x->design != PMIWIRE_DESIGN_TREE) ||
+    if (key->len > PMIWIRE_EXCHANGE_MAX_KEY_BYTES ||
+        (f->arg != 1 && x->design != PMIWIRE_DESIGN_TREE) ||
         (x->design == PMIWIRE_DESIGN_DKVS && owner_of(x, *key) != x->me))
         return PMIWIRE_EPROTO;
     for (i = 0; i < f->arg; i++, before = node) {
@@ -435,7 +459,8 @@ static int check_get(const struct pmiwire_exchange *x, const struct pmiwire__fra
         if (node >= x->n_nodes || node == x->me || (i > 0 && pmiwire__xparent(x, before) != node))
             return PMIWIRE_EPROTO;
     }
-    if (node != f->from || (x->design == PMIWIRE_DESIGN_TREE && (node == 0 || pmiwire__xparent(x, node) != x->me)))
+    if (node != f->from ||
+        (x->design == PMIWIRE_DESIGN_TREE && (node == 0 || pmiwire__xparent(x, node) != x->me)))
         return PMIWIRE_EPROTO;
     return 0;
 }
@@ -449,8 +474,8 @@ static uint32_t node_at(const char *nodes, uint32_t i)
 }
 
 /* Not here, or not good enough: wait for it here, or pass the request on. */
-static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *nodes, struct pmiwire_str key,
-                       uint32_t home)
+static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
+                       const char *nodes, struct pmiwire_str key, uint32_t home)
 {
     bool wait = f->flags & PMIWIRE_XFF_WAIT;
     uint32_t e, i;
@@ -460,7 +485,8 @@ static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *
             answer(x, node_at(nodes, i), key, NULL, x->seq > f->seq ? x->seq : f->seq, false);
         return 0;
     }
-    if (pmiwire__xreserve_waiters(x, f->arg) != 0 || pmiwire__xreserve(x, 1, pmiwire__record_bytes(key.len, 0)) != 0)
+    if (pmiwire__xreserve_waiters(x, f->arg) != 0 ||
+        pmiwire__xreserve(x, 1, pmiwire__record_bytes(key.len, 0)) != 0)
         return -ENOMEM;
     e = pmiwire__xmake(x, home, key);
     if (home == x->me || (pmiwire__xentry(x, e)->flags & asked_bit(wait))) {
@@ -472,7 +498,8 @@ static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *
     return 0;
 }
 
-int pmiwire__xon_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+int pmiwire__xon_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n)
 {
     uint32_t home = x->design == PMIWIRE_DESIGN_TREE ? 0 : x->me, e, i;
     struct pmiwire_str key, value;
@@ -494,14 +521,15 @@ int pmiwire__xon_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     return 0;
 }
 
-static int check_answer(const struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n,
-                        struct pmiwire__record *rec, uint32_t *home)
+static int check_answer(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
+                        const char *p, size_t n, struct pmiwire__record *rec, uint32_t *home)
 {
     const uint8_t wait = f->flags & PMIWIRE_XFF_WAIT, found = f->flags & PMIWIRE_XFF_FOUND;
 
     if (wait && !found ? f->seq == 0 || f->seq > x->still.replied : f->seq > x->seq + 1)
         return PMIWIRE_EPROTO;
-    if (f->flags != (wait | found) || f->arg || pmiwire__record_read(p, n, rec) != 0 || rec->bytes != n || (!found && rec->value.len))
+    if (f->flags != (wait | found) || f->arg || pmiwire__record_read(p, n, rec) != 0 ||
+        rec->bytes != n || (!found && rec->value.len))
         return PMIWIRE_EPROTO;
     switch (x->design) {
     case PMIWIRE_DESIGN_TREE: *home = 0; break;
@@ -513,7 +541,8 @@ static int check_answer(const struct pmiwire_exchange *x, const struct pmiwire__
     return 0;
 }
 
-int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                        size_t n)
 {
     bool wait = f->flags & PMIWIRE_XFF_WAIT;
     struct pmiwire__record rec;
@@ -529,7 +558,8 @@ int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame 
         if (pmiwire__xreserve(x, 0, rec.bytes) != 0)
             return -ENOMEM;
         pmiwire__xentry(x, e)->flags &= (uint16_t)~asked_bit(wait);
-        if (!(pmiwire__xentry(x, e)->flags & PMIWIRE__XE_VALUE) || pmiwire__xentry(x, e)->stamp <= f->seq)
+        if (!(pmiwire__xentry(x, e)->flags & PMIWIRE__XE_VALUE) ||
+            pmiwire__xentry(x, e)->stamp <= f->seq)
             pmiwire__xset(x, e, rec.value, f->seq);
         pmiwire__xcopy(x, e);
         serve(x, e);
@@ -545,7 +575,8 @@ int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame 
 
 /* ---- what Fences do to keys ---- */
 
-int pmiwire__xbrought(struct pmiwire_exchange *x, const struct pmiwire__record *rec, uint32_t number)
+int pmiwire__xbrought(struct pmiwire_exchange *x, const struct pmiwire__record *rec,
+                      uint32_t number)
 {
     uint32_t e;
 

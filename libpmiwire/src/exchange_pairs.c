@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pairs as collectives carry them. A node's part comes in segments, and a segment's pairs in runs: following ones whose keys are of one length and
- * whose values are, with what their keys have in common at their beginning said once. Four bytes go in front of a run, and none of a pair, so that what a Fence
- * costs is its payload, or less. Records are made of them where they are put into a block.
+ * Pairs as collectives carry them. A node's part comes in segments, and a segment's pairs in runs:
+ * following ones whose keys are of one length and whose values are, with what their keys have in
+ * common at their beginning said once. Four bytes go in front of a run, and none of a pair, so that
+ * what a Fence costs is its payload, or less. Records are made of them where they are put into a
+ * block.
  */
 #include "exchange_internal.h"
 
 #define MAX_SHARED 255u
 #define RUN_HEADER 4u /* of most */
 
-/* ---- numbers: 7 bits a byte, the lowest first, the last byte without 128; as short as can be ---- */
+/* ---- numbers: 7 bits a byte, the lowest first, the last byte without 128; as short as can be ----
+ * */
 
 static size_t number_bytes(uint32_t v)
 {
@@ -54,7 +57,8 @@ int pmiwire__segment_read(const char *p, size_t n, struct pmiwire__segment *s)
 {
     const char *at = p;
 
-    if (number_read(&at, p + n, &s->node) != 0 || number_read(&at, p + n, &s->bytes) != 0 || s->bytes > n - (size_t)(at - p))
+    if (number_read(&at, p + n, &s->node) != 0 || number_read(&at, p + n, &s->bytes) != 0 ||
+        s->bytes > n - (size_t)(at - p))
         return PMIWIRE_EPROTO;
     s->runs = at;
     s->whole = (size_t)(at - p) + s->bytes;
@@ -72,7 +76,8 @@ int pmiwire__run_read(const char **p, const char *end, struct pmiwire__run *run)
     if (number_read(&at, end, &run->rest) != 0 || number_read(&at, end, &run->value) != 0)
         return PMIWIRE_EPROTO;
     if (run->n == 0 || run->rest > PMIWIRE_EXCHANGE_MAX_KEY_BYTES || run->shared + run->rest == 0 ||
-        run->shared + run->rest > PMIWIRE_EXCHANGE_MAX_KEY_BYTES || run->value > PMIWIRE_EXCHANGE_MAX_VALUE_BYTES)
+        run->shared + run->rest > PMIWIRE_EXCHANGE_MAX_KEY_BYTES ||
+        run->value > PMIWIRE_EXCHANGE_MAX_VALUE_BYTES)
         return PMIWIRE_EPROTO;
     bytes = run->shared + (uint64_t)run->n * (run->rest + run->value);
     if (bytes > (uint64_t)(end - at))
@@ -149,8 +154,8 @@ static uint32_t alike(const char *a, const char *b, uint32_t most)
 }
 
 /*
- * The run that begins with the first record at p, of so many bytes of records at most if one is not more. It goes on as long as a shorter
- * common beginning does not cost more than another run.
+ * The run that begins with the first record at p, of so many bytes of records at most if one is not
+ * more. It goes on as long as a shorter common beginning does not cost more than another run.
  */
 static struct draft find_run(const char *p, size_t n, size_t most)
 {
@@ -158,7 +163,10 @@ static struct draft find_run(const char *p, size_t n, size_t most)
     struct draft d;
 
     (void)pmiwire__record_read(p, n, &first);
-    d = (struct draft){.n = 1, .shared = (uint32_t)first.key.len, .value = (uint32_t)first.value.len, .records = first.bytes};
+    d = (struct draft){.n = 1,
+                       .shared = (uint32_t)first.key.len,
+                       .value = (uint32_t)first.value.len,
+                       .records = first.bytes};
     if (d.shared > MAX_SHARED)
         d.shared = MAX_SHARED;
     for (; d.records < n && d.records + first.bytes <= most; d.records += first.bytes, d.n++) {
@@ -173,7 +181,8 @@ static struct draft find_run(const char *p, size_t n, size_t most)
         d.shared = shared;
     }
     d.rest = (uint32_t)first.key.len - d.shared;
-    d.bytes = number_bytes(d.n) + 1 + number_bytes(d.rest) + number_bytes(d.value) + d.shared + (size_t)d.n * (d.rest + d.value);
+    d.bytes = number_bytes(d.n) + 1 + number_bytes(d.rest) + number_bytes(d.value) + d.shared +
+              (size_t)d.n * (d.rest + d.value);
     return d;
 }
 
@@ -193,10 +202,13 @@ static char *write_run(char *to, const char *p, const struct draft *d)
     return to;
 }
 
-/* The segment that begins at p: bytes of records in it, and of its runs in *bytes; to: NULL, or where the runs go. */
-static size_t make_segment(const struct pmiwire_exchange *x, const char *p, size_t n, char *to, uint32_t *bytes)
+/* The segment that begins at p: bytes of records in it, and of its runs in *bytes; to: NULL, or
+ * where the runs go. */
+static size_t make_segment(const struct pmiwire_exchange *x, const char *p, size_t n, char *to,
+                           uint32_t *bytes)
 {
-    const size_t most = x->max_frame - sizeof(struct pmiwire__frame) - PMIWIRE__SEGMENT_HEADER, most_records = pmiwire__segment_most(x);
+    const size_t most = x->max_frame - sizeof(struct pmiwire__frame) - PMIWIRE__SEGMENT_HEADER,
+                 most_records = pmiwire__segment_most(x);
     size_t at = 0, len = 0;
 
     while (at < n) {
@@ -213,7 +225,8 @@ static size_t make_segment(const struct pmiwire_exchange *x, const char *p, size
     return at;
 }
 
-size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__xbuf *own, char *to)
+size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__xbuf *own,
+                               char *to)
 {
     size_t at = 0, len = 0;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ring: a node's first value goes to the node before, its last one to the node after, and what is within the node stays there. */
+/* Ring: a node's first value goes to the node before, its last one to the node after, and what is
+ * within the node stays there. */
 #include <errno.h>
 
 #include "exchange_internal.h"
@@ -50,14 +51,16 @@ static struct pmiwire_str left_of(const struct pmiwire__xring *r, uint32_t i)
 
 static struct pmiwire_str right_of(const struct pmiwire__xring *r, uint32_t i)
 {
-    return (struct pmiwire_str){r->values.ptr + r->given[i].at + r->given[i].left, r->given[i].right};
+    return (struct pmiwire_str){r->values.ptr + r->given[i].at + r->given[i].left,
+                                r->given[i].right};
 }
 
 static void send_side(struct pmiwire_exchange *x, int side, struct pmiwire_str value, uint32_t sum)
 {
     struct pmiwire__frame f = {.type = PMIWIRE_XF_RING, .seq = x->ring_number};
     struct prefix prefix = {sum, 0};
-    struct iovec iov[3] = {{NULL, 0}, {&prefix, sizeof(prefix)}, {(void *)(uintptr_t)value.ptr, value.len}};
+    struct iovec iov[3] = {
+        {NULL, 0}, {&prefix, sizeof(prefix)}, {(void *)(uintptr_t)value.ptr, value.len}};
 
     f.flags = side == AFTER ? PMIWIRE_XFF_RIGHT : 0;
     pmiwire__xsend(x, node_at(x, side), &f, iov, value.len ? 3 : 2);
@@ -107,10 +110,15 @@ void pmiwire__xring_tell(struct pmiwire_exchange *x)
         if (!r->given[i].in)
             continue;
         if (whole) {
-            left = i > 0 ? right_of(r, i - 1) : x->n_nodes > 1 ? view(&r->from[BEFORE]) : right_of(r, n - 1);
-            right = i + 1 < n ? left_of(r, i + 1) : x->n_nodes > 1 ? view(&r->from[AFTER]) : left_of(r, 0);
+            left = i > 0            ? right_of(r, i - 1)
+                   : x->n_nodes > 1 ? view(&r->from[BEFORE])
+                                    : right_of(r, n - 1);
+            right = i + 1 < n        ? left_of(r, i + 1)
+                    : x->n_nodes > 1 ? view(&r->from[AFTER])
+                                     : left_of(r, 0);
         }
-        x->ops.ringed(x->ctx, x->ranks[i], whole ? 0 : x->err, whole ? x->n_below + i : 0, left, right);
+        x->ops.ringed(x->ctx, x->ranks[i], whole ? 0 : x->err, whole ? x->n_below + i : 0, left,
+                      right);
     }
     free_ring(x, r);
 }
@@ -126,7 +134,8 @@ void pmiwire__xring_fail(struct pmiwire_exchange *x)
 
 static struct pmiwire__xring *new_ring(struct pmiwire_exchange *x)
 {
-    const size_t bytes = sizeof(struct pmiwire__xring) + x->n_local * sizeof(struct pmiwire__xgiven);
+    const size_t bytes =
+        sizeof(struct pmiwire__xring) + x->n_local * sizeof(struct pmiwire__xgiven);
     struct pmiwire__xring *r = pmiwire__xrealloc(x, NULL, 0, bytes);
 
     if (r)
@@ -134,7 +143,8 @@ static struct pmiwire__xring *new_ring(struct pmiwire_exchange *x)
     return r;
 }
 
-int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwire_str left, struct pmiwire_str right)
+int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwire_str left,
+                          struct pmiwire_str right)
 {
     const size_t most = x->max_frame - PMIWIRE_EXCHANGE_OVERHEAD_BYTES;
     uint32_t i = pmiwire__xlocal(x, rank);
@@ -150,14 +160,16 @@ int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwi
         return PMIWIRE_EVALLEN;
     if (!r && !(r = new_ring(x)))
         return -ENOMEM;
-    if (pmiwire__xbuf_room(x, &r->values, left.len + right.len + 1) != 0) { /* values may be empty, but have a place */
+    if (pmiwire__xbuf_room(x, &r->values, left.len + right.len + 1) !=
+        0) { /* values may be empty, but have a place */
         if (!x->ring)
             free_ring(x, r);
         return -ENOMEM;
     }
     pmiwire__xenter(x);
     x->ring = r;
-    r->given[i] = (struct pmiwire__xgiven){r->values.len, (uint32_t)left.len, (uint32_t)right.len, true};
+    r->given[i] =
+        (struct pmiwire__xgiven){r->values.len, (uint32_t)left.len, (uint32_t)right.len, true};
     pmiwire__xbuf_add(&r->values, left.ptr, left.len);
     pmiwire__xbuf_add(&r->values, right.ptr, right.len);
     if (++r->n_in == x->n_local) {
@@ -171,16 +183,19 @@ int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwi
     return 0;
 }
 
-static int check_ring(const struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+static int check_ring(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
+                      const char *p, size_t n)
 {
     const int side = f->flags & PMIWIRE_XFF_RIGHT ? BEFORE : AFTER;
     struct prefix prefix;
     uint32_t sum;
 
-    if ((f->flags & ~PMIWIRE_XFF_RIGHT) || f->arg || n < sizeof(prefix) || f->from != node_at(x, side))
+    if ((f->flags & ~PMIWIRE_XFF_RIGHT) || f->arg || n < sizeof(prefix) ||
+        f->from != node_at(x, side))
         return PMIWIRE_EPROTO;
     /* One ahead at most, since the next one needs our part in this one. */
-    if (f->seq != x->ring_number && (f->seq != x->ring_number + 1 || !x->sides[side].here[x->ring_number & 1]))
+    if (f->seq != x->ring_number &&
+        (f->seq != x->ring_number + 1 || !x->sides[side].here[x->ring_number & 1]))
         return PMIWIRE_EPROTO;
     if (x->sides[side].here[f->seq & 1])
         return PMIWIRE_EPROTO;
@@ -192,7 +207,8 @@ static int check_ring(const struct pmiwire_exchange *x, const struct pmiwire__fr
     return prefix.sum == sum && prefix.reserved == 0 ? 0 : PMIWIRE_EPROTO;
 }
 
-int pmiwire__xon_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+int pmiwire__xon_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                      size_t n)
 {
     struct pmiwire__xside *side = &x->sides[f->flags & PMIWIRE_XFF_RIGHT ? BEFORE : AFTER];
     int rc = check_ring(x, f, p, n);

@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of Gets that wait for a key that nobody is left to put: every rank has gone, or is blocked until the exchange tells it
- * something, and no frame is on its way that would.
+ * The end of Gets that wait for a key that nobody is left to put: every rank has gone, or is
+ * blocked until the exchange tells it something, and no frame is on its way that would.
  *
- * That is found by four counters (F. Mattern, "Algorithms for Distributed Termination Detection", Distributed Computing 2, 1987,
- * section 7). A wave goes down the tree (PROBE) and comes up again (REPLY) with two sums over all nodes: frames sent and frames
- * received. A node replies when its ops->still() says that no rank here will put anything, and its children have replied; until then
- * it holds the wave, which costs nothing. When two waves, one after the other, bring four equal sums, then nothing was on its way when
- * the second began, and no node had received anything since it replied to the first: they had all been still at that one moment. What
- * ranks do here, and what is told them, counts as if it had been sent and received: so what is done without a frame, by a rank whose
- * Get has run out of time perhaps, is seen too.
+ * That is found by four counters (F. Mattern, "Algorithms for Distributed Termination Detection",
+ * Distributed Computing 2, 1987, section 7). A wave goes down the tree (PROBE) and comes up again
+ * (REPLY) with two sums over all nodes: frames sent and frames received. A node replies when its
+ * ops->still() says that no rank here will put anything, and its children have replied; until then
+ * it holds the wave, which costs nothing. When two waves, one after the other, bring four equal
+ * sums, then nothing was on its way when the second began, and no node had received anything since
+ * it replied to the first: they had all been still at that one moment. What ranks do here, and what
+ * is told them, counts as if it had been sent and received: so what is done without a frame, by a
+ * rank whose Get has run out of time perhaps, is seen too.
  *
- * Then an END goes down. A key's home ends the Gets that it had before its own reply to the wave: those of its ranks at once, those of
- * other nodes by an ANSWER that names the wave. A node that gets one ends the Gets that it had before its own reply, and asks again if
- * there are later ones. So a request has one answer, whatever happens meanwhile.
+ * Then an END goes down. A key's home ends the Gets that it had before its own reply to the wave:
+ * those of its ranks at once, those of other nodes by an ANSWER that names the wave. A node that
+ * gets one ends the Gets that it had before its own reply, and asks again if there are later ones.
+ * So a request has one answer, whatever happens meanwhile.
  *
- * Waves begin when a Get has waited from one tick to another and its node has told the root (NEED). In a job without such Gets there
- * are no frames of this kind. `asked` keeps NEEDs few: it is forgotten with each PROBE and END, and stands after a REPLY that has told
- * of waiting Gets, for the root goes on by itself then.
+ * Waves begin when a Get has waited from one tick to another and its node has told the root (NEED).
+ * In a job without such Gets there are no frames of this kind. `asked` keeps NEEDs few: it is
+ * forgotten with each PROBE and END, and stands after a REPLY that has told of waiting Gets, for
+ * the root goes on by itself then.
  */
 #include "exchange_internal.h"
 
@@ -43,12 +47,14 @@ static bool is_held(const struct pmiwire_exchange *x)
 /* Which child a node is, from 0; PMIWIRE__XNONE: none. */
 static uint32_t child_of(const struct pmiwire_exchange *x, uint32_t node)
 {
-    return node > 0 && pmiwire__xparent(x, node) == x->me ? node - x->arity * x->me - 1 : PMIWIRE__XNONE;
+    return node > 0 && pmiwire__xparent(x, node) == x->me ? node - x->arity * x->me - 1
+                                                          : PMIWIRE__XNONE;
 }
 
 /* ---- out ---- */
 
-static void tell(struct pmiwire_exchange *x, uint32_t node, uint16_t kind, uint32_t wave, const struct sums *sums)
+static void tell(struct pmiwire_exchange *x, uint32_t node, uint16_t kind, uint32_t wave,
+                 const struct sums *sums)
 {
     struct pmiwire__frame f = {.type = PMIWIRE_XF_STILL, .arg = kind, .seq = wave};
 
@@ -116,7 +122,8 @@ static void judge(struct pmiwire_exchange *x, const struct sums *all)
     s->before = all->received;
     if (all->waiting == 0)
         return;
-    /* The fourth sum is equal then: a node that has received nothing since it replied to the wave before has sent nothing either. */
+    /* The fourth sum is equal then: a node that has received nothing since it replied to the wave
+     * before has sent nothing either. */
     if (before == all->sent && all->sent == all->received) {
         s->before = UINT64_MAX;
         end(x, s->wave);
@@ -174,18 +181,21 @@ void pmiwire__xstill_tick(struct pmiwire_exchange *x, bool old)
 
 /* ---- in ---- */
 
-static int check_from_above(const struct pmiwire_exchange *x, const struct pmiwire__frame *f, size_t n)
+static int check_from_above(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
+                            size_t n)
 {
     const struct pmiwire__xstill *s = &x->still;
 
     if (x->me == 0 || f->from != pmiwire__xparent(x, x->me) || n != 0 || is_held(x))
         return PMIWIRE_EPROTO;
-    if (f->arg == PMIWIRE_STILL_PROBE ? f->seq != s->wave + 1 || f->seq == 0 : f->seq != s->replied || f->seq == s->ended)
+    if (f->arg == PMIWIRE_STILL_PROBE ? f->seq != s->wave + 1 || f->seq == 0
+                                      : f->seq != s->replied || f->seq == s->ended)
         return PMIWIRE_EPROTO;
     return 0;
 }
 
-static int check_from_below(const struct pmiwire_exchange *x, const struct pmiwire__frame *f, size_t n)
+static int check_from_below(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
+                            size_t n)
 {
     const struct pmiwire__xstill *s = &x->still;
     const uint32_t child = child_of(x, f->from);
@@ -211,7 +221,8 @@ static void on_reply(struct pmiwire_exchange *x, uint32_t child, const char *p)
     s->waiting += sums.waiting;
 }
 
-int pmiwire__xon_still(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+int pmiwire__xon_still(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                       size_t n)
 {
     const bool from_above = f->arg == PMIWIRE_STILL_PROBE || f->arg == PMIWIRE_STILL_END;
     int rc;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys and who waits for them. Entries are found by (home, key) in a table of open addressing; their pairs are records in one arena, ready
- * to be sent. An update that needs more room than the record has goes to the arena's end; when half of the arena is garbage it is
- * packed instead of grown.
+ * Keys and who waits for them. Entries are found by (home, key) in a table of open addressing;
+ * their pairs are records in one arena, ready to be sent. An update that needs more room than the
+ * record has goes to the arena's end; when half of the arena is garbage it is packed instead of
+ * grown.
  */
 #include <errno.h>
 
@@ -16,7 +17,8 @@ void pmiwire__xstore_init(struct pmiwire_exchange *x)
     struct pmiwire__xstore *s = &x->store;
 
     memset(s, 0, sizeof(*s));
-    s->free_entry = s->free_waiter = s->waiting = s->copies = s->due_head = s->due_tail = PMIWIRE__XNONE;
+    s->free_entry = s->free_waiter = s->waiting = s->copies = s->due_head = s->due_tail =
+        PMIWIRE__XNONE;
     s->key[0] = (uintptr_t)x * 0x9e3779b97f4a7c15u;
     s->key[1] = ((uintptr_t)&s << 20) ^ (uintptr_t)&pmiwire__xfind;
 }
@@ -58,7 +60,8 @@ static int more_slots(struct pmiwire_exchange *x, uint32_t n_slots)
 static int more_entries(struct pmiwire_exchange *x, uint32_t need)
 {
     struct pmiwire__xstore *s = &x->store;
-    uint32_t cap = s->cap_entries ? s->cap_entries : FIRST_ENTRIES, slots = s->n_slots ? s->n_slots : FIRST_ENTRIES;
+    uint32_t cap = s->cap_entries ? s->cap_entries : FIRST_ENTRIES,
+             slots = s->n_slots ? s->n_slots : FIRST_ENTRIES;
     struct pmiwire__xentry *entries;
 
     if (need > MAX_ENTRIES)
@@ -71,7 +74,8 @@ static int more_entries(struct pmiwire_exchange *x, uint32_t need)
         return -ENOMEM;
     if (cap == s->cap_entries)
         return 0;
-    entries = pmiwire__xrealloc(x, s->entries, s->cap_entries * sizeof(*entries), cap * sizeof(*entries));
+    entries =
+        pmiwire__xrealloc(x, s->entries, s->cap_entries * sizeof(*entries), cap * sizeof(*entries));
     if (!entries)
         return -ENOMEM;
     s->entries = entries;
@@ -109,11 +113,13 @@ int pmiwire__xreserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t rec
     uint32_t need = s->n_keys + n_entries;
 
     /* Free entries are within n_entries, so that the keys in use are what counts. */
-    if (need < s->n_keys || ((need > s->cap_entries || need > s->n_slots / 8 * 5) && more_entries(x, need) != 0))
+    if (need < s->n_keys ||
+        ((need > s->cap_entries || need > s->n_slots / 8 * 5) && more_entries(x, need) != 0))
         return -ENOMEM;
     if (s->arena.len + record_bytes <= s->arena.cap)
         return 0;
-    if (record_bytes > UINT32_MAX || s->arena.len - s->garbage + record_bytes > (size_t)4 * UINT32_MAX)
+    if (record_bytes > UINT32_MAX ||
+        s->arena.len - s->garbage + record_bytes > (size_t)4 * UINT32_MAX)
         return -ENOMEM;
     if (s->garbage > s->arena.len / 2)
         return pack(x, record_bytes);
@@ -150,7 +156,8 @@ static uint32_t hash_of(const struct pmiwire_exchange *x, uint32_t home, struct 
 }
 
 /* The slot of a key, or the empty one where it would go. */
-static uint32_t probe(const struct pmiwire_exchange *x, uint32_t hash, uint32_t home, struct pmiwire_str key)
+static uint32_t probe(const struct pmiwire_exchange *x, uint32_t hash, uint32_t home,
+                      struct pmiwire_str key)
 {
     const struct pmiwire__xstore *s = &x->store;
     uint32_t i;
@@ -175,7 +182,8 @@ uint32_t pmiwire__xfind(const struct pmiwire_exchange *x, uint32_t home, struct 
     return x->store.slots[probe(x, hash_of(x, home, key), home, key)].entry - 1; /* 0 - 1 is NONE */
 }
 
-static uint32_t new_record(struct pmiwire__xstore *s, struct pmiwire_str key, struct pmiwire_str value)
+static uint32_t new_record(struct pmiwire__xstore *s, struct pmiwire_str key,
+                           struct pmiwire_str value)
 {
     uint32_t at = (uint32_t)(s->arena.len / 4);
 
@@ -272,14 +280,16 @@ void pmiwire__xremove(struct pmiwire_exchange *x, uint32_t e)
 
 static bool needed(const struct pmiwire__xentry *entry)
 {
-    return entry->pins || entry->head != PMIWIRE__XNONE || (entry->flags & (PMIWIRE__XE_ASKED | PMIWIRE__XE_ASKED_WAIT));
+    return entry->pins || entry->head != PMIWIRE__XNONE ||
+           (entry->flags & (PMIWIRE__XE_ASKED | PMIWIRE__XE_ASKED_WAIT));
 }
 
 void pmiwire__xtidy(struct pmiwire_exchange *x, uint32_t e)
 {
     const struct pmiwire__xentry *entry = &x->store.entries[e];
 
-    if (needed(entry) || (entry->flags & PMIWIRE__XE_COPY)) /* one on the list of copies goes with the next Fence */
+    if (needed(entry) ||
+        (entry->flags & PMIWIRE__XE_COPY)) /* one on the list of copies goes with the next Fence */
         return;
     if (!(entry->flags & PMIWIRE__XE_VALUE))
         pmiwire__xremove(x, e);
@@ -348,7 +358,8 @@ void pmiwire__xkeep_waiter(struct pmiwire_exchange *x, uint32_t e, uint32_t w)
     entry->tail = w;
 }
 
-void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, uint64_t token, uint32_t seq, bool remote, bool wait)
+void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, uint64_t token, uint32_t seq,
+                    bool remote, bool wait)
 {
     struct pmiwire__xstore *s = &x->store;
     uint32_t w = s->free_waiter;
@@ -360,7 +371,12 @@ void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, uint64_t token, uint
     s->n_waiting++;
     s->n_own += !remote;
     x->still.n_events += !remote;
-    s->waiters[w] = (struct pmiwire__xwaiter){.token = token, .seq = seq, .entry = e, .born = x->still.replied, .remote = remote, .wait = wait};
+    s->waiters[w] = (struct pmiwire__xwaiter){.token = token,
+                                              .seq = seq,
+                                              .entry = e,
+                                              .born = x->still.replied,
+                                              .remote = remote,
+                                              .wait = wait};
     pmiwire__xkeep_waiter(x, e, w);
 }
 

@@ -18,7 +18,8 @@ static uint32_t depth(uint32_t n, uint32_t arity)
     return levels;
 }
 
-/* A large set goes to each child whole, so that more than four cost more than their tree's fewer levels save. */
+/* A large set goes to each child whole, so that more than four cost more than their tree's fewer
+ * levels save. */
 #define MOST_BY_DEFAULT 4u
 
 uint32_t pmiwire_exchange_arity(uint32_t n_nodes)
@@ -31,11 +32,13 @@ uint32_t pmiwire_exchange_arity(uint32_t n_nodes)
     return best;
 }
 
-int pmiwire_exchange_tree_neighbour(uint32_t n_nodes, uint32_t arity, uint32_t node, uint32_t i, uint32_t *neighbour)
+int pmiwire_exchange_tree_neighbour(uint32_t n_nodes, uint32_t arity, uint32_t node, uint32_t i,
+                                    uint32_t *neighbour)
 {
     uint64_t child;
 
-    if (n_nodes == 0 || n_nodes > INT32_MAX || arity > PMIWIRE_EXCHANGE_MAX_ARITY || node >= n_nodes)
+    if (n_nodes == 0 || n_nodes > INT32_MAX || arity > PMIWIRE_EXCHANGE_MAX_ARITY ||
+        node >= n_nodes)
         return -EINVAL;
     if (arity == 0)
         arity = pmiwire_exchange_arity(n_nodes);

@@ -33,18 +33,15 @@ static uint16_t place(uint16_t cmd)
     case PMIWIRE_V1_INIT:
     case PMIWIRE_V2_FULLINIT: return PMIWIRE_EXT_AT_HELLO;
     case PMIWIRE_V1_RESPONSE_TO_INIT:
-    case PMIWIRE_V2_FULLINIT_RESPONSE:
-        return PMIWIRE_EXT_AT_INIT;
+    case PMIWIRE_V2_FULLINIT_RESPONSE: return PMIWIRE_EXT_AT_INIT;
     case PMIWIRE_V1_BARRIER_OUT:
-    case PMIWIRE_V2_KVS_FENCE_RESPONSE:
-        return PMIWIRE_EXT_AT_FENCE;
+    case PMIWIRE_V2_KVS_FENCE_RESPONSE: return PMIWIRE_EXT_AT_FENCE;
     case PMIWIRE_V1_PUT:
     case PMIWIRE_V2_KVS_PUT: return PMIWIRE_EXT_AT_PUT;
     case PMIWIRE_V1_GET:
     case PMIWIRE_V2_KVS_GET: return PMIWIRE_EXT_AT_GET;
     case PMIWIRE_V1_BARRIER_IN: return PMIWIRE_EXT_AT_ENTER;
-    default:
-        return 0;
+    default: return 0;
     }
 }
 

@@ -31,7 +31,8 @@ extern const uint64_t pmiwire__field_words[PMIWIRE_F_COUNT_][2];
 
 /* Longest name of a field that two words hold. */
 #define PMIWIRE__FIELD_NAME_MAX 15u
-/* What fills the last byte of the two words: the name's length, and whether a number belongs behind it. */
+/* What fills the last byte of the two words: the name's length, and whether a number belongs behind
+ * it. */
 #define PMIWIRE__NAME_TAG(len, indexed) ((uint64_t)((len) | (indexed) << 7) << 56)
 
 /* Eight bytes as a little-endian word. */
@@ -46,7 +47,8 @@ static inline uint64_t pmiwire__load8(const char *p)
     return v;
 }
 
-/* The field whose name stands in these words with NULs behind it, and whose tag this is; 0 when there is none. */
+/* The field whose name stands in these words with NULs behind it, and whose tag this is; 0 when
+ * there is none. */
 static inline uint16_t pmiwire__field_by_words(uint64_t low, uint64_t high, uint64_t tag)
 {
     const struct pmiwire__name_hash *h = &pmiwire__field_hash;
@@ -59,7 +61,8 @@ static inline uint16_t pmiwire__field_by_words(uint64_t low, uint64_t high, uint
 /* ---- options.c ---- */
 
 extern const struct pmiwire_allocator pmiwire__libc_alloc;
-/* Copy an option struct, or a longer one of a later release in which nothing is set that this one does not know. NULL: all zero. 0 or -EINVAL. */
+/* Copy an option struct, or a longer one of a later release in which nothing is set that this one
+ * does not know. NULL: all zero. 0 or -EINVAL. */
 int pmiwire__take_struct(void *to, size_t to_size, const void *from, size_t from_size);
 
 static inline int pmiwire__is(struct pmiwire_str s, const char *literal)

@@ -18,7 +18,7 @@
 #include "server_internal.h"
 
 /* The probe length that no fair set of keys reaches at the load allowed. */
-#define LONG_PROBE 192u
+#define LONG_PROBE  192u
 #define FIRST_SLOTS 8u
 
 static uint64_t rotl(uint64_t x, int b)
@@ -98,7 +98,8 @@ static struct pmiwire_str entry_key(const struct pmiwire__entry *e)
 }
 
 /* The slot that holds the key, or the empty one where it would go. */
-static size_t probe(const struct pmiwire__kvs *k, uint64_t hash, struct pmiwire_str key, size_t *steps)
+static size_t probe(const struct pmiwire__kvs *k, uint64_t hash, struct pmiwire_str key,
+                    size_t *steps)
 {
     size_t mask = k->n_slots - 1, i = hash & mask, n = 0;
 
@@ -206,7 +207,8 @@ int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiw
         k->n++;
     }
     if (steps > LONG_PROBE && k->rekeyed_at != k->n_slots)
-        (void)rebuild(k, k->n_slots, true); /* if memory is short it stays as it is: slow, not wrong */
+        (void)rebuild(k, k->n_slots,
+                      true); /* if memory is short it stays as it is: slow, not wrong */
     return 0;
 }
 

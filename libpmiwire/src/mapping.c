@@ -425,7 +425,8 @@ static size_t smallest_period(const uint32_t *x, size_t n)
         p = q;
     }
     /* x[cut..n) has period p; x has it too when its first `cut` ranks fit */
-    if (p <= n - cut && memcmp(x, x + p, cut < n - p ? cut * sizeof(*x) : (n - p) * sizeof(*x)) == 0)
+    if (p <= n - cut &&
+        memcmp(x, x + p, cut < n - p ? cut * sizeof(*x) : (n - p) * sizeof(*x)) == 0)
         return p;
     /* otherwise the period is longer than both halves of the factorization */
     return long_period(x, n, (cut > n - cut ? cut : n - cut) + 1);
@@ -604,8 +605,7 @@ static const struct run_block *peek_block(const struct window *w, uint32_t i)
 
 static void fill_window(struct window *w)
 {
-    while (w->count < WINDOW &&
-           next_block(&w->rest, &w->ring[(w->head + w->count) % WINDOW]))
+    while (w->count < WINDOW && next_block(&w->rest, &w->ring[(w->head + w->count) % WINDOW]))
         w->count++;
 }
 

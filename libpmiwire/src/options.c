@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What sessions, servers and exchanges are set up with: memory of libc, and option structs of other releases. */
+/* What sessions, servers and exchanges are set up with: memory of libc, and option structs of other
+ * releases. */
 #include <errno.h>
 #include <stdlib.h>
 

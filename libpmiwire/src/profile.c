@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each peer can carry. Every figure was measured against the peer named, or read in its source where noted. */
+/* What each peer can carry. Every figure was measured against the peer named, or read in its source
+ * where noted. */
 #include "internal.h"
 
 #ifdef __SSE2__
@@ -23,7 +24,8 @@ static const struct pmiwire_profile profiles[] = {
         .max_mapping_bytes = 538,
     },
     {
-        /* The least of the servers below: slurmstepd's lines, Hydra main's backslashes and words. */
+        /* The least of the servers below: slurmstepd's lines, Hydra main's backslashes and words.
+         * */
         .name = "any-server",
         .peer = "what every server below carries",
         .flags = V1 | V2 | PMIWIRE_PEER_SEMICOLON_V1,
@@ -49,7 +51,8 @@ static const struct pmiwire_profile profiles[] = {
         .max_mapping_bytes = 538,
     },
     {
-        /* Its parser drops backslashes on both wires and asserts over 1,000 words. PMI-2 fields end at `;` alone. */
+        /* Its parser drops backslashes on both wires and asserts over 1,000 words. PMI-2 fields end
+         * at `;` alone. */
         .name = "mpich-main",
         .peer = "MPICH 5.1.0a1's client",
         .flags = V1 | V2 | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_EXTENDED_MAPPING |
@@ -86,7 +89,8 @@ static const struct pmiwire_profile profiles[] = {
         /* One 64 KiB buffer for all clients; longer values are cut to 1,023 bytes with rc=0. */
         .name = "hydra-4.0",
         .peer = "mpiexec.hydra 4.0.2 (Debian 12)",
-        .flags = V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_SPACES_V2,
+        .flags =
+            V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_SPACES_V2,
         .max_key_bytes = 63,
         .max_value_bytes = 1023,
         .max_kvsname_bytes = 255,
@@ -98,8 +102,8 @@ static const struct pmiwire_profile profiles[] = {
         /* One empty put ends the job; drops backslashes; asserts over 1,000 words. */
         .name = "hydra-main",
         .peer = "mpiexec.hydra 5.1.0a1",
-        .flags = V1 | V2 | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_V1_2 |
-                 PMIWIRE_PEER_EXTENDED_MAPPING,
+        .flags =
+            V1 | V2 | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_V1_2 | PMIWIRE_PEER_EXTENDED_MAPPING,
         .max_key_bytes = 63,
         .max_value_bytes = 1023,
         .max_kvsname_bytes = 255,
@@ -112,7 +116,8 @@ static const struct pmiwire_profile profiles[] = {
          * at its first ';', though its own client doubles them. */
         .name = "slurmstepd",
         .peer = "Slurm 22.05.8's mpi/pmi2 plugin",
-        .flags = V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_SPACES_V2,
+        .flags =
+            V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_SPACES_V2,
         .max_key_bytes = 63,
         .max_value_bytes = 1023,
         .max_kvsname_bytes = 255,
@@ -165,8 +170,9 @@ static int peer_allows(uint32_t flags, uint16_t wire, unsigned char c)
         return wire == PMIWIRE_V1_MCMD || (flags & PMIWIRE_PEER_SPACES) ||
                (wire == PMIWIRE_V2 && (flags & PMIWIRE_PEER_SPACES_V2));
     if (c == ';')
-        return wire == PMIWIRE_V1_MCMD || (wire == PMIWIRE_V2 ? flags & PMIWIRE_PEER_SEMICOLON_V2
-                                                              : flags & PMIWIRE_PEER_SEMICOLON_V1) != 0;
+        return wire == PMIWIRE_V1_MCMD ||
+               (wire == PMIWIRE_V2 ? flags & PMIWIRE_PEER_SEMICOLON_V2
+                                   : flags & PMIWIRE_PEER_SEMICOLON_V1) != 0;
     if (c == '\\')
         return (flags & PMIWIRE_PEER_BACKSLASH) != 0;
     if (c >= 127)
@@ -189,7 +195,8 @@ static int is_plain_block(__m128i v)
     const __m128i semicolon = _mm_cmpeq_epi8(v, _mm_set1_epi8(';'));
     const __m128i backslash = _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'));
 
-    return _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(low, del), _mm_or_si128(semicolon, backslash))) == 0;
+    return _mm_movemask_epi8(
+               _mm_or_si128(_mm_or_si128(low, del), _mm_or_si128(semicolon, backslash))) == 0;
 }
 
 static int is_plain(struct pmiwire_str s)

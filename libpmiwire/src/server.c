@@ -57,8 +57,8 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
     o->alloc = NULL;
     if ((o->flags & ~PMIWIRE_SERVER_PMI_1_2) || (o->decode_flags & ~PMIWIRE_DECODE_VALUE_TO_EOL))
         return -EINVAL;
-    if (((s->ops.put || s->ops.put_hinted) && !s->ops.get && !s->ops.get_from) || !s->ops.publish != !s->ops.lookup ||
-        !s->ops.publish != !s->ops.unpublish)
+    if (((s->ops.put || s->ops.put_hinted) && !s->ops.get && !s->ops.get_from) ||
+        !s->ops.publish != !s->ops.lookup || !s->ops.publish != !s->ops.unpublish)
         return -EINVAL;
     if (!o->kvsname_max)
         o->kvsname_max = PMIWIRE_DEFAULT_KVSNAME_MAX;
@@ -76,8 +76,9 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
         o->max_spawn_bytes = PMIWIRE_DEFAULT_MAX_SPAWN_BYTES;
     if (!o->max_kvs_bytes)
         o->max_kvs_bytes = PMIWIRE_DEFAULT_MAX_KVS_BYTES;
-    if (o->kvsname_max < 2 || o->keylen_max < 2 || o->vallen_max < 2 || o->kvsname_max > INT32_MAX ||
-        o->keylen_max > INT32_MAX || o->vallen_max > INT32_MAX || o->max_msg_bytes > SIZE_MAX / 4)
+    if (o->kvsname_max < 2 || o->keylen_max < 2 || o->vallen_max < 2 ||
+        o->kvsname_max > INT32_MAX || o->keylen_max > INT32_MAX || o->vallen_max > INT32_MAX ||
+        o->max_msg_bytes > SIZE_MAX / 4)
         return -EINVAL;
     return 0;
 }
@@ -95,7 +96,8 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
     if (!s)
         return -ENOMEM;
     *s = probe;
-    s->cap_fields = s->opts.max_fields < PMIWIRE_USUAL_FIELDS ? s->opts.max_fields : PMIWIRE_USUAL_FIELDS;
+    s->cap_fields =
+        s->opts.max_fields < PMIWIRE_USUAL_FIELDS ? s->opts.max_fields : PMIWIRE_USUAL_FIELDS;
     s->fields = pmiwire__alloc(s, s->cap_fields * sizeof(*s->fields));
     if (!s->fields) {
         pmiwire__free(&probe, s);
@@ -230,7 +232,8 @@ static uint32_t *copy_u32(struct pmiwire_server *s, const uint32_t *a, size_t n)
     return p;
 }
 
-static int fill_job(struct pmiwire_server *s, struct pmiwire__job *j, const struct pmiwire_job_opts *o)
+static int fill_job(struct pmiwire_server *s, struct pmiwire__job *j,
+                    const struct pmiwire_job_opts *o)
 {
     j->n_ranks = o->n_ranks;
     j->n_local = o->n_local ? o->n_local : o->n_ranks;
@@ -262,7 +265,8 @@ static int fill_job(struct pmiwire_server *s, struct pmiwire__job *j, const stru
     return 0;
 }
 
-int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_opts *opts, uint32_t *job)
+int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_opts *opts,
+                           uint32_t *job)
 {
     struct pmiwire_job_opts o;
     struct pmiwire__job *j;
@@ -353,7 +357,8 @@ int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ex
     size_t bytes, i;
 
     if (!desc || !(desc->at & (PMIWIRE_EXT_AT_INIT | PMIWIRE_EXT_AT_FENCE)) ||
-        (ext >= PMIWIRE_EXT_PLACE && ext <= PMIWIRE_EXT_RIGHT)) /* those differ from client to client */
+        (ext >= PMIWIRE_EXT_PLACE &&
+         ext <= PMIWIRE_EXT_RIGHT)) /* those differ from client to client */
         return -EINVAL;
     if (!j)
         return PMIWIRE_ENOENT;
@@ -432,8 +437,10 @@ int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pm
     return 0;
 }
 
-/* The launcher's own pairs are held to what the wire can carry: no NUL, and on PMI-1 no line end. */
-static int check_own(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key, struct pmiwire_str value)
+/* The launcher's own pairs are held to what the wire can carry: no NUL, and on PMI-1 no line end.
+ * */
+static int check_own(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
+                     struct pmiwire_str value)
 {
     int rc = pmiwire__check_pair(s, wire, key, value);
 
@@ -441,7 +448,8 @@ static int check_own(const struct pmiwire_server *s, uint16_t wire, struct pmiwi
         return rc;
     if (memchr(key.ptr, 0, key.len) || memchr(value.ptr, 0, value.len))
         return PMIWIRE_ECHARS;
-    if (wire == PMIWIRE_V1 && (memchr(key.ptr, '\n', key.len) || memchr(value.ptr, '\n', value.len)))
+    if (wire == PMIWIRE_V1 &&
+        (memchr(key.ptr, '\n', key.len) || memchr(value.ptr, '\n', value.len)))
         return PMIWIRE_ECHARS;
     return 0;
 }

@@ -33,7 +33,8 @@ static void release(struct pmiwire__job *j, int rc)
         pmiwire__resume(c);
         if (rc != 0) {
             pmiwire__reply_error(c, cmd, rc, NULL);
-        } else if (pmiwire__reply_begin(&r, c, cmd, pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_FENCE))) {
+        } else if (pmiwire__reply_begin(&r, c, cmd,
+                                        pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_FENCE))) {
             pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
             pmiwire__reply_ext(&r, PMIWIRE_EXT_AT_FENCE);
             pmiwire__reply_send(&r, cmd);
@@ -144,7 +145,8 @@ static uint32_t node_size(const struct pmiwire__job *j, uint32_t node)
 
 /* A group's canonical name: equal for equal sets of ranks, however the client put it. */
 struct group_name {
-    uint32_t *words; /* in scratch: kind, count or node, ranks in ascending order; then the tag's bytes */
+    uint32_t *
+        words; /* in scratch: kind, count or node, ranks in ascending order; then the tag's bytes */
     size_t n_words;
     uint32_t n_members;
 };
@@ -311,7 +313,8 @@ static void enter_group(const struct pmiwire__req *q, struct pmiwire_str group)
     struct pmiwire_str key;
 
     /* A rank takes two bytes of the text at least, so this holds the list, its head and the tag. */
-    name.words = (uint32_t *)(void *)pmiwire__scratch(q->s, (group.len / 2 + 4) * sizeof(uint32_t) + group.len);
+    name.words = (uint32_t *)(void *)pmiwire__scratch(q->s, (group.len / 2 + 4) * sizeof(uint32_t) +
+                                                                group.len);
     if (!name.words) {
         pmiwire__refuse(c, q->cmd, -ENOMEM, NULL);
         return;
@@ -350,7 +353,8 @@ void pmiwire__do_fence(const struct pmiwire__req *q)
 
     if (pmiwire_msg_ext(q->msg, PMIWIRE_EXT_RING, &value) == 0)
         pmiwire__do_ring(q);
-    else if (q->cmd == PMIWIRE_V1_BARRIER_IN && pmiwire_msg_str(q->msg, PMIWIRE_F_GROUP, &group) == 0)
+    else if (q->cmd == PMIWIRE_V1_BARRIER_IN &&
+             pmiwire_msg_str(q->msg, PMIWIRE_F_GROUP, &group) == 0)
         enter_group(q, group);
     else
         enter_fence(q);
@@ -359,7 +363,8 @@ void pmiwire__do_fence(const struct pmiwire__req *q)
 /* ---- ring ---- */
 
 /* PMI-2's own answer, or to a PMI-1 client the extension's fields. */
-static void send_place(struct pmiwire_conn *c, uint16_t cmd, uint32_t place, struct pmiwire_str left, struct pmiwire_str right)
+static void send_place(struct pmiwire_conn *c, uint16_t cmd, uint32_t place,
+                       struct pmiwire_str left, struct pmiwire_str right)
 {
     struct pmiwire__reply reply;
     char number[16];
@@ -429,7 +434,8 @@ static void release_ring(struct pmiwire_server *s, struct pmiwire__job *j)
 }
 
 /* Over several nodes: it is served elsewhere. */
-static void ring_outside(const struct pmiwire__req *q, struct pmiwire_str left, struct pmiwire_str right)
+static void ring_outside(const struct pmiwire__req *q, struct pmiwire_str left,
+                         struct pmiwire_str right)
 {
     struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
@@ -446,8 +452,8 @@ static void ring_outside(const struct pmiwire__req *q, struct pmiwire_str left, 
     pmiwire__refuse(c, q->cmd, rc < 0 ? rc : PMIWIRE_ESTATE, NULL);
 }
 
-int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t token, int rc, uint32_t place, struct pmiwire_str left,
-                             struct pmiwire_str right)
+int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t token, int rc, uint32_t place,
+                             struct pmiwire_str left, struct pmiwire_str right)
 {
     struct pmiwire_conn *c = pmiwire__by_token(s, token);
 

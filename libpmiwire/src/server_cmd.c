@@ -141,7 +141,8 @@ static void do_singinit(const struct pmiwire__req *q)
 
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_PMI_VERSION, &major);
     if (c->major != 0 || !c->job) {
-        pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE, c->job ? "singinit after init" : "rank is not known");
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE,
+                        c->job ? "singinit after init" : "rank is not known");
         return;
     }
     if (!pmiwire__reply_begin(&r, c, q->cmd, c->job->name.len))
@@ -182,7 +183,8 @@ static void do_fullinit(const struct pmiwire__req *q)
         return;
     }
     c->is_ours = says_client(q);
-    bytes = pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_INIT) + (c->job->spawner ? strlen(c->job->spawner) : 0);
+    bytes = pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_INIT) +
+            (c->job->spawner ? strlen(c->job->spawner) : 0);
     if (!pmiwire__reply_begin(&r, c, q->cmd, bytes))
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
@@ -271,8 +273,10 @@ static struct pmiwire__job *space(const struct pmiwire__req *q)
     return pmiwire__job_named(q->s, name);
 }
 
-/* An extension's word, as its place in the list; without the field 0. 0, or PMIWIRE_ETYPE for any other word. */
-static int word_of(const struct pmiwire__req *q, uint16_t ext, const char *const words[3], uint32_t *place)
+/* An extension's word, as its place in the list; without the field 0. 0, or PMIWIRE_ETYPE for any
+ * other word. */
+static int word_of(const struct pmiwire__req *q, uint16_t ext, const char *const words[3],
+                   uint32_t *place)
 {
     struct pmiwire_str word;
 
@@ -287,7 +291,8 @@ static int word_of(const struct pmiwire__req *q, uint16_t ext, const char *const
 
 static void do_put(const struct pmiwire__req *q)
 {
-    static const char *const hints[3] = {[PMIWIRE_HINT_SPARSE] = "sparse", [PMIWIRE_HINT_DENSE] = "dense"};
+    static const char *const hints[3] = {
+        [PMIWIRE_HINT_SPARSE] = "sparse", [PMIWIRE_HINT_DENSE] = "dense"};
     struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
     struct pmiwire_str key = {0}, value = {0};
@@ -298,7 +303,8 @@ static void do_put(const struct pmiwire__req *q)
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_KEY, &key);
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_VALUE, &value);
     if (space(q) != c->job) {
-        pmiwire__refuse(c, q->cmd, PMIWIRE_ENOENT, "put into a key-value space that is not one's own");
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ENOENT,
+                        "put into a key-value space that is not one's own");
         return;
     }
     rc = pmiwire__check_pair(s, q->msg->wire, key, value);
@@ -332,7 +338,8 @@ void pmiwire__answer_get(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pm
     if (rc == PMIWIRE_ENOENT && (cmd == PMIWIRE_V1_GET || cmd == PMIWIRE_V2_KVS_GET))
         c->s->stats.n_misses++;
     if (found && cmd == PMIWIRE_V1_GET && value.len >= c->s->opts.vallen_max) {
-        pmiwire__refuse(c, cmd, PMIWIRE_EVALLEN, "a PMI-2 client put a value of full length, for which PMI-1 has no room");
+        pmiwire__refuse(c, cmd, PMIWIRE_EVALLEN,
+                        "a PMI-2 client put a value of full length, for which PMI-1 has no room");
         return;
     }
     if (!found && (cmd == PMIWIRE_V1_GET || rc != PMIWIRE_ENOENT)) {
@@ -350,9 +357,11 @@ void pmiwire__answer_get(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pm
 }
 
 /* The caller's own store. */
-static void get_outside(const struct pmiwire__req *q, const struct pmiwire__job *j, struct pmiwire_str key)
+static void get_outside(const struct pmiwire__req *q, const struct pmiwire__job *j,
+                        struct pmiwire_str key)
 {
-    static const char *const words[3] = {[PMIWIRE_GET_REMOTE] = "remote", [PMIWIRE_GET_WAIT] = "wait"};
+    static const char *const words[3] = {
+        [PMIWIRE_GET_REMOTE] = "remote", [PMIWIRE_GET_WAIT] = "wait"};
     struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
     struct pmiwire_str value = {0}, src;
@@ -410,11 +419,13 @@ static void do_get(const struct pmiwire__req *q)
     pmiwire__answer_get(c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
 }
 
-int pmiwire_server_get_done(struct pmiwire_server *s, uint64_t token, int rc, struct pmiwire_str value)
+int pmiwire_server_get_done(struct pmiwire_server *s, uint64_t token, int rc,
+                            struct pmiwire_str value)
 {
     struct pmiwire_conn *c = pmiwire__by_token(s, token);
 
-    if (!c || (c->pend != PMIWIRE__PEND_GET && c->pend != PMIWIRE__PEND_GET_FAR && c->pend != PMIWIRE__PEND_LOOKUP))
+    if (!c || (c->pend != PMIWIRE__PEND_GET && c->pend != PMIWIRE__PEND_GET_FAR &&
+               c->pend != PMIWIRE__PEND_LOOKUP))
         return PMIWIRE_ESTALE;
     pmiwire__enter(s);
     if (c->pend == PMIWIRE__PEND_LOOKUP)
@@ -485,7 +496,9 @@ static void dispatch(const struct pmiwire__req *q)
     case PMIWIRE_V2_FULLINIT: do_fullinit(q); break;
     case PMIWIRE_V1_GET_MAXES: do_maxes(q); break;
     case PMIWIRE_V1_GET_APPNUM: reply_number(q, PMIWIRE_F_APPNUM, appnum(q->c)); break;
-    case PMIWIRE_V1_GET_UNIVERSE_SIZE: reply_number(q, PMIWIRE_F_SIZE, q->c->job->universe_size); break;
+    case PMIWIRE_V1_GET_UNIVERSE_SIZE:
+        reply_number(q, PMIWIRE_F_SIZE, q->c->job->universe_size);
+        break;
     case PMIWIRE_V1_GET_MY_KVSNAME:
     case PMIWIRE_V2_JOB_GETID: do_name(q); break;
     case PMIWIRE_V2_JOB_CONNECT:
@@ -525,10 +538,8 @@ static bool before_init(uint16_t cmd)
     case PMIWIRE_V1_SINGINIT:
     case PMIWIRE_V1_ABORT:
     case PMIWIRE_V2_FULLINIT:
-    case PMIWIRE_V2_ABORT:
-        return true;
-    default:
-        return false;
+    case PMIWIRE_V2_ABORT: return true;
+    default: return false;
     }
 }
 
@@ -555,7 +566,8 @@ static bool unescape(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t r
     return true;
 }
 
-/* Slurm's client writes `jobid=;` where it has none: a name or rank that is empty counts as absent. */
+/* Slurm's client writes `jobid=;` where it has none: a name or rank that is empty counts as absent.
+ * */
 static void drop_empty(struct pmiwire_msg *msg)
 {
     uint32_t i, n = 0;
@@ -612,7 +624,8 @@ static void bad_form(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_
     pmiwire__reply_unknown(c, msg->wire, msg->cmd);
 }
 
-void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw, size_t raw_len)
+void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw,
+                     size_t raw_len)
 {
     const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
     struct pmiwire__req q = {c->s, c, msg, msg->id, raw, raw_len};
@@ -625,7 +638,8 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
         c->pad_right = msg->pad_right != 0;
     if (!desc || desc->is_reply) {
         if (pmiwire__sane_name(msg->cmd))
-            snprintf(text, sizeof(text), "unknown command \"%.*s\"", (int)msg->cmd.len, msg->cmd.ptr);
+            snprintf(text, sizeof(text), "unknown command \"%.*s\"", (int)msg->cmd.len,
+                     msg->cmd.ptr);
         else
             snprintf(text, sizeof(text), "unknown command");
         if (msg->wire == PMIWIRE_V2)
@@ -639,7 +653,8 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
             return;
         }
         if (!take_thrid(c, msg)) {
-            bad_form(c, q.cmd, msg, PMIWIRE_ETYPE, PMIWIRE_F_THRID, "thread id that cannot be sent back");
+            bad_form(c, q.cmd, msg, PMIWIRE_ETYPE, PMIWIRE_F_THRID,
+                     "thread id that cannot be sent back");
             return;
         }
     }

@@ -290,7 +290,8 @@ struct pmiwire_conn *pmiwire__by_token(struct pmiwire_server *s, uint64_t token)
 /* ---- serving ---- */
 
 /* Answer a message that could not be decoded. Returns the bytes to pass over. */
-static size_t bad_message(struct pmiwire_conn *c, int code, const struct pmiwire_msg *msg, size_t have)
+static size_t bad_message(struct pmiwire_conn *c, int code, const struct pmiwire_msg *msg,
+                          size_t have)
 {
     const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
     struct pmiwire_diag d = {code, msg->id, 0, c->dec.err_offset};
@@ -420,7 +421,8 @@ static void serve_buffered(struct pmiwire_conn *c)
     memset(&c->in, 0, sizeof(c->in));
     b.off += serve(c, b.ptr + b.off, b.len - b.off);
     if (pmiwire__alive(c) && b.off < b.len) {
-        if (waiting_bytes(c) && pmiwire__buf_append(s, &b, c->in.ptr + c->in.off, waiting_bytes(c)) != 0) {
+        if (waiting_bytes(c) &&
+            pmiwire__buf_append(s, &b, c->in.ptr + c->in.off, waiting_bytes(c)) != 0) {
             pmiwire__buf_free(s, &b);
             pmiwire__fail(c, -ENOMEM, NULL);
             return;
@@ -437,7 +439,8 @@ static void check_backlog(struct pmiwire_conn *c)
 {
     if (pmiwire__alive(c) && c->pend != PMIWIRE__PEND_NONE &&
         waiting_bytes(c) > 2 * c->s->opts.max_msg_bytes)
-        pmiwire__fail(c, PMIWIRE_ETOOBIG, "too much input behind a request that waits for its answer");
+        pmiwire__fail(c, PMIWIRE_ETOOBIG,
+                      "too much input behind a request that waits for its answer");
 }
 
 void pmiwire__work(struct pmiwire_conn *c)

@@ -33,7 +33,8 @@
 
 /* Badly formed messages that one connection may send before it is cut off. */
 #define PMIWIRE__PATIENCE 64u
-/* Longest PMI-2 thread id that is echoed, bytes; MPICH's and Slurm's are pointers in hexadecimal. */
+/* Longest PMI-2 thread id that is echoed, bytes; MPICH's and Slurm's are pointers in hexadecimal.
+ * */
 #define PMIWIRE__THRID_MAX 32u
 /* An empty output buffer longer than this is given back. */
 #define PMIWIRE__OUT_KEEP 4096u
@@ -88,7 +89,7 @@ static inline void pmiwire__take_all(struct pmiwire__link *from, struct pmiwire_
 }
 
 /* The struct of which *l is member `member`. */
-#define PMIWIRE__OF(type, member, l) ((type *)(void *)((char *)(l) - offsetof(type, member)))
+#define PMIWIRE__OF(type, member, l) ((type *)(void *)((char *)(l)-offsetof(type, member)))
 
 /* ---- kvs.c ---- */
 
@@ -122,7 +123,8 @@ void pmiwire__kvs_fini(struct pmiwire__kvs *k);
 int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiwire_str value,
                      uint32_t owner);
 /* NULL when absent. */
-const struct pmiwire__entry *pmiwire__kvs_find(const struct pmiwire__kvs *k, struct pmiwire_str key);
+const struct pmiwire__entry *pmiwire__kvs_find(const struct pmiwire__kvs *k,
+                                               struct pmiwire_str key);
 /* True if there was such an entry. */
 bool pmiwire__kvs_remove(struct pmiwire__kvs *k, struct pmiwire_str key);
 /* Remove all entries of one owner. */
@@ -164,19 +166,19 @@ enum {
     PMIWIRE__PEND_RING,
     PMIWIRE__PEND_RING_OUT, /* by token */
     PMIWIRE__PEND_NODEATTR,
-    PMIWIRE__PEND_GET,    /* by token; of its own job's space */
+    PMIWIRE__PEND_GET,     /* by token; of its own job's space */
     PMIWIRE__PEND_GET_FAR, /* by token; of another's */
-    PMIWIRE__PEND_LOOKUP, /* by token */
-    PMIWIRE__PEND_SPAWN   /* by token */
+    PMIWIRE__PEND_LOOKUP,  /* by token */
+    PMIWIRE__PEND_SPAWN    /* by token */
 };
 
 /* PMI-1 spawn under way: its mcmd messages, one behind the other. */
 struct pmiwire__spawn_acc {
     struct pmiwire__buf bytes;
-    uint32_t total;    /* messages that make up the request */
-    uint32_t n;        /* seen so far */
+    uint32_t total; /* messages that make up the request */
+    uint32_t n;     /* seen so far */
     size_t n_fields;
-    int err;           /* the request is refused when complete */
+    int err; /* the request is refused when complete */
 };
 
 struct pmiwire__job {
@@ -184,20 +186,20 @@ struct pmiwire__job {
     uint32_t n_ranks, n_local;
     int32_t universe_size;
     uint32_t debugged;
-    uint32_t *appnum;  /* NULL: 0 */
-    uint32_t *node_of; /* NULL: all on one */
+    uint32_t *appnum;       /* NULL: 0 */
+    uint32_t *node_of;      /* NULL: all on one */
     uint32_t *nodes_sorted; /* node_of in ascending order: a node's size is a binary search */
     char *kvsname;
     struct pmiwire_str name; /* kvsname as a view */
     char *spawner;
     uint32_t n_conns;
-    size_t names_bytes;  /* published by this job, with overhead */
+    size_t names_bytes; /* published by this job, with overhead */
     struct pmiwire__kvs kvs, attrs, nodeattrs;
-    struct pmiwire__kvs ranks;   /* rank (4 bytes) to connection (a pointer) */
-    struct pmiwire__kvs groups;  /* canonical name of a group and tag to struct group (a pointer) */
-    struct pmiwire__link fence;  /* connections waiting */
+    struct pmiwire__kvs ranks;  /* rank (4 bytes) to connection (a pointer) */
+    struct pmiwire__kvs groups; /* canonical name of a group and tag to struct group (a pointer) */
+    struct pmiwire__link fence; /* connections waiting */
     uint32_t n_fence;
-    bool fence_out;              /* ops->fence returned PENDING */
+    bool fence_out; /* ops->fence returned PENDING */
     struct pmiwire__link ring;
     uint32_t n_ring;
     uint32_t n_waiting; /* connections that wait for what others of the job do */
@@ -231,9 +233,9 @@ struct pmiwire_conn {
     size_t skip; /* bytes of a refused message still to come */
     uint64_t in_stamp, out_stamp;
 
-    uint64_t token; /* of the request that waits, 0 none */
-    uint16_t pend;  /* PMIWIRE__PEND_* */
-    uint16_t pend_cmd; /* the request's command */
+    uint64_t token;      /* of the request that waits, 0 none */
+    uint16_t pend;       /* PMIWIRE__PEND_* */
+    uint16_t pend_cmd;   /* the request's command */
     uint32_t pend_count; /* spawn: processes asked for */
     char *pend_mem;      /* node attribute's key; ring: left, then right */
     size_t pend_len[2];
@@ -241,11 +243,11 @@ struct pmiwire_conn {
     struct pmiwire__spawn_acc *acc;
 
     uint32_t n_bad;
-    int32_t major;  /* PMI version of the init line, 0 before it */
-    bool pad_right; /* Slurm's PMI-2 client */
-    bool is_ours;   /* it has said fp-client */
-    bool notify;    /* call ready() */
-    bool closed;    /* a zombie */
+    int32_t major;            /* PMI version of the init line, 0 before it */
+    bool pad_right;           /* Slurm's PMI-2 client */
+    bool is_ours;             /* it has said fp-client */
+    bool notify;              /* call ready() */
+    bool closed;              /* a zombie */
     bool moved_in, moved_out; /* since the last tick */
     uint8_t thrid_len;
     char thrid[PMIWIRE__THRID_MAX];
@@ -337,7 +339,8 @@ struct pmiwire__reply {
 
 /* Start the answer to request `cmd` straight in the connection's output; `bytes`: of all its values
  * together. False when there is nothing to write into: then do no more. */
-bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint16_t cmd, size_t bytes);
+bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint16_t cmd,
+                          size_t bytes);
 /* 0, or why the message cannot be carried: then nothing has been queued. */
 int pmiwire__reply_end(struct pmiwire__reply *r);
 /* As pmiwire__reply_end(), and on failure answer with that error instead. */
@@ -375,7 +378,8 @@ struct pmiwire__req {
 };
 
 /* server_cmd.c: serve one decoded message. */
-void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw, size_t raw_len);
+void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw,
+                     size_t raw_len);
 /* An answer with a value, found or not. */
 void pmiwire__answer_get(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str value);
 

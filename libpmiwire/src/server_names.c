@@ -9,12 +9,13 @@ static struct pmiwire_str service_of(const struct pmiwire__req *q)
 {
     struct pmiwire_str name = {0};
 
-    (void)pmiwire_msg_str(q->msg, q->msg->wire == PMIWIRE_V2 ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE, &name);
+    (void)pmiwire_msg_str(q->msg, q->msg->wire == PMIWIRE_V2 ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE,
+                          &name);
     return name;
 }
 
-static int publish_here(struct pmiwire_server *s, struct pmiwire__job *j, struct pmiwire_str service,
-                        struct pmiwire_str port)
+static int publish_here(struct pmiwire_server *s, struct pmiwire__job *j,
+                        struct pmiwire_str service, struct pmiwire_str port)
 {
     size_t cost = pmiwire__pair_cost(service, port);
     int rc;
@@ -56,7 +57,8 @@ void pmiwire__do_publish(const struct pmiwire__req *q)
 }
 
 /* Only the job that published a name may take it back. */
-static int unpublish_here(struct pmiwire_server *s, struct pmiwire__job *j, struct pmiwire_str service)
+static int unpublish_here(struct pmiwire_server *s, struct pmiwire__job *j,
+                          struct pmiwire_str service)
 {
     const struct pmiwire__entry *e = pmiwire__kvs_find(&s->names, service);
 
@@ -80,7 +82,8 @@ void pmiwire__do_unpublish(const struct pmiwire__req *q)
     if (rc == 0)
         pmiwire__reply_ok(q->c, q->cmd);
     else
-        pmiwire__reply_error(q->c, q->cmd, rc, rc == PMIWIRE_ENOENT ? "name is not published by this job" : NULL);
+        pmiwire__reply_error(q->c, q->cmd, rc,
+                             rc == PMIWIRE_ENOENT ? "name is not published by this job" : NULL);
 }
 
 void pmiwire__answer_lookup(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str port)

@@ -92,7 +92,8 @@ static void echo_thrid(struct pmiwire__reply *r)
         pmiwire_enc_str(&r->e, PMIWIRE_F_THRID, thrid);
 }
 
-bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint16_t cmd, size_t bytes)
+bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint16_t cmd,
+                          size_t bytes)
 {
     const struct pmiwire_command_desc *req = pmiwire_command_get(cmd), *desc;
 
@@ -186,10 +187,8 @@ static int32_t wire_rc(uint16_t cmd, int code, uint16_t field)
     switch (cmd) {
     case PMIWIRE_V1_PUBLISH_NAME:
     case PMIWIRE_V1_UNPUBLISH_NAME:
-    case PMIWIRE_V1_LOOKUP_NAME:
-        return 1;
-    default:
-        return -1;
+    case PMIWIRE_V1_LOOKUP_NAME: return 1;
+    default: return -1;
     }
 }
 
@@ -207,7 +206,8 @@ static struct pmiwire_str wire_text(uint16_t wire, const char *text, char *buf, 
     return out;
 }
 
-static void error_fields(struct pmiwire__reply *r, uint16_t cmd, uint16_t wire, int32_t rc, const char *text)
+static void error_fields(struct pmiwire__reply *r, uint16_t cmd, uint16_t wire, int32_t rc,
+                         const char *text)
 {
     char buf[200];
 
@@ -233,8 +233,8 @@ void pmiwire__reply_error_in(struct pmiwire_conn *c, uint16_t cmd, int code, uin
         text = pmiwire_strerror(code);
     if (!pmiwire__reply_begin(&r, c, cmd, 200))
         return;
-    error_fields(&r, cmd, desc->wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1, wire_rc(cmd, code, field),
-                 text);
+    error_fields(&r, cmd, desc->wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1,
+                 wire_rc(cmd, code, field), text);
     err = pmiwire__reply_end(&r);
     if (err != 0)
         pmiwire__fail(c, err, "an error reply cannot be written");
@@ -252,7 +252,8 @@ void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char 
 
     if (!pmiwire__alive(c))
         return;
-    snprintf(line, sizeof(line), "%s: %s", desc ? desc->name : "?", text ? text : pmiwire_strerror(code));
+    snprintf(line, sizeof(line), "%s: %s", desc ? desc->name : "?",
+             text ? text : pmiwire_strerror(code));
     pmiwire__diag(c, code, line);
     pmiwire__reply_error(c, cmd, code, text);
 }
@@ -264,7 +265,8 @@ void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwir
     char buf[48];
     int err;
 
-    /* A name that is sane, but leaves no room for the suffix within what peers read, is not repeated. */
+    /* A name that is sane, but leaves no room for the suffix within what peers read, is not
+     * repeated. */
     if (name.len + strlen(suffix) > 31)
         name = pmiwire_strz("unknown");
     snprintf(buf, sizeof(buf), "%.*s%s", (int)name.len, name.ptr, suffix);

@@ -92,8 +92,8 @@ static int collect(struct part p, uint16_t id, uint32_t count, void *out, size_t
 }
 
 /* Pairs of keys and values that are numbered alike. */
-static int collect_pairs(struct arena *a, struct part p, uint32_t count, uint16_t key, uint16_t value,
-                         const struct pmiwire_keyval **out)
+static int collect_pairs(struct arena *a, struct part p, uint32_t count, uint16_t key,
+                         uint16_t value, const struct pmiwire_keyval **out)
 {
     struct pmiwire_keyval *kv;
     int rc;
@@ -113,19 +113,21 @@ static int collect_pairs(struct arena *a, struct part p, uint32_t count, uint16_
 
 /* Names of the same things on the two wires. */
 struct names {
-    uint16_t nprocs, argc, argv, info_num, info_num2, info_key, info_val, preput_num, preput_key, preput_val;
+    uint16_t nprocs, argc, argv, info_num, info_num2, info_key, info_val, preput_num, preput_key,
+        preput_val;
 };
 
-static const struct names v1_names = {PMIWIRE_F_NPROCS,   PMIWIRE_F_ARGCNT,     PMIWIRE_F_ARG,
-                                      PMIWIRE_F_INFO_NUM, PMIWIRE_F_INFONUM,    PMIWIRE_F_INFO_KEY,
-                                      PMIWIRE_F_INFO_VAL, PMIWIRE_F_PREPUT_NUM, PMIWIRE_F_PREPUT_KEY,
-                                      PMIWIRE_F_PREPUT_VAL};
-static const struct names v2_names = {PMIWIRE_F_MAXPROCS,     PMIWIRE_F_ARGC,         PMIWIRE_F_ARGV,
-                                      PMIWIRE_F_INFOKEYCOUNT, PMIWIRE_F_INFOKEYCOUNT, PMIWIRE_F_INFOKEY,
-                                      PMIWIRE_F_INFOVAL,      PMIWIRE_F_PREPUTCOUNT,  PMIWIRE_F_PPKEY,
-                                      PMIWIRE_F_PPVAL};
+static const struct names v1_names = {
+    PMIWIRE_F_NPROCS,     PMIWIRE_F_ARGCNT,    PMIWIRE_F_ARG,      PMIWIRE_F_INFO_NUM,
+    PMIWIRE_F_INFONUM,    PMIWIRE_F_INFO_KEY,  PMIWIRE_F_INFO_VAL, PMIWIRE_F_PREPUT_NUM,
+    PMIWIRE_F_PREPUT_KEY, PMIWIRE_F_PREPUT_VAL};
+static const struct names v2_names = {
+    PMIWIRE_F_MAXPROCS,     PMIWIRE_F_ARGC,    PMIWIRE_F_ARGV,    PMIWIRE_F_INFOKEYCOUNT,
+    PMIWIRE_F_INFOKEYCOUNT, PMIWIRE_F_INFOKEY, PMIWIRE_F_INFOVAL, PMIWIRE_F_PREPUTCOUNT,
+    PMIWIRE_F_PPKEY,        PMIWIRE_F_PPVAL};
 
-static int parse_cmd(struct arena *a, struct part p, const struct names *n, struct pmiwire_spawn_cmd *cmd)
+static int parse_cmd(struct arena *a, struct part p, const struct names *n,
+                     struct pmiwire_spawn_cmd *cmd)
 {
     struct pmiwire_str *argv;
     int rc = number(p, n->nprocs, &cmd->maxprocs);
@@ -153,7 +155,8 @@ static int parse_cmd(struct arena *a, struct part p, const struct names *n, stru
     return collect_pairs(a, p, cmd->n_info, n->info_key, n->info_val, &cmd->info);
 }
 
-static int parse_preput(struct arena *a, struct part p, const struct names *n, struct pmiwire_spawn *req)
+static int parse_preput(struct arena *a, struct part p, const struct names *n,
+                        struct pmiwire_spawn *req)
 {
     int rc = number(p, n->preput_num, &req->n_preput);
 
@@ -251,7 +254,8 @@ static int parse_v2(struct arena *a, const struct pmiwire_msg *msg, struct pmiwi
     return rc;
 }
 
-/* Each argument takes one field and 16 bytes, each pair two and 32; a field at most opens a sub-command. */
+/* Each argument takes one field and 16 bytes, each pair two and 32; a field at most opens a
+ * sub-command. */
 static size_t arena_size(size_t n_fields, size_t n_cmds)
 {
     return n_fields * sizeof(struct pmiwire_keyval) + n_cmds * sizeof(struct pmiwire_spawn_cmd);
@@ -280,8 +284,8 @@ void pmiwire__do_spawn_v2(const struct pmiwire__req *q)
 /* ---- PMI-1 ---- */
 
 /* All messages are there: decode them once more, side by side, and put them together. */
-static int parse_v1(struct pmiwire_server *s, struct pmiwire__spawn_acc *acc, struct pmiwire_field *fields,
-                    struct arena *a, struct pmiwire_spawn *req)
+static int parse_v1(struct pmiwire_server *s, struct pmiwire__spawn_acc *acc,
+                    struct pmiwire_field *fields, struct arena *a, struct pmiwire_spawn *req)
 {
     const char *p = acc->bytes.ptr;
     size_t left = acc->bytes.len, used_fields = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The address vector. Entries lie in one mapping that is reserved without memory behind it; a group makes its stretch
- * accessible. The table of groups is replaced as a whole when it changes, except that a group whose ids lie above
- * all others is appended: readers hold the old table or the new one, and both are right about groups that they may know.
+ * The address vector. Entries lie in one mapping that is reserved without memory behind it; a group
+ * makes its stretch accessible. The table of groups is replaced as a whole when it changes, except
+ * that a group whose ids lie above all others is appended: readers hold the old table or the new
+ * one, and both are right about groups that they may know.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -136,7 +137,8 @@ static const struct group *group_of_flat(const struct groups *g, uint64_t flat)
         n -= half;
     }
     found = &g->group[g->by_base[lo]];
-    return flat >= found->public.base && flat - found->public.base < found->public.n_procs ? found : NULL;
+    return flat >= found->public.base && flat - found->public.base < found->public.n_procs ? found
+                                                                                           : NULL;
 }
 
 int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **out)
@@ -148,11 +150,13 @@ int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **ou
 
     if (!opts || !out || !rankmap__opts_known(opts, sizeof(*opts)) || opts->reserved != 0 ||
         (opts->alloc && (!opts->alloc->alloc || !opts->alloc->free)) ||
-        (opts->entry_bytes != 0 && opts->entry_bytes != 8 && opts->entry_bytes != 12 && opts->entry_bytes != 16) ||
+        (opts->entry_bytes != 0 && opts->entry_bytes != 8 && opts->entry_bytes != 12 &&
+         opts->entry_bytes != 16) ||
         (opts->tag_mask != 0 && (opts->entry_bytes != 8 || opts->tag_mask == UINT64_MAX)))
         return -EINVAL;
     if (opts->capacity == 0 || opts->capacity > RANKMAP_ID_LIMIT ||
-        __builtin_mul_overflow((size_t)opts->capacity, (size_t)opts->entry_bytes, &bytes) || bytes > SIZE_MAX - page)
+        __builtin_mul_overflow((size_t)opts->capacity, (size_t)opts->entry_bytes, &bytes) ||
+        bytes > SIZE_MAX - page)
         return RANKMAP_ERANGE;
     alloc = opts->alloc ? opts->alloc : &rankmap__libc;
     av = rankmap__alloc(alloc, 1, sizeof(*av));
@@ -166,7 +170,8 @@ int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **ou
     groups = groups_new(av, 4);
     if (groups && bytes > 0) {
         av->reserved = (bytes + page - 1) / page * page;
-        av->entries = mmap(NULL, av->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        av->entries =
+            mmap(NULL, av->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
     if (!groups || av->entries == MAP_FAILED) {
         rankmap__free(alloc, groups, 1, groups_bytes(4));
@@ -337,8 +342,10 @@ static struct escape *escape_find(struct escapes *e, uint64_t id)
     }
 }
 
-/* A new side table with what the old one has outside of [skip, skip + n_skip), and room for one more. */
-static struct escapes *escapes_copy(struct rankmap_av *av, struct escapes *old, uint64_t skip, uint64_t n_skip)
+/* A new side table with what the old one has outside of [skip, skip + n_skip), and room for one
+ * more. */
+static struct escapes *escapes_copy(struct rankmap_av *av, struct escapes *old, uint64_t skip,
+                                    uint64_t n_skip)
 {
     size_t n_slots = old ? old->n_slots : 16;
     struct escapes *e;
@@ -430,7 +437,8 @@ int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id)
     to = (size_t)((gone.base + gone.n_procs) * av->width);
     whole_from = (from + page - 1) / page * page;
     whole_to = to / page * page;
-    if (whole_from < whole_to && madvise(av->entries + whole_from, whole_to - whole_from, MADV_DONTNEED) == 0) {
+    if (whole_from < whole_to &&
+        madvise(av->entries + whole_from, whole_to - whole_from, MADV_DONTNEED) == 0) {
         memset(av->entries + from, 0, whole_from - from);
         memset(av->entries + whole_to, 0, to - whole_to);
     } else if (to > from) {
@@ -454,7 +462,8 @@ uint32_t rankmap_av_n_groups(const struct rankmap_av *av)
     return groups_count(groups_now(av));
 }
 
-int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_av_group *group, uint64_t *lpid)
+int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_av_group *group,
+                      uint64_t *lpid)
 {
     const struct group *found = group_of_flat(groups_now(av), id);
 
@@ -465,7 +474,8 @@ int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_a
     return 0;
 }
 
-int rankmap_av_flat(const struct rankmap_av *av, const uint32_t *pgids, const uint64_t *lpids, size_t n, uint64_t *out)
+int rankmap_av_flat(const struct rankmap_av *av, const uint32_t *pgids, const uint64_t *lpids,
+                    size_t n, uint64_t *out)
 {
     const struct groups *g = groups_now(av);
 
@@ -544,7 +554,8 @@ int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t t
     return 0;
 }
 
-int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first, uint64_t step, uint64_t tag)
+int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first, uint64_t step,
+                        uint64_t tag)
 {
     struct groups *g = groups_now(av), *copy;
     const struct group *group = group_of_id(g, id);
@@ -583,7 +594,8 @@ int rankmap_av_get(const struct rankmap_av *av, uint64_t id, struct rankmap_av_e
     if (av->width == 8) {
         word = __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
         if (rankmap_av_word_escaped(word, av->tag_mask)) {
-            const struct escape *e = escape_find(atomic_load_explicit(&av->escapes, memory_order_acquire), id);
+            const struct escape *e =
+                escape_find(atomic_load_explicit(&av->escapes, memory_order_acquire), id);
 
             entry->addr = e->addr;
             entry->tag = e->tag;

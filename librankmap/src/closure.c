@@ -2,12 +2,15 @@
 /*
  * Closed composition: the shape of p∘c from the shapes of p and c, without looking at a rank.
  *
- * With P the product of the counts of p but the last, a child o_c + s·r is taken apart as s = k·P + g with
- * |g| < P: p(x + k·P·r) = p(x) + s_L·k·r, and what is left, p∘(o_c + g·r), is closed where g is W·c with W the product
- * of some of p's lowest counts and c a divisor of the next one. Negative g is the reversal of a positive one.
+ * With P the product of the counts of p but the last, a child o_c + s·r is taken apart as s = k·P +
+ * g with
+ * |g| < P: p(x + k·P·r) = p(x) + s_L·k·r, and what is left, p∘(o_c + g·r), is closed where g is W·c
+ * with W the product of some of p's lowest counts and c a divisor of the next one. Negative g is
+ * the reversal of a positive one.
  *
- * A child of several levels is a sum of digits times strides. p of a sum is the sum of p's, unless a digit
- * of p carries; so each child level is spread over the digits of p, and the most that each digit can come to is kept.
+ * A child of several levels is a sum of digits times strides. p of a sum is the sum of p's, unless
+ * a digit of p carries; so each child level is spread over the digits of p, and the most that each
+ * digit can come to is kept.
  */
 #include "internal.h"
 
@@ -36,7 +39,8 @@ static bool add_slope(struct shape *shape, int64_t slope)
         if (__builtin_mul_overflow(slope, weight, &add) ||
             __builtin_add_overflow(shape->level[i].stride, add, &shape->level[i].stride))
             return false;
-        if (i + 1 < shape->n_levels && __builtin_mul_overflow(weight, (int64_t)shape->level[i].count, &weight))
+        if (i + 1 < shape->n_levels &&
+            __builtin_mul_overflow(weight, (int64_t)shape->level[i].count, &weight))
             return false;
     }
     return !__builtin_mul_overflow(slope, (int64_t)shape->phi, &add) &&
@@ -44,7 +48,8 @@ static bool add_slope(struct shape *shape, int64_t slope)
 }
 
 /* p∘(x + g·r) in positions of p (φ is in x already), 0 < g < P. */
-static bool small_steps(const struct shape *p, uint64_t x, uint64_t g, uint32_t n, struct shape *out)
+static bool small_steps(const struct shape *p, uint64_t x, uint64_t g, uint32_t n,
+                        struct shape *out)
 {
     uint64_t weight = 1, low, step;
     uint32_t j = 0;
@@ -98,14 +103,16 @@ static bool affine_child(const struct shape *p, int64_t x, int64_t s, uint32_t n
         from = x + reach;
         start = into_first_period(p, from, period, &add);
         if (g == 0)
-            *out = (struct shape){.o = rankmap__shape_at(p, start), .n = n, .n_levels = 1, .level = {{0, 0}}};
+            *out = (struct shape){
+                .o = rankmap__shape_at(p, start), .n = n, .n_levels = 1, .level = {{0, 0}}};
         else
             closed = small_steps(p, start, abs_i64(g), n, out);
         if (closed) {
             out->o += add;
             if (g < 0)
                 rankmap__shape_reverse(out);
-            return !__builtin_mul_overflow(k, p->level[p->n_levels - 1].stride, &slope) && add_slope(out, slope);
+            return !__builtin_mul_overflow(k, p->level[p->n_levels - 1].stride, &slope) &&
+                   add_slope(out, slope);
         }
         k += g < 0 ? -1 : 1; /* the other of the two ways to write s */
         g += g < 0 ? (int64_t)period : -(int64_t)period;
@@ -133,7 +140,8 @@ static bool work_add(struct work *w, uint64_t count, int64_t stride, bool flippe
 }
 
 /* One level of the child: `count` steps of `stride` positions of p. */
-static bool spread_level(const struct shape *p, struct work *w, uint64_t stride, uint64_t count, bool flipped, bool is_last)
+static bool spread_level(const struct shape *p, struct work *w, uint64_t stride, uint64_t count,
+                         bool flipped, bool is_last)
 {
     uint64_t weight = 1;
     uint32_t j = 0;
@@ -180,7 +188,8 @@ static bool layered_child(const struct shape *p, const struct shape *c, struct s
 
     for (uint32_t i = 0; i < c->n_levels; i++)
         if (c->level[i].stride < 0)
-            from += c->level[i].stride * (int64_t)((i + 1 < c->n_levels ? c->level[i].count : c_top) - 1);
+            from += c->level[i].stride *
+                    (int64_t)((i + 1 < c->n_levels ? c->level[i].count : c_top) - 1);
     start = x = into_first_period(p, from, period, &add);
     for (uint32_t i = 0; i + 1 < p->n_levels; i++) {
         w.used[i] = x % p->level[i].count;
@@ -193,17 +202,20 @@ static bool layered_child(const struct shape *p, const struct shape *c, struct s
         if (c->level[i].stride == 0) { /* a child with equal ids */
             if (!work_add(&w, is_last ? c_top : c->level[i].count, 0, false))
                 return false;
-        } else if (!spread_level(p, &w, abs_i64(c->level[i].stride), is_last ? c_top : c->level[i].count,
-                                 c->level[i].stride < 0, is_last)) {
+        } else if (!spread_level(p, &w, abs_i64(c->level[i].stride),
+                                 is_last ? c_top : c->level[i].count, c->level[i].stride < 0,
+                                 is_last)) {
             return false;
         }
     }
     merged.o = w.o;
     for (uint32_t i = 0; i < w.n_levels; i++) {
-        struct rankmap_level *below = merged.n_levels > 0 ? &merged.level[merged.n_levels - 1] : NULL;
+        struct rankmap_level *below =
+            merged.n_levels > 0 ? &merged.level[merged.n_levels - 1] : NULL;
         int64_t next;
 
-        if (below && !__builtin_mul_overflow(below->stride, (int64_t)below->count, &next) && next == w.level[i].stride)
+        if (below && !__builtin_mul_overflow(below->stride, (int64_t)below->count, &next) &&
+            next == w.level[i].stride)
             below->count *= w.level[i].count;
         else if (merged.n_levels == RANKMAP_MAX_LEVELS)
             return false;
@@ -226,7 +238,8 @@ int rankmap__closure(const struct shape *p, const struct shape *c, struct shape 
         int64_t slope = p->level[0].stride;
 
         *out = *c;
-        if (__builtin_mul_overflow(slope, c->o, &out->o) || __builtin_add_overflow(p->o, out->o, &out->o))
+        if (__builtin_mul_overflow(slope, c->o, &out->o) ||
+            __builtin_add_overflow(p->o, out->o, &out->o))
             return 0;
         for (uint32_t i = 0; i < c->n_levels; i++)
             if (__builtin_mul_overflow(slope, c->level[i].stride, &out->level[i].stride))

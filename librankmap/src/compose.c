@@ -5,7 +5,8 @@
 #include "internal.h"
 
 #define PIN_FACTOR 8u /* a view may pin a table of this many times its own */
-#define EXPAND_LIMIT (UINT32_C(1) << 24) /* ranks up to which a shape that cannot be stored is expanded instead */
+/* ranks up to which a shape that cannot be stored is expanded instead */
+#define EXPAND_LIMIT (UINT32_C(1) << 24)
 
 static bool is_affine(const struct rankmap *map)
 {
@@ -13,8 +14,8 @@ static bool is_affine(const struct rankmap *map)
 }
 
 /* The ids of a composition in one array, then as from any array. */
-static int compose_expanded(const struct make *mk, const struct rankmap *parent, const struct rankmap *child,
-                            struct rankmap **out)
+static int compose_expanded(const struct make *mk, const struct rankmap *parent,
+                            const struct rankmap *child, struct rankmap **out)
 {
     uint64_t block[BLOCK], min, max;
     struct ids ids = {.n = child->n};
@@ -48,9 +49,10 @@ static int compose_expanded(const struct make *mk, const struct rankmap *parent,
     return rc;
 }
 
-/* Pieces of parent∘child where the parent is affine and the child runs, or the parent runs and the child affine. */
-static int compose_pieces(const struct make *mk, const struct rankmap *parent, const struct rankmap *child,
-                          struct rankmap **out)
+/* Pieces of parent∘child where the parent is affine and the child runs, or the parent runs and the
+ * child affine. */
+static int compose_pieces(const struct make *mk, const struct rankmap *parent,
+                          const struct rankmap *child, struct rankmap **out)
 {
     size_t n_pieces = 0, k = 0;
     struct piece *pieces = rankmap__pieces_of(mk, is_affine(parent) ? child : parent, &n_pieces);
@@ -75,7 +77,8 @@ static int compose_pieces(const struct make *mk, const struct rankmap *parent, c
 
             if (!rankmap__piece_meet(&whole, &ranks, &at))
                 continue;
-            pieces[k].first = pieces[i].first + (first + step * at.first - ranks.first) * pieces[i].stride;
+            pieces[k].first =
+                pieces[i].first + (first + step * at.first - ranks.first) * pieces[i].stride;
             pieces[k].stride = at.n > 1 ? step * pieces[i].stride : 1;
             pieces[k++].n = at.n;
         }
@@ -91,8 +94,10 @@ static int compose_pieces(const struct make *mk, const struct rankmap *parent, c
     return rc;
 }
 
-/* A view of a table where that does not pin too much; 0 with *out untouched when the child should have its own table. */
-static int compose_view(const struct make *mk, struct rankmap *table, const struct shape *shape, struct rankmap **out)
+/* A view of a table where that does not pin too much; 0 with *out untouched when the child should
+ * have its own table. */
+static int compose_view(const struct make *mk, struct rankmap *table, const struct shape *shape,
+                        struct rankmap **out)
 {
     uint64_t min, max;
     size_t own, view_bytes = (shape->n_levels == 1 ? 24 : 16 + 16 * (size_t)shape->n_levels);
@@ -100,13 +105,15 @@ static int compose_view(const struct make *mk, struct rankmap *table, const stru
 
     rankmap__bounds(table, &min, &max);
     own = rankmap__packed_bytes(shape->n, rankmap__bit_length(max - min));
-    if (mk->flags & RANKMAP_NO_VIEW || max >= mk->id_limit || !rankmap__shape_storable(shape) || view_bytes > own ||
-        rankmap_bytes(table) / PIN_FACTOR > own)
+    if (mk->flags & RANKMAP_NO_VIEW || max >= mk->id_limit || !rankmap__shape_storable(shape) ||
+        view_bytes > own || rankmap_bytes(table) / PIN_FACTOR > own)
         return 0;
     rc = rankmap__view(mk, table, shape, out);
     if (rc < 0 || mk->distinct)
         return rc;
-    rc = rankmap__map_distinct(mk->alloc, *out); /* of a table with equal ids, it may have chosen ranks of different ones */
+    rc = rankmap__map_distinct(
+        mk->alloc,
+        *out); /* of a table with equal ids, it may have chosen ranks of different ones */
     if (rc < 0) {
         rankmap_unref(*out);
         *out = NULL;
@@ -116,7 +123,8 @@ static int compose_view(const struct make *mk, struct rankmap *table, const stru
     return 0;
 }
 
-static int compose(struct make mk, struct rankmap *parent, const struct rankmap *child, struct rankmap **out)
+static int compose(struct make mk, struct rankmap *parent, const struct rankmap *child,
+                   struct rankmap **out)
 {
     struct shape p, c, f;
     struct rankmap *map = NULL, *table = parent;
@@ -131,7 +139,8 @@ static int compose(struct make mk, struct rankmap *parent, const struct rankmap 
         if (rc != RANKMAP_ERANGE || child->n > EXPAND_LIMIT)
             return rc;
     }
-    if ((is_affine(parent) && child->kind == RANKMAP_RUNS) || (parent->kind == RANKMAP_RUNS && is_affine(child)))
+    if ((is_affine(parent) && child->kind == RANKMAP_RUNS) ||
+        (parent->kind == RANKMAP_RUNS && is_affine(child)))
         return compose_pieces(&mk, parent, child, out);
     if (!regular || rankmap__is_regular(parent))
         return compose_expanded(&mk, parent, child, out);
@@ -162,7 +171,8 @@ static int compose(struct make mk, struct rankmap *parent, const struct rankmap 
 }
 
 /* Composes maps that have been checked: the child's ids are ranks of the parent. */
-static int compose_checked(struct make mk, struct rankmap *parent, const struct rankmap *child, struct rankmap **out)
+static int compose_checked(struct make mk, struct rankmap *parent, const struct rankmap *child,
+                           struct rankmap **out)
 {
     if (!(child->flags & MAP_DISTINCT) && !(mk.flags & RANKMAP_ALLOW_DUPLICATES))
         return RANKMAP_EDUP;
@@ -172,8 +182,8 @@ static int compose_checked(struct make mk, struct rankmap *parent, const struct 
     return compose(mk, parent, child, out);
 }
 
-int rankmap_compose(struct rankmap *parent, const struct rankmap *child, const struct rankmap_opts *opts,
-                    struct rankmap **out)
+int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
+                    const struct rankmap_opts *opts, struct rankmap **out)
 {
     uint64_t min, max;
     struct make mk;
@@ -226,7 +236,8 @@ static struct make child_make(const struct make *mk, const struct rankmap *paren
     return child;
 }
 
-static int include(const struct make *mk, struct rankmap *parent, struct rankmap *child, struct rankmap **out)
+static int include(const struct make *mk, struct rankmap *parent, struct rankmap *child,
+                   struct rankmap **out)
 {
     int rc = compose_checked(*mk, parent, child, out);
 
@@ -234,8 +245,8 @@ static int include(const struct make *mk, struct rankmap *parent, struct rankmap
     return rc;
 }
 
-int rankmap_include(struct rankmap *parent, const uint32_t *ranks, size_t n, const struct rankmap_opts *opts,
-                    struct rankmap **out)
+int rankmap_include(struct rankmap *parent, const uint32_t *ranks, size_t n,
+                    const struct rankmap_opts *opts, struct rankmap **out)
 {
     struct ids ids = {.a32 = ranks, .n = n};
     struct make mk, child_mk;
@@ -252,7 +263,8 @@ int rankmap_include(struct rankmap *parent, const uint32_t *ranks, size_t n, con
 }
 
 /* MPI's triplets as pieces. NULL with *rc set when they are wrong. */
-static struct piece *pieces_of_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n, int *rc)
+static struct piece *pieces_of_ranges(const struct make *mk, const struct rankmap_range *ranges,
+                                      size_t n, int *rc)
 {
     struct piece *pieces = rankmap__alloc(mk->alloc, n, sizeof(*pieces));
 
@@ -264,7 +276,8 @@ static struct piece *pieces_of_ranges(const struct make *mk, const struct rankma
         if (ranges[i].stride == 0 || first >= mk->id_limit ||
             (ranges[i].stride > 0 ? last < first : last > first))
             *rc = RANKMAP_ERANGE;
-        else if ((steps = (first < last ? last - first : first - last) / abs_i64(ranges[i].stride)) >= RANKMAP_MAX_RANKS)
+        else if ((steps = (first < last ? last - first : first - last) /
+                          abs_i64(ranges[i].stride)) >= RANKMAP_MAX_RANKS)
             *rc = RANKMAP_ERANGE;
         else
             pieces[i] = (struct piece){(int64_t)first, steps > 0 ? ranges[i].stride : 1, steps + 1};
@@ -278,7 +291,8 @@ static struct piece *pieces_of_ranges(const struct make *mk, const struct rankma
     return pieces;
 }
 
-static int from_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n, struct rankmap **out)
+static int from_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n,
+                       struct rankmap **out)
 {
     int rc;
     struct piece *pieces = pieces_of_ranges(mk, ranges, n, &rc);
@@ -290,8 +304,8 @@ static int from_ranges(const struct make *mk, const struct rankmap_range *ranges
     return rc;
 }
 
-int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges, const struct rankmap_opts *opts,
-                        struct rankmap **out)
+int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
+                        const struct rankmap_opts *opts, struct rankmap **out)
 {
     struct make mk;
     int rc = rankmap__make_init(&mk, opts);
@@ -303,8 +317,8 @@ int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges, con
     return from_ranges(&mk, ranges, n_ranges, out);
 }
 
-int rankmap_include_ranges(struct rankmap *parent, const struct rankmap_range *ranges, size_t n_ranges,
-                           const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_include_ranges(struct rankmap *parent, const struct rankmap_range *ranges,
+                           size_t n_ranges, const struct rankmap_opts *opts, struct rankmap **out)
 {
     struct make mk, child_mk;
     struct rankmap *child;
@@ -320,8 +334,8 @@ int rankmap_include_ranges(struct rankmap *parent, const struct rankmap_range *r
 }
 
 /* Of the ranks below `size`, the pieces that are left without the n sorted ones. */
-static int exclude_sorted(const struct make *mk, struct rankmap *parent, const uint64_t *ranks, size_t n,
-                          struct rankmap **out)
+static int exclude_sorted(const struct make *mk, struct rankmap *parent, const uint64_t *ranks,
+                          size_t n, struct rankmap **out)
 {
     struct make child_mk = child_make(mk, parent);
     struct piece *pieces = rankmap__alloc(mk->alloc, n + 1, sizeof(*pieces));
@@ -349,8 +363,8 @@ static int exclude_sorted(const struct make *mk, struct rankmap *parent, const u
     return rc < 0 ? rc : include(mk, parent, child, out);
 }
 
-int rankmap_exclude(struct rankmap *parent, const uint32_t *ranks, size_t n, const struct rankmap_opts *opts,
-                    struct rankmap **out)
+int rankmap_exclude(struct rankmap *parent, const uint32_t *ranks, size_t n,
+                    const struct rankmap_opts *opts, struct rankmap **out)
 {
     struct make mk;
     uint64_t *sorted;
@@ -373,8 +387,8 @@ int rankmap_exclude(struct rankmap *parent, const uint32_t *ranks, size_t n, con
     return rc;
 }
 
-int rankmap_exclude_ranges(struct rankmap *parent, const struct rankmap_range *ranges, size_t n_ranges,
-                           const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_exclude_ranges(struct rankmap *parent, const struct rankmap_range *ranges,
+                           size_t n_ranges, const struct rankmap_opts *opts, struct rankmap **out)
 {
     struct make mk, ranks_mk;
     struct shape whole = {.n_levels = 1, .level = {{1, 0}}};

@@ -10,12 +10,18 @@
 const char *rankmap_kind_name(uint32_t kind)
 {
     static const char *const names[] = {
-        [RANKMAP_DIRECT] = "direct",           [RANKMAP_OFFSET] = "offset",
-        [RANKMAP_STRIDE] = "stride",           [RANKMAP_BLOCKSTRIDE] = "blockstride",
-        [RANKMAP_MD] = "md-blockstride",       [RANKMAP_RUNS] = "runs",
-        [RANKMAP_BITMAP] = "bitmap",           [RANKMAP_ELIAS_FANO] = "elias-fano",
-        [RANKMAP_FRAMES] = "frames",           [RANKMAP_PACKED] = "lut-packed",
-        [RANKMAP_LUT32] = "lut",               [RANKMAP_LUT_STRIDE] = "lut-stride",
+        [RANKMAP_DIRECT] = "direct",
+        [RANKMAP_OFFSET] = "offset",
+        [RANKMAP_STRIDE] = "stride",
+        [RANKMAP_BLOCKSTRIDE] = "blockstride",
+        [RANKMAP_MD] = "md-blockstride",
+        [RANKMAP_RUNS] = "runs",
+        [RANKMAP_BITMAP] = "bitmap",
+        [RANKMAP_ELIAS_FANO] = "elias-fano",
+        [RANKMAP_FRAMES] = "frames",
+        [RANKMAP_PACKED] = "lut-packed",
+        [RANKMAP_LUT32] = "lut",
+        [RANKMAP_LUT_STRIDE] = "lut-stride",
         [RANKMAP_LUT_BLOCKSTRIDE] = "lut-blockstride",
     };
 
@@ -65,7 +71,8 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char
     int n;
 
     va_start(args, format);
-    n = vsnprintf(t->len < t->cap ? t->buf + t->len : NULL, t->len < t->cap ? t->cap - t->len : 0, format, args);
+    n = vsnprintf(t->len < t->cap ? t->buf + t->len : NULL, t->len < t->cap ? t->cap - t->len : 0,
+                  format, args);
     va_end(args);
     t->len += n > 0 ? (size_t)n : 0;
 }
@@ -132,7 +139,8 @@ ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_t cap)
 
     if (rankmap_info_get(map, &info) < 0 || (!buf && cap > 0))
         return -EINVAL;
-    add(&t, "%s, %" PRIu32 " rank%s", rankmap_kind_name(info.kind), info.n_ranks, info.n_ranks == 1 ? "" : "s");
+    add(&t, "%s, %" PRIu32 " rank%s", rankmap_kind_name(info.kind), info.n_ranks,
+        info.n_ranks == 1 ? "" : "s");
     if (info.n_levels > 0 && info.n_ranks > 0) {
         rankmap__shape_of(map, &shape);
         add(&t, rankmap__is_view(map) ? ": table[" : ": ");

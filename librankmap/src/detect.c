@@ -2,20 +2,22 @@
 /*
  * From an array to its map.
  *
- * The regular detector: with p = 1, take s = a[p] − a[0] and go on while a[i + p] − a[i] = s; where this first fails, at
- * L = i + p, a level of L / p steps of s has ended, and the next one has p = L. Each element is compared once, whatever
- * the number of levels. L that is no multiple of p is irregular, or the first block is cut (φ ≠ 0): then the first
- * two runs tell the block, the starts of the blocks are a shorter sequence that is detected the same way, and the
- * guess is compared with every element.
+ * The regular detector: with p = 1, take s = a[p] − a[0] and go on while a[i + p] − a[i] = s; where
+ * this first fails, at L = i + p, a level of L / p steps of s has ended, and the next one has p =
+ * L. Each element is compared once, whatever the number of levels. L that is no multiple of p is
+ * irregular, or the first block is cut (φ ≠ 0): then the first two runs tell the block, the starts
+ * of the blocks are a shorter sequence that is detected the same way, and the guess is compared
+ * with every element.
  *
- * Differences are taken modulo 2^32 (2^64), since nothing is known of the ids yet; the bounds of the shape, computed in
- * integers, tell whether it is real.
+ * Differences are taken modulo 2^32 (2^64), since nothing is known of the ids yet; the bounds of
+ * the shape, computed in integers, tell whether it is real.
  */
 #include <errno.h>
 
 #include "internal.h"
 
-/* The array itself, or the starts of its blocks: `first`, then every step-th element from `start` on. */
+/* The array itself, or the starts of its blocks: `first`, then every step-th element from `start`
+ * on. */
 struct sequence {
     const struct ids *ids;
     int64_t first;
@@ -76,11 +78,12 @@ static bool detect_aligned(const struct sequence *q, struct shape *shape)
 static bool detect_sequence(const struct sequence *q, struct shape *shape, uint32_t max_levels);
 
 /* The first block has `head` elements, the ones after it `count`, with `stride` inside. */
-static bool detect_blocks(const struct sequence *q, size_t head, size_t count, int64_t stride, struct shape *shape,
-                          uint32_t max_levels)
+static bool detect_blocks(const struct sequence *q, size_t head, size_t count, int64_t stride,
+                          struct shape *shape, uint32_t max_levels)
 {
     size_t missing = count - head;
-    struct sequence starts = {.ids = q->ids, .step = count * q->step, .start = q->start + (head - 1) * q->step};
+    struct sequence starts = {
+        .ids = q->ids, .step = count * q->step, .start = q->start + (head - 1) * q->step};
     struct shape upper;
 
     starts.first = (int64_t)((uint64_t)q->first - missing * (uint64_t)stride);
@@ -95,8 +98,10 @@ static bool detect_blocks(const struct sequence *q, size_t head, size_t count, i
     return true;
 }
 
-/* The first block is cut: its head has fewer elements than the block after it; or as many, when the blocks of blocks are. */
-static bool detect_cut(const struct sequence *q, struct shape *shape, uint32_t max_levels, bool or_whole)
+/* The first block is cut: its head has fewer elements than the block after it; or as many, when the
+ * blocks of blocks are. */
+static bool detect_cut(const struct sequence *q, struct shape *shape, uint32_t max_levels,
+                       bool or_whole)
 {
     size_t head, count;
     int64_t stride;
@@ -119,13 +124,13 @@ static bool detect_cut(const struct sequence *q, struct shape *shape, uint32_t m
 
 static bool detect_sequence(const struct sequence *q, struct shape *shape, uint32_t max_levels)
 {
-    return max_levels > 0 &&
-           ((detect_aligned(q, shape) && shape->n_levels <= max_levels) || detect_cut(q, shape, max_levels, true));
+    return max_levels > 0 && ((detect_aligned(q, shape) && shape->n_levels <= max_levels) ||
+                              detect_cut(q, shape, max_levels, true));
 }
 
 /*
- * Compares a shape with every element: those of the first period by the formula, the others with the element a period
- * before, from which they differ by the stride of the last level.
+ * Compares a shape with every element: those of the first period by the formula, the others with
+ * the element a period before, from which they differ by the stride of the last level.
  */
 static bool verify(const struct ids *ids, const struct shape *shape)
 {
@@ -150,7 +155,8 @@ static bool verify(const struct ids *ids, const struct shape *shape)
 /* 1 with a normalized shape that gives exactly these ids, of which there is one at least. */
 int rankmap__detect_shape(const struct ids *ids, struct shape *shape)
 {
-    struct sequence q = {.ids = ids, .first = (int64_t)ids_get(ids, 0), .start = 1, .step = 1, .n = ids->n};
+    struct sequence q = {
+        .ids = ids, .first = (int64_t)ids_get(ids, 0), .start = 1, .step = 1, .n = ids->n};
     uint64_t limit = ids->a32 ? UINT64_C(1) << 32 : RANKMAP_ID_LIMIT;
     struct shape cut = {0};
     int found = 0;
@@ -167,7 +173,8 @@ int rankmap__detect_shape(const struct ids *ids, struct shape *shape)
         return 1;
     if (detect_cut(&q, &cut, found ? shape->n_levels - 1 : RANKMAP_MAX_LEVELS, !found)) {
         cut.n = (uint32_t)ids->n;
-        if (rankmap__shape_normalize(&cut, limit) == 0 && rankmap__shape_storable(&cut) && verify(ids, &cut)) {
+        if (rankmap__shape_normalize(&cut, limit) == 0 && rankmap__shape_storable(&cut) &&
+            verify(ids, &cut)) {
             *shape = cut;
             return 1;
         }
@@ -183,20 +190,20 @@ struct stats {
     bool ascending;
 };
 
-#define STATS_BODY(type, a, n)                                                                                      \
-    type min = (a)[0], max = (a)[0], previous = 0;                                                                  \
-    size_t unit = 0, breaks = 0, falls = 0;                                                                         \
-                                                                                                                    \
-    for (size_t i = 1; i < (n); i++) {                                                                              \
-        type step = (type)((a)[i] - (a)[i - 1]);                                                                    \
-                                                                                                                    \
-        min = (a)[i] < min ? (a)[i] : min;                                                                          \
-        max = (a)[i] > max ? (a)[i] : max;                                                                          \
-        unit += step != 1;                                                                                          \
-        breaks += step != previous;                                                                                 \
-        falls += (a)[i] <= (a)[i - 1];                                                                              \
-        previous = step;                                                                                            \
-    }                                                                                                               \
+#define STATS_BODY(type, a, n)                                                                     \
+    type min = (a)[0], max = (a)[0], previous = 0;                                                 \
+    size_t unit = 0, breaks = 0, falls = 0;                                                        \
+                                                                                                   \
+    for (size_t i = 1; i < (n); i++) {                                                             \
+        type step = (type)((a)[i] - (a)[i - 1]);                                                   \
+                                                                                                   \
+        min = (a)[i] < min ? (a)[i] : min;                                                         \
+        max = (a)[i] > max ? (a)[i] : max;                                                         \
+        unit += step != 1;                                                                         \
+        breaks += step != previous;                                                                \
+        falls += (a)[i] <= (a)[i - 1];                                                             \
+        previous = step;                                                                           \
+    }                                                                                              \
     *stats = (struct stats){min, max, unit, breaks, falls == 0};
 
 static void take_stats(const struct ids *ids, struct stats *stats)
@@ -208,7 +215,8 @@ static void take_stats(const struct ids *ids, struct stats *stats)
     }
 }
 
-/* The smallest of the irregular models; runs must be half the size of a table, which is looked up faster. */
+/* The smallest of the irregular models; runs must be half the size of a table, which is looked up
+ * faster. */
 static int from_irregular(struct make mk, const struct ids *ids, struct rankmap **out)
 {
     struct rankmap *map = NULL;
@@ -256,7 +264,8 @@ int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankm
     return from_irregular(*mk, ids, out);
 }
 
-static int from_array(const struct ids *ids, bool is_null, const struct rankmap_opts *opts, struct rankmap **out)
+static int from_array(const struct ids *ids, bool is_null, const struct rankmap_opts *opts,
+                      struct rankmap **out)
 {
     struct make mk;
     int rc = rankmap__make_init(&mk, opts);
@@ -268,14 +277,16 @@ static int from_array(const struct ids *ids, bool is_null, const struct rankmap_
     return rankmap__from_ids(&mk, ids, out);
 }
 
-int rankmap_from_ids32(const uint32_t *ids, size_t n, const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_from_ids32(const uint32_t *ids, size_t n, const struct rankmap_opts *opts,
+                       struct rankmap **out)
 {
     struct ids source = {.a32 = ids, .n = n};
 
     return from_array(&source, ids == NULL, opts, out);
 }
 
-int rankmap_from_ids64(const uint64_t *ids, size_t n, const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_from_ids64(const uint64_t *ids, size_t n, const struct rankmap_opts *opts,
+                       struct rankmap **out)
 {
     struct ids source = {.a64 = ids, .n = n};
 

@@ -5,7 +5,7 @@
 #include "internal.h"
 
 #define PIECE_PAIRS 4096u /* up to this many pairs of pieces, sets are computed by the pieces */
-#define SCAN_RANKS 2u     /* so few are looked for in a table without an index */
+#define SCAN_RANKS  2u    /* so few are looked for in a table without an index */
 
 static bool is_affine(const struct rankmap *map)
 {
@@ -17,7 +17,8 @@ static struct piece affine_piece(const struct rankmap *map)
     return (struct piece){word_i64(map->word[0]), word_i64(map->word[1]), map->n};
 }
 
-int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n, const struct rankmap *to, uint32_t *out)
+int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
+                      const struct rankmap *to, uint32_t *out)
 {
     struct rankmap_index *index = NULL;
     uint64_t ids[BLOCK];
@@ -115,11 +116,13 @@ int rankmap_compare(const struct rankmap *a, const struct rankmap *b)
         if (a->word[0] == b->word[0] && a->word[1] == b->word[1])
             return RANKMAP_IDENT;
         /* the same ids the other way round */
-        return a->word[1] == -b->word[1] && a->word[0] + (a->n - 1) * a->word[1] == b->word[0] ? RANKMAP_SIMILAR
-                                                                                                : RANKMAP_UNEQUAL;
+        return a->word[1] == -b->word[1] && a->word[0] + (a->n - 1) * a->word[1] == b->word[0]
+                   ? RANKMAP_SIMILAR
+                   : RANKMAP_UNEQUAL;
     }
-    if (a->kind == b->kind && a->bits == b->bits && a->aux == b->aux && a->n_levels == b->n_levels &&
-        a->flags == b->flags && rankmap_bytes(a) == rankmap_bytes(b) &&
+    if (a->kind == b->kind && a->bits == b->bits && a->aux == b->aux &&
+        a->n_levels == b->n_levels && a->flags == b->flags &&
+        rankmap_bytes(a) == rankmap_bytes(b) &&
         memcmp(a->word, b->word, rankmap__model_bytes(a)) == 0)
         return RANKMAP_IDENT;
     if (!rankmap__is_view(a) && !rankmap__is_view(b)) {
@@ -142,7 +145,8 @@ struct collect {
     size_t n, cap;
 };
 
-static void collect(struct collect *c, const struct rankmap *map, const struct members *other, bool wanted)
+static void collect(struct collect *c, const struct rankmap *map, const struct members *other,
+                    bool wanted)
 {
     uint64_t ids[BLOCK];
     bool has[BLOCK];
@@ -162,7 +166,8 @@ static void collect(struct collect *c, const struct rankmap *map, const struct m
 }
 
 /* Those of a that b has (wanted) or has not, id by id. Neither is empty. */
-static int filter(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted, struct rankmap **out)
+static int filter(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted,
+                  struct rankmap **out)
 {
     struct collect c = {.cap = (size_t)a->n + 1};
     struct members m;
@@ -183,8 +188,10 @@ static int filter(const struct make *mk, struct rankmap *a, struct rankmap *b, b
     return rc;
 }
 
-/* a without every period-th of its elements, from `gone` on, as a shape; where that is true to the end. */
-static bool without_progression(const struct piece *a, const struct piece *gone, struct shape *shape)
+/* a without every period-th of its elements, from `gone` on, as a shape; where that is true to the
+ * end. */
+static bool without_progression(const struct piece *a, const struct piece *gone,
+                                struct shape *shape)
 {
     uint64_t period = (uint64_t)gone->stride, first = (uint64_t)gone->first;
     uint64_t last = first + (gone->n - 1) * period;
@@ -209,7 +216,8 @@ static struct piece part(const struct piece *a, uint64_t first, uint64_t n)
 }
 
 /* The gaps that a progression leaves in a, one by one. */
-static int gaps(const struct make *mk, const struct piece *a, const struct piece *gone, struct rankmap **out)
+static int gaps(const struct make *mk, const struct piece *a, const struct piece *gone,
+                struct rankmap **out)
 {
     struct piece *parts = rankmap__alloc(mk->alloc, gone->n + 1, sizeof(*parts));
     uint64_t next = 0, at = (uint64_t)gone->first;
@@ -228,7 +236,8 @@ static int gaps(const struct make *mk, const struct piece *a, const struct piece
 }
 
 /* Two arithmetic progressions: 1 when done, 0 when it takes more than that. */
-static int affine_sets(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted, struct rankmap **out)
+static int affine_sets(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted,
+                       struct rankmap **out)
 {
     struct piece pa = affine_piece(a), pb = affine_piece(b), common, parts[3];
     struct shape shape;
@@ -242,7 +251,8 @@ static int affine_sets(const struct make *mk, struct rankmap *a, struct rankmap 
         rc = rankmap__from_pieces(mk, parts, 1, out);
     } else if (common.n <= 1 || common.stride == 1) {
         parts[0] = part(&pa, 0, (uint64_t)common.first);
-        parts[1] = part(&pa, (uint64_t)common.first + common.n, pa.n - (uint64_t)common.first - common.n);
+        parts[1] =
+            part(&pa, (uint64_t)common.first + common.n, pa.n - (uint64_t)common.first - common.n);
         rc = rankmap__from_pieces(mk, parts, 2, out);
     } else if (without_progression(&pa, &common, &shape)) {
         rc = rankmap__from_shape(mk, &shape, out);
@@ -263,10 +273,12 @@ static int affine_sets(const struct make *mk, struct rankmap *a, struct rankmap 
 }
 
 /*
- * Of one piece of a: what it has in common with the pieces of b, as stretches of its indices in ascending order. Returns
- * their number, or SIZE_MAX when one is no stretch; a single progression is one, if `wanted`.
+ * Of one piece of a: what it has in common with the pieces of b, as stretches of its indices in
+ * ascending order. Returns their number, or SIZE_MAX when one is no stretch; a single progression
+ * is one, if `wanted`.
  */
-static size_t stretches(const struct piece *a, const struct piece *b, size_t n_b, bool wanted, struct piece *found)
+static size_t stretches(const struct piece *a, const struct piece *b, size_t n_b, bool wanted,
+                        struct piece *found)
 {
     size_t n = 0;
     bool strided = false;
@@ -288,7 +300,8 @@ static size_t stretches(const struct piece *a, const struct piece *b, size_t n_b
 }
 
 /* Runs and runs: 1 when done, 0 when that does not pay or does not do. */
-static int piece_sets(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted, struct rankmap **out)
+static int piece_sets(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted,
+                      struct rankmap **out)
 {
     size_t n_a, n_b, n = 0, cap, n_found = 0;
     struct piece *pa, *pb = NULL, *found = NULL;
@@ -300,7 +313,8 @@ static int piece_sets(const struct make *mk, struct rankmap *a, struct rankmap *
         return 0;
     cap = n_a * (n_b + 1);
     pa = rankmap__pieces_of(mk, a, &n_a);
-    if (pa && (pb = rankmap__pieces_of(mk, b, &n_b)) && (found = rankmap__alloc(mk->alloc, cap + n_b, sizeof(*found)))) {
+    if (pa && (pb = rankmap__pieces_of(mk, b, &n_b)) &&
+        (found = rankmap__alloc(mk->alloc, cap + n_b, sizeof(*found)))) {
         struct piece *common = found + cap;
 
         for (size_t i = 0; i < n_a && n_found != SIZE_MAX; i++) {
@@ -310,7 +324,8 @@ static int piece_sets(const struct make *mk, struct rankmap *a, struct rankmap *
             for (size_t k = 0; k < n_found && n_found != SIZE_MAX; k++) {
                 uint64_t first = (uint64_t)common[k].first;
 
-                found[n] = wanted ? part(&pa[i], first, common[k].n) : part(&pa[i], next, first - next);
+                found[n] =
+                    wanted ? part(&pa[i], first, common[k].n) : part(&pa[i], next, first - next);
                 if (wanted && common[k].n > 1)
                     found[n].stride *= common[k].stride;
                 n++;
@@ -328,12 +343,15 @@ static int piece_sets(const struct make *mk, struct rankmap *a, struct rankmap *
     return rc;
 }
 
-static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b, struct rankmap **out);
+static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b,
+                  struct rankmap **out);
 
 /* Those of a that b has (wanted) or has not. */
-static int select_from(struct make mk, struct rankmap *a, struct rankmap *b, bool wanted, struct rankmap **out)
+static int select_from(struct make mk, struct rankmap *a, struct rankmap *b, bool wanted,
+                       struct rankmap **out)
 {
-    bool pieces_a = is_affine(a) || a->kind == RANKMAP_RUNS, pieces_b = is_affine(b) || b->kind == RANKMAP_RUNS;
+    bool pieces_a = is_affine(a) || a->kind == RANKMAP_RUNS,
+         pieces_b = is_affine(b) || b->kind == RANKMAP_RUNS;
     int rc = 0;
 
     if (a->n == 0 || (wanted && b->n == 0))
@@ -357,8 +375,8 @@ static int select_from(struct make mk, struct rankmap *a, struct rankmap *b, boo
     return filter(&mk, a, b, wanted, out);
 }
 
-static int begin(struct make *mk, const struct rankmap *a, const struct rankmap *b, const struct rankmap_opts *opts,
-                 struct rankmap **out)
+static int begin(struct make *mk, const struct rankmap *a, const struct rankmap *b,
+                 const struct rankmap_opts *opts, struct rankmap **out)
 {
     int rc = rankmap__make_init(mk, opts);
 
@@ -369,7 +387,8 @@ static int begin(struct make *mk, const struct rankmap *a, const struct rankmap 
     return a->flags & b->flags & MAP_DISTINCT ? 0 : RANKMAP_ENOTONE;
 }
 
-int rankmap_intersection(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_intersection(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
+                         struct rankmap **out)
 {
     struct make mk;
     int rc = begin(&mk, a, b, opts, out);
@@ -377,7 +396,8 @@ int rankmap_intersection(struct rankmap *a, struct rankmap *b, const struct rank
     return rc < 0 ? rc : select_from(mk, a, b, true, out);
 }
 
-int rankmap_difference(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_difference(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
+                       struct rankmap **out)
 {
     struct make mk;
     int rc = begin(&mk, a, b, opts, out);
@@ -420,7 +440,8 @@ static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b, s
     return rc;
 }
 
-int rankmap_concat(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_concat(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
+                   struct rankmap **out)
 {
     struct make mk;
     int rc = begin(&mk, a, b, opts, out);
@@ -428,7 +449,8 @@ int rankmap_concat(struct rankmap *a, struct rankmap *b, const struct rankmap_op
     return rc < 0 ? rc : concat(&mk, a, b, out);
 }
 
-int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
+                  struct rankmap **out)
 {
     struct make mk, plain;
     struct rankmap *more;

@@ -2,20 +2,23 @@
 /*
  * The inverse of tables, dense or hashed; sets for membership; equal ids.
  *
- * Hashed: ids and ranks, bucket after bucket, and where each bucket starts. Ids that were chosen to fall into one bucket cost
- * no more than a search of it: one of more than SCANNED ids is sorted, in linear time.
+ * Hashed: ids and ranks, bucket after bucket, and where each bucket starts. Ids that were chosen to
+ * fall into one bucket cost no more than a search of it: one of more than SCANNED ids is sorted, in
+ * linear time.
  */
 #include <errno.h>
 
 #include "internal.h"
 
-#define DENSE_FACTOR 4u /* ids of the range for each rank, up to which the inverse is an array */
+/* ids of the range for each rank, up to which the inverse is an array */
+#define DENSE_FACTOR  4u
 #define BITMAP_FACTOR 64u /* the same for a set with a bit an id */
 #define BITMAP_ALWAYS (UINT64_C(1) << 16)
 
 #define SCANNED 16u /* entries of a bucket that are looked through in no order */
 
-/* An id of the map, less the least: its low half. Where the range is wider, the map has the rest. */
+/* An id of the map, less the least: its low half. Where the range is wider, the map has the rest.
+ * */
 struct entry {
     uint32_t low, rank;
 };
@@ -25,11 +28,13 @@ struct rankmap_index {
     const struct rankmap *map;
     struct rankmap *held; /* the same, when this has a reference */
     uint64_t min, range;
-    uint32_t *slot; /* dense: of id − min: rank + 1, 0 for none, as one beyond the range has; else NULL */
+    uint32_t *
+        slot; /* dense: of id − min: rank + 1, 0 for none, as one beyond the range has; else NULL */
     size_t n_slots;
-    struct entry *entry; /* hashed: n of them; else NULL. Neither dense nor hashed: the map is asked */
-    uint32_t *start;     /* of each bucket, and the end of the last */
-    size_t n_buckets;    /* a power of two */
+    struct entry
+        *entry;       /* hashed: n of them; else NULL. Neither dense nor hashed: the map is asked */
+    uint32_t *start;  /* of each bucket, and the end of the last */
+    size_t n_buckets; /* a power of two */
 };
 
 static size_t bucket_of(const struct rankmap_index *index, uint64_t id)
@@ -71,7 +76,8 @@ static size_t bitmap_words(uint64_t range)
     return (size_t)(range / 64 + 1);
 }
 
-static int distinct_by_bits(const struct rankmap_allocator *alloc, const struct ids *ids, uint64_t min, uint64_t range)
+static int distinct_by_bits(const struct rankmap_allocator *alloc, const struct ids *ids,
+                            uint64_t min, uint64_t range)
 {
     size_t n_words = bitmap_words(range);
     uint64_t *bits = rankmap__alloc(alloc, n_words, sizeof(*bits));
@@ -90,7 +96,8 @@ static int distinct_by_bits(const struct rankmap_allocator *alloc, const struct 
     return twice == 0;
 }
 
-static int distinct_by_sort(const struct rankmap_allocator *alloc, const struct ids *ids, uint64_t min, uint64_t range)
+static int distinct_by_sort(const struct rankmap_allocator *alloc, const struct ids *ids,
+                            uint64_t min, uint64_t range)
 {
     size_t n = ids->n;
     uint64_t *keys = rankmap__alloc(alloc, 2 * n, sizeof(*keys)), twice = 0;
@@ -107,7 +114,8 @@ static int distinct_by_sort(const struct rankmap_allocator *alloc, const struct 
 }
 
 /* 1 when no id comes twice, 0 when one does, or -ENOMEM. */
-int rankmap__check_distinct(const struct rankmap_allocator *alloc, const struct ids *ids, uint64_t min, uint64_t max)
+int rankmap__check_distinct(const struct rankmap_allocator *alloc, const struct ids *ids,
+                            uint64_t min, uint64_t max)
 {
     if (max - min < ids->n - 1)
         return 0;
@@ -144,7 +152,8 @@ bool rankmap__rank_is_quick(const struct rankmap *map)
         return shape.n_levels <= 2 || rankmap__shape_nests(&shape);
     }
     return map->kind == RANKMAP_BITMAP || map->kind == RANKMAP_ELIAS_FANO ||
-           (map->kind == RANKMAP_RUNS && (map->flags & MAP_ASCENDING || map->aux <= 8)) || map->n <= 8;
+           (map->kind == RANKMAP_RUNS && (map->flags & MAP_ASCENDING || map->aux <= 8)) ||
+           map->n <= 8;
 }
 
 static void fill_dense(struct rankmap_index *index)
@@ -174,7 +183,8 @@ static unsigned digit(const struct rankmap_index *index, const struct entry *e, 
     return (unsigned)((shift < 32 ? e->low : id_of_entry(index, e)) >> shift & 0xff);
 }
 
-static void sort_bucket(const struct rankmap_index *index, struct entry *bucket, struct entry *scratch, size_t n)
+static void sort_bucket(const struct rankmap_index *index, struct entry *bucket,
+                        struct entry *scratch, size_t n)
 {
     struct entry *from = bucket, *to = scratch, *swap;
 
@@ -219,7 +229,8 @@ static int fill_hashed(struct rankmap_index *index)
     uint64_t ids[BLOCK];
 
     memset(start, 0, (index->n_buckets + 1) * sizeof(*start));
-    for (unsigned pass = 0; pass < 2; pass++) { /* count, then place from each bucket's end down to its start */
+    for (unsigned pass = 0; pass < 2;
+         pass++) { /* count, then place from each bucket's end down to its start */
         for (uint32_t done = 0; done < map->n;) {
             uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
 
@@ -247,7 +258,8 @@ static int fill_hashed(struct rankmap_index *index)
 static void index_free(struct rankmap_index *index)
 {
     rankmap__free(index->alloc, index->start, index->n_buckets + 1, sizeof(*index->start));
-    rankmap__free(index->alloc, index->entry, index->entry ? index->map->n : 0, sizeof(*index->entry));
+    rankmap__free(index->alloc, index->entry, index->entry ? index->map->n : 0,
+                  sizeof(*index->entry));
     rankmap__free(index->alloc, index->slot, index->n_slots, sizeof(*index->slot));
     rankmap__free(index->alloc, index, 1, sizeof(*index));
 }
@@ -274,8 +286,10 @@ static int index_fill(struct rankmap_index *index)
     return index->entry && index->start ? fill_hashed(index) : -ENOMEM;
 }
 
-/* An index that holds no reference. `many`: it will be asked so often that filling it pays even where the map is quick. */
-int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator *alloc, bool many, struct rankmap_index **out)
+/* An index that holds no reference. `many`: it will be asked so often that filling it pays even
+ * where the map is quick. */
+int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator *alloc, bool many,
+                       struct rankmap_index **out)
 {
     struct rankmap_index *index;
     int rc;
@@ -294,7 +308,8 @@ int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator
     return 0;
 }
 
-int rankmap_index_create(struct rankmap *map, const struct rankmap_allocator *alloc, struct rankmap_index **out)
+int rankmap_index_create(struct rankmap *map, const struct rankmap_allocator *alloc,
+                         struct rankmap_index **out)
 {
     struct rankmap_index *index;
     int rc;
@@ -353,7 +368,8 @@ int64_t rankmap_index_rank(const struct rankmap_index *index, uint64_t id)
 }
 
 /* No branch depends on what is found. */
-static void ranks_dense(const struct rankmap_index *index, const uint64_t *ids, size_t n, uint32_t *ranks)
+static void ranks_dense(const struct rankmap_index *index, const uint64_t *ids, size_t n,
+                        uint32_t *ranks)
 {
     const uint32_t *slot = index->slot;
     uint64_t min = index->min, beyond = index->range + 1;
@@ -362,8 +378,10 @@ static void ranks_dense(const struct rankmap_index *index, const uint64_t *ids, 
         ranks[i] = slot[min_u64(ids[i] - min, beyond)] - 1;
 }
 
-/* In rounds: the first entry of each bucket, then the second of those that have one and were not found yet. Up to BLOCK ids. */
-static void ranks_hashed(const struct rankmap_index *index, const uint64_t *ids, size_t n, uint32_t *ranks)
+/* In rounds: the first entry of each bucket, then the second of those that have one and were not
+ * found yet. Up to BLOCK ids. */
+static void ranks_hashed(const struct rankmap_index *index, const uint64_t *ids, size_t n,
+                         uint32_t *ranks)
 {
     uint32_t at[BLOCK], end[BLOCK], who[BLOCK];
     bool wide = index->range > UINT32_MAX;
@@ -405,7 +423,8 @@ static void ranks_hashed(const struct rankmap_index *index, const uint64_t *ids,
 }
 
 /* rankmap_index_rank() of many; RANKMAP_NO_RANK for none. */
-void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids, size_t n, uint32_t *ranks)
+void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids, size_t n,
+                          uint32_t *ranks)
 {
     if (index->slot) {
         ranks_dense(index, ids, n, ranks);
@@ -422,13 +441,16 @@ void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids
 
 size_t rankmap_index_bytes(const struct rankmap_index *index)
 {
-    size_t hashed = index->entry ? index->map->n * sizeof(*index->entry) + (index->n_buckets + 1) * sizeof(*index->start) : 0;
+    size_t hashed = index->entry ? index->map->n * sizeof(*index->entry) +
+                                       (index->n_buckets + 1) * sizeof(*index->start)
+                                 : 0;
 
     return sizeof(*index) + index->n_slots * sizeof(*index->slot) + hashed;
 }
 
 /* A set for asking about n_asked ids; map is not empty and outlives it. */
-int rankmap__members_init(struct members *m, const struct rankmap_allocator *alloc, const struct rankmap *map, uint64_t n_asked)
+int rankmap__members_init(struct members *m, const struct rankmap_allocator *alloc,
+                          const struct rankmap *map, uint64_t n_asked)
 {
     bool affine = rankmap__is_regular(map) && map->n_levels == 1;
     uint64_t ids[BLOCK];

@@ -11,10 +11,11 @@
 #include <rankmap/lookup.h>
 #include <rankmap/map.h>
 
-#define BLOCK 256u                      /* ids that are expanded at a time, on the stack */
+#define BLOCK        256u               /* ids that are expanded at a time, on the stack */
 #define STRIDE_LIMIT (INT64_C(1) << 40) /* what a digit may add to an id, either sign */
 #define OFFSET_LIMIT (INT64_C(1) << 45) /* |o|: virtual starts of blocks lie outside of the ids */
-#define INDEX_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* the bits from 32 on of its product with an id choose a bucket */
+/* the bits from 32 on of its product with an id choose a bucket */
+#define INDEX_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
 enum {
     MAP_DISTINCT = 1,  /* no id comes twice */
@@ -27,14 +28,16 @@ enum {
  * A map: a header of 24 bytes, and its model in word[]:
  *
  *   regular, 1 level   o, s
- *   regular, L levels  o + s1·φ, s1, φ, and for each level above the first {⌈2^64/W⌉, s − c'·s'}, where W is the product of
- *                      the counts below it, and c' and s' are count and stride of the level below it
+ *   regular, L levels  o + s1·φ, s1, φ, and for each level above the first {⌈2^64/W⌉, s − c'·s'},
+ *                      where W is the product of the counts below it, and c' and s' are count and
+ *                      stride of the level below it
  *   views              parent, and a regular model
  *   lut                min, max − min, n values of 32 or `bits` bits, each an id − min
  *   frames             min, max − min, packed bases, packed lows; aux: shift | bits of a base << 8
  *   bitmap             min, max − min, bit vector and its directory (see sorted.c)
  *   elias-fano         the same for the high parts, then the packed low parts; bits: of a low part
- *   runs               min, then for each of aux runs: first rank, id − min, and stride if MAP_STRIDED (see runs.c)
+ *   runs               min, then for each of aux runs: first rank, id − min, and stride if
+ *                      MAP_STRIDED (see runs.c)
  */
 struct rankmap {
     atomic_uint refs; /* 0: in memory of the caller's, not counted */
@@ -87,7 +90,8 @@ struct make {
 
 /* opts.c */
 extern const struct rankmap_allocator rankmap__libc;
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing is set that this one does not know. */
+/* Whether an option struct is this release's, or a longer one of a later release in which nothing
+ * is set that this one does not know. */
 int rankmap__opts_known(const void *opts, size_t ours);
 int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts);
 void *rankmap__alloc(const struct rankmap_allocator *alloc, size_t n, size_t size);
@@ -97,13 +101,14 @@ void rankmap__free(const struct rankmap_allocator *alloc, void *p, size_t n, siz
 struct rankmap *rankmap__new(const struct make *mk, uint32_t kind, uint32_t n, size_t model_bytes);
 size_t rankmap__model_bytes(const struct rankmap *map);
 int rankmap__from_shape(const struct make *mk, const struct shape *shape, struct rankmap **out);
-int rankmap__view(const struct make *mk, struct rankmap *table, const struct shape *shape, struct rankmap **out);
+int rankmap__view(const struct make *mk, struct rankmap *table, const struct shape *shape,
+                  struct rankmap **out);
 bool rankmap__is_regular(const struct rankmap *map);
 bool rankmap__is_view(const struct rankmap *map);
 void rankmap__shape_of(const struct rankmap *map, struct shape *shape); /* regular maps and views */
 void rankmap__shape_words(const struct shape *shape, uint64_t words[5]); /* of one or two levels */
 struct rankmap *rankmap__table_of(const struct rankmap *view);
-void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max); /* n > 0 */
+void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max);       /* n > 0 */
 void rankmap__exact_bounds(const struct rankmap *map, uint64_t *min, uint64_t *max); /* n > 0 */
 void rankmap__gather(const struct rankmap *map, const uint64_t *ranks, size_t n, uint64_t *out);
 void rankmap__expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
@@ -114,17 +119,21 @@ int64_t rankmap__shape_at(const struct shape *shape, uint64_t x); /* x = r + φ 
 void rankmap__shape_bounds(const struct shape *shape, int64_t *min, int64_t *max);
 uint64_t rankmap__shape_period(const struct shape *shape); /* product of the counts but the last */
 bool rankmap__shape_storable(const struct shape *shape);
-int rankmap__shape_distinct(const struct shape *shape); /* 1, 0, or -1: not known by the parameters */
-bool rankmap__shape_nests(const struct shape *shape); /* each stride passes all that those below it come to */
+int rankmap__shape_distinct(
+    const struct shape *shape); /* 1, 0, or -1: not known by the parameters */
+bool rankmap__shape_nests(
+    const struct shape *shape); /* each stride passes all that those below it come to */
 int64_t rankmap__shape_rank(const struct shape *shape, int64_t id);
 
-/* closure.c: return 1 with the shape of p∘c in *out, which is not normalized yet, or 0 when no rule applies */
+/* closure.c: return 1 with the shape of p∘c in *out, which is not normalized yet, or 0 when no rule
+ * applies */
 int rankmap__closure(const struct shape *p, const struct shape *c, struct shape *out);
 void rankmap__shape_reverse(struct shape *shape);
 
 /* progress.c: arithmetic progressions */
-uint64_t rankmap__gcd(uint64_t a, uint64_t b, int64_t *x); /* *x with a·x ≡ gcd (mod b), 0 ≤ x < b */
-uint64_t rankmap__mulmod(uint64_t a, uint64_t b, uint64_t modulus);                /* modulus below 2^63 */
+uint64_t rankmap__gcd(uint64_t a, uint64_t b,
+                      int64_t *x); /* *x with a·x ≡ gcd (mod b), 0 ≤ x < b */
+uint64_t rankmap__mulmod(uint64_t a, uint64_t b, uint64_t modulus); /* modulus below 2^63 */
 bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct piece *index_of_a);
 
 /* kernel.c: the first i below n with a[i + lag] − a[i] ≠ stride, else n */
@@ -138,8 +147,9 @@ int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankm
 int rankmap__detect_shape(const struct ids *ids, struct shape *shape); /* 1: regular */
 
 /* table.c */
-int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max, bool ascending,
-                        size_t bytes_to_beat, struct rankmap **out); /* *out untouched with 0: nothing beats it */
+int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max,
+                        bool ascending, size_t bytes_to_beat,
+                        struct rankmap **out); /* *out untouched with 0: nothing beats it */
 uint64_t rankmap__table_id(const struct rankmap *map, uint32_t rank);
 void rankmap__table_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 int64_t rankmap__table_rank(const struct rankmap *map, uint64_t id);
@@ -160,10 +170,12 @@ void rankmap__sorted_expand(const struct rankmap *map, uint32_t first, uint32_t 
 int64_t rankmap__sorted_rank(const struct rankmap *map, uint64_t id);
 
 /* runs.c */
-int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_pieces, struct rankmap **out);
+int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_pieces,
+                         struct rankmap **out);
 int rankmap__two_runs(const struct make *mk, const struct shape *shape, struct rankmap **out);
 bool rankmap__shape_if(const struct rankmap *map, struct shape *shape);
-int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t max_bytes, struct rankmap **out);
+int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t max_bytes,
+                         struct rankmap **out);
 struct piece rankmap__run(const struct rankmap *map, uint32_t i); /* of runs */
 uint32_t rankmap__run_first(const struct rankmap *map, uint32_t i);
 uint32_t rankmap__run_find(const struct rankmap *map, uint32_t rank);
@@ -171,16 +183,22 @@ uint64_t rankmap__runs_id(const struct rankmap *map, uint32_t rank);
 void rankmap__runs_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 int64_t rankmap__runs_rank(const struct rankmap *map, uint64_t id);
 size_t rankmap__runs_bytes(const struct rankmap *map);
-/* The pieces of a map of one level or of runs; NULL with *n_pieces == 0 for others, or with 1 for lack of memory. */
-struct piece *rankmap__pieces_of(const struct make *mk, const struct rankmap *map, size_t *n_pieces);
+/* The pieces of a map of one level or of runs; NULL with *n_pieces == 0 for others, or with 1 for
+ * lack of memory. */
+struct piece *rankmap__pieces_of(const struct make *mk, const struct rankmap *map,
+                                 size_t *n_pieces);
 
 /* index.c */
-int rankmap__map_distinct(const struct rankmap_allocator *alloc, const struct rankmap *map); /* 1, 0, -ENOMEM */
-void rankmap__sort(uint64_t *keys, uint64_t *scratch, size_t n, unsigned low_bit, unsigned high_bit);
-int rankmap__check_distinct(const struct rankmap_allocator *alloc, const struct ids *ids, uint64_t min, uint64_t max);
+int rankmap__map_distinct(const struct rankmap_allocator *alloc,
+                          const struct rankmap *map); /* 1, 0, -ENOMEM */
+void rankmap__sort(uint64_t *keys, uint64_t *scratch, size_t n, unsigned low_bit,
+                   unsigned high_bit);
+int rankmap__check_distinct(const struct rankmap_allocator *alloc, const struct ids *ids,
+                            uint64_t min, uint64_t max);
 int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator *alloc, bool many,
                        struct rankmap_index **out); /* holds no reference */
-void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids, size_t n, uint32_t *ranks); /* n ≤ BLOCK */
+void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids, size_t n,
+                          uint32_t *ranks); /* n ≤ BLOCK */
 bool rankmap__rank_is_quick(const struct rankmap *map);
 
 /* A set of ids for asking many times whether an id is in a map. */
@@ -192,10 +210,11 @@ struct members {
     const struct rankmap *map; /* asked, where it is quick or there is an index */
     struct rankmap_index *index;
 };
-int rankmap__members_init(struct members *m, const struct rankmap_allocator *alloc, const struct rankmap *map,
-                          uint64_t n_asked);
+int rankmap__members_init(struct members *m, const struct rankmap_allocator *alloc,
+                          const struct rankmap *map, uint64_t n_asked);
 void rankmap__members_fini(struct members *m);
-void rankmap__members_have(const struct members *m, const uint64_t *ids, size_t n, bool *has); /* n ≤ BLOCK */
+void rankmap__members_have(const struct members *m, const uint64_t *ids, size_t n,
+                           bool *has); /* n ≤ BLOCK */
 
 static inline int64_t word_i64(uint64_t w)
 {

@@ -6,7 +6,8 @@
 
 static const uint32_t no_table; /* what the branch-free form reads where there is no table */
 
-/* guard of what is not affine: negative as an int64_t, and so is guard + r·step while r·step is within ±2^62 */
+/* guard of what is not affine: negative as an int64_t, and so is guard + r·step while r·step is
+ * within ±2^62 */
 #define BENT       (UINT64_C(3) << 62)
 #define STEP_LIMIT (UINT64_C(1) << 62)
 
@@ -35,9 +36,14 @@ static bool init_shape(struct rankmap_lookup *l, const struct shape *shape)
     return true;
 }
 
-int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map, uint64_t base, uint32_t width)
+int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map, uint64_t base,
+                        uint32_t width)
 {
-    struct rankmap_lookup l = {.guard = BENT, .form = RANKMAP_FORM_OTHER, .base = base, .table = map, .width = width,
+    struct rankmap_lookup l = {.guard = BENT,
+                               .form = RANKMAP_FORM_OTHER,
+                               .base = base,
+                               .table = map,
+                               .width = width,
                                .mask = RANKMAP_MASK_OTHER};
     const struct rankmap *table = map;
     struct shape shape;
@@ -46,11 +52,13 @@ int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map
 
     if (!lookup || !map || width == 0 || width > RANKMAP_MAX_WIDTH)
         return -EINVAL;
-    if (map->kind == RANKMAP_LUT_STRIDE && map->word[2] == 1) { /* a stretch of a table is a table */
+    if (map->kind == RANKMAP_LUT_STRIDE &&
+        map->word[2] == 1) { /* a stretch of a table is a table */
         table = rankmap__table_of(map);
         first = map->word[1];
     }
-    regular = rankmap__shape_if(map, &shape) && shape.n_levels <= 2 && rankmap__shape_storable(&shape) && init_shape(&l, &shape);
+    regular = rankmap__shape_if(map, &shape) && shape.n_levels <= 2 &&
+              rankmap__shape_storable(&shape) && init_shape(&l, &shape);
     if (!regular && table->kind == RANKMAP_LUT32) {
         l.form = RANKMAP_FORM_LUT32;
         l.base = base + table->word[0] * width;

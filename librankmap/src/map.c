@@ -164,7 +164,8 @@ static inline uint64_t stored_id(const uint64_t *w, uint32_t n_levels, uint64_t 
     return id;
 }
 
-/* Many levels with few ranks take more than their table would: then it is the table that is kept. */
+/* Many levels with few ranks take more than their table would: then it is the table that is kept.
+ * */
 static int keep_or_pack(const struct make *mk, struct rankmap *map, struct rankmap **out)
 {
     size_t bytes = rankmap__model_bytes(map);
@@ -246,8 +247,10 @@ int rankmap__from_shape(const struct make *mk, const struct shape *shape, struct
     return keep_or_pack(mk, map, out);
 }
 
-/* A view of a table; shape's ids are ranks of it and have been checked. Takes a reference to the table. */
-int rankmap__view(const struct make *mk, struct rankmap *table, const struct shape *shape, struct rankmap **out)
+/* A view of a table; shape's ids are ranks of it and have been checked. Takes a reference to the
+ * table. */
+int rankmap__view(const struct make *mk, struct rankmap *table, const struct shape *shape,
+                  struct rankmap **out)
 {
     uint32_t kind = shape->n_levels == 1 ? RANKMAP_LUT_STRIDE : RANKMAP_LUT_BLOCKSTRIDE;
     struct rankmap *map = rankmap__new(mk, kind, shape->n, 8 + shape_bytes(shape->n_levels));
@@ -464,7 +467,8 @@ int64_t rankmap_rank(const struct rankmap *map, uint64_t id)
     return map->kind == RANKMAP_RUNS ? rankmap__runs_rank(map, id) : rankmap__table_rank(map, id);
 }
 
-int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n, const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n, const struct rankmap_opts *opts,
+                   struct rankmap **out)
 {
     struct shape shape = {.o = (int64_t)offset, .n = n, .n_levels = 1, .level = {{stride, 0}}};
     struct make mk;
@@ -477,16 +481,16 @@ int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n, const struct ran
     return rankmap__from_shape(&mk, &shape, out);
 }
 
-int rankmap_block(int64_t o, uint64_t b, int64_t s, int64_t t, uint64_t phi, uint32_t n, const struct rankmap_opts *opts,
-                  struct rankmap **out)
+int rankmap_block(int64_t o, uint64_t b, int64_t s, int64_t t, uint64_t phi, uint32_t n,
+                  const struct rankmap_opts *opts, struct rankmap **out)
 {
     const struct rankmap_level levels[2] = {{t, b}, {s, 0}};
 
     return rankmap_layout(o, levels, 2, phi, n, opts, out);
 }
 
-int rankmap_layout(int64_t o, const struct rankmap_level *levels, uint32_t n_levels, uint64_t phi, uint32_t n,
-                   const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_layout(int64_t o, const struct rankmap_level *levels, uint32_t n_levels, uint64_t phi,
+                   uint32_t n, const struct rankmap_opts *opts, struct rankmap **out)
 {
     struct shape shape = {.o = o, .phi = phi, .n = n, .n_levels = n_levels};
     uint64_t period = 1;

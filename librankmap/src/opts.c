@@ -41,10 +41,12 @@ int rankmap__opts_known(const void *opts, size_t ours)
 
 int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts)
 {
-    *mk = (struct make){.alloc = &rankmap__libc, .id_limit = RANKMAP_ID_LIMIT, .max_check = UINT64_MAX};
+    *mk = (struct make){
+        .alloc = &rankmap__libc, .id_limit = RANKMAP_ID_LIMIT, .max_check = UINT64_MAX};
     if (!opts)
         return 0;
-    if (!rankmap__opts_known(opts, sizeof(*opts)) || opts->flags & ~ALL_FLAGS || opts->reserved != 0)
+    if (!rankmap__opts_known(opts, sizeof(*opts)) || opts->flags & ~ALL_FLAGS ||
+        opts->reserved != 0)
         return -EINVAL;
     if (opts->id_limit > RANKMAP_ID_LIMIT)
         return RANKMAP_ERANGE;

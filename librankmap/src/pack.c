@@ -17,18 +17,19 @@
  *   bitmap      u64 least id, u64 range, words of the bit vector
  *   elias-fano  u64 least id, u64 range, words of the high parts, bits of the low parts
  *
- * Reading takes nothing on trust: regular maps and runs go through the checks of their constructors, tables are decoded into
- * an array and detected anew.
+ * Reading takes nothing on trust: regular maps and runs go through the checks of their
+ * constructors, tables are decoded into an array and detected anew.
  */
 #include <errno.h>
 
 #include "internal.h"
 
-#define MAGIC UINT32_C(0x314d4b52)
-#define VERSION 1
+#define MAGIC        UINT32_C(0x314d4b52)
+#define VERSION      1
 #define HEADER_BYTES 24u
-#define RUN_BYTES 20u
-#define CHECK_RANKS (UINT64_C(1) << 16) /* expanded at most to check a map that is small as bytes */
+#define RUN_BYTES    20u
+/* expanded at most to check a map that is small as bytes */
+#define CHECK_RANKS (UINT64_C(1) << 16)
 
 enum { FORM_REGULAR = 1, FORM_RUNS, FORM_PACKED, FORM_BITMAP, FORM_ELIAS_FANO };
 
@@ -78,14 +79,12 @@ size_t rankmap_pack_bytes(const struct rankmap *map)
     unsigned bits;
 
     switch (form_of(map)) {
-    case FORM_REGULAR:
-        return HEADER_BYTES + 16 + 16 * (size_t)map->n_levels;
-    case FORM_RUNS:
-        return HEADER_BYTES + RUN_BYTES * (size_t)map->aux;
-    case FORM_BITMAP:
-        return HEADER_BYTES + 16 + 8 * rankmap__bitmap_words(map->word[1]);
+    case FORM_REGULAR: return HEADER_BYTES + 16 + 16 * (size_t)map->n_levels;
+    case FORM_RUNS: return HEADER_BYTES + RUN_BYTES * (size_t)map->aux;
+    case FORM_BITMAP: return HEADER_BYTES + 16 + 8 * rankmap__bitmap_words(map->word[1]);
     case FORM_ELIAS_FANO:
-        return HEADER_BYTES + 16 + 8 * rankmap__ef_words(map->n, map->word[1], &bits) + ((size_t)map->n * map->bits + 7) / 8;
+        return HEADER_BYTES + 16 + 8 * rankmap__ef_words(map->n, map->word[1], &bits) +
+               ((size_t)map->n * map->bits + 7) / 8;
     default:
         rankmap__exact_bounds(map, &min, &max);
         return HEADER_BYTES + 8 + ((uint64_t)map->n * value_bits(min, max) + 7) / 8;
@@ -119,7 +118,8 @@ static void pack_runs(const struct rankmap *map, unsigned char *p)
 static void pack_sorted(const struct rankmap *map, unsigned char *p, uint32_t form)
 {
     unsigned bits = 0;
-    size_t n = form == FORM_BITMAP ? rankmap__bitmap_words(map->word[1]) : rankmap__ef_words(map->n, map->word[1], &bits);
+    size_t n = form == FORM_BITMAP ? rankmap__bitmap_words(map->word[1])
+                                   : rankmap__ef_words(map->n, map->word[1], &bits);
 
     put64(p, map->word[0]);
     put64(p + 8, map->word[1]);
@@ -266,7 +266,8 @@ static int decode_packed(const struct packed *in, uint64_t *ids)
 }
 
 /* Set bits of a bit vector, in order; position less rank is the high part of Elias-Fano. */
-static int decode_sorted(const struct packed *in, size_t n_words, unsigned low_bits, bool ef, uint64_t *ids)
+static int decode_sorted(const struct packed *in, size_t n_words, unsigned low_bits, bool ef,
+                         uint64_t *ids)
 {
     const unsigned char *words = in->body + 16, *low = words + 8 * n_words;
     uint64_t min = get64(in->body), range = get64(in->body + 8), n = 0, previous = 0;
@@ -278,7 +279,8 @@ static int decode_sorted(const struct packed *in, size_t n_words, unsigned low_b
             if (n == in->n)
                 return RANKMAP_EFORMAT;
             if (ef)
-                id = (id - n) << low_bits | value_at(low, (in->n * (uint64_t)low_bits + 7) / 8, n, low_bits);
+                id = (id - n) << low_bits |
+                     value_at(low, (in->n * (uint64_t)low_bits + 7) / 8, n, low_bits);
             if (id > range || (n > 0 && id <= previous))
                 return RANKMAP_EFORMAT;
             previous = id;
@@ -287,7 +289,8 @@ static int decode_sorted(const struct packed *in, size_t n_words, unsigned low_b
     return n == in->n ? 0 : RANKMAP_EFORMAT;
 }
 
-static int unpack_table(const struct make *mk, const struct packed *in, uint32_t form, struct rankmap **out)
+static int unpack_table(const struct make *mk, const struct packed *in, uint32_t form,
+                        struct rankmap **out)
 {
     uint64_t min, range = 0, *ids;
     struct ids source = {.n = in->n};
@@ -299,13 +302,15 @@ static int unpack_table(const struct make *mk, const struct packed *in, uint32_t
         return RANKMAP_EFORMAT;
     min = get64(in->body);
     if (form == FORM_PACKED) {
-        if (in->param == 0 || in->param > 40 || in->bytes != 8 + ((uint64_t)in->n * in->param + 7) / 8)
+        if (in->param == 0 || in->param > 40 ||
+            in->bytes != 8 + ((uint64_t)in->n * in->param + 7) / 8)
             return RANKMAP_EFORMAT;
     } else {
         range = get64(in->body + 8);
         if (in->param != 0 || range >= RANKMAP_ID_LIMIT || range < in->n - 1)
             return RANKMAP_EFORMAT;
-        n_words = form == FORM_BITMAP ? rankmap__bitmap_words(range) : rankmap__ef_words(in->n, range, &low_bits);
+        n_words = form == FORM_BITMAP ? rankmap__bitmap_words(range)
+                                      : rankmap__ef_words(in->n, range, &low_bits);
         if (in->bytes != 16 + 8 * (uint64_t)n_words + ((uint64_t)in->n * low_bits + 7) / 8)
             return RANKMAP_EFORMAT;
     }
@@ -314,7 +319,8 @@ static int unpack_table(const struct make *mk, const struct packed *in, uint32_t
     ids = rankmap__alloc(mk->alloc, in->n, sizeof(*ids));
     if (!ids)
         return -ENOMEM;
-    rc = form == FORM_PACKED ? decode_packed(in, ids) : decode_sorted(in, n_words, low_bits, form == FORM_ELIAS_FANO, ids);
+    rc = form == FORM_PACKED ? decode_packed(in, ids)
+                             : decode_sorted(in, n_words, low_bits, form == FORM_ELIAS_FANO, ids);
     source.a64 = ids;
     if (rc == 0)
         rc = rankmap__from_ids(mk, &source, out);
@@ -322,7 +328,8 @@ static int unpack_table(const struct make *mk, const struct packed *in, uint32_t
     return rc;
 }
 
-ssize_t rankmap_unpack(const void *buf, size_t len, const struct rankmap_opts *opts, struct rankmap **out)
+ssize_t rankmap_unpack(const void *buf, size_t len, const struct rankmap_opts *opts,
+                       struct rankmap **out)
 {
     const unsigned char *p = buf;
     struct packed in;

@@ -10,7 +10,8 @@ uint64_t rankmap__gcd(uint64_t a, uint64_t b, int64_t *x)
 
     while (r1 != 0) {
         uint64_t q = r0 / r1, r2 = r0 - q * r1;
-        int64_t x2 = x0 - (int64_t)q * x1; /* |x| ≤ b / gcd throughout but for the last, unused one */
+        int64_t x2 =
+            x0 - (int64_t)q * x1; /* |x| ≤ b / gcd throughout but for the last, unused one */
 
         r0 = r1;
         r1 = r2;
@@ -43,8 +44,9 @@ static uint64_t index_from(int64_t first, uint64_t stride, int64_t bound)
 }
 
 /*
- * Which elements of a are in b: indices of a, themselves a progression with a positive stride. Ids are within ±2^45,
- * strides below 2^40 and not 0 where there are two elements. Returns false where there are none.
+ * Which elements of a are in b: indices of a, themselves a progression with a positive stride. Ids
+ * are within ±2^45, strides below 2^40 and not 0 where there are two elements. Returns false where
+ * there are none.
  */
 bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct piece *index_of_a)
 {

@@ -2,18 +2,21 @@
 /*
  * Runs: pieces of constant stride, one after the other.
  *
- * In memory, after the least id of a first run's start: narrow runs are first[k], offset[k] and, when MAP_STRIDED,
- * stride[k], of 32 bits each; wide ones are 64-bit offset[k] and stride[k], then 32-bit first[k].
+ * In memory, after the least id of a first run's start: narrow runs are first[k], offset[k] and,
+ * when MAP_STRIDED, stride[k], of 32 bits each; wide ones are 64-bit offset[k] and stride[k], then
+ * 32-bit first[k].
  */
 #include <errno.h>
 
 #include "internal.h"
 
-#define FEW_PIECES 4u       /* pieces that are kept whatever their size… */
-#define FEW_RANKS 32u       /* …from this many ranks on, where no table is smaller */
-#define PIECEWISE 64u       /* ranks a piece up to which more pieces are expanded, to detect what they are */
+#define FEW_PIECES 4u  /* pieces that are kept whatever their size… */
+#define FEW_RANKS  32u /* …from this many ranks on, where no table is smaller */
+/* ranks a piece up to which more pieces are expanded, to detect what they are */
+#define PIECEWISE     64u
 #define ALWAYS_EXPAND 4096u /* ranks up to which they are in any case */
-#define MEET_LIMIT 4096u    /* overlapping pieces that are compared pair by pair, unless to look at each rank is less work */
+/* overlapping pieces that are compared pair by pair, unless to look at each rank is less work */
+#define MEET_LIMIT 4096u
 
 static size_t runs_bytes(size_t k, uint32_t flags)
 {
@@ -37,7 +40,8 @@ uint32_t rankmap__run_first(const struct rankmap *map, uint32_t i)
     return ((const uint32_t *)w)[i];
 }
 
-static void run_set(struct rankmap *map, uint32_t i, uint32_t first, uint64_t offset, int64_t stride)
+static void run_set(struct rankmap *map, uint32_t i, uint32_t first, uint64_t offset,
+                    int64_t stride)
 {
     uint64_t *w = map->word + 1;
     uint32_t *u = (uint32_t *)w, k = map->aux;
@@ -162,7 +166,8 @@ int64_t rankmap__runs_rank(const struct rankmap *map, uint64_t id)
 }
 
 /* Makes runs of pieces that have been checked, with n ranks in all. */
-static int runs_new(const struct make *mk, const struct piece *pieces, size_t k, uint64_t n, struct rankmap **out)
+static int runs_new(const struct make *mk, const struct piece *pieces, size_t k, uint64_t n,
+                    struct rankmap **out)
 {
     uint64_t min = UINT64_MAX, max = 0, first = 0;
     uint32_t flags = MAP_ASCENDING | (mk->distinct ? MAP_DISTINCT : 0);
@@ -269,7 +274,8 @@ static int pieces_distinct(const struct make *mk, const struct piece *p, size_t 
     return distinct;
 }
 
-/* Pieces of one size and stride, the first and the last possibly shorter, whose starts have one stride. */
+/* Pieces of one size and stride, the first and the last possibly shorter, whose starts have one
+ * stride. */
 static bool pieces_block(const struct piece *p, size_t k, struct shape *shape)
 {
     uint64_t count = k > 2 ? p[1].n : p[0].n > p[1].n ? p[0].n : p[1].n, missing = count - p[0].n;
@@ -292,16 +298,18 @@ static bool pieces_block(const struct piece *p, size_t k, struct shape *shape)
 }
 
 /*
- * Two blocks take less as two runs; *out is untouched, and 0 returned, where they do not. The shape is normalized and has two
- * levels.
+ * Two blocks take less as two runs; *out is untouched, and 0 returned, where they do not. The shape
+ * is normalized and has two levels.
  */
 int rankmap__two_runs(const struct make *mk, const struct shape *shape, struct rankmap **out)
 {
     uint64_t count = shape->level[0].count, head = count - shape->phi;
     int64_t t = shape->level[0].stride;
-    struct piece p[2] = {{shape->o + (int64_t)shape->phi * t, t, head}, {shape->o + shape->level[1].stride, t, shape->n - head}};
+    struct piece p[2] = {{shape->o + (int64_t)shape->phi * t, t, head},
+                         {shape->o + shape->level[1].stride, t, shape->n - head}};
     uint64_t apart = abs_i64(p[1].first - p[0].first);
-    uint32_t flags = (apart > UINT32_MAX || t > INT32_MAX || t < INT32_MIN ? MAP_WIDE : 0) | (t != 1 ? MAP_STRIDED : 0);
+    uint32_t flags = (apart > UINT32_MAX || t > INT32_MAX || t < INT32_MIN ? MAP_WIDE : 0) |
+                     (t != 1 ? MAP_STRIDED : 0);
 
     if (shape->phi + shape->n > 2 * count || runs_bytes(2, flags) >= 40)
         return 0;
@@ -326,7 +334,8 @@ bool rankmap__shape_if(const struct rankmap *map, struct shape *shape)
     return pieces_block(p, 2, shape) && rankmap__shape_normalize(shape, RANKMAP_ID_LIMIT) == 0;
 }
 
-static int expand_and_detect(const struct make *mk, const struct piece *p, size_t k, uint64_t n, struct rankmap **out)
+static int expand_and_detect(const struct make *mk, const struct piece *p, size_t k, uint64_t n,
+                             struct rankmap **out)
 {
     uint64_t *a = rankmap__alloc(mk->alloc, n, sizeof(*a));
     struct ids ids = {.a64 = a, .n = n};
@@ -344,7 +353,8 @@ static int expand_and_detect(const struct make *mk, const struct piece *p, size_
 }
 
 /* The map of pieces, which are checked and may be changed. */
-int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_pieces, struct rankmap **out)
+int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_pieces,
+                         struct rankmap **out)
 {
     struct make made = *mk;
     struct shape shape = {.n_levels = 1, .level = {{1, 0}}};
@@ -359,8 +369,8 @@ int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_p
             continue;
         if (pieces[i].n > RANKMAP_MAX_RANKS ||
             __builtin_mul_overflow(pieces[i].stride, (int64_t)(pieces[i].n - 1), &last) ||
-            __builtin_add_overflow(last, pieces[i].first, &last) || pieces[i].first < 0 || last < 0 ||
-            (uint64_t)pieces[i].first >= mk->id_limit || (uint64_t)last >= mk->id_limit)
+            __builtin_add_overflow(last, pieces[i].first, &last) || pieces[i].first < 0 ||
+            last < 0 || (uint64_t)pieces[i].first >= mk->id_limit || (uint64_t)last >= mk->id_limit)
             return RANKMAP_ERANGE;
         n += pieces[i].n;
         if (n > RANKMAP_MAX_RANKS)
@@ -377,10 +387,12 @@ int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_p
     if (pieces_block(pieces, k, &shape)) {
         int rc = rankmap__from_shape(mk, &shape, out);
 
-        if (rc != RANKMAP_ERANGE) /* ids are in range: it is blocks that are too large to be stored */
+        if (rc !=
+            RANKMAP_ERANGE) /* ids are in range: it is blocks that are too large to be stored */
             return rc;
     }
-    if (k <= FEW_PIECES ? n <= FEW_RANKS : n <= ALWAYS_EXPAND || (n / PIECEWISE <= k && n <= mk->max_check))
+    if (k <= FEW_PIECES ? n <= FEW_RANKS
+                        : n <= ALWAYS_EXPAND || (n / PIECEWISE <= k && n <= mk->max_check))
         return expand_and_detect(mk, pieces, k, n, out);
     distinct = mk->distinct ? 1 : pieces_distinct(mk, pieces, k, n);
     if (distinct == -ENOMEM)
@@ -393,7 +405,8 @@ int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_p
     return runs_new(&made, pieces, k, n, out);
 }
 
-/* Takes an array apart greedily: n pieces, or with `unit` pieces of stride 1. pieces may be NULL, to count. */
+/* Takes an array apart greedily: n pieces, or with `unit` pieces of stride 1. pieces may be NULL,
+ * to count. */
 static size_t cut(const struct ids *ids, bool unit, struct piece *pieces, size_t max)
 {
     size_t k = 0;
@@ -413,7 +426,8 @@ static size_t cut(const struct ids *ids, bool unit, struct piece *pieces, size_t
 }
 
 /* Runs of an array in at most max_bytes; *out is untouched, and 0 returned, when they take more. */
-int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t max_bytes, struct rankmap **out)
+int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t max_bytes,
+                         struct rankmap **out)
 {
     size_t k_unit = cut(ids, true, NULL, max_bytes / 8), k = cut(ids, false, NULL, max_bytes / 12);
     size_t unit_bytes = runs_bytes(k_unit, 0), bytes = runs_bytes(k, MAP_STRIDED);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Regular models as formulas: f(r) = o + Σ sᵢ·dᵢ, where dᵢ are the digits of x = r + φ in mixed radix.
+ * Regular models as formulas: f(r) = o + Σ sᵢ·dᵢ, where dᵢ are the digits of x = r + φ in mixed
+ * radix.
  *
- * After rankmap__shape_normalize() every digit moves an id by less than 2^40 and |o| is below 2^45, so that the
- * arithmetic of all the rest cannot overflow.
+ * After rankmap__shape_normalize() every digit moves an id by less than 2^40 and |o| is below 2^45,
+ * so that the arithmetic of all the rest cannot overflow.
  */
 #include "internal.h"
 
@@ -29,7 +30,8 @@ int64_t rankmap__shape_at(const struct shape *shape, uint64_t x)
 
 static void remove_level(struct shape *shape, uint32_t i)
 {
-    memmove(&shape->level[i], &shape->level[i + 1], (shape->n_levels - i - 1) * sizeof(shape->level[0]));
+    memmove(&shape->level[i], &shape->level[i + 1],
+            (shape->n_levels - i - 1) * sizeof(shape->level[0]));
     shape->n_levels--;
 }
 
@@ -40,8 +42,8 @@ static inline uint64_t quotient(uint64_t x, uint64_t y)
 }
 
 /*
- * Levels above the last digit that moves become part of o. Also bounds the counts: afterwards the product
- * of all but the last is at most n + φ, and φ is below it.
+ * Levels above the last digit that moves become part of o. Also bounds the counts: afterwards the
+ * product of all but the last is at most n + φ, and φ is below it.
  */
 static int cut_constant_levels(struct shape *shape)
 {
@@ -51,11 +53,13 @@ static int cut_constant_levels(struct shape *shape)
     for (i = 0; i + 1 < shape->n_levels; i++) {
         uint64_t next;
 
-        if (__builtin_mul_overflow(weight, shape->level[i].count, &next) || quotient(shape->phi, next) == quotient(last, next))
+        if (__builtin_mul_overflow(weight, shape->level[i].count, &next) ||
+            quotient(shape->phi, next) == quotient(last, next))
             break;
         weight = next;
     }
-    /* Level i is the highest that moves, from q0 on, in digits that the levels above it no longer limit. */
+    /* Level i is the highest that moves, from q0 on, in digits that the levels above it no longer
+     * limit. */
     q0 = quotient(shape->phi, weight);
     if (i + 1 < shape->n_levels) {
         uint64_t rest = quotient(q0, shape->level[i].count), back = rest * shape->level[i].count;
@@ -94,7 +98,8 @@ static void merge_levels(struct shape *shape)
         if (low->count == 1) {
             remove_level(shape, i);
             i -= i > 0;
-        } else if (!__builtin_mul_overflow(low->stride, (int64_t)low->count, &step) && step == high->stride) {
+        } else if (!__builtin_mul_overflow(low->stride, (int64_t)low->count, &step) &&
+                   step == high->stride) {
             if (i + 2 < shape->n_levels)
                 low->count *= high->count;
             remove_level(shape, i + 1);
@@ -117,14 +122,15 @@ static void reduce_phase(struct shape *shape)
 }
 
 /*
- * Where the last digit has two values only, the digit below it takes no more values than are needed: φ has no more
- * whole sub-blocks before rank 0 than the part after the boundary has.
+ * Where the last digit has two values only, the digit below it takes no more values than are
+ * needed: φ has no more whole sub-blocks before rank 0 than the part after the boundary has.
  */
 static void trim_two_blocks(struct shape *shape)
 {
     uint32_t top = shape->n_levels - 1;
     struct rankmap_level *below = &shape->level[top - 1];
-    uint64_t period = rankmap__shape_period(shape), weight, after = shape->phi + shape->n - period, spare, cut;
+    uint64_t period = rankmap__shape_period(shape), weight, after = shape->phi + shape->n - period,
+             spare, cut;
 
     if (shape->phi + shape->n > 2 * period)
         return;
@@ -157,8 +163,8 @@ static int check_strides(const struct shape *shape)
 }
 
 /*
- * Brings a shape into its simplest form and checks it. Counts are at least 1, φ + n does not overflow and
- * n_levels is 1 at least. Returns 0 or RANKMAP_ERANGE.
+ * Brings a shape into its simplest form and checks it. Counts are at least 1, φ + n does not
+ * overflow and n_levels is 1 at least. Returns 0 or RANKMAP_ERANGE.
  */
 int rankmap__shape_normalize(struct shape *shape, uint64_t id_limit)
 {
@@ -213,9 +219,10 @@ static void widen(int64_t *min, int64_t *max, int64_t lo, int64_t hi)
     *max = hi > *max ? hi : *max;
 }
 
-/* Bounds of Σ sᵢ·dᵢ(x), i < n_levels (at least 1), for x from x0 to x1, both below the product of these levels' counts. */
-static void part_bounds(const struct shape *shape, uint32_t n_levels, uint64_t x0, uint64_t x1, int64_t *min,
-                        int64_t *max)
+/* Bounds of Σ sᵢ·dᵢ(x), i < n_levels (at least 1), for x from x0 to x1, both below the product of
+ * these levels' counts. */
+static void part_bounds(const struct shape *shape, uint32_t n_levels, uint64_t x0, uint64_t x1,
+                        int64_t *min, int64_t *max)
 {
     uint64_t weight = 1, q0, q1;
     int64_t stride = shape->level[n_levels - 1].stride, lo, hi;
@@ -265,7 +272,7 @@ bool rankmap__shape_storable(const struct shape *shape)
 
         weight *= shape->level[i].count;
         if (!__builtin_mul_overflow(last, weight, &product))
-            continue; /* the excess is less than W */
+            continue;                                  /* the excess is less than W */
         excess = (weight - -weight % weight) % weight; /* W·⌈2^64/W⌉ − 2^64 */
         if (__builtin_mul_overflow(last, excess, &product))
             return false;
@@ -274,7 +281,8 @@ bool rankmap__shape_storable(const struct shape *shape)
 }
 
 /* The strides in ascending order of magnitude; counts of all levels, the last one's too. */
-static void sort_levels(const struct shape *shape, struct rankmap_level *by_stride, uint64_t *weights)
+static void sort_levels(const struct shape *shape, struct rankmap_level *by_stride,
+                        uint64_t *weights)
 {
     uint64_t weight = 1;
 
@@ -295,8 +303,9 @@ static void sort_levels(const struct shape *shape, struct rankmap_level *by_stri
 }
 
 /*
- * Two levels: ids are equal for (q, m) and (q + t/g, m − s/g), g = gcd(s, t), if for any; both must be among the ranks.
- * Multiples of this step are further apart, and what lies between them is among the ranks too.
+ * Two levels: ids are equal for (q, m) and (q + t/g, m − s/g), g = gcd(s, t), if for any; both must
+ * be among the ranks. Multiples of this step are further apart, and what lies between them is among
+ * the ranks too.
  */
 static bool two_levels_distinct(const struct shape *shape)
 {
@@ -316,7 +325,7 @@ static bool two_levels_distinct(const struct shape *shape)
         dm = -dm;
     }
     if (step == 0 || (uint64_t)step > last - shape->phi)
-        return true; /* step 0 needs |dm| ≥ b */
+        return true;       /* step 0 needs |dm| ≥ b */
     lo = dm < 0 ? -dm : 0; /* m of the first of the two */
     hi = dm < 0 ? (int64_t)b - 1 : (int64_t)b - 1 - dm;
     x0 = shape->phi;
@@ -325,7 +334,8 @@ static bool two_levels_distinct(const struct shape *shape)
         return false;
     r0 = x0 % b;
     /* x0 … x1 has a remainder in [lo, hi]: r0 … r0 + (x1 − x0), which may wrap once */
-    return !((r0 <= (uint64_t)hi && r0 + (x1 - x0) >= (uint64_t)lo) || r0 + (x1 - x0) >= b + (uint64_t)lo);
+    return !((r0 <= (uint64_t)hi && r0 + (x1 - x0) >= (uint64_t)lo) ||
+             r0 + (x1 - x0) >= b + (uint64_t)lo);
 }
 
 bool rankmap__shape_nests(const struct shape *shape)
@@ -350,7 +360,8 @@ int rankmap__shape_distinct(const struct shape *shape)
         return 1;
     if (shape->n_levels == 1)
         return shape->level[0].stride != 0;
-    for (uint32_t i = 0; i < shape->n_levels; i++) { /* a digit that changes nothing, in a block that is whole */
+    for (uint32_t i = 0; i < shape->n_levels;
+         i++) { /* a digit that changes nothing, in a block that is whole */
         weight *= i + 1 < shape->n_levels ? shape->level[i].count : 1;
         if (shape->level[i].stride == 0 && shape->n >= 2 * weight)
             return 0;
@@ -369,7 +380,8 @@ struct search {
     uint64_t phi, n;
 };
 
-/* Two levels left whose strides may overlap: y = s·q + t·m. One remainder of q modulo t/g can do. */
+/* Two levels left whose strides may overlap: y = s·q + t·m. One remainder of q modulo t/g can do.
+ * */
 static int64_t search_two(const struct search *s, uint64_t y, uint64_t x);
 
 static uint64_t digit_weight(const struct search *s, uint32_t i, uint64_t digit)
@@ -414,7 +426,8 @@ static int64_t search_two(const struct search *s, uint64_t y, uint64_t x)
         return RANKMAP_ENOENT;
     lo = y > s->reach[0] ? (y - s->reach[0] + big - 1) / big : 0;
     hi = min_u64(y / big, s->level[1].count - 1);
-    digit = period > 1 ? rankmap__mulmod(y / g, (uint64_t)inverse, period) : 0; /* big·digit ≡ y (mod small) */
+    digit = period > 1 ? rankmap__mulmod(y / g, (uint64_t)inverse, period)
+                       : 0; /* big·digit ≡ y (mod small) */
     if (digit < lo)
         digit += (lo - digit + period - 1) / period * period;
     for (; digit <= hi; digit += period) {
@@ -427,7 +440,8 @@ static int64_t search_two(const struct search *s, uint64_t y, uint64_t x)
     return RANKMAP_ENOENT;
 }
 
-/* A level without a stride leaves ids distinct only where its digit takes other values in other blocks: few ranks. */
+/* A level without a stride leaves ids distinct only where its digit takes other values in other
+ * blocks: few ranks. */
 static int64_t scan(const struct shape *shape, int64_t id)
 {
     for (uint64_t r = 0; r < shape->n; r++)
@@ -442,7 +456,11 @@ int64_t rankmap__shape_rank(const struct shape *shape, int64_t id)
     struct rankmap_level by_stride[RANKMAP_MAX_LEVELS];
     uint64_t weights[RANKMAP_MAX_LEVELS];
     bool flipped[RANKMAP_MAX_LEVELS];
-    struct search s = {.level = by_stride, .weight = weights, .flipped = flipped, .phi = shape->phi, .n = shape->n};
+    struct search s = {.level = by_stride,
+                       .weight = weights,
+                       .flipped = flipped,
+                       .phi = shape->phi,
+                       .n = shape->n};
     int64_t least = shape->o;
     uint64_t reach = 0;
 
@@ -455,7 +473,8 @@ int64_t rankmap__shape_rank(const struct shape *shape, int64_t id)
             return RANKMAP_ENOENT;
         if (stride == 1)
             return (uint64_t)away < shape->n ? away : RANKMAP_ENOENT;
-        return away % stride || (uint64_t)(away / stride) >= shape->n ? RANKMAP_ENOENT : away / stride;
+        return away % stride || (uint64_t)(away / stride) >= shape->n ? RANKMAP_ENOENT
+                                                                      : away / stride;
     }
     sort_levels(shape, by_stride, weights);
     for (uint32_t i = 0; i < shape->n_levels; i++) {
@@ -469,5 +488,6 @@ int64_t rankmap__shape_rank(const struct shape *shape, int64_t id)
         reach += (uint64_t)by_stride[i].stride * (by_stride[i].count - 1);
         s.reach[i] = reach;
     }
-    return id < least ? RANKMAP_ENOENT : search_down(&s, shape->n_levels - 1, (uint64_t)(id - least), 0);
+    return id < least ? RANKMAP_ENOENT
+                      : search_down(&s, shape->n_levels - 1, (uint64_t)(id - least), 0);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ascending ids as bits. A bitmap has a bit for each id of the range; the id of rank r is the position of the r-th set
- * bit. Elias-Fano stores the low `bits` bits of each id as they are, and the high part h of rank r as a set bit at
- * position h + r: 2 bits a rank for the high parts. Both select in a bit vector, with a directory of how many
- * bits are set before each stretch of 1,024.
+ * Ascending ids as bits. A bitmap has a bit for each id of the range; the id of rank r is the
+ * position of the r-th set bit. Elias-Fano stores the low `bits` bits of each id as they are, and
+ * the high part h of rank r as a set bit at position h + r: 2 bits a rank for the high parts. Both
+ * select in a bit vector, with a directory of how many bits are set before each stretch of 1,024.
  *
  * Source: P. Elias 1974, R. Fano 1971; the directory is plain rank/select.
  */
@@ -73,7 +73,8 @@ static struct bits bits_of(const struct rankmap *map)
 {
     struct bits b = {.word = map->word + 2};
 
-    b.n_words = map->kind == RANKMAP_BITMAP ? words_of(map->word[1] + 1) : ef_words(map->n, map->word[1]);
+    b.n_words =
+        map->kind == RANKMAP_BITMAP ? words_of(map->word[1] + 1) : ef_words(map->n, map->word[1]);
     b.n_stretches = stretches_of(b.n_words);
     b.before = (const uint32_t *)(b.word + b.n_words);
     b.low = (const unsigned char *)b.word + vector_bytes(b.n_words);
@@ -153,7 +154,8 @@ INLINE uint64_t select_by_counts(const struct bits *b, uint32_t rank)
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("popcnt"))) static uint64_t select_with_popcnt(const struct bits *b, uint32_t rank)
+__attribute__((target("popcnt"))) static uint64_t select_with_popcnt(const struct bits *b,
+                                                                     uint32_t rank)
 {
     return select_by_counts(b, rank);
 }
@@ -172,8 +174,9 @@ static uint64_t id_at(const struct rankmap *map, const struct bits *b, uint32_t 
 {
     if (map->kind == RANKMAP_BITMAP)
         return map->word[0] + bit;
-    return map->word[0] + ((bit - rank) << map->bits |
-                           rankmap_bits_get(b->low, rank, map->bits, (UINT64_C(1) << map->bits) - 1));
+    return map->word[0] +
+           ((bit - rank) << map->bits |
+            rankmap_bits_get(b->low, rank, map->bits, (UINT64_C(1) << map->bits) - 1));
 }
 
 uint64_t rankmap__sorted_id(const struct rankmap *map, uint32_t rank)
@@ -217,7 +220,8 @@ int64_t rankmap__sorted_rank(const struct rankmap *map, uint64_t id)
         rank = b.before[word / STRETCH_WORDS];
         for (size_t i = word / STRETCH_WORDS * STRETCH_WORDS; i < word; i++)
             rank += (unsigned)__builtin_popcountll(b.word[i]);
-        return (int64_t)(rank + (unsigned)__builtin_popcountll(b.word[word] & ((UINT64_C(1) << bit % 64) - 1)));
+        return (int64_t)(rank + (unsigned)__builtin_popcountll(b.word[word] &
+                                                               ((UINT64_C(1) << bit % 64) - 1)));
     }
     while (n > 1) {
         uint32_t half = n / 2;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables: bit-packed, 32-bit, and frames (bases and what lies above them, both packed); the choice among all tables. */
+/* Tables: bit-packed, 32-bit, and frames (bases and what lies above them, both packed); the choice
+ * among all tables. */
 #include <errno.h>
 
 #include "internal.h"
 
-#define PAD 8u /* bytes after a packed table: values are read eight bytes at a time */
+#define PAD             8u /* bytes after a packed table: values are read eight bytes at a time */
 #define MIN_FRAME_SHIFT 3u
 #define MAX_FRAME_SHIFT 10u
 
@@ -56,7 +57,9 @@ static size_t frames_base_size(uint64_t n, unsigned shift, unsigned base_bits)
 
 static struct frames frames_of(const struct rankmap *map)
 {
-    struct frames f = {.base = (const unsigned char *)(map->word + 2), .shift = map->aux & 0xff, .base_bits = map->aux >> 8};
+    struct frames f = {.base = (const unsigned char *)(map->word + 2),
+                       .shift = map->aux & 0xff,
+                       .base_bits = map->aux >> 8};
 
     f.low = f.base + frames_base_size(map->n, f.shift, f.base_bits);
     return f;
@@ -71,16 +74,13 @@ static inline uint64_t frames_get(const struct frames *f, uint64_t rank, unsigne
 size_t rankmap__table_bytes(const struct rankmap *map)
 {
     switch (map->kind) {
-    case RANKMAP_PACKED:
-        return rankmap__packed_bytes(map->n, map->bits);
-    case RANKMAP_LUT32:
-        return 16 + (size_t)map->n * 4;
+    case RANKMAP_PACKED: return rankmap__packed_bytes(map->n, map->bits);
+    case RANKMAP_LUT32: return 16 + (size_t)map->n * 4;
     case RANKMAP_FRAMES:
-        return 16 + frames_base_size(map->n, map->aux & 0xff, map->aux >> 8) + packed_size(map->n, map->bits);
-    case RANKMAP_BITMAP:
-        return rankmap__bitmap_bytes(map->word[1]);
-    default:
-        return rankmap__ef_bytes(map->n, map->word[1], NULL);
+        return 16 + frames_base_size(map->n, map->aux & 0xff, map->aux >> 8) +
+               packed_size(map->n, map->bits);
+    case RANKMAP_BITMAP: return rankmap__bitmap_bytes(map->word[1]);
+    default: return rankmap__ef_bytes(map->n, map->word[1], NULL);
     }
 }
 
@@ -91,13 +91,9 @@ uint64_t rankmap__table_id(const struct rankmap *map, uint32_t rank)
     switch (map->kind) {
     case RANKMAP_PACKED:
         return map->word[0] + rankmap_bits_get(map->word + 2, rank, map->bits, low_mask(map->bits));
-    case RANKMAP_LUT32:
-        return map->word[0] + ((const uint32_t *)(map->word + 2))[rank];
-    case RANKMAP_FRAMES:
-        f = frames_of(map);
-        return map->word[0] + frames_get(&f, rank, map->bits);
-    default:
-        return rankmap__sorted_id(map, rank);
+    case RANKMAP_LUT32: return map->word[0] + ((const uint32_t *)(map->word + 2))[rank];
+    case RANKMAP_FRAMES: f = frames_of(map); return map->word[0] + frames_get(&f, rank, map->bits);
+    default: return rankmap__sorted_id(map, rank);
     }
 }
 
@@ -120,8 +116,7 @@ void rankmap__table_expand(const struct rankmap *map, uint32_t first, uint32_t n
         for (uint32_t i = 0; i < n; i++)
             out[i] = min + frames_get(&f, (uint64_t)first + i, map->bits);
         break;
-    default:
-        rankmap__sorted_expand(map, first, n, out);
+    default: rankmap__sorted_expand(map, first, n, out);
     }
 }
 
@@ -146,8 +141,9 @@ int64_t rankmap__table_rank(const struct rankmap *map, uint64_t id)
 }
 
 /*
- * The frame size whose table is smallest: each frame of 2^shift ranks stores its least id, each rank what it lies above
- * that. One pass over frames of 8, which are joined in pairs as they are completed.
+ * The frame size whose table is smallest: each frame of 2^shift ranks stores its least id, each
+ * rank what it lies above that. One pass over frames of 8, which are joined in pairs as they are
+ * completed.
  */
 static size_t best_frames(const struct ids *ids, uint64_t range, unsigned *shift, unsigned *bits)
 {
@@ -181,7 +177,8 @@ static size_t best_frames(const struct ids *ids, uint64_t range, unsigned *shift
     }
     for (unsigned k = 0; k < N; k++) {
         unsigned w = rankmap__bit_length(span[k]);
-        size_t bytes = 16 + frames_base_size(ids->n, k + MIN_FRAME_SHIFT, rankmap__bit_length(range)) +
+        size_t bytes = 16 +
+                       frames_base_size(ids->n, k + MIN_FRAME_SHIFT, rankmap__bit_length(range)) +
                        packed_size(ids->n, w);
 
         if (bytes < best) {
@@ -212,7 +209,8 @@ static void frames_fill(struct rankmap *map, const struct ids *ids)
     }
 }
 
-/* Bits are gathered in a word and written four bytes at a time, one at a time where a value is wider than that. */
+/* Bits are gathered in a word and written four bytes at a time, one at a time where a value is
+ * wider than that. */
 static void packed_fill(struct rankmap *map, const struct ids *ids)
 {
     unsigned char *out = (unsigned char *)(map->word + 2);
@@ -244,12 +242,13 @@ static void lut32_fill(struct rankmap *map, const struct ids *ids)
 }
 
 /*
- * The smallest table of irregular ids, or 32 bits a rank with RANKMAP_FAST. A table that is slower to look up must be
- * so much smaller: bitmap and Elias-Fano half of the packed one, frames three quarters. When nothing is smaller
- * than bytes_to_beat, *out is left alone; otherwise the map that is there is dropped.
+ * The smallest table of irregular ids, or 32 bits a rank with RANKMAP_FAST. A table that is slower
+ * to look up must be so much smaller: bitmap and Elias-Fano half of the packed one, frames three
+ * quarters. When nothing is smaller than bytes_to_beat, *out is left alone; otherwise the map that
+ * is there is dropped.
  */
-int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max, bool ascending,
-                        size_t bytes_to_beat, struct rankmap **out)
+int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max,
+                        bool ascending, size_t bytes_to_beat, struct rankmap **out)
 {
     uint64_t range = max - min;
     unsigned bits = rankmap__bit_length(range), low_bits = 0, shift = 0, frame_bits = 0;
@@ -265,11 +264,14 @@ int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t m
             kind = RANKMAP_BITMAP;
             best = other;
         }
-        if (ascending && (other = rankmap__ef_bytes(ids->n, range, &low_bits)) <= packed / 2 && other < best) {
+        if (ascending && (other = rankmap__ef_bytes(ids->n, range, &low_bits)) <= packed / 2 &&
+            other < best) {
             kind = RANKMAP_ELIAS_FANO;
             best = other;
         }
-        if (ids->n >= 64 && (other = best_frames(ids, range, &shift, &frame_bits)) <= packed / 4 * 3 && other < best) {
+        if (ids->n >= 64 &&
+            (other = best_frames(ids, range, &shift, &frame_bits)) <= packed / 4 * 3 &&
+            other < best) {
             kind = RANKMAP_FRAMES;
             best = other;
         }
@@ -283,7 +285,10 @@ int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t m
         return -ENOMEM;
     }
     map->flags = mk->distinct ? MAP_DISTINCT : 0;
-    map->bits = (uint8_t)(kind == RANKMAP_ELIAS_FANO ? low_bits : kind == RANKMAP_FRAMES ? frame_bits : kind == RANKMAP_LUT32 ? 32 : bits);
+    map->bits = (uint8_t)(kind == RANKMAP_ELIAS_FANO ? low_bits
+                          : kind == RANKMAP_FRAMES   ? frame_bits
+                          : kind == RANKMAP_LUT32    ? 32
+                                                     : bits);
     map->aux = kind == RANKMAP_FRAMES ? shift | bits << 8 : 0;
     map->word[0] = min;
     map->word[1] = range;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Maps from text: lists of ranges, PMI_process_mapping, Flux task maps; and what follows from the nodes of ranks. */
+/* Maps from text: lists of ranges, PMI_process_mapping, Flux task maps; and what follows from the
+ * nodes of ranks. */
 #include <errno.h>
 
 #include "internal.h"
 
-#define NUMBER_LIMIT (UINT64_C(1) << 41) /* numbers stop growing here: out of range for ids and counts alike */
+/* numbers stop growing here: out of range for ids and counts alike */
+#define NUMBER_LIMIT (UINT64_C(1) << 41)
 
 /* Text that is read from left to right. */
 struct scan {
@@ -52,7 +54,8 @@ static bool at_end(struct scan *s)
     return s->at == s->end;
 }
 
-/* A decimal number without sign, and no blank before it; huge ones come out as NUMBER_LIMIT at least. */
+/* A decimal number without sign, and no blank before it; huge ones come out as NUMBER_LIMIT at
+ * least. */
 static bool number_here(struct scan *s, uint64_t *value)
 {
     if (s->at == s->end || *s->at < '0' || *s->at > '9')
@@ -96,7 +99,8 @@ static int range(struct scan *s, struct rankmap_range *out)
     return 0;
 }
 
-int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *opts,
+                      struct rankmap **out)
 {
     struct scan s = {text, text ? text + len : text};
     struct rankmap_range *ranges;
@@ -132,7 +136,8 @@ int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *o
     return rc;
 }
 
-/* ppn ranks on each of n_nodes nodes from first on, `repeat` times. A group of blocks repeats as a whole. */
+/* ppn ranks on each of n_nodes nodes from first on, `repeat` times. A group of blocks repeats as a
+ * whole. */
 struct placement {
     uint64_t first, n_nodes, ppn, repeat;
     size_t group_len; /* of the first of a group: its blocks; else 1 */
@@ -149,8 +154,8 @@ static int placement_check(const struct placement *p)
 {
     if (p->n_nodes == 0 || p->ppn == 0 || p->repeat == 0)
         return RANKMAP_ESYNTAX;
-    if (p->first > INT32_MAX || p->n_nodes > INT32_MAX || p->ppn > INT32_MAX || p->repeat > INT32_MAX ||
-        p->first + p->n_nodes > (uint64_t)INT32_MAX + 1)
+    if (p->first > INT32_MAX || p->n_nodes > INT32_MAX || p->ppn > INT32_MAX ||
+        p->repeat > INT32_MAX || p->first + p->n_nodes > (uint64_t)INT32_MAX + 1)
         return RANKMAP_ERANGE;
     return 0;
 }
@@ -173,8 +178,8 @@ static int vector_block(struct scan *s, struct placements *all)
     struct placement p = {0, 1, 1, 1, 1, 1};
 
     if (accept(s, '(')) {
-        if (!number(s, &p.first) || !accept(s, ',') || !number(s, &p.n_nodes) || !accept(s, ',') || !number(s, &p.ppn) ||
-            !accept(s, ')'))
+        if (!number(s, &p.first) || !accept(s, ',') || !number(s, &p.n_nodes) || !accept(s, ',') ||
+            !number(s, &p.ppn) || !accept(s, ')'))
             return RANKMAP_ESYNTAX;
     } else if (!number(s, &p.first)) {
         return RANKMAP_ESYNTAX;
@@ -220,8 +225,9 @@ static int taskmap_list(struct scan *s, struct placements *all)
         struct placement p = {.group_len = 1, .group_repeat = 1};
         int rc;
 
-        if (!accept(s, '[') || !number(s, &p.first) || !accept(s, ',') || !number(s, &p.n_nodes) || !accept(s, ',') ||
-            !number(s, &p.ppn) || !accept(s, ',') || !number(s, &p.repeat) || !accept(s, ']'))
+        if (!accept(s, '[') || !number(s, &p.first) || !accept(s, ',') || !number(s, &p.n_nodes) ||
+            !accept(s, ',') || !number(s, &p.ppn) || !accept(s, ',') || !number(s, &p.repeat) ||
+            !accept(s, ']'))
             return RANKMAP_ESYNTAX;
         if ((rc = placement_add(all, &p)) < 0)
             return rc;
@@ -292,7 +298,8 @@ static uint64_t placed(const struct placements *all, uint64_t limit)
     return min_u64(n, limit);
 }
 
-static int nodes_of(const struct make *mk, const struct placements *all, uint32_t n, struct rankmap **out)
+static int nodes_of(const struct make *mk, const struct placements *all, uint32_t n,
+                    struct rankmap **out)
 {
     struct ids ids = {.n = n};
     struct shape shape = {.n = n, .n_levels = 1, .level = {{1, 0}}};
@@ -320,7 +327,8 @@ static int nodes_of(const struct make *mk, const struct placements *all, uint32_
     return rc;
 }
 
-int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n, const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
+                            const struct rankmap_opts *opts, struct rankmap **out)
 {
     struct scan s = {text, text ? text + len : text};
     struct placements all = {.cap = len / 2 + 1};
@@ -356,7 +364,8 @@ int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n, const stru
     return rc;
 }
 
-int rankmap_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts,
+                    struct rankmap **out)
 {
     struct ids ids = {0};
     uint64_t *keys, min, max;
@@ -389,7 +398,8 @@ int rankmap_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts
     return rc;
 }
 
-int rankmap_on_node(const struct rankmap *nodes, uint64_t node, const struct rankmap_opts *opts, struct rankmap **out)
+int rankmap_on_node(const struct rankmap *nodes, uint64_t node, const struct rankmap_opts *opts,
+                    struct rankmap **out)
 {
     uint64_t block[BLOCK];
     uint32_t *ranks = NULL, n = 0, cap = 0;

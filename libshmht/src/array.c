@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arrays: header, n_ranks values of stride bytes from HEADER_BYTES on, and behind them, aligned to 64, a bit for each rank. A value is
- * written once, then its bit is set with release; who loads the bit with acquire sees the whole value. Layout: check_array() in
- * reader.c.
+ * Arrays: header, n_ranks values of stride bytes from HEADER_BYTES on, and behind them, aligned to
+ * 64, a bit for each rank. A value is written once, then its bit is set with release; who loads the
+ * bit with acquire sees the whole value. Layout: check_array() in reader.c.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "internal.h"
 
 struct shmht_array {
-    struct shmht_reader reader; /* of a reader: the mapping */
+    struct shmht_reader reader;  /* of a reader: the mapping */
     struct shmht__object object; /* of the writer */
     struct shmht_allocator allocator;
     unsigned char *base;
@@ -81,8 +81,9 @@ int shmht_array_create(const struct shmht_array_opts *opts, struct shmht_array *
     uint64_t bytes;
     int rc;
 
-    if (!out || !opts || !shmht__opts_known(opts, sizeof(*opts)) || opts->n_ranks == 0 || opts->stride_bytes == 0 ||
-        opts->stride_bytes > SHMHT_MAX_STRIDE_BYTES || opts->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) ||
+    if (!out || !opts || !shmht__opts_known(opts, sizeof(*opts)) || opts->n_ranks == 0 ||
+        opts->stride_bytes == 0 || opts->stride_bytes > SHMHT_MAX_STRIDE_BYTES ||
+        opts->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) ||
         (opts->name && !(opts->flags & SHMHT_NAMED)))
         return -EINVAL;
     if (opts->n_ranks > SHMHT_MAX_REGION_BYTES / opts->stride_bytes)
@@ -113,7 +114,8 @@ int shmht_array_create(const struct shmht_array_opts *opts, struct shmht_array *
     return 0;
 }
 
-int shmht_array_attach(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts, struct shmht_array **out)
+int shmht_array_attach(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts,
+                       struct shmht_array **out)
 {
     struct shmht_array *a;
     uint64_t n_ranks, stride, bytes;
@@ -130,7 +132,8 @@ int shmht_array_attach(const struct shmht_desc *desc, int fd, const struct shmht
         n_ranks = header_of(a)->seed;
         stride = header_of(a)->hash_check;
         bytes = atomic_load_explicit(&a->reader.bytes, memory_order_relaxed);
-        if (n_ranks == 0 || stride == 0 || n_ranks > bytes / stride || array_bytes(n_ranks, stride) > bytes)
+        if (n_ranks == 0 || stride == 0 || n_ranks > bytes / stride ||
+            array_bytes(n_ranks, stride) > bytes)
             rc = SHMHT_ECORRUPT;
         else
             use(a, n_ranks, stride);
@@ -193,7 +196,8 @@ static void publish(struct shmht_array *a, uint64_t first, uint64_t n)
 
     for (uint64_t w = first / 64; n > 0 && w <= (first + n - 1) / 64; w++)
         atomic_fetch_or_explicit(&a->bits[w], mask_of(w, first, n), memory_order_release);
-    atomic_store_explicit(&h->entries, atomic_load_explicit(&h->entries, memory_order_relaxed) + n, memory_order_relaxed);
+    atomic_store_explicit(&h->entries, atomic_load_explicit(&h->entries, memory_order_relaxed) + n,
+                          memory_order_relaxed);
 }
 
 int shmht_array_put_range(struct shmht_array *a, uint64_t first, uint64_t n, const void *values)
@@ -228,7 +232,8 @@ int shmht_array_get(const struct shmht_array *a, uint64_t rank, struct shmht_byt
 {
     if (UNLIKELY(rank >= a->n_ranks))
         return SHMHT_ERANK;
-    if (UNLIKELY(!(atomic_load_explicit(&a->bits[rank / 64], memory_order_acquire) >> rank % 64 & 1)))
+    if (UNLIKELY(
+            !(atomic_load_explicit(&a->bits[rank / 64], memory_order_acquire) >> rank % 64 & 1)))
         return SHMHT_ENOENT;
     value->ptr = a->base + HEADER_BYTES + rank * a->stride;
     value->len = (size_t)a->stride;
@@ -246,7 +251,8 @@ int shmht_array_info(const struct shmht_array *a, struct shmht_array_info *info)
         .n_ranks = a->n_ranks,
         .n_set = atomic_load_explicit(&header_of(a)->entries, memory_order_relaxed),
         .stride_bytes = a->stride,
-        .total_bytes = a->writing ? a->object.bytes : atomic_load_explicit(&a->reader.bytes, memory_order_relaxed),
+        .total_bytes = a->writing ? a->object.bytes
+                                  : atomic_load_explicit(&a->reader.bytes, memory_order_relaxed),
         .generation = header_of(a)->generation,
         .notes = a->writing ? a->object.notes : a->reader.notes,
         .huge_errno = a->writing ? a->object.huge_errno : a->reader.huge_errno,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks: pairs behind a header of 32 bytes, each as {word, [word], key, value} as in the log (layout.h), aligned to 4 from the
- * block's first byte, without WORD_DEAD or WORD_SKIP.
+ * Blocks: pairs behind a header of 32 bytes, each as {word, [word], key, value} as in the log
+ * (layout.h), aligned to 4 from the block's first byte, without WORD_DEAD or WORD_SKIP.
  */
 #include <errno.h>
 
@@ -35,7 +35,8 @@ int shmht_block_begin(struct shmht_block *b, void *buf, size_t cap)
     return 0;
 }
 
-int shmht_block_add(struct shmht_block *b, const void *key, size_t key_len, const void *value, size_t value_len)
+int shmht_block_add(struct shmht_block *b, const void *key, size_t key_len, const void *value,
+                    size_t value_len)
 {
     struct shmht__record rec;
     unsigned char *p = b->buf + b->used;
@@ -65,7 +66,10 @@ int shmht_block_add(struct shmht_block *b, const void *key, size_t key_len, cons
 
 size_t shmht_block_end(struct shmht_block *b)
 {
-    struct block_header h = {.byte_order = BYTE_ORDER_MARK, .layout = SHMHT_LAYOUT_VERSION, .n_pairs = b->n_pairs, .bytes = b->used};
+    struct block_header h = {.byte_order = BYTE_ORDER_MARK,
+                             .layout = SHMHT_LAYOUT_VERSION,
+                             .n_pairs = b->n_pairs,
+                             .bytes = b->used};
 
     memcpy(h.magic, block_magic, sizeof(h.magic));
     memcpy(b->buf, &h, sizeof(h));
@@ -94,8 +98,10 @@ int shmht__block_check(const void *block, size_t bytes, uint32_t *n_pairs)
     return 0;
 }
 
-/* One pair of a block whose header is in order; *pos moves behind it. 1, 0 at the end, SHMHT_ECORRUPT. */
-int shmht__block_pair(const unsigned char *block, uint64_t bytes, uint64_t *pos, struct shmht__pair *pair)
+/* One pair of a block whose header is in order; *pos moves behind it. 1, 0 at the end,
+ * SHMHT_ECORRUPT. */
+int shmht__block_pair(const unsigned char *block, uint64_t bytes, uint64_t *pos,
+                      struct shmht__pair *pair)
 {
     uint32_t word = 0, second = 0;
     struct shmht__record rec;
@@ -121,7 +127,8 @@ int shmht__block_pair(const unsigned char *block, uint64_t bytes, uint64_t *pos,
     return 1;
 }
 
-int shmht_block_next(const void *block, size_t bytes, struct shmht_iter *it, struct shmht_bytes *key, struct shmht_bytes *value)
+int shmht_block_next(const void *block, size_t bytes, struct shmht_iter *it,
+                     struct shmht_bytes *key, struct shmht_bytes *value)
 {
     struct shmht__pair pair;
     uint32_t n_pairs;

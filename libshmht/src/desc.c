@@ -14,7 +14,8 @@ static const unsigned char pack_magic[8] = {'S', 'H', 'M', 'H', 'T', 'D', 'S', '
 
 _Static_assert(8 + 4 * 4 + 3 * 8 + 8 + SHMHT_MAX_NAME_BYTES == SHMHT_DESC_BYTES, "layout");
 
-void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o, struct shmht_desc *desc)
+void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o,
+                      struct shmht_desc *desc)
 {
     struct stat st;
 
@@ -22,7 +23,9 @@ void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object 
     desc->kind = h->kind;
     desc->layout = h->layout;
     desc->hash_id = h->kind == SHMHT_KIND_TABLE ? h->hash_id : 0;
-    desc->uid = (uint32_t)(o->fd >= 0 && fstat(o->fd, &st) == 0 ? st.st_uid : geteuid()); /* the process may be another user's by now */
+    desc->uid = (uint32_t)(o->fd >= 0 && fstat(o->fd, &st) == 0
+                               ? st.st_uid
+                               : geteuid()); /* the process may be another user's by now */
     desc->id = h->id;
     desc->generation = h->generation;
     desc->max_bytes = h->max_bytes;
@@ -45,10 +48,13 @@ static int check(const struct shmht_desc *desc)
         return SHMHT_EVERSION;
     if (desc->kind != SHMHT_KIND_TABLE && desc->kind != SHMHT_KIND_ARRAY)
         return SHMHT_ECORRUPT;
-    return desc->max_bytes < HEADER_BYTES || desc->max_bytes > SHMHT_MAX_REGION_BYTES ? SHMHT_ECORRUPT : 0;
+    return desc->max_bytes < HEADER_BYTES || desc->max_bytes > SHMHT_MAX_REGION_BYTES
+               ? SHMHT_ECORRUPT
+               : 0;
 }
 
-/* shmht<layout>,<kind>,<hash id>,<uid>,<id>,<generation>,<max bytes>,<name or ->: numbers in hexadecimal */
+/* shmht<layout>,<kind>,<hash id>,<uid>,<id>,<generation>,<max bytes>,<name or ->: numbers in
+ * hexadecimal */
 ssize_t shmht_desc_format(const struct shmht_desc *desc, char *buf, size_t cap)
 {
     char text[SHMHT_DESC_TEXT_BYTES];
@@ -56,9 +62,11 @@ ssize_t shmht_desc_format(const struct shmht_desc *desc, char *buf, size_t cap)
 
     if (desc->name[0] && !shmht__name_ok(desc->name))
         return SHMHT_ENAME;
-    n = snprintf(text, sizeof(text), "%s%x,%x,%x,%x,%llx,%llx,%llx,%s", text_magic, (unsigned)desc->layout, (unsigned)desc->kind,
-                 (unsigned)desc->hash_id, (unsigned)desc->uid, (unsigned long long)desc->id, (unsigned long long)desc->generation,
-                 (unsigned long long)desc->max_bytes, desc->name[0] ? desc->name : "-");
+    n = snprintf(text, sizeof(text), "%s%x,%x,%x,%x,%llx,%llx,%llx,%s", text_magic,
+                 (unsigned)desc->layout, (unsigned)desc->kind, (unsigned)desc->hash_id,
+                 (unsigned)desc->uid, (unsigned long long)desc->id,
+                 (unsigned long long)desc->generation, (unsigned long long)desc->max_bytes,
+                 desc->name[0] ? desc->name : "-");
     if (n < 0 || (size_t)n >= sizeof(text) || (size_t)n >= cap)
         return SHMHT_ENOBUF;
     memcpy(buf, text, (size_t)n + 1);
@@ -190,7 +198,10 @@ int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc)
     } control;
     unsigned char packed[SHMHT_DESC_BYTES];
     struct iovec iov = {packed, sizeof(packed)};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
     struct cmsghdr *cmsg;
     ssize_t n;
     int rc = shmht_desc_pack(desc, packed);
@@ -205,7 +216,9 @@ int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc)
     memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
     do {
         n = sendmsg(sock, &msg, MSG_NOSIGNAL);
-        if (n > 0 && (size_t)n < iov.iov_len) { /* a stream may take a part; the descriptor went with the first */
+        if (n > 0 &&
+            (size_t)n <
+                iov.iov_len) { /* a stream may take a part; the descriptor went with the first */
             iov.iov_base = (char *)iov.iov_base + n;
             iov.iov_len -= (size_t)n;
             msg.msg_control = NULL;
@@ -247,7 +260,10 @@ int shmht_fd_recv(int sock, struct shmht_desc *desc)
 
     while (rc == 0 && have < sizeof(packed)) {
         struct iovec iov = {packed + have, sizeof(packed) - have};
-        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+        struct msghdr msg = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
         ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
 
         if (n < 0 && errno == EINTR)

@@ -35,8 +35,8 @@ int shmht__opts_known(const void *opts, size_t ours)
 }
 
 /* A zeroed handle of so many bytes, in the caller's place, from his allocator or from malloc(). */
-int shmht__handle_alloc(size_t bytes, const struct shmht_allocator *wanted, void *place, size_t place_bytes,
-                        struct shmht_allocator *used, void **handle)
+int shmht__handle_alloc(size_t bytes, const struct shmht_allocator *wanted, void *place,
+                        size_t place_bytes, struct shmht_allocator *used, void **handle)
 {
     void *p = place;
 

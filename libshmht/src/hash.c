@@ -14,7 +14,8 @@
 
 #define SECRET_BYTES 192
 #define STRIPE_BYTES 64
-#define BLOCK_STRIPES ((SECRET_BYTES - STRIPE_BYTES) / 8) /* stripes until the accumulators are scrambled */
+/* stripes until the accumulators are scrambled */
+#define BLOCK_STRIPES ((SECRET_BYTES - STRIPE_BYTES) / 8)
 
 /* XXH3's default secret. */
 static const unsigned char secret0[SECRET_BYTES] = {
@@ -40,7 +41,8 @@ static uint64_t avalanche(uint64_t h)
 
 static uint64_t mix16(const unsigned char *p, const unsigned char *secret, uint64_t seed)
 {
-    return shmht__mul_fold(shmht__le64(p) ^ (shmht__le64(secret) + seed), shmht__le64(p + 8) ^ (shmht__le64(secret + 8) - seed));
+    return shmht__mul_fold(shmht__le64(p) ^ (shmht__le64(secret) + seed),
+                           shmht__le64(p + 8) ^ (shmht__le64(secret + 8) - seed));
 }
 
 /* 17 to 128 bytes: 16 from either end, then the next 16, towards the middle. */
@@ -89,11 +91,14 @@ static uint64_t hash_stripes(const unsigned char *p, size_t len, const unsigned 
         accumulate(acc, p + s * STRIPE_BYTES, secret + 8 * (s % BLOCK_STRIPES));
         if (s % BLOCK_STRIPES == BLOCK_STRIPES - 1)
             for (int i = 0; i < 8; i++)
-                acc[i] = (acc[i] ^ acc[i] >> 47 ^ shmht__le64(secret + SECRET_BYTES - STRIPE_BYTES + 8 * i)) * P32_1;
+                acc[i] = (acc[i] ^ acc[i] >> 47 ^
+                          shmht__le64(secret + SECRET_BYTES - STRIPE_BYTES + 8 * i)) *
+                         P32_1;
     }
     accumulate(acc, p + len - STRIPE_BYTES, secret + SECRET_BYTES - STRIPE_BYTES - 7);
     for (int i = 0; i < 4; i++)
-        h += shmht__mul_fold(acc[2 * i] ^ shmht__le64(secret + 11 + 16 * i), acc[2 * i + 1] ^ shmht__le64(secret + 19 + 16 * i));
+        h += shmht__mul_fold(acc[2 * i] ^ shmht__le64(secret + 11 + 16 * i),
+                             acc[2 * i + 1] ^ shmht__le64(secret + 19 + 16 * i));
     return avalanche(h);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hashes by id. XXH3 (64 bits, seeded) follows the specification that comes with xxHash 0.8; up to 16 bytes it is inline, since
- * that is what keys are. A hash id on a wire must mean the same everywhere, so nothing here depends on a package.
+ * The hashes by id. XXH3 (64 bits, seeded) follows the specification that comes with xxHash 0.8; up
+ * to 16 bytes it is inline, since that is what keys are. A hash id on a wire must mean the same
+ * everywhere, so nothing here depends on a package.
  */
 #ifndef SHMHT_SRC_HASH_H
 #define SHMHT_SRC_HASH_H
@@ -16,12 +17,13 @@
 #define SHMHT__XXH_MX2   UINT64_C(0x9FB21C651E98DF25)
 
 /* Words of XXH3's default secret that short inputs use, XORed in pairs. */
-#define SHMHT__XXH_FLIP_3   UINT64_C(0x0000000087275a9b)         /* bytes 0 and 4 */
-#define SHMHT__XXH_FLIP_8   UINT64_C(0xc73ab174c5ecd5a2)         /* bytes 8 and 16 */
-#define SHMHT__XXH_FLIP_16A UINT64_C(0x6782737bea4239b9)         /* bytes 24 and 32 */
-#define SHMHT__XXH_FLIP_16B UINT64_C(0xaf56bc3b0996523a)         /* bytes 40 and 48 */
+#define SHMHT__XXH_FLIP_3   UINT64_C(0x0000000087275a9b) /* bytes 0 and 4 */
+#define SHMHT__XXH_FLIP_8   UINT64_C(0xc73ab174c5ecd5a2) /* bytes 8 and 16 */
+#define SHMHT__XXH_FLIP_16A UINT64_C(0x6782737bea4239b9) /* bytes 24 and 32 */
+#define SHMHT__XXH_FLIP_16B UINT64_C(0xaf56bc3b0996523a) /* bytes 40 and 48 */
 
-uint64_t shmht__xxh3_long(const unsigned char *p, size_t len, uint64_t seed); /* len of 17 and more, or 0 */
+uint64_t shmht__xxh3_long(const unsigned char *p, size_t len,
+                          uint64_t seed); /* len of 17 and more, or 0 */
 uint64_t shmht__fnv1a(const unsigned char *p, size_t len, uint64_t seed);
 
 static inline uint32_t shmht__le32(const unsigned char *p)
@@ -50,7 +52,8 @@ static inline uint64_t shmht__le64(const unsigned char *p)
 static inline uint64_t shmht__mul_fold(uint64_t a, uint64_t b)
 {
 #if defined(__GNUC__) && defined(__x86_64__)
-    uint64_t low, high; /* as below, but gcc would put the 128 bits into a pair of registers that it has to save first */
+    uint64_t low, high; /* as below, but gcc would put the 128 bits into a pair of registers that it
+                           has to save first */
 
     __asm__("mulq %3" : "=a"(low), "=d"(high) : "%0"(a), "rm"(b) : "cc");
     return low ^ high;
@@ -72,7 +75,8 @@ static inline uint64_t shmht__rotl(uint64_t x, int n)
     return x << n | x >> (64 - n);
 }
 
-/* Of 9 to 16 bytes, but for the last step. lo is SHMHT__XXH_FLIP_16A + seed, hi is SHMHT__XXH_FLIP_16B - seed. */
+/* Of 9 to 16 bytes, but for the last step. lo is SHMHT__XXH_FLIP_16A + seed, hi is
+ * SHMHT__XXH_FLIP_16B - seed. */
 static inline uint64_t shmht__xxh3_16(const unsigned char *p, size_t len, uint64_t lo, uint64_t hi)
 {
     uint64_t h;

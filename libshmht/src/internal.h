@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the sources share: handles, the memory object, and the protocol between writer and readers. */
+/* What the sources share: handles, the memory object, and the protocol between writer and readers.
+ * */
 #ifndef SHMHT_SRC_INTERNAL_H
 #define SHMHT_SRC_INTERNAL_H
 
@@ -18,49 +19,55 @@
 #define HUGE_BYTES (UINT64_C(2) << 20)
 
 /* A look-up in one of its forms (lookup.c): scalar, or for a vector extension. */
-typedef int shmht__get_fn(const struct shmht_reader *r, const void *key, size_t len, struct shmht_bytes *value);
-typedef ssize_t shmht__batch_fn(const struct shmht_reader *r, const struct shmht_bytes *keys, size_t n, struct shmht_bytes *values);
+typedef int shmht__get_fn(const struct shmht_reader *r, const void *key, size_t len,
+                          struct shmht_bytes *value);
+typedef ssize_t shmht__batch_fn(const struct shmht_reader *r, const struct shmht_bytes *keys,
+                                size_t n, struct shmht_bytes *values);
 
 struct shmht__isa {
     const char *name;
     shmht__get_fn *get;      /* any hash */
     shmht__get_fn *get_xxh3; /* a table with XXH3 and granules of 4 bytes */
-    shmht__batch_fn *batch; /* n of at most SHMHT_BATCH; returns the number found, or the worst error */
+    shmht__batch_fn
+        *batch; /* n of at most SHMHT_BATCH; returns the number found, or the worst error */
 };
 
 /* The memory object of a writer or reader. */
 struct shmht__object {
     unsigned char *base; /* the mapping; a reader's is read-only */
     uint64_t map_bytes;
-    uint64_t bytes;      /* of the object: what may be touched; a reader keeps its own count */
+    uint64_t bytes; /* of the object: what may be touched; a reader keeps its own count */
     uint64_t max_bytes;
     uint64_t min_free_bytes;
     uint64_t huge_bytes;
     uint64_t checked_bytes; /* size at which free memory was looked at last */
-    int fd;              /* -1: the caller's memory */
-    int ro_fd;           /* a writer's: what clients get */
+    int fd;                 /* -1: the caller's memory */
+    int ro_fd;              /* a writer's: what clients get */
     int32_t huge_errno;
     uint32_t notes;
     uint32_t flags;
-    pid_t owner;         /* who created or opened it */
+    pid_t owner; /* who created or opened it */
     char name[SHMHT_MAX_NAME_BYTES];
 };
 
-/* A table whose bounds have been checked. Never changed once readers can see it: several threads may share a handle. */
+/* A table whose bounds have been checked. Never changed once readers can see it: several threads
+ * may share a handle. */
 struct shmht__table {
     uint64_t table; /* the value of header.table that it is for */
     const _Atomic uint64_t *lines;
     uint64_t n_lines;
 };
 
-#define MAX_TABLES 40u /* growth doubles a table of 4 lines: it cannot happen more often before offsets run out */
+/* growth doubles a table of 4 lines: it cannot happen more often before offsets run out */
+#define MAX_TABLES 40u
 
 struct shmht_reader {
     const unsigned char *base;
     shmht__get_fn *get;
     const struct shmht__table *_Atomic table; /* the last one checked */
-    const unsigned char *_Atomic guard;       /* up to here, a record and GUARD_BYTES behind it can be read */
-    uint64_t flip_lo; /* XXH3's constants and the seed: see shmht__xxh3_16() */
+    const unsigned char
+        *_Atomic guard; /* up to here, a record and GUARD_BYTES behind it can be read */
+    uint64_t flip_lo;   /* XXH3's constants and the seed: see shmht__xxh3_16() */
     uint64_t flip_hi;
     _Atomic uint64_t bytes; /* that can be read; grows with the object */
     uint32_t granule_shift;
@@ -84,7 +91,7 @@ struct shmht_reader {
 };
 
 struct shmht_writer {
-    struct shmht_reader view; /* the first member: its free is never called */
+    struct shmht_reader view;      /* the first member: its free is never called */
     struct shmht_writer_opts opts; /* as completed; what shmht_writer_compact() starts from */
     struct shmht__object object;
     struct shmht__header *header;
@@ -100,39 +107,48 @@ struct shmht_writer {
 };
 
 /* --- object.c: memory objects */
-int shmht__object_create(struct shmht__object *o, const char *name, uint32_t flags, uint64_t max_bytes, uint64_t min_free_bytes);
-int shmht__object_open(struct shmht__object *o, const char *name, uint32_t flags, uint64_t max_bytes, uint64_t min_free_bytes);
-int shmht__object_publish(struct shmht__object *o, int fixed_size); /* seals, and opens the read-only descriptor */
+int shmht__object_create(struct shmht__object *o, const char *name, uint32_t flags,
+                         uint64_t max_bytes, uint64_t min_free_bytes);
+int shmht__object_open(struct shmht__object *o, const char *name, uint32_t flags,
+                       uint64_t max_bytes, uint64_t min_free_bytes);
+int shmht__object_publish(struct shmht__object *o,
+                          int fixed_size); /* seals, and opens the read-only descriptor */
 int shmht__object_grow(struct shmht__object *o, uint64_t need, int exact);
 void shmht__object_close(struct shmht__object *o, int unlink_name);
 int shmht__map(int fd, uint64_t bytes, int prot, unsigned char **base, uint64_t *map_bytes);
 int shmht__object_writer_alive(int fd);
 int shmht__open_name(const char *name, uint32_t uid);
-int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint64_t *huge_bytes, int32_t *huge_errno);
+int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint64_t *huge_bytes,
+                    int32_t *huge_errno);
 int shmht__name_ok(const char *name);
 uint64_t shmht__available_bytes(void);
 int shmht__random(void *buf, size_t len);
 
 /* --- handle.c: options, and memory of handles */
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing is set that this one does not know. */
+/* Whether an option struct is this release's, or a longer one of a later release in which nothing
+ * is set that this one does not know. */
 int shmht__opts_known(const void *opts, size_t ours);
-int shmht__handle_alloc(size_t bytes, const struct shmht_allocator *wanted, void *place, size_t place_bytes,
-                        struct shmht_allocator *used, void **handle);
+int shmht__handle_alloc(size_t bytes, const struct shmht_allocator *wanted, void *place,
+                        size_t place_bytes, struct shmht_allocator *used, void **handle);
 void shmht__handle_free(const struct shmht_allocator *used, void *handle);
 
 /* --- desc.c */
-void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o, struct shmht_desc *desc);
+void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o,
+                      struct shmht_desc *desc);
 
 /* --- reader.c */
-int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind, const struct shmht_desc *desc, uint64_t limit);
+int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind,
+                        const struct shmht_desc *desc, uint64_t limit);
 int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need);
 int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t);
 void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes);
 void shmht__reader_use_isa(struct shmht_reader *r, const struct shmht__isa *isa);
-int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word, struct shmht__record *rec);
-int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind, uint32_t hash_id,
-                       shmht_hash_fn *hash);
-int shmht__attach_object(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts, uint32_t kind,
+int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word,
+                    struct shmht__record *rec);
+int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind,
+                       uint32_t hash_id, shmht_hash_fn *hash);
+int shmht__attach_object(const struct shmht_desc *desc, int fd,
+                         const struct shmht_reader_opts *opts, uint32_t kind,
                          struct shmht_reader *r);
 void shmht__detach_object(struct shmht_reader *r);
 int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint64_t *check);
@@ -141,10 +157,11 @@ const struct shmht__isa *shmht__isa_find(const char *name); /* NULL: not on this
 
 /* --- writer.c */
 #define POLICY_UPDATE 16u /* besides SHMHT_DUP_*: the key must exist, and gets the value */
-int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len, const void *value, size_t value_len,
-                      uint32_t duplicates);
+int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
+                      const void *value, size_t value_len, uint32_t duplicates);
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes);
-int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t first_lines, uint64_t log_bytes, struct shmht_writer **out);
+int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t first_lines,
+                       uint64_t log_bytes, struct shmht_writer **out);
 void shmht__writer_use_table(struct shmht_writer *w, uint64_t table);
 uint64_t shmht__table_lines(uint64_t entries, uint32_t load_percent);
 int shmht__writer_check_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out);
@@ -153,21 +170,26 @@ void shmht__writer_view_init(struct shmht_writer *w);
 /* --- block.c */
 struct shmht__pair;
 int shmht__block_check(const void *block, size_t bytes, uint32_t *n_pairs);
-int shmht__block_pair(const unsigned char *block, uint64_t bytes, uint64_t *pos, struct shmht__pair *pair);
+int shmht__block_pair(const unsigned char *block, uint64_t bytes, uint64_t *pos,
+                      struct shmht__pair *pair);
 
 /* --- merge.c: many puts at once, with their memory accesses in flight together */
 struct shmht__pair {
     struct shmht_bytes key;
     struct shmht_bytes value;
 };
-int shmht__put_batch(struct shmht_writer *w, const struct shmht__pair *pairs, size_t n, uint32_t duplicates, struct shmht_merged *merged);
+int shmht__put_batch(struct shmht_writer *w, const struct shmht__pair *pairs, size_t n,
+                     uint32_t duplicates, struct shmht_merged *merged);
 
-/* The 32 bits of a key's hash that the table stores. XXH3's upper half is good as it is; others are multiplied first. */
+/* The 32 bits of a key's hash that the table stores. XXH3's upper half is good as it is; others are
+ * multiplied first. */
 static inline uint32_t shmht__key_hash(const struct shmht_reader *r, const void *key, size_t len)
 {
     if (LIKELY(r->hash_id == SHMHT_HASH_XXH3))
         return (uint32_t)(shmht__xxh3(key, len, r->seed) >> 32);
-    return (uint32_t)((r->hash ? r->hash(key, len, r->seed) : shmht__fnv1a(key, len, r->seed)) * UINT64_C(0x9E3779B97F4A7C15) >> 32);
+    return (uint32_t)((r->hash ? r->hash(key, len, r->seed) : shmht__fnv1a(key, len, r->seed)) *
+                          UINT64_C(0x9E3779B97F4A7C15) >>
+                      32);
 }
 
 static inline const struct shmht__header *shmht__header_of(const struct shmht_reader *r)
@@ -192,15 +214,20 @@ static inline uint32_t shmht__home(uint32_t hash, uint64_t n_lines)
     return (uint32_t)(hash * n_lines >> 32);
 }
 
-/* The record at a place of the log, its whole length checked against what can be read. 0, or SHMHT_ECORRUPT. */
-static inline int shmht__record_at(const struct shmht_reader *r, uint64_t pos, uint32_t *word, struct shmht__record *rec)
+/* The record at a place of the log, its whole length checked against what can be read. 0, or
+ * SHMHT_ECORRUPT. */
+static inline int shmht__record_at(const struct shmht_reader *r, uint64_t pos, uint32_t *word,
+                                   struct shmht__record *rec)
 {
     const _Atomic uint32_t *p = (const _Atomic uint32_t *)(const void *)(r->base + pos);
 
-    if (UNLIKELY(pos + 8 > atomic_load_explicit(&r->bytes, memory_order_relaxed)) && shmht__reader_refresh(r, pos + 8) != 0)
+    if (UNLIKELY(pos + 8 > atomic_load_explicit(&r->bytes, memory_order_relaxed)) &&
+        shmht__reader_refresh(r, pos + 8) != 0)
         return SHMHT_ECORRUPT;
-    *word = atomic_load_explicit(p, memory_order_acquire); /* pairs with the store of WORD_DEAD: see shmht_next() */
-    if (UNLIKELY(!record_parse(*word, *word & WORD_LONG ? atomic_load_explicit(p + 1, memory_order_relaxed) : 0, rec)))
+    *word = atomic_load_explicit(
+        p, memory_order_acquire); /* pairs with the store of WORD_DEAD: see shmht_next() */
+    if (UNLIKELY(!record_parse(
+            *word, *word & WORD_LONG ? atomic_load_explicit(p + 1, memory_order_relaxed) : 0, rec)))
         return SHMHT_ECORRUPT;
     if (UNLIKELY(pos + record_bytes(rec) > atomic_load_explicit(&r->bytes, memory_order_relaxed)) &&
         shmht__reader_refresh(r, pos + record_bytes(rec)) != 0)
@@ -226,26 +253,30 @@ static inline int shmht__same(const unsigned char *a, const unsigned char *b, si
 }
 
 /*
- * The first record that a Get meets, in the usual case: a short record of this key, still in force, with a value of at most
- * HIT_VALUE_BYTES, not near the end of what can be read. 0 only means that the matter has to be looked at more closely; *value is
- * untouched then. Place 0, of an empty slot, is no key's: there the header's magic stands, whose bits are those of a dead record.
+ * The first record that a Get meets, in the usual case: a short record of this key, still in force,
+ * with a value of at most HIT_VALUE_BYTES, not near the end of what can be read. 0 only means that
+ * the matter has to be looked at more closely; *value is untouched then. Place 0, of an empty slot,
+ * is no key's: there the header's magic stands, whose bits are those of a dead record.
  */
 #define HIT_KEY_BYTES   16u
 #define HIT_VALUE_BYTES 1024u
 #define GUARD_BYTES     (4 + HIT_KEY_BYTES + HIT_VALUE_BYTES)
 
-static inline int shmht__hit(const struct shmht_reader *r, const unsigned char *p, const unsigned char *key, size_t len,
-                             struct shmht_bytes *value)
+static inline int shmht__hit(const struct shmht_reader *r, const unsigned char *p,
+                             const unsigned char *key, size_t len, struct shmht_bytes *value)
 {
     uint32_t value_len;
 
     if (UNLIKELY(p > atomic_load_explicit(&r->guard, memory_order_relaxed)))
         return 0;
-    value_len = atomic_load_explicit((const _Atomic uint32_t *)(const void *)p, memory_order_relaxed) - ((uint32_t)len << SHORT_VALUE_BITS);
+    value_len =
+        atomic_load_explicit((const _Atomic uint32_t *)(const void *)p, memory_order_relaxed) -
+        ((uint32_t)len << SHORT_VALUE_BITS);
     if (UNLIKELY(value_len > HIT_VALUE_BYTES) ||
         UNLIKELY((shmht__differ(p + 4, key) | shmht__differ(p + 4 + len - 8, key + len - 8)) != 0))
         return 0;
-    value->ptr = p + 4 + len; /* member by member: a copy of the struct would wait for these stores */
+    value->ptr =
+        p + 4 + len; /* member by member: a copy of the struct would wait for these stores */
     value->len = value_len;
     return 1;
 }

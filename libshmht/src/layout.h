@@ -3,12 +3,15 @@
  * What lies in shared memory, layout version 1. All offsets are from the region's first byte.
  *
  *   header   HEADER_BYTES, of which the first 192 are used
- *   log      from HEADER_BYTES to header.top: records and skips, each aligned to the granule (4 bytes, more in huge regions)
+ *   log      from HEADER_BYTES to header.top: records and skips, each aligned to the granule (4
+ *            bytes, more in huge regions)
  *
- * A record is {word, [word], key, value}; a skip is {word, n} and jumps over n granules, itself included: that is where tables
- * lie. A table is n_lines lines of 64 bytes, aligned to 64, each of 8 slots of 64 bits: hash in the upper half, offset of the record
- * in granules in the lower; 0 is empty. Slots of a line are taken from left to right. A key's line is hash * n_lines >> 32; when that is full it
- * is in the next one (the first follows the last). A line whose last slot is empty ends the search. header.table says where the present table is.
+ * A record is {word, [word], key, value}; a skip is {word, n} and jumps over n granules, itself
+ * included: that is where tables lie. A table is n_lines lines of 64 bytes, aligned to 64, each of
+ * 8 slots of 64 bits: hash in the upper half, offset of the record in granules in the lower; 0 is
+ * empty. Slots of a line are taken from left to right. A key's line is hash * n_lines >> 32; when
+ * that is full it is in the next one (the first follows the last). A line whose last slot is empty
+ * ends the search. header.table says where the present table is.
  */
 #ifndef SHMHT_SRC_LAYOUT_H
 #define SHMHT_SRC_LAYOUT_H
@@ -19,14 +22,15 @@
 
 #include <shmht.h>
 
-#define HEADER_BYTES 4096u
-#define LINE_BYTES   64u
-#define LINE_SLOTS   8u
+#define HEADER_BYTES    4096u
+#define LINE_BYTES      64u
+#define LINE_SLOTS      8u
 #define BYTE_ORDER_MARK 0x01020304u
 
 static const unsigned char shmht__magic[8] = {'S', 'H', 'M', 'H', 'T', 'R', 'G', 'N'};
 
-/* The members of the first line never change after the region is published; readers copy what they need of them once. */
+/* The members of the first line never change after the region is published; readers copy what they
+ * need of them once. */
 struct shmht__header {
     unsigned char magic[8];
     uint32_t byte_order;
@@ -44,13 +48,14 @@ struct shmht__header {
     uint8_t duplicates;
     uint8_t reserved;
     /* what every Get reads: changes when the table grows */
-    _Atomic uint64_t table;      /* first line of the table from the region's start, and its number of lines << 32 */
+    _Atomic uint64_t
+        table; /* first line of the table from the region's start, and its number of lines << 32 */
     _Atomic uint64_t superseded; /* generation that follows */
     uint8_t unused[48];
     /* what the writer changes with each put */
-    _Atomic uint64_t top;        /* end of the log */
-    _Atomic uint64_t entries;    /* an array: ranks that are set */
-    _Atomic uint64_t live_bytes; /* of records that the table refers to */
+    _Atomic uint64_t top;           /* end of the log */
+    _Atomic uint64_t entries;       /* an array: ranks that are set */
+    _Atomic uint64_t live_bytes;    /* of records that the table refers to */
     _Atomic uint64_t garbage_bytes; /* of other records */
     _Atomic uint64_t table_grows;
     uint8_t unused2[24];
@@ -60,19 +65,21 @@ _Static_assert(sizeof(struct shmht__header) == 192, "layout");
 _Static_assert(offsetof(struct shmht__header, hash_id) == 56, "layout");
 _Static_assert(offsetof(struct shmht__header, table) == 64, "layout");
 _Static_assert(offsetof(struct shmht__header, top) == 128, "layout");
-_Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2, "atomics in shared memory must not use locks");
+_Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2,
+               "atomics in shared memory must not use locks");
 
 #define TABLE(first_line, n_lines) ((uint64_t)(n_lines) << 32 | (uint32_t)(first_line))
 #define SLOT(hash, offset)         ((uint64_t)(hash) << 32 | (uint32_t)(offset))
 
 /*
- * The first word of a record: value length in bits 0-17, key length in 18-28 (1 to 2047). With WORD_LONG: key length in bits 0-16, and
- * the value's length is a word of its own. With WORD_SKIP the next word is a number of granules. WORD_DEAD: the table does not
- * refer to this record (any more); it is the one bit of the log that changes.
+ * The first word of a record: value length in bits 0-17, key length in 18-28 (1 to 2047). With
+ * WORD_LONG: key length in bits 0-16, and the value's length is a word of its own. With WORD_SKIP
+ * the next word is a number of granules. WORD_DEAD: the table does not refer to this record (any
+ * more); it is the one bit of the log that changes.
  */
-#define WORD_LONG 0x80000000u
-#define WORD_DEAD 0x40000000u
-#define WORD_SKIP 0x20000000u
+#define WORD_LONG        0x80000000u
+#define WORD_DEAD        0x40000000u
+#define WORD_SKIP        0x20000000u
 #define SHORT_VALUE_BITS 18
 #define SHORT_VALUE_MAX  ((1u << SHORT_VALUE_BITS) - 1)
 #define SHORT_KEY_MAX    2047u
@@ -91,7 +98,8 @@ static inline uint64_t record_bytes(const struct shmht__record *rec)
 
 static inline struct shmht__record record_plan(size_t key, size_t value)
 {
-    struct shmht__record rec = {key <= SHORT_KEY_MAX && value <= SHORT_VALUE_MAX ? 4 : 8, (uint32_t)key, (uint32_t)value};
+    struct shmht__record rec = {key <= SHORT_KEY_MAX && value <= SHORT_VALUE_MAX ? 4 : 8,
+                                (uint32_t)key, (uint32_t)value};
 
     return rec;
 }

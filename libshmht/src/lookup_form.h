@@ -10,9 +10,10 @@
  */
 
 /* Searches from a line of the table on: every case. */
-TARGET __attribute__((noinline)) static int FORM(search)(const struct shmht_reader *r, const struct shmht__table *t, uint32_t at,
-                                                         uint32_t hash, const unsigned char *key, size_t len,
-                                                         struct shmht_bytes *value)
+TARGET __attribute__((noinline)) static int FORM(search)(const struct shmht_reader *r,
+                                                         const struct shmht__table *t, uint32_t at,
+                                                         uint32_t hash, const unsigned char *key,
+                                                         size_t len, struct shmht_bytes *value)
 {
     for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
         const _Atomic uint64_t *line = t->lines + (size_t)at * LINE_SLOTS;
@@ -41,8 +42,8 @@ TARGET __attribute__((noinline)) static int FORM(search)(const struct shmht_read
     return SHMHT_ENOENT;
 }
 
-TARGET __attribute__((noinline)) static int FORM(get)(const struct shmht_reader *r, const void *key, size_t len,
-                                                      struct shmht_bytes *value)
+TARGET __attribute__((noinline)) static int FORM(get)(const struct shmht_reader *r, const void *key,
+                                                      size_t len, struct shmht_bytes *value)
 {
     struct shmht__table t;
     uint32_t hash;
@@ -56,11 +57,12 @@ TARGET __attribute__((noinline)) static int FORM(get)(const struct shmht_reader 
 }
 
 /*
- * The usual case, a key of 9 to 16 bytes in a table with XXH3 and granules of 4 bytes, in as few instructions as will do and in
- * registers alone: how many Gets the processor has in flight at once, and so how much of their waiting for memory overlaps,
- * depends on it.
+ * The usual case, a key of 9 to 16 bytes in a table with XXH3 and granules of 4 bytes, in as few
+ * instructions as will do and in registers alone: how many Gets the processor has in flight at
+ * once, and so how much of their waiting for memory overlaps, depends on it.
  */
-TARGET static int FORM(get_xxh3)(const struct shmht_reader *r, const void *key, size_t len, struct shmht_bytes *value)
+TARGET static int FORM(get_xxh3)(const struct shmht_reader *r, const void *key, size_t len,
+                                 struct shmht_bytes *value)
 {
     const struct shmht__table *t = atomic_load_explicit(&r->table, memory_order_acquire);
     uint64_t table = atomic_load_explicit(&shmht__header_of(r)->table, memory_order_acquire);
@@ -85,10 +87,12 @@ TARGET static int FORM(get_xxh3)(const struct shmht_reader *r, const void *key, 
 }
 
 /*
- * Rounds over the keys, each of which asks for the memory that the next one reads: hash and line; slot and record; for keys
- * whose line was full of others, the next line's slot and record; key. What is not the usual case is searched for in the last.
+ * Rounds over the keys, each of which asks for the memory that the next one reads: hash and line;
+ * slot and record; for keys whose line was full of others, the next line's slot and record; key.
+ * What is not the usual case is searched for in the last.
  */
-TARGET static ssize_t FORM(batch)(const struct shmht_reader *r, const struct shmht_bytes *keys, size_t n, struct shmht_bytes *values)
+TARGET static ssize_t FORM(batch)(const struct shmht_reader *r, const struct shmht_bytes *keys,
+                                  size_t n, struct shmht_bytes *values)
 {
     uint32_t hashes[SHMHT_BATCH], lines[SHMHT_BATCH];
     uint64_t places[SHMHT_BATCH];
@@ -103,7 +107,8 @@ TARGET static ssize_t FORM(batch)(const struct shmht_reader *r, const struct shm
     }
     for (size_t i = 0; i < n; i++) {
         if (UNLIKELY(keys[i].len - 1 >= SHMHT_MAX_KEY_BYTES)) {
-            lines[i] = UINT32_MAX; /* no table has so many: its offset would be beyond the largest region */
+            lines[i] = UINT32_MAX; /* no table has so many: its offset would be beyond the largest
+                                      region */
             continue;
         }
         hashes[i] = shmht__key_hash(r, keys[i].ptr, keys[i].len);
@@ -119,7 +124,9 @@ TARGET static ssize_t FORM(batch)(const struct shmht_reader *r, const struct shm
             continue;
         mask = MATCH(line, hashes[i]);
         if (LIKELY(mask)) {
-            places[i] = (uint64_t)(uint32_t)atomic_load_explicit(MATCHED(line, mask), memory_order_acquire) << r->granule_shift;
+            places[i] =
+                (uint64_t)(uint32_t)atomic_load_explicit(MATCHED(line, mask), memory_order_acquire)
+                << r->granule_shift;
             __builtin_prefetch(r->base + places[i]);
             __builtin_prefetch(r->base + places[i] + PREFETCH_BYTES);
         } else if (atomic_load_explicit(&line[LINE_SLOTS - 1], memory_order_relaxed) != 0) {
@@ -134,7 +141,9 @@ TARGET static ssize_t FORM(batch)(const struct shmht_reader *r, const struct shm
         unsigned mask = MATCH(line, hashes[i]);
 
         if (LIKELY(mask)) {
-            places[i] = (uint64_t)(uint32_t)atomic_load_explicit(MATCHED(line, mask), memory_order_acquire) << r->granule_shift;
+            places[i] =
+                (uint64_t)(uint32_t)atomic_load_explicit(MATCHED(line, mask), memory_order_acquire)
+                << r->granule_shift;
             __builtin_prefetch(r->base + places[i]);
             __builtin_prefetch(r->base + places[i] + PREFETCH_BYTES);
         }
@@ -145,7 +154,8 @@ TARGET static ssize_t FORM(batch)(const struct shmht_reader *r, const struct shm
         if (UNLIKELY(places[i] == 0 || keys[i].len - 8 > HIT_KEY_BYTES - 8 ||
                      !shmht__hit(r, r->base + places[i], keys[i].ptr, keys[i].len, &values[i])))
             rc = lines[i] == UINT32_MAX ? SHMHT_EKEYLEN
-                                        : FORM(search)(r, &t, lines[i], hashes[i], keys[i].ptr, keys[i].len, &values[i]);
+                                        : FORM(search)(r, &t, lines[i], hashes[i], keys[i].ptr,
+                                                       keys[i].len, &values[i]);
         if (LIKELY(rc == 0)) {
             found++;
             continue;

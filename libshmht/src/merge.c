@@ -1,38 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Merging a block: checked whole, room made for the whole, then put in batches. What makes it faster than one put after the
- * other is that the table lines of a batch come from memory together.
+ * Merging a block: checked whole, room made for the whole, then put in batches. What makes it
+ * faster than one put after the other is that the table lines of a batch come from memory together.
  */
 #include "internal.h"
 #include "line.h"
 
-/* Hashes n keys (at most SHMHT_BATCH) and asks for their table lines, then for the records that they may meet there. */
-static void look_ahead(const struct shmht_writer *w, const struct shmht__pair *pairs, size_t n, uint32_t *hashes)
+/* Hashes n keys (at most SHMHT_BATCH) and asks for their table lines, then for the records that
+ * they may meet there. */
+static void look_ahead(const struct shmht_writer *w, const struct shmht__pair *pairs, size_t n,
+                       uint32_t *hashes)
 {
     for (size_t i = 0; i < n; i++) {
         hashes[i] = shmht__key_hash(&w->view, pairs[i].key.ptr, pairs[i].key.len);
-        __builtin_prefetch(PLAIN(w->lines + (size_t)shmht__home(hashes[i], w->n_lines) * LINE_SLOTS), 1);
+        __builtin_prefetch(
+            PLAIN(w->lines + (size_t)shmht__home(hashes[i], w->n_lines) * LINE_SLOTS), 1);
     }
     for (size_t i = 0; i < n; i++) {
-        const _Atomic uint64_t *line = w->lines + (size_t)shmht__home(hashes[i], w->n_lines) * LINE_SLOTS;
+        const _Atomic uint64_t *line =
+            w->lines + (size_t)shmht__home(hashes[i], w->n_lines) * LINE_SLOTS;
         unsigned mask = line_match_any(line, hashes[i]);
 
         if (mask) {
             uint64_t slot = atomic_load_explicit(line_slot_any(line, mask), memory_order_relaxed);
 
-            __builtin_prefetch(w->object.base + ((uint64_t)(uint32_t)slot << w->view.granule_shift), 1);
+            __builtin_prefetch(w->object.base + ((uint64_t)(uint32_t)slot << w->view.granule_shift),
+                               1);
         }
     }
 }
 
 /* Puts n pairs, at most SHMHT_BATCH. */
-int shmht__put_batch(struct shmht_writer *w, const struct shmht__pair *pairs, size_t n, uint32_t duplicates, struct shmht_merged *merged)
+int shmht__put_batch(struct shmht_writer *w, const struct shmht__pair *pairs, size_t n,
+                     uint32_t duplicates, struct shmht_merged *merged)
 {
     uint32_t hashes[SHMHT_BATCH];
 
     look_ahead(w, pairs, n, hashes);
     for (size_t i = 0; i < n; i++) {
-        int rc = shmht__put_hashed(w, hashes[i], pairs[i].key.ptr, pairs[i].key.len, pairs[i].value.ptr, pairs[i].value.len, duplicates);
+        int rc = shmht__put_hashed(w, hashes[i], pairs[i].key.ptr, pairs[i].key.len,
+                                   pairs[i].value.ptr, pairs[i].value.len, duplicates);
 
         if (rc == SHMHT_PUT_NEW)
             merged->n_new++;
@@ -47,7 +54,8 @@ int shmht__put_batch(struct shmht_writer *w, const struct shmht__pair *pairs, si
 }
 
 /* Up to SHMHT_BATCH pairs of a block that has been checked. */
-static size_t take(const unsigned char *block, size_t bytes, uint64_t *pos, struct shmht__pair *pairs)
+static size_t take(const unsigned char *block, size_t bytes, uint64_t *pos,
+                   struct shmht__pair *pairs)
 {
     size_t n = 0;
 
@@ -64,7 +72,8 @@ static uint64_t log_bytes(const struct shmht_writer *w, const struct shmht__pair
 }
 
 /* Checks a whole block, and says how many pairs it has and what they would take in the log. */
-static int survey(const struct shmht_writer *w, const unsigned char *block, size_t bytes, uint64_t *n, uint64_t *need)
+static int survey(const struct shmht_writer *w, const unsigned char *block, size_t bytes,
+                  uint64_t *n, uint64_t *need)
 {
     uint64_t pos = SHMHT_BLOCK_HEADER_BYTES;
     struct shmht__pair pair;
@@ -80,7 +89,8 @@ static int survey(const struct shmht_writer *w, const unsigned char *block, size
 }
 
 /* The same, of the pairs whose keys are not there yet. */
-static void survey_new(const struct shmht_writer *w, const unsigned char *block, size_t bytes, uint64_t *n, uint64_t *need)
+static void survey_new(const struct shmht_writer *w, const unsigned char *block, size_t bytes,
+                       uint64_t *n, uint64_t *need)
 {
     uint64_t pos = SHMHT_BLOCK_HEADER_BYTES;
     struct shmht__pair pairs[SHMHT_BATCH];
@@ -99,7 +109,8 @@ static void survey_new(const struct shmht_writer *w, const unsigned char *block,
     }
 }
 
-int shmht_merge(struct shmht_writer *w, const void *block, size_t bytes, struct shmht_merged *merged)
+int shmht_merge(struct shmht_writer *w, const void *block, size_t bytes,
+                struct shmht_merged *merged)
 {
     struct shmht_merged done = {0, 0, 0};
     struct shmht__pair pairs[SHMHT_BATCH];
@@ -109,8 +120,10 @@ int shmht_merge(struct shmht_writer *w, const void *block, size_t bytes, struct 
 
     if (rc < 0)
         return rc;
-    if (w->entries + n > w->limit || (w->duplicates != SHMHT_DUP_REPLACE && w->top + need > w->object.bytes)) {
-        survey_new(w, block, bytes, &n_new, &need_new); /* before anything is made larger, see what is really new */
+    if (w->entries + n > w->limit ||
+        (w->duplicates != SHMHT_DUP_REPLACE && w->top + need > w->object.bytes)) {
+        survey_new(w, block, bytes, &n_new,
+                   &need_new); /* before anything is made larger, see what is really new */
         n = n_new;
         if (w->duplicates != SHMHT_DUP_REPLACE)
             need = need_new;

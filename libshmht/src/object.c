@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory object: created, reserved in address space up to its cap, grown in preallocated steps, sealed.
+ * The memory object: created, reserved in address space up to its cap, grown in preallocated steps,
+ * sealed.
  *
- * A memfd is mapped for writing first and sealed then: F_SEAL_FUTURE_WRITE refuses every later mapping for writing, write() and hole
- * punching, by anybody, and F_SEAL_SHRINK truncation, while the mapping that exists goes on, and grows with the file. Memory is
- * taken with fallocate(), a step at a time, so that the lack of it is an error here and never SIGBUS at a store.
+ * A memfd is mapped for writing first and sealed then: F_SEAL_FUTURE_WRITE refuses every later
+ * mapping for writing, write() and hole punching, by anybody, and F_SEAL_SHRINK truncation, while
+ * the mapping that exists goes on, and grows with the file. Memory is taken with fallocate(), a
+ * step at a time, so that the lack of it is an error here and never SIGBUS at a store.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,7 +34,8 @@
 #define MIN_STEP_BYTES 65536u
 #define MAX_STEP_BYTES (UINT64_C(64) << 20)
 #define PIECE_BYTES    (UINT64_C(8) << 20) /* of one fallocate(), which a signal undoes */
-#define CHECK_BYTES    (UINT64_C(1) << 20) /* growth between two looks at how much memory is free */
+/* growth between two looks at how much memory is free */
+#define CHECK_BYTES            (UINT64_C(1) << 20)
 #define DEFAULT_MIN_FREE_BYTES (UINT64_C(16) << 20)
 
 int shmht__random(void *buf, size_t len)
@@ -47,13 +50,15 @@ int shmht__random(void *buf, size_t len)
 
 int shmht__name_ok(const char *name)
 {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/";
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/";
     size_t len = strnlen(name, SHMHT_MAX_NAME_BYTES);
 
     return name[0] == '/' && len < SHMHT_MAX_NAME_BYTES && strspn(name, allowed) == len;
 }
 
-/* Maps the object, readable up to `bytes` whatever its present size, at an address that 2 MB pages can be used at. */
+/* Maps the object, readable up to `bytes` whatever its present size, at an address that 2 MB pages
+ * can be used at. */
 int shmht__map(int fd, uint64_t bytes, int prot, unsigned char **base, uint64_t *map_bytes)
 {
     uint64_t map = align_up(bytes, PAGE_BYTES), slack = map >= HUGE_BYTES ? HUGE_BYTES : 0, start;
@@ -61,7 +66,8 @@ int shmht__map(int fd, uint64_t bytes, int prot, unsigned char **base, uint64_t 
 
     if (map + slack > SIZE_MAX)
         return -ENOMEM;
-    hold = mmap(NULL, (size_t)(map + slack), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    hold = mmap(NULL, (size_t)(map + slack), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0);
     if (hold == MAP_FAILED)
         return -errno;
     start = slack ? align_up((uintptr_t)hold, HUGE_BYTES) - (uintptr_t)hold : 0;
@@ -81,8 +87,10 @@ int shmht__map(int fd, uint64_t bytes, int prot, unsigned char **base, uint64_t 
     return 0;
 }
 
-/* Asks for 2 MB pages where whole ones lie between from and to. Returns 0, or -1 with the reason in *huge_errno. */
-int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint64_t *huge_bytes, int32_t *huge_errno)
+/* Asks for 2 MB pages where whole ones lie between from and to. Returns 0, or -1 with the reason in
+ * *huge_errno. */
+int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint64_t *huge_bytes,
+                    int32_t *huge_errno)
 {
     from = align_up(from, HUGE_BYTES);
     for (to -= to % HUGE_BYTES; from < to; from += HUGE_BYTES) {
@@ -128,8 +136,9 @@ static uint64_t group_number(const char *group, const char *file, const char *af
 }
 
 /*
- * What this process's memory cgroup (version 2) and those above it still allow, files that nobody uses counted as free, as MemAvailable
- * does: UINT64_MAX if nothing limits it. A launcher's tasks are mostly in a group without a limit, below the job's that has one.
+ * What this process's memory cgroup (version 2) and those above it still allow, files that nobody
+ * uses counted as free, as MemAvailable does: UINT64_MAX if nothing limits it. A launcher's tasks
+ * are mostly in a group without a limit, below the job's that has one.
  */
 static uint64_t cgroup_bytes(void)
 {
@@ -170,13 +179,15 @@ uint64_t shmht__available_bytes(void)
     return node < group ? node : group;
 }
 
-/* Makes the object exactly so large, every byte of it backed by memory. On failure it is as it was, or a few pieces larger. */
+/* Makes the object exactly so large, every byte of it backed by memory. On failure it is as it was,
+ * or a few pieces larger. */
 static int extend(struct shmht__object *o, uint64_t to)
 {
     struct rlimit file_size;
     uint64_t piece = PIECE_BYTES;
 
-    if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur != RLIM_INFINITY && to > file_size.rlim_cur)
+    if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur != RLIM_INFINITY &&
+        to > file_size.rlim_cur)
         return -EFBIG; /* where the kernel would send SIGXFSZ */
     if (to - o->checked_bytes >= CHECK_BYTES) {
         uint64_t available = shmht__available_bytes();
@@ -199,12 +210,13 @@ static int extend(struct shmht__object *o, uint64_t to)
 }
 
 /*
- * Makes the object at least `need` bytes large; by a step, unless `exact`. Nobody sees a difference but in its size.
- * Returns 0, SHMHT_EFULL at the cap, -ENOSPC, -ENOMEM, -EFBIG.
+ * Makes the object at least `need` bytes large; by a step, unless `exact`. Nobody sees a difference
+ * but in its size. Returns 0, SHMHT_EFULL at the cap, -ENOSPC, -ENOMEM, -EFBIG.
  */
 int shmht__object_grow(struct shmht__object *o, uint64_t need, int exact)
 {
-    uint64_t step = o->bytes / 64, unit = o->flags & SHMHT_HUGE ? HUGE_BYTES : PAGE_BYTES, from = o->bytes, to;
+    uint64_t step = o->bytes / 64, unit = o->flags & SHMHT_HUGE ? HUGE_BYTES : PAGE_BYTES,
+             from = o->bytes, to;
     int rc;
 
     if (need <= o->bytes)
@@ -219,10 +231,12 @@ int shmht__object_grow(struct shmht__object *o, uint64_t need, int exact)
         to = o->max_bytes;
     rc = extend(o, to);
     if (rc < 0 && align_up(need, PAGE_BYTES) < to)
-        rc = extend(o, align_up(need, PAGE_BYTES)); /* the step does not fit, but what is needed may */
+        rc = extend(o,
+                    align_up(need, PAGE_BYTES)); /* the step does not fit, but what is needed may */
     if (rc < 0)
         return o->bytes >= need ? 0 : rc;
-    if (o->flags & SHMHT_HUGE && shmht__collapse(o->base, from - from % HUGE_BYTES, o->bytes, &o->huge_bytes, &o->huge_errno) != 0)
+    if (o->flags & SHMHT_HUGE && shmht__collapse(o->base, from - from % HUGE_BYTES, o->bytes,
+                                                 &o->huge_bytes, &o->huge_errno) != 0)
         o->notes |= SHMHT_NOTE_NO_HUGE;
     return 0;
 }
@@ -244,7 +258,8 @@ static int create_memfd(void)
     return fd;
 }
 
-/* One writer: a lock that goes with the open file description, when the last process that has it closes or dies. */
+/* One writer: a lock that goes with the open file description, when the last process that has it
+ * closes or dies. */
 static int lock_writer(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
@@ -268,13 +283,15 @@ static int create_named(struct shmht__object *o, const char *name)
 
         if (rc < 0)
             return rc;
-        snprintf(o->name, sizeof(o->name), "/dev/shm/shmht-%016llx%016llx", (unsigned long long)bits[0], (unsigned long long)bits[1]);
+        snprintf(o->name, sizeof(o->name), "/dev/shm/shmht-%016llx%016llx",
+                 (unsigned long long)bits[0], (unsigned long long)bits[1]);
     }
     fd = open(o->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400);
     return fd < 0 ? -errno : fd;
 }
 
-/* Is there a process that may be writing? Clients cannot pretend: such a lock needs a descriptor that can write. */
+/* Is there a process that may be writing? Clients cannot pretend: such a lock needs a descriptor
+ * that can write. */
 int shmht__object_writer_alive(int fd)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
@@ -287,11 +304,13 @@ static int object_map(struct shmht__object *o)
     int rc = shmht__map(o->fd, o->max_bytes, PROT_READ | PROT_WRITE, &o->base, &o->map_bytes);
 
     if (rc == 0)
-        madvise(o->base, o->map_bytes, MADV_DONTFORK); /* children get a read-only descriptor instead */
+        madvise(o->base, o->map_bytes,
+                MADV_DONTFORK); /* children get a read-only descriptor instead */
     return rc;
 }
 
-static void object_init(struct shmht__object *o, uint32_t flags, uint64_t max_bytes, uint64_t min_free_bytes)
+static void object_init(struct shmht__object *o, uint32_t flags, uint64_t max_bytes,
+                        uint64_t min_free_bytes)
 {
     memset(o, 0, sizeof(*o));
     o->fd = o->ro_fd = -1;
@@ -301,7 +320,8 @@ static void object_init(struct shmht__object *o, uint32_t flags, uint64_t max_by
     o->min_free_bytes = min_free_bytes ? min_free_bytes : DEFAULT_MIN_FREE_BYTES;
 }
 
-int shmht__object_create(struct shmht__object *o, const char *name, uint32_t flags, uint64_t max_bytes, uint64_t min_free_bytes)
+int shmht__object_create(struct shmht__object *o, const char *name, uint32_t flags,
+                         uint64_t max_bytes, uint64_t min_free_bytes)
 {
     int rc;
 
@@ -334,7 +354,8 @@ static int reopen(int fd, int how)
 }
 
 /* Opens a named object, whose writer must be dead, for writing. */
-int shmht__object_open(struct shmht__object *o, const char *name, uint32_t flags, uint64_t max_bytes, uint64_t min_free_bytes)
+int shmht__object_open(struct shmht__object *o, const char *name, uint32_t flags,
+                       uint64_t max_bytes, uint64_t min_free_bytes)
 {
     struct stat st;
     int rc, fd;
@@ -357,7 +378,8 @@ int shmht__object_open(struct shmht__object *o, const char *name, uint32_t flags
         rc = -errno;
     if (rc == 0) {
         snprintf(o->name, sizeof(o->name), "%s", name);
-        o->bytes = o->checked_bytes = (uint64_t)st.st_size < o->max_bytes ? (uint64_t)st.st_size : o->max_bytes;
+        o->bytes = o->checked_bytes =
+            (uint64_t)st.st_size < o->max_bytes ? (uint64_t)st.st_size : o->max_bytes;
         rc = object_map(o);
     }
     if (rc < 0)
@@ -372,10 +394,12 @@ int shmht__open_name(const char *name, uint32_t uid)
 
     if (!shmht__name_ok(name))
         return SHMHT_ENAME;
-    fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* of a FIFO too, open must return */
+    fd = open(name,
+              O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* of a FIFO too, open must return */
     if (fd < 0)
         return -errno;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != uid || st.st_mode & (S_IWGRP | S_IWOTH)) {
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != uid ||
+        st.st_mode & (S_IWGRP | S_IWOTH)) {
         close(fd);
         return SHMHT_EOWNER;
     }
@@ -402,7 +426,8 @@ int shmht__object_publish(struct shmht__object *o, int fixed_size)
 
 void shmht__object_close(struct shmht__object *o, int unlink_name)
 {
-    int mine = o->owner == getpid(); /* a child has its own descriptors, not the mapping, and the name is its parent's */
+    int mine = o->owner == getpid(); /* a child has its own descriptors, not the mapping, and the
+                                        name is its parent's */
 
     if (o->fd < 0)
         return;

@@ -34,11 +34,13 @@ int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint
 /* The object may have grown: counts again how much can be read. 0 if `need` bytes can. */
 int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need)
 {
-    struct shmht_reader *changed = (struct shmht_reader *)(uintptr_t)r; /* this member only, which is atomic */
+    struct shmht_reader *changed =
+        (struct shmht_reader *)(uintptr_t)r; /* this member only, which is atomic */
     uint64_t now = atomic_load_explicit(&r->bytes, memory_order_acquire);
     struct stat st;
 
-    if (now < need && r->fd >= 0 && need <= r->max_bytes && fstat(r->fd, &st) == 0 && (uint64_t)st.st_size > now) {
+    if (now < need && r->fd >= 0 && need <= r->max_bytes && fstat(r->fd, &st) == 0 &&
+        (uint64_t)st.st_size > now) {
         now = (uint64_t)st.st_size < r->max_bytes ? (uint64_t)st.st_size : r->max_bytes;
         shmht__reader_set_bytes(changed, now); /* of two threads, either's is true: it only grows */
     }
@@ -48,14 +50,16 @@ int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need)
 /* So many bytes can be read now. */
 void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes)
 {
-    atomic_store_explicit(&r->guard, r->base + (bytes > GUARD_BYTES ? bytes - GUARD_BYTES : 0), memory_order_relaxed);
+    atomic_store_explicit(&r->guard, r->base + (bytes > GUARD_BYTES ? bytes - GUARD_BYTES : 0),
+                          memory_order_relaxed);
     atomic_store_explicit(&r->bytes, bytes, memory_order_relaxed);
 }
 
 /*
- * Keeps a table that has been checked, so that the next Get need not check it. Of threads that saw the same change one does so, and none
- * goes back to a table that has been replaced meanwhile: so each table of a writer of ours takes one place. When a
- * hostile one has used up the places, tables are checked each time.
+ * Keeps a table that has been checked, so that the next Get need not check it. Of threads that saw
+ * the same change one does so, and none goes back to a table that has been replaced meanwhile: so
+ * each table of a writer of ours takes one place. When a hostile one has used up the places, tables
+ * are checked each time.
  */
 static void remember(struct shmht_reader *r, const struct shmht__table *t)
 {
@@ -64,8 +68,9 @@ static void remember(struct shmht_reader *r, const struct shmht__table *t)
     if (atomic_exchange_explicit(&r->remembering, 1, memory_order_acquire) != 0)
         return;
     known = atomic_load_explicit(&r->table, memory_order_relaxed);
-    if (!known || (r->n_tables < MAX_TABLES && known->table != t->table &&
-                   atomic_load_explicit(&shmht__header_of(r)->table, memory_order_relaxed) == t->table)) {
+    if (!known ||
+        (r->n_tables < MAX_TABLES && known->table != t->table &&
+         atomic_load_explicit(&shmht__header_of(r)->table, memory_order_relaxed) == t->table)) {
         r->tables[r->n_tables] = *t;
         atomic_store_explicit(&r->table, &r->tables[r->n_tables++], memory_order_release);
     }
@@ -75,10 +80,12 @@ static void remember(struct shmht_reader *r, const struct shmht__table *t)
 /* The table has changed: checks that it can be read, and remembers it. */
 int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t)
 {
-    struct shmht_reader *changed = (struct shmht_reader *)(uintptr_t)r; /* atomics only, and what they lead to */
+    struct shmht_reader *changed =
+        (struct shmht_reader *)(uintptr_t)r; /* atomics only, and what they lead to */
     uint64_t first = (uint32_t)table, n_lines = table >> 32, end = (first + n_lines) * LINE_BYTES;
 
-    if (n_lines == 0 || (end > atomic_load_explicit(&r->bytes, memory_order_relaxed) && shmht__reader_refresh(r, end) != 0))
+    if (n_lines == 0 || (end > atomic_load_explicit(&r->bytes, memory_order_relaxed) &&
+                         shmht__reader_refresh(r, end) != 0))
         return SHMHT_ECORRUPT;
     t->table = table;
     t->lines = (const _Atomic uint64_t *)(const void *)(r->base + first * LINE_BYTES);
@@ -107,10 +114,12 @@ static int check_table(const struct shmht__header *h, int fd, uint64_t *bytes)
             return -errno;
         *bytes = (uint64_t)st.st_size;
     }
-    if (h->granule_shift < 2 || h->granule_shift > 6 || h->max_bytes >> h->granule_shift > UINT64_C(1) << 32 ||
-        h->max_load_percent < 10 || h->max_load_percent > 90 || h->duplicates > SHMHT_DUP_KEEP)
+    if (h->granule_shift < 2 || h->granule_shift > 6 ||
+        h->max_bytes >> h->granule_shift > UINT64_C(1) << 32 || h->max_load_percent < 10 ||
+        h->max_load_percent > 90 || h->duplicates > SHMHT_DUP_KEEP)
         return SHMHT_ECORRUPT;
-    if (n == 0 || first < HEADER_BYTES / LINE_BYTES || top < HEADER_BYTES || top % (UINT64_C(1) << h->granule_shift) != 0)
+    if (n == 0 || first < HEADER_BYTES / LINE_BYTES || top < HEADER_BYTES ||
+        top % (UINT64_C(1) << h->granule_shift) != 0)
         return SHMHT_ECORRUPT;
     if ((first + n) * LINE_BYTES > top || top > h->max_bytes)
         return SHMHT_ECORRUPT;
@@ -132,9 +141,11 @@ static int check_array(const struct shmht__header *h, uint64_t bytes)
 }
 
 /*
- * A header, of which HEADER_BYTES can be read, in a region of *bytes bytes; of a file, *bytes is brought up to date.
+ * A header, of which HEADER_BYTES can be read, in a region of *bytes bytes; of a file, *bytes is
+ * brought up to date.
  */
-int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind, const struct shmht_desc *desc, uint64_t limit)
+int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind,
+                        const struct shmht_desc *desc, uint64_t limit)
 {
     if (memcmp(h->magic, shmht__magic, sizeof(h->magic)) != 0)
         return SHMHT_EMAGIC;
@@ -143,7 +154,8 @@ int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, 
     if (h->layout != SHMHT_LAYOUT_VERSION || h->word_bits != 64)
         return SHMHT_EVERSION;
     if (h->kind != kind)
-        return h->kind == SHMHT_KIND_TABLE || h->kind == SHMHT_KIND_ARRAY ? SHMHT_EKIND : SHMHT_ECORRUPT;
+        return h->kind == SHMHT_KIND_TABLE || h->kind == SHMHT_KIND_ARRAY ? SHMHT_EKIND
+                                                                          : SHMHT_ECORRUPT;
     if (h->max_bytes < HEADER_BYTES || h->max_bytes > SHMHT_MAX_REGION_BYTES)
         return SHMHT_ECORRUPT;
     if (h->max_bytes > limit)
@@ -153,9 +165,10 @@ int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, 
     return kind == SHMHT_KIND_TABLE ? check_table(h, fd, bytes) : check_array(h, *bytes);
 }
 
-/* Copies what never changes from the header, once it has been checked: a hostile writer may have changed it since. */
-int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind, uint32_t hash_id,
-                       shmht_hash_fn *hash)
+/* Copies what never changes from the header, once it has been checked: a hostile writer may have
+ * changed it since. */
+int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind,
+                       uint32_t hash_id, shmht_hash_fn *hash)
 {
     struct shmht__table t;
     uint64_t check;
@@ -197,9 +210,10 @@ static int check_opts(const struct shmht_reader_opts *opts, struct shmht_reader_
     return 0;
 }
 
-/* Opens, checks and maps the object into r; the handle itself is the caller's. On failure nothing is left open. */
-static int open_object(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts, uint32_t kind,
-                       struct shmht_reader *r)
+/* Opens, checks and maps the object into r; the handle itself is the caller's. On failure nothing
+ * is left open. */
+static int open_object(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts,
+                       uint32_t kind, struct shmht_reader *r)
 {
     unsigned char *base = NULL;
     struct stat st;
@@ -221,7 +235,8 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
     if (st.st_size < (off_t)HEADER_BYTES)
         return SHMHT_ETRUNC;
     bytes = (uint64_t)st.st_size;
-    rc = shmht__map(r->fd, HEADER_BYTES, PROT_READ, &base, &r->map_bytes); /* the cap is in the header */
+    rc = shmht__map(r->fd, HEADER_BYTES, PROT_READ, &base,
+                    &r->map_bytes); /* the cap is in the header */
     if (rc < 0)
         return rc;
     r->base = base;
@@ -241,7 +256,8 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
     return shmht__reader_bind(r, shmht__header_of(r), kind, opts->hash_id, opts->hash);
 }
 
-int shmht__attach_object(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts, uint32_t kind,
+int shmht__attach_object(const struct shmht_desc *desc, int fd,
+                         const struct shmht_reader_opts *opts, uint32_t kind,
                          struct shmht_reader *r)
 {
     struct shmht_reader_opts o;
@@ -256,11 +272,14 @@ int shmht__attach_object(const struct shmht_desc *desc, int fd, const struct shm
         return rc;
     }
     bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
-    if (kind == SHMHT_KIND_TABLE && (top = atomic_load_explicit(&shmht__header_of(r)->top, memory_order_relaxed)) < bytes)
+    if (kind == SHMHT_KIND_TABLE &&
+        (top = atomic_load_explicit(&shmht__header_of(r)->top, memory_order_relaxed)) < bytes)
         bytes = top; /* what is in use */
-    if (o.flags & SHMHT_HUGE && shmht__collapse(r->base, 0, bytes, &r->huge_bytes, &r->huge_errno) != 0)
+    if (o.flags & SHMHT_HUGE &&
+        shmht__collapse(r->base, 0, bytes, &r->huge_bytes, &r->huge_errno) != 0)
         r->notes |= SHMHT_NOTE_NO_HUGE;
-    if (o.flags & SHMHT_POPULATE && madvise((void *)(uintptr_t)r->base, align_up(bytes, PAGE_BYTES), MADV_POPULATE_READ) != 0)
+    if (o.flags & SHMHT_POPULATE &&
+        madvise((void *)(uintptr_t)r->base, align_up(bytes, PAGE_BYTES), MADV_POPULATE_READ) != 0)
         r->notes |= SHMHT_NOTE_NO_POPULATE;
     return 0;
 }
@@ -289,8 +308,9 @@ static int reader_alloc(const struct shmht_reader_opts *opts, struct shmht_reade
 
     if (opts && !shmht__opts_known(opts, sizeof(*opts)))
         return -EINVAL;
-    rc = shmht__handle_alloc(sizeof(**out), opts ? opts->allocator : NULL, opts ? opts->place : NULL, opts ? opts->place_bytes : 0,
-                             &allocator, &p);
+    rc =
+        shmht__handle_alloc(sizeof(**out), opts ? opts->allocator : NULL, opts ? opts->place : NULL,
+                            opts ? opts->place_bytes : 0, &allocator, &p);
     if (rc < 0)
         return rc;
     *out = p;
@@ -299,7 +319,8 @@ static int reader_alloc(const struct shmht_reader_opts *opts, struct shmht_reade
     return 0;
 }
 
-int shmht_reader_attach(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts, struct shmht_reader **out)
+int shmht_reader_attach(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts,
+                        struct shmht_reader **out)
 {
     struct shmht_reader *r;
     int rc = out ? reader_alloc(opts, &r) : -EINVAL;
@@ -314,7 +335,8 @@ int shmht_reader_attach(const struct shmht_desc *desc, int fd, const struct shmh
     return rc;
 }
 
-int shmht_reader_attach_mem(const void *region, size_t bytes, const struct shmht_reader_opts *opts, struct shmht_reader **out)
+int shmht_reader_attach_mem(const void *region, size_t bytes, const struct shmht_reader_opts *opts,
+                            struct shmht_reader **out)
 {
     struct shmht_reader_opts o;
     struct shmht_reader *r;
@@ -333,7 +355,8 @@ int shmht_reader_attach_mem(const void *region, size_t bytes, const struct shmht
     r->base = region;
     rc = shmht__header_check(shmht__header_of(r), -1, &size, SHMHT_KIND_TABLE, NULL, o.max_bytes);
     if (rc == 0) {
-        r->max_bytes = bytes < shmht__header_of(r)->max_bytes ? bytes : shmht__header_of(r)->max_bytes;
+        r->max_bytes =
+            bytes < shmht__header_of(r)->max_bytes ? bytes : shmht__header_of(r)->max_bytes;
         shmht__reader_set_bytes(r, r->max_bytes);
         rc = shmht__reader_bind(r, shmht__header_of(r), SHMHT_KIND_TABLE, o.hash_id, o.hash);
     }
@@ -363,9 +386,11 @@ uint64_t shmht_reader_superseded(const struct shmht_reader *r)
 }
 
 /*
- * One step through the log, from *pos, below top, to what follows. Returns 1: a record; 2: a skip; SHMHT_ECORRUPT.
+ * One step through the log, from *pos, below top, to what follows. Returns 1: a record; 2: a skip;
+ * SHMHT_ECORRUPT.
  */
-int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word, struct shmht__record *rec)
+int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word,
+                    struct shmht__record *rec)
 {
     const _Atomic uint32_t *p = (const _Atomic uint32_t *)(const void *)(r->base + *pos);
     uint64_t granule = UINT64_C(1) << r->granule_shift, bytes;
@@ -389,13 +414,16 @@ int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, u
 }
 
 /*
- * The log is walked up to `top`. A record with WORD_DEAD is passed over: the one that took its place was in the log, below `top`,
- * before the bit was set (release), and the bit is read with acquire; since `top` is read again at the end, that one is met later.
+ * The log is walked up to `top`. A record with WORD_DEAD is passed over: the one that took its
+ * place was in the log, below `top`, before the bit was set (release), and the bit is read with
+ * acquire; since `top` is read again at the end, that one is met later.
  */
-int shmht_next(const struct shmht_reader *r, struct shmht_iter *it, struct shmht_bytes *key, struct shmht_bytes *value)
+int shmht_next(const struct shmht_reader *r, struct shmht_iter *it, struct shmht_bytes *key,
+               struct shmht_bytes *value)
 {
     const _Atomic uint64_t *shared_top = &shmht__header_of(r)->top;
-    uint64_t pos = it->pos ? it->pos : HEADER_BYTES, top = atomic_load_explicit(shared_top, memory_order_acquire);
+    uint64_t pos = it->pos ? it->pos : HEADER_BYTES,
+             top = atomic_load_explicit(shared_top, memory_order_acquire);
 
     if (UNLIKELY(pos < HEADER_BYTES || pos & ((UINT64_C(1) << r->granule_shift) - 1)))
         return SHMHT_ECORRUPT;

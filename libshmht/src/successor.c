@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fresh tables out of old ones: compaction, and going on after a writer that died. A record of the log is live if a slot refers to
- * it. A writer marks those that no slot refers to any more; killed between two stores, it leaves at most one that is not marked.
+ * Fresh tables out of old ones: compaction, and going on after a writer that died. A record of the
+ * log is live if a slot refers to it. A writer marks those that no slot refers to any more; killed
+ * between two stores, it leaves at most one that is not marked.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -56,10 +57,12 @@ static uint64_t bytes_of(const struct shmht_reader *r, size_t key, size_t value)
 }
 
 /*
- * The next records of the log that are live, up to SHMHT_BATCH. A writer that is alive has marked the others; of one that died
- * (`orphan`), only what slots refer to counts. Returns how many, or SHMHT_ECORRUPT.
+ * The next records of the log that are live, up to SHMHT_BATCH. A writer that is alive has marked
+ * the others; of one that died (`orphan`), only what slots refer to counts. Returns how many, or
+ * SHMHT_ECORRUPT.
  */
-static int take_live(const struct shmht_reader *r, int orphan, struct shmht_iter *it, struct shmht__pair *pairs)
+static int take_live(const struct shmht_reader *r, int orphan, struct shmht_iter *it,
+                     struct shmht__pair *pairs)
 {
     int n = 0, rc;
 
@@ -69,7 +72,8 @@ static int take_live(const struct shmht_reader *r, int orphan, struct shmht_iter
         rc = shmht_next(r, it, &p->key, &p->value);
         if (rc <= 0)
             return rc < 0 ? rc : n;
-        n += !orphan || refers(r, shmht__key_hash(r, p->key.ptr, p->key.len), it->pos - bytes_of(r, p->key.len, p->value.len));
+        n += !orphan || refers(r, shmht__key_hash(r, p->key.ptr, p->key.len),
+                               it->pos - bytes_of(r, p->key.len, p->value.len));
     }
     return n;
 }
@@ -90,7 +94,8 @@ static int copy_live(const struct shmht_reader *from, int orphan, struct shmht_w
 }
 
 /* The next generation of a table that is read through `from`, without garbage. */
-static int copy_table(const struct shmht_reader *from, int orphan, const struct shmht_writer_opts *opts, struct shmht_writer **out)
+static int copy_table(const struct shmht_reader *from, int orphan,
+                      const struct shmht_writer_opts *opts, struct shmht_writer **out)
 {
     const struct shmht__header *h = shmht__header_of(from);
     struct shmht_writer_opts o;
@@ -113,7 +118,8 @@ static int copy_table(const struct shmht_reader *from, int orphan, const struct 
         o.max_load_percent = h->max_load_percent;
     if (o.expected_entries < s.entries)
         o.expected_entries = s.entries;
-    if (s.live_bytes > from->max_bytes || s.entries > from->max_bytes) /* counters of a hostile or torn header */
+    if (s.live_bytes > from->max_bytes ||
+        s.entries > from->max_bytes) /* counters of a hostile or torn header */
         return SHMHT_ECORRUPT;
     rc = shmht__writer_open(&o, 0, s.live_bytes < o.max_bytes ? s.live_bytes : 0, &w);
     if (rc < 0)
@@ -133,7 +139,8 @@ static int overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_by
     return a && b && (x < y ? y - x < a_bytes : x - y < b_bytes);
 }
 
-int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts, struct shmht_writer **out)
+int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts,
+                         struct shmht_writer **out)
 {
     struct shmht_writer_opts o;
     struct shmht_writer *fresh;
@@ -143,8 +150,10 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
         return -EINVAL;
     o = opts ? *opts : w->opts;
     o.size = sizeof(o);
-    if (overlap(o.region, o.max_bytes, w->opts.region, w->opts.max_bytes) || overlap(o.region, o.max_bytes, w, sizeof(*w)) ||
-        overlap(o.place, sizeof(*w), w->opts.region, w->opts.max_bytes) || overlap(o.place, sizeof(*w), w, sizeof(*w)))
+    if (overlap(o.region, o.max_bytes, w->opts.region, w->opts.max_bytes) ||
+        overlap(o.region, o.max_bytes, w, sizeof(*w)) ||
+        overlap(o.place, sizeof(*w), w->opts.region, w->opts.max_bytes) ||
+        overlap(o.place, sizeof(*w), w, sizeof(*w)))
         return -EINVAL; /* that memory is in use */
     if (!opts) {
         o.expected_entries = 0;
@@ -161,7 +170,8 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
 /* ------------------------------------------------------------------ resume */
 
 /* Marks a record if no slot refers to it; counts it if one does. */
-static void settle(struct shmht_writer *w, uint64_t pos, uint64_t bytes, const struct shmht__record *rec, uint64_t *entries, uint64_t *live)
+static void settle(struct shmht_writer *w, uint64_t pos, uint64_t bytes,
+                   const struct shmht__record *rec, uint64_t *entries, uint64_t *live)
 {
     const unsigned char *key = w->object.base + pos + rec->head;
 
@@ -169,19 +179,21 @@ static void settle(struct shmht_writer *w, uint64_t pos, uint64_t bytes, const s
         ++*entries;
         *live += bytes;
     } else {
-        atomic_fetch_or_explicit((_Atomic uint32_t *)(void *)(w->object.base + pos), WORD_DEAD, memory_order_release);
+        atomic_fetch_or_explicit((_Atomic uint32_t *)(void *)(w->object.base + pos), WORD_DEAD,
+                                 memory_order_release);
     }
 }
 
 /*
- * Goes through the log: marks what no slot refers to, counts the rest. Each slot must refer to one of these, and the table must
- * lie in a skip, or this is no table that a writer of ours left.
+ * Goes through the log: marks what no slot refers to, counts the rest. Each slot must refer to one
+ * of these, and the table must lie in a skip, or this is no table that a writer of ours left.
  */
 static int replay(struct shmht_writer *w)
 {
     uint64_t top = atomic_load_explicit(&w->header->top, memory_order_acquire);
     uint64_t table = atomic_load_explicit(&w->header->table, memory_order_acquire);
-    uint64_t first = (uint64_t)(uint32_t)table * LINE_BYTES, end = first + (table >> 32) * LINE_BYTES;
+    uint64_t first = (uint64_t)(uint32_t)table * LINE_BYTES,
+             end = first + (table >> 32) * LINE_BYTES;
     uint64_t entries = 0, live = 0, garbage = 0, pos = HEADER_BYTES;
     int found = 0;
 
@@ -212,7 +224,8 @@ static int replay(struct shmht_writer *w)
 }
 
 /* Fills in a writer whose object is mapped and locked. */
-static int adopt(struct shmht_writer *w, const struct shmht_desc *desc, const struct shmht_writer_opts *o)
+static int adopt(struct shmht_writer *w, const struct shmht_desc *desc,
+                 const struct shmht_writer_opts *o)
 {
     int rc;
 
@@ -221,7 +234,8 @@ static int adopt(struct shmht_writer *w, const struct shmht_desc *desc, const st
         return SHMHT_ETRUNC;
     rc = shmht__header_check(w->header, -1, &w->object.bytes, SHMHT_KIND_TABLE, desc, o->max_bytes);
     if (rc == 0 && o->region && w->header->max_bytes < w->object.max_bytes)
-        w->object.bytes = w->object.max_bytes = w->header->max_bytes; /* there is more memory than the table was made for */
+        w->object.bytes = w->object.max_bytes =
+            w->header->max_bytes; /* there is more memory than the table was made for */
     if (rc == 0 && w->header->max_bytes != w->object.max_bytes)
         rc = SHMHT_ESTALE;
     shmht__writer_view_init(w);
@@ -237,7 +251,8 @@ static int adopt(struct shmht_writer *w, const struct shmht_desc *desc, const st
     return rc;
 }
 
-static int resume_in_place(const struct shmht_desc *desc, const struct shmht_writer_opts *opts, struct shmht_writer **out)
+static int resume_in_place(const struct shmht_desc *desc, const struct shmht_writer_opts *opts,
+                           struct shmht_writer **out)
 {
     struct shmht_allocator allocator;
     struct shmht_writer_opts o;
@@ -261,7 +276,8 @@ static int resume_in_place(const struct shmht_desc *desc, const struct shmht_wri
         w->object.base = o.region;
         w->object.bytes = w->object.max_bytes = o.max_bytes & ~(uint64_t)(LINE_BYTES - 1);
     } else {
-        rc = shmht__object_open(&w->object, desc->name, o.flags | SHMHT_NAMED, desc->max_bytes, o.min_free_bytes);
+        rc = shmht__object_open(&w->object, desc->name, o.flags | SHMHT_NAMED, desc->max_bytes,
+                                o.min_free_bytes);
     }
     if (rc == 0)
         rc = adopt(w, desc, &o);
@@ -276,13 +292,15 @@ static int resume_in_place(const struct shmht_desc *desc, const struct shmht_wri
     return 0;
 }
 
-int shmht_writer_resume(const struct shmht_desc *desc, int fd, const struct shmht_writer_opts *opts, struct shmht_writer **out)
+int shmht_writer_resume(const struct shmht_desc *desc, int fd, const struct shmht_writer_opts *opts,
+                        struct shmht_writer **out)
 {
     struct shmht_reader_opts how = {.size = sizeof(how)};
     struct shmht_reader *from;
     int rc;
 
-    if (!out || !opts || !shmht__opts_known(opts, sizeof(*opts)) || (fd < 0 && !opts->region && (!desc || !desc->name[0])))
+    if (!out || !opts || !shmht__opts_known(opts, sizeof(*opts)) ||
+        (fd < 0 && !opts->region && (!desc || !desc->name[0])))
         return -EINVAL;
     if (fd < 0)
         return resume_in_place(desc, opts, out);

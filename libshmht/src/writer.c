@@ -6,18 +6,19 @@
  *   put      record · top · slot                      (then counters)
  *   update   record · top · slot's offset · WORD_DEAD of the old record
  *   growth   new table, filled · skip · top · header.table
- * Wherever a writer is killed, a reader finds what was put before, and beyond `top` there is nothing that it would look at.
- * A record below `top` without a slot is the put that was cut off; shmht_writer_resume() marks it.
+ * Wherever a writer is killed, a reader finds what was put before, and beyond `top` there is
+ * nothing that it would look at. A record below `top` without a slot is the put that was cut off;
+ * shmht_writer_resume() marks it.
  */
 #include <errno.h>
 
 #include "internal.h"
 #include "line.h"
 
-#define MIN_LINES 4u
-#define DEFAULT_ENTRIES 56u
+#define MIN_LINES            4u
+#define DEFAULT_ENTRIES      56u
 #define DEFAULT_LOAD_PERCENT 70u
-#define MAX_LOAD_PERCENT 90u
+#define MAX_LOAD_PERCENT     90u
 
 static void set(_Atomic uint64_t *shared, uint64_t value, memory_order order)
 {
@@ -26,7 +27,8 @@ static void set(_Atomic uint64_t *shared, uint64_t value, memory_order order)
 
 static void add(_Atomic uint64_t *shared, uint64_t n)
 {
-    atomic_store_explicit(shared, atomic_load_explicit(shared, memory_order_relaxed) + n, memory_order_relaxed);
+    atomic_store_explicit(shared, atomic_load_explicit(shared, memory_order_relaxed) + n,
+                          memory_order_relaxed);
 }
 
 static uint64_t granule(const struct shmht_writer *w)
@@ -44,7 +46,8 @@ uint64_t shmht__table_lines(uint64_t entries, uint32_t load_percent)
 /* Makes a table the one that this writer works on. */
 void shmht__writer_use_table(struct shmht_writer *w, uint64_t table)
 {
-    w->lines = (_Atomic uint64_t *)(void *)(w->object.base + (uint64_t)(uint32_t)table * LINE_BYTES);
+    w->lines =
+        (_Atomic uint64_t *)(void *)(w->object.base + (uint64_t)(uint32_t)table * LINE_BYTES);
     w->n_lines = (uint32_t)(table >> 32);
     w->limit = (uint64_t)w->n_lines * LINE_SLOTS * w->max_load_percent / 100;
 }
@@ -90,7 +93,8 @@ static uint64_t table_place(const struct shmht_writer *w, uint64_t n_lines, uint
     return first;
 }
 
-/* Replaces the table by one of n lines at the end of the log; the old one's slots have all that is needed. */
+/* Replaces the table by one of n lines at the end of the log; the old one's slots have all that is
+ * needed. */
 static int grow_table(struct shmht_writer *w, uint64_t n_lines)
 {
     uint64_t end, first = table_place(w, n_lines, &end), skip = w->top;
@@ -125,7 +129,8 @@ static int grow_table(struct shmht_writer *w, uint64_t n_lines)
     return 0;
 }
 
-/* Makes room for so many more entries, whose records take so many bytes, so that putting them cannot fail for want of it. */
+/* Makes room for so many more entries, whose records take so many bytes, so that putting them
+ * cannot fail for want of it. */
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes)
 {
     uint64_t lines = w->n_lines, end, most = lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
@@ -149,9 +154,11 @@ int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_
 }
 
 /*
- * Finds the slot of a key: 1, and its record's place; or the slot where it would go: 0; SHMHT_EPROBE if there is none.
+ * Finds the slot of a key: 1, and its record's place; or the slot where it would go: 0;
+ * SHMHT_EPROBE if there is none.
  */
-static int find(const struct shmht_writer *w, uint32_t hash, const void *key, size_t len, _Atomic uint64_t **found)
+static int find(const struct shmht_writer *w, uint32_t hash, const void *key, size_t len,
+                _Atomic uint64_t **found)
 {
     uint32_t at = shmht__home(hash, w->n_lines);
 
@@ -161,7 +168,8 @@ static int find(const struct shmht_writer *w, uint32_t hash, const void *key, si
 
         for (unsigned mask = line_match_any(line, hash); mask; mask = line_drop_any(mask)) {
             _Atomic uint64_t *slot = line_slot_any(line, mask);
-            uint64_t pos = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed) << w->view.granule_shift;
+            uint64_t pos = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
+                           << w->view.granule_shift;
             struct shmht__record rec;
             uint32_t word;
 
@@ -183,7 +191,8 @@ static int find(const struct shmht_writer *w, uint32_t hash, const void *key, si
 }
 
 /* Appends a record, for which there is room, and moves top behind it. */
-static uint64_t append(struct shmht_writer *w, const struct shmht__record *rec, const void *key, const void *value)
+static uint64_t append(struct shmht_writer *w, const struct shmht__record *rec, const void *key,
+                       const void *value)
 {
     uint64_t pos = w->top;
     unsigned char *p = w->object.base + pos;
@@ -213,9 +222,10 @@ static uint64_t bury(struct shmht_writer *w, uint64_t pos)
     return align_up(record_bytes(&rec), granule(w));
 }
 
-/* The only way into the table. `duplicates` may be POLICY_UPDATE: the key must exist and gets the value. */
-int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len, const void *value, size_t value_len,
-                      uint32_t duplicates)
+/* The only way into the table. `duplicates` may be POLICY_UPDATE: the key must exist and gets the
+ * value. */
+int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
+                      const void *value, size_t value_len, uint32_t duplicates)
 {
     struct shmht__record rec = record_plan(key_len, value_len);
     uint64_t bytes = align_up(record_bytes(&rec), granule(w)), pos, old, end;
@@ -228,7 +238,9 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
         return SHMHT_ENOENT;
     if (UNLIKELY(w->top + bytes > w->object.max_bytes))
         return SHMHT_EFULL;
-    if (UNLIKELY(there < 0 && w->entries < w->limit / 4)) /* a larger table would not help: the hashes are the same */
+    if (UNLIKELY(there < 0 &&
+                 w->entries <
+                     w->limit / 4)) /* a larger table would not help: the hashes are the same */
         return SHMHT_EPROBE;
     if (UNLIKELY(there < 0 || (there == 0 && w->entries >= w->limit))) {
         uint64_t most = (uint64_t)w->n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
@@ -237,7 +249,8 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
         end += bytes * (there == 0 && w->entries < most ? most - w->entries : 1);
         rc = end > w->object.max_bytes ? SHMHT_EFULL : grow_table(w, (uint64_t)w->n_lines * 2);
         if (rc == SHMHT_EFULL && there == 0 && w->limit < most)
-            w->limit = most; /* fill this one up: a larger one would leave room for fewer records than this one has slots for */
+            w->limit = most; /* fill this one up: a larger one would leave room for fewer records
+                                than this one has slots for */
         else if (rc < 0)
             return rc;
         there = find(w, hash, key, key_len, &slot);
@@ -249,7 +262,8 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
         return rc;
 
     pos = append(w, &rec, key, value);
-    old = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed) << w->view.granule_shift;
+    old = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
+          << w->view.granule_shift;
     set(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
     add(&w->header->live_bytes, bytes);
     if (there == 0) {
@@ -262,21 +276,25 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
     return SHMHT_PUT_REPLACED;
 }
 
-static int put(struct shmht_writer *w, const void *key, size_t key_len, const void *value, size_t value_len, uint32_t duplicates)
+static int put(struct shmht_writer *w, const void *key, size_t key_len, const void *value,
+               size_t value_len, uint32_t duplicates)
 {
     if (UNLIKELY(key_len - 1 >= SHMHT_MAX_KEY_BYTES))
         return SHMHT_EKEYLEN;
     if (UNLIKELY(value_len > SHMHT_MAX_VALUE_BYTES))
         return SHMHT_EVALLEN;
-    return shmht__put_hashed(w, shmht__key_hash(&w->view, key, key_len), key, key_len, value, value_len, duplicates);
+    return shmht__put_hashed(w, shmht__key_hash(&w->view, key, key_len), key, key_len, value,
+                             value_len, duplicates);
 }
 
-int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const void *value, size_t value_len)
+int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const void *value,
+              size_t value_len)
 {
     return put(w, key, key_len, value, value_len, w->duplicates);
 }
 
-int shmht_update(struct shmht_writer *w, const void *key, size_t key_len, const void *value, size_t value_len)
+int shmht_update(struct shmht_writer *w, const void *key, size_t key_len, const void *value,
+                 size_t value_len)
 {
     return put(w, key, key_len, value, value_len, POLICY_UPDATE);
 }
@@ -296,10 +314,11 @@ int shmht__writer_check_opts(const struct shmht_writer_opts *opts, struct shmht_
     *out = *opts;
     out->size = sizeof(*out);
     if (out->max_bytes < SHMHT_MIN_REGION_BYTES || out->max_bytes > SHMHT_MAX_REGION_BYTES ||
-        out->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) || out->duplicates > SHMHT_DUP_KEEP ||
-        out->expected_entries > SHMHT_MAX_REGION_BYTES)
+        out->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) ||
+        out->duplicates > SHMHT_DUP_KEEP || out->expected_entries > SHMHT_MAX_REGION_BYTES)
         return -EINVAL;
-    if (out->region && ((uintptr_t)out->region % LINE_BYTES != 0 || out->max_bytes > SIZE_MAX || out->flags != 0 || out->name))
+    if (out->region && ((uintptr_t)out->region % LINE_BYTES != 0 || out->max_bytes > SIZE_MAX ||
+                        out->flags != 0 || out->name))
         return -EINVAL;
     if (out->name && !(out->flags & SHMHT_NAMED))
         return -EINVAL;
@@ -316,7 +335,8 @@ int shmht__writer_check_opts(const struct shmht_writer_opts *opts, struct shmht_
     return out->seed == 0 ? shmht__random(&out->seed, sizeof(out->seed)) : 0;
 }
 
-static int write_header(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t first, uint64_t n_lines)
+static int write_header(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t first,
+                        uint64_t n_lines)
 {
     struct shmht__header *h = w->header;
     int rc;
@@ -332,7 +352,8 @@ static int write_header(struct shmht_writer *w, const struct shmht_writer_opts *
     h->hash_id = o->hash_id;
     h->max_load_percent = (uint8_t)o->max_load_percent;
     h->duplicates = (uint8_t)o->duplicates;
-    for (h->granule_shift = 2; h->max_bytes >> h->granule_shift > UINT64_C(1) << 32; h->granule_shift++)
+    for (h->granule_shift = 2; h->max_bytes >> h->granule_shift > UINT64_C(1) << 32;
+         h->granule_shift++)
         ;
     rc = shmht__random(&h->id, sizeof(h->id));
     if (rc == 0)
@@ -357,7 +378,8 @@ void shmht__writer_view_init(struct shmht_writer *w)
 }
 
 /* The region with its first table, of n_lines lines, and room for so many bytes of records. */
-static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t n_lines, uint64_t log_bytes)
+static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t n_lines,
+                       uint64_t log_bytes)
 {
     uint64_t first = HEADER_BYTES + LINE_BYTES, end;
     uint32_t *skip;
@@ -373,7 +395,8 @@ static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o
             return rc;
         w->zeroed = 1;
     }
-    if (n_lines > UINT32_MAX || (end = first + n_lines * LINE_BYTES) + log_bytes > w->object.max_bytes)
+    if (n_lines > UINT32_MAX ||
+        (end = first + n_lines * LINE_BYTES) + log_bytes > w->object.max_bytes)
         return SHMHT_EFULL;
     rc = shmht__object_grow(&w->object, end + log_bytes, 1);
     if (rc < 0)
@@ -396,8 +419,10 @@ static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o
     return o->region ? 0 : shmht__object_publish(&w->object, 0);
 }
 
-/* shmht_writer_create() with a table of so many lines (0: from opts) and room for so many bytes of records from the start. */
-int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t first_lines, uint64_t log_bytes, struct shmht_writer **out)
+/* shmht_writer_create() with a table of so many lines (0: from opts) and room for so many bytes of
+ * records from the start. */
+int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t first_lines,
+                       uint64_t log_bytes, struct shmht_writer **out)
 {
     struct shmht_allocator allocator;
     struct shmht_writer_opts o;
@@ -414,8 +439,13 @@ int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t first_line
     w->allocator = allocator;
     w->opts = o;
     w->opts.name = NULL;
-    w->opts.allocator = o.allocator ? &w->allocator : NULL; /* the caller's may be gone when this table is compacted */
-    rc = writer_init(w, &o, first_lines ? first_lines : shmht__table_lines(o.expected_entries, o.max_load_percent), log_bytes);
+    w->opts.allocator = o.allocator
+                            ? &w->allocator
+                            : NULL; /* the caller's may be gone when this table is compacted */
+    rc = writer_init(w, &o,
+                     first_lines ? first_lines
+                                 : shmht__table_lines(o.expected_entries, o.max_load_percent),
+                     log_bytes);
     if (rc < 0) {
         shmht__object_close(&w->object, 1);
         shmht__handle_free(&w->allocator, w);

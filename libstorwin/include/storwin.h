@@ -34,12 +34,13 @@
  *     when both have the kernel pager. Windows on one file should have the same
  *     pager: where direct writes of one meet stores into the page cache by
  *     another, in the same or a neighbouring page, Linux reports -EIO to both.
- *   - After fork() a child has a copy of memory parts and of resident windows,
- *     and no mapping of a user-paged one; with STORWIN_MEMFD it shares memory parts. Only the allocating process may sync
- *     and free: in a child these return STORWIN_ESTATE and do nothing.
- *   - A file that is shortened under a window: access behind its new end is a SIGBUS with the kernel pager. The next sync reports
- *     STORWIN_ESHORT with the range that has gone, once as far as that sync makes the file longer again; a resident window has
- *     all of it, and writes it again.
+ *   - After fork() a child has a copy of memory parts and of resident windows, and no mapping of a
+ *     user-paged one; with STORWIN_MEMFD it shares memory parts. Only the allocating process may
+ *     sync and free: in a child these return STORWIN_ESTATE and do nothing.
+ *   - A file that is shortened under a window: access behind its new end is a SIGBUS with the
+ *     kernel pager. The next sync reports STORWIN_ESHORT with the range that has gone, once as far
+ *     as that sync makes the file longer again; a resident window has all of it, and writes it
+ *     again.
  *   - A page changed while a sync writes it is stored as before, as after, or
  *     mixed by sectors; it counts as changed for the next sync.
  *   - Stores that do not go through this process's page tables are not seen:
@@ -74,7 +75,7 @@
 #define STORWIN_VERSION_MAJOR 0
 #define STORWIN_VERSION_MINOR 1
 #define STORWIN_VERSION_PATCH 0
-#define STORWIN_VERSION "0.1.0"
+#define STORWIN_VERSION       "0.1.0"
 
 #if defined(__GNUC__)
 #define STORWIN_API __attribute__((visibility("default")))
@@ -90,40 +91,53 @@ extern "C" {
  * @name Limits
  * @{
  */
-#define STORWIN_MAX_BYTES     (UINT64_C(1) << 46) /**< bytes of one window, and of all segments of a shared one */
-#define STORWIN_MAX_PATH      4095u /**< bytes of a file name, without its NUL */
-#define STORWIN_MAX_RANKS     65536u /**< processes of a shared window */
-#define STORWIN_MAX_STRIPES   65535u /**< striping_factor */
-#define STORWIN_FACTOR_ONE    UINT32_C(1000000000) /**< factor_ppb of a window wholly on storage */
-#define STORWIN_FACTOR_AUTO   UINT32_MAX /**< factor_ppb: memory as far as it goes, the rest on storage */
-#define STORWIN_MIN_BUDGET    (UINT64_C(1) << 20) /**< bytes that a user-paged window holds at least */
+/** bytes of one window, and of all segments of a shared one */
+#define STORWIN_MAX_BYTES   (UINT64_C(1) << 46)
+#define STORWIN_MAX_PATH    4095u  /**< bytes of a file name, without its NUL */
+#define STORWIN_MAX_RANKS   65536u /**< processes of a shared window */
+#define STORWIN_MAX_STRIPES 65535u /**< striping_factor */
+/** factor_ppb of a window wholly on storage */
+#define STORWIN_FACTOR_ONE UINT32_C(1000000000)
+/** factor_ppb: memory as far as it goes, the rest on storage */
+#define STORWIN_FACTOR_AUTO UINT32_MAX
+/** bytes that a user-paged window holds at least */
+#define STORWIN_MIN_BUDGET (UINT64_C(1) << 20)
 /** @} */
 
 /**
  * @name Results
- * Functions return 0 or more on success, `-errno` for a system cause, or one of
- * the library's own negative codes. The values never change.
- * An option struct shorter than this release's is -EINVAL, and so is a longer one if anything is set that this release does
- * not know, or if it says that it has more than 4,096 bytes.
+ * Functions return 0 or more on success, `-errno` for a system cause, or one of the library's own
+ * negative codes. The values never change. An option struct shorter than this release's is -EINVAL,
+ * and so is a longer one if anything is set that this release does not know, or if it says that it
+ * has more than 4,096 bytes.
  * @{
  */
-#define STORWIN_PENDING  1 /**< not an error: the sync is still under way */
-#define STORWIN_UNKNOWN  2 /**< not an error: no hint of this library has this key */
-#define STORWIN_EVALUE   (-24001) /**< a hint or option has a value that is not allowed */
-#define STORWIN_EMISSING (-24002) /**< a hint is needed and absent: storage without a file name */
+#define STORWIN_PENDING 1        /**< not an error: the sync is still under way */
+#define STORWIN_UNKNOWN 2        /**< not an error: no hint of this library has this key */
+#define STORWIN_EVALUE  (-24001) /**< a hint or option has a value that is not allowed */
+/** a hint is needed and absent: storage without a file name */
+#define STORWIN_EMISSING  (-24002)
 #define STORWIN_ECONFLICT (-24003) /**< two hints that exclude each other */
-#define STORWIN_ESHORT   (-24004) /**< the device, or the file of a shared window, ends before the window does; a file was shortened */
-#define STORWIN_ETYPE    (-24005) /**< the name is no regular file and no block device */
-#define STORWIN_EOWNER   (-24006) /**< a link, or a file in a shared directory, that belongs to somebody else */
-#define STORWIN_EPAGER   (-24007) /**< this kernel, or its settings, do not allow the user-level pager */
-#define STORWIN_ERANGE   (-24008) /**< offset and length do not lie within the window */
-#define STORWIN_ESYNTAX  (-24009) /**< a hint string that is not `key=value;key=value` */
-#define STORWIN_EFORMAT  (-24010) /**< the file holds something else than checkpoints of this kind and size */
+/** the device, or the file of a shared window, ends before the window does; a file was shortened */
+#define STORWIN_ESHORT (-24004)
+#define STORWIN_ETYPE  (-24005) /**< the name is no regular file and no block device */
+/** a link, or a file in a shared directory, that belongs to somebody else */
+#define STORWIN_EOWNER (-24006)
+/** this kernel, or its settings, do not allow the user-level pager */
+#define STORWIN_EPAGER  (-24007)
+#define STORWIN_ERANGE  (-24008) /**< offset and length do not lie within the window */
+#define STORWIN_ESYNTAX (-24009) /**< a hint string that is not `key=value;key=value` */
+/** the file holds something else than checkpoints of this kind and size */
+#define STORWIN_EFORMAT  (-24010)
 #define STORWIN_ENONE    (-24011) /**< no complete checkpoint */
 #define STORWIN_EVERSION (-24012) /**< the checkpoint is of another version of the application */
-#define STORWIN_ESTATE   (-24013) /**< not allowed now: a commit without begin, a sync while one is under way; or here: in a child of the process */
-#define STORWIN_EBUSY    (-24014) /**< in use: still attached, or opened by another process */
-#define STORWIN_ENOWIN   (-24015) /**< no attached window holds this address */
+/**
+ * not allowed now: a commit without begin, a sync while one is under way; or here: in a child of
+ * the process
+ */
+#define STORWIN_ESTATE (-24013)
+#define STORWIN_EBUSY  (-24014) /**< in use: still attached, or opened by another process */
+#define STORWIN_ENOWIN (-24015) /**< no attached window holds this address */
 /** @} */
 
 /**
@@ -131,11 +145,12 @@ extern "C" {
  * on failure; NULL is allowed.
  */
 struct storwin_error {
-    int32_t code;       /**< what the function returned */
-    char hint[32];      /**< key of the hint that caused it, such as "storage_alloc_filename"; "" if none */
-    uint64_t offset;    /**< of a failed sync: first byte of the window that may not be stored */
-    uint64_t bytes;     /**< of a failed sync: length of that range; 0 when no range is concerned */
-    char text[232];     /**< one English sentence without a newline, for a person */
+    int32_t code;  /**< what the function returned */
+    char hint[32]; /**< key of the hint that caused it, such as "storage_alloc_filename"; "" if none
+                    */
+    uint64_t offset; /**< of a failed sync: first byte of the window that may not be stored */
+    uint64_t bytes;  /**< of a failed sync: length of that range; 0 when no range is concerned */
+    char text[232];  /**< one English sentence without a newline, for a person */
 };
 
 /**
@@ -164,7 +179,8 @@ STORWIN_API const char *storwin_version(void);
 #define STORWIN_PAGER_RESIDENT 1u /**< all in private memory, written back by sync */
 #define STORWIN_PAGER_USER     2u /**< bounded private memory, paged by this library */
 
-#define STORWIN_ACCESS_READ_ONCE    (1u << 0) /**< access_style bits, the words of the MPI standard */
+/** access_style bits, the words of the MPI standard */
+#define STORWIN_ACCESS_READ_ONCE    (1u << 0)
 #define STORWIN_ACCESS_WRITE_ONCE   (1u << 1)
 #define STORWIN_ACCESS_READ_MOSTLY  (1u << 2)
 #define STORWIN_ACCESS_WRITE_MOSTLY (1u << 3)
@@ -172,30 +188,40 @@ STORWIN_API const char *storwin_version(void);
 #define STORWIN_ACCESS_REVERSE      (1u << 5) /**< reverse_sequential */
 #define STORWIN_ACCESS_RANDOM       (1u << 6)
 
-#define STORWIN_UNLINK  (1u << 0) /**< flags: remove the file when the window is freed, through a symbolic link of the caller's
-                                            what it leads to and not the link; no effect on devices */
+#define STORWIN_UNLINK                                                                             \
+    (1u                                                                                            \
+     << 0) /**< flags: remove the file when the window is freed, through a symbolic link of the \
+                 caller's what it leads to and not the link; no effect on devices */
 #define STORWIN_DISCARD (1u << 1) /**< flags: do not sync when the window is freed */
-#define STORWIN_SPARSE  (1u << 2) /**< flags: reserve no space; a full disk is then a SIGBUS or a failed sync */
-#define STORWIN_MEMFD   (1u << 3) /**< flags: memory has a descriptor, for others to map (storwin_part()); also without storage */
+/** flags: reserve no space; a full disk is then a SIGBUS or a failed sync */
+#define STORWIN_SPARSE (1u << 2)
+/** flags: memory has a descriptor, for others to map (storwin_part()); also without storage */
+#define STORWIN_MEMFD (1u << 3)
 /** @} */
 
 /** What a window shall be. Begin with storwin_opts_init(). */
 struct storwin_opts {
-    size_t size;             /**< sizeof(struct storwin_opts), set by storwin_opts_init() */
-    uint32_t alloc_type;     /**< STORWIN_MEMORY (default) or STORWIN_STORAGE; the rest but STORWIN_MEMFD concerns storage only */
-    uint32_t order;          /**< STORWIN_MEMORY_FIRST (default) or STORWIN_STORAGE_FIRST */
-    const char *filename;    /**< path of a file or block device, not NULL for storage; read during the call only */
-    uint64_t offset_bytes;   /**< where in it the window begins: a multiple of the page size */
-    uint32_t factor_ppb;     /**< part on storage in billionths, rounded to the nearest page, a half up: default all */
-    uint32_t access_style;   /**< STORWIN_ACCESS_ bits, 0: unknown */
-    uint32_t file_perm;      /**< permissions of a new file, 0 to 0777 less the umask; default 0600 */
-    uint32_t striping_factor; /**< devices to stripe a new file across, up to STORWIN_MAX_STRIPES; 0: leave as is */
-    uint32_t striping_unit;  /**< bytes of a stripe, a multiple of 65,536; 0: leave as is */
-    uint32_t pager;          /**< STORWIN_PAGER_KERNEL (default), _RESIDENT or _USER */
-    uint32_t flags;          /**< STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE, STORWIN_MEMFD */
-    uint32_t n_threads;      /**< threads that write back or page, at most 64; 0: the library chooses */
-    uint64_t memory_bytes;   /**< STORWIN_FACTOR_AUTO: what the memory part may take; 0: what is available now, less an eighth */
-    uint64_t budget_bytes;   /**< STORWIN_PAGER_USER: resident bytes, at least STORWIN_MIN_BUDGET; 0: a quarter of what is available */
+    size_t size;          /**< sizeof(struct storwin_opts), set by storwin_opts_init() */
+    uint32_t alloc_type;  /**< STORWIN_MEMORY (default) or STORWIN_STORAGE; the rest but
+                             STORWIN_MEMFD concerns storage only */
+    uint32_t order;       /**< STORWIN_MEMORY_FIRST (default) or STORWIN_STORAGE_FIRST */
+    const char *filename; /**< path of a file or block device, not NULL for storage; read during the
+                             call only */
+    uint64_t offset_bytes; /**< where in it the window begins: a multiple of the page size */
+    uint32_t factor_ppb; /**< part on storage in billionths, rounded to the nearest page, a half up:
+                            default all */
+    uint32_t access_style; /**< STORWIN_ACCESS_ bits, 0: unknown */
+    uint32_t file_perm;    /**< permissions of a new file, 0 to 0777 less the umask; default 0600 */
+    uint32_t striping_factor; /**< devices to stripe a new file across, up to STORWIN_MAX_STRIPES;
+                                 0: leave as is */
+    uint32_t striping_unit;   /**< bytes of a stripe, a multiple of 65,536; 0: leave as is */
+    uint32_t pager;           /**< STORWIN_PAGER_KERNEL (default), _RESIDENT or _USER */
+    uint32_t flags;           /**< STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE, STORWIN_MEMFD */
+    uint32_t n_threads; /**< threads that write back or page, at most 64; 0: the library chooses */
+    uint64_t memory_bytes; /**< STORWIN_FACTOR_AUTO: what the memory part may take; 0: what is
+                              available now, less an eighth */
+    uint64_t budget_bytes; /**< STORWIN_PAGER_USER: resident bytes, at least STORWIN_MIN_BUDGET; 0:
+                              a quarter of what is available */
 };
 
 /**
@@ -235,15 +261,17 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  * @param opts       options to change; unchanged on failure
  * @param hints      array of n_hints pairs, applied in order
  * @param n_hints    how many
- * @param unknown    array of n_hints uint32_t that receives the indices of unknown hints in order, or NULL
+ * @param unknown    array of n_hints uint32_t that receives the indices of unknown hints in order,
+ *                   or NULL
  * @param n_unknown  receives how many those are, or NULL
  * @param err        detail on failure, or NULL
  * @return 0, STORWIN_EVALUE or -EINVAL
  *
  * MT-Safe on distinct objects. Allocates nothing.
  */
-STORWIN_API int storwin_opts_apply(struct storwin_opts *opts, const struct storwin_hint *hints, size_t n_hints,
-                                   uint32_t *unknown, size_t *n_unknown, struct storwin_error *err);
+STORWIN_API int storwin_opts_apply(struct storwin_opts *opts, const struct storwin_hint *hints,
+                                   size_t n_hints, uint32_t *unknown, size_t *n_unknown,
+                                   struct storwin_error *err);
 
 /**
  * @brief Cut the string `key=value;key=value` into hints.
@@ -282,7 +310,8 @@ struct storwin_window;
  * directory. Links are followed only if they belong to the caller or to root.
  *
  * @param opts   what it shall be, NULL for memory
- * @param bytes  length of the window, 0 to STORWIN_MAX_BYTES. A window of 0 bytes has the base NULL.
+ * @param bytes  length of the window, 0 to STORWIN_MAX_BYTES. A window of 0 bytes has the base
+ *               NULL.
  * @param win    receives the window, untouched on failure
  * @param err    detail on failure, or NULL; `hint` names the hint that the cause belongs to
  * @return 0; STORWIN_EVALUE, _EMISSING, _ECONFLICT: the options; STORWIN_ESHORT,
@@ -293,62 +322,74 @@ struct storwin_window;
  *
  * @threads   MT-Safe.
  * @allocates the window, the struct, and for the pagers resident and user what their tables need.
- * @cost      system calls; with the resident pager, reading the file, and clearing the memory for what it does not hold.
+ * @cost      system calls; with the resident pager, reading the file, and clearing the memory for
+ *            what it does not hold.
  * @source    section 2.1, MPI_Win_allocate; reservation and clean-up are ours.
  */
-STORWIN_API int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwin_window **win,
-                              struct storwin_error *err);
+STORWIN_API int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes,
+                              struct storwin_window **win, struct storwin_error *err);
 
 /**
  * @brief Free a window: sync it unless STORWIN_DISCARD was set, unmap it, and
  *        remove the file if STORWIN_UNLINK was set (then nothing is synced either).
- * @param win  a window, or NULL. Gone afterwards, whatever is returned, except with STORWIN_EBUSY and STORWIN_ESTATE.
+ * @param win  a window, or NULL. Gone afterwards, whatever is returned, except with STORWIN_EBUSY
+ *             and STORWIN_ESTATE.
  * @param err  detail on failure, or NULL
- * @return 0; STORWIN_EBUSY: still attached to a dynamic window, or a sync under way, and STORWIN_ESTATE: it is another process's:
- *         nothing was done; else what storwin_sync() or unlink() returned
+ * @return 0; STORWIN_EBUSY: still attached to a dynamic window, or a sync under way, and
+ *         STORWIN_ESTATE: it is another process's: nothing was done; else what storwin_sync() or
+ *         unlink() returned
  *
  * @threads No other thread uses the window meanwhile or afterwards.
  */
 STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *err);
 
-/** @brief First address of a window; in a shared one, of this rank's segment. NULL for 0 bytes. MT-Safe. */
+/**
+ * @brief First address of a window; in a shared one, of this rank's segment. NULL for 0 bytes.
+ *        MT-Safe.
+ */
 STORWIN_API void *storwin_base(const struct storwin_window *win);
 
-/** @brief Length of a window in bytes; of a shared one, of all segments with their gaps. MT-Safe. */
+/**
+ * @brief Length of a window in bytes; of a shared one, of all segments with their gaps. MT-Safe.
+ */
 STORWIN_API uint64_t storwin_bytes(const struct storwin_window *win);
 
-#define STORWIN_SHARED_NONCONTIG (1u << 0) /**< shared flags: each segment begins on a page of its own */
+/** shared flags: each segment begins on a page of its own */
+#define STORWIN_SHARED_NONCONTIG (1u << 0)
 
 /** The processes of a shared window. All of them say the same, but for `rank`. */
 struct storwin_shared {
-    size_t size;            /**< sizeof(struct storwin_shared) */
-    uint32_t n_ranks;       /**< how many processes, 1 to STORWIN_MAX_RANKS */
-    uint32_t rank;          /**< this one */
-    const uint64_t *bytes;  /**< array of n_ranks uint64_t: length of each segment, 0 allowed, in rank order */
-    const char *const *filenames; /**< array of n_ranks: a file for each segment; NULL: opts->filename holds all, one after the other */
-    const char *shm_name;   /**< for memory: name of a shared memory object, "/" and up to 254 characters; else NULL */
-    uint32_t flags;         /**< STORWIN_SHARED_NONCONTIG */
-    uint32_t reserved;      /**< 0 */
+    size_t size;      /**< sizeof(struct storwin_shared) */
+    uint32_t n_ranks; /**< how many processes, 1 to STORWIN_MAX_RANKS */
+    uint32_t rank;    /**< this one */
+    const uint64_t
+        *bytes; /**< array of n_ranks uint64_t: length of each segment, 0 allowed, in rank order */
+    const char *const *filenames; /**< array of n_ranks: a file for each segment; NULL:
+                                     opts->filename holds all, one after the other */
+    const char *shm_name;         /**< for memory: name of a shared memory object, "/" and up to 254
+                                     characters; else NULL */
+    uint32_t flags;               /**< STORWIN_SHARED_NONCONTIG */
+    uint32_t reserved;            /**< 0 */
 };
 
 /**
  * @brief Allocate a window whose segments several processes of one node share.
  *
- * Rank 0 creates and reserves; when its call has returned 0, and not before,
- * the other ranks make theirs, and map what is there. (With MPI: rank 0,
- * broadcast of the result, the others.) Every process maps all segments: one
- * after the other without a gap, or, with STORWIN_SHARED_NONCONTIG, each on a page of
- * its own. With a file for each segment and no gaps, every segment but the last non-empty one must be a
- * multiple of the page size. The pager is the kernel's; factor and order
- * divide the whole range, and the memory part is the object `shm_name`.
- * Once all have attached, storwin_shared_settle() on one of them takes that name away.
+ * Rank 0 creates and reserves; when its call has returned 0, and not before, the other ranks make
+ * theirs, and map what is there. (With MPI: rank 0, broadcast of the result, the others.) Every
+ * process maps all segments: one after the other without a gap, or, with STORWIN_SHARED_NONCONTIG,
+ * each on a page of its own. With a file for each segment and no gaps, every segment but the last
+ * non-empty one must be a multiple of the page size. The pager is the kernel's; factor and order
+ * divide the whole range, and the memory part is the object `shm_name`. Once all have attached,
+ * storwin_shared_settle() on one of them takes that name away.
  *
- * @param opts    as for storwin_alloc(); storage_alloc_factor=auto needs the same memory_bytes, not 0, from all
+ * @param opts    as for storwin_alloc(); storage_alloc_factor=auto needs the same memory_bytes, not
+ *                0, from all
  * @param shared  the processes; read during the call only
  * @param win     receives the window, untouched on failure
  * @param err     detail on failure, or NULL
- * @return as storwin_alloc(); -EINVAL: `shared` makes no sense; -EEXIST: rank 0 found `shm_name` taken;
- *         STORWIN_ESHORT: what another rank mapped is shorter than agreed
+ * @return as storwin_alloc(); -EINVAL: `shared` makes no sense; -EEXIST: rank 0 found `shm_name`
+ *         taken; STORWIN_ESHORT: what another rank mapped is shorter than agreed
  *
  * storwin_base() is this rank's segment. A sync covers all segments; use storwin_sync_range()
  * with the offsets of storwin_shared_segment() for one's own.
@@ -356,7 +397,8 @@ struct storwin_shared {
  * @threads MT-Safe. A process that is killed leaves the others' mappings as they are.
  * @source  section 2.1, MPI_Win_allocate_shared
  */
-STORWIN_API int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_shared *shared,
+STORWIN_API int storwin_alloc_shared(const struct storwin_opts *opts,
+                                     const struct storwin_shared *shared,
                                      struct storwin_window **win, struct storwin_error *err);
 
 /**
@@ -382,17 +424,20 @@ STORWIN_API int storwin_shared_segment(const struct storwin_window *win, uint32_
 STORWIN_API int storwin_shared_settle(struct storwin_window *win);
 
 /**
- * @brief Make durable what was written to the whole window before the call, and the name of a file that the window created.
+ * @brief Make durable what was written to the whole window before the call, and the name of a file
+ *        that the window created.
  * @param win  a window; nothing is done for one in memory
  * @param err  detail on failure, or NULL: `offset` and `bytes` span what may not be stored
- * @return 0; -EIO, -ENOSPC, …: the device's or file system's answer, reported once. What may not be stored
- *         counts as changed, and the next sync writes it again; with the pagers kernel and user, as far as it is still in
- *         memory. With kernel, a failure that does not come again concerns the whole range asked for.
- *         STORWIN_ESTATE: an asynchronous sync is under way, or the window is another process's; STORWIN_ESHORT: the file was shortened
+ * @return 0; -EIO, -ENOSPC, …: the device's or file system's answer, reported once. What may not be
+ *         stored counts as changed, and the next sync writes it again; with the pagers kernel and
+ *         user, as far as it is still in memory. With kernel, a failure that does not come again
+ *         concerns the whole range asked for. STORWIN_ESTATE: an asynchronous sync is under way, or
+ *         the window is another process's; STORWIN_ESHORT: the file was shortened
  *
  * @threads   One sync of a window at a time; loads and stores may go on (see the caveats).
  * @allocates Possibly, for the list of changed ranges; when there is no memory it makes do without.
- * @cost      the writing of what changed; with the resident pager also a scan of the page tables, about 1 ms a GiB.
+ * @cost      the writing of what changed; with the resident pager also a scan of the page tables,
+ *            about 1 ms a GiB.
  * @source    section 2.1, MPI_Win_sync; selection, parallel writing and error ranges are ours
  */
 STORWIN_API int storwin_sync(struct storwin_window *win, struct storwin_error *err);
@@ -420,7 +465,8 @@ STORWIN_API int storwin_sync_range(struct storwin_window *win, uint64_t offset, 
  * @param offset  first byte
  * @param bytes   length
  * @param err     detail on failure, or NULL
- * @return 0; STORWIN_ERANGE; STORWIN_ESTATE: one is under way or waits to be collected; -EAGAIN: no thread
+ * @return 0; STORWIN_ERANGE; STORWIN_ESTATE: one is under way or waits to be collected; -EAGAIN: no
+ *         thread
  *
  * @threads MT-Safe on distinct objects.
  */
@@ -445,11 +491,13 @@ STORWIN_API int storwin_sync_test(struct storwin_window *win, struct storwin_err
  */
 STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_error *err);
 
-#define STORWIN_TRACK_NONE   0u /**< nothing to track: a window in memory, or of 0 bytes */
-#define STORWIN_TRACK_SCAN   1u /**< asynchronous write protection and PAGEMAP_SCAN (Linux 6.7) */
-#define STORWIN_TRACK_FAULTS 2u /**< write faults that a thread of this library takes (userfaultfd, Linux 5.7) */
+#define STORWIN_TRACK_NONE 0u /**< nothing to track: a window in memory, or of 0 bytes */
+#define STORWIN_TRACK_SCAN 1u /**< asynchronous write protection and PAGEMAP_SCAN (Linux 6.7) */
+/** write faults that a thread of this library takes (userfaultfd, Linux 5.7) */
+#define STORWIN_TRACK_FAULTS 2u
 #define STORWIN_TRACK_MSYNC  3u /**< the page cache's own marks: the kernel pager */
-#define STORWIN_TRACK_ALL    4u /**< none: every sync writes everything; the resident pager where userfaultfd is not allowed */
+/** none: every sync writes everything; the resident pager where userfaultfd is not allowed */
+#define STORWIN_TRACK_ALL 4u
 
 #define STORWIN_TARGET_NONE   0u /**< no storage part */
 #define STORWIN_TARGET_FILE   1u
@@ -467,35 +515,40 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
 
 /** What a window became. */
 struct storwin_info {
-    size_t size;             /**< sizeof(struct storwin_info), set by the caller before storwin_query() */
-    void *base;              /**< first address of the whole window */
-    uint64_t bytes;          /**< its length */
-    uint64_t memory_bytes;   /**< of it in memory */
-    uint64_t storage_bytes;  /**< of it on storage */
-    uint64_t offset_bytes;   /**< where in the file the storage part begins */
-    uint32_t page_bytes;     /**< unit of the division, of tracking and of sync */
-    uint32_t alloc_type;     /**< STORWIN_MEMORY or _STORAGE */
-    uint32_t order;          /**< STORWIN_MEMORY_FIRST or _STORAGE_FIRST */
-    uint32_t factor_ppb;     /**< as asked; STORWIN_FACTOR_AUTO stays */
-    uint32_t pager;          /**< STORWIN_PAGER_ */
-    uint32_t track;          /**< STORWIN_TRACK_ : how changed pages are found */
-    uint32_t target;         /**< STORWIN_TARGET_ */
-    uint32_t created;        /**< 1: the file is new */
-    uint32_t striping;       /**< STORWIN_STRIPING_ */
-    uint32_t huge;           /**< 1: huge pages were asked for */
-    uint32_t wrote;          /**< STORWIN_WROTE_ of the last sync */
-    uint32_t user_faults_only; /**< 1: the pager may not serve faults of system calls: give none a pointer into the window */
-    uint64_t n_syncs;        /**< syncs so far */
-    uint64_t dirty_bytes;    /**< found changed by all syncs; not counted with STORWIN_TRACK_MSYNC */
-    uint64_t written_bytes;  /**< handed to storage by all syncs and evictions; not counted with STORWIN_TRACK_MSYNC */
-    uint64_t n_requests;     /**< in how many requests */
-    uint64_t budget_bytes;   /**< user pager: its bound */
-    uint64_t resident_bytes; /**< user pager: held now; above the bound only while blocks are pinned or cannot be written */
+    size_t size;    /**< sizeof(struct storwin_info), set by the caller before storwin_query() */
+    void *base;     /**< first address of the whole window */
+    uint64_t bytes; /**< its length */
+    uint64_t memory_bytes;     /**< of it in memory */
+    uint64_t storage_bytes;    /**< of it on storage */
+    uint64_t offset_bytes;     /**< where in the file the storage part begins */
+    uint32_t page_bytes;       /**< unit of the division, of tracking and of sync */
+    uint32_t alloc_type;       /**< STORWIN_MEMORY or _STORAGE */
+    uint32_t order;            /**< STORWIN_MEMORY_FIRST or _STORAGE_FIRST */
+    uint32_t factor_ppb;       /**< as asked; STORWIN_FACTOR_AUTO stays */
+    uint32_t pager;            /**< STORWIN_PAGER_ */
+    uint32_t track;            /**< STORWIN_TRACK_ : how changed pages are found */
+    uint32_t target;           /**< STORWIN_TARGET_ */
+    uint32_t created;          /**< 1: the file is new */
+    uint32_t striping;         /**< STORWIN_STRIPING_ */
+    uint32_t huge;             /**< 1: huge pages were asked for */
+    uint32_t wrote;            /**< STORWIN_WROTE_ of the last sync */
+    uint32_t user_faults_only; /**< 1: the pager may not serve faults of system calls: give none a
+                                  pointer into the window */
+    uint64_t n_syncs;          /**< syncs so far */
+    uint64_t dirty_bytes;   /**< found changed by all syncs; not counted with STORWIN_TRACK_MSYNC */
+    uint64_t written_bytes; /**< handed to storage by all syncs and evictions; not counted with
+                               STORWIN_TRACK_MSYNC */
+    uint64_t n_requests;    /**< in how many requests */
+    uint64_t budget_bytes;  /**< user pager: its bound */
+    uint64_t resident_bytes; /**< user pager: held now; above the bound only while blocks are pinned
+                                or cannot be written */
     uint64_t n_faults;       /**< user pager: faults served */
     uint64_t read_bytes;     /**< user pager: read from storage, with read-ahead */
-    uint64_t n_pinned;       /**< user pager: blocks that were not evicted because pages of theirs were pinned */
-    uint32_t keeps_pinned;   /**< user pager: 1: the kernel tells which pages are pinned (Linux 6.8); these are not evicted */
-    uint32_t reserved;       /**< 0 */
+    uint64_t n_pinned; /**< user pager: blocks that were not evicted because pages of theirs were
+                          pinned */
+    uint32_t keeps_pinned; /**< user pager: 1: the kernel tells which pages are pinned (Linux 6.8);
+                              these are not evicted */
+    uint32_t reserved;     /**< 0 */
 };
 
 /**
@@ -509,10 +562,11 @@ STORWIN_API int storwin_query(const struct storwin_window *win, struct storwin_i
 
 /** Where a part of a window lives. */
 struct storwin_place {
-    uint64_t offset;      /**< first byte, relative to the window */
-    uint64_t bytes;       /**< length */
-    uint32_t kind;        /**< STORWIN_MEMORY or STORWIN_STORAGE */
-    uint32_t file;        /**< of storage: number of the file, 0 unless a shared window has one for each segment */
+    uint64_t offset; /**< first byte, relative to the window */
+    uint64_t bytes;  /**< length */
+    uint32_t kind;   /**< STORWIN_MEMORY or STORWIN_STORAGE */
+    uint32_t file;   /**< of storage: number of the file, 0 unless a shared window has one for each
+                        segment */
     uint64_t file_offset; /**< of storage: first byte in the file or device */
 };
 
@@ -524,27 +578,34 @@ struct storwin_place {
  * @return 0; STORWIN_ERANGE; -EINVAL
  * MT-Safe. Allocates nothing. To list all places, begin at 0 and go on at offset + bytes.
  */
-STORWIN_API int storwin_where(const struct storwin_window *win, uint64_t offset, struct storwin_place *place);
+STORWIN_API int storwin_where(const struct storwin_window *win, uint64_t offset,
+                              struct storwin_place *place);
 
-/** A part of a window with what lies behind it: what another process needs to map the same bytes. */
+/**
+ * A part of a window with what lies behind it: what another process needs to map the same bytes.
+ */
 struct storwin_part_info {
-    size_t size;        /**< sizeof(struct storwin_part_info), set by the caller before storwin_part() */
-    uint64_t offset;    /**< first byte, relative to the window; a multiple of the page size but in a shared window without gaps */
-    uint64_t bytes;     /**< length; the mapping goes on to the end of the page */
-    uint32_t kind;      /**< STORWIN_MEMORY or STORWIN_STORAGE */
-    uint32_t coherent;  /**< 1: who maps `fd` MAP_SHARED has the same memory; 0: what others see in `fd` is as of the last sync */
-    int32_t fd;         /**< the file, device or memory object, open for reading and writing; -1: private memory */
-    uint32_t file;      /**< of storage: number of the file, as in struct storwin_place */
+    size_t size; /**< sizeof(struct storwin_part_info), set by the caller before storwin_part() */
+    uint64_t offset;   /**< first byte, relative to the window; a multiple of the page size but in a
+                          shared window without gaps */
+    uint64_t bytes;    /**< length; the mapping goes on to the end of the page */
+    uint32_t kind;     /**< STORWIN_MEMORY or STORWIN_STORAGE */
+    uint32_t coherent; /**< 1: who maps `fd` MAP_SHARED has the same memory; 0: what others see in
+                          `fd` is as of the last sync */
+    int32_t fd;    /**< the file, device or memory object, open for reading and writing; -1: private
+                      memory */
+    uint32_t file; /**< of storage: number of the file, as in struct storwin_place */
     uint64_t fd_offset; /**< where in `fd` the part begins */
 };
 
 /**
  * @brief The i-th part of a window, in the order of addresses, and a descriptor of it.
  *
- * For a process that serves its window to others of the node: it sends them the descriptors (SCM_RIGHTS), and they map the parts one after
- * another. The descriptor stays the window's: it is valid until storwin_free(), must not be closed, locked or resized, and is to be
- * duplicated by who wants it longer. Memory has one where STORWIN_MEMFD was set: a memfd, sealed against growing and shrinking, or in a
- * shared window the object `shm_name`.
+ * For a process that serves its window to others of the node: it sends them the descriptors
+ * (SCM_RIGHTS), and they map the parts one after another. The descriptor stays the window's: it is
+ * valid until storwin_free(), must not be closed, locked or resized, and is to be duplicated by who
+ * wants it longer. Memory has one where STORWIN_MEMFD was set: a memfd, sealed against growing and
+ * shrinking, or in a shared window the object `shm_name`.
  *
  * @param win   a window
  * @param i     from 0
@@ -552,7 +613,8 @@ struct storwin_part_info {
  * @return 0; STORWIN_ERANGE: there are no more parts; -EINVAL
  * MT-Safe. Allocates nothing.
  */
-STORWIN_API int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_part_info *part);
+STORWIN_API int storwin_part(const struct storwin_window *win, uint32_t i,
+                             struct storwin_part_info *part);
 
 /** A run of changed pages. */
 struct storwin_range {
@@ -563,18 +625,21 @@ struct storwin_range {
 /**
  * @brief What would be written if the range were synced now.
  *
- * With the pagers resident and user: what this process has changed since the last sync of those bytes; a page that
- * was only read may be listed, one that was changed always is. With the kernel pager: what the page cache holds that is not
- * written back, by whomever it was changed, in the units in which it would be written (cachestat(), Linux 6.5).
+ * With the pagers resident and user: what this process has changed since the last sync of those
+ * bytes; a page that was only read may be listed, one that was changed always is. With the kernel
+ * pager: what the page cache holds that is not written back, by whomever it was changed, in the
+ * units in which it would be written (cachestat(), Linux 6.5).
  *
  * @param win         a window
  * @param offset      first byte of the range asked about
  * @param bytes       its length
- * @param ranges      array of cap_ranges that receives the runs in order; may be NULL if cap_ranges is 0
+ * @param ranges      array of cap_ranges that receives the runs in order; may be NULL if cap_ranges
+ *                    is 0
  * @param cap_ranges  its length
  * @param n_ranges    receives how many runs there are, which may be more than cap_ranges; or NULL
  * @param dirty_bytes receives the sum of all runs; or NULL
- * @return 0; STORWIN_ERANGE; -EOPNOTSUPP: the kernel cannot say; STORWIN_ESTATE: an asynchronous sync is under way
+ * @return 0; STORWIN_ERANGE; -EOPNOTSUPP: the kernel cannot say; STORWIN_ESTATE: an asynchronous
+ *         sync is under way
  *
  * Memory parts are never listed: no sync concerns them.
  * @threads MT-Safe on distinct objects.
@@ -587,14 +652,14 @@ STORWIN_API int storwin_dirty(struct storwin_window *win, uint64_t offset, uint6
  * @brief What became of a hint, as text in the hint's own form, as MPI_Win_get_info() wants it.
  * @param win    a window
  * @param key    one of storwin_hint_key()
- * @param value  receives the value and a NUL; for striping_factor and striping_unit that could not be
- *               applied "unsupported"; for the auto factor the part that it came to
+ * @param value  receives the value and a NUL; for striping_factor and striping_unit that could not
+ *               be applied "unsupported"; for the auto factor the part that it came to
  * @param cap    bytes of `value`
- * @return length of the value without its NUL; -ENOENT: not a hint of this library, or not in effect for
- *         this window; -ENOBUFS: `cap` is too small
- * MT-Safe. Allocates nothing.
+ * @return length of the value without its NUL; -ENOENT: not a hint of this library, or not in
+ *         effect for this window; -ENOBUFS: `cap` is too small MT-Safe. Allocates nothing.
  */
-STORWIN_API int storwin_query_hint(const struct storwin_window *win, const char *key, char *value, size_t cap);
+STORWIN_API int storwin_query_hint(const struct storwin_window *win, const char *key, char *value,
+                                   size_t cap);
 
 /** A set of windows found by address: the storage side of an MPI dynamic window. */
 struct storwin_dynamic;
@@ -608,7 +673,10 @@ struct storwin_dynamic;
  */
 STORWIN_API int storwin_dynamic_create(struct storwin_dynamic **dyn);
 
-/** @brief Detach every window and free the set; the windows stay. @param dyn  a set, or NULL, that no other thread is using */
+/**
+ * @brief Detach every window and free the set; the windows stay. @param dyn a set, or NULL, that no
+ *        other thread is using
+ */
 STORWIN_API void storwin_dynamic_destroy(struct storwin_dynamic *dyn);
 
 /**
@@ -637,7 +705,8 @@ STORWIN_API int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storw
  * @return the window, or NULL
  * @threads MT-Safe. @cost O(log windows).
  */
-STORWIN_API struct storwin_window *storwin_dynamic_find(struct storwin_dynamic *dyn, const void *addr);
+STORWIN_API struct storwin_window *storwin_dynamic_find(struct storwin_dynamic *dyn,
+                                                        const void *addr);
 
 /**
  * @brief Sync every window attached.
@@ -651,22 +720,25 @@ STORWIN_API int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin
 /**
  * @brief A checkpoint file: two windows that take turns.
  *
- * Each of the two slots is a header and the application's bytes. One holds the newest committed state; the
- * other is written, synced, and only then given its header (magic, generation, checksum, the application's version), which
- * is synced too. Whenever the process or the machine stops, one slot is whole. A slot whose
- * checksum does not fit is never restored.
+ * Each of the two slots is a header and the application's bytes. One holds the newest committed
+ * state; the other is written, synced, and only then given its header (magic, generation, checksum,
+ * the application's version), which is synced too. Whenever the process or the machine stops, one
+ * slot is whole. A slot whose checksum does not fit is never restored.
  *
- * Source: section 4, "Transparent checkpoint support" (swap of two windows, header); format and checksums are ours.
+ * Source: section 4, "Transparent checkpoint support" (swap of two windows, header); format and
+ * checksums are ours.
  */
 struct storwin_ckpt;
 
-#define STORWIN_CKPT_COPY (1u << 0) /**< begin with the newest state: pages that differ are copied */
+/** begin with the newest state: pages that differ are copied */
+#define STORWIN_CKPT_COPY (1u << 0)
 
 /** What a checkpoint file holds. */
 struct storwin_ckpt_info {
-    size_t size;          /**< sizeof(struct storwin_ckpt_info), set by the caller */
-    const void *data;     /**< the newest committed state, read only; NULL: none. Valid until the next begin but one */
-    uint64_t bytes;       /**< length of a state */
+    size_t size;      /**< sizeof(struct storwin_ckpt_info), set by the caller */
+    const void *data; /**< the newest committed state, read only; NULL: none. Valid until the next
+                         begin but one */
+    uint64_t bytes;   /**< length of a state */
     uint64_t generation;  /**< of that state: 1 for the first commit; 0: none */
     uint64_t app_version; /**< the one that was committed with it */
     uint32_t n_valid;     /**< slots that were whole when the file was opened: 0, 1 or 2 */
@@ -676,22 +748,29 @@ struct storwin_ckpt_info {
 /**
  * @brief Open or create a checkpoint file and find the newest valid state.
  *
- * As long as it is open it is locked, also against this process: a file as a whole, of a device the part that is used.
+ * As long as it is open it is locked, also against this process: a file as a whole, of a device the
+ * part that is used.
  *
- * @param opts         filename, offset, access_style, file_perm, striping, pager (kernel or resident), flags; the window is
- *                     wholly on storage. STORWIN_UNLINK removes the file on close.
+ * @param opts         filename, offset, access_style, file_perm, striping, pager (kernel or
+ *                     resident), flags; the window is wholly on storage. STORWIN_UNLINK removes the
+ *                     file on close.
  * @param bytes        length of a state, 1 to STORWIN_MAX_BYTES / 4
- * @param app_version  the caller's, stored with each commit; 0 accepts any, and goes on with that of the newest state
+ * @param app_version  the caller's, stored with each commit; 0 accepts any, and goes on with that
+ *                     of the newest state
  * @param ckpt         receives the checkpoint, untouched on failure
- * @param err          detail on failure, or NULL; then a file that was not there before is not there afterwards
- * @return 0, also when there is no state yet; STORWIN_EFORMAT: the file holds something else, or another length, and is left as it
- *         is; STORWIN_EVERSION: the newest state is of another version, and app_version is not 0; STORWIN_EBUSY: open elsewhere; or as storwin_alloc()
+ * @param err          detail on failure, or NULL; then a file that was not there before is not
+ *                     there afterwards
+ * @return 0, also when there is no state yet; STORWIN_EFORMAT: the file holds something else, or
+ *         another length, and is left as it is; STORWIN_EVERSION: the newest state is of another
+ *         version, and app_version is not 0; STORWIN_EBUSY: open elsewhere; or as storwin_alloc()
  *
  * @threads MT-Safe.
- * @cost    reads both slots once; a flush, so that the newest state is durable before the other can be overwritten.
+ * @cost    reads both slots once; a flush, so that the newest state is durable before the other can
+ *          be overwritten.
  */
-STORWIN_API int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t app_version,
-                                  struct storwin_ckpt **ckpt, struct storwin_error *err);
+STORWIN_API int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes,
+                                  uint64_t app_version, struct storwin_ckpt **ckpt,
+                                  struct storwin_error *err);
 
 /**
  * @brief What is committed.
@@ -705,7 +784,8 @@ STORWIN_API int storwin_ckpt_query(const struct storwin_ckpt *ckpt, struct storw
 /**
  * @brief Begin a state: gives the slot that is not the newest.
  * @param ckpt   a checkpoint
- * @param flags  STORWIN_CKPT_COPY, or 0: the slot holds what was begun or committed before the newest, or zeros
+ * @param flags  STORWIN_CKPT_COPY, or 0: the slot holds what was begun or committed before the
+ *               newest, or zeros
  * @param data   receives its address: `bytes` writable bytes, page-aligned, until commit
  * @return 0; STORWIN_ESTATE: begun already, or another process's; -EINVAL
  * @threads One writer.
@@ -716,9 +796,9 @@ STORWIN_API int storwin_ckpt_begin(struct storwin_ckpt *ckpt, uint32_t flags, vo
  * @brief Commit the state begun. When this returns 0 it survives power loss.
  * @param ckpt         a checkpoint
  * @param err          detail on failure, or NULL; offsets are relative to the state
- * @return 0; STORWIN_ESTATE: not begun, or another process's; -EOVERFLOW: the newest is of generation 2^64 - 1, which no commit
- *         has made; or as storwin_sync(): then
- *         the state is still begun, the newest is the old one, and the commit can be tried again
+ * @return 0; STORWIN_ESTATE: not begun, or another process's; -EOVERFLOW: the newest is of
+ *         generation 2^64 - 1, which no commit has made; or as storwin_sync(): then the state is
+ *         still begun, the newest is the old one, and the commit can be tried again
  * @threads One writer; nobody stores into the slot meanwhile.
  * @cost    the changed pages: their checksum, their write; two flushes of the device.
  */

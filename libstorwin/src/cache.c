@@ -22,8 +22,8 @@ struct cache_stat {
 };
 
 /*
- * Marks the pages that are still in memory changed again, whatever they hold, so that they are written once more. Others are not
- * touched: to read them again could end in SIGBUS.
+ * Marks the pages that are still in memory changed again, whatever they hold, so that they are
+ * written once more. Others are not touched: to read them again could end in SIGBUS.
  */
 static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
 {
@@ -41,25 +41,30 @@ static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
 }
 
 /*
- * msync() has failed and does not say where: everything is written again, chunk by chunk. The kernel keeps errors by file, and writes of its own
- * accord too: a chunk is marked only when its turn has come, or a failure of one would be told of another, and its pages be taken for written.
+ * msync() has failed and does not say where: everything is written again, chunk by chunk. The
+ * kernel keeps errors by file, and writes of its own accord too: a chunk is marked only when its
+ * turn has come, or a failure of one would be told of another, and its pages be taken for written.
  */
-static void find_failure(struct storwin_window *win, const struct storwin__part *part, uint64_t lo, uint64_t hi, int code,
-                         struct storwin__failure *fail)
+static void find_failure(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
+                         uint64_t hi, int code, struct storwin__failure *fail)
 {
-    const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    const unsigned all =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     const int fd = win->files[part->file].fd;
     struct storwin__failure here = {0, 0, 0};
 
     /* What is still under way ends; errors so far are told as `code`. */
-    (void)sync_file_range(fd, (off_t)(part->file_offset + lo - part->offset), (off_t)(hi - lo), SYNC_FILE_RANGE_WAIT_BEFORE);
+    (void)sync_file_range(fd, (off_t)(part->file_offset + lo - part->offset), (off_t)(hi - lo),
+                          SYNC_FILE_RANGE_WAIT_BEFORE);
     for (uint64_t at = lo, next; at < hi; at = next) {
         next = storwin__min(hi, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
         touch(win, at, next);
-        if (sync_file_range(fd, (off_t)(part->file_offset + at - part->offset), (off_t)(next - at), all) < 0)
+        if (sync_file_range(fd, (off_t)(part->file_offset + at - part->offset), (off_t)(next - at),
+                            all) < 0)
             storwin__failure_add(&here, -errno, at, next);
     }
-    if (here.code == 0) /* this time nothing failed, but what was lost before may have left memory */
+    if (here.code ==
+        0) /* this time nothing failed, but what was lost before may have left memory */
         storwin__failure_add(&here, code, lo, hi);
     else
         touch(win, here.lo, here.hi); /* for the next sync */
@@ -67,15 +72,17 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
 }
 
 /* The part of [lo, hi) in one file. */
-static void sync_part(struct storwin_window *win, const struct storwin__part *part, uint64_t lo, uint64_t hi,
-                      struct storwin__failure *fail)
+static void sync_part(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
+                      uint64_t hi, struct storwin__failure *fail)
 {
     if (msync(win->map + lo, (size_t)(hi - lo), MS_SYNC) < 0)
         find_failure(win, part, lo, hi, -errno, fail);
 }
 
-/* Syncs window offsets [lo, hi), which begins on a page of the storage span and ends on one or at the span's end. */
-int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi, struct storwin__failure *fail)
+/* Syncs window offsets [lo, hi), which begins on a page of the storage span and ends on one or at
+ * the span's end. */
+int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
+                        struct storwin__failure *fail)
 {
     for (uint32_t i = 0; i < win->n_parts; i++) {
         const struct storwin__part *part = &win->parts[i];
@@ -89,7 +96,8 @@ int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi, st
 }
 
 /* Asks about halves until each is all clean or all dirty. */
-static int mark(struct storwin_window *win, int fd, uint64_t file_offset, uint64_t first, uint64_t n_pages)
+static int mark(struct storwin_window *win, int fd, uint64_t file_offset, uint64_t first,
+                uint64_t n_pages)
 {
     struct cache_range range = {file_offset, n_pages * win->page_bytes};
     struct cache_stat stat;
@@ -106,7 +114,8 @@ static int mark(struct storwin_window *win, int fd, uint64_t file_offset, uint64
     rc = mark(win, fd, file_offset, first, n_pages / 2);
     if (rc < 0)
         return rc;
-    return mark(win, fd, file_offset + n_pages / 2 * win->page_bytes, first + n_pages / 2, n_pages - n_pages / 2);
+    return mark(win, fd, file_offset + n_pages / 2 * win->page_bytes, first + n_pages / 2,
+                n_pages - n_pages / 2);
 }
 
 /* Sets the bits of pages [first, end) of the span as the page cache has them. */

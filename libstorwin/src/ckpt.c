@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checkpoints: two slots that take turns. A slot is a header and, behind it, the application's bytes. Its checksum is the sum of one
- * 64-bit value for each block of data, so that a commit computes anew only the blocks that changed.
+ * Checkpoints: two slots that take turns. A slot is a header and, behind it, the application's
+ * bytes. Its checksum is the sum of one 64-bit value for each block of data, so that a commit
+ * computes anew only the blocks that changed.
  */
 #include "internal.h"
 #include "ckpt.h"
@@ -33,10 +34,12 @@ struct storwin_ckpt {
     int newest; /* slot, or -1 */
 };
 
-/* Position and content both count; four independent products keep the processor's multipliers busy. */
+/* Position and content both count; four independent products keep the processor's multipliers busy.
+ * */
 uint64_t storwin__sum(const void *data, size_t bytes, uint64_t seed)
 {
-    static const uint64_t k[4] = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u, 0xd6e8feb86659fd93u};
+    static const uint64_t k[4] = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u,
+                                  0xd6e8feb86659fd93u};
     uint64_t lane[4] = {seed ^ k[0], seed + k[1], bytes * k[2] + seed, ~seed * k[3]};
     const uint8_t *at = data;
     uint64_t sum;
@@ -65,8 +68,8 @@ static uint64_t header_sum(const struct storwin__ckpt_header *h)
     return storwin__sum(h, offsetof(struct storwin__ckpt_header, header_sum), STORWIN__CKPT_MAGIC);
 }
 
-void storwin__ckpt_header_make(struct storwin__ckpt_header *h, uint64_t bytes, uint64_t generation, uint64_t app_version,
-                               uint64_t data_sum, uint32_t slot)
+void storwin__ckpt_header_make(struct storwin__ckpt_header *h, uint64_t bytes, uint64_t generation,
+                               uint64_t app_version, uint64_t data_sum, uint32_t slot)
 {
     memset(h, 0, sizeof(*h));
     h->magic = STORWIN__CKPT_MAGIC;
@@ -83,18 +86,21 @@ void storwin__ckpt_header_make(struct storwin__ckpt_header *h, uint64_t bytes, u
 }
 
 /*
- * 0: a whole header of a slot for `bytes` bytes. STORWIN_ENONE: nothing was ever committed here, or the header is torn. STORWIN_EFORMAT: something else, or
- * checkpoints of another layout or length. `raw` has at least sizeof(*h) bytes and need not be aligned.
+ * 0: a whole header of a slot for `bytes` bytes. STORWIN_ENONE: nothing was ever committed here, or
+ * the header is torn. STORWIN_EFORMAT: something else, or checkpoints of another layout or length.
+ * `raw` has at least sizeof(*h) bytes and need not be aligned.
  */
-int storwin__ckpt_header_check(const void *raw, uint64_t bytes, uint32_t slot, struct storwin__ckpt_header *h)
+int storwin__ckpt_header_check(const void *raw, uint64_t bytes, uint32_t slot,
+                               struct storwin__ckpt_header *h)
 {
     static const struct storwin__ckpt_header zeros;
 
     memcpy(h, raw, sizeof(*h));
     if (memcmp(h, &zeros, sizeof(zeros)) == 0)
         return STORWIN_ENONE;
-    if (h->magic != STORWIN__CKPT_MAGIC || h->order != STORWIN__CKPT_ORDER || h->layout != STORWIN__CKPT_LAYOUT ||
-        h->word_bits != 64 || h->header_bytes != STORWIN__CKPT_HEADER_BYTES)
+    if (h->magic != STORWIN__CKPT_MAGIC || h->order != STORWIN__CKPT_ORDER ||
+        h->layout != STORWIN__CKPT_LAYOUT || h->word_bits != 64 ||
+        h->header_bytes != STORWIN__CKPT_HEADER_BYTES)
         return STORWIN_EFORMAT;
     if (h->header_sum != header_sum(h))
         return STORWIN_ENONE;
@@ -147,13 +153,15 @@ static int find_newest(struct storwin_ckpt *c, struct storwin_error *err)
     }
     if (foreign > 0)
         return storwin__fail(err, STORWIN_EFORMAT, "storage_alloc_filename",
-                             "the file holds something else than checkpoints of %" PRIu64 " bytes", c->bytes);
+                             "the file holds something else than checkpoints of %" PRIu64 " bytes",
+                             c->bytes);
     return 0;
 }
 
 /*
- * One process at a time: the whole file, but of a device only what is used. Writes of a killed process may still be under way; they hold the
- * descriptor that they go through, and with it this lock.
+ * One process at a time: the whole file, but of a device only what is used. Writes of a killed
+ * process may still be under way; they hold the descriptor that they go through, and with it this
+ * lock.
  */
 static int lock(struct storwin_ckpt *c, struct storwin_error *err)
 {
@@ -167,8 +175,10 @@ static int lock(struct storwin_ckpt *c, struct storwin_error *err)
     if (fcntl(f->direct_fd >= 0 ? f->direct_fd : f->fd, F_OFD_SETLK, &what) == 0)
         return 0;
     if (errno == EAGAIN || errno == EACCES)
-        return storwin__fail(err, STORWIN_EBUSY, "storage_alloc_filename", "these checkpoints are open elsewhere");
-    return storwin__fail(err, -errno, "storage_alloc_filename", "lock: %s", storwin_strerror(-errno));
+        return storwin__fail(err, STORWIN_EBUSY, "storage_alloc_filename",
+                             "these checkpoints are open elsewhere");
+    return storwin__fail(err, -errno, "storage_alloc_filename", "lock: %s",
+                         storwin_strerror(-errno));
 }
 
 static int open_slots(struct storwin_ckpt *c, uint64_t app_version, struct storwin_error *err)
@@ -190,12 +200,16 @@ static int open_slots(struct storwin_ckpt *c, uint64_t app_version, struct storw
     if (rc < 0)
         return rc;
     if (c->newest >= 0 && app_version != 0 && c->slot[c->newest].app_version != app_version)
-        return storwin__fail(err, STORWIN_EVERSION, NULL, "the newest checkpoint is of version %" PRIu64 ", not %" PRIu64,
+        return storwin__fail(err, STORWIN_EVERSION, NULL,
+                             "the newest checkpoint is of version %" PRIu64 ", not %" PRIu64,
                              c->slot[c->newest].app_version, app_version);
-    /* A killed process may have left the newest in the page cache only; once the other slot is overwritten, it is all there is. */
+    /* A killed process may have left the newest in the page cache only; once the other slot is
+     * overwritten, it is all there is. */
     if (c->newest >= 0 && fdatasync(c->win->files[0].fd) < 0)
-        return storwin__fail(err, -errno, "storage_alloc_filename", "sync: %s", storwin_strerror(-errno));
-    c->app_version = app_version == 0 && c->newest >= 0 ? c->slot[c->newest].app_version : app_version;
+        return storwin__fail(err, -errno, "storage_alloc_filename", "sync: %s",
+                             storwin_strerror(-errno));
+    c->app_version =
+        app_version == 0 && c->newest >= 0 ? c->slot[c->newest].app_version : app_version;
     return 0;
 }
 
@@ -207,14 +221,17 @@ static void dispose(struct storwin_ckpt *c)
 }
 
 /* A file that exists is looked at before anything could change it. */
-static int check_existing(const struct storwin_opts *opts, uint64_t slot_bytes, uint64_t bytes, struct storwin_error *err)
+static int check_existing(const struct storwin_opts *opts, uint64_t slot_bytes, uint64_t bytes,
+                          struct storwin_error *err)
 {
     struct storwin__ckpt_header raw, h;
     struct stat st;
     int fd = -1, bad = 0;
     off_t end;
 
-    if (opts->offset_bytes <= (uint64_t)INT64_MAX - 2 * slot_bytes) /* if not, storwin_alloc() will say that there is no such place */
+    if (opts->offset_bytes <=
+        (uint64_t)INT64_MAX -
+            2 * slot_bytes) /* if not, storwin_alloc() will say that there is no such place */
         fd = open(opts->filename, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))) {
         if (fd >= 0)
@@ -233,12 +250,13 @@ static int check_existing(const struct storwin_opts *opts, uint64_t slot_bytes, 
     close(fd);
     if (bad)
         return storwin__fail(err, STORWIN_EFORMAT, "storage_alloc_filename",
-                             "\"%.80s\" holds something else than checkpoints of %" PRIu64 " bytes", opts->filename, bytes);
+                             "\"%.80s\" holds something else than checkpoints of %" PRIu64 " bytes",
+                             opts->filename, bytes);
     return 0;
 }
 
-int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t app_version, struct storwin_ckpt **out,
-                      struct storwin_error *err)
+int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t app_version,
+                      struct storwin_ckpt **out, struct storwin_error *err)
 {
     struct storwin_opts own;
     struct storwin_ckpt *c;
@@ -246,12 +264,14 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
     int rc;
 
     if (!opts || !out || bytes == 0 || bytes > STORWIN_MAX_BYTES / 4)
-        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL, or the length is not from 1 to 2^44");
+        return storwin__fail(err, -EINVAL, NULL,
+                             "an argument is NULL, or the length is not from 1 to 2^44");
     rc = storwin__opts_take(&own, opts, err);
     if (rc < 0)
         return rc;
     if (own.pager == STORWIN_PAGER_USER)
-        return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_pager", "checkpoints have the pager kernel or resident");
+        return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_pager",
+                             "checkpoints have the pager kernel or resident");
     own.alloc_type = STORWIN_STORAGE;
     own.factor_ppb = STORWIN_FACTOR_ONE;
     rc = storwin__opts_check(&own, (uint64_t)sysconf(_SC_PAGESIZE), err);
@@ -262,14 +282,17 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     c->bytes = bytes;
     c->n_sums = storwin__round_up(bytes, SUM_BYTES) / SUM_BYTES;
-    c->slot_bytes = STORWIN__CKPT_HEADER_BYTES + storwin__round_up(bytes, STORWIN__CKPT_HEADER_BYTES);
+    c->slot_bytes =
+        STORWIN__CKPT_HEADER_BYTES + storwin__round_up(bytes, STORWIN__CKPT_HEADER_BYTES);
     rc = check_existing(&own, c->slot_bytes, bytes, err);
     if (rc == 0)
         rc = storwin_alloc(&own, 2 * c->slot_bytes, &c->win, err);
     if (rc == 0 && (rc = open_slots(c, app_version, &why)) < 0) {
         if (err)
             *err = why;
-        c->win->opts.flags |= STORWIN_DISCARD | STORWIN_UNLINK; /* a file that is new and of nobody's use yet goes, others stay */
+        c->win->opts.flags |=
+            STORWIN_DISCARD |
+            STORWIN_UNLINK; /* a file that is new and of nobody's use yet goes, others stay */
         if (!c->win->files[0].created || rc == STORWIN_EBUSY)
             c->win->opts.flags &= ~STORWIN_UNLINK;
         (void)storwin_free(c->win, NULL);
@@ -337,7 +360,8 @@ int storwin_ckpt_begin(struct storwin_ckpt *c, uint32_t flags, void **data)
     return 0;
 }
 
-/* Brings the sums up to date: of what the tracking lists, or of everything where it cannot vouch for the rest. */
+/* Brings the sums up to date: of what the tracking lists, or of everything where it cannot vouch
+ * for the rest. */
 static void sum_changes(struct storwin_ckpt *c, struct slot *s)
 {
     const struct storwin_window *win = c->win;
@@ -349,10 +373,12 @@ static void sum_changes(struct storwin_ckpt *c, struct slot *s)
         return;
     }
     storwin__find_dirty(c->win, first, end);
-    for (uint64_t p = storwin__bits_next(win, first, end, 1); p < end; p = storwin__bits_next(win, p, end, 1)) {
+    for (uint64_t p = storwin__bits_next(win, first, end, 1); p < end;
+         p = storwin__bits_next(win, p, end, 1)) {
         uint64_t stop = storwin__bits_next(win, p, end, 0);
 
-        resum(c, s, (p * page - lo) / SUM_BYTES, storwin__min(c->n_sums, (stop * page - lo) / SUM_BYTES));
+        resum(c, s, (p * page - lo) / SUM_BYTES,
+              storwin__min(c->n_sums, (stop * page - lo) / SUM_BYTES));
         p = stop;
     }
 }
@@ -374,17 +400,21 @@ int storwin_ckpt_commit(struct storwin_ckpt *c, struct storwin_error *err)
     at = slot_offset(c, s);
     generation = c->newest < 0 ? 1 : c->slot[c->newest].generation + 1;
     if (generation == 0) /* would not be found again */
-        return storwin__fail(err, -EOVERFLOW, NULL, "the newest checkpoint has the last number that there is");
+        return storwin__fail(err, -EOVERFLOW, NULL,
+                             "the newest checkpoint has the last number that there is");
     sum_changes(c, s);
     rc = storwin_sync_range(c->win, at + STORWIN__CKPT_HEADER_BYTES, c->bytes, err);
     if (rc == 0) {
-        storwin__ckpt_header_make(&h, c->bytes, generation, c->app_version, s->total, (uint32_t)(s - c->slot));
+        storwin__ckpt_header_make(&h, c->bytes, generation, c->app_version, s->total,
+                                  (uint32_t)(s - c->slot));
         memcpy(s->header, &h, sizeof(h));
         rc = storwin_sync_range(c->win, at, STORWIN__CKPT_HEADER_BYTES, err);
     }
     if (rc < 0) {
         if (err)
-            err->offset = err->offset > at + STORWIN__CKPT_HEADER_BYTES ? err->offset - at - STORWIN__CKPT_HEADER_BYTES : 0;
+            err->offset = err->offset > at + STORWIN__CKPT_HEADER_BYTES
+                              ? err->offset - at - STORWIN__CKPT_HEADER_BYTES
+                              : 0;
         return rc;
     }
     s->generation = generation;
@@ -398,7 +428,8 @@ void storwin_ckpt_close(struct storwin_ckpt *c)
 {
     if (!c)
         return;
-    c->win->opts.flags |= STORWIN_DISCARD; /* what was committed is durable, and nothing else shall be */
+    c->win->opts.flags |=
+        STORWIN_DISCARD; /* what was committed is durable, and nothing else shall be */
     (void)storwin_free(c->win, NULL);
     dispose(c);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bits that say which pages of the storage span are to be written. Threads change them at the same time. */
+/* The bits that say which pages of the storage span are to be written. Threads change them at the
+ * same time. */
 #include "internal.h"
 
 static atomic_uint_least64_t *word_of(const struct storwin_window *win, uint64_t page)
@@ -33,7 +34,8 @@ void storwin__bits_clear(struct storwin_window *win, uint64_t first, uint64_t en
 }
 
 /* The first page from `first` on whose bit is `value`; `end` if there is none. */
-uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, uint64_t end, int value)
+uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, uint64_t end,
+                            int value)
 {
     for (; first < end; first = (first / 64 + 1) * 64) {
         uint64_t word = atomic_load_explicit(word_of(win, first), memory_order_relaxed);
@@ -50,7 +52,7 @@ uint64_t storwin__bits_count(const struct storwin_window *win, uint64_t first, u
     uint64_t n = 0;
 
     for (; first < end; first = (first / 64 + 1) * 64)
-        n += (uint64_t)__builtin_popcountll(atomic_load_explicit(word_of(win, first), memory_order_relaxed) &
-                                            mask(first, end));
+        n += (uint64_t)__builtin_popcountll(
+            atomic_load_explicit(word_of(win, first), memory_order_relaxed) & mask(first, end));
     return n;
 }

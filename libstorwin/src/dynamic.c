@@ -94,7 +94,8 @@ int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storwin_window *w
     pthread_mutex_lock(&dyn->lock);
     at = rank_of(dyn, (uintptr_t)win->map);
     if (at > 0 && dyn->wins[at - 1] == win) {
-        memmove(dyn->wins + at - 1, dyn->wins + at, (dyn->n - at) * sizeof(struct storwin_window *));
+        memmove(dyn->wins + at - 1, dyn->wins + at,
+                (dyn->n - at) * sizeof(struct storwin_window *));
         dyn->n--;
         atomic_fetch_sub(&win->attached, 1);
         rc = 0;

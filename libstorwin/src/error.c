@@ -36,7 +36,8 @@ const char *storwin_strerror(int code)
     case STORWIN_ENOWIN: return "no attached window there";
     default: break;
     }
-    text = code < 0 && code > -4096 ? strerrordesc_np(-code) : NULL; /* the C locale's words, in no static buffer */
+    text = code < 0 && code > -4096 ? strerrordesc_np(-code)
+                                    : NULL; /* the C locale's words, in no static buffer */
     return text ? text : "unknown error code";
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file or device of a window: opened without following somebody else's links, created whole or not at all, with its
- * space reserved.
+ * The file or device of a window: opened without following somebody else's links, created whole or
+ * not at all, with its space reserved.
  *
- * A new file has no name while it is being made (O_TMPFILE) where the file system can do that; it is named when it has its size and
- * space. A file that exists is grown under a lock on a byte far behind any data, held until the window is mapped, so that
- * undoing a failed allocation cannot cut off what another process has just mapped.
+ * A new file has no name while it is being made (O_TMPFILE) where the file system can do that; it
+ * is named when it has its size and space. A file that exists is grown under a lock on a byte far
+ * behind any data, held until the window is mapped, so that undoing a failed allocation cannot cut
+ * off what another process has just mapped.
  */
 #include "internal.h"
 
@@ -22,11 +23,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_LINKS 8   /* of a chain of links */
-#define MAX_RACES 64  /* times that a name changed under us */
+#define MAX_LINKS 8                /* of a chain of links */
+#define MAX_RACES 64               /* times that a name changed under us */
 #define SIZE_LOCK (INT64_MAX - 16) /* byte of the lock on the size */
-#define MIN_PIECE 65536u /* of one fallocate() */
-#define AGAIN 1       /* open_once(): the name changed meanwhile */
+#define MIN_PIECE 65536u           /* of one fallocate() */
+#define AGAIN     1                /* open_once(): the name changed meanwhile */
 
 static const char NAME[] = "storage_alloc_filename";
 
@@ -56,7 +57,8 @@ static int open_dir(int dir_fd, const char *path, int *fd, char **name, struct s
     } else {
         *fd = openat(dir_fd, dir ? dir : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (*fd < 0)
-            rc = storwin__fail(err, -errno, NAME, "directory of \"%.100s\": %s", path, storwin_strerror(-errno));
+            rc = storwin__fail(err, -errno, NAME, "directory of \"%.100s\": %s", path,
+                               storwin_strerror(-errno));
     }
     free(dir);
     if (rc < 0) {
@@ -67,18 +69,21 @@ static int open_dir(int dir_fd, const char *path, int *fd, char **name, struct s
 }
 
 /* Goes on at the target of a link: another directory and name. */
-static int follow(struct storwin__file *f, const char *path, const struct stat *st, struct storwin_error *err)
+static int follow(struct storwin__file *f, const char *path, const struct stat *st,
+                  struct storwin_error *err)
 {
     char target[PATH_MAX], *name;
     ssize_t len;
     int fd, rc;
 
     if (st->st_uid != geteuid() && st->st_uid != 0)
-        return storwin__fail(err, STORWIN_EOWNER, NAME, "\"%.100s\" is a link that belongs to user %ld", path,
+        return storwin__fail(err, STORWIN_EOWNER, NAME,
+                             "\"%.100s\" is a link that belongs to user %ld", path,
                              (long)st->st_uid);
     len = readlinkat(f->dir_fd, f->name, target, sizeof(target) - 1);
     if (len < 0)
-        return storwin__fail(err, -errno, NAME, "link \"%.100s\": %s", path, storwin_strerror(-errno));
+        return storwin__fail(err, -errno, NAME, "link \"%.100s\": %s", path,
+                             storwin_strerror(-errno));
     target[len] = '\0';
     rc = open_dir(f->dir_fd, target, &fd, &name, err);
     if (rc < 0)
@@ -91,15 +96,18 @@ static int follow(struct storwin__file *f, const char *path, const struct stat *
 }
 
 /* A file that somebody else put into a directory where everybody may is not taken over. */
-static int check_owner(const struct storwin__file *f, const char *path, const struct stat *st, struct storwin_error *err)
+static int check_owner(const struct storwin__file *f, const char *path, const struct stat *st,
+                       struct storwin_error *err)
 {
     struct stat dir;
 
     if (fstat(f->dir_fd, &dir) < 0)
-        return storwin__fail(err, -errno, NAME, "directory of \"%.100s\": %s", path, storwin_strerror(-errno));
-    if ((dir.st_mode & S_ISVTX) && (dir.st_mode & (S_IWOTH | S_IWGRP)) && st->st_uid != geteuid() && st->st_uid != 0 &&
-        st->st_uid != dir.st_uid)
-        return storwin__fail(err, STORWIN_EOWNER, NAME, "\"%.100s\" belongs to user %ld, in a directory for all", path,
+        return storwin__fail(err, -errno, NAME, "directory of \"%.100s\": %s", path,
+                             storwin_strerror(-errno));
+    if ((dir.st_mode & S_ISVTX) && (dir.st_mode & (S_IWOTH | S_IWGRP)) && st->st_uid != geteuid() &&
+        st->st_uid != 0 && st->st_uid != dir.st_uid)
+        return storwin__fail(err, STORWIN_EOWNER, NAME,
+                             "\"%.100s\" belongs to user %ld, in a directory for all", path,
                              (long)st->st_uid);
     return 0;
 }
@@ -109,27 +117,31 @@ static int device_size(struct storwin__file *f, const char *path, struct storwin
     uint64_t size = 0;
 
     if (ioctl(f->fd, BLKGETSIZE64, &size) < 0)
-        return storwin__fail(err, -errno, NAME, "size of device \"%.100s\": %s", path, storwin_strerror(-errno));
+        return storwin__fail(err, -errno, NAME, "size of device \"%.100s\": %s", path,
+                             storwin_strerror(-errno));
     f->device = 1;
     f->size = size;
     return 0;
 }
 
-static int open_existing(struct storwin__file *f, const char *path, const struct stat *seen, struct storwin_error *err)
+static int open_existing(struct storwin__file *f, const char *path, const struct stat *seen,
+                         struct storwin_error *err)
 {
     struct stat st;
     int rc;
 
     if (!S_ISREG(seen->st_mode) && !S_ISBLK(seen->st_mode))
         return storwin__fail(err, STORWIN_ETYPE, NAME, "\"%.100s\" is %s", path,
-                             S_ISDIR(seen->st_mode) ? "a directory" : "no regular file and no block device");
+                             S_ISDIR(seen->st_mode) ? "a directory"
+                                                    : "no regular file and no block device");
     if (S_ISREG(seen->st_mode) && (rc = check_owner(f, path, seen, err)) < 0)
         return rc;
     f->fd = openat(f->dir_fd, f->name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (f->fd < 0)
         return errno == ENOENT || errno == ELOOP
                    ? AGAIN
-                   : storwin__fail(err, -errno, NAME, "open \"%.100s\": %s", path, storwin_strerror(-errno));
+                   : storwin__fail(err, -errno, NAME, "open \"%.100s\": %s", path,
+                                   storwin_strerror(-errno));
     if (fstat(f->fd, &st) < 0)
         return storwin__fail(err, -errno, NAME, "\"%.100s\": %s", path, storwin_strerror(-errno));
     if (st.st_dev != seen->st_dev || st.st_ino != seen->st_ino) {
@@ -142,7 +154,8 @@ static int open_existing(struct storwin__file *f, const char *path, const struct
     return 0;
 }
 
-static int create(struct storwin__file *f, const struct storwin_opts *opts, const char *path, struct storwin_error *err)
+static int create(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
+                  struct storwin_error *err)
 {
     const mode_t perm = opts->file_perm & 0777;
     int rc = 0;
@@ -156,23 +169,26 @@ static int create(struct storwin__file *f, const struct storwin_opts *opts, cons
         f->created = 1;
         return 0;
     }
-    if (!without(STORWIN__NO_TMPFILE) && access("/proc/self/fd", F_OK) == 0) { /* by which it gets its name */
+    if (!without(STORWIN__NO_TMPFILE) &&
+        access("/proc/self/fd", F_OK) == 0) { /* by which it gets its name */
         f->fd = openat(f->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, perm);
         f->nameless = f->fd >= 0;
     }
     if (f->fd < 0) {
-        f->fd = openat(f->dir_fd, f->name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, perm);
+        f->fd =
+            openat(f->dir_fd, f->name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, perm);
         if (f->fd < 0 && errno == EEXIST)
             return AGAIN;
         if (f->fd < 0)
-            return storwin__fail(err, -errno, NAME, "create \"%.100s\": %s", path, storwin_strerror(-errno));
+            return storwin__fail(err, -errno, NAME, "create \"%.100s\": %s", path,
+                                 storwin_strerror(-errno));
     }
     f->created = 1;
     return 0;
 }
 
-static int open_once(struct storwin__file *f, const struct storwin_opts *opts, const char *path, int must_exist,
-                     struct storwin_error *err)
+static int open_once(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
+                     int must_exist, struct storwin_error *err)
 {
     struct stat st;
 
@@ -181,7 +197,8 @@ static int open_once(struct storwin__file *f, const struct storwin_opts *opts, c
 
         if (fstatat(f->dir_fd, f->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             if (errno != ENOENT || must_exist)
-                return storwin__fail(err, -errno, NAME, "open \"%.100s\": %s", path, storwin_strerror(-errno));
+                return storwin__fail(err, -errno, NAME, "open \"%.100s\": %s", path,
+                                     storwin_strerror(-errno));
             return create(f, opts, path, err);
         }
         if (!S_ISLNK(st.st_mode))
@@ -193,10 +210,12 @@ static int open_once(struct storwin__file *f, const struct storwin_opts *opts, c
     return storwin__fail(err, -ELOOP, NAME, "\"%.100s\": too many links", path);
 }
 
-static int no_room(struct storwin_error *err, int code, const char *path, uint64_t offset, uint64_t bytes)
+static int no_room(struct storwin_error *err, int code, const char *path, uint64_t offset,
+                   uint64_t bytes)
 {
-    return storwin__fail(err, code, NAME, "no room for %" PRIu64 " bytes at offset %" PRIu64 " of \"%.80s\": %s", bytes,
-                         offset, path, storwin_strerror(code));
+    return storwin__fail(err, code, NAME,
+                         "no room for %" PRIu64 " bytes at offset %" PRIu64 " of \"%.80s\": %s",
+                         bytes, offset, path, storwin_strerror(code));
 }
 
 /* Where the file system cannot reserve, zeros are written into what has no blocks yet. */
@@ -222,7 +241,8 @@ static int fill_holes(int fd, uint64_t offset, uint64_t end)
         if (data > 0 && (uint64_t)data < end)
             stop = (uint64_t)data;
         for (offset = (uint64_t)hole; rc == 0 && offset < stop;) {
-            ssize_t n = pwrite(fd, zeros, (size_t)storwin__min(chunk, stop - offset), (off_t)offset);
+            ssize_t n =
+                pwrite(fd, zeros, (size_t)storwin__min(chunk, stop - offset), (off_t)offset);
 
             if (n > 0)
                 offset += (uint64_t)n;
@@ -234,7 +254,8 @@ static int fill_holes(int fd, uint64_t offset, uint64_t end)
     return rc;
 }
 
-/* A signal undoes what one fallocate() has done on tmpfs: where they come often, only shorter ones come to an end. */
+/* A signal undoes what one fallocate() has done on tmpfs: where they come often, only shorter ones
+ * come to an end. */
 int storwin__allocate(int fd, uint64_t offset, uint64_t bytes)
 {
     uint64_t piece = bytes;
@@ -283,15 +304,16 @@ static void shrink(struct storwin__file *f)
 {
     struct stat st;
 
-    if (!f->created && !f->device && f->grown && fstat(f->fd, &st) == 0 && (uint64_t)st.st_size >= f->size) {
+    if (!f->created && !f->device && f->grown && fstat(f->fd, &st) == 0 &&
+        (uint64_t)st.st_size >= f->size) {
         if (ftruncate(f->fd, (off_t)f->size) < 0)
             return; /* it keeps room that nobody asked for; nothing can be done */
     }
     f->grown = 0;
 }
 
-static int reserve(struct storwin__file *f, const struct storwin_opts *opts, const char *path, int must_exist,
-                   uint64_t bytes, struct storwin_error *err)
+static int reserve(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
+                   int must_exist, uint64_t bytes, struct storwin_error *err)
 {
     const uint64_t offset = opts->offset_bytes, end = offset + bytes;
     struct stat st;
@@ -302,10 +324,12 @@ static int reserve(struct storwin__file *f, const struct storwin_opts *opts, con
         if (end <= f->size)
             return 0;
         return storwin__fail(err, STORWIN_ESHORT, offset >= f->size ? "storage_alloc_offset" : NAME,
-                             "device \"%.80s\" has %" PRIu64 " bytes; the window ends at %" PRIu64, path, f->size, end);
+                             "device \"%.80s\" has %" PRIu64 " bytes; the window ends at %" PRIu64,
+                             path, f->size, end);
     }
     if (end > INT64_MAX)
-        return storwin__fail(err, -EFBIG, "storage_alloc_offset", "the window would end behind 2^63");
+        return storwin__fail(err, -EFBIG, "storage_alloc_offset",
+                             "the window would end behind 2^63");
     if (!f->created && (rc = lock_size(f->fd, F_WRLCK)) < 0)
         return storwin__fail(err, rc, NAME, "lock \"%.100s\": %s", path, storwin_strerror(rc));
     if (fstat(f->fd, &st) < 0)
@@ -314,10 +338,15 @@ static int reserve(struct storwin__file *f, const struct storwin_opts *opts, con
     if (bytes == 0)
         return 0;
     if (must_exist)
-        return end <= f->size ? 0 : storwin__fail(err, STORWIN_ESHORT, NAME, "\"%.80s\" has %" PRIu64 " bytes; the window ends at %"
-                                                  PRIu64, path, f->size, end);
+        return end <= f->size
+                   ? 0
+                   : storwin__fail(err, STORWIN_ESHORT, NAME,
+                                   "\"%.80s\" has %" PRIu64 " bytes; the window ends at %" PRIu64,
+                                   path, f->size, end);
     if (!storwin__within_limit(end, &most))
-        return storwin__fail(err, -EFBIG, NAME, "\"%.80s\" would have %" PRIu64 " bytes; the process may write files of %" PRIu64,
+        return storwin__fail(err, -EFBIG, NAME,
+                             "\"%.80s\" would have %" PRIu64
+                             " bytes; the process may write files of %" PRIu64,
                              path, end, most);
     f->grown = 1;
     if (!(opts->flags & STORWIN_SPARSE))
@@ -343,11 +372,12 @@ static int publish(struct storwin__file *f, const char *path, struct storwin_err
     }
     if (errno == EEXIST)
         return AGAIN;
-    return storwin__fail(err, -errno, NAME, "create \"%.100s\": %s", path, storwin_strerror(-errno));
+    return storwin__fail(err, -errno, NAME, "create \"%.100s\": %s", path,
+                         storwin_strerror(-errno));
 }
 
-static int try_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path, int must_exist,
-                    uint64_t bytes, struct storwin_error *err)
+static int try_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
+                    int must_exist, uint64_t bytes, struct storwin_error *err)
 {
     struct stat st;
     int rc = open_dir(AT_FDCWD, path, &f->dir_fd, &f->name, err);
@@ -370,11 +400,12 @@ static int try_open(struct storwin__file *f, const struct storwin_opts *opts, co
 }
 
 /*
- * Opens or creates path with room for `bytes` at opts->offset_bytes. must_exist: neither creates nor grows. On success the lock on the size
- * is held until storwin__file_settled(), or given back with everything else by storwin__file_undo().
+ * Opens or creates path with room for `bytes` at opts->offset_bytes. must_exist: neither creates
+ * nor grows. On success the lock on the size is held until storwin__file_settled(), or given back
+ * with everything else by storwin__file_undo().
  */
-int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path, int must_exist,
-                       uint64_t bytes, struct storwin_error *err)
+int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
+                       int must_exist, uint64_t bytes, struct storwin_error *err)
 {
     int rc = AGAIN;
 
@@ -405,7 +436,8 @@ int storwin__file_unlink(const struct storwin__file *f)
     return unlinkat(f->dir_fd, f->name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-/* Makes the name of a new file durable, once. What cannot be asked to do that, a file system or a directory that may not be read, is not. */
+/* Makes the name of a new file durable, once. What cannot be asked to do that, a file system or a
+ * directory that may not be read, is not. */
 int storwin__file_sync_name(struct storwin__file *f)
 {
     int dir, rc;
@@ -448,8 +480,10 @@ void storwin__file_want_direct(struct storwin__file *f)
 
     if (without(STORWIN__NO_DIRECT))
         return;
-    f->direct_fd = openat(f->dir_fd, f->name, O_RDWR | O_DIRECT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (f->direct_fd >= 0 && (fstat(f->direct_fd, &st) < 0 || st.st_dev != f->dev || st.st_ino != f->ino)) {
+    f->direct_fd =
+        openat(f->dir_fd, f->name, O_RDWR | O_DIRECT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (f->direct_fd >= 0 &&
+        (fstat(f->direct_fd, &st) < 0 || st.st_dev != f->dev || st.st_ino != f->ino)) {
         close(f->direct_fd);
         f->direct_fd = -1;
     }

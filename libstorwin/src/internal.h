@@ -17,8 +17,8 @@
 #define STORWIN__HINTS 17 /* keys of the table in opts.c */
 
 /*
- * Facilities of the system that the library does without when their bit is set, so that tests reach the
- * paths for older kernels and poorer file systems on any machine.
+ * Facilities of the system that the library does without when their bit is set, so that tests reach
+ * the paths for older kernels and poorer file systems on any machine.
  */
 #define STORWIN__NO_SCAN      1u
 #define STORWIN__NO_UFFD      2u
@@ -35,32 +35,37 @@ int storwin__fail(struct storwin_error *err, int code, const char *hint, const c
 
 /* opts.c */
 const char *storwin__key(unsigned i);
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing is set that this one does not know. */
+/* Whether an option struct is this release's, or a longer one of a later release in which nothing
+ * is set that this one does not know. */
 int storwin__opts_known(const void *opts, size_t ours);
 /* A copy of the caller's options, the defaults for NULL; 0 or -EINVAL. */
-int storwin__opts_take(struct storwin_opts *to, const struct storwin_opts *opts, struct storwin_error *err);
-int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes, struct storwin_error *err);
-ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value, size_t cap);
+int storwin__opts_take(struct storwin_opts *to, const struct storwin_opts *opts,
+                       struct storwin_error *err);
+int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
+                        struct storwin_error *err);
+ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value,
+                           size_t cap);
 
 /* memory.c: where to look; NULL members mean the real ones */
 struct storwin__memory_source {
-    const char *meminfo, *cgroup, *mountinfo, *root; /* root: put before the mount points of mountinfo */
+    const char *meminfo, *cgroup, *mountinfo,
+        *root; /* root: put before the mount points of mountinfo */
 };
 uint64_t storwin__memory_available(const struct storwin__memory_source *src);
 
 /* file.c */
 struct storwin__file {
     int fd, direct_fd, dir_fd;
-    char *name;            /* within dir_fd */
-    uint64_t size;         /* of a device; of a file before it was grown */
+    char *name;    /* within dir_fd */
+    uint64_t size; /* of a device; of a file before it was grown */
     uint32_t created, device, striping;
     uint32_t nameless;     /* created without a name so far */
     uint32_t grown, named; /* named: the name of a created one is durable */
     dev_t dev;
     ino_t ino;
 };
-int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path, int must_exist,
-                       uint64_t bytes, struct storwin_error *err);
+int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
+                       int must_exist, uint64_t bytes, struct storwin_error *err);
 int storwin__allocate(int fd, uint64_t offset, uint64_t bytes);
 int storwin__within_limit(uint64_t bytes, uint64_t *most);
 void storwin__file_undo(struct storwin__file *f);
@@ -69,9 +74,11 @@ void storwin__file_want_direct(struct storwin__file *f);
 int storwin__file_unlink(const struct storwin__file *f);
 int storwin__file_sync_name(struct storwin__file *f);
 void storwin__file_close(struct storwin__file *f);
-int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opts, uint32_t *outcome);
+int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opts,
+                    uint32_t *outcome);
 
-/* The storage part of a window is one span of addresses; `first` and `end` below count its pages. */
+/* The storage part of a window is one span of addresses; `first` and `end` below count its pages.
+ * */
 struct storwin__part {
     uint64_t offset, bytes; /* in the window */
     uint64_t file_offset;
@@ -107,10 +114,11 @@ struct storwin_window {
     struct storwin__segment *segments; /* shared: n_ranks */
     uint32_t n_ranks, rank;
     char *shm_name;
-    int shm_fd; /* of the memory part: while it is being made, or with STORWIN_MEMFD as long as the window */
+    int shm_fd; /* of the memory part: while it is being made, or with STORWIN_MEMFD as long as the
+                   window */
     atomic_uint attached, wrote;
     atomic_uint_least64_t n_syncs, dirty_bytes, written_bytes, n_requests;
-    pid_t owner; /* who allocated it */
+    pid_t owner;      /* who allocated it */
     pthread_t thread; /* of the asynchronous sync */
     atomic_int async; /* STORWIN__IDLE ... */
     int async_rc;
@@ -137,17 +145,19 @@ static inline uint64_t storwin__pages(const struct storwin_window *win)
 /* window.c */
 struct storwin__plan {
     const struct storwin_opts *opts;
-    uint64_t bytes;                /* of the window */
-    const char *const *paths;      /* n_files */
+    uint64_t bytes;           /* of the window */
+    const char *const *paths; /* n_files */
     uint32_t n_files;
-    const uint64_t *file_starts;   /* n_files + 1 window offsets: what each file holds, if it is storage; NULL: one file */
-    const uint64_t *file_bytes;    /* n_files: length of each of these without gaps */
-    const char *shm_name;          /* the memory part is shared */
-    int attach;                    /* everything exists already */
-    int sync_names;                /* of new files, at once */
+    const uint64_t *file_starts; /* n_files + 1 window offsets: what each file holds, if it is
+                                    storage; NULL: one file */
+    const uint64_t *file_bytes;  /* n_files: length of each of these without gaps */
+    const char *shm_name;        /* the memory part is shared */
+    int attach;                  /* everything exists already */
+    int sync_names;              /* of new files, at once */
 };
 uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb);
-int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win, struct storwin_error *err);
+int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win,
+                           struct storwin_error *err);
 void storwin__window_destroy(struct storwin_window *win);
 int storwin__owned(const struct storwin_window *win, struct storwin_error *err);
 
@@ -155,7 +165,8 @@ int storwin__owned(const struct storwin_window *win, struct storwin_error *err);
 int storwin__bit(const struct storwin_window *win, uint64_t page);
 void storwin__bits_set(struct storwin_window *win, uint64_t first, uint64_t end);
 void storwin__bits_clear(struct storwin_window *win, uint64_t first, uint64_t end);
-uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, uint64_t end, int value);
+uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, uint64_t end,
+                            int value);
 uint64_t storwin__bits_count(const struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* track.c */
@@ -163,29 +174,33 @@ int storwin__track_open(struct storwin_window *win);
 void storwin__track_close(struct storwin_window *win);
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end);
 
-/* parallel.c: runs work(ctx) in up to n threads, of which the caller is one, and returns when all have */
+/* parallel.c: runs work(ctx) in up to n threads, of which the caller is one, and returns when all
+ * have */
 void storwin__parallel(unsigned n, void (*work)(void *ctx), void *ctx);
 int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx);
 
 /* cache.c: the kernel pager */
-int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi, struct storwin__failure *fail);
+int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
+                        struct storwin__failure *fail);
 int storwin__cache_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* write.c */
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
                          struct storwin__failure *fail);
-int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint64_t page, uint64_t n_pages,
-                           struct storwin__failure *fail);
+int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint64_t page,
+                           uint64_t n_pages, struct storwin__failure *fail);
 int storwin__read_span(struct storwin_window *win, struct storwin_error *err);
 unsigned storwin__threads(const struct storwin_window *win);
 
 /* sync.c */
-int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err);
+int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
+                  struct storwin_error *err);
 int storwin__sync_names(struct storwin_window *win, struct storwin_error *err);
 void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* pager.c */
-/* A new userfaultfd, by the system call or by /dev/userfaultfd, whichever is allowed. -1: errno says why. */
+/* A new userfaultfd, by the system call or by /dev/userfaultfd, whichever is allowed. -1: errno
+ * says why. */
 int storwin__userfaultfd(uint32_t *user_faults_only);
 int storwin__pager_open(struct storwin_window *win, int resident, struct storwin_error *err);
 void storwin__pager_close(struct storwin_window *win);
@@ -197,8 +212,8 @@ uint64_t storwin__pager_slice(const struct storwin_window *win);
 void storwin__pager_query(const struct storwin_window *win, struct storwin_info *info);
 
 /*
- * Stores into a page what is there. Not by an atomic "or 0": clang makes a load of that. If somebody stores at the same time, that is
- * as good.
+ * Stores into a page what is there. Not by an atomic "or 0": clang makes a load of that. If
+ * somebody stores at the same time, that is as good.
  */
 static inline void storwin__store_same(unsigned char *at)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much memory a window may take without pushing this process, or its control group, out of memory. */
+/* How much memory a window may take without pushing this process, or its control group, out of
+ * memory. */
 #include "internal.h"
 
 #include <fcntl.h>
@@ -11,7 +12,8 @@
 
 #define NO_LIMIT UINT64_MAX
 
-/* The number after `word` in a file of lines `word number [unit]`; the number alone when word is "". */
+/* The number after `word` in a file of lines `word number [unit]`; the number alone when word is
+ * "". */
 static int read_number(const char *path, const char *word, uint64_t *value)
 {
     FILE *file = fopen(path, "re");
@@ -42,7 +44,8 @@ static int read_number(const char *path, const char *word, uint64_t *value)
 struct names {
     const char *limit, *usage, *reclaimable;
 };
-static const struct names v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+static const struct names v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
+                                "total_inactive_file"};
 static const struct names v2 = {"memory.max", "memory.current", "inactive_file"};
 
 static int member(const char *dir, const char *name, const char *word, uint64_t *value)
@@ -88,7 +91,8 @@ static uint64_t groups_left(const char *top, const char *group, const struct nam
     }
 }
 
-/* Fields of a line of mountinfo: the root of the mount, its place, and what follows the lone "-". */
+/* Fields of a line of mountinfo: the root of the mount, its place, and what follows the lone "-".
+ * */
 static int mount_line(char *line, char **root, char **place, char **type, char **options)
 {
     char *save = NULL, *word;
@@ -96,7 +100,8 @@ static int mount_line(char *line, char **root, char **place, char **type, char *
 
     *root = *place = *type = *options = NULL;
     line[strcspn(line, "\n")] = '\0';
-    for (word = strtok_r(line, " ", &save); word && strcmp(word, "-") != 0; word = strtok_r(NULL, " ", &save), i++) {
+    for (word = strtok_r(line, " ", &save); word && strcmp(word, "-") != 0;
+         word = strtok_r(NULL, " ", &save), i++) {
         if (i == 3)
             *root = word;
         else if (i == 4)
@@ -121,7 +126,8 @@ static int listed(const char *list, const char *word)
     return 0;
 }
 
-/* The group of this process in the hierarchy of `controller` ("" for v2), as /proc/self/cgroup says. */
+/* The group of this process in the hierarchy of `controller` ("" for v2), as /proc/self/cgroup
+ * says. */
 static int own_group(const char *path, const char *controller, char *group, size_t cap)
 {
     FILE *file = fopen(path, "re");
@@ -171,7 +177,9 @@ static uint64_t cgroups_left(const struct storwin__memory_source *src)
             continue;
         if (own_group(src->cgroup, names == &v1 ? "memory" : "", group, sizeof(group)) < 0)
             continue;
-        len = strcmp(root, "/") == 0 ? 0 : strlen(root); /* a container may see only a part of the tree */
+        len = strcmp(root, "/") == 0
+                  ? 0
+                  : strlen(root); /* a container may see only a part of the tree */
         if (strncmp(group, root, len) != 0)
             len = strlen(group);
         snprintf(top, sizeof(top), "%s%s", src->root, place);
@@ -183,8 +191,8 @@ static uint64_t cgroups_left(const struct storwin__memory_source *src)
 
 uint64_t storwin__memory_available(const struct storwin__memory_source *given)
 {
-    static const struct storwin__memory_source real = {"/proc/meminfo", "/proc/self/cgroup", "/proc/self/mountinfo",
-                                                       ""};
+    static const struct storwin__memory_source real = {"/proc/meminfo", "/proc/self/cgroup",
+                                                       "/proc/self/mountinfo", ""};
     const struct storwin__memory_source *src = given ? given : &real;
     uint64_t kib, free_bytes;
 

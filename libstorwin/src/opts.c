@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options and their string form. One table says which keys there are, how each is read, and how it is printed. */
+/* Options and their string form. One table says which keys there are, how each is read, and how it
+ * is printed. */
 #include "internal.h"
 
 #include <errno.h>
@@ -14,21 +15,19 @@ struct words {
     uint32_t value;
 };
 
-static const struct words alloc_types[] = {{"memory", STORWIN_MEMORY}, {"storage", STORWIN_STORAGE}, {NULL, 0}};
+static const struct words alloc_types[] = {
+    {"memory", STORWIN_MEMORY}, {"storage", STORWIN_STORAGE}, {NULL, 0}};
 static const struct words orders[] = {
     {"memory_first", STORWIN_MEMORY_FIRST}, {"storage_first", STORWIN_STORAGE_FIRST}, {NULL, 0}};
 static const struct words pagers[] = {{"kernel", STORWIN_PAGER_KERNEL},
                                       {"resident", STORWIN_PAGER_RESIDENT},
                                       {"user", STORWIN_PAGER_USER},
                                       {NULL, 0}};
-static const struct words styles[] = {{"read_once", STORWIN_ACCESS_READ_ONCE},
-                                      {"write_once", STORWIN_ACCESS_WRITE_ONCE},
-                                      {"read_mostly", STORWIN_ACCESS_READ_MOSTLY},
-                                      {"write_mostly", STORWIN_ACCESS_WRITE_MOSTLY},
-                                      {"sequential", STORWIN_ACCESS_SEQUENTIAL},
-                                      {"reverse_sequential", STORWIN_ACCESS_REVERSE},
-                                      {"random", STORWIN_ACCESS_RANDOM},
-                                      {NULL, 0}};
+static const struct words styles[] = {
+    {"read_once", STORWIN_ACCESS_READ_ONCE},     {"write_once", STORWIN_ACCESS_WRITE_ONCE},
+    {"read_mostly", STORWIN_ACCESS_READ_MOSTLY}, {"write_mostly", STORWIN_ACCESS_WRITE_MOSTLY},
+    {"sequential", STORWIN_ACCESS_SEQUENTIAL},   {"reverse_sequential", STORWIN_ACCESS_REVERSE},
+    {"random", STORWIN_ACCESS_RANDOM},           {NULL, 0}};
 
 enum kind { WORD, LIST, FLAG, PATH, FACTOR, OCTAL, NUMBER32, NUMBER64 };
 
@@ -44,22 +43,27 @@ struct hint {
 #define FIELD(name) offsetof(struct storwin_opts, name)
 static const struct hint table[STORWIN__HINTS] = {
     {"alloc_type", WORD, FIELD(alloc_type), alloc_types, 0, 0, 0, "memory or storage"},
-    {"storage_alloc_filename", PATH, FIELD(filename), NULL, 1, STORWIN_MAX_PATH, 0, "a path of 1 to 4095 bytes"},
-    {"storage_alloc_offset", NUMBER64, FIELD(offset_bytes), NULL, 0, INT64_MAX, 1, "a number of bytes below 2^63"},
+    {"storage_alloc_filename", PATH, FIELD(filename), NULL, 1, STORWIN_MAX_PATH, 0,
+     "a path of 1 to 4095 bytes"},
+    {"storage_alloc_offset", NUMBER64, FIELD(offset_bytes), NULL, 0, INT64_MAX, 1,
+     "a number of bytes below 2^63"},
     {"storage_alloc_factor", FACTOR, FIELD(factor_ppb), NULL, 0, STORWIN_FACTOR_ONE, 1,
      "a number from 0 to 1 with at most 9 decimals, or auto"},
     {"storage_alloc_order", WORD, FIELD(order), orders, 0, 0, 0, "memory_first or storage_first"},
     {"storage_alloc_unlink", FLAG, FIELD(flags), NULL, STORWIN_UNLINK, 0, 0, "true or false"},
     {"storage_alloc_discard", FLAG, FIELD(flags), NULL, STORWIN_DISCARD, 0, 0, "true or false"},
     {"access_style", LIST, FIELD(access_style), styles, 0, 0, 0,
-     "words of read_once, write_once, read_mostly, write_mostly, sequential, reverse_sequential, random"},
-    {"file_perm", OCTAL, FIELD(file_perm), NULL, 0, 0777, 1, "octal digits after a 0, at most 0777"},
-    {"striping_factor", NUMBER32, FIELD(striping_factor), NULL, 1, STORWIN_MAX_STRIPES, 1, "a number from 1 to 65535"},
+     "words of read_once, write_once, read_mostly, write_mostly, sequential, reverse_sequential, "
+     "random"},
+    {"file_perm", OCTAL, FIELD(file_perm), NULL, 0, 0777, 1,
+     "octal digits after a 0, at most 0777"},
+    {"striping_factor", NUMBER32, FIELD(striping_factor), NULL, 1, STORWIN_MAX_STRIPES, 1,
+     "a number from 1 to 65535"},
     {"striping_unit", NUMBER32, FIELD(striping_unit), NULL, 65536, UINT32_MAX - 65535, 65536,
      "a multiple of 65536 below 2^32"},
     {"storage_alloc_pager", WORD, FIELD(pager), pagers, 0, 0, 0, "kernel, resident or user"},
-    {"storage_alloc_budget", NUMBER64, FIELD(budget_bytes), NULL, STORWIN_MIN_BUDGET, STORWIN_MAX_BYTES, 1,
-     "a number of bytes from 1048576 to 2^46"},
+    {"storage_alloc_budget", NUMBER64, FIELD(budget_bytes), NULL, STORWIN_MIN_BUDGET,
+     STORWIN_MAX_BYTES, 1, "a number of bytes from 1048576 to 2^46"},
     {"storage_alloc_memory", NUMBER64, FIELD(memory_bytes), NULL, 1, STORWIN_MAX_BYTES, 1,
      "a number of bytes from 1 to 2^46"},
     {"storage_alloc_sparse", FLAG, FIELD(flags), NULL, STORWIN_SPARSE, 0, 0, "true or false"},
@@ -101,10 +105,13 @@ int storwin__opts_known(const void *opts, size_t ours)
 
 static int not_known(struct storwin_error *err)
 {
-    return storwin__fail(err, -EINVAL, NULL, "the options were not set by storwin_opts_init(), or want something of a later release");
+    return storwin__fail(
+        err, -EINVAL, NULL,
+        "the options were not set by storwin_opts_init(), or want something of a later release");
 }
 
-int storwin__opts_take(struct storwin_opts *to, const struct storwin_opts *opts, struct storwin_error *err)
+int storwin__opts_take(struct storwin_opts *to, const struct storwin_opts *opts,
+                       struct storwin_error *err)
 {
     if (!opts) {
         storwin_opts_init(to);
@@ -218,12 +225,8 @@ static int set(struct storwin_opts *opts, const struct hint *hint, const char *v
     int rc = 0;
 
     switch (hint->kind) {
-    case WORD:
-        rc = word_value(hint->words, value, strlen(value), &v32);
-        break;
-    case LIST:
-        rc = list(hint->words, value, &v32);
-        break;
+    case WORD: rc = word_value(hint->words, value, strlen(value), &v32); break;
+    case LIST: rc = list(hint->words, value, &v32); break;
     case FLAG:
         memcpy(&v32, field, sizeof(v32));
         if (strcmp(value, "true") == 0)
@@ -233,17 +236,13 @@ static int set(struct storwin_opts *opts, const struct hint *hint, const char *v
         else
             rc = -1;
         break;
-    case FACTOR:
-        rc = factor(value, &v32);
-        break;
+    case FACTOR: rc = factor(value, &v32); break;
     case PATH:
         if (strnlen(value, hint->max + 1) < hint->min || strnlen(value, hint->max + 1) > hint->max)
             return -1;
         memcpy(field, &value, sizeof(value));
         return 0;
-    case OCTAL:
-        rc = *value == '0' ? number(value, 8, hint->max, &v64) : -1;
-        break;
+    case OCTAL: rc = *value == '0' ? number(value, 8, hint->max, &v64) : -1; break;
     case NUMBER32:
     case NUMBER64:
         rc = number(value, 10, hint->max, &v64);
@@ -263,7 +262,8 @@ static int set(struct storwin_opts *opts, const struct hint *hint, const char *v
     return 0;
 }
 
-int storwin_opts_set(struct storwin_opts *opts, const char *key, const char *value, struct storwin_error *err)
+int storwin_opts_set(struct storwin_opts *opts, const char *key, const char *value,
+                     struct storwin_error *err)
 {
     struct storwin_opts copy;
     const struct hint *hint;
@@ -277,7 +277,8 @@ int storwin_opts_set(struct storwin_opts *opts, const char *key, const char *val
         return STORWIN_UNKNOWN;
     copy = *opts;
     if (set(&copy, hint, value) < 0)
-        return storwin__fail(err, STORWIN_EVALUE, key, "%s is \"%.64s\" and must be %s", key, value, hint->wants);
+        return storwin__fail(err, STORWIN_EVALUE, key, "%s is \"%.64s\" and must be %s", key, value,
+                             hint->wants);
     *opts = copy;
     return 0;
 }
@@ -320,7 +321,8 @@ static char *trim(char *text, char *end)
     return text;
 }
 
-int storwin_hints_split(char *text, struct storwin_hint *hints, size_t cap_hints, struct storwin_error *err)
+int storwin_hints_split(char *text, struct storwin_hint *hints, size_t cap_hints,
+                        struct storwin_error *err)
 {
     size_t n = 0;
 
@@ -334,7 +336,8 @@ int storwin_hints_split(char *text, struct storwin_hint *hints, size_t cap_hints
         if (*text) {
             equals = strchr(text, '=');
             if (!equals || equals == text)
-                return storwin__fail(err, STORWIN_ESYNTAX, NULL, "\"%.64s\" is not key=value", text);
+                return storwin__fail(err, STORWIN_ESYNTAX, NULL, "\"%.64s\" is not key=value",
+                                     text);
             if (n == cap_hints || n == INT32_MAX)
                 return storwin__fail(err, -ENOBUFS, NULL, "more than %zu hints", cap_hints);
             hints[n].value = trim(equals + 1, equals + 1 + strlen(equals + 1));
@@ -358,7 +361,8 @@ static int bad(struct storwin_error *err, size_t field)
 }
 
 /* The same limits for the struct, which need not come from strings; and what excludes what. */
-int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes, struct storwin_error *err)
+int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
+                        struct storwin_error *err)
 {
     const uint32_t flags = STORWIN_UNLINK | STORWIN_DISCARD | STORWIN_SPARSE | STORWIN_MEMFD;
 
@@ -389,8 +393,9 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes, st
         return bad(err, FIELD(budget_bytes));
     if (opts->offset_bytes > INT64_MAX || opts->offset_bytes % page_bytes != 0)
         return storwin__fail(err, STORWIN_EVALUE, "storage_alloc_offset",
-                             "storage_alloc_offset is %" PRIu64 " and must be a multiple of the page size, %" PRIu64
-                             ", below 2^63", opts->offset_bytes, page_bytes);
+                             "storage_alloc_offset is %" PRIu64
+                             " and must be a multiple of the page size, %" PRIu64 ", below 2^63",
+                             opts->offset_bytes, page_bytes);
     if (opts->alloc_type == STORWIN_MEMORY)
         return 0;
     if (!opts->filename)
@@ -400,7 +405,8 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes, st
         return bad(err, FIELD(filename));
     if ((opts->access_style & STORWIN_ACCESS_RANDOM) &&
         (opts->access_style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE)))
-        return storwin__fail(err, STORWIN_ECONFLICT, "access_style", "access_style is both sequential and random");
+        return storwin__fail(err, STORWIN_ECONFLICT, "access_style",
+                             "access_style is both sequential and random");
     return 0;
 }
 
@@ -422,7 +428,8 @@ static int put_factor(char *text, size_t cap, uint32_t ppb)
 }
 
 /* The option in the hint's own words; -ENOENT where the option says nothing. */
-ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value, size_t cap)
+ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value,
+                           size_t cap)
 {
     const struct hint *hint = find(key);
     char text[160];
@@ -455,17 +462,14 @@ ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, cha
             return -ENOENT;
         for (const struct words *w = hint->words; w->word; w++)
             if (w->value & v32)
-                len += snprintf(text + len, sizeof(text) - (size_t)len, "%s%s", len ? "," : "", w->word);
+                len += snprintf(text + len, sizeof(text) - (size_t)len, "%s%s", len ? "," : "",
+                                w->word);
         break;
     case FLAG:
         len = snprintf(text, sizeof(text), "%s", v32 & (uint32_t)hint->min ? "true" : "false");
         break;
-    case FACTOR:
-        len = put_factor(text, sizeof(text), v32);
-        break;
-    case OCTAL:
-        len = snprintf(text, sizeof(text), "0%o", v32);
-        break;
+    case FACTOR: len = put_factor(text, sizeof(text), v32); break;
+    case OCTAL: len = snprintf(text, sizeof(text), "0%o", v32); break;
     case NUMBER32:
     case NUMBER64:
         if (v32 + v64 < hint->min)

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The user-level pager: private memory of which a bounded number of blocks is present. Handler threads take the faults of userfaultfd
- * and fill blocks from the file; evictor threads keep some room free, oldest blocks first.
+ * The user-level pager: private memory of which a bounded number of blocks is present. Handler
+ * threads take the faults of userfaultfd and fill blocks from the file; evictor threads keep some
+ * room free, oldest blocks first.
  *
- * A block is write-protected until it is stored into; that store faults, and marks the block dirty. To evict, the block
- * is BUSY (faults on it wait until it is not), moved to a place that only the evictor knows, written if it was dirty, and dropped. The
- * kernel does not move pages that something has pinned to store into them past the page tables: such a block stays, and counts as
- * dirty. Before Linux 6.8 a block cannot be moved; it is protected again, written in its place and dropped, and such stores are lost. A
- * sync protects dirty blocks, and keeps them (PINNED) while they are written: stores go on, and mark the block dirty anew. Whoever
- * ends a BUSY state wakes those who wait for the block, which then fault again; so a fault on a BUSY block may be forgotten.
+ * A block is write-protected until it is stored into; that store faults, and marks the block dirty.
+ * To evict, the block is BUSY (faults on it wait until it is not), moved to a place that only the
+ * evictor knows, written if it was dirty, and dropped. The kernel does not move pages that
+ * something has pinned to store into them past the page tables: such a block stays, and counts as
+ * dirty. Before Linux 6.8 a block cannot be moved; it is protected again, written in its place and
+ * dropped, and such stores are lost. A sync protects dirty blocks, and keeps them (PINNED) while
+ * they are written: stores go on, and mark the block dirty anew. Whoever ends a BUSY state wakes
+ * those who wait for the block, which then fault again; so a fault on a BUSY block may be
+ * forgotten.
  *
- * The resident pager on kernels without PAGEMAP_SCAN uses the part of this that tracks stores: every block is present, none is evicted.
+ * The resident pager on kernels without PAGEMAP_SCAN uses the part of this that tracks stores:
+ * every block is present, none is evicted.
  */
 #include "internal.h"
 
@@ -34,14 +39,15 @@
 #define PINNED   8u  /* being written by a sync: stays */
 #define POISONED 16u /* could not be read */
 
-#define MAX_BLOCKS (UINT64_C(1) << 28)
-#define AHEAD_BYTES (UINT64_C(1) << 20)  /* most that is read for one fault */
-#define STASH_BYTES 262144u              /* most that a sync moves at a time, and at least one block */
-#define BATCH 64u                        /* blocks that one evictor takes at a time */
-#define STREAMS 8u                       /* sequential readers told apart */
+#define MAX_BLOCKS  (UINT64_C(1) << 28)
+#define AHEAD_BYTES (UINT64_C(1) << 20) /* most that is read for one fault */
+/* most that a sync moves at a time, and at least one block */
+#define STASH_BYTES    262144u
+#define BATCH          64u /* blocks that one evictor takes at a time */
+#define STREAMS        8u  /* sequential readers told apart */
 #define FEATURE_POISON (UINT64_C(1) << 14)
 #define FEATURE_MOVE   (UINT64_C(1) << 16)
-#define MAX_WORKERS 64u
+#define MAX_WORKERS    64u
 
 /* Of Linux 6.6. */
 struct poison {
@@ -57,7 +63,7 @@ struct move {
     int64_t moved;
 };
 #define MOVE_DONTWAKE UINT64_C(1)
-#define UFFDIO_MOVE_ _IOWR(UFFDIO, 0x05, struct move)
+#define UFFDIO_MOVE_  _IOWR(UFFDIO, 0x05, struct move)
 
 struct storwin__pager {
     struct storwin_window *win;
@@ -66,23 +72,26 @@ struct storwin__pager {
     uint64_t max, keep_free; /* blocks */
     int uffd, stop_fd;
     uint32_t user_faults_only, can_poison, can_move;
-    uint8_t *stash;                 /* where blocks are moved to: of the sync, then of each evictor; NULL: they cannot be moved */
+    uint8_t *stash; /* where blocks are moved to: of the sync, then of each evictor; NULL: they
+                       cannot be moved */
     size_t sync_stash, evictor_stash, all_stash; /* bytes */
-    uint8_t *bounces;               /* where blocks are read to: of each handler; NULL where nothing is read */
-    size_t bounce, all_bounces;     /* bytes of one, of all */
+    uint8_t *bounces; /* where blocks are read to: of each handler; NULL where nothing is read */
+    size_t bounce, all_bounces; /* bytes of one, of all */
     atomic_uint n_evictors, n_handlers;
     pthread_t workers[MAX_WORKERS];
     unsigned n_workers;
-    pthread_mutex_t lock;           /* of everything below */
-    pthread_cond_t room, pressure, idle; /* a block was evicted; room is short; some block is BUSY or PINNED no more */
-    uint8_t *state;                 /* n_blocks */
-    uint32_t *ring;                 /* present blocks, oldest first */
+    pthread_mutex_t lock; /* of everything below */
+    pthread_cond_t room, pressure,
+        idle;       /* a block was evicted; room is short; some block is BUSY or PINNED no more */
+    uint8_t *state; /* n_blocks */
+    uint32_t *ring; /* present blocks, oldest first */
     uint64_t ring_cap, ring_head, ring_len;
-    uint64_t resident;              /* blocks present or being filled */
-    int stopping, stuck;            /* stuck: evictions fail, so the bound gives way */
-    uint64_t fruitless;             /* blocks that could not be evicted since the last that could */
+    uint64_t resident;   /* blocks present or being filled */
+    int stopping, stuck; /* stuck: evictions fail, so the bound gives way */
+    uint64_t fruitless;  /* blocks that could not be evicted since the last that could */
     struct storwin__failure fail;
-    uint64_t evicted_lo, evicted_hi; /* span of pages that were written by evictions and not flushed since; hi 0: none */
+    uint64_t evicted_lo, evicted_hi; /* span of pages that were written by evictions and not flushed
+                                        since; hi 0: none */
     uint64_t expect[STREAMS], ahead[STREAMS];
     unsigned stream;
     atomic_uint_least64_t n_faults, read_bytes, resident_bytes, n_pinned;
@@ -118,7 +127,8 @@ static void wake(const struct storwin__pager *p, uint64_t block, uint64_t n)
 /* Protects blocks, or takes the protection away and wakes those who wait to store. */
 static int protect(const struct storwin__pager *p, uint64_t block, uint64_t n, int on)
 {
-    struct uffdio_writeprotect wp = {.range = range_of(p, block, n), .mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0};
+    struct uffdio_writeprotect wp = {.range = range_of(p, block, n),
+                                     .mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0};
 
     while (ioctl(p->uffd, UFFDIO_WRITEPROTECT, &wp) < 0) {
         if (errno != EAGAIN)
@@ -134,7 +144,8 @@ static void set_resident(struct storwin__pager *p, uint64_t blocks)
     atomic_store_explicit(&p->resident_bytes, blocks * p->block_bytes, memory_order_relaxed);
 }
 
-/* The ring has room for every present block, also beyond the bound: it grows then, or the block is never evicted. */
+/* The ring has room for every present block, also beyond the bound: it grows then, or the block is
+ * never evicted. */
 static void ring_push(struct storwin__pager *p, uint64_t block)
 {
     if (p->ring_len == p->ring_cap) {
@@ -163,7 +174,8 @@ static uint64_t ring_pop(struct storwin__pager *p)
 
 /* ---- filling */
 
-/* How many blocks to read for a fault: more where faults follow each other. *stream says who asked. */
+/* How many blocks to read for a fault: more where faults follow each other. *stream says who asked.
+ * */
 static uint64_t read_ahead(struct storwin__pager *p, uint64_t block, unsigned *stream)
 {
     const uint64_t most = storwin__min(AHEAD_BYTES / p->block_bytes, p->max / 4);
@@ -230,8 +242,10 @@ static int read_blocks(struct storwin__pager *p, uint8_t *to, uint64_t block, ui
 
     while (done < want) {
         /* Direct reads want whole sectors; at the end of the file they come back short. */
-        uint64_t ask = fd == f->fd ? want - done : storwin__round_up(want - done, p->win->page_bytes);
-        ssize_t got = pread(fd, to + done, (size_t)ask, (off_t)(p->win->opts.offset_bytes + at + done));
+        uint64_t ask =
+            fd == f->fd ? want - done : storwin__round_up(want - done, p->win->page_bytes);
+        ssize_t got =
+            pread(fd, to + done, (size_t)ask, (off_t)(p->win->opts.offset_bytes + at + done));
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -254,7 +268,8 @@ static int read_blocks(struct storwin__pager *p, uint8_t *to, uint64_t block, ui
 }
 
 /* When there is no memory it waits for some, as a fault in the kernel does. */
-static void copy_bytes(const struct storwin__pager *p, const uint8_t *from, uint64_t to, uint64_t bytes, int protected)
+static void copy_bytes(const struct storwin__pager *p, const uint8_t *from, uint64_t to,
+                       uint64_t bytes, int protected)
 {
     struct uffdio_copy copy = {.dst = to, .src = (uint64_t)(uintptr_t)from, .len = bytes};
 
@@ -274,7 +289,8 @@ static void copy_bytes(const struct storwin__pager *p, const uint8_t *from, uint
     }
 }
 
-static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_t block, uint64_t n, int protected)
+static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_t block, uint64_t n,
+                    int protected)
 {
     copy_bytes(p, from, block_addr(p, block), blocks_bytes(p, block, n), protected);
 }
@@ -289,7 +305,8 @@ static void poison(struct storwin__pager *p, uint64_t block)
 }
 
 /* Blocks [first, first + n), of which `stored` is about to be stored into, if it is among them. */
-static void copy_all(const struct storwin__pager *p, const uint8_t *from, uint64_t first, uint64_t n, uint64_t stored)
+static void copy_all(const struct storwin__pager *p, const uint8_t *from, uint64_t first,
+                     uint64_t n, uint64_t stored)
 {
     const uint64_t before = stored - first;
 
@@ -343,7 +360,8 @@ static void fill(struct storwin__pager *p, uint64_t block, int store, uint8_t *b
 static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t *bounce)
 {
     const uint64_t flags = msg->arg.pagefault.flags;
-    const uint64_t block = (msg->arg.pagefault.address - (uint64_t)(uintptr_t)p->base) / p->block_bytes;
+    const uint64_t block =
+        (msg->arg.pagefault.address - (uint64_t)(uintptr_t)p->base) / p->block_bytes;
     unsigned state;
 
     if (block >= p->n_blocks)
@@ -372,8 +390,10 @@ static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t 
 static void *handler_main(void *arg)
 {
     struct storwin__pager *p = arg;
-    struct pollfd fds[2] = {{.fd = p->uffd, .events = POLLIN}, {.fd = p->stop_fd, .events = POLLIN}};
-    uint8_t *bounce = p->bounces ? p->bounces + atomic_fetch_add(&p->n_handlers, 1) * p->bounce : NULL;
+    struct pollfd fds[2] = {{.fd = p->uffd, .events = POLLIN},
+                            {.fd = p->stop_fd, .events = POLLIN}};
+    uint8_t *bounce =
+        p->bounces ? p->bounces + atomic_fetch_add(&p->n_handlers, 1) * p->bounce : NULL;
 
     for (;;) {
         struct uffd_msg msg;
@@ -434,7 +454,8 @@ static void open_stash(struct storwin__pager *p, unsigned evictors)
     p->sync_stash = (size_t)storwin__round_up(STASH_BYTES, p->block_bytes);
     p->evictor_stash = (size_t)(storwin__min(BATCH, p->keep_free) * p->block_bytes);
     p->all_stash = p->sync_stash + evictors * p->evictor_stash;
-    stash = mmap(NULL, p->all_stash, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    stash = mmap(NULL, p->all_stash, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stash == MAP_FAILED)
         return;
     (void)madvise(stash, p->all_stash, MADV_NOHUGEPAGE);
@@ -458,14 +479,17 @@ struct victim {
 static void move_away(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
-        const uint64_t from = block_addr(p, victims[i].block), bytes = blocks_bytes(p, victims[i].block, n - i);
-        const uint64_t done = move(p, (uint64_t)(uintptr_t)(stash + i * p->block_bytes), from, bytes);
+        const uint64_t from = block_addr(p, victims[i].block),
+                       bytes = blocks_bytes(p, victims[i].block, n - i);
+        const uint64_t done =
+            move(p, (uint64_t)(uintptr_t)(stash + i * p->block_bytes), from, bytes);
 
         if (done == bytes)
             return;
         i += (unsigned)(done / p->block_bytes);
         if (done % p->block_bytes > 0)
-            put_back(p, block_addr(p, victims[i].block), stash + i * p->block_bytes, done % p->block_bytes);
+            put_back(p, block_addr(p, victims[i].block), stash + i * p->block_bytes,
+                     done % p->block_bytes);
         victims[i].failed = 1;
         atomic_fetch_add_explicit(&p->n_pinned, 1, memory_order_relaxed);
     }
@@ -507,7 +531,8 @@ static unsigned run_length(const struct victim *victims, unsigned i, unsigned n,
     unsigned len = 1;
 
     while (i + len < n && victims[i + len].block == victims[i].block + len &&
-           (!alike || (victims[i + len].dirty == victims[i].dirty && victims[i + len].failed == victims[i].failed)))
+           (!alike || (victims[i + len].dirty == victims[i].dirty &&
+                       victims[i + len].failed == victims[i].failed)))
         len++;
     return len;
 }
@@ -523,7 +548,8 @@ static void evict_run(struct storwin__pager *p, uint8_t *stash, struct victim *v
     if (victims->dirty && !stash)
         rc = protect(p, block, n, 1);
     if (victims->dirty && rc == 0)
-        rc = storwin__write_through(p->win, at, block * p->block_pages, bytes / p->win->page_bytes, fail);
+        rc = storwin__write_through(p->win, at, block * p->block_pages, bytes / p->win->page_bytes,
+                                    fail);
     if (rc == 0)
         rc = madvise(at, (size_t)bytes, MADV_DONTNEED);
     if (rc < 0 && stash)
@@ -532,7 +558,8 @@ static void evict_run(struct storwin__pager *p, uint8_t *stash, struct victim *v
         victims[k].failed = 1;
 }
 
-static void evict(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n, struct storwin__failure *fail)
+static void evict(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n,
+                  struct storwin__failure *fail)
 {
     qsort(victims, n, sizeof(*victims), by_block);
     for (unsigned i = 0, len; stash && i < n; i += len) {
@@ -548,13 +575,15 @@ static void evict(struct storwin__pager *p, uint8_t *stash, struct victim *victi
 
 static void note_evicted(struct storwin__pager *p, uint64_t block)
 {
-    const uint64_t lo = block * p->block_pages, hi = storwin__min(lo + p->block_pages, storwin__pages(p->win));
+    const uint64_t lo = block * p->block_pages,
+                   hi = storwin__min(lo + p->block_pages, storwin__pages(p->win));
 
     p->evicted_lo = p->evicted_hi == 0 ? lo : storwin__min(lo, p->evicted_lo);
     p->evicted_hi = hi > p->evicted_hi ? hi : p->evicted_hi;
 }
 
-static void retire(struct storwin__pager *p, const struct victim *victims, unsigned n, int failed_write)
+static void retire(struct storwin__pager *p, const struct victim *victims, unsigned n,
+                   int failed_write)
 {
     unsigned gone = 0;
 
@@ -637,9 +666,10 @@ uint64_t storwin__pager_slice(const struct storwin_window *win)
 }
 
 /*
- * Blocks that a sync is about to write: stores count anew from here on. Protection alone would not do where pages are pinned: what pins them
- * does not fault. So they are moved to the stash, which the kernel refuses for these, and come back as protected copies; a block that
- * stays stays dirty, and is written now and again by the next sync.
+ * Blocks that a sync is about to write: stores count anew from here on. Protection alone would not
+ * do where pages are pinned: what pins them does not fault. So they are moved to the stash, which
+ * the kernel refuses for these, and come back as protected copies; a block that stays stays dirty,
+ * and is written now and again by the next sync.
  */
 static void copy_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
 {
@@ -672,14 +702,15 @@ static void protect_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
 }
 
 /*
- * Sets the bits of the pages in dirty blocks of [first, end), and of no others. With `pin` these blocks count as clean from now on and stay
- * present until storwin__pager_release().
+ * Sets the bits of the pages in dirty blocks of [first, end), and of no others. With `pin` these
+ * blocks count as clean from now on and stay present until storwin__pager_release().
  */
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin)
 {
     struct storwin__pager *p = win->pager;
     const uint64_t stop = storwin__round_up(end, p->block_pages) / p->block_pages;
-    const uint64_t pages = storwin__pages(win), most = p->stash ? p->sync_stash / p->block_bytes : UINT64_MAX;
+    const uint64_t pages = storwin__pages(win),
+                   most = p->stash ? p->sync_stash / p->block_bytes : UINT64_MAX;
     uint64_t run = 0; /* blocks before b that wait for their protection */
 
     pthread_mutex_lock(&p->lock);
@@ -687,7 +718,10 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
         uint64_t page = b * p->block_pages, page_end = storwin__min(page + p->block_pages, pages);
         int dirty = (p->state[b] & (DIRTY | BUSY)) == DIRTY;
 
-        if (run > 0 && (!dirty || run == most)) { /* before the lock is let go, since stores into these no longer count */
+        if (run > 0 &&
+            (!dirty ||
+             run ==
+                 most)) { /* before the lock is let go, since stores into these no longer count */
             protect_taken(p, b - run, run);
             run = 0;
             if (p->stash) { /* faults have waited */
@@ -733,7 +767,8 @@ void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The span of pages that evictions wrote since the last call, and that are still to be flushed; 0: there are none. */
+/* The span of pages that evictions wrote since the last call, and that are still to be flushed; 0:
+ * there are none. */
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end)
 {
     struct storwin__pager *p = win->pager;
@@ -814,11 +849,14 @@ static int open_features(uint32_t *user_faults_only, uint32_t *can_poison, uint3
     have = api.features;
     close(fd);
     fd = storwin__userfaultfd(user_faults_only);
-    api = (struct uffdio_api){.api = UFFD_API, .features = have & (UFFD_FEATURE_PAGEFAULT_FLAG_WP | FEATURE_POISON | FEATURE_MOVE)};
+    api = (struct uffdio_api){
+        .api = UFFD_API,
+        .features = have & (UFFD_FEATURE_PAGEFAULT_FLAG_WP | FEATURE_POISON | FEATURE_MOVE)};
     if (fd < 0 || !(have & UFFD_FEATURE_PAGEFAULT_FLAG_WP) || ioctl(fd, UFFDIO_API, &api) < 0)
         goto fail;
     *can_poison = (have & FEATURE_POISON) != 0;
-    *can_move = (have & FEATURE_MOVE) && !(atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_MOVE);
+    *can_move = (have & FEATURE_MOVE) &&
+                !(atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_MOVE);
     return fd;
 fail:
     if (fd >= 0)
@@ -860,9 +898,11 @@ static int start_workers(struct storwin__pager *p, int resident)
 
     if (!resident) {
         open_stash(p, evictors);
-        p->bounce = (size_t)storwin__round_up(AHEAD_BYTES > p->block_bytes ? AHEAD_BYTES : p->block_bytes, 4096);
+        p->bounce = (size_t)storwin__round_up(
+            AHEAD_BYTES > p->block_bytes ? AHEAD_BYTES : p->block_bytes, 4096);
         p->all_bounces = handlers * p->bounce;
-        p->bounces = mmap(NULL, p->all_bounces, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        p->bounces =
+            mmap(NULL, p->all_bounces, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p->bounces == MAP_FAILED) {
             p->bounces = NULL;
             return -errno;
@@ -896,21 +936,27 @@ static int protect_all(struct storwin__pager *p)
 static int open_pager(struct storwin__pager *p, int resident, struct storwin_error *err)
 {
     struct storwin_window *win = p->win;
-    struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_WP | (resident ? 0 : UFFDIO_REGISTER_MODE_MISSING)};
+    struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_WP |
+                                          (resident ? 0 : UFFDIO_REGISTER_MODE_MISSING)};
     int rc;
 
     p->uffd = open_features(&p->user_faults_only, &p->can_poison, &p->can_move);
     if (p->uffd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
-        return storwin__fail(err, -errno, "storage_alloc_pager", "userfaultfd: %s", storwin_strerror(-errno));
+        return storwin__fail(err, -errno, "storage_alloc_pager", "userfaultfd: %s",
+                             storwin_strerror(-errno));
     if (p->uffd < 0)
         return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager",
-                             "userfaultfd with write protection: %s; see vm.unprivileged_userfaultfd and /dev/userfaultfd",
+                             "userfaultfd with write protection: %s; see "
+                             "vm.unprivileged_userfaultfd and /dev/userfaultfd",
                              storwin_strerror(-errno));
     choose_sizes(p, resident);
-    p->ring_cap = resident ? 1 : storwin__min(p->max, p->n_blocks) * 2; /* a bound may be far beyond the window */
+    p->ring_cap =
+        resident ? 1
+                 : storwin__min(p->max, p->n_blocks) * 2; /* a bound may be far beyond the window */
     p->stop_fd = eventfd(0, EFD_CLOEXEC);
     if (p->stop_fd < 0)
-        return storwin__fail(err, -errno, "storage_alloc_pager", "eventfd: %s", storwin_strerror(-errno));
+        return storwin__fail(err, -errno, "storage_alloc_pager", "eventfd: %s",
+                             storwin_strerror(-errno));
     p->ring = malloc(p->ring_cap * sizeof(*p->ring));
     p->state = calloc((size_t)p->n_blocks, 1);
     if (!p->ring || !p->state)
@@ -921,12 +967,15 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
     }
     reg.range = range_of(p, 0, p->n_blocks);
     if (ioctl(p->uffd, UFFDIO_REGISTER, &reg) < 0)
-        return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager", "userfaultfd: %s", storwin_strerror(-errno));
+        return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager", "userfaultfd: %s",
+                             storwin_strerror(-errno));
     rc = start_workers(p, resident);
     if (rc < 0)
-        return storwin__fail(err, rc, "storage_alloc_pager", "threads and their memory: %s", storwin_strerror(rc));
+        return storwin__fail(err, rc, "storage_alloc_pager", "threads and their memory: %s",
+                             storwin_strerror(rc));
     if (resident && (rc = protect_all(p)) < 0)
-        return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager", "userfaultfd: %s", storwin_strerror(rc));
+        return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager", "userfaultfd: %s",
+                             storwin_strerror(rc));
     win->track = STORWIN_TRACK_FAULTS;
     return 0;
 }
@@ -969,7 +1018,8 @@ void storwin__pager_close(struct storwin_window *win)
     pthread_cond_broadcast(&p->idle);
     pthread_mutex_unlock(&p->lock);
     if (p->stop_fd >= 0 && write(p->stop_fd, &one, sizeof(one)) < 0)
-        return; /* cannot be: an eventfd takes its first write; leaking beats waiting for threads that do not end */
+        return; /* cannot be: an eventfd takes its first write; leaking beats waiting for threads
+                   that do not end */
     while (p->n_workers > 0)
         pthread_join(p->workers[--p->n_workers], NULL);
     if (p->stash)

@@ -36,7 +36,9 @@ int storwin_query(const struct storwin_window *win, struct storwin_info *info)
     if (!win || !info || info->size < sizeof(info->size))
         return -EINVAL;
     size = info->size;
-    f = win->n_files && win->stor_bytes ? &win->files[win->parts[win->parts[0].kind == STORWIN_STORAGE ? 0 : 1].file] : NULL;
+    f = win->n_files && win->stor_bytes
+            ? &win->files[win->parts[win->parts[0].kind == STORWIN_STORAGE ? 0 : 1].file]
+            : NULL;
     full.base = win->map;
     full.bytes = win->bytes;
     full.memory_bytes = win->bytes - win->stor_bytes;
@@ -48,7 +50,9 @@ int storwin_query(const struct storwin_window *win, struct storwin_info *info)
     full.factor_ppb = win->opts.factor_ppb;
     full.pager = win->opts.pager;
     full.track = win->track;
-    full.target = !f ? STORWIN_TARGET_NONE : f->device ? STORWIN_TARGET_DEVICE : STORWIN_TARGET_FILE;
+    full.target = !f          ? STORWIN_TARGET_NONE
+                  : f->device ? STORWIN_TARGET_DEVICE
+                              : STORWIN_TARGET_FILE;
     full.created = f ? f->created : 0;
     full.striping = f ? f->striping : STORWIN_STRIPING_NONE;
     full.huge = win->huge;
@@ -98,10 +102,15 @@ int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_pa
         return STORWIN_ERANGE;
     p = &win->parts[i];
     size = part->size;
-    full = (struct storwin_part_info){.size = size, .offset = p->offset, .bytes = p->bytes, .kind = p->kind, .file = p->file,
-                                 .fd_offset = p->file_offset};
+    full = (struct storwin_part_info){.size = size,
+                                      .offset = p->offset,
+                                      .bytes = p->bytes,
+                                      .kind = p->kind,
+                                      .file = p->file,
+                                      .fd_offset = p->file_offset};
     full.fd = p->kind == STORWIN_STORAGE ? win->files[p->file].fd : win->shm_fd;
-    full.coherent = full.fd >= 0 && (p->kind == STORWIN_MEMORY || win->opts.pager == STORWIN_PAGER_KERNEL);
+    full.coherent =
+        full.fd >= 0 && (p->kind == STORWIN_MEMORY || win->opts.pager == STORWIN_PAGER_KERNEL);
     memcpy(part, &full, size < sizeof(full) ? size : sizeof(full));
     return 0;
 }
@@ -139,7 +148,8 @@ int storwin_query_hint(const struct storwin_window *win, const char *key, char *
         uint64_t pages = win->map_bytes / win->page_bytes, storage = storwin__pages(win);
 
         /* In billionths, so that the window is that part of its pages; both are below 2^34. */
-        became.factor_ppb = pages ? (uint32_t)((storage * STORWIN_FACTOR_ONE + pages / 2) / pages) : 0;
+        became.factor_ppb =
+            pages ? (uint32_t)((storage * STORWIN_FACTOR_ONE + pages / 2) / pages) : 0;
     }
     if (win->opts.pager == STORWIN_PAGER_USER)
         became.budget_bytes = info.budget_bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many writes under way at once from one thread: io_uring by its system calls, no more of it than that needs. One thread owns a
- * ring.
+ * Many writes under way at once from one thread: io_uring by its system calls, no more of it than
+ * that needs. One thread owns a ring.
  */
 #include "internal.h"
 #include "ring.h"
@@ -15,7 +15,8 @@
 
 static void *map(int fd, size_t bytes, uint64_t what)
 {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, (off_t)what);
+    void *at =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, (off_t)what);
 
     return at == MAP_FAILED ? NULL : at;
 }
@@ -74,9 +75,11 @@ void storwin__ring_close(struct storwin__ring *r)
 }
 
 /* Queues a write; the caller sees to it that fewer than STORWIN__RING_DEPTH are under way. */
-void storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes, uint64_t offset, uint64_t tag)
+void storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes,
+                         uint64_t offset, uint64_t tag)
 {
-    const uint32_t tail = atomic_load_explicit(r->sq_tail, memory_order_relaxed), i = tail & r->sq_mask;
+    const uint32_t tail = atomic_load_explicit(r->sq_tail, memory_order_relaxed),
+                   i = tail & r->sq_mask;
     struct io_uring_sqe *sqe = (struct io_uring_sqe *)r->sqes + i;
 
     memset(sqe, 0, sizeof(*sqe));
@@ -108,8 +111,9 @@ static int next_end(struct storwin__ring *r, uint64_t *tag, int *result)
 }
 
 /*
- * Sends what is queued and waits for a write to end; when it has to sleep, until half of them have, so that it wakes seldom. When the kernel takes no more, what it has not taken comes back one by one with
- * -EAGAIN, to be done otherwise; what it has taken is waited for.
+ * Sends what is queued and waits for a write to end; when it has to sleep, until half of them have,
+ * so that it wakes seldom. When the kernel takes no more, what it has not taken comes back one by
+ * one with -EAGAIN, to be done otherwise; what it has taken is waited for.
  */
 void storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result)
 {
@@ -120,7 +124,8 @@ void storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result)
         if (queued == 0 && next_end(r, tag, result))
             return;
         if (!r->broken) {
-            if (syscall(SYS_io_uring_enter, r->fd, queued, (r->under_way + 1) / 2, IORING_ENTER_GETEVENTS, NULL, 0) < 0 &&
+            if (syscall(SYS_io_uring_enter, r->fd, queued, (r->under_way + 1) / 2,
+                        IORING_ENTER_GETEVENTS, NULL, 0) < 0 &&
                 errno != EINTR && errno != EAGAIN && errno != EBUSY)
                 r->broken = 1;
         } else if (queued > 0) {

@@ -20,7 +20,8 @@ struct storwin__ring {
 
 int storwin__ring_open(struct storwin__ring *r);
 void storwin__ring_close(struct storwin__ring *r);
-void storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes, uint64_t offset, uint64_t tag);
+void storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes,
+                         uint64_t offset, uint64_t tag);
 void storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result);
 
 #endif

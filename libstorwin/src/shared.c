@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows whose segments several processes share: where each segment lies, and what each process makes or finds. */
+/* Windows whose segments several processes share: where each segment lies, and what each process
+ * makes or finds. */
 #include "internal.h"
 
 #include <errno.h>
@@ -8,33 +9,41 @@
 #include <string.h>
 #include <unistd.h>
 
-static int check(const struct storwin_opts *opts, const struct storwin_shared *s, struct storwin_error *err)
+static int check(const struct storwin_opts *opts, const struct storwin_shared *s,
+                 struct storwin_error *err)
 {
-    if (!s || !storwin__opts_known(s, sizeof(*s)) || s->n_ranks == 0 || s->n_ranks > STORWIN_MAX_RANKS || s->rank >= s->n_ranks ||
-        !s->bytes || (s->flags & ~STORWIN_SHARED_NONCONTIG) || s->reserved)
-        return storwin__fail(err, -EINVAL, NULL, "the description of the shared window makes no sense");
-    if (s->shm_name && (s->shm_name[0] != '/' || strlen(s->shm_name) < 2 || strlen(s->shm_name) > 255 ||
-                        strchr(s->shm_name + 1, '/')))
+    if (!s || !storwin__opts_known(s, sizeof(*s)) || s->n_ranks == 0 ||
+        s->n_ranks > STORWIN_MAX_RANKS || s->rank >= s->n_ranks || !s->bytes ||
+        (s->flags & ~STORWIN_SHARED_NONCONTIG) || s->reserved)
+        return storwin__fail(err, -EINVAL, NULL,
+                             "the description of the shared window makes no sense");
+    if (s->shm_name && (s->shm_name[0] != '/' || strlen(s->shm_name) < 2 ||
+                        strlen(s->shm_name) > 255 || strchr(s->shm_name + 1, '/')))
         return storwin__fail(err, -EINVAL, NULL, "shm_name must be \"/\" and 1 to 254 characters");
     if (opts->alloc_type == STORWIN_MEMORY)
-        return s->shm_name ? 0 : storwin__fail(err, -EINVAL, NULL, "a shared window in memory needs shm_name");
+        return s->shm_name
+                   ? 0
+                   : storwin__fail(err, -EINVAL, NULL, "a shared window in memory needs shm_name");
     if (opts->pager != STORWIN_PAGER_KERNEL)
-        return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_pager", "shared windows have the pager kernel");
+        return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_pager",
+                             "shared windows have the pager kernel");
     if (opts->factor_ppb == STORWIN_FACTOR_AUTO && opts->memory_bytes == 0)
         return storwin__fail(err, STORWIN_EMISSING, "storage_alloc_memory",
                              "a shared window with the factor auto needs storage_alloc_memory");
     if (opts->factor_ppb != STORWIN_FACTOR_ONE && !s->shm_name)
-        return storwin__fail(err, -EINVAL, NULL, "the memory part of a shared window needs shm_name");
+        return storwin__fail(err, -EINVAL, NULL,
+                             "the memory part of a shared window needs shm_name");
     if (s->filenames)
         for (uint32_t i = 0; i < s->n_ranks; i++)
             if (!s->filenames[i] || !*s->filenames[i] || strlen(s->filenames[i]) > STORWIN_MAX_PATH)
-                return storwin__fail(err, STORWIN_EVALUE, "storage_alloc_filename", "the file name of rank %u is empty or too long", i);
+                return storwin__fail(err, STORWIN_EVALUE, "storage_alloc_filename",
+                                     "the file name of rank %u is empty or too long", i);
     return 0;
 }
 
 /* Fills segments and the window's length. */
-static int lay_out(const struct storwin_shared *s, uint64_t page, int own_files, struct storwin__segment *segments,
-                   uint64_t *bytes, struct storwin_error *err)
+static int lay_out(const struct storwin_shared *s, uint64_t page, int own_files,
+                   struct storwin__segment *segments, uint64_t *bytes, struct storwin_error *err)
 {
     uint64_t at = 0;
 
@@ -45,7 +54,8 @@ static int lay_out(const struct storwin_shared *s, uint64_t page, int own_files,
             at = storwin__round_up(at, page);
         if (own_files && s->bytes[i] > 0 && at % page != 0)
             return storwin__fail(err, -EINVAL, "storage_alloc_filename",
-                                 "with a file for each segment and no gaps, segments are multiples of the page size");
+                                 "with a file for each segment and no gaps, segments are multiples "
+                                 "of the page size");
         segments[i].offset = at;
         segments[i].bytes = s->bytes[i];
         at += s->bytes[i];
@@ -56,16 +66,22 @@ static int lay_out(const struct storwin_shared *s, uint64_t page, int own_files,
     return 0;
 }
 
-static int create(const struct storwin_opts *opts, const struct storwin_shared *s, const struct storwin__segment *segments,
-                  uint64_t bytes, struct storwin_window **win, struct storwin_error *err)
+static int create(const struct storwin_opts *opts, const struct storwin_shared *s,
+                  const struct storwin__segment *segments, uint64_t bytes,
+                  struct storwin_window **win, struct storwin_error *err)
 {
     const int own_files = s->filenames && opts->alloc_type == STORWIN_STORAGE;
-    struct storwin__plan plan = {.opts = opts, .bytes = bytes, .paths = &opts->filename, .shm_name = s->shm_name,
-                                 .n_files = opts->alloc_type == STORWIN_STORAGE, .attach = s->rank != 0};
+    struct storwin__plan plan = {.opts = opts,
+                                 .bytes = bytes,
+                                 .paths = &opts->filename,
+                                 .shm_name = s->shm_name,
+                                 .n_files = opts->alloc_type == STORWIN_STORAGE,
+                                 .attach = s->rank != 0};
     uint64_t *starts = NULL;
     int rc;
 
-    plan.sync_names = s->rank == 0; /* other ranks store and sync, but do not know that the files are new */
+    plan.sync_names =
+        s->rank == 0; /* other ranks store and sync, but do not know that the files are new */
     if (own_files) {
         starts = malloc(s->n_ranks * 2 * sizeof(*starts));
         if (!starts)
@@ -84,8 +100,8 @@ static int create(const struct storwin_opts *opts, const struct storwin_shared *
     return rc;
 }
 
-int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_shared *shared, struct storwin_window **out,
-                         struct storwin_error *err)
+int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_shared *shared,
+                         struct storwin_window **out, struct storwin_error *err)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     struct storwin_opts copy;
@@ -106,7 +122,8 @@ int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_s
     segments = calloc(shared->n_ranks, sizeof(*segments));
     if (!segments)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
-    rc = lay_out(shared, page, shared->filenames && copy.alloc_type == STORWIN_STORAGE, segments, &bytes, err);
+    rc = lay_out(shared, page, shared->filenames && copy.alloc_type == STORWIN_STORAGE, segments,
+                 &bytes, err);
     if (rc == 0)
         rc = create(&copy, shared, segments, bytes, &win, err);
     if (rc < 0) {
@@ -120,7 +137,8 @@ int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_s
     return 0;
 }
 
-int storwin_shared_segment(const struct storwin_window *win, uint32_t rank, void **base, uint64_t *offset, uint64_t *bytes)
+int storwin_shared_segment(const struct storwin_window *win, uint32_t rank, void **base,
+                           uint64_t *offset, uint64_t *bytes)
 {
     if (!win || rank >= win->n_ranks)
         return -EINVAL;

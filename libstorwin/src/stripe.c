@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Striping of new files on Lustre, by the interface of its kernel module: the file is opened without a layout
- * and given one by ioctl. Structures and numbers as in lustre_user.h.
+ * Striping of new files on Lustre, by the interface of its kernel module: the file is opened
+ * without a layout and given one by ioctl. Structures and numbers as in lustre_user.h.
  */
 #include "internal.h"
 
@@ -11,11 +11,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define LUSTRE_MAGIC     0x0BD00BD0
-#define LOV_MAGIC_V1     0x0BD10BD0u
+#define LUSTRE_MAGIC      0x0BD00BD0
+#define LOV_MAGIC_V1      0x0BD10BD0u
 #define LOV_PATTERN_RAID0 1u
-#define LOV_DELAY_CREATE (O_NOCTTY | FASYNC)
-#define LOV_SETSTRIPE    _IOW('f', 154, long)
+#define LOV_DELAY_CREATE  (O_NOCTTY | FASYNC)
+#define LOV_SETSTRIPE     _IOW('f', 154, long)
 
 struct lov_user_md {
     uint32_t magic, pattern;
@@ -25,8 +25,10 @@ struct lov_user_md {
 };
 _Static_assert(sizeof(struct lov_user_md) == 32, "the layout that Lustre reads");
 
-/* Creates the striped file and returns its descriptor; or says in *outcome that there is no striping and returns 0; -EEXIST. */
-int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opts, uint32_t *outcome)
+/* Creates the striped file and returns its descriptor; or says in *outcome that there is no
+ * striping and returns 0; -EEXIST. */
+int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opts,
+                    uint32_t *outcome)
 {
     struct lov_user_md md = {.magic = LOV_MAGIC_V1,
                              .pattern = LOV_PATTERN_RAID0,
@@ -39,7 +41,8 @@ int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opt
     *outcome = STORWIN_STRIPING_UNSUPPORTED;
     if (fstatfs(dir_fd, &fs) < 0 || fs.f_type != LUSTRE_MAGIC)
         return 0;
-    fd = openat(dir_fd, name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC | LOV_DELAY_CREATE, opts->file_perm & 0777);
+    fd = openat(dir_fd, name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC | LOV_DELAY_CREATE,
+                opts->file_perm & 0777);
     if (fd < 0)
         return errno == EEXIST ? -EEXIST : 0;
     if (ioctl(fd, LOV_SETSTRIPE, &md) < 0) {

@@ -19,8 +19,8 @@ void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t en
 }
 
 /*
- * Makes durable what evictions have written. They may be the only ones that wrote. Whoever flushes first is told of an error: one of this sync concerns
- * them as well.
+ * Makes durable what evictions have written. They may be the only ones that wrote. Whoever flushes
+ * first is told of an error: one of this sync concerns them as well.
  */
 static int flush_evicted(struct storwin_window *win, struct storwin__failure *fail)
 {
@@ -32,11 +32,13 @@ static int flush_evicted(struct storwin_window *win, struct storwin__failure *fa
     rc = fdatasync(win->files[0].fd) < 0 ? -errno : fail->code;
     if (rc < 0)
         storwin__failure_add(fail, rc, win->stor_offset + first * win->page_bytes,
-                             win->stor_offset + storwin__min(end * win->page_bytes, win->stor_bytes));
+                             win->stor_offset +
+                                 storwin__min(end * win->page_bytes, win->stor_bytes));
     return STORWIN_WROTE_DIRECT;
 }
 
-static int sync_faults(struct storwin_window *win, uint64_t first, uint64_t end, struct storwin__failure *fail)
+static int sync_faults(struct storwin_window *win, uint64_t first, uint64_t end,
+                       struct storwin__failure *fail)
 {
     const uint64_t slice = storwin__pager_slice(win);
     const int merge = win->opts.pager == STORWIN_PAGER_RESIDENT;
@@ -56,15 +58,18 @@ static int sync_faults(struct storwin_window *win, uint64_t first, uint64_t end,
 }
 
 /* Window offsets [lo, hi), cut to whole pages of the storage span. */
-static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi, struct storwin__failure *fail)
+static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi,
+                     struct storwin__failure *fail)
 {
     const uint64_t first = (lo - win->stor_offset) / win->page_bytes;
-    const uint64_t end = storwin__round_up(hi - win->stor_offset, win->page_bytes) / win->page_bytes;
+    const uint64_t end =
+        storwin__round_up(hi - win->stor_offset, win->page_bytes) / win->page_bytes;
     int wrote;
 
     if (win->opts.pager == STORWIN_PAGER_KERNEL)
         return storwin__cache_sync(win, win->stor_offset + first * win->page_bytes,
-                                   storwin__min(win->stor_offset + end * win->page_bytes, win->stor_offset + win->stor_bytes),
+                                   storwin__min(win->stor_offset + end * win->page_bytes,
+                                                win->stor_offset + win->stor_bytes),
                                    fail);
     if (win->track == STORWIN_TRACK_FAULTS) {
         wrote = sync_faults(win, first, end, fail);
@@ -82,37 +87,45 @@ int storwin__sync_names(struct storwin_window *win, struct storwin_error *err)
         int rc = win->files[i].fd >= 0 ? storwin__file_sync_name(&win->files[i]) : 0;
 
         if (rc < 0)
-            return storwin__fail(err, rc, "storage_alloc_filename", "sync of the directory of \"%.80s\": %s", win->path,
+            return storwin__fail(err, rc, "storage_alloc_filename",
+                                 "sync of the directory of \"%.80s\": %s", win->path,
                                  storwin_strerror(rc));
     }
     return 0;
 }
 
 /*
- * A file that somebody has shortened: what was stored behind its end has gone, and no later write says so. A resident window has all of it, and
- * writes it again.
+ * A file that somebody has shortened: what was stored behind its end has gone, and no later write
+ * says so. A resident window has all of it, and writes it again.
  */
-static void find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi, struct storwin__failure *cut)
+static void find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
+                     struct storwin__failure *cut)
 {
     for (uint32_t i = 0; i < win->n_parts; i++) {
         const struct storwin__part *part = &win->parts[i];
-        uint64_t from = lo > part->offset ? lo : part->offset, to = storwin__min(hi, part->offset + part->bytes), there;
+        uint64_t from = lo > part->offset ? lo : part->offset,
+                 to = storwin__min(hi, part->offset + part->bytes), there;
         struct stat st;
 
-        if (part->kind != STORWIN_STORAGE || from >= to || win->files[part->file].device || fstat(win->files[part->file].fd, &st) < 0)
+        if (part->kind != STORWIN_STORAGE || from >= to || win->files[part->file].device ||
+            fstat(win->files[part->file].fd, &st) < 0)
             continue;
-        there = part->offset + ((uint64_t)st.st_size > part->file_offset ? (uint64_t)st.st_size - part->file_offset : 0);
+        there = part->offset + ((uint64_t)st.st_size > part->file_offset
+                                    ? (uint64_t)st.st_size - part->file_offset
+                                    : 0);
         if (there >= to)
             continue;
         from = from > there ? from : there;
         if (win->opts.pager != STORWIN_PAGER_RESIDENT)
             storwin__failure_add(cut, STORWIN_ESHORT, from, to);
-        for (from -= from % win->page_bytes; win->opts.pager == STORWIN_PAGER_RESIDENT && from < to; from += win->page_bytes)
+        for (from -= from % win->page_bytes; win->opts.pager == STORWIN_PAGER_RESIDENT && from < to;
+             from += win->page_bytes)
             storwin__store_same(win->map + from); /* changed, however that is tracked */
     }
 }
 
-int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
+int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
+                  struct storwin_error *err)
 {
     struct storwin__failure fail = {0, 0, 0}, cut = {0, 0, 0};
     uint64_t lo = offset > win->stor_offset ? offset : win->stor_offset;
@@ -133,8 +146,8 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, s
         fail = (struct storwin__failure){rc, lo, hi}; /* without a name all of it may be lost */
     } else {
         storwin__fail(err, fail.code, "storage_alloc_filename",
-                      "bytes %" PRIu64 " to %" PRIu64 " of the window may not be in \"%.80s\": %s", fail.lo, fail.hi,
-                      win->path, storwin_strerror(fail.code));
+                      "bytes %" PRIu64 " to %" PRIu64 " of the window may not be in \"%.80s\": %s",
+                      fail.lo, fail.hi, win->path, storwin_strerror(fail.code));
     }
     if (err) {
         err->offset = fail.lo;
@@ -143,7 +156,8 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes, s
     return fail.code;
 }
 
-static int check_range(const struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
+static int check_range(const struct storwin_window *win, uint64_t offset, uint64_t bytes,
+                       struct storwin_error *err)
 {
     if (!win) {
         (void)storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
@@ -153,12 +167,14 @@ static int check_range(const struct storwin_window *win, uint64_t offset, uint64
         return STORWIN_ESTATE;
     if (offset > win->bytes || bytes > win->bytes - offset)
         return storwin__fail(err, STORWIN_ERANGE, NULL,
-                             "%" PRIu64 " bytes at %" PRIu64 " do not lie within a window of %" PRIu64, bytes, offset,
-                             win->bytes);
+                             "%" PRIu64 " bytes at %" PRIu64
+                             " do not lie within a window of %" PRIu64,
+                             bytes, offset, win->bytes);
     return 0;
 }
 
-int storwin_sync_range(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
+int storwin_sync_range(struct storwin_window *win, uint64_t offset, uint64_t bytes,
+                       struct storwin_error *err)
 {
     int rc = check_range(win, offset, bytes, err);
 
@@ -183,7 +199,8 @@ static void *async_main(void *arg)
     return NULL;
 }
 
-int storwin_sync_start(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_error *err)
+int storwin_sync_start(struct storwin_window *win, uint64_t offset, uint64_t bytes,
+                       struct storwin_error *err)
 {
     int rc = check_range(win, offset, bytes, err), idle = STORWIN__IDLE;
 
@@ -220,7 +237,8 @@ int storwin_sync_test(struct storwin_window *win, struct storwin_error *err)
     if (win && storwin__owned(win, err) < 0)
         return STORWIN_ESTATE;
     if (state == STORWIN__IDLE)
-        return storwin__fail(err, win ? STORWIN_ESTATE : -EINVAL, NULL, "no asynchronous sync was begun");
+        return storwin__fail(err, win ? STORWIN_ESTATE : -EINVAL, NULL,
+                             "no asynchronous sync was begun");
     return state == STORWIN__DONE ? collect(win, err) : STORWIN_PENDING;
 }
 
@@ -229,17 +247,19 @@ int storwin_sync_wait(struct storwin_window *win, struct storwin_error *err)
     if (win && storwin__owned(win, err) < 0)
         return STORWIN_ESTATE;
     if (!win || atomic_load_explicit(&win->async, memory_order_acquire) == STORWIN__IDLE)
-        return storwin__fail(err, win ? STORWIN_ESTATE : -EINVAL, NULL, "no asynchronous sync was begun");
+        return storwin__fail(err, win ? STORWIN_ESTATE : -EINVAL, NULL,
+                             "no asynchronous sync was begun");
     return collect(win, err);
 }
 
 /* Runs of set bits, as ranges of the window. */
-static void list_runs(const struct storwin_window *win, uint64_t first, uint64_t end, struct storwin_range *ranges,
-                      size_t cap, size_t *n, uint64_t *sum)
+static void list_runs(const struct storwin_window *win, uint64_t first, uint64_t end,
+                      struct storwin_range *ranges, size_t cap, size_t *n, uint64_t *sum)
 {
     const uint64_t page = win->page_bytes;
 
-    for (uint64_t p = storwin__bits_next(win, first, end, 1); p < end; p = storwin__bits_next(win, p, end, 1)) {
+    for (uint64_t p = storwin__bits_next(win, first, end, 1); p < end;
+         p = storwin__bits_next(win, p, end, 1)) {
         uint64_t stop = storwin__bits_next(win, p, end, 0);
         struct storwin_range run = {win->stor_offset + p * page, 0};
 
@@ -252,8 +272,9 @@ static void list_runs(const struct storwin_window *win, uint64_t first, uint64_t
     }
 }
 
-int storwin_dirty(struct storwin_window *win, uint64_t offset, uint64_t bytes, struct storwin_range *ranges,
-                  size_t cap_ranges, size_t *n_ranges, uint64_t *dirty_bytes)
+int storwin_dirty(struct storwin_window *win, uint64_t offset, uint64_t bytes,
+                  struct storwin_range *ranges, size_t cap_ranges, size_t *n_ranges,
+                  uint64_t *dirty_bytes)
 {
     int rc = check_range(win, offset, bytes, NULL);
     uint64_t sum = 0, lo, hi;
@@ -269,7 +290,8 @@ int storwin_dirty(struct storwin_window *win, uint64_t offset, uint64_t bytes, s
         uint64_t first = (lo - win->stor_offset) / win->page_bytes;
         uint64_t end = storwin__round_up(hi - win->stor_offset, win->page_bytes) / win->page_bytes;
 
-        if (!win->dirty && !(win->dirty = calloc((size_t)(storwin__pages(win) / 64 + 1), sizeof(*win->dirty))))
+        if (!win->dirty &&
+            !(win->dirty = calloc((size_t)(storwin__pages(win) / 64 + 1), sizeof(*win->dirty))))
             return -ENOMEM;
         if (win->opts.pager != STORWIN_PAGER_KERNEL)
             storwin__find_dirty(win, first, end);

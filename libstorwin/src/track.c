@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which pages of private memory have changed: asynchronous write protection (userfaultfd) read and reset in one step by
- * PAGEMAP_SCAN, so that no store between the two is lost. Soft-dirty bits are not used: resetting them is not one step with reading
- * them, and concerns the whole process.
+ * Which pages of private memory have changed: asynchronous write protection (userfaultfd) read and
+ * reset in one step by PAGEMAP_SCAN, so that no store between the two is lost. Soft-dirty bits are
+ * not used: resetting them is not one step with reading them, and concerns the whole process.
  */
 #include "internal.h"
 
@@ -39,15 +39,21 @@ static int scan(struct scan *s)
     return rc;
 }
 
-/* Tracks the storage span from now on; says how, in win->track. Everything counts as unchanged at first. */
+/* Tracks the storage span from now on; says how, in win->track. Everything counts as unchanged at
+ * first. */
 int storwin__track_open(struct storwin_window *win)
 {
     uint64_t start = (uint64_t)(uintptr_t)(win->map + win->stor_offset);
     uint64_t len = storwin__pages(win) * win->page_bytes;
     struct uffdio_api api = {.api = UFFD_API, .features = WP_ASYNC};
-    struct uffdio_register reg = {.range = {.start = start, .len = len}, .mode = UFFDIO_REGISTER_MODE_WP};
-    struct scan probe = {.size = sizeof(probe), .start = start, .end = start + len, .flags = CHECK_WPASYNC | WP_MATCHING,
-                         .category_mask = WRITTEN, .return_mask = WRITTEN};
+    struct uffdio_register reg = {.range = {.start = start, .len = len},
+                                  .mode = UFFDIO_REGISTER_MODE_WP};
+    struct scan probe = {.size = sizeof(probe),
+                         .start = start,
+                         .end = start + len,
+                         .flags = CHECK_WPASYNC | WP_MATCHING,
+                         .category_mask = WRITTEN,
+                         .return_mask = WRITTEN};
     uint32_t user_faults_only; /* no matter: the kernel itself serves the faults */
     struct region one = {0};
     int fd;
@@ -61,7 +67,8 @@ int storwin__track_open(struct storwin_window *win)
     probe.vec = (uint64_t)(uintptr_t)&one;
     probe.vec_len = 1;
     probe.max_pages = 1;
-    if (ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &reg) < 0 || scan(&probe) < 0) {
+    if (ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &reg) < 0 ||
+        scan(&probe) < 0) {
         close(fd);
         return -1;
     }
@@ -79,14 +86,19 @@ void storwin__track_close(struct storwin_window *win)
     win->track_fd = -1;
 }
 
-/* Sets the bits of the pages that changed since the last call. What cannot be asked about has changed. */
+/* Sets the bits of the pages that changed since the last call. What cannot be asked about has
+ * changed. */
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset), page = win->page_bytes;
     struct region found[256] = {{0}}; /* checkers of memory do not know that the kernel fills it */
-    struct scan s = {.size = sizeof(s), .flags = CHECK_WPASYNC | WP_MATCHING, .vec_len = 256,
-                     .category_mask = WRITTEN, .return_mask = WRITTEN};
-    int fd = win->track == STORWIN_TRACK_SCAN ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
+    struct scan s = {.size = sizeof(s),
+                     .flags = CHECK_WPASYNC | WP_MATCHING,
+                     .vec_len = 256,
+                     .category_mask = WRITTEN,
+                     .return_mask = WRITTEN};
+    int fd =
+        win->track == STORWIN_TRACK_SCAN ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
 
     s.vec = (uint64_t)(uintptr_t)found;
     s.start = base + first * page;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows come and go. Addresses are reserved for the whole window first; then each part is mapped into its place. */
+/* Windows come and go. Addresses are reserved for the whole window first; then each part is mapped
+ * into its place. */
 #include "internal.h"
 
 #include <errno.h>
@@ -13,7 +14,8 @@
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
 
-/* factor × pages to the nearest page, a half up; exact, since the remainder's product stays below 2^60. */
+/* factor × pages to the nearest page, a half up; exact, since the remainder's product stays below
+ * 2^60. */
 uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb)
 {
     const uint64_t one = STORWIN_FACTOR_ONE;
@@ -53,7 +55,8 @@ static void divide(struct storwin_window *win)
     }
 }
 
-static void add_part(struct storwin_window *win, uint64_t lo, uint64_t hi, uint32_t kind, uint32_t file)
+static void add_part(struct storwin_window *win, uint64_t lo, uint64_t hi, uint32_t kind,
+                     uint32_t file)
 {
     struct storwin__part *part = &win->parts[win->n_parts];
 
@@ -91,7 +94,8 @@ static int plan_parts(struct storwin_window *win, const struct storwin__plan *pl
     return 0;
 }
 
-static int open_files(struct storwin_window *win, const struct storwin__plan *plan, struct storwin_error *err)
+static int open_files(struct storwin_window *win, const struct storwin__plan *plan,
+                      struct storwin_error *err)
 {
     win->files = calloc(plan->n_files ? plan->n_files : 1, sizeof(*win->files));
     if (!win->files)
@@ -105,8 +109,8 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
 
         if (part->kind != STORWIN_STORAGE)
             continue;
-        rc = storwin__file_open(&win->files[part->file], plan->opts, plan->paths[part->file], plan->attach, part->bytes,
-                                err);
+        rc = storwin__file_open(&win->files[part->file], plan->opts, plan->paths[part->file],
+                                plan->attach, part->bytes, err);
         if (rc < 0)
             return rc;
         if (win->opts.pager != STORWIN_PAGER_KERNEL)
@@ -115,24 +119,29 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
     return 0;
 }
 
-/* Memory that others can map. It takes no more room than private memory does: pages come when they are touched. */
+/* Memory that others can map. It takes no more room than private memory does: pages come when they
+ * are touched. */
 static int open_memfd(struct storwin_window *win, uint64_t bytes, struct storwin_error *err)
 {
     uint64_t most;
 
     if (!storwin__within_limit(storwin__round_up(bytes, win->page_bytes), &most))
         return storwin__fail(err, -EFBIG, "storage_alloc_memfd",
-                             "a memfd of %" PRIu64 " bytes counts as a file; the process may write files of %" PRIu64, bytes, most);
+                             "a memfd of %" PRIu64
+                             " bytes counts as a file; the process may write files of %" PRIu64,
+                             bytes, most);
     win->shm_fd = memfd_create("storwin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (win->shm_fd < 0 || ftruncate(win->shm_fd, (off_t)storwin__round_up(bytes, win->page_bytes)) < 0 ||
+    if (win->shm_fd < 0 ||
+        ftruncate(win->shm_fd, (off_t)storwin__round_up(bytes, win->page_bytes)) < 0 ||
         fcntl(win->shm_fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-        return storwin__fail(err, -errno, "storage_alloc_memfd", "a memfd of %" PRIu64 " bytes: %s", bytes,
-                             storwin_strerror(-errno));
+        return storwin__fail(err, -errno, "storage_alloc_memfd", "a memfd of %" PRIu64 " bytes: %s",
+                             bytes, storwin_strerror(-errno));
     return 0;
 }
 
 /* The object of the memory part, with its space. */
-static int open_shm(struct storwin_window *win, const struct storwin__plan *plan, struct storwin_error *err)
+static int open_shm(struct storwin_window *win, const struct storwin__plan *plan,
+                    struct storwin_error *err)
 {
     const uint64_t bytes = win->bytes - win->stor_bytes;
     struct stat st;
@@ -144,12 +153,14 @@ static int open_shm(struct storwin_window *win, const struct storwin__plan *plan
     if (!plan->shm_name)
         return win->opts.flags & STORWIN_MEMFD ? open_memfd(win, bytes, err) : 0;
     if (!plan->attach && !storwin__within_limit(bytes, &most))
-        return storwin__fail(err, -EFBIG, NULL, "shared memory of %" PRIu64 " bytes counts as a file; the process may write files of %"
-                             PRIu64, bytes, most);
+        return storwin__fail(err, -EFBIG, NULL,
+                             "shared memory of %" PRIu64
+                             " bytes counts as a file; the process may write files of %" PRIu64,
+                             bytes, most);
     win->shm_fd = shm_open(plan->shm_name, plan->attach ? O_RDWR : O_RDWR | O_CREAT | O_EXCL, 0600);
     if (win->shm_fd < 0)
-        return storwin__fail(err, -errno, NULL, "shared memory object \"%.100s\": %s", plan->shm_name,
-                             storwin_strerror(-errno));
+        return storwin__fail(err, -errno, NULL, "shared memory object \"%.100s\": %s",
+                             plan->shm_name, storwin_strerror(-errno));
     win->shm_name = strdup(plan->shm_name);
     if (!win->shm_name) {
         if (!plan->attach)
@@ -161,15 +172,19 @@ static int open_shm(struct storwin_window *win, const struct storwin__plan *plan
         if (rc == 0 && ftruncate(win->shm_fd, (off_t)bytes) < 0)
             rc = -errno;
         if (rc < 0)
-            return storwin__fail(err, rc, NULL, "shared memory of %" PRIu64 " bytes: %s", bytes, storwin_strerror(rc));
+            return storwin__fail(err, rc, NULL, "shared memory of %" PRIu64 " bytes: %s", bytes,
+                                 storwin_strerror(rc));
     }
     if (fstat(win->shm_fd, &st) < 0)
-        return storwin__fail(err, -errno, NULL, "shared memory object: %s", storwin_strerror(-errno));
+        return storwin__fail(err, -errno, NULL, "shared memory object: %s",
+                             storwin_strerror(-errno));
     if (st.st_uid != geteuid())
-        return storwin__fail(err, STORWIN_EOWNER, NULL, "shared memory object \"%.100s\" belongs to user %ld",
-                             plan->shm_name, (long)st.st_uid);
+        return storwin__fail(err, STORWIN_EOWNER, NULL,
+                             "shared memory object \"%.100s\" belongs to user %ld", plan->shm_name,
+                             (long)st.st_uid);
     if ((uint64_t)st.st_size < bytes)
-        return storwin__fail(err, STORWIN_ESHORT, NULL, "shared memory object \"%.100s\" has %" PRIu64 " bytes of %" PRIu64,
+        return storwin__fail(err, STORWIN_ESHORT, NULL,
+                             "shared memory object \"%.100s\" has %" PRIu64 " bytes of %" PRIu64,
                              plan->shm_name, (uint64_t)st.st_size, bytes);
     return 0;
 }
@@ -178,12 +193,13 @@ static int open_shm(struct storwin_window *win, const struct storwin__plan *plan
 static int reserve_addresses(struct storwin_window *win, struct storwin_error *err)
 {
     const uint64_t slack = win->map_bytes >= HUGE_BYTES ? HUGE_BYTES : 0;
-    uint8_t *at = mmap(NULL, (size_t)(win->map_bytes + slack), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *at = mmap(NULL, (size_t)(win->map_bytes + slack), PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     uint64_t skip;
 
     if (at == MAP_FAILED)
-        return storwin__fail(err, -errno, NULL, "%" PRIu64 " bytes of addresses: %s", win->map_bytes,
-                             storwin_strerror(-errno));
+        return storwin__fail(err, -errno, NULL, "%" PRIu64 " bytes of addresses: %s",
+                             win->map_bytes, storwin_strerror(-errno));
     skip = slack ? storwin__round_up((uint64_t)(uintptr_t)at, slack) - (uint64_t)(uintptr_t)at : 0;
     if (skip > 0)
         munmap(at, (size_t)skip);
@@ -207,7 +223,8 @@ static void advise(const struct storwin_window *win, const struct storwin__part 
         (void)madvise(at, len, MADV_SEQUENTIAL);
 }
 
-static int map_part(struct storwin_window *win, const struct storwin__part *part, struct storwin_error *err)
+static int map_part(struct storwin_window *win, const struct storwin__part *part,
+                    struct storwin_error *err)
 {
     int flags = MAP_FIXED, fd = -1;
     uint64_t offset = 0;
@@ -224,10 +241,11 @@ static int map_part(struct storwin_window *win, const struct storwin__part *part
         if (part->kind == STORWIN_STORAGE && win->opts.pager == STORWIN_PAGER_USER)
             flags |= MAP_NORESERVE;
     }
-    if (mmap(win->map + part->offset, (size_t)storwin__round_up(part->bytes, win->page_bytes), PROT_READ | PROT_WRITE,
-             flags, fd, (off_t)offset) == MAP_FAILED)
-        return storwin__fail(err, -errno, part->kind == STORWIN_STORAGE ? "storage_alloc_filename" : "alloc_type",
-                             "map %" PRIu64 " bytes: %s", part->bytes, storwin_strerror(-errno));
+    if (mmap(win->map + part->offset, (size_t)storwin__round_up(part->bytes, win->page_bytes),
+             PROT_READ | PROT_WRITE, flags, fd, (off_t)offset) == MAP_FAILED)
+        return storwin__fail(
+            err, -errno, part->kind == STORWIN_STORAGE ? "storage_alloc_filename" : "alloc_type",
+            "map %" PRIu64 " bytes: %s", part->bytes, storwin_strerror(-errno));
     advise(win, part);
     return 0;
 }
@@ -239,16 +257,21 @@ static int start_resident(struct storwin_window *win, struct storwin_error *err)
 
     if (win->stor_bytes > room)
         return storwin__fail(err, -ENOMEM, "storage_alloc_pager",
-                             "resident needs %" PRIu64 " bytes of memory; %" PRIu64 " are available", win->stor_bytes, room);
-    win->huge = madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes), MADV_HUGEPAGE) == 0;
+                             "resident needs %" PRIu64 " bytes of memory; %" PRIu64
+                             " are available",
+                             win->stor_bytes, room);
+    win->huge = madvise(win->map + win->stor_offset,
+                        (size_t)(storwin__pages(win) * win->page_bytes), MADV_HUGEPAGE) == 0;
     if (!win->files[0].created && (rc = storwin__read_span(win, err)) < 0)
         return rc;
     /*
-     * To track pages that are not there yet gives them page tables of their own, and none of them becomes part of a huge page any more: requests
-     * of many small pages take twice as long. Old kernels do not know how; it costs time then.
+     * To track pages that are not there yet gives them page tables of their own, and none of them
+     * becomes part of a huge page any more: requests of many small pages take twice as long. Old
+     * kernels do not know how; it costs time then.
      */
     if (win->huge)
-        (void)madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes), MADV_POPULATE_WRITE);
+        (void)madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes),
+                      MADV_POPULATE_WRITE);
     if (storwin__track_open(win) < 0 && storwin__pager_open(win, 1, NULL) < 0)
         win->track = STORWIN_TRACK_ALL;
     return 0;
@@ -265,10 +288,12 @@ static int start_pager(struct storwin_window *win, struct storwin_error *err)
     win->dirty = calloc((size_t)(storwin__pages(win) / 64 + 1), sizeof(*win->dirty));
     if (!win->dirty)
         return storwin__fail(err, -ENOMEM, "storage_alloc_pager", "out of memory");
-    return win->opts.pager == STORWIN_PAGER_RESIDENT ? start_resident(win, err) : storwin__pager_open(win, 0, err);
+    return win->opts.pager == STORWIN_PAGER_RESIDENT ? start_resident(win, err)
+                                                     : storwin__pager_open(win, 0, err);
 }
 
-static int build(struct storwin_window *win, const struct storwin__plan *plan, struct storwin_error *err)
+static int build(struct storwin_window *win, const struct storwin__plan *plan,
+                 struct storwin_error *err)
 {
     int rc;
 
@@ -316,7 +341,8 @@ static void undo(struct storwin_window *win, const struct storwin__plan *plan)
         shm_unlink(win->shm_name);
 }
 
-int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **out, struct storwin_error *err)
+int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **out,
+                           struct storwin_error *err)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     struct storwin_window *win;
@@ -350,7 +376,8 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
     return 0;
 }
 
-int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwin_window **win, struct storwin_error *err)
+int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwin_window **win,
+                  struct storwin_error *err)
 {
     struct storwin_opts own;
     struct storwin__plan plan = {.opts = &own, .bytes = bytes, .paths = &own.filename};
@@ -395,17 +422,20 @@ static int remove_names(struct storwin_window *win, struct storwin_error *err)
         int one = win->files[i].fd >= 0 ? storwin__file_unlink(&win->files[i]) : 0;
 
         if (one < 0 && rc == 0)
-            rc = storwin__fail(err, one, "storage_alloc_unlink", "remove \"%.100s\": %s", win->path, storwin_strerror(one));
+            rc = storwin__fail(err, one, "storage_alloc_unlink", "remove \"%.100s\": %s", win->path,
+                               storwin_strerror(one));
     }
     return rc;
 }
 
-/* A child would write its copies, as old as the fork, over what its parent has synced since, and wait for threads that only that has. */
+/* A child would write its copies, as old as the fork, over what its parent has synced since, and
+ * wait for threads that only that has. */
 int storwin__owned(const struct storwin_window *win, struct storwin_error *err)
 {
     if (win->owner == getpid())
         return 0;
-    (void)storwin__fail(err, STORWIN_ESTATE, NULL, "the window is process %ld's, which allocated it", (long)win->owner);
+    (void)storwin__fail(err, STORWIN_ESTATE, NULL,
+                        "the window is process %ld's, which allocated it", (long)win->owner);
     return STORWIN_ESTATE;
 }
 
@@ -418,7 +448,8 @@ int storwin_free(struct storwin_window *win, struct storwin_error *err)
     if ((rc = storwin__owned(win, err)) < 0)
         return rc;
     if (atomic_load(&win->attached) > 0 || atomic_load(&win->async) != STORWIN__IDLE)
-        return storwin__fail(err, STORWIN_EBUSY, NULL, "the window is attached, or its sync was not waited for");
+        return storwin__fail(err, STORWIN_EBUSY, NULL,
+                             "the window is attached, or its sync was not waited for");
     if (!(win->opts.flags & (STORWIN_DISCARD | STORWIN_UNLINK)))
         rc = storwin__sync(win, 0, win->bytes, err);
     unlinked = remove_names(win, rc < 0 ? NULL : err);

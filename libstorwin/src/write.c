@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between private memory and the file. Runs of changed pages become direct requests, of which many are under way at once: by
- * io_uring from one thread; where that is not to be had, by several threads, to which the span is dealt out in regions, and then short
- * ones go through the page cache, where the kernel sorts and queues them better than waiting threads would. Where changed pages lie
- * close together a few large requests are quicker than many small ones, though they write what had not changed: a request
- * costs about as much as GAP pages.
+ * Between private memory and the file. Runs of changed pages become direct requests, of which many
+ * are under way at once: by io_uring from one thread; where that is not to be had, by several
+ * threads, to which the span is dealt out in regions, and then short ones go through the page
+ * cache, where the kernel sorts and queues them better than waiting threads would. Where changed
+ * pages lie close together a few large requests are quicker than many small ones, though they write
+ * what had not changed: a request costs about as much as GAP pages.
  */
 #include "internal.h"
 #include "ring.h"
@@ -13,12 +14,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define BLOCK_BYTES (UINT64_C(4) << 20)   /* density is measured over these; longest request of the ring */
-#define REGION_BYTES (UINT64_C(16) << 20) /* longest region, and so the longest request of a thread */
-#define LONG_BYTES   65536u               /* requests of threads are direct from here on */
-#define GAP          15u                  /* unchanged pages worth writing to save a request ... */
-#define DENSE        12u                  /* ... where at least one page in so many changed */
-#define ALIGNMENT    4096u                /* of direct I/O; pages are no smaller */
+/* density is measured over these; longest request of the ring */
+#define BLOCK_BYTES (UINT64_C(4) << 20)
+/* longest region, and so the longest request of a thread */
+#define REGION_BYTES (UINT64_C(16) << 20)
+#define LONG_BYTES   65536u /* requests of threads are direct from here on */
+/* unchanged pages worth writing to save a request ... */
+#define GAP       15u
+#define DENSE     12u   /* ... where at least one page in so many changed */
+#define ALIGNMENT 4096u /* of direct I/O; pages are no smaller */
 
 struct job {
     struct storwin_window *win;
@@ -29,8 +33,9 @@ struct job {
     uint16_t idle_tags[STORWIN__RING_DEPTH];
     unsigned n_idle;
     uint64_t first, end, per_region;
-    int merge, through; /* through: never leave data in the page cache if that can be helped */
-    const uint8_t *data; /* where the bytes of data_page and the pages after it are: in the window, or in a stash */
+    int merge, through;  /* through: never leave data in the page cache if that can be helped */
+    const uint8_t *data; /* where the bytes of data_page and the pages after it are: in the window,
+                            or in a stash */
     uint64_t data_page;
     atomic_uint_least64_t next;
     atomic_uint direct;
@@ -47,8 +52,8 @@ unsigned storwin__threads(const struct storwin_window *win)
 }
 
 /*
- * The program may store into what is being written, and its earlier stores are ordered before by faults, which a race detector does
- * not see.
+ * The program may store into what is being written, and its earlier stores are ordered before by
+ * faults, which a race detector does not see.
  */
 #if defined(__SANITIZE_THREAD__)
 void AnnotateIgnoreReadsBegin(const char *file, int line);
@@ -134,12 +139,14 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     if (rc < 0) {
         storwin__bits_set(win, page + done / win->page_bytes, end);
         pthread_mutex_lock(&job->lock);
-        storwin__failure_add(job->fail, rc, win->stor_offset + at + done, win->stor_offset + at + bytes);
+        storwin__failure_add(job->fail, rc, win->stor_offset + at + done,
+                             win->stor_offset + at + bytes);
         pthread_mutex_unlock(&job->lock);
     }
 }
 
-/* One request of the ring has ended. What it did not write whole is tried in the ordinary way, which tells why. */
+/* One request of the ring has ended. What it did not write whole is tried in the ordinary way,
+ * which tells why. */
 static void collect(struct job *job)
 {
     struct storwin_window *win = job->win;
@@ -150,24 +157,29 @@ static void collect(struct job *job)
     page = job->under_way[tag].page;
     end = job->under_way[tag].end;
     job->idle_tags[job->n_idle++] = (uint16_t)tag;
-    bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - page * win->page_bytes) / ALIGNMENT * ALIGNMENT;
+    bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - page * win->page_bytes) /
+            ALIGNMENT * ALIGNMENT;
     if (result >= 0 && (uint64_t)result == bytes) {
         count(win, bytes);
         atomic_store_explicit(&job->direct, 1, memory_order_relaxed);
-    } else if (result >= 0 || result == -EAGAIN || result == -EINVAL || result == -EINTR || result == -EOPNOTSUPP) {
+    } else if (result >= 0 || result == -EAGAIN || result == -EINVAL || result == -EINTR ||
+               result == -EOPNOTSUPP) {
         request(job, page, end);
     } else {
         storwin__bits_set(win, page, end);
         storwin__failure_add(job->fail, result, win->stor_offset + page * win->page_bytes,
-                             storwin__min(win->stor_offset + end * win->page_bytes, win->stor_offset + win->stor_bytes));
+                             storwin__min(win->stor_offset + end * win->page_bytes,
+                                          win->stor_offset + win->stor_bytes));
     }
 }
 
-/* Pages [page, end), at most a block, are on their way; the odd bytes at the end of the span are written at once. */
+/* Pages [page, end), at most a block, are on their way; the odd bytes at the end of the span are
+ * written at once. */
 static void ring_request(struct job *job, uint64_t page, uint64_t end)
 {
     struct storwin_window *win = job->win;
-    const uint64_t at = page * win->page_bytes, whole = (win->stor_bytes - at) / ALIGNMENT * ALIGNMENT / win->page_bytes;
+    const uint64_t at = page * win->page_bytes,
+                   whole = (win->stor_bytes - at) / ALIGNMENT * ALIGNMENT / win->page_bytes;
     uint64_t tag;
 
     if (end - page > whole) {
@@ -184,7 +196,8 @@ static void ring_request(struct job *job, uint64_t page, uint64_t end)
     storwin__bits_clear(win, page, end);
     span_requests(job, page, end);
     storwin__ring_write(job->ring, win->files[0].direct_fd, win->map + win->stor_offset + at,
-                        (uint32_t)((end - page) * win->page_bytes), win->opts.offset_bytes + at, tag);
+                        (uint32_t)((end - page) * win->page_bytes), win->opts.offset_bytes + at,
+                        tag);
 }
 
 /* Pages [page, end) in requests that suit. */
@@ -203,7 +216,8 @@ static void write_run(struct job *job, uint64_t page, uint64_t end)
 }
 
 /* Unchanged pages that are worth writing before `page`; one block is looked at once. */
-static uint64_t gap_before(const struct job *job, uint64_t page, uint64_t end, uint64_t *block, uint64_t *gap)
+static uint64_t gap_before(const struct job *job, uint64_t page, uint64_t end, uint64_t *block,
+                           uint64_t *gap)
 {
     const uint64_t size = BLOCK_BYTES / job->win->page_bytes;
 
@@ -257,7 +271,8 @@ static void write_regions(void *ctx)
 }
 
 /* For `pages` of data between first and end; returns how many threads are worth their start. */
-static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t first, uint64_t end, uint64_t pages)
+static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t first, uint64_t end,
+                         uint64_t pages)
 {
     const uint64_t block = BLOCK_BYTES / win->page_bytes, most = REGION_BYTES / BLOCK_BYTES;
     uint64_t threads = storwin__min(storwin__threads(win), pages / block), blocks;
@@ -278,8 +293,8 @@ static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t f
 }
 
 /*
- * Writes the pages of [first, end) whose bits are set, and waits until they are durable. Pages that failed have their bits again.
- * Returns how they were written, STORWIN_WROTE_.
+ * Writes the pages of [first, end) whose bits are set, and waits until they are durable. Pages that
+ * failed have their bits again. Returns how they were written, STORWIN_WROTE_.
  */
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
                          struct storwin__failure *fail)
@@ -310,14 +325,16 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
 
         storwin__bits_set(win, job.lo, job.hi); /* any of it may be lost */
         storwin__failure_add(fail, rc, win->stor_offset + job.lo * win->page_bytes,
-                             win->stor_offset + storwin__min(job.hi * win->page_bytes, win->stor_bytes));
+                             win->stor_offset +
+                                 storwin__min(job.hi * win->page_bytes, win->stor_bytes));
     }
     return atomic_load(&job.direct) ? STORWIN_WROTE_DIRECT : STORWIN_WROTE_BUFFERED;
 }
 
-/* Writes n_pages, which lie at `from` and belong to `page` and the next ones, past the page cache, for an eviction: made durable by the next sync. */
-int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint64_t page, uint64_t n_pages,
-                           struct storwin__failure *fail)
+/* Writes n_pages, which lie at `from` and belong to `page` and the next ones, past the page cache,
+ * for an eviction: made durable by the next sync. */
+int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint64_t page,
+                           uint64_t n_pages, struct storwin__failure *fail)
 {
     struct storwin__failure none = {0, 0, 0};
     struct job job = {.through = 1, .fail = &none};
@@ -373,13 +390,16 @@ static int read_region(const struct storwin_window *win, uint64_t first, uint64_
                 return 0;
             hole = lseek(f->fd, data, SEEK_HOLE);
             if (hole > 0)
-                limit = storwin__min(stop, storwin__round_up((uint64_t)hole - win->opts.offset_bytes, win->page_bytes));
+                limit =
+                    storwin__min(stop, storwin__round_up((uint64_t)hole - win->opts.offset_bytes,
+                                                         win->page_bytes));
         }
         if (f->direct_fd >= 0)
             direct = (limit - at) / ALIGNMENT * ALIGNMENT;
         if (direct > 0 && get(f->direct_fd, to + at, direct, win->opts.offset_bytes + at) < 0)
             direct = 0;
-        rc = get(f->fd, to + at + direct, limit - at - direct, win->opts.offset_bytes + at + direct);
+        rc =
+            get(f->fd, to + at + direct, limit - at - direct, win->opts.offset_bytes + at + direct);
         at = limit;
     }
     return rc;
@@ -407,11 +427,13 @@ int storwin__read_span(struct storwin_window *win, struct storwin_error *err)
 {
     struct job job = {.merge = 0};
 
-    storwin__parallel(job_init(&job, win, 0, storwin__pages(win), storwin__pages(win)), read_regions, &job);
+    storwin__parallel(job_init(&job, win, 0, storwin__pages(win), storwin__pages(win)),
+                      read_regions, &job);
     pthread_mutex_destroy(&job.lock);
     if (job.read_rc < 0)
-        return storwin__fail(err, job.read_rc, "storage_alloc_filename", "read at offset %llu of the file: %s",
-                             (unsigned long long)(win->opts.offset_bytes + job.read_at * win->page_bytes),
-                             storwin_strerror(job.read_rc));
+        return storwin__fail(
+            err, job.read_rc, "storage_alloc_filename", "read at offset %llu of the file: %s",
+            (unsigned long long)(win->opts.offset_bytes + job.read_at * win->page_bytes),
+            storwin_strerror(job.read_rc));
     return 0;
 }

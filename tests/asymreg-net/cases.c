@@ -33,15 +33,16 @@ static int await(struct side *s, int rc, struct asymreg_op *op)
     return rc;
 }
 
-/* As the core does: what the transport has no room for now is tried again, while the peer is alive. */
-#define TRY(s, rc, call)                                                                                                        \
-    do {                                                                                                                        \
-        (rc) = (call);                                                                                                          \
-        if ((rc) == -EAGAIN) {                                                                                                  \
-            (s)->ops->progress((s)->t);                                                                                         \
-            if ((s)->ops->peer_alive((s)->t, (s)->ep) != 0)                                                                     \
-                (rc) = ASYMREG_EPEER;                                                                                           \
-        }                                                                                                                       \
+/* As the core does: what the transport has no room for now is tried again, while the peer is alive.
+ * */
+#define TRY(s, rc, call)                                                                           \
+    do {                                                                                           \
+        (rc) = (call);                                                                             \
+        if ((rc) == -EAGAIN) {                                                                     \
+            (s)->ops->progress((s)->t);                                                            \
+            if ((s)->ops->peer_alive((s)->t, (s)->ep) != 0)                                        \
+                (rc) = ASYMREG_EPEER;                                                              \
+        }                                                                                          \
     } while ((rc) == -EAGAIN)
 
 static uint64_t at(struct side *s, int region, uint64_t offset)
@@ -52,17 +53,21 @@ static uint64_t at(struct side *s, int region, uint64_t offset)
 /* Longest piece that one operation may move. */
 static size_t piece(struct side *s, size_t bytes)
 {
-    return s->caps.max_op_bytes && bytes > s->caps.max_op_bytes ? (size_t)s->caps.max_op_bytes : bytes;
+    return s->caps.max_op_bytes && bytes > s->caps.max_op_bytes ? (size_t)s->caps.max_op_bytes
+                                                                : bytes;
 }
 
-static int put_in(struct side *s, int region, uint64_t offset, const void *src, size_t bytes, struct asymreg_mem *local)
+static int put_in(struct side *s, int region, uint64_t offset, const void *src, size_t bytes,
+                  struct asymreg_mem *local)
 {
     for (size_t done = 0, n; done < bytes; done += n) {
         struct asymreg_op op = {0};
         int rc;
 
         n = piece(s, bytes - done);
-        TRY(s, rc, s->ops->put(s->t, s->ep, s->keys[region], at(s, region, offset + done), (const char *)src + done, n, local, &op));
+        TRY(s, rc,
+            s->ops->put(s->t, s->ep, s->keys[region], at(s, region, offset + done),
+                        (const char *)src + done, n, local, &op));
         rc = await(s, rc, &op);
         if (rc < 0)
             return rc;
@@ -70,14 +75,17 @@ static int put_in(struct side *s, int region, uint64_t offset, const void *src, 
     return 0;
 }
 
-static int get_from(struct side *s, int region, uint64_t offset, void *dst, size_t bytes, struct asymreg_mem *local)
+static int get_from(struct side *s, int region, uint64_t offset, void *dst, size_t bytes,
+                    struct asymreg_mem *local)
 {
     for (size_t done = 0, n; done < bytes; done += n) {
         struct asymreg_op op = {0};
         int rc;
 
         n = piece(s, bytes - done);
-        TRY(s, rc, s->ops->get(s->t, s->ep, s->keys[region], at(s, region, offset + done), (char *)dst + done, n, local, &op));
+        TRY(s, rc,
+            s->ops->get(s->t, s->ep, s->keys[region], at(s, region, offset + done),
+                        (char *)dst + done, n, local, &op));
         rc = await(s, rc, &op);
         if (rc < 0)
             return rc;
@@ -94,26 +102,33 @@ static int flush(struct side *s)
     return rc;
 }
 
-static int amo8(struct side *s, uint64_t offset, uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result)
+static int amo8(struct side *s, uint64_t offset, uint32_t amo, uint32_t bytes, uint64_t operand,
+                uint64_t compare, uint64_t *result)
 {
     struct asymreg_op op = {0};
     int rc;
 
-    TRY(s, rc, s->ops->amo(s->t, s->ep, s->keys[COUNTERS], at(s, COUNTERS, offset), amo, bytes, operand, compare, result, &op));
+    TRY(s, rc,
+        s->ops->amo(s->t, s->ep, s->keys[COUNTERS], at(s, COUNTERS, offset), amo, bytes, operand,
+                    compare, result, &op));
     return await(s, rc, &op);
 }
 
 /* The capabilities are consistent, and each that is off has a reason. */
 static void case_caps(struct side *s)
 {
-    struct asymreg_transport_caps small = {.size = offsetof(struct asymreg_transport_caps, amo4_ops), .amo4_ops = 12345};
+    struct asymreg_transport_caps small = {
+        .size = offsetof(struct asymreg_transport_caps, amo4_ops), .amo4_ops = 12345};
 
-    CHECK(s->ops->size >= sizeof(*s->ops) && s->ops->version == ASYMREG_TRANSPORT_VERSION, "the table");
+    CHECK(s->ops->size >= sizeof(*s->ops) && s->ops->version == ASYMREG_TRANSPORT_VERSION,
+          "the table");
     CHECK(s->ops->name && strlen(s->ops->name) < 16, "the name");
     CHECK(s->caps.flags & ASYMREG_CAP_PUT && s->caps.flags & ASYMREG_CAP_GET, "moves nothing");
-    CHECK(s->caps.max_handle_bytes <= ASYMREG_MAX_HANDLE_BYTES && s->caps.max_address_bytes <= ASYMREG_MAX_ADDRESS_BYTES, "limits");
-    CHECK(!(s->caps.flags & ASYMREG_CAP_AMO) == !(s->caps.amo4_ops | s->caps.amo8_ops), "atomics: %x %x %x", s->caps.flags,
-          s->caps.amo4_ops, s->caps.amo8_ops);
+    CHECK(s->caps.max_handle_bytes <= ASYMREG_MAX_HANDLE_BYTES &&
+              s->caps.max_address_bytes <= ASYMREG_MAX_ADDRESS_BYTES,
+          "limits");
+    CHECK(!(s->caps.flags & ASYMREG_CAP_AMO) == !(s->caps.amo4_ops | s->caps.amo8_ops),
+          "atomics: %x %x %x", s->caps.flags, s->caps.amo4_ops, s->caps.amo8_ops);
     CHECK(!!(s->caps.flags & ASYMREG_CAP_MAP) == !!s->ops->map, "map");
     for (uint32_t bit = 1; bit <= ASYMREG_CAP_REMOTE_NODE; bit <<= 1) {
         const char *why = s->ops->reason(s->t, bit);
@@ -123,7 +138,8 @@ static void case_caps(struct side *s)
         else
             CHECK(why && *why, "no reason for the lack of capability %x", bit);
     }
-    CHECK(s->ops->query(s->t, &small) == 0 && small.amo4_ops == 12345, "query wrote past the caller's size");
+    CHECK(s->ops->query(s->t, &small) == 0 && small.amo4_ops == 12345,
+          "query wrote past the caller's size");
 }
 
 #if defined(HAVE_UCX) || defined(HAVE_IBV)
@@ -175,15 +191,21 @@ static void case_opts(struct side *s)
     (void)s;
 }
 
-/* Bytes arrive as they were, at any length and alignment, from memory that is registered and memory that is not. */
+/* Bytes arrive as they were, at any length and alignment, from memory that is registered and memory
+ * that is not. */
 static void case_putget(struct side *s)
 {
-    static const size_t sizes[] = {1, 2, 7, 8, 63, 64, 65, 255, 256, 257, 1000, 4095, 4097, 65535, 65536, 65537, 500001};
+    static const size_t sizes[] = {1,   2,    7,    8,    63,    64,    65,    255,   256,
+                                   257, 1000, 4095, 4097, 65535, 65536, 65537, 500001};
     static unsigned char local_memory[REGION_BYTES] __attribute__((aligned(4096)));
-    struct asymreg_mem_desc desc = {.size = sizeof(desc), .addr = (uintptr_t)local_memory, .bytes = sizeof(local_memory),
-                                    .prot = ASYMREG_RW, .fd = -1};
+    struct asymreg_mem_desc desc = {.size = sizeof(desc),
+                                    .addr = (uintptr_t)local_memory,
+                                    .bytes = sizeof(local_memory),
+                                    .prot = ASYMREG_RW,
+                                    .fd = -1};
     struct asymreg_mem *local = NULL;
-    unsigned char handle[ASYMREG_MAX_HANDLE_BYTES], *plain = malloc(REGION_BYTES), *back = malloc(REGION_BYTES);
+    unsigned char handle[ASYMREG_MAX_HANDLE_BYTES], *plain = malloc(REGION_BYTES),
+                                                    *back = malloc(REGION_BYTES);
     size_t handle_bytes;
 
     if (s->caps.flags & ASYMREG_CAP_WHOLE_SPACE) {
@@ -205,7 +227,10 @@ static void case_putget(struct side *s)
                 fill(src, sizes[i], i * 7 + (uint64_t)from_local);
                 CHECK(put_in(s, region, offset, src, sizes[i], mem) == 0, "put of %zu", sizes[i]);
                 CHECK(flush(s) == 0, "flush");
-                sum = tell(s, (struct order){.kind = ORDER_SUM, .region = (uint64_t)region, .offset = offset, .bytes = sizes[i]});
+                sum = tell(s, (struct order){.kind = ORDER_SUM,
+                                             .region = (uint64_t)region,
+                                             .offset = offset,
+                                             .bytes = sizes[i]});
                 CHECK(sum.value == sum_of(src, sizes[i]), "%zu bytes put are not there", sizes[i]);
                 memcpy(back, src, sizes[i]);
                 memset(src, 0, sizes[i]);
@@ -233,21 +258,28 @@ static void case_many(struct side *s)
 
     fill(src[0], sizeof(src), 99);
     for (int i = 0; i < N; i++) {
-        TRY(s, rc, s->ops->put(s->t, s->ep, s->keys[DATA], at(s, DATA, (uint64_t)i * BYTES), src[i], BYTES, NULL, NULL));
+        TRY(s, rc,
+            s->ops->put(s->t, s->ep, s->keys[DATA], at(s, DATA, (uint64_t)i * BYTES), src[i], BYTES,
+                        NULL, NULL));
         CHECK(rc == 0 || rc == ASYMREG_PENDING, "put %d: %d", i, rc);
     }
     CHECK(flush(s) == 0, "flush of puts");
-    CHECK(tell(s, (struct order){.kind = ORDER_SUM, .region = DATA, .bytes = sizeof(src)}).value == sum_of(src[0], sizeof(src)),
+    CHECK(tell(s, (struct order){.kind = ORDER_SUM, .region = DATA, .bytes = sizeof(src)}).value ==
+              sum_of(src[0], sizeof(src)),
           "what was put is not there");
     for (int i = 0; i < N; i++) {
-        TRY(s, rc, s->ops->get(s->t, s->ep, s->keys[DATA], at(s, DATA, (uint64_t)i * BYTES), dst[i], BYTES, NULL, NULL));
+        TRY(s, rc,
+            s->ops->get(s->t, s->ep, s->keys[DATA], at(s, DATA, (uint64_t)i * BYTES), dst[i], BYTES,
+                        NULL, NULL));
         CHECK(rc == 0 || rc == ASYMREG_PENDING, "get %d: %d", i, rc);
     }
     CHECK(flush(s) == 0, "flush of gets");
     CHECK(memcmp(src, dst, sizeof(src)) == 0, "what was got is something else");
     memset(dst, 0, sizeof(dst));
     for (int i = 0; i < N; i++) {
-        TRY(s, last[i], s->ops->get(s->t, s->ep, s->keys[DATA], at(s, DATA, (uint64_t)i * BYTES), dst[i], BYTES, NULL, &ops[i]));
+        TRY(s, last[i],
+            s->ops->get(s->t, s->ep, s->keys[DATA], at(s, DATA, (uint64_t)i * BYTES), dst[i], BYTES,
+                        NULL, &ops[i]));
         CHECK(last[i] == 0 || last[i] == ASYMREG_PENDING, "explicit get %d: %d", i, last[i]);
     }
     for (int i = 0; i < N; i++)
@@ -260,24 +292,33 @@ static void case_amo(struct side *s)
 {
     for (uint32_t bytes = 4; bytes <= 8; bytes += 4) {
         uint32_t mask = bytes == 4 ? s->caps.amo4_ops : s->caps.amo8_ops;
-        uint64_t all = bytes == 4 ? UINT32_MAX : UINT64_MAX, old = 77, offset = bytes == 4 ? 68 : 128;
+        uint64_t all = bytes == 4 ? UINT32_MAX : UINT64_MAX, old = 77,
+                 offset = bytes == 4 ? 68 : 128;
 
         for (uint32_t amo = 0; amo < 4; amo++) {
             if (!(mask & 1u << amo))
-                CHECK(amo8(s, offset, amo, bytes, 1, 0, &old) == ASYMREG_ENOTSUP, "atomic %u of %u bytes", amo, bytes);
+                CHECK(amo8(s, offset, amo, bytes, 1, 0, &old) == ASYMREG_ENOTSUP,
+                      "atomic %u of %u bytes", amo, bytes);
         }
         if (mask != ASYMREG_AMO_ALL)
             continue;
         CHECK(amo8(s, offset, ASYMREG_AMO_ADD, bytes, all, 0, NULL) == 0, "add");
-        CHECK(amo8(s, offset, ASYMREG_AMO_FETCH_ADD, bytes, 3, 0, &old) == 0 && old == all, "fetch-add: %llx", (unsigned long long)old);
-        CHECK(amo8(s, offset, ASYMREG_AMO_SWAP, bytes, 1000, 0, &old) == 0 && old == 2, "swap: %llu", (unsigned long long)old);
-        CHECK(amo8(s, offset, ASYMREG_AMO_COMPARE_SWAP, bytes, 5, 999, &old) == 0 && old == 1000, "compare-swap that fails");
-        CHECK(amo8(s, offset, ASYMREG_AMO_COMPARE_SWAP, bytes, 5, 1000, &old) == 0 && old == 1000, "compare-swap that succeeds");
-        CHECK(amo8(s, offset, ASYMREG_AMO_FETCH_ADD, bytes, 0, 0, &old) == 0 && old == 5, "in the end: %llu", (unsigned long long)old);
+        CHECK(amo8(s, offset, ASYMREG_AMO_FETCH_ADD, bytes, 3, 0, &old) == 0 && old == all,
+              "fetch-add: %llx", (unsigned long long)old);
+        CHECK(amo8(s, offset, ASYMREG_AMO_SWAP, bytes, 1000, 0, &old) == 0 && old == 2,
+              "swap: %llu", (unsigned long long)old);
+        CHECK(amo8(s, offset, ASYMREG_AMO_COMPARE_SWAP, bytes, 5, 999, &old) == 0 && old == 1000,
+              "compare-swap that fails");
+        CHECK(amo8(s, offset, ASYMREG_AMO_COMPARE_SWAP, bytes, 5, 1000, &old) == 0 && old == 1000,
+              "compare-swap that succeeds");
+        CHECK(amo8(s, offset, ASYMREG_AMO_FETCH_ADD, bytes, 0, 0, &old) == 0 && old == 5,
+              "in the end: %llu", (unsigned long long)old);
         /* Its neighbours have not changed. */
         old = 1;
-        CHECK(get_from(s, COUNTERS, offset + bytes, &old, 4, NULL) == 0 && (uint32_t)old == 0, "the bytes after it");
-        CHECK(get_from(s, COUNTERS, offset - 4, &old, 4, NULL) == 0 && (uint32_t)old == 0, "the bytes before it");
+        CHECK(get_from(s, COUNTERS, offset + bytes, &old, 4, NULL) == 0 && (uint32_t)old == 0,
+              "the bytes after it");
+        CHECK(get_from(s, COUNTERS, offset - 4, &old, 4, NULL) == 0 && (uint32_t)old == 0,
+              "the bytes before it");
     }
 }
 
@@ -292,8 +333,12 @@ static void case_contend(struct side *s)
         return;
     tell_only(s, (struct order){.kind = ORDER_ADD, .offset = 512, .bytes = bytes, .value = N});
     for (int i = 0; i < N; i++) {
-        CHECK(amo8(s, 512, i % 2 ? ASYMREG_AMO_FETCH_ADD : ASYMREG_AMO_ADD, bytes, 1, 0, i % 2 ? &value : NULL) == 0, "add %d", i);
-        CHECK(amo8(s, 1024, ASYMREG_AMO_SWAP, bytes, (uint64_t)i + 1, 0, &one_each) == 0 && one_each == (uint64_t)i, "swap %d", i);
+        CHECK(amo8(s, 512, i % 2 ? ASYMREG_AMO_FETCH_ADD : ASYMREG_AMO_ADD, bytes, 1, 0,
+                   i % 2 ? &value : NULL) == 0,
+              "add %d", i);
+        CHECK(amo8(s, 1024, ASYMREG_AMO_SWAP, bytes, (uint64_t)i + 1, 0, &one_each) == 0 &&
+                  one_each == (uint64_t)i,
+              "swap %d", i);
     }
     hear(s);
     CHECK(amo8(s, 512, ASYMREG_AMO_FETCH_ADD, bytes, 0, 0, &value) == 0, "read");
@@ -312,11 +357,15 @@ static void case_readonly(struct side *s)
     rc = put_in(s, READ_ONLY, 50, "something else", 14, NULL);
     if (rc == 0)
         rc = flush(s);
-    CHECK(rc == ASYMREG_EACCES || rc == ASYMREG_EFAULT || rc == ASYMREG_ESTALE, "put into read-only memory: %d", rc);
-    CHECK(get_from(s, READ_ONLY, 50, after, sizeof(after), NULL) == 0 && memcmp(before, after, sizeof(after)) == 0, "it was written");
+    CHECK(rc == ASYMREG_EACCES || rc == ASYMREG_EFAULT || rc == ASYMREG_ESTALE,
+          "put into read-only memory: %d", rc);
+    CHECK(get_from(s, READ_ONLY, 50, after, sizeof(after), NULL) == 0 &&
+              memcmp(before, after, sizeof(after)) == 0,
+          "it was written");
 }
 
-/* After mem_dereg the old handle is stale, also while other operations are queued; a new registration works. */
+/* After mem_dereg the old handle is stale, also while other operations are queued; a new
+ * registration works. */
 static void case_revoke(struct side *s)
 {
     unsigned char old_handle[ASYMREG_MAX_HANDLE_BYTES], buf[4000], other[4000];
@@ -333,23 +382,33 @@ static void case_revoke(struct side *s)
         tell(s, (struct order){.kind = ORDER_DEREG, .region = DATA});
         for (int i = 0; i < 30; i++) {
             ops[i] = (struct asymreg_op){0};
-            TRY(s, rc[i], s->ops->put(s->t, s->ep, s->keys[i % 3 ? COUNTERS : DATA], at(s, i % 3 ? COUNTERS : DATA, (uint64_t)i * 8),
-                                      "revoked!", 8, NULL, &ops[i]));
+            TRY(s, rc[i],
+                s->ops->put(s->t, s->ep, s->keys[i % 3 ? COUNTERS : DATA],
+                            at(s, i % 3 ? COUNTERS : DATA, (uint64_t)i * 8), "revoked!", 8, NULL,
+                            &ops[i]));
         }
         for (int i = 0; i < 30; i++) {
             rc[i] = await(s, rc[i], &ops[i]);
             CHECK(rc[i] == (i % 3 ? 0 : ASYMREG_ESTALE), "operation %d: %d", i, rc[i]);
         }
-        CHECK(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == ASYMREG_ESTALE, "get of what is gone");
-        CHECK(get_from(s, COUNTERS, 8, buf, 8, NULL) == 0 && memcmp(buf, "revoked!", 8) == 0, "the other region");
+        CHECK(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == ASYMREG_ESTALE,
+              "get of what is gone");
+        CHECK(get_from(s, COUNTERS, 8, buf, 8, NULL) == 0 && memcmp(buf, "revoked!", 8) == 0,
+              "the other region");
         *p = tell(s, (struct order){.kind = ORDER_REG, .region = DATA}).published;
-        CHECK(p->handle_bytes != old_bytes || memcmp(p->handle, old_handle, old_bytes) != 0, "the new handle is the old one");
-        CHECK(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == ASYMREG_ESTALE, "the old handle reaches the new registration");
+        CHECK(p->handle_bytes != old_bytes || memcmp(p->handle, old_handle, old_bytes) != 0,
+              "the new handle is the old one");
+        CHECK(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == ASYMREG_ESTALE,
+              "the old handle reaches the new registration");
         s->ops->rkey_release(s->t, s->ep, s->keys[DATA]);
-        CHECK(s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes, &s->keys[DATA]) == 0, "unpack");
+        CHECK(s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes,
+                                  &s->keys[DATA]) == 0,
+              "unpack");
         memset(other, 'a' + round, sizeof(other));
         CHECK(put_in(s, DATA, 0, other, sizeof(other), NULL) == 0 && flush(s) == 0, "put after");
-        CHECK(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == 0 && memcmp(buf, other, sizeof(buf)) == 0, "get after");
+        CHECK(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == 0 &&
+                  memcmp(buf, other, sizeof(buf)) == 0,
+              "get after");
     }
 }
 
@@ -362,10 +421,12 @@ static void case_hostile(struct side *s)
     struct asymreg_rkey *key;
 
     for (size_t n = 0; n < h->address_bytes; n++) {
-        unsigned char *exact = malloc(n ? n : 1); /* so that a sanitizer sees what is read past it */
+        unsigned char *exact =
+            malloc(n ? n : 1); /* so that a sanitizer sees what is read past it */
 
         memcpy(exact, h->address, n);
-        CHECK(s->ops->connect(s->t, exact, n, &ep) < 0, "connected by %zu bytes of %zu", n, (size_t)h->address_bytes);
+        CHECK(s->ops->connect(s->t, exact, n, &ep) < 0, "connected by %zu bytes of %zu", n,
+              (size_t)h->address_bytes);
         free(exact);
     }
     for (size_t i = 0; i < h->address_bytes; i++) {
@@ -381,13 +442,15 @@ static void case_hostile(struct side *s)
             unsigned char *exact = malloc(n ? n : 1);
 
             memcpy(exact, p->handle, n);
-            CHECK(s->ops->rkey_unpack(s->t, s->ep, exact, n, p->addr, p->bytes, &key) < 0, "a key of %zu bytes", n);
+            CHECK(s->ops->rkey_unpack(s->t, s->ep, exact, n, p->addr, p->bytes, &key) < 0,
+                  "a key of %zu bytes", n);
             free(exact);
         }
         for (size_t i = 0; i < p->handle_bytes; i++) {
             memcpy(bytes, p->handle, p->handle_bytes);
             bytes[i] ^= 0x55;
-            if (s->ops->rkey_unpack(s->t, s->ep, bytes, p->handle_bytes, p->addr, p->bytes, &key) == 0)
+            if (s->ops->rkey_unpack(s->t, s->ep, bytes, p->handle_bytes, p->addr, p->bytes, &key) ==
+                0)
                 s->ops->rkey_release(s->t, s->ep, key);
         }
     }
@@ -399,7 +462,8 @@ static void case_badmem(struct side *s)
 {
     static unsigned char memory[100];
     unsigned char handle[ASYMREG_MAX_HANDLE_BYTES];
-    struct asymreg_mem_desc desc = {.size = sizeof(desc), .addr = (uintptr_t)memory, .bytes = 0, .prot = ASYMREG_RW, .fd = -1};
+    struct asymreg_mem_desc desc = {
+        .size = sizeof(desc), .addr = (uintptr_t)memory, .bytes = 0, .prot = ASYMREG_RW, .fd = -1};
     struct asymreg_mem *mem;
     size_t bytes;
 
@@ -408,10 +472,12 @@ static void case_badmem(struct side *s)
     CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes) < 0, "registered nothing at all");
     desc.bytes = sizeof(memory);
     desc.prot = 1u << 30;
-    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes) < 0, "registered with unknown permissions");
+    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes) < 0,
+          "registered with unknown permissions");
     desc.prot = ASYMREG_RW;
     desc.addr = UINT64_MAX - 10;
-    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes) < 0, "registered past the end of the address space");
+    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes) < 0,
+          "registered past the end of the address space");
 }
 
 /* Ends what is under way at once, without the peer. */
@@ -423,14 +489,16 @@ static void case_leave(struct side *s)
     int rc[N];
 
     for (int i = 0; i < N; i++)
-        TRY(s, rc[i], s->ops->get(s->t, s->ep, s->keys[DATA], at(s, DATA, 0), dst[i], 100, NULL, &ops[i]));
+        TRY(s, rc[i],
+            s->ops->get(s->t, s->ep, s->keys[DATA], at(s, DATA, 0), dst[i], 100, NULL, &ops[i]));
     for (int i = 0; i < N_REGIONS; i++) {
         if (s->keys[i] && i != DATA)
             s->ops->rkey_release(s->t, s->ep, s->keys[i]);
         if (i != DATA)
             s->keys[i] = NULL;
     }
-    /* The contract has keys released before; pending operations use this one, so it goes with them. */
+    /* The contract has keys released before; pending operations use this one, so it goes with them.
+     * */
     while (s->ops->flush(s->t, s->ep) == ASYMREG_PENDING)
         s->ops->progress(s->t);
     s->ops->rkey_release(s->t, s->ep, s->keys[DATA]);
@@ -442,9 +510,12 @@ static void case_leave(struct side *s)
 
         CHECK(status == 0 || status == ASYMREG_EPEER, "operation %d: %d", i, status);
     }
-    CHECK(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &s->ep) == 0, "connect again");
-    CHECK(s->ops->rkey_unpack(s->t, s->ep, s->hello.regions[DATA].handle, s->hello.regions[DATA].handle_bytes,
-                              s->hello.regions[DATA].addr, s->hello.regions[DATA].bytes, &s->keys[DATA]) == 0, "unpack again");
+    CHECK(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &s->ep) == 0,
+          "connect again");
+    CHECK(s->ops->rkey_unpack(s->t, s->ep, s->hello.regions[DATA].handle,
+                              s->hello.regions[DATA].handle_bytes, s->hello.regions[DATA].addr,
+                              s->hello.regions[DATA].bytes, &s->keys[DATA]) == 0,
+          "unpack again");
     CHECK(put_in(s, DATA, 0, "again", 5, NULL) == 0 && flush(s) == 0, "put again");
 }
 
@@ -460,8 +531,11 @@ static void case_stopped(struct side *s)
     pid = (pid_t)tell(s, (struct order){.kind = ORDER_STOP}).pid;
     wait_until_stopped(pid);
     fill(buf, sizeof(buf), 5);
-    CHECK(put_in(s, DATA, 0, buf, sizeof(buf), NULL) == 0 && flush(s) == 0, "put into a stopped process");
-    CHECK(get_from(s, DATA, 0, back, sizeof(back), NULL) == 0 && memcmp(buf, back, sizeof(buf)) == 0, "get from a stopped process");
+    CHECK(put_in(s, DATA, 0, buf, sizeof(buf), NULL) == 0 && flush(s) == 0,
+          "put into a stopped process");
+    CHECK(get_from(s, DATA, 0, back, sizeof(back), NULL) == 0 &&
+              memcmp(buf, back, sizeof(buf)) == 0,
+          "get from a stopped process");
     CHECK(s->ops->peer_alive(s->t, s->ep) == 0, "a stopped process is called dead");
 }
 
@@ -481,7 +555,9 @@ static void case_killed(struct side *s)
 
         for (int i = 0; i < 16; i++) {
             ops[i] = (struct asymreg_op){0};
-            TRY(s, last[i], s->ops->get(s->t, s->ep, s->keys[DATA], at(s, DATA, 0), dst[i], sizeof(dst[i]), NULL, &ops[i]));
+            TRY(s, last[i],
+                s->ops->get(s->t, s->ep, s->keys[DATA], at(s, DATA, 0), dst[i], sizeof(dst[i]),
+                            NULL, &ops[i]));
         }
         for (int i = 0; i < 16; i++) {
             last[i] = await(s, last[i], &ops[i]);
@@ -497,11 +573,13 @@ static void case_killed(struct side *s)
     printf("killed: noticed %llu ms later\n", (unsigned long long)(now_ms() - begin));
     CHECK(s->ops->peer_alive(s->t, s->ep) == ASYMREG_EPEER, "called alive");
     CHECK(get_from(s, DATA, 0, dst[0], 100, NULL) == ASYMREG_EPEER, "get from the dead");
-    CHECK(put_in(s, DATA, 0, "x", 1, NULL) == ASYMREG_EPEER || flush(s) == ASYMREG_EPEER, "put to the dead");
+    CHECK(put_in(s, DATA, 0, "x", 1, NULL) == ASYMREG_EPEER || flush(s) == ASYMREG_EPEER,
+          "put to the dead");
     CHECK(flush(s) == ASYMREG_EPEER || flush(s) == ASYMREG_EPEER, "flush to the dead");
 }
 
-/* The same when somebody else ends the target's whole machine: only with --connect, see tests/verbs/pair.sh. */
+/* The same when somebody else ends the target's whole machine: only with --connect, see
+ * tests/verbs/pair.sh. */
 static void case_machine(struct side *s)
 {
     static unsigned char dst[30000];
@@ -516,7 +594,8 @@ static void case_machine(struct side *s)
         rc = get_from(s, DATA, 0, dst, sizeof(dst), NULL);
     } while (rc == 0);
     CHECK(rc == ASYMREG_EPEER, "get: %d", rc);
-    printf("machine: noticed %llu ms after the last good get\n", (unsigned long long)(now_ms() - last));
+    printf("machine: noticed %llu ms after the last good get\n",
+           (unsigned long long)(now_ms() - last));
     CHECK(s->ops->peer_alive(s->t, s->ep) == ASYMREG_EPEER, "called alive");
 }
 
@@ -551,7 +630,8 @@ static void case_killed_idle(struct side *s)
     if (rc == 0) {
         const struct published *p = &s->hello.regions[DATA];
 
-        rc = s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes, &s->keys[DATA]);
+        rc = s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes,
+                                 &s->keys[DATA]);
         if (rc == 0)
             rc = get_from(s, DATA, 0, buf, sizeof(buf), NULL);
     } else {
@@ -560,7 +640,8 @@ static void case_killed_idle(struct side *s)
     CHECK(rc == ASYMREG_EPEER || rc == ASYMREG_EUNREACH, "connected to the dead: %d", rc);
 }
 
-/* When this process was started, as /proc has it: the 22nd field, and the second may have blanks. */
+/* When this process was started, as /proc has it: the 22nd field, and the second may have blanks.
+ * */
 static uint64_t started(void)
 {
     char text[1024] = "", *p;
@@ -650,8 +731,9 @@ static unsigned pidfds(void)
 }
 
 /*
- * More endpoints than a transport keeps descriptors of processes for, which are 64: each works, and each notices the target's death, also in
- * the middle of an operation. With ucx and shm that is the kernel's matter, with others the adapter's.
+ * More endpoints than a transport keeps descriptors of processes for, which are 64: each works, and
+ * each notices the target's death, also in the middle of an operation. With ucx and shm that is the
+ * kernel's matter, with others the adapter's.
  */
 static void case_crowd(struct side *s)
 {
@@ -667,23 +749,32 @@ static void case_crowd(struct side *s)
     for (unsigned i = 0; i < N; i++) {
         rc = s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i]);
         CHECK(rc == 0, "connect %u: %d", i, rc);
-        CHECK(pidfds() == (!kernel ? 0 : i + 2 < KEPT ? i + 2 : KEPT), "%u with %u endpoints", pidfds(), i + 2);
+        CHECK(pidfds() == (!kernel        ? 0
+                           : i + 2 < KEPT ? i + 2
+                                          : KEPT),
+              "%u with %u endpoints", pidfds(), i + 2);
     }
-    for (unsigned round = 0; round < 3; round++) { /* some go, others take their places: of those with one, and of those without */
+    for (unsigned round = 0; round < 3;
+         round++) { /* some go, others take their places: of those with one, and of those without */
         for (unsigned i = round; i < N; i += 9)
             s->ops->disconnect(s->t, eps[i]);
         CHECK(pidfds() < KEPT, "none is given back");
         for (unsigned i = round; i < N; i += 9)
-            CHECK(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i]) == 0, "connect again");
+            CHECK(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i]) == 0,
+                  "connect again");
         CHECK(pidfds() == (kernel ? KEPT : 0), "%u after round %u", pidfds(), round);
     }
     for (unsigned i = 0; i < N; i++) {
         s->ep = eps[i];
-        CHECK(s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes, &s->keys[DATA]) == 0, "unpack");
+        CHECK(s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes,
+                                  &s->keys[DATA]) == 0,
+              "unpack");
         keys[i] = s->keys[DATA];
         fill(buf, sizeof(buf), i);
         CHECK(put_in(s, DATA, 100 * i, buf, sizeof(buf), NULL) == 0 && flush(s) == 0, "put %u", i);
-        CHECK(get_from(s, DATA, 100 * i, back, sizeof(back), NULL) == 0 && memcmp(buf, back, sizeof(buf)) == 0, "get %u", i);
+        CHECK(get_from(s, DATA, 100 * i, back, sizeof(back), NULL) == 0 &&
+                  memcmp(buf, back, sizeof(buf)) == 0,
+              "get %u", i);
         CHECK(s->ops->peer_alive(s->t, s->ep) == 0, "endpoint %u calls it dead", i);
     }
     tell_only(s, (struct order){.kind = ORDER_KILL});
@@ -696,7 +787,9 @@ static void case_crowd(struct side *s)
         s->keys[DATA] = keys[i];
         while ((rc = s->ops->peer_alive(s->t, s->ep)) == 0)
             s->ops->progress(s->t);
-        CHECK(rc == ASYMREG_EPEER && get_from(s, DATA, 0, back, sizeof(back), NULL) == ASYMREG_EPEER, "endpoint %u: %d", i, rc);
+        CHECK(rc == ASYMREG_EPEER &&
+                  get_from(s, DATA, 0, back, sizeof(back), NULL) == ASYMREG_EPEER,
+              "endpoint %u: %d", i, rc);
         s->ops->rkey_release(s->t, s->ep, s->keys[DATA]);
         s->ops->disconnect(s->t, s->ep);
     }

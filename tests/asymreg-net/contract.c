@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The contract of asymreg/transport.h, the same test for every transport: contract TRANSPORT [--no-pidfd] [CASE]...
+/* The contract of asymreg/transport.h, the same test for every transport: contract TRANSPORT
+ * [--no-pidfd] [CASE]...
  *
- * Each case runs in two processes of its own. The target registers memory and obeys orders that arrive on a socket; but for
- * `ucx`, which needs its help, it sleeps in read() meanwhile, so that what works without it is seen to. The initiator is the
- * case. The socket is local; or, on two machines, `contract TRANSPORT --listen PORT` is the target of every case that
- * `contract TRANSPORT --connect ADDRESS PORT` runs.
+ * Each case runs in two processes of its own. The target registers memory and obeys orders that
+ * arrive on a socket; but for `ucx`, which needs its help, it sleeps in read() meanwhile, so that
+ * what works without it is seen to. The initiator is the case. The socket is local; or, on two
+ * machines, `contract TRANSPORT --listen PORT` is the target of every case that `contract TRANSPORT
+ * --connect ADDRESS PORT` runs.
  *
  * --no-pidfd: without descriptors of processes, as in sandboxes that refuse them.
  *
- * For ibv: CONTRACT_DEVICE0 and CONTRACT_DEVICE1 name the adapters of the target and the initiator. */
+ * For ibv: CONTRACT_DEVICE0 and CONTRACT_DEVICE1 name the adapters of the target and the initiator.
+ * */
 #define _GNU_SOURCE
 #include "contract.h"
 
@@ -41,8 +44,8 @@ static const char *transport_name;
 static unsigned char *memory[N_REGIONS];
 static struct asymreg_mem *registered[N_REGIONS];
 static int fds[N_REGIONS];
-static bool passive; /* the target makes no call while it waits for orders */
-static bool elsewhere; /* the target is on another machine */
+static bool passive;      /* the target makes no call while it waits for orders */
+static bool elsewhere;    /* the target is on another machine */
 static int seconds = 150; /* a case that takes longer hangs */
 
 /* What UCX loses when a connection comes to nothing is not ours. */
@@ -68,8 +71,11 @@ struct asymreg_transport *make_transport(int role, bool dying)
 #endif
 #ifdef HAVE_IBV
     } else if (strcmp(transport_name, "ibv") == 0) {
-        /* An emulated machine that is busy may be silent for long; only where death is the subject the usual limit holds. */
-        struct asymreg_ibv_opts o = {.size = sizeof(o), .device = getenv(role ? "CONTRACT_DEVICE1" : "CONTRACT_DEVICE0"),
+        /* An emulated machine that is busy may be silent for long; only where death is the subject
+         * the usual limit holds. */
+        struct asymreg_ibv_opts o = {.size = sizeof(o),
+                                     .device =
+                                         getenv(role ? "CONTRACT_DEVICE1" : "CONTRACT_DEVICE0"),
                                      .timeout_ms = dying ? 0 : 20000};
 
         rc = asymreg_ibv_create(&o, &t);
@@ -185,14 +191,16 @@ void wait_until_stopped(pid_t pid)
 
 /* The target. */
 
-/* Counters are in shared memory where the transport can use a descriptor, as not every one has atomics elsewhere. */
+/* Counters are in shared memory where the transport can use a descriptor, as not every one has
+ * atomics elsewhere. */
 static void make_memory(struct side *s)
 {
     for (int i = 0; i < N_REGIONS; i++) {
         fds[i] = -1;
         if (i == FILE_BACKED || (i == COUNTERS && s->caps.flags & ASYMREG_CAP_FD)) {
             fds[i] = memfd_create("contract", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-            CHECK(fds[i] >= 0 && ftruncate(fds[i], REGION_BYTES) == 0, "memfd: %s", strerror(errno));
+            CHECK(fds[i] >= 0 && ftruncate(fds[i], REGION_BYTES) == 0, "memfd: %s",
+                  strerror(errno));
             if (i == COUNTERS)
                 CHECK(fcntl(fds[i], F_ADD_SEALS, F_SEAL_SHRINK) == 0, "seal: %s", strerror(errno));
             memory[i] = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[i], 0);
@@ -209,15 +217,19 @@ static void make_memory(struct side *s)
 static struct published publish(struct side *s, int region)
 {
     static const uint32_t prot[N_REGIONS] = {ASYMREG_RW, ASYMREG_READ, ASYMREG_ALL, ASYMREG_RW};
-    struct asymreg_mem_desc desc = {.size = sizeof(desc), .addr = (uintptr_t)memory[region], .bytes = REGION_BYTES,
-                                    .prot = prot[region], .fd = fds[region]};
+    struct asymreg_mem_desc desc = {.size = sizeof(desc),
+                                    .addr = (uintptr_t)memory[region],
+                                    .bytes = REGION_BYTES,
+                                    .prot = prot[region],
+                                    .fd = fds[region]};
     struct published p = {.memory = desc.addr, .addr = desc.addr, .bytes = desc.bytes};
     size_t bytes = 0;
     int rc;
 
     if (!(s->caps.flags & (fds[region] >= 0 ? ASYMREG_CAP_FD : ASYMREG_CAP_PRIVATE)))
         return p;
-    if (fds[region] < 0 && s->caps.flags & ASYMREG_CAP_WHOLE_SPACE) { /* then that is what the core registers */
+    if (fds[region] < 0 &&
+        s->caps.flags & ASYMREG_CAP_WHOLE_SPACE) { /* then that is what the core registers */
         desc.addr = p.addr = 0;
         desc.bytes = p.bytes = UINT64_MAX;
         desc.prot = ASYMREG_ALL;
@@ -243,8 +255,8 @@ static void add_to_self(struct side *s, const struct order *order)
     CHECK(rc == 0, "unpack its own: %d", rc);
     for (uint64_t i = 0; i < order->value; i++) {
         do {
-            rc = s->ops->amo(s->t, ep, key, (uintptr_t)memory[COUNTERS] + order->offset, ASYMREG_AMO_ADD,
-                             (uint32_t)order->bytes, 1, 0, NULL, NULL);
+            rc = s->ops->amo(s->t, ep, key, (uintptr_t)memory[COUNTERS] + order->offset,
+                             ASYMREG_AMO_ADD, (uint32_t)order->bytes, 1, 0, NULL, NULL);
             if (rc == -EAGAIN)
                 s->ops->progress(s->t);
         } while (rc == -EAGAIN);
@@ -263,32 +275,21 @@ static void obey(struct side *s, const struct order *order)
     int region = (int)order->region, rc;
 
     switch (order->kind) {
-    case ORDER_SUM:
-        answer.value = sum_of(memory[region] + order->offset, order->bytes);
-        break;
-    case ORDER_FILL:
-        fill(memory[region] + order->offset, order->bytes, order->value);
-        break;
+    case ORDER_SUM: answer.value = sum_of(memory[region] + order->offset, order->bytes); break;
+    case ORDER_FILL: fill(memory[region] + order->offset, order->bytes, order->value); break;
     case ORDER_DEREG:
         rc = s->ops->mem_dereg(s->t, registered[region]);
         CHECK(rc == 0, "mem_dereg: %d", rc);
         registered[region] = NULL;
         break;
-    case ORDER_REG:
-        answer.published = publish(s, region);
-        break;
-    case ORDER_ADD:
-        add_to_self(s, order);
-        break;
-    case ORDER_KILL:
-        raise(SIGKILL);
-        break;
+    case ORDER_REG: answer.published = publish(s, region); break;
+    case ORDER_ADD: add_to_self(s, order); break;
+    case ORDER_KILL: raise(SIGKILL); break;
     case ORDER_STOP:
         transmit(s->sock, &answer, sizeof(answer));
         raise(SIGSTOP);
         return;
-    default:
-        break;
+    default: break;
     }
     transmit(s->sock, &answer, sizeof(answer));
 }
@@ -348,9 +349,11 @@ static int initiator(int sock, const struct contract_case *c)
     for (int i = 0; i < N_REGIONS; i++) {
         struct published *p = &s.hello.regions[i];
 
-        if (p->handle_bytes == 0 && !(s.caps.flags & ASYMREG_CAP_FD && s.caps.flags & ASYMREG_CAP_PRIVATE))
+        if (p->handle_bytes == 0 &&
+            !(s.caps.flags & ASYMREG_CAP_FD && s.caps.flags & ASYMREG_CAP_PRIVATE))
             continue;
-        rc = s.ops->rkey_unpack(s.t, s.ep, p->handle, p->handle_bytes, p->addr, p->bytes, &s.keys[i]);
+        rc = s.ops->rkey_unpack(s.t, s.ep, p->handle, p->handle_bytes, p->addr, p->bytes,
+                                &s.keys[i]);
         CHECK(rc == 0, "rkey_unpack: %d", rc);
     }
     c->run(&s);
@@ -383,7 +386,8 @@ static pid_t start(int role, int sock, int other, const struct contract_case *c)
     return pid;
 }
 
-/* Its status; one that stops itself is continued, where nobody is left who wants it stopped or after a second. */
+/* Its status; one that stops itself is continued, where nobody is left who wants it stopped or
+ * after a second. */
 static int wait_for(pid_t pid, bool alone)
 {
     int status;
@@ -421,12 +425,15 @@ static int run_here(const struct contract_case *c)
 
 static int listen_for_cases(const char *port)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)), .sin_addr.s_addr = htonl(INADDR_ANY)};
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)atoi(port)),
+                            .sin_addr.s_addr = htonl(INADDR_ANY)};
     int one = 1, sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), worst = 0;
     char name[32];
 
     setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    CHECK(bind(sock, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(sock, 1) == 0, "listen: %s", strerror(errno));
+    CHECK(bind(sock, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(sock, 1) == 0, "listen: %s",
+          strerror(errno));
     for (;;) {
         int peer = accept(sock, NULL, NULL), rc;
 
@@ -474,7 +481,8 @@ static bool refuse_pidfds(void)
     };
     struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
 
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
         printf("skip: no filter of system calls: %s\n", strerror(errno));
         return false;
     }
@@ -488,7 +496,8 @@ int main(int argc, char **argv)
     int first = 2, n = 0;
 
     if (argc < 2) {
-        fprintf(stderr, "usage: contract local|ucx|ucx-thread|ibv [--listen PORT | --connect ADDRESS PORT | --no-pidfd] [CASE]...\n");
+        fprintf(stderr, "usage: contract local|ucx|ucx-thread|ibv [--listen PORT | --connect "
+                        "ADDRESS PORT | --no-pidfd] [CASE]...\n");
         return 2;
     }
     transport_name = argv[1];
@@ -526,14 +535,16 @@ int main(int argc, char **argv)
         }
         if (rc == 77)
             return 77;
-        printf("%-12s %s (%llu ms)\n", c->name, rc ? "FAILED" : "ok", (unsigned long long)(now_ms() - begin));
+        printf("%-12s %s (%llu ms)\n", c->name, rc ? "FAILED" : "ok",
+               (unsigned long long)(now_ms() - begin));
         if (rc != 0) {
             fprintf(stderr, "%s: status %d\n", c->name, rc);
             return 1;
         }
         n++;
     }
-    if (address && !(first < argc && strcmp(argv[first], "machine") == 0)) /* else nobody is left there */
+    if (address &&
+        !(first < argc && strcmp(argv[first], "machine") == 0)) /* else nobody is left there */
         close(dial(address, port, ""));
     CHECK(n > 0, "no such case");
     return 0;

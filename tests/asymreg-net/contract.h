@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <sys/types.h>
 
-#define CHECK(condition, ...)                                                                                                   \
-    do {                                                                                                                        \
-        if (!(condition)) {                                                                                                     \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                     \
-            fprintf(stderr, __VA_ARGS__);                                                                                       \
-            fprintf(stderr, "\n");                                                                                              \
-            exit(1);                                                                                                            \
-        }                                                                                                                       \
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                        \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fprintf(stderr, "\n");                                                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 /* Regions of the target. */
@@ -27,8 +27,8 @@ enum { DATA, READ_ONLY, COUNTERS, FILE_BACKED, N_REGIONS };
 
 /* A registration as its owner tells it to the other side. */
 struct published {
-    uint64_t memory;      /* its address at the target */
-    uint64_t addr, bytes; /* what the handle is for: that, or the whole address space */
+    uint64_t memory;       /* its address at the target */
+    uint64_t addr, bytes;  /* what the handle is for: that, or the whole address space */
     uint64_t handle_bytes; /* 0: this transport cannot register such memory */
     unsigned char handle[ASYMREG_MAX_HANDLE_BYTES];
 };
@@ -40,7 +40,16 @@ struct hello {
 };
 
 /* Orders to the target; each is answered with a struct answer. */
-enum order_kind { ORDER_QUIT, ORDER_SUM, ORDER_FILL, ORDER_DEREG, ORDER_REG, ORDER_ADD, ORDER_KILL, ORDER_STOP };
+enum order_kind {
+    ORDER_QUIT,
+    ORDER_SUM,
+    ORDER_FILL,
+    ORDER_DEREG,
+    ORDER_REG,
+    ORDER_ADD,
+    ORDER_KILL,
+    ORDER_STOP
+};
 struct order {
     uint64_t kind, region, offset, bytes, value;
 };
@@ -59,7 +68,7 @@ struct side {
     struct asymreg_ep *ep;                /* initiator */
     struct hello hello;                   /* the target's */
     struct asymreg_rkey *keys[N_REGIONS]; /* NULL: none */
-    bool dying;                           /* the case lets the target die: the time limit is the default one */
+    bool dying; /* the case lets the target die: the time limit is the default one */
 };
 
 struct contract_case {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts, regions and peers over a network transport: regions TRANSPORT [coalesce] (ucx, ucx-thread, ibv). What test_semantics.c of
- * tests/asymreg says of one node, as far as a network can keep it: the table is read through the transport, so that what has
- * changed since is found by a refresh or, where the transport revokes, by the refusal.
+/* Contexts, regions and peers over a network transport: regions TRANSPORT [coalesce] (ucx,
+ * ucx-thread, ibv). What test_semantics.c of tests/asymreg says of one node, as far as a network
+ * can keep it: the table is read through the transport, so that what has changed since is found by
+ * a refresh or, where the transport revokes, by the refusal.
  *
- * The owner is another process, which obeys one-letter orders. Over UCX it makes calls while it waits. */
+ * The owner is another process, which obeys one-letter orders. Over UCX it makes calls while it
+ * waits. */
 #define _GNU_SOURCE
 #include <asymreg.h>
 #ifdef HAVE_UCX
@@ -27,20 +29,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(condition, ...)                                                                                                   \
-    do {                                                                                                                        \
-        if (!(condition)) {                                                                                                     \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                     \
-            fprintf(stderr, __VA_ARGS__);                                                                                       \
-            fprintf(stderr, "\n");                                                                                              \
-            exit(1);                                                                                                            \
-        }                                                                                                                       \
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                        \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fprintf(stderr, "\n");                                                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 #define N_REGIONS 500u
-#define BYTES 1000u /* of each region; they follow each other with a gap */
-#define STRIDE 1024u
-#define OWNER 3u
+#define BYTES     1000u /* of each region; they follow each other with a gap */
+#define STRIDE    1024u
+#define OWNER     3u
 #define BIG_BYTES (1u << 20)
 
 const char *__lsan_default_suppressions(void);
@@ -62,14 +64,17 @@ static bool coalesce; /* the owner has few segments, of 64 KiB */
 
 static struct asymreg_context *open_context(void)
 {
-    struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 2 * N_REGIONS, .max_segments = coalesce ? 20 : N_REGIONS,
+    struct asymreg_opts opts = {.size = sizeof(opts),
+                                .max_regions = 2 * N_REGIONS,
+                                .max_segments = coalesce ? 20 : N_REGIONS,
                                 .coalesce_bytes = coalesce ? 65536 : 0};
     struct asymreg_context *ctx;
     int rc = -ENOSYS;
 
 #ifdef HAVE_UCX
     if (strncmp(transport_name, "ucx", 3) == 0) {
-        struct asymreg_ucx_opts o = {.size = sizeof(o), .flags = strcmp(transport_name, "ucx") ? ASYMREG_UCX_THREAD : 0};
+        struct asymreg_ucx_opts o = {
+            .size = sizeof(o), .flags = strcmp(transport_name, "ucx") ? ASYMREG_UCX_THREAD : 0};
 
         rc = asymreg_ucx_create(&o, &opts.transport);
     }
@@ -95,12 +100,14 @@ static struct asymreg_context *open_context(void)
 
 /* The owner. */
 
-/* Ends the registration of the large region while its user puts: when that has returned, the memory stays as it is left. What the
- * transport cannot promise is refused, and then nothing changes. Returns 1: promised and so; 2: refused. */
+/* Ends the registration of the large region while its user puts: when that has returned, the memory
+ * stays as it is left. What the transport cannot promise is refused, and then nothing changes.
+ * Returns 1: promised and so; 2: refused. */
 static asymreg_id drain(struct asymreg_context *ctx, const struct news *news)
 {
     struct asymreg_transport_caps caps = {.size = sizeof(caps)};
-    const unsigned char *big = (const unsigned char *)(uintptr_t)news->big; // NOLINT: an address of this process
+    const unsigned char *big =
+        (const unsigned char *)(uintptr_t)news->big; // NOLINT: an address of this process
     int rc = asymreg_unregister_drain(ctx, news->ids[1], 1000);
 
     CHECK(rc == ASYMREG_ENOTSUP && asymreg_why(ctx), "in a segment: %s", asymreg_strerror(rc));
@@ -108,7 +115,8 @@ static asymreg_id drain(struct asymreg_context *ctx, const struct news *news)
     CHECK(asymreg_get_caps(ctx, &caps) == 0, "caps");
     rc = asymreg_unregister_drain(ctx, news->big_id, 1000);
     if (!(caps.flags & ASYMREG_CAP_REVOKE)) {
-        CHECK(rc == ASYMREG_ENOTSUP && asymreg_why(ctx), "not to be promised: %s", asymreg_strerror(rc));
+        CHECK(rc == ASYMREG_ENOTSUP && asymreg_why(ctx), "not to be promised: %s",
+              asymreg_strerror(rc));
         return 2;
     }
     CHECK(rc == 0, "unregister and wait: %s", asymreg_strerror(rc));
@@ -129,23 +137,30 @@ static void owner(int sock)
     struct asymreg_worker *worker;
     uint32_t prot[3] = {ASYMREG_RW, ASYMREG_READ, ASYMREG_ALL};
     int fd = memfd_create("regions", MFD_CLOEXEC);
-    char *memory = calloc(N_REGIONS, STRIDE), *file, *others = calloc(2, 4096), *big = calloc(1, BIG_BYTES), order;
+    char *memory = calloc(N_REGIONS, STRIDE), *file, *others = calloc(2, 4096),
+         *big = calloc(1, BIG_BYTES), order;
     struct pollfd p = {.fd = sock, .events = POLLIN};
 
     CHECK(asymreg_worker_create(ctx, &worker) == 0, "worker");
     CHECK(memory && others && big && fd >= 0 && ftruncate(fd, 8192) == 0, "memory");
     file = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(file != MAP_FAILED, "mmap");
-    /* The first half in one segment; the others have registrations of their own, or share a few of them. */
-    CHECK(asymreg_segment_add(ctx, memory, (size_t)N_REGIONS / 2 * STRIDE, ASYMREG_RW, 0, -1, 0, NULL) == 0, "segment");
+    /* The first half in one segment; the others have registrations of their own, or share a few of
+     * them. */
+    CHECK(asymreg_segment_add(ctx, memory, (size_t)N_REGIONS / 2 * STRIDE, ASYMREG_RW, 0, -1, 0,
+                              NULL) == 0,
+          "segment");
     for (uint32_t i = 0; i < N_REGIONS; i++)
-        CHECK(asymreg_register(ctx, memory + (size_t)i * STRIDE, BYTES, prot[0], i == N_REGIONS - 1 ? ASYMREG_ALONE : 0,
-                               &news.ids[i]) == 0, "register %u", i);
+        CHECK(asymreg_register(ctx, memory + (size_t)i * STRIDE, BYTES, prot[0],
+                               i == N_REGIONS - 1 ? ASYMREG_ALONE : 0, &news.ids[i]) == 0,
+              "register %u", i);
     CHECK(asymreg_register(ctx, file, 8192, prot[0], 0, NULL) == 0, "register a file");
     CHECK(asymreg_register(ctx, others, 100, prot[1], 0, NULL) == 0, "register read-only");
     CHECK(asymreg_register(ctx, others + 4096, 64, prot[2], 0, NULL) == 0, "register a counter");
-    CHECK(asymreg_register(ctx, big, BIG_BYTES, prot[0], ASYMREG_ALONE, &news.big_id) == 0, "register much");
-    CHECK(asymreg_get_stats(ctx, &stats) == 0 && (coalesce ? stats.n_segments < 15 : stats.n_segments > N_REGIONS / 2),
+    CHECK(asymreg_register(ctx, big, BIG_BYTES, prot[0], ASYMREG_ALONE, &news.big_id) == 0,
+          "register much");
+    CHECK(asymreg_get_stats(ctx, &stats) == 0 &&
+              (coalesce ? stats.n_segments < 15 : stats.n_segments > N_REGIONS / 2),
           "%llu segments", (unsigned long long)stats.n_segments);
     news.base = (uintptr_t)memory;
     news.file = (uintptr_t)file;
@@ -167,25 +182,22 @@ static void owner(int sock)
             break;
         switch (order) {
         case 'u': /* unregister the first, which shares a segment, and the last */
-            CHECK(asymreg_unregister(ctx, news.ids[0]) == 0 && asymreg_unregister(ctx, news.ids[last]) == 0, "unregister");
+            CHECK(asymreg_unregister(ctx, news.ids[0]) == 0 &&
+                      asymreg_unregister(ctx, news.ids[last]) == 0,
+                  "unregister");
             break;
         case 'r': /* the same memory again */
-            CHECK(asymreg_register(ctx, memory, BYTES, ASYMREG_RW, 0, &news.ids[0]) == 0, "register again");
-            CHECK(asymreg_register(ctx, memory + (size_t)last * STRIDE, BYTES, ASYMREG_RW, ASYMREG_ALONE, &news.ids[last]) == 0,
+            CHECK(asymreg_register(ctx, memory, BYTES, ASYMREG_RW, 0, &news.ids[0]) == 0,
+                  "register again");
+            CHECK(asymreg_register(ctx, memory + (size_t)last * STRIDE, BYTES, ASYMREG_RW,
+                                   ASYMREG_ALONE, &news.ids[last]) == 0,
                   "register again");
             id = news.ids[last];
             break;
-        case 'd':
-            id = drain(ctx, &news);
-            break;
-        case 'f':
-            CHECK(pread(fd, &id, 8, 100) == 8, "pread");
-            break;
-        case 'k':
-            raise(SIGKILL);
-            break;
-        default:
-            break;
+        case 'd': id = drain(ctx, &news); break;
+        case 'f': CHECK(pread(fd, &id, 8, 100) == 8, "pread"); break;
+        case 'k': raise(SIGKILL); break;
+        default: break;
         }
         CHECK(send(sock, &id, sizeof(id), MSG_NOSIGNAL) == (ssize_t)sizeof(id), "send");
     }
@@ -226,17 +238,29 @@ static void moves(int sock)
     for (uint32_t i = 0; i < N_REGIONS; i += 7) {
         memset(src, (int)i, sizeof(src));
         CHECK(put(news.base + (uint64_t)i * STRIDE, news.ids[i], src, BYTES) == 0, "put %u", i);
-        CHECK(asymreg_get(w, OWNER, news.base + (uint64_t)i * STRIDE, ASYMREG_ANY, dst, BYTES) == 0, "get %u", i);
+        CHECK(asymreg_get(w, OWNER, news.base + (uint64_t)i * STRIDE, ASYMREG_ANY, dst, BYTES) == 0,
+              "get %u", i);
         CHECK(memcmp(src, dst, BYTES) == 0, "region %u", i);
     }
     CHECK(put(news.file + 100, ASYMREG_ANY, "in file!", 8) == 0, "put into a file");
     value = tell(sock, 'f');
     CHECK(memcmp(&value, "in file!", 8) == 0, "it is in the file");
-    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_FETCH_ADD, 8, 5, 0, &old) == 0 && old == 0, "add");
-    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_SWAP, 8, 9, 0, &old) == 0 && old == 5, "swap");
-    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_COMPARE_SWAP, 8, 1, 9, &old) == 0 && old == 9, "compare");
-    CHECK(asymreg_get(w, OWNER, news.counter, ASYMREG_ANY, &old, 8) == 0 && old == 1, "the counter");
-    CHECK(asymreg_amo(w, OWNER, news.counter + 4, ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) == ASYMREG_EALIGN, "misaligned");
+    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_FETCH_ADD, 8, 5, 0, &old) ==
+                  0 &&
+              old == 0,
+          "add");
+    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_SWAP, 8, 9, 0, &old) == 0 &&
+              old == 5,
+          "swap");
+    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_COMPARE_SWAP, 8, 1, 9,
+                      &old) == 0 &&
+              old == 9,
+          "compare");
+    CHECK(asymreg_get(w, OWNER, news.counter, ASYMREG_ANY, &old, 8) == 0 && old == 1,
+          "the counter");
+    CHECK(asymreg_amo(w, OWNER, news.counter + 4, ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) ==
+              ASYMREG_EALIGN,
+          "misaligned");
 }
 
 static void refusals(void)
@@ -249,12 +273,15 @@ static void refusals(void)
     CHECK(put(first, news.ids[1], buf, 1) == ASYMREG_ERANGE, "another region's id");
     CHECK(put(UINT64_MAX, ASYMREG_ANY, buf, 2) == ASYMREG_EOVERFLOW, "past 2^64");
     CHECK(put(news.read_only, ASYMREG_ANY, buf, 1) == ASYMREG_EACCES, "read-only");
-    CHECK(asymreg_amo(w, OWNER, last, ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) == ASYMREG_EACCES, "no atomics there");
+    CHECK(asymreg_amo(w, OWNER, last, ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) ==
+              ASYMREG_EACCES,
+          "no atomics there");
     CHECK(asymreg_get(w, OWNER, news.read_only, ASYMREG_ANY, buf, 100) == 0, "reading");
     CHECK(put(0, ASYMREG_ANY, buf, 0) == 0, "nothing at all");
 }
 
-/* What its owner has unregistered is refused: at once where the transport revokes, else after a refresh. */
+/* What its owner has unregistered is refused: at once where the transport revokes, else after a
+ * refresh. */
 static void comes_and_goes(struct asymreg_context *ctx, int sock)
 {
     unsigned char buf[8] = "newdata";
@@ -271,7 +298,8 @@ static void comes_and_goes(struct asymreg_context *ctx, int sock)
     rc = put(last, news.ids[N_REGIONS - 1], buf, 8);
     CHECK(rc == ASYMREG_ESTALE, "unregistered: %s", asymreg_strerror(rc));
     rc = put(last, ASYMREG_ANY, buf, 8);
-    CHECK(rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE, "unregistered, any: %s", asymreg_strerror(rc));
+    CHECK(rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE, "unregistered, any: %s",
+          asymreg_strerror(rc));
     CHECK(asymreg_refresh(ctx, OWNER, ASYMREG_REFRESH_DELTA) >= 0, "refresh");
     CHECK(put(first, news.ids[0], buf, 8) == ASYMREG_ESTALE, "unregistered, of a shared segment");
     CHECK(put(news.base + STRIDE, news.ids[1], buf, 8) == 0, "its neighbour");
@@ -329,9 +357,11 @@ static void user(int sock)
     if (recv(sock, &news, sizeof(news), MSG_WAITALL) != (ssize_t)sizeof(news))
         exit(77); /* the owner says why */
     CHECK(asymreg_worker_create(ctx, &w) == 0, "worker");
-    CHECK(asymreg_put(w, OWNER, news.base, ASYMREG_ANY, "x", 1) == ASYMREG_ENOPEER, "before import");
+    CHECK(asymreg_put(w, OWNER, news.base, ASYMREG_ANY, "x", 1) == ASYMREG_ENOPEER,
+          "before import");
     for (ssize_t n = 0; n < news.blob_bytes; n += 13)
-        CHECK(asymreg_import(ctx, OWNER, news.blob, (size_t)n) < 0, "imported %zd bytes of a blob", n);
+        CHECK(asymreg_import(ctx, OWNER, news.blob, (size_t)n) < 0, "imported %zd bytes of a blob",
+              n);
     rc = asymreg_import(ctx, OWNER, news.blob, (size_t)news.blob_bytes);
     CHECK(rc == 0, "import: %s %s", asymreg_strerror(rc), asymreg_why(ctx));
     moves(sock);
@@ -350,7 +380,8 @@ int main(int argc, char **argv)
     int pair[2], status;
     pid_t pids[2];
 
-    CHECK(argc == 2 || (argc == 3 && strcmp(argv[2], "coalesce") == 0), "usage: regions ucx|ucx-thread|ibv [coalesce]");
+    CHECK(argc == 2 || (argc == 3 && strcmp(argv[2], "coalesce") == 0),
+          "usage: regions ucx|ucx-thread|ibv [coalesce]");
     coalesce = argc == 3;
     transport_name = argv[1];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * [--no-pidfd=ENOSYS|EPERM]: every allocation and system call of a context's life fails in turn, by --wrap. Whatever call of the library that hits,
- * it says so, changes nothing, and succeeds when it is made again; and at the end no byte is mapped and no descriptor open that was not before.
+ * [--no-pidfd=ENOSYS|EPERM]: every allocation and system call of a context's life fails in turn, by
+ * --wrap. Whatever call of the library that hits, it says so, changes nothing, and succeeds when it
+ * is made again; and at the end no byte is mapped and no descriptor open that was not before.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -28,12 +29,12 @@ static int hit(const char *name, int code)
     return 1;
 }
 
-#define WRAP(type, name, bad, code, params, args)               \
-    type __real_##name params;                                  \
-    type __wrap_##name params;                                  \
-    type __wrap_##name params                                   \
-    {                                                           \
-        return hit(#name, code) ? (bad) : __real_##name args;   \
+#define WRAP(type, name, bad, code, params, args)                                                  \
+    type __real_##name params;                                                                     \
+    type __wrap_##name params;                                                                     \
+    type __wrap_##name params                                                                      \
+    {                                                                                              \
+        return hit(#name, code) ? (bad) : __real_##name args;                                      \
     }
 WRAP(void *, malloc, NULL, ENOMEM, (size_t n), (n))
 WRAP(void *, calloc, NULL, ENOMEM, (size_t n, size_t m), (n, m))
@@ -47,10 +48,14 @@ WRAP(FILE *, fopen, NULL, EMFILE, (const char *path, const char *how), (path, ho
 WRAP(ssize_t, getrandom, -1, EIO, (void *p, size_t n, unsigned flags), (p, n, flags))
 WRAP(ssize_t, sendmsg, -1, ENOBUFS, (int fd, const struct msghdr *m, int flags), (fd, m, flags))
 WRAP(ssize_t, recvmsg, -1, ENOBUFS, (int fd, struct msghdr *m, int flags), (fd, m, flags))
-WRAP(ssize_t, process_vm_readv, -1, ENOMEM, (pid_t p, const struct iovec *a, unsigned long n, const struct iovec *b, unsigned long m,
-                                             unsigned long f), (p, a, n, b, m, f))
-WRAP(ssize_t, process_vm_writev, -1, ENOMEM, (pid_t p, const struct iovec *a, unsigned long n, const struct iovec *b, unsigned long m,
-                                              unsigned long f), (p, a, n, b, m, f))
+WRAP(ssize_t, process_vm_readv, -1, ENOMEM,
+     (pid_t p, const struct iovec *a, unsigned long n, const struct iovec *b, unsigned long m,
+      unsigned long f),
+     (p, a, n, b, m, f))
+WRAP(ssize_t, process_vm_writev, -1, ENOMEM,
+     (pid_t p, const struct iovec *a, unsigned long n, const struct iovec *b, unsigned long m,
+      unsigned long f),
+     (p, a, n, b, m, f))
 
 void *__real_mmap(void *a, size_t n, int p, int f, int fd, off_t o);
 void *__wrap_mmap(void *a, size_t n, int p, int f, int fd, off_t o);
@@ -75,7 +80,8 @@ int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...)
 {
-    return hit("open", EMFILE) ? -1 : __real_open(path, flags); /* the library never creates by open() */
+    return hit("open", EMFILE) ? -1
+                               : __real_open(path, flags); /* the library never creates by open() */
 }
 
 long __real_syscall(long n, ...);
@@ -118,33 +124,36 @@ static int open_files(void)
 }
 
 /*
- * A call that may hit the failure. If it does, the code is the cause's (some causes have none: then it is one of the library's), and made
- * again it succeeds.
+ * A call that may hit the failure. If it does, the code is the cause's (some causes have none: then
+ * it is one of the library's), and made again it succeeds.
  */
-#define TRY(want, call)                                                                                                  \
-    do {                                                                                                                 \
-        int before_ = fired;                                                                                             \
-        armed = 1;                                                                                                       \
-        long long rc_ = (call);                                                                                          \
-        armed = 0;                                                                                                       \
-        if (rc_ != (want)) {                                                                                             \
-            if (!fired || before_) {                                                                                     \
-                fprintf(stderr, "%s:%d: %s is %lld without cause\n", __FILE__, __LINE__, #call, rc_);                    \
-                exit(1);                                                                                                 \
-            }                                                                                                            \
-            if (rc_ != -error && rc_ != ASYMREG_EUNREACH && rc_ != ASYMREG_EBLOB) {                                      \
-                fprintf(stderr, "%s:%d: %s is %lld when %s fails\n", __FILE__, __LINE__, #call, rc_, victim);            \
-                exit(1);                                                                                                 \
-            }                                                                                                            \
-            if (rc_ == ASYMREG_EUNREACH)                                                                                 \
-                CHECK(asymreg_why(user) != NULL);                                                                        \
-            n_failed++;                                                                                                  \
-            rc_ = (call);                                                                                                \
-            if (rc_ != (want)) {                                                                                         \
-                fprintf(stderr, "%s:%d: %s is %lld after %s failed\n", __FILE__, __LINE__, #call, rc_, victim);          \
-                exit(1);                                                                                                 \
-            }                                                                                                            \
-        }                                                                                                                \
+#define TRY(want, call)                                                                            \
+    do {                                                                                           \
+        int before_ = fired;                                                                       \
+        armed = 1;                                                                                 \
+        long long rc_ = (call);                                                                    \
+        armed = 0;                                                                                 \
+        if (rc_ != (want)) {                                                                       \
+            if (!fired || before_) {                                                               \
+                fprintf(stderr, "%s:%d: %s is %lld without cause\n", __FILE__, __LINE__, #call,    \
+                        rc_);                                                                      \
+                exit(1);                                                                           \
+            }                                                                                      \
+            if (rc_ != -error && rc_ != ASYMREG_EUNREACH && rc_ != ASYMREG_EBLOB) {                \
+                fprintf(stderr, "%s:%d: %s is %lld when %s fails\n", __FILE__, __LINE__, #call,    \
+                        rc_, victim);                                                              \
+                exit(1);                                                                           \
+            }                                                                                      \
+            if (rc_ == ASYMREG_EUNREACH)                                                           \
+                CHECK(asymreg_why(user) != NULL);                                                  \
+            n_failed++;                                                                            \
+            rc_ = (call);                                                                          \
+            if (rc_ != (want)) {                                                                   \
+                fprintf(stderr, "%s:%d: %s is %lld after %s failed\n", __FILE__, __LINE__, #call,  \
+                        rc_, victim);                                                              \
+                exit(1);                                                                           \
+            }                                                                                      \
+        }                                                                                          \
     } while (0)
 
 static struct asymreg_context *owner, *user;
@@ -167,7 +176,11 @@ static int query(struct asymreg_transport *t, struct asymreg_transport_caps *cap
 static int open_one(uint32_t flags, struct asymreg_context **ctx)
 {
     struct asymreg_local_opts lo = {.size = sizeof(lo), .flags = mode};
-    struct asymreg_opts o = {.size = sizeof(o), .flags = flags, .max_regions = 5000, .ring = 16, .coalesce_bytes = coalesce};
+    struct asymreg_opts o = {.size = sizeof(o),
+                             .flags = flags,
+                             .max_regions = 5000,
+                             .ring = 16,
+                             .coalesce_bytes = coalesce};
     int rc = asymreg_local_create(&lo, &o.transport);
 
     if (rc == 0 && coalesce) {
@@ -245,7 +258,8 @@ static void life(void)
     TRY(0, asymreg_put(w, 1, (uintptr_t)base + 8, ASYMREG_ANY, "z", 1));
     CHECK(base[8] == 'z');
     for (int i = 0; i < N; i++)
-        CHECK_EQ(asymreg_put(w, 1, (uintptr_t)base + (uint64_t)i * 8, ids[i], "z", 1), i % 2 ? 0 : ASYMREG_ESTALE);
+        CHECK_EQ(asymreg_put(w, 1, (uintptr_t)base + (uint64_t)i * 8, ids[i], "z", 1),
+                 i % 2 ? 0 : ASYMREG_ESTALE);
     TRY(0, asymreg_unregister_drain(owner, ids[1], 5000));
     TRY(0, asymreg_drain(owner, 5000));
     for (int i = 3; i < N; i += 2)
@@ -257,8 +271,11 @@ static void life(void)
     TRY(0, asymreg_free(owner, p));
     if (far) { /* descriptors from another process */
         char c = 0;
-        struct answer a = tell(far, (struct order){.what = REGISTER, .kind = mode & ASYMREG_LOCAL_SHM ? SHARED : MALLOC, .bytes = 4096,
-                                                   .prot = ASYMREG_RW});
+        struct answer a =
+            tell(far, (struct order){.what = REGISTER,
+                                     .kind = mode & ASYMREG_LOCAL_SHM ? SHARED : MALLOC,
+                                     .bytes = 4096,
+                                     .prot = ASYMREG_RW});
         CHECK_EQ(a.rc, 0);
         TRY(0, asymreg_import(user, 2, far->blob, far->blob_bytes));
         TRY(0, asymreg_put(w, 2, a.addr, a.id, "f", 1));
@@ -282,7 +299,9 @@ int main(int argc, char **argv)
         const char *name;
         uint32_t mode;
         uint64_t coalesce;
-    } lives[] = {{"shm", ASYMREG_LOCAL_SHM, 0}, {"cma", ASYMREG_LOCAL_CMA, 0}, {"coalescing", ASYMREG_LOCAL_CMA, 4096}};
+    } lives[] = {{"shm", ASYMREG_LOCAL_SHM, 0},
+                 {"cma", ASYMREG_LOCAL_CMA, 0},
+                 {"coalescing", ASYMREG_LOCAL_CMA, 4096}};
 
     (void)argc;
     no_pidfd_asked(argv[1]);
@@ -305,7 +324,8 @@ int main(int argc, char **argv)
             CHECK_EQ(open_files(), files);
             CHECK_EQ(mapped, pages);
         } while (fired);
-        printf("%s: %ld calls failed in turn, of which %d showed\n", lives[i].name, k - 1, n_failed);
+        printf("%s: %ld calls failed in turn, of which %d showed\n", lives[i].name, k - 1,
+               n_failed);
         CHECK(k > 40 && n_failed > k / 3);
         target_end(&t);
     }

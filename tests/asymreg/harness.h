@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests with several processes: checks that end the process, and a target that does what it is told over a socket. */
+/* For tests with several processes: checks that end the process, and a target that does what it is
+ * told over a socket. */
 #ifndef ASYMREG_TESTS_HARNESS_H
 #define ASYMREG_TESTS_HARNESS_H
 
@@ -22,28 +23,28 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(cond)                                                                        \
-    do {                                                                                   \
-        if (!(cond)) {                                                                     \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond);           \
-            exit(1);                                                                       \
-        }                                                                                  \
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond);                   \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 /* Two numbers that must be equal; says both. */
-#define CHECK_EQ(a, b)                                                                                                    \
-    do {                                                                                                                  \
-        long long check_a = (long long)(a), check_b = (long long)(b);                                                     \
-        if (check_a != check_b) {                                                                                         \
-            fprintf(stderr, "%s:%d: %s is %lld (%s), not %s\n", __FILE__, __LINE__, #a, check_a,                          \
-                    check_a < 0 ? asymreg_strerror((int)check_a) : "", #b);                                               \
-            exit(1);                                                                                                      \
-        }                                                                                                                 \
+#define CHECK_EQ(a, b)                                                                             \
+    do {                                                                                           \
+        long long check_a = (long long)(a), check_b = (long long)(b);                              \
+        if (check_a != check_b) {                                                                  \
+            fprintf(stderr, "%s:%d: %s is %lld (%s), not %s\n", __FILE__, __LINE__, #a, check_a,   \
+                    check_a < 0 ? asymreg_strerror((int)check_a) : "", #b);                        \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 /*
- * From here on this process and its children have no descriptors of processes: pidfd_open() and pidfd_getfd() fail with `error`, ENOSYS as on old
- * kernels or EPERM as in some sandboxes.
+ * From here on this process and its children have no descriptors of processes: pidfd_open() and
+ * pidfd_getfd() fail with `error`, ENOSYS as on old kernels or EPERM as in some sandboxes.
  */
 static inline void no_pidfd(int error)
 {
@@ -56,7 +57,8 @@ static inline void no_pidfd(int error)
     };
     struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
 
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
         printf("skip: no filter of system calls: %s\n", strerror(errno));
         exit(77);
     }
@@ -122,7 +124,8 @@ static inline int recv_all(int sock, void *p, size_t n)
     return 0;
 }
 
-static inline struct asymreg_context *open_context(uint32_t local_flags, uint32_t flags, uint32_t max_regions)
+static inline struct asymreg_context *open_context(uint32_t local_flags, uint32_t flags,
+                                                   uint32_t max_regions)
 {
     struct asymreg_local_opts lo = {.size = sizeof(lo), .flags = local_flags};
     struct asymreg_opts o = {.size = sizeof(o), .flags = flags, .max_regions = max_regions};
@@ -133,7 +136,8 @@ static inline struct asymreg_context *open_context(uint32_t local_flags, uint32_
     return c;
 }
 
-static inline void target_order(struct asymreg_context **ctx, const struct order *o, struct answer *a, int sock)
+static inline void target_order(struct asymreg_context **ctx, const struct order *o,
+                                struct answer *a, int sock)
 {
     static int file = -1;
     static uint64_t file_bytes;
@@ -162,22 +166,20 @@ static inline void target_order(struct asymreg_context **ctx, const struct order
                 CHECK(ro >= 0);
             }
             unlink(path);
-            a->rc = asymreg_segment_add(*ctx, p, o->bytes, o->kind == READ_ONLY_FILE ? o->prot : ASYMREG_ALL, o->flags >> 8,
-                                        o->kind == READ_ONLY_FILE ? ro : fd, 0, NULL);
+            a->rc = asymreg_segment_add(
+                *ctx, p, o->bytes, o->kind == READ_ONLY_FILE ? o->prot : ASYMREG_ALL, o->flags >> 8,
+                o->kind == READ_ONLY_FILE ? ro : fd, 0, NULL);
         }
         if (a->rc == 0)
             a->rc = asymreg_register(*ctx, p, o->bytes, o->prot, o->flags & 0xff, &a->id);
         a->addr = (uintptr_t)p;
         break;
     case UNREGISTER:
-        a->rc = o->bytes ? asymreg_unregister_range(*ctx, (void *)(uintptr_t)o->addr, o->bytes) : asymreg_unregister(*ctx, o->value);
+        a->rc = o->bytes ? asymreg_unregister_range(*ctx, (void *)(uintptr_t)o->addr, o->bytes)
+                         : asymreg_unregister(*ctx, o->value);
         break;
-    case UNMAP:
-        a->rc = munmap((void *)(uintptr_t)o->addr, o->bytes);
-        break;
-    case TRUNCATE:
-        a->rc = ftruncate(file, (off_t)o->bytes);
-        break;
+    case UNMAP: a->rc = munmap((void *)(uintptr_t)o->addr, o->bytes); break;
+    case TRUNCATE: a->rc = ftruncate(file, (off_t)o->bytes); break;
     case LOOK: /* a byte of memory, or the length of the file */
         a->rc = 0;
         if (o->addr)
@@ -185,18 +187,13 @@ static inline void target_order(struct asymreg_context **ctx, const struct order
         else
             a->value = (uint64_t)lseek(file, 0, SEEK_END);
         break;
-    case FILL:
-        memset((void *)(uintptr_t)o->addr, (int)o->value, o->bytes);
-        break;
+    case FILL: memset((void *)(uintptr_t)o->addr, (int)o->value, o->bytes); break;
     case CLOSE:
         asymreg_close(*ctx);
         *ctx = NULL;
         break;
-    case SEND_FDS:
-        a->rc = asymreg_fds_send(*ctx, sock);
-        break;
-    default:
-        a->rc = -EINVAL;
+    case SEND_FDS: a->rc = asymreg_fds_send(*ctx, sock); break;
+    default: a->rc = -EINVAL;
     }
     (void)file_bytes;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which transport registration a region gets when the context coalesces. The transport is the one for one node, made to look as if it had
- * to register each piece of memory: it notes what it is given, and refuses, as an adapter does, what it cannot read.
+ * Which transport registration a region gets when the context coalesces. The transport is the one
+ * for one node, made to look as if it had to register each piece of memory: it notes what it is
+ * given, and refuses, as an adapter does, what it cannot read.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,9 +21,9 @@
 
 #include <asymreg.h>
 
-#define PE 1u
+#define PE    1u
 #define CHUNK 65536u
-#define PAGE 4096u
+#define PAGE  4096u
 
 static const struct asymreg_transport_ops *under;
 static struct asymreg_transport_ops ops;
@@ -40,15 +41,18 @@ static int query(struct asymreg_transport *t, struct asymreg_transport_caps *cap
     return rc;
 }
 
-static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *desc, struct asymreg_mem **mem, void *handle, size_t *n)
+static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *desc,
+                   struct asymreg_mem **mem, void *handle, size_t *n)
 {
     if (desc->flags & ASYMREG_MEM_TABLE)
         return under->mem_reg(t, desc, mem, handle, n);
     if (desc->bytes > longest)
         return ASYMREG_EFAULT;
-    for (uint64_t at = desc->addr & ~(uint64_t)(PAGE - 1); at < desc->addr + desc->bytes; at += PAGE) {
+    for (uint64_t at = desc->addr & ~(uint64_t)(PAGE - 1); at < desc->addr + desc->bytes;
+         at += PAGE) {
         char byte;
-        struct iovec to = {.iov_base = &byte, .iov_len = 1}, from = {.iov_base = (void *)(uintptr_t)at, .iov_len = 1};
+        struct iovec to = {.iov_base = &byte, .iov_len = 1},
+                     from = {.iov_base = (void *)(uintptr_t)at, .iov_len = 1};
         if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1)
             return ASYMREG_EFAULT;
     }
@@ -59,7 +63,10 @@ static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *d
 static void open_with(uint64_t coalesce_bytes, uint32_t max_segments)
 {
     struct asymreg_local_opts lo = {.size = sizeof(lo), .flags = ASYMREG_LOCAL_CMA};
-    struct asymreg_opts o = {.size = sizeof(o), .max_regions = 5000, .max_segments = max_segments, .coalesce_bytes = coalesce_bytes};
+    struct asymreg_opts o = {.size = sizeof(o),
+                             .max_regions = 5000,
+                             .max_segments = max_segments,
+                             .coalesce_bytes = coalesce_bytes};
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     ssize_t n;
 
@@ -161,9 +168,12 @@ static void neighbours_share(void **state)
     assert_int_equal(stats().n_regions, N);
     for (int i = 0; i < N; i++) {
         reached(arena + 100 + i * 60, 48, ids[i]);
-        assert_int_equal(asymreg_put(w, PE, (uintptr_t)arena + 100 + (uint64_t)i * 60 + 47, ids[i], "xy", 2), ASYMREG_ERANGE);
+        assert_int_equal(
+            asymreg_put(w, PE, (uintptr_t)arena + 100 + (uint64_t)i * 60 + 47, ids[i], "xy", 2),
+            ASYMREG_ERANGE);
     }
-    assert_int_equal(asymreg_put(w, PE, (uintptr_t)arena + 99, 0, "x", 1), ASYMREG_ENOREGION); /* in the segment, in no region */
+    assert_int_equal(asymreg_put(w, PE, (uintptr_t)arena + 99, 0, "x", 1),
+                     ASYMREG_ENOREGION); /* in the segment, in no region */
     for (int i = 1; i < N; i++) {
         assert_int_equal(asymreg_unregister(c, ids[i]), 0);
         expect(1, 1);
@@ -187,14 +197,16 @@ static void one_chunk_one_segment(void **state)
     b = reg(arena + 2 * CHUNK, 2 * CHUNK, ASYMREG_RW, 0); /* ends with its chunk */
     expect(2, 2);
     expect_newest(arena + 2 * CHUNK, 2 * CHUNK, ASYMREG_RW);
-    /* Across the end of the first: around both its chunks, up to the third, and in place of the first. */
+    /* Across the end of the first: around both its chunks, up to the third, and in place of the
+     * first. */
     across = reg(arena + CHUNK - 5, 10, ASYMREG_RW, 0);
     expect(3, 3);
     expect_newest(arena, 2 * CHUNK, ASYMREG_RW);
     reached(arena + 10, 10, a);
     reached(arena + CHUNK - 5, 10, across);
     reached(arena + 2 * CHUNK, 2 * CHUNK, b);
-    assert_int_equal(asymreg_unregister(c, a), 0); /* alone in the first, which gets no further region */
+    assert_int_equal(asymreg_unregister(c, a),
+                     0); /* alone in the first, which gets no further region */
     expect(2, 3);
     a = reg(arena + 10, 10, ASYMREG_RW, 0);
     expect(2, 3);
@@ -223,10 +235,13 @@ static void guard_pages_stay_out(void **state)
     expect_newest(arena + 3 * CHUNK, CHUNK, ASYMREG_RW); /* not the guard page behind it */
     expect(4, 4);
     /* A region that itself runs into such a page is the transport's to refuse. */
-    assert_int_equal(asymreg_register(c, arena + 8 * PAGE - 8, 16, ASYMREG_RW, 0, &id), ASYMREG_EFAULT);
-    assert_int_equal(asymreg_register(c, arena + 4 * PAGE, 16, ASYMREG_READ, 0, &id), ASYMREG_EFAULT);
+    assert_int_equal(asymreg_register(c, arena + 8 * PAGE - 8, 16, ASYMREG_RW, 0, &id),
+                     ASYMREG_EFAULT);
+    assert_int_equal(asymreg_register(c, arena + 4 * PAGE, 16, ASYMREG_READ, 0, &id),
+                     ASYMREG_EFAULT);
     expect(4, 4);
-    mmap(arena + 8 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    mmap(arena + 8 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+         -1, 0);
 }
 
 static void read_only_neighbours(void **state)
@@ -244,7 +259,8 @@ static void read_only_neighbours(void **state)
     assert_int_equal(asymreg_get(w, PE, (uintptr_t)arena + PAGE, ro, &byte, 1), 0);
     assert_int_equal(byte, 0);
     assert_int_equal(asymreg_put(w, PE, (uintptr_t)arena + PAGE, ro, "x", 1), ASYMREG_EACCES);
-    /* One in there that is to be written: the memory around it that may be. The other keeps what it has. */
+    /* One in there that is to be written: the memory around it that may be. The other keeps what it
+     * has. */
     rw = reg(arena + 2 * PAGE, 8, ASYMREG_RW, 0);
     expect_newest(arena + 2 * PAGE, CHUNK - 2 * PAGE, ASYMREG_RW);
     expect(3, 3);
@@ -323,7 +339,8 @@ static void what_the_user_made_comes_first(void **state)
     expect_newest(arena, 100, ASYMREG_RW);
     assert_int_equal(asymreg_unregister(c, b), 0);
     assert_int_equal(asymreg_segment_remove(c, segment), 0);
-    assert_int_equal(asymreg_segment_add(c, arena, 8, ASYMREG_RW, 0, -1, 0, NULL), ASYMREG_EOVERLAP); /* a region is there */
+    assert_int_equal(asymreg_segment_add(c, arena, 8, ASYMREG_RW, 0, -1, 0, NULL),
+                     ASYMREG_EOVERLAP); /* a region is there */
 }
 
 static void refused_in_the_large(void **state)
@@ -345,7 +362,8 @@ static void remapped(void **state)
 
     (void)state;
     a = reg(arena, 8, ASYMREG_RW, 0);
-    mmap(arena + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    mmap(arena + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+         0);
     assert_int_equal(asymreg_remapped(c, arena + PAGE, PAGE), 0);
     assert_int_equal(asymreg_remapped(c, arena + CHUNK, PAGE), 0); /* concerns nobody */
     b = reg(arena + PAGE, 8, ASYMREG_RW, 0);
@@ -404,8 +422,8 @@ static void *come_and_go(void *arg)
             if (asymreg_unregister(c, ids[k]) != 0)
                 return arg;
             ids[k] = 0;
-        } else if (asymreg_register(c, arena + k * (CHUNK / 5) + (uintptr_t)arg * 16, 16, k % 3 ? ASYMREG_RW : ASYMREG_READ, 0,
-                                    &ids[k]) != 0) {
+        } else if (asymreg_register(c, arena + k * (CHUNK / 5) + (uintptr_t)arg * 16, 16,
+                                    k % 3 ? ASYMREG_RW : ASYMREG_READ, 0, &ids[k]) != 0) {
             return arg;
         }
     }
@@ -437,9 +455,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-        TEST(neighbours_share), TEST(one_chunk_one_segment), TEST(guard_pages_stay_out), TEST(read_only_neighbours),
-        TEST(permissions_grow), TEST(alone),                 TEST(what_the_user_made_comes_first),
-        TEST(refused_in_the_large), TEST(remapped),          TEST(whole_mappings), TEST(options), TEST(from_many_threads),
+        TEST(neighbours_share),
+        TEST(one_chunk_one_segment),
+        TEST(guard_pages_stay_out),
+        TEST(read_only_neighbours),
+        TEST(permissions_grow),
+        TEST(alone),
+        TEST(what_the_user_made_comes_first),
+        TEST(refused_in_the_large),
+        TEST(remapped),
+        TEST(whole_mappings),
+        TEST(options),
+        TEST(from_many_threads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives among 1 to 9 processes, over shared memory and over CMA; and what happens when a member dies. */
+/* Collectives among 1 to 9 processes, over shared memory and over CMA; and what happens when a
+ * member dies. */
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -37,10 +38,12 @@ static int look_up(void *ctx, uint32_t number, struct asymreg_member *where)
 }
 
 /*
- * Teams of some members, over the scratch regions that the group of all has: the even and the odd ones at a time, on one channel as they have no member in
- * common; all but the first on another, at the same time; and each three times on the same channel, with a barrier of all between.
+ * Teams of some members, over the scratch regions that the group of all has: the even and the odd
+ * ones at a time, on one channel as they have no member in common; all but the first on another, at
+ * the same time; and each three times on the same channel, with a barrier of all between.
  */
-static void teams(struct asymreg_worker *w, struct asymreg_group *all, const struct asymreg_member *scratches, struct asymreg_member *bufs,
+static void teams(struct asymreg_worker *w, struct asymreg_group *all,
+                  const struct asymreg_member *scratches, struct asymreg_member *bufs,
                   void *scratch, char *buf, uint32_t me, uint32_t n)
 {
     for (uint32_t round = 0; round < 3; round++) {
@@ -55,8 +58,14 @@ static void teams(struct asymreg_worker *w, struct asymreg_group *all, const str
         }
         for (int t = 0; t < 2; t++) {
             struct directory d = {.all = scratches, .team = team[t], .n = size[t]};
-            struct asymreg_group_opts opts = {.size = sizeof(opts), .n = size[t], .scratch = scratch, .timeout_ms = 60000,
-                                              .channel = t ? ASYMREG_GROUP_CHANNELS - 1 : 3, .serial = round + 1, .member = look_up, .ctx = &d};
+            struct asymreg_group_opts opts = {.size = sizeof(opts),
+                                              .n = size[t],
+                                              .scratch = scratch,
+                                              .timeout_ms = 60000,
+                                              .channel = t ? ASYMREG_GROUP_CHANNELS - 1 : 3,
+                                              .serial = round + 1,
+                                              .member = look_up,
+                                              .ctx = &d};
             if (t && !me)
                 continue;
             while (team[t][at[t]] != me)
@@ -83,7 +92,8 @@ static void teams(struct asymreg_worker *w, struct asymreg_group *all, const str
             CHECK_EQ(d.asked, 2 * steps);
             for (uint32_t i = 0; i < size[t]; i++) {
                 where[i] = bufs[team[t][i]];
-                where[i].addr += (uint64_t)(t * size[t] * 16); /* the even ones may be at the second already */
+                where[i].addr +=
+                    (uint64_t)(t * size[t] * 16); /* the even ones may be at the second already */
             }
             uint64_t mine[2] = {me, round}, *got = (uint64_t *)(void *)(buf + t * size[t] * 16);
             for (int i = 0; i < 5; i++) {
@@ -103,15 +113,20 @@ static void teams(struct asymreg_worker *w, struct asymreg_group *all, const str
 static void rejects(struct asymreg_worker *w, const struct asymreg_member *scratches, void *scratch)
 {
     struct directory d = {.all = scratches, .n = 1};
-    struct asymreg_group_opts good = {.size = sizeof(good), .n = 1, .scratch = scratch, .member = look_up, .ctx = &d}, o;
+    struct asymreg_group_opts good = {.size = sizeof(good),
+                                      .n = 1,
+                                      .scratch = scratch,
+                                      .member = look_up,
+                                      .ctx = &d},
+                              o;
     struct asymreg_group *g;
 
     CHECK_EQ(asymreg_group_open(NULL, &good, &g), -EINVAL);
     CHECK_EQ(asymreg_group_open(w, NULL, &g), -EINVAL);
     CHECK_EQ(asymreg_group_open(w, &good, NULL), -EINVAL);
-#define REJECTED(field, value)                          \
-    o = good;                                           \
-    o.field = value;                                    \
+#define REJECTED(field, value)                                                                     \
+    o = good;                                                                                      \
+    o.field = value;                                                                               \
     CHECK_EQ(asymreg_group_open(w, &o, &g), -EINVAL)
     REJECTED(size, sizeof(o) - 1);
     REJECTED(n, 0);
@@ -224,7 +239,8 @@ static void group(uint32_t n, uint32_t mode, int dies)
         int status;
         CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
-    printf("%u members, %s%s\n", n, mode == ASYMREG_LOCAL_CMA ? "cma" : "shm", dies ? ", one dies" : "");
+    printf("%u members, %s%s\n", n, mode == ASYMREG_LOCAL_CMA ? "cma" : "shm",
+           dies ? ", one dies" : "");
 }
 
 int main(void)

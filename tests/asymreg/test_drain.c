@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * [--no-pidfd=ENOSYS|EPERM]: unregistering that waits. When it has returned, peers that were in the middle of a transfer have ended it, and the
- * memory stays as its owner leaves it. Over shared memory, CMA and both.
+ * [--no-pidfd=ENOSYS|EPERM]: unregistering that waits. When it has returned, peers that were in the
+ * middle of a transfer have ended it, and the memory stays as its owner leaves it. Over shared
+ * memory, CMA and both.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -11,16 +12,16 @@
 
 #include "context.h"
 
-#define BYTES ((size_t)8 << 20)
+#define BYTES   ((size_t)8 << 20)
 #define N_PEERS 2
 #define LONG_MS 60000u
 
 /* What owner and peers share. */
 struct board {
-    uint64_t round;       /* peers write to `addr` in odd ones */
+    uint64_t round; /* peers write to `addr` in odd ones */
     uint64_t addr;
     asymreg_id id;
-    uint64_t done[N_PEERS]; /* transfers */
+    uint64_t done[N_PEERS];    /* transfers */
     uint64_t refused[N_PEERS]; /* the round in which the region was found gone */
 };
 
@@ -161,7 +162,8 @@ static int is_inside(const struct world *w, pid_t pid)
     return 0;
 }
 
-/* A peer that is stopped inside is waited for until the time is up, and again; one that dies there is not. */
+/* A peer that is stopped inside is waited for until the time is up, and again; one that dies there
+ * is not. */
 static void stopped(struct world *w)
 {
     int seen = 0, dead = 0, status;
@@ -172,7 +174,9 @@ static void stopped(struct world *w)
         CHECK(waitpid(w->peers[0], &status, WUNTRACED) == w->peers[0] && WIFSTOPPED(status));
         const int inside = is_inside(w, w->peers[0]);
         int rc = asymreg_unregister_drain(w->ctx, board->id, 20);
-        CHECK(rc == ASYMREG_ETIMEDOUT || (rc == 0 && !inside)); /* the others are inside for as long as a busy machine lets them */
+        CHECK(rc == ASYMREG_ETIMEDOUT ||
+              (rc == 0 &&
+               !inside)); /* the others are inside for as long as a busy machine lets them */
         if (inside) {
             CHECK_EQ(asymreg_drain(w->ctx, 1), ASYMREG_ETIMEDOUT);
             dead = ++seen == 3;
@@ -202,7 +206,8 @@ static uint32_t slots_taken(struct asymreg_context *ctx)
 /* Refusals, and who gives back what shows that he is inside. */
 static void one_process(uint32_t mode)
 {
-    struct asymreg_context *ctx = open_context(mode, ASYMREG_DRAIN, 0), *user = open_context(mode, 0, 0);
+    struct asymreg_context *ctx = open_context(mode, ASYMREG_DRAIN, 0),
+                           *user = open_context(mode, 0, 0);
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     ssize_t n = asymreg_export(ctx, blob, sizeof(blob));
     struct asymreg_worker *w[3];
@@ -255,10 +260,12 @@ static void one_process(uint32_t mode)
         free(p);
 }
 
-/* The places in which peers show that they are inside run out, and those of the dead are taken again. */
+/* The places in which peers show that they are inside run out, and those of the dead are taken
+ * again. */
 static void places(void)
 {
-    struct asymreg__activity *a = mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct asymreg__activity *a =
+        mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct asymreg__activity_slot *s = NULL, *first = NULL;
     uint32_t fence;
     int all_fence;
@@ -306,10 +313,12 @@ static void *wait_for_ever(void *arg)
     return arg;
 }
 
-/* A process whose first thread has ended may still write; one in which none is left may not, whether or not it has been waited for. */
+/* A process whose first thread has ended may still write; one in which none is left may not,
+ * whether or not it has been waited for. */
 static void last_thread(void)
 {
-    struct asymreg__activity *a = mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct asymreg__activity *a =
+        mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     siginfo_t info;
     int all_fence;
     pid_t child;
@@ -347,7 +356,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         uint32_t mode;
-    } modes[] = {{"shm", ASYMREG_LOCAL_SHM}, {"cma", ASYMREG_LOCAL_CMA}, {"both", ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA}};
+    } modes[] = {{"shm", ASYMREG_LOCAL_SHM},
+                 {"cma", ASYMREG_LOCAL_CMA},
+                 {"both", ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA}};
 
     (void)argc;
     no_pidfd_asked(argv[1]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The index alone: every documented error at, below and above its limit, and random histories against a naive table. */
+/* The index alone: every documented error at, below and above its limit, and random histories
+ * against a naive table. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,8 @@
 
 static struct asymreg_index *make(uint32_t max_regions, uint32_t simd)
 {
-    struct asymreg_index_opts opts = {.size = sizeof(opts), .max_regions = max_regions, .simd = simd};
+    struct asymreg_index_opts opts = {
+        .size = sizeof(opts), .max_regions = max_regions, .simd = simd};
     struct asymreg_index *ix = NULL;
 
     assert_int_equal(asymreg_index_create(&opts, &ix), 0);
@@ -45,7 +47,8 @@ static void rejects_bad_input(void **state)
     assert_null(asymreg_index_lookup(r, UINT64_MAX));
     assert_int_equal(asymreg_index_insert(ix, 4096, 0, 1, 0, &id), -EINVAL);
     assert_int_equal(asymreg_index_insert(ix, UINT64_MAX, 1, 1, 0, &id), ASYMREG_EOVERFLOW);
-    assert_int_equal(asymreg_index_insert(ix, UINT64_MAX - 4095, 4097, 1, 0, &id), ASYMREG_EOVERFLOW);
+    assert_int_equal(asymreg_index_insert(ix, UINT64_MAX - 4095, 4097, 1, 0, &id),
+                     ASYMREG_EOVERFLOW);
     assert_int_equal(asymreg_index_insert(ix, 4096, UINT64_MAX, 1, 0, &id), ASYMREG_EOVERFLOW);
     /* Up to the last byte there is. */
     assert_int_equal(asymreg_index_insert(ix, UINT64_MAX - 4095, 4096, 1, 77, &id), 0);
@@ -80,11 +83,14 @@ static void overlap_and_neighbours(void **state)
     assert_int_equal(asymreg_index_lookup(r, 1100)->prot, 2);
     assert_null(asymreg_index_lookup(r, 999));
     assert_null(asymreg_index_lookup(r, 1200));
-    assert_int_equal(asymreg_index_insert(ix, 1000, 100, 1, 1, &id), ASYMREG_EOVERLAP); /* the same */
-    assert_int_equal(asymreg_index_insert(ix, 999, 2, 1, 1, &id), ASYMREG_EOVERLAP);    /* from the left */
-    assert_int_equal(asymreg_index_insert(ix, 1199, 2, 1, 1, &id), ASYMREG_EOVERLAP);   /* from the right */
-    assert_int_equal(asymreg_index_insert(ix, 1050, 1, 1, 1, &id), ASYMREG_EOVERLAP);   /* inside */
-    assert_int_equal(asymreg_index_insert(ix, 1, 5000, 1, 1, &id), ASYMREG_EOVERLAP);   /* around */
+    assert_int_equal(asymreg_index_insert(ix, 1000, 100, 1, 1, &id),
+                     ASYMREG_EOVERLAP); /* the same */
+    assert_int_equal(asymreg_index_insert(ix, 999, 2, 1, 1, &id),
+                     ASYMREG_EOVERLAP); /* from the left */
+    assert_int_equal(asymreg_index_insert(ix, 1199, 2, 1, 1, &id),
+                     ASYMREG_EOVERLAP); /* from the right */
+    assert_int_equal(asymreg_index_insert(ix, 1050, 1, 1, 1, &id), ASYMREG_EOVERLAP); /* inside */
+    assert_int_equal(asymreg_index_insert(ix, 1, 5000, 1, 1, &id), ASYMREG_EOVERLAP); /* around */
     /* Again at the same address: another identifier, and the last hit is not used for it. */
     assert_int_equal(asymreg_index_lookup(r, 1050)->id, a);
     assert_int_equal(asymreg_index_remove(ix, a), 0);
@@ -132,7 +138,8 @@ static void slot_out_of_generations_is_not_used_again(void **state)
 }
 
 /* The tree's own rules, at every node. Returns how many regions are below. */
-static size_t check_node(struct asymreg_index *ix, const void *node, uintptr_t depth, int64_t lo, int64_t hi, int is_root)
+static size_t check_node(struct asymreg_index *ix, const void *node, uintptr_t depth, int64_t lo,
+                         int64_t hi, int is_root)
 {
     const struct asymreg__inner *inner = node;
     const struct asymreg__leaf *leaf = node;
@@ -156,14 +163,16 @@ static size_t check_node(struct asymreg_index *ix, const void *node, uintptr_t d
     for (uint32_t i = 0; i < n; i++) {
         assert_true(i == 0 || inner->keys[i] > inner->keys[i - 1]);
         assert_true(i == 0 || inner->keys[i] > lo);
-        total += check_node(ix, inner->child[i], depth - 1, i ? inner->keys[i] : lo, i + 1 < n ? inner->keys[i + 1] : hi, 0);
+        total += check_node(ix, inner->child[i], depth - 1, i ? inner->keys[i] : lo,
+                            i + 1 < n ? inner->keys[i + 1] : hi, 0);
     }
     return total;
 }
 
 static void check_tree(struct asymreg_index *ix)
 {
-    size_t n = check_node(ix, (void *)(ix->root & ~(uintptr_t)63), ix->root & 63, INT64_MIN, KEY_NONE, 1);
+    size_t n =
+        check_node(ix, (void *)(ix->root & ~(uintptr_t)63), ix->root & 63, INT64_MIN, KEY_NONE, 1);
 
     assert_int_equal(n, ix->n_regions);
 }
@@ -187,7 +196,8 @@ struct naive {
     uint64_t bytes[SPACE];
 };
 
-static void random_history(uint32_t simd, unsigned steps, uint32_t max_bytes, unsigned grow, int no_hints)
+static void random_history(uint32_t simd, unsigned steps, uint32_t max_bytes, unsigned grow,
+                           int no_hints)
 {
     struct asymreg_index_opts opts = {.size = sizeof(opts), .simd = simd};
     struct asymreg_index *ix;
@@ -247,7 +257,8 @@ static void random_history(uint32_t simd, unsigned steps, uint32_t max_bytes, un
             size_t n_many = asymreg_index_lookup_many(r, many, step / 512 % 38, found);
             for (size_t i = 0; i < step / 512 % 38; i++) {
                 n_found += found[i].id != ASYMREG_ANY;
-                assert_int_equal(found[i].id == ASYMREG_ANY ? 0 : found[i].value, t->owner[many[i] - base]);
+                assert_int_equal(found[i].id == ASYMREG_ANY ? 0 : found[i].value,
+                                 t->owner[many[i] - base]);
             }
             assert_int_equal(n_found, n_many);
             check_tree(ix);
@@ -322,7 +333,8 @@ static void all_ways_of_comparing_agree(void **state)
     }
 }
 
-/* Ascending, descending, and in clusters: full, then emptied from either end. Memory stays within what the header's figure allows. */
+/* Ascending, descending, and in clusters: full, then emptied from either end. Memory stays within
+ * what the header's figure allows. */
 static void orders_of_growth(void **state)
 {
     enum { N = 30000 };
@@ -366,7 +378,8 @@ static void build_at_once(void **state)
         assert_int_equal(asymreg_reader_create(ix, &r), 0);
         for (size_t i = 0; i < n; i++) {
             order[i] = (uint32_t)(n - 1 - i);
-            ix->slots[order[i]] = (struct asymreg__slot){.start = i * 100 + 7, .last = i * 100 + 56, .generation = 1, .value = i};
+            ix->slots[order[i]] = (struct asymreg__slot){
+                .start = i * 100 + 7, .last = i * 100 + 56, .generation = 1, .value = i};
         }
         assert_int_equal(asymreg__index_build(ix, order, n), 0);
         check_tree(ix);
@@ -381,7 +394,8 @@ static void build_at_once(void **state)
             ix = make(0, 0);
             assert_int_equal(asymreg_reader_create(ix, &r), 0);
             for (size_t i = 0; i < n; i++)
-                ix->slots[order[i]] = (struct asymreg__slot){.start = i * 100, .last = i * 100 + 100, .generation = 1};
+                ix->slots[order[i]] = (struct asymreg__slot){
+                    .start = i * 100, .last = i * 100 + 100, .generation = 1};
             assert_int_equal(asymreg__index_build(ix, order, n), ASYMREG_EOVERLAP);
         }
         asymreg_reader_destroy(r);
@@ -398,13 +412,16 @@ static unsigned hinted(const struct asymreg_index *ix)
         const struct asymreg__slot *s = &ix->slots[i];
         if (!(s->generation & 1))
             continue;
-        for (uint64_t a = s->start; a - s->start <= s->last - s->start; a += 1 + (s->last - s->start) / 7, all++)
-            yes += ix->hints_on && ix->hints_on[asymreg__hint_place(a >> ix->hint_shift, ix->hint_bits)] == i + 1;
+        for (uint64_t a = s->start; a - s->start <= s->last - s->start;
+             a += 1 + (s->last - s->start) / 7, all++)
+            yes += ix->hints_on &&
+                   ix->hints_on[asymreg__hint_place(a >> ix->hint_shift, ix->hint_bits)] == i + 1;
     }
     return all ? (unsigned)(yes * 100 / all) : 0;
 }
 
-/* No word is of an earlier shape of the table: right after regions have only come, each leads to a region of a granule that belongs there. */
+/* No word is of an earlier shape of the table: right after regions have only come, each leads to a
+ * region of a granule that belongs there. */
 static void no_old_words(const struct asymreg_index *ix)
 {
     for (uint64_t place = 0; ix->hints && place < UINT64_C(1) << ix->hint_bits; place++) {
@@ -413,7 +430,8 @@ static void no_old_words(const struct asymreg_index *ix)
 
         if (!ix->hints[place])
             continue;
-        for (uint64_t g = s->start >> ix->hint_shift; g <= s->last >> ix->hint_shift && !belongs; g++)
+        for (uint64_t g = s->start >> ix->hint_shift; g <= s->last >> ix->hint_shift && !belongs;
+             g++)
             belongs = asymreg__hint_place(g, ix->hint_bits) == place;
         assert_true(s->generation & 1 && belongs);
     }
@@ -435,26 +453,67 @@ static uint64_t mix(uint64_t i)
     return i ^ i >> 29;
 }
 
-static uint64_t dense(uint64_t i) { return 0x10000 + i * 64; }
-static uint64_t pages(uint64_t i) { return 0x7f0000000000 + i * 4096; }
-static uint64_t uneven(uint64_t i) { return 0x555500000000 + i * 3000 + mix(i) % 1000; }
-static uint64_t heaps(uint64_t i) { return 0x7f0000000000 + (mix(i / 64) % 4096 << 30 | i / 64 << 12 | i % 64 * 48); }
-static uint64_t far_apart(uint64_t i) { return (mix(i) & 3) << 60 | i << 30; }
-static uint64_t doubling(uint64_t i) { return i < 40 ? UINT64_C(1) << (20 + i) : i * 32; }
-/* Two of five in clusters of 64, all of them in a few granules of those that are far apart and small: hardly a byte has a hint. */
-static uint64_t clusters(uint64_t i) { return i % 5 < 2 ? i / 64 * 4096 + i % 64 * 64 : (i + 1) << 30; }
-static uint64_t or_one(uint64_t i) { return i % 5 < 2 ? 64 : 1; }
-static uint64_t fixed64(uint64_t i) { return (void)i, 64; }
-static uint64_t upto2000(uint64_t i) { return 1 + mix(i) % 2000; }
-static uint64_t upto48(uint64_t i) { return 1 + mix(i) % 48; }
-static uint64_t large(uint64_t i) { return i < 40 ? (UINT64_C(1) << (20 + i)) - 7 : 32; }
+static uint64_t dense(uint64_t i)
+{
+    return 0x10000 + i * 64;
+}
+static uint64_t pages(uint64_t i)
+{
+    return 0x7f0000000000 + i * 4096;
+}
+static uint64_t uneven(uint64_t i)
+{
+    return 0x555500000000 + i * 3000 + mix(i) % 1000;
+}
+static uint64_t heaps(uint64_t i)
+{
+    return 0x7f0000000000 + (mix(i / 64) % 4096 << 30 | i / 64 << 12 | i % 64 * 48);
+}
+static uint64_t far_apart(uint64_t i)
+{
+    return (mix(i) & 3) << 60 | i << 30;
+}
+static uint64_t doubling(uint64_t i)
+{
+    return i < 40 ? UINT64_C(1) << (20 + i) : i * 32;
+}
+/* Two of five in clusters of 64, all of them in a few granules of those that are far apart and
+ * small: hardly a byte has a hint. */
+static uint64_t clusters(uint64_t i)
+{
+    return i % 5 < 2 ? i / 64 * 4096 + i % 64 * 64 : (i + 1) << 30;
+}
+static uint64_t or_one(uint64_t i)
+{
+    return i % 5 < 2 ? 64 : 1;
+}
+static uint64_t fixed64(uint64_t i)
+{
+    return (void)i, 64;
+}
+static uint64_t upto2000(uint64_t i)
+{
+    return 1 + mix(i) % 2000;
+}
+static uint64_t upto48(uint64_t i)
+{
+    return 1 + mix(i) % 48;
+}
+static uint64_t large(uint64_t i)
+{
+    return i < 40 ? (UINT64_C(1) << (20 + i)) - 7 : 32;
+}
 
 /* Hints are found for the usual layouts, survive changes, and are never believed. */
 static void hints_help_and_do_not_lie(void **state)
 {
     static const struct layout layouts[] = {
-        {"dense", dense, fixed64, 100, 100},   {"pages", pages, upto2000, 95, 100},        {"uneven", uneven, upto2000, 85, 100},
-        {"heaps", heaps, upto48, 50, 100},     {"far apart", far_apart, upto2000, 50, 100}, {"some are large", doubling, large, 85, 100},
+        {"dense", dense, fixed64, 100, 100},
+        {"pages", pages, upto2000, 95, 100},
+        {"uneven", uneven, upto2000, 85, 100},
+        {"heaps", heaps, upto48, 50, 100},
+        {"far apart", far_apart, upto2000, 50, 100},
+        {"some are large", doubling, large, 85, 100},
         {"clusters, given up", clusters, or_one, 0, 0},
     };
     static asymreg_id ids[HINTED];
@@ -475,7 +534,8 @@ static void hints_help_and_do_not_lie(void **state)
         no_old_words(ix);
         for (int pass = 0; pass < 3; pass++) {
             for (uint64_t i = 0; i < HINTED; i++) {
-                const struct asymreg_region *found = asymreg_index_search(r, y->place(i) + rnd() % y->bytes(i));
+                const struct asymreg_region *found =
+                    asymreg_index_search(r, y->place(i) + rnd() % y->bytes(i));
                 uint64_t past = y->place(i) + y->bytes(i);
                 if (!ids[i]) {
                     assert_null(found);
@@ -491,14 +551,16 @@ static void hints_help_and_do_not_lie(void **state)
                 assert_null(asymreg__index_at(r, ids[i], past));
                 assert_null(asymreg__index_at(r, ids[i] + ((uint64_t)2 << 32), y->place(i)));
             }
-            for (uint64_t i = 0; i < HINTED; i++) /* some go; then some come, into slots of others */
+            for (uint64_t i = 0; i < HINTED;
+                 i++) /* some go; then some come, into slots of others */
                 if (ids[i] && rnd() % 3 == 0) {
                     assert_int_equal(asymreg_index_remove(ix, ids[i]), 0);
                     ids[i] = 0;
                 }
             for (uint64_t i = 0; i < HINTED; i++)
                 if (!ids[i] && rnd() % 2)
-                    assert_int_equal(asymreg_index_insert(ix, y->place(i), y->bytes(i), 0, i, &ids[i]), 0);
+                    assert_int_equal(
+                        asymreg_index_insert(ix, y->place(i), y->bytes(i), 0, i, &ids[i]), 0);
         }
         assert_null(asymreg__index_at(r, ASYMREG_ANY, y->place(0)));
         assert_null(asymreg__index_at(r, (uint64_t)1 << 32 | ix->max_regions, y->place(0)));
@@ -507,7 +569,8 @@ static void hints_help_and_do_not_lie(void **state)
     }
 }
 
-/* A reader that never leaves its section keeps what it may be looking at from being freed, and nobody waits. */
+/* A reader that never leaves its section keeps what it may be looking at from being freed, and
+ * nobody waits. */
 static void a_stuck_reader_stops_nobody(void **state)
 {
     struct asymreg_index *ix = make(0, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Option structs of other releases. Those of the transports over networks are in tests/asymreg-net. */
+/* Option structs of other releases. Those of the transports over networks are in tests/asymreg-net.
+ * */
 #include "../opts_size.h"
 #include "harness.h"
 
@@ -82,10 +83,12 @@ static void count_destroy(struct asymreg_transport *t)
     n_destroyed++;
 }
 
-/* A transport is taken over also where the rest of the options is refused; not where they may not even hold one. */
+/* A transport is taken over also where the rest of the options is refused; not where they may not
+ * even hold one. */
 static void transport_is_taken(void)
 {
-    const struct asymreg_transport_ops ops = {.size = sizeof(ops), .version = ASYMREG_TRANSPORT_VERSION, .destroy = count_destroy};
+    const struct asymreg_transport_ops ops = {
+        .size = sizeof(ops), .version = ASYMREG_TRANSPORT_VERSION, .destroy = count_destroy};
     struct asymreg_transport t = {.ops = &ops};
     struct {
         struct asymreg_opts opts;
@@ -114,9 +117,11 @@ int main(void)
     struct asymreg_opts co = {.size = sizeof(co), .max_regions = 100};
     struct asymreg_local_opts lo = {.size = sizeof(lo)};
     const struct asymreg_index_opts io = {.size = sizeof(io), .max_regions = 100};
-    struct asymreg_table_opts to = {.size = sizeof(to), .max_regions = 100, .max_segments = 10, .ring = 16};
+    struct asymreg_table_opts to = {
+        .size = sizeof(to), .max_regions = 100, .max_segments = 10, .ring = 16};
     struct asymreg_cache_opts ca = {.size = sizeof(ca), .incarnation = 42};
-    struct asymreg_group_opts go = {.size = sizeof(go), .n = 1, .scratch = scratch, .member = nobody};
+    struct asymreg_group_opts go = {
+        .size = sizeof(go), .n = 1, .scratch = scratch, .member = nobody};
     struct asymreg_context *c = open_context(0, 0, 100);
     struct asymreg_worker *w;
     struct asymreg_table *t;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * [--no-pidfd=ENOSYS|EPERM] [CASE]: every case of remote access that can go wrong, between two processes, over shared memory, CMA and both: a
- * defined error each.
+ * [--no-pidfd=ENOSYS|EPERM] [CASE]: every case of remote access that can go wrong, between two
+ * processes, over shared memory, CMA and both: a defined error each.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -39,9 +39,12 @@ static void world_fini(struct world *w)
     target_end(&w->t);
 }
 
-static struct answer reg(struct world *w, uint32_t kind, uint64_t addr, uint64_t bytes, uint32_t prot)
+static struct answer reg(struct world *w, uint32_t kind, uint64_t addr, uint64_t bytes,
+                         uint32_t prot)
 {
-    struct answer a = tell(&w->t, (struct order){.what = REGISTER, .kind = kind, .addr = addr, .bytes = bytes, .prot = prot});
+    struct answer a = tell(
+        &w->t,
+        (struct order){.what = REGISTER, .kind = kind, .addr = addr, .bytes = bytes, .prot = prot});
 
     CHECK_EQ(a.rc, 0);
     return a;
@@ -121,7 +124,8 @@ static void zero_length(struct world *w)
 
 static void permissions(struct world *w)
 {
-    struct answer ro = reg(w, w->kind, 0, 100, ASYMREG_READ), wo = reg(w, w->kind, 0, 100, ASYMREG_WRITE);
+    struct answer ro = reg(w, w->kind, 0, 100, ASYMREG_READ),
+                  wo = reg(w, w->kind, 0, 100, ASYMREG_WRITE);
     char buf[100] = "unchanged";
 
     CHECK_EQ(asymreg_put(w->me, PE, ro.addr, 0, "x", 1), ASYMREG_EACCES);
@@ -133,7 +137,9 @@ static void permissions(struct world *w)
     CHECK_EQ(asymreg_amo(w->me, PE, ro.addr & ~7ull, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL),
              w->mode & ASYMREG_LOCAL_SHM ? ASYMREG_EACCES : ASYMREG_ENOTSUP);
     /* A descriptor that cannot write is found out when it is registered. */
-    struct answer a = tell(&w->t, (struct order){.what = REGISTER, .kind = READ_ONLY_FILE, .bytes = 4096, .prot = ASYMREG_RW});
+    struct answer a = tell(
+        &w->t, (struct order){
+                   .what = REGISTER, .kind = READ_ONLY_FILE, .bytes = 4096, .prot = ASYMREG_RW});
     CHECK_EQ(a.rc, ASYMREG_EACCES);
     a = reg(w, READ_ONLY_FILE, 0, 4096, ASYMREG_READ);
     tell(&w->t, (struct order){.what = FILL, .addr = a.addr, .bytes = 4096, .value = 'r'});
@@ -142,7 +148,8 @@ static void permissions(struct world *w)
     CHECK_EQ(asymreg_put(w->me, PE, a.addr + 100, 0, buf, 1), ASYMREG_EACCES);
     /* And a region cannot permit more than its segment. */
     tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id});
-    a = tell(&w->t, (struct order){.what = REGISTER, .addr = a.addr, .bytes = 4096, .prot = ASYMREG_RW});
+    a = tell(&w->t,
+             (struct order){.what = REGISTER, .addr = a.addr, .bytes = 4096, .prot = ASYMREG_RW});
     CHECK_EQ(a.rc, ASYMREG_EACCES);
 }
 
@@ -158,7 +165,8 @@ static void unwritable_memory(struct world *w)
     tell(&w->t, (struct order){.what = UNMAP, .addr = a.addr, .bytes = 4096});
     CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1), ASYMREG_EFAULT);
     CHECK_EQ(asymreg_put(w->me, PE, a.addr + 4096, 0, "x", 1), 0);
-    a = reg(w, MALLOC, (uintptr_t) "a constant string", 10, ASYMREG_RW); /* the same place in both: forked */
+    a = reg(w, MALLOC, (uintptr_t) "a constant string", 10,
+            ASYMREG_RW); /* the same place in both: forked */
     char buf[10];
     CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, buf, 10), 0);
     CHECK(memcmp(buf, "a constant", 10) == 0);
@@ -200,7 +208,8 @@ static void overlap(struct world *w)
 /* One registration serves the whole space, to its last byte; no memory is there. */
 static void at_the_top(struct world *w)
 {
-    struct order o = {.what = REGISTER, .addr = UINT64_MAX - 999, .bytes = 1000, .prot = ASYMREG_RW};
+    struct order o = {
+        .what = REGISTER, .addr = UINT64_MAX - 999, .bytes = 1000, .prot = ASYMREG_RW};
     struct asymreg_region r;
     char buf[1000];
 
@@ -245,9 +254,11 @@ static void after_unregister(struct world *w)
     CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1), 0);
     CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id}).rc, 0);
     CHECK_EQ(tell(&w->t, (struct order){.what = UNMAP, .addr = a.addr, .bytes = 4096}).rc, 0);
-    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1), ASYMREG_ESTALE);  /* it was there a moment ago */
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1),
+             ASYMREG_ESTALE); /* it was there a moment ago */
     CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, &c, 1), ASYMREG_ENOREGION); /* that is known now */
-    CHECK_EQ(asymreg_get(w->me, PE, a.addr, a.id, &c, 1), ASYMREG_ESTALE); /* who names it is told what became of it */
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, a.id, &c, 1),
+             ASYMREG_ESTALE); /* who names it is told what became of it */
 }
 
 static void registered_again(struct world *w)
@@ -267,11 +278,14 @@ static void registered_again(struct world *w)
     CHECK_EQ(asymreg_get(w->me, PE, a.addr + 500, ASYMREG_ANY, &x, 1), ASYMREG_ENOREGION);
     c = reg(w, w->kind, a.addr + 500, 500, ASYMREG_READ);
     CHECK_EQ(asymreg_get(w->me, PE, a.addr + 500, ASYMREG_ANY, &x, 1), 0);
-    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 500, b.id, &x, 1), ASYMREG_ERANGE); /* it is there, and ends before */
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 500, b.id, &x, 1),
+             ASYMREG_ERANGE); /* it is there, and ends before */
     CHECK_EQ(asymreg_put(w->me, PE, a.addr + 500, c.id, &x, 1), ASYMREG_EACCES);
-    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 1000, c.id, &x, 1), ASYMREG_ERANGE); /* and nothing there */
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 1000, c.id, &x, 1),
+             ASYMREG_ERANGE); /* and nothing there */
     CHECK_EQ(asymreg_get(w->me, PE, a.addr + 1000, a.id, &x, 1), ASYMREG_ESTALE);
-    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 1000, a.id + (UINT64_C(1) << 32), &x, 1), ASYMREG_ESTALE); /* of no registration ever */
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 1000, a.id + (UINT64_C(1) << 32), &x, 1),
+             ASYMREG_ESTALE); /* of no registration ever */
     CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .value = c.id}).rc, 0);
     CHECK_EQ(asymreg_get(w->me, PE, a.addr + 1000, c.id, &x, 1), ASYMREG_ESTALE);
 }
@@ -294,8 +308,10 @@ static void adjacent(struct world *w)
     CHECK_EQ(asymreg_put(ws, PE, a.addr, 0, out, 1000), 0);
     CHECK_EQ(asymreg_get(ws, PE, a.addr, 0, in, 1000), 0);
     CHECK(memcmp(in, out, 1000) == 0);
-    CHECK_EQ(asymreg_put(ws, PE, a.addr, 0, out, 1001), ASYMREG_ENOREGION); /* nothing there after the second */
-    CHECK_EQ(asymreg_put(ws, PE, a.addr, a.id, out, 401), ASYMREG_ERANGE);  /* the one that was meant ends here */
+    CHECK_EQ(asymreg_put(ws, PE, a.addr, 0, out, 1001),
+             ASYMREG_ENOREGION); /* nothing there after the second */
+    CHECK_EQ(asymreg_put(ws, PE, a.addr, a.id, out, 401),
+             ASYMREG_ERANGE); /* the one that was meant ends here */
     CHECK_EQ(asymreg_put(ws, PE, a.addr + 399, 0, out, 2), 0);
     (void)b;
     asymreg_worker_destroy(ws);
@@ -320,12 +336,17 @@ static void truncated_file(struct world *w)
     CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, buf, 8192), ASYMREG_EFAULT);
     CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_ENOTSUP);
     CHECK(asymreg_why(w->ctx) != NULL);
-    CHECK_EQ(tell(&w->t, (struct order){.what = LOOK}).value, 4096); /* nothing made it grow again */
+    CHECK_EQ(tell(&w->t, (struct order){.what = LOOK}).value,
+             4096); /* nothing made it grow again */
     CHECK_EQ(tell(&w->t, (struct order){.what = TRUNCATE, .bytes = 16384}).rc, 0);
     CHECK_EQ(asymreg_get(w->me, PE, a.addr + 8192, 0, buf, 1), 0);
     CHECK_EQ(buf[0], 0);
     /* Trusted on one side only is not trusted. */
-    a = tell(&w->t, (struct order){.what = REGISTER, .kind = A_FILE, .bytes = 8192, .prot = ASYMREG_RW, .flags = ASYMREG_TRUSTED << 8});
+    a = tell(&w->t, (struct order){.what = REGISTER,
+                                   .kind = A_FILE,
+                                   .bytes = 8192,
+                                   .prot = ASYMREG_RW,
+                                   .flags = ASYMREG_TRUSTED << 8});
     CHECK_EQ(a.rc, 0);
     CHECK_EQ(asymreg_put(w->me, PE, a.addr + 4096, 0, "g", 1), 0);
     CHECK_EQ(tell(&w->t, (struct order){.what = TRUNCATE, .bytes = 0}).rc, 0);
@@ -350,7 +371,8 @@ static void stopped_target(struct world *w)
         CHECK_EQ(asymreg_get(w->me, PE, a.addr + (uint64_t)i * 1000, 0, in, 1000), 0);
         CHECK(memcmp(buf, in, 1000) == 0);
     }
-    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 100000, 0, in, 1), ASYMREG_ENOREGION); /* the table can be read, too */
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 100000, 0, in, 1),
+             ASYMREG_ENOREGION); /* the table can be read, too */
     if (w->mode & ASYMREG_LOCAL_SHM) {
         uint64_t old = 1;
         CHECK_EQ(asymreg_amo(w->me, PE, s.addr, s.id, ASYMREG_AMO_FETCH_ADD, 8, 5, 0, &old), 0);
@@ -360,7 +382,8 @@ static void stopped_target(struct world *w)
     CHECK_EQ(look(w, a.addr + 99999), 's');
 }
 
-/* Soon every operation says so; it may succeed until then. How soon is printed: a busy machine is no failure, a hang is one. */
+/* Soon every operation says so; it may succeed until then. How soon is printed: a busy machine is
+ * no failure, a hang is one. */
 static void expect_gone(struct world *w, uint64_t addr)
 {
     double start = now();
@@ -380,7 +403,8 @@ static void expect_gone(struct world *w, uint64_t addr)
     CHECK_EQ(asymreg_flush(w->me, PE), ASYMREG_EPEER);
     CHECK_EQ(asymreg_flush_all(w->me), ASYMREG_EPEER);
     CHECK_EQ(asymreg_refresh(w->ctx, PE, 0), ASYMREG_EPEER);
-    /* Its memory goes before the process does: until then somebody else may still be told that it is there. */
+    /* Its memory goes before the process does: until then somebody else may still be told that it
+     * is there. */
     while ((rc = asymreg_import(w->ctx, PE + 1, w->t.blob, w->t.blob_bytes)) == 0)
         CHECK_EQ(asymreg_forget(w->ctx, PE + 1), 0);
     CHECK_EQ(rc, ASYMREG_EPEER);
@@ -413,7 +437,8 @@ static void killed_in_the_middle(struct world *w)
     struct answer a = reg(w, w->kind, 0, BYTES, ASYMREG_RW);
     char *buf = calloc(1, BYTES);
     struct timespec delay = {.tv_nsec = 20000000 + (long)getpid() % 10 * 1000000};
-    pid_t killer; /* a process: of threads, valgrind lets this one go on for thousands of transfers */
+    pid_t
+        killer; /* a process: of threads, valgrind lets this one go on for thousands of transfers */
     int rc, n = 0, status;
 
     CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, buf, BYTES), 0);
@@ -423,7 +448,8 @@ static void killed_in_the_middle(struct world *w)
     }
     CHECK(killer > 0);
     do {
-        rc = n++ % 2 ? asymreg_put(w->me, PE, a.addr, 0, buf, BYTES) : asymreg_get(w->me, PE, a.addr, 0, buf, BYTES);
+        rc = n++ % 2 ? asymreg_put(w->me, PE, a.addr, 0, buf, BYTES)
+                     : asymreg_get(w->me, PE, a.addr, 0, buf, BYTES);
     } while (rc == 0);
     CHECK_EQ(rc, ASYMREG_EPEER);
     CHECK(waitpid(killer, &status, 0) == killer && WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -438,7 +464,8 @@ static void atomics(struct world *w)
 
     if (!(w->mode & ASYMREG_LOCAL_SHM)) {
         a = reg(w, MALLOC, 0, 4096, ASYMREG_ALL);
-        CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_ENOTSUP);
+        CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL),
+                 ASYMREG_ENOTSUP);
         CHECK(strstr(asymreg_why(w->ctx), "process_vm_writev") != NULL);
         return;
     }
@@ -457,14 +484,17 @@ static void atomics(struct world *w)
     CHECK_EQ(asymreg_put(w->me, PE, a.addr + 8, 0, words, 12), 0);
     CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 12, 0, ASYMREG_AMO_FETCH_ADD, 4, 2, 0, &old), 0);
     CHECK_EQ(old, 0xffffffff);
-    CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 12, 0, ASYMREG_AMO_COMPARE_SWAP, 4, 9, 0xffffffff00000001, &old), 0);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 12, 0, ASYMREG_AMO_COMPARE_SWAP, 4, 9,
+                         0xffffffff00000001, &old),
+             0);
     CHECK_EQ(old, 1);
     CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 12, 0, ASYMREG_AMO_SWAP, 4, 10, 0, &old), 0);
     CHECK_EQ(old, 9);
     CHECK_EQ(asymreg_get(w->me, PE, a.addr + 8, 0, words, 12), 0);
     CHECK(words[0] == 0x11111111 && words[1] == 10 && words[2] == 0x22222222);
     for (uint64_t off = 1; off < 8; off++)
-        CHECK_EQ(asymreg_amo(w->me, PE, a.addr + off, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_EALIGN);
+        CHECK_EQ(asymreg_amo(w->me, PE, a.addr + off, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL),
+                 ASYMREG_EALIGN);
     CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 2, 0, ASYMREG_AMO_ADD, 4, 1, 0, NULL), ASYMREG_EALIGN);
     CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, 4, 8, 1, 0, NULL), -EINVAL);
     CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, 0, 2, 1, 0, NULL), -EINVAL);
@@ -474,7 +504,8 @@ static void atomics(struct world *w)
     CHECK_EQ(asymreg_amo(w->me, PE, p.addr, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_EACCES);
     if (w->mode & ASYMREG_LOCAL_CMA) {
         p = reg(w, MALLOC, 0, 4096, ASYMREG_ALL);
-        CHECK_EQ(asymreg_amo(w->me, PE, (p.addr + 7) & ~7ull, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_ENOTSUP);
+        CHECK_EQ(asymreg_amo(w->me, PE, (p.addr + 7) & ~7ull, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL),
+                 ASYMREG_ENOTSUP);
         CHECK(strstr(asymreg_why(w->ctx), "process_vm_writev") != NULL);
     }
 }
@@ -501,7 +532,9 @@ static void atomics_at_once(struct world *w)
                 CHECK_EQ(asymreg_get(me, 1, a.addr + 8, a.id, &old, 8), 0);
                 do {
                     seen = old;
-                    CHECK_EQ(asymreg_amo(me, 1, a.addr + 8, a.id, ASYMREG_AMO_COMPARE_SWAP, 8, seen + 3, seen, &old), 0);
+                    CHECK_EQ(asymreg_amo(me, 1, a.addr + 8, a.id, ASYMREG_AMO_COMPARE_SWAP, 8,
+                                         seen + 3, seen, &old),
+                             0);
                 } while (old != seen);
             }
             _exit(0);
@@ -535,7 +568,8 @@ static void numbers_of_peers(struct world *w)
     }
 }
 
-/* More peers than a process has descriptors: the transport keeps 64, and the death of each peer is noticed. */
+/* More peers than a process has descriptors: the transport keeps 64, and the death of each peer is
+ * noticed. */
 static void many_peers(struct world *w)
 {
     enum { PEERS = 300, FIRST = 1000 };
@@ -636,7 +670,10 @@ static void many_share_a_segment(struct world *w)
     CHECK_EQ(asymreg_get_peer_stats(w->ctx, PE, &st), 0);
     CHECK(st.n_records >= 10);
     for (uint64_t i = 0; i < N; i += 2)
-        CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .addr = arena.addr + i * 64, .bytes = 48}).rc, 0);
+        CHECK_EQ(tell(&w->t,
+                      (struct order){.what = UNREGISTER, .addr = arena.addr + i * 64, .bytes = 48})
+                     .rc,
+                 0);
     for (uint64_t i = 0; i < N; i++) {
         int rc = asymreg_get(w->me, PE, arena.addr + i * 64, 0, &c, 1);
         CHECK(i % 2 ? rc == 0 : rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE);
@@ -661,7 +698,8 @@ static void descriptors_by_message(void)
         ctx = open_context(ASYMREG_LOCAL_SHM, 0, 0);
         CHECK_EQ(asymreg_import(ctx, PE, t.blob, t.blob_bytes), ASYMREG_EUNREACH);
         CHECK(asymreg_why(ctx) != NULL);
-        a = tell(&t, (struct order){.what = REGISTER, .kind = SHARED, .bytes = 4096, .prot = ASYMREG_RW});
+        a = tell(&t, (struct order){
+                         .what = REGISTER, .kind = SHARED, .bytes = 4096, .prot = ASYMREG_RW});
         CHECK_EQ(a.rc, 0);
         struct order o = {.what = SEND_FDS};
         send_all(t.sock, &o, sizeof(o));
@@ -675,7 +713,8 @@ static void descriptors_by_message(void)
         CHECK_EQ(tell(&t, (struct order){.what = LOOK, .addr = a.addr}).value, 'x');
         CHECK_EQ(asymreg_get(me, PE, a.addr, a.id, &c, 1), 0);
         /* One registered later has not been sent. */
-        a = tell(&t, (struct order){.what = REGISTER, .kind = SHARED, .bytes = 4096, .prot = ASYMREG_RW});
+        a = tell(&t, (struct order){
+                         .what = REGISTER, .kind = SHARED, .bytes = 4096, .prot = ASYMREG_RW});
         CHECK_EQ(asymreg_put(me, PE, a.addr, a.id, "x", 1), ASYMREG_EUNREACH);
         send_all(t.sock, &o, sizeof(o));
         CHECK_EQ(asymreg_fds_recv(ctx, t.sock), 1); /* it alone is new */
@@ -700,17 +739,24 @@ static int n_descriptors(void)
     return n;
 }
 
-/* What is received and is not kept is closed: of a message with two descriptors, and of one that has been received before. */
+/* What is received and is not kept is closed: of a message with two descriptors, and of one that
+ * has been received before. */
 static void descriptors_not_kept(void)
 {
-    struct asymreg_context *sender = open_context(ASYMREG_LOCAL_SHM, 0, 0), *ctx = open_context(ASYMREG_LOCAL_SHM, 0, 0);
+    struct asymreg_context *sender = open_context(ASYMREG_LOCAL_SHM, 0, 0),
+                           *ctx = open_context(ASYMREG_LOCAL_SHM, 0, 0);
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(2 * sizeof(int))];
-    } control = {.header = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(2 * sizeof(int))}};
+    } control = {.header = {.cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS,
+                            .cmsg_len = CMSG_LEN(2 * sizeof(int))}};
     char bytes[40] = {0};
     struct iovec iov = {bytes, sizeof(bytes)};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
     int pair[2], file, ro, open_now;
     char path[] = "/tmp/asymreg-test-XXXXXX";
     void *p;
@@ -723,16 +769,19 @@ static void descriptors_not_kept(void)
     CHECK_EQ(n_descriptors(), open_now);
 
     /* One file twice: first for reading alone. */
-    CHECK((file = mkstemp(path)) >= 0 && (ro = open(path, O_RDONLY)) >= 0 && ftruncate(file, 8192) == 0 && unlink(path) == 0);
+    CHECK((file = mkstemp(path)) >= 0 && (ro = open(path, O_RDONLY)) >= 0 &&
+          ftruncate(file, 8192) == 0 && unlink(path) == 0);
     CHECK((p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)) != MAP_FAILED);
     CHECK_EQ(asymreg_segment_add(sender, p, 4096, ASYMREG_READ, 0, ro, 0, NULL), 0);
     CHECK_EQ(asymreg_fds_send(sender, pair[0]), 2);
     CHECK_EQ(asymreg_fds_recv(ctx, pair[1]), 2);
-    CHECK_EQ(asymreg_segment_add(sender, (char *)p + 4096, 4096, ASYMREG_RW, 0, file, 4096, NULL), 0);
+    CHECK_EQ(asymreg_segment_add(sender, (char *)p + 4096, 4096, ASYMREG_RW, 0, file, 4096, NULL),
+             0);
     open_now = n_descriptors();
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(asymreg_fds_send(sender, pair[0]), 3);
-        CHECK_EQ(asymreg_fds_recv(ctx, pair[1]), i == 0); /* what can write takes the place of what cannot */
+        CHECK_EQ(asymreg_fds_recv(ctx, pair[1]),
+                 i == 0); /* what can write takes the place of what cannot */
         CHECK_EQ(n_descriptors(), open_now);
     }
     munmap(p, 8192);
@@ -768,10 +817,12 @@ static void limit_of_files(void)
     puts("limit_of_files");
 }
 
-/* A child that frees its parent's worker does not free the place in which that shows a peer what it does. */
+/* A child that frees its parent's worker does not free the place in which that shows a peer what it
+ * does. */
 static void worker_of_a_parent(void)
 {
-    struct asymreg_context *owner = open_context(0, ASYMREG_DRAIN, 0), *user = open_context(0, 0, 0);
+    struct asymreg_context *owner = open_context(0, ASYMREG_DRAIN, 0),
+                           *user = open_context(0, 0, 0);
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     struct asymreg_worker *first, *second;
     char memory[8] = "";
@@ -803,10 +854,12 @@ static void worker_of_a_parent(void)
     puts("worker_of_a_parent");
 }
 
-/* A child that closes what it has inherited, as destructors do at its exit, takes nothing from its parent's peers. */
+/* A child that closes what it has inherited, as destructors do at its exit, takes nothing from its
+ * parent's peers. */
 static void closed_by_a_child(void)
 {
-    struct asymreg_context *owner = open_context(ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA, 0, 0), *peer = open_context(ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA, 0, 0);
+    struct asymreg_context *owner = open_context(ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA, 0, 0),
+                           *peer = open_context(ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA, 0, 0);
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     struct asymreg_worker *me;
     char memory[8] = "before";
@@ -834,17 +887,20 @@ static void closed_by_a_child(void)
     puts("closed_by_a_child");
 }
 
-/* Empties a process's directory in /proc, for this process and its children. 0: that is not allowed here. */
+/* Empties a process's directory in /proc, for this process and its children. 0: that is not allowed
+ * here. */
 static int hide(pid_t pid)
 {
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-    return (unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) && mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+    return (unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
+           mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
            mount("none", path, "tmpfs", 0, NULL) == 0;
 }
 
-/* A peer that /proc does not show (hidepid, of other users) is no dead one; and its death is noticed. */
+/* A peer that /proc does not show (hidepid, of other users) is no dead one; and its death is
+ * noticed. */
 static void hidden_peer(void)
 {
     struct asymreg_local_opts opts = {.size = sizeof(opts)};
@@ -863,11 +919,13 @@ static void hidden_peer(void)
             t->ops->destroy(t);
             CHECK_EQ(asymreg_local_create(&opts, &t), 0);
             CHECK_EQ(t->ops->address(t, address, &n), 0);
-            CHECK(write(to[1], &n, sizeof(n)) == sizeof(n) && write(to[1], address, n) == (ssize_t)n);
+            CHECK(write(to[1], &n, sizeof(n)) == sizeof(n) &&
+                  write(to[1], address, n) == (ssize_t)n);
             for (;;)
                 pause();
         }
-        CHECK(peer > 0 && read(to[0], &n, sizeof(n)) == sizeof(n) && read(to[0], address, n) == (ssize_t)n);
+        CHECK(peer > 0 && read(to[0], &n, sizeof(n)) == sizeof(n) &&
+              read(to[0], address, n) == (ssize_t)n);
         int hidden = hide(peer), rc = t->ops->connect(t, address, n, &ep);
         for (int i = 0; rc == 0 && i < 2; i++) { /* before and after */
             CHECK_EQ(t->ops->peer_alive(t, ep), i ? ASYMREG_EPEER : 0);
@@ -930,7 +988,8 @@ static void limits(void)
     CHECK_EQ(asymreg_segment_add(ctx, p[0], 4096, ASYMREG_RW, 0, -1, 0, NULL), ASYMREG_EOVERLAP);
     CHECK_EQ(asymreg_segment_add(ctx, memory, 1000, ASYMREG_RW, 0, -1, 0, NULL), ASYMREG_EOVERLAP);
     CHECK_EQ(asymreg_segment_add(ctx, memory, 0, ASYMREG_RW, 0, -1, 0, NULL), -EINVAL);
-    CHECK_EQ(asymreg_segment_add(ctx, memory, SIZE_MAX, ASYMREG_RW, 0, -1, 0, NULL), ASYMREG_EOVERFLOW);
+    CHECK_EQ(asymreg_segment_add(ctx, memory, SIZE_MAX, ASYMREG_RW, 0, -1, 0, NULL),
+             ASYMREG_EOVERFLOW);
     CHECK_EQ(asymreg_segment_add(ctx, memory + 900, 10, ASYMREG_RW, 0, 9999, 0, NULL), -EBADF);
     CHECK_EQ(asymreg_segment_remove(ctx, 12345), ASYMREG_ESTALE);
     CHECK_EQ(asymreg_free(ctx, p[0]), 0);
@@ -943,12 +1002,18 @@ static const struct {
     const char *name;
     void (*run)(struct world *w);
 } cases[] = {
-#define CASE(name) {#name, name}
-    CASE(there_and_back),   CASE(out_of_range),  CASE(zero_length),     CASE(permissions),     CASE(unwritable_memory),
-    CASE(overlap),          CASE(sub_range),     CASE(after_unregister), CASE(registered_again), CASE(adjacent),
-    CASE(truncated_file),   CASE(stopped_target), CASE(killed_target),  CASE(closed_target),   CASE(killed_in_the_middle),
-    CASE(atomics),          CASE(atomics_at_once), CASE(numbers_of_peers), CASE(oneself),      CASE(damaged_blobs),
-    CASE(many_share_a_segment), CASE(many_peers), CASE(at_the_top),
+#define CASE(name)                                                                                 \
+    {                                                                                              \
+#name, name                                                                                \
+    }
+    CASE(there_and_back), CASE(out_of_range),      CASE(zero_length),
+    CASE(permissions),    CASE(unwritable_memory), CASE(overlap),
+    CASE(sub_range),      CASE(after_unregister),  CASE(registered_again),
+    CASE(adjacent),       CASE(truncated_file),    CASE(stopped_target),
+    CASE(killed_target),  CASE(closed_target),     CASE(killed_in_the_middle),
+    CASE(atomics),        CASE(atomics_at_once),   CASE(numbers_of_peers),
+    CASE(oneself),        CASE(damaged_blobs),     CASE(many_share_a_segment),
+    CASE(many_peers),     CASE(at_the_top),
 };
 
 int main(int argc, char **argv)

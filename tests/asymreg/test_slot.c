@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A slot that is read while it is written, in every order in which the reader's loads and the writer's stores can come: what is found is a region that was
- * there, whole, or nothing. With real threads the two meet within a cache line, and hardly ever in between.
+ * A slot that is read while it is written, in every order in which the reader's loads and the
+ * writer's stores can come: what is found is a region that was there, whole, or nothing. With real
+ * threads the two meet within a cache line, and hardly ever in between.
  *
- * The library's own code runs here, with a hook at each of its loads and stores: those of the writer are recorded, and done again from inside the reader.
+ * The library's own code runs here, with a hook at each of its loads and stores: those of the
+ * writer are recorded, and done again from inside the reader.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -47,17 +49,21 @@ static void after_store(void *at, size_t bytes)
 }
 
 #define __atomic_load_n(at, order) (before_load(), __atomic_load_n(at, order))
-#define __atomic_store_n(at, value, order) (__atomic_store_n(at, value, order), after_store(at, sizeof(*(at))))
+#define __atomic_store_n(at, value, order)                                                         \
+    (__atomic_store_n(at, value, order), after_store(at, sizeof(*(at))))
 #include "index.c"
 
 /* Two regions that hold the same address. */
 enum { ADDR = 1075 };
-static const struct asymreg__slot one = {.start = 1000, .last = 1099, .prot = ASYMREG_READ, .value = 1, .generation = 5};
-static const struct asymreg__slot other = {.start = 1050, .last = 1249, .prot = ASYMREG_RW, .value = 2, .generation = 7};
+static const struct asymreg__slot one = {
+    .start = 1000, .last = 1099, .prot = ASYMREG_READ, .value = 1, .generation = 5};
+static const struct asymreg__slot other = {
+    .start = 1050, .last = 1249, .prot = ASYMREG_RW, .value = 2, .generation = 7};
 
 static int is(const struct asymreg_region *r, const struct asymreg__slot *s)
 {
-    return r->start == s->start && r->last == s->last && r->prot == s->prot && r->value == s->value && r->id == asymreg__id(0, s->generation);
+    return r->start == s->start && r->last == s->last && r->prot == s->prot &&
+           r->value == s->value && r->id == asymreg__id(0, s->generation);
 }
 
 static struct asymreg__slot slot, before;
@@ -78,7 +84,8 @@ static void read_once(const struct asymreg_index *ix)
     found_one += (unsigned)is(&r, &one);
     found_other += (unsigned)is(&r, &other);
     if (!is(&r, &one) && !is(&r, &other))
-        fail_msg("stores before each load: %u %u %u %u %u %u of %u", due[0], due[1], due[2], due[3], due[4], due[5], n_stores);
+        fail_msg("stores before each load: %u %u %u %u %u %u of %u", due[0], due[1], due[2], due[3],
+                 due[4], due[5], n_stores);
 }
 
 static void every_order(const struct asymreg_index *ix, unsigned load, unsigned least)
@@ -92,7 +99,8 @@ static void every_order(const struct asymreg_index *ix, unsigned load, unsigned 
 }
 
 /* The slot has `first`; then `n` things are written to it. */
-static void written_meanwhile(const struct asymreg__slot *first, const struct asymreg__slot *const *then, unsigned n)
+static void written_meanwhile(const struct asymreg__slot *first,
+                              const struct asymreg__slot *const *then, unsigned n)
 {
     const struct asymreg_index ix = {.slots = &slot, .max_regions = 1};
 
@@ -104,7 +112,8 @@ static void written_meanwhile(const struct asymreg__slot *first, const struct as
     recording = 0;
     assert_memory_equal(&slot, then[n - 1], sizeof(slot));
     every_order(&ix, 0, 0);
-    print_message("%u stores, %u orders: found the one in %u, the other in %u\n", n_stores, n_orders, found_one, found_other);
+    print_message("%u stores, %u orders: found the one in %u, the other in %u\n", n_stores,
+                  n_orders, found_one, found_other);
 }
 
 static void comes_and_goes(void **state)
@@ -134,7 +143,8 @@ static void replaced(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(comes_and_goes), cmocka_unit_test(replaced)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(comes_and_goes),
+                                       cmocka_unit_test(replaced)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reader at every instruction of a writer: the processor traps after each, and the trap's handler looks up, in each way that there is. Whatever
- * order the writer's stores have, what one look has seen done no later look sees undone, whichever way it takes; no region is seen half written; and
- * what does not change is there, or not there, at every moment. Random histories beside threads (test_threads.c) seldom meet the few instructions
- * between two stores; this meets them all, if not the other orders of a weaker memory.
+ * A reader at every instruction of a writer: the processor traps after each, and the trap's handler
+ * looks up, in each way that there is. Whatever order the writer's stores have, what one look has
+ * seen done no later look sees undone, whichever way it takes; no region is seen half written; and
+ * what does not change is there, or not there, at every moment. Random histories beside threads
+ * (test_threads.c) seldom meet the few instructions between two stores; this meets them all, if not
+ * the other orders of a weaker memory.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -26,7 +28,7 @@ static uint64_t next_bytes = 1;
 static struct {
     struct asymreg_index *ix;
     struct asymreg_reader *plain, *cached;
-    int cell, reached; /* 0: as before, 1: between, 2: as after */
+    int cell, reached;      /* 0: as before, 1: between, 2: as after */
     uint64_t before, after; /* the cell's bytes; 0: no region */
     const char *bad;
     uint64_t steps;
@@ -51,8 +53,10 @@ static void seen(const struct asymreg_region *r, int sure, const char *how)
 
     if (!r && !sure)
         return;
-    must(!r || (r->start == cell_at(op.cell) && r->prot == ASYMREG_RW && (r->id >> 32 & 1)), "half a region was seen");
-    must(bytes == op.before || bytes == op.after || !bytes, "a region was seen that nobody put there");
+    must(!r || (r->start == cell_at(op.cell) && r->prot == ASYMREG_RW && (r->id >> 32 & 1)),
+         "half a region was seen");
+    must(bytes == op.before || bytes == op.after || !bytes,
+         "a region was seen that nobody put there");
     stage = bytes == op.after ? 2 : bytes == op.before ? 0 : 1;
     must(stage >= op.reached, how);
     op.reached = stage;
@@ -65,10 +69,13 @@ static void look(void)
     int n = 0;
 
     /* In the order in which a writer's mistakes show: what a hint tells first. */
-    seen(asymreg__probable(op.ix, addr, ASYMREG_ANY, &found) ? &found : NULL, 0, "seen done before, and undone by a hint");
+    seen(asymreg__probable(op.ix, addr, ASYMREG_ANY, &found) ? &found : NULL, 0,
+         "seen done before, and undone by a hint");
     seen(op.ix->search(op.plain, addr), 1, "seen done before, and undone in the tree");
-    seen(asymreg_index_search(op.plain, addr), 1, "seen done before, and undone by asymreg_index_search()");
-    seen(asymreg_index_lookup(op.cached, addr), 1, "seen done before, and undone by asymreg_index_lookup()");
+    seen(asymreg_index_search(op.plain, addr), 1,
+         "seen done before, and undone by asymreg_index_search()");
+    seen(asymreg_index_lookup(op.cached, addr), 1,
+         "seen done before, and undone by asymreg_index_lookup()");
     /* Its neighbours, which stay what they are; the cell itself is one of them. */
     for (int c = op.cell - 3; c <= op.cell + 3; c++)
         if (c >= 0 && c < CELLS)
@@ -81,7 +88,8 @@ static void look(void)
             seen(r, 1, "seen done before, and undone by asymreg_index_lookup_many()");
             continue;
         }
-        must((r ? r->last - r->start + 1 : 0) == bytes_in[c], "another region came or went, by asymreg_index_lookup_many()");
+        must((r ? r->last - r->start + 1 : 0) == bytes_in[c],
+             "another region came or went, by asymreg_index_lookup_many()");
         r = asymreg_index_search(op.plain, addrs[i]);
         must((r ? r->last - r->start + 1 : 0) == bytes_in[c], "another region came or went");
     }
@@ -111,15 +119,18 @@ static void step(int cell, uint64_t after, void (*change)(void *arg), void *arg)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | TRAP_FLAG);
     change(arg);
-    __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~(unsigned long long)TRAP_FLAG);
+    __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() &
+                                   ~(unsigned long long)TRAP_FLAG);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (op.bad) {
-        fprintf(stderr, "cell %d, from %llu bytes to %llu, instruction %llu: %s\n", cell, (unsigned long long)op.before,
-                (unsigned long long)after, (unsigned long long)(op.steps - steps), op.bad);
+        fprintf(stderr, "cell %d, from %llu bytes to %llu, instruction %llu: %s\n", cell,
+                (unsigned long long)op.before, (unsigned long long)after,
+                (unsigned long long)(op.steps - steps), op.bad);
         exit(1);
     }
     if (op.steps == steps) {
-        printf("skip: this machine, or the tool that runs this, does not trap after each instruction\n");
+        printf("skip: this machine, or the tool that runs this, does not trap after each "
+               "instruction\n");
         exit(77);
     }
     look();
@@ -144,7 +155,8 @@ static void insert(void *arg)
 {
     uint64_t bytes = *(uint64_t *)arg;
 
-    CHECK_EQ(asymreg_index_insert(op.ix, cell_at(op.cell), bytes, ASYMREG_RW, bytes, &ids[op.cell]), 0);
+    CHECK_EQ(asymreg_index_insert(op.ix, cell_at(op.cell), bytes, ASYMREG_RW, bytes, &ids[op.cell]),
+             0);
 }
 
 static void take_out(void *arg)
@@ -190,7 +202,8 @@ static void no_readers(void)
     asymreg_reader_destroy(op.cached);
 }
 
-/* From empty to full, by which leaves split and hints come; changes, of which many at once undo the one before, in the same slot; to empty. */
+/* From empty to full, by which leaves split and hints come; changes, of which many at once undo the
+ * one before, in the same slot; to empty. */
 static void an_index(int changes)
 {
     struct asymreg_index_opts opts = {.size = sizeof(opts), .max_regions = CELLS};
@@ -240,7 +253,8 @@ static void a_copy(int changes)
     op.steps = 0;
     for (int c = 0; c < CELLS; c++) {
         bytes_in[c] = some_bytes(c);
-        CHECK_EQ(asymreg_table_insert(table, cell_at(c), bytes_in[c], ASYMREG_RW, segment, &ids[c]), 0);
+        CHECK_EQ(asymreg_table_insert(table, cell_at(c), bytes_in[c], ASYMREG_RW, segment, &ids[c]),
+                 0);
     }
     CHECK_EQ(asymreg_cache_refresh(cache, 0), CELLS);
     CHECK(op.ix->hints_on != NULL);
@@ -250,7 +264,9 @@ static void a_copy(int changes)
         if (bytes_in[cell])
             CHECK_EQ(asymreg_table_remove(table, ids[cell]), 0);
         if (after)
-            CHECK_EQ(asymreg_table_insert(table, cell_at(cell), after, ASYMREG_RW, segment, &ids[cell]), 0);
+            CHECK_EQ(
+                asymreg_table_insert(table, cell_at(cell), after, ASYMREG_RW, segment, &ids[cell]),
+                0);
         step(cell, after, refresh, cache);
     }
     no_readers();

@@ -163,7 +163,8 @@ static void segments_and_their_rules(void **state)
     assert_int_equal(asymreg_table_segment_add(w.table, 1000, 0, "", 0, &s2), -EINVAL);
     assert_int_equal(asymreg_table_segment_add(w.table, UINT64_MAX - 10, 12, "", 0, &s2),
                      ASYMREG_EOVERFLOW);
-    assert_int_equal(asymreg_table_insert(w.table, UINT64_MAX - 9, 10, 1, w.segment, &id), 0); /* its last byte is that of the space */
+    assert_int_equal(asymreg_table_insert(w.table, UINT64_MAX - 9, 10, 1, w.segment, &id),
+                     0); /* its last byte is that of the space */
     assert_int_equal(asymreg_table_remove(w.table, id), 0);
     assert_int_equal(asymreg_table_insert(w.table, 999, 10, 1, s, &id), ASYMREG_ERANGE);
     assert_int_equal(asymreg_table_insert(w.table, 1091, 10, 1, s, &id), ASYMREG_ERANGE);

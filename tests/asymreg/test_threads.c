@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads that search while others register: recorded histories are checked for linearizability; readers of a copy that is being
- * refreshed; workers of one context at once. Run under ThreadSanitizer too.
+ * Threads that search while others register: recorded histories are checked for linearizability;
+ * readers of a copy that is being refreshed; workers of one context at once. Run under
+ * ThreadSanitizer too.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -35,7 +36,8 @@ static uint64_t rnd(struct rng *r)
 }
 
 /*
- * History of one address: its states 0, 1, 2, … (even: no region there; odd: a region whose value is the state's number), and what readers saw.
+ * History of one address: its states 0, 1, 2, … (even: no region there; odd: a region whose value
+ * is the state's number), and what readers saw.
  */
 enum { CELLS = 6, MAX_WRITES = 8000, MAX_READS = 40000, CELL_BYTES = 64 };
 
@@ -84,7 +86,8 @@ static void *history_reader(void *arg)
             CHECK(found->start <= addr && found->last >= addr && found->start == cell_at(cell));
         read_cell[a->self][n_reads[a->self]++] = cell;
         /* Reads are spread over the whole history. */
-        while (n_reads[a->self] > __atomic_load_n(&all_writes, __ATOMIC_RELAXED) / 2 + 100 && !__atomic_load_n(&stop, __ATOMIC_RELAXED))
+        while (n_reads[a->self] > __atomic_load_n(&all_writes, __ATOMIC_RELAXED) / 2 + 100 &&
+               !__atomic_load_n(&stop, __ATOMIC_RELAXED))
             sched_yield();
     }
     asymreg_reader_destroy(r);
@@ -113,8 +116,9 @@ static int possible(uint32_t cell, uint64_t i, uint64_t begin, uint64_t end)
 }
 
 /*
- * One writer, so a history of one address is linearizable if each read can be given a state that was possible during it, and reads one after
- * the other get states in that order. Taking the smallest possible state each time decides it. Returns reads that cannot be explained.
+ * One writer, so a history of one address is linearizable if each read can be given a state that
+ * was possible during it, and reads one after the other get states in that order. Taking the
+ * smallest possible state each time decides it. Returns reads that cannot be explained.
  */
 static size_t check_cell(uint32_t cell)
 {
@@ -185,7 +189,8 @@ static void history(uint32_t simd, unsigned fillers, uint64_t seed)
             CHECK_EQ(asymreg_index_remove(ix, cells[cell]), 0);
             cells[cell] = 0;
         } else {
-            CHECK_EQ(asymreg_index_insert(ix, cell_at(cell), CELL_BYTES, 1, n + 1, &cells[cell]), 0);
+            CHECK_EQ(asymreg_index_insert(ix, cell_at(cell), CELL_BYTES, 1, n + 1, &cells[cell]),
+                     0);
         }
         w->end = tick();
         n_writes[cell] = n + 1;
@@ -197,7 +202,8 @@ static void history(uint32_t simd, unsigned fillers, uint64_t seed)
                 CHECK_EQ(asymreg_index_remove(ix, filler[k]), 0);
                 filler[k] = 0;
             } else {
-                uint64_t at = k % 2 ? 1000000 - 8 * (uint64_t)(k + 1) : cell_at(CELLS) + 8 * (uint64_t)k;
+                uint64_t at =
+                    k % 2 ? 1000000 - 8 * (uint64_t)(k + 1) : cell_at(CELLS) + 8 * (uint64_t)k;
                 CHECK_EQ(asymreg_index_insert(ix, at, 8, 1, 0, &filler[k]), 0);
             }
         }
@@ -224,7 +230,8 @@ static void history(uint32_t simd, unsigned fillers, uint64_t seed)
             refused = 1;
         }
     }
-    printf("history: simd %u, %u fillers: %zu reads explained%s\n", simd, fillers, total, refused ? ", a false one refused" : "");
+    printf("history: simd %u, %u fillers: %zu reads explained%s\n", simd, fillers, total,
+           refused ? ", a false one refused" : "");
     asymreg_index_destroy(ix);
     free(filler);
 }
@@ -300,8 +307,9 @@ static void copies(uint32_t ring)
             CHECK_EQ(asymreg_table_remove(c.table, ids[k]), 0);
             ids[k] = 0;
         } else {
-            CHECK_EQ(asymreg_table_insert(c.table, 4096 + k * 100 + rnd(&rng) % 50, prot == ASYMREG_RW ? 50 : 30, prot, segment,
-                                          &ids[k]), 0);
+            CHECK_EQ(asymreg_table_insert(c.table, 4096 + k * 100 + rnd(&rng) % 50,
+                                          prot == ASYMREG_RW ? 50 : 30, prot, segment, &ids[k]),
+                     0);
         }
     }
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
@@ -323,7 +331,8 @@ static void copies(uint32_t ring)
     printf("copies: ring of %u\n", ring);
 }
 
-/* Threads of one process that register and unregister, and others that reach it as a peer of itself. */
+/* Threads of one process that register and unregister, and others that reach it as a peer of
+ * itself. */
 enum { PLACES = 64, PLACE_BYTES = 256 };
 static struct asymreg_context *ctx;
 static char *arena;
@@ -340,7 +349,9 @@ static void *registrar(void *arg)
             __atomic_store_n(&place_id[k], 0, __ATOMIC_RELEASE);
             CHECK_EQ(asymreg_unregister(ctx, id), 0);
         } else {
-            CHECK_EQ(asymreg_register(ctx, arena + k * PLACE_BYTES, PLACE_BYTES, ASYMREG_ALL, 0, &id), 0);
+            CHECK_EQ(
+                asymreg_register(ctx, arena + k * PLACE_BYTES, PLACE_BYTES, ASYMREG_ALL, 0, &id),
+                0);
             __atomic_store_n(&place_id[k], id, __ATOMIC_RELEASE);
         }
     }
@@ -361,7 +372,8 @@ static void *user(void *arg)
         if (rc == 0)
             CHECK_EQ(value, k * 1000003);
         else
-            CHECK(rc == ASYMREG_ESTALE || rc == ASYMREG_ENOREGION || rc == ASYMREG_EBUSY); /* a registrar may lose its processor half way */
+            CHECK(rc == ASYMREG_ESTALE || rc == ASYMREG_ENOREGION ||
+                  rc == ASYMREG_EBUSY); /* a registrar may lose its processor half way */
         rc = asymreg_amo(me, 0, addr + 8 * (uintptr_t)arg, id, ASYMREG_AMO_ADD, 8, 1, 0, NULL);
         CHECK(rc == 0 || rc == ASYMREG_ESTALE || rc == ASYMREG_ENOREGION || rc == ASYMREG_EBUSY);
         if (rc == 0)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transport by somebody else, written from transport.h alone: it completes nothing at once, has a short queue, takes small pieces only,
- * does not map tables, is not thread-safe, and revokes handles. What the core promises must hold on it too: the paper's "if an operation fails,
- * update the table and try again" among it.
+ * A transport by somebody else, written from transport.h alone: it completes nothing at once, has a
+ * short queue, takes small pieces only, does not map tables, is not thread-safe, and revokes
+ * handles. What the core promises must hold on it too: the paper's "if an operation fails, update
+ * the table and try again" among it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,10 +21,11 @@
 
 enum { QUEUE = 4, PIECE = 1000, MAX_SERIAL = 4096 };
 
-static unsigned char live[MAX_SERIAL]; /* handles that have not been revoked: the hardware's own table */
+static unsigned char
+    live[MAX_SERIAL]; /* handles that have not been revoked: the hardware's own table */
 static uint32_t next_serial = 1;
-static int dead;          /* the peer */
-static int inside;        /* calls under way: must never be two */
+static int dead;   /* the peer */
+static int inside; /* calls under way: must never be two */
 static int n_eagain, n_progress, n_stale;
 static const struct asymreg_transport_ops *lower;
 
@@ -57,22 +59,22 @@ struct asymreg_rkey {
     uint32_t serial;
 };
 
-#define ENTER()                          \
-    struct late *l = (struct late *)(void *)t; \
-    assert_int_equal(inside++, 0);       \
+#define ENTER()                                                                                    \
+    struct late *l = (struct late *)(void *)t;                                                     \
+    assert_int_equal(inside++, 0);                                                                 \
     (void)l
-#define LEAVE(rc)                        \
-    do {                                 \
-        int leave_rc = (rc);             \
-        inside--;                        \
-        return leave_rc;                 \
+#define LEAVE(rc)                                                                                  \
+    do {                                                                                           \
+        int leave_rc = (rc);                                                                       \
+        inside--;                                                                                  \
+        return leave_rc;                                                                           \
     } while (0)
 
 static int query(struct asymreg_transport *t, struct asymreg_transport_caps *caps)
 {
     (void)t;
-    caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REVOKE |
-                  ASYMREG_CAP_WANT_LOCAL;
+    caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_PRIVATE |
+                  ASYMREG_CAP_REVOKE | ASYMREG_CAP_WANT_LOCAL;
     caps->amo8_ops = 1u << ASYMREG_AMO_FETCH_ADD;
     caps->max_handle_bytes = 128;
     caps->max_address_bytes = 256;
@@ -95,8 +97,8 @@ static void destroy(struct asymreg_transport *t)
     free(l);
 }
 
-static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *desc, struct asymreg_mem **mem, void *handle,
-                   size_t *n)
+static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *desc,
+                   struct asymreg_mem **mem, void *handle, size_t *n)
 {
     ENTER();
     struct asymreg_mem_desc d = *desc;
@@ -127,7 +129,8 @@ static int address(struct asymreg_transport *t, void *buf, size_t *n)
     LEAVE(lower->address(l->under, buf, n));
 }
 
-static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n, struct asymreg_ep **ep)
+static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n,
+                      struct asymreg_ep **ep)
 {
     ENTER();
     LEAVE(lower->connect(l->under, bytes, n, ep));
@@ -146,18 +149,20 @@ static int peer_alive(struct asymreg_transport *t, struct asymreg_ep *ep)
     LEAVE(dead ? ASYMREG_EPEER : lower->peer_alive(l->under, ep));
 }
 
-static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle, size_t n, uint64_t addr, uint64_t bytes,
-                       struct asymreg_rkey **rkey)
+static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle,
+                       size_t n, uint64_t addr, uint64_t bytes, struct asymreg_rkey **rkey)
 {
     ENTER();
     struct asymreg_rkey *k = calloc(1, sizeof(*k));
     memcpy(&k->serial, handle, 4);
-    int rc = lower->rkey_unpack(l->under, ep, (const char *)handle + 4, n - 4, addr, bytes, &k->under);
+    int rc =
+        lower->rkey_unpack(l->under, ep, (const char *)handle + 4, n - 4, addr, bytes, &k->under);
     *rkey = k;
     LEAVE(rc);
 }
 
-static void rkey_release(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey)
+static void rkey_release(struct asymreg_transport *t, struct asymreg_ep *ep,
+                         struct asymreg_rkey *rkey)
 {
     struct late *l = (struct late *)(void *)t;
 
@@ -183,26 +188,49 @@ static int enqueue(struct asymreg_transport *t, struct job j)
     LEAVE(ASYMREG_PENDING);
 }
 
-static int put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, const void *src,
-               size_t bytes, struct asymreg_mem *local, struct asymreg_op *op)
+static int put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, const void *src, size_t bytes, struct asymreg_mem *local,
+               struct asymreg_op *op)
 {
-    return enqueue(t, (struct job){.ep = ep, .rkey = rkey, .op = op, .local = local, .addr = addr, .here = (void *)(uintptr_t)src,
-                                   .bytes = bytes, .what = 0});
+    return enqueue(t, (struct job){.ep = ep,
+                                   .rkey = rkey,
+                                   .op = op,
+                                   .local = local,
+                                   .addr = addr,
+                                   .here = (void *)(uintptr_t)src,
+                                   .bytes = bytes,
+                                   .what = 0});
 }
 
-static int get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst, size_t bytes,
-               struct asymreg_mem *local, struct asymreg_op *op)
+static int get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
+               struct asymreg_op *op)
 {
-    return enqueue(t, (struct job){.ep = ep, .rkey = rkey, .op = op, .local = local, .addr = addr, .here = dst, .bytes = bytes,
+    return enqueue(t, (struct job){.ep = ep,
+                                   .rkey = rkey,
+                                   .op = op,
+                                   .local = local,
+                                   .addr = addr,
+                                   .here = dst,
+                                   .bytes = bytes,
                                    .what = 1});
 }
 
-static int amo(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t which,
-               uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op)
+static int amo(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, uint32_t which, uint32_t bytes, uint64_t operand, uint64_t compare,
+               uint64_t *result, struct asymreg_op *op)
 {
     assert_int_equal(which, ASYMREG_AMO_FETCH_ADD);
-    return enqueue(t, (struct job){.ep = ep, .rkey = rkey, .op = op, .addr = addr, .operand = operand, .compare = compare,
-                                   .result = result, .bytes = bytes, .amo = which, .what = 2});
+    return enqueue(t, (struct job){.ep = ep,
+                                   .rkey = rkey,
+                                   .op = op,
+                                   .addr = addr,
+                                   .operand = operand,
+                                   .compare = compare,
+                                   .result = result,
+                                   .bytes = bytes,
+                                   .amo = which,
+                                   .what = 2});
 }
 
 static const struct asymreg_mem *last_local;
@@ -258,10 +286,25 @@ static int flush(struct asymreg_transport *t, struct asymreg_ep *ep)
 }
 
 static struct asymreg_transport_ops late_ops = {
-    .size = sizeof(late_ops), .version = ASYMREG_TRANSPORT_VERSION, .name = "late", .query = query, .reason = reason,
-    .destroy = destroy, .mem_reg = mem_reg, .mem_dereg = mem_dereg, .address = address, .connect = connect_to,
-    .disconnect = disconnect, .peer_alive = peer_alive, .rkey_unpack = rkey_unpack, .rkey_release = rkey_release,
-    .put = put, .get = get, .amo = amo, .flush = flush, .progress = progress,
+    .size = sizeof(late_ops),
+    .version = ASYMREG_TRANSPORT_VERSION,
+    .name = "late",
+    .query = query,
+    .reason = reason,
+    .destroy = destroy,
+    .mem_reg = mem_reg,
+    .mem_dereg = mem_dereg,
+    .address = address,
+    .connect = connect_to,
+    .disconnect = disconnect,
+    .peer_alive = peer_alive,
+    .rkey_unpack = rkey_unpack,
+    .rkey_release = rkey_release,
+    .put = put,
+    .get = get,
+    .amo = amo,
+    .flush = flush,
+    .progress = progress,
 };
 
 static struct asymreg_transport *late_create(void)
@@ -317,7 +360,8 @@ static void pieces_and_patience(void **state)
     assert_int_equal(asymreg_register(c, memory, sizeof(memory), ASYMREG_ALL, 0, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory + 3, 0, out, 9000), 0);
     assert_memory_equal(memory + 3, out, 9000);
-    assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory + 3, 0, in, 9000), 0); /* nine pieces, room for four */
+    assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory + 3, 0, in, 9000),
+                     0); /* nine pieces, room for four */
     assert_true(n_eagain > 0);
     assert_int_equal(asymreg_flush(w, 5), 0);
     assert_memory_equal(in, out, 9000);
@@ -337,7 +381,8 @@ static void own_memory_is_made_known(void **state)
     assert_null(last_local);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, memory + 500, 100), 0);
     assert_non_null(last_local);
-    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, memory + 950, 51), 0); /* runs out of it */
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, memory + 950, 51),
+                     0); /* runs out of it */
     assert_null(last_local);
 }
 
@@ -348,15 +393,19 @@ static void some_atomics(void **state)
 
     (void)state;
     assert_int_equal(asymreg_register(c, &word, 8, ASYMREG_ALL, 0, NULL), 0);
-    assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_FETCH_ADD, 8, 2, 0, &old), 0);
+    assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_FETCH_ADD, 8, 2, 0, &old),
+                     0);
     assert_int_equal(old, 40);
     assert_int_equal(word, 42);
-    assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_FETCH_ADD, 4, 2, 0, &old), ASYMREG_ENOTSUP);
-    assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_SWAP, 8, 2, 0, &old), ASYMREG_ENOTSUP);
+    assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_FETCH_ADD, 4, 2, 0, &old),
+                     ASYMREG_ENOTSUP);
+    assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_SWAP, 8, 2, 0, &old),
+                     ASYMREG_ENOTSUP);
     assert_non_null(asymreg_why(c));
 }
 
-/* Registered again at the same address, with another handle: the old one fails, the table is refreshed, the new one serves. */
+/* Registered again at the same address, with another handle: the old one fails, the table is
+ * refreshed, the new one serves. */
 static void stale_handles_are_replaced(void **state)
 {
     asymreg_id a, b;
@@ -387,7 +436,8 @@ static void stale_handles_are_replaced(void **state)
     assert_int_equal(memory[0], '5');
 }
 
-/* Many segments come and go: keys that are replaced are released, never while a pending operation uses them (rkey_release() looks). */
+/* Many segments come and go: keys that are replaced are released, never while a pending operation
+ * uses them (rkey_release() looks). */
 static void replaced_keys_are_released(void **state)
 {
     asymreg_id id;
@@ -454,7 +504,9 @@ static void bad_tables_of_operations(void **state)
 /* A caller of an earlier version, whose struct is shorter: what lies behind it is not touched. */
 static void short_capabilities(void **state)
 {
-    struct asymreg_transport_caps caps = {.size = offsetof(struct asymreg_transport_caps, amo8_ops), .amo8_ops = 77, .max_handle_bytes = 78};
+    struct asymreg_transport_caps caps = {.size = offsetof(struct asymreg_transport_caps, amo8_ops),
+                                          .amo8_ops = 77,
+                                          .max_handle_bytes = 78};
     struct asymreg_transport *t;
 
     (void)state;
@@ -467,7 +519,8 @@ static void short_capabilities(void **state)
     t->ops->destroy(t);
 }
 
-/* One that neither maps tables nor revokes: only a look at the table tells that a region has gone. */
+/* One that neither maps tables nor revokes: only a look at the table tells that a region has gone.
+ * */
 static struct asymreg_transport_ops blind_ops;
 static int n_gets;
 
@@ -479,8 +532,9 @@ static int blind_query(struct asymreg_transport *t, struct asymreg_transport_cap
     return rc;
 }
 
-static int blind_get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst,
-                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op)
+static int blind_get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+                     uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
+                     struct asymreg_op *op)
 {
     n_gets++;
     return lower->get(t, ep, rkey, addr, dst, bytes, local, op);
@@ -530,15 +584,18 @@ static void fresh_looks_first(void **state)
         /* Registered anew: with it the first look says so, without it the old copy serves. */
         assert_int_equal(asymreg_unregister(owner, a), 0);
         assert_int_equal(asymreg_register(owner, memory, 50, ASYMREG_READ, 0, &b), 0);
-        assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "3", 1), fresh ? ASYMREG_ESTALE : 0);
-        assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, ASYMREG_ANY, "4", 1), fresh ? ASYMREG_EACCES : 0);
+        assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "3", 1),
+                         fresh ? ASYMREG_ESTALE : 0);
+        assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, ASYMREG_ANY, "4", 1),
+                         fresh ? ASYMREG_EACCES : 0);
         assert_int_equal(memory[0], fresh ? '2' : '4');
         assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, 1, 0, &r), 0);
         assert_int_equal(r.id, fresh ? b : a);
         assert_int_equal(asymreg_refresh(user, 9, ASYMREG_REFRESH_AUTO) > 0, !fresh);
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "5", 1), ASYMREG_ESTALE);
         assert_int_equal(asymreg_unregister(owner, b), 0);
-        assert_int_equal(asymreg_get(me, 9, (uintptr_t)memory, ASYMREG_ANY, blob, 1), fresh ? ASYMREG_ESTALE : 0);
+        assert_int_equal(asymreg_get(me, 9, (uintptr_t)memory, ASYMREG_ANY, blob, 1),
+                         fresh ? ASYMREG_ESTALE : 0);
         asymreg_worker_destroy(me);
         asymreg_close(user);
         assert_int_equal(asymreg_export(owner, blob, sizeof(blob)), n);
@@ -550,9 +607,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-        TEST(pieces_and_patience),        TEST(own_memory_is_made_known), TEST(some_atomics),
-        TEST(stale_handles_are_replaced), TEST(replaced_keys_are_released), TEST(a_peer_that_dies),
-        TEST(bad_tables_of_operations), TEST(short_capabilities),
+        TEST(pieces_and_patience),
+        TEST(own_memory_is_made_known),
+        TEST(some_atomics),
+        TEST(stale_handles_are_replaced),
+        TEST(replaced_keys_are_released),
+        TEST(a_peer_that_dies),
+        TEST(bad_tables_of_operations),
+        TEST(short_capabilities),
         cmocka_unit_test(fresh_looks_first),
     };
 

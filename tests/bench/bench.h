@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the benchmarks share: arguments, clocks, a random seed for each run, medians, and the form of a figure. */
+/* What the benchmarks share: arguments, clocks, a random seed for each run, medians, and the form
+ * of a figure. */
 #ifndef FENCEPOST_TESTS_BENCH_H
 #define FENCEPOST_TESTS_BENCH_H
 
@@ -62,10 +63,11 @@ static inline void bench_init(struct bench *b, const char *name, int argc, char 
 }
 
 /* One figure, one line. */
-static inline void bench_figure(const struct bench *b, const char *which, uint64_t n, const char *who,
-                                const char *metric, double value, const char *unit)
+static inline void bench_figure(const struct bench *b, const char *which, uint64_t n,
+                                const char *who, const char *metric, double value, const char *unit)
 {
-    printf("{\"bench\":\"%s\",\"case\":\"%s\",\"n\":%llu,\"who\":\"%s\",\"metric\":\"%s\",\"value\":%.6g,\"unit\":\"%s\"}\n",
+    printf("{\"bench\":\"%s\",\"case\":\"%s\",\"n\":%llu,\"who\":\"%s\",\"metric\":\"%s\","
+           "\"value\":%.6g,\"unit\":\"%s\"}\n",
            b->name, which, (unsigned long long)n, who, metric, value, unit);
 }
 

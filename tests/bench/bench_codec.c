@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decoding and encoding of get- and put-sized messages on both wires, beside the usual way to do it.
+ * Decoding and encoding of get- and put-sized messages on both wires, beside the usual way to do
+ * it.
  *
  *     bench_codec [--quick] [--seed N]
  *
- * The usual way is what MPICH's client does, without its detours: find the end of the message, copy it, cut it with strtok_r(), split
- * each word at its '=', copy key and value into arrays of 64 and 1,024 bytes, then find command and fields with strcmp(); and snprintf()
- * to write. strtok-and-strdup does the same as Hydra does, with an allocated copy of each word and value. All of them do the whole job on the same stream of messages, one behind the other as a busy server reads them: find the
- * end, split, and get hold of command, key and value; and all must find the same. Values are as long as business cards, 8 to 200 bytes.
+ * The usual way is what MPICH's client does, without its detours: find the end of the message, copy
+ * it, cut it with strtok_r(), split each word at its '=', copy key and value into arrays of 64 and
+ * 1,024 bytes, then find command and fields with strcmp(); and snprintf() to write.
+ * strtok-and-strdup does the same as Hydra does, with an allocated copy of each word and value. All
+ * of them do the whole job on the same stream of messages, one behind the other as a busy server
+ * reads them: find the end, split, and get hold of command, key and value; and all must find the
+ * same. Values are as long as business cards, 8 to 200 bytes.
  *
- * Time is that of the thread's processor; trials alternate; figures are medians over the trials. `decode+check` is ours with
- * pmiwire_msg_check() behind it, which a server needs and the usual way does not have.
+ * Time is that of the thread's processor; trials alternate; figures are medians over the trials.
+ * `decode+check` is ours with pmiwire_msg_check() behind it, which a server needs and the usual way
+ * does not have.
  */
 #include "bench.h"
 
@@ -18,9 +23,9 @@
 #include <pmiwire/command.h>
 
 #define N_MESSAGES 1024u
-#define MAX_KEY 40u
-#define MAX_VALUE 200u
-#define N_KINDS 6
+#define MAX_KEY    40u
+#define MAX_VALUE  200u
+#define N_KINDS    6
 
 struct pair {
     char kvsname[32];
@@ -50,7 +55,8 @@ static const uint16_t commands[N_KINDS] = {
     PMIWIRE_V2_KVS_PUT, PMIWIRE_V2_KVS_GET, PMIWIRE_V2_KVS_GET_RESPONSE,
 };
 
-static void add(struct sum *s, unsigned kind, const char *key, size_t key_len, const char *value, size_t value_len)
+static void add(struct sum *s, unsigned kind, const char *key, size_t key_len, const char *value,
+                size_t value_len)
 {
     s->n++;
     s->commands += kind;
@@ -144,9 +150,9 @@ static void encode_ours(struct stream *st, struct sum *sum)
 
 /* ---- The usual way --------------------------------------------------------- */
 
-#define USUAL_FIELDS 64
-#define USUAL_KEY 64
-#define USUAL_VALUE 1024
+#define USUAL_FIELDS  64
+#define USUAL_KEY     64
+#define USUAL_VALUE   1024
 #define USUAL_MESSAGE 65536
 
 struct usual {
@@ -166,7 +172,8 @@ static int usual_split(size_t len, const char *separators)
 
     usual.copy[len] = '\0';
     usual.n = 0;
-    for (word = strtok_r(usual.copy, separators, &rest); word; word = strtok_r(NULL, separators, &rest)) {
+    for (word = strtok_r(usual.copy, separators, &rest); word;
+         word = strtok_r(NULL, separators, &rest)) {
         char *equals = strchr(word, '=');
         size_t key_len, value_len;
 
@@ -204,7 +211,8 @@ static int dup_split(size_t len, const char *separators)
 
     usual.copy[len] = '\0';
     n_duplicates = 0;
-    for (word = strtok_r(usual.copy, separators, &rest); word; word = strtok_r(NULL, separators, &rest)) {
+    for (word = strtok_r(usual.copy, separators, &rest); word;
+         word = strtok_r(NULL, separators, &rest)) {
         char *key = strdup(word), *equals = key ? strchr(key, '=') : NULL;
 
         if (!equals || n_duplicates == USUAL_FIELDS) {
@@ -262,9 +270,11 @@ static inline size_t usual_message(const char *b, size_t left, split_fn *split)
     return split(len, ";") == 0 ? len + 6 : 0;
 }
 
-static inline void read_usual(const struct stream *st, struct sum *sum, split_fn *split, find_fn *find, void (*done)(void))
+static inline void read_usual(const struct stream *st, struct sum *sum, split_fn *split,
+                              find_fn *find, void (*done)(void))
 {
-    static const char *const names[N_KINDS] = {"put", "get", "get_result", "kvs-put", "kvs-get", "kvs-get-response"};
+    static const char *const names[N_KINDS] = {"put",     "get",     "get_result",
+                                               "kvs-put", "kvs-get", "kvs-get-response"};
 
     for (size_t at = 0; at < st->len;) {
         size_t n = usual_message(st->bytes + at, st->len - at, split);
@@ -308,14 +318,25 @@ static void encode_usual(struct stream *st, struct sum *sum)
         int n = 0;
 
         switch (p->kind) {
-        case PUT: n = snprintf(b, cap, "cmd=put kvsname=%s key=%s value=%s\n", p->kvsname, p->key, p->value); break;
-        case GET: n = snprintf(b, cap, "cmd=get kvsname=%s key=%s\n", p->kvsname, p->key); break;
-        case GET_RESULT: n = snprintf(b, cap, "cmd=get_result rc=%d value=%s\n", 0, p->value); break;
-        case KVS_PUT: n = snprintf(b + 6, cap - 6, "cmd=kvs-put;key=%s;value=%s;", p->key, p->value); break;
-        case KVS_GET:
-            n = snprintf(b + 6, cap - 6, "cmd=kvs-get;jobid=%s;srcid=%d;key=%s;", p->kvsname, (int)i, p->key);
+        case PUT:
+            n = snprintf(b, cap, "cmd=put kvsname=%s key=%s value=%s\n", p->kvsname, p->key,
+                         p->value);
             break;
-        default: n = snprintf(b + 6, cap - 6, "cmd=kvs-get-response;rc=%d;found=%s;value=%s;", 0, "TRUE", p->value); break;
+        case GET: n = snprintf(b, cap, "cmd=get kvsname=%s key=%s\n", p->kvsname, p->key); break;
+        case GET_RESULT:
+            n = snprintf(b, cap, "cmd=get_result rc=%d value=%s\n", 0, p->value);
+            break;
+        case KVS_PUT:
+            n = snprintf(b + 6, cap - 6, "cmd=kvs-put;key=%s;value=%s;", p->key, p->value);
+            break;
+        case KVS_GET:
+            n = snprintf(b + 6, cap - 6, "cmd=kvs-get;jobid=%s;srcid=%d;key=%s;", p->kvsname,
+                         (int)i, p->key);
+            break;
+        default:
+            n = snprintf(b + 6, cap - 6, "cmd=kvs-get-response;rc=%d;found=%s;value=%s;", 0, "TRUE",
+                         p->value);
+            break;
         }
         if (p->kind >= KVS_PUT) {
             snprintf(length, sizeof(length), "%6d", n);
@@ -338,7 +359,8 @@ static void make_pairs(struct bench *b, struct stream *st)
         struct pair *p = &st->pairs[i];
 
         p->kind = st->first + bench_random(b, st->last - st->first + 1);
-        p->kvsname_len = (size_t)snprintf(p->kvsname, sizeof(p->kvsname), "kvs_%u_0", 1000 + bench_random(b, 30000));
+        p->kvsname_len = (size_t)snprintf(p->kvsname, sizeof(p->kvsname), "kvs_%u_0",
+                                          1000 + bench_random(b, 30000));
         p->key_len = 8 + bench_random(b, MAX_KEY - 8 + 1);
         p->value_len = 8 + bench_random(b, MAX_VALUE - 8 + 1);
         for (size_t k = 0; k < p->key_len; k++)
@@ -386,7 +408,8 @@ static void run(struct bench *b, struct stream *st)
         {.metric = "encode", .who = "strtok-and-copy", .work = encode_usual},
         {.metric = "decode", .who = "strtok-and-strdup", .work = decode_dup},
     };
-    const unsigned n_jobs = sizeof(jobs) / sizeof(jobs[0]), trials = b->quick ? 3 : 21, times = b->quick ? 4 : 40;
+    const unsigned n_jobs = sizeof(jobs) / sizeof(jobs[0]), trials = b->quick ? 3 : 21,
+                   times = b->quick ? 4 : 40;
     char *reference = malloc(st->cap);
     double bytes, ratio;
     size_t len;
@@ -411,7 +434,8 @@ static void run(struct bench *b, struct stream *st)
             jobs[j].ns[t] = measure(jobs[j].work, st, times, &sums[j]);
         }
         if (sums[0].n != N_MESSAGES || memcmp(&sums[0], &sums[1], sizeof(sums[0])) != 0 ||
-            memcmp(&sums[0], &sums[2], sizeof(sums[0])) != 0 || memcmp(&sums[0], &sums[5], sizeof(sums[0])) != 0)
+            memcmp(&sums[0], &sums[2], sizeof(sums[0])) != 0 ||
+            memcmp(&sums[0], &sums[5], sizeof(sums[0])) != 0)
             fail(st, "decode");
         if (st->len != len || memcmp(reference, st->bytes, len) != 0)
             fail(st, "encode");
@@ -421,18 +445,25 @@ static void run(struct bench *b, struct stream *st)
 
         jobs[j].median = bench_median(jobs[j].ns, trials);
         snprintf(metric, sizeof(metric), "%s rate", jobs[j].metric);
-        bench_figure(b, st->name, N_MESSAGES, jobs[j].who, metric, 1e9 / jobs[j].median, "messages/s");
+        bench_figure(b, st->name, N_MESSAGES, jobs[j].who, metric, 1e9 / jobs[j].median,
+                     "messages/s");
         snprintf(metric, sizeof(metric), "%s throughput", jobs[j].metric);
         bench_figure(b, st->name, N_MESSAGES, jobs[j].who, metric, bytes / jobs[j].median, "GB/s");
     }
     ratio = jobs[1].median / jobs[0].median;
-    bench_figure(b, st->name, N_MESSAGES, "ours", "decode speedup over strtok-and-copy", ratio, "x");
-    bench_figure(b, st->name, N_MESSAGES, "ours", "decode speedup over strtok-and-strdup", jobs[5].median / jobs[0].median, "x");
-    bench_figure(b, st->name, N_MESSAGES, "ours", "encode speedup over strtok-and-copy", jobs[4].median / jobs[3].median, "x");
-    fprintf(stderr, "%-19s %4.0f B %6.1f %5.2f | %6.1f %5.2f | %4.1fx | %6.1f | %4.1fx | %6.1f %5.2f || %6.1f %5.2f | %6.1f %5.2f | %4.1fx\n",
-            st->name, bytes, jobs[0].median, bytes / jobs[0].median, jobs[1].median, bytes / jobs[1].median, ratio,
-            jobs[5].median, jobs[5].median / jobs[0].median, jobs[2].median, bytes / jobs[2].median, jobs[3].median, bytes / jobs[3].median, jobs[4].median,
-            bytes / jobs[4].median, jobs[4].median / jobs[3].median);
+    bench_figure(b, st->name, N_MESSAGES, "ours", "decode speedup over strtok-and-copy", ratio,
+                 "x");
+    bench_figure(b, st->name, N_MESSAGES, "ours", "decode speedup over strtok-and-strdup",
+                 jobs[5].median / jobs[0].median, "x");
+    bench_figure(b, st->name, N_MESSAGES, "ours", "encode speedup over strtok-and-copy",
+                 jobs[4].median / jobs[3].median, "x");
+    fprintf(stderr,
+            "%-19s %4.0f B %6.1f %5.2f | %6.1f %5.2f | %4.1fx | %6.1f | %4.1fx | %6.1f %5.2f || "
+            "%6.1f %5.2f | %6.1f %5.2f | %4.1fx\n",
+            st->name, bytes, jobs[0].median, bytes / jobs[0].median, jobs[1].median,
+            bytes / jobs[1].median, ratio, jobs[5].median, jobs[5].median / jobs[0].median,
+            jobs[2].median, bytes / jobs[2].median, jobs[3].median, bytes / jobs[3].median,
+            jobs[4].median, bytes / jobs[4].median, jobs[4].median / jobs[3].median);
     free(reference);
 }
 
@@ -454,7 +485,9 @@ int main(int argc, char **argv)
     struct bench b;
 
     bench_init(&b, "codec", argc, argv);
-    fprintf(stderr, "ns a message and GB/s; decode: ours | strtok-and-copy | ratio | strtok-and-strdup | ratio | ours with check || encode: ours | snprintf | ratio\n");
+    fprintf(stderr,
+            "ns a message and GB/s; decode: ours | strtok-and-copy | ratio | strtok-and-strdup | "
+            "ratio | ours with check || encode: ours | snprintf | ratio\n");
     for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
         streams[i].pairs = pairs;
         streams[i].bytes = bytes;

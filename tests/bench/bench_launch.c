@@ -11,7 +11,8 @@
  *     put+barrier  13 rounds in one job; a round takes as long as on its slowest rank; the
  *                  first two warm up, of the others the median counts
  *
- * Figures are medians over the trials. A peer that is not installed is left out, and said so on stderr.
+ * Figures are medians over the trials. A peer that is not installed is left out, and said so on
+ * stderr.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,11 +33,11 @@
 #include "bench.h"
 #include "launch_record.h"
 
-#define MAX_N 1024
-#define MAX_TRIALS 16
+#define MAX_N       1024
+#define MAX_TRIALS  16
 #define JOB_SECONDS 120
-#define ROUNDS 13
-#define WARM_UP 2
+#define ROUNDS      13
+#define WARM_UP     2
 
 extern char **environ;
 
@@ -70,7 +71,8 @@ static void interrupted(int sig)
     raise(sig);
 }
 
-/* Run argv to its end within JOB_SECONDS; returns its wall time in ms and the CPU time of all its processes. */
+/* Run argv to its end within JOB_SECONDS; returns its wall time in ms and the CPU time of all its
+ * processes. */
 static double run(char *const argv[], double *cpu)
 {
     struct rusage before, after;
@@ -108,9 +110,11 @@ static double run(char *const argv[], double *cpu)
         exit(1);
     }
     *cpu = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec -
-                    before.ru_stime.tv_sec) * 1e3 +
+                    before.ru_stime.tv_sec) *
+               1e3 +
            (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec -
-                    before.ru_stime.tv_usec) * 1e-3;
+                    before.ru_stime.tv_usec) *
+               1e-3;
     return end - start;
 }
 
@@ -128,8 +132,13 @@ static struct sample job(const struct launcher *l, char *client, int n, int roun
     char count[16], round_count[16];
     int fd = open(records_path, O_RDWR | O_TRUNC);
     size_t bytes = (size_t)n * sizeof(records[0]);
-    char *argv[] = {(char *)(uintptr_t)l->path, (char *)(uintptr_t)"-n", count, client, records_path,
-                    round_count, NULL};
+    char *argv[] = {(char *)(uintptr_t)l->path,
+                    (char *)(uintptr_t) "-n",
+                    count,
+                    client,
+                    records_path,
+                    round_count,
+                    NULL};
 
     snprintf(count, sizeof(count), "%d", n);
     snprintf(round_count, sizeof(round_count), "%d", rounds);
@@ -155,7 +164,9 @@ static struct sample job(const struct launcher *l, char *client, int n, int roun
         for (int k = 0; k < rounds; k++)
             per_round[k] = larger(per_round[k], r->round[k]);
     }
-    s.barrier_round = rounds > WARM_UP ? bench_median(per_round + WARM_UP, (size_t)(rounds - WARM_UP)) : per_round[0];
+    s.barrier_round = rounds > WARM_UP
+                          ? bench_median(per_round + WARM_UP, (size_t)(rounds - WARM_UP))
+                          : per_round[0];
     return s;
 }
 
@@ -169,7 +180,8 @@ static double over_trials(const struct sample *s, size_t n, size_t member)
     return bench_median(v, n);
 }
 
-static void compare_at(const struct bench *b, const struct launcher *l, size_t n_launchers, char *client, int n, size_t trials)
+static void compare_at(const struct bench *b, const struct launcher *l, size_t n_launchers,
+                       char *client, int n, size_t trials)
 {
     static struct sample whole[2][MAX_TRIALS], rounds[2][MAX_TRIALS];
     double job_ms[2], round_ms[2];
@@ -186,17 +198,24 @@ static void compare_at(const struct bench *b, const struct launcher *l, size_t n
         job_ms[k] = over_trials(whole[k], trials, offsetof(struct sample, whole));
         round_ms[k] = over_trials(rounds[k], trials, offsetof(struct sample, barrier_round));
         bench_figure(b, "job", (uint64_t)n, l[k].who, "whole_job", job_ms[k], "ms");
-        bench_figure(b, "job", (uint64_t)n, l[k].who, "cpu", over_trials(whole[k], trials, offsetof(struct sample, cpu)), "ms");
-        bench_figure(b, "job", (uint64_t)n, l[k].who, "last_rank_started", over_trials(whole[k], trials, offsetof(struct sample, launch)), "ms");
-        bench_figure(b, "job", (uint64_t)n, l[k].who, "init", over_trials(whole[k], trials, offsetof(struct sample, init)), "ms");
-        bench_figure(b, "job", (uint64_t)n, l[k].who, "gets", over_trials(whole[k], trials, offsetof(struct sample, gets)), "ms");
-        bench_figure(b, "job", (uint64_t)n, l[k].who, "finalize", over_trials(whole[k], trials, offsetof(struct sample, finalize)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "cpu",
+                     over_trials(whole[k], trials, offsetof(struct sample, cpu)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "last_rank_started",
+                     over_trials(whole[k], trials, offsetof(struct sample, launch)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "init",
+                     over_trials(whole[k], trials, offsetof(struct sample, init)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "gets",
+                     over_trials(whole[k], trials, offsetof(struct sample, gets)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "finalize",
+                     over_trials(whole[k], trials, offsetof(struct sample, finalize)), "ms");
         bench_figure(b, "put+barrier", (uint64_t)n, l[k].who, "round", round_ms[k], "ms");
     }
     if (n_launchers == 2)
-        fprintf(stderr, "n=%-5d whole job %8.1f ms, %s %8.1f ms: %.2fx   put+barrier %7.2f ms, %s %7.2f ms: %.2fx\n", n,
-                job_ms[0], l[1].who, job_ms[1], job_ms[1] / job_ms[0], round_ms[0], l[1].who, round_ms[1],
-                round_ms[1] / round_ms[0]);
+        fprintf(stderr,
+                "n=%-5d whole job %8.1f ms, %s %8.1f ms: %.2fx   put+barrier %7.2f ms, %s %7.2f "
+                "ms: %.2fx\n",
+                n, job_ms[0], l[1].who, job_ms[1], job_ms[1] / job_ms[0], round_ms[0], l[1].who,
+                round_ms[1], round_ms[1] / round_ms[0]);
 }
 
 int main(int argc, char **argv)
@@ -224,7 +243,10 @@ int main(int argc, char **argv)
         die("mkstemp");
     close(fd);
     for (size_t i = 0; i < (b.quick ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++)
-        compare_at(&b, launchers, n_launchers, argv[2], sizes[i], b.quick ? 2 : sizes[i] > 256 ? 7 : 11);
+        compare_at(&b, launchers, n_launchers, argv[2], sizes[i],
+                   b.quick          ? 2
+                   : sizes[i] > 256 ? 7
+                                    : 11);
     unlink(records_path);
     return 0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The program that bench_launch starts: a bare PMI-1 client without a library, so that launchers and
- * servers are measured and not a client. Linked statically where possible.
+ * The program that bench_launch starts: a bare PMI-1 client without a library, so that launchers
+ * and servers are measured and not a client. Linked statically where possible.
  *
  *     launch_client FILE ROUNDS
  *
- * init, then ROUNDS times: put one pair and enter the barrier; then get the two neighbours' values of
- * the last round, check them, and finalize. Its times go into FILE, a record of doubles for each
+ * init, then ROUNDS times: put one pair and enter the barrier; then get the two neighbours' values
+ * of the last round, check them, and finalize. Its times go into FILE, a record of doubles for each
  * rank: see struct record.
  */
 #include <fcntl.h>
@@ -91,8 +91,9 @@ int main(int argc, char **argv)
 
     for (int i = 0; i < rounds; i++) {
         t = now_ms();
-        snprintf(line, sizeof(line), "cmd=put %s key=k%d value=address-of-%d-in-round-%d-port-40000\n", kvs,
-                 rank, rank, i);
+        snprintf(line, sizeof(line),
+                 "cmd=put %s key=k%d value=address-of-%d-in-round-%d-port-40000\n", kvs, rank, rank,
+                 i);
         ask(line, "cmd=put_result ");
         r.put = now_ms() - t;
         ask("cmd=barrier_in\n", "cmd=barrier_out");
@@ -105,7 +106,8 @@ int main(int argc, char **argv)
 
         snprintf(line, sizeof(line), "cmd=get %s key=k%d\n", kvs, peer);
         ask(line, "cmd=get_result ");
-        snprintf(expect, sizeof(expect), "value=address-of-%d-in-round-%d-port-40000", peer, rounds - 1);
+        snprintf(expect, sizeof(expect), "value=address-of-%d-in-round-%d-port-40000", peer,
+                 rounds - 1);
         if (!strstr(reply, expect))
             die("wrong value");
     }
@@ -116,7 +118,8 @@ int main(int argc, char **argv)
     r.finalize = now_ms() - t;
     r.ended = now_ms();
     out = open(argv[1], O_WRONLY);
-    if (out < 0 || pwrite(out, &r, sizeof(r), (off_t)rank * (off_t)sizeof(r)) != (ssize_t)sizeof(r)) {
+    if (out < 0 ||
+        pwrite(out, &r, sizeof(r), (off_t)rank * (off_t)sizeof(r)) != (ssize_t)sizeof(r)) {
         perror("launch_client: record");
         return 9;
     }

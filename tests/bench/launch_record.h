@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each rank of launch_client tells bench_launch; all times in ms, moments on CLOCK_MONOTONIC. */
+/* What each rank of launch_client tells bench_launch; all times in ms, moments on CLOCK_MONOTONIC.
+ * */
 #ifndef FENCEPOST_BENCH_LAUNCH_RECORD_H
 #define FENCEPOST_BENCH_LAUNCH_RECORD_H
 
@@ -8,7 +9,7 @@
 struct record {
     double started; /* moment main() began */
     double init;
-    double put;     /* last round's */
+    double put;               /* last round's */
     double round[MAX_ROUNDS]; /* put and barrier */
     double gets;
     double finalize;

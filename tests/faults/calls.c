@@ -7,7 +7,10 @@
 
 #include "faults.h"
 
-#define CALL(name, len_arg, failures) {#name, SYS_##name, len_arg, failures}
+#define CALL(name, len_arg, failures)                                                              \
+    {                                                                                              \
+#name, SYS_##name, len_arg, failures                                                       \
+    }
 
 const struct call calls[] = {
     CALL(open, 0, "EMFILE* EACCES EINTR"),
@@ -115,15 +118,21 @@ const struct call calls[] = {
 const size_t n_calls = sizeof(calls) / sizeof(calls[0]);
 _Static_assert(sizeof(calls) / sizeof(calls[0]) <= MAX_CALLS, "more kinds of call than MAX_CALLS");
 
-#define E(name) {#name, name}
+#define E(name)                                                                                    \
+    {                                                                                              \
+#name, name                                                                                \
+    }
 
 static const struct {
     const char *name;
     int number;
 } errnos[] = {
-    E(EMFILE), E(ENFILE), E(EACCES), E(EINTR), E(ENOSPC), E(ENOMEM), E(ENOSYS), E(EIO), E(ENOBUFS), E(EADDRINUSE), E(ECONNABORTED), E(EAGAIN),
-    E(ECONNREFUSED), E(ETIMEDOUT), E(ENOPROTOOPT), E(EPIPE), E(ETOOMANYREFS), E(ECONNRESET), E(ENOTCONN), E(EPERM), E(ESRCH), E(EFAULT),
-    E(EXDEV), E(EBUSY), E(EINVAL), E(ENOLCK), E(ENOENT), E(E2BIG), E(EFBIG), E(EOPNOTSUPP), E(EEXIST), E(EOVERFLOW),
+    E(EMFILE),       E(ENFILE),    E(EACCES),      E(EINTR),      E(ENOSPC),       E(ENOMEM),
+    E(ENOSYS),       E(EIO),       E(ENOBUFS),     E(EADDRINUSE), E(ECONNABORTED), E(EAGAIN),
+    E(ECONNREFUSED), E(ETIMEDOUT), E(ENOPROTOOPT), E(EPIPE),      E(ETOOMANYREFS), E(ECONNRESET),
+    E(ENOTCONN),     E(EPERM),     E(ESRCH),       E(EFAULT),     E(EXDEV),        E(EBUSY),
+    E(EINVAL),       E(ENOLCK),    E(ENOENT),      E(E2BIG),      E(EFBIG),        E(EOPNOTSUPP),
+    E(EEXIST),       E(EOVERFLOW),
 };
 
 int errno_number(const char *name, size_t len)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults on purpose: one system call, or one allocation, of one process of a command fails, and what becomes of the command is looked at.
+ * Faults on purpose: one system call, or one allocation, of one process of a command fails, and
+ * what becomes of the command is looked at.
  *
- * The command runs under ptrace (x86-64), so that raw system calls, statically linked programs and children that share their parent's
- * memory are reached too; a seccomp filter stops the calls of the table in calls.c and no others. What the dynamic linker does is left alone.
- * Processes are numbered as they come: 0 is the command itself, under pmirun 1 is rank 0. Allocations fail in alloc.c, which is preloaded.
+ * The command runs under ptrace (x86-64), so that raw system calls, statically linked programs and
+ * children that share their parent's memory are reached too; a seccomp filter stops the calls of
+ * the table in calls.c and no others. What the dynamic linker does is left alone. Processes are
+ * numbered as they come: 0 is the command itself, under pmirun 1 is rank 0. Allocations fail in
+ * alloc.c, which is preloaded.
  */
 #ifndef FAULTS_H
 #define FAULTS_H
@@ -13,9 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MAX_PROCS 32   /* numbers of processes that are told apart; later ones count as the last */
-#define MAX_CALLS 160  /* kinds of system call */
-#define MAX_PATHS 512  /* files created in a run */
+/* numbers of processes that are told apart; later ones count as the last */
+#define MAX_PROCS  32
+#define MAX_CALLS  160 /* kinds of system call */
+#define MAX_PATHS  512 /* files created in a run */
 #define MAX_EVENTS 200000
 
 /* How a call fails. */
@@ -29,8 +33,10 @@ enum how {
 struct call {
     const char *name;
     int number;
-    int len_arg;          /* which argument is a length, HOW_SHORT; 0: none, -1: a struct msghdr is the second */
-    const char *failures; /* names of errnos; +: HOW_AFTER, *: HOW_ON too, ?: only on a descriptor that does not wait */
+    int len_arg; /* which argument is a length, HOW_SHORT; 0: none, -1: a struct msghdr is the
+                    second */
+    const char *failures; /* names of errnos; +: HOW_AFTER, *: HOW_ON too, ?: only on a descriptor
+                             that does not wait */
 };
 
 extern const struct call calls[];
@@ -48,15 +54,15 @@ struct fault {
 /* A call that was made. */
 struct event {
     uint8_t proc, call;
-    bool waits;   /* its descriptor would wait */
+    bool waits; /* its descriptor would wait */
     uint32_t n;
 };
 
 struct run {
-    int status;           /* of the command, as wait() has it */
-    bool hung;            /* was ended after the time limit */
-    bool hit;             /* the fault's call was made */
-    int n_left;           /* processes that were still there when the command had ended a while ago */
+    int status; /* of the command, as wait() has it */
+    bool hung;  /* was ended after the time limit */
+    bool hit;   /* the fault's call was made */
+    int n_left; /* processes that were still there when the command had ended a while ago */
     int crash_proc, crash_signal;
     char crash_at[160], left_name[64], hit_at[256];
     char names[MAX_PROCS][32];
@@ -66,15 +72,18 @@ struct run {
     size_t n_paths;
 };
 
-/* Runs it in `dir`, output to the two descriptors; with only_there, calls that are not about a file below `dir` are none. 0, or -errno: could not be traced. r->events is the caller's. */
-int trace_run(char *const argv[], const char *dir, bool only_there, int out, int err, const struct fault *fault, double limit_s, struct run *r);
+/* Runs it in `dir`, output to the two descriptors; with only_there, calls that are not about a file
+ * below `dir` are none. 0, or -errno: could not be traced. r->events is the caller's. */
+int trace_run(char *const argv[], const char *dir, bool only_there, int out, int err,
+              const struct fault *fault, double limit_s, struct run *r);
 void run_release(struct run *r);
 double now_s(void);
 
 /* What alloc.c shares with the sweep: a file, mapped, named by FAULTS_ALLOC. */
 struct alloc_plan {
-    int32_t who;      /* 1 + PMI_RANK, 17 + that of a spawned process; those without one: 0 the first that began, 16 the second, 15 and so on */
-    int32_t on;       /* all later ones too */
+    int32_t who; /* 1 + PMI_RANK, 17 + that of a spawned process; those without one: 0 the first
+                    that began, 16 the second, 15 and so on */
+    int32_t on;  /* all later ones too */
     uint64_t fail_at; /* 0: none */
     uint64_t hit;
     uint32_t n_others; /* have begun without PMI_RANK */

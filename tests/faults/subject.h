@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For the programs whose calls are made to fail. Each does one round of what its library can do, and a second one when the first failed,
- * which must then find nothing in its way. A failure that the library reports is printed, and the status is 1. What a library must
- * never do whatever fails (report success and not have done it, lose what was there, keep a descriptor) is WRONG, which aborts.
+ * For the programs whose calls are made to fail. Each does one round of what its library can do,
+ * and a second one when the first failed, which must then find nothing in its way. A failure that
+ * the library reports is printed, and the status is 1. What a library must never do whatever fails
+ * (report success and not have done it, lose what was there, keep a descriptor) is WRONG, which
+ * aborts.
  */
 #ifndef FAULTS_SUBJECT_H
 #define FAULTS_SUBJECT_H
@@ -14,12 +16,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WRONG(...)                                                \
-    do {                                                          \
-        fprintf(stderr, "%s:%d: WRONG: ", __FILE__, __LINE__);    \
-        fprintf(stderr, __VA_ARGS__);                             \
-        fputc('\n', stderr);                                      \
-        abort();                                                  \
+#define WRONG(...)                                                                                 \
+    do {                                                                                           \
+        fprintf(stderr, "%s:%d: WRONG: ", __FILE__, __LINE__);                                     \
+        fprintf(stderr, __VA_ARGS__);                                                              \
+        fputc('\n', stderr);                                                                       \
+        abort();                                                                                   \
     } while (0)
 #define MUST(holds) ((holds) ? (void)0 : subject_wrong(#holds, __LINE__))
 
@@ -57,14 +59,16 @@ static inline int subject_maps(void)
     if (!f)
         return -1;
     while (fgets(line, sizeof(line), f))
-        n += strstr(line, "memfd:") || strstr(line, "/dev/shm/") || strstr(line, "(deleted)") || strstr(line, "subject.");
+        n += strstr(line, "memfd:") || strstr(line, "/dev/shm/") || strstr(line, "(deleted)") ||
+             strstr(line, "subject.");
     fclose(f);
     return n;
 }
 
 static inline struct holdings subject_holdings(void)
 {
-    struct holdings h = {subject_entries("/proc/self/fd"), subject_entries("/proc/self/task"), subject_maps(), 0};
+    struct holdings h = {subject_entries("/proc/self/fd"), subject_entries("/proc/self/task"),
+                         subject_maps(), 0};
 
     h.bytes = mallinfo2().uordblks;
     return h;
@@ -113,7 +117,8 @@ static inline int subject_run(int (*round)(void), int check_memory)
         before = after;
         after = subject_settled(&before);
         subject_compare(&before, &after);
-        if (check_memory && after.bytes > before.bytes) /* the first round has left what stays for good: stdio's, the library's lists */
+        if (check_memory && after.bytes > before.bytes) /* the first round has left what stays for
+                                                           good: stdio's, the library's lists */
             WRONG("%zu bytes allocated before, %zu afterwards", before.bytes, after.bytes);
     }
     if (rc == 0 && (puts("ok") < 0 || fflush(stdout) != 0)) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * subject_asymreg shm|cma: a target that registers memory and an initiator that reaches it. What an operation says it has done is done; a
- * peer that could not be reached the first time can be the second time.
+ * subject_asymreg shm|cma: a target that registers memory and an initiator that reaches it. What an
+ * operation says it has done is done; a peer that could not be reached the first time can be the
+ * second time.
  */
 #define _GNU_SOURCE
 #include "subject.h"

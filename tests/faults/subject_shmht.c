@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* subject_shmht memfd|named: a table that grows and is rebuilt, its readers, blocks, compaction, resumption, an array. */
+/* subject_shmht memfd|named: a table that grows and is rebuilt, its readers, blocks, compaction,
+ * resumption, an array. */
 #define _GNU_SOURCE
 #include "subject.h"
 
@@ -21,7 +22,8 @@ struct things {
 
 static int failed(const char *what, int rc)
 {
-    fprintf(stderr, "subject_shmht: %s: %s\n", what, rc > -4096 ? strerror(-rc) : shmht_strerror(rc));
+    fprintf(stderr, "subject_shmht: %s: %s\n", what,
+            rc > -4096 ? strerror(-rc) : shmht_strerror(rc));
     return rc;
 }
 
@@ -44,10 +46,12 @@ static void look(const struct shmht_reader *r, uint32_t n)
 
         pair_of(i, key, value);
         rc = shmht_get(r, key, strlen(key), &found);
-        if (rc == SHMHT_ECORRUPT) /* it could not see that the object has grown: fstat() has failed */
+        if (rc ==
+            SHMHT_ECORRUPT) /* it could not see that the object has grown: fstat() has failed */
             rc = shmht_get(r, key, strlen(key), &found);
         if (i < n)
-            MUST(rc == 0 && found.len == strlen(value) + 1 && memcmp(found.ptr, value, found.len) == 0);
+            MUST(rc == 0 && found.len == strlen(value) + 1 &&
+                 memcmp(found.ptr, value, found.len) == 0);
         else
             MUST(rc == SHMHT_ENOENT);
     }
@@ -137,7 +141,8 @@ static int blocks(struct things *t, const struct shmht_writer_opts *opts)
 
 static int array(struct things *t)
 {
-    struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = 1000, .stride_bytes = 24, .flags = flags};
+    struct shmht_array_opts opts = {
+        .size = sizeof(opts), .n_ranks = 1000, .stride_bytes = 24, .flags = flags};
     struct shmht_bytes v;
     struct shmht_desc desc;
     int rc = shmht_array_create(&opts, &t->a);
@@ -148,7 +153,8 @@ static int array(struct things *t)
         MUST(shmht_array_put(t->a, i, &i, sizeof(i)) == 0);
     rc = shmht_array_desc(t->a, &desc);
     if (rc == 0)
-        rc = shmht_array_attach(&desc, flags & SHMHT_NAMED ? -1 : shmht_array_fd(t->a), NULL, &t->view);
+        rc = shmht_array_attach(&desc, flags & SHMHT_NAMED ? -1 : shmht_array_fd(t->a), NULL,
+                                &t->view);
     if (rc < 0)
         return failed("attach to an array", rc);
     for (uint64_t i = 0; i < opts.n_ranks; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* subject_storwin kernel|resident|user|ckpt|shared: a window whose stores must be in the file when a sync says so, a checkpoint. */
+/* subject_storwin kernel|resident|user|ckpt|shared: a window whose stores must be in the file when
+ * a sync says so, a checkpoint. */
 #define _GNU_SOURCE
 #include "subject.h"
 
@@ -10,14 +11,15 @@
 #include <unistd.h>
 
 #define FILE_NAME "subject.win"
-#define BYTES (1u << 20)
+#define BYTES     (1u << 20)
 #define IN_MEMORY (BYTES / 4)
 
 static uint32_t pager;
 
 static int failed(const char *what, int rc, const struct storwin_error *err)
 {
-    fprintf(stderr, "subject_storwin: %s: %s: %s\n", what, storwin_strerror(rc), err ? err->text : "");
+    fprintf(stderr, "subject_storwin: %s: %s: %s\n", what, storwin_strerror(rc),
+            err ? err->text : "");
     return rc;
 }
 
@@ -26,7 +28,8 @@ static char pattern(size_t i, int round)
     return (char)(1 + (i / 4096 * 31 + i + (size_t)round * 7) % 250);
 }
 
-/* What is in the file, read as another process would. It may be that this itself fails: nothing is known then. */
+/* What is in the file, read as another process would. It may be that this itself fails: nothing is
+ * known then. */
 static int file_has(size_t from, size_t n, size_t at, int round)
 {
     static char buf[BYTES];
@@ -203,7 +206,8 @@ static int shared(void)
 {
     const uint64_t bytes = BYTES;
     const char *files[] = {FILE_NAME};
-    struct storwin_shared who = {.size = sizeof(who), .n_ranks = 1, .bytes = &bytes, .filenames = files};
+    struct storwin_shared who = {
+        .size = sizeof(who), .n_ranks = 1, .bytes = &bytes, .filenames = files};
     struct storwin_window *win = NULL;
     struct storwin_error err;
     struct storwin_opts opts;
@@ -239,6 +243,11 @@ int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "kernel";
 
-    pager = strcmp(what, "resident") == 0 ? STORWIN_PAGER_RESIDENT : strcmp(what, "user") == 0 ? STORWIN_PAGER_USER : STORWIN_PAGER_KERNEL;
-    return subject_run(strcmp(what, "ckpt") == 0 ? checkpoint : strcmp(what, "shared") == 0 ? shared : window, 0);
+    pager = strcmp(what, "resident") == 0 ? STORWIN_PAGER_RESIDENT
+            : strcmp(what, "user") == 0   ? STORWIN_PAGER_USER
+                                          : STORWIN_PAGER_KERNEL;
+    return subject_run(strcmp(what, "ckpt") == 0     ? checkpoint
+                       : strcmp(what, "shared") == 0 ? shared
+                                                     : window,
+                       0);
 }

@@ -2,30 +2,38 @@
 /*
  * fault_sweep [option...] -- COMMAND [ARG...]
  *
- * Runs the command once and notes its system calls and allocations, then again and again, each time with another one of them failing, and checks
+ * Runs the command once and notes its system calls and allocations, then again and again, each time
+ * with another one of them failing, and checks
  *   - that no process of it died of SIGSEGV, SIGABRT and the like,
  *   - that it ended, in time, and left no process behind,
- *   - that its status is 0 and its output is the first run's, in any order of lines, or its status is not 0 and it said something,
- *   - that no file that it made, in /dev/shm or elsewhere, is there that was not there after the first run.
+ *   - that its status is 0 and its output is the first run's, in any order of lines, or its status
+ *     is not 0 and it said something,
+ *   - that no file that it made, in /dev/shm or elsewhere, is there that was not there after the
+ *     first run.
  *
- *   --sample N     N of the faults, chosen so that every kind comes first before a kind comes twice (default: all)
+ *   --sample N     N of the faults, chosen so that every kind comes first before a kind comes twice
+ *                  (default: all)
  *   --per N        at most N places for a kind: process, call and errno (default 60)
  *   --seed N       of that choice (default 1)
  *   --only P,P     processes whose calls fail (default: all)
  *   --limit S      seconds that a run may take (default 20)
  *   --hung N       a status that means that it was not ended but by its own time limit
- *   --any-output   what it prints is another each time (figures): with status 0 it must only be something
+ *   --any-output   what it prints is another each time (figures): with status 0 it must only be
+ *                  something
  *   --verdict      what it prints on stdout with a status that is not 0 counts as a message
  *   --ignore TEXT  lines of stdout that hold this are somebody else's, and not compared
  *   --file NAME    a file in its folder that counts as output
- *   --only-files   only calls about files in its folder, not those of libraries about what is their own
- *   --may-keep     with a status that is not 0, files that it made may stay: they are what it is about
+ *   --only-files   only calls about files in its folder, not those of libraries about what is their
+ *                  own
+ *   --may-keep     with a status that is not 0, files that it made may stay: they are what it is
+ *                  about
  *   --alloc LIB    lets allocations fail too, through this preloaded library
- *   --one FAULT    this one fault only, as it is printed: PROC:CALL:N:ERRNO, PROC:alloc:N, with + for HOW_AFTER, * for all later ones
+ *   --one FAULT    this one fault only, as it is printed: PROC:CALL:N:ERRNO, PROC:alloc:N, with +
+ *                  for HOW_AFTER, * for all later ones
  *   --list         prints each fault with what became of it
  *
- * A run that did not end in time, or left processes behind, is made again if we ourselves have waited for a processor for a quarter of that
- * time: the machine was busy.
+ * A run that did not end in time, or left processes behind, is made again if we ourselves have
+ * waited for a processor for a quarter of that time: the machine was busy.
  *
  * Status 0: as it should be; 1: not; 77: this machine cannot trace.
  */
@@ -44,8 +52,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ALLOC (-1) /* a fault's call: an allocation */
-#define TEXT_BYTES 262144u
+#define ALLOC       (-1) /* a fault's call: an allocation */
+#define TEXT_BYTES  262144u
 #define MAX_STARVED 5 /* runs of a fault */
 
 struct options {
@@ -101,8 +109,11 @@ static const char *fault_text(const struct fault *f, char *text, size_t size)
     if (f->call == ALLOC)
         snprintf(text, size, "%d:alloc:%u%s", f->proc, f->n, f->how == HOW_ON ? "*" : "");
     else
-        snprintf(text, size, "%d:%s:%u:%s%s", f->proc, calls[f->call].name, f->n, f->how == HOW_SHORT ? "short" : errno_name(f->err),
-                 f->how == HOW_ON ? "*" : f->how == HOW_AFTER ? "+" : "");
+        snprintf(text, size, "%d:%s:%u:%s%s", f->proc, calls[f->call].name, f->n,
+                 f->how == HOW_SHORT ? "short" : errno_name(f->err),
+                 f->how == HOW_ON      ? "*"
+                 : f->how == HOW_AFTER ? "+"
+                                       : "");
     return text;
 }
 
@@ -112,7 +123,8 @@ static bool fault_parse(const char *text, struct fault *f)
     size_t len;
 
     memset(f, 0, sizeof(*f));
-    if (sscanf(text, "%d:%63[^:]:%u", &f->proc, name, &f->n) != 3 || f->proc < 0 || f->proc >= MAX_PROCS)
+    if (sscanf(text, "%d:%63[^:]:%u", &f->proc, name, &f->n) != 3 || f->proc < 0 ||
+        f->proc >= MAX_PROCS)
         return false;
     len = strlen(text);
     f->how = text[len - 1] == '*' ? HOW_ON : text[len - 1] == '+' ? HOW_AFTER : HOW_ERRNO;
@@ -229,7 +241,8 @@ static int run_once(const struct fault *fault, struct run *r, struct output *out
             unsetenv("FAULTS_ALLOC");
         }
     }
-    rc = trace_run(opt.argv, run_dir, opt.only_files, o, e, fault->call == ALLOC ? &none : fault, opt.limit_s, r);
+    rc = trace_run(opt.argv, run_dir, opt.only_files, o, e, fault->call == ALLOC ? &none : fault,
+                   opt.limit_s, r);
     if (fault->n && fault->call == ALLOC)
         r->hit = shared->hit != 0;
     out->text = slurp(o, true);
@@ -278,8 +291,10 @@ static void plan_add(struct plan *p, struct fault f)
     p->faults[p->n++] = f;
 }
 
-/* All faults of one kind: a process, a call, an errno; the calls that it may be are numbered 1 to n, less those that would not fail so. */
-static void plan_kind(struct plan *p, const struct run *good, struct fault f, bool only_if_not_waiting)
+/* All faults of one kind: a process, a call, an errno; the calls that it may be are numbered 1 to
+ * n, less those that would not fail so. */
+static void plan_kind(struct plan *p, const struct run *good, struct fault f,
+                      bool only_if_not_waiting)
 {
     size_t first = p->n, n = 0;
 
@@ -347,7 +362,8 @@ static void plan_deal(struct plan *p)
         for (size_t i = 0, in_kind = 0; i < p->n; i++) {
             const struct fault *f = &p->faults[i], *before = i ? f - 1 : NULL;
 
-            in_kind = before && before->proc == f->proc && before->call == f->call && before->err == f->err && before->how == f->how
+            in_kind = before && before->proc == f->proc && before->call == f->call &&
+                              before->err == f->err && before->how == f->how
                           ? in_kind + 1
                           : 0;
             if (in_kind == round)
@@ -393,8 +409,8 @@ static bool was_kept(const struct run *good, const char *path)
 }
 
 /* Why the run is not as it should be; "": it is. */
-static void judge(const struct fault *f, const struct run *good, const struct output *expected, const struct run *r, const struct output *out,
-                  char *why, size_t size)
+static void judge(const struct fault *f, const struct run *good, const struct output *expected,
+                  const struct run *r, const struct output *out, char *why, size_t size)
 {
     struct stat st;
 
@@ -402,19 +418,22 @@ static void judge(const struct fault *f, const struct run *good, const struct ou
     for (size_t i = 0; i < r->n_paths; i++) {
         if (was_kept(good, r->paths[i]) || lstat(r->paths[i], &st) != 0 || S_ISDIR(st.st_mode))
             continue;
-        if (!opt.may_keep || WEXITSTATUS(r->status) == 0 || strncmp(r->paths[i], run_dir, strlen(run_dir)) != 0)
+        if (!opt.may_keep || WEXITSTATUS(r->status) == 0 ||
+            strncmp(r->paths[i], run_dir, strlen(run_dir)) != 0)
             snprintf(why, size, "it left %s", r->paths[i]);
         unlink(r->paths[i]);
     }
     if (r->crash_signal)
-        snprintf(why, size, "process %d (%s) died of signal %d at %s", r->crash_proc, r->names[r->crash_proc], r->crash_signal, r->crash_at);
+        snprintf(why, size, "process %d (%s) died of signal %d at %s", r->crash_proc,
+                 r->names[r->crash_proc], r->crash_signal, r->crash_at);
     else if (out_of_time(r))
         snprintf(why, size, r->hung ? "it did not end" : "it ended by its own time limit");
     else if (r->n_left)
         snprintf(why, size, "it left %d processes: %s", r->n_left, r->left_name);
     else if (WIFSIGNALED(r->status))
         snprintf(why, size, "it died of signal %d", WTERMSIG(r->status));
-    else if (WEXITSTATUS(r->status) == 0 && !opt.any_output && strcmp(out->text, expected->text) != 0)
+    else if (WEXITSTATUS(r->status) == 0 && !opt.any_output &&
+             strcmp(out->text, expected->text) != 0)
         snprintf(why, size, "status 0, but the output is not the one of a good run");
     else if (WEXITSTATUS(r->status) == 0 && expected->text[0] && !out->text[0])
         snprintf(why, size, "status 0, and it prints nothing");
@@ -422,7 +441,8 @@ static void judge(const struct fault *f, const struct run *good, const struct ou
         snprintf(why, size, "status 0, but %s is not the one of a good run", opt.file);
     else if (f->err == EPIPE && WEXITSTATUS(r->status) == 128 + SIGPIPE)
         return; /* as SIGPIPE would have it: nobody is there to be told */
-    else if (WEXITSTATUS(r->status) != 0 && !(opt.verdict && out->text[0]) && out->err[strspn(out->err, "\n")] == '\0')
+    else if (WEXITSTATUS(r->status) != 0 && !(opt.verdict && out->text[0]) &&
+             out->err[strspn(out->err, "\n")] == '\0')
         snprintf(why, size, "status %d without a word", WEXITSTATUS(r->status));
 }
 
@@ -436,16 +456,19 @@ static void indent(const char *text, size_t lines)
     }
 }
 
-static void report(const struct run *good, const struct fault *f, const struct run *r, const struct output *out, const char *why)
+static void report(const struct run *good, const struct fault *f, const struct run *r,
+                   const struct output *out, const char *why)
 {
     char text[96];
 
     printf("%s %s (%s%s%s): ", why[0] ? "FAILED" : "ok", fault_text(f, text, sizeof(text)),
-           f->call == ALLOC ? shared->names[f->proc] : good->names[f->proc], r->hit_at[0] ? ", " : "", r->hit_at);
+           f->call == ALLOC ? shared->names[f->proc] : good->names[f->proc],
+           r->hit_at[0] ? ", " : "", r->hit_at);
     if (why[0])
         printf("%s\n", why);
     else
-        printf("%sstatus %d%s\n", r->hit ? "" : "not reached, ", WEXITSTATUS(r->status), WEXITSTATUS(r->status) ? "" : ", right");
+        printf("%sstatus %d%s\n", r->hit ? "" : "not reached, ", WEXITSTATUS(r->status),
+               WEXITSTATUS(r->status) ? "" : ", right");
     if (why[0] || WEXITSTATUS(r->status)) {
         indent(out->err, why[0] ? 12 : 3);
         if (why[0])
@@ -454,7 +477,8 @@ static void report(const struct run *good, const struct fault *f, const struct r
     fflush(stdout);
 }
 
-static int sweep(const struct plan *p, const struct run *good, const struct output *expected, struct event *events, size_t starved)
+static int sweep(const struct plan *p, const struct run *good, const struct output *expected,
+                 struct event *events, size_t starved)
 {
     size_t failed = 0, not_hit = 0, survived = 0, i;
 
@@ -481,8 +505,9 @@ static int sweep(const struct plan *p, const struct run *good, const struct outp
     }
     if (starved)
         printf("%zu times the machine was too busy for a run, which was made again\n", starved);
-    printf("%zu faults, %zu as if nothing had happened, %zu reported, %zu not reached, %zu FAILED\n", i, survived, i - survived - not_hit - failed,
-           not_hit, failed);
+    printf(
+        "%zu faults, %zu as if nothing had happened, %zu reported, %zu not reached, %zu FAILED\n",
+        i, survived, i - survived - not_hit - failed, not_hit, failed);
     return failed || interrupted ? 1 : 0;
 }
 
@@ -501,8 +526,10 @@ static void on_interrupt(int sig)
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: fault_sweep [--sample N] [--per N] [--seed N] [--only P,P] [--limit S] [--hung N] [--alloc LIB] [--one FAULT] "
-                    "[--list] [--any-output] [--verdict] [--ignore TEXT] [--file NAME] [--may-keep] [--only-files] -- COMMAND [ARG...]\n");
+    fprintf(stderr, "usage: fault_sweep [--sample N] [--per N] [--seed N] [--only P,P] [--limit S] "
+                    "[--hung N] [--alloc LIB] [--one FAULT] "
+                    "[--list] [--any-output] [--verdict] [--ignore TEXT] [--file NAME] "
+                    "[--may-keep] [--only-files] -- COMMAND [ARG...]\n");
     exit(2);
 }
 
@@ -511,7 +538,10 @@ static bool flag(const char *name)
     const struct {
         const char *name;
         bool *is;
-    } flags[] = {{"--list", &opt.list}, {"--any-output", &opt.any_output}, {"--verdict", &opt.verdict}, {"--may-keep", &opt.may_keep},
+    } flags[] = {{"--list", &opt.list},
+                 {"--any-output", &opt.any_output},
+                 {"--verdict", &opt.verdict},
+                 {"--may-keep", &opt.may_keep},
                  {"--only-files", &opt.only_files}};
 
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
@@ -622,8 +652,10 @@ int main(int argc, char **argv)
         printf("skip: ptrace is not allowed here\n");
         return 77;
     }
-    if (rc != 0 || good.hung || good.n_left || !WIFEXITED(good.status) || WEXITSTATUS(good.status) != 0) {
-        printf("FAILED: without any fault: %s, status %#x\n%s%s", rc ? strerror(-rc) : "the command", (unsigned)good.status, expected.text,
+    if (rc != 0 || good.hung || good.n_left || !WIFEXITED(good.status) ||
+        WEXITSTATUS(good.status) != 0) {
+        printf("FAILED: without any fault: %s, status %#x\n%s%s",
+               rc ? strerror(-rc) : "the command", (unsigned)good.status, expected.text,
                expected.err);
         return 1;
     }

@@ -29,15 +29,15 @@
 #include <linux/userfaultfd.h>
 
 #define MAX_TASKS 512
-#define GRACE_S 3.0 /* for what outlives the command */
+#define GRACE_S   3.0 /* for what outlives the command */
 
 struct task {
     pid_t tid, pid;
     int proc;
-    bool repair;        /* at the end of this call */
-    bool after;         /* the fault is its result */
+    bool repair; /* at the end of this call */
+    bool after;  /* the fault is its result */
     int after_err;
-    unsigned long msg;  /* HOW_SHORT of a struct msghdr: where it is, and what it was */
+    unsigned long msg; /* HOW_SHORT of a struct msghdr: where it is, and what it was */
     struct msghdr was;
     struct iovec was_iov;
     char crash_at[160];
@@ -55,7 +55,7 @@ struct tracer {
     int n_tasks;
     struct proc procs[MAX_PROCS];
     int n_procs;
-    bool begun; /* the command has been executed */
+    bool begun;      /* the command has been executed */
     const char *dir; /* only calls about files there; NULL: all */
     const struct fault *fault;
     struct run *r;
@@ -77,9 +77,11 @@ static int install_filter(void)
     struct sock_fprog prog = {0, code};
     unsigned short n = 0;
 
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    code[n++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (size_t i = 0; i < n_calls; i++)
-        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)calls[i].number, (uint8_t)(n_calls - i), 0);
+        code[n++] = (struct sock_filter)BPF_JUMP(
+            BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)calls[i].number, (uint8_t)(n_calls - i), 0);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
     prog.len = n;
@@ -93,7 +95,8 @@ static void become(char *const argv[], const char *dir, int out, int err, int go
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     char c;
 
-    if (null < 0 || chdir(dir) != 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 || read(go, &c, 1) != 1)
+    if (null < 0 || chdir(dir) != 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
+        read(go, &c, 1) != 1)
         _exit(125);
     setpgid(0, 0);
     if (install_filter() == 0)
@@ -134,7 +137,8 @@ static void proc_name(pid_t tid, char *name, size_t size)
         fclose(f);
 }
 
-/* Where the dynamic linker lies in a program that has just been executed; what it asks the system for is not ours to fail. */
+/* Where the dynamic linker lies in a program that has just been executed; what it asks the system
+ * for is not ours to fail. */
 static void find_linker(struct proc *p)
 {
     char path[64], line[512];
@@ -156,7 +160,8 @@ static void find_linker(struct proc *p)
     while (f && fgets(line, sizeof(line), f)) {
         unsigned long from, to;
 
-        if (sscanf(line, "%lx-%lx", &from, &to) == 2 && (from == p->linker || from == p->linker_end))
+        if (sscanf(line, "%lx-%lx", &from, &to) == 2 &&
+            (from == p->linker || from == p->linker_end))
             p->linker_end = to;
     }
     if (f)
@@ -175,7 +180,8 @@ static void where(pid_t tid, unsigned long at, char *text, size_t size)
     while (f && fgets(line, sizeof(line), f)) {
         unsigned long from, to, offset;
 
-        if (sscanf(line, "%lx-%lx %*s %lx %*s %*s %399s", &from, &to, &offset, file) == 4 && at >= from && at < to)
+        if (sscanf(line, "%lx-%lx %*s %lx %*s %*s %399s", &from, &to, &offset, file) == 4 &&
+            at >= from && at < to)
             snprintf(text, size, "%.100s+%#lx", file, at - from + offset);
     }
     if (f)
@@ -277,16 +283,30 @@ static unsigned long argument(const struct user_regs_struct *regs, int i)
 static int path_argument(int number)
 {
     switch (number) {
-    case SYS_open: case SYS_creat: case SYS_stat: case SYS_access: case SYS_unlink: case SYS_mkdir: case SYS_execve: case SYS_chdir:
-    case SYS_truncate: case SYS_statfs: case SYS_readlink:
-        return 1;
-    case SYS_openat: case SYS_newfstatat: case SYS_unlinkat: case SYS_statx: case SYS_faccessat2: case SYS_mkdirat: case SYS_readlinkat:
-    case SYS_link: case SYS_rename: case SYS_fchmodat:
-        return 2;
-    case SYS_linkat: case SYS_renameat2:
-        return 4;
-    default:
-        return 0;
+    case SYS_open:
+    case SYS_creat:
+    case SYS_stat:
+    case SYS_access:
+    case SYS_unlink:
+    case SYS_mkdir:
+    case SYS_execve:
+    case SYS_chdir:
+    case SYS_truncate:
+    case SYS_statfs:
+    case SYS_readlink: return 1;
+    case SYS_openat:
+    case SYS_newfstatat:
+    case SYS_unlinkat:
+    case SYS_statx:
+    case SYS_faccessat2:
+    case SYS_mkdirat:
+    case SYS_readlinkat:
+    case SYS_link:
+    case SYS_rename:
+    case SYS_fchmodat: return 2;
+    case SYS_linkat:
+    case SYS_renameat2: return 4;
+    default: return 0;
     }
 }
 
@@ -295,12 +315,19 @@ static bool creates(int number, const struct user_regs_struct *regs)
     switch (number) {
     case SYS_open: return regs->rsi & O_CREAT;
     case SYS_openat: return regs->rdx & O_CREAT;
-    case SYS_creat: case SYS_mkdir: case SYS_mkdirat: case SYS_link: case SYS_linkat: case SYS_rename: case SYS_renameat2: return true;
+    case SYS_creat:
+    case SYS_mkdir:
+    case SYS_mkdirat:
+    case SYS_link:
+    case SYS_linkat:
+    case SYS_rename:
+    case SYS_renameat2: return true;
     default: return false;
     }
 }
 
-static void describe(pid_t tid, int number, const struct user_regs_struct *regs, char *text, size_t size)
+static void describe(pid_t tid, int number, const struct user_regs_struct *regs, char *text,
+                     size_t size)
 {
     char link[64];
     ssize_t n;
@@ -336,7 +363,8 @@ static bool is_in(const char *dir, pid_t tid, int number, const struct user_regs
     if (number == SYS_execve || number == SYS_fcntl || number == SYS_prctl)
         return false;
     describe(tid, number, &r, text, sizeof(text));
-    return (path_argument(number) && text[0] && text[0] != '/') || strncmp(text, dir, strlen(dir)) == 0;
+    return (path_argument(number) && text[0] && text[0] != '/') ||
+           strncmp(text, dir, strlen(dir)) == 0;
 }
 
 static void note_path(struct run *r, pid_t tid, int number, const struct user_regs_struct *regs)
@@ -349,7 +377,9 @@ static void note_path(struct run *r, pid_t tid, int number, const struct user_re
     if (name[0] == '/') {
         full = strdup(name);
     } else {
-        int at = which > 1 && number != SYS_link && number != SYS_rename ? (int)argument(regs, which - 1) : AT_FDCWD;
+        int at = which > 1 && number != SYS_link && number != SYS_rename
+                     ? (int)argument(regs, which - 1)
+                     : AT_FDCWD;
 
         if (at == AT_FDCWD)
             snprintf(link, sizeof(link), "/proc/%d/cwd", (int)tid);
@@ -413,13 +443,15 @@ static void shorten(struct task *task, const struct call *call, struct user_regs
         return;
     }
     if (!peek(task->tid, regs->rsi, &task->was, sizeof(task->was)) || task->was.msg_iovlen == 0 ||
-        !peek(task->tid, (unsigned long)task->was.msg_iov, &task->was_iov, sizeof(task->was_iov)) || task->was_iov.iov_len < 1)
+        !peek(task->tid, (unsigned long)task->was.msg_iov, &task->was_iov, sizeof(task->was_iov)) ||
+        task->was_iov.iov_len < 1)
         return;
     msg = task->was;
     msg.msg_iovlen = 1;
     task->msg = regs->rsi;
     task->repair = poke(task->tid, regs->rsi, &msg, sizeof(msg)) &&
-                   poke(task->tid, (unsigned long)msg.msg_iov, &(struct iovec){task->was_iov.iov_base, 1}, sizeof(struct iovec));
+                   poke(task->tid, (unsigned long)msg.msg_iov,
+                        &(struct iovec){task->was_iov.iov_base, 1}, sizeof(struct iovec));
 }
 
 /* The end of a call that was made with something changed. */
@@ -441,10 +473,12 @@ static void repair(struct task *task)
 
 static bool strikes(const struct fault *f, int proc, int call, uint32_t n)
 {
-    return f->n && f->proc == proc && f->call == call && (n == f->n || (f->how == HOW_ON && n > f->n));
+    return f->n && f->proc == proc && f->call == call &&
+           (n == f->n || (f->how == HOW_ON && n > f->n));
 }
 
-/* Calls that cannot fail: a wake-up of those who wait for a page, the first number written to an eventfd. */
+/* Calls that cannot fail: a wake-up of those who wait for a page, the first number written to an
+ * eventfd. */
 static bool cannot_fail(pid_t tid, int number, const struct user_regs_struct *regs)
 {
     char file[64];
@@ -466,7 +500,8 @@ static void on_call(struct tracer *t, struct task *task)
     uint32_t n;
     size_t i = 0;
 
-    if (ptrace(PTRACE_GETREGS, task->tid, NULL, &regs) != 0 || !t->begun || (regs.rip >= p->linker && regs.rip < p->linker_end))
+    if (ptrace(PTRACE_GETREGS, task->tid, NULL, &regs) != 0 || !t->begun ||
+        (regs.rip >= p->linker && regs.rip < p->linker_end))
         return;
     while (i < n_calls && calls[i].number != (int)regs.orig_rax)
         i++;
@@ -478,8 +513,9 @@ static void on_call(struct tracer *t, struct task *task)
     if (creates(calls[i].number, &regs))
         note_path(r, task->tid, calls[i].number, &regs);
     if (!f->n && r->n_events < MAX_EVENTS)
-        r->events[r->n_events++] = (struct event){(uint8_t)task->proc, (uint8_t)i,
-                                                  strchr(calls[i].failures, '?') && waits(task->tid, calls[i].number, &regs), n};
+        r->events[r->n_events++] = (struct event){
+            (uint8_t)task->proc, (uint8_t)i,
+            strchr(calls[i].failures, '?') && waits(task->tid, calls[i].number, &regs), n};
     if (!strikes(f, task->proc, (int)i, n))
         return;
     if (!r->hit)
@@ -499,7 +535,8 @@ static void on_call(struct tracer *t, struct task *task)
 
 static bool is_crash(int sig)
 {
-    return sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE || sig == SIGABRT || sig == SIGSYS;
+    return sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE || sig == SIGABRT ||
+           sig == SIGSYS;
 }
 
 static void on_stop(struct tracer *t, pid_t tid, int status)
@@ -597,7 +634,8 @@ static void on_alarm(int sig)
     (void)sig;
 }
 
-int trace_run(char *const argv[], const char *dir, bool only_there, int out, int err, const struct fault *fault, double limit_s, struct run *r)
+int trace_run(char *const argv[], const char *dir, bool only_there, int out, int err,
+              const struct fault *fault, double limit_s, struct run *r)
 {
     static struct tracer t;
     const struct itimerval tick = {{0, 100000}, {0, 100000}}, none = {{0, 0}, {0, 0}};
@@ -618,8 +656,9 @@ int trace_run(char *const argv[], const char *dir, bool only_there, int out, int
     if (pid == 0)
         become(argv, dir, out, err, go[0]);
     if (pid < 0 || ptrace(PTRACE_SEIZE, pid, NULL,
-                          PTRACE_O_TRACESECCOMP | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC |
-                              PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) != 0)
+                          PTRACE_O_TRACESECCOMP | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
+                              PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD |
+                              PTRACE_O_EXITKILL) != 0)
         rc = -errno;
     if (rc == 0) {
         task_get(&t, pid);

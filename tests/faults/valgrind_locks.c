@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD under valgrind: waits for a lock of an open file description by asking again and again. Valgrind lets one thread run at a time, takes
- * this call for one that never waits (3.19), and so keeps the thread that has the lock from giving it back.
+ * For LD_PRELOAD under valgrind: waits for a lock of an open file description by asking again and
+ * again. Valgrind lets one thread run at a time, takes this call for one that never waits (3.19),
+ * and so keeps the thread that has the lock from giving it back.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,7 +17,8 @@ static int ask(int fd, int what, void *arg)
 
     if (what != F_OFD_SETLKW)
         return (int)syscall(SYS_fcntl, fd, what, arg);
-    while ((rc = (int)syscall(SYS_fcntl, fd, F_OFD_SETLK, arg)) < 0 && (errno == EAGAIN || errno == EACCES))
+    while ((rc = (int)syscall(SYS_fcntl, fd, F_OFD_SETLK, arg)) < 0 &&
+           (errno == EAGAIN || errno == EACCES))
         usleep(500);
     return rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main() of a fuzz target that is built without libFuzzer: runs each file named on the command line, and each file of each
- * directory named there, through the target once. Each input lies in a heap block of exactly its size, so that a sanitizer
- * sees a read past its end.
+ * main() of a fuzz target that is built without libFuzzer: runs each file named on the command
+ * line, and each file of each directory named there, through the target once. Each input lies in a
+ * heap block of exactly its size, so that a sanitizer sees a read past its end.
  */
 #include "fuzz.h"
 
@@ -38,7 +38,8 @@ static int run_file(const char *path, size_t size)
 
 static int run_path(const char *path);
 
-/* Runs the files of a directory in the order of their names, so that a crash is found at the same place each time. */
+/* Runs the files of a directory in the order of their names, so that a crash is found at the same
+ * place each time. */
 static int run_directory(const char *path)
 {
     struct dirent **entries;

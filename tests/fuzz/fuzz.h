@@ -9,15 +9,16 @@
 #include <stdlib.h>
 
 /* What must hold: else it says where not, and aborts, which is a finding. */
-#define MUST(condition)                                                      \
-    do {                                                                     \
-        if (!(condition)) {                                                  \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);  \
-            abort();                                                         \
-        }                                                                    \
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
-/* Feeds one input to the code under test. Returns 0; a finding is a crash, a sanitizer's report or abort(). */
+/* Feeds one input to the code under test. Returns 0; a finding is a crash, a sanitizer's report or
+ * abort(). */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #endif

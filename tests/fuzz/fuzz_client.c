@@ -2,13 +2,14 @@
 /*
  * A hostile server against a client session that has several requests pending.
  *
- * The first byte chooses the session: bit 0 PMI-2, bit 1 pipelining, bit 2 PMI_PORT, bit 3 a session that begins
- * behind a good init, bit 4 values with blanks. The rest is a program: a byte below 64 asks the request of that
- * number; from 64 to 95 it moves some bytes out; 255 ends the input; of any other its low five bits (0: the rest)
- * tell how many bytes follow that the server says, all at once.
+ * The first byte chooses the session: bit 0 PMI-2, bit 1 pipelining, bit 2 PMI_PORT, bit 3 a
+ * session that begins behind a good init, bit 4 values with blanks. The rest is a program: a byte
+ * below 64 asks the request of that number; from 64 to 95 it moves some bytes out; 255 ends the
+ * input; of any other its low five bits (0: the rest) tell how many bytes follow that the server
+ * says, all at once.
  *
- * It must hold: each request that was accepted is answered by exactly one event, in order; no event comes for what was
- * not asked; views lie in readable memory; the session ends and stays ended.
+ * It must hold: each request that was accepted is answered by exactly one event, in order; no event
+ * comes for what was not asked; views lie in readable memory; the session ends and stays ended.
  */
 #include "fuzz.h"
 
@@ -67,8 +68,9 @@ static void ask(struct run *r, unsigned what)
 {
     static const struct pmiwire_str key = {"key", 3}, value = {"a-value", 7}, none = {NULL, 0};
     static const struct pmiwire_str argv[] = {{"x", 1}, {"", 0}};
-    static const struct pmiwire_spawn_cmd cmds[] = {{.execname = {"a", 1}, .maxprocs = 2, .argc = 1, .argv = argv},
-                                                    {.execname = {"b", 1}, .maxprocs = 1}};
+    static const struct pmiwire_spawn_cmd cmds[] = {
+        {.execname = {"a", 1}, .maxprocs = 2, .argc = 1, .argv = argv},
+        {.execname = {"b", 1}, .maxprocs = 1}};
     static const struct pmiwire_spawn spawn = {.n_cmds = 2, .cmds = cmds};
     struct pmiwire_client *c = r->c;
     uint64_t cookie = r->asked + 1;
@@ -146,7 +148,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     o.wire = data[0] & 1 ? PMIWIRE_V2 : PMIWIRE_V1;
-    o.flags = (data[0] & 2 ? PMIWIRE_CLIENT_PIPELINE : 0) | (data[0] & 128 ? PMIWIRE_CLIENT_EXTENSIONS : 0);
+    o.flags = (data[0] & 2 ? PMIWIRE_CLIENT_PIPELINE : 0) |
+              (data[0] & 128 ? PMIWIRE_CLIENT_EXTENSIONS : 0);
     o.has_pmiid = (data[0] & 12) == 4;
     o.n_ranks = 1;
     o.max_msg_bytes = 512;
@@ -176,7 +179,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
             if (n == 0 || n > size)
                 n = size;
-            /* A block of exactly this size, so that reading on is seen; gone before the events are read. */
+            /* A block of exactly this size, so that reading on is seen; gone before the events are
+             * read. */
             exact = malloc(n ? n : 1);
             MUST(exact);
             memcpy(exact, data, n);

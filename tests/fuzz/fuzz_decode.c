@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: the codec. The first two bytes choose flags, the room for fields, the limit and how the rest is split; the rest is
- * a stream of messages. Decoded whole and in pieces it must come to the same; views must lie in the buffer; what was decoded is
- * checked against the table, and written again must decode to the same fields. Every buffer is a heap block of exactly its size.
+ * libFuzzer target: the codec. The first two bytes choose flags, the room for fields, the limit and
+ * how the rest is split; the rest is a stream of messages. Decoded whole and in pieces it must come
+ * to the same; views must lie in the buffer; what was decoded is checked against the table, and
+ * written again must decode to the same fields. Every buffer is a heap block of exactly its size.
  */
 #include "fuzz.h"
 
@@ -27,7 +28,8 @@ static void *exact(const void *data, size_t bytes)
 
 static int inside(struct pmiwire_str s, const char *buf, size_t len)
 {
-    return s.len == 0 ? s.ptr == NULL || (s.ptr >= buf && s.ptr <= buf + len) : s.ptr >= buf && s.len <= len && s.ptr + s.len <= buf + len;
+    return s.len == 0 ? s.ptr == NULL || (s.ptr >= buf && s.ptr <= buf + len)
+                      : s.ptr >= buf && s.len <= len && s.ptr + s.len <= buf + len;
 }
 
 static int equal(struct pmiwire_str a, struct pmiwire_str b)
@@ -49,7 +51,8 @@ static void look_inside(const struct outcome *o)
     struct pmiwire_str value;
     char text[160];
 
-    MUST(o->rc <= (ssize_t)o->len && inside(o->m.cmd, o->buf, o->len) && o->m.n_fields <= o->m.cap_fields);
+    MUST(o->rc <= (ssize_t)o->len && inside(o->m.cmd, o->buf, o->len) &&
+         o->m.n_fields <= o->m.cap_fields);
     if (o->rc < 0) /* fields that were begun hold no value yet */
         MUST(o->d.err_bytes <= o->len);
     if (o->rc == 0)
@@ -79,7 +82,8 @@ static void look_inside(const struct outcome *o)
 }
 
 /* Decodes with what has come so far, in blocks of their own. The last one stays, as *o. */
-static void decode_in_pieces(struct outcome *o, const char *data, size_t len, size_t max, uint32_t flags, uint32_t seed)
+static void decode_in_pieces(struct outcome *o, const char *data, size_t len, size_t max,
+                             uint32_t flags, uint32_t seed)
 {
     size_t n = 0;
 
@@ -102,24 +106,28 @@ static void compare(const struct outcome *whole, const struct outcome *pieces)
         abort();
     if (whole->rc < 0) {
         MUST(whole->d.err_offset == pieces->d.err_offset);
-        MUST(whole->d.err_bytes == pieces->d.err_bytes || (whole->rc == PMIWIRE_ETOOBIG && pieces->d.err_bytes == 0));
+        MUST(whole->d.err_bytes == pieces->d.err_bytes ||
+             (whole->rc == PMIWIRE_ETOOBIG && pieces->d.err_bytes == 0));
         MUST(whole->rc != PMIWIRE_EFIELDS || whole->d.need_fields == pieces->d.need_fields);
     }
     if (whole->rc == 0)
         MUST(whole->d.need_bytes == pieces->d.need_bytes);
     if (whole->rc <= 0)
         return;
-    MUST(whole->m.id == pieces->m.id && whole->m.wire == pieces->m.wire && whole->m.pad_right == pieces->m.pad_right);
+    MUST(whole->m.id == pieces->m.id && whole->m.wire == pieces->m.wire &&
+         whole->m.pad_right == pieces->m.pad_right);
     MUST(equal(whole->m.cmd, pieces->m.cmd) && whole->m.n_fields == pieces->m.n_fields);
     for (uint32_t i = 0; i < whole->m.n_fields; i++) {
         const struct pmiwire_field *a = &whole->m.fields[i], *b = &pieces->m.fields[i];
 
-        MUST(equal(a->key, b->key) && equal(a->value, b->value) && a->id == b->id && a->flags == b->flags);
+        MUST(equal(a->key, b->key) && equal(a->value, b->value) && a->id == b->id &&
+             a->flags == b->flags);
     }
 }
 
 /* Writes the fields again; what is written must come back. */
-static void encode_again(const struct pmiwire_msg *m, size_t bytes, int by_name, const struct pmiwire_profile *profile)
+static void encode_again(const struct pmiwire_msg *m, size_t bytes, int by_name,
+                         const struct pmiwire_profile *profile)
 {
     size_t cap = 2 * bytes + 64;
     char *room = exact(NULL, cap), *tight;
@@ -155,7 +163,8 @@ static void encode_again(const struct pmiwire_msg *m, size_t bytes, int by_name,
         tight = exact(room, (size_t)n);
         pmiwire_decoder_init(&d, cap, 0);
         MUST(pmiwire_decode(&d, tight, (size_t)n, &again) == n);
-        MUST(equal(again.cmd, m->cmd) && again.id == m->id && again.wire == m->wire && again.n_fields == m->n_fields);
+        MUST(equal(again.cmd, m->cmd) && again.id == m->id && again.wire == m->wire &&
+             again.n_fields == m->n_fields);
         for (uint32_t i = 0; i < again.n_fields; i++) {
             struct pmiwire_str *v = &again.fields[i].value;
             char *out = exact(v->ptr, v->len);
@@ -200,7 +209,8 @@ static size_t one_message(const char *data, size_t len, unsigned choice, unsigne
     look_inside(&pieces);
     compare(&whole, &pieces);
     if (whole.rc > 0) {
-        const struct pmiwire_profile *profile = choice & 32 ? pmiwire_profile_at(choice >> 6) : NULL;
+        const struct pmiwire_profile *profile =
+            choice & 32 ? pmiwire_profile_at(choice >> 6) : NULL;
 
         if (whole.m.wire != PMIWIRE_V1_MCMD)
             encode_again(&whole.m, (size_t)whole.rc, 1, profile);

@@ -64,12 +64,12 @@ static void check_encode(const uint32_t *node_of, uint32_t n_ranks)
         classic = len;
         tight = exact((size_t)len + 1);
         MUST(pmiwire_mapping_encode(node_of, n_ranks, grammar, (size_t)len, tight,
-                                     (size_t)len + 1) == len);
+                                    (size_t)len + 1) == len);
         MUST(memcmp(tight, room, (size_t)len + 1) == 0);
         MUST(pmiwire_mapping_encode(node_of, n_ranks, grammar, (size_t)len, tight, (size_t)len) ==
-              PMIWIRE_ENOBUF);
+             PMIWIRE_ENOBUF);
         MUST(pmiwire_mapping_encode(node_of, n_ranks, grammar, (size_t)len - 1, tight,
-                                     (size_t)len + 1) == PMIWIRE_EMAPSIZE);
+                                    (size_t)len + 1) == PMIWIRE_EMAPSIZE);
         text.ptr = tight;
         text.len = (size_t)len;
         blocks = parse(text, &n_blocks);

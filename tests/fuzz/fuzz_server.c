@@ -22,11 +22,12 @@
 #include "../heap.h"
 
 enum { N_CLIENTS = 5, N_TOKENS = 8 };
-#define TAME 0 /* the client whose requests are ours; alone in its job, so that nobody changes its pairs */
+/* the client whose requests are ours; alone in its job, so that nobody changes its pairs */
+#define TAME     0
 #define TAME_JOB 2
-#define MAX_MSG 2048u
-#define MAX_OUT 8192u
-#define MAX_KVS 4096u
+#define MAX_MSG  2048u
+#define MAX_OUT  8192u
+#define MAX_KVS  4096u
 
 /* Every byte handed over is read, for the sanitizer. */
 static volatile size_t sink;
@@ -53,9 +54,9 @@ struct world {
     int memory_failed; /* then a well-formed request may end in an error */
     int tame_state;    /* what the tame client waits for */
     int tame_init;
-    uint32_t tame_n;   /* its last put that was acknowledged */
+    uint32_t tame_n; /* its last put that was acknowledged */
     uint32_t tame_next;
-    int tame_open;     /* a put whose answer never came: either value may be there */
+    int tame_open; /* a put whose answer never came: either value may be there */
 };
 
 static void remember(struct world *w, uint64_t token)
@@ -79,7 +80,8 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
         MUST(text[i] >= 32 && text[i] <= 126);
 }
 
-static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token)
+static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
+                    uint64_t token)
 {
     struct world *w = ctx;
     uint32_t i, k;
@@ -109,7 +111,8 @@ static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiw
     return PMIWIRE_PENDING;
 }
 
-static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value)
+static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
+                  struct pmiwire_str value)
 {
     return pmiwire_server_put(((struct world *)ctx)->s, who->job, key, value);
 }
@@ -168,7 +171,7 @@ static void judge(struct world *w, struct client *c)
         (void)pmiwire_msg_int(&msg, PMIWIRE_F_RC, &rc);
         MUST(w->tame_state != 0);
         MUST(rc == 0 || w->memory_failed || (msg.id == PMIWIRE_V1_GET_RESULT && w->tame_n == 0) ||
-              (msg.id == PMIWIRE_V1_BARRIER_OUT && w->fence_failed));
+             (msg.id == PMIWIRE_V1_BARRIER_OUT && w->fence_failed));
         MUST(msg.id == w->tame_state);
         if (msg.id == PMIWIRE_V1_GET_RESULT && rc == 0) {
             struct pmiwire_str v;
@@ -235,7 +238,8 @@ static void come(struct world *w, int i)
     long fail_at = w->heap.fail_at, n_calls = w->heap.n_calls;
 
     w->heap.fail_at = 0; /* there must be somebody to talk to */
-    if (pmiwire_server_accept(w->s, i == TAME ? TAME_JOB : i == 4, i == TAME ? 0 : rank, c, &c->conn) != 0)
+    if (pmiwire_server_accept(w->s, i == TAME ? TAME_JOB : i == 4, i == TAME ? 0 : rank, c,
+                              &c->conn) != 0)
         MUST(pmiwire_server_accept(w->s, 0, PMIWIRE_RANK_UNKNOWN, c, &c->conn) == 0);
     w->heap.fail_at = fail_at ? fail_at + w->heap.n_calls - n_calls : 0;
     c->failed = 0;
@@ -291,8 +295,10 @@ static void send_tame(struct world *w, unsigned what)
     (void)pmiwire_conn_input(w->client[TAME].conn, text, strlen(text));
     hear(w, &w->client[TAME], SIZE_MAX);
     /* only a barrier may take its time; all else is answered by now */
-    MUST(w->tame_state == 0 || (w->tame_state == PMIWIRE_V1_BARRIER_OUT && (w->fence_out[TAME_JOB] || w->memory_failed)) ||
-          w->client[TAME].failed || pmiwire_conn_state(w->client[TAME].conn) == PMIWIRE_CONN_FAILED);
+    MUST(
+        w->tame_state == 0 ||
+        (w->tame_state == PMIWIRE_V1_BARRIER_OUT && (w->fence_out[TAME_JOB] || w->memory_failed)) ||
+        w->client[TAME].failed || pmiwire_conn_state(w->client[TAME].conn) == PMIWIRE_CONN_FAILED);
 }
 
 static void complete(struct world *w, unsigned arg)
@@ -318,7 +324,15 @@ static void complete(struct world *w, unsigned arg)
 static void start(struct world *w, unsigned flags)
 {
     static const uint32_t node_of[] = {0, 0, 1};
-    struct pmiwire_job_opts j0 = {sizeof(j0), "j0", flags & 32 ? 3 : 2, flags & 64 ? 2 : 0, -1, 0, NULL, flags & 1 ? node_of : NULL, NULL};
+    struct pmiwire_job_opts j0 = {sizeof(j0),
+                                  "j0",
+                                  flags & 32 ? 3 : 2,
+                                  flags & 64 ? 2 : 0,
+                                  -1,
+                                  0,
+                                  NULL,
+                                  flags & 1 ? node_of : NULL,
+                                  NULL};
     struct pmiwire_job_opts j1 = {sizeof(j1), "j1", 2, 1, 4, 1, NULL, NULL, "j0"};
     struct pmiwire_allocator alloc = {heap_realloc, heap_free, &w->heap};
     struct pmiwire_server_ops ops = {0};
@@ -354,7 +368,8 @@ static void start(struct world *w, unsigned flags)
     MUST(pmiwire_server_job_add(w->s, &j0, &job) == 0 && job == 0);
     MUST(pmiwire_server_job_add(w->s, &j1, &job) == 0 && job == 1);
     MUST(pmiwire_server_job_add(w->s, &tame, &job) == 0 && job == TAME_JOB);
-    MUST(pmiwire_server_job_attr(w->s, 0, pmiwire_strz("PMI_process_mapping"), pmiwire_strz("(vector,(0,1,3))")) == 0);
+    MUST(pmiwire_server_job_attr(w->s, 0, pmiwire_strz("PMI_process_mapping"),
+                                 pmiwire_strz("(vector,(0,1,3))")) == 0);
     /* Job 0 advertises, the others do not. */
     MUST(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_SERVER, pmiwire_strz("1")) == 0);
     MUST(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) == 0);
@@ -372,7 +387,15 @@ static size_t step(struct world *w, const uint8_t *data, size_t size, uint64_t *
     if (i == 3)
         i += (int)(arg & 1);
     switch (op) {
-    case 0: case 1: case 2: case 3: case 4: case 5: case 6: case 7: case 8:
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+    case 8:
         if (i == TAME)
             i = 1;
         n = (op == 0 ? 0 : (op & 3) * 64) + arg % 64;
@@ -380,25 +403,15 @@ static size_t step(struct world *w, const uint8_t *data, size_t size, uint64_t *
         send_bytes(w, i, data + 2, n);
         look(&w->client[i]);
         return 2 + n;
-    case 9:
-        hear(w, &w->client[i], arg);
-        break;
-    case 10:
-        leave(w, i);
-        break;
-    case 11:
-        w->delay = arg;
-        break;
-    case 12:
-        complete(w, arg);
-        break;
+    case 9: hear(w, &w->client[i], arg); break;
+    case 10: leave(w, i); break;
+    case 11: w->delay = arg; break;
+    case 12: complete(w, arg); break;
     case 13:
         *now += arg * 16u;
         pmiwire_server_tick(w->s, *now);
         break;
-    case 14:
-        send_tame(w, arg);
-        break;
+    case 14: send_tame(w, arg); break;
     default:
         if (arg & 128) {
             w->heap.fail_at = w->heap.n_calls + 1 + (arg & 31);
@@ -431,7 +444,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(st.n_bad <= st.n_messages + st.n_failed);
     for (i = 0; i < N_CLIENTS; i++) {
         hear(&w, &w.client[i], SIZE_MAX);
-        MUST(w.client[i].n_heard == 0); /* whole messages only, also from a connection that failed */
+        MUST(w.client[i].n_heard ==
+             0); /* whole messages only, also from a connection that failed */
         free(w.client[i].heard);
     }
     pmiwire_server_destroy(w.s);

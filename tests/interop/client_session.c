@@ -5,13 +5,15 @@
  *     mpiexec.hydra -n 4 client_session --wire 1
  *     srun -n 4 --mpi=pmi2 client_session --wire 2 --ring
  *
- * It goes through everything that the session offers and checks every answer; the first thing that is wrong ends
- * it with status 1 and a line that says what. At the end it prints "client_session ok wire=W rank=R size=N".
+ * It goes through everything that the session offers and checks every answer; the first thing that
+ * is wrong ends it with status 1 and a line that says what. At the end it prints "client_session ok
+ * wire=W rank=R size=N".
  *
  *     --wire 1|2    PMI-1 (the default) or PMI-2
  *     --rounds N    fences of put, fence, get-all; 3 unless given
- *     --any-wins    the server does not promise the latest value of a key that is put again, so take any that was put:
- *                   mpiexec.hydra 4.0 keeps the first on PMI-2, and on PMI-1 now and then serves an old one (16 ranks)
+ *     --any-wins    the server does not promise the latest value of a key that is put again, so
+ *                   take any that was put: mpiexec.hydra 4.0 keeps the first on PMI-2, and on PMI-1
+ *                   now and then serves an old one (16 ranks)
  *     --pipeline    send without waiting (not for slurmstepd)
  *     --names       publish, lookup and unpublish as well
  *     --node        node attributes as well (PMI-2)
@@ -111,14 +113,15 @@ static void expect(int rc, uint32_t op, const char *what, struct pmiwire_event *
     check_rc(rc, what);
     wait_event(op, what, ev);
     if (ev->rc)
-        die("%s: %s (%d), the server says %d %.*s", what, pmiwire_strerror(ev->rc), ev->rc, ev->peer_rc,
-            (int)ev->text.len, ev->text.ptr ? ev->text.ptr : "");
+        die("%s: %s (%d), the server says %d %.*s", what, pmiwire_strerror(ev->rc), ev->rc,
+            ev->peer_rc, (int)ev->text.len, ev->text.ptr ? ev->text.ptr : "");
 }
 
 static void expect_value(const struct pmiwire_event *ev, const char *value, const char *what)
 {
     if (ev->value.len != strlen(value) || memcmp(ev->value.ptr, value, ev->value.len) != 0)
-        die("%s: \"%.*s\" came, not \"%s\"", what, (int)ev->value.len, ev->value.ptr ? ev->value.ptr : "", value);
+        die("%s: \"%.*s\" came, not \"%s\"", what, (int)ev->value.len,
+            ev->value.ptr ? ev->value.ptr : "", value);
 }
 
 static const char *need_env(const char *name)
@@ -203,26 +206,29 @@ static void check_job(const struct options *o, const struct pmiwire_client_info 
     int universe;
 
     expect(pmiwire_client_kvsname(session, 1), PMIWIRE_OP_KVSNAME, "kvsname", &ev);
-    if (ev.value.len == 0 || (info->kvsname.ptr && (ev.value.len != info->kvsname.len ||
-                                                    memcmp(ev.value.ptr, info->kvsname.ptr, ev.value.len) != 0)))
+    if (ev.value.len == 0 ||
+        (info->kvsname.ptr && (ev.value.len != info->kvsname.len ||
+                               memcmp(ev.value.ptr, info->kvsname.ptr, ev.value.len) != 0)))
         die("kvsname is not the one that init told");
-    expect(pmiwire_client_universe_size(session, 2), PMIWIRE_OP_UNIVERSE_SIZE, "universe size", &ev);
+    expect(pmiwire_client_universe_size(session, 2), PMIWIRE_OP_UNIVERSE_SIZE, "universe size",
+           &ev);
     universe = ev.number;
     if (universe != -1 && universe < 1)
         die("universe size %d", universe);
     expect(pmiwire_client_appnum(session, 3), PMIWIRE_OP_APPNUM, "appnum", &ev);
     if (ev.number != info->appnum || ev.cookie != 3)
         die("appnum %d, but init told %d", ev.number, info->appnum);
-    expect(pmiwire_client_jobattr(session, pmiwire_strz("PMI_process_mapping"), 4), PMIWIRE_OP_JOBATTR,
-           "PMI_process_mapping", &ev);
+    expect(pmiwire_client_jobattr(session, pmiwire_strz("PMI_process_mapping"), 4),
+           PMIWIRE_OP_JOBATTR, "PMI_process_mapping", &ev);
     if (ev.value.len < 8 || memcmp(ev.value.ptr, "(vector,", 8) != 0)
         die("PMI_process_mapping=%.*s", (int)ev.value.len, ev.value.ptr);
     if (my_rank == 0)
-        printf("client_session: wire=%d universe=%d mapping=%.*s\n", o->wire, universe, (int)ev.value.len,
-               ev.value.ptr);
+        printf("client_session: wire=%d universe=%d mapping=%.*s\n", o->wire, universe,
+               (int)ev.value.len, ev.value.ptr);
 }
 
-/* Every rank puts one pair of a fresh key and one of a key that stays; the last put of the latter must win. */
+/* Every rank puts one pair of a fresh key and one of a key that stays; the last put of the latter
+ * must win. */
 static void rounds(const struct options *o, const struct pmiwire_client_info *info)
 {
     static const struct pmiwire_str own = {NULL, 0};
@@ -232,17 +238,21 @@ static void rounds(const struct options *o, const struct pmiwire_client_info *in
     for (int round = 0; round < o->rounds; round++) {
         snprintf(key, sizeof(key), "fresh-%d-%d", round, my_rank);
         snprintf(value, sizeof(value), "v-%d-%d", round, my_rank);
-        expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value), 10), PMIWIRE_OP_PUT, "put", &ev);
+        expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value), 10),
+               PMIWIRE_OP_PUT, "put", &ev);
         snprintf(key, sizeof(key), "stays-%d", my_rank);
-        expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value), 11), PMIWIRE_OP_PUT, "put", &ev);
+        expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value), 11),
+               PMIWIRE_OP_PUT, "put", &ev);
         expect(pmiwire_client_fence(session, 12), PMIWIRE_OP_FENCE, "fence", &ev);
         for (int peer = 0; peer < info->n_ranks; peer++) {
             snprintf(value, sizeof(value), "v-%d-%d", round, peer);
             snprintf(key, sizeof(key), "fresh-%d-%d", round, peer);
-            expect(pmiwire_client_get(session, own, peer, pmiwire_strz(key), 13), PMIWIRE_OP_GET, key, &ev);
+            expect(pmiwire_client_get(session, own, peer, pmiwire_strz(key), 13), PMIWIRE_OP_GET,
+                   key, &ev);
             expect_value(&ev, value, key);
             snprintf(key, sizeof(key), "stays-%d", peer);
-            expect(pmiwire_client_get(session, own, -1, pmiwire_strz(key), 14), PMIWIRE_OP_GET, key, &ev);
+            expect(pmiwire_client_get(session, own, -1, pmiwire_strz(key), 14), PMIWIRE_OP_GET, key,
+                   &ev);
             for (int old = o->any_wins ? 0 : round; old <= round; old++) {
                 snprintf(value, sizeof(value), "v-%d-%d", old, peer);
                 if (ev.value.len == strlen(value) && memcmp(ev.value.ptr, value, ev.value.len) == 0)
@@ -252,14 +262,17 @@ static void rounds(const struct options *o, const struct pmiwire_client_info *in
         }
         /* Nobody may put the next value while others still read this one. */
         expect(pmiwire_client_fence(session, 15), PMIWIRE_OP_FENCE, "second fence", &ev);
-        /* A server that answers the fence at once has put a wall in each get instead: let all pass one. */
+        /* A server that answers the fence at once has put a wall in each get instead: let all pass
+         * one. */
         if (o->wire == 2) {
             snprintf(key, sizeof(key), "passed-%d-%d", round, my_rank);
-            expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz("1"), 16), PMIWIRE_OP_PUT, key, &ev);
+            expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz("1"), 16),
+                   PMIWIRE_OP_PUT, key, &ev);
             expect(pmiwire_client_fence(session, 17), PMIWIRE_OP_FENCE, "third fence", &ev);
             for (int peer = 0; peer < info->n_ranks; peer++) {
                 snprintf(key, sizeof(key), "passed-%d-%d", round, peer);
-                expect(pmiwire_client_get(session, own, -1, pmiwire_strz(key), 18), PMIWIRE_OP_GET, key, &ev);
+                expect(pmiwire_client_get(session, own, -1, pmiwire_strz(key), 18), PMIWIRE_OP_GET,
+                       key, &ev);
             }
         }
     }
@@ -271,10 +284,12 @@ static void miss(void)
     static const struct pmiwire_str own = {NULL, 0};
     struct pmiwire_event ev;
 
-    check_rc(pmiwire_client_get(session, own, -1, pmiwire_strz("no-such-key"), 5), "get of nothing");
+    check_rc(pmiwire_client_get(session, own, -1, pmiwire_strz("no-such-key"), 5),
+             "get of nothing");
     wait_event(PMIWIRE_OP_GET, "get of nothing", &ev);
     if (ev.rc != PMIWIRE_ENOENT)
-        die("a key that nobody put: rc %d (%s), the server says %d", ev.rc, pmiwire_strerror(ev.rc), ev.peer_rc);
+        die("a key that nobody put: rc %d (%s), the server says %d", ev.rc, pmiwire_strerror(ev.rc),
+            ev.peer_rc);
 }
 
 static void ask_all_at_once(const struct pmiwire_client_info *info)
@@ -302,15 +317,18 @@ static void names(void)
 
     snprintf(service, sizeof(service), "fencepost-%ld-%d", (long)getppid(), my_rank);
     snprintf(port, sizeof(port), "tag#0$port#%d$", 40000 + my_rank);
-    expect(pmiwire_client_publish(session, pmiwire_strz(service), pmiwire_strz(port), 20), PMIWIRE_OP_PUBLISH,
-           "publish", &ev);
-    expect(pmiwire_client_lookup(session, pmiwire_strz(service), 21), PMIWIRE_OP_LOOKUP, "lookup", &ev);
+    expect(pmiwire_client_publish(session, pmiwire_strz(service), pmiwire_strz(port), 20),
+           PMIWIRE_OP_PUBLISH, "publish", &ev);
+    expect(pmiwire_client_lookup(session, pmiwire_strz(service), 21), PMIWIRE_OP_LOOKUP, "lookup",
+           &ev);
     expect_value(&ev, port, "lookup");
-    expect(pmiwire_client_unpublish(session, pmiwire_strz(service), 22), PMIWIRE_OP_UNPUBLISH, "unpublish", &ev);
+    expect(pmiwire_client_unpublish(session, pmiwire_strz(service), 22), PMIWIRE_OP_UNPUBLISH,
+           "unpublish", &ev);
     check_rc(pmiwire_client_lookup(session, pmiwire_strz(service), 23), "lookup after unpublish");
     wait_event(PMIWIRE_OP_LOOKUP, "lookup after unpublish", &ev);
     if (ev.rc != PMIWIRE_ENOENT)
-        die("lookup after unpublish: rc %d (%s), the server says %d", ev.rc, pmiwire_strerror(ev.rc), ev.peer_rc);
+        die("lookup after unpublish: rc %d (%s), the server says %d", ev.rc,
+            pmiwire_strerror(ev.rc), ev.peer_rc);
 }
 
 static void node_attributes(void)
@@ -319,12 +337,13 @@ static void node_attributes(void)
     char key[64];
 
     snprintf(key, sizeof(key), "node-%d", my_rank);
-    expect(pmiwire_client_nodeattr_put(session, pmiwire_strz(key), pmiwire_strz("here"), 30), PMIWIRE_OP_NODEATTR_PUT,
+    expect(pmiwire_client_nodeattr_put(session, pmiwire_strz(key), pmiwire_strz("here"), 30),
+           PMIWIRE_OP_NODEATTR_PUT, "node attribute", &ev);
+    expect(pmiwire_client_nodeattr_get(session, pmiwire_strz(key), 1, 31), PMIWIRE_OP_NODEATTR_GET,
            "node attribute", &ev);
-    expect(pmiwire_client_nodeattr_get(session, pmiwire_strz(key), 1, 31), PMIWIRE_OP_NODEATTR_GET, "node attribute",
-           &ev);
     expect_value(&ev, "here", "node attribute");
-    check_rc(pmiwire_client_nodeattr_get(session, pmiwire_strz("no-such-attribute"), 0, 32), "no attribute");
+    check_rc(pmiwire_client_nodeattr_get(session, pmiwire_strz("no-such-attribute"), 0, 32),
+             "no attribute");
     wait_event(PMIWIRE_OP_NODEATTR_GET, "no attribute", &ev);
     if (ev.rc != PMIWIRE_ENOENT && ev.rc != PMIWIRE_EPEER)
         die("an attribute that nobody put: rc %d", ev.rc);
@@ -347,13 +366,16 @@ static void ring(const struct pmiwire_client_info *info)
     expect_value(&ev, right, "ring, right");
 }
 
-/* Rank 0 starts two more of us in two sub-commands, with arguments and a pair put before they start. */
+/* Rank 0 starts two more of us in two sub-commands, with arguments and a pair put before they
+ * start. */
 static void spawn(const struct options *o)
 {
     const struct pmiwire_str argv[] = {pmiwire_strz("--child"), pmiwire_strz("--wire"),
-                                       pmiwire_strz(o->wire == 2 ? "2" : "1"), pmiwire_strz("--any-wins")};
+                                       pmiwire_strz(o->wire == 2 ? "2" : "1"),
+                                       pmiwire_strz("--any-wins")};
     const struct pmiwire_keyval preput = {pmiwire_strz("from-parent"), pmiwire_strz("hello")};
-    struct pmiwire_spawn_cmd cmds[2] = {{.execname = pmiwire_strz(o->program), .maxprocs = 1, .argv = argv}};
+    struct pmiwire_spawn_cmd cmds[2] = {
+        {.execname = pmiwire_strz(o->program), .maxprocs = 1, .argv = argv}};
     struct pmiwire_spawn req = {.n_cmds = 2, .n_preput = 1, .cmds = cmds, .preput = &preput};
     struct pmiwire_event ev;
 
@@ -371,11 +393,13 @@ static void child(const struct pmiwire_client_info *info)
 
     if (info->n_ranks != 2)
         die("child: size %d", info->n_ranks);
-    expect(pmiwire_client_get(session, own, -1, pmiwire_strz("from-parent"), 60), PMIWIRE_OP_GET, "preput", &ev);
+    expect(pmiwire_client_get(session, own, -1, pmiwire_strz("from-parent"), 60), PMIWIRE_OP_GET,
+           "preput", &ev);
     expect_value(&ev, "hello", "preput");
 }
 
-/* The last rank stays away from the fence, which so is never answered; the abort must not wait for it. */
+/* The last rank stays away from the fence, which so is never answered; the abort must not wait for
+ * it. */
 static void abort_job(const struct pmiwire_client_info *info)
 {
     struct pmiwire_event ev;
@@ -465,6 +489,7 @@ int main(int argc, char **argv)
         die("the session goes on after finalize");
     pmiwire_client_destroy(session);
     close(server_fd);
-    printf("client_session ok wire=%d rank=%d size=%d%s\n", o.wire, info.rank, info.n_ranks, o.child ? " child" : "");
+    printf("client_session ok wire=%d rank=%d size=%d%s\n", o.wire, info.rank, info.n_ranks,
+           o.child ? " child" : "");
     return 0;
 }

@@ -4,21 +4,25 @@
  *
  *     launcher ... pmitap DIR PROG [ARG...]
  *
- * The launcher starts pmitap where it would have started PROG.  pmitap takes the server's end from PMI_FD (or connects
- * to PMI_PORT), starts PROG with a connection to itself in the same place, and relays both ways.  Each read becomes one
- * record of a transcript, so the boundaries at which bytes arrived are kept; transcripts/README.md has the grammar.
+ * The launcher starts pmitap where it would have started PROG.  pmitap takes the server's end from
+ *                                                               PMI_FD (or connects
+ * to PMI_PORT), starts PROG with a connection to itself in the same place, and relays both ways.
+ * Each read becomes one record of a transcript, so the boundaries at which bytes arrived are kept;
+ * transcripts/README.md has the grammar.
  *
- * Called under any other name (a symbolic link), pmitap runs the program of that name in the directory $PMITAP_REAL and
- * writes into $PMITAP_DIR.  A process that a job spawns is tapped like that without a word in the spawn request.
+ * Called under any other name (a symbolic link), pmitap runs the program of that name in the
+ * directory $PMITAP_REAL and writes into $PMITAP_DIR. A process that a job spawns is tapped like
+ * that without a word in the spawn request.
  *
  * Environment: PMITAP_CLIENT and PMITAP_SERVER give the header's lines of those names.
  *
- * DIR/LABEL.txt is the transcript, LABEL being r<rank>, or k<pid>.<rank> in a spawned process.  DIR/order gets one
- * line "LABEL C" or "LABEL S" for each record, appended before the bytes go on, so that the order of the lines over all
- * ranks is one in which a cause precedes its effect.
+ * DIR/LABEL.txt is the transcript, LABEL being r<rank>, or k<pid>.<rank> in a spawned process.
+ * DIR/order gets one line "LABEL C" or "LABEL S" for each record, appended before the bytes go on,
+ * so that the order of the lines over all ranks is one in which a cause precedes its effect.
  *
- * A chunk goes out whole before the next is read in its direction: memory is bounded and a slow reader slows its writer,
- * as it would without us.  Exits with PROG's status, or dies of the signal that PROG died of.
+ * A chunk goes out whole before the next is read in its direction: memory is bounded and a slow
+ * reader slows its writer, as it would without us. Exits with PROG's status, or dies of the signal
+ * that PROG died of.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -41,8 +45,8 @@
 #include <unistd.h>
 
 enum {
-    CHUNK_BYTES = 65536,  /* most that one read takes, and so the longest record */
-    LINGER_MS = 300       /* how long we wait for the server's last words once the client is dead */
+    CHUNK_BYTES = 65536, /* most that one read takes, and so the longest record */
+    LINGER_MS = 300      /* how long we wait for the server's last words once the client is dead */
 };
 
 extern char **environ;
@@ -50,9 +54,9 @@ extern char **environ;
 /* One direction of the relay. */
 struct lane {
     int *src, *dst;
-    char who;                /* 'C' or 'S': who sends here */
-    int ended;               /* the sender closed and so did we, towards the receiver */
-    size_t len, sent;        /* of the chunk in buf, and how much of it has gone out */
+    char who;         /* 'C' or 'S': who sends here */
+    int ended;        /* the sender closed and so did we, towards the receiver */
+    size_t len, sent; /* of the chunk in buf, and how much of it has gone out */
     char buf[CHUNK_BYTES];
 };
 
@@ -71,7 +75,8 @@ static void die(const char *fmt, ...)
     exit(125);
 }
 
-/* Written at once: the launcher may kill us at any moment and what was said until then must stay. */
+/* Written at once: the launcher may kill us at any moment and what was said until then must stay.
+ * */
 static void put_all(int fd, const char *p, size_t n)
 {
     while (n > 0) {
@@ -136,7 +141,8 @@ static void log_chunk(char who, const char *p, size_t n)
 
 static void open_log(const char *dir, const char *prog, char **args)
 {
-    const char *rank = getenv("PMI_RANK"), *size = getenv("PMI_SIZE"), *spawned = getenv("PMI_SPAWNED");
+    const char *rank = getenv("PMI_RANK"), *size = getenv("PMI_SIZE"),
+               *spawned = getenv("PMI_SPAWNED");
     const char *base = strrchr(prog, '/');
     const char *client = getenv("PMITAP_CLIENT"), *server = getenv("PMITAP_SERVER");
     char path[PATH_MAX];
@@ -160,8 +166,8 @@ static void open_log(const char *dir, const char *prog, char **args)
     if (order_fd < 0) {
         die("%s: %s", path, strerror(errno));
     }
-    note("# client: %s\n# server: %s\n# program: %s", client ? client : "unknown", server ? server : "unknown",
-         base ? base + 1 : prog);
+    note("# client: %s\n# server: %s\n# program: %s", client ? client : "unknown",
+         server ? server : "unknown", base ? base + 1 : prog);
     for (e = args; *e; e++) {
         note(" %s", *e);
     }
@@ -169,7 +175,8 @@ static void open_log(const char *dir, const char *prog, char **args)
     note("# rank: %s\n# size: %s\n# transport: %s\n", rank, size ? size : "unknown",
          getenv("PMI_FD") ? "fd" : "port");
     for (e = environ; *e; e++) {
-        if (strncmp(*e, "PMI_", 4) == 0 || strncmp(*e, "PMI2_", 5) == 0 || strncmp(*e, "MPI_LOCAL", 9) == 0) {
+        if (strncmp(*e, "PMI_", 4) == 0 || strncmp(*e, "PMI2_", 5) == 0 ||
+            strncmp(*e, "MPI_LOCAL", 9) == 0) {
             note("# env: %s\n", *e);
         }
     }
@@ -178,7 +185,7 @@ static void open_log(const char *dir, const char *prog, char **args)
 static int connect_to(const char *hostport)
 {
     const char *colon = strrchr(hostport, ':');
-    struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *ai;
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *ai;
     char host[256];
     int fd, rc;
 
@@ -202,7 +209,7 @@ static int connect_to(const char *hostport)
 /* Somewhere for the client to connect to, put into PMI_PORT. */
 static int offer_port(void)
 {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof a;
     char text[32];
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -216,7 +223,8 @@ static int offer_port(void)
     return fd;
 }
 
-static pid_t start(const char *prog, char **argv, int give_fd, int fd_number, const sigset_t *old_mask)
+static pid_t start(const char *prog, char **argv, int give_fd, int fd_number,
+                   const sigset_t *old_mask)
 {
     pid_t tap = getpid(), pid = fork();
 
@@ -229,7 +237,8 @@ static pid_t start(const char *prog, char **argv, int give_fd, int fd_number, co
             _exit(125);
         }
         sigprocmask(SIG_SETMASK, old_mask, NULL);
-        if (give_fd >= 0 && dup2(give_fd, fd_number) < 0) {  /* the numbers differ, so CLOEXEC is gone */
+        if (give_fd >= 0 &&
+            dup2(give_fd, fd_number) < 0) { /* the numbers differ, so CLOEXEC is gone */
             _exit(125);
         }
         execvp(prog, argv);
@@ -272,14 +281,15 @@ static void lane_write(struct lane *l)
     if (n > 0) {
         l->sent += (size_t)n;
     } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        l->sent = l->len;  /* nobody to hear it; go on reading so that it is at least recorded */
+        l->sent = l->len; /* nobody to hear it; go on reading so that it is at least recorded */
     }
     if (l->sent == l->len) {
         l->len = l->sent = 0;
     }
 }
 
-/* Relay until both directions have ended, or the child has and the server has nothing more to say. */
+/* Relay until both directions have ended, or the child has and the server has nothing more to say.
+ * */
 static int relay(int server, int client, int listener, int sigs, pid_t child)
 {
     static struct lane up, down;
@@ -292,14 +302,15 @@ static int relay(int server, int client, int listener, int sigs, pid_t child)
     down.dst = &client;
     down.who = 'S';
     while (alive || !up.ended || !down.ended) {
-        struct pollfd p[4] = { { server, 0, 0 }, { client, 0, 0 }, { sigs, POLLIN, 0 }, { listener, POLLIN, 0 } };
+        struct pollfd p[4] = {
+            {server, 0, 0}, {client, 0, 0}, {sigs, POLLIN, 0}, {listener, POLLIN, 0}};
 
         p[1].events |= (short)(up.ended || up.len ? 0 : POLLIN);
         p[0].events |= (short)(up.len ? POLLOUT : 0);
         p[0].events |= (short)(down.ended || down.len || client < 0 ? 0 : POLLIN);
         p[1].events |= (short)(down.len ? POLLOUT : 0);
         if (!p[0].events) {
-            p[0].fd = -1;  /* a peer that hung up would wake us for ever */
+            p[0].fd = -1; /* a peer that hung up would wake us for ever */
         }
         if (!p[1].events) {
             p[1].fd = -1;
@@ -318,12 +329,13 @@ static int relay(int server, int client, int listener, int sigs, pid_t child)
         if (p[2].revents) {
             struct signalfd_siginfo si;
 
-            if (read(sigs, &si, sizeof si) == (ssize_t)sizeof si && si.ssi_signo != SIGCHLD && alive) {
+            if (read(sigs, &si, sizeof si) == (ssize_t)sizeof si && si.ssi_signo != SIGCHLD &&
+                alive) {
                 kill(child, (int)si.ssi_signo);
             }
             if (alive && waitpid(child, &status, WNOHANG) == child) {
                 alive = 0;
-                if (client < 0) {  /* it never connected */
+                if (client < 0) { /* it never connected */
                     break;
                 }
             }
@@ -354,9 +366,10 @@ static int relay(int server, int client, int listener, int sigs, pid_t child)
 
 int main(int argc, char **argv)
 {
-    const char *self = strrchr(argv[0], '/'), *dir, *fd_text = getenv("PMI_FD"), *port = getenv("PMI_PORT");
-    static const int passed_on[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT };
-    int server = -1, pair[2] = { -1, -1 }, listener = -1, sigs, status, given = -1;
+    const char *self = strrchr(argv[0], '/'), *dir, *fd_text = getenv("PMI_FD"),
+               *port = getenv("PMI_PORT");
+    static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};
+    int server = -1, pair[2] = {-1, -1}, listener = -1, sigs, status, given = -1;
     char real[PATH_MAX];
     sigset_t mask, old;
     pid_t child;
@@ -394,12 +407,12 @@ int main(int argc, char **argv)
     }
     if (fd_text) {
         given = atoi(fd_text);
-        server = fcntl(given, F_DUPFD_CLOEXEC, given + 1);  /* the number itself is the child's */
+        server = fcntl(given, F_DUPFD_CLOEXEC, given + 1); /* the number itself is the child's */
         if (server < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
             die("PMI_FD %s: %s", fd_text, strerror(errno));
         }
         close(given);
-        if (pair[1] == given) {  /* dup2() onto itself would keep CLOEXEC */
+        if (pair[1] == given) { /* dup2() onto itself would keep CLOEXEC */
             int moved = fcntl(pair[1], F_DUPFD_CLOEXEC, given + 1);
 
             close(pair[1]);
@@ -416,7 +429,7 @@ int main(int argc, char **argv)
     status = relay(server, pair[0], listener, sigs, child);
 
     if (WIFSIGNALED(status)) {
-        struct rlimit none = { 0, 0 };
+        struct rlimit none = {0, 0};
 
         note("# killed: signal %d\n", WTERMSIG(status));
         setrlimit(RLIMIT_CORE, &none);

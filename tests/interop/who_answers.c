@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* who_answers 1|2: puts, fences and gets with our libpmi.so.0 or libpmi2.so.0; rank 0 prints who answered: "answered by shm" or "... socket". */
+/* who_answers 1|2: puts, fences and gets with our libpmi.so.0 or libpmi2.so.0; rank 0 prints who
+ * answered: "answered by shm" or "... socket". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pmi.h"
 #include "pmi2.h"
-
 
 static unsigned long n_read, n_asked;
 static int rank, size;
@@ -55,6 +55,8 @@ int main(int argc, char **argv)
     else
         with_pmi2();
     if (rank == 0)
-        printf("answered by %s\n", n_read && !n_asked ? "shm" : n_asked && !n_read ? "socket" : "both");
+        printf("answered by %s\n", n_read && !n_asked   ? "shm"
+                                   : n_asked && !n_read ? "socket"
+                                                        : "both");
     return 0;
 }

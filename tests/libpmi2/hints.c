@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hinted puts, Gets that wait, and rings: hints MODE [ARGUMENT], built with libpmi.so.0 (HINTS_PMI1) and with libpmi2.so.0, whose servers hear of
- * them on different wires. A rank exits with 1, and says why, when something is wrong; rank 0 prints "ok MODE".
+ * Hinted puts, Gets that wait, and rings: hints MODE [ARGUMENT], built with libpmi.so.0
+ * (HINTS_PMI1) and with libpmi2.so.0, whose servers hear of them on different wires. A rank exits
+ * with 1, and says why, when something is wrong; rank 0 prints "ok MODE".
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -15,7 +16,12 @@
 #include "pmi.h"
 #include "pmi2.h"
 
-enum { VALUE_BYTES = 1025, NONE = PMI2_HINT_NONE, SPARSE = PMI2_HINT_SPARSE, DENSE = PMI2_HINT_DENSE };
+enum {
+    VALUE_BYTES = 1025,
+    NONE = PMI2_HINT_NONE,
+    SPARSE = PMI2_HINT_SPARSE,
+    DENSE = PMI2_HINT_DENSE
+};
 
 static int rank, size;
 
@@ -30,8 +36,15 @@ static void failed(const char *what, int line)
 /* ---- the two libraries ---- */
 
 #ifdef HINTS_PMI1
-enum { OK = PMI_SUCCESS, FAIL = PMI_FAIL, NOT_OFFERED = PMI_ERR_OTHER, BAD_ARGUMENT = PMI_ERR_INVALID_ARG, TOO_LONG = PMI_ERR_INVALID_VAL_LENGTH,
-       RING_MAX = PMI_RING_MAX, VALUE_MAX = 1023 };
+enum {
+    OK = PMI_SUCCESS,
+    FAIL = PMI_FAIL,
+    NOT_OFFERED = PMI_ERR_OTHER,
+    BAD_ARGUMENT = PMI_ERR_INVALID_ARG,
+    TOO_LONG = PMI_ERR_INVALID_VAL_LENGTH,
+    RING_MAX = PMI_RING_MAX,
+    VALUE_MAX = 1023
+};
 
 static char space[256];
 
@@ -45,7 +58,8 @@ static void init(void)
 
 static int put(const char *key, const char *value, int hint)
 {
-    return hint == NONE ? PMI_KVS_Put(space, key, value) : PMI_KVS_Put_hinted(space, key, value, hint);
+    return hint == NONE ? PMI_KVS_Put(space, key, value)
+                        : PMI_KVS_Put_hinted(space, key, value, hint);
 }
 
 static int fence(void)
@@ -101,9 +115,15 @@ static void own_arguments(char value[VALUE_BYTES])
     CHECK(PMI_Ring("", NULL, NULL, NULL, NULL, 0) == PMI_ERR_INVALID_VAL);
 }
 #else
-enum { OK = PMI2_SUCCESS, FAIL = PMI2_FAIL, NOT_OFFERED = PMI2_ERR_OTHER, BAD_ARGUMENT = PMI2_ERR_INVALID_ARG,
-       TOO_LONG = PMI2_ERR_INVALID_VAL_LENGTH, RING_MAX = PMI2_MAX_VALLEN - 1,
-       VALUE_MAX = PMI2_MAX_VALLEN };
+enum {
+    OK = PMI2_SUCCESS,
+    FAIL = PMI2_FAIL,
+    NOT_OFFERED = PMI2_ERR_OTHER,
+    BAD_ARGUMENT = PMI2_ERR_INVALID_ARG,
+    TOO_LONG = PMI2_ERR_INVALID_VAL_LENGTH,
+    RING_MAX = PMI2_MAX_VALLEN - 1,
+    VALUE_MAX = PMI2_MAX_VALLEN
+};
 
 static void init(void)
 {
@@ -149,7 +169,8 @@ static int get_wait(int source, const char *key, char value[VALUE_BYTES])
 
 static int ring(const char *value, int *place, int *places, char *left, char *right, int room)
 {
-    return room % 2 ? PMI2_Ring(value, place, places, left, right, room) : PMIX_Ring(value, place, places, left, right, room);
+    return room % 2 ? PMI2_Ring(value, place, places, left, right, room)
+                    : PMIX_Ring(value, place, places, left, right, room);
 }
 
 static int counts(unsigned long *n_read, unsigned long *n_asked)
@@ -197,7 +218,8 @@ static void expect(int rc, const char *value, const char *what, int round, int w
 
     text_of(want, what, round, who);
     if (rc != OK || strcmp(value, want) != 0) {
-        fprintf(stderr, "rank %d: %s of rank %d: %d \"%s\", not \"%s\"\n", rank, what, who, rc, rc == OK ? value : "", want);
+        fprintf(stderr, "rank %d: %s of rank %d: %d \"%s\", not \"%s\"\n", rank, what, who, rc,
+                rc == OK ? value : "", want);
         _exit(1);
     }
 }
@@ -228,7 +250,8 @@ static void arguments(void)
     CHECK(ring("v", &place, &places, value, value, 0) == BAD_ARGUMENT);
 }
 
-/* Without a Fence, from whoever puts late; then Fence after Fence, where the latest counts. PMI's own get never waits. */
+/* Without a Fence, from whoever puts late; then Fence after Fence, where the latest counts. PMI's
+ * own get never waits. */
 static void do_pairs(const char *answers)
 {
     const int next = (rank + 1) % size, before = (rank + size - 1) % size;
@@ -332,8 +355,9 @@ static void add_line(const char *path)
 }
 
 /*
- * A key that nobody puts: `last`, the others have left; `all`, they wait too; `fenced`, half of them are in a Fence; `time`, rank 0 is in its own program, and
- * could put it still: until all others have noted in `report` that they have been told. After that the session goes on.
+ * A key that nobody puts: `last`, the others have left; `all`, they wait too; `fenced`, half of
+ * them are in a Fence; `time`, rank 0 is in its own program, and could put it still: until all
+ * others have noted in `report` that they have been told. After that the session goes on.
  */
 static void do_never(const char *how, const char *report)
 {
@@ -364,8 +388,9 @@ static void do_never(const char *how, const char *report)
     CHECK(fence() == OK);
 }
 
-/* The last rank puts, and says nothing or DENSE, and goes to the Fence; the others wait for that, and so the Fence for them. On its node they get it, elsewhere
- * (`nodes`) not before the Fence, unless the key's home is there. */
+/* The last rank puts, and says nothing or DENSE, and goes to the Fence; the others wait for that,
+ * and so the Fence for them. On its node they get it, elsewhere (`nodes`) not before the Fence,
+ * unless the key's home is there. */
 static void do_dense(const char *where)
 {
     static const int hints[2] = {NONE, DENSE};
@@ -393,7 +418,8 @@ static void do_dense(const char *where)
     CHECK(fence() == OK);
 }
 
-/* Rank 0's Fence goes on by itself, and what it puts meanwhile comes after that: who waits for it before his own Fence waits in vain. */
+/* Rank 0's Fence goes on by itself, and what it puts meanwhile comes after that: who waits for it
+ * before his own Fence waits in vain. */
 static void do_ifence(void)
 {
     char value[VALUE_BYTES];
@@ -409,7 +435,8 @@ static void do_ifence(void)
         CHECK(get_wait(0, "behind", value) == FAIL);
         CHECK(get_wait(0, "never", value) == FAIL);
         CHECK(fence_begin() == OK);
-        CHECK(get_wait(0, "behind", value) == OK && strcmp(value, "the-Fence") == 0); /* waits for its own Fence first */
+        CHECK(get_wait(0, "behind", value) == OK &&
+              strcmp(value, "the-Fence") == 0); /* waits for its own Fence first */
         CHECK(fence_end() == OK);
     }
     CHECK(fence() == OK);
@@ -429,7 +456,9 @@ static void do_ring(int most)
     CHECK(ring(value, &place, &places, left, right, sizeof(left)) == TOO_LONG);
     for (int round = 0; round < 4; round++) {
         /* Lengths of 1 to the most; the ring's order is not known before. */
-        const int length = round == 0 ? most : round == 1 ? 30 : 30 + (rank * 7 + round) % (most - 30);
+        const int length = round == 0   ? most
+                           : round == 1 ? 30
+                                        : 30 + (rank * 7 + round) % (most - 30);
 
         memset(value, 'a' + round, sizeof(value));
         value[snprintf(value, sizeof(value), "%d-%d-", round, rank)] = '+';
@@ -445,7 +474,8 @@ static void do_ring(int most)
     }
     value[5] = '\0';
     CHECK(ring(value, &place, &places, left, right, 5) == TOO_LONG); /* no room for its NUL */
-    CHECK(ring(value, &place, &places, left, right, 6) == OK && strlen(left) == 5 && strlen(right) == 5);
+    CHECK(ring(value, &place, &places, left, right, 6) == OK && strlen(left) == 5 &&
+          strlen(right) == 5);
 }
 
 /* ---- a server that does not know any of this ---- */
@@ -456,7 +486,8 @@ static void do_old(void)
 
     arguments();
     put_round("sparse", 1, SPARSE);
-    for (int i = 0; i < 2; i++) { /* before any Fence a get would be the end of the job under mpiexec.hydra on PMI-2 */
+    for (int i = 0; i < 2; i++) { /* before any Fence a get would be the end of the job under
+                                     mpiexec.hydra on PMI-2 */
         CHECK(get_wait((rank + 1) % size, "sparse-0", value) == NOT_OFFERED);
         CHECK(get_wait(-1, "never", value) == NOT_OFFERED);
     }
@@ -496,7 +527,8 @@ static void do_die(void)
     CHECK(get_wait(-1, "never", value) == OK);
 }
 
-/* The server, or another node, goes while all wait: an error, no hang. Whoever is told so notes it. */
+/* The server, or another node, goes while all wait: an error, no hang. Whoever is told so notes it.
+ * */
 static void do_orphans(const char *report)
 {
     char value[VALUE_BYTES];
@@ -526,7 +558,8 @@ static void do_orphans(const char *report)
     _exit(0);
 }
 
-/* The program has made its connection non-blocking, by mistake perhaps: answers must be waited for all the same. */
+/* The program has made its connection non-blocking, by mistake perhaps: answers must be waited for
+ * all the same. */
 static void make_nonblocking(void)
 {
     const char *number = getenv("PMI_FD");
@@ -536,7 +569,8 @@ static void make_nonblocking(void)
 
 int main(int argc, char **argv)
 {
-    const char *mode = argc > 1 ? argv[1] : "", *argument = argc > 2 ? argv[2] : "", *report = argc > 3 ? argv[3] : "";
+    const char *mode = argc > 1 ? argv[1] : "", *argument = argc > 2 ? argv[2] : "",
+               *report = argc > 3 ? argv[3] : "";
 
     if (strcmp(mode, "nonblocking") == 0)
         make_nonblocking();

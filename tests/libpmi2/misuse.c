@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program gets wrong, built with libpmi.so.0 (MISUSE_PMI1) and with libpmi2.so.0: a second init after one that failed, and spawns of more
- * processes than an int counts. The server says garbage, or there is none.
+ * What a program gets wrong, built with libpmi.so.0 (MISUSE_PMI1) and with libpmi2.so.0: a second
+ * init after one that failed, and spawns of more processes than an int counts. The server says
+ * garbage, or there is none.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -62,7 +63,8 @@ static int spawn(int n, const char *cmds[], const int maxprocs[])
 }
 #endif
 
-/* The connection is closed when init fails, and its number may be of a file of the program's own by the next call. */
+/* The connection is closed when init fails, and its number may be of a file of the program's own by
+ * the next call. */
 static void init_again(void)
 {
     char number[16];
@@ -70,15 +72,16 @@ static void init_again(void)
 
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
     snprintf(number, sizeof(number), "%d", pair[0]);
-    CHECK(setenv("PMI_FD", number, 1) == 0 && setenv("PMI_RANK", "0", 1) == 0 && setenv("PMI_SIZE", "1", 1) == 0);
+    CHECK(setenv("PMI_FD", number, 1) == 0 && setenv("PMI_RANK", "0", 1) == 0 &&
+          setenv("PMI_SIZE", "1", 1) == 0);
     CHECK(send(pair[1], "no PMI at all\n", 14, 0) == 14);
     CHECK(init() != OK);
     CHECK(fcntl(pair[0], F_GETFD) < 0);
     mine = memfd_create("mine", 0);
     CHECK(mine >= 0 && dup2(mine, pair[0]) == pair[0]);
     CHECK(init() != OK);
-    CHECK(lseek(mine, 0, SEEK_END) == 0);    /* nothing was written there */
-    CHECK(fcntl(pair[0], F_GETFD) >= 0);     /* nor was it closed */
+    CHECK(lseek(mine, 0, SEEK_END) == 0); /* nothing was written there */
+    CHECK(fcntl(pair[0], F_GETFD) >= 0);  /* nor was it closed */
     CHECK(finalize() != OK);
 }
 
@@ -87,7 +90,8 @@ static void spawn_too_many(void)
     const char *cmds[] = {"a", "b", "c"};
     int most[] = {INT_MAX, 1, 0}, wraps[] = {INT_MAX, INT_MAX, 2}, negative[] = {1, -1, 1};
 
-    CHECK(init() == OK); /* alone, and a spawn that is right is refused as nobody is there to do it */
+    CHECK(init() ==
+          OK); /* alone, and a spawn that is right is refused as nobody is there to do it */
     CHECK(spawn(1, cmds, most) != OK && spawn(1, cmds, most) != BAD_ARGUMENT);
     CHECK(spawn(2, cmds, most) == BAD_ARGUMENT);
     CHECK(spawn(3, cmds, wraps) == BAD_ARGUMENT);

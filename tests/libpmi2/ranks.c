@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks of the drop-in library's own tests: ranks MODE [ARGUMENT]. A rank exits with 1, and says why, when something is wrong;
- * rank 0 prints "ok MODE".
+ * Ranks of the drop-in library's own tests: ranks MODE [ARGUMENT]. A rank exits with 1, and says
+ * why, when something is wrong; rank 0 prints "ok MODE".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -141,9 +141,11 @@ static void do_ifence(const char *answers)
         CHECK(PMIX_Allgather("x", value) != PMI2_SUCCESS);
         if (round > 0 && strcmp(answers, "shm") == 0) {
             counts(&r0, &a0);
-            for (int i = 0; i < size; i++) { /* this round's or the last one's; the others may have put already */
+            for (int i = 0; i < size;
+                 i++) { /* this round's or the last one's; the others may have put already */
                 snprintf(key, sizeof(key), "key-%d", i);
-                CHECK(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, sizeof(value), &n) == PMI2_SUCCESS);
+                CHECK(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, sizeof(value), &n) ==
+                      PMI2_SUCCESS);
                 CHECK(n == (int)strlen(value) && n > 9);
             }
             counts(&r1, &a1);
@@ -224,7 +226,8 @@ static void do_allgather(const char *answers)
         void *waited = NULL;
         int stride = 0;
 
-        fill(value, round ? 1 + (round * 100 + rank) % (PMI2_MAX_VALLEN - 1) : PMI2_MAX_VALLEN - 1, (unsigned)(round + rank * 100));
+        fill(value, round ? 1 + (round * 100 + rank) % (PMI2_MAX_VALLEN - 1) : PMI2_MAX_VALLEN - 1,
+             (unsigned)(round + rank * 100));
         memset(all, 'x', (size_t)size * PMI2_MAX_VALLEN);
         switch (round % 4) {
         case 0: CHECK(PMIX_Allgather(value, all) == PMI2_SUCCESS); break;
@@ -252,7 +255,8 @@ static void do_allgather(const char *answers)
             maps = n_lines("/proc/self/maps");
         }
         for (int i = 0; i < size; i++) {
-            fill(value, round ? 1 + (round * 100 + i) % (PMI2_MAX_VALLEN - 1) : PMI2_MAX_VALLEN - 1, (unsigned)(round + i * 100));
+            fill(value, round ? 1 + (round * 100 + i) % (PMI2_MAX_VALLEN - 1) : PMI2_MAX_VALLEN - 1,
+                 (unsigned)(round + i * 100));
             CHECK(waited || strcmp(all + (size_t)i * PMI2_MAX_VALLEN, value) == 0);
             CHECK(!values || strcmp((const char *)values + (size_t)i * (size_t)stride, value) == 0);
         }
@@ -351,9 +355,10 @@ static void do_write(void)
         CHECK(write(fd, "x", 1) < 0);
         CHECK(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
         again = open(path, O_RDWR); /* root may */
-        CHECK(again < 0 || (pwrite(again, "x", 1, 0) < 0 && ftruncate(again, 4096) != 0 &&
-                            mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED &&
-                            fallocate(again, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) != 0));
+        CHECK(again < 0 ||
+              (pwrite(again, "x", 1, 0) < 0 && ftruncate(again, 4096) != 0 &&
+               mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED &&
+               fallocate(again, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) != 0));
         if (again >= 0)
             close(again);
     }
@@ -392,7 +397,8 @@ static int n_named(void)
     return n;
 }
 
-/* The server dies while the ranks are in a fence: an error, not a hang. What was read is still there. */
+/* The server dies while the ranks are in a fence: an error, not a hang. What was read is still
+ * there. */
 static void do_orphans(const char *report)
 {
     const char *value;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every call of minirt, in a job: teams, barriers, windows of all kinds, operations, and what is refused. The scratch folder is argv[1]; argv[2] is
- * `leave`: rank 1 goes in the middle, and all others must be told. */
+/* Every call of minirt, in a job: teams, barriers, windows of all kinds, operations, and what is
+ * refused. The scratch folder is argv[1]; argv[2] is `leave`: rank 1 goes in the middle, and all
+ * others must be told. */
 #include <fcntl.h>
 #include <minirt.h>
 #include <sched.h>
@@ -17,12 +18,13 @@ static struct minirt *rt;
 static struct minirt_team *world;
 static uint32_t me, n, n_nodes;
 
-#define CHECK(condition)                                                                                          \
-    do {                                                                                                          \
-        if (!(condition)) {                                                                                       \
-            fprintf(stderr, "rank %u, line %d: %s; %s\n", me, __LINE__, #condition, rt ? minirt_why(rt) : "");   \
-            exit(1);                                                                                              \
-        }                                                                                                         \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "rank %u, line %d: %s; %s\n", me, __LINE__, #condition,                \
+                    rt ? minirt_why(rt) : "");                                                     \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 #define SAYS(text) CHECK(strstr(minirt_why(rt), text) != NULL)
 
@@ -72,7 +74,8 @@ static void teams(void)
     CHECK(minirt_team_free(t) == 0);
 
     /* Any ranks, and those that are not among them. */
-    CHECK(rankmap_from_ids32(n > 2 ? (uint32_t[]){2, 0} : (uint32_t[]){0}, n > 2 ? 2 : 1, NULL, &ranks) == 0);
+    CHECK(rankmap_from_ids32(n > 2 ? (uint32_t[]){2, 0} : (uint32_t[]){0}, n > 2 ? 2 : 1, NULL,
+                             &ranks) == 0);
     CHECK(minirt_team_from(world, ranks, &t) == 0);
     CHECK((t == NULL) == (me != 0 && !(n > 2 && me == 2)));
     if (t)
@@ -90,11 +93,13 @@ static void teams(void)
     CHECK(minirt_team_dup(world, &t) == 0);
     check_team(t, 0, 1, n);
     CHECK(minirt_team_free(t) == 0);
-    CHECK(minirt_team_free(world) == MINIRT_EINVAL && minirt_team_every(world, 0, &t) == MINIRT_EINVAL &&
+    CHECK(minirt_team_free(world) == MINIRT_EINVAL &&
+          minirt_team_every(world, 0, &t) == MINIRT_EINVAL &&
           minirt_team_row(world, 0, &t) == MINIRT_EINVAL);
 }
 
-/* Each rank puts a pattern over all of its left neighbour's window, and reads it back through another team. */
+/* Each rank puts a pattern over all of its left neighbour's window, and reads it back through
+ * another team. */
 static void use(struct minirt_window *w, uint64_t bytes)
 {
     uint32_t to = (me + n - 1) % n;
@@ -110,10 +115,12 @@ static void use(struct minirt_window *w, uint64_t bytes)
     for (uint64_t i = 0; i < bytes; i++)
         CHECK(mine[i] == (unsigned char)(i * 7 + (me + 1) % n * 31 + i / 256));
     CHECK(minirt_team_reverse(world, &reversed) == 0);
-    CHECK(minirt_window_at(w, reversed, n - 1 - to, 1, &at) == 0 && minirt_get(reversed, n - 1 - to, at, back, bytes - 1) == 0);
+    CHECK(minirt_window_at(w, reversed, n - 1 - to, 1, &at) == 0 &&
+          minirt_get(reversed, n - 1 - to, at, back, bytes - 1) == 0);
     CHECK(memcmp(back, pattern + 1, bytes - 1) == 0);
     CHECK(minirt_get(world, to, at, back, bytes) == MINIRT_EREMOTE);
-    SAYS("no registered region"); /* an operation may cross into the next part of a window: behind the last there is none */
+    SAYS("no registered region"); /* an operation may cross into the next part of a window: behind
+                                     the last there is none */
     CHECK(minirt_team_free(reversed) == 0);
     free(pattern);
     free(back);
@@ -132,7 +139,8 @@ static void atomics(struct minirt_window *w)
         return;
     }
     for (uint64_t i = 0; i < 50; i++) {
-        CHECK(minirt_add(world, 0, at, 2, NULL) == 0 && minirt_add(world, 0, at + 8, 1, &before) == 0 && before < 50u * n);
+        CHECK(minirt_add(world, 0, at, 2, NULL) == 0 &&
+              minirt_add(world, 0, at + 8, 1, &before) == 0 && before < 50u * n);
         do
             CHECK(minirt_get(world, 0, at + 16, &swaps, 8) == 0 &&
                   minirt_compare_swap(world, 0, at + 16, swaps, swaps + 3, &before) == 0);
@@ -141,16 +149,21 @@ static void atomics(struct minirt_window *w)
     CHECK(minirt_swap(world, 0, at + 24, me + 1, &before) == 0 && before <= n);
     CHECK(minirt_barrier(world) == 0);
     if (me == 0)
-        CHECK(mine[1] == 100u * n && mine[2] == 50u * n && mine[3] == 150u * n && mine[4] >= 1 && mine[4] <= n);
+        CHECK(mine[1] == 100u * n && mine[2] == 50u * n && mine[3] == 150u * n && mine[4] >= 1 &&
+              mine[4] <= n);
     CHECK(minirt_add(world, 0, at + 1, 1, NULL) == MINIRT_EREMOTE);
     CHECK(minirt_barrier(world) == 0);
 }
 
 static void windows(const char *dir)
 {
-    static const char *const kinds[] = {"alloc_type=memory", "alloc_type=storage", "alloc_type=storage; storage_alloc_factor=0.5",
-                                        "alloc_type=storage; storage_alloc_factor=0.3; storage_alloc_order=storage_first",
-                                        "alloc_type=storage; storage_alloc_pager=resident", "alloc_type=storage; storage_alloc_unlink=true"};
+    static const char *const kinds[] = {
+        "alloc_type=memory",
+        "alloc_type=storage",
+        "alloc_type=storage; storage_alloc_factor=0.5",
+        "alloc_type=storage; storage_alloc_factor=0.3; storage_alloc_order=storage_first",
+        "alloc_type=storage; storage_alloc_pager=resident",
+        "alloc_type=storage; storage_alloc_unlink=true"};
     struct minirt_window *w, *many[MINIRT_MAX_WINDOWS];
     char hints[4096], path[3000];
     struct minirt_team *every;
@@ -161,8 +174,10 @@ static void windows(const char *dir)
     CHECK(minirt_window_create(world, bytes, NULL, &w) == 0);
     use(w, bytes);
     atomics(w);
-    CHECK(minirt_put(world, n, 0, &bytes, 8) == MINIRT_EINVAL && minirt_window_at(w, world, n, 0, &at) == MINIRT_EINVAL);
-    CHECK(minirt_window_at(w, world, 0, bytes, &at) == 0 && minirt_window_at(w, world, 0, bytes + 1, &at) == MINIRT_EINVAL);
+    CHECK(minirt_put(world, n, 0, &bytes, 8) == MINIRT_EINVAL &&
+          minirt_window_at(w, world, n, 0, &at) == MINIRT_EINVAL);
+    CHECK(minirt_window_at(w, world, 0, bytes, &at) == 0 &&
+          minirt_window_at(w, world, 0, bytes + 1, &at) == MINIRT_EINVAL);
     SAYS("offset 50001 of a window of rank 0 (process 0), which has 50000 bytes");
     CHECK(minirt_get(world, 0, 8, &at, 8) == MINIRT_EREMOTE);
     SAYS("get of 8 bytes, rank 0");
@@ -179,7 +194,8 @@ static void windows(const char *dir)
             unsigned char byte = 0;
             int fd = open(path, O_RDONLY);
 
-            CHECK(fd >= 0 && pread(fd, &byte, 1, 49999) == 1 && byte == (unsigned char)(49999 * 7 + (me + 1) % n * 31 + 49999 / 256));
+            CHECK(fd >= 0 && pread(fd, &byte, 1, 49999) == 1 &&
+                  byte == (unsigned char)(49999 * 7 + (me + 1) % n * 31 + 49999 / 256));
             close(fd);
         }
         CHECK(minirt_window_free(w) == 0);
@@ -193,17 +209,23 @@ static void windows(const char *dir)
     SAYS("storage_alloc_filename");
     CHECK(minirt_window_create(world, 10, "alloc_type=tape", &w) == MINIRT_EINVAL);
     SAYS("alloc_type");
-    CHECK(minirt_window_create(world, 10, "alloc_type=storage; storage_alloc_filename=/none; storage_alloc_pager=user", &w) == MINIRT_ENOTSUP);
+    CHECK(minirt_window_create(
+              world, 10,
+              "alloc_type=storage; storage_alloc_filename=/none; storage_alloc_pager=user",
+              &w) == MINIRT_ENOTSUP);
     SAYS("storage_alloc_pager=user");
-    snprintf(hints, sizeof(hints), "alloc_type=storage; storage_alloc_filename=%s/%sw.%%r", dir, me == n - 1 ? "no/such/" : "");
+    snprintf(hints, sizeof(hints), "alloc_type=storage; storage_alloc_filename=%s/%sw.%%r", dir,
+             me == n - 1 ? "no/such/" : "");
     snprintf(path, sizeof(path), "%s/w.%u", dir, me);
     CHECK(minirt_window_create(world, 5000, hints, &w) == MINIRT_EWINDOW);
     SAYS(me == n - 1 ? "storage_alloc_filename" : "another rank could not open the window");
-    CHECK(minirt_barrier(world) == 0 && stat(path, &st) < 0); /* where it could be made it is gone again */
+    CHECK(minirt_barrier(world) == 0 &&
+          stat(path, &st) < 0); /* where it could be made it is gone again */
 
     /* Lengths that differ, and nothing at all. */
     CHECK(minirt_window_create(world, me == 0 ? 0 : 8 * me, NULL, &w) == 0);
-    CHECK(n == 1 || (minirt_window_at(w, world, n - 1, 8 * (n - 1) - 1, &at) == 0 && minirt_get(world, n - 1, at, hints, 1) == 0));
+    CHECK(n == 1 || (minirt_window_at(w, world, n - 1, 8 * (n - 1) - 1, &at) == 0 &&
+                     minirt_get(world, n - 1, at, hints, 1) == 0));
     CHECK(minirt_window_at(w, world, 0, 0, &at) == MINIRT_EINVAL);
     CHECK(minirt_window_free(w) == 0);
 
@@ -212,7 +234,8 @@ static void windows(const char *dir)
     CHECK(minirt_window_create(every, 4096, NULL, &w) == 0);
     CHECK(minirt_team_free(every) == MINIRT_EINVAL);
     *(uint64_t *)minirt_window_base(w) = me;
-    CHECK(minirt_barrier(world) == 0 && minirt_window_at(w, world, me % 2, 0, &at) == 0 && minirt_get(world, me % 2, at, &bytes, 8) == 0 && bytes == me % 2);
+    CHECK(minirt_barrier(world) == 0 && minirt_window_at(w, world, me % 2, 0, &at) == 0 &&
+          minirt_get(world, me % 2, at, &bytes, 8) == 0 && bytes == me % 2);
     if (n > 1) { /* who is in the other part has another window in this slot */
         CHECK(minirt_window_at(w, world, 1 - me % 2, 0, &at) == MINIRT_EINVAL);
         SAYS("no part of this window");
@@ -229,14 +252,16 @@ static void windows(const char *dir)
         CHECK(minirt_window_free(many[i]) == 0);
 }
 
-/* Rank 1 goes without a word to the others: an operation on it, and barriers that need it, fail with its name. */
+/* Rank 1 goes without a word to the others: an operation on it, and barriers that need it, fail
+ * with its name. */
 static void leave(void)
 {
     struct minirt_window *w;
     uint64_t at = 0, word = 0;
     int rc;
 
-    CHECK(n > 2 && minirt_window_create(world, 4096, NULL, &w) == 0 && minirt_window_at(w, world, 1, 0, &at) == 0);
+    CHECK(n > 2 && minirt_window_create(world, 4096, NULL, &w) == 0 &&
+          minirt_window_at(w, world, 1, 0, &at) == 0);
     CHECK(minirt_put(world, 1, at, &word, 8) == 0 && minirt_barrier(world) == 0);
     if (me == 1) {
         usleep(300000);  /* the others are waiting by now */
@@ -250,7 +275,10 @@ static void leave(void)
         rc = minirt_barrier(world);
     CHECK(rc == MINIRT_EPEER);
     SAYS("has gone");
-    SAYS(me % 4 == 0 ? "rank 1 (process 1)" : me == 2 ? "(process 1)" : "process "); /* who waits in a barrier may hear of one that has been told and left */
+    SAYS(me % 4 == 0 ? "rank 1 (process 1)"
+         : me == 2
+             ? "(process 1)"
+             : "process "); /* who waits in a barrier may hear of one that has been told and left */
     fprintf(stderr, "told: %s\n", minirt_why(rt));
     PMI2_Finalize();
     minirt_fini(rt);
@@ -274,7 +302,8 @@ int main(int argc, char **argv)
     n_nodes = info.n_nodes;
     while (1u << rounds < n)
         rounds++;
-    CHECK(info.n_peers <= 2 * rounds || strcmp(info.wireup, "ring") == 0); /* who walks knows those on the way too */
+    CHECK(info.n_peers <= 2 * rounds ||
+          strcmp(info.wireup, "ring") == 0); /* who walks knows those on the way too */
     if (argc > 2)
         leave();
     teams();
@@ -283,6 +312,7 @@ int main(int argc, char **argv)
     rt = NULL;
     CHECK(rc == 0);
     if (me == 0)
-        CHECK(printf("calls: %u ranks on %u nodes, all right\n", n, n_nodes) > 0 && fflush(stdout) == 0);
+        CHECK(printf("calls: %u ranks on %u nodes, all right\n", n, n_nodes) > 0 &&
+              fflush(stdout) == 0);
     return 0;
 }

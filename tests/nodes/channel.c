@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels between servers: SHA-256 and HMAC by their standards' vectors, the handshake, and everything that must be refused. */
+/* Channels between servers: SHA-256 and HMAC by their standards' vectors, the handshake, and
+ * everything that must be refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +51,10 @@ static void test_sha256(void **state)
         hash(two, piece, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
     sha256_init(&h);
     for (int i = 0; i < 10000; i++)
-        sha256_add(&h, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 100);
+        sha256_add(&h,
+                   "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+                   "aaaaaaaaaaaaaaaaaaaaa",
+                   100);
     sha256_end(&h, out);
     expect_hex(out, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
@@ -64,7 +68,8 @@ static void test_hmac(void **state)
         const char *data, *hex;
     } cases[] = {
         {20, 0x0b, "Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"},
-        {4, 0, "what do ya want for nothing?", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"},
+        {4, 0, "what do ya want for nothing?",
+         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"},
         {131, 0xaa, "Test Using Larger Than Block-Size Key - Hash Key First",
          "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"},
     };
@@ -184,7 +189,8 @@ static int carry(struct pair *p, size_t piece)
             size_t n = take(p, way ? &p->a.c : &p->d.c);
 
             for (size_t i = 0; i < n && rc == 0; i += piece)
-                rc = channel_input(way ? &p->d.c : &p->a.c, p->kept + i, n - i < piece ? n - i : piece, &ops, NULL);
+                rc = channel_input(way ? &p->d.c : &p->a.c, p->kept + i,
+                                   n - i < piece ? n - i : piece, &ops, NULL);
             any = any || n;
         }
     }
@@ -193,7 +199,8 @@ static int carry(struct pair *p, size_t piece)
 
 static int say(struct end *e, const char *text)
 {
-    struct iovec iov[2] = {{(void *)(uintptr_t)text, 1}, {(void *)(uintptr_t)(text + 1), strlen(text) - 1}};
+    struct iovec iov[2] = {{(void *)(uintptr_t)text, 1},
+                           {(void *)(uintptr_t)(text + 1), strlen(text) - 1}};
 
     return channel_send(&e->c, iov, 2);
 }
@@ -253,7 +260,8 @@ static void test_strangers(void **state)
 
     (void)state;
     set_up(&p);
-    p.d.self.secret[31] ^= 1; /* here the dialler notices first, as the acceptor proves itself first */
+    p.d.self.secret[31] ^=
+        1; /* here the dialler notices first, as the acceptor proves itself first */
     refuse(&p, "it does not know the job's secret");
     set_up(&p);
     p.d.self.job[0] ^= 1;
@@ -387,7 +395,8 @@ static void test_replayed_frame(void **state)
     assert_int_equal(p.a.n_frames, 2);
     expect_last(&p.a, "two");
     for (unsigned i = 0; i < CHANNEL_MAX_REFUSED; i++)
-        assert_int_equal(channel_input(&p.a.c, first, n, &ops, NULL), i + 1 < CHANNEL_MAX_REFUSED ? 0 : -EPROTO);
+        assert_int_equal(channel_input(&p.a.c, first, n, &ops, NULL),
+                         i + 1 < CHANNEL_MAX_REFUSED ? 0 : -EPROTO);
     tear_down(&p);
 }
 
@@ -425,7 +434,9 @@ static void test_altered_frame(void **state)
         if (byte < 4) /* a length that the bytes at hand do not fill, or too much */
             assert_true(rc == 0 || rc == -EPROTO);
         else if (byte >= 8 && byte < 16)
-            assert_int_equal(p.a.n_refused, 1); /* out of turn: as if slipped in. What follows shows that one is missing */
+            assert_int_equal(
+                p.a.n_refused,
+                1); /* out of turn: as if slipped in. What follows shows that one is missing */
         else
             assert_int_equal(rc, -EPROTO);
         tear_down(&p);
@@ -505,14 +516,17 @@ static void test_lengths(void **state)
         size_t n = channel_output(&p.d.c, &out);
 
         for (size_t i = 0; i < n; i += 4096)
-            assert_int_equal(channel_input(&p.a.c, (const char *)out + i, n - i < 4096 ? n - i : 4096, &ops, NULL), 0);
+            assert_int_equal(channel_input(&p.a.c, (const char *)out + i,
+                                           n - i < 4096 ? n - i : 4096, &ops, NULL),
+                             0);
     }
     assert_int_equal(p.a.bytes, 1u << 20);
     free(iov.iov_base);
     tear_down(&p);
 }
 
-/* Whoever says nothing that we understand costs little and is refused at the first whole message. */
+/* Whoever says nothing that we understand costs little and is refused at the first whole message.
+ * */
 static void test_garbage(void **state)
 {
     unsigned seed = 12345;
@@ -584,14 +598,22 @@ static void test_pair_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sha256),          cmocka_unit_test(test_hmac),
-        cmocka_unit_test(test_talk),            cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_no_proof),        cmocka_unit_test(test_replayed_conversation),
-        cmocka_unit_test(test_false_acceptor),  cmocka_unit_test(test_replayed_frame),
-        cmocka_unit_test(test_reflected_frame), cmocka_unit_test(test_altered_frame),
-        cmocka_unit_test(test_lost_frame),      cmocka_unit_test(test_reordered_frames),
-        cmocka_unit_test(test_truncated_frame), cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_garbage),         cmocka_unit_test(test_unwelcome),
+        cmocka_unit_test(test_sha256),
+        cmocka_unit_test(test_hmac),
+        cmocka_unit_test(test_talk),
+        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_no_proof),
+        cmocka_unit_test(test_replayed_conversation),
+        cmocka_unit_test(test_false_acceptor),
+        cmocka_unit_test(test_replayed_frame),
+        cmocka_unit_test(test_reflected_frame),
+        cmocka_unit_test(test_altered_frame),
+        cmocka_unit_test(test_lost_frame),
+        cmocka_unit_test(test_reordered_frames),
+        cmocka_unit_test(test_truncated_frame),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_unwelcome),
         cmocka_unit_test(test_pair_keys),
     };
 

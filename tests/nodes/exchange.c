@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exchange: all-to-all, all-reduce and gather in MPI, with what came out printed to the last bit, for a comparison between launchers
- * that place ranks alike. Rank 0 prints, in the order of ranks.
+ * exchange: all-to-all, all-reduce and gather in MPI, with what came out printed to the last bit,
+ * for a comparison between launchers that place ranks alike. Rank 0 prints, in the order of ranks.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -46,7 +46,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < N * size; i++)
         send[i] = number(&seed);
     MPI_Alltoall(send, N, MPI_DOUBLE, recv, N, MPI_DOUBLE, MPI_COMM_WORLD);
-    for (int from = 0; from < size; from++) { /* what it must be: each rank's numbers, from its seed */
+    for (int from = 0; from < size;
+         from++) { /* what it must be: each rank's numbers, from its seed */
         seed = 7u + (uint32_t)from;
         for (int i = 0; i < N * rank; i++)
             number(&seed);
@@ -62,8 +63,8 @@ int main(int argc, char **argv)
     mine[1] = digest(sum, N);
     MPI_Gather(mine, 2, MPI_UINT64_T, all, 2, MPI_UINT64_T, 0, MPI_COMM_WORLD);
     for (int r = 0; rank == 0 && r < size; r++)
-        printf("rank %d of %d: all-to-all %016llx all-reduce %016llx first %a\n", r, size, (unsigned long long)all[2 * r],
-               (unsigned long long)all[2 * r + 1], sum[0]);
+        printf("rank %d of %d: all-to-all %016llx all-reduce %016llx first %a\n", r, size,
+               (unsigned long long)all[2 * r], (unsigned long long)all[2 * r + 1], sum[0]);
     free(send);
     free(recv);
     free(all);

@@ -6,12 +6,17 @@
  *     rogue ADDRESS PORT silent N         N connections that say nothing, until they are closed
  *     rogue ADDRESS PORT half             half of a hello, then nothing, until it is closed
  *     rogue ADDRESS PORT cut              half of a hello, and it closes
- *     rogue ADDRESS PORT secret JOB FROM TO   says hello to TO as node FROM, and proves it with another secret
- *     rogue ADDRESS PORT replay FILE      sends what is in FILE, a dialler's side of a conversation of before
- *     rogue proxy MODE FILE COMMAND       runs an agent, and sits between it and its head; records what the agent sends in FILE. MODE:
+ *     rogue ADDRESS PORT secret JOB FROM TO   says hello to TO as node FROM, and proves it with
+ *                                             another secret
+ *     rogue ADDRESS PORT replay FILE      sends what is in FILE, a dialler's side of a conversation
+ *                                         of before
+ *     rogue proxy MODE FILE COMMAND       runs an agent, and sits between it and its head; records
+ *                                         what the agent sends in FILE. MODE:
  *         pass                            does nothing
- *         replay                          the agent's first frames are sent twice, and so are the head's
- *         forge                           a frame that nobody has sent goes between two of the agent's
+ *         replay                          the agent's first frames are sent twice, and so are the
+ *                                         head's
+ *         forge                           a frame that nobody has sent goes between two of the
+ *                                         agent's
  *         alter                           a bit of the agent's third frame is another
  *         truncate                        half of its third frame, and the end
  *
@@ -32,10 +37,10 @@
 
 #include "channel.h"
 
-#define HELLO_BYTES 64u
-#define PROOF_BYTES 32u
+#define HELLO_BYTES  64u
+#define PROOF_BYTES  32u
 #define ANSWER_BYTES 72u
-#define FRAME_BYTES 32u /* and the payload */
+#define FRAME_BYTES  32u /* and the payload */
 
 static void die(const char *what)
 {
@@ -48,7 +53,8 @@ static int connect_to(const char *address, int port)
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-    if (fd < 0 || inet_pton(AF_INET, address, &sa.sin_addr) != 1 || connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0)
+    if (fd < 0 || inet_pton(AF_INET, address, &sa.sin_addr) != 1 ||
+        connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0)
         die("connect");
     return fd;
 }
@@ -223,7 +229,8 @@ static bool pass(struct way *w, bool of_agent)
         }
         if (w->preface || w->len < 16)
             return true;
-        frame = FRAME_BYTES + (w->buf[0] | (size_t)w->buf[1] << 8 | (size_t)w->buf[2] << 16 | (size_t)w->buf[3] << 24);
+        frame = FRAME_BYTES + (w->buf[0] | (size_t)w->buf[1] << 8 | (size_t)w->buf[2] << 16 |
+                               (size_t)w->buf[3] << 24);
         if (frame > sizeof(w->buf))
             return false;
         if (w->len < frame)
@@ -240,7 +247,8 @@ static int listen_at(const char *address, int *port)
     socklen_t len = sizeof(sa);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd < 0 || inet_pton(AF_INET, address, &sa.sin_addr) != 1 || bind(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0 || listen(fd, 4) != 0 ||
+    if (fd < 0 || inet_pton(AF_INET, address, &sa.sin_addr) != 1 ||
+        bind(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0 || listen(fd, 4) != 0 ||
         getsockname(fd, (struct sockaddr *)&sa, &len) != 0)
         die("listen");
     *port = ntohs(sa.sin_port);
@@ -248,7 +256,8 @@ static int listen_at(const char *address, int *port)
 }
 
 /* Starts the agent with what we read, our own port in the place of the head's. */
-static pid_t start_agent(const char *command, int *listener, int *head_port, char *head, int *to_agent)
+static pid_t start_agent(const char *command, int *listener, int *head_port, char *head,
+                         int *to_agent)
 {
     char lines[4096] = "", line[1024] = "";
     int p[2], port;
@@ -338,7 +347,8 @@ int main(int argc, char **argv)
     if (strcmp(argv[3], "half") == 0 || strcmp(argv[3], "cut") == 0)
         return half(fd, argv[3][0] == 'c');
     if (strcmp(argv[3], "secret") == 0 && argc == 7)
-        return wrong_secret(fd, argv[4], (uint32_t)strtoul(argv[5], NULL, 10), (uint32_t)strtoul(argv[6], NULL, 10));
+        return wrong_secret(fd, argv[4], (uint32_t)strtoul(argv[5], NULL, 10),
+                            (uint32_t)strtoul(argv[6], NULL, 10));
     if (strcmp(argv[3], "replay") == 0 && argc == 5)
         return play(fd, argv[4]);
     return 2;

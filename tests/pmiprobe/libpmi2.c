@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client of Slurm's libpmi2: put, fence, get, an attribute. Its status names the call that failed. */
+/* A client of Slurm's libpmi2: put, fence, get, an attribute. Its status names the call that
+ * failed. */
 #include <stdio.h>
 #include <string.h>
 

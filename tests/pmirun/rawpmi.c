@@ -6,24 +6,29 @@
  *     rawpmi chat N        N questions, finalize; no fence
  *     rawpmi silent        init, half a message, then silence
  *     rawpmi garbage       no PMI at all on the PMI socket, until it is closed
- *     rawpmi strangers N   N more connections to PMI_PORT: ours again by its id, init without an id, or garbage; all are refused
+ *     rawpmi strangers N   N more connections to PMI_PORT: ours again by its id, init without an
+ *                          id, or garbage; all are refused
  *     rawpmi noread        questions without end, answers never read
  *     rawpmi exit S WHEN   exit status S `early` (before init), `inited` or `final`(ized)
- *     rawpmi abort S [DIR] init, abort with code S; with DIR not before DIR/closed is there, and then makes DIR/aborted
- *     rawpmi victim DIR    init, closes its connection, makes DIR/closed, and kills itself once DIR/aborted is there
- *     rawpmi die S WHEN    signal S
- *     rawpmi sleep         init, fence, finalize, then sleep
- *     rawpmi spawn N PROG [ARG...] [-- KEY VALUE ...]
+ *     rawpmi abort S [DIR] init, abort with code S; with DIR not before DIR/closed is there, and
+ *     then makes DIR/aborted rawpmi victim DIR init, closes its connection, makes DIR/closed, and
+ *     kills itself once DIR/aborted is there rawpmi die S WHEN signal S rawpmi sleep init, fence,
+ *     finalize, then sleep rawpmi spawn N PROG [ARG...] [-- KEY VALUE ...]
  *                          spawns N processes; prints rc and errcodes
  *     rawpmi spawns N PROG ARG
- *                          50 spawns, then N more; prints by how many KiB the memory of our pmirun has grown meanwhile
- *     rawpmi hints         SPARSE puts, gets that wait for them without a fence, then puts anew and fences
+ *                          50 spawns, then N more; prints by how many KiB the memory of our pmirun
+ *                          has grown meanwhile
+ *     rawpmi hints         SPARSE puts, gets that wait for them without a fence, then puts anew and
+ *                          fences
  *     rawpmi gone          waits for a key, and closes its connection meanwhile
  *     rawpmi late          puts that key late, and gets it
- *     rawpmi ahead         rank 0 and rank 1 wait for what nobody puts, rank 0 at once for another key too, which rank 1 puts when it has been told;
- *                          the others are in a barrier
- *     rawpmi far N DIR     spawns N processes, and waits for a key in their space that none of them puts
- *     rawpmi room DIR      one of these: says in DIR/room which space that is, stays a little, and finalizes
+ *     rawpmi ahead         rank 0 and rank 1 wait for what nobody puts, rank 0 at once for another
+ *                          key too, which rank 1 puts when it has been told; the others are in a
+ *                          barrier
+ *     rawpmi far N DIR     spawns N processes, and waits for a key in their space that none of them
+ *                          puts
+ *     rawpmi room DIR      one of these: says in DIR/room which space that is, stays a little, and
+ *                          finalizes
  *     rawpmi child         a spawned process: checks its preput, puts and fences
  */
 #include <arpa/inet.h>
@@ -180,7 +185,8 @@ static void put_and_fence(void)
 {
     char text[512];
 
-    snprintf(text, sizeof(text), "cmd=put kvsname=%s key=card-%d value=value-of-%d\n", kvsname, rank, rank);
+    snprintf(text, sizeof(text), "cmd=put kvsname=%s key=card-%d value=value-of-%d\n", kvsname,
+             rank, rank);
     ask(text, "cmd=put_result");
     if (*field("rc") != '0')
         fail("a put was refused");
@@ -210,13 +216,16 @@ static void spawn(int argc, char **argv)
     char text[8192];
     int n = 0, n_args = 0, n_info = 0, i = 4;
 
-    n += snprintf(text + n, sizeof(text) - (size_t)n, "mcmd=spawn\nnprocs=%s\nexecname=%s\ntotspawns=1\nspawnssofar=1\n", argv[2],
+    n += snprintf(text + n, sizeof(text) - (size_t)n,
+                  "mcmd=spawn\nnprocs=%s\nexecname=%s\ntotspawns=1\nspawnssofar=1\n", argv[2],
                   argv[3]);
     for (; i < argc && strcmp(argv[i], "--") != 0; i++)
         n += snprintf(text + n, sizeof(text) - (size_t)n, "arg%d=%s\n", ++n_args, argv[i]);
-    n += snprintf(text + n, sizeof(text) - (size_t)n, "argcnt=%d\npreput_num=1\npreput_key_0=PARENT\npreput_val_0=it-is-me\n", n_args);
+    n += snprintf(text + n, sizeof(text) - (size_t)n,
+                  "argcnt=%d\npreput_num=1\npreput_key_0=PARENT\npreput_val_0=it-is-me\n", n_args);
     for (i++; i + 1 < argc; i += 2, n_info++)
-        n += snprintf(text + n, sizeof(text) - (size_t)n, "info_key_%d=%s\ninfo_val_%d=%s\n", n_info, argv[i], n_info, argv[i + 1]);
+        n += snprintf(text + n, sizeof(text) - (size_t)n, "info_key_%d=%s\ninfo_val_%d=%s\n",
+                      n_info, argv[i], n_info, argv[i + 1]);
     snprintf(text + n, sizeof(text) - (size_t)n, "info_num=%d\nendcmd\n", n_info);
     ask(text, "cmd=spawn_result");
     printf("%s\n", line);
@@ -257,7 +266,8 @@ static int count_children(int pid)
     return n;
 }
 
-/* Of our pmirun, and of its head when it is an agent; when all that it has been asked to start has ended. */
+/* Of our pmirun, and of its head when it is an agent; when all that it has been asked to start has
+ * ended. */
 static void measure(long kib[2], int n_before)
 {
     int parent = getppid(), head = (int)status_number(parent, "PPid:");
@@ -276,8 +286,11 @@ static void spawn_many(int n, char **argv, int n_before)
     for (int i = 0; i < n; i++) {
         while (count_children(getppid()) > n_before + 40)
             usleep(1000);
-        snprintf(text, sizeof(text), "mcmd=spawn\nnprocs=4\nexecname=%s\ntotspawns=1\nspawnssofar=1\narg1=%s\nargcnt=1\npreput_num=1\n"
-                 "preput_key_0=PARENT\npreput_val_0=x\ninfo_num=0\nendcmd\n", argv[0], argv[1]);
+        snprintf(text, sizeof(text),
+                 "mcmd=spawn\nnprocs=4\nexecname=%s\ntotspawns=1\nspawnssofar=1\narg1=%s\nargcnt="
+                 "1\npreput_num=1\n"
+                 "preput_key_0=PARENT\npreput_val_0=x\ninfo_num=0\nendcmd\n",
+                 argv[0], argv[1]);
         ask(text, "cmd=spawn_result rc=0");
     }
 }
@@ -330,7 +343,8 @@ static void child(void)
     ask(text, "cmd=get_result rc=0");
     put_and_fence();
     get((rank + 1) % size);
-    printf("child %d of %d in %s: %s\n", rank, size, getcwd(cwd, sizeof(cwd)) ? cwd : "?", field("value"));
+    printf("child %d of %d in %s: %s\n", rank, size, getcwd(cwd, sizeof(cwd)) ? cwd : "?",
+           field("value"));
     fflush(stdout);
     finalize();
 }
@@ -338,7 +352,8 @@ static void child(void)
 static void strangers(int n)
 {
     char again[64], answer[1024];
-    const char *says[] = {"cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=abort exitcode=3\n", "no PMI at all\n"};
+    const char *says[] = {"cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=abort exitcode=3\n",
+                          "no PMI at all\n"};
     const char *port = getenv("PMI_PORT");
 
     if (!port || !getenv("PMI_ID"))
@@ -352,7 +367,8 @@ static void strangers(int n)
 
         if (send(sock, text, strlen(text), MSG_NOSIGNAL) < 0 || shutdown(sock, SHUT_WR) != 0)
             fail("cannot write to the server");
-        while (len < sizeof(answer) - 1 && (got = read(sock, answer + len, sizeof(answer) - 1 - len)) > 0)
+        while (len < sizeof(answer) - 1 &&
+               (got = read(sock, answer + len, sizeof(answer) - 1 - len)) > 0)
             len += (size_t)got;
         answer[len] = '\0';
         close(sock);
@@ -368,7 +384,8 @@ static void put_sparse(int value)
 {
     char text[512];
 
-    snprintf(text, sizeof(text), "cmd=put kvsname=%s key=sparse-%d fp-hint=sparse value=%d-of-%d\n", kvsname, rank, value, rank);
+    snprintf(text, sizeof(text), "cmd=put kvsname=%s key=sparse-%d fp-hint=sparse value=%d-of-%d\n",
+             kvsname, rank, value, rank);
     ask(text, "cmd=put_result rc=0");
 }
 
@@ -376,11 +393,13 @@ static void get_sparse(int who, int value, const char *how)
 {
     char text[512], expect[64];
 
-    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=sparse-%d fp-get=%s fp-src=%d\n", kvsname, who, how, who);
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=sparse-%d fp-get=%s fp-src=%d\n", kvsname,
+             who, how, who);
     snprintf(expect, sizeof(expect), "%d-of-%d", value, who);
     ask(text, "cmd=get_result");
     if (strcmp(field("value"), expect) != 0) {
-        fprintf(stderr, "rawpmi: rank %d: key of rank %d: \"%s\", not \"%s\"\n", rank, who, field("value"), expect);
+        fprintf(stderr, "rawpmi: rank %d: key of rank %d: \"%s\", not \"%s\"\n", rank, who,
+                field("value"), expect);
         exit(99);
     }
 }
@@ -397,7 +416,8 @@ static void no_waiting(void)
     ask(text, "cmd=get_result rc=-");
     /* Nor do those that make no sense. */
     for (int source = -2; source <= size; source += size + 2) {
-        snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent fp-get=wait fp-src=%d\n", kvsname, source);
+        snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent fp-get=wait fp-src=%d\n",
+                 kvsname, source);
         ask(text, "cmd=get_result rc=");
         if (*field("rc") == '0')
             fail("a source that is no rank was taken");
@@ -443,7 +463,9 @@ static void gone(void)
 {
     char text[1024];
 
-    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=late fp-get=wait\ncmd=get kvsname=%s key=late\n", kvsname, kvsname);
+    snprintf(text, sizeof(text),
+             "cmd=get kvsname=%s key=late fp-get=wait\ncmd=get kvsname=%s key=late\n", kvsname,
+             kvsname);
     send_text(text);
     usleep(200000);
     close(fd);
@@ -470,13 +492,17 @@ static void ahead(void)
 
     usleep((useconds_t)rank * 150000);
     if (rank == 0) {
-        snprintf(text, sizeof(text), "cmd=get kvsname=%s key=never fp-get=wait\ncmd=get kvsname=%s key=next fp-get=wait\n", kvsname, kvsname);
+        snprintf(
+            text, sizeof(text),
+            "cmd=get kvsname=%s key=never fp-get=wait\ncmd=get kvsname=%s key=next fp-get=wait\n",
+            kvsname, kvsname);
         ask(text, "cmd=get_result rc=-");
         ask("", "cmd=get_result rc=0 value=next");
     } else if (rank == 1) {
         snprintf(text, sizeof(text), "cmd=get kvsname=%s key=never fp-get=wait\n", kvsname);
         ask(text, "cmd=get_result rc=-");
-        snprintf(text, sizeof(text), "cmd=put kvsname=%s key=next fp-hint=sparse value=next\n", kvsname);
+        snprintf(text, sizeof(text), "cmd=put kvsname=%s key=next fp-hint=sparse value=next\n",
+                 kvsname);
         ask(text, "cmd=put_result rc=0");
     }
     ask("cmd=barrier_in\n", "cmd=barrier_out");
@@ -519,7 +545,8 @@ static void room(const char *dir)
 
 static void endless(void)
 {
-    /* More answers than sockets and server hold: the server must cut us off, and we notice by SIGPIPE or EPIPE. */
+    /* More answers than sockets and server hold: the server must cut us off, and we notice by
+     * SIGPIPE or EPIPE. */
     signal(SIGPIPE, SIG_IGN);
     for (;;)
         if (write(fd, "cmd=get_my_kvsname\n", 19) < 0)

@@ -101,14 +101,15 @@ static void create(const struct pmiwire_client_opts *o)
     assert_int_equal(pmiwire_client_create(o, &session), 0);
 }
 
-#define INIT_V1 "cmd=init pmi_version=1 pmi_subversion=1\n"
-#define INIT_V2 "cmd=init pmi_version=2 pmi_subversion=0\n"
+#define INIT_V1   "cmd=init pmi_version=1 pmi_subversion=1\n"
+#define INIT_V2   "cmd=init pmi_version=2 pmi_subversion=0\n"
 #define INITED_V1 "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
 #define INITED_V2 "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"
-#define MAXES "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n"
-#define FULLINIT "cmd=fullinit;pmirank=1;threaded=FALSE;"
-#define FULLINITED \
-    "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=4;appnum=3;debugged=FALSE;" \
+#define MAXES     "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n"
+#define FULLINIT  "cmd=fullinit;pmirank=1;threaded=FALSE;"
+#define FULLINITED                                                                                 \
+    "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=4;appnum=3;debugged="   \
+    "FALSE;"                                                                                       \
     "pmiverbose=FALSE;"
 
 static void begin_v1(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of codec, command table and profiles share: a seed, memory that ends at a page without access, views. */
+/* What the tests of codec, command table and profiles share: a seed, memory that ends at a page
+ * without access, views. */
 #ifndef FENCEPOST_TESTS_CODEC_TOOLS_H
 #define FENCEPOST_TESTS_CODEC_TOOLS_H
 

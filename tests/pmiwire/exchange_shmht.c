@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a Fence brings goes into libshmht's table as it comes: one merge a block, and the table is where the exchange looks. */
+/* What a Fence brings goes into libshmht's table as it comes: one merge a block, and the table is
+ * where the exchange looks. */
 #include <stdbool.h>
 
 #include "exchange_world.h"
@@ -53,14 +54,16 @@ static void blocks_are_merged(void **state)
         for (uint32_t round = 0; round < 3; round++) {
             for (uint32_t r = 0; r < RANKS; r++) {
                 snprintf(key, sizeof(key), "k%u", r);
-                snprintf(value, sizeof(value), "%.*s%u", (int)(r * 2), "a value of some length, or of none at all", round);
+                snprintf(value, sizeof(value), "%.*s%u", (int)(r * 2),
+                         "a value of some length, or of none at all", round);
                 w_put(&w, r, key, value, PMIWIRE_HINT_NONE);
             }
             w_fence(&w);
             for (uint32_t i = 0; i < NODES; i++)
                 for (uint32_t r = 0; r < RANKS; r++) {
                     snprintf(key, sizeof(key), "k%u", r);
-                    snprintf(value, sizeof(value), "%.*s%u", (int)(r * 2), "a value of some length, or of none at all", round);
+                    snprintf(value, sizeof(value), "%.*s%u", (int)(r * 2),
+                             "a value of some length, or of none at all", round);
                     w_expect(&w, w_get(&w, i, key, -1, PMIWIRE_GET_LOCAL), value);
                 }
         }

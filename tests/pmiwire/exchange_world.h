@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the exchange share: all nodes of a job in one process. Frames wait in a queue for each ordered pair of nodes, in order
- * within it; which queue moves next is the test's choice.
+ * What the tests of the exchange share: all nodes of a job in one process. Frames wait in a queue
+ * for each ordered pair of nodes, in order within it; which queue moves next is the test's choice.
  */
 #ifndef PMIWIRE_TESTS_EXCHANGE_WORLD_H
 #define PMIWIRE_TESTS_EXCHANGE_WORLD_H
@@ -49,7 +49,7 @@ struct node {
     bool dead;
     uint32_t *ranks, n_local;
     uint32_t n_done[PMIWIRE_COLL_COUNT_]; /* completions with rc 0 */
-    int done_rc;     /* of the last completion */
+    int done_rc;                          /* of the last completion */
     uint32_t n_failed_done;
     uint32_t n_pairs; /* brought, of the last collective */
     int failed_rc;
@@ -65,14 +65,14 @@ struct world {
     uint64_t n_queued;
     uint64_t n_still; /* of those, STILL */
     uint64_t rng;
-    uint32_t slow; /* nonzero: some pairs of nodes are, and this says which */
+    uint32_t slow;    /* nonzero: some pairs of nodes are, and this says which */
     struct get *gets; /* by token */
     size_t n_gets, cap_gets;
     struct { /* by rank, of the last ring */
         int rc;
         uint32_t n, place;
         char left[64], right[64];
-    } *rings;
+    } * rings;
     void *hook_ctx;
     void (*on_got)(struct node *n, uint64_t token);
     void (*on_done)(struct node *n, uint32_t kind, uint32_t number, int rc);
@@ -106,7 +106,8 @@ static void w_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_i
     struct msg *m = malloc(sizeof(*m) + bytes);
     size_t at = 0;
 
-    assert_true(m && to < w->n_nodes && to != n->id && n_iov >= 1 && n_iov <= PMIWIRE_EXCHANGE_MAX_IOV);
+    assert_true(m && to < w->n_nodes && to != n->id && n_iov >= 1 &&
+                n_iov <= PMIWIRE_EXCHANGE_MAX_IOV);
     for (uint32_t i = 0; i < n_iov; i++) {
         assert_true(iov[i].iov_len > 0);
         memcpy(m->data + at, iov[i].iov_base, iov[i].iov_len);
@@ -180,7 +181,8 @@ static int w_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block,
     return n->w->on_pairs ? n->w->on_pairs(n, kind, block, bytes) : 0;
 }
 
-static void w_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left, struct pmiwire_str right)
+static void w_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left,
+                     struct pmiwire_str right)
 {
     struct node *n = ctx;
     struct world *w = n->w;
@@ -210,8 +212,15 @@ static int w_still(void *ctx)
 }
 
 static const struct pmiwire_exchange_ops w_ops = {
-    .size = sizeof(w_ops), .send = w_send, .node_of = w_node_of, .got = w_got, .done = w_done, .pairs = w_pairs, .ringed = w_ringed,
-    .failed = w_failed, .still = w_still,
+    .size = sizeof(w_ops),
+    .send = w_send,
+    .node_of = w_node_of,
+    .got = w_got,
+    .done = w_done,
+    .pairs = w_pairs,
+    .ringed = w_ringed,
+    .failed = w_failed,
+    .still = w_still,
 };
 
 /* How ranks are placed. */
@@ -222,7 +231,9 @@ static void place(struct world *w, enum placement p)
     uint32_t n = w->n_nodes, i;
 
     for (i = 0; i < w->n_ranks; i++)
-        w->node_of[i] = p == BLOCK ? (uint32_t)((uint64_t)i * n / w->n_ranks) : p == CYCLIC || i < n ? i % n : w_random(w, n);
+        w->node_of[i] = p == BLOCK             ? (uint32_t)((uint64_t)i * n / w->n_ranks)
+                        : p == CYCLIC || i < n ? i % n
+                                               : w_random(w, n);
     for (i = w->n_ranks; p == RANDOM && i > 1; i--) { /* the first n gave each node one: shuffle */
         uint32_t j = w_random(w, i), t = w->node_of[i - 1];
 
@@ -260,7 +271,8 @@ static UNUSED int w_create(struct world *w, uint32_t node, struct pmiwire_exchan
     return pmiwire_exchange_create(o, &n->x);
 }
 
-static UNUSED void w_init(struct world *w, uint32_t n_nodes, uint32_t n_ranks, enum placement p, uint64_t seed)
+static UNUSED void w_init(struct world *w, uint32_t n_nodes, uint32_t n_ranks, enum placement p,
+                          uint64_t seed)
 {
     memset(w, 0, sizeof(*w));
     w->n_nodes = n_nodes;
@@ -341,7 +353,8 @@ static UNUSED int w_deliver(struct world *w, uint32_t from, uint32_t to)
     return rc;
 }
 
-/* Frames between some pairs of nodes overtake nothing: they come when hardly anything else is left. */
+/* Frames between some pairs of nodes overtake nothing: they come when hardly anything else is left.
+ * */
 static UNUSED bool w_is_slow(struct world *w, size_t pair)
 {
     return w->slow && (((uint32_t)pair ^ w->slow) * 2654435761u >> 28) < 4 && w_random(w, 256) != 0;
@@ -354,7 +367,8 @@ static UNUSED bool w_step(struct world *w, int *rc)
 
     if (w->n_queued == 0)
         return false;
-    for (i = w_random(w, (uint32_t)pairs); !w->queues[i].head || (tries && w_is_slow(w, i)); i = (i + 1) % pairs)
+    for (i = w_random(w, (uint32_t)pairs); !w->queues[i].head || (tries && w_is_slow(w, i));
+         i = (i + 1) % pairs)
         tries -= tries > 0;
     *rc = w_deliver(w, (uint32_t)(i / w->n_nodes), (uint32_t)(i % w->n_nodes));
     return true;
@@ -370,7 +384,8 @@ static UNUSED void w_run(struct world *w)
 }
 
 /* A Get with a token of its own; its rc is in gets[token] if it has ended. */
-static UNUSED uint64_t w_get(struct world *w, uint32_t node, const char *key, int32_t src, uint32_t how)
+static UNUSED uint64_t w_get(struct world *w, uint32_t node, const char *key, int32_t src,
+                             uint32_t how)
 {
     struct pmiwire_str value = {NULL, 0};
     uint64_t token = w->n_gets;
@@ -412,9 +427,12 @@ static UNUSED void w_expect(struct world *w, uint64_t token, const char *value)
     assert_memory_equal(g->value, value, g->len);
 }
 
-static UNUSED void w_put(struct world *w, uint32_t rank, const char *key, const char *value, uint32_t hint)
+static UNUSED void w_put(struct world *w, uint32_t rank, const char *key, const char *value,
+                         uint32_t hint)
 {
-    assert_int_equal(pmiwire_exchange_put(w->nodes[w->node_of[rank]].x, (int32_t)rank, str(key), str(value), hint), 0);
+    assert_int_equal(pmiwire_exchange_put(w->nodes[w->node_of[rank]].x, (int32_t)rank, str(key),
+                                          str(value), hint),
+                     0);
 }
 
 static UNUSED void w_fence(struct world *w)
@@ -423,7 +441,8 @@ static UNUSED void w_fence(struct world *w)
         assert_int_equal(pmiwire_exchange_fence(w->nodes[i].x, PMIWIRE_RANK_ALL), 0);
     w_run(w);
     for (uint32_t i = 1; i < w->n_nodes; i++)
-        assert_int_equal(w->nodes[i].n_done[PMIWIRE_COLL_FENCE], w->nodes[0].n_done[PMIWIRE_COLL_FENCE]);
+        assert_int_equal(w->nodes[i].n_done[PMIWIRE_COLL_FENCE],
+                         w->nodes[0].n_done[PMIWIRE_COLL_FENCE]);
 }
 
 static UNUSED void w_tick(struct world *w, uint64_t now_ns)

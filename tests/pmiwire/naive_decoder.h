@@ -6,13 +6,13 @@
 #include "codec_tools.h"
 
 #define REF_FIELDS 512
-#define F(name) PMIWIRE_F_##name
-#define ESC PMIWIRE_FIELD_ESCAPED
-#define IDX PMIWIRE_FIELD_INDEXED
-#define V1 PMIWIRE_V1
-#define V2 PMIWIRE_V2
-#define MCMD PMIWIRE_V1_MCMD
-#define EOL_FLAG PMIWIRE_DECODE_VALUE_TO_EOL
+#define F(name)    PMIWIRE_F_##name
+#define ESC        PMIWIRE_FIELD_ESCAPED
+#define IDX        PMIWIRE_FIELD_INDEXED
+#define V1         PMIWIRE_V1
+#define V2         PMIWIRE_V2
+#define MCMD       PMIWIRE_V1_MCMD
+#define EOL_FLAG   PMIWIRE_DECODE_VALUE_TO_EOL
 
 static struct guard text_guard, out_guard;
 
@@ -68,7 +68,8 @@ static void ref_field(struct ref *r, const char *key, const char *eq, const char
 
 static int ref_is_text(struct pmiwire_str key)
 {
-    return same(key, "msg") || same(key, "errmsg") || same(key, "message") || same(key, "error_msg");
+    return same(key, "msg") || same(key, "errmsg") || same(key, "message") ||
+           same(key, "error_msg");
 }
 
 static long ref_line(struct ref *r, const char *b, size_t len, size_t max, uint32_t flags)
@@ -88,8 +89,8 @@ static long ref_line(struct ref *r, const char *b, size_t len, size_t max, uint3
             ;
         if (e == i && e < j && b[e] == '=')
             return ref_fail(r, PMIWIRE_EEMPTY, e, eol + 1);
-        if (i > 0 && (flags & PMIWIRE_DECODE_VALUE_TO_EOL) && e - i == 5 && memcmp(b + i, "value", 5) == 0 && e < j &&
-            b[e] == '=')
+        if (i > 0 && (flags & PMIWIRE_DECODE_VALUE_TO_EOL) && e - i == 5 &&
+            memcmp(b + i, "value", 5) == 0 && e < j && b[e] == '=')
             j = eol;
         for (size_t k = i; k < j; k++)
             if (b[k] == '\0')
@@ -235,7 +236,8 @@ static void show(const char *what, const char *b, size_t len)
 {
     print_error("%s: ", what);
     for (size_t i = 0; i < len && i < 300; i++)
-        print_error(b[i] >= 32 && b[i] < 127 && b[i] != '\\' ? "%c" : "\\x%02x", (unsigned char)b[i]);
+        print_error(b[i] >= 32 && b[i] < 127 && b[i] != '\\' ? "%c" : "\\x%02x",
+                    (unsigned char)b[i]);
     print_error("\n");
 }
 
@@ -264,11 +266,13 @@ static const char *differs(const struct ref *r, long rc, const struct pmiwire_de
 
         if (m->fields[i].key.ptr != r->f[i].key.ptr || m->fields[i].key.len != r->f[i].key.len)
             return "key";
-        if (m->fields[i].value.ptr != r->f[i].value.ptr || m->fields[i].value.len != r->f[i].value.len)
+        if (m->fields[i].value.ptr != r->f[i].value.ptr ||
+            m->fields[i].value.len != r->f[i].value.len)
             return "value";
         if (((m->fields[i].flags & PMIWIRE_FIELD_ESCAPED) != 0) != r->f[i].escaped)
             return "escaped";
-        if (m->fields[i].id != pmiwire_field_find(m->fields[i].key, &index) || m->fields[i].index != index)
+        if (m->fields[i].id != pmiwire_field_find(m->fields[i].key, &index) ||
+            m->fields[i].index != index)
             return "field id";
     }
     return NULL;
@@ -293,7 +297,8 @@ static void check_whole(const char *b, size_t len, size_t max, uint32_t flags)
     what = differs(&ref_state, rc, &d, &m);
     if (what) {
         show("message", b, len);
-        fail_msg("%s: decoder %ld at %zu, reference %ld at %zu", what, rc, d.err_offset, ref_state.rc, ref_state.offset);
+        fail_msg("%s: decoder %ld at %zu, reference %ld at %zu", what, rc, d.err_offset,
+                 ref_state.rc, ref_state.offset);
     }
     for (uint32_t cap = 0; cap < ref_state.n && ref_state.n < 40; cap++) {
         struct pmiwire_field *few = malloc(cap ? cap * sizeof(*few) : 1);
@@ -303,11 +308,12 @@ static void check_whole(const char *b, size_t len, size_t max, uint32_t flags)
         m.cap_fields = cap;
         pmiwire_decoder_init(&d, max, flags);
         rc = pmiwire_decode(&d, copy, len, &m);
-        if (ref_state.rc > 0 && (rc != PMIWIRE_EFIELDS || d.need_fields < ref_state.n || d.need_fields > REF_FIELDS ||
-                                 d.err_bytes != (size_t)ref_state.rc)) {
+        if (ref_state.rc > 0 &&
+            (rc != PMIWIRE_EFIELDS || d.need_fields < ref_state.n || d.need_fields > REF_FIELDS ||
+             d.err_bytes != (size_t)ref_state.rc)) {
             show("message", b, len);
-            fail_msg("room for %u of %u fields: %ld, need_fields %u, err_bytes %zu", cap, ref_state.n, rc, d.need_fields,
-                     d.err_bytes);
+            fail_msg("room for %u of %u fields: %ld, need_fields %u, err_bytes %zu", cap,
+                     ref_state.n, rc, d.need_fields, d.err_bytes);
         }
         if (ref_state.rc < 0 && (rc != ref_state.rc || d.err_offset != ref_state.offset)) {
             show("message", b, len);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Our client session in the place of each recorded client: it is asked for what the recorded messages stand for, hears
- * the recorded answers in the recorded chunks, and must make of them the events that they mean. Its own requests are
- * held against the recorded ones, byte for byte; of a PMI-2 message what stands behind the length, which MPICH's
- * clients pad on the left and Slurm's on the right.
+ * Our client session in the place of each recorded client: it is asked for what the recorded
+ * messages stand for, hears the recorded answers in the recorded chunks, and must make of them the
+ * events that they mean. Its own requests are held against the recorded ones, byte for byte; of a
+ * PMI-2 message what stands behind the length, which MPICH's clients pad on the left and Slurm's on
+ * the right.
  */
 #define _GNU_SOURCE 1 /* strdup */
 #include <inttypes.h>
@@ -22,37 +23,42 @@ static struct exception exceptions[] = {
     {"libpmi2-*", "name-publish", "libpmi2 adds infokeycount=0", 0},
     {"libpmi2-*", "name-lookup", "libpmi2 adds infokeycount=0", 0},
     {"libpmi2-*", "name-unpublish", "libpmi2 adds infokeycount=0", 0},
-    {"libpmi2-*-kvs.*", "kvs-get", "libpmi2 says srcid=-1 where it has no hint, ours leaves it out", 0},
-    {"libpmi2-*-abort.*", "abort", "ours also says exitcode and message, which is what MPICH's servers read", 0},
+    {"libpmi2-*-kvs.*", "kvs-get", "libpmi2 says srcid=-1 where it has no hint, ours leaves it out",
+     0},
+    {"libpmi2-*-abort.*", "abort",
+     "ours also says exitcode and message, which is what MPICH's servers read", 0},
     {"raw2-*", "kvs-get", "like libpmi2's", 0},
     {"raw2-*", "info-getnodeattr", "sent without `wait` on purpose; ours always says it", 0},
     {"raw1-*", "put", "sent with an extra field on purpose", 0},
     {"raw2-*", "kvs-put", "sent with an extra field on purpose", 0},
     {"pmi1-*", "spawn", "MPICH 4.0 sends argcnt behind the arguments", 0},
-    {"pmi1-*-multi.r0", "spawn without preputs", "MPICH 4.0 sends the preputs with every block, ours with the first", 0},
+    {"pmi1-*-multi.r0", "spawn without preputs",
+     "MPICH 4.0 sends the preputs with every block, ours with the first", 0},
 };
 
 /*
- * Servers that carry whatever was recorded, by wire: no limits but those of the framing. Blanks on PMI-2 alone: on
- * PMI-1 a server that keeps them is also one that lets nothing follow `value=`.
+ * Servers that carry whatever was recorded, by wire: no limits but those of the framing. Blanks on
+ * PMI-2 alone: on PMI-1 a server that keeps them is also one that lets nothing follow `value=`.
  */
 static const struct pmiwire_profile carries_v1 = {
     .name = "recorded, PMI-1",
     .peer = "whatever was recorded on PMI-1",
-    .flags = PMIWIRE_PEER_V1 | PMIWIRE_PEER_EMPTY | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1,
+    .flags =
+        PMIWIRE_PEER_V1 | PMIWIRE_PEER_EMPTY | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1,
 };
 static const struct pmiwire_profile carries_v2 = {
     .name = "recorded, PMI-2",
     .peer = "whatever was recorded on PMI-2",
-    .flags = PMIWIRE_PEER_V2 | PMIWIRE_PEER_EMPTY | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SPACES
-             | PMIWIRE_PEER_SEMICOLON_V2,
+    .flags = PMIWIRE_PEER_V2 | PMIWIRE_PEER_EMPTY | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SPACES |
+             PMIWIRE_PEER_SEMICOLON_V2,
 };
 
 /* A recorded request, its answer, and what became of them here. */
 struct exchange {
     const struct kept_msg *ask;
     const struct kept_msg *answer; /* NULL: none was recorded, or there is none to an abort */
-    size_t from, to;               /* the answer's bytes among those of the server, initack's `set` lines with them */
+    size_t from,
+        to; /* the answer's bytes among those of the server, initack's `set` lines with them */
     int done;
 };
 
@@ -132,9 +138,9 @@ static int same_fields(const struct pmiwire_msg *a, const struct pmiwire_msg *b)
         const struct pmiwire_field *f = &a->fields[i];
         uint32_t k = 0;
 
-        while (k < b->n_fields
-               && (b->fields[k].id != f->id || b->fields[k].index != f->index || b->fields[k].value.len != f->value.len
-                   || memcmp(b->fields[k].value.ptr, f->value.ptr, f->value.len) != 0))
+        while (k < b->n_fields && (b->fields[k].id != f->id || b->fields[k].index != f->index ||
+                                   b->fields[k].value.len != f->value.len ||
+                                   memcmp(b->fields[k].value.ptr, f->value.ptr, f->value.len) != 0))
             k++;
         if (k == b->n_fields)
             return 0;
@@ -143,23 +149,26 @@ static int same_fields(const struct pmiwire_msg *a, const struct pmiwire_msg *b)
 }
 
 /* One request of ours against the recorded one. */
-static void compare_request(struct replay *rp, const struct kept_msg *theirs, const struct kept_msg *ours)
+static void compare_request(struct replay *rp, const struct kept_msg *theirs,
+                            const struct kept_msg *ours)
 {
     size_t skip = theirs->msg.wire == PMIWIRE_V2 ? PMIWIRE_V2_HEADER_BYTES : 0;
     char what[64];
 
     rp->n_asked++;
-    if (ours->msg.wire == theirs->msg.wire && ours->len == theirs->len
-        && memcmp(ours->text + skip, theirs->text + skip, ours->len - skip) == 0) {
+    if (ours->msg.wire == theirs->msg.wire && ours->len == theirs->len &&
+        memcmp(ours->text + skip, theirs->text + skip, ours->len - skip) == 0) {
         rp->n_same++;
         return;
     }
     snprintf(what, sizeof(what), "%.*s%s", (int)theirs->msg.cmd.len, theirs->msg.cmd.ptr,
-             theirs->msg.id != PMIWIRE_V1_SPAWN || same_fields(&theirs->msg, &ours->msg) ? "" : " without preputs");
+             theirs->msg.id != PMIWIRE_V1_SPAWN || same_fields(&theirs->msg, &ours->msg)
+                 ? ""
+                 : " without preputs");
     if (ours->msg.id == theirs->msg.id && excepted(exceptions, N_OF(exceptions), rp->where, what))
         return;
-    deviation(rp->where, "recorded request \"%.*s\", ours \"%.*s\"", (int)theirs->len, theirs->text, (int)ours->len,
-              ours->text);
+    deviation(rp->where, "recorded request \"%.*s\", ours \"%.*s\"", (int)theirs->len, theirs->text,
+              (int)ours->len, ours->text);
 }
 
 /* Take what the session has to send. */
@@ -170,7 +179,8 @@ static struct kept_msgs client_says(struct replay *rp)
     size_t n = pmiwire_client_output(rp->c, &data), offset;
 
     if (msgs_split(data, n, &out, &offset) < 0 || out.rest)
-        deviation(rp->where, "what our session sends is no message: \"%.*s\"", (int)n, (const char *)data);
+        deviation(rp->where, "what our session sends is no message: \"%.*s\"", (int)n,
+                  (const char *)data);
     pmiwire_client_sent(rp->c, n);
     return out;
 }
@@ -186,8 +196,9 @@ static struct exchange *unanswered(struct replay *rp, uint16_t cmd)
 }
 
 /*
- * The session's start-up has an order of its own, and asks for the appnum, which MPICH's bare PMI-1 client may do later
- * or never: each answer is the recorded one to that question, or a made-up one where nobody asked.
+ * The session's start-up has an order of its own, and asks for the appnum, which MPICH's bare PMI-1
+ * client may do later or never: each answer is the recorded one to that question, or a made-up one
+ * where nobody asked.
  */
 static void start_up(struct replay *rp, struct pmiwire_event *ev)
 {
@@ -206,7 +217,8 @@ static void start_up(struct replay *rp, struct pmiwire_event *ev)
             } else if (out.at[i].msg.id == PMIWIRE_V1_GET_APPNUM) {
                 (void)pmiwire_client_input(rp->c, "cmd=appnum appnum=0\n", 20);
             } else if (out.at[i].msg.id == PMIWIRE_V1_GET_MAXES) {
-                static const char maxes[] = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
+                static const char maxes[] =
+                    "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
 
                 (void)pmiwire_client_input(rp->c, maxes, sizeof(maxes) - 1);
             } else if (out.at[i].msg.id == PMIWIRE_V1_GET_MY_KVSNAME) {
@@ -224,10 +236,12 @@ static void start_up(struct replay *rp, struct pmiwire_event *ev)
     }
 }
 
-static int32_t recorded_int(const struct replay *rp, uint16_t cmd, uint16_t field, int32_t otherwise)
+static int32_t recorded_int(const struct replay *rp, uint16_t cmd, uint16_t field,
+                            int32_t otherwise)
 {
     for (size_t i = 0; i < rp->heard.n; i++)
-        if (rp->heard.at[i].msg.id == cmd && pmiwire_msg_int(&rp->heard.at[i].msg, field, &otherwise) == 0)
+        if (rp->heard.at[i].msg.id == cmd &&
+            pmiwire_msg_int(&rp->heard.at[i].msg, field, &otherwise) == 0)
             break;
     return otherwise;
 }
@@ -263,20 +277,26 @@ static void check_start(struct replay *rp, const struct pmiwire_event *ev, int v
         expect_int(rp, "appnum", info.appnum,
                    recorded_int(rp, PMIWIRE_V2_FULLINIT_RESPONSE, PMIWIRE_F_APPNUM, -1));
         spawner = field_text(&rp->heard.at[1].msg, PMIWIRE_F_SPAWNER_JOBID);
-        if ((spawner != NULL) != (ev->value.ptr != NULL)
-            || (spawner && (strlen(spawner) != ev->value.len || memcmp(spawner, ev->value.ptr, ev->value.len) != 0)))
-            deviation(rp->where, "spawner's job is \"%.*s\", recorded \"%s\"", (int)ev->value.len, ev->value.ptr,
-                      spawner ? spawner : "(absent)");
+        if ((spawner != NULL) != (ev->value.ptr != NULL) ||
+            (spawner && (strlen(spawner) != ev->value.len ||
+                         memcmp(spawner, ev->value.ptr, ev->value.len) != 0)))
+            deviation(rp->where, "spawner's job is \"%.*s\", recorded \"%s\"", (int)ev->value.len,
+                      ev->value.ptr, spawner ? spawner : "(absent)");
         expect_int(rp, "spawned", info.spawned != 0, spawner != NULL);
         free(spawner);
     } else {
-        expect_int(rp, "size", info.n_ranks, recorded_int(rp, PMIWIRE_V1_SET, PMIWIRE_F_SIZE, info.n_ranks));
-        expect_int(rp, "rank", info.rank, recorded_int(rp, PMIWIRE_V1_SET, PMIWIRE_F_RANK, info.rank));
-        expect_int(rp, "appnum", info.appnum, recorded_int(rp, PMIWIRE_V1_APPNUM, PMIWIRE_F_APPNUM, 0));
+        expect_int(rp, "size", info.n_ranks,
+                   recorded_int(rp, PMIWIRE_V1_SET, PMIWIRE_F_SIZE, info.n_ranks));
+        expect_int(rp, "rank", info.rank,
+                   recorded_int(rp, PMIWIRE_V1_SET, PMIWIRE_F_RANK, info.rank));
+        expect_int(rp, "appnum", info.appnum,
+                   recorded_int(rp, PMIWIRE_V1_APPNUM, PMIWIRE_F_APPNUM, 0));
         expect_int(rp, "kvsname_max", info.kvsname_max,
                    recorded_int(rp, PMIWIRE_V1_MAXES, PMIWIRE_F_KVSNAME_MAX, 256));
-        expect_int(rp, "keylen_max", info.keylen_max, recorded_int(rp, PMIWIRE_V1_MAXES, PMIWIRE_F_KEYLEN_MAX, 64));
-        expect_int(rp, "vallen_max", info.vallen_max, recorded_int(rp, PMIWIRE_V1_MAXES, PMIWIRE_F_VALLEN_MAX, 1024));
+        expect_int(rp, "keylen_max", info.keylen_max,
+                   recorded_int(rp, PMIWIRE_V1_MAXES, PMIWIRE_F_KEYLEN_MAX, 64));
+        expect_int(rp, "vallen_max", info.vallen_max,
+                   recorded_int(rp, PMIWIRE_V1_MAXES, PMIWIRE_F_VALLEN_MAX, 1024));
     }
 }
 
@@ -290,7 +310,8 @@ static struct pmiwire_str text(char **keep, const struct pmiwire_msg *msg, uint1
 
 #define MAX_SPAWN 32
 
-/* What a recorded spawn asks for. The strings are views of the recorded messages; none of them holds `;;`. */
+/* What a recorded spawn asks for. The strings are views of the recorded messages; none of them
+ * holds `;;`. */
 struct spawn {
     struct pmiwire_spawn req;
     struct pmiwire_spawn_cmd cmds[MAX_SPAWN];
@@ -299,7 +320,8 @@ struct spawn {
     struct pmiwire_keyval preput[MAX_SPAWN];
 };
 
-static void note_spawn_field(struct spawn *s, struct pmiwire_spawn_cmd *cmd, size_t i, const struct pmiwire_field *f)
+static void note_spawn_field(struct spawn *s, struct pmiwire_spawn_cmd *cmd, size_t i,
+                             const struct pmiwire_field *f)
 {
     int32_t n = 0;
     uint32_t k = f->index < MAX_SPAWN ? f->index : 0;
@@ -307,49 +329,26 @@ static void note_spawn_field(struct spawn *s, struct pmiwire_spawn_cmd *cmd, siz
     (void)pmiwire_parse_int(f->value, &n);
     switch (f->id) {
     case PMIWIRE_F_EXECNAME:
-    case PMIWIRE_F_SUBCMD:
-        cmd->execname = f->value;
-        break;
+    case PMIWIRE_F_SUBCMD: cmd->execname = f->value; break;
     case PMIWIRE_F_NPROCS:
-    case PMIWIRE_F_MAXPROCS:
-        cmd->maxprocs = (uint32_t)n;
-        break;
+    case PMIWIRE_F_MAXPROCS: cmd->maxprocs = (uint32_t)n; break;
     case PMIWIRE_F_ARGCNT:
-    case PMIWIRE_F_ARGC:
-        cmd->argc = (uint32_t)n;
-        break;
-    case PMIWIRE_F_ARG:
-        s->argv[i][k ? k - 1 : 0] = f->value;
-        break;
-    case PMIWIRE_F_ARGV:
-        s->argv[i][k] = f->value;
-        break;
+    case PMIWIRE_F_ARGC: cmd->argc = (uint32_t)n; break;
+    case PMIWIRE_F_ARG: s->argv[i][k ? k - 1 : 0] = f->value; break;
+    case PMIWIRE_F_ARGV: s->argv[i][k] = f->value; break;
     case PMIWIRE_F_INFO_NUM:
-    case PMIWIRE_F_INFOKEYCOUNT:
-        cmd->n_info = (uint32_t)n;
-        break;
+    case PMIWIRE_F_INFOKEYCOUNT: cmd->n_info = (uint32_t)n; break;
     case PMIWIRE_F_INFO_KEY:
-    case PMIWIRE_F_INFOKEY:
-        s->info[i][k].key = f->value;
-        break;
+    case PMIWIRE_F_INFOKEY: s->info[i][k].key = f->value; break;
     case PMIWIRE_F_INFO_VAL:
-    case PMIWIRE_F_INFOVAL:
-        s->info[i][k].value = f->value;
-        break;
+    case PMIWIRE_F_INFOVAL: s->info[i][k].value = f->value; break;
     case PMIWIRE_F_PREPUT_NUM:
-    case PMIWIRE_F_PREPUTCOUNT:
-        s->req.n_preput = (uint32_t)n;
-        break;
+    case PMIWIRE_F_PREPUTCOUNT: s->req.n_preput = (uint32_t)n; break;
     case PMIWIRE_F_PREPUT_KEY:
-    case PMIWIRE_F_PPKEY:
-        s->preput[k].key = f->value;
-        break;
+    case PMIWIRE_F_PPKEY: s->preput[k].key = f->value; break;
     case PMIWIRE_F_PREPUT_VAL:
-    case PMIWIRE_F_PPVAL:
-        s->preput[k].value = f->value;
-        break;
-    default:
-        break;
+    case PMIWIRE_F_PPVAL: s->preput[k].value = f->value; break;
+    default: break;
     }
 }
 
@@ -384,8 +383,8 @@ static int ask_spawn(struct replay *rp, const struct exchange *x, size_t blocks)
     return rc;
 }
 
-static int ask_attr_or_get(struct replay *rp, const struct pmiwire_msg *m, struct pmiwire_str kvsname,
-                           struct pmiwire_str key)
+static int ask_attr_or_get(struct replay *rp, const struct pmiwire_msg *m,
+                           struct pmiwire_str kvsname, struct pmiwire_str key)
 {
     struct pmiwire_client_info info;
     int32_t srcid = -1;
@@ -424,19 +423,11 @@ static int ask(struct replay *rp, const struct exchange *x, size_t blocks)
         rc = ask_attr_or_get(rp, m, value, key);
         break;
     case PMIWIRE_V1_BARRIER_IN:
-    case PMIWIRE_V2_KVS_FENCE:
-        rc = pmiwire_client_fence(rp->c, 1);
-        break;
+    case PMIWIRE_V2_KVS_FENCE: rc = pmiwire_client_fence(rp->c, 1); break;
     case PMIWIRE_V1_GET_MY_KVSNAME:
-    case PMIWIRE_V2_JOB_GETID:
-        rc = pmiwire_client_kvsname(rp->c, 1);
-        break;
-    case PMIWIRE_V1_GET_UNIVERSE_SIZE:
-        rc = pmiwire_client_universe_size(rp->c, 1);
-        break;
-    case PMIWIRE_V1_GET_APPNUM:
-        rc = pmiwire_client_appnum(rp->c, 1);
-        break;
+    case PMIWIRE_V2_JOB_GETID: rc = pmiwire_client_kvsname(rp->c, 1); break;
+    case PMIWIRE_V1_GET_UNIVERSE_SIZE: rc = pmiwire_client_universe_size(rp->c, 1); break;
+    case PMIWIRE_V1_GET_APPNUM: rc = pmiwire_client_appnum(rp->c, 1); break;
     case PMIWIRE_V2_INFO_GETJOBATTR:
         key = text(&keep[0], m, PMIWIRE_F_KEY);
         rc = strcmp(keep[0], "universeSize") == 0 ? pmiwire_client_universe_size(rp->c, 1)
@@ -454,24 +445,25 @@ static int ask(struct replay *rp, const struct exchange *x, size_t blocks)
         break;
     case PMIWIRE_V1_PUBLISH_NAME:
     case PMIWIRE_V2_NAME_PUBLISH:
-        key = text(&keep[0], m, m->id == PMIWIRE_V1_PUBLISH_NAME ? PMIWIRE_F_SERVICE : PMIWIRE_F_NAME);
+        key = text(&keep[0], m,
+                   m->id == PMIWIRE_V1_PUBLISH_NAME ? PMIWIRE_F_SERVICE : PMIWIRE_F_NAME);
         value = text(&keep[1], m, PMIWIRE_F_PORT);
         rc = pmiwire_client_publish(rp->c, key, value, 1);
         break;
     case PMIWIRE_V1_UNPUBLISH_NAME:
     case PMIWIRE_V2_NAME_UNPUBLISH:
-        key = text(&keep[0], m, m->id == PMIWIRE_V1_UNPUBLISH_NAME ? PMIWIRE_F_SERVICE : PMIWIRE_F_NAME);
+        key = text(&keep[0], m,
+                   m->id == PMIWIRE_V1_UNPUBLISH_NAME ? PMIWIRE_F_SERVICE : PMIWIRE_F_NAME);
         rc = pmiwire_client_unpublish(rp->c, key, 1);
         break;
     case PMIWIRE_V1_LOOKUP_NAME:
     case PMIWIRE_V2_NAME_LOOKUP:
-        key = text(&keep[0], m, m->id == PMIWIRE_V1_LOOKUP_NAME ? PMIWIRE_F_SERVICE : PMIWIRE_F_NAME);
+        key =
+            text(&keep[0], m, m->id == PMIWIRE_V1_LOOKUP_NAME ? PMIWIRE_F_SERVICE : PMIWIRE_F_NAME);
         rc = pmiwire_client_lookup(rp->c, key, 1);
         break;
     case PMIWIRE_V1_SPAWN:
-    case PMIWIRE_V2_SPAWN:
-        rc = ask_spawn(rp, x, blocks);
-        break;
+    case PMIWIRE_V2_SPAWN: rc = ask_spawn(rp, x, blocks); break;
     case PMIWIRE_V2_RING:
         value = text(&keep[0], m, PMIWIRE_F_RING_LEFT);
         rc = pmiwire_client_ring(rp->c, value, 1);
@@ -483,9 +475,7 @@ static int ask(struct replay *rp, const struct exchange *x, size_t blocks)
         rc = pmiwire_client_abort(rp->c, exitcode, value, 1);
         break;
     case PMIWIRE_V1_FINALIZE:
-    case PMIWIRE_V2_FINALIZE:
-        rc = pmiwire_client_finalize(rp->c, 1);
-        break;
+    case PMIWIRE_V2_FINALIZE: rc = pmiwire_client_finalize(rp->c, 1); break;
     default: /* what nobody knows is sent as it is */
         rc = pmiwire_client_raw(rp->c, (struct pmiwire_str){x->ask->text, x->ask->len}, 0, 1);
         break;
@@ -497,14 +487,15 @@ static int ask(struct replay *rp, const struct exchange *x, size_t blocks)
 
 /* ---- the events ---- */
 
-static void expect_str(const struct replay *rp, const char *what, struct pmiwire_str is, const struct pmiwire_msg *msg,
-                       uint16_t field)
+static void expect_str(const struct replay *rp, const char *what, struct pmiwire_str is,
+                       const struct pmiwire_msg *msg, uint16_t field)
 {
     char *should = field_text(msg, field);
 
-    if (should ? !is.ptr || is.len != strlen(should) || memcmp(is.ptr, should, is.len) != 0 : is.ptr != NULL)
-        deviation(rp->where, "%s is \"%.*s\", recorded \"%s\"", what, (int)is.len, is.ptr ? is.ptr : "",
-                  should ? should : "(absent)");
+    if (should ? !is.ptr || is.len != strlen(should) || memcmp(is.ptr, should, is.len) != 0
+               : is.ptr != NULL)
+        deviation(rp->where, "%s is \"%.*s\", recorded \"%s\"", what, (int)is.len,
+                  is.ptr ? is.ptr : "", should ? should : "(absent)");
     free(should);
 }
 
@@ -512,36 +503,35 @@ static void expect_str(const struct replay *rp, const char *what, struct pmiwire
 static int32_t expected_rc(const struct pmiwire_event *ev, const struct pmiwire_msg *m)
 {
     int found = 1;
-    int looks = ev->op == PMIWIRE_OP_GET || ev->op == PMIWIRE_OP_JOBATTR || ev->op == PMIWIRE_OP_NODEATTR_GET
-                || ev->op == PMIWIRE_OP_LOOKUP;
+    int looks = ev->op == PMIWIRE_OP_GET || ev->op == PMIWIRE_OP_JOBATTR ||
+                ev->op == PMIWIRE_OP_NODEATTR_GET || ev->op == PMIWIRE_OP_LOOKUP;
 
     (void)pmiwire_msg_bool(m, PMIWIRE_F_FOUND, &found);
     if (ev->op == PMIWIRE_OP_UNIVERSE_SIZE)
-        return 0; /* who does not know it says -1 */
+        return 0;      /* who does not know it says -1 */
     if (is_refusal(m)) /* all refusals of a look-up on record are of what is not there */
         return looks ? PMIWIRE_ENOENT : PMIWIRE_EPEER;
     return looks && !found ? PMIWIRE_ENOENT : 0;
 }
 
-static void check_value(struct replay *rp, const struct pmiwire_event *ev, const struct pmiwire_msg *m)
+static void check_value(struct replay *rp, const struct pmiwire_event *ev,
+                        const struct pmiwire_msg *m)
 {
     int32_t n = -1;
 
     switch (ev->op) {
     case PMIWIRE_OP_GET:
     case PMIWIRE_OP_JOBATTR:
-    case PMIWIRE_OP_NODEATTR_GET:
-        expect_str(rp, "value", ev->value, m, PMIWIRE_F_VALUE);
-        break;
+    case PMIWIRE_OP_NODEATTR_GET: expect_str(rp, "value", ev->value, m, PMIWIRE_F_VALUE); break;
     case PMIWIRE_OP_LOOKUP: /* Slurm's PMI-2 says `value` */
-        expect_str(rp, "port", ev->value, m, pmiwire_msg_field(m, PMIWIRE_F_PORT) ? PMIWIRE_F_PORT : PMIWIRE_F_VALUE);
+        expect_str(rp, "port", ev->value, m,
+                   pmiwire_msg_field(m, PMIWIRE_F_PORT) ? PMIWIRE_F_PORT : PMIWIRE_F_VALUE);
         break;
     case PMIWIRE_OP_KVSNAME:
-        expect_str(rp, "name", ev->value, m, m->wire == PMIWIRE_V2 ? PMIWIRE_F_JOBID : PMIWIRE_F_KVSNAME);
+        expect_str(rp, "name", ev->value, m,
+                   m->wire == PMIWIRE_V2 ? PMIWIRE_F_JOBID : PMIWIRE_F_KVSNAME);
         break;
-    case PMIWIRE_OP_SPAWN:
-        expect_str(rp, "jobid", ev->value, m, PMIWIRE_F_JOBID);
-        break;
+    case PMIWIRE_OP_SPAWN: expect_str(rp, "jobid", ev->value, m, PMIWIRE_F_JOBID); break;
     case PMIWIRE_OP_UNIVERSE_SIZE:
         (void)pmiwire_msg_int(m, m->wire == PMIWIRE_V2 ? PMIWIRE_F_VALUE : PMIWIRE_F_SIZE, &n);
         if (m->wire == PMIWIRE_V2 && pmiwire_msg_field(m, PMIWIRE_F_VALUE))
@@ -558,8 +548,7 @@ static void check_value(struct replay *rp, const struct pmiwire_event *ev, const
         expect_str(rp, "left neighbour", ev->value, m, PMIWIRE_F_RING_LEFT);
         expect_str(rp, "right neighbour", ev->value2, m, PMIWIRE_F_RING_RIGHT);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -570,13 +559,15 @@ static void check_event(struct replay *rp, const struct exchange *x)
     int rc = pmiwire_client_next(rp->c, &ev);
     int32_t peer_rc = 0;
 
-    if (rc == 0 && !x->answer && !aborts) { /* nothing more was recorded: the launcher had killed somebody */
+    if (rc == 0 && !x->answer &&
+        !aborts) { /* nothing more was recorded: the launcher had killed somebody */
         rp->hung_up = 1;
         pmiwire_client_eof(rp->c);
         rc = pmiwire_client_next(rp->c, &ev);
     }
     if (rc != 1) {
-        deviation(rp->where, "no event for \"%.*s\": %s", (int)x->ask->len, x->ask->text, pmiwire_strerror(rc));
+        deviation(rp->where, "no event for \"%.*s\": %s", (int)x->ask->len, x->ask->text,
+                  pmiwire_strerror(rc));
         return;
     }
     rp->n_events++;
@@ -589,7 +580,8 @@ static void check_event(struct replay *rp, const struct exchange *x)
     (void)pmiwire_msg_int(&x->answer->msg, PMIWIRE_F_RC, &peer_rc);
     expect_int(rp, "the server's rc", ev.peer_rc, peer_rc);
     if (ev.rc != expected_rc(&ev, &x->answer->msg))
-        deviation(rp->where, "rc %" PRId32 " from \"%.*s\"", ev.rc, (int)x->answer->len, x->answer->text);
+        deviation(rp->where, "rc %" PRId32 " from \"%.*s\"", ev.rc, (int)x->answer->len,
+                  x->answer->text);
     else if (ev.rc == 0)
         check_value(rp, &ev, &x->answer->msg);
     if (pmiwire_msg_field(&x->answer->msg, PMIWIRE_F_MSG))
@@ -605,17 +597,19 @@ static size_t one_exchange(struct replay *rp, size_t i)
     size_t blocks = 1;
     int rc;
 
-    while (rp->x[i].ask->msg.id == PMIWIRE_V1_SPAWN && !is_answered(rp->x[i + blocks - 1].ask) && i + blocks < rp->n)
+    while (rp->x[i].ask->msg.id == PMIWIRE_V1_SPAWN && !is_answered(rp->x[i + blocks - 1].ask) &&
+           i + blocks < rp->n)
         blocks++;
     rc = ask(rp, &rp->x[i + blocks - 1], blocks);
     if (rc < 0) {
-        deviation(rp->where, "our session does not ask \"%.*s\": %s", (int)rp->x[i].ask->len, rp->x[i].ask->text,
-                  pmiwire_strerror(rc));
+        deviation(rp->where, "our session does not ask \"%.*s\": %s", (int)rp->x[i].ask->len,
+                  rp->x[i].ask->text, pmiwire_strerror(rc));
         return blocks;
     }
     out = client_says(rp);
     if (out.n != blocks)
-        deviation(rp->where, "%zu messages for \"%.*s\"", out.n, (int)rp->x[i].ask->len, rp->x[i].ask->text);
+        deviation(rp->where, "%zu messages for \"%.*s\"", out.n, (int)rp->x[i].ask->len,
+                  rp->x[i].ask->text);
     for (size_t b = 0; b < blocks && b < out.n; b++)
         compare_request(rp, rp->x[i + b].ask, &out.at[b]);
     msgs_free(&out);
@@ -669,7 +663,8 @@ static void replay_transcript(const struct recording *r, const struct transcript
             i += rp.x[i].done ? 1 : one_exchange(&rp, i);
         check_end(&rp);
     }
-    replayed("client", rp.where, "%zu events, %zu of %zu requests the same bytes", rp.n_events, rp.n_same, rp.n_asked);
+    replayed("client", rp.where, "%zu events, %zu of %zu requests the same bytes", rp.n_events,
+             rp.n_same, rp.n_asked);
     pmiwire_client_destroy(rp.c);
     free(jobid);
     free(said);

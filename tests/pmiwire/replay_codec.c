@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recorded bytes through the codec: they decode, whatever the chunks; every message passes the check of the
- * command table; and encoding what was decoded gives the very same bytes.
+ * Recorded bytes through the codec: they decode, whatever the chunks; every message passes the
+ * check of the command table; and encoding what was decoded gives the very same bytes.
  */
 #define _GNU_SOURCE 1 /* open_memstream */
 #include <stdio.h>
@@ -12,31 +12,35 @@
 
 #include "transcript.h"
 
-#define N_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define MAX_FIELDS 256
+#define N_OF(array)   (sizeof(array) / sizeof((array)[0]))
+#define MAX_FIELDS    256
 #define MAX_MSG_BYTES 65536
 
-/* What is wanted to deviate, looked up as "CASE.label" and "check COMMAND CODE" or "encode COMMAND". */
+/* What is wanted to deviate, looked up as "CASE.label" and "check COMMAND CODE" or "encode
+ * COMMAND". */
 static struct exception exceptions[] = {
-    {"raw1-hydra-unknown.r0", "check no_such_command -21009", "a command that nobody knows was sent on purpose", 0},
-    {"raw2-hydra-unknown.r0", "check no-such-command -21009", "a command that nobody knows was sent on purpose", 0},
+    {"raw1-hydra-unknown.r0", "check no_such_command -21009",
+     "a command that nobody knows was sent on purpose", 0},
+    {"raw2-hydra-unknown.r0", "check no-such-command -21009",
+     "a command that nobody knows was sent on purpose", 0},
 };
 
 /* Every view of a message as text, so that two ways of feeding can be compared at a glance. */
 static void print_msg(FILE *out, const struct pmiwire_msg *msg, size_t len)
 {
-    fprintf(out, "%zu bytes, wire %u, right %u, id %u, %.*s", len, msg->wire, msg->pad_right, msg->id,
-            (int)msg->cmd.len, msg->cmd.ptr);
+    fprintf(out, "%zu bytes, wire %u, right %u, id %u, %.*s", len, msg->wire, msg->pad_right,
+            msg->id, (int)msg->cmd.len, msg->cmd.ptr);
     for (uint32_t i = 0; i < msg->n_fields; i++) {
         const struct pmiwire_field *f = &msg->fields[i];
 
-        fprintf(out, " [%u.%u.%u %.*s=%.*s]", f->id, f->index, f->flags, (int)f->key.len, f->key.ptr,
-                (int)f->value.len, f->value.ptr);
+        fprintf(out, " [%u.%u.%u %.*s=%.*s]", f->id, f->index, f->flags, (int)f->key.len,
+                f->key.ptr, (int)f->value.len, f->value.ptr);
     }
     fputc('\n', out);
 }
 
-/* A reader as a program has one: a buffer that grows by what arrives, and a decoder that keeps its place. */
+/* A reader as a program has one: a buffer that grows by what arrives, and a decoder that keeps its
+ * place. */
 struct feed {
     struct pmiwire_decoder decoder;
     char buf[2 * MAX_MSG_BYTES];
@@ -97,7 +101,8 @@ static char *decode_fed(const struct transcript *t, char side, size_t step)
     return text;
 }
 
-/* Encode what was decoded. by_name: begin from the name on the wire, as one must for commands not in the table. */
+/* Encode what was decoded. by_name: begin from the name on the wire, as one must for commands not
+ * in the table. */
 static ssize_t encode_again(const struct pmiwire_msg *msg, char *out, size_t cap, int by_name)
 {
     struct pmiwire_encoder e;
@@ -138,7 +143,8 @@ static void check_encode(const char *where, const struct kept_msg *k, int by_nam
     if (n < 0)
         deviation(where, "%s: %s", what, pmiwire_strerror((int)n));
     else
-        deviation(where, "%s: recorded \"%.*s\", encoded again \"%.*s\"", what, (int)k->len, k->text, (int)n, out);
+        deviation(where, "%s: recorded \"%.*s\", encoded again \"%.*s\"", what, (int)k->len,
+                  k->text, (int)n, out);
 }
 
 static void check_message(const char *where, char side, const struct kept_msg *k)
@@ -171,14 +177,16 @@ static size_t replay_side(const char *where, const struct transcript *t, char si
     int rc = msgs_split(joined, len, &msgs, &offset);
 
     if (rc != 0)
-        deviation(where, "side %c does not decode: %s at byte %zu", side, pmiwire_strerror(rc), offset);
+        deviation(where, "side %c does not decode: %s at byte %zu", side, pmiwire_strerror(rc),
+                  offset);
     if (msgs.rest != 0)
         deviation(where, "side %c ends with %zu bytes that are no message", side, msgs.rest);
     for (size_t i = 0; i < N_OF(steps); i++) {
         char *fed = decode_fed(t, side, steps[i]);
 
         if (strcmp(fed, whole) != 0)
-            deviation(where, "side %c in chunks %s: it gives\n%sthe whole gave\n%s", side, names[i], fed, whole);
+            deviation(where, "side %c in chunks %s: it gives\n%sthe whole gave\n%s", side, names[i],
+                      fed, whole);
         free(fed);
     }
     for (size_t i = 0; i < msgs.n; i++)

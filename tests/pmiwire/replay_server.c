@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recorded clients against our server engine: what they said is fed in the order in which it was recorded, and each of
- * our answers is held against the recorded one: the same command, refused or granted alike, and the same in
- * every field that the recorded answer has. Texts (msg, errmsg) are everybody's own.
+ * Recorded clients against our server engine: what they said is fed in the order in which it was
+ * recorded, and each of our answers is held against the recorded one: the same command, refused or
+ * granted alike, and the same in every field that the recorded answer has. Texts (msg, errmsg) are
+ * everybody's own.
  *
- * The engine must also be no later than the recorded server: where an answer stands in the recording, ours is there;
- * and it lets nobody out of a fence or ring before all have entered.
+ * The engine must also be no later than the recorded server: where an answer stands in the
+ * recording, ours is there; and it lets nobody out of a fence or ring before all have entered.
  */
 #define _GNU_SOURCE 1 /* strdup */
 #include <inttypes.h>
@@ -21,8 +22,8 @@
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * Where we want to answer otherwise than the recorded server. Looked up as "CASE.label" and "COMMAND rc",
- * "COMMAND.FIELD", "late COMMAND", "no COMMAND", "extra COMMAND" or "diag CODE".
+ * Where we want to answer otherwise than the recorded server. Looked up as "CASE.label" and
+ * "COMMAND rc", "COMMAND.FIELD", "late COMMAND", "no COMMAND", "extra COMMAND" or "diag CODE".
  */
 static struct exception exceptions[] = {
     /* Slurm tells everybody appnum -1; ours says which program of the command line it is. */
@@ -33,32 +34,45 @@ static struct exception exceptions[] = {
     {"libpmi2-slurm-info.*", "info-getjobattr-response.value", "Slurm finds every attribute", 0},
     {"raw2-slurm.*", "info-getjobattr-response.found", "Slurm finds every attribute", 0},
     {"raw2-slurm.*", "info-getjobattr-response.value", "Slurm finds every attribute", 0},
-    /* Slurm's name service: a second publish overwrites, and taking back what is not there succeeds. */
-    {"raw1-slurm.*", "publish_result rc", "Slurm overwrites a name; ours refuses, as Hydra does", 0},
-    {"raw1-slurm.*", "lookup_result.port", "Slurm overwrites a name; ours refuses, as Hydra does", 0},
+    /* Slurm's name service: a second publish overwrites, and taking back what is not there
+     * succeeds. */
+    {"raw1-slurm.*", "publish_result rc", "Slurm overwrites a name; ours refuses, as Hydra does",
+     0},
+    {"raw1-slurm.*", "lookup_result.port", "Slurm overwrites a name; ours refuses, as Hydra does",
+     0},
     {"*-slurm*", "unpublish_result rc", "Slurm takes back names that are not published", 0},
     {"*-slurm*", "name-unpublish-response rc", "Slurm takes back names that are not published", 0},
-    /* Both end a PMI-2 value at its first `;`, though libpmi2 sends `;;`; ours keeps the value whole. */
+    /* Both end a PMI-2 value at its first `;`, though libpmi2 sends `;;`; ours keeps the value
+     * whole. */
     {"libpmi2-*-kvs.*", "kvs-get-response.value", "the recorded server cuts the value at `;`", 0},
-    {"libpmi2-*-info.*", "info-getnodeattr-response.value", "the recorded server cuts the value at `;`", 0},
-    /* ... and to a client that pads on the left, as MPICH's, which would cut it itself, it is not sent at all. */
-    {"raw2-*", "kvs-get-response rc", "MPICH's client would cut the value at `;`, so ours is refused", 0},
+    {"libpmi2-*-info.*", "info-getnodeattr-response.value",
+     "the recorded server cuts the value at `;`", 0},
+    /* ... and to a client that pads on the left, as MPICH's, which would cut it itself, it is not
+     * sent at all. */
+    {"raw2-*", "kvs-get-response rc",
+     "MPICH's client would cut the value at `;`, so ours is refused", 0},
     {"raw2-*", "diag -21015", "MPICH's client would cut the value at `;`, so ours is refused", 0},
-    /* Hydra answers a PMI-2 fence at once and makes gets wait instead; ours releases all ranks together. */
+    /* Hydra answers a PMI-2 fence at once and makes gets wait instead; ours releases all ranks
+     * together. */
     {"libpmi2-hydra-kvs.*", "late *", "Hydra's PMI-2 fence does not wait", 0},
     {"libpmi2-hydra-name.*", "late *", "Hydra's PMI-2 fence does not wait", 0},
-    {"libpmi2-hydra-name.r1", "name-lookup-response rc", "behind a fence that waited, the name is published", 0},
+    {"libpmi2-hydra-name.r1", "name-lookup-response rc",
+     "behind a fence that waited, the name is published", 0},
     {"libpmi2-hydra-abort.r1", "late kvs-fence-response", "Hydra's PMI-2 fence does not wait", 0},
-    {"libpmi2-hydra-abort.r1", "no kvs-fence-response", "Hydra's PMI-2 fence does not wait; rank 0 was killed", 0},
+    {"libpmi2-hydra-abort.r1", "no kvs-fence-response",
+     "Hydra's PMI-2 fence does not wait; rank 0 was killed", 0},
     {"libpmi2-hydra-abort.r1", "no abort", "it stands behind a fence that rank 0 never entered", 0},
     /* Hydra tells how many errcodes follow, and none follow. */
     {"libpmi2-hydra-spawn.r0", "spawn-response.nerrs", "a field of Hydra's own", 0},
     /* What kills a job under Hydra is answered by ours, and the client goes on. */
-    {"raw1-hydra-unknown.*", "extra no_such_command_result", "Hydra kills the job, ours refuses", 0},
+    {"raw1-hydra-unknown.*", "extra no_such_command_result", "Hydra kills the job, ours refuses",
+     0},
     {"raw1-hydra-unknown.*", "diag -21009", "Hydra kills the job, ours refuses", 0},
-    {"raw2-hydra-unknown.*", "extra no-such-command-response", "Hydra kills the job, ours refuses", 0},
+    {"raw2-hydra-unknown.*", "extra no-such-command-response", "Hydra kills the job, ours refuses",
+     0},
     {"raw2-hydra-unknown.*", "diag -21009", "Hydra kills the job, ours refuses", 0},
-    {"raw2-hydra-early.*", "extra kvs-get-response", "mpiexec's assertion fails, ours says not found", 0},
+    {"raw2-hydra-early.*", "extra kvs-get-response",
+     "mpiexec's assertion fails, ours says not found", 0},
 };
 
 /* A recorded client and our end of its connection. */
@@ -93,7 +107,8 @@ static int known(const struct peer *p, const char *what)
     return excepted(exceptions, N_OF(exceptions), p->where, what);
 }
 
-/* The first value of a field that recorded answers of this command hold, in the parents or the children. */
+/* The first value of a field that recorded answers of this command hold, in the parents or the
+ * children. */
 static char *recorded(const struct replay *rp, int child, uint16_t cmd, uint16_t field)
 {
     for (size_t i = 0; i < rp->r->n_transcripts; i++) {
@@ -125,7 +140,8 @@ static char *recorded_mapping(const struct replay *rp, int child)
 
 static uint32_t n_ranks(const struct replay *rp, int child)
 {
-    char *size = recorded(rp, child, PMIWIRE_V1_SET, PMIWIRE_F_SIZE); /* PMI_PORT: nothing else tells it */
+    char *size =
+        recorded(rp, child, PMIWIRE_V1_SET, PMIWIRE_F_SIZE); /* PMI_PORT: nothing else tells it */
     uint32_t n = size ? (uint32_t)strtoul(size, NULL, 10) : 0;
 
     free(size);
@@ -160,20 +176,21 @@ static void add_job(struct replay *rp, int child)
         if (!name && p->t->jobid)
             name = need(strdup(p->t->jobid));
         for (size_t k = 0; k < p->heard.n; k++)
-            if (p->heard.at[k].msg.id != PMIWIRE_V1_SET
-                && pmiwire_msg_int(&p->heard.at[k].msg, PMIWIRE_F_APPNUM, &n) == 0 && n > 0)
+            if (p->heard.at[k].msg.id != PMIWIRE_V1_SET &&
+                pmiwire_msg_int(&p->heard.at[k].msg, PMIWIRE_F_APPNUM, &n) == 0 && n > 0)
                 appnum[p->t->rank] = (uint32_t)n;
     }
     universe = recorded(rp, child, PMIWIRE_V1_UNIVERSE_SIZE, PMIWIRE_F_SIZE);
-    opts.universe_size = universe ? (int32_t)strtol(universe, NULL, 10)
-                         : strstr(rp->r->name, "slurm") ? (int32_t)opts.n_ranks : -1;
+    opts.universe_size = universe                       ? (int32_t)strtol(universe, NULL, 10)
+                         : strstr(rp->r->name, "slurm") ? (int32_t)opts.n_ranks
+                                                        : -1;
     opts.kvsname = name ? name : "unnamed";
     opts.appnum = appnum;
     opts.spawner_jobid = spawner;
     rc = pmiwire_server_job_add(rp->server, &opts, &rp->job[child]);
     if (rc == 0 && mapping)
-        rc = pmiwire_server_job_attr(rp->server, rp->job[child], pmiwire_strz("PMI_process_mapping"),
-                                     pmiwire_strz(mapping));
+        rc = pmiwire_server_job_attr(rp->server, rp->job[child],
+                                     pmiwire_strz("PMI_process_mapping"), pmiwire_strz(mapping));
     if (rc < 0)
         deviation(rp->r->name, "no such job can be made: %s", pmiwire_strerror(rc));
     free(name);
@@ -192,11 +209,13 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
     char what[32];
 
     snprintf(what, sizeof(what), "diag %d", code);
-    if (!rp->ending && !known(p, what)) /* at the end we hang up on those whom the launcher killed */
+    if (!rp->ending &&
+        !known(p, what)) /* at the end we hang up on those whom the launcher killed */
         deviation(p->where, "%s: %s", what, text);
 }
 
-static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode, struct pmiwire_str message)
+static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
+                     struct pmiwire_str message)
 {
     struct peer *p = who->cookie;
 
@@ -206,7 +225,8 @@ static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode
     p->exitcode = exitcode;
 }
 
-/* The program and arguments of a sub-command as the recorder notes them: the last part of the path, one blank between. */
+/* The program and arguments of a sub-command as the recorder notes them: the last part of the path,
+ * one blank between. */
 static void print_program(char *out, size_t cap, const struct pmiwire_spawn_cmd *cmd)
 {
     size_t slash = 0, n;
@@ -214,12 +234,14 @@ static void print_program(char *out, size_t cap, const struct pmiwire_spawn_cmd 
     for (size_t i = 0; i < cmd->execname.len; i++)
         if (cmd->execname.ptr[i] == '/')
             slash = i + 1;
-    n = (size_t)snprintf(out, cap, "%.*s", (int)(cmd->execname.len - slash), cmd->execname.ptr + slash);
+    n = (size_t)snprintf(out, cap, "%.*s", (int)(cmd->execname.len - slash),
+                         cmd->execname.ptr + slash);
     for (uint32_t i = 0; i < cmd->argc && n < cap; i++)
         n += (size_t)snprintf(out + n, cap - n, " %.*s", (int)cmd->argv[i].len, cmd->argv[i].ptr);
 }
 
-static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token)
+static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
+                    uint64_t token)
 {
     struct replay *rp = ctx;
     struct peer *p = who->cookie;
@@ -234,14 +256,17 @@ static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiw
                 const struct transcript *t = rp->peers[j].t;
 
                 if (is_child(t) && (uint32_t)t->rank == rank && strcmp(t->program, program) != 0)
-                    deviation(p->where, "asks for \"%s\", and \"%s\" was started", program, t->program);
+                    deviation(p->where, "asks for \"%s\", and \"%s\" was started", program,
+                              t->program);
             }
     }
     if (rank != n_ranks(rp, 1))
-        deviation(p->where, "asks for %" PRIu32 " processes, and %" PRIu32 " were started", rank, n_ranks(rp, 1));
+        deviation(p->where, "asks for %" PRIu32 " processes, and %" PRIu32 " were started", rank,
+                  n_ranks(rp, 1));
     add_job(rp, 1);
     for (uint32_t i = 0; i < req->n_preput; i++)
-        if (pmiwire_server_put(rp->server, rp->job[1], req->preput[i].key, req->preput[i].value) < 0)
+        if (pmiwire_server_put(rp->server, rp->job[1], req->preput[i].key, req->preput[i].value) <
+            0)
             deviation(p->where, "preput %" PRIu32 " cannot be put", i);
     p->spawn_token = token;
     p->has_spawn_token = 1;
@@ -253,10 +278,12 @@ static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiw
 /* Is the field told in its own words by each server, or judged elsewhere? */
 static int is_text(const struct pmiwire_field *f)
 {
-    return f->id == PMIWIRE_F_RC || f->id == PMIWIRE_F_MSG || f->id == PMIWIRE_F_ERRMSG || f->id == PMIWIRE_F_INFO;
+    return f->id == PMIWIRE_F_RC || f->id == PMIWIRE_F_MSG || f->id == PMIWIRE_F_ERRMSG ||
+           f->id == PMIWIRE_F_INFO;
 }
 
-static void compare_fields(const struct peer *p, const struct pmiwire_msg *theirs, const struct pmiwire_msg *ours)
+static void compare_fields(const struct peer *p, const struct pmiwire_msg *theirs,
+                           const struct pmiwire_msg *ours)
 {
     for (uint32_t i = 0; i < theirs->n_fields; i++) {
         const struct pmiwire_field *f = &theirs->fields[i];
@@ -264,24 +291,26 @@ static void compare_fields(const struct peer *p, const struct pmiwire_msg *their
 
         if (is_text(f))
             continue;
-        snprintf(what, sizeof(what), "%.*s.%.*s", (int)theirs->cmd.len, theirs->cmd.ptr, (int)f->key.len, f->key.ptr);
+        snprintf(what, sizeof(what), "%.*s.%.*s", (int)theirs->cmd.len, theirs->cmd.ptr,
+                 (int)f->key.len, f->key.ptr);
         their_value = field_text(theirs, f->id);
         our_value = f->id ? field_text(ours, f->id) : NULL;
         if ((!our_value || strcmp(our_value, their_value) != 0) && !known(p, what))
-            deviation(p->where, "%s: recorded \"%.*s\", ours \"%s\"", what, (int)f->value.len, f->value.ptr,
-                      our_value ? our_value : "(absent)");
+            deviation(p->where, "%s: recorded \"%.*s\", ours \"%s\"", what, (int)f->value.len,
+                      f->value.ptr, our_value ? our_value : "(absent)");
         free(their_value);
         free(our_value);
     }
 }
 
-static void compare(const struct peer *p, const struct kept_msg *theirs, const struct kept_msg *ours)
+static void compare(const struct peer *p, const struct kept_msg *theirs,
+                    const struct kept_msg *ours)
 {
     char what[128];
 
     if (ours->msg.id != theirs->msg.id) {
-        deviation(p->where, "recorded answer \"%.*s\", ours \"%.*s\"", (int)theirs->len, theirs->text, (int)ours->len,
-                  ours->text);
+        deviation(p->where, "recorded answer \"%.*s\", ours \"%.*s\"", (int)theirs->len,
+                  theirs->text, (int)ours->len, ours->text);
         return;
     }
     if (pmiwire_msg_check(&ours->msg, PMIWIRE_CHECK_FIRST_WINS, NULL) != 0)
@@ -289,8 +318,8 @@ static void compare(const struct peer *p, const struct kept_msg *theirs, const s
     snprintf(what, sizeof(what), "%.*s rc", (int)theirs->msg.cmd.len, theirs->msg.cmd.ptr);
     if (is_refusal(&ours->msg) != is_refusal(&theirs->msg)) {
         if (!known(p, what))
-            deviation(p->where, "%s: recorded \"%.*s\", ours \"%.*s\"", what, (int)theirs->len, theirs->text,
-                      (int)ours->len, ours->text);
+            deviation(p->where, "%s: recorded \"%.*s\", ours \"%.*s\"", what, (int)theirs->len,
+                      theirs->text, (int)ours->len, ours->text);
         return;
     }
     if (!is_refusal(&theirs->msg)) /* what else a refusal holds is decoration: `value=unknown` */
@@ -321,7 +350,8 @@ static void client_says(struct replay *rp, struct peer *p, const struct record *
 
     if (!p->conn)
         rc = p->t->port ? pmiwire_server_accept(rp->server, 0, PMIWIRE_RANK_UNKNOWN, p, &p->conn)
-                        : pmiwire_server_accept(rp->server, rp->job[is_child(p->t)], p->t->rank, p, &p->conn);
+                        : pmiwire_server_accept(rp->server, rp->job[is_child(p->t)], p->t->rank, p,
+                                                &p->conn);
     if (rc < 0) {
         deviation(p->where, "is not accepted: %s", pmiwire_strerror(rc));
         return;
@@ -329,7 +359,8 @@ static void client_says(struct replay *rp, struct peer *p, const struct record *
     if (step == 0)
         step = rec->len;
     for (size_t at = 0; at < rec->len; at += step)
-        (void)pmiwire_conn_input(p->conn, rec->data + at, step < rec->len - at ? step : rec->len - at);
+        (void)pmiwire_conn_input(p->conn, rec->data + at,
+                                 step < rec->len - at ? step : rec->len - at);
     p->said_bytes += rec->len;
 }
 
@@ -391,14 +422,14 @@ static void server_says(struct replay *rp, struct peer *p, const struct record *
         end += p->heard.at[n++].len;
     if (n == 0)
         return;
-    if (p->has_spawn_token && (p->heard.at[n - 1].msg.id == PMIWIRE_V1_SPAWN_RESULT
-                               || p->heard.at[n - 1].msg.id == PMIWIRE_V2_SPAWN_RESPONSE)) {
+    if (p->has_spawn_token && (p->heard.at[n - 1].msg.id == PMIWIRE_V1_SPAWN_RESULT ||
+                               p->heard.at[n - 1].msg.id == PMIWIRE_V2_SPAWN_RESPONSE)) {
         char *jobid = field_text(&p->heard.at[n - 1].msg, PMIWIRE_F_JOBID);
         static const int32_t codes[16];
 
-        if (is_refusal(&p->heard.at[n - 1].msg)
-            || pmiwire_server_spawn_done(rp->server, p->spawn_token, 0, jobid ? jobid : "untold", codes,
-                                         n_ranks(rp, 1)) < 0)
+        if (is_refusal(&p->heard.at[n - 1].msg) ||
+            pmiwire_server_spawn_done(rp->server, p->spawn_token, 0, jobid ? jobid : "untold",
+                                      codes, n_ranks(rp, 1)) < 0)
             deviation(p->where, "the spawn cannot be answered");
         p->has_spawn_token = 0;
         free(jobid);
@@ -407,10 +438,11 @@ static void server_says(struct replay *rp, struct peer *p, const struct record *
     if (msgs_split(p->out, p->out_len, &ours, &offset) == 0 && ours.n < n) {
         char what[128];
 
-        snprintf(what, sizeof(what), "late %.*s", (int)p->heard.at[n - 1].msg.cmd.len, p->heard.at[n - 1].msg.cmd.ptr);
+        snprintf(what, sizeof(what), "late %.*s", (int)p->heard.at[n - 1].msg.cmd.len,
+                 p->heard.at[n - 1].msg.cmd.ptr);
         if (!known(p, what))
-            deviation(p->where, "%s: recorded answer \"%.*s\" is not there yet", what, (int)p->heard.at[n - 1].len,
-                      p->heard.at[n - 1].text);
+            deviation(p->where, "%s: recorded answer \"%.*s\" is not there yet", what,
+                      (int)p->heard.at[n - 1].len, p->heard.at[n - 1].text);
     }
     msgs_free(&ours);
 }
@@ -425,7 +457,8 @@ static int said(const struct peer *p, uint16_t v1, uint16_t v2, const struct kep
     return 0;
 }
 
-/* All of our answers to one client, and where its session stands. Returns how many were compared. */
+/* All of our answers to one client, and where its session stands. Returns how many were compared.
+ * */
 static size_t judge(const struct peer *p)
 {
     struct kept_msgs ours;
@@ -440,23 +473,27 @@ static size_t judge(const struct peer *p)
     for (i = 0; i < ours.n && i < p->heard.n; i++)
         compare(p, &p->heard.at[i], &ours.at[i]);
     for (size_t k = i; k < p->heard.n; k++) {
-        snprintf(what, sizeof(what), "no %.*s", (int)p->heard.at[k].msg.cmd.len, p->heard.at[k].msg.cmd.ptr);
+        snprintf(what, sizeof(what), "no %.*s", (int)p->heard.at[k].msg.cmd.len,
+                 p->heard.at[k].msg.cmd.ptr);
         if (!known(p, what))
-            deviation(p->where, "%s: the recorded server answered \"%.*s\"", what, (int)p->heard.at[k].len,
-                      p->heard.at[k].text);
+            deviation(p->where, "%s: the recorded server answered \"%.*s\"", what,
+                      (int)p->heard.at[k].len, p->heard.at[k].text);
     }
     for (size_t k = i; k < ours.n; k++) {
-        snprintf(what, sizeof(what), "extra %.*s", (int)ours.at[k].msg.cmd.len, ours.at[k].msg.cmd.ptr);
+        snprintf(what, sizeof(what), "extra %.*s", (int)ours.at[k].msg.cmd.len,
+                 ours.at[k].msg.cmd.ptr);
         if (!known(p, what))
-            deviation(p->where, "%s: \"%.*s\" was never recorded", what, (int)ours.at[k].len, ours.at[k].text);
+            deviation(p->where, "%s: \"%.*s\" was never recorded", what, (int)ours.at[k].len,
+                      ours.at[k].text);
     }
-    if (said(p, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE, &which)
-        && pmiwire_conn_state(p->conn) != PMIWIRE_CONN_FINALIZED)
+    if (said(p, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE, &which) &&
+        pmiwire_conn_state(p->conn) != PMIWIRE_CONN_FINALIZED)
         deviation(p->where, "said finalize, and is in state %" PRIu32, pmiwire_conn_state(p->conn));
     if (said(p, PMIWIRE_V1_ABORT, PMIWIRE_V2_ABORT, &which) != p->aborted) {
         if (!known(p, "no abort"))
             deviation(p->where, "abort was %sheard", p->aborted ? "" : "not ");
-    } else if (p->aborted && pmiwire_msg_int(&which->msg, PMIWIRE_F_EXITCODE, &exitcode) == 0 && exitcode != p->exitcode) {
+    } else if (p->aborted && pmiwire_msg_int(&which->msg, PMIWIRE_F_EXITCODE, &exitcode) == 0 &&
+               exitcode != p->exitcode) {
         deviation(p->where, "aborted with %" PRId32 ", heard as %" PRId32, exitcode, p->exitcode);
     }
     msgs_free(&ours);
@@ -484,7 +521,8 @@ static void replay_case(const struct recording *r, size_t step, int quiet)
             size_t len;
             char *joined = transcript_join(p->t, side ? 'S' : 'C', &len);
 
-            (void)msgs_split(joined, len, side ? &p->heard : &p->said, &offset); /* judged by the codec's replay */
+            (void)msgs_split(joined, len, side ? &p->heard : &p->said,
+                             &offset); /* judged by the codec's replay */
             free(joined);
         }
     }

@@ -90,11 +90,12 @@ static UNUSED void h_abort(void *ctx, const struct pmiwire_peer *who, int32_t ex
     (void)who;
     h->n_abort++;
     h->exitcode = exitcode;
-    snprintf(h->message, sizeof(h->message), "%.*s", (int)message.len, message.ptr ? message.ptr : "");
+    snprintf(h->message, sizeof(h->message), "%.*s", (int)message.len,
+             message.ptr ? message.ptr : "");
 }
 
-static UNUSED int h_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
-                          uint64_t token)
+static UNUSED int h_spawn(void *ctx, const struct pmiwire_peer *who,
+                          const struct pmiwire_spawn *req, uint64_t token)
 {
     struct harness *h = ctx;
     char *p = h->spawned, *end = p + sizeof(h->spawned);
@@ -104,16 +105,18 @@ static UNUSED int h_spawn(void *ctx, const struct pmiwire_peer *who, const struc
     *p = '\0';
     for (i = 0; i < req->n_preput; i++)
         p += snprintf(p, (size_t)(end - p), "put %.*s=%.*s;", (int)req->preput[i].key.len,
-                      req->preput[i].key.ptr, (int)req->preput[i].value.len, req->preput[i].value.ptr);
+                      req->preput[i].key.ptr, (int)req->preput[i].value.len,
+                      req->preput[i].value.ptr);
     for (i = 0; i < req->n_cmds; i++) {
         const struct pmiwire_spawn_cmd *c = &req->cmds[i];
 
-        p += snprintf(p, (size_t)(end - p), "%u*%.*s", c->maxprocs, (int)c->execname.len, c->execname.ptr);
+        p += snprintf(p, (size_t)(end - p), "%u*%.*s", c->maxprocs, (int)c->execname.len,
+                      c->execname.ptr);
         for (k = 0; k < c->argc; k++)
             p += snprintf(p, (size_t)(end - p), " [%.*s]", (int)c->argv[k].len, c->argv[k].ptr);
         for (k = 0; k < c->n_info; k++)
-            p += snprintf(p, (size_t)(end - p), " %.*s=%.*s", (int)c->info[k].key.len, c->info[k].key.ptr,
-                          (int)c->info[k].value.len, c->info[k].value.ptr);
+            p += snprintf(p, (size_t)(end - p), " %.*s=%.*s", (int)c->info[k].key.len,
+                          c->info[k].key.ptr, (int)c->info[k].value.len, c->info[k].value.ptr);
         p += snprintf(p, (size_t)(end - p), ";");
     }
     h->token = token;
@@ -297,17 +300,17 @@ static UNUSED const char *hear(struct harness *h, int i)
 }
 
 #define expect(h, i, text) assert_string_equal(hear(h, i), text)
-#define ask(h, i, request, reply)                                                                            \
-    do {                                                                                                     \
-        assert_int_equal(say(h, i, request), 0);                                                             \
-        expect(h, i, reply);                                                                                 \
+#define ask(h, i, request, reply)                                                                  \
+    do {                                                                                           \
+        assert_int_equal(say(h, i, request), 0);                                                   \
+        expect(h, i, reply);                                                                       \
     } while (0)
 
-#define INIT1 "cmd=init pmi_version=1 pmi_subversion=1\n"
-#define INIT1_OK "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n"
-#define INIT2 "cmd=init pmi_version=2 pmi_subversion=0\n"
-#define INIT2_OK "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"
-#define BARRIER "cmd=barrier_in\n"
+#define INIT1      "cmd=init pmi_version=1 pmi_subversion=1\n"
+#define INIT1_OK   "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n"
+#define INIT2      "cmd=init pmi_version=2 pmi_subversion=0\n"
+#define INIT2_OK   "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"
+#define BARRIER    "cmd=barrier_in\n"
 #define BARRIER_OK "cmd=barrier_out rc=0\n"
 
 static UNUSED void init1(struct harness *h, int i)

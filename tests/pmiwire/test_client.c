@@ -78,7 +78,8 @@ static void test_init_hydra_main(void **state)
     sends(INIT_V2);
     assert_int_equal(hear(INITED_V2), 0);
     sends(v2("cmd=fullinit;pmijobid=42.0;pmirank=1;threaded=TRUE;"));
-    answered(v2("cmd=fullinit-response;rc=0;rank=2;size=3;appnum=0;spawner-jobid=41.0;debugged=1;pmiverbose=0;"),
+    answered(v2("cmd=fullinit-response;rc=0;rank=2;size=3;appnum=0;spawner-jobid=41.0;debugged=1;"
+                "pmiverbose=0;"),
              PMIWIRE_OP_INIT, 0);
     is_str(ev.value, "41.0");
     pmiwire_client_get_info(session, &info);
@@ -93,7 +94,8 @@ static void test_init_port(void **state)
 {
     static const char *const acks[] = {
         "cmd=initack\ncmd=set size=4\ncmd=set rank=1\ncmd=set debug=1\n",
-        "cmd=initack rc=0 rank=1 size=4 appnum=3 debug=1\ncmd=set size=4\ncmd=set rank=1\ncmd=set debug=1\n",
+        "cmd=initack rc=0 rank=1 size=4 appnum=3 debug=1\ncmd=set size=4\ncmd=set rank=1\ncmd=set "
+        "debug=1\n",
         "cmd=initack rc=0 rank=1 size=4 appnum=3 debug=1\n",
     };
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
@@ -129,8 +131,8 @@ static void test_init_port(void **state)
     create(&o);
     assert_int_equal(pmiwire_client_start(session), 0);
     sends("cmd=initack pmiid=17\n");
-    answered("cmd=initack\ncmd=set size=4\ncmd=set rank=1\ncmd=set debug=0\ncmd=set debug=0\n", PMIWIRE_OP_INIT,
-             PMIWIRE_EPROTO);
+    answered("cmd=initack\ncmd=set size=4\ncmd=set rank=1\ncmd=set debug=0\ncmd=set debug=0\n",
+             PMIWIRE_OP_INIT, PMIWIRE_EPROTO);
     /* Of PMI-2 the server learns it in fullinit. */
     o.wire = PMIWIRE_V2;
     create(&o);
@@ -149,22 +151,49 @@ static void test_init_refused(void **state)
         int rc, peer_rc;
         const char *replies[4];
     } cases[] = {
-        {PMIWIRE_V1, PMIWIRE_EPEER, -1, {"cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=go_away\n"}},
+        {PMIWIRE_V1,
+         PMIWIRE_EPEER,
+         -1,
+         {"cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=go_away\n"}},
         {PMIWIRE_V1, PMIWIRE_EPEER, 3, {"cmd=response_to_init rc=3\n"}},
-        {PMIWIRE_V1, PMIWIRE_EVERSION, 0, {"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"}},
-        {PMIWIRE_V2, PMIWIRE_EVERSION, -1, {"cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n"}},
+        {PMIWIRE_V1,
+         PMIWIRE_EVERSION,
+         0,
+         {"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"}},
+        {PMIWIRE_V2,
+         PMIWIRE_EVERSION,
+         -1,
+         {"cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n"}},
         {PMIWIRE_V1, PMIWIRE_EMISSING, 0, {"cmd=response_to_init rc=0\n"}},
         {PMIWIRE_V1, PMIWIRE_EPROTO, 0, {MAXES}},
         {PMIWIRE_V1, PMIWIRE_EPROTO, 0, {"cmd=set rank=1\n"}},
-        {PMIWIRE_V1, PMIWIRE_EPROTO, 0, {"mcmd=response_to_init\nrc=0\npmi_version=1\npmi_subversion=1\nendcmd\n"}},
+        {PMIWIRE_V1,
+         PMIWIRE_EPROTO,
+         0,
+         {"mcmd=response_to_init\nrc=0\npmi_version=1\npmi_subversion=1\nendcmd\n"}},
         {PMIWIRE_V1, PMIWIRE_EPEER, 1, {INITED_V1, "cmd=maxes rc=1\n"}},
         {PMIWIRE_V1, PMIWIRE_EMISSING, 0, {INITED_V1, "cmd=maxes kvsname_max=1 keylen_max=64\n"}},
-        {PMIWIRE_V1, PMIWIRE_ETYPE, 0, {INITED_V1, "cmd=maxes kvsname_max=1 keylen_max=x vallen_max=2\n"}},
-        {PMIWIRE_V1, PMIWIRE_EPEER, 1, {INITED_V1, MAXES, "cmd=appnum appnum=0\n", "cmd=my_kvsname rc=1\n"}},
-        {PMIWIRE_V1, PMIWIRE_EMISSING, 0, {INITED_V1, MAXES, "cmd=appnum appnum=0\n", "cmd=my_kvsname\n"}},
+        {PMIWIRE_V1,
+         PMIWIRE_ETYPE,
+         0,
+         {INITED_V1, "cmd=maxes kvsname_max=1 keylen_max=x vallen_max=2\n"}},
+        {PMIWIRE_V1,
+         PMIWIRE_EPEER,
+         1,
+         {INITED_V1, MAXES, "cmd=appnum appnum=0\n", "cmd=my_kvsname rc=1\n"}},
+        {PMIWIRE_V1,
+         PMIWIRE_EMISSING,
+         0,
+         {INITED_V1, MAXES, "cmd=appnum appnum=0\n", "cmd=my_kvsname\n"}},
         {PMIWIRE_V2, PMIWIRE_EBADLEN, 0, {INITED_V2, "nonsense"}},
-        {PMIWIRE_V2, PMIWIRE_EPEER, 14, {INITED_V2, "    37cmd=fullinit-response;rc=14;errmsg=no;"}},
-        {PMIWIRE_V2, PMIWIRE_EPROTO, 0, {INITED_V2, "    52cmd=fullinit-response;rc=0;rank=4;size=4;appnum=0;   "}},
+        {PMIWIRE_V2,
+         PMIWIRE_EPEER,
+         14,
+         {INITED_V2, "    37cmd=fullinit-response;rc=14;errmsg=no;"}},
+        {PMIWIRE_V2,
+         PMIWIRE_EPROTO,
+         0,
+         {INITED_V2, "    52cmd=fullinit-response;rc=0;rank=4;size=4;appnum=0;   "}},
     };
 
     (void)state;
@@ -222,7 +251,8 @@ static void test_ops_v1(void **state)
         is_str(ev.value2, "1");
         assert_int_equal(pmiwire_client_get(session, S("other"), -1, S("key"), 8), 0);
         sends("cmd=get kvsname=other key=key\n");
-        answered("cmd=get_result rc=-1 msg=key_not_found value=unknown\n", PMIWIRE_OP_GET, PMIWIRE_ENOENT);
+        answered("cmd=get_result rc=-1 msg=key_not_found value=unknown\n", PMIWIRE_OP_GET,
+                 PMIWIRE_ENOENT);
         assert_int_equal(ev.peer_rc, -1);
         assert_null(ev.value.ptr);
         assert_int_equal(pmiwire_client_get(session, absent, -1, S("key"), 8), 0);
@@ -328,7 +358,8 @@ static void test_ops_v2(void **state)
         is_str(info.kvsname, "42.0");
         assert_int_equal(pmiwire_client_universe_size(session, 0), 0);
         sends(v2("cmd=info-getjobattr;key=universeSize;"));
-        answered(v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=8;"), PMIWIRE_OP_UNIVERSE_SIZE, 0);
+        answered(v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=8;"),
+                 PMIWIRE_OP_UNIVERSE_SIZE, 0);
         assert_int_equal(ev.number, 8);
         assert_int_equal(pmiwire_client_universe_size(session, 0), 0);
         sends(v2("cmd=info-getjobattr;key=universeSize;"));
@@ -343,18 +374,21 @@ static void test_ops_v2(void **state)
         assert_null(ev.msg);
         assert_int_equal(pmiwire_client_jobattr(session, S("PMI_process_mapping"), 0), 0);
         sends(v2("cmd=info-getjobattr;key=PMI_process_mapping;"));
-        answered(v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,1,1));"), PMIWIRE_OP_JOBATTR, 0);
+        answered(v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,1,1));"),
+                 PMIWIRE_OP_JOBATTR, 0);
         is_str(ev.value, "(vector,(0,1,1))");
         assert_int_equal(pmiwire_client_nodeattr_put(session, S("k"), S("v"), 0), 0);
         sends(v2("cmd=info-putnodeattr;key=k;value=v;"));
         answered(v2("cmd=info-putnodeattr-response;rc=0;"), PMIWIRE_OP_NODEATTR_PUT, 0);
         assert_int_equal(pmiwire_client_nodeattr_get(session, S("k"), 1, 0), 0);
         sends(v2("cmd=info-getnodeattr;key=k;wait=TRUE;"));
-        answered(v2("cmd=info-getnodeattr-response;rc=0;found=TRUE;value=v;"), PMIWIRE_OP_NODEATTR_GET, 0);
+        answered(v2("cmd=info-getnodeattr-response;rc=0;found=TRUE;value=v;"),
+                 PMIWIRE_OP_NODEATTR_GET, 0);
         is_str(ev.value, "v");
         assert_int_equal(pmiwire_client_nodeattr_get(session, S("k"), 0, 0), 0);
         sends(v2("cmd=info-getnodeattr;key=k;wait=FALSE;"));
-        answered(v2("cmd=info-getnodeattr-response;rc=0;found=FALSE;"), PMIWIRE_OP_NODEATTR_GET, PMIWIRE_ENOENT);
+        answered(v2("cmd=info-getnodeattr-response;rc=0;found=FALSE;"), PMIWIRE_OP_NODEATTR_GET,
+                 PMIWIRE_ENOENT);
         assert_int_equal(pmiwire_client_publish(session, S("svc"), S("p:1"), 0), 0);
         sends(v2("cmd=name-publish;name=svc;port=p:1;"));
         answered(v2("cmd=name-publish-response;rc=0;"), PMIWIRE_OP_PUBLISH, 0);
@@ -374,7 +408,8 @@ static void test_ops_v2(void **state)
         answered(v2("cmd=name-unpublish-response;rc=0;"), PMIWIRE_OP_UNPUBLISH, 0);
         assert_int_equal(pmiwire_client_ring(session, S("me"), 0), 0);
         sends(v2("cmd=ring;ring-count=1;ring-left=me;ring-right=me;"));
-        answered(v2("cmd=ring-response;rc=0;ring-count=2;ring-left=x;;y;ring-right=z;;;"), PMIWIRE_OP_RING, 0);
+        answered(v2("cmd=ring-response;rc=0;ring-count=2;ring-left=x;;y;ring-right=z;;;"),
+                 PMIWIRE_OP_RING, 0);
         assert_int_equal(ev.number, 2);
         is_str(ev.value, "x;y");
         is_str(ev.value2, "z;");
@@ -418,10 +453,12 @@ static void test_spawn(void **state)
     idle();
     req.cmds = cmds;
     assert_int_equal(pmiwire_client_spawn(session, &req, 1), 0);
-    sends("mcmd=spawn\nnprocs=2\nexecname=./a\ntotspawns=2\nspawnssofar=1\nargcnt=2\narg1=-x\narg2=y\n"
+    sends("mcmd=spawn\nnprocs=2\nexecname=./"
+          "a\ntotspawns=2\nspawnssofar=1\nargcnt=2\narg1=-x\narg2=y\n"
           "preput_num=2\npreput_key_0=pk\npreput_val_0=pv\npreput_key_1=pk2\npreput_val_1=pv2\n"
           "info_num=1\ninfo_key_0=wdir\ninfo_val_0=/tmp\nendcmd\n"
-          "mcmd=spawn\nnprocs=1\nexecname=./b\ntotspawns=2\nspawnssofar=2\nargcnt=0\npreput_num=0\ninfo_num=0\nendcmd\n");
+          "mcmd=spawn\nnprocs=1\nexecname=./"
+          "b\ntotspawns=2\nspawnssofar=2\nargcnt=0\npreput_num=0\ninfo_num=0\nendcmd\n");
     answered("cmd=spawn_result rc=0 jobid=kvs_2 errcodes=0,0,0\n", PMIWIRE_OP_SPAWN, 0);
     is_str(ev.value, "kvs_2");
     assert_int_equal(pmiwire_msg_str(ev.msg, PMIWIRE_F_ERRCODES, &ev.value2), 0);
@@ -429,21 +466,27 @@ static void test_spawn(void **state)
     assert_int_equal(pmiwire_client_spawn(session, &req, 1), 0);
     assert_true(pmiwire_client_output(session, &(const void *){NULL}) > 0);
     pmiwire_client_sent(session, 1u << 20);
-    answered(v2("cmd=spawn-response;rc=14;errmsg=no;"), PMIWIRE_OP_SPAWN, PMIWIRE_EPEER); /* Slurm's way */
+    answered(v2("cmd=spawn-response;rc=14;errmsg=no;"), PMIWIRE_OP_SPAWN,
+             PMIWIRE_EPEER); /* Slurm's way */
     idle();
 
     o.server = pmiwire_profile_find("slurmstepd");
     fresh_with(&o);
     assert_int_equal(pmiwire_client_spawn(session, &req, 1), 0);
-    sends(v2("cmd=spawn;ncmds=2;preputcount=2;ppkey0=pk;ppval0=pv;ppkey1=pk2;ppval1=pv2;subcmd=./a;maxprocs=2;argc=2;"
-             "argv0=-x;argv1=y;infokeycount=1;infokey0=wdir;infoval0=/tmp;subcmd=./b;maxprocs=1;argc=0;"
-             "infokeycount=0;"));
+    sends(v2(
+        "cmd=spawn;ncmds=2;preputcount=2;ppkey0=pk;ppval0=pv;ppkey1=pk2;ppval1=pv2;subcmd=./"
+        "a;maxprocs=2;argc=2;"
+        "argv0=-x;argv1=y;infokeycount=1;infokey0=wdir;infoval0=/tmp;subcmd=./b;maxprocs=1;argc=0;"
+        "infokeycount=0;"));
     answered(v2("cmd=spawn-response;rc=0;jobid=43.0;errcodes=0;errcodes=0;"), PMIWIRE_OP_SPAWN, 0);
     is_str(ev.value, "43.0");
     for (unsigned wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++) {
         const struct pmiwire_spawn_cmd refused[] = {
-            {.maxprocs = 1}, {.execname = S("a")}, {.execname = S("a"), .maxprocs = 1u << 31},
-            {.execname = S("a"), .maxprocs = 1, .argc = 1}, {.execname = S("a"), .maxprocs = 1, .n_info = 1},
+            {.maxprocs = 1},
+            {.execname = S("a")},
+            {.execname = S("a"), .maxprocs = 1u << 31},
+            {.execname = S("a"), .maxprocs = 1, .argc = 1},
+            {.execname = S("a"), .maxprocs = 1, .n_info = 1},
         };
 
         fresh(wire, 0);
@@ -451,11 +494,16 @@ static void test_spawn(void **state)
             const struct pmiwire_spawn_cmd two[] = {cmds[0], refused[i]};
             const struct pmiwire_spawn bad_req = {.n_cmds = 2, .cmds = two};
 
-            assert_int_equal(pmiwire_client_spawn(session, &bad_req, 1), i == 0 ? PMIWIRE_EEMPTY : -EINVAL);
+            assert_int_equal(pmiwire_client_spawn(session, &bad_req, 1),
+                             i == 0 ? PMIWIRE_EEMPTY : -EINVAL);
             idle();
         }
-        assert_int_equal(pmiwire_client_spawn(session, &(struct pmiwire_spawn){.n_cmds = 1}, 1), -EINVAL);
-        assert_int_equal(pmiwire_client_spawn(session, &(struct pmiwire_spawn){.n_cmds = 1, .cmds = cmds, .n_preput = 1}, 1), -EINVAL);
+        assert_int_equal(pmiwire_client_spawn(session, &(struct pmiwire_spawn){.n_cmds = 1}, 1),
+                         -EINVAL);
+        assert_int_equal(
+            pmiwire_client_spawn(
+                session, &(struct pmiwire_spawn){.n_cmds = 1, .cmds = cmds, .n_preput = 1}, 1),
+            -EINVAL);
     }
     req.n_cmds = 0;
     assert_int_equal(pmiwire_client_spawn(session, &req, 1), -EINVAL);
@@ -490,10 +538,14 @@ static void test_refused(void **state)
             assert_int_equal(pmiwire_client_put(session, S("k"), S("a;b"), 0), PMIWIRE_ECHARS);
         assert_int_equal(pmiwire_client_put(session, S("k"), S("a\\b"), 0), PMIWIRE_ECHARS);
         assert_int_equal(pmiwire_client_put(session, S("k"), S("a\nb"), 0), PMIWIRE_ECHARS);
-        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){"a\0b", 3}, 0), PMIWIRE_ECHARS);
-        assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 64}, S("v"), 0), PMIWIRE_EKEYLEN);
-        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 1024}, 0), PMIWIRE_EVALLEN);
-        assert_int_equal(pmiwire_client_get(session, absent, -1, (struct pmiwire_str){text, 64}, 0), PMIWIRE_EKEYLEN);
+        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){"a\0b", 3}, 0),
+                         PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 64}, S("v"), 0),
+                         PMIWIRE_EKEYLEN);
+        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 1024}, 0),
+                         PMIWIRE_EVALLEN);
+        assert_int_equal(pmiwire_client_get(session, absent, -1, (struct pmiwire_str){text, 64}, 0),
+                         PMIWIRE_EKEYLEN);
         assert_int_equal(pmiwire_client_get(session, S(""), -1, S("k"), 0), PMIWIRE_EEMPTY);
         assert_int_equal(pmiwire_client_jobattr(session, absent, 0), PMIWIRE_EEMPTY);
         assert_int_equal(pmiwire_client_publish(session, S("a b"), S("p"), 0), PMIWIRE_ECHARS);
@@ -501,20 +553,24 @@ static void test_refused(void **state)
         assert_int_equal(pmiwire_client_fence_group(session, S("WORLD:1"), 0), PMIWIRE_EVERSION);
         assert_int_equal(pmiwire_client_raw(session, S("cmd=x"), 0, 0), -EINVAL);
         assert_int_equal(pmiwire_client_raw(session, absent, 0, 0), -EINVAL);
-        assert_int_equal(pmiwire_client_raw(session, wire == PMIWIRE_V1 ? S(v2("cmd=x;")) : S("cmd=x\n"), 0, 0),
-                         -EINVAL);
+        assert_int_equal(
+            pmiwire_client_raw(session, wire == PMIWIRE_V1 ? S(v2("cmd=x;")) : S("cmd=x\n"), 0, 0),
+            -EINVAL);
         assert_int_equal(pmiwire_client_raw(session, S("cmd=x\ncmd=y\n"), 0, 0), -EINVAL);
         assert_int_equal(pmiwire_client_raw(session, S("hello"), 0, 0), PMIWIRE_EBADLEN);
         if (wire == PMIWIRE_V1) {
             assert_int_equal(pmiwire_client_ring(session, S("v"), 0), PMIWIRE_EVERSION);
             assert_int_equal(pmiwire_client_nodeattr_get(session, S("k"), 0, 0), PMIWIRE_EVERSION);
-            assert_int_equal(pmiwire_client_nodeattr_put(session, S("k"), S("v"), 0), PMIWIRE_EVERSION);
+            assert_int_equal(pmiwire_client_nodeattr_put(session, S("k"), S("v"), 0),
+                             PMIWIRE_EVERSION);
             assert_int_equal(pmiwire_client_job_connect(session, S("k"), 0), PMIWIRE_EVERSION);
             assert_int_equal(pmiwire_client_job_disconnect(session, S("k"), 0), PMIWIRE_EVERSION);
         }
         idle();
-        assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 63}, (struct pmiwire_str){text, wire == PMIWIRE_V1 ? 900 : 1023}, 0),
-                         0);
+        assert_int_equal(
+            pmiwire_client_put(session, (struct pmiwire_str){text, 63},
+                               (struct pmiwire_str){text, wire == PMIWIRE_V1 ? 900 : 1023}, 0),
+            0);
     }
     /* The server's own maxima count too, whatever its profile. */
     o.wire = PMIWIRE_V1;
@@ -529,9 +585,12 @@ static void test_refused(void **state)
     assert_int_equal(hear("cmd=appnum appnum=3\n"), 0);
     sends("cmd=get_my_kvsname\n");
     answered("cmd=my_kvsname kvsname=k\n", PMIWIRE_OP_INIT, 0);
-    assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 9}, S("v"), 0), PMIWIRE_EKEYLEN);
-    assert_int_equal(pmiwire_client_get(session, absent, -1, (struct pmiwire_str){text, 9}, 0), PMIWIRE_EKEYLEN);
-    assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 11}, 0), PMIWIRE_EVALLEN);
+    assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 9}, S("v"), 0),
+                     PMIWIRE_EKEYLEN);
+    assert_int_equal(pmiwire_client_get(session, absent, -1, (struct pmiwire_str){text, 9}, 0),
+                     PMIWIRE_EKEYLEN);
+    assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 11}, 0),
+                     PMIWIRE_EVALLEN);
     /* This one carries blanks, both ways. */
     assert_int_equal(pmiwire_client_put(session, S("kkkkkkkk"), S("a b c d ef"), 0), 0);
     sends("cmd=put kvsname=k key=kkkkkkkk value=a b c d ef\n");
@@ -548,14 +607,14 @@ static void test_bad_options(void **state)
     char *mem = aligned_alloc(16, 1 << 20);
 
     (void)state;
-#define BAD(change)                                                                                                    \
-    do {                                                                                                               \
-        o = options(PMIWIRE_V1);                                                                                       \
-        change;                                                                                                        \
-        assert_int_equal(pmiwire_client_size(&o), 0);                                                                  \
-        assert_int_equal(pmiwire_client_create(&o, &session), -EINVAL);                                                \
-        assert_int_equal(pmiwire_client_init(mem, &o, &session), -EINVAL);                                             \
-        assert_null(session);                                                                                          \
+#define BAD(change)                                                                                \
+    do {                                                                                           \
+        o = options(PMIWIRE_V1);                                                                   \
+        change;                                                                                    \
+        assert_int_equal(pmiwire_client_size(&o), 0);                                              \
+        assert_int_equal(pmiwire_client_create(&o, &session), -EINVAL);                            \
+        assert_int_equal(pmiwire_client_init(mem, &o, &session), -EINVAL);                         \
+        assert_null(session);                                                                      \
     } while (0)
     BAD(o.size = 0);
     BAD(o.wire = 3);

@@ -98,11 +98,17 @@ static void test_unasked(void **state)
     assert_int_equal(ev.cookie, 3);
 }
 
-/* The server goes away after each byte of a whole conversation: what was asked is answered, once. */
+/* The server goes away after each byte of a whole conversation: what was asked is answered, once.
+ * */
 static void test_eof_everywhere(void **state)
 {
-    static const char *const script[] = {INITED_V1, MAXES, "cmd=appnum appnum=3\n", "cmd=my_kvsname kvsname=k\n",
-                                         "cmd=put_result rc=0\n", "cmd=barrier_out\n", "cmd=finalize_ack\n"};
+    static const char *const script[] = {INITED_V1,
+                                         MAXES,
+                                         "cmd=appnum appnum=3\n",
+                                         "cmd=my_kvsname kvsname=k\n",
+                                         "cmd=put_result rc=0\n",
+                                         "cmd=barrier_out\n",
+                                         "cmd=finalize_ack\n"};
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
     size_t total = 0;
 
@@ -207,7 +213,8 @@ static void test_pipelining(void **state)
     assert_int_equal(pmiwire_client_appnum(session, 2), 0);
     assert_int_equal(pmiwire_client_fence(session, 3), 0);
     sends("    26cmd=kvs-put;key=k;value=v;    14cmd=kvs-fence;");
-    answered("    26cmd=kvs-put-response;rc=0;    28cmd=kvs-fence-response;rc=0;", PMIWIRE_OP_PUT, 0);
+    answered("    26cmd=kvs-put-response;rc=0;    28cmd=kvs-fence-response;rc=0;", PMIWIRE_OP_PUT,
+             0);
     assert_int_equal(pmiwire_client_next(session, &ev), 1);
     assert_int_equal(ev.cookie, 2);
     assert_int_equal(pmiwire_client_next(session, &ev), 1);
@@ -242,8 +249,8 @@ static void test_abort_overtakes(void **state)
             memcpy(stream + out, data, got);
             pmiwire_client_sent(session, got);
             /* Nothing else waits for its turn but, without pipelining, the put. */
-            snprintf(expected, sizeof(expected), "%s%s%s%s%s", out ? fence : "", stop4, stop, out ? "" : fence,
-                     flags ? put : "");
+            snprintf(expected, sizeof(expected), "%s%s%s%s%s", out ? fence : "", stop4, stop,
+                     out ? "" : fence, flags ? put : "");
             assert_string_equal(stream, expected);
             assert_int_equal(pmiwire_client_next(session, &ev), 0);
             answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
@@ -259,7 +266,8 @@ static void test_abort_overtakes(void **state)
             idle();
         }
     }
-    /* The usual end: the fence is never answered. An abort that is out counts, one that is not does not. */
+    /* The usual end: the fence is never answered. An abort that is out counts, one that is not does
+     * not. */
     fresh(PMIWIRE_V1, 0);
     assert_int_equal(pmiwire_client_fence(session, 1), 0);
     sends(fence);
@@ -289,12 +297,15 @@ static void test_raw(void **state)
     assert_true(n > 0);
     assert_int_equal(pmiwire_client_raw(session, (struct pmiwire_str){buf, (size_t)n}, 0, 4), 0);
     sends("cmd=x_allgather x-value=v\n");
-    answered("cmd=x_allgather_result rc=2 msg=not today x-value=w\n", PMIWIRE_OP_RAW, PMIWIRE_EPEER);
+    answered("cmd=x_allgather_result rc=2 msg=not today x-value=w\n", PMIWIRE_OP_RAW,
+             PMIWIRE_EPEER);
     assert_int_equal(ev.cookie, 4);
     assert_int_equal(ev.peer_rc, 2);
     is_str(ev.text, "not today");
     is_str(ev.msg->cmd, "x_allgather_result");
-    assert_int_equal(pmiwire_client_raw(session, S("mcmd=spawn\nnprocs=1\nendcmd\n"), PMIWIRE_V1_SPAWN_RESULT, 4), 0);
+    assert_int_equal(pmiwire_client_raw(session, S("mcmd=spawn\nnprocs=1\nendcmd\n"),
+                                        PMIWIRE_V1_SPAWN_RESULT, 4),
+                     0);
     sends("mcmd=spawn\nnprocs=1\nendcmd\n");
     answered("cmd=spawn_result rc=0\n", PMIWIRE_OP_RAW, 0);
     assert_int_equal(pmiwire_client_raw(session, S("cmd=get_maxes\n"), PMIWIRE_V1_MAXES, 4), 0);
@@ -308,7 +319,8 @@ static void test_raw(void **state)
 
 /* ---- memory ---- */
 
-/* Exactly the bytes that were said to be needed, before a page that cannot be touched; nothing is allocated. */
+/* Exactly the bytes that were said to be needed, before a page that cannot be touched; nothing is
+ * allocated. */
 static void test_callers_memory(void **state)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -368,15 +380,18 @@ static void test_longest(void **state)
     o.max_msg_bytes = 600;
     fresh_with(&o);
     /* "cmd=put kvsname=kvs_1 key=k value=" and a newline are 35. */
-    assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 566}, 0), PMIWIRE_ETOOBIG);
+    assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 566}, 0),
+                     PMIWIRE_ETOOBIG);
     assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 565}, 0), 0);
     assert_int_equal(pmiwire_client_fence(session, 0), -EAGAIN);
-    assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 566}, 0), -EAGAIN);
+    assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 566}, 0),
+                     -EAGAIN);
     pmiwire_client_sent(session, 1000);
     answered("cmd=put_result rc=0\n", PMIWIRE_OP_PUT, 0);
     /* Room frees itself as bytes go out. */
     for (int i = 0; i < 50; i++) {
-        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 250}, 0), 0);
+        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 250}, 0),
+                         0);
         assert_int_equal(pmiwire_client_fence(session, 0), 0);
         pmiwire_client_sent(session, 1000);
         answered("cmd=put_result rc=0\n", PMIWIRE_OP_PUT, 0);
@@ -403,8 +418,9 @@ static void test_longest(void **state)
     fresh_with(&o);
     assert_int_equal(pmiwire_client_fence(session, 0), 0);
     sends("cmd=barrier_in\n");
-    answered("cmd=barrier_out a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1 i=1 j=1 k=1 l=1 m=1 n=1 o=1 p=1 q=1\n",
-             PMIWIRE_OP_FENCE, PMIWIRE_EFIELDS);
+    answered(
+        "cmd=barrier_out a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1 i=1 j=1 k=1 l=1 m=1 n=1 o=1 p=1 q=1\n",
+        PMIWIRE_OP_FENCE, PMIWIRE_EFIELDS);
     /* The name of a key-value space that is longer than any server's. */
     o.max_msg_bytes = 0;
     o.max_fields = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The decoder: messages of all three framings against a naive reader; every error with its place; limits on both sides. */
+/* The decoder: messages of all three framings against a naive reader; every error with its place;
+ * limits on both sides. */
 #include "naive_decoder.h"
 
 /* Fed in pieces of `step` bytes, each time from a fresh block of exactly what has come. */
@@ -81,49 +82,165 @@ struct want {
 
 static const struct want wants[] = {
     {"cmd=get_maxes\n", 0, V1, PMIWIRE_V1_GET_MAXES, "get_maxes", 0, {{0}}},
-    {"cmd=init pmi_version=1 pmi_subversion=1\n", 0, V1, PMIWIRE_V1_INIT, "init", 2,
-     {{"pmi_version", "1", F(PMI_VERSION), 0, 0}, {"pmi_subversion", "1", F(PMI_SUBVERSION), 0, 0}}},
-    {"cmd=put kvsname=k key=a value=b=c==\n", 0, V1, PMIWIRE_V1_PUT, "put", 3,
-     {{"kvsname", "k", F(KVSNAME), 0, 0}, {"key", "a", F(KEY), 0, 0}, {"value", "b=c==", F(VALUE), 0, 0}}},
-    {"cmd=put   key=a    value=\n", 0, V1, PMIWIRE_V1_PUT, "put", 2,
+    {"cmd=init pmi_version=1 pmi_subversion=1\n",
+     0,
+     V1,
+     PMIWIRE_V1_INIT,
+     "init",
+     2,
+     {{"pmi_version", "1", F(PMI_VERSION), 0, 0},
+      {"pmi_subversion", "1", F(PMI_SUBVERSION), 0, 0}}},
+    {"cmd=put kvsname=k key=a value=b=c==\n",
+     0,
+     V1,
+     PMIWIRE_V1_PUT,
+     "put",
+     3,
+     {{"kvsname", "k", F(KVSNAME), 0, 0},
+      {"key", "a", F(KEY), 0, 0},
+      {"value", "b=c==", F(VALUE), 0, 0}}},
+    {"cmd=put   key=a    value=\n",
+     0,
+     V1,
+     PMIWIRE_V1_PUT,
+     "put",
+     2,
      {{"key", "a", F(KEY), 0, 0}, {"value", "", F(VALUE), 0, 0}}},
     {"cmd=finalize  \n", 0, V1, PMIWIRE_V1_FINALIZE, "finalize", 0, {{0}}},
     {"cmd=zap x=1\n", 0, V1, 0, "zap", 1, {{"x", "1", 0, 0, 0}}},
-    {"cmd=put key=a;b value=c;;\n", 0, V1, PMIWIRE_V1_PUT, "put", 2,
+    {"cmd=put key=a;b value=c;;\n",
+     0,
+     V1,
+     PMIWIRE_V1_PUT,
+     "put",
+     2,
      {{"key", "a;b", F(KEY), 0, 0}, {"value", "c;;", F(VALUE), 0, 0}}},
     /* Prose goes on over words without '=', in the middle and at the end; other fields do not. */
-    {"cmd=get_result rc=-1 msg=no such  key here value=unknown\n", 0, V1, PMIWIRE_V1_GET_RESULT, "get_result", 3,
-     {{"rc", "-1", F(RC), 0, 0}, {"msg", "no such  key here", F(MSG), 0, 0}, {"value", "unknown", F(VALUE), 0, 0}}},
-    {"cmd=abort exitcode=3 message= a b\n", 0, V1, PMIWIRE_V1_ABORT, "abort", 2,
+    {"cmd=get_result rc=-1 msg=no such  key here value=unknown\n",
+     0,
+     V1,
+     PMIWIRE_V1_GET_RESULT,
+     "get_result",
+     3,
+     {{"rc", "-1", F(RC), 0, 0},
+      {"msg", "no such  key here", F(MSG), 0, 0},
+      {"value", "unknown", F(VALUE), 0, 0}}},
+    {"cmd=abort exitcode=3 message= a b\n",
+     0,
+     V1,
+     PMIWIRE_V1_ABORT,
+     "abort",
+     2,
      {{"exitcode", "3", F(EXITCODE), 0, 0}, {"message", " a b", F(MESSAGE), 0, 0}}},
-    {"cmd=abort error_msg=x y errmsg=z w\n", 0, V1, PMIWIRE_V1_ABORT, "abort", 2,
+    {"cmd=abort error_msg=x y errmsg=z w\n",
+     0,
+     V1,
+     PMIWIRE_V1_ABORT,
+     "abort",
+     2,
      {{"error_msg", "x y", F(ERROR_MSG), 0, 0}, {"errmsg", "z w", F(ERRMSG), 0, 0}}},
     /* Flux: the value runs to the end of the line. */
-    {"cmd=get_result rc=0 value=a b=c  d \n", EOL_FLAG, V1, PMIWIRE_V1_GET_RESULT, "get_result", 2,
+    {"cmd=get_result rc=0 value=a b=c  d \n",
+     EOL_FLAG,
+     V1,
+     PMIWIRE_V1_GET_RESULT,
+     "get_result",
+     2,
      {{"rc", "0", F(RC), 0, 0}, {"value", "a b=c  d ", F(VALUE), 0, 0}}},
-    {"cmd=get_result value=\n", EOL_FLAG, V1, PMIWIRE_V1_GET_RESULT, "get_result", 1, {{"value", "", F(VALUE), 0, 0}}},
-    {"cmd=get_result value==\n", EOL_FLAG, V1, PMIWIRE_V1_GET_RESULT, "get_result", 1, {{"value", "=", F(VALUE), 0, 0}}},
-    {"mcmd=spawn\nnprocs=2\nexecname=/bin/a b\narg1=x=y z\narg12=\nendcmd\n", 0, MCMD, PMIWIRE_V1_SPAWN, "spawn", 4,
-     {{"nprocs", "2", F(NPROCS), 0, 0}, {"execname", "/bin/a b", F(EXECNAME), 0, 0}, {"arg1", "x=y z", F(ARG), 1, IDX},
+    {"cmd=get_result value=\n",
+     EOL_FLAG,
+     V1,
+     PMIWIRE_V1_GET_RESULT,
+     "get_result",
+     1,
+     {{"value", "", F(VALUE), 0, 0}}},
+    {"cmd=get_result value==\n",
+     EOL_FLAG,
+     V1,
+     PMIWIRE_V1_GET_RESULT,
+     "get_result",
+     1,
+     {{"value", "=", F(VALUE), 0, 0}}},
+    {"mcmd=spawn\nnprocs=2\nexecname=/bin/a b\narg1=x=y z\narg12=\nendcmd\n",
+     0,
+     MCMD,
+     PMIWIRE_V1_SPAWN,
+     "spawn",
+     4,
+     {{"nprocs", "2", F(NPROCS), 0, 0},
+      {"execname", "/bin/a b", F(EXECNAME), 0, 0},
+      {"arg1", "x=y z", F(ARG), 1, IDX},
       {"arg12", "", F(ARG), 12, IDX}}},
     {"mcmd=spawn\nendcmd\n", 0, MCMD, PMIWIRE_V1_SPAWN, "spawn", 0, {{0}}},
-    {"mcmd=zap\nendcmd1=endcmd\n x=endcmd \nendcmd\n", 0, MCMD, 0, "zap", 2,
+    {"mcmd=zap\nendcmd1=endcmd\n x=endcmd \nendcmd\n",
+     0,
+     MCMD,
+     0,
+     "zap",
+     2,
      {{"endcmd1", "endcmd", 0, 0, 0}, {" x", "endcmd ", 0, 0, 0}}},
     {"mcmd=x\nendcmd\n", 0, MCMD, 0, "x", 0, {{0}}},
     {"mcmd=a b=c\nendcmd\n", 0, MCMD, 0, "a b=c", 0, {{0}}},
-    {"    22cmd=kvs-get;key=alpha;", 0, V2, PMIWIRE_V2_KVS_GET, "kvs-get", 1, {{"key", "alpha", F(KEY), 0, 0}}},
-    {"22    cmd=kvs-get;key=alpha;", 0, V2, PMIWIRE_V2_KVS_GET, "kvs-get", 1, {{"key", "alpha", F(KEY), 0, 0}}},
-    {"  22  cmd=kvs-get;key=alpha;", 0, V2, PMIWIRE_V2_KVS_GET, "kvs-get", 1, {{"key", "alpha", F(KEY), 0, 0}}},
-    {"000022cmd=kvs-get;key=alpha;", 0, V2, PMIWIRE_V2_KVS_GET, "kvs-get", 1, {{"key", "alpha", F(KEY), 0, 0}}},
-    {"    25cmd=kvs-put;key=a;value=;", 0, V2, PMIWIRE_V2_KVS_PUT, "kvs-put", 2,
+    {"    22cmd=kvs-get;key=alpha;",
+     0,
+     V2,
+     PMIWIRE_V2_KVS_GET,
+     "kvs-get",
+     1,
+     {{"key", "alpha", F(KEY), 0, 0}}},
+    {"22    cmd=kvs-get;key=alpha;",
+     0,
+     V2,
+     PMIWIRE_V2_KVS_GET,
+     "kvs-get",
+     1,
+     {{"key", "alpha", F(KEY), 0, 0}}},
+    {"  22  cmd=kvs-get;key=alpha;",
+     0,
+     V2,
+     PMIWIRE_V2_KVS_GET,
+     "kvs-get",
+     1,
+     {{"key", "alpha", F(KEY), 0, 0}}},
+    {"000022cmd=kvs-get;key=alpha;",
+     0,
+     V2,
+     PMIWIRE_V2_KVS_GET,
+     "kvs-get",
+     1,
+     {{"key", "alpha", F(KEY), 0, 0}}},
+    {"    25cmd=kvs-put;key=a;value=;",
+     0,
+     V2,
+     PMIWIRE_V2_KVS_PUT,
+     "kvs-put",
+     2,
      {{"key", "a", F(KEY), 0, 0}, {"value", "", F(VALUE), 0, 0}}},
-    {"    30cmd=kvs-put;key=a;value=b;;c;;", 0, V2, 0, NULL, 0, {{0}}}, /* the last pair is no end: below */
-    {"    31cmd=kvs-put;key=a;value=b;;c;;;", 0, V2, PMIWIRE_V2_KVS_PUT, "kvs-put", 2,
+    {"    30cmd=kvs-put;key=a;value=b;;c;;", 0, V2, 0, NULL, 0, {{0}}}, /* the last pair is no end:
+                                                                           below */
+    {"    31cmd=kvs-put;key=a;value=b;;c;;;",
+     0,
+     V2,
+     PMIWIRE_V2_KVS_PUT,
+     "kvs-put",
+     2,
      {{"key", "a", F(KEY), 0, 0}, {"value", "b;;c;;", F(VALUE), 0, ESC}}},
-    {"    34cmd=kvs-put;key=a;;;;;value=x y=z;", 0, V2, PMIWIRE_V2_KVS_PUT, "kvs-put", 2,
+    {"    34cmd=kvs-put;key=a;;;;;value=x y=z;",
+     0,
+     V2,
+     PMIWIRE_V2_KVS_PUT,
+     "kvs-put",
+     2,
      {{"key", "a;;;;", F(KEY), 0, ESC}, {"value", "x y=z", F(VALUE), 0, 0}}},
-    {"    44cmd=spawn;argv0=a;argv10=b;infokey3=c;zz9=d;", 0, V2, PMIWIRE_V2_SPAWN, "spawn", 4,
-     {{"argv0", "a", F(ARGV), 0, IDX}, {"argv10", "b", F(ARGV), 10, IDX}, {"infokey3", "c", F(INFOKEY), 3, IDX},
+    {"    44cmd=spawn;argv0=a;argv10=b;infokey3=c;zz9=d;",
+     0,
+     V2,
+     PMIWIRE_V2_SPAWN,
+     "spawn",
+     4,
+     {{"argv0", "a", F(ARGV), 0, IDX},
+      {"argv10", "b", F(ARGV), 10, IDX},
+      {"infokey3", "c", F(INFOKEY), 3, IDX},
       {"zz9", "d", 0, 0, 0}}},
 };
 
@@ -151,7 +268,8 @@ static void fields_of_messages(void **state)
         assert_int_equal(m.pad_right, w->wire == V2 && w->text[5] == ' ');
         for (uint32_t k = 0; k < w->n; k++) {
             if (!same(fields[k].key, w->f[k].key) || !same(fields[k].value, w->f[k].value) ||
-                fields[k].id != w->f[k].id || fields[k].index != w->f[k].index || fields[k].flags != w->f[k].flags)
+                fields[k].id != w->f[k].id || fields[k].index != w->f[k].index ||
+                fields[k].flags != w->f[k].flags)
                 fail_msg("%s: field %u", w->text, k);
         }
     }
@@ -201,7 +319,7 @@ struct bad {
     uint32_t flags;
     int code;
     size_t offset;
-    int end_known; /* err_bytes is the whole message; else 0 */
+    int end_known;   /* err_bytes is the whole message; else 0 */
     const char *cmd; /* still readable; NULL: not */
 };
 
@@ -242,7 +360,8 @@ static const struct bad bads[] = {
     {"    11cmd=get;=a;", 0, 0, PMIWIRE_EEMPTY, 14, 1, "get"},
     {"    13cmd=get;key=a", 0, 0, PMIWIRE_EUNTERM, 14, 1, "get"},
     {"     9cmd=get;k", 0, 0, PMIWIRE_EUNTERM, 14, 1, "get"},
-    {"    14cmd=get;k=a;;;", 0, 0, 0, 0, 0, NULL}, /* two of three ';' are one, the third ends: no error */
+    {"    14cmd=get;k=a;;;", 0, 0, 0, 0, 0,
+     NULL}, /* two of three ';' are one, the third ends: no error */
     {"    15cmd=get;k=a;;;;", 0, 0, PMIWIRE_EUNTERM, 14, 1, "get"},
     {"     7cmd=get", 0, 0, PMIWIRE_EUNTERM, 6, 1, NULL},
     {"cmd=put key=\0 value=b\n", 22, 0, PMIWIRE_ENUL, 12, 1, "put"},
@@ -304,8 +423,9 @@ static void text_and_value_with_little_room(void **state)
 
 static void message_limits(void **state)
 {
-    static const char *const texts[] = {
-        "cmd=put key=a value=b\n", "mcmd=spawn\nnprocs=2\narg1=a b\nendcmd\n", "    22cmd=kvs-get;key=alpha;"};
+    static const char *const texts[] = {"cmd=put key=a value=b\n",
+                                        "mcmd=spawn\nnprocs=2\narg1=a b\nendcmd\n",
+                                        "    22cmd=kvs-get;key=alpha;"};
 
     (void)state;
     for (size_t i = 0; i < N_OF(texts); i++)
@@ -319,7 +439,8 @@ static void message_limits(void **state)
             check_split(texts[i], strlen(texts[i]), max, 0, 1);
             pmiwire_decoder_init(&d, max, 0);
             rc = pmiwire_decode(&d, texts[i], strlen(texts[i]), &m);
-            assert_int_equal(rc, max < strlen(texts[i]) ? PMIWIRE_ETOOBIG : (ssize_t)strlen(texts[i]));
+            assert_int_equal(rc,
+                             max < strlen(texts[i]) ? PMIWIRE_ETOOBIG : (ssize_t)strlen(texts[i]));
         }
 }
 
@@ -356,7 +477,8 @@ static void longest_messages(void **state)
     assert_int_equal(d.err_bytes, million);
 }
 
-/* Byte by byte: a decoder that began anew each time would look at 8 * 10^12 bytes, for half an hour and more. */
+/* Byte by byte: a decoder that began anew each time would look at 8 * 10^12 bytes, for half an hour
+ * and more. */
 static void feeding_is_linear(void **state)
 {
     const size_t n = 4u << 20;
@@ -367,7 +489,8 @@ static void feeding_is_linear(void **state)
 
     (void)state;
     assert_non_null(b);
-    for (int lines = 0; lines < 3; lines++) { /* one line; mcmd of one long line; mcmd of many short lines */
+    for (int lines = 0; lines < 3;
+         lines++) { /* one line; mcmd of one long line; mcmd of many short lines */
         memset(b, 'v', n);
         if (lines == 0) {
             memcpy(b, "cmd=put value=", 14);
@@ -388,10 +511,12 @@ static void feeding_is_linear(void **state)
     free(b);
 }
 
-/* `;;` and every separator at every place of a block of 16, in values that end there or run past it. */
+/* `;;` and every separator at every place of a block of 16, in values that end there or run past
+ * it. */
 static void separators_at_block_borders(void **state)
 {
-    static const char *const marks[] = {";;", ";;;;", ";;;", ";", "=", " ", "\n", "=;", ";=", " =", ";;=", "x"};
+    static const char *const marks[] = {";;", ";;;;", ";;;", ";",  "=",   " ",
+                                        "\n", "=;",   ";=",  " =", ";;=", "x"};
 
     (void)state;
     for (size_t before = 0; before < 36; before++)
@@ -399,8 +524,8 @@ static void separators_at_block_borders(void **state)
             for (size_t k = 0; k < N_OF(marks); k++) {
                 char body[160], text[200];
                 int n = snprintf(body, sizeof(body), "cmd=x;k=%.*s%s%.*s;", (int)before,
-                                 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrst", marks[k], (int)after,
-                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+                                 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrst", marks[k],
+                                 (int)after, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 
                 n = snprintf(text, sizeof(text), "%6d%s", n, body);
                 check_whole(text, (size_t)n, 65536, 0);
@@ -415,8 +540,8 @@ static void unescape(void **state)
 {
     static const struct {
         const char *in, *out;
-    } cases[] = {{"", ""}, {"a", "a"}, {";;", ";"}, {"a;;b", "a;b"}, {";;;;", ";;"}, {";;;", ";;"},
-                 {"a;;", "a;"}, {";;a", ";a"}, {";", ";"}};
+    } cases[] = {{"", ""},      {"a", "a"},    {";;", ";"},   {"a;;b", "a;b"}, {";;;;", ";;"},
+                 {";;;", ";;"}, {"a;;", "a;"}, {";;a", ";a"}, {";", ";"}};
 
     (void)state;
     for (size_t i = 0; i < N_OF(cases); i++) {
@@ -435,15 +560,30 @@ static void unescape(void **state)
 
 static const char *random_key(void)
 {
-    static const char *const keys[] = {"key", "value", "kvsname", "rc", "msg", "errmsg", "message", "error_msg", "arg1",
-                                       "argv07", "x", "zz", "found", "thrid", "preput_key_3", "a-rather-long-key-of-no-table"};
+    static const char *const keys[] = {"key",
+                                       "value",
+                                       "kvsname",
+                                       "rc",
+                                       "msg",
+                                       "errmsg",
+                                       "message",
+                                       "error_msg",
+                                       "arg1",
+                                       "argv07",
+                                       "x",
+                                       "zz",
+                                       "found",
+                                       "thrid",
+                                       "preput_key_3",
+                                       "a-rather-long-key-of-no-table"};
 
     return keys[rnd(N_OF(keys))];
 }
 
 static size_t random_message(char *b)
 {
-    static const char *const bytes[] = {"abcdefgh", "ab=; ", ";;;a", "a b c", "=\\~!", "0123456789"};
+    static const char *const bytes[] = {"abcdefgh", "ab=; ", ";;;a",
+                                        "a b c",    "=\\~!", "0123456789"};
     size_t n = 0;
     unsigned wire = 1 + rnd(3);
 
@@ -452,7 +592,11 @@ static size_t random_message(char *b)
     for (unsigned k = rnd(6); k; k--) {
         const char *from = bytes[rnd(N_OF(bytes))];
 
-        n += (size_t)sprintf(b + n, "%c%s%s", wire == 1 ? ' ' : wire == 2 ? ';' : '\n', random_key(), rnd(20) ? "=" : "");
+        n += (size_t)sprintf(b + n, "%c%s%s",
+                             wire == 1   ? ' '
+                             : wire == 2 ? ';'
+                                         : '\n',
+                             random_key(), rnd(20) ? "=" : "");
         for (unsigned v = rnd(rnd(4) ? 12 : 60); v; v--)
             b[n++] = from[rnd((uint32_t)strlen(from))];
     }
@@ -483,7 +627,10 @@ static void random_against_naive_reader(void **state)
             case 0: b[at] = alphabet[rnd(sizeof(alphabet) - 1)]; break;
             case 1: b[at] = (char)rnd(256); break;
             case 2: n = at + 1; break;
-            default: memmove(b + at + 1, b + at, n - at); b[at] = alphabet[rnd(sizeof(alphabet) - 1)]; n++;
+            default:
+                memmove(b + at + 1, b + at, n - at);
+                b[at] = alphabet[rnd(sizeof(alphabet) - 1)];
+                n++;
             }
         }
         check_whole(b, n, max, flags);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of commands and fields: every name is found and none beside them; every command is checked with each of its
- * fields missing, doubled, empty and of the wrong type; numbers at their limits; the texts of diagnostics.
+ * The table of commands and fields: every name is found and none beside them; every command is
+ * checked with each of its fields missing, doubled, empty and of the wrong type; numbers at their
+ * limits; the texts of diagnostics.
  */
 #include "codec_tools.h"
 
@@ -14,12 +15,14 @@ static int is_command(uint16_t wire, const char *name, size_t len)
     const struct pmiwire_command_desc *c;
 
     for (uint32_t i = 0; (c = pmiwire_command_at(i)) != NULL; i++)
-        if ((c->wire == PMIWIRE_V2) == (wire == PMIWIRE_V2) && strlen(c->name) == len && memcmp(c->name, name, len) == 0)
+        if ((c->wire == PMIWIRE_V2) == (wire == PMIWIRE_V2) && strlen(c->name) == len &&
+            memcmp(c->name, name, len) == 0)
             return c->id;
     return 0;
 }
 
-/* By the words of command.h: a plain name, or an indexed one and up to 9 digits without a needless 0. */
+/* By the words of command.h: a plain name, or an indexed one and up to 9 digits without a needless
+ * 0. */
 static int is_field(const char *key, size_t len, uint32_t *index)
 {
     *index = 0;
@@ -108,7 +111,8 @@ static void names(void **state)
         look_up_mutated(c->name);
     }
     assert_int_equal(count, pmiwire_command_count());
-    assert_int_equal(count, PMIWIRE_V1_FINALIZE_ACK + PMIWIRE_V2_FINALIZE_RESPONSE - PMIWIRE_V2_FULLINIT + 1);
+    assert_int_equal(count, PMIWIRE_V1_FINALIZE_ACK + PMIWIRE_V2_FINALIZE_RESPONSE -
+                                PMIWIRE_V2_FULLINIT + 1);
     for (uint16_t id = 1; id < F(COUNT_); id++) {
         const struct pmiwire_field_desc *f = pmiwire_field_get(id);
         char key[64];
@@ -172,17 +176,23 @@ struct edit {
 
 static const struct edit none = {-1, -1, -1, NULL, 0, 0};
 
-static size_t put_field(char *b, const struct pmiwire_command_desc *c, const char *key, const char *value)
+static size_t put_field(char *b, const struct pmiwire_command_desc *c, const char *key,
+                        const char *value)
 {
     static const char *const forms[] = {NULL, " %s=%s", "%s=%s;", "%s=%s\n"};
 
     return (size_t)sprintf(b, forms[c->wire], key, value);
 }
 
-/* A message of the command with all its fields, but for the edit. Returns its length; *place: where the edit is. */
-static size_t write_message(char *b, const struct pmiwire_command_desc *c, const struct edit *e, size_t *place)
+/* A message of the command with all its fields, but for the edit. Returns its length; *place: where
+ * the edit is. */
+static size_t write_message(char *b, const struct pmiwire_command_desc *c, const struct edit *e,
+                            size_t *place)
 {
-    size_t n = (size_t)sprintf(b, c->wire == PMIWIRE_V1 ? "cmd=%s" : c->wire == PMIWIRE_V2 ? "      cmd=%s;" : "mcmd=%s\n",
+    size_t n = (size_t)sprintf(b,
+                               c->wire == PMIWIRE_V1   ? "cmd=%s"
+                               : c->wire == PMIWIRE_V2 ? "      cmd=%s;"
+                                                       : "mcmd=%s\n",
                                c->name);
     char length[24];
 
@@ -190,7 +200,9 @@ static size_t write_message(char *b, const struct pmiwire_command_desc *c, const
         n += put_field(b + n, c, "unheard-of", "");
     for (int k = 0; k < (int)c->n_fields; k++) {
         const struct pmiwire_field_desc *f = pmiwire_field_get(c->fields[k].field);
-        const char *value = f->type == PMIWIRE_TYPE_INT ? f->id == F(RC) ? "0" : "7" : f->type == PMIWIRE_TYPE_BOOL ? "TRUE" : "v";
+        const char *value = f->type == PMIWIRE_TYPE_INT    ? f->id == F(RC) ? "0" : "7"
+                            : f->type == PMIWIRE_TYPE_BOOL ? "TRUE"
+                                                           : "v";
         char key[40];
 
         snprintf(key, sizeof(key), "%s%s", f->name, f->indexed ? "1" : "");
@@ -206,7 +218,10 @@ static size_t write_message(char *b, const struct pmiwire_command_desc *c, const
     }
     if (e->unknown)
         n += put_field(b + n, c, "unheard-of", "x");
-    n += (size_t)sprintf(b + n, "%s", c->wire == PMIWIRE_V1 ? "\n" : c->wire == PMIWIRE_V2 ? "" : "endcmd\n");
+    n += (size_t)sprintf(b + n, "%s",
+                         c->wire == PMIWIRE_V1   ? "\n"
+                         : c->wire == PMIWIRE_V2 ? ""
+                                                 : "endcmd\n");
     if (c->wire == PMIWIRE_V2) {
         sprintf(length, "%6zu", n - 6);
         memcpy(b, length, 6);
@@ -215,7 +230,8 @@ static size_t write_message(char *b, const struct pmiwire_command_desc *c, const
 }
 
 /* Writes, decodes and checks; what is found must be this. */
-static void judge(const struct pmiwire_command_desc *c, struct edit e, uint32_t flags, int code, uint16_t field)
+static void judge(const struct pmiwire_command_desc *c, struct edit e, uint32_t flags, int code,
+                  uint16_t field)
 {
     char b[4096], text[160], small[24];
     struct pmiwire_field fields[40];
@@ -237,18 +253,22 @@ static void judge(const struct pmiwire_command_desc *c, struct edit e, uint32_t 
     }
     if (diag.code != code || diag.command != c->id || diag.field != field ||
         diag.offset != (code == PMIWIRE_EMISSING ? 0 : place))
-        fail_msg("%.*s: diag {%d, %u, %u, %zu}, place %zu", (int)n, b, diag.code, diag.command, diag.field, diag.offset, place);
+        fail_msg("%.*s: diag {%d, %u, %u, %zu}, place %zu", (int)n, b, diag.code, diag.command,
+                 diag.field, diag.offset, place);
     n = pmiwire_diag_text(&diag, text, sizeof(text));
     assert_true(n < sizeof(text) - 1 && strlen(text) == n);
-    assert_true(strstr(text, c->name) == text && strstr(text, pmiwire_field_get(field)->name) != NULL);
+    assert_true(strstr(text, c->name) == text &&
+                strstr(text, pmiwire_field_get(field)->name) != NULL);
     assert_non_null(strstr(text, pmiwire_strerror(code)));
-    assert_int_equal(pmiwire_diag_text(&diag, small, sizeof(small)), n < sizeof(small) ? n : sizeof(small) - 1);
+    assert_int_equal(pmiwire_diag_text(&diag, small, sizeof(small)),
+                     n < sizeof(small) ? n : sizeof(small) - 1);
     assert_memory_equal(small, text, strlen(small));
 }
 
 static void judge_field(const struct pmiwire_command_desc *c, uint32_t k)
 {
-    static const char *const no_numbers[] = {"x", "1x", "-", "+1", "0x1", "2147483648", "-2147483649", "99999999999"};
+    static const char *const no_numbers[] = {"x",   "1x",         "-",           "+1",
+                                             "0x1", "2147483648", "-2147483649", "99999999999"};
     static const char *const no_truths[] = {"x", "TRUEE", "tru", "2", "-1", "TruE", "yesno"};
     static const char *const truths[] = {"TRUE", "FALSE", "true", "false", "yes", "no", "1", "0"};
     const struct pmiwire_field_desc *f = pmiwire_field_get(c->fields[k].field);
@@ -265,7 +285,8 @@ static void judge_field(const struct pmiwire_command_desc *c, uint32_t k)
     e = none;
     e.change = (int)k;
     e.value = "";
-    judge(c, e, 0, (flags & PMIWIRE_MAYEMPTY) || f->type == PMIWIRE_TYPE_TEXT ? 0 : PMIWIRE_EEMPTY, f->id);
+    judge(c, e, 0, (flags & PMIWIRE_MAYEMPTY) || f->type == PMIWIRE_TYPE_TEXT ? 0 : PMIWIRE_EEMPTY,
+          f->id);
     for (size_t i = 0; f->type == PMIWIRE_TYPE_INT && i < N_OF(no_numbers); i++) {
         e.value = no_numbers[i];
         judge(c, e, 0, PMIWIRE_ETYPE, f->id);
@@ -300,7 +321,8 @@ static void every_command(void **state)
     }
 }
 
-static int check_text(const char *text, uint32_t flags, struct pmiwire_diag *diag, struct pmiwire_msg *m)
+static int check_text(const char *text, uint32_t flags, struct pmiwire_diag *diag,
+                      struct pmiwire_msg *m)
 {
     static struct pmiwire_field fields[16];
     struct pmiwire_decoder d;
@@ -328,15 +350,19 @@ static void single_checks(void **state)
     assert_string_equal(text, "put: a mandatory field is missing: field \"key\"");
     assert_int_equal(check_text("mcmd=spawn\nnprocs=x\nendcmd\n", 0, &diag, &m), PMIWIRE_ETYPE);
     assert_int_equal(pmiwire_diag_text(&diag, text, sizeof(text)), 70);
-    assert_string_equal(text, "spawn: a field does not hold what it should: field \"nprocs\" at byte 11");
-    /* A required field is missing only when rc says success; an rc that is none is an error of its own. */
+    assert_string_equal(text,
+                        "spawn: a field does not hold what it should: field \"nprocs\" at byte 11");
+    /* A required field is missing only when rc says success; an rc that is none is an error of its
+     * own. */
     assert_int_equal(check_text("cmd=get_result rc=-3\n", 0, NULL, &m), 0);
     assert_int_equal(check_text("cmd=get_result rc=0\n", 0, NULL, &m), PMIWIRE_EMISSING);
     assert_int_equal(check_text("cmd=get_result\n", 0, NULL, &m), PMIWIRE_EMISSING);
     assert_int_equal(check_text("cmd=get_result rc=x\n", 0, NULL, &m), PMIWIRE_ETYPE);
     assert_int_equal(check_text("cmd=put rc=1\n", 0, NULL, &m), PMIWIRE_EMISSING); /* no reply */
     /* Of doubled fields the first wins, whatever the second holds. */
-    assert_int_equal(check_text("cmd=get_result rc=0 rc=x value=a value=\n", PMIWIRE_CHECK_FIRST_WINS, NULL, &m), 0);
+    assert_int_equal(
+        check_text("cmd=get_result rc=0 rc=x value=a value=\n", PMIWIRE_CHECK_FIRST_WINS, NULL, &m),
+        0);
     assert_int_equal(pmiwire_diag_text(&diag, text, 0), 0);
     assert_int_equal(pmiwire_diag_text(&diag, text, 1), 0);
     assert_string_equal(text, "");
@@ -371,13 +397,31 @@ static void integers(void **state)
         int rc;
         int32_t value;
     } cases[] = {
-        {"0", 0, 0}, {"-0", 0, 0}, {"7", 0, 7}, {"-7", 0, -7}, {"007", 0, 7}, {"0000000007", 0, 7},
-        {"2147483647", 0, INT32_MAX}, {"-2147483648", 0, INT32_MIN}, {"2147483648", PMIWIRE_ETYPE, 0},
-        {"-2147483649", PMIWIRE_ETYPE, 0}, {"9999999999", PMIWIRE_ETYPE, 0}, {"00000000007", PMIWIRE_ETYPE, 0},
-        {"4294967296", PMIWIRE_ETYPE, 0}, {"18446744073709551616", PMIWIRE_ETYPE, 0}, {"", PMIWIRE_ETYPE, 0},
-        {"-", PMIWIRE_ETYPE, 0}, {"--1", PMIWIRE_ETYPE, 0}, {"+1", PMIWIRE_ETYPE, 0}, {" 1", PMIWIRE_ETYPE, 0},
-        {"1 ", PMIWIRE_ETYPE, 0}, {"1-", PMIWIRE_ETYPE, 0}, {"0x1", PMIWIRE_ETYPE, 0}, {"1e3", PMIWIRE_ETYPE, 0},
-        {"/", PMIWIRE_ETYPE, 0}, {":", PMIWIRE_ETYPE, 0},
+        {"0", 0, 0},
+        {"-0", 0, 0},
+        {"7", 0, 7},
+        {"-7", 0, -7},
+        {"007", 0, 7},
+        {"0000000007", 0, 7},
+        {"2147483647", 0, INT32_MAX},
+        {"-2147483648", 0, INT32_MIN},
+        {"2147483648", PMIWIRE_ETYPE, 0},
+        {"-2147483649", PMIWIRE_ETYPE, 0},
+        {"9999999999", PMIWIRE_ETYPE, 0},
+        {"00000000007", PMIWIRE_ETYPE, 0},
+        {"4294967296", PMIWIRE_ETYPE, 0},
+        {"18446744073709551616", PMIWIRE_ETYPE, 0},
+        {"", PMIWIRE_ETYPE, 0},
+        {"-", PMIWIRE_ETYPE, 0},
+        {"--1", PMIWIRE_ETYPE, 0},
+        {"+1", PMIWIRE_ETYPE, 0},
+        {" 1", PMIWIRE_ETYPE, 0},
+        {"1 ", PMIWIRE_ETYPE, 0},
+        {"1-", PMIWIRE_ETYPE, 0},
+        {"0x1", PMIWIRE_ETYPE, 0},
+        {"1e3", PMIWIRE_ETYPE, 0},
+        {"/", PMIWIRE_ETYPE, 0},
+        {":", PMIWIRE_ETYPE, 0},
     };
 
     (void)state;
@@ -386,7 +430,8 @@ static void integers(void **state)
         char *copy = exact_copy(cases[i].text, n);
         int32_t out = 12345;
 
-        if (pmiwire_parse_int(view(copy, n), &out) != cases[i].rc || out != (cases[i].rc ? 12345 : cases[i].value))
+        if (pmiwire_parse_int(view(copy, n), &out) != cases[i].rc ||
+            out != (cases[i].rc ? 12345 : cases[i].value))
             fail_msg("\"%s\": %d", cases[i].text, (int)out);
         free(copy);
     }
@@ -401,7 +446,8 @@ static void access_to_fields(void **state)
     int truth = 5;
 
     (void)state;
-    check_text("cmd=get_result rc=-2 rc=3 found=no found2=yes own=a own=b value=v tag=z\n", 0, NULL, &m);
+    check_text("cmd=get_result rc=-2 rc=3 found=no found2=yes own=a own=b value=v tag=z\n", 0, NULL,
+               &m);
     assert_int_equal(pmiwire_msg_int(&m, F(RC), &number), 0);
     assert_int_equal(number, -2);
     assert_int_equal(pmiwire_msg_int(&m, F(VALUE), &number), PMIWIRE_ETYPE);
@@ -419,7 +465,8 @@ static void access_to_fields(void **state)
     assert_int_equal(pmiwire_msg_extra(&m, "own", &s), 0);
     assert_true(same(s, "a"));
     assert_int_equal(pmiwire_msg_extra(&m, "ow", &s), PMIWIRE_EMISSING);
-    assert_int_equal(pmiwire_msg_extra(&m, "tag", &s), PMIWIRE_EMISSING); /* in the table, so no extra */
+    assert_int_equal(pmiwire_msg_extra(&m, "tag", &s),
+                     PMIWIRE_EMISSING); /* in the table, so no extra */
     assert_true(same(s, "a"));
     assert_ptr_equal(pmiwire_msg_field(&m, F(FOUND)), &m.fields[2]);
     assert_null(pmiwire_msg_field(&m, F(KEY)));
@@ -428,8 +475,12 @@ static void access_to_fields(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),        cmocka_unit_test(table_is_sound), cmocka_unit_test(every_command),
-        cmocka_unit_test(single_checks), cmocka_unit_test(longest_text),   cmocka_unit_test(integers),
+        cmocka_unit_test(names),
+        cmocka_unit_test(table_is_sound),
+        cmocka_unit_test(every_command),
+        cmocka_unit_test(single_checks),
+        cmocka_unit_test(longest_text),
+        cmocka_unit_test(integers),
         cmocka_unit_test(access_to_fields),
     };
 

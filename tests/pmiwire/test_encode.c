@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The encoder: what it writes is read back, in buffers that end at a page without access; limits, and all that it refuses. */
+/* The encoder: what it writes is read back, in buffers that end at a page without access; limits,
+ * and all that it refuses. */
 #include "naive_decoder.h"
 
 /* Names and values whose bytes the framing carries. */
@@ -28,7 +29,8 @@ static size_t random_value(char *out, uint16_t wire, int text)
 
 static void round_trips(void **state)
 {
-    static const uint16_t ids[] = {F(KVSNAME), F(VALUE), F(RC), F(MSG), F(PORT), F(ARGV), F(INFO_KEY), F(THRID)};
+    static const uint16_t ids[] = {F(KVSNAME), F(VALUE), F(RC),       F(MSG),
+                                   F(PORT),    F(ARGV),  F(INFO_KEY), F(THRID)};
     static char values[RT_FIELDS][512], flat[16384];
 
     (void)state;
@@ -53,7 +55,8 @@ static void round_trips(void **state)
             pmiwire_enc_pad_right(&e[i]);
         for (uint32_t k = 0; k < n; k++) {
             field[k] = ids[rnd(N_OF(ids))];
-            index[k] = pmiwire_field_get(field[k])->indexed ? rnd(2) ? rnd(20) : rnd(1000000000) : 0;
+            index[k] =
+                pmiwire_field_get(field[k])->indexed ? rnd(2) ? rnd(20) : rnd(1000000000) : 0;
             v[k] = view(values[k], random_value(values[k], wire, field[k] == F(MSG)));
             for (int i = 0; i < 2; i++) {
                 if (pmiwire_field_get(field[k])->indexed)
@@ -65,7 +68,8 @@ static void round_trips(void **state)
         len = pmiwire_enc_end(&e[0]);
         gathered = pmiwire_enc_end(&e[1]);
         if (len < 0)
-            fail_msg("round %u: %s, field %u", round, pmiwire_strerror((int)len), pmiwire_enc_error_field(&e[0]));
+            fail_msg("round %u: %s, field %u", round, pmiwire_strerror((int)len),
+                     pmiwire_enc_error_field(&e[0]));
         assert_int_equal(gathered, len);
         for (uint32_t i = 0; i < pmiwire_enc_iovcnt(&e[1]); i++) {
             assert_memory_equal(iov[i].iov_base, flat + at, iov[i].iov_len);
@@ -96,9 +100,11 @@ static void round_trips(void **state)
 }
 
 /* One of each kind of field, to be written into `cap` bytes. */
-static ssize_t write_sample(char *buf, size_t cap, uint16_t cmd, struct iovec *iov, uint32_t cap_iov, uint32_t *n_iov)
+static ssize_t write_sample(char *buf, size_t cap, uint16_t cmd, struct iovec *iov,
+                            uint32_t cap_iov, uint32_t *n_iov)
 {
-    static const char large[] = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123"
+    static const char large[] = "012345678901234567890123456789012345678901234567890123456789012345"
+                                "6789012345678901234567890123"
                                 "4567890123456789012345678901234567890123456789";
     struct pmiwire_encoder e;
     ssize_t rc;
@@ -118,7 +124,8 @@ static ssize_t write_sample(char *buf, size_t cap, uint16_t cmd, struct iovec *i
 
 static void every_buffer_too_small(void **state)
 {
-    static const uint16_t cmds[] = {PMIWIRE_V1_GET_RESULT, PMIWIRE_V2_KVS_GET_RESPONSE, PMIWIRE_V1_SPAWN};
+    static const uint16_t cmds[] = {PMIWIRE_V1_GET_RESULT, PMIWIRE_V2_KVS_GET_RESPONSE,
+                                    PMIWIRE_V1_SPAWN};
 
     (void)state;
     for (size_t k = 0; k < N_OF(cmds); k++) {
@@ -131,7 +138,8 @@ static void every_buffer_too_small(void **state)
         for (size_t cap = 0; cap <= (size_t)len; cap++) {
             char *buf = guard_end(&out_guard, cap); /* a byte too far is a fault */
 
-            assert_int_equal(write_sample(buf, cap, cmds[k], NULL, 0, NULL), cap < (size_t)len ? PMIWIRE_ENOBUF : len);
+            assert_int_equal(write_sample(buf, cap, cmds[k], NULL, 0, NULL),
+                             cap < (size_t)len ? PMIWIRE_ENOBUF : len);
             if (cap == (size_t)len)
                 assert_memory_equal(buf, whole, cap);
         }
@@ -139,7 +147,8 @@ static void every_buffer_too_small(void **state)
         assert_int_equal(n_iov, 3);
         assert_int_equal(write_sample(whole, sizeof(whole), cmds[k], iov, 3, NULL), len);
         for (uint32_t few = 0; few < 3; few++)
-            assert_int_equal(write_sample(whole, sizeof(whole), cmds[k], iov, few, NULL), PMIWIRE_ENOBUF);
+            assert_int_equal(write_sample(whole, sizeof(whole), cmds[k], iov, few, NULL),
+                             PMIWIRE_ENOBUF);
     }
 }
 
@@ -189,8 +198,8 @@ struct refusal {
     int code;   /* 0: carried */
 };
 
-#define PUT1 PMIWIRE_V1_PUT
-#define PUT2 PMIWIRE_V2_KVS_PUT
+#define PUT1   PMIWIRE_V1_PUT
+#define PUT2   PMIWIRE_V2_KVS_PUT
 #define SPAWN1 PMIWIRE_V1_SPAWN
 
 static const struct refusal refusals[] = {
@@ -275,14 +284,16 @@ static void every_refusal(void **state)
         char b[256];
         ssize_t rc;
 
-        pmiwire_enc_begin(&e, b, sizeof(b), r->cmd, r->profile ? pmiwire_profile_find(r->profile) : NULL);
+        pmiwire_enc_begin(&e, b, sizeof(b), r->cmd,
+                          r->profile ? pmiwire_profile_find(r->profile) : NULL);
         switch (r->how) {
         case STR: pmiwire_enc_str(&e, r->field, value); break;
         case NAMED: pmiwire_enc_named(&e, pmiwire_strz(r->key), value); break;
         case EXTRA: pmiwire_enc_extra(&e, r->key, value); break;
         case INDEXED: pmiwire_enc_indexed(&e, r->field, 7, value); break;
         }
-        pmiwire_enc_cstr(&e, F(COUNT_), "a later error does not hide the first"); /* unless there was none */
+        pmiwire_enc_cstr(&e, F(COUNT_),
+                         "a later error does not hide the first"); /* unless there was none */
         rc = pmiwire_enc_end(&e);
         if (rc != (r->code ? r->code : -EINVAL))
             fail_msg("refusal %zu (%s): %ld", i, r->value, (long)rc);
@@ -291,8 +302,12 @@ static void every_refusal(void **state)
     }
     /* The command's own name. */
     for (int k = 0; k < 6; k++) {
-        static const char *const names[] = {"", "a b", "a.b", "1234567890123456789012345678901",
-                                            "12345678901234567890123456789012", "ok-1_A"};
+        static const char *const names[] = {"",
+                                            "a b",
+                                            "a.b",
+                                            "1234567890123456789012345678901",
+                                            "12345678901234567890123456789012",
+                                            "ok-1_A"};
         struct pmiwire_encoder e;
         char b[64];
 
@@ -303,7 +318,8 @@ static void every_refusal(void **state)
     }
 }
 
-static ssize_t with_extras(uint16_t cmd, unsigned n, size_t value_bytes, size_t plain_bytes, int after_value)
+static ssize_t with_extras(uint16_t cmd, unsigned n, size_t value_bytes, size_t plain_bytes,
+                           int after_value)
 {
     static char large[2048], b[65536];
     struct pmiwire_encoder e;
@@ -339,7 +355,8 @@ static void extras_limits(void **state)
 
 static void six_digits(void **state)
 {
-    char *value = guard_end(&text_guard, 1000000), *buf = guard_end(&out_guard, PMIWIRE_V2_MAX_BYTES + 1);
+    char *value = guard_end(&text_guard, 1000000),
+         *buf = guard_end(&out_guard, PMIWIRE_V2_MAX_BYTES + 1);
     struct pmiwire_encoder e;
 
     (void)state;
@@ -356,8 +373,9 @@ static void six_digits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips),   cmocka_unit_test(every_buffer_too_small), cmocka_unit_test(exact_bytes),
-        cmocka_unit_test(every_refusal), cmocka_unit_test(extras_limits),         cmocka_unit_test(six_digits),
+        cmocka_unit_test(round_trips),   cmocka_unit_test(every_buffer_too_small),
+        cmocka_unit_test(exact_bytes),   cmocka_unit_test(every_refusal),
+        cmocka_unit_test(extras_limits), cmocka_unit_test(six_digits),
     };
 
     return cmocka_run_group_tests(tests, open_guards, close_guards);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange: Put and Get in each design, what frames they take, what is refused, and what a lost node ends. */
+/* The exchange: Put and Get in each design, what frames they take, what is refused, and what a lost
+ * node ends. */
 #include <stdbool.h>
 
 #include "exchange_world.h"
@@ -25,7 +26,8 @@ static void sparse_is_fetched(void **state)
     (void)state;
     for (size_t d = 0; d < 3; d++)
         for (uint32_t fence_free = 0; fence_free < 2; fence_free++) {
-            struct pmiwire_exchange_opts o = {.design = designs[d], .flags = fence_free, .arity = 2};
+            struct pmiwire_exchange_opts o = {
+                .design = designs[d], .flags = fence_free, .arity = 2};
 
             w_init(&w, 9, 27, RANDOM, 3);
             w_start(&w, &o);
@@ -165,7 +167,8 @@ static void absent_and_waited_for(void **state)
             assert_true(w.gets[asked[i]].ended);
             assert_int_equal(w.gets[asked[i]].rc, PMIWIRE_ENOENT);
         }
-        assert_int_equal(w_stats(&w, 4).n_requests + w_stats(&w, 4).n_joined, w_stats(&w, 4).n_requests ? 3 : 0);
+        assert_int_equal(w_stats(&w, 4).n_requests + w_stats(&w, 4).n_joined,
+                         w_stats(&w, 4).n_requests ? 3 : 0);
         for (uint32_t n = 0; n < 7; n++)
             for (int i = 0; i < 3; i++)
                 wait[n][i] = w_get(&w, n, "key", 3, PMIWIRE_GET_WAIT);
@@ -174,7 +177,8 @@ static void absent_and_waited_for(void **state)
         for (uint32_t n = 0; n < 7; n++) {
             /* At most one request for the key under way, of this kind. */
             assert_true(w_stats(&w, n).n_requests <= 2);
-            assert_int_equal(w_stats(&w, n).n_joined, (n == 4 ? 4 : 2) * (w_stats(&w, n).n_requests > 0));
+            assert_int_equal(w_stats(&w, n).n_joined,
+                             (n == 4 ? 4 : 2) * (w_stats(&w, n).n_requests > 0));
             home += w_stats(&w, n).n_requests == 0;
             for (int i = 0; i < 3; i++)
                 assert_true(w.gets[wait[n][i]].pending);
@@ -249,7 +253,8 @@ static void run_but(struct world *w, uint32_t from, uint32_t to)
     }
 }
 
-/* An answer from before a Fence that comes after it is for who asked before it, and for nobody else. */
+/* An answer from before a Fence that comes after it is for who asked before it, and for nobody
+ * else. */
 static void a_late_answer(void **state)
 {
     struct world w;
@@ -280,7 +285,8 @@ static void a_late_answer(void **state)
     }
 }
 
-/* A copy that a Fence could not drop, because its node still waits for an answer, is not used after it. */
+/* A copy that a Fence could not drop, because its node still waits for an answer, is not used after
+ * it. */
 static void a_copy_that_outlives_a_fence(void **state)
 {
     struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
@@ -438,7 +444,8 @@ static void concurrent_puts_agree(void **state)
     }
 }
 
-/* Who waits for a DENSE key has it at the Fence; in design DIRECT, where the source is asked, with the Put. */
+/* Who waits for a DENSE key has it at the Fence; in design DIRECT, where the source is asked, with
+ * the Put. */
 static void waiting_for_dense(void **state)
 {
     struct world w;
@@ -557,8 +564,10 @@ static void a_lost_node_ends_everything(void **state)
             for (uint32_t n = 0; n < 9; n++) {
                 t[n] = w_get(&w, n, "k", 2 * (int32_t)dead, PMIWIRE_GET_WAIT);
                 assert_int_equal(pmiwire_exchange_fence(w.nodes[n].x, 2 * (int32_t)n), 0);
-                assert_int_equal(pmiwire_exchange_ring(w.nodes[n].x, 2 * (int32_t)n, str("l"), str("r")), 0);
-                assert_int_equal(pmiwire_exchange_allgather(w.nodes[n].x, 2 * (int32_t)n, str("v")), 0);
+                assert_int_equal(
+                    pmiwire_exchange_ring(w.nodes[n].x, 2 * (int32_t)n, str("l"), str("r")), 0);
+                assert_int_equal(pmiwire_exchange_allgather(w.nodes[n].x, 2 * (int32_t)n, str("v")),
+                                 0);
             }
             w.nodes[dead].dead = true;
             for (uint32_t i = 0; pmiwire_exchange_tree_neighbour(9, 2, dead, i, &next) == 0; i++)
@@ -580,11 +589,17 @@ static void a_lost_node_ends_everything(void **state)
                 assert_int_equal(w.rings[2 * n].rc, PMIWIRE_ELOST);
                 assert_int_equal(w.rings[2 * n + 1].n, 0);
                 assert_int_equal(w_stats(&w, n).n_waiting, 0);
-                assert_int_equal(pmiwire_exchange_put(w.nodes[n].x, -1, str("k"), str("v"), 0), PMIWIRE_ELOST);
-                assert_int_equal(pmiwire_exchange_get(w.nodes[n].x, str("k"), -1, 0, 0, &v), PMIWIRE_ELOST);
-                assert_int_equal(pmiwire_exchange_fence(w.nodes[n].x, PMIWIRE_RANK_ALL), PMIWIRE_ELOST);
-                assert_int_equal(pmiwire_exchange_ring(w.nodes[n].x, 2 * (int32_t)n, str(""), str("")), PMIWIRE_ELOST);
-                assert_int_equal(pmiwire_exchange_allgather(w.nodes[n].x, 2 * (int32_t)n, str("")), PMIWIRE_ELOST);
+                assert_int_equal(pmiwire_exchange_put(w.nodes[n].x, -1, str("k"), str("v"), 0),
+                                 PMIWIRE_ELOST);
+                assert_int_equal(pmiwire_exchange_get(w.nodes[n].x, str("k"), -1, 0, 0, &v),
+                                 PMIWIRE_ELOST);
+                assert_int_equal(pmiwire_exchange_fence(w.nodes[n].x, PMIWIRE_RANK_ALL),
+                                 PMIWIRE_ELOST);
+                assert_int_equal(
+                    pmiwire_exchange_ring(w.nodes[n].x, 2 * (int32_t)n, str(""), str("")),
+                    PMIWIRE_ELOST);
+                assert_int_equal(pmiwire_exchange_allgather(w.nodes[n].x, 2 * (int32_t)n, str("")),
+                                 PMIWIRE_ELOST);
                 assert_int_equal(pmiwire_exchange_lost(w.nodes[n].x, dead), 0);
             }
             w_fini(&w);
@@ -644,7 +659,10 @@ static void put_again(struct node *n, uint64_t token)
     (void)token;
     for (int i = 0; i < 50; i++) { /* the store moves meanwhile */
         snprintf(key, sizeof(key), "more%d", i);
-        assert_int_equal(pmiwire_exchange_put(n->x, -1, str(key), str("some longer value than before"), PMIWIRE_HINT_SPARSE), 0);
+        assert_int_equal(pmiwire_exchange_put(n->x, -1, str(key),
+                                              str("some longer value than before"),
+                                              PMIWIRE_HINT_SPARSE),
+                         0);
     }
 }
 
@@ -697,7 +715,8 @@ static void limits_of_pairs(void **state)
     struct pmiwire_exchange *x = w.nodes[1].x;
 
     for (uint32_t hint = PMIWIRE_HINT_SPARSE; hint <= PMIWIRE_HINT_DENSE; hint++) {
-        struct pmiwire_str key = {text, PMIWIRE_EXCHANGE_MAX_KEY_BYTES}, value = {text, most - PMIWIRE_EXCHANGE_MAX_KEY_BYTES};
+        struct pmiwire_str key = {text, PMIWIRE_EXCHANGE_MAX_KEY_BYTES},
+                           value = {text, most - PMIWIRE_EXCHANGE_MAX_KEY_BYTES};
 
         assert_int_equal(pmiwire_exchange_put(x, 1, key, value, hint), 0);
         value.len++;
@@ -715,7 +734,8 @@ static void limits_of_pairs(void **state)
         assert_int_equal(v.len, 0);
         w_fence(&w);
     }
-    assert_int_equal(pmiwire_exchange_put(x, 0, str("k"), str("v"), 0), -EINVAL); /* no rank of this node */
+    assert_int_equal(pmiwire_exchange_put(x, 0, str("k"), str("v"), 0),
+                     -EINVAL); /* no rank of this node */
     assert_int_equal(pmiwire_exchange_put(x, -2, str("k"), str("v"), 0), -EINVAL);
     assert_int_equal(pmiwire_exchange_put(x, 1, str("k"), str("v"), 3), -EINVAL);
     assert_int_equal(pmiwire_exchange_get(x, str("k"), 3, 0, 0, &v), -EINVAL);
@@ -726,9 +746,12 @@ static void limits_of_pairs(void **state)
     assert_int_equal(pmiwire_exchange_ring(x, 2, str(""), str("")), -EINVAL);
     assert_int_equal(pmiwire_exchange_lost(x, 1), -EINVAL);
     assert_int_equal(pmiwire_exchange_lost(x, 3), -EINVAL);
-    assert_int_equal(pmiwire_exchange_allgather(x, 1, (struct pmiwire_str){text, most + 1}), PMIWIRE_EVALLEN);
-    assert_int_equal(pmiwire_exchange_ring(x, 1, (struct pmiwire_str){text, most + 1}, str("")), PMIWIRE_EVALLEN);
-    assert_int_equal(pmiwire_exchange_ring(x, 1, str(""), (struct pmiwire_str){text, most + 1}), PMIWIRE_EVALLEN);
+    assert_int_equal(pmiwire_exchange_allgather(x, 1, (struct pmiwire_str){text, most + 1}),
+                     PMIWIRE_EVALLEN);
+    assert_int_equal(pmiwire_exchange_ring(x, 1, (struct pmiwire_str){text, most + 1}, str("")),
+                     PMIWIRE_EVALLEN);
+    assert_int_equal(pmiwire_exchange_ring(x, 1, str(""), (struct pmiwire_str){text, most + 1}),
+                     PMIWIRE_EVALLEN);
     assert_int_equal(pmiwire_exchange_allgather(x, 1, (struct pmiwire_str){text, most}), 0);
     w_fini(&w);
 }
@@ -736,8 +759,14 @@ static void limits_of_pairs(void **state)
 static void bad_options(void **state)
 {
     static const uint32_t ranks[] = {2, 3}, unsorted[] = {3, 2}, far[] = {2, 6};
-    const struct pmiwire_exchange_opts good = {.size = sizeof(good), .ops = &w_ops, .node = 1, .n_nodes = 3, .n_ranks = 6, .ranks = ranks,
-                                               .n_local = 2, .n_below = 2};
+    const struct pmiwire_exchange_opts good = {.size = sizeof(good),
+                                               .ops = &w_ops,
+                                               .node = 1,
+                                               .n_nodes = 3,
+                                               .n_ranks = 6,
+                                               .ranks = ranks,
+                                               .n_local = 2,
+                                               .n_below = 2};
     struct pmiwire_exchange_ops ops = w_ops;
     struct pmiwire_exchange_opts o = good;
     struct pmiwire_exchange *x;
@@ -748,11 +777,11 @@ static void bad_options(void **state)
     assert_int_equal(pmiwire_exchange_create(&o, &x), 0);
     pmiwire_exchange_destroy(x);
     pmiwire_exchange_destroy(NULL);
-#define BAD(change)                                                                                                                        \
-    do {                                                                                                                                   \
-        o = good;                                                                                                                          \
-        change;                                                                                                                            \
-        assert_int_equal(pmiwire_exchange_create(&o, &x), -EINVAL);                                                                        \
+#define BAD(change)                                                                                \
+    do {                                                                                           \
+        o = good;                                                                                  \
+        change;                                                                                    \
+        assert_int_equal(pmiwire_exchange_create(&o, &x), -EINVAL);                                \
     } while (0)
     BAD(o.size = 4);
     BAD(o.ops = NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange's collectives: Fence, Allgather and Ring on every shape, the frames and bytes that they take, and the tree. */
+/* The exchange's collectives: Fence, Allgather and Ring on every shape, the frames and bytes that
+ * they take, and the tree. */
 #include <stdbool.h>
 
 #include "exchange_world.h"
@@ -15,9 +16,11 @@ static uint64_t frames(const struct world *w, uint32_t type)
 
 /* ---- Fence ---- */
 
-static void check_fence(uint32_t n, uint32_t fence, uint32_t arity, uint32_t frame_bytes, size_t value_bytes)
+static void check_fence(uint32_t n, uint32_t fence, uint32_t arity, uint32_t frame_bytes,
+                        size_t value_bytes)
 {
-    struct pmiwire_exchange_opts o = {.fence = fence, .arity = arity, .max_frame_bytes = frame_bytes};
+    struct pmiwire_exchange_opts o = {
+        .fence = fence, .arity = arity, .max_frame_bytes = frame_bytes};
     char key[32], *value = malloc(value_bytes + 1);
     uint32_t ranks = 2 * n;
     struct world w;
@@ -43,7 +46,8 @@ static void check_fence(uint32_t n, uint32_t fence, uint32_t arity, uint32_t fra
                 struct pmiwire_str v;
 
                 snprintf(key, sizeof(key), "k%u", r);
-                assert_int_equal(pmiwire_exchange_get(w.nodes[i].x, str(key), -1, PMIWIRE_GET_LOCAL, 0, &v), 0);
+                assert_int_equal(
+                    pmiwire_exchange_get(w.nodes[i].x, str(key), -1, PMIWIRE_GET_LOCAL, 0, &v), 0);
                 assert_int_equal(v.len, value_bytes);
                 assert_int_equal(v.ptr[0], 'a' + (r + round) % 26);
             }
@@ -124,8 +128,10 @@ static void fence_is_a_barrier(void **state)
         }
 }
 
-/* A Fence's payload, as bytes, comes once to every node, with 5 % on top at most: pairs of 16 bytes of key and so many of value, 16 a node. */
-static void check_fence_bytes(uint32_t n, uint32_t fence, size_t value_bytes, const char *form, bool alike)
+/* A Fence's payload, as bytes, comes once to every node, with 5 % on top at most: pairs of 16 bytes
+ * of key and so many of value, 16 a node. */
+static void check_fence_bytes(uint32_t n, uint32_t fence, size_t value_bytes, const char *form,
+                              bool alike)
 {
     struct pmiwire_exchange_opts o = {.fence = fence};
     const uint64_t pairs = (uint64_t)16 * (16 + value_bytes), payload = n * pairs;
@@ -149,7 +155,8 @@ static void check_fence_bytes(uint32_t n, uint32_t fence, size_t value_bytes, co
 
         assert_int_equal(s.payload_bytes, payload);
         assert_true(received <= payload * 105 / 100);
-        assert_true(alike ? received <= payload - pairs : received >= payload - pairs); /* its own do not come */
+        assert_true(alike ? received <= payload - pairs
+                          : received >= payload - pairs); /* its own do not come */
         sent += s.frames[PMIWIRE_XF_COLL].bytes_sent;
         if (fence)
             assert_true(s.frames[PMIWIRE_XF_COLL].bytes_sent <= payload * 105 / 100);
@@ -165,17 +172,20 @@ static void fence_bytes(void **state)
         for (uint32_t n = 2; n <= 40; n += 19) {
             check_fence_bytes(n, fence, 128, "rank-%08u-ab", true);
             check_fence_bytes(n, fence, 13, "addr-of-%08x", true);
-            check_fence_bytes(n, fence, 13, "%08x-address", false); /* keys that have nothing in common */
+            check_fence_bytes(n, fence, 13, "%08x-address",
+                              false); /* keys that have nothing in common */
             check_fence_bytes(n, fence, 0, "%08x-address", false);
         }
 }
 
-/* Pairs of every length, in runs of every kind, come as they were put, in the order of nodes and in that of their Puts. */
+/* Pairs of every length, in runs of every kind, come as they were put, in the order of nodes and in
+ * that of their Puts. */
 #define MANY 300u
 
 static void random_pair(struct world *w, char *key, char *value)
 {
-    static const size_t keys[] = {1, 2, 13, 13, 13, 127, 128, 254, 255, 256, 300, 2047}, values[] = {0, 0, 1, 16, 16, 16, 127, 128, 700};
+    static const size_t keys[] = {1, 2, 13, 13, 13, 127, 128, 254, 255, 256, 300, 2047},
+                        values[] = {0, 0, 1, 16, 16, 16, 127, 128, 700};
     static size_t n = 13, m = 16;
 
     if (w_random(w, 4) == 0) { /* else of the lengths of the one before */
@@ -183,7 +193,8 @@ static void random_pair(struct world *w, char *key, char *value)
         m = values[w_random(w, 9)];
     }
     memset(key, 'k', n);
-    for (size_t at = n > 5 && w_random(w, 3) ? n - 1 - w_random(w, 5) : w_random(w, (uint32_t)n); at < n; at++)
+    for (size_t at = n > 5 && w_random(w, 3) ? n - 1 - w_random(w, 5) : w_random(w, (uint32_t)n);
+         at < n; at++)
         key[at] = (char)('a' + w_random(w, 8));
     key[n] = '\0';
     memset(value, 'a' + (int)w_random(w, 26), m);
@@ -224,7 +235,8 @@ static void fence_of_all_lengths(void **state)
 
     (void)state;
     for (uint32_t seed = 1; seed <= 20; seed++) {
-        struct pmiwire_exchange_opts o = {.fence = seed & 1, .max_frame_bytes = seed & 2 ? PMIWIRE_EXCHANGE_MIN_FRAME_BYTES : 0};
+        struct pmiwire_exchange_opts o = {
+            .fence = seed & 1, .max_frame_bytes = seed & 2 ? PMIWIRE_EXCHANGE_MIN_FRAME_BYTES : 0};
         struct world w;
 
         w_init(&w, 3, 3, BLOCK, seed);
@@ -275,7 +287,8 @@ static void check_ring(uint32_t n, uint32_t ranks, enum placement p, uint64_t se
             snprintf(right, sizeof(right), "r%u.%u", r, round);
             assert_int_equal(pmiwire_exchange_ring(x, (int32_t)r, str(left), str(right)), 0);
             if (w.rings[r].n < round)
-                assert_int_equal(pmiwire_exchange_ring(x, (int32_t)r, str(left), str(right)), PMIWIRE_ESTATE);
+                assert_int_equal(pmiwire_exchange_ring(x, (int32_t)r, str(left), str(right)),
+                                 PMIWIRE_ESTATE);
             if (w_random(&w, 3) == 0 && w.n_queued) {
                 int rc;
 
@@ -356,7 +369,8 @@ static void allgather(void **state)
             snprintf(value, sizeof(value), "value of %u", r);
             assert_int_equal(pmiwire_exchange_allgather(x, (int32_t)r, str(value)), 0);
             if (r < 10)
-                assert_int_equal(pmiwire_exchange_allgather(x, (int32_t)r, str(value)), PMIWIRE_ESTATE);
+                assert_int_equal(pmiwire_exchange_allgather(x, (int32_t)r, str(value)),
+                                 PMIWIRE_ESTATE);
         }
         w_run(&w);
         for (uint32_t n = 0; n < 3; n++) {
@@ -382,7 +396,8 @@ static void tree_shapes(void **state)
     assert_int_equal(pmiwire_exchange_tree_neighbour(1, 2, 0, 0, &v), PMIWIRE_ENOENT);
     assert_int_equal(pmiwire_exchange_tree_neighbour(INT32_MAX, 32, INT32_MAX - 1, 0, &v), 0);
     assert_int_equal(v, (INT32_MAX - 2) / 32);
-    assert_int_equal(pmiwire_exchange_tree_neighbour(INT32_MAX, 32, INT32_MAX - 1, 1, &v), PMIWIRE_ENOENT);
+    assert_int_equal(pmiwire_exchange_tree_neighbour(INT32_MAX, 32, INT32_MAX - 1, 1, &v),
+                     PMIWIRE_ENOENT);
     for (uint32_t n = 1; n < 2000; n += n < 40 ? 1 : 97) {
         uint32_t k = pmiwire_exchange_arity(n), edges = 0;
 
@@ -391,7 +406,8 @@ static void tree_shapes(void **state)
             for (uint32_t i = 0; pmiwire_exchange_tree_neighbour(n, 0, node, i, &v) == 0; i++) {
                 uint32_t back = 0, j;
 
-                for (j = 0; pmiwire_exchange_tree_neighbour(n, k, v, j, &back) == 0 && back != node; j++)
+                for (j = 0; pmiwire_exchange_tree_neighbour(n, k, v, j, &back) == 0 && back != node;
+                     j++)
                     ;
                 assert_int_equal(back, node);
                 assert_true(j <= k);

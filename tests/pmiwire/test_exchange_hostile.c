@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange where others misbehave, and where memory runs out: what is refused changes nothing, and nothing hangs. */
+/* The exchange where others misbehave, and where memory runs out: what is refused changes nothing,
+ * and nothing hangs. */
 #include <stdbool.h>
 
 #include "exchange_world.h"
@@ -25,7 +26,8 @@ static struct {
 static uint32_t n_frames;
 
 /* All frames of a run, each given to `before` ere it is delivered. */
-static void record(struct world *w, void (*before)(struct world *w, uint32_t from, uint32_t to, const struct msg *m))
+static void record(struct world *w,
+                   void (*before)(struct world *w, uint32_t from, uint32_t to, const struct msg *m))
 {
     while (w->n_queued) {
         uint32_t from = w_random(w, w->n_nodes), to = w_random(w, w->n_nodes);
@@ -54,7 +56,8 @@ static int always(const struct node *n)
     return 1;
 }
 
-static void everything(struct world *w, void (*before)(struct world *w, uint32_t from, uint32_t to, const struct msg *m))
+static void everything(struct world *w, void (*before)(struct world *w, uint32_t from, uint32_t to,
+                                                       const struct msg *m))
 {
     char name[16];
 
@@ -68,7 +71,8 @@ static void everything(struct world *w, void (*before)(struct world *w, uint32_t
             w_put(w, r, name, "dense", PMIWIRE_HINT_DENSE);
             snprintf(name, sizeof(name), "s%u", (r + 3) % w->n_ranks);
             (void)w_get(w, w->node_of[r], name, (int32_t)((r + 3) % w->n_ranks), PMIWIRE_GET_WAIT);
-            (void)w_get(w, w->node_of[r], "nothing", (int32_t)((r + 5) % w->n_ranks), PMIWIRE_GET_REMOTE);
+            (void)w_get(w, w->node_of[r], "nothing", (int32_t)((r + 5) % w->n_ranks),
+                        PMIWIRE_GET_REMOTE);
             assert_int_equal(pmiwire_exchange_ring(x, (int32_t)r, str(name), str(name)), 0);
             assert_int_equal(pmiwire_exchange_allgather(x, (int32_t)r, str(name)), 0);
         }
@@ -113,12 +117,12 @@ static void bad_variants(struct world *w, uint32_t from, uint32_t to, const stru
     uint32_t v;
 
     assert_non_null(copy);
-#define REFUSED(rc, n, change)                                                                                         \
-    do {                                                                                                               \
-        memcpy(copy, m->data, m->bytes);                                                                               \
-        change;                                                                                                        \
-        assert_int_equal(give(w, to, from, copy, n), rc);                                                              \
-        refused++;                                                                                                     \
+#define REFUSED(rc, n, change)                                                                     \
+    do {                                                                                           \
+        memcpy(copy, m->data, m->bytes);                                                           \
+        change;                                                                                    \
+        assert_int_equal(give(w, to, from, copy, n), rc);                                          \
+        refused++;                                                                                 \
     } while (0)
     for (size_t n = 0; n < m->bytes; n++) /* cut short, with and without a header that says so */
         REFUSED(PMIWIRE_EPROTO, n, );
@@ -126,13 +130,14 @@ static void bad_variants(struct world *w, uint32_t from, uint32_t to, const stru
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[4] = 0);
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[4] = PMIWIRE_XF_COUNT_);
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[5] = (char)(copy[5] ^ 0x80));
-    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[8]++); /* another job */
-    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[12]++); /* another node than the link's */
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[8]++);       /* another job */
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[12]++);      /* another node than the link's */
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[19] = 0x7f); /* a number far ahead */
     REFUSED(PMIWIRE_EVERSION, m->bytes, copy[3] = '1');
     REFUSED(PMIWIRE_EVERSION, m->bytes, memcpy(copy, "1XFP", 4));
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[0] = 0);
-    /* Its last word is cut off, and the header says so. Of a COLL that may leave a whole one only where there is nothing to cut. */
+    /* Its last word is cut off, and the header says so. Of a COLL that may leave a whole one only
+     * where there is nothing to cut. */
     if (m->bytes > HEADER + 4) {
         v = (uint32_t)m->bytes - 4;
         if (copy[4] != PMIWIRE_XF_GET && copy[4] != PMIWIRE_XF_RING)
@@ -168,8 +173,8 @@ static void nothing_before(struct world *w, uint32_t from, uint32_t to, const st
     (void)w, (void)from, (void)to, (void)m;
 }
 
-/* What has been delivered comes again, to the same node and to others: collectives, rings and acknowledgements are refused, and no frame
- * whatever brings a node down or makes it forget. */
+/* What has been delivered comes again, to the same node and to others: collectives, rings and
+ * acknowledgements are refused, and no frame whatever brings a node down or makes it forget. */
 static void replayed_frames(void **state)
 {
     (void)state;
@@ -196,7 +201,8 @@ static void replayed_frames(void **state)
                     assert_true(rc == 0 || rc == PMIWIRE_EPROTO);
                 }
         }
-        for (size_t i = 0; i < (size_t)w.n_nodes * w.n_nodes; i++) /* acknowledgements that nobody waits for, and such */
+        for (size_t i = 0; i < (size_t)w.n_nodes * w.n_nodes;
+             i++) /* acknowledgements that nobody waits for, and such */
             drop_queue(&w, &w.queues[i]);
         for (uint32_t i = 0; i < w.n_nodes; i++) {
             assert_int_equal(w.nodes[i].n_failed, 0);
@@ -208,7 +214,8 @@ static void replayed_frames(void **state)
 }
 
 /* Frames that are made up. */
-static int made(struct world *w, uint32_t to, uint32_t from, uint8_t type, uint8_t flags, uint16_t arg, uint32_t seq, const void *body, size_t n)
+static int made(struct world *w, uint32_t to, uint32_t from, uint8_t type, uint8_t flags,
+                uint16_t arg, uint32_t seq, const void *body, size_t n)
 {
     char *frame = malloc(HEADER + n);
     uint32_t words[4] = {0, from, seq, (uint32_t)(HEADER + n)}, magic = 0x32584650u;
@@ -230,19 +237,30 @@ static int made(struct world *w, uint32_t to, uint32_t from, uint8_t type, uint8
 static void made_up_frames(void **state)
 {
     struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
-    const uint32_t record_[] = {1u << 18 | 1, 'k' | 'v' << 8}, no_key[] = {1, 'v'}, long_value[] = {1u << 18 | 200, 'k'};
-    const uint32_t high[] = {1u << 18 | 1 | 1u << 30, 'k' | 'v' << 8}, way[] = {8, 3, 'k'}, other_way[] = {5, 3, 'k'}, self[] = {1, 3, 'k'};
+    const uint32_t record_[] = {1u << 18 | 1, 'k' | 'v' << 8}, no_key[] = {1, 'v'},
+                   long_value[] = {1u << 18 | 200, 'k'};
+    const uint32_t high[] = {1u << 18 | 1 | 1u << 30, 'k' | 'v' << 8}, way[] = {8, 3, 'k'},
+                   other_way[] = {5, 3, 'k'}, self[] = {1, 3, 'k'};
     const uint32_t two[] = {1u << 18 | 1, 'k' | 'v' << 8, 1u << 18 | 1, 'l' | 'v' << 8};
     /* Segments: node, bytes, a run: how many, what is shared, the rest of a key, a value. */
-    const uint8_t seg[] = {7, 6, 1, 0, 1, 1, 'k', 'v'}, foreign[] = {5, 6, 1, 0, 1, 1, 'k', 'v'}, beyond[] = {7, 7, 1, 0, 1, 1, 'k', 'v'};
-    const uint8_t empty[] = {7, 0}, rank[] = {7, 8, 1, 0, 4, 0, 5, 0, 0, 0}, short_rank[] = {7, 7, 1, 0, 3, 0, 7, 0, 0};
-    const uint8_t none[] = {7, 4, 0, 0, 1, 1}, no_name[] = {7, 5, 1, 0, 0, 1, 'v'}, rest[] = {7, 8, 1, 0, 1, 1, 'k', 'v', 1, 0};
-    const uint8_t long_node[] = {0x87, 0, 6, 1, 0, 1, 1, 'k', 'v'}, endless[] = {0x87, 0x80, 0x80, 0x80, 0x80, 0x80, 0};
-    const uint8_t wide[] = {7, 10, 0x81, 0x80, 0x80, 0x80, 0x10, 0, 1, 1, 'k', 'v'}, cut_pair[] = {7, 6, 2, 0, 1, 1, 'k', 'v'};
-    const uint8_t long_key[] = {7, 7, 1, 0, 0x80, 0x10, 1, 'k', 'v'}, long_val[] = {7, 8, 1, 0, 1, 0x80, 0x80, 0x10, 'k', 'v'};
-    /* Keys without anything of their own: 8 bytes each as a record, of which a segment may have 65,472. */
-    const uint8_t most[] = {7, 6, 0xf8, 0x3f, 1, 0, 0, 'k'}, more[] = {7, 6, 0xf9, 0x3f, 1, 0, 0, 'k'};
-    const uint8_t bomb[] = {7, 18, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0, 0, 'k', 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0, 0, 'k'};
+    const uint8_t seg[] = {7, 6, 1, 0, 1, 1, 'k', 'v'}, foreign[] = {5, 6, 1, 0, 1, 1, 'k', 'v'},
+                  beyond[] = {7, 7, 1, 0, 1, 1, 'k', 'v'};
+    const uint8_t empty[] = {7, 0}, rank[] = {7, 8, 1, 0, 4, 0, 5, 0, 0, 0},
+                  short_rank[] = {7, 7, 1, 0, 3, 0, 7, 0, 0};
+    const uint8_t none[] = {7, 4, 0, 0, 1, 1}, no_name[] = {7, 5, 1, 0, 0, 1, 'v'},
+                  rest[] = {7, 8, 1, 0, 1, 1, 'k', 'v', 1, 0};
+    const uint8_t long_node[] = {0x87, 0, 6, 1, 0, 1, 1, 'k', 'v'},
+                  endless[] = {0x87, 0x80, 0x80, 0x80, 0x80, 0x80, 0};
+    const uint8_t wide[] = {7, 10, 0x81, 0x80, 0x80, 0x80, 0x10, 0, 1, 1, 'k', 'v'},
+                  cut_pair[] = {7, 6, 2, 0, 1, 1, 'k', 'v'};
+    const uint8_t long_key[] = {7, 7, 1, 0, 0x80, 0x10, 1, 'k', 'v'},
+                  long_val[] = {7, 8, 1, 0, 1, 0x80, 0x80, 0x10, 'k', 'v'};
+    /* Keys without anything of their own: 8 bytes each as a record, of which a segment may have
+     * 65,472. */
+    const uint8_t most[] = {7, 6, 0xf8, 0x3f, 1, 0, 0, 'k'},
+                  more[] = {7, 6, 0xf9, 0x3f, 1, 0, 0, 'k'};
+    const uint8_t bomb[] = {7,   18,   0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0, 0,
+                            'k', 0xff, 0xff, 0xff, 0xff, 0x0f, 1,    0, 0, 'k'};
     const uint32_t prefix[] = {1, 0, 'v'}, wrong_prefix[] = {2, 0, 'v'}, reserved[] = {1, 1, 'v'};
     const int32_t why[] = {-12, 3}, fine[] = {0, 3}, nowhere[] = {-12, 99};
     const uint64_t sums[3] = {0, 0, 1};
@@ -266,9 +284,9 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, no_key, 8},
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, long_value, 8},
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, high, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_PUT, 0, 0, 0, record_, 8},  /* from above */
-        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_XF_PUT, 0, 0, 0, record_, 8},  /* not from a child */
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 2, record_, 8},  /* two Fences ahead */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_PUT, 0, 0, 0, record_, 8}, /* from above */
+        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_XF_PUT, 0, 0, 0, record_, 8}, /* not from a child */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 2, record_, 8}, /* two Fences ahead */
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, PMIWIRE_XFF_ACK, 0, 0, record_, 8},
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 1, 0, record_, 8},
         {0, 1, 3, PMIWIRE_XF_PUT, 0, 0, 1, record_, 8},
@@ -281,36 +299,44 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 4, PMIWIRE_XF_GET, 0, 2, 0, way, 9},
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, PMIWIRE_XFF_FOUND, 2, 0, way, 9},
         {0, 1, 3, PMIWIRE_XF_GET, 0, 2, 0, way, 9},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, record_, 8}, /* not from above */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, 0, 0, 0, record_, 8},                 /* not found, with a value */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, record_,
+         8}, /* not from above */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, 0, 0, 0, record_,
+         8}, /* not found, with a value */
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 0, record_, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, two, 16},
-        {0, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, record_, 8}, /* unasked for: dropped */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, NULL, 0},         /* says nothing */
+        {0, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, record_,
+         8},                                                       /* unasked for: dropped */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, NULL, 0}, /* says nothing */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 2, NULL, 0},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 0, NULL, 0},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 1, 1, NULL, 0},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 2 << 8, 1, NULL, 0},
         {PMIWIRE_EPROTO, 3, 5, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, foreign, 8}, /* a node that is not below it */
-        {PMIWIRE_EPROTO, 3, 1, PMIWIRE_XF_COLL, 0, 0, 1, seg, 8},     /* from above, a node that is below us */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, foreign,
+         8}, /* a node that is not below it */
+        {PMIWIRE_EPROTO, 3, 1, PMIWIRE_XF_COLL, 0, 0, 1, seg,
+         8}, /* from above, a node that is below us */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, beyond, 8},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, empty, 2},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, seg, 7},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, seg, 1},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, none, 6},       /* no pairs in a run */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, no_name, 7},    /* no key */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, rest, 10},      /* half a run behind one */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, none, 6},    /* no pairs in a run */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, no_name, 7}, /* no key */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, rest, 10},   /* half a run behind one */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, cut_pair, 8},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, long_node, 9},  /* numbers longer than they must be */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, long_node,
+         9}, /* numbers longer than they must be */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, endless, 7},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, wide, 12},      /* of more than 32 bits */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, wide, 12}, /* of more than 32 bits */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, long_key, 9},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, long_val, 10},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, more, 8},       /* says more than a segment may */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, more,
+         8}, /* says more than a segment may */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, bomb, 20},
         {0, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, most, 8},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, seg, 8},   /* an Allgather's keys are ranks */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, seg,
+         8}, /* an Allgather's keys are ranks */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, short_rank, 9},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, rank, 10}, /* of that node */
         {0, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, seg, 8},
@@ -320,7 +346,8 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 7},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, 0, 0, 1, prefix, 9},
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 9},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 2, prefix, 9}, /* the next before this one */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 2, prefix,
+         9}, /* the next before this one */
         {0, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 9},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 9},
         {0, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 2, prefix, 9},
@@ -330,23 +357,30 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, 5, 1, NULL, 0},
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 1, NULL, 0},
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, sums, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL, 0}, /* from above */
-        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL, 0}, /* not from a child */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL,
+         0}, /* from above */
+        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL,
+         0}, /* not from a child */
         {0, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24}, /* to no wave */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums,
+         24}, /* to no wave */
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 0, sums, 24},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 0, NULL, 0}, /* of no wave */
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 0, NULL, 0},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL, 0},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, sums, 8},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0}, /* from below */
-        {PMIWIRE_EPROTO, 0, 1, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0}, /* to the root */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL,
+         0}, /* from below */
+        {PMIWIRE_EPROTO, 0, 1, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL,
+         0}, /* to the root */
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, PMIWIRE_XFF_LAST, PMIWIRE_STILL_PROBE, 1, NULL, 0},
         {0, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL, 0}, /* this one is not over */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL,
+         0}, /* this one is not over */
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 1, missing, 8}, /* names a wave that this node has not replied to */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 1, missing,
+         8}, /* names a wave that this node has not replied to */
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 16},
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 2, sums, 24},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
@@ -354,7 +388,8 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, 5, 1, sums, 24},
         {0, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24}, /* twice */
-        {0, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24}, /* now this node replies */
+        {0, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums,
+         24}, /* now this node replies */
         {PMIWIRE_EPROTO, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 2, missing, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 0, missing, 8},
@@ -375,7 +410,8 @@ static void made_up_frames(void **state)
         {-12, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, why, 8},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        int rc = made(&w, cases[i].to, cases[i].from, cases[i].type, cases[i].flags, cases[i].arg, cases[i].seq, cases[i].body, cases[i].n);
+        int rc = made(&w, cases[i].to, cases[i].from, cases[i].type, cases[i].flags, cases[i].arg,
+                      cases[i].seq, cases[i].body, cases[i].n);
 
         if (rc != cases[i].rc)
             fail_msg("case %zu: %d instead of %d", i, rc, cases[i].rc);
@@ -387,7 +423,8 @@ static void made_up_frames(void **state)
 static void answers_nobody_asked_for(void **state)
 {
     struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
-    const uint32_t put[] = {1u << 18 | 1, 'k' | 'v' << 8}, answer[] = {1u << 18 | 1, 'k' | 'x' << 8}, missing[] = {1u << 18, 'k'};
+    const uint32_t put[] = {1u << 18 | 1, 'k' | 'v' << 8},
+                   answer[] = {1u << 18 | 1, 'k' | 'x' << 8}, missing[] = {1u << 18, 'k'};
     struct world w;
 
     (void)state;
@@ -395,13 +432,16 @@ static void answers_nobody_asked_for(void **state)
     w_start(&w, &o);
     assert_int_equal(made(&w, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, put, 8), 0);
     assert_int_equal(made(&w, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 1, answer, 8), 0);
-    assert_int_equal(made(&w, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND | PMIWIRE_XFF_WAIT, 0, 1, answer, 8), 0);
+    assert_int_equal(
+        made(&w, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND | PMIWIRE_XFF_WAIT, 0, 1, answer, 8),
+        0);
     assert_int_equal(made(&w, 1, 0, PMIWIRE_XF_ANSWER, 0, 0, 1, missing, 8), 0);
     w_expect(&w, w_get(&w, 1, "k", -1, PMIWIRE_GET_LOCAL), "v");
     w_fini(&w);
 }
 
-/* A rank that comes twice in an Allgather, from a node that lies: the exchange ends, and says so. */
+/* A rank that comes twice in an Allgather, from a node that lies: the exchange ends, and says so.
+ * */
 static void an_allgather_that_lies(void **state)
 {
     struct pmiwire_exchange_opts o = {.arity = 2};
@@ -413,7 +453,9 @@ static void an_allgather_that_lies(void **state)
     w_start(&w, &o);
     assert_int_equal(pmiwire_exchange_allgather(w.nodes[0].x, 0, str("a")), 0);
     assert_int_equal(pmiwire_exchange_allgather(w.nodes[0].x, 1, str("b")), 0);
-    assert_int_equal(made(&w, 0, 1, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 1 << 8, 1, twice, sizeof(twice)), -EINVAL);
+    assert_int_equal(
+        made(&w, 0, 1, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 1 << 8, 1, twice, sizeof(twice)),
+        -EINVAL);
     assert_int_equal(w.nodes[0].n_failed, 1);
     assert_int_equal(w.nodes[0].n_failed_done, 1);
     w_fini(&w);
@@ -421,12 +463,14 @@ static void an_allgather_that_lies(void **state)
 
 /* ---- memory ---- */
 
-/* One node's allocations fail, one after the other. Either it says so to who asked and goes on, or it ends everywhere. */
+/* One node's allocations fail, one after the other. Either it says so to who asked and goes on, or
+ * it ends everywhere. */
 static bool with_a_failure(uint32_t design, uint32_t fence, long fail_at, bool *ended)
 {
     struct heap heap = {0};
     struct pmiwire_allocator alloc = {heap_realloc, heap_free, &heap};
-    struct pmiwire_exchange_opts o = {.design = design, .fence = fence, .arity = 2, .max_frame_bytes = 4096};
+    struct pmiwire_exchange_opts o = {
+        .design = design, .fence = fence, .arity = 2, .max_frame_bytes = 4096};
     static char text[3000];
     uint32_t n = 5, weak = 1, i;
     struct world w;
@@ -454,23 +498,29 @@ static bool with_a_failure(uint32_t design, uint32_t fence, long fail_at, bool *
 
             for (int k = 0; k < 4 && rc == 0; k++) {
                 snprintf(key, sizeof(key), "k%u.%d", r, k);
-                rc = TWICE(pmiwire_exchange_put(x, (int32_t)r, str(key), str(k & 1 ? text : "short"), k & 2 ? 1 : 2));
+                rc = TWICE(pmiwire_exchange_put(x, (int32_t)r, str(key),
+                                                str(k & 1 ? text : "short"), k & 2 ? 1 : 2));
             }
             snprintf(key, sizeof(key), "w%u", (r + 4) % (2 * n));
             rc = rc ? rc : TWICE(pmiwire_exchange_ring(x, (int32_t)r, str(text), str(key)));
             rc = rc ? rc : TWICE(pmiwire_exchange_allgather(x, (int32_t)r, str(text)));
             assert_true(rc == 0 || w.nodes[w.node_of[r]].n_failed);
             if (round == 0 && !w.nodes[w.node_of[r]].n_failed) {
-                uint64_t t = w_get(&w, w.node_of[r], key, (int32_t)((r + 4) % (2 * n)), PMIWIRE_GET_WAIT);
+                uint64_t t =
+                    w_get(&w, w.node_of[r], key, (int32_t)((r + 4) % (2 * n)), PMIWIRE_GET_WAIT);
 
-                assert_true(w.gets[t].pending || ok(w.gets[t].rc) || w.nodes[w.node_of[r]].n_failed);
-                for (int k = 0; k < 3; k++) { /* more at a time than the first room for them holds */
+                assert_true(w.gets[t].pending || ok(w.gets[t].rc) ||
+                            w.nodes[w.node_of[r]].n_failed);
+                for (int k = 0; k < 3;
+                     k++) { /* more at a time than the first room for them holds */
                     snprintf(key, sizeof(key), "x%u.%d", r, k);
                     t = w_get(&w, w.node_of[r], key, 2, PMIWIRE_GET_WAIT);
-                    assert_true(w.gets[t].pending || ok(w.gets[t].rc) || w.nodes[w.node_of[r]].n_failed);
+                    assert_true(w.gets[t].pending || ok(w.gets[t].rc) ||
+                                w.nodes[w.node_of[r]].n_failed);
                 }
                 snprintf(key, sizeof(key), "w%u", r);
-                rc = TWICE(pmiwire_exchange_put(x, (int32_t)r, str(key), str("w"), PMIWIRE_HINT_SPARSE));
+                rc = TWICE(
+                    pmiwire_exchange_put(x, (int32_t)r, str(key), str("w"), PMIWIRE_HINT_SPARSE));
                 assert_true(rc == 0 || w.nodes[w.node_of[r]].n_failed);
             }
             for (int rc2; w_random(&w, 3) && w_step(&w, &rc2);)
@@ -483,7 +533,8 @@ static bool with_a_failure(uint32_t design, uint32_t fence, long fail_at, bool *
             int rc;
 
             snprintf(key, sizeof(key), "x%u.%u", k / 3, k % 3);
-            rc = TWICE(pmiwire_exchange_put(w.nodes[weak].x, 2, str(key), str("x"), PMIWIRE_HINT_SPARSE));
+            rc = TWICE(
+                pmiwire_exchange_put(w.nodes[weak].x, 2, str(key), str("x"), PMIWIRE_HINT_SPARSE));
             assert_true(rc == 0 || w.nodes[weak].n_failed);
         }
         for (i = 0; i < n; i++)
@@ -552,7 +603,9 @@ static void a_limit_on_memory(void **state)
             struct pmiwire_str v;
 
             snprintf(key, sizeof(key), "k%d", i);
-            assert_int_equal(pmiwire_exchange_get(w.nodes[0].x, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v), i < n ? 0 : PMIWIRE_ENOENT);
+            assert_int_equal(
+                pmiwire_exchange_get(w.nodes[0].x, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v),
+                i < n ? 0 : PMIWIRE_ENOENT);
         }
         assert_int_equal(w.nodes[0].n_failed, 0);
         w_fini(&w);
@@ -575,8 +628,10 @@ static void updates_do_not_pile_up(void **state)
         char key[16];
 
         snprintf(key, sizeof(key), "k%u", w_random(&w, 20));
-        assert_int_equal(pmiwire_exchange_put(w.nodes[0].x, 0, str(key), value, PMIWIRE_HINT_SPARSE), 0);
-        assert_int_equal(pmiwire_exchange_get(w.nodes[0].x, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v), 0);
+        assert_int_equal(
+            pmiwire_exchange_put(w.nodes[0].x, 0, str(key), value, PMIWIRE_HINT_SPARSE), 0);
+        assert_int_equal(pmiwire_exchange_get(w.nodes[0].x, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v),
+                         0);
         assert_int_equal(v.len, value.len);
     }
     assert_int_equal(w_stats(&w, 0).n_keys, 20);
@@ -586,10 +641,10 @@ static void updates_do_not_pile_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_out_of_order),    cmocka_unit_test(replayed_frames),   cmocka_unit_test(made_up_frames),
-        cmocka_unit_test(answers_nobody_asked_for), cmocka_unit_test(an_allgather_that_lies),
-        cmocka_unit_test(every_allocation_fails), cmocka_unit_test(a_limit_on_memory),
-        cmocka_unit_test(updates_do_not_pile_up),
+        cmocka_unit_test(frames_out_of_order),    cmocka_unit_test(replayed_frames),
+        cmocka_unit_test(made_up_frames),         cmocka_unit_test(answers_nobody_asked_for),
+        cmocka_unit_test(an_allgather_that_lies), cmocka_unit_test(every_allocation_fails),
+        cmocka_unit_test(a_limit_on_memory),      cmocka_unit_test(updates_do_not_pile_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

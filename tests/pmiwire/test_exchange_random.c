@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exchange under random schedules: ranks put, get, wait, ring and fence in any order, twice where it pleases them, frames take any time, in order
- * between two nodes alone. Checked against what the header promises: after a Fence every Get finds what was put before, the
- * latest; where nobody puts meanwhile all nodes find the same; a Get that waits ends; and once a node is lost, everything ends everywhere.
+ * The exchange under random schedules: ranks put, get, wait, ring and fence in any order, twice
+ * where it pleases them, frames take any time, in order between two nodes alone. Checked against
+ * what the header promises: after a Fence every Get finds what was put before, the latest; where
+ * nobody puts meanwhile all nodes find the same; a Get that waits ends; and once a node is lost,
+ * everything ends everywhere.
  *
- * That a Get ends because nobody is left to put its key is checked against what no node can see, the whole: there must have been a moment after it was
- * called at which every rank was gone, in a Get, a Ring or a Fence, and no frame but the search's own was under way; and no Put of a SPARSE key before that
- * moment, nor of any key before the Get's Fence.
+ * That a Get ends because nobody is left to put its key is checked against what no node can see,
+ * the whole: there must have been a moment after it was called at which every rank was gone, in a
+ * Get, a Ring or a Fence, and no frame but the search's own was under way; and no Put of a SPARSE
+ * key before that moment, nor of any key before the Get's Fence.
  *
  * FENCEPOST_SEEDS=N runs N seeds of each kind, FENCEPOST_SEED=N that one alone.
  */
@@ -19,14 +22,14 @@ enum { MAX_NODES = 9, MAX_RANKS = 24, EPOCHS = 4, KEYS = 6, MAX_STEPS = 1 << 20,
 /* What has been put under one key, and when. Values are numbers from 1. */
 struct history {
     uint32_t last[EPOCHS + 2][MAX_RANKS]; /* each rank's last value of an epoch, 0: none */
-    uint32_t agreed[EPOCHS + 2]; /* what has been found in an epoch in which nobody puts */
+    uint32_t agreed[EPOCHS + 2];          /* what has been found in an epoch in which nobody puts */
     bool put;
     uint32_t stuck_before; /* when all were last stuck before it was first put */
 };
 
 struct actor {
-    uint32_t epoch;   /* Fences behind it */
-    uint32_t to_do;   /* actions until its Fence */
+    uint32_t epoch; /* Fences behind it */
+    uint32_t to_do; /* actions until its Fence */
     bool in_fence, gone, waited_put;
     bool in_ring;
     uint32_t n_rings; /* that it has entered */
@@ -43,9 +46,9 @@ struct play {
     struct actor actors[MAX_RANKS];
     uint32_t next_value;
     uint32_t step, last_stuck; /* the last step after which all ranks were, 0: none */
-    uint64_t now, limit;  /* limit: wait_ns, 0: none */
-    uint32_t quiet;   /* an epoch in which nobody puts */
-    uint32_t ring_before; /* of this epoch and later ones: all enter a Ring before the Fence */
+    uint64_t now, limit;       /* limit: wait_ns, 0: none */
+    uint32_t quiet;            /* an epoch in which nobody puts */
+    uint32_t ring_before;      /* of this epoch and later ones: all enter a Ring before the Fence */
     bool killing, killed;
     uint32_t victim;
     uint32_t to_tell[MAX_NODES], n_to_tell;
@@ -54,15 +57,17 @@ struct play {
 
 static const char *key_name(uint32_t k)
 {
-    static const char *const names[KEYS] = {"dense", "sparse", "unhinted", "mixed", "another sparse one", "d2"};
+    static const char *const names[KEYS] = {
+        "dense", "sparse", "unhinted", "mixed", "another sparse one", "d2"};
 
     return names[k];
 }
 
 static uint32_t key_hint(struct play *p, uint32_t k)
 {
-    static const uint32_t hints[KEYS] = {PMIWIRE_HINT_DENSE, PMIWIRE_HINT_SPARSE, PMIWIRE_HINT_NONE, 0, PMIWIRE_HINT_SPARSE,
-                                         PMIWIRE_HINT_DENSE};
+    static const uint32_t hints[KEYS] = {PMIWIRE_HINT_DENSE,  PMIWIRE_HINT_SPARSE,
+                                         PMIWIRE_HINT_NONE,   0,
+                                         PMIWIRE_HINT_SPARSE, PMIWIRE_HINT_DENSE};
 
     return k == 3 ? w_random(&p->w, 3) : hints[k];
 }
@@ -93,7 +98,8 @@ static bool allowed(const struct play *p, uint32_t k, uint32_t epoch, uint32_t v
     const struct history *h = &p->keys[k];
     uint32_t e = epoch + 1;
 
-    /* Any of the epochs that are not over, whatever it was; then the last ones of the latest epoch before. */
+    /* Any of the epochs that are not over, whatever it was; then the last ones of the latest epoch
+     * before. */
     for (; e-- > 0;) {
         bool any = false;
 
@@ -128,7 +134,8 @@ static void check_stuck(const struct play *p, const struct actor *a)
     uint32_t stuck = p->last_stuck;
 
     n_ended++;
-    assert_true(a->key < KEYS || a->key == NOBODYS); /* each rank puts the others as it comes from its Fence */
+    assert_true(a->key < KEYS ||
+                a->key == NOBODYS); /* each rank puts the others as it comes from its Fence */
     if (a->key < KEYS) {
         const struct history *h = &p->keys[a->key];
 
@@ -221,7 +228,8 @@ static void get_value(struct play *p, uint32_t rank)
         a->key = k;
         a->how = w_random(&p->w, 2);
         snprintf(name, sizeof(name), "%s", key_name(k));
-        if (a->how == PMIWIRE_GET_REMOTE && w_random(&p->w, 4) == 0 && ever_put(&p->keys[k], a->epoch) && !p->flags)
+        if (a->how == PMIWIRE_GET_REMOTE && w_random(&p->w, 4) == 0 &&
+            ever_put(&p->keys[k], a->epoch) && !p->flags)
             a->how = PMIWIRE_GET_WAIT;
     } else {
         src = w_random(&p->w, p->w.n_ranks);
@@ -300,7 +308,8 @@ static bool act(struct play *p, uint32_t rank)
     if (w_random(&p->w, 2) == 0 && a->epoch != p->quiet) {
         uint32_t k = w_random(&p->w, KEYS);
 
-        if (!one_rank(p) || (key_rank(p, k) == rank && (!p->flags || !ever_put(&p->keys[k], EPOCHS))))
+        if (!one_rank(p) ||
+            (key_rank(p, k) == rank && (!p->flags || !ever_put(&p->keys[k], EPOCHS))))
             put_value(p, rank, k);
     } else {
         get_value(p, rank);
@@ -363,7 +372,8 @@ static bool is_stuck(const struct play *p, uint32_t rank)
 {
     const struct actor *a = &p->actors[rank];
 
-    return a->gone || (a->blocked && p->w.gets[a->token].pending) || (a->in_ring && p->w.rings[rank].n < a->n_rings) ||
+    return a->gone || (a->blocked && p->w.gets[a->token].pending) ||
+           (a->in_ring && p->w.rings[rank].n < a->n_rings) ||
            (a->in_fence && p->w.nodes[p->w.node_of[rank]].n_done[PMIWIRE_COLL_FENCE] == a->epoch);
 }
 
@@ -498,7 +508,9 @@ static void play(uint64_t seed, bool killing)
 static void seeds(bool killing)
 {
     const char *one = getenv("FENCEPOST_SEED"), *many = getenv("FENCEPOST_SEEDS");
-    uint64_t from = one ? strtoull(one, NULL, 0) : 1, n = one ? 1 : many ? strtoull(many, NULL, 0) : 5000;
+    uint64_t from = one ? strtoull(one, NULL, 0) : 1, n = one    ? 1
+                                                          : many ? strtoull(many, NULL, 0)
+                                                                 : 5000;
 
     for (uint64_t seed = from; seed < from + n; seed++) {
         print_message("\r%s seed %llu", killing ? "killing" : "playing", (unsigned long long)seed);

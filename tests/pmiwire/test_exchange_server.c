@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Three nodes, each with a server and an exchange, and six clients on both wires: what server.h says of several nodes. */
+/* Three nodes, each with a server and an exchange, and six clients on both wires: what server.h
+ * says of several nodes. */
 #define _GNU_SOURCE
 #include <stdbool.h>
 
@@ -27,16 +28,18 @@ static struct cluster {
 
 /* ---- server to exchange ---- */
 
-static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)
+static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
+                  struct pmiwire_str value, uint32_t hint)
 {
     return pmiwire_exchange_put(((struct node *)ctx)->x, who->rank, key, value, hint);
 }
 
-static int on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid, struct pmiwire_str key, uint32_t how,
-                  uint64_t token, struct pmiwire_str *value)
+static int on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
+                  struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value)
 {
     (void)who, (void)job;
-    return pmiwire_exchange_get(((struct node *)ctx)->x, key, srcid < 0 ? PMIWIRE_RANK_NONE : srcid, how, token, value);
+    return pmiwire_exchange_get(((struct node *)ctx)->x, key, srcid < 0 ? PMIWIRE_RANK_NONE : srcid,
+                                how, token, value);
 }
 
 static int on_fence(void *ctx, uint32_t job)
@@ -47,7 +50,8 @@ static int on_fence(void *ctx, uint32_t job)
     return rc != 0 ? rc : PMIWIRE_PENDING;
 }
 
-static int on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left, struct pmiwire_str right, uint64_t token)
+static int on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left,
+                   struct pmiwire_str right, uint64_t token)
 {
     int rc;
 
@@ -75,7 +79,8 @@ static void x_done(void *ctx, uint32_t kind, uint32_t number, int rc)
     assert_int_equal(pmiwire_server_fence_done(server_of(ctx), 0, rc), 0);
 }
 
-static void x_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left, struct pmiwire_str right)
+static void x_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left,
+                     struct pmiwire_str right)
 {
     (void)pmiwire_server_ring_done(server_of(ctx), cl.ring_tokens[rank], rc, place, left, right);
 }
@@ -95,7 +100,11 @@ static int x_still(void *ctx)
 
 static void start(uint32_t design)
 {
-    static const struct pmiwire_server_ops ops = {.size = sizeof(ops), .put_hinted = on_put, .get_from = on_get, .fence = on_fence, .ring = on_ring};
+    static const struct pmiwire_server_ops ops = {.size = sizeof(ops),
+                                                  .put_hinted = on_put,
+                                                  .get_from = on_get,
+                                                  .fence = on_fence,
+                                                  .ring = on_ring};
     struct pmiwire_exchange_ops xops = w_ops;
     struct pmiwire_exchange_opts o = {.ops = &xops, .design = design};
 
@@ -108,14 +117,19 @@ static void start(uint32_t design)
     w_start(&cl.w, &o);
     for (uint32_t i = 0; i < NODES; i++) {
         struct pmiwire_server_opts so = {.size = sizeof(so), .ops = &ops, .ctx = &cl.w.nodes[i]};
-        struct pmiwire_job_opts jo = {.size = sizeof(jo), .kvsname = "kvs_0", .n_ranks = RANKS, .n_local = cl.w.nodes[i].n_local};
+        struct pmiwire_job_opts jo = {.size = sizeof(jo),
+                                      .kvsname = "kvs_0",
+                                      .n_ranks = RANKS,
+                                      .n_local = cl.w.nodes[i].n_local};
         uint32_t job;
 
         jo.node_of = cl.w.node_of;
         assert_int_equal(pmiwire_server_create(&so, &cl.servers[i]), 0);
         assert_int_equal(pmiwire_server_job_add(cl.servers[i], &jo, &job), 0);
-        assert_int_equal(pmiwire_server_advertise(cl.servers[i], job, PMIWIRE_EXT_SERVER, str("1")), 0);
-        assert_int_equal(pmiwire_server_advertise(cl.servers[i], job, PMIWIRE_EXT_EXCHANGE, str("1")), 0);
+        assert_int_equal(pmiwire_server_advertise(cl.servers[i], job, PMIWIRE_EXT_SERVER, str("1")),
+                         0);
+        assert_int_equal(
+            pmiwire_server_advertise(cl.servers[i], job, PMIWIRE_EXT_EXCHANGE, str("1")), 0);
     }
 }
 
@@ -149,8 +163,10 @@ static void settle(void)
                 assert_false(k->answered);
                 k->answered = true;
                 k->ev = ev;
-                snprintf(k->value, sizeof(k->value), "%.*s", (int)ev.value.len, ev.value.ptr ? ev.value.ptr : "");
-                snprintf(k->value2, sizeof(k->value2), "%.*s", (int)ev.value2.len, ev.value2.ptr ? ev.value2.ptr : "");
+                snprintf(k->value, sizeof(k->value), "%.*s", (int)ev.value.len,
+                         ev.value.ptr ? ev.value.ptr : "");
+                snprintf(k->value2, sizeof(k->value2), "%.*s", (int)ev.value2.len,
+                         ev.value2.ptr ? ev.value2.ptr : "");
                 moved = true;
             }
         }
@@ -177,9 +193,15 @@ static void waits(uint32_t r)
 static void connect_all(uint32_t flags)
 {
     for (uint32_t r = 0; r < RANKS; r++) {
-        struct pmiwire_client_opts o = {.size = sizeof(o), .wire = r % 2 ? PMIWIRE_V2 : PMIWIRE_V1, .rank = (int32_t)r, .n_ranks = RANKS, .flags = flags};
+        struct pmiwire_client_opts o = {.size = sizeof(o),
+                                        .wire = r % 2 ? PMIWIRE_V2 : PMIWIRE_V1,
+                                        .rank = (int32_t)r,
+                                        .n_ranks = RANKS,
+                                        .flags = flags};
 
-        assert_int_equal(pmiwire_server_accept(cl.servers[cl.w.node_of[r]], 0, (int32_t)r, NULL, &cl.clients[r].conn), 0);
+        assert_int_equal(pmiwire_server_accept(cl.servers[cl.w.node_of[r]], 0, (int32_t)r, NULL,
+                                               &cl.clients[r].conn),
+                         0);
         assert_int_equal(pmiwire_client_create(&o, &cl.clients[r].c), 0);
         assert_int_equal(pmiwire_client_start(cl.clients[r].c), 0);
         answered(r, 0);
@@ -230,7 +252,8 @@ static void test_put_fence_get(void **state)
         for (uint32_t r = 0; r < RANKS; r++)
             for (uint32_t i = 0; i < RANKS; i++) {
                 snprintf(key, sizeof(key), "k%u", i);
-                assert_int_equal(pmiwire_client_get(cl.clients[r].c, str(NULL), -1, str(key), 0), 0);
+                assert_int_equal(pmiwire_client_get(cl.clients[r].c, str(NULL), -1, str(key), 0),
+                                 0);
                 answered(r, 0);
                 assert_string_equal(cl.clients[r].value, key);
             }
@@ -238,7 +261,8 @@ static void test_put_fence_get(void **state)
     }
 }
 
-/* A hint costs a value none of its length: what is put without one, up to the last byte that the server takes, is put with one too. */
+/* A hint costs a value none of its length: what is put without one, up to the last byte that the
+ * server takes, is put with one too. */
 static void test_hints_on_long_values(void **state)
 {
     static char value[1024];
@@ -255,7 +279,9 @@ static void test_hints_on_long_values(void **state)
             snprintf(key, sizeof(key), "%063zu", len * 2 + r);
             value[len] = '\0';
             put(r, key, value, len % 2 ? PMIWIRE_HINT_SPARSE : PMIWIRE_HINT_DENSE);
-            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, (int32_t)r, str(key), PMIWIRE_GET_REMOTE, 0), 0);
+            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, (int32_t)r, str(key),
+                                                     PMIWIRE_GET_REMOTE, 0),
+                             0);
             answered(r, 0);
             assert_int_equal(strlen(cl.clients[r].value), len);
             value[len] = 'v';
@@ -274,9 +300,11 @@ static void test_far_gets(void **state)
             assert_int_equal(pmiwire_client_get(cl.clients[r].c, str(NULL), -1, str("key"), 0), 0);
             answered(r, PMIWIRE_ENOENT);
             assert_int_equal(w_stats(&cl.w, cl.w.node_of[r]).n_requests, 0);
-            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), PMIWIRE_GET_REMOTE, 0), 0);
+            assert_int_equal(
+                pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), PMIWIRE_GET_REMOTE, 0), 0);
             answered(r, PMIWIRE_ENOENT);
-            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), PMIWIRE_GET_WAIT, 0), 0);
+            assert_int_equal(
+                pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), PMIWIRE_GET_WAIT, 0), 0);
             waits(r);
             if (r == 4) { /* who waits cannot put: another rank of its node does */
                 put(1, "key", "value", PMIWIRE_HINT_SPARSE);
@@ -285,7 +313,8 @@ static void test_far_gets(void **state)
             }
             answered(r, 0);
             assert_string_equal(cl.clients[r].value, "value");
-            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), 3, 0), -EINVAL);
+            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), 3, 0),
+                             -EINVAL);
             stop();
         }
 }
@@ -298,14 +327,16 @@ static void ticks(uint64_t from)
     }
 }
 
-/* Nobody is left to put a key: some have finalized, some are in a fence, one is in a ring, one waits for another key. */
+/* Nobody is left to put a key: some have finalized, some are in a fence, one is in a ring, one
+ * waits for another key. */
 static void test_nobody_left(void **state)
 {
     (void)state;
     for (uint32_t design = 0; design < 3; design++) {
         start(design);
         connect_all(PMIWIRE_CLIENT_EXTENSIONS);
-        assert_int_equal(pmiwire_client_get_from(cl.clients[0].c, 4, str("key"), PMIWIRE_GET_WAIT, 0), 0);
+        assert_int_equal(
+            pmiwire_client_get_from(cl.clients[0].c, 4, str("key"), PMIWIRE_GET_WAIT, 0), 0);
         assert_int_equal(pmiwire_client_finalize(cl.clients[3].c, 0), 0);
         answered(3, 0);
         for (uint32_t r = 1; r < 5; r += 3)
@@ -317,7 +348,8 @@ static void test_nobody_left(void **state)
         put(5, "another", "value", PMIWIRE_HINT_DENSE);
         ticks(10);
         waits(0);
-        assert_int_equal(pmiwire_client_get_from(cl.clients[5].c, 0, str("third"), PMIWIRE_GET_WAIT, 0), 0);
+        assert_int_equal(
+            pmiwire_client_get_from(cl.clients[5].c, 0, str("third"), PMIWIRE_GET_WAIT, 0), 0);
         ticks(20);
         answered(0, PMIWIRE_ENOENT);
         answered(5, PMIWIRE_ENOENT);
@@ -325,7 +357,8 @@ static void test_nobody_left(void **state)
             if (r != 3)
                 waits(r);
         put(5, "key", "value", PMIWIRE_HINT_SPARSE);
-        assert_int_equal(pmiwire_client_get_from(cl.clients[0].c, 5, str("key"), PMIWIRE_GET_WAIT, 0), 0);
+        assert_int_equal(
+            pmiwire_client_get_from(cl.clients[0].c, 5, str("key"), PMIWIRE_GET_WAIT, 0), 0);
         answered(0, 0);
         assert_string_equal(cl.clients[0].value, "value");
         stop();
@@ -395,23 +428,28 @@ static void test_not_advertised(void **state)
     (void)state;
     start(0);
     for (uint32_t i = 0; i < NODES; i++)
-        assert_int_equal(pmiwire_server_advertise(cl.servers[i], 0, PMIWIRE_EXT_EXCHANGE, str(NULL)), 0);
+        assert_int_equal(
+            pmiwire_server_advertise(cl.servers[i], 0, PMIWIRE_EXT_EXCHANGE, str(NULL)), 0);
     connect_all(0);
     put(0, "key", "v", PMIWIRE_HINT_SPARSE); /* a plain put, so that the Fence brings it */
-    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_WAIT, 0), PMIWIRE_EVERSION);
-    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_LOCAL, 0), 0);
+    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_WAIT, 0),
+                     PMIWIRE_EVERSION);
+    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_LOCAL, 0),
+                     0);
     answered(1, PMIWIRE_ENOENT);
     assert_int_equal(pmiwire_client_ring(cl.clients[0].c, str("v"), 0), PMIWIRE_EVERSION);
     fence_all();
-    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_LOCAL, 0), 0);
+    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_LOCAL, 0),
+                     0);
     answered(1, 0);
     stop();
 }
 
 static void test_bad_words(void **state)
 {
-    static const char *const lines[] = {"cmd=put fp-hint=maybe key=k value=v\n", "cmd=get fp-get=please key=k\n",
-                                        "cmd=get fp-get=wait fp-src=me key=k\n", "cmd=get fp-get=wait fp-src=6 key=k\n"};
+    static const char *const lines[] = {
+        "cmd=put fp-hint=maybe key=k value=v\n", "cmd=get fp-get=please key=k\n",
+        "cmd=get fp-get=wait fp-src=me key=k\n", "cmd=get fp-get=wait fp-src=6 key=k\n"};
     const void *p;
     size_t n;
 
@@ -436,7 +474,8 @@ static void test_lost_node(void **state)
     assert_int_equal(pmiwire_client_fence(cl.clients[0].c, 0), 0);
     assert_int_equal(pmiwire_client_fence(cl.clients[3].c, 0), 0);
     assert_int_equal(pmiwire_client_ring(cl.clients[1].c, str("v"), 0), 0);
-    assert_int_equal(pmiwire_client_get_from(cl.clients[4].c, 2, str("key"), PMIWIRE_GET_WAIT, 0), 0);
+    assert_int_equal(pmiwire_client_get_from(cl.clients[4].c, 2, str("key"), PMIWIRE_GET_WAIT, 0),
+                     0);
     for (uint32_t r = 0; r < 5; r++)
         if (r != 2)
             waits(r);
@@ -450,8 +489,11 @@ static void test_lost_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_put_fence_get), cmocka_unit_test(test_hints_on_long_values), cmocka_unit_test(test_far_gets), cmocka_unit_test(test_nobody_left), cmocka_unit_test(test_ring), cmocka_unit_test(test_ring_limits),
-        cmocka_unit_test(test_not_advertised), cmocka_unit_test(test_bad_words), cmocka_unit_test(test_lost_node),
+        cmocka_unit_test(test_put_fence_get),  cmocka_unit_test(test_hints_on_long_values),
+        cmocka_unit_test(test_far_gets),       cmocka_unit_test(test_nobody_left),
+        cmocka_unit_test(test_ring),           cmocka_unit_test(test_ring_limits),
+        cmocka_unit_test(test_not_advertised), cmocka_unit_test(test_bad_words),
+        cmocka_unit_test(test_lost_node),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange: a Get that waits for a key that nobody is left to put ends, and only such a Get does; and what finding that out costs. */
+/* The exchange: a Get that waits for a key that nobody is left to put ends, and only such a Get
+ * does; and what finding that out costs. */
 #include "exchange_world.h"
 
 static const uint32_t designs[] = {PMIWIRE_DESIGN_DKVS, PMIWIRE_DESIGN_DIRECT, PMIWIRE_DESIGN_TREE};
@@ -12,7 +13,8 @@ static int on_still(const struct node *n)
     return still_nodes >> n->id & 1;
 }
 
-static void start(struct world *w, uint32_t n_nodes, uint32_t n_ranks, const struct pmiwire_exchange_opts *o)
+static void start(struct world *w, uint32_t n_nodes, uint32_t n_ranks,
+                  const struct pmiwire_exchange_opts *o)
 {
     w_init(w, n_nodes, n_ranks, BLOCK, 11);
     w->on_still = on_still;
@@ -69,7 +71,8 @@ static void run_but(struct world *w, uint32_t from, uint32_t to)
     }
 }
 
-/* Everybody waits, from everywhere, for one key or each for another; all end, and the job goes on. Again. */
+/* Everybody waits, from everywhere, for one key or each for another; all end, and the job goes on.
+ * Again. */
 static void all_wait(void **state)
 {
     static const uint32_t sizes[] = {1, 2, 7, 31};
@@ -91,7 +94,8 @@ static void all_wait(void **state)
                     for (uint32_t r = 0; r < 2 * n; r++) {
                         if (!same)
                             snprintf(key, sizeof(key), "key%u", r);
-                        t[r] = w_get(&w, w.node_of[r], key, (int32_t)(same ? 1 : (r + 3) % (2 * n)), PMIWIRE_GET_WAIT);
+                        t[r] = w_get(&w, w.node_of[r], key, (int32_t)(same ? 1 : (r + 3) % (2 * n)),
+                                     PMIWIRE_GET_WAIT);
                         assert_true(w.gets[t[r]].pending);
                     }
                     ticks(&w, 1);
@@ -101,7 +105,8 @@ static void all_wait(void **state)
                     ticks(&w, 2);
                     for (uint32_t r = 0; r < 2 * n; r++)
                         expect_none(&w, t[r]);
-                    /* On each link a NEED, two where it meets the first PROBE; two waves; an END. */
+                    /* On each link a NEED, two where it meets the first PROBE; two waves; an END.
+                     * */
                     assert_in_range(count(&w, PMIWIRE_XF_STILL) - sent, 6 * (n - 1), 7 * (n - 1));
                     for (uint32_t i = 0; i < n; i++) {
                         assert_int_equal(w_stats(&w, i).n_waiting, 0);
@@ -154,7 +159,8 @@ static void no_frames_for_short_waits(void **state)
     }
 }
 
-/* A rank that computes may still put: its node holds the wave, whichever it is, and nothing is sent meanwhile. */
+/* A rank that computes may still put: its node holds the wave, whichever it is, and nothing is sent
+ * meanwhile. */
 static void a_busy_node(void **state)
 {
     struct world w;
@@ -187,12 +193,14 @@ static void a_busy_node(void **state)
                     expect_none(&w, t);
                 sent = count(&w, PMIWIRE_XF_STILL);
                 ticks(&w, 10);
-                assert_int_equal(count(&w, PMIWIRE_XF_STILL), sent); /* nothing is left to ask about */
+                assert_int_equal(count(&w, PMIWIRE_XF_STILL),
+                                 sent); /* nothing is left to ask about */
                 w_fini(&w);
             }
 }
 
-/* Everybody is still, but a frame is on its way: waves come and go around it. One after the other, each frame that a Put or a Get sends. */
+/* Everybody is still, but a frame is on its way: waves come and go around it. One after the other,
+ * each frame that a Put or a Get sends. */
 static void a_frame_on_its_way(void **state)
 {
     struct world w;
@@ -202,7 +210,8 @@ static void a_frame_on_its_way(void **state)
         for (uint32_t fence_free = 0; fence_free < 2; fence_free++)
             for (uint32_t put = 1; put < 7; put++)
                 for (uint32_t slow = 0;; slow++) {
-                    struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2, .flags = fence_free};
+                    struct pmiwire_exchange_opts o = {
+                        .design = designs[d], .arity = 2, .flags = fence_free};
                     uint32_t n_slow = 0, from = 0, to = 0;
                     uint64_t t;
 
@@ -229,7 +238,8 @@ static void a_frame_on_its_way(void **state)
                 }
 }
 
-/* The same with that frame alone being slow, and STILL frames overtaking it by other links than its own: a Put to a home that is no neighbour. */
+/* The same with that frame alone being slow, and STILL frames overtaking it by other links than its
+ * own: a Put to a home that is no neighbour. */
 static void a_put_that_is_overtaken(void **state)
 {
     uint32_t n_tried = 0;
@@ -238,7 +248,8 @@ static void a_put_that_is_overtaken(void **state)
     (void)state;
     for (uint32_t put = 0; put < 15; put++)
         for (uint32_t k = 0; k < 20; k++) {
-            struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_DKVS, .arity = 2, .flags = PMIWIRE_EXCHANGE_FENCE_FREE};
+            struct pmiwire_exchange_opts o = {
+                .design = PMIWIRE_DESIGN_DKVS, .arity = 2, .flags = PMIWIRE_EXCHANGE_FENCE_FREE};
             uint32_t home = 0, neighbour;
             bool near = false;
             char key[16];
@@ -249,7 +260,8 @@ static void a_put_that_is_overtaken(void **state)
             w_put(&w, put, key, "v", PMIWIRE_HINT_SPARSE);
             while (home < 15 && !w.queues[put * 15 + home].head)
                 home++;
-            for (uint32_t i = 0; pmiwire_exchange_neighbour(w.nodes[put].x, i, &neighbour) == 0; i++)
+            for (uint32_t i = 0; pmiwire_exchange_neighbour(w.nodes[put].x, i, &neighbour) == 0;
+                 i++)
                 near = near || neighbour == home;
             if (home < 15 && !near) {
                 n_tried++;
@@ -268,7 +280,8 @@ static void a_put_that_is_overtaken(void **state)
     assert_true(n_tried > 100);
 }
 
-/* A key that another node has put as DENSE comes with the Fence, which waits for the rank that waits for the key. */
+/* A key that another node has put as DENSE comes with the Fence, which waits for the rank that
+ * waits for the key. */
 static void one_waits_and_the_others_fence(void **state)
 {
     struct world w;
@@ -284,7 +297,8 @@ static void one_waits_and_the_others_fence(void **state)
                 w_put(&w, r, "dense", "v", PMIWIRE_HINT_DENSE);
                 assert_int_equal(pmiwire_exchange_fence(w.nodes[w.node_of[r]].x, (int32_t)r), 0);
             }
-            t = w_get(&w, 6, designs[d] == PMIWIRE_DESIGN_DIRECT ? "absent" : "dense", 3, PMIWIRE_GET_WAIT);
+            t = w_get(&w, 6, designs[d] == PMIWIRE_DESIGN_DIRECT ? "absent" : "dense", 3,
+                      PMIWIRE_GET_WAIT);
             if (w.gets[t].pending) /* else its own node has put it */
                 ticks(&w, 4);
             else
@@ -318,7 +332,8 @@ static void dense_elsewhere(void **state)
     w_fini(&w);
 }
 
-/* Ticks until the first wave has begun, and then until a node has replied to the second, which is the one that ends the Gets. */
+/* Ticks until the first wave has begun, and then until a node has replied to the second, which is
+ * the one that ends the Gets. */
 static void until_second_reply(struct world *w, uint32_t node)
 {
     const uint64_t before = w_stats(w, node).frames[PMIWIRE_XF_STILL].n_sent;
@@ -328,14 +343,16 @@ static void until_second_reply(struct world *w, uint32_t node)
 
     w_tick(w, clock_ += 1000);
     w_run(w);
-    while (w_stats(w, node).frames[PMIWIRE_XF_STILL].n_received < 2 + need || w->queues[node * w->n_nodes + parent].head == NULL ||
+    while (w_stats(w, node).frames[PMIWIRE_XF_STILL].n_received < 2 + need ||
+           w->queues[node * w->n_nodes + parent].head == NULL ||
            w_stats(w, node).frames[PMIWIRE_XF_STILL].n_sent < before + 2) {
         if (!w_step(w, &rc))
             w_tick(w, clock_ += 1000);
     }
 }
 
-/* Somebody asks while the END is on its way already: not for nothing. He is not told that nobody was left before he asked. */
+/* Somebody asks while the END is on its way already: not for nothing. He is not told that nobody
+ * was left before he asked. */
 static void who_joins_late(void **state)
 {
     struct world w;
@@ -386,14 +403,15 @@ static void a_rank_that_wakes_by_itself(void **state)
         for (uint32_t i = 0; i < 7; i++)
             if (i != node)
                 pmiwire_exchange_tick(w.nodes[i].x, 10);
-        while (w_stats(&w, node).frames[PMIWIRE_XF_STILL].n_sent < (node < 3 ? 4u : 2u) || w.queues[node * 7 + (node - 1) / 2].head == NULL)
+        while (w_stats(&w, node).frames[PMIWIRE_XF_STILL].n_sent < (node < 3 ? 4u : 2u) ||
+               w.queues[node * 7 + (node - 1) / 2].head == NULL)
             assert_true(w_step(&w, &rc)); /* until it has replied to the first wave */
         assert_true(w.gets[a].pending);
         pmiwire_exchange_tick(w.nodes[node].x, 4000);
         assert_int_equal(w.gets[a].rc, PMIWIRE_ETIME);
         w_run(&w);
         assert_true(w.gets[b].pending); /* what that rank has done since could have been a Put */
-        w_tick(&w, 20); /* nothing since: this pair holds */
+        w_tick(&w, 20);                 /* nothing since: this pair holds */
         w_run(&w);
         expect_none(&w, b);
         w_fini(&w);

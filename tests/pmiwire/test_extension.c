@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compatible extra fields: the registry, the server that advertises, the client session that listens. */
+/* Compatible extra fields: the registry, the server that advertises, the client session that
+ * listens. */
 #include "server_harness.h"
 
 #include <pmiwire/client.h>
 #include <pmiwire/extension.h>
 
 #define S(text) pmiwire_strz(text)
-#define TABLE "2,1,1,0,5f,1,4000000,/dev/shm/x"
+#define TABLE   "2,1,1,0,5f,1,4000000,/dev/shm/x"
 
 static int is(struct pmiwire_str s, const char *text)
 {
@@ -17,11 +18,22 @@ static int is(struct pmiwire_str s, const char *text)
 
 static void test_registry(void **state)
 {
-    static const uint16_t carriers[] = {PMIWIRE_V1_RESPONSE_TO_INIT, PMIWIRE_V2_FULLINIT_RESPONSE, PMIWIRE_V1_BARRIER_OUT,
-                                        PMIWIRE_V2_KVS_FENCE_RESPONSE, PMIWIRE_V1_INIT, PMIWIRE_V2_FULLINIT,
-                                        PMIWIRE_V1_GET_RESULT, PMIWIRE_V2_KVS_GET_RESPONSE};
-    static const uint16_t at[] = {PMIWIRE_EXT_AT_INIT,  PMIWIRE_EXT_AT_INIT,  PMIWIRE_EXT_AT_FENCE, PMIWIRE_EXT_AT_FENCE,
-                                  PMIWIRE_EXT_AT_HELLO, PMIWIRE_EXT_AT_HELLO, 0, 0};
+    static const uint16_t carriers[] = {PMIWIRE_V1_RESPONSE_TO_INIT,
+                                        PMIWIRE_V2_FULLINIT_RESPONSE,
+                                        PMIWIRE_V1_BARRIER_OUT,
+                                        PMIWIRE_V2_KVS_FENCE_RESPONSE,
+                                        PMIWIRE_V1_INIT,
+                                        PMIWIRE_V2_FULLINIT,
+                                        PMIWIRE_V1_GET_RESULT,
+                                        PMIWIRE_V2_KVS_GET_RESPONSE};
+    static const uint16_t at[] = {PMIWIRE_EXT_AT_INIT,
+                                  PMIWIRE_EXT_AT_INIT,
+                                  PMIWIRE_EXT_AT_FENCE,
+                                  PMIWIRE_EXT_AT_FENCE,
+                                  PMIWIRE_EXT_AT_HELLO,
+                                  PMIWIRE_EXT_AT_HELLO,
+                                  0,
+                                  0};
 
     (void)state;
     assert_null(pmiwire_ext_get(0));
@@ -39,7 +51,8 @@ static void test_registry(void **state)
             ssize_t n;
 
             assert_int_equal(desc->id, ext);
-            assert_int_equal(pmiwire_field_find(S(desc->name), NULL), 0); /* PMI gives it no meaning */
+            assert_int_equal(pmiwire_field_find(S(desc->name), NULL),
+                             0); /* PMI gives it no meaning */
             pmiwire_enc_begin(&e, buf, sizeof(buf), carriers[i], NULL);
             pmiwire_enc_int(&e, PMIWIRE_F_RC, 0);
             pmiwire_enc_ext(&e, ext, S(TABLE));
@@ -54,7 +67,8 @@ static void test_registry(void **state)
             assert_true(n > 0);
             pmiwire_decoder_init(&d, 0, 0);
             assert_int_equal(pmiwire_decode(&d, buf, (size_t)n, &m), n);
-            assert_int_equal(pmiwire_msg_ext(&m, ext, &value), desc->at & at[i] ? 0 : PMIWIRE_EMISSING);
+            assert_int_equal(pmiwire_msg_ext(&m, ext, &value),
+                             desc->at & at[i] ? 0 : PMIWIRE_EMISSING);
             assert_int_equal(is(value, TABLE), (desc->at & at[i]) != 0);
             assert_int_equal(pmiwire_msg_ext(&m, 0, &value), PMIWIRE_EMISSING);
         }
@@ -73,25 +87,33 @@ static void test_advertise(void **state)
     assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, S("old")), 0);
     assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, S(TABLE)), 0);
     ask(&h, 0, "cmd=init pmi_version=1 pmi_subversion=1\n",
-        "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1 fp-server=1 fp-table=" TABLE "\n");
-    ask(&h, 1, "cmd=init pmi_version=2 pmi_subversion=0\n", "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
+        "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1 fp-server=1 fp-table=" TABLE
+        "\n");
+    ask(&h, 1, "cmd=init pmi_version=2 pmi_subversion=0\n",
+        "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
     ask(&h, 1, v2("cmd=fullinit;pmirank=1;threaded=FALSE;"),
-        v2("cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=2;appnum=0;debugged=FALSE;pmiverbose=FALSE;"
+        v2("cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=2;appnum=0;"
+           "debugged=FALSE;pmiverbose=FALSE;"
            "fp-server=1;fp-table=" TABLE ";"));
     assert_false(pmiwire_conn_is_ours(h.c[0]));
     assert_false(pmiwire_conn_is_ours(h.c[1]));
     /* A fence carries its own, and only as long as it is advertised. */
     for (int round = 0; round < 3; round++) {
-        assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE_END, round == 1 ? S("1") : S(NULL)), 0);
+        assert_int_equal(
+            pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE_END, round == 1 ? S("1") : S(NULL)),
+            0);
         say(&h, 0, "cmd=barrier_in\n");
         ask(&h, 1, v2("cmd=kvs-fence;"),
-            v2(round == 1 ? "cmd=kvs-fence-response;rc=0;fp-table-end=1;" : "cmd=kvs-fence-response;rc=0;"));
-        expect(&h, 0, round == 1 ? "cmd=barrier_out rc=0 fp-table-end=1\n" : "cmd=barrier_out rc=0\n");
+            v2(round == 1 ? "cmd=kvs-fence-response;rc=0;fp-table-end=1;"
+                          : "cmd=kvs-fence-response;rc=0;"));
+        expect(&h, 0,
+               round == 1 ? "cmd=barrier_out rc=0 fp-table-end=1\n" : "cmd=barrier_out rc=0\n");
     }
     /* Other jobs and other answers know nothing of it. */
     h_job(&h, "other", 1);
     h_accept(&h, 2, 1, 0);
-    ask(&h, 2, "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n");
+    ask(&h, 2, "cmd=init pmi_version=1 pmi_subversion=1\n",
+        "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n");
     ask(&h, 0, "cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n");
     h_stop(&h);
 }
@@ -114,15 +136,22 @@ static void test_refused(void **state)
         const char bad = (char)c;
         const int good = c > 32 && c < 127 && c != ';' && c != '\\';
 
-        assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, (struct pmiwire_str){&bad, 1}),
-                         good ? 0 : PMIWIRE_ECHARS);
+        assert_int_equal(
+            pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, (struct pmiwire_str){&bad, 1}),
+            good ? 0 : PMIWIRE_ECHARS);
     }
     /* All of one answer together: below, at and above the limit. */
-    assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, (struct pmiwire_str){text, most - 1}), 0);
-    assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, (struct pmiwire_str){text, most}), 0);
-    assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, (struct pmiwire_str){text, most + 1}), PMIWIRE_EVALLEN);
+    assert_int_equal(
+        pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, (struct pmiwire_str){text, most - 1}),
+        0);
+    assert_int_equal(
+        pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, (struct pmiwire_str){text, most}), 0);
+    assert_int_equal(
+        pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, (struct pmiwire_str){text, most + 1}),
+        PMIWIRE_EVALLEN);
     assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_SERVER, S("1")), PMIWIRE_EVALLEN);
-    assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE_END, S("1")), 0); /* that stands elsewhere */
+    assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE_END, S("1")),
+                     0); /* that stands elsewhere */
     say(&h, 0, "cmd=init pmi_version=1 pmi_subversion=1\n");
     assert_non_null(strstr(hear(&h, 0), " fp-table=vvvv"));
     /* No memory: what was advertised stays. */
@@ -135,8 +164,10 @@ static void test_refused(void **state)
 
 /* ---- server and session, byte by byte ---- */
 
-/* Carry what each has to say to the other until the session has an event; at most `step` bytes at a time. */
-static int converse(struct harness *h, struct pmiwire_client *c, size_t step, struct pmiwire_event *ev)
+/* Carry what each has to say to the other until the session has an event; at most `step` bytes at a
+ * time. */
+static int converse(struct harness *h, struct pmiwire_client *c, size_t step,
+                    struct pmiwire_event *ev)
 {
     int rc;
 
@@ -165,7 +196,9 @@ static void test_session(void **state)
     for (uint32_t wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++)
         for (int says = 0; says <= 1; says++)
             for (size_t step = 1; step <= 1000; step *= 10) {
-                struct pmiwire_client_opts o = {.size = sizeof(o), .wire = wire, .n_ranks = 1,
+                struct pmiwire_client_opts o = {.size = sizeof(o),
+                                                .wire = wire,
+                                                .n_ranks = 1,
                                                 .flags = PMIWIRE_CLIENT_EXTENSIONS};
                 struct pmiwire_client *c;
                 struct pmiwire_event ev;
@@ -176,9 +209,12 @@ static void test_session(void **state)
                 h_init(&h);
                 h_start(&h, 1);
                 if (says) {
-                    assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_SERVER, S("1")), 0);
-                    assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, S(TABLE)), 0);
-                    assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE_END, S("1")), 0);
+                    assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_SERVER, S("1")),
+                                     0);
+                    assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE, S(TABLE)),
+                                     0);
+                    assert_int_equal(
+                        pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_TABLE_END, S("1")), 0);
                 }
                 assert_int_equal(pmiwire_client_create(&o, &c), 0);
                 assert_int_equal(pmiwire_client_ext(c, PMIWIRE_EXT_TABLE, &v), PMIWIRE_EMISSING);
@@ -186,24 +222,29 @@ static void test_session(void **state)
                 assert_int_equal(converse(&h, c, step, &ev), 1);
                 assert_int_equal(ev.op, PMIWIRE_OP_INIT);
                 assert_int_equal(ev.rc, 0);
-                assert_int_equal(pmiwire_client_ext(c, PMIWIRE_EXT_SERVER, &v), says ? 0 : PMIWIRE_EMISSING);
-                assert_int_equal(pmiwire_client_ext(c, PMIWIRE_EXT_TABLE, &v), says ? 0 : PMIWIRE_EMISSING);
+                assert_int_equal(pmiwire_client_ext(c, PMIWIRE_EXT_SERVER, &v),
+                                 says ? 0 : PMIWIRE_EMISSING);
+                assert_int_equal(pmiwire_client_ext(c, PMIWIRE_EXT_TABLE, &v),
+                                 says ? 0 : PMIWIRE_EMISSING);
                 if (says)
                     assert_true(is(v, TABLE));
                 assert_int_equal(pmiwire_client_ext(c, 0, &v), PMIWIRE_EMISSING);
                 assert_int_equal(pmiwire_client_ext(c, PMIWIRE_EXT_COUNT_, &v), PMIWIRE_EMISSING);
-                assert_int_equal(pmiwire_client_ext(c, PMIWIRE_EXT_TABLE_END, &v), PMIWIRE_EMISSING);
+                assert_int_equal(pmiwire_client_ext(c, PMIWIRE_EXT_TABLE_END, &v),
+                                 PMIWIRE_EMISSING);
                 /* Such a server carries what others would mangle on PMI-2. */
                 assert_true(pmiwire_conn_is_ours(h.c[0]));
                 carried = says || wire == PMIWIRE_V1;
-                assert_int_equal(pmiwire_client_put(c, S("k"), S("semi;colon"), 0), carried ? 0 : PMIWIRE_ECHARS);
+                assert_int_equal(pmiwire_client_put(c, S("k"), S("semi;colon"), 0),
+                                 carried ? 0 : PMIWIRE_ECHARS);
                 if (carried) {
                     assert_int_equal(converse(&h, c, step, &ev), 1);
                     assert_int_equal(ev.rc, 0);
                 }
                 assert_int_equal(pmiwire_client_fence(c, 0), 0);
                 assert_int_equal(converse(&h, c, step, &ev), 1);
-                assert_int_equal(pmiwire_msg_ext(ev.msg, PMIWIRE_EXT_TABLE_END, &v), says ? 0 : PMIWIRE_EMISSING);
+                assert_int_equal(pmiwire_msg_ext(ev.msg, PMIWIRE_EXT_TABLE_END, &v),
+                                 says ? 0 : PMIWIRE_EMISSING);
                 if (carried) {
                     assert_int_equal(pmiwire_client_get(c, S(NULL), -1, S("k"), 0), 0);
                     assert_int_equal(converse(&h, c, step, &ev), 1);

@@ -22,9 +22,9 @@
 
 #include <pmiwire/mapping.h>
 
-#define CLASSIC PMIWIRE_MAPPING_CLASSIC
+#define CLASSIC  PMIWIRE_MAPPING_CLASSIC
 #define EXTENDED PMIWIRE_MAPPING_EXTENDED
-#define MAX PMIWIRE_MAPPING_MAX
+#define MAX      PMIWIRE_MAPPING_MAX
 
 /* ---- Tools ---------------------------------------------------------------- */
 
@@ -193,7 +193,8 @@ static void test_parse_tables(void **state)
         {"(vector,0,1,0)", 3, {{0, 1, 1, 0, 0}, {1, 1, 1, 0, 0}, {0, 1, 1, 0, 0}}},
         {"(vector,[3]x4)", 1, {{3, 1, 1, 1, 4}}},
         {"(vector,[(0,2,1),5]x3,9)", 3, {{0, 2, 1, 2, 3}, {5, 1, 1, 0, 0}, {9, 1, 1, 0, 0}}},
-        {"(vector,8,[0,1]x2,[(2,1,4)]x1)", 4,
+        {"(vector,8,[0,1]x2,[(2,1,4)]x1)",
+         4,
          {{8, 1, 1, 0, 0}, {0, 1, 1, 2, 2}, {1, 1, 1, 0, 0}, {2, 1, 4, 1, 1}}},
         {"(vector, [ 1 , ( 2 , 3 , 4 ) ] x 5 )", 2, {{1, 1, 1, 2, 5}, {2, 3, 4, 0, 0}}},
     };
@@ -360,7 +361,7 @@ static void test_parse_limits(void **state)
         {"(vector,0,[0]x2147483646)", 0, 0},
         {"(vector,0,[0]x2147483647)", PMIWIRE_EMAPSIZE, 10},
         {"(vector,[0]x2147483647,0)", PMIWIRE_EMAPSIZE, 23},
-        {"(vector,(0,46340,46341))", 0, 0}, /* 2147441940 */
+        {"(vector,(0,46340,46341))", 0, 0},                /* 2147441940 */
         {"(vector,(0,46341,46341))", PMIWIRE_EMAPSIZE, 8}, /* 2147488281 */
         {"(vector,(0,65536,65536))", PMIWIRE_EMAPSIZE, 8}, /* 2^32: zero in 32 bits */
         {"(vector,[(0,65536,16384)]x4)", PMIWIRE_EMAPSIZE, 8},
@@ -396,7 +397,7 @@ static void test_parse_against_regex(void **state)
     static const char num[] = " *[1-9]+ *";
     static const char bytes[] = "()[],x 123v";
     static const char *const good[] = {
-        "(vector,(1,2,3),(4,5,6))", "(vector,1,2,[3]x2)", "(vector,[(1,1,1),2]x3,4)",
+        "(vector,(1,2,3),(4,5,6))",   "(vector,1,2,[3]x2)",   "(vector,[(1,1,1),2]x3,4)",
         "( vector , [ 1 , 2 ] x 3 )", "(vector,[1]x2,[3]x1)",
     };
     char block[128], re_text[1024];
@@ -405,8 +406,8 @@ static void test_parse_against_regex(void **state)
 
     (void)state;
     snprintf(block, sizeof(block), "(%s| *\\(%s,%s,%s\\) *)", num, num, num, num);
-    snprintf(re_text, sizeof(re_text), "^ *\\( *vector *(,(%s| *\\[%s(,%s)*\\] *x%s))+\\) *$", block,
-             block, block, num);
+    snprintf(re_text, sizeof(re_text), "^ *\\( *vector *(,(%s| *\\[%s(,%s)*\\] *x%s))+\\) *$",
+             block, block, block, num);
     assert_int_equal(regcomp(&re, re_text, REG_EXTENDED | REG_NOSUB), 0);
     for (int i = 0; i < 30000; i++) {
         char text[64];
@@ -422,17 +423,13 @@ static void test_parse_against_regex(void **state)
             char c = bytes[rnd(sizeof(bytes) - 1)];
 
             switch (rnd(3)) {
-            case 0:
-                text[at] = c;
-                break;
+            case 0: text[at] = c; break;
             case 1:
                 memmove(text + at + 1, text + at, len - at + 1);
                 text[at] = c;
                 len++;
                 break;
-            default:
-                memmove(text + at, text + at + 1, len - at);
-                len--;
+            default: memmove(text + at, text + at + 1, len - at); len--;
             }
         }
         want = regexec(&re, text, 0, NULL, 0) == 0;
@@ -640,13 +637,18 @@ static void test_encode_known(void **state)
         {4, {0, 2, 4, 6}, "(vector,(0,1,1),(2,1,1),(4,1,1),(6,1,1))", "(vector,0,2,4,6)"},
         {3, {2, 1, 0}, "(vector,(2,1,1),(1,1,1),(0,1,1))", "(vector,2,1,0)"},
         /* repetition inside a list that does not repeat as a whole */
-        {11, {0, 1, 2, 0, 1, 2, 0, 1, 2, 9, 9},
-         "(vector,(0,3,1),(0,3,1),(0,3,1),(9,1,2))", "(vector,[0,1,2]x3,9,9)"},
-        {12, {9, 4, 2, 2, 4, 2, 2, 4, 2, 2, 8, 8},
+        {11,
+         {0, 1, 2, 0, 1, 2, 0, 1, 2, 9, 9},
+         "(vector,(0,3,1),(0,3,1),(0,3,1),(9,1,2))",
+         "(vector,[0,1,2]x3,9,9)"},
+        {12,
+         {9, 4, 2, 2, 4, 2, 2, 4, 2, 2, 8, 8},
          "(vector,(9,1,1),(4,1,1),(2,1,2),(4,1,1),(2,1,2),(4,1,1),(2,1,2),(8,1,2))",
          "(vector,9,[4,2,2]x3,8,8)"},
         {9, {0, 0, 0, 0, 0, 0, 0, 0, 5}, "(vector,(0,1,8),(5,1,1))", "(vector,[0]x8,5)"},
-        {3, {MAX - 2, MAX - 1, MAX - 1}, "(vector,(2147483645,1,1),(2147483646,1,2))",
+        {3,
+         {MAX - 2, MAX - 1, MAX - 1},
+         "(vector,(2147483645,1,1),(2147483646,1,2))",
          "(vector,2147483645,[2147483646]x2)"},
     };
 
@@ -851,32 +853,20 @@ static void test_all_small_arrays(void **state)
 static uint32_t large_node(uint32_t kind, uint32_t i)
 {
     switch (kind) {
-    case 0:
-        return rnd(1000);
-    case 1:
-        return i % 1000; /* cyclic */
-    case 2:
-        return i / 64; /* block */
-    case 3:
-        return i / 4 % 512; /* plane */
-    case 4:
-        return 0;
-    case 5:
-        return i < LARGE / 2 ? i % 2 : 2 + i % 3; /* two repeats */
-    case 6:
-        return i == LARGE / 2 ? 1 : 0;
-    case 7:
-        return i == LARGE / 2 ? 2 : i == LARGE - 1 ? 3 : i % 2; /* many false starts */
-    case 8:
-        return (uint32_t)__builtin_popcount(i) & 1u; /* Thue-Morse: overlap-free */
-    case 9:
-        return i == LARGE / 3 || i == LARGE - 2 ? 5 : i % 17 * 2; /* longer than a group */
-    case 10:
-        return (i / 33 + i % 33 * 2) % 7; /* near repeats */
+    case 0: return rnd(1000);
+    case 1: return i % 1000;    /* cyclic */
+    case 2: return i / 64;      /* block */
+    case 3: return i / 4 % 512; /* plane */
+    case 4: return 0;
+    case 5: return i < LARGE / 2 ? i % 2 : 2 + i % 3; /* two repeats */
+    case 6: return i == LARGE / 2 ? 1 : 0;
+    case 7: return i == LARGE / 2 ? 2 : i == LARGE - 1 ? 3 : i % 2;   /* many false starts */
+    case 8: return (uint32_t)__builtin_popcount(i) & 1u;              /* Thue-Morse: overlap-free */
+    case 9: return i == LARGE / 3 || i == LARGE - 2 ? 5 : i % 17 * 2; /* longer than a group */
+    case 10: return (i / 33 + i % 33 * 2) % 7;                        /* near repeats */
     case 11: /* so many long false starts that the search for a long period gives up */
         return i == LARGE / 2 + 1 ? 2 : i == LARGE - 2 ? 1 : i % 2;
-    default:
-        return rnd(2);
+    default: return rnd(2);
     }
 }
 
@@ -912,9 +902,9 @@ static void test_large(void **state)
             free(b);
             /* short limit: gives up early */
             if (len > 1000)
-                assert_int_equal(pmiwire_mapping_encode(x, LARGE, g, PMIWIRE_MAPPING_MPICH40_BYTES,
-                                                        out, cap),
-                                 PMIWIRE_EMAPSIZE);
+                assert_int_equal(
+                    pmiwire_mapping_encode(x, LARGE, g, PMIWIRE_MAPPING_MPICH40_BYTES, out, cap),
+                    PMIWIRE_EMAPSIZE);
         }
     }
     free(out);

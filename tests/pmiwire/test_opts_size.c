@@ -81,9 +81,16 @@ static void every_struct(void **state)
     const struct pmiwire_client_opts c = {.size = sizeof(c), .n_ranks = 4};
     const struct pmiwire_server_opts s = {.size = sizeof(s)};
     const struct pmiwire_server_ops so = {.size = sizeof(so)};
-    const struct pmiwire_job_opts j = {.size = sizeof(j), .kvsname = "kvs", .n_ranks = 2, .universe_size = -1};
-    struct pmiwire_exchange_opts x = {.size = sizeof(x), .ops = &w_ops, .node = 1, .n_nodes = 3, .n_ranks = 6, .ranks = ranks,
-                                      .n_local = 2, .n_below = 2};
+    const struct pmiwire_job_opts j = {
+        .size = sizeof(j), .kvsname = "kvs", .n_ranks = 2, .universe_size = -1};
+    struct pmiwire_exchange_opts x = {.size = sizeof(x),
+                                      .ops = &w_ops,
+                                      .node = 1,
+                                      .n_nodes = 3,
+                                      .n_ranks = 6,
+                                      .ranks = ranks,
+                                      .n_local = 2,
+                                      .n_below = 2};
 
     (void)state;
     assert_int_equal(opts_sizes("pmiwire_client_opts", &c, sizeof(c), client, NULL), 0);
@@ -91,7 +98,8 @@ static void every_struct(void **state)
     assert_int_equal(opts_sizes("pmiwire_server_ops", &so, sizeof(so), server_ops, NULL), 0);
     assert_int_equal(opts_sizes("pmiwire_job_opts", &j, sizeof(j), job, NULL), 0);
     assert_int_equal(opts_sizes("pmiwire_exchange_opts", &x, sizeof(x), exchange, NULL), 0);
-    assert_int_equal(opts_sizes("pmiwire_exchange_ops", &w_ops, sizeof(w_ops), exchange_ops, &x), 0);
+    assert_int_equal(opts_sizes("pmiwire_exchange_ops", &w_ops, sizeof(w_ops), exchange_ops, &x),
+                     0);
 }
 
 int main(void)

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Profiles: what each flag lets through, every limit from both sides, by the checks and by the encoder. */
+/* Profiles: what each flag lets through, every limit from both sides, by the checks and by the
+ * encoder. */
 #include "codec_tools.h"
 
 #define F(name) PMIWIRE_F_##name
-#define V1 PMIWIRE_V1
-#define V2 PMIWIRE_V2
-#define MCMD PMIWIRE_V1_MCMD
+#define V1      PMIWIRE_V1
+#define V2      PMIWIRE_V2
+#define MCMD    PMIWIRE_V1_MCMD
 
 static char large[200000];
 
 static void found_by_name(void **state)
 {
-    static const char *const names[] = {"portable", "any-server", "mpich-4.0",  "mpich-main", "slurm-libpmi2",
-                                        "flux",     "hydra-4.0", "hydra-main", "slurmstepd", "fencepost"};
+    static const char *const names[] = {"portable",      "any-server", "mpich-4.0", "mpich-main",
+                                        "slurm-libpmi2", "flux",       "hydra-4.0", "hydra-main",
+                                        "slurmstepd",    "fencepost"};
     uint32_t n = 0;
 
     (void)state;
@@ -39,8 +41,9 @@ static void portable_is_the_least(void **state)
 
     (void)state;
     for (uint32_t i = 0; (p = pmiwire_profile_at(i)) != NULL; i++) {
-        uint32_t can = PMIWIRE_PEER_SPACES | PMIWIRE_PEER_EMPTY | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1 |
-                       PMIWIRE_PEER_SEMICOLON_V2 | PMIWIRE_PEER_EXTENDED_MAPPING | PMIWIRE_PEER_V1_2 | PMIWIRE_PEER_8BIT |
+        uint32_t can = PMIWIRE_PEER_SPACES | PMIWIRE_PEER_EMPTY | PMIWIRE_PEER_BACKSLASH |
+                       PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_SEMICOLON_V2 |
+                       PMIWIRE_PEER_EXTENDED_MAPPING | PMIWIRE_PEER_V1_2 | PMIWIRE_PEER_8BIT |
                        PMIWIRE_PEER_LONG_EXTRA;
 
         assert_int_equal(least->flags & can & ~p->flags, 0);
@@ -65,7 +68,8 @@ static int carried(const struct pmiwire_profile *p, uint16_t wire, int c)
         return wire == MCMD || (p->flags & PMIWIRE_PEER_SPACES) ||
                (wire == PMIWIRE_V2 && (p->flags & PMIWIRE_PEER_SPACES_V2));
     if (c == ';')
-        return wire == MCMD || (p->flags & (wire == V1 ? PMIWIRE_PEER_SEMICOLON_V1 : PMIWIRE_PEER_SEMICOLON_V2));
+        return wire == MCMD ||
+               (p->flags & (wire == V1 ? PMIWIRE_PEER_SEMICOLON_V1 : PMIWIRE_PEER_SEMICOLON_V2));
     if (c == '\\')
         return (p->flags & PMIWIRE_PEER_BACKSLASH) != 0;
     return c > 32 && c != 127 && (c < 127 || (p->flags & PMIWIRE_PEER_8BIT));
@@ -108,7 +112,8 @@ static void every_flag_and_byte(void **state)
     }
 }
 
-/* A byte that is refused, at every place of values of every length over two blocks, in memory of exactly that size. */
+/* A byte that is refused, at every place of values of every length over two blocks, in memory of
+ * exactly that size. */
 static void every_place(void **state)
 {
     static const char refused[] = {' ', '\t', ';', '\\', 127, '\200', '\377'};
@@ -160,12 +165,16 @@ static void lengths(void **state)
 
 /* ---- By the encoder --------------------------------------------------------- */
 
-/* A message of exactly these bytes and fields (`cmd` and `value` among them), or what it is refused with. */
-static ssize_t message(const struct pmiwire_profile *p, uint16_t cmd, size_t bytes, uint32_t n_fields)
+/* A message of exactly these bytes and fields (`cmd` and `value` among them), or what it is refused
+ * with. */
+static ssize_t message(const struct pmiwire_profile *p, uint16_t cmd, size_t bytes,
+                       uint32_t n_fields)
 {
     static char b[300000];
     struct pmiwire_encoder e;
-    size_t fixed = pmiwire_command_get(cmd)->wire == V2 ? 25 : 15; /* "      cmd=kvs-put;value=;", "cmd=put value=\n" */
+    size_t fixed = pmiwire_command_get(cmd)->wire == V2
+                       ? 25
+                       : 15; /* "      cmd=kvs-put;value=;", "cmd=put value=\n" */
     size_t value;
 
     pmiwire_enc_begin(&e, b, sizeof(b), cmd, p);
@@ -175,7 +184,8 @@ static ssize_t message(const struct pmiwire_profile *p, uint16_t cmd, size_t byt
         pmiwire_enc_named(&e, view("k", 1), two);
     }
     value = bytes ? bytes - fixed : 1;
-    for (; value > 300; value -= 300) /* each below every limit of one value; " k=…" or "k=…;" is 3 bytes more */
+    for (; value > 300;
+         value -= 300) /* each below every limit of one value; " k=…" or "k=…;" is 3 bytes more */
         pmiwire_enc_named(&e, view("k", 1), view(large, 297));
     pmiwire_enc_str(&e, F(VALUE), view(large, value));
     return pmiwire_enc_end(&e);
@@ -191,14 +201,20 @@ static void whole_messages(void **state)
 
         unlimited.max_fields = 0;
         if (p->max_line_bytes) {
-            assert_int_equal(message(&unlimited, PMIWIRE_V1_PUT, p->max_line_bytes - 1, 2), p->max_line_bytes - 1);
-            assert_int_equal(message(&unlimited, PMIWIRE_V1_PUT, p->max_line_bytes, 2), p->max_line_bytes);
-            assert_int_equal(message(&unlimited, PMIWIRE_V1_PUT, p->max_line_bytes + 1, 2), PMIWIRE_ELINE);
+            assert_int_equal(message(&unlimited, PMIWIRE_V1_PUT, p->max_line_bytes - 1, 2),
+                             p->max_line_bytes - 1);
+            assert_int_equal(message(&unlimited, PMIWIRE_V1_PUT, p->max_line_bytes, 2),
+                             p->max_line_bytes);
+            assert_int_equal(message(&unlimited, PMIWIRE_V1_PUT, p->max_line_bytes + 1, 2),
+                             PMIWIRE_ELINE);
         }
         if (p->max_msg_bytes) {
-            assert_int_equal(message(&unlimited, PMIWIRE_V2_KVS_PUT, p->max_msg_bytes - 1, 2), p->max_msg_bytes - 1);
-            assert_int_equal(message(&unlimited, PMIWIRE_V2_KVS_PUT, p->max_msg_bytes, 2), p->max_msg_bytes);
-            assert_int_equal(message(&unlimited, PMIWIRE_V2_KVS_PUT, p->max_msg_bytes + 1, 2), PMIWIRE_ELINE);
+            assert_int_equal(message(&unlimited, PMIWIRE_V2_KVS_PUT, p->max_msg_bytes - 1, 2),
+                             p->max_msg_bytes - 1);
+            assert_int_equal(message(&unlimited, PMIWIRE_V2_KVS_PUT, p->max_msg_bytes, 2),
+                             p->max_msg_bytes);
+            assert_int_equal(message(&unlimited, PMIWIRE_V2_KVS_PUT, p->max_msg_bytes + 1, 2),
+                             PMIWIRE_ELINE);
         }
         if (p->max_fields) {
             unlimited = *p;
@@ -208,13 +224,15 @@ static void whole_messages(void **state)
 
                 assert_true(message(&unlimited, cmd, 0, p->max_fields - 1) > 0);
                 assert_true(message(&unlimited, cmd, 0, p->max_fields) > 0);
-                assert_int_equal(message(&unlimited, cmd, 0, p->max_fields + 1), PMIWIRE_EPEERFIELDS);
+                assert_int_equal(message(&unlimited, cmd, 0, p->max_fields + 1),
+                                 PMIWIRE_EPEERFIELDS);
             }
         }
     }
 }
 
-static ssize_t one_field(const struct pmiwire_profile *p, uint16_t cmd, uint16_t field, size_t bytes, uint16_t *refused)
+static ssize_t one_field(const struct pmiwire_profile *p, uint16_t cmd, uint16_t field,
+                         size_t bytes, uint16_t *refused)
 {
     static char b[300000];
     struct pmiwire_encoder e;
@@ -240,10 +258,12 @@ static void keys_and_values(void **state)
 
             wide.max_line_bytes = wide.max_msg_bytes = 0;
             assert_true(one_field(&wide, cmds[k], F(KEY), p->max_key_bytes, &refused) > 0);
-            assert_int_equal(one_field(&wide, cmds[k], F(KEY), p->max_key_bytes + 1, &refused), PMIWIRE_EKEYLEN);
+            assert_int_equal(one_field(&wide, cmds[k], F(KEY), p->max_key_bytes + 1, &refused),
+                             PMIWIRE_EKEYLEN);
             assert_int_equal(refused, F(KEY));
             assert_true(one_field(&wide, cmds[k], F(VALUE), p->max_value_bytes, &refused) > 0);
-            assert_int_equal(one_field(&wide, cmds[k], F(VALUE), p->max_value_bytes + 1, &refused), PMIWIRE_EVALLEN);
+            assert_int_equal(one_field(&wide, cmds[k], F(VALUE), p->max_value_bytes + 1, &refused),
+                             PMIWIRE_EVALLEN);
             assert_int_equal(refused, F(VALUE));
         }
 }
@@ -278,8 +298,13 @@ static void value_is_last(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(found_by_name), cmocka_unit_test(portable_is_the_least), cmocka_unit_test(every_flag_and_byte),
-        cmocka_unit_test(every_place), cmocka_unit_test(lengths),       cmocka_unit_test(whole_messages),        cmocka_unit_test(keys_and_values),
+        cmocka_unit_test(found_by_name),
+        cmocka_unit_test(portable_is_the_least),
+        cmocka_unit_test(every_flag_and_byte),
+        cmocka_unit_test(every_place),
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(whole_messages),
+        cmocka_unit_test(keys_and_values),
         cmocka_unit_test(value_is_last),
     };
 

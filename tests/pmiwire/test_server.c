@@ -60,7 +60,8 @@ static void test_v2_session(void **state)
     ask(&h, 1, v2("cmd=kvs-put;key=a;value=1 2;"), v2("cmd=kvs-put-response;rc=0;"));
     ask(&h, 1, v2r("cmd=kvs-get;jobid=kid.1;srcid=-1;key=a;"),
         v2r("cmd=kvs-get-response;rc=0;found=TRUE;value=1 2;"));
-    ask(&h, 1, v2r("cmd=kvs-get;jobid=;srcid=-1;key=a;"), /* PMI2_KVS_Get(NULL, ...) of Slurm's client */
+    ask(&h, 1,
+        v2r("cmd=kvs-get;jobid=;srcid=-1;key=a;"), /* PMI2_KVS_Get(NULL, ...) of Slurm's client */
         v2r("cmd=kvs-get-response;rc=0;found=TRUE;value=1 2;"));
     ask(&h, 1, v2("cmd=kvs-get;key=zz;thrid=0x7f;"),
         v2("cmd=kvs-get-response;thrid=0x7f;rc=0;found=FALSE;"));
@@ -68,9 +69,11 @@ static void test_v2_session(void **state)
         v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=8;"));
     ask(&h, 1, v2("cmd=info-getjobattr;key=PMI_process_mapping;"),
         v2("cmd=info-getjobattr-response;rc=0;found=FALSE;"));
-    ask(&h, 1, v2("cmd=job-connect;jobid=kvs_0;"), v2("cmd=job-connect-response;rc=0;kvscopy=FALSE;"));
+    ask(&h, 1, v2("cmd=job-connect;jobid=kvs_0;"),
+        v2("cmd=job-connect-response;rc=0;kvscopy=FALSE;"));
     ask(&h, 1, v2("cmd=job-disconnect;jobid=kvs_0;"), v2("cmd=job-disconnect-response;rc=0;"));
-    ask(&h, 1, v2("cmd=job-connect;jobid=nix;"), v2("cmd=job-connect-response;rc=-1;errmsg=no such job;"));
+    ask(&h, 1, v2("cmd=job-connect;jobid=nix;"),
+        v2("cmd=job-connect-response;rc=-1;errmsg=no such job;"));
     assert_int_equal(h.n_diag, 0);
     ask(&h, 1, v2("cmd=abort;isworld=TRUE;msg=a;;b c;"), "");
     assert_string_equal(h.message, "a;b c");
@@ -85,10 +88,13 @@ static void test_v2_session(void **state)
 static void test_versions(void **state)
 {
     static const char *const asked[][2] = {
-        {"cmd=init pmi_version=1 pmi_subversion=0\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=0\n"},
+        {"cmd=init pmi_version=1 pmi_subversion=0\n",
+         "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=0\n"},
         {INIT1, INIT1_OK},
-        {"cmd=init pmi_version=1 pmi_subversion=2\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n"},
-        {"cmd=init pmi_version=1 pmi_subversion=9\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n"},
+        {"cmd=init pmi_version=1 pmi_subversion=2\n",
+         "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n"},
+        {"cmd=init pmi_version=1 pmi_subversion=9\n",
+         "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n"},
         {INIT2, INIT2_OK},
     };
     struct harness h;
@@ -140,7 +146,8 @@ static void test_identity(void **state)
     init1(&h, 1);
     h_accept(&h, 2, 0, PMIWIRE_RANK_UNKNOWN);
     ask(&h, 2, INIT2, INIT2_OK);
-    ask(&h, 2, v2("cmd=fullinit;"), v2("cmd=fullinit-response;rc=-1;errmsg=fullinit does not tell the rank;"));
+    ask(&h, 2, v2("cmd=fullinit;"),
+        v2("cmd=fullinit-response;rc=-1;errmsg=fullinit does not tell the rank;"));
     assert_int_equal(say(&h, 2, v2r("cmd=fullinit;srcid=1;threaded=FALSE;")), 0);
     assert_non_null(strstr(hear(&h, 2), "rank=1;size=3"));
     /* a rank that was told at accept cannot be changed */
@@ -161,7 +168,8 @@ static void test_identity(void **state)
     h_accept(&h, 0, 0, PMIWIRE_RANK_UNKNOWN);
     h.identify_rc = -1;
     ask(&h, 0, "cmd=initack pmiid=100\n", "cmd=initack rc=-1 msg=client's_id_was_refused\n");
-    assert_string_equal(h.diag, "client that has not said who it is: initack: client's id was refused");
+    assert_string_equal(h.diag,
+                        "client that has not said who it is: initack: client's id was refused");
     h.identify_rc = 0;
     assert_int_equal(say(&h, 0, "cmd=initack pmiid=100\n"), 0);
     assert_non_null(strstr(hear(&h, 0), "cmd=set rank=0\n"));
@@ -205,26 +213,31 @@ static void test_limits_of_pairs(void **state)
     /* values of 1023 bytes are the longest that go across the wires; PMI-2 alone takes 1024 */
     ask(&h, 0, filled(buf, "cmd=put key=v1 value=", 'v', 1023, "\n"), "cmd=put_result rc=0\n");
     ask(&h, 0, "cmd=get key=v1\n", filled(buf, "cmd=get_result rc=0 value=", 'v', 1023, "\n"));
-    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;key=v2;value=", 'w', 1023, ";")), v2("cmd=kvs-put-response;rc=0;"));
+    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;key=v2;value=", 'w', 1023, ";")),
+        v2("cmd=kvs-put-response;rc=0;"));
     ask(&h, 0, "cmd=get key=v2\n", filled(buf, "cmd=get_result rc=0 value=", 'w', 1023, "\n"));
     ask(&h, 1, v2("cmd=kvs-get;key=v1;"),
         v2(filled(buf, "cmd=kvs-get-response;rc=0;found=TRUE;value=", 'v', 1023, ";")));
     assert_int_equal(h.n_diag, 0);
-    ask(&h, 0, filled(buf, "cmd=put key=v3 value=", 'v', 1024, "\n"), "cmd=put_result rc=7 msg=value_is_too_long\n");
+    ask(&h, 0, filled(buf, "cmd=put key=v3 value=", 'v', 1024, "\n"),
+        "cmd=put_result rc=7 msg=value_is_too_long\n");
     assert_string_equal(h.diag, "kvs_0 rank 0: put: value is too long");
     ask(&h, 1, v2(filled(buf, "cmd=kvs-put;key=v3;value=", 'v', 1025, ";")),
         v2("cmd=kvs-put-response;rc=7;errmsg=value is too long;"));
     ask(&h, 0, "cmd=get key=v3\n", "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
-    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;key=v4;value=", 'v', 1024, ";")), v2("cmd=kvs-put-response;rc=0;"));
+    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;key=v4;value=", 'v', 1024, ";")),
+        v2("cmd=kvs-put-response;rc=0;"));
     assert_int_equal(say(&h, 0, "cmd=get key=v4\n"), 0);
     assert_non_null(strstr(hear(&h, 0), "cmd=get_result rc=7 "));
     /* keys of 63 bytes */
     ask(&h, 0, filled(buf, "cmd=put value=1 key=", 'k', 63, "\n"), "cmd=put_result rc=0\n");
     ask(&h, 0, filled(buf, "cmd=get key=", 'k', 63, "\n"), "cmd=get_result rc=0 value=1\n");
-    ask(&h, 0, filled(buf, "cmd=put value=1 key=", 'k', 64, "\n"), "cmd=put_result rc=5 msg=key_is_too_long\n");
+    ask(&h, 0, filled(buf, "cmd=put value=1 key=", 'k', 64, "\n"),
+        "cmd=put_result rc=5 msg=key_is_too_long\n");
     ask(&h, 1, v2(filled(buf, "cmd=kvs-put;value=1;key=", 'k', 65, ";")),
         v2("cmd=kvs-put-response;rc=5;errmsg=key is too long;"));
-    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;value=1;key=", 'k', 64, ";")), v2("cmd=kvs-put-response;rc=0;"));
+    ask(&h, 1, v2(filled(buf, "cmd=kvs-put;value=1;key=", 'k', 64, ";")),
+        v2("cmd=kvs-put-response;rc=0;"));
     ask(&h, 1, v2(filled(buf, "cmd=kvs-get;key=", 'k', 64, ";")),
         v2("cmd=kvs-get-response;rc=0;found=TRUE;value=1;"));
     ask(&h, 0, filled(buf, "cmd=get key=", 'k', 64, "\n"),
@@ -252,15 +265,19 @@ static void test_spaces(void **state)
     init2(&h, 1);
     assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), pmiwire_strz("zero")), 0);
     assert_int_equal(pmiwire_server_put(h.s, 1, pmiwire_strz("k"), pmiwire_strz("one")), 0);
-    assert_int_equal(pmiwire_server_put(h.s, 2, pmiwire_strz("k"), pmiwire_strz("two")), PMIWIRE_ENOENT);
+    assert_int_equal(pmiwire_server_put(h.s, 2, pmiwire_strz("k"), pmiwire_strz("two")),
+                     PMIWIRE_ENOENT);
     assert_int_equal(pmiwire_server_job_attr(h.s, 0, pmiwire_strz("PMI_process_mapping"),
-                                             pmiwire_strz("(vector,(0,1,1))")), 0);
+                                             pmiwire_strz("(vector,(0,1,1))")),
+                     0);
     ask(&h, 0, "cmd=get kvsname=other key=k\n", "cmd=get_result rc=0 value=one\n");
-    ask(&h, 1, v2("cmd=kvs-get;jobid=kvs_0;key=k;"), v2("cmd=kvs-get-response;rc=0;found=TRUE;value=zero;"));
+    ask(&h, 1, v2("cmd=kvs-get;jobid=kvs_0;key=k;"),
+        v2("cmd=kvs-get-response;rc=0;found=TRUE;value=zero;"));
     ask(&h, 0, "cmd=get key=PMI_process_mapping\n", "cmd=get_result rc=0 value=(vector,(0,1,1))\n");
     ask(&h, 1, v2("cmd=kvs-get;jobid=kvs_0;key=PMI_process_mapping;"),
         v2("cmd=kvs-get-response;rc=0;found=FALSE;"));
-    ask(&h, 0, "cmd=get kvsname=nix key=k\n", "cmd=get_result rc=-1 msg=no_such_key-value_space value=unknown\n");
+    ask(&h, 0, "cmd=get kvsname=nix key=k\n",
+        "cmd=get_result rc=-1 msg=no_such_key-value_space value=unknown\n");
     ask(&h, 1, v2("cmd=kvs-get;jobid=nix;key=k;"),
         v2("cmd=kvs-get-response;rc=-1;errmsg=no such key-value space;"));
     ask(&h, 0, "cmd=put kvsname=other key=k value=x\n",
@@ -270,7 +287,8 @@ static void test_spaces(void **state)
     pmiwire_conn_close(h.c[1]);
     assert_int_equal(pmiwire_server_job_remove(h.s, 1), 0);
     assert_int_equal(pmiwire_server_job_remove(h.s, 1), PMIWIRE_ENOENT);
-    ask(&h, 0, "cmd=get kvsname=other key=k\n", "cmd=get_result rc=-1 msg=no_such_key-value_space value=unknown\n");
+    ask(&h, 0, "cmd=get kvsname=other key=k\n",
+        "cmd=get_result rc=-1 msg=no_such_key-value_space value=unknown\n");
     h_stop(&h);
 }
 
@@ -294,11 +312,13 @@ static void test_values_across_wires(void **state)
     assert_memory_equal(v.ptr, "a;b", 3);
     assert_int_equal(h.n_diag, 0);
     ask(&h, 0, "cmd=get key=s\n",
-        "cmd=get_result rc=-1 msg=the_answer_cannot_be_carried_on_this_client's_wire value=unknown\n");
+        "cmd=get_result rc=-1 msg=the_answer_cannot_be_carried_on_this_client's_wire "
+        "value=unknown\n");
     assert_int_equal(h.diag_code, PMIWIRE_ECHARS);
     ask(&h, 0, "cmd=get key=c\n", "cmd=get_result rc=0 value=a;b\n");
     ask(&h, 1, v2("cmd=kvs-get;key=c;"),
-        v2("cmd=kvs-get-response;rc=-1;errmsg=the answer cannot be carried on this client's wire;"));
+        v2("cmd=kvs-get-response;rc=-1;errmsg=the answer cannot be carried on this client's "
+           "wire;"));
     assert_int_equal(h.n_diag, 2);
     ask(&h, 0, "cmd=put key=b value=a\\b\n", "cmd=put_result rc=0\n");
     assert_int_equal(say(&h, 1, v2("cmd=kvs-get;key=b;")), 0);
@@ -363,9 +383,11 @@ static void test_groups(void **state)
     static const uint32_t node_of[] = {0, 0, 7, 7};
     struct pmiwire_job_opts o = {sizeof(o), "kvs_0", 4, 0, -1, 0, NULL, node_of, NULL};
     static const char *const bad[] = {
-        "cmd=barrier_in group=0,1,1:t\n", "cmd=barrier_in group=1,0,1:t\n", "cmd=barrier_in group=1,2:t\n", "cmd=barrier_in group=0,4:t\n",
-        "cmd=barrier_in group=0,-1:t\n",  "cmd=barrier_in group=0,:t\n",  "cmd=barrier_in group=,0:t\n",
-        "cmd=barrier_in group=:t\n",      "cmd=barrier_in group=0,x:t\n", "cmd=barrier_in group=WORLDS:t\n",
+        "cmd=barrier_in group=0,1,1:t\n", "cmd=barrier_in group=1,0,1:t\n",
+        "cmd=barrier_in group=1,2:t\n",   "cmd=barrier_in group=0,4:t\n",
+        "cmd=barrier_in group=0,-1:t\n",  "cmd=barrier_in group=0,:t\n",
+        "cmd=barrier_in group=,0:t\n",    "cmd=barrier_in group=:t\n",
+        "cmd=barrier_in group=0,x:t\n",   "cmd=barrier_in group=WORLDS:t\n",
     };
     struct harness h;
     uint32_t job;
@@ -403,7 +425,9 @@ static void test_groups(void **state)
     ask(&h, 0, "cmd=barrier_in group=WORLD:w\n", "");
     ask(&h, 1, "cmd=barrier_in group=0,1,2,3:w\n", "");
     ask(&h, 2, "cmd=barrier_in group=WORLD:w\n", "");
-    ask(&h, 3, "cmd=barrier_in group=3:solo\n" "cmd=barrier_in group=WORLD:w\n",
+    ask(&h, 3,
+        "cmd=barrier_in group=3:solo\n"
+        "cmd=barrier_in group=WORLD:w\n",
         "cmd=barrier_out rc=0 tag=solo\ncmd=barrier_out rc=0 tag=w\n");
     expect(&h, 0, "cmd=barrier_out rc=0 tag=w\n");
     expect(&h, 1, "cmd=barrier_out rc=0 tag=w\n");
@@ -429,8 +453,10 @@ static void test_groups_of_other_nodes(void **state)
         h_accept(&h, i, 0, i);
         init1(&h, i);
     }
-    ask(&h, 0, "cmd=barrier_in group=WORLD:w\n", "cmd=barrier_out rc=-1 msg=group_spans_several_nodes\n");
-    ask(&h, 0, "cmd=barrier_in group=0,2:w\n", "cmd=barrier_out rc=-1 msg=group_spans_several_nodes\n");
+    ask(&h, 0, "cmd=barrier_in group=WORLD:w\n",
+        "cmd=barrier_out rc=-1 msg=group_spans_several_nodes\n");
+    ask(&h, 0, "cmd=barrier_in group=0,2:w\n",
+        "cmd=barrier_out rc=-1 msg=group_spans_several_nodes\n");
     ask(&h, 0, "cmd=barrier_in group=NODE:w\n", "");
     ask(&h, 1, "cmd=barrier_in group=0,1:w\n", "cmd=barrier_out rc=0 tag=w\n");
     h_stop(&h);
@@ -459,7 +485,8 @@ static void test_ring(void **state)
     ask(&h, 2, v2("cmd=ring;ring-count=1;ring-left=e;ring-right=f;"), "");
     h_accept(&h, 0, 0, 0);
     init2(&h, 0);
-    ask(&h, 0, v2("cmd=ring;ring-count=1;"), v2("cmd=ring-response;rc=0;ring-count=0;ring-left=f;ring-right=c;"));
+    ask(&h, 0, v2("cmd=ring;ring-count=1;"),
+        v2("cmd=ring-response;rc=0;ring-count=0;ring-left=f;ring-right=c;"));
     expect(&h, 1, v2("cmd=ring-response;rc=0;ring-count=1;ring-right=e;"));
     expect(&h, 2, v2("cmd=ring-response;rc=0;ring-count=2;ring-left=d;"));
     h_stop(&h);
@@ -475,18 +502,21 @@ static void test_node_attributes(void **state)
     init2(&h, 0);
     init2(&h, 1);
     init2(&h, 2);
-    ask(&h, 0, v2("cmd=info-getnodeattr;key=seg;"), v2("cmd=info-getnodeattr-response;rc=0;found=FALSE;"));
+    ask(&h, 0, v2("cmd=info-getnodeattr;key=seg;"),
+        v2("cmd=info-getnodeattr-response;rc=0;found=FALSE;"));
     ask(&h, 0, v2("cmd=info-getnodeattr;key=seg;wait=FALSE;"),
         v2("cmd=info-getnodeattr-response;rc=0;found=FALSE;"));
     ask(&h, 0, v2("cmd=info-getnodeattr;key=seg;wait=TRUE;thrid=a;"), "");
     ask(&h, 1, v2("cmd=info-getnodeattr;key=other;wait=TRUE;"), "");
-    ask(&h, 2, v2("cmd=info-putnodeattr;key=seg;value=/dev/shm/x;"), v2("cmd=info-putnodeattr-response;rc=0;"));
+    ask(&h, 2, v2("cmd=info-putnodeattr;key=seg;value=/dev/shm/x;"),
+        v2("cmd=info-putnodeattr-response;rc=0;"));
     expect(&h, 0, v2("cmd=info-getnodeattr-response;thrid=a;rc=0;found=TRUE;value=/dev/shm/x;"));
     expect(&h, 1, "");
     ask(&h, 2, v2("cmd=info-getnodeattr;key=seg;wait=TRUE;"),
         v2("cmd=info-getnodeattr-response;rc=0;found=TRUE;value=/dev/shm/x;"));
     pmiwire_conn_close(h.c[1]);
-    ask(&h, 2, v2("cmd=info-putnodeattr;key=other;value=1;"), v2("cmd=info-putnodeattr-response;rc=0;"));
+    ask(&h, 2, v2("cmd=info-putnodeattr;key=other;value=1;"),
+        v2("cmd=info-putnodeattr-response;rc=0;"));
     h_stop(&h);
 }
 
@@ -504,7 +534,8 @@ static void test_names(void **state)
     init1(&h, 0);
     init2(&h, 1);
     ask(&h, 0, "cmd=lookup_name service=s\n", "cmd=lookup_result rc=1 msg=name_is_not_published\n");
-    ask(&h, 0, "cmd=unpublish_name service=s\n", "cmd=unpublish_result rc=1 msg=name_is_not_published_by_this_job\n");
+    ask(&h, 0, "cmd=unpublish_name service=s\n",
+        "cmd=unpublish_result rc=1 msg=name_is_not_published_by_this_job\n");
     ask(&h, 0, "cmd=publish_name service=s port=tag#0$x\n", "cmd=publish_result rc=0\n");
     ask(&h, 0, "cmd=lookup_name service=s\n", "cmd=lookup_result rc=0 port=tag#0$x\n");
     ask(&h, 1, v2("cmd=name-publish;name=s;port=q;"),
@@ -514,7 +545,8 @@ static void test_names(void **state)
     ask(&h, 1, v2("cmd=name-unpublish;name=s;"),
         v2("cmd=name-unpublish-response;rc=-1;errmsg=name is not published by this job;"));
     ask(&h, 0, "cmd=unpublish_name service=s\n", "cmd=unpublish_result rc=0\n");
-    ask(&h, 1, v2("cmd=name-publish;name=s;port=q;infokeycount=0;"), v2("cmd=name-publish-response;rc=0;"));
+    ask(&h, 1, v2("cmd=name-publish;name=s;port=q;infokeycount=0;"),
+        v2("cmd=name-publish-response;rc=0;"));
     ask(&h, 0, "cmd=lookup_name service=s\n", "cmd=lookup_result rc=0 port=q\n");
     assert_int_equal(h.n_diag, 0);
     pmiwire_conn_close(h.c[1]);
@@ -556,7 +588,8 @@ static void test_outside_store(void **state)
     expect(&h, 1, v2("cmd=kvs-get-response;thrid=6;rc=0;found=FALSE;"));
     /* answered within the callback, whatever it returns then */
     h.done_inside = 1;
-    ask(&h, 0, "cmd=get key=a\ncmd=get_appnum\n", "cmd=get_result rc=0 value=inside\ncmd=appnum rc=0 appnum=0\n");
+    ask(&h, 0, "cmd=get key=a\ncmd=get_appnum\n",
+        "cmd=get_result rc=0 value=inside\ncmd=appnum rc=0 appnum=0\n");
     h.get_rc = 0;
     ask(&h, 0, "cmd=get key=a\n", "cmd=get_result rc=0 value=inside\n");
     /* gone before the answer */
@@ -573,7 +606,8 @@ static void test_outside_store(void **state)
     assert_int_equal(pmiwire_server_get_done(h.s, h.token, -ENOMEM, pmiwire_strz("x")), 0);
     expect(&h, 0, "cmd=get_result rc=-1 msg=out_of_memory value=unknown\n");
     assert_int_equal(pmiwire_server_get_done(h.s, 0, 0, pmiwire_strz("x")), PMIWIRE_ESTALE);
-    assert_int_equal(pmiwire_server_get_done(h.s, UINT64_MAX, 0, pmiwire_strz("x")), PMIWIRE_ESTALE);
+    assert_int_equal(pmiwire_server_get_done(h.s, UINT64_MAX, 0, pmiwire_strz("x")),
+                     PMIWIRE_ESTALE);
     h_stop(&h);
 }
 
@@ -589,7 +623,8 @@ static void test_outside_names(void **state)
     h_start(&h, 1);
     init2(&h, 0);
     ask(&h, 0, v2("cmd=name-publish;name=s;port=p;"), v2("cmd=name-publish-response;rc=0;"));
-    ask(&h, 0, v2("cmd=name-lookup;name=s;"), v2("cmd=name-lookup-response;rc=0;port=p;found=TRUE;value=p;"));
+    ask(&h, 0, v2("cmd=name-lookup;name=s;"),
+        v2("cmd=name-lookup-response;rc=0;port=p;found=TRUE;value=p;"));
     h.lookup_rc = PMIWIRE_PENDING;
     ask(&h, 0, v2("cmd=name-lookup;name=s;"), "");
     assert_int_equal(pmiwire_server_get_done(h.s, h.token, 0, pmiwire_strz("far")), 0);
@@ -688,14 +723,16 @@ static void test_job_waiting(void **state)
     assert_int_equal(n_waiting(&h, 0), 2);
     pmiwire_conn_close(h.c[0]);
     assert_int_equal(n_waiting(&h, 0), 1);
-    ask(&h, 2, v2("cmd=info-putnodeattr;key=k;value=v;"), v2("cmd=info-putnodeattr-response;rc=0;"));
+    ask(&h, 2, v2("cmd=info-putnodeattr;key=k;value=v;"),
+        v2("cmd=info-putnodeattr-response;rc=0;"));
     (void)hear(&h, 1);
     assert_int_equal(n_waiting(&h, 0), 0);
     h_accept(&h, 0, 0, 0);
     init1(&h, 0);
     ask(&h, 0, "cmd=barrier_in group=0,1:t\n", "");
     assert_int_equal(n_waiting(&h, 0), 1);
-    /* A get in one's own space, and in another's; a lookup and a spawn, which end without the job. */
+    /* A get in one's own space, and in another's; a lookup and a spawn, which end without the job.
+     * */
     h.get_rc = PMIWIRE_PENDING;
     ask(&h, 1, v2("cmd=kvs-get;key=a;"), "");
     token = h.token;
@@ -714,7 +751,8 @@ static void test_job_waiting(void **state)
     ask(&h, 1, v2("cmd=kvs-get;key=a;"), v2("cmd=kvs-get-response;rc=0;found=TRUE;value=now;"));
     h.lookup_rc = PMIWIRE_PENDING;
     ask(&h, 1, v2("cmd=name-lookup;name=s;"), "");
-    ask(&h, 2, v2("cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=0;infokeycount=0;"), "");
+    ask(&h, 2, v2("cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=0;infokeycount=0;"),
+        "");
     assert_string_equal(h.spawned, "1*a;");
     assert_int_equal(n_waiting(&h, 0), 1);
     h_stop(&h);
@@ -735,19 +773,27 @@ static void test_spawn_v1(void **state)
     h_start(&h, 1);
     init1(&h, 0);
     /* MPICH 4.0's order, in pieces, the pairs in each message */
-    ask(&h, 0, "mcmd=spawn\nnprocs=2\nexecname=./a b\ntotspawns=2\nspawnssofar=1\narg1=-x\narg2=y z\n", "");
-    ask(&h, 0, "argcnt=2\npreput_num=1\npreput_key_0=PARENT\npreput_val_0=port#1 2\ninfo_num=0\nendcmd\n", "");
-    ask(&h, 0, BLOCK("nprocs=1\nexecname=b\ntotspawns=2\nspawnssofar=2\nargcnt=0\npreput_num=1\n"
-                     "preput_key_0=PARENT\npreput_val_0=only the first counts\n"
-                     "info_num=2\ninfo_key_0=wdir\ninfo_val_0=/tmp\ninfo_key_1=host\ninfo_val_1=\n"),
+    ask(&h, 0,
+        "mcmd=spawn\nnprocs=2\nexecname=./a b\ntotspawns=2\nspawnssofar=1\narg1=-x\narg2=y z\n",
+        "");
+    ask(&h, 0,
+        "argcnt=2\npreput_num=1\npreput_key_0=PARENT\npreput_val_0=port#1 2\ninfo_num=0\nendcmd\n",
+        "");
+    ask(&h, 0,
+        BLOCK("nprocs=1\nexecname=b\ntotspawns=2\nspawnssofar=2\nargcnt=0\npreput_num=1\n"
+              "preput_key_0=PARENT\npreput_val_0=only the first counts\n"
+              "info_num=2\ninfo_key_0=wdir\ninfo_val_0=/tmp\ninfo_key_1=host\ninfo_val_1=\n"),
         "");
     assert_string_equal(h.spawned, "put PARENT=port#1 2;2*./a b [-x] [y z];1*b wdir=/tmp host=;");
     assert_int_equal(pmiwire_server_spawn_done(h.s, h.token, 0, NULL, codes, 3), 0);
     expect(&h, 0, "cmd=spawn_result rc=0 errcodes=0,-2,0\n");
     assert_int_equal(pmiwire_server_spawn_done(h.s, h.token, 0, NULL, codes, 3), PMIWIRE_ESTALE);
     /* MPICH main's order, indices from 0, and what its description calls info_num */
-    ask(&h, 0, BLOCK("argcnt=1\narg0=only\ntotspawns=1\nspawnssofar=1\ninfonum=1\ninfo_val_1=v\ninfo_key_1=k\n"
-                     "execname=c\nnprocs=2\n"), "");
+    ask(&h, 0,
+        BLOCK("argcnt=1\narg0=only\ntotspawns=1\nspawnssofar=1\ninfonum=1\ninfo_val_1=v\ninfo_key_"
+              "1=k\n"
+              "execname=c\nnprocs=2\n"),
+        "");
     assert_string_equal(h.spawned, "2*c [only] k=v;");
     assert_int_equal(pmiwire_server_spawn_done(h.s, h.token, 0, "kid", NULL, 0), 0);
     expect(&h, 0, "cmd=spawn_result rc=0 jobid=kid errcodes=0,0\n");
@@ -818,7 +864,9 @@ static void test_spawn_v1_refused(void **state)
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=1\nargcnt=9\n"), "");
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=2\n"), "");
     assert_int_equal(say(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=3\n")), 0);
-    assert_string_equal(hear(&h, 0), "cmd=spawn_result rc=-1 msg=an_argument,_key_or_value_that_was_announced_is_missing\n");
+    assert_string_equal(
+        hear(&h, 0),
+        "cmd=spawn_result rc=-1 msg=an_argument,_key_or_value_that_was_announced_is_missing\n");
     /* a message left out is noticed at once */
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=1\n"), "");
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=3\n"),
@@ -877,7 +925,8 @@ static void test_spawn_v2(void **state)
     }
     ask(&h, 0,
         v2("cmd=spawn;thrid=3;ncmds=2;preputcount=2;ppkey1=b;ppval1=;ppkey0=a;ppval0=x;;y;"
-           "subcmd=p q;maxprocs=2;argc=2;argv0=-a;argv1=b;;c;infokeycount=1;infokey0=wdir;infoval0=/t;"
+           "subcmd=p "
+           "q;maxprocs=2;argc=2;argv0=-a;argv1=b;;c;infokeycount=1;infokey0=wdir;infoval0=/t;"
            "subcmd=r;maxprocs=1;argc=1;argv1=one;"),
         "");
     assert_string_equal(h.spawned, "put a=x;y;put b=;2*p q [-a] [b;c] wdir=/t;1*r [one];");
@@ -909,7 +958,8 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_outside_store),
         cmocka_unit_test(test_outside_names),
-        cmocka_unit_test(test_outside_fence), cmocka_unit_test(test_job_waiting),
+        cmocka_unit_test(test_outside_fence),
+        cmocka_unit_test(test_job_waiting),
         cmocka_unit_test(test_spawn_v1),
         cmocka_unit_test(test_spawn_v1_refused),
         cmocka_unit_test(test_spawn_v2),

@@ -34,21 +34,27 @@ static void test_states(void **state)
     ask(&h, 0, BARRIER, "cmd=barrier_out rc=-1 msg=command_before_init\n");
     ask(&h, 0, "cmd=finalize\n", "cmd=finalize_ack rc=-1 msg=command_before_init\n");
     assert_string_equal(h.diag, "kvs_0 rank 0: finalize: command before init");
-    ask(&h, 0, v2("cmd=kvs-get;key=a;"), v2("cmd=kvs-get-response;rc=-1;errmsg=command before init;"));
+    ask(&h, 0, v2("cmd=kvs-get;key=a;"),
+        v2("cmd=kvs-get-response;rc=-1;errmsg=command before init;"));
     ask(&h, 0, v2("cmd=fullinit;thrid=1;"),
-        v2("cmd=fullinit-response;thrid=1;rc=-1;errmsg=fullinit before the init line of version 2;"));
+        v2("cmd=fullinit-response;thrid=1;rc=-1;errmsg=fullinit before the init line of version "
+           "2;"));
     ask(&h, 0, "cmd=abort exitcode=2\n", "");
     assert_int_equal(h.n_abort, 1);
     init1(&h, 0);
-    ask(&h, 0, INIT1, "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=init_came_twice\n");
+    ask(&h, 0, INIT1,
+        "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=init_came_twice\n");
     ask(&h, 0, "cmd=initack pmiid=0\n", "cmd=initack rc=-1 msg=initack_after_init\n");
     assert_int_equal(say(&h, 0, v2("cmd=fullinit;")), 0);
     assert_non_null(strstr(hear(&h, 0), "cmd=fullinit-response;rc=-1;"));
     assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_INITED);
     ask(&h, 1, INIT2, INIT2_OK);
-    ask(&h, 1, v2("cmd=kvs-fence;"), v2("cmd=kvs-fence-response;rc=-1;errmsg=command before init;"));
-    ask(&h, 1, INIT2, "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=init_came_twice\n");
-    ask(&h, 0, "cmd=finalize\ncmd=get_appnum\n", "cmd=finalize_ack rc=0\ncmd=appnum rc=-1 msg=command_after_finalize\n");
+    ask(&h, 1, v2("cmd=kvs-fence;"),
+        v2("cmd=kvs-fence-response;rc=-1;errmsg=command before init;"));
+    ask(&h, 1, INIT2,
+        "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=init_came_twice\n");
+    ask(&h, 0, "cmd=finalize\ncmd=get_appnum\n",
+        "cmd=finalize_ack rc=0\ncmd=appnum rc=-1 msg=command_after_finalize\n");
     ask(&h, 0, "cmd=finalize\n", "cmd=finalize_ack rc=-1 msg=command_after_finalize\n");
     assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_FINALIZED);
     h_stop(&h);
@@ -66,14 +72,16 @@ static void test_malformed(void **state)
         {"cmd=initack pmiid=99999999999\n", "cmd=initack rc=-1 "},
         {"cmd=frobnicate a=b\n", "cmd=frobnicate_result rc=-1 msg=unknown_command\n"},
         {"cmd=put_result rc=0\n", "cmd=put_result_result rc=-1 msg=unknown_command\n"},
-        {"cmd=a23456789012345678901234\n", "cmd=a23456789012345678901234_result rc=-1 msg=unknown_command\n"},
+        {"cmd=a23456789012345678901234\n",
+         "cmd=a23456789012345678901234_result rc=-1 msg=unknown_command\n"},
         {"cmd=a234567890123456789012345\n", "cmd=unknown_result rc=-1 msg=unknown_command\n"},
         {"cmd=a234567890123456789012345678901\n", "cmd=unknown_result rc=-1 msg=unknown_command\n"},
         {"    30cmd=kvs-put;key=a;value=b;x\n\n;", "cmd=kvs-put-response;rc=-1;errmsg="},
         {"    19cmd=kvs-put;key=a;x", "cmd=kvs-put-response;rc=-1;errmsg="},
         {"    18cmd=kvs-get;nokey;", "cmd=kvs-get-response;rc=-1;errmsg="},
         {"    17cmd=what;thrid=7;", "cmd=what-response;thrid=7;rc=-1;errmsg=unknown command;"},
-        {"    63cmd=kvs-fence;thrid=123456789012345678901234567890123456789012;", "cmd=kvs-fence-response;rc=-1;"},
+        {"    63cmd=kvs-fence;thrid=123456789012345678901234567890123456789012;",
+         "cmd=kvs-fence-response;rc=-1;"},
     };
     struct pmiwire_server_stats st;
     struct harness h;
@@ -160,7 +168,8 @@ static void test_patience(void **state)
     h_start(&h, 2);
     init1(&h, 0);
     for (i = 0; i < 63; i++)
-        ask(&h, 0, i % 2 ? "cmd=nix\n" : "cmd=nix a\n", "cmd=nix_result rc=-1 msg=unknown_command\n");
+        ask(&h, 0, i % 2 ? "cmd=nix\n" : "cmd=nix a\n",
+            "cmd=nix_result rc=-1 msg=unknown_command\n");
     assert_int_equal(say(&h, 0, "cmd=put\n"), PMIWIRE_EMISSING);
     assert_string_equal(h.diag, "kvs_0 rank 0: too many malformed messages");
     h_stop(&h);
@@ -213,7 +222,8 @@ static void test_fields_limit(void **state)
     ask(&h, 0, text, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
     strcpy(text + n, " x=1\n");
     assert_int_equal(say(&h, 0, text), 0);
-    assert_memory_equal(hear(&h, 0), "cmd=get_result rc=-1 msg=get:_message_has_too_many_fields", 57);
+    assert_memory_equal(hear(&h, 0), "cmd=get_result rc=-1 msg=get:_message_has_too_many_fields",
+                        57);
     h_stop(&h);
 }
 
@@ -233,7 +243,8 @@ static void test_backlog(void **state)
         assert_int_equal(say(&h, 0, "cmd=get_appnum\n"), 0);
     rc = say(&h, 0, "cmd=get_appnum\n");
     assert_int_equal(rc, PMIWIRE_ETOOBIG);
-    assert_string_equal(h.diag, "kvs_0 rank 0: too much input behind a request that waits for its answer");
+    assert_string_equal(h.diag,
+                        "kvs_0 rank 0: too much input behind a request that waits for its answer");
     /* it no longer counts, and the others are not held up by it */
     ask(&h, 1, BARRIER, "");
     ask(&h, 2, BARRIER, "");
@@ -303,7 +314,8 @@ static void test_store_limit(void **state)
     ask(&h, 0, v2("cmd=kvs-put;key=00;value=y;"), v2("cmd=kvs-put-response;rc=0;"));
     ask(&h, 0, v2("cmd=info-putnodeattr;key=a;value=yy;"),
         v2("cmd=info-putnodeattr-response;rc=-1;errmsg=no room for this attribute;"));
-    ask(&h, 0, v2("cmd=name-publish;name=a;port=yy;"), v2("cmd=name-publish-response;rc=-1;errmsg=no room for this name;"));
+    ask(&h, 0, v2("cmd=name-publish;name=a;port=yy;"),
+        v2("cmd=name-publish-response;rc=-1;errmsg=no room for this name;"));
     ask(&h, 1, v2("cmd=kvs-put;key=00;value=y;"), v2("cmd=kvs-put-response;rc=0;"));
     pmiwire_server_get_stats(h.s, &st);
     assert_int_equal(st.kvs_bytes, 3 * n + 3);
@@ -328,10 +340,11 @@ static void test_stall(void **state)
     h_start(&h, 4);
     for (i = 0; i < 4; i++)
         init1(&h, i);
-    assert_int_equal(say(&h, 0, "cmd=get_app"), 0);     /* half a message */
+    assert_int_equal(say(&h, 0, "cmd=get_app"), 0);      /* half a message */
     assert_int_equal(say(&h, 1, "cmd=get_appnum\n"), 0); /* does not read */
     assert_int_equal(say(&h, 2, BARRIER "cmd=g"), 0);    /* waits for us: is not late */
-    assert_int_equal(say(&h, 3, "mcmd=spawn\nnprocs=1\nexecname=c\ntotspawns=2\nspawnssofar=1\nendcmd\n"), 0);
+    assert_int_equal(
+        say(&h, 3, "mcmd=spawn\nnprocs=1\nexecname=c\ntotspawns=2\nspawnssofar=1\nendcmd\n"), 0);
     pmiwire_server_tick(h.s, 1000);
     pmiwire_server_tick(h.s, 1099);
     for (i = 0; i < 4; i++)
@@ -410,11 +423,13 @@ static void busy_start(struct busy *b, uint32_t n)
 static void test_acting_callbacks(void **state)
 {
     static const char *const last[] = {
-        "cmd=kvs-fence;", "cmd=ring;ring-count=1;ring-left=a\\b;ring-right=a\\b;",
+        "cmd=kvs-fence;",
+        "cmd=ring;ring-count=1;ring-left=a\\b;ring-right=a\\b;",
         "cmd=info-putnodeattr;key=k;value=a\\b;",
     };
     static const char *const first[] = {
-        "cmd=kvs-fence;", "cmd=ring;ring-count=1;ring-left=a\\b;ring-right=a\\b;",
+        "cmd=kvs-fence;",
+        "cmd=ring;ring-count=1;ring-left=a\\b;ring-right=a\\b;",
         "cmd=info-getnodeattr;key=k;wait=TRUE;",
     };
     struct busy b;
@@ -430,7 +445,8 @@ static void test_acting_callbacks(void **state)
     for (i = 0; i < 3; i++)
         assert_null(b.h.c[i]);
     h_stop(&b.h);
-    /* the answers cannot be carried; diag closes everybody and removes the job in the middle of it */
+    /* the answers cannot be carried; diag closes everybody and removes the job in the middle of it
+     * */
     for (k = 0; k < 3; k++) {
         busy_start(&b, 3);
         for (i = 0; i < 2; i++)
@@ -490,9 +506,10 @@ static void test_input_in_callback(void **state)
 /* ---- any split ---- */
 
 /* Two clients' whole sessions, side by side: client 0 speaks PMI-1, client 1 PMI-2. */
-static const char script0[] =
-    INIT1 "cmd=get_maxes\ncmd=put key=a value=0\ncmd=bogus\ncmd=put key=a\n" BARRIER
-    "cmd=get key=b\nmcmd=spawn\nnprocs=1\nexecname=x y\ntotspawns=2\nspawnssofar=1\nargcnt=1\narg1=q\nendcmd\n"
+static const char script0[] = INIT1
+    "cmd=get_maxes\ncmd=put key=a value=0\ncmd=bogus\ncmd=put key=a\n" BARRIER
+    "cmd=get key=b\nmcmd=spawn\nnprocs=1\nexecname=x "
+    "y\ntotspawns=2\nspawnssofar=1\nargcnt=1\narg1=q\nendcmd\n"
     "mcmd=spawn\nnprocs=1\nexecname=z\ntotspawns=2\nspawnssofar=2\nendcmd\n"
     "cmd=publish_name service=s port=p\n" BARRIER "cmd=get key=c\ncmd=finalize\ncmd=get key=c\n";
 
@@ -501,10 +518,19 @@ static char script1[2000];
 static void make_script1(void)
 {
     static const char *const m[] = {
-        "cmd=fullinit;pmirank=1;", "cmd=kvs-put;key=b;value=x;;y;", "cmd=kvs-put;key=c;value=1;thrid=2;",
-        "cmd=kvs-fence;", "cmd=kvs-get;key=a;", "cmd=kvs-get;nokey;", "cmd=info-getjobattr;key=nix;",
-        "cmd=info-putnodeattr;key=n;value=1;", "cmd=info-getnodeattr;key=n;wait=TRUE;", "cmd=kvs-fence;",
-        "cmd=name-lookup;name=s;", "cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;argc=1;argv0=a;;b;", "cmd=finalize;",
+        "cmd=fullinit;pmirank=1;",
+        "cmd=kvs-put;key=b;value=x;;y;",
+        "cmd=kvs-put;key=c;value=1;thrid=2;",
+        "cmd=kvs-fence;",
+        "cmd=kvs-get;key=a;",
+        "cmd=kvs-get;nokey;",
+        "cmd=info-getjobattr;key=nix;",
+        "cmd=info-putnodeattr;key=n;value=1;",
+        "cmd=info-getnodeattr;key=n;wait=TRUE;",
+        "cmd=kvs-fence;",
+        "cmd=name-lookup;name=s;",
+        "cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;argc=1;argv0=a;;b;",
+        "cmd=finalize;",
     };
     size_t i;
 
@@ -513,7 +539,8 @@ static void make_script1(void)
         strcat(script1, v2r(m[i]));
 }
 
-/* Feed both scripts in pieces of up to `piece` bytes (0: all at once) in turns; return both outputs. */
+/* Feed both scripts in pieces of up to `piece` bytes (0: all at once) in turns; return both
+ * outputs. */
 static void play(uint32_t piece, char *out0, char *out1)
 {
     const char *script[2] = {script0, script1};
@@ -595,7 +622,8 @@ static void test_guarded_input(void **state)
 /* ---- memory that fails ---- */
 
 /* Is every pair that was acknowledged there? */
-static void check_pair(struct harness *h, const char *out, const char *reply, const char *key, const char *value)
+static void check_pair(struct harness *h, const char *out, const char *reply, const char *key,
+                       const char *value)
 {
     struct pmiwire_str v;
 
@@ -633,7 +661,8 @@ static int scenario(struct harness *h, long fail_at)
     }
     out0[0] = out1[0] = '\0';
     for (i = 0; i < 6; i++) {
-        static const char *const group[] = {"cmd=barrier_in group=NODE:1\n", "cmd=barrier_in group=0,1:1\n"};
+        static const char *const group[] = {"cmd=barrier_in group=NODE:1\n",
+                                            "cmd=barrier_in group=0,1:1\n"};
         size_t n0 = strlen(script0), n1 = strlen(script1);
         size_t a = (size_t)i * n0 / 6, b = (size_t)(i + 1) * n0 / 6;
 
@@ -749,7 +778,8 @@ static void test_ten_thousand(void **state)
     /* the last one opened four barriers in a row for all */
     for (i = 0; i < MANY; i++) {
         n = pmiwire_conn_output(conn[i], &p);
-        assert_int_equal(n, strlen(INIT1_OK BARRIER_OK BARRIER_OK BARRIER_OK "cmd=appnum rc=0 appnum=0\n" BARRIER_OK));
+        assert_int_equal(n, strlen(INIT1_OK BARRIER_OK BARRIER_OK BARRIER_OK
+                                   "cmd=appnum rc=0 appnum=0\n" BARRIER_OK));
         pmiwire_conn_sent(conn[i], n);
     }
     pmiwire_server_get_stats(h.s, &st);
@@ -886,10 +916,14 @@ static void test_options(void **state)
     assert_int_equal(pmiwire_server_accept(h.s, 0, 2, NULL, &c), -EINVAL);
     assert_int_equal(pmiwire_server_accept(h.s, 0, -2, NULL, &c), -EINVAL);
     assert_int_equal(pmiwire_server_accept(h.s, 1, 0, NULL, &c), PMIWIRE_ENOENT);
-    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz(""), pmiwire_strz("v")), PMIWIRE_EEMPTY);
-    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), (struct pmiwire_str){"a\0b", 3}), PMIWIRE_ECHARS);
-    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), pmiwire_strz("a\nb")), 0); /* PMI-2 carries it */
-    assert_int_equal(pmiwire_server_job_attr(h.s, 0, pmiwire_strz("k"), pmiwire_strz("a\nb")), PMIWIRE_ECHARS);
+    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz(""), pmiwire_strz("v")),
+                     PMIWIRE_EEMPTY);
+    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), (struct pmiwire_str){"a\0b", 3}),
+                     PMIWIRE_ECHARS);
+    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), pmiwire_strz("a\nb")),
+                     0); /* PMI-2 carries it */
+    assert_int_equal(pmiwire_server_job_attr(h.s, 0, pmiwire_strz("k"), pmiwire_strz("a\nb")),
+                     PMIWIRE_ECHARS);
     h_stop(&h);
 }
 

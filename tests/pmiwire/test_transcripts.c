@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The golden transcripts of tests/interop/transcripts, replayed through codec, server engine and client session.
- * One line for each transcript says what was replayed; any deviation that no table of exceptions explains fails.
+ * The golden transcripts of tests/interop/transcripts, replayed through codec, server engine and
+ * client session. One line for each transcript says what was replayed; any deviation that no table
+ * of exceptions explains fails.
  *
  * usage: pmiwire_test_transcripts [DIR [CASE]]
  */

@@ -117,7 +117,8 @@ static void read_transcript(struct recording *r, const char *path, const char *l
 
     if (!f)
         bad_file(path, 0, "cannot be opened");
-    r->transcripts = need(realloc(r->transcripts, (r->n_transcripts + 1) * sizeof(*r->transcripts)));
+    r->transcripts =
+        need(realloc(r->transcripts, (r->n_transcripts + 1) * sizeof(*r->transcripts)));
     t = &r->transcripts[r->n_transcripts++];
     memset(t, 0, sizeof(*t));
     t->label = need(strdup(label));
@@ -147,8 +148,8 @@ static void read_order(struct recording *r, const char *path)
         line++;
         for (i = 0; i < r->n_transcripts && strcmp(r->transcripts[i].label, label) != 0; i++)
             ;
-        if (i == r->n_transcripts || seen[i] == r->transcripts[i].n_records
-            || r->transcripts[i].records[seen[i]].side != side)
+        if (i == r->n_transcripts || seen[i] == r->transcripts[i].n_records ||
+            r->transcripts[i].records[seen[i]].side != side)
             bad_file(path, line, "does not fit the transcripts");
         seen[i]++;
         r->order = need(realloc(r->order, (r->n_order + 1) * sizeof(*r->order)));
@@ -183,7 +184,8 @@ struct recording *recordings_load(const char *dir, size_t *n)
         size_t len = strcspn(file, ".");
         char label[16] = "";
 
-        if (*n == 0 || strlen(all[*n - 1].name) != len || strncmp(all[*n - 1].name, file, len) != 0) {
+        if (*n == 0 || strlen(all[*n - 1].name) != len ||
+            strncmp(all[*n - 1].name, file, len) != 0) {
             all = need(realloc(all, (*n + 1) * sizeof(*all)));
             all[*n] = (struct recording){.name = need(strndup(file, len))};
             ++*n;
@@ -318,8 +320,9 @@ int is_refusal(const struct pmiwire_msg *msg)
     int32_t rc = 0;
 
     (void)pmiwire_msg_int(msg, PMIWIRE_F_RC, &rc);
-    return rc != 0 || (msg->wire == PMIWIRE_V1 && pmiwire_msg_str(msg, PMIWIRE_F_INFO, &info) == 0
-                       && (info.len != 2 || memcmp(info.ptr, "ok", 2) != 0));
+    return rc != 0 ||
+           (msg->wire == PMIWIRE_V1 && pmiwire_msg_str(msg, PMIWIRE_F_INFO, &info) == 0 &&
+            (info.len != 2 || memcmp(info.ptr, "ok", 2) != 0));
 }
 
 int excepted(struct exception *table, size_t n, const char *where, const char *what)
@@ -338,8 +341,8 @@ int exceptions_unused(const struct exception *table, size_t n, const char *part)
 
     for (size_t i = 0; i < n; i++)
         if (!table[i].used) {
-            deviation(part, "the exception \"%s\" in %s (%s) is needed no more", table[i].what, table[i].where,
-                      table[i].why);
+            deviation(part, "the exception \"%s\" in %s (%s) is needed no more", table[i].what,
+                      table[i].where, table[i].why);
             unused++;
         }
     return unused;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The recorded conversations of tests/interop/transcripts in memory. The grammar is in that folder's README.
+ * The recorded conversations of tests/interop/transcripts in memory. The grammar is in that
+ * folder's README.
  *
  * The replays share what else they need: a place for messages, and how a deviation is reported.
  */
@@ -21,15 +22,15 @@ struct record {
 
 /** What one process and its server said. */
 struct transcript {
-    char *label;      /* rN or kN */
-    char *client;     /* from the comments, NULL where not told */
+    char *label;  /* rN or kN */
+    char *client; /* from the comments, NULL where not told */
     char *server;
-    char *program;    /* and its arguments */
-    char *jobid;      /* PMI_JOBID */
+    char *program; /* and its arguments */
+    char *jobid;   /* PMI_JOBID */
     int32_t rank;
-    int32_t size;     /* -1 unknown */
-    int spawned;      /* PMI_SPAWNED is set */
-    int port;         /* PMI_PORT: the client says who it is */
+    int32_t size; /* -1 unknown */
+    int spawned;  /* PMI_SPAWNED is set */
+    int port;     /* PMI_PORT: the client says who it is */
     struct record *records;
     size_t n_records;
 };
@@ -106,7 +107,8 @@ void deviation(const char *where, const char *format, ...) __attribute__((format
 extern unsigned n_deviations;
 
 /** A summary line of a transcript or case. */
-void replayed(const char *part, const char *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void replayed(const char *part, const char *where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /** The three replays. */
 void replay_codec(const struct recording *r);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every generator, at its own sizes and at others: sound in itself, stored by librankmap without loss, in the model that it is said to have. */
+/* Every generator, at its own sizes and at others: sound in itself, stored by librankmap without
+ * loss, in the model that it is said to have. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -29,7 +30,8 @@ static int in_a_group(const struct workload *w, uint32_t id)
     return 0;
 }
 
-/* Ids are processes, none twice, and those of the parent at the places that the indirect array names. */
+/* Ids are processes, none twice, and those of the parent at the places that the indirect array
+ * names. */
 static void check_sound(const struct workload *w)
 {
     uint32_t end = 0;
@@ -83,7 +85,8 @@ static void check_stored(const struct workload *w, int models)
         assert_non_null(ids);
         assert_int_equal(rankmap_from_ids32(c->ids, c->n, NULL, &direct), 0);
         if (c->parent >= 0)
-            assert_int_equal(rankmap_include(maps[c->parent], c->of_parent, c->n, NULL, &maps[i]), 0);
+            assert_int_equal(rankmap_include(maps[c->parent], c->of_parent, c->n, NULL, &maps[i]),
+                             0);
         else
             maps[i] = rankmap_ref(direct);
         assert_int_equal(rankmap_size(maps[i]), c->n);
@@ -91,7 +94,8 @@ static void check_stored(const struct workload *w, int models)
         assert_memory_equal(ids, c->ids, c->n * sizeof(*ids));
         assert_int_equal(rankmap_compare(maps[i], direct), RANKMAP_IDENT);
         if (models && !is_model(rankmap_kind(maps[i]), c->model))
-            fail_msg("%s: %s is %s and not %s", w->title, c->name, rankmap_kind_name(rankmap_kind(maps[i])), c->model);
+            fail_msg("%s: %s is %s and not %s", w->title, c->name,
+                     rankmap_kind_name(rankmap_kind(maps[i])), c->model);
         rankmap_unref(direct);
         free(ids);
     }
@@ -120,13 +124,55 @@ static void test_all_at_their_own_sizes(void **state)
 
 static void test_other_sizes(void **state)
 {
-    static const char *const specs[] = {
-        "nek5000 86", "nek5000 1 1", "nwchem 1x1", "nwchem 3x5 7", "nwchem 5x1 1", "bt 1", "bt 99", "sp 17", "mocfe_bone 7", "mocfe_bone 60",
-        "graph500 12", "lsms 200", "odd-even 12 4096", "odd-even 3 100", "reversed 1", "reversed 2", "random 1", "random 2", "random 100 7",
-        "random 65537 9", "cart-reorder 2x2x4", "cart-reorder 4x6x8", "by-node 1 1", "by-node 3 5", "transpose 1x7", "transpose 3x5", "leaders 1 1 1",
-        "leaders 3 5 50", "leaders 16 16 64", "brick 1 1x1x1", "brick 2 3x3x3", "shrink 1 1", "shrink 1 1 5", "shrink 7 3 999", "merge 1 1", "merge 5 3",
-        "merge-high 5 3", "merge-high 1 1", "spawn-chain 2 1", "spawn-chain 16 100", "sorted-random 99 1000", "sorted-random 1 100 5", "hilbert 1", "hilbert 3",
-        "split 100 2", "  dup\t5\n", "cian2 64", "qmcpack 16", "qmcpack 31"};
+    static const char *const specs[] = {"nek5000 86",
+                                        "nek5000 1 1",
+                                        "nwchem 1x1",
+                                        "nwchem 3x5 7",
+                                        "nwchem 5x1 1",
+                                        "bt 1",
+                                        "bt 99",
+                                        "sp 17",
+                                        "mocfe_bone 7",
+                                        "mocfe_bone 60",
+                                        "graph500 12",
+                                        "lsms 200",
+                                        "odd-even 12 4096",
+                                        "odd-even 3 100",
+                                        "reversed 1",
+                                        "reversed 2",
+                                        "random 1",
+                                        "random 2",
+                                        "random 100 7",
+                                        "random 65537 9",
+                                        "cart-reorder 2x2x4",
+                                        "cart-reorder 4x6x8",
+                                        "by-node 1 1",
+                                        "by-node 3 5",
+                                        "transpose 1x7",
+                                        "transpose 3x5",
+                                        "leaders 1 1 1",
+                                        "leaders 3 5 50",
+                                        "leaders 16 16 64",
+                                        "brick 1 1x1x1",
+                                        "brick 2 3x3x3",
+                                        "shrink 1 1",
+                                        "shrink 1 1 5",
+                                        "shrink 7 3 999",
+                                        "merge 1 1",
+                                        "merge 5 3",
+                                        "merge-high 5 3",
+                                        "merge-high 1 1",
+                                        "spawn-chain 2 1",
+                                        "spawn-chain 16 100",
+                                        "sorted-random 99 1000",
+                                        "sorted-random 1 100 5",
+                                        "hilbert 1",
+                                        "hilbert 3",
+                                        "split 100 2",
+                                        "  dup\t5\n",
+                                        "cian2 64",
+                                        "qmcpack 16",
+                                        "qmcpack 31"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
@@ -150,16 +196,21 @@ static void test_errors_name_what_is_wrong(void **state)
         {"nek5000,3", "no generator \"nek5000,3\""},
         {"nek5000 x", "nek5000: \"x\" is no number (the number of duplicates)"},
         {"nek5000 0", "nek5000: the number of duplicates is 0 and must be from 1 to 1000000"},
-        {"nek5000 24 16777217", "nek5000: the number of processes is 16777217 and must be from 1 to 16777216"},
-        {"nek5000 24 99999999999", "nek5000: \"99999999999\" is no number (the number of processes)"},
+        {"nek5000 24 16777217",
+         "nek5000: the number of processes is 16777217 and must be from 1 to 16777216"},
+        {"nek5000 24 99999999999",
+         "nek5000: \"99999999999\" is no number (the number of processes)"},
         {"nwchem 768y1024", "nwchem: \"768y1024\" is no ROWSxCOLUMNS with at most 16777216 ranks"},
         {"nwchem 768x", "nwchem: \"768x\" is no ROWSxCOLUMNS with at most 16777216 ranks"},
         {"nwchem 768x0", "nwchem: \"768x0\" is no ROWSxCOLUMNS with at most 16777216 ranks"},
-        {"nwchem 65536x65536", "nwchem: \"65536x65536\" is no ROWSxCOLUMNS with at most 16777216 ranks"},
-        {"nwchem 2x2 3 4", "nwchem: \"4\" is one argument too many: nwchem [ROWSxCOLUMNS] [WINDOWS]"},
+        {"nwchem 65536x65536",
+         "nwchem: \"65536x65536\" is no ROWSxCOLUMNS with at most 16777216 ranks"},
+        {"nwchem 2x2 3 4",
+         "nwchem: \"4\" is one argument too many: nwchem [ROWSxCOLUMNS] [WINDOWS]"},
         {"dup 1 2 3 4 5 6 7 8 9", "dup: too many arguments"},
         {"split 1 1", "split: these sizes leave a communicator without ranks"},
-        {"leaders 17", "leaders: nodes of 16 processes cannot have 17 leaders or make up 786432 processes"},
+        {"leaders 17",
+         "leaders: nodes of 16 processes cannot have 17 leaders or make up 786432 processes"},
         {"cart-reorder 3x2x4", "cart-reorder: the grid must be made of bricks of 2x2x4"},
         {"brick 5 4x9x9", "brick: a brick must fit into the grid"},
         {"shrink 4 4 16", "shrink: 16 processes are too few"},
@@ -187,8 +238,10 @@ static void test_errors_name_what_is_wrong(void **state)
 /* What others take, by hand. */
 static void test_peers(void **state)
 {
-    static const uint64_t stride[] = {3, 5, 7, 9}, back[] = {9, 7, 5, 3}, blocks[] = {0, 1, 4, 5, 8, 9}, runs[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11},
-                          mixed[] = {0, 1, 100, 101}, one[] = {6};
+    static const uint64_t stride[] = {3, 5, 7, 9}, back[] = {9, 7, 5, 3},
+                          blocks[] = {0, 1, 4, 5, 8, 9},
+                          runs[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11}, mixed[] = {0, 1, 100, 101},
+                          one[] = {6};
     const struct {
         struct peer_group group;
         uint64_t mpich_4_0, mpich_main, sparse;

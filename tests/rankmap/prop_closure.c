@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Property: the closed rules alone, on shapes that are too large for arrays: whatever they answer is p(c(r)) for every rank
- * that is tried, and what the header promises to be closed is.
+ * Property: the closed rules alone, on shapes that are too large for arrays: whatever they answer
+ * is p(c(r)) for every rank that is tried, and what the header promises to be closed is.
  */
 #include "random.h"
 
@@ -43,7 +43,8 @@ static void related_child(struct formula *c, const struct formula *p, uint32_t n
 
         for (uint32_t k = 0; k < j; k++)
             weight *= p->level[k].count;
-        c->level[i].stride = (int64_t)(weight * (j + 1 < p->n_levels ? divisor_of(p->level[j].count) : 1 + below(9)));
+        c->level[i].stride = (int64_t)(weight * (j + 1 < p->n_levels ? divisor_of(p->level[j].count)
+                                                                     : 1 + below(9)));
         if (below(3) == 0)
             c->level[i].stride += (int64_t)(formula_period(p) * below(4));
         if (below(4) == 0)
@@ -103,7 +104,8 @@ static void run(void)
     closed = rankmap__closure(&ps, &cs, &out);
     n_cases++;
     if (cs.n_levels == 1 && ps.n_levels > 1) {
-        uint64_t b = ps.level[0].count, s = abs_i64(cs.level[0].stride), g = rankmap__gcd(b, s, NULL), kappa = s % b / g;
+        uint64_t b = ps.level[0].count, s = abs_i64(cs.level[0].stride),
+                 g = rankmap__gcd(b, s, NULL), kappa = s % b / g;
 
         n_affine++;
         n_closed_affine += closed;
@@ -137,7 +139,8 @@ int main(int argc, char **argv)
 {
     int status = run_cases(argc, argv, run);
 
-    printf("%" PRIu64 " pairs; affine children %" PRIu64 ", closed %" PRIu64 "; children of levels %" PRIu64 ", closed %" PRIu64 "\n",
+    printf("%" PRIu64 " pairs; affine children %" PRIu64 ", closed %" PRIu64
+           "; children of levels %" PRIu64 ", closed %" PRIu64 "\n",
            n_cases, n_affine, n_closed_affine, n_layered, n_closed_layered);
     return status;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Property: parent∘child has the ids that two lookups in a row give, for parents and children of every kind; the closed
- * rules answer for what they promise, without a look at a rank; bytes stay below the bound; inverses are exact.
+ * Property: parent∘child has the ids that two lookups in a row give, for parents and children of
+ * every kind; the closed rules answer for what they promise, without a look at a rank; bytes stay
+ * below the bound; inverses are exact.
  */
 #include "random_map.h"
 
@@ -16,7 +17,8 @@ static void check_bound(const struct rankmap *map)
     uint64_t bits;
 
     CHECK(rankmap_info_get(map, &info) == 0);
-    bits = info.max_id > info.min_id ? 64 - (uint64_t)__builtin_clzll(info.max_id - info.min_id) : 0;
+    bits =
+        info.max_id > info.min_id ? 64 - (uint64_t)__builtin_clzll(info.max_id - info.min_id) : 0;
     CHECK(info.total_bytes <= (info.n_ranks * bits + 7) / 8 + 64 || info.kind == RANKMAP_LUT32);
     if (info.pinned_bytes) {
         n_views++;
@@ -39,7 +41,8 @@ static bool promised(const struct shape *p, const struct shape *c)
     return kappa <= 1 || kappa == b / g - 1;
 }
 
-static void check_closure(const struct rankmap *parent, const struct rankmap *child, const int64_t *want)
+static void check_closure(const struct rankmap *parent, const struct rankmap *child,
+                          const int64_t *want)
 {
     struct shape p, c, f;
 
@@ -112,8 +115,8 @@ int main(int argc, char **argv)
 {
     int status = run_cases(argc, argv, run);
 
-    printf("%" PRIu64 " compositions, %" PRIu64 " closed (affine parent %" PRIu64 ", affine child %" PRIu64 ", levels both %" PRIu64
-           "), %" PRIu64 " views\n",
+    printf("%" PRIu64 " compositions, %" PRIu64 " closed (affine parent %" PRIu64
+           ", affine child %" PRIu64 ", levels both %" PRIu64 "), %" PRIu64 " views\n",
            n_cases, n_closed, n_affine_any, n_any_affine, n_any_any, n_views);
     return status;
 }

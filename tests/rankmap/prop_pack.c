@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Property: a packed map reads back with the same ids; one cut short is an error; one with bytes changed is an error or a
- * map whose ids are all below the limit, none twice. copy() gives the same map in the caller's memory.
+ * Property: a packed map reads back with the same ids; one cut short is an error; one with bytes
+ * changed is an error or a map whose ids are all below the limit, none twice. copy() gives the same
+ * map in the caller's memory.
  */
 #include "random_map.h"
 
@@ -108,6 +109,7 @@ int main(int argc, char **argv)
 {
     int status = run_cases(argc, argv, run);
 
-    printf("%" PRIu64 " maps; changed bytes: %" PRIu64 " refused, %" PRIu64 " other maps\n", n_cases, n_refused, n_changed);
+    printf("%" PRIu64 " maps; changed bytes: %" PRIu64 " refused, %" PRIu64 " other maps\n",
+           n_cases, n_refused, n_changed);
     return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Property: translate, compare, union, intersection, difference, concat, include and exclude give what naive sets of arrays give. */
+/* Property: translate, compare, union, intersection, difference, concat, include and exclude give
+ * what naive sets of arrays give. */
 #include "random_map.h"
 
 #include "../../librankmap/src/internal.h"
@@ -25,8 +26,8 @@ static void expect(int rc, struct rankmap *map, const int64_t *want, uint32_t n)
     rankmap_unref(map);
 }
 
-static void check_translate(const struct rankmap *a, const int64_t *x, uint32_t n_a, const struct rankmap *b, const int64_t *y,
-                            uint32_t n_b)
+static void check_translate(const struct rankmap *a, const int64_t *x, uint32_t n_a,
+                            const struct rankmap *b, const int64_t *y, uint32_t n_b)
 {
     uint32_t ranks[MAX_N + 1] = {0}, out[MAX_N + 1], n = (uint32_t)below(n_a + 1);
 
@@ -43,7 +44,8 @@ static void check_translate(const struct rankmap *a, const int64_t *x, uint32_t 
     CHECK(rankmap_translate(a, NULL, (size_t)n_a + 1, b, out) == RANKMAP_ERANGE);
 }
 
-static void check_compare(struct rankmap *a, const int64_t *x, uint32_t n_a, struct rankmap *b, const int64_t *y, uint32_t n_b)
+static void check_compare(struct rankmap *a, const int64_t *x, uint32_t n_a, struct rankmap *b,
+                          const int64_t *y, uint32_t n_b)
 {
     int want = n_a == n_b ? RANKMAP_IDENT : RANKMAP_UNEQUAL;
     struct rankmap *reversed;
@@ -115,7 +117,8 @@ static void check_ranges(struct rankmap *a, const int64_t *x, uint32_t n_a)
         int64_t stride = (int64_t)(1 + below(5));
 
         ranges[i] = (struct rankmap_range){first, last, last < first ? -stride : stride};
-        for (int64_t r = (int64_t)first; last < first ? r >= (int64_t)last : r <= (int64_t)last; r += ranges[i].stride) {
+        for (int64_t r = (int64_t)first; last < first ? r >= (int64_t)last : r <= (int64_t)last;
+             r += ranges[i].stride) {
             twice = twice || taken[r];
             taken[r] = true;
             want[n++] = x[r];
@@ -135,7 +138,8 @@ static void check_ranges(struct rankmap *a, const int64_t *x, uint32_t n_a)
     expect(rc, map, left, n_left);
 }
 
-static void check_index(struct rankmap *a, const int64_t *x, uint32_t n_a, const int64_t *y, uint32_t n_b)
+static void check_index(struct rankmap *a, const int64_t *x, uint32_t n_a, const int64_t *y,
+                        uint32_t n_b)
 {
     struct rankmap_index *index;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Property: a map of a formula has the ids of the formula, its inverse is exact, equal and misplaced ids are
- * refused; the detector finds every shape in its array, and none in an array with one element changed.
+ * Property: a map of a formula has the ids of the formula, its inverse is exact, equal and
+ * misplaced ids are refused; the detector finds every shape in its array, and none in an array with
+ * one element changed.
  */
 #include "random.h"
 
@@ -29,7 +30,8 @@ static void check_bound(const struct rankmap *map)
     uint64_t bits;
 
     CHECK(rankmap_info_get(map, &info) == 0);
-    bits = info.max_id > info.min_id ? 64 - (uint64_t)__builtin_clzll(info.max_id - info.min_id) : 0;
+    bits =
+        info.max_id > info.min_id ? 64 - (uint64_t)__builtin_clzll(info.max_id - info.min_id) : 0;
     CHECK(info.total_bytes == rankmap_bytes(map));
     CHECK(info.total_bytes <= (info.n_ranks * bits + 7) / 8 + 64);
 }
@@ -49,7 +51,8 @@ static void detect(const struct formula *f, const int64_t *ids, bool regular)
         a32[r] = (uint32_t)ids[r];
         a64[r] = (uint64_t)ids[r];
     }
-    rc = wide ? rankmap_from_ids64(a64, f->n, &opts, &map) : rankmap_from_ids32(a32, f->n, &opts, &map);
+    rc = wide ? rankmap_from_ids64(a64, f->n, &opts, &map)
+              : rankmap_from_ids32(a32, f->n, &opts, &map);
     if (rc < 0) {
         CHECK(map == NULL);
         CHECK(rc == RANKMAP_EDUP && has_twins(ids, f->n));
@@ -106,6 +109,7 @@ int main(int argc, char **argv)
 {
     int status = run_cases(argc, argv, run);
 
-    printf("regular found %" PRIu64 " of %" PRIu64 ", the rest in smaller tables (%" PRIu64 ")\n", n_regular, n_cases, n_table);
+    printf("regular found %" PRIu64 " of %" PRIu64 ", the rest in smaller tables (%" PRIu64 ")\n",
+           n_regular, n_cases, n_table);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the property tests share: random numbers, random shapes, and the naive reference, which knows nothing but the formula
- * and arrays.
+ * What the property tests share: random numbers, random shapes, and the naive reference, which
+ * knows nothing but the formula and arrays.
  */
 #ifndef TESTS_RANKMAP_RANDOM_H
 #define TESTS_RANKMAP_RANDOM_H
@@ -20,13 +20,13 @@
 static uint64_t rng_state, rng_seed;
 static uint64_t case_number;
 
-#define CHECK(condition)                                                                                            \
-    do {                                                                                                            \
-        if (!(condition)) {                                                                                         \
-            fprintf(stderr, "%s:%d: %s\n  --seed %" PRIu64 ", case %" PRIu64 "\n", __FILE__, __LINE__, #condition,     \
-                    rng_seed, case_number);                                                                         \
-            abort();                                                                                                \
-        }                                                                                                           \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n  --seed %" PRIu64 ", case %" PRIu64 "\n", __FILE__,       \
+                    __LINE__, #condition, rng_seed, case_number);                                  \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 static inline uint64_t rng(void)
@@ -90,7 +90,8 @@ static inline uint64_t formula_period(const struct formula *f)
 }
 
 /* Levels whose strides nest, in any order and of either sign: a part of a grid. */
-static inline void random_grid(struct formula *f, uint32_t n_levels, uint64_t max_count, uint32_t max_n)
+static inline void random_grid(struct formula *f, uint32_t n_levels, uint64_t max_count,
+                               uint32_t max_n)
 {
     uint32_t order[RANKMAP_MAX_LEVELS];
     int64_t stride = between(1, 3), least = 0;
@@ -108,7 +109,8 @@ static inline void random_grid(struct formula *f, uint32_t n_levels, uint64_t ma
         order[i - 1] = swap;
     }
     f->phi = below(3) == 0 ? below(formula_period(f)) : 0;
-    f->n = (uint32_t)below(below(4) == 0 ? max_n : formula_period(f) * f->level[n_levels - 1].count + 1);
+    f->n = (uint32_t)below(below(4) == 0 ? max_n
+                                         : formula_period(f) * f->level[n_levels - 1].count + 1);
     if (f->n > max_n)
         f->n = max_n;
     f->level[n_levels - 1].count = (f->phi + f->n + formula_period(f) - 1) / formula_period(f) + 1;
@@ -124,7 +126,8 @@ static inline void random_grid(struct formula *f, uint32_t n_levels, uint64_t ma
 }
 
 /* Any strides at all: ids may be equal, or out of range. */
-static inline void random_formula(struct formula *f, uint32_t n_levels, uint64_t max_count, uint32_t max_n)
+static inline void random_formula(struct formula *f, uint32_t n_levels, uint64_t max_count,
+                                  uint32_t max_n)
 {
     random_grid(f, n_levels, max_count, max_n);
     for (uint32_t i = 0; i < n_levels; i++)

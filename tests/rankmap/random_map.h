@@ -43,7 +43,8 @@ static inline uint32_t irregular_ids(uint64_t *a, uint64_t limit, uint32_t how)
 /* NULL when the dice gave ids that are refused, as they must be. */
 static inline struct rankmap *random_map(int64_t *ids, uint32_t *n, uint64_t limit)
 {
-    struct rankmap_opts opts = {.size = sizeof(opts), .flags = below(4) == 0 ? RANKMAP_FAST : 0, .id_limit = limit};
+    struct rankmap_opts opts = {
+        .size = sizeof(opts), .flags = below(4) == 0 ? RANKMAP_FAST : 0, .id_limit = limit};
     struct rankmap *map = NULL;
     struct formula f;
     uint64_t a[MAX_N];
@@ -69,7 +70,8 @@ static inline struct rankmap *random_map(int64_t *ids, uint32_t *n, uint64_t lim
     }
     if (rc == 0)
         return map;
-    CHECK(map == NULL && (rc == RANKMAP_EDUP ? has_twins(ids, *n) : rc == RANKMAP_ERANGE && !in_range(ids, *n, limit)));
+    CHECK(map == NULL && (rc == RANKMAP_EDUP ? has_twins(ids, *n)
+                                             : rc == RANKMAP_ERANGE && !in_range(ids, *n, limit)));
     return NULL;
 }
 

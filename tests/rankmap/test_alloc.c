@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every function that allocates, with each allocation failing in turn: it returns -ENOMEM, leaves its output alone and gives
- * everything back, with the size that was asked for.
+ * Every function that allocates, with each allocation failing in turn: it returns -ENOMEM, leaves
+ * its output alone and gives everything back, with the size that was asked for.
  */
 #include "tools.h"
 
@@ -37,7 +37,8 @@ static void counted_free(void *ctx, void *ptr, size_t bytes)
 }
 
 static struct counter counter;
-static const struct rankmap_allocator allocator = {.alloc = counted_alloc, .free = counted_free, .ctx = &counter};
+static const struct rankmap_allocator allocator = {
+    .alloc = counted_alloc, .free = counted_free, .ctx = &counter};
 static const struct rankmap_opts opts = {.size = sizeof(opts), .alloc = &allocator};
 
 /* What the calls below work on; made with libc's allocator. */
@@ -218,10 +219,11 @@ static int make_index(struct rankmap **out)
 static void maps(void **state)
 {
     static int (*const calls[])(struct rankmap **) = {
-        from_ids,       from_sorted,    from_far,      from_runs, few_ranks,      overlapping,  map_nodes,  by_node,
-        on_node,        compose_table,  compose_expanded, compose_runs, reverse, include,      exclude,    exclude_ranges,
-        unite,          intersect_runs, difference,    difference_far, difference_gaps, concat_runs, unpack, unpack_runs,
-        make_index,
+        from_ids,         from_sorted,  from_far,       from_runs,   few_ranks,
+        overlapping,      map_nodes,    by_node,        on_node,     compose_table,
+        compose_expanded, compose_runs, reverse,        include,     exclude,
+        exclude_ranges,   unite,        intersect_runs, difference,  difference_far,
+        difference_gaps,  concat_runs,  unpack,         unpack_runs, make_index,
     };
     uint64_t seed = 2;
 
@@ -234,7 +236,8 @@ static void maps(void **state)
     world = affine(0, 1, 20000);
     table = from32(ids, 5000);
     sparse = from32(sorted_ids, 4000);
-    assert_int_equal(rankmap_from_text("0-999,2000-4999,1500-1000,9000-9999:3", 37, NULL, &runs), 0);
+    assert_int_equal(rankmap_from_text("0-999,2000-4999,1500-1000,9000-9999:3", 37, NULL, &runs),
+                     0);
     assert_int_equal(rankmap_block(0, 4, 8, 1, 0, 2500, NULL, &block), 0);
     rankmap_unref(block);
     assert_int_equal(rankmap_block(0, 4, 8, 1, 0, 2400, NULL, &block), 0);
@@ -256,7 +259,8 @@ static void maps(void **state)
             if (rc == 0)
                 rankmap_unref(map);
             if (counter.n_live != 0 || counter.n_bytes != 0)
-                fail_msg("call %zu, allocation %ld: %ld live, %zu bytes", i, point, counter.n_live, counter.n_bytes);
+                fail_msg("call %zu, allocation %ld: %ld live, %zu bytes", i, point, counter.n_live,
+                         counter.n_bytes);
             point++;
         } while (rc == -ENOMEM && point < 1000);
         if (point < 2)
@@ -273,7 +277,11 @@ static void maps(void **state)
 
 static int use_av(void)
 {
-    struct rankmap_av_opts av_opts = {.size = sizeof(av_opts), .alloc = &allocator, .entry_bytes = 8, .capacity = 10000, .tag_mask = 1};
+    struct rankmap_av_opts av_opts = {.size = sizeof(av_opts),
+                                      .alloc = &allocator,
+                                      .entry_bytes = 8,
+                                      .capacity = 10000,
+                                      .tag_mask = 1};
     struct rankmap_av_group group;
     struct rankmap_av *av;
     int rc = rankmap_av_create(&av_opts, &av);

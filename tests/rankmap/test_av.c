@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The address vector: entries of each width, tags and their escape, groups that come, grow and go, flat ids in maps. */
+/* The address vector: entries of each width, tags and their escape, groups that come, grow and go,
+ * flat ids in maps. */
 #include <pthread.h>
 
 #include "tools.h"
@@ -8,7 +9,10 @@
 
 static struct rankmap_av *av_new(uint32_t entry_bytes, uint64_t capacity, uint64_t tag_mask)
 {
-    struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = entry_bytes, .capacity = capacity, .tag_mask = tag_mask};
+    struct rankmap_av_opts opts = {.size = sizeof(opts),
+                                   .entry_bytes = entry_bytes,
+                                   .capacity = capacity,
+                                   .tag_mask = tag_mask};
     struct rankmap_av *av = NULL;
 
     assert_int_equal(rankmap_av_create(&opts, &av), 0);
@@ -40,14 +44,19 @@ static void bad_options(void **state)
         uint64_t capacity, tag_mask;
         int rc;
     } cases[] = {
-        {4, 10, 0, -EINVAL},          {8, 10, UINT64_MAX, -EINVAL}, {12, 10, 1, -EINVAL}, {8, 0, 0, RANKMAP_ERANGE},
+        {4, 10, 0, -EINVAL},
+        {8, 10, UINT64_MAX, -EINVAL},
+        {12, 10, 1, -EINVAL},
+        {8, 0, 0, RANKMAP_ERANGE},
         {8, RANKMAP_ID_LIMIT + 1, 0, RANKMAP_ERANGE},
     };
     struct rankmap_av *av = NULL;
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = cases[i].entry_bytes, .capacity = cases[i].capacity,
+        struct rankmap_av_opts opts = {.size = sizeof(opts),
+                                       .entry_bytes = cases[i].entry_bytes,
+                                       .capacity = cases[i].capacity,
                                        .tag_mask = cases[i].tag_mask};
 
         assert_int_equal(rankmap_av_create(&opts, &av), cases[i].rc);
@@ -73,7 +82,8 @@ static void widths(void **state)
             has(av, id, 0x1000 + 8 * id, id % 7);
         assert_int_equal(rankmap_av_set(av, 5000, 1, 0), RANKMAP_ENOENT);
         assert_int_equal(rankmap_av_bytes(av), before); /* nothing was escaped */
-        assert_true(before >= 5000 * (uint64_t)width[i] && before < 5000 * (uint64_t)width[i] + 1000);
+        assert_true(before >= 5000 * (uint64_t)width[i] &&
+                    before < 5000 * (uint64_t)width[i] + 1000);
         if (width[i] == 12)
             assert_int_equal(rankmap_av_set(av, 0, 1, UINT64_C(1) << 32), RANKMAP_ETAG);
         assert_int_equal(rankmap_av_set_rule(av, group.id, 0, 1, 0), -EINVAL);
@@ -103,7 +113,7 @@ static void tags_and_escapes(void **state)
     for (uint64_t id = 0; id < 5000; id += 2)
         has(av, id, UINT64_MAX - id, id % 7);
     has(av, 3, 0x1000, 5);
-    has(av, 1, 0, 0); /* never set */
+    has(av, 1, 0, 0);                                    /* never set */
     assert_int_equal(rankmap_av_set(av, 2, 0x40, 1), 0); /* and back */
     has(av, 2, 0x40, 1);
     rankmap_av_quiesce(av);
@@ -134,7 +144,8 @@ static void implicit(void **state)
     assert_int_equal(rankmap_av_set_rule(av, world.id, 0, UINT64_MAX, 0), RANKMAP_ERANGE);
     has(av, 5, 5, 3);
     assert_int_equal(rankmap_av_set_rule(av, spawned.id, UINT64_MAX - 119, 1, 1), 0);
-    assert_int_equal(rankmap_av_group_grow(av, spawned.id, 121), RANKMAP_ERANGE); /* its addresses would wrap */
+    assert_int_equal(rankmap_av_group_grow(av, spawned.id, 121),
+                     RANKMAP_ERANGE); /* its addresses would wrap */
     assert_int_equal(rankmap_av_group_grow(av, spawned.id, 120), 0);
     has(av, spawned.base + 119, UINT64_MAX, 1);
     assert_true(rankmap_av_bytes(av) < 4096); /* of 786,532 processes */
@@ -145,7 +156,8 @@ static void groups(void **state)
 {
     struct rankmap_av *av = av_new(16, 10000, 0);
     const void *base = rankmap_av_base(av);
-    struct rankmap_av_group a = group_add(av, 1000), b = group_add(av, 2000), c = group_add(av, 500), d, found;
+    struct rankmap_av_group a = group_add(av, 1000), b = group_add(av, 2000),
+                            c = group_add(av, 500), d, found;
     uint64_t lpid;
 
     (void)state;
@@ -201,7 +213,8 @@ static void many_groups(void **state)
             has(av, group.base, 0, 0);
             has(av, group.base + group.n_procs - 1, 0, 0);
             assert_int_equal(rankmap_av_set(av, group.base, 2 * group.id, 0), 0);
-            assert_int_equal(rankmap_av_set(av, group.base + group.n_procs - 1, 2 * group.id, 0), 0);
+            assert_int_equal(rankmap_av_set(av, group.base + group.n_procs - 1, 2 * group.id, 0),
+                             0);
         } else if (n > 0) {
             uint32_t k = scramble(&seed, n);
 
@@ -216,7 +229,8 @@ static void many_groups(void **state)
 
             assert_int_equal(rankmap_av_group_get(av, ids[k], &group), 0);
             has(av, group.base, 2 * group.id, 0);
-            assert_int_equal(rankmap_av_locate(av, group.base + group.n_procs - 1, &found, &lpid), 0);
+            assert_int_equal(rankmap_av_locate(av, group.base + group.n_procs - 1, &found, &lpid),
+                             0);
             assert_int_equal(found.id, ids[k]);
             assert_int_equal(lpid, group.n_procs - 1);
         }
@@ -272,8 +286,10 @@ static void *read_on(void *arg)
 
     while (!reader->stop)
         for (uint64_t id = 0; id < 100; id++) {
-            reader->n_wrong += rankmap_av_get(reader->av, id, &entry) != 0 || entry.addr != 2 * id + (id % 3 == 0);
-            reader->n_wrong += rankmap_av_locate(reader->av, id, &group, &lpid) != 0 || group.id != 0 || lpid != id;
+            reader->n_wrong +=
+                rankmap_av_get(reader->av, id, &entry) != 0 || entry.addr != 2 * id + (id % 3 == 0);
+            reader->n_wrong += rankmap_av_locate(reader->av, id, &group, &lpid) != 0 ||
+                               group.id != 0 || lpid != id;
         }
     return NULL;
 }
@@ -294,7 +310,8 @@ static void readers(void **state)
         struct rankmap_av_group group = group_add(reader.av, 50);
 
         for (uint64_t id = 0; id < 50; id++)
-            assert_int_equal(rankmap_av_set(reader.av, group.base + id, id | 1, 0), 0); /* all escaped */
+            assert_int_equal(rankmap_av_set(reader.av, group.base + id, id | 1, 0),
+                             0); /* all escaped */
         if (i % 2)
             assert_int_equal(rankmap_av_group_retire(reader.av, group.id), 0);
     }
@@ -308,9 +325,10 @@ static void readers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_options), cmocka_unit_test(widths),      cmocka_unit_test(tags_and_escapes),
-        cmocka_unit_test(implicit),    cmocka_unit_test(groups),      cmocka_unit_test(many_groups),
-        cmocka_unit_test(flat_ids),    cmocka_unit_test(readers),
+        cmocka_unit_test(bad_options),      cmocka_unit_test(widths),
+        cmocka_unit_test(tags_and_escapes), cmocka_unit_test(implicit),
+        cmocka_unit_test(groups),           cmocka_unit_test(many_groups),
+        cmocka_unit_test(flat_ids),         cmocka_unit_test(readers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What communicators of 786,432 processes take: the shapes that applications make, and what each may cost, in bytes of model
- * and tables. The lookup of each is compared with the array that it came from.
+ * What communicators of 786,432 processes take: the shapes that applications make, and what each
+ * may cost, in bytes of model and tables. The lookup of each is compared with the array that it
+ * came from.
  */
 #include "tools.h"
 
@@ -9,16 +10,18 @@
 
 enum { W = 786432 };
 
-/* Makes the map, checks that it fits in `most` bytes and that the bound holds, and that it has the ids. */
+/* Makes the map, checks that it fits in `most` bytes and that the bound holds, and that it has the
+ * ids. */
 static void costs(const char *what, const uint32_t *ids, uint32_t n, uint64_t most)
 {
     struct rankmap *map = from32(ids, n);
     struct rankmap_info info = info_of(map);
-    uint64_t bits = rankmap__bit_length(info.max_id - info.min_id), *all = xmalloc(n * sizeof(*all));
+    uint64_t bits = rankmap__bit_length(info.max_id - info.min_id),
+             *all = xmalloc(n * sizeof(*all));
 
     if (info.model_bytes > most || info.total_bytes > (n * bits + 7) / 8 + 64)
-        fail_msg("%s: %s of %llu bytes, %llu allowed", what, rankmap_kind_name(info.kind), (unsigned long long)info.model_bytes,
-                 (unsigned long long)most);
+        fail_msg("%s: %s of %llu bytes, %llu allowed", what, rankmap_kind_name(info.kind),
+                 (unsigned long long)info.model_bytes, (unsigned long long)most);
     assert_int_equal(rankmap_ids(map, 0, n, all), 0);
     for (uint32_t r = 0; r < n; r++)
         if (all[r] != ids[r])
@@ -50,7 +53,8 @@ static void regular(void **state)
         a[r] = W - 1 - r;
     costs("reversed", a, W, 16);
     for (uint32_t r = 0; r < W; r++) /* Cartesian, 128·96·64, reordered in node bricks of 4·2·2 */
-        a[r] = r % 4 + r / 4 % 2 * 128 + r / 8 % 2 * 128 * 96 + r / 16 % 32 * 4 + r / 512 % 48 * 256 + r / 24576 * 2 * 128 * 96;
+        a[r] = r % 4 + r / 4 % 2 * 128 + r / 8 % 2 * 128 * 96 + r / 16 % 32 * 4 +
+               r / 512 % 48 * 256 + r / 24576 * 2 * 128 * 96;
     costs("bricks of nodes", a, W, 104);
     for (uint32_t r = 0; r < W; r++)
         a[r] = r / 16 + r % 16 * 49152;
@@ -127,7 +131,8 @@ static void irregular(void **state)
     free(a);
 }
 
-/* Communicators of 512K and 768K processes in the paper's figures: no figure grows with the number of processes. */
+/* Communicators of 512K and 768K processes in the paper's figures: no figure grows with the number
+ * of processes. */
 static void many_communicators(void **state)
 {
     struct rankmap *world = affine(0, 1, W), *half, *child;
@@ -150,8 +155,10 @@ static void many_communicators(void **state)
 /* The same communicators made by calls on groups, not from their ids: these may not cost more. */
 static void by_calls(void **state)
 {
-    const struct rankmap_level bricks[] = {{1, 4}, {128, 2}, {12288, 2}, {4, 32}, {256, 48}, {24576, 0}};
-    struct rankmap *world = affine(0, 1, W), *other = affine(W, 1, W), *map, *child, *even = affine(0, 2, W / 2);
+    const struct rankmap_level bricks[] = {{1, 4},  {128, 2},  {12288, 2},
+                                           {4, 32}, {256, 48}, {24576, 0}};
+    struct rankmap *world = affine(0, 1, W), *other = affine(W, 1, W), *map, *child,
+                   *even = affine(0, 2, W / 2);
     struct rankmap_range nodes[10];
     const uint32_t failed = 123456;
 
@@ -161,7 +168,8 @@ static void by_calls(void **state)
     assert_true(info_of(map).model_bytes <= 24);
     rankmap_unref(map);
     for (uint32_t i = 0; i < 10; i++)
-        nodes[i] = (struct rankmap_range){(700 + 4999 * (uint64_t)i) * 16 % W, (700 + 4999 * (uint64_t)i) * 16 % W + 15, 1};
+        nodes[i] = (struct rankmap_range){(700 + 4999 * (uint64_t)i) * 16 % W,
+                                          (700 + 4999 * (uint64_t)i) * 16 % W + 15, 1};
     assert_int_equal(rankmap_exclude_ranges(world, nodes, 10, NULL, &map), 0);
     assert_int_equal(rankmap_size(map), W - 160);
     assert_true(info_of(map).model_bytes <= 132);
@@ -209,7 +217,8 @@ static void kernels(void **state)
     (void)state;
     assert_true(n_variants >= 2);
     for (int i = 0; i < 3000; i++) {
-        size_t lag = 1 + scramble(&seed, 100), n = scramble(&seed, N - 100), shift = scramble(&seed, 8), want;
+        size_t lag = 1 + scramble(&seed, 100), n = scramble(&seed, N - 100),
+               shift = scramble(&seed, 8), want;
         uint32_t stride = scramble(&seed, 2) ? scramble(&seed, 50) : 0 - scramble(&seed, 50);
 
         if (n + lag + shift > N)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups: the cases that peers get wrong, composition by rule, views and what they may pin, generations, translation. */
+/* Groups: the cases that peers get wrong, composition by rule, views and what they may pin,
+ * generations, translation. */
 #include "tools.h"
 
 static void peers_get_these_wrong(void **state)
 {
-    struct rankmap *a = MAP_OF(1, 2), *b = MAP_OF(2, 1), *c = MAP_OF(1, 2, 3), *d = MAP_OF(1, 3), *map = NULL;
+    struct rankmap *a = MAP_OF(1, 2), *b = MAP_OF(2, 1), *c = MAP_OF(1, 2, 3), *d = MAP_OF(1, 3),
+                   *map = NULL;
 
     (void)state;
     assert_int_equal(rankmap_intersection(a, b, NULL, &map), 0);
@@ -55,7 +57,8 @@ static void node_maps_are_no_groups(void **state)
     rankmap_unref(nodes);
 }
 
-/* A node map that is irregular and one rank of each of its nodes: a group again, as a view and as a table. */
+/* A node map that is irregular and one rank of each of its nodes: a group again, as a view and as a
+ * table. */
 static void one_rank_a_node(void **state)
 {
     enum { N = 2000 };
@@ -128,10 +131,12 @@ static void low_part_of_wide_table(void **state)
     rankmap_unref(table);
 }
 
-/* Eight levels whose strides do not nest: the index does not search them, which would take thousands of steps. */
+/* Eight levels whose strides do not nest: the index does not search them, which would take
+ * thousands of steps. */
 static void index_of_strides_that_do_not_nest(void **state)
 {
-    static const uint64_t prime[8] = {100003, 100019, 100043, 100049, 100057, 100069, 100103, 100109};
+    static const uint64_t prime[8] = {100003, 100019, 100043, 100049,
+                                      100057, 100069, 100103, 100109};
     struct rankmap_level levels[8];
     struct rankmap_index *index;
     struct rankmap *map;
@@ -184,7 +189,8 @@ static void blocks_of_even_splits(void **state)
 /* A brick of a grid, and a brick of the brick; blocks of blocks. */
 static void bricks(void **state)
 {
-    static const struct rankmap_level outer[3] = {{1, 16}, {64, 16}, {4096, 16}}, inner[3] = {{1, 4}, {16, 8}, {256, 2}};
+    static const struct rankmap_level outer[3] = {{1, 16}, {64, 16}, {4096, 16}},
+                                      inner[3] = {{1, 4}, {16, 8}, {256, 2}};
     struct rankmap *parent, *child, *made;
     struct rankmap_info info;
 
@@ -202,13 +208,15 @@ static void bricks(void **state)
     rankmap_unref(child);
     rankmap_unref(parent);
     assert_int_equal(rankmap_block(0, 8, 64, 1, 0, 1u << 30, NULL, &parent), 0);
-    assert_int_equal(rankmap_block(2, 4, 16, 1, 0, 1u << 25, NULL, &child), 0); /* inside of every second block */
+    assert_int_equal(rankmap_block(2, 4, 16, 1, 0, 1u << 25, NULL, &child),
+                     0); /* inside of every second block */
     assert_int_equal(rankmap_compose(parent, child, NULL, &made), 0);
     assert_int_equal(rankmap_kind(made), RANKMAP_BLOCKSTRIDE);
     assert_int_equal(rankmap_id(made, 4 * 1000 + 3), 2 + 128 * 1000 + 3);
     rankmap_unref(made);
     rankmap_unref(child);
-    assert_int_equal(rankmap_block(16, 24, 80, 1, 0, 1u << 25, NULL, &child), 0); /* three whole blocks of ten */
+    assert_int_equal(rankmap_block(16, 24, 80, 1, 0, 1u << 25, NULL, &child),
+                     0); /* three whole blocks of ten */
     assert_int_equal(rankmap_compose(parent, child, NULL, &made), 0);
     assert_int_equal(rankmap_kind(made), RANKMAP_MD);
     assert_int_equal(rankmap_id(made, 24 * 1000 + 9), rankmap_id(parent, 16 + 80 * 1000 + 9));
@@ -220,24 +228,33 @@ static void bricks(void **state)
 static void children_out_of_range(void **state)
 {
     uint32_t *ids = permutation(200, 5);
-    struct rankmap *parent = affine(10, 2, 5), *table = from32(ids, 200), *child, *half, *view, *map = NULL;
+    struct rankmap *parent = affine(10, 2, 5), *table = from32(ids, 200), *child, *half, *view,
+                   *map = NULL;
 
     (void)state;
     child = affine(0, 1, 6);
     assert_int_equal(rankmap_compose(parent, child, NULL, &map), RANKMAP_ERANGE);
     assert_int_equal(rankmap_include(parent, IDS(0, 5), 2, NULL, &map), RANKMAP_ERANGE);
     assert_int_equal(rankmap_exclude(parent, IDS(0, 5), 2, NULL, &map), RANKMAP_ERANGE);
-    assert_int_equal(rankmap_exclude(parent, IDS(0, 1, 2, 3, 4, 5, 6, 7), 8, NULL, &map), RANKMAP_ERANGE);
-    assert_int_equal(rankmap_include_ranges(parent, &(struct rankmap_range){0, 5, 1}, 1, NULL, &map), RANKMAP_ERANGE);
-    assert_int_equal(rankmap_include_ranges(parent, &(struct rankmap_range){0, 4, 0}, 1, NULL, &map), RANKMAP_ERANGE);
-    assert_int_equal(rankmap_include_ranges(parent, &(struct rankmap_range){4, 0, 1}, 1, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(rankmap_exclude(parent, IDS(0, 1, 2, 3, 4, 5, 6, 7), 8, NULL, &map),
+                     RANKMAP_ERANGE);
+    assert_int_equal(
+        rankmap_include_ranges(parent, &(struct rankmap_range){0, 5, 1}, 1, NULL, &map),
+        RANKMAP_ERANGE);
+    assert_int_equal(
+        rankmap_include_ranges(parent, &(struct rankmap_range){0, 4, 0}, 1, NULL, &map),
+        RANKMAP_ERANGE);
+    assert_int_equal(
+        rankmap_include_ranges(parent, &(struct rankmap_range){4, 0, 1}, 1, NULL, &map),
+        RANKMAP_ERANGE);
     rankmap_unref(child);
     /* a view as the child: its own ids count, not those of its table */
     half = affine(0, 2, 100);
     assert_int_equal(rankmap_compose(table, half, NULL, &view), 0);
     assert_int_equal(rankmap_kind(view), RANKMAP_LUT_STRIDE);
     child = affine(1000, 1, 199);
-    assert_int_equal(rankmap_compose(child, view, NULL, &map), rankmap_rank(view, 199) >= 0 ? RANKMAP_ERANGE : 0);
+    assert_int_equal(rankmap_compose(child, view, NULL, &map),
+                     rankmap_rank(view, 199) >= 0 ? RANKMAP_ERANGE : 0);
     rankmap_unref(map);
     rankmap_unref(child);
     rankmap_unref(view);
@@ -294,7 +311,8 @@ static void views(void **state)
     free(ids);
 }
 
-/* The paper's Table VI: odd/even splits of odd/even splits. Each is as small and as quick as the first. */
+/* The paper's Table VI: odd/even splits of odd/even splits. Each is as small and as quick as the
+ * first. */
 static void generations(void **state)
 {
     uint32_t n = 1u << 20, *ids = permutation(1u << 14, 2);
@@ -334,7 +352,8 @@ static void generations(void **state)
 
 static void compressed_sets(void **state)
 {
-    struct rankmap *world = affine(0, 1, 786432), *even = affine(0, 2, 393216), *third = affine(0, 3, 262144), *map;
+    struct rankmap *world = affine(0, 1, 786432), *even = affine(0, 2, 393216),
+                   *third = affine(0, 3, 262144), *map;
 
     (void)state;
     assert_int_equal(rankmap_difference(world, even, NULL, &map), 0);
@@ -382,7 +401,10 @@ static void indexes(void **state)
     rankmap_index_destroy(index);
     for (uint32_t r = 0; r < 1000; r++)
         wide[r] = (uint64_t)r << 28 | scramble(&seed, 1u << 28);
-    assert_int_equal(rankmap_from_ids64(wide, 1000, &(struct rankmap_opts){.size = sizeof(struct rankmap_opts)}, &sparse), 0);
+    assert_int_equal(rankmap_from_ids64(wide, 1000,
+                                        &(struct rankmap_opts){.size = sizeof(struct rankmap_opts)},
+                                        &sparse),
+                     0);
     assert_int_equal(rankmap_index_create(sparse, NULL, &index), 0);
     for (uint32_t r = 0; r < 1000; r++)
         assert_int_equal(rankmap_index_rank(index, wide[r]), r);
@@ -400,12 +422,18 @@ static void indexes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peers_get_these_wrong), cmocka_unit_test(node_maps_are_no_groups),
-        cmocka_unit_test(blocks_of_even_splits), cmocka_unit_test(bricks),
-        cmocka_unit_test(children_out_of_range), cmocka_unit_test(views),
-        cmocka_unit_test(generations),           cmocka_unit_test(compressed_sets),
-        cmocka_unit_test(indexes),               cmocka_unit_test(one_rank_a_node),
-        cmocka_unit_test(strides_that_meet_once), cmocka_unit_test(low_part_of_wide_table),
+        cmocka_unit_test(peers_get_these_wrong),
+        cmocka_unit_test(node_maps_are_no_groups),
+        cmocka_unit_test(blocks_of_even_splits),
+        cmocka_unit_test(bricks),
+        cmocka_unit_test(children_out_of_range),
+        cmocka_unit_test(views),
+        cmocka_unit_test(generations),
+        cmocka_unit_test(compressed_sets),
+        cmocka_unit_test(indexes),
+        cmocka_unit_test(one_rank_a_node),
+        cmocka_unit_test(strides_that_meet_once),
+        cmocka_unit_test(low_part_of_wide_table),
         cmocka_unit_test(index_of_strides_that_do_not_nest),
     };
 

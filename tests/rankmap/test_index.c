@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inverses: dense, hashed, and hashed with ids that were chosen to fall into one bucket. One by one and in bulk, as
- * rankmap_translate() asks, they say the same.
+ * Inverses: dense, hashed, and hashed with ids that were chosen to fall into one bucket. One by one
+ * and in bulk, as rankmap_translate() asks, they say the same.
  */
 #include "tools.h"
 
 #include "../../librankmap/src/internal.h"
 
-/* Bits from 32 on that are the same of all colliding ids: more than buckets of any size here look at. */
+/* Bits from 32 on that are the same of all colliding ids: more than buckets of any size here look
+ * at. */
 #define COLLIDING_BITS 18u
 
 static uint64_t residue(uint64_t id)
@@ -16,12 +17,13 @@ static uint64_t residue(uint64_t id)
 }
 
 /*
- * n ids below 2^40 whose products with INDEX_FACTOR have zeros in COLLIDING_BITS bits from 32 on: sums of two numbers
- * with small residues of opposite sign, which Euclid's algorithm finds.
+ * n ids below 2^40 whose products with INDEX_FACTOR have zeros in COLLIDING_BITS bits from 32 on:
+ * sums of two numbers with small residues of opposite sign, which Euclid's algorithm finds.
  */
 static void colliding(uint64_t *ids, uint32_t n)
 {
-    uint64_t modulus = UINT64_C(1) << (32 + COLLIDING_BITS), r0 = modulus, r1 = residue(1), t0 = 0, t1 = 1, start = 1;
+    uint64_t modulus = UINT64_C(1) << (32 + COLLIDING_BITS), r0 = modulus, r1 = residue(1), t0 = 0,
+             t1 = 1, start = 1;
     uint32_t found = 0;
 
     while (t1 < UINT64_C(1) << 28) { /* t·factor ≡ ±r, signs in turns */
@@ -201,7 +203,9 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chosen_ids), cmocka_unit_test(equal_low_halves), cmocka_unit_test(dense_and_not),
+        cmocka_unit_test(chosen_ids),
+        cmocka_unit_test(equal_low_halves),
+        cmocka_unit_test(dense_and_not),
         cmocka_unit_test(no_memory),
     };
 

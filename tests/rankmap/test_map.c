@@ -13,8 +13,8 @@ static void kinds(void **state)
         {{9, 6, 3, 0}, 4, RANKMAP_STRIDE},
         {{3, 2, 1, 0}, 4, RANKMAP_STRIDE},
         {{0, 1, 4, 5, 8, 9}, 6, RANKMAP_BLOCKSTRIDE},
-        {{0, 1, 4, 5, 8}, 5, RANKMAP_BLOCKSTRIDE},       /* last block cut */
-        {{1, 4, 5, 8, 9, 12}, 6, RANKMAP_BLOCKSTRIDE},   /* first block cut */
+        {{0, 1, 4, 5, 8}, 5, RANKMAP_BLOCKSTRIDE},     /* last block cut */
+        {{1, 4, 5, 8, 9, 12}, 6, RANKMAP_BLOCKSTRIDE}, /* first block cut */
         {{0, 4, 8, 1, 5, 9, 2, 6, 10}, 9, RANKMAP_BLOCKSTRIDE},
         {{9, 8, 5, 4, 1, 0}, 6, RANKMAP_BLOCKSTRIDE},
         {{0, 2, 6}, 3, RANKMAP_RUNS}, /* no stride */
@@ -45,14 +45,17 @@ static void formulas(void **state)
     HAS_IDS(map, 30, 29, 20, 19, 10);
     rankmap_unref(map);
     /* a 2·3·2 brick of a 4·5·6 grid, from (1,1,1) on */
-    assert_int_equal(rankmap_layout(25, (const struct rankmap_level[]){{1, 2}, {4, 3}, {20, 2}}, 3, 0, 12, NULL, &map), 0);
+    assert_int_equal(rankmap_layout(25, (const struct rankmap_level[]){{1, 2}, {4, 3}, {20, 2}}, 3,
+                                    0, 12, NULL, &map),
+                     0);
     HAS_IDS(map, 25, 26, 29, 30, 33, 34, 45, 46, 49, 50, 53, 54);
     rankmap_unref(map);
 }
 
 static void bad_parameters(void **state)
 {
-    static const struct rankmap_level nine[9] = {{1, 2}, {3, 2}, {7, 2}, {17, 2}, {40, 2}, {90, 2}, {200, 2}, {500, 2}, {1200, 2}};
+    static const struct rankmap_level nine[9] = {{1, 2},  {3, 2},   {7, 2},   {17, 2},  {40, 2},
+                                                 {90, 2}, {200, 2}, {500, 2}, {1200, 2}};
     struct rankmap_opts opts = {.size = sizeof(opts), .id_limit = 100};
     struct rankmap *map = NULL;
 
@@ -69,7 +72,9 @@ static void bad_parameters(void **state)
     assert_int_equal(rankmap_block(0, 4, 2, 1, 0, 8, NULL, &map), RANKMAP_EDUP);
     assert_int_equal(rankmap_block(INT64_MAX, 4, 8, 1, 0, 8, NULL, &map), RANKMAP_ERANGE);
     assert_int_equal(rankmap_block(INT64_MIN, 4, 8, 1, 0, 8, NULL, &map), RANKMAP_ERANGE);
-    assert_int_equal(rankmap_block(0, UINT64_MAX, INT64_MAX, INT64_MIN, UINT64_MAX - 1, 8, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(
+        rankmap_block(0, UINT64_MAX, INT64_MAX, INT64_MIN, UINT64_MAX - 1, 8, NULL, &map),
+        RANKMAP_ERANGE);
     assert_int_equal(rankmap_layout(0, nine, 9, 0, 512, NULL, &map), RANKMAP_ELEVELS);
     assert_int_equal(rankmap_layout(0, nine, 0, 0, 512, NULL, &map), -EINVAL);
     assert_int_equal(rankmap_layout(0, NULL, 2, 0, 512, NULL, &map), -EINVAL);
@@ -112,13 +117,15 @@ static void largest(void **state)
     /* blocks, whole and cut, over all ranks */
     for (uint64_t b = 2; b < n; b = b * 7 + 1) {
         assert_int_equal(rankmap_block(5, b, (int64_t)(2 * b + 1), 1, 0, n / 2, NULL, &map), 0);
-        assert_int_equal(rankmap_id(map, n / 2 - 1), 5 + (n / 2 - 1) / b * (2 * b + 1) + (n / 2 - 1) % b);
+        assert_int_equal(rankmap_id(map, n / 2 - 1),
+                         5 + (n / 2 - 1) / b * (2 * b + 1) + (n / 2 - 1) % b);
         assert_int_equal(rankmap_lookup_init(&l, map, 0, 1), 0);
         for (uint64_t q = 1; q <= 3 && q * b < n / 2; q++) {
             uint32_t r = (uint32_t)((n / 2 - 1) / b / q * b);
 
             assert_int_equal(rankmap_at(&l, r), 5 + r / b * (2 * b + 1));
-            assert_int_equal(rankmap_at(&l, r - (r > 0)), 5 + (r - (r > 0)) / b * (2 * b + 1) + (r - (r > 0)) % b);
+            assert_int_equal(rankmap_at(&l, r - (r > 0)),
+                             5 + (r - (r > 0)) / b * (2 * b + 1) + (r - (r > 0)) % b);
         }
         assert_int_equal(rankmap_reverse(map, NULL, &other), 0);
         assert_true(rankmap_kind(other) <= RANKMAP_MD);
@@ -143,14 +150,18 @@ static void largest(void **state)
 
 static void too_many_ranks(void **state)
 {
-    struct rankmap *a = affine(0, 1, RANKMAP_MAX_RANKS), *b = affine(UINT64_C(1) << 33, 1, 1), *map = NULL;
-    static const struct rankmap_range ranges[2] = {{0, UINT32_MAX, 1}, {UINT64_C(1) << 33, UINT64_C(1) << 33, 1}};
+    struct rankmap *a = affine(0, 1, RANKMAP_MAX_RANKS), *b = affine(UINT64_C(1) << 33, 1, 1),
+                   *map = NULL;
+    static const struct rankmap_range ranges[2] = {{0, UINT32_MAX, 1},
+                                                   {UINT64_C(1) << 33, UINT64_C(1) << 33, 1}};
 
     (void)state;
     assert_int_equal(rankmap_concat(a, b, NULL, &map), RANKMAP_ERANGE);
     assert_int_equal(rankmap_union(a, b, NULL, &map), RANKMAP_ERANGE);
     assert_int_equal(rankmap_from_ranges(ranges, 1, NULL, &map), RANKMAP_ERANGE); /* 2^32 ranks */
-    assert_int_equal(rankmap_from_ids32((const uint32_t[]){0}, (size_t)RANKMAP_MAX_RANKS + 1, NULL, &map), RANKMAP_ERANGE);
+    assert_int_equal(
+        rankmap_from_ids32((const uint32_t[]){0}, (size_t)RANKMAP_MAX_RANKS + 1, NULL, &map),
+        RANKMAP_ERANGE);
     assert_null(map);
     rankmap_unref(b);
     rankmap_unref(a);
@@ -158,12 +169,13 @@ static void too_many_ranks(void **state)
 
 static void wide_ids(void **state)
 {
-    static const uint64_t near_limit[3] = {RANKMAP_ID_LIMIT - 1, 0, 12345}, above[2] = {5, RANKMAP_ID_LIMIT};
+    static const uint64_t near_limit[3] = {RANKMAP_ID_LIMIT - 1, 0, 12345},
+                          above[2] = {5, RANKMAP_ID_LIMIT};
     static const uint64_t wrapping[4] = {0, UINT64_C(1) << 63, 1, (UINT64_C(1) << 63) + 1};
     static const uint64_t far_apart[][4] = {
-        {5, UINT64_C(1) << 63, 7, 9},           {5, 6, UINT64_C(1) << 63, 7},
-        {0, UINT64_MAX, 5, UINT64_MAX - 3},     {UINT64_C(1) << 63, (UINT64_C(1) << 63) - 1, 0, 1},
-        {1, (UINT64_C(1) << 63) + 7, 1, 2},     {3, 4, 5, UINT64_C(1) << 63},
+        {5, UINT64_C(1) << 63, 7, 9},       {5, 6, UINT64_C(1) << 63, 7},
+        {0, UINT64_MAX, 5, UINT64_MAX - 3}, {UINT64_C(1) << 63, (UINT64_C(1) << 63) - 1, 0, 1},
+        {1, (UINT64_C(1) << 63) + 7, 1, 2}, {3, 4, 5, UINT64_C(1) << 63},
     };
     static const uint32_t jumps[4] = {0xfffffff0, 0xffffffff, 0xe, 0x1d}; /* 15 apart modulo 2^32 */
     struct rankmap *map = NULL;
@@ -177,7 +189,8 @@ static void wide_ids(void **state)
     rankmap_unref(map);
     assert_int_equal(rankmap_from_ids64(above, 2, NULL, &map), RANKMAP_ERANGE);
     assert_int_equal(rankmap_from_ids64(wrapping, 4, NULL, &map), RANKMAP_ERANGE);
-    for (size_t i = 0; i < sizeof(far_apart) / sizeof(far_apart[0]); i++) /* differences pass 2^63 */
+    for (size_t i = 0; i < sizeof(far_apart) / sizeof(far_apart[0]);
+         i++) /* differences pass 2^63 */
         assert_int_equal(rankmap_from_ids64(far_apart[i], 4, NULL, &map), RANKMAP_ERANGE);
     map = from32(jumps, 4);
     assert_ids(map, jumps, 4);
@@ -205,7 +218,8 @@ static void duplicates(void **state)
     (void)state;
     assert_int_equal(rankmap_from_ids32(IDS(1, 2, 1), 3, NULL, &map), RANKMAP_EDUP);
     assert_int_equal(rankmap_from_ids32(IDS(4, 4), 2, NULL, &map), RANKMAP_EDUP);
-    assert_int_equal(rankmap_from_ids32(far, 4, NULL, &map), RANKMAP_EDUP); /* by sorting: the range is wide */
+    assert_int_equal(rankmap_from_ids32(far, 4, NULL, &map),
+                     RANKMAP_EDUP); /* by sorting: the range is wide */
     big[4999] = big[17];
     assert_int_equal(rankmap_from_ids32(big, 5000, NULL, &map), RANKMAP_EDUP);
     assert_null(map);
@@ -271,7 +285,8 @@ static void described(void **state)
     (void)state;
     assert_int_equal(rankmap_block(100, 8, 64, 1, 3, 4096, NULL, &map), 0);
     assert_true(rankmap_describe(map, text, sizeof(text)) < (ssize_t)sizeof(text));
-    assert_string_equal(text, "blockstride, 4096 ranks: 100 + ((r + 3) % 8) + 64*((r + 3) / 8); 40 + 24 bytes");
+    assert_string_equal(
+        text, "blockstride, 4096 ranks: 100 + ((r + 3) % 8) + 64*((r + 3) / 8); 40 + 24 bytes");
     assert_int_equal(rankmap_describe(map, cut, sizeof(cut)), strlen(text));
     assert_string_equal(cut, "blockst");
     assert_int_equal(rankmap_describe(map, NULL, 0), strlen(text));
@@ -296,8 +311,19 @@ static void described(void **state)
 
 static void explained(void **state)
 {
-    static const int codes[] = {RANKMAP_EDUP,  RANKMAP_ERANGE,  RANKMAP_ESYNTAX, RANKMAP_EFORMAT, RANKMAP_ENOENT, RANKMAP_ENOBUF,
-                                RANKMAP_ELEVELS, RANKMAP_ETAG, RANKMAP_EFULL,   RANKMAP_ENOTONE, -ENOMEM,        -EINVAL, 0};
+    static const int codes[] = {RANKMAP_EDUP,
+                                RANKMAP_ERANGE,
+                                RANKMAP_ESYNTAX,
+                                RANKMAP_EFORMAT,
+                                RANKMAP_ENOENT,
+                                RANKMAP_ENOBUF,
+                                RANKMAP_ELEVELS,
+                                RANKMAP_ETAG,
+                                RANKMAP_EFULL,
+                                RANKMAP_ENOTONE,
+                                -ENOMEM,
+                                -EINVAL,
+                                0};
 
     (void)state;
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
@@ -357,7 +383,8 @@ static void interleaved_ranges(void **state)
     assert_int_equal(rankmap_from_ranges(ranges, K, NULL, &map), 0);
     assert_int_equal(rankmap_size(map), K * N);
     for (uint32_t r = 0; r < K * N; r++)
-        assert_int_equal(rankmap_id(map, r), ranges[r / N].first + (uint64_t)ranges[r / N].stride * (r % N));
+        assert_int_equal(rankmap_id(map, r),
+                         ranges[r / N].first + (uint64_t)ranges[r / N].stride * (r % N));
     rankmap_unref(map);
     map = NULL;
     ranges[K - 1].first = ranges[3].first + (uint64_t)ranges[3].stride * (N - 1);
@@ -437,15 +464,22 @@ static void all_ways(const struct rankmap *map, uint64_t base, uint32_t width, u
 
 static void every_form_at_every_base(void **state)
 {
-    static const uint64_t bases[] = {0, 4096, UINT64_C(0x7fffffffe000), (UINT64_C(1) << 62) - 1, UINT64_C(1) << 62,
-                                     UINT64_C(1) << 63, UINT64_C(3) << 62, UINT64_MAX - 4095};
+    static const uint64_t bases[] = {0,
+                                     4096,
+                                     UINT64_C(0x7fffffffe000),
+                                     (UINT64_C(1) << 62) - 1,
+                                     UINT64_C(1) << 62,
+                                     UINT64_C(1) << 63,
+                                     UINT64_C(3) << 62,
+                                     UINT64_MAX - 4095};
     static const uint32_t widths[] = {1, 8, 12, RANKMAP_MAX_WIDTH};
     struct rankmap_opts fast = {.size = sizeof(fast), .flags = RANKMAP_FAST};
     const struct rankmap_level brick[] = {{1, 3}, {10, 4}, {100, 0}};
     uint32_t *ids = permutation(3000, 21);
     struct rankmap *maps[8];
-    const uint32_t forms[8] = {RANKMAP_FORM_AFFINE, RANKMAP_FORM_AFFINE, RANKMAP_FORM_BLOCK, RANKMAP_FORM_PHASED,
-                               RANKMAP_FORM_LUT32, RANKMAP_FORM_PACKED, RANKMAP_FORM_OTHER, RANKMAP_FORM_BLOCK};
+    const uint32_t forms[8] = {RANKMAP_FORM_AFFINE, RANKMAP_FORM_AFFINE, RANKMAP_FORM_BLOCK,
+                               RANKMAP_FORM_PHASED, RANKMAP_FORM_LUT32,  RANKMAP_FORM_PACKED,
+                               RANKMAP_FORM_OTHER,  RANKMAP_FORM_BLOCK};
 
     (void)state;
     maps[0] = affine(RANKMAP_ID_LIMIT - 3000, 1, 3000);
@@ -455,7 +489,8 @@ static void every_form_at_every_base(void **state)
     assert_int_equal(rankmap_from_ids32(ids, 3000, &fast, &maps[4]), 0);
     maps[5] = from32(ids, 3000);
     assert_int_equal(rankmap_layout(7, brick, 3, 0, 3000, NULL, &maps[6]), 0);
-    assert_int_equal(rankmap_from_text("0-1999,2001-3000", 16, NULL, &maps[7]), 0); /* two runs are blocks to a lookup */
+    assert_int_equal(rankmap_from_text("0-1999,2001-3000", 16, NULL, &maps[7]),
+                     0); /* two runs are blocks to a lookup */
     for (size_t m = 0; m < 8; m++) {
         for (size_t b = 0; b < sizeof(bases) / sizeof(bases[0]); b++)
             for (size_t w = 0; w < 4; w++)
@@ -492,12 +527,22 @@ static void far_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds),         cmocka_unit_test(formulas),  cmocka_unit_test(bad_parameters),
-        cmocka_unit_test(largest),       cmocka_unit_test(too_many_ranks), cmocka_unit_test(wide_ids),
-        cmocka_unit_test(hostile_ids),   cmocka_unit_test(interleaved_ranges),
-        cmocka_unit_test(negative_ints), cmocka_unit_test(duplicates), cmocka_unit_test(edges),
-        cmocka_unit_test(described),     cmocka_unit_test(explained), cmocka_unit_test(bulk),
-        cmocka_unit_test(every_form_at_every_base), cmocka_unit_test(far_blocks),
+        cmocka_unit_test(kinds),
+        cmocka_unit_test(formulas),
+        cmocka_unit_test(bad_parameters),
+        cmocka_unit_test(largest),
+        cmocka_unit_test(too_many_ranks),
+        cmocka_unit_test(wide_ids),
+        cmocka_unit_test(hostile_ids),
+        cmocka_unit_test(interleaved_ranges),
+        cmocka_unit_test(negative_ints),
+        cmocka_unit_test(duplicates),
+        cmocka_unit_test(edges),
+        cmocka_unit_test(described),
+        cmocka_unit_test(explained),
+        cmocka_unit_test(bulk),
+        cmocka_unit_test(every_form_at_every_base),
+        cmocka_unit_test(far_blocks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,10 @@ static void lists(void **state)
     map = list(" \t\r\n");
     assert_int_equal(rankmap_size(map), 0);
     rankmap_unref(map);
-    assert_int_equal(rankmap_from_text("1\0" "2", 3, NULL, &map), RANKMAP_ESYNTAX); /* a NUL ends nothing */
+    assert_int_equal(rankmap_from_text("1\0"
+                                       "2",
+                                       3, NULL, &map),
+                     RANKMAP_ESYNTAX); /* a NUL ends nothing */
 }
 
 static void bad_lists(void **state)
@@ -51,25 +54,53 @@ static void bad_lists(void **state)
         const char *text;
         int rc;
     } cases[] = {
-        {"1,", RANKMAP_ESYNTAX},   {",1", RANKMAP_ESYNTAX},    {"1,,2", RANKMAP_ESYNTAX},  {"a", RANKMAP_ESYNTAX},
-        {"1-", RANKMAP_ESYNTAX},   {"-1", RANKMAP_ESYNTAX},    {"1-2-3", RANKMAP_ESYNTAX}, {"1:2", RANKMAP_ESYNTAX},
-        {"1-5:", RANKMAP_ESYNTAX}, {"1-5:0", RANKMAP_ERANGE},  {"1-5:-1", RANKMAP_ERANGE}, {"1x2", RANKMAP_ESYNTAX},
-        {"1,1", RANKMAP_EDUP},     {"0-9,5", RANKMAP_EDUP},    {"0-9:3,6", RANKMAP_EDUP},
-        {"1099511627776", RANKMAP_ERANGE}, {"99999999999999999999999999", RANKMAP_ERANGE},
-        {"0-4294967295", RANKMAP_ERANGE},  {"0-10:99999999999999999999", RANKMAP_ERANGE},
+        {"1,", RANKMAP_ESYNTAX},
+        {",1", RANKMAP_ESYNTAX},
+        {"1,,2", RANKMAP_ESYNTAX},
+        {"a", RANKMAP_ESYNTAX},
+        {"1-", RANKMAP_ESYNTAX},
+        {"-1", RANKMAP_ESYNTAX},
+        {"1-2-3", RANKMAP_ESYNTAX},
+        {"1:2", RANKMAP_ESYNTAX},
+        {"1-5:", RANKMAP_ESYNTAX},
+        {"1-5:0", RANKMAP_ERANGE},
+        {"1-5:-1", RANKMAP_ERANGE},
+        {"1x2", RANKMAP_ESYNTAX},
+        {"1,1", RANKMAP_EDUP},
+        {"0-9,5", RANKMAP_EDUP},
+        {"0-9:3,6", RANKMAP_EDUP},
+        {"1099511627776", RANKMAP_ERANGE},
+        {"99999999999999999999999999", RANKMAP_ERANGE},
+        {"0-4294967295", RANKMAP_ERANGE},
+        {"0-10:99999999999999999999", RANKMAP_ERANGE},
         /* no blank inside of a range */
-        {"1- 5", RANKMAP_ESYNTAX},   {"1 -5", RANKMAP_ESYNTAX},    {"1 - 5", RANKMAP_ESYNTAX},  {"1-5: 2", RANKMAP_ESYNTAX},
-        {"1-5 :2", RANKMAP_ESYNTAX}, {"5-1:- 2", RANKMAP_ESYNTAX}, {"5-1: -2", RANKMAP_ESYNTAX}, {"1-\n5", RANKMAP_ESYNTAX},
+        {"1- 5", RANKMAP_ESYNTAX},
+        {"1 -5", RANKMAP_ESYNTAX},
+        {"1 - 5", RANKMAP_ESYNTAX},
+        {"1-5: 2", RANKMAP_ESYNTAX},
+        {"1-5 :2", RANKMAP_ESYNTAX},
+        {"5-1:- 2", RANKMAP_ESYNTAX},
+        {"5-1: -2", RANKMAP_ESYNTAX},
+        {"1-\n5", RANKMAP_ESYNTAX},
         /* one comma, between two */
-        {" ,1", RANKMAP_ESYNTAX},    {"1 , ,2", RANKMAP_ESYNTAX},  {"1 ,", RANKMAP_ESYNTAX},     {"1, \t", RANKMAP_ESYNTAX},
-        {",", RANKMAP_ESYNTAX},      {"+1", RANKMAP_ESYNTAX},      {"0x10", RANKMAP_ESYNTAX},    {"1\v2", RANKMAP_ESYNTAX},
-        {"1-5:+2", RANKMAP_ESYNTAX}, {"5-1:--2", RANKMAP_ESYNTAX}, {"5-5:-1", RANKMAP_ERANGE},
+        {" ,1", RANKMAP_ESYNTAX},
+        {"1 , ,2", RANKMAP_ESYNTAX},
+        {"1 ,", RANKMAP_ESYNTAX},
+        {"1, \t", RANKMAP_ESYNTAX},
+        {",", RANKMAP_ESYNTAX},
+        {"+1", RANKMAP_ESYNTAX},
+        {"0x10", RANKMAP_ESYNTAX},
+        {"1\v2", RANKMAP_ESYNTAX},
+        {"1-5:+2", RANKMAP_ESYNTAX},
+        {"5-1:--2", RANKMAP_ESYNTAX},
+        {"5-5:-1", RANKMAP_ERANGE},
     };
     struct rankmap *map = NULL;
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_int_equal(rankmap_from_text(cases[i].text, strlen(cases[i].text), NULL, &map), cases[i].rc);
+        assert_int_equal(rankmap_from_text(cases[i].text, strlen(cases[i].text), NULL, &map),
+                         cases[i].rc);
     assert_int_equal(rankmap_from_text(NULL, 3, NULL, &map), -EINVAL);
     assert_null(map);
 }
@@ -99,7 +130,9 @@ static void nodes(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rankmap *map = NULL;
 
-        assert_int_equal(rankmap_nodes_from_text(cases[i].text, strlen(cases[i].text), cases[i].n, NULL, &map), 0);
+        assert_int_equal(
+            rankmap_nodes_from_text(cases[i].text, strlen(cases[i].text), cases[i].n, NULL, &map),
+            0);
         assert_ids(map, cases[i].node_of, cases[i].n);
         rankmap_unref(map);
     }
@@ -138,7 +171,9 @@ static void bad_nodes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_int_equal(rankmap_nodes_from_text(cases[i].text, strlen(cases[i].text), cases[i].n, NULL, &map), cases[i].rc);
+        assert_int_equal(
+            rankmap_nodes_from_text(cases[i].text, strlen(cases[i].text), cases[i].n, NULL, &map),
+            cases[i].rc);
     assert_null(map);
 }
 
@@ -149,7 +184,8 @@ static void by_node(void **state)
 
     (void)state;
     /* one block round and round is a formula, whatever the number of ranks */
-    assert_int_equal(rankmap_nodes_from_text("(vector,(0,49152,16))", 21, RANKMAP_MAX_RANKS, NULL, &map), 0);
+    assert_int_equal(
+        rankmap_nodes_from_text("(vector,(0,49152,16))", 21, RANKMAP_MAX_RANKS, NULL, &map), 0);
     assert_int_equal(rankmap_id(map, 786432 + 17), 1);
     rankmap_unref(map);
     assert_int_equal(rankmap_nodes_from_text(text, strlen(text), 786432, NULL, &map), 0);
@@ -177,7 +213,7 @@ static void by_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists), cmocka_unit_test(bad_lists), cmocka_unit_test(nodes),
+        cmocka_unit_test(lists),     cmocka_unit_test(bad_lists), cmocka_unit_test(nodes),
         cmocka_unit_test(bad_nodes), cmocka_unit_test(by_node),
     };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Maps shared between threads that look up, compose, index, and take and drop references, the last of them too. */
+/* Maps shared between threads that look up, compose, index, and take and drop references, the last
+ * of them too. */
 #include <pthread.h>
 
 #include "tools.h"

@@ -40,9 +40,9 @@ static inline struct rankmap *from32(const uint32_t *ids, size_t n)
     return map;
 }
 
-#define IDS(...)      ((const uint32_t[]){__VA_ARGS__})
-#define N_IDS(...)    (sizeof(IDS(__VA_ARGS__)) / sizeof(uint32_t))
-#define MAP_OF(...)   from32(IDS(__VA_ARGS__), N_IDS(__VA_ARGS__))
+#define IDS(...)          ((const uint32_t[]){__VA_ARGS__})
+#define N_IDS(...)        (sizeof(IDS(__VA_ARGS__)) / sizeof(uint32_t))
+#define MAP_OF(...)       from32(IDS(__VA_ARGS__), N_IDS(__VA_ARGS__))
 #define HAS_IDS(map, ...) assert_ids(map, IDS(__VA_ARGS__), N_IDS(__VA_ARGS__))
 
 static inline void assert_ids(const struct rankmap *map, const uint32_t *ids, size_t n)

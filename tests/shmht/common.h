@@ -11,12 +11,12 @@
 #include <shmht.h>
 
 /* For programs without cmocka: says what is wrong, and ends this process with 1. */
-#define CHECK(x)                                                                                                                   \
-    do {                                                                                                                           \
-        if (!(x)) {                                                                                                                \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                                                \
-            _exit(1);                                                                                                              \
-        }                                                                                                                          \
+#define CHECK(x)                                                                                   \
+    do {                                                                                           \
+        if (!(x)) {                                                                                \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                \
+            _exit(1);                                                                              \
+        }                                                                                          \
     } while (0)
 
 static inline uint64_t mix(uint64_t x)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * contract processes|threads <keys> <puts>: the concurrency contract of shmht.h. One writer inserts, updates, merges and grows its
- * table from the least size, while four readers look up without pause: as processes with mappings of their own, or as
- * threads on the writer's view (where ThreadSanitizer sees what they share).
+ * contract processes|threads <keys> <puts>: the concurrency contract of shmht.h. One writer
+ * inserts, updates, merges and grows its table from the least size, while four readers look up
+ * without pause: as processes with mappings of their own, or as threads on the writer's view (where
+ * ThreadSanitizer sees what they share).
  *
- * The writer says how far it is in memory beside the table: floor[i] is the version of key i that it has put and returned from. What
- * a reader loads there, with acquire, is what its next Get must find, or something later. Each reader checks besides that no
- * value is torn, no version goes back, no key appears that was never put, pointers keep what they point to, and a walk through the log
+ * The writer says how far it is in memory beside the table: floor[i] is the version of key i that
+ * it has put and returned from. What a reader loads there, with acquire, is what its next Get must
+ * find, or something later. Each reader checks besides that no value is torn, no version goes back,
+ * no key appears that was never put, pointers keep what they point to, and a walk through the log
  * meets every key that was there when it began.
  */
 #define _GNU_SOURCE
@@ -40,7 +42,8 @@ struct reader {
     uint32_t held_version[N_HELD];
 };
 
-static void check_one(struct reader *me, uint64_t i, uint32_t floor, const struct shmht_bytes *value)
+static void check_one(struct reader *me, uint64_t i, uint32_t floor,
+                      const struct shmht_bytes *value)
 {
     int64_t version;
 
@@ -139,7 +142,8 @@ static void *read_until_done(void *arg)
         }
         if (++n % 64 == 0)
             walk(me, met);
-        atomic_fetch_add_explicit(&me->shared->gets[me->number], 50 + SHMHT_BATCH, memory_order_relaxed);
+        atomic_fetch_add_explicit(&me->shared->gets[me->number], 50 + SHMHT_BATCH,
+                                  memory_order_relaxed);
     }
     walk(me, met);
     for (uint64_t i = 0; i < me->n_keys; i++) { /* at the end everything is as the writer left it */
@@ -148,7 +152,8 @@ static void *read_until_done(void *arg)
 
         key16(key, i);
         CHECK(shmht_get(me->r, key, 16, &value) == 0);
-        CHECK(version32(&value, i) == (int64_t)atomic_load_explicit(&me->shared->floor[i], memory_order_acquire));
+        CHECK(version32(&value, i) ==
+              (int64_t)atomic_load_explicit(&me->shared->floor[i], memory_order_acquire));
     }
     free(met);
     free(me->seen);
@@ -163,20 +168,25 @@ static int all_have_read(struct shared *shared)
     return 1;
 }
 
-/* Puts every key once, in a growing prefix, and updates among those that are in; every so often, a block of them at once. */
-static void write_all(struct shmht_writer *w, struct shared *shared, uint64_t n_keys, uint64_t n_puts)
+/* Puts every key once, in a growing prefix, and updates among those that are in; every so often, a
+ * block of them at once. */
+static void write_all(struct shmht_writer *w, struct shared *shared, uint64_t n_keys,
+                      uint64_t n_puts)
 {
     unsigned char value[32], buf[SHMHT_BLOCK_HEADER_BYTES + 64 * 56];
     uint64_t next = 0, rng = 99, waits = 0;
     char key[16];
 
     for (uint64_t n = 0; n < n_puts || next < n_keys; n++) {
-        uint64_t i = next < n_keys && (next == 0 || next * n_puts <= n * n_keys) ? next++ : next_random(&rng) % next;
+        uint64_t i = next < n_keys && (next == 0 || next * n_puts <= n * n_keys)
+                         ? next++
+                         : next_random(&rng) % next;
         uint32_t version = atomic_load_explicit(&shared->floor[i], memory_order_relaxed) + 1;
 
         if (n % 1000 == 999) {
             struct shmht_block b;
-            uint64_t first = next > 64 ? next_random(&rng) % (next - 64) : 0, count = next < 64 ? next : 64;
+            uint64_t first = next > 64 ? next_random(&rng) % (next - 64) : 0,
+                     count = next < 64 ? next : 64;
 
             CHECK(shmht_block_begin(&b, buf, sizeof(buf)) == 0);
             for (uint64_t j = first; j < first + count; j++) {
@@ -193,14 +203,16 @@ static void write_all(struct shmht_writer *w, struct shared *shared, uint64_t n_
         fill32(value, i, version);
         CHECK(shmht_put(w, key, 16, value, 32) >= 0);
         atomic_store_explicit(&shared->floor[i], version, memory_order_release);
-        if (n % 16 == 0 && n + 16 >= n_puts && !all_have_read(shared) && waits++ < 20000) { /* on a busy machine they may be late */
+        if (n % 16 == 0 && n + 16 >= n_puts && !all_have_read(shared) &&
+            waits++ < 20000) { /* on a busy machine they may be late */
             n -= 16;
             usleep(1000);
         }
     }
 }
 
-static int run_processes(struct shmht_writer *w, struct shared *shared, uint64_t n_keys, uint64_t n_puts)
+static int run_processes(struct shmht_writer *w, struct shared *shared, uint64_t n_keys,
+                         uint64_t n_puts)
 {
     struct shmht_desc desc;
     pid_t pids[N_READERS];
@@ -211,7 +223,11 @@ static int run_processes(struct shmht_writer *w, struct shared *shared, uint64_t
         pids[k] = fork();
         CHECK(pids[k] >= 0);
         if (pids[k] == 0) {
-            struct reader me = {.shared = shared, .n_keys = n_keys, .number = k, .fd = shmht_writer_fd(w), .rng = (uint64_t)k + 1};
+            struct reader me = {.shared = shared,
+                                .n_keys = n_keys,
+                                .number = k,
+                                .fd = shmht_writer_fd(w),
+                                .rng = (uint64_t)k + 1};
 
             alarm(300);
             CHECK(shmht_reader_attach(&desc, shmht_writer_fd(w), NULL, &me.r) == 0);
@@ -231,13 +247,19 @@ static int run_processes(struct shmht_writer *w, struct shared *shared, uint64_t
     return failed;
 }
 
-static int run_threads(struct shmht_writer *w, struct shared *shared, uint64_t n_keys, uint64_t n_puts)
+static int run_threads(struct shmht_writer *w, struct shared *shared, uint64_t n_keys,
+                       uint64_t n_puts)
 {
     static struct reader readers[N_READERS];
     pthread_t threads[N_READERS];
 
     for (int k = 0; k < N_READERS; k++) {
-        readers[k] = (struct reader){.r = shmht_writer_view(w), .shared = shared, .n_keys = n_keys, .number = k, .fd = -1, .rng = (uint64_t)k + 1};
+        readers[k] = (struct reader){.r = shmht_writer_view(w),
+                                     .shared = shared,
+                                     .n_keys = n_keys,
+                                     .number = k,
+                                     .fd = -1,
+                                     .rng = (uint64_t)k + 1};
         CHECK(pthread_create(&threads[k], NULL, read_until_done, &readers[k]) == 0);
     }
     write_all(w, shared, n_keys, n_puts);
@@ -249,7 +271,8 @@ static int run_threads(struct shmht_writer *w, struct shared *shared, uint64_t n
 
 int main(int argc, char **argv)
 {
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 256 << 20, .expected_entries = 1};
+    struct shmht_writer_opts opts = {
+        .size = sizeof(opts), .max_bytes = 256 << 20, .expected_entries = 1};
     uint64_t n_keys, n_puts, gets = 0;
     struct shmht_stats stats;
     struct shared *shared;
@@ -262,14 +285,16 @@ int main(int argc, char **argv)
     }
     n_keys = strtoull(argv[2], NULL, 10);
     n_puts = strtoull(argv[3], NULL, 10);
-    shared = mmap(NULL, sizeof(*shared) + n_keys * sizeof(shared->floor[0]), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = mmap(NULL, sizeof(*shared) + n_keys * sizeof(shared->floor[0]), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED);
     CHECK(shmht_writer_create(&opts, &w) == 0);
     failed = (argv[1][0] == 'p' ? run_processes : run_threads)(w, shared, n_keys, n_puts);
     for (int k = 0; k < N_READERS; k++)
         gets += atomic_load(&shared->gets[k]);
     CHECK(shmht_stats(shmht_writer_view(w), &stats) == 0);
-    printf("%llu keys, %llu puts, %llu growths; %llu gets beside them\n", (unsigned long long)stats.entries, (unsigned long long)n_puts,
+    printf("%llu keys, %llu puts, %llu growths; %llu gets beside them\n",
+           (unsigned long long)stats.entries, (unsigned long long)n_puts,
            (unsigned long long)stats.table_grows, (unsigned long long)gets);
     CHECK(failed || (gets > 0 && stats.entries == n_keys && stats.table_grows > 5));
     shmht_writer_destroy(w);

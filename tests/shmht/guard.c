@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients cannot write. Everything that a client might try on the descriptor that it was given, as this user and, if this is root, as
- * user 65534 too: mapping for writing, mprotect(), write(), ftruncate(), fallocate() and its hole punching, MADV_REMOVE, seals,
- * reopening through /proc/self/fd. After each the table must be as it was, and the writer must still be able to grow it.
+ * Clients cannot write. Everything that a client might try on the descriptor that it was given, as
+ * this user and, if this is root, as user 65534 too: mapping for writing, mprotect(), write(),
+ * ftruncate(), fallocate() and its hole punching, MADV_REMOVE, seals, reopening through
+ * /proc/self/fd. After each the table must be as it was, and the writer must still be able to grow
+ * it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -54,7 +56,8 @@ static void attack(int fd, int other_user)
         CHECK(open(path, O_WRONLY) < 0);
         CHECK(open(path, O_RDONLY | O_TRUNC) < 0);
         CHECK(fchmod(fd, 0600) < 0);
-    } else if (again >= 0) { /* root may open anything, and the owner may change the mode first: seals stand all the same */
+    } else if (again >= 0) { /* root may open anything, and the owner may change the mode first:
+                                seals stand all the same */
         with_writable(again, (size_t)st.st_size);
         close(again);
     }
@@ -77,7 +80,8 @@ static void in_child(int fd, uid_t uid)
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* A client of another user attaches and reads, but has no way to a named object that is another's. */
+/* A client of another user attaches and reads, but has no way to a named object that is another's.
+ * */
 static void reads_as(int fd, const struct shmht_desc *desc, uid_t uid)
 {
     pid_t pid = fork();
@@ -109,7 +113,10 @@ static void not_inherited(struct shmht_writer *w)
 
     CHECK(pid >= 0);
     if (pid == 0)
-        _exit(mincore((void *)((uintptr_t)value.ptr & ~(uintptr_t)4095), 1, page) < 0 && errno == ENOMEM ? 0 : 1);
+        _exit(mincore((void *)((uintptr_t)value.ptr & ~(uintptr_t)4095), 1, page) < 0 &&
+                      errno == ENOMEM
+                  ? 0
+                  : 1);
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 

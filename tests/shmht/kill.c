@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kill <trials>: SIGKILL of the writer at random points of puts, updates, merges and growth. A reader that was attached before, and one
- * that attaches after, find everything that was put; a successor resumes, with everything that was put, and goes on.
- * Odd trials use a named object, which is taken over in place under the eyes of the reader; even ones a memfd, which is copied.
+ * kill <trials>: SIGKILL of the writer at random points of puts, updates, merges and growth. A
+ * reader that was attached before, and one that attaches after, find everything that was put; a
+ * successor resumes, with everything that was put, and goes on. Odd trials use a named object,
+ * which is taken over in place under the eyes of the reader; even ones a memfd, which is copied.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +25,8 @@ struct shared {
     _Atomic uint32_t floor[N_KEYS];
 };
 
-static const struct shmht_writer_opts base_opts = {.size = sizeof(base_opts), .max_bytes = 64 << 20, .expected_entries = 1};
+static const struct shmht_writer_opts base_opts = {
+    .size = sizeof(base_opts), .max_bytes = 64 << 20, .expected_entries = 1};
 
 /* A writer that is not killed in time, on a busy machine, waits for it at its cap. */
 static void at_cap(int rc)
@@ -46,7 +48,8 @@ static void put_version(struct shmht_writer *w, struct shared *shared, uint32_t 
     atomic_store_explicit(&shared->floor[i], version, memory_order_release);
 }
 
-static void merge_versions(struct shmht_writer *w, struct shared *shared, uint32_t first, uint32_t n)
+static void merge_versions(struct shmht_writer *w, struct shared *shared, uint32_t first,
+                           uint32_t n)
 {
     static unsigned char buf[SHMHT_BLOCK_HEADER_BYTES + 256 * 52];
     unsigned char value[32];
@@ -84,7 +87,8 @@ static void write_for_ever(struct shmht_writer *w, struct shared *shared, uint64
     }
 }
 
-/* The writer's process: hands out the table, then writes until it is killed, or its cap stops it. */
+/* The writer's process: hands out the table, then writes until it is killed, or its cap stops it.
+ * */
 static void writer(int sock, struct shared *shared, int named, uint64_t seed)
 {
     struct shmht_writer_opts opts = base_opts;
@@ -178,8 +182,8 @@ static void trial(struct shared *shared, int number, uint64_t *rng, uint64_t *wr
     check_all(view, shared);
     shmht_stats(view, &stats);
     CHECK(stats.entries == count(view));
-    CHECK(stats.total_bytes ==
-          stats.header_bytes + stats.live_bytes + stats.garbage_bytes + stats.table_bytes + stats.old_table_bytes + stats.free_bytes);
+    CHECK(stats.total_bytes == stats.header_bytes + stats.live_bytes + stats.garbage_bytes +
+                                   stats.table_bytes + stats.old_table_bytes + stats.free_bytes);
     for (uint32_t i = 0; i < 300; i++) /* goes on, with growth */
         put_version(w, shared, i);
     CHECK(shmht_put(w, "successor", 9, &value, sizeof(value)) == SHMHT_PUT_NEW);
@@ -196,7 +200,8 @@ int main(int argc, char **argv)
 {
     int trials = argc == 2 ? atoi(argv[1]) : 0;
     uint64_t rng = (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid(), written = 0;
-    struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct shared *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (trials < 1) {
         fprintf(stderr, "usage: kill <trials>\n");

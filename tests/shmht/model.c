@@ -2,43 +2,81 @@
 /*
  * The protocol of writer.c and lookup.c, checked exhaustively under a weak memory model.
  *
- * The model. The writer is a list of stores, each relaxed or release, in the order of writer.c. Nobody else stores, so the
- * modification order of a location is the order of its stores in that list. A load may return any of them that is neither older
- * than one that this thread has loaded from there before (coherence), nor older than one that happens before the load: loading a release
- * store with acquire makes all stores before it in the list happen before what follows (synchronizes-with). Nothing else orders
- * anything: relaxed and plain loads may return stale values even through a pointer, and stores may become visible in any order.
- * This is C11 for one storing thread, whose programs cannot tell it from the axiomatic form; x86 and ARM allow less. So every
- * result that some interleaving and some reordering can give is among those that the choices of the loads give, and
- * all of them are tried.
+ * The model. The writer is a list of stores, each relaxed or release, in the order of writer.c.
+ * Nobody else stores, so the modification order of a location is the order of its stores in that
+ * list. A load may return any of them that is neither older than one that this thread has loaded
+ * from there before (coherence), nor older than one that happens before the load: loading a release
+ * store with acquire makes all stores before it in the list happen before what follows
+ * (synchronizes-with). Nothing else orders anything: relaxed and plain loads may return stale
+ * values even through a pointer, and stores may become visible in any order. This is C11 for one
+ * storing thread, whose programs cannot tell it from the axiomatic form; x86 and ARM allow less. So
+ * every result that some interleaving and some reordering can give is among those that the choices
+ * of the loads give, and all of them are tried.
  *
- * What is checked. Between the writer's operations stands floor[key], a release store of the version that was put: how an
- * application hears of it. A reader loads it with acquire, then (Get) must find that version or a later one, whole, twice in
- * a row without going back; or (walk) must meet every key whose floor was set. The argument in prose is at the head of lookup.c.
+ * What is checked. Between the writer's operations stands floor[key], a release store of the
+ * version that was put: how an application hears of it. A reader loads it with acquire, then (Get)
+ * must find that version or a later one, whole, twice in a row without going back; or (walk) must
+ * meet every key whose floor was set. The argument in prose is at the head of lookup.c.
  *
- * Then each release and acquire of the protocol is weakened in turn, and stores are swapped: each time the check must fail. One that
- * did not would be an order that the protocol does not need, or a model that sees nothing.
+ * Then each release and acquire of the protocol is weakened in turn, and stores are swapped: each
+ * time the check must fail. One that did not would be an order that the protocol does not need, or
+ * a model that sees nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define N_KEYS   3
-#define LINE     2 /* slots of a line */
-#define MAX_RECS 12
-#define MAX_STORES 128
+#define N_KEYS      3
+#define LINE        2 /* slots of a line */
+#define MAX_RECS    12
+#define MAX_STORES  128
 #define MAX_CHOICES 64
 
-enum { TOP, TABLE, FLOOR, WORD = FLOOR + N_KEYS, DATA1 = WORD + MAX_RECS, DATA2 = DATA1 + MAX_RECS, SLOT = DATA2 + MAX_RECS,
-       N_LOCATIONS = SLOT + 3 * 8 };
+enum {
+    TOP,
+    TABLE,
+    FLOOR,
+    WORD = FLOOR + N_KEYS,
+    DATA1 = WORD + MAX_RECS,
+    DATA2 = DATA1 + MAX_RECS,
+    SLOT = DATA2 + MAX_RECS,
+    N_LOCATIONS = SLOT + 3 * 8
+};
 
 /* What may be weakened. */
-enum { NONE, R_SLOT, R_TOP, R_TABLE, R_DEAD, R_FLOOR, A_SLOT, A_TABLE, A_TOP, A_WORD, S_RECORD_AFTER_SLOT, S_TABLE_BEFORE_FILL,
-       S_DEAD_BEFORE_SLOT_AND_TOP, S_TOP_BEFORE_RECORD, N_MUTANTS };
+enum {
+    NONE,
+    R_SLOT,
+    R_TOP,
+    R_TABLE,
+    R_DEAD,
+    R_FLOOR,
+    A_SLOT,
+    A_TABLE,
+    A_TOP,
+    A_WORD,
+    S_RECORD_AFTER_SLOT,
+    S_TABLE_BEFORE_FILL,
+    S_DEAD_BEFORE_SLOT_AND_TOP,
+    S_TOP_BEFORE_RECORD,
+    N_MUTANTS
+};
 
 static const char *const mutant_names[N_MUTANTS] = {
-    "the protocol", "slot stored relaxed", "top stored relaxed", "table stored relaxed", "dead bit stored relaxed", "floor stored relaxed",
-    "slot loaded relaxed", "table loaded relaxed", "top loaded relaxed", "record's word loaded relaxed in a walk", "slot stored before its record",
-    "table published before it is filled", "old record marked before the new one is in the log", "top moved before the record is there"};
+    "the protocol",
+    "slot stored relaxed",
+    "top stored relaxed",
+    "table stored relaxed",
+    "dead bit stored relaxed",
+    "floor stored relaxed",
+    "slot loaded relaxed",
+    "table loaded relaxed",
+    "top loaded relaxed",
+    "record's word loaded relaxed in a walk",
+    "slot stored before its record",
+    "table published before it is filled",
+    "old record marked before the new one is in the log",
+    "top moved before the record is there"};
 
 enum { KIND_RECORD = 1, KIND_SKIP = 2, DEAD = 4 };
 
@@ -50,7 +88,8 @@ static struct {
 static int n_stores;
 static int mutant;
 
-/* ------------------------------------------------------------------ the writer: what it stores, in which order */
+/* ------------------------------------------------------------------ the writer: what it stores, in
+ * which order */
 
 static int top, n_tables, table_lines, record_of[N_KEYS], key_of[MAX_RECS], version_of[MAX_RECS];
 
@@ -69,7 +108,8 @@ static int slot_at(int table, int index)
     return SLOT + 8 * table + index;
 }
 
-/* Keys 0 and 1 have the same line, key 2 another where there are two: so a line is full, and the next is searched. */
+/* Keys 0 and 1 have the same line, key 2 another where there are two: so a line is full, and the
+ * next is searched. */
 static int home(int key, int lines)
 {
     return lines == 1 ? 0 : key == 2 ? lines - 1 : 0;
@@ -155,7 +195,8 @@ static void grow(int lines)
         store(TABLE, 8 * n_tables + lines, mutant != R_TABLE);
 }
 
-/* Inserts, an update before growth, growth, an update after it, an insert that overflows into the next line. */
+/* Inserts, an update before growth, growth, an update after it, an insert that overflows into the
+ * next line. */
 static void write_all(int which)
 {
     n_stores = top = n_tables = 0;
@@ -177,11 +218,13 @@ static void write_all(int which)
     }
 }
 
-/* ------------------------------------------------------------------ a reader: loads, each of which has a choice */
+/* ------------------------------------------------------------------ a reader: loads, each of which
+ * has a choice */
 
 static int choices[MAX_CHOICES], n_choices[MAX_CHOICES], depth;
-static int synchronized_to;            /* stores before this index happen before what the reader does now */
-static int seen[N_LOCATIONS];          /* coherence: index of the store loaded last, + 1; 0: the initial value */
+static int synchronized_to; /* stores before this index happen before what the reader does now */
+static int
+    seen[N_LOCATIONS]; /* coherence: index of the store loaded last, + 1; 0: the initial value */
 static const char *wrong;
 
 static int choose(int n)
@@ -230,7 +273,8 @@ static void fail(const char *what)
         wrong = what;
 }
 
-/* Reads a record that a slot or a walk led to. Returns the version, or -1: torn, or not of this key. */
+/* Reads a record that a slot or a walk led to. Returns the version, or -1: torn, or not of this
+ * key. */
 static int read_record(int record, int key)
 {
     int a = load(DATA1 + record, 0), b = load(DATA2 + record, 0);
@@ -245,7 +289,8 @@ static int get(int key)
 
     if (lines == 0)
         return -1;
-    for (int probe = 0, line = home(key, lines); probe < lines; probe++, line = (line + 1) % lines) {
+    for (int probe = 0, line = home(key, lines); probe < lines;
+         probe++, line = (line + 1) % lines) {
         int hint[LINE];
 
         for (int i = 0; i < LINE; i++) /* the vector */

@@ -48,7 +48,8 @@ static void test_array(void **state)
         assert_memory_equal(value.ptr, i == 3 ? v : values + i * 32, 32);
     }
     shmht_array_info(r, &info);
-    assert_true(info.n_set == 1000 && info.n_ranks == 1000 && info.stride_bytes == 32 && info.generation == 1);
+    assert_true(info.n_set == 1000 && info.n_ranks == 1000 && info.stride_bytes == 32 &&
+                info.generation == 1);
     assert_true(info.total_bytes == 4096 + 32768);
     shmht_array_close(r);
     shmht_array_close(a);
@@ -59,16 +60,17 @@ static void test_options(void **state)
 {
     struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = 10, .stride_bytes = 1}, bad;
     struct shmht_writer_opts topts = {.size = sizeof(topts), .max_bytes = 1 << 20};
-    struct shmht_reader_opts placed = {.size = sizeof(placed), .place = &topts, .place_bytes = 65536};
+    struct shmht_reader_opts placed = {
+        .size = sizeof(placed), .place = &topts, .place_bytes = 65536};
     struct shmht_array *a, *r;
     struct shmht_reader *t;
     struct shmht_writer *w;
     struct shmht_desc desc;
 
     (void)state;
-#define REFUSED(member, value, code)                                                                                               \
-    bad = opts;                                                                                                                    \
-    bad.member = value;                                                                                                            \
+#define REFUSED(member, value, code)                                                               \
+    bad = opts;                                                                                    \
+    bad.member = value;                                                                            \
     assert_int_equal(shmht_array_create(&bad, &a), code)
     REFUSED(size, 1, -EINVAL);
     assert_int_equal(shmht_array_create(&opts, NULL), -EINVAL);
@@ -88,7 +90,8 @@ static void test_options(void **state)
     assert_int_equal(shmht_writer_create(&topts, &w), 0);
     assert_int_equal(shmht_reader_attach(NULL, shmht_array_fd(a), NULL, &t), SHMHT_EKIND);
     assert_int_equal(shmht_array_attach(NULL, shmht_writer_fd(w), NULL, &r), SHMHT_EKIND);
-    assert_int_equal(shmht_array_attach(NULL, shmht_array_fd(a), &placed, &r), -EINVAL); /* an array's handle is always allocated */
+    assert_int_equal(shmht_array_attach(NULL, shmht_array_fd(a), &placed, &r),
+                     -EINVAL); /* an array's handle is always allocated */
     assert_int_equal(shmht_array_desc(a, &desc), 0);
     desc.generation++;
     assert_int_equal(shmht_array_attach(&desc, shmht_array_fd(a), NULL, &r), SHMHT_ESTALE);
@@ -99,7 +102,8 @@ static void test_options(void **state)
 /* A million ranks of 32 bytes take 32 MB and an eighth of a byte each, whoever attaches. */
 static void test_size(void **state)
 {
-    struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = 1000000, .stride_bytes = 32, .flags = SHMHT_NAMED};
+    struct shmht_array_opts opts = {
+        .size = sizeof(opts), .n_ranks = 1000000, .stride_bytes = 32, .flags = SHMHT_NAMED};
     struct shmht_array *a, *r;
     struct shmht_array_info info;
     struct shmht_desc desc;
@@ -111,7 +115,8 @@ static void test_size(void **state)
     shmht_array_info(r, &info);
     assert_true(info.total_bytes < 33000000 && info.n_set == 0);
     shmht_array_close(a);
-    assert_int_equal(shmht_array_attach(&desc, -1, NULL, &a), -ENOENT); /* the name has gone, the mapping has not */
+    assert_int_equal(shmht_array_attach(&desc, -1, NULL, &a),
+                     -ENOENT); /* the name has gone, the mapping has not */
     shmht_array_info(r, &info);
     shmht_array_close(r);
 }

@@ -3,7 +3,8 @@
 
 static struct shmht_writer *make(uint64_t max_bytes, uint32_t duplicates)
 {
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = max_bytes, .duplicates = duplicates};
+    struct shmht_writer_opts opts = {
+        .size = sizeof(opts), .max_bytes = max_bytes, .duplicates = duplicates};
     struct shmht_writer *w = NULL;
 
     assert_int_equal(shmht_writer_create(&opts, &w), 0);
@@ -40,7 +41,8 @@ static void test_build_and_walk(void **state)
     assert_int_equal(shmht_block_next(buf, n, &it, &key, &value), 0);
 }
 
-/* Every byte of a block altered, and every length cut: an error with the table unchanged, or a merge whose pairs are all there. */
+/* Every byte of a block altered, and every length cut: an error with the table unchanged, or a
+ * merge whose pairs are all there. */
 static void test_hostile(void **state)
 {
     unsigned char good[512], bad[512];
@@ -98,7 +100,8 @@ static void test_fence(void **state)
     enum { PIECE = 2048, PIECES = 16 };
     static unsigned char buf[2][PIECES][PIECE];
     ssize_t bytes[2][PIECES];
-    struct shmht_writer *w[2] = {make(8 << 20, SHMHT_DUP_REPLACE), make(8 << 20, SHMHT_DUP_REPLACE)};
+    struct shmht_writer *w[2] = {make(8 << 20, SHMHT_DUP_REPLACE),
+                                 make(8 << 20, SHMHT_DUP_REPLACE)};
     struct shmht_iter it[2] = {{0}, {0}};
     struct shmht_bytes value;
     char key[16];
@@ -118,14 +121,16 @@ static void test_fence(void **state)
             do {
                 piece++;
                 assert_true(piece < PIECES);
-                bytes[s][piece] = shmht_export(shmht_writer_view(w[s]), &it[s], buf[s][piece], PIECE);
+                bytes[s][piece] =
+                    shmht_export(shmht_writer_view(w[s]), &it[s], buf[s][piece], PIECE);
                 assert_true(bytes[s][piece] >= 0);
             } while (bytes[s][piece] > 0);
             assert_true(piece > 4);
         }
         for (int s = 0; s < 2; s++)
             for (int piece = 0; bytes[s][piece] > 0; piece++) {
-                assert_int_equal(shmht_merge(w[!s], buf[s][piece], (size_t)bytes[s][piece], &merged), 0);
+                assert_int_equal(
+                    shmht_merge(w[!s], buf[s][piece], (size_t)bytes[s][piece], &merged), 0);
                 assert_true(merged.n_replaced == 0 && merged.n_kept == 0);
                 n += merged.n_new;
             }
@@ -142,12 +147,14 @@ static void test_fence(void **state)
             }
         }
     }
-    assert_int_equal(shmht_export(shmht_writer_view(w[0]), &(struct shmht_iter){0}, buf[0][0], 40), SHMHT_ENOBUF);
+    assert_int_equal(shmht_export(shmht_writer_view(w[0]), &(struct shmht_iter){0}, buf[0][0], 40),
+                     SHMHT_ENOBUF);
     shmht_writer_destroy(w[0]);
     shmht_writer_destroy(w[1]);
 }
 
-/* A block that does not fit: nothing of it is in. Merging the same block again needs no larger table. */
+/* A block that does not fit: nothing of it is in. Merging the same block again needs no larger
+ * table. */
 static void test_all_or_nothing(void **state)
 {
     static unsigned char buf[1 << 20], text[64];
@@ -195,7 +202,8 @@ static void test_filled_up(void **state)
 
         assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
         for (int i = 0; i < n; i++) {
-            assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 28), 0); /* 36 bytes; beside a table of 20 lines, room for one more */
+            assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 28),
+                             0); /* 36 bytes; beside a table of 20 lines, room for one more */
             put += shmht_put(w2, &i, sizeof(i), text, 28) == 0;
         }
         assert_int_equal(put, n < 72 ? n : 72);
@@ -208,10 +216,8 @@ static void test_filled_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_build_and_walk),
-        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_fence),
-        cmocka_unit_test(test_all_or_nothing),
+        cmocka_unit_test(test_build_and_walk), cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_fence),          cmocka_unit_test(test_all_or_nothing),
         cmocka_unit_test(test_filled_up),
     };
 

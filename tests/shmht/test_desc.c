@@ -130,13 +130,15 @@ static void test_send(void **state)
         fd = shmht_fd_recv(pair[1], &got);
         assert_true(fd >= 0);
         assert_memory_equal(&sent, &got, sizeof(sent));
-        assert_true(fstat(fd, &a) == 0 && fstat(shmht_writer_fd(w), &b) == 0 && a.st_ino == b.st_ino);
+        assert_true(fstat(fd, &a) == 0 && fstat(shmht_writer_fd(w), &b) == 0 &&
+                    a.st_ino == b.st_ino);
         close(fd);
         assert_int_equal(write(pair[0], other, sizeof(other)), sizeof(other));
         assert_int_equal(shmht_fd_recv(pair[1], &got), SHMHT_EMAGIC);
         assert_int_equal(shmht_desc_pack(&sent, (unsigned char *)other), 0);
         assert_int_equal(write(pair[0], other, sizeof(other)), sizeof(other));
-        assert_int_equal(shmht_fd_recv(pair[1], &got), SHMHT_EMAGIC); /* a descriptor's description alone */
+        assert_int_equal(shmht_fd_recv(pair[1], &got),
+                         SHMHT_EMAGIC); /* a descriptor's description alone */
         close(pair[0]);
         if (types[t] != SOCK_DGRAM)
             assert_int_equal(shmht_fd_recv(pair[1], &got), -EPIPE);

@@ -21,7 +21,8 @@ static void fill(unsigned char *buf, size_t n)
         buf[i] = (unsigned char)(mix(i) >> 11);
 }
 
-/* Values that Debian's xxhash.h 0.8.1 gives for buf of fill(), seeds 0 and 1: they hold where that header is not installed. */
+/* Values that Debian's xxhash.h 0.8.1 gives for buf of fill(), seeds 0 and 1: they hold where that
+ * header is not installed. */
 static void test_xxh3_known(void **state)
 {
     static const struct {

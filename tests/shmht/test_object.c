@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory object: cap, full file systems, lack of memory, limits; what attach refuses; names; successors; 2 MB pages; beyond 4 GiB. */
+/* The memory object: cap, full file systems, lack of memory, limits; what attach refuses; names;
+ * successors; 2 MB pages; beyond 4 GiB. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,8 @@ static struct shmht_writer_opts opts_of(uint64_t max_bytes)
     return opts;
 }
 
-/* Puts values of some KiB until that fails; checks that the failure changes nothing; returns its code. */
+/* Puts values of some KiB until that fails; checks that the failure changes nothing; returns its
+ * code. */
 static int fill_up(struct shmht_writer *w, uint64_t *n)
 {
     static unsigned char value[3000];
@@ -61,7 +63,8 @@ static void test_cap(void **state)
         assert_int_equal(fill_up(w, &n), SHMHT_EFULL);
         shmht_stats(r, &s);
         assert_true(s.total_bytes <= caps[i] && s.free_bytes < 3100 + 4096);
-        assert_int_equal(shmht_put(w, "k", 1, "v", 1) < 0 ? SHMHT_EFULL : 0, s.free_bytes < 8 ? SHMHT_EFULL : 0); /* what fits still goes in */
+        assert_int_equal(shmht_put(w, "k", 1, "v", 1) < 0 ? SHMHT_EFULL : 0,
+                         s.free_bytes < 8 ? SHMHT_EFULL : 0); /* what fits still goes in */
         shmht_reader_detach(r);
         shmht_writer_destroy(w);
     }
@@ -86,7 +89,8 @@ static void test_enospc(void **state)
         uint64_t n, zero = 0;
         int rc;
 
-        if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || !mkdtemp(dir))
+        if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+            !mkdtemp(dir))
             _exit(77);
         if (mount("none", dir, "tmpfs", 0, "size=1m") != 0) {
             rmdir(dir);
@@ -130,7 +134,7 @@ static void test_enomem(void **state)
     assert_int_equal(shmht_writer_create(&opts, &w), 0); /* the first pages are not asked about */
     assert_int_equal(fill_up(w, &n), -ENOMEM);
     assert_true(n > 200 && n < 400); /* a mebibyte */
-    w->object.min_free_bytes = 0; /* memory has become free */
+    w->object.min_free_bytes = 0;    /* memory has become free */
     assert_int_equal(shmht_put(w, "k", 1, "v", 1), 0);
     shmht_writer_destroy(w);
     opts.expected_entries = 1000000;
@@ -170,7 +174,8 @@ static void test_rlimits(void **state)
 }
 
 /* A memfd with `bytes` of a good table's beginning, changed by one value. */
-static int image(const struct shmht_writer *w, size_t bytes, size_t at, uint64_t value, size_t value_bytes)
+static int image(const struct shmht_writer *w, size_t bytes, size_t at, uint64_t value,
+                 size_t value_bytes)
 {
     int fd = memfd_create("shmht-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -197,20 +202,20 @@ static void test_attach_refuses(void **state)
         {14, 32, 1, SHMHT_EVERSION},
         {15, 2, 1, SHMHT_EKIND},
         {15, 0, 1, SHMHT_ECORRUPT},
-        {32, 0, 8, SHMHT_ECORRUPT},                          /* max_bytes */
+        {32, 0, 8, SHMHT_ECORRUPT}, /* max_bytes */
         {32, SHMHT_MAX_REGION_BYTES + 1, 8, SHMHT_ECORRUPT},
-        {40, 1, 8, SHMHT_EHASH},                             /* seed */
-        {48, 1, 8, SHMHT_EHASH},                             /* what the hash should be */
-        {56, 3, 4, SHMHT_EHASH},                             /* hash id */
+        {40, 1, 8, SHMHT_EHASH}, /* seed */
+        {48, 1, 8, SHMHT_EHASH}, /* what the hash should be */
+        {56, 3, 4, SHMHT_EHASH}, /* hash id */
         {56, SHMHT_HASH_CALLER, 4, SHMHT_EHASH},
-        {60, 1, 1, SHMHT_ECORRUPT},                          /* granule */
+        {60, 1, 1, SHMHT_ECORRUPT}, /* granule */
         {60, 7, 1, SHMHT_ECORRUPT},
-        {61, 91, 1, SHMHT_ECORRUPT},                         /* load */
-        {62, 3, 1, SHMHT_ECORRUPT},                          /* policy */
-        {64, 0, 8, SHMHT_ECORRUPT},                          /* table: none */
-        {64, UINT64_MAX, 8, SHMHT_ECORRUPT},                 /* beyond everything */
-        {64, UINT64_C(1) << 32 | 63, 8, SHMHT_ECORRUPT},     /* in the header */
-        {128, 0, 8, SHMHT_ECORRUPT},                         /* top */
+        {61, 91, 1, SHMHT_ECORRUPT},                     /* load */
+        {62, 3, 1, SHMHT_ECORRUPT},                      /* policy */
+        {64, 0, 8, SHMHT_ECORRUPT},                      /* table: none */
+        {64, UINT64_MAX, 8, SHMHT_ECORRUPT},             /* beyond everything */
+        {64, UINT64_C(1) << 32 | 63, 8, SHMHT_ECORRUPT}, /* in the header */
+        {128, 0, 8, SHMHT_ECORRUPT},                     /* top */
         {128, 4098, 8, SHMHT_ECORRUPT},
         {128, UINT64_MAX - 3, 8, SHMHT_ECORRUPT},
         {128, 1 << 19, 8, SHMHT_ETRUNC},
@@ -293,7 +298,8 @@ static void test_names(void **state)
     snprintf(name, sizeof(name), "/dev/shm/shmht-test-%ld", (long)getpid());
     snprintf(other, sizeof(other), "%s.link", name);
     opts.flags = SHMHT_NAMED;
-    static const char *const bad[] = {"relative", "/dev/shm/a b", "/dev/shm/a;b", "", "/dev/shm/a=b", "/dev/shm/\x80"};
+    static const char *const bad[] = {"relative", "/dev/shm/a b", "/dev/shm/a;b",
+                                      "",         "/dev/shm/a=b", "/dev/shm/\x80"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         opts.name = bad[i];
         assert_int_equal(shmht_writer_create(&opts, &w), SHMHT_ENAME);
@@ -359,7 +365,8 @@ static void test_resume(void **state)
     assert_int_equal(shmht_writer_resume(&desc, -1, &opts, &w2), 0);
     assert_int_equal(shmht_put(w2, "other", 5, "v", 1), SHMHT_PUT_NEW);
     uint64_t one = 1;
-    assert_int_equal(shmht_put(w2, &one, sizeof(one), "v", 1), SHMHT_PUT_KEPT); /* the header's policy */
+    assert_int_equal(shmht_put(w2, &one, sizeof(one), "v", 1),
+                     SHMHT_PUT_KEPT); /* the header's policy */
     shmht_stats(shmht_writer_view(w2), &s);
     assert_true(s.entries == 1001);
     shmht_writer_destroy(w2);
@@ -417,18 +424,21 @@ static void test_orphan(void **state)
         while (shmht_next(shmht_writer_view(w2), &it, &key, &value) == 1)
             n++;
         shmht_stats(shmht_writer_view(w2), &s);
-        assert_true(n == 1 && s.entries == 1 && s.live_bytes == 12 && s.garbage_bytes == (named ? 12 : 0));
+        assert_true(n == 1 && s.entries == 1 && s.live_bytes == 12 &&
+                    s.garbage_bytes == (named ? 12 : 0));
         assert_int_equal(shmht_put(w2, "orphan", 6, "v", 1), SHMHT_PUT_NEW);
         shmht_writer_destroy(w2);
         close(fd);
     }
 }
 
-/* A region that turns hostile after it was attached to; behind it is a page that nobody may read. */
+/* A region that turns hostile after it was attached to; behind it is a page that nobody may read.
+ * */
 static void test_turns_hostile(void **state)
 {
     enum { BYTES = 16384 };
-    unsigned char *all = mmap(NULL, BYTES + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *all =
+        mmap(NULL, BYTES + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct shmht_writer_opts opts = opts_of(BYTES);
     struct shmht_bytes value, key = {"mpi-adr-00000001", 16}, pair;
     struct shmht_iter it = {0};
@@ -453,8 +463,14 @@ static void test_turns_hostile(void **state)
     atomic_store(&h->table, table);
     assert_int_equal(shmht_get(r, key.ptr, key.len, &value), 0);
     top = atomic_load(&h->top);
-    static const uint64_t tables[] = {0, 65, UINT64_MAX, UINT64_C(1) << 32 | UINT32_MAX, UINT64_C(257) << 32, UINT64_C(193) << 32 | 64,
-                                      UINT64_C(1) << 32 | 256, (uint64_t)UINT32_MAX << 32 | 65};
+    static const uint64_t tables[] = {0,
+                                      65,
+                                      UINT64_MAX,
+                                      UINT64_C(1) << 32 | UINT32_MAX,
+                                      UINT64_C(257) << 32,
+                                      UINT64_C(193) << 32 | 64,
+                                      UINT64_C(1) << 32 | 256,
+                                      (uint64_t)UINT32_MAX << 32 | 65};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         atomic_store(&h->table, tables[i]);
         assert_int_equal(shmht_get(r, key.ptr, key.len, &value), SHMHT_ECORRUPT);
@@ -480,7 +496,9 @@ static void test_turns_hostile(void **state)
         for (uint32_t last = 0; last < 2; last++) {
             for (uint32_t i = 0; i < w->n_lines * LINE_SLOTS; i++)
                 if (atomic_load(&w->lines[i]) != 0)
-                    atomic_store(&w->lines[i], (atomic_load(&w->lines[i]) >> 32 << 32) | (uint32_t)(last ? BYTES / 4 - off % 32 - 1 : off));
+                    atomic_store(&w->lines[i],
+                                 (atomic_load(&w->lines[i]) >> 32 << 32) |
+                                     (uint32_t)(last ? BYTES / 4 - off % 32 - 1 : off));
             assert_true(shmht_get(r, key.ptr, key.len, &value) < 0);
             assert_true(shmht_get_many(r, &key, 1, &value) <= 0);
         }
@@ -507,8 +525,8 @@ static void test_huge(void **state)
     shmht_stats(shmht_writer_view(w), &s);
     assert_true(s.huge_bytes <= s.total_bytes && s.huge_bytes % (2 << 20) == 0);
     assert_true((s.notes & SHMHT_NOTE_NO_HUGE ? s.huge_errno > 0 : s.huge_bytes > 0));
-    printf("writer: %llu of %llu bytes in 2 MB pages, errno %d\n", (unsigned long long)s.huge_bytes, (unsigned long long)s.total_bytes,
-           (int)s.huge_errno);
+    printf("writer: %llu of %llu bytes in 2 MB pages, errno %d\n", (unsigned long long)s.huge_bytes,
+           (unsigned long long)s.total_bytes, (int)s.huge_errno);
     assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), 0);
     for (uint64_t i = 0; i < n; i++)
         assert_int_equal(shmht_get(r, &i, sizeof(i), &got), 0);
@@ -516,10 +534,12 @@ static void test_huge(void **state)
     shmht_writer_destroy(w);
 }
 
-/* Records beyond 4 GiB. The hole on the way there is a hole of the file too, so that this takes no memory. */
+/* Records beyond 4 GiB. The hole on the way there is a hole of the file too, so that this takes no
+ * memory. */
 static void test_beyond_4g(void **state)
 {
-    static const uint64_t caps[] = {UINT64_C(8) << 30, UINT64_C(24) << 30}; /* granules of 4 and of 8 bytes */
+    static const uint64_t caps[] = {UINT64_C(8) << 30,
+                                    UINT64_C(24) << 30}; /* granules of 4 and of 8 bytes */
 
     (void)state;
     for (int c = 0; c < 2; c++) {
@@ -564,11 +584,13 @@ static void test_beyond_4g(void **state)
     }
 }
 
-/* A child that closes what it has inherited closes its descriptors: names, and whatever it has mapped meanwhile, stay. */
+/* A child that closes what it has inherited closes its descriptors: names, and whatever it has
+ * mapped meanwhile, stay. */
 static void test_closed_by_a_child(void **state)
 {
     struct shmht_writer_opts opts = opts_of(1 << 20);
-    struct shmht_array_opts shape = {.size = sizeof(shape), .n_ranks = 100, .stride_bytes = 8, .flags = SHMHT_NAMED};
+    struct shmht_array_opts shape = {
+        .size = sizeof(shape), .n_ranks = 100, .stride_bytes = 8, .flags = SHMHT_NAMED};
     struct shmht_desc table_desc, array_desc;
     struct shmht_array *array;
     struct shmht_writer *w;
@@ -583,8 +605,10 @@ static void test_closed_by_a_child(void **state)
     assert_int_equal(shmht_array_desc(array, &array_desc), 0);
     pid = fork();
     if (pid == 0) {
-        /* What the parent has mapped there, the child has not: the place is free, and the kernel takes it. */
-        unsigned char *p = mmap(shmht_writer_view(w)->object->base, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        /* What the parent has mapped there, the child has not: the place is free, and the kernel
+         * takes it. */
+        unsigned char *p = mmap(shmht_writer_view(w)->object->base, 4096, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         if (p == MAP_FAILED)
             _exit(2);
@@ -608,7 +632,8 @@ static void test_closed_by_a_child(void **state)
 static void test_owner_in_descriptor(void **state)
 {
     struct shmht_writer_opts opts = opts_of(1 << 20);
-    struct shmht_array_opts shape = {.size = sizeof(shape), .n_ranks = 100, .stride_bytes = 8, .flags = SHMHT_NAMED};
+    struct shmht_array_opts shape = {
+        .size = sizeof(shape), .n_ranks = 100, .stride_bytes = 8, .flags = SHMHT_NAMED};
     struct shmht_desc table_desc, array_desc;
     struct shmht_array *array, *a;
     struct shmht_writer *w;
@@ -638,10 +663,19 @@ static void test_owner_in_descriptor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cap),   cmocka_unit_test(test_enospc),         cmocka_unit_test(test_enomem),
-        cmocka_unit_test(test_rlimits), cmocka_unit_test(test_attach_refuses), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_resume), cmocka_unit_test(test_orphan), cmocka_unit_test(test_turns_hostile), cmocka_unit_test(test_huge),           cmocka_unit_test(test_beyond_4g),
-        cmocka_unit_test(test_closed_by_a_child), cmocka_unit_test(test_owner_in_descriptor),
+        cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_enospc),
+        cmocka_unit_test(test_enomem),
+        cmocka_unit_test(test_rlimits),
+        cmocka_unit_test(test_attach_refuses),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_orphan),
+        cmocka_unit_test(test_turns_hostile),
+        cmocka_unit_test(test_huge),
+        cmocka_unit_test(test_beyond_4g),
+        cmocka_unit_test(test_closed_by_a_child),
+        cmocka_unit_test(test_owner_in_descriptor),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random puts, updates, merges, compactions and resumptions against an array that remembers what each key should have; and every
- * form of the look-up against the scalar one, on the same tables.
+ * Random puts, updates, merges, compactions and resumptions against an array that remembers what
+ * each key should have; and every form of the look-up against the scalar one, on the same tables.
  */
 #include "cm.h"
 #include "internal.h"
@@ -64,7 +64,8 @@ static void check_form(struct shmht_reader *r, const struct shmht__isa *isa, con
         uint64_t i = j * step % N_KEYS;
 
         keys[j] = (struct shmht_bytes){bytes[j], make_key(i, bytes[j])};
-        assert_int_equal(shmht_get(r, keys[j].ptr, keys[j].len, &one), m->value[i] ? 0 : SHMHT_ENOENT);
+        assert_int_equal(shmht_get(r, keys[j].ptr, keys[j].len, &one),
+                         m->value[i] ? 0 : SHMHT_ENOENT);
         if (m->value[i])
             check_value(&one, m->value[i]);
         present += m->value[i] != 0;
@@ -101,7 +102,8 @@ static void check_all(struct shmht_reader *r, const struct naive *m)
     }
     shmht_stats(r, &s);
     assert_true(n == m->n && s.entries == n);
-    assert_true(s.total_bytes == s.header_bytes + s.live_bytes + s.garbage_bytes + s.table_bytes + s.old_table_bytes + s.free_bytes);
+    assert_true(s.total_bytes == s.header_bytes + s.live_bytes + s.garbage_bytes + s.table_bytes +
+                                     s.old_table_bytes + s.free_bytes);
 }
 
 static void remember(struct naive *m, uint64_t i, uint64_t seed, uint64_t *clock)
@@ -119,14 +121,17 @@ static void put_one(struct shmht_writer *w, struct naive *m, uint32_t policy, ui
     int there = m->value[i] != 0;
 
     if (below(4) == 0) {
-        assert_int_equal(shmht_update(w, key, key_len, value, value_len), there ? SHMHT_PUT_REPLACED : SHMHT_ENOENT);
+        assert_int_equal(shmht_update(w, key, key_len, value, value_len),
+                         there ? SHMHT_PUT_REPLACED : SHMHT_ENOENT);
         if (there)
             remember(m, i, seed, clock);
         return;
     }
     assert_int_equal(shmht_put(w, key, key_len, value, value_len),
-                     !there ? SHMHT_PUT_NEW
-                            : policy == SHMHT_DUP_REPLACE ? SHMHT_PUT_REPLACED : policy == SHMHT_DUP_KEEP ? SHMHT_PUT_KEPT : SHMHT_EEXIST);
+                     !there                        ? SHMHT_PUT_NEW
+                     : policy == SHMHT_DUP_REPLACE ? SHMHT_PUT_REPLACED
+                     : policy == SHMHT_DUP_KEEP    ? SHMHT_PUT_KEPT
+                                                   : SHMHT_EEXIST);
     if (!there || policy == SHMHT_DUP_REPLACE)
         remember(m, i, seed, clock);
 }
@@ -161,7 +166,10 @@ static void merge_some(struct shmht_writer *w, struct naive *m, uint32_t policy,
 
 static void run(uint64_t seed, uint32_t policy, uint64_t max_bytes, uint32_t load)
 {
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = max_bytes, .duplicates = policy, .max_load_percent = load};
+    struct shmht_writer_opts opts = {.size = sizeof(opts),
+                                     .max_bytes = max_bytes,
+                                     .duplicates = policy,
+                                     .max_load_percent = load};
     static struct naive m;
     struct shmht_writer *w, *next;
     struct shmht_reader *r;

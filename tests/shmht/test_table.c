@@ -9,7 +9,10 @@
 
 static struct shmht_writer *make(uint64_t max_bytes, uint32_t duplicates, uint64_t expected)
 {
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = max_bytes, .duplicates = duplicates, .expected_entries = expected};
+    struct shmht_writer_opts opts = {.size = sizeof(opts),
+                                     .max_bytes = max_bytes,
+                                     .duplicates = duplicates,
+                                     .expected_entries = expected};
     struct shmht_writer *w = NULL;
 
     assert_int_equal(shmht_writer_create(&opts, &w), 0);
@@ -31,8 +34,8 @@ static void check_sums(const struct shmht_reader *r)
     struct shmht_stats s;
 
     assert_int_equal(shmht_stats(r, &s), 0);
-    assert_true(s.total_bytes ==
-                s.header_bytes + s.live_bytes + s.garbage_bytes + s.table_bytes + s.old_table_bytes + s.free_bytes);
+    assert_true(s.total_bytes == s.header_bytes + s.live_bytes + s.garbage_bytes + s.table_bytes +
+                                     s.old_table_bytes + s.free_bytes);
     assert_true(s.total_bytes <= s.max_bytes && s.entries <= s.slots);
 }
 
@@ -67,7 +70,8 @@ static void test_put_get(void **state)
 /* Every length of key around the hash's cases and the two forms of a record; any bytes. */
 static void test_lengths(void **state)
 {
-    static const size_t keys[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 128, 129, 240, 241, 2046, 2047, 2048, 65535, 65536};
+    static const size_t keys[] = {1,  2,   3,   4,   7,   8,    9,    15,   16,    17,   31,
+                                  32, 128, 129, 240, 241, 2046, 2047, 2048, 65535, 65536};
     static const size_t values[] = {0, 1, 2, 3, 1023, 1024, 1025, 262143, 262144, 300000};
     static unsigned char bytes[300000 + 16];
     struct shmht_writer *w = make(64 << 20, SHMHT_DUP_REPLACE, 0);
@@ -79,7 +83,8 @@ static void test_lengths(void **state)
         bytes[i] = (unsigned char)mix(i);
     for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
         for (size_t v = 0; v < sizeof(values) / sizeof(values[0]); v++) {
-            assert_int_equal(shmht_put(w, bytes + 7 * k, keys[k], bytes + v, values[v]), v == 0 ? SHMHT_PUT_NEW : SHMHT_PUT_REPLACED);
+            assert_int_equal(shmht_put(w, bytes + 7 * k, keys[k], bytes + v, values[v]),
+                             v == 0 ? SHMHT_PUT_NEW : SHMHT_PUT_REPLACED);
             for (size_t before = k < 2 ? 0 : k - 2; before <= k; before++) {
                 size_t expect = before < k ? sizeof(values) / sizeof(values[0]) - 1 : v;
                 struct shmht_bytes key = {bytes + 7 * before, keys[before]}, many;
@@ -141,7 +146,8 @@ static void test_policies(void **state)
         assert_int_equal(shmht_get(r, "k", 1, &value), 0);
         assert_int_equal(value.len, 3);
         shmht_stats(r, &s);
-        assert_true(s.entries == 1 && s.live_bytes == 8 && s.garbage_bytes == (policy == SHMHT_DUP_REPLACE ? 16 : 8));
+        assert_true(s.entries == 1 && s.live_bytes == 8 &&
+                    s.garbage_bytes == (policy == SHMHT_DUP_REPLACE ? 16 : 8));
         check_sums(r);
         shmht_writer_destroy(w);
     }
@@ -166,7 +172,8 @@ static void test_get_many(void **state)
         memset(values, 0xff, sizeof(values));
         assert_int_equal(shmht_get_many(r, keys, n, values), n - (n + 2) / 3);
         for (size_t i = 0; i < n; i++) {
-            assert_true(i % 3 == 0 ? values[i].ptr == NULL && values[i].len == 0 : values[i].ptr != NULL && values[i].len == i % 17);
+            assert_true(i % 3 == 0 ? values[i].ptr == NULL && values[i].len == 0
+                                   : values[i].ptr != NULL && values[i].len == i % 17);
             assert_true(i % 3 == 0 || memcmp(values[i].ptr, names[i], i % 17) == 0);
         }
         assert_true(n == 200 || values[n].len == SIZE_MAX); /* nothing behind */
@@ -174,12 +181,14 @@ static void test_get_many(void **state)
     keys[40].len = 0;
     keys[50] = (struct shmht_bytes){long_key, sizeof(long_key)};
     assert_int_equal(shmht_get_many(r, keys, 200, values), SHMHT_EKEYLEN);
-    assert_true(values[40].ptr == NULL && values[50].ptr == NULL && values[41].ptr != NULL && values[199].ptr != NULL);
+    assert_true(values[40].ptr == NULL && values[50].ptr == NULL && values[41].ptr != NULL &&
+                values[199].ptr != NULL);
     shmht_reader_detach(r);
     shmht_writer_destroy(w);
 }
 
-/* Pointers stay valid and unchanged through growth and updates; a table grows from the least to many lines. */
+/* Pointers stay valid and unchanged through growth and updates; a table grows from the least to
+ * many lines. */
 static void test_growth(void **state)
 {
     enum { N = 20000 };
@@ -210,8 +219,12 @@ static void test_growth(void **state)
         assert_int_equal(version32(&value, i), 2);
     }
     shmht_stats(r, &s);
-    assert_true(s.entries == N && s.table_grows >= 8 && s.live_bytes == N * 52 && s.garbage_bytes == N * 52);
-    assert_true(s.old_table_bytes <= s.table_bytes + 64 * s.table_grows); /* doubling: all old ones are no more than the present one */
+    assert_true(s.entries == N && s.table_grows >= 8 && s.live_bytes == N * 52 &&
+                s.garbage_bytes == N * 52);
+    assert_true(
+        s.old_table_bytes <=
+        s.table_bytes +
+            64 * s.table_grows); /* doubling: all old ones are no more than the present one */
     check_sums(r);
     shmht_reader_detach(r);
     shmht_writer_destroy(w);
@@ -327,7 +340,10 @@ static uint64_t zero_hash(const void *key, size_t len, uint64_t seed)
 
 static void test_hash_zero(void **state)
 {
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 1 << 20, .hash = zero_hash, .hash_id = SHMHT_HASH_CALLER};
+    struct shmht_writer_opts opts = {.size = sizeof(opts),
+                                     .max_bytes = 1 << 20,
+                                     .hash = zero_hash,
+                                     .hash_id = SHMHT_HASH_CALLER};
     struct shmht_bytes value, key = {"c", 1};
     struct shmht_writer *w;
 
@@ -356,9 +372,9 @@ static void test_options(void **state)
     assert_int_equal(shmht_writer_create(&opts, &w), -EINVAL);
     opts.max_bytes = SHMHT_MIN_REGION_BYTES;
     assert_int_equal(shmht_writer_create(&opts, NULL), -EINVAL);
-#define REFUSED(member, value)                                                                                                     \
-    bad = opts;                                                                                                                    \
-    bad.member = value;                                                                                                            \
+#define REFUSED(member, value)                                                                     \
+    bad = opts;                                                                                    \
+    bad.member = value;                                                                            \
     assert_true(shmht_writer_create(&bad, &w) < 0)
     REFUSED(size, sizeof(opts) - 1);
     REFUSED(flags, 0x8000);
@@ -369,8 +385,8 @@ static void test_options(void **state)
     REFUSED(expected_entries, 1000); /* do not fit */
     REFUSED(expected_entries, UINT64_MAX);
     REFUSED(name, "/dev/shm/x"); /* without SHMHT_NAMED */
-    REFUSED(hash, length_hash); /* without an id */
-    REFUSED(place, &opts); /* too small */
+    REFUSED(hash, length_hash);  /* without an id */
+    REFUSED(place, &opts);       /* too small */
     assert_null(w);
     assert_int_equal(shmht_writer_create(&opts, &w), 0);
     shmht_writer_destroy(w);
@@ -378,10 +394,12 @@ static void test_options(void **state)
     shmht_reader_detach(NULL);
 }
 
-/* The largest region reserves address space, not memory, and its records are aligned more coarsely. */
+/* The largest region reserves address space, not memory, and its records are aligned more coarsely.
+ * */
 static void test_granules(void **state)
 {
-    static const uint64_t caps[] = {UINT64_C(1) << 34, (UINT64_C(1) << 34) + 4096, UINT64_C(1) << 36, SHMHT_MAX_REGION_BYTES};
+    static const uint64_t caps[] = {UINT64_C(1) << 34, (UINT64_C(1) << 34) + 4096,
+                                    UINT64_C(1) << 36, SHMHT_MAX_REGION_BYTES};
     static const uint64_t bytes[] = {4 + 3 + 5, 16, 16, 64};
     struct shmht_bytes value;
     struct shmht_stats s;
@@ -447,7 +465,8 @@ static void test_allocators(void **state)
 {
     struct counting c = {0, 0};
     struct shmht_allocator allocator = {count_alloc, count_free, &c}, brief;
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 1 << 20, .allocator = &brief};
+    struct shmht_writer_opts opts = {
+        .size = sizeof(opts), .max_bytes = 1 << 20, .allocator = &brief};
     struct shmht_reader_opts how = {.size = sizeof(how), .allocator = &allocator};
     static _Alignas(64) unsigned char places[2][4096];
     struct shmht_writer *w, *w2;
@@ -462,7 +481,8 @@ static void test_allocators(void **state)
         r = NULL;
         brief = allocator;
         rc = shmht_writer_create(&opts, &w);
-        memset(&brief, 0, sizeof(brief)); /* the struct is the caller's: it need not outlive the call */
+        memset(&brief, 0,
+               sizeof(brief)); /* the struct is the caller's: it need not outlive the call */
         if (rc == 0)
             rc = shmht_put(w, "k", 1, "v", 1);
         if (rc == 0)
@@ -476,7 +496,8 @@ static void test_allocators(void **state)
         assert_int_equal(c.live, 0);
         assert_int_equal(n_fds(), fds);
     }
-    assert_true(shmht_writer_size() <= sizeof(places[0]) && shmht_reader_size() <= sizeof(places[1]));
+    assert_true(shmht_writer_size() <= sizeof(places[0]) &&
+                shmht_reader_size() <= sizeof(places[1]));
     opts.place = places[0];
     opts.place_bytes = shmht_writer_size();
     how.place = places[1];
@@ -497,7 +518,8 @@ static void test_allocators(void **state)
 static void test_region(void **state)
 {
     static _Alignas(64) unsigned char region[16384];
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = sizeof(region), .region = region};
+    struct shmht_writer_opts opts = {
+        .size = sizeof(opts), .max_bytes = sizeof(region), .region = region};
     struct shmht_bytes value;
     struct shmht_writer *w;
     struct shmht_reader *r;
@@ -514,7 +536,10 @@ static void test_region(void **state)
     for (n = 0; (rc = shmht_put(w, &n, sizeof(n), &n, sizeof(n))) == 0; n++)
         ;
     assert_int_equal(rc, SHMHT_EFULL);
-    assert_true(n == 10 * 4 * 8 * 90 / 100); /* tables of 10, 20 and 40 lines; no room for 80, so this one was filled up */
+    assert_true(
+        n ==
+        10 * 4 * 8 * 90 /
+            100); /* tables of 10, 20 and 40 lines; no room for 80, so this one was filled up */
     for (i = 0; i < n; i++) {
         assert_int_equal(shmht_get(r, &i, sizeof(i), &value), 0);
         assert_memory_equal(value.ptr, &i, sizeof(i));
@@ -528,7 +553,12 @@ static void test_region(void **state)
     shmht_writer_destroy(w);
     opts.region = region + 8;
     assert_int_equal(shmht_writer_create(&opts, &w), -EINVAL);
-    assert_int_equal(shmht_writer_resume(NULL, -1, &(struct shmht_writer_opts){.size = sizeof(opts), .max_bytes = sizeof(region), .region = region}, &w), 0);
+    assert_int_equal(shmht_writer_resume(NULL, -1,
+                                         &(struct shmht_writer_opts){.size = sizeof(opts),
+                                                                     .max_bytes = sizeof(region),
+                                                                     .region = region},
+                                         &w),
+                     0);
     for (i = 0; i < n; i++)
         assert_int_equal(shmht_get(shmht_writer_view(w), &i, sizeof(i), &value), 0);
     shmht_writer_destroy(w);
@@ -538,7 +568,8 @@ static void test_region(void **state)
 static void test_region_in_more(void **state)
 {
     static _Alignas(64) unsigned char region[16384];
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = SHMHT_MIN_REGION_BYTES, .region = region};
+    struct shmht_writer_opts opts = {
+        .size = sizeof(opts), .max_bytes = SHMHT_MIN_REGION_BYTES, .region = region};
     struct shmht_bytes value;
     struct shmht_writer *w;
     uint64_t n = 0;
@@ -568,8 +599,12 @@ static void test_successor_in_the_way(void **state)
 {
     static _Alignas(64) unsigned char memory[5 * 16384], place[8192];
     const size_t at[] = {0, 64, 16384 - 64, 2 * 16384 - 64, 2 * 16384};
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 16384, .region = memory + 16384, .place = place + 2048,
-                                     .place_bytes = 4096}, next;
+    struct shmht_writer_opts opts = {.size = sizeof(opts),
+                                     .max_bytes = 16384,
+                                     .region = memory + 16384,
+                                     .place = place + 2048,
+                                     .place_bytes = 4096},
+                             next;
     struct shmht_bytes value;
     struct shmht_writer *w, *w2;
 
@@ -578,13 +613,18 @@ static void test_successor_in_the_way(void **state)
     assert_int_equal(shmht_writer_create(&opts, &w), 0);
     assert_int_equal(shmht_put(w, "k", 1, "v", 1), SHMHT_PUT_NEW);
     for (int i = 0; i < 5; i++) {
-        next = (struct shmht_writer_opts){.size = sizeof(next), .max_bytes = 16384, .region = memory + at[i]};
+        next = (struct shmht_writer_opts){
+            .size = sizeof(next), .max_bytes = 16384, .region = memory + at[i]};
         assert_int_equal(shmht_writer_compact(w, &next, &w2), i == 0 || i == 4 ? 0 : -EINVAL);
         if (i == 0 || i == 4)
             shmht_writer_destroy(w2);
         assert_int_equal(shmht_get(shmht_writer_view(w), "k", 1, &value), 0);
     }
-    next = (struct shmht_writer_opts){.size = sizeof(next), .max_bytes = 16384, .region = memory, .place = place + 2048 + 64, .place_bytes = 4096};
+    next = (struct shmht_writer_opts){.size = sizeof(next),
+                                      .max_bytes = 16384,
+                                      .region = memory,
+                                      .place = place + 2048 + 64,
+                                      .place_bytes = 4096};
     assert_int_equal(shmht_writer_compact(w, &next, &w2), -EINVAL);
     next.place = memory + 2 * 16384 - 64; /* the end of the old table */
     assert_int_equal(shmht_writer_compact(w, &next, &w2), -EINVAL);
@@ -613,11 +653,21 @@ static void test_strerror(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_put_get),   cmocka_unit_test(test_lengths),  cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_policies),  cmocka_unit_test(test_get_many), cmocka_unit_test(test_growth),
-        cmocka_unit_test(test_iteration), cmocka_unit_test(test_hashes),   cmocka_unit_test(test_hash_zero),
-        cmocka_unit_test(test_options),   cmocka_unit_test(test_granules), cmocka_unit_test(test_allocators),
-        cmocka_unit_test(test_region),    cmocka_unit_test(test_region_in_more), cmocka_unit_test(test_successor_in_the_way),
+        cmocka_unit_test(test_put_get),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_get_many),
+        cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_iteration),
+        cmocka_unit_test(test_hashes),
+        cmocka_unit_test(test_hash_zero),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_granules),
+        cmocka_unit_test(test_allocators),
+        cmocka_unit_test(test_region),
+        cmocka_unit_test(test_region_in_more),
+        cmocka_unit_test(test_successor_in_the_way),
         cmocka_unit_test(test_strerror),
     };
 

@@ -2,12 +2,15 @@
 /*
  * soak PMIRUN SOAK_RANK LIBRARY_FOLDER [MPI_PROGRAM...]
  *
- * For SOAK_SECONDS (20) it starts jobs under pmirun, several at a time, of which many end badly: ranks kill themselves, are killed, hang, close
- * what they have; pmirun is killed, terminated, interrupted twice, its output is not read. Two jobs go on all the time and spawn others.
+ * For SOAK_SECONDS (20) it starts jobs under pmirun, several at a time, of which many end badly:
+ * ranks kill themselves, are killed, hang, close what they have; pmirun is killed, terminated,
+ * interrupted twice, its output is not read. Two jobs go on all the time and spawn others.
  *
- * All of it runs in a process, mount and (unless root) user namespace of its own, with its own /dev/shm, so that what is there after a
- * round is what a job has left: no process, no shared-memory object, no file may be. Of the two long-lived ones, descriptors and mappings may not
- * grow with the jobs that they have spawned, nor memory by more than 4 KiB for each. SOAK_SEED repeats a choice of jobs (not of times).
+ * All of it runs in a process, mount and (unless root) user namespace of its own, with its own
+ * /dev/shm, so that what is there after a round is what a job has left: no process, no
+ * shared-memory object, no file may be. Of the two long-lived ones, descriptors and mappings may
+ * not grow with the jobs that they have spawned, nor memory by more than 4 KiB for each. SOAK_SEED
+ * repeats a choice of jobs (not of times).
  *
  * Status 0, 1, or 77: no namespaces here.
  */
@@ -30,14 +33,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SLOTS 4
-#define FOLDER "/dev/shm/soak" /* where jobs run */
-#define ROUND_S 2.0            /* new jobs start for so long, then all must end */
+#define SLOTS       4
+#define FOLDER      "/dev/shm/soak" /* where jobs run */
+#define ROUND_S     2.0             /* new jobs start for so long, then all must end */
 #define JOB_LIMIT_S 40.0
 
 enum { DO_NOTHING, DO_KILL, DO_TERM, DO_INT_TWICE, DO_KILL_RANK, DO_STOP_READING, N_DEEDS };
 
-static const char *const deeds[] = {"nothing", "SIGKILL", "SIGTERM", "SIGINT twice", "SIGKILL to a rank", "output not read"};
+static const char *const deeds[] = {"nothing",      "SIGKILL",           "SIGTERM",
+                                    "SIGINT twice", "SIGKILL to a rank", "output not read"};
 
 struct job {
     pid_t pid;
@@ -58,7 +62,7 @@ static char **mpi_programs;
 static int n_mpi_programs;
 static uint64_t state;
 static unsigned long n_jobs, n_failures, n_left_by_killed, n_deeds[N_DEEDS];
-static bool named_killed; /* in this round */
+static bool named_killed;       /* in this round */
 static char round_words[16384]; /* its jobs, one a line */
 static volatile sig_atomic_t interrupted;
 
@@ -194,8 +198,10 @@ static pid_t start(char *const argv[], int out)
 
 static void start_soak_job(struct job *j)
 {
-    static const char *const fates[] = {"well", "well", "spawn", "kill", "exit", "abort", "segv", "close", "hang"};
-    static const char *const ways[] = {"-v", "--no-shm", "--pmi-port"}; /* the first stands for none */
+    static const char *const fates[] = {"well",  "well", "spawn", "kill", "exit",
+                                        "abort", "segv", "close", "hang"};
+    static const char *const ways[] = {"-v", "--no-shm",
+                                       "--pmi-port"}; /* the first stands for none */
     char n[16], seed[24], rounds[16], path[4200];
     const char *argv[20];
     const char *fate = fates[below(9)], *way = ways[below(3)];
@@ -226,10 +232,11 @@ static void start_soak_job(struct job *j)
     if (p[1] >= 0)
         close(p[1]);
     j->out = p[0];
-    j->must_succeed = j->deed == DO_NOTHING && (strcmp(fate, "well") == 0 || strcmp(fate, "spawn") == 0);
+    j->must_succeed =
+        j->deed == DO_NOTHING && (strcmp(fate, "well") == 0 || strcmp(fate, "spawn") == 0);
     j->deed_at = j->begin + (double)below(120) / 1000;
-    snprintf(j->words, sizeof(j->words), "pmirun %s -n %s soak_rank %s %s %s; %s", way[1] == '-' ? way : "", n, seed, rounds, fate,
-             deeds[j->deed]);
+    snprintf(j->words, sizeof(j->words), "pmirun %s -n %s soak_rank %s %s %s; %s",
+             way[1] == '-' ? way : "", n, seed, rounds, fate, deeds[j->deed]);
     if (j->deed == DO_KILL && strcmp(way, "--pmi-port") == 0)
         named_killed = true;
 }
@@ -296,7 +303,8 @@ static void do_deed(struct job *j)
 
 static void job_ended(struct job *j, int status)
 {
-    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGTERM && WTERMSIG(status) != SIGINT)
+    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGTERM &&
+        WTERMSIG(status) != SIGINT)
         failure("pmirun died of a signal", j->words);
     else if (WIFEXITED(status) && WEXITSTATUS(status) == 98)
         failure("a wrong value", j->words);
@@ -360,8 +368,9 @@ static pid_t some_left(const struct watched *w, int n_watched)
 }
 
 /*
- * Names in /dev/shm. A long-lived job may just be making an object: a name that stays is a leak. The one case in which one may stay: pmirun was
- * killed before all ranks of a --pmi-port job had opened it.
+ * Names in /dev/shm. A long-lived job may just be making an object: a name that stays is a leak.
+ * The one case in which one may stay: pmirun was killed before all ranks of a --pmi-port job had
+ * opened it.
  */
 static void check_names(void)
 {
@@ -379,7 +388,8 @@ static void check_names(void)
         snprintf(path, sizeof(path), "/dev/shm/%.255s", seen[i]);
         for (int try = 0; try < (named_killed ? 50 : 500) && access(path, F_OK) == 0; try++)
             nap(20);
-        if (unlink(path) != 0 || strncmp(seen[i], "shmht-", 6) != 0) /* gone, or an MPI library's, whose rank was killed */
+        if (unlink(path) != 0 || strncmp(seen[i], "shmht-", 6) !=
+                                     0) /* gone, or an MPI library's, whose rank was killed */
             continue;
         if (named_killed)
             n_left_by_killed++;
@@ -490,10 +500,14 @@ static void watch_look(struct watched *w, bool last)
         w->spawned = n;
         return;
     }
-    snprintf(text, sizeof(text), "%s: after %ld spawned jobs %ld descriptors, %ld mappings, %ld KiB; after %ld %ld, %ld, %ld",
-             w->number ? "--pmi-port" : "shared memory", w->spawned, w->fds, w->maps, w->rss_kib, n, n_fds, n_maps, rss);
+    snprintf(text, sizeof(text),
+             "%s: after %ld spawned jobs %ld descriptors, %ld mappings, %ld KiB; after %ld %ld, "
+             "%ld, %ld",
+             w->number ? "--pmi-port" : "shared memory", w->spawned, w->fds, w->maps, w->rss_kib, n,
+             n_fds, n_maps, rss);
     /* Those that it has now come on top: a leak is one that their number does not explain. */
-    if (n_fds > w->fds + 100 + (n - w->spawned) / 4 || n_maps > w->maps + 30 + (n - w->spawned) / 8 ||
+    if (n_fds > w->fds + 100 + (n - w->spawned) / 4 ||
+        n_maps > w->maps + 30 + (n - w->spawned) / 8 ||
         rss > w->rss_kib + 512 + 4 * (n - w->spawned)) {
         failure("a long-lived pmirun grows", text);
         w->fds = -1;
@@ -569,7 +583,8 @@ static int soak(double seconds)
     printf("%lu jobs in %lu rounds", n_jobs, rounds);
     for (int i = 0; i < N_DEEDS; i++)
         printf("%s %s %lu", i ? "," : ":", deeds[i], n_deeds[i]);
-    printf("; %lu names left by a pmirun that was killed; %lu FAILED\n", n_left_by_killed, n_failures);
+    printf("; %lu names left by a pmirun that was killed; %lu FAILED\n", n_left_by_killed,
+           n_failures);
     return n_failures != 0 || interrupted;
 }
 
@@ -609,7 +624,8 @@ static bool own_namespaces(void)
 static int inside(double seconds)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("proc", "/proc", "proc", 0, NULL) != 0 ||
+    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("proc", "/proc", "proc", 0, NULL) != 0 ||
         mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1g") != 0 || mkdir(FOLDER, 0700) != 0) {
         printf("skip: no file systems of its own: %s\n", strerror(errno));
         return 77;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank of the soak: soak_rank SEED ROUNDS FATE. Puts, fences, gathers and gets, and checks what it gets; 98 and "WRONG" when it is wrong.
- * A server that goes away is no fault: then it ends with 3.
- *   FATE  well      ends well
- *         kill exit abort segv close hang    one of the ranks, in one of the rounds, does this
- *         spawn     rank 0 spawns a job of its own kind in some of the rounds; ends well
- *         children  SEED, ROUNDS: rank 0 spawns one job after the other until there is a file called "stop", and leaves their number
+ * A rank of the soak: soak_rank SEED ROUNDS FATE. Puts, fences, gathers and gets, and checks what
+ * it gets; 98 and "WRONG" when it is wrong. A server that goes away is no fault: then it ends with
+ * 3.
+ *   FATE  well ends well kill exit abort segv close hang one of the ranks, in one of the rounds,
+ *         does this spawn rank 0 spawns a job of its own kind in some of the rounds; ends well
+ *         children SEED, ROUNDS: rank 0 spawns one job after the other until there is a file called
+ *         "stop", and leaves their number
  *                   in a file called "spawned-SEED"
  */
 #include <errno.h>
@@ -115,7 +116,8 @@ static int spawn(const char *rounds, int n)
     int argcs[] = {3}, maxprocs[] = {n}, sizes[] = {0}, errors[16] = {0};
 
     snprintf(text, sizeof(text), "%llu", (unsigned long long)(seed + 1));
-    return PMI2_Job_Spawn(1, &cmd, argcs, argvs, maxprocs, sizes, NULL, 0, NULL, jobid, sizeof(jobid), errors);
+    return PMI2_Job_Spawn(1, &cmd, argcs, argvs, maxprocs, sizes, NULL, 0, NULL, jobid,
+                          sizeof(jobid), errors);
 }
 
 static void meet(const char *fate)

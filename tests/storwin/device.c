@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device: windows on block devices, through loop devices; and devices that stop taking writes in earnest, since the file behind them is on a
- * file system that is full. Needs root.
+ * device: windows on block devices, through loop devices; and devices that stop taking writes in
+ * earnest, since the file behind them is on a file system that is full. Needs root.
  */
 #include <linux/loop.h>
 #include <pthread.h>
@@ -21,11 +21,13 @@ static void skip(const char *why)
     exit(77);
 }
 
-/* A loop device on the file; it goes away when both descriptors are closed, however this process ends. */
+/* A loop device on the file; it goes away when both descriptors are closed, however this process
+ * ends. */
 static int attach(const char *file)
 {
     struct loop_info64 info;
-    int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), back = open(file, O_RDWR | O_CLOEXEC), dev = -1;
+    int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC),
+        back = open(file, O_RDWR | O_CLOEXEC), dev = -1;
 
     if (control < 0)
         skip("/dev/loop-control");
@@ -83,7 +85,8 @@ static void windows(void)
         CHECK(storwin_alloc(&a, SIZE / 2, &wa, &err) == 0);
         CHECK(storwin_alloc(&b, SIZE / 2, &wb, &err) == 0);
         storwin_query(wb, &info);
-        CHECK(info.target == STORWIN_TARGET_DEVICE && info.created == 0 && info.offset_bytes == SIZE / 2);
+        CHECK(info.target == STORWIN_TARGET_DEVICE && info.created == 0 &&
+              info.offset_bytes == SIZE / 2);
         memset(storwin_base(wa), 'a' + (int)pager, SIZE / 2);
         memset(storwin_base(wb), 'k' + (int)pager, SIZE / 2);
         CHECK(storwin_sync(wa, &err) == 0 && storwin_sync(wb, &err) == 0);
@@ -145,7 +148,8 @@ static void checkpoints(void)
         storwin_ckpt_close(ckpt);
     }
     CHECK(storwin_ckpt_open(&opts, 4 << 20, 3, &ckpt, &err) == STORWIN_EFORMAT); /* other lengths */
-    for (uint32_t pager = 0; pager <= STORWIN_PAGER_RESIDENT; pager++) { /* what is open elsewhere, and what lies behind it */
+    for (uint32_t pager = 0; pager <= STORWIN_PAGER_RESIDENT;
+         pager++) { /* what is open elsewhere, and what lies behind it */
         const uint64_t used = 2 * (65536 + (UINT64_C(1) << 20));
         struct storwin_ckpt *other;
 
@@ -162,7 +166,8 @@ static void checkpoints(void)
 
 static atomic_int flusher_stop;
 
-/* What the kernel's flusher does now and then, all the time: writes what has changed, through a descriptor of its own. */
+/* What the kernel's flusher does now and then, all the time: writes what has changed, through a
+ * descriptor of its own. */
 static void *flusher(void *dev)
 {
     while (!atomic_load(&flusher_stop))
@@ -170,7 +175,8 @@ static void *flusher(void *dev)
     return NULL;
 }
 
-/* The device has SIZE bytes, for the last part of which there is no room, until the file system below is given more. */
+/* The device has SIZE bytes, for the last part of which there is no room, until the file system
+ * below is given more. */
 static void failing(uint32_t pager, int dev)
 {
     struct storwin_opts opts = dev_opts(pager, 0);
@@ -186,7 +192,8 @@ static void failing(uint32_t pager, int dev)
     CHECK(storwin_alloc(&opts, SIZE, &win, &err) == 0);
     storwin_query(win, &info);
     if (info.track == STORWIN_TRACK_ALL) {
-        printf("pager %u: not tried: nothing tells here what has changed, and all is written\n", pager);
+        printf("pager %u: not tried: nothing tells here what has changed, and all is written\n",
+               pager);
         CHECK(storwin_free(win, &err) == 0);
         free(copy);
         return;
@@ -203,10 +210,11 @@ static void failing(uint32_t pager, int dev)
     pthread_join(thread, NULL);
     printf("pager %u: %d: %s\n", pager, rc, err.text);
     CHECK(rc == -EIO || rc == -ENOSPC);
-    CHECK(err.offset >= SIZE / 2 && err.offset + err.bytes > SIZE * 3 / 4); /* what could be stored is not in doubt */
+    CHECK(err.offset >= SIZE / 2 &&
+          err.offset + err.bytes > SIZE * 3 / 4); /* what could be stored is not in doubt */
     CHECK(mount("none", test_path("full"), NULL, MS_REMOUNT, "size=64m") == 0);
-    /* Writes once more what failed, though nothing was stored since. The kernel may have tried by itself before there was room (its flusher, somebody's
-     * sync()): that failure is told first. */
+    /* Writes once more what failed, though nothing was stored since. The kernel may have tried by
+     * itself before there was room (its flusher, somebody's sync()): that failure is told first. */
     if (storwin_sync(win, &err) < 0)
         CHECK(storwin_sync(win, &err) == 0);
     CHECK(storwin_free(win, NULL) == 0);

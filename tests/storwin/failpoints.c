@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failpoints: every allocation and system call of a window's life fails in turn, by --wrap. Whatever happens, nothing leaks, no
- * file is left half made, and what is reported as done is done.
+ * failpoints: every allocation and system call of a window's life fails in turn, by --wrap.
+ * Whatever happens, nothing leaks, no file is left half made, and what is reported as done is done.
  */
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -34,7 +34,8 @@ WRAP(void *, calloc, NULL, ENOMEM, (size_t n, size_t m), (n, m))
 WRAP(void *, realloc, NULL, ENOMEM, (void *p, size_t n), (p, n))
 WRAP(char *, strdup, NULL, ENOMEM, (const char *s), (s))
 WRAP(char *, strndup, NULL, ENOMEM, (const char *s, size_t n), (s, n))
-WRAP(void *, mmap, MAP_FAILED, ENOMEM, (void *a, size_t n, int p, int f, int fd, off_t o), (a, n, p, f, fd, o))
+WRAP(void *, mmap, MAP_FAILED, ENOMEM, (void *a, size_t n, int p, int f, int fd, off_t o),
+     (a, n, p, f, fd, o))
 WRAP(int, madvise, -1, ENOMEM, (void *a, size_t n, int what), (a, n, what))
 WRAP(int, msync, -1, EIO, (void *a, size_t n, int how), (a, n, how))
 WRAP(int, fstat, -1, EIO, (int fd, struct stat *st), (fd, st))
@@ -49,7 +50,8 @@ WRAP(int, memfd_create, -1, EMFILE, (const char *n, unsigned f), (n, f))
 WRAP(ssize_t, pread, -1, EIO, (int fd, void *p, size_t n, off_t o), (fd, p, n, o))
 WRAP(ssize_t, pwrite, -1, ENOSPC, (int fd, const void *p, size_t n, off_t o), (fd, p, n, o))
 WRAP(int, sync_file_range, -1, EIO, (int fd, off_t o, off_t n, unsigned f), (fd, o, n, f))
-WRAP(int, pthread_create, EAGAIN, 0, (pthread_t * t, const pthread_attr_t *a, void *(*f)(void *), void *c), (t, a, f, c))
+WRAP(int, pthread_create, EAGAIN, 0,
+     (pthread_t * t, const pthread_attr_t *a, void *(*f)(void *), void *c), (t, a, f, c))
 
 static atomic_int signals; /* calls for more than SHORT bytes that a signal still comes into */
 #define SHORT (1 << 20)
@@ -131,7 +133,8 @@ int __wrap_fcntl(int fd, int what, ...)
 
 static const char *path;
 
-/* Allocates, stores, syncs, frees. While armed only up to the end of the allocation, whose result says what must hold. */
+/* Allocates, stores, syncs, frees. While armed only up to the end of the allocation, whose result
+ * says what must hold. */
 static int life(uint32_t pager, uint32_t factor, int existing)
 {
     struct storwin_opts opts = storage_opts(path);
@@ -159,7 +162,8 @@ static int life(uint32_t pager, uint32_t factor, int existing)
     }
     storwin_query(win, &info);
     stored = info.storage_bytes;
-    CHECK(memcmp((char *)storwin_base(win) + 100, existing && stored ? "existing" : "\0\0\0\0\0\0\0\0", 8) == 0);
+    CHECK(memcmp((char *)storwin_base(win) + 100,
+                 existing && stored ? "existing" : "\0\0\0\0\0\0\0\0", 8) == 0);
     memset(storwin_base(win), 'z', BYTES);
     atomic_store(&armed, 1); /* the same failing call may come in the sync now */
     rc = storwin_sync(win, &err);
@@ -230,7 +234,8 @@ static int shared_life(void)
 {
     uint64_t bytes[2] = {5000, 6000};
     char name[80];
-    struct storwin_shared shared = {.size = sizeof(shared), .n_ranks = 2, .bytes = bytes, .shm_name = name};
+    struct storwin_shared shared = {
+        .size = sizeof(shared), .n_ranks = 2, .bytes = bytes, .shm_name = name};
     struct storwin_opts opts = storage_opts(path);
     struct storwin_window *win = NULL;
     struct storwin_error err;
@@ -280,12 +285,14 @@ static int ckpt_life(void)
     return rc;
 }
 
-/* Where signals come more often than a long fallocate() takes, which they undo, space is reserved all the same. */
+/* Where signals come more often than a long fallocate() takes, which they undo, space is reserved
+ * all the same. */
 static void reserve_under_signals(void)
 {
     uint64_t bytes = 5 * SHORT + 100;
     char name[80];
-    struct storwin_shared shared = {.size = sizeof(shared), .n_ranks = 1, .bytes = &bytes, .shm_name = name};
+    struct storwin_shared shared = {
+        .size = sizeof(shared), .n_ranks = 1, .bytes = &bytes, .shm_name = name};
     struct storwin_opts opts = storage_opts(path);
     struct storwin_window *win;
     struct stat st;
@@ -294,12 +301,14 @@ static void reserve_under_signals(void)
     snprintf(name, sizeof(name), "/%s", test_dir);
     atomic_store(&signals, 100);
     CHECK(storwin_alloc(&opts, bytes, &win, NULL) == 0);
-    CHECK(file_size(path) == bytes && stat(path, &st) == 0 && (uint64_t)st.st_blocks * 512 >= bytes);
+    CHECK(file_size(path) == bytes && stat(path, &st) == 0 &&
+          (uint64_t)st.st_blocks * 512 >= bytes);
     CHECK(storwin_free(win, NULL) == 0);
     CHECK(storwin_alloc_shared(NULL, &shared, &win, NULL) == 0);
     atomic_store(&signals, 0);
     fd = shm_open(name, O_RDWR, 0);
-    CHECK(fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size == bytes && (uint64_t)st.st_blocks * 512 >= bytes);
+    CHECK(fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size == bytes &&
+          (uint64_t)st.st_blocks * 512 >= bytes);
     close(fd);
     CHECK(storwin_free(win, NULL) == 0);
     unlink(path);
@@ -338,9 +347,10 @@ int main(void)
     static const struct {
         const char *name;
         int (*life)(void);
-    } lives[] = {{"kernel", kernel_life},     {"grown file", grown_life}, {"resident", resident_life},
-                 {"user pager", user_life},   {"older kernel", fallback_life},
-                 {"shared", shared_life},     {"memfd", memfd_life},      {"checkpoint", ckpt_life},  {"dynamic", dynamic_life}};
+    } lives[] = {
+        {"kernel", kernel_life},   {"grown file", grown_life},      {"resident", resident_life},
+        {"user pager", user_life}, {"older kernel", fallback_life}, {"shared", shared_life},
+        {"memfd", memfd_life},     {"checkpoint", ckpt_life},       {"dynamic", dynamic_life}};
 
     unsigned threads;
     pthread_t thread;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuse_errors: a file system in user space, mounted by an ordinary user, that holds one file in memory and fails writes, flushes and reads where it is
- * told to. So the kernel itself reports them, by write-back of the page cache, by direct writes and by io_uring: each error
- * must reach the caller once, with its range, and the sync after it must store everything.
+ * fuse_errors: a file system in user space, mounted by an ordinary user, that holds one file in
+ * memory and fails writes, flushes and reads where it is told to. So the kernel itself reports
+ * them, by write-back of the page cache, by direct writes and by io_uring: each error must reach
+ * the caller once, with its range, and the sync after it must store everything.
  */
 #define FUSE_USE_VERSION 31
 #include <fuse3/fuse.h>
@@ -18,9 +19,9 @@
 #include "internal.h"
 #include "storwin_test.h"
 
-#define PAGES     5000u
-#define CAPACITY  (UINT64_C(32) << 20)
-#define FUSE_FS   0x65735546
+#define PAGES    5000u
+#define CAPACITY (UINT64_C(32) << 20)
+#define FUSE_FS  0x65735546
 
 /* Shared by the test and its file system. */
 struct disk {
@@ -81,7 +82,8 @@ static int fs_open(const char *path, struct fuse_file_info *fi)
     return 0;
 }
 
-static int fs_read(const char *path, char *to, size_t bytes, off_t offset, struct fuse_file_info *fi)
+static int fs_read(const char *path, char *to, size_t bytes, off_t offset,
+                   struct fuse_file_info *fi)
 {
     const uint64_t size = atomic_load(&disk->size), at = (uint64_t)offset;
 
@@ -96,7 +98,8 @@ static int fs_read(const char *path, char *to, size_t bytes, off_t offset, struc
     return (int)bytes;
 }
 
-static int fs_write(const char *path, const char *from, size_t bytes, off_t offset, struct fuse_file_info *fi)
+static int fs_write(const char *path, const char *from, size_t bytes, off_t offset,
+                    struct fuse_file_info *fi)
 {
     const uint64_t at = (uint64_t)offset;
 
@@ -121,7 +124,8 @@ static int fs_truncate(const char *path, off_t size, struct fuse_file_info *fi)
     return 0;
 }
 
-static int fs_fallocate(const char *path, int mode, off_t offset, off_t bytes, struct fuse_file_info *fi)
+static int fs_fallocate(const char *path, int mode, off_t offset, off_t bytes,
+                        struct fuse_file_info *fi)
 {
     (void)path, (void)fi;
     if (mode & ~FALLOC_FL_KEEP_SIZE || (uint64_t)(offset + bytes) > CAPACITY)
@@ -146,9 +150,15 @@ static void *fs_init(struct fuse_conn_info *connection, struct fuse_config *conf
 }
 
 static const struct fuse_operations operations = {.init = fs_init,
-                                                  .getattr = fs_getattr,   .create = fs_create,       .unlink = fs_unlink,
-                                                  .open = fs_open,         .read = fs_read,           .write = fs_write,
-                                                  .truncate = fs_truncate, .fallocate = fs_fallocate, .fsync = fs_fsync};
+                                                  .getattr = fs_getattr,
+                                                  .create = fs_create,
+                                                  .unlink = fs_unlink,
+                                                  .open = fs_open,
+                                                  .read = fs_read,
+                                                  .write = fs_write,
+                                                  .truncate = fs_truncate,
+                                                  .fallocate = fs_fallocate,
+                                                  .fsync = fs_fsync};
 
 /* Serves the file system in a process of its own, which ends with this one. */
 static pid_t serve(const char *where)
@@ -162,7 +172,8 @@ static pid_t serve(const char *where)
     pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
-        int rc = prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent || fuse_main(4, argv, &operations, NULL);
+        int rc = prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent ||
+                 fuse_main(4, argv, &operations, NULL);
 
         (void)rmdir(where); /* which whoever died could not */
         (void)rmdir(test_dir);
@@ -174,7 +185,8 @@ static pid_t serve(const char *where)
         if (statfs(where, &fs) == 0 && fs.f_type == FUSE_FS)
             return pid;
         if (waitpid(pid, &status, WNOHANG) == pid) { /* it has said why */
-            printf("skip: needs /dev/fuse and fusermount3 (fuse3), and to be allowed to use them\n");
+            printf(
+                "skip: needs /dev/fuse and fusermount3 (fuse3), and to be allowed to use them\n");
             exit(77);
         }
         usleep(10000);
@@ -227,7 +239,8 @@ static void writes(const struct mode *m, const char *path)
         for (uint64_t p = bad % 7; p < PAGES; p += 7)
             base[p * page + 1] = (uint8_t)(round + p);
         base[bad * page + 1] = (uint8_t)(round + 99);
-        fail_writes((bad + 1) * page, (bad + 2) * page, 1 << 30, code); /* however often it is tried */
+        fail_writes((bad + 1) * page, (bad + 2) * page, 1 << 30,
+                    code); /* however often it is tried */
         memset(&err, 0, sizeof(err));
         rc = storwin_sync(win, &err);
         if (round == 0)
@@ -245,12 +258,14 @@ static void writes(const struct mode *m, const char *path)
         CHECK(disk->data[(bad + 1) * page + 1] == round + 99);
         CHECK(storwin_sync(win, &err) == 0);
     }
-    for (uint64_t p = 0; p < PAGES; p++) /* the device fails to flush: all that was written is in doubt */
+    for (uint64_t p = 0; p < PAGES;
+         p++) /* the device fails to flush: all that was written is in doubt */
         base[p * page] = 7;
     atomic_store(&disk->flush_fails, 1);
     CHECK(storwin_sync(win, &err) == -EIO);
     /* The user pager flushes after each quarter of its budget. */
-    CHECK(err.offset == 0 && (m->pager == STORWIN_PAGER_USER ? err.bytes >= CAPACITY / 8 : err.bytes == PAGES * page - 1));
+    CHECK(err.offset == 0 && (m->pager == STORWIN_PAGER_USER ? err.bytes >= CAPACITY / 8
+                                                             : err.bytes == PAGES * page - 1));
     CHECK(storwin_sync(win, &err) == 0);
     for (uint64_t p = 0; p < PAGES; p++)
         CHECK(disk->data[(p + 1) * page] == 7);
@@ -280,11 +295,12 @@ static void reads(const char *path)
 
 int main(void)
 {
-    static const struct mode modes[] = {{"kernel", STORWIN_PAGER_KERNEL, 0},
-                                        {"resident, io_uring", STORWIN_PAGER_RESIDENT, 0},
-                                        {"resident, pwrite", STORWIN_PAGER_RESIDENT, STORWIN__NO_RING},
-                                        {"resident, buffered", STORWIN_PAGER_RESIDENT, STORWIN__NO_DIRECT},
-                                        {"user", STORWIN_PAGER_USER, 0}};
+    static const struct mode modes[] = {
+        {"kernel", STORWIN_PAGER_KERNEL, 0},
+        {"resident, io_uring", STORWIN_PAGER_RESIDENT, 0},
+        {"resident, pwrite", STORWIN_PAGER_RESIDENT, STORWIN__NO_RING},
+        {"resident, buffered", STORWIN_PAGER_RESIDENT, STORWIN__NO_DIRECT},
+        {"user", STORWIN_PAGER_USER, 0}};
     char where[128];
     pid_t server;
     int status;
@@ -304,8 +320,8 @@ int main(void)
     for (unsigned i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
         writes(&modes[i], test_path("mnt/file"));
     reads(test_path("mnt/file"));
-    printf("user %u; %u writes and %u flushes reached the file system\n", geteuid(), atomic_load(&disk->n_writes),
-           atomic_load(&disk->n_flushes));
+    printf("user %u; %u writes and %u flushes reached the file system\n", geteuid(),
+           atomic_load(&disk->n_writes), atomic_load(&disk->n_flushes));
     kill(server, SIGTERM); /* fuse_main() unmounts */
     CHECK(waitpid(server, &status, 0) == server);
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kill_ckpt ROUNDS: a writer is killed at random points between and within its commits. Whatever it had acknowledged comes back bit for bit, and what
- * comes back is a state that was committed whole.
+ * kill_ckpt ROUNDS: a writer is killed at random points between and within its commits. Whatever it
+ * had acknowledged comes back bit for bit, and what comes back is a state that was committed whole.
  */
 #include <poll.h>
 #include <signal.h>
@@ -38,7 +38,8 @@ static void writer(int out, uint32_t pager)
     }
 }
 
-/* Kills it between 0 and 12 ms after its first commit; returns the last generation that it acknowledged. */
+/* Kills it between 0 and 12 ms after its first commit; returns the last generation that it
+ * acknowledged. */
 static uint64_t one_round(uint32_t pager, uint64_t *rng)
 {
     uint64_t acked = 0, g;
@@ -93,8 +94,8 @@ int main(int argc, char **argv)
         newest = info.generation;
         storwin_ckpt_close(ckpt);
     }
-    printf("%u kills, %llu checkpoints, none lost; %llu were whole before they were acknowledged\n", rounds,
-           (unsigned long long)committed, (unsigned long long)beyond);
+    printf("%u kills, %llu checkpoints, none lost; %llu were whole before they were acknowledged\n",
+           rounds, (unsigned long long)committed, (unsigned long long)beyond);
     CHECK(committed > rounds / 2);
     return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * no_userfaultfd COMMAND [ARGUMENT...]: runs it where userfaultfd is refused with EPERM, by the system call and by /dev/userfaultfd. Sandboxes are like
- * that; and tools that let one thread run at a time, such as valgrind, hang where a thread's page fault waits for another thread.
+ * no_userfaultfd COMMAND [ARGUMENT...]: runs it where userfaultfd is refused with EPERM, by the
+ * system call and by /dev/userfaultfd. Sandboxes are like that; and tools that let one thread run
+ * at a time, such as valgrind, hang where a thread's page fault waits for another thread.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +23,8 @@
 
 int main(int argc, char **argv)
 {
-    const unsigned low = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 4; /* half of an argument */
+    const unsigned low =
+        __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 4; /* half of an argument */
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 3, 0),
@@ -38,7 +40,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: no_userfaultfd COMMAND [ARGUMENT...]\n");
         return 64;
     }
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
         printf("skip: no filter of system calls: %s\n", strerror(errno));
         return 77;
     }

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * powercut: checkpoints on a disk whose power is cut. powercut.sh runs it on both sides of a QEMU guest.
+ * powercut: checkpoints on a disk whose power is cut. powercut.sh runs it on both sides of a QEMU
+ * guest.
  *
  *   powercut write NAME PAGER DEVICE [FILE]
- *       in the guest: restores what is there, which must be no older than what the disk's mark says was acknowledged, and then commits without
- *       end, on the device or in FILE of the file system on it. After each commit it puts the generation into the mark and prints "NAME GENERATION".
- *       Every now and then it is killed, before a sync or anywhere, and restores again. PAGER: kernel, resident, or careless: resident, but nothing is ever flushed.
+ *       in the guest: restores what is there, which must be no older than what the disk's mark says
+ *       was acknowledged, and then commits without end, on the device or in FILE of the file system
+ *       on it. After each commit it puts the generation into the mark and prints "NAME GENERATION".
+ *       Every now and then it is killed, before a sync or anywhere, and restores again. PAGER:
+ *       kernel, resident, or careless: resident, but nothing is ever flushed.
  *   powercut sweep KIND IMAGE LOG OUT CUTS SEED
- *       on the host: IMAGE is the disk as it was before, LOG what the guest wrote and flushed since, as QEMU's blklogwrites gives it. For CUTS
- *       random points of it, and the end, it makes the disk that a power cut there may leave: everything before the last flush is on it, any
- *       part of what came later. What the mark before the cut acknowledges must restore bit for bit. KIND: raw, ext4, or careless: raw, and
- *       something must be lost. OUT receives the disk cut at the end, with its mark.
+ *       on the host: IMAGE is the disk as it was before, LOG what the guest wrote and flushed
+ *       since, as QEMU's blklogwrites gives it. For CUTS random points of it, and the end, it makes
+ *       the disk that a power cut there may leave: everything before the last flush is on it, any
+ *       part of what came later. What the mark before the cut acknowledges must restore bit for
+ *       bit. KIND: raw, ext4, or careless: raw, and something must be lost. OUT receives the disk
+ *       cut at the end, with its mark.
  *   powercut check KIND IMAGE ACKNOWLEDGED
  *       on the host: the same for one disk as it is.
  *
- * The mark is written like data, past the page cache and without a flush, so that in the log it comes after the flush that its generation
- * waited for. It is in the last MARK_BYTES of a disk, the checkpoint at the beginning.
+ * The mark is written like data, past the page cache and without a flush, so that in the log it
+ * comes after the flush that its generation waited for. It is in the last MARK_BYTES of a disk, the
+ * checkpoint at the beginning.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -105,7 +111,9 @@ static void writer(const char *name, const char *pager, const char *device, cons
     careless = strcmp(pager, "careless") == 0;
     at = end_of(fd) - MARK_BYTES;
     CHECK(pread(fd, &m, sizeof(m), (off_t)at) == (ssize_t)sizeof(m));
-    ckpt = test_ckpt_open(file ? file : device, strcmp(pager, "kernel") == 0 ? STORWIN_PAGER_KERNEL : STORWIN_PAGER_RESIDENT, STATE);
+    ckpt = test_ckpt_open(
+        file ? file : device,
+        strcmp(pager, "kernel") == 0 ? STORWIN_PAGER_KERNEL : STORWIN_PAGER_RESIDENT, STATE);
     CHECK(ckpt != NULL);
     g = restored(ckpt);
     CHECK(m.mark.magic != MARK_MAGIC || g == m.mark.generation || g == m.mark.generation + 1);
@@ -119,15 +127,18 @@ static void writer(const char *name, const char *pager, const char *device, cons
             test_state(g, data, STATE);
             CHECK(storwin_ckpt_commit(ckpt, NULL) == 0);
         }
-        m.mark.magic = MARK_MAGIC; /* what was restored counts as what is committed: the program goes on from it */
+        m.mark.magic = MARK_MAGIC; /* what was restored counts as what is committed: the program
+                                      goes on from it */
         m.mark.generation = g;
         CHECK(pwrite(fd, &m, sizeof(m), (off_t)at) == (ssize_t)sizeof(m));
-        n = snprintf(line, sizeof(line), "%s %s%llu\n", name, first ? "restored " : "", (unsigned long long)g);
+        n = snprintf(line, sizeof(line), "%s %s%llu\n", name, first ? "restored " : "",
+                     (unsigned long long)g);
         CHECK(write(1, line, (size_t)n) == n);
     }
 }
 
-/* The writer is killed now and then, or dies when what it wrote last is in the page cache alone; then there is another. */
+/* The writer is killed now and then, or dies when what it wrote last is in the page cache alone;
+ * then there is another. */
 static int write_ckpts(char **argv)
 {
     rng = (uint64_t)getpid() * 2654435761u | 1;
@@ -154,7 +165,8 @@ static int write_ckpts(char **argv)
 }
 
 /* Writes the image, and gets the checkpoint out of it. 0: nothing, or not what was acknowledged. */
-static bool survives(const char *kind, const uint8_t *image, uint64_t bytes, uint64_t acknowledged, unsigned round)
+static bool survives(const char *kind, const uint8_t *image, uint64_t bytes, uint64_t acknowledged,
+                     unsigned round)
 {
     const bool ext4 = strcmp(kind, "ext4") == 0;
     struct storwin_ckpt *ckpt;
@@ -176,7 +188,8 @@ static bool survives(const char *kind, const uint8_t *image, uint64_t bytes, uin
         if (access("cut.state", R_OK) < 0)
             return acknowledged == 0;
     }
-    ckpt = test_ckpt_open(ext4 ? "cut.state" : "cut.img", round % 2 ? STORWIN_PAGER_RESIDENT : STORWIN_PAGER_KERNEL, STATE);
+    ckpt = test_ckpt_open(ext4 ? "cut.state" : "cut.img",
+                          round % 2 ? STORWIN_PAGER_RESIDENT : STORWIN_PAGER_KERNEL, STATE);
     if (!ckpt)
         return false;
     g = restored(ckpt);
@@ -255,9 +268,11 @@ static uint64_t acknowledged_by(const uint8_t *image, uint64_t bytes)
     return m.magic == MARK_MAGIC ? m.generation : 0;
 }
 
-static int sweep(const char *kind, const char *before, const char *log, const char *out, unsigned n_cuts)
+static int sweep(const char *kind, const char *before, const char *log, const char *out,
+                 unsigned n_cuts)
 {
-    /* A file system's blocks are never torn, as on disks with sectors of 4 KiB, which ext4 relies on; the library does not. */
+    /* A file system's blocks are never torn, as on disks with sectors of 4 KiB, which ext4 relies
+     * on; the library does not. */
     const uint64_t unit = strcmp(kind, "ext4") == 0 ? 4096 : 512;
     uint64_t bytes, n, done = 0, flushed = 0, n_flushes = 0, in_doubt = 0, lost = 0, acknowledged;
     uint8_t *durable = load(before, &bytes), *image = malloc(bytes), *latest = malloc(MARK_BYTES);
@@ -280,7 +295,8 @@ static int sweep(const char *kind, const char *before, const char *log, const ch
             if (e->flags & LOG_FLUSH) {
                 n_flushes++;
                 for (; flushed < done; flushed++)
-                    memcpy(durable + entries[flushed].at, entries[flushed].data, entries[flushed].bytes);
+                    memcpy(durable + entries[flushed].at, entries[flushed].data,
+                           entries[flushed].bytes);
             }
         }
         memcpy(image, durable, bytes);
@@ -292,15 +308,19 @@ static int sweep(const char *kind, const char *before, const char *log, const ch
         if (!survives(kind, image, bytes, acknowledged, i)) {
             lost++;
             if (strcmp(kind, "careless") != 0)
-                fprintf(stderr, "cut after %llu of %llu writes and flushes: generation %llu is lost\n", (unsigned long long)done,
-                        (unsigned long long)n, (unsigned long long)acknowledged);
+                fprintf(stderr,
+                        "cut after %llu of %llu writes and flushes: generation %llu is lost\n",
+                        (unsigned long long)done, (unsigned long long)n,
+                        (unsigned long long)acknowledged);
         }
     }
     (void)unlink(out);
     write_file(out, 0, image, bytes);
-    printf("%-8s %u cuts among %llu writes and %llu flushes, %.1f writes in doubt at each: %llu lost something; %llu generations\n", kind,
-           n_cuts + 1, (unsigned long long)(n - n_flushes), (unsigned long long)n_flushes, (double)in_doubt / (n_cuts + 1),
-           (unsigned long long)lost, (unsigned long long)acknowledged_by(image, bytes));
+    printf("%-8s %u cuts among %llu writes and %llu flushes, %.1f writes in doubt at each: %llu "
+           "lost something; %llu generations\n",
+           kind, n_cuts + 1, (unsigned long long)(n - n_flushes), (unsigned long long)n_flushes,
+           (double)in_doubt / (n_cuts + 1), (unsigned long long)lost,
+           (unsigned long long)acknowledged_by(image, bytes));
     return strcmp(kind, "careless") == 0 ? lost == 0 : lost > 0;
 }
 

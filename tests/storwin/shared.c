@@ -26,11 +26,16 @@ static uint64_t size_of(const struct kind *k, unsigned rank)
     return rank == 3 ? 0 : (rank + 1) * k->unit; /* one has nothing */
 }
 
-static struct storwin_window *open_rank(const struct kind *k, unsigned rank, struct storwin_error *err, int *rc)
+static struct storwin_window *open_rank(const struct kind *k, unsigned rank,
+                                        struct storwin_error *err, int *rc)
 {
     static uint64_t bytes[RANKS];
-    struct storwin_shared shared = {.size = sizeof(shared), .n_ranks = RANKS, .rank = rank, .bytes = bytes,
-                                    .shm_name = shm_name, .flags = k->flags};
+    struct storwin_shared shared = {.size = sizeof(shared),
+                                    .n_ranks = RANKS,
+                                    .rank = rank,
+                                    .bytes = bytes,
+                                    .shm_name = shm_name,
+                                    .flags = k->flags};
     struct storwin_opts opts = storage_opts(test_path("shared"));
     struct storwin_window *win = NULL;
 
@@ -68,7 +73,8 @@ static void check_layout(const struct kind *k, const struct storwin_window *win,
     CHECK(storwin_bytes(win) == at);
     at = 0;
     for (uint32_t i = 0; storwin_part(win, i, &part) == 0; i++) {
-        CHECK(part.offset >= at && part.bytes > 0 && part.coherent == 1 && fcntl(part.fd, F_GETFD) >= 0);
+        CHECK(part.offset >= at && part.bytes > 0 && part.coherent == 1 &&
+              fcntl(part.fd, F_GETFD) >= 0);
         at = part.offset + part.bytes;
     }
     CHECK(at == storwin_bytes(win));
@@ -115,7 +121,8 @@ static void run_rank(const struct kind *k, unsigned rank, pthread_barrier_t *bar
         uint64_t offset;
 
         storwin_shared_segment(win, 1, NULL, &offset, NULL);
-        read_file(k->own_files ? filenames[1] : test_path("shared"), k->own_files ? page : offset, copy, size_of(k, 1));
+        read_file(k->own_files ? filenames[1] : test_path("shared"), k->own_files ? page : offset,
+                  copy, size_of(k, 1));
         CHECK(memcmp(copy, mine, size_of(k, 1)) == 0);
         free(copy);
     }
@@ -125,7 +132,8 @@ static void run_rank(const struct kind *k, unsigned rank, pthread_barrier_t *bar
 
 static void run(const struct kind *k)
 {
-    pthread_barrier_t *barrier = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_barrier_t *barrier =
+        mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pthread_barrierattr_t attr;
     pid_t pids[RANKS];
 
@@ -162,9 +170,13 @@ static void send_part(int socket, const struct storwin_part_info *part)
     union {
         struct cmsghdr head;
         char room[CMSG_SPACE(sizeof(int))];
-    } control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+    } control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                          .cmsg_level = SOL_SOCKET,
+                          .cmsg_type = SCM_RIGHTS}};
     struct iovec data = {(void *)(uintptr_t)part, sizeof(*part)};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room,
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.room,
                              .msg_controllen = sizeof(control.room)};
     int fd = part->fd;
 
@@ -179,7 +191,9 @@ static void receive_part(int socket, struct storwin_part_info *part)
         char room[CMSG_SPACE(sizeof(int))];
     } control;
     struct iovec data = {part, sizeof(*part)};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room,
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.room,
                              .msg_controllen = sizeof(control.room)};
     int fd;
 
@@ -188,7 +202,8 @@ static void receive_part(int socket, struct storwin_part_info *part)
     part->fd = fd;
 }
 
-/* The peer maps two parts under one base, as its own; it has nothing of the window but what it was sent. */
+/* The peer maps two parts under one base, as its own; it has nothing of the window but what it was
+ * sent. */
 static void peer(int socket, uint64_t bytes)
 {
     uint8_t *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -198,8 +213,8 @@ static void peer(int socket, uint64_t bytes)
     for (int i = 0; i < 2; i++) {
         receive_part(socket, &part);
         CHECK(part.coherent && part.offset + part.bytes <= bytes);
-        CHECK(mmap(base + part.offset, part.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, part.fd,
-                   (off_t)part.fd_offset) == base + part.offset);
+        CHECK(mmap(base + part.offset, part.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                   part.fd, (off_t)part.fd_offset) == base + part.offset);
         close(part.fd);
     }
     for (uint64_t i = 0; i < bytes; i++) {
@@ -245,7 +260,8 @@ static void lent(uint32_t order)
     for (uint64_t i = 0; i < bytes; i++)
         CHECK(base[i] == value(2, i));
     CHECK(storwin_sync(win, NULL) == 0);
-    CHECK(storwin_part(win, order == STORWIN_STORAGE_FIRST ? 0 : 1, &part) == 0 && part.kind == STORWIN_STORAGE);
+    CHECK(storwin_part(win, order == STORWIN_STORAGE_FIRST ? 0 : 1, &part) == 0 &&
+          part.kind == STORWIN_STORAGE);
     read_file(test_path("lent"), part.fd_offset, copy, part.bytes);
     CHECK(memcmp(copy, base + part.offset, part.bytes) == 0);
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
@@ -257,12 +273,17 @@ static void lent(uint32_t order)
 static void refusals(void)
 {
     uint64_t bytes[2] = {page, page + 1}, three[3] = {page, page + 1, 1};
-    struct storwin_shared good = {.size = sizeof(good), .n_ranks = 2, .bytes = bytes, .shm_name = shm_name}, s;
+    struct storwin_shared good = {.size = sizeof(good),
+                                  .n_ranks = 2,
+                                  .bytes = bytes,
+                                  .shm_name = shm_name},
+                          s;
     struct storwin_opts opts = storage_opts(test_path("shared"));
     struct storwin_window *win, *other;
     struct storwin_error err;
 
-#define REFUSED(code) CHECK(storwin_alloc_shared(&opts, &s, &win, &err) == (code) && count_entries(test_dir) == 0)
+#define REFUSED(code)                                                                              \
+    CHECK(storwin_alloc_shared(&opts, &s, &win, &err) == (code) && count_entries(test_dir) == 0)
     CHECK(storwin_alloc_shared(&opts, NULL, &win, &err) == -EINVAL);
     s = good, s.size = 1;
     REFUSED(-EINVAL);
@@ -286,7 +307,8 @@ static void refusals(void)
     opts.factor_ppb = STORWIN_FACTOR_ONE / 2, s.shm_name = NULL;
     REFUSED(-EINVAL);
     opts.factor_ppb = STORWIN_FACTOR_ONE;
-    s = good, s.n_ranks = 3, s.bytes = three, s.filenames = filenames; /* the third would begin in the middle of a page */
+    s = good, s.n_ranks = 3, s.bytes = three,
+    s.filenames = filenames; /* the third would begin in the middle of a page */
     REFUSED(-EINVAL);
     s = good, s.rank = 1; /* before rank 0 */
     REFUSED(-ENOENT);
@@ -330,7 +352,8 @@ int main(void)
             {"a file each", STORWIN_STORAGE, one, 0, 1, 0, page},
             {"a file each, apart", STORWIN_STORAGE, one, 0, 1, STORWIN_SHARED_NONCONTIG, 7777},
             {"half in one file", STORWIN_STORAGE, one / 2, 0, 0, 0, 3333},
-            {"half in a file each, storage first", STORWIN_STORAGE, one / 2, 1, 1, STORWIN_SHARED_NONCONTIG, 9000},
+            {"half in a file each, storage first", STORWIN_STORAGE, one / 2, 1, 1,
+             STORWIN_SHARED_NONCONTIG, 9000},
             {"a third in a file each", STORWIN_STORAGE, one / 3, 0, 1, 0, 3 * page},
         };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of libstorwin share: a directory of their own, counts of what a process holds, and reference contents. */
+/* What the tests of libstorwin share: a directory of their own, counts of what a process holds, and
+ * reference contents. */
 #ifndef STORWIN_TEST_H
 #define STORWIN_TEST_H
 
@@ -20,7 +21,8 @@
 
 static char test_dir[64];
 static pid_t test_owner;
-static uint32_t test_pagers; /* that can be had: all but the last, the user-level one, where userfaultfd is refused */
+static uint32_t test_pagers; /* that can be had: all but the last, the user-level one, where
+                                userfaultfd is refused */
 
 static inline int test_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
@@ -80,10 +82,14 @@ static inline unsigned count_threads(void)
 /* Mounts of this process are its own from now on, and go with it. Needs root. */
 static inline int private_mounts(void)
 {
-    return geteuid() == 0 && unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ? 0 : -1;
+    return geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
+                   mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0
+               ? 0
+               : -1;
 }
 
-/* No more than there were: the kernel's own workers for this process, of io_uring, take a moment to go, and some may have been there before. */
+/* No more than there were: the kernel's own workers for this process, of io_uring, take a moment to
+ * go, and some may have been there before. */
 static inline int threads_settle(unsigned expected)
 {
     for (int i = 0; i < 4000 && count_threads() > expected; i++)
@@ -126,7 +132,8 @@ static inline uint64_t test_random(uint64_t *state)
     return *state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-/* The checkpointed state of a generation, different from all others; n_bytes is a multiple of 512. */
+/* The checkpointed state of a generation, different from all others; n_bytes is a multiple of 512.
+ * */
 static inline void test_state(uint64_t generation, uint8_t *data, uint32_t n_bytes)
 {
     uint64_t rng = generation * UINT64_C(0x9e3779b97f4a7c15) + 1;
@@ -148,7 +155,8 @@ static inline struct storwin_opts storage_opts(const char *path)
     return opts;
 }
 
-/* A directory below the working directory, which is that of the build; gone when the process ends. And says what cannot be tested here. */
+/* A directory below the working directory, which is that of the build; gone when the process ends.
+ * And says what cannot be tested here. */
 static inline void test_begin(void)
 {
     struct storwin_opts opts;
@@ -170,7 +178,8 @@ static inline void test_begin(void)
         printf("left out: the user-level pager: %s\n", err.text);
 }
 
-/* NULL, and what is wrong on stderr. Waits for a killed process whose files the kernel is still closing. */
+/* NULL, and what is wrong on stderr. Waits for a killed process whose files the kernel is still
+ * closing. */
 static inline struct storwin_ckpt *test_ckpt_open(const char *path, uint32_t pager, uint64_t bytes)
 {
     struct storwin_opts opts = storage_opts(path);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Refusals at allocation: each names its hint, and leaves nothing behind. And what a window leaves behind when it is freed. */
+/* Refusals at allocation: each names its hint, and leaves nothing behind. And what a window leaves
+ * behind when it is freed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,7 +83,8 @@ static void offsets(void **state)
     refused(&opts, page, STORWIN_EVALUE, "storage_alloc_offset");
     opts.offset_bytes = INT64_MAX / page * page;
     refused(&opts, 2 * page, -EFBIG, "storage_alloc_offset");
-    opts.offset_bytes = INT64_MAX / page * page - 4 * page; /* below 2^63, above what any file system holds here */
+    opts.offset_bytes =
+        INT64_MAX / page * page - 4 * page; /* below 2^63, above what any file system holds here */
     refused(&opts, page, -EFBIG, "storage_alloc_filename");
 }
 
@@ -93,7 +95,8 @@ static void links(void **state)
     struct storwin_window *win;
 
     (void)state;
-    assert_int_equal(symlink("target", test_path("link")), 0); /* one's own, and dangling: the target is created */
+    assert_int_equal(symlink("target", test_path("link")),
+                     0); /* one's own, and dangling: the target is created */
     assert_int_equal(storwin_alloc(&opts, page, &win, NULL), 0);
     assert_int_equal(storwin_free(win, NULL), 0);
     assert_int_equal(file_size(test_path("target")), page);
@@ -112,7 +115,8 @@ static void links(void **state)
         opts.filename = test_path("sticky/theirs");
         refused(&opts, page, STORWIN_EOWNER, NAME);
         assert_int_equal(file_size(opts.filename), 1);
-        assert_int_equal(chmod(test_path("sticky"), 0700), 0); /* nobody else could have put it there */
+        assert_int_equal(chmod(test_path("sticky"), 0700),
+                         0); /* nobody else could have put it there */
         assert_int_equal(storwin_alloc(&opts, page, &win, NULL), 0);
         assert_int_equal(storwin_free(win, NULL), 0);
         unlink(test_path("sticky/theirs"));
@@ -169,7 +173,8 @@ static void memory_limit_child(void)
     struct rlimit limit = {3 * 4096, 3 * 4096};
     uint64_t bytes = 3 * 4096 + 1;
     char name[80];
-    struct storwin_shared shared = {.size = sizeof(shared), .n_ranks = 1, .bytes = &bytes, .shm_name = name};
+    struct storwin_shared shared = {
+        .size = sizeof(shared), .n_ranks = 1, .bytes = &bytes, .shm_name = name};
     struct storwin_opts opts;
     struct storwin_window *win;
     struct storwin_error err;
@@ -177,7 +182,8 @@ static void memory_limit_child(void)
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     storwin_opts_init(&opts);
     opts.flags = STORWIN_MEMFD;
-    CHECK(storwin_alloc(&opts, bytes, &win, &err) == -EFBIG && strcmp(err.hint, "storage_alloc_memfd") == 0);
+    CHECK(storwin_alloc(&opts, bytes, &win, &err) == -EFBIG &&
+          strcmp(err.hint, "storage_alloc_memfd") == 0);
     CHECK(storwin_alloc(&opts, bytes - 1, &win, NULL) == 0);
     CHECK(storwin_free(win, NULL) == 0);
     snprintf(name, sizeof(name), "/%s", test_dir);
@@ -238,7 +244,8 @@ static void limits(void **state)
 /* A file system of 1 MiB, or a skip. */
 static int mount_small(const char *dir, const char *options)
 {
-    if (private_mounts() == 0 && mkdir(dir, 0700) == 0 && mount("none", dir, "tmpfs", 0, options) == 0)
+    if (private_mounts() == 0 && mkdir(dir, 0700) == 0 &&
+        mount("none", dir, "tmpfs", 0, options) == 0)
         return 0;
     rmdir(dir);
     return -1;
@@ -258,7 +265,8 @@ static void full_disk(void **state)
         skip();
     }
     snprintf(path, sizeof(path), "%s", test_path("small/file"));
-    for (unsigned without = 0; without <= (STORWIN__NO_TMPFILE | STORWIN__NO_FALLOCATE); without += STORWIN__NO_TMPFILE) {
+    for (unsigned without = 0; without <= (STORWIN__NO_TMPFILE | STORWIN__NO_FALLOCATE);
+         without += STORWIN__NO_TMPFILE) {
         atomic_store(&storwin__without, without);
         for (uint32_t pager = 0; pager < test_pagers; pager++) {
             opts.pager = pager;
@@ -275,8 +283,10 @@ static void full_disk(void **state)
             unlink(path);
             opts.flags = STORWIN_SPARSE; /* on request it may be too long */
             assert_int_equal(storwin_alloc(&opts, 2 << 20, &win, NULL), 0);
-            storwin_query(win, &info); /* where nothing tells that nothing has changed, all is written */
-            assert_int_equal(storwin_free(win, NULL), info.track == STORWIN_TRACK_ALL ? -ENOSPC : 0);
+            storwin_query(win,
+                          &info); /* where nothing tells that nothing has changed, all is written */
+            assert_int_equal(storwin_free(win, NULL),
+                             info.track == STORWIN_TRACK_ALL ? -ENOSPC : 0);
             unlink(path);
         }
     }
@@ -315,7 +325,8 @@ static void permissions(void **state)
 /* With and without what newer kernels and richer file systems have, the result is the same. */
 static void reserved(void **state)
 {
-    static const unsigned poor[] = {0, STORWIN__NO_TMPFILE, STORWIN__NO_FALLOCATE, STORWIN__NO_DIRECT, 31};
+    static const unsigned poor[] = {0, STORWIN__NO_TMPFILE, STORWIN__NO_FALLOCATE,
+                                    STORWIN__NO_DIRECT, 31};
     const uint64_t bytes = 40 * page + 100;
     struct storwin_opts opts = storage_opts(test_path("reserved"));
     struct storwin_window *win;
@@ -384,17 +395,22 @@ static void unlink_and_discard(void **state)
         *(char *)storwin_base(win) = 'y';
         assert_int_equal(storwin_free(win, NULL), 0);
         read_file(opts.filename, 0, &c, 1);
-        assert_int_equal(c, pager == STORWIN_PAGER_KERNEL ? 'y' : 'x'); /* a shared mapping shows the store, durable or not */
+        assert_int_equal(c, pager == STORWIN_PAGER_KERNEL
+                                ? 'y'
+                                : 'x'); /* a shared mapping shows the store, durable or not */
         unlink(opts.filename);
     }
 }
 
-/* Allocates and frees windows of one pager in this thread's own range of a file that all threads of that pager create, grow and remove. */
+/* Allocates and frees windows of one pager in this thread's own range of a file that all threads of
+ * that pager create, grow and remove. */
 static void *churn(void *arg)
 {
     const unsigned id = (unsigned)(uintptr_t)arg;
     const uint32_t pager = id % test_pagers;
-    struct storwin_opts opts = storage_opts(test_path(pager == 0 ? "kernel" : pager == 1 ? "resident" : "user"));
+    struct storwin_opts opts = storage_opts(test_path(pager == 0   ? "kernel"
+                                                      : pager == 1 ? "resident"
+                                                                   : "user"));
     uint64_t rng = id * 977 + 1;
 
     for (unsigned i = 0; i < 150; i++) {
@@ -475,7 +491,8 @@ static void no_leaks(void **state)
     assert_true(threads_settle(threads));
     if (!sanitized) { /* AddressSanitizer keeps what has been freed */
         assert_in_range(count_maps(), 1, maps + 4);
-        assert_in_range(mapped_kib(), 1, kib + 16 * 1024); /* arenas and stacks that the C library caches */
+        assert_in_range(mapped_kib(), 1,
+                        kib + 16 * 1024); /* arenas and stacks that the C library caches */
     }
     assert_int_equal(count_entries(test_dir), 0);
 }
@@ -505,7 +522,8 @@ static void hints_became(void **state)
         assert_int_equal(storwin_query_hint(win, "storage_alloc_budget", text, sizeof(text)), 7);
         assert_string_equal(text, "3145728");
     } else {
-        assert_int_equal(storwin_query_hint(win, "storage_alloc_budget", text, sizeof(text)), -ENOENT);
+        assert_int_equal(storwin_query_hint(win, "storage_alloc_budget", text, sizeof(text)),
+                         -ENOENT);
     }
     assert_true(storwin_query_hint(win, "storage_alloc_filename", text, sizeof(text)) > 0);
     assert_string_equal(text, opts.filename);
@@ -523,7 +541,8 @@ static void hints_became(void **state)
 
     assert_int_equal(storwin_alloc(NULL, page, &win, NULL), 0);
     for (size_t i = 0; storwin_hint_key(i); i++)
-        assert_int_equal(storwin_query_hint(win, storwin_hint_key(i), text, sizeof(text)), i == 0 ? 6 : -ENOENT);
+        assert_int_equal(storwin_query_hint(win, storwin_hint_key(i), text, sizeof(text)),
+                         i == 0 ? 6 : -ENOENT);
     info.size = offsetof(struct storwin_info, page_bytes); /* an older caller's struct */
     info.page_bytes = 99;
     storwin_query(win, &info);
@@ -581,10 +600,19 @@ static void dynamic(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_kind),   cmocka_unit_test(offsets),            cmocka_unit_test(links),
-        cmocka_unit_test(limits),       cmocka_unit_test(without_proc),       cmocka_unit_test(full_disk),          cmocka_unit_test(permissions),
-        cmocka_unit_test(reserved),     cmocka_unit_test(unlink_and_discard), cmocka_unit_test(races),
-        cmocka_unit_test(hints_became), cmocka_unit_test(dynamic),            cmocka_unit_test(no_leaks),
+        cmocka_unit_test(wrong_kind),
+        cmocka_unit_test(offsets),
+        cmocka_unit_test(links),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(without_proc),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(permissions),
+        cmocka_unit_test(reserved),
+        cmocka_unit_test(unlink_and_discard),
+        cmocka_unit_test(races),
+        cmocka_unit_test(hints_became),
+        cmocka_unit_test(dynamic),
+        cmocka_unit_test(no_leaks),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);

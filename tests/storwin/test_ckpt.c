@@ -11,7 +11,7 @@
 
 #include <sys/wait.h>
 
-#define STATE 300001u /* bytes: no multiple of anything */
+#define STATE      300001u /* bytes: no multiple of anything */
 #define SLOT_BYTES (65536u + 5 * 65536u)
 
 static const unsigned withouts[] = {0, STORWIN__NO_SCAN, STORWIN__NO_UFFD};
@@ -72,7 +72,8 @@ static void commit(struct storwin_ckpt *ckpt, uint64_t generation, uint32_t flag
     assert_int_equal(storwin_ckpt_commit(ckpt, NULL), 0);
 }
 
-/* A child has the slots, with the pager kernel those of its parent: it neither stores into them nor commits. */
+/* A child has the slots, with the pager kernel those of its parent: it neither stores into them nor
+ * commits. */
 static void in_a_child(void **state)
 {
     (void)state;
@@ -186,7 +187,8 @@ static void not_committed(void **state)
     }
 }
 
-/* Every byte of the newest header, and some of its data: damaged, it is not restored; the one before is. */
+/* Every byte of the newest header, and some of its data: damaged, it is not restored; the one
+ * before is. */
 static void torn(void **state)
 {
     struct storwin_opts opts = ckpt_opts(0);
@@ -198,8 +200,9 @@ static void torn(void **state)
     commit(ckpt, 2, 0); /* in slot 1 */
     storwin_ckpt_close(ckpt);
     for (uint32_t i = 0; i < sizeof(struct storwin__ckpt_header) + 40; i++) {
-        uint64_t at = i < sizeof(struct storwin__ckpt_header) ? SLOT_BYTES + i
-                                                              : SLOT_BYTES + 65536 + (i * 7919u) % STATE;
+        uint64_t at = i < sizeof(struct storwin__ckpt_header)
+                          ? SLOT_BYTES + i
+                          : SLOT_BYTES + 65536 + (i * 7919u) % STATE;
         uint8_t was, now;
         int rc;
 
@@ -255,7 +258,8 @@ static void other_files(void **state)
     assert_int_equal(storwin_ckpt_open(&opts, 3 * STATE, 7, &ckpt, &err), STORWIN_EFORMAT);
     assert_int_equal(storwin_ckpt_open(&opts, STATE, 8, &ckpt, &err), STORWIN_EVERSION);
     assert_int_equal(file_size(opts.filename), 2 * SLOT_BYTES);
-    assert_int_equal(storwin_ckpt_open(&opts, STATE, 0, &ckpt, &err), 0); /* any version, and it stays that */
+    assert_int_equal(storwin_ckpt_open(&opts, STATE, 0, &ckpt, &err),
+                     0); /* any version, and it stays that */
     commit(ckpt, 2, 0);
     storwin_ckpt_close(ckpt);
     ckpt = open_ckpt(&opts);
@@ -334,7 +338,8 @@ static void last_generation(void **state)
         write_file(opts.filename, 0, &h, sizeof(h));
         ckpt = open_ckpt(&opts);
         assert_int_equal(storwin_ckpt_begin(ckpt, 0, &begun), 0);
-        assert_int_equal(storwin_ckpt_commit(ckpt, &err), generation == UINT64_MAX ? -EOVERFLOW : 0);
+        assert_int_equal(storwin_ckpt_commit(ckpt, &err),
+                         generation == UINT64_MAX ? -EOVERFLOW : 0);
         storwin_ckpt_close(ckpt);
         ckpt = open_ckpt(&opts);
         assert_int_equal(ckpt_generation(ckpt), UINT64_MAX);
@@ -365,9 +370,11 @@ static void sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(generations), cmocka_unit_test(small_changes), cmocka_unit_test(not_committed),
-        cmocka_unit_test(torn),        cmocka_unit_test(other_files),   cmocka_unit_test(arguments),
-        cmocka_unit_test(last_generation), cmocka_unit_test(sums),     cmocka_unit_test(in_a_child),
+        cmocka_unit_test(generations),     cmocka_unit_test(small_changes),
+        cmocka_unit_test(not_committed),   cmocka_unit_test(torn),
+        cmocka_unit_test(other_files),     cmocka_unit_test(arguments),
+        cmocka_unit_test(last_generation), cmocka_unit_test(sums),
+        cmocka_unit_test(in_a_child),
     };
 
     test_begin();

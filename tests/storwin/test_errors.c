@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors of writing back and of reading. The linker puts this file's versions of the system's functions before the library's calls
- * (--wrap): they fail where the test says, for any user and on any file system. fuse_errors.c has the kernel say it.
+ * Errors of writing back and of reading. The linker puts this file's versions of the system's
+ * functions before the library's calls (--wrap): they fail where the test says, for any user and on
+ * any file system. fuse_errors.c has the kernel say it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,8 +29,10 @@ ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t offset);
 ssize_t __real_pread(int fd, void *data, size_t bytes, off_t offset);
 ssize_t __wrap_pread(int fd, void *data, size_t bytes, off_t offset);
-void __real_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes, uint64_t offset, uint64_t tag);
-void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes, uint64_t offset, uint64_t tag);
+void __real_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes,
+                                uint64_t offset, uint64_t tag);
+void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes,
+                                uint64_t offset, uint64_t tag);
 void __real_storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result);
 void __wrap_storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result);
 int __real_sync_file_range(int fd, off_t offset, off_t bytes, unsigned flags);
@@ -62,8 +65,10 @@ ssize_t __wrap_pread(int fd, void *data, size_t bytes, off_t offset)
                : __real_pread(fd, data, bytes, offset);
 }
 
-/* io_uring calls nothing that could be wrapped: a write that is to fail is none, and ends with the error. */
-void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes, uint64_t offset, uint64_t tag)
+/* io_uring calls nothing that could be wrapped: a write that is to fail is none, and ends with the
+ * error. */
+void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes,
+                                uint64_t offset, uint64_t tag)
 {
     bad_tag[tag] = (uint8_t)fails((off_t)offset, bytes);
     __real_storwin__ring_write(r, fd, from, bad_tag[tag] ? 0 : bytes, offset, tag);
@@ -121,7 +126,8 @@ static void fail_at(uint64_t from, uint64_t to, int times, int code)
     atomic_store(&bad_times, times);
 }
 
-static struct storwin_window *open_pager(const char *path, uint32_t pager, unsigned without, uint64_t budget)
+static struct storwin_window *open_pager(const char *path, uint32_t pager, unsigned without,
+                                         uint64_t budget)
 {
     struct storwin_opts opts = storage_opts(path);
     struct storwin_window *win;
@@ -140,7 +146,8 @@ static struct storwin_window *open_pager(const char *path, uint32_t pager, unsig
 }
 
 /* The error comes once, with a range that holds what failed; the sync after that writes it. */
-static void check_error(struct storwin_window *win, const char *path, uint32_t pager, uint64_t bad_page, int async)
+static void check_error(struct storwin_window *win, const char *path, uint32_t pager,
+                        uint64_t bad_page, int async)
 {
     uint8_t *base = storwin_base(win), *copy = malloc(page);
     struct storwin_error err;
@@ -167,7 +174,8 @@ static void check_error(struct storwin_window *win, const char *path, uint32_t p
         assert_int_equal(err.code, rc);
         assert_true(err.bytes > 0 && err.offset <= bad_page * page &&
                     err.offset + err.bytes >= (bad_page + 1) * page - (bad_page + 1 == PAGES));
-        assert_true(err.bytes <= UINT64_C(16) << 20 || (pager == STORWIN_PAGER_KERNEL && times == 1));
+        assert_true(err.bytes <= UINT64_C(16) << 20 ||
+                    (pager == STORWIN_PAGER_KERNEL && times == 1));
         assert_non_null(strstr(err.text, "window"));
         assert_string_equal(err.hint, "storage_alloc_filename");
         assert_int_equal(storwin_sync(win, &err), 0);
@@ -196,7 +204,8 @@ static void once_with_its_range(void **state)
 
     (void)state;
     for (unsigned k = 0; k < sizeof(modes) / sizeof(modes[0]); k++) {
-        struct storwin_window *win = open_pager(path, modes[k].pager, modes[k].without, UINT64_C(96) << 20);
+        struct storwin_window *win =
+            open_pager(path, modes[k].pager, modes[k].without, UINT64_C(96) << 20);
 
         if (!win)
             continue;
@@ -231,7 +240,8 @@ static void flush(void **state)
     }
 }
 
-/* The first sync of a file that is new, and is to stay, makes its name durable too, and fails if that does. */
+/* The first sync of a file that is new, and is to stay, makes its name durable too, and fails if
+ * that does. */
 static void name(void **state)
 {
     const char *path = test_path("named");
@@ -261,7 +271,8 @@ static void name(void **state)
     atomic_store(&name_fails, 0);
 }
 
-/* What evictions wrote is flushed by the next sync, though nothing else is to be written, and is named if that fails. */
+/* What evictions wrote is flushed by the next sync, though nothing else is to be written, and is
+ * named if that fails. */
 static void flush_of_evicted(void **state)
 {
     const char *path = test_path("evicted");
@@ -309,7 +320,8 @@ static void eviction(void **state)
         base[p * page] = (uint8_t)(p + 1);
     for (uint64_t p = 0; p < 600; p++)
         assert_int_equal(base[p * page], (uint8_t)(p + 1));
-    fail_at(0, 0, 0, 0); /* from here on everything can be written, but what failed before is to be told */
+    fail_at(0, 0, 0,
+            0); /* from here on everything can be written, but what failed before is to be told */
     assert_int_equal(storwin_sync(win, &err), -ENOSPC);
     assert_true(err.offset < 600 * page && err.bytes > 0);
     while (storwin_sync(win, &err) < 0) /* an eviction may have been under way */
@@ -331,10 +343,12 @@ static void on_signal(int sig)
     siglongjmp(jump, sig);
 }
 
-/* A bad sector under the pager is SIGBUS (SIGSEGV before Linux 6.6), and its neighbours are readable. */
+/* A bad sector under the pager is SIGBUS (SIGSEGV before Linux 6.6), and its neighbours are
+ * readable. */
 static void bad_sector(void **state)
 {
-    static const uint32_t styles[] = {STORWIN_ACCESS_RANDOM, 0, STORWIN_ACCESS_SEQUENTIAL, STORWIN_ACCESS_REVERSE};
+    static const uint32_t styles[] = {STORWIN_ACCESS_RANDOM, 0, STORWIN_ACCESS_SEQUENTIAL,
+                                      STORWIN_ACCESS_REVERSE};
     const char *path = test_path("sector");
     uint8_t *data = malloc(1 << 20);
 
@@ -444,9 +458,14 @@ static void commit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(once_with_its_range), cmocka_unit_test(flush), cmocka_unit_test(name), cmocka_unit_test(flush_of_evicted),
-        cmocka_unit_test(eviction),            cmocka_unit_test(bad_sector),
-        cmocka_unit_test(bad_sector_at_allocation), cmocka_unit_test(commit),
+        cmocka_unit_test(once_with_its_range),
+        cmocka_unit_test(flush),
+        cmocka_unit_test(name),
+        cmocka_unit_test(flush_of_evicted),
+        cmocka_unit_test(eviction),
+        cmocka_unit_test(bad_sector),
+        cmocka_unit_test(bad_sector_at_allocation),
+        cmocka_unit_test(commit),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);

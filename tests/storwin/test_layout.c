@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Combined windows: every small size, factor and order against a map made page by page; sizes at the limits. */
+/* Combined windows: every small size, factor and order against a map made page by page; sizes at
+ * the limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,8 @@
 
 static uint64_t page;
 
-/* The nearest number of pages, a half up, with nothing lost: |2 * (k * 10^9 - pages * ppb)| is least. */
+/* The nearest number of pages, a half up, with nothing lost: |2 * (k * 10^9 - pages * ppb)| is
+ * least. */
 static uint64_t naive_pages(uint64_t pages, uint32_t ppb)
 {
     for (uint64_t k = 0;; k++)
@@ -26,7 +28,8 @@ static void rounding(void **state)
     (void)state;
     for (uint64_t pages = 0; pages < 64; pages++)
         for (uint32_t f = 0; f <= 1000; f++)
-            assert_int_equal(storwin__storage_pages(pages, f * 1000000), naive_pages(pages, f * 1000000));
+            assert_int_equal(storwin__storage_pages(pages, f * 1000000),
+                             naive_pages(pages, f * 1000000));
     for (unsigned i = 0; i < 100000; i++) {
         uint64_t pages = test_random(&rng) % 1000;
         uint32_t ppb = (uint32_t)(test_random(&rng) % (STORWIN_FACTOR_ONE + 1));
@@ -36,11 +39,13 @@ static void rounding(void **state)
     for (uint64_t pages = 1; pages <= STORWIN_MAX_BYTES / 4096; pages *= 2) {
         assert_int_equal(storwin__storage_pages(pages, 0), 0);
         assert_int_equal(storwin__storage_pages(pages, STORWIN_FACTOR_ONE), pages);
-        assert_int_equal(storwin__storage_pages(pages, STORWIN_FACTOR_ONE / 2), pages / 2 + pages % 2);
+        assert_int_equal(storwin__storage_pages(pages, STORWIN_FACTOR_ONE / 2),
+                         pages / 2 + pages % 2);
     }
 }
 
-/* The parts follow each other, are where storwin_where() has them, and their descriptors hold what the window does. The window is synced. */
+/* The parts follow each other, are where storwin_where() has them, and their descriptors hold what
+ * the window does. The window is synced. */
 static void check_parts(const struct storwin_window *win, int memfd, int kernel)
 {
     uint8_t *base = storwin_base(win);
@@ -61,7 +66,8 @@ static void check_parts(const struct storwin_window *win, int memfd, int kernel)
         if (part.kind == STORWIN_STORAGE)
             assert_int_equal(part.fd_offset, place.file_offset);
         if (part.fd >= 0) {
-            map = mmap(NULL, part.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, part.fd, (off_t)part.fd_offset);
+            map = mmap(NULL, part.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, part.fd,
+                       (off_t)part.fd_offset);
             assert_ptr_not_equal(map, MAP_FAILED);
             assert_memory_equal(map, base + at, part.bytes);
         }
@@ -82,7 +88,8 @@ static void check_parts(const struct storwin_window *win, int memfd, int kernel)
     assert_int_equal(storwin_part(win, i, &part), STORWIN_ERANGE);
 }
 
-/* What storwin_where() says about each byte's page, what a store reaches, and what the file holds. */
+/* What storwin_where() says about each byte's page, what a store reaches, and what the file holds.
+ * */
 static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t pager)
 {
     const char *path = test_path("layout");
@@ -129,7 +136,9 @@ static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t 
 
         assert_int_equal(file_size(path), in_storage);
         read_file(path, 0, copy, in_storage);
-        assert_memory_equal(copy, base + (order == STORWIN_STORAGE_FIRST ? 0 : (pages - storage) * page), in_storage);
+        assert_memory_equal(copy,
+                            base + (order == STORWIN_STORAGE_FIRST ? 0 : (pages - storage) * page),
+                            in_storage);
         free(copy);
     } else {
         assert_int_equal(file_size(path), UINT64_MAX);
@@ -176,7 +185,8 @@ static void parts(void **state)
 
 static void every_small_size(void **state)
 {
-    static const uint32_t factors[] = {0, 1, 249999999, 250000000, 333333333, 499999999, 500000000, 500000001,
+    static const uint32_t factors[] = {0,         1,         249999999, 250000000,
+                                       333333333, 499999999, 500000000, 500000001,
                                        666666667, 800000000, 999999999, 1000000000};
 
     (void)state;
@@ -186,7 +196,8 @@ static void every_small_size(void **state)
                 for (uint32_t order = 0; order < 2; order++)
                     if (pages > 0 || delta >= 0)
                         check_window(pages * page + (uint64_t)delta, factors[f], order,
-                                     f % 4 == 0 ? (uint32_t)(pages % test_pagers) : STORWIN_PAGER_KERNEL);
+                                     f % 4 == 0 ? (uint32_t)(pages % test_pagers)
+                                                : STORWIN_PAGER_KERNEL);
 }
 
 static void zero_and_one(void **state)
@@ -334,9 +345,13 @@ static void larger_than_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounding),        cmocka_unit_test(every_small_size),
-        cmocka_unit_test(parts),           cmocka_unit_test(zero_and_one),    cmocka_unit_test(automatic),
-        cmocka_unit_test(two_on_one_file), cmocka_unit_test(larger_than_memory),
+        cmocka_unit_test(rounding),
+        cmocka_unit_test(every_small_size),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(zero_and_one),
+        cmocka_unit_test(automatic),
+        cmocka_unit_test(two_on_one_file),
+        cmocka_unit_test(larger_than_memory),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);

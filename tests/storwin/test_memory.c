@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What memory is available: the kernel's estimate and the limits of control groups, read from files that this test writes. */
+/* What memory is available: the kernel's estimate and the limits of control groups, read from files
+ * that this test writes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,8 @@ static void put(const char *name, const char *text)
     write_file(path, 0, text, strlen(text));
 }
 
-static const char v2_mount[] = "30 20 0:26 / /cg rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+static const char v2_mount[] =
+    "30 20 0:26 / /cg rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
 static const char v1_mount[] = "30 20 0:26 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
                                "31 20 0:27 / /cg/memory rw,nosuid - cgroup cgroup rw,memory\n";
 static const char v1_groups[] = "5:cpu,cpuacct:/other\n4:memory:/job/step\n0::/unified\n";
@@ -35,7 +37,8 @@ static void available(const char *what, uint64_t want)
     uint64_t got = storwin__memory_available(&src);
 
     if (got != want)
-        fail_msg("%s: %llu instead of %llu", what, (unsigned long long)got, (unsigned long long)want);
+        fail_msg("%s: %llu instead of %llu", what, (unsigned long long)got,
+                 (unsigned long long)want);
 }
 
 static void no_groups(void **state)
@@ -128,7 +131,7 @@ static void this_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_groups), cmocka_unit_test(version_2), cmocka_unit_test(version_1),
+        cmocka_unit_test(no_groups), cmocka_unit_test(version_2),    cmocka_unit_test(version_1),
         cmocka_unit_test(container), cmocka_unit_test(this_machine),
     };
 

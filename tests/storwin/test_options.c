@@ -72,7 +72,8 @@ static const struct row rows[] = {
     {"access_style", "random", 0, NULL},
     {"access_style", "read_mostly,write_once", 0, "write_once,read_mostly"},
     {"access_style", "read_mostly, random", 0, "read_mostly,random"},
-    {"access_style", "sequential,reverse_sequential,random,read_once,write_once,read_mostly,write_mostly", 0,
+    {"access_style",
+     "sequential,reverse_sequential,random,read_once,write_once,read_mostly,write_mostly", 0,
      "read_once,write_once,read_mostly,write_mostly,sequential,reverse_sequential,random"},
     {"access_style", "", STORWIN_EVALUE, NULL},
     {"access_style", "random,", STORWIN_EVALUE, NULL},
@@ -166,13 +167,15 @@ static void paths(void **state)
     (void)state;
     storwin_opts_init(&opts);
     memset(long_path, 'a', STORWIN_MAX_PATH + 1);
-    assert_int_equal(storwin_opts_set(&opts, "storage_alloc_filename", long_path, NULL), STORWIN_EVALUE);
+    assert_int_equal(storwin_opts_set(&opts, "storage_alloc_filename", long_path, NULL),
+                     STORWIN_EVALUE);
     long_path[STORWIN_MAX_PATH] = '\0';
     assert_int_equal(storwin_opts_set(&opts, "storage_alloc_filename", long_path, NULL), 0);
     assert_ptr_equal(opts.filename, long_path);
 }
 
-/* What a hint sets, and that it sets nothing else: a table that confused two of them would read and print them alike. */
+/* What a hint sets, and that it sets nothing else: a table that confused two of them would read and
+ * print them alike. */
 static void every_field(void **state)
 {
     struct storwin_opts want, got;
@@ -248,8 +251,11 @@ static void null_arguments(void **state)
 
 static void apply(void **state)
 {
-    struct storwin_hint hints[] = {{"alloc_type", "memory"},  {"cb_nodes", "4"}, {"storage_alloc_factor", "0.5"},
-                                   {"alloc_type", "storage"}, {"no_such", ""}};
+    struct storwin_hint hints[] = {{"alloc_type", "memory"},
+                                   {"cb_nodes", "4"},
+                                   {"storage_alloc_factor", "0.5"},
+                                   {"alloc_type", "storage"},
+                                   {"no_such", ""}};
     struct storwin_opts opts, before;
     struct storwin_error err;
     uint32_t unknown[5] = {9, 9, 9, 9, 9};
@@ -277,7 +283,8 @@ static void apply(void **state)
 static void split(void **state)
 {
     char text[] = " alloc_type = storage ;;\tstorage_alloc_filename=/a b=c ; x=; ";
-    char none[] = "", no_equals[] = "a=b;c", no_key[] = "=b", blank_key[] = "  =b", three[] = "a=1;b=2;c=3";
+    char none[] = "", no_equals[] = "a=b;c", no_key[] = "=b", blank_key[] = "  =b",
+         three[] = "a=1;b=2;c=3";
     struct storwin_hint hints[3];
     struct storwin_error err;
 
@@ -334,8 +341,10 @@ static void struct_limits(void **state)
     BAD(filename, long_path, STORWIN_EVALUE, "storage_alloc_filename");
     opts.filename = long_path + 1;
     assert_int_equal(storwin__opts_check(&opts, page, &err), 0);
-    BAD(access_style, STORWIN_ACCESS_RANDOM | STORWIN_ACCESS_SEQUENTIAL, STORWIN_ECONFLICT, "access_style");
-    BAD(access_style, STORWIN_ACCESS_RANDOM | STORWIN_ACCESS_REVERSE, STORWIN_ECONFLICT, "access_style");
+    BAD(access_style, STORWIN_ACCESS_RANDOM | STORWIN_ACCESS_SEQUENTIAL, STORWIN_ECONFLICT,
+        "access_style");
+    BAD(access_style, STORWIN_ACCESS_RANDOM | STORWIN_ACCESS_REVERSE, STORWIN_ECONFLICT,
+        "access_style");
     BAD(flags, 16, -EINVAL, "");
     opts = good;
     opts.size = 8; /* other sizes: test_opts_size.c */
@@ -359,9 +368,11 @@ static void explains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_value),    cmocka_unit_test(paths), cmocka_unit_test(every_field), cmocka_unit_test(every_key),
-        cmocka_unit_test(null_arguments), cmocka_unit_test(apply), cmocka_unit_test(split),
-        cmocka_unit_test(struct_limits),  cmocka_unit_test(explains),
+        cmocka_unit_test(every_value),    cmocka_unit_test(paths),
+        cmocka_unit_test(every_field),    cmocka_unit_test(every_key),
+        cmocka_unit_test(null_arguments), cmocka_unit_test(apply),
+        cmocka_unit_test(split),          cmocka_unit_test(struct_limits),
+        cmocka_unit_test(explains),
     };
 
     (void)setlocale(LC_ALL, "de_DE.UTF-8"); /* where there is one, 0.5 is still a half */

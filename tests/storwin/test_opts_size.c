@@ -32,7 +32,8 @@ static int set(void *opts, void *ctx)
 
 static int apply(void *opts, void *ctx)
 {
-    const struct storwin_hint hints[] = {{"storage_alloc_order", "storage_first"}, {"no_such", "x"}};
+    const struct storwin_hint hints[] = {{"storage_alloc_order", "storage_first"},
+                                         {"no_such", "x"}};
     struct storwin_opts *o = opts;
     uint32_t before = o->order;
     int rc = storwin_opts_apply(o, hints, 2, NULL, NULL, NULL);
@@ -71,18 +72,21 @@ static void every_struct(void **state)
     uint64_t bytes = 10000;
     char shm_name[64];
     struct storwin_opts opts;
-    struct storwin_shared s = {.size = sizeof(s), .n_ranks = 1, .bytes = &bytes, .shm_name = shm_name};
+    struct storwin_shared s = {
+        .size = sizeof(s), .n_ranks = 1, .bytes = &bytes, .shm_name = shm_name};
 
     (void)state;
     snprintf(shm_name, sizeof(shm_name), "/storwin-sizes-%d", (int)getpid());
     storwin_opts_init(&opts);
     assert_int_equal(opts.size, sizeof(opts));
     assert_int_equal(opts_sizes("storwin_opts, alloc", &opts, sizeof(opts), window, NULL), 0);
-    assert_int_equal(opts_sizes("storwin_opts, alloc_shared", &opts, sizeof(opts), shared_opts, &s), 0);
+    assert_int_equal(opts_sizes("storwin_opts, alloc_shared", &opts, sizeof(opts), shared_opts, &s),
+                     0);
     assert_int_equal(opts_sizes("storwin_shared", &s, sizeof(s), shared, NULL), 0);
     opts.alloc_type = STORWIN_STORAGE;
     opts.filename = test_path("file");
-    assert_int_equal(opts_sizes("storwin_opts, alloc on storage", &opts, sizeof(opts), window, NULL), 0);
+    assert_int_equal(
+        opts_sizes("storwin_opts, alloc on storage", &opts, sizeof(opts), window, NULL), 0);
     assert_int_equal(opts_sizes("storwin_opts, set", &opts, sizeof(opts), set, NULL), 0);
     assert_int_equal(opts_sizes("storwin_opts, apply", &opts, sizeof(opts), apply, NULL), 0);
     opts.filename = test_path("checkpoints");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The user-level pager: its bound holds under several threads, nothing is lost or mixed up, and bad sectors are like a mapping's. */
+/* The user-level pager: its bound holds under several threads, nothing is lost or mixed up, and bad
+ * sectors are like a mapping's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,8 @@
 
 static uint64_t page;
 
-static struct storwin_window *open_user(const char *path, uint64_t bytes, uint64_t budget, uint32_t style)
+static struct storwin_window *open_user(const char *path, uint64_t bytes, uint64_t budget,
+                                        uint32_t style)
 {
     struct storwin_opts opts = storage_opts(path);
     struct storwin_window *win = NULL;
@@ -46,7 +48,8 @@ struct worker {
     uint32_t *model; /* of this worker's words */
 };
 
-/* Words id, id + n, ... of the window belong to worker id: neighbours on a page belong to different threads. */
+/* Words id, id + n, ... of the window belong to worker id: neighbours on a page belong to different
+ * threads. */
 static void *work(void *arg)
 {
     struct worker *w = arg;
@@ -152,7 +155,8 @@ static void streams(void **state)
 
     (void)state;
     for (unsigned s = 0; s < 3; s++) {
-        struct storwin_window *win = open_user(test_path("streams"), bytes, STORWIN_MIN_BUDGET, styles[s]);
+        struct storwin_window *win =
+            open_user(test_path("streams"), bytes, STORWIN_MIN_BUDGET, styles[s]);
         uint64_t *base = storwin_base(win), wrong = 0;
 
         for (uint64_t i = 0; i < words; i++)
@@ -206,7 +210,8 @@ static void refused(void **state)
 }
 
 /* A child has no mapping there: a fault, not zeros. */
-/* That descriptors ran out is not told as a pager that is not allowed; and what an allocation made do without is no error of it. */
+/* That descriptors ran out is not told as a pager that is not allowed; and what an allocation made
+ * do without is no error of it. */
 static void few_descriptors(void **state)
 {
     const char *path = test_path("few");
@@ -272,7 +277,8 @@ static void push_out(struct storwin_window *win, uint64_t from)
     (void)sum;
 }
 
-/* One page pinned as io_uring's fixed buffer, into which a file can be read past the page tables. */
+/* One page pinned as io_uring's fixed buffer, into which a file can be read past the page tables.
+ * */
 struct pinned {
     int ring, file;
     uint8_t *rings, *sqes;
@@ -287,9 +293,12 @@ static int pin(struct pinned *pin, void *at)
     pin->ring = (int)syscall(SYS_io_uring_setup, 1, &pin->params);
     if (pin->ring < 0)
         return -1;
-    pin->rings = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, pin->ring, IORING_OFF_SQ_RING);
-    pin->sqes = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, pin->ring, IORING_OFF_SQES);
-    assert_true(pin->rings != MAP_FAILED && pin->sqes != MAP_FAILED && (pin->params.features & IORING_FEAT_SINGLE_MMAP));
+    pin->rings = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, pin->ring,
+                      IORING_OFF_SQ_RING);
+    pin->sqes = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, pin->ring,
+                     IORING_OFF_SQES);
+    assert_true(pin->rings != MAP_FAILED && pin->sqes != MAP_FAILED &&
+                (pin->params.features & IORING_FEAT_SINGLE_MMAP));
     return (int)syscall(SYS_io_uring_register, pin->ring, IORING_REGISTER_BUFFERS, &buffer, 1);
 }
 
@@ -300,7 +309,8 @@ static void read_pinned(struct pinned *pin, const char *path, void *to, uint32_t
     struct io_uring_sqe *sqe = (struct io_uring_sqe *)(void *)pin->sqes;
     _Atomic uint32_t *tail = (_Atomic uint32_t *)(void *)(pin->rings + p->sq_off.tail);
     _Atomic uint32_t *seen = (_Atomic uint32_t *)(void *)(pin->rings + p->cq_off.head);
-    uint32_t head = atomic_load(seen), mask = *(uint32_t *)(void *)(pin->rings + p->cq_off.ring_mask);
+    uint32_t head = atomic_load(seen),
+             mask = *(uint32_t *)(void *)(pin->rings + p->cq_off.ring_mask);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     assert_true(fd >= 0);
@@ -311,8 +321,10 @@ static void read_pinned(struct pinned *pin, const char *path, void *to, uint32_t
     sqe->len = bytes;
     ((uint32_t *)(void *)(pin->rings + p->sq_off.array))[0] = 0;
     atomic_store(tail, atomic_load(tail) + 1);
-    assert_int_equal(syscall(SYS_io_uring_enter, pin->ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0), 1);
-    assert_int_equal(((struct io_uring_cqe *)(void *)(pin->rings + p->cq_off.cqes))[head & mask].res, bytes);
+    assert_int_equal(syscall(SYS_io_uring_enter, pin->ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0),
+                     1);
+    assert_int_equal(
+        ((struct io_uring_cqe *)(void *)(pin->rings + p->cq_off.cqes))[head & mask].res, bytes);
     atomic_store(seen, head + 1);
     close(fd);
 }
@@ -321,11 +333,13 @@ static void unpin(struct pinned *pin)
 {
     munmap(pin->rings, page);
     munmap(pin->sqes, page);
-    assert_int_equal(syscall(SYS_io_uring_register, pin->ring, IORING_UNREGISTER_BUFFERS, NULL, 0), 0);
+    assert_int_equal(syscall(SYS_io_uring_register, pin->ring, IORING_UNREGISTER_BUFFERS, NULL, 0),
+                     0);
     close(pin->ring);
 }
 
-/* What comes into a page that is pinned for long is neither lost by evictions nor by a sync that was before it, and afterwards the page can go. */
+/* What comes into a page that is pinned for long is neither lost by evictions nor by a sync that
+ * was before it, and afterwards the page can go. */
 static void pinned_page(void **state)
 {
     static const uint32_t styles[] = {0, STORWIN_ACCESS_RANDOM};
@@ -355,7 +369,8 @@ static void pinned_page(void **state)
             read_file(path, 3 * page + 100 * i, &byte, 1);
             assert_int_equal(byte, '0');
         }
-        read_pinned(&pinned, source, base + 3 * page + 1000, 16); /* nothing but the sync before it knows of this one */
+        read_pinned(&pinned, source, base + 3 * page + 1000,
+                    16); /* nothing but the sync before it knows of this one */
         assert_int_equal(storwin_sync(win, NULL), 0);
         read_file(path, 3 * page + 1015, &byte, 1);
         assert_int_equal(byte, 'f');
@@ -402,7 +417,8 @@ static void *copy_pinned(void *arg)
 static void copies_meet_evictions(void **state)
 {
     const uint64_t bytes = UINT64_C(8) << 20;
-    struct storwin_window *win = open_user(test_path("copies"), bytes, STORWIN_MIN_BUDGET, STORWIN_ACCESS_RANDOM);
+    struct storwin_window *win =
+        open_user(test_path("copies"), bytes, STORWIN_MIN_BUDGET, STORWIN_ACCESS_RANDOM);
     struct copier c = {.win = win, .rounds = 4};
     struct storwin_info info = {.size = sizeof(info)};
     const uint64_t *words = storwin_base(win);
@@ -428,7 +444,8 @@ static void copies_meet_evictions(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
-/* As much memory as a bound may be at most, for a small window: what the pager keeps is as the window. */
+/* As much memory as a bound may be at most, for a small window: what the pager keeps is as the
+ * window. */
 static void bound_beyond_the_window(void **state)
 {
     struct storwin_opts opts = storage_opts(test_path("bound"));
@@ -455,10 +472,18 @@ static void bound_beyond_the_window(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_random),   cmocka_unit_test(threads_unknown), cmocka_unit_test(threads_sequential),
-        cmocka_unit_test(threads_in_place), cmocka_unit_test(streams),         cmocka_unit_test(system_calls),
-        cmocka_unit_test(refused),          cmocka_unit_test(after_fork),      cmocka_unit_test(pinned_page),
-        cmocka_unit_test(copies_meet_evictions), cmocka_unit_test(few_descriptors), cmocka_unit_test(bound_beyond_the_window),
+        cmocka_unit_test(threads_random),
+        cmocka_unit_test(threads_unknown),
+        cmocka_unit_test(threads_sequential),
+        cmocka_unit_test(threads_in_place),
+        cmocka_unit_test(streams),
+        cmocka_unit_test(system_calls),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(after_fork),
+        cmocka_unit_test(pinned_page),
+        cmocka_unit_test(copies_meet_evictions),
+        cmocka_unit_test(few_descriptors),
+        cmocka_unit_test(bound_beyond_the_window),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Striping, with a stand-in for Lustre: --wrap lets fstatfs() name that file system and ioctl() take the layout. It shows what is sent and what
- * becomes of a refusal, not what Lustre does with it.
+ * Striping, with a stand-in for Lustre: --wrap lets fstatfs() name that file system and ioctl()
+ * take the layout. It shows what is sent and what becomes of a refusal, not what Lustre does with
+ * it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +68,8 @@ static uint32_t outcome(const char *path, char *hint)
 
 static void applied(void **state)
 {
-    static const uint8_t layout[32] = {0xd0, 0x0b, 0xd1, 0x0b, 1, 0, 0, 0, [24] = 0, 0, 0x30, 0, 7, 0, 0xff, 0xff};
+    static const uint8_t layout[32] = {
+        0xd0, 0x0b, 0xd1, 0x0b, 1, 0, 0, 0, [24] = 0, 0, 0x30, 0, 7, 0, 0xff, 0xff};
     char hint[32];
 
     (void)state;

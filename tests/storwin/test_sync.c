@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sync, against a model: what the window should hold and what the file should. Every pager, with and without the
- * facilities of newer kernels; whole, ranges, asynchronous.
+ * Sync, against a model: what the window should hold and what the file should. Every pager, with
+ * and without the facilities of newer kernels; whole, ranges, asynchronous.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,17 +28,20 @@ static const struct mode modes[] = {
     {"resident", STORWIN_PAGER_RESIDENT, 0, 0, STORWIN_TRACK_SCAN},
     {"resident, no io_uring", STORWIN_PAGER_RESIDENT, 0, STORWIN__NO_RING, STORWIN_TRACK_SCAN},
     {"resident, no O_DIRECT", STORWIN_PAGER_RESIDENT, 0, STORWIN__NO_DIRECT, STORWIN_TRACK_SCAN},
-    {"resident, no PAGEMAP_SCAN", STORWIN_PAGER_RESIDENT, 0, STORWIN__NO_SCAN, STORWIN_TRACK_FAULTS},
+    {"resident, no PAGEMAP_SCAN", STORWIN_PAGER_RESIDENT, 0, STORWIN__NO_SCAN,
+     STORWIN_TRACK_FAULTS},
     {"resident, no userfaultfd", STORWIN_PAGER_RESIDENT, 0, STORWIN__NO_UFFD, STORWIN_TRACK_ALL},
     {"user", STORWIN_PAGER_USER, 0, 0, STORWIN_TRACK_FAULTS},
     {"user, random", STORWIN_PAGER_USER, STORWIN_ACCESS_RANDOM, 0, STORWIN_TRACK_FAULTS},
     {"user, sequential", STORWIN_PAGER_USER, STORWIN_ACCESS_SEQUENTIAL, 0, STORWIN_TRACK_FAULTS},
-    {"user, no O_DIRECT", STORWIN_PAGER_USER, STORWIN_ACCESS_REVERSE, STORWIN__NO_DIRECT, STORWIN_TRACK_FAULTS},
+    {"user, no O_DIRECT", STORWIN_PAGER_USER, STORWIN_ACCESS_REVERSE, STORWIN__NO_DIRECT,
+     STORWIN_TRACK_FAULTS},
 };
 #define N_MODES (sizeof(modes) / sizeof(modes[0]))
 
 /* The window of one mode; NULL when this kernel has less than the mode needs. */
-static struct storwin_window *open_mode(const struct mode *m, const char *path, uint64_t bytes, uint64_t offset)
+static struct storwin_window *open_mode(const struct mode *m, const char *path, uint64_t bytes,
+                                        uint64_t offset)
 {
     struct storwin_opts opts = storage_opts(path);
     struct storwin_info info = {.size = sizeof(info)};
@@ -67,14 +70,16 @@ struct model {
     uint64_t bytes, offset;
 };
 
-static void check_file(const struct model *m, const char *path, uint64_t lo, uint64_t hi, const char *name)
+static void check_file(const struct model *m, const char *path, uint64_t lo, uint64_t hi,
+                       const char *name)
 {
     uint8_t *copy = malloc(hi - lo + 1);
 
     read_file(path, m->offset + lo, copy, hi - lo);
     for (uint64_t i = lo; i < hi; i++)
         if (copy[i - lo] != m->file[i])
-            fail_msg("%s: byte %lu of the file is %u, not %u", name, (unsigned long)i, copy[i - lo], m->file[i]);
+            fail_msg("%s: byte %lu of the file is %u, not %u", name, (unsigned long)i, copy[i - lo],
+                     m->file[i]);
     free(copy);
 }
 
@@ -92,7 +97,8 @@ static void step(struct storwin_window *win, struct model *m, uint64_t *rng)
     uint64_t n = test_random(rng) % 20, lo, len;
 
     for (uint64_t i = 0; i < n; i++) { /* single bytes, runs, and now and then much */
-        uint64_t at = test_random(rng) % m->bytes, run = test_random(rng) % 4 ? 1 : test_random(rng) % (20 * page);
+        uint64_t at = test_random(rng) % m->bytes,
+                 run = test_random(rng) % 4 ? 1 : test_random(rng) % (20 * page);
         int value = (int)test_random(rng) & 255;
 
         if (run > m->bytes - at)
@@ -116,8 +122,7 @@ static void step(struct storwin_window *win, struct model *m, uint64_t *rng)
         assert_int_equal(storwin_sync_wait(win, NULL), 0);
         synced(m, lo, lo + len);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -140,7 +145,8 @@ static void random_steps(void **state)
         win = open_mode(&modes[k], path, m.bytes, m.offset);
         for (unsigned i = 0; win && i < 25; i++) {
             step(win, &m, &rng);
-            if (modes[k].pager == STORWIN_PAGER_RESIDENT) /* exactly what was synced, and nothing else */
+            if (modes[k].pager ==
+                STORWIN_PAGER_RESIDENT) /* exactly what was synced, and nothing else */
                 check_file(&m, path, 0, m.bytes, modes[k].name);
             if (memcmp(storwin_base(win), m.window, m.bytes) != 0)
                 fail_msg("%s: the window changed by itself", modes[k].name);
@@ -201,7 +207,8 @@ static void lists_dirty(void **state)
             total = 0;
             for (size_t i = 0; i < n; i++) {
                 assert_int_equal(ranges[i].offset % page, 0);
-                assert_true(i == 0 || ranges[i].offset > ranges[i - 1].offset + ranges[i - 1].bytes);
+                assert_true(i == 0 ||
+                            ranges[i].offset > ranges[i - 1].offset + ranges[i - 1].bytes);
                 total += ranges[i].bytes;
                 memset(listed + ranges[i].offset / page, 1, (ranges[i].bytes + page - 1) / page);
             }
@@ -254,12 +261,14 @@ static void writes_little(void **state)
         storwin_query(win, &a);
         assert_int_equal(a.dirty_bytes, pages * page);
         assert_int_equal(a.written_bytes, pages * page);
-        for (uint64_t i = 0; i < pages / 100; i++) /* a few near each other, then far from the next */
+        for (uint64_t i = 0; i < pages / 100;
+             i++) /* a few near each other, then far from the next */
             ((uint8_t *)storwin_base(win))[(i / 8 * 800 + i % 8 * 5) * page + 5] = 7;
         assert_int_equal(storwin_sync(win, NULL), 0);
         storwin_query(win, &b);
         assert_int_equal(b.dirty_bytes - a.dirty_bytes, pages / 100 * page);
-        assert_in_range(b.written_bytes - a.written_bytes, pages / 100 * page, pages / 100 * page * 12 / 10);
+        assert_in_range(b.written_bytes - a.written_bytes, pages / 100 * page,
+                        pages / 100 * page * 12 / 10);
         assert_int_equal(storwin_sync(win, NULL), 0);
         storwin_query(win, &a);
         assert_int_equal(a.written_bytes, b.written_bytes);
@@ -379,7 +388,8 @@ static void shortened(void **state)
         memset(storwin_base(win), 1, bytes);
         assert_int_equal(storwin_sync(win, NULL), 0);
         assert_int_equal(truncate(path, (off_t)(12 * page)), 0);
-        assert_int_equal(storwin_sync_range(win, 0, 10 * page, &err), 0); /* nothing has gone from there */
+        assert_int_equal(storwin_sync_range(win, 0, 10 * page, &err),
+                         0); /* nothing has gone from there */
         rc = storwin_sync(win, &err);
         if (modes[i].pager == STORWIN_PAGER_RESIDENT) {
             assert_int_equal(rc, 0);
@@ -404,12 +414,9 @@ static void shortened(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_a_child),
-        cmocka_unit_test(shortened),
-        cmocka_unit_test(random_steps),
-        cmocka_unit_test(lists_dirty),
-        cmocka_unit_test(writes_little),
-        cmocka_unit_test(states),
+        cmocka_unit_test(in_a_child),    cmocka_unit_test(shortened),
+        cmocka_unit_test(random_steps),  cmocka_unit_test(lists_dirty),
+        cmocka_unit_test(writes_little), cmocka_unit_test(states),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);

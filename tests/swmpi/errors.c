@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* errors DIR: allocations that fail, on one rank or on all, come back to every rank through the communicator's handler
- * with the right class; nothing stays behind, neither a file nor a mapping nor a descriptor. Also what MPI_Win_set_info
- * changes, and MPI_Finalize with windows that were not freed. Under libswmpi.so only. */
+/* errors DIR: allocations that fail, on one rank or on all, come back to every rank through the
+ * communicator's handler with the right class; nothing stays behind, neither a file nor a mapping
+ * nor a descriptor. Also what MPI_Win_set_info changes, and MPI_Finalize with windows that were not
+ * freed. Under libswmpi.so only. */
 #include "window.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -80,22 +81,26 @@ static void fails(const char *what, int shared, const char *hints, MPI_Aint byte
 
 static void test_classes(void)
 {
-    const char *bad = w.rank == w.size - 1 ? "alloc_type=storage;storage_alloc_filename=%s/none/x.%%r"
-                                           : "alloc_type=storage;storage_alloc_filename=%s/one.%%r";
+    const char *bad = w.rank == w.size - 1
+                          ? "alloc_type=storage;storage_alloc_filename=%s/none/x.%%r"
+                          : "alloc_type=storage;storage_alloc_filename=%s/one.%%r";
 
     for (int shared = 0; shared < 2; shared++) {
-        fails("factor", shared, "alloc_type=storage;storage_alloc_filename=%s/f;storage_alloc_factor=1.5", PAGE,
+        fails("factor", shared,
+              "alloc_type=storage;storage_alloc_filename=%s/f;storage_alloc_factor=1.5", PAGE,
               MPI_ERR_INFO_VALUE);
         fails("type", shared, "alloc_type=flash", PAGE, MPI_ERR_INFO_VALUE);
-        fails("sync", shared, "alloc_type=storage;storage_alloc_filename=%s/f;swmpi_sync=always", PAGE,
-              MPI_ERR_INFO_VALUE);
+        fails("sync", shared, "alloc_type=storage;storage_alloc_filename=%s/f;swmpi_sync=always",
+              PAGE, MPI_ERR_INFO_VALUE);
         fails("no name", shared, "alloc_type=storage", PAGE, MPI_ERR_INFO_NOKEY);
         fails("no folder", shared, "alloc_type=storage;storage_alloc_filename=%s/none/f.%%r", PAGE,
               MPI_ERR_NO_SUCH_FILE);
-        fails("a folder", shared, "alloc_type=storage;storage_alloc_filename=%s", PAGE, MPI_ERR_BAD_FILE);
-        fails("disk full", shared, "alloc_type=storage;storage_alloc_filename=%s/f.%%r", (MPI_Aint)1 << 44,
-              MPI_ERR_NO_SPACE);
-        fails("size", shared, "alloc_type=storage;storage_alloc_filename=%s/f.%%r", -1, MPI_ERR_SIZE);
+        fails("a folder", shared, "alloc_type=storage;storage_alloc_filename=%s", PAGE,
+              MPI_ERR_BAD_FILE);
+        fails("disk full", shared, "alloc_type=storage;storage_alloc_filename=%s/f.%%r",
+              (MPI_Aint)1 << 44, MPI_ERR_NO_SPACE);
+        fails("size", shared, "alloc_type=storage;storage_alloc_filename=%s/f.%%r", -1,
+              MPI_ERR_SIZE);
     }
     fails("one rank", 0, bad, 3 * PAGE, MPI_ERR_NO_SUCH_FILE);
     fails("one rank's hint", 0,
@@ -128,9 +133,9 @@ static void test_grown(void)
 static void test_leaks(void)
 {
     char text[4096];
-    MPI_Info good = info_of(format(
-        text,
-        "alloc_type=storage;storage_alloc_filename=%s/leak.%%r;storage_alloc_unlink=true;storage_alloc_factor=0.5"));
+    MPI_Info good =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/"
+                             "leak.%%r;storage_alloc_unlink=true;storage_alloc_factor=0.5"));
     int descriptors = 0, maps = 0;
     void *base;
     MPI_Win win;
@@ -150,9 +155,10 @@ static void test_leaks(void)
                   PAGE, MPI_ERR_NO_SUCH_FILE);
     }
     MPI_Info_free(&good);
-    CHECK(n_entries("/proc/self/fd") == descriptors, "%d descriptors, %d before", n_entries("/proc/self/fd"),
-          descriptors);
-    CHECK(n_lines("/proc/self/maps") <= maps + 4, "%d maps, %d before", n_lines("/proc/self/maps"), maps);
+    CHECK(n_entries("/proc/self/fd") == descriptors, "%d descriptors, %d before",
+          n_entries("/proc/self/fd"), descriptors);
+    CHECK(n_lines("/proc/self/maps") <= maps + 4, "%d maps, %d before", n_lines("/proc/self/maps"),
+          maps);
 }
 
 /* What a file holds at a place, as another program reads it. */
@@ -179,17 +185,20 @@ static void sync_now(MPI_Win win)
 static void test_sync_and_info(void)
 {
     char text[4096];
-    const char *hints = format(
-        text, "alloc_type=storage;storage_alloc_filename=%s/sync.%%r;storage_alloc_pager=resident;unknown_hint=1");
+    const char *hints = format(text, "alloc_type=storage;storage_alloc_filename=%s/"
+                                     "sync.%%r;storage_alloc_pager=resident;unknown_hint=1");
     MPI_Info info = info_of(hints), change;
     unsigned char *base;
     MPI_Win win;
 
     MPI_Win_allocate(3 * PAGE, 1, info, MPI_COMM_WORLD, &base, &win);
-    CHECK(strcmp(hint_of(win, "storage_alloc_pager"), "resident") == 0, "'%s'", hint_of(win, "storage_alloc_pager"));
-    CHECK(strcmp(hint_of(win, "storage_alloc_discard"), "false") == 0, "'%s'", hint_of(win, "storage_alloc_discard"));
+    CHECK(strcmp(hint_of(win, "storage_alloc_pager"), "resident") == 0, "'%s'",
+          hint_of(win, "storage_alloc_pager"));
+    CHECK(strcmp(hint_of(win, "storage_alloc_discard"), "false") == 0, "'%s'",
+          hint_of(win, "storage_alloc_discard"));
     CHECK(strcmp(hint_of(win, "swmpi_sync"), "storage") == 0, "'%s'", hint_of(win, "swmpi_sync"));
-    CHECK(strstr(hint_of(win, "storage_alloc_filename"), "/sync."), "'%s'", hint_of(win, "storage_alloc_filename"));
+    CHECK(strstr(hint_of(win, "storage_alloc_filename"), "/sync."), "'%s'",
+          hint_of(win, "storage_alloc_filename"));
     base[PAGE] = 7;
     CHECK(byte_of("sync", PAGE) == 0, "written before the sync");
     sync_now(win);
@@ -226,8 +235,9 @@ static void test_sync_and_info(void)
 static void test_free_is_last(void)
 {
     char text[4096];
-    MPI_Info info =
-        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/last.%%r;storage_alloc_pager=resident"));
+    MPI_Info info = info_of(format(
+        text,
+        "alloc_type=storage;storage_alloc_filename=%s/last.%%r;storage_alloc_pager=resident"));
     unsigned char *base, value = 77;
     int to = w.size - 1;
     MPI_Win win;
@@ -240,20 +250,23 @@ static void test_free_is_last(void)
         MPI_Win_unlock(to, win);
     }
     MPI_Win_free(&win);
-    CHECK(w.rank != to || byte_of("last", PAGE + 1) == value, "the file holds %d", byte_of("last", PAGE + 1));
+    CHECK(w.rank != to || byte_of("last", PAGE + 1) == value, "the file holds %d",
+          byte_of("last", PAGE + 1));
     MPI_Info_free(&info);
 }
 
-/* Rank 0 on storage, the others in memory; then windows of communicators that do not overlap, whose files differ though
- * all have the same hints. */
+/* Rank 0 on storage, the others in memory; then windows of communicators that do not overlap, whose
+ * files differ though all have the same hints. */
 static void test_mixed_and_split(void)
 {
     char text[4096];
-    MPI_Info storage = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/split.%%r.%%w"));
-    MPI_Info one_file =
-        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/group.%%c.%%w;swmpi_file=shared"));
+    MPI_Info storage =
+        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/split.%%r.%%w"));
+    MPI_Info one_file = info_of(format(
+        text, "alloc_type=storage;storage_alloc_filename=%s/group.%%c.%%w;swmpi_file=shared"));
     MPI_Info unlinked = info_of("storage_alloc_unlink=true"); /* without alloc_type: memory */
-    int value = 1000 + w.rank, to = (w.rank + 1) % w.size, from = (w.rank + w.size - 1) % w.size, *base, *more, *group;
+    int value = 1000 + w.rank, to = (w.rank + 1) % w.size, from = (w.rank + w.size - 1) % w.size,
+        *base, *more, *group;
     MPI_Win win, win_more, win_group;
     MPI_Comm alone;
 
@@ -286,7 +299,8 @@ static void test_mixed_and_split(void)
 static void test_alloc_mem(void)
 {
     char text[4096];
-    MPI_Info info = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/mem.%%r")), bad;
+    MPI_Info info = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/mem.%%r")),
+             bad;
     unsigned char *base = NULL, *other;
     MPI_Win win;
     int code, class;
@@ -312,14 +326,16 @@ static void test_alloc_mem(void)
     MPI_Info_free(&info);
 }
 
-/* A window that is never freed: the script that runs this finds its bytes in the file, and no other file. */
+/* A window that is never freed: the script that runs this finds its bytes in the file, and no other
+ * file. */
 static void leave_open(void)
 {
     char text[4096];
-    MPI_Info info =
-        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/open.%%r;storage_alloc_pager=resident"));
-    MPI_Info gone =
-        info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/gone.%%r;storage_alloc_unlink=true"));
+    MPI_Info info = info_of(format(
+        text,
+        "alloc_type=storage;storage_alloc_filename=%s/open.%%r;storage_alloc_pager=resident"));
+    MPI_Info gone = info_of(format(
+        text, "alloc_type=storage;storage_alloc_filename=%s/gone.%%r;storage_alloc_unlink=true"));
     char *base;
     MPI_Win win;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* onesided [--odd] [HINTS]: every kind of one-sided communication on windows with these hints. Each part checks what it
- * finds, and prints a digest of all ranks' windows: the same for every place where windows can live, for every launcher
- * and every MPI. With hints for storage it also checks that they took effect; without, the windows may be of any kind,
- * and the environment decides. */
+/* onesided [--odd] [HINTS]: every kind of one-sided communication on windows with these hints. Each
+ * part checks what it finds, and prints a digest of all ranks' windows: the same for every place
+ * where windows can live, for every launcher and every MPI. With hints for storage it also checks
+ * that they took effect; without, the windows may be of any kind, and the environment decides. */
 #include "window.h"
 
 #define PAGE      4096
@@ -10,8 +10,9 @@
 #define BYTES     ((MPI_Aint)n_words * 8)
 #define ROUNDS    2 /* even */
 
-/* Five pages, so that the border in a combined window lies within; with --odd and a bit more. Not without storage
- * windows: MPICH 4.0.2 itself confuses the windows of two ranks when their length is not a multiple of the page size.
+/* Five pages, so that the border in a combined window lies within; with --odd and a bit more. Not
+ * without storage windows: MPICH 4.0.2 itself confuses the windows of two ranks when their length
+ * is not a multiple of the page size.
  */
 static int n_words = 5 * PAGE / 8;
 
@@ -83,8 +84,8 @@ static void test_lock(void)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock(MPI_LOCK_SHARED, w.rank, 0, win);
     value = (int64_t)w.size * (w.size + 1) / 2 * (ROUNDS / 2);
-    CHECK(base[0] == value && base[n_words - 1] == value, "%lld and %lld, expected %lld", (long long)base[0],
-          (long long)base[n_words - 1], (long long)value);
+    CHECK(base[0] == value && base[n_words - 1] == value, "%lld and %lld, expected %lld",
+          (long long)base[0], (long long)base[n_words - 1], (long long)value);
     MPI_Win_unlock(w.rank, win);
     win_end("lock");
 }
@@ -103,8 +104,8 @@ static void test_flush(void)
     MPI_Put(out, n_words / 2, MPI_INT64_T, to, 0, n_words / 2, MPI_INT64_T, win);
     MPI_Win_flush_local(to, win);
     MPI_Win_flush(to, win);
-    MPI_Rput(out + n_words / 2, n_words - n_words / 2, MPI_INT64_T, to, n_words / 2, n_words - n_words / 2, MPI_INT64_T,
-             win, &request);
+    MPI_Rput(out + n_words / 2, n_words - n_words / 2, MPI_INT64_T, to, n_words / 2,
+             n_words - n_words / 2, MPI_INT64_T, win, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Win_flush_all(win);
     MPI_Rget(in, n_words, MPI_INT64_T, to, 0, n_words, MPI_INT64_T, win, &request);
@@ -130,13 +131,15 @@ static void test_fence(void)
 
         mine = w.rank * 100 + round;
         MPI_Put(&mine, 1, MPI_INT64_T, (w.rank + 1) % w.size, slot, 1, MPI_INT64_T, win);
-        MPI_Put(&mine, 1, MPI_INT64_T, (w.rank + w.size - 1) % w.size, slot + 1, 1, MPI_INT64_T, win);
+        MPI_Put(&mine, 1, MPI_INT64_T, (w.rank + w.size - 1) % w.size, slot + 1, 1, MPI_INT64_T,
+                win);
         MPI_Win_fence(0, win);
         MPI_Get(&left, 1, MPI_INT64_T, (w.rank + 1) % w.size, slot, 1, MPI_INT64_T, win);
-        MPI_Get(&right, 1, MPI_INT64_T, (w.rank + w.size - 1) % w.size, slot + 1, 1, MPI_INT64_T, win);
+        MPI_Get(&right, 1, MPI_INT64_T, (w.rank + w.size - 1) % w.size, slot + 1, 1, MPI_INT64_T,
+                win);
         MPI_Win_fence(0, win);
-        CHECK(left == mine && right == mine, "round %d: %lld and %lld, expected %lld", round, (long long)left,
-              (long long)right, (long long)mine);
+        CHECK(left == mine && right == mine, "round %d: %lld and %lld, expected %lld", round,
+              (long long)left, (long long)right, (long long)mine);
     }
     MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
     win_end("fence");
@@ -185,7 +188,8 @@ static void test_accumulate(void)
         ones[i] = i + 1;
     MPI_Win_fence(0, win);
     for (int target = 0; target < w.size; target++) /* across the border of a combined window */
-        MPI_Accumulate(ones, 64, MPI_INT64_T, target, n_words / 2 - 32, 64, MPI_INT64_T, MPI_SUM, win);
+        MPI_Accumulate(ones, 64, MPI_INT64_T, target, n_words / 2 - 32, 64, MPI_INT64_T, MPI_SUM,
+                       win);
     MPI_Win_fence(0, win);
     for (int i = 0; i < 64; i++)
         CHECK(base[n_words / 2 - 32 + i] == (int64_t)w.size * (i + 1), "word %d is %lld", i,
@@ -201,16 +205,20 @@ static void test_accumulate(void)
     MPI_Put(ones, 32, MPI_INT64_T, (w.rank + 1) % w.size, 100, 1, every_other, win);
     MPI_Win_fence(0, win);
     for (int i = 0; i < 64; i++)
-        CHECK(base[100 + i] == (i % 2 ? 0 : i / 2 + 1), "word %d of a vector is %lld", i, (long long)base[100 + i]);
+        CHECK(base[100 + i] == (i % 2 ? 0 : i / 2 + 1), "word %d of a vector is %lld", i,
+              (long long)base[100 + i]);
     MPI_Type_free(&every_other);
     MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
     MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win); /* every rank gets some state of the sum, and reads without changing */
-    MPI_Get_accumulate(ones, 64, MPI_INT64_T, got, 64, MPI_INT64_T, 0, n_words - 64, 64, MPI_INT64_T, MPI_SUM, win);
+    MPI_Win_lock(MPI_LOCK_SHARED, 0, 0,
+                 win); /* every rank gets some state of the sum, and reads without changing */
+    MPI_Get_accumulate(ones, 64, MPI_INT64_T, got, 64, MPI_INT64_T, 0, n_words - 64, 64,
+                       MPI_INT64_T, MPI_SUM, win);
     MPI_Win_flush(0, win);
-    CHECK(got[63] == got[0] * 64, "an accumulate is not atomic by element: %lld, %lld", (long long)got[0],
-          (long long)got[63]);
-    MPI_Get_accumulate(NULL, 0, MPI_INT64_T, got, 1, MPI_INT64_T, 0, n_words - 64, 1, MPI_INT64_T, MPI_NO_OP, win);
+    CHECK(got[63] == got[0] * 64, "an accumulate is not atomic by element: %lld, %lld",
+          (long long)got[0], (long long)got[63]);
+    MPI_Get_accumulate(NULL, 0, MPI_INT64_T, got, 1, MPI_INT64_T, 0, n_words - 64, 1, MPI_INT64_T,
+                       MPI_NO_OP, win);
     MPI_Win_unlock(0, win);
     CHECK(got[0] >= 1 && got[0] <= w.size, "the sum is %lld", (long long)got[0]);
     win_end("accumulate");
@@ -262,7 +270,8 @@ static void test_fetch_and_op(void)
         CHECK(ticket >= 0 && ticket < (int64_t)ROUNDS * w.size, "ticket %lld", (long long)ticket);
         MPI_Fetch_and_op(&mark, &old, MPI_INT64_T, w.size - 1, 1 + ticket * 7, MPI_REPLACE, win);
         MPI_Win_flush(w.size - 1, win);
-        CHECK(old == 0, "ticket %lld was drawn by rank %lld too", (long long)ticket, (long long)old - 1);
+        CHECK(old == 0, "ticket %lld was drawn by rank %lld too", (long long)ticket,
+              (long long)old - 1);
     }
     MPI_Win_unlock_all(win);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -270,7 +279,8 @@ static void test_fetch_and_op(void)
     for (int i = 0, seen[64] = {0}; w.rank == w.size - 1 && i < ROUNDS * w.size; i++) {
         int64_t who = base[1 + i * 7];
 
-        CHECK(who >= 1 && who <= w.size && ++seen[who - 1] <= ROUNDS, "ticket %d: %lld", i, (long long)who);
+        CHECK(who >= 1 && who <= w.size && ++seen[who - 1] <= ROUNDS, "ticket %d: %lld", i,
+              (long long)who);
         base[1 + i * 7] = 1; /* who drew it depends on time; the digest must not */
     }
     MPI_Win_unlock(w.rank, win);
@@ -297,8 +307,8 @@ static void test_shared(const char *name, const char *more, int64_t words)
     MPI_Win_lock_all(MPI_MODE_NOCHECK, shared);
     for (int r = 0; r < w.size; r++) {
         MPI_Win_shared_query(shared, r, &bytes, &unit, &theirs);
-        CHECK(bytes == (MPI_Aint)(words * 8) && unit == 8, "rank %d: %lld bytes in units of %d", r, (long long)bytes,
-              unit);
+        CHECK(bytes == (MPI_Aint)(words * 8) && unit == 8, "rank %d: %lld bytes in units of %d", r,
+              (long long)bytes, unit);
         CHECK(r != w.rank || theirs == mine, "the own segment is elsewhere");
         CHECK(*more || !next || theirs == next, "segments are not one after the other");
         next = theirs + words;
@@ -316,7 +326,8 @@ static void test_shared(const char *name, const char *more, int64_t words)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_sync(shared);
     for (int64_t i = 0; i < words; i++)
-        CHECK(mine[i] == w.rank * 1000000 + i, "word %lld is %lld", (long long)i, (long long)mine[i]);
+        CHECK(mine[i] == w.rank * 1000000 + i, "word %lld is %lld", (long long)i,
+              (long long)mine[i]);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < ROUNDS; i++) { /* one-sided operations see the same memory */
         const int64_t one = 1;
@@ -329,7 +340,8 @@ static void test_shared(const char *name, const char *more, int64_t words)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_sync(shared);
     MPI_Win_shared_query(shared, 0, &bytes, &unit, &theirs);
-    CHECK(theirs[words - 1] == words - 1 + (int64_t)ROUNDS * w.size, "the sum is %lld", (long long)theirs[words - 1]);
+    CHECK(theirs[words - 1] == words - 1 + (int64_t)ROUNDS * w.size, "the sum is %lld",
+          (long long)theirs[words - 1]);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_unlock_all(shared);
     digest(name, mine, (size_t)words * 8);
@@ -352,17 +364,20 @@ static void test_dynamic(void)
         memset(memory, 0, (size_t)BYTES);
         MPI_Win_attach(dynamic, memory, BYTES);
         MPI_Get_address(memory, &mine);
-        MPI_Sendrecv(&mine, 1, MPI_AINT, from, 0, &theirs, 1, MPI_AINT, to, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(&mine, 1, MPI_AINT, from, 0, &theirs, 1, MPI_AINT, to, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
         MPI_Win_lock_all(0, dynamic);
         for (int i = 0; i < 5; i++) {
             value = w.rank + i * 10 + round;
-            MPI_Put(&value, 1, MPI_INT64_T, to, MPI_Aint_add(theirs, (n_words - 1) / 5 * i * 8), 1, MPI_INT64_T,
-                    dynamic);
+            MPI_Put(&value, 1, MPI_INT64_T, to, MPI_Aint_add(theirs, (n_words - 1) / 5 * i * 8), 1,
+                    MPI_INT64_T, dynamic);
         }
         MPI_Win_flush(to, dynamic);
-        MPI_Accumulate(&value, 1, MPI_INT64_T, to, MPI_Aint_add(theirs, BYTES - 8), 1, MPI_INT64_T, MPI_SUM, dynamic);
+        MPI_Accumulate(&value, 1, MPI_INT64_T, to, MPI_Aint_add(theirs, BYTES - 8), 1, MPI_INT64_T,
+                       MPI_SUM, dynamic);
         MPI_Win_flush(to, dynamic);
-        MPI_Get(&value, 1, MPI_INT64_T, to, MPI_Aint_add(theirs, BYTES - 8), 1, MPI_INT64_T, dynamic);
+        MPI_Get(&value, 1, MPI_INT64_T, to, MPI_Aint_add(theirs, BYTES - 8), 1, MPI_INT64_T,
+                dynamic);
         MPI_Win_flush(to, dynamic);
         CHECK(value == w.rank + 40 + round, "%lld", (long long)value);
         MPI_Barrier(MPI_COMM_WORLD);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* threads HINTS...: for each of the hints, at MPI_THREAD_MULTIPLE, several threads of every rank allocate, use, sync and free windows of their
- * own at once, each on a communicator of its own. */
+/* threads HINTS...: for each of the hints, at MPI_THREAD_MULTIPLE, several threads of every rank
+ * allocate, use, sync and free windows of their own at once, each on a communicator of its own. */
 #include "window.h"
 #include <pthread.h>
 
@@ -38,8 +38,8 @@ static void *work(void *arg)
         MPI_Barrier(t->comm);
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, w.rank, 0, win);
         MPI_Win_sync(win);
-        CHECK(base[WORDS - 1] == from * 1000 + t->number * 100 + round, "thread %d, round %d: %lld", t->number, round,
-              (long long)base[WORDS - 1]);
+        CHECK(base[WORDS - 1] == from * 1000 + t->number * 100 + round, "thread %d, round %d: %lld",
+              t->number, round, (long long)base[WORDS - 1]);
         MPI_Win_unlock(w.rank, win);
         CHECK(memory[1] == value, "MPI_Alloc_mem gave two threads the same memory");
         MPI_Free_mem(memory);

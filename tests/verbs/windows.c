@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Why libasymreg-ibv revokes by deregistering and not by memory windows: a window of type 2 serves the one queue pair that it was bound
- * on, while a published handle is for the queue pairs of all peers. Two connections within one process: a window bound on the end of the first
- * lets the first write, and refuses the second, as its invalidation does the first. 77 where the adapter has no such windows. */
+ * Why libasymreg-ibv revokes by deregistering and not by memory windows: a window of type 2 serves
+ * the one queue pair that it was bound on, while a published handle is for the queue pairs of all
+ * peers. Two connections within one process: a window bound on the end of the first lets the first
+ * write, and refuses the second, as its invalidation does the first. 77 where the adapter has no
+ * such windows. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdint.h>
@@ -11,14 +13,14 @@
 #include <string.h>
 #include <time.h>
 
-#define CHECK(condition, ...)                                                                                                   \
-    do {                                                                                                                        \
-        if (!(condition)) {                                                                                                     \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                     \
-            fprintf(stderr, __VA_ARGS__);                                                                                       \
-            fprintf(stderr, "\n");                                                                                              \
-            exit(1);                                                                                                            \
-        }                                                                                                                       \
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                        \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fprintf(stderr, "\n");                                                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 static struct ibv_context *device;
@@ -29,8 +31,11 @@ static char memory[8192] __attribute__((aligned(4096)));
 
 static struct ibv_qp *create(void)
 {
-    struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
-                                    .cap = {.max_send_wr = 8, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp_init_attr init = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 8, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
     struct ibv_qp *qp = ibv_create_qp(pd, &init);
 
     CHECK(qp, "%s", strerror(errno));
@@ -39,21 +44,30 @@ static struct ibv_qp *create(void)
 
 static void connect_to(struct ibv_qp *qp, struct ibv_qp *other)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-    int rc = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    int rc = ibv_modify_qp(qp, &attr,
+                           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 
     CHECK(rc == 0, "INIT: %s", strerror(rc));
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = other->qp_num, .max_dest_rd_atomic = 1,
-                                .min_rnr_timer = 12, .ah_attr = {.port_num = 1, .is_global = 1}};
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
+                                .path_mtu = IBV_MTU_1024,
+                                .dest_qp_num = other->qp_num,
+                                .max_dest_rd_atomic = 1,
+                                .min_rnr_timer = 12,
+                                .ah_attr = {.port_num = 1, .is_global = 1}};
     attr.ah_attr.grh.dgid = gid;
     attr.ah_attr.grh.sgid_index = 1;
     attr.ah_attr.grh.hop_limit = 64;
-    rc = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                      IBV_QP_MIN_RNR_TIMER);
+    rc = ibv_modify_qp(qp, &attr,
+                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                           IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     CHECK(rc == 0, "RTR: %s", strerror(rc));
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 6, .rnr_retry = 6, .max_rd_atomic = 1};
-    rc = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                      IBV_QP_MAX_QP_RD_ATOMIC);
+    attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 6, .rnr_retry = 6, .max_rd_atomic = 1};
+    rc = ibv_modify_qp(qp, &attr,
+                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                           IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
     CHECK(rc == 0, "RTS: %s", strerror(rc));
 }
 
@@ -101,14 +115,16 @@ int main(void)
         return 77;
     }
     CHECK(ibv_query_device(device, &attr) == 0 && ibv_query_gid(device, 1, 1, &gid) == 0, "query");
-    if (!(attr.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B))) {
+    if (!(attr.device_cap_flags &
+          (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B))) {
         puts("skip: needs an adapter with memory windows of type 2");
         return 77;
     }
     pd = ibv_alloc_pd(device);
     cq = ibv_create_cq(device, 64, NULL, NULL, 0);
     CHECK(pd && cq, "%s", strerror(errno));
-    mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
+    mr = ibv_reg_mr(pd, memory, sizeof(memory),
+                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
     CHECK(mr, "ibv_reg_mr: %s", strerror(errno));
     for (int i = 0; i < 3; i++) {
         from[i] = create();
@@ -121,7 +137,9 @@ int main(void)
     key = ibv_inc_rkey(mw->rkey);
     wr.bind_mw.mw = mw;
     wr.bind_mw.rkey = key;
-    wr.bind_mw.bind_info = (struct ibv_mw_bind_info){.mr = mr, .addr = (uintptr_t)memory, .length = 4096,
+    wr.bind_mw.bind_info = (struct ibv_mw_bind_info){.mr = mr,
+                                                     .addr = (uintptr_t)memory,
+                                                     .length = 4096,
                                                      .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
     rc = carry_out(to[0], &wr);
     CHECK(rc == IBV_WC_SUCCESS, "bind: %d", rc);

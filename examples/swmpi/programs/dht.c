@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A distributed hash table ("MPI Windows on Storage for HPC Applications", sections 3.3 and 3.4): each rank's window
- * holds a local volume and, behind it, an overflow heap for what collides. Every rank inserts numbers into all of them
- * with one-sided operations alone: a compare-and-swap takes a free place of the volume; else a fetch-and-add takes an
- * element of the heap, a swap hangs it at the head of the place's chain, and a put fills it. At the end each rank walks
- * its own table: every number is there once, and where it belongs. */
+/* A distributed hash table ("MPI Windows on Storage for HPC Applications", sections 3.3 and 3.4):
+ * each rank's window holds a local volume and, behind it, an overflow heap for what collides. Every
+ * rank inserts numbers into all of them with one-sided operations alone: a compare-and-swap takes a
+ * free place of the volume; else a fetch-and-add takes an element of the heap, a swap hangs it at
+ * the head of the place's chain, and a put fills it. At the end each rank walks its own table:
+ * every number is there once, and where it belongs. */
 #include "program.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,40 +56,45 @@ static void insert(const struct program *p, const struct table *t, uint64_t valu
     int owner = owner_of(p, value);
     struct element e;
 
-    MPI_Compare_and_swap(&value, &none, &found, MPI_UINT64_T, owner, at(place, offsetof(struct element, value)),
-                         t->win);
+    MPI_Compare_and_swap(&value, &none, &found, MPI_UINT64_T, owner,
+                         at(place, offsetof(struct element, value)), t->win);
     MPI_Win_flush(owner, t->win);
     if (found == 0)
         return;
-    MPI_Fetch_and_op(&one, &taken, MPI_UINT64_T, owner, at(0, offsetof(struct element, value)), MPI_SUM, t->win);
+    MPI_Fetch_and_op(&one, &taken, MPI_UINT64_T, owner, at(0, offsetof(struct element, value)),
+                     MPI_SUM, t->win);
     MPI_Win_flush(owner, t->win);
     CHECK(taken < volume * heap_factor, "rank %d: the heap of %llu elements is full", owner,
           (unsigned long long)(volume * heap_factor));
     taken += volume + 1;
-    MPI_Fetch_and_op(&taken, &head, MPI_UINT64_T, owner, at(place, offsetof(struct element, next)), MPI_REPLACE,
-                     t->win);
+    MPI_Fetch_and_op(&taken, &head, MPI_UINT64_T, owner, at(place, offsetof(struct element, next)),
+                     MPI_REPLACE, t->win);
     MPI_Win_flush(owner, t->win);
     e = (struct element){value, head};
     MPI_Put(&e, 2, MPI_UINT64_T, owner, at(taken, 0), 2, MPI_UINT64_T, t->win);
     MPI_Win_flush(owner, t->win);
 }
 
-/* Walks this rank's table and counts; the sum of a mix of all numbers tells whether they are the ones inserted. */
+/* Walks this rank's table and counts; the sum of a mix of all numbers tells whether they are the
+ * ones inserted. */
 static void verify(const struct program *p, const struct table *t, uint64_t salt)
 {
-    uint64_t mine[2] = {0, 0}, found[2], expected[2] = {0, 0}, all[2], n_elements = volume * (1 + heap_factor) + 1;
+    uint64_t mine[2] = {0, 0}, found[2], expected[2] = {0, 0}, all[2],
+             n_elements = volume * (1 + heap_factor) + 1;
 
     for (uint64_t place = 1; place <= volume; place++) {
         for (uint64_t i = place; i && t->base[i].value; i = t->base[i].next) {
             const struct element *e = &t->base[i];
 
-            CHECK(i < n_elements && e->next < n_elements, "element %llu leads out of the table", (unsigned long long)i);
+            CHECK(i < n_elements && e->next < n_elements, "element %llu leads out of the table",
+                  (unsigned long long)i);
             CHECK(owner_of(p, e->value) == p->rank && place_of(e->value) == place,
                   "element %llu holds %llx, which belongs elsewhere", (unsigned long long)i,
                   (unsigned long long)e->value);
             mine[0]++;
             mine[1] += program_mix(e->value + 1);
-            CHECK(mine[0] <= t->n_mine * (uint64_t)p->size, "more elements than were inserted: a chain has a circle");
+            CHECK(mine[0] <= t->n_mine * (uint64_t)p->size,
+                  "more elements than were inserted: a chain has a circle");
         }
     }
     for (uint64_t i = 0; i < t->n_mine; i++)
@@ -96,11 +102,13 @@ static void verify(const struct program *p, const struct table *t, uint64_t salt
     expected[0] = t->n_mine;
     MPI_Allreduce(mine, found, 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(expected, all, 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
-    CHECK(found[0] == all[0] && found[1] == all[1], "%llu elements are in the table, %llu were inserted",
-          (unsigned long long)found[0], (unsigned long long)all[0]);
+    CHECK(found[0] == all[0] && found[1] == all[1],
+          "%llu elements are in the table, %llu were inserted", (unsigned long long)found[0],
+          (unsigned long long)all[0]);
 }
 
-/* Processor time of this process: with one rank, which waits for nobody, it tells the cost on a busy machine too. */
+/* Processor time of this process: with one rank, which waits for nobody, it tells the cost on a
+ * busy machine too. */
 static double processor_seconds(void)
 {
     struct timespec t;
@@ -139,8 +147,8 @@ static void run(struct program *p, struct table *t, uint64_t salt, double second
 }
 
 /* How much more than the first case, in %. */
-static void overhead(const struct program *p, const char *which, uint64_t n, int i, const char *metric, double value,
-                     double *base)
+static void overhead(const struct program *p, const char *which, uint64_t n, int i,
+                     const char *metric, double value, double *base)
 {
     if (*base == 0)
         *base = value;
@@ -148,7 +156,8 @@ static void overhead(const struct program *p, const char *which, uint64_t n, int
         program_figure(p, which, n, p->cases[i].who, metric, 100 * (value / *base - 1), "%");
 }
 
-static void report(struct program *p, double seconds[PROGRAM_MAX_CASES][N_TIMES][PROGRAM_MAX_TRIALS], uint64_t n)
+static void report(struct program *p,
+                   double seconds[PROGRAM_MAX_CASES][N_TIMES][PROGRAM_MAX_TRIALS], uint64_t n)
 {
     const char *which = touch ? "clear all" : "insert";
     double base = 0, base_both = 0, base_processor = 0, both[PROGRAM_MAX_TRIALS], median[N_TIMES];
@@ -163,7 +172,8 @@ static void report(struct program *p, double seconds[PROGRAM_MAX_CASES][N_TIMES]
             program_figure(p, which, n, p->cases[i].who, metrics[m], median[m], "s");
         }
         overhead(p, which, n, i, "overhead", median[INSERT], &base);
-        overhead(p, which, n, i, "overhead with sync", program_median(both, p->n_trials), &base_both);
+        overhead(p, which, n, i, "overhead with sync", program_median(both, p->n_trials),
+                 &base_both);
         overhead(p, which, n, i, "overhead, processor time", median[PROCESSOR], &base_processor);
     }
 }
@@ -174,7 +184,8 @@ int main(int argc, char **argv)
         {"--volume", &volume, 400, "elements of 16 bytes in each rank's local volume"},
         {"--heap", &heap_factor, 4, "elements of its heap, as a multiple of that"},
         {"--fill", &fill_percent, 80, "numbers that each rank inserts, as % of a volume"},
-        {"--touch", &touch, 0, "1: clear the heap too, so that every page is used (out-of-core runs)"},
+        {"--touch", &touch, 0,
+         "1: clear the heap too, so that every page is used (out-of-core runs)"},
         {0},
     };
     static double seconds[PROGRAM_MAX_CASES][N_TIMES][PROGRAM_MAX_TRIALS];
@@ -183,7 +194,8 @@ int main(int argc, char **argv)
     uint64_t trial;
 
     program_init(&p, "dht", &argc, &argv, options);
-    CHECK(volume > 0 && volume < UINT64_C(1) << 40 && heap_factor < 1000, "--volume or --heap is out of range");
+    CHECK(volume > 0 && volume < UINT64_C(1) << 40 && heap_factor < 1000,
+          "--volume or --heap is out of range");
     t.bytes = at(volume * (1 + heap_factor) + 1, 0);
     t.n_mine = volume * fill_percent / 100;
     for (int i = -1; program_next(&p, &i, &trial);) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checkpoint and restart of HACC ("MPI Windows on Storage for HPC Applications", section 3.5.1): nine arrays of
- * particle data, 38 bytes a particle, go into one file that all ranks share, and come back. With MPI I/O (individual
- * writes and MPI_File_sync), and with a window that lies on that file (stores and MPI_Win_sync). Each side opens,
- * writes, synchronizes and closes; then opens, reads and closes; the file is new each time. What came back is compared
- * byte by byte. Without storage windows the window side checkpoints into memory. */
+/* The checkpoint and restart of HACC ("MPI Windows on Storage for HPC Applications", section
+ * 3.5.1): nine arrays of particle data, 38 bytes a particle, go into one file that all ranks share,
+ * and come back. With MPI I/O (individual writes and MPI_File_sync), and with a window that lies on
+ * that file (stores and MPI_Win_sync). Each side opens, writes, synchronizes and closes; then
+ * opens, reads and closes; the file is new each time. What came back is compared byte by byte.
+ * Without storage windows the window side checkpoints into memory. */
 #include "program.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@ struct particles {
     unsigned char *array[N_ARRAYS];
     uint64_t n;     /* of this rank */
     uint64_t first; /* of all */
-    MPI_Aint
-        bytes; /* of the arrays of the rank with most, rounded up to 64 KiB: where in the file the next rank begins */
+    MPI_Aint bytes; /* of the arrays of the rank with most, rounded up to 64 KiB: where in the file
+                       the next rank begins */
 };
 
 static void particles_new(const struct program *p, struct particles *q)
@@ -72,35 +73,38 @@ static void copy(struct particles *q, unsigned char *base, int out)
     }
 }
 
-static void mpiio_run(const struct program *p, const char *path, struct particles *q, struct particles *back,
-                      double seconds[2])
+static void mpiio_run(const struct program *p, const char *path, struct particles *q,
+                      struct particles *back, double seconds[2])
 {
     MPI_File file;
     MPI_Offset at = (MPI_Offset)p->rank * q->bytes;
     double start = MPI_Wtime();
 
-    CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file) == MPI_SUCCESS,
+    CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL,
+                        &file) == MPI_SUCCESS,
           "%s", path);
     for (int i = 0; i < N_ARRAYS; at += (MPI_Offset)(q->n * element_bytes[i]), i++)
-        CHECK(MPI_File_write_at(file, at, q->array[i], (int)(q->n * element_bytes[i]), MPI_BYTE, MPI_STATUS_IGNORE) ==
-                  MPI_SUCCESS,
+        CHECK(MPI_File_write_at(file, at, q->array[i], (int)(q->n * element_bytes[i]), MPI_BYTE,
+                                MPI_STATUS_IGNORE) == MPI_SUCCESS,
               "%s: array %d", path, i);
     CHECK(MPI_File_sync(file) == MPI_SUCCESS, "%s", path);
     MPI_File_close(&file);
     seconds[0] = program_slowest(MPI_Wtime() - start);
     at = (MPI_Offset)p->rank * q->bytes;
     start = MPI_Wtime();
-    CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file) == MPI_SUCCESS, "%s", path);
+    CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file) == MPI_SUCCESS,
+          "%s", path);
     for (int i = 0; i < N_ARRAYS; at += (MPI_Offset)(q->n * element_bytes[i]), i++)
-        CHECK(MPI_File_read_at(file, at, back->array[i], (int)(q->n * element_bytes[i]), MPI_BYTE, MPI_STATUS_IGNORE) ==
-                  MPI_SUCCESS,
+        CHECK(MPI_File_read_at(file, at, back->array[i], (int)(q->n * element_bytes[i]), MPI_BYTE,
+                               MPI_STATUS_IGNORE) == MPI_SUCCESS,
               "%s: array %d", path, i);
     MPI_File_close(&file);
     seconds[1] = program_slowest(MPI_Wtime() - start);
 }
 
 /* The window of a case for reading: what is in the file stays as it is. */
-static void window_to_read(const struct program *p, int which, MPI_Aint bytes, unsigned char **base, MPI_Win *win)
+static void window_to_read(const struct program *p, int which, MPI_Aint bytes, unsigned char **base,
+                           MPI_Win *win)
 {
     MPI_Info info = program_info(p->cases[which].hints, "storage_alloc_discard=true");
 
@@ -109,7 +113,8 @@ static void window_to_read(const struct program *p, int which, MPI_Aint bytes, u
 }
 
 /* 0: the hints had no effect. A window in memory keeps nothing, so that there is no restart. */
-static int window_run(struct program *p, int which, struct particles *q, struct particles *back, double seconds[2])
+static int window_run(struct program *p, int which, struct particles *q, struct particles *back,
+                      double seconds[2])
 {
     int stays = p->cases[which].hints[0] != 0;
     unsigned char *base;
@@ -134,7 +139,8 @@ static int window_run(struct program *p, int which, struct particles *q, struct 
     return 1;
 }
 
-static void report(struct program *p, const char *who, double seconds[2][PROGRAM_MAX_TRIALS], const double base[2])
+static void report(struct program *p, const char *who, double seconds[2][PROGRAM_MAX_TRIALS],
+                   const double base[2])
 {
     static const char *const phases[] = {"checkpoint", "restart"};
 
@@ -143,11 +149,13 @@ static void report(struct program *p, const char *who, double seconds[2][PROGRAM
 
         program_figure(p, phases[phase], n_particles, who, "time", s, "s");
         if (base)
-            program_figure(p, phases[phase], n_particles, who, "time of MPI I/O's", 100 * s / base[phase], "%");
+            program_figure(p, phases[phase], n_particles, who, "time of MPI I/O's",
+                           100 * s / base[phase], "%");
     }
 }
 
-static void together(struct program *p, const char *who, double seconds[2][PROGRAM_MAX_TRIALS], double *base)
+static void together(struct program *p, const char *who, double seconds[2][PROGRAM_MAX_TRIALS],
+                     double *base)
 {
     double sum[PROGRAM_MAX_TRIALS], s;
 
@@ -161,18 +169,18 @@ static void together(struct program *p, const char *who, double seconds[2][PROGR
         *base = s;
 }
 
-/* The cases unless the command line has some: a window through the page cache and one that is resident, all ranks in
- * one file. */
+/* The cases unless the command line has some: a window through the page cache and one that is
+ * resident, all ranks in one file. */
 static void usual_cases(struct program *p)
 {
     static char storage[4400], resident[4500];
 
     if (!p->dir || strcmp(p->cases[0].who, "memory") != 0)
         return;
-    snprintf(
-        storage, sizeof(storage),
-        "alloc_type=storage;storage_alloc_filename=%.4000s/haccio.win;swmpi_file=shared;storage_alloc_discard=true",
-        p->dir);
+    snprintf(storage, sizeof(storage),
+             "alloc_type=storage;storage_alloc_filename=%.4000s/"
+             "haccio.win;swmpi_file=shared;storage_alloc_discard=true",
+             p->dir);
     snprintf(resident, sizeof(resident), "%s;storage_alloc_pager=resident", storage);
     p->cases[0] = (struct program_case){"storage", storage};
     p->cases[1] = (struct program_case){"resident", resident};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Word count by MapReduce ("MPI Windows on Storage for HPC Applications", section 3.5.2), with a checkpoint after every
- * map task, in two forms:
+/* Word count by MapReduce ("MPI Windows on Storage for HPC Applications", section 3.5.2), with a
+ * checkpoint after every map task, in two forms:
  *
- *   1S  one-sided: ranks draw tasks with a fetch-and-add, and fetch what they reduce with gets. A checkpoint is the table
- *       and the tasks that it counts, in the older of two slots in the window (section 4): what changed, a header with
- *       a sum of all, MPI_Win_sync. With --restart 1 a job goes on from the newest whole slot of each rank.
- *   2S  collective: tasks are dealt out in rounds, tables travel by MPI_Alltoall; a checkpoint writes every rank's table
- *       into one file with MPI_File_write_at_all and MPI_File_sync.
+ *   1S  one-sided: ranks draw tasks with a fetch-and-add, and fetch what they reduce with gets. A
+ *       checkpoint is the table and the tasks that it counts, in the older of two slots in the
+ *       window (section 4): what changed, a header with a sum of all, MPI_Win_sync. With --restart
+ *       1 a job goes on from the newest whole slot of each rank.
+ *   2S  collective: tasks are dealt out in rounds, tables travel by MPI_Alltoall; a checkpoint
+ *       writes every rank's table into one file with MPI_File_write_at_all and MPI_File_sync.
  *
- * Each is also timed without checkpoints. The input is made of words drawn by Zipf's law, so that every count is known
- * beforehand. */
+ * Each is also timed without checkpoints. The input is made of words drawn by Zipf's law, so that
+ * every count is known beforehand. */
 #include "program.h"
 #include <fcntl.h>
 #include <math.h>
@@ -22,9 +23,9 @@
 #define WORD_BYTES 16 /* with a NUL */
 #define CHUNK      ((size_t)1 << 20)
 
-#define BLOCK      ((size_t)4096) /* unit in which a checkpoint is brought up to date */
-#define MAX_TASKS  24576          /* of all ranks: what the header of a slot has bits for */
-#define MAGIC      UINT64_C(0x6365646572706177)
+#define BLOCK     ((size_t)4096) /* unit in which a checkpoint is brought up to date */
+#define MAX_TASKS 24576          /* of all ranks: what the header of a slot has bits for */
+#define MAGIC     UINT64_C(0x6365646572706177)
 
 static uint64_t n_words = 50000, task_mib = 64, tasks_per_rank = 4, restart = 0, alarm_ms = 0;
 
@@ -34,7 +35,8 @@ struct entry {
     char word[WORD_BYTES];
 };
 
-/* A checkpoint: of which tasks the words are in the table, which follows, one slice for each rank that reduces. */
+/* A checkpoint: of which tasks the words are in the table, which follows, one slice for each rank
+ * that reduces. */
 struct slot {
     uint64_t magic, job, generation, sum;
     uint64_t tasks[MAX_TASKS / 64];
@@ -42,7 +44,8 @@ struct slot {
     struct entry table[];
 };
 
-/* A window: the counter of drawn tasks (rank 0's counts), two slots, and what this rank has reduced. */
+/* A window: the counter of drawn tasks (rank 0's counts), two slots, and what this rank has
+ * reduced. */
 struct store {
     uint64_t next_task;
     uint64_t pad[511];
@@ -53,7 +56,7 @@ struct job {
     struct program *p;
     int input; /* descriptor of the input */
     uint64_t n_tasks;
-    uint64_t slice; /* entries of a slice, a power of two */
+    uint64_t slice;            /* entries of a slice, a power of two */
     size_t table_bytes, bytes; /* of a table and of a store */
     char (*words)[WORD_BYTES];
     uint64_t *expected; /* how often each word is in the input, on every rank */
@@ -70,7 +73,8 @@ static uint64_t hash_of(const char *word, size_t length)
 }
 
 /* Adds to a word's count in the slice of the rank that reduces it. */
-static void count(const struct job *j, struct entry *table, const char *word, size_t length, uint64_t by)
+static void count(const struct job *j, struct entry *table, const char *word, size_t length,
+                  uint64_t by)
 {
     uint64_t h = hash_of(word, length);
     struct entry *slice = table + (h >> 40) % (uint64_t)j->p->size * j->slice;
@@ -81,7 +85,8 @@ static void count(const struct job *j, struct entry *table, const char *word, si
         if (e->word[0] == 0)
             memcpy(e->word, word, length);
         else if (memcmp(e->word, word, length) != 0 || e->word[length] != 0) {
-            CHECK(++tries < j->slice, "a slice of %llu words is full", (unsigned long long)j->slice);
+            CHECK(++tries < j->slice, "a slice of %llu words is full",
+                  (unsigned long long)j->slice);
             continue;
         }
         e->count += by;
@@ -107,14 +112,16 @@ static void make_words(struct job *j)
 static void make_input(struct job *j, const char *path)
 {
     double *sum = malloc(n_words * sizeof(*sum)), all = 0;
-    uint64_t rng = j->p->seed + (uint64_t)j->p->rank, mask = 65535, *first = malloc((mask + 1) * sizeof(*first));
+    uint64_t rng = j->p->seed + (uint64_t)j->p->rank, mask = 65535,
+             *first = malloc((mask + 1) * sizeof(*first));
     size_t task = task_mib << 20;
 
     CHECK(sum && first, "no memory");
     CHECK((j->input = open(path, O_CREAT | O_RDWR, 0600)) >= 0, "%s cannot be made", path);
     for (uint64_t i = 0; i < n_words; i++)
         sum[i] = all += 1.0 / (double)(i + 1);
-    for (uint64_t i = 0, word = 0; i <= mask; i++) { /* where to look for a random number with these upper bits */
+    for (uint64_t i = 0, word = 0; i <= mask;
+         i++) { /* where to look for a random number with these upper bits */
         while (word < n_words - 1 && sum[word] / all < (double)i / (double)(mask + 1))
             word++;
         first[i] = word;
@@ -128,7 +135,8 @@ static void make_input(struct job *j, const char *path)
                 size_t length;
 
                 while (word < n_words - 1 &&
-                       sum[word] / all < ((double)(r & mask) + (double)(r >> 32) / 4294967296.0) / (double)(mask + 1))
+                       sum[word] / all < ((double)(r & mask) + (double)(r >> 32) / 4294967296.0) /
+                                             (double)(mask + 1))
                     word++;
                 length = strlen(j->words[word]);
                 memcpy(j->chunk + n, j->words[word], length);
@@ -137,7 +145,8 @@ static void make_input(struct job *j, const char *path)
                 j->expected[word]++;
             }
             memset(j->chunk + n, ' ', CHUNK - n);
-            CHECK(pwrite(j->input, j->chunk, CHUNK, (off_t)(t * task + at)) == (ssize_t)CHUNK, "%s: no space?", path);
+            CHECK(pwrite(j->input, j->chunk, CHUNK, (off_t)(t * task + at)) == (ssize_t)CHUNK,
+                  "%s: no space?", path);
         }
     }
     free(sum);
@@ -145,7 +154,8 @@ static void make_input(struct job *j, const char *path)
     MPI_Allreduce(MPI_IN_PLACE, j->expected, (int)n_words, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* Counts the words of one task. MPI gets its turn now and then: others may wait for an answer of this rank. */
+/* Counts the words of one task. MPI gets its turn now and then: others may wait for an answer of
+ * this rank. */
 static void map(const struct job *j, uint64_t task, struct entry *table)
 {
     int flag;
@@ -153,7 +163,8 @@ static void map(const struct job *j, uint64_t task, struct entry *table)
     for (size_t at = 0; at < task_mib << 20; at += CHUNK) {
         const char *c = j->chunk, *end = c + CHUNK;
 
-        CHECK(pread(j->input, j->chunk, CHUNK, (off_t)((task * task_mib << 20) + at)) == (ssize_t)CHUNK,
+        CHECK(pread(j->input, j->chunk, CHUNK, (off_t)((task * task_mib << 20) + at)) ==
+                  (ssize_t)CHUNK,
               "the input is cut off");
         while (c < end) {
             const char *blank = memchr(c, ' ', (size_t)(end - c));
@@ -202,7 +213,7 @@ struct side {
     struct job *j;
     MPI_Win win;
     struct store *store;
-    struct entry *table; /* being counted into; the window has copies */
+    struct entry *table;            /* being counted into; the window has copies */
     uint64_t tasks[MAX_TASKS / 64]; /* whose words are in it */
     uint64_t generation;
     int newest; /* slot */
@@ -232,7 +243,8 @@ static uint64_t job_id(const struct job *j)
 
 static uint64_t sum_of(const struct job *j, const struct slot *slot)
 {
-    const uint64_t *at = slot->tasks, *end = (const uint64_t *)((const char *)slot->table + j->table_bytes);
+    const uint64_t *at = slot->tasks,
+                   *end = (const uint64_t *)((const char *)slot->table + j->table_bytes);
     uint64_t sum = slot->job ^ program_mix(slot->generation);
 
     for (; at < end; at++)
@@ -274,7 +286,8 @@ static void restore(struct side *s)
     for (int i = 0; i < 2; i++) {
         const struct slot *slot = slot_of(s, i);
 
-        if (slot->magic != MAGIC || slot->generation <= s->generation || slot->sum != sum_of(s->j, slot))
+        if (slot->magic != MAGIC || slot->generation <= s->generation ||
+            slot->sum != sum_of(s->j, slot))
             continue;
         CHECK(slot->job == job_id(s->j), "the window holds checkpoints of another job");
         s->newest = i;
@@ -302,7 +315,8 @@ static uint64_t tasks_left(const struct side *s, uint64_t *left)
 /* This rank ends without a warning, wherever it is then. */
 static void set_alarm(void)
 {
-    struct itimerval in = {.it_value = {.tv_sec = (time_t)(alarm_ms / 1000), .tv_usec = (suseconds_t)(alarm_ms % 1000 * 1000)}};
+    struct itimerval in = {.it_value = {.tv_sec = (time_t)(alarm_ms / 1000),
+                                        .tv_usec = (suseconds_t)(alarm_ms % 1000 * 1000)}};
 
     if (alarm_ms > 0)
         setitimer(ITIMER_REAL, &in, NULL);
@@ -344,14 +358,16 @@ static void reduce(struct side *s, int with_checkpoints)
         memcpy(slot_of(s, s->newest)->table, s->table, j->table_bytes);
         MPI_Win_unlock(p->rank, s->win);
     }
-    MPI_Allgather(&s->newest, 1, MPI_INT, newest, 1, MPI_INT, MPI_COMM_WORLD); /* all tables are whole */
+    MPI_Allgather(&s->newest, 1, MPI_INT, newest, 1, MPI_INT,
+                  MPI_COMM_WORLD); /* all tables are whole */
     for (int r = 0; r < p->size; r++) {
         int from = (p->rank + r) % p->size;
-        const char *at = (const char *)slot_of(s, newest[from])->table + (size_t)p->rank * slice_bytes;
+        const char *at =
+            (const char *)slot_of(s, newest[from])->table + (size_t)p->rank * slice_bytes;
 
         MPI_Win_lock(MPI_LOCK_SHARED, from, 0, s->win);
-        MPI_Get(slice, (int)slice_bytes, MPI_BYTE, from, (MPI_Aint)(at - (const char *)s->store), (int)slice_bytes, MPI_BYTE,
-                s->win);
+        MPI_Get(slice, (int)slice_bytes, MPI_BYTE, from, (MPI_Aint)(at - (const char *)s->store),
+                (int)slice_bytes, MPI_BYTE, s->win);
         MPI_Win_unlock(from, s->win);
         merge(j, sum, slice);
     }
@@ -378,7 +394,8 @@ static void print_digest(const struct side *s)
             digest += program_mix(hash_of(e->word, strlen(e->word)) + e->count);
     MPI_Allreduce(MPI_IN_PLACE, &digest, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
     if (s->j->p->rank == 0)
-        fprintf(stderr, "mapreduce: the words and their counts: %016llx\n", (unsigned long long)digest);
+        fprintf(stderr, "mapreduce: the words and their counts: %016llx\n",
+                (unsigned long long)digest);
 }
 
 /* The time of the checkpoints alone is told apart. 0: the hints had no effect. */
@@ -406,7 +423,8 @@ static int one_sided(struct job *j, int which, int with_checkpoints, double seco
     MPI_Win_unlock(p->rank, s.win);
     n_left = tasks_left(&s, left);
     if (restart)
-        program_figure(p, p->cases[which].who, j->n_tasks, "1S", "tasks restored", (double)(j->n_tasks - n_left), "tasks");
+        program_figure(p, p->cases[which].who, j->n_tasks, "1S", "tasks restored",
+                       (double)(j->n_tasks - n_left), "tasks");
     MPI_Barrier(MPI_COMM_WORLD);
     begin = MPI_Wtime();
     set_alarm();
@@ -427,14 +445,15 @@ static void collective(struct job *j, const char *path, double seconds[2])
 {
     struct program *p = j->p;
     size_t table_bytes = j->slice * (uint64_t)p->size * sizeof(struct entry);
-    struct entry *table = calloc(1, table_bytes), *slices = malloc(table_bytes), *result = calloc(1, table_bytes);
+    struct entry *table = calloc(1, table_bytes), *slices = malloc(table_bytes),
+                 *result = calloc(1, table_bytes);
     double start, begin;
     MPI_File file = MPI_FILE_NULL;
 
     CHECK(table && slices && result, "no memory");
     if (path)
-        CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file) ==
-                  MPI_SUCCESS,
+        CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL,
+                            &file) == MPI_SUCCESS,
               "%s", path);
     MPI_Barrier(MPI_COMM_WORLD);
     begin = MPI_Wtime();
@@ -444,20 +463,20 @@ static void collective(struct job *j, const char *path, double seconds[2])
             map(j, round + (uint64_t)p->rank, table);
         start = MPI_Wtime();
         if (path) {
-            MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), table, (int)table_bytes, MPI_BYTE,
-                                  MPI_STATUS_IGNORE);
+            MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), table,
+                                  (int)table_bytes, MPI_BYTE, MPI_STATUS_IGNORE);
             MPI_File_sync(file);
         }
         seconds[1] += MPI_Wtime() - start;
     }
-    MPI_Alltoall(table, (int)(j->slice * sizeof(*table)), MPI_BYTE, slices, (int)(j->slice * sizeof(*table)), MPI_BYTE,
-                 MPI_COMM_WORLD);
+    MPI_Alltoall(table, (int)(j->slice * sizeof(*table)), MPI_BYTE, slices,
+                 (int)(j->slice * sizeof(*table)), MPI_BYTE, MPI_COMM_WORLD);
     for (int r = 0; r < p->size; r++)
         merge(j, result, slices + (uint64_t)r * j->slice);
     start = MPI_Wtime();
     if (path) {
-        MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), result, (int)table_bytes, MPI_BYTE,
-                              MPI_STATUS_IGNORE);
+        MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), result,
+                              (int)table_bytes, MPI_BYTE, MPI_STATUS_IGNORE);
         MPI_File_sync(file);
     }
     seconds[1] += MPI_Wtime() - start;
@@ -471,8 +490,8 @@ static void collective(struct job *j, const char *path, double seconds[2])
     free(result);
 }
 
-static double report(const struct job *j, const char *who, const char *which, double times[2][PROGRAM_MAX_TRIALS],
-                     double base)
+static double report(const struct job *j, const char *who, const char *which,
+                     double times[2][PROGRAM_MAX_TRIALS], double base)
 {
     double s[PROGRAM_MAX_TRIALS], total;
     uint64_t bytes = j->n_tasks * task_mib << 20;
@@ -481,10 +500,12 @@ static double report(const struct job *j, const char *who, const char *which, do
     total = program_median(s, j->p->n_trials);
     program_figure(j->p, which, bytes, who, "time", total, "s");
     if (base > 0) {
-        program_figure(j->p, which, bytes, who, "checkpoint overhead", 100 * (total / base - 1), "%");
+        program_figure(j->p, which, bytes, who, "checkpoint overhead", 100 * (total / base - 1),
+                       "%");
         for (uint64_t t = 0; t < j->p->n_trials; t++)
             s[t] = 100 * times[1][t] / (times[0][t] - times[1][t]);
-        program_figure(j->p, which, bytes, who, "time in checkpoints", program_median(s, j->p->n_trials), "%");
+        program_figure(j->p, which, bytes, who, "time in checkpoints",
+                       program_median(s, j->p->n_trials), "%");
     }
     return total;
 }
@@ -497,7 +518,8 @@ static void start(struct job *j, const char *input)
     for (j->slice = 16; j->slice < room; j->slice *= 2)
         ;
     j->table_bytes = j->slice * (uint64_t)j->p->size * sizeof(struct entry);
-    j->bytes = sizeof(struct store) + 2 * (sizeof(struct slot) + j->table_bytes) + j->slice * sizeof(struct entry);
+    j->bytes = sizeof(struct store) + 2 * (sizeof(struct slot) + j->table_bytes) +
+               j->slice * sizeof(struct entry);
     CHECK(j->n_tasks <= MAX_TASKS && j->table_bytes < INT32_MAX / 4, "the job is too large");
     j->words = calloc(n_words, sizeof(*j->words));
     j->expected = calloc(n_words, sizeof(*j->expected));
@@ -513,8 +535,10 @@ int main(int argc, char **argv)
         {"--words", &n_words, 1000, "different words, up to 5,000,000"},
         {"--task", &task_mib, 1, "MiB of text in a map task"},
         {"--tasks", &tasks_per_rank, 2, "map tasks a rank"},
-        {"--restart", &restart, 0, "1: one-sided alone, from the checkpoint that the windows of --case hold, if any"},
-        {"--alarm", &alarm_ms, 0, "die so many milliseconds after the first task has begun; 0: do not"},
+        {"--restart", &restart, 0,
+         "1: one-sided alone, from the checkpoint that the windows of --case hold, if any"},
+        {"--alarm", &alarm_ms, 0,
+         "die so many milliseconds after the first task has begun; 0: do not"},
         {0},
     };
     static double times[PROGRAM_MAX_CASES][2][PROGRAM_MAX_TRIALS], two[2][2][PROGRAM_MAX_TRIALS];
@@ -525,7 +549,8 @@ int main(int argc, char **argv)
     double base;
 
     program_init(&p, "mapreduce", &argc, &argv, options);
-    CHECK(n_words > 0 && n_words <= 5000000 && task_mib > 0 && tasks_per_rank > 0, "an option is out of range");
+    CHECK(n_words > 0 && n_words <= 5000000 && task_mib > 0 && tasks_per_rank > 0,
+          "an option is out of range");
     snprintf(input, sizeof(input), "%s/mapreduce.input", p.dir ? p.dir : ".");
     snprintf(path, sizeof(path), "%s/mapreduce.mpiio", p.dir ? p.dir : ".");
     start(&j, input);

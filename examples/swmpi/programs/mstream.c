@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mSTREAM ("MPI Windows on Storage for HPC Applications", section 3.2): large segments of a window are read and written
- * in turn, in order (SEQ), in order with gaps (PAD), at random (RND), and in order and at random by turns (MIX). The
- * last iteration of a kernel ends with a window synchronization, whose time is told apart. What is read is checked, and
- * at the end the whole window is. */
+/* mSTREAM ("MPI Windows on Storage for HPC Applications", section 3.2): large segments of a window
+ * are read and written in turn, in order (SEQ), in order with gaps (PAD), at random (RND), and in
+ * order and at random by turns (MIX). The last iteration of a kernel ends with a window
+ * synchronization, whose time is told apart. What is read is checked, and at the end the whole
+ * window is. */
 #include "program.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,14 +31,10 @@ static uint64_t next_random(struct stream *s)
 static uint64_t place(struct stream *s, enum kernel kernel, uint64_t i)
 {
     switch (kernel) {
-    case SEQ:
-        return i % s->n_segments;
-    case PAD:
-        return (i + i / 2) % s->n_segments;
-    case RND:
-        return next_random(s) % s->n_segments;
-    default:
-        return i % 2 ? next_random(s) % s->n_segments : i % s->n_segments;
+    case SEQ: return i % s->n_segments;
+    case PAD: return (i + i / 2) % s->n_segments;
+    case RND: return next_random(s) % s->n_segments;
+    default: return i % 2 ? next_random(s) % s->n_segments : i % s->n_segments;
     }
 }
 
@@ -59,12 +56,14 @@ static void check(const struct stream *s, const unsigned char *segment, uint64_t
         memcpy(&last, segment + at + 4088, 8);
         CHECK(first == s->stamps[which] && last == s->stamps[which],
               "segment %llu, byte %zu: %llx and %llx, expected %llx", (unsigned long long)which, at,
-              (unsigned long long)first, (unsigned long long)last, (unsigned long long)s->stamps[which]);
+              (unsigned long long)first, (unsigned long long)last,
+              (unsigned long long)s->stamps[which]);
     }
 }
 
-/* One pass: as many operations as there are segments. Reads and writes alternate, and one pass reads what the other
- * writes. Only the first page of what is read is looked at while the clock runs. */
+/* One pass: as many operations as there are segments. Reads and writes alternate, and one pass
+ * reads what the other writes. Only the first page of what is read is looked at while the clock
+ * runs. */
 static void iterate(struct stream *s, enum kernel kernel, uint64_t iteration)
 {
     for (uint64_t i = 0; i < s->n_segments; i++) {
@@ -82,9 +81,11 @@ static void iterate(struct stream *s, enum kernel kernel, uint64_t iteration)
     }
 }
 
-/* Times of one kernel on one window, in s: the iterations without the cold one, and the synchronization that ends them.
+/* Times of one kernel on one window, in s: the iterations without the cold one, and the
+ * synchronization that ends them.
  */
-static void run(struct program *p, struct stream *s, MPI_Win win, enum kernel kernel, double *work, double *sync)
+static void run(struct program *p, struct stream *s, MPI_Win win, enum kernel kernel, double *work,
+                double *sync)
 {
     double start;
 
@@ -105,10 +106,12 @@ static void run(struct program *p, struct stream *s, MPI_Win win, enum kernel ke
     *sync = program_slowest(*sync);
 }
 
-static void report(struct program *p, double times[N_KERNELS][PROGRAM_MAX_CASES][2][PROGRAM_MAX_TRIALS],
+static void report(struct program *p,
+                   double times[N_KERNELS][PROGRAM_MAX_CASES][2][PROGRAM_MAX_TRIALS],
                    uint64_t n_segments)
 {
-    double moved = (double)n_segments * (double)(segment_kib << 10) * (double)n_iterations * p->size / 1e6;
+    double moved =
+        (double)n_segments * (double)(segment_kib << 10) * (double)n_iterations * p->size / 1e6;
     double both[PROGRAM_MAX_TRIALS];
 
     for (int k = 0; k < N_KERNELS; k++) {
@@ -119,8 +122,9 @@ static void report(struct program *p, double times[N_KERNELS][PROGRAM_MAX_CASES]
                 both[t] = times[k][i][0][t] + times[k][i][1][t];
             program_figure(p, kernel_names[k], window_mib << 20, p->cases[i].who, "bandwidth",
                            moved / program_median(times[k][i][0], p->n_trials), "MB/s");
-            program_figure(p, kernel_names[k], window_mib << 20, p->cases[i].who, "bandwidth with sync",
-                           moved / program_median(both, p->n_trials), "MB/s");
+            program_figure(p, kernel_names[k], window_mib << 20, p->cases[i].who,
+                           "bandwidth with sync", moved / program_median(both, p->n_trials),
+                           "MB/s");
             program_figure(p, kernel_names[k], window_mib << 20, p->cases[i].who, "sync",
                            program_median(times[k][i][1], p->n_trials), "s");
         }
@@ -141,7 +145,8 @@ int main(int argc, char **argv)
     uint64_t trial;
 
     program_init(&p, "mstream", &argc, &argv, options);
-    CHECK(segment_kib > 0 && segment_kib % 4 == 0 && window_mib << 10 >= segment_kib && n_iterations > 0,
+    CHECK(segment_kib > 0 && segment_kib % 4 == 0 && window_mib << 10 >= segment_kib &&
+              n_iterations > 0,
           "a segment is a multiple of 4 KiB and fits into the window");
     s.bytes = segment_kib << 10;
     s.n_segments = (window_mib << 20) / s.bytes;

@@ -25,12 +25,16 @@ static void usage(const struct program *p, const struct program_option *options)
 {
     if (p->rank == 0) {
         fprintf(stderr,
-                "usage: mpiexec -n N %s [--quick] [--trials N] [--seed N] [--dir DIR] [--case WHO[=HINTS]]...\n"
-                "  --dir DIR           cases memory, storage and combined (half of each), with their files in DIR\n"
-                "  --case WHO[=HINTS]  these cases instead: hints as key=value;key=value, none for memory\n",
+                "usage: mpiexec -n N %s [--quick] [--trials N] [--seed N] [--dir DIR] [--case "
+                "WHO[=HINTS]]...\n"
+                "  --dir DIR           cases memory, storage and combined (half of each), with "
+                "their files in DIR\n"
+                "  --case WHO[=HINTS]  these cases instead: hints as key=value;key=value, none for "
+                "memory\n",
                 p->name);
         for (; options->name; options++)
-            fprintf(stderr, "  %s N   %s (%llu)\n", options->name, options->help, (unsigned long long)*options->value);
+            fprintf(stderr, "  %s N   %s (%llu)\n", options->name, options->help,
+                    (unsigned long long)*options->value);
     }
     MPI_Finalize();
     exit(2);
@@ -62,13 +66,15 @@ static void usual_cases(struct program *p)
     if (!p->dir)
         return;
     snprintf(storage, sizeof(storage),
-             "alloc_type=storage;storage_alloc_filename=%s/%s.%%r.%%w;storage_alloc_unlink=true", p->dir, p->name);
+             "alloc_type=storage;storage_alloc_filename=%s/%s.%%r.%%w;storage_alloc_unlink=true",
+             p->dir, p->name);
     snprintf(combined, sizeof(combined), "%s;storage_alloc_factor=0.5", storage);
     p->cases[p->n_cases++] = (struct program_case){"storage", storage};
     p->cases[p->n_cases++] = (struct program_case){"combined", combined};
 }
 
-void program_init(struct program *p, const char *name, int *argc, char ***argv, const struct program_option *options)
+void program_init(struct program *p, const char *name, int *argc, char ***argv,
+                  const struct program_option *options)
 {
     struct timespec now;
 
@@ -96,7 +102,8 @@ void program_init(struct program *p, const char *name, int *argc, char ***argv, 
         if (value && o->name)
             ok = number(value, o->value);
         else if (value && strcmp(arg, "--trials") == 0)
-            ok = number(value, &p->n_trials) && p->n_trials > 0 && p->n_trials <= PROGRAM_MAX_TRIALS;
+            ok =
+                number(value, &p->n_trials) && p->n_trials > 0 && p->n_trials <= PROGRAM_MAX_TRIALS;
         else if (value && strcmp(arg, "--seed") == 0)
             ok = number(value, &p->seed);
         else if (value && strcmp(arg, "--dir") == 0)
@@ -160,8 +167,8 @@ MPI_Info program_info(const char *hints, const char *extra)
     return info;
 }
 
-/* Whether the window has what the hints asked for, as its info tells: by a key that libswmpi.so alone sets, because
- * some MPI give back every hint that they were given. */
+/* Whether the window has what the hints asked for, as its info tells: by a key that libswmpi.so
+ * alone sets, because some MPI give back every hint that they were given. */
 static int in_effect(MPI_Win win, const char *hints)
 {
     char value[MPI_MAX_INFO_VAL + 1];
@@ -176,7 +183,8 @@ static int in_effect(MPI_Win win, const char *hints)
     return found;
 }
 
-int program_window(struct program *p, int which, MPI_Aint bytes, int disp_unit, void *base, MPI_Win *win)
+int program_window(struct program *p, int which, MPI_Aint bytes, int disp_unit, void *base,
+                   MPI_Win *win)
 {
     MPI_Info info = program_info(p->cases[which].hints, NULL);
 
@@ -187,8 +195,8 @@ int program_window(struct program *p, int which, MPI_Aint bytes, int disp_unit, 
     if (p->works[which])
         return 1;
     if (p->rank == 0)
-        fprintf(stderr, "%s: %s: skipped: this MPI ignores the hints; run it with libswmpi.so\n", p->name,
-                p->cases[which].who);
+        fprintf(stderr, "%s: %s: skipped: this MPI ignores the hints; run it with libswmpi.so\n",
+                p->name, p->cases[which].who);
     MPI_Win_free(win);
     return 0;
 }
@@ -201,12 +209,13 @@ double program_slowest(double seconds)
     return slowest;
 }
 
-void program_figure(const struct program *p, const char *which, uint64_t n, const char *who, const char *metric,
-                    double value, const char *unit)
+void program_figure(const struct program *p, const char *which, uint64_t n, const char *who,
+                    const char *metric, double value, const char *unit)
 {
     if (p->rank != 0)
         return;
-    printf("{\"bench\":\"swmpi_%s\",\"case\":\"%s\",\"n\":%llu,\"who\":\"%s\",\"metric\":\"%s\",\"value\":%.6g,"
+    printf("{\"bench\":\"swmpi_%s\",\"case\":\"%s\",\"n\":%llu,\"who\":\"%s\",\"metric\":\"%s\","
+           "\"value\":%.6g,"
            "\"unit\":\"%s\"}\n",
            p->name, which, (unsigned long long)n, who, metric, value, unit);
     fflush(stdout);

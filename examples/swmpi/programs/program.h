@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs share: options, windows by case, checks, and the form of a figure. They are plain MPI: where
- * their windows live is a matter of hints, which an MPI without storage windows ignores. */
+/* What the programs share: options, windows by case, checks, and the form of a figure. They are
+ * plain MPI: where their windows live is a matter of hints, which an MPI without storage windows
+ * ignores. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
@@ -43,14 +44,17 @@ void program_die(const char *file, int line, const char *what, const char *forma
     __attribute__((format(printf, 4, 5), noreturn));
 
 /* MPI_Init and the options; ends the job at a bad one. `options` ends with a name of NULL. */
-void program_init(struct program *p, const char *name, int *argc, char ***argv, const struct program_option *options);
+void program_init(struct program *p, const char *name, int *argc, char ***argv,
+                  const struct program_option *options);
 int program_end(struct program *p);
 
 /* A case and a trial at a time, the cases in turns: for (i = -1; program_next(&p, &i, &trial);) */
 int program_next(struct program *p, int *which, uint64_t *trial);
 
-/* A window of a case. 0: its hints had no effect (there is a note on stderr), and there is no window. */
-int program_window(struct program *p, int which, MPI_Aint bytes, int disp_unit, void *base, MPI_Win *win);
+/* A window of a case. 0: its hints had no effect (there is a note on stderr), and there is no
+ * window. */
+int program_window(struct program *p, int which, MPI_Aint bytes, int disp_unit, void *base,
+                   MPI_Win *win);
 
 /* Hints as an info, with `extra` (or NULL) appended; the caller frees it. */
 MPI_Info program_info(const char *hints, const char *extra);
@@ -59,8 +63,8 @@ MPI_Info program_info(const char *hints, const char *extra);
 double program_slowest(double seconds);
 
 /* One figure, printed by rank 0. */
-void program_figure(const struct program *p, const char *which, uint64_t n, const char *who, const char *metric,
-                    double value, const char *unit);
+void program_figure(const struct program *p, const char *which, uint64_t n, const char *who,
+                    const char *metric, double value, const char *unit);
 
 /* Sorts the n values. */
 double program_median(double *values, size_t n);

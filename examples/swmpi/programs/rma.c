@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One-sided operations as the IMB-RMA benchmarks measure them ("MPI Windows on Storage for HPC Applications", section
- * 3.1): one operation in each passive epoch, without a sync. `bandwidth` is of the bytes that the slowest active rank
- * moved, `time` that of one operation of 8 bytes. Afterwards it is looked at what arrived.
+/* One-sided operations as the IMB-RMA benchmarks measure them ("MPI Windows on Storage for HPC
+ * Applications", section 3.1): one operation in each passive epoch, without a sync. `bandwidth` is
+ * of the bytes that the slowest active rank moved, `time` that of one operation of 8 bytes.
+ * Afterwards it is looked at what arrived.
  *
- *   unidirectional, bidirectional put and get; accumulate, get-accumulate, fetch-and-op, compare-and-swap: rank 0 and
+ *   unidirectional, bidirectional put and get; accumulate, get-accumulate, fetch-and-op,
+ *   compare-and-swap: rank 0 and
  *     rank 1, or rank 0 alone if there is no other (Figure 5)
- *   one to all put and get: rank 0 with every rank; exchange put and get: every rank with both neighbours (Figure 6) */
+ *   one to all put and get: rank 0 with every rank; exchange put and get: every rank with both
+ *   neighbours (Figure 6) */
 #include "program.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +22,12 @@ static const struct operation {
     const char *name;
     int what, pattern;
 } operations[] = {
-    {"unidirectional put", PUT, ONE_WAY},
-    {"unidirectional get", GET, ONE_WAY},
-    {"bidirectional put", PUT, BOTH_WAYS},
-    {"bidirectional get", GET, BOTH_WAYS},
-    {"accumulate", ACCUMULATE, ONE_WAY},
-    {"get-accumulate", GET_ACCUMULATE, ONE_WAY},
-    {"fetch-and-op", FETCH_AND_OP, ONE_WAY},
-    {"compare-and-swap", COMPARE_AND_SWAP, ONE_WAY},
-    {"one to all put", PUT, TO_ALL},
-    {"one to all get", GET, TO_ALL},
-    {"exchange put", PUT, EXCHANGE},
-    {"exchange get", GET, EXCHANGE},
+    {"unidirectional put", PUT, ONE_WAY},    {"unidirectional get", GET, ONE_WAY},
+    {"bidirectional put", PUT, BOTH_WAYS},   {"bidirectional get", GET, BOTH_WAYS},
+    {"accumulate", ACCUMULATE, ONE_WAY},     {"get-accumulate", GET_ACCUMULATE, ONE_WAY},
+    {"fetch-and-op", FETCH_AND_OP, ONE_WAY}, {"compare-and-swap", COMPARE_AND_SWAP, ONE_WAY},
+    {"one to all put", PUT, TO_ALL},         {"one to all get", GET, TO_ALL},
+    {"exchange put", PUT, EXCHANGE},         {"exchange get", GET, EXCHANGE},
 };
 #define N_OPERATIONS (sizeof(operations) / sizeof(operations[0]))
 
@@ -59,7 +56,8 @@ static int n_targets(const struct program *p, const struct operation *op)
     return op->pattern == TO_ALL ? p->size : op->pattern == EXCHANGE ? 2 : 1;
 }
 
-/* The k-th target, and in which half of its window: to the right neighbour the first, to the left one the second. */
+/* The k-th target, and in which half of its window: to the right neighbour the first, to the left
+ * one the second. */
 static int target_of(const struct program *p, const struct operation *op, int k, int *half)
 {
     *half = op->pattern == EXCHANGE ? k : 0;
@@ -70,7 +68,8 @@ static int target_of(const struct program *p, const struct operation *op, int k,
     }
 }
 
-static void operate(const struct buffers *b, const struct operation *op, uint64_t words, int target, int half, int64_t i)
+static void operate(const struct buffers *b, const struct operation *op, uint64_t words, int target,
+                    int half, int64_t i)
 {
     MPI_Aint at = (MPI_Aint)((uint64_t)half * b->words);
     int n = (int)words;
@@ -80,11 +79,16 @@ static void operate(const struct buffers *b, const struct operation *op, uint64_
     switch (op->what) {
     case PUT: MPI_Put(b->out, n, MPI_INT64_T, target, at, n, MPI_INT64_T, b->win); break;
     case GET: MPI_Get(b->in, n, MPI_INT64_T, target, at, n, MPI_INT64_T, b->win); break;
-    case ACCUMULATE: MPI_Accumulate(b->out, n, MPI_INT64_T, target, at, n, MPI_INT64_T, MPI_SUM, b->win); break;
-    case GET_ACCUMULATE:
-        MPI_Get_accumulate(b->out, n, MPI_INT64_T, b->in, n, MPI_INT64_T, target, at, n, MPI_INT64_T, MPI_SUM, b->win);
+    case ACCUMULATE:
+        MPI_Accumulate(b->out, n, MPI_INT64_T, target, at, n, MPI_INT64_T, MPI_SUM, b->win);
         break;
-    case FETCH_AND_OP: MPI_Fetch_and_op(&one, b->in, MPI_INT64_T, target, at, MPI_SUM, b->win); break;
+    case GET_ACCUMULATE:
+        MPI_Get_accumulate(b->out, n, MPI_INT64_T, b->in, n, MPI_INT64_T, target, at, n,
+                           MPI_INT64_T, MPI_SUM, b->win);
+        break;
+    case FETCH_AND_OP:
+        MPI_Fetch_and_op(&one, b->in, MPI_INT64_T, target, at, MPI_SUM, b->win);
+        break;
     default: MPI_Compare_and_swap(&next, &i, b->in, MPI_INT64_T, target, at, b->win);
     }
     MPI_Win_unlock(target, b->win);
@@ -117,8 +121,9 @@ static void verify_in(const struct buffers *b, const struct operation *op, uint6
             expected += before * b->out[i];
         else if (op->what != GET)
             expected = before;
-        CHECK(b->in[i] == expected, "%s of %llu words: word %llu fetched is %lld, not %lld", op->name, (unsigned long long)words,
-              (unsigned long long)i, (long long)b->in[i], (long long)expected);
+        CHECK(b->in[i] == expected, "%s of %llu words: word %llu fetched is %lld, not %lld",
+              op->name, (unsigned long long)words, (unsigned long long)i, (long long)b->in[i],
+              (long long)expected);
     }
 }
 
@@ -133,8 +138,10 @@ static void verify_window(const struct buffers *b, const struct operation *op, u
         for (int k = 0; is_active(&from, op) && k < n_targets(&from, op); k++) {
             if (target_of(&from, op, k, &half) != b->p->rank)
                 continue;
-            for (uint64_t i = 0; i < words; i += i < words - 1 && i + 511 >= words ? words - 1 - i : 511) {
-                int64_t here = b->base[(uint64_t)half * b->words + i], sent = word_of(from.rank + from.size, i);
+            for (uint64_t i = 0; i < words;
+                 i += i < words - 1 && i + 511 >= words ? words - 1 - i : 511) {
+                int64_t here = b->base[(uint64_t)half * b->words + i],
+                        sent = word_of(from.rank + from.size, i);
                 int64_t expected = word_of(b->p->rank, (uint64_t)half * b->words + i);
 
                 if (op->what == PUT)
@@ -143,8 +150,10 @@ static void verify_window(const struct buffers *b, const struct operation *op, u
                     expected += (int64_t)n_iterations * sent;
                 else if (op->what != GET)
                     expected = (int64_t)n_iterations;
-                CHECK(here == expected, "%s of %llu words: word %llu in the window is %lld, not %lld", op->name,
-                      (unsigned long long)words, (unsigned long long)i, (long long)here, (long long)expected);
+                CHECK(here == expected,
+                      "%s of %llu words: word %llu in the window is %lld, not %lld", op->name,
+                      (unsigned long long)words, (unsigned long long)i, (long long)here,
+                      (long long)expected);
             }
         }
     }
@@ -211,7 +220,8 @@ int main(int argc, char **argv)
             continue;
         for (size_t o = 0; o < N_OPERATIONS; o++)
             for (int s = 0; s < n; s++)
-                if (s == 0 || (operations[o].what != FETCH_AND_OP && operations[o].what != COMPARE_AND_SWAP))
+                if (s == 0 ||
+                    (operations[o].what != FETCH_AND_OP && operations[o].what != COMPARE_AND_SWAP))
                     seconds[i][o][s][trial] = measure(&b, &operations[o], words[s]);
         MPI_Win_free(&b.win);
     }
@@ -219,10 +229,12 @@ int main(int argc, char **argv)
         if (p.works[i] != 1)
             continue;
         for (size_t o = 0; o < N_OPERATIONS; o++) {
-            program_figure(&p, operations[o].name, 8, p.cases[i].who, "time", 1e6 * program_median(seconds[i][o][0], p.n_trials), "us");
+            program_figure(&p, operations[o].name, 8, p.cases[i].who, "time",
+                           1e6 * program_median(seconds[i][o][0], p.n_trials), "us");
             for (int s = 1; s < n && seconds[i][o][s][0] > 0; s++)
-                program_figure(&p, operations[o].name, words[s] * 8, p.cases[i].who, "bandwidth",
-                               (double)words[s] * 8e-6 / program_median(seconds[i][o][s], p.n_trials), "MB/s");
+                program_figure(
+                    &p, operations[o].name, words[s] * 8, p.cases[i].who, "bandwidth",
+                    (double)words[s] * 8e-6 / program_median(seconds[i][o][s], p.n_trials), "MB/s");
         }
     }
     free(b.out);

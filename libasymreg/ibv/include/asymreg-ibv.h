@@ -1,31 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file asymreg-ibv.h
- * @brief A transport of libasymreg over verbs: InfiniBand, RoCE, soft-RoCE. Give it to asymreg_open().
+ * @brief A transport of libasymreg over verbs: InfiniBand, RoCE, soft-RoCE. Give it to
+ *        asymreg_open().
  *
- * Put is an RDMA write, get an RDMA read, atomics are the adapter's; the target's processor takes no part in them. Memory is
- * registered with the adapter (ibv_reg_mr), which pins it; mem_dereg is ibv_dereg_mr, after which the adapter refuses what
- * peers still send (ASYMREG_ESTALE): nobody reaches memory that its owner has unregistered.
+ * Put is an RDMA write, get an RDMA read, atomics are the adapter's; the target's processor takes
+ * no part in them. Memory is registered with the adapter (ibv_reg_mr), which pins it; mem_dereg is
+ * ibv_dereg_mr, after which the adapter refuses what peers still send (ASYMREG_ESTALE): nobody
+ * reaches memory that its owner has unregistered.
  *
- * **Connections.** A reliable connection needs both sides, and peers make no calls here. So each transport has one thread,
- * asleep but for connecting and reconnecting, that answers requests arriving as datagrams (UD) on the same adapter; no other
- * network is used. `connect` returns at once; operations wait until the connection stands. A refused operation breaks a
- * reliable connection: it is made anew, and what was queued behind the refused one, which the adapter has not begun, goes out
- * again in order.
+ * **Connections.** A reliable connection needs both sides, and peers make no calls here. So each
+ * transport has one thread, asleep but for connecting and reconnecting, that answers requests
+ * arriving as datagrams (UD) on the same adapter; no other network is used. `connect` returns at
+ * once; operations wait until the connection stands. A refused operation breaks a reliable
+ * connection: it is made anew, and what was queued behind the refused one, which the adapter has
+ * not begun, goes out again in order.
  *
- * **Death.** A peer that answers nothing for opts.timeout_ms is dead (ASYMREG_EPEER); `peer_alive` probes with an empty write
- * when nothing else is under way. A stopped process is not dead: its adapter answers. But it cannot take new connections.
+ * **Death.** A peer that answers nothing for opts.timeout_ms is dead (ASYMREG_EPEER); `peer_alive`
+ * probes with an empty write when nothing else is under way. A stopped process is not dead: its
+ * adapter answers. But it cannot take new connections.
  *
- * **Limits.** Atomics are on 8 bytes; ASYMREG_AMO_SWAP is a loop of compare-and-swap. A single operation is at most
- * ASYMREG_IBV_MAX_OP_BYTES; the core cuts what is longer. Pinned memory counts towards RLIMIT_MEMLOCK: open the context with
- * no more max_regions than needed, as its table is registered whole. Linux 6.12 refuses to register shared mappings of files
- * on some file systems for writing: ASYMREG_EFAULT. Addresses of two processes can be exchanged between machines of either
- * byte order, data are not converted.
+ * **Limits.** Atomics are on 8 bytes; ASYMREG_AMO_SWAP is a loop of compare-and-swap. A single
+ * operation is at most ASYMREG_IBV_MAX_OP_BYTES; the core cuts what is longer. Pinned memory counts
+ * towards RLIMIT_MEMLOCK: open the context with no more max_regions than needed, as its table is
+ * registered whole. Linux 6.12 refuses to register shared mappings of files on some file systems
+ * for writing: ASYMREG_EFAULT. Addresses of two processes can be exchanged between machines of
+ * either byte order, data are not converted.
  *
- * Caveat: the adapter says only that it refused. That the peer has another registration now and that the memory is unmapped
- * look the same.
+ * Caveat: the adapter says only that it refused. That the peer has another registration now and
+ * that the memory is unmapped look the same.
  *
- * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3 (remote handles, refresh upon failure); the rest is ours.
+ * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3 (remote handles, refresh upon
+ * failure); the rest is ours.
  */
 #ifndef ASYMREG_IBV_H
 #define ASYMREG_IBV_H
@@ -56,11 +62,13 @@ extern "C" {
 /** Options. Zero all, set `size`, then what differs. */
 struct asymreg_ibv_opts {
     size_t size;         /**< sizeof(struct asymreg_ibv_opts) */
-    const char *device;  /**< name of the adapter, as ibv_devices lists it; NULL: the first with an active port */
+    const char *device;  /**< name of the adapter, as ibv_devices lists it; NULL: the first with an
+                            active port */
     uint32_t flags;      /**< ASYMREG_IBV_GID_INDEX */
     uint32_t port;       /**< its port, 1 and up; 0: the first active one */
     uint32_t gid_index;  /**< index into the port's GIDs, below 256 */
-    uint32_t timeout_ms; /**< how long a peer may be silent before it is dead; 0: 1000; at most ASYMREG_IBV_MAX_TIMEOUT_MS */
+    uint32_t timeout_ms; /**< how long a peer may be silent before it is dead; 0: 1000; at most
+                            ASYMREG_IBV_MAX_TIMEOUT_MS */
     uint32_t max_peers;  /**< connections accepted; 0: 4096; further ones time out */
     uint32_t reserved;   /**< 0 */
 };
@@ -68,14 +76,15 @@ struct asymreg_ibv_opts {
 /**
  * @brief Open an adapter and make a transport of it.
  * @param opts       NULL: all defaults
- * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its ops->destroy
- * @return 0; -EINVAL (options); -ENODEV (no such adapter, or none with an active port); -ENOMEM (also:
- *         RLIMIT_MEMLOCK; 3 MiB are needed);
- *         another -errno of the adapter's driver
+ * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its
+ *                   ops->destroy
+ * @return 0; -EINVAL (options); -ENODEV (no such adapter, or none with an active port); -ENOMEM
+ *         (also: RLIMIT_MEMLOCK; 3 MiB are needed); another -errno of the adapter's driver
  *
  * MT-Safe. Allocates, and starts one thread, which blocks all signals and ends in `destroy`.
  */
-ASYMREG_IBV_API int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_transport **transport);
+ASYMREG_IBV_API int asymreg_ibv_create(const struct asymreg_ibv_opts *opts,
+                                       struct asymreg_transport **transport);
 
 /**
  * @brief Explain what asymreg_ibv_create() returned.

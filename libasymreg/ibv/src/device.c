@@ -27,8 +27,9 @@ static int query(struct asymreg_transport *base, struct asymreg_transport_caps *
     struct ibv_transport *t = ibv_of(base);
     struct asymreg_transport_caps full = {
         .size = caps->size,
-        .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_ONE_SIDED | ASYMREG_CAP_REVOKE | ASYMREG_CAP_FD |
-                 ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE | ASYMREG_CAP_WANT_LOCAL | (t->atomics ? ASYMREG_CAP_AMO : 0),
+        .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_ONE_SIDED | ASYMREG_CAP_REVOKE |
+                 ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE |
+                 ASYMREG_CAP_WANT_LOCAL | (t->atomics ? ASYMREG_CAP_AMO : 0),
         .amo8_ops = t->atomics ? ASYMREG_AMO_ALL : 0,
         .max_handle_bytes = HANDLE_BYTES,
         .max_address_bytes = ADDRESS_BYTES,
@@ -46,18 +47,13 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
     struct ibv_transport *t = ibv_of(base);
 
     switch (cap) {
-    case 0:
-        return t->reason[0] ? t->reason : NULL;
-    case ASYMREG_CAP_AMO:
-        return t->atomics ? NULL : "the adapter has no atomics";
+    case 0: return t->reason[0] ? t->reason : NULL;
+    case ASYMREG_CAP_AMO: return t->atomics ? NULL : "the adapter has no atomics";
     case ASYMREG_CAP_WHOLE_SPACE:
         return "the adapter pins what is registered, so only what is registered can be reached";
-    case ASYMREG_CAP_MAP:
-        return "memory behind an adapter cannot be mapped";
-    case ASYMREG_CAP_THREADS:
-        return "the queues belong to one thread at a time";
-    default:
-        return NULL;
+    case ASYMREG_CAP_MAP: return "memory behind an adapter cannot be mapped";
+    case ASYMREG_CAP_THREADS: return "the queues belong to one thread at a time";
+    default: return NULL;
     }
 }
 
@@ -68,11 +64,14 @@ static int explain_reg(struct ibv_transport *t, int error)
 {
     switch (error) {
     case EFAULT:
-        snprintf(t->reason, sizeof(t->reason), "the kernel cannot pin this memory: nothing is there, it may not be written, or it "
-                 "is a shared file mapping that this kernel refuses to pin for writing");
+        snprintf(
+            t->reason, sizeof(t->reason),
+            "the kernel cannot pin this memory: nothing is there, it may not be written, or it "
+            "is a shared file mapping that this kernel refuses to pin for writing");
         return ASYMREG_EFAULT;
     case ENOMEM:
-        snprintf(t->reason, sizeof(t->reason), "ibv_reg_mr: no memory, or more pinned than RLIMIT_MEMLOCK allows");
+        snprintf(t->reason, sizeof(t->reason),
+                 "ibv_reg_mr: no memory, or more pinned than RLIMIT_MEMLOCK allows");
         return -ENOMEM;
     default:
         snprintf(t->reason, sizeof(t->reason), "ibv_reg_mr: %s", strerror(error));
@@ -80,8 +79,8 @@ static int explain_reg(struct ibv_transport *t, int error)
     }
 }
 
-static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc *desc, struct asymreg_mem **mem, void *handle,
-                   size_t *handle_bytes)
+static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc *desc,
+                   struct asymreg_mem **mem, void *handle, size_t *handle_bytes)
 {
     struct ibv_transport *t = ibv_of(base);
     struct asymreg_mem *m;
@@ -102,7 +101,8 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
     m = calloc(1, sizeof(*m));
     if (!m)
         return -ENOMEM;
-    m->mr = ibv_reg_mr(t->pd, (void *)(uintptr_t)desc->addr, (size_t)desc->bytes, access); // NOLINT: the memory's own address
+    m->mr = ibv_reg_mr(t->pd, (void *)(uintptr_t)desc->addr, (size_t)desc->bytes,
+                       access); // NOLINT: the memory's own address
     if (!m->mr) {
         int error = errno;
 
@@ -111,8 +111,12 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
     }
     m->local_write = access & IBV_ACCESS_LOCAL_WRITE;
     /* The adapter's keys come round some day; handles do not. */
-    asymreg_ibv__handle_pack(&(struct wire_handle){.prot = desc->prot, .seq = ++t->next_seq, .addr = desc->addr, .bytes = desc->bytes,
-                                                   .rkey = m->mr->rkey}, handle);
+    asymreg_ibv__handle_pack(&(struct wire_handle){.prot = desc->prot,
+                                                   .seq = ++t->next_seq,
+                                                   .addr = desc->addr,
+                                                   .bytes = desc->bytes,
+                                                   .rkey = m->mr->rkey},
+                             handle);
     *handle_bytes = HANDLE_BYTES;
     *mem = m;
     return 0;
@@ -132,8 +136,9 @@ static int mem_dereg(struct asymreg_transport *base, struct asymreg_mem *mem)
     return 0;
 }
 
-static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, const void *handle, size_t handle_bytes, uint64_t addr,
-                       uint64_t bytes, struct asymreg_rkey **rkey)
+static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, const void *handle,
+                       size_t handle_bytes, uint64_t addr, uint64_t bytes,
+                       struct asymreg_rkey **rkey)
 {
     struct wire_handle h;
     struct asymreg_rkey *k;
@@ -150,7 +155,8 @@ static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, co
     return 0;
 }
 
-static void rkey_release(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey)
+static void rkey_release(struct asymreg_transport *base, struct asymreg_ep *ep,
+                         struct asymreg_rkey *rkey)
 {
     (void)base, (void)ep;
     free(rkey);
@@ -162,13 +168,18 @@ static int address(struct asymreg_transport *base, void *buf, size_t *bytes)
 {
     struct ibv_transport *t = ibv_of(base);
 
-    asymreg_ibv__address_pack(&(struct wire_address){.is_global = t->is_global, .cookie = t->cookie, .ud_qpn = t->ud_qp->qp_num,
-                                                     .qkey = t->qkey, .port = t->self}, buf);
+    asymreg_ibv__address_pack(&(struct wire_address){.is_global = t->is_global,
+                                                     .cookie = t->cookie,
+                                                     .ud_qpn = t->ud_qp->qp_num,
+                                                     .qkey = t->qkey,
+                                                     .port = t->self},
+                              buf);
     *bytes = ADDRESS_BYTES;
     return 0;
 }
 
-static int ep_connect(struct asymreg_transport *base, const void *buf, size_t bytes, struct asymreg_ep **out)
+static int ep_connect(struct asymreg_transport *base, const void *buf, size_t bytes,
+                      struct asymreg_ep **out)
 {
     struct ibv_transport *t = ibv_of(base);
     struct wire_address a;
@@ -265,7 +276,8 @@ static const struct asymreg_transport_ops ops = {
 /* The port asked for, or the first that is active. */
 static int choose_port(struct ibv_transport *t, uint32_t wanted, uint32_t n_ports)
 {
-    for (uint32_t port = wanted ? wanted : 1; port <= (wanted ? wanted : n_ports) && port <= n_ports; port++) {
+    for (uint32_t port = wanted ? wanted : 1;
+         port <= (wanted ? wanted : n_ports) && port <= n_ports; port++) {
         struct ibv_port_attr attr;
 
         if (ibv_query_port(t->context, (uint8_t)port, &attr) != 0 || attr.state != IBV_PORT_ACTIVE)
@@ -292,7 +304,8 @@ static int choose_gid(struct ibv_transport *t, const struct asymreg_ibv_opts *o,
             return -EINVAL;
     } else if (t->is_global) {
         for (uint32_t i = 0; i < (uint32_t)n_gids && i < 256; i++) {
-            if (ibv_query_gid_ex(t->context, t->port, i, &entry, 0) == 0 && entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
+            if (ibv_query_gid_ex(t->context, t->port, i, &entry, 0) == 0 &&
+                entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
                 memcmp(entry.gid.raw, v4, sizeof(v4)) == 0) {
                 found = i;
                 break;
@@ -334,7 +347,8 @@ static int open_device(struct ibv_transport *t, const struct asymreg_ibv_opts *o
     if (rc < 0)
         return rc;
     t->atomics = attr.atomic_cap != IBV_ATOMIC_NONE;
-    rc = attr.max_qp_rd_atom < attr.max_qp_init_rd_atom ? attr.max_qp_rd_atom : attr.max_qp_init_rd_atom;
+    rc = attr.max_qp_rd_atom < attr.max_qp_init_rd_atom ? attr.max_qp_rd_atom
+                                                        : attr.max_qp_init_rd_atom;
     t->self.rd_atomic = (uint8_t)(rc > 16 ? 16 : rc > 1 ? rc : 1);
     return 0;
 }
@@ -358,7 +372,8 @@ static int open_queues(struct ibv_transport *t)
     return t->bounce_mr ? 0 : -errno;
 }
 
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing is set that this one does not know. */
+/* Whether an option struct is this release's, or a longer one of a later release in which nothing
+ * is set that this one does not know. */
 static int opts_known(const void *opts, size_t ours)
 {
     const unsigned char *bytes = opts;
@@ -382,8 +397,8 @@ static int check_opts(const struct asymreg_ibv_opts *given, struct asymreg_ibv_o
     if (!opts_known(given, sizeof(*given)))
         return -EINVAL;
     *o = *given;
-    if (o->flags & ~ASYMREG_IBV_GID_INDEX || o->port > 255 || o->gid_index > 255 || o->timeout_ms > ASYMREG_IBV_MAX_TIMEOUT_MS ||
-        o->reserved)
+    if (o->flags & ~ASYMREG_IBV_GID_INDEX || o->port > 255 || o->gid_index > 255 ||
+        o->timeout_ms > ASYMREG_IBV_MAX_TIMEOUT_MS || o->reserved)
         return -EINVAL;
     if (o->timeout_ms == 0)
         o->timeout_ms = 1000;
@@ -407,12 +422,17 @@ int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_trans
     t->wake_fd = -1;
     t->timeout_ms = o.timeout_ms;
     t->max_passive = o.max_peers;
-    /* An adapter tries seven times, each for 4096 ns * 2^rc_timeout; half the time given is left for what is slow besides. */
-    for (t->rc_timeout = 8; (UINT64_C(4096) << (t->rc_timeout + 1)) * 7 <= (uint64_t)o.timeout_ms * 500000; t->rc_timeout++)
+    /* An adapter tries seven times, each for 4096 ns * 2^rc_timeout; half the time given is left
+     * for what is slow besides. */
+    for (t->rc_timeout = 8;
+         (UINT64_C(4096) << (t->rc_timeout + 1)) * 7 <= (uint64_t)o.timeout_ms * 500000;
+         t->rc_timeout++)
         ;
     pthread_mutex_init(&t->lock, NULL);
     rc = getrandom(&t->cookie, sizeof(t->cookie), 0) == sizeof(t->cookie) &&
-         getrandom(&t->qkey, sizeof(t->qkey), 0) == sizeof(t->qkey) ? 0 : -EIO;
+                 getrandom(&t->qkey, sizeof(t->qkey), 0) == sizeof(t->qkey)
+             ? 0
+             : -EIO;
     t->qkey &= 0x7fffffff; /* the upper half is privileged */
     if (rc == 0)
         rc = open_device(t, &o);

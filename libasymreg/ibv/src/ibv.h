@@ -6,8 +6,9 @@
  *   wireup.c   the thread that connects: datagrams, the targets' ends of connections
  *   op.c       put, get, amo, flush, progress
  *
- * Two threads: the caller's (the core lets one in at a time) and the wire-up thread. What they share is below `lock`: the
- * endpoints' list, their state and connection data, the passive connections. Everything else is the caller's. */
+ * Two threads: the caller's (the core lets one in at a time) and the wire-up thread. What they
+ * share is below `lock`: the endpoints' list, their state and connection data, the passive
+ * connections. Everything else is the caller's. */
 #ifndef ASYMREG_IBV_SRC_IBV_H
 #define ASYMREG_IBV_SRC_IBV_H
 
@@ -19,15 +20,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define N_REQS 256u   /* operations under way, all endpoints together */
-#define N_CHUNKS 24u  /* bounce buffers of ASYMREG_IBV_MAX_OP_BYTES */
+#define N_REQS     256u /* operations under way, all endpoints together */
+#define N_CHUNKS   24u  /* bounce buffers of ASYMREG_IBV_MAX_OP_BYTES */
 #define SLOT_BYTES 256u /* each operation's own bounce buffer, for what is small */
-#define SQ_DEPTH 128u
-#define UD_DEPTH 64u
-#define UD_BYTES 128u /* of a datagram, without the 40 that verbs puts before it */
-#define N_BUCKETS 1024u
+#define SQ_DEPTH   128u
+#define UD_DEPTH   64u
+#define UD_BYTES   128u /* of a datagram, without the 40 that verbs puts before it */
+#define N_BUCKETS  1024u
 
-#define NO_REQ UINT32_MAX
+#define NO_REQ   UINT32_MAX
 #define NO_CHUNK UINT32_MAX
 
 /* How to reach a port. */
@@ -51,7 +52,8 @@ struct asymreg_rkey {
 enum ep_state {
     EP_CONNECTING, /* asked; the wire-up thread repeats it. Operations wait */
     EP_READY,
-    EP_BROKEN, /* an operation was refused; what the adapter has given back waits for the next connection */
+    EP_BROKEN, /* an operation was refused; what the adapter has given back waits for the next
+                  connection */
     EP_DEAD
 };
 
@@ -74,7 +76,7 @@ struct asymreg_ep {
     int why; /* the error when dead */
     /* The caller's thread alone: */
     struct queue posted, waiting;
-    int first_error; /* of implicit operations */
+    int first_error;   /* of implicit operations */
     uint64_t proof_ns; /* when the peer last answered */
 };
 
@@ -84,7 +86,8 @@ struct req {
     struct asymreg_ep *ep;
     struct asymreg_op *op;
     uint32_t next;
-    uint32_t generation; /* upper half of wr_id: completions of an operation that was given up mean nobody */
+    uint32_t generation; /* upper half of wr_id: completions of an operation that was given up mean
+                            nobody */
     uint32_t chunk;
     uint32_t bytes;
     enum req_kind kind;
@@ -153,10 +156,10 @@ static inline struct ibv_transport *ibv_of(struct asymreg_transport *t)
 uint64_t asymreg_ibv__now_ns(void);
 
 /* wire.c: what comes from another process is checked as far as its bytes can be. */
-#define HANDLE_BYTES 40u
+#define HANDLE_BYTES  40u
 #define ADDRESS_BYTES 48u
 #define MESSAGE_BYTES 68u
-#define KNOWN_PROT (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
+#define KNOWN_PROT    (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
 
 struct wire_handle {
     uint32_t prot, rkey;
@@ -174,10 +177,10 @@ enum { REQUEST = 1, REPLY, BYE };
 
 struct message {
     uint16_t type;
-    uint64_t to, from; /* cookies of the transports */
+    uint64_t to, from;        /* cookies of the transports */
     uint32_t number, attempt; /* of the endpoint that asked */
-    uint32_t qpn, psn; /* of the sender's end */
-    uint32_t ud_qpn, qkey; /* where to answer */
+    uint32_t qpn, psn;        /* of the sender's end */
+    uint32_t ud_qpn, qkey;    /* where to answer */
     struct port_address port;
 };
 
@@ -202,12 +205,15 @@ void asymreg_ibv__ops_init(struct ibv_transport *t);
 /* The peer has gone: everything under way ends with `error`. */
 void asymreg_ibv__ep_dead(struct ibv_transport *t, struct asymreg_ep *ep, int error);
 int asymreg_ibv__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);
-int asymreg_ibv__put(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, const void *src,
-                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op);
-int asymreg_ibv__get(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst,
-                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op);
-int asymreg_ibv__amo(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo,
-                     uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);
+int asymreg_ibv__put(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, const void *src, size_t bytes,
+                     struct asymreg_mem *local, struct asymreg_op *op);
+int asymreg_ibv__get(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, void *dst, size_t bytes,
+                     struct asymreg_mem *local, struct asymreg_op *op);
+int asymreg_ibv__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo, uint32_t bytes,
+                     uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);
 int asymreg_ibv__flush(struct asymreg_transport *base, struct asymreg_ep *ep);
 int asymreg_ibv__progress(struct asymreg_transport *base);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations. Each is one work request, signalled; its bookkeeping is a struct req, whose index is in wr_id. An endpoint's
- * requests are in two queues: `posted` to the adapter and, behind them, `waiting` for a connection or for room. */
+/* Operations. Each is one work request, signalled; its bookkeeping is a struct req, whose index is
+ * in wr_id. An endpoint's requests are in two queues: `posted` to the adapter and, behind them,
+ * `waiting` for a connection or for room. */
 #define _GNU_SOURCE /* htobe64 */
 #include "ibv.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define POLL_BATCH 16
+#define POLL_BATCH     16
 #define PROBE_AFTER_NS UINT64_C(100000000)
 
 static void push(struct ibv_transport *t, struct queue *q, uint32_t i)
@@ -29,7 +30,8 @@ static uint32_t pop(struct ibv_transport *t, struct queue *q)
     return i;
 }
 
-/* Takes `i` out, wherever it is: completions come in the order of posting, so it is the first but for failures. */
+/* Takes `i` out, wherever it is: completions come in the order of posting, so it is the first but
+ * for failures. */
 static void unlink_req(struct ibv_transport *t, struct queue *q, uint32_t i)
 {
     uint32_t before = NO_REQ, at = q->head;
@@ -99,13 +101,15 @@ static int post(struct ibv_transport *t, uint32_t i)
 {
     struct req *r = &t->reqs[i];
     struct ibv_sge sge = {.addr = (uintptr_t)r->local, .length = r->bytes, .lkey = r->lkey};
-    struct ibv_send_wr wr = {
-        .wr_id = (uint64_t)r->generation << 32 | i,
-        .sg_list = &sge,
-        .num_sge = r->bytes ? 1 : 0,
-        .opcode = r->opcode,
-        .send_flags = IBV_SEND_SIGNALED,
-    }, *bad;
+    struct ibv_send_wr wr =
+                           {
+                               .wr_id = (uint64_t)r->generation << 32 | i,
+                               .sg_list = &sge,
+                               .num_sge = r->bytes ? 1 : 0,
+                               .opcode = r->opcode,
+                               .send_flags = IBV_SEND_SIGNALED,
+                           },
+                       *bad;
 
     if (r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         bool cas = r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
@@ -179,16 +183,12 @@ static int error_of(enum ibv_wc_status status)
     switch (status) {
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
-    case IBV_WC_REM_OP_ERR:
-        return ASYMREG_ESTALE;
-    case IBV_WC_LOC_PROT_ERR:
-        return ASYMREG_EFAULT; /* the caller's own memory */
+    case IBV_WC_REM_OP_ERR: return ASYMREG_ESTALE;
+    case IBV_WC_LOC_PROT_ERR: return ASYMREG_EFAULT; /* the caller's own memory */
     case IBV_WC_RETRY_EXC_ERR:
     case IBV_WC_RNR_RETRY_EXC_ERR:
-    case IBV_WC_RESP_TIMEOUT_ERR:
-        return ASYMREG_EPEER;
-    default:
-        return ASYMREG_ETRANSPORT;
+    case IBV_WC_RESP_TIMEOUT_ERR: return ASYMREG_EPEER;
+    default: return ASYMREG_ETRANSPORT;
     }
 }
 
@@ -220,7 +220,8 @@ static int complete(struct ibv_transport *t, const struct ibv_wc *wc)
         finish(t, i, 0);
         return !error;
     }
-    if (wc->status == IBV_WC_WR_FLUSH_ERR) { /* stood behind the one that was refused, and has not been begun */
+    if (wc->status ==
+        IBV_WC_WR_FLUSH_ERR) { /* stood behind the one that was refused, and has not been begun */
         push(t, &ep->waiting, i);
         atomic_store(&ep->state, EP_BROKEN);
         error = 0;
@@ -271,7 +272,8 @@ int asymreg_ibv__progress(struct asymreg_transport *base)
 }
 
 /* A request for the endpoint; NO_REQ when all are in use, or the endpoint is dead (*error). */
-static uint32_t begin(struct ibv_transport *t, struct asymreg_ep *ep, struct asymreg_op *op, size_t chunk_bytes, int *error)
+static uint32_t begin(struct ibv_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
+                      size_t chunk_bytes, int *error)
 {
     struct req *r;
     uint32_t i;
@@ -289,7 +291,12 @@ static uint32_t begin(struct ibv_transport *t, struct asymreg_ep *ep, struct asy
     i = t->free_req;
     r = &t->reqs[i];
     t->free_req = r->next;
-    *r = (struct req){.ep = ep, .op = op, .generation = r->generation, .busy = true, .chunk = NO_CHUNK, .next = NO_REQ};
+    *r = (struct req){.ep = ep,
+                      .op = op,
+                      .generation = r->generation,
+                      .busy = true,
+                      .chunk = NO_CHUNK,
+                      .next = NO_REQ};
     if (chunk_bytes > 0) {
         r->local = slot_of(t, i);
         r->lkey = t->bounce_mr->lkey;
@@ -311,8 +318,9 @@ static void start(struct ibv_transport *t, struct asymreg_ep *ep, uint32_t i)
     post_waiting(t, ep);
 }
 
-int asymreg_ibv__put(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, const void *src,
-                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op)
+int asymreg_ibv__put(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, const void *src, size_t bytes,
+                     struct asymreg_mem *local, struct asymreg_op *op)
 {
     struct ibv_transport *t = ibv_of(base);
     bool copy = !local || bytes <= SLOT_BYTES;
@@ -343,8 +351,9 @@ int asymreg_ibv__put(struct asymreg_transport *base, struct asymreg_ep *ep, stru
     return !op && copy ? 0 : ASYMREG_PENDING;
 }
 
-int asymreg_ibv__get(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst,
-                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op)
+int asymreg_ibv__get(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, void *dst, size_t bytes,
+                     struct asymreg_mem *local, struct asymreg_op *op)
 {
     struct ibv_transport *t = ibv_of(base);
     bool copy = !local || !local->local_write || bytes <= SLOT_BYTES;
@@ -375,8 +384,9 @@ int asymreg_ibv__get(struct asymreg_transport *base, struct asymreg_ep *ep, stru
     return ASYMREG_PENDING;
 }
 
-int asymreg_ibv__amo(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo,
-                     uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op)
+int asymreg_ibv__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo, uint32_t bytes,
+                     uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op)
 {
     struct ibv_transport *t = ibv_of(base);
     uint32_t i;
@@ -394,7 +404,8 @@ int asymreg_ibv__amo(struct asymreg_transport *base, struct asymreg_ep *ep, stru
         return error;
     r = &t->reqs[i];
     r->kind = amo == ASYMREG_AMO_SWAP ? REQ_SWAP : REQ_ATOMIC;
-    r->opcode = amo == ASYMREG_AMO_ADD || amo == ASYMREG_AMO_FETCH_ADD ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
+    r->opcode = amo == ASYMREG_AMO_ADD || amo == ASYMREG_AMO_FETCH_ADD ? IBV_WR_ATOMIC_FETCH_AND_ADD
+                                                                       : IBV_WR_ATOMIC_CMP_AND_SWP;
     r->rkey = rkey->rkey;
     r->raddr = addr;
     r->bytes = 8;

@@ -6,9 +6,9 @@
 #include <endian.h>
 
 #define ADDRESS_MAGIC 0x41695661u /* "AiVa" */
-#define HANDLE_MAGIC 0x41695668u  /* "AiVh" */
+#define HANDLE_MAGIC  0x41695668u /* "AiVh" */
 #define MESSAGE_MAGIC 0x4169566du /* "AiVm" */
-#define WIRE_VERSION 1u
+#define WIRE_VERSION  1u
 
 /* Fields of messages, most significant byte first. */
 static inline void put16(unsigned char *p, uint16_t v)
@@ -85,8 +85,8 @@ void asymreg_ibv__handle_pack(const struct wire_handle *h, unsigned char *p)
 
 bool asymreg_ibv__handle_unpack(const unsigned char *p, size_t bytes, struct wire_handle *h)
 {
-    if (bytes != HANDLE_BYTES || get32(p) != HANDLE_MAGIC || get16(p + 4) != WIRE_VERSION || get16(p + 6) & ~KNOWN_PROT ||
-        get32(p + 36) != 0)
+    if (bytes != HANDLE_BYTES || get32(p) != HANDLE_MAGIC || get16(p + 4) != WIRE_VERSION ||
+        get16(p + 6) & ~KNOWN_PROT || get32(p + 36) != 0)
         return false;
     h->prot = get16(p + 6);
     h->seq = get64(p + 8);
@@ -152,5 +152,6 @@ bool asymreg_ibv__message_unpack(const unsigned char *p, size_t bytes, struct me
     m->psn = get32(p + 36);
     m->ud_qpn = get32(p + 40);
     m->qkey = get32(p + 44);
-    return port_unpack(p + 48, &m->port) && m->type >= REQUEST && m->type <= BYE && m->qpn <= 0xffffff && m->ud_qpn <= 0xffffff;
+    return port_unpack(p + 48, &m->port) && m->type >= REQUEST && m->type <= BYE &&
+           m->qpn <= 0xffffff && m->ud_qpn <= 0xffffff;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connecting, without either side's callers. Each transport has an unreliable-datagram queue pair and a thread that sleeps
- * until one arrives, or until a request has to be repeated. An endpoint asks (REQUEST) with the number of its own queue pair;
- * the peer's thread makes the other end, which only answers, and says its number (REPLY). Both may be lost and are then
- * repeated: the pair of sender and endpoint number names the connection, the attempt says which of several tries is meant.
- * BYE ends it. */
+/* Connecting, without either side's callers. Each transport has an unreliable-datagram queue pair
+ * and a thread that sleeps until one arrives, or until a request has to be repeated. An endpoint
+ * asks (REQUEST) with the number of its own queue pair; the peer's thread makes the other end,
+ * which only answers, and says its number (REPLY). Both may be lost and are then repeated: the pair
+ * of sender and endpoint number names the connection, the attempt says which of several tries is
+ * meant. BYE ends it. */
 #define _GNU_SOURCE
 #include "ibv.h"
 
@@ -68,13 +69,15 @@ static struct ibv_ah_attr path_to(const struct ibv_transport *t, const struct po
 }
 
 /* Has one datagram sent, or not: whoever wants it will ask again. With the lock held. */
-static void send_message(struct ibv_transport *t, const struct message *m, const struct port_address *to, uint32_t qpn, uint32_t qkey)
+static void send_message(struct ibv_transport *t, const struct message *m,
+                         const struct port_address *to, uint32_t qpn, uint32_t qkey)
 {
     struct letter *letter = malloc(sizeof(*letter));
 
     if (!letter)
         return;
-    *letter = (struct letter){.next = t->letters, .message = *m, .to = *to, .ud_qpn = qpn, .qkey = qkey};
+    *letter =
+        (struct letter){.next = t->letters, .message = *m, .to = *to, .ud_qpn = qpn, .qkey = qkey};
     t->letters = letter;
 }
 
@@ -85,7 +88,11 @@ static void post_letter(struct ibv_transport *t, const struct letter *letter)
     uint32_t i = 0;
     struct ibv_ah_attr path = path_to(t, &letter->to);
     struct ibv_sge sge;
-    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_SEND,
+                             .send_flags = IBV_SEND_SIGNALED},
+                       *bad;
 
     while (i < UD_DEPTH && t->ud_ah[i])
         i++;
@@ -124,20 +131,26 @@ static struct ibv_qp *create_rc(struct ibv_transport *t, bool active)
     struct ibv_qp_init_attr init = {
         .send_cq = t->cq,
         .recv_cq = t->cq,
-        .cap = {.max_send_wr = active ? SQ_DEPTH : 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1,
+        .cap = {.max_send_wr = active ? SQ_DEPTH : 1,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
                 .max_inline_data = active ? 64 : 0},
         .qp_type = IBV_QPT_RC,
     };
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
         .port_num = t->port,
-        .qp_access_flags = active ? 0 : IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
+        .qp_access_flags =
+            active ? 0
+                   : IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
     };
     struct ibv_qp *qp = ibv_create_qp(t->pd, &init);
 
     if (!qp)
         return NULL;
-    if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
+    if (ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
         ibv_destroy_qp(qp);
         return NULL;
     }
@@ -146,7 +159,8 @@ static struct ibv_qp *create_rc(struct ibv_transport *t, bool active)
     return qp;
 }
 
-static int to_rtr(struct ibv_transport *t, struct ibv_qp *qp, const struct port_address *peer, uint32_t qpn, uint32_t psn)
+static int to_rtr(struct ibv_transport *t, struct ibv_qp *qp, const struct port_address *peer,
+                  uint32_t qpn, uint32_t psn)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
@@ -158,11 +172,13 @@ static int to_rtr(struct ibv_transport *t, struct ibv_qp *qp, const struct port_
         .min_rnr_timer = 12,
     };
 
-    return -ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    return -ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-static int to_rts(struct ibv_transport *t, struct ibv_qp *qp, const struct port_address *peer, uint32_t psn)
+static int to_rts(struct ibv_transport *t, struct ibv_qp *qp, const struct port_address *peer,
+                  uint32_t psn)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTS,
@@ -173,8 +189,9 @@ static int to_rts(struct ibv_transport *t, struct ibv_qp *qp, const struct port_
         .max_rd_atomic = peer->rd_atomic < t->self.rd_atomic ? peer->rd_atomic : t->self.rd_atomic,
     };
 
-    return -ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                         IBV_QP_MAX_QP_RD_ATOMIC);
+    return -ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 int asymreg_ibv__ep_begin(struct ibv_transport *t, struct asymreg_ep *ep)
@@ -195,7 +212,11 @@ int asymreg_ibv__ep_begin(struct ibv_transport *t, struct asymreg_ep *ep)
 
 void asymreg_ibv__ep_end(struct ibv_transport *t, struct asymreg_ep *ep)
 {
-    struct message m = {.type = BYE, .to = ep->peer_cookie, .from = t->cookie, .number = ep->number, .attempt = ep->attempt,
+    struct message m = {.type = BYE,
+                        .to = ep->peer_cookie,
+                        .from = t->cookie,
+                        .number = ep->number,
+                        .attempt = ep->attempt,
                         .port = t->self};
 
     for (struct asymreg_ep **p = &t->eps; *p; p = &(*p)->next) {
@@ -250,7 +271,8 @@ static struct passive *accept_request(struct ibv_transport *t, const struct mess
     new = calloc(1, sizeof(*new));
     if (!new)
         return NULL;
-    *new = (struct passive){.from = m->from, .number = m->number, .attempt = m->attempt, .psn = random_psn()};
+    *new = (struct passive){
+        .from = m->from, .number = m->number, .attempt = m->attempt, .psn = random_psn()};
     new->qp = create_rc(t, false);
     if (!new->qp || to_rtr(t, new->qp, &m->port, m->qpn, m->psn) < 0) {
         if (new->qp)
@@ -277,9 +299,11 @@ static void take_reply(struct ibv_transport *t, const struct message *m)
     for (struct asymreg_ep *ep = t->eps; ep; ep = ep->next) {
         if (ep->number != m->number)
             continue;
-        if (atomic_load(&ep->state) != EP_CONNECTING || ep->attempt != m->attempt || ep->peer_cookie != m->from)
+        if (atomic_load(&ep->state) != EP_CONNECTING || ep->attempt != m->attempt ||
+            ep->peer_cookie != m->from)
             return;
-        if (to_rtr(t, ep->qp, &ep->peer, m->qpn, m->psn) < 0 || to_rts(t, ep->qp, &ep->peer, ep->psn) < 0) {
+        if (to_rtr(t, ep->qp, &ep->peer, m->qpn, m->psn) < 0 ||
+            to_rts(t, ep->qp, &ep->peer, ep->psn) < 0) {
             ep_fail(t, ep, ASYMREG_EUNREACH);
             return;
         }
@@ -300,28 +324,32 @@ static void take_message(struct ibv_transport *t, const unsigned char *p, size_t
     case REQUEST:
         passive = accept_request(t, &m);
         if (passive) {
-            struct message answer = {.type = REPLY, .to = m.from, .from = t->cookie, .number = m.number, .attempt = m.attempt,
-                                     .qpn = passive->qp->qp_num, .psn = passive->psn, .port = t->self};
+            struct message answer = {.type = REPLY,
+                                     .to = m.from,
+                                     .from = t->cookie,
+                                     .number = m.number,
+                                     .attempt = m.attempt,
+                                     .qpn = passive->qp->qp_num,
+                                     .psn = passive->psn,
+                                     .port = t->self};
 
             send_message(t, &answer, &m.port, m.ud_qpn, m.qkey);
         }
         break;
-    case REPLY:
-        take_reply(t, &m);
-        break;
+    case REPLY: take_reply(t, &m); break;
     case BYE:
         gone = find_passive(t, m.from, m.number);
         if (*gone)
             free_passive(t, gone);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
 /* The thread. */
 
-/* Asks, again, for every connection that does not stand; returns how long it may sleep, milliseconds. */
+/* Asks, again, for every connection that does not stand; returns how long it may sleep,
+ * milliseconds. */
 static int ask(struct ibv_transport *t)
 {
     uint64_t now = asymreg_ibv__now_ns(), next = UINT64_MAX;
@@ -334,9 +362,16 @@ static int ask(struct ibv_transport *t)
             continue;
         }
         if (now >= ep->next_send_ns) {
-            struct message m = {.type = REQUEST, .to = ep->peer_cookie, .from = t->cookie, .number = ep->number,
-                                .attempt = ep->attempt, .qpn = ep->qp->qp_num, .psn = ep->psn, .ud_qpn = t->ud_qp->qp_num,
-                                .qkey = t->qkey, .port = t->self};
+            struct message m = {.type = REQUEST,
+                                .to = ep->peer_cookie,
+                                .from = t->cookie,
+                                .number = ep->number,
+                                .attempt = ep->attempt,
+                                .qpn = ep->qp->qp_num,
+                                .psn = ep->psn,
+                                .ud_qpn = t->ud_qp->qp_num,
+                                .qkey = t->qkey,
+                                .port = t->self};
 
             send_message(t, &m, &ep->peer, ep->peer_ud_qpn, ep->peer_qkey);
             ep->next_send_ns = now + REPEAT_NS;
@@ -372,7 +407,8 @@ static void take_completions(struct ibv_transport *t)
             *ah = NULL;
         } else if (wc.wr_id < UD_DEPTH) {
             if (wc.status == IBV_WC_SUCCESS && wc.byte_len > GRH_BYTES)
-                take_message(t, t->ud_bounce + wc.wr_id * (GRH_BYTES + UD_BYTES) + GRH_BYTES, wc.byte_len - GRH_BYTES);
+                take_message(t, t->ud_bounce + wc.wr_id * (GRH_BYTES + UD_BYTES) + GRH_BYTES,
+                             wc.byte_len - GRH_BYTES);
             if (wc.status != IBV_WC_WR_FLUSH_ERR && post_receive(t, (uint32_t)wc.wr_id) < 0)
                 return;
         }
@@ -411,7 +447,8 @@ static void *wireup_main(void *arg)
             continue;
         if (fds[1].revents && read(t->wake_fd, &drain, sizeof(drain)) < 0)
             continue;
-        /* A connection that breaks is told here too; its own completions say it better. But unread ones would pile up. */
+        /* A connection that breaks is told here too; its own completions say it better. But unread
+         * ones would pile up. */
         while (fds[2].revents && ibv_get_async_event(t->context, &event) == 0)
             ibv_ack_async_event(&event);
     }
@@ -421,7 +458,10 @@ static void *wireup_main(void *arg)
 static int open_ud(struct ibv_transport *t)
 {
     size_t bytes = (size_t)UD_DEPTH * (GRH_BYTES + 2 * UD_BYTES);
-    struct ibv_qp_init_attr init = {.cap = {.max_send_wr = UD_DEPTH, .max_recv_wr = UD_DEPTH, .max_send_sge = 1, .max_recv_sge = 1},
+    struct ibv_qp_init_attr init = {.cap = {.max_send_wr = UD_DEPTH,
+                                            .max_recv_wr = UD_DEPTH,
+                                            .max_send_sge = 1,
+                                            .max_recv_sge = 1},
                                     .qp_type = IBV_QPT_UD};
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = t->port, .qkey = t->qkey};
 
@@ -441,7 +481,8 @@ static int open_ud(struct ibv_transport *t)
     t->ud_mr = ibv_reg_mr(t->pd, t->ud_bounce, bytes, IBV_ACCESS_LOCAL_WRITE);
     if (!t->ud_mr)
         return -errno;
-    int rc = ibv_modify_qp(t->ud_qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    int rc = ibv_modify_qp(t->ud_qp, &attr,
+                           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
     if (rc != 0)
         return -rc;
     for (uint32_t i = 0; i < UD_DEPTH; i++) {
@@ -458,7 +499,8 @@ static int open_ud(struct ibv_transport *t)
         rc = ibv_req_notify_cq(t->ud_cq, 0);
     if (rc != 0)
         return -rc;
-    if (fcntl(t->channel->fd, F_SETFL, O_NONBLOCK) < 0 || fcntl(t->context->async_fd, F_SETFL, O_NONBLOCK) < 0)
+    if (fcntl(t->channel->fd, F_SETFL, O_NONBLOCK) < 0 ||
+        fcntl(t->context->async_fd, F_SETFL, O_NONBLOCK) < 0)
         return -errno;
     return 0;
 }

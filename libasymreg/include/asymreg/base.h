@@ -13,7 +13,7 @@
 #define ASYMREG_VERSION_MAJOR 0
 #define ASYMREG_VERSION_MINOR 1
 #define ASYMREG_VERSION_PATCH 0
-#define ASYMREG_VERSION "0.1.0"
+#define ASYMREG_VERSION       "0.1.0"
 
 #if defined(__GNUC__)
 #define ASYMREG_API __attribute__((visibility("default")))
@@ -27,28 +27,38 @@ extern "C" {
 
 /**
  * @name Error codes
- * Functions return 0 or more on success, `-errno` for a system cause, or one of these. The values never change.
- * An option struct shorter than this release's is -EINVAL, and so is a longer one if anything is set that this release does
- * not know, or if it says that it has more than 4,096 bytes.
+ * Functions return 0 or more on success, `-errno` for a system cause, or one of these. The values
+ * never change. An option struct shorter than this release's is -EINVAL, and so is a longer one if
+ * anything is set that this release does not know, or if it says that it has more than 4,096 bytes.
  * @{
  */
-#define ASYMREG_ENOREGION  (-25001) /**< no registered region holds the address, after a look at the peer's newest table */
-#define ASYMREG_ERANGE     (-25002) /**< begins inside a region and runs past its end; or is outside of the one that is named */
-#define ASYMREG_ESTALE     (-25003) /**< the region meant has been unregistered (or its slot belongs to another one now) */
-#define ASYMREG_EACCES     (-25004) /**< the region does not permit this access */
-#define ASYMREG_EPEER      (-25005) /**< the peer has gone: closed, exited or killed */
-#define ASYMREG_EOVERLAP   (-25006) /**< overlaps a region that is registered already */
-#define ASYMREG_EOVERFLOW  (-25007) /**< address plus length runs past 2^64 */
-#define ASYMREG_EFAULT     (-25008) /**< registered, but no memory is there (unmapped, truncated file), or it may not be written */
-#define ASYMREG_ENOTSUP    (-25009) /**< the transport cannot; asymreg_why() and the capability's reason say why */
-#define ASYMREG_EFULL      (-25010) /**< max_regions or max_segments reached */
-#define ASYMREG_EALIGN     (-25011) /**< an atomic on an address that is no multiple of its size */
-#define ASYMREG_ENOPEER    (-25012) /**< no peer of this number has been imported */
-#define ASYMREG_EUNREACH   (-25013) /**< the transport cannot reach this peer (another node, no permission); asymreg_why() */
-#define ASYMREG_EBLOB      (-25014) /**< these bytes are no bootstrap blob: damaged, cut, or of something else */
-#define ASYMREG_EVERSION   (-25015) /**< a blob, table or transport of a version or byte order that this library does not speak */
-#define ASYMREG_ETABLE     (-25016) /**< the peer's published table contradicts itself */
-#define ASYMREG_EBUSY      (-25017) /**< the peer's table changed faster than it could be read; or something still in use */
+/** no registered region holds the address, after a look at the peer's newest table */
+#define ASYMREG_ENOREGION (-25001)
+/** begins inside a region and runs past its end; or is outside of the one that is named */
+#define ASYMREG_ERANGE (-25002)
+/** the region meant has been unregistered (or its slot belongs to another one now) */
+#define ASYMREG_ESTALE    (-25003)
+#define ASYMREG_EACCES    (-25004) /**< the region does not permit this access */
+#define ASYMREG_EPEER     (-25005) /**< the peer has gone: closed, exited or killed */
+#define ASYMREG_EOVERLAP  (-25006) /**< overlaps a region that is registered already */
+#define ASYMREG_EOVERFLOW (-25007) /**< address plus length runs past 2^64 */
+/** registered, but no memory is there (unmapped, truncated file), or it may not be written */
+#define ASYMREG_EFAULT (-25008)
+/** the transport cannot; asymreg_why() and the capability's reason say why */
+#define ASYMREG_ENOTSUP (-25009)
+#define ASYMREG_EFULL   (-25010) /**< max_regions or max_segments reached */
+/** an atomic on an address that is no multiple of its size */
+#define ASYMREG_EALIGN  (-25011)
+#define ASYMREG_ENOPEER (-25012) /**< no peer of this number has been imported */
+/** the transport cannot reach this peer (another node, no permission); asymreg_why() */
+#define ASYMREG_EUNREACH (-25013)
+/** these bytes are no bootstrap blob: damaged, cut, or of something else */
+#define ASYMREG_EBLOB (-25014)
+/** a blob, table or transport of a version or byte order that this library does not speak */
+#define ASYMREG_EVERSION (-25015)
+#define ASYMREG_ETABLE   (-25016) /**< the peer's published table contradicts itself */
+/** the peer's table changed faster than it could be read; or something still in use */
+#define ASYMREG_EBUSY      (-25017)
 #define ASYMREG_ETRANSPORT (-25018) /**< the transport failed in a way that it could not name */
 #define ASYMREG_ETIMEDOUT  (-25019) /**< the time given has passed */
 /** @} */
@@ -65,9 +75,10 @@ extern "C" {
 /** @} */
 
 /**
- * Names one registration for ever: the generation in the upper, the slot in the lower 32 bits. A slot's generation is odd while
- * a region lives in it and grows with each change; a slot whose generations are used up is never used again. Send it along with
- * an address to make sure that the peer means this registration and not a later one of the same memory.
+ * Names one registration for ever: the generation in the upper, the slot in the lower 32 bits. A
+ * slot's generation is odd while a region lives in it and grows with each change; a slot whose
+ * generations are used up is never used again. Send it along with an address to make sure that the
+ * peer means this registration and not a later one of the same memory.
  */
 typedef uint64_t asymreg_id;
 
@@ -76,12 +87,13 @@ typedef uint64_t asymreg_id;
 
 /** What a lookup finds: a copy, which stays as it is when the region goes. */
 struct asymreg_region {
-    uint64_t start; /**< address of its first byte, in the process that registered it */
-    uint64_t last;  /**< address of its last byte: a region may end at 2^64 */
-    asymreg_id id;  /**< this registration; never ASYMREG_ANY */
-    uint32_t prot;  /**< ASYMREG_READ and so on */
+    uint64_t start;    /**< address of its first byte, in the process that registered it */
+    uint64_t last;     /**< address of its last byte: a region may end at 2^64 */
+    asymreg_id id;     /**< this registration; never ASYMREG_ANY */
+    uint32_t prot;     /**< ASYMREG_READ and so on */
     uint32_t reserved; /**< 0 */
-    uint64_t value; /**< in a published table: the segment that holds it, see table.h; in an index of your own: yours */
+    uint64_t value; /**< in a published table: the segment that holds it, see table.h; in an index
+                       of your own: yours */
 };
 
 /**

@@ -3,24 +3,29 @@
  * @file coll.h
  * @brief Barrier, broadcast and all-gather over registered regions, made of puts.
  *
- * A group is n members that have told each other the address of a scratch region each, by whatever means. Members are numbered 0 to n-1;
- * every member makes the same calls in the same order. The regions that data go to are ordinary ones, anywhere. A member talks
- * to the 2 ⌈log2 n⌉ others that are a power of two away from it, and need know no more of them: asymreg_group_open() asks for
- * each when it is first needed, which is the time to import it. Making a group involves nobody else, so a team of some members
- * costs them nothing to set up, and teams share the scratch regions: each has a channel of eight.
+ * A group is n members that have told each other the address of a scratch region each, by whatever
+ * means. Members are numbered 0 to n-1; every member makes the same calls in the same order. The
+ * regions that data go to are ordinary ones, anywhere. A member talks to the 2 ⌈log2 n⌉ others that
+ * are a power of two away from it, and need know no more of them: asymreg_group_open() asks for
+ * each when it is first needed, which is the time to import it. Making a group involves nobody
+ * else, so a team of some members costs them nothing to set up, and teams share the scratch
+ * regions: each has a channel of eight.
  *
- * Algorithms: dissemination barrier, ⌈log2 n⌉ rounds; broadcast along a binomial tree; all-gather by doubling, ⌈log2 n⌉ rounds, each a put of
- * what is known so far (two where it wraps around) and of a flag. Flags are 8-byte counters in the scratch regions that only grow; the transport
- * must write 8 aligned bytes at once. Broadcast and all-gather begin with a barrier: nobody's buffer is written before it has called.
+ * Algorithms: dissemination barrier, ⌈log2 n⌉ rounds; broadcast along a binomial tree; all-gather
+ * by doubling, ⌈log2 n⌉ rounds, each a put of what is known so far (two where it wraps around) and
+ * of a flag. Flags are 8-byte counters in the scratch regions that only grow; the transport must
+ * write 8 aligned bytes at once. Broadcast and all-gather begin with a barrier: nobody's buffer is
+ * written before it has called.
  *
- * A member that dies makes the others return ASYMREG_EPEER if they wait for it directly, or ASYMREG_ETIMEDOUT; the group is of
- * no use then, nor is its channel.
+ * A member that dies makes the others return ASYMREG_EPEER if they wait for it directly, or
+ * ASYMREG_ETIMEDOUT; the group is of no use then, nor is its channel.
  *
- * Threads: a group is its worker's, and so one thread's at a time; groups of distinct workers are independent. Once it is made
- * it allocates nothing of its own; its puts are as the transport makes them.
+ * Threads: a group is its worker's, and so one thread's at a time; groups of distinct workers are
+ * independent. Once it is made it allocates nothing of its own; its puts are as the transport makes
+ * them.
  *
- * Source: "Asymmetric Memory Extension for OpenSHMEM", section 5, names collectives as future work; the algorithms are
- * common knowledge.
+ * Source: "Asymmetric Memory Extension for OpenSHMEM", section 5, names collectives as future work;
+ * the algorithms are common knowledge.
  */
 #ifndef ASYMREG_COLL_H
 #define ASYMREG_COLL_H
@@ -31,7 +36,10 @@
 extern "C" {
 #endif
 
-/** Bytes of scratch that each member registers (ASYMREG_RW), zeroed, aligned to 64: enough for 2^24 members. */
+/**
+ * Bytes of scratch that each member registers (ASYMREG_RW), zeroed, aligned to 64: enough for 2^24
+ * members.
+ */
 #define ASYMREG_GROUP_SCRATCH_BYTES 4096u
 /** Channels of a scratch region. */
 #define ASYMREG_GROUP_CHANNELS 8u
@@ -50,18 +58,22 @@ struct asymreg_group;
 /**
  * @brief Make a group of members whose scratch regions are known.
  * @param worker      this thread's worker; used by every call on the group
- * @param members     array of n: the scratch regions, in the same order everywhere; those needed are copied
+ * @param members     array of n: the scratch regions, in the same order everywhere; those needed
+ *                    are copied
  * @param n           how many, 1 at least
  * @param me          which of them is the caller
  * @param scratch     the caller's own scratch region
- * @param timeout_ms  how long a round of a call waits for the member that it needs; 0: for ever, or until that has died
+ * @param timeout_ms  how long a round of a call waits for the member that it needs; 0: for ever, or
+ *                    until that has died
  * @param group       the new group
  * @return 0, -EINVAL, -ENOMEM
  *
  * As asymreg_group_open() on channel 0 with serial 0. Costs 1.3 KB, however many members there are.
  */
-ASYMREG_API int asymreg_group_create(struct asymreg_worker *worker, const struct asymreg_member *members, uint32_t n, uint32_t me,
-                                     void *scratch, uint32_t timeout_ms, struct asymreg_group **group);
+ASYMREG_API int asymreg_group_create(struct asymreg_worker *worker,
+                                     const struct asymreg_member *members, uint32_t n, uint32_t me,
+                                     void *scratch, uint32_t timeout_ms,
+                                     struct asymreg_group **group);
 
 /** Options of a group. Zero all, set `size`, then what differs. */
 struct asymreg_group_opts {
@@ -69,18 +81,21 @@ struct asymreg_group_opts {
     uint32_t n;          /**< members, 1 at least */
     uint32_t me;         /**< which of them is the caller */
     void *scratch;       /**< the caller's own scratch region; groups that it is in share it */
-    uint32_t timeout_ms; /**< how long a round of a call waits for the member that it needs; 0: for ever, or until that has died */
-    uint32_t channel;    /**< below ASYMREG_GROUP_CHANNELS, the same at each member. Groups with a member in common: each its
-                              own, unless every call on the one has returned, everywhere, before the first on the other begins */
-    uint32_t serial;     /**< the same at each member, and larger than that of each group that had the channel before, at any of its members */
-    uint32_t reserved;   /**< 0 */
+    uint32_t timeout_ms; /**< how long a round of a call waits for the member that it needs; 0: for
+                            ever, or until that has died */
+    uint32_t channel;    /**< below ASYMREG_GROUP_CHANNELS, the same at each member. Groups with a
+                            member in common: each its own, unless every call on the one has
+                            returned, everywhere, before the first on the other begins */
+    uint32_t serial;   /**< the same at each member, and larger than that of each group that had the
+                          channel before, at any of its members */
+    uint32_t reserved; /**< 0 */
     /**
-     * Where the scratch region of a member begins (not its channel); called once for each member that is needed, from inside
-     * the first call on the group that needs it, and may import that peer. Returns 0, or an error, which that call then
-     * returns.
+     * Where the scratch region of a member begins (not its channel); called once for each member
+     * that is needed, from inside the first call on the group that needs it, and may import that
+     * peer. Returns 0, or an error, which that call then returns.
      */
     int (*member)(void *ctx, uint32_t number, struct asymreg_member *where);
-    void *ctx;           /**< first argument of `member` */
+    void *ctx; /**< first argument of `member` */
 };
 
 /**
@@ -90,15 +105,21 @@ struct asymreg_group_opts {
  * @param group   the new group
  * @return 0, -EINVAL, -ENOMEM
  *
- * Talks to nobody: a member may call this, and begin its first call on the group, before others have. A group ends without a word too, with
- * asymreg_group_destroy(), when its last call has returned. After 2^32 calls a group runs into the next serial's numbers.
+ * Talks to nobody: a member may call this, and begin its first call on the group, before others
+ * have. A group ends without a word too, with asymreg_group_destroy(), when its last call has
+ * returned. After 2^32 calls a group runs into the next serial's numbers.
  */
-ASYMREG_API int asymreg_group_open(struct asymreg_worker *worker, const struct asymreg_group_opts *opts, struct asymreg_group **group);
+ASYMREG_API int asymreg_group_open(struct asymreg_worker *worker,
+                                   const struct asymreg_group_opts *opts,
+                                   struct asymreg_group **group);
 
 /** @brief Free a group. NULL is allowed. */
 ASYMREG_API void asymreg_group_destroy(struct asymreg_group *group);
 
-/** @brief Wait until every member has called it. @param group the group @return 0, ASYMREG_EPEER, ASYMREG_ETIMEDOUT, or as asymreg_put() */
+/**
+ * @brief Wait until every member has called it. @param group the group @return 0, ASYMREG_EPEER,
+ *        ASYMREG_ETIMEDOUT, or as asymreg_put()
+ */
 ASYMREG_API int asymreg_barrier(struct asymreg_group *group);
 
 /**
@@ -108,10 +129,11 @@ ASYMREG_API int asymreg_barrier(struct asymreg_group *group);
  * @param buf    here: the source at the root, the destination elsewhere, registered ASYMREG_WRITE
  * @param where  array of n: each member's `buf`, as peers reach it
  * @param bytes  how many
- * @return as asymreg_barrier(), -EINVAL. When it returns, `buf` is filled here; others may still be at work
+ * @return as asymreg_barrier(), -EINVAL. When it returns, `buf` is filled here; others may still be
+ *         at work
  */
-ASYMREG_API int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf, const struct asymreg_member *where,
-                                  size_t bytes);
+ASYMREG_API int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf,
+                                  const struct asymreg_member *where, size_t bytes);
 
 /**
  * @brief Collect a block of every member at every member.
@@ -122,8 +144,8 @@ ASYMREG_API int asymreg_broadcast(struct asymreg_group *group, uint32_t root, vo
  * @param bytes  length of a block
  * @return as asymreg_barrier(), -EINVAL. When it returns, all n blocks are here
  */
-ASYMREG_API int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf, const struct asymreg_member *where,
-                                  size_t bytes);
+ASYMREG_API int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf,
+                                  const struct asymreg_member *where, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -3,45 +3,57 @@
  * @file transport.h
  * @brief What moves the bytes: the table of operations that a transport implements.
  *
- * A transport is an object that begins with struct asymreg_transport and whose `ops` point to the functions below. Its own
- * library creates it (asymreg_local_create() here, asymreg_ucx_create(), asymreg_ibv_create(), yours) and a context takes it over:
- * asymreg_open() is given the pointer, and asymreg_close() calls its `destroy`.
+ * A transport is an object that begins with struct asymreg_transport and whose `ops` point to the
+ * functions below. Its own library creates it (asymreg_local_create() here, asymreg_ucx_create(),
+ * asymreg_ibv_create(), yours) and a context takes it over: asymreg_open() is given the pointer,
+ * and asymreg_close() calls its `destroy`.
  *
  * How the core uses one, in order:
  *
  *   1. `query` once: capabilities and limits.
- *   2. `mem_reg` for each segment (a stretch of memory that many regions may share), and once for the published table itself.
- *      It yields the handle bytes that are published for peers. `mem_dereg` when the last region in it has gone.
+ *   2. `mem_reg` for each segment (a stretch of memory that many regions may share), and once for
+ *      the published table itself. It yields the handle bytes that are published for peers.
+ *      `mem_dereg` when the last region in it has gone.
  *   3. `address` once: the bytes of this process's endpoint, carried inside the bootstrap blob.
- *   4. On import: `connect` with the bytes of the peer's `address`; then `rkey_unpack` with the handle bytes of its table,
- *      and `get` on that to read it. Handles of segments are unpacked when an operation first needs them, and released by
- *      `rkey_release` when the segment has gone, the peer is dropped, or the context closes; no operation uses the key then.
- *   5. `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before any of them the core has checked, against the newest table it
- *      knows, that the access lies inside one region and is permitted; a transport need not check again, but if its hardware
- *      or kernel does, it reports that: see the errors.
- *   6. `disconnect`, then `destroy`. Every key of an endpoint is released before it is disconnected.
+ *   4. On import: `connect` with the bytes of the peer's `address`; then `rkey_unpack` with the
+ *      handle bytes of its table, and `get` on that to read it. Handles of segments are unpacked
+ *      when an operation first needs them, and released by `rkey_release` when the segment has
+ *      gone, the peer is dropped, or the context closes; no operation uses the key then.
+ *   5. `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before any of them the core has
+ *      checked, against the newest table it knows, that the access lies inside one region and is
+ *      permitted; a transport need not check again, but if its hardware or kernel does, it reports
+ *      that: see the errors.
+ *   6. `disconnect`, then `destroy`. Every key of an endpoint is released before it is
+ *      disconnected.
  *
- * **Completion.** An operation returns 0 when it is complete (for a put: the source may be reused; see `flush`), 1
- * (ASYMREG_PENDING) when it goes on, negative when it was not begun. With an `op` (explicit), the transport sets op->status from
- * ASYMREG_PENDING to 0 or an error when it completes, from inside `progress` or `flush` or any other call on the transport; the
- * memory belongs to the caller and stays valid until then. Without (op is NULL, implicit), the transport keeps the first error itself, per endpoint,
- * and the next `flush` of that endpoint returns it once. Source and destination buffers stay valid until the operation completes, or until `flush`.
- * A full queue is not an error: progress inside the call until there is room, or return -EAGAIN, upon which the core calls `progress`
- * and tries again (until `peer_alive` says that the peer has gone).
+ * **Completion.** An operation returns 0 when it is complete (for a put: the source may be reused;
+ * see `flush`), 1 (ASYMREG_PENDING) when it goes on, negative when it was not begun. With an `op`
+ * (explicit), the transport sets op->status from ASYMREG_PENDING to 0 or an error when it
+ * completes, from inside `progress` or `flush` or any other call on the transport; the memory
+ * belongs to the caller and stays valid until then. Without (op is NULL, implicit), the transport
+ * keeps the first error itself, per endpoint, and the next `flush` of that endpoint returns it
+ * once. Source and destination buffers stay valid until the operation completes, or until `flush`.
+ * A full queue is not an error: progress inside the call until there is room, or return -EAGAIN,
+ * upon which the core calls `progress` and tries again (until `peer_alive` says that the peer has
+ * gone).
  *
- * **Ordering.** None between operations, except through `flush`: when it returns 0 everything begun before it on that endpoint is complete
- * at the target: visible to its processor and to later operations of any process, and fetched values are in their place.
+ * **Ordering.** None between operations, except through `flush`: when it returns 0 everything begun
+ * before it on that endpoint is complete at the target: visible to its processor and to later
+ * operations of any process, and fetched values are in their place.
  *
- * **Errors.** ASYMREG_ESTALE: the handle is not valid any more (revoked, deregistered): the core refreshes its table and tries once
- * more. ASYMREG_EFAULT: registered, but no memory there. ASYMREG_EACCES: refused by hardware or kernel. ASYMREG_EPEER: the peer
- * has gone; every operation pending on the endpoint then completes with this too, and no call may wait for that peer ever
- * again. ASYMREG_ENOTSUP, ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. A peer that dies must show within one
- * second in a pending operation, a `flush` or `peer_alive`.
+ * **Errors.** ASYMREG_ESTALE: the handle is not valid any more (revoked, deregistered): the core
+ * refreshes its table and tries once more. ASYMREG_EFAULT: registered, but no memory there.
+ * ASYMREG_EACCES: refused by hardware or kernel. ASYMREG_EPEER: the peer has gone; every operation
+ * pending on the endpoint then completes with this too, and no call may wait for that peer ever
+ * again. ASYMREG_ENOTSUP, ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. A peer
+ * that dies must show within one second in a pending operation, a `flush` or `peer_alive`.
  *
- * **Threads.** With ASYMREG_CAP_THREADS any function but `destroy` may be called by several threads at once; without it the
- * core holds a lock around each call. No function may call back into the context.
+ * **Threads.** With ASYMREG_CAP_THREADS any function but `destroy` may be called by several threads
+ * at once; without it the core holds a lock around each call. No function may call back into the
+ * context.
  *
- * **Hostile peers.** The bytes given to `connect` and `rkey_unpack` come from another process: check them.
+ * **Hostile peers.** The bytes given to `connect` and `rkey_unpack` come from another process:
+ * check them.
  */
 #ifndef ASYMREG_TRANSPORT_H
 #define ASYMREG_TRANSPORT_H
@@ -55,7 +67,9 @@ extern "C" {
 /** Version of the table below; a context refuses another one with ASYMREG_EVERSION. */
 #define ASYMREG_TRANSPORT_VERSION 1u
 
-/** Longest handle of one registration, bytes: what struct asymreg_transport_caps may say at most. */
+/**
+ * Longest handle of one registration, bytes: what struct asymreg_transport_caps may say at most.
+ */
 #define ASYMREG_MAX_HANDLE_BYTES 1024u
 /** Longest address of an endpoint, bytes. */
 #define ASYMREG_MAX_ADDRESS_BYTES 4096u
@@ -65,22 +79,34 @@ extern "C" {
 
 /**
  * @name Capabilities
- * Each is one bit of asymreg_transport_caps.flags; asymreg_transport_ops.reason says of one that is off why it is.
+ * Each is one bit of asymreg_transport_caps.flags; asymreg_transport_ops.reason says of one that is
+ * off why it is.
  * @{
  */
-#define ASYMREG_CAP_PUT         (1u << 0)
-#define ASYMREG_CAP_GET         (1u << 1)
-#define ASYMREG_CAP_AMO         (1u << 2) /**< some atomics; which ones: amo4_ops and amo8_ops */
-#define ASYMREG_CAP_ONE_SIDED   (1u << 3) /**< operations complete although the target does not run (SIGSTOP) or makes no call */
-#define ASYMREG_CAP_REVOKE      (1u << 4) /**< after mem_dereg no operation of a peer reaches the memory: it fails, ASYMREG_ESTALE */
-#define ASYMREG_CAP_WHOLE_SPACE (1u << 5) /**< one registration, of address 0 and length 2^64-1, serves all private memory, up to 2^64 */
-#define ASYMREG_CAP_MAP         (1u << 6) /**< `map` works for the published table: a change is seen without asking the peer */
-#define ASYMREG_CAP_FD          (1u << 7) /**< can register memory by descriptor and offset: see asymreg_mem_desc.fd */
-#define ASYMREG_CAP_PRIVATE     (1u << 8) /**< can register memory without descriptor: malloc, stack, static, mmap */
-#define ASYMREG_CAP_THREADS     (1u << 9) /**< may be called by several threads at once */
+#define ASYMREG_CAP_PUT (1u << 0)
+#define ASYMREG_CAP_GET (1u << 1)
+#define ASYMREG_CAP_AMO (1u << 2) /**< some atomics; which ones: amo4_ops and amo8_ops */
+/** operations complete although the target does not run (SIGSTOP) or makes no call */
+#define ASYMREG_CAP_ONE_SIDED (1u << 3)
+/** after mem_dereg no operation of a peer reaches the memory: it fails, ASYMREG_ESTALE */
+#define ASYMREG_CAP_REVOKE (1u << 4)
+/** one registration, of address 0 and length 2^64-1, serves all private memory, up to 2^64 */
+#define ASYMREG_CAP_WHOLE_SPACE (1u << 5)
+/** `map` works for the published table: a change is seen without asking the peer */
+#define ASYMREG_CAP_MAP (1u << 6)
+/** can register memory by descriptor and offset: see asymreg_mem_desc.fd */
+#define ASYMREG_CAP_FD (1u << 7)
+/** can register memory without descriptor: malloc, stack, static, mmap */
+#define ASYMREG_CAP_PRIVATE     (1u << 8)
+#define ASYMREG_CAP_THREADS     (1u << 9)  /**< may be called by several threads at once */
 #define ASYMREG_CAP_REMOTE_NODE (1u << 10) /**< reaches peers on other nodes */
-#define ASYMREG_CAP_DIRECT      (1u << 12) /**< a put or get that has returned 0 is complete at the target, and the peer was alive then: what flush would find out */
-#define ASYMREG_CAP_WANT_LOCAL  (1u << 11) /**< not an ability: look up `local` for put and get (a search of the own table each time) */
+/**
+ * a put or get that has returned 0 is complete at the target, and the peer was alive then: what
+ * flush would find out
+ */
+#define ASYMREG_CAP_DIRECT (1u << 12)
+/** not an ability: look up `local` for put and get (a search of the own table each time) */
+#define ASYMREG_CAP_WANT_LOCAL (1u << 11)
 /** @} */
 
 /**
@@ -88,40 +114,53 @@ extern "C" {
  * Numbers for `amo`; bit 1 << number in amo4_ops and amo8_ops.
  * @{
  */
-#define ASYMREG_AMO_ADD 0u          /**< target += operand; nothing is fetched */
-#define ASYMREG_AMO_FETCH_ADD 1u    /**< result = target, target += operand, wrapping */
-#define ASYMREG_AMO_SWAP 2u         /**< result = target, target = operand */
-#define ASYMREG_AMO_COMPARE_SWAP 3u /**< result = target; if that equals compare, target = operand */
-#define ASYMREG_AMO_ALL 15u         /**< every one of them, as bits */
+#define ASYMREG_AMO_ADD       0u /**< target += operand; nothing is fetched */
+#define ASYMREG_AMO_FETCH_ADD 1u /**< result = target, target += operand, wrapping */
+#define ASYMREG_AMO_SWAP      2u /**< result = target, target = operand */
+/** result = target; if that equals compare, target = operand */
+#define ASYMREG_AMO_COMPARE_SWAP 3u
+#define ASYMREG_AMO_ALL          15u /**< every one of them, as bits */
 /** @} */
 
 /** What a transport can do, and its limits. */
 struct asymreg_transport_caps {
-    size_t size;                /**< sizeof(struct asymreg_transport_caps), set by the caller: fill no more than that */
-    uint32_t flags;             /**< ASYMREG_CAP_* */
-    uint32_t amo4_ops;          /**< atomics on 4 bytes, bits 1 << ASYMREG_AMO_* */
-    uint32_t amo8_ops;          /**< atomics on 8 bytes */
-    uint32_t max_handle_bytes;  /**< longest handle of one registration; at most ASYMREG_MAX_HANDLE_BYTES; may be 0 */
-    uint32_t max_address_bytes; /**< longest result of `address`; at most ASYMREG_MAX_ADDRESS_BYTES */
-    uint32_t reserved;          /**< 0 */
-    uint64_t max_op_bytes;      /**< longest single put or get; the core cuts what is longer; 0: no limit */
+    size_t size;    /**< sizeof(struct asymreg_transport_caps), set by the caller: fill no more than
+                       that */
+    uint32_t flags; /**< ASYMREG_CAP_* */
+    uint32_t amo4_ops;         /**< atomics on 4 bytes, bits 1 << ASYMREG_AMO_* */
+    uint32_t amo8_ops;         /**< atomics on 8 bytes */
+    uint32_t max_handle_bytes; /**< longest handle of one registration; at most
+                                  ASYMREG_MAX_HANDLE_BYTES; may be 0 */
+    uint32_t
+        max_address_bytes; /**< longest result of `address`; at most ASYMREG_MAX_ADDRESS_BYTES */
+    uint32_t reserved;     /**< 0 */
+    uint64_t
+        max_op_bytes; /**< longest single put or get; the core cuts what is longer; 0: no limit */
 };
 
 /** Memory to be registered. */
 struct asymreg_mem_desc {
-    size_t size;        /**< sizeof(struct asymreg_mem_desc) */
-    uint64_t addr;      /**< first byte, in this process */
-    uint64_t bytes;     /**< more than 0; addr + bytes does not wrap, except for the whole space (0, 2^64-1) */
-    uint32_t prot;      /**< ASYMREG_READ and so on: what peers may do */
-    uint32_t flags;     /**< ASYMREG_MEM_* */
-    int32_t fd;         /**< descriptor whose mapping this memory is, or -1; stays open as long as the registration */
+    size_t size;    /**< sizeof(struct asymreg_mem_desc) */
+    uint64_t addr;  /**< first byte, in this process */
+    uint64_t bytes; /**< more than 0; addr + bytes does not wrap, except for the whole space (0,
+                       2^64-1) */
+    uint32_t prot;  /**< ASYMREG_READ and so on: what peers may do */
+    uint32_t flags; /**< ASYMREG_MEM_* */
+    int32_t fd;     /**< descriptor whose mapping this memory is, or -1; stays open as long as the
+                       registration */
     uint32_t reserved;  /**< 0 */
     uint64_t fd_offset; /**< where in it `addr` lies, bytes; any multiple of 1 */
 };
 
-/** This is the published table: peers read it, nobody writes to it, and it lives as long as the context. */
+/**
+ * This is the published table: peers read it, nobody writes to it, and it lives as long as the
+ * context.
+ */
 #define ASYMREG_MEM_TABLE 1u
-/** The owner promises never to shorten the file: peers that believe it use loads and stores, and die of SIGBUS if it is broken. */
+/**
+ * The owner promises never to shorten the file: peers that believe it use loads and stores, and die
+ * of SIGBUS if it is broken.
+ */
 #define ASYMREG_MEM_TRUSTED 2u
 /** Peers `map` this and store into it: see asymreg_drain(). Only with ASYMREG_CAP_MAP. */
 #define ASYMREG_MEM_ACTIVITY 4u
@@ -135,7 +174,8 @@ struct asymreg_rkey;
 
 /** An explicit operation. The caller's memory, valid until status is no longer ASYMREG_PENDING. */
 struct asymreg_op {
-    int32_t status;   /**< set by the core to 0; the transport: ASYMREG_PENDING, then 0 or an error (store-release) */
+    int32_t status; /**< set by the core to 0; the transport: ASYMREG_PENDING, then 0 or an error
+                       (store-release) */
     uint32_t reserved;
     uint64_t priv[6]; /**< for the transport, while it is pending */
 };
@@ -143,86 +183,116 @@ struct asymreg_op {
 struct asymreg_transport;
 
 /**
- * The operations. `size` and `version` first; the core refuses a table without the ones marked required. `t` is the transport,
- * `ep` one of its endpoints, `rkey` one of that endpoint's keys. Addresses of the target are those of the process that registered.
+ * The operations. `size` and `version` first; the core refuses a table without the ones marked
+ * required. `t` is the transport, `ep` one of its endpoints, `rkey` one of that endpoint's keys.
+ * Addresses of the target are those of the process that registered.
  */
 struct asymreg_transport_ops {
-    size_t size;         /**< sizeof(struct asymreg_transport_ops) */
-    uint32_t version;    /**< ASYMREG_TRANSPORT_VERSION */
-    uint32_t reserved;   /**< 0 */
-    const char *name;    /**< at most 15 letters, digits and `-`; both sides of a connection must have the same */
+    size_t size;       /**< sizeof(struct asymreg_transport_ops) */
+    uint32_t version;  /**< ASYMREG_TRANSPORT_VERSION */
+    uint32_t reserved; /**< 0 */
+    const char *name;  /**< at most 15 letters, digits and `-`; both sides of a connection must have
+                          the same */
 
     /** Required. Fills `caps`. Returns 0 or an error. */
     int (*query)(struct asymreg_transport *t, struct asymreg_transport_caps *caps);
     /**
-     * Required. Why a capability (one ASYMREG_CAP_* bit) is off, a phrase that lives as long as `t`; NULL when it is on.
-     * With cap 0: details of the last failure of `mem_reg` or `connect` on this thread or transport, or NULL.
+     * Required. Why a capability (one ASYMREG_CAP_* bit) is off, a phrase that lives as long as
+     * `t`; NULL when it is on. With cap 0: details of the last failure of `mem_reg` or `connect` on
+     * this thread or transport, or NULL.
      */
     const char *(*reason)(struct asymreg_transport *t, uint32_t cap);
     /** Required. Frees `t`, after everything made from it has gone. */
     void (*destroy)(struct asymreg_transport *t);
 
     /**
-     * Required. Registers `desc` and writes its handle (at most max_handle_bytes) to `handle`, its length to *handle_bytes.
-     * The handle must differ from any earlier one if ASYMREG_CAP_REVOKE is claimed.
+     * Required. Registers `desc` and writes its handle (at most max_handle_bytes) to `handle`, its
+     * length to *handle_bytes. The handle must differ from any earlier one if ASYMREG_CAP_REVOKE is
+     * claimed.
      */
-    int (*mem_reg)(struct asymreg_transport *t, const struct asymreg_mem_desc *desc, struct asymreg_mem **mem, void *handle,
-                   size_t *handle_bytes);
+    int (*mem_reg)(struct asymreg_transport *t, const struct asymreg_mem_desc *desc,
+                   struct asymreg_mem **mem, void *handle, size_t *handle_bytes);
     /** Required. Ends a registration. Peers may still hold its handle. */
     int (*mem_dereg)(struct asymreg_transport *t, struct asymreg_mem *mem);
 
-    /** Required. Writes what a peer's `connect` needs to `buf` (`max_address_bytes` long), its length to *bytes. */
+    /**
+     * Required. Writes what a peer's `connect` needs to `buf` (`max_address_bytes` long), its
+     * length to *bytes.
+     */
     int (*address)(struct asymreg_transport *t, void *buf, size_t *bytes);
     /**
-     * Required. Connects to the process whose `address` these bytes are; they need not stay. It must not wait for the peer to make any
-     * call: what needs an exchange is completed by later calls (`progress`, or the first operation), here and, if it must be, at the
-     * peer, whose user calls asymreg_progress(). May be this process itself.
+     * Required. Connects to the process whose `address` these bytes are; they need not stay. It
+     * must not wait for the peer to make any call: what needs an exchange is completed by later
+     * calls (`progress`, or the first operation), here and, if it must be, at the peer, whose user
+     * calls asymreg_progress(). May be this process itself.
      */
-    int (*connect)(struct asymreg_transport *t, const void *address, size_t bytes, struct asymreg_ep **ep);
-    /** Required. Ends the connection without waiting for the peer; pending operations complete with ASYMREG_EPEER. */
+    int (*connect)(struct asymreg_transport *t, const void *address, size_t bytes,
+                   struct asymreg_ep **ep);
+    /**
+     * Required. Ends the connection without waiting for the peer; pending operations complete with
+     * ASYMREG_EPEER.
+     */
     void (*disconnect)(struct asymreg_transport *t, struct asymreg_ep *ep);
-    /** Required. 0, or ASYMREG_EPEER once the peer has gone. Called often (not for each operation): cheap, never waits. */
+    /**
+     * Required. 0, or ASYMREG_EPEER once the peer has gone. Called often (not for each operation):
+     * cheap, never waits.
+     */
     int (*peer_alive)(struct asymreg_transport *t, struct asymreg_ep *ep);
 
     /**
      * Required. Makes a key of the handle that the peer's mem_reg() gave for [addr, addr+bytes).
      * What the handle itself says must agree with these, where it says anything.
      */
-    int (*rkey_unpack)(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle, size_t handle_bytes, uint64_t addr,
-                       uint64_t bytes, struct asymreg_rkey **rkey);
+    int (*rkey_unpack)(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle,
+                       size_t handle_bytes, uint64_t addr, uint64_t bytes,
+                       struct asymreg_rkey **rkey);
     /** Required. Frees a key. No operation that uses it is pending. */
-    void (*rkey_release)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey);
+    void (*rkey_release)(struct asymreg_transport *t, struct asymreg_ep *ep,
+                         struct asymreg_rkey *rkey);
     /**
-     * With ASYMREG_CAP_MAP. The address in this process at which [addr, addr+bytes) of a table can be read with plain loads
-     * (and, if it was registered with ASYMREG_MEM_ACTIVITY, written with plain stores), until rkey_release(). ASYMREG_ENOTSUP
-     * for memory that cannot. The transport has made sure that the peer cannot take the memory away (no SIGBUS).
+     * With ASYMREG_CAP_MAP. The address in this process at which [addr, addr+bytes) of a table can
+     * be read with plain loads (and, if it was registered with ASYMREG_MEM_ACTIVITY, written with
+     * plain stores), until rkey_release(). ASYMREG_ENOTSUP for memory that cannot. The transport
+     * has made sure that the peer cannot take the memory away (no SIGBUS).
      */
-    int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint64_t bytes,
-               const void **ptr);
+    int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, uint64_t bytes, const void **ptr);
 
     /**
-     * Required. Copies `bytes` (1 to max_op_bytes) from `src` to `addr` of the peer. `local` is the registration that holds `src` if the
-     * core knows one, else NULL (then the transport uses a bounce buffer or registers on the fly).
+     * Required. Copies `bytes` (1 to max_op_bytes) from `src` to `addr` of the peer. `local` is the
+     * registration that holds `src` if the core knows one, else NULL (then the transport uses a
+     * bounce buffer or registers on the fly).
      */
-    int (*put)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, const void *src,
-               size_t bytes, struct asymreg_mem *local, struct asymreg_op *op);
-    /** Required. Copies `bytes` from `addr` of the peer to `dst`; `local` as in `put`. Complete: they are there. */
-    int (*get)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst, size_t bytes,
-               struct asymreg_mem *local, struct asymreg_op *op);
+    int (*put)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, const void *src, size_t bytes, struct asymreg_mem *local,
+               struct asymreg_op *op);
     /**
-     * With ASYMREG_CAP_AMO. One atomic (ASYMREG_AMO_*) on `bytes` 4 or 8 at `addr`, which is aligned. Operands and result are in the low bytes
-     * and host order; `result` (NULL: not wanted) is filled when complete and stays valid as an operation's buffer does. Atomic
-     * towards every other operation of this transport on that memory; towards the target's own atomic instructions only if
-     * ASYMREG_CAP_MAP is on.
+     * Required. Copies `bytes` from `addr` of the peer to `dst`; `local` as in `put`. Complete:
+     * they are there.
      */
-    int (*amo)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo,
-               uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);
+    int (*get)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
+               struct asymreg_op *op);
     /**
-     * Required. Begins completing, at the target, everything begun on `ep` (on all endpoints: NULL). 0: done; ASYMREG_PENDING: call
-     * `progress`, then `flush` again, until it says 0 or an error: the first one of the implicit operations, told once.
+     * With ASYMREG_CAP_AMO. One atomic (ASYMREG_AMO_*) on `bytes` 4 or 8 at `addr`, which is
+     * aligned. Operands and result are in the low bytes and host order; `result` (NULL: not wanted)
+     * is filled when complete and stays valid as an operation's buffer does. Atomic towards every
+     * other operation of this transport on that memory; towards the target's own atomic
+     * instructions only if ASYMREG_CAP_MAP is on.
+     */
+    int (*amo)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+               uint64_t addr, uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare,
+               uint64_t *result, struct asymreg_op *op);
+    /**
+     * Required. Begins completing, at the target, everything begun on `ep` (on all endpoints:
+     * NULL). 0: done; ASYMREG_PENDING: call `progress`, then `flush` again, until it says 0 or an
+     * error: the first one of the implicit operations, told once.
      */
     int (*flush)(struct asymreg_transport *t, struct asymreg_ep *ep);
-    /** Required. Moves pending operations on, without waiting. Returns how many completed, or an error of the transport as a whole. */
+    /**
+     * Required. Moves pending operations on, without waiting. Returns how many completed, or an
+     * error of the transport as a whole.
+     */
     int (*progress)(struct asymreg_transport *t);
 };
 
@@ -233,36 +303,48 @@ struct asymreg_transport {
 
 /** Options of the transport for peers on the same node. Zero all, set `size`, then what differs. */
 struct asymreg_local_opts {
-    size_t size;    /**< sizeof(struct asymreg_local_opts) */
-    uint32_t flags; /**< ASYMREG_LOCAL_*; neither SHM nor CMA: both */
+    size_t size;       /**< sizeof(struct asymreg_local_opts) */
+    uint32_t flags;    /**< ASYMREG_LOCAL_*; neither SHM nor CMA: both */
     uint32_t reserved; /**< 0 */
 };
 
-/** Shared memory: memory with a descriptor, which peers fetch (pidfd_getfd, /proc/PID/fd) or are sent, and map. */
+/**
+ * Shared memory: memory with a descriptor, which peers fetch (pidfd_getfd, /proc/PID/fd) or are
+ * sent, and map.
+ */
 #define ASYMREG_LOCAL_SHM 1u
 /** process_vm_readv and process_vm_writev: any memory at all, one system call an operation. */
 #define ASYMREG_LOCAL_CMA 2u
-/** Believe a peer's ASYMREG_MEM_TRUSTED: access such a file by loads and stores, and die of SIGBUS if the peer shortens it. */
+/**
+ * Believe a peer's ASYMREG_MEM_TRUSTED: access such a file by loads and stores, and die of SIGBUS
+ * if the peer shortens it.
+ */
 #define ASYMREG_LOCAL_TRUST 4u
 
 /**
- * @brief The transport that a context takes when it is given none: shared memory and CMA, on one node.
+ * @brief The transport that a context takes when it is given none: shared memory and CMA, on one
+ *        node.
  *
- * Memory with a descriptor goes through shared memory, everything else through CMA. Sealed memory (a memfd with F_SEAL_SHRINK, as
- * asymreg_alloc() makes it) and files trusted on both sides are accessed by plain loads and stores; other files through the kernel,
- * which reports a truncated file as ASYMREG_EFAULT where a load would be killed by SIGBUS.
+ * Memory with a descriptor goes through shared memory, everything else through CMA. Sealed memory
+ * (a memfd with F_SEAL_SHRINK, as asymreg_alloc() makes it) and files trusted on both sides are
+ * accessed by plain loads and stores; other files through the kernel, which reports a truncated
+ * file as ASYMREG_EFAULT where a load would be killed by SIGBUS.
  *
- * The capabilities in flags are those of the best case. CMA has no atomics (ASYMREG_ENOTSUP). Both need the right to trace the peer
- * (same user; Yama's ptrace_scope at 0; no seccomp filter in the way), except for descriptors received with asymreg_fds_recv().
- * Both find the peer by its process id and the time of its start; a peer that calls exec() has gone, but is not known to have until it ends.
+ * The capabilities in flags are those of the best case. CMA has no atomics (ASYMREG_ENOTSUP). Both
+ * need the right to trace the peer (same user; Yama's ptrace_scope at 0; no seccomp filter in the
+ * way), except for descriptors received with asymreg_fds_recv(). Both find the peer by its process
+ * id and the time of its start; a peer that calls exec() has gone, but is not known to have until
+ * it ends.
  *
  * @param opts       NULL: both ways
- * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its ops->destroy
+ * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its
+ *                   ops->destroy
  * @return 0, -EINVAL, -ENOMEM, or another -errno (/proc cannot be read)
  *
  * MT-Safe. Allocates.
  */
-ASYMREG_API int asymreg_local_create(const struct asymreg_local_opts *opts, struct asymreg_transport **transport);
+ASYMREG_API int asymreg_local_create(const struct asymreg_local_opts *opts,
+                                     struct asymreg_transport **transport);
 
 #ifdef __cplusplus
 }

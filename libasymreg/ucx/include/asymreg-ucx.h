@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file asymreg-ucx.h
- * @brief A transport of libasymreg over UCX (UCP): whatever network UCX has. Give it to asymreg_open().
+ * @brief A transport of libasymreg over UCX (UCP): whatever network UCX has. Give it to
+ *        asymreg_open().
  *
- * UCX chooses the ways by which bytes go, as its environment variables say (UCX_TLS, UCX_NET_DEVICES). Over RDMA put and get
- * are the adapter's; over shared memory, for memory that UCX has not allocated itself, and over TCP UCX makes them of
- * messages that the target has to take in. So:
+ * UCX chooses the ways by which bytes go, as its environment variables say (UCX_TLS,
+ * UCX_NET_DEVICES). Over RDMA put and get are the adapter's; over shared memory, for memory that
+ * UCX has not allocated itself, and over TCP UCX makes them of messages that the target has to take
+ * in. So:
  *
- * **The target must progress**: call asymreg_progress() now and then, or give ASYMREG_UCX_THREAD, upon which a thread of the
- * transport does it. Without either, operations on such a target wait.
+ * **The target must progress**: call asymreg_progress() now and then, or give ASYMREG_UCX_THREAD,
+ * upon which a thread of the transport does it. Without either, operations on such a target wait.
  *
- * **Unregistering is not revocation.** UCX's messages carry an address that the target's UCX believes. A peer whose copy of
- * the table is old reaches memory after asymreg_unregister(), and if nothing is there any more the *target* dies of SIGSEGV.
- * Tell the peers, and wait for them, before memory is unmapped; or use a transport with ASYMREG_CAP_REVOKE.
+ * **Unregistering is not revocation.** UCX's messages carry an address that the target's UCX
+ * believes. A peer whose copy of the table is old reaches memory after asymreg_unregister(), and if
+ * nothing is there any more the *target* dies of SIGSEGV. Tell the peers, and wait for them, before
+ * memory is unmapped; or use a transport with ASYMREG_CAP_REVOKE.
  *
- * **Death.** On one node the kernel tells of a peer's death (a pidfd; `/proc` where the kernel or a sandbox has none), elsewhere
- * UCX does. A transport keeps the descriptors of 64 processes; about others, and without descriptors, it asks every 20 ms. On
- * one node shared memory is used where UCX has it; what is under way then to a peer that dies is given up with ASYMREG_EPEER,
- * and its buffers are no longer touched.
+ * **Death.** On one node the kernel tells of a peer's death (a pidfd; `/proc` where the kernel or a
+ * sandbox has none), elsewhere UCX does. A transport keeps the descriptors of 64 processes; about
+ * others, and without descriptors, it asks every 20 ms. On one node shared memory is used where UCX
+ * has it; what is under way then to a peer that dies is given up with ASYMREG_EPEER, and its
+ * buffers are no longer touched.
  *
- * **Hostile peers.** Addresses and handles carry a checksum, so damage is noticed; UCX itself believes what is inside them.
- * Connect only to processes that you would give a debugger.
+ * **Hostile peers.** Addresses and handles carry a checksum, so damage is noticed; UCX itself
+ * believes what is inside them. Connect only to processes that you would give a debugger.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
  */
@@ -42,7 +46,10 @@ extern "C" {
 #define ASYMREG_UCX_API
 #endif
 
-/** A thread, asleep while nothing arrives, takes in what peers send. Each call on the transport then takes a lock. */
+/**
+ * A thread, asleep while nothing arrives, takes in what peers send. Each call on the transport then
+ * takes a lock.
+ */
 #define ASYMREG_UCX_THREAD 1u
 
 /** Options. Zero all, set `size`, then what differs. */
@@ -55,13 +62,17 @@ struct asymreg_ucx_opts {
 /**
  * @brief Open UCX and make a transport of it.
  * @param opts       NULL: all defaults
- * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its ops->destroy
- * @return 0; -EINVAL (options); -ENOMEM; -ENODEV (UCX has no usable device); -ENOTSUP (its address is longer than
- *         ASYMREG_MAX_ADDRESS_BYTES: name fewer devices in UCX_NET_DEVICES); -EIO (anything else that UCX said)
+ * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its
+ *                   ops->destroy
+ * @return 0; -EINVAL (options); -ENOMEM; -ENODEV (UCX has no usable device); -ENOTSUP (its address
+ *         is longer than ASYMREG_MAX_ADDRESS_BYTES: name fewer devices in UCX_NET_DEVICES); -EIO
+ *         (anything else that UCX said)
  *
- * MT-Safe. Allocates. UCX itself starts a thread, may print (UCX_LOG_LEVEL), and reads its configuration from the environment.
+ * MT-Safe. Allocates. UCX itself starts a thread, may print (UCX_LOG_LEVEL), and reads its
+ * configuration from the environment.
  */
-ASYMREG_UCX_API int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_transport **transport);
+ASYMREG_UCX_API int asymreg_ucx_create(const struct asymreg_ucx_opts *opts,
+                                       struct asymreg_transport **transport);
 
 /**
  * @brief Explain what asymreg_ucx_create() returned.

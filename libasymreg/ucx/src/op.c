@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations. UCX completes most of them at once; for what goes on there is a struct req, which UCX's callback finds. */
+/* Operations. UCX completes most of them at once; for what goes on there is a struct req, which
+ * UCX's callback finds. */
 #include "ucx.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #define SLAB_REQS 256
-#define IDLE_CALLS 512 /* without anything moving, and the kernel is asked whether the peers live */
+/* without anything moving, and the kernel is asked whether the peers live */
+#define IDLE_CALLS 512
 
 struct slab {
     struct slab *next;
@@ -123,7 +125,8 @@ static int begun(struct asymreg_ep *ep, struct req *r, void *request)
 }
 
 /* Before an operation: room for it, on an endpoint that is alive. */
-static int begin(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op, struct req **r)
+static int begin(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
+                 struct req **r)
 {
     if (ep->dead) {
         asymreg_ucx__give_up(t, ep, ep->dead);
@@ -139,14 +142,16 @@ static int begin(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_
 
 static ucp_request_param_t params_for(struct req *r)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA, .user_data = r};
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA, .user_data = r};
 
     param.cb.send = on_complete;
     return param;
 }
 
-int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, const void *src,
-                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op)
+int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, const void *src, size_t bytes,
+                     struct asymreg_mem *local, struct asymreg_op *op)
 {
     struct ucx_transport *t = ucx_of(base);
     struct req *r;
@@ -166,8 +171,9 @@ int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep, stru
     return rc;
 }
 
-int asymreg_ucx__get(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst,
-                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op)
+int asymreg_ucx__get(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, void *dst, size_t bytes,
+                     struct asymreg_mem *local, struct asymreg_op *op)
 {
     struct ucx_transport *t = ucx_of(base);
     struct req *r;
@@ -187,10 +193,12 @@ int asymreg_ucx__get(struct asymreg_transport *base, struct asymreg_ep *ep, stru
     return rc;
 }
 
-int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo,
-                     uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op)
+int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo, uint32_t bytes,
+                     uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op)
 {
-    static const ucp_atomic_op_t kinds[] = {UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_SWAP, UCP_ATOMIC_OP_CSWAP};
+    static const ucp_atomic_op_t kinds[] = {UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_ADD,
+                                            UCP_ATOMIC_OP_SWAP, UCP_ATOMIC_OP_CSWAP};
     struct ucx_transport *t = ucx_of(base);
     struct req *r;
     int rc;
@@ -208,8 +216,8 @@ int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep, stru
         uint32_t low;
         void *request;
 
-        /* Always one that fetches: its answer says that it has been done. UCX wants the new value of a compare-and-swap in
-         * the reply. */
+        /* Always one that fetches: its answer says that it has been done. UCX wants the new value
+         * of a compare-and-swap in the reply. */
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
         param.datatype = ucp_dt_make_contig(bytes);
         param.reply_buffer = &r->reply;

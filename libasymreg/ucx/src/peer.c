@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses and endpoints. A peer on this node is watched through a pidfd or /proc, as UCX's shared memory does not notice a death. */
+/* Addresses and endpoints. A peer on this node is watched through a pidfd or /proc, as UCX's shared
+ * memory does not notice a death. */
 #define _GNU_SOURCE
 #include "ucx.h"
 
@@ -17,7 +18,8 @@
 #define ADDRESS_MAGIC 0x41755861u /* "AuXa" */
 /* As for keys: zeros behind, for UCX reads an address by what is in it. */
 #define PADDED_ADDRESS_BYTES (2 * ASYMREG_MAX_ADDRESS_BYTES)
-#define KEPT_PIDFDS 64u /* of a transport: for the endpoints beyond one is opened for each look */
+/* of a transport: for the endpoints beyond one is opened for each look */
+#define KEPT_PIDFDS  64u
 #define ASK_EVERY_NS 20000000 /* about a peer of which none is kept */
 
 struct address {
@@ -32,8 +34,8 @@ struct address {
 _Static_assert(sizeof(struct address) == 80, "no padding");
 
 /*
- * What /proc tells of a process: when it was started, and whether all its threads have ended, waited for or not. -ENOENT, -ESRCH: no such process, or
- * none that is shown; another -errno.
+ * What /proc tells of a process: when it was started, and whether all its threads have ended,
+ * waited for or not. -ENOENT, -ESRCH: no such process, or none that is shown; another -errno.
  */
 static int process_stat(uint32_t pid, uint64_t *started, bool *ended)
 {
@@ -48,11 +50,16 @@ static int process_stat(uint32_t pid, uint64_t *started, bool *ended)
         return -errno;
     p = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
     fclose(f);
-    /* The 3rd field follows the parenthesis; the 20th and the 22nd. A process that ends meanwhile has none. */
-    if (!p || sscanf(p + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d %*s %llu", &state, &n_threads, &ticks) != 3)
+    /* The 3rd field follows the parenthesis; the 20th and the 22nd. A process that ends meanwhile
+     * has none. */
+    if (!p ||
+        sscanf(p + 1,
+               " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d %*s %llu",
+               &state, &n_threads, &ticks) != 3)
         return -ESRCH;
     *started = ticks;
-    *ended = (state == 'Z' || state == 'X') && n_threads <= 1; /* the first thread may end before others */
+    *ended = (state == 'Z' || state == 'X') &&
+             n_threads <= 1; /* the first thread may end before others */
     return 0;
 }
 
@@ -84,7 +91,9 @@ int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *byte
 
     memset(&a, 0, sizeof(a));
     if (sizeof(a) + t->address_bytes > ASYMREG_MAX_ADDRESS_BYTES) {
-        snprintf(t->reason, sizeof(t->reason), "UCX's address is %zu bytes: name fewer devices in UCX_NET_DEVICES", t->address_bytes);
+        snprintf(t->reason, sizeof(t->reason),
+                 "UCX's address is %zu bytes: name fewer devices in UCX_NET_DEVICES",
+                 t->address_bytes);
         return ASYMREG_ENOTSUP;
     }
     a.magic = ADDRESS_MAGIC;
@@ -102,8 +111,9 @@ int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *byte
 }
 
 /*
- * A descriptor of a process, for the caller to close; -1 where there is none of this kind (before Linux 5.3, under filters of system calls) and the
- * process lives, as far as /proc or kill() tells. ASYMREG_EPEER: it has gone, and perhaps another process or a thread has its number; -errno.
+ * A descriptor of a process, for the caller to close; -1 where there is none of this kind (before
+ * Linux 5.3, under filters of system calls) and the process lives, as far as /proc or kill() tells.
+ * ASYMREG_EPEER: it has gone, and perhaps another process or a thread has its number; -errno.
  */
 static int process_open(uint32_t pid, uint64_t started, int *fd)
 {
@@ -115,7 +125,9 @@ static int process_open(uint32_t pid, uint64_t started, int *fd)
     if (*fd < 0 && errno != ENOSYS && errno != EPERM)
         return errno == ESRCH || errno == EINVAL || errno == ENOENT ? ASYMREG_EPEER : -errno;
     rc = started ? process_stat(pid, &when, &ended) : -ENOENT;
-    if (rc == -ENOENT || rc == -EPERM || rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): is there any of this number? */
+    if (rc == -ENOENT || rc == -EPERM ||
+        rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): is there any of
+                          this number? */
         rc = kill((pid_t)pid, 0) < 0 && errno == ESRCH ? ASYMREG_EPEER : 0;
     else if (rc == -ESRCH || (rc == 0 && (when != started || ended)))
         rc = ASYMREG_EPEER;
@@ -126,7 +138,8 @@ static int process_open(uint32_t pid, uint64_t started, int *fd)
     return rc;
 }
 
-/* Whether the peer is on this node, where the kernel tells of its end: then process_open(). ASYMREG_EPEER if it has gone; -errno. */
+/* Whether the peer is on this node, where the kernel tells of its end: then process_open().
+ * ASYMREG_EPEER if it has gone; -errno. */
 static int watch(const struct address *a, bool *here, int *fd)
 {
     struct address us;
@@ -138,7 +151,8 @@ static int watch(const struct address *a, bool *here, int *fd)
     rc = this_process(&us);
     if (rc < 0)
         return rc;
-    if (!us.boot[0] || memcmp(us.boot, a->boot, sizeof(us.boot)) != 0 || us.namespace != a->namespace || us.namespace == 0)
+    if (!us.boot[0] || memcmp(us.boot, a->boot, sizeof(us.boot)) != 0 ||
+        us.namespace != a->namespace || us.namespace == 0)
         return 0;
     rc = process_open(a->pid, a->started, fd);
     *here = rc == 0;
@@ -177,13 +191,15 @@ static void on_error(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)
         ep->dead = error == ASYMREG_EUNREACH ? error : ASYMREG_EPEER;
 }
 
-static ucs_status_t create_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address, bool watched_by_ucx)
+static ucs_status_t create_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address,
+                              bool watched_by_ucx)
 {
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                                            UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                              .address = address,
-                              .err_mode = watched_by_ucx ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE,
-                              .err_handler = {.cb = on_error, .arg = ep}};
+    ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = address,
+        .err_mode = watched_by_ucx ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE,
+        .err_handler = {.cb = on_error, .arg = ep}};
 
     ep->force = watched_by_ucx;
     return ucp_ep_create(t->worker, &params, &ep->ep);
@@ -213,7 +229,8 @@ void asymreg_ucx__find_shared_memory(struct ucx_transport *t)
 /* Whether all that the endpoint uses is memory of this node; UCX 1.13 tells only in prose. */
 static bool is_shared_memory(struct asymreg_ep *ep)
 {
-    static const char *const local[] = {"/self/", "/posix/", "/sysv/", "/xpmem/", "/cma/", "/knem/"};
+    static const char *const local[] = {"/self/",  "/posix/", "/sysv/",
+                                        "/xpmem/", "/cma/",   "/knem/"};
     char *text = NULL, *save = NULL;
     size_t n = 0;
     bool all = true;
@@ -224,7 +241,8 @@ static bool is_shared_memory(struct asymreg_ep *ep)
     ucp_ep_print_info(ep->ep, f);
     if (fclose(f) != 0 || !text)
         return false;
-    for (char *line = strtok_r(text, "\n", &save); line && all; line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = strtok_r(text, "\n", &save); line && all;
+         line = strtok_r(NULL, "\n", &save)) {
         bool known = !strstr(line, "lane[");
 
         for (size_t i = 0; i < sizeof(local) / sizeof(*local); i++)
@@ -237,12 +255,14 @@ static bool is_shared_memory(struct asymreg_ep *ep)
 
 static void close_ep(struct ucx_transport *t, struct asymreg_ep *ep)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = ep->force ? UCP_EP_CLOSE_FLAG_FORCE : 0};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                 .flags = ep->force ? UCP_EP_CLOSE_FLAG_FORCE : 0};
     void *request;
 
     if (!ep->ep)
         return;
-    if (!ep->force && ep->dead) /* it would wait for the dead; the worker's end is this endpoint's */
+    if (!ep->force &&
+        ep->dead) /* it would wait for the dead; the worker's end is this endpoint's */
         return;
     request = ucp_ep_close_nbx(ep->ep, &param);
     ep->ep = NULL;
@@ -275,11 +295,13 @@ void asymreg_ucx__reap(struct ucx_transport *t)
 }
 
 /*
- * On this node shared memory is what one wants, which UCX will not use for an endpoint that it is to watch; the kernel is asked instead. Where UCX
- * has none, or the peer is elsewhere, UCX watches. Then no endpoint is opened only to look at it: over TCP the peer's UCX takes part in the
+ * On this node shared memory is what one wants, which UCX will not use for an endpoint that it is
+ * to watch; the kernel is asked instead. Where UCX has none, or the peer is elsewhere, UCX watches.
+ * Then no endpoint is opened only to look at it: over TCP the peer's UCX takes part in the
  * connection after it was closed, and prints an error.
  */
-static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address, bool maybe_shared)
+static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address,
+                            bool maybe_shared)
 {
     ucs_status_t status;
 
@@ -297,7 +319,8 @@ static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, cons
     return status;
 }
 
-int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t bytes, struct asymreg_ep **out)
+int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t bytes,
+                         struct asymreg_ep **out)
 {
     struct ucx_transport *t = ucx_of(base);
     unsigned char copy[PADDED_ADDRESS_BYTES] = {0};
@@ -319,7 +342,8 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
         return ASYMREG_EBLOB;
     if (a.version != WIRE_VERSION)
         return ASYMREG_EVERSION;
-    if (a.ucx_bytes != bytes - sizeof(a) || a.reserved || checksum != asymreg_ucx__checksum(copy, bytes))
+    if (a.ucx_bytes != bytes - sizeof(a) || a.reserved ||
+        checksum != asymreg_ucx__checksum(copy, bytes))
         return ASYMREG_EBLOB;
     rc = watch(&a, &here, &fd);
     if (rc < 0)
@@ -335,7 +359,8 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     ep->started = a.started;
     ucx_lock(t);
     keep(t, ep, fd);
-    status = open_ep(t, ep, copy + sizeof(a), a.pid == (uint32_t)getpid() ? t->within_process : t->within_node);
+    status = open_ep(t, ep, copy + sizeof(a),
+                     a.pid == (uint32_t)getpid() ? t->within_process : t->within_node);
     if (status == UCS_OK) {
         ep->next = t->eps;
         t->eps = ep;
@@ -408,7 +433,8 @@ static bool is_due(struct asymreg_ep *ep)
 
 static void bury(struct ucx_transport *t, struct asymreg_ep *ep)
 {
-    /* What it sent before its end is taken in first: nothing of it comes later and touches a buffer that was given back. */
+    /* What it sent before its end is taken in first: nothing of it comes later and touches a buffer
+     * that was given back. */
     while (ucp_worker_progress(t->worker))
         ;
     asymreg_ucx__give_up(t, ep, ASYMREG_EPEER);

@@ -16,10 +16,10 @@
 #include <string.h>
 #include <ucp/api/ucp.h>
 
-#define HEADER_BYTES 48u
+#define HEADER_BYTES  48u
 #define MAX_KEY_BYTES (ASYMREG_MAX_HANDLE_BYTES - HEADER_BYTES)
-#define WIRE_VERSION 1u
-#define KNOWN_PROT (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
+#define WIRE_VERSION  1u
+#define KNOWN_PROT    (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
 
 struct asymreg_mem {
     ucp_mem_h memh;
@@ -35,23 +35,25 @@ struct req;
 struct asymreg_ep {
     struct asymreg_ep *next;
     ucp_ep_h ep;
-    bool force;      /* UCX closes it at once, without the peer */
+    bool force;       /* UCX closes it at once, without the peer */
     _Atomic int dead; /* 0, or the error that every operation gets */
-    bool here;       /* the peer is on this node: the kernel tells of its end */
+    bool here;        /* the peer is on this node: the kernel tells of its end */
     uint32_t pid;
     uint64_t started;
-    int pidfd;       /* of a peer on this node, or -1: none is kept */
+    int pidfd;        /* of a peer on this node, or -1: none is kept */
     int64_t asked_ns; /* where none is kept: when the kernel was last asked */
     struct req *pending;
-    uint64_t n_pending, begun, flushed; /* operations; `flushed` of those begun are complete at the peer */
-    int first_error;                    /* of implicit operations */
-    void *flush;                        /* UCX's request, NULL: none */
+    uint64_t n_pending, begun,
+        flushed;     /* operations; `flushed` of those begun are complete at the peer */
+    int first_error; /* of implicit operations */
+    void *flush;     /* UCX's request, NULL: none */
     uint64_t flush_covers;
 };
 
 struct ucx_transport;
 
-/* An operation under way. It stays UCX's until the callback, even when its endpoint has been given up (ep is NULL then). */
+/* An operation under way. It stays UCX's until the callback, even when its endpoint has been given
+ * up (ep is NULL then). */
 struct req {
     struct ucx_transport *t;
     struct req *next, **back;
@@ -81,7 +83,8 @@ struct ucx_transport {
     size_t n_closing, max_closing;
     unsigned int idle; /* calls of progress in a row that moved nothing */
     unsigned int done; /* operations completed since progress was called */
-    bool within_node, within_process; /* UCX has shared memory; or at least a way within the process */
+    bool within_node,
+        within_process; /* UCX has shared memory; or at least a way within the process */
     bool threaded, stop;
     pthread_mutex_t lock;
     atomic_uint waiting; /* callers that want the lock: the thread makes way */
@@ -115,7 +118,8 @@ uint64_t asymreg_ucx__checksum(const void *bytes, size_t n);
 
 /* peer.c */
 int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *bytes);
-int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t bytes, struct asymreg_ep **out);
+int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t bytes,
+                         struct asymreg_ep **out);
 void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *ep);
 void asymreg_ucx__find_shared_memory(struct ucx_transport *t);
 int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);
@@ -127,12 +131,15 @@ void asymreg_ucx__reap(struct ucx_transport *t);
 /* op.c */
 void asymreg_ucx__give_up(struct ucx_transport *t, struct asymreg_ep *ep, int error);
 void asymreg_ucx__free_reqs(struct ucx_transport *t);
-int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, const void *src,
-                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op);
-int asymreg_ucx__get(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, void *dst,
-                     size_t bytes, struct asymreg_mem *local, struct asymreg_op *op);
-int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo,
-                     uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);
+int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, const void *src, size_t bytes,
+                     struct asymreg_mem *local, struct asymreg_op *op);
+int asymreg_ucx__get(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, void *dst, size_t bytes,
+                     struct asymreg_mem *local, struct asymreg_op *op);
+int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
+                     struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo, uint32_t bytes,
+                     uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);
 int asymreg_ucx__flush(struct asymreg_transport *base, struct asymreg_ep *ep);
 int asymreg_ucx__progress(struct asymreg_transport *base);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening UCX, registering memory, keys, the thread that takes in what peers send, and the table of operations. */
+/* Opening UCX, registering memory, keys, the thread that takes in what peers send, and the table of
+ * operations. */
 #define _GNU_SOURCE
 #include "ucx.h"
 
@@ -12,9 +13,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define KEY_SLACK_BYTES 48u /* some memory may have a longer key than other */
-#define HANDLE_MAGIC 0x41755868u /* "AuXh" */
-/* UCX reads a packed key without being told its length; behind it there are zeros, for as far as any count in it can lead. */
+#define KEY_SLACK_BYTES 48u         /* some memory may have a longer key than other */
+#define HANDLE_MAGIC    0x41755868u /* "AuXh" */
+/* UCX reads a packed key without being told its length; behind it there are zeros, for as far as
+ * any count in it can lead. */
 #define PADDED_KEY_BYTES (MAX_KEY_BYTES + 64 * 256 + 64)
 
 struct handle {
@@ -29,21 +31,16 @@ _Static_assert(sizeof(struct handle) == HEADER_BYTES, "no padding");
 int asymreg_ucx__error(ucs_status_t status)
 {
     switch (status) {
-    case UCS_OK:
-        return 0;
-    case UCS_ERR_NO_MEMORY:
-        return -ENOMEM;
-    case UCS_ERR_UNREACHABLE:
-        return ASYMREG_EUNREACH;
+    case UCS_OK: return 0;
+    case UCS_ERR_NO_MEMORY: return -ENOMEM;
+    case UCS_ERR_UNREACHABLE: return ASYMREG_EUNREACH;
     case UCS_ERR_ENDPOINT_TIMEOUT:
     case UCS_ERR_CONNECTION_RESET:
     case UCS_ERR_NOT_CONNECTED:
     case UCS_ERR_REJECTED:
     case UCS_ERR_CANCELED:
-    case UCS_ERR_TIMED_OUT:
-        return ASYMREG_EPEER;
-    default:
-        return ASYMREG_ETRANSPORT;
+    case UCS_ERR_TIMED_OUT: return ASYMREG_EPEER;
+    default: return ASYMREG_ETRANSPORT;
     }
 }
 
@@ -61,7 +58,8 @@ static int query(struct asymreg_transport *base, struct asymreg_transport_caps *
 {
     struct asymreg_transport_caps full = {
         .size = caps->size,
-        .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE,
+        .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_FD |
+                 ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE,
         .amo4_ops = ASYMREG_AMO_ALL,
         .amo8_ops = ASYMREG_AMO_ALL,
         .max_handle_bytes = HEADER_BYTES + ucx_of(base)->max_key_bytes,
@@ -81,34 +79,33 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
     struct ucx_transport *t = ucx_of(base);
 
     switch (cap) {
-    case 0:
-        return t->reason[0] ? t->reason : NULL;
+    case 0: return t->reason[0] ? t->reason : NULL;
     case ASYMREG_CAP_ONE_SIDED:
         return "UCX moves most memory by messages that the target has to take in";
-    case ASYMREG_CAP_REVOKE:
-        return "UCX does not check at the target what it is asked for";
-    case ASYMREG_CAP_WHOLE_SPACE:
-        return "UCX registers memory that exists";
-    case ASYMREG_CAP_MAP:
-        return "UCX maps only memory that it has allocated";
+    case ASYMREG_CAP_REVOKE: return "UCX does not check at the target what it is asked for";
+    case ASYMREG_CAP_WHOLE_SPACE: return "UCX registers memory that exists";
+    case ASYMREG_CAP_MAP: return "UCX maps only memory that it has allocated";
     case ASYMREG_CAP_THREADS:
-        return t->threaded ? NULL : "UCX's worker belongs to one thread at a time; see ASYMREG_UCX_THREAD";
-    case ASYMREG_CAP_WANT_LOCAL:
-        return "UCX keeps registrations of local buffers itself";
-    default:
-        return NULL;
+        return t->threaded ? NULL
+                           : "UCX's worker belongs to one thread at a time; see ASYMREG_UCX_THREAD";
+    case ASYMREG_CAP_WANT_LOCAL: return "UCX keeps registrations of local buffers itself";
+    default: return NULL;
     }
 }
 
 /* Registrations and keys. */
 
-static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc *desc, struct asymreg_mem **mem, void *handle,
-                   size_t *handle_bytes)
+static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc *desc,
+                   struct asymreg_mem **mem, void *handle, size_t *handle_bytes)
 {
     struct ucx_transport *t = ucx_of(base);
-    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                 UCP_MEM_MAP_PARAM_FIELD_LENGTH |
                                                  UCP_MEM_MAP_PARAM_FIELD_PROT};
-    struct handle h = {.magic = HANDLE_MAGIC, .version = WIRE_VERSION, .prot = (uint16_t)desc->prot, .addr = desc->addr,
+    struct handle h = {.magic = HANDLE_MAGIC,
+                       .version = WIRE_VERSION,
+                       .prot = (uint16_t)desc->prot,
+                       .addr = desc->addr,
                        .bytes = desc->bytes};
     struct asymreg_mem *m;
     void *key = NULL;
@@ -143,7 +140,8 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
     }
     h.seq = ++t->next_seq;
     if (status != UCS_OK)
-        snprintf(t->reason, sizeof(t->reason), "ucp_mem_map or ucp_rkey_pack: %s", ucs_status_string(status));
+        snprintf(t->reason, sizeof(t->reason), "ucp_mem_map or ucp_rkey_pack: %s",
+                 ucs_status_string(status));
     ucx_unlock(t);
     if (status != UCS_OK) {
         free(m);
@@ -172,8 +170,9 @@ static int mem_dereg(struct asymreg_transport *base, struct asymreg_mem *mem)
     return asymreg_ucx__error(status);
 }
 
-static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, const void *handle, size_t handle_bytes, uint64_t addr,
-                       uint64_t bytes, struct asymreg_rkey **rkey)
+static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, const void *handle,
+                       size_t handle_bytes, uint64_t addr, uint64_t bytes,
+                       struct asymreg_rkey **rkey)
 {
     struct ucx_transport *t = ucx_of(base);
     unsigned char padded[PADDED_KEY_BYTES] = {0};
@@ -190,8 +189,9 @@ static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, co
     checksum = h.checksum;
     h.checksum = 0;
     memcpy(copy, &h, sizeof(h));
-    if (h.magic != HANDLE_MAGIC || h.version != WIRE_VERSION || h.prot & ~KNOWN_PROT || h.addr != addr || h.bytes != bytes ||
-        h.key_bytes != handle_bytes - sizeof(h) || h.reserved || checksum != asymreg_ucx__checksum(copy, handle_bytes))
+    if (h.magic != HANDLE_MAGIC || h.version != WIRE_VERSION || h.prot & ~KNOWN_PROT ||
+        h.addr != addr || h.bytes != bytes || h.key_bytes != handle_bytes - sizeof(h) ||
+        h.reserved || checksum != asymreg_ucx__checksum(copy, handle_bytes))
         return ASYMREG_ETABLE;
     if (ep->dead)
         return ep->dead;
@@ -211,7 +211,8 @@ static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, co
     return 0;
 }
 
-static void rkey_release(struct asymreg_transport *base, struct asymreg_ep *ep, struct asymreg_rkey *rkey)
+static void rkey_release(struct asymreg_transport *base, struct asymreg_ep *ep,
+                         struct asymreg_rkey *rkey)
 {
     struct ucx_transport *t = ucx_of(base);
 
@@ -245,7 +246,8 @@ static void *thread_main(void *arg)
         if (t->stop || ucp_worker_arm(t->worker) == UCS_ERR_BUSY)
             continue;
         pthread_mutex_unlock(&t->lock);
-        /* UCX forgets to wake a thread for some of its own timers; ten times a second is often enough for them. */
+        /* UCX forgets to wake a thread for some of its own timers; ten times a second is often
+         * enough for them. */
         poll(fds, 2, 100);
         pthread_mutex_lock(&t->lock);
     }
@@ -297,7 +299,8 @@ static void destroy(struct asymreg_transport *base)
             ucp_worker_progress(t->worker);
             asymreg_ucx__reap(t);
         }
-        while (t->n_closing > 0) /* UCX ends them with the worker, and insists on our not wanting them any more */
+        while (t->n_closing >
+               0) /* UCX ends them with the worker, and insists on our not wanting them any more */
             ucp_request_free(t->closing[--t->n_closing]);
     }
     if (t->address)
@@ -339,7 +342,8 @@ static int open_worker(struct ucx_transport *t)
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                            .features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 |
                                        (t->threaded ? UCP_FEATURE_WAKEUP : 0)};
-    ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                  .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
 
@@ -360,10 +364,13 @@ static int open_worker(struct ucx_transport *t)
     return 0;
 }
 
-/* How long keys are: it depends on the networks that UCX has found. Every entry of a published table is that long. */
+/* How long keys are: it depends on the networks that UCX has found. Every entry of a published
+ * table is that long. */
 static int measure_keys(struct ucx_transport *t)
 {
-    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH, .length = 4096};
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                 UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                   .length = 4096};
     void *memory = malloc(params.length), *key;
     ucs_status_t status = UCS_ERR_NO_MEMORY;
     size_t bytes = 0;
@@ -384,7 +391,8 @@ static int measure_keys(struct ucx_transport *t)
     return status == UCS_OK ? 0 : status == UCS_ERR_NO_MEMORY ? -ENOMEM : -EIO;
 }
 
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing is set that this one does not know. */
+/* Whether an option struct is this release's, or a longer one of a later release in which nothing
+ * is set that this one does not know. */
 static int opts_known(const void *opts, size_t ours)
 {
     const unsigned char *bytes = opts;
@@ -406,7 +414,8 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
     size_t bytes;
     int rc;
 
-    if (!transport || (opts && (!opts_known(opts, sizeof(*opts)) || opts->flags & ~ASYMREG_UCX_THREAD || opts->reserved)))
+    if (!transport || (opts && (!opts_known(opts, sizeof(*opts)) ||
+                                opts->flags & ~ASYMREG_UCX_THREAD || opts->reserved)))
         return -EINVAL;
     t = calloc(1, sizeof(*t));
     if (!t)
@@ -439,12 +448,9 @@ const char *asymreg_ucx_strerror(int code)
     if (code >= 0)
         return "success";
     switch (code) {
-    case -ENODEV:
-        return "UCX has no usable device";
-    case -ENOTSUP:
-        return "UCX's address is too long: name fewer devices in UCX_NET_DEVICES";
-    case -EIO:
-        return "UCX failed; UCX_LOG_LEVEL=info says more";
+    case -ENODEV: return "UCX has no usable device";
+    case -ENOTSUP: return "UCX's address is too long: name fewer devices in UCX_NET_DEVICES";
+    case -EIO: return "UCX failed; UCX_LOG_LEVEL=info says more";
     default:
         text = code > -4096 ? strerrordesc_np(-code) : NULL;
         return text ? text : "unknown error";

@@ -13,7 +13,7 @@
 #define PMIWIRE_VERSION_MAJOR 0
 #define PMIWIRE_VERSION_MINOR 1
 #define PMIWIRE_VERSION_PATCH 0
-#define PMIWIRE_VERSION "0.1.0"
+#define PMIWIRE_VERSION       "0.1.0"
 
 #if defined(__GNUC__)
 #define PMIWIRE_API __attribute__((visibility("default")))
@@ -27,45 +27,50 @@ extern "C" {
 
 /**
  * @name Error codes
- * Functions return 0 or more on success, `-errno` for a system cause (only
- * `-ENOMEM`, `-EINVAL` and `-EAGAIN` occur), or one of these. The values never change.
- * An option struct or table of callbacks shorter than this release's is -EINVAL, and so is a longer one if anything is set that this release does
- * not know, or if it says that it has more than 4,096 bytes.
+ * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM`, `-EINVAL` and
+ * `-EAGAIN` occur), or one of these. The values never change. An option struct or table of
+ * callbacks shorter than this release's is -EINVAL, and so is a longer one if anything is set that
+ * this release does not know, or if it says that it has more than 4,096 bytes.
  * @{
  */
-#define PMIWIRE_EBADLEN    (-21001) /**< PMI-2 length is not a positive decimal of at most 6 characters */
-#define PMIWIRE_ETOOBIG    (-21002) /**< message longer than the limit given */
-#define PMIWIRE_ENUL       (-21003) /**< a NUL byte inside a message */
-#define PMIWIRE_ENOCMD     (-21004) /**< message does not begin with `cmd=` or `mcmd=` and a name */
-#define PMIWIRE_ENOEQ      (-21005) /**< a word without `=` */
-#define PMIWIRE_EEMPTY     (-21006) /**< an empty key, or an empty value where one is needed */
-#define PMIWIRE_EUNTERM    (-21007) /**< a PMI-2 body that does not end with `;` */
-#define PMIWIRE_EFIELDS    (-21008) /**< more fields than the array given, or than the limit */
-#define PMIWIRE_EUNKNOWN   (-21009) /**< unknown command */
-#define PMIWIRE_EMISSING   (-21010) /**< a mandatory field is missing */
-#define PMIWIRE_EDUP       (-21011) /**< a field that may come once came twice */
-#define PMIWIRE_ETYPE      (-21012) /**< not a number (or truth value) where one is needed, or out of its range */
-#define PMIWIRE_EKEYLEN    (-21013) /**< key longer than the maximum */
-#define PMIWIRE_EVALLEN    (-21014) /**< value longer than the maximum */
-#define PMIWIRE_ECHARS     (-21015) /**< a byte that this wire or this peer cannot carry */
-#define PMIWIRE_ELINE      (-21016) /**< message longer than this peer can read */
+/** PMI-2 length is not a positive decimal of at most 6 characters */
+#define PMIWIRE_EBADLEN (-21001)
+#define PMIWIRE_ETOOBIG (-21002) /**< message longer than the limit given */
+#define PMIWIRE_ENUL    (-21003) /**< a NUL byte inside a message */
+/** message does not begin with `cmd=` or `mcmd=` and a name */
+#define PMIWIRE_ENOCMD   (-21004)
+#define PMIWIRE_ENOEQ    (-21005) /**< a word without `=` */
+#define PMIWIRE_EEMPTY   (-21006) /**< an empty key, or an empty value where one is needed */
+#define PMIWIRE_EUNTERM  (-21007) /**< a PMI-2 body that does not end with `;` */
+#define PMIWIRE_EFIELDS  (-21008) /**< more fields than the array given, or than the limit */
+#define PMIWIRE_EUNKNOWN (-21009) /**< unknown command */
+#define PMIWIRE_EMISSING (-21010) /**< a mandatory field is missing */
+#define PMIWIRE_EDUP     (-21011) /**< a field that may come once came twice */
+/** not a number (or truth value) where one is needed, or out of its range */
+#define PMIWIRE_ETYPE       (-21012)
+#define PMIWIRE_EKEYLEN     (-21013) /**< key longer than the maximum */
+#define PMIWIRE_EVALLEN     (-21014) /**< value longer than the maximum */
+#define PMIWIRE_ECHARS      (-21015) /**< a byte that this wire or this peer cannot carry */
+#define PMIWIRE_ELINE       (-21016) /**< message longer than this peer can read */
 #define PMIWIRE_EPEERFIELDS (-21017) /**< more fields than this peer can read */
-#define PMIWIRE_ERESERVED  (-21018) /**< an extra field with a name that some peer gives a meaning */
-#define PMIWIRE_ENOBUF     (-21019) /**< the caller's buffer is too small */
-#define PMIWIRE_ESTATE     (-21020) /**< call or command not allowed in this state */
-#define PMIWIRE_EPROTO     (-21021) /**< the peer answered something else than was asked */
-#define PMIWIRE_EVERSION   (-21022) /**< protocol version not spoken by the other side */
-#define PMIWIRE_EMAPPING   (-21023) /**< syntax error in a process mapping */
-#define PMIWIRE_EMAPSIZE   (-21024) /**< a mapping that does not fit: too long, or numbers out of range */
-#define PMIWIRE_ENOENT     (-21025) /**< no such key, name, job or attribute */
-#define PMIWIRE_EEXIST     (-21026) /**< name already published, or rank already connected */
-#define PMIWIRE_ESLOW      (-21027) /**< a client that does not read its replies */
-#define PMIWIRE_ESTALL     (-21028) /**< a client silent in the middle of a message */
-#define PMIWIRE_EEOF       (-21029) /**< the connection ended in the middle of a conversation */
-#define PMIWIRE_ESTALE     (-21030) /**< the request that this token stands for has gone */
-#define PMIWIRE_EPEER      (-21031) /**< the peer refused; its own code is in the event's rc */
-#define PMIWIRE_ELOST      (-21032) /**< a node of the job is lost */
-#define PMIWIRE_ETIME      (-21033) /**< no answer within the time given */
+/** an extra field with a name that some peer gives a meaning */
+#define PMIWIRE_ERESERVED (-21018)
+#define PMIWIRE_ENOBUF    (-21019) /**< the caller's buffer is too small */
+#define PMIWIRE_ESTATE    (-21020) /**< call or command not allowed in this state */
+#define PMIWIRE_EPROTO    (-21021) /**< the peer answered something else than was asked */
+#define PMIWIRE_EVERSION  (-21022) /**< protocol version not spoken by the other side */
+#define PMIWIRE_EMAPPING  (-21023) /**< syntax error in a process mapping */
+/** a mapping that does not fit: too long, or numbers out of range */
+#define PMIWIRE_EMAPSIZE (-21024)
+#define PMIWIRE_ENOENT   (-21025) /**< no such key, name, job or attribute */
+#define PMIWIRE_EEXIST   (-21026) /**< name already published, or rank already connected */
+#define PMIWIRE_ESLOW    (-21027) /**< a client that does not read its replies */
+#define PMIWIRE_ESTALL   (-21028) /**< a client silent in the middle of a message */
+#define PMIWIRE_EEOF     (-21029) /**< the connection ended in the middle of a conversation */
+#define PMIWIRE_ESTALE   (-21030) /**< the request that this token stands for has gone */
+#define PMIWIRE_EPEER    (-21031) /**< the peer refused; its own code is in the event's rc */
+#define PMIWIRE_ELOST    (-21032) /**< a node of the job is lost */
+#define PMIWIRE_ETIME    (-21033) /**< no answer within the time given */
 /** @} */
 
 /** Not an error: the answer comes later (see server.h). */
@@ -73,16 +78,18 @@ extern "C" {
 
 /** @name Hints of a Put
  * @{ */
-#define PMIWIRE_HINT_NONE 0u   /**< by opts.unhinted */
+#define PMIWIRE_HINT_NONE   0u /**< by opts.unhinted */
 #define PMIWIRE_HINT_SPARSE 1u /**< read by few ranks */
-#define PMIWIRE_HINT_DENSE 2u  /**< read by most */
+#define PMIWIRE_HINT_DENSE  2u /**< read by most */
 /** @} */
 
 /** @name How far a Get goes
  * @{ */
-#define PMIWIRE_GET_LOCAL 0u  /**< PMI's own Get: what this node has */
-#define PMIWIRE_GET_REMOTE 1u /**< ask the key's home as well, which says at once whether it has it */
-#define PMIWIRE_GET_WAIT 2u   /**< and wait there for the Put, as long as somebody is left to make it */
+#define PMIWIRE_GET_LOCAL 0u /**< PMI's own Get: what this node has */
+/** ask the key's home as well, which says at once whether it has it */
+#define PMIWIRE_GET_REMOTE 1u
+/** and wait there for the Put, as long as somebody is left to make it */
+#define PMIWIRE_GET_WAIT 2u
 /** @} */
 
 /**

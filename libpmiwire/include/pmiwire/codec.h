@@ -43,8 +43,8 @@ extern "C" {
  * @name Framings
  * @{
  */
-#define PMIWIRE_V1 1u
-#define PMIWIRE_V2 2u
+#define PMIWIRE_V1      1u
+#define PMIWIRE_V2      2u
 #define PMIWIRE_V1_MCMD 3u
 /** @} */
 
@@ -57,7 +57,9 @@ extern "C" {
 /** Fields that suffice for every command but spawn. */
 #define PMIWIRE_USUAL_FIELDS 32u
 
-/** Set in pmiwire_field::flags when the value holds `;;` for `;` (PMI-2): see pmiwire_unescape(). */
+/**
+ * Set in pmiwire_field::flags when the value holds `;;` for `;` (PMI-2): see pmiwire_unescape().
+ */
 #define PMIWIRE_FIELD_ESCAPED 1u
 /** Set in pmiwire_field::flags when the key ends in a decimal index, as `argv3` does. */
 #define PMIWIRE_FIELD_INDEXED 2u
@@ -66,9 +68,9 @@ extern "C" {
 struct pmiwire_field {
     struct pmiwire_str key;
     struct pmiwire_str value; /**< raw bytes as on the wire */
-    uint16_t id;              /**< PMIWIRE_F_* (command.h), 0 when this library does not know the key */
-    uint16_t flags;           /**< PMIWIRE_FIELD_* */
-    uint32_t index;           /**< the number that ends an indexed key, else 0 */
+    uint16_t id;    /**< PMIWIRE_F_* (command.h), 0 when this library does not know the key */
+    uint16_t flags; /**< PMIWIRE_FIELD_* */
+    uint32_t index; /**< the number that ends an indexed key, else 0 */
 };
 
 /**
@@ -80,9 +82,9 @@ struct pmiwire_msg {
     uint32_t cap_fields;          /**< length of the array */
     uint32_t n_fields;            /**< fields found, `cmd` not among them */
     struct pmiwire_str cmd;       /**< the command's name */
-    uint16_t id;                  /**< PMIWIRE_V1_* or PMIWIRE_V2_* command (command.h), 0 unknown */
-    uint16_t wire;                /**< framing it came in */
-    uint32_t pad_right;           /**< 1 when a PMI-2 length was padded on the right, Slurm's way */
+    uint16_t id;        /**< PMIWIRE_V1_* or PMIWIRE_V2_* command (command.h), 0 unknown */
+    uint16_t wire;      /**< framing it came in */
+    uint32_t pad_right; /**< 1 when a PMI-2 length was padded on the right, Slurm's way */
 };
 
 /** Decoder's flags. */
@@ -98,9 +100,9 @@ struct pmiwire_decoder {
     uint32_t flags;       /**< PMIWIRE_DECODE_* */
     uint32_t need_fields; /**< after PMIWIRE_EFIELDS: an array of this length is long enough */
     size_t err_offset;    /**< after an error: where in the buffer */
-    size_t err_bytes;     /**< after an error: length of the bad message when its end is known, so that you
-                               may skip it and go on; 0 when the stream cannot be trusted any more */
-    size_t need_bytes;    /**< after "need more": the buffer must hold at least this many */
+    size_t err_bytes;  /**< after an error: length of the bad message when its end is known, so that
+                          you may skip it and go on; 0 when the stream cannot be trusted any more */
+    size_t need_bytes; /**< after "need more": the buffer must hold at least this many */
     /** @private */
     size_t scanned;
     /** @private */
@@ -115,7 +117,8 @@ struct pmiwire_decoder {
  *
  * MT-Safe on distinct objects. Allocates nothing.
  */
-PMIWIRE_API void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_bytes, uint32_t flags);
+PMIWIRE_API void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_bytes,
+                                      uint32_t flags);
 
 /**
  * @brief Decode the message that starts at `buf`.
@@ -162,13 +165,13 @@ struct pmiwire_profile;
 struct pmiwire_encoder {
     char *buf;
     size_t cap;
-    size_t len;       /* bytes of buf in use */
-    size_t start;     /* where this message starts in buf */
-    size_t total;     /* bytes of the message, referenced ones included */
+    size_t len;   /* bytes of buf in use */
+    size_t start; /* where this message starts in buf */
+    size_t total; /* bytes of the message, referenced ones included */
     struct iovec *iov;
     uint32_t cap_iov;
     uint32_t n_iov;
-    size_t piece;     /* start of the bytes of buf not yet in iov */
+    size_t piece; /* start of the bytes of buf not yet in iov */
     const struct pmiwire_profile *profile;
     uint16_t wire;
     uint16_t cmd;
@@ -198,23 +201,27 @@ PMIWIRE_API void pmiwire_enc_begin(struct pmiwire_encoder *e, char *buf, size_t 
  * @param wire  PMIWIRE_V1 or PMIWIRE_V2
  * @param name  the command's name: at most 31 letters, digits, `-` and `_`
  */
-PMIWIRE_API void pmiwire_enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
-                                         struct pmiwire_str name,
+PMIWIRE_API void pmiwire_enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap,
+                                         uint16_t wire, struct pmiwire_str name,
                                          const struct pmiwire_profile *profile);
 
 /**
  * @brief As pmiwire_enc_begin(), with values of 128 bytes and more referenced, not copied.
  * @param iov      filled in: the message is these pieces in order; they point
  *                 into `buf` and into your values, which must both live until it is sent
- * @param cap_iov  entries there: two for each long value, and one more. Without an iovec (NULL) all is copied
+ * @param cap_iov  entries there: two for each long value, and one more. Without an iovec (NULL) all
+ *                 is copied
  *
  * After pmiwire_enc_end(), pmiwire_enc_iovcnt() tells how many entries are used.
  */
-PMIWIRE_API void pmiwire_enc_begin_iov(struct pmiwire_encoder *e, char *buf, size_t cap, struct iovec *iov,
-                                       uint32_t cap_iov, uint16_t cmd,
+PMIWIRE_API void pmiwire_enc_begin_iov(struct pmiwire_encoder *e, char *buf, size_t cap,
+                                       struct iovec *iov, uint32_t cap_iov, uint16_t cmd,
                                        const struct pmiwire_profile *profile);
 
-/** @brief PMI-2: pad the length on the right, as Slurm does, and not on the left. Every peer reads both. */
+/**
+ * @brief PMI-2: pad the length on the right, as Slurm does, and not on the left. Every peer reads
+ *        both.
+ */
 PMIWIRE_API void pmiwire_enc_pad_right(struct pmiwire_encoder *e);
 
 /**
@@ -222,7 +229,8 @@ PMIWIRE_API void pmiwire_enc_pad_right(struct pmiwire_encoder *e);
  * @param field  PMIWIRE_F_* (command.h)
  * @param value  its bytes, checked against the framing and the profile
  */
-PMIWIRE_API void pmiwire_enc_str(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str value);
+PMIWIRE_API void pmiwire_enc_str(struct pmiwire_encoder *e, uint16_t field,
+                                 struct pmiwire_str value);
 
 /** @brief Add a string field from a NUL-terminated string. */
 PMIWIRE_API void pmiwire_enc_cstr(struct pmiwire_encoder *e, uint16_t field, const char *value);
@@ -247,22 +255,22 @@ PMIWIRE_API void pmiwire_enc_named(struct pmiwire_encoder *e, struct pmiwire_str
 /**
  * @brief Add a compatible extra field, one that peers who do not know it skip.
  *
- * Held to the grammar that every measured peer survives: key of 1 to 31
- * letters, digits, `-`, `_` or `.`; value of 1 to 900 bytes from 33 to 126
- * without `;` and `\`; not a name that a peer gives a meaning
- * (PMIWIRE_ERESERVED); at most 16 of them and the whole message at most 1,000
- * bytes (PMIWIRE_EPEERFIELDS, PMIWIRE_ELINE) unless the profile has PMIWIRE_PEER_LONG_EXTRA; before `value` in a PMI-1 message.
+ * Held to the grammar that every measured peer survives: key of 1 to 31 letters, digits, `-`, `_`
+ * or `.`; value of 1 to 900 bytes from 33 to 126 without `;` and `\`; not a name that a peer gives
+ * a meaning (PMIWIRE_ERESERVED); at most 16 of them and the whole message at most 1,000 bytes
+ * (PMIWIRE_EPEERFIELDS, PMIWIRE_ELINE) unless the profile has PMIWIRE_PEER_LONG_EXTRA; before
+ * `value` in a PMI-1 message.
  */
-PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key, struct pmiwire_str value);
+PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
+                                   struct pmiwire_str value);
 
 /**
  * @brief End a message.
- * @return its length in bytes, or the first error met: PMIWIRE_ENOBUF,
- *         PMIWIRE_ECHARS, PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN,
- *         PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS, PMIWIRE_ERESERVED,
- *         PMIWIRE_ETOOBIG (over PMI-2's six digits), PMIWIRE_ESTATE (an extra
- *         field behind PMI-1's `value`, or any for a peer that takes it into the value), -EINVAL (no such command or field).
- *         On error nothing in `buf` is a message
+ * @return its length in bytes, or the first error met: PMIWIRE_ENOBUF, PMIWIRE_ECHARS,
+ *         PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS,
+ *         PMIWIRE_ERESERVED, PMIWIRE_ETOOBIG (over PMI-2's six digits), PMIWIRE_ESTATE (an extra
+ *         field behind PMI-1's `value`, or any for a peer that takes it into the value), -EINVAL
+ *         (no such command or field). On error nothing in `buf` is a message
  */
 PMIWIRE_API ssize_t pmiwire_enc_end(struct pmiwire_encoder *e);
 

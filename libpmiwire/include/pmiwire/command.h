@@ -175,9 +175,9 @@ enum {
  * @name What a field holds
  * @{
  */
-#define PMIWIRE_TYPE_STR 0u  /**< bytes without blanks */
+#define PMIWIRE_TYPE_STR  0u /**< bytes without blanks */
 #define PMIWIRE_TYPE_TEXT 1u /**< prose: may hold spaces and be empty */
-#define PMIWIRE_TYPE_INT 2u  /**< decimal, optional `-`, in the range of int32_t */
+#define PMIWIRE_TYPE_INT  2u /**< decimal, optional `-`, in the range of int32_t */
 #define PMIWIRE_TYPE_BOOL 3u /**< TRUE or FALSE; yes, no, true, false, 1 and 0 are read too */
 /** @} */
 
@@ -186,8 +186,8 @@ enum {
  * @{
  */
 #define PMIWIRE_REQUIRED 1u /**< mandatory; in a reply only when rc is 0 or absent */
-#define PMIWIRE_INDEXED 2u  /**< `name` and a number, many times */
-#define PMIWIRE_REPEATS 4u  /**< may come once for each sub-command */
+#define PMIWIRE_INDEXED  2u /**< `name` and a number, many times */
+#define PMIWIRE_REPEATS  4u /**< may come once for each sub-command */
 #define PMIWIRE_MAYEMPTY 8u /**< may be empty */
 /** @} */
 
@@ -286,13 +286,15 @@ PMIWIRE_API size_t pmiwire_diag_text(const struct pmiwire_diag *diag, char *buf,
  * @{
  */
 /** @brief A field's bytes, raw: see pmiwire_unescape(). */
-PMIWIRE_API int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field, struct pmiwire_str *out);
+PMIWIRE_API int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field,
+                                struct pmiwire_str *out);
 /** @brief A number in the range of int32_t. */
 PMIWIRE_API int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out);
 /** @brief A truth value, 0 or 1. */
 PMIWIRE_API int pmiwire_msg_bool(const struct pmiwire_msg *msg, uint16_t field, int *out);
 /** @brief The field itself, NULL when absent. */
-PMIWIRE_API const struct pmiwire_field *pmiwire_msg_field(const struct pmiwire_msg *msg, uint16_t field);
+PMIWIRE_API const struct pmiwire_field *pmiwire_msg_field(const struct pmiwire_msg *msg,
+                                                          uint16_t field);
 /** @brief An extra field by its key: one that the table does not know. */
 PMIWIRE_API int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key,
                                   struct pmiwire_str *out);
@@ -307,12 +309,12 @@ PMIWIRE_API int pmiwire_parse_int(struct pmiwire_str text, int32_t *out);
 /** A sub-command to spawn. */
 struct pmiwire_spawn_cmd {
     struct pmiwire_str execname;
-    uint32_t maxprocs;                  /**< 1 or more */
-    uint32_t argc;                      /**< arguments, the program's name not among them */
-    const struct pmiwire_str *argv;     /**< argc of them */
+    uint32_t maxprocs;              /**< 1 or more */
+    uint32_t argc;                  /**< arguments, the program's name not among them */
+    const struct pmiwire_str *argv; /**< argc of them */
     uint32_t n_info;
     uint32_t reserved;
-    const struct pmiwire_keyval *info;  /**< n_info of them */
+    const struct pmiwire_keyval *info; /**< n_info of them */
 };
 
 /** A spawn request: PMI's way to start further processes. */
@@ -320,7 +322,8 @@ struct pmiwire_spawn {
     uint32_t n_cmds;
     uint32_t n_preput;
     const struct pmiwire_spawn_cmd *cmds;
-    const struct pmiwire_keyval *preput; /**< put into the children's key-value space before they start */
+    const struct pmiwire_keyval
+        *preput; /**< put into the children's key-value space before they start */
 };
 
 #ifdef __cplusplus

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file extension.h
- * @brief The registry of compatible extra fields: what a server of this project tells clients that know it.
+ * @brief The registry of compatible extra fields: what a server of this project tells clients that
+ *        know it.
  *
- * PMI's clients and servers skip fields that they do not know, within a narrow grammar (pmiwire_enc_extra() holds to it). So a server
- * advertises what it offers in answers that it sends anyway; a client that knows a field may use what it offers, and one that does
- * not never notices. Requests that PMI does not know may be sent only to a server that has advertised them: others end the job, or
- * never answer.
+ * PMI's clients and servers skip fields that they do not know, within a narrow grammar
+ * (pmiwire_enc_extra() holds to it). So a server advertises what it offers in answers that it sends
+ * anyway; a client that knows a field may use what it offers, and one that does not never notices.
+ * Requests that PMI does not know may be sent only to a server that has advertised them: others end
+ * the job, or never answer.
  *
  * | field          | in the answers to      | value                                                                    |
  * |----------------|------------------------|--------------------------------------------------------------------------|
@@ -22,14 +24,16 @@
  * | `fp-ring`      | request `barrier_in`   | no barrier but a Ring: this rank's value for both neighbours (PMI-2 has `ring`) |
  * | `fp-place`, `fp-left`, `fp-right` | `barrier_in` with `fp-ring` | the rank's place in the ring, from 0, and its neighbours' values; together they must fit into such an answer, so that values of up to 440 bytes always do |
  *
- * An Allgather needs no request of its own: it is a put of the key `-allgather-K-R`, K counting them from 0 and R being the
- * rank, then a fence, then a get of every rank's. A server that knows this keeps the values of each in one array instead of a
- * pair each.
+ * An Allgather needs no request of its own: it is a put of the key `-allgather-K-R`, K counting
+ * them from 0 and R being the rank, then a fence, then a get of every rank's. A server that knows
+ * this keeps the values of each in one array instead of a pair each.
  *
- * PMI-2 carries those of `init or fullinit` in `fullinit` and `fullinit-response` alone, PMI-1 in `init` and `response_to_init`.
+ * PMI-2 carries those of `init or fullinit` in `fullinit` and `fullinit-response` alone, PMI-1 in
+ * `init` and `response_to_init`.
  *
- * @source SHMEMPMI, section VI-A ("wire protocol compatibility"): additional fields in responses. Hint, waiting Get and Ring: "PMI Extensions for
- * Scalable MPI Startup", section 4. The names are ours.
+ * @source SHMEMPMI, section VI-A ("wire protocol compatibility"): additional fields in responses.
+ * Hint, waiting Get and Ring: "PMI Extensions for Scalable MPI Startup", section 4. The names are
+ * ours.
  */
 #ifndef PMIWIRE_EXTENSION_H
 #define PMIWIRE_EXTENSION_H
@@ -44,32 +48,35 @@ extern "C" {
  * @name Extensions
  * @{
  */
-#define PMIWIRE_EXT_SERVER 1u
-#define PMIWIRE_EXT_TABLE 2u
+#define PMIWIRE_EXT_SERVER    1u
+#define PMIWIRE_EXT_TABLE     2u
 #define PMIWIRE_EXT_TABLE_END 3u
-#define PMIWIRE_EXT_CLIENT 4u
-#define PMIWIRE_EXT_ARRAY 5u
-#define PMIWIRE_EXT_EXCHANGE 6u
-#define PMIWIRE_EXT_HINT 7u
-#define PMIWIRE_EXT_GET 8u
-#define PMIWIRE_EXT_SRC 9u
-#define PMIWIRE_EXT_RING 10u
-#define PMIWIRE_EXT_PLACE 11u
-#define PMIWIRE_EXT_LEFT 12u
-#define PMIWIRE_EXT_RIGHT 13u
-#define PMIWIRE_EXT_COUNT_ 14u
+#define PMIWIRE_EXT_CLIENT    4u
+#define PMIWIRE_EXT_ARRAY     5u
+#define PMIWIRE_EXT_EXCHANGE  6u
+#define PMIWIRE_EXT_HINT      7u
+#define PMIWIRE_EXT_GET       8u
+#define PMIWIRE_EXT_SRC       9u
+#define PMIWIRE_EXT_RING      10u
+#define PMIWIRE_EXT_PLACE     11u
+#define PMIWIRE_EXT_LEFT      12u
+#define PMIWIRE_EXT_RIGHT     13u
+#define PMIWIRE_EXT_COUNT_    14u
 /** @} */
 
-/** Most bytes that all fields advertised in one answer may take together, names included: the answer then stays within the grammar. */
+/**
+ * Most bytes that all fields advertised in one answer may take together, names included: the answer
+ * then stays within the grammar.
+ */
 #define PMIWIRE_EXT_MAX_BYTES 500u
 
 /** @name Which messages carry an extension
  * @{ */
-#define PMIWIRE_EXT_AT_INIT 1u  /**< `response_to_init` (PMI-1), `fullinit-response` */
-#define PMIWIRE_EXT_AT_FENCE 2u /**< `barrier_out`, `kvs-fence-response` */
-#define PMIWIRE_EXT_AT_HELLO 4u /**< the requests `init` (PMI-1), `fullinit` */
-#define PMIWIRE_EXT_AT_PUT 8u   /**< the requests `put`, `kvs-put` */
-#define PMIWIRE_EXT_AT_GET 16u  /**< the requests `get`, `kvs-get` */
+#define PMIWIRE_EXT_AT_INIT  1u  /**< `response_to_init` (PMI-1), `fullinit-response` */
+#define PMIWIRE_EXT_AT_FENCE 2u  /**< `barrier_out`, `kvs-fence-response` */
+#define PMIWIRE_EXT_AT_HELLO 4u  /**< the requests `init` (PMI-1), `fullinit` */
+#define PMIWIRE_EXT_AT_PUT   8u  /**< the requests `put`, `kvs-put` */
+#define PMIWIRE_EXT_AT_GET   16u /**< the requests `get`, `kvs-get` */
 #define PMIWIRE_EXT_AT_ENTER 32u /**< the request `barrier_in` */
 /** @} */
 
@@ -102,7 +109,8 @@ PMIWIRE_API void pmiwire_enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct
  *
  * MT-Safe.
  */
-PMIWIRE_API int pmiwire_msg_ext(const struct pmiwire_msg *msg, uint16_t ext, struct pmiwire_str *out);
+PMIWIRE_API int pmiwire_msg_ext(const struct pmiwire_msg *msg, uint16_t ext,
+                                struct pmiwire_str *out);
 
 #ifdef __cplusplus
 }

@@ -79,8 +79,8 @@ PMIWIRE_API int pmiwire_mapping_parse(struct pmiwire_str text, struct pmiwire_ma
  *
  * MT-Safe. Allocates nothing.
  */
-PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *blocks, uint32_t n_blocks,
-                                       uint32_t n_ranks, uint32_t *node_of);
+PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *blocks,
+                                       uint32_t n_blocks, uint32_t n_ranks, uint32_t *node_of);
 
 /**
  * @brief Node of one rank, without expanding.
@@ -88,8 +88,8 @@ PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *block
  *
  * MT-Safe. Allocates nothing. Cost: O(n_blocks).
  */
-PMIWIRE_API int64_t pmiwire_mapping_node_of(const struct pmiwire_mapping_block *blocks, uint32_t n_blocks,
-                                            uint32_t rank);
+PMIWIRE_API int64_t pmiwire_mapping_node_of(const struct pmiwire_mapping_block *blocks,
+                                            uint32_t n_blocks, uint32_t rank);
 
 /**
  * @brief Write the mapping of a job.
@@ -102,7 +102,8 @@ PMIWIRE_API int64_t pmiwire_mapping_node_of(const struct pmiwire_mapping_block *
  * `(vector,(f,1,1))` for any number of ranks, as Hydra 4.0 writes it, and the last block
  * may say more ranks than are left.
  *
- * @param node_of  array of n_ranks: node of each rank, in rank order, each below PMIWIRE_MAPPING_MAX
+ * @param node_of  array of n_ranks: node of each rank, in rank order, each below
+ *                 PMIWIRE_MAPPING_MAX
  * @param n_ranks  1 to PMIWIRE_MAPPING_MAX
  * @param grammar  PMIWIRE_MAPPING_CLASSIC or PMIWIRE_MAPPING_EXTENDED
  * @param max_len  longest text that the reader takes, without NUL, bytes: for
@@ -117,8 +118,8 @@ PMIWIRE_API int64_t pmiwire_mapping_node_of(const struct pmiwire_mapping_block *
  * MT-Safe. Allocates nothing. Cost: O(n_ranks) for the classic grammar, a
  * small multiple of it for the extended one.
  */
-PMIWIRE_API ssize_t pmiwire_mapping_encode(const uint32_t *node_of, uint32_t n_ranks, uint32_t grammar,
-                                           size_t max_len, char *out, size_t cap);
+PMIWIRE_API ssize_t pmiwire_mapping_encode(const uint32_t *node_of, uint32_t n_ranks,
+                                           uint32_t grammar, size_t max_len, char *out, size_t cap);
 
 #ifdef __cplusplus
 }

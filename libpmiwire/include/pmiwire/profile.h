@@ -22,19 +22,21 @@ extern "C" {
  * @name What a peer can do: pmiwire_profile::flags
  * @{
  */
-#define PMIWIRE_PEER_V1 1u                /**< speaks PMI-1 */
-#define PMIWIRE_PEER_V2 2u                /**< speaks PMI-2 */
-#define PMIWIRE_PEER_SPACES 4u            /**< values may hold spaces, on PMI-1 up to the end of the line */
-#define PMIWIRE_PEER_EMPTY 8u             /**< values may be empty */
-#define PMIWIRE_PEER_BACKSLASH 16u        /**< a backslash arrives as it was sent */
-#define PMIWIRE_PEER_SEMICOLON_V2 32u     /**< PMI-2: reads `;;` as `;` */
-#define PMIWIRE_PEER_SEMICOLON_V1 64u     /**< PMI-1: `;` is an ordinary byte */
-#define PMIWIRE_PEER_EXTENDED_MAPPING 128u /**< reads MPICH 4.1's mapping grammar */
-#define PMIWIRE_PEER_VALUE_LAST 256u      /**< PMI-1: takes all behind `value=` as the value */
-#define PMIWIRE_PEER_V1_2 512u            /**< understands PMI 1.2 (barriers of groups) */
-#define PMIWIRE_PEER_SPACES_V2 2048u      /**< PMI-2 values may hold spaces */
-#define PMIWIRE_PEER_8BIT 1024u           /**< bytes 128 to 255 arrive as they were sent */
-#define PMIWIRE_PEER_LONG_EXTRA 4096u     /**< extra fields (pmiwire_enc_extra()) may stand in messages of any length that it reads */
+#define PMIWIRE_PEER_V1 1u /**< speaks PMI-1 */
+#define PMIWIRE_PEER_V2 2u /**< speaks PMI-2 */
+/** values may hold spaces, on PMI-1 up to the end of the line */
+#define PMIWIRE_PEER_SPACES           4u
+#define PMIWIRE_PEER_EMPTY            8u    /**< values may be empty */
+#define PMIWIRE_PEER_BACKSLASH        16u   /**< a backslash arrives as it was sent */
+#define PMIWIRE_PEER_SEMICOLON_V2     32u   /**< PMI-2: reads `;;` as `;` */
+#define PMIWIRE_PEER_SEMICOLON_V1     64u   /**< PMI-1: `;` is an ordinary byte */
+#define PMIWIRE_PEER_EXTENDED_MAPPING 128u  /**< reads MPICH 4.1's mapping grammar */
+#define PMIWIRE_PEER_VALUE_LAST       256u  /**< PMI-1: takes all behind `value=` as the value */
+#define PMIWIRE_PEER_V1_2             512u  /**< understands PMI 1.2 (barriers of groups) */
+#define PMIWIRE_PEER_SPACES_V2        2048u /**< PMI-2 values may hold spaces */
+#define PMIWIRE_PEER_8BIT             1024u /**< bytes 128 to 255 arrive as they were sent */
+/** extra fields (pmiwire_enc_extra()) may stand in messages of any length that it reads */
+#define PMIWIRE_PEER_LONG_EXTRA 4096u
 /** @} */
 
 /** A peer. Lengths are bytes, without NUL; 0 means no limit of its own. */

@@ -34,12 +34,15 @@
  * back, and pmiwire_server_job_remove() drops what is left. Barriers of groups
  * that span nodes (n_local < n_ranks) are refused.
  *
- * Several nodes. Each has a server for its own ranks and an exchange (exchange.h) with the others. The server's callbacks feed the exchange:
- * put_hinted calls pmiwire_exchange_put(), get_from pmiwire_exchange_get(), ring pmiwire_exchange_ring(), fence
- * pmiwire_exchange_fence() with PMIWIRE_RANK_ALL and returns PENDING. The exchange's results end what waits here: got() calls
- * pmiwire_server_get_done(), done() pmiwire_server_fence_done(), ringed() pmiwire_server_ring_done(). So nobody leaves a barrier before the
- * exchange's Fence is complete, and a get goes to other nodes only for a client that has asked for that. The exchange's still() is answered by
- * pmiwire_server_job_waiting() and the number of clients that have finalized or ended.
+ * Several nodes. Each has a server for its own ranks and an exchange (exchange.h) with the others.
+ * The server's callbacks feed the exchange: put_hinted calls pmiwire_exchange_put(), get_from
+ * pmiwire_exchange_get(), ring pmiwire_exchange_ring(), fence pmiwire_exchange_fence() with
+ * PMIWIRE_RANK_ALL and returns PENDING. The exchange's results end what waits here: got() calls
+ * pmiwire_server_get_done(), done() pmiwire_server_fence_done(), ringed()
+ * pmiwire_server_ring_done(). So nobody leaves a barrier before the exchange's Fence is complete,
+ * and a get goes to other nodes only for a client that has asked for that. The exchange's still()
+ * is answered by pmiwire_server_job_waiting() and the number of clients that have finalized or
+ * ended.
  *
  * Replies. A PMI-2 client whose lengths are padded on the right is taken for Slurm's
  * and answered within what that one reads (`;;`), any other PMI-2 client within what MPICH's
@@ -70,8 +73,8 @@ extern "C" {
  * @{
  */
 #define PMIWIRE_DEFAULT_KVSNAME_MAX 256u
-#define PMIWIRE_DEFAULT_KEYLEN_MAX 64u
-#define PMIWIRE_DEFAULT_VALLEN_MAX 1024u
+#define PMIWIRE_DEFAULT_KEYLEN_MAX  64u
+#define PMIWIRE_DEFAULT_VALLEN_MAX  1024u
 /** @} */
 
 /** Default limit on replies that a client has not read, bytes. */
@@ -80,10 +83,16 @@ extern "C" {
 #define PMIWIRE_DEFAULT_MAX_FIELDS 16384u
 /** Default limit on the bytes of one spawn request, all its PMI-1 messages together. */
 #define PMIWIRE_DEFAULT_MAX_SPAWN_BYTES 4194304u
-/** Default limit on what one job may store: pairs, attributes and names, bytes, and 64 more for each. */
+/**
+ * Default limit on what one job may store: pairs, attributes and names, bytes, and 64 more for
+ * each.
+ */
 #define PMIWIRE_DEFAULT_MAX_KVS_BYTES 268435456u
 
-/** Answer init with PMI 1.2 whatever was asked: MPICH main then uses group barriers; Flux's client refuses. */
+/**
+ * Answer init with PMI 1.2 whatever was asked: MPICH main then uses group barriers; Flux's client
+ * refuses.
+ */
 #define PMIWIRE_SERVER_PMI_1_2 1u
 
 /** Rank of a connection that has not said yet who it is. */
@@ -93,10 +102,10 @@ extern "C" {
  * @name States of a connection
  * @{
  */
-#define PMIWIRE_CONN_NEW 0u       /**< has not completed init: perhaps no PMI program at all */
-#define PMIWIRE_CONN_INITED 1u    /**< between init and finalize: must not vanish */
+#define PMIWIRE_CONN_NEW       0u /**< has not completed init: perhaps no PMI program at all */
+#define PMIWIRE_CONN_INITED    1u /**< between init and finalize: must not vanish */
 #define PMIWIRE_CONN_FINALIZED 2u /**< said finalize and was answered */
-#define PMIWIRE_CONN_FAILED 3u    /**< to be closed: send what output is left, then close */
+#define PMIWIRE_CONN_FAILED    3u /**< to be closed: send what output is left, then close */
 /** @} */
 
 struct pmiwire_server; /**< the engine */
@@ -104,9 +113,9 @@ struct pmiwire_conn;   /**< one client; valid until pmiwire_conn_close() */
 
 /** A rank of a job. */
 struct pmiwire_peer {
-    uint32_t job;  /**< from pmiwire_server_job_add(); UINT32_MAX while the rank is unknown */
-    int32_t rank;  /**< or PMIWIRE_RANK_UNKNOWN */
-    void *cookie;  /**< the connection's */
+    uint32_t job; /**< from pmiwire_server_job_add(); UINT32_MAX while the rank is unknown */
+    int32_t rank; /**< or PMIWIRE_RANK_UNKNOWN */
+    void *cookie; /**< the connection's */
     struct pmiwire_conn *conn;
 };
 
@@ -117,103 +126,133 @@ struct pmiwire_peer {
 struct pmiwire_server_ops {
     size_t size; /**< sizeof(struct pmiwire_server_ops) */
 
-    /** Output has appeared on a connection that had none, or it has to be closed: look at it soon. */
+    /**
+     * Output has appeared on a connection that had none, or it has to be closed: look at it soon.
+     */
     void (*ready)(void *ctx, struct pmiwire_conn *conn, void *cookie);
 
     /**
-     * A client did something wrong, or cannot be served. @param code PMIWIRE_E* or -ENOMEM; @param text one
-     * line that names rank and cause, printable whatever the client sent.
+     * A client did something wrong, or cannot be served. @param code PMIWIRE_E* or -ENOMEM; @param
+     * text one line that names rank and cause, printable whatever the client sent.
      */
     void (*diag)(void *ctx, const struct pmiwire_peer *who, int code, const char *text);
 
-    /** A connection without rank says its id (PMI_PORT). Fill in job and rank; nonzero refuses. NULL: the id is the rank, in the first job. */
-    int (*identify)(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
-                    int32_t *rank);
+    /**
+     * A connection without rank says its id (PMI_PORT). Fill in job and rank; nonzero refuses.
+     * NULL: the id is the rank, in the first job.
+     */
+    int (*identify)(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid,
+                    uint32_t *job, int32_t *rank);
 
     /** A client reached or left init … finalize: see pmiwire_conn_state(). */
     void (*state)(void *ctx, const struct pmiwire_peer *who, uint32_t state);
 
-    /** End the job (MPI_Abort); `who` always has a rank. @param message prose from the client, not to be trusted */
-    void (*abort)(void *ctx, const struct pmiwire_peer *who, int32_t exitcode, struct pmiwire_str message);
+    /**
+     * End the job (MPI_Abort); `who` always has a rank. @param message prose from the client, not
+     * to be trusted
+     */
+    void (*abort)(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
+                  struct pmiwire_str message);
 
     /**
      * Start processes. Return PMIWIRE_PENDING and call pmiwire_server_spawn_done()
      * (at once or later), or an error to refuse. NULL: spawn is refused.
      */
-    int (*spawn)(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req, uint64_t token);
+    int (*spawn)(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
+                 uint64_t token);
 
-    /** Store a pair elsewhere than in the engine. 0, PMIWIRE_E* or -errno, which the client is told. If set, `get` or `get_from` must be set too. */
-    int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value);
+    /**
+     * Store a pair elsewhere than in the engine. 0, PMIWIRE_E* or -errno, which the client is told.
+     * If set, `get` or `get_from` must be set too.
+     */
+    int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
+               struct pmiwire_str value);
     /**
      * Find a pair: 0 with *value filled in (valid until the next call into
      * the server), PMIWIRE_ENOENT, or PMIWIRE_PENDING and later pmiwire_server_get_done().
      * Called with the job whose space is asked, which may differ from who->job.
      */
-    int (*get)(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid, struct pmiwire_str key,
-               uint64_t token, struct pmiwire_str *value);
+    int (*get)(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
+               struct pmiwire_str key, uint64_t token, struct pmiwire_str *value);
 
-    /** All local clients of a job are in the fence. 0 releases them, PMIWIRE_PENDING waits for pmiwire_server_fence_done(). */
+    /**
+     * All local clients of a job are in the fence. 0 releases them, PMIWIRE_PENDING waits for
+     * pmiwire_server_fence_done().
+     */
     int (*fence)(void *ctx, uint32_t job);
 
-    /** Name service elsewhere than in the engine: all three or none. 0, PMIWIRE_EEXIST, PMIWIRE_ENOENT; lookup also PENDING and pmiwire_server_get_done(). */
-    int (*publish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, struct pmiwire_str port);
+    /**
+     * Name service elsewhere than in the engine: all three or none. 0, PMIWIRE_EEXIST,
+     * PMIWIRE_ENOENT; lookup also PENDING and pmiwire_server_get_done().
+     */
+    int (*publish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
+                   struct pmiwire_str port);
     int (*unpublish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service);
-    int (*lookup)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service, uint64_t token,
-                  struct pmiwire_str *port);
+    int (*lookup)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
+                  uint64_t token, struct pmiwire_str *port);
 
     /*
-     * What the servers of several nodes need (exchange.h). Advertise PMIWIRE_EXT_EXCHANGE where put_hinted and get_from are set: only then do
-     * clients ask for more than PMI's own put and get, so that programs which probe for keys never block.
+     * What the servers of several nodes need (exchange.h). Advertise PMIWIRE_EXT_EXCHANGE where
+     * put_hinted and get_from are set: only then do clients ask for more than PMI's own put and
+     * get, so that programs which probe for keys never block.
      */
     /** Instead of `put`: with the client's hint, PMIWIRE_HINT_*. */
-    int (*put_hinted)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
+    int (*put_hinted)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
+                      struct pmiwire_str value, uint32_t hint);
     /** Instead of `get`: with how far the client wants it to go, PMIWIRE_GET_*. */
-    int (*get_from)(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid, struct pmiwire_str key, uint32_t how,
-                    uint64_t token, struct pmiwire_str *value);
+    int (*get_from)(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
+                    struct pmiwire_str key, uint32_t how, uint64_t token,
+                    struct pmiwire_str *value);
     /**
-     * A client of a job that has ranks elsewhere (n_local < n_ranks) enters the ring. Return PMIWIRE_PENDING and call
-     * pmiwire_server_ring_done() (at once or later), or an error. NULL: such rings are refused; those of one node are the engine's own.
+     * A client of a job that has ranks elsewhere (n_local < n_ranks) enters the ring. Return
+     * PMIWIRE_PENDING and call pmiwire_server_ring_done() (at once or later), or an error. NULL:
+     * such rings are refused; those of one node are the engine's own.
      */
-    int (*ring)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left, struct pmiwire_str right, uint64_t token);
+    int (*ring)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left,
+                struct pmiwire_str right, uint64_t token);
 };
 
 /** How a server is set up. Zero all, set `size`, then what differs. */
 struct pmiwire_server_opts {
-    size_t size;                           /**< sizeof(struct pmiwire_server_opts) */
-    const struct pmiwire_server_ops *ops;  /**< copied; NULL: none */
-    void *ctx;                             /**< handed to every callback */
-    const struct pmiwire_allocator *alloc; /**< NULL: libc. Copied */
-    uint32_t flags;                        /**< PMIWIRE_SERVER_* */
-    uint32_t kvsname_max, keylen_max, vallen_max; /**< advertised, 2 to 2^31-1; 0: the defaults. A PMI-1 key or
-                                                       value must be shorter, as the NUL counts; a PMI-2
-                                                       one may be as long */
-    size_t max_msg_bytes;                  /**< at most SIZE_MAX / 4; 0: PMIWIRE_DEFAULT_MAX_MSG_BYTES */
-    uint32_t max_fields;                   /**< 0: PMIWIRE_DEFAULT_MAX_FIELDS */
-    uint32_t decode_flags;                 /**< PMIWIRE_DECODE_* */
-    size_t max_out_bytes;                  /**< 0: PMIWIRE_DEFAULT_MAX_OUT_BYTES */
-    size_t max_spawn_bytes;                /**< 0: PMIWIRE_DEFAULT_MAX_SPAWN_BYTES */
-    size_t max_kvs_bytes;                  /**< 0: PMIWIRE_DEFAULT_MAX_KVS_BYTES */
-    uint64_t stall_ns;                     /**< for pmiwire_server_tick(); 0: never */
+    size_t size;                                  /**< sizeof(struct pmiwire_server_opts) */
+    const struct pmiwire_server_ops *ops;         /**< copied; NULL: none */
+    void *ctx;                                    /**< handed to every callback */
+    const struct pmiwire_allocator *alloc;        /**< NULL: libc. Copied */
+    uint32_t flags;                               /**< PMIWIRE_SERVER_* */
+    uint32_t kvsname_max, keylen_max, vallen_max; /**< advertised, 2 to 2^31-1; 0: the defaults. A
+                                                     PMI-1 key or value must be shorter, as the NUL
+                                                     counts; a PMI-2 one may be as long */
+    size_t max_msg_bytes;   /**< at most SIZE_MAX / 4; 0: PMIWIRE_DEFAULT_MAX_MSG_BYTES */
+    uint32_t max_fields;    /**< 0: PMIWIRE_DEFAULT_MAX_FIELDS */
+    uint32_t decode_flags;  /**< PMIWIRE_DECODE_* */
+    size_t max_out_bytes;   /**< 0: PMIWIRE_DEFAULT_MAX_OUT_BYTES */
+    size_t max_spawn_bytes; /**< 0: PMIWIRE_DEFAULT_MAX_SPAWN_BYTES */
+    size_t max_kvs_bytes;   /**< 0: PMIWIRE_DEFAULT_MAX_KVS_BYTES */
+    uint64_t stall_ns;      /**< for pmiwire_server_tick(); 0: never */
 };
 
 /** A job. Zero all, set `size`, then what differs. */
 struct pmiwire_job_opts {
-    size_t size;               /**< sizeof(struct pmiwire_job_opts) */
-    const char *kvsname;       /**< name of its key-value space and PMI-2 job id: 1 to kvsname_max-1 bytes from 33 to 126 without `;` and `\` */
-    uint32_t n_ranks;          /**< 1 to 2^31-1 */
-    uint32_t n_local;          /**< ranks that connect to this server and enter its fence; 0: n_ranks */
-    int32_t universe_size;     /**< -1: unknown, as Hydra says */
+    size_t size;         /**< sizeof(struct pmiwire_job_opts) */
+    const char *kvsname; /**< name of its key-value space and PMI-2 job id: 1 to kvsname_max-1 bytes
+                            from 33 to 126 without `;` and `\` */
+    uint32_t n_ranks;    /**< 1 to 2^31-1 */
+    uint32_t n_local;    /**< ranks that connect to this server and enter its fence; 0: n_ranks */
+    int32_t universe_size; /**< -1: unknown, as Hydra says */
     uint32_t debugged;
-    const uint32_t *appnum;    /**< array of n_ranks: program each rank runs, copied; NULL: 0 */
-    const uint32_t *node_of;   /**< array of n_ranks: node of each rank, for group barriers over NODE; NULL: all on one. Copied */
+    const uint32_t *appnum;  /**< array of n_ranks: program each rank runs, copied; NULL: 0 */
+    const uint32_t *node_of; /**< array of n_ranks: node of each rank, for group barriers over NODE;
+                                NULL: all on one. Copied */
     const char *spawner_jobid; /**< job that spawned this one; NULL: none */
 };
 
 /**
  * @brief Create a server.
- * @return 0, -ENOMEM, -EINVAL (a flag or limit, or callbacks of which one needs another that is not there). Allocates.
+ * @return 0, -ENOMEM, -EINVAL (a flag or limit, or callbacks of which one needs another that is not
+ *         there). Allocates.
  */
-PMIWIRE_API int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire_server **s);
+PMIWIRE_API int pmiwire_server_create(const struct pmiwire_server_opts *opts,
+                                      struct pmiwire_server **s);
 
 /** @brief Free a server with its jobs and connections; no callback is called. NULL is allowed. */
 PMIWIRE_API void pmiwire_server_destroy(struct pmiwire_server *s);
@@ -222,9 +261,12 @@ PMIWIRE_API void pmiwire_server_destroy(struct pmiwire_server *s);
  * @name Jobs
  * @{
  */
-/** @brief Add a job. @param job its number, from 0 upwards. @return 0, -ENOMEM, -EINVAL, PMIWIRE_EEXIST (name in use), PMIWIRE_ECHARS */
-PMIWIRE_API int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_opts *opts,
-                                       uint32_t *job);
+/**
+ * @brief Add a job. @param job its number, from 0 upwards. @return 0, -ENOMEM, -EINVAL,
+ *        PMIWIRE_EEXIST (name in use), PMIWIRE_ECHARS
+ */
+PMIWIRE_API int pmiwire_server_job_add(struct pmiwire_server *s,
+                                       const struct pmiwire_job_opts *opts, uint32_t *job);
 
 /** @brief Forget a job that has no connection left. @return 0, PMIWIRE_ESTATE, PMIWIRE_ENOENT */
 PMIWIRE_API int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job);
@@ -232,28 +274,35 @@ PMIWIRE_API int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job
 /**
  * @brief Set a job attribute, such as `PMI_process_mapping`: PMI-2 clients ask
  *        for it with info-getjobattr, PMI-1 clients get it from their key-value space.
- * @return 0, -ENOMEM, PMIWIRE_ENOENT, PMIWIRE_EEMPTY, PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
+ * @return 0, -ENOMEM, PMIWIRE_ENOENT, PMIWIRE_EEMPTY, PMIWIRE_ECHARS, PMIWIRE_EKEYLEN,
+ *         PMIWIRE_EVALLEN
  */
-PMIWIRE_API int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
-                                        struct pmiwire_str value);
+PMIWIRE_API int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job,
+                                        struct pmiwire_str key, struct pmiwire_str value);
 
 /**
- * @brief Advertise an extension to the clients of a job: from now on every answer that can carries its field (extension.h).
+ * @brief Advertise an extension to the clients of a job: from now on every answer that can carries
+ *        its field (extension.h).
  * @param ext    PMIWIRE_EXT_*
  * @param value  within the grammar of pmiwire_enc_extra(), copied; absent: no longer
- * @return 0, -ENOMEM, -EINVAL (no such extension), PMIWIRE_ENOENT (no such job), PMIWIRE_EEMPTY, PMIWIRE_ECHARS,
- *         PMIWIRE_EVALLEN (more than PMIWIRE_EXT_MAX_BYTES in one answer)
+ * @return 0, -ENOMEM, -EINVAL (no such extension), PMIWIRE_ENOENT (no such job), PMIWIRE_EEMPTY,
+ *         PMIWIRE_ECHARS, PMIWIRE_EVALLEN (more than PMIWIRE_EXT_MAX_BYTES in one answer)
  */
-PMIWIRE_API int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ext, struct pmiwire_str value);
+PMIWIRE_API int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ext,
+                                         struct pmiwire_str value);
 
 /**
  * @brief Put a pair into the engine's own store on the launcher's behalf (spawn's preputs).
- * @return 0, -ENOMEM (max_kvs_bytes too), PMIWIRE_ENOENT (no such job), PMIWIRE_EEMPTY, PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
+ * @return 0, -ENOMEM (max_kvs_bytes too), PMIWIRE_ENOENT (no such job), PMIWIRE_EEMPTY,
+ *         PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  */
 PMIWIRE_API int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                    struct pmiwire_str value);
 
-/** @brief Look into the engine's own store. *value is valid until the next call. @return 0, PMIWIRE_ENOENT */
+/**
+ * @brief Look into the engine's own store. *value is valid until the next call. @return 0,
+ *        PMIWIRE_ENOENT
+ */
 PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                    struct pmiwire_str *value);
 /** @} */
@@ -266,10 +315,11 @@ PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struc
  * @brief A client has connected.
  * @param job,rank  who it is; rank PMIWIRE_RANK_UNKNOWN: it says so itself (job is ignored)
  * @param cookie    yours, handed to callbacks
- * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank, or conn NULL), PMIWIRE_EEXIST (rank is connected)
+ * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank, or conn NULL),
+ *         PMIWIRE_EEXIST (rank is connected)
  */
-PMIWIRE_API int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, int32_t rank, void *cookie,
-                                      struct pmiwire_conn **conn);
+PMIWIRE_API int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, int32_t rank,
+                                      void *cookie, struct pmiwire_conn **conn);
 
 /**
  * @brief Bytes that were read from a client: every complete message is served before it returns.
@@ -314,37 +364,52 @@ PMIWIRE_API void pmiwire_conn_close(struct pmiwire_conn *conn);
  */
 /**
  * @brief Answer a spawn.
- * @param rc        0 or PMIWIRE_E* / -errno: all failed; the clients' libraries then look at nothing else
+ * @param rc        0 or PMIWIRE_E* / -errno: all failed; the clients' libraries then look at
+ *                  nothing else
  * @param jobid     the children's job; may be NULL on failure
- * @param errcodes  with rc 0, array of n: 0 or an error code for each process asked for; NULL: no process failed
+ * @param errcodes  with rc 0, array of n: 0 or an error code for each process asked for; NULL: no
+ *                  process failed
  * @return 0 or PMIWIRE_ESTALE
  */
-PMIWIRE_API int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t token, int rc, const char *jobid,
-                                          const int32_t *errcodes, uint32_t n);
+PMIWIRE_API int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t token, int rc,
+                                          const char *jobid, const int32_t *errcodes, uint32_t n);
 
-/** @brief Answer a get or lookup. @param rc 0, PMIWIRE_ENOENT or another error. @return 0 or PMIWIRE_ESTALE */
+/**
+ * @brief Answer a get or lookup. @param rc 0, PMIWIRE_ENOENT or another error. @return 0 or
+ *        PMIWIRE_ESTALE
+ */
 PMIWIRE_API int pmiwire_server_get_done(struct pmiwire_server *s, uint64_t token, int rc,
                                         struct pmiwire_str value);
 
-/** @brief Answer a ring. @param rc 0 or an error; @param place the rank's place in the ring, from 0; @param left,right its neighbours' values. @return 0 or PMIWIRE_ESTALE */
-PMIWIRE_API int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t token, int rc, uint32_t place,
-                                         struct pmiwire_str left, struct pmiwire_str right);
+/**
+ * @brief Answer a ring. @param rc 0 or an error; @param place the rank's place in the ring, from 0;
+ *        @param left,right its neighbours' values. @return 0 or PMIWIRE_ESTALE
+ */
+PMIWIRE_API int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t token, int rc,
+                                         uint32_t place, struct pmiwire_str left,
+                                         struct pmiwire_str right);
 
-/** @brief Release the fence of a job whose `fence` returned PENDING. @return 0, PMIWIRE_ENOENT, PMIWIRE_ESTATE */
+/**
+ * @brief Release the fence of a job whose `fence` returned PENDING. @return 0, PMIWIRE_ENOENT,
+ *        PMIWIRE_ESTATE
+ */
 PMIWIRE_API int pmiwire_server_fence_done(struct pmiwire_server *s, uint32_t job, int rc);
 
 /**
- * @brief How many clients of a job are blocked by their job: in a fence, a barrier of a group or a ring, or waiting for a node
- *        attribute or for the answer to a get in the job's own space.
+ * @brief How many clients of a job are blocked by their job: in a fence, a barrier of a group or a
+ *        ring, or waiting for a node attribute or for the answer to a get in the job's own space.
  *
- * Since requests are served in order, nothing that such a client sends is looked at before it is answered: not even where its program began a
- * fence and goes on meanwhile. Once all who have not finalized are blocked, nobody is left to put a key that a get waits for: this is what
- * exchange.h's `still` wants to know. Within `get`, `get_from`, `ring` and `fence` the client that asks counts already.
+ * Since requests are served in order, nothing that such a client sends is looked at before it is
+ * answered: not even where its program began a fence and goes on meanwhile. Once all who have not
+ * finalized are blocked, nobody is left to put a key that a get waits for: this is what
+ * exchange.h's `still` wants to know. Within `get`, `get_from`, `ring` and `fence` the client that
+ * asks counts already.
  * @param[out] n  of those that are connected here
  * @return 0, PMIWIRE_ENOENT (no such job)
  * @cost O(1)
  */
-PMIWIRE_API int pmiwire_server_job_waiting(const struct pmiwire_server *s, uint32_t job, uint32_t *n);
+PMIWIRE_API int pmiwire_server_job_waiting(const struct pmiwire_server *s, uint32_t job,
+                                           uint32_t *n);
 /** @} */
 
 /**
@@ -360,17 +425,18 @@ struct pmiwire_server_stats {
     uint64_t n_bad;      /**< of those, answered with an error for their form */
     uint64_t n_puts;
     uint64_t n_gets;
-    uint64_t n_misses;   /**< gets that found nothing */
-    uint64_t n_fences;   /**< completed */
+    uint64_t n_misses; /**< gets that found nothing */
+    uint64_t n_fences; /**< completed */
     uint64_t bytes_in;
-    uint64_t bytes_out;  /**< replies queued */
-    uint64_t kvs_bytes;  /**< keys and values in store now */
-    uint64_t n_conns;    /**< connections now */
-    uint64_t n_failed;   /**< connections that FAILED */
+    uint64_t bytes_out; /**< replies queued */
+    uint64_t kvs_bytes; /**< keys and values in store now */
+    uint64_t n_conns;   /**< connections now */
+    uint64_t n_failed;  /**< connections that FAILED */
 };
 
 /** @brief Read the counters. */
-PMIWIRE_API void pmiwire_server_get_stats(const struct pmiwire_server *s, struct pmiwire_server_stats *stats);
+PMIWIRE_API void pmiwire_server_get_stats(const struct pmiwire_server *s,
+                                          struct pmiwire_server_stats *stats);
 
 #ifdef __cplusplus
 }

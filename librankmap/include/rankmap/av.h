@@ -3,28 +3,30 @@
  * @file av.h
  * @brief The address vector: network addresses of all processes, by flat id.
  *
- * One address range is reserved at the start, as large as the job may ever become; it costs no memory
- * until it is used. Each process group (a world, a spawned or connected job) gets a stretch of consecutive flat
- * ids in it, so that entries never move, growing disturbs no thread that looks up, and one map
- * can hold processes of several groups.
+ * One address range is reserved at the start, as large as the job may ever become; it costs no
+ * memory until it is used. Each process group (a world, a spawned or connected job) gets a stretch
+ * of consecutive flat ids in it, so that entries never move, growing disturbs no thread that looks
+ * up, and one map can hold processes of several groups.
  *
  * An entry is
  *
  *   - implicit, 0 bytes: address = first + step·lpid for each group, as with FI_AV_TABLE;
- *   - 8 bytes: the address with a tag (which transport, which rail) in bits that the caller knows to be
- *     spare. Every insert is checked: an address that uses these bits goes to a side table, and its entry
- *     carries the **escape**, a tag of all ones, which no caller may use. Without tag bits, there is no escape;
+ *   - 8 bytes: the address with a tag (which transport, which rail) in bits that the caller knows
+ *     to be spare. Every insert is checked: an address that uses these bits goes to a side table,
+ *     and its entry carries the **escape**, a tag of all ones, which no caller may use. Without tag
+ *     bits, there is no escape;
  *   - 12 or 16 bytes: the address and 32 or 64 bits of tag.
  *
- * Retired groups give their memory back to the system, and their flat ids to later groups: the caller must
- * have dropped all maps that hold them. Group numbers are never used again.
+ * Retired groups give their memory back to the system, and their flat ids to later groups: the
+ * caller must have dropped all maps that hold them. Group numbers are never used again.
  *
- * @threads One thread changes (add, grow, retire, set); any threads may meanwhile read entries that were set before they
- * were told of them, and ask for groups. Reading takes no lock. What a change replaces (tables of groups, a side
- * table that grew) is kept for such readers until rankmap_av_quiesce() or the end.
+ * @threads One thread changes (add, grow, retire, set); any threads may meanwhile read entries that
+ * were set before they were told of them, and ask for groups. Reading takes no lock. What a change
+ * replaces (tables of groups, a side table that grew) is kept for such readers until
+ * rankmap_av_quiesce() or the end.
  *
- * Source: the paper, section III-B: 12-byte entries with one tag bit, and one vector per group. One flat range
- * for all groups, checked tags, the escape and implicit entries are ours.
+ * Source: the paper, section III-B: 12-byte entries with one tag bit, and one vector per group. One
+ * flat range for all groups, checked tags, the escape and implicit entries are ours.
  */
 #ifndef RANKMAP_AV_H
 #define RANKMAP_AV_H
@@ -40,12 +42,14 @@ struct rankmap_av;
 
 /** How to make an address vector. */
 struct rankmap_av_opts {
-    size_t size;                           /**< sizeof(struct rankmap_av_opts) */
-    const struct rankmap_allocator *alloc; /**< for group and side tables; NULL: malloc() and free() */
-    uint32_t entry_bytes;                  /**< 0, 8, 12 or 16 */
-    uint32_t reserved;                     /**< 0 */
-    uint64_t capacity;                     /**< flat ids, 1 to RANKMAP_ID_LIMIT: reserves capacity · entry_bytes of address space */
-    uint64_t tag_mask;                     /**< 8-byte entries: bits that hold the tag; 0: no tags */
+    size_t size; /**< sizeof(struct rankmap_av_opts) */
+    const struct rankmap_allocator
+        *alloc;           /**< for group and side tables; NULL: malloc() and free() */
+    uint32_t entry_bytes; /**< 0, 8, 12 or 16 */
+    uint32_t reserved;    /**< 0 */
+    uint64_t capacity;    /**< flat ids, 1 to RANKMAP_ID_LIMIT: reserves capacity · entry_bytes of
+                             address space */
+    uint64_t tag_mask;    /**< 8-byte entries: bits that hold the tag; 0: no tags */
 };
 
 /** What rankmap_av_get() returns. */
@@ -56,7 +60,7 @@ struct rankmap_av_entry {
 
 /** A process group. */
 struct rankmap_av_group {
-    uint32_t id;      /**< pgid: 0, 1, 2 … in the order of adding, never used again */
+    uint32_t id; /**< pgid: 0, 1, 2 … in the order of adding, never used again */
     uint32_t reserved;
     uint64_t base;    /**< flat id of its process 0 */
     uint64_t n_procs; /**< lpids are below this */
@@ -66,8 +70,9 @@ struct rankmap_av_group {
  * @brief Make an address vector.
  * @param opts  all members count
  * @param out   the vector
- * @return 0, -ENOMEM (also when the address space cannot be reserved), -EINVAL (NULL, entry_bytes, a tag_mask with
- *         entries of another width than 8, or of all 64 bits), RANKMAP_ERANGE (capacity)
+ * @return 0, -ENOMEM (also when the address space cannot be reserved), -EINVAL (NULL, entry_bytes,
+ *         a tag_mask with entries of another width than 8, or of all 64 bits), RANKMAP_ERANGE
+ *         (capacity)
  *
  * One mmap() without commitment. Destroy with rankmap_av_destroy().
  */
@@ -79,7 +84,8 @@ RANKMAP_API void rankmap_av_destroy(struct rankmap_av *av);
 /**
  * @brief Add a process group: the world, or processes that were spawned or connected.
  *
- * It gets the lowest free stretch of flat ids. Entries that were never set read as address 0 with tag 0.
+ * It gets the lowest free stretch of flat ids. Entries that were never set read as address 0 with
+ * tag 0.
  *
  * @param av       the vector
  * @param n_procs  at least 1
@@ -87,20 +93,22 @@ RANKMAP_API void rankmap_av_destroy(struct rankmap_av *av);
  * @return 0, RANKMAP_EFULL, -ENOMEM or -EINVAL
  * @cost O(groups)
  */
-RANKMAP_API int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs, struct rankmap_av_group *group);
+RANKMAP_API int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs,
+                                     struct rankmap_av_group *group);
 
 /**
  * @brief Let a group's process count grow, in place.
  * @param av       the vector
  * @param id       its pgid
  * @param n_procs  as many as it has, or more
- * @return 0, RANKMAP_EFULL when another group or the end is in the way, RANKMAP_ENOENT, -ENOMEM, RANKMAP_ERANGE (fewer than
- *         it has, or the rule of its addresses would pass 2^64 - 1)
+ * @return 0, RANKMAP_EFULL when another group or the end is in the way, RANKMAP_ENOENT, -ENOMEM,
+ *         RANKMAP_ERANGE (fewer than it has, or the rule of its addresses would pass 2^64 - 1)
  */
 RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs);
 
 /**
- * @brief Retire a group: its entries are forgotten, whole pages go back to the system, its ids may be given again.
+ * @brief Retire a group: its entries are forgotten, whole pages go back to the system, its ids may
+ *        be given again.
  * @param av  the vector
  * @param id  its pgid
  * @return 0, RANKMAP_ENOENT or -ENOMEM (nothing has changed)
@@ -109,8 +117,11 @@ RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64
  */
 RANKMAP_API int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id);
 
-/** @brief The group with a pgid: 0, or RANKMAP_ENOENT (never added, or retired). @cost O(log groups) */
-RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id, struct rankmap_av_group *group);
+/**
+ * @brief The group with a pgid: 0, or RANKMAP_ENOENT (never added, or retired). @cost O(log groups)
+ */
+RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
+                                     struct rankmap_av_group *group);
 
 /** @brief How many groups there are, retired ones not counted. */
 RANKMAP_API uint32_t rankmap_av_n_groups(const struct rankmap_av *av);
@@ -124,8 +135,8 @@ RANKMAP_API uint32_t rankmap_av_n_groups(const struct rankmap_av *av);
  * @return 0 or RANKMAP_ENOENT
  * @cost O(log groups)
  */
-RANKMAP_API int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_av_group *group,
-                                  uint64_t *lpid);
+RANKMAP_API int rankmap_av_locate(const struct rankmap_av *av, uint64_t id,
+                                  struct rankmap_av_group *group, uint64_t *lpid);
 
 /**
  * @brief Flat ids of (pgid, lpid) pairs, for rankmap_from_ids64().
@@ -134,11 +145,12 @@ RANKMAP_API int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, stru
  * @param lpids  array of n
  * @param n      how many
  * @param out    n flat ids
- * @return 0, RANKMAP_ENOENT (no such group, out untouched) or RANKMAP_ERANGE (an lpid that it does not have, out untouched)
+ * @return 0, RANKMAP_ENOENT (no such group, out untouched) or RANKMAP_ERANGE (an lpid that it does
+ *         not have, out untouched)
  * @cost O(n log groups)
  */
-RANKMAP_API int rankmap_av_flat(const struct rankmap_av *av, const uint32_t *pgids, const uint64_t *lpids, size_t n,
-                                uint64_t *out);
+RANKMAP_API int rankmap_av_flat(const struct rankmap_av *av, const uint32_t *pgids,
+                                const uint64_t *lpids, size_t n, uint64_t *out);
 
 /**
  * @brief Set an entry.
@@ -146,9 +158,11 @@ RANKMAP_API int rankmap_av_flat(const struct rankmap_av *av, const uint32_t *pgi
  * @param id    flat id in a group
  * @param addr  network address
  * @param tag   see struct rankmap_av_entry
- * @return 0, RANKMAP_ENOENT (no group there), RANKMAP_ETAG (a tag that does not fit), -EINVAL (implicit), -ENOMEM (side table)
+ * @return 0, RANKMAP_ENOENT (no group there), RANKMAP_ETAG (a tag that does not fit), -EINVAL
+ *         (implicit), -ENOMEM (side table)
  *
- * @cost O(1) after finding the group in O(log groups); an escaped entry: a hash table of 24 bytes a slot
+ * @cost O(1) after finding the group in O(log groups); an escaped entry: a hash table of 24 bytes a
+ *       slot
  */
 RANKMAP_API int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag);
 
@@ -159,9 +173,11 @@ RANKMAP_API int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr
  * @param first  address of its process 0
  * @param step   from process to process
  * @param tag    of all of them
- * @return 0, RANKMAP_ENOENT, RANKMAP_ERANGE (an address would pass 2^64 - 1), -EINVAL (entries are stored)
+ * @return 0, RANKMAP_ENOENT, RANKMAP_ERANGE (an address would pass 2^64 - 1), -EINVAL (entries are
+ *         stored)
  */
-RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first, uint64_t step, uint64_t tag);
+RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first,
+                                    uint64_t step, uint64_t tag);
 
 /**
  * @brief Read an entry, of any width.
@@ -171,14 +187,17 @@ RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t
  * @return 0 or RANKMAP_ENOENT: no group there
  * @cost 8, 12 and 16 bytes: O(1), escaped ones with a hash lookup; implicit: O(log groups)
  */
-RANKMAP_API int rankmap_av_get(const struct rankmap_av *av, uint64_t id, struct rankmap_av_entry *entry);
+RANKMAP_API int rankmap_av_get(const struct rankmap_av *av, uint64_t id,
+                               struct rankmap_av_entry *entry);
 
 /**
  * @brief Where entries are: base and width of rankmap_lookup_init().
- * @return address of the entry of flat id 0, fixed for the life of the vector; NULL with implicit entries
+ * @return address of the entry of flat id 0, fixed for the life of the vector; NULL with implicit
+ *         entries
  *
- * Entries of 8 bytes are a uint64_t each: rankmap_av_word_addr() and rankmap_av_word_tag() take it apart. Those of 12
- * bytes are an address, aligned to 4 bytes only, and a uint32_t tag; those of 16 bytes a uint64_t address and a uint64_t tag.
+ * Entries of 8 bytes are a uint64_t each: rankmap_av_word_addr() and rankmap_av_word_tag() take it
+ * apart. Those of 12 bytes are an address, aligned to 4 bytes only, and a uint32_t tag; those of 16
+ * bytes a uint64_t address and a uint64_t tag.
  */
 RANKMAP_API const void *rankmap_av_base(const struct rankmap_av *av);
 
@@ -188,7 +207,10 @@ RANKMAP_API const void *rankmap_av_base(const struct rankmap_av *av);
  */
 RANKMAP_API void rankmap_av_quiesce(struct rankmap_av *av);
 
-/** @brief Bytes of memory: entries of all groups, group table, side table. Address space that is only reserved does not count. */
+/**
+ * @brief Bytes of memory: entries of all groups, group table, side table. Address space that is
+ *        only reserved does not count.
+ */
 RANKMAP_API uint64_t rankmap_av_bytes(const struct rankmap_av *av);
 
 /** @brief Address in an 8-byte entry, unless it is escaped. */

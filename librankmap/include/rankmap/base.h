@@ -13,7 +13,7 @@
 #define RANKMAP_VERSION_MAJOR 0
 #define RANKMAP_VERSION_MINOR 1
 #define RANKMAP_VERSION_PATCH 0
-#define RANKMAP_VERSION "0.1.0"
+#define RANKMAP_VERSION       "0.1.0"
 
 #if defined(__GNUC__)
 #define RANKMAP_API __attribute__((visibility("default")))
@@ -29,32 +29,38 @@ extern "C" {
  * @name Limits
  * @{
  */
-#define RANKMAP_MAX_RANKS  UINT32_C(0xffffffff)     /**< size of a map: ranks are 0 to 2^32 - 2 */
-#define RANKMAP_ID_LIMIT   (UINT64_C(1) << 40)      /**< flat ids are below this */
-#define RANKMAP_MAX_LEVELS 8u                       /**< levels of a md-blockstride */
-#define RANKMAP_MAX_WIDTH  65536u                   /**< bytes of an entry that a lookup points at */
-#define RANKMAP_NO_RANK    UINT32_C(0xffffffff)     /**< no such rank: MPI_UNDEFINED */
-#define RANKMAP_NO_ID      UINT64_C(0xffffffffffffffff) /**< no such id */
+#define RANKMAP_MAX_RANKS  UINT32_C(0xffffffff) /**< size of a map: ranks are 0 to 2^32 - 2 */
+#define RANKMAP_ID_LIMIT   (UINT64_C(1) << 40)  /**< flat ids are below this */
+#define RANKMAP_MAX_LEVELS 8u                   /**< levels of a md-blockstride */
+/** bytes of an entry that a lookup points at */
+#define RANKMAP_MAX_WIDTH 65536u
+#define RANKMAP_NO_RANK   UINT32_C(0xffffffff)         /**< no such rank: MPI_UNDEFINED */
+#define RANKMAP_NO_ID     UINT64_C(0xffffffffffffffff) /**< no such id */
 /** @} */
 
 /**
  * @name Error codes
- * Functions return 0 or more on success, `-errno` for a system cause (only
- * `-ENOMEM` and `-EINVAL` occur), or one of these. The values never change.
- * An option struct shorter than this release's is -EINVAL, and so is a longer one if anything is set that this release does
- * not know, or if it says that it has more than 4,096 bytes.
+ * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM` and `-EINVAL`
+ * occur), or one of these. The values never change. An option struct shorter than this release's is
+ * -EINVAL, and so is a longer one if anything is set that this release does not know, or if it says
+ * that it has more than 4,096 bytes.
  * @{
  */
-#define RANKMAP_EDUP     (-23001) /**< an id, or a rank in a list, comes twice */
-#define RANKMAP_ERANGE   (-23002) /**< a rank, id, count or parameter is out of range, or a sum would be */
-#define RANKMAP_ESYNTAX  (-23003) /**< text that is no list of ranks, task map or process mapping */
-#define RANKMAP_EFORMAT  (-23004) /**< bytes that are no packed map */
-#define RANKMAP_ENOENT   (-23005) /**< no rank of this map has that id; no such group or entry */
-#define RANKMAP_ENOBUF   (-23006) /**< the caller's buffer is too small */
-#define RANKMAP_ELEVELS  (-23007) /**< more than RANKMAP_MAX_LEVELS levels */
-#define RANKMAP_ETAG     (-23008) /**< an address uses the tag's bits, or a tag does not fit them */
-#define RANKMAP_EFULL    (-23009) /**< the flat range that the address vector reserved has no room */
-#define RANKMAP_ENOTONE  (-23010) /**< a map with equal ids (a node map) has no inverse and is no group */
+#define RANKMAP_EDUP (-23001) /**< an id, or a rank in a list, comes twice */
+/** a rank, id, count or parameter is out of range, or a sum would be */
+#define RANKMAP_ERANGE (-23002)
+/** text that is no list of ranks, task map or process mapping */
+#define RANKMAP_ESYNTAX (-23003)
+#define RANKMAP_EFORMAT (-23004) /**< bytes that are no packed map */
+#define RANKMAP_ENOENT  (-23005) /**< no rank of this map has that id; no such group or entry */
+#define RANKMAP_ENOBUF  (-23006) /**< the caller's buffer is too small */
+#define RANKMAP_ELEVELS (-23007) /**< more than RANKMAP_MAX_LEVELS levels */
+/** an address uses the tag's bits, or a tag does not fit them */
+#define RANKMAP_ETAG (-23008)
+/** the flat range that the address vector reserved has no room */
+#define RANKMAP_EFULL (-23009)
+/** a map with equal ids (a node map) has no inverse and is no group */
+#define RANKMAP_ENOTONE (-23010)
 /** @} */
 
 /**
@@ -70,9 +76,9 @@ RANKMAP_API const char *rankmap_strerror(int code);
 RANKMAP_API const char *rankmap_version(void);
 
 /**
- * Where maps and scratch space come from. Both functions must be set and may be
- * called by any thread that makes or drops a map. `alloc` returns memory aligned as malloc() does, or
- * NULL. Maps keep a pointer to this struct: it must outlive the last of them.
+ * Where maps and scratch space come from. Both functions must be set and may be called by any
+ * thread that makes or drops a map. `alloc` returns memory aligned as malloc() does, or NULL. Maps
+ * keep a pointer to this struct: it must outlive the last of them.
  */
 struct rankmap_allocator {
     void *(*alloc)(void *ctx, size_t bytes);

@@ -4,8 +4,8 @@
  * @brief Maps as groups: composition, inverse, translation, set operations.
  *
  * Results are in the order that MPI gives them. Where both sides are regular or runs, results are
- * computed from the parameters; otherwise every function takes time linear in the sizes, by way of a
- * scratch index of the other side.
+ * computed from the parameters; otherwise every function takes time linear in the sizes, by way of
+ * a scratch index of the other side.
  *
  * Maps that were made with RANKMAP_ALLOW_DUPLICATES are no groups: except in rankmap_compose() and
  * rankmap_compare() they are RANKMAP_ENOTONE, unless all their ids differ.
@@ -31,36 +31,42 @@ extern "C" {
 #define RANKMAP_UNEQUAL 2
 
 /**
- * @brief parent∘child: the child's ids are ranks of the parent, the result's ids are those of the parent.
+ * @brief parent∘child: the child's ids are ranks of the parent, the result's ids are those of the
+ *        parent.
  *
- * This is how a communicator is made from another one. No table is expanded where the result is regular by
- * one of these rules (P the product of the counts of all levels but the last):
+ * This is how a communicator is made from another one. No table is expanded where the result is
+ * regular by one of these rules (P the product of the counts of all levels but the last):
  *
  *   - affine ∘ regular, for every parent of one level: all strides are scaled;
- *   - regular ∘ affine, for child strides k·P + c and k·P − c where c, in the parent's mixed radix, divides:
- *     offsets, reversals and even splits are among them, partial first and last blocks included;
+ *   - regular ∘ affine, for child strides k·P + c and k·P − c where c, in the parent's mixed radix,
+ *     divides: offsets, reversals and even splits are among them, partial first and last blocks
+ *     included;
  *   - regular ∘ regular, when no digit of the parent carries: bricks of grids, blocks of blocks.
  *
- * A regular child of a table becomes a view of that table, with a reference to it, unless the table is more
- * than 8 times what the child's own would take: then the child gets its own. Views of views are views of
- * the first table, so that the tenth generation costs what the first does. Everything else is expanded, detected
- * and reduced.
+ * A regular child of a table becomes a view of that table, with a reference to it, unless the table
+ * is more than 8 times what the child's own would take: then the child gets its own. Views of views
+ * are views of the first table, so that the tenth generation costs what the first does. Everything
+ * else is expanded, detected and reduced.
  *
  * @param parent  any map; a view keeps a reference to it
  * @param child   its ids must be below the size of parent: else RANKMAP_ERANGE
  * @param opts    or NULL
  * @param out     a map of child's size
- * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP (a child with equal ids, without RANKMAP_ALLOW_DUPLICATES), -ENOMEM, -EINVAL
+ * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP (a child with equal ids, without
+ *         RANKMAP_ALLOW_DUPLICATES), -ENOMEM, -EINVAL
  *
- * @cost O(1) for the rules and for views, those of node maps excepted; otherwise O(n) time and 4 or 8 bytes a rank of scratch
- * @source the paper, Table II, of which it closes the combinations of offset, stride and blockstride that
- * became tables there; the divisibility conditions are those of layout algebra (CuTe)
+ * @cost O(1) for the rules and for views, those of node maps excepted; otherwise O(n) time and 4 or
+ *       8 bytes a rank of scratch
+ * @source the paper, Table II, of which it closes the combinations of offset, stride and
+ * blockstride that became tables there; the divisibility conditions are those of layout algebra
+ * (CuTe)
  */
 RANKMAP_API int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
                                 const struct rankmap_opts *opts, struct rankmap **out);
 
 /** @brief parent ∘ (n−1−r): the ranks in reverse. Returns and costs as rankmap_compose(). */
-RANKMAP_API int rankmap_reverse(struct rankmap *parent, const struct rankmap_opts *opts, struct rankmap **out);
+RANKMAP_API int rankmap_reverse(struct rankmap *parent, const struct rankmap_opts *opts,
+                                struct rankmap **out);
 
 /**
  * @brief MPI_Group_incl(): the listed ranks of a map, in the order of the list.
@@ -83,7 +89,8 @@ RANKMAP_API int rankmap_include(struct rankmap *parent, const uint32_t *ranks, s
  * @param opts    or NULL
  * @param out     the map
  * @return as rankmap_compose(): RANKMAP_EDUP for a rank that comes twice
- * @cost O(n), not O(size), for direct, offset and stride parents: the result is runs; otherwise O(size)
+ * @cost O(n), not O(size), for direct, offset and stride parents: the result is runs; otherwise
+ *       O(size)
  */
 RANKMAP_API int rankmap_exclude(struct rankmap *parent, const uint32_t *ranks, size_t n,
                                 const struct rankmap_opts *opts, struct rankmap **out);
@@ -97,12 +104,17 @@ RANKMAP_API int rankmap_exclude(struct rankmap *parent, const uint32_t *ranks, s
  * @param out       the map
  * @return as rankmap_compose()
  */
-RANKMAP_API int rankmap_include_ranges(struct rankmap *parent, const struct rankmap_range *ranges, size_t n_ranges,
-                                       const struct rankmap_opts *opts, struct rankmap **out);
+RANKMAP_API int rankmap_include_ranges(struct rankmap *parent, const struct rankmap_range *ranges,
+                                       size_t n_ranges, const struct rankmap_opts *opts,
+                                       struct rankmap **out);
 
-/** @brief MPI_Group_range_excl(); parameters as rankmap_include_ranges(), cost as rankmap_exclude() of what they cover. */
-RANKMAP_API int rankmap_exclude_ranges(struct rankmap *parent, const struct rankmap_range *ranges, size_t n_ranges,
-                                       const struct rankmap_opts *opts, struct rankmap **out);
+/**
+ * @brief MPI_Group_range_excl(); parameters as rankmap_include_ranges(), cost as rankmap_exclude()
+ *        of what they cover.
+ */
+RANKMAP_API int rankmap_exclude_ranges(struct rankmap *parent, const struct rankmap_range *ranges,
+                                       size_t n_ranges, const struct rankmap_opts *opts,
+                                       struct rankmap **out);
 
 /**
  * @brief The rank that has an id: the exact inverse of rankmap_id().
@@ -111,8 +123,9 @@ RANKMAP_API int rankmap_exclude_ranges(struct rankmap *parent, const struct rank
  * @return the rank, RANKMAP_ENOENT, or RANKMAP_ENOTONE
  *
  * Allocates nothing.
- * @cost regular: O(levels) when strides nest, as those of sub-arrays do, at most O(n) else; elias-fano, bitmap: O(log);
- * ascending runs: O(log runs), other runs: O(runs); lut, frames and views of them: O(n), see rankmap_index_create()
+ * @cost regular: O(levels) when strides nest, as those of sub-arrays do, at most O(n) else;
+ * elias-fano, bitmap: O(log); ascending runs: O(log runs), other runs: O(runs); lut, frames and
+ * views of them: O(n), see rankmap_index_create()
  */
 RANKMAP_API int64_t rankmap_rank(const struct rankmap *map, uint64_t id);
 
@@ -122,9 +135,10 @@ struct rankmap_index;
 /**
  * @brief Make the inverse of a map.
  *
- * Nothing is stored for maps whose rankmap_rank() is quick. For the others: 4 bytes an id of the range where
- * that is at most 4 times the size, else a hash table of 12 to 16 bytes a rank. Ids that were chosen to fall into one bucket
- * make a search in it of what is one step otherwise, and no more.
+ * Nothing is stored for maps whose rankmap_rank() is quick. For the others: 4 bytes an id of the
+ * range where that is at most 4 times the size, else a hash table of 12 to 16 bytes a rank. Ids
+ * that were chosen to fall into one bucket make a search in it of what is one step otherwise, and
+ * no more.
  *
  * @param map    a group; a reference is kept
  * @param alloc  or NULL
@@ -151,9 +165,11 @@ RANKMAP_API size_t rankmap_index_bytes(const struct rankmap_index *index);
  * @param n      how many
  * @param to     a group
  * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it
- * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched), RANKMAP_ENOTONE, -ENOMEM, -EINVAL
- * @cost O(n) where `to` is affine, and allocates nothing then; otherwise O(n + size of `to`) with the scratch of rankmap_index_create(),
- * or n times rankmap_rank() where n is below a sixteenth of the size and that is quick
+ * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched), RANKMAP_ENOTONE,
+ *         -ENOMEM, -EINVAL
+ * @cost O(n) where `to` is affine, and allocates nothing then; otherwise O(n + size of `to`) with
+ * the scratch of rankmap_index_create(), or n times rankmap_rank() where n is below a sixteenth of
+ * the size and that is quick
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                                   const struct rankmap *to, uint32_t *out);
@@ -186,8 +202,8 @@ RANKMAP_API int rankmap_union(struct rankmap *a, struct rankmap *b, const struct
  * @cost as rankmap_difference()
  * @source two arithmetic progressions: the Chinese remainder theorem
  */
-RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
-                                     struct rankmap **out);
+RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b,
+                                     const struct rankmap_opts *opts, struct rankmap **out);
 
 /**
  * @brief MPI_Group_difference(): those of a that b does not have, in the order of a.
@@ -195,11 +211,11 @@ RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b, const
  * @param opts  or NULL
  * @param out   the map
  * @return as rankmap_union()
- * @cost affine and affine: O(log) by the parameters; few runs with few runs: O(product of their numbers);
- * otherwise O(size of a + size of b)
+ * @cost affine and affine: O(log) by the parameters; few runs with few runs: O(product of their
+ * numbers); otherwise O(size of a + size of b)
  */
-RANKMAP_API int rankmap_difference(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
-                                   struct rankmap **out);
+RANKMAP_API int rankmap_difference(struct rankmap *a, struct rankmap *b,
+                                   const struct rankmap_opts *opts, struct rankmap **out);
 
 /**
  * @brief One map after the other, as in MPI_Intercomm_merge().
@@ -209,8 +225,8 @@ RANKMAP_API int rankmap_difference(struct rankmap *a, struct rankmap *b, const s
  * @return as rankmap_union()
  * @cost as rankmap_difference()
  */
-RANKMAP_API int rankmap_concat(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
-                               struct rankmap **out);
+RANKMAP_API int rankmap_concat(struct rankmap *a, struct rankmap *b,
+                               const struct rankmap_opts *opts, struct rankmap **out);
 
 #ifdef __cplusplus
 }

@@ -10,17 +10,19 @@
  * Two forms serve every map and give the same results:
  *
  *   - rankmap_at() tests for the affine models first, then for the 32-bit table, then for two
- *     levels. Best where one call site mostly meets one model: the branch is predicted and affine costs 6
- *     instructions with the load of an address and the return.
+ *     levels. Best where one call site mostly meets one model: the branch is predicted and affine
+ *     costs 6 instructions with the load of an address and the return.
  *   - rankmap_at_nobranch() computes all three and adds them. Best where one call site meets many
  *     communicators of different models in no order: no branch to mispredict.
  *
- * rankmap_at_sized() and rankmap_at_nobranch_sized() are the same for callers whose entries are of a width that the
- * compiler knows. The rest are single models, for callers that have already branched: rankmap_at_affine(),
- * rankmap_at_block() and rankmap_at_phased() (which serve affine too), rankmap_at_lut32() and rankmap_at_packed().
+ * rankmap_at_sized() and rankmap_at_nobranch_sized() are the same for callers whose entries are of
+ * a width that the compiler knows. The rest are single models, for callers that have already
+ * branched: rankmap_at_affine(), rankmap_at_block() and rankmap_at_phased() (which serve affine
+ * too), rankmap_at_lut32() and rankmap_at_packed().
  *
- * No function here checks that the rank is below the size of the map. Affine and two-level lookups touch
- * nothing but the 64 bytes (and rankmap_at_nobranch() a constant of the library); the others read the map, which must outlive them.
+ * No function here checks that the rank is below the size of the map. Affine and two-level lookups
+ * touch nothing but the 64 bytes (and rankmap_at_nobranch() a constant of the library); the others
+ * read the map, which must outlive them.
  *
  * @threads All functions are MT-Safe: a lookup is not written after rankmap_lookup_init().
  */
@@ -33,11 +35,12 @@
 
 #if defined(__GNUC__)
 #define RANKMAP_LIKELY(condition) __builtin_expect(!!(condition), 1)
-/* What follows computes with `value` anew: nothing of it is done ahead, on the path that does not come here. */
+/* What follows computes with `value` anew: nothing of it is done ahead, on the path that does not
+ * come here. */
 #define RANKMAP_APART(value) __asm__("" : "+r"(value))
 #else
 #define RANKMAP_LIKELY(condition) (condition)
-#define RANKMAP_APART(value) (void)(value)
+#define RANKMAP_APART(value)      (void)(value)
 #endif
 
 #ifdef __cplusplus
@@ -65,26 +68,29 @@ extern "C" {
 #define RANKMAP_MASK_OTHER 1u
 
 /**
- * A map bound to an array. Filled in by rankmap_lookup_init(); may be copied. Arithmetic is modulo 2^64.
+ * A map bound to an array. Filled in by rankmap_lookup_init(); may be copied. Arithmetic is modulo
+ * 2^64.
  */
 struct rankmap_lookup {
-    uint64_t guard;    /**< base in RANKMAP_FORM_AFFINE; else a number with which guard + r·step has its highest bit set */
-    uint64_t base;     /**< address of the entry of id o */
-    uint64_t step;     /**< bytes from rank to rank; 0 where there is a table */
-    uint64_t magic;    /**< ⌈2^64/b⌉, and 0 where there is one level; packed: mask of a value */
-    uint64_t jump;     /**< bytes that a new block adds; packed: bits of a value */
+    uint64_t guard; /**< base in RANKMAP_FORM_AFFINE; else a number with which guard + r·step has
+                       its highest bit set */
+    uint64_t base;  /**< address of the entry of id o */
+    uint64_t step;  /**< bytes from rank to rank; 0 where there is a table */
+    uint64_t magic; /**< ⌈2^64/b⌉, and 0 where there is one level; packed: mask of a value */
+    uint64_t jump;  /**< bytes that a new block adds; packed: bits of a value */
     const void *table; /**< ids less o, never NULL; RANKMAP_FORM_OTHER: the map */
     uint32_t width;    /**< bytes an entry */
-    uint32_t mask;     /**< all ones in RANKMAP_FORM_LUT32, 0 in AFFINE and BLOCK, RANKMAP_MASK_OTHER in the others */
-    uint32_t phase;    /**< φ; 0 unless blocks are cut by rank 0 */
-    uint32_t form;     /**< RANKMAP_FORM_… */
+    uint32_t mask; /**< all ones in RANKMAP_FORM_LUT32, 0 in AFFINE and BLOCK, RANKMAP_MASK_OTHER in
+                      the others */
+    uint32_t phase; /**< φ; 0 unless blocks are cut by rank 0 */
+    uint32_t form;  /**< RANKMAP_FORM_… */
 };
 
 /**
  * @brief Bind a map to an array of entries.
  *
- * Any base will do, but entries at 2^63 and above, which no process has, go the longer way through rankmap_at(). Blocks whose
- * step times the number of ranks passes 2^62 are RANKMAP_FORM_OTHER.
+ * Any base will do, but entries at 2^63 and above, which no process has, go the longer way through
+ * rankmap_at(). Blocks whose step times the number of ranks passes 2^62 are RANKMAP_FORM_OTHER.
  *
  * @param lookup  filled in; 64 bytes, best aligned to 64
  * @param map     not kept: must outlive the lookup (affine and two-level ones do not read it again)
@@ -94,8 +100,8 @@ struct rankmap_lookup {
  *
  * MT-Safe on distinct lookups. Allocates nothing.
  */
-RANKMAP_API int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map, uint64_t base,
-                                    uint32_t width);
+RANKMAP_API int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map,
+                                    uint64_t base, uint32_t width);
 
 /** @brief rankmap_at(), not inline: what the inline forms leave. MT-Safe. */
 RANKMAP_API uint64_t rankmap_at_other(const struct rankmap_lookup *lookup, uint32_t rank);
@@ -129,7 +135,8 @@ static inline uint64_t rankmap_at_block(const struct rankmap_lookup *l, uint32_t
 
     RANKMAP_APART(r);
     at = l->base + rankmap_mulhi(r, l->magic) * l->jump;
-    RANKMAP_APART(at); /* keeps the order of the sum, which saves an addition: the load adds the rest */
+    RANKMAP_APART(
+        at); /* keeps the order of the sum, which saves an addition: the load adds the rest */
     return r * l->step + at;
 }
 
@@ -148,13 +155,18 @@ static inline uint64_t rankmap_at_phased(const struct rankmap_lookup *l, uint32_
  * @param width  what rankmap_lookup_init() got: a constant saves a multiplication
  * @return address of the entry
  */
-static inline uint64_t rankmap_at_lut32(const struct rankmap_lookup *l, uint32_t rank, uint32_t width)
+static inline uint64_t rankmap_at_lut32(const struct rankmap_lookup *l, uint32_t rank,
+                                        uint32_t width)
 {
     return l->base + (uint64_t)((const uint32_t *)l->table)[rank] * width;
 }
 
-/** @brief The value of `bits` bits at `index` of a bit-packed table, `mask` being 2^bits - 1, bits at most 56. */
-static inline uint64_t rankmap_bits_get(const void *table, uint64_t index, uint64_t bits, uint64_t mask)
+/**
+ * @brief The value of `bits` bits at `index` of a bit-packed table, `mask` being 2^bits - 1, bits
+ *        at most 56.
+ */
+static inline uint64_t rankmap_bits_get(const void *table, uint64_t index, uint64_t bits,
+                                        uint64_t mask)
 {
     uint64_t at = index * bits, word;
 
@@ -166,7 +178,8 @@ static inline uint64_t rankmap_bits_get(const void *table, uint64_t index, uint6
 }
 
 /** @brief Lookup of RANKMAP_FORM_PACKED only; width as in rankmap_at_lut32(). */
-static inline uint64_t rankmap_at_packed(const struct rankmap_lookup *l, uint32_t rank, uint32_t width)
+static inline uint64_t rankmap_at_packed(const struct rankmap_lookup *l, uint32_t rank,
+                                         uint32_t width)
 {
     return l->base + rankmap_bits_get(l->table, rank, l->jump, l->magic) * width;
 }
@@ -175,10 +188,12 @@ static inline uint64_t rankmap_at_packed(const struct rankmap_lookup *l, uint32_
  * @brief rankmap_at() for callers that know the width.
  * @param l      a lookup
  * @param rank   below the size of its map
- * @param width  what rankmap_lookup_init() got: a constant saves a load and a multiplication where there is a table
+ * @param width  what rankmap_lookup_init() got: a constant saves a load and a multiplication where
+ *               there is a table
  * @return base + width·id
  */
-static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t rank, uint32_t width)
+static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t rank,
+                                        uint32_t width)
 {
     uint64_t at = l->guard + (uint64_t)rank * l->step;
 
@@ -215,7 +230,8 @@ static inline uint64_t rankmap_at(const struct rankmap_lookup *l, uint32_t rank)
  * @param width  what rankmap_lookup_init() got: a constant saves a load and a multiplication
  * @return base + width·id
  */
-static inline uint64_t rankmap_at_nobranch_sized(const struct rankmap_lookup *l, uint32_t rank, uint32_t width)
+static inline uint64_t rankmap_at_nobranch_sized(const struct rankmap_lookup *l, uint32_t rank,
+                                                 uint32_t width)
 {
     uint32_t mask = l->mask;
 
@@ -251,7 +267,8 @@ static inline void *rankmap_addr_nobranch(const struct rankmap_lookup *l, uint32
  *
  * MT-Safe. Allocates nothing. One branch on the form for all of them.
  */
-RANKMAP_API void rankmap_at_many(const struct rankmap_lookup *l, const uint32_t *ranks, size_t n, uint64_t *out);
+RANKMAP_API void rankmap_at_many(const struct rankmap_lookup *l, const uint32_t *ranks, size_t n,
+                                 uint64_t *out);
 
 #ifdef __cplusplus
 }

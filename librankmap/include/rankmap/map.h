@@ -17,11 +17,11 @@
  *     lut             o + T[r]                                    bit-packed, or 32-bit
  *     view            T_parent[g(r)], g regular                   lut-stride, lut-blockstride, …
  *
- * direct, offset, stride, blockstride and md-blockstride are the **regular** models; they
- * take 16 to 8 + 16·levels bytes beside the object's header of 24. What is irregular gets a bit-packed table, or one of
- * the others that is so much smaller as it is slower: runs, bitmap and elias-fano of at most half of its bytes, frames of
- * three quarters; never more than ⌈log2 range⌉ bits a rank + 64 bytes in all, unless
- * RANKMAP_FAST asks for 32 bits a rank.
+ * direct, offset, stride, blockstride and md-blockstride are the **regular** models; they take 16
+ * to 8 + 16·levels bytes beside the object's header of 24. What is irregular gets a bit-packed
+ * table, or one of the others that is so much smaller as it is slower: runs, bitmap and elias-fano
+ * of at most half of its bytes, frames of three quarters; never more than ⌈log2 range⌉ bits a rank
+ * + 64 bytes in all, unless RANKMAP_FAST asks for 32 bits a rank.
  *
  * @threads Maps are immutable once made and may be shared between threads and looked up by
  * all of them; rankmap_ref() and rankmap_unref() are atomic. The functions here are MT-Safe.
@@ -42,24 +42,26 @@ struct rankmap;
 
 /** What a map is made of: rankmap_kind(). The values never change. */
 enum rankmap_kind {
-    RANKMAP_DIRECT = 1,       /**< r */
-    RANKMAP_OFFSET = 2,       /**< o + r */
-    RANKMAP_STRIDE = 3,       /**< o + s·r */
-    RANKMAP_BLOCKSTRIDE = 4,  /**< two levels */
-    RANKMAP_MD = 5,           /**< md-blockstride: three levels and more */
-    RANKMAP_RUNS = 6,         /**< pieces, each a stride */
-    RANKMAP_BITMAP = 7,       /**< ascending ids, a bit for each id of the range */
-    RANKMAP_ELIAS_FANO = 8,   /**< ascending ids, sparse */
-    RANKMAP_FRAMES = 9,       /**< bit-packed table of two stages */
-    RANKMAP_PACKED = 10,      /**< lut, bit-packed */
-    RANKMAP_LUT32 = 11,       /**< lut, 32 bits a rank */
-    RANKMAP_LUT_STRIDE = 12,  /**< view of a parent's table, one level */
+    RANKMAP_DIRECT = 1,           /**< r */
+    RANKMAP_OFFSET = 2,           /**< o + r */
+    RANKMAP_STRIDE = 3,           /**< o + s·r */
+    RANKMAP_BLOCKSTRIDE = 4,      /**< two levels */
+    RANKMAP_MD = 5,               /**< md-blockstride: three levels and more */
+    RANKMAP_RUNS = 6,             /**< pieces, each a stride */
+    RANKMAP_BITMAP = 7,           /**< ascending ids, a bit for each id of the range */
+    RANKMAP_ELIAS_FANO = 8,       /**< ascending ids, sparse */
+    RANKMAP_FRAMES = 9,           /**< bit-packed table of two stages */
+    RANKMAP_PACKED = 10,          /**< lut, bit-packed */
+    RANKMAP_LUT32 = 11,           /**< lut, 32 bits a rank */
+    RANKMAP_LUT_STRIDE = 12,      /**< view of a parent's table, one level */
     RANKMAP_LUT_BLOCKSTRIDE = 13, /**< view of a parent's table, two levels and more */
 };
 
 /** Two or more ranks may have the same id: a map of ranks to nodes. Such a map is no group. */
 #define RANKMAP_ALLOW_DUPLICATES 1u
-/** Irregular maps whose ids span less than 2^32 become RANKMAP_LUT32: quicker, and 4 bytes a rank. */
+/**
+ * Irregular maps whose ids span less than 2^32 become RANKMAP_LUT32: quicker, and 4 bytes a rank.
+ */
 #define RANKMAP_FAST 2u
 /** Never make a view of the parent's table: the child gets its own. */
 #define RANKMAP_NO_VIEW 4u
@@ -89,12 +91,12 @@ struct rankmap_range {
 /**
  * @name Making maps
  *
- * All return 0 and a map with one reference in `*out`, or a negative code and leave `*out`
- * alone: -ENOMEM, -EINVAL (a NULL that is not allowed, unknown flags, opts->size),
- * RANKMAP_ERANGE (too many ranks, an id not below the limit, any sum that would pass it or
- * fall below 0; a formula one of whose digits alone could move an id by 2^40, or whose offset is beyond ±2^45, or
- * whose blocks are of more than 2^31 ranks and cut by rank 0, may be refused even if its ids are in range), RANKMAP_EDUP (an id
- * twice), or what the function adds.
+ * All return 0 and a map with one reference in `*out`, or a negative code and leave `*out` alone:
+ * -ENOMEM, -EINVAL (a NULL that is not allowed, unknown flags, opts->size), RANKMAP_ERANGE (too
+ * many ranks, an id not below the limit, any sum that would pass it or fall below 0; a formula one
+ * of whose digits alone could move an id by 2^40, or whose offset is beyond ±2^45, or whose blocks
+ * are of more than 2^31 ranks and cut by rank 0, may be refused even if its ids are in range),
+ * RANKMAP_EDUP (an id twice), or what the function adds.
  * @{
  */
 
@@ -106,8 +108,8 @@ struct rankmap_range {
  * every element. Equal ids are found by the model (regular), or with a scratch of one bit an id
  * of the range, or 16 bytes a rank where that is much less.
  *
- * @param ids   array of n ids, in rank order; need not be kept. An array of int32_t may be
- *              passed when opts->id_limit is at most 2^31: its negative values are then RANKMAP_ERANGE
+ * @param ids   array of n ids, in rank order; need not be kept. An array of int32_t may be passed
+ *              when opts->id_limit is at most 2^31: its negative values are then RANKMAP_ERANGE
  * @param n     ranks, 0 to RANKMAP_MAX_RANKS
  * @param opts  or NULL
  * @param out   the map
@@ -161,12 +163,14 @@ RANKMAP_API int rankmap_block(int64_t o, uint64_t b, int64_t s, int64_t t, uint6
  * @param o         offset; may be negative as long as no id is
  * @param levels    array of n_levels, fastest digit first
  * @param n_levels  1 to RANKMAP_MAX_LEVELS
- * @param phi       what is added to r before it is taken apart; below the product of all counts but the last
+ * @param phi       what is added to r before it is taken apart; below the product of all counts but
+ *                  the last
  * @param n         ranks
  * @param opts      or NULL
  * @param out       the map, with levels merged where they can be
  * @return as described above, or RANKMAP_ELEVELS
- * @cost O(1); O(n) where there are three levels and more whose strides do not nest, since equal ids must be looked for
+ * @cost O(1); O(n) where there are three levels and more whose strides do not nest, since equal ids
+ *       must be looked for
  */
 RANKMAP_API int rankmap_layout(int64_t o, const struct rankmap_level *levels, uint32_t n_levels,
                                uint64_t phi, uint32_t n, const struct rankmap_opts *opts,
@@ -179,7 +183,8 @@ RANKMAP_API int rankmap_layout(int64_t o, const struct rankmap_level *levels, ui
  * @param opts      or NULL
  * @param out       the map
  * @return as described above
- * @cost O(n_ranges · log n_ranges) for strides of ±1 and where ranges do not overlap; otherwise O(n)
+ * @cost O(n_ranges · log n_ranges) for strides of ±1 and where ranges do not overlap; otherwise
+ *       O(n)
  */
 RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
                                     const struct rankmap_opts *opts, struct rankmap **out);
@@ -187,10 +192,11 @@ RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n
 /**
  * @brief A list of ranges as text: `0-99,200-300:4,7,15-8:-1`.
  *
- * `first`, `first-last` or `first-last:stride` in decimal digits, with no blank inside. Ranges are separated by blanks (space, tab,
- * CR, LF), or by one comma with or without blanks around it; no comma comes before the first or after the last. Text of blanks
- * alone is the empty map. A range whose last is below its first counts downwards, and its stride may have a minus before
- * it; upwards that is RANKMAP_ERANGE, as is a stride of 0.
+ * `first`, `first-last` or `first-last:stride` in decimal digits, with no blank inside. Ranges are
+ * separated by blanks (space, tab, CR, LF), or by one comma with or without blanks around it; no
+ * comma comes before the first or after the last. Text of blanks alone is the empty map. A range
+ * whose last is below its first counts downwards, and its stride may have a minus before it;
+ * upwards that is RANKMAP_ERANGE, as is a stride of 0.
  *
  * @param text  not terminated
  * @param len   bytes
@@ -205,16 +211,17 @@ RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct ran
 /**
  * @brief Node of each rank, from a PMI_process_mapping or a task map.
  *
- * `(vector,(0,4,16))` in both grammars of PMI_process_mapping, the list repeated until every
- * rank has its node; or the task map of Flux RFC 34, `[[0,4,16,1]]` or
- * `{"version":1,"map":[…]}`, which must place exactly n ranks. Blanks may stand around numbers, words and punctuation.
- * Nodes are below 2^31. RANKMAP_ALLOW_DUPLICATES is implied.
+ * `(vector,(0,4,16))` in both grammars of PMI_process_mapping, the list repeated until every rank
+ * has its node; or the task map of Flux RFC 34, `[[0,4,16,1]]` or `{"version":1,"map":[…]}`, which
+ * must place exactly n ranks. Blanks may stand around numbers, words and punctuation. Nodes are
+ * below 2^31. RANKMAP_ALLOW_DUPLICATES is implied.
  *
  * @param text  not terminated
  * @param len   bytes
  * @param n     ranks of the job
  * @param opts  or NULL
- * @param out   a map from rank to node: no group, but rankmap_by_node() and rankmap_on_node() take it
+ * @param out   a map from rank to node: no group, but rankmap_by_node() and rankmap_on_node() take
+ *              it
  * @return as described above, or RANKMAP_ESYNTAX
  * @cost O(blocks) for one block; otherwise O(n), since what comes out is detected
  */
@@ -223,7 +230,8 @@ RANKMAP_API int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n
 
 /**
  * @brief The ranks of a job in the order of their nodes, and within a node of their ranks.
- * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node; nodes within 2^32 of each other
+ * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node; nodes within 2^32 of
+ *               each other
  * @param opts   or NULL
  * @param out    a permutation of 0 … n-1
  * @return as described above
@@ -258,12 +266,14 @@ RANKMAP_API void rankmap_unref(struct rankmap *map);
  * @param map    any map but a view (its table is elsewhere: -EINVAL)
  * @param mem    aligned to 8 bytes
  * @param bytes  there; rankmap_bytes() are needed
- * @param out    the copy, at mem. rankmap_ref() and rankmap_unref() of it do nothing: it lives as long as mem
+ * @param out    the copy, at mem. rankmap_ref() and rankmap_unref() of it do nothing: it lives as
+ *               long as mem
  * @return 0, RANKMAP_ENOBUF or -EINVAL
  *
  * MT-Safe. Allocates nothing.
  */
-RANKMAP_API int rankmap_copy(const struct rankmap *map, void *mem, size_t bytes, struct rankmap **out);
+RANKMAP_API int rankmap_copy(const struct rankmap *map, void *mem, size_t bytes,
+                             struct rankmap **out);
 
 /**
  * @name What a map is
@@ -298,21 +308,24 @@ RANKMAP_API uint64_t rankmap_id(const struct rankmap *map, uint32_t rank);
  */
 RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 
-/** @brief rankmap_ids() in 32 bits; RANKMAP_ERANGE also when the map has an id above 2^32 - 1, out is untouched then too. */
+/**
+ * @brief rankmap_ids() in 32 bits; RANKMAP_ERANGE also when the map has an id above 2^32 - 1, out
+ *        is untouched then too.
+ */
 RANKMAP_API int rankmap_ids32(const struct rankmap *map, uint32_t first, uint32_t n, uint32_t *out);
 
 /** All that is known of a map: rankmap_info_get(). */
 struct rankmap_info {
-    size_t size;      /**< sizeof(struct rankmap_info), set by the caller */
-    uint32_t kind;    /**< enum rankmap_kind */
+    size_t size;   /**< sizeof(struct rankmap_info), set by the caller */
+    uint32_t kind; /**< enum rankmap_kind */
     uint32_t n_ranks;
-    uint64_t min_id;  /**< of all ranks; of views: of the whole table; 0 in an empty map */
+    uint64_t min_id; /**< of all ranks; of views: of the whole table; 0 in an empty map */
     uint64_t max_id;
-    int64_t offset;   /**< o */
-    uint64_t phase;   /**< φ */
+    int64_t offset;    /**< o */
+    uint64_t phase;    /**< φ */
     uint32_t n_levels; /**< regular: 1 to RANKMAP_MAX_LEVELS; views: of g */
-    uint32_t n_runs;  /**< runs only */
-    uint32_t bits;    /**< lut, frames, elias-fano: bits stored for each rank */
+    uint32_t n_runs;   /**< runs only */
+    uint32_t bits;     /**< lut, frames, elias-fano: bits stored for each rank */
     uint32_t distinct; /**< 1 when no id comes twice */
     struct rankmap_level levels[RANKMAP_MAX_LEVELS]; /**< of g for views */
     uint64_t model_bytes;  /**< parameters and tables: what peers count as the map */
@@ -328,11 +341,15 @@ struct rankmap_info {
  */
 RANKMAP_API int rankmap_info_get(const struct rankmap *map, struct rankmap_info *info);
 
-/** @brief Bytes of the object with its tables, as asked from the allocator; a view's parent is not counted. */
+/**
+ * @brief Bytes of the object with its tables, as asked from the allocator; a view's parent is not
+ *        counted.
+ */
 RANKMAP_API size_t rankmap_bytes(const struct rankmap *map);
 
 /**
- * @brief Describe a map in one line: `blockstride, 4096 ranks: (r % 8) + 64*(r / 8); 40 + 24 bytes`.
+ * @brief Describe a map in one line: `blockstride, 4096 ranks: (r % 8) + 64*(r / 8); 40 + 24
+ *        bytes`.
  * @param map  any
  * @param buf  the text and a NUL, cut when it does not fit; may be NULL when cap is 0
  * @param cap  bytes there
@@ -344,8 +361,8 @@ RANKMAP_API ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_
 
 /**
  * @name Pack
- * Maps as bytes, the same on every machine: little-endian, with magic, version and length. Regular maps and
- * runs stay as they are; a view packs the table that it stands for.
+ * Maps as bytes, the same on every machine: little-endian, with magic, version and length. Regular
+ * maps and runs stay as they are; a view packs the table that it stands for.
  * @{
  */
 
@@ -357,7 +374,8 @@ RANKMAP_API size_t rankmap_pack_bytes(const struct rankmap *map);
  * @param map  any
  * @param buf  where
  * @param cap  bytes there
- * @return bytes written, RANKMAP_ENOBUF or -EINVAL (NULL); buf is untouched then. MT-Safe. Allocates nothing
+ * @return bytes written, RANKMAP_ENOBUF or -EINVAL (NULL); buf is untouched then. MT-Safe.
+ *         Allocates nothing
  */
 RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t cap);
 
@@ -369,11 +387,13 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
  *
  * @param buf   packed map, at its beginning; more may follow
  * @param len   bytes there
- * @param opts  allocator and id_limit; RANKMAP_ALLOW_DUPLICATES must be set for maps that were made with it
+ * @param opts  allocator and id_limit; RANKMAP_ALLOW_DUPLICATES must be set for maps that were made
+ *              with it
  * @param out   the map
- * @return bytes consumed, RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM or -EINVAL.
- *         Memory is asked for in proportion to len. A map that is small as bytes and whose equal ids only a look at each
- *         rank would show (three levels or more whose strides do not nest) is RANKMAP_ERANGE above 65,536 ranks
+ * @return bytes consumed, RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM
+ *         or -EINVAL. Memory is asked for in proportion to len. A map that is small as bytes and
+ *         whose equal ids only a look at each rank would show (three levels or more whose strides
+ *         do not nest) is RANKMAP_ERANGE above 65,536 ranks
  *
  * MT-Safe.
  * @cost O(n) for tables, O(1) for regular maps

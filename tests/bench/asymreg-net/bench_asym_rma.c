@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What finding the region costs an operation: bench_asym_rma [--quick] [--seed N] [MPI-PROGRAM...]
  *
- * A server process registers 64-byte regions; this one puts and gets 8 bytes at random ones. Beside it, in turns of some
- * thousand operations, the same operations by the same transport with one handle for all that memory and no search ("one
- * handle"): the same physical memory, mapped twice, in the same order. On shared memory also plain loads and stores there ("raw"), which
- * is what the memory itself costs. Cases: `mix` (half puts, half gets, as in the paper's
- * Figure 1) and `put_flush`, where a put names an address only; `put_flush_id`, where it names the registration too, as a peer
- * can that was told both; `put_flush_repeated`, 16 in a row to a region. Each with the transport's name before it; metrics: cpu_ns_per_op (this thread's time on a
- * processor, median of the turns) and, of "asymreg", cpu_ratio_to_one_handle; over UCX, where the target's processor takes
- * part, also wall_ns_per_op and wall_ratio_to_one_handle, which say nothing on a busy machine.
+ * A server process registers 64-byte regions; this one puts and gets 8 bytes at random ones. Beside
+ * it, in turns of some thousand operations, the same operations by the same transport with one
+ * handle for all that memory and no search ("one handle"): the same physical memory, mapped twice,
+ * in the same order. On shared memory also plain loads and stores there ("raw"), which is what the
+ * memory itself costs. Cases: `mix` (half puts, half gets, as in the paper's Figure 1) and
+ * `put_flush`, where a put names an address only; `put_flush_id`, where it names the registration
+ * too, as a peer can that was told both; `put_flush_repeated`, 16 in a row to a region. Each with
+ * the transport's name before it; metrics: cpu_ns_per_op (this thread's time on a processor, median
+ * of the turns) and, of "asymreg", cpu_ratio_to_one_handle; over UCX, where the target's processor
+ * takes part, also wall_ns_per_op and wall_ratio_to_one_handle, which say nothing on a busy
+ * machine.
  *
- * The arguments are command lines of mpi_dynwin under each MPI, one argument each, such as "mpiexec.hydra -n 2 FOLDER/mpi_dynwin_mpich NAME": their figures (case shm_put_flush) are taken in the same run. */
+ * The arguments are command lines of mpi_dynwin under each MPI, one argument each, such as
+ * "mpiexec.hydra -n 2 FOLDER/mpi_dynwin_mpich NAME": their figures (case shm_put_flush) are taken
+ * in the same run. */
 #define _GNU_SOURCE
 #include "../bench.h"
 
@@ -30,17 +35,18 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define REGION 64u
+#define REGION    64u
 #define MAX_TURNS 41
 #define MIN_TURNS 3
-#define ENOUGH_NS UINT64_C(2500000000) /* for the turns of one case: all of them fit, unless the machine is busy */
+/* for the turns of one case: all of them fit, unless the machine is busy */
+#define ENOUGH_NS UINT64_C(2500000000)
 
-#define DIE_IF(condition)                                                                                                       \
-    do {                                                                                                                        \
-        if (condition) {                                                                                                        \
-            fprintf(stderr, "bench_asym_rma:%d: %s\n", __LINE__, #condition);                                                   \
-            exit(1);                                                                                                            \
-        }                                                                                                                       \
+#define DIE_IF(condition)                                                                          \
+    do {                                                                                           \
+        if (condition) {                                                                           \
+            fprintf(stderr, "bench_asym_rma:%d: %s\n", __LINE__, #condition);                      \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 struct kind {
@@ -65,7 +71,8 @@ struct message {
     size_t address_bytes, handle_bytes;
     ssize_t blob_bytes;
     uint64_t handle_addr, handle_len;
-    char address[ASYMREG_MAX_ADDRESS_BYTES], handle[ASYMREG_MAX_HANDLE_BYTES], blob[ASYMREG_MAX_BLOB_BYTES];
+    char address[ASYMREG_MAX_ADDRESS_BYTES], handle[ASYMREG_MAX_HANDLE_BYTES],
+        blob[ASYMREG_MAX_BLOB_BYTES];
 };
 
 static struct asymreg_context *open_context(const struct kind *k, uint32_t n)
@@ -102,14 +109,16 @@ static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
     char *one, *many, end;
 
     m.bytes = ((uint64_t)n * REGION + 4095) / 4096 * 4096;
-    DIE_IF(fd < 0 || ftruncate(fd, (off_t)m.bytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0);
+    DIE_IF(fd < 0 || ftruncate(fd, (off_t)m.bytes) < 0 ||
+           fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0);
     one = mmap(NULL, m.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     many = mmap(NULL, m.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     DIE_IF(one == MAP_FAILED || many == MAP_FAILED);
     if (!cma)
         DIE_IF(asymreg_segment_add(ctx, many, m.bytes, ASYMREG_RW, 0, fd, 0, NULL) < 0);
     for (uint32_t i = 0; i < n; i++)
-        DIE_IF(asymreg_register(ctx, many + (size_t)i * REGION, REGION, ASYMREG_RW, 0, &ids[i]) < 0);
+        DIE_IF(asymreg_register(ctx, many + (size_t)i * REGION, REGION, ASYMREG_RW, 0, &ids[i]) <
+               0);
     DIE_IF(asymreg_worker_create(ctx, &worker) < 0);
     desc.addr = cma ? 0 : (uintptr_t)one;
     desc.bytes = cma ? UINT64_MAX : m.bytes;
@@ -150,7 +159,8 @@ enum who { ASYMREG, ONE_HANDLE, RAW };
 
 static void wait_op(struct client *c, int rc, struct asymreg_op *op)
 {
-    while (rc == ASYMREG_PENDING && __atomic_load_n(&op->status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING) {
+    while (rc == ASYMREG_PENDING &&
+           __atomic_load_n(&op->status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING) {
         if (c->t->ops->progress(c->t) == 0)
             sched_yield(); /* as the library does */
     }
@@ -257,10 +267,13 @@ static void compare(struct bench *b, const struct kind *k, struct client *c, con
     }
     for (int clock = CPU; clock <= (k->wall ? WALL : CPU); clock++) {
         snprintf(metric, sizeof(metric), "%s_ns_per_op", clocks[clock]);
-        bench_figure(b, name, c->n, "asymreg", metric, bench_median(asym[clock], (size_t)turns), "ns");
-        bench_figure(b, name, c->n, "one handle", metric, bench_median(one[clock], (size_t)turns), "ns");
+        bench_figure(b, name, c->n, "asymreg", metric, bench_median(asym[clock], (size_t)turns),
+                     "ns");
+        bench_figure(b, name, c->n, "one handle", metric, bench_median(one[clock], (size_t)turns),
+                     "ns");
         snprintf(metric, sizeof(metric), "%s_ratio_to_one_handle", clocks[clock]);
-        bench_figure(b, name, c->n, "asymreg", metric, bench_median(ratio[clock], (size_t)turns), "1");
+        bench_figure(b, name, c->n, "asymreg", metric, bench_median(ratio[clock], (size_t)turns),
+                     "1");
     }
     if (c->raw)
         bench_figure(b, name, c->n, "raw", "cpu_ns_per_op", bench_median(raw, (size_t)turns), "ns");
@@ -274,11 +287,14 @@ static void client(struct bench *b, const struct kind *k, uint32_t n, int sock)
     struct client c = {.t = asymreg_get_transport(ctx), .m = &m, .n = n, .run = 1};
 
     DIE_IF(recv(sock, &m, sizeof(m), MSG_WAITALL) != (ssize_t)sizeof(m));
-    DIE_IF(asymreg_import(ctx, 0, m.blob, (size_t)m.blob_bytes) < 0 || asymreg_worker_create(ctx, &c.worker) < 0);
+    DIE_IF(asymreg_import(ctx, 0, m.blob, (size_t)m.blob_bytes) < 0 ||
+           asymreg_worker_create(ctx, &c.worker) < 0);
     DIE_IF(c.t->ops->connect(c.t, m.address, m.address_bytes, &c.ep) < 0);
-    DIE_IF(c.t->ops->rkey_unpack(c.t, c.ep, m.handle, m.handle_bytes, m.handle_addr, m.handle_len, &c.key) < 0);
+    DIE_IF(c.t->ops->rkey_unpack(c.t, c.ep, m.handle, m.handle_bytes, m.handle_addr, m.handle_len,
+                                 &c.key) < 0);
     const void *raw;
-    if (strcmp(k->name, "shm") == 0 && c.t->ops->map(c.t, c.ep, c.key, m.handle_addr, m.handle_len, &raw) == 0)
+    if (strcmp(k->name, "shm") == 0 &&
+        c.t->ops->map(c.t, c.ep, c.key, m.handle_addr, m.handle_len, &raw) == 0)
         c.raw = (char *)(uintptr_t)raw;
     compare(b, k, &c, "mix");
     c.flush_each = true;
@@ -296,7 +312,8 @@ static void measure(struct bench *b, const struct kind *k, uint32_t n)
 {
     int pair[2], status;
     pid_t server, us;
-    asymreg_id *ids = mmap(NULL, n * sizeof(*ids), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    asymreg_id *ids =
+        mmap(NULL, n * sizeof(*ids), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     DIE_IF(ids == MAP_FAILED);
     DIE_IF(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0);
@@ -324,7 +341,8 @@ static void measure(struct bench *b, const struct kind *k, uint32_t n)
     bench_random(b, 2); /* other addresses next time */
 }
 
-/* Runs a command that prints figures, and passes them on. Returns how many: 0 when it cannot run here, or not with so many regions. */
+/* Runs a command that prints figures, and passes them on. Returns how many: 0 when it cannot run
+ * here, or not with so many regions. */
 static int run_peer(const char *command)
 {
     char line[512];
@@ -375,7 +393,8 @@ int main(int argc, char **argv)
         for (int p = 0; p < n_peers; p++) {
             char command[1024];
 
-            snprintf(command, sizeof(command), "%s %u %u 2>&1", peers[p] ? peers[p] : "", sizes[i], b.quick ? 1000u : 20000u);
+            snprintf(command, sizeof(command), "%s %u %u 2>&1", peers[p] ? peers[p] : "", sizes[i],
+                     b.quick ? 1000u : 20000u);
             if (peers[p] && (!b.quick || sizes[i] == 1) && run_peer(command) == 0)
                 peers[p] = NULL; /* nor with more */
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpi_dynwin WHO REGIONS OPS, on two ranks: rank 1 attaches 64-byte regions to a dynamic window, rank 0 puts 8 bytes into
- * random ones and flushes after each. Prints one figure in the form of bench_asym_rma. Where the implementation refuses so
- * many regions: no figure. */
+/* mpi_dynwin WHO REGIONS OPS, on two ranks: rank 1 attaches 64-byte regions to a dynamic window,
+ * rank 0 puts 8 bytes into random ones and flushes after each. Prints one figure in the form of
+ * bench_asym_rma. Where the implementation refuses so many regions: no figure. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define REGION 64
-#define TURNS 21
+#define TURNS  21
 
 static int compare(const void *a, const void *b)
 {
@@ -68,7 +68,9 @@ int main(int argc, char **argv)
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
-                MPI_Put(&value, 1, MPI_UINT64_T, 1, base + (MPI_Aint)((state >> 20) % (uint64_t)n * REGION), 1, MPI_UINT64_T, win);
+                MPI_Put(&value, 1, MPI_UINT64_T, 1,
+                        base + (MPI_Aint)((state >> 20) % (uint64_t)n * REGION), 1, MPI_UINT64_T,
+                        win);
                 MPI_Win_flush(1, win);
             }
             if (t >= 0)
@@ -76,8 +78,10 @@ int main(int argc, char **argv)
         }
         MPI_Win_unlock_all(win);
         qsort(turns, TURNS, sizeof(*turns), compare);
-        printf("{\"bench\":\"asym_rma\",\"case\":\"shm_put_flush\",\"n\":%d,\"who\":\"%s\",\"metric\":\"cpu_ns_per_op\",\"value\":%.6g,"
-               "\"unit\":\"ns\"}\n", n, argv[1], turns[TURNS / 2]);
+        printf("{\"bench\":\"asym_rma\",\"case\":\"shm_put_flush\",\"n\":%d,\"who\":\"%s\","
+               "\"metric\":\"cpu_ns_per_op\",\"value\":%.6g,"
+               "\"unit\":\"ns\"}\n",
+               n, argv[1], turns[TURNS / 2]);
         fflush(stdout);
     }
     MPI_Barrier(MPI_COMM_WORLD);

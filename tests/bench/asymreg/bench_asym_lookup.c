@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Address to handle: the index beside the paper's binary search, UCX's page table, a red-black tree (glibc's tsearch), std::map and
- * absl::btree_map. Cases: regions spread evenly over the address space, or in clusters; looked up at random, or 16 times in a row (repeated).
- * Everything is filled in the same random order; slices of the contestants are interleaved; thread CPU time.
+ * Address to handle: the index beside the paper's binary search, UCX's page table, a red-black tree
+ * (glibc's tsearch), std::map and absl::btree_map. Cases: regions spread evenly over the address
+ * space, or in clusters; looked up at random, or 16 times in a row (repeated). Everything is filled
+ * in the same random order; slices of the contestants are interleaved; thread CPU time.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
@@ -36,7 +37,8 @@ static void *ours_create(const struct item *items, size_t n)
     }
     asymreg_reader_create(self->ix, &self->reader);
     for (size_t i = 0; i < n; i++)
-        if (asymreg_index_insert(self->ix, items[i].start, items[i].bytes, ASYMREG_RW, items[i].handle, &id) < 0)
+        if (asymreg_index_insert(self->ix, items[i].start, items[i].bytes, ASYMREG_RW,
+                                 items[i].handle, &id) < 0)
             exit(1);
     return self;
 }
@@ -257,17 +259,21 @@ static void pgt_destroy(void *opaque)
 #endif
 
 static const struct peer ours = {"ours", ours_create, ours_run, ours_chain, ours_destroy};
-static const struct peer ours_batches = {"ours (batches)", ours_create, ours_many, NULL, ours_destroy};
-static const struct peer ours_avx2 = {"ours (AVX2)", ours_create_avx2, ours_run, ours_chain, ours_destroy};
-static const struct peer ours_none = {"ours (plain C)", ours_create_none, ours_run, ours_chain, ours_destroy};
-static const struct peer sorted = {"binary search", sorted_create, sorted_run, sorted_chain, sorted_destroy};
+static const struct peer ours_batches = {"ours (batches)", ours_create, ours_many, NULL,
+                                         ours_destroy};
+static const struct peer ours_avx2 = {"ours (AVX2)", ours_create_avx2, ours_run, ours_chain,
+                                      ours_destroy};
+static const struct peer ours_none = {"ours (plain C)", ours_create_none, ours_run, ours_chain,
+                                      ours_destroy};
+static const struct peer sorted = {"binary search", sorted_create, sorted_run, sorted_chain,
+                                   sorted_destroy};
 static const struct peer tree = {"red-black tree", tree_create, tree_run, tree_chain, tree_destroy};
 #if HAVE_UCS
 static const struct peer pgt = {"pgtable", pgt_create, pgt_run, pgt_chain, pgt_destroy};
 #endif
 
 static const struct peer *const peers[] = {
-    &ours, &sorted,
+    &ours,         &sorted,
 #if HAVE_UCS
     &pgt,
 #endif
@@ -292,7 +298,8 @@ static void make_items(struct bench *b, struct item *items, size_t n, int cluste
         if (clustered && i % 64 == 0)
             at += UINT64_C(4096) << bench_random(b, 14);
         items[i].start = at + (clustered ? 0 : 16 * (uint64_t)bench_random(b, 64));
-        at = clustered ? items[i].start + items[i].bytes + 16 * (uint64_t)bench_random(b, 4) : at + 2048;
+        at = clustered ? items[i].start + items[i].bytes + 16 * (uint64_t)bench_random(b, 4)
+                       : at + 2048;
         items[i].handle = i + 1;
     }
     for (size_t i = n; i > 1; i--) {
@@ -303,7 +310,8 @@ static void make_items(struct bench *b, struct item *items, size_t n, int cluste
     }
 }
 
-static void make_addrs(struct bench *b, const struct item *items, size_t n, int run, uint64_t *addrs)
+static void make_addrs(struct bench *b, const struct item *items, size_t n, int run,
+                       uint64_t *addrs)
 {
     for (uint32_t i = 0; i < N_ADDRS; i++) {
         static const struct item *it;
@@ -334,7 +342,8 @@ static void run_case(struct bench *b, const char *name, size_t n, int clustered,
             uint64_t begin, sum;
             if (!self[p] || (k % 2 && !peers[p]->chain))
                 continue;
-            peers[p]->run(self[p], others, slice); /* in the caches is what this contestant would have there */
+            peers[p]->run(self[p], others,
+                          slice); /* in the caches is what this contestant would have there */
             begin = bench_cpu_ns();
             sum = (k % 2 ? peers[p]->chain : peers[p]->run)(self[p], addrs, slice);
             if (t)
@@ -350,9 +359,11 @@ static void run_case(struct bench *b, const char *name, size_t n, int clustered,
     for (int p = 0; p < N_PEERS; p++) {
         if (!self[p])
             continue;
-        bench_figure(b, name, n, peers[p]->name, "ns_per_lookup", bench_median(ns[p][0], trials), "ns");
+        bench_figure(b, name, n, peers[p]->name, "ns_per_lookup", bench_median(ns[p][0], trials),
+                     "ns");
         if (peers[p]->chain)
-            bench_figure(b, name, n, peers[p]->name, "ns_per_dependent_lookup", bench_median(ns[p][1], trials), "ns");
+            bench_figure(b, name, n, peers[p]->name, "ns_per_dependent_lookup",
+                         bench_median(ns[p][1], trials), "ns");
         peers[p]->destroy(self[p]);
     }
     fflush(stdout);

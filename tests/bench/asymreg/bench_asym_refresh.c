@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long until a change among n regions is known to a peer: by the change log, mapped and read with process_vm_readv; by leaf, after
- * the log has been overrun; against copying the whole table, as the paper does. The owner and the peer are the same process here; wall-clock
- * time, since the kernel's copying is part of it. And what a peer costs that has been imported, and used: case `peers`.
+ * How long until a change among n regions is known to a peer: by the change log, mapped and read
+ * with process_vm_readv; by leaf, after the log has been overrun; against copying the whole table,
+ * as the paper does. The owner and the peer are the same process here; wall-clock time, since the
+ * kernel's copying is part of it. And what a peer costs that has been imported, and used: case
+ * `peers`.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
@@ -42,12 +44,14 @@ static void change(struct bench *b, uint32_t count)
     asymreg_id id;
 
     for (uint32_t i = 0; i < count; i += 2)
-        if (asymreg_table_insert(w.table, BASE + bench_random(b, w.n) * UINT64_C(4096) + 2048, 1024, ASYMREG_RW, w.segment, &id) < 0 ||
+        if (asymreg_table_insert(w.table, BASE + bench_random(b, w.n) * UINT64_C(4096) + 2048, 1024,
+                                 ASYMREG_RW, w.segment, &id) < 0 ||
             (i + 1 < count && asymreg_table_remove(w.table, id) < 0))
             exit(1);
 }
 
-/* One region comes; the peer refreshes and finds it. Nanoseconds from after the registration to the successful lookup. */
+/* One region comes; the peer refreshes and finds it. Nanoseconds from after the registration to the
+ * successful lookup. */
 static double one_change(struct bench *b, int way, uint32_t mode)
 {
     uint64_t addr = BASE + bench_random(b, w.n) * UINT64_C(4096) + 2048, begin, ns;
@@ -59,7 +63,8 @@ static double one_change(struct bench *b, int way, uint32_t mode)
     if (asymreg_cache_refresh(w.cache[way], mode) < 0 || !asymreg_index_lookup(w.reader[way], addr))
         exit(1);
     ns = bench_ns(CLOCK_MONOTONIC) - begin;
-    if (asymreg_table_remove(w.table, id) < 0 || asymreg_cache_refresh(w.cache[way], ASYMREG_REFRESH_AUTO) < 0)
+    if (asymreg_table_remove(w.table, id) < 0 ||
+        asymreg_cache_refresh(w.cache[way], ASYMREG_REFRESH_AUTO) < 0)
         exit(1);
     return (double)ns;
 }
@@ -114,13 +119,15 @@ static void run(struct bench *b, uint32_t n)
         asymreg_table_segment_add(w.table, 0, UINT64_MAX, NULL, 0, &w.segment) < 0)
         exit(1);
     for (uint32_t i = 0; i < n; i++)
-        if (asymreg_table_insert(w.table, BASE + i * UINT64_C(4096), 2048, ASYMREG_RW, w.segment, &id) < 0)
+        if (asymreg_table_insert(w.table, BASE + i * UINT64_C(4096), 2048, ASYMREG_RW, w.segment,
+                                 &id) < 0)
             exit(1);
     copts.bytes = block_bytes;
     for (int way = 0; way < WAYS; way++) {
         copts.mapped = way == MAPPED ? block : NULL;
         copts.read = way == CMA ? read_cma : NULL;
-        if (asymreg_cache_create(&copts, &w.cache[way]) < 0 || asymreg_cache_refresh(w.cache[way], 0) < 0 ||
+        if (asymreg_cache_create(&copts, &w.cache[way]) < 0 ||
+            asymreg_cache_refresh(w.cache[way], 0) < 0 ||
             asymreg_reader_create(asymreg_cache_index(w.cache[way]), &w.reader[way]) < 0)
             exit(1);
     }
@@ -140,7 +147,8 @@ static void run(struct bench *b, uint32_t n)
     }
     for (unsigned t = 0; t < trials; t++)
         ns[t] = copy_all(copy);
-    bench_figure(b, "one_change", n, "whole table copied", "ns_until_known", bench_median(ns, trials), "ns");
+    bench_figure(b, "one_change", n, "whole table copied", "ns_until_known",
+                 bench_median(ns, trials), "ns");
     for (unsigned t = 0; t < 3; t++)
         ns[t] = first_import();
     bench_figure(b, "first_import", n, "ours, CMA", "ns_until_known", bench_median(ns, 3), "ns");
@@ -169,7 +177,8 @@ static struct taken taken(void)
         exit(1);
     fclose(f);
     close(fd);
-    return (struct taken){(double)(m.uordblks + m.hblkhd), (double)pages * (double)sysconf(_SC_PAGESIZE), fd};
+    return (struct taken){(double)(m.uordblks + m.hblkhd),
+                          (double)pages * (double)sysconf(_SC_PAGESIZE), fd};
 }
 
 /* Itself, as n peers that have one region in one segment. */
@@ -183,13 +192,16 @@ static void peers(struct bench *b, uint32_t n)
     static uint64_t word, got;
     ssize_t bytes;
 
-    if (asymreg_open(&o, &c) < 0 || asymreg_register(c, &word, sizeof(word), ASYMREG_RW, 0, NULL) < 0 ||
-        (bytes = asymreg_export(c, blob, sizeof(blob))) < 0 || asymreg_worker_create(c, &worker) < 0)
+    if (asymreg_open(&o, &c) < 0 ||
+        asymreg_register(c, &word, sizeof(word), ASYMREG_RW, 0, NULL) < 0 ||
+        (bytes = asymreg_export(c, blob, sizeof(blob))) < 0 ||
+        asymreg_worker_create(c, &worker) < 0)
         exit(1);
     for (uint32_t i = 0; i <= n; i++) { /* the first also makes what all share */
         if (i == 1)
             before = taken();
-        if (asymreg_import(c, i, blob, (size_t)bytes) < 0 || (i == 0 && asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, 8) < 0))
+        if (asymreg_import(c, i, blob, (size_t)bytes) < 0 ||
+            (i == 0 && asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, 8) < 0))
             exit(1);
     }
     imported = taken();
@@ -197,11 +209,15 @@ static void peers(struct bench *b, uint32_t n)
         if (asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, 8) < 0)
             exit(1);
     used = taken();
-    bench_figure(b, "peers", n, "imported", "heap_bytes_per_peer", (imported.heap - before.heap) / n, "B");
+    bench_figure(b, "peers", n, "imported", "heap_bytes_per_peer",
+                 (imported.heap - before.heap) / n, "B");
     bench_figure(b, "peers", n, "used", "heap_bytes_per_peer", (used.heap - before.heap) / n, "B");
-    bench_figure(b, "peers", n, "imported", "resident_bytes_per_peer", (imported.resident - before.resident) / n, "B");
-    bench_figure(b, "peers", n, "used", "resident_bytes_per_peer", (used.resident - before.resident) / n, "B");
-    bench_figure(b, "peers", n, "used", "descriptors_per_peer", (used.descriptors - before.descriptors) / n, "1");
+    bench_figure(b, "peers", n, "imported", "resident_bytes_per_peer",
+                 (imported.resident - before.resident) / n, "B");
+    bench_figure(b, "peers", n, "used", "resident_bytes_per_peer",
+                 (used.resident - before.resident) / n, "B");
+    bench_figure(b, "peers", n, "used", "descriptors_per_peer",
+                 (used.descriptors - before.descriptors) / n, "1");
     asymreg_worker_destroy(worker);
     asymreg_close(c);
 }

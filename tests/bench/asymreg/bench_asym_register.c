@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registering and publishing, with n regions registered already; what readers pay while a writer runs at full speed; memory a region.
- * Beside: UCX's page table and a sorted array (the paper's), both local only, without publication and without readers.
+ * Registering and publishing, with n regions registered already; what readers pay while a writer
+ * runs at full speed; memory a region. Beside: UCX's page table and a sorted array (the paper's),
+ * both local only, without publication and without readers.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
@@ -14,7 +15,7 @@
 #endif
 
 #define STRIDE UINT64_C(4096)
-#define BASE UINT64_C(0x100000000000)
+#define BASE   UINT64_C(0x100000000000)
 
 /* n places in random order; the spare ones are for the measurement. */
 static uint32_t *shuffled(struct bench *b, uint32_t n)
@@ -36,7 +37,8 @@ static void *at(uint32_t place)
     return (void *)(uintptr_t)(BASE + place * STRIDE);
 }
 
-/* asymreg_register() and asymreg_unregister() of a context: index, published slot, log record, lock. Nothing is touched at the address. */
+/* asymreg_register() and asymreg_unregister() of a context: index, published slot, log record,
+ * lock. Nothing is touched at the address. */
 static void ours(struct bench *b, uint32_t n, uint32_t batch, unsigned trials)
 {
     struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1200000};
@@ -60,8 +62,10 @@ static void ours(struct bench *b, uint32_t n, uint32_t batch, unsigned trials)
             asymreg_unregister(c, ids[n + i]);
         unreg[t] = (double)(bench_cpu_ns() - begin) / batch;
     }
-    bench_figure(b, "register", n, "ours, published", "ns_per_register", bench_median(reg, trials), "ns");
-    bench_figure(b, "register", n, "ours, published", "ns_per_unregister", bench_median(unreg, trials), "ns");
+    bench_figure(b, "register", n, "ours, published", "ns_per_register", bench_median(reg, trials),
+                 "ns");
+    bench_figure(b, "register", n, "ours, published", "ns_per_unregister",
+                 bench_median(unreg, trials), "ns");
     asymreg_close(c);
     free(order);
     free(ids);
@@ -81,7 +85,8 @@ static void sorted(struct bench *b, uint32_t n, uint32_t batch, unsigned trials)
         table[i] = (struct entry){BASE + i * STRIDE, 2048, i};
     for (unsigned t = 0; t < trials; t++) {
         uint64_t begin = bench_cpu_ns();
-        for (uint32_t i = 0; i < batch; i++) { /* one in and out again, at a random place: half of that is one insertion */
+        for (uint32_t i = 0; i < batch;
+             i++) { /* one in and out again, at a random place: half of that is one insertion */
             uint32_t low = 0, high = n;
             uint64_t start = BASE + bench_random(b, n) * STRIDE + 2048;
             while (low < high) {
@@ -97,7 +102,8 @@ static void sorted(struct bench *b, uint32_t n, uint32_t batch, unsigned trials)
         }
         ns[t] = (double)(bench_cpu_ns() - begin) / batch / 2;
     }
-    bench_figure(b, "register", n, "sorted array", "ns_per_register", bench_median(ns, trials), "ns");
+    bench_figure(b, "register", n, "sorted array", "ns_per_register", bench_median(ns, trials),
+                 "ns");
     free(table);
 }
 
@@ -138,7 +144,8 @@ static void pgtable(struct bench *b, uint32_t n, uint32_t batch, unsigned trials
         if (i < n && ucs_pgtable_insert(&table, &regions[i]) != UCS_OK)
             exit(1);
     }
-    bench_figure(b, "memory", n, "pgtable", "bytes_per_region", (double)dir_bytes / n + sizeof(*regions), "B");
+    bench_figure(b, "memory", n, "pgtable", "bytes_per_region",
+                 (double)dir_bytes / n + sizeof(*regions), "B");
     for (unsigned t = 0; t < trials; t++) {
         uint64_t begin = bench_cpu_ns();
         for (uint32_t i = 0; i < batch; i++)
@@ -167,20 +174,23 @@ static void memory(struct bench *b, uint32_t n)
     asymreg_id id;
 
     memset(block, 0, bytes);
-    if (asymreg_table_create(&o, block, 1, &t) < 0 || asymreg_table_segment_add(t, 0, UINT64_MAX, NULL, 0, &segment) < 0)
+    if (asymreg_table_create(&o, block, 1, &t) < 0 ||
+        asymreg_table_segment_add(t, 0, UINT64_MAX, NULL, 0, &segment) < 0)
         exit(1);
     for (uint32_t i = 0; i < n; i++)
         if (asymreg_table_insert(t, (uintptr_t)at(order[i]), 2048, ASYMREG_RW, segment, &id) < 0)
             exit(1);
     asymreg_index_get_stats(asymreg_table_index(t), &s);
     /* Tree, slots, leaf generations, and the owner's words for freed slots and segments. */
-    bench_figure(b, "memory", n, "ours, published", "bytes_per_region", (double)(s.bytes + n / 128 * 8) / n + 4, "B");
+    bench_figure(b, "memory", n, "ours, published", "bytes_per_region",
+                 (double)(s.bytes + n / 128 * 8) / n + 4, "B");
     asymreg_table_destroy(t);
     free(block);
     free(order);
 }
 
-/* A reader's lookups at random, with and without a thread that registers and unregisters as fast as it can. */
+/* A reader's lookups at random, with and without a thread that registers and unregisters as fast as
+ * it can. */
 struct shared {
     struct asymreg_index *ix;
     uint32_t n;
@@ -196,7 +206,8 @@ static void *writer(void *arg)
 
     while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
         rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17;
-        if (asymreg_index_insert(s->ix, BASE + (rng >> 20) % s->n * STRIDE + 2048, 1024, 1, 1, &id) == 0)
+        if (asymreg_index_insert(s->ix, BASE + (rng >> 20) % s->n * STRIDE + 2048, 1024, 1, 1,
+                                 &id) == 0)
             asymreg_index_remove(s->ix, id);
         __atomic_store_n(&s->changes, s->changes + 2, __ATOMIC_RELAXED);
     }
@@ -246,8 +257,10 @@ static void readers(struct bench *b, uint32_t n, unsigned trials)
         ratio[t] = beside[t] / alone[t];
     }
     bench_figure(b, "reader", n, "ours", "ns_per_lookup_alone", bench_median(alone, trials), "ns");
-    bench_figure(b, "reader", n, "ours", "ns_per_lookup_beside_writer", bench_median(beside, trials), "ns");
-    bench_figure(b, "reader", n, "ours", "beside_writer_over_alone", bench_median(ratio, trials), "ratio");
+    bench_figure(b, "reader", n, "ours", "ns_per_lookup_beside_writer",
+                 bench_median(beside, trials), "ns");
+    bench_figure(b, "reader", n, "ours", "beside_writer_over_alone", bench_median(ratio, trials),
+                 "ratio");
     asymreg_reader_destroy(r);
     asymreg_index_destroy(s.ix);
     free(order);

@@ -28,27 +28,27 @@ struct peer {
 };
 
 /* Defines run and chain from an expression that finds the handle of `addr` in `self`. */
-#define DEFINE_RUNS(prefix, type, find)                                                   \
-    static uint64_t prefix##_run(void *opaque, const uint64_t *addrs, size_t n)           \
-    {                                                                                     \
-        type *self = (type *)opaque;                                                      \
-        uint64_t sum = 0;                                                                 \
-        for (size_t i = 0; i < n; i++) {                                                  \
-            uint64_t addr = addrs[i];                                                     \
-            sum += find;                                                                  \
-        }                                                                                 \
-        return sum;                                                                       \
-    }                                                                                     \
-    static uint64_t prefix##_chain(void *opaque, const uint64_t *addrs, size_t n)         \
-    {                                                                                     \
-        type *self = (type *)opaque;                                                      \
-        uint64_t sum = 0, handle = 1;                                                     \
-        for (size_t i = 0; i < n; i++) {                                                  \
-            uint64_t addr = addrs[i] + (handle == 0);                                     \
-            handle = find;                                                                \
-            sum += handle;                                                                \
-        }                                                                                 \
-        return sum;                                                                       \
+#define DEFINE_RUNS(prefix, type, find)                                                            \
+    static uint64_t prefix##_run(void *opaque, const uint64_t *addrs, size_t n)                    \
+    {                                                                                              \
+        type *self = (type *)opaque;                                                               \
+        uint64_t sum = 0;                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            uint64_t addr = addrs[i];                                                              \
+            sum += find;                                                                           \
+        }                                                                                          \
+        return sum;                                                                                \
+    }                                                                                              \
+    static uint64_t prefix##_chain(void *opaque, const uint64_t *addrs, size_t n)                  \
+    {                                                                                              \
+        type *self = (type *)opaque;                                                               \
+        uint64_t sum = 0, handle = 1;                                                              \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            uint64_t addr = addrs[i] + (handle == 0);                                              \
+            handle = find;                                                                         \
+            sum += handle;                                                                         \
+        }                                                                                          \
+        return sum;                                                                                \
     }
 
 /* peers_cxx.cc, where there is a C++ compiler. */

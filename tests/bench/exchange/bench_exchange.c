@@ -4,17 +4,24 @@
  *
  *     four-hosts bench_exchange PMIRUN CLIENT [--ranks N [--trials N]] [--quick]
  *
- * four-hosts has made the hosts: network namespaces of this machine, and a Slurm cluster of four nodes. Each trial runs every launcher once, one after the other,
- * and who is first changes; in a job the ways take turns. Cases, by number of ranks (4 to 64 a host):
+ * four-hosts has made the hosts: network namespaces of this machine, and a Slurm cluster of four
+ * nodes. Each trial runs every launcher once, one after the other, and who is first changes; in a
+ * job the ways take turns. Cases, by number of ranks (4 to 64 a host):
  *
- *     neighbours   every rank brings both neighbours a value and has theirs: by Ring; by Put and waiting Get in the designs DIRECT, DKVS, TREE; by
- *                  Put, Fence, Get. pmirun with TCP and with UCX between the hosts, srun --mpi=pmi2 (Ring; Put, Fence, Get), mpiexec.hydra
- *     fence        a Fence that brings a pair of each rank, with nothing behind it that takes the processor from those who still wait
- *     job          a job of one Put, Fence, Get: from the launcher's start to its end; and until the last rank's PMI init is complete
+ *     neighbours   every rank brings both neighbours a value and has theirs: by Ring; by Put and
+ *                  waiting Get in the designs DIRECT, DKVS, TREE; by Put, Fence, Get. pmirun with
+ *                  TCP and with UCX between the hosts, srun --mpi=pmi2 (Ring; Put, Fence, Get),
+ *                  mpiexec.hydra
+ *     fence        a Fence that brings a pair of each rank, with nothing behind it that takes the
+ *                  processor from those who still wait
+ *     job          a job of one Put, Fence, Get: from the launcher's start to its end; and until
+ *                  the last rank's PMI init is complete
  *
- * A round takes from the moment at which all ranks begin to the one at which the last of them is done. "first" is a job's first round, in which
- * connections are made; "time" the median of those that follow. Figures are medians over the trials. Peers that are not there are left out, as are those of
- * whom a job has failed at that size (mpiexec.hydra 4.0 now and then never ends one of 256 ranks of PMI-2); stderr says so.
+ * A round takes from the moment at which all ranks begin to the one at which the last of them is
+ * done. "first" is a job's first round, in which connections are made; "time" the median of those
+ * that follow. Figures are medians over the trials. Peers that are not there are left out, as are
+ * those of whom a job has failed at that size (mpiexec.hydra 4.0 now and then never ends one of 256
+ * ranks of PMI-2); stderr says so.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,11 +42,11 @@
 #include "../bench.h"
 #include "board.h"
 
-#define MAX_TRIALS 16
+#define MAX_TRIALS  16
 #define JOB_SECONDS 80 /* a client gives up after 60 */
-#define ROUNDS 9
-#define HOSTS 4
-#define MAX_ARGS 40
+#define ROUNDS      9
+#define HOSTS       4
+#define MAX_ARGS    40
 
 extern char **environ;
 
@@ -76,32 +83,68 @@ struct experiment {
     double whole[MAX_TRIALS], init[MAX_TRIALS];
 };
 
-#define OURS(how, name)                                                                                                            \
-    {.kind = PMIRUN, .links = how, .design = "dkvs", .wire = "2", .ways = {"ring", "get", "pgf", "fence"},                         \
-     .who = {"ours Ring " name, "ours DKVS " name, "ours Put-Fence-Get " name, "ours " name}},                                     \
-    {.kind = PMIRUN, .links = how, .design = "direct", .wire = "2", .ways = {"get"}, .who = {"ours Direct " name}},                \
-    {.kind = PMIRUN, .links = how, .design = "tree", .wire = "2", .ways = {"get"}, .who = {"ours Tree " name}}
+#define OURS(how, name)                                                                            \
+    {.kind = PMIRUN,                                                                               \
+     .links = how,                                                                                 \
+     .design = "dkvs",                                                                             \
+     .wire = "2",                                                                                  \
+     .ways = {"ring", "get", "pgf", "fence"},                                                      \
+     .who = {"ours Ring " name, "ours DKVS " name, "ours Put-Fence-Get " name, "ours " name}},     \
+        {.kind = PMIRUN,                                                                           \
+         .links = how,                                                                             \
+         .design = "direct",                                                                       \
+         .wire = "2",                                                                              \
+         .ways = {"get"},                                                                          \
+         .who = {"ours Direct " name}},                                                            \
+    {                                                                                              \
+        .kind = PMIRUN, .links = how, .design = "tree", .wire = "2", .ways = {"get"}, .who = {     \
+            "ours Tree " name                                                                      \
+        }                                                                                          \
+    }
 
 static struct experiment experiments[] = {
     OURS("tcp", "TCP"),
     OURS("ucx", "UCX"),
-    {.kind = PMIRUN, .links = "tcp", .design = "dkvs", .wire = "1", .ways = {"pgf", "fence"},
+    {.kind = PMIRUN,
+     .links = "tcp",
+     .design = "dkvs",
+     .wire = "1",
+     .ways = {"pgf", "fence"},
      .who = {"ours Put-Fence-Get TCP PMI-1", "ours TCP PMI-1"}},
-    {.kind = SRUN, .wire = "2", .ways = {"ring", "pgf", "fence"}, .who = {"srun Ring", "srun Put-Fence-Get", "srun"}},
-    {.kind = HYDRA, .wire = "1", .ways = {"pgf", "fence"}, .who = {"mpiexec.hydra Put-Fence-Get PMI-1", "mpiexec.hydra PMI-1"}},
-    {.kind = HYDRA, .wire = "2", .ways = {"pgf", "fence"}, .who = {"mpiexec.hydra Put-Fence-Get PMI-2", "mpiexec.hydra PMI-2"}},
+    {.kind = SRUN,
+     .wire = "2",
+     .ways = {"ring", "pgf", "fence"},
+     .who = {"srun Ring", "srun Put-Fence-Get", "srun"}},
+    {.kind = HYDRA,
+     .wire = "1",
+     .ways = {"pgf", "fence"},
+     .who = {"mpiexec.hydra Put-Fence-Get PMI-1", "mpiexec.hydra PMI-1"}},
+    {.kind = HYDRA,
+     .wire = "2",
+     .ways = {"pgf", "fence"},
+     .who = {"mpiexec.hydra Put-Fence-Get PMI-2", "mpiexec.hydra PMI-2"}},
 };
 
 /* Jobs of one round. */
 static struct experiment jobs[] = {
-    {.kind = PMIRUN, .links = "tcp", .design = "dkvs", .wire = "2", .ways = {"pgf"}, .who = {"ours TCP"}},
-    {.kind = PMIRUN, .links = "ucx", .design = "dkvs", .wire = "2", .ways = {"pgf"}, .who = {"ours UCX"}},
+    {.kind = PMIRUN,
+     .links = "tcp",
+     .design = "dkvs",
+     .wire = "2",
+     .ways = {"pgf"},
+     .who = {"ours TCP"}},
+    {.kind = PMIRUN,
+     .links = "ucx",
+     .design = "dkvs",
+     .wire = "2",
+     .ways = {"pgf"},
+     .who = {"ours UCX"}},
     {.kind = SRUN, .wire = "2", .ways = {"pgf"}, .who = {"srun"}},
     {.kind = HYDRA, .wire = "1", .ways = {"pgf"}, .who = {"mpiexec.hydra PMI-1"}},
 };
 
 #define N_EXPERIMENTS (sizeof(experiments) / sizeof(experiments[0]))
-#define N_JOBS (sizeof(jobs) / sizeof(jobs[0]))
+#define N_JOBS        (sizeof(jobs) / sizeof(jobs[0]))
 
 struct command {
     const char *argv[MAX_ARGS];
@@ -126,14 +169,17 @@ static void launcher(struct command *c, const struct experiment *e, int n)
     snprintf(per_host, sizeof(c->text[1]), "%d", n / HOSTS);
     switch (e->kind) {
     case PMIRUN:
-        ADD(c, pmirun, "--hosts", hosts, "--launch-agent", host_ssh, "--links", e->links, "--design", e->design, "-n", count);
+        ADD(c, pmirun, "--hosts", hosts, "--launch-agent", host_ssh, "--links", e->links,
+            "--design", e->design, "-n", count);
         break;
     case SRUN: /* the cluster is not on these hosts, but on the machine itself */
         snprintf(c->text[2], sizeof(c->text[2]), "--ntasks-per-node=%d", n / HOSTS);
-        ADD(c, "nsenter", "-t", outer, "-n", "-u", "-m", "-i", "srun", "-Q", "-K", "-N", "4", "-n", count, c->text[2], "--mpi=pmi2");
+        ADD(c, "nsenter", "-t", outer, "-n", "-u", "-m", "-i", "srun", "-Q", "-K", "-N", "4", "-n",
+            count, c->text[2], "--mpi=pmi2");
         break;
     default:
-        ADD(c, "mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", host_ssh, "-hosts", hosts, "-ppn", per_host, "-n", count);
+        ADD(c, "mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", host_ssh, "-hosts", hosts,
+            "-ppn", per_host, "-n", count);
     }
 }
 
@@ -223,7 +269,8 @@ static void job(struct experiment *e, int n, int rounds, size_t trial)
 
         for (int i = 0; i < rounds; i++)
             for (int r = 0; r < n; r++)
-                round[i] = larger(round[i], ms(board->ranks[r].done_ns[w][i] - board->ranks[r].begun_ns[w][i]));
+                round[i] = larger(
+                    round[i], ms(board->ranks[r].done_ns[w][i] - board->ranks[r].begun_ns[w][i]));
         e->first[w][trial] = round[0];
         e->time[w][trial] = rounds > 1 ? bench_median(round + 1, (size_t)rounds - 1) : round[0];
     }
@@ -234,8 +281,10 @@ static void figures(const struct bench *b, struct experiment *e, int n, size_t t
     for (int w = 0; e->ways[w]; w++) {
         const char *which = strcmp(e->ways[w], "fence") == 0 ? "fence" : "neighbours";
 
-        bench_figure(b, which, (uint64_t)n, e->who[w], "time", bench_median(e->time[w], trials), "ms");
-        bench_figure(b, which, (uint64_t)n, e->who[w], "first", bench_median(e->first[w], trials), "ms");
+        bench_figure(b, which, (uint64_t)n, e->who[w], "time", bench_median(e->time[w], trials),
+                     "ms");
+        bench_figure(b, which, (uint64_t)n, e->who[w], "first", bench_median(e->first[w], trials),
+                     "ms");
     }
     fflush(stdout);
 }
@@ -268,8 +317,10 @@ static void compare_at(const struct bench *b, int n, size_t trials, int rounds)
 
         if (!e->there || e->failed)
             continue;
-        bench_figure(b, "job", (uint64_t)n, e->who[0], "whole job", bench_median(e->whole, trials), "ms");
-        bench_figure(b, "job", (uint64_t)n, e->who[0], "last rank initialized", bench_median(e->init, trials), "ms");
+        bench_figure(b, "job", (uint64_t)n, e->who[0], "whole job", bench_median(e->whole, trials),
+                     "ms");
+        bench_figure(b, "job", (uint64_t)n, e->who[0], "last rank initialized",
+                     bench_median(e->init, trials), "ms");
     }
     fflush(stdout);
 }
@@ -311,14 +362,17 @@ int main(int argc, char **argv)
     struct bench b;
 
     if (argc < 3) {
-        fprintf(stderr, "usage: four-hosts bench_exchange PMIRUN CLIENT [--ranks N [--trials N]] [--quick]\n");
+        fprintf(
+            stderr,
+            "usage: four-hosts bench_exchange PMIRUN CLIENT [--ranks N [--trials N]] [--quick]\n");
         return 2;
     }
     pmirun = whole(argv[1]);
     client = whole(argv[2]);
     argc -= 2;
     argv += 2;
-    for (; argc > 2 && (strcmp(argv[1], "--ranks") == 0 || strcmp(argv[1], "--trials") == 0); argc -= 2, argv += 2)
+    for (; argc > 2 && (strcmp(argv[1], "--ranks") == 0 || strcmp(argv[1], "--trials") == 0);
+         argc -= 2, argv += 2)
         *(strcmp(argv[1], "--ranks") == 0 ? &ranks : &trials) = atoi(argv[2]);
     if (ranks < 0 || ranks > BOARD_RANKS || ranks % HOSTS || trials < 0 || trials > MAX_TRIALS)
         fail("--ranks", "a multiple of 4 up to 256; --trials: up to 16");
@@ -326,7 +380,8 @@ int main(int argc, char **argv)
     hosts = need("HOSTS");
     host_ssh = need("HOST_SSH");
     outer = getenv("OUTER");
-    setenv("UCX_NET_DEVICES", "eth0", 0); /* it would choose the loopback, which is each host's own */
+    setenv("UCX_NET_DEVICES", "eth0",
+           0); /* it would choose the loopback, which is each host's own */
     signal(SIGINT, interrupted);
     signal(SIGTERM, interrupted);
     fd = mkstemp(board_path);
@@ -343,7 +398,12 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < (ranks || b.quick ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++) {
         int n = ranks ? ranks : sizes[i];
 
-        compare_at(&b, n, trials ? (size_t)trials : b.quick ? 1 : n > 64 ? 5 : 7, b.quick ? 3 : ROUNDS);
+        compare_at(&b, n,
+                   trials    ? (size_t)trials
+                   : b.quick ? 1
+                   : n > 64  ? 5
+                             : 7,
+                   b.quick ? 3 : ROUNDS);
     }
     unlink(board_path);
     return 0;

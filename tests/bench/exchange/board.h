@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where the ranks of bench_exchange's jobs write down their times, and where they meet: a file that all have mapped, as all "hosts" are this machine. So what is
- * between two rounds takes no PMI, and all ranks begin a round at the same moment.
+ * Where the ranks of bench_exchange's jobs write down their times, and where they meet: a file that
+ * all have mapped, as all "hosts" are this machine. So what is between two rounds takes no PMI, and
+ * all ranks begin a round at the same moment.
  */
 #ifndef FENCEPOST_BENCH_BOARD_H
 #define FENCEPOST_BENCH_BOARD_H
@@ -9,11 +10,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BOARD_RANKS 256
-#define BOARD_WAYS 4
+#define BOARD_RANKS  256
+#define BOARD_WAYS   4
 #define BOARD_ROUNDS 16
 
-struct board_rank { /* moments on CLOCK_MONOTONIC */
+struct board_rank {   /* moments on CLOCK_MONOTONIC */
     int64_t init_ns;  /* PMI's init was complete */
     int64_t ended_ns; /* after finalize; 0: it has not come to that */
     int64_t begun_ns[BOARD_WAYS][BOARD_ROUNDS];
@@ -21,8 +22,8 @@ struct board_rank { /* moments on CLOCK_MONOTONIC */
 };
 
 struct board {
-    atomic_uint n_here; /* ranks that have come to the meeting */
-    atomic_uint n_met;  /* meetings that are over */
+    atomic_uint n_here;       /* ranks that have come to the meeting */
+    atomic_uint n_met;        /* meetings that are over */
     _Atomic int64_t start_ns; /* of the round that follows */
     struct board_rank ranks[BOARD_RANKS];
 };

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The program that bench_exchange starts under each launcher: a client session of libpmiwire on the descriptor that PMI_FD names.
+ * The program that bench_exchange starts under each launcher: a client session of libpmiwire on the
+ * descriptor that PMI_FD names.
  *
  *     exchange_client BOARD WIRE ROUNDS WAY...
  *
- * In each round, for each way, every rank brings its two neighbours in the ring of ranks a value of 16 bytes and has theirs:
+ * In each round, for each way, every rank brings its two neighbours in the ring of ranks a value of
+ * 16 bytes and has theirs:
  *
  *     ring     PMIX_Ring (PMI-2: Slurm's and ours)
  *     get      put as SPARSE, then two Gets that wait for the key and name its rank (ours)
  *     pgf      put, fence, two Gets
- *     fence    fence: what was put before the round begins, with nothing behind it that takes the processor from those who still wait
+ *     fence    fence: what was put before the round begins, with nothing behind it that takes the
+ *              processor from those who still wait
  *
- * All begin at one moment, for which they wait asleep. Every value is checked. Times go into BOARD (board.h).
+ * All begin at one moment, for which they wait asleep. Every value is checked. Times go into BOARD
+ * (board.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -100,7 +104,9 @@ static int environment(const char *name)
 
 static void init(int wire)
 {
-    struct pmiwire_client_opts opts = {.size = sizeof(opts), .wire = wire == 1 ? PMIWIRE_V1 : PMIWIRE_V2, .jobid = getenv("PMI_JOBID")};
+    struct pmiwire_client_opts opts = {.size = sizeof(opts),
+                                       .wire = wire == 1 ? PMIWIRE_V1 : PMIWIRE_V2,
+                                       .jobid = getenv("PMI_JOBID")};
     struct pmiwire_client_info info;
     struct pmiwire_event ev;
 
@@ -140,7 +146,8 @@ static void put(enum way way, int round)
     char key[32], value[32];
 
     key_and_value(way, round, rank, key, value);
-    answer(pmiwire_client_put_hinted(session, pmiwire_strz(key), pmiwire_strz(value), way == WAY_GET ? PMIWIRE_HINT_SPARSE : PMIWIRE_HINT_NONE, 0),
+    answer(pmiwire_client_put_hinted(session, pmiwire_strz(key), pmiwire_strz(value),
+                                     way == WAY_GET ? PMIWIRE_HINT_SPARSE : PMIWIRE_HINT_NONE, 0),
            "put", &ev);
 }
 
@@ -168,7 +175,8 @@ static void exchange(enum way way, int round)
 
         key_and_value(way, round, who, key, value);
         if (way == WAY_GET)
-            answer(pmiwire_client_get_from(session, who, pmiwire_strz(key), PMIWIRE_GET_WAIT, 0), "get", &ev);
+            answer(pmiwire_client_get_from(session, who, pmiwire_strz(key), PMIWIRE_GET_WAIT, 0),
+                   "get", &ev);
         else
             answer(pmiwire_client_get(session, own, who, pmiwire_strz(key), 0), "get", &ev);
         check(ev.value, value);
@@ -239,7 +247,8 @@ int main(int argc, char **argv)
         ways[i] = (enum way)way;
     }
     fd = open(argv[1], O_RDWR);
-    board = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    board =
+        fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (board == MAP_FAILED || n_rounds < 1 || n_rounds > BOARD_ROUNDS)
         die("%s: %s", argv[1], strerror(errno));
     close(fd);

@@ -7,8 +7,8 @@
 
 /* Payload of a Fence that is there at once on all nodes, bytes. */
 #define PAYLOAD_LIMIT 800e6
-#define PAIR_BYTES 29.0
-#define VALUE_BYTES 16
+#define PAIR_BYTES    29.0
+#define VALUE_BYTES   16
 
 struct frame {
     size_t bytes;
@@ -35,8 +35,8 @@ struct sim {
     const struct costs *c;
     uint32_t n_nodes, per_node, n_ranks, sample, arity;
     struct node *nodes;
-    unsigned char *step;  /* by rank: place in the script */
-    uint64_t *since;      /* by rank: when its request began */
+    unsigned char *step; /* by rank: place in the script */
+    uint64_t *since;     /* by rank: when its request began */
     struct event *heap;
     size_t n_heap, cap_heap;
     uint64_t serial, end;
@@ -113,20 +113,24 @@ static void answered(struct node *n, uint32_t rank)
         sim->end = n->busy;
     if (sim->s->ops[sim->step[rank]] == OP_END)
         return;
-    push(sim, (struct event){.time = n->busy + (uint64_t)sim->c->turn, .node = (uint32_t)(n - sim->nodes), .rank = rank});
+    push(sim, (struct event){.time = n->busy + (uint64_t)sim->c->turn,
+                             .node = (uint32_t)(n - sim->nodes),
+                             .rank = rank});
 }
 
 #define SCATTER 2654435761u
-#define GATHER 244002641u /* times SCATTER is 1 */
+#define GATHER  244002641u /* times SCATTER is 1 */
 
 static size_t key_of(const struct sim *sim, char *text, uint32_t rank)
 {
-    return (size_t)(sim->s->scattered ? snprintf(text, 32, "%08x-addr", rank * SCATTER) : snprintf(text, 32, "addr-%08x", rank));
+    return (size_t)(sim->s->scattered ? snprintf(text, 32, "%08x-addr", rank * SCATTER)
+                                      : snprintf(text, 32, "addr-%08x", rank));
 }
 
 static uint32_t rank_of(const struct sim *sim, struct pmiwire_str key)
 {
-    return (uint32_t)strtoul(key.ptr + (sim->s->scattered ? 0 : 5), NULL, 16) * (sim->s->scattered ? GATHER : 1);
+    return (uint32_t)strtoul(key.ptr + (sim->s->scattered ? 0 : 5), NULL, 16) *
+           (sim->s->scattered ? GATHER : 1);
 }
 
 static size_t value_of(char *text, uint32_t rank)
@@ -152,7 +156,8 @@ static uint32_t source(const struct sim *sim, uint32_t rank)
     }
 }
 
-/* Is this rank's pair in the sample? Of a Fence alone, which is what costs memory: whole nodes are, so that segments are as long as ever. */
+/* Is this rank's pair in the sample? Of a Fence alone, which is what costs memory: whole nodes are,
+ * so that segments are as long as ever. */
 static bool sampled(const struct sim *sim, uint32_t rank)
 {
     return node_of(sim, rank) % sim->sample == 0;
@@ -179,13 +184,16 @@ static bool get(struct node *n, uint32_t rank)
     uint32_t src = source(sim, rank);
     struct pmiwire_str value;
     char k[32];
-    int rc = pmiwire_exchange_get(n->x, (struct pmiwire_str){k, key_of(sim, k, src)}, (int32_t)src, sim->s->how, rank, &value);
+    int rc = pmiwire_exchange_get(n->x, (struct pmiwire_str){k, key_of(sim, k, src)}, (int32_t)src,
+                                  sim->s->how, rank, &value);
 
     if (rc == 0)
         check(sim, src, value);
     else if (rc == PMIWIRE_PENDING)
         return false;
-    else if (sampled(sim, src) || rc != PMIWIRE_ENOENT) /* else it would have been there, and is as local as the others */
+    else if (sampled(sim, src) ||
+             rc !=
+                 PMIWIRE_ENOENT) /* else it would have been there, and is as local as the others */
         sim->wrong = true;
     return true;
 }
@@ -241,7 +249,8 @@ static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_
         at += iov[i].iov_len;
     }
     /* What a sampled Fence carries stands for `sample` times as much. */
-    wire = (uint64_t)(sim->c->G * (double)((bytes - PMIWIRE_EXCHANGE_HEADER_BYTES) * sim->sample + PMIWIRE_EXCHANGE_HEADER_BYTES));
+    wire = (uint64_t)(sim->c->G * (double)((bytes - PMIWIRE_EXCHANGE_HEADER_BYTES) * sim->sample +
+                                           PMIWIRE_EXCHANGE_HEADER_BYTES));
     work(n, sim->c->o);
     if (n->tx < n->busy)
         n->tx = n->busy;
@@ -316,7 +325,8 @@ static int on_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
     return 0;
 }
 
-static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left, struct pmiwire_str right)
+static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left,
+                      struct pmiwire_str right)
 {
     struct node *n = ctx;
     struct sim *sim = n->sim;
@@ -338,7 +348,13 @@ static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct p
 static int start(struct sim *sim)
 {
     static const struct pmiwire_exchange_ops ops = {
-        .size = sizeof(ops), .send = on_send, .node_of = on_node_of, .got = on_got, .done = on_done, .pairs = on_pairs, .find = on_find,
+        .size = sizeof(ops),
+        .send = on_send,
+        .node_of = on_node_of,
+        .got = on_got,
+        .done = on_done,
+        .pairs = on_pairs,
+        .find = on_find,
         .ringed = on_ringed,
     };
     uint32_t ranks[1024];
@@ -413,9 +429,12 @@ static void sum_up(struct sim *sim, struct result *r)
             r->frames[t] += s.frames[t].n_sent;
             sent += s.frames[t].n_sent;
             received += s.frames[t].n_received;
-            bytes += (s.frames[t].bytes_sent - s.frames[t].n_sent * PMIWIRE_EXCHANGE_HEADER_BYTES) * scale +
+            bytes += (s.frames[t].bytes_sent - s.frames[t].n_sent * PMIWIRE_EXCHANGE_HEADER_BYTES) *
+                         scale +
                      s.frames[t].n_sent * PMIWIRE_EXCHANGE_HEADER_BYTES;
-            bytes_in += (s.frames[t].bytes_received - s.frames[t].n_received * PMIWIRE_EXCHANGE_HEADER_BYTES) * scale +
+            bytes_in += (s.frames[t].bytes_received -
+                         s.frames[t].n_received * PMIWIRE_EXCHANGE_HEADER_BYTES) *
+                            scale +
                         s.frames[t].n_received * PMIWIRE_EXCHANGE_HEADER_BYTES;
         }
         if (s.n_waiting)
@@ -446,7 +465,8 @@ static void sum_up(struct sim *sim, struct result *r)
     r->right = !sim->wrong && done == sim->n_ranks;
 }
 
-/* One of how many nodes' pairs are really in a Fence: a power of two, and so a divisor of the sizes that are run. */
+/* One of how many nodes' pairs are really in a Fence: a power of two, and so a divisor of the sizes
+ * that are run. */
 static uint32_t sample_for(const struct script *s, uint32_t n_nodes, uint32_t n_ranks)
 {
     const double whole = s->put_every ? (double)n_ranks / s->put_every * PAIR_BYTES * n_nodes : 0;
@@ -460,10 +480,11 @@ static uint32_t sample_for(const struct script *s, uint32_t n_nodes, uint32_t n_
     return sample;
 }
 
-int sim_run(const struct script *s, uint32_t n_nodes, uint32_t per_node, const struct costs *c, uint32_t sample, uint32_t arity,
-            struct result *r)
+int sim_run(const struct script *s, uint32_t n_nodes, uint32_t per_node, const struct costs *c,
+            uint32_t sample, uint32_t arity, struct result *r)
 {
-    struct sim sim = {.s = s, .c = c, .n_nodes = n_nodes, .per_node = per_node, .n_ranks = n_nodes * per_node};
+    struct sim sim = {
+        .s = s, .c = c, .n_nodes = n_nodes, .per_node = per_node, .n_ranks = n_nodes * per_node};
 
     memset(r, 0, sizeof(*r));
     sim.sample = sample ? sample : sample_for(s, n_nodes, sim.n_ranks);

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Making a child's map out of its parent's and the array of the ranks that it takes: what a split, or MPI_Group_incl(), ends with. Beside what
- * other libraries do with the same array, and memcpy() of it.
+ * Making a child's map out of its parent's and the array of the ranks that it takes: what a split,
+ * or MPI_Group_incl(), ends with. Beside what other libraries do with the same array, and memcpy()
+ * of it.
  *
  *     bench_rankmap_create [--quick] [--seed N]
  *
- * The parent is the world, of 2n processes; the child has n, every other one (stride) or any, in random order (random). Ours is rankmap_include();
- * `ours, shape known` is rankmap_compose() with a child that was not made from an array. VCRT fill: a table of pointers, copied out of the parent's;
- * with reference counts: and each VC's count goes up. ch4: detection with a division a rank, and the table if it fails; MPICH main: a table of
- * 64-bit ids is filled, then looked at. A communicator is made and freed; memcpy() has its memory already. Time is that of the thread's processor, medians over trials in turns.
+ * The parent is the world, of 2n processes; the child has n, every other one (stride) or any, in
+ * random order (random). Ours is rankmap_include(); `ours, shape known` is rankmap_compose() with a
+ * child that was not made from an array. VCRT fill: a table of pointers, copied out of the
+ * parent's; with reference counts: and each VC's count goes up. ch4: detection with a division a
+ * rank, and the table if it fails; MPICH main: a table of 64-bit ids is filled, then looked at. A
+ * communicator is made and freed; memcpy() has its memory already. Time is that of the thread's
+ * processor, medians over trials in turns.
  */
 #include "../bench.h"
 
@@ -20,7 +24,9 @@
 
 enum who { OURS, KNOWN, MEMCPY, VCRT, COUNTED, CH4, MAIN, N_WHO };
 
-static const char *const labels[N_WHO] = {"ours", "ours, shape known", "memcpy", "VCRT fill", "VCRT fill with reference counts", "ch4", "MPICH main"};
+static const char *const labels[N_WHO] = {
+    "ours", "ours, shape known", "memcpy", "VCRT fill", "VCRT fill with reference counts",
+    "ch4",  "MPICH main"};
 
 struct vc {
     uint32_t references;
@@ -55,7 +61,8 @@ static void create_ours(const struct job *job)
     struct rankmap *child;
     uint32_t some = job->n / 3;
 
-    check(rankmap_include(job->world, (const uint32_t *)job->ranks, job->n, NULL, &child) == 0, "rankmap_include()");
+    check(rankmap_include(job->world, (const uint32_t *)job->ranks, job->n, NULL, &child) == 0,
+          "rankmap_include()");
     check(rankmap_id(child, some) == (uint32_t)job->ranks[some], "a wrong id");
     check(job->kind == 0 || rankmap_kind(child) == job->kind, "a wrong model");
     rankmap_unref(child);
@@ -97,7 +104,8 @@ static void create_ch4(const struct job *job)
         return;
     lut = malloc(job->n * sizeof(*lut));
     check(lut != NULL, "out of memory");
-    memcpy(lut, job->ranks, job->n * sizeof(*lut)); /* the parent is direct: its ids are its ranks */
+    memcpy(lut, job->ranks,
+           job->n * sizeof(*lut));   /* the parent is direct: its ids are its ranks */
     detect_ch4(lut, job->n, &found); /* and once more, whether the result has a model */
     keep(lut);
     free(lut);
@@ -165,8 +173,10 @@ static void run(struct bench *b, const char *name, struct job *job)
         bench_figure(b, name, job->n, labels[w], "us_per_communicator", median[w] / 1e3, "us");
         fprintf(stderr, " %s %.2f us%s", labels[w], median[w] / 1e3, w + 1 < N_WHO ? "," : "\n");
     }
-    bench_figure(b, name, job->n, labels[OURS], "time over memcpy", median[OURS] / median[MEMCPY], "x");
-    bench_figure(b, name, job->n, labels[OURS], "time over VCRT fill", median[OURS] / median[VCRT], "x");
+    bench_figure(b, name, job->n, labels[OURS], "time over memcpy", median[OURS] / median[MEMCPY],
+                 "x");
+    bench_figure(b, name, job->n, labels[OURS], "time over VCRT fill", median[OURS] / median[VCRT],
+                 "x");
     bench_figure(b, name, job->n, labels[OURS], "time over ch4", median[OURS] / median[CH4], "x");
 }
 

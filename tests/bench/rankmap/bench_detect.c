@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finding the model of an array of ids, beside memcpy() of it, a sum over it, and the detectors of ch4, MPICH main and UCC.
+ * Finding the model of an array of ids, beside memcpy() of it, a sum over it, and the detectors of
+ * ch4, MPICH main and UCC.
  *
  *     bench_rankmap_detect [--quick] [--seed N]
  *
- * Arrays of 4 to 400 MB (32-bit ids): direct, stride, blockstride (16 of 24) and a brick of a grid (md-blockstride). A detector that cannot
- * find a model leaves early, and is not shown there. What is found is checked. Time is that of the thread's processor, medians over trials in
- * turns.
+ * Arrays of 4 to 400 MB (32-bit ids): direct, stride, blockstride (16 of 24) and a brick of a grid
+ * (md-blockstride). A detector that cannot find a model leaves early, and is not shown there. What
+ * is found is checked. Time is that of the thread's processor, medians over trials in turns.
  */
 #include "../bench.h"
 
@@ -28,7 +29,8 @@ static const struct {
 } cases[] = {
     {"direct", DIRECT, RANKMAP_DIRECT, 0x3f},
     {"stride", STRIDE, RANKMAP_STRIDE, 0x3f},
-    {"blockstride", BLOCKSTRIDE, RANKMAP_BLOCKSTRIDE, 1u << OURS | 1u << MEMCPY | 1u << READ | 1u << CH4},
+    {"blockstride", BLOCKSTRIDE, RANKMAP_BLOCKSTRIDE,
+     1u << OURS | 1u << MEMCPY | 1u << READ | 1u << CH4},
     {"md-blockstride", BRICK, RANKMAP_MD, 1u << OURS | 1u << MEMCPY | 1u << READ},
 };
 
@@ -82,7 +84,8 @@ static void detect(enum who who, unsigned k, uint32_t n)
     case MAIN: detect_main(ids, n, &found); break;
     default: detect_ucc(ids, n, &found); break;
     }
-    if (!found.regular || found.offset + (n - 1) / found.block * found.stride + (n - 1) % found.block != ids[n - 1])
+    if (!found.regular ||
+        found.offset + (n - 1) / found.block * found.stride + (n - 1) % found.block != ids[n - 1])
         fail(cases[k].name, labels[who]);
 }
 
@@ -115,8 +118,12 @@ static void run(struct bench *b, unsigned k, uint32_t n)
         bench_figure(b, cases[k].name, n, labels[w], "bandwidth", sizeof(*ids) / median[w], "GB/s");
         fprintf(stderr, " %s %.1f", labels[w], sizeof(*ids) / median[w]);
         if (w > OURS)
-            bench_figure(b, cases[k].name, n, labels[OURS], w == MEMCPY ? "speedup over memcpy" : w == READ ? "speedup over read" :
-                         w == CH4 ? "speedup over ch4" : w == MAIN ? "speedup over MPICH main" : "speedup over UCC",
+            bench_figure(b, cases[k].name, n, labels[OURS],
+                         w == MEMCPY ? "speedup over memcpy"
+                         : w == READ ? "speedup over read"
+                         : w == CH4  ? "speedup over ch4"
+                         : w == MAIN ? "speedup over MPICH main"
+                                     : "speedup over UCC",
                          median[w] / median[OURS], "x");
     }
     fputc('\n', stderr);

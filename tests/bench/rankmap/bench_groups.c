@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Comparing, subtracting and translating groups, beside nested loops (Open MPI, and MPICH main for what is no stride), sorting (MPICH up to
- * 4.3) and a dense inverse (the floor).
+ * Comparing, subtracting and translating groups, beside nested loops (Open MPI, and MPICH main for
+ * what is no stride), sorting (MPICH up to 4.3) and a dense inverse (the floor).
  *
  *     bench_rankmap_groups [--quick] [--seed N]
  *
- * `irregular`: of 2n processes, a has n at random, in random order, and b is the same in another order (compare) or n others at random, half of
- * them in a (difference, intersection, union, translate). `affine`: a has every second of 6n processes, b every third. Ours works on maps, the
- * others on arrays of ids; `ours, 32-bit` on maps made with
- * RANKMAP_FAST. Results are checked against each other. Time is that of the thread's processor, medians over trials in turns.
+ * `irregular`: of 2n processes, a has n at random, in random order, and b is the same in another
+ * order (compare) or n others at random, half of them in a (difference, intersection, union,
+ * translate). `affine`: a has every second of 6n processes, b every third. Ours works on maps, the
+ * others on arrays of ids; `ours, 32-bit` on maps made with RANKMAP_FAST. Results are checked
+ * against each other. Time is that of the thread's processor, medians over trials in turns.
  */
 #include "../bench.h"
 
@@ -18,7 +19,8 @@
 
 enum op { COMPARE, DIFFERENCE, INTERSECTION, UNION, TRANSLATE, N_OPS };
 
-static const char *const op_names[N_OPS] = {"compare", "difference", "intersection", "union", "translate"};
+static const char *const op_names[N_OPS] = {"compare", "difference", "intersection", "union",
+                                            "translate"};
 static const struct group_ops *const peers[] = {&group_nested, &group_sorted, &group_dense};
 
 #define N_PEERS (sizeof(peers) / sizeof(peers[0]))
@@ -99,7 +101,9 @@ static void verify(struct pair *p, const struct maps *m)
     uint32_t n_common, *ids = need(malloc(2 * (size_t)p->n * sizeof(*ids)));
     struct rankmap *out;
 
-    check(do_ours(p, m, COMPARE) == RANKMAP_SIMILAR && do_peer(&group_dense, p, COMPARE) == GROUP_SIMILAR, "compare");
+    check(do_ours(p, m, COMPARE) == RANKMAP_SIMILAR &&
+              do_peer(&group_dense, p, COMPARE) == GROUP_SIMILAR,
+          "compare");
     group_dense.translate(&p->a, &p->c, p->n_ids, p->theirs);
     do_ours(p, m, TRANSLATE);
     check(memcmp(p->ours, p->theirs, p->n * sizeof(*p->ours)) == 0, "translations differ");
@@ -107,11 +111,14 @@ static void verify(struct pair *p, const struct maps *m)
     for (uint32_t r = 0; r < p->n; r++)
         n_common += p->theirs[r] != GROUP_NONE;
     check(rankmap_difference(m->a, m->c, NULL, &out) == 0 && rankmap_size(out) == p->n - n_common &&
-              rankmap_ids32(out, 0, rankmap_size(out), ids) == 0, "rankmap_difference()");
+              rankmap_ids32(out, 0, rankmap_size(out), ids) == 0,
+          "rankmap_difference()");
     check(group_dense.difference(&p->a, &p->c, p->n_ids, p->theirs) == rankmap_size(out) &&
-              memcmp(ids, p->theirs, rankmap_size(out) * sizeof(*ids)) == 0, "differences differ");
+              memcmp(ids, p->theirs, rankmap_size(out) * sizeof(*ids)) == 0,
+          "differences differ");
     rankmap_unref(out);
-    check(do_ours(p, m, INTERSECTION) == n_common && do_ours(p, m, UNION) == 2 * p->n - n_common, "intersection or union");
+    check(do_ours(p, m, INTERSECTION) == n_common && do_ours(p, m, UNION) == 2 * p->n - n_common,
+          "intersection or union");
     free(ids);
 }
 
@@ -155,8 +162,8 @@ static void run(struct bench *b, struct pair *p)
 static void run_irregular(struct bench *b, uint32_t n)
 {
     struct pair p = {.n = n, .n_ids = 2 * n};
-    uint32_t *ids = need(malloc(p.n_ids * sizeof(*ids))), *a = need(malloc(n * sizeof(*a))), *same = need(malloc(n * sizeof(*same))),
-             *c = need(malloc(n * sizeof(*c)));
+    uint32_t *ids = need(malloc(p.n_ids * sizeof(*ids))), *a = need(malloc(n * sizeof(*a))),
+             *same = need(malloc(n * sizeof(*same))), *c = need(malloc(n * sizeof(*c)));
 
     p.ours = need(malloc(n * sizeof(*p.ours)));
     p.theirs = need(malloc(n * sizeof(*p.theirs)));
@@ -181,8 +188,10 @@ static void run_irregular(struct bench *b, uint32_t n)
     for (unsigned i = 0; i < 2; i++) {
         const struct rankmap_opts opts = {.size = sizeof(opts), .flags = i ? RANKMAP_FAST : 0};
 
-        check(rankmap_from_ids32(a, n, &opts, &p.maps[i].a) == 0 && rankmap_from_ids32(same, n, &opts, &p.maps[i].b) == 0 &&
-                  rankmap_from_ids32(c, n, &opts, &p.maps[i].c) == 0, "rankmap_from_ids32()");
+        check(rankmap_from_ids32(a, n, &opts, &p.maps[i].a) == 0 &&
+                  rankmap_from_ids32(same, n, &opts, &p.maps[i].b) == 0 &&
+                  rankmap_from_ids32(c, n, &opts, &p.maps[i].c) == 0,
+              "rankmap_from_ids32()");
     }
     run(b, &p);
     for (unsigned i = 0; i < 2; i++) {
@@ -207,8 +216,10 @@ static void run_affine(struct bench *b, uint32_t n)
     struct rankmap *even, *third, *back, *out;
     uint32_t rank = n / 2 * 3, translated;
 
-    check(rankmap_affine(0, 2, 3 * n, NULL, &even) == 0 && rankmap_affine(0, 3, 2 * n, NULL, &third) == 0 &&
-              rankmap_affine(2 * (3 * (uint64_t)n - 1), -2, 3 * n, NULL, &back) == 0, "rankmap_affine()");
+    check(rankmap_affine(0, 2, 3 * n, NULL, &even) == 0 &&
+              rankmap_affine(0, 3, 2 * n, NULL, &third) == 0 &&
+              rankmap_affine(2 * (3 * (uint64_t)n - 1), -2, 3 * n, NULL, &back) == 0,
+          "rankmap_affine()");
     for (unsigned t = 0; t < trials; t++) {
         for (unsigned op = 0; op < N_OPS; op++) {
             uint64_t start = bench_cpu_ns();

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a rank to an address, beside how MPICH 3.2, ch4 (the paper's switch), MPICH main, UCC and Open MPI's sparse groups do it.
+ * From a rank to an address, beside how MPICH 3.2, ch4 (the paper's switch), MPICH main, UCC and
+ * Open MPI's sparse groups do it.
  *
  *     bench_rankmap_lookup [--quick] [--seed N]
  *
- * Communicators of n ranks in a world of 2n: the first half (direct), the second (offset), even ranks (stride), 16 of each 32 (blockstride),
- * even ranks of which each 64 are shuffled (lut), the same of two process groups (mlut), all shuffled (lut, random order), and four shapes
- * that only ours has models for. `ours` are maps made with RANKMAP_FAST, `ours compact` those without it, where they differ. `mixed` are 64
- * communicators of all these models, each lookup in another one at random; `mixed strides` 64 strides. `generation 1` to `4` are the odd
- * ranks of the odd ranks of ..., each composed with the one before.
+ * Communicators of n ranks in a world of 2n: the first half (direct), the second (offset), even
+ * ranks (stride), 16 of each 32 (blockstride), even ranks of which each 64 are shuffled (lut), the
+ * same of two process groups (mlut), all shuffled (lut, random order), and four shapes that only
+ * ours has models for. `ours` are maps made with RANKMAP_FAST, `ours compact` those without it,
+ * where they differ. `mixed` are 64 communicators of all these models, each lookup in another one
+ * at random; `mixed strides` 64 strides. `generation 1` to `4` are the odd ranks of the odd ranks
+ * of ..., each composed with the one before.
  *
- * A lookup reads the address out of the entry that the library keeps for a process. Nothing is known of the communicator but its pointer: all
- * is read again for each lookup, as in a program that sends a message after it. Time is that of the thread's processor over walks in
- * rank order, medians over trials in turns: `ns_per_lookup` where lookups overlap in the processor as far as it can, `ns_per_dependent_lookup`
- * where each waits for the address that the one before gave. Instructions are callgrind's for a function of one lookup, with its load and return.
+ * A lookup reads the address out of the entry that the library keeps for a process. Nothing is
+ * known of the communicator but its pointer: all is read again for each lookup, as in a program
+ * that sends a message after it. Time is that of the thread's processor over walks in rank order,
+ * medians over trials in turns: `ns_per_lookup` where lookups overlap in the processor as far as it
+ * can, `ns_per_dependent_lookup` where each waits for the address that the one before gave.
+ * Instructions are callgrind's for a function of one lookup, with its load and return.
  */
 #include "../bench.h"
 
@@ -40,7 +45,8 @@ static inline uint64_t nobranch_address(const struct rankmap_lookup *c, uint32_t
     return *(const uint64_t *)(uintptr_t)rankmap_at_nobranch_sized(c, rank, sizeof(uint64_t));
 }
 
-/* What a caller gains who has branched on the model already: no test, the width a constant. The model is the case's, known to the compiler. */
+/* What a caller gains who has branched on the model already: no test, the width a constant. The
+ * model is the case's, known to the compiler. */
 static inline uint64_t affine_address(const struct rankmap_lookup *c, uint32_t rank)
 {
     return *(const uint64_t *)(uintptr_t)rankmap_at_affine(c, rank);
@@ -76,26 +82,27 @@ struct pick {
 /* ---- Walks and single lookups of everyone ---- */
 
 /* WHO(name, field, function, how it is called in figures) */
-#define EVERYONE(WHO)                                      \
-    WHO(ours, ours, ours_address, "ours")                  \
-    WHO(nobranch, ours, nobranch_address, "ours branch-free") \
-    WHO(compact, compact, ours_address, "ours compact")    \
-    WHO(vcrt, vcrt, vcrt_address, "VC-VCRT")               \
-    WHO(sw, sw, sw_address, "switch")                      \
-    WHO(pmap, pmap, pmap_address, "MPICH main")            \
-    WHO(ucc, ucc, ucc_address, "UCC")                      \
+#define EVERYONE(WHO)                                                                              \
+    WHO(ours, ours, ours_address, "ours")                                                          \
+    WHO(nobranch, ours, nobranch_address, "ours branch-free")                                      \
+    WHO(compact, compact, ours_address, "ours compact")                                            \
+    WHO(vcrt, vcrt, vcrt_address, "VC-VCRT")                                                       \
+    WHO(sw, sw, sw_address, "switch")                                                              \
+    WHO(pmap, pmap, pmap_address, "MPICH main")                                                    \
+    WHO(ucc, ucc, ucc_address, "UCC")                                                              \
     WHO(sparse, sparse, sparse_address, "Open MPI sparse")
 
 /* Ours again, the model known; which of these it is depends on the case. */
-#define KNOWN(WHO)                      \
-    WHO(affine, ours, affine_address, "") \
-    WHO(block, ours, block_address, "")   \
+#define KNOWN(WHO)                                                                                 \
+    WHO(affine, ours, affine_address, "")                                                          \
+    WHO(block, ours, block_address, "")                                                            \
     WHO(lut, ours, lut_address, "")
 
 #define ENUM(name, field, function, label) WHO_##name,
 enum who { WHO_known, EVERYONE(ENUM) N_WHO };
 
-/* The compiler must not keep anything of a communicator from one lookup to the next, nor know where it is. */
+/* The compiler must not keep anything of a communicator from one lookup to the next, nor know where
+ * it is. */
 #define FORGET() __asm__ volatile("" : : : "memory")
 static inline const void *somewhere(const void *p)
 {
@@ -106,60 +113,60 @@ static inline const void *somewhere(const void *p)
 static volatile uint64_t nothing_at_all;
 static uint64_t nothing; /* 0, which the compiler cannot know */
 
-#define WALK(name, field, function, label)                                        \
-    static uint64_t walk_##name(uint32_t n, uint32_t rounds)                      \
-    {                                                                             \
-        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);          \
-        uint64_t sum = 0;                                                         \
-                                                                                  \
-        for (uint32_t i = 0; i < rounds; i++)                                     \
-            for (uint32_t r = 0; r < n; r++) {                                    \
-                sum += function(comm, r);                                         \
-                FORGET();                                                         \
-            }                                                                     \
-        return sum;                                                               \
-    }                                                                             \
-    static uint64_t chain_##name(uint32_t n, uint32_t rounds)                     \
-    {                                                                             \
-        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);          \
-        uint64_t sum = 0;                                                         \
-                                                                                  \
-        for (uint32_t i = 0; i < rounds; i++)                                     \
-            for (uint32_t r = 0; r < n; r++) {                                    \
-                uint64_t address = function(comm, r);                             \
-                                                                                  \
-                sum += address;                                                   \
-                r += (uint32_t)(address & nothing);                               \
-                FORGET();                                                         \
-            }                                                                     \
-        return sum;                                                               \
+#define WALK(name, field, function, label)                                                         \
+    static uint64_t walk_##name(uint32_t n, uint32_t rounds)                                       \
+    {                                                                                              \
+        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);                           \
+        uint64_t sum = 0;                                                                          \
+                                                                                                   \
+        for (uint32_t i = 0; i < rounds; i++)                                                      \
+            for (uint32_t r = 0; r < n; r++) {                                                     \
+                sum += function(comm, r);                                                          \
+                FORGET();                                                                          \
+            }                                                                                      \
+        return sum;                                                                                \
+    }                                                                                              \
+    static uint64_t chain_##name(uint32_t n, uint32_t rounds)                                      \
+    {                                                                                              \
+        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);                           \
+        uint64_t sum = 0;                                                                          \
+                                                                                                   \
+        for (uint32_t i = 0; i < rounds; i++)                                                      \
+            for (uint32_t r = 0; r < n; r++) {                                                     \
+                uint64_t address = function(comm, r);                                              \
+                                                                                                   \
+                sum += address;                                                                    \
+                r += (uint32_t)(address & nothing);                                                \
+                FORGET();                                                                          \
+            }                                                                                      \
+        return sum;                                                                                \
     }
 
-#define MIX(name, field, function, label)                                         \
-    static uint64_t mix_##name(const struct pick *picks, uint32_t n)              \
-    {                                                                             \
-        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);          \
-        uint64_t sum = 0;                                                         \
-                                                                                  \
-        for (uint32_t i = 0; i < n; i++) {                                        \
-            sum += function(comm + picks[i].comm, picks[i].rank);                 \
-            FORGET();                                                             \
-        }                                                                         \
-        return sum;                                                               \
-    }                                                                             \
-    static uint64_t mixchain_##name(const struct pick *picks, uint32_t n)         \
-    {                                                                             \
-        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);          \
-        uint64_t sum = 0;                                                         \
-                                                                                  \
-        for (uint32_t i = 0; i < n; i++) {                                        \
-            uint64_t address = function(comm + picks[i].comm, picks[i].rank);     \
-                                                                                  \
-            sum += address;                                                       \
-            i += (uint32_t)(address & nothing);                                   \
-            FORGET();                                                             \
-        }                                                                         \
-        return sum;                                                               \
+#define MIX(name, field, function, label)                                                          \
+    static uint64_t mix_##name(const struct pick *picks, uint32_t n)                               \
+    {                                                                                              \
+        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);                           \
+        uint64_t sum = 0;                                                                          \
+                                                                                                   \
+        for (uint32_t i = 0; i < n; i++) {                                                         \
+            sum += function(comm + picks[i].comm, picks[i].rank);                                  \
+            FORGET();                                                                              \
+        }                                                                                          \
+        return sum;                                                                                \
+    }                                                                                              \
+    static uint64_t mixchain_##name(const struct pick *picks, uint32_t n)                          \
+    {                                                                                              \
+        const __typeof__(comms.field[0]) *comm = somewhere(comms.field);                           \
+        uint64_t sum = 0;                                                                          \
+                                                                                                   \
+        for (uint32_t i = 0; i < n; i++) {                                                         \
+            uint64_t address = function(comm + picks[i].comm, picks[i].rank);                      \
+                                                                                                   \
+            sum += address;                                                                        \
+            i += (uint32_t)(address & nothing);                                                    \
+            FORGET();                                                                              \
+        }                                                                                          \
+        return sum;                                                                                \
     }
 
 EVERYONE(WALK)
@@ -188,19 +195,27 @@ static const struct {
     uint64_t (*chain)(uint32_t n, uint32_t rounds);
     uint64_t (*mix)(const struct pick *picks, uint32_t n);
     uint64_t (*mixchain)(const struct pick *picks, uint32_t n);
-} everyone[N_WHO] = {
-    {"ours, model known", walk_known, chain_known, NULL, NULL},
-#define ENTRY(name, field, function, label) {label, walk_##name, chain_##name, mix_##name, mixchain_##name},
-    EVERYONE(ENTRY)};
+} everyone[N_WHO] = {{"ours, model known", walk_known, chain_known, NULL, NULL},
+#define ENTRY(name, field, function, label)                                                        \
+    {label, walk_##name, chain_##name, mix_##name, mixchain_##name},
+                     EVERYONE(ENTRY)};
 
 /* ---- Cases ---- */
 
 static const struct {
     enum shape shape;
     const char *name;
-} cases[] = {{SHAPE_DIRECT, "direct"}, {SHAPE_OFFSET, "offset"}, {SHAPE_STRIDE, "stride"}, {SHAPE_BLOCKSTRIDE, "blockstride"},
-             {SHAPE_LUT, "lut"},       {SHAPE_MLUT, "mlut"},     {SHAPE_RANDOM, "lut, random order"},
-             {SHAPE_MD, "md-blockstride"}, {SHAPE_RUNS, "runs"}, {SHAPE_SET, "bitmap"}, {SHAPE_SPARSE, "elias-fano"}};
+} cases[] = {{SHAPE_DIRECT, "direct"},
+             {SHAPE_OFFSET, "offset"},
+             {SHAPE_STRIDE, "stride"},
+             {SHAPE_BLOCKSTRIDE, "blockstride"},
+             {SHAPE_LUT, "lut"},
+             {SHAPE_MLUT, "mlut"},
+             {SHAPE_RANDOM, "lut, random order"},
+             {SHAPE_MD, "md-blockstride"},
+             {SHAPE_RUNS, "runs"},
+             {SHAPE_SET, "bitmap"},
+             {SHAPE_SPARSE, "elias-fano"}};
 
 #define N_CASES (sizeof(cases) / sizeof(cases[0]))
 
@@ -225,8 +240,10 @@ static void make_comm(unsigned i, enum shape shape, const uint32_t *ids, uint32_
     comms.sparse[i] = p.sparse;
     check(rankmap_from_ids32(ids, n, &opts, &comms.fast_map[i]) == 0, "rankmap_from_ids32()");
     check(rankmap_from_ids32(ids, n, NULL, &comms.compact_map[i]) == 0, "rankmap_from_ids32()");
-    check(rankmap_lookup_init(&comms.ours[i], comms.fast_map[i], (uintptr_t)world_entries, sizeof(*world_entries)) == 0 &&
-              rankmap_lookup_init(&comms.compact[i], comms.compact_map[i], (uintptr_t)world_entries, sizeof(*world_entries)) == 0,
+    check(rankmap_lookup_init(&comms.ours[i], comms.fast_map[i], (uintptr_t)world_entries,
+                              sizeof(*world_entries)) == 0 &&
+              rankmap_lookup_init(&comms.compact[i], comms.compact_map[i], (uintptr_t)world_entries,
+                                  sizeof(*world_entries)) == 0,
           "rankmap_lookup_init()");
 }
 
@@ -243,8 +260,8 @@ struct times {
     double ns[N_WHO][BENCH_MAX_TRIALS];
 };
 
-static void report(const struct bench *b, const char *which, uint32_t n, const char *metric, struct times *t, unsigned trials,
-                   uint32_t skip)
+static void report(const struct bench *b, const char *which, uint32_t n, const char *metric,
+                   struct times *t, unsigned trials, uint32_t skip)
 {
     double median[N_WHO];
     char over[64];
@@ -265,14 +282,16 @@ static void report(const struct bench *b, const char *which, uint32_t n, const c
         snprintf(over, sizeof(over), "%s, over switch", metric);
         bench_figure(b, which, n, everyone[w].label, over, median[w] / median[WHO_sw], "x");
     }
-    fprintf(stderr, "%-18s %8lu %-9s |", which, (unsigned long)n, strstr(metric, "dependent") ? "dependent" : "");
+    fprintf(stderr, "%-18s %8lu %-9s |", which, (unsigned long)n,
+            strstr(metric, "dependent") ? "dependent" : "");
     for (unsigned w = 0; w < N_WHO; w++)
         fprintf(stderr, skip >> w & 1 ? "     - " : " %6.2f", median[w]);
     fputc('\n', stderr);
 }
 
 /* The communicator that is there, walked by everyone but those in `skip`; both ways. */
-static void run_walks(struct bench *b, const char *name, uint32_t n, uint32_t lookups, uint64_t sum, uint32_t skip)
+static void run_walks(struct bench *b, const char *name, uint32_t n, uint32_t lookups, uint64_t sum,
+                      uint32_t skip)
 {
     static struct times t;
     const unsigned trials = b->quick ? 3 : 7;
@@ -283,7 +302,8 @@ static void run_walks(struct bench *b, const char *name, uint32_t n, uint32_t lo
         for (unsigned trial = 0; trial < trials; trial++) {
             for (unsigned i = 0; i < N_WHO; i++) {
                 unsigned w = (i + trial) % N_WHO;
-                uint64_t (*walk)(uint32_t, uint32_t) = dependent ? everyone[w].chain : everyone[w].walk;
+                uint64_t (*walk)(uint32_t, uint32_t) =
+                    dependent ? everyone[w].chain : everyone[w].walk;
                 uint64_t start, got;
 
                 if (skip >> w & 1)
@@ -296,7 +316,8 @@ static void run_walks(struct bench *b, const char *name, uint32_t n, uint32_t lo
                 check(got == sum * rounds, "not everyone finds the same addresses");
             }
         }
-        report(b, name, n, dependent ? "ns_per_dependent_lookup" : "ns_per_lookup", &t, trials, skip);
+        report(b, name, n, dependent ? "ns_per_dependent_lookup" : "ns_per_lookup", &t, trials,
+               skip);
     }
 }
 
@@ -331,15 +352,18 @@ static void run_case(struct bench *b, unsigned k, uint32_t size, uint32_t lookup
     free(ids);
 }
 
-/* 64 communicators of one world, each lookup in another. The shapes come in turns; all but LUT and RANDOM in one process group. */
+/* 64 communicators of one world, each lookup in another. The shapes come in turns; all but LUT and
+ * RANDOM in one process group. */
 static void run_mix(struct bench *b, const char *name, int strides_only, uint32_t n)
 {
-    static const enum shape turns[] = {SHAPE_DIRECT, SHAPE_OFFSET, SHAPE_STRIDE, SHAPE_BLOCKSTRIDE, SHAPE_LUT, SHAPE_MLUT};
+    static const enum shape turns[] = {SHAPE_DIRECT,      SHAPE_OFFSET, SHAPE_STRIDE,
+                                       SHAPE_BLOCKSTRIDE, SHAPE_LUT,    SHAPE_MLUT};
     static struct times t;
     static enum shape shape[N_MIXED];
     const unsigned trials = b->quick ? 3 : 9;
     struct pick *picks = malloc(MIX_LOOKUPS * sizeof(*picks));
-    uint32_t *ids = malloc(N_MIXED * (size_t)n * sizeof(*ids)), *all = malloc(2 * (size_t)n * sizeof(*all));
+    uint32_t *ids = malloc(N_MIXED * (size_t)n * sizeof(*ids)),
+             *all = malloc(2 * (size_t)n * sizeof(*all));
     uint64_t sum = 0;
 
     check(picks && ids && all, "out of memory");
@@ -347,7 +371,8 @@ static void run_mix(struct bench *b, const char *name, int strides_only, uint32_
         all[i] = i;
     world_fill(all, 2 * n, 2 * n);
     for (unsigned c = 0; c < N_MIXED; c++) {
-        shape[c] = strides_only ? SHAPE_STRIDE : turns[bench_random(b, sizeof(turns) / sizeof(turns[0]))];
+        shape[c] =
+            strides_only ? SHAPE_STRIDE : turns[bench_random(b, sizeof(turns) / sizeof(turns[0]))];
         shape_ids(shape[c], n, b->seed + c, ids + c * (size_t)n);
         if (shape[c] == SHAPE_STRIDE && c % 2)
             for (uint32_t r = 0; r < n; r++)
@@ -362,7 +387,8 @@ static void run_mix(struct bench *b, const char *name, int strides_only, uint32_
         for (unsigned trial = 0; trial < trials; trial++) {
             for (unsigned i = 0; i < N_WHO; i++) {
                 unsigned w = (i + trial) % N_WHO;
-                uint64_t (*mix)(const struct pick *, uint32_t) = dependent ? everyone[w].mixchain : everyone[w].mix;
+                uint64_t (*mix)(const struct pick *, uint32_t) =
+                    dependent ? everyone[w].mixchain : everyone[w].mix;
                 uint64_t start = bench_cpu_ns(), got;
 
                 if (!mix)
@@ -372,7 +398,8 @@ static void run_mix(struct bench *b, const char *name, int strides_only, uint32_
                 check(got == sum, "not everyone finds the same addresses");
             }
         }
-        report(b, name, n, dependent ? "ns_per_dependent_lookup" : "ns_per_lookup", &t, trials, 1u << WHO_known);
+        report(b, name, n, dependent ? "ns_per_dependent_lookup" : "ns_per_lookup", &t, trials,
+               1u << WHO_known);
     }
     for (unsigned c = 0; c < N_MIXED; c++)
         free_comm(c, shape[c]);
@@ -402,14 +429,18 @@ static void run_generations(struct bench *b, uint32_t n, uint32_t lookups)
         uint64_t sum = 0;
         char name[32];
 
-        check(rankmap_affine(1, 2, n_child, NULL, &odd) == 0 && rankmap_compose(map, odd, NULL, &child) == 0, "compose");
+        check(rankmap_affine(1, 2, n_child, NULL, &odd) == 0 &&
+                  rankmap_compose(map, odd, NULL, &child) == 0,
+              "compose");
         rankmap_unref(odd);
         rankmap_unref(map);
         map = child;
         for (uint32_t r = 0; r < n_child; r++)
             ids[r] = step - 1 + r * step;
         make_comm(0, SHAPE_STRIDE, ids, n_child);
-        check(rankmap_lookup_init(&comms.ours[0], map, (uintptr_t)world_entries, sizeof(*world_entries)) == 0, "lookup");
+        check(rankmap_lookup_init(&comms.ours[0], map, (uintptr_t)world_entries,
+                                  sizeof(*world_entries)) == 0,
+              "lookup");
         chain[g] = (struct sparse_comm){1, 1, 2, &chain[g - 1], NULL};
         comms.sparse[0] = chain[g];
         for (uint32_t r = 0; r < n; r++)
@@ -426,21 +457,23 @@ static void run_generations(struct bench *b, uint32_t n, uint32_t lookups)
 /* ---- Instructions ---- */
 
 /* One function for each way and case, so that callgrind tells them apart. */
-#define COUNT_CASE(name, field, function, which)                                            \
-    uint64_t count__##name##__##which(const void *c, uint32_t rank);                        \
-    ICOUNT_FUNCTION uint64_t count__##name##__##which(const void *c, uint32_t rank)         \
-    {                                                                                       \
-        const __typeof__(comms.field[0]) *comm = c;                                         \
-                                                                                            \
-        return function(comm, rank);                                                        \
+#define COUNT_CASE(name, field, function, which)                                                   \
+    uint64_t count__##name##__##which(const void *c, uint32_t rank);                               \
+    ICOUNT_FUNCTION uint64_t count__##name##__##which(const void *c, uint32_t rank)                \
+    {                                                                                              \
+        const __typeof__(comms.field[0]) *comm = c;                                                \
+                                                                                                   \
+        return function(comm, rank);                                                               \
     }
-#define COUNT(name, field, function, label)                                           \
-    COUNT_CASE(name, field, function, 0) COUNT_CASE(name, field, function, 1)         \
-    COUNT_CASE(name, field, function, 2) COUNT_CASE(name, field, function, 3)         \
-    COUNT_CASE(name, field, function, 4) COUNT_CASE(name, field, function, 5)         \
-    COUNT_CASE(name, field, function, 6) COUNT_CASE(name, field, function, 7)         \
-    COUNT_CASE(name, field, function, 8) COUNT_CASE(name, field, function, 9)         \
+/* clang-format off */
+#define COUNT(name, field, function, label) \
+    COUNT_CASE(name, field, function, 0) COUNT_CASE(name, field, function, 1) \
+    COUNT_CASE(name, field, function, 2) COUNT_CASE(name, field, function, 3) \
+    COUNT_CASE(name, field, function, 4) COUNT_CASE(name, field, function, 5) \
+    COUNT_CASE(name, field, function, 6) COUNT_CASE(name, field, function, 7) \
+    COUNT_CASE(name, field, function, 8) COUNT_CASE(name, field, function, 9) \
     COUNT_CASE(name, field, function, 10)
+/* clang-format on */
 EVERYONE(COUNT)
 
 COUNT_CASE(known, ours, affine_address, 0)
@@ -455,13 +488,17 @@ COUNT_CASE(known, ours, lut_address, 8)
 COUNT_CASE(known, ours, lut_address, 9)
 COUNT_CASE(known, ours, lut_address, 10)
 
-#define ALL_CASES(name) {count__##name##__0, count__##name##__1, count__##name##__2, count__##name##__3, \
-                         count__##name##__4, count__##name##__5, count__##name##__6, count__##name##__7, \
-                         count__##name##__8, count__##name##__9, count__##name##__10}
+#define ALL_CASES(name)                                                                            \
+    {                                                                                              \
+        count__##name##__0, count__##name##__1, count__##name##__2, count__##name##__3,            \
+            count__##name##__4, count__##name##__5, count__##name##__6, count__##name##__7,        \
+            count__##name##__8, count__##name##__9, count__##name##__10                            \
+    }
 
-static uint64_t (*const counted[N_WHO][N_CASES])(const void *c, uint32_t rank) = {ALL_CASES(known),
+static uint64_t (*const counted[N_WHO][N_CASES])(const void *c,
+                                                 uint32_t rank) = {ALL_CASES(known),
 #define COUNT_ENTRY(name, field, function, label) ALL_CASES(name),
-    EVERYONE(COUNT_ENTRY)};
+                                                                   EVERYONE(COUNT_ENTRY)};
 
 /* What runs under callgrind: each function N_COUNTED times. */
 static int count_main(void)
@@ -469,7 +506,7 @@ static int count_main(void)
     static uint32_t ids[8 * N_COUNTED];
     const void *field[N_WHO] = {&comms.ours[0],
 #define COUNT_FIELD(name, field, function, label) &comms.field[0],
-        EVERYONE(COUNT_FIELD)};
+                                EVERYONE(COUNT_FIELD)};
 
     world_make(16 * N_COUNTED);
     for (unsigned k = 0; k < N_CASES; k++) {
@@ -495,7 +532,7 @@ static void count_found(const char *function, uint64_t instructions, void *conte
     static const char *const names[] = {"known",
 #define NAME(name, field, function, label) #name,
                                         EVERYONE(NAME)};
-    double (*counts)[N_CASES] = context;
+    double(*counts)[N_CASES] = context;
 
     for (unsigned w = 0; w < N_WHO; w++) {
         for (unsigned k = 0; k < N_CASES; k++) {
@@ -524,7 +561,8 @@ static void run_counts(const struct bench *b)
                 fprintf(stderr, "     - ");
                 continue;
             }
-            bench_figure(b, cases[k].name, N_COUNTED, everyone[w].label, "instructions", counts[w][k], "instructions");
+            bench_figure(b, cases[k].name, N_COUNTED, everyone[w].label, "instructions",
+                         counts[w][k], "instructions");
             fprintf(stderr, " %6.4g", counts[w][k]);
         }
         fputc('\n', stderr);

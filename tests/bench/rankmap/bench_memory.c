@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes: what the rank maps of communicators take, and what a process takes for all its communicators and addresses.
+ * Bytes: what the rank maps of communicators take, and what a process takes for all its
+ * communicators and addresses.
  *
  *     bench_rankmap_memory [--quick] [--seed N]
  *
- * Cases named after a generator of rankmap-explain: the map of each of its communicators, ours beside the data structures of others. Ours is made, checked rank by rank,
- * and counted twice: `map bytes`, the parameters and tables, which is what is counted of the others too, and `allocated bytes`, all that was asked of the allocator.
- * The program fails when ours is above the bytes that are promised for a case, or above ceil(log2 range) bits a rank + 64 bytes.
+ * Cases named after a generator of rankmap-explain: the map of each of its communicators, ours
+ * beside the data structures of others. Ours is made, checked rank by rank, and counted twice: `map
+ * bytes`, the parameters and tables, which is what is counted of the others too, and `allocated
+ * bytes`, all that was asked of the allocator. The program fails when ours is above the bytes that
+ * are promised for a case, or above ceil(log2 range) bits a rank + 64 bytes.
  *
- * Cases named `figure ...`: the paper's Figures 3 to 5, bytes a process, of VC-VCRT (480 bytes a process, a table of pointers for each communicator; `shared`: duplicates
- * share it, as MPICH 3.2's do), of AV-Rankmap as in the paper (12 bytes a process, 12 a communicator), and of ours as allocated: an address vector with
- * tagged entries of 8 bytes, or an implicit one, and one map for each communicator. `paper` is what its text says.
+ * Cases named `figure ...`: the paper's Figures 3 to 5, bytes a process, of VC-VCRT (480 bytes a
+ * process, a table of pointers for each communicator; `shared`: duplicates share it, as MPICH 3.2's
+ * do), of AV-Rankmap as in the paper (12 bytes a process, 12 a communicator), and of ours as
+ * allocated: an address vector with tagged entries of 8 bytes, or an implicit one, and one map for
+ * each communicator. `paper` is what its text says.
  */
 #include "../bench.h"
 
@@ -68,7 +73,8 @@ static struct rankmap *make_map(const struct workload *w, uint32_t i, struct ran
     else
         r = rankmap_from_ids32(c->ids, c->n, &options, &map);
     check(r == 0, rankmap_strerror(r));
-    check(rankmap_size(map) == c->n && rankmap_ids32(map, 0, c->n, ids) == 0 && memcmp(ids, c->ids, c->n * sizeof(*ids)) == 0,
+    check(rankmap_size(map) == c->n && rankmap_ids32(map, 0, c->n, ids) == 0 &&
+              memcmp(ids, c->ids, c->n * sizeof(*ids)) == 0,
           "a map has other ids than it was made of");
     free(ids);
     return map;
@@ -82,9 +88,11 @@ static uint64_t map_bytes(const struct rankmap *map)
     return info.model_bytes + info.pinned_bytes;
 }
 
-static void count_peers(const struct workload *w, const struct workload_comm *c, struct peer_bytes *bytes)
+static void count_peers(const struct workload *w, const struct workload_comm *c,
+                        struct peer_bytes *bytes)
 {
-    struct peer_group g = {.n = c->n, .range = w->n_processes, .n_groups = (int)w->n_groups, .merged = c->merged};
+    struct peer_group g = {
+        .n = c->n, .range = w->n_processes, .n_groups = (int)w->n_groups, .merged = c->merged};
     uint64_t *ids = malloc((size_t)c->n * sizeof(*ids));
 
     check(ids != NULL, "out of memory");
@@ -104,7 +112,8 @@ static unsigned bits_below(uint64_t range)
     return bits;
 }
 
-/* A generator, and the most bytes that its largest map may take; 0 where only the general bound holds. */
+/* A generator, and the most bytes that its largest map may take; 0 where only the general bound
+ * holds. */
 struct promise {
     const char *spec;
     uint64_t bytes;
@@ -169,19 +178,23 @@ static int run_promise(const struct bench *b, const struct promise *p)
         bench_figure(b, which, c->n, "MPICH 4.0", "map bytes", (double)peer.mpich_4_0, "bytes");
         bench_figure(b, which, c->n, "MPICH main", "map bytes", (double)peer.mpich_main, "bytes");
         bench_figure(b, which, c->n, "Open MPI", "map bytes", (double)peer.openmpi, "bytes");
-        bench_figure(b, which, c->n, "Open MPI sparse", "map bytes", (double)peer.openmpi_sparse, "bytes");
+        bench_figure(b, which, c->n, "Open MPI sparse", "map bytes", (double)peer.openmpi_sparse,
+                     "bytes");
         bench_figure(b, which, c->n, "plain table", "map bytes", (double)peer.table, "bytes");
         if (p->bytes)
             bench_figure(b, which, c->n, "promised", "map bytes", (double)p->bytes, "bytes");
         bench_figure(b, which, c->n, "bound", "allocated bytes", (double)bound, "bytes");
-        fprintf(stderr, "%-60s %8lu | %-15s %8llu (%llu) | %8llu | %8llu %8llu %8llu %8llu\n", which, (unsigned long)c->n,
-                rankmap_kind_name(info.kind), (unsigned long long)ours, (unsigned long long)allocated,
-                (unsigned long long)p->bytes, (unsigned long long)peer.pointers, (unsigned long long)peer.mpich_4_0,
+        fprintf(stderr, "%-60s %8lu | %-15s %8llu (%llu) | %8llu | %8llu %8llu %8llu %8llu\n",
+                which, (unsigned long)c->n, rankmap_kind_name(info.kind), (unsigned long long)ours,
+                (unsigned long long)allocated, (unsigned long long)p->bytes,
+                (unsigned long long)peer.pointers, (unsigned long long)peer.mpich_4_0,
                 (unsigned long long)peer.mpich_main, (unsigned long long)peer.openmpi_sparse);
         if ((p->bytes && ours > p->bytes) || allocated > bound) {
-            fprintf(stderr, "bench_rankmap_memory: %s: %llu bytes (%llu allocated), promised are %llu and the bound is %llu\n", which,
-                    (unsigned long long)ours, (unsigned long long)allocated, (unsigned long long)p->bytes,
-                    (unsigned long long)bound);
+            fprintf(stderr,
+                    "bench_rankmap_memory: %s: %llu bytes (%llu allocated), promised are %llu and "
+                    "the bound is %llu\n",
+                    which, (unsigned long long)ours, (unsigned long long)allocated,
+                    (unsigned long long)p->bytes, (unsigned long long)bound);
             failed = 1;
         }
     }
@@ -217,24 +230,30 @@ static double maps_of(const struct workload *w)
 /* An address vector of all processes, filled in. */
 static double addresses_of(uint32_t n, uint32_t entry_bytes)
 {
-    const struct rankmap_av_opts opts = {.size = sizeof(opts), .alloc = &counting, .entry_bytes = entry_bytes,
-                                         .capacity = UINT64_C(1) << 24, .tag_mask = entry_bytes == 8 ? UINT64_C(7) : 0};
+    const struct rankmap_av_opts opts = {.size = sizeof(opts),
+                                         .alloc = &counting,
+                                         .entry_bytes = entry_bytes,
+                                         .capacity = UINT64_C(1) << 24,
+                                         .tag_mask = entry_bytes == 8 ? UINT64_C(7) : 0};
     struct rankmap_av_group group;
     struct rankmap_av *av;
     double bytes;
 
-    check(rankmap_av_create(&opts, &av) == 0 && rankmap_av_group_add(av, n, &group) == 0, "rankmap_av_create()");
+    check(rankmap_av_create(&opts, &av) == 0 && rankmap_av_group_add(av, n, &group) == 0,
+          "rankmap_av_create()");
     if (entry_bytes == 0)
         check(rankmap_av_set_rule(av, group.id, 0, 1, 0) == 0, "rankmap_av_set_rule()");
     else
         for (uint32_t i = 0; i < n; i++)
-            check(rankmap_av_set(av, group.base + i, (uint64_t)i << 12, i & 1) == 0, "rankmap_av_set()");
+            check(rankmap_av_set(av, group.base + i, (uint64_t)i << 12, i & 1) == 0,
+                  "rankmap_av_set()");
     bytes = (double)rankmap_av_bytes(av);
     rankmap_av_destroy(av);
     return bytes;
 }
 
-static void total_figure(const struct bench *b, const char *which, uint64_t n, const char *who, struct total t)
+static void total_figure(const struct bench *b, const char *which, uint64_t n, const char *who,
+                         struct total t)
 {
     bench_figure(b, which, n, who, "bytes of addresses", t.addresses, "bytes");
     bench_figure(b, which, n, who, "bytes of maps", t.maps, "bytes");
@@ -272,10 +291,12 @@ static void figure(const struct bench *b, const char *which, uint64_t x, const c
     total_figure(b, which, x ? x : w.n_processes, "AV-Rankmap", paper);
     total_figure(b, which, x ? x : w.n_processes, "ours", ours);
     total_figure(b, which, x ? x : w.n_processes, "ours implicit", implicit);
-    fprintf(stderr, "%-26s %8lu | VC-VCRT %6.1f MiB (shared %6.1f), AV-Rankmap %5.2f, ours %5.2f, implicit %.6f\n", which,
-            (unsigned long)w.n_processes, (vcrt.addresses + vcrt.maps) / MIB, (shared.addresses + shared.maps) / MIB,
-            (paper.addresses + paper.maps) / MIB, (ours.addresses + ours.maps) / MIB,
-            (implicit.addresses + implicit.maps) / MIB);
+    fprintf(stderr,
+            "%-26s %8lu | VC-VCRT %6.1f MiB (shared %6.1f), AV-Rankmap %5.2f, ours %5.2f, implicit "
+            "%.6f\n",
+            which, (unsigned long)w.n_processes, (vcrt.addresses + vcrt.maps) / MIB,
+            (shared.addresses + shared.maps) / MIB, (paper.addresses + paper.maps) / MIB,
+            (ours.addresses + ours.maps) / MIB, (implicit.addresses + implicit.maps) / MIB);
     workload_free(&w);
 }
 
@@ -283,9 +304,14 @@ static void figures(const struct bench *b)
 {
     static const struct {
         const char *which, *spec;
-    } apps[] = {{"figure 4, nek5000 24", "nek5000 24"}, {"figure 4, nek5000 86", "nek5000 86"}, {"figure 5, bt", "bt"},
-                {"figure 5, ft", "ft"},                 {"figure 5, sp", "sp"},                 {"figure 5, amg2013", "amg2013"},
-                {"figure 5, nekbone", "nekbone"},       {"figure 5, amr", "amr"}};
+    } apps[] = {{"figure 4, nek5000 24", "nek5000 24"},
+                {"figure 4, nek5000 86", "nek5000 86"},
+                {"figure 5, bt", "bt"},
+                {"figure 5, ft", "ft"},
+                {"figure 5, sp", "sp"},
+                {"figure 5, amg2013", "amg2013"},
+                {"figure 5, nekbone", "nekbone"},
+                {"figure 5, amr", "amr"}};
     char spec[64];
 
     for (uint32_t n = 24576; n <= 786432; n *= 2) {
@@ -300,13 +326,20 @@ static void figures(const struct bench *b)
     }
     for (unsigned i = 0; i < sizeof(apps) / sizeof(apps[0]); i++)
         figure(b, apps[i].which, 0, apps[i].spec);
-    /* What the paper's text says of its figures, which are drawings; its megabytes are taken as MiB, and system memory as 1 GiB. */
-    bench_figure(b, "figure 3, 10 splits", 786432, "paper, VC-VCRT, at least", "bytes a process", 0.4 * 1024 * MIB, "bytes");
-    bench_figure(b, "figure 3, 100 splits", 786432, "paper, VC-VCRT, at least", "bytes a process", 1024 * MIB, "bytes");
-    bench_figure(b, "figure 3, 100 splits", 786432, "paper, AV-Rankmap", "bytes a process", 9 * MIB, "bytes");
-    bench_figure(b, "figure 4, nek5000 86", 524288, "paper, VC-VCRT", "bytes a process", 250 * MIB, "bytes");
-    bench_figure(b, "figure 5, bt", 524288, "paper, VC-VCRT", "bytes a process", 244 * MIB, "bytes");
-    bench_figure(b, "figure 5, bt", 524288, "paper, AV-Rankmap", "bytes a process", 4 * MIB, "bytes");
+    /* What the paper's text says of its figures, which are drawings; its megabytes are taken as
+     * MiB, and system memory as 1 GiB. */
+    bench_figure(b, "figure 3, 10 splits", 786432, "paper, VC-VCRT, at least", "bytes a process",
+                 0.4 * 1024 * MIB, "bytes");
+    bench_figure(b, "figure 3, 100 splits", 786432, "paper, VC-VCRT, at least", "bytes a process",
+                 1024 * MIB, "bytes");
+    bench_figure(b, "figure 3, 100 splits", 786432, "paper, AV-Rankmap", "bytes a process", 9 * MIB,
+                 "bytes");
+    bench_figure(b, "figure 4, nek5000 86", 524288, "paper, VC-VCRT", "bytes a process", 250 * MIB,
+                 "bytes");
+    bench_figure(b, "figure 5, bt", 524288, "paper, VC-VCRT", "bytes a process", 244 * MIB,
+                 "bytes");
+    bench_figure(b, "figure 5, bt", 524288, "paper, AV-Rankmap", "bytes a process", 4 * MIB,
+                 "bytes");
 }
 
 int main(int argc, char **argv)
@@ -315,7 +348,10 @@ int main(int argc, char **argv)
     int failed = 0;
 
     bench_init(&b, "rankmap_memory", argc, argv);
-    fprintf(stderr, "%-60s %8s | ours: model, map bytes (allocated) | promised | VC-VCRT, MPICH 4.0, MPICH main, Open MPI sparse\n", "", "ranks");
+    fprintf(stderr,
+            "%-60s %8s | ours: model, map bytes (allocated) | promised | VC-VCRT, MPICH 4.0, MPICH "
+            "main, Open MPI sparse\n",
+            "", "ranks");
     for (unsigned i = 0; i < sizeof(promises) / sizeof(promises[0]); i++)
         failed |= run_promise(&b, &promises[i]);
     figures(&b);

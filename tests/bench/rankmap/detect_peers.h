@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How other libraries find a pattern in an array of ranks, written anew: what they find must be right, the rest is their own time. */
+/* How other libraries find a pattern in an array of ranks, written anew: what they find must be
+ * right, the rest is their own time. */
 #ifndef FENCEPOST_BENCH_DETECT_PEERS_H
 #define FENCEPOST_BENCH_DETECT_PEERS_H
 
@@ -8,12 +9,15 @@
 
 struct found {
     int regular;
-    int64_t offset, block, stride; /* a[i] = offset + i / block * stride + i % block; block 1 for a plain stride */
+    int64_t offset, block,
+        stride; /* a[i] = offset + i / block * stride + i % block; block 1 for a plain stride */
 };
 
-/* ch4 of MPICH up to 4.3: the longest first run is the block, then one division an element. No negative strides. */
+/* ch4 of MPICH up to 4.3: the longest first run is the block, then one division an element. No
+ * negative strides. */
 void detect_ch4(const int32_t *a, size_t n, struct found *found);
-/* MPICH main: offset and stride; its own ids have 64 bits, here they are given the benefit of 32. */
+/* MPICH main: offset and stride; its own ids have 64 bits, here they are given the benefit of 32.
+ * */
 void detect_main(const int32_t *a, size_t n, struct found *found);
 /* UCC: each difference of neighbours must be the first one. */
 void detect_ucc(const int32_t *a, size_t n, struct found *found);

@@ -16,9 +16,11 @@ static void *need(void *p)
 
 /* ---- Every operation is a translation and a walk over what it gave ---- */
 
-typedef void translate_fn(const struct group *a, const struct group *b, uint32_t n_ids, uint32_t *out);
+typedef void translate_fn(const struct group *a, const struct group *b, uint32_t n_ids,
+                          uint32_t *out);
 
-static enum group_relation compare_by(translate_fn *translate, const struct group *a, const struct group *b, uint32_t n_ids)
+static enum group_relation compare_by(translate_fn *translate, const struct group *a,
+                                      const struct group *b, uint32_t n_ids)
 {
     enum group_relation relation = GROUP_IDENT;
     uint32_t *ranks;
@@ -39,7 +41,8 @@ static enum group_relation compare_by(translate_fn *translate, const struct grou
     return relation;
 }
 
-static uint32_t difference_by(translate_fn *translate, const struct group *a, const struct group *b, uint32_t n_ids, uint32_t *out)
+static uint32_t difference_by(translate_fn *translate, const struct group *a, const struct group *b,
+                              uint32_t n_ids, uint32_t *out)
 {
     uint32_t n = 0;
 
@@ -52,7 +55,8 @@ static uint32_t difference_by(translate_fn *translate, const struct group *a, co
 
 /* ---- Open MPI ---- */
 
-static void nested_translate(const struct group *a, const struct group *b, uint32_t n_ids, uint32_t *out)
+static void nested_translate(const struct group *a, const struct group *b, uint32_t n_ids,
+                             uint32_t *out)
 {
     (void)n_ids;
     for (uint32_t r = 0; r < a->n; r++) {
@@ -66,17 +70,20 @@ static void nested_translate(const struct group *a, const struct group *b, uint3
     }
 }
 
-static enum group_relation nested_compare(const struct group *a, const struct group *b, uint32_t n_ids)
+static enum group_relation nested_compare(const struct group *a, const struct group *b,
+                                          uint32_t n_ids)
 {
     return compare_by(nested_translate, a, b, n_ids);
 }
 
-static uint32_t nested_difference(const struct group *a, const struct group *b, uint32_t n_ids, uint32_t *out)
+static uint32_t nested_difference(const struct group *a, const struct group *b, uint32_t n_ids,
+                                  uint32_t *out)
 {
     return difference_by(nested_translate, a, b, n_ids, out);
 }
 
-const struct group_ops group_nested = {"nested loops (Open MPI, MPICH main)", 10000, nested_compare, nested_difference, nested_translate};
+const struct group_ops group_nested = {"nested loops (Open MPI, MPICH main)", 10000, nested_compare,
+                                       nested_difference, nested_translate};
 
 /* ---- MPICH up to 4.3 ---- */
 
@@ -101,7 +108,8 @@ static struct entry *sorted(const struct group *g)
     return e;
 }
 
-static void sorted_translate(const struct group *a, const struct group *b, uint32_t n_ids, uint32_t *out)
+static void sorted_translate(const struct group *a, const struct group *b, uint32_t n_ids,
+                             uint32_t *out)
 {
     struct entry *x = sorted(a), *y = sorted(b);
     uint32_t k = 0;
@@ -116,21 +124,25 @@ static void sorted_translate(const struct group *a, const struct group *b, uint3
     free(y);
 }
 
-static enum group_relation sorted_compare(const struct group *a, const struct group *b, uint32_t n_ids)
+static enum group_relation sorted_compare(const struct group *a, const struct group *b,
+                                          uint32_t n_ids)
 {
     return compare_by(sorted_translate, a, b, n_ids);
 }
 
-static uint32_t sorted_difference(const struct group *a, const struct group *b, uint32_t n_ids, uint32_t *out)
+static uint32_t sorted_difference(const struct group *a, const struct group *b, uint32_t n_ids,
+                                  uint32_t *out)
 {
     return difference_by(sorted_translate, a, b, n_ids, out);
 }
 
-const struct group_ops group_sorted = {"sort and walk (MPICH up to 4.3)", 10000000, sorted_compare, sorted_difference, sorted_translate};
+const struct group_ops group_sorted = {"sort and walk (MPICH up to 4.3)", 10000000, sorted_compare,
+                                       sorted_difference, sorted_translate};
 
 /* ---- The floor ---- */
 
-static void dense_translate(const struct group *a, const struct group *b, uint32_t n_ids, uint32_t *out)
+static void dense_translate(const struct group *a, const struct group *b, uint32_t n_ids,
+                            uint32_t *out)
 {
     uint32_t *rank_of = need(malloc(n_ids * sizeof(*rank_of)));
 
@@ -142,14 +154,17 @@ static void dense_translate(const struct group *a, const struct group *b, uint32
     free(rank_of);
 }
 
-static enum group_relation dense_compare(const struct group *a, const struct group *b, uint32_t n_ids)
+static enum group_relation dense_compare(const struct group *a, const struct group *b,
+                                         uint32_t n_ids)
 {
     return compare_by(dense_translate, a, b, n_ids);
 }
 
-static uint32_t dense_difference(const struct group *a, const struct group *b, uint32_t n_ids, uint32_t *out)
+static uint32_t dense_difference(const struct group *a, const struct group *b, uint32_t n_ids,
+                                 uint32_t *out)
 {
     return difference_by(dense_translate, a, b, n_ids, out);
 }
 
-const struct group_ops group_dense = {"dense inverse", 10000000, dense_compare, dense_difference, dense_translate};
+const struct group_ops group_dense = {"dense inverse", 10000000, dense_compare, dense_difference,
+                                      dense_translate};

@@ -20,7 +20,8 @@ struct group_ops {
     uint32_t max_n; /* quadratic ones are not run above it */
     enum group_relation (*compare)(const struct group *a, const struct group *b, uint32_t n_ids);
     /* The ids of a that are not in b, in the order of a; how many. */
-    uint32_t (*difference)(const struct group *a, const struct group *b, uint32_t n_ids, uint32_t *out);
+    uint32_t (*difference)(const struct group *a, const struct group *b, uint32_t n_ids,
+                           uint32_t *out);
     /* The rank in b of each rank of a, or GROUP_NONE. */
     void (*translate)(const struct group *a, const struct group *b, uint32_t n_ids, uint32_t *out);
 };

@@ -22,8 +22,14 @@ extern char **environ;
 static int run_valgrind(const char *argument, const char *file)
 {
     char out[128], program[4096], arg[64];
-    char *argv[] = {(char[]){"valgrind"}, (char[]){"--tool=callgrind"}, out, (char[]){"--compress-strings=no"},
-                    (char[]){"--compress-pos=no"}, program, arg, NULL};
+    char *argv[] = {(char[]){"valgrind"},
+                    (char[]){"--tool=callgrind"},
+                    out,
+                    (char[]){"--compress-strings=no"},
+                    (char[]){"--compress-pos=no"},
+                    program,
+                    arg,
+                    NULL};
     posix_spawn_file_actions_t actions;
     ssize_t len = readlink("/proc/self/exe", program, sizeof(program) - 1);
     int error, status;
@@ -40,20 +46,23 @@ static int run_valgrind(const char *argument, const char *file)
     error = posix_spawnp(&pid, "valgrind", &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     if (error) {
-        fprintf(stderr, "no instruction counts: valgrind: %s (package valgrind)\n", strerror(error));
+        fprintf(stderr, "no instruction counts: valgrind: %s (package valgrind)\n",
+                strerror(error));
         return -1;
     }
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return -1;
     if (status != 0) {
-        fprintf(stderr, "no instruction counts: %s under valgrind ended with status 0x%x\n", program, (unsigned)status);
+        fprintf(stderr, "no instruction counts: %s under valgrind ended with status 0x%x\n",
+                program, (unsigned)status);
         return -1;
     }
     return 0;
 }
 
-/* "fn=NAME", then "LINE COST" lines; "calls=..." says that the next line's cost is that of what was called. Both count. */
+/* "fn=NAME", then "LINE COST" lines; "calls=..." says that the next line's cost is that of what was
+ * called. Both count. */
 static unsigned read_counts(FILE *f, const char *prefix, struct counted *counted)
 {
     struct counted *at = NULL;
@@ -64,7 +73,8 @@ static unsigned read_counts(FILE *f, const char *prefix, struct counted *counted
         if (strncmp(line, "fn=", 3) == 0) {
             line[strcspn(line, "\n")] = '\0';
             at = NULL;
-            if (strncmp(line + 3, prefix, strlen(prefix)) != 0 || strlen(line + 3) >= sizeof(at->name))
+            if (strncmp(line + 3, prefix, strlen(prefix)) != 0 ||
+                strlen(line + 3) >= sizeof(at->name))
                 continue;
             for (unsigned i = 0; i < n && !at; i++)
                 if (strcmp(counted[i].name, line + 3) == 0)
@@ -84,7 +94,8 @@ static unsigned read_counts(FILE *f, const char *prefix, struct counted *counted
     return n;
 }
 
-int icount_run(const char *argument, const char *prefix, void (*found)(const char *function, uint64_t instructions, void *context),
+int icount_run(const char *argument, const char *prefix,
+               void (*found)(const char *function, uint64_t instructions, void *context),
                void *context)
 {
     static struct counted counted[MAX_FUNCTIONS];

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How other MPI libraries get from a rank to an address, written anew from their data structures, one struct and one inline function each.
- * All have the addresses of the same processes; each in the entry that it keeps for a process.
+ * How other MPI libraries get from a rank to an address, written anew from their data structures,
+ * one struct and one inline function each. All have the addresses of the same processes; each in
+ * the entry that it keeps for a process.
  *
  *   vcrt    MPICH up to 3.2: a table of pointers to VCs of 480 bytes
- *   sw      ch4 of MPICH up to 4.3, the paper's: a switch over the models, then the entry of 12 bytes in the process group's table
- *   pmap    MPICH since April 2025: offset and stride or a table of 64-bit ids, the process group in the upper half, entries of 32 bytes
+ *   sw      ch4 of MPICH up to 4.3, the paper's: a switch over the models, then the entry of 12
+ *           bytes in the process group's table
+ *   pmap    MPICH since April 2025: offset and stride or a table of 64-bit ids, the process group
+ *           in the upper half, entries of 32 bytes
  *   ucc     UCC's ucc_ep_map_t, then a table of 8-byte addresses
- *   sparse  Open MPI's sparse groups: up the chain of parents to the world, then a table of pointers to processes
+ *   sparse  Open MPI's sparse groups: up the chain of parents to the world, then a table of
+ *           pointers to processes
  */
 #ifndef FENCEPOST_BENCH_LOOKUP_PEERS_H
 #define FENCEPOST_BENCH_LOOKUP_PEERS_H
@@ -85,15 +89,19 @@ static inline uint64_t sw_address(const struct sw_comm *c, uint32_t r)
     case CH4_DIRECT_INTRA: e = &ch4_table0->entries[rank]; break;
     case CH4_OFFSET: e = &ch4_tables[c->avtid]->entries[rank + c->u.reg.offset]; break;
     case CH4_OFFSET_INTRA: e = &ch4_table0->entries[rank + c->u.reg.offset]; break;
-    case CH4_STRIDE: e = &ch4_tables[c->avtid]->entries[rank * c->u.reg.stride + c->u.reg.offset]; break;
-    case CH4_STRIDE_INTRA: e = &ch4_table0->entries[rank * c->u.reg.stride + c->u.reg.offset]; break;
+    case CH4_STRIDE:
+        e = &ch4_tables[c->avtid]->entries[rank * c->u.reg.stride + c->u.reg.offset];
+        break;
+    case CH4_STRIDE_INTRA:
+        e = &ch4_table0->entries[rank * c->u.reg.stride + c->u.reg.offset];
+        break;
     case CH4_STRIDE_BLOCK:
-        e = &ch4_tables[c->avtid]->entries[rank / c->u.reg.blocksize * c->u.reg.stride + rank % c->u.reg.blocksize +
-                                           c->u.reg.offset];
+        e = &ch4_tables[c->avtid]->entries[rank / c->u.reg.blocksize * c->u.reg.stride +
+                                           rank % c->u.reg.blocksize + c->u.reg.offset];
         break;
     case CH4_STRIDE_BLOCK_INTRA:
-        e = &ch4_table0->entries[rank / c->u.reg.blocksize * c->u.reg.stride + rank % c->u.reg.blocksize +
-                                 c->u.reg.offset];
+        e = &ch4_table0->entries[rank / c->u.reg.blocksize * c->u.reg.stride +
+                                 rank % c->u.reg.blocksize + c->u.reg.offset];
         break;
     case CH4_LUT: e = &ch4_tables[c->avtid]->entries[c->u.lut[rank]]; break;
     case CH4_LUT_INTRA: e = &ch4_table0->entries[c->u.lut[rank]]; break;
@@ -172,7 +180,9 @@ static inline uint64_t ucc_address(const struct ucc_comm *c, uint32_t rank)
 
     switch ((enum ucc_type)c->type) {
     case UCC_FULL: ep = rank; break;
-    case UCC_STRIDED: ep = (uint32_t)((int64_t)c->u.strided.start + (int64_t)rank * c->u.strided.stride); break;
+    case UCC_STRIDED:
+        ep = (uint32_t)((int64_t)c->u.strided.start + (int64_t)rank * c->u.strided.stride);
+        break;
     case UCC_ARRAY:
         if (c->u.array.elem_size == 8)
             ep = (uint32_t)((const uint64_t *)c->u.array.map)[rank];

@@ -31,7 +31,8 @@ static void *need(void *p)
 
 static void *map(size_t size)
 {
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
 
     return need(p == MAP_FAILED ? NULL : p);
 }
@@ -220,7 +221,8 @@ void make_peers(struct peers *p, enum shape shape, const uint32_t *ids, uint32_t
     top = world;
     top.procs = proc_table;
     if (shape <= SHAPE_STRIDE) {
-        p->sparse = (struct sparse_comm){1, (int32_t)ids[0], (int32_t)(ids[1] - ids[0]), &top, NULL};
+        p->sparse =
+            (struct sparse_comm){1, (int32_t)ids[0], (int32_t)(ids[1] - ids[0]), &top, NULL};
         return;
     }
     p->sparse = (struct sparse_comm){0, 0, 1, NULL, need(malloc(n * sizeof(struct ompi_proc *)))};

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The price of filling a store: what a server does in a Fence (SHMEMPMI, Figure 9a, without the network).
+ * The price of filling a store: what a server does in a Fence (SHMEMPMI, Figure 9a, without the
+ * network).
  *
  *     bench_shmht_build [--quick] [--seed N] [--n N] [--trials N] [--peer NAME]...
  *
- * Processor time for each entry, page faults included: ns_per_entry, median over the trials; the peers follow each other in a new
- * order in each trial. ours_ratio is that of ours divided by the peer's in the same trial. Every store that was filled is checked once.
+ * Processor time for each entry, page faults included: ns_per_entry, median over the trials; the
+ * peers follow each other in a new order in each trial. ours_ratio is that of ours divided by the
+ * peer's in the same trial. Every store that was filled is checked once.
  *
- *     insert        pairs one by one into a store that starts small and grows; and bytes_per_entry of what came of it
+ *     insert        pairs one by one into a store that starts small and grows; and bytes_per_entry
+ *                   of what came of it
  *     insert-sized  the same, told beforehand how many will come
  *     grow          making the table twice as large when it holds n entries: for each entry of it
- *     fence-B       n pairs in B blocks of equal size, as received from B nodes, into a store that starts small; the peers put
- *                   the pairs of a block one by one. ours-puts does that with ours, ours merges the blocks.
+ *     fence-B       n pairs in B blocks of equal size, as received from B nodes, into a store that
+ *                   starts small; the peers put the pairs of a block one by one. ours-puts does
+ *                   that with ours, ours merges the blocks.
  *     fence-B-sized the same, told beforehand how many will come
  *
  * SHMEM-1 and SHMEM-2 take a key for new without looking (Algorithm 1); ours looks.
@@ -27,7 +31,8 @@
 
 /* ---- insert ----------------------------------------------------------------- */
 
-static void print(struct bench *b, const char *which, uint64_t n, const char *who, struct samples *ns, struct samples *ratio)
+static void print(struct bench *b, const char *which, uint64_t n, const char *who,
+                  struct samples *ns, struct samples *ratio)
 {
     if (ns->n)
         bench_figure(b, which, n, who, "ns_per_entry", samples_median(ns), "ns");
@@ -37,7 +42,8 @@ static void print(struct bench *b, const char *which, uint64_t n, const char *wh
     samples_fini(ratio);
 }
 
-static void run_inserts(struct run *run, const uint32_t *order, uint64_t n, unsigned trials, int sized)
+static void run_inserts(struct run *run, const uint32_t *order, uint64_t n, unsigned trials,
+                        int sized)
 {
     struct bench *b = &run->bench;
     const char *which = sized ? "insert-sized" : "insert";
@@ -46,7 +52,8 @@ static void run_inserts(struct run *run, const uint32_t *order, uint64_t n, unsi
     unsigned turn[MAX_PEERS], n_turns = 0;
 
     for (unsigned i = 0; peers[i]; i++)
-        if (strncmp(peers[i]->name, "raw", 3) != 0 && !strstr(peers[i]->name, "-inline") && run_wants(run, peers[i]->name))
+        if (strncmp(peers[i]->name, "raw", 3) != 0 && !strstr(peers[i]->name, "-inline") &&
+            run_wants(run, peers[i]->name))
             turn[n_turns++] = i;
     for (unsigned t = 0; t < trials; t++) {
         shuffle(b, turn, n_turns);
@@ -82,7 +89,8 @@ enum { OURS, SHMEM2, SHMEM1, OURS_PUTS, N_WHO };
 static const char *const who_names[N_WHO] = {"ours", "SHMEM-2/XXH3", "SHMEM-1/XXH3", "ours-puts"};
 #else
 #define HASH SHMEM_FNV1A
-static const char *const who_names[N_WHO] = {"ours", "SHMEM-2/FNV-1a", "SHMEM-1/FNV-1a", "ours-puts"};
+static const char *const who_names[N_WHO] = {"ours", "SHMEM-2/FNV-1a", "SHMEM-1/FNV-1a",
+                                             "ours-puts"};
 #endif
 
 #ifdef HAVE_SHMHT
@@ -107,7 +115,8 @@ static struct shmht_stats writer_stats(struct shmht_writer *w)
     return stats;
 }
 
-/* Fills a table that was made for n entries; the put that makes it grow comes soon after and is the one on the clock. */
+/* Fills a table that was made for n entries; the put that makes it grow comes soon after and is the
+ * one on the clock. */
 static double grow_ours(const uint32_t *order, uint64_t n)
 {
     struct shmht_writer *w = writer(n, n);
@@ -242,7 +251,8 @@ static void receive(struct received *r, const uint32_t *order, uint64_t n, unsig
         int rc = shmht_block_begin(&block, r->blocks + k * r->block_cap, r->block_cap);
 
         for (uint64_t i = first_of(r, k); rc == 0 && i < first_of(r, k + 1); i++)
-            rc = shmht_block_add(&block, r->pairs[i].key.s, KEY_BYTES, r->pairs[i].value.s, VALUE_BYTES);
+            rc = shmht_block_add(&block, r->pairs[i].key.s, KEY_BYTES, r->pairs[i].value.s,
+                                 VALUE_BYTES);
         if (rc != 0)
             die("ours: cannot make a block: %s", shmht_strerror(rc));
         r->block_bytes[k] = shmht_block_end(&block);
@@ -260,7 +270,8 @@ static void received_fini(struct received *r)
 }
 
 /* Puts the pairs of block after block into a store of this peer: processor time for each pair. */
-static double fence_puts(const struct received *r, const struct peer_ops *ops, uint64_t expected, int check)
+static double fence_puts(const struct received *r, const struct peer_ops *ops, uint64_t expected,
+                         int check)
 {
     struct store_run s = {.ops = ops, .n = r->n, .store = ops->create(expected)};
     uint64_t spent = 0;
@@ -290,12 +301,13 @@ static void check_writer(struct shmht_writer *w, const struct received *r)
     for (uint64_t i = 0; i < r->n; i++) {
         struct shmht_bytes value;
 
-        if (shmht_get(view, r->pairs[i].key.s, KEY_BYTES, &value) != 0 || value.len != VALUE_BYTES ||
-            memcmp(value.ptr, r->pairs[i].value.s, VALUE_BYTES) != 0)
+        if (shmht_get(view, r->pairs[i].key.s, KEY_BYTES, &value) != 0 ||
+            value.len != VALUE_BYTES || memcmp(value.ptr, r->pairs[i].value.s, VALUE_BYTES) != 0)
             die("ours: a merged pair is not there");
     }
     if (writer_stats(w).entries != r->n)
-        die("ours: merged %llu pairs, has %llu", (unsigned long long)r->n, (unsigned long long)writer_stats(w).entries);
+        die("ours: merged %llu pairs, has %llu", (unsigned long long)r->n,
+            (unsigned long long)writer_stats(w).entries);
 }
 
 static double fence_merge(const struct received *r, uint64_t expected, int check)
@@ -319,7 +331,8 @@ static double fence_merge(const struct received *r, uint64_t expected, int check
 }
 #endif
 
-static void run_fence(struct run *run, const uint32_t *order, uint64_t n, unsigned trials, unsigned n_blocks, int sized)
+static void run_fence(struct run *run, const uint32_t *order, uint64_t n, unsigned trials,
+                      unsigned n_blocks, int sized)
 {
     struct bench *b = &run->bench;
     struct samples ns[N_WHO] = {0}, ratio[N_WHO] = {0};

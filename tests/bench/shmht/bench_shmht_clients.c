@@ -4,15 +4,19 @@
  *
  *     bench_shmht_clients [--quick] [--seed N] [--n N] [--trials N] [--peer NAME]...
  *
- * 1 ... 64 processes each attach to the store, warm up, start together and ask for keys drawn at random.
+ * 1 ... 64 processes each attach to the store, warm up, start together and ask for keys drawn at
+ * random.
  *
- *     clients-K  cpu_ns_per_get: processor time of a Get; wall_ns_per_get: what a client waits for it, while more clients than
- *                processors take turns. Median over the clients, then over the trials.
- *     flat       cpu_most_by_least: the dearest of the numbers of clients by the cheapest; 1 is flat. cpu_most_by_least_from_2 leaves out
- *                the client that has the machine to itself.
+ *     clients-K  cpu_ns_per_get: processor time of a Get; wall_ns_per_get: what a client waits for
+ *                it, while more clients than processors take turns. Median over the clients, then
+ *                over the trials.
+ *     flat       cpu_most_by_least: the dearest of the numbers of clients by the cheapest; 1 is
+ *                flat. cpu_most_by_least_from_2 leaves out the client that has the machine to
+ *                itself.
  *
- * socket is what the paper starts from: one server that takes requests from all clients' sockets in turn. It is kinder than PMI: a
- * request is a key and an answer a value, nothing is parsed; only its time on the wall is given.
+ * socket is what the paper starts from: one server that takes requests from all clients' sockets in
+ * turn. It is kinder than PMI: a request is a key and an answer a value, nothing is parsed; only
+ * its time on the wall is given.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -108,7 +112,8 @@ static void serve(struct job *job, unsigned n)
                 continue;
             }
             value = job->store->ops->find(job->store->store, &key, job->timed.key_len);
-            if (!value || send(polls[i].fd, value, VALUE_BYTES, MSG_NOSIGNAL) != (ssize_t)VALUE_BYTES)
+            if (!value ||
+                send(polls[i].fd, value, VALUE_BYTES, MSG_NOSIGNAL) != (ssize_t)VALUE_BYTES)
                 _exit(1);
         }
     _exit(0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client's first moments: it attaches to a store that is full, then Gets for the first time. Page faults are most of it.
+ * A client's first moments: it attaches to a store that is full, then Gets for the first time. Page
+ * faults are most of it.
  *
  *     bench_shmht_cold [--quick] [--seed N] [--n N] [--trials N] [--peer NAME]...
  *
@@ -8,8 +9,8 @@
  *     first100  ns_per_get: its first 100 Gets; ns: attach and 100 Gets together
  *     next100   ns_per_get: the 100 after those
  *
- * Each sample is a new process; the peers follow each other in a new order in each trial. Processor time, the kernel's included. NAME+populate
- * maps all pages when it attaches.
+ * Each sample is a new process; the peers follow each other in a new order in each trial. Processor
+ * time, the kernel's included. NAME+populate maps all pages when it attaches.
  */
 #include "harness.h"
 
@@ -50,7 +51,8 @@ static void ask(const struct job *job, const struct queries *q)
     sum_check(job->store->ops->name, q, &sum, 0);
 }
 
-/* The code is warm, the view that will be attached is not: these Gets go through the one inherited. */
+/* The code is warm, the view that will be attached is not: these Gets go through the one inherited.
+ * */
 static void ready(void *ctx, unsigned child)
 {
     struct job *job = ctx;
@@ -126,10 +128,13 @@ static void run_size(struct run *run, uint64_t n)
     for (unsigned v = 0; v < N_VARIANTS; v++) {
         if (!whole[v].n)
             continue;
-        bench_figure(b, "attach", n, variants[v].who, "ns", samples_median(&samples[v][ATTACH]), "ns");
-        bench_figure(b, "first100", n, variants[v].who, "ns_per_get", samples_median(&samples[v][FIRST_GETS]) / FIRST, "ns");
+        bench_figure(b, "attach", n, variants[v].who, "ns", samples_median(&samples[v][ATTACH]),
+                     "ns");
+        bench_figure(b, "first100", n, variants[v].who, "ns_per_get",
+                     samples_median(&samples[v][FIRST_GETS]) / FIRST, "ns");
         bench_figure(b, "first100", n, variants[v].who, "ns", samples_median(&whole[v]), "ns");
-        bench_figure(b, "next100", n, variants[v].who, "ns_per_get", samples_median(&samples[v][NEXT_GETS]) / FIRST, "ns");
+        bench_figure(b, "next100", n, variants[v].who, "ns_per_get",
+                     samples_median(&samples[v][NEXT_GETS]) / FIRST, "ns");
         for (unsigned k = 0; k < N_TIMES; k++)
             samples_fini(&samples[v][k]);
         samples_fini(&whole[v]);

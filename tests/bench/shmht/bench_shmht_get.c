@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The price of a Get: ours beside the paper's tables, hash tables inside a process, databases, and bare memory.
+ * The price of a Get: ours beside the paper's tables, hash tables inside a process, databases, and
+ * bare memory.
  *
  *     bench_shmht_get [--quick] [--seed N] [--n N] [--trials N] [--peer NAME]...
  *
- * Every store is told how many entries will come, filled in the same shuffled order, and checked entry by entry. Then trials:
- * in each, the peers follow each other in a new order; each is asked for keys drawn at random, first to warm up, then on the clock,
- * then for others. What a Get returns goes into a checksum that must be right each time.
+ * Every store is told how many entries will come, filled in the same shuffled order, and checked
+ * entry by entry. Then trials: in each, the peers follow each other in a new order; each is asked
+ * for keys drawn at random, first to warm up, then on the clock, then for others. What a Get
+ * returns goes into a checksum that must be right each time.
  *
- *     hit          the key is there; Gets follow each other as fast as the processor can overlap them
+ *     hit          the key is there; Gets follow each other as fast as the processor can overlap
+ *                  them
  *     dependent    the same, but each Get's key depends on the value before it
  *     absent       the key is not there
  *     many8 ... many64   the key is there; batches of so many
  *
- * raw has no keys: it reads one line of 64 bytes for each Get, the entry's own. Time is that of the thread's processor; ns_per_get is the median
- * over the trials, ours_ratio that of ours divided by the peer's in the same trial. Peers that do not fit into memory together
- * run in groups, each with ours and SHMEM-2 in it. Then, for 48 bytes of key and value, bytes_per_entry: what is in use, and
+ * raw has no keys: it reads one line of 64 bytes for each Get, the entry's own. Time is that of the
+ * thread's processor; ns_per_get is the median over the trials, ours_ratio that of ours divided by
+ * the peer's in the same trial. Peers that do not fit into memory together run in groups, each with
+ * ours and SHMEM-2 in it. Then, for 48 bytes of key and value, bytes_per_entry: what is in use, and
  * allocated_per_entry: with what the store holds ready for more.
  */
 #include "harness.h"
 
-#define GROUP_BYTES   ((uint64_t)1700 << 20) /* of stores at a time */
-#define MOST_BYTES    ((uint64_t)2500 << 20) /* of everything: a store that takes more than it says ends the run */
+#define GROUP_BYTES ((uint64_t)1700 << 20) /* of stores at a time */
+/* of everything: a store that takes more than it says ends the run */
+#define MOST_BYTES    ((uint64_t)2500 << 20)
 #define MAX_QUERIES   131072u
 #define MIN_QUERIES   32768u
 #define QUICK_QUERIES 8192u
@@ -52,7 +57,8 @@ static void run_group(struct plan *plan, const unsigned *group, unsigned n_group
         store_fill(&stores[i], peers[group[i]], plan->order, plan->n, plan->n);
         plan->results[group[i]].bytes = (double)stores[i].bytes / (double)plan->n;
         if (stores[i].ops->allocated)
-            plan->results[group[i]].allocated = (double)stores[i].ops->allocated(stores[i].store) / (double)plan->n;
+            plan->results[group[i]].allocated =
+                (double)stores[i].ops->allocated(stores[i].store) / (double)plan->n;
         if (resident_bytes() > MOST_BYTES)
             die("%s and those before it take %llu MB: too much", stores[i].ops->name,
                 (unsigned long long)(resident_bytes() >> 20));
@@ -63,13 +69,15 @@ static void run_group(struct plan *plan, const unsigned *group, unsigned n_group
         shuffle(b, turn, n_group);
         for (unsigned i = 0; i < n_group; i++)
             for (int which = 0; which < N_GETS; which++)
-                ns[turn[i]][which] = gets_time(b, &stores[turn[i]], which, &plan->warm, &plan->queries);
+                ns[turn[i]][which] =
+                    gets_time(b, &stores[turn[i]], which, &plan->warm, &plan->queries);
         for (unsigned i = 0; i < n_group; i++)
             for (int which = 0; which < N_GETS; which++)
                 if (ns[i][which] > 0) {
                     samples_add(&plan->results[group[i]].ns[which], ns[i][which]);
                     if (has_ours && i > 0 && ns[0][which] > 0)
-                        samples_add(&plan->results[group[i]].ratio[which], ns[0][which] / ns[i][which]);
+                        samples_add(&plan->results[group[i]].ratio[which],
+                                    ns[0][which] / ns[i][which]);
                 }
     }
     for (unsigned i = 0; i < n_group; i++)
@@ -85,17 +93,19 @@ static void print(struct plan *plan)
 
         for (int which = 0; which < N_GETS; which++) {
             if (r->ns[which].n)
-                bench_figure(b, gets_names[which], plan->n, peers[i]->name, "ns_per_get", samples_median(&r->ns[which]), "ns");
+                bench_figure(b, gets_names[which], plan->n, peers[i]->name, "ns_per_get",
+                             samples_median(&r->ns[which]), "ns");
             if (r->ratio[which].n)
-                bench_figure(b, gets_names[which], plan->n, peers[i]->name, "ours_ratio", samples_median(&r->ratio[which]),
-                             "ratio");
+                bench_figure(b, gets_names[which], plan->n, peers[i]->name, "ours_ratio",
+                             samples_median(&r->ratio[which]), "ratio");
             samples_fini(&r->ns[which]);
             samples_fini(&r->ratio[which]);
         }
         if (r->bytes > 0)
             bench_figure(b, "size", plan->n, peers[i]->name, "bytes_per_entry", r->bytes, "B");
         if (r->allocated > 0)
-            bench_figure(b, "size", plan->n, peers[i]->name, "allocated_per_entry", r->allocated, "B");
+            bench_figure(b, "size", plan->n, peers[i]->name, "allocated_per_entry", r->allocated,
+                         "B");
     }
 }
 
@@ -103,7 +113,8 @@ static void print(struct plan *plan)
 static int is_anchor(const struct peer_ops *ops)
 {
     return strcmp(ops->name, "ours") == 0 ||
-           ops == (peer_find("SHMEM-2/XXH3") ? peer_find("SHMEM-2/XXH3") : peer_find("SHMEM-2/FNV-1a"));
+           ops == (peer_find("SHMEM-2/XXH3") ? peer_find("SHMEM-2/XXH3")
+                                             : peer_find("SHMEM-2/FNV-1a"));
 }
 
 static void run_size(struct run *run, uint64_t n)

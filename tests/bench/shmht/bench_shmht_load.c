@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The price of a Get by load factor (SHMEMPMI, Figure 8b): keys for each bucket of SHMEM-2, keys for each slot of ours.
+ * The price of a Get by load factor (SHMEMPMI, Figure 8b): keys for each bucket of SHMEM-2, keys
+ * for each slot of ours.
  *
  *     bench_shmht_load [--quick] [--seed N] [--n N] [--trials N] [--peer NAME]...
  *
- * Stores of one size and all load factors exist together; trials go through them in a new order each time. Cases are hit-LOAD,
- * absent-LOAD, many32-LOAD: ns_per_get as in bench_shmht_get; and size-LOAD: bytes_per_entry. SHMEM-2's buckets here
- * are as many as the load factor says, not a power of two.
+ * Stores of one size and all load factors exist together; trials go through them in a new order
+ * each time. Cases are hit-LOAD, absent-LOAD, many32-LOAD: ns_per_get as in bench_shmht_get; and
+ * size-LOAD: bytes_per_entry. SHMEM-2's buckets here are as many as the load factor says, not a
+ * power of two.
  */
 #include "harness.h"
 
@@ -17,14 +19,15 @@ static const struct {
     const char *who;
     unsigned percent;
 } all[] = {
-    {"ours", 25},         {"ours", 50},         {"ours", 60},         {"ours", 70},          {"ours", 80}, {"ours", 90},
-    {"SHMEM-2/XXH3", 25}, {"SHMEM-2/XXH3", 50}, {"SHMEM-2/XXH3", 75}, {"SHMEM-2/XXH3", 100},
+    {"ours", 25},         {"ours", 50},          {"ours", 60},         {"ours", 70},
+    {"ours", 80},         {"ours", 90},          {"SHMEM-2/XXH3", 25}, {"SHMEM-2/XXH3", 50},
+    {"SHMEM-2/XXH3", 75}, {"SHMEM-2/XXH3", 100},
 };
 
 static const enum gets cases[] = {GETS_HIT, GETS_ABSENT, GETS_MANY32};
 
-static void figure(struct bench *b, const char *which, const struct store_run *s, unsigned percent, const char *metric,
-                   double value, const char *unit)
+static void figure(struct bench *b, const char *which, const struct store_run *s, unsigned percent,
+                   const char *metric, double value, const char *unit)
 {
     char name[32];
 
@@ -70,10 +73,12 @@ static void run_size(struct run *run, uint64_t n)
     for (unsigned i = 0; i < n_stores; i++) {
         for (unsigned c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
             if (samples[i][c].n)
-                figure(b, gets_names[cases[c]], &stores[i], percents[i], "ns_per_get", samples_median(&samples[i][c]), "ns");
+                figure(b, gets_names[cases[c]], &stores[i], percents[i], "ns_per_get",
+                       samples_median(&samples[i][c]), "ns");
             samples_fini(&samples[i][c]);
         }
-        figure(b, "size", &stores[i], percents[i], "bytes_per_entry", (double)stores[i].bytes / (double)n, "B");
+        figure(b, "size", &stores[i], percents[i], "bytes_per_entry",
+               (double)stores[i].bytes / (double)n, "B");
         store_destroy(&stores[i]);
     }
     queries_fini(&warm);

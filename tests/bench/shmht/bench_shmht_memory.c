@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a node pays for the addresses of all ranks (SHMEMPMI, Figures 2 and 7): one shared copy, or one in every process.
+ * What a node pays for the addresses of all ranks (SHMEMPMI, Figures 2 and 7): one shared copy, or
+ * one in every process.
  *
  *     bench_shmht_memory [--quick] [--seed N] [--n N] [--peer NAME]...
  *
- * For n ranks and PPN processes on the node. Cases are fence-PPN, pairs of a 16-byte key and a 32-byte value, and allgather-PPN, values of
- * 32 bytes by rank. That many processes run at the same time and read at random until they have touched all of it.
+ * For n ranks and PPN processes on the node. Cases are fence-PPN, pairs of a 16-byte key and a
+ * 32-byte value, and allgather-PPN, values of 32 bytes by rank. That many processes run at the same
+ * time and read at random until they have touched all of it.
  *
- *     node_bytes        the shared object as the kernel accounts it, and what each process has for itself alone
+ *     node_bytes        the shared object as the kernel accounts it, and what each process has for
+ *                       itself alone
  *     page_table_bytes  beside that: the processes' page tables, all together
- *     processes         how many were really run; when copies would not fit here, node_bytes is reckoned from fewer
+ *     processes         how many were really run; when copies would not fit here, node_bytes is
+ *                       reckoned from fewer
  *
- * copies is a flat array in each process and one in the server, the least that the paper's Default can mean; GHashTable copies
- * are what a process has that must find the pairs again by key.
+ * copies is a flat array in each process and one in the server, the least that the paper's Default
+ * can mean; GHashTable copies are what a process has that must find the pairs again by key.
  */
 #include "harness.h"
 
@@ -32,7 +36,8 @@ struct job {
     uint64_t n;
     const uint32_t *order;
     uint64_t before[2];
-    /* One of them: a shared store, an array, a peer of which each process has its own, or a flat array with items of so many bytes. */
+    /* One of them: a shared store, an array, a peer of which each process has its own, or a flat
+     * array with items of so many bytes. */
     const struct store_run *store;
 #ifdef HAVE_SHMHT
     struct shmht_array *array;
@@ -60,7 +65,8 @@ static uint64_t proc_bytes(const char *path, const char *field)
 
 static void account(uint64_t *bytes)
 {
-    bytes[PRIVATE] = proc_bytes("/proc/self/smaps_rollup", "Private_"); /* _Clean, _Dirty, _Hugetlb */
+    bytes[PRIVATE] =
+        proc_bytes("/proc/self/smaps_rollup", "Private_"); /* _Clean, _Dirty, _Hugetlb */
     bytes[PAGE_TABLES] = proc_bytes("/proc/self/status", "VmPTE:");
 }
 
@@ -78,7 +84,8 @@ static void touch_store(struct job *job, struct bench *b)
     const struct store_run *s = job->store;
     struct queries q;
 
-    /* The first Gets go through the view that was inherited: the benchmark's own memory must not count. */
+    /* The first Gets go through the view that was inherited: the benchmark's own memory must not
+     * count. */
     queries_init(&q, 512);
     ask(s, b, &q);
     account(job->before);
@@ -92,7 +99,8 @@ static void touch_store(struct job *job, struct bench *b)
 #ifdef HAVE_SHMHT
 static void array_create(struct job *job)
 {
-    struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = job->n, .stride_bytes = VALUE_BYTES};
+    struct shmht_array_opts opts = {
+        .size = sizeof(opts), .n_ranks = job->n, .stride_bytes = VALUE_BYTES};
     int rc = shmht_array_create(&opts, &job->array);
 
     for (uint32_t rank = 0; rc == 0 && rank < job->n; rank++) {
@@ -187,8 +195,10 @@ static void go(void *ctx, unsigned child, double *figures)
         figures[i] = after[i] > job->before[i] ? (double)(after[i] - job->before[i]) : 0;
 }
 
-/* `shared_bytes` is what the node has once; `about_bytes` what a copy takes about, of which the server has one too. */
-static void node(struct job *job, const char *data, unsigned ppn, const char *who, uint64_t shared_bytes, uint64_t about_bytes)
+/* `shared_bytes` is what the node has once; `about_bytes` what a copy takes about, of which the
+ * server has one too. */
+static void node(struct job *job, const char *data, unsigned ppn, const char *who,
+                 uint64_t shared_bytes, uint64_t about_bytes)
 {
     static const struct children_ops ops = {ready, go};
     double figures[MAX_CHILDREN][MAX_FIGURES], own[2] = {0, 0};

@@ -9,8 +9,8 @@
 
 #include "harness.h"
 
-static void child(const struct children_ops *ops, void *ctx, unsigned i, pid_t parent, const int *up, const int *down,
-                  double *figures)
+static void child(const struct children_ops *ops, void *ctx, unsigned i, pid_t parent,
+                  const int *up, const int *down, double *figures)
 {
     char byte = 0;
 
@@ -27,7 +27,8 @@ static void child(const struct children_ops *ops, void *ctx, unsigned i, pid_t p
     _exit(0); /* nothing of the parent's is flushed or destroyed a second time */
 }
 
-void children_run(const struct children_ops *ops, void *ctx, unsigned n, double figures[][MAX_FIGURES])
+void children_run(const struct children_ops *ops, void *ctx, unsigned n,
+                  double figures[][MAX_FIGURES])
 {
     size_t bytes = MAX_CHILDREN * MAX_FIGURES * sizeof(double);
     double *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes that measure together: as many as asked for are forked, each gets ready, all start at once, and each leaves its figures
- * in memory that the parent sees. A child that fails fails the benchmark; children die with their parent.
+ * Processes that measure together: as many as asked for are forked, each gets ready, all start at
+ * once, and each leaves its figures in memory that the parent sees. A child that fails fails the
+ * benchmark; children die with their parent.
  */
 #ifndef FENCEPOST_SHMHT_CHILDREN_H
 #define FENCEPOST_SHMHT_CHILDREN_H
@@ -15,6 +16,7 @@ struct children_ops {
     void (*go)(void *ctx, unsigned child, double *figures);
 };
 
-void children_run(const struct children_ops *ops, void *ctx, unsigned n, double figures[][MAX_FIGURES]);
+void children_run(const struct children_ops *ops, void *ctx, unsigned n,
+                  double figures[][MAX_FIGURES]);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The pairs that every store is filled with, and the keys it is asked for. As in the paper (SHMEMPMI, section VII-D) a key takes
- * 16 bytes and a value 32, each with its NUL. Keys end in a number: even ones are present, odd ones absent, so that the absent
- * lie between the present in any order. Pairs are inserted in a shuffled order, and asked for at random.
+ * The pairs that every store is filled with, and the keys it is asked for. As in the paper
+ * (SHMEMPMI, section VII-D) a key takes 16 bytes and a value 32, each with its NUL. Keys end in a
+ * number: even ones are present, odd ones absent, so that the absent lie between the present in any
+ * order. Pairs are inserted in a shuffled order, and asked for at random.
  */
 #ifndef FENCEPOST_SHMHT_DATA_H
 #define FENCEPOST_SHMHT_DATA_H
@@ -16,7 +17,8 @@
 #define KEY_CHARS   (KEY_BYTES - 1)
 #define VALUE_CHARS (VALUE_BYTES - 1)
 #define MAX_ENTRIES 5000000u /* seven digits hold twice that */
-#define CHUNK       2048u    /* pairs made at a time, outside the clock: they stay in the second-level cache */
+/* pairs made at a time, outside the clock: they stay in the second-level cache */
+#define CHUNK 2048u
 
 struct key {
     char s[KEY_BYTES];
@@ -63,7 +65,8 @@ static inline uint64_t data_mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* 31 hexadecimal digits, as long as an address: no two entries have the same first 8 but by chance. */
+/* 31 hexadecimal digits, as long as an address: no two entries have the same first 8 but by chance.
+ * */
 static inline void data_value(uint32_t entry, struct value *value)
 {
     uint64_t a = data_mix(entry + UINT64_C(0x9e3779b97f4a7c15)), b = data_mix(a);

@@ -130,7 +130,8 @@ void queries_fini(struct queries *q)
     free(q->entries);
 }
 
-void store_fill(struct store_run *s, const struct peer_ops *ops, const uint32_t *order, uint64_t n, uint64_t expected)
+void store_fill(struct store_run *s, const struct peer_ops *ops, const uint32_t *order, uint64_t n,
+                uint64_t expected)
 {
     struct pair *pairs = allocate(CHUNK, sizeof(*pairs));
     uint64_t spent = 0, start;
@@ -178,8 +179,10 @@ void store_check(const struct store_run *s)
         phantoms += s->ops->find(s->store, &key, key_chars) != NULL;
     }
     if (lost || wrong || phantoms)
-        die("%s: of %llu entries %llu are lost, %llu have another value; %llu absent keys were found", s->ops->name,
-            (unsigned long long)s->n, (unsigned long long)lost, (unsigned long long)wrong, (unsigned long long)phantoms);
+        die("%s: of %llu entries %llu are lost, %llu have another value; %llu absent keys were "
+            "found",
+            s->ops->name, (unsigned long long)s->n, (unsigned long long)lost,
+            (unsigned long long)wrong, (unsigned long long)phantoms);
 }
 
 void store_destroy(struct store_run *s)
@@ -192,25 +195,23 @@ void store_destroy(struct store_run *s)
 void sum_check(const char *who, const struct queries *q, const struct sum *sum, int absent)
 {
     if (sum->found != (absent ? 0 : q->n) || sum->mix != q->mix)
-        die("%s: found %llu of %zu keys%s, checksum %llx instead of %llx", who, (unsigned long long)sum->found, q->n,
-            absent ? ", all absent" : "", (unsigned long long)sum->mix, (unsigned long long)q->mix);
+        die("%s: found %llu of %zu keys%s, checksum %llx instead of %llx", who,
+            (unsigned long long)sum->found, q->n, absent ? ", all absent" : "",
+            (unsigned long long)sum->mix, (unsigned long long)q->mix);
 }
 
-const char *const gets_names[N_GETS] = {"hit", "dependent", "absent", "many8", "many16", "many32", "many64"};
+const char *const gets_names[N_GETS] = {"hit",    "dependent", "absent", "many8",
+                                        "many16", "many32",    "many64"};
 
 static int gets_has(const struct peer_ops *ops, enum gets which)
 {
     int is_raw = strncmp(ops->name, "raw", 3) == 0;
 
     switch (which) {
-    case GETS_HIT:
-        return ops->get != NULL;
-    case GETS_DEPENDENT:
-        return ops->get_dependent != NULL;
-    case GETS_ABSENT:
-        return ops->get != NULL && !is_raw;
-    default:
-        return ops->get_many != NULL;
+    case GETS_HIT: return ops->get != NULL;
+    case GETS_DEPENDENT: return ops->get_dependent != NULL;
+    case GETS_ABSENT: return ops->get != NULL && !is_raw;
+    default: return ops->get_many != NULL;
     }
 }
 
@@ -227,7 +228,8 @@ static void gets(const struct store_run *s, enum gets which, const struct querie
     sum_check(s->ops->name, q, &sum, which == GETS_ABSENT);
 }
 
-double gets_time(struct bench *b, const struct store_run *s, enum gets which, struct queries *warm, struct queries *timed)
+double gets_time(struct bench *b, const struct store_run *s, enum gets which, struct queries *warm,
+                 struct queries *timed)
 {
     uint64_t start;
 

@@ -38,7 +38,8 @@ static void *ck_create(uint64_t expected)
     if (!s)
         return NULL;
     records_init(&s->records);
-    if (!ck_ht_init(&s->table, CK_HT_MODE_BYTESTRING, NULL, &allocator, expected ? 2 * expected : 64, 1)) {
+    if (!ck_ht_init(&s->table, CK_HT_MODE_BYTESTRING, NULL, &allocator,
+                    expected ? 2 * expected : 64, 1)) {
         free(s);
         return NULL;
     }

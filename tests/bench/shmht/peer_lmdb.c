@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * LMDB in one read transaction, without its reader table (MDB_NOTLS, MDB_NOLOCK). Its file is a memfd, opened by its name under
- * /proc: nothing stays behind, however the benchmark ends.
+ * LMDB in one read transaction, without its reader table (MDB_NOTLS, MDB_NOLOCK). Its file is a
+ * memfd, opened by its name under /proc: nothing stays behind, however the benchmark ends.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -42,8 +42,10 @@ static int open_env(struct store *s, unsigned env_flags, unsigned txn_flags)
 
     snprintf(path, sizeof(path), "/proc/self/fd/%d", s->fd);
     return mdb_env_create(&s->env) != 0 || mdb_env_set_mapsize(s->env, MAP_BYTES) != 0 ||
-           mdb_env_open(s->env, path, MDB_NOSUBDIR | MDB_NOTLS | MDB_NOLOCK | env_flags, 0600) != 0 ||
-           mdb_txn_begin(s->env, NULL, txn_flags, &s->txn) != 0 || mdb_dbi_open(s->txn, NULL, 0, &s->dbi) != 0;
+           mdb_env_open(s->env, path, MDB_NOSUBDIR | MDB_NOTLS | MDB_NOLOCK | env_flags, 0600) !=
+               0 ||
+           mdb_txn_begin(s->env, NULL, txn_flags, &s->txn) != 0 ||
+           mdb_dbi_open(s->txn, NULL, 0, &s->dbi) != 0;
 }
 
 static void *lmdb_create(uint64_t expected)

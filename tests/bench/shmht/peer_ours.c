@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libshmht, in pages of 4 KB and of 2 MB. A Get sees what a client would: a reader attached to the writer's descriptor. */
+/* libshmht, in pages of 4 KB and of 2 MB. A Get sees what a client would: a reader attached to the
+ * writer's descriptor. */
 #include <stdlib.h>
 
 #include <shmht.h>
@@ -27,7 +28,9 @@ static void ours_destroy(void *store)
 
 static void *create(uint64_t expected, uint32_t flags)
 {
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .expected_entries = expected, .flags = flags,
+    struct shmht_writer_opts opts = {.size = sizeof(opts),
+                                     .expected_entries = expected,
+                                     .flags = flags,
                                      .max_load_percent = peer_load_percent};
     struct store *s = calloc(1, sizeof(*s));
 
@@ -69,7 +72,8 @@ static int ours_insert(void *store, const struct pair *pairs, size_t n)
 static int ours_attach(void *store, int populate)
 {
     struct store *s = store;
-    struct shmht_reader_opts opts = {.size = sizeof(opts), .flags = s->flags | (populate ? SHMHT_POPULATE : 0)};
+    struct shmht_reader_opts opts = {.size = sizeof(opts),
+                                     .flags = s->flags | (populate ? SHMHT_POPULATE : 0)};
 
     return shmht_reader_attach(&s->desc, s->fd, &opts, &s->reader);
 }
@@ -87,7 +91,8 @@ static inline const void *look_up(void *store, const struct key *key, size_t len
 {
     struct shmht_bytes value;
 
-    return shmht_get(((struct store *)store)->reader, key->s, len + 1, &value) == 0 ? value.ptr : NULL;
+    return shmht_get(((struct store *)store)->reader, key->s, len + 1, &value) == 0 ? value.ptr
+                                                                                    : NULL;
 }
 
 PEER_LOOPS(ours, look_up)
@@ -122,7 +127,9 @@ static uint64_t ours_bytes(void *store)
 {
     struct shmht_stats stats;
 
-    return shmht_stats(((struct store *)store)->reader, &stats) == 0 ? stats.total_bytes - stats.free_bytes : 0;
+    return shmht_stats(((struct store *)store)->reader, &stats) == 0
+               ? stats.total_bytes - stats.free_bytes
+               : 0;
 }
 
 extern const struct peer_ops peer_ours, peer_ours_2m;

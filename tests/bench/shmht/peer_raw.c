@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the memory allows: one line of 64 bytes for each entry in a memfd, read at random. Accesses that may overlap, and accesses
- * each of which must wait for the one before. No key is hashed or compared: the entry's number says where.
+ * What the memory allows: one line of 64 bytes for each entry in a memfd, read at random. Accesses
+ * that may overlap, and accesses each of which must wait for the one before. No key is hashed or
+ * compared: the entry's number says where.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -52,7 +53,8 @@ static void *raw_create(uint64_t expected)
         return NULL;
     }
     s->lines = (char *)(((uintptr_t)s->map + HUGE - 1) / HUGE * HUGE);
-    if (mmap(s->lines, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    if (mmap(s->lines, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+        MAP_FAILED) {
         close(fd);
         raw_destroy(s);
         return NULL;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The paper's SHMEM-1 and SHMEM-2 (shmem.h) as peers. A Get sees what a client would: a second, read-only mapping; and it is what
- * PMI2_KVS_Get() is, a call with a key of any length. -inline is the lower bound that no library reaches: compiled into
- * the caller's loop, for keys of 15 characters alone.
+ * The paper's SHMEM-1 and SHMEM-2 (shmem.h) as peers. A Get sees what a client would: a second,
+ * read-only mapping; and it is what PMI2_KVS_Get() is, a call with a key of any length. -inline is
+ * the lower bound that no library reaches: compiled into the caller's loop, for keys of 15
+ * characters alone.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static uint64_t allocated_bytes(int fd)
     return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-/* A power of two, as doubling comes to; only XXH3 can do with another number, where a load factor is asked for. */
+/* A power of two, as doubling comes to; only XXH3 can do with another number, where a load factor
+ * is asked for. */
 static uint32_t first_buckets(uint64_t expected)
 {
     uint32_t n = SHMEM_FIRST_BUCKETS;
@@ -44,7 +46,8 @@ static void *create2(uint64_t expected)
 {
     struct store2 *s = malloc(sizeof(*s));
     uint32_t n_buckets = first_buckets(expected);
-    size_t bytes = expected ? expected * (sizeof(int32_t) + sizeof(struct pair)) : SHMEM_FIRST_BYTES;
+    size_t bytes =
+        expected ? expected * (sizeof(int32_t) + sizeof(struct pair)) : SHMEM_FIRST_BYTES;
 
     if (!s)
         return NULL;
@@ -94,38 +97,38 @@ static void destroy2(void *store)
 
 #define LIBRARY_CALL static __attribute__((noinline))
 
-#define SHMEM2(SUFFIX, HASH, NAME, LINKAGE, LENGTH)                                                                                     \
-    static int insert2_##SUFFIX(void *store, const struct pair *pairs, size_t n)                                       \
-    {                                                                                                                  \
-        struct shmem2 *s = &((struct store2 *)store)->server;                                                          \
-        int rc = 0;                                                                                                    \
-                                                                                                                       \
-        for (size_t i = 0; i < n && rc == 0; i++)                                                                      \
-            rc = shmem2_insert(s, HASH, pairs[i].key.s, KEY_CHARS, pairs[i].value.s, VALUE_CHARS);                     \
-        return rc;                                                                                                     \
-    }                                                                                                                  \
-                                                                                                                       \
-    LINKAGE const void *look_up2_##SUFFIX(void *store, const struct key *key, size_t len)                              \
-    {                                                                                                                  \
-        return shmem2_get(&((struct store2 *)store)->client, HASH, key->s, LENGTH);                                    \
-    }                                                                                                                  \
-                                                                                                                       \
-    PEER_LOOPS(shmem2_##SUFFIX, look_up2_##SUFFIX)                                                                     \
-                                                                                                                       \
-    extern const struct peer_ops peer_shmem2_##SUFFIX;                                                                 \
-    const struct peer_ops peer_shmem2_##SUFFIX = {                                                                     \
-        .name = NAME,                                                                                                  \
-        .bytes_an_entry = 64,                                                                                          \
-        .create = create2,                                                                                             \
-        .insert = insert2_##SUFFIX,                                                                                    \
-        .finish = finish2,                                                                                             \
-        .find = shmem2_##SUFFIX##_find,                                                                                \
-        .get = shmem2_##SUFFIX##_get,                                                                                  \
-        .get_dependent = shmem2_##SUFFIX##_get_dependent,                                                              \
-        .attach = attach2,                                                                                             \
-        .bytes = bytes2,                                                                                               \
-        .allocated = allocated2,                                                                                       \
-        .destroy = destroy2,                                                                                           \
+#define SHMEM2(SUFFIX, HASH, NAME, LINKAGE, LENGTH)                                                \
+    static int insert2_##SUFFIX(void *store, const struct pair *pairs, size_t n)                   \
+    {                                                                                              \
+        struct shmem2 *s = &((struct store2 *)store)->server;                                      \
+        int rc = 0;                                                                                \
+                                                                                                   \
+        for (size_t i = 0; i < n && rc == 0; i++)                                                  \
+            rc = shmem2_insert(s, HASH, pairs[i].key.s, KEY_CHARS, pairs[i].value.s, VALUE_CHARS); \
+        return rc;                                                                                 \
+    }                                                                                              \
+                                                                                                   \
+    LINKAGE const void *look_up2_##SUFFIX(void *store, const struct key *key, size_t len)          \
+    {                                                                                              \
+        return shmem2_get(&((struct store2 *)store)->client, HASH, key->s, LENGTH);                \
+    }                                                                                              \
+                                                                                                   \
+    PEER_LOOPS(shmem2_##SUFFIX, look_up2_##SUFFIX)                                                 \
+                                                                                                   \
+    extern const struct peer_ops peer_shmem2_##SUFFIX;                                             \
+    const struct peer_ops peer_shmem2_##SUFFIX = {                                                 \
+        .name = NAME,                                                                              \
+        .bytes_an_entry = 64,                                                                      \
+        .create = create2,                                                                         \
+        .insert = insert2_##SUFFIX,                                                                \
+        .finish = finish2,                                                                         \
+        .find = shmem2_##SUFFIX##_find,                                                            \
+        .get = shmem2_##SUFFIX##_get,                                                              \
+        .get_dependent = shmem2_##SUFFIX##_get_dependent,                                          \
+        .attach = attach2,                                                                         \
+        .bytes = bytes2,                                                                           \
+        .allocated = allocated2,                                                                   \
+        .destroy = destroy2,                                                                       \
     };
 
 SHMEM2(fnv1a, SHMEM_FNV1A, "SHMEM-2/FNV-1a", LIBRARY_CALL, len)
@@ -144,7 +147,8 @@ static void *create1(uint64_t expected)
 {
     struct store1 *s = malloc(sizeof(*s));
     uint32_t n_buckets = first_buckets(expected);
-    size_t bytes = expected ? expected * (sizeof(int32_t) + sizeof(struct pair)) : SHMEM_FIRST_BYTES;
+    size_t bytes =
+        expected ? expected * (sizeof(int32_t) + sizeof(struct pair)) : SHMEM_FIRST_BYTES;
 
     if (!s)
         return NULL;
@@ -162,7 +166,8 @@ static int insert1(void *store, const struct pair *pairs, size_t n)
     int rc = 0;
 
     for (size_t i = 0; i < n && rc == 0; i++)
-        rc = shmem1_insert(s, SHMEM1_HASH, pairs[i].key.s, KEY_CHARS, pairs[i].value.s, VALUE_CHARS);
+        rc =
+            shmem1_insert(s, SHMEM1_HASH, pairs[i].key.s, KEY_CHARS, pairs[i].value.s, VALUE_CHARS);
     return rc;
 }
 
@@ -170,7 +175,8 @@ static int attach1(void *store, int populate)
 {
     struct store1 *s = store;
 
-    return shmem_region_attach(&s->server.region, s->server_region.fd, s->server_region.bytes, populate ? MAP_POPULATE : 0);
+    return shmem_region_attach(&s->server.region, s->server_region.fd, s->server_region.bytes,
+                               populate ? MAP_POPULATE : 0);
 }
 
 static int finish1(void *store)

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The paper's two hash tables in shared memory, as published (SHMEMPMI, section IV), to measure beside ours.
+ * The paper's two hash tables in shared memory, as published (SHMEMPMI, section IV), to measure
+ * beside ours.
  *
- * SHMEM-2 (IV-C): a Table of buckets {head, tail} and a KVS of entries {next, key, value}, each in a region of its own. Strings end
- * in NUL, follow each other without padding and have no lengths. Offsets take 4 bytes, which is what the paper's 64 MB for a
- * million pairs amount to. Algorithm 1 inserts, Algorithm 2 looks up, Algorithm 3 resizes the Table when there are more keys
- * than buckets (load factor 1, as in all the paper's experiments but Figure 8b); the KVS doubles in place.
+ * SHMEM-2 (IV-C): a Table of buckets {head, tail} and a KVS of entries {next, key, value}, each in
+ * a region of its own. Strings end in NUL, follow each other without padding and have no lengths.
+ * Offsets take 4 bytes, which is what the paper's 64 MB for a million pairs amount to. Algorithm 1
+ * inserts, Algorithm 2 looks up, Algorithm 3 resizes the Table when there are more keys than
+ * buckets (load factor 1, as in all the paper's experiments but Figure 8b); the KVS doubles in
+ * place.
  *
- * SHMEM-1 (IV-B): the same in one region, buckets first, offsets from its start. When the entries no longer fit, or there are more
- * keys than buckets, a larger region is made and all pairs move into it.
+ * SHMEM-1 (IV-B): the same in one region, buckets first, offsets from its start. When the entries
+ * no longer fit, or there are more keys than buckets, a larger region is made and all pairs move
+ * into it.
  *
- * One slip is mended. The algorithms take `head <= 0` for an empty bucket, but KVS.top starts at 0, so that the first entry
- * has offset 0: the next key of its bucket would overwrite head, and the first would be lost. Here, as in the paper's text, only
- * the invalid value -1 is empty.
+ * One slip is mended. The algorithms take `head <= 0` for an empty bucket, but KVS.top starts at 0,
+ * so that the first entry has offset 0: the next key of its bucket would overwrite head, and the
+ * first would be lost. Here, as in the paper's text, only the invalid value -1 is empty.
  *
- * Left as published: an insert does not look for the key first; a Get checks no offset; and no Get may run during an insert.
- * The hash is not named in the paper. Whoever calls knows the length of the key, which spares SHMEM-1 and SHMEM-2 a strlen() in each Get.
+ * Left as published: an insert does not look for the key first; a Get checks no offset; and no Get
+ * may run during an insert. The hash is not named in the paper. Whoever calls knows the length of
+ * the key, which spares SHMEM-1 and SHMEM-2 a strlen() in each Get.
  */
 #ifndef FENCEPOST_SHMHT_SHMEM_H
 #define FENCEPOST_SHMHT_SHMEM_H
@@ -39,7 +44,7 @@
 #pragma GCC diagnostic pop
 #endif
 
-#define SHMEM_INLINE       static inline __attribute__((always_inline))
+#define SHMEM_INLINE        static inline __attribute__((always_inline))
 #define SHMEM_FIRST_BUCKETS 64u
 #define SHMEM_FIRST_BYTES   4096u
 
@@ -110,8 +115,10 @@ static inline void shmem_region_close(struct shmem_region *r)
     r->fd = -1;
 }
 
-/* FNV-1a is good in its low bits, for tables of a power of two; XXH3 in all of them, for tables of any size. */
-SHMEM_INLINE uint32_t shmem_index(enum shmem_hash hash, const char *key, size_t len, uint32_t n_buckets)
+/* FNV-1a is good in its low bits, for tables of a power of two; XXH3 in all of them, for tables of
+ * any size. */
+SHMEM_INLINE uint32_t shmem_index(enum shmem_hash hash, const char *key, size_t len,
+                                  uint32_t n_buckets)
 {
 #ifdef HAVE_XXHASH
     if (hash == SHMEM_XXH3)
@@ -139,7 +146,8 @@ SHMEM_INLINE void shmem_set_next(char *entry, int32_t next)
     memcpy(entry, &next, sizeof(next));
 }
 
-/* The second half of Algorithm 1, and the body of Algorithm 3: entry at `offset` from `base` goes to the end of its bucket. */
+/* The second half of Algorithm 1, and the body of Algorithm 3: entry at `offset` from `base` goes
+ * to the end of its bucket. */
 SHMEM_INLINE void shmem_link(struct shmem_bucket *bucket, char *base, int32_t offset)
 {
     if (bucket->head < 0) {
@@ -151,7 +159,8 @@ SHMEM_INLINE void shmem_link(struct shmem_bucket *bucket, char *base, int32_t of
 }
 
 /* Algorithm 2. */
-SHMEM_INLINE const char *shmem_look_up(const struct shmem_bucket *bucket, const char *base, const char *key, size_t len)
+SHMEM_INLINE const char *shmem_look_up(const struct shmem_bucket *bucket, const char *base,
+                                       const char *key, size_t len)
 {
     for (int32_t offset = bucket->head; offset >= 0;) {
         const char *entry = base + offset;
@@ -173,7 +182,8 @@ static inline size_t shmem_entry_bytes(const char *entry, size_t *key_len)
     return (size_t)(value - entry) + strlen(value) + 1;
 }
 
-SHMEM_INLINE void shmem_write(char *entry, const char *key, size_t len, const char *value, size_t value_len)
+SHMEM_INLINE void shmem_write(char *entry, const char *key, size_t len, const char *value,
+                              size_t value_len)
 {
     shmem_set_next(entry, -1);
     memcpy(entry + sizeof(int32_t), key, len + 1);
@@ -213,7 +223,8 @@ static inline int shmem2_open(struct shmem2 *s, uint32_t n_buckets, size_t kvs_b
     return 0;
 }
 
-SHMEM_INLINE struct shmem_bucket *shmem2_bucket(const struct shmem2 *s, enum shmem_hash hash, const char *key, size_t len)
+SHMEM_INLINE struct shmem_bucket *shmem2_bucket(const struct shmem2 *s, enum shmem_hash hash,
+                                                const char *key, size_t len)
 {
     return (struct shmem_bucket *)(void *)s->table.at + shmem_index(hash, key, len, s->n_buckets);
 }
@@ -239,8 +250,8 @@ SHMEM_INLINE int shmem2_resize(struct shmem2 *s, enum shmem_hash hash, uint32_t 
 }
 
 /* Algorithm 1, and the growth that it calls for. The strings end in NUL behind their lengths. */
-SHMEM_INLINE int shmem2_insert(struct shmem2 *s, enum shmem_hash hash, const char *key, size_t len, const char *value,
-                               size_t value_len)
+SHMEM_INLINE int shmem2_insert(struct shmem2 *s, enum shmem_hash hash, const char *key, size_t len,
+                               const char *value, size_t value_len)
 {
     size_t bytes = sizeof(int32_t) + len + 1 + value_len + 1, entry = s->top;
     int rc = 0;
@@ -260,7 +271,8 @@ SHMEM_INLINE int shmem2_insert(struct shmem2 *s, enum shmem_hash hash, const cha
     return 0;
 }
 
-SHMEM_INLINE const char *shmem2_get(const struct shmem2 *s, enum shmem_hash hash, const char *key, size_t len)
+SHMEM_INLINE const char *shmem2_get(const struct shmem2 *s, enum shmem_hash hash, const char *key,
+                                    size_t len)
 {
     return shmem_look_up(shmem2_bucket(s, hash, key, len), s->kvs.at, key, len);
 }
@@ -306,13 +318,14 @@ static inline int shmem1_open(struct shmem1 *s, uint32_t n_buckets, size_t bytes
     return rc;
 }
 
-SHMEM_INLINE struct shmem_bucket *shmem1_bucket(const struct shmem1 *s, enum shmem_hash hash, const char *key, size_t len)
+SHMEM_INLINE struct shmem_bucket *shmem1_bucket(const struct shmem1 *s, enum shmem_hash hash,
+                                                const char *key, size_t len)
 {
     return (struct shmem_bucket *)(void *)s->region.at + shmem_index(hash, key, len, s->n_buckets);
 }
 
-SHMEM_INLINE void shmem1_put(struct shmem1 *s, enum shmem_hash hash, const char *key, size_t len, const char *value,
-                             size_t value_len)
+SHMEM_INLINE void shmem1_put(struct shmem1 *s, enum shmem_hash hash, const char *key, size_t len,
+                             const char *value, size_t value_len)
 {
     char *entry = s->region.at + s->top;
 
@@ -323,7 +336,8 @@ SHMEM_INLINE void shmem1_put(struct shmem1 *s, enum shmem_hash hash, const char 
 }
 
 /* All pairs move into a new region of n_buckets and so many bytes of entries. */
-SHMEM_INLINE int shmem1_rebuild(struct shmem1 *s, enum shmem_hash hash, uint32_t n_buckets, size_t bytes)
+SHMEM_INLINE int shmem1_rebuild(struct shmem1 *s, enum shmem_hash hash, uint32_t n_buckets,
+                                size_t bytes)
 {
     struct shmem1 larger;
     size_t len, whole;
@@ -345,21 +359,24 @@ SHMEM_INLINE int shmem1_rebuild(struct shmem1 *s, enum shmem_hash hash, uint32_t
     return 0;
 }
 
-SHMEM_INLINE int shmem1_insert(struct shmem1 *s, enum shmem_hash hash, const char *key, size_t len, const char *value,
-                               size_t value_len)
+SHMEM_INLINE int shmem1_insert(struct shmem1 *s, enum shmem_hash hash, const char *key, size_t len,
+                               const char *value, size_t value_len)
 {
     size_t bytes = s->region.bytes - s->n_buckets * sizeof(struct shmem_bucket);
-    int full = s->top + sizeof(int32_t) + len + 1 + value_len + 1 > s->region.bytes, crowded = s->n_keys + 1 > s->n_buckets;
+    int full = s->top + sizeof(int32_t) + len + 1 + value_len + 1 > s->region.bytes,
+        crowded = s->n_keys + 1 > s->n_buckets;
     int rc = 0;
 
     if (full || crowded)
-        rc = shmem1_rebuild(s, hash, crowded ? 2 * s->n_buckets : s->n_buckets, full ? 2 * bytes : bytes);
+        rc = shmem1_rebuild(s, hash, crowded ? 2 * s->n_buckets : s->n_buckets,
+                            full ? 2 * bytes : bytes);
     if (rc == 0)
         shmem1_put(s, hash, key, len, value, value_len);
     return rc;
 }
 
-SHMEM_INLINE const char *shmem1_get(const struct shmem1 *s, enum shmem_hash hash, const char *key, size_t len)
+SHMEM_INLINE const char *shmem1_get(const struct shmem1 *s, enum shmem_hash hash, const char *key,
+                                    size_t len)
 {
     return shmem_look_up(shmem1_bucket(s, hash, key, len), s->region.at, key, len);
 }

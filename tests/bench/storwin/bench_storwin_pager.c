@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random accesses to a window of four times the memory that the process may use: the user-level pager beside a plain mapping, with and
- * without MADV_RANDOM, each in a process of its own in a control group of the same limit.
+ * Random accesses to a window of four times the memory that the process may use: the user-level
+ * pager beside a plain mapping, with and without MADV_RANDOM, each in a process of its own in a
+ * control group of the same limit.
  *
  *     bench_storwin_pager [--quick] [--seed N]
  *
- * Half of the accesses store 8 bytes, half load them; a contender does 20,000, or what it does in 3 s. `accesses` is the rate without, `with-sync` with the sync behind them, in wall time;
- * medians over trials that alternate. `ratio` is the rate over that of the plain mapping in the same trial. Needs leave to make a
- * memory control group (v1 or v2); without, it skips.
+ * Half of the accesses store 8 bytes, half load them; a contender does 20,000, or what it does in 3
+ * s. `accesses` is the rate without, `with-sync` with the sync behind them, in wall time; medians
+ * over trials that alternate. `ratio` is the rate over that of the plain mapping in the same trial.
+ * Needs leave to make a memory control group (v1 or v2); without, it skips.
  */
 #include <errno.h>
 #include <signal.h>
@@ -59,7 +61,8 @@ static int make_group(uint64_t limit)
 {
     static const struct {
         const char *top, *name;
-    } places[] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}};
+    } places[] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+                  {"/sys/fs/cgroup", "memory.max"}};
 
     for (unsigned i = 0; i < 2; i++) {
         snprintf(group, sizeof(group), "%s/bench-storwin-%ld", places[i].top, (long)getpid());
@@ -81,7 +84,8 @@ static void sync_it(struct storwin_window *win, void *base, uint64_t bytes)
 }
 
 /* In a process of its own, in the group: n accesses, or as many as it does in `most_ms`. */
-static struct result run(unsigned which, uint64_t bytes, uint64_t budget, unsigned n, double most_ms, uint64_t rng)
+static struct result run(unsigned which, uint64_t bytes, uint64_t budget, unsigned n,
+                         double most_ms, uint64_t rng)
 {
     struct result r = {0, 0, 0, 0};
     struct storwin_window *win = NULL;
@@ -92,8 +96,10 @@ static struct result run(unsigned which, uint64_t bytes, uint64_t budget, unsign
     if (contenders[which].style) {
         char hints[160];
 
-        snprintf(hints, sizeof(hints), "alloc_type=storage;storage_alloc_pager=user;storage_alloc_budget=%llu;access_style=%s",
-                 (unsigned long long)budget, contenders[which].style);
+        snprintf(
+            hints, sizeof(hints),
+            "alloc_type=storage;storage_alloc_pager=user;storage_alloc_budget=%llu;access_style=%s",
+            (unsigned long long)budget, contenders[which].style);
         win = bench_window(hints, bytes);
         if (!win) {
             r.refused = 1;
@@ -126,7 +132,8 @@ static struct result run(unsigned which, uint64_t bytes, uint64_t budget, unsign
     return r;
 }
 
-static struct result run_apart(unsigned which, uint64_t bytes, uint64_t budget, unsigned n, double most_ms, uint64_t rng)
+static struct result run_apart(unsigned which, uint64_t bytes, uint64_t budget, unsigned n,
+                               double most_ms, uint64_t rng)
 {
     struct result r = {0, 0, 0, 2};
     int ends[2], status;
@@ -158,7 +165,8 @@ static void on_signal(int sig)
 
 int main(int argc, char **argv)
 {
-    double rate[N_CONTENDERS][BENCH_MAX_TRIALS], synced[N_CONTENDERS][BENCH_MAX_TRIALS], ratio[N_CONTENDERS][BENCH_MAX_TRIALS];
+    double rate[N_CONTENDERS][BENCH_MAX_TRIALS], synced[N_CONTENDERS][BENCH_MAX_TRIALS],
+        ratio[N_CONTENDERS][BENCH_MAX_TRIALS];
     struct bench b;
     uint64_t limit, bytes;
     unsigned trials, n, refused = 0;
@@ -193,10 +201,13 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < N_CONTENDERS; i++) {
         if (refused & (1u << i))
             continue;
-        bench_figure(&b, "random", bytes, contenders[i].name, "accesses", bench_median(rate[i], trials), "1/s");
-        bench_figure(&b, "random", bytes, contenders[i].name, "with-sync", bench_median(synced[i], trials), "1/s");
+        bench_figure(&b, "random", bytes, contenders[i].name, "accesses",
+                     bench_median(rate[i], trials), "1/s");
+        bench_figure(&b, "random", bytes, contenders[i].name, "with-sync",
+                     bench_median(synced[i], trials), "1/s");
         if (i > 0)
-            bench_figure(&b, "random", bytes, contenders[i].name, "ratio", bench_median(ratio[i], trials), "x mmap");
+            bench_figure(&b, "random", bytes, contenders[i].name, "ratio",
+                         bench_median(ratio[i], trials), "x mmap");
     }
     return 0;
 }

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mSTREAM ("MPI Windows on Storage for HPC Applications", section 3.2): segments of a window are read and written in turn, in order
- * (SEQ), in order with gaps (PAD), at random (RND), and both ways mixed (MIX); on memory, storage, half and half, and paged by the
- * library. After it, the sync.
+ * mSTREAM ("MPI Windows on Storage for HPC Applications", section 3.2): segments of a window are
+ * read and written in turn, in order (SEQ), in order with gaps (PAD), at random (RND), and both
+ * ways mixed (MIX); on memory, storage, half and half, and paged by the library. After it, the
+ * sync.
  *
  *     bench_storwin_stream [--quick] [--seed N]
  *
- * `bandwidth` is of the accesses alone, after a cold iteration that does not count; `with-sync` has the sync in it; `time` is the time of the
- * accesses alone over memory's in the same trial, `cpu-time` that of the thread's processor, page faults included, which other programs
- * disturb less. Trials alternate, figures are medians, of wall time but for `cpu-time`. The contender `raw` writes
- * the same bytes to a file with direct requests of 4 MiB from two threads, one after the other: what the device takes. `sync` is the bandwidth
- * of syncing a window that was wholly stored into.
+ * `bandwidth` is of the accesses alone, after a cold iteration that does not count; `with-sync` has
+ * the sync in it; `time` is the time of the accesses alone over memory's in the same trial,
+ * `cpu-time` that of the thread's processor, page faults included, which other programs disturb
+ * less. Trials alternate, figures are medians, of wall time but for `cpu-time`. The contender `raw`
+ * writes the same bytes to a file with direct requests of 4 MiB from two threads, one after the
+ * other: what the device takes. `sync` is the bandwidth of syncing a window that was wholly stored
+ * into.
  */
 #include <pthread.h>
 
 #include "storwin_bench.h"
 
 #define N_CONTENDERS 6
-#define N_KERNELS 4
+#define N_KERNELS    4
 
 struct contender {
     const char *name, *hints;
@@ -72,8 +75,8 @@ static double sync_ms(const struct contender *c)
 static void measure(struct bench *b, struct contender *all, unsigned n, int kernel)
 {
     const unsigned trials = b->quick ? 3 : 7, rounds = b->quick ? 1 : 4;
-    double plain[N_CONTENDERS][BENCH_MAX_TRIALS], synced[N_CONTENDERS][BENCH_MAX_TRIALS], ratio[N_CONTENDERS][BENCH_MAX_TRIALS],
-        cpu_ratio[N_CONTENDERS][BENCH_MAX_TRIALS];
+    double plain[N_CONTENDERS][BENCH_MAX_TRIALS], synced[N_CONTENDERS][BENCH_MAX_TRIALS],
+        ratio[N_CONTENDERS][BENCH_MAX_TRIALS], cpu_ratio[N_CONTENDERS][BENCH_MAX_TRIALS];
     const double mb = (double)bytes * rounds / 1e6;
 
     for (unsigned t = 0; t < trials; t++) {
@@ -97,12 +100,16 @@ static void measure(struct bench *b, struct contender *all, unsigned n, int kern
         }
     }
     for (unsigned i = 0; i < n; i++) {
-        bench_figure(b, kernel_names[kernel], bytes, all[i].name, "bandwidth", bench_median(plain[i], trials), "MB/s");
-        bench_figure(b, kernel_names[kernel], bytes, all[i].name, "with-sync", bench_median(synced[i], trials), "MB/s");
+        bench_figure(b, kernel_names[kernel], bytes, all[i].name, "bandwidth",
+                     bench_median(plain[i], trials), "MB/s");
+        bench_figure(b, kernel_names[kernel], bytes, all[i].name, "with-sync",
+                     bench_median(synced[i], trials), "MB/s");
         if (i == 0)
             continue;
-        bench_figure(b, kernel_names[kernel], bytes, all[i].name, "time", bench_median(ratio[i], trials), "x memory");
-        bench_figure(b, kernel_names[kernel], bytes, all[i].name, "cpu-time", bench_median(cpu_ratio[i], trials), "x memory");
+        bench_figure(b, kernel_names[kernel], bytes, all[i].name, "time",
+                     bench_median(ratio[i], trials), "x memory");
+        bench_figure(b, kernel_names[kernel], bytes, all[i].name, "cpu-time",
+                     bench_median(cpu_ratio[i], trials), "x memory");
     }
 }
 
@@ -143,7 +150,8 @@ static void whole(struct bench *b, struct contender *all, unsigned n)
     const unsigned trials = b->quick ? 3 : 7;
     double mbs[N_CONTENDERS][BENCH_MAX_TRIALS], part[N_CONTENDERS][BENCH_MAX_TRIALS];
     int fd = bench_file(bytes, O_DIRECT);
-    uint8_t *data = mmap(NULL, (size_t)4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *data =
+        mmap(NULL, (size_t)4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (data == MAP_FAILED)
         die("raw", "memory");
@@ -166,7 +174,8 @@ static void whole(struct bench *b, struct contender *all, unsigned n)
         if (strcmp(all[i].name, "user") == 0)
             continue; /* most was written by evictions before */
         bench_figure(b, "whole", bytes, all[i].name, "sync", bench_median(mbs[i], trials), "MB/s");
-        bench_figure(b, "whole", bytes, all[i].name, "of-raw", bench_median(part[i], trials), "x raw");
+        bench_figure(b, "whole", bytes, all[i].name, "of-raw", bench_median(part[i], trials),
+                     "x raw");
     }
 }
 
@@ -188,7 +197,9 @@ int main(int argc, char **argv)
     segment = b.quick ? 1 << 20 : 8 << 20;
     n_segments = bytes / segment;
     /* A quarter of the window may be in memory. */
-    snprintf(user, sizeof(user), "alloc_type=storage;storage_alloc_pager=user;access_style=sequential;storage_alloc_budget=%llu",
+    snprintf(user, sizeof(user),
+             "alloc_type=storage;storage_alloc_pager=user;access_style=sequential;storage_alloc_"
+             "budget=%llu",
              (unsigned long long)bytes / 4);
     all[4].hints = user;
     buffer = malloc(segment);

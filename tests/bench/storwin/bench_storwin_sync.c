@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The time of a sync, and how much it writes, when 1 %, 10 % or all pages changed, single or in runs of 16: the pagers
- * of libstorwin beside a plain mapping and msync().
+ * The time of a sync, and how much it writes, when 1 %, 10 % or all pages changed, single or in
+ * runs of 16: the pagers of libstorwin beside a plain mapping and msync().
  *
  *     bench_storwin_sync [--quick] [--seed N]
  *
- * Every contender has a window of its own on a file of its own, was stored into whole and synced before. Trials alternate; the same
- * pages change for all. `stores` is the time to change them, with the faults that tracking costs; `time` that of the sync: wall time, since a sync waits for the device; figures are medians. `written` is what
- * /proc/self/io counts for the changes and the sync together, over the bytes that changed. `ratio` is the time of msync over that of the
+ * Every contender has a window of its own on a file of its own, was stored into whole and synced
+ * before. Trials alternate; the same pages change for all. `stores` is the time to change them,
+ * with the faults that tracking costs; `time` that of the sync: wall time, since a sync waits for
+ * the device; figures are medians. `written` is what /proc/self/io counts for the changes and the
+ * sync together, over the bytes that changed. `ratio` is the time of msync over that of the
  * contender in the same trial: above 1 is faster.
  */
 #include "storwin_bench.h"
@@ -26,11 +28,13 @@ struct load {
 };
 
 static const struct load loads[] = {
-    {"1%,runs of 1", 1, 1}, {"1%,runs of 16", 1, 16}, {"10%,runs of 1", 10, 1}, {"10%,runs of 16", 10, 16}, {"100%", 100, 1},
+    {"1%,runs of 1", 1, 1},     {"1%,runs of 16", 1, 16}, {"10%,runs of 1", 10, 1},
+    {"10%,runs of 16", 10, 16}, {"100%", 100, 1},
 };
 
 /* Stores into the chosen pages; returns how many. The choice depends on the seed alone. */
-static uint64_t change(uint8_t *base, uint64_t pages, uint64_t page, const struct load *load, uint64_t seed)
+static uint64_t change(uint8_t *base, uint64_t pages, uint64_t page, const struct load *load,
+                       uint64_t seed)
 {
     uint64_t changed = 0, period = (uint64_t)load->run * 100 / load->percent;
 
@@ -38,7 +42,8 @@ static uint64_t change(uint8_t *base, uint64_t pages, uint64_t page, const struc
         uint64_t room = period - load->run;
 
         seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        for (uint64_t p = at + (room ? (seed >> 33) % (room + 1) : 0), end = p + load->run; p < end; p++, changed++)
+        for (uint64_t p = at + (room ? (seed >> 33) % (room + 1) : 0), end = p + load->run; p < end;
+             p++, changed++)
             base[p * page + (seed >> 20) % page] += 1;
     }
     return changed;
@@ -56,7 +61,8 @@ static void sync_it(const struct contender *c, uint64_t bytes)
     }
 }
 
-static void measure(struct bench *b, struct contender *all, unsigned n, uint64_t bytes, const struct load *load)
+static void measure(struct bench *b, struct contender *all, unsigned n, uint64_t bytes,
+                    const struct load *load)
 {
     const unsigned trials = b->quick ? 3 : 9;
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), pages = bytes / page;
@@ -82,11 +88,14 @@ static void measure(struct bench *b, struct contender *all, unsigned n, uint64_t
             ratio[i][t] = ms[0][t] / ms[i][t];
     }
     for (unsigned i = 0; i < n; i++) {
-        bench_figure(b, load->name, bytes, all[i].name, "stores", bench_median(stores[i], trials), "ms");
+        bench_figure(b, load->name, bytes, all[i].name, "stores", bench_median(stores[i], trials),
+                     "ms");
         bench_figure(b, load->name, bytes, all[i].name, "time", bench_median(ms[i], trials), "ms");
-        bench_figure(b, load->name, bytes, all[i].name, "written", bench_median(written[i], trials), "bytes/changed byte");
+        bench_figure(b, load->name, bytes, all[i].name, "written", bench_median(written[i], trials),
+                     "bytes/changed byte");
         if (i > 0)
-            bench_figure(b, load->name, bytes, all[i].name, "ratio", bench_median(ratio[i], trials), "x msync");
+            bench_figure(b, load->name, bytes, all[i].name, "ratio", bench_median(ratio[i], trials),
+                         "x msync");
     }
 }
 

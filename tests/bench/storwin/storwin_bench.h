@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the benchmarks of libstorwin share. Their files are in the working directory and have no name once they are open. */
+/* What the benchmarks of libstorwin share. Their files are in the working directory and have no
+ * name once they are open. */
 #ifndef STORWIN_BENCH_H
 #define STORWIN_BENCH_H
 

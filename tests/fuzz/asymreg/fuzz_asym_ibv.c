@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the verbs back-end takes from other processes: handles, addresses, datagrams. The first byte says which, and whether the bytes are as
- * they are or changes (offset, value) to a good one. What is accepted is within its limits, and packed again gives the same bytes.
+ * What the verbs back-end takes from other processes: handles, addresses, datagrams. The first byte
+ * says which, and whether the bytes are as they are or changes (offset, value) to a good one. What
+ * is accepted is within its limits, and packed again gives the same bytes.
  */
 #include "fuzz.h"
 
@@ -32,7 +33,8 @@ static void address(const unsigned char *p, size_t n)
     if (rc < 0)
         return;
     asymreg_ibv__address_pack(&a, again);
-    if (n != sizeof(again) || memcmp(p, again, n) != 0 || a.ud_qpn > 0xffffff || a.port.mtu < IBV_MTU_256 || a.port.mtu > IBV_MTU_4096)
+    if (n != sizeof(again) || memcmp(p, again, n) != 0 || a.ud_qpn > 0xffffff ||
+        a.port.mtu < IBV_MTU_256 || a.port.mtu > IBV_MTU_4096)
         abort();
 }
 
@@ -44,7 +46,8 @@ static void message(const unsigned char *p, size_t n)
     if (!asymreg_ibv__message_unpack(p, n, &m))
         return;
     asymreg_ibv__message_pack(&m, again);
-    if (n != sizeof(again) || memcmp(p, again, n) != 0 || m.type < REQUEST || m.type > BYE || m.qpn > 0xffffff || m.ud_qpn > 0xffffff)
+    if (n != sizeof(again) || memcmp(p, again, n) != 0 || m.type < REQUEST || m.type > BYE ||
+        m.qpn > 0xffffff || m.ud_qpn > 0xffffff)
         abort();
 }
 
@@ -68,15 +71,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     switch (data[0] / 2 % 3) {
     case 0:
-        asymreg_ibv__handle_pack(&(struct wire_handle){.prot = ASYMREG_RW, .rkey = 77, .seq = 1, .addr = 4096, .bytes = 100}, good);
+        asymreg_ibv__handle_pack(
+            &(struct wire_handle){
+                .prot = ASYMREG_RW, .rkey = 77, .seq = 1, .addr = 4096, .bytes = 100},
+            good);
         n = HANDLE_BYTES;
         break;
     case 1:
-        asymreg_ibv__address_pack(&(struct wire_address){.is_global = true, .cookie = 5, .ud_qpn = 6, .qkey = 7, .port = port}, good);
+        asymreg_ibv__address_pack(
+            &(struct wire_address){
+                .is_global = true, .cookie = 5, .ud_qpn = 6, .qkey = 7, .port = port},
+            good);
         n = ADDRESS_BYTES;
         break;
     default:
-        asymreg_ibv__message_pack(&(struct message){.type = REQUEST, .to = 1, .from = 2, .qpn = 3, .port = port}, good);
+        asymreg_ibv__message_pack(
+            &(struct message){.type = REQUEST, .to = 1, .from = 2, .qpn = 3, .port = port}, good);
         n = MESSAGE_BYTES;
     }
     for (size_t i = 1; i + 2 <= size; i += 2)

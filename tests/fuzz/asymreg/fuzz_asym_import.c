@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bootstrap blobs. The first byte says how: as they are; or as changes (two bytes of offset, one of value) to a good blob of this
- * process, whose checksum is then made right again, so that what lies behind it is reached. The process named is always this one.
+ * Bootstrap blobs. The first byte says how: as they are; or as changes (two bytes of offset, one of
+ * value) to a good blob of this process, whose checksum is then made right again, so that what lies
+ * behind it is reached. The process named is always this one.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -23,7 +24,8 @@ static uint64_t checksum(const unsigned char *p, size_t n)
     return h;
 }
 
-static void try_blob(struct asymreg_context *c, struct asymreg_worker *w, const unsigned char *blob, size_t n)
+static void try_blob(struct asymreg_context *c, struct asymreg_worker *w, const unsigned char *blob,
+                     size_t n)
 {
     struct asymreg_region r;
     char buf[16];
@@ -50,10 +52,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t pid = (uint64_t)getpid(), sum;
 
     if (!c) {
-        struct asymreg_opts o = {.size = sizeof(o), .max_regions = 256, .ring = 16, .flags = ASYMREG_DRAIN};
+        struct asymreg_opts o = {
+            .size = sizeof(o), .max_regions = 256, .ring = 16, .flags = ASYMREG_DRAIN};
         ssize_t n;
         if (asymreg_open(&o, &c) < 0 || asymreg_worker_create(c, &w) < 0 ||
-            asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, 0, NULL) < 0 || (n = asymreg_export(c, good, sizeof(good))) < 0)
+            asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, 0, NULL) < 0 ||
+            (n = asymreg_export(c, good, sizeof(good))) < 0)
             abort();
         n_good = (size_t)n;
         pid_at = n_good - 8; /* the last word of the transport's address */

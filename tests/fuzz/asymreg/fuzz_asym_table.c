@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer's published table that lies, and changes while it is read. The input is a list of steps: change a word of the block, let the
- * owner register or unregister, arm a change for the middle of the next refresh, refresh, look up, read a segment.
+ * A peer's published table that lies, and changes while it is read. The input is a list of steps:
+ * change a word of the block, let the owner register or unregister, arm a change for the middle of
+ * the next refresh, refresh, look up, read a segment.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -37,14 +38,23 @@ static uint64_t word(const uint8_t **p, const uint8_t *end, int n)
     uint64_t v = 0;
 
     for (int i = 0; i < n && *p < end; i++)
-        v |= (uint64_t)*(*p)++ << 8 * i;
+        v |= (uint64_t) * (*p)++ << 8 * i;
     return v;
 }
 
 /* Values that mean something, or any. */
 static uint64_t value_of(const uint8_t **p, const uint8_t *end)
 {
-    static const uint64_t some[] = {0, 1, 2, 3, UINT64_MAX, UINT64_MAX - 1, UINT64_C(1) << 63, UINT64_C(1) << 32, UINT64_C(3) << 32, 4096};
+    static const uint64_t some[] = {0,
+                                    1,
+                                    2,
+                                    3,
+                                    UINT64_MAX,
+                                    UINT64_MAX - 1,
+                                    UINT64_C(1) << 63,
+                                    UINT64_C(1) << 32,
+                                    UINT64_C(3) << 32,
+                                    4096};
     uint64_t k = word(p, end, 1);
 
     return k < sizeof(some) / sizeof(*some) ? some[k] : k & 1 ? word(p, end, 8) : word(p, end, 2);
@@ -69,7 +79,11 @@ static void check(struct asymreg_cache *c, struct asymreg_reader *r, uint64_t ad
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct asymreg_table_opts opts = {.size = sizeof(opts), .max_regions = REGIONS, .max_segments = 8, .ring = RING, .max_handle_bytes = 24};
+    struct asymreg_table_opts opts = {.size = sizeof(opts),
+                                      .max_regions = REGIONS,
+                                      .max_segments = 8,
+                                      .ring = RING,
+                                      .max_handle_bytes = 24};
     struct asymreg_cache_opts copts = {.size = sizeof(copts), .read = read_fn};
     const uint8_t *p = data, *end = data + size;
     struct asymreg_table *t;
@@ -125,7 +139,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         case 6:
             if (c) {
                 struct asymreg_segment s;
-                if (asymreg_cache_segment(c, value_of(&p, end), &s) == 0 && (s.last < s.base || s.handle_bytes > 24))
+                if (asymreg_cache_segment(c, value_of(&p, end), &s) == 0 &&
+                    (s.last < s.base || s.handle_bytes > 24))
                     abort();
             }
             break;

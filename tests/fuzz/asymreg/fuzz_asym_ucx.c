@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the UCX back-end takes from other processes: handles and addresses. The first byte says which, and whether the bytes are as they are, or
- * changes (two bytes of offset, one of value) to what stands before UCX's own bytes in a good one, with the checksum made right again, or such a
- * one cut short. UCX's own bytes are UCX's to judge: it believes them, and fails an assertion of its own over an address that was cut. So what is
- * all in order but for those bytes, which takes a length and a checksum made for them, is not given to it.
+ * What the UCX back-end takes from other processes: handles and addresses. The first byte says
+ * which, and whether the bytes are as they are, or changes (two bytes of offset, one of value) to
+ * what stands before UCX's own bytes in a good one, with the checksum made right again, or such a
+ * one cut short. UCX's own bytes are UCX's to judge: it believes them, and fails an assertion of
+ * its own over an address that was cut. So what is all in order but for those bytes, which takes a
+ * length and a checksum made for them, is not given to it.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -14,7 +16,8 @@
 
 enum { ADDRESS_HEADER_BYTES = 80 };
 
-/* Where a header has the number of UCX's bytes behind it, and the checksum, which is counted as 0: from the header's end. */
+/* Where a header has the number of UCX's bytes behind it, and the checksum, which is counted as 0:
+ * from the header's end. */
 enum { ADDRESS_LENGTH_AT = 12, HANDLE_LENGTH_AT = 16, CHECKSUM_AT = 8 };
 
 const char *__lsan_default_suppressions(void);
@@ -40,13 +43,16 @@ static void seal(unsigned char *p, size_t n, size_t head)
     memcpy(p + head - CHECKSUM_AT, &sum, sizeof(sum));
 }
 
-/* Whether the length and the checksum are right for bytes of UCX's other than those of the good one. */
-static bool forged(const unsigned char *p, size_t n, const unsigned char *good, size_t good_bytes, size_t head, size_t length_at)
+/* Whether the length and the checksum are right for bytes of UCX's other than those of the good
+ * one. */
+static bool forged(const unsigned char *p, size_t n, const unsigned char *good, size_t good_bytes,
+                   size_t head, size_t length_at)
 {
     unsigned char copy[ASYMREG_MAX_ADDRESS_BYTES];
     uint32_t length;
 
-    if (n <= head || n > sizeof(copy) || (n == good_bytes && memcmp(p + head, good + head, n - head) == 0))
+    if (n <= head || n > sizeof(copy) ||
+        (n == good_bytes && memcmp(p + head, good + head, n - head) == 0))
         return false;
     memcpy(&length, p + head - length_at, sizeof(length));
     memcpy(copy, p, n);
@@ -79,7 +85,8 @@ static void try_address(const unsigned char *p, size_t n)
     rc = t->ops->connect(t, p, n, &ep);
     if (rc == 0)
         t->ops->disconnect(t, ep);
-    else if (rc != ASYMREG_EBLOB && rc != ASYMREG_EVERSION && rc != ASYMREG_EPEER && rc != ASYMREG_EUNREACH)
+    else if (rc != ASYMREG_EBLOB && rc != ASYMREG_EVERSION && rc != ASYMREG_EPEER &&
+             rc != ASYMREG_EUNREACH)
         abort();
     for (int i = 0; i < 16; i++)
         t->ops->progress(t);
@@ -87,11 +94,17 @@ static void try_address(const unsigned char *p, size_t n)
 
 static void open_once(void)
 {
-    struct asymreg_mem_desc desc = {.size = sizeof(desc), .addr = (uintptr_t)memory, .bytes = sizeof(memory), .prot = ASYMREG_RW, .fd = -1};
+    struct asymreg_mem_desc desc = {.size = sizeof(desc),
+                                    .addr = (uintptr_t)memory,
+                                    .bytes = sizeof(memory),
+                                    .prot = ASYMREG_RW,
+                                    .fd = -1};
 
     setenv("UCX_TLS", "self,posix", 1);
-    if (asymreg_ucx_create(NULL, &t) < 0 || t->ops->mem_reg(t, &desc, &mem, handle, &handle_bytes) < 0 ||
-        t->ops->address(t, address, &address_bytes) < 0 || t->ops->connect(t, address, address_bytes, &self) < 0)
+    if (asymreg_ucx_create(NULL, &t) < 0 ||
+        t->ops->mem_reg(t, &desc, &mem, handle, &handle_bytes) < 0 ||
+        t->ops->address(t, address, &address_bytes) < 0 ||
+        t->ops->connect(t, address, address_bytes, &self) < 0)
         abort();
     n_connects = 0;
     try_handle(handle, handle_bytes);
@@ -102,7 +115,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned char copy[ASYMREG_MAX_ADDRESS_BYTES], *raw;
     size_t n, head;
 
-    if (t && n_connects > 500) { /* UCX keeps what it mapped for an endpoint until the worker's end */
+    if (t &&
+        n_connects > 500) { /* UCX keeps what it mapped for an endpoint until the worker's end */
         t->ops->disconnect(t, self);
         t->ops->mem_dereg(t, mem);
         t->ops->destroy(t);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: what a pmirun hears from others of its job, and from whoever else finds its port. The first byte of the input says who
- * listens: a head with three agents; an agent with its head and two others; or one side of a channel whose other side has no secret. The
- * rest is a program of small steps. Those who have the secret say what the input says, sealed as it has to be, so that the messages behind
- * the channel are reached; and what they say is cut into pieces, sent twice, altered or lost on its way. Checked:
+ * libFuzzer target: what a pmirun hears from others of its job, and from whoever else finds its
+ * port. The first byte of the input says who listens: a head with three agents; an agent with its
+ * head and two others; or one side of a channel whose other side has no secret. The rest is a
+ * program of small steps. Those who have the secret say what the input says, sealed as it has to
+ * be, so that the messages behind the channel are reached; and what they say is cut into pieces,
+ * sent twice, altered or lost on its way. Checked:
  *
  *   - who has no secret opens nothing, and makes the other side hold nothing but the handshake;
  *   - a frame arrives once, in its turn, as it was sent, or not at all;
- *   - a head whose link ends has lost that node, and stops; nothing that is said makes a server exit, signal a stranger or lose count of
- *     its ranks;
+ *   - a head whose link ends has lost that node, and stops; nothing that is said makes a server
+ *     exit, signal a stranger or lose count of its ranks;
  *   - all memory is given back.
  */
 #define _GNU_SOURCE
@@ -150,7 +152,8 @@ bool port_may_complain(struct pmirun *pr)
     return true;
 }
 
-int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job, int32_t *rank)
+int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
+                  int32_t *rank)
 {
     (void)ctx, (void)conn, (void)cookie, (void)pmiid, (void)job, (void)rank;
     return PMIWIRE_ENOENT;
@@ -163,12 +166,12 @@ struct peer_end {
     struct channel_self self;
     struct channel ch;
     struct netconn *nc;
-    uint64_t n_sent, n_heard; /* frames that went into the link, and that were taken out of it */
-    uint64_t out_of_turn;     /* whatever follows that one cannot be taken */
-    size_t sent_len;          /* of the last frame */
+    uint64_t n_sent, n_heard;   /* frames that went into the link, and that were taken out of it */
+    uint64_t out_of_turn;       /* whatever follows that one cannot be taken */
+    size_t sent_len;            /* of the last frame */
     uint8_t sent[SHA256_BYTES]; /* its payload's hash */
     uint8_t *kept;
-    size_t kept_len;          /* bytes of what was delivered last */
+    size_t kept_len; /* bytes of what was delivered last */
 };
 
 struct world {
@@ -264,7 +267,8 @@ void net_close(struct pmirun *pr, struct netconn *nc)
     nc->dead = true;
 }
 
-int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len, const void *p, size_t n)
+int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len,
+              const void *p, size_t n)
 {
     struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len}, {(void *)(uintptr_t)p, n}};
 
@@ -285,7 +289,8 @@ int net_listen(struct pmirun *pr, const char *address, uint16_t *port)
 }
 
 /* Other agents cannot be reached: their links come to us. */
-struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer, int *err)
+struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
+                         int *err)
 {
     (void)pr, (void)address, (void)port, (void)peer;
     *err = -ECONNREFUSED;
@@ -638,7 +643,8 @@ static void judge(struct world *w)
     check(early == w->agent.early_bytes);
     for (uint32_t i = 0; pr->head && i < LINKS; i++)
         if (w->peers[i].nc->dead)
-            check(w->head.nodes[i].done || (w->head.nodes[i].lost && (pr->stopping || w->head.ending)));
+            check(w->head.nodes[i].done ||
+                  (w->head.nodes[i].lost && (pr->stopping || w->head.ending)));
     if (pr->agent && w->peers[0].nc->dead)
         check(w->agent.over);
 }
@@ -700,7 +706,8 @@ static void pass_time(struct pmirun *pr, unsigned how_much)
 }
 
 /* A frame that is delivered not as it was sent. */
-static void spoil(struct world *w, struct peer_end *e, unsigned op, unsigned arg, const uint8_t *payload, size_t n)
+static void spoil(struct world *w, struct peer_end *e, unsigned op, unsigned arg,
+                  const uint8_t *payload, size_t n)
 {
     size_t at;
 
@@ -737,9 +744,7 @@ static size_t step(struct world *w, const uint8_t *data, size_t size)
     if (e->nc->dead && op != 6)
         return 2 + n;
     switch (op) {
-    case 0:
-        say_frame(w, e, data + 2, n);
-        break;
+    case 0: say_frame(w, e, data + 2, n); break;
     case 1: /* in two pieces */
         seal(e, data + 2, n);
         deliver(w, e, e->kept, arg % e->kept_len);
@@ -751,17 +756,14 @@ static size_t step(struct world *w, const uint8_t *data, size_t size)
         broken(w, e, "nonsense");
         w->altered = false;
         break;
-    case 6:
-        pass_time(&w->pr, arg);
-        break;
+    case 6: pass_time(&w->pr, arg); break;
     case 7:
         if (w->pr.agent && (arg & 0xf0) != 0xf0)
             end_rank(&w->pr, arg);
         else
             broken(w, e, "it closed the connection");
         break;
-    default:
-        spoil(w, e, op, arg, data + 2, n);
+    default: spoil(w, e, op, arg, data + 2, n);
     }
     return 2 + n;
 }
@@ -799,7 +801,8 @@ static bool never_frame(void *ctx, struct channel *c, const void *p, size_t n)
 
 static const struct channel_ops never = {never_opened, never_frame, peer_refused};
 
-/* Its bytes in pieces, whose lengths are among them. With `shaped`, their beginning is what a message of the handshake begins with. */
+/* Its bytes in pieces, whose lengths are among them. With `shaped`, their beginning is what a
+ * message of the handshake begins with. */
 static void stranger(const uint8_t *data, size_t size, bool dials, bool shaped)
 {
     struct channel_self self = {.id = 1};

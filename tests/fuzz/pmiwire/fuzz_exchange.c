@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: frames between servers. A node of a job of seven does what the input says: its ranks put, get, fence, ring, gather; frames come whose
- * header is made right, so that what follows it is reached, or which are the input's bytes as they are. Checked:
+ * libFuzzer target: frames between servers. A node of a job of seven does what the input says: its
+ * ranks put, get, fence, ring, gather; frames come whose header is made right, so that what follows
+ * it is reached, or which are the input's bytes as they are. Checked:
  *
- *   - a frame that is refused changes nothing that can be seen: the same frames go out, the same numbers stand;
- *   - what goes out is in order for the node that it goes to: fed to a node of the same job it is never of another version, job or size;
- *   - every token that is pending ends once, at the latest when a node is lost, also where the others say that nobody is left to put its key;
+ *   - a frame that is refused changes nothing that can be seen: the same frames go out, the same
+ *     numbers stand;
+ *   - what goes out is in order for the node that it goes to: fed to a node of the same job it is
+ *     never of another version, job or size;
+ *   - every token that is pending ends once, at the latest when a node is lost, also where the
+ *     others say that nobody is left to put its key;
  *   - memory stays within its limit, and all of it is given back.
  */
 #include <errno.h>
@@ -40,7 +44,8 @@ struct world {
     bool still;   /* our ranks are gone or blocked */
 };
 
-static void quiet_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
+static void quiet_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov,
+                       size_t bytes)
 {
     (void)ctx, (void)to, (void)iov, (void)n_iov, (void)bytes;
 }
@@ -52,13 +57,15 @@ static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_
     char *frame = malloc(bytes);
     size_t at = 0;
 
-    check(frame && to < NODES && to != w->me && n_iov >= 1 && n_iov <= PMIWIRE_EXCHANGE_MAX_IOV && bytes <= PMIWIRE_EXCHANGE_MIN_FRAME_BYTES);
+    check(frame && to < NODES && to != w->me && n_iov >= 1 && n_iov <= PMIWIRE_EXCHANGE_MAX_IOV &&
+          bytes <= PMIWIRE_EXCHANGE_MIN_FRAME_BYTES);
     for (uint32_t i = 0; i < n_iov; i++) {
         check(iov[i].iov_len > 0);
         memcpy(frame + at, iov[i].iov_base, iov[i].iov_len);
         at += iov[i].iov_len;
     }
-    check(at == bytes && pmiwire_frame_peek(frame, bytes, &info) == 0 && info.from == w->me && info.job == 7);
+    check(at == bytes && pmiwire_frame_peek(frame, bytes, &info) == 0 && info.from == w->me &&
+          info.job == 7);
     for (at = 0; at < bytes; at++)
         w->sum = w->sum * 31 + (unsigned char)frame[at];
     w->n_sent++;
@@ -116,7 +123,8 @@ static int on_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block
     return 0;
 }
 
-static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left, struct pmiwire_str right)
+static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left,
+                      struct pmiwire_str right)
 {
     struct world *w = ctx;
     size_t i;
@@ -144,18 +152,39 @@ static int on_still(void *ctx)
 }
 
 static const struct pmiwire_exchange_ops ops = {
-    .size = sizeof(ops), .send = on_send, .node_of = on_node_of, .got = on_got, .done = on_done, .pairs = on_pairs, .ringed = on_ringed,
-    .failed = on_failed, .still = on_still,
+    .size = sizeof(ops),
+    .send = on_send,
+    .node_of = on_node_of,
+    .got = on_got,
+    .done = on_done,
+    .pairs = on_pairs,
+    .ringed = on_ringed,
+    .failed = on_failed,
+    .still = on_still,
 };
-static const struct pmiwire_exchange_ops peer_ops = {.size = sizeof(peer_ops), .send = quiet_send, .node_of = on_node_of};
+static const struct pmiwire_exchange_ops peer_ops = {
+    .size = sizeof(peer_ops), .send = quiet_send, .node_of = on_node_of};
 
-static struct pmiwire_exchange *create(struct world *w, uint32_t node, const struct pmiwire_exchange_ops *o, uint8_t kind,
+static struct pmiwire_exchange *create(struct world *w, uint32_t node,
+                                       const struct pmiwire_exchange_ops *o, uint8_t kind,
                                        const struct pmiwire_allocator *alloc)
 {
     const uint32_t ranks[2] = {2 * node, 2 * node + 1};
-    struct pmiwire_exchange_opts opts = {.size = sizeof(opts), .ops = o, .ctx = w, .job = 7, .node = node, .n_nodes = NODES, .n_ranks = RANKS,
-                                         .ranks = ranks, .n_local = 2, .n_below = 2 * node, .max_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES,
-                                         .arity = 2, .wait_ns = 1000, .alloc = alloc, .max_bytes = alloc ? MAX_BYTES : 0};
+    struct pmiwire_exchange_opts opts = {.size = sizeof(opts),
+                                         .ops = o,
+                                         .ctx = w,
+                                         .job = 7,
+                                         .node = node,
+                                         .n_nodes = NODES,
+                                         .n_ranks = RANKS,
+                                         .ranks = ranks,
+                                         .n_local = 2,
+                                         .n_below = 2 * node,
+                                         .max_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES,
+                                         .arity = 2,
+                                         .wait_ns = 1000,
+                                         .alloc = alloc,
+                                         .max_bytes = alloc ? MAX_BYTES : 0};
     struct pmiwire_exchange *x = NULL;
 
     opts.design = kind % 3;
@@ -209,8 +238,8 @@ static void same(struct world *w, const struct pmiwire_exchange_stats *before, u
 
     pmiwire_exchange_get_stats(w->x, &after);
     check(w->n_sent == n_sent && after.n_refused == before->n_refused + 1);
-    check(after.n_keys == before->n_keys && after.n_waiting == before->n_waiting && after.bytes == before->bytes &&
-          after.n_fences == before->n_fences);
+    check(after.n_keys == before->n_keys && after.n_waiting == before->n_waiting &&
+          after.bytes == before->bytes && after.n_fences == before->n_fences);
 }
 
 static void frame(struct world *w, struct input *in)

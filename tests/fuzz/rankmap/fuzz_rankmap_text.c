@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: lists of ranges, process mappings and task maps. Any bytes go through both parsers; what they take must
- * have ids that were asked for and no blank inside of a range, and a mapping must say for each rank what its first period says. The first byte is
- * the number of ranks.
+ * libFuzzer target: lists of ranges, process mappings and task maps. Any bytes go through both
+ * parsers; what they take must have ids that were asked for and no blank inside of a range, and a
+ * mapping must say for each rank what its first period says. The first byte is the number of ranks.
  */
 #include "fuzz.h"
 
@@ -27,7 +27,8 @@ static void try_list(const char *text, size_t len)
     MUST(info.n_ranks <= opts.id_limit);
     for (size_t i = 0; i < len; i++)
         if (text[i] == '-' || text[i] == ':')
-            MUST(i > 0 && i + 1 < len && !strchr(" \t\r\n", text[i - 1]) && !strchr(" \t\r\n", text[i + 1]));
+            MUST(i > 0 && i + 1 < len && !strchr(" \t\r\n", text[i - 1]) &&
+                 !strchr(" \t\r\n", text[i + 1]));
     rankmap_unref(map);
 }
 
@@ -46,7 +47,8 @@ static void try_nodes(const char *text, size_t len, uint32_t n)
 
         MUST(rank < n);
         if (i > 0) {
-            uint64_t before = rankmap_id(order, i - 1), its_node = rankmap_id(nodes, (uint32_t)before);
+            uint64_t before = rankmap_id(order, i - 1),
+                     its_node = rankmap_id(nodes, (uint32_t)before);
 
             MUST(its_node < node || (its_node == node && before < rank));
         }

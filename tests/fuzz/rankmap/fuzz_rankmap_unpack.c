@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: packed maps. Any bytes go through the reader. What it takes for a map must be one: ids below the limit,
- * none twice, an inverse that is exact, lookups that agree; and packed again it must read as the same map. The bytes are
- * placed so that ASan sees any excess. The first byte says whether equal ids are allowed, and picks the limit, and the base and
- * width of a lookup.
+ * libFuzzer target: packed maps. Any bytes go through the reader. What it takes for a map must be
+ * one: ids below the limit, none twice, an inverse that is exact, lookups that agree; and packed
+ * again it must read as the same map. The bytes are placed so that ASan sees any excess. The first
+ * byte says whether equal ids are allowed, and picks the limit, and the base and width of a lookup.
  */
 #include "fuzz.h"
 
@@ -27,7 +27,8 @@ static void check_translate(const struct rankmap *map)
         MUST(ranks[r] == r);
 }
 
-static void check_map(const struct rankmap *map, uint64_t limit, int duplicates, uint64_t base, uint32_t width)
+static void check_map(const struct rankmap *map, uint64_t limit, int duplicates, uint64_t base,
+                      uint32_t width)
 {
     uint32_t n = rankmap_size(map), step = n / MAX_LOOKED_AT + 1;
     struct rankmap_info info = {.size = sizeof(info)};
@@ -44,7 +45,8 @@ static void check_map(const struct rankmap *map, uint64_t limit, int duplicates,
         uint64_t id = rankmap_id(map, (uint32_t)r), same;
 
         MUST(id >= info.min_id && id <= info.max_id);
-        MUST(rankmap_at(&l, (uint32_t)r) == base + width * id && rankmap_at_nobranch(&l, (uint32_t)r) == base + width * id);
+        MUST(rankmap_at(&l, (uint32_t)r) == base + width * id &&
+             rankmap_at_nobranch(&l, (uint32_t)r) == base + width * id);
         MUST(rankmap_ids(map, (uint32_t)r, 1, &same) == 0 && same == id);
         if (info.distinct && (info.kind < RANKMAP_FRAMES || n <= 256))
             MUST(rankmap_rank(map, id) == (int64_t)r);
@@ -92,7 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(map == NULL);
     } else {
         MUST((size_t)n <= size - 1 && map != NULL);
-        check_map(map, limit, data[0] & 1, (uint64_t)(data[0] >> 4) << 60, data[0] & 8 ? RANKMAP_MAX_WIDTH : 1);
+        check_map(map, limit, data[0] & 1, (uint64_t)(data[0] >> 4) << 60,
+                  data[0] & 8 ? RANKMAP_MAX_WIDTH : 1);
         check_again(map, &opts);
         rankmap_unref(map);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A block from an untrusted server: walked, and merged into tables of each policy. A merge that is refused must leave
- * the table as it was; one that is not must leave every pair of the block findable.
+ * A block from an untrusted server: walked, and merged into tables of each policy. A merge that is
+ * refused must leave the table as it was; one that is not must leave every pair of the block
+ * findable.
  */
 #include "fuzz.h"
 
@@ -13,7 +14,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static unsigned char *region;
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = REGION_BYTES, .seed = 7, .expected_entries = 4};
+    struct shmht_writer_opts opts = {
+        .size = sizeof(opts), .max_bytes = REGION_BYTES, .seed = 7, .expected_entries = 4};
     struct shmht_bytes key, value, found;
     struct shmht_iter it = {0};
     struct shmht_merged merged;
@@ -26,7 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     while ((walked = shmht_block_next(data, size, &it, &key, &value)) == 1) {
         MUST((const uint8_t *)key.ptr >= data && (const uint8_t *)key.ptr + key.len <= data + size);
-        MUST((const uint8_t *)value.ptr >= data && (const uint8_t *)value.ptr + value.len <= data + size);
+        MUST((const uint8_t *)value.ptr >= data &&
+             (const uint8_t *)value.ptr + value.len <= data + size);
         n++;
     }
     opts.duplicates = size > 40 ? data[40] % 3 : 0;
@@ -37,7 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(shmht_stats(shmht_writer_view(w), &stats) == 0);
     MUST(shmht_get(shmht_writer_view(w), "first", 5, &found) == 0);
     if (rc == 0) {
-        MUST(walked == 0 && merged.n_new + merged.n_replaced + merged.n_kept == n && stats.entries == merged.n_new + 1);
+        MUST(walked == 0 && merged.n_new + merged.n_replaced + merged.n_kept == n &&
+             stats.entries == merged.n_new + 1);
         for (it.pos = 0; shmht_block_next(data, size, &it, &key, &value) == 1;)
             MUST(shmht_get(shmht_writer_view(w), key.ptr, key.len, &found) == 0);
     } else {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors from a peer, as text and as bytes: what is accepted comes out again as it went in, and holds only safe characters. */
+/* Descriptors from a peer, as text and as bytes: what is accepted comes out again as it went in,
+ * and holds only safe characters. */
 #include "fuzz.h"
 
 #include <shmht.h>
@@ -13,10 +14,13 @@ static void check(const struct shmht_desc *desc)
     ssize_t n = shmht_desc_format(desc, text, sizeof(text));
 
     MUST(n > 0 && (size_t)n == strlen(text));
-    MUST(strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,._-/") == (size_t)n);
-    MUST(shmht_desc_parse(text, (size_t)n, &again) == 0 && memcmp(desc, &again, sizeof(again)) == 0);
+    MUST(strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,._-/") ==
+         (size_t)n);
+    MUST(shmht_desc_parse(text, (size_t)n, &again) == 0 &&
+         memcmp(desc, &again, sizeof(again)) == 0);
     MUST(shmht_desc_pack(desc, packed) == 0);
-    MUST(shmht_desc_unpack(packed, sizeof(packed), &again) == 0 && memcmp(desc, &again, sizeof(again)) == 0);
+    MUST(shmht_desc_unpack(packed, sizeof(packed), &again) == 0 &&
+         memcmp(desc, &again, sizeof(again)) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reader, and a successor of its writer, given a hostile region. The region ends where a PROT_NONE page begins, and begins
- * behind another: whatever reads outside it dies. Every pointer handed out is checked to lie inside.
+ * A reader, and a successor of its writer, given a hostile region. The region ends where a
+ * PROT_NONE page begins, and begins behind another: whatever reads outside it dies. Every pointer
+ * handed out is checked to lie inside.
  *
- * The first byte chooses: even, the rest is the region; odd, it is patches of {offset: 2 bytes, length: 1, bytes} to a region that
- * was written properly, after 2 bytes that cut it off. So the fuzzer need not find a whole header first.
+ * The first byte chooses: even, the rest is the region; odd, it is patches of {offset: 2 bytes,
+ * length: 1, bytes} to a region that was written properly, after 2 bytes that cut it off. So the
+ * fuzzer need not find a whole header first.
  */
 #include "fuzz.h"
 
@@ -23,10 +25,12 @@ static size_t model_bytes;
 static void set_up(void)
 {
     static unsigned char value[3000];
-    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 16384, .seed = 42, .expected_entries = 20};
+    struct shmht_writer_opts opts = {
+        .size = sizeof(opts), .max_bytes = 16384, .seed = 42, .expected_entries = 20};
     struct shmht_writer *w;
     char key[32];
-    unsigned char *all = mmap(NULL, MAX_REGION + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *all =
+        mmap(NULL, MAX_REGION + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     MUST(all != MAP_FAILED);
     arena = all + PAGE;
@@ -137,7 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             read_all(shmht_writer_view(w), region, bytes);
             for (int i = 0; i < 100; i++)
                 if (shmht_put(w, &i, sizeof(i), "value", 5) >= 0)
-                    MUST(shmht_get(shmht_writer_view(w), &i, sizeof(i), &value) == 0 && value.len == 5);
+                    MUST(shmht_get(shmht_writer_view(w), &i, sizeof(i), &value) == 0 &&
+                         value.len == 5);
             shmht_writer_destroy(w);
         }
     }

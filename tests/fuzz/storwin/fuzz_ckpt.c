@@ -2,12 +2,13 @@
 /*
  * libFuzzer target: a checkpoint file, and the header of a slot by itself.
  *
- * A header: any bytes are looked at within their bounds; what is taken for a header is one that this library would have made, byte for byte; and a
- * header with any byte changed is not taken.
+ * A header: any bytes are looked at within their bounds; what is taken for a header is one that
+ * this library would have made, byte for byte; and a header with any byte changed is not taken.
  *
- * A file: the input is a short program that writes an image of both slots, sealed as a commit would or torn, and then opens it, stores, commits, closes
- * and opens it again. A reader of its own says of each image what storwin_ckpt_open() has to answer and which state it has to find. A file that is
- * refused for what it holds stays as it is, and what was committed is there after the next open.
+ * A file: the input is a short program that writes an image of both slots, sealed as a commit would
+ * or torn, and then opens it, stores, commits, closes and opens it again. A reader of its own says
+ * of each image what storwin_ckpt_open() has to answer and which state it has to find. A file that
+ * is refused for what it holds stays as it is, and what was committed is there after the next open.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +24,9 @@
 #include "fuzz.h"
 #include "internal.h"
 
-#define MAX_STATE 12288u /* three blocks under a sum each */
+#define MAX_STATE  12288u /* three blocks under a sum each */
 #define SLOT_BYTES (2 * STORWIN__CKPT_HEADER_BYTES)
-#define OFFSET 4096u
+#define OFFSET     4096u
 #define FILE_BYTES (OFFSET + 2 * SLOT_BYTES)
 
 static void check(int holds)
@@ -98,7 +99,8 @@ struct file {
     struct storwin_opts opts;
 };
 
-/* What a file holds, read without the library's help but for the form of a header and the sum of a block. */
+/* What a file holds, read without the library's help but for the form of a header and the sum of a
+ * block. */
 struct seen {
     int rc; /* of an open that takes every version */
     int newest;
@@ -132,7 +134,8 @@ static struct seen look(struct file *f)
 
         if (rc == STORWIN_EFORMAT || (f->bytes > at && f->bytes < at + sizeof(h)))
             s.rc = STORWIN_EFORMAT;
-        if (rc != 0 || h.data_sum != data_sum(slot_at(f, i) + STORWIN__CKPT_HEADER_BYTES, f->state_bytes))
+        if (rc != 0 ||
+            h.data_sum != data_sum(slot_at(f, i) + STORWIN__CKPT_HEADER_BYTES, f->state_bytes))
             continue;
         s.n_valid++;
         if (s.newest < 0 || h.generation > s.generation) {
@@ -145,7 +148,8 @@ static struct seen look(struct file *f)
     return s;
 }
 
-/* Somewhere for the file that nobody else sees and that goes with this process however it ends; else the working directory. */
+/* Somewhere for the file that nobody else sees and that goes with this process however it ends;
+ * else the working directory. */
 static const char *directory(void)
 {
     static char dir[40];
@@ -189,7 +193,8 @@ static void load(struct file *f)
     close(fd);
 }
 
-/* Up to an order above 3: what the slots hold. A slot is sealed at once, for the data that are there then. */
+/* Up to an order above 3: what the slots hold. A slot is sealed at once, for the data that are
+ * there then. */
 static void make_image(struct file *f, struct input *in)
 {
     while (in->at < in->end) {
@@ -199,7 +204,8 @@ static void make_image(struct file *f, struct input *in)
 
         switch (order & 7) {
         case 0: /* bytes of a header */
-            for (at = take(in) % sizeof(struct storwin__ckpt_header); at < sizeof(struct storwin__ckpt_header); at++)
+            for (at = take(in) % sizeof(struct storwin__ckpt_header);
+                 at < sizeof(struct storwin__ckpt_header); at++)
                 slot[at] = take(in);
             break;
         case 1: /* bytes of the state */
@@ -210,21 +216,22 @@ static void make_image(struct file *f, struct input *in)
         case 2: { /* the header of a commit; its numbers */
             const uint64_t generation = take_number(in, order & 16 ? 8 : 1), version = take(in);
 
-            storwin__ckpt_header_make((struct storwin__ckpt_header *)(void *)slot, f->state_bytes, generation, version,
-                                      data_sum(data, f->state_bytes), order >> 3 & 1);
+            storwin__ckpt_header_make((struct storwin__ckpt_header *)(void *)slot, f->state_bytes,
+                                      generation, version, data_sum(data, f->state_bytes),
+                                      order >> 3 & 1);
             break;
         }
         case 3: /* one byte of it changes */
             at = take(in) % sizeof(struct storwin__ckpt_header);
             slot[at] ^= take(in);
             break;
-        default:
-            return;
+        default: return;
         }
     }
 }
 
-/* Opens it and compares what is found with what lies there. NULL when it was refused, as it should be. */
+/* Opens it and compares what is found with what lies there. NULL when it was refused, as it should
+ * be. */
 static struct storwin_ckpt *open_file(struct file *f, uint64_t version, struct seen *before)
 {
     static uint8_t was[FILE_BYTES];
@@ -240,18 +247,22 @@ static struct storwin_ckpt *open_file(struct file *f, uint64_t version, struct s
         check(rc == (s.rc < 0 ? s.rc : STORWIN_EVERSION) && !ckpt && err.code == rc && err.text[0]);
         memcpy(was, f->image, sizeof(was));
         load(f);
-        check(memcmp(was, f->image, sizeof(was)) == 0 && (rc == STORWIN_EVERSION || f->bytes == bytes));
+        check(memcmp(was, f->image, sizeof(was)) == 0 &&
+              (rc == STORWIN_EVERSION || f->bytes == bytes));
         return NULL;
     }
     check(rc == 0 && ckpt);
     check(storwin_ckpt_query(ckpt, &info) == (s.newest < 0 ? STORWIN_ENONE : 0));
-    check(info.generation == s.generation && info.app_version == s.app_version && info.n_valid == s.n_valid && !info.open);
+    check(info.generation == s.generation && info.app_version == s.app_version &&
+          info.n_valid == s.n_valid && !info.open);
     check(s.newest < 0 ? !info.data : memcmp(info.data, s.data, f->state_bytes) == 0);
     return ckpt;
 }
 
-/* Between open and close: begins, stores and commits. `newest` is what is committed, `state` its bytes. Returns when the input says so. */
-static void work(struct file *f, struct input *in, struct storwin_ckpt *ckpt, uint64_t version, struct seen *newest, uint8_t *state)
+/* Between open and close: begins, stores and commits. `newest` is what is committed, `state` its
+ * bytes. Returns when the input says so. */
+static void work(struct file *f, struct input *in, struct storwin_ckpt *ckpt, uint64_t version,
+                 struct seen *newest, uint8_t *state)
 {
     struct storwin_ckpt_info info = {.size = sizeof(info)};
     void *data = NULL;
@@ -262,7 +273,8 @@ static void work(struct file *f, struct input *in, struct storwin_ckpt *ckpt, ui
         if (order < 2 && data) {
             check(storwin_ckpt_begin(ckpt, flags, &data) == STORWIN_ESTATE);
         } else if (order < 2) {
-            check(storwin_ckpt_begin(ckpt, 4, &data) == -EINVAL && storwin_ckpt_begin(ckpt, flags, &data) == 0);
+            check(storwin_ckpt_begin(ckpt, 4, &data) == -EINVAL &&
+                  storwin_ckpt_begin(ckpt, flags, &data) == 0);
             check(!flags || newest->newest < 0 || memcmp(data, state, f->state_bytes) == 0);
         } else if (order < 4) {
             const uint64_t at = take_number(in, 2) % f->state_bytes;
@@ -328,7 +340,8 @@ static void whole_file(const uint8_t *input, size_t size)
         again = look(&f);
         check(again.rc == 0 && again.generation >= s.generation);
         if (s.newest >= 0 && again.generation == s.generation)
-            check(again.app_version == s.app_version && memcmp(again.data, state, f.state_bytes) == 0);
+            check(again.app_version == s.app_version &&
+                  memcmp(again.data, state, f.state_bytes) == 0);
     }
     check(unlink(f.path) == 0);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: a string of hints. Whatever it is, it is cut within its bounds; what is accepted reads back as a value that is
- * accepted again and means the same; what is refused changes nothing.
+ * libFuzzer target: a string of hints. Whatever it is, it is cut within its bounds; what is
+ * accepted reads back as a value that is accepted again and means the same; what is refused changes
+ * nothing.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -24,7 +25,8 @@ static void one_hint(struct storwin_opts *opts, const struct storwin_hint *hint,
     char back[STORWIN_MAX_PATH + 1];
     int rc;
 
-    check(hint->key + strlen(hint->key) < hint->value && hint->value + strlen(hint->value) <= end && hint->key[0]);
+    check(hint->key + strlen(hint->key) < hint->value && hint->value + strlen(hint->value) <= end &&
+          hint->key[0]);
     rc = storwin_opts_set(opts, hint->key, hint->value, &err);
     if (rc != 0) {
         check(rc == STORWIN_UNKNOWN || (rc == STORWIN_EVALUE && strcmp(err.hint, hint->key) == 0));

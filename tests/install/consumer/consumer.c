@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A user of one library, compiled as C11 and, under the name consumer.cc, as C++17: see tests/install/common.sh. */
+/* A user of one library, compiled as C11 and, under the name consumer.cc, as C++17: see
+ * tests/install/common.sh. */
 #include CONSUMER_HEADER
 
 #include <stdio.h>

@@ -29,7 +29,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < n; i++) {
             double expected = 0.5 * ranks - (double)w.size * i;
 
-            CHECK(!(d_out[i] < expected) && !(d_out[i] > expected), "sum of double, %d of %d", i, n);
+            CHECK(!(d_out[i] < expected) && !(d_out[i] > expected), "sum of double, %d of %d", i,
+                  n);
         }
     }
     free(i_in);

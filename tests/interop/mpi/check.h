@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the MPI programs of this folder share: a check that ends the whole job with a message, and the line that says "ok". */
+/* What the MPI programs of this folder share: a check that ends the whole job with a message, and
+ * the line that says "ok". */
 #ifndef INTEROP_CHECK_H
 #define INTEROP_CHECK_H
 
@@ -9,17 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A failed check ends every process with status 1: a rank that left alone would leave the others waiting. */
-#define CHECK(cond, ...)                                                                          \
-    do {                                                                                          \
-        if (!(cond)) {                                                                            \
-            fprintf(stderr, "%s:%d: check failed: %s: ", __FILE__, __LINE__, #cond);              \
-            fprintf(stderr, __VA_ARGS__);                                                         \
-            fputc('\n', stderr);                                                                  \
-            fflush(NULL);                                                                         \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                         \
-            exit(1);                                                                              \
-        }                                                                                         \
+/* A failed check ends every process with status 1: a rank that left alone would leave the others
+ * waiting. */
+#define CHECK(cond, ...)                                                                           \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "%s:%d: check failed: %s: ", __FILE__, __LINE__, #cond);               \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fputc('\n', stderr);                                                                   \
+            fflush(NULL);                                                                          \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                                          \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 struct world {
@@ -59,8 +61,9 @@ static inline int world_attribute(int key, int absent)
     return found ? *(int *)value : absent;
 }
 
-/* MPI_Open_port, and MPI_Comm_spawn which begins with it, are not in every MPICH: Debian 12's, over UCX, says "not supported
- * with ucx netmod" before it asks the launcher anything. Whether this one can; if not, the reason is in `why`. */
+/* MPI_Open_port, and MPI_Comm_spawn which begins with it, are not in every MPICH: Debian 12's, over
+ * UCX, says "not supported with ucx netmod" before it asks the launcher anything. Whether this one
+ * can; if not, the reason is in `why`. */
 static inline int world_has_ports(char *why, size_t why_bytes)
 {
     char port[MPI_MAX_PORT_NAME], text[MPI_MAX_ERROR_STRING];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The last rank is ended by a signal (SIGSEGV, or the number in the first argument) while all others block. */
+/* The last rank is ended by a signal (SIGSEGV, or the number in the first argument) while all
+ * others block. */
 #include "check.h"
 
 #include <signal.h>

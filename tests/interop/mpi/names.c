@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Publish_name, MPI_Lookup_name, MPI_Unpublish_name; and, where MPI has ports, accept and connect between two halves of the
- * job through a published one. */
+/* MPI_Publish_name, MPI_Lookup_name, MPI_Unpublish_name; and, where MPI has ports, accept and
+ * connect between two halves of the job through a published one. */
 #include "check.h"
 
 static int class_of(int rc)
@@ -40,7 +40,8 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD); /* nobody publishes anew before */
     rc = MPI_Unpublish_name(mine, MPI_INFO_NULL, text);
     CHECK(class_of(rc) == MPI_ERR_SERVICE, "unpublish of an unknown name: class %d", class_of(rc));
-    rc = MPI_Publish_name(mine, MPI_INFO_NULL, "anew"); /* a name that was taken back can be given again */
+    rc = MPI_Publish_name(mine, MPI_INFO_NULL,
+                          "anew"); /* a name that was taken back can be given again */
     CHECK(rc == MPI_SUCCESS, "publish anew");
     rc = MPI_Lookup_name(mine, MPI_INFO_NULL, port);
     CHECK(rc == MPI_SUCCESS && !strcmp(port, "anew"), "lookup gave [%s]", port);
@@ -80,7 +81,8 @@ int main(int argc, char **argv)
             MPI_Close_port(port);
         }
     } else if (w.rank == 0) {
-        printf("names: accept and connect not tried: %s\n", has_ports ? "one rank has no halves" : why);
+        printf("names: accept and connect not tried: %s\n",
+               has_ports ? "one rank has no halves" : why);
     }
     return world_end(&w, "names");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A token passes round the ring; each rank adds its number. Needs every neighbour's address from the launcher. */
+/* A token passes round the ring; each rank adds its number. Needs every neighbour's address from
+ * the launcher. */
 #include "check.h"
 
 enum { ROUNDS = 3 };

@@ -1,15 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Comm_spawn of this program: with arguments and info, 1 and 3 children, from a part of the job, twice in a row, and by a
- * child in its turn. Parents and children merge and broadcast both ways. Status 77 where MPI has no ports. */
+/* MPI_Comm_spawn of this program: with arguments and info, 1 and 3 children, from a part of the
+ * job, twice in a row, and by a child in its turn. Parents and children merge and broadcast both
+ * ways. Status 77 where MPI has no ports. */
 #include "check.h"
 
-/* What PMI-1's `argN=VALUE\n` can carry: all but a newline. MPICH splits nothing; an argument of exactly "endcmd" would do
- * no harm on the wire, yet Hydra 4.0.2 dies of it, and no peer can be sent an argument with a newline. */
-static char *sent[] = {(char[]){"child"},      (char[]){"two words"},   (char[]){"k=v"},  (char[]){"semi;colon"},
-                       (char[]){"dou\"ble"},   (char[]){"sin'gle"},     (char[]){"back\\slash"}, (char[]){"*"},
-                       (char[]){"$HOME `id`"}, (char[]){"two  blanks"}, (char[]){"cmd=x"}, (char[]){"last"}, NULL};
+/* What PMI-1's `argN=VALUE\n` can carry: all but a newline. MPICH splits nothing; an argument of
+ * exactly "endcmd" would do no harm on the wire, yet Hydra 4.0.2 dies of it, and no peer can be
+ * sent an argument with a newline. */
+static char *sent[] = {(char[]){"child"},
+                       (char[]){"two words"},
+                       (char[]){"k=v"},
+                       (char[]){"semi;colon"},
+                       (char[]){"dou\"ble"},
+                       (char[]){"sin'gle"},
+                       (char[]){"back\\slash"},
+                       (char[]){"*"},
+                       (char[]){"$HOME `id`"},
+                       (char[]){"two  blanks"},
+                       (char[]){"cmd=x"},
+                       (char[]){"last"},
+                       NULL};
 
-/* The children's side and the parents' of the same: merge, and a broadcast from the first and from the last rank. */
+/* The children's side and the parents' of the same: merge, and a broadcast from the first and from
+ * the last rank. */
 static void talk(MPI_Comm inter, int high, int expected_size)
 {
     MPI_Comm merged;
@@ -19,7 +32,7 @@ static void talk(MPI_Comm inter, int high, int expected_size)
     MPI_Comm_rank(merged, &rank);
     MPI_Comm_size(merged, &size);
     CHECK(size == expected_size, "%d ranks after the merge, expected %d", size, expected_size);
-    for (int root = 0; root < size; root += size > 1 ? size - 1 : 1) {
+    for (int root = 0; root<size; root += size> 1 ? size - 1 : 1) {
         value = rank == root ? 4711 + root : -1;
         MPI_Bcast(&value, 1, MPI_INT, root, merged);
         CHECK(value == 4711 + root, "broadcast from %d gave %d", root, value);
@@ -53,10 +66,13 @@ static int child(int argc, char **argv, MPI_Comm parent)
 
     CHECK(argc == (int)(sizeof(sent) / sizeof(sent[0])), "child has argc %d", argc);
     for (int i = 1; i < argc - 1; i++)
-        CHECK(!strcmp(argv[i + 1], sent[i]), "argument %d is [%s], not [%s]", i, argv[i + 1], sent[i]);
+        CHECK(!strcmp(argv[i + 1], sent[i]), "argument %d is [%s], not [%s]", i, argv[i + 1],
+              sent[i]);
     if (!strcmp(argv[1], "child-in-root"))
-        CHECK(getcwd(folder, sizeof(folder)) && !strcmp(folder, "/"), "info wdir=/, and the child is in %s", folder);
-    CHECK(getenv("PMI_SPAWNED") == NULL || atoi(getenv("PMI_SPAWNED")) == 1, "PMI_SPAWNED=%s", getenv("PMI_SPAWNED"));
+        CHECK(getcwd(folder, sizeof(folder)) && !strcmp(folder, "/"),
+              "info wdir=/, and the child is in %s", folder);
+    CHECK(getenv("PMI_SPAWNED") == NULL || atoi(getenv("PMI_SPAWNED")) == 1, "PMI_SPAWNED=%s",
+          getenv("PMI_SPAWNED"));
     MPI_Comm_remote_size(parent, &n_parents);
     MPI_Comm_size(MPI_COMM_WORLD, &n_children);
     talk(parent, 1, n_parents + n_children);
@@ -89,7 +105,8 @@ int main(int argc, char **argv)
     spawn((char[]){"child-in-root"}, 1, MPI_COMM_WORLD, info);
     MPI_Info_free(&info);
     spawn((char[]){"spawns-again"}, 1, MPI_COMM_WORLD, MPI_INFO_NULL);
-    MPI_Comm_split(MPI_COMM_WORLD, w.rank % 2, -w.rank, &part); /* both halves spawn at the same time */
+    MPI_Comm_split(MPI_COMM_WORLD, w.rank % 2, -w.rank,
+                   &part); /* both halves spawn at the same time */
     spawn((char[]){"child"}, 1, part, MPI_INFO_NULL);
     MPI_Comm_free(&part);
     return world_end(&w, "spawn");

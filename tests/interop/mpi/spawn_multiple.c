@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Comm_spawn_multiple of two commands with different arguments and counts: one job, whose ranks know by MPI_APPNUM which
- * command they are. Status 77 where MPI has no ports. */
+/* MPI_Comm_spawn_multiple of two commands with different arguments and counts: one job, whose ranks
+ * know by MPI_APPNUM which command they are. Status 77 where MPI has no ports. */
 #include "check.h"
 
 static int child(int argc, char **argv, MPI_Comm parent)
@@ -12,9 +12,11 @@ static int child(int argc, char **argv, MPI_Comm parent)
     CHECK(size == 3, "%d children, expected 3", size);
     CHECK(appnum == (rank == 2), "MPI_APPNUM is %d on rank %d", appnum, rank);
     if (rank == 2)
-        CHECK(argc == 2 && !strcmp(argv[1], "the second"), "second command: argc %d, [%s]", argc, argv[1]);
+        CHECK(argc == 2 && !strcmp(argv[1], "the second"), "second command: argc %d, [%s]", argc,
+              argv[1]);
     else
-        CHECK(argc == 3 && !strcmp(argv[1], "the first") && !strcmp(argv[2], "x=y"), "first command: argc %d", argc);
+        CHECK(argc == 3 && !strcmp(argv[1], "the first") && !strcmp(argv[2], "x=y"),
+              "first command: argc %d", argc);
     MPI_Barrier(parent);
     MPI_Comm_disconnect(&parent);
     MPI_Finalize();
@@ -24,7 +26,8 @@ static int child(int argc, char **argv, MPI_Comm parent)
 int main(int argc, char **argv)
 {
     struct world w = world_start(&argc, &argv);
-    char *first[] = {(char[]){"the first"}, (char[]){"x=y"}, NULL}, *second[] = {(char[]){"the second"}, NULL};
+    char *first[] = {(char[]){"the first"}, (char[]){"x=y"}, NULL},
+         *second[] = {(char[]){"the second"}, NULL};
     char *commands[2], **argvs[] = {first, second}, self[4096], why[MPI_MAX_ERROR_STRING];
     int counts[] = {2, 1}, errcodes[] = {-7, -7, -7}, n_remote;
     MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rank 0 copies its standard input to its output, each line after "in: ". The others write N_LINES lines, each in two pieces, to
- * standard output and to standard error; with the argument "long" one line of LONG_BYTES without a newline. Nothing may be
- * lost or reordered: the caller counts, and looks for lines that are not of one letter. */
+/* Rank 0 copies its standard input to its output, each line after "in: ". The others write N_LINES
+ * lines, each in two pieces, to standard output and to standard error; with the argument "long" one
+ * line of LONG_BYTES without a newline. Nothing may be lost or reordered: the caller counts, and
+ * looks for lines that are not of one letter. */
 #include "check.h"
 
 enum { N_LINES = 100, LINE_BYTES = 900, LONG_BYTES = 100000 };
@@ -46,7 +47,8 @@ int main(int argc, char **argv)
         printf("end of input after %ld lines\n", n_lines);
         fflush(stdout);
     } else {
-        void (*write_text)(FILE *, char) = argc > 1 && !strcmp(argv[1], "long") ? write_long : write_lines;
+        void (*write_text)(FILE *, char) =
+            argc > 1 && !strcmp(argv[1], "long") ? write_long : write_lines;
 
         write_text(stdout, (char)('A' + (w.rank - 1) % 13)); /* A to M on stdout, */
         write_text(stderr, (char)('N' + (w.rank - 1) % 13)); /* N to Z on stderr */

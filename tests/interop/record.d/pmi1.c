@@ -2,9 +2,10 @@
 /*
  * MPICH's PMI-1 client, taken out of libmpich.a, its API piece by piece.  pmi1 MODE.
  *
- * Debian's MPICH is built for UCX, which cannot open a port: MPI_Comm_spawn() fails before PMI hears of it, and an MPI
- * program never sends a spawn.  So the library's own PMI_Spawn_multiple() is called here.  (Slurm's pmi.h has the same
- * prototypes; its libpmi is no PMI client: it asks srun by Slurm's own messages.)
+ * Debian's MPICH is built for UCX, which cannot open a port: MPI_Comm_spawn() fails before PMI
+ * hears of it, and an MPI program never sends a spawn. So the library's own PMI_Spawn_multiple() is
+ * called here. (Slurm's pmi.h has the same prototypes; its libpmi is no PMI client: it asks srun by
+ * Slurm's own messages.)
  */
 #include <slurm/pmi.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "kvs";
     char kvs[256] = "", key[64], value[1024];
-    int spawned, rank, size, n, i, errs[4] = { 0 };
+    int spawned, rank, size, n, i, errs[4] = {0};
 
     say("init", PMI_Init(&spawned));
     say("rank", PMI_Get_rank(&rank));
@@ -52,16 +53,17 @@ int main(int argc, char **argv)
             say("lookup again", PMI_Lookup_name("ocean", value));
         }
     } else if (strcmp(mode, "spawn") == 0 || strcmp(mode, "multi") == 0) {
-        const char *cmds[] = { "/mnt/kid1", "kid1" };
-        const char *args1[] = { "kid", "two words", "a=b;c", NULL }, *args2[] = { "kid", NULL };
-        const char **argvs[] = { args1, args2 };
-        PMI_keyval_t info[] = { { (char *)"wdir", (char *)"/mnt" }, { (char *)"path", (char *)"/mnt" } };
-        PMI_keyval_t pre[] = { { (char *)"PARENT_ROOT_PORT_NAME", (char *)"tag#0$port#1234$" } };
-        const PMI_keyval_t *infos[] = { info, info };
-        const int procs[] = { 1, 2 }, sizes[] = { 0, 2 };
+        const char *cmds[] = {"/mnt/kid1", "kid1"};
+        const char *args1[] = {"kid", "two words", "a=b;c", NULL}, *args2[] = {"kid", NULL};
+        const char **argvs[] = {args1, args2};
+        PMI_keyval_t info[] = {{(char *)"wdir", (char *)"/mnt"}, {(char *)"path", (char *)"/mnt"}};
+        PMI_keyval_t pre[] = {{(char *)"PARENT_ROOT_PORT_NAME", (char *)"tag#0$port#1234$"}};
+        const PMI_keyval_t *infos[] = {info, info};
+        const int procs[] = {1, 2}, sizes[] = {0, 2};
 
         if (rank == 0) {
-            say("spawn", PMI_Spawn_multiple(*mode == 's' ? 1 : 2, cmds, argvs, procs, sizes, infos, 1, pre, errs));
+            say("spawn", PMI_Spawn_multiple(*mode == 's' ? 1 : 2, cmds, argvs, procs, sizes, infos,
+                                            1, pre, errs));
         }
         say("barrier", PMI_Barrier());
     } else if (strcmp(mode, "kid") == 0) {

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "kvs";
     char key[64], value[1025], left[64], right[64], job[256];
-    int spawned, rank, size, appnum, len, found, i, n, m, errs[4] = { 0 };
+    int spawned, rank, size, appnum, len, found, i, n, m, errs[4] = {0};
 
     say("init", PMI2_Init(&spawned, &size, &rank, &appnum));
     if (strcmp(mode, "kvs") == 0) {
@@ -35,9 +35,11 @@ int main(int argc, char **argv)
             say(key, PMI2_KVS_Get(job, i, key, value, sizeof value, &len));
         }
         say("get long", PMI2_KVS_Get(job, PMI2_ID_NULL, "long", value, sizeof value, &len));
-        say("no-such-key", PMI2_KVS_Get(job, PMI2_ID_NULL, "no-such-key", value, sizeof value, &len));
+        say("no-such-key",
+            PMI2_KVS_Get(job, PMI2_ID_NULL, "no-such-key", value, sizeof value, &len));
     } else if (strcmp(mode, "info") == 0) {
-        static const char *const attrs[] = { "PMI_process_mapping", "universeSize", "hasNameServ", "no-such-attr" };
+        static const char *const attrs[] = {"PMI_process_mapping", "universeSize", "hasNameServ",
+                                            "no-such-attr"};
 
         for (i = 0; i < 4; i++) {
             say(attrs[i], PMI2_Info_GetJobAttr(attrs[i], value, sizeof value, &found));
@@ -64,14 +66,16 @@ int main(int argc, char **argv)
         snprintf(value, sizeof value, "ep-%d", rank);
         say("ring", PMIX_Ring(value, &n, &m, left, right, sizeof left));
     } else if (strcmp(mode, "spawn") == 0 && rank == 0) {
-        const char *cmds[] = { "/mnt/kid2" }, *args[] = { "hello", "two words", NULL }, **argvs[] = { args };
-        int argcs[] = { 2 };
-        const int procs[] = { 2 }, sizes[] = { 1 };
-        struct MPID_Info wdir = { .key = (char *)"wdir", .value = (char *)"/mnt" };
-        struct MPID_Info port = { .key = (char *)"parent-port", .value = (char *)"tag#0$" };
-        const struct MPID_Info *infos[] = { &wdir }, *pre[] = { &port };
+        const char *cmds[] = {"/mnt/kid2"}, *args[] = {"hello", "two words", NULL},
+                   **argvs[] = {args};
+        int argcs[] = {2};
+        const int procs[] = {2}, sizes[] = {1};
+        struct MPID_Info wdir = {.key = (char *)"wdir", .value = (char *)"/mnt"};
+        struct MPID_Info port = {.key = (char *)"parent-port", .value = (char *)"tag#0$"};
+        const struct MPID_Info *infos[] = {&wdir}, *pre[] = {&port};
 
-        say("spawn", PMI2_Job_Spawn(1, cmds, argcs, argvs, procs, sizes, infos, 1, pre, job, sizeof job, errs));
+        say("spawn", PMI2_Job_Spawn(1, cmds, argcs, argvs, procs, sizes, infos, 1, pre, job,
+                                    sizeof job, errs));
     } else if (strcmp(mode, "abort") == 0) {
         say("fence", PMI2_KVS_Fence());
         if (rank == size - 1) {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw MESSAGE...: say exactly this on PMI_FD, and read one reply to each.  A message that begins with `2' is sent as
- * PMI-2, its length put before the rest; any other is a line.  `@' in front: no reply is awaited.  %J stands for the
+ * raw MESSAGE...: say exactly this on PMI_FD, and read one reply to each.  A message that begins
+ *                                                                          with `2' is sent as
+ * PMI-2, its length put before the rest; any other is a line.  `@' in front: no reply is awaited.
+ *                                                              %J stands for the
  * job's name (a PMI-2 jobid or a PMI-1 kvsname) as the server last gave it.
  */
 #include <stdio.h>
@@ -54,7 +56,8 @@ int main(int argc, char **argv)
             snprintf(text, sizeof text, "%.*s%s%s", (int)(at - m), m, job, at + 2);
             m = text;
         }
-        n = v2 ? snprintf(out, sizeof out, "%6d%s", (int)strlen(m), m) : snprintf(out, sizeof out, "%s\n", m);
+        n = v2 ? snprintf(out, sizeof out, "%6d%s", (int)strlen(m), m)
+               : snprintf(out, sizeof out, "%s\n", m);
         if (write(fd, out, (size_t)n) != n) {
             return 2;
         }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The PMI-1 API, with Slurm's libpmi (every function) or, with -DPMI_MPICH, with the client inside MPICH's libmpich.a (every
- * function that it has).
+/* The PMI-1 API, with Slurm's libpmi (every function) or, with -DPMI_MPICH, with the client inside
+ * MPICH's libmpich.a (every function that it has).
  *   pmi1 api [PEER]     every function but the two below
  *   pmi1 spawn [PEER]   PMI_Spawn_multiple of `pmi1 child`, which reports by publishing a name
  *   pmi1 mixed          one exchange, for a job of which other ranks run `pmi2 mixed`
- *   pmi1 abort [N]      the last rank calls PMI_Abort(N), 42 unless given, while the others wait in a barrier
+ *   pmi1 abort [N]      the last rank calls PMI_Abort(N), 42 unless given, while the others wait in
+ *                       a barrier
  * Prints a table, and from rank 0 "pmi1 MODE ok size=N" when all is right; else exits with 1.
  *
- * Slurm's libpmi never speaks PMI's wire: it asks srun, over Slurm's RPC, and so starts alone as rank 0 of 1 under any
- * other launcher. It has publish, lookup, unpublish and spawn only in name. A library that does speak the wire can
- * stand in for it (same soname, same ABI): all that its header promises is asked of that one. */
+ * Slurm's libpmi never speaks PMI's wire: it asks srun, over Slurm's RPC, and so starts alone as
+ * rank 0 of 1 under any other launcher. It has publish, lookup, unpublish and spawn only in name. A
+ * library that does speak the wire can stand in for it (same soname, same ABI): all that its header
+ * promises is asked of that one. */
 #include "table.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -42,25 +44,32 @@ int PMI_KVS_Commit(const char kvsname[]);
 int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length);
 int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], const int maxprocs[],
                        const int info_keyval_sizesp[], const PMI_keyval_t *info_keyval_vectors[],
-                       int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[], int errors[]);
+                       int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[],
+                       int errors[]);
 #else
 #include <slurm/pmi.h>
 #endif
 
 static const struct known known[] = {
     /* Hydra 4.0.2. */
-    {"hydra", "argument [endcmd]", 1, "takes arg3=endcmd for the end of the command, and the job ends"},
-    {"hydra", "PMI_Spawn_multiple of no such program", 1, "rc=0 and errcodes 0, and the new processes are missing for ever"},
+    {"hydra", "argument [endcmd]", 1,
+     "takes arg3=endcmd for the end of the command, and the job ends"},
+    {"hydra", "PMI_Spawn_multiple of no such program", 1,
+     "rc=0 and errcodes 0, and the new processes are missing for ever"},
     /* Slurm's libpmi under srun: it does not use the wire. */
     {"srun", "PMI_Get_appnum", 0, "the job step's number, or -1 on the wire"},
-    {"srun", "PMI_Publish_name", 0, "always PMI_FAIL, and on the wire there is no rc in the answer"},
+    {"srun", "PMI_Publish_name", 0,
+     "always PMI_FAIL, and on the wire there is no rc in the answer"},
     {"srun", "PMI_Lookup_name", 0, "always PMI_FAIL, and on the wire there is no rc in the answer"},
-    {"srun", "PMI_Unpublish_name", 0, "always PMI_FAIL, and on the wire there is no rc in the answer"},
+    {"srun", "PMI_Unpublish_name", 0,
+     "always PMI_FAIL, and on the wire there is no rc in the answer"},
     {"srun", "PMI_KVS_Iter_*", 0, "error 14 where pairs are"},
     /* A libpmi that speaks the wire, in the place of Slurm's, to Slurm's own server. */
     {"wire-srun", "PMI_Get_appnum", 0, "-1 on the wire"},
-    {"wire-srun", "PMI_KVS_Put 1023 bytes", 0, "refused by our library: this server takes 1,024 bytes for a whole line"},
-    {"wire-srun", "PMI_KVS_Get 1023 bytes", 0, "refused by our library: this server takes 1,024 bytes for a whole line"},
+    {"wire-srun", "PMI_KVS_Put 1023 bytes", 0,
+     "refused by our library: this server takes 1,024 bytes for a whole line"},
+    {"wire-srun", "PMI_KVS_Get 1023 bytes", 0,
+     "refused by our library: this server takes 1,024 bytes for a whole line"},
     {"wire-srun", "PMI_Publish_name twice", 0, "the second wins"},
     {"wire-srun", "PMI_Unpublish_name absent", 0, "rc=0"},
     {"wire-srun", "PMI_KVS_Create", 0, "the wire has no request for it"},
@@ -101,12 +110,13 @@ static void identity(void)
     rc = PMI_Get_appnum(&n);
     ROW(rc == PMI_SUCCESS && n == 0, "PMI_Get_appnum", "%d %d", rc, n);
     rc = PMI_KVS_Get_name_length_max(&n);
-    ROW(rc == PMI_SUCCESS && n > 0 && (int)strlen(kvsname) < n, "PMI_KVS_Get_name_length_max", "%d %d", rc, n);
+    ROW(rc == PMI_SUCCESS && n > 0 && (int)strlen(kvsname) < n, "PMI_KVS_Get_name_length_max",
+        "%d %d", rc, n);
     rc = PMI_KVS_Get_key_length_max(&key_max);
     ROW(rc == PMI_SUCCESS && key_max >= 32, "PMI_KVS_Get_key_length_max", "%d %d", rc, key_max);
     rc = PMI_KVS_Get_value_length_max(&value_max);
-    ROW(rc == PMI_SUCCESS && value_max >= 64 && value_max < 65000, "PMI_KVS_Get_value_length_max", "%d %d", rc,
-        value_max);
+    ROW(rc == PMI_SUCCESS && value_max >= 64 && value_max < 65000, "PMI_KVS_Get_value_length_max",
+        "%d %d", rc, value_max);
 #ifndef PMI_MPICH
     char id[512] = "", domain[512] = "";
     int *ranks = NULL, mine = 0;
@@ -118,12 +128,14 @@ static void identity(void)
     rc = PMI_Get_kvs_domain_id(domain, sizeof(domain));
     ROW(rc == PMI_SUCCESS && domain[0], "PMI_Get_kvs_domain_id", "%d %s", rc, domain);
     rc = PMI_Get_clique_size(&n);
-    ROW(rc == PMI_SUCCESS && n == size, "PMI_Get_clique_size", "%d %d", rc, n); /* the test runs on one host */
+    ROW(rc == PMI_SUCCESS && n == size, "PMI_Get_clique_size", "%d %d", rc,
+        n); /* the test runs on one host */
     ranks = calloc((size_t)(n > 0 ? n : 1), sizeof(int));
     rc = PMI_Get_clique_ranks(ranks, n);
     for (int i = 0; ranks && i < n; i++)
         mine += ranks[i] == table.rank;
-    ROW(rc == PMI_SUCCESS && mine == 1, "PMI_Get_clique_ranks", "%d, %d of %d are this rank", rc, mine, n);
+    ROW(rc == PMI_SUCCESS && mine == 1, "PMI_Get_clique_ranks", "%d, %d of %d are this rank", rc,
+        mine, n);
     free(ranks);
 #endif
 }
@@ -185,7 +197,8 @@ static void kvs(void)
     ROW(rc != PMI_SUCCESS, "PMI_KVS_Put too long", "%d", rc);
 #endif
     for (int round = 0; table_try(&table, "PMI_KVS_Get many rounds") && round < 5; round++) {
-        /* "You may not put more than once with the same key", says the API: each round has its own. */
+        /* "You may not put more than once with the same key", says the API: each round has its own.
+         * */
         for (int pass = 0; pass < 2; pass++) {
             for (int i = 0; i < size; i++) {
                 char want[64];
@@ -240,11 +253,13 @@ static void key_value_spaces(void)
     int rc, pairs = 0, own = 0;
 
     rc = PMI_KVS_Create(other, sizeof(other));
-    ROW(rc == PMI_SUCCESS && other[0] && strcmp(other, kvsname) != 0, "PMI_KVS_Create", "%d %s", rc, other);
+    ROW(rc == PMI_SUCCESS && other[0] && strcmp(other, kvsname) != 0, "PMI_KVS_Create", "%d %s", rc,
+        other);
     if (rc == PMI_SUCCESS) {
         ok("PMI_KVS_Put in a created space", PMI_KVS_Put(other, "colour", "green"));
         rc = PMI_KVS_Get(other, "colour", val, value_max);
-        ROW(rc == PMI_SUCCESS && !strcmp(val, "green"), "PMI_KVS_Get in a created space", "%d %s", rc, val);
+        ROW(rc == PMI_SUCCESS && !strcmp(val, "green"), "PMI_KVS_Get in a created space", "%d %s",
+            rc, val);
         ok("PMI_KVS_Destroy", PMI_KVS_Destroy(other));
         rc = PMI_KVS_Get(other, "colour", val, value_max);
         ROW(rc != PMI_SUCCESS, "PMI_KVS_Get in a destroyed space", "%d", rc);
@@ -260,10 +275,12 @@ static void key_value_spaces(void)
     ROW(rc == PMI_SUCCESS && own == 1, "PMI_KVS_Iter_first, _next", "%d, %d pairs", rc, pairs);
 }
 
-/* What the library does with a launcher's command line: nothing that the test could name is right, but each must return. */
+/* What the library does with a launcher's command line: nothing that the test could name is right,
+ * but each must return. */
 static void options(void)
 {
-    char text[4096] = "", *args[] = {(char[]){"prog"}, (char[]){"-np"}, (char[]){"2"}, NULL}, **argv = args;
+    char text[4096] = "", *args[] = {(char[]){"prog"}, (char[]){"-np"}, (char[]){"2"}, NULL},
+         **argv = args;
     int n = sizeof(text), argc = 3, n_parsed = 0, n_keyvals = 0, rc;
     PMI_keyval_t *keyvals = NULL;
 
@@ -282,9 +299,9 @@ static void options(void)
 }
 #endif
 
-static const char *const sent[] = {"plain",       "two words",   "k=v", "semi;colon", "dou\"ble", "sin'gle",
-                                   "back\\slash", " lead trail ", "*",   "$HOME",      "endcmd",   "cmd=x",
-                                   "",            "after empty"};
+static const char *const sent[] = {
+    "plain",        "two words", "k=v",   "semi;colon", "dou\"ble", "sin'gle", "back\\slash",
+    " lead trail ", "*",         "$HOME", "endcmd",     "cmd=x",    "",        "after empty"};
 
 static int try_argument(const char *argument)
 {
@@ -296,12 +313,14 @@ static int try_argument(const char *argument)
 
 static void spawn(void)
 {
-    char self[4096] = ""; /* a path that serves from any folder, for the children are started in another */
+    char self[4096] =
+        ""; /* a path that serves from any folder, for the children are started in another */
     const char *first[4 + COUNT(sent)] = {"child", table.peer[0] ? table.peer : "none", "first"};
     const char *second[4] = {"child", first[1], "second", NULL};
     const char *cmds[2] = {self, self}, **argvs[2] = {first, second};
     int maxprocs[2] = {2, 1}, info_sizes[2] = {2, 0}, errors[3] = {-7, -7, -7}, n = 3, rc;
-    PMI_keyval_t infos[2] = {{(char[]){"interop-key"}, (char[]){"interop value"}}, {(char[]){"wdir"}, (char[]){"/"}}};
+    PMI_keyval_t infos[2] = {{(char[]){"interop-key"}, (char[]){"interop value"}},
+                             {(char[]){"wdir"}, (char[]){"/"}}};
     PMI_keyval_t preput[2] = {{(char[]){"interop-preput"}, (char[]){"from-the-parent"}},
                               {(char[]){"interop-second"}, (char[]){"tag#0$a=b"}}};
     const PMI_keyval_t *info_vectors[2] = {infos, infos};
@@ -313,9 +332,10 @@ static void spawn(void)
         if (try_argument(sent[i]))
             first[n++] = sent[i];
     if (table.rank == 0) {
-        rc = PMI_Spawn_multiple(2, cmds, argvs, maxprocs, info_sizes, info_vectors, 2, preput, errors);
-        ROW(rc == PMI_SUCCESS && errors[0] == 0 && errors[1] == 0 && errors[2] == 0, "PMI_Spawn_multiple",
-            "%d errors=%d,%d,%d", rc, errors[0], errors[1], errors[2]);
+        rc = PMI_Spawn_multiple(2, cmds, argvs, maxprocs, info_sizes, info_vectors, 2, preput,
+                                errors);
+        ROW(rc == PMI_SUCCESS && errors[0] == 0 && errors[1] == 0 && errors[2] == 0,
+            "PMI_Spawn_multiple", "%d errors=%d,%d,%d", rc, errors[0], errors[1], errors[2]);
         for (int i = 0; rc == PMI_SUCCESS && i < 3; i++) {
             int got = -1;
 
@@ -325,13 +345,14 @@ static void spawn(void)
                 if (got != PMI_SUCCESS)
                     usleep(50000);
             }
-            ROW(got == PMI_SUCCESS && !strcmp(port, "child-ok"), "PMI_Spawn_multiple child's report", "%d %s", got,
-                port);
+            ROW(got == PMI_SUCCESS && !strcmp(port, "child-ok"),
+                "PMI_Spawn_multiple child's report", "%d %s", got, port);
         }
         ok("PMI_Publish_name for the children", PMI_Publish_name("parent.done", "1"));
         for (int i = 0; rc == PMI_SUCCESS && i < 3; i++) { /* until each child has seen that */
             snprintf(service, sizeof(service), "spawned.%d", i);
-            for (int tries = 0; tries < 300 && PMI_Lookup_name(service, port) == PMI_SUCCESS; tries++)
+            for (int tries = 0; tries < 300 && PMI_Lookup_name(service, port) == PMI_SUCCESS;
+                 tries++)
                 usleep(50000);
         }
         if (table_try(&table, "PMI_Spawn_multiple of no such program")) {
@@ -340,7 +361,8 @@ static void spawn(void)
             const PMI_keyval_t *no_info[1] = {NULL};
 
             rc = PMI_Spawn_multiple(1, &none, no_argvs, &one, &zero, no_info, 0, NULL, &error);
-            ROW(rc != PMI_SUCCESS || error != 0, "PMI_Spawn_multiple of no such program", "%d error=%d", rc, error);
+            ROW(rc != PMI_SUCCESS || error != 0, "PMI_Spawn_multiple of no such program",
+                "%d error=%d", rc, error);
         }
     }
     barrier();
@@ -373,13 +395,14 @@ static void child(int argc, char **argv, int spawned)
     ROW(spawned == 1, "child: PMI_Init spawned", "%d", spawned);
     ROW(size == 3, "child: PMI_Get_size", "%d", size);
     rc = PMI_Get_appnum(&appnum);
-    ROW(rc == PMI_SUCCESS && appnum == (table.rank == 2), "child: PMI_Get_appnum", "%d %d on rank %d", rc, appnum,
-        table.rank);
+    ROW(rc == PMI_SUCCESS && appnum == (table.rank == 2), "child: PMI_Get_appnum",
+        "%d %d on rank %d", rc, appnum, table.rank);
     ROW(!strcmp(argv[3], table.rank == 2 ? "second" : "first"), "child: argv", "%s", argv[3]);
     if (table.rank != 2) {
         int at = 4;
 
-        ROW(getcwd(folder, sizeof(folder)) && !strcmp(folder, "/"), "child: wdir of the info", "%s", folder);
+        ROW(getcwd(folder, sizeof(folder)) && !strcmp(folder, "/"), "child: wdir of the info", "%s",
+            folder);
         for (size_t i = 0; i < COUNT(sent); i++) {
             if (!try_argument(sent[i]))
                 continue;
@@ -393,9 +416,12 @@ static void child(int argc, char **argv, int spawned)
     get_expect("child: PMI_KVS_Get second preput", "interop-second", "tag#0$a=b");
     barrier();
     snprintf(service, sizeof(service), "spawned.%d", table.rank);
-    ok("child: PMI_Publish_name", PMI_Publish_name(service, table.n_failed ? "child-failed" : "child-ok"));
-    /* A server may take a job's names back when the job ends: stay until the parent has read them. */
-    for (int tries = 0; tries < 300 && PMI_Lookup_name("parent.done", folder) != PMI_SUCCESS; tries++)
+    ok("child: PMI_Publish_name",
+       PMI_Publish_name(service, table.n_failed ? "child-failed" : "child-ok"));
+    /* A server may take a job's names back when the job ends: stay until the parent has read them.
+     * */
+    for (int tries = 0; tries < 300 && PMI_Lookup_name("parent.done", folder) != PMI_SUCCESS;
+         tries++)
         usleep(50000);
     ok("child: PMI_Unpublish_name", PMI_Unpublish_name(service));
 }
@@ -422,8 +448,10 @@ int main(int argc, char **argv)
     ROW(rc == PMI_SUCCESS && table.rank >= 0, "PMI_Get_rank", "%d %d", rc, table.rank);
     rc = PMI_Get_size(&size);
     ROW(rc == PMI_SUCCESS && size > table.rank, "PMI_Get_size", "%d %d", rc, size);
-    if (getenv("INTEROP_SIZE")) /* a library that found no launcher says 1, and all else then goes well */
-        ROW(strcmp(mode, "child") == 0 || size == atoi(getenv("INTEROP_SIZE")), "PMI_Get_size as started", "%d", size);
+    if (getenv("INTEROP_SIZE")) /* a library that found no launcher says 1, and all else then goes
+                                   well */
+        ROW(strcmp(mode, "child") == 0 || size == atoi(getenv("INTEROP_SIZE")),
+            "PMI_Get_size as started", "%d", size);
     rc = PMI_KVS_Get_my_name(kvsname, 256);
     ROW(rc == PMI_SUCCESS && kvsname[0], "PMI_KVS_Get_my_name", "%d %s", rc, kvsname);
     if (PMI_KVS_Get_value_length_max(&n) == PMI_SUCCESS)

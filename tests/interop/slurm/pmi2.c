@@ -23,7 +23,8 @@ static const struct known known[] = {
     {"srun", "PMI2_Nameserv_unpublish absent", 0, "rc=0"},
     {"srun", "PMI2_Job_Connect", 1, "never answered"},
     {"srun", "PMI2_Job_Disconnect", 1, "never answered"},
-    {"srun", "argument semi;colon", 1, "ends the argument at the first ; and then refuses the spawn"},
+    {"srun", "argument semi;colon", 1,
+     "ends the argument at the first ; and then refuses the spawn"},
     {"srun", "PMI2_KVS_Put [semi;colon]", 0, "refused by our library: this server would cut it"},
     {"srun", "PMI2_KVS_Put [;;two;;]", 0, "refused by our library: this server would cut it"},
     {"srun", "PMI2_KVS_Put [tail;]", 0, "refused by our library: this server would cut it"},
@@ -75,7 +76,8 @@ static void fill(char *value, int n, int seed)
     value[n] = 0;
 }
 
-static void get_expect(const char *check, const char *job, int source, const char *key, const char *expected)
+static void get_expect(const char *check, const char *job, int source, const char *key,
+                       const char *expected)
 {
     char value[PMI2_MAX_VALLEN + 8] = "";
     int length = -7;
@@ -92,22 +94,24 @@ static void info(void)
 
     rc = PMI2_Info_GetJobAttr("universeSize", value, sizeof(value), &found);
     universe = atoi(value);
-    ROW(rc == PMI2_SUCCESS && found == 1 && universe >= size, "PMI2_Info_GetJobAttr universeSize", "%d found=%d %s",
-        rc, found, value);
+    ROW(rc == PMI2_SUCCESS && found == 1 && universe >= size, "PMI2_Info_GetJobAttr universeSize",
+        "%d found=%d %s", rc, found, value);
     found = -1;
     rc = PMI2_Info_GetJobAttrIntArray("universeSize", array, COUNT(array), &n, &found);
-    ROW(rc == PMI2_SUCCESS && found == 1 && n == 1 && array[0] == universe, "PMI2_Info_GetJobAttrIntArray",
-        "%d found=%d n=%d [0]=%d", rc, found, n, array[0]);
+    ROW(rc == PMI2_SUCCESS && found == 1 && n == 1 && array[0] == universe,
+        "PMI2_Info_GetJobAttrIntArray", "%d found=%d n=%d [0]=%d", rc, found, n, array[0]);
     found = -1;
     rc = PMI2_Info_GetJobAttr("PMI_process_mapping", value, sizeof(value), &found);
     ROW(rc == PMI2_SUCCESS && found == 1 && !strncmp(value, "(vector,(", 9),
-        "PMI2_Info_GetJobAttr PMI_process_mapping", "%d found=%d %s", rc, found, found ? value : "");
+        "PMI2_Info_GetJobAttr PMI_process_mapping", "%d found=%d %s", rc, found,
+        found ? value : "");
     found = -1;
     rc = PMI2_Info_GetJobAttr("noSuchAttribute", value, sizeof(value), &found);
     ROW(rc == PMI2_SUCCESS && found == 0, "PMI2_Info_GetJobAttr absent", "%d found=%d", rc, found);
     found = -1;
     rc = PMI2_Info_GetJobAttrIntArray("noSuchAttribute", array, COUNT(array), &n, &found);
-    ROW(rc == PMI2_SUCCESS && found == 0, "PMI2_Info_GetJobAttrIntArray absent", "%d found=%d", rc, found);
+    ROW(rc == PMI2_SUCCESS && found == 0, "PMI2_Info_GetJobAttrIntArray absent", "%d found=%d", rc,
+        found);
 }
 
 /* Node attributes, which the ranks of one host share without a fence. */
@@ -134,26 +138,29 @@ static void node_attributes(void)
     snprintf(text, sizeof(text), "interop%d", (table.rank + 1) % size);
     found = -1;
     rc = PMI2_Info_GetNodeAttr(text, value, sizeof(value), &found, 1);
-    ROW(rc == PMI2_SUCCESS && found == 1 && !strcmp(value, "3,1,4,1,5"), "PMI2_Info_GetNodeAttr wait after put",
-        "%d found=%d %s", rc, found, value);
+    ROW(rc == PMI2_SUCCESS && found == 1 && !strcmp(value, "3,1,4,1,5"),
+        "PMI2_Info_GetNodeAttr wait after put", "%d found=%d %s", rc, found, value);
     found = -1;
     rc = PMI2_Info_GetNodeAttr(text, value, sizeof(value), &found, 0);
-    ROW(rc == PMI2_SUCCESS && found == 1 && !strcmp(value, "3,1,4,1,5"), "PMI2_Info_GetNodeAttr no wait",
-        "%d found=%d %s", rc, found, value);
+    ROW(rc == PMI2_SUCCESS && found == 1 && !strcmp(value, "3,1,4,1,5"),
+        "PMI2_Info_GetNodeAttr no wait", "%d found=%d %s", rc, found, value);
     found = -1;
     rc = PMI2_Info_GetNodeAttrIntArray(text, array, COUNT(array), &n, &found);
     ROW(rc == PMI2_SUCCESS && found == 1 && n == 5 && array[0] == 3 && array[4] == 5,
         "PMI2_Info_GetNodeAttrIntArray", "%d found=%d n=%d", rc, found, n);
     found = -1;
     rc = PMI2_Info_GetNodeAttrIntArray("interopNever", array, COUNT(array), &n, &found);
-    ROW(rc == PMI2_SUCCESS && found == 0, "PMI2_Info_GetNodeAttrIntArray absent", "%d found=%d", rc, found);
+    ROW(rc == PMI2_SUCCESS && found == 0, "PMI2_Info_GetNodeAttrIntArray absent", "%d found=%d", rc,
+        found);
 }
 
 static void kvs(void)
 {
-    /* 1023 is the most that PMI2_MAX_VALLEN of 1024 means when the terminating zero is counted, 1024 when it is not. */
+    /* 1023 is the most that PMI2_MAX_VALLEN of 1024 means when the terminating zero is counted,
+     * 1024 when it is not. */
     static const int lengths[] = {1, 2, 63, 64, 255, 256, 1000, 1023, 1024};
-    static const char *const odd[] = {"a=b=c", "two words", "semi;colon", ";;two;;", "(vector,(0,1,2))", "tail;"};
+    static const char *const odd[] = {"a=b=c",   "two words",        "semi;colon",
+                                      ";;two;;", "(vector,(0,1,2))", "tail;"};
     char key[PMI2_MAX_KEYLEN + 1], value[PMI2_MAX_VALLEN + 1], check[64];
     int next = (table.rank + 1) % size, n_stale = 0, put_1024 = PMI2_FAIL, put_64;
 
@@ -222,7 +229,8 @@ static void kvs(void)
     }
     ROW(n_stale == 0, "PMI2_KVS_Get latest", "5 rounds, %d stale values", n_stale);
     if (table_try(&table, "PMI2_KVS_Get absent")) {
-        int length = -1, rc = PMI2_KVS_Get(NULL, PMI2_ID_NULL, "no-such-key", value, sizeof(value), &length);
+        int length = -1,
+            rc = PMI2_KVS_Get(NULL, PMI2_ID_NULL, "no-such-key", value, sizeof(value), &length);
 
         ROW(rc != PMI2_SUCCESS || length <= 0, "PMI2_KVS_Get absent", "%d, %d bytes", rc, length);
     }
@@ -230,7 +238,8 @@ static void kvs(void)
         int length = 0, rc = PMI2_KVS_Get(NULL, PMI2_ID_NULL, "length-63-0", value, 10, &length);
 
         /* The header says a negative length tells how much there is. */
-        ROW(rc != PMI2_SUCCESS || length == -63, "PMI2_KVS_Get buffer too small", "%d, %d", rc, length);
+        ROW(rc != PMI2_SUCCESS || length == -63, "PMI2_KVS_Get buffer too small", "%d, %d", rc,
+            length);
     }
 }
 
@@ -244,7 +253,8 @@ static void names(void)
     fence();
     snprintf(service, sizeof(service), "interop.%d", (table.rank + 1) % size);
     rc = PMI2_Nameserv_lookup(service, NULL, port, sizeof(port));
-    ROW(rc == PMI2_SUCCESS && !strcmp(port, "tag#0$port=1:2"), "PMI2_Nameserv_lookup", "%d %s", rc, port);
+    ROW(rc == PMI2_SUCCESS && !strcmp(port, "tag#0$port=1:2"), "PMI2_Nameserv_lookup", "%d %s", rc,
+        port);
     fence();
     if (table_try(&table, "PMI2_Nameserv_publish twice")) {
         snprintf(service, sizeof(service), "interop.%d", table.rank);
@@ -277,13 +287,15 @@ static void ring(void)
         snprintf(expected_left, sizeof(mine), "ring%d-%d", round, (table.rank + size - 1) % size);
         snprintf(expected_right, sizeof(mine), "ring%d-%d", round, (table.rank + 1) % size);
         rc = PMIX_Ring(mine, &ring_rank, &ring_size, left, right, sizeof(left));
-        ROW(rc == PMI2_SUCCESS && ring_rank == table.rank && ring_size == size && !strcmp(left, expected_left) &&
-                !strcmp(right, expected_right),
-            "PMIX_Ring", "%d rank=%d size=%d left=%s right=%s", rc, ring_rank, ring_size, left, right);
+        ROW(rc == PMI2_SUCCESS && ring_rank == table.rank && ring_size == size &&
+                !strcmp(left, expected_left) && !strcmp(right, expected_right),
+            "PMIX_Ring", "%d rank=%d size=%d left=%s right=%s", rc, ring_rank, ring_size, left,
+            right);
     }
 }
 
-/* No server ever had these two commands: any answer is right but success for a job that does not exist. */
+/* No server ever had these two commands: any answer is right but success for a job that does not
+ * exist. */
 static void connect_job(void)
 {
     PMI2_Connect_comm_t conn;
@@ -300,7 +312,8 @@ static void connect_job(void)
     }
 }
 
-static const char *const sent[] = {"plain", "two words", "k=v", "semi;colon", "dou\"ble", "back\\slash", "*", "$HOME"};
+static const char *const sent[] = {"plain",    "two words",   "k=v", "semi;colon",
+                                   "dou\"ble", "back\\slash", "*",   "$HOME"};
 
 static int try_argument(const char *argument)
 {
@@ -333,14 +346,16 @@ static void spawn(const char *self)
     preput.key = (char[]){"interop-preput"};
     preput.value = (char[]){"from-the-parent"};
     if (table.rank == 0) {
-        rc = PMI2_Job_Spawn(2, cmds, argcs, argvs, maxprocs, info_sizes, info_vectors, 1, preputs, spawned,
-                            sizeof(spawned), errors);
-        ROW(rc == PMI2_SUCCESS && spawned[0], "PMI2_Job_Spawn", "%d jobid=%s errors=%d,%d,%d", rc, spawned,
-            errors[0], errors[1], errors[2]);
+        rc = PMI2_Job_Spawn(2, cmds, argcs, argvs, maxprocs, info_sizes, info_vectors, 1, preputs,
+                            spawned, sizeof(spawned), errors);
+        ROW(rc == PMI2_SUCCESS && spawned[0], "PMI2_Job_Spawn", "%d jobid=%s errors=%d,%d,%d", rc,
+            spawned, errors[0], errors[1], errors[2]);
         ROW(strcmp(spawned, jobid) != 0, "PMI2_Job_Spawn other jobid", "%s", spawned);
-        ROW(errors[0] == 0 && errors[1] == 0 && errors[2] == 0, "PMI2_Job_Spawn errors", "%d,%d,%d", errors[0],
-            errors[1], errors[2]);
-        for (int i = 0; table_try(&table, "PMI2_Job_Spawn child's report") && rc == PMI2_SUCCESS && i < 3; i++) {
+        ROW(errors[0] == 0 && errors[1] == 0 && errors[2] == 0, "PMI2_Job_Spawn errors", "%d,%d,%d",
+            errors[0], errors[1], errors[2]);
+        for (int i = 0;
+             table_try(&table, "PMI2_Job_Spawn child's report") && rc == PMI2_SUCCESS && i < 3;
+             i++) {
             int got = -1;
 
             snprintf(service, sizeof(service), "spawned.%d", i);
@@ -350,10 +365,14 @@ static void spawn(const char *self)
                 if (got != PMI2_SUCCESS)
                     usleep(50000);
             }
-            ROW(got == PMI2_SUCCESS && !strcmp(port, "child-ok"), "PMI2_Job_Spawn child's report", "%d %s", got, port);
+            ROW(got == PMI2_SUCCESS && !strcmp(port, "child-ok"), "PMI2_Job_Spawn child's report",
+                "%d %s", got, port);
         }
-        ok("PMI2_Nameserv_publish for the children", PMI2_Nameserv_publish("parent.done", NULL, "1"));
-        for (int i = 0; table_try(&table, "PMI2_Job_Spawn child's report") && rc == PMI2_SUCCESS && i < 3; i++) {
+        ok("PMI2_Nameserv_publish for the children",
+           PMI2_Nameserv_publish("parent.done", NULL, "1"));
+        for (int i = 0;
+             table_try(&table, "PMI2_Job_Spawn child's report") && rc == PMI2_SUCCESS && i < 3;
+             i++) {
             int got = PMI2_SUCCESS; /* until each child has seen that */
 
             snprintf(service, sizeof(service), "spawned.%d", i);
@@ -392,7 +411,8 @@ static void child(int argc, char **argv, int spawned, int appnum)
 
     ROW(spawned == 1, "child: PMI2_Init spawned", "%d", spawned);
     ROW(size == 3, "child: PMI2_Init size", "%d", size);
-    ROW(appnum == (table.rank == 2), "child: PMI2_Init appnum", "%d on rank %d", appnum, table.rank);
+    ROW(appnum == (table.rank == 2), "child: PMI2_Init appnum", "%d on rank %d", appnum,
+        table.rank);
     ROW(!strcmp(argv[3], table.rank == 2 ? "second" : "first"), "child: argv", "%s", argv[3]);
     if (table.rank != 2) {
         int at = 4;
@@ -407,13 +427,16 @@ static void child(int argc, char **argv, int spawned, int appnum)
         ROW(argc == at, "child: argc", "%d", argc);
     }
     rc = PMI2_KVS_Get(NULL, PMI2_ID_NULL, "interop-preput", value, sizeof(value), &length);
-    ROW(rc == PMI2_SUCCESS && !strcmp(value, "from-the-parent"), "child: PMI2_KVS_Get preput", "%d %s", rc, value);
+    ROW(rc == PMI2_SUCCESS && !strcmp(value, "from-the-parent"), "child: PMI2_KVS_Get preput",
+        "%d %s", rc, value);
     fence();
     snprintf(service, sizeof(service), "spawned.%d", table.rank);
     ok("child: PMI2_Nameserv_publish",
        PMI2_Nameserv_publish(service, NULL, table.n_failed ? "child-failed" : "child-ok"));
-    /* A server may take a job's names back when the job ends: stay until the parent has read them. */
-    for (int tries = 0; table_try(&table, "PMI2_Job_Spawn child's report") && tries < 300; tries++) {
+    /* A server may take a job's names back when the job ends: stay until the parent has read them.
+     * */
+    for (int tries = 0; table_try(&table, "PMI2_Job_Spawn child's report") && tries < 300;
+         tries++) {
         if (PMI2_Nameserv_lookup("parent.done", NULL, value, sizeof(value)) == PMI2_SUCCESS)
             break;
         usleep(50000);
@@ -433,8 +456,8 @@ int main(int argc, char **argv)
         return 2;
     ROW(PMI2_Initialized() == 0, "PMI2_Initialized before", "%d", PMI2_Initialized());
     rc = PMI2_Init(&spawned, &size, &table.rank, &appnum);
-    if (!ROW(rc == PMI2_SUCCESS, "PMI2_Init", "%d spawned=%d size=%d rank=%d appnum=%d", rc, spawned, size, table.rank,
-             appnum))
+    if (!ROW(rc == PMI2_SUCCESS, "PMI2_Init", "%d spawned=%d size=%d rank=%d appnum=%d", rc,
+             spawned, size, table.rank, appnum))
         return 1;
     ROW(PMI2_Initialized() == 1, "PMI2_Initialized", "%d", PMI2_Initialized());
     rc = PMI2_Job_GetId(jobid, sizeof(jobid));

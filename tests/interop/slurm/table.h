@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the PMI programs of this folder share: rank 0 prints a table "check  result", and every rank keeps count of what failed.
+/* What the PMI programs of this folder share: rank 0 prints a table "check  result", and every rank
+ *                                                                           keeps count of what
+ *                                                                           failed.
  *
- * Each check asks for what is right. A peer that is known to do otherwise is named beside the program's checks in a list
- * of struct known: with that peer's name as the second argument, the failure is printed as known and not counted, or the check
- * is left out because the peer would end the job or never answer. */
+ * Each check asks for what is right. A peer that is known to do otherwise is named beside the
+ * program's checks in a list of struct known: with that peer's name as the second argument, the
+ * failure is printed as known and not counted, or the check is left out because the peer would end
+ * the job or never answer. */
 #ifndef INTEROP_TABLE_H
 #define INTEROP_TABLE_H
 
@@ -36,7 +39,8 @@ static inline const struct known *table_known(const struct table *t, const char 
 
         if (strcmp(k->peer, t->peer) != 0)
             continue;
-        if (n && k->check[n - 1] == '*' ? !strncmp(k->check, check, n - 1) : !strcmp(k->check, check))
+        if (n && k->check[n - 1] == '*' ? !strncmp(k->check, check, n - 1)
+                                        : !strcmp(k->check, check))
             return k;
     }
     return NULL;
@@ -65,8 +69,11 @@ table_row(struct table *t, int right, const char *check, const char *result, ...
     vsnprintf(text, sizeof(text), result, args);
     va_end(args);
     if (t->rank == 0 || !right)
-        printf("%-44s %s%s%s%s\n", check, text, right ? "" : k ? "  known: " : "  WRONG", k ? k->why : "",
-               t->rank ? " (not rank 0)" : "");
+        printf("%-44s %s%s%s%s\n", check, text,
+               right ? ""
+               : k   ? "  known: "
+                     : "  WRONG",
+               k ? k->why : "", t->rank ? " (not rank 0)" : "");
     if (!right && !k)
         t->n_failed++;
     fflush(stdout);

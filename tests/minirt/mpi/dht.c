@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* examples/minirt/dht.c the plain way: keys go to their owners in messages, owners sort and count. What there is must be the same. */
+/* examples/minirt/dht.c the plain way: keys go to their owners in messages, owners sort and count.
+ * What there is must be the same. */
 #include "random.h"
 
 static int ascending(const void *a, const void *b)
@@ -26,7 +27,8 @@ int main(int argc, char **argv)
     counts = calloc((size_t)size, 4), starts = calloc((size_t)size + 1, 4);
     from_counts = calloc((size_t)size, 4), from_starts = calloc((size_t)size + 1, 4);
     for (uint64_t i = 0; i < keys; i++) {
-        mine[i] = random_number(seed, random_number(~seed, (uint64_t)rank * keys + i) % (n / 2 + 1)) | 1;
+        mine[i] =
+            random_number(seed, random_number(~seed, (uint64_t)rank * keys + i) % (n / 2 + 1)) | 1;
         counts[(mine[i] >> 32) % (uint64_t)size]++;
     }
     for (int r = 0; r < size; r++)
@@ -40,7 +42,8 @@ int main(int argc, char **argv)
     for (int r = 0; r < size; r++)
         from_starts[r] = total, total += from_counts[r];
     got = calloc((size_t)total + 1, 8);
-    MPI_Alltoallv(sorted, counts, starts, MPI_UINT64_T, got, from_counts, from_starts, MPI_UINT64_T, MPI_COMM_WORLD);
+    MPI_Alltoallv(sorted, counts, starts, MPI_UINT64_T, got, from_counts, from_starts, MPI_UINT64_T,
+                  MPI_COMM_WORLD);
     qsort(got, (size_t)total, 8, ascending);
     for (int r = 0; r < size; r++) { /* in turn */
         if (r == rank) {
@@ -55,7 +58,8 @@ int main(int argc, char **argv)
         }
         MPI_Barrier(MPI_COMM_WORLD);
     }
-    free(mine), free(sorted), free(counts), free(starts), free(from_counts), free(from_starts), free(got);
+    free(mine), free(sorted), free(counts), free(starts), free(from_counts), free(from_starts),
+        free(got);
     MPI_Finalize();
     return 0;
 }
