@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 #                   [LINK <system library>...] [REQUIRES <pkg-config module>...] [REQUIRES_PRIVATE <pkg-config module>...]
 #                   [BACK_END_OF <name>])
 #
-#   Builds lib<name> from src/*.c with the public headers of include/, as lib<name>.so (target <name>::<name>) and
+#   Builds lib<name> from src/*.c and src/*/*.c with the public headers of include/, as lib<name>.so (target <name>::<name>) and
 #   lib<name>.a (target <name>::<name>_static). The objects are compiled once, position independent, with hidden visibility:
 #   only what a header marks with the library's API macro is exported, under the version nodes of src/lib<name>.map.
 #
@@ -25,7 +25,7 @@ function(fencepost_library name)
         message(FATAL_ERROR "fencepost_library(${name}): VERSION and SOVERSION are needed; unknown: ${arg_UNPARSED_ARGUMENTS}")
     endif()
     set(map ${CMAKE_CURRENT_SOURCE_DIR}/src/lib${name}.map)
-    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/*.c)
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/*.c ${CMAKE_CURRENT_SOURCE_DIR}/src/*/*.c)
 
     if(arg_REQUIRES OR arg_REQUIRES_PRIVATE)
         find_package(PkgConfig REQUIRED)

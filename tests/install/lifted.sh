@@ -51,10 +51,13 @@ printf '#define %s %s\n' CONSUMER_HEADER "<$NAME.h>" CONSUMER_STRERROR "${NAME}_
 "$CMAKE" --build "$scratch/project/build" > "$scratch/log" || { cat "$scratch/log"; fail "build"; }
 "$scratch/project/build/consumer"
 
-echo "cc lib$NAME/src/*.c -Ilib$NAME/include"
+# The sources lie in src/, or in folders of it.
 (
     cd "$scratch/project/third_party"
-    "$CC" "lib$NAME"/src/*.c -I"lib$NAME/include" "${defines[@]}" ../consumer.c -o ../one_line
-    "$CC" -std=c11 -O2 -Wall -Wextra -Werror "lib$NAME"/src/*.c -I"lib$NAME/include" "${defines[@]}" ../consumer.c -o ../one_line
+    sources=("lib$NAME"/src/*.c)
+    [ -e "${sources[0]}" ] || sources=("lib$NAME"/src/*/*.c)
+    echo "cc ${sources[0]%/*.c} … -Ilib$NAME/include"
+    "$CC" "${sources[@]}" -I"lib$NAME/include" "${defines[@]}" ../consumer.c -o ../one_line
+    "$CC" -std=c11 -O2 -Wall -Wextra -Werror "${sources[@]}" -I"lib$NAME/include" "${defines[@]}" ../consumer.c -o ../one_line
 )
 "$scratch/project/one_line"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "../../libpmiwire/src/marks.h"
+#include "../../libpmiwire/src/codec/marks.h"
 
 typedef size_t mark_fn(const char *begin, const char *p, size_t n, char separator, int to_eol,
                        struct pmiwire__marks *m);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "internal.h"
+#include "../base/internal.h"
 
 /* Values from this length on are referenced, not copied, when there is an iovec. */
 #define REFERENCE_BYTES 128u

@@ -25,7 +25,7 @@
 
 #include <pmiwire/exchange.h>
 
-#include "server_internal.h"
+#include "../server/server_internal.h"
 
 #define PMIWIRE__FRAME_MAGIC    0x32584650u /* "PFX2" on a little-endian machine */
 #define PMIWIRE__XNONE          UINT32_MAX  /* no index */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "internal.h"
+#include "../base/internal.h"
 #include "names.h"
 
 const struct pmiwire_field_desc pmiwire__fields[PMIWIRE_F_COUNT_] = {

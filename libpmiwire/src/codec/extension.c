@@ -3,7 +3,7 @@
 
 #include <pmiwire/extension.h>
 
-#include "internal.h"
+#include "../base/internal.h"
 
 static const struct pmiwire_ext_desc extensions[PMIWIRE_EXT_COUNT_] = {
     [PMIWIRE_EXT_SERVER] = {"fp-server", PMIWIRE_EXT_SERVER, PMIWIRE_EXT_AT_INIT},

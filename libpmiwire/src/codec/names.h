@@ -7,7 +7,7 @@
 #ifndef PMIWIRE_NAMES_H
 #define PMIWIRE_NAMES_H
 
-#include "internal.h"
+#include "../base/internal.h"
 
 static const struct pmiwire__name_hash v1_names = {
     UINT64_C(0xe901e35cd47d380d),

@@ -5,7 +5,7 @@
  * come to the same: one for the usual message, from marks of where its separators are, and one for
  * every message, a separator after the other.
  */
-#include "internal.h"
+#include "../base/internal.h"
 #include "marks.h"
 
 void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_bytes, uint32_t flags)
