@@ -18,20 +18,6 @@
 #define PAGE_BYTES 4096u
 #define HUGE_BYTES (UINT64_C(2) << 20)
 
-/* A look-up in one of its forms (lookup.c): scalar, or for a vector extension. */
-typedef int shmht__get_fn(const struct shmht_reader *r, const void *key, size_t len,
-                          struct shmht_bytes *value);
-typedef ssize_t shmht__batch_fn(const struct shmht_reader *r, const struct shmht_bytes *keys,
-                                size_t n, struct shmht_bytes *values);
-
-struct shmht__isa {
-    const char *name;
-    shmht__get_fn *get;      /* any hash */
-    shmht__get_fn *get_xxh3; /* a table with XXH3 and granules of 4 bytes */
-    shmht__batch_fn
-        *batch; /* n of at most SHMHT_BATCH; returns the number found, or the worst error */
-};
-
 /* The memory object of a writer or reader. */
 struct shmht__object {
     unsigned char *base; /* the mapping; a reader's is read-only */
@@ -63,7 +49,7 @@ struct shmht__table {
 
 struct shmht_reader {
     const unsigned char *base;
-    shmht__get_fn *get;
+    size_t n_usual; /* lengths from 9 on that shmht_get() has a short way for: 8, or 0 */
     const struct shmht__table *_Atomic table; /* the last one checked */
     const unsigned char
         *_Atomic guard; /* up to here, a record and GUARD_BYTES behind it can be read */
@@ -73,7 +59,6 @@ struct shmht_reader {
     uint32_t granule_shift;
     uint32_t hash_id;
     uint64_t seed;
-    const struct shmht__isa *isa; /* the whole of it, of which `get` is a part */
     shmht_hash_fn *hash;
     uint64_t map_bytes;
     uint64_t generation;
@@ -142,7 +127,6 @@ int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, 
 int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need);
 int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t);
 void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes);
-void shmht__reader_use_isa(struct shmht_reader *r, const struct shmht__isa *isa);
 int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word,
                     struct shmht__record *rec);
 int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind,
@@ -152,8 +136,6 @@ int shmht__attach_object(const struct shmht_desc *desc, int fd,
                          struct shmht_reader *r);
 void shmht__detach_object(struct shmht_reader *r);
 int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint64_t *check);
-const struct shmht__isa *shmht__isa_best(void);
-const struct shmht__isa *shmht__isa_find(const char *name); /* NULL: not on this machine */
 
 /* --- writer.c */
 #define POLICY_UPDATE 16u /* besides SHMHT_DUP_*: the key must exist, and gets the value */

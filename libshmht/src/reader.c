@@ -94,13 +94,6 @@ int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shm
     return 0;
 }
 
-/* Which form of the look-up this reader uses. */
-void shmht__reader_use_isa(struct shmht_reader *r, const struct shmht__isa *isa)
-{
-    r->isa = isa;
-    r->get = r->hash_id == SHMHT_HASH_XXH3 && r->granule_shift == 2 ? isa->get_xxh3 : isa->get;
-}
-
 /* The writer may be growing the object: how large it is, is asked after `top` has been loaded. */
 static int check_table(const struct shmht__header *h, int fd, uint64_t *bytes)
 {
@@ -187,7 +180,7 @@ int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, ui
         return SHMHT_ECORRUPT;
     r->flip_lo = SHMHT__XXH_FLIP_16A + r->seed;
     r->flip_hi = SHMHT__XXH_FLIP_16B - r->seed;
-    shmht__reader_use_isa(r, shmht__isa_best());
+    r->n_usual = r->hash_id == SHMHT_HASH_XXH3 && r->granule_shift == 2 ? HIT_KEY_BYTES - 8 : 0;
     r->hash = r->hash_id >= SHMHT_HASH_CALLER && r->hash_id == hash_id ? hash : NULL;
     if (r->hash_id >= SHMHT_HASH_CALLER && !r->hash)
         return SHMHT_EHASH;

@@ -72,10 +72,10 @@ static int fill(_Atomic uint64_t *lines, uint32_t n_lines, uint64_t slot)
     for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
         _Atomic uint64_t *line = lines + (size_t)at * LINE_SLOTS;
 
-        unsigned empty = line_empty_any(line);
+        unsigned empty = line_empty(line);
 
         if (empty) {
-            atomic_store_explicit(&line[__builtin_ctz(empty)], slot, memory_order_relaxed);
+            atomic_store_explicit(line_slot(line, empty), slot, memory_order_relaxed);
             return 0;
         }
         if (++at == n_lines)
@@ -166,8 +166,8 @@ static int find(const struct shmht_writer *w, uint32_t hash, const void *key, si
         _Atomic uint64_t *line = w->lines + (size_t)at * LINE_SLOTS;
         unsigned empty;
 
-        for (unsigned mask = line_match_any(line, hash); mask; mask = line_drop_any(mask)) {
-            _Atomic uint64_t *slot = line_slot_any(line, mask);
+        for (unsigned mask = line_match(line, hash); mask; mask = line_drop(mask)) {
+            _Atomic uint64_t *slot = line_slot(line, mask);
             uint64_t pos = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
                            << w->view.granule_shift;
             struct shmht__record rec;
@@ -179,9 +179,9 @@ static int find(const struct shmht_writer *w, uint32_t hash, const void *key, si
                 return 1;
             }
         }
-        empty = line_empty_any(line);
+        empty = line_empty(line);
         if (empty) {
-            *found = &line[__builtin_ctz(empty)];
+            *found = line_slot(line, empty);
             return 0;
         }
         if (++at == w->n_lines)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random puts, updates, merges, compactions and resumptions against an array that remembers what
- * each key should have; and every form of the look-up against the scalar one, on the same tables.
+ * each key should have. Built twice: with the library as it is on this machine, and with its
+ * portable look-up (SHMHT__PORTABLE).
  */
 #include "cm.h"
-#include "internal.h"
 
 #define N_KEYS 3000
 
@@ -49,17 +49,15 @@ static void check_value(const struct shmht_bytes *got, uint64_t seed)
     assert_memory_equal(got->ptr, value, len);
 }
 
-/* Every key, in a random order, one by one and in batches, in one form of the look-up. */
-static void check_form(struct shmht_reader *r, const struct shmht__isa *isa, const struct naive *m)
+/* Every key, in a random order, one by one and in batches. */
+static void check_gets(const struct shmht_reader *r, const struct naive *m)
 {
     static unsigned char bytes[N_KEYS][40];
     static struct shmht_bytes keys[N_KEYS], values[N_KEYS];
-    const struct shmht__isa *before = r->isa;
     struct shmht_bytes one;
     size_t present = 0;
     uint64_t step = 2 * below(N_KEYS / 2) + 1;
 
-    shmht__reader_use_isa(r, isa);
     for (uint64_t j = 0; j < N_KEYS; j++) {
         uint64_t i = j * step % N_KEYS;
 
@@ -78,20 +76,16 @@ static void check_form(struct shmht_reader *r, const struct shmht__isa *isa, con
         if (m->value[i])
             check_value(&values[j], m->value[i]);
     }
-    shmht__reader_use_isa(r, before);
 }
 
-static void check_all(struct shmht_reader *r, const struct naive *m)
+static void check_all(const struct shmht_reader *r, const struct naive *m)
 {
-    static const char *const forms[] = {"scalar", "sse2", "avx2", "avx512"};
     struct shmht_iter it = {0};
     struct shmht_bytes key, value;
     struct shmht_stats s;
     uint64_t last = 0, n = 0, i;
 
-    for (int f = 0; f < 4; f++)
-        if (shmht__isa_find(forms[f]))
-            check_form(r, shmht__isa_find(forms[f]), m);
+    check_gets(r, m);
     while (shmht_next(r, &it, &key, &value) == 1) {
         i = 0;
         memcpy(&i, key.ptr, 3);
