@@ -588,20 +588,19 @@ int PMI2_SHMEM_Iallgather(const char value[])
 
 int PMI2_SHMEM_Iallgather_wait(void **values)
 {
-    int rc = values ? enter() : PMI2_ERR_INVALID_ARG;
+    int stride, rc = values ? enter() : PMI2_ERR_INVALID_ARG;
 
     if (rc != PMI2_SUCCESS)
         return rc;
     rc = gather_complete(NULL);
     if (rc == 0)
         *values = pmi.gathered ? pmi.gathered
-                               : (void *)(uintptr_t)shmht_array_values(pmi.session.table.array);
+                               : (void *)(uintptr_t)table_values(&pmi.session.table, &stride);
     return leave(pmi_code(rc));
 }
 
 int PMI2_SHMEM_Allgathered(const void **values, int *stride)
 {
-    struct shmht_array_info info;
     int rc = values && stride ? enter() : PMI2_ERR_INVALID_ARG;
 
     if (rc != PMI2_SUCCESS)
@@ -611,10 +610,9 @@ int PMI2_SHMEM_Allgathered(const void **values, int *stride)
         *stride = PMI2_MAX_VALLEN;
         return leave(PMI2_SUCCESS);
     }
-    if (!pmi.session.table.array || shmht_array_info(pmi.session.table.array, &info) != 0)
+    if (!pmi.session.table.array)
         return leave(PMI2_ERR_OTHER);
-    *values = shmht_array_values(pmi.session.table.array);
-    *stride = (int)info.stride_bytes;
+    *values = table_values(&pmi.session.table, stride);
     return leave(PMI2_SUCCESS);
 }
 

@@ -52,12 +52,12 @@ static uint64_t array_bytes(struct minirt *rt, uint64_t n, uint64_t text)
     uint64_t some = n < MEASURED_PAIRS ? n : MEASURED_PAIRS;
     struct shmht_array_opts opts = {
         .size = sizeof(opts), .n_ranks = some, .stride_bytes = (uint32_t)text + 1};
-    struct shmht_array_info info;
+    struct shmht_info_array info;
     struct shmht_array *array;
 
-    checked(rt, shmht_array_create(&opts, &array), "libshmht", "no array");
-    checked(rt, shmht_array_info(array, &info), "libshmht", "array");
-    shmht_array_close(array);
+    checked(rt, shmht_array_create(&opts, &array, NULL), "libshmht", "no array");
+    checked(rt, shmht_array_query(array, &info), "libshmht", "array");
+    shmht_array_destroy(array);
     return (uint64_t)((double)info.total_bytes / (double)some * (double)n);
 }
 
@@ -70,13 +70,13 @@ static uint64_t table_bytes(struct minirt *rt, uint64_t n, uint64_t text)
     struct shmht_writer *w;
     char key[32], *value = calloc(1, text + 1);
 
-    checked(rt, shmht_writer_create(&opts, &w), "libshmht", "no table of 64 MiB");
+    checked(rt, shmht_writer_create(&opts, &w, NULL), "libshmht", "no table of 64 MiB");
     for (uint64_t i = 0; i < some; i++)
         checked(rt,
                 shmht_put(w, key, (size_t)snprintf(key, sizeof(key), "minirt-%" PRIu64 "-0", i),
                           value, text + 1),
                 "libshmht", "put");
-    checked(rt, shmht_stats(shmht_writer_view(w), &stats), "libshmht", "stats");
+    checked(rt, shmht_reader_stats(shmht_writer_view(w), &stats), "libshmht", "stats");
     shmht_writer_destroy(w);
     free(value);
     return (uint64_t)((double)(stats.total_bytes - stats.free_bytes) / (double)some * (double)n);

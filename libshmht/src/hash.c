@@ -139,7 +139,7 @@ uint64_t shmht__fnv1a(const unsigned char *p, size_t len, uint64_t seed)
     return h;
 }
 
-int shmht_hash(uint32_t hash_id, const void *key, size_t len, uint64_t seed, uint64_t *hash)
+int shmht__hash(uint32_t hash_id, const void *key, size_t len, uint64_t seed, uint64_t *hash)
 {
     switch (hash_id) {
     case SHMHT_HASH_XXH3: *hash = shmht__xxh3(key, len, seed); return 0;

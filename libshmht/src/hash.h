@@ -25,6 +25,8 @@
 uint64_t shmht__xxh3_long(const unsigned char *p, size_t len,
                           uint64_t seed); /* len of 17 and more, or 0 */
 uint64_t shmht__fnv1a(const unsigned char *p, size_t len, uint64_t seed);
+/* SHMHT_HASH_XXH3 or SHMHT_HASH_FNV1A; SHMHT_EHASH for others, the caller's own. */
+int shmht__hash(uint32_t hash_id, const void *key, size_t len, uint64_t seed, uint64_t *hash);
 
 static inline uint32_t shmht__le32(const unsigned char *p)
 {

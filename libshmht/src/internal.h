@@ -65,8 +65,8 @@ struct shmht_reader {
     uint64_t id;
     uint64_t max_bytes;
     const struct shmht__object *object; /* of the writer that this is the view of; NULL */
-    struct shmht_allocator allocator;   /* free is NULL: the caller's place */
-    int fd;                             /* -1: the caller's memory, or a view */
+    const struct shmht_allocator *allocator;
+    int fd; /* -1: the caller's memory, or a view */
     int32_t huge_errno;
     uint32_t notes;
     uint64_t huge_bytes;
@@ -80,7 +80,6 @@ struct shmht_writer {
     struct shmht_writer_opts opts; /* as completed; what shmht_writer_compact() starts from */
     struct shmht__object object;
     struct shmht__header *header;
-    struct shmht_allocator allocator;
     uint64_t top; /* end of the log */
     uint64_t entries;
     uint64_t limit; /* entries at which the table is rebuilt */
@@ -110,12 +109,22 @@ uint64_t shmht__available_bytes(void);
 int shmht__random(void *buf, size_t len);
 
 /* --- handle.c: options, and memory of handles */
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing
- * is set that this one does not know. */
-int shmht__opts_known(const void *opts, size_t ours);
-int shmht__handle_alloc(size_t bytes, const struct shmht_allocator *wanted, void *place,
-                        size_t place_bytes, struct shmht_allocator *used, void **handle);
-void shmht__handle_free(const struct shmht_allocator *used, void *handle);
+/*
+ * The rule for option structs: copies `ours` bytes to out, whose size is then `ours`; NULL gives
+ * zeros. -EINVAL: shorter, or a longer one of a later release in which something is set that this
+ * one does not know.
+ */
+int shmht__opts_take(const void *opts, size_t ours, void *out, struct shmht_error *err);
+/* Zeroed memory for a handle, whose address goes to *handle. allocator may be NULL: libc. */
+int shmht__handle_alloc(const struct shmht_allocator *allocator, size_t bytes, void *handle,
+                        struct shmht_error *err);
+void shmht__handle_free(const struct shmht_allocator *allocator, void *handle);
+
+/* --- error.c: fill in *err, unless it is NULL, and return the code */
+/* An option or a field of a header: "max_bytes is 5: invalid argument". */
+int shmht__refused(struct shmht_error *err, int code, const char *what, uint64_t value);
+/* A step: "cannot open /dev/shm/x: permission denied". object may be NULL or empty: the memfd. */
+int shmht__failed(struct shmht_error *err, int code, const char *step, const char *object);
 
 /* --- desc.c */
 void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o,
@@ -123,30 +132,33 @@ void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object 
 
 /* --- reader.c */
 int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind,
-                        const struct shmht_desc *desc, uint64_t limit);
+                        const struct shmht_desc *desc, uint64_t limit, struct shmht_error *err);
 int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need);
 int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t);
 void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes);
 int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word,
                     struct shmht__record *rec);
 int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind,
-                       uint32_t hash_id, shmht_hash_fn *hash);
+                       uint32_t hash_id, shmht_hash_fn *hash, struct shmht_error *err);
+int shmht__reader_take_opts(const struct shmht_reader_opts *opts, struct shmht_reader_opts *out,
+                            struct shmht_error *err);
 int shmht__attach_object(const struct shmht_desc *desc, int fd,
                          const struct shmht_reader_opts *opts, uint32_t kind,
-                         struct shmht_reader *r);
+                         struct shmht_reader *r, struct shmht_error *err);
 void shmht__detach_object(struct shmht_reader *r);
 int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint64_t *check);
 
 /* --- writer.c */
-#define POLICY_UPDATE 16u /* besides SHMHT_DUP_*: the key must exist, and gets the value */
 int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
                       const void *value, size_t value_len, uint32_t duplicates);
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes);
-int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t first_lines,
-                       uint64_t log_bytes, struct shmht_writer **out);
+int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t log_bytes,
+                       struct shmht_writer **out, struct shmht_error *err);
 void shmht__writer_use_table(struct shmht_writer *w, uint64_t table);
-uint64_t shmht__table_lines(uint64_t entries, uint32_t load_percent);
-int shmht__writer_check_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out);
+int shmht__writer_take_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out,
+                            struct shmht_error *err);
+int shmht__writer_alloc(const struct shmht_writer_opts *opts, struct shmht_writer **out,
+                        struct shmht_error *err);
 void shmht__writer_view_init(struct shmht_writer *w);
 
 /* --- block.c */
@@ -207,7 +219,7 @@ static inline int shmht__record_at(const struct shmht_reader *r, uint64_t pos, u
         shmht__reader_refresh(r, pos + 8) != 0)
         return SHMHT_ECORRUPT;
     *word = atomic_load_explicit(
-        p, memory_order_acquire); /* pairs with the store of WORD_DEAD: see shmht_next() */
+        p, memory_order_acquire); /* pairs with the store of WORD_DEAD: see shmht_reader_next() */
     if (UNLIKELY(!record_parse(
             *word, *word & WORD_LONG ? atomic_load_explicit(p + 1, memory_order_relaxed) : 0, rec)))
         return SHMHT_ECORRUPT;

@@ -178,21 +178,6 @@ static ssize_t get_batch(const struct shmht_reader *r, const struct shmht_bytes 
     return error ? error : found;
 }
 
-ssize_t shmht_get_copy(const struct shmht_reader *r, const void *key, size_t key_len, void *buf,
-                       size_t cap)
-{
-    struct shmht_bytes value;
-    int rc = shmht_get(r, key, key_len, &value);
-
-    if (rc < 0)
-        return rc;
-    if (value.len > cap)
-        return SHMHT_ENOBUF;
-    if (value.len > 0)
-        memcpy(buf, value.ptr, value.len);
-    return (ssize_t)value.len;
-}
-
 ssize_t shmht_get_many(const struct shmht_reader *r, const struct shmht_bytes *keys, size_t n,
                        struct shmht_bytes *values)
 {

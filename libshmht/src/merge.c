@@ -109,8 +109,8 @@ static void survey_new(const struct shmht_writer *w, const unsigned char *block,
     }
 }
 
-int shmht_merge(struct shmht_writer *w, const void *block, size_t bytes,
-                struct shmht_merged *merged)
+int shmht_writer_merge(struct shmht_writer *w, const void *block, size_t bytes,
+                       struct shmht_merged *merged)
 {
     struct shmht_merged done = {0, 0, 0};
     struct shmht__pair pairs[SHMHT_BATCH];

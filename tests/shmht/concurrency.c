@@ -107,7 +107,7 @@ static void walk(struct reader *me, unsigned char *met)
 
     for (uint64_t i = 0; i < me->n_keys; i++)
         met[i] = atomic_load_explicit(&me->shared->floor[i], memory_order_acquire) == 0;
-    while ((rc = shmht_next(me->r, &it, &key, &value)) == 1) {
+    while ((rc = shmht_reader_next(me->r, &it, &key, &value)) == 1) {
         uint64_t i = 0;
 
         CHECK(key.len == 16);
@@ -137,7 +137,7 @@ static void *read_until_done(void *arg)
         if (me->fd >= 0) { /* attaching goes on beside growth too */
             struct shmht_reader *another;
 
-            CHECK(shmht_reader_attach(NULL, me->fd, NULL, &another) == 0);
+            CHECK(shmht_reader_attach(NULL, me->fd, NULL, &another, NULL) == 0);
             shmht_reader_detach(another);
         }
         if (++n % 64 == 0)
@@ -194,7 +194,7 @@ static void write_all(struct shmht_writer *w, struct shared *shared, uint64_t n_
                 fill32(value, j, atomic_load_explicit(&shared->floor[j], memory_order_relaxed) + 1);
                 CHECK(shmht_block_add(&b, key, 16, value, 32) == 0);
             }
-            CHECK(shmht_merge(w, buf, shmht_block_end(&b), NULL) == 0);
+            CHECK(shmht_writer_merge(w, buf, shmht_block_end(&b), NULL) == 0);
             for (uint64_t j = first; j < first + count; j++)
                 atomic_fetch_add_explicit(&shared->floor[j], 1, memory_order_release);
             version = atomic_load_explicit(&shared->floor[i], memory_order_relaxed) + 1;
@@ -218,7 +218,7 @@ static int run_processes(struct shmht_writer *w, struct shared *shared, uint64_t
     pid_t pids[N_READERS];
     int failed = 0;
 
-    CHECK(shmht_writer_desc(w, &desc) == 0);
+    CHECK(shmht_writer_share(w, &desc) >= 0);
     for (int k = 0; k < N_READERS; k++) {
         pids[k] = fork();
         CHECK(pids[k] >= 0);
@@ -226,11 +226,11 @@ static int run_processes(struct shmht_writer *w, struct shared *shared, uint64_t
             struct reader me = {.shared = shared,
                                 .n_keys = n_keys,
                                 .number = k,
-                                .fd = shmht_writer_fd(w),
+                                .fd = shmht_writer_share(w, NULL),
                                 .rng = (uint64_t)k + 1};
 
             alarm(300);
-            CHECK(shmht_reader_attach(&desc, shmht_writer_fd(w), NULL, &me.r) == 0);
+            CHECK(shmht_reader_attach(&desc, shmht_writer_share(w, NULL), NULL, &me.r, NULL) == 0);
             read_until_done(&me);
             shmht_reader_detach(me.r);
             _exit(0);
@@ -288,11 +288,11 @@ int main(int argc, char **argv)
     shared = mmap(NULL, sizeof(*shared) + n_keys * sizeof(shared->floor[0]), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED);
-    CHECK(shmht_writer_create(&opts, &w) == 0);
+    CHECK(shmht_writer_create(&opts, &w, NULL) == 0);
     failed = (argv[1][0] == 'p' ? run_processes : run_threads)(w, shared, n_keys, n_puts);
     for (int k = 0; k < N_READERS; k++)
         gets += atomic_load(&shared->gets[k]);
-    CHECK(shmht_stats(shmht_writer_view(w), &stats) == 0);
+    CHECK(shmht_reader_stats(shmht_writer_view(w), &stats) == 0);
     printf("%llu keys, %llu puts, %llu growths; %llu gets beside them\n",
            (unsigned long long)stats.entries, (unsigned long long)n_puts,
            (unsigned long long)stats.table_grows, (unsigned long long)gets);

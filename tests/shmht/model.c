@@ -324,7 +324,7 @@ static void check_gets(int key)
         fail("a version goes back");
 }
 
-/* shmht_next(), from the beginning to the end. */
+/* shmht_reader_next(), from the beginning to the end. */
 static void check_walk(int key)
 {
     int floor = load(FLOOR + key, 1), met = 0, end = load(TOP, mutant != A_TOP);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "../../libshmht/src/hash.h"
 #include "cm.h"
 
 #if defined(__has_include)
@@ -38,7 +39,8 @@ static void test_xxh3_known(void **state)
     fill(buf, sizeof(buf));
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         for (int s = 0; s < 2; s++) {
-            assert_int_equal(shmht_hash(SHMHT_HASH_XXH3, buf, known[i].len, (uint64_t)s, &hash), 0);
+            assert_int_equal(shmht__hash(SHMHT_HASH_XXH3, buf, known[i].len, (uint64_t)s, &hash),
+                             0);
             assert_true(hash == known[i].hash[s]);
         }
 }
@@ -53,7 +55,7 @@ static void test_xxh3_reference(void **state)
     fill(buf, sizeof(buf));
     for (size_t len = 0; len <= 65536; len += len < 2100 ? 1 : 1021)
         for (size_t s = 0; s < sizeof(seeds) / sizeof(seeds[0]); s++) {
-            assert_int_equal(shmht_hash(SHMHT_HASH_XXH3, buf + len % 9, len, seeds[s], &hash), 0);
+            assert_int_equal(shmht__hash(SHMHT_HASH_XXH3, buf + len % 9, len, seeds[s], &hash), 0);
             assert_true(hash == XXH3_64bits_withSeed(buf + len % 9, len, seeds[s]));
         }
 #else
@@ -66,11 +68,11 @@ static void test_fnv1a(void **state)
     uint64_t hash;
 
     (void)state;
-    assert_int_equal(shmht_hash(SHMHT_HASH_FNV1A, "", 0, 0, &hash), 0);
+    assert_int_equal(shmht__hash(SHMHT_HASH_FNV1A, "", 0, 0, &hash), 0);
     assert_true(hash == 0xcbf29ce484222325ULL);
-    assert_int_equal(shmht_hash(SHMHT_HASH_FNV1A, "a", 1, 0, &hash), 0);
+    assert_int_equal(shmht__hash(SHMHT_HASH_FNV1A, "a", 1, 0, &hash), 0);
     assert_true(hash == 0xaf63dc4c8601ec8cULL);
-    assert_int_equal(shmht_hash(SHMHT_HASH_FNV1A, "foobar", 6, 0, &hash), 0);
+    assert_int_equal(shmht__hash(SHMHT_HASH_FNV1A, "foobar", 6, 0, &hash), 0);
     assert_true(hash == 0x85944171f73967e8ULL);
 }
 
@@ -79,9 +81,9 @@ static void test_unknown(void **state)
     uint64_t hash = 5;
 
     (void)state;
-    assert_int_equal(shmht_hash(0, "a", 1, 0, &hash), SHMHT_EHASH);
-    assert_int_equal(shmht_hash(3, "a", 1, 0, &hash), SHMHT_EHASH);
-    assert_int_equal(shmht_hash(SHMHT_HASH_CALLER, "a", 1, 0, &hash), SHMHT_EHASH);
+    assert_int_equal(shmht__hash(0, "a", 1, 0, &hash), SHMHT_EHASH);
+    assert_int_equal(shmht__hash(3, "a", 1, 0, &hash), SHMHT_EHASH);
+    assert_int_equal(shmht__hash(SHMHT_HASH_CALLER, "a", 1, 0, &hash), SHMHT_EHASH);
     assert_true(hash == 5);
 }
 

@@ -15,7 +15,7 @@ static struct shmht_writer *make(uint64_t max_bytes, uint32_t duplicates, uint64
                                      .expected_entries = expected};
     struct shmht_writer *w = NULL;
 
-    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     return w;
 }
 
@@ -24,8 +24,8 @@ static struct shmht_reader *attach(struct shmht_writer *w)
     struct shmht_desc desc;
     struct shmht_reader *r = NULL;
 
-    assert_int_equal(shmht_writer_desc(w, &desc), 0);
-    assert_int_equal(shmht_reader_attach(&desc, shmht_writer_fd(w), NULL, &r), 0);
+    assert_true(shmht_writer_share(w, &desc) >= 0);
+    assert_int_equal(shmht_reader_attach(&desc, shmht_writer_share(w, NULL), NULL, &r, NULL), 0);
     return r;
 }
 
@@ -33,7 +33,7 @@ static void check_sums(const struct shmht_reader *r)
 {
     struct shmht_stats s;
 
-    assert_int_equal(shmht_stats(r, &s), 0);
+    assert_int_equal(shmht_reader_stats(r, &s), 0);
     assert_true(s.total_bytes == s.header_bytes + s.live_bytes + s.garbage_bytes + s.table_bytes +
                                      s.old_table_bytes + s.free_bytes);
     assert_true(s.total_bytes <= s.max_bytes && s.entries <= s.slots);
@@ -44,7 +44,7 @@ static void test_put_get(void **state)
     struct shmht_writer *w = make(1 << 20, SHMHT_DUP_REPLACE, 0);
     struct shmht_reader *r = attach(w);
     struct shmht_bytes value = {"untouched", 9};
-    char buf[8] = "untouch";
+    struct shmht_stats s;
 
     (void)state;
     assert_int_equal(shmht_get(r, "absent", 6, &value), SHMHT_ENOENT);
@@ -55,13 +55,8 @@ static void test_put_get(void **state)
     assert_memory_equal(value.ptr, "value", 5);
     assert_int_equal(shmht_get(r, "ke", 2, &value), SHMHT_ENOENT);
     assert_int_equal(shmht_get(r, "key\0", 4, &value), SHMHT_ENOENT);
-    assert_int_equal(shmht_get_copy(r, "key", 3, buf, 4), SHMHT_ENOBUF);
-    assert_string_equal(buf, "untouch");
-    assert_int_equal(shmht_get_copy(r, "key", 3, buf, 5), 5);
-    assert_memory_equal(buf, "valuech", 7);
-    assert_int_equal(shmht_get_copy(r, "none", 4, buf, 5), SHMHT_ENOENT);
-    assert_int_equal(shmht_reader_generation(r), 1);
-    assert_true(shmht_reader_superseded(r) == 0);
+    assert_int_equal(shmht_reader_stats(r, &s), 0);
+    assert_true(s.generation == 1 && s.superseded == 0);
     check_sums(r);
     shmht_reader_detach(r);
     shmht_writer_destroy(w);
@@ -137,17 +132,13 @@ static void test_policies(void **state)
         struct shmht_reader *r = shmht_writer_view(w);
         static const int second[] = {SHMHT_PUT_REPLACED, SHMHT_EEXIST, SHMHT_PUT_KEPT};
 
-        assert_int_equal(shmht_update(w, "k", 1, "0", 1), SHMHT_ENOENT);
         assert_int_equal(shmht_put(w, "k", 1, "1", 1), SHMHT_PUT_NEW);
         assert_int_equal(shmht_put(w, "k", 1, "22", 2), second[policy]);
         assert_int_equal(shmht_get(r, "k", 1, &value), 0);
         assert_int_equal(value.len, policy == SHMHT_DUP_REPLACE ? 2 : 1);
-        assert_int_equal(shmht_update(w, "k", 1, "333", 3), SHMHT_PUT_REPLACED);
-        assert_int_equal(shmht_get(r, "k", 1, &value), 0);
-        assert_int_equal(value.len, 3);
-        shmht_stats(r, &s);
+        shmht_reader_stats(r, &s);
         assert_true(s.entries == 1 && s.live_bytes == 8 &&
-                    s.garbage_bytes == (policy == SHMHT_DUP_REPLACE ? 16 : 8));
+                    s.garbage_bytes == (policy == SHMHT_DUP_REPLACE ? 8 : 0));
         check_sums(r);
         shmht_writer_destroy(w);
     }
@@ -218,7 +209,7 @@ static void test_growth(void **state)
         assert_int_equal(shmht_get(r, key, 16, &value), 0);
         assert_int_equal(version32(&value, i), 2);
     }
-    shmht_stats(r, &s);
+    shmht_reader_stats(r, &s);
     assert_true(s.entries == N && s.table_grows >= 8 && s.live_bytes == N * 52 &&
                 s.garbage_bytes == N * 52);
     assert_true(
@@ -239,34 +230,34 @@ static void test_iteration(void **state)
     char name[16];
 
     (void)state;
-    assert_int_equal(shmht_next(r, &it, &key, &value), 0);
+    assert_int_equal(shmht_reader_next(r, &it, &key, &value), 0);
     for (uint64_t i = 0; i < 500; i++) {
         key16(name, i);
         assert_int_equal(shmht_put(w, name, 16, &i, sizeof(i)), 0);
     }
     for (uint64_t i = 0; i < 500; i++) { /* goes on where it was at the end */
         key16(name, i);
-        assert_int_equal(shmht_next(r, &it, &key, &value), 1);
+        assert_int_equal(shmht_reader_next(r, &it, &key, &value), 1);
         assert_memory_equal(key.ptr, name, 16);
         assert_memory_equal(value.ptr, &i, 8);
     }
-    assert_int_equal(shmht_next(r, &it, &key, &value), 0);
+    assert_int_equal(shmht_reader_next(r, &it, &key, &value), 0);
     key16(name, 7);
     assert_int_equal(shmht_put(w, name, 16, "again", 5), SHMHT_PUT_REPLACED);
-    assert_int_equal(shmht_next(r, &it, &key, &value), 1);
+    assert_int_equal(shmht_reader_next(r, &it, &key, &value), 1);
     assert_memory_equal(value.ptr, "again", 5);
-    assert_int_equal(shmht_next(r, &it, &key, &value), 0);
+    assert_int_equal(shmht_reader_next(r, &it, &key, &value), 0);
     it.pos = 0;
     for (uint64_t i = 0; i < 500; i++) { /* the seventh has moved to the end */
         uint64_t expect = i < 7 ? i : i < 499 ? i + 1 : 7;
 
         key16(name, expect);
-        assert_int_equal(shmht_next(r, &it, &key, &value), 1);
+        assert_int_equal(shmht_reader_next(r, &it, &key, &value), 1);
         assert_memory_equal(key.ptr, name, 16);
     }
-    assert_int_equal(shmht_next(r, &it, &key, &value), 0);
+    assert_int_equal(shmht_reader_next(r, &it, &key, &value), 0);
     it.pos = 2; /* no place of a record */
-    assert_int_equal(shmht_next(r, &it, &key, &value), SHMHT_ECORRUPT);
+    assert_int_equal(shmht_reader_next(r, &it, &key, &value), SHMHT_ECORRUPT);
     shmht_reader_detach(r);
     shmht_writer_destroy(w);
 }
@@ -294,7 +285,7 @@ static void test_hashes(void **state)
 
     (void)state;
     opts.hash_id = SHMHT_HASH_FNV1A;
-    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     r = attach(w);
     for (i = 0; i < 1000; i++)
         assert_int_equal(shmht_put(w, &i, 1 + i % 8 + (i > 255 && i % 8 == 0), "v", 1) < 0, 0);
@@ -304,20 +295,23 @@ static void test_hashes(void **state)
     shmht_writer_destroy(w);
 
     opts.hash_id = 77; /* nobody's */
-    assert_int_equal(shmht_writer_create(&opts, &w), SHMHT_EHASH);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), SHMHT_EHASH);
     opts.hash_id = SHMHT_HASH_CALLER + 3; /* the caller's, without the function */
-    assert_int_equal(shmht_writer_create(&opts, &w), SHMHT_EHASH);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), SHMHT_EHASH);
     opts.hash = length_hash;
-    assert_int_equal(shmht_writer_create(&opts, &w), 0);
-    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), NULL, &r), SHMHT_EHASH);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_share(w, NULL), NULL, &r, NULL),
+                     SHMHT_EHASH);
     how.hash = other_hash;
     how.hash_id = SHMHT_HASH_CALLER + 3;
-    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), SHMHT_EHASH);
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_share(w, NULL), &how, &r, NULL),
+                     SHMHT_EHASH);
     how.hash = length_hash;
     how.hash_id = SHMHT_HASH_CALLER + 4;
-    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), SHMHT_EHASH);
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_share(w, NULL), &how, &r, NULL),
+                     SHMHT_EHASH);
     how.hash_id = SHMHT_HASH_CALLER + 3;
-    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), 0);
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_share(w, NULL), &how, &r, NULL), 0);
     for (i = 0; i < 100000 && rc == 0; i++) /* all of one length: one hash */
         rc = shmht_put(w, &i, sizeof(i), &i, sizeof(i));
     assert_int_equal(rc, SHMHT_EPROBE);
@@ -348,7 +342,7 @@ static void test_hash_zero(void **state)
     struct shmht_writer *w;
 
     (void)state;
-    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(shmht_get(shmht_writer_view(w), "a", 1, &value), SHMHT_ENOENT);
     assert_int_equal(shmht_put(w, "a", 1, "1", 1), 0);
     assert_int_equal(shmht_put(w, "b", 1, "2", 1), 0);
@@ -360,22 +354,25 @@ static void test_hash_zero(void **state)
 
 static void test_options(void **state)
 {
+    static const struct shmht_allocator empty;
+    struct shmht_error err = {0, NULL, ""};
     struct shmht_writer_opts opts = {.size = sizeof(opts)}, bad;
     struct shmht_writer *w = NULL;
 
     (void)state;
-    assert_int_equal(shmht_writer_create(NULL, &w), -EINVAL);
-    assert_int_equal(shmht_writer_create(&opts, &w), -EINVAL); /* no cap */
+    assert_int_equal(shmht_writer_create(NULL, &w, NULL), -EINVAL);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), -EINVAL); /* no cap */
     opts.max_bytes = SHMHT_MIN_REGION_BYTES - 1;
-    assert_int_equal(shmht_writer_create(&opts, &w), -EINVAL);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), -EINVAL);
     opts.max_bytes = SHMHT_MAX_REGION_BYTES + 1;
-    assert_int_equal(shmht_writer_create(&opts, &w), -EINVAL);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), -EINVAL);
     opts.max_bytes = SHMHT_MIN_REGION_BYTES;
-    assert_int_equal(shmht_writer_create(&opts, NULL), -EINVAL);
+    assert_int_equal(shmht_writer_create(&opts, NULL, NULL), -EINVAL);
 #define REFUSED(member, value)                                                                     \
     bad = opts;                                                                                    \
     bad.member = value;                                                                            \
-    assert_true(shmht_writer_create(&bad, &w) < 0)
+    assert_true(shmht_writer_create(&bad, &w, &err) < 0);                                          \
+    assert_true(err.code < 0 && err.what != NULL && strchr(err.text, ':') != NULL)
     REFUSED(size, sizeof(opts) - 1);
     REFUSED(flags, 0x8000);
     REFUSED(flags, SHMHT_POPULATE);
@@ -386,9 +383,19 @@ static void test_options(void **state)
     REFUSED(expected_entries, UINT64_MAX);
     REFUSED(name, "/dev/shm/x"); /* without SHMHT_NAMED */
     REFUSED(hash, length_hash);  /* without an id */
-    REFUSED(place, &opts);       /* too small */
+    REFUSED(allocator, &empty);  /* no functions */
     assert_null(w);
-    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    REFUSED(duplicates, 3);
+    assert_string_equal(err.what, "duplicates");
+    assert_string_equal(err.text, "duplicates is 3: invalid argument");
+    bad.duplicates = 0; /* a name in a folder that is not there */
+    bad.flags = SHMHT_NAMED;
+    bad.name = "/dev/shm/none/x";
+    assert_int_equal(shmht_writer_create(&bad, &w, &err), -ENOENT);
+    assert_string_equal(err.text, "cannot create /dev/shm/none/x: no such file");
+    err.code = 5;
+    assert_int_equal(shmht_writer_create(&opts, &w, &err), 0);
+    assert_int_equal(err.code, 5); /* written on failure alone */
     shmht_writer_destroy(w);
     shmht_writer_destroy(NULL);
     shmht_reader_detach(NULL);
@@ -409,7 +416,7 @@ static void test_granules(void **state)
         struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = caps[i]};
         struct shmht_writer *w;
         struct shmht_reader *r;
-        int rc = shmht_writer_create(&opts, &w);
+        int rc = shmht_writer_create(&opts, &w, NULL);
 
         if (rc == -ENOMEM) { /* address space may be limited */
             printf("no %llu bytes of address space\n", (unsigned long long)caps[i]);
@@ -419,7 +426,7 @@ static void test_granules(void **state)
         r = attach(w);
         assert_int_equal(shmht_put(w, "key", 3, "value", 5), 0);
         assert_int_equal(shmht_get(r, "key", 3, &value), 0);
-        shmht_stats(r, &s);
+        shmht_reader_stats(r, &s);
         assert_int_equal(s.live_bytes, bytes[i]);
         assert_true(s.total_bytes < 1 << 20);
         shmht_reader_detach(r);
@@ -432,7 +439,7 @@ struct counting {
     int live;
 };
 
-static void *count_alloc(void *ctx, size_t bytes)
+static void *count_realloc(void *ctx, void *ptr, size_t bytes)
 {
     struct counting *c = ctx;
 
@@ -440,7 +447,7 @@ static void *count_alloc(void *ctx, size_t bytes)
         return NULL;
     c->left--;
     c->live++;
-    return malloc(bytes);
+    return realloc(ptr, bytes);
 }
 
 static void count_free(void *ctx, void *ptr)
@@ -464,11 +471,10 @@ static int n_fds(void)
 static void test_allocators(void **state)
 {
     struct counting c = {0, 0};
-    struct shmht_allocator allocator = {count_alloc, count_free, &c}, brief;
+    const struct shmht_allocator allocator = {count_realloc, count_free, &c};
     struct shmht_writer_opts opts = {
-        .size = sizeof(opts), .max_bytes = 1 << 20, .allocator = &brief};
+        .size = sizeof(opts), .max_bytes = 1 << 20, .allocator = &allocator};
     struct shmht_reader_opts how = {.size = sizeof(how), .allocator = &allocator};
-    static _Alignas(64) unsigned char places[2][4096];
     struct shmht_writer *w, *w2;
     struct shmht_reader *r;
     int fds = n_fds(), rc = -ENOMEM;
@@ -479,16 +485,13 @@ static void test_allocators(void **state)
         c.left = allowed;
         w = w2 = NULL;
         r = NULL;
-        brief = allocator;
-        rc = shmht_writer_create(&opts, &w);
-        memset(&brief, 0,
-               sizeof(brief)); /* the struct is the caller's: it need not outlive the call */
+        rc = shmht_writer_create(&opts, &w, NULL);
         if (rc == 0)
             rc = shmht_put(w, "k", 1, "v", 1);
         if (rc == 0)
-            rc = shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r);
+            rc = shmht_reader_attach(NULL, shmht_writer_share(w, NULL), &how, &r, NULL);
         if (rc == 0)
-            rc = shmht_writer_compact(w, NULL, &w2);
+            rc = shmht_writer_compact(w, NULL, &w2, NULL);
         assert_true(rc == 0 || rc == -ENOMEM);
         shmht_reader_detach(r);
         shmht_writer_destroy(w2);
@@ -496,22 +499,6 @@ static void test_allocators(void **state)
         assert_int_equal(c.live, 0);
         assert_int_equal(n_fds(), fds);
     }
-    assert_true(shmht_writer_size() <= sizeof(places[0]) &&
-                shmht_reader_size() <= sizeof(places[1]));
-    opts.place = places[0];
-    opts.place_bytes = shmht_writer_size();
-    how.place = places[1];
-    how.place_bytes = shmht_reader_size() - 1;
-    c.left = 0;
-    assert_int_equal(shmht_writer_create(&opts, &w), 0);
-    assert_ptr_equal(w, places[0]);
-    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), -EINVAL);
-    how.place_bytes++;
-    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), &how, &r), 0);
-    assert_int_equal(shmht_writer_compact(w, NULL, &w2), -EINVAL); /* its place is taken */
-    shmht_reader_detach(r);
-    shmht_writer_destroy(w);
-    assert_int_equal(n_fds(), fds);
 }
 
 /* The whole table in the caller's memory, which is not zero. */
@@ -520,6 +507,7 @@ static void test_region(void **state)
     static _Alignas(64) unsigned char region[16384];
     struct shmht_writer_opts opts = {
         .size = sizeof(opts), .max_bytes = sizeof(region), .region = region};
+    struct shmht_reader_opts how = {.size = sizeof(how), .region_bytes = sizeof(region)};
     struct shmht_bytes value;
     struct shmht_writer *w;
     struct shmht_reader *r;
@@ -529,10 +517,17 @@ static void test_region(void **state)
 
     (void)state;
     memset(region, 0xa5, sizeof(region));
-    assert_int_equal(shmht_writer_create(&opts, &w), 0);
-    assert_int_equal(shmht_writer_fd(w), SHMHT_EFIXED);
-    assert_int_equal(shmht_writer_desc(w, &desc), SHMHT_EFIXED);
-    assert_int_equal(shmht_reader_attach_mem(region, sizeof(region), NULL, &r), 0);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    assert_int_equal(shmht_writer_share(w, NULL), SHMHT_EFIXED);
+    assert_int_equal(shmht_writer_share(w, &desc), SHMHT_EFIXED);
+    how.region = region + 8;
+    assert_int_equal(shmht_reader_attach(NULL, -1, &how, &r, NULL), -EINVAL);
+    how.region = region;
+    assert_int_equal(shmht_reader_attach(NULL, 0, &how, &r, NULL), -EINVAL);
+    how.region_bytes = 4095;
+    assert_int_equal(shmht_reader_attach(NULL, -1, &how, &r, NULL), SHMHT_ETRUNC);
+    how.region_bytes = sizeof(region);
+    assert_int_equal(shmht_reader_attach(NULL, -1, &how, &r, NULL), 0);
     for (n = 0; (rc = shmht_put(w, &n, sizeof(n), &n, sizeof(n))) == 0; n++)
         ;
     assert_int_equal(rc, SHMHT_EFULL);
@@ -547,17 +542,17 @@ static void test_region(void **state)
     check_sums(r);
     shmht_reader_detach(r);
     opts.generation = 2;
-    assert_int_equal(shmht_writer_compact(w, &opts, &w), -EINVAL); /* onto itself */
+    assert_int_equal(shmht_writer_compact(w, &opts, &w, NULL), -EINVAL); /* onto itself */
     opts.generation = 0;
     assert_int_equal(shmht_get(shmht_writer_view(w), &n, sizeof(n), &value), SHMHT_ENOENT);
     shmht_writer_destroy(w);
     opts.region = region + 8;
-    assert_int_equal(shmht_writer_create(&opts, &w), -EINVAL);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), -EINVAL);
     assert_int_equal(shmht_writer_resume(NULL, -1,
                                          &(struct shmht_writer_opts){.size = sizeof(opts),
                                                                      .max_bytes = sizeof(region),
                                                                      .region = region},
-                                         &w),
+                                         &w, NULL),
                      0);
     for (i = 0; i < n; i++)
         assert_int_equal(shmht_get(shmht_writer_view(w), &i, sizeof(i), &value), 0);
@@ -575,12 +570,12 @@ static void test_region_in_more(void **state)
     uint64_t n = 0;
 
     (void)state;
-    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(shmht_put(w, &n, sizeof(n), "0", 1), SHMHT_PUT_NEW);
     shmht_writer_destroy(w);
     memset(region + opts.max_bytes, 0xa5, sizeof(region) - opts.max_bytes);
     opts.max_bytes = sizeof(region);
-    assert_int_equal(shmht_writer_resume(NULL, -1, &opts, &w), 0);
+    assert_int_equal(shmht_writer_resume(NULL, -1, &opts, &w, NULL), 0);
     assert_int_equal(shmht_get(shmht_writer_view(w), &n, sizeof(n), &value), 0);
     while (shmht_put(w, &n, sizeof(n), "1", 1) >= 0)
         n++;
@@ -589,7 +584,7 @@ static void test_region_in_more(void **state)
         assert_int_equal(region[i], 0xa5);
     shmht_writer_destroy(w);
     opts.max_bytes = SHMHT_MIN_REGION_BYTES;
-    assert_int_equal(shmht_writer_resume(NULL, -1, &opts, &w), 0);
+    assert_int_equal(shmht_writer_resume(NULL, -1, &opts, &w, NULL), 0);
     assert_int_equal(shmht_get(shmht_writer_view(w), &n, sizeof(n), &value), SHMHT_ENOENT);
     shmht_writer_destroy(w);
 }
@@ -597,42 +592,26 @@ static void test_region_in_more(void **state)
 /* A successor may not lie in what its predecessor lies in, wherever it begins. */
 static void test_successor_in_the_way(void **state)
 {
-    static _Alignas(64) unsigned char memory[5 * 16384], place[8192];
+    static _Alignas(64) unsigned char memory[5 * 16384];
     const size_t at[] = {0, 64, 16384 - 64, 2 * 16384 - 64, 2 * 16384};
     struct shmht_writer_opts opts = {.size = sizeof(opts),
                                      .max_bytes = 16384,
-                                     .region = memory + 16384,
-                                     .place = place + 2048,
-                                     .place_bytes = 4096},
+                                     .region = memory + 16384},
                              next;
     struct shmht_bytes value;
     struct shmht_writer *w, *w2;
 
     (void)state;
-    assert_true(shmht_writer_size() <= 2048);
-    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(shmht_put(w, "k", 1, "v", 1), SHMHT_PUT_NEW);
     for (int i = 0; i < 5; i++) {
         next = (struct shmht_writer_opts){
             .size = sizeof(next), .max_bytes = 16384, .region = memory + at[i]};
-        assert_int_equal(shmht_writer_compact(w, &next, &w2), i == 0 || i == 4 ? 0 : -EINVAL);
+        assert_int_equal(shmht_writer_compact(w, &next, &w2, NULL), i == 0 || i == 4 ? 0 : -EINVAL);
         if (i == 0 || i == 4)
             shmht_writer_destroy(w2);
         assert_int_equal(shmht_get(shmht_writer_view(w), "k", 1, &value), 0);
     }
-    next = (struct shmht_writer_opts){.size = sizeof(next),
-                                      .max_bytes = 16384,
-                                      .region = memory,
-                                      .place = place + 2048 + 64,
-                                      .place_bytes = 4096};
-    assert_int_equal(shmht_writer_compact(w, &next, &w2), -EINVAL);
-    next.place = memory + 2 * 16384 - 64; /* the end of the old table */
-    assert_int_equal(shmht_writer_compact(w, &next, &w2), -EINVAL);
-    next.place = NULL;
-    next.max_bytes = 8192;
-    next.region = place; /* which the old handle lies in */
-    assert_int_equal(shmht_writer_compact(w, &next, &w2), -EINVAL);
-    assert_int_equal(shmht_get(shmht_writer_view(w), "k", 1, &value), 0);
     shmht_writer_destroy(w);
 }
 

@@ -8,7 +8,7 @@
 static int writer(void *opts, void *ctx)
 {
     struct shmht_writer *w = NULL;
-    int rc = shmht_writer_create(opts, &w);
+    int rc = shmht_writer_create(opts, &w, NULL);
 
     (void)ctx;
     shmht_writer_destroy(w);
@@ -18,7 +18,7 @@ static int writer(void *opts, void *ctx)
 static int compacted(void *opts, void *ctx)
 {
     struct shmht_writer *w = NULL;
-    int rc = shmht_writer_compact(ctx, opts, &w);
+    int rc = shmht_writer_compact(ctx, opts, &w, NULL);
 
     shmht_writer_destroy(w);
     return rc;
@@ -28,7 +28,7 @@ static int compacted(void *opts, void *ctx)
 static int resumed(void *opts, void *ctx)
 {
     struct shmht_writer *w = NULL;
-    int rc = shmht_writer_resume(NULL, *(int *)ctx, opts, &w);
+    int rc = shmht_writer_resume(NULL, *(int *)ctx, opts, &w, NULL);
 
     shmht_writer_destroy(w);
     return rc;
@@ -37,7 +37,7 @@ static int resumed(void *opts, void *ctx)
 static int reader(void *opts, void *ctx)
 {
     struct shmht_reader *r = NULL;
-    int rc = shmht_reader_attach(NULL, shmht_writer_fd(ctx), opts, &r);
+    int rc = shmht_reader_attach(NULL, shmht_writer_share(ctx, NULL), opts, &r, NULL);
 
     shmht_reader_detach(r);
     return rc;
@@ -46,19 +46,19 @@ static int reader(void *opts, void *ctx)
 static int array(void *opts, void *ctx)
 {
     struct shmht_array *a = NULL;
-    int rc = shmht_array_create(opts, &a);
+    int rc = shmht_array_create(opts, &a, NULL);
 
     (void)ctx;
-    shmht_array_close(a);
+    shmht_array_destroy(a);
     return rc;
 }
 
 static int array_attached(void *opts, void *ctx)
 {
     struct shmht_array *a = NULL;
-    int rc = shmht_array_attach(NULL, shmht_array_fd(ctx), opts, &a);
+    int rc = shmht_array_attach(NULL, shmht_array_share(ctx, NULL), opts, &a, NULL);
 
-    shmht_array_close(a);
+    shmht_array_detach(a);
     return rc;
 }
 
@@ -73,18 +73,18 @@ static void every_struct(void **state)
 
     (void)state;
     assert_int_equal(opts_sizes("shmht_writer_opts", &wo, sizeof(wo), writer, NULL), 0);
-    assert_int_equal(shmht_writer_create(&wo, &w), 0);
+    assert_int_equal(shmht_writer_create(&wo, &w, NULL), 0);
     assert_int_equal(opts_sizes("shmht_writer_opts, compact", &wo, sizeof(wo), compacted, w), 0);
     assert_int_equal(opts_sizes("shmht_reader_opts", &ro, sizeof(ro), reader, w), 0);
-    fd = dup(shmht_writer_fd(w));
+    fd = dup(shmht_writer_share(w, NULL));
     assert_true(fd >= 0);
     shmht_writer_destroy(w);
     assert_int_equal(opts_sizes("shmht_writer_opts, resume", &wo, sizeof(wo), resumed, &fd), 0);
     close(fd);
     assert_int_equal(opts_sizes("shmht_array_opts", &ao, sizeof(ao), array, NULL), 0);
-    assert_int_equal(shmht_array_create(&ao, &a), 0);
+    assert_int_equal(shmht_array_create(&ao, &a, NULL), 0);
     assert_int_equal(opts_sizes("shmht_reader_opts, array", &ro, sizeof(ro), array_attached, a), 0);
-    shmht_array_close(a);
+    shmht_array_destroy(a);
 }
 
 int main(void)

@@ -88,7 +88,7 @@
  *
  * A *record* is a pair as libshmht's log holds it: a word (key length << 18 | value length), key,
  * value, zeros up to a multiple of 4. What collectives deliver is *blocks*: a header of
- * PMIWIRE_BLOCK_HEADER_BYTES and records, which is what shmht_merge() takes whole.
+ * PMIWIRE_BLOCK_HEADER_BYTES and records, which is what shmht_writer_merge() takes whole.
  * pmiwire_block_next() walks one.
  *
  * Between nodes a collective's pairs are *runs*, which stay as the node that they come from has
@@ -272,7 +272,7 @@ struct pmiwire_exchange_ops {
      * are many. A Fence's: put them in order into what `find` looks at, later ones replacing
      * earlier ones. An Allgather's: the key is the rank, 4 bytes as in memory (uint32_t), each rank
      * once, in no order of ranks.
-     * @param block  pmiwire_block_next() or shmht_merge() read it; aligned to 8
+     * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
      * @return 0, or an error, which ends the exchange with it. Must not call the exchange
      */
     int (*pairs)(void *ctx, uint32_t kind, uint32_t number, const void *block, size_t bytes);
