@@ -12,20 +12,18 @@
  * an error, never a crash. A killed writer leaves nothing to repair. There is no delete. A *Fence*
  * between servers is a merge of blocks of pairs. An *array* is the same for values indexed by rank.
  *
- * @code
- * struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 64 << 20};
- * shmht_writer_create(&opts, &writer, NULL);                    // a launcher, a PMI server
- * shmht_put(writer, "mpi-addr-7", 10, "lid 0001 qp 0007", 17);
- * fd = shmht_writer_share(writer, &desc);                       // what a reader needs
- * shmht_fd_send(sock, fd, &desc);
+ *     struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 64 << 20};
+ *     shmht_writer_create(&opts, &writer, NULL);                    // a launcher, a PMI server
+ *     shmht_put(writer, "mpi-addr-7", 10, "lid 0001 qp 0007", 17);
+ *     fd = shmht_writer_share(writer, &desc);                       // what a reader needs
+ *     shmht_fd_send(sock, fd, &desc);
  *
- * fd = shmht_fd_recv(sock, &desc);                              // a process of the job
- * shmht_reader_attach(&desc, fd, NULL, &reader, NULL);
- * shmht_get(reader, "mpi-addr-7", 10, &value);                  // value.ptr, value.len: in place
+ *     fd = shmht_fd_recv(sock, &desc);                              // a process of the job
+ *     shmht_reader_attach(&desc, fd, NULL, &reader, NULL);
+ *     shmht_get(reader, "mpi-addr-7", 10, &value);                  // value.ptr: in place
  *
- * shmht_reader_detach(reader);
- * shmht_writer_destroy(writer);
- * @endcode
+ *     shmht_reader_detach(reader);
+ *     shmht_writer_destroy(writer);
  *
  * A whole program is examples/shmht.c; the bytes in memory and on the wire are in LAYOUT.md. A
  * function that fails returns a negative code (at the end of this header); passing NULL is
@@ -105,14 +103,14 @@ struct shmht_writer_opts {
 /**
  * @brief Create an empty table and become its writer.
  *
- * - The object is a memfd, mode 0400, mapped and then sealed (SHRINK, FUTURE_WRITE, SEAL); with
- *   SHMHT_NAMED a file, mode 0400.
- * - Address space of max_bytes is reserved. Memory is taken in steps of 1/64 of the present size
- *   (64 KiB to 64 MiB), each preallocated: a full node or tmpfs is an error of shmht_put(), never
- *   SIGBUS.
- * - Above 16 GiB records are aligned to 8 bytes, above 32 GiB to 16, and so on: the table has
- *   32-bit offsets.
- * - The mapping is not inherited by fork(): a child that calls its parent's writer faults.
+ *  - The object is a memfd, mode 0400, mapped and then sealed (SHRINK, FUTURE_WRITE, SEAL); with
+ *    SHMHT_NAMED a file, mode 0400.
+ *  - Address space of max_bytes is reserved. Memory is taken in steps of 1/64 of the present size
+ *    (64 KiB to 64 MiB), each preallocated: a full node or tmpfs is an error of shmht_put(), never
+ *    SIGBUS.
+ *  - Above 16 GiB records are aligned to 8 bytes, above 32 GiB to 16, and so on: the table has
+ *    32-bit offsets.
+ *  - The mapping is not inherited by fork(): a child that calls its parent's writer faults.
  * @param opts  max_bytes must be set: SHMHT_MIN_REGION_BYTES … SHMHT_MAX_REGION_BYTES
  * @param[out] out  the writer
  * @param[out] err  NULL, or what failed
@@ -348,12 +346,12 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
 /**
  * @brief Continue where a writer that died left off.
  *
- * - A named object is taken over in place: its log is checked and replayed, what was half done is
- *   completed or undone, generation and descriptor stay, and readers notice nothing. So is a table
- *   in the caller's memory (opts->region).
- * - A sealed memfd can never again be mapped for writing: its pairs are copied into a fresh object
- *   with the next generation, and readers must be sent the new descriptor.
- * - Pairs of a merge that was cut off are in or not, each on its own: merge the block again.
+ *  - A named object is taken over in place: its log is checked and replayed, what was half done is
+ *    completed or undone, generation and descriptor stay, and readers notice nothing. So is a table
+ *    in the caller's memory (opts->region).
+ *  - A sealed memfd can never again be mapped for writing: its pairs are copied into a fresh object
+ *    with the next generation, and readers must be sent the new descriptor.
+ *  - Pairs of a merge that was cut off are in or not, each on its own: merge the block again.
  * @param desc  the table's descriptor; may be NULL when fd is given
  * @param fd    the memfd (a read-only descriptor will do), or -1 to open desc->name; stays the
  *              caller's
@@ -760,10 +758,10 @@ SHMHT_API const char *shmht_version(void);
 
 /**
  * @name Error codes
- * - Functions return 0 or more on success, `-errno` for a system cause, or one of these.
- * - The values never change.
- * - An option struct shorter than this release's is -EINVAL, and so is a longer one if anything is
- *   set that this release does not know, or if it claims more than 4,096 bytes.
+ *  - Functions return 0 or more on success, `-errno` for a system cause, or one of these.
+ *  - The values never change.
+ *  - An option struct shorter than this release's is -EINVAL, and so is a longer one if anything is
+ *    set that this release does not know, or if it claims more than 4,096 bytes.
  * @{
  */
 #define SHMHT_ENOENT (-22001) /**< no such key, or no value at this rank yet */
