@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * contract processes|threads <keys> <puts>: the concurrency contract of shmht.h. One writer
+ * shmht_contract processes|threads <keys> <puts>: what shmht.h says that readers may rely on. One writer
  * inserts, updates, merges and grows its table from the least size, while four readers look up
  * without pause: as processes with mappings of their own, or as threads on the writer's view (where
  * ThreadSanitizer sees what they share).
@@ -13,9 +13,11 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common.h"
@@ -24,6 +26,7 @@
 #define N_HELD    64
 
 struct shared {
+    sem_t reading; /* posted by each reader after its first round */
     _Atomic uint32_t done;
     _Atomic uint64_t gets[N_READERS]; /* while the writer wrote */
     _Atomic uint32_t floor[];         /* by key: 0 before it is put */
@@ -140,7 +143,9 @@ static void *read_until_done(void *arg)
             CHECK(shmht_reader_attach(NULL, me->fd, NULL, &another, NULL) == 0);
             shmht_reader_detach(another);
         }
-        if (++n % 64 == 0)
+        if (++n == 1)
+            CHECK(sem_post(&me->shared->reading) == 0);
+        if (n % 64 == 0)
             walk(me, met);
         atomic_fetch_add_explicit(&me->shared->gets[me->number], 50 + SHMHT_BATCH,
                                   memory_order_relaxed);
@@ -160,12 +165,16 @@ static void *read_until_done(void *arg)
     return NULL;
 }
 
-static int all_have_read(struct shared *shared)
+/* Until each reader has been round once: from then on they read beside the writer. One that dies is
+ * reported by whoever waits for it. */
+static void wait_for_readers(struct shared *shared)
 {
+    struct timespec until;
+
+    CHECK(clock_gettime(CLOCK_REALTIME, &until) == 0);
+    until.tv_sec += 20;
     for (int k = 0; k < N_READERS; k++)
-        if (atomic_load_explicit(&shared->gets[k], memory_order_relaxed) == 0)
-            return 0;
-    return 1;
+        (void)sem_timedwait(&shared->reading, &until);
 }
 
 /* Puts every key once, in a growing prefix, and updates among those that are in; every so often, a
@@ -174,7 +183,7 @@ static void write_all(struct shmht_writer *w, struct shared *shared, uint64_t n_
                       uint64_t n_puts)
 {
     unsigned char value[32], buf[SHMHT_BLOCK_HEADER_BYTES + 64 * 56];
-    uint64_t next = 0, rng = 99, waits = 0;
+    uint64_t next = 0, rng = 99;
     char key[16];
 
     for (uint64_t n = 0; n < n_puts || next < n_keys; n++) {
@@ -203,11 +212,8 @@ static void write_all(struct shmht_writer *w, struct shared *shared, uint64_t n_
         fill32(value, i, version);
         CHECK(shmht_put(w, key, 16, value, 32) >= 0);
         atomic_store_explicit(&shared->floor[i], version, memory_order_release);
-        if (n % 16 == 0 && n + 16 >= n_puts && !all_have_read(shared) &&
-            waits++ < 20000) { /* on a busy machine they may be late */
-            n -= 16;
-            usleep(1000);
-        }
+        if (n == n_puts / 2)
+            wait_for_readers(shared);
     }
 }
 
@@ -280,14 +286,14 @@ int main(int argc, char **argv)
     int failed;
 
     if (argc != 4) {
-        fprintf(stderr, "usage: contract processes|threads <keys> <puts>\n");
+        fprintf(stderr, "usage: shmht_contract processes|threads <keys> <puts>\n");
         return 2;
     }
     n_keys = strtoull(argv[2], NULL, 10);
     n_puts = strtoull(argv[3], NULL, 10);
     shared = mmap(NULL, sizeof(*shared) + n_keys * sizeof(shared->floor[0]), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(shared != MAP_FAILED);
+    CHECK(shared != MAP_FAILED && sem_init(&shared->reading, 1, 0) == 0);
     CHECK(shmht_writer_create(&opts, &w, NULL) == 0);
     failed = (argv[1][0] == 'p' ? run_processes : run_threads)(w, shared, n_keys, n_puts);
     for (int k = 0; k < N_READERS; k++)

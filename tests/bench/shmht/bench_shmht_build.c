@@ -21,7 +21,7 @@
  * SHMEM-1 and SHMEM-2 take a key for new without looking (Algorithm 1); ours looks.
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "stores.h"
 
 #ifdef HAVE_SHMHT
 #include <shmht.h>

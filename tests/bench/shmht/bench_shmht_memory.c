@@ -18,7 +18,7 @@
  * copies is a flat array in each process and one in the server, the least that the paper's Default
  * can mean; GHashTable copies are what a process has that must find the pairs again by key.
  */
-#include "harness.h"
+#include "stores.h"
 
 #ifdef HAVE_SHMHT
 #include <shmht.h>

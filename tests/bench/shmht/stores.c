@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "harness.h"
+#include "stores.h"
 
 #include <stdarg.h>
 

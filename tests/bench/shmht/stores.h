@@ -4,8 +4,8 @@
  * queries, samples. Everything here ends the program with a message when something is wrong: a
  * benchmark has nobody to report to.
  */
-#ifndef FENCEPOST_SHMHT_HARNESS_H
-#define FENCEPOST_SHMHT_HARNESS_H
+#ifndef FENCEPOST_SHMHT_STORES_H
+#define FENCEPOST_SHMHT_STORES_H
 
 #include "../bench.h"
 #include "data.h"
