@@ -24,21 +24,11 @@ static struct shmht__header *header_of(const struct shmht_array *a)
     return (struct shmht__header *)(void *)a->base;
 }
 
-static uint64_t bits_place(uint64_t n_ranks, uint64_t stride)
-{
-    return HEADER_BYTES + align_up(n_ranks * stride, 64);
-}
-
-static uint64_t array_bytes(uint64_t n_ranks, uint64_t stride)
-{
-    return bits_place(n_ranks, stride) + align_up(n_ranks, 512) / 8;
-}
-
 static void use(struct shmht_array *a, uint64_t n_ranks, uint64_t stride)
 {
     a->n_ranks = n_ranks;
     a->stride = stride;
-    a->bits = (_Atomic uint64_t *)(void *)(a->base + bits_place(n_ranks, stride));
+    a->bits = (_Atomic uint64_t *)(void *)(a->base + array_bits_place(n_ranks, stride));
 }
 
 static int alloc(const struct shmht_allocator *allocator, struct shmht_array **out,

@@ -105,8 +105,10 @@ int shmht__open_name(const char *name, uint32_t uid);
 int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint64_t *huge_bytes,
                     int32_t *huge_errno);
 int shmht__name_ok(const char *name);
-uint64_t shmht__available_bytes(void);
 int shmht__random(void *buf, size_t len);
+
+/* --- available.c */
+uint64_t shmht__available_bytes(void);
 
 /* --- handle.c: options, and memory of handles */
 /*
@@ -130,14 +132,9 @@ int shmht__failed(struct shmht_error *err, int code, const char *step, const cha
 void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o,
                       struct shmht_desc *desc);
 
-/* --- reader.c */
+/* --- attach.c */
 int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind,
                         const struct shmht_desc *desc, uint64_t limit, struct shmht_error *err);
-int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need);
-int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t);
-void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes);
-int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word,
-                    struct shmht__record *rec);
 int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind,
                        uint32_t hash_id, shmht_hash_fn *hash, struct shmht_error *err);
 int shmht__reader_take_opts(const struct shmht_reader_opts *opts, struct shmht_reader_opts *out,
@@ -146,7 +143,13 @@ int shmht__attach_object(const struct shmht_desc *desc, int fd,
                          const struct shmht_reader_opts *opts, uint32_t kind,
                          struct shmht_reader *r, struct shmht_error *err);
 void shmht__detach_object(struct shmht_reader *r);
-int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint64_t *check);
+
+/* --- reader.c */
+int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need);
+int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t);
+void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes);
+int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word,
+                    struct shmht__record *rec);
 
 /* --- writer.c */
 int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,

@@ -130,4 +130,15 @@ static inline uint64_t align_up(uint64_t x, uint64_t to)
     return (x + to - 1) & ~(to - 1);
 }
 
+/* Where an array's bits begin, and where it ends. */
+static inline uint64_t array_bits_place(uint64_t n_ranks, uint64_t stride)
+{
+    return HEADER_BYTES + align_up(n_ranks * stride, 64);
+}
+
+static inline uint64_t array_bytes(uint64_t n_ranks, uint64_t stride)
+{
+    return array_bits_place(n_ranks, stride) + align_up(n_ranks, 512) / 8;
+}
+
 #endif
