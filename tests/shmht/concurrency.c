@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shmht_contract processes|threads <keys> <puts>: what shmht.h says that readers may rely on. One writer
+ * shmht_contract processes|threads <keys> <puts>: what readers may rely on (shmht.h). One writer
  * inserts, updates, merges and grows its table from the least size, while four readers look up
  * without pause: as processes with mappings of their own, or as threads on the writer's view (where
  * ThreadSanitizer sees what they share).
