@@ -66,7 +66,7 @@ static int allocate(struct minirt_window *w, uint64_t bytes, struct storwin_opts
 
 /* Every part becomes a region, which peers may access; with shared memory, in a segment, which they
  * map. */
-static int expose(struct minirt_window *w)
+static int expose(struct minirt_window *w, uint64_t bytes)
 {
     struct storwin_part_info part = {.size = sizeof(part)};
     struct minirt *rt = w->rt;
@@ -82,7 +82,7 @@ static int expose(struct minirt_window *w)
             rc = asymreg_register(rt->ctx, at, part.bytes, ASYMREG_ALL, 0, &w->region[i]);
     }
     return rc < 0 ? minirt__fail(rt, rc, "registering a window of %llu bytes",
-                                 (unsigned long long)storwin_bytes(w->storage))
+                                 (unsigned long long)bytes)
                   : 0;
 }
 
@@ -103,7 +103,7 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
     rc = allocate(w, bytes, &opts);
     minirt__charge(rt, MINIRT_REGISTRY);
     if (rc == 0)
-        rc = expose(w);
+        rc = expose(w, bytes);
     minirt__charge(rt, outer);
     return rc;
 }

@@ -25,7 +25,7 @@ static struct swmpi_memory **find(const void *address)
     for (m = &memories; *m; m = &(*m)->next) {
         uintptr_t base = (uintptr_t)storwin_base((*m)->window);
 
-        if (at >= base && at - base < storwin_bytes((*m)->window))
+        if (at >= base && at - base < (*m)->bytes)
             break;
     }
     return m;
@@ -60,6 +60,7 @@ SWMPI_EXPORT int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
         free(m);
         return swmpi_raise_comm(NO_OBJECT, "MPI_Alloc_mem", &e);
     }
+    m->bytes = (uint64_t)size;
     base = storwin_base(m->window);
     memcpy(baseptr, &base, sizeof(base));
     pthread_mutex_lock(&lock);

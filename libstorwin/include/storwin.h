@@ -137,7 +137,7 @@ extern "C" {
  */
 #define STORWIN_ESTATE (-24013)
 #define STORWIN_EBUSY  (-24014) /**< in use: still attached, or opened by another process */
-#define STORWIN_ENOWIN (-24015) /**< no attached window holds this address */
+#define STORWIN_ENOWIN (-24015) /**< the window is not attached */
 /** @} */
 
 /**
@@ -256,24 +256,6 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
                                  struct storwin_error *err);
 
 /**
- * @brief Set options from a list of hints, with the semantics of MPI_Info: what
- *        is not known is passed over and can be listed.
- * @param opts       options to change; unchanged on failure
- * @param hints      array of n_hints pairs, applied in order
- * @param n_hints    how many
- * @param unknown    array of n_hints uint32_t that receives the indices of unknown hints in order,
- *                   or NULL
- * @param n_unknown  receives how many those are, or NULL
- * @param err        detail on failure, or NULL
- * @return 0, STORWIN_EVALUE or -EINVAL
- *
- * MT-Safe on distinct objects. Allocates nothing.
- */
-STORWIN_API int storwin_opts_apply(struct storwin_opts *opts, const struct storwin_hint *hints,
-                                   size_t n_hints, uint32_t *unknown, size_t *n_unknown,
-                                   struct storwin_error *err);
-
-/**
  * @brief Cut the string `key=value;key=value` into hints.
  *
  * A `;` at the end and empty pieces are allowed; blanks around a key or a value
@@ -349,11 +331,6 @@ STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *e
  */
 STORWIN_API void *storwin_base(const struct storwin_window *win);
 
-/**
- * @brief Length of a window in bytes; of a shared one, of all segments with their gaps. MT-Safe.
- */
-STORWIN_API uint64_t storwin_bytes(const struct storwin_window *win);
-
 /** shared flags: each segment begins on a page of its own */
 #define STORWIN_SHARED_NONCONTIG (1u << 0)
 
@@ -391,7 +368,7 @@ struct storwin_shared {
  * @return as storwin_alloc(); -EINVAL: `shared` makes no sense; -EEXIST: rank 0 found `shm_name`
  *         taken; STORWIN_ESHORT: what another rank mapped is shorter than agreed
  *
- * storwin_base() is this rank's segment. A sync covers all segments; use storwin_sync_range()
+ * storwin_base() is this rank's segment. A sync covers all segments; use storwin_sync()
  * with the offsets of storwin_shared_segment() for one's own.
  *
  * @threads MT-Safe. A process that is killed leaves the others' mappings as they are.
@@ -423,16 +400,21 @@ STORWIN_API int storwin_shared_segment(const struct storwin_window *win, uint32_
  */
 STORWIN_API int storwin_shared_settle(struct storwin_window *win);
 
+/** length of a range that ends where the window does */
+#define STORWIN_TO_END UINT64_MAX
+
 /**
- * @brief Make durable what was written to the whole window before the call, and the name of a file
- *        that the window created.
- * @param win  a window; nothing is done for one in memory
- * @param err  detail on failure, or NULL: `offset` and `bytes` span what may not be stored
+ * @brief Make durable what was written to a range before the call, and the name of a file that the
+ *        window created. Whole pages that the range touches are written.
+ * @param win     a window; nothing is done for one in memory
+ * @param offset  first byte, relative to the window
+ * @param bytes   length, or STORWIN_TO_END; 0 does nothing
+ * @param err     detail on failure, or NULL: `offset` and `bytes` span what may not be stored
  * @return 0; -EIO, -ENOSPC, …: the device's or file system's answer, reported once. What may not be
  *         stored counts as changed, and the next sync writes it again; with the pagers kernel and
  *         user, as far as it is still in memory. With kernel, a failure that does not come again
  *         concerns the whole range asked for. STORWIN_ESTATE: an asynchronous sync is under way, or
- *         the window is another process's; STORWIN_ESHORT: the file was shortened
+ *         the window is another process's; STORWIN_ESHORT: the file was shortened; STORWIN_ERANGE
  *
  * @threads   One sync of a window at a time; loads and stores may go on (see the caveats).
  * @allocates Possibly, for the list of changed ranges; when there is no memory it makes do without.
@@ -440,20 +422,8 @@ STORWIN_API int storwin_shared_settle(struct storwin_window *win);
  *            about 1 ms a GiB.
  * @source    section 2.1, MPI_Win_sync; selection, parallel writing and error ranges are ours
  */
-STORWIN_API int storwin_sync(struct storwin_window *win, struct storwin_error *err);
-
-/**
- * @brief The same for a range. Whole pages that it touches are written.
- * @param win     a window
- * @param offset  first byte, relative to the window
- * @param bytes   length; 0 does nothing
- * @param err     detail on failure, or NULL
- * @return as storwin_sync(); STORWIN_ERANGE
- *
- * Threads, allocation and cost as of storwin_sync(), of which the range has its share.
- */
-STORWIN_API int storwin_sync_range(struct storwin_window *win, uint64_t offset, uint64_t bytes,
-                                   struct storwin_error *err);
+STORWIN_API int storwin_sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
+                             struct storwin_error *err);
 
 /**
  * @brief Begin a sync of a range and return: a thread does the work.
@@ -463,7 +433,7 @@ STORWIN_API int storwin_sync_range(struct storwin_window *win, uint64_t offset, 
  *
  * @param win     a window
  * @param offset  first byte
- * @param bytes   length
+ * @param bytes   length, or STORWIN_TO_END
  * @param err     detail on failure, or NULL
  * @return 0; STORWIN_ERANGE; STORWIN_ESTATE: one is under way or waits to be collected; -EAGAIN: no
  *         thread
@@ -560,27 +530,6 @@ struct storwin_info {
  */
 STORWIN_API int storwin_query(const struct storwin_window *win, struct storwin_info *info);
 
-/** Where a part of a window lives. */
-struct storwin_place {
-    uint64_t offset; /**< first byte, relative to the window */
-    uint64_t bytes;  /**< length */
-    uint32_t kind;   /**< STORWIN_MEMORY or STORWIN_STORAGE */
-    uint32_t file;   /**< of storage: number of the file, 0 unless a shared window has one for each
-                        segment */
-    uint64_t file_offset; /**< of storage: first byte in the file or device */
-};
-
-/**
- * @brief Where the byte at an offset lives, with all its neighbours of the same place.
- * @param win     a window
- * @param offset  below storwin_bytes()
- * @param place   receives the place
- * @return 0; STORWIN_ERANGE; -EINVAL
- * MT-Safe. Allocates nothing. To list all places, begin at 0 and go on at offset + bytes.
- */
-STORWIN_API int storwin_where(const struct storwin_window *win, uint64_t offset,
-                              struct storwin_place *place);
-
 /**
  * A part of a window with what lies behind it: what another process needs to map the same bytes.
  */
@@ -592,9 +541,10 @@ struct storwin_part_info {
     uint32_t kind;     /**< STORWIN_MEMORY or STORWIN_STORAGE */
     uint32_t coherent; /**< 1: who maps `fd` MAP_SHARED has the same memory; 0: what others see in
                           `fd` is as of the last sync */
-    int32_t fd;    /**< the file, device or memory object, open for reading and writing; -1: private
+    int32_t fd; /**< the file, device or memory object, open for reading and writing; -1: private
                       memory */
-    uint32_t file; /**< of storage: number of the file, as in struct storwin_place */
+    uint32_t
+        file; /**< of storage: number of the file, 0 unless a shared window has one for each segment */
     uint64_t fd_offset; /**< where in `fd` the part begins */
 };
 
@@ -616,38 +566,6 @@ struct storwin_part_info {
 STORWIN_API int storwin_part(const struct storwin_window *win, uint32_t i,
                              struct storwin_part_info *part);
 
-/** A run of changed pages. */
-struct storwin_range {
-    uint64_t offset; /**< first byte, relative to the window */
-    uint64_t bytes;  /**< length: whole pages, but for the window's end */
-};
-
-/**
- * @brief What would be written if the range were synced now.
- *
- * With the pagers resident and user: what this process has changed since the last sync of those
- * bytes; a page that was only read may be listed, one that was changed always is. With the kernel
- * pager: what the page cache holds that is not written back, by whomever it was changed, in the
- * units in which it would be written (cachestat(), Linux 6.5).
- *
- * @param win         a window
- * @param offset      first byte of the range asked about
- * @param bytes       its length
- * @param ranges      array of cap_ranges that receives the runs in order; may be NULL if cap_ranges
- *                    is 0
- * @param cap_ranges  its length
- * @param n_ranges    receives how many runs there are, which may be more than cap_ranges; or NULL
- * @param dirty_bytes receives the sum of all runs; or NULL
- * @return 0; STORWIN_ERANGE; -EOPNOTSUPP: the kernel cannot say; STORWIN_ESTATE: an asynchronous
- *         sync is under way
- *
- * Memory parts are never listed: no sync concerns them.
- * @threads MT-Safe on distinct objects.
- */
-STORWIN_API int storwin_dirty(struct storwin_window *win, uint64_t offset, uint64_t bytes,
-                              struct storwin_range *ranges, size_t cap_ranges, size_t *n_ranges,
-                              uint64_t *dirty_bytes);
-
 /**
  * @brief What became of a hint, as text in the hint's own form, as MPI_Win_get_info() wants it.
  * @param win    a window
@@ -661,7 +579,7 @@ STORWIN_API int storwin_dirty(struct storwin_window *win, uint64_t offset, uint6
 STORWIN_API int storwin_query_hint(const struct storwin_window *win, const char *key, char *value,
                                    size_t cap);
 
-/** A set of windows found by address: the storage side of an MPI dynamic window. */
+/** Windows that are synced together: the storage side of an MPI dynamic window. */
 struct storwin_dynamic;
 
 /**
@@ -697,16 +615,6 @@ STORWIN_API int storwin_dynamic_attach(struct storwin_dynamic *dyn, struct storw
  * @threads MT-Safe. @cost O(windows attached). Allocates nothing.
  */
 STORWIN_API int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storwin_window *win);
-
-/**
- * @brief The attached window that holds an address.
- * @param dyn   a set
- * @param addr  any address
- * @return the window, or NULL
- * @threads MT-Safe. @cost O(log windows).
- */
-STORWIN_API struct storwin_window *storwin_dynamic_find(struct storwin_dynamic *dyn,
-                                                        const void *addr);
 
 /**
  * @brief Sync every window attached.

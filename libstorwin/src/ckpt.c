@@ -403,12 +403,12 @@ int storwin_ckpt_commit(struct storwin_ckpt *c, struct storwin_error *err)
         return storwin__fail(err, -EOVERFLOW, NULL,
                              "the newest checkpoint has the last number that there is");
     sum_changes(c, s);
-    rc = storwin_sync_range(c->win, at + STORWIN__CKPT_HEADER_BYTES, c->bytes, err);
+    rc = storwin_sync(c->win, at + STORWIN__CKPT_HEADER_BYTES, c->bytes, err);
     if (rc == 0) {
         storwin__ckpt_header_make(&h, c->bytes, generation, c->app_version, s->total,
                                   (uint32_t)(s - c->slot));
         memcpy(s->header, &h, sizeof(h));
-        rc = storwin_sync_range(c->win, at, STORWIN__CKPT_HEADER_BYTES, err);
+        rc = storwin_sync(c->win, at, STORWIN__CKPT_HEADER_BYTES, err);
     }
     if (rc < 0) {
         if (err)

@@ -33,7 +33,7 @@ const char *storwin_strerror(int code)
     case STORWIN_EVERSION: return "the checkpoint is of another version of the application";
     case STORWIN_ESTATE: return "not allowed in this state";
     case STORWIN_EBUSY: return "in use";
-    case STORWIN_ENOWIN: return "no attached window there";
+    case STORWIN_ENOWIN: return "the window is not attached";
     default: break;
     }
     text = code < 0 && code > -4096 ? strerrordesc_np(-code)

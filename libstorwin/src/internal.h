@@ -182,7 +182,6 @@ int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx);
 /* cache.c: the kernel pager */
 int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
                         struct storwin__failure *fail);
-int storwin__cache_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* write.c */
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,

@@ -283,34 +283,6 @@ int storwin_opts_set(struct storwin_opts *opts, const char *key, const char *val
     return 0;
 }
 
-int storwin_opts_apply(struct storwin_opts *opts, const struct storwin_hint *hints, size_t n_hints,
-                       uint32_t *unknown, size_t *n_unknown, struct storwin_error *err)
-{
-    struct storwin_opts copy;
-    size_t n = 0;
-
-    if (!opts || (!hints && n_hints > 0) || n_hints > UINT32_MAX)
-        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
-    if (storwin__opts_take(&copy, opts, err) < 0)
-        return -EINVAL;
-    for (size_t i = 0; i < n_hints; i++) {
-        int rc = storwin_opts_set(&copy, hints[i].key, hints[i].value, err);
-
-        if (rc < 0)
-            return rc;
-        if (rc == STORWIN_UNKNOWN) {
-            if (unknown)
-                unknown[n] = (uint32_t)i;
-            n++;
-        }
-    }
-    copy.size = opts->size;
-    *opts = copy;
-    if (n_unknown)
-        *n_unknown = n;
-    return 0;
-}
-
 static char *trim(char *text, char *end)
 {
     while (text < end && (*text == ' ' || *text == '\t' || *text == '\n'))

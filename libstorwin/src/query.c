@@ -17,11 +17,6 @@ void *storwin_base(const struct storwin_window *win)
     return base;
 }
 
-uint64_t storwin_bytes(const struct storwin_window *win)
-{
-    return win ? win->bytes : 0;
-}
-
 static uint64_t load(const atomic_uint_least64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
@@ -65,29 +60,6 @@ int storwin_query(const struct storwin_window *win, struct storwin_info *info)
     full.size = size;
     memcpy(info, &full, size < sizeof(full) ? size : sizeof(full));
     return 0;
-}
-
-int storwin_where(const struct storwin_window *win, uint64_t offset, struct storwin_place *place)
-{
-    if (!win || !place)
-        return -EINVAL;
-    if (offset >= win->bytes)
-        return STORWIN_ERANGE;
-    for (uint32_t i = 0; i < win->n_parts; i++) {
-        const struct storwin__part *part = &win->parts[i];
-        /* The gap behind a segment of a shared window belongs to it. */
-        uint64_t stop = i + 1 < win->n_parts ? win->parts[i + 1].offset : win->bytes;
-
-        if (offset < stop) {
-            place->offset = part->offset;
-            place->bytes = stop - part->offset;
-            place->kind = part->kind;
-            place->file = part->file;
-            place->file_offset = part->file_offset;
-            return 0;
-        }
-    }
-    return STORWIN_ERANGE;
 }
 
 int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_part_info *part)

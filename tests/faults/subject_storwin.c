@@ -49,11 +49,11 @@ static int file_has(size_t from, size_t n, size_t at, int round)
 static int sync_twice(struct storwin_window *win, int round)
 {
     struct storwin_error err;
-    int rc = storwin_sync(win, &err), again = 0;
+    int rc = storwin_sync(win, 0, STORWIN_TO_END, &err), again = 0;
 
     if (rc < 0) {
         failed("sync", rc, &err);
-        again = storwin_sync(win, &err);
+        again = storwin_sync(win, 0, STORWIN_TO_END, &err);
         if (again < 0)
             failed("sync", again, &err);
     }

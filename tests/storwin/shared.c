@@ -70,14 +70,14 @@ static void check_layout(const struct kind *k, const struct storwin_window *win,
             CHECK(storwin_base(win) == base);
         at += bytes;
     }
-    CHECK(storwin_bytes(win) == at);
+    CHECK(window_bytes(win) == at);
     at = 0;
     for (uint32_t i = 0; storwin_part(win, i, &part) == 0; i++) {
         CHECK(part.offset >= at && part.bytes > 0 && part.coherent == 1 &&
               fcntl(part.fd, F_GETFD) >= 0);
         at = part.offset + part.bytes;
     }
-    CHECK(at == storwin_bytes(win));
+    CHECK(at == window_bytes(win));
     CHECK(storwin_shared_segment(win, RANKS, NULL, NULL, NULL) == -EINVAL);
 }
 
@@ -114,7 +114,7 @@ static void run_rank(const struct kind *k, unsigned rank, pthread_barrier_t *bar
     for (uint64_t i = 0; i < size_of(k, rank); i++)
         CHECK(mine[i] == value(before, i));
     if (rank == 0)
-        CHECK(storwin_sync(win, &err) == 0);
+        CHECK(storwin_sync(win, 0, STORWIN_TO_END, &err) == 0);
     pthread_barrier_wait(barrier);
     if (rank == 1 && k->alloc_type == STORWIN_STORAGE && k->factor_ppb == STORWIN_FACTOR_ONE) {
         uint8_t *copy = malloc(size_of(k, 1));
@@ -259,7 +259,7 @@ static void lent(uint32_t order)
     CHECK(recv(sockets[0], copy, 1, 0) == 1);
     for (uint64_t i = 0; i < bytes; i++)
         CHECK(base[i] == value(2, i));
-    CHECK(storwin_sync(win, NULL) == 0);
+    CHECK(storwin_sync(win, 0, STORWIN_TO_END, NULL) == 0);
     CHECK(storwin_part(win, order == STORWIN_STORAGE_FIRST ? 0 : 1, &part) == 0 &&
           part.kind == STORWIN_STORAGE);
     read_file(test_path("lent"), part.fd_offset, copy, part.bytes);

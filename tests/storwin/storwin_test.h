@@ -199,6 +199,14 @@ static inline struct storwin_ckpt *test_ckpt_open(const char *path, uint32_t pag
     return NULL;
 }
 
+static inline uint64_t window_bytes(const struct storwin_window *win)
+{
+    struct storwin_info info = {.size = sizeof(info)};
+
+    CHECK(storwin_query(win, &info) == 0);
+    return info.bytes;
+}
+
 static inline uint64_t file_size(const char *path)
 {
     struct stat st;

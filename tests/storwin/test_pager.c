@@ -54,7 +54,7 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     uint32_t *words = storwin_base(w->win);
-    const uint64_t mine = storwin_bytes(w->win) / sizeof(*words) / w->n;
+    const uint64_t mine = window_bytes(w->win) / sizeof(*words) / w->n;
     struct storwin_info info = {.size = sizeof(info)};
     uint64_t rng = w->id * 7919 + 1;
 
@@ -98,7 +98,7 @@ static void many_threads(uint32_t style)
     }
     for (unsigned i = 0; i < 4; i++)
         pthread_join(workers[i].thread, NULL);
-    assert_int_equal(storwin_sync(win, NULL), 0);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
     read_file(path, 0, copy, bytes);
     for (uint64_t k = 0; k < bytes / 16; k++)
         for (unsigned i = 0; i < 4; i++)
@@ -272,7 +272,7 @@ static void push_out(struct storwin_window *win, uint64_t from)
     uint8_t sum = 0;
 
     for (unsigned i = 0; i < 3; i++)
-        for (uint64_t at = from; at < storwin_bytes(win); at += page)
+        for (uint64_t at = from; at < window_bytes(win); at += page)
             sum = (uint8_t)(sum + base[at]);
     (void)sum;
 }
@@ -365,13 +365,13 @@ static void pinned_page(void **state)
             read_pinned(&pinned, source, base + 3 * page + 100 * i, 16);
             push_out(win, 16 * page);
             assert_memory_equal(base + 3 * page + 100 * i, "0123456789abcdef", 16);
-            assert_int_equal(storwin_sync(win, NULL), 0);
+            assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
             read_file(path, 3 * page + 100 * i, &byte, 1);
             assert_int_equal(byte, '0');
         }
         read_pinned(&pinned, source, base + 3 * page + 1000,
                     16); /* nothing but the sync before it knows of this one */
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
         read_file(path, 3 * page + 1015, &byte, 1);
         assert_int_equal(byte, 'f');
         storwin_query(win, &info);
@@ -396,7 +396,7 @@ static void *copy_pinned(void *arg)
 {
     struct copier *c = arg;
     uint8_t *base = storwin_base(c->win);
-    const uint64_t bytes = storwin_bytes(c->win), chunk = UINT64_C(256) << 10;
+    const uint64_t bytes = window_bytes(c->win), chunk = UINT64_C(256) << 10;
     uint64_t *from = malloc(chunk);
 
     for (unsigned round = 1; round <= c->rounds; round++) {
@@ -435,7 +435,7 @@ static void copies_meet_evictions(void **state)
     assert_int_equal(pthread_create(&thread, NULL, copy_pinned, &c), 0);
     while (!atomic_load(&c.done)) {
         push_out(win, bytes / 2);
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
     }
     pthread_join(thread, NULL);
     for (uint64_t i = 0; i < bytes / 8; i++)
