@@ -125,7 +125,7 @@ SWMPI_EXPORT int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *w
 
     swmpi_hints_read(&h, info, SWMPI_ALLOC_MEM, &e);
     if (!e.code && (w = swmpi_window_new(MPI_WIN_FLAVOR_DYNAMIC, &e)) &&
-        storwin_dynamic_create(&w->dynamic) < 0)
+        storwin_dynamic_create(NULL, &w->dynamic) < 0)
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
     rc = swmpi_agree(comm, &agreed, &e);
     while (rc == MPI_SUCCESS && !e.code && !all)

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,6 +26,7 @@ struct slot {
 };
 
 struct storwin_ckpt {
+    const struct storwin_allocator *allocator;
     struct storwin_window *win;
     struct slot slot[2];
     uint64_t bytes, n_sums, slot_bytes, app_version;
@@ -192,7 +192,7 @@ static int open_slots(struct storwin_ckpt *c, uint64_t app_version, struct storw
 
         s->header = c->win->map + i * c->slot_bytes;
         s->data = s->header + STORWIN__CKPT_HEADER_BYTES;
-        s->sums = calloc((size_t)c->n_sums, sizeof(*s->sums));
+        s->sums = storwin__calloc(c->allocator, (size_t)c->n_sums, sizeof(*s->sums));
         if (!s->sums)
             return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     }
@@ -215,9 +215,9 @@ static int open_slots(struct storwin_ckpt *c, uint64_t app_version, struct storw
 
 static void dispose(struct storwin_ckpt *c)
 {
-    free(c->slot[0].sums);
-    free(c->slot[1].sums);
-    free(c);
+    storwin__free(c->allocator, c->slot[0].sums);
+    storwin__free(c->allocator, c->slot[1].sums);
+    storwin__free(c->allocator, c);
 }
 
 /* A file that exists is looked at before anything could change it. */
@@ -266,7 +266,7 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
     if (!opts || !out || bytes == 0 || bytes > STORWIN_MAX_BYTES / 4)
         return storwin__fail(err, -EINVAL, NULL,
                              "an argument is NULL, or the length is not from 1 to 2^44");
-    rc = storwin__opts_take(&own, opts, err);
+    rc = storwin__opts_take(&own, opts, sizeof(own), err);
     if (rc < 0)
         return rc;
     if (own.pager == STORWIN_PAGER_USER)
@@ -277,9 +277,10 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
     rc = storwin__opts_check(&own, (uint64_t)sysconf(_SC_PAGESIZE), err);
     if (rc < 0)
         return rc;
-    c = calloc(1, sizeof(*c));
+    c = storwin__calloc(own.allocator, 1, sizeof(*c));
     if (!c)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    c->allocator = own.allocator;
     c->bytes = bytes;
     c->n_sums = storwin__round_up(bytes, SUM_BYTES) / SUM_BYTES;
     c->slot_bytes =
@@ -305,14 +306,12 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
     return 0;
 }
 
-int storwin_ckpt_query(const struct storwin_ckpt *c, struct storwin_ckpt_info *info)
+int storwin_ckpt_query(const struct storwin_ckpt *c, struct storwin_info_ckpt *info)
 {
-    struct storwin_ckpt_info full = {.size = sizeof(full)};
-    size_t size;
+    struct storwin_info_ckpt full = {0};
 
-    if (!c || !info || info->size < sizeof(info->size))
+    if (!c)
         return -EINVAL;
-    size = info->size;
     full.bytes = c->bytes;
     full.n_valid = c->n_valid;
     full.open = c->open;
@@ -321,8 +320,8 @@ int storwin_ckpt_query(const struct storwin_ckpt *c, struct storwin_ckpt_info *i
         full.generation = c->slot[c->newest].generation;
         full.app_version = c->slot[c->newest].app_version;
     }
-    full.size = size;
-    memcpy(info, &full, size < sizeof(full) ? size : sizeof(full));
+    if (storwin__give(info, &full, sizeof(full)) < 0)
+        return -EINVAL;
     return c->newest < 0 ? STORWIN_ENONE : 0;
 }
 
@@ -343,14 +342,17 @@ static struct slot *next_slot(struct storwin_ckpt *c)
     return &c->slot[c->newest < 0 ? 0 : 1 - c->newest];
 }
 
-int storwin_ckpt_begin(struct storwin_ckpt *c, uint32_t flags, void **data)
+int storwin_ckpt_begin(struct storwin_ckpt *c, uint32_t flags, void **data,
+                       struct storwin_error *err)
 {
     struct slot *s;
 
     if (!c || !data || (flags & ~STORWIN_CKPT_COPY))
-        return -EINVAL;
-    if (c->open || storwin__owned(c->win, NULL) < 0)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL, or unknown flags");
+    if (storwin__owned(c->win, err) < 0)
         return STORWIN_ESTATE;
+    if (c->open)
+        return storwin__fail(err, STORWIN_ESTATE, NULL, "the last state was not committed");
     s = next_slot(c);
     s->generation = 0; /* what it held is no more */
     if ((flags & STORWIN_CKPT_COPY) && c->newest >= 0)

@@ -3,20 +3,21 @@
 #include "internal.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 struct storwin_dynamic {
+    const struct storwin_allocator *allocator;
     pthread_mutex_t lock;
     struct storwin_window **wins;
     size_t n, cap;
 };
 
-int storwin_dynamic_create(struct storwin_dynamic **out)
+int storwin_dynamic_create(const struct storwin_allocator *allocator, struct storwin_dynamic **out)
 {
-    struct storwin_dynamic *dyn = out ? calloc(1, sizeof(*dyn)) : NULL;
+    struct storwin_dynamic *dyn = out ? storwin__calloc(allocator, 1, sizeof(*dyn)) : NULL;
 
     if (!dyn)
         return out ? -ENOMEM : -EINVAL;
+    dyn->allocator = allocator;
     pthread_mutex_init(&dyn->lock, NULL);
     *out = dyn;
     return 0;
@@ -29,8 +30,8 @@ void storwin_dynamic_destroy(struct storwin_dynamic *dyn)
     for (size_t i = 0; i < dyn->n; i++)
         atomic_fetch_sub(&dyn->wins[i]->attached, 1);
     pthread_mutex_destroy(&dyn->lock);
-    free(dyn->wins);
-    free(dyn);
+    storwin__free(dyn->allocator, dyn->wins);
+    storwin__free(dyn->allocator, dyn);
 }
 
 /* Where the window is in the array; dyn->n: it is not attached. */
@@ -49,7 +50,8 @@ static int attach(struct storwin_dynamic *dyn, struct storwin_window *win)
         return -EEXIST;
     if (dyn->n == dyn->cap) {
         size_t cap = dyn->cap ? dyn->cap * 2 : 8;
-        struct storwin_window **grown = realloc(dyn->wins, cap * sizeof(struct storwin_window *));
+        struct storwin_window **grown =
+            storwin__realloc(dyn->allocator, dyn->wins, cap * sizeof(struct storwin_window *));
 
         if (!grown)
             return -ENOMEM;

@@ -149,13 +149,14 @@ static void set_resident(struct storwin__pager *p, uint64_t blocks)
 static void ring_push(struct storwin__pager *p, uint64_t block)
 {
     if (p->ring_len == p->ring_cap) {
-        uint32_t *grown = malloc(p->ring_cap * 2 * sizeof(*grown));
+        uint32_t *grown =
+            storwin__realloc(p->win->opts.allocator, NULL, p->ring_cap * 2 * sizeof(*grown));
 
         if (!grown)
             return;
         for (uint64_t i = 0; i < p->ring_len; i++)
             grown[i] = p->ring[(p->ring_head + i) % p->ring_cap];
-        free(p->ring);
+        storwin__free(p->win->opts.allocator, p->ring);
         p->ring = grown;
         p->ring_head = 0;
         p->ring_cap *= 2;
@@ -801,11 +802,19 @@ void storwin__pager_query(const struct storwin_window *win, struct storwin_info 
         return;
     info->user_faults_only = p->user_faults_only;
     info->keeps_pinned = p->stash != NULL;
-    info->n_pinned = atomic_load_explicit(&p->n_pinned, memory_order_relaxed);
     info->budget_bytes = p->max * p->block_bytes;
-    info->resident_bytes = atomic_load_explicit(&p->resident_bytes, memory_order_relaxed);
-    info->n_faults = atomic_load_explicit(&p->n_faults, memory_order_relaxed);
-    info->read_bytes = atomic_load_explicit(&p->read_bytes, memory_order_relaxed);
+}
+
+void storwin__pager_stats(const struct storwin_window *win, struct storwin_stats *stats)
+{
+    const struct storwin__pager *p = win->pager;
+
+    if (!p)
+        return;
+    stats->n_pinned = atomic_load_explicit(&p->n_pinned, memory_order_relaxed);
+    stats->resident_bytes = atomic_load_explicit(&p->resident_bytes, memory_order_relaxed);
+    stats->n_faults = atomic_load_explicit(&p->n_faults, memory_order_relaxed);
+    stats->read_bytes = atomic_load_explicit(&p->read_bytes, memory_order_relaxed);
 }
 
 /* ---- opening and closing */
@@ -957,8 +966,8 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
     if (p->stop_fd < 0)
         return storwin__fail(err, -errno, "storage_alloc_pager", "eventfd: %s",
                              storwin_strerror(-errno));
-    p->ring = malloc(p->ring_cap * sizeof(*p->ring));
-    p->state = calloc((size_t)p->n_blocks, 1);
+    p->ring = storwin__realloc(win->opts.allocator, NULL, p->ring_cap * sizeof(*p->ring));
+    p->state = storwin__calloc(win->opts.allocator, (size_t)p->n_blocks, 1);
     if (!p->ring || !p->state)
         return storwin__fail(err, -ENOMEM, "storage_alloc_pager", "out of memory");
     if (!resident) {
@@ -983,7 +992,7 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
 /* Pages the storage span, or with `resident` only tracks the stores into it. */
 int storwin__pager_open(struct storwin_window *win, int resident, struct storwin_error *err)
 {
-    struct storwin__pager *p = calloc(1, sizeof(*p));
+    struct storwin__pager *p = storwin__calloc(win->opts.allocator, 1, sizeof(*p));
     int rc;
 
     if (!p)
@@ -1034,8 +1043,8 @@ void storwin__pager_close(struct storwin_window *win)
     pthread_cond_destroy(&p->room);
     pthread_cond_destroy(&p->pressure);
     pthread_cond_destroy(&p->idle);
-    free(p->ring);
-    free(p->state);
-    free(p);
+    storwin__free(win->opts.allocator, p->ring);
+    storwin__free(win->opts.allocator, p->state);
+    storwin__free(win->opts.allocator, p);
     win->pager = NULL;
 }

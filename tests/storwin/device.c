@@ -129,7 +129,7 @@ static void refusals(void)
 static void checkpoints(void)
 {
     struct storwin_opts opts = dev_opts(STORWIN_PAGER_KERNEL, page);
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
     struct storwin_ckpt *ckpt;
     struct storwin_error err;
     void *data;
@@ -139,7 +139,7 @@ static void checkpoints(void)
         write_file(dev_path, at, zeros, sizeof(zeros));
     for (uint64_t g = 1; g < 5; g++) {
         CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &ckpt, &err) == 0);
-        CHECK(storwin_ckpt_begin(ckpt, 0, &data) == 0);
+        CHECK(storwin_ckpt_begin(ckpt, 0, &data, NULL) == 0);
         memset(data, (int)g, 1 << 20);
         CHECK(storwin_ckpt_commit(ckpt, &err) == 0);
         storwin_ckpt_close(ckpt);

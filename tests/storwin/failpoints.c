@@ -29,11 +29,8 @@ static int hit(int code)
     {                                                                                              \
         return hit(code) ? (bad) : __real_##name args;                                             \
     }
-WRAP(void *, malloc, NULL, ENOMEM, (size_t n), (n))
 WRAP(void *, calloc, NULL, ENOMEM, (size_t n, size_t m), (n, m))
 WRAP(void *, realloc, NULL, ENOMEM, (void *p, size_t n), (p, n))
-WRAP(char *, strdup, NULL, ENOMEM, (const char *s), (s))
-WRAP(char *, strndup, NULL, ENOMEM, (const char *s, size_t n), (s, n))
 WRAP(void *, mmap, MAP_FAILED, ENOMEM, (void *a, size_t n, int p, int f, int fd, off_t o),
      (a, n, p, f, fd, o))
 WRAP(int, madvise, -1, ENOMEM, (void *a, size_t n, int what), (a, n, what))
@@ -260,7 +257,7 @@ static int shared_life(void)
 static int ckpt_life(void)
 {
     struct storwin_opts opts = storage_opts(path);
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
     struct storwin_ckpt *ckpt = NULL;
     void *data;
     int rc, done;
@@ -268,7 +265,7 @@ static int ckpt_life(void)
     atomic_store(&armed, 1);
     rc = storwin_ckpt_open(&opts, 5000, 1, &ckpt, NULL);
     if (rc == 0) {
-        CHECK(storwin_ckpt_begin(ckpt, 0, &data) == 0);
+        CHECK(storwin_ckpt_begin(ckpt, 0, &data, NULL) == 0);
         memset(data, 7, 5000);
         done = storwin_ckpt_commit(ckpt, NULL);
         atomic_store(&armed, 0);
@@ -323,7 +320,7 @@ static int dynamic_life(void)
     for (int i = 0; i < 9; i++)
         CHECK(storwin_alloc(NULL, 100, &win[i], NULL) == 0);
     atomic_store(&armed, 1);
-    rc = storwin_dynamic_create(&dyn);
+    rc = storwin_dynamic_create(NULL, &dyn);
     for (int i = 0; rc == 0 && i < 9; i++) {
         rc = storwin_dynamic_attach(dyn, win[i]);
         attached += rc == 0;

@@ -207,6 +207,14 @@ static inline uint64_t window_bytes(const struct storwin_window *win)
     return info.bytes;
 }
 
+static inline struct storwin_stats window_stats(const struct storwin_window *win)
+{
+    struct storwin_stats stats = {.size = sizeof(stats)};
+
+    CHECK(storwin_query_stats(win, &stats) == 0);
+    return stats;
+}
+
 static inline uint64_t file_size(const char *path)
 {
     struct stat st;

@@ -560,7 +560,7 @@ static void dynamic(void **state)
     char synced;
 
     (void)state;
-    assert_int_equal(storwin_dynamic_create(&dyn), 0);
+    assert_int_equal(storwin_dynamic_create(NULL, &dyn), 0);
     assert_int_equal(storwin_alloc(NULL, 0, &empty, NULL), 0);
     assert_int_equal(storwin_dynamic_attach(dyn, empty), -EINVAL);
     for (unsigned i = 0; i < 20; i++) {

@@ -419,7 +419,7 @@ static void bad_sector_at_allocation(void **state)
 static void commit(void **state)
 {
     struct storwin_opts opts = storage_opts(test_path("commit"));
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
     struct storwin_ckpt *ckpt;
     struct storwin_error err;
     void *data;
@@ -429,7 +429,7 @@ static void commit(void **state)
         opts.pager = pager;
         assert_int_equal(storwin_ckpt_open(&opts, 100 * page, 1, &ckpt, &err), 0);
         for (unsigned g = 1; g < 4; g++) {
-            assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data), 0);
+            assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data, NULL), 0);
             watched = data; /* near enough: every offset is bad */
             memset(data, (int)g, 100 * page);
             for (int flushes = 0; flushes < 2; flushes++) {

@@ -49,11 +49,11 @@ static void rounding(void **state)
 static void check_parts(const struct storwin_window *win, int memfd, int kernel)
 {
     uint8_t *base = storwin_base(win);
-    struct storwin_part_info part;
+    struct storwin_info_part part;
     uint64_t at = 0;
     uint32_t i;
 
-    for (i = 0, part.size = sizeof(part); storwin_part(win, i, &part) == 0; i++) {
+    for (i = 0, part.size = sizeof(part); storwin_query_part(win, i, &part) == 0; i++) {
         uint8_t *map = MAP_FAILED;
 
         assert_int_equal(part.offset, at);
@@ -76,26 +76,26 @@ static void check_parts(const struct storwin_window *win, int memfd, int kernel)
         if (map != MAP_FAILED)
             munmap(map, part.bytes);
         at += part.bytes;
-        part = (struct storwin_part_info){.size = sizeof(part)};
+        part = (struct storwin_info_part){.size = sizeof(part)};
     }
     assert_int_equal(at, window_bytes(win));
-    assert_int_equal(storwin_part(win, i, &part), STORWIN_ERANGE);
+    assert_int_equal(storwin_query_part(win, i, &part), STORWIN_ERANGE);
 }
 
 /* The part that holds the byte at an offset. */
-static struct storwin_part_info part_of(const struct storwin_window *win, uint64_t offset)
+static struct storwin_info_part part_of(const struct storwin_window *win, uint64_t offset)
 {
-    struct storwin_part_info part = {.size = sizeof(part)};
+    struct storwin_info_part part = {.size = sizeof(part)};
 
-    for (uint32_t i = 0; storwin_part(win, i, &part) == 0; i++)
+    for (uint32_t i = 0; storwin_query_part(win, i, &part) == 0; i++)
         if (offset >= part.offset && offset - part.offset < part.bytes)
             return part;
     fail_msg("no part has the byte at %lu", (unsigned long)offset);
     return part;
 }
 
-/* What storwin_part() says about each byte's page, what a store reaches, and what the file holds.
- */
+/* What storwin_query_part() says about each byte's page, what a store reaches, and what the file
+ * holds. */
 static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t pager)
 {
     const char *path = test_path("layout");
@@ -122,7 +122,7 @@ static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t 
         uint64_t last = p + 1 < pages ? (p + 1) * page - 1 : bytes - 1;
 
         for (int end = 0; end < 2; end++) {
-            const struct storwin_part_info part = part_of(win, end ? last : p * page);
+            const struct storwin_info_part part = part_of(win, end ? last : p * page);
 
             assert_int_equal(part.kind, here ? STORWIN_STORAGE : STORWIN_MEMORY);
             assert_true(part.offset <= p * page && part.offset + part.bytes > last);
@@ -158,9 +158,9 @@ static void parts(void **state)
 {
     struct storwin_opts opts;
     struct storwin_window *win;
-    struct storwin_part_info part = {.size = sizeof(part.size) + sizeof(part.offset), .bytes = 99};
+    struct storwin_info_part part = {.size = sizeof(part.size) + sizeof(part.offset), .bytes = 99};
     struct {
-        struct storwin_part_info part;
+        struct storwin_info_part part;
         uint64_t more;
     } longer;
     char value[8];
@@ -173,18 +173,18 @@ static void parts(void **state)
     assert_string_equal(value, "true");
     memset(storwin_base(win), 'm', 3 * page + 5);
     check_parts(win, 1, 0);
-    assert_int_equal(storwin_part(win, 0, &part), 0);
+    assert_int_equal(storwin_query_part(win, 0, &part), 0);
     assert_int_equal(part.bytes, 99); /* not of its struct */
     part.size = sizeof(part.size) - 1;
-    assert_int_equal(storwin_part(win, 0, &part), -EINVAL);
+    assert_int_equal(storwin_query_part(win, 0, &part), -EINVAL);
     memset(&longer, 0x77, sizeof(longer));
     longer.part.size = sizeof(longer);
-    assert_int_equal(storwin_part(win, 0, &longer.part), 0);
+    assert_int_equal(storwin_query_part(win, 0, &longer.part), 0);
     assert_int_equal(longer.part.size, sizeof(longer));
     assert_int_equal(longer.part.bytes, 3 * page + 5);
     assert_int_equal(longer.more, 0x7777777777777777); /* what this release does not know */
-    assert_int_equal(storwin_part(win, 0, NULL), -EINVAL);
-    assert_int_equal(storwin_part(NULL, 0, &part), -EINVAL);
+    assert_int_equal(storwin_query_part(win, 0, NULL), -EINVAL);
+    assert_int_equal(storwin_query_part(NULL, 0, &part), -EINVAL);
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
@@ -209,7 +209,7 @@ static void zero_and_one(void **state)
 {
     struct storwin_opts opts = storage_opts(test_path("small"));
     struct storwin_info info = {.size = sizeof(info)};
-    struct storwin_part_info part = {.size = sizeof(part)};
+    struct storwin_info_part part = {.size = sizeof(part)};
     struct storwin_window *win;
 
     (void)state;
@@ -217,7 +217,7 @@ static void zero_and_one(void **state)
         opts.pager = pager;
         assert_int_equal(storwin_alloc(&opts, 0, &win, NULL), 0);
         assert_null(storwin_base(win));
-        assert_int_equal(storwin_part(win, 0, &part), STORWIN_ERANGE);
+        assert_int_equal(storwin_query_part(win, 0, &part), STORWIN_ERANGE);
         assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
         assert_int_equal(storwin_sync(win, 0, 0, NULL), 0);
         assert_int_equal(storwin_sync(win, 0, 1, NULL), STORWIN_ERANGE);

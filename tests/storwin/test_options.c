@@ -337,7 +337,7 @@ static void struct_limits(void **state)
     BAD(flags, 16, -EINVAL, "");
     opts = good;
     opts.size = 8; /* other sizes: test_opts_size.c */
-    assert_int_equal(storwin__opts_take(&copy, &opts, &err), -EINVAL);
+    assert_int_equal(storwin__opts_take(&copy, &opts, sizeof(copy), &err), -EINVAL);
     assert_string_equal(err.hint, "");
 }
 
