@@ -204,18 +204,17 @@ int storwin__sync_names(struct storwin_window *win, struct storwin_error *err);
 void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* pager.c */
-/* A new userfaultfd, by the system call or by /dev/userfaultfd, whichever is allowed. -1: errno
- * says why. */
-int storwin__userfaultfd(uint32_t *user_faults_only);
 int storwin__pager_open(struct storwin_window *win, int resident, struct storwin_error *err);
 void storwin__pager_close(struct storwin_window *win);
+void storwin__pager_query(const struct storwin_window *win, struct storwin_info *info);
+void storwin__pager_stats(const struct storwin_window *win, struct storwin_stats *stats);
+
+/* pager_sync.c */
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin);
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end);
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end);
 void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail);
 uint64_t storwin__pager_slice(const struct storwin_window *win);
-void storwin__pager_query(const struct storwin_window *win, struct storwin_info *info);
-void storwin__pager_stats(const struct storwin_window *win, struct storwin_stats *stats);
 
 /*
  * Stores into a page what is there. Not by an atomic "or 0": clang makes a load of that. If
