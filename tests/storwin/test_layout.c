@@ -7,7 +7,6 @@
 #include <cmocka.h>
 #include <sys/mman.h>
 
-#include "internal.h"
 #include "storwin_test.h"
 
 static uint64_t page;
@@ -19,29 +18,6 @@ static uint64_t naive_pages(uint64_t pages, uint32_t ppb)
     for (uint64_t k = 0;; k++)
         if (2 * pages * ppb < (2 * k + 1) * UINT64_C(1000000000))
             return k;
-}
-
-static void rounding(void **state)
-{
-    uint64_t rng = 88172645463325252u;
-
-    (void)state;
-    for (uint64_t pages = 0; pages < 64; pages++)
-        for (uint32_t f = 0; f <= 1000; f++)
-            assert_int_equal(storwin__storage_pages(pages, f * 1000000),
-                             naive_pages(pages, f * 1000000));
-    for (unsigned i = 0; i < 100000; i++) {
-        uint64_t pages = test_random(&rng) % 1000;
-        uint32_t ppb = (uint32_t)(test_random(&rng) % (STORWIN_FACTOR_ONE + 1));
-
-        assert_int_equal(storwin__storage_pages(pages, ppb), naive_pages(pages, ppb));
-    }
-    for (uint64_t pages = 1; pages <= STORWIN_MAX_BYTES / 4096; pages *= 2) {
-        assert_int_equal(storwin__storage_pages(pages, 0), 0);
-        assert_int_equal(storwin__storage_pages(pages, STORWIN_FACTOR_ONE), pages);
-        assert_int_equal(storwin__storage_pages(pages, STORWIN_FACTOR_ONE / 2),
-                         pages / 2 + pages % 2);
-    }
 }
 
 /* The parts follow each other, and their descriptors hold what the window does. The window is
@@ -350,13 +326,9 @@ static void larger_than_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounding),
-        cmocka_unit_test(every_small_size),
-        cmocka_unit_test(parts),
-        cmocka_unit_test(zero_and_one),
-        cmocka_unit_test(automatic),
-        cmocka_unit_test(two_on_one_file),
-        cmocka_unit_test(larger_than_memory),
+        cmocka_unit_test(every_small_size), cmocka_unit_test(parts),
+        cmocka_unit_test(zero_and_one),     cmocka_unit_test(automatic),
+        cmocka_unit_test(two_on_one_file),  cmocka_unit_test(larger_than_memory),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <locale.h>
 
-#include "internal.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 static char long_path[STORWIN_MAX_PATH + 2];

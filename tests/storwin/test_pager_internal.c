@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "internal.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 static uint64_t page;

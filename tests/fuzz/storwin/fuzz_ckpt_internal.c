@@ -20,9 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ckpt.h"
+#include "../../../libstorwin/src/ckpt.h"
 #include "fuzz.h"
-#include "internal.h"
+#include "../../../libstorwin/src/internal.h"
 
 #define MAX_STATE  12288u /* three blocks under a sum each */
 #define SLOT_BYTES (2 * STORWIN__CKPT_HEADER_BYTES)

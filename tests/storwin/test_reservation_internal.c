@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "internal.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 static uint64_t page;

@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "internal.h"
-#include "ring.h"
+#include "../../libstorwin/src/internal.h"
+#include "../../libstorwin/src/ring.h"
 #include "storwin_test.h"
 
 #define PAGES 5000u /* more than one unit in which errors are told apart */

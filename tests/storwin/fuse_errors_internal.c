@@ -16,7 +16,7 @@
 #include <sys/statfs.h>
 #include <sys/wait.h>
 
-#include "internal.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 #define PAGES    5000u

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "internal.h"
+#include "../../../libstorwin/src/internal.h"
 
 static void check(int holds)
 {

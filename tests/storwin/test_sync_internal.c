@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <sys/wait.h>
 
-#include "internal.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 static uint64_t page;

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "internal.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 static atomic_int countdown, armed;
@@ -334,9 +334,23 @@ static int dynamic_life(void)
     return rc;
 }
 
-static void *nothing(void *arg)
+static void *own_id(void *arg)
 {
-    return arg;
+    *(pid_t *)arg = gettid();
+    return NULL;
+}
+
+/* A thread has come and gone: what a sanitizer or the C library starts with it is there. */
+static void first_thread(void)
+{
+    char task[64];
+    pthread_t thread;
+    pid_t id;
+
+    CHECK(pthread_create(&thread, NULL, own_id, &id) == 0 && pthread_join(thread, NULL) == 0);
+    snprintf(task, sizeof(task), "/proc/self/task/%d", (int)id);
+    while (access(task, F_OK) == 0)
+        usleep(1000);
 }
 
 int main(void)
@@ -350,11 +364,9 @@ int main(void)
         {"memfd", memfd_life},     {"checkpoint", ckpt_life},       {"dynamic", dynamic_life}};
 
     unsigned threads;
-    pthread_t thread;
 
     test_begin();
-    CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
-    usleep(100000);
+    first_thread();
     threads = count_threads(); /* a sanitizer may have one */
     setvbuf(stdout, NULL, _IOLBF, 0);
     path = test_path("file");

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "ckpt.h"
-#include "internal.h"
+#include "../../libstorwin/src/ckpt.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 #include <sys/wait.h>
