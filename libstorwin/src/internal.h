@@ -48,10 +48,10 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
 ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value,
                            size_t cap);
 
-/* memory.c: where to look; NULL members mean the real ones */
+/* memory.c: where to look; NULL: the real ones */
 struct storwin__memory_source {
-    const char *meminfo, *cgroup, *mountinfo,
-        *root; /* root: put before the mount points of mountinfo */
+    const char *meminfo, *cgroup, *mountinfo;
+    const char *root; /* put before the mount points of mountinfo */
 };
 uint64_t storwin__memory_available(const struct storwin__memory_source *src);
 
@@ -81,8 +81,8 @@ void storwin__file_close(struct storwin__file *f);
 int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opts,
                     uint32_t *outcome);
 
-/* The storage part of a window is one span of addresses; `first` and `end` below count its pages.
- * */
+/* The storage part of a window is one span of addresses; `first` and `end` below count its
+ * pages. */
 struct storwin__part {
     uint64_t offset, bytes; /* in the window */
     uint64_t file_offset;
