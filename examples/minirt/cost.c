@@ -42,12 +42,11 @@ void minirt_get_info(const struct minirt *rt, struct minirt_info *info)
     memcpy(info->cost, rt->cost, sizeof(info->cost));
     info->cost[MINIRT_AV].told = rankmap_av_bytes(rt->av);
     info->cost[MINIRT_MAPS].told = rankmap_bytes(rt->nodes);
-    info->cost[MINIRT_WINDOWS].told = storwin_bytes(rt->service_window->storage);
+    info->cost[MINIRT_WINDOWS].told = sizeof(*rt->service);
     for (uint32_t i = 0; i < MINIRT_SLOTS; i++) {
         const struct minirt_team *team = rt->teams[i];
-        const struct minirt_window *window = rt->windows[i];
 
         info->cost[MINIRT_MAPS].told += team ? rankmap_bytes(team->map) : 0;
-        info->cost[MINIRT_WINDOWS].told += window ? storwin_bytes(window->storage) : 0;
+        info->cost[MINIRT_WINDOWS].told += rt->windows[i] ? rt->service->window[i].bytes : 0;
     }
 }

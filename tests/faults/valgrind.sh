@@ -15,7 +15,7 @@ why_not() {
     asymreg_contract* | asymreg_regions* | asymreg_coalesce_* | asymput*) echo "starts other processes and programs: the library itself is in asymreg_test_*" ;;
     asymreg_*_pidfd) echo "the same programs: valgrind (3.19) knows no pidfd_open() in any case" ;;
     storwin_sandbox_*) echo "the same programs, which run here as there" ;;
-    storwin_test_pager) echo "the user-level pager alone, whose pages cannot be served while valgrind holds the thread that wants one: AddressSanitizer has it" ;;
+    storwin_test_pager_internal) echo "the user-level pager alone, whose pages cannot be served while valgrind holds the thread that wants one: AddressSanitizer has it" ;;
     storwin_kill_*) echo "processes that are killed: not a matter of memory" ;;
     rankmap_explain*) echo "a program's test" ;;
     shmht_kill* | shmht_model | shmht_contract*) echo "processes that are killed, or readers beside a writer for a time: not a matter of memory" ;;

@@ -189,7 +189,7 @@ static void windows(const char *dir)
         CHECK(minirt_window_create(world, bytes, hints, &w) == 0);
         CHECK((stat(path, &st) == 0) == (i > 0 && i < 5));
         use(w, bytes);
-        CHECK(storwin_sync(minirt_window_storage(w), NULL) == 0);
+        CHECK(storwin_sync(minirt_window_storage(w), 0, STORWIN_TO_END, NULL) == 0);
         if (i == 1) { /* what a neighbour put is in the file */
             unsigned char byte = 0;
             int fd = open(path, O_RDONLY);

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <locale.h>
 
-#include "internal.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 static char long_path[STORWIN_MAX_PATH + 2];
@@ -245,39 +245,28 @@ static void null_arguments(void **state)
     assert_int_equal(storwin_opts_set(&opts, "alloc_type", NULL, &err), -EINVAL);
     opts.size--;
     assert_int_equal(storwin_opts_set(&opts, "alloc_type", "memory", &err), -EINVAL);
-    assert_int_equal(storwin_opts_apply(&opts, NULL, 0, NULL, NULL, &err), -EINVAL);
     assert_int_equal(storwin_hints_split(NULL, NULL, 0, &err), -EINVAL);
 }
 
-static void apply(void **state)
+static void one_after_another(void **state)
 {
-    struct storwin_hint hints[] = {{"alloc_type", "memory"},
-                                   {"cb_nodes", "4"},
-                                   {"storage_alloc_factor", "0.5"},
-                                   {"alloc_type", "storage"},
-                                   {"no_such", ""}};
     struct storwin_opts opts, before;
     struct storwin_error err;
-    uint32_t unknown[5] = {9, 9, 9, 9, 9};
-    size_t n = 9;
 
     (void)state;
     storwin_opts_init(&opts);
-    assert_int_equal(storwin_opts_apply(&opts, hints, 5, unknown, &n, &err), 0);
-    assert_int_equal(n, 2);
-    assert_int_equal(unknown[0], 1);
-    assert_int_equal(unknown[1], 4);
+    assert_int_equal(storwin_opts_set(&opts, "alloc_type", "memory", &err), 0);
+    before = opts;
+    assert_int_equal(storwin_opts_set(&opts, "cb_nodes", "4", &err), STORWIN_UNKNOWN);
+    assert_memory_equal(&opts, &before, sizeof(opts));
+    assert_int_equal(storwin_opts_set(&opts, "storage_alloc_factor", "0.5", &err), 0);
+    assert_int_equal(storwin_opts_set(&opts, "alloc_type", "storage", &err), 0);
     assert_int_equal(opts.alloc_type, STORWIN_STORAGE); /* the later one counts */
     assert_int_equal(opts.factor_ppb, STORWIN_FACTOR_ONE / 2);
-    assert_int_equal(storwin_opts_apply(&opts, hints, 5, NULL, NULL, NULL), 0);
-
-    hints[2].value = "3";
     before = opts;
-    n = 9;
-    assert_int_equal(storwin_opts_apply(&opts, hints, 5, unknown, &n, &err), STORWIN_EVALUE);
+    assert_int_equal(storwin_opts_set(&opts, "storage_alloc_factor", "3", &err), STORWIN_EVALUE);
     assert_string_equal(err.hint, "storage_alloc_factor");
-    assert_memory_equal(&opts, &before, sizeof(opts)); /* all or nothing */
-    assert_int_equal(n, 9);
+    assert_memory_equal(&opts, &before, sizeof(opts));
 }
 
 static void split(void **state)
@@ -348,7 +337,7 @@ static void struct_limits(void **state)
     BAD(flags, 16, -EINVAL, "");
     opts = good;
     opts.size = 8; /* other sizes: test_opts_size.c */
-    assert_int_equal(storwin__opts_take(&copy, &opts, &err), -EINVAL);
+    assert_int_equal(storwin__opts_take(&copy, &opts, sizeof(copy), &err), -EINVAL);
     assert_string_equal(err.hint, "");
 }
 
@@ -370,7 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value),    cmocka_unit_test(paths),
         cmocka_unit_test(every_field),    cmocka_unit_test(every_key),
-        cmocka_unit_test(null_arguments), cmocka_unit_test(apply),
+        cmocka_unit_test(null_arguments), cmocka_unit_test(one_after_another),
         cmocka_unit_test(split),          cmocka_unit_test(struct_limits),
         cmocka_unit_test(explains),
     };

@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "internal.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 static uint64_t page;
@@ -54,7 +54,7 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     uint32_t *words = storwin_base(w->win);
-    const uint64_t mine = storwin_bytes(w->win) / sizeof(*words) / w->n;
+    const uint64_t mine = window_bytes(w->win) / sizeof(*words) / w->n;
     struct storwin_info info = {.size = sizeof(info)};
     uint64_t rng = w->id * 7919 + 1;
 
@@ -69,7 +69,8 @@ static void *work(void *arg)
             *word = w->model[k] = (uint32_t)test_random(&rng);
         if (i % 64 == 0) {
             storwin_query(w->win, &info);
-            CHECK(info.resident_bytes <= info.budget_bytes && info.budget_bytes <= w->budget);
+            CHECK(window_stats(w->win).resident_bytes <= info.budget_bytes &&
+                  info.budget_bytes <= w->budget);
         }
     }
     return NULL;
@@ -80,7 +81,7 @@ static void many_threads(uint32_t style)
     const uint64_t bytes = UINT64_C(8) << 20, budget = UINT64_C(2) << 20;
     const char *path = test_path("threads");
     struct storwin_window *win = open_user(path, bytes, budget, style);
-    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_stats stats;
     struct worker workers[4];
     uint32_t *copy = malloc(bytes);
     int rc;
@@ -98,14 +99,14 @@ static void many_threads(uint32_t style)
     }
     for (unsigned i = 0; i < 4; i++)
         pthread_join(workers[i].thread, NULL);
-    assert_int_equal(storwin_sync(win, NULL), 0);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
     read_file(path, 0, copy, bytes);
     for (uint64_t k = 0; k < bytes / 16; k++)
         for (unsigned i = 0; i < 4; i++)
             assert_int_equal(copy[k * 4 + i], workers[i].model[k]);
-    storwin_query(win, &info);
-    assert_true(info.n_faults > 0 && info.read_bytes > 0 && info.written_bytes > 0);
-    assert_in_range(info.resident_bytes, 1, budget);
+    stats = window_stats(win);
+    assert_true(stats.n_faults > 0 && stats.read_bytes > 0 && stats.written_bytes > 0);
+    assert_in_range(stats.resident_bytes, 1, budget);
     for (unsigned i = 0; i < 4; i++)
         free(workers[i].model);
     free(copy);
@@ -151,7 +152,6 @@ static void streams(void **state)
 {
     static const uint32_t styles[] = {0, STORWIN_ACCESS_SEQUENTIAL, STORWIN_ACCESS_REVERSE};
     const uint64_t bytes = (UINT64_C(8) << 20) + 77, words = bytes / 8;
-    struct storwin_info info = {.size = sizeof(info)};
 
     (void)state;
     for (unsigned s = 0; s < 3; s++) {
@@ -165,8 +165,7 @@ static void streams(void **state)
             wrong += base[styles[s] == STORWIN_ACCESS_REVERSE ? words - 1 - i : i] != i * 3 + 1;
         assert_int_equal(wrong, 0);
         ((uint8_t *)base)[bytes - 1] = 9;
-        storwin_query(win, &info);
-        assert_in_range(info.read_bytes, bytes, bytes * 3);
+        assert_in_range(window_stats(win).read_bytes, bytes, bytes * 3);
         assert_int_equal(storwin_free(win, NULL), 0);
     }
 }
@@ -272,7 +271,7 @@ static void push_out(struct storwin_window *win, uint64_t from)
     uint8_t sum = 0;
 
     for (unsigned i = 0; i < 3; i++)
-        for (uint64_t at = from; at < storwin_bytes(win); at += page)
+        for (uint64_t at = from; at < window_bytes(win); at += page)
             sum = (uint8_t)(sum + base[at]);
     (void)sum;
 }
@@ -365,18 +364,17 @@ static void pinned_page(void **state)
             read_pinned(&pinned, source, base + 3 * page + 100 * i, 16);
             push_out(win, 16 * page);
             assert_memory_equal(base + 3 * page + 100 * i, "0123456789abcdef", 16);
-            assert_int_equal(storwin_sync(win, NULL), 0);
+            assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
             read_file(path, 3 * page + 100 * i, &byte, 1);
             assert_int_equal(byte, '0');
         }
         read_pinned(&pinned, source, base + 3 * page + 1000,
                     16); /* nothing but the sync before it knows of this one */
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
         read_file(path, 3 * page + 1015, &byte, 1);
         assert_int_equal(byte, 'f');
-        storwin_query(win, &info);
-        assert_true(info.n_pinned > 0);
-        assert_in_range(info.resident_bytes, 1, info.budget_bytes);
+        assert_true(window_stats(win).n_pinned > 0);
+        assert_in_range(window_stats(win).resident_bytes, 1, info.budget_bytes);
         unpin(&pinned);
         push_out(win, 16 * page);
         assert_memory_equal(base + 3 * page + 1000, "0123456789abcdef", 16);
@@ -396,7 +394,7 @@ static void *copy_pinned(void *arg)
 {
     struct copier *c = arg;
     uint8_t *base = storwin_base(c->win);
-    const uint64_t bytes = storwin_bytes(c->win), chunk = UINT64_C(256) << 10;
+    const uint64_t bytes = window_bytes(c->win), chunk = UINT64_C(256) << 10;
     uint64_t *from = malloc(chunk);
 
     for (unsigned round = 1; round <= c->rounds; round++) {
@@ -435,7 +433,7 @@ static void copies_meet_evictions(void **state)
     assert_int_equal(pthread_create(&thread, NULL, copy_pinned, &c), 0);
     while (!atomic_load(&c.done)) {
         push_out(win, bytes / 2);
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
     }
     pthread_join(thread, NULL);
     for (uint64_t i = 0; i < bytes / 8; i++)
@@ -465,7 +463,7 @@ static void bound_beyond_the_window(void **state)
     memset(storwin_base(win), 1, 64 * page);
     assert_int_equal(storwin_query(win, &info), 0);
     assert_int_equal(info.budget_bytes, STORWIN_MAX_BYTES);
-    assert_int_equal(info.resident_bytes, 64 * page);
+    assert_int_equal(window_stats(win).resident_bytes, 64 * page);
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 

@@ -30,20 +30,6 @@ static int set(void *opts, void *ctx)
     return rc;
 }
 
-static int apply(void *opts, void *ctx)
-{
-    const struct storwin_hint hints[] = {{"storage_alloc_order", "storage_first"},
-                                         {"no_such", "x"}};
-    struct storwin_opts *o = opts;
-    uint32_t before = o->order;
-    int rc = storwin_opts_apply(o, hints, 2, NULL, NULL, NULL);
-
-    (void)ctx;
-    assert_int_equal(o->order, rc == 0 ? STORWIN_STORAGE_FIRST : before);
-    o->order = before;
-    return rc;
-}
-
 static int checkpoint(void *opts, void *ctx)
 {
     struct storwin_ckpt *c = NULL;
@@ -88,7 +74,6 @@ static void every_struct(void **state)
     assert_int_equal(
         opts_sizes("storwin_opts, alloc on storage", &opts, sizeof(opts), window, NULL), 0);
     assert_int_equal(opts_sizes("storwin_opts, set", &opts, sizeof(opts), set, NULL), 0);
-    assert_int_equal(opts_sizes("storwin_opts, apply", &opts, sizeof(opts), apply, NULL), 0);
     opts.filename = test_path("checkpoints");
     assert_int_equal(opts_sizes("storwin_opts, ckpt", &opts, sizeof(opts), checkpoint, NULL), 0);
 }

@@ -20,9 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ckpt.h"
+#include "../../../libstorwin/src/ckpt.h"
 #include "fuzz.h"
-#include "internal.h"
+#include "../../../libstorwin/src/internal.h"
 
 #define MAX_STATE  12288u /* three blocks under a sum each */
 #define SLOT_BYTES (2 * STORWIN__CKPT_HEADER_BYTES)
@@ -237,7 +237,7 @@ static struct storwin_ckpt *open_file(struct file *f, uint64_t version, struct s
     static uint8_t was[FILE_BYTES];
     const uint64_t bytes = f->bytes;
     const struct seen s = look(f);
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
     struct storwin_ckpt *ckpt = NULL;
     struct storwin_error err;
     int rc = storwin_ckpt_open(&f->opts, f->state_bytes, version, &ckpt, &err);
@@ -264,17 +264,17 @@ static struct storwin_ckpt *open_file(struct file *f, uint64_t version, struct s
 static void work(struct file *f, struct input *in, struct storwin_ckpt *ckpt, uint64_t version,
                  struct seen *newest, uint8_t *state)
 {
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
     void *data = NULL;
 
     for (uint8_t order; in->at < in->end && (order = take(in) & 7) < 6;) {
         const uint32_t flags = order % 2 ? STORWIN_CKPT_COPY : 0;
 
         if (order < 2 && data) {
-            check(storwin_ckpt_begin(ckpt, flags, &data) == STORWIN_ESTATE);
+            check(storwin_ckpt_begin(ckpt, flags, &data, NULL) == STORWIN_ESTATE);
         } else if (order < 2) {
-            check(storwin_ckpt_begin(ckpt, 4, &data) == -EINVAL &&
-                  storwin_ckpt_begin(ckpt, flags, &data) == 0);
+            check(storwin_ckpt_begin(ckpt, 4, &data, NULL) == -EINVAL &&
+                  storwin_ckpt_begin(ckpt, flags, &data, NULL) == 0);
             check(!flags || newest->newest < 0 || memcmp(data, state, f->state_bytes) == 0);
         } else if (order < 4) {
             const uint64_t at = take_number(in, 2) % f->state_bytes;

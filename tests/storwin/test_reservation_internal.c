@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "internal.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 static uint64_t page;
@@ -391,7 +391,7 @@ static void unlink_and_discard(void **state)
         opts.flags = STORWIN_DISCARD;
         assert_int_equal(storwin_alloc(&opts, page, &win, NULL), 0);
         *(char *)storwin_base(win) = 'x';
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
         *(char *)storwin_base(win) = 'y';
         assert_int_equal(storwin_free(win, NULL), 0);
         read_file(opts.filename, 0, &c, 1);
@@ -421,7 +421,7 @@ static void *churn(void *arg)
         opts.offset_bytes = (id * 100 + test_random(&rng) % 64) * page;
         opts.budget_bytes = STORWIN_MIN_BUDGET;
         CHECK(storwin_alloc(&opts, 1 + test_random(&rng) % (32 * page), &win, NULL) == 0);
-        memset(storwin_base(win), 'x', storwin_bytes(win));
+        memset(storwin_base(win), 'x', window_bytes(win));
         if (storwin_free(win, &err) < 0)
             fprintf(stderr, "free: %s\n", err.text);
         CHECK(err.code == 0);
@@ -478,10 +478,10 @@ static void no_leaks(void **state)
         opts.flags = i % 7 ? STORWIN_UNLINK : 0;
         opts.budget_bytes = STORWIN_MIN_BUDGET;
         assert_int_equal(storwin_alloc(&opts, (uint64_t)(i % 11) * 3 * page + i, &win, NULL), 0);
-        if (storwin_bytes(win) > 0)
-            memset(storwin_base(win), (int)i, storwin_bytes(win));
+        if (window_bytes(win) > 0)
+            memset(storwin_base(win), (int)i, window_bytes(win));
         if (i % 6 == 0) {
-            assert_int_equal(storwin_sync_start(win, 0, storwin_bytes(win), NULL), 0);
+            assert_int_equal(storwin_sync_start(win, 0, STORWIN_TO_END, NULL), 0);
             assert_int_equal(storwin_sync_wait(win, NULL), 0);
         }
         assert_int_equal(storwin_free(win, NULL), 0);
@@ -557,9 +557,10 @@ static void dynamic(void **state)
     struct storwin_window *win[20], *empty;
     struct storwin_dynamic *dyn;
     struct storwin_error err;
+    char synced;
 
     (void)state;
-    assert_int_equal(storwin_dynamic_create(&dyn), 0);
+    assert_int_equal(storwin_dynamic_create(NULL, &dyn), 0);
     assert_int_equal(storwin_alloc(NULL, 0, &empty, NULL), 0);
     assert_int_equal(storwin_dynamic_attach(dyn, empty), -EINVAL);
     for (unsigned i = 0; i < 20; i++) {
@@ -569,15 +570,9 @@ static void dynamic(void **state)
         assert_int_equal(storwin_dynamic_attach(dyn, win[i]), -EEXIST);
     }
     for (unsigned i = 0; i < 20; i++) {
-        char *base = storwin_base(win[i]);
-
-        assert_ptr_equal(storwin_dynamic_find(dyn, base), win[i]);
-        assert_ptr_equal(storwin_dynamic_find(dyn, base + page + i - 1), win[i]);
-        assert_ptr_not_equal(storwin_dynamic_find(dyn, base + page + i), win[i]);
-        *base = (char)(i + 1);
+        assert_int_equal(storwin_free(win[i], &err), STORWIN_EBUSY);
+        *(char *)storwin_base(win[i]) = (char)(i + 1);
     }
-    assert_null(storwin_dynamic_find(dyn, NULL));
-    assert_null(storwin_dynamic_find(dyn, &dyn));
     assert_int_equal(storwin_dynamic_sync(dyn, &err), 0);
     for (unsigned i = 1; i < 20; i += 2) {
         char c;
@@ -588,7 +583,11 @@ static void dynamic(void **state)
     assert_int_equal(storwin_free(win[3], &err), STORWIN_EBUSY);
     assert_int_equal(storwin_dynamic_detach(dyn, win[3]), 0);
     assert_int_equal(storwin_dynamic_detach(dyn, win[3]), STORWIN_ENOWIN);
-    assert_null(storwin_dynamic_find(dyn, storwin_base(win[3])));
+    *(char *)storwin_base(win[3]) = 99;
+    *(char *)storwin_base(win[5]) = 77;
+    assert_int_equal(storwin_dynamic_sync(dyn, &err), 0);
+    read_file(opts.filename, 5 * 4 * page, &synced, 1);
+    assert_int_equal(synced, 77);
     storwin_dynamic_destroy(dyn);
     storwin_dynamic_destroy(NULL);
     for (unsigned i = 0; i < 20; i++)

@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "internal.h"
-#include "ring.h"
+#include "../../libstorwin/src/internal.h"
+#include "../../libstorwin/src/ring.h"
 #include "storwin_test.h"
 
 #define PAGES 5000u /* more than one unit in which errors are told apart */
@@ -165,10 +165,10 @@ static void check_error(struct storwin_window *win, const char *path, uint32_t p
         fail_at((bad_page + 1) * page, (bad_page + 2) * page, times, code ? ENOSPC : EIO);
         memset(&err, 0, sizeof(err));
         if (async) {
-            assert_int_equal(storwin_sync_start(win, 0, storwin_bytes(win), NULL), 0);
+            assert_int_equal(storwin_sync_start(win, 0, STORWIN_TO_END, NULL), 0);
             rc = storwin_sync_wait(win, &err);
         } else {
-            rc = storwin_sync(win, &err);
+            rc = storwin_sync(win, 0, STORWIN_TO_END, &err);
         }
         assert_int_equal(rc, code ? -ENOSPC : -EIO);
         assert_int_equal(err.code, rc);
@@ -178,10 +178,10 @@ static void check_error(struct storwin_window *win, const char *path, uint32_t p
                     (pager == STORWIN_PAGER_KERNEL && times == 1));
         assert_non_null(strstr(err.text, "window"));
         assert_string_equal(err.hint, "storage_alloc_filename");
-        assert_int_equal(storwin_sync(win, &err), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), 0);
         read_file(path, (bad_page + 1) * page, copy, page - 1);
         assert_int_equal(copy[1], round + 99);
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
     }
     watched = NULL;
     free(copy);
@@ -229,12 +229,12 @@ static void flush(void **state)
 
         if (!win)
             continue;
-        memset(storwin_base(win), 1, storwin_bytes(win));
+        memset(storwin_base(win), 1, window_bytes(win));
         atomic_store(&flush_fails, 1);
-        assert_int_equal(storwin_sync(win, &err), -EIO);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), -EIO);
         assert_int_equal(err.offset, 0);
-        assert_true(err.bytes == storwin_bytes(win));
-        assert_int_equal(storwin_sync(win, &err), 0);
+        assert_true(err.bytes == window_bytes(win));
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), 0);
         assert_int_equal(storwin_free(win, NULL), 0);
         unlink(path);
     }
@@ -258,12 +258,12 @@ static void name(void **state)
         atomic_store(&name_fails, 1);
         memset(storwin_base(win), 1, 3 * page);
         if (is_new) {
-            assert_int_equal(storwin_sync_range(win, page, page, &err), -EIO);
+            assert_int_equal(storwin_sync(win, page, page, &err), -EIO);
             assert_true(err.offset == page && err.bytes == page);
             assert_string_equal(err.hint, "storage_alloc_filename");
         }
-        assert_int_equal(storwin_sync(win, NULL), 0);
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
         assert_int_equal(atomic_load(&names_synced), 2 * is_new);
         assert_int_equal(storwin_free(win, NULL), 0);
     }
@@ -291,11 +291,11 @@ static void flush_of_evicted(void **state)
             sum += base[p * page];
         atomic_store(&flush_fails, (int)round);
         atomic_store(&n_flushes, 0);
-        assert_int_equal(storwin_sync(win, &err), round ? -EIO : 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), round ? -EIO : 0);
         assert_true(atomic_load(&n_flushes) > 0);
         assert_true(!round || (err.offset == 0 && err.bytes >= 100 * page));
         atomic_store(&n_flushes, 0);
-        assert_int_equal(storwin_sync(win, &err), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), 0);
         assert_int_equal(atomic_load(&n_flushes), 0); /* no more than needed */
     }
     assert_int_equal(sum, 0);
@@ -322,9 +322,9 @@ static void eviction(void **state)
         assert_int_equal(base[p * page], (uint8_t)(p + 1));
     fail_at(0, 0, 0,
             0); /* from here on everything can be written, but what failed before is to be told */
-    assert_int_equal(storwin_sync(win, &err), -ENOSPC);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), -ENOSPC);
     assert_true(err.offset < 600 * page && err.bytes > 0);
-    while (storwin_sync(win, &err) < 0) /* an eviction may have been under way */
+    while (storwin_sync(win, 0, STORWIN_TO_END, &err) < 0) /* an eviction may have been under way */
         assert_int_equal(err.code, -ENOSPC);
     for (uint64_t p = 0; p < 600; p++) {
         uint8_t c;
@@ -419,7 +419,7 @@ static void bad_sector_at_allocation(void **state)
 static void commit(void **state)
 {
     struct storwin_opts opts = storage_opts(test_path("commit"));
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
     struct storwin_ckpt *ckpt;
     struct storwin_error err;
     void *data;
@@ -429,7 +429,7 @@ static void commit(void **state)
         opts.pager = pager;
         assert_int_equal(storwin_ckpt_open(&opts, 100 * page, 1, &ckpt, &err), 0);
         for (unsigned g = 1; g < 4; g++) {
-            assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data), 0);
+            assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data, NULL), 0);
             watched = data; /* near enough: every offset is bad */
             memset(data, (int)g, 100 * page);
             for (int flushes = 0; flushes < 2; flushes++) {

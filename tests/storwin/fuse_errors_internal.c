@@ -16,7 +16,7 @@
 #include <sys/statfs.h>
 #include <sys/wait.h>
 
-#include "internal.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 #define PAGES    5000u
@@ -242,7 +242,7 @@ static void writes(const struct mode *m, const char *path)
         fail_writes((bad + 1) * page, (bad + 2) * page, 1 << 30,
                     code); /* however often it is tried */
         memset(&err, 0, sizeof(err));
-        rc = storwin_sync(win, &err);
+        rc = storwin_sync(win, 0, STORWIN_TO_END, &err);
         if (round == 0)
             printf("%s: %s\n", m->name, err.text);
         if (rc != -code)
@@ -252,21 +252,22 @@ static void writes(const struct mode *m, const char *path)
         CHECK(err.bytes > 0 && err.bytes <= UINT64_C(16) << 20);
         CHECK(err.offset <= bad * page && err.offset + err.bytes > bad * page);
         fail_writes(0, 0, 0, 0);
-        CHECK(storwin_sync(win, &err) == 0); /* told once; and what was not stored is stored now */
+        CHECK(storwin_sync(win, 0, STORWIN_TO_END, &err) ==
+              0); /* told once; and what was not stored is stored now */
         for (uint64_t p = bad % 7; p < PAGES; p += 7)
             CHECK(disk->data[(p + 1) * page + 1] == (p == bad ? round + 99 : (uint8_t)(round + p)));
         CHECK(disk->data[(bad + 1) * page + 1] == round + 99);
-        CHECK(storwin_sync(win, &err) == 0);
+        CHECK(storwin_sync(win, 0, STORWIN_TO_END, &err) == 0);
     }
     for (uint64_t p = 0; p < PAGES;
          p++) /* the device fails to flush: all that was written is in doubt */
         base[p * page] = 7;
     atomic_store(&disk->flush_fails, 1);
-    CHECK(storwin_sync(win, &err) == -EIO);
+    CHECK(storwin_sync(win, 0, STORWIN_TO_END, &err) == -EIO);
     /* The user pager flushes after each quarter of its budget. */
     CHECK(err.offset == 0 && (m->pager == STORWIN_PAGER_USER ? err.bytes >= CAPACITY / 8
                                                              : err.bytes == PAGES * page - 1));
-    CHECK(storwin_sync(win, &err) == 0);
+    CHECK(storwin_sync(win, 0, STORWIN_TO_END, &err) == 0);
     for (uint64_t p = 0; p < PAGES; p++)
         CHECK(disk->data[(p + 1) * page] == 7);
     CHECK(storwin_free(win, &err) == 0);

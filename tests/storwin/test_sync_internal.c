@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <sys/wait.h>
 
-#include "internal.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 static uint64_t page;
@@ -95,6 +95,7 @@ static void synced(struct model *m, uint64_t lo, uint64_t hi)
 static void step(struct storwin_window *win, struct model *m, uint64_t *rng)
 {
     uint64_t n = test_random(rng) % 20, lo, len;
+    int to_end;
 
     for (uint64_t i = 0; i < n; i++) { /* single bytes, runs, and now and then much */
         uint64_t at = test_random(rng) % m->bytes,
@@ -110,11 +111,14 @@ static void step(struct storwin_window *win, struct model *m, uint64_t *rng)
     len = test_random(rng) % (m->bytes - lo) + 1;
     switch (test_random(rng) % 4) {
     case 0:
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
         synced(m, 0, m->bytes);
         break;
     case 1:
-        assert_int_equal(storwin_sync_range(win, lo, len, NULL), 0);
+        to_end = test_random(rng) % 8 == 0;
+        if (to_end)
+            len = m->bytes - lo;
+        assert_int_equal(storwin_sync(win, lo, to_end ? STORWIN_TO_END : len, NULL), 0);
         synced(m, lo, lo + len);
         break;
     case 2:
@@ -163,75 +167,45 @@ static void random_steps(void **state)
     }
 }
 
-/* What storwin_dirty() lists, against what was stored. */
-static void lists_dirty(void **state)
+/* Pages that a sync finds changed, against those that were stored into. */
+static void finds_changed(void **state)
 {
     const uint64_t bytes = 700 * page + 5;
-    const char *path = test_path("dirty");
+    const char *path = test_path("changed");
     struct storwin_info info = {.size = sizeof(info)};
-    struct storwin_range ranges[700];
+    struct storwin_stats a, b;
 
     (void)state;
     for (size_t k = 0; k < N_MODES; k++) {
         struct storwin_window *win = open_mode(&modes[k], path, bytes, page);
-        uint64_t rng = 12345 + k, sum, total = 0;
-        uint8_t *stored = calloc(1, 701), *listed = calloc(1, 701);
-        size_t n = 0;
+        uint64_t rng = 12345 + k, n = 0;
+        uint8_t stored[700] = {0};
 
-        if (!win) {
-            free(stored);
-            free(listed);
+        if (!win)
             continue;
-        }
-        storwin_query(win, &info); /* which may be more than the mode needs, or less */
-        if (storwin_dirty(win, 0, bytes, NULL, 0, &n, NULL) == -EOPNOTSUPP) { /* before Linux 6.5 */
-            print_message("not tried: %s: the kernel cannot say what is dirty\n", modes[k].name);
-            assert_int_equal(info.track, STORWIN_TRACK_MSYNC);
-            free(stored);
-            free(listed);
-            assert_int_equal(storwin_free(win, NULL), 0);
-            unlink(path);
-            continue;
-        }
         memset(storwin_base(win), 1, bytes);
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+        storwin_query(win, &info);
+        a = window_stats(win);
         for (unsigned i = 0; i < 40; i++) {
-            uint64_t p = test_random(&rng) % 701;
+            uint64_t p = test_random(&rng) % 700;
 
             ((uint8_t *)storwin_base(win))[p * page] = (uint8_t)(i + 2);
+            n += !stored[p];
             stored[p] = 1;
         }
-        for (unsigned twice = 0; twice < 2; twice++) { /* asking changes nothing */
-            assert_int_equal(storwin_dirty(win, 0, bytes, ranges, 700, &n, &sum), 0);
-            memset(listed, 0, 701);
-            total = 0;
-            for (size_t i = 0; i < n; i++) {
-                assert_int_equal(ranges[i].offset % page, 0);
-                assert_true(i == 0 ||
-                            ranges[i].offset > ranges[i - 1].offset + ranges[i - 1].bytes);
-                total += ranges[i].bytes;
-                memset(listed + ranges[i].offset / page, 1, (ranges[i].bytes + page - 1) / page);
-            }
-            assert_int_equal(total, sum);
-            for (unsigned p = 0; p < 701; p++) {
-                if (stored[p] && !listed[p] && modes[k].pager == STORWIN_PAGER_RESIDENT)
-                    fail_msg("%s: page %u changed and is not listed", modes[k].name, p);
-                if (info.track == STORWIN_TRACK_SCAN && listed[p] && !stored[p])
-                    fail_msg("%s: page %u is listed and did not change", modes[k].name, p);
-            }
-        }
-        assert_int_equal(storwin_dirty(win, 0, bytes, NULL, 0, &n, NULL), 0);
-        assert_int_equal(storwin_dirty(win, 0, bytes, NULL, 1, &n, NULL), -EINVAL);
-        assert_int_equal(storwin_dirty(win, bytes, 1, NULL, 0, &n, NULL), STORWIN_ERANGE);
-        assert_int_equal(storwin_dirty(win, UINT64_MAX, 2, NULL, 0, &n, NULL), STORWIN_ERANGE);
-        assert_int_equal(storwin_sync(win, NULL), 0);
-        if (info.track != STORWIN_TRACK_ALL) {
-            assert_int_equal(storwin_dirty(win, 0, bytes, ranges, 700, &n, &sum), 0);
-            assert_int_equal(n, 0);
-            assert_int_equal(sum, 0);
-        }
-        free(stored);
-        free(listed);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+        b = window_stats(win);
+        if (info.track == STORWIN_TRACK_MSYNC) /* the page cache does not say */
+            assert_int_equal(b.dirty_bytes, 0);
+        else if (modes[k].pager == STORWIN_PAGER_RESIDENT && info.track != STORWIN_TRACK_ALL)
+            assert_int_equal(b.dirty_bytes - a.dirty_bytes, n * page);
+        else if (modes[k].pager == STORWIN_PAGER_RESIDENT)
+            assert_int_equal(b.dirty_bytes - a.dirty_bytes, 701 * page);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+        a = window_stats(win);
+        if (info.track != STORWIN_TRACK_ALL)
+            assert_int_equal(a.dirty_bytes, b.dirty_bytes);
         assert_int_equal(storwin_free(win, NULL), 0);
         unlink(path);
     }
@@ -242,7 +216,8 @@ static void writes_little(void **state)
 {
     const uint64_t pages = 6400;
     const char *path = test_path("little");
-    struct storwin_info a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_stats a, b;
 
     (void)state;
     for (size_t k = 0; k < N_MODES; k++) {
@@ -251,26 +226,26 @@ static void writes_little(void **state)
         if (modes[k].pager != STORWIN_PAGER_RESIDENT || modes[k].track == STORWIN_TRACK_ALL)
             continue;
         win = open_mode(&modes[k], path, pages * page, 0);
-        storwin_query(win, &a);
-        if (a.track != modes[k].track) {
+        storwin_query(win, &info);
+        if (info.track != modes[k].track) {
             assert_int_equal(storwin_free(win, NULL), 0);
             continue;
         }
         memset(storwin_base(win), 1, pages * page);
-        assert_int_equal(storwin_sync(win, NULL), 0);
-        storwin_query(win, &a);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+        a = window_stats(win);
         assert_int_equal(a.dirty_bytes, pages * page);
         assert_int_equal(a.written_bytes, pages * page);
         for (uint64_t i = 0; i < pages / 100;
              i++) /* a few near each other, then far from the next */
             ((uint8_t *)storwin_base(win))[(i / 8 * 800 + i % 8 * 5) * page + 5] = 7;
-        assert_int_equal(storwin_sync(win, NULL), 0);
-        storwin_query(win, &b);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+        b = window_stats(win);
         assert_int_equal(b.dirty_bytes - a.dirty_bytes, pages / 100 * page);
         assert_in_range(b.written_bytes - a.written_bytes, pages / 100 * page,
                         pages / 100 * page * 12 / 10);
-        assert_int_equal(storwin_sync(win, NULL), 0);
-        storwin_query(win, &a);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+        a = window_stats(win);
         assert_int_equal(a.written_bytes, b.written_bytes);
         assert_int_equal(a.wrote, STORWIN_WROTE_NOTHING);
         assert_int_equal(storwin_free(win, NULL), 0);
@@ -290,27 +265,27 @@ static void states(void **state)
     assert_int_equal(storwin_alloc(&opts, 64 * page, &win, NULL), 0);
     assert_int_equal(storwin_sync_wait(win, &err), STORWIN_ESTATE);
     assert_int_equal(storwin_sync_test(win, &err), STORWIN_ESTATE);
-    assert_int_equal(storwin_sync_range(win, 0, 64 * page + 1, &err), STORWIN_ERANGE);
-    assert_int_equal(storwin_sync_range(win, 65 * page, 0, &err), STORWIN_ERANGE);
-    assert_int_equal(storwin_sync_range(win, page, UINT64_MAX, &err), STORWIN_ERANGE);
+    assert_int_equal(storwin_sync(win, 0, 64 * page + 1, &err), STORWIN_ERANGE);
+    assert_int_equal(storwin_sync(win, 65 * page, 0, &err), STORWIN_ERANGE);
+    assert_int_equal(storwin_sync(win, 65 * page, STORWIN_TO_END, &err), STORWIN_ERANGE);
+    assert_int_equal(storwin_sync(win, 64 * page, STORWIN_TO_END, &err), 0);
+    assert_int_equal(storwin_sync(win, page, UINT64_MAX - 1, &err), STORWIN_ERANGE);
     assert_int_equal(storwin_sync_start(win, 64 * page, 1, &err), STORWIN_ERANGE);
     memset(storwin_base(win), 3, 64 * page);
     assert_int_equal(storwin_sync_start(win, 0, 64 * page, &err), 0);
     assert_int_equal(storwin_sync_start(win, 0, 1, &err), STORWIN_ESTATE);
-    assert_int_equal(storwin_sync(win, &err), STORWIN_ESTATE);
-    assert_int_equal(storwin_dirty(win, 0, 1, NULL, 0, NULL, NULL), STORWIN_ESTATE);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), STORWIN_ESTATE);
     assert_int_equal(storwin_free(win, &err), STORWIN_EBUSY);
     while ((rc = storwin_sync_test(win, &err)) == STORWIN_PENDING)
         usleep(100);
     assert_int_equal(rc, 0);
     assert_int_equal(storwin_sync_test(win, &err), STORWIN_ESTATE); /* once */
-    assert_int_equal(storwin_sync(NULL, &err), -EINVAL);
+    assert_int_equal(storwin_sync(NULL, 0, STORWIN_TO_END, &err), -EINVAL);
     assert_int_equal(storwin_free(win, &err), 0);
     unlink(path);
     /* Nothing to do for memory. */
     assert_int_equal(storwin_alloc(NULL, page, &win, NULL), 0);
-    assert_int_equal(storwin_sync(win, &err), 0);
-    assert_int_equal(storwin_dirty(win, 0, page, NULL, 0, &(size_t){1}, NULL), 0);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), 0);
     assert_int_equal(storwin_free(win, &err), 0);
 }
 
@@ -330,12 +305,12 @@ static int child_tries(struct storwin_window *win)
 {
     struct storwin_error err;
 
-    CHECK(storwin_sync(win, &err) == STORWIN_ESTATE && strstr(err.text, "which allocated it"));
-    CHECK(storwin_sync_range(win, 0, page, NULL) == STORWIN_ESTATE);
+    CHECK(storwin_sync(win, 0, STORWIN_TO_END, &err) == STORWIN_ESTATE &&
+          strstr(err.text, "which allocated it"));
+    CHECK(storwin_sync(win, 0, page, NULL) == STORWIN_ESTATE);
     CHECK(storwin_sync_start(win, 0, page, NULL) == STORWIN_ESTATE);
     CHECK(storwin_sync_test(win, NULL) == STORWIN_ESTATE);
     CHECK(storwin_sync_wait(win, NULL) == STORWIN_ESTATE);
-    CHECK(storwin_dirty(win, 0, page, NULL, 0, NULL, NULL) == STORWIN_ESTATE);
     CHECK(storwin_free(win, NULL) == STORWIN_ESTATE);
     return 0;
 }
@@ -352,7 +327,7 @@ static void in_a_child(void **state)
         if (!win)
             continue;
         memset(storwin_base(win), 1, 64 * page);
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
         assert_int_equal(pipe(go), 0);
         pid = fork();
         if (pid == 0) {
@@ -361,7 +336,7 @@ static void in_a_child(void **state)
             _exit(child_tries(win));
         }
         memset((char *)storwin_base(win) + 5 * page, 2, page); /* not in the child's copy */
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
         assert_int_equal(write(go[1], "", 1), 1);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
@@ -386,11 +361,11 @@ static void shortened(void **state)
         if (!win)
             continue;
         memset(storwin_base(win), 1, bytes);
-        assert_int_equal(storwin_sync(win, NULL), 0);
+        assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
         assert_int_equal(truncate(path, (off_t)(12 * page)), 0);
-        assert_int_equal(storwin_sync_range(win, 0, 10 * page, &err),
+        assert_int_equal(storwin_sync(win, 0, 10 * page, &err),
                          0); /* nothing has gone from there */
-        rc = storwin_sync(win, &err);
+        rc = storwin_sync(win, 0, STORWIN_TO_END, &err);
         if (modes[i].pager == STORWIN_PAGER_RESIDENT) {
             assert_int_equal(rc, 0);
             for (uint64_t at = 0; at < bytes; at += page)
@@ -400,7 +375,7 @@ static void shortened(void **state)
             assert_int_equal(err.offset, 10 * page);
             assert_int_equal(err.bytes, bytes - 10 * page);
             assert_int_equal(truncate(path, (off_t)(2 * page + bytes)), 0); /* as long as before */
-            assert_int_equal(storwin_sync(win, &err), 0);
+            assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), 0);
             assert_int_equal(truncate(path, (off_t)(2 * page + bytes - 1)), 0);
             assert_int_equal(storwin_free(win, &err), STORWIN_ESHORT);
             assert_int_equal(err.bytes, 1);
@@ -415,7 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_a_child),    cmocka_unit_test(shortened),
-        cmocka_unit_test(random_steps),  cmocka_unit_test(lists_dirty),
+        cmocka_unit_test(random_steps),  cmocka_unit_test(finds_changed),
         cmocka_unit_test(writes_little), cmocka_unit_test(states),
     };
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# figures.sh <folder of the benchmarks> <folder for the figures> [--quick] [--draw]: runs libstorwin's benchmarks, one after another,
+# storwin_figures.sh <folder of the benchmarks> <folder for the figures> [--quick] [--draw]: runs libstorwin's benchmarks, one after another,
 # and draws what they print: stream.svg, stream-sync.svg, sync.svg, sync-written.svg and, where control groups may be made,
 # pager.svg. Leaves <bench>.json there too; --draw takes those that are there instead of running.
 set -eu

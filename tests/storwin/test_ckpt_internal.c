@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "ckpt.h"
-#include "internal.h"
+#include "../../libstorwin/src/ckpt.h"
+#include "../../libstorwin/src/internal.h"
 #include "storwin_test.h"
 
 #include <sys/wait.h>
@@ -43,7 +43,7 @@ static void fill(uint8_t *data, uint64_t generation)
 
 static int holds(const struct storwin_ckpt *ckpt, uint64_t generation)
 {
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
 
     if (storwin_ckpt_query(ckpt, &info) < 0)
         return generation == 0;
@@ -57,7 +57,7 @@ static int holds(const struct storwin_ckpt *ckpt, uint64_t generation)
 
 static uint64_t ckpt_generation(const struct storwin_ckpt *ckpt)
 {
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
 
     (void)storwin_ckpt_query(ckpt, &info);
     return info.generation;
@@ -67,7 +67,7 @@ static void commit(struct storwin_ckpt *ckpt, uint64_t generation, uint32_t flag
 {
     void *data;
 
-    assert_int_equal(storwin_ckpt_begin(ckpt, flags, &data), 0);
+    assert_int_equal(storwin_ckpt_begin(ckpt, flags, &data, NULL), 0);
     fill(data, generation);
     assert_int_equal(storwin_ckpt_commit(ckpt, NULL), 0);
 }
@@ -88,11 +88,11 @@ static void in_a_child(void **state)
         commit(ckpt, 2, 0);
         for (int begun = 0; begun < 2; begun++) {
             if (begun)
-                assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data), 0);
+                assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data, NULL), 0);
             pid = fork();
             if (pid == 0) {
                 alarm(100);
-                _exit(storwin_ckpt_begin(ckpt, STORWIN_CKPT_COPY, &data) != STORWIN_ESTATE ||
+                _exit(storwin_ckpt_begin(ckpt, STORWIN_CKPT_COPY, &data, NULL) != STORWIN_ESTATE ||
                       storwin_ckpt_commit(ckpt, NULL) != STORWIN_ESTATE || !holds(ckpt, 2));
             }
             assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -113,7 +113,7 @@ static void generations(void **state)
     (void)state;
     for (unsigned kind = 0; kind < 4; kind++) {
         struct storwin_opts opts = ckpt_opts(kind);
-        struct storwin_ckpt_info info = {.size = sizeof(info)};
+        struct storwin_info_ckpt info = {.size = sizeof(info)};
 
         for (uint64_t g = 0; g < 8; g++) {
             struct storwin_ckpt *ckpt = open_ckpt(&opts);
@@ -137,14 +137,14 @@ static void small_changes(void **state)
     for (unsigned kind = 0; kind < 4; kind++) {
         struct storwin_opts opts = ckpt_opts(kind);
         struct storwin_ckpt *ckpt = open_ckpt(&opts);
-        struct storwin_ckpt_info info = {.size = sizeof(info)};
+        struct storwin_info_ckpt info = {.size = sizeof(info)};
         uint8_t *model = calloc(1, STATE);
         uint64_t rng = 99 + kind;
 
         for (unsigned round = 0; round < 30; round++) {
             void *data;
 
-            assert_int_equal(storwin_ckpt_begin(ckpt, STORWIN_CKPT_COPY, &data), 0);
+            assert_int_equal(storwin_ckpt_begin(ckpt, STORWIN_CKPT_COPY, &data, NULL), 0);
             assert_memory_equal(data, model, STATE);
             for (unsigned i = 0; i < 5; i++) {
                 uint64_t at = test_random(&rng) % STATE;
@@ -176,7 +176,7 @@ static void not_committed(void **state)
 
         commit(ckpt, 1, 0);
         commit(ckpt, 2, 0);
-        assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data), 0);
+        assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data, NULL), 0);
         fill(data, 77);
         assert_true(holds(ckpt, 2)); /* the newest is not disturbed */
         storwin_ckpt_close(ckpt);
@@ -271,7 +271,7 @@ static void other_files(void **state)
 static void arguments(void **state)
 {
     struct storwin_opts opts = ckpt_opts(0);
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
     struct storwin_ckpt *ckpt;
     struct storwin_error err;
     void *data;
@@ -304,11 +304,14 @@ static void arguments(void **state)
     opts.offset_bytes = 3 * (uint64_t)sysconf(_SC_PAGESIZE);
     ckpt = open_ckpt(&opts);
     assert_int_equal(storwin_ckpt_commit(ckpt, &err), STORWIN_ESTATE);
-    assert_int_equal(storwin_ckpt_begin(ckpt, 2, &data), -EINVAL);
-    assert_int_equal(storwin_ckpt_begin(ckpt, 0, NULL), -EINVAL);
-    assert_int_equal(storwin_ckpt_begin(ckpt, STORWIN_CKPT_COPY, &data), 0); /* of nothing: zeros */
+    assert_int_equal(storwin_ckpt_begin(ckpt, 2, &data, NULL), -EINVAL);
+    assert_int_equal(storwin_ckpt_begin(ckpt, 0, NULL, NULL), -EINVAL);
+    assert_int_equal(storwin_ckpt_begin(ckpt, STORWIN_CKPT_COPY, &data, NULL),
+                     0); /* of nothing: zeros */
     assert_int_equal(((char *)data)[STATE - 1], 0);
-    assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data), STORWIN_ESTATE);
+    assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data, &err), STORWIN_ESTATE);
+    assert_int_equal(err.code, STORWIN_ESTATE);
+    assert_non_null(strstr(err.text, "not committed"));
     assert_int_equal(storwin_ckpt_query(ckpt, &info), STORWIN_ENONE);
     assert_int_equal(info.open, 1);
     assert_int_equal(storwin_ckpt_query(ckpt, NULL), -EINVAL);
@@ -337,7 +340,7 @@ static void last_generation(void **state)
         write_file(opts.filename, 65536, data, STATE);
         write_file(opts.filename, 0, &h, sizeof(h));
         ckpt = open_ckpt(&opts);
-        assert_int_equal(storwin_ckpt_begin(ckpt, 0, &begun), 0);
+        assert_int_equal(storwin_ckpt_begin(ckpt, 0, &begun, NULL), 0);
         assert_int_equal(storwin_ckpt_commit(ckpt, &err),
                          generation == UINT64_MAX ? -EOVERFLOW : 0);
         storwin_ckpt_close(ckpt);
