@@ -5,7 +5,7 @@
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
 #     cmocka  c++  pkg-config  mpich  openmpi  openshmem  slurm  pmix  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
-#     gnuplot  perl  manlint  debhelper  lintian  chromium  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
+#     gnuplot  perl  manlint  debhelper  lintian  chromium  clang-format  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
     find_library(CMOCKA_LIBRARY cmocka)
@@ -87,6 +87,8 @@ function(fencepost_find_features)
     find_program(FENCEPOST_CHROMIUM NAMES chromium chromium-browser google-chrome)
     fencepost_feature(chromium "a look at the report" "chromium" FENCEPOST_CHROMIUM)
 
+    find_program(FENCEPOST_CLANG_FORMAT NAMES clang-format-14 clang-format)
+    fencepost_feature(clang-format "checking the format" "clang-format" FENCEPOST_CLANG_FORMAT)
     find_program(FENCEPOST_ABIDIFF abidiff)
     find_program(FENCEPOST_ABIDW abidw)
     fencepost_feature(abigail "ABI check" "abigail-tools" FENCEPOST_ABIDIFF FENCEPOST_ABIDW)
