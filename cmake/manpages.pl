@@ -149,7 +149,8 @@ sub read_compound {
     my $header = $compound->{kind} eq 'file' && { compound => $compound, include => child($compound, 'location')->{file}, functions => [] };
     if (!$header) {
         my $name = text_of($compound, 'compoundname');
-        $types{$name} = { e => $compound, what => $compound->{kind}, include => text_of($compound, 'includes') } if $name =~ /^\w+$/;
+        return if $compound->{kind} !~ /^(?:struct|union)$/ || $name !~ /^\w+$/;
+        $types{$name} = { e => $compound, what => $compound->{kind}, include => text_of($compound, 'includes') };
         return;
     }
     push @headers, $header;
@@ -181,7 +182,7 @@ sub write_page {
     make_path("$opt{out}/man$section");
     open my $out, '>:encoding(UTF-8)', "$opt{out}/man$section/$page.$section" or die "manpages.pl: $opt{out}: $!\n";
     print $out ".\\\" From the headers of lib$opt{name} by manpages.pl. SPDX-License-Identifier: BSD-3-Clause\n",
-        '.TH ', escape(uc $page), " $section $date \"lib$opt{name} $opt{version}\" \"Fencepost\"\n.nh\n.ad l\n",
+        '.TH ', escape(uc $page), " $section $date \"lib$opt{name} $opt{version}\" \"Fencepost\"\n.nr HY 0\n.nh\n.ad l\n",
         ".SH NAME\n", escape($page), ' \- ', escape(lcfirst $title), "\n$text.SH SEE ALSO\n", join(",\n", @also), "\n";
     close $out or die "manpages.pl: $opt{out}: $!\n";
 }
@@ -253,6 +254,17 @@ sub function_page {
     write_page($name, 3, summary($f->{e}), $text, references($f->{e}));
 }
 
+sub member_text { # of a function's pointer with its parameters and result
+    my ($e) = @_;
+    my $said = described($e);
+    for my $p (everywhere($e, 'parameteritem')) {
+        $said .= ".PP\n\\fI" . escape(text_of($p, 'parameternamelist')) . '\fP: ' . blocks(child($p, 'parameterdescription')) =~ s/^([A-Z])(?=[a-z ])/\l$1/r;
+    }
+    my $return = sections($e, 'return');
+    $said .= ".PP\nReturns $return" =~ s/(?<=Returns )([A-Z])(?=[a-z ])/\l$1/r if $return ne '';
+    return $said =~ s/^\.PP$/.IP/gmr;
+}
+
 sub type_page {
     my ($name) = @_;
     my ($type, $e) = ($types{$name}, $types{$name}{e});
@@ -260,7 +272,7 @@ sub type_page {
     my $code = $type->{what} eq 'typedef' ? text_of($e, 'definition') . ";\n"
         : "$type->{what} $name {\n" . join('', map { '    ' . declared(text_of($_, 'type'), text_of($_, 'name'), text_of($_, 'argsstring')) =~ s/(.{50,80},) /$1\n            /gr . ";\n" } @members) . "};\n";
     my $text = synopsis($type->{include}) . ".PP\n" . code($code) . ".SH DESCRIPTION\n" . described($e);
-    $text .= titled('.SH MEMBERS', join '', map { my $said = described($_); $said eq '' ? '' : ".TP\n\\fI" . text_of($_, 'name') . "\\fP\n" . $said =~ s/^\.PP$/.IP/gmr } @members);
+    $text .= titled('.SH MEMBERS', join '', map { my $said = member_text($_); $said eq '' ? '' : ".TP\n\\fI" . text_of($_, 'name') . "\\fP\n" . $said } @members);
     $text .= titled('.SH CONSTANTS', list_constants(named_constants(words($e))));
     my @users = grep { words($functions{$_}{e}) =~ /\b$name\b/ } keys %functions;
     write_page($name, 3, summary($e), $text, references($e), @users > 40 ? () : @users);

@@ -10,6 +10,9 @@ my %below = ( # folder => the folders whose headers its files may include, besid
         base => [], codec => ['base'], client => ['codec', 'base'],
         exchange => ['codec', 'base'], server => ['exchange', 'codec', 'base'],
     },
+    'libasymreg/src' => {
+        base => [], index => ['base'], table => ['index', 'base'], local => ['base'], rma => ['local', 'table', 'index', 'base'],
+    },
     'examples/pmirun' => { node => [], nodes => ['node'] },
 );
 

@@ -3,11 +3,12 @@
 # without a warning against the installed library, and runs. A back-end's may be in its README alone.
 . "$(dirname "$0")/common.sh"
 
-sed -n '/^```c$/,/^```$/p' "$FOLDER/README.md" | sed '1d;/^```$/,$d' > "$scratch/README.c"
+without_spdx() { sed '1{/SPDX-License-Identifier/d}' "$@"; } # the README may leave it out
+sed -n '/^```c$/,/^```$/p' "$FOLDER/README.md" | sed '1d;/^```$/,$d' | without_spdx > "$scratch/README.c"
 grep -q 'int main' "$scratch/README.c" || fail "the README's first C block is no program"
 example=$ROOT/examples/$NAME.c
 if [ -e "$example" ]; then
-    sed '1{/SPDX-License-Identifier/d}' "$example" > "$scratch/example.c"
+    without_spdx "$example" > "$scratch/example.c"
     diff "$scratch/README.c" "$scratch/example.c" || fail "the README's program is not examples/$NAME.c"
     [ "$(wc -l < "$example")" -le 60 ] || fail "examples/$NAME.c has more than 60 lines"
 elif [ -z "$CORE" ]; then
