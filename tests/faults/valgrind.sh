@@ -26,7 +26,7 @@ why_not() {
 # Valgrind lets one thread run at a time, and a page fault keeps it: no user-level pager then, and no waiting for another's lock in the kernel.
 without=()
 export UCX_TLS=${UCX_TLS:-posix,cma} # as ctest has it
-[ "$library" = storwin ] && without=("$build/bin/no_userfaultfd" env "LD_PRELOAD=$build/tests/faults/libvalgrind_locks.so")
+[ "$library" = storwin ] && without=("$build/bin/no_userfaultfd" env "LD_LIBRARY_PATH=$build/tests/faults" LD_PRELOAD=libvalgrind_locks.so)
 
 # said_by_memcheck <log>: what it found, in children too, whose status is not this one's. What valgrind itself cannot do is no finding.
 said_by_memcheck() {
