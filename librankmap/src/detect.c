@@ -263,32 +263,3 @@ int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankm
         return rankmap__from_shape(mk, &shape, out);
     return from_irregular(*mk, ids, out);
 }
-
-static int from_array(const struct ids *ids, bool is_null, const struct rankmap_opts *opts,
-                      struct rankmap **out)
-{
-    struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
-
-    if (rc < 0)
-        return rc;
-    if (!out || (is_null && ids->n > 0))
-        return -EINVAL;
-    return rankmap__from_ids(&mk, ids, out);
-}
-
-int rankmap_from_ids32(const uint32_t *ids, size_t n, const struct rankmap_opts *opts,
-                       struct rankmap **out)
-{
-    struct ids source = {.a32 = ids, .n = n};
-
-    return from_array(&source, ids == NULL, opts, out);
-}
-
-int rankmap_from_ids64(const uint64_t *ids, size_t n, const struct rankmap_opts *opts,
-                       struct rankmap **out)
-{
-    struct ids source = {.a64 = ids, .n = n};
-
-    return from_array(&source, ids == NULL, opts, out);
-}

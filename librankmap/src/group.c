@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Maps as sets: translate, compare, union, intersection, difference, concat. */
+/* Maps as sets: translate, compare, union, intersection, difference. */
 #include <errno.h>
 
 #include "internal.h"
@@ -26,7 +26,7 @@ int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t 
     if (!from || !to || (!out && n > 0))
         return -EINVAL;
     if (!(to->flags & MAP_DISTINCT))
-        return RANKMAP_ENOTONE;
+        return RANKMAP_ENOTINJECTIVE;
     if (!ranks && n > from->n)
         return RANKMAP_ERANGE;
     for (size_t i = 0; ranks && i < n; i++)
@@ -122,7 +122,7 @@ int rankmap_compare(const struct rankmap *a, const struct rankmap *b)
     }
     if (a->kind == b->kind && a->bits == b->bits && a->aux == b->aux &&
         a->n_levels == b->n_levels && a->flags == b->flags &&
-        rankmap_bytes(a) == rankmap_bytes(b) &&
+        rankmap__bytes(a) == rankmap__bytes(b) &&
         memcmp(a->word, b->word, rankmap__model_bytes(a)) == 0)
         return RANKMAP_IDENT;
     if (!rankmap__is_view(a) && !rankmap__is_view(b)) {
@@ -166,7 +166,7 @@ static void collect(struct collect *c, const struct rankmap *map, const struct m
 }
 
 /* Those of a that b has (wanted) or has not, id by id. Neither is empty. */
-static int filter(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted,
+static int filter(const struct make *mk, struct rankmap *a, const struct rankmap *b, bool wanted,
                   struct rankmap **out)
 {
     struct collect c = {.cap = (size_t)a->n + 1};
@@ -182,7 +182,7 @@ static int filter(const struct make *mk, struct rankmap *a, struct rankmap *b, b
         collect(&c, a, &m, wanted);
         ids = (struct ids){.a64 = c.ids, .n = c.n};
         rc = rankmap__from_ids(mk, &ids, out);
-        rankmap__free(mk->alloc, c.ids, c.cap, sizeof(*c.ids));
+        rankmap__free(mk->alloc, c.ids);
     }
     rankmap__members_fini(&m);
     return rc;
@@ -231,13 +231,13 @@ static int gaps(const struct make *mk, const struct piece *a, const struct piece
     }
     parts[gone->n] = part(a, next, a->n - next);
     rc = rankmap__from_pieces(mk, parts, gone->n + 1, out);
-    rankmap__free(mk->alloc, parts, gone->n + 1, sizeof(*parts));
+    rankmap__free(mk->alloc, parts);
     return rc;
 }
 
 /* Two arithmetic progressions: 1 when done, 0 when it takes more than that. */
-static int affine_sets(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted,
-                       struct rankmap **out)
+static int affine_sets(const struct make *mk, struct rankmap *a, const struct rankmap *b,
+                       bool wanted, struct rankmap **out)
 {
     struct piece pa = affine_piece(a), pb = affine_piece(b), common, parts[3];
     struct shape shape;
@@ -300,8 +300,8 @@ static size_t stretches(const struct piece *a, const struct piece *b, size_t n_b
 }
 
 /* Runs and runs: 1 when done, 0 when that does not pay or does not do. */
-static int piece_sets(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted,
-                      struct rankmap **out)
+static int piece_sets(const struct make *mk, struct rankmap *a, const struct rankmap *b,
+                      bool wanted, struct rankmap **out)
 {
     size_t n_a, n_b, n = 0, cap, n_found = 0;
     struct piece *pa, *pb = NULL, *found = NULL;
@@ -337,17 +337,17 @@ static int piece_sets(const struct make *mk, struct rankmap *a, struct rankmap *
         rc = n_found == SIZE_MAX ? 0 : rankmap__from_pieces(mk, found, n, out);
         rc = rc < 0 || n_found == SIZE_MAX ? rc : 1;
     }
-    rankmap__free(mk->alloc, found, cap + n_b, sizeof(*found));
-    rankmap__free(mk->alloc, pb, n_b, sizeof(*pb));
-    rankmap__free(mk->alloc, pa, n_a, sizeof(*pa));
+    rankmap__free(mk->alloc, found);
+    rankmap__free(mk->alloc, pb);
+    rankmap__free(mk->alloc, pa);
     return rc;
 }
 
-static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b,
+static int concat(const struct make *mk, struct rankmap *a, const struct rankmap *b,
                   struct rankmap **out);
 
 /* Those of a that b has (wanted) or has not. */
-static int select_from(struct make mk, struct rankmap *a, struct rankmap *b, bool wanted,
+static int select_from(struct make mk, struct rankmap *a, const struct rankmap *b, bool wanted,
                        struct rankmap **out)
 {
     bool pieces_a = is_affine(a) || a->kind == RANKMAP_RUNS,
@@ -384,7 +384,7 @@ static int begin(struct make *mk, const struct rankmap *a, const struct rankmap 
         return rc;
     if (!a || !b || !out)
         return -EINVAL;
-    return a->flags & b->flags & MAP_DISTINCT ? 0 : RANKMAP_ENOTONE;
+    return a->flags & b->flags & MAP_DISTINCT ? 0 : RANKMAP_ENOTINJECTIVE;
 }
 
 int rankmap_intersection(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
@@ -396,6 +396,12 @@ int rankmap_intersection(struct rankmap *a, struct rankmap *b, const struct rank
     return rc < 0 ? rc : select_from(mk, a, b, true, out);
 }
 
+int rankmap__difference(const struct make *mk, struct rankmap *a, const struct rankmap *b,
+                        struct rankmap **out)
+{
+    return select_from(*mk, a, b, false, out);
+}
+
 int rankmap_difference(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
                        struct rankmap **out)
 {
@@ -405,7 +411,8 @@ int rankmap_difference(struct rankmap *a, struct rankmap *b, const struct rankma
     return rc < 0 ? rc : select_from(mk, a, b, false, out);
 }
 
-static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b, struct rankmap **out)
+static int concat(const struct make *mk, struct rankmap *a, const struct rankmap *b,
+                  struct rankmap **out)
 {
     struct collect c = {.cap = (size_t)a->n + b->n + 1};
     struct ids ids;
@@ -423,10 +430,10 @@ static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b, s
             memcpy(both, pa, n_a * sizeof(*both));
             memcpy(both + n_a, pb, n_b * sizeof(*both));
             rc = rankmap__from_pieces(mk, both, n_a + n_b, out);
-            rankmap__free(mk->alloc, both, n_a + n_b, sizeof(*both));
+            rankmap__free(mk->alloc, both);
         }
-        rankmap__free(mk->alloc, pb, n_b, sizeof(*pb));
-        rankmap__free(mk->alloc, pa, n_a, sizeof(*pa));
+        rankmap__free(mk->alloc, pb);
+        rankmap__free(mk->alloc, pa);
         return rc;
     }
     c.ids = rankmap__alloc(mk->alloc, c.cap, sizeof(*c.ids));
@@ -436,17 +443,8 @@ static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b, s
     collect(&c, b, NULL, true);
     ids = (struct ids){.a64 = c.ids, .n = c.n};
     rc = rankmap__from_ids(mk, &ids, out);
-    rankmap__free(mk->alloc, c.ids, c.cap, sizeof(*c.ids));
+    rankmap__free(mk->alloc, c.ids);
     return rc;
-}
-
-int rankmap_concat(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
-                   struct rankmap **out)
-{
-    struct make mk;
-    int rc = begin(&mk, a, b, opts, out);
-
-    return rc < 0 ? rc : concat(&mk, a, b, out);
 }
 
 int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,

@@ -270,7 +270,7 @@ static int pieces_distinct(const struct make *mk, const struct piece *p, size_t 
                 distinct = 0;
         }
     }
-    rankmap__free(mk->alloc, keys, 2 * k, sizeof(*keys));
+    rankmap__free(mk->alloc, keys);
     return distinct;
 }
 
@@ -348,7 +348,7 @@ static int expand_and_detect(const struct make *mk, const struct piece *p, size_
         for (uint64_t r = 0; r < p[i].n; r++)
             a[at++] = (uint64_t)(p[i].first + p[i].stride * (int64_t)r);
     rc = rankmap__from_ids(mk, &ids, out);
-    rankmap__free(mk->alloc, a, n, sizeof(*a));
+    rankmap__free(mk->alloc, a);
     return rc;
 }
 
@@ -443,7 +443,7 @@ int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t ma
         return -ENOMEM;
     cut(ids, unit, pieces, k);
     rc = runs_new(mk, pieces, k, ids->n, out);
-    rankmap__free(mk->alloc, pieces, k, sizeof(*pieces));
+    rankmap__free(mk->alloc, pieces);
     if (rc == 0 && rankmap__runs_bytes(*out) > max_bytes) { /* wide ones */
         rankmap_unref(*out);
         *out = NULL;
