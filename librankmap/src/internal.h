@@ -34,10 +34,10 @@ enum {
  *   views              parent, and a regular model
  *   lut                min, max − min, n values of 32 or `bits` bits, each an id − min
  *   frames             min, max − min, packed bases, packed lows; aux: shift | bits of a base << 8
- *   bitmap             min, max − min, bit vector and its directory (see sorted.c)
+ *   bitmap             min, max − min, bit vector and its directory (see model_sorted.c)
  *   elias-fano         the same for the high parts, then the packed low parts; bits: of a low part
  *   runs               min, then for each of aux runs: first rank, id − min, and stride if
- *                      MAP_STRIDED (see runs.c)
+ *                      MAP_STRIDED (see model_runs.c)
  */
 struct rankmap {
     atomic_uint refs;
@@ -105,8 +105,8 @@ struct make {
 
 /* opts.c */
 extern const struct rankmap_allocator rankmap__libc;
-/* The rule for option structs: copies `ours` bytes of one that is this release's, or a longer one in
- * which nothing is set that this release does not know; else -EINVAL. */
+/* The rule for option structs: copies `ours` bytes of one that is this release's, or of a longer
+ * one in which nothing is set that this release does not know; else -EINVAL. */
 int rankmap__opts_take(void *taken, const void *opts, size_t ours);
 /* The given allocator, or libc's for NULL; -EINVAL without its functions. */
 int rankmap__allocator_take(const struct rankmap_allocator **taken,
@@ -141,7 +141,7 @@ int rankmap__view(const struct make *mk, struct rankmap *table, const struct sha
 int rankmap__from_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n,
                          struct rankmap **out, struct rankmap_error *err);
 
-/* regular.c */
+/* model_regular.c */
 size_t rankmap__regular_bytes(uint32_t n_levels);
 void rankmap__shape_store(uint64_t *words, const struct shape *shape);
 void rankmap__shape_of(const struct rankmap *map, struct shape *shape); /* regular maps and views */
@@ -155,7 +155,7 @@ static inline uint64_t rankmap__regular_id(const uint64_t *w, uint32_t n_levels,
     if (n_levels > 1) {
         r += w[2];
         for (uint32_t i = 1; i < n_levels; i++)
-            id += rankmap_mulhi(r, w[1 + 2 * i]) * w[2 + 2 * i];
+            id += rankmap__mulhi(r, w[1 + 2 * i]) * w[2 + 2 * i];
     }
     return id;
 }
@@ -172,19 +172,19 @@ bool rankmap__shape_nests(
     const struct shape *shape); /* each stride passes all that those below it come to */
 int64_t rankmap__shape_rank(const struct shape *shape, int64_t id);
 
-/* closure.c: return 1 with the shape of p∘c in *out, which is not normalized yet, or 0 when no rule
+/* compose_closed.c: 1 with the shape of p∘c in *out, which is not normalized yet, or 0 when no rule
  * applies */
 int rankmap__closure(const struct shape *p, const struct shape *c, struct shape *out);
 void rankmap__shape_reverse(struct shape *shape);
 
-/* progress.c: arithmetic progressions */
+/* progression.c: arithmetic progressions */
 uint64_t rankmap__gcd(uint64_t a, uint64_t b,
                       int64_t *x); /* *x with a·x ≡ gcd (mod b), 0 ≤ x < b */
 uint64_t rankmap__mulmod(uint64_t a, uint64_t b, uint64_t modulus); /* modulus below 2^63 */
 bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct piece *index_of_a);
 
-/* kernel.c: the first i below n with a[i + lag] − a[i] ≠ stride, else n. The base forms run on every
- * processor. */
+/* detect_lag.c: the first i below n with a[i + lag] − a[i] ≠ stride, else n. The base forms run on
+ * every processor. */
 size_t rankmap__lag32(const uint32_t *a, size_t n, size_t lag, uint32_t stride);
 size_t rankmap__lag64(const uint64_t *a, size_t n, size_t lag, uint64_t stride);
 size_t rankmap__lag32_base(const uint32_t *a, size_t n, size_t lag, uint32_t stride);
@@ -194,7 +194,7 @@ size_t rankmap__lag64_base(const uint64_t *a, size_t n, size_t lag, uint64_t str
 int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankmap **out);
 int rankmap__detect_shape(const struct ids *ids, struct shape *shape); /* 1: regular */
 
-/* table.c */
+/* model_table.c */
 int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max,
                         bool ascending, size_t bytes_to_beat,
                         struct rankmap **out); /* *out untouched with 0: nothing beats it */
@@ -206,7 +206,7 @@ size_t rankmap__packed_bytes(uint64_t n, unsigned bits);
 unsigned rankmap__bit_length(uint64_t value);
 void rankmap__bits_set(void *table, uint64_t index, unsigned bits, uint64_t value);
 
-/* sorted.c: bitmap and Elias-Fano */
+/* model_sorted.c: bitmap and Elias-Fano */
 size_t rankmap__bitmap_bytes(uint64_t range);
 size_t rankmap__ef_bytes(uint64_t n, uint64_t range, unsigned *low_bits);
 size_t rankmap__bitmap_words(uint64_t range);
@@ -217,7 +217,7 @@ uint64_t rankmap__sorted_id(const struct rankmap *map, uint32_t rank);
 void rankmap__sorted_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 int64_t rankmap__sorted_rank(const struct rankmap *map, uint64_t id);
 
-/* runs.c */
+/* model_runs.c */
 int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_pieces,
                          struct rankmap **out);
 int rankmap__two_runs(const struct make *mk, const struct shape *shape, struct rankmap **out);
@@ -236,7 +236,7 @@ size_t rankmap__runs_bytes(const struct rankmap *map);
 struct piece *rankmap__pieces_of(const struct make *mk, const struct rankmap *map,
                                  size_t *n_pieces);
 
-/* index.c */
+/* inverse.c */
 int rankmap__map_distinct(const struct rankmap_allocator *alloc,
                           const struct rankmap *map); /* 1, 0, -ENOMEM */
 void rankmap__sort(uint64_t *keys, uint64_t *scratch, size_t n, unsigned low_bit,

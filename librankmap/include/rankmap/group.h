@@ -16,6 +16,12 @@
  * | MPI_Group_union, _intersection, _difference | rankmap_union() and so on |
  * | MPI_Intercomm_merge | rankmap_union() of the groups, which have no process in common |
  *
+ * @code{.c}
+ * rankmap_from_ids(failed, sizeof(failed[0]), n_failed, NULL, &list, &err);
+ * rankmap_exclude(world, list, NULL, &survivors);       // a shrunk communicator: a few runs
+ * rankmap_translate(survivors, NULL, n, world, ranks);  // who they were
+ * @endcode
+ *
  * Results are in the order that MPI gives them. Where both sides are regular or runs, results are
  * computed from the parameters; otherwise every function takes time linear in the sizes, by way of
  * a scratch index of the other side.
@@ -160,7 +166,7 @@ RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b
  * @param opts  or NULL
  * @param out   the map
  * @return 0, RANKMAP_ERANGE (more ranks than a map can have), RANKMAP_ENOTINJECTIVE, -ENOMEM,
- * -EINVAL
+ *         -EINVAL
  * @cost as rankmap_difference()
  */
 RANKMAP_API int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,

@@ -3,9 +3,17 @@
  * @file lookup.h
  * @brief From a rank to the address of its entry, inline.
  *
- * A lookup binds a map to an array of entries: `base + width·id`. It is a cache line of caller's
- * memory, made for the inside of a communicator. With base 0 and width 1 the
- * result is the id itself.
+ * A lookup binds a map to an array of entries: `base + width·id`. It is a cache line of the
+ * caller's memory, made for the inside of a communicator. With base 0 and width 1 the result is the
+ * id.
+ *
+ * @code{.c}
+ * rankmap_lookup_init(&comm->lookup, map, (uintptr_t)entries, sizeof(entries[0]));
+ * struct entry *peer = rankmap_addr(&comm->lookup, rank);
+ *
+ * // the width is a constant: nothing is read but the 64 bytes
+ * uint64_t at = rankmap_at_sized(&comm->lookup, rank, sizeof(entries[0]));
+ * @endcode
  *
  * Two forms serve every map and give the same results:
  *
@@ -33,13 +41,13 @@
 #include <rankmap/map.h>
 
 #if defined(__GNUC__)
-#define RANKMAP_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define RANKMAP__LIKELY(condition) __builtin_expect(!!(condition), 1)
 /* What follows computes with `value` anew: nothing of it is done ahead, on the path that does not
  * come here. */
-#define RANKMAP_APART(value) __asm__("" : "+r"(value))
+#define RANKMAP__APART(value) __asm__("" : "+r"(value))
 #else
-#define RANKMAP_LIKELY(condition) (condition)
-#define RANKMAP_APART(value)      (void)(value)
+#define RANKMAP__LIKELY(condition) (condition)
+#define RANKMAP__APART(value)      (void)(value)
 #endif
 
 #ifdef __cplusplus
@@ -106,12 +114,12 @@ RANKMAP_API int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct 
 RANKMAP_API uint64_t rankmap_at_slow(const struct rankmap_lookup *lookup, uint32_t rank);
 
 /** @brief High 64 bits of a product. */
-static inline uint64_t rankmap_mulhi(uint64_t a, uint64_t b)
+static inline uint64_t rankmap__mulhi(uint64_t a, uint64_t b)
 {
 #if defined(__SIZEOF_INT128__)
-    __extension__ typedef unsigned __int128 rankmap_u128;
+    __extension__ typedef unsigned __int128 rankmap__u128;
 
-    return (uint64_t)((rankmap_u128)a * b >> 64);
+    return (uint64_t)((rankmap__u128)a * b >> 64);
 #else
     uint64_t lo = (a & 0xffffffffu) * (b & 0xffffffffu);
     uint64_t m1 = (a >> 32) * (b & 0xffffffffu) + (lo >> 32);
@@ -125,8 +133,8 @@ static inline uint64_t rankmap_mulhi(uint64_t a, uint64_t b)
  * @brief The value of `bits` bits at `index` of a bit-packed table, `mask` being 2^bits - 1, bits
  *        at most 56.
  */
-static inline uint64_t rankmap_bits_get(const void *table, uint64_t index, uint64_t bits,
-                                        uint64_t mask)
+static inline uint64_t rankmap__bits_get(const void *table, uint64_t index, uint64_t bits,
+                                         uint64_t mask)
 {
     uint64_t at = index * bits, word;
 
@@ -156,15 +164,15 @@ static inline uint64_t rankmap_at_form(const struct rankmap_lookup *l, uint32_t 
     switch (form) {
     case RANKMAP_FORM_AFFINE: return l->base + r * l->step;
     case RANKMAP_FORM_BLOCK:
-        RANKMAP_APART(r);
-        at = l->base + rankmap_mulhi(r, l->magic) * l->jump;
-        RANKMAP_APART(at); /* keeps the order of the sum: the caller's load adds the rest */
+        RANKMAP__APART(r);
+        at = l->base + rankmap__mulhi(r, l->magic) * l->jump;
+        RANKMAP__APART(at); /* keeps the order of the sum: the caller's load adds the rest */
         return r * l->step + at;
     case RANKMAP_FORM_PHASED:
-        return l->base + r * l->step + rankmap_mulhi(r + l->phase, l->magic) * l->jump;
+        return l->base + r * l->step + rankmap__mulhi(r + l->phase, l->magic) * l->jump;
     case RANKMAP_FORM_LUT32: return l->base + (uint64_t)((const uint32_t *)l->table)[rank] * width;
     case RANKMAP_FORM_PACKED:
-        return l->base + rankmap_bits_get(l->table, rank, l->jump, l->magic) * width;
+        return l->base + rankmap__bits_get(l->table, rank, l->jump, l->magic) * width;
     default: return rankmap_at_slow(l, rank);
     }
 }
@@ -182,13 +190,13 @@ static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t
 {
     uint64_t at = l->guard + (uint64_t)rank * l->step;
 
-    if (RANKMAP_LIKELY((int64_t)at >= 0))
+    if (RANKMAP__LIKELY((int64_t)at >= 0))
         return at;
-    RANKMAP_APART(rank);
-    RANKMAP_APART(l);
-    if (RANKMAP_LIKELY(l->form == RANKMAP_FORM_LUT32))
+    RANKMAP__APART(rank);
+    RANKMAP__APART(l);
+    if (RANKMAP__LIKELY(l->form == RANKMAP_FORM_LUT32))
         return rankmap_at_form(l, RANKMAP_FORM_LUT32, rank, width);
-    if (RANKMAP_LIKELY(l->form == RANKMAP_FORM_BLOCK))
+    if (RANKMAP__LIKELY(l->form == RANKMAP_FORM_BLOCK))
         return rankmap_at_form(l, RANKMAP_FORM_BLOCK, rank, width);
     return rankmap_at_slow(l, rank);
 }
@@ -220,7 +228,7 @@ static inline uint64_t rankmap_at_nobranch_sized(const struct rankmap_lookup *l,
 {
     uint32_t mask = l->mask;
 
-    if (!RANKMAP_LIKELY(mask != RANKMAP_MASK_SLOW))
+    if (!RANKMAP__LIKELY(mask != RANKMAP_MASK_SLOW))
         return rankmap_at_slow(l, rank);
     return rankmap_at_form(l, RANKMAP_FORM_BLOCK, rank, width) +
            (uint64_t)((const uint32_t *)l->table)[rank & mask] * width;

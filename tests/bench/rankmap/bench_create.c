@@ -9,10 +9,10 @@
  * The parent is the world, of 2n processes; the child has n, every other one (stride) or any, in
  * random order (random). Ours is rankmap_from_ids() and rankmap_compose(); `ours, shape known` is
  * rankmap_compose() with a child that was not made from an array. VCRT fill: a table of pointers,
- * copied out of the parent's; with reference counts: and each VC's count goes up. ch4: detection with a division a
- * rank, and the table if it fails; MPICH main: a table of 64-bit ids is filled, then looked at. A
- * communicator is made and freed; memcpy() has its memory already. Time is that of the thread's
- * processor, medians over trials in turns.
+ * copied out of the parent's; with reference counts: and each VC's count goes up. ch4: detection
+ * with a division a rank, and the table if it fails; MPICH main: a table of 64-bit ids is filled,
+ * then looked at. A communicator is made and freed; memcpy() has its memory already. Time is that
+ * of the thread's processor, medians over trials in turns.
  */
 #include "../bench.h"
 

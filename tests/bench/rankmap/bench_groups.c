@@ -191,7 +191,7 @@ static void run_irregular(struct bench *b, uint32_t n)
         check(rankmap_from_ids(a, sizeof(uint32_t), n, &opts, &p.maps[i].a, NULL) == 0 &&
                   rankmap_from_ids(same, sizeof(uint32_t), n, &opts, &p.maps[i].b, NULL) == 0 &&
                   rankmap_from_ids(c, sizeof(uint32_t), n, &opts, &p.maps[i].c, NULL) == 0,
-              "rankmap_from_ids32()");
+              "rankmap_from_ids()");
     }
     run(b, &p);
     for (unsigned i = 0; i < 2; i++) {
