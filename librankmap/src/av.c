@@ -53,7 +53,7 @@ struct rankmap_av {
     _Atomic(struct escapes *) escapes;
     struct groups *old_groups;
     struct escapes *old_escapes;
-    uint64_t table_bytes; /* of groups and escapes, old ones too */
+    _Atomic uint64_t table_bytes; /* of groups and escapes, old ones too */
 };
 
 static size_t groups_bytes(uint32_t cap)
@@ -604,7 +604,7 @@ int rankmap_av_query(const struct rankmap_av *av, struct rankmap_info_av *info)
     all.n_groups = groups_count(g);
     for (uint32_t i = 0; i < all.n_groups; i++)
         all.n_procs += g->group[i].public.n_procs;
-    all.bytes = sizeof(*av) + av->table_bytes + all.n_procs * av->width;
+    all.bytes = sizeof(*av) + atomic_load(&av->table_bytes) + all.n_procs * av->width;
     *info = all;
     return 0;
 }

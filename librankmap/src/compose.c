@@ -8,11 +8,6 @@
 /* ranks up to which a shape that cannot be stored is expanded instead */
 #define EXPAND_LIMIT (UINT32_C(1) << 24)
 
-static bool is_affine(const struct rankmap *map)
-{
-    return rankmap__is_regular(map) && map->n_levels == 1;
-}
-
 /* The ids of a composition in one array, then as from any array. */
 static int compose_expanded(const struct make *mk, const struct rankmap *parent,
                             const struct rankmap *child, struct rankmap **out)
@@ -55,12 +50,13 @@ static int compose_pieces(const struct make *mk, const struct rankmap *parent,
                           const struct rankmap *child, struct rankmap **out)
 {
     size_t n_pieces = 0, k = 0;
-    struct piece *pieces = rankmap__pieces_of(mk, is_affine(parent) ? child : parent, &n_pieces);
+    struct piece *pieces =
+        rankmap__pieces_of(mk, rankmap__is_affine(parent) ? child : parent, &n_pieces);
     int rc;
 
     if (!pieces)
         return -ENOMEM;
-    if (is_affine(parent)) {
+    if (rankmap__is_affine(parent)) {
         int64_t slope = word_i64(parent->word[1]);
 
         for (k = 0; k < n_pieces; k++) {
@@ -139,8 +135,8 @@ static int compose(struct make mk, struct rankmap *parent, const struct rankmap 
         if (rc != RANKMAP_ERANGE || child->n > EXPAND_LIMIT)
             return rc;
     }
-    if ((is_affine(parent) && child->kind == RANKMAP_RUNS) ||
-        (parent->kind == RANKMAP_RUNS && is_affine(child)))
+    if ((rankmap__is_affine(parent) && child->kind == RANKMAP_RUNS) ||
+        (parent->kind == RANKMAP_RUNS && rankmap__is_affine(child)))
         return compose_pieces(&mk, parent, child, out);
     if (!regular || rankmap__is_regular(parent))
         return compose_expanded(&mk, parent, child, out);
@@ -267,7 +263,7 @@ int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
     kept_mk.id_limit = parent->n;
     kept_mk.flags = 0;
     kept_mk.distinct = true;
-    if (is_affine(ranks) || ranks->kind == RANKMAP_RUNS)
+    if (rankmap__is_affine(ranks) || ranks->kind == RANKMAP_RUNS)
         rc = others_of_pieces(&kept_mk, parent->n, ranks, &kept);
     else
         rc = others_sorted(&kept_mk, parent->n, ranks, &kept);

@@ -153,7 +153,7 @@ static bool verify(const struct ids *ids, const struct shape *shape)
 }
 
 /* 1 with a normalized shape that gives exactly these ids, of which there is one at least. */
-int rankmap__detect_shape(const struct ids *ids, struct shape *shape)
+static int detect_shape(const struct ids *ids, struct shape *shape)
 {
     struct sequence q = {
         .ids = ids, .first = (int64_t)ids_get(ids, 0), .start = 1, .step = 1, .n = ids->n};
@@ -259,7 +259,7 @@ int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankm
 
     if (ids->n > RANKMAP_MAX_RANKS)
         return RANKMAP_ERANGE;
-    if (ids->n == 0 || rankmap__detect_shape(ids, &shape))
+    if (ids->n == 0 || detect_shape(ids, &shape))
         return rankmap__from_shape(mk, &shape, out);
     return from_irregular(*mk, ids, out);
 }

@@ -7,11 +7,6 @@
 #define PIECE_PAIRS 4096u /* up to this many pairs of pieces, sets are computed by the pieces */
 #define SCAN_RANKS  2u    /* so few are looked for in a table without an index */
 
-static bool is_affine(const struct rankmap *map)
-{
-    return rankmap__is_regular(map) && map->n_levels == 1;
-}
-
 static struct piece affine_piece(const struct rankmap *map)
 {
     return (struct piece){word_i64(map->word[0]), word_i64(map->word[1]), map->n};
@@ -32,7 +27,7 @@ int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t 
     for (size_t i = 0; ranks && i < n; i++)
         if (ranks[i] >= from->n)
             return RANKMAP_ERANGE;
-    if (n > SCAN_RANKS && to->n > 0 && !is_affine(to)) {
+    if (n > SCAN_RANKS && to->n > 0 && !rankmap__is_affine(to)) {
         int rc = rankmap__index_new(to, &rankmap__libc, n >= to->n / 16, &index);
 
         if (rc < 0)
@@ -112,7 +107,7 @@ int rankmap_compare(const struct rankmap *a, const struct rankmap *b)
         return RANKMAP_UNEQUAL;
     if (a == b || a->n == 0)
         return RANKMAP_IDENT;
-    if (is_affine(a) && is_affine(b)) {
+    if (rankmap__is_affine(a) && rankmap__is_affine(b)) {
         if (a->word[0] == b->word[0] && a->word[1] == b->word[1])
             return RANKMAP_IDENT;
         /* the same ids the other way round */
@@ -307,8 +302,8 @@ static int piece_sets(const struct make *mk, struct rankmap *a, const struct ran
     struct piece *pa, *pb = NULL, *found = NULL;
     int rc = -ENOMEM;
 
-    n_a = is_affine(a) ? 1 : a->aux;
-    n_b = is_affine(b) ? 1 : b->aux;
+    n_a = rankmap__is_affine(a) ? 1 : a->aux;
+    n_b = rankmap__is_affine(b) ? 1 : b->aux;
     if ((uint64_t)n_a * n_b > PIECE_PAIRS)
         return 0;
     cap = n_a * (n_b + 1);
@@ -350,8 +345,8 @@ static int concat(const struct make *mk, struct rankmap *a, const struct rankmap
 static int select_from(struct make mk, struct rankmap *a, const struct rankmap *b, bool wanted,
                        struct rankmap **out)
 {
-    bool pieces_a = is_affine(a) || a->kind == RANKMAP_RUNS,
-         pieces_b = is_affine(b) || b->kind == RANKMAP_RUNS;
+    bool pieces_a = rankmap__is_affine(a) || a->kind == RANKMAP_RUNS,
+         pieces_b = rankmap__is_affine(b) || b->kind == RANKMAP_RUNS;
     int rc = 0;
 
     if (a->n == 0 || (wanted && b->n == 0))
@@ -366,7 +361,7 @@ static int select_from(struct make mk, struct rankmap *a, const struct rankmap *
         *out = rankmap_ref(a);
         return 0;
     }
-    if (is_affine(a) && is_affine(b))
+    if (rankmap__is_affine(a) && rankmap__is_affine(b))
         rc = affine_sets(&mk, a, b, wanted, out);
     else if (pieces_a && pieces_b)
         rc = piece_sets(&mk, a, b, wanted, out);
@@ -420,7 +415,8 @@ static int concat(const struct make *mk, struct rankmap *a, const struct rankmap
 
     if ((uint64_t)a->n + b->n > RANKMAP_MAX_RANKS)
         return RANKMAP_ERANGE;
-    if ((is_affine(a) || a->kind == RANKMAP_RUNS) && (is_affine(b) || b->kind == RANKMAP_RUNS)) {
+    if ((rankmap__is_affine(a) || a->kind == RANKMAP_RUNS) &&
+        (rankmap__is_affine(b) || b->kind == RANKMAP_RUNS)) {
         size_t n_a = 0, n_b = 0;
         struct piece *pa = rankmap__pieces_of(mk, a, &n_a), *pb = rankmap__pieces_of(mk, b, &n_b);
         struct piece *both = pa && pb ? rankmap__alloc(mk->alloc, n_a + n_b, sizeof(*both)) : NULL;

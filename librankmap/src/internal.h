@@ -61,6 +61,11 @@ static inline bool rankmap__is_view(const struct rankmap *map)
     return map->kind >= RANKMAP_LUT_STRIDE;
 }
 
+static inline bool rankmap__is_affine(const struct rankmap *map)
+{
+    return rankmap__is_regular(map) && map->n_levels == 1;
+}
+
 static inline struct rankmap *rankmap__table_of(const struct rankmap *view)
 {
     return (struct rankmap *)(uintptr_t)view->word[0];
@@ -192,7 +197,6 @@ size_t rankmap__lag64_base(const uint64_t *a, size_t n, size_t lag, uint64_t str
 
 /* detect.c */
 int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankmap **out);
-int rankmap__detect_shape(const struct ids *ids, struct shape *shape); /* 1: regular */
 
 /* model_table.c */
 int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max,
@@ -226,7 +230,6 @@ int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t ma
                          struct rankmap **out);
 struct piece rankmap__run(const struct rankmap *map, uint32_t i); /* of runs */
 uint32_t rankmap__run_first(const struct rankmap *map, uint32_t i);
-uint32_t rankmap__run_find(const struct rankmap *map, uint32_t rank);
 uint64_t rankmap__runs_id(const struct rankmap *map, uint32_t rank);
 void rankmap__runs_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 int64_t rankmap__runs_rank(const struct rankmap *map, uint64_t id);
@@ -247,7 +250,6 @@ int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator
                        struct rankmap_index **out); /* holds no reference */
 void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids, size_t n,
                           uint32_t *ranks); /* n ≤ BLOCK */
-bool rankmap__rank_is_quick(const struct rankmap *map);
 
 /* group.c */
 int rankmap__difference(const struct make *mk, struct rankmap *a, const struct rankmap *b,
@@ -257,7 +259,6 @@ int rankmap__difference(const struct make *mk, struct rankmap *a, const struct r
 struct members {
     const struct rankmap_allocator *alloc;
     uint64_t *bits;
-    size_t n_words;
     uint64_t min, max;
     const struct rankmap *map; /* asked, where it is quick or there is an index */
     struct rankmap_index *index;

@@ -141,7 +141,7 @@ int rankmap__map_distinct(const struct rankmap_allocator *alloc, const struct ra
 }
 
 /* Whether rankmap_rank() needs no help. */
-bool rankmap__rank_is_quick(const struct rankmap *map)
+static bool rank_is_quick(const struct rankmap *map)
 {
     if (rankmap__is_view(map))
         return false;
@@ -299,7 +299,7 @@ int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator
     if (!index)
         return -ENOMEM;
     *index = (struct rankmap_index){.alloc = alloc, .map = map};
-    if ((many || !rankmap__rank_is_quick(map)) && (rc = index_fill(index)) < 0) {
+    if ((many || !rank_is_quick(map)) && (rc = index_fill(index)) < 0) {
         index_free(index);
         return rc;
     }
@@ -442,20 +442,20 @@ void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids
 int rankmap__members_init(struct members *m, const struct rankmap_allocator *alloc,
                           const struct rankmap *map, uint64_t n_asked)
 {
-    bool affine = rankmap__is_regular(map) && map->n_levels == 1;
     uint64_t ids[BLOCK];
+    size_t n_words;
 
     *m = (struct members){.alloc = alloc, .map = map};
     rankmap__bounds(map, &m->min, &m->max);
-    if (affine || (rankmap__rank_is_quick(map) && n_asked < map->n / 16))
+    if (rankmap__is_affine(map) || (rank_is_quick(map) && n_asked < map->n / 16))
         return 0;
     if (!bitmap_pays(m->max - m->min, n_asked + map->n))
         return rankmap__index_new(map, alloc, true, &m->index);
-    m->n_words = bitmap_words(m->max - m->min + 1);
-    m->bits = rankmap__alloc(alloc, m->n_words, sizeof(*m->bits));
+    n_words = bitmap_words(m->max - m->min + 1);
+    m->bits = rankmap__alloc(alloc, n_words, sizeof(*m->bits));
     if (!m->bits)
         return -ENOMEM;
-    memset(m->bits, 0, m->n_words * sizeof(*m->bits));
+    memset(m->bits, 0, n_words * sizeof(*m->bits));
     for (uint32_t done = 0; done < map->n;) {
         uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
 

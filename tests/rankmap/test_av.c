@@ -291,16 +291,20 @@ static void *read_on(void *arg)
 {
     struct reader *reader = arg;
     struct rankmap_av_group group;
+    struct rankmap_info_av info = {.size = sizeof(info)};
     struct rankmap_av_entry entry;
     uint64_t lpid;
 
-    while (!reader->stop)
+    while (!reader->stop) {
+        reader->n_wrong += rankmap_av_query(reader->av, &info) != 0 || info.n_groups < 1 ||
+                           info.bytes < 100 * 8 || info.n_procs < 100;
         for (uint64_t id = 0; id < 100; id++) {
             reader->n_wrong +=
                 rankmap_av_get(reader->av, id, &entry) != 0 || entry.addr != 2 * id + (id % 3 == 0);
             reader->n_wrong += rankmap_av_locate(reader->av, id, &group, &lpid) != 0 ||
                                group.id != 0 || lpid != id;
         }
+    }
     return NULL;
 }
 

@@ -33,8 +33,8 @@
  * Retired groups give their memory back to the system, and their flat ids to later groups: the
  * caller must have dropped all maps that hold them. Group numbers are never used again.
  *
- * @threads One thread changes (add, grow, retire, set); any threads may meanwhile read entries that
- * were set before they were told of them, and ask for groups. Reading takes no lock. What a change
+ * @threads One thread changes (add, grow, retire, set). Any threads may meanwhile query, ask for
+ * groups, and read entries whose set happens-before the read. Reading takes no lock. What a change
  * replaces (tables of groups, a side table that grew) is kept for such readers until
  * rankmap_av_reclaim() or the end.
  *
