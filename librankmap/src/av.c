@@ -222,7 +222,7 @@ void rankmap_av_destroy(struct rankmap_av *av)
     rankmap__free(av->alloc, av);
 }
 
-/* Makes the entries of flat ids accessible; whole pages, some of which may be so already. */
+/* Makes the entries of flat ids accessible: whole pages, which may be accessible already. */
 static int open_entries(struct rankmap_av *av, uint64_t base, uint64_t n)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), from, to;

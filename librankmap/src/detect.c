@@ -2,7 +2,7 @@
 /*
  * From an array to its map.
  *
- * The regular detector: with p = 1, take s = a[p] − a[0] and go on while a[i + p] − a[i] = s; where
+ * The regular detector: with p = 1, take s = a[p] − a[0] and continue while a[i + p] − a[i] = s; where
  * this first fails, at L = i + p, a level of L / p steps of s has ended, and the next one has p =
  * L. Each element is compared once, whatever the number of levels. L that is no multiple of p is
  * irregular, or the first block is cut (φ ≠ 0): then the first two runs tell the block, the starts
@@ -152,7 +152,7 @@ static bool verify(const struct ids *ids, const struct shape *shape)
                      : rankmap__lag64(ids->a64, rest, head, (uint64_t)top)) == rest;
 }
 
-/* 1 with a normalized shape that gives exactly these ids, of which there is one at least. */
+/* 1 with a normalized shape that gives exactly these ids, at least one. */
 static int detect_shape(const struct ids *ids, struct shape *shape)
 {
     struct sequence q = {

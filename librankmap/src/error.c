@@ -44,7 +44,7 @@ int rankmap__fail(struct rankmap_error *err, int code, uint64_t where, uint64_t 
     return code;
 }
 
-int rankmap__told(int rc, struct rankmap_error *detail, struct rankmap_error *err)
+int rankmap__report(int rc, struct rankmap_error *detail, struct rankmap_error *err)
 {
     if (rc >= 0 || !err)
         return rc;

@@ -5,7 +5,7 @@
 #include "internal.h"
 
 #define PIECE_PAIRS 4096u /* up to this many pairs of pieces, sets are computed by the pieces */
-#define SCAN_RANKS  2u    /* so few are looked for in a table without an index */
+#define SCAN_RANKS  2u    /* up to this many are looked for in a table without an index */
 
 static struct piece affine_piece(const struct rankmap *map)
 {
@@ -294,7 +294,7 @@ static size_t stretches(const struct piece *a, const struct piece *b, size_t n_b
     return strided && !(wanted && n == 1) ? SIZE_MAX : n;
 }
 
-/* Runs and runs: 1 when done, 0 when that does not pay or does not do. */
+/* Runs and runs: 1 when done, 0 when it takes too many pairs or a result is no runs. */
 static int piece_sets(const struct make *mk, struct rankmap *a, const struct rankmap *b,
                       bool wanted, struct rankmap **out)
 {

@@ -128,7 +128,7 @@ __attribute__((format(printf, 5, 6))) int rankmap__fail(struct rankmap_error *er
                                                         const char *format, ...);
 /* The end of a function that has an err: of a failure without detail, the code's phrase is the
  * text. err may be NULL. Returns rc. */
-int rankmap__told(int rc, struct rankmap_error *detail, struct rankmap_error *err);
+int rankmap__report(int rc, struct rankmap_error *detail, struct rankmap_error *err);
 
 /* map.c */
 struct rankmap *rankmap__new(const struct make *mk, uint32_t kind, uint32_t n, size_t model_bytes);

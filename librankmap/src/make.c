@@ -216,7 +216,7 @@ int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
         rc = -EINVAL;
     if (rc == 0)
         rc = rankmap__from_ranges(&mk, ranges, n_ranges, out, &detail);
-    return rankmap__told(rc, &detail, err);
+    return rankmap__report(rc, &detail, err);
 }
 
 /* ---- Arrays of ids ---- */
@@ -273,11 +273,11 @@ int rankmap_from_ids(const void *ids, size_t id_bytes, size_t n, const struct ra
         (!out || (!ids && n > 0) || (id_bytes != sizeof(uint32_t) && id_bytes != sizeof(uint64_t))))
         rc = -EINVAL;
     if (rc < 0)
-        return rankmap__told(rc, &detail, err);
+        return rankmap__report(rc, &detail, err);
     rc = rankmap__from_ids(&mk, &source, out);
     if (rc == RANKMAP_ERANGE && err)
         explain_range(&mk, &source, &detail);
     else if (rc == RANKMAP_EDUP && err)
         explain_twins(&mk, &source, &detail);
-    return rankmap__told(rc, &detail, err);
+    return rankmap__report(rc, &detail, err);
 }

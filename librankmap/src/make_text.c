@@ -158,10 +158,10 @@ int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *o
     if (rc == 0 && (!out || (!text && len > 0)))
         rc = -EINVAL;
     if (rc < 0)
-        return rankmap__told(rc, &detail, err);
+        return rankmap__report(rc, &detail, err);
     ranges = rankmap__alloc(mk.alloc, cap, sizeof(*ranges));
     if (!ranges)
-        return rankmap__told(-ENOMEM, &detail, err);
+        return rankmap__report(-ENOMEM, &detail, err);
     rc = ranges_of(&s, ranges, cap, &n);
     if (rc == 0) {
         rc = rankmap__from_ranges(&mk, ranges, n, out, &detail);
@@ -173,7 +173,7 @@ int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *o
         }
     }
     rankmap__free(mk.alloc, ranges);
-    return rankmap__told(rc, &detail, err);
+    return rankmap__report(rc, &detail, err);
 }
 
 /* ppn ranks on each of n_nodes nodes from first on, `repeat` times. A group of blocks repeats as a
@@ -401,12 +401,12 @@ int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
     if (rc == 0 && (!text || !out))
         rc = -EINVAL;
     if (rc < 0)
-        return rankmap__told(rc, &detail, err);
+        return rankmap__report(rc, &detail, err);
     mk.flags |= RANKMAP_ALLOW_DUPLICATES;
     /* each takes a digit and a separator */
     all.p = rankmap__alloc(mk.alloc, len / 2 + 1, sizeof(*all.p));
     if (!all.p)
-        return rankmap__told(-ENOMEM, &detail, err);
+        return rankmap__report(-ENOMEM, &detail, err);
     rc = placements_of(&s, &all, &exact);
     if (rc == 0 && exact && (n_placed = placed(&all, RANKMAP_ID_LIMIT)) != n)
         rc = rankmap__fail(&detail, RANKMAP_ERANGE, len, RANKMAP_NO_ID,
@@ -414,7 +414,7 @@ int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
     if (rc == 0)
         rc = nodes_of(&mk, &all, n, out);
     rankmap__free(mk.alloc, all.p);
-    return rankmap__told(rc, &detail, err);
+    return rankmap__report(rc, &detail, err);
 }
 
 int rankmap_ranks_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts,

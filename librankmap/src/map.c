@@ -75,7 +75,7 @@ uint64_t rankmap_id(const struct rankmap *map, uint32_t rank)
     return rank < map->n ? id_of(map, rank) : RANKMAP_NO_ID;
 }
 
-/* Ids of n ranks in any order, all of which the map has. out may be ranks. */
+/* Ids of n ranks below the size, in any order. out may be ranks. */
 void rankmap__gather(const struct rankmap *map, const uint64_t *ranks, size_t n, uint64_t *out)
 {
     if (rankmap__is_regular(map)) {
@@ -87,7 +87,7 @@ void rankmap__gather(const struct rankmap *map, const uint64_t *ranks, size_t n,
     }
 }
 
-/* Ids of consecutive ranks, all of which the map has. */
+/* Ids of consecutive ranks below the size. */
 void rankmap__expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out)
 {
     if (rankmap__is_regular(map)) {

@@ -199,7 +199,7 @@ struct rankmap_layout {
 RANKMAP_API int rankmap_from_layout(const struct rankmap_layout *layout,
                                     const struct rankmap_opts *opts, struct rankmap **out);
 
-/** The ids first, first + stride, … of which `last` is not passed, as in MPI_Group_range_incl(). */
+/** The ids first, first + stride, … up to `last`, as in MPI_Group_range_incl(). */
 struct rankmap_range {
     uint64_t first;
     uint64_t last;  /**< inclusive; need not be hit. Below first only with a negative stride */
@@ -372,7 +372,7 @@ RANKMAP_API ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_
 RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t cap);
 
 /**
- * @brief Read a map from bytes that nobody vouches for.
+ * @brief Read a map from untrusted bytes.
  *
  * Every parameter is checked as if it came from the functions above, every id of a table
  * against its range and for duplicates.
