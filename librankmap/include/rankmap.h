@@ -17,17 +17,17 @@
  *   - A child's map is **composed** of its parent's and of the ranks that were chosen: formula of
  *     formula is a formula again.
  *
- * @code{.c}
- * struct rankmap *world, *even, *child;
- * struct rankmap_lookup lookup;
+ * A communicator is made and looked up so:
  *
- * rankmap_affine(0, 1, n, NULL, &world);             // MPI_COMM_WORLD
- * rankmap_affine(0, 2, n / 2, NULL, &even);          // every second rank of something
- * rankmap_compose(world, even, NULL, &child);        // MPI_Comm_split of the world
- * rankmap_lookup_init(&lookup, child, (uintptr_t)entries, sizeof(entries[0]));
- * send_to(rankmap_addr(&lookup, 7));                 // 6 instructions, wherever rank 7 is
- * rankmap_unref(even);
- * @endcode
+ *     struct rankmap *world, *even, *child;
+ *     struct rankmap_lookup lookup;
+ *
+ *     rankmap_affine(0, 1, n, NULL, &world);             // MPI_COMM_WORLD
+ *     rankmap_affine(0, 2, n / 2, NULL, &even);          // every second rank of something
+ *     rankmap_compose(world, even, NULL, &child);        // MPI_Comm_split of the world
+ *     rankmap_lookup_init(&lookup, child, (uintptr_t)entries, sizeof(entries[0]));
+ *     send_to(rankmap_addr(&lookup, 7));                 // 6 instructions, wherever rank 7 is
+ *     rankmap_unref(even);
  *
  * Six calls do most of the work:
  *

@@ -17,18 +17,18 @@
  *     bits, there is no escape;
  *   - 12 or 16 bytes: the address and 32 or 64 bits of tag.
  *
- * @code{.c}
- * struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = 1 << 20};
- * struct rankmap_info_av info = {.size = sizeof(info)};
- * struct rankmap_av_group world;
- * struct rankmap_av *av;
+ * A world of n processes, and a communicator bound to its addresses:
  *
- * rankmap_av_create(&opts, &av);
- * rankmap_av_group_add(av, n, &world);
- * rankmap_av_set(av, world.base + lpid, address, 0);
- * rankmap_av_query(av, &info);
- * rankmap_lookup_init(&lookup, map, (uintptr_t)info.base, info.entry_bytes);
- * @endcode
+ *     struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = 1 << 20};
+ *     struct rankmap_info_av info = {.size = sizeof(info)};
+ *     struct rankmap_av_group world;
+ *     struct rankmap_av *av;
+ *
+ *     rankmap_av_create(&opts, &av);
+ *     rankmap_av_group_add(av, n, &world);
+ *     rankmap_av_set(av, world.base + lpid, address, 0);
+ *     rankmap_av_query(av, &info);
+ *     rankmap_lookup_init(&lookup, map, (uintptr_t)info.base, info.entry_bytes);
  *
  * Retired groups give their memory back to the system, and their flat ids to later groups: the
  * caller must have dropped all maps that hold them. Group numbers are never used again.

@@ -16,11 +16,11 @@
  * | MPI_Group_union, _intersection, _difference | rankmap_union() and so on |
  * | MPI_Intercomm_merge | rankmap_union() of the groups, which have no process in common |
  *
- * @code{.c}
- * rankmap_from_ids(failed, sizeof(failed[0]), n_failed, NULL, &list, &err);
- * rankmap_exclude(world, list, NULL, &survivors);       // a shrunk communicator: a few runs
- * rankmap_translate(survivors, NULL, n, world, ranks);  // who they were
- * @endcode
+ * A communicator without the ranks that failed:
+ *
+ *     rankmap_from_ids(failed, sizeof(failed[0]), n_failed, NULL, &list, &err);
+ *     rankmap_exclude(world, list, NULL, &survivors);       // a shrunk communicator: a few runs
+ *     rankmap_translate(survivors, NULL, n, world, ranks);  // who they were
  *
  * Results are in the order that MPI gives them. Where both sides are regular or runs, results are
  * computed from the parameters; otherwise every function takes time linear in the sizes, by way of

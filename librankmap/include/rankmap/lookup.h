@@ -7,13 +7,11 @@
  * caller's memory, made for the inside of a communicator. With base 0 and width 1 the result is the
  * id.
  *
- * @code{.c}
- * rankmap_lookup_init(&comm->lookup, map, (uintptr_t)entries, sizeof(entries[0]));
- * struct entry *peer = rankmap_addr(&comm->lookup, rank);
+ *     rankmap_lookup_init(&comm->lookup, map, (uintptr_t)entries, sizeof(entries[0]));
+ *     struct entry *peer = rankmap_addr(&comm->lookup, rank);
  *
- * // the width is a constant: nothing is read but the 64 bytes
- * uint64_t at = rankmap_at_sized(&comm->lookup, rank, sizeof(entries[0]));
- * @endcode
+ *     // the width is a constant: nothing is read but the 64 bytes
+ *     uint64_t at = rankmap_at_sized(&comm->lookup, rank, sizeof(entries[0]));
  *
  * Two forms serve every map and give the same results:
  *

@@ -17,18 +17,18 @@
  *     lut             o + T[r]                                    bit-packed, or 32-bit
  *     view            T_parent[g(r)], g regular                   lut-stride, lut-blockstride, …
  *
- * @code{.c}
- * struct rankmap_info info = {.size = sizeof(info)};
- * struct rankmap_error err;
- * struct rankmap *map;
+ * What an array of ids is, and what it takes:
  *
- * if (rankmap_from_ids(ranks, sizeof(ranks[0]), n, NULL, &map, &err) < 0)
- *     return complain(err.text);                     // ranks 3 and 17 both have id 5
- * rankmap_query(map, &info);
- * printf("%s, %llu bytes\n", info.kind_name, (unsigned long long)info.total_bytes);
- * id = rankmap_id(map, 7);
- * rankmap_unref(map);
- * @endcode
+ *     struct rankmap_info info = {.size = sizeof(info)};
+ *     struct rankmap_error err;
+ *     struct rankmap *map;
+ *
+ *     if (rankmap_from_ids(ranks, sizeof(ranks[0]), n, NULL, &map, &err) < 0)
+ *         return complain(err.text);                     // ranks 3 and 17 both have id 5
+ *     rankmap_query(map, &info);
+ *     printf("%s, %llu bytes\n", info.kind_name, (unsigned long long)info.total_bytes);
+ *     id = rankmap_id(map, 7);
+ *     rankmap_unref(map);
  *
  * direct, offset, stride, blockstride and md-blockstride are the **regular** models; they take 16
  * to 8 + 16·levels bytes beside the object's header of 24. An irregular map gets a bit-packed
