@@ -82,6 +82,14 @@ static uint64_t table_bytes(struct minirt *rt, uint64_t n, uint64_t text)
     return (uint64_t)((double)(stats.total_bytes - stats.free_bytes) / (double)some * (double)n);
 }
 
+static uint64_t bytes_of(struct minirt *rt, const struct rankmap *map)
+{
+    struct rankmap_info info = {.size = sizeof(info)};
+
+    checked(rt, rankmap_query(map, &info), "librankmap", "query");
+    return info.total_bytes;
+}
+
 /* Maps of a job of n: the world, dup, row, column, reversed, every 4th. */
 static uint64_t map_bytes(struct minirt *rt, uint64_t n)
 {
@@ -100,12 +108,12 @@ static uint64_t map_bytes(struct minirt *rt, uint64_t n)
     uint64_t bytes;
 
     checked(rt, rankmap_affine(0, 1, (uint32_t)n, NULL, &world), "librankmap", "world");
-    bytes = rankmap_bytes(world);
+    bytes = bytes_of(rt, world);
     for (size_t i = 0; i < sizeof(child) / sizeof(child[0]); i++) {
         checked(rt, rankmap_affine(child[i].first, child[i].stride, child[i].n, NULL, &ranks),
                 "librankmap", "child");
         checked(rt, rankmap_compose(world, ranks, NULL, &map), "librankmap", "compose");
-        bytes += rankmap_bytes(map);
+        bytes += bytes_of(rt, map);
         rankmap_unref(ranks);
         rankmap_unref(map);
     }
@@ -117,14 +125,14 @@ static uint64_t vector_bytes(struct minirt *rt, uint64_t n)
 {
     struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = n};
     struct rankmap_av_group group;
+    struct rankmap_info_av info = {.size = sizeof(info)};
     struct rankmap_av *av;
-    uint64_t bytes;
 
     checked(rt, rankmap_av_create(&opts, &av), "librankmap", "address vector");
     checked(rt, rankmap_av_group_add(av, n, &group), "librankmap", "address vector");
-    bytes = rankmap_av_bytes(av);
+    checked(rt, rankmap_av_query(av, &info), "librankmap", "address vector");
     rankmap_av_destroy(av);
-    return bytes;
+    return info.bytes;
 }
 
 /* libasymreg does not say what a context and a peer take: make one, know itself under 65 numbers,

@@ -92,7 +92,7 @@ static int distinct_by_bits(const struct rankmap_allocator *alloc, const struct 
         twice |= bits[at / 64] & bit;
         bits[at / 64] |= bit;
     }
-    rankmap__free(alloc, bits, n_words, sizeof(*bits));
+    rankmap__free(alloc, bits);
     return twice == 0;
 }
 
@@ -109,7 +109,7 @@ static int distinct_by_sort(const struct rankmap_allocator *alloc, const struct 
     rankmap__sort(keys, keys + n, n, 0, rankmap__bit_length(range));
     for (size_t i = 1; i < n; i++)
         twice |= keys[i] == keys[i - 1];
-    rankmap__free(alloc, keys, 2 * n, sizeof(*keys));
+    rankmap__free(alloc, keys);
     return !twice;
 }
 
@@ -136,12 +136,12 @@ int rankmap__map_distinct(const struct rankmap_allocator *alloc, const struct ra
     rankmap__expand(map, 0, map->n, a);
     rankmap__bounds(map, &min, &max);
     distinct = map->n <= 1 ? 1 : rankmap__check_distinct(alloc, &ids, min, max);
-    rankmap__free(alloc, a, map->n, sizeof(*a));
+    rankmap__free(alloc, a);
     return distinct;
 }
 
 /* Whether rankmap_rank() needs no help. */
-bool rankmap__rank_is_quick(const struct rankmap *map)
+static bool rank_is_quick(const struct rankmap *map)
 {
     if (rankmap__is_view(map))
         return false;
@@ -218,7 +218,7 @@ static int sort_buckets(struct rankmap_index *index, size_t largest)
     for (size_t b = 0; b < index->n_buckets; b++)
         if (start[b + 1] - start[b] > SCANNED)
             sort_bucket(index, index->entry + start[b], scratch, start[b + 1] - start[b]);
-    rankmap__free(index->alloc, scratch, largest, sizeof(*scratch));
+    rankmap__free(index->alloc, scratch);
     return 0;
 }
 
@@ -257,11 +257,10 @@ static int fill_hashed(struct rankmap_index *index)
 
 static void index_free(struct rankmap_index *index)
 {
-    rankmap__free(index->alloc, index->start, index->n_buckets + 1, sizeof(*index->start));
-    rankmap__free(index->alloc, index->entry, index->entry ? index->map->n : 0,
-                  sizeof(*index->entry));
-    rankmap__free(index->alloc, index->slot, index->n_slots, sizeof(*index->slot));
-    rankmap__free(index->alloc, index, 1, sizeof(*index));
+    rankmap__free(index->alloc, index->start);
+    rankmap__free(index->alloc, index->entry);
+    rankmap__free(index->alloc, index->slot);
+    rankmap__free(index->alloc, index);
 }
 
 static int index_fill(struct rankmap_index *index)
@@ -295,12 +294,12 @@ int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator
     int rc;
 
     if (!(map->flags & MAP_DISTINCT))
-        return RANKMAP_ENOTONE;
+        return RANKMAP_ENOTINJECTIVE;
     index = rankmap__alloc(alloc, 1, sizeof(*index));
     if (!index)
         return -ENOMEM;
     *index = (struct rankmap_index){.alloc = alloc, .map = map};
-    if ((many || !rankmap__rank_is_quick(map)) && (rc = index_fill(index)) < 0) {
+    if ((many || !rank_is_quick(map)) && (rc = index_fill(index)) < 0) {
         index_free(index);
         return rc;
     }
@@ -314,9 +313,9 @@ int rankmap_index_create(struct rankmap *map, const struct rankmap_allocator *al
     struct rankmap_index *index;
     int rc;
 
-    if (!map || !out || (alloc && (!alloc->alloc || !alloc->free)))
+    if (!map || !out || rankmap__allocator_take(&alloc, alloc) < 0)
         return -EINVAL;
-    rc = rankmap__index_new(map, alloc ? alloc : &rankmap__libc, false, &index);
+    rc = rankmap__index_new(map, alloc, false, &index);
     if (rc < 0)
         return rc;
     index->held = rankmap_ref(map);
@@ -439,33 +438,24 @@ void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids
     }
 }
 
-size_t rankmap_index_bytes(const struct rankmap_index *index)
-{
-    size_t hashed = index->entry ? index->map->n * sizeof(*index->entry) +
-                                       (index->n_buckets + 1) * sizeof(*index->start)
-                                 : 0;
-
-    return sizeof(*index) + index->n_slots * sizeof(*index->slot) + hashed;
-}
-
 /* A set for asking about n_asked ids; map is not empty and outlives it. */
 int rankmap__members_init(struct members *m, const struct rankmap_allocator *alloc,
                           const struct rankmap *map, uint64_t n_asked)
 {
-    bool affine = rankmap__is_regular(map) && map->n_levels == 1;
     uint64_t ids[BLOCK];
+    size_t n_words;
 
     *m = (struct members){.alloc = alloc, .map = map};
     rankmap__bounds(map, &m->min, &m->max);
-    if (affine || (rankmap__rank_is_quick(map) && n_asked < map->n / 16))
+    if (rankmap__is_affine(map) || (rank_is_quick(map) && n_asked < map->n / 16))
         return 0;
     if (!bitmap_pays(m->max - m->min, n_asked + map->n))
         return rankmap__index_new(map, alloc, true, &m->index);
-    m->n_words = bitmap_words(m->max - m->min + 1);
-    m->bits = rankmap__alloc(alloc, m->n_words, sizeof(*m->bits));
+    n_words = bitmap_words(m->max - m->min + 1);
+    m->bits = rankmap__alloc(alloc, n_words, sizeof(*m->bits));
     if (!m->bits)
         return -ENOMEM;
-    memset(m->bits, 0, m->n_words * sizeof(*m->bits));
+    memset(m->bits, 0, n_words * sizeof(*m->bits));
     for (uint32_t done = 0; done < map->n;) {
         uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
 
@@ -479,7 +469,7 @@ int rankmap__members_init(struct members *m, const struct rankmap_allocator *all
 
 void rankmap__members_fini(struct members *m)
 {
-    rankmap__free(m->alloc, m->bits, m->n_words, sizeof(*m->bits));
+    rankmap__free(m->alloc, m->bits);
     rankmap_index_destroy(m->index);
 }
 

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <rankmap.h>
+#include "rankmap_calls.h"
 
 static uint64_t rng_state, rng_seed;
 static uint64_t case_number;
@@ -184,10 +184,10 @@ static inline void check_ids(const struct rankmap *map, const int64_t *ids, uint
         CHECK(rankmap_at(&l, r) == 1000 + 7 * (uint64_t)ids[r]);
         CHECK(rankmap_at_nobranch(&l, r) == 1000 + 7 * (uint64_t)ids[r]);
     }
-    CHECK(rankmap_ids(map, first, some, all) == 0);
+    CHECK(rankmap_ids(map, first, some, sizeof(uint64_t), all) == 0);
     for (uint32_t i = 0; i < some; i++)
         CHECK(all[i] == (uint64_t)ids[first + i]);
-    CHECK(rankmap_ids(map, first, n - first + 1, all) == RANKMAP_ERANGE);
+    CHECK(rankmap_ids(map, first, n - first + 1, sizeof(uint64_t), all) == RANKMAP_ERANGE);
     free(all);
 }
 

@@ -3,7 +3,7 @@
  * Inverses: dense, hashed, and hashed with ids that were chosen to fall into one bucket. One by one
  * and in bulk, as rankmap_translate() asks, they say the same.
  */
-#include "tools.h"
+#include "rankmap_tools.h"
 
 #include "../../librankmap/src/internal.h"
 
@@ -58,7 +58,7 @@ static struct rankmap *from64(const uint64_t *ids, size_t n)
 {
     struct rankmap *map = NULL;
 
-    assert_int_equal(rankmap_from_ids64(ids, n, NULL, &map), 0);
+    assert_int_equal(rankmap_from_ids(ids, sizeof(uint64_t), n, NULL, &map, NULL), 0);
     return map;
 }
 
@@ -67,16 +67,19 @@ static void finds_all(const uint64_t *ids, uint32_t n, const uint64_t *others, u
 {
     struct rankmap *map = from64(ids, n), *rest = from64(others, n_others), *out;
     uint32_t most = n > n_others ? n : n_others, *ranks = xmalloc(most * sizeof(*ranks));
+    struct counter counter = {.left = -1};
+    const struct rankmap_allocator allocator = {counted_realloc, counted_free, &counter};
     struct rankmap_index *index;
 
-    assert_int_equal(rankmap_index_create(map, NULL, &index), 0);
+    assert_int_equal(rankmap_index_create(map, &allocator, &index), 0);
+    assert_true(counter.n_bytes <= 200 + 17 * (uint64_t)n);
     for (uint32_t r = 0; r < n; r++)
         assert_int_equal(rankmap_index_rank(index, ids[r]), r);
     for (uint32_t r = 0; r < n_others; r++)
         assert_int_equal(rankmap_index_rank(index, others[r]), RANKMAP_ENOENT);
     assert_int_equal(rankmap_index_rank(index, RANKMAP_NO_ID), RANKMAP_ENOENT);
-    assert_true(rankmap_index_bytes(index) <= 200 + 17 * (uint64_t)n);
     rankmap_index_destroy(index);
+    assert_int_equal(counter.n_live, 0);
     assert_int_equal(rankmap_translate(map, NULL, n, map, ranks), 0);
     for (uint32_t r = 0; r < n; r++)
         assert_int_equal(ranks[r], r);
@@ -151,33 +154,10 @@ static void dense_and_not(void **state)
     free(ids);
 }
 
-struct few {
-    long left, live;
-};
-
-static void *few_alloc(void *ctx, size_t bytes)
-{
-    struct few *few = ctx;
-
-    if (few->left-- <= 0)
-        return NULL;
-    few->live++;
-    return malloc(bytes);
-}
-
-static void few_free(void *ctx, void *ptr, size_t bytes)
-{
-    struct few *few = ctx;
-
-    (void)bytes;
-    few->live--;
-    free(ptr);
-}
-
 static void no_memory(void **state)
 {
-    struct few few;
-    struct rankmap_allocator alloc = {few_alloc, few_free, &few};
+    struct counter few;
+    struct rankmap_allocator alloc = {counted_realloc, counted_free, &few};
     uint64_t ids[100];
     struct rankmap_index *index = NULL;
     struct rankmap *map;
@@ -189,11 +169,11 @@ static void no_memory(void **state)
     shuffle(ids, 100, 9);
     map = from64(ids, 100);
     for (point = 0; rc == -ENOMEM; point++) {
-        few = (struct few){.left = point};
+        few = (struct counter){.left = point};
         rc = rankmap_index_create(map, &alloc, &index);
         if (rc == 0)
             rankmap_index_destroy(index);
-        assert_int_equal(few.live, 0);
+        assert_int_equal(few.n_live, 0);
     }
     assert_int_equal(rc, 0);
     assert_int_equal(point, 5); /* the index, its two arrays, and what sorts a bucket */

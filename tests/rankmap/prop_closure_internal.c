@@ -3,7 +3,7 @@
  * Property: the closed rules alone, on shapes that are too large for arrays: whatever they answer
  * is p(c(r)) for every rank that is tried, and what the header promises to be closed is.
  */
-#include "random.h"
+#include "rankmap_random.h"
 
 #include "../../librankmap/src/internal.h"
 

@@ -16,7 +16,7 @@ static void check_bound(const struct rankmap *map)
     struct rankmap_info info = {.size = sizeof(info)};
     uint64_t bits;
 
-    CHECK(rankmap_info_get(map, &info) == 0);
+    CHECK(rankmap_query(map, &info) == 0);
     bits =
         info.max_id > info.min_id ? 64 - (uint64_t)__builtin_clzll(info.max_id - info.min_id) : 0;
     CHECK(info.total_bytes <= (info.n_ranks * bits + 7) / 8 + 64 || info.kind == RANKMAP_LUT32);
@@ -100,7 +100,7 @@ static void run(void)
             rankmap_unref(next);
         }
     } else {
-        CHECK(rankmap_reverse(made, NULL, &next) == 0);
+        CHECK(reverse_ranks(made, NULL, &next) == 0);
         for (uint32_t r = 0; r < n_c; r++)
             again[r] = want[n_c - 1 - r];
         check_ids(next, again, n_c);

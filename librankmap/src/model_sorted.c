@@ -176,7 +176,7 @@ static uint64_t id_at(const struct rankmap *map, const struct bits *b, uint32_t 
         return map->word[0] + bit;
     return map->word[0] +
            ((bit - rank) << map->bits |
-            rankmap_bits_get(b->low, rank, map->bits, (UINT64_C(1) << map->bits) - 1));
+            rankmap__bits_get(b->low, rank, map->bits, (UINT64_C(1) << map->bits) - 1));
 }
 
 uint64_t rankmap__sorted_id(const struct rankmap *map, uint32_t rank)

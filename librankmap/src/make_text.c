@@ -2,6 +2,8 @@
 /* Maps from text: lists of ranges, PMI_process_mapping, Flux task maps; and what follows from the
  * nodes of ranks. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "internal.h"
 
@@ -10,8 +12,31 @@
 
 /* Text that is read from left to right. */
 struct scan {
-    const char *at, *end;
+    const char *begin, *at, *end;
+    struct rankmap_error *err;
 };
+
+/* What should stand here does not. */
+static int expected(struct scan *s, const char *what)
+{
+    size_t where = (size_t)(s->at - s->begin);
+    char found[16] = "the end";
+
+    if (s->at < s->end)
+        snprintf(found, sizeof(found), *s->at > ' ' && *s->at <= '~' ? "'%c'" : "byte 0x%02x",
+                 (unsigned char)*s->at);
+    return rankmap__fail(s->err, RANKMAP_ESYNTAX, where, RANKMAP_NO_ID,
+                         "expected %s at byte %zu, not %s", what, where, found);
+}
+
+/* What ends here is out of range. */
+static int beyond(struct scan *s, const char *what)
+{
+    size_t where = (size_t)(s->at - s->begin);
+
+    return rankmap__fail(s->err, RANKMAP_ERANGE, where, RANKMAP_NO_ID, "%s before byte %zu", what,
+                         where);
+}
 
 static void skip_blanks(struct scan *s)
 {
@@ -79,61 +104,76 @@ static int range(struct scan *s, struct rankmap_range *out)
     bool down;
 
     if (!number_here(s, &out->first))
-        return RANKMAP_ESYNTAX;
+        return expected(s, "a number");
     out->last = out->first;
     out->stride = 1;
     if (!accept_here(s, '-'))
         return 0;
     if (!number_here(s, &out->last))
-        return RANKMAP_ESYNTAX;
+        return expected(s, "the last number of a range");
     down = out->last < out->first;
     if (accept_here(s, ':')) {
         if (accept_here(s, '-') && !down)
-            return RANKMAP_ERANGE;
+            return beyond(s, "a negative stride of a range that ascends");
         if (!number_here(s, &stride))
-            return RANKMAP_ESYNTAX;
+            return expected(s, "a stride");
         if (stride == 0 || stride >= NUMBER_LIMIT)
-            return RANKMAP_ERANGE;
+            return beyond(s, "a stride that is 0 or too large");
     }
     out->stride = down ? -(int64_t)stride : (int64_t)stride;
     return 0;
 }
 
-int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *opts,
-                      struct rankmap **out)
+/* The ranges of a list, up to cap; *n of them have been read. */
+static int ranges_of(struct scan *s, struct rankmap_range *ranges, size_t cap, size_t *n)
 {
-    struct scan s = {text, text ? text + len : text};
+    int rc;
+
+    for (*n = 0; *n < cap && !at_end(s);) {
+        const char *before;
+
+        if ((rc = range(s, &ranges[(*n)++])) < 0)
+            return rc;
+        before = s->at;
+        if (accept(s, ',')) {
+            if (at_end(s))
+                return expected(s, "a number");
+        } else if (!at_end(s) && s->at == before) {
+            return expected(s, "a comma or a blank");
+        }
+    }
+    return 0;
+}
+
+int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *opts,
+                      struct rankmap **out, struct rankmap_error *err)
+{
+    struct rankmap_error detail = {.code = 0};
+    struct scan s = {text, text, text ? text + len : text, &detail};
     struct rankmap_range *ranges;
-    size_t n = 0, cap = len / 2 + 1; /* each takes a digit and a separator */
+    size_t n, cap = len / 2 + 1; /* each takes a digit and a separator */
     struct make mk;
     int rc = rankmap__make_init(&mk, opts);
 
+    if (rc == 0 && (!out || (!text && len > 0)))
+        rc = -EINVAL;
     if (rc < 0)
-        return rc;
-    if (!out || (!text && len > 0))
-        return -EINVAL;
+        return rankmap__report(rc, &detail, err);
     ranges = rankmap__alloc(mk.alloc, cap, sizeof(*ranges));
     if (!ranges)
-        return -ENOMEM;
-    while (rc == 0 && !at_end(&s)) {
-        const char *before;
-
-        if (n == cap)
-            rc = RANKMAP_ESYNTAX;
-        else
-            rc = range(&s, &ranges[n++]);
-        before = s.at;
-        if (rc == 0 && accept(&s, ',')) {
-            if (at_end(&s))
-                rc = RANKMAP_ESYNTAX;
-        } else if (rc == 0 && !at_end(&s) && s.at == before) {
-            rc = RANKMAP_ESYNTAX; /* neither comma nor blank */
+        return rankmap__report(-ENOMEM, &detail, err);
+    rc = ranges_of(&s, ranges, cap, &n);
+    if (rc == 0) {
+        rc = rankmap__from_ranges(&mk, ranges, n, out, &detail);
+        if (rc < 0 && detail.code == rc) { /* where the range begins in the text */
+            s.at = s.begin;
+            ranges_of(&s, ranges, (size_t)detail.where, &n);
+            skip_blanks(&s);
+            detail.where = (uint64_t)(s.at - s.begin);
         }
     }
-    if (rc == 0)
-        rc = rankmap_from_ranges(ranges, n, opts, out);
-    rankmap__free(mk.alloc, ranges, cap, sizeof(*ranges));
-    return rc;
+    rankmap__free(mk.alloc, ranges);
+    return rankmap__report(rc, &detail, err);
 }
 
 /* ppn ranks on each of n_nodes nodes from first on, `repeat` times. A group of blocks repeats as a
@@ -147,27 +187,25 @@ struct placement {
 /* Placements of a text. */
 struct placements {
     struct placement *p;
-    size_t n, cap;
+    size_t n;
 };
 
-static int placement_check(const struct placement *p)
+static int placement_check(struct scan *s, const struct placement *p)
 {
     if (p->n_nodes == 0 || p->ppn == 0 || p->repeat == 0)
-        return RANKMAP_ESYNTAX;
+        return expected(s, "a block of at least one node and rank");
     if (p->first > INT32_MAX || p->n_nodes > INT32_MAX || p->ppn > INT32_MAX ||
         p->repeat > INT32_MAX || p->first + p->n_nodes > (uint64_t)INT32_MAX + 1)
-        return RANKMAP_ERANGE;
+        return beyond(s, "a block with a number above 2^31 - 1");
     return 0;
 }
 
-static int placement_add(struct placements *all, const struct placement *p)
+static int placement_add(struct scan *s, struct placements *all, const struct placement *p)
 {
-    int rc = placement_check(p);
+    int rc = placement_check(s, p);
 
     if (rc < 0)
         return rc;
-    if (all->n == all->cap)
-        return RANKMAP_ESYNTAX; /* more than the text has room for: cannot be */
     all->p[all->n++] = *p;
     return 0;
 }
@@ -180,11 +218,11 @@ static int vector_block(struct scan *s, struct placements *all)
     if (accept(s, '(')) {
         if (!number(s, &p.first) || !accept(s, ',') || !number(s, &p.n_nodes) || !accept(s, ',') ||
             !number(s, &p.ppn) || !accept(s, ')'))
-            return RANKMAP_ESYNTAX;
+            return expected(s, "the rest of a block (node,nodes,ranks)");
     } else if (!number(s, &p.first)) {
-        return RANKMAP_ESYNTAX;
+        return expected(s, "a node or a block (node,nodes,ranks)");
     }
-    return placement_add(all, &p);
+    return placement_add(s, all, &p);
 }
 
 /* (vector,…): what follows the parenthesis */
@@ -193,7 +231,7 @@ static int vector_list(struct scan *s, struct placements *all)
     int rc;
 
     if (!accept_word(s, "vector"))
-        return RANKMAP_ESYNTAX;
+        return expected(s, "the word vector");
     while (accept(s, ',')) {
         if (accept(s, '[')) {
             size_t head = all->n;
@@ -204,16 +242,18 @@ static int vector_list(struct scan *s, struct placements *all)
                     return rc;
             } while (accept(s, ','));
             if (!accept(s, ']') || !accept(s, 'x') || !number(s, &times) || times == 0)
-                return RANKMAP_ESYNTAX;
+                return expected(s, "]x and a number of times");
             if (times > INT32_MAX)
-                return RANKMAP_ERANGE;
+                return beyond(s, "a number of times above 2^31 - 1");
             all->p[head].group_len = all->n - head;
             all->p[head].group_repeat = times;
         } else if ((rc = vector_block(s, all)) < 0) {
             return rc;
         }
     }
-    return accept(s, ')') && at_end(s) && all->n > 0 ? 0 : RANKMAP_ESYNTAX;
+    if (all->n == 0)
+        return expected(s, "a comma and a block");
+    return accept(s, ')') ? 0 : expected(s, "a comma or )");
 }
 
 /* [[node,n_nodes,ppn,repeat],…]: what follows the first bracket */
@@ -228,11 +268,11 @@ static int taskmap_list(struct scan *s, struct placements *all)
         if (!accept(s, '[') || !number(s, &p.first) || !accept(s, ',') || !number(s, &p.n_nodes) ||
             !accept(s, ',') || !number(s, &p.ppn) || !accept(s, ',') || !number(s, &p.repeat) ||
             !accept(s, ']'))
-            return RANKMAP_ESYNTAX;
-        if ((rc = placement_add(all, &p)) < 0)
+            return expected(s, "a block [node,nodes,ranks,times]");
+        if ((rc = placement_add(s, all, &p)) < 0)
             return rc;
     } while (accept(s, ','));
-    return accept(s, ']') ? 0 : RANKMAP_ESYNTAX;
+    return accept(s, ']') ? 0 : expected(s, "a comma or ]");
 }
 
 /* {"version":1,"map":[…]}, members in either order: what follows the brace */
@@ -246,18 +286,18 @@ static int taskmap_object(struct scan *s, struct placements *all)
         if (!version && accept_word(s, "\"version\"")) {
             version = true;
             if (!accept(s, ':') || !number(s, &number_of_version) || number_of_version != 1)
-                return RANKMAP_ESYNTAX;
+                return expected(s, "a colon and version 1");
         } else if (!map && accept_word(s, "\"map\"")) {
             map = true;
             if (!accept(s, ':') || !accept(s, '['))
-                return RANKMAP_ESYNTAX;
+                return expected(s, "a colon and [");
             if ((rc = taskmap_list(s, all)) < 0)
                 return rc;
         } else {
-            return RANKMAP_ESYNTAX;
+            return expected(s, "one version or map");
         }
     } while (accept(s, ','));
-    return version && map && accept(s, '}') ? 0 : RANKMAP_ESYNTAX;
+    return version && map && accept(s, '}') ? 0 : expected(s, "version, map and }");
 }
 
 /* Writes nodes of ranks from `at` on, up to n; returns how far it came. */
@@ -323,49 +363,62 @@ static int nodes_of(const struct make *mk, const struct placements *all, uint32_
         at = place_all(all, at, n, node_of);
     ids.a32 = node_of;
     rc = rankmap__from_ids(mk, &ids, out);
-    rankmap__free(mk->alloc, node_of, n, sizeof(*node_of));
+    rankmap__free(mk->alloc, node_of);
     return rc;
+}
+
+/* Any of the three forms, and nothing behind it. */
+static int placements_of(struct scan *s, struct placements *all, bool *exact)
+{
+    int rc;
+
+    *exact = true;
+    if (accept(s, '(')) {
+        *exact = false;
+        rc = vector_list(s, all);
+    } else if (accept(s, '[')) {
+        rc = taskmap_list(s, all);
+    } else if (accept(s, '{')) {
+        rc = taskmap_object(s, all);
+    } else {
+        rc = expected(s, "(, [ or {");
+    }
+    return rc == 0 && !at_end(s) ? expected(s, "the end of the text") : rc;
 }
 
 int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
-                            const struct rankmap_opts *opts, struct rankmap **out)
+                            const struct rankmap_opts *opts, struct rankmap **out,
+                            struct rankmap_error *err)
 {
-    struct scan s = {text, text ? text + len : text};
-    struct placements all = {.cap = len / 2 + 1};
-    bool taskmap = true;
+    struct rankmap_error detail = {.code = 0};
+    struct scan s = {text, text, text ? text + len : text, &detail};
+    struct placements all = {.p = NULL};
     struct make mk;
+    uint64_t n_placed;
+    bool exact;
     int rc = rankmap__make_init(&mk, opts);
 
+    if (rc == 0 && (!text || !out))
+        rc = -EINVAL;
     if (rc < 0)
-        return rc;
-    if (!text || !out)
-        return -EINVAL;
+        return rankmap__report(rc, &detail, err);
     mk.flags |= RANKMAP_ALLOW_DUPLICATES;
-    all.p = rankmap__alloc(mk.alloc, all.cap, sizeof(*all.p));
+    /* each takes a digit and a separator */
+    all.p = rankmap__alloc(mk.alloc, len / 2 + 1, sizeof(*all.p));
     if (!all.p)
-        return -ENOMEM;
-    if (accept(&s, '(')) {
-        taskmap = false;
-        rc = vector_list(&s, &all);
-    } else if (accept(&s, '[')) {
-        rc = taskmap_list(&s, &all);
-    } else if (accept(&s, '{')) {
-        rc = taskmap_object(&s, &all);
-    } else {
-        rc = RANKMAP_ESYNTAX;
-    }
-    if (rc == 0 && !at_end(&s))
-        rc = RANKMAP_ESYNTAX;
-    if (rc == 0 && taskmap && placed(&all, RANKMAP_ID_LIMIT) != n)
-        rc = RANKMAP_ERANGE;
+        return rankmap__report(-ENOMEM, &detail, err);
+    rc = placements_of(&s, &all, &exact);
+    if (rc == 0 && exact && (n_placed = placed(&all, RANKMAP_ID_LIMIT)) != n)
+        rc = rankmap__fail(&detail, RANKMAP_ERANGE, len, RANKMAP_NO_ID,
+                           "the task map places %" PRIu64 " ranks, not %" PRIu32, n_placed, n);
     if (rc == 0)
         rc = nodes_of(&mk, &all, n, out);
-    rankmap__free(mk.alloc, all.p, all.cap, sizeof(*all.p));
-    return rc;
+    rankmap__free(mk.alloc, all.p);
+    return rankmap__report(rc, &detail, err);
 }
 
-int rankmap_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts,
-                    struct rankmap **out)
+int rankmap_ranks_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts,
+                          struct rankmap **out)
 {
     struct ids ids = {0};
     uint64_t *keys, min, max;
@@ -394,12 +447,12 @@ int rankmap_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts
     ids.n = nodes->n;
     mk.distinct = true;
     rc = rankmap__from_ids(&mk, &ids, out);
-    rankmap__free(mk.alloc, keys, 2 * (size_t)nodes->n, sizeof(*keys));
+    rankmap__free(mk.alloc, keys);
     return rc;
 }
 
-int rankmap_on_node(const struct rankmap *nodes, uint64_t node, const struct rankmap_opts *opts,
-                    struct rankmap **out)
+int rankmap_ranks_on_node(const struct rankmap *nodes, uint64_t node,
+                          const struct rankmap_opts *opts, struct rankmap **out)
 {
     uint64_t block[BLOCK];
     uint32_t *ranks = NULL, n = 0, cap = 0;
@@ -435,6 +488,6 @@ int rankmap_on_node(const struct rankmap *nodes, uint64_t node, const struct ran
     ids = (struct ids){.a32 = ranks, .n = n};
     mk.distinct = true;
     rc = rankmap__from_ids(&mk, &ids, out);
-    rankmap__free(mk.alloc, ranks, cap, sizeof(*ranks));
+    rankmap__free(mk.alloc, ranks);
     return rc;
 }

@@ -86,7 +86,7 @@ struct piece rankmap__run(const struct rankmap *map, uint32_t i)
 }
 
 /* The run that has a rank. */
-uint32_t rankmap__run_find(const struct rankmap *map, uint32_t rank)
+static uint32_t run_find(const struct rankmap *map, uint32_t rank)
 {
     const uint64_t *w = map->word + 1;
     uint32_t lo = 0, n = map->aux;
@@ -106,7 +106,7 @@ uint32_t rankmap__run_find(const struct rankmap *map, uint32_t rank)
 
 uint64_t rankmap__runs_id(const struct rankmap *map, uint32_t rank)
 {
-    uint32_t i = rankmap__run_find(map, rank);
+    uint32_t i = run_find(map, rank);
     int64_t stride, start = run_start(map, i, &stride);
 
     return (uint64_t)(start + stride * (int64_t)(rank - rankmap__run_first(map, i)));
@@ -114,7 +114,7 @@ uint64_t rankmap__runs_id(const struct rankmap *map, uint32_t rank)
 
 void rankmap__runs_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out)
 {
-    uint32_t i = n > 0 ? rankmap__run_find(map, first) : 0;
+    uint32_t i = n > 0 ? run_find(map, first) : 0;
 
     for (; n > 0; i++) {
         struct piece p = rankmap__run(map, i);
@@ -270,7 +270,7 @@ static int pieces_distinct(const struct make *mk, const struct piece *p, size_t 
                 distinct = 0;
         }
     }
-    rankmap__free(mk->alloc, keys, 2 * k, sizeof(*keys));
+    rankmap__free(mk->alloc, keys);
     return distinct;
 }
 
@@ -348,7 +348,7 @@ static int expand_and_detect(const struct make *mk, const struct piece *p, size_
         for (uint64_t r = 0; r < p[i].n; r++)
             a[at++] = (uint64_t)(p[i].first + p[i].stride * (int64_t)r);
     rc = rankmap__from_ids(mk, &ids, out);
-    rankmap__free(mk->alloc, a, n, sizeof(*a));
+    rankmap__free(mk->alloc, a);
     return rc;
 }
 
@@ -443,7 +443,7 @@ int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t ma
         return -ENOMEM;
     cut(ids, unit, pieces, k);
     rc = runs_new(mk, pieces, k, ids->n, out);
-    rankmap__free(mk->alloc, pieces, k, sizeof(*pieces));
+    rankmap__free(mk->alloc, pieces);
     if (rc == 0 && rankmap__runs_bytes(*out) > max_bytes) { /* wide ones */
         rankmap_unref(*out);
         *out = NULL;

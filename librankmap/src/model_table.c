@@ -67,8 +67,8 @@ static struct frames frames_of(const struct rankmap *map)
 
 static inline uint64_t frames_get(const struct frames *f, uint64_t rank, unsigned bits)
 {
-    return rankmap_bits_get(f->base, rank >> f->shift, f->base_bits, low_mask(f->base_bits)) +
-           rankmap_bits_get(f->low, rank, bits, low_mask(bits));
+    return rankmap__bits_get(f->base, rank >> f->shift, f->base_bits, low_mask(f->base_bits)) +
+           rankmap__bits_get(f->low, rank, bits, low_mask(bits));
 }
 
 size_t rankmap__table_bytes(const struct rankmap *map)
@@ -90,7 +90,8 @@ uint64_t rankmap__table_id(const struct rankmap *map, uint32_t rank)
 
     switch (map->kind) {
     case RANKMAP_PACKED:
-        return map->word[0] + rankmap_bits_get(map->word + 2, rank, map->bits, low_mask(map->bits));
+        return map->word[0] +
+               rankmap__bits_get(map->word + 2, rank, map->bits, low_mask(map->bits));
     case RANKMAP_LUT32: return map->word[0] + ((const uint32_t *)(map->word + 2))[rank];
     case RANKMAP_FRAMES: f = frames_of(map); return map->word[0] + frames_get(&f, rank, map->bits);
     default: return rankmap__sorted_id(map, rank);
@@ -105,7 +106,7 @@ void rankmap__table_expand(const struct rankmap *map, uint32_t first, uint32_t n
     switch (map->kind) {
     case RANKMAP_PACKED:
         for (uint32_t i = 0; i < n; i++)
-            out[i] = min + rankmap_bits_get(map->word + 2, (uint64_t)first + i, bits, mask);
+            out[i] = min + rankmap__bits_get(map->word + 2, (uint64_t)first + i, bits, mask);
         break;
     case RANKMAP_LUT32:
         for (uint32_t i = 0; i < n; i++)

@@ -3,7 +3,7 @@
  * of them too. */
 #include <pthread.h>
 
-#include "tools.h"
+#include "rankmap_tools.h"
 
 enum { N = 4096, N_THREADS = 4, N_ROUNDS = 60 };
 
@@ -49,8 +49,8 @@ static void sharing(void **state)
 
     (void)state;
     shared[0] = from32(ids, N);
-    assert_int_equal(rankmap_from_ids32(ids, N, &fast, &shared[1]), 0);
-    assert_int_equal(rankmap_block(0, 16, 64, 1, 5, N, NULL, &shared[2]), 0);
+    assert_int_equal(rankmap_from_ids(ids, sizeof(uint32_t), N, &fast, &shared[1], NULL), 0);
+    assert_int_equal(make_block(0, 16, 64, 1, 5, N, NULL, &shared[2]), 0);
     for (int i = 0; i < N_THREADS; i++)
         for (int m = 0; m < 3; m++)
             rankmap_ref(shared[m]);
