@@ -36,7 +36,7 @@ static struct {
         finalized; /* also when init has failed on a connection, which is then closed */
     int alone;     /* no launcher */
     struct session session;
-    struct pmiwire_client_info info;
+    struct pmiwire_info_client info;
     char kvsname[NAME_MAX_BYTES];
     struct pairs pairs;
     struct pair *next; /* of the iterator */
@@ -109,7 +109,7 @@ int PMI_Init(int *spawned)
         return leave(PMI_FAIL);
     pmi.alone = env.fd < 0;
     if (pmi.alone) {
-        pmi.info = (struct pmiwire_client_info){.n_ranks = 1};
+        pmi.info = (struct pmiwire_info_client){.n_ranks = 1};
         snprintf(pmi.kvsname, sizeof(pmi.kvsname), "singleton_%ld", (long)getpid());
     } else {
         const char *says = getenv("PMI_SPAWNED");
@@ -119,7 +119,7 @@ int PMI_Init(int *spawned)
             pmi.finalized = 1;
             return leave(pmi_code(rc));
         }
-        pmiwire_client_get_info(pmi.session.client, &pmi.info);
+        pmiwire_client_query(pmi.session.client, &pmi.info);
         pmi.info.spawned |= says && atoi(says) != 0;
         if (give(pmi.info.kvsname, pmi.kvsname, sizeof(pmi.kvsname)) != 0) {
             session_close(&pmi.session);
@@ -208,7 +208,9 @@ int PMI_Get_universe_size(int *size)
     if (!pmi.initialized)
         return leave(PMI_ERR_INIT);
     if (!pmi.alone)
-        rc = ask(pmiwire_client_universe_size(pmi.session.client, 0), &ev);
+        rc = ask(
+            pmiwire_client_ask(pmi.session.client, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 0),
+            &ev);
     if (rc == PMI_SUCCESS)
         *size = ev.number;
     return leave(rc);
@@ -236,7 +238,9 @@ int PMI_Barrier(void)
     enter();
     if (!pmi.initialized)
         return leave(PMI_ERR_INIT);
-    return leave(pmi.alone ? PMI_SUCCESS : ask(pmiwire_client_fence(pmi.session.client, 0), &ev));
+    return leave(pmi.alone
+                     ? PMI_SUCCESS
+                     : ask(pmiwire_client_fence(pmi.session.client, pmiwire_strz(NULL), 0), &ev));
 }
 
 /* ---- the ranks of this node, from PMI_process_mapping ---- */
@@ -254,7 +258,8 @@ static uint32_t *nodes(int *rc)
     *rc = node_of ? PMI_SUCCESS : PMI_ERR_NOMEM;
     if (!node_of || pmi.alone)
         return node_of;
-    *rc = ask(pmiwire_client_jobattr(pmi.session.client, pmiwire_strz("PMI_process_mapping"), 0),
+    *rc = ask(pmiwire_client_ask(pmi.session.client, PMIWIRE_OP_JOBATTR,
+                                 pmiwire_strz("PMI_process_mapping"), 0),
               &ev);
     if (*rc != PMI_SUCCESS) {
         for (uint32_t i = 0; i < n_ranks; i++)
@@ -341,8 +346,9 @@ int PMI_Unpublish_name(const char service_name[])
         return leave(PMI_ERR_INIT);
     if (pmi.alone)
         return leave(PMI_FAIL);
-    return leave(
-        ask(pmiwire_client_unpublish(pmi.session.client, pmiwire_strz(service_name), 0), &ev));
+    return leave(ask(
+        pmiwire_client_ask(pmi.session.client, PMIWIRE_OP_UNPUBLISH, pmiwire_strz(service_name), 0),
+        &ev));
 }
 
 /* The interface has no length: callers must have PMI_KVS_Get_value_length_max() bytes. */
@@ -358,7 +364,9 @@ int PMI_Lookup_name(const char service_name[], char port[])
         return leave(PMI_ERR_INIT);
     if (pmi.alone)
         return leave(PMI_FAIL);
-    rc = ask(pmiwire_client_lookup(pmi.session.client, pmiwire_strz(service_name), 0), &ev);
+    rc = ask(
+        pmiwire_client_ask(pmi.session.client, PMIWIRE_OP_LOOKUP, pmiwire_strz(service_name), 0),
+        &ev);
     if (rc == PMI_SUCCESS && give(ev.value, port, VALUE_MAX_BYTES) != 0)
         rc = PMI_FAIL;
     return leave(rc);
@@ -438,8 +446,8 @@ int PMI_KVS_Put_hinted(const char kvsname[], const char key[], const char value[
     if (strcmp(kvsname, pmi.kvsname) != 0)
         return leave(PMI_ERR_INVALID_KVS);
     if (!pmi.alone)
-        rc = ask(pmiwire_client_put_hinted(pmi.session.client, pmiwire_strz(key),
-                                           pmiwire_strz(value), (uint32_t)hint, 0),
+        rc = ask(pmiwire_client_put(pmi.session.client, pmiwire_strz(key), pmiwire_strz(value),
+                                    (uint32_t)hint, 0),
                  &ev);
     if (rc == PMI_SUCCESS)
         rc = pmi_code(pairs_keep(&pmi.pairs, key, value));

@@ -26,7 +26,7 @@ static struct {
         finalized; /* also when init has failed on a connection, which is then closed */
     int alone;     /* no launcher */
     struct session session;
-    struct pmiwire_client_info info;
+    struct pmiwire_info_client info;
     char jobid[ID_MAX_BYTES];
     struct pairs pairs; /* while alone */
     enum split split;
@@ -88,9 +88,10 @@ static int open_session(const struct environment *env)
 
     if (rc < 0)
         return rc;
-    pmiwire_client_get_info(client(), &pmi.info);
+    pmiwire_client_query(client(), &pmi.info);
     pmi.info.spawned |= says && atoi(says) != 0;
-    rc = ask(pmiwire_client_kvsname(client(), SESSION_ASK), &ev);
+    rc =
+        ask(pmiwire_client_ask(client(), PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), SESSION_ASK), &ev);
     if (rc == 0 && give(ev.value, pmi.jobid, sizeof(pmi.jobid)) != 0)
         rc = -ENOMEM;
     if (rc < 0)
@@ -111,7 +112,7 @@ int PMI2_Init(int *spawned, int *size, int *rank, int *appnum)
             return leave(PMI2_FAIL);
         pmi.alone = env.fd < 0;
         if (pmi.alone) {
-            pmi.info = (struct pmiwire_client_info){.n_ranks = 1};
+            pmi.info = (struct pmiwire_info_client){.n_ranks = 1};
             snprintf(pmi.jobid, sizeof(pmi.jobid), "singleton");
         } else {
             rc = open_session(&env);
@@ -227,9 +228,10 @@ int PMI2_Job_Connect(const char jobid[], PMI2_Connect_comm_t *conn)
     rc = enter();
     if (rc != PMI2_SUCCESS)
         return rc;
-    rc = pmi.alone
-             ? PMIWIRE_EPEER
-             : ask(pmiwire_client_job_connect(client(), pmiwire_strz(jobid), SESSION_ASK), &ev);
+    rc = pmi.alone ? PMIWIRE_EPEER
+                   : ask(pmiwire_client_ask(client(), PMIWIRE_OP_JOB_CONNECT, pmiwire_strz(jobid),
+                                            SESSION_ASK),
+                         &ev);
     return leave(pmi_code(rc));
 }
 
@@ -243,9 +245,10 @@ int PMI2_Job_Disconnect(const char jobid[])
     rc = enter();
     if (rc != PMI2_SUCCESS)
         return rc;
-    rc = pmi.alone
-             ? PMIWIRE_EPEER
-             : ask(pmiwire_client_job_disconnect(client(), pmiwire_strz(jobid), SESSION_ASK), &ev);
+    rc = pmi.alone ? PMIWIRE_EPEER
+                   : ask(pmiwire_client_ask(client(), PMIWIRE_OP_JOB_DISCONNECT,
+                                            pmiwire_strz(jobid), SESSION_ASK),
+                         &ev);
     return leave(pmi_code(rc));
 }
 
@@ -437,7 +440,7 @@ static int begin(enum split what)
     if (pmi.split != NOTHING)
         return PMIWIRE_ESTATE;
     if (!pmi.alone) {
-        rc = pmiwire_client_fence(client(), SESSION_SPLIT);
+        rc = pmiwire_client_fence(client(), pmiwire_strz(NULL), SESSION_SPLIT);
         if (rc == 0)
             session_split(&pmi.session);
     }
@@ -683,11 +686,9 @@ int PMIX_Ring(const char value[], int *rank, int *ranks, char left[], char right
 
 int PMIX_Ring_offered(void)
 {
-    struct pmiwire_str text;
-
     if (enter() != PMI2_SUCCESS)
         return 0;
-    return leave(pmi.alone || pmiwire_client_ext(client(), PMIWIRE_EXT_EXCHANGE, &text) == 0);
+    return leave(pmi.alone || pmi.info.ext[PMIWIRE_EXT_EXCHANGE].ptr);
 }
 
 /* ---- attributes ---- */
@@ -741,7 +742,9 @@ int PMI2_Info_GetNodeAttr(const char name[], char value[], int valuelen, int *fo
         ev.value = pmiwire_strz(own ? own->value : "");
         rc = own ? 0 : PMIWIRE_ENOENT;
     } else {
-        rc = ask(pmiwire_client_nodeattr_get(client(), pmiwire_strz(name), waitfor, SESSION_ASK),
+        rc = ask(pmiwire_client_ask(client(),
+                                    waitfor ? PMIWIRE_OP_NODEATTR_WAIT : PMIWIRE_OP_NODEATTR_GET,
+                                    pmiwire_strz(name), SESSION_ASK),
                  &ev);
     }
     return leave(attribute(rc, ev.value, value, valuelen, found));
@@ -779,8 +782,11 @@ int PMI2_Info_GetJobAttr(const char name[], char value[], int valuelen, int *fou
     rc = enter();
     if (rc != PMI2_SUCCESS)
         return rc;
-    rc = pmi.alone ? PMIWIRE_ENOENT
-                   : ask(pmiwire_client_jobattr(client(), pmiwire_strz(name), SESSION_ASK), &ev);
+    rc =
+        pmi.alone
+            ? PMIWIRE_ENOENT
+            : ask(pmiwire_client_ask(client(), PMIWIRE_OP_JOBATTR, pmiwire_strz(name), SESSION_ASK),
+                  &ev);
     return leave(attribute(rc, ev.value, value, valuelen, found));
 }
 
@@ -842,7 +848,9 @@ int PMI2_Nameserv_lookup(const char service_name[], const struct MPID_Info *info
     (void)info_ptr;
     if (rc != PMI2_SUCCESS)
         return rc;
-    rc = ask(pmiwire_client_lookup(client(), pmiwire_strz(service_name), SESSION_ASK), &ev);
+    rc = ask(
+        pmiwire_client_ask(client(), PMIWIRE_OP_LOOKUP, pmiwire_strz(service_name), SESSION_ASK),
+        &ev);
     if (rc == 0 && give(ev.value, port, portLen) != 0)
         return leave(PMI2_ERR_INVALID_VAL_LENGTH);
     return leave(pmi_code(rc));
@@ -856,7 +864,9 @@ int PMI2_Nameserv_unpublish(const char service_name[], const struct MPID_Info *i
     (void)info_ptr;
     if (rc != PMI2_SUCCESS)
         return rc;
-    rc = ask(pmiwire_client_unpublish(client(), pmiwire_strz(service_name), SESSION_ASK), &ev);
+    rc = ask(
+        pmiwire_client_ask(client(), PMIWIRE_OP_UNPUBLISH, pmiwire_strz(service_name), SESSION_ASK),
+        &ev);
     return leave(pmi_code(rc));
 }
 

@@ -10,6 +10,7 @@
 
 struct session {
     struct pmiwire_client *client;
+    struct pmiwire_info_client info; /* what the server told at init */
     uint32_t wire;
     int fd;
     /* The request that goes on while others are made: PMI2_KVS_Ifence() and its kin. */
