@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "common.h"
+#include "core.h"
 #include "session.h"
 
 static int number(const char *name, int absent)
@@ -189,6 +189,7 @@ static int take(struct session *s, uint64_t cookie, struct pmiwire_event *ev)
             s->split = SPLIT_DONE;
             s->split_rc = ev->rc;
         }
+        s->peer_rc = ev->peer_rc;
         if (ev->cookie == cookie)
             return ev->rc;
     }

@@ -21,6 +21,7 @@ struct session {
                       none */
     unsigned long n_read, n_asked; /* Gets answered by the table, and by the server */
     unsigned n_rings;              /* that had to be made of pairs */
+    int peer_rc;                   /* of the last answer */
 };
 
 /* Cookies of requests: whose answer an event is. */
