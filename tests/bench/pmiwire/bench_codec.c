@@ -17,7 +17,7 @@
  * `decode+check` is ours with pmiwire_msg_check() behind it, which a server needs and the usual way
  * does not have.
  */
-#include "bench.h"
+#include "../bench.h"
 
 #include <pmiwire/codec.h>
 #include <pmiwire/command.h>

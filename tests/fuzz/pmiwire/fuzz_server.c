@@ -19,7 +19,7 @@
 #include <pmiwire/server.h>
 
 #include "fuzz.h"
-#include "../heap.h"
+#include "../../heap.h"
 
 enum { N_CLIENTS = 5, N_TOKENS = 8 };
 /* the client whose requests are ours; alone in its job, so that nobody changes its pairs */
