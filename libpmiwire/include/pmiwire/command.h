@@ -4,13 +4,21 @@
  * @brief Every command of both wires and its fields: one table for reading,
  *        checking, writing, documenting and fuzzing.
  *
- * The table is data: walk it with pmiwire_command_at() to print a manual
+ * The table is data: walk the ids below PMIWIRE_CMD_COUNT_ to print a manual
  * (`pmiprobe --commands` does) or a fuzzing dictionary (`pmiprobe --dict`).
  *
  * A message is checked against its command before its fields are trusted:
  * pmiwire_msg_check() finds missing mandatory fields, duplicates, empty
  * values and numbers that are none, and says which and where. Fields that the
  * table does not know are skipped: that is what keeps extra fields compatible.
+ *
+ *     if (pmiwire_msg_check(&msg, 0, &err) != 0)       // a server; a client: CHECK_FIRST_WINS
+ *         …err.code, err.text…
+ *     else if (msg.id == PMIWIRE_V1_GET)
+ *         rc = pmiwire_msg_str(&msg, PMIWIRE_F_KEY, &key);
+ *     for (uint16_t id = 0; id < PMIWIRE_CMD_COUNT_; id++)
+ *         if ((c = pmiwire_command_get(id)) != NULL)
+ *             …c->name, c->fields…
  */
 #ifndef PMIWIRE_COMMAND_H
 #define PMIWIRE_COMMAND_H
@@ -91,7 +99,8 @@ enum {
     PMIWIRE_V2_RING_RESPONSE,
     PMIWIRE_V2_ABORT, /**< no answer */
     PMIWIRE_V2_FINALIZE,
-    PMIWIRE_V2_FINALIZE_RESPONSE
+    PMIWIRE_V2_FINALIZE_RESPONSE,
+    PMIWIRE_CMD_COUNT_ /**< one past the last; grows */
 };
 
 /** Fields. A name that differs between the wires (`pmi_version`, `pmi-version`) is two fields. */
@@ -197,6 +206,7 @@ struct pmiwire_field_desc {
     uint16_t id;      /**< PMIWIRE_F_* */
     uint8_t type;     /**< PMIWIRE_TYPE_* */
     uint8_t indexed;  /**< 1: the key is the name and a decimal number, as in `argv3` */
+    uint8_t name_bytes;
 };
 
 /** A field's place in a command. */
@@ -213,43 +223,19 @@ struct pmiwire_command_desc {
     uint16_t reply; /**< id of the answer to a request, 0 for a reply and for what has no answer */
     uint16_t is_reply;
     const struct pmiwire_command_field *fields;
-    uint32_t n_fields;
+    uint16_t n_fields;
+    uint16_t name_bytes;
 };
 
-/** @brief Number of commands in the table. MT-Safe. */
-PMIWIRE_API uint32_t pmiwire_command_count(void);
-
-/** @brief The i-th command of the table, NULL past the end. MT-Safe. */
-PMIWIRE_API const struct pmiwire_command_desc *pmiwire_command_at(uint32_t i);
-
-/** @brief A command by id, NULL when there is none. MT-Safe. Cost: constant. */
-PMIWIRE_API const struct pmiwire_command_desc *pmiwire_command_get(uint16_t id);
-
 /**
- * @brief A command's id by name.
- * @param wire  PMIWIRE_V1 (also for mcmd) or PMIWIRE_V2
- * @return the id, 0 when unknown. MT-Safe. Cost: one probe of a constant table.
+ * @brief A command by id, NULL when there is none: ids have gaps.
+ *
+ * MT-Safe. Cost: constant.
  */
-PMIWIRE_API uint16_t pmiwire_command_find(uint16_t wire, struct pmiwire_str name);
+PMIWIRE_API const struct pmiwire_command_desc *pmiwire_command_get(uint16_t id);
 
 /** @brief A field's description, NULL when there is none. MT-Safe. */
 PMIWIRE_API const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id);
-
-/**
- * @brief A field's id by its key.
- * @param key    as on the wire
- * @param index  set to the number at its end when the field is an indexed one, else 0; may be NULL
- * @return the id, 0 when unknown. MT-Safe.
- */
-PMIWIRE_API uint16_t pmiwire_field_find(struct pmiwire_str key, uint32_t *index);
-
-/** What was wrong with a message, and where. */
-struct pmiwire_diag {
-    int32_t code;     /**< PMIWIRE_E* */
-    uint16_t command; /**< PMIWIRE_V1_* or PMIWIRE_V2_*, 0 unknown */
-    uint16_t field;   /**< PMIWIRE_F_*, 0 none */
-    size_t offset;    /**< bytes from the message's start, when known, else 0 */
-};
 
 /** For pmiwire_msg_check(): of duplicate fields take the first, as every PMI client does. */
 #define PMIWIRE_CHECK_FIRST_WINS 1u
@@ -260,23 +246,14 @@ struct pmiwire_diag {
  * @param msg    decoded
  * @param flags  0, as a server should: a duplicate of a field that comes once is an error;
  *               or PMIWIRE_CHECK_FIRST_WINS, as a client should
- * @param diag   what was wrong; untouched on success; may be NULL
+ * @param err    what was wrong, offset from the message's start; untouched on success; may be NULL
  * @return 0, PMIWIRE_EUNKNOWN, PMIWIRE_EMISSING, PMIWIRE_EDUP, PMIWIRE_EEMPTY, PMIWIRE_ETYPE
  *
  * Fields unknown to the command are skipped.
  * MT-Safe. Allocates nothing. Cost: one pass over the fields.
  */
 PMIWIRE_API int pmiwire_msg_check(const struct pmiwire_msg *msg, uint32_t flags,
-                                  struct pmiwire_diag *diag);
-
-/**
- * @brief Say what was wrong, in English: `put: a mandatory field is missing: field "key"`.
- * @param diag  from pmiwire_msg_check() or filled in by you
- * @param buf   the text and a NUL, cut at a whole byte when it does not fit
- * @param cap   bytes there; 160 hold every text
- * @return length without NUL
- */
-PMIWIRE_API size_t pmiwire_diag_text(const struct pmiwire_diag *diag, char *buf, size_t cap);
+                                  struct pmiwire_error *err);
 
 /**
  * @name Typed access to a decoded message
@@ -288,23 +265,12 @@ PMIWIRE_API size_t pmiwire_diag_text(const struct pmiwire_diag *diag, char *buf,
 /** @brief A field's bytes, raw: see pmiwire_unescape(). */
 PMIWIRE_API int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field,
                                 struct pmiwire_str *out);
-/** @brief A number in the range of int32_t. */
+/** @brief A number in the range of int32_t; of a PMIWIRE_TYPE_BOOL field 0 or 1. */
 PMIWIRE_API int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out);
-/** @brief A truth value, 0 or 1. */
-PMIWIRE_API int pmiwire_msg_bool(const struct pmiwire_msg *msg, uint16_t field, int *out);
-/** @brief The field itself, NULL when absent. */
-PMIWIRE_API const struct pmiwire_field *pmiwire_msg_field(const struct pmiwire_msg *msg,
-                                                          uint16_t field);
 /** @brief An extra field by its key: one that the table does not know. */
 PMIWIRE_API int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key,
                                   struct pmiwire_str *out);
 /** @} */
-
-/**
- * @brief A whole decimal number, strictly: optional `-`, 1 to 10 digits, nothing else.
- * @return 0 or PMIWIRE_ETYPE
- */
-PMIWIRE_API int pmiwire_parse_int(struct pmiwire_str text, int32_t *out);
 
 /** A sub-command to spawn. */
 struct pmiwire_spawn_cmd {

@@ -132,8 +132,8 @@ struct pmiwire_server_ops {
     void (*ready)(void *ctx, struct pmiwire_conn *conn, void *cookie);
 
     /**
-     * A client did something wrong, or cannot be served. @param code PMIWIRE_E* or -ENOMEM; @param
-     * text one line that names rank and cause, printable whatever the client sent.
+     * A client did something wrong, or cannot be served: PMIWIRE_E* or -ENOMEM, and one line that
+     * names rank and cause, printable whatever the client sent.
      */
     void (*diag)(void *ctx, const struct pmiwire_peer *who, int code, const char *text);
 

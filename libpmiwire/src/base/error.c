@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <stdio.h>
 
-#include <pmiwire/base.h>
+#include "base_internal.h"
 
 const char *pmiwire_version(void)
 {
@@ -52,4 +53,44 @@ const char *pmiwire_strerror(int code)
     case -EAGAIN: return "too many requests wait for an answer";
     default: return "unknown error code";
     }
+}
+
+int pmiwire__parse_int(struct pmiwire_str text, int32_t *out)
+{
+    size_t i = 0;
+    int64_t v = 0;
+    int negative = text.len > 0 && text.ptr[0] == '-';
+
+    i = (size_t)negative;
+    if (text.len == i || text.len - i > 10)
+        return PMIWIRE_ETYPE;
+    for (; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9')
+            return PMIWIRE_ETYPE;
+        v = v * 10 + (text.ptr[i] - '0');
+    }
+    if (negative)
+        v = -v;
+    if (v < INT32_MIN || v > INT32_MAX)
+        return PMIWIRE_ETYPE;
+    *out = (int32_t)v;
+    return 0;
+}
+
+int pmiwire__error(struct pmiwire_error *err, int code, const char *what, const char *where,
+                   size_t offset)
+{
+    size_t n;
+
+    if (!err)
+        return code;
+    memset(err, 0, sizeof(*err));
+    err->code = code;
+    err->offset = offset;
+    snprintf(err->text, sizeof(err->text), "%s%s%s%s", what ? what : "", what ? ": " : "",
+             pmiwire_strerror(code), where);
+    n = strlen(err->text);
+    if (offset)
+        snprintf(err->text + n, sizeof(err->text) - n, " at byte %zu", offset);
+    return code;
 }

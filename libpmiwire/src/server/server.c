@@ -48,12 +48,12 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
 {
     struct pmiwire_server_opts *o = &s->opts;
 
-    if (pmiwire__take_struct(o, sizeof(*o), opts, opts ? opts->size : 0) != 0)
+    if (pmiwire__opts_take(o, sizeof(*o), opts, opts ? opts->size : 0) != 0)
         return -EINVAL;
-    if (pmiwire__take_struct(&s->ops, sizeof(s->ops), o->ops, o->ops ? o->ops->size : 0) != 0)
+    if (pmiwire__opts_take(&s->ops, sizeof(s->ops), o->ops, o->ops ? o->ops->size : 0) != 0)
         return -EINVAL;
     o->ops = NULL;
-    s->alloc = o->alloc ? *o->alloc : pmiwire__libc_alloc;
+    s->alloc = o->alloc ? *o->alloc : pmiwire__libc_allocator;
     o->alloc = NULL;
     if ((o->flags & ~PMIWIRE_SERVER_PMI_1_2) || (o->decode_flags & ~PMIWIRE_DECODE_VALUE_TO_EOL))
         return -EINVAL;
@@ -273,7 +273,7 @@ int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_op
     struct pmiwire_str number;
     int rc;
 
-    if (!opts || !job || pmiwire__take_struct(&o, sizeof(o), opts, opts->size) != 0)
+    if (!opts || !job || pmiwire__opts_take(&o, sizeof(o), opts, opts->size) != 0)
         return -EINVAL;
     rc = check_name(o.kvsname, s->opts.kvsname_max);
     if (rc == 0 && o.spawner_jobid)
@@ -330,7 +330,7 @@ int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job)
 /* ---- extensions ---- */
 
 /* What the field of an extension takes in an answer. */
-static size_t ext_bytes(const struct pmiwire_ext_desc *desc, size_t value_bytes)
+static size_t ext_bytes(const struct pmiwire__ext *desc, size_t value_bytes)
 {
     return 1 + strlen(desc->name) + 1 + value_bytes;
 }
@@ -340,7 +340,7 @@ size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at)
     size_t bytes = 0, i;
 
     for (i = 1; j && i < PMIWIRE_EXT_COUNT_; i++) {
-        const struct pmiwire_ext_desc *desc = pmiwire_ext_get((uint16_t)i);
+        const struct pmiwire__ext *desc = pmiwire__ext_get((uint16_t)i);
 
         if (j->ext[i] && (desc->at & at))
             bytes += ext_bytes(desc, strlen(j->ext[i]));
@@ -351,12 +351,12 @@ size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at)
 int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ext,
                              struct pmiwire_str value)
 {
-    const struct pmiwire_ext_desc *desc = pmiwire_ext_get(ext);
+    const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
     struct pmiwire__job *j = pmiwire__job(s, job);
     char *copy = NULL;
     size_t bytes, i;
 
-    if (!desc || !(desc->at & (PMIWIRE_EXT_AT_INIT | PMIWIRE_EXT_AT_FENCE)) ||
+    if (!desc || !(desc->at & (PMIWIRE__AT_INIT | PMIWIRE__AT_FENCE)) ||
         (ext >= PMIWIRE_EXT_PLACE &&
          ext <= PMIWIRE_EXT_RIGHT)) /* those differ from client to client */
         return -EINVAL;

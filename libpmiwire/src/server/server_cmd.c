@@ -82,13 +82,13 @@ static void do_init(const struct pmiwire__req *q)
         minor = 2;
     else if (minor > top)
         minor = top;
-    if (!pmiwire__reply_begin(&r, c, q->cmd, pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_INIT)))
+    if (!pmiwire__reply_begin(&r, c, q->cmd, pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT)))
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_VERSION, major);
     pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_SUBVERSION, minor);
     if (major == 1)
-        pmiwire__reply_ext(&r, PMIWIRE_EXT_AT_INIT);
+        pmiwire__reply_ext(&r, PMIWIRE__AT_INIT);
     pmiwire__reply_send(&r, q->cmd);
     if (!pmiwire__alive(c))
         return;
@@ -151,8 +151,8 @@ static void do_singinit(const struct pmiwire__req *q)
         pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     else
         pmiwire_enc_int(&r.e, PMIWIRE_F_RC, -1);
-    pmiwire_enc_cstr(&r.e, PMIWIRE_F_VERSIONOK, major == 1 ? "yes" : "no");
-    pmiwire_enc_cstr(&r.e, PMIWIRE_F_STDIO, "no");
+    pmiwire_enc_str(&r.e, PMIWIRE_F_VERSIONOK, pmiwire_strz(major == 1 ? "yes" : "no"));
+    pmiwire_enc_str(&r.e, PMIWIRE_F_STDIO, pmiwire_strz("no"));
     pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, c->job->name);
     pmiwire__reply_send(&r, q->cmd);
     if (!pmiwire__alive(c) || major != 1)
@@ -183,7 +183,7 @@ static void do_fullinit(const struct pmiwire__req *q)
         return;
     }
     c->is_ours = says_client(q);
-    bytes = pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_INIT) +
+    bytes = pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT) +
             (c->job->spawner ? strlen(c->job->spawner) : 0);
     if (!pmiwire__reply_begin(&r, c, q->cmd, bytes))
         return;
@@ -194,10 +194,10 @@ static void do_fullinit(const struct pmiwire__req *q)
     pmiwire_enc_int(&r.e, PMIWIRE_F_SIZE, c->job->n_ranks);
     pmiwire_enc_int(&r.e, PMIWIRE_F_APPNUM, appnum(c));
     if (c->job->spawner)
-        pmiwire_enc_cstr(&r.e, PMIWIRE_F_SPAWNER_JOBID, c->job->spawner);
-    pmiwire_enc_bool(&r.e, PMIWIRE_F_DEBUGGED, c->job->debugged != 0);
-    pmiwire_enc_bool(&r.e, PMIWIRE_F_PMIVERBOSE, 0);
-    pmiwire__reply_ext(&r, PMIWIRE_EXT_AT_INIT);
+        pmiwire_enc_str(&r.e, PMIWIRE_F_SPAWNER_JOBID, pmiwire_strz(c->job->spawner));
+    pmiwire_enc_int(&r.e, PMIWIRE_F_DEBUGGED, c->job->debugged != 0);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_PMIVERBOSE, 0);
+    pmiwire__reply_ext(&r, PMIWIRE__AT_INIT);
     pmiwire__reply_send(&r, q->cmd);
     if (pmiwire__alive(c))
         pmiwire__set_state(c, PMIWIRE_CONN_INITED);
@@ -256,7 +256,7 @@ static void do_connect(const struct pmiwire__req *q)
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     if (q->cmd == PMIWIRE_V2_JOB_CONNECT)
-        pmiwire_enc_bool(&r.e, PMIWIRE_F_KVSCOPY, 0);
+        pmiwire_enc_int(&r.e, PMIWIRE_F_KVSCOPY, 0);
     pmiwire__reply_send(&r, q->cmd);
 }
 
@@ -350,7 +350,7 @@ void pmiwire__answer_get(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pm
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     if (cmd != PMIWIRE_V1_GET)
-        pmiwire_enc_bool(&r.e, PMIWIRE_F_FOUND, found);
+        pmiwire_enc_int(&r.e, PMIWIRE_F_FOUND, found);
     if (found)
         pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
     pmiwire__reply_send(&r, cmd);
@@ -374,7 +374,7 @@ static void get_outside(const struct pmiwire__req *q, const struct pmiwire__job 
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SRCID, &srcid);
     rc = word_of(q, PMIWIRE_EXT_GET, words, &how);
     if (rc == 0 && pmiwire_msg_ext(q->msg, PMIWIRE_EXT_SRC, &src) == 0)
-        rc = pmiwire_parse_int(src, &srcid);
+        rc = pmiwire__parse_int(src, &srcid);
     if (rc != 0) {
         pmiwire__refuse(c, q->cmd, rc, NULL);
         return;
@@ -588,12 +588,12 @@ static void drop_empty(struct pmiwire_msg *msg)
 /* Remember the thread that asks, so that the answer finds it. */
 static bool take_thrid(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
 {
-    const struct pmiwire_field *f = pmiwire_msg_field(msg, PMIWIRE_F_THRID);
+    const struct pmiwire_field *f = pmiwire__msg_field(msg, PMIWIRE_F_THRID);
 
     if (!f)
         return true;
     if (f->value.len == 0 || f->value.len > sizeof(c->thrid) ||
-        pmiwire_check_value(c->s->v2_mpich, PMIWIRE_V2, f->value) != 0)
+        pmiwire__check_value(c->s->v2_mpich, PMIWIRE_V2, f->value) != 0)
         return false;
     memcpy(c->thrid, f->value.ptr, f->value.len);
     c->thrid_len = (uint8_t)f->value.len;
@@ -629,7 +629,7 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
 {
     const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
     struct pmiwire__req q = {c->s, c, msg, msg->id, raw, raw_len};
-    struct pmiwire_diag d;
+    struct pmiwire_error err;
     char text[200];
     int rc;
 
@@ -659,10 +659,9 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
         }
     }
     drop_empty(msg);
-    rc = pmiwire_msg_check(msg, 0, &d);
+    rc = pmiwire_msg_check(msg, 0, &err);
     if (rc != 0) {
-        pmiwire_diag_text(&d, text, sizeof(text));
-        bad_form(c, q.cmd, msg, rc, d.field, text);
+        bad_form(c, q.cmd, msg, rc, err.field, err.text);
         return;
     }
     if (c->state == PMIWIRE_CONN_FINALIZED)

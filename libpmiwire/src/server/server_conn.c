@@ -294,14 +294,13 @@ static size_t bad_message(struct pmiwire_conn *c, int code, const struct pmiwire
                           size_t have)
 {
     const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
-    struct pmiwire_diag d = {code, msg->id, 0, c->dec.err_offset};
+    struct pmiwire_error err;
     size_t skip = c->dec.err_bytes;
-    char text[200];
 
     c->s->stats.n_bad++;
-    pmiwire_diag_text(&d, text, sizeof(text));
+    pmiwire__msg_error(&err, code, msg->id, 0, c->dec.err_offset);
     if (skip == 0 || (!desc && !pmiwire__sane_name(msg->cmd))) {
-        pmiwire__fail(c, code, text);
+        pmiwire__fail(c, code, err.text);
         return have;
     }
     c->s->stats.n_messages++;
@@ -313,10 +312,10 @@ static size_t bad_message(struct pmiwire_conn *c, int code, const struct pmiwire
     if (desc && !desc->is_reply) {
         if (desc->id == PMIWIRE_V1_SPAWN)
             pmiwire__spawn_acc_free(c);
-        pmiwire__diag(c, code, text);
-        pmiwire__reply_error(c, desc->id, code, text);
+        pmiwire__diag(c, code, err.text);
+        pmiwire__reply_error(c, desc->id, code, err.text);
     } else {
-        pmiwire__diag(c, code, text);
+        pmiwire__diag(c, code, err.text);
         pmiwire__reply_unknown(c, msg->wire, msg->cmd);
     }
     if (skip > have) {

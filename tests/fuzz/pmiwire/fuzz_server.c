@@ -19,7 +19,7 @@
 #include <pmiwire/server.h>
 
 #include "fuzz.h"
-#include "../heap.h"
+#include "../../heap.h"
 
 enum { N_CLIENTS = 5, N_TOKENS = 8 };
 /* the client whose requests are ours; alone in its job, so that nobody changes its pairs */
@@ -152,7 +152,7 @@ static void judge(struct world *w, struct client *c)
     for (;;) {
         struct pmiwire_msg msg = {0};
         struct pmiwire_decoder d;
-        struct pmiwire_diag diag;
+        struct pmiwire_error diag;
         int32_t rc = 0;
         ssize_t n;
 
