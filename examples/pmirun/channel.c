@@ -5,14 +5,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#define VERSION      1
-#define HELLO_BYTES  64u
-#define ANSWER_BYTES 72u
-#define PROOF_BYTES  32u
-#define HEAD_BYTES   16u
-#define TAG_BYTES    16u
+#define VERSION    2
+#define KEPT_BYTES (4u << 20) /* an empty buffer that is larger is freed */
+
+/* Where things are in the messages of the handshake; the keys depend on what precedes its proofs. */
+#define HELLO_KEY_AT  32u
+#define ANSWER_KEY_AT 8u
+#define PROOF_AT      40u /* in an answer */
+#define SHAKE_BYTES   (CHANNEL_HELLO_BYTES + PROOF_AT)
+
+#define STREAM_HEADER_BYTES crypto_secretstream_xchacha20poly1305_HEADERBYTES
+#define STREAM_TAG_BYTES    crypto_secretstream_xchacha20poly1305_ABYTES
 
 static void put_u32(uint8_t *p, uint32_t v)
 {
@@ -71,55 +75,23 @@ static int append(struct channel_bytes *b, const void *p, size_t n)
     return rc;
 }
 
+static void release(struct channel_bytes *b)
+{
+    free(b->p);
+    *b = (struct channel_bytes){0};
+}
+
 static void consume(struct channel_bytes *b, size_t n)
 {
     b->head += n;
-    if (b->head == b->len)
-        b->head = b->len = 0;
+    if (b->head < b->len)
+        return;
+    b->head = b->len = 0;
+    if (b->cap > KEPT_BYTES)
+        release(b);
 }
 
 /* ---- handshake ---- */
-
-static int fill_random(uint8_t *p, size_t n)
-{
-    while (n > 0) {
-        ssize_t r = getrandom(p, n, 0);
-
-        if (r < 0 && errno != EINTR)
-            return -EIO;
-        if (r > 0) {
-            p += r;
-            n -= (size_t)r;
-        }
-    }
-    return 0;
-}
-
-/* Of the label and the first n bytes of the handshake. */
-static void over_shake(const struct channel *c, const char *label, size_t n,
-                       uint8_t out[SHA256_BYTES])
-{
-    struct hmac key;
-    struct sha256 s;
-
-    hmac_init(&key, c->self->secret, sizeof(c->self->secret));
-    hmac_begin(&key, &s);
-    sha256_add(&s, label, strlen(label) + 1);
-    sha256_add(&s, c->shake, n);
-    hmac_end(&key, &s, out);
-    explicit_bzero(&key, sizeof(key));
-}
-
-static void make_keys(struct channel *c)
-{
-    uint8_t key[SHA256_BYTES];
-
-    over_shake(c, "frames of who dials", HELLO_BYTES + ANSWER_BYTES, key);
-    hmac_init(c->dials ? &c->out_key : &c->in_key, key, sizeof(key));
-    over_shake(c, "frames of who accepts", HELLO_BYTES + ANSWER_BYTES, key);
-    hmac_init(c->dials ? &c->in_key : &c->out_key, key, sizeof(key));
-    explicit_bzero(key, sizeof(key));
-}
 
 static int fail(struct channel *c, const char *why)
 {
@@ -133,6 +105,8 @@ int channel_init(struct channel *c, const struct channel_self *self, bool dials,
     uint8_t *h = c->shake;
 
     memset(c, 0, sizeof(*c));
+    if (sodium_init() < 0)
+        return -EIO;
     c->self = self;
     c->dials = dials;
     c->peer = peer;
@@ -143,94 +117,139 @@ int channel_init(struct channel *c, const struct channel_self *self, bool dials,
     memcpy(h + 8, self->job, CHANNEL_JOB_BYTES);
     put_u32(h + 24, self->id);
     put_u32(h + 28, peer);
-    if (fill_random(h + 32, 32) != 0)
-        return -EIO;
-    return append(&c->out, h, HELLO_BYTES);
+    crypto_kx_keypair(h + HELLO_KEY_AT, c->key);
+    return append(&c->out, h, CHANNEL_HELLO_BYTES);
 }
 
 void channel_fini(struct channel *c)
 {
-    free(c->in.p);
-    free(c->out.p);
-    free(c->early.p);
-    explicit_bzero(c, sizeof(*c));
+    release(&c->in);
+    release(&c->out);
+    release(&c->unsealed);
+    release(&c->unsent);
+    sodium_memzero(c, sizeof(*c));
 }
 
-static int on_hello(struct channel *c)
+/* The key of one direction's frames: of the key exchange, all that was said, and the secret. */
+static void bind_key(const struct channel *c, uint8_t key[crypto_kx_SESSIONKEYBYTES])
 {
-    uint8_t *h = c->shake, *a = c->shake + HELLO_BYTES;
+    static const char label[] = "fencepost frames";
+    crypto_generichash_state hash;
 
+    crypto_generichash_init(&hash, c->self->secret, CHANNEL_SECRET_BYTES,
+                            crypto_kx_SESSIONKEYBYTES);
+    crypto_generichash_update(&hash, (const uint8_t *)label, sizeof(label));
+    crypto_generichash_update(&hash, key, crypto_kx_SESSIONKEYBYTES);
+    crypto_generichash_update(&hash, c->shake, SHAKE_BYTES);
+    crypto_generichash_final(&hash, key, crypto_kx_SESSIONKEYBYTES);
+    sodium_memzero(&hash, sizeof(hash));
+}
+
+/* Both directions' keys, of both public keys and our private one, which is then forgotten. */
+static int make_keys(struct channel *c, uint8_t rx[crypto_kx_SESSIONKEYBYTES],
+                     uint8_t tx[crypto_kx_SESSIONKEYBYTES])
+{
+    const uint8_t *dialler = c->shake + HELLO_KEY_AT,
+                  *acceptor = c->shake + CHANNEL_HELLO_BYTES + ANSWER_KEY_AT;
+    int rc = c->dials ? crypto_kx_client_session_keys(rx, tx, dialler, c->key, acceptor)
+                      : crypto_kx_server_session_keys(rx, tx, acceptor, c->key, dialler);
+
+    sodium_memzero(c->key, sizeof(c->key));
+    if (rc != 0)
+        return fail(c, "its public key is not one");
+    bind_key(c, rx);
+    bind_key(c, tx);
+    return 0;
+}
+
+/* The proof of the secret: the beginning of our stream, and an empty message in it. */
+static void prove(struct channel *c, const uint8_t *key, uint8_t proof[CHANNEL_PROOF_BYTES])
+{
+    crypto_secretstream_xchacha20poly1305_init_push(&c->out_stream, proof, key);
+    crypto_secretstream_xchacha20poly1305_push(&c->out_stream, proof + STREAM_HEADER_BYTES, NULL,
+                                               NULL, 0, NULL, 0, 0);
+}
+
+static int verify(struct channel *c, const uint8_t *key, const uint8_t proof[CHANNEL_PROOF_BYTES])
+{
+    uint8_t nothing[1];
+
+    crypto_secretstream_xchacha20poly1305_init_pull(&c->in_stream, proof, key);
+    if (crypto_secretstream_xchacha20poly1305_pull(&c->in_stream, nothing, NULL, NULL,
+                                                   proof + STREAM_HEADER_BYTES, STREAM_TAG_BYTES,
+                                                   NULL, 0) != 0)
+        return fail(c, "it does not know the job's secret");
+    return 0;
+}
+
+static int check_hello(struct channel *c, const uint8_t *h)
+{
     if (memcmp(h, "FPNL", 4) != 0)
         return fail(c, "it does not speak our protocol");
     if (h[4] != VERSION || h[5] || h[6] || h[7])
         return fail(c, "another version of the protocol");
-    if (!bytes_equal(h + 8, c->self->job, CHANNEL_JOB_BYTES))
+    if (sodium_memcmp(h + 8, c->self->job, CHANNEL_JOB_BYTES) != 0)
         return fail(c, "another job's");
     if (get_u32(h + 28) != c->self->id)
         return fail(c, "it wants another node");
     c->peer = get_u32(h + 24);
     if (c->peer == c->self->id || c->peer == CHANNEL_NOBODY)
         return fail(c, "it has no number that it may have");
+    return 0;
+}
+
+static int on_hello(struct channel *c)
+{
+    uint8_t *a = c->shake + CHANNEL_HELLO_BYTES;
+    uint8_t rx[crypto_kx_SESSIONKEYBYTES], tx[crypto_kx_SESSIONKEYBYTES];
+    int rc = check_hello(c, c->shake);
+
+    if (rc != 0)
+        return rc;
     memcpy(a, "FPNA", 4);
     a[4] = VERSION;
-    if (fill_random(a + 8, 32) != 0)
-        return fail(c, "no random numbers");
-    over_shake(c, "accepts", HELLO_BYTES + 40, a + 40);
-    return append(&c->out, a, ANSWER_BYTES);
+    crypto_kx_keypair(a + ANSWER_KEY_AT, c->key);
+    rc = make_keys(c, rx, tx);
+    if (rc == 0) {
+        prove(c, tx, a + PROOF_AT);
+        memcpy(c->key, rx, sizeof(rx)); /* for the dialler's proof */
+        rc = append(&c->out, a, CHANNEL_ANSWER_BYTES);
+    }
+    sodium_memzero(rx, sizeof(rx));
+    sodium_memzero(tx, sizeof(tx));
+    return rc;
 }
 
 static int on_answer(struct channel *c)
 {
-    const uint8_t *a = c->shake + HELLO_BYTES;
-    uint8_t mac[SHA256_BYTES];
+    const uint8_t *a = c->shake + CHANNEL_HELLO_BYTES;
+    uint8_t rx[crypto_kx_SESSIONKEYBYTES], tx[crypto_kx_SESSIONKEYBYTES],
+        proof[CHANNEL_PROOF_BYTES];
+    int rc;
 
     if (memcmp(a, "FPNA", 4) != 0 || a[4] != VERSION || a[5] || a[6] || a[7])
         return fail(c, "it does not speak our protocol");
-    over_shake(c, "accepts", HELLO_BYTES + 40, mac);
-    if (!bytes_equal(mac, a + 40, sizeof(mac)))
-        return fail(c, "it does not know the job's secret");
-    over_shake(c, "dials", HELLO_BYTES + ANSWER_BYTES, mac);
-    return append(&c->out, mac, sizeof(mac));
+    rc = make_keys(c, rx, tx);
+    if (rc == 0)
+        rc = verify(c, rx, a + PROOF_AT);
+    if (rc == 0) {
+        prove(c, tx, proof);
+        rc = append(&c->out, proof, sizeof(proof));
+    }
+    sodium_memzero(rx, sizeof(rx));
+    sodium_memzero(tx, sizeof(tx));
+    return rc;
 }
 
 static int on_proof(struct channel *c)
 {
-    uint8_t mac[SHA256_BYTES];
+    int rc = verify(c, c->key, c->shake + CHANNEL_HELLO_BYTES + CHANNEL_ANSWER_BYTES);
 
-    over_shake(c, "dials", HELLO_BYTES + ANSWER_BYTES, mac);
-    return bytes_equal(mac, c->shake + HELLO_BYTES + ANSWER_BYTES, sizeof(mac))
-               ? 0
-               : fail(c, "it does not know the job's secret");
-}
-
-static int seal(struct channel *c, const struct iovec *iov, int n, size_t len);
-
-/* What was given before there was a key: length, payload, and so on. */
-static int send_early(struct channel *c)
-{
-    struct channel_bytes early = c->early;
-    int rc = 0;
-
-    memset(&c->early, 0, sizeof(c->early));
-    while (rc == 0 && early.head < early.len) {
-        size_t n = (size_t)get_u64(early.p + early.head);
-        struct iovec iov = {early.p + early.head + 8, n};
-
-        rc = seal(c, &iov, 1, n);
-        early.head += 8 + n;
-    }
-    free(early.p);
+    sodium_memzero(c->key, sizeof(c->key));
     return rc;
 }
 
-static int open_up(struct channel *c, const struct channel_ops *ops, void *ctx)
-{
-    make_keys(c);
-    c->state = CHANNEL_OPEN;
-    if (!ops->opened(ctx, c))
-        return fail(c, "not welcome");
-    return send_early(c);
-}
+static int flush_unsent(struct channel *c);
 
 /* Takes what belongs to the handshake; how much it was, or an error. */
 static ssize_t shake(struct channel *c, const uint8_t *p, size_t n, const struct channel_ops *ops,
@@ -239,50 +258,61 @@ static ssize_t shake(struct channel *c, const uint8_t *p, size_t n, const struct
     static const struct {
         size_t at, len;
         int (*act)(struct channel *c);
-    } steps[2][2] = {
-        {{0, HELLO_BYTES, on_hello}, {HELLO_BYTES + ANSWER_BYTES, PROOF_BYTES, on_proof}},
-        {{HELLO_BYTES, ANSWER_BYTES, on_answer}, {0, 0, NULL}}};
-    size_t len = steps[c->dials][c->step].len, some = n < len - c->have ? n : len - c->have;
+    } awaited[2][2] = {
+        {{0, CHANNEL_HELLO_BYTES, on_hello},
+         {CHANNEL_HELLO_BYTES + CHANNEL_ANSWER_BYTES, CHANNEL_PROOF_BYTES, on_proof}},
+        {{CHANNEL_HELLO_BYTES, CHANNEL_ANSWER_BYTES, on_answer}, {0, 0, NULL}}};
+    const size_t at = awaited[c->dials][c->step].at, len = awaited[c->dials][c->step].len,
+                 some = n < len - c->have ? n : len - c->have;
     int rc;
 
-    memcpy(c->shake + steps[c->dials][c->step].at + c->have, p, some);
+    memcpy(c->shake + at + c->have, p, some);
     c->have += some;
     if (c->have < len)
         return (ssize_t)some;
     c->have = 0;
-    rc = steps[c->dials][c->step].act(c);
-    if (rc == 0 && !steps[c->dials][1].act)
-        c->step = 1;
-    if (rc == 0 && c->step++ == 1)
-        rc = open_up(c, ops, ctx);
+    rc = awaited[c->dials][c->step++].act(c);
+    if (rc == 0 && (c->dials || c->step == 2)) {
+        c->state = CHANNEL_OPEN;
+        rc = ops->opened(ctx, c) ? flush_unsent(c) : fail(c, "not welcome");
+    }
     return rc ? rc : (ssize_t)some;
 }
 
 /* ---- frames ---- */
 
-static int seal(struct channel *c, const struct iovec *iov, int n, size_t len)
+static int seal(struct channel *c, const uint8_t *p, size_t n)
 {
-    uint8_t head[HEAD_BYTES] = {0}, mac[SHA256_BYTES];
-    struct sha256 s;
+    uint8_t *frame;
 
-    if (reserve(&c->out, HEAD_BYTES + len + TAG_BYTES) != 0)
+    if (reserve(&c->out, CHANNEL_FRAME_BYTES + n) != 0)
         return -ENOMEM;
-    put_u32(head, (uint32_t)len);
-    put_u64(head + 8, c->out_seq++);
-    hmac_begin(&c->out_key, &s);
-    sha256_add(&s, head, sizeof(head));
-    append(&c->out, head, sizeof(head));
-    for (int i = 0; i < n; i++) {
-        sha256_add(&s, iov[i].iov_base, iov[i].iov_len);
-        append(&c->out, iov[i].iov_base, iov[i].iov_len);
+    frame = c->out.p + c->out.len;
+    put_u32(frame, (uint32_t)n);
+    put_u64(frame + 4, c->out_seq++);
+    crypto_secretstream_xchacha20poly1305_push(&c->out_stream, frame + CHANNEL_HEAD_BYTES, NULL, p,
+                                               n, frame, CHANNEL_HEAD_BYTES, 0);
+    c->out.len += CHANNEL_FRAME_BYTES + n;
+    return 0;
+}
+
+static int flush_unsent(struct channel *c)
+{
+    int rc = 0;
+
+    while (rc == 0 && c->unsent.head < c->unsent.len) {
+        const uint8_t *p = c->unsent.p + c->unsent.head;
+        size_t n = get_u32(p);
+
+        rc = seal(c, p + 4, n);
+        consume(&c->unsent, 4 + n);
     }
-    hmac_end(&c->out_key, &s, mac);
-    return append(&c->out, mac, TAG_BYTES);
+    return rc;
 }
 
 int channel_send(struct channel *c, const struct iovec *iov, int n)
 {
-    uint8_t head[8];
+    uint8_t head[4];
     size_t len = 0;
 
     for (int i = 0; i < n; i++)
@@ -291,87 +321,56 @@ int channel_send(struct channel *c, const struct iovec *iov, int n)
         return -EMSGSIZE;
     if (c->state == CHANNEL_FAILED)
         return -EPIPE;
-    if (c->state == CHANNEL_OPEN)
-        return seal(c, iov, n, len);
-    if (reserve(&c->early, len + sizeof(head)) != 0)
+    if (reserve(&c->unsent, sizeof(head) + len) != 0)
         return -ENOMEM;
-    put_u64(head, len);
-    append(&c->early, head, sizeof(head));
+    put_u32(head, (uint32_t)len);
+    append(&c->unsent, head, sizeof(head));
     for (int i = 0; i < n; i++)
-        append(&c->early, iov[i].iov_base, iov[i].iov_len);
-    return 0;
-}
-
-void channel_tag(const struct hmac *key, const void *head, size_t head_len, const void *payload,
-                 size_t n, uint8_t tag[16])
-{
-    uint8_t mac[SHA256_BYTES];
-    struct sha256 s;
-
-    hmac_begin(key, &s);
-    sha256_add(&s, head, head_len);
-    sha256_add(&s, payload, n);
-    hmac_end(key, &s, mac);
-    memcpy(tag, mac, TAG_BYTES);
-}
-
-void channel_pair_key(const struct channel_self *self, uint32_t from, uint32_t to, struct hmac *key)
-{
-    static const char label[] = "messages from node to node";
-    uint8_t ids[8], mac[SHA256_BYTES];
-    struct hmac secret;
-    struct sha256 s;
-
-    put_u32(ids, from);
-    put_u32(ids + 4, to);
-    hmac_init(&secret, self->secret, sizeof(self->secret));
-    hmac_begin(&secret, &s);
-    sha256_add(&s, label, sizeof(label));
-    sha256_add(&s, self->job, sizeof(self->job));
-    sha256_add(&s, ids, sizeof(ids));
-    hmac_end(&secret, &s, mac);
-    hmac_init(key, mac, sizeof(mac));
-    explicit_bzero(&secret, sizeof(secret));
-    explicit_bzero(mac, sizeof(mac));
+        append(&c->unsent, iov[i].iov_base, iov[i].iov_len);
+    return c->state == CHANNEL_OPEN ? flush_unsent(c) : 0;
 }
 
 /* A whole frame at p. 0, or the channel FAILED. */
 static int take_frame(struct channel *c, const uint8_t *p, size_t len,
                       const struct channel_ops *ops, void *ctx)
 {
-    uint64_t seq = get_u64(p + 8);
-    uint8_t tag[TAG_BYTES];
-    bool authentic;
+    const uint64_t seq = get_u64(p + 4);
+    int rc;
 
-    channel_tag(&c->in_key, p, HEAD_BYTES, p + HEAD_BYTES, len, tag);
-    authentic = get_u32(p + 4) == 0 && bytes_equal(tag, p + HEAD_BYTES + len, TAG_BYTES);
-    if (authentic && seq == c->in_seq) {
-        c->in_seq++;
-        return ops->frame(ctx, c, p + HEAD_BYTES, len) ? 0 : fail(c, "what it says makes no sense");
+    if (seq < c->in_seq) {
+        ops->replayed(ctx, c, seq);
+        return ++c->n_replayed > CHANNEL_MAX_REPLAYED ? fail(c, "too many replayed frames") : 0;
     }
-    if (seq == c->in_seq)
-        return fail(c, "a frame was altered on its way");
-    if (authentic && seq > c->in_seq)
+    if (seq > c->in_seq)
         return fail(c, "a frame was lost on its way");
-    ops->refused(ctx, c, authentic ? "replayed" : "not authentic", seq);
-    return ++c->n_refused > CHANNEL_MAX_REFUSED ? fail(c, "too many frames that are not authentic")
-                                                : 0;
+    if (reserve(&c->unsealed, len + 1) != 0) {
+        fail(c, "out of memory");
+        return -ENOMEM;
+    }
+    if (crypto_secretstream_xchacha20poly1305_pull(&c->in_stream, c->unsealed.p, NULL, NULL,
+                                                   p + CHANNEL_HEAD_BYTES, len + STREAM_TAG_BYTES,
+                                                   p, CHANNEL_HEAD_BYTES) != 0)
+        return fail(c, "a frame was altered on its way");
+    c->in_seq++;
+    rc = ops->frame(ctx, c, c->unsealed.p, len) ? 0 : fail(c, "what it says makes no sense");
+    consume(&c->unsealed, 0);
+    return rc;
 }
 
 static int take_frames(struct channel *c, const struct channel_ops *ops, void *ctx)
 {
     int rc = 0;
 
-    while (rc == 0 && c->in.len - c->in.head >= HEAD_BYTES) {
+    while (rc == 0 && c->in.len - c->in.head >= CHANNEL_HEAD_BYTES) {
         const uint8_t *p = c->in.p + c->in.head;
         size_t len = get_u32(p);
 
         if (len > CHANNEL_MAX_BYTES)
             return fail(c, "a frame that is too long");
-        if (c->in.len - c->in.head < HEAD_BYTES + len + TAG_BYTES)
+        if (c->in.len - c->in.head < CHANNEL_FRAME_BYTES + len)
             break;
         rc = take_frame(c, p, len, ops, ctx);
-        consume(&c->in, HEAD_BYTES + len + TAG_BYTES);
+        consume(&c->in, CHANNEL_FRAME_BYTES + len);
     }
     return rc;
 }
@@ -409,4 +408,42 @@ size_t channel_output(const struct channel *c, const void **data)
 void channel_sent(struct channel *c, size_t n)
 {
     consume(&c->out, n);
+}
+
+/* ---- datagrams ---- */
+
+void datagram_key(const struct channel_self *self, uint32_t from, uint32_t to,
+                  uint8_t key[DATAGRAM_KEY_BYTES])
+{
+    static const char label[] = "fencepost datagrams";
+    crypto_generichash_state hash;
+    uint8_t ids[8];
+
+    put_u32(ids, from);
+    put_u32(ids + 4, to);
+    crypto_generichash_init(&hash, self->secret, CHANNEL_SECRET_BYTES, DATAGRAM_KEY_BYTES);
+    crypto_generichash_update(&hash, (const uint8_t *)label, sizeof(label));
+    crypto_generichash_update(&hash, self->job, CHANNEL_JOB_BYTES);
+    crypto_generichash_update(&hash, ids, sizeof(ids));
+    crypto_generichash_final(&hash, key, DATAGRAM_KEY_BYTES);
+    sodium_memzero(&hash, sizeof(hash));
+}
+
+void datagram_seal(const uint8_t key[DATAGRAM_KEY_BYTES], uint64_t number, const void *p, size_t n,
+                   uint8_t *out)
+{
+    uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES] = {0};
+
+    put_u64(nonce, number);
+    crypto_aead_chacha20poly1305_ietf_encrypt(out, NULL, p, n, NULL, 0, NULL, nonce, key);
+}
+
+bool datagram_unseal(const uint8_t key[DATAGRAM_KEY_BYTES], uint64_t number, const void *p,
+                     size_t n, uint8_t *out)
+{
+    uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES] = {0};
+
+    put_u64(nonce, number);
+    return n >= DATAGRAM_TAG_BYTES && crypto_aead_chacha20poly1305_ietf_decrypt(
+                                          out, NULL, NULL, p, n, NULL, 0, nonce, key) == 0;
 }

@@ -3,9 +3,9 @@
  * Messages between agents as UCX active messages. The connections to the head bring each agent the
  * others' worker addresses, and tell that one is gone; UCX carries what the exchange sends.
  *
- * UCX authenticates nobody, so each message has a header with its sender, its receiver, its number
- * and a tag (channel.c) made with a key of that pair and direction, derived from the job's secret.
- * One without a right tag, or of before, is refused and told; one that overtook another waits for
+ * UCX authenticates nobody and encrypts nothing, so each message is a datagram (channel.h) sealed
+ * with the key of its pair and direction, behind a header with its sender, receiver and number. One
+ * that is not authentic, or replayed, is refused and reported; one that overtook another waits for
  * that.
  *
  * libucp is loaded when an agent wants it: linked, it would cost every pmirun 10 ms at its start,
@@ -28,28 +28,25 @@
 struct header {
     uint32_t from, to;
     uint64_t seq;
-    uint8_t tag[16];
 };
 
-#define TAGGED offsetof(struct header, tag)
-
-/* One that came before its turn. */
+/* One that has come; kept when it came before its turn. */
 struct waiting {
     struct waiting *next;
     uint64_t seq;
     size_t n;
-    char bytes[];
+    uint8_t bytes[];
 };
 
 /* On its way. */
 struct sending {
     struct header header;
-    char bytes[];
+    uint8_t bytes[];
 };
 
 struct ucx_peer {
     ucp_ep_h ep;
-    struct hmac in_key, out_key;
+    uint8_t in_key[DATAGRAM_KEY_BYTES], out_key[DATAGRAM_KEY_BYTES];
     uint64_t in_seq, out_seq;
     struct waiting *waiting;
     uint32_t n_waiting;
@@ -116,17 +113,34 @@ static void deliver(struct ucx *u, uint32_t from, const void *p, size_t n)
         agent_lost(u->pr, from, "what it says makes no sense");
 }
 
-static void keep(struct ucx *u, struct ucx_peer *peer, uint64_t seq, const void *p, size_t n)
+/* Opens a sealed message. NULL: it is refused. */
+static struct waiting *unseal(struct ucx *u, const struct header *h, const void *p, size_t n)
 {
-    struct waiting *w = peer->n_waiting < MAX_WAITING ? malloc(sizeof(*w) + n) : NULL;
+    const struct ucx_peer *peer = &u->peers[h->from];
+    struct waiting *w;
 
-    if (!w) {
+    if (h->seq < peer->in_seq || n < DATAGRAM_TAG_BYTES) {
+        refuse(u, n < DATAGRAM_TAG_BYTES ? "not authentic" : "replayed");
+        return NULL;
+    }
+    w = malloc(sizeof(*w) + n);
+    if (!w || !datagram_unseal(peer->in_key, h->seq, p, n, w->bytes)) {
+        refuse(u, w ? "not authentic" : "out of memory");
+        free(w);
+        return NULL;
+    }
+    w->seq = h->seq;
+    w->n = n - DATAGRAM_TAG_BYTES;
+    return w;
+}
+
+static void keep(struct ucx *u, struct ucx_peer *peer, struct waiting *w)
+{
+    if (peer->n_waiting == MAX_WAITING) {
         refuse(u, "too far ahead of others");
+        free(w);
         return;
     }
-    w->seq = seq;
-    w->n = n;
-    memcpy(w->bytes, p, n);
     w->next = peer->waiting;
     peer->waiting = w;
     peer->n_waiting++;
@@ -158,8 +172,8 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_len, voi
                                const ucp_am_recv_param_t *param)
 {
     struct ucx *u = arg;
+    struct waiting *w;
     struct header h;
-    uint8_t tag[16];
 
     if (head_len != sizeof(h) || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
         refuse(u, "not of our form");
@@ -171,15 +185,12 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_len, voi
         refuse(u, "not for this node");
         return UCS_OK;
     }
-    channel_tag(&u->peers[h.from].in_key, &h, TAGGED, data, n, tag);
-    if (!bytes_equal(tag, h.tag, sizeof(tag))) {
-        refuse(u, "not authentic");
-    } else if (h.seq < u->peers[h.from].in_seq) {
-        refuse(u, "replayed");
-    } else if (h.seq > u->peers[h.from].in_seq) {
-        keep(u, &u->peers[h.from], h.seq, data, n);
-    } else {
-        deliver(u, h.from, data, n);
+    w = unseal(u, &h, data, n);
+    if (w && w->seq > u->peers[h.from].in_seq) {
+        keep(u, &u->peers[h.from], w);
+    } else if (w) {
+        deliver(u, h.from, w->bytes, w->n);
+        free(w);
         deliver_waiting(u, h.from);
     }
     return UCS_OK;
@@ -263,8 +274,8 @@ int ucx_join(struct pmirun *pr)
         return rc;
     }
     for (uint32_t i = 0; i < a->n_nodes; i++) {
-        channel_pair_key(&pr->net->self, i, a->node, &ucx.peers[i].in_key);
-        channel_pair_key(&pr->net->self, a->node, i, &ucx.peers[i].out_key);
+        datagram_key(&pr->net->self, i, a->node, ucx.peers[i].in_key);
+        datagram_key(&pr->net->self, a->node, i, ucx.peers[i].out_key);
     }
     return 0;
 }
@@ -287,6 +298,8 @@ void ucx_stop(struct pmirun *pr)
         dl_ucp_worker_destroy(ucx.worker); /* its endpoints too */
     if (ucx.context)
         dl_ucp_cleanup(ucx.context);
+    if (ucx.peers)
+        sodium_memzero(ucx.peers, pr->agent->n_nodes * sizeof(*ucx.peers));
     free(ucx.peers);
     memset(&ucx, 0, sizeof(ucx));
     ucx.src.fd = -1;
@@ -333,18 +346,18 @@ int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 
     if (rc)
         return rc;
-    s = malloc(sizeof(*s) + n);
+    s = malloc(sizeof(*s) + n + DATAGRAM_TAG_BYTES);
     if (!s)
         return -ENOMEM;
     s->header = (struct header){.from = pr->agent->node, .to = node, .seq = peer->out_seq++};
-    memcpy(s->bytes, p, n);
-    channel_tag(&peer->out_key, &s->header, TAGGED, p, n, s->header.tag);
+    datagram_seal(peer->out_key, s->header.seq, p, n, s->bytes);
     param.op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     param.cb.send = on_sent;
     param.user_data = s;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
-    request = dl_ucp_am_send_nbx(peer->ep, 0, &s->header, sizeof(s->header), s->bytes, n, &param);
+    request = dl_ucp_am_send_nbx(peer->ep, 0, &s->header, sizeof(s->header), s->bytes,
+                                 n + DATAGRAM_TAG_BYTES, &param);
     if (UCS_PTR_IS_PTR(request))
         return 0;
     free(s);

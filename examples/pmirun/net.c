@@ -272,16 +272,17 @@ static bool on_frame(void *ctx, struct channel *c, const void *p, size_t n)
     return nc->dead || pr->net->ops->frame(pr, nc, p, n);
 }
 
-static void on_refused(void *ctx, struct channel *c, const char *why, uint64_t seq)
+static void on_replayed(void *ctx, struct channel *c, uint64_t number)
 {
     struct pmirun *pr = ctx;
     const struct netconn *nc =
         (const struct netconn *)((const char *)c - offsetof(struct netconn, ch));
 
-    say(pr, "frame %llu from %s is refused: %s", (unsigned long long)seq, nc->name, why);
+    say(pr, "frame %llu from %s is refused: replayed or forged", (unsigned long long)number,
+        nc->name);
 }
 
-static const struct channel_ops channel_ops = {on_opened, on_frame, on_refused};
+static const struct channel_ops channel_ops = {on_opened, on_frame, on_replayed};
 
 static void drop_oldest_stranger(struct pmirun *pr)
 {

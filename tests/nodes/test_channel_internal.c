@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels between servers: SHA-256 and HMAC by their standards' vectors, the handshake, and
- * everything that must be refused. */
+/* Channels between servers: the handshake, what must be refused, and what an eavesdropper sees. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,92 +13,14 @@
 
 #include "channel.h"
 
-/* ---- the hash ---- */
-
-static void expect_hex(const uint8_t *p, const char *hex)
-{
-    char text[2 * SHA256_BYTES + 1];
-
-    for (size_t i = 0; i < SHA256_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", p[i]);
-    assert_string_equal(text, hex);
-}
-
-static void hash(const char *s, size_t piece, const char *hex)
-{
-    uint8_t out[SHA256_BYTES];
-    struct sha256 h;
-    size_t n = strlen(s);
-
-    sha256_init(&h);
-    for (size_t i = 0; i < n; i += piece)
-        sha256_add(&h, s + i, n - i < piece ? n - i : piece);
-    sha256_end(&h, out);
-    expect_hex(out, hex);
-}
-
-static void test_sha256(void **state)
-{
-    static const char two[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
-    uint8_t out[SHA256_BYTES];
-    struct sha256 h;
-
-    (void)state;
-    hash("", 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    hash("abc", 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    for (size_t piece = 1; piece < 70; piece++)
-        hash(two, piece, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-    sha256_init(&h);
-    for (int i = 0; i < 10000; i++)
-        sha256_add(&h,
-                   "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-                   "aaaaaaaaaaaaaaaaaaaaa",
-                   100);
-    sha256_end(&h, out);
-    expect_hex(out, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-}
-
-/* RFC 4231, cases 1, 2 and 6. */
-static void test_hmac(void **state)
-{
-    static const struct {
-        size_t key_len;
-        uint8_t fill; /* of the key; 0: "Jefe" */
-        const char *data, *hex;
-    } cases[] = {
-        {20, 0x0b, "Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"},
-        {4, 0, "what do ya want for nothing?",
-         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"},
-        {131, 0xaa, "Test Using Larger Than Block-Size Key - Hash Key First",
-         "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint8_t key[131], out[SHA256_BYTES];
-        struct hmac k;
-        struct sha256 s;
-
-        memset(key, cases[i].fill, sizeof(key));
-        if (!cases[i].fill)
-            memcpy(key, "Jefe", 4);
-        hmac_init(&k, key, cases[i].key_len);
-        hmac_begin(&k, &s);
-        sha256_add(&s, cases[i].data, strlen(cases[i].data));
-        hmac_end(&k, &s, out);
-        expect_hex(out, cases[i].hex);
-    }
-}
-
 /* ---- two channels and what travels between them ---- */
 
 struct end {
     struct channel_self self;
     struct channel c;
-    unsigned n_opened, n_frames, n_refused;
+    unsigned n_opened, n_frames, n_replayed;
     char last[64];
     size_t last_len, bytes;
-    const char *refused;
     bool unwelcoming, dislikes;
 };
 
@@ -127,14 +48,13 @@ static bool on_frame(void *ctx, struct channel *c, const void *p, size_t n)
     return !e->dislikes;
 }
 
-static void on_refused(void *ctx, struct channel *c, const char *why, uint64_t seq)
+static void on_replayed(void *ctx, struct channel *c, uint64_t number)
 {
-    (void)ctx, (void)seq;
-    end_of(c)->n_refused++;
-    end_of(c)->refused = why;
+    (void)ctx, (void)number;
+    end_of(c)->n_replayed++;
 }
 
-static const struct channel_ops ops = {on_opened, on_frame, on_refused};
+static const struct channel_ops ops = {on_opened, on_frame, on_replayed};
 
 struct pair {
     struct end d, a; /* who dials, who accepts */
@@ -280,8 +200,74 @@ static void test_strangers(void **state)
     tear_down(&p);
 }
 
-/* Who has no secret cannot prove anything, whatever it sends in the place of the proof. */
+/* A hello, and its answer in p->kept. */
+static size_t half_shake(struct pair *p)
+{
+    size_t n;
+
+    set_up(p);
+    begin(p);
+    n = take(p, &p->d.c);
+    assert_int_equal(n, CHANNEL_HELLO_BYTES);
+    assert_int_equal(channel_input(&p->a.c, p->kept, n, &ops, NULL), 0);
+    return take(p, &p->a.c);
+}
+
+/* Without the secret nothing proves that one has it: not the acceptor's proof reflected, not a
+ * dialler's with a bit of it changed. */
 static void test_no_proof(void **state)
+{
+    struct pair p;
+    size_t n;
+
+    (void)state;
+    n = half_shake(&p);
+    assert_int_equal(n, CHANNEL_ANSWER_BYTES);
+    assert_int_equal(channel_input(&p.a.c, p.kept + 40, CHANNEL_PROOF_BYTES, &ops, NULL), -EPROTO);
+    assert_string_equal(p.a.c.why, "it does not know the job's secret");
+    assert_int_equal(p.a.n_opened, 0);
+    assert_int_equal(channel_input(&p.a.c, p.kept, n, &ops, NULL), -EPROTO); /* and it stays so */
+    tear_down(&p);
+    for (size_t bit = 0; bit < 8 * CHANNEL_PROOF_BYTES; bit += 3) {
+        n = half_shake(&p);
+        assert_int_equal(channel_input(&p.d.c, p.kept, n, &ops, NULL), 0);
+        n = take(&p, &p.d.c);
+        assert_int_equal(n, CHANNEL_PROOF_BYTES);
+        p.kept[bit / 8] ^= (char)(1 << bit % 8);
+        assert_int_equal(channel_input(&p.a.c, p.kept, n, &ops, NULL), -EPROTO);
+        assert_int_equal(p.a.n_opened, 0);
+        tear_down(&p);
+    }
+}
+
+/* Every bit of hello and answer counts: with one changed on its way nobody opens. */
+static void test_altered_shake(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    for (size_t bit = 0; bit < 8 * CHANNEL_HELLO_BYTES; bit++) {
+        set_up(&p);
+        begin(&p);
+        take(&p, &p.d.c);
+        p.kept[bit / 8] ^= (char)(1 << bit % 8);
+        if (channel_input(&p.a.c, p.kept, CHANNEL_HELLO_BYTES, &ops, NULL) == 0)
+            assert_int_equal(carry(&p, 1000), -EPROTO);
+        assert_int_equal(p.a.n_opened + p.d.n_opened, 0);
+        tear_down(&p);
+    }
+    for (size_t bit = 0; bit < 8 * CHANNEL_ANSWER_BYTES; bit++) {
+        size_t n = half_shake(&p);
+
+        p.kept[bit / 8] ^= (char)(1 << bit % 8);
+        assert_int_equal(channel_input(&p.d.c, p.kept, n, &ops, NULL), -EPROTO);
+        assert_int_equal(p.d.n_opened, 0);
+        tear_down(&p);
+    }
+}
+
+/* A public key that makes any key exchange end in zeros. */
+static void test_bad_public_key(void **state)
 {
     struct pair p;
     size_t n;
@@ -290,31 +276,39 @@ static void test_no_proof(void **state)
     set_up(&p);
     begin(&p);
     n = take(&p, &p.d.c);
-    assert_int_equal(channel_input(&p.a.c, p.kept, n, &ops, NULL), 0);
-    n = take(&p, &p.a.c);
-    assert_int_equal(n, 72);
-    /* Its own proof reflected. */
-    assert_int_equal(channel_input(&p.a.c, p.kept + 40, 32, &ops, NULL), -EPROTO);
-    assert_int_equal(p.a.n_opened, 0);
-    assert_int_equal(channel_input(&p.a.c, p.kept, n, &ops, NULL), -EPROTO); /* and it stays so */
+    memset(p.kept + 32, 0, 32);
+    assert_int_equal(channel_input(&p.a.c, p.kept, n, &ops, NULL), -EPROTO);
+    assert_string_equal(p.a.c.why, "its public key is not one");
     tear_down(&p);
-    for (int bit = 0; bit < 256; bit += 5) {
-        set_up(&p);
-        begin(&p);
-        n = take(&p, &p.d.c);
-        assert_int_equal(channel_input(&p.a.c, p.kept, n, &ops, NULL), 0);
-        n = take(&p, &p.a.c);
-        assert_int_equal(channel_input(&p.d.c, p.kept, n, &ops, NULL), 0);
-        n = take(&p, &p.d.c);
-        assert_int_equal(n, 32);
-        p.kept[bit / 8] ^= (char)(1 << bit % 8);
-        assert_int_equal(channel_input(&p.a.c, p.kept, n, &ops, NULL), -EPROTO);
-        assert_int_equal(p.a.n_opened, 0);
-        tear_down(&p);
-    }
 }
 
-/* A whole conversation recorded and played again to the same acceptor: its nonce is another one. */
+/* What travels does not show what was said, and the same is not the same twice. */
+static void test_secrecy(void **state)
+{
+    static const char text[] = "the value of a key, which is nobody else's";
+    char first[256];
+    struct pair p;
+    size_t n;
+
+    (void)state;
+    set_up(&p);
+    begin(&p);
+    assert_int_equal(carry(&p, 1000), 0);
+    say(&p.d, text);
+    n = take(&p, &p.d.c);
+    assert_int_equal(n, CHANNEL_FRAME_BYTES + strlen(text));
+    for (size_t i = 0; i + 4 <= n; i++)
+        for (size_t k = 0; k + 4 <= strlen(text); k++)
+            assert_memory_not_equal(p.kept + i, text + k, 4);
+    memcpy(first, p.kept, n);
+    say(&p.d, text);
+    assert_int_equal(take(&p, &p.d.c), n);
+    assert_memory_not_equal(first + CHANNEL_HEAD_BYTES, p.kept + CHANNEL_HEAD_BYTES,
+                            n - CHANNEL_HEAD_BYTES);
+    tear_down(&p);
+}
+
+/* A whole conversation recorded and played again to the same acceptor: its key is another one. */
 static void test_replayed_conversation(void **state)
 {
     static char record[4096];
@@ -388,15 +382,14 @@ static void test_replayed_frame(void **state)
     assert_int_equal(channel_input(&p.a.c, first, n, &ops, NULL), 0);
     assert_int_equal(channel_input(&p.a.c, first, n, &ops, NULL), 0); /* again */
     assert_int_equal(p.a.n_frames, 1);
-    assert_int_equal(p.a.n_refused, 1);
-    assert_string_equal(p.a.refused, "replayed");
-    say(&p.d, "two"); /* and the connection goes on */
+    assert_int_equal(p.a.n_replayed, 1);
+    say(&p.d, "two"); /* and the connection continues */
     assert_int_equal(carry(&p, 7), 0);
     assert_int_equal(p.a.n_frames, 2);
     expect_last(&p.a, "two");
-    for (unsigned i = 0; i < CHANNEL_MAX_REFUSED; i++)
+    for (unsigned i = 0; i < CHANNEL_MAX_REPLAYED; i++)
         assert_int_equal(channel_input(&p.a.c, first, n, &ops, NULL),
-                         i + 1 < CHANNEL_MAX_REFUSED ? 0 : -EPROTO);
+                         i + 1 < CHANNEL_MAX_REPLAYED ? 0 : -EPROTO);
     tear_down(&p);
 }
 
@@ -420,25 +413,42 @@ static void test_altered_frame(void **state)
     struct pair p;
 
     (void)state;
-    for (size_t byte = 0; byte < 16 + 5 + 16; byte++) {
+    for (size_t byte = 0; byte < CHANNEL_FRAME_BYTES + 5; byte++) {
         size_t n;
         int rc;
 
         open_both(&p);
         say(&p.d, "order");
         n = take(&p, &p.d.c);
-        assert_int_equal(n, 16 + 5 + 16);
+        assert_int_equal(n, CHANNEL_FRAME_BYTES + 5);
         p.kept[byte] ^= 0x10;
         rc = channel_input(&p.a.c, p.kept, n, &ops, NULL);
         assert_int_equal(p.a.n_frames, 0);
         if (byte < 4) /* a length that the bytes at hand do not fill, or too much */
             assert_true(rc == 0 || rc == -EPROTO);
-        else if (byte >= 8 && byte < 16)
-            assert_int_equal(
-                p.a.n_refused,
-                1); /* out of turn: as if slipped in. What follows shows that one is missing */
         else
             assert_int_equal(rc, -EPROTO);
+        tear_down(&p);
+    }
+}
+
+/* A frame that nobody sent: with a number that was used, it is refused; else it ends the channel. */
+static void test_forged_frame(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    for (int number = 0; number < 4; number++) {
+        uint8_t forged[CHANNEL_FRAME_BYTES + 4] = {4, 0, 0, 0, (uint8_t)number};
+
+        open_both(&p);
+        say(&p.d, "one");
+        say(&p.d, "two");
+        assert_int_equal(carry(&p, 1000), 0);
+        assert_int_equal(channel_input(&p.a.c, forged, sizeof(forged), &ops, NULL),
+                         number < 2 ? 0 : -EPROTO);
+        assert_int_equal(p.a.n_frames, 2);
+        assert_int_equal(p.a.n_replayed, number < 2);
         tear_down(&p);
     }
 }
@@ -482,7 +492,7 @@ static void test_truncated_frame(void **state)
     struct pair p;
 
     (void)state;
-    for (size_t cut = 1; cut < 16 + 5 + 16; cut++) {
+    for (size_t cut = 1; cut < CHANNEL_FRAME_BYTES + 5; cut++) {
         open_both(&p);
         say(&p.d, "order");
         take(&p, &p.d.c);
@@ -494,14 +504,14 @@ static void test_truncated_frame(void **state)
 
 static void test_lengths(void **state)
 {
-    static const uint8_t huge[16] = {1, 0, 0, 4}; /* one more than the limit */
+    static const uint8_t huge[CHANNEL_HEAD_BYTES] = {1, 0, 0, 4}; /* one more than the limit */
     struct iovec iov = {NULL, CHANNEL_MAX_BYTES + 1u};
     struct pair p;
 
     (void)state;
     open_both(&p);
     assert_int_equal(channel_send(&p.d.c, &iov, 1), -EMSGSIZE);
-    assert_int_equal(channel_input(&p.a.c, huge, 16, &ops, NULL), -EPROTO);
+    assert_int_equal(channel_input(&p.a.c, huge, sizeof(huge), &ops, NULL), -EPROTO);
     assert_string_equal(p.a.c.why, "a frame that is too long");
     assert_in_range(p.a.c.in.cap, 0, 8192); /* nothing was set aside for it */
     tear_down(&p);
@@ -542,7 +552,7 @@ static void test_garbage(void **state)
         for (size_t i = 0; i < n; i++)
             bytes[i] = (char)((seed = seed * 1103515245u + 12345u) >> 16);
         if (round % 3 == 0)
-            memcpy(bytes, "FPNL\1\0\0\0", 8);
+            memcpy(bytes, "FPNL\2\0\0\0", 8);
         assert_int_equal(channel_input(&p.a.c, bytes, n, &ops, NULL), -EPROTO);
         assert_int_equal(p.a.n_opened, 0);
         assert_int_equal(p.a.c.in.cap, 0);
@@ -571,50 +581,64 @@ static void test_unwelcome(void **state)
     tear_down(&p);
 }
 
-/* Keys for messages outside channels differ for every pair and direction. */
-static void test_pair_keys(void **state)
+/* A datagram opens with the key of its pair and direction and its number alone. */
+static void test_datagrams(void **state)
 {
-    uint8_t tags[4][16];
-    struct hmac k;
+    static const char text[] = "payload";
+    uint8_t key[DATAGRAM_KEY_BYTES], other[DATAGRAM_KEY_BYTES],
+        sealed[sizeof(text) + DATAGRAM_TAG_BYTES], out[sizeof(text)];
     struct pair p;
 
     (void)state;
     set_up(&p);
-    channel_pair_key(&p.d.self, 1, 2, &k);
-    channel_tag(&k, "h", 1, "payload", 7, tags[0]);
-    channel_tag(&k, "h", 1, "paylord", 7, tags[1]);
-    channel_pair_key(&p.d.self, 2, 1, &k);
-    channel_tag(&k, "h", 1, "payload", 7, tags[2]);
-    p.d.self.secret[0] ^= 1;
-    channel_pair_key(&p.d.self, 1, 2, &k);
-    channel_tag(&k, "h", 1, "payload", 7, tags[3]);
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j < i; j++)
-            assert_memory_not_equal(tags[i], tags[j], 16);
-    assert_true(bytes_equal(tags[0], tags[0], 16));
-    assert_false(bytes_equal(tags[0], tags[1], 16));
+    assert_true(sodium_init() >= 0);
+    datagram_key(&p.d.self, 1, 2, key);
+    datagram_seal(key, 7, text, sizeof(text), sealed);
+    assert_true(datagram_unseal(key, 7, sealed, sizeof(sealed), out));
+    assert_memory_equal(out, text, sizeof(text));
+    assert_memory_not_equal(sealed, text, sizeof(text));
+    assert_false(datagram_unseal(key, 8, sealed, sizeof(sealed), out));
+    for (size_t n = 0; n < sizeof(sealed); n++)
+        assert_false(datagram_unseal(key, 7, sealed, n, out));
+    for (size_t i = 0; i < sizeof(sealed); i++) {
+        sealed[i] ^= 1;
+        assert_false(datagram_unseal(key, 7, sealed, sizeof(sealed), out));
+        sealed[i] ^= 1;
+    }
+    datagram_key(&p.d.self, 2, 1, other);
+    assert_false(datagram_unseal(other, 7, sealed, sizeof(sealed), out));
+    p.d.self.job[0] ^= 1;
+    datagram_key(&p.d.self, 1, 2, other);
+    assert_false(datagram_unseal(other, 7, sealed, sizeof(sealed), out));
+    p.a.self.secret[0] ^= 1;
+    datagram_key(&p.a.self, 1, 2, other);
+    assert_false(datagram_unseal(other, 7, sealed, sizeof(sealed), out));
+    datagram_key(&p.a.self, 1, 2, key);
+    assert_memory_equal(key, other, sizeof(key));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sha256),
-        cmocka_unit_test(test_hmac),
         cmocka_unit_test(test_talk),
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_no_proof),
+        cmocka_unit_test(test_altered_shake),
+        cmocka_unit_test(test_bad_public_key),
+        cmocka_unit_test(test_secrecy),
         cmocka_unit_test(test_replayed_conversation),
         cmocka_unit_test(test_false_acceptor),
         cmocka_unit_test(test_replayed_frame),
         cmocka_unit_test(test_reflected_frame),
         cmocka_unit_test(test_altered_frame),
+        cmocka_unit_test(test_forged_frame),
         cmocka_unit_test(test_lost_frame),
         cmocka_unit_test(test_reordered_frames),
         cmocka_unit_test(test_truncated_frame),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_unwelcome),
-        cmocka_unit_test(test_pair_keys),
+        cmocka_unit_test(test_datagrams),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
