@@ -35,7 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "channel.h"
+#include "../../examples/pmirun/nodes/channel.h"
 
 static void die(const char *what)
 {

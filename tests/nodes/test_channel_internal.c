@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "channel.h"
+#include "../../examples/pmirun/nodes/channel.h"
 
 /* ---- two channels and what travels between them ---- */
 
@@ -432,7 +432,7 @@ static void test_altered_frame(void **state)
     }
 }
 
-/* A frame that nobody sent: with a number that was used, it is refused; else it ends the channel. */
+/* A frame that nobody sent: refused with a number that was used, else the end of the channel. */
 static void test_forged_frame(void **state)
 {
     struct pair p;
