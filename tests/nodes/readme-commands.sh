@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# readme.sh <README.md> <word>: runs the command of README's section "Several nodes" that has this word in it, with hello for ./a.out.
+# readme-commands.sh <README.md> <word>: runs the command of README's section "Several nodes" that has this word in it, with hello for ./a.out.
 set -u
 readme=$1 word=$2
 line=$(sed -n '/^## Several nodes/,/^## [^S]/p' "$readme" | grep -e '^pmirun ' | grep -e "$word" | sed 's/ *#.*//')

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exchange: all-to-all, all-reduce and gather in MPI, with what came out printed to the last bit,
+ * mpi_exchange: all-to-all, all-reduce and gather in MPI, with what came out printed to the last bit,
  * for a comparison between launchers that place ranks alike. Rank 0 prints, in the order of ranks.
  */
 #include <mpi.h>

@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "../bench.h"
 #include "launch_record.h"
 
 #define MAX_N       1024
