@@ -110,6 +110,7 @@ int main(int argc, char **argv)
     atexit(release_memory);
     pr->start_ns = pr->now_ns = clock_ns();
     pr->jobs_tail = &pr->jobs;
+    pr->by_pid.key = job_pid_of;
     pr->launch_tail = &pr->launch;
     pr->port.listener.fd = pr->input.src.fd = pr->input.pipe.fd = pr->port.diag_fd = -1;
     if (argc == 2 && strcmp(argv[1], "--agent") == 0) {

@@ -27,6 +27,11 @@
 
 /* ---- creation ---- */
 
+uint32_t job_pid_of(const struct rank *r)
+{
+    return (uint32_t)r->pid;
+}
+
 /* Unique among jobs now and later, and of characters that every peer can carry. */
 static void make_kvsname(const struct pmirun *pr, struct job *job)
 {
@@ -235,83 +240,6 @@ void job_queue(struct pmirun *pr, struct job *job)
 {
     *pr->launch_tail = job;
     pr->launch_tail = &job->next_launch;
-}
-
-/* ---- ranks by pid: open addressing, linear probing ---- */
-
-static size_t pid_slot(const struct pmirun *pr, pid_t pid)
-{
-    return ((uint32_t)pid * 2654435761u) & (pr->pids.cap - 1);
-}
-
-static void insert_pid(struct pmirun *pr, struct rank *r)
-{
-    size_t i = pid_slot(pr, r->pid);
-
-    while (pr->pids.slots[i])
-        i = (i + 1) & (pr->pids.cap - 1);
-    pr->pids.slots[i] = r;
-    pr->pids.n++;
-}
-
-int job_room_for_pid(struct pmirun *pr)
-{
-    if ((pr->pids.n + 1) * 2 > pr->pids.cap) {
-        struct rank **old = pr->pids.slots, **bigger;
-        size_t old_cap = pr->pids.cap, cap = old_cap ? old_cap * 2 : 64;
-
-        bigger = calloc(cap, sizeof(*bigger));
-        if (!bigger)
-            return -ENOMEM;
-        pr->pids.slots = bigger;
-        pr->pids.cap = cap;
-        pr->pids.n = 0;
-        for (size_t i = 0; i < old_cap; i++)
-            if (old[i])
-                insert_pid(pr, old[i]);
-        free(old);
-    }
-    return 0;
-}
-
-void job_add_pid(struct pmirun *pr, struct rank *r)
-{
-    insert_pid(pr, r);
-}
-
-static struct rank *find_pid(struct pmirun *pr, pid_t pid)
-{
-    size_t i;
-
-    if (pr->pids.cap == 0)
-        return NULL;
-    for (i = pid_slot(pr, pid); pr->pids.slots[i]; i = (i + 1) & (pr->pids.cap - 1))
-        if (pr->pids.slots[i]->pid == pid)
-            return pr->pids.slots[i];
-    return NULL;
-}
-
-static void remove_pid(struct pmirun *pr, const struct rank *r)
-{
-    size_t mask = pr->pids.cap - 1, i, j, home;
-
-    if (pr->pids.cap == 0)
-        return;
-    i = pid_slot(pr, r->pid);
-    while (pr->pids.slots[i] && pr->pids.slots[i] != r)
-        i = (i + 1) & mask;
-    if (!pr->pids.slots[i])
-        return;
-    pr->pids.slots[i] = NULL;
-    pr->pids.n--;
-    for (j = (i + 1) & mask; pr->pids.slots[j]; j = (j + 1) & mask) { /* close the gap */
-        home = pid_slot(pr, pr->pids.slots[j]->pid);
-        if (((j - home) & mask) >= ((j - i) & mask)) {
-            pr->pids.slots[i] = pr->pids.slots[j];
-            pr->pids.slots[j] = NULL;
-            i = j;
-        }
-    }
 }
 
 /* ---- the end ---- */
@@ -634,7 +562,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     struct job *job = r->job;
 
     r->state = RANK_EXITED;
-    remove_pid(pr, r);
+    rank_index_remove(&pr->by_pid, r);
     /* What it said last may still wait in the socket: finalize, or an abort. */
     pmi_drain(pr, r);
     if (r->pmi_state != PMIWIRE_CONN_FINALIZED)
@@ -672,7 +600,7 @@ void job_reap(struct pmirun *pr)
         }
         if (si.si_pid == 0)
             return;
-        r = find_pid(pr, si.si_pid);
+        r = rank_index_find(&pr->by_pid, (uint32_t)si.si_pid);
         if (!r) {
             if (pr->head)
                 pr->head->reaped(pr, &si);

@@ -91,12 +91,6 @@ struct job_plan {
     uint32_t *node_of;   /* by rank, becomes the job's; NULL: all here */
 };
 
-/* Ranks by pid: open addressing. */
-struct pids {
-    struct rank **slots;
-    size_t cap, n;
-};
-
 /* A rank that asked for the end of all, until that is judged. */
 struct abort {
     struct rank *by; /* NULL: nobody has, or it has been judged */
@@ -140,9 +134,7 @@ void job_stop(struct pmirun *pr, int status);
 void job_stop_all(struct pmirun *pr);
 void job_set_status(struct pmirun *pr, int status);
 void job_kill_all(struct pmirun *pr, int sig);
-int job_room_for_pid(struct pmirun *pr); /* before its process is there: one that is not found would
-                                            never be reaped */
-void job_add_pid(struct pmirun *pr, struct rank *r);
+uint32_t job_pid_of(const struct rank *r); /* the key of pmirun.by_pid */
 void job_reap(struct pmirun *pr);
 void job_note_inherited(struct pmirun *pr);
 /* Descendants that outlived their rank: told to end. True when none is left. */

@@ -597,8 +597,8 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     rc = make_ends(pr, f, &e);
     if (rc == 0 && pr->opt.use_port)
         rc = port_assign(pr, r);
-    if (rc == 0)
-        rc = job_room_for_pid(pr);
+    if (rc == 0) /* a process that is not found later would never be reaped */
+        rc = rank_index_reserve(&pr->by_pid);
     if (rc) {
         release_slots(pr, f);
         close_ends(&e);
@@ -627,7 +627,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
         if (!f->take_stdin)
             dup3(pr->launcher->null_fd, STDIN_FILENO, 0);
     }
-    job_add_pid(pr, r);
+    rank_index_add(&pr->by_pid, r);
     if (output_attach(pr, &r->out, e.out) != 0 || output_attach(pr, &r->err, e.err) != 0 ||
         (e.pmi >= 0 && pmi_attach(pr, r, e.pmi) != 0)) {
         say(pr, "out of memory or descriptors: stopping the job");

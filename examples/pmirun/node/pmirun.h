@@ -34,6 +34,7 @@
 #include "output.h"
 #include "pmi.h"
 #include "port.h"
+#include "rank_index.h"
 #include "role.h"
 #include "signals.h"
 #include "util.h"
@@ -61,7 +62,7 @@ struct pmirun {
     uint64_t n_live;                   /* processes that run */
     struct job *launch, **launch_tail; /* jobs with processes to start */
     struct launcher *launcher;         /* launch.c's own; NULL: a head */
-    struct pids pids;
+    struct rank_index by_pid;
 
     struct output output;
     struct input input;

@@ -55,59 +55,35 @@ int port_init(struct pmirun *pr)
     return loop_add(pr, &pr->port.listener, EPOLLIN);
 }
 
-/* ---- ids: open addressing, linear probing ---- */
+/* ---- ids ---- */
 
-static struct rank **token_place(struct pmirun *pr, uint32_t token)
+static uint32_t token_of(const struct rank *r)
 {
-    size_t mask = pr->port.cap - 1, i = token & mask;
-
-    while (pr->port.by_token[i] && pr->port.by_token[i]->token != token)
-        i = (i + 1) & mask;
-    return &pr->port.by_token[i];
+    return r->token;
 }
 
 int port_assign(struct pmirun *pr, struct rank *r)
 {
+    struct rank_index *ix = &pr->port.by_token;
     uint32_t token;
+    int rc;
 
-    if ((pr->port.n + 1) * 2 > pr->port.cap) {
-        size_t old_cap = pr->port.cap, cap = old_cap ? old_cap * 2 : 64;
-        struct rank **old = pr->port.by_token, **bigger = calloc(cap, sizeof(*bigger));
-
-        if (!bigger)
-            return -ENOMEM;
-        pr->port.by_token = bigger;
-        pr->port.cap = cap;
-        for (size_t i = 0; i < old_cap; i++)
-            if (old[i])
-                *token_place(pr, old[i]->token) = old[i];
-        free(old);
-    }
+    ix->key = token_of;
+    rc = rank_index_reserve(ix);
+    if (rc)
+        return rc;
     do
         token = random_u32() & 0x7fffffffu;
-    while (token == 0 || *token_place(pr, token));
+    while (token == 0 || rank_index_find(ix, token));
     r->token = token;
-    *token_place(pr, token) = r;
-    pr->port.n++;
+    rank_index_add(ix, r);
     return 0;
 }
 
 void port_forget(struct pmirun *pr, const struct rank *r)
 {
-    size_t mask = pr->port.cap - 1, i, j;
-
-    if (pr->port.cap == 0 || r->token == 0 || *token_place(pr, r->token) != r)
-        return;
-    i = (size_t)(token_place(pr, r->token) - pr->port.by_token);
-    pr->port.by_token[i] = NULL;
-    pr->port.n--;
-    for (j = (i + 1) & mask; pr->port.by_token[j]; j = (j + 1) & mask) { /* close the gap */
-        if (((j - pr->port.by_token[j]->token) & mask) >= ((j - i) & mask)) {
-            pr->port.by_token[i] = pr->port.by_token[j];
-            pr->port.by_token[j] = NULL;
-            i = j;
-        }
-    }
+    if (r->token)
+        rank_index_remove(&pr->port.by_token, r);
 }
 
 int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
@@ -115,7 +91,7 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
 {
     struct pmirun *pr = ctx;
     struct conn *c = cookie;
-    struct rank *r = pmiid > 0 && pr->port.cap ? *token_place(pr, (uint32_t)pmiid) : NULL;
+    struct rank *r = pmiid > 0 ? rank_index_find(&pr->port.by_token, (uint32_t)pmiid) : NULL;
 
     (void)conn;
     if (!r || r->token_used || r->state != RANK_RUNNING) {

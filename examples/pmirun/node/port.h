@@ -10,6 +10,7 @@
 #include <pmiwire/server.h>
 
 #include "loop.h"
+#include "rank_index.h"
 
 struct rank;
 
@@ -19,9 +20,8 @@ struct port {
     uint32_t n_bad_ids;
     uint32_t n_unknown;    /* open connections without identity */
     uint64_t n_complaints; /* about them */
-    struct rank **by_token;
-    size_t cap, n; /* of by_token */
-    int diag_fd;   /* NETLINK_SOCK_DIAG, -1: none */
+    struct rank_index by_token;
+    int diag_fd; /* NETLINK_SOCK_DIAG, -1: none */
 };
 
 int port_init(struct pmirun *pr);

@@ -43,16 +43,38 @@ void *xrealloc(void *p, size_t bytes)
     return q;
 }
 
+static char *format_v(const char *format, va_list ap)
+{
+    char *s;
+
+    if (vasprintf(&s, format, ap) < 0)
+        die(STATUS_RESOURCES, "out of memory");
+    return s;
+}
+
 char *xprintf(const char *format, ...)
 {
     va_list ap;
     char *s;
 
     va_start(ap, format);
-    if (vasprintf(&s, format, ap) < 0)
-        die(STATUS_RESOURCES, "out of memory");
+    s = format_v(format, ap);
     va_end(ap);
     return s;
+}
+
+char *xappend(char *all, const char *format, ...)
+{
+    va_list ap;
+    char *more, *both;
+
+    va_start(ap, format);
+    more = format_v(format, ap);
+    va_end(ap);
+    both = xprintf("%s%s", all ? all : "", more);
+    free(all);
+    free(more);
+    return both;
 }
 
 bool env_set(char *assignment)

@@ -28,6 +28,8 @@ uint64_t clock_ns(void);
 uint32_t random_u32(void);
 void *xrealloc(void *p, size_t bytes); /* exits on failure: for the command line and the like */
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Frees `all`, which may be NULL, and returns it with more behind it. */
+char *xappend(char *all, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool env_set(char *assignment); /* NAME=VALUE, copied; cut in two meanwhile. False without a name */
 const char *any_strerror(int rc); /* of a libpmiwire function: an -errno or the library's own */
 void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));

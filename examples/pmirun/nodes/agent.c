@@ -64,16 +64,7 @@ static void read_boot(char *text, size_t cap)
 
 static bool parse_hex(const char *text, uint8_t *out, size_t n)
 {
-    if (strlen(text) != 2 * n)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        unsigned v;
-
-        if (sscanf(text + 2 * i, "%2x", &v) != 1)
-            return false;
-        out[i] = (uint8_t)v;
-    }
-    return true;
+    return strlen(text) == 2 * n && sodium_hex2bin(out, n, text, 2 * n, NULL, NULL, NULL) == 0;
 }
 
 static bool parse_u32(const char *text, uint32_t *v)
@@ -188,7 +179,7 @@ static void start(struct pmirun *pr)
 
     read_boot(text, BOOT_BYTES);
     parse_boot(pr, text);
-    explicit_bzero(text, BOOT_BYTES);
+    sodium_memzero(text, BOOT_BYTES);
     free(text);
     if (gethostname(a->name, sizeof(a->name) - 1) != 0)
         a->name[0] = '\0';
@@ -237,80 +228,69 @@ static void signalled(struct pmirun *pr, int sig)
 
 /* ---- telling it ---- */
 
-void agent_tell(struct pmirun *pr, const struct msg *m)
+struct msg *agent_msg(struct pmirun *pr, enum message what)
 {
-    if (!pr->nodes->agent.over)
-        net_send(pr, pr->nodes->agent.head, m->p, m->len);
+    msg_begin(&pr->nodes->agent.msg, what);
+    return &pr->nodes->agent.msg;
+}
+
+void agent_tell(struct pmirun *pr)
+{
+    const struct agent *a = &pr->nodes->agent;
+
+    if (!a->over)
+        net_send(pr, a->head, a->msg.p, a->msg.len);
 }
 
 static bool tell_text(struct pmirun *pr, const char *text, size_t n)
 {
-    struct msg m = {0};
-
     if (!pr->nodes->agent.told || pr->nodes->agent.over)
         return pr->nodes->agent.over;
-    msg_begin(&m, MSG_SAY);
-    msg_text(&m, text, n);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    msg_text(agent_msg(pr, MSG_SAY), text, n);
+    agent_tell(pr);
     return true;
 }
 
 /* About a rank: its numbers, then others. */
-static void begin_rank(struct msg *m, enum message what, const struct rank *r, uint32_t first)
+static struct msg *rank_msg(struct pmirun *pr, enum message what, const struct rank *r,
+                            uint32_t first)
 {
-    msg_begin(m, what);
+    struct msg *m = agent_msg(pr, what);
+
     msg_u32(m, r->job->number);
     msg_u32(m, r->number);
     msg_u32(m, first);
+    return m;
 }
 
 static void tell_started(struct pmirun *pr, const struct rank *r)
 {
-    struct msg m = {0};
-
-    begin_rank(&m, MSG_STARTED, r, (uint32_t)r->pid);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    rank_msg(pr, MSG_STARTED, r, (uint32_t)r->pid);
+    agent_tell(pr);
 }
 
 static void tell_state(struct pmirun *pr, const struct rank *r, uint32_t state)
 {
-    struct msg m = {0};
-
-    begin_rank(&m, MSG_STATE, r, state);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    rank_msg(pr, MSG_STATE, r, state);
+    agent_tell(pr);
 }
 
 static void tell_aborted(struct pmirun *pr, const struct rank *r, int32_t code, const char *text)
 {
-    struct msg m = {0};
-
-    begin_rank(&m, MSG_ABORT, r, (uint32_t)code);
-    msg_string(&m, text);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    msg_string(rank_msg(pr, MSG_ABORT, r, (uint32_t)code), text);
+    agent_tell(pr);
 }
 
 static void tell_exited(struct pmirun *pr, const struct rank *r, const siginfo_t *si)
 {
-    struct msg m = {0};
-
-    begin_rank(&m, MSG_EXIT, r, (uint32_t)si->si_code);
-    msg_u32(&m, (uint32_t)si->si_status);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    msg_u32(rank_msg(pr, MSG_EXIT, r, (uint32_t)si->si_code), (uint32_t)si->si_status);
+    agent_tell(pr);
 }
 
 void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number)
 {
-    struct msg m = {0};
-
-    msg_begin(&m, what);
-    msg_u32(&m, number);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    msg_u32(agent_msg(pr, what), number);
+    agent_tell(pr);
 }
 
 static void tell_launched(struct pmirun *pr, const struct job *job)
@@ -336,14 +316,13 @@ static void tell_failed(struct pmirun *pr, int status)
 
 static bool tell_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
 {
-    struct msg m = {0};
+    struct msg *m;
 
     if (pr->nodes->agent.over)
         return false;
-    begin_rank(&m, MSG_OUTPUT, st->rank, st == &st->rank->out ? 1 : 2);
-    msg_u32(&m, (uint32_t)n);
-    net_send2(pr, pr->nodes->agent.head, m.p, m.len, p, n);
-    msg_free(&m);
+    m = rank_msg(pr, MSG_OUTPUT, st->rank, st == &st->rank->out ? 1 : 2);
+    msg_u32(m, (uint32_t)n);
+    net_send2(pr, pr->nodes->agent.head, m->p, m->len, p, n);
     return true;
 }
 
@@ -351,7 +330,7 @@ static void tell_ready(struct pmirun *pr)
 {
     struct agent *a = &pr->nodes->agent;
     char address[64];
-    struct msg m = {0};
+    struct msg *m;
     const void *ucx = NULL;
     size_t ucx_len = 0;
     uint16_t port;
@@ -364,18 +343,17 @@ static void tell_ready(struct pmirun *pr)
     a->told = true;
     if (a->links != LINKS_TCP && ucx_start(pr) == 0)
         ucx = ucx_address(&ucx_len);
-    msg_begin(&m, MSG_READY);
-    msg_u32(&m, port);
-    msg_text(&m, ucx, ucx_len);
-    msg_string(&m, a->name);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    m = agent_msg(pr, MSG_READY);
+    msg_u32(m, port);
+    msg_text(m, ucx, ucx_len);
+    msg_string(m, a->name);
+    agent_tell(pr);
 }
 
 static void tell_done(struct pmirun *pr)
 {
     struct pmiwire_server_stats s = {0};
-    struct msg m = {0};
+    struct msg *m = agent_msg(pr, MSG_DONE);
 
     if (pr->server) /* else there has been nothing to serve */
         pmiwire_server_get_stats(pr->server, &s);
@@ -384,13 +362,11 @@ static void tell_done(struct pmirun *pr)
                                      s.n_misses,   s.n_fences, s.bytes_in, s.bytes_out,
                                      s.kvs_bytes,  s.n_conns,  s.n_failed};
 
-        msg_begin(&m, MSG_DONE);
-        msg_u32(&m, sizeof(counters) / sizeof(counters[0]));
+        msg_u32(m, sizeof(counters) / sizeof(counters[0]));
         for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
-            msg_u64(&m, counters[i]);
+            msg_u64(m, counters[i]);
     }
-    agent_tell(pr, &m);
-    msg_free(&m);
+    agent_tell(pr);
 }
 
 /* ---- the end ---- */
@@ -430,7 +406,7 @@ static uint64_t deadline(const struct pmirun *pr)
 void agent_lost(struct pmirun *pr, uint32_t node, const char *why)
 {
     struct agent *a = &pr->nodes->agent;
-    struct msg m = {0};
+    struct msg *m;
 
     if (a->ending || pr->stopping)
         return;
@@ -439,11 +415,10 @@ void agent_lost(struct pmirun *pr, uint32_t node, const char *why)
             return;
         a->peers[node].lost = true;
     }
-    msg_begin(&m, MSG_LOST);
-    msg_u32(&m, node);
-    msg_string(&m, why);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    m = agent_msg(pr, MSG_LOST);
+    msg_u32(m, node);
+    msg_string(m, why);
+    agent_tell(pr);
     for (struct job *job = pr->jobs; job; job = job->next)
         exchange_lost(job, node);
 }
@@ -467,16 +442,16 @@ static void send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const str
     struct netconn *out;
     int err = 0;
 
-    msg_begin(&a->msg, MSG_EXCHANGE);
-    msg_u32(&a->msg, job);
+    msg_begin(&a->frame, MSG_EXCHANGE);
+    msg_u32(&a->frame, job);
     for (uint32_t i = 0; i < n_iov; i++)
-        msg_bytes(&a->msg, iov[i].iov_base, iov[i].iov_len);
+        msg_bytes(&a->frame, iov[i].iov_base, iov[i].iov_len);
     if (a->by_ucx) {
-        err = ucx_send(pr, node, a->msg.p, a->msg.len);
+        err = ucx_send(pr, node, a->frame.p, a->frame.len);
     } else {
         out = link_to(pr, node, &err);
         if (out)
-            err = net_send(pr, out, a->msg.p, a->msg.len);
+            err = net_send(pr, out, a->frame.p, a->frame.len);
     }
     if (err && !a->peers[node].broken) {
         a->peers[node].broken = err;

@@ -54,7 +54,8 @@ struct agent {
     struct early *early, **early_tail;
     size_t early_bytes;
     bool any_broken;
-    struct msg msg; /* of send_frame() */
+    struct msg msg;   /* to the head, see agent_msg() */
+    struct msg frame; /* to another agent */
 };
 
 /* orders.c: what the head tells it; false when it makes no sense */
@@ -64,7 +65,9 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n);
 extern const struct net_ops agent_net_ops;
 extern const struct node_ops agent_node_ops;
 extern const struct agent_ops agent_ops;
-void agent_tell(struct pmirun *pr, const struct msg *m);
+/* Begins a message to the head, which agent_tell() sends. */
+struct msg *agent_msg(struct pmirun *pr, enum message what);
+void agent_tell(struct pmirun *pr);
 void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number);
 void agent_begin_exchange(struct pmirun *pr, struct job *job); /* takes what came early */
 /* A message of another agent has come; false when it makes no sense. And: it cannot be reached any

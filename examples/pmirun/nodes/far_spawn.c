@@ -20,26 +20,24 @@ static void add_pairs(struct msg *m, const struct pmiwire_keyval *kv, uint32_t n
 void agent_spawn(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
                  uint64_t token)
 {
-    struct msg m = {0};
+    struct msg *m = agent_msg(pr, MSG_SPAWN);
 
-    msg_begin(&m, MSG_SPAWN);
-    msg_u64(&m, token);
-    msg_u32(&m, by->job->number);
-    msg_u32(&m, by->number);
-    msg_u32(&m, req->n_cmds);
+    msg_u64(m, token);
+    msg_u32(m, by->job->number);
+    msg_u32(m, by->number);
+    msg_u32(m, req->n_cmds);
     for (uint32_t i = 0; i < req->n_cmds; i++) {
         const struct pmiwire_spawn_cmd *cmd = &req->cmds[i];
 
-        msg_text(&m, cmd->execname.ptr, cmd->execname.len);
-        msg_u32(&m, cmd->maxprocs);
-        msg_u32(&m, cmd->argc);
+        msg_text(m, cmd->execname.ptr, cmd->execname.len);
+        msg_u32(m, cmd->maxprocs);
+        msg_u32(m, cmd->argc);
         for (uint32_t k = 0; k < cmd->argc; k++)
-            msg_text(&m, cmd->argv[k].ptr, cmd->argv[k].len);
-        add_pairs(&m, cmd->info, cmd->n_info);
+            msg_text(m, cmd->argv[k].ptr, cmd->argv[k].len);
+        add_pairs(m, cmd->info, cmd->n_info);
     }
-    add_pairs(&m, req->preput, req->n_preput);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    add_pairs(m, req->preput, req->n_preput);
+    agent_tell(pr);
 }
 
 /* ---- the head ---- */

@@ -3,6 +3,7 @@
 #ifndef PMIRUN_HEAD_H
 #define PMIRUN_HEAD_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,6 +62,11 @@ struct head {
 
 /* head.c */
 extern const struct net_ops head_net_ops;
+
+/* starter.c: how agents get to their nodes */
+void starters_start(struct pmirun *pr, const char *self); /* self: where this program is */
+void starters_reaped(struct pmirun *pr, const siginfo_t *si);
+void starter_close_stdin(struct starter *s);
 
 /* nodes.c */
 extern const struct node_ops head_node_ops;

@@ -112,14 +112,12 @@ void names_job_ended(struct pmirun *pr, const struct job *job)
 static void tell(struct pmirun *pr, enum message what, uint32_t job, struct pmiwire_str service,
                  struct pmiwire_str port)
 {
-    struct msg m = {0};
+    struct msg *m = agent_msg(pr, what);
 
-    msg_begin(&m, what);
-    msg_u32(&m, job);
-    msg_text(&m, service.ptr, service.len);
-    msg_text(&m, port.ptr, port.len);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    msg_u32(m, job);
+    msg_text(m, service.ptr, service.len);
+    msg_text(m, port.ptr, port.len);
+    agent_tell(pr);
 }
 
 int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
@@ -149,14 +147,12 @@ int names_on_lookup(void *ctx, const struct pmiwire_peer *who, struct pmiwire_st
                     uint64_t token, struct pmiwire_str *port)
 {
     struct pmirun *pr = ctx;
-    struct msg m = {0};
+    struct msg *m = agent_msg(pr, MSG_LOOKUP);
 
     (void)who, (void)port;
-    msg_begin(&m, MSG_LOOKUP);
-    msg_u64(&m, token);
-    msg_text(&m, service.ptr, service.len);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    msg_u64(m, token);
+    msg_text(m, service.ptr, service.len);
+    agent_tell(pr);
     return PMIWIRE_PENDING;
 }
 

@@ -63,29 +63,20 @@ void net_address(const struct netconn *nc, bool local, char *out, size_t n)
 char *net_own_addresses(void)
 {
     struct ifaddrs *list, *a;
-    char *all = xprintf("%s", ""), one[64];
+    char *all = NULL, one[64];
 
     if (getifaddrs(&list) != 0)
         list = NULL;
     for (a = list; a; a = a->ifa_next) {
-        char *longer;
-
         if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET || !(a->ifa_flags & IFF_UP) ||
             (a->ifa_flags & IFF_LOOPBACK))
             continue;
         format_address(a->ifa_addr, sizeof(struct sockaddr_in), one, sizeof(one));
-        longer = xprintf("%s%s ", all, one);
-        free(all);
-        all = longer;
+        all = xappend(all, "%s ", one);
     }
     if (list)
         freeifaddrs(list);
-    {
-        char *longer = xprintf("%s127.0.0.1", all);
-
-        free(all);
-        return longer;
-    }
+    return xappend(all, "127.0.0.1");
 }
 
 /* ---- the life of a connection ---- */

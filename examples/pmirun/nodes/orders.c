@@ -318,11 +318,8 @@ static bool on_sign(struct pmirun *pr, struct msg_in *in)
 
 static bool on_ask(struct pmirun *pr)
 {
-    struct msg m = {0};
-
-    msg_begin(&m, MSG_HERE);
-    agent_tell(pr, &m);
-    msg_free(&m);
+    agent_msg(pr, MSG_HERE);
+    agent_tell(pr);
     return true;
 }
 

@@ -473,6 +473,7 @@ static void begin_world(struct world *w)
     environ = environment;
     memset(w, 0, sizeof(*w));
     pr->jobs_tail = &pr->jobs;
+    pr->by_pid.key = job_pid_of;
     pr->launch_tail = &pr->launch;
     pr->port.listener.fd = pr->input.src.fd = pr->input.pipe.fd = pr->port.diag_fd = -1;
     pr->opt.n_nodes = LINKS;
@@ -620,6 +621,7 @@ static void end_agent(struct agent *a)
     }
     free(a->peers);
     msg_free(&a->msg);
+    msg_free(&a->frame);
 }
 
 static void end_world(struct world *w)
@@ -655,7 +657,7 @@ static void end_world(struct world *w)
     }
     free(pr->output.out.buf);
     free(pr->output.err.buf);
-    free(pr->pids.slots);
+    free(pr->by_pid.slots);
     free(pr->input.buf);
 }
 
@@ -708,8 +710,8 @@ static void launch_all(struct pmirun *pr)
             r->state = RANK_RUNNING;
             job->n_live++;
             pr->n_live++;
-            check(job_room_for_pid(pr) == 0);
-            job_add_pid(pr, r);
+            check(rank_index_reserve(&pr->by_pid) == 0);
+            rank_index_add(&pr->by_pid, r);
             pr->agent->started(pr, r);
         }
         pr->agent->launched(pr, job);
