@@ -53,14 +53,11 @@ static void print_stats(struct pmirun *pr)
 static void find_programs(struct pmirun *pr)
 {
     for (uint32_t i = 0; i < pr->opt.n_apps; i++) {
-        struct app *app = &pr->opt.apps[i];
-        int err = launch_resolve(app);
+        char *why;
+        int status = launch_find(&pr->opt.apps[i], &why);
 
-        if (err == NO_WDIR)
-            die(STATUS_NOEXEC, "%s: no such working directory", app->wdir);
-        if (err)
-            die(err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s",
-                app->argv[0], strerror(err));
+        if (status)
+            die(status, "%s", why);
     }
 }
 

@@ -7,7 +7,9 @@ line=$(sed -n '/^## Several nodes/,/^## [^S]/p' "$readme" | grep -e '^pmirun ' |
 [ "$(grep -c . <<< "$line")" = 1 ] || { echo "FAILED: README's section has no such command, or several: $line"; exit 1; }
 agent=()
 if [ -n "${HOST_SSH-}" ]; then # hosts of this machine: a stand-in for ssh, and what MPICH's UCX wants there (nodes.sh)
-    agent=(--launch-agent "$HOST_SSH" -x "LD_PRELOAD=$LD_PRELOAD_MPI")
+    preload=$(mktemp -u) && ln -s "$LD_PRELOAD_MPI" "$preload" || exit 1 # a name without blanks
+    trap 'rm -f "$preload"' EXIT
+    agent=(--launch-agent "$HOST_SSH" -x "LD_PRELOAD=$preload")
     export UCX_NET_DEVICES=eth0
 fi
 read -ra words <<< "${line#pmirun }"

@@ -14,6 +14,8 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 1' HUP INT TERM
+ln -s "$raw" "$dir/rawpmi" # texts for a shell name it, and take no blanks
+raw=$dir/rawpmi
 failed=0
 n=0
 

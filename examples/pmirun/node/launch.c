@@ -243,6 +243,17 @@ int launch_resolve(struct app *app)
     return check_program(app->wdir, app->path) == 0 ? 0 : err;
 }
 
+int launch_find(struct app *app, char **why)
+{
+    int err = launch_resolve(app);
+
+    if (err == NO_WDIR)
+        *why = xprintf("%s: no such working directory", app->wdir);
+    else if (err)
+        *why = xprintf("cannot start %s: %s", app->argv[0], strerror(err));
+    return err == 0 ? 0 : err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC;
+}
+
 /* ---- environment ---- */
 
 static bool has_prefix(const char *s, const char *prefix)

@@ -15,6 +15,8 @@ void launch_init(struct pmirun *pr); /* exits on failure. First of all: it takes
  * EACCES, ... */
 #define NO_WDIR (-1)
 int launch_resolve(struct app *app);
+/* The same: 0, or a STATUS_* and *why, a sentence to be freed. */
+int launch_find(struct app *app, char **why);
 /* Starts waiting processes for a little while; true when more are waiting. */
 bool launch_some(struct pmirun *pr);
 /* Waits until no child shares our memory any more. Before any signal is sent to a rank. */

@@ -156,17 +156,14 @@ static int find_programs(struct pmirun *pr, struct job *job)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {
         struct app *app = job->ranks[i].app;
-        int err = app->path ? 0 : launch_resolve(app);
+        char *why;
+        int status = app->path ? 0 : launch_find(app, &why);
 
-        if (err == 0)
+        if (status == 0)
             continue;
-        if (err == NO_WDIR)
-            say(pr, "%s: no such working directory; %s", app->wdir,
-                job->spawned ? "the spawn fails" : "stopping the job");
-        else
-            say(pr, "cannot start %s: %s; %s", app->argv[0], strerror(err),
-                job->spawned ? "the spawn fails" : "stopping the job");
-        return err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC;
+        say(pr, "%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
+        free(why);
+        return status;
     }
     return 0;
 }

@@ -141,6 +141,15 @@ int launch_resolve(struct app *app)
     return app->path[0] == '!' ? ENOENT : 0;
 }
 
+int launch_find(struct app *app, char **why)
+{
+    int err = launch_resolve(app);
+
+    if (err)
+        *why = xprintf("cannot start %s", app->argv[0]);
+    return err ? STATUS_NOTFOUND : 0;
+}
+
 int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have)
 {
     (void)pr;
