@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An agent's life. It reads from stdin who it is and where its head listens (nodes.c), connects
+ * An agent's life. It reads from stdin who it is and where its head listens (starter.c), connects
  * there, and says where other agents can reach it. From then on orders come over that connection
  * (orders.c), and everything that happens to its ranks goes back over it. When it breaks, or stdin
  * ends, the head is gone: the ranks are ended, and so are we.

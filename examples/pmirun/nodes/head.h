@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The head's side of several nodes: nodes.c starts and ends agents, head.c hears what they say. */
+/*
+ * The head of several nodes: starter.c brings agents there, nodes.c has them do things and loses
+ * them, head.c hears what they say.
+ */
 #ifndef PMIRUN_HEAD_H
 #define PMIRUN_HEAD_H
 
