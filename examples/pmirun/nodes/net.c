@@ -17,8 +17,17 @@
 #define SHAKE_NS       (5 * NS_PER_S)
 #define MAX_COMPLAINTS 20u /* lines about connections that were refused */
 
+/* libsodium would abort(), which is how it answers a system without random numbers. */
+static void no_random(void)
+{
+    die(STATUS_RESOURCES, "libsodium has no random numbers");
+}
+
 void net_init(struct pmirun *pr, const struct net_ops *ops)
 {
+    sodium_set_misuse_handler(no_random);
+    if (sodium_init() < 0)
+        no_random();
     pr->nodes->net.ops = ops;
     pr->nodes->net.listener.fd = -1;
 }

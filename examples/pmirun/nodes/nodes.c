@@ -258,12 +258,10 @@ static void start(struct pmirun *pr)
         die(STATUS_NOEXEC, "cannot tell nodes the working directory: %s", strerror(errno));
     free(cwd);
     check_limit(pr->opt.n_nodes);
-    if (sodium_init() < 0)
-        die(STATUS_RESOURCES, "libsodium cannot be used: no random numbers");
+    net_init(pr, &head_net_ops);
     randombytes_buf(pr->nodes->net.self.secret, CHANNEL_SECRET_BYTES);
     randombytes_buf(pr->nodes->net.self.job, CHANNEL_JOB_BYTES);
     pr->nodes->net.self.id = CHANNEL_HEAD;
-    net_init(pr, &head_net_ops);
     rc = net_listen(pr, pr->opt.launch == LAUNCH_FORK ? "127.0.0.1" : NULL, &h->port);
     if (rc)
         die(STATUS_RESOURCES, "cannot listen: %s", strerror(-rc));
