@@ -151,13 +151,6 @@ static void on_failed(void *ctx, int rc, uint32_t member)
     job_stop(x->pr, STATUS_RESOURCES);
 }
 
-static int on_still(void *ctx)
-{
-    const struct exchange *x = ctx;
-
-    return wait_nobody_left(x->pr, x->job);
-}
-
 /* The job's nodes; how many of its ranks are on those below this one. */
 static int find_members(struct exchange *x, uint32_t n_nodes, uint32_t self, uint32_t *me,
                         uint32_t *n_below)
@@ -196,8 +189,7 @@ static int create_engine(struct exchange *x, uint32_t me, uint32_t n_below)
                                                     .got = on_got,
                                                     .ringed = on_ringed,
                                                     .done = on_done,
-                                                    .failed = on_failed,
-                                                    .still = on_still};
+                                                    .failed = on_failed};
     struct pmiwire_exchange_opts opts = {.size = sizeof(opts), .ops = &ops, .ctx = x};
     const struct job *job = x->job;
     uint32_t *ranks = calloc(job->n_local, sizeof(*ranks));
@@ -268,10 +260,10 @@ int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct p
     return pmiwire_exchange_put(job->exchange->engine, rank, key, value, hint);
 }
 
-int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token,
-                 struct pmiwire_str *value)
+int exchange_get(struct job *job, int32_t rank, struct pmiwire_str key, int32_t src, uint32_t how,
+                 uint64_t token, struct pmiwire_str *value)
 {
-    int rc = pmiwire_exchange_get(job->exchange->engine, key, src, how, token, value);
+    int rc = pmiwire_exchange_get(job->exchange->engine, rank, key, src, how, token, value);
 
     if (rc == 0)
         *value = bare(*value);
@@ -316,6 +308,11 @@ bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n)
     rc = pmiwire_exchange_input(x->engine, member_of(x, from), p, n);
     return rc != PMIWIRE_EPROTO &&
            rc != PMIWIRE_EVERSION; /* another error has been told by failed() */
+}
+
+void exchange_gone(struct job *job, int32_t rank)
+{
+    pmiwire_exchange_gone(job->exchange->engine, rank);
 }
 
 void exchange_tick(struct job *job)

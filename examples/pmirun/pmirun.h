@@ -180,7 +180,7 @@ struct job {
         n_gave_up;     /* head: agents that have ranks of it; those that say that it failed */
     uint32_t n_inited; /* ranks that ever completed PMI init */
     uint32_t n_absent; /* ranks that exited without */
-    uint32_t n_done;   /* ranks that put nothing any more: finalized, or exited */
+    uint32_t n_gone;   /* ranks that put nothing any more: finalized, or exited */
     bool absent_warned;
     bool abandoned;   /* a spawn that failed: how its ranks end does not matter */
     bool ended;       /* no rank of it is left here */
@@ -467,14 +467,15 @@ void exchange_over(struct job *job); /* no node has any more of the job: ranks o
 /* The value with its NUL; PMIWIRE_HINT_*. */
 int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value,
                  uint32_t hint);
-int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token,
-                 struct pmiwire_str *value);
+int exchange_get(struct job *job, int32_t rank, struct pmiwire_str key, int32_t src, uint32_t how,
+                 uint64_t token, struct pmiwire_str *value); /* rank -1: of another job */
 int exchange_on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left,
                      struct pmiwire_str right, uint64_t token);
 int exchange_fence(struct job *job); /* 0, PMIWIRE_PENDING, or an error */
 /* A frame of node `from`; false when it makes no sense. */
 bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n);
 void exchange_lost(struct job *job, uint32_t node);
+void exchange_gone(struct job *job, int32_t rank);
 void exchange_tick(struct job *job);
 
 /* spawn.c */
@@ -523,18 +524,14 @@ void shm_name(char name[SHM_NAME_BYTES]); /* a new one, that nobody can guess */
 void shm_sweep(struct pmirun *pr); /* removes what a pmirun that was killed has left behind */
 
 /* wait.c: Gets that wait for their key, on one node */
-int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *who,
+int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *who, int32_t src,
                struct pmiwire_str key, uint64_t token);
 void wait_put(struct pmirun *pr, struct job *job, struct pmiwire_str key,
-              struct pmiwire_str value); /* after it has been stored */
-void wait_rank_done(struct pmirun *pr,
-                    struct job *job); /* a rank has finalized, or exited without */
+              struct pmiwire_str value);                      /* after it has been stored */
+void wait_rank_gone(struct pmirun *pr, const struct rank *r); /* has finalized, or exited without */
 void wait_job_ended(struct pmirun *pr, struct job *job);
 void wait_conn_closed(struct conn *c);
-void wait_tick(
-    struct pmirun *pr); /* twice a second: --get-timeout and who is left, on several nodes too */
-/* Will no rank of the job that is here put anything before it is told something? */
-bool wait_nobody_left(const struct pmirun *pr, const struct job *job);
+void wait_tick(struct pmirun *pr); /* twice a second: --get-timeout; on several nodes who is gone */
 void wait_destroy(struct job *job); /* unanswered: no client is left, or we end */
 
 /* gather.c */

@@ -244,10 +244,11 @@ int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int
     if (gather_get(job, key, value) == 0 || table_find(pr, job, key, value) == 0)
         return 0;
     if (job->exchange)
-        return exchange_get(job, key, srcid, how, token, value);
+        return exchange_get(job, who->job == job_id ? who->rank : PMIWIRE_RANK_NONE, key, srcid,
+                            how, token, value);
     if (how == PMIWIRE_GET_LOCAL)
         return PMIWIRE_ENOENT;
     if (srcid < -1 || srcid >= (int64_t)job->n_ranks)
         return -EINVAL;
-    return how == PMIWIRE_GET_WAIT ? wait_begin(pr, job, who, key, token) : PMIWIRE_ENOENT;
+    return how == PMIWIRE_GET_WAIT ? wait_begin(pr, job, who, srcid, key, token) : PMIWIRE_ENOENT;
 }

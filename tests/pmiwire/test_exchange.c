@@ -591,7 +591,7 @@ static void a_lost_node_ends_everything(void **state)
                 assert_int_equal(w_stats(&w, n).n_waiting, 0);
                 assert_int_equal(pmiwire_exchange_put(w.nodes[n].x, -1, str("k"), str("v"), 0),
                                  PMIWIRE_ELOST);
-                assert_int_equal(pmiwire_exchange_get(w.nodes[n].x, str("k"), -1, 0, 0, &v),
+                assert_int_equal(pmiwire_exchange_get(w.nodes[n].x, -1, str("k"), -1, 0, 0, &v),
                                  PMIWIRE_ELOST);
                 assert_int_equal(pmiwire_exchange_fence(w.nodes[n].x, PMIWIRE_RANK_ALL),
                                  PMIWIRE_ELOST);
@@ -724,13 +724,13 @@ static void limits_of_pairs(void **state)
         value.len = 1;
         key.len++;
         assert_int_equal(pmiwire_exchange_put(x, 1, key, value, hint), PMIWIRE_EKEYLEN);
-        assert_int_equal(pmiwire_exchange_get(x, key, -1, 0, 0, &v), PMIWIRE_EKEYLEN);
+        assert_int_equal(pmiwire_exchange_get(x, -1, key, -1, 0, 0, &v), PMIWIRE_EKEYLEN);
         key.len = 0;
         assert_int_equal(pmiwire_exchange_put(x, 1, key, value, hint), PMIWIRE_EEMPTY);
         key.len = 1;
         value.len = 0;
         assert_int_equal(pmiwire_exchange_put(x, 1, key, value, hint), 0);
-        assert_int_equal(pmiwire_exchange_get(x, key, -1, 0, 0, &v), 0);
+        assert_int_equal(pmiwire_exchange_get(x, -1, key, -1, 0, 0, &v), 0);
         assert_int_equal(v.len, 0);
         w_fence(&w);
     }
@@ -738,9 +738,9 @@ static void limits_of_pairs(void **state)
                      -EINVAL); /* no rank of this node */
     assert_int_equal(pmiwire_exchange_put(x, -2, str("k"), str("v"), 0), -EINVAL);
     assert_int_equal(pmiwire_exchange_put(x, 1, str("k"), str("v"), 3), -EINVAL);
-    assert_int_equal(pmiwire_exchange_get(x, str("k"), 3, 0, 0, &v), -EINVAL);
-    assert_int_equal(pmiwire_exchange_get(x, str("k"), -2, 0, 0, &v), -EINVAL);
-    assert_int_equal(pmiwire_exchange_get(x, str("k"), 1, 3, 0, &v), -EINVAL);
+    assert_int_equal(pmiwire_exchange_get(x, -1, str("k"), 3, 0, 0, &v), -EINVAL);
+    assert_int_equal(pmiwire_exchange_get(x, -1, str("k"), -2, 0, 0, &v), -EINVAL);
+    assert_int_equal(pmiwire_exchange_get(x, -1, str("k"), 1, 3, 0, &v), -EINVAL);
     assert_int_equal(pmiwire_exchange_fence(x, 2), -EINVAL);
     assert_int_equal(pmiwire_exchange_allgather(x, 2, str("")), -EINVAL);
     assert_int_equal(pmiwire_exchange_ring(x, 2, str(""), str("")), -EINVAL);

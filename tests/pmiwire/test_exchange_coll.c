@@ -47,7 +47,8 @@ static void check_fence(uint32_t n, uint32_t fence, uint32_t arity, uint32_t fra
 
                 snprintf(key, sizeof(key), "k%u", r);
                 assert_int_equal(
-                    pmiwire_exchange_get(w.nodes[i].x, str(key), -1, PMIWIRE_GET_LOCAL, 0, &v), 0);
+                    pmiwire_exchange_get(w.nodes[i].x, -1, str(key), -1, PMIWIRE_GET_LOCAL, 0, &v),
+                    0);
                 assert_int_equal(v.len, value_bytes);
                 assert_int_equal(v.ptr[0], 'a' + (r + round) % 26);
             }

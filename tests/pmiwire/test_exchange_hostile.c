@@ -50,12 +50,6 @@ static void forget_frames(void)
         free(frames[--n_frames]);
 }
 
-static int always(const struct node *n)
-{
-    (void)n;
-    return 1;
-}
-
 static void everything(struct world *w, void (*before)(struct world *w, uint32_t from, uint32_t to,
                                                        const struct msg *m))
 {
@@ -80,17 +74,19 @@ static void everything(struct world *w, void (*before)(struct world *w, uint32_t
             assert_int_equal(pmiwire_exchange_fence(w->nodes[i].x, PMIWIRE_RANK_ALL), 0);
         record(w, before);
     }
-    w->on_still = always;
     for (uint32_t i = 0; i < w->n_nodes; i++)
         (void)w_get(w, i, "nobody's", 3, PMIWIRE_GET_WAIT);
     for (uint64_t t = 1; t < 5; t++) {
         w_tick(w, t);
         record(w, before);
+        if (t == 3)
+            w_gone(w, 3);
     }
+    for (size_t i = 0; i < w->n_gets; i++)
+        assert_true(w->gets[i].ended);
     for (uint32_t i = 0; i < w->n_nodes; i++) {
         assert_int_equal(w->nodes[i].n_done[PMIWIRE_COLL_FENCE], 2);
         assert_int_equal(w->nodes[i].n_done[PMIWIRE_COLL_ALLGATHER], 2);
-        assert_int_equal(w_stats(w, i).n_waiting, 0);
     }
     for (uint32_t r = 0; r < w->n_ranks; r++)
         assert_int_equal(w->rings[r].n, 2);
@@ -190,8 +186,7 @@ static void replayed_frames(void **state)
             int rc = give(&w, ways[i].to, ways[i].from, m->data, m->bytes);
             uint8_t type = (uint8_t)m->data[4];
 
-            if (type == PMIWIRE_XF_COLL || type == PMIWIRE_XF_RING || type == PMIWIRE_XF_ACK ||
-                (type == PMIWIRE_XF_STILL && m->data[6] != PMIWIRE_STILL_NEED))
+            if (type == PMIWIRE_XF_COLL || type == PMIWIRE_XF_RING || type == PMIWIRE_XF_ACK)
                 assert_int_equal(rc, PMIWIRE_EPROTO);
             else
                 assert_int_equal(rc, 0);
@@ -218,7 +213,7 @@ static int made(struct world *w, uint32_t to, uint32_t from, uint8_t type, uint8
                 uint16_t arg, uint32_t seq, const void *body, size_t n)
 {
     char *frame = malloc(HEADER + n);
-    uint32_t words[4] = {0, from, seq, (uint32_t)(HEADER + n)}, magic = 0x32584650u;
+    uint32_t words[4] = {0, from, seq, (uint32_t)(HEADER + n)}, magic = 0x33584650u;
     int rc;
 
     assert_non_null(frame);
@@ -263,13 +258,15 @@ static void made_up_frames(void **state)
                             'k', 0xff, 0xff, 0xff, 0xff, 0x0f, 1,    0, 0, 'k'};
     const uint32_t prefix[] = {1, 0, 'v'}, wrong_prefix[] = {2, 0, 'v'}, reserved[] = {1, 1, 'v'};
     const int32_t why[] = {-12, 3}, fine[] = {0, 3}, nowhere[] = {-12, 99};
-    const uint64_t sums[3] = {0, 0, 1};
+    /* GONE: a rank, here its node's number too, and who asks. */
+    const uint32_t no_rank[] = {9, 3}, no_asker[] = {0, 9}, own[] = {3, 3}, back[] = {8, 4},
+                   up[] = {0, 3}, here[] = {1, 3}, to_us[] = {0, 1}, answer_up[] = {4, 0},
+                   astray[] = {0, 5};
     const uint32_t missing[] = {1u << 18, 'k'};
     struct world w;
 
     (void)state;
     w_init(&w, 9, 9, BLOCK, 1); /* 0: 1 2; 1: 3 4; 2: 5 6; 3: 7 8 */
-    w.on_still = always;
     w_start(&w, &o);
     const struct {
         int rc;
@@ -352,55 +349,26 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 9},
         {0, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 2, prefix, 9},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 3, prefix, 9},
-        /* Waves: down from the parent, up from the children, each once and in their order. */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, 0, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, 5, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, sums, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL,
-         0}, /* from above */
-        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL,
-         0}, /* not from a child */
-        {0, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums,
-         24}, /* to no wave */
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 0, sums, 24},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 0, NULL, 0}, /* of no wave */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 0, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, sums, 8},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL,
-         0}, /* from below */
-        {PMIWIRE_EPROTO, 0, 1, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL,
-         0}, /* to the root */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, PMIWIRE_XFF_LAST, PMIWIRE_STILL_PROBE, 1, NULL, 0},
-        {0, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL,
-         0}, /* this one is not over */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 1, missing,
-         8}, /* names a wave that this node has not replied to */
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 16},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 2, sums, 24},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, 0, 1, sums, 24}, /* no such kinds */
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, 5, 1, sums, 24},
-        {0, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24}, /* twice */
-        {0, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums,
-         24}, /* now this node replies */
-        {PMIWIRE_EPROTO, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 2, missing, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 0, missing, 8},
-        {0, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 1, missing, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 2, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, sums, 8},
-        {PMIWIRE_EPROTO, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0},
-        {0, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0}, /* twice */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 3, NULL, 0},
-        {0, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL, 0},
+         8}, /* who waits is not told that there is nothing */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, PMIWIRE_XFF_FRESH | PMIWIRE_XFF_WAIT, 2, 0, way, 9},
+        {0, 1, 3, PMIWIRE_XF_GET, PMIWIRE_XFF_FRESH, 2, 0, way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GONE, 0, 0, 0, up, 4},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GONE, 0, 0, 0, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GONE, 0, 1, 0, up, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GONE, 0, 0, 1, up, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GONE, PMIWIRE_XFF_WAIT, 0, 0, up, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GONE, 0, 0, 0, no_rank, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GONE, 0, 0, 0, no_asker, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GONE, 0, 0, 0, own, 8},  /* asks about its own */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GONE, 0, 0, 0, back, 8}, /* where it comes from */
+        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_XF_GONE, 0, 0, 0, up, 8},   /* not a neighbour */
+        {PMIWIRE_EPROTO, 1, 2, PMIWIRE_XF_GONE, 0, 0, 0, up, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_GONE, PMIWIRE_XFF_FOUND, 0, 0, astray, 8},
+        {0, 1, 3, PMIWIRE_XF_GONE, 0, 0, 0, up, 8},
+        {0, 1, 3, PMIWIRE_XF_GONE, 0, 0, 0, here, 8},
+        {0, 1, 0, PMIWIRE_XF_GONE, PMIWIRE_XFF_FOUND, 0, 0, to_us, 8},
+        {0, 1, 4, PMIWIRE_XF_GONE, PMIWIRE_XFF_FOUND, 0, 0, answer_up, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, fine, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, nowhere, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, why, 4},
@@ -604,7 +572,7 @@ static void a_limit_on_memory(void **state)
 
             snprintf(key, sizeof(key), "k%d", i);
             assert_int_equal(
-                pmiwire_exchange_get(w.nodes[0].x, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v),
+                pmiwire_exchange_get(w.nodes[0].x, -1, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v),
                 i < n ? 0 : PMIWIRE_ENOENT);
         }
         assert_int_equal(w.nodes[0].n_failed, 0);
@@ -630,8 +598,8 @@ static void updates_do_not_pile_up(void **state)
         snprintf(key, sizeof(key), "k%u", w_random(&w, 20));
         assert_int_equal(
             pmiwire_exchange_put(w.nodes[0].x, 0, str(key), value, PMIWIRE_HINT_SPARSE), 0);
-        assert_int_equal(pmiwire_exchange_get(w.nodes[0].x, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v),
-                         0);
+        assert_int_equal(
+            pmiwire_exchange_get(w.nodes[0].x, -1, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v), 0);
         assert_int_equal(v.len, value.len);
     }
     assert_int_equal(w_stats(&w, 0).n_keys, 20);

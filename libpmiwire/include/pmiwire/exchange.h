@@ -35,11 +35,11 @@
  * fails, which answers at once. PMIWIRE_GET_WAIT has the home wait for the Put. A node has at most
  * one request for a key under way, of each of the last two kinds: further Gets of it queue up
  * behind that. A WAIT for a DENSE key ends with the Fence that brings it (in design DIRECT, with
- * its Put). Where no Put comes it ends when every rank of the job is gone or blocked, and nothing
- * is on its way that would wake one: with PMIWIRE_ENOENT, for all that had begun before that moment
- * (needs ops->still() and pmiwire_exchange_tick() on all nodes). So it does where a key has been
- * put DENSE on another node by a rank that is in the Fence already, and the rank that waits is the
- * one that the Fence waits for.
+ * its Put). It ends without a value when the rank that could put the key is gone: PMIWIRE_ENOENT;
+ * a Get that names its source needs that rank, any other needs one rank besides the waiter's own.
+ * Or after opts.wait_ns: PMIWIRE_ETIME. pmiwire_exchange_gone() says which local ranks are gone.
+ * In design DKVS with FENCE_FREE, whose Puts are not acknowledged, ranks of other nodes that are
+ * gone end nothing.
  *
  * Fence. A flood over a k-ary tree: to each neighbour goes what came from all others and from here,
  * one frame each way on each of the tree's n - 1 links where it fits one, and every node gets each
@@ -66,25 +66,22 @@
  * refused with PMIWIRE_EPROTO and changes nothing. Links must have authenticated their peer and
  * refuse replays. A frame:
  *
- *     u32 magic        "PFX2" read as a word: nodes of the other byte order, and of another
+ *     u32 magic        "PFX3" read as a word: nodes of the other byte order, and of another
  *                      version, are refused
  *     u8  type         PMIWIRE_XF_*
  *     u8  flags        PMIWIRE_XFF_*
- *     u16 arg          GET: nodes that want the answer; COLL: kind << 8 | round (0 on the tree);
- *                      STILL: PMIWIRE_STILL_*
+ *     u16 arg          GET: nodes that want the answer; COLL: kind << 8 | round (0 on the tree)
  *     u32 job          opts.job
  *     u32 from         the node that sent it
  *     u32 seq          PUT, GET: the sender's count of Fences; ANSWER: the count at which it is
- *                      good (WAIT without FOUND: the wave that has ended it); COLL, RING: number of
- *                      the collective, from 1; ACK: how many Puts; STILL: the wave
+ *                      good; COLL, RING: number of the collective, from 1; ACK: how many Puts
  *     u32 bytes        of the frame
  *     PUT, ANSWER      records; an ANSWER has one, without FOUND one with an empty value
  *     GET              u32 nodes[arg]: who wants the answer; then the key
  *     COLL             segments: number node, number bytes, runs
  *     RING             u32 prefix sum, i32 reserved, then the value
  *     FAIL             i32 code, u32 node
- *     STILL            REPLY: u64 frames sent, u64 received, u64 Gets that wait: of the nodes from
- *                      this one down, STILL not counted; others nothing
+ *     GONE             u32 rank, u32 the node that asks; with FOUND the answer: it is gone
  *
  * A *record* is a pair as libshmht's log holds it: a word (key length << 18 | value length), key,
  * value, zeros up to a multiple of 4. What collectives deliver is *blocks*: a header of
@@ -113,9 +110,8 @@
  * while a Fence is under way, what it brings and a block of it. Buffers grow by doubling within
  * opts.max_bytes; nothing else is allocated.
  *
- * To see that nobody is left to put a key costs nothing where no Get waits from one tick to the
- * next. Else up to two waves begin with each tick, none before the last is over, each of 2 frames
- * on each of the tree's links; a node where a rank is busy holds it, and nothing is sent meanwhile.
+ * Whether a rank is gone is asked with each tick, while a Get waits for it from one tick to the
+ * next: one frame to its node by the tree, and one back when it is.
  *
  * Callbacks may call every function here for the same exchange, but pmiwire_exchange_destroy(),
  * with the exceptions that are stated. Results are handed over before the outermost call returns.
@@ -124,9 +120,7 @@
  * @source S. Chakraborty, H. Subramoni, J. Perkins, A. Moody, M. Arnold, D. K. Panda, "PMI
  * Extensions for Scalable MPI Startup" (EuroMPI/ASIA 2014): designs (3.1 to 3.3), sequence numbers
  * and pending queues (3.4), Ring, hint, waiting Get (4.1 to 4.3). The flooding Fence, the
- * acknowledged Puts, homes, agreement on concurrent Puts, blocks and failure are ours. Whether
- * anybody is left: F. Mattern, "Algorithms for Distributed Termination Detection" (Distributed
- * Computing 2, 1987), the four-counter method; on a tree, with waves that are held, it is ours.
+ * acknowledged Puts, homes, agreement on concurrent Puts, blocks and failure are ours.
  */
 #ifndef PMIWIRE_EXCHANGE_H
 #define PMIWIRE_EXCHANGE_H
@@ -204,28 +198,17 @@ extern "C" {
 #define PMIWIRE_XF_COLL   5u
 #define PMIWIRE_XF_RING   6u
 #define PMIWIRE_XF_FAIL   7u
-#define PMIWIRE_XF_STILL  8u
+#define PMIWIRE_XF_GONE   8u
 #define PMIWIRE_XF_COUNT_ 9u
 
 #define PMIWIRE_XFF_WAIT  1u /**< GET, ANSWER: of a Get that waits */
-#define PMIWIRE_XFF_FOUND 2u /**< ANSWER: there is a value */
+#define PMIWIRE_XFF_FOUND 2u /**< ANSWER: there is a value; GONE: the rank is gone */
 /** COLL: nothing more comes from this neighbour for this collective */
 #define PMIWIRE_XFF_LAST  4u
 #define PMIWIRE_XFF_RIGHT 8u  /**< RING: goes to the node after, else to the one before */
 #define PMIWIRE_XFF_ACK   16u /**< PUT: to be acknowledged */
-/** @} */
-
-/** @name Kinds of STILL
- * @{ */
-/** up the tree, seq 0: a Get has waited from one tick to another */
-#define PMIWIRE_STILL_NEED  1u
-#define PMIWIRE_STILL_PROBE 2u /**< down: a wave; seq counts them from 1 */
-#define PMIWIRE_STILL_REPLY 3u /**< up: this node, and all below it, are still */
-/**
- * down: nobody is left to put anything. Gets that have waited since before the reply to this wave
- * end
- */
-#define PMIWIRE_STILL_END 4u
+/** GET: the answer to an earlier request does not do */
+#define PMIWIRE_XFF_FRESH 32u
 /** @} */
 
 struct pmiwire_exchange; /**< one node's part in one job */
@@ -248,14 +231,14 @@ struct pmiwire_exchange_ops {
     void (*send)(void *ctx, uint32_t node, const struct iovec *iov, uint32_t n_iov, size_t bytes);
 
     /**
-     * The node of a rank below opts.n_ranks. Must be a constant function. Needed for
-     * PMIWIRE_DESIGN_DIRECT and Allgather.
+     * The node of a rank below opts.n_ranks. Must be a constant function. Needed where there are
+     * two nodes or more, and for Allgather.
      */
     uint32_t (*node_of)(void *ctx, uint32_t rank);
 
     /**
      * A Get has ended. @param token as given; @param rc 0, PMIWIRE_ENOENT (of PMIWIRE_GET_WAIT:
-     * nobody is left to put the key), PMIWIRE_ETIME, or why the exchange failed; @param value of rc
+     * who could put the key is gone), PMIWIRE_ETIME, or why the exchange failed; @param value of rc
      * 0. Needed where Gets are not all local.
      */
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
@@ -296,20 +279,6 @@ struct pmiwire_exchange_ops {
      * PMIWIRE_ELOST, otherwise where it failed. May be NULL.
      */
     void (*failed)(void *ctx, int rc, uint32_t node);
-
-    /**
-     * Is every local rank blocked or gone? Gone: it has finalized or ended, and does nothing here
-     * any more. Blocked: in a Get that has not ended, a Fence, an Allgather or a Ring that is not
-     * complete, or in something else that another local rank must do first; it does nothing here
-     * until the exchange calls back. A rank that waits for something else, such as its own program
-     * or a Get in another exchange, is neither, and one in a Fence that goes on by itself is
-     * blocked if it is not served meanwhile. Asked by pmiwire_exchange_input() and
-     * pmiwire_exchange_tick(), when they have told all results, and only while a Get waits long.
-     * Must not call the exchange. NULL: a Get that waits for a key that nobody puts ends with
-     * opts.wait_ns alone.
-     * @return nonzero: yes
-     */
-    int (*still)(void *ctx);
 };
 
 /**
@@ -350,7 +319,7 @@ struct pmiwire_exchange_opts {
  * Frames of other nodes may come before theirs is known here: the link keeps them until this has
  * been called.
  * @return 0, -ENOMEM, -EINVAL
- * @threads MT-Safe. Allocates about 1,260 bytes and 4 1/4 a local rank.
+ * @threads MT-Safe. Allocates about 1,260 bytes and 4 3/8 a local rank.
  */
 PMIWIRE_API int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts,
                                         struct pmiwire_exchange **x);
@@ -386,18 +355,19 @@ PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
 
 /**
  * @brief Get a value.
+ * @param rank   local, the one that wants it, or PMIWIRE_RANK_NONE
  * @param key    as it was put
- * @param src    the rank that has put it, for PMIWIRE_DESIGN_DIRECT (others ignore it);
- *               PMIWIRE_RANK_NONE: unknown
+ * @param src    the rank that puts it, or PMIWIRE_RANK_NONE: unknown. PMIWIRE_DESIGN_DIRECT asks
+ *               its node; where it is gone a PMIWIRE_GET_WAIT ends
  * @param how    PMIWIRE_GET_*
  * @param token  yours, comes back in ops->got() if this returns PMIWIRE_PENDING
  * @param[out] value  valid until the next call for the exchange
  * @return 0, PMIWIRE_PENDING, PMIWIRE_ENOENT, -EINVAL (how, or no such rank), PMIWIRE_EKEYLEN,
  *         PMIWIRE_EMISSING (DIRECT, not here, and src is unknown)
  */
-PMIWIRE_API int pmiwire_exchange_get(struct pmiwire_exchange *x, struct pmiwire_str key,
-                                     int32_t src, uint32_t how, uint64_t token,
-                                     struct pmiwire_str *value);
+PMIWIRE_API int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank,
+                                     struct pmiwire_str key, int32_t src, uint32_t how,
+                                     uint64_t token, struct pmiwire_str *value);
 
 /**
  * @brief A local rank enters the Fence. When all ranks of all nodes have, ops->done() is called,
@@ -423,6 +393,14 @@ PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t r
  */
 PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
                                       struct pmiwire_str left, struct pmiwire_str right);
+
+/**
+ * @brief A local rank is gone: it has finalized or ended, and does nothing here any more. Gets that
+ *        wait for it on any node end. Again: ignored.
+ * @return 0, -EINVAL (not local)
+ * @cost A pass over the keys that are waited for.
+ */
+PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank);
 /** @} */
 
 /**
@@ -454,8 +432,8 @@ PMIWIRE_API int pmiwire_exchange_lost(struct pmiwire_exchange *x, uint32_t node)
 PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc);
 
 /**
- * @brief Tell the time, now and then, twice a second perhaps: for opts.wait_ns, and for what ends a
- *        Get whose key nobody is left to put, with the third tick or so.
+ * @brief Set the time, twice a second perhaps: for opts.wait_ns, and for Gets that wait for ranks
+ *        of other nodes, which may be gone.
  * @param now_ns  any monotonic clock
  * @cost A pass over the keys that are waited for.
  */

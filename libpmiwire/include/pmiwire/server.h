@@ -40,9 +40,8 @@
  * PMIWIRE_RANK_ALL and returns PENDING. The exchange's results end what waits here: got() calls
  * pmiwire_server_get_done(), done() pmiwire_server_fence_done(), ringed()
  * pmiwire_server_ring_done(). So nobody leaves a barrier before the exchange's Fence is complete,
- * and a get goes to other nodes only for a client that has asked for that. The exchange's still()
- * is answered by pmiwire_server_job_waiting() and the number of clients that have finalized or
- * ended.
+ * and a get goes to other nodes only for a client that has asked for that. Of a client that has
+ * finalized (`state`), or whose process has ended, pmiwire_exchange_gone() is told.
  *
  * Replies. A PMI-2 client whose lengths are padded on the right is taken for Slurm's
  * and answered within what that one reads (`;;`), any other PMI-2 client within what MPICH's
@@ -394,22 +393,6 @@ PMIWIRE_API int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t toke
  *        PMIWIRE_ESTATE
  */
 PMIWIRE_API int pmiwire_server_fence_done(struct pmiwire_server *s, uint32_t job, int rc);
-
-/**
- * @brief How many clients of a job are blocked by their job: in a fence, a barrier of a group or a
- *        ring, or waiting for a node attribute or for the answer to a get in the job's own space.
- *
- * Since requests are served in order, nothing that such a client sends is looked at before it is
- * answered: not even where its program began a fence and goes on meanwhile. Once all who have not
- * finalized are blocked, nobody is left to put a key that a get waits for: this is what
- * exchange.h's `still` wants to know. Within `get`, `get_from`, `ring` and `fence` the client that
- * asks counts already.
- * @param[out] n  of those that are connected here
- * @return 0, PMIWIRE_ENOENT (no such job)
- * @cost O(1)
- */
-PMIWIRE_API int pmiwire_server_job_waiting(const struct pmiwire_server *s, uint32_t job,
-                                           uint32_t *n);
 /** @} */
 
 /**

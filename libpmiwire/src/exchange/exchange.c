@@ -93,7 +93,7 @@ static int check_opts(const struct pmiwire_exchange_opts *o, const struct pmiwir
                                o->max_frame_bytes > PMIWIRE_EXCHANGE_MAX_FRAME_BYTES))
         return -EINVAL;
     if ((ops->find && !ops->pairs) || (o->n_nodes > 1 && !ops->send) ||
-        (o->n_nodes > 1 && o->design == PMIWIRE_DESIGN_DIRECT && !ops->node_of))
+        (o->n_nodes > 1 && !ops->node_of))
         return -EINVAL;
     return 0;
 }
@@ -141,13 +141,14 @@ int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmi
     *x = probe;
     take_opts(x, &o);
     pmiwire__xstore_init(x);
-    pmiwire__xstill_init(x);
     rc = pmiwire__xcolls_init(x);
     x->ranks = rc == 0 ? pmiwire__xrealloc(x, NULL, 0, x->n_local * sizeof(*x->ranks)) : NULL;
-    if (!x->ranks) {
+    x->gone = x->ranks ? pmiwire__xrealloc(x, NULL, 0, (x->n_local + 7) / 8) : NULL;
+    if (!x->gone) {
         pmiwire_exchange_destroy(x);
         return -ENOMEM;
     }
+    memset(x->gone, 0, (x->n_local + 7) / 8);
     memcpy(x->ranks, o.ranks, x->n_local * sizeof(*x->ranks));
     *out = x;
     return 0;
@@ -163,6 +164,7 @@ void pmiwire_exchange_destroy(struct pmiwire_exchange *x)
     pmiwire__xcolls_fini(x);
     pmiwire__xrings_fini(x);
     (void)pmiwire__xrealloc(x, x->ranks, x->n_local * sizeof(*x->ranks), 0);
+    (void)pmiwire__xrealloc(x, x->gone, (x->n_local + 7) / 8, 0);
     a = x->alloc;
     a.free(a.ctx, x);
 }
@@ -327,52 +329,40 @@ int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc)
 
 /* ---- time ---- */
 
-/* Whether one of this node's was there at an earlier tick. */
-static bool expire(struct pmiwire_exchange *x, uint32_t e)
+/* End what has waited too long. */
+static void expire(struct pmiwire_exchange *x, uint32_t e)
 {
     struct pmiwire__xstore *s = &x->store;
-    uint32_t w = pmiwire__xtake_waiters(x, e);
-    bool old = false;
+    uint32_t w = pmiwire__xtake_waiters(x, e), next;
 
-    while (w != PMIWIRE__XNONE) {
+    for (; w != PMIWIRE__XNONE; w = next) {
         struct pmiwire__xwaiter *waiter = &s->waiters[w];
-        uint32_t next = waiter->next;
-        bool late = false;
 
-        if (!waiter->remote) {
-            old = old || waiter->seen;
-            if (!waiter->seen)
-                waiter->since = x->now_ns;
-            waiter->seen = true;
-            late =
-                x->wait_ns && x->now_ns >= waiter->since && x->now_ns - waiter->since >= x->wait_ns;
-        }
-        if (late)
+        next = waiter->next;
+        if (!waiter->remote && !waiter->since)
+            waiter->since = x->now_ns;
+        if (!waiter->remote && x->wait_ns && x->now_ns - waiter->since >= x->wait_ns)
             pmiwire__xdue(x, w, PMIWIRE_ETIME);
         else
             pmiwire__xkeep_waiter(x, e, w);
-        w = next;
     }
-    return old;
 }
 
 void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
 {
     uint32_t e, next;
-    bool old = false;
 
-    x->now_ns = now_ns;
     if (x->err)
         return;
     pmiwire__xenter(x);
+    pmiwire__xgone_ask(x);
+    if (now_ns > x->now_ns)
+        x->now_ns = now_ns;
     for (e = x->store.waiting; e != PMIWIRE__XNONE; e = next) {
-        next = x->store.entries[e]
-                   .next; /* expire() may take this one off and put it at the front again */
-        old = expire(x, e) || old;
+        next = x->store.entries[e].next; /* it may be taken off, or put at the front again */
+        expire(x, e);
     }
-    pmiwire__xstill_tick(x, old);
     pmiwire__xleave(x);
-    pmiwire__xstill_look(x);
 }
 
 void pmiwire_exchange_get_stats(const struct pmiwire_exchange *x,

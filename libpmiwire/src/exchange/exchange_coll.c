@@ -586,7 +586,6 @@ int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank)
     if (i == PMIWIRE__XNONE ? c->n_in > 0 : is_in(c, i))
         return PMIWIRE_ESTATE;
     pmiwire__xenter(x);
-    x->still.n_events++;
     mark(x, c, i);
     (void)all_here(x, c);
     pmiwire__xleave(x);
@@ -612,7 +611,6 @@ int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct 
     if (pmiwire__xbuf_room(x, &c->own, bytes) != 0)
         return -ENOMEM;
     pmiwire__xenter(x);
-    x->still.n_events++;
     pmiwire__record_write(c->own.ptr + c->own.len, key, value);
     c->own.len += bytes;
     mark(x, c, i);
@@ -635,7 +633,7 @@ static int check_ranks(const struct pmiwire_exchange *x, const struct pmiwire__s
             return PMIWIRE_EPROTO;
         for (i = 0; i < run.n; i++) {
             pmiwire__run_key(&run, i, (char *)&rank);
-            if (rank >= x->n_ranks || (x->ops.node_of && x->ops.node_of(x->ctx, rank) != s->node))
+            if (rank >= x->n_ranks || x->ops.node_of(x->ctx, rank) != s->node)
                 return PMIWIRE_EPROTO;
         }
     }

@@ -187,7 +187,7 @@ static int take(struct pmiwire_exchange *x, const struct pmiwire__frame *f, cons
     case PMIWIRE_XF_COLL: return pmiwire__xon_coll(x, f, p, n);
     case PMIWIRE_XF_RING: return pmiwire__xon_ring(x, f, p, n);
     case PMIWIRE_XF_FAIL: return on_fail(x, f, p, n);
-    case PMIWIRE_XF_STILL: return pmiwire__xon_still(x, f, p, n);
+    case PMIWIRE_XF_GONE: return pmiwire__xon_gone(x, f, p, n);
     default: return PMIWIRE_EPROTO;
     }
 }
@@ -213,8 +213,6 @@ int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void
             pmiwire__xfail(x, rc, x->me, x->me);
         }
         pmiwire__xleave(x);
-        if (rc == 0)
-            pmiwire__xstill_look(x);
     }
     if (rc == PMIWIRE_EPROTO || rc == PMIWIRE_EVERSION)
         x->stats.n_refused++;

@@ -10,7 +10,7 @@
  *   exchange_kvs.c    Put and Get
  *   exchange_coll.c   Fence and Allgather
  *   exchange_ring.c   Ring
- *   exchange_still.c  the end of Gets whose key nobody is left to put
+ *   exchange_gone.c   the end of Gets whose key no rank is left to put
  *
  * Order of work. A call changes the state and sends; what ops->got(), done(), ringed() and failed()
  * are to be told is put aside, and told when the outermost call ends, at a point where the state is
@@ -27,7 +27,7 @@
 
 #include "../server/server_internal.h"
 
-#define PMIWIRE__FRAME_MAGIC    0x32584650u /* "PFX2" on a little-endian machine */
+#define PMIWIRE__FRAME_MAGIC    0x33584650u /* "PFX3" on a little-endian machine */
 #define PMIWIRE__XNONE          UINT32_MAX  /* no index */
 #define PMIWIRE__DENSE          UINT32_MAX  /* home of keys that Fences bring */
 #define PMIWIRE__MAX_HOPS       32u   /* nodes that one request names: the depth of any tree */
@@ -106,11 +106,15 @@ struct pmiwire__xslot {
 
 struct pmiwire__xwaiter {
     uint64_t token; /* or a node */
-    uint64_t since; /* the first tick that has seen it */
+    uint64_t since; /* the first tick that has seen it, 0: none has */
     uint32_t seq, next, entry;
-    uint32_t born; /* waves replied to before it was */
+    uint32_t rank;  /* that waits, PMIWIRE__XNONE: unknown */
+    uint32_t needs; /* a rank that may put the key, as far as is known here; PMIWIRE__XNONE: none */
     int32_t rc;
-    bool remote, wait, seen;
+    bool remote, wait;
+    bool named; /* no other rank but `needs` may put it */
+    bool fresh; /* nobody is left to put the key: the home must be asked once more */
+    bool stale; /* the request in flight was sent too early for that */
 };
 
 struct pmiwire__xstore {
@@ -121,7 +125,6 @@ struct pmiwire__xstore {
     uint32_t n_slots; /* 0 or a power of two */
     uint32_t n_keys;
     uint32_t n_waiters, cap_waiters, free_waiter, n_waiting;
-    uint32_t n_own;              /* of n_waiting: not other nodes' */
     uint32_t waiting;            /* list of entries with waiters */
     uint32_t copies;             /* list */
     uint32_t due_head, due_tail; /* waiters to be told */
@@ -176,23 +179,6 @@ struct pmiwire__xside {
     bool here[2];
 };
 
-/* ---- still ---- */
-
-struct pmiwire__xstill {
-    uint32_t wave;    /* the last that has come; at the root: has begun */
-    uint32_t replied; /* the last that has been replied to; not `wave`: that one is held here */
-    uint32_t ended;   /* the last that an END has come for */
-    bool asked;  /* a NEED has gone up since the last PROBE or END, or need not; at the root: the
-                    next tick begins a wave */
-    bool second; /* root: the wave has been begun for the one before it */
-    uint64_t children; /* a bit for each that has replied to the wave */
-    uint64_t all_children;
-    uint64_t sent, received, waiting; /* what they have replied, together */
-    uint64_t before;   /* root: what had been received in the wave before; UINT64_MAX: there is none
-                          to compare with */
-    uint64_t n_events; /* what ranks here have done and were told: counts as sent and received */
-};
-
 struct pmiwire_exchange {
     struct pmiwire_allocator alloc;
     struct pmiwire_exchange_ops ops;
@@ -202,6 +188,7 @@ struct pmiwire_exchange {
     size_t max_bytes;
     uint64_t wait_ns, now_ns;
     uint32_t *ranks;
+    unsigned char *gone; /* a bit for each local rank */
 
     unsigned depth;
     int err; /* why it has failed */
@@ -221,8 +208,6 @@ struct pmiwire_exchange {
     struct pmiwire__xring *ring;               /* under way, NULL: nobody is in */
     struct pmiwire__xring *rings, **rings_end; /* to be told */
     struct pmiwire__xside sides[2];            /* from the node before, from the node after */
-
-    struct pmiwire__xstill still;
 
     struct pmiwire_exchange_stats stats;
 };
@@ -319,8 +304,7 @@ void pmiwire__xtidy(struct pmiwire_exchange *x, uint32_t e);
 void pmiwire__xcopy(struct pmiwire_exchange *x, uint32_t e);
 void pmiwire__xdrop_copies(struct pmiwire_exchange *x);
 /* Queue a waiter, reserved, at an entry. */
-void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, uint64_t token, uint32_t seq,
-                    bool remote, bool wait);
+void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, const struct pmiwire__xwaiter *waiter);
 /* Take the waiters off an entry; the first of their list. */
 uint32_t pmiwire__xtake_waiters(struct pmiwire_exchange *x, uint32_t e);
 /* Put one back at the end. */
@@ -373,9 +357,8 @@ int pmiwire__xbrought(struct pmiwire_exchange *x, const struct pmiwire__record *
                       uint32_t number);
 /* A Fence has taken this key of ours: who looks for it finds it through ops->find. */
 void pmiwire__xtaken(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number);
-/* The wave has found that nobody is left to put anything: end the Gets that wait at their home
- * since before this node's reply to it. */
-void pmiwire__xend_waits(struct pmiwire_exchange *x, uint32_t wave);
+/* Send requests for those who wait at an entry, where none is in flight. */
+void pmiwire__xask_again(struct pmiwire_exchange *x, uint32_t e);
 /* A Fence is complete: answer those who waited for what it has brought. 0 or -ENOMEM. */
 int pmiwire__xafter_fence(struct pmiwire_exchange *x);
 
@@ -397,15 +380,14 @@ void pmiwire__xring_tell(struct pmiwire_exchange *x);
 void pmiwire__xring_fail(struct pmiwire_exchange *x);
 void pmiwire__xrings_fini(struct pmiwire_exchange *x);
 
-/* ---- exchange_still.c ---- */
+/* ---- exchange_gone.c ---- */
 
-void pmiwire__xstill_init(struct pmiwire_exchange *x);
-int pmiwire__xon_still(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                       size_t n);
-/* A tick; `old`: it has seen a Get of this node that an earlier one had seen. */
-void pmiwire__xstill_tick(struct pmiwire_exchange *x, bool old);
-/* The outermost call has ended, and everybody has been told: reply to the wave that is held here,
- * if there is one and nothing is left to hold it for. */
-void pmiwire__xstill_look(struct pmiwire_exchange *x);
+/* The first rank that may put the key of a Get of `rank` (PMIWIRE__XNONE: of no rank of the job),
+ * which has named `src` (PMIWIRE__XNONE: nobody). PMIWIRE__XNONE: all of them are gone. */
+uint32_t pmiwire__xneeds(const struct pmiwire_exchange *x, uint32_t rank, uint32_t src);
+int pmiwire__xon_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                      size_t n);
+/* Ask whether the ranks are gone that Gets have waited for since an earlier tick. */
+void pmiwire__xgone_ask(struct pmiwire_exchange *x);
 
 #endif /* PMIWIRE_EXCHANGE_INTERNAL_H */

@@ -50,29 +50,28 @@ static bool dense(const struct pmiwire_exchange *x, struct pmiwire_str key,
 
 /* ---- requests and answers ---- */
 
-static uint16_t asked_bit(bool wait)
+static uint16_t asked_bit(uint8_t flags)
 {
-    return wait ? PMIWIRE__XE_ASKED_WAIT : PMIWIRE__XE_ASKED;
+    return flags & PMIWIRE_XFF_WAIT ? PMIWIRE__XE_ASKED_WAIT : PMIWIRE__XE_ASKED;
 }
 
-/* Ask for an entry's value, on behalf of those nodes and this one. */
+/* Ask for an entry's value, on behalf of those nodes and this one. @param flags WAIT or FRESH */
 static void ask(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n_nodes,
-                uint32_t seq, bool wait)
+                uint32_t seq, uint8_t flags)
 {
     struct pmiwire__xentry *entry = pmiwire__xentry(x, e);
-    struct pmiwire__frame f = {.type = PMIWIRE_XF_GET, .seq = seq};
+    struct pmiwire__frame f = {.type = PMIWIRE_XF_GET, .flags = flags, .seq = seq};
     struct pmiwire_str key = pmiwire__xkey(x, e);
     uint32_t me = x->me, n = 1,
              to = x->design == PMIWIRE_DESIGN_TREE ? pmiwire__xparent(x, x->me) : entry->home;
     struct iovec iov[4];
 
-    f.flags = wait ? PMIWIRE_XFF_WAIT : 0;
     f.arg = (uint16_t)(n_nodes + 1);
     if (n_nodes)
         iov[n++] = (struct iovec){(void *)(uintptr_t)nodes, n_nodes * sizeof(uint32_t)};
     iov[n++] = (struct iovec){&me, sizeof(me)};
     iov[n++] = (struct iovec){(void *)(uintptr_t)key.ptr, key.len};
-    entry->flags |= asked_bit(wait);
+    entry->flags |= asked_bit(flags);
     pmiwire__xsend(x, to, &f, iov, n);
 }
 
@@ -97,11 +96,11 @@ static uint32_t stamp_of(const struct pmiwire_exchange *x, uint32_t e, uint32_t 
     return x->seq > seq ? x->seq : seq;
 }
 
-/* Ask again, where some still wait and nothing is under way for them. */
-static void ask_again(struct pmiwire_exchange *x, uint32_t e)
+void pmiwire__xask_again(struct pmiwire_exchange *x, uint32_t e)
 {
+    static const uint8_t kinds[2] = {0, PMIWIRE_XFF_WAIT};
     uint32_t w, seq[2] = {0, 0}, i;
-    bool any[2] = {false, false};
+    bool any[2] = {false, false}, fresh = false;
 
     if (pmiwire__xentry(x, e)->home == x->me)
         return;
@@ -109,12 +108,13 @@ static void ask_again(struct pmiwire_exchange *x, uint32_t e)
         const struct pmiwire__xwaiter *waiter = &x->store.waiters[w];
 
         any[waiter->wait] = true;
+        fresh = fresh || waiter->fresh;
         if (waiter->seq > seq[waiter->wait])
             seq[waiter->wait] = waiter->seq;
     }
     for (i = 0; i < 2; i++)
-        if (any[i] && !(pmiwire__xentry(x, e)->flags & asked_bit(i)))
-            ask(x, e, NULL, 0, seq[i], i);
+        if (any[i] && !(pmiwire__xentry(x, e)->flags & asked_bit(kinds[i])))
+            ask(x, e, NULL, 0, seq[i], i == 0 && fresh ? PMIWIRE_XFF_FRESH : kinds[i]);
 }
 
 /* The entry has a new value: serve those who wait for it, as far as it is good enough for them. */
@@ -140,7 +140,7 @@ static void serve(struct pmiwire_exchange *x, uint32_t e)
             pmiwire__xdue(x, w, 0);
         }
     }
-    ask_again(x, e);
+    pmiwire__xask_again(x, e);
 }
 
 /* The home has no value, as it knew at the count `stamp`. */
@@ -153,7 +153,8 @@ static void serve_missing(struct pmiwire_exchange *x, uint32_t e, uint32_t stamp
         struct pmiwire__xwaiter *waiter = &s->waiters[w];
 
         next = waiter->next;
-        if (waiter->wait || waiter->seq > stamp) {
+        if (waiter->wait || waiter->stale || waiter->seq > stamp) {
+            waiter->stale = false;
             pmiwire__xkeep_waiter(x, e, w);
         } else if (waiter->remote) {
             answer(x, (uint32_t)waiter->token, pmiwire__xkey(x, e), NULL, stamp, false);
@@ -162,43 +163,8 @@ static void serve_missing(struct pmiwire_exchange *x, uint32_t e, uint32_t stamp
             pmiwire__xdue(x, w, PMIWIRE_ENOENT);
         }
     }
-    ask_again(x, e);
+    pmiwire__xask_again(x, e);
     pmiwire__xtidy(x, e);
-}
-
-/* Nobody was left to put the key when this node replied to the wave: those who have waited for it
- * since before that have waited in vain. */
-static void serve_ended(struct pmiwire_exchange *x, uint32_t e, uint32_t wave)
-{
-    struct pmiwire__xstore *s = &x->store;
-    uint32_t w = pmiwire__xtake_waiters(x, e), next;
-
-    for (; w != PMIWIRE__XNONE; w = next) {
-        struct pmiwire__xwaiter *waiter = &s->waiters[w];
-
-        next = waiter->next;
-        if (!waiter->wait || waiter->born >= wave) {
-            pmiwire__xkeep_waiter(x, e, w);
-        } else if (waiter->remote) {
-            answer(x, (uint32_t)waiter->token, pmiwire__xkey(x, e), NULL, wave, true);
-            pmiwire__xfree_waiter(x, w);
-        } else {
-            pmiwire__xdue(x, w, PMIWIRE_ENOENT);
-        }
-    }
-    ask_again(x, e);
-    pmiwire__xtidy(x, e);
-}
-
-void pmiwire__xend_waits(struct pmiwire_exchange *x, uint32_t wave)
-{
-    uint32_t e, next;
-
-    for (e = x->store.waiting; e != PMIWIRE__XNONE; e = next) {
-        next = pmiwire__xentry(x, e)->next; /* it may be taken off, or put at the front again */
-        if (pmiwire__xentry(x, e)->home == x->me)
-            serve_ended(x, e, wave);
-    }
 }
 
 /* ---- Put ---- */
@@ -297,7 +263,6 @@ int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
     if (rc != 0)
         return rc;
     pmiwire__xenter(x);
-    x->still.n_events++;
     rc = is_dense(x, key, hint) ? put_dense(x, key, value) : put_sparse(x, key, value);
     if (rc == 0)
         x->stats.n_puts++;
@@ -380,38 +345,40 @@ int pmiwire__xon_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
 
 /* Queue up for a key of this home, and ask if nobody has. */
 static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
-                     uint32_t how, uint64_t token)
+                     const struct pmiwire__xwaiter *waiter)
 {
-    bool wait = how == PMIWIRE_GET_WAIT;
+    const uint8_t kind = waiter->wait ? PMIWIRE_XFF_WAIT : waiter->fresh ? PMIWIRE_XFF_FRESH : 0;
     uint32_t e;
 
     if (pmiwire__xreserve_waiters(x, 1) != 0 ||
         pmiwire__xreserve(x, 1, pmiwire__record_bytes(key.len, 0)) != 0)
         return -ENOMEM;
     e = pmiwire__xmake(x, home, key);
-    pmiwire__xwait(x, e, token, x->seq, false, wait);
+    pmiwire__xwait(x, e, waiter);
     if (home == x->me)
         return PMIWIRE_PENDING;
     if (pmiwire__xentry(x, e)->flags & PMIWIRE__XE_VALUE)
         x->stats.n_stale++;
-    if (pmiwire__xentry(x, e)->flags & asked_bit(wait)) {
+    if (pmiwire__xentry(x, e)->flags & asked_bit(kind)) {
         x->stats.n_joined++;
         return PMIWIRE_PENDING;
     }
     x->stats.n_requests++;
-    ask(x, e, NULL, 0, x->seq, wait);
+    ask(x, e, NULL, 0, x->seq, kind);
     return PMIWIRE_PENDING;
 }
 
-int pmiwire_exchange_get(struct pmiwire_exchange *x, struct pmiwire_str key, int32_t src,
-                         uint32_t how, uint64_t token, struct pmiwire_str *value)
+int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank, struct pmiwire_str key,
+                         int32_t src, uint32_t how, uint64_t token, struct pmiwire_str *value)
 {
+    struct pmiwire__xwaiter waiter = {.token = token, .seq = x->seq, .rank = PMIWIRE__XNONE};
     uint32_t home, e;
 
     if (x->err)
         return x->err;
     if (how > PMIWIRE_GET_WAIT || src < PMIWIRE_RANK_NONE ||
-        (src >= 0 && (uint32_t)src >= x->n_ranks))
+        (src >= 0 && (uint32_t)src >= x->n_ranks) ||
+        (rank != PMIWIRE_RANK_NONE && pmiwire__xlocal(x, rank) == PMIWIRE__XNONE))
         return -EINVAL;
     if (key.len == 0 || key.len > PMIWIRE_EXCHANGE_MAX_KEY_BYTES)
         return PMIWIRE_EKEYLEN;
@@ -435,9 +402,15 @@ int pmiwire_exchange_get(struct pmiwire_exchange *x, struct pmiwire_str key, int
         return PMIWIRE_ENOENT;
     if (x->design == PMIWIRE_DESIGN_DIRECT && src < 0 && x->n_nodes > 1)
         return PMIWIRE_EMISSING;
-    if (home == x->me && how == PMIWIRE_GET_REMOTE)
+    if (rank >= 0)
+        waiter.rank = (uint32_t)rank;
+    waiter.named = src >= 0 && src != rank;
+    waiter.needs = pmiwire__xneeds(x, waiter.rank, waiter.named ? (uint32_t)src : PMIWIRE__XNONE);
+    waiter.wait = how == PMIWIRE_GET_WAIT && waiter.needs != PMIWIRE__XNONE;
+    waiter.fresh = how == PMIWIRE_GET_WAIT && !waiter.wait;
+    if (home == x->me && !waiter.wait)
         return PMIWIRE_ENOENT;
-    return get_later(x, home, key, how, token);
+    return get_later(x, home, key, &waiter);
 }
 
 /* A GET's nodes: on the tree each the parent of the one before, the last the one that sent it. */
@@ -446,8 +419,9 @@ static int check_get(const struct pmiwire_exchange *x, const struct pmiwire__fra
 {
     uint32_t i, node = 0, before = 0;
 
-    if ((f->flags & ~PMIWIRE_XFF_WAIT) || f->arg == 0 || f->arg > PMIWIRE__MAX_HOPS ||
-        n <= f->arg * sizeof(uint32_t) || f->seq > x->seq + 1)
+    if ((f->flags && f->flags != PMIWIRE_XFF_WAIT && f->flags != PMIWIRE_XFF_FRESH) ||
+        f->arg == 0 || f->arg > PMIWIRE__MAX_HOPS || n <= f->arg * sizeof(uint32_t) ||
+        f->seq > x->seq + 1)
         return PMIWIRE_EPROTO;
     *key = (struct pmiwire_str){p + f->arg * sizeof(uint32_t), n - f->arg * sizeof(uint32_t)};
     if (key->len > PMIWIRE_EXCHANGE_MAX_KEY_BYTES ||
@@ -489,12 +463,17 @@ static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *
         pmiwire__xreserve(x, 1, pmiwire__record_bytes(key.len, 0)) != 0)
         return -ENOMEM;
     e = pmiwire__xmake(x, home, key);
-    if (home == x->me || (pmiwire__xentry(x, e)->flags & asked_bit(wait))) {
-        for (i = 0; i < f->arg; i++)
-            pmiwire__xwait(x, e, node_at(nodes, i), f->seq, true, wait);
+    if (home == x->me ||
+        ((pmiwire__xentry(x, e)->flags & asked_bit(f->flags)) && f->flags != PMIWIRE_XFF_FRESH)) {
+        for (i = 0; i < f->arg; i++) {
+            const struct pmiwire__xwaiter waiter = {
+                .token = node_at(nodes, i), .seq = f->seq, .remote = true, .wait = wait};
+
+            pmiwire__xwait(x, e, &waiter);
+        }
         return 0;
     }
-    ask(x, e, nodes, f->arg, x->seq > f->seq ? x->seq : f->seq, wait);
+    ask(x, e, nodes, f->arg, x->seq > f->seq ? x->seq : f->seq, f->flags);
     return 0;
 }
 
@@ -526,10 +505,8 @@ static int check_answer(const struct pmiwire_exchange *x, const struct pmiwire__
 {
     const uint8_t wait = f->flags & PMIWIRE_XFF_WAIT, found = f->flags & PMIWIRE_XFF_FOUND;
 
-    if (wait && !found ? f->seq == 0 || f->seq > x->still.replied : f->seq > x->seq + 1)
-        return PMIWIRE_EPROTO;
-    if (f->flags != (wait | found) || f->arg || pmiwire__record_read(p, n, rec) != 0 ||
-        rec->bytes != n || (!found && rec->value.len))
+    if (f->seq > x->seq + 1 || (wait && !found) || f->flags != (wait | found) || f->arg ||
+        pmiwire__record_read(p, n, rec) != 0 || rec->bytes != n || (!found && rec->value.len))
         return PMIWIRE_EPROTO;
     switch (x->design) {
     case PMIWIRE_DESIGN_TREE: *home = 0; break;
@@ -544,7 +521,6 @@ static int check_answer(const struct pmiwire_exchange *x, const struct pmiwire__
 int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                         size_t n)
 {
-    bool wait = f->flags & PMIWIRE_XFF_WAIT;
     struct pmiwire__record rec;
     uint32_t home = 0, e;
     int rc = check_answer(x, f, p, n, &rec, &home);
@@ -552,23 +528,20 @@ int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame 
     if (rc != 0)
         return rc;
     e = pmiwire__xfind(x, home, rec.key);
-    if (e == PMIWIRE__XNONE || !(pmiwire__xentry(x, e)->flags & asked_bit(wait)))
+    if (e == PMIWIRE__XNONE || !(pmiwire__xentry(x, e)->flags & asked_bit(f->flags)))
         return 0; /* nobody asks any more */
     if (f->flags & PMIWIRE_XFF_FOUND) {
         if (pmiwire__xreserve(x, 0, rec.bytes) != 0)
             return -ENOMEM;
-        pmiwire__xentry(x, e)->flags &= (uint16_t)~asked_bit(wait);
+        pmiwire__xentry(x, e)->flags &= (uint16_t)~asked_bit(f->flags);
         if (!(pmiwire__xentry(x, e)->flags & PMIWIRE__XE_VALUE) ||
             pmiwire__xentry(x, e)->stamp <= f->seq)
             pmiwire__xset(x, e, rec.value, f->seq);
         pmiwire__xcopy(x, e);
         serve(x, e);
     } else {
-        pmiwire__xentry(x, e)->flags &= (uint16_t)~asked_bit(wait);
-        if (wait)
-            serve_ended(x, e, f->seq);
-        else
-            serve_missing(x, e, f->seq);
+        pmiwire__xentry(x, e)->flags &= (uint16_t)~asked_bit(f->flags);
+        serve_missing(x, e, f->seq);
     }
     return 0;
 }

@@ -358,8 +358,7 @@ void pmiwire__xkeep_waiter(struct pmiwire_exchange *x, uint32_t e, uint32_t w)
     entry->tail = w;
 }
 
-void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, uint64_t token, uint32_t seq,
-                    bool remote, bool wait)
+void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, const struct pmiwire__xwaiter *waiter)
 {
     struct pmiwire__xstore *s = &x->store;
     uint32_t w = s->free_waiter;
@@ -369,14 +368,8 @@ void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, uint64_t token, uint
     else
         w = s->n_waiters++;
     s->n_waiting++;
-    s->n_own += !remote;
-    x->still.n_events += !remote;
-    s->waiters[w] = (struct pmiwire__xwaiter){.token = token,
-                                              .seq = seq,
-                                              .entry = e,
-                                              .born = x->still.replied,
-                                              .remote = remote,
-                                              .wait = wait};
+    s->waiters[w] = *waiter;
+    s->waiters[w].entry = e;
     pmiwire__xkeep_waiter(x, e, w);
 }
 
@@ -399,7 +392,6 @@ void pmiwire__xfree_waiter(struct pmiwire_exchange *x, uint32_t w)
     s->waiters[w].next = s->free_waiter;
     s->free_waiter = w;
     s->n_waiting--;
-    s->n_own -= !s->waiters[w].remote;
 }
 
 void pmiwire__xdue(struct pmiwire_exchange *x, uint32_t w, int rc)
@@ -409,7 +401,6 @@ void pmiwire__xdue(struct pmiwire_exchange *x, uint32_t w, int rc)
     s->waiters[w].rc = rc;
     s->waiters[w].next = PMIWIRE__XNONE;
     s->entries[s->waiters[w].entry].pins++;
-    x->still.n_events++;
     if (s->due_head == PMIWIRE__XNONE)
         s->due_head = w;
     else

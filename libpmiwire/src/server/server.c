@@ -488,14 +488,6 @@ int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struct pmiwire_st
     return 0;
 }
 
-int pmiwire_server_job_waiting(const struct pmiwire_server *s, uint32_t job, uint32_t *n)
-{
-    if (job >= s->n_jobs || !s->jobs[job])
-        return PMIWIRE_ENOENT;
-    *n = s->jobs[job]->n_waiting;
-    return 0;
-}
-
 void pmiwire_server_get_stats(const struct pmiwire_server *s, struct pmiwire_server_stats *stats)
 {
     uint32_t i;

@@ -380,7 +380,7 @@ static void get_outside(const struct pmiwire__req *q, const struct pmiwire__job 
         return;
     }
     pmiwire__peer(c, &who);
-    token = pmiwire__pend(c, j == c->job ? PMIWIRE__PEND_GET : PMIWIRE__PEND_GET_FAR, q->cmd);
+    token = pmiwire__pend(c, PMIWIRE__PEND_GET, q->cmd);
     if (s->ops.get_from)
         rc = s->ops.get_from(s->opts.ctx, &who, j->number, srcid, key, how, token, &value);
     else
@@ -424,8 +424,7 @@ int pmiwire_server_get_done(struct pmiwire_server *s, uint64_t token, int rc,
 {
     struct pmiwire_conn *c = pmiwire__by_token(s, token);
 
-    if (!c || (c->pend != PMIWIRE__PEND_GET && c->pend != PMIWIRE__PEND_GET_FAR &&
-               c->pend != PMIWIRE__PEND_LOOKUP))
+    if (!c || (c->pend != PMIWIRE__PEND_GET && c->pend != PMIWIRE__PEND_LOOKUP))
         return PMIWIRE_ESTALE;
     pmiwire__enter(s);
     if (c->pend == PMIWIRE__PEND_LOOKUP)

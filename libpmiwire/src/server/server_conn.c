@@ -230,23 +230,8 @@ void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text)
 
 /* ---- waiting ---- */
 
-/* For its own job alone, which has to do something first. */
-static bool waits_for_job(uint16_t pend)
-{
-    switch (pend) {
-    case PMIWIRE__PEND_FENCE:
-    case PMIWIRE__PEND_GROUP:
-    case PMIWIRE__PEND_RING:
-    case PMIWIRE__PEND_RING_OUT:
-    case PMIWIRE__PEND_NODEATTR:
-    case PMIWIRE__PEND_GET: return true;
-    default: return false;
-    }
-}
-
 uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd)
 {
-    c->job->n_waiting += waits_for_job(what);
     c->pend = what;
     c->pend_cmd = cmd;
     /* 24 bits of slot and 40 of serial: a token comes back after 10^12 requests. */
@@ -263,8 +248,6 @@ void pmiwire__unpend(struct pmiwire_conn *c)
         c->job->n_fence--;
     else if (c->pend == PMIWIRE__PEND_RING)
         c->job->n_ring--;
-    if (waits_for_job(c->pend))
-        c->job->n_waiting--;
     pmiwire__unlink(&c->wait);
     if (c->pend == PMIWIRE__PEND_GROUP)
         pmiwire__group_leave(c);

@@ -166,10 +166,9 @@ enum {
     PMIWIRE__PEND_RING,
     PMIWIRE__PEND_RING_OUT, /* by token */
     PMIWIRE__PEND_NODEATTR,
-    PMIWIRE__PEND_GET,     /* by token; of its own job's space */
-    PMIWIRE__PEND_GET_FAR, /* by token; of another's */
-    PMIWIRE__PEND_LOOKUP,  /* by token */
-    PMIWIRE__PEND_SPAWN    /* by token */
+    PMIWIRE__PEND_GET,    /* by token */
+    PMIWIRE__PEND_LOOKUP, /* by token */
+    PMIWIRE__PEND_SPAWN   /* by token */
 };
 
 /* PMI-1 spawn under way: its mcmd messages, one behind the other. */
@@ -202,7 +201,6 @@ struct pmiwire__job {
     bool fence_out; /* ops->fence returned PENDING */
     struct pmiwire__link ring;
     uint32_t n_ring;
-    uint32_t n_waiting; /* connections that wait for what others of the job do */
     struct pmiwire__link attr_waiters;
     char *ext[PMIWIRE_EXT_COUNT_]; /* advertised, NULL: not */
 };

@@ -184,8 +184,8 @@ static bool get(struct node *n, uint32_t rank)
     uint32_t src = source(sim, rank);
     struct pmiwire_str value;
     char k[32];
-    int rc = pmiwire_exchange_get(n->x, (struct pmiwire_str){k, key_of(sim, k, src)}, (int32_t)src,
-                                  sim->s->how, rank, &value);
+    int rc = pmiwire_exchange_get(n->x, (int32_t)rank, (struct pmiwire_str){k, key_of(sim, k, src)},
+                                  (int32_t)src, sim->s->how, rank, &value);
 
     if (rc == 0)
         check(sim, src, value);
