@@ -155,12 +155,9 @@ void spawn_errcodes(const struct pmiwire_msg *msg, int errors[], int n)
         /* A list, or the field repeated. */
         text = msg->fields[k].value;
         for (size_t i = 0, start = 0; i <= text.len && at < n; i++) {
-            int32_t code = 0;
-
             if (i < text.len && text.ptr[i] != ',')
                 continue;
-            pmiwire_parse_int((struct pmiwire_str){text.ptr + start, i - start}, &code);
-            errors[at++] = code;
+            errors[at++] = i > start ? (int)strtol(text.ptr + start, NULL, 10) : 0;
             start = i + 1;
         }
     }

@@ -17,9 +17,10 @@
 static int number(const char *name, int absent)
 {
     const char *text = getenv(name);
-    int32_t value;
+    char *end = NULL;
+    long value = text ? strtol(text, &end, 10) : 0;
 
-    return text && pmiwire_parse_int(pmiwire_strz(text), &value) == 0 ? value : absent;
+    return text && end > text && !*end && value == (int)value ? (int)value : absent;
 }
 
 /* PMI_PORT=host:port */

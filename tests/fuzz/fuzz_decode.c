@@ -61,11 +61,16 @@ static void look_inside(const struct outcome *o)
         return;
     for (uint32_t i = 0; i < o->m.n_fields; i++) {
         const struct pmiwire_field *f = &o->m.fields[i];
-        uint32_t index = 0;
+        const struct pmiwire_field_desc *desc = pmiwire_field_get(f->id);
 
         MUST(f->key.len > 0 && f->key.ptr != NULL && f->value.ptr != NULL);
         MUST(inside(f->key, o->buf, (size_t)o->rc) && inside(f->value, o->buf, (size_t)o->rc));
-        MUST(pmiwire_field_find(f->key, &index) == f->id && index == f->index);
+        /* An id is that of the key's name; what follows it is the index. */
+        MUST(!desc || (f->key.len >= strlen(desc->name) &&
+                       memcmp(f->key.ptr, desc->name, strlen(desc->name)) == 0 &&
+                       (f->key.len > strlen(desc->name)) == desc->indexed));
+        MUST(desc && desc->indexed ? (f->flags & PMIWIRE_FIELD_INDEXED) != 0
+                                   : f->index == 0 && !(f->flags & PMIWIRE_FIELD_INDEXED));
     }
     for (uint32_t flags = 0; flags <= PMIWIRE_CHECK_FIRST_WINS; flags++)
         if (pmiwire_msg_check(&o->m, flags, &diag) != 0) {

@@ -323,10 +323,9 @@ struct spawn {
 static void note_spawn_field(struct spawn *s, struct pmiwire_spawn_cmd *cmd, size_t i,
                              const struct pmiwire_field *f)
 {
-    int32_t n = 0;
+    int32_t n = (int32_t)strtol(f->value.ptr, NULL, 10); /* a recorded message: it ends there */
     uint32_t k = f->index < MAX_SPAWN ? f->index : 0;
 
-    (void)pmiwire_parse_int(f->value, &n);
     switch (f->id) {
     case PMIWIRE_F_EXECNAME:
     case PMIWIRE_F_SUBCMD: cmd->execname = f->value; break;
@@ -535,7 +534,7 @@ static void check_value(struct replay *rp, const struct pmiwire_event *ev,
     case PMIWIRE_OP_UNIVERSE_SIZE:
         (void)pmiwire_msg_int(m, m->wire == PMIWIRE_V2 ? PMIWIRE_F_VALUE : PMIWIRE_F_SIZE, &n);
         if (m->wire == PMIWIRE_V2 && pmiwire_msg_field(m, PMIWIRE_F_VALUE))
-            (void)pmiwire_parse_int(pmiwire_msg_field(m, PMIWIRE_F_VALUE)->value, &n);
+            n = (int32_t)strtol(pmiwire_msg_field(m, PMIWIRE_F_VALUE)->value.ptr, NULL, 10);
         expect_int(rp, "universe size", ev->number, n);
         break;
     case PMIWIRE_OP_APPNUM:

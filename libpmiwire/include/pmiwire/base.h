@@ -73,6 +73,15 @@ extern "C" {
 #define PMIWIRE_ETIME    (-21033) /**< no answer within the time given */
 /** @} */
 
+/**
+ * @name Framings of a message (codec.h)
+ * @{
+ */
+#define PMIWIRE_V1      1u
+#define PMIWIRE_V2      2u
+#define PMIWIRE_V1_MCMD 3u
+/** @} */
+
 /** Not an error: the answer comes later (see server.h). */
 #define PMIWIRE_PENDING 1
 

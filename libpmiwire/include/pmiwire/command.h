@@ -197,6 +197,7 @@ struct pmiwire_field_desc {
     uint16_t id;      /**< PMIWIRE_F_* */
     uint8_t type;     /**< PMIWIRE_TYPE_* */
     uint8_t indexed;  /**< 1: the key is the name and a decimal number, as in `argv3` */
+    uint8_t name_bytes;
 };
 
 /** A field's place in a command. */
@@ -213,7 +214,8 @@ struct pmiwire_command_desc {
     uint16_t reply; /**< id of the answer to a request, 0 for a reply and for what has no answer */
     uint16_t is_reply;
     const struct pmiwire_command_field *fields;
-    uint32_t n_fields;
+    uint16_t n_fields;
+    uint16_t name_bytes;
 };
 
 /** @brief Number of commands in the table. MT-Safe. */
@@ -225,23 +227,8 @@ PMIWIRE_API const struct pmiwire_command_desc *pmiwire_command_at(uint32_t i);
 /** @brief A command by id, NULL when there is none. MT-Safe. Cost: constant. */
 PMIWIRE_API const struct pmiwire_command_desc *pmiwire_command_get(uint16_t id);
 
-/**
- * @brief A command's id by name.
- * @param wire  PMIWIRE_V1 (also for mcmd) or PMIWIRE_V2
- * @return the id, 0 when unknown. MT-Safe. Cost: one probe of a constant table.
- */
-PMIWIRE_API uint16_t pmiwire_command_find(uint16_t wire, struct pmiwire_str name);
-
 /** @brief A field's description, NULL when there is none. MT-Safe. */
 PMIWIRE_API const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id);
-
-/**
- * @brief A field's id by its key.
- * @param key    as on the wire
- * @param index  set to the number at its end when the field is an indexed one, else 0; may be NULL
- * @return the id, 0 when unknown. MT-Safe.
- */
-PMIWIRE_API uint16_t pmiwire_field_find(struct pmiwire_str key, uint32_t *index);
 
 /** What was wrong with a message, and where. */
 struct pmiwire_diag {
@@ -299,12 +286,6 @@ PMIWIRE_API const struct pmiwire_field *pmiwire_msg_field(const struct pmiwire_m
 PMIWIRE_API int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key,
                                   struct pmiwire_str *out);
 /** @} */
-
-/**
- * @brief A whole decimal number, strictly: optional `-`, 1 to 10 digits, nothing else.
- * @return 0 or PMIWIRE_ETYPE
- */
-PMIWIRE_API int pmiwire_parse_int(struct pmiwire_str text, int32_t *out);
 
 /** A sub-command to spawn. */
 struct pmiwire_spawn_cmd {

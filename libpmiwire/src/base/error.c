@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 
-#include <pmiwire/base.h>
+#include "base_internal.h"
 
 const char *pmiwire_version(void)
 {
@@ -52,4 +52,26 @@ const char *pmiwire_strerror(int code)
     case -EAGAIN: return "too many requests wait for an answer";
     default: return "unknown error code";
     }
+}
+
+int pmiwire__parse_int(struct pmiwire_str text, int32_t *out)
+{
+    size_t i = 0;
+    int64_t v = 0;
+    int negative = text.len > 0 && text.ptr[0] == '-';
+
+    i = (size_t)negative;
+    if (text.len == i || text.len - i > 10)
+        return PMIWIRE_ETYPE;
+    for (; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9')
+            return PMIWIRE_ETYPE;
+        v = v * 10 + (text.ptr[i] - '0');
+    }
+    if (negative)
+        v = -v;
+    if (v < INT32_MIN || v > INT32_MAX)
+        return PMIWIRE_ETYPE;
+    *out = (int32_t)v;
+    return 0;
 }

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "base_internal.h"
 
 #define MAX_STRUCT_BYTES 4096u /* none is near that: the size was not set */
 
@@ -20,9 +20,9 @@ static void libc_free(void *ctx, void *ptr)
     free(ptr);
 }
 
-const struct pmiwire_allocator pmiwire__libc_alloc = {libc_realloc, libc_free, NULL};
+const struct pmiwire_allocator pmiwire__libc_allocator = {libc_realloc, libc_free, NULL};
 
-int pmiwire__take_struct(void *to, size_t to_size, const void *from, size_t from_size)
+int pmiwire__opts_take(void *to, size_t to_size, const void *from, size_t from_size)
 {
     const unsigned char *bytes = from;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What each peer can carry. Every figure was measured against the peer named, or read in its source
  * where noted. */
-#include "internal.h"
+#include "base_internal.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>

@@ -18,7 +18,7 @@ static size_t align_up(size_t n)
 /* Take what the caller's version of the struct has, and put in the defaults. */
 static int take_opts(const struct pmiwire_client_opts *opts, struct pmiwire_client_opts *o)
 {
-    if (!opts || pmiwire__take_struct(o, sizeof(*o), opts, opts->size) != 0)
+    if (!opts || pmiwire__opts_take(o, sizeof(*o), opts, opts->size) != 0)
         return -EINVAL;
     if (o->wire == 0)
         o->wire = PMIWIRE_V1;
@@ -129,7 +129,7 @@ int pmiwire_client_create(const struct pmiwire_client_opts *opts, struct pmiwire
 {
     size_t bytes = pmiwire_client_size(opts);
     struct pmiwire_client_opts o;
-    struct pmiwire_allocator alloc = pmiwire__libc_alloc;
+    struct pmiwire_allocator alloc = pmiwire__libc_allocator;
     struct pmiwire_client *c;
     void *mem;
     int rc;

@@ -5,7 +5,7 @@
 
 #include <pmiwire/client.h>
 
-#include "../base/internal.h"
+#include "../codec/codec_internal.h"
 
 /* Longest name of a key-value space that a session keeps, bytes: four times what servers advertise.
  * */

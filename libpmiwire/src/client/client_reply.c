@@ -327,7 +327,7 @@ static int on_universe_size(struct pmiwire_client *c, struct pmiwire_event *ev)
     ev->number = -1;
     if (ev->rc == PMIWIRE_ENOENT)
         ev->rc = 0;
-    else if (ev->rc == 0 && pmiwire_parse_int(ev->value, &ev->number) < 0)
+    else if (ev->rc == 0 && pmiwire__parse_int(ev->value, &ev->number) < 0)
         return broken(c, PMIWIRE_ETYPE, PMIWIRE_F_VALUE);
     return 0;
 }
@@ -351,7 +351,7 @@ static int on_ring_v1(struct pmiwire_client *c, struct pmiwire_event *ev)
     if (ev->rc)
         return 0;
     if (pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_PLACE, &place) != 0 ||
-        pmiwire_parse_int(place, &ev->number) != 0)
+        pmiwire__parse_int(place, &ev->number) != 0)
         return broken(c, PMIWIRE_EPROTO, 0);
     (void)pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_LEFT, &ev->value);
     (void)pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_RIGHT, &ev->value2);

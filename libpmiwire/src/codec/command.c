@@ -3,82 +3,85 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "../base/internal.h"
-#include "names.h"
+#include "codec_internal.h"
+
+#define FIELD(ID, name, type)                                                                      \
+    [PMIWIRE_F_##ID] = {name, PMIWIRE_F_##ID, PMIWIRE_TYPE_##type, 0, sizeof(name) - 1}
+#define INDEXED(ID, name, type)                                                                    \
+    [PMIWIRE_F_##ID] = {name, PMIWIRE_F_##ID, PMIWIRE_TYPE_##type, 1, sizeof(name) - 1}
 
 const struct pmiwire_field_desc pmiwire__fields[PMIWIRE_F_COUNT_] = {
-    [PMIWIRE_F_RC] = {"rc", PMIWIRE_F_RC, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_MSG] = {"msg", PMIWIRE_F_MSG, PMIWIRE_TYPE_TEXT, 0},
-    [PMIWIRE_F_ERRMSG] = {"errmsg", PMIWIRE_F_ERRMSG, PMIWIRE_TYPE_TEXT, 0},
-    [PMIWIRE_F_THRID] = {"thrid", PMIWIRE_F_THRID, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_PMI_VERSION] = {"pmi_version", PMIWIRE_F_PMI_VERSION, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_PMI_SUBVERSION] = {"pmi_subversion", PMIWIRE_F_PMI_SUBVERSION, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_PMIID] = {"pmiid", PMIWIRE_F_PMIID, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_RANK] = {"rank", PMIWIRE_F_RANK, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_SIZE] = {"size", PMIWIRE_F_SIZE, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_DEBUG] = {"debug", PMIWIRE_F_DEBUG, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_APPNUM] = {"appnum", PMIWIRE_F_APPNUM, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_KVSNAME_MAX] = {"kvsname_max", PMIWIRE_F_KVSNAME_MAX, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_KEYLEN_MAX] = {"keylen_max", PMIWIRE_F_KEYLEN_MAX, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_VALLEN_MAX] = {"vallen_max", PMIWIRE_F_VALLEN_MAX, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_KVSNAME] = {"kvsname", PMIWIRE_F_KVSNAME, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_KEY] = {"key", PMIWIRE_F_KEY, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_VALUE] = {"value", PMIWIRE_F_VALUE, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_FOUND] = {"found", PMIWIRE_F_FOUND, PMIWIRE_TYPE_BOOL, 0},
-    [PMIWIRE_F_GROUP] = {"group", PMIWIRE_F_GROUP, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_TAG] = {"tag", PMIWIRE_F_TAG, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_SERVICE] = {"service", PMIWIRE_F_SERVICE, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_PORT] = {"port", PMIWIRE_F_PORT, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_INFO] = {"info", PMIWIRE_F_INFO, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_EXITCODE] = {"exitcode", PMIWIRE_F_EXITCODE, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_MESSAGE] = {"message", PMIWIRE_F_MESSAGE, PMIWIRE_TYPE_TEXT, 0},
-    [PMIWIRE_F_ERROR_MSG] = {"error_msg", PMIWIRE_F_ERROR_MSG, PMIWIRE_TYPE_TEXT, 0},
-    [PMIWIRE_F_NPROCS] = {"nprocs", PMIWIRE_F_NPROCS, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_EXECNAME] = {"execname", PMIWIRE_F_EXECNAME, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_TOTSPAWNS] = {"totspawns", PMIWIRE_F_TOTSPAWNS, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_SPAWNSSOFAR] = {"spawnssofar", PMIWIRE_F_SPAWNSSOFAR, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_ARGCNT] = {"argcnt", PMIWIRE_F_ARGCNT, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_ARG] = {"arg", PMIWIRE_F_ARG, PMIWIRE_TYPE_STR, 1},
-    [PMIWIRE_F_PREPUT_NUM] = {"preput_num", PMIWIRE_F_PREPUT_NUM, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_PREPUT_KEY] = {"preput_key_", PMIWIRE_F_PREPUT_KEY, PMIWIRE_TYPE_STR, 1},
-    [PMIWIRE_F_PREPUT_VAL] = {"preput_val_", PMIWIRE_F_PREPUT_VAL, PMIWIRE_TYPE_STR, 1},
-    [PMIWIRE_F_INFO_NUM] = {"info_num", PMIWIRE_F_INFO_NUM, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_INFONUM] = {"infonum", PMIWIRE_F_INFONUM, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_INFO_KEY] = {"info_key_", PMIWIRE_F_INFO_KEY, PMIWIRE_TYPE_STR, 1},
-    [PMIWIRE_F_INFO_VAL] = {"info_val_", PMIWIRE_F_INFO_VAL, PMIWIRE_TYPE_STR, 1},
-    [PMIWIRE_F_ERRCODES] = {"errcodes", PMIWIRE_F_ERRCODES, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_JOBID] = {"jobid", PMIWIRE_F_JOBID, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_VERSIONOK] = {"versionok", PMIWIRE_F_VERSIONOK, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_STDIO] = {"stdio", PMIWIRE_F_STDIO, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_AUTHTYPE] = {"authtype", PMIWIRE_F_AUTHTYPE, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_PMIJOBID] = {"pmijobid", PMIWIRE_F_PMIJOBID, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_PMIRANK] = {"pmirank", PMIWIRE_F_PMIRANK, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_SRCID] = {"srcid", PMIWIRE_F_SRCID, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_THREADED] = {"threaded", PMIWIRE_F_THREADED, PMIWIRE_TYPE_BOOL, 0},
-    [PMIWIRE_F_V2_PMI_VERSION] = {"pmi-version", PMIWIRE_F_V2_PMI_VERSION, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_V2_PMI_SUBVERSION] = {"pmi-subversion", PMIWIRE_F_V2_PMI_SUBVERSION,
-                                     PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_SPAWNER_JOBID] = {"spawner-jobid", PMIWIRE_F_SPAWNER_JOBID, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_DEBUGGED] = {"debugged", PMIWIRE_F_DEBUGGED, PMIWIRE_TYPE_BOOL, 0},
-    [PMIWIRE_F_PMIVERBOSE] = {"pmiverbose", PMIWIRE_F_PMIVERBOSE, PMIWIRE_TYPE_BOOL, 0},
-    [PMIWIRE_F_WAIT] = {"wait", PMIWIRE_F_WAIT, PMIWIRE_TYPE_BOOL, 0},
-    [PMIWIRE_F_NAME] = {"name", PMIWIRE_F_NAME, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_INFOKEYCOUNT] = {"infokeycount", PMIWIRE_F_INFOKEYCOUNT, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_INFOKEY] = {"infokey", PMIWIRE_F_INFOKEY, PMIWIRE_TYPE_STR, 1},
-    [PMIWIRE_F_INFOVAL] = {"infoval", PMIWIRE_F_INFOVAL, PMIWIRE_TYPE_STR, 1},
-    [PMIWIRE_F_NCMDS] = {"ncmds", PMIWIRE_F_NCMDS, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_PREPUTCOUNT] = {"preputcount", PMIWIRE_F_PREPUTCOUNT, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_PPKEY] = {"ppkey", PMIWIRE_F_PPKEY, PMIWIRE_TYPE_STR, 1},
-    [PMIWIRE_F_PPVAL] = {"ppval", PMIWIRE_F_PPVAL, PMIWIRE_TYPE_STR, 1},
-    [PMIWIRE_F_SUBCMD] = {"subcmd", PMIWIRE_F_SUBCMD, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_MAXPROCS] = {"maxprocs", PMIWIRE_F_MAXPROCS, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_ARGC] = {"argc", PMIWIRE_F_ARGC, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_ARGV] = {"argv", PMIWIRE_F_ARGV, PMIWIRE_TYPE_STR, 1},
-    [PMIWIRE_F_RING_COUNT] = {"ring-count", PMIWIRE_F_RING_COUNT, PMIWIRE_TYPE_INT, 0},
-    [PMIWIRE_F_RING_LEFT] = {"ring-left", PMIWIRE_F_RING_LEFT, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_RING_RIGHT] = {"ring-right", PMIWIRE_F_RING_RIGHT, PMIWIRE_TYPE_STR, 0},
-    [PMIWIRE_F_ISWORLD] = {"isworld", PMIWIRE_F_ISWORLD, PMIWIRE_TYPE_BOOL, 0},
-    [PMIWIRE_F_KVSCOPY] = {"kvscopy", PMIWIRE_F_KVSCOPY, PMIWIRE_TYPE_BOOL, 0},
+    FIELD(RC, "rc", INT),
+    FIELD(MSG, "msg", TEXT),
+    FIELD(ERRMSG, "errmsg", TEXT),
+    FIELD(THRID, "thrid", STR),
+    FIELD(PMI_VERSION, "pmi_version", INT),
+    FIELD(PMI_SUBVERSION, "pmi_subversion", INT),
+    FIELD(PMIID, "pmiid", INT),
+    FIELD(RANK, "rank", INT),
+    FIELD(SIZE, "size", INT),
+    FIELD(DEBUG, "debug", INT),
+    FIELD(APPNUM, "appnum", INT),
+    FIELD(KVSNAME_MAX, "kvsname_max", INT),
+    FIELD(KEYLEN_MAX, "keylen_max", INT),
+    FIELD(VALLEN_MAX, "vallen_max", INT),
+    FIELD(KVSNAME, "kvsname", STR),
+    FIELD(KEY, "key", STR),
+    FIELD(VALUE, "value", STR),
+    FIELD(FOUND, "found", BOOL),
+    FIELD(GROUP, "group", STR),
+    FIELD(TAG, "tag", STR),
+    FIELD(SERVICE, "service", STR),
+    FIELD(PORT, "port", STR),
+    FIELD(INFO, "info", STR),
+    FIELD(EXITCODE, "exitcode", INT),
+    FIELD(MESSAGE, "message", TEXT),
+    FIELD(ERROR_MSG, "error_msg", TEXT),
+    FIELD(NPROCS, "nprocs", INT),
+    FIELD(EXECNAME, "execname", STR),
+    FIELD(TOTSPAWNS, "totspawns", INT),
+    FIELD(SPAWNSSOFAR, "spawnssofar", INT),
+    FIELD(ARGCNT, "argcnt", INT),
+    INDEXED(ARG, "arg", STR),
+    FIELD(PREPUT_NUM, "preput_num", INT),
+    INDEXED(PREPUT_KEY, "preput_key_", STR),
+    INDEXED(PREPUT_VAL, "preput_val_", STR),
+    FIELD(INFO_NUM, "info_num", INT),
+    FIELD(INFONUM, "infonum", INT),
+    INDEXED(INFO_KEY, "info_key_", STR),
+    INDEXED(INFO_VAL, "info_val_", STR),
+    FIELD(ERRCODES, "errcodes", STR),
+    FIELD(JOBID, "jobid", STR),
+    FIELD(VERSIONOK, "versionok", STR),
+    FIELD(STDIO, "stdio", STR),
+    FIELD(AUTHTYPE, "authtype", STR),
+    FIELD(PMIJOBID, "pmijobid", STR),
+    FIELD(PMIRANK, "pmirank", INT),
+    FIELD(SRCID, "srcid", INT),
+    FIELD(THREADED, "threaded", BOOL),
+    FIELD(V2_PMI_VERSION, "pmi-version", INT),
+    FIELD(V2_PMI_SUBVERSION, "pmi-subversion", INT),
+    FIELD(SPAWNER_JOBID, "spawner-jobid", STR),
+    FIELD(DEBUGGED, "debugged", BOOL),
+    FIELD(PMIVERBOSE, "pmiverbose", BOOL),
+    FIELD(WAIT, "wait", BOOL),
+    FIELD(NAME, "name", STR),
+    FIELD(INFOKEYCOUNT, "infokeycount", INT),
+    INDEXED(INFOKEY, "infokey", STR),
+    INDEXED(INFOVAL, "infoval", STR),
+    FIELD(NCMDS, "ncmds", INT),
+    FIELD(PREPUTCOUNT, "preputcount", INT),
+    INDEXED(PPKEY, "ppkey", STR),
+    INDEXED(PPVAL, "ppval", STR),
+    FIELD(SUBCMD, "subcmd", STR),
+    FIELD(MAXPROCS, "maxprocs", INT),
+    FIELD(ARGC, "argc", INT),
+    INDEXED(ARGV, "argv", STR),
+    FIELD(RING_COUNT, "ring-count", INT),
+    FIELD(RING_LEFT, "ring-left", STR),
+    FIELD(RING_RIGHT, "ring-right", STR),
+    FIELD(ISWORLD, "isworld", BOOL),
+    FIELD(KVSCOPY, "kvscopy", BOOL),
 };
 
 /* Fields of each command. Every reply may also hold rc and a text; every PMI-2 message thrid. */
@@ -153,10 +156,11 @@ FIELDS(f_abort2, OPT(ISWORLD), OPT(EXITCODE), {PMIWIRE_F_MSG, PMIWIRE_MAYEMPTY},
 #define N(fields) fields, sizeof(fields) / sizeof(fields[0])
 /* A request and its answer; a request without answer; a request without fields. */
 #define QUERY(w, ID, name, ANSWER, fields)                                                         \
-    [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, PMIWIRE_##ANSWER, 0, N(fields)}
+    [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, PMIWIRE_##ANSWER, 0, N(fields), sizeof(name) - 1}
 #define BARE(w, ID, name, ANSWER)                                                                  \
-    [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, PMIWIRE_##ANSWER, 0, NULL, 0}
-#define REPLY(w, ID, name, fields) [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, 0, 1, N(fields)}
+    [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, PMIWIRE_##ANSWER, 0, NULL, 0, sizeof(name) - 1}
+#define REPLY(w, ID, name, fields)                                                                 \
+    [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, 0, 1, N(fields), sizeof(name) - 1}
 
 static const struct pmiwire_command_desc commands[] = {
     QUERY(PMIWIRE_V1, V1_INIT, "init", V1_RESPONSE_TO_INIT, f_init),
@@ -259,127 +263,82 @@ const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id)
     return &pmiwire__fields[id];
 }
 
-static uint64_t load_le(const char *p, size_t n)
+uint16_t pmiwire__command_find(uint16_t wire, struct pmiwire_str name)
 {
-    uint64_t v = 0;
+    uint16_t id = wire == PMIWIRE_V2 ? FIRST_V2 : 1;
+    const uint16_t end = wire == PMIWIRE_V2 ? N_SLOTS : N_V1 + 1;
 
-    memcpy(&v, p, n);
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    v = __builtin_bswap64(v);
-#endif
-    return v;
+    for (; id < end; id++)
+        if (commands[id].name_bytes == name.len &&
+            memcmp(commands[id].name, name.ptr, name.len) == 0)
+            return id;
+    return 0;
 }
 
-/* The only place of the table where this name can stand. len > 0. */
-static uint32_t name_slot(const struct pmiwire__name_hash *h, const char *s, size_t len)
+/* Fields by the length of their names, the frequent ones first; 0 ends a list. */
+#define LONGEST_NAME 14u
+static const uint8_t fields_of_length[LONGEST_NAME + 1][12] = {
+    [2] = {PMIWIRE_F_RC},
+    [3] = {PMIWIRE_F_KEY, PMIWIRE_F_MSG, PMIWIRE_F_ARG, PMIWIRE_F_TAG},
+    [4] = {PMIWIRE_F_RANK, PMIWIRE_F_SIZE, PMIWIRE_F_PORT, PMIWIRE_F_ARGV, PMIWIRE_F_INFO,
+           PMIWIRE_F_WAIT, PMIWIRE_F_NAME, PMIWIRE_F_ARGC},
+    [5] = {PMIWIRE_F_VALUE, PMIWIRE_F_FOUND, PMIWIRE_F_JOBID, PMIWIRE_F_SRCID, PMIWIRE_F_THRID,
+           PMIWIRE_F_PPKEY, PMIWIRE_F_PPVAL, PMIWIRE_F_PMIID, PMIWIRE_F_DEBUG, PMIWIRE_F_GROUP,
+           PMIWIRE_F_STDIO, PMIWIRE_F_NCMDS},
+    [6] = {PMIWIRE_F_ERRMSG, PMIWIRE_F_APPNUM, PMIWIRE_F_NPROCS, PMIWIRE_F_ARGCNT,
+           PMIWIRE_F_SUBCMD},
+    [7] = {PMIWIRE_F_KVSNAME, PMIWIRE_F_PMIRANK, PMIWIRE_F_SERVICE, PMIWIRE_F_MESSAGE,
+           PMIWIRE_F_INFOKEY, PMIWIRE_F_INFOVAL, PMIWIRE_F_INFONUM, PMIWIRE_F_ISWORLD,
+           PMIWIRE_F_KVSCOPY},
+    [8] = {PMIWIRE_F_EXITCODE, PMIWIRE_F_EXECNAME, PMIWIRE_F_INFO_NUM, PMIWIRE_F_ERRCODES,
+           PMIWIRE_F_AUTHTYPE, PMIWIRE_F_PMIJOBID, PMIWIRE_F_THREADED, PMIWIRE_F_DEBUGGED,
+           PMIWIRE_F_MAXPROCS},
+    [9] = {PMIWIRE_F_ERROR_MSG, PMIWIRE_F_TOTSPAWNS, PMIWIRE_F_INFO_KEY, PMIWIRE_F_INFO_VAL,
+           PMIWIRE_F_VERSIONOK, PMIWIRE_F_RING_LEFT},
+    [10] = {PMIWIRE_F_KEYLEN_MAX, PMIWIRE_F_VALLEN_MAX, PMIWIRE_F_PREPUT_NUM, PMIWIRE_F_PMIVERBOSE,
+            PMIWIRE_F_RING_COUNT, PMIWIRE_F_RING_RIGHT},
+    [11] = {PMIWIRE_F_PMI_VERSION, PMIWIRE_F_V2_PMI_VERSION, PMIWIRE_F_KVSNAME_MAX,
+            PMIWIRE_F_SPAWNSSOFAR, PMIWIRE_F_PREPUT_KEY, PMIWIRE_F_PREPUT_VAL,
+            PMIWIRE_F_PREPUTCOUNT},
+    [12] = {PMIWIRE_F_INFOKEYCOUNT},
+    [13] = {PMIWIRE_F_SPAWNER_JOBID},
+    [14] = {PMIWIRE_F_PMI_SUBVERSION, PMIWIRE_F_V2_PMI_SUBVERSION},
+};
+
+static uint16_t field_by_name(const char *name, size_t len, unsigned indexed)
 {
-    uint64_t x, y = 0;
+    const uint8_t *ids;
 
-    if (len >= 8) {
-        x = load_le(s, 8);
-        y = load_le(s + len - 8, 8);
-    } else if (len >= 4) {
-        x = load_le(s, 4);
-        y = load_le(s + len - 4, 4);
-    } else {
-        x = (uint64_t)(unsigned char)s[0] | (uint64_t)(unsigned char)s[len / 2] << 8 |
-            (uint64_t)(unsigned char)s[len - 1] << 16;
-    }
-    x = (x ^ (uint64_t)len << 56) + (y << 31 | y >> 33);
-    return (uint32_t)((x * h->multiplier) >> h->shift);
-}
-
-/* No name of a command is longer. */
-#define MAX_NAME 25u
-
-/* Are these len bytes, 1 to MAX_NAME, equal? Two pieces that may overlap cover any length. */
-static int same_name(const char *name, const char *s, size_t len)
-{
-    if (len >= 16)
-        return memcmp(name, s, 16) == 0 && memcmp(name + len - 16, s + len - 16, 16) == 0;
-    if (len >= 8)
-        return memcmp(name, s, 8) == 0 && memcmp(name + len - 8, s + len - 8, 8) == 0;
-    if (len >= 4)
-        return memcmp(name, s, 4) == 0 && memcmp(name + len - 4, s + len - 4, 4) == 0;
-    return name[0] == s[0] && name[len / 2] == s[len / 2] && name[len - 1] == s[len - 1];
-}
-
-uint16_t pmiwire_command_find(uint16_t wire, struct pmiwire_str name)
-{
-    const struct pmiwire__name_hash *h = wire == PMIWIRE_V2 ? &v2_names : &v1_names;
-    uint16_t id;
-
-    if (name.len == 0 || name.len > MAX_NAME)
+    if (len > LONGEST_NAME)
         return 0;
-    id = h->id[name_slot(h, name.ptr, name.len)];
-    if (id == 0 || pmiwire__command_name_bytes[id] != name.len ||
-        !same_name(commands[id].name, name.ptr, name.len))
-        return 0;
-    return id;
+    ids = fields_of_length[len];
+    for (size_t i = 0; i < sizeof(fields_of_length[0]) && ids[i]; i++)
+        if (pmiwire__fields[ids[i]].indexed == indexed &&
+            memcmp(pmiwire__fields[ids[i]].name, name, len) == 0)
+            return ids[i];
+    return 0;
 }
 
-uint16_t pmiwire__field_lookup(const char *key, size_t len, uint32_t *index, uint16_t *indexed)
+uint16_t pmiwire__field_find(struct pmiwire_str key, uint32_t *index)
 {
-    size_t n = len;
+    size_t n = key.len;
     uint32_t number = 0, scale = 1;
-    char words[16] = {0};
     uint16_t id;
 
-    *index = 0;
-    *indexed = 0;
-    while (n > 0 && key[n - 1] >= '0' && key[n - 1] <= '9' && len - n < 9) {
-        number += (uint32_t)(key[n - 1] - '0') * scale;
+    if (index)
+        *index = 0;
+    while (n > 0 && key.ptr[n - 1] >= '0' && key.ptr[n - 1] <= '9' && key.len - n < 9) {
+        number += (uint32_t)(key.ptr[n - 1] - '0') * scale;
         scale *= 10;
         n--;
     }
-    if (n == 0 || n > PMIWIRE__FIELD_NAME_MAX)
-        return 0;
-    memcpy(words, key, n);
-    id = pmiwire__field_by_words(pmiwire__load8(words), pmiwire__load8(words + 8),
-                                 PMIWIRE__NAME_TAG(n, (unsigned)(n < len)));
-    if (id == 0)
-        return 0;
+    id = field_by_name(key.ptr, n, n < key.len);
     /* One spelling a number, so that argv1 and argv01 are not two fields of one index. */
-    if (n < len && len - n > 1 && key[n] == '0')
+    if (id == 0 || (key.len - n > 1 && key.ptr[n] == '0'))
         return 0;
-    *index = number;
-    *indexed = (uint16_t)(n < len);
-    return id;
-}
-
-uint16_t pmiwire_field_find(struct pmiwire_str key, uint32_t *index)
-{
-    uint32_t number;
-    uint16_t indexed, id;
-
-    if (!key.ptr)
-        return 0;
-    id = pmiwire__field_lookup(key.ptr, key.len, &number, &indexed);
     if (index)
         *index = number;
     return id;
-}
-
-int pmiwire_parse_int(struct pmiwire_str text, int32_t *out)
-{
-    size_t i = 0;
-    int64_t v = 0;
-    int negative = text.len > 0 && text.ptr[0] == '-';
-
-    i = (size_t)negative;
-    if (text.len == i || text.len - i > 10)
-        return PMIWIRE_ETYPE;
-    for (; i < text.len; i++) {
-        if (text.ptr[i] < '0' || text.ptr[i] > '9')
-            return PMIWIRE_ETYPE;
-        v = v * 10 + (text.ptr[i] - '0');
-    }
-    if (negative)
-        v = -v;
-    if (v < INT32_MIN || v > INT32_MAX)
-        return PMIWIRE_ETYPE;
-    *out = (int32_t)v;
-    return 0;
 }
 
 static int parse_bool(struct pmiwire_str text, int *out)
@@ -417,7 +376,7 @@ int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out)
 {
     const struct pmiwire_field *f = pmiwire_msg_field(msg, field);
 
-    return f ? pmiwire_parse_int(f->value, out) : PMIWIRE_EMISSING;
+    return f ? pmiwire__parse_int(f->value, out) : PMIWIRE_EMISSING;
 }
 
 int pmiwire_msg_bool(const struct pmiwire_msg *msg, uint16_t field, int *out)
@@ -449,7 +408,7 @@ static int check_value(const struct pmiwire_field *f, uint16_t flags)
                    ? 0
                    : PMIWIRE_EEMPTY;
     if (pmiwire__fields[f->id].type == PMIWIRE_TYPE_INT)
-        return pmiwire_parse_int(f->value, &number);
+        return pmiwire__parse_int(f->value, &number);
     if (pmiwire__fields[f->id].type == PMIWIRE_TYPE_BOOL)
         return parse_bool(f->value, &truth);
     return 0;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decoding. A message is first delimited (a newline, the line "endcmd", or the length), which is
- * what remembers its place between calls; then it is split. There are two ways to split it that
- * come to the same: one for the usual message, from marks of where its separators are, and one for
- * every message, a separator after the other.
+ * Decoding. A message is first delimited: a newline, the line "endcmd", or the length. That part
+ * remembers its place between calls. Then it is split into fields, from left to right, so that the
+ * first fault is the one that is reported.
  */
-#include "../base/internal.h"
-#include "marks.h"
+#include "codec_internal.h"
 
 void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_bytes, uint32_t flags)
 {
@@ -37,48 +35,40 @@ static ssize_t more(struct pmiwire_decoder *d, size_t need)
     return 0;
 }
 
-/* What a key is. `begin` is that of the message. */
-static inline uint16_t key_id(const char *begin, const char *key, size_t len, uint32_t *index,
-                              uint16_t *indexed)
+/* Where the text that may be split ends: at a NUL, which no message may hold, or at end. */
+static const char *text_end(const char *begin, const char *end)
 {
-    const char *end = key + len;
-    uint64_t tail;
+    const char *nul = memchr(begin, '\0', (size_t)(end - begin));
 
-    if ((end[-1] >= '0' && end[-1] <= '9') || len > PMIWIRE__FIELD_NAME_MAX || end - begin < 8)
-        return pmiwire__field_lookup(key, len, index, indexed);
-    *index = 0;
-    *indexed = 0;
-    /* The eight bytes that end with the key, without those that stand before it. */
-    tail = pmiwire__load8(end - 8);
-    if (len <= 8)
-        return pmiwire__field_by_words(tail >> 8 * (8 - len), 0, PMIWIRE__NAME_TAG(len, 0u));
-    return pmiwire__field_by_words(pmiwire__load8(key), tail >> 8 * (16 - len),
-                                   PMIWIRE__NAME_TAG(len, 0u));
+    return nul ? nul : end;
 }
 
-static inline void set_key(struct pmiwire_field *f, const char *begin, const char *key, size_t len)
+/* The first of [p, end) that ends a key: '=' or the separator; end when there is none. */
+static const char *key_end(const char *p, const char *end, char separator)
 {
-    uint16_t indexed;
-
-    f->key.ptr = key;
-    f->key.len = len;
-    f->id = key_id(begin, key, len, &f->index, &indexed);
-    f->flags = indexed ? PMIWIRE_FIELD_INDEXED : 0;
+    while (p < end && *p != '=' && *p != separator)
+        p++;
+    return p;
 }
 
-/* Add a field; returns its slot, NULL when the array is full (the fields are still counted). Sets
- * *id either way. */
-static struct pmiwire_field *add_field(struct pmiwire_msg *msg, uint32_t *total, const char *begin,
-                                       const char *key, size_t len, uint16_t *id)
+/* Add the field `key=value`, [key, equals) and (equals, end). Without room it is counted alone.
+ * Returns its id. */
+static uint16_t add_field(struct pmiwire_msg *msg, uint32_t *total, const char *key,
+                          const char *equals, const char *end, uint16_t flags)
 {
-    struct pmiwire_field f;
+    const struct pmiwire_str name = {key, (size_t)(equals - key)};
+    uint32_t index;
+    uint16_t id = pmiwire__field_find(name, &index);
 
-    set_key(&f, begin, key, len);
-    *id = f.id;
-    if ((*total)++ >= msg->cap_fields)
-        return NULL;
-    msg->fields[msg->n_fields] = f;
-    return &msg->fields[msg->n_fields++];
+    if ((*total)++ < msg->cap_fields)
+        msg->fields[msg->n_fields++] = (struct pmiwire_field){
+            .key = name,
+            .value = {equals + 1, (size_t)(end - equals - 1)},
+            .id = id,
+            .flags = (uint16_t)(flags | (pmiwire__fields[id].indexed ? PMIWIRE_FIELD_INDEXED : 0)),
+            .index = index,
+        };
+    return id;
 }
 
 static ssize_t finish(struct pmiwire_decoder *d, const struct pmiwire_msg *msg, uint32_t total,
@@ -93,141 +83,65 @@ static ssize_t finish(struct pmiwire_decoder *d, const struct pmiwire_msg *msg, 
 }
 
 /*
- * Split a usual message, on either wire: n bytes from behind "cmd=" up to its last separator, all
- * marked in m; every word is a key, '=' and a value; there is no NUL, and room for all fields.
- * Returns 0 when it is of another kind: then the general splitters take it from the start, and say
- * what is wrong with it if anything is. This takes half their time (bench_codec).
- */
-static inline int split_usual(const char *begin, const char *words, size_t n,
-                              const struct pmiwire__marks *m, struct pmiwire_msg *msg)
-{
-    const uint32_t room = msg->cap_fields;
-    uint32_t used = 0;
-    size_t word = pmiwire__next_stop(m, 0);
-
-    if (m->nuls || word == 0)
-        return 0;
-    msg->cmd.ptr = words;
-    msg->cmd.len = word;
-    while (word < n) {
-        const size_t start = word + 1, stop = pmiwire__next_stop(m, start),
-                     equals = pmiwire__next_equals(m, start, stop);
-        struct pmiwire_field *f;
-
-        if (equals >= stop || equals == start || used == room)
-            return 0;
-        f = &msg->fields[used++];
-        set_key(f, begin, words + start, equals - start);
-        f->value.ptr = words + equals + 1;
-        f->value.len = stop - equals - 1;
-        word = stop;
-    }
-    msg->n_fields = used;
-    return 1;
-}
-
-/* The next byte of [p, end) that separates: separator, NUL, and before a value '='; end when there
- * is none. */
-static const char *next_separator(const char *p, const char *end, char separator, int in_value)
-{
-    const char *stop, *nul;
-
-    if (!in_value) {
-        while (p < end && *p != separator && *p != '=' && *p != '\0')
-            p++;
-        return p;
-    }
-    stop = memchr(p, separator, (size_t)(end - p));
-    if (!stop)
-        stop = end;
-    nul = memchr(p, '\0', (size_t)(stop - p));
-    return nul ? nul : stop;
-}
-
-/*
- * Split a PMI-1 line. `end` points to its newline. Words are separated by
- * spaces; a word is split at its first '='.
+ * Split a PMI-1 line. `end` points to its newline. Words are separated by spaces; a word is split
+ * at its first '='. A word without one continues prose.
  */
 static ssize_t split_line(struct pmiwire_decoder *d, const char *buf, const char *end,
                           struct pmiwire_msg *msg)
 {
     const size_t bytes = (size_t)(end - buf) + 1;
-    const char *word = buf;         /* start of the current word */
-    struct pmiwire_field *f = NULL; /* the last field, when there was room for it */
-    uint16_t id = 0;                /* what it is, room or not */
-    const char *equals = buf + 3;   /* the '=' of the current word, when met: that of cmd= */
-    const char *at = buf + 4;       /* separators before it have been seen */
+    const char *stop = text_end(buf, end);
+    const char *word = buf + 4, *space = memchr(word, ' ', (size_t)(stop - word));
+    uint16_t last = 0; /* id of the last field */
     uint32_t total = 0;
 
-    for (;;) {
-        const char *p = next_separator(at, end, ' ', equals != NULL);
+    if (!space)
+        space = stop;
+    if (space == stop && stop < end)
+        return fail(d, PMIWIRE_ENUL, (size_t)(stop - buf), bytes);
+    msg->cmd = (struct pmiwire_str){word, (size_t)(space - word)};
+    if (msg->cmd.len == 0)
+        return fail(d, PMIWIRE_ENOCMD, 4, bytes);
+    msg->id = pmiwire__command_find(PMIWIRE_V1, msg->cmd);
+    while (space < stop) {
+        const char *equals;
 
-        at = p + 1;
-        if (p < end && *p == '\0')
-            return fail(d, PMIWIRE_ENUL, (size_t)(p - buf), bytes);
-        if (p < end && *p == '=') {
-            equals = p;
-            if (p == word)
-                return fail(d, PMIWIRE_EEMPTY, (size_t)(p - buf), bytes);
-            f = add_field(msg, &total, buf, word, (size_t)(p - word), &id);
-            if (id == PMIWIRE_F_VALUE && (d->flags & PMIWIRE_DECODE_VALUE_TO_EOL)) {
-                const char *nul = memchr(p + 1, '\0', (size_t)(end - p - 1));
-
-                if (nul)
-                    return fail(d, PMIWIRE_ENUL, (size_t)(nul - buf), bytes);
-                if (f) {
-                    f->value.ptr = p + 1;
-                    f->value.len = (size_t)(end - p - 1);
-                }
-                return finish(d, msg, total, bytes);
-            }
-            continue;
+        word = space + 1;
+        equals = key_end(word, stop, ' ');
+        if (equals == stop || *equals == ' ') {
+            space = equals;
+            equals = NULL;
+        } else if (equals == word) {
+            return fail(d, PMIWIRE_EEMPTY, (size_t)(word - buf), bytes);
+        } else if ((d->flags & PMIWIRE_DECODE_VALUE_TO_EOL) && equals - word == 5 &&
+                   memcmp(word, "value", 5) == 0) {
+            space = stop;
+        } else {
+            space = memchr(equals, ' ', (size_t)(stop - equals));
+            if (!space)
+                space = stop;
         }
-        /* A space, or the end of the line: the end of a word, unless there was none. */
-        if (word == buf) {
-            msg->cmd.len = (size_t)(p - msg->cmd.ptr);
-            if (msg->cmd.len == 0)
-                return fail(d, PMIWIRE_ENOCMD, 4, bytes);
-            msg->id = pmiwire_command_find(PMIWIRE_V1, msg->cmd);
-        } else if (equals) {
-            if (f) {
-                f->value.ptr = equals + 1;
-                f->value.len = (size_t)(p - equals - 1);
-            }
-        } else if (p > word) { /* prose goes on over a word without '=' */
-            if (pmiwire__fields[id].type != PMIWIRE_TYPE_TEXT)
+        if (space == stop && stop < end)
+            return fail(d, PMIWIRE_ENUL, (size_t)(stop - buf), bytes);
+        if (equals) {
+            last = add_field(msg, &total, word, equals, space, 0);
+        } else if (space > word) {
+            if (pmiwire__fields[last].type != PMIWIRE_TYPE_TEXT)
                 return fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
-            if (f)
-                f->value.len = (size_t)(p - f->value.ptr);
+            if (total == msg->n_fields) /* the last field had room */
+                msg->fields[total - 1].value.len =
+                    (size_t)(space - msg->fields[total - 1].value.ptr);
         }
-        if (p == end)
-            return finish(d, msg, total, bytes);
-        word = p + 1;
-        equals = NULL;
     }
+    return finish(d, msg, total, bytes);
 }
 
 static ssize_t decode_line(struct pmiwire_decoder *d, const char *buf, size_t len,
                            struct pmiwire_msg *msg)
 {
-    const char *words = buf + 4, *end = NULL;
-    size_t from = d->scanned;
+    const char *end = memchr(buf + d->scanned, '\n', len - d->scanned);
 
     msg->wire = PMIWIRE_V1;
-    if (from == 0) { /* the line is mostly there as a whole, and short */
-        const size_t span = len - 4 < PMIWIRE__SPAN ? len - 4 : PMIWIRE__SPAN;
-        struct pmiwire__marks marks;
-        const size_t n = pmiwire__mark(buf, words, span, ' ', 1, &marks);
-
-        from = 4 + n;
-        if (n < span && from < d->max_msg_bytes && d->flags == 0 &&
-            split_usual(buf, words, n, &marks, msg)) {
-            msg->id = pmiwire_command_find(PMIWIRE_V1, msg->cmd);
-            restart(d);
-            return (ssize_t)from + 1;
-        }
-    }
-    end = memchr(buf + from, '\n', len - from);
     if (!end) {
         if (len >= d->max_msg_bytes)
             return fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, 0);
@@ -236,7 +150,6 @@ static ssize_t decode_line(struct pmiwire_decoder *d, const char *buf, size_t le
     }
     if ((size_t)(end - buf) >= d->max_msg_bytes)
         return fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, (size_t)(end - buf) + 1);
-    msg->cmd = (struct pmiwire_str){words, 0};
     return split_line(d, buf, end, msg);
 }
 
@@ -254,22 +167,16 @@ static ssize_t split_mcmd(struct pmiwire_decoder *d, const char *buf, const char
     msg->cmd.len = (size_t)(line - msg->cmd.ptr);
     if (msg->cmd.len == 0)
         return fail(d, PMIWIRE_ENOCMD, 5, bytes);
-    msg->id = pmiwire_command_find(PMIWIRE_V1, msg->cmd);
+    msg->id = pmiwire__command_find(PMIWIRE_V1, msg->cmd);
     for (line++; line < end;) {
         const char *eol = memchr(line, '\n', (size_t)(end - line));
         const char *equals = memchr(line, '=', (size_t)(eol - line));
-        struct pmiwire_field *f;
-        uint16_t id;
 
         if (!equals)
             return fail(d, PMIWIRE_ENOEQ, (size_t)(line - buf), bytes);
         if (equals == line)
             return fail(d, PMIWIRE_EEMPTY, (size_t)(line - buf), bytes);
-        f = add_field(msg, &total, buf, line, (size_t)(equals - line), &id);
-        if (f) {
-            f->value.ptr = equals + 1;
-            f->value.len = (size_t)(eol - equals - 1);
-        }
+        add_field(msg, &total, line, equals, eol, 0);
         line = eol + 1;
     }
     return finish(d, msg, total, bytes);
@@ -313,61 +220,56 @@ static size_t parse_length(const char *h, uint32_t *pad_right)
     return i == PMIWIRE_V2_HEADER_BYTES && digits ? v : 0;
 }
 
+/* Where a PMI-2 value ends: at a ';' that is not doubled. NULL when there is none before end. */
+static const char *value_end(const char *p, const char *end, uint16_t *flags)
+{
+    *flags = 0;
+    while ((p = memchr(p, ';', (size_t)(end - p))) != NULL && p + 1 < end && p[1] == ';') {
+        *flags = PMIWIRE_FIELD_ESCAPED;
+        p += 2;
+    }
+    return p;
+}
+
 /* Split a PMI-2 body, [body, end). */
 static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char *body,
                           const char *end, struct pmiwire_msg *msg)
 {
     const size_t bytes = (size_t)(end - buf);
-    const char *word = body;
-    const char *equals = body + 3; /* of cmd= */
-    struct pmiwire_field *f = NULL;
-    uint16_t id;
-    uint16_t flags = 0; /* PMIWIRE_FIELD_ESCAPED, for the current field */
-    const char *at = body + 4;
+    const char *stop, *word = body;
+    uint16_t flags;
     uint32_t total = 0;
 
-    if (bytes < PMIWIRE_V2_HEADER_BYTES + 4 || memcmp(body, "cmd=", 4) != 0)
-        return fail(d, PMIWIRE_ENOCMD, PMIWIRE_V2_HEADER_BYTES, bytes);
+    if (end - body < 4 || memcmp(body, "cmd=", 4) != 0)
+        return fail(d, PMIWIRE_ENOCMD, (size_t)(body - buf), bytes);
     msg->cmd.ptr = body + 4;
-    for (;;) {
-        const char *p = next_separator(at, end, ';', equals != NULL);
+    stop = text_end(body, end);
+    while (word < stop) {
+        const char *equals = key_end(word, stop, ';'), *semicolon = NULL;
 
-        at = p + 1;
-        if (p == end) {
-            if (word == end)
-                return finish(d, msg, total, bytes);
-            return fail(d, PMIWIRE_EUNTERM, (size_t)(word - buf), bytes);
-        }
-        if (*p == '\0')
-            return fail(d, PMIWIRE_ENUL, (size_t)(p - buf), bytes);
-        if (*p == '=') {
-            equals = p;
-            if (p == word)
-                return fail(d, PMIWIRE_EEMPTY, (size_t)(p - buf), bytes);
-            f = add_field(msg, &total, buf, word, (size_t)(p - word), &id);
-            continue;
-        }
-        if (!equals)
+        if (equals < stop && *equals == ';')
             return fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
-        if (p + 1 < end && p[1] == ';') { /* stands for one ';' */
-            flags = PMIWIRE_FIELD_ESCAPED;
-            at = p + 2;
-            continue;
-        }
-        if (word == body) {
-            msg->cmd.len = (size_t)(p - msg->cmd.ptr);
+        if (equals < stop && equals == word)
+            return fail(d, PMIWIRE_EEMPTY, (size_t)(word - buf), bytes);
+        if (equals < stop)
+            semicolon = value_end(equals + 1, stop, &flags);
+        if (!semicolon && stop == end)
+            return fail(d, PMIWIRE_EUNTERM, (size_t)(word - buf), bytes);
+        if (!semicolon)
+            break; /* a NUL */
+        if (word > body) {
+            add_field(msg, &total, word, equals, semicolon, flags);
+        } else {
+            msg->cmd.len = (size_t)(semicolon - msg->cmd.ptr);
             if (msg->cmd.len == 0)
-                return fail(d, PMIWIRE_ENOCMD, PMIWIRE_V2_HEADER_BYTES + 4, bytes);
-            msg->id = pmiwire_command_find(PMIWIRE_V2, msg->cmd);
-        } else if (f) {
-            f->value.ptr = equals + 1;
-            f->value.len = (size_t)(p - equals - 1);
-            f->flags |= flags;
+                return fail(d, PMIWIRE_ENOCMD, (size_t)(msg->cmd.ptr - buf), bytes);
+            msg->id = pmiwire__command_find(PMIWIRE_V2, msg->cmd);
         }
-        word = p + 1;
-        equals = NULL;
-        flags = 0;
+        word = semicolon + 1;
     }
+    if (stop < end)
+        return fail(d, PMIWIRE_ENUL, (size_t)(stop - buf), bytes);
+    return finish(d, msg, total, bytes);
 }
 
 /* Where the first of n bytes lies that cannot be part of a length; n when there is none. */
@@ -377,24 +279,6 @@ static size_t not_length(const char *h, size_t n)
         if (h[i] != ' ' && (h[i] < '0' || h[i] > '9'))
             return i;
     return n;
-}
-
-/* Split a PMI-2 message with so many bytes of body, if it is a usual one. */
-static int usual_body(const char *buf, size_t body, struct pmiwire_msg *msg)
-{
-    const char *words = buf + PMIWIRE_V2_HEADER_BYTES + 4;
-    const size_t n = body - 5; /* between "cmd=" and the last ';' */
-    struct pmiwire__marks marks;
-
-    if (body < 5 || n > PMIWIRE__SPAN || words[n] != ';' || memcmp(words - 4, "cmd=", 4) != 0)
-        return 0;
-    pmiwire__mark(buf, words, n, ';', 0, &marks);
-    if (split_usual(buf, words, n, &marks, msg)) {
-        msg->id = pmiwire_command_find(PMIWIRE_V2, msg->cmd);
-        return 1;
-    }
-    msg->cmd = (struct pmiwire_str){NULL, 0};
-    return 0;
 }
 
 static ssize_t decode_v2(struct pmiwire_decoder *d, const char *buf, size_t len,
@@ -419,10 +303,6 @@ static ssize_t decode_v2(struct pmiwire_decoder *d, const char *buf, size_t len,
         return fail(d, PMIWIRE_ETOOBIG, 0, 0);
     if (len < body + PMIWIRE_V2_HEADER_BYTES)
         return more(d, body + PMIWIRE_V2_HEADER_BYTES);
-    if (usual_body(buf, body, msg)) {
-        restart(d);
-        return (ssize_t)(PMIWIRE_V2_HEADER_BYTES + body);
-    }
     return split_body(d, buf, buf + PMIWIRE_V2_HEADER_BYTES, buf + PMIWIRE_V2_HEADER_BYTES + body,
                       msg);
 }

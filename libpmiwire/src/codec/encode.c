@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "../base/internal.h"
+#include "codec_internal.h"
 
 /* Values from this length on are referenced, not copied, when there is an iovec. */
 #define REFERENCE_BYTES 128u
@@ -110,7 +110,7 @@ void pmiwire_enc_begin_iov(struct pmiwire_encoder *e, char *buf, size_t cap, str
     begin(e, buf, cap, iov, cap_iov, c ? c->wire : 0, profile);
     e->cmd = cmd;
     if (c)
-        begin_name(e, (struct pmiwire_str){c->name, pmiwire__command_name_bytes[c->id]});
+        begin_name(e, (struct pmiwire_str){c->name, c->name_bytes});
     else
         refuse(e, -EINVAL, 0);
 }
@@ -272,7 +272,7 @@ static void add(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str in
         refuse(e, rc, field);
         return;
     }
-    append_field(e, (struct pmiwire_str){d->name, pmiwire__field_name_bytes[field]}, index, value);
+    append_field(e, (struct pmiwire_str){d->name, d->name_bytes}, index, value);
     if (e->err && !e->err_field)
         e->err_field = field;
     if (field == PMIWIRE_F_VALUE)
@@ -331,7 +331,7 @@ void pmiwire_enc_named(struct pmiwire_encoder *e, struct pmiwire_str key, struct
         return;
     rc = pmiwire_check_key(NULL, e->wire, key);
     if (rc == 0 && !(e->wire == PMIWIRE_V1 && !e->profile &&
-                     pmiwire__fields[pmiwire_field_find(key, NULL)].type == PMIWIRE_TYPE_TEXT &&
+                     pmiwire__fields[pmiwire__field_find(key, NULL)].type == PMIWIRE_TYPE_TEXT &&
                      check_text(e, value) == 0))
         rc = pmiwire_check_value(NULL, e->wire, value);
     if (rc < 0)
@@ -345,7 +345,7 @@ static int is_reserved(struct pmiwire_str key)
 {
     static const char *const prefixes[] = {"arg", "info_", "infokey", "infoval", "pp", "preput_"};
 
-    if (pmiwire_field_find(key, NULL) != 0 || pmiwire__is(key, "cmd") || pmiwire__is(key, "mcmd"))
+    if (pmiwire__field_find(key, NULL) != 0 || pmiwire__is(key, "cmd") || pmiwire__is(key, "mcmd"))
         return 1;
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
         size_t n = strlen(prefixes[i]);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 
-#include <pmiwire/extension.h>
-
-#include "../base/internal.h"
+#include "codec_internal.h"
 
 static const struct pmiwire_ext_desc extensions[PMIWIRE_EXT_COUNT_] = {
     [PMIWIRE_EXT_SERVER] = {"fp-server", PMIWIRE_EXT_SERVER, PMIWIRE_EXT_AT_INIT},

@@ -128,12 +128,12 @@ int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmi
     int rc;
 
     memset(&probe, 0, sizeof(probe));
-    if (!opts || !out || pmiwire__take_struct(&o, sizeof(o), opts, opts->size) != 0 || !o.ops ||
-        pmiwire__take_struct(&probe.ops, sizeof(probe.ops), o.ops, o.ops->size) != 0)
+    if (!opts || !out || pmiwire__opts_take(&o, sizeof(o), opts, opts->size) != 0 || !o.ops ||
+        pmiwire__opts_take(&probe.ops, sizeof(probe.ops), o.ops, o.ops->size) != 0)
         return -EINVAL;
     if (check_shape(&o) != 0 || check_opts(&o, &probe.ops) != 0)
         return -EINVAL;
-    probe.alloc = o.alloc ? *o.alloc : pmiwire__libc_alloc;
+    probe.alloc = o.alloc ? *o.alloc : pmiwire__libc_allocator;
     probe.max_bytes = o.max_bytes ? o.max_bytes : PMIWIRE_EXCHANGE_MAX_BYTES;
     x = pmiwire__xrealloc(&probe, NULL, 0, sizeof(*x));
     if (!x)

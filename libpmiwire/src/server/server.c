@@ -48,12 +48,12 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
 {
     struct pmiwire_server_opts *o = &s->opts;
 
-    if (pmiwire__take_struct(o, sizeof(*o), opts, opts ? opts->size : 0) != 0)
+    if (pmiwire__opts_take(o, sizeof(*o), opts, opts ? opts->size : 0) != 0)
         return -EINVAL;
-    if (pmiwire__take_struct(&s->ops, sizeof(s->ops), o->ops, o->ops ? o->ops->size : 0) != 0)
+    if (pmiwire__opts_take(&s->ops, sizeof(s->ops), o->ops, o->ops ? o->ops->size : 0) != 0)
         return -EINVAL;
     o->ops = NULL;
-    s->alloc = o->alloc ? *o->alloc : pmiwire__libc_alloc;
+    s->alloc = o->alloc ? *o->alloc : pmiwire__libc_allocator;
     o->alloc = NULL;
     if ((o->flags & ~PMIWIRE_SERVER_PMI_1_2) || (o->decode_flags & ~PMIWIRE_DECODE_VALUE_TO_EOL))
         return -EINVAL;
@@ -273,7 +273,7 @@ int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_op
     struct pmiwire_str number;
     int rc;
 
-    if (!opts || !job || pmiwire__take_struct(&o, sizeof(o), opts, opts->size) != 0)
+    if (!opts || !job || pmiwire__opts_take(&o, sizeof(o), opts, opts->size) != 0)
         return -EINVAL;
     rc = check_name(o.kvsname, s->opts.kvsname_max);
     if (rc == 0 && o.spawner_jobid)

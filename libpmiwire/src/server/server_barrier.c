@@ -199,7 +199,7 @@ static const char *name_list(struct group_name *g, const struct pmiwire__job *j,
         struct pmiwire_str word = {list.ptr, comma ? (size_t)(comma - list.ptr) : list.len};
         int32_t r;
 
-        if (pmiwire_parse_int(word, &r) != 0 || (comma && word.len + 1 == list.len))
+        if (pmiwire__parse_int(word, &r) != 0 || (comma && word.len + 1 == list.len))
             return "group is no list of ranks";
         if (r < 0 || (uint32_t)r >= j->n_ranks)
             return "group holds a rank that the job has not";

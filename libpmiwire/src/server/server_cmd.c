@@ -374,7 +374,7 @@ static void get_outside(const struct pmiwire__req *q, const struct pmiwire__job 
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SRCID, &srcid);
     rc = word_of(q, PMIWIRE_EXT_GET, words, &how);
     if (rc == 0 && pmiwire_msg_ext(q->msg, PMIWIRE_EXT_SRC, &src) == 0)
-        rc = pmiwire_parse_int(src, &srcid);
+        rc = pmiwire__parse_int(src, &srcid);
     if (rc != 0) {
         pmiwire__refuse(c, q->cmd, rc, NULL);
         return;

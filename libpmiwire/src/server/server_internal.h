@@ -29,7 +29,7 @@
 
 #include <pmiwire/server.h>
 
-#include "../base/internal.h"
+#include "../codec/codec_internal.h"
 
 /* Badly formed messages that one connection may send before it is cut off. */
 #define PMIWIRE__PATIENCE 64u

@@ -58,7 +58,7 @@ static int number(struct part p, uint16_t id, uint32_t *out)
             continue;
         if (found)
             return PMIWIRE_EDUP;
-        if (pmiwire_parse_int(p.f[i].value, &v) != 0 || v < 0)
+        if (pmiwire__parse_int(p.f[i].value, &v) != 0 || v < 0)
             return PMIWIRE_ETYPE;
         *out = (uint32_t)v;
         found = true;

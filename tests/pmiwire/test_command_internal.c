@@ -6,6 +6,8 @@
  */
 #include "codec_tools.h"
 
+#include "../../libpmiwire/src/codec/codec_internal.h"
+
 #define F(name) PMIWIRE_F_##name
 
 /* ---- Names ----------------------------------------------------------------- */
@@ -55,12 +57,12 @@ static void look_up(const char *name, size_t len)
     uint32_t index = 77, want;
     int id = is_field(name, len, &want);
 
-    if (pmiwire_command_find(PMIWIRE_V1, s) != is_command(PMIWIRE_V1, name, len) ||
-        pmiwire_command_find(PMIWIRE_V1_MCMD, s) != is_command(PMIWIRE_V1, name, len) ||
-        pmiwire_command_find(PMIWIRE_V2, s) != is_command(PMIWIRE_V2, name, len))
+    if (pmiwire__command_find(PMIWIRE_V1, s) != is_command(PMIWIRE_V1, name, len) ||
+        pmiwire__command_find(PMIWIRE_V1_MCMD, s) != is_command(PMIWIRE_V1, name, len) ||
+        pmiwire__command_find(PMIWIRE_V2, s) != is_command(PMIWIRE_V2, name, len))
         fail_msg("command %.*s", (int)len, name);
-    if (pmiwire_field_find(s, &index) != id || index != want || pmiwire_field_find(s, NULL) != id)
-        fail_msg("field %.*s: %u, index %u", (int)len, name, pmiwire_field_find(s, NULL), index);
+    if (pmiwire__field_find(s, &index) != id || index != want || pmiwire__field_find(s, NULL) != id)
+        fail_msg("field %.*s: %u, index %u", (int)len, name, pmiwire__field_find(s, NULL), index);
     free(copy);
 }
 
@@ -107,7 +109,7 @@ static void names(void **state)
     (void)state;
     for (uint32_t i = 0; (c = pmiwire_command_at(i)) != NULL; i++, count++) {
         assert_ptr_equal(pmiwire_command_get(c->id), c);
-        assert_int_equal(pmiwire_command_find(c->wire, pmiwire_strz(c->name)), c->id);
+        assert_int_equal(pmiwire__command_find(c->wire, pmiwire_strz(c->name)), c->id);
         look_up_mutated(c->name);
     }
     assert_int_equal(count, pmiwire_command_count());
@@ -121,7 +123,7 @@ static void names(void **state)
         assert_non_null(f);
         assert_int_equal(f->id, id);
         snprintf(key, sizeof(key), f->indexed ? "%s123456789" : "%s", f->name);
-        assert_int_equal(pmiwire_field_find(pmiwire_strz(key), &index), id);
+        assert_int_equal(pmiwire__field_find(pmiwire_strz(key), &index), id);
         assert_int_equal(index, f->indexed ? 123456789 : 0);
         look_up_mutated(f->name);
         if (f->indexed)
@@ -133,8 +135,8 @@ static void names(void **state)
     assert_null(pmiwire_command_get(40));
     assert_null(pmiwire_command_get(PMIWIRE_V2_FINALIZE_RESPONSE + 1));
     assert_null(pmiwire_command_get(UINT16_MAX));
-    assert_int_equal(pmiwire_command_find(PMIWIRE_V1, view(NULL, 0)), 0);
-    assert_int_equal(pmiwire_field_find(view(NULL, 0), NULL), 0);
+    assert_int_equal(pmiwire__command_find(PMIWIRE_V1, view(NULL, 0)), 0);
+    assert_int_equal(pmiwire__field_find(view(NULL, 0), NULL), 0);
     look_up("arg-1", 5);
     look_up("0", 1);
     look_up("1234567890123456789012345678901234567890", 40);
@@ -430,12 +432,12 @@ static void integers(void **state)
         char *copy = exact_copy(cases[i].text, n);
         int32_t out = 12345;
 
-        if (pmiwire_parse_int(view(copy, n), &out) != cases[i].rc ||
+        if (pmiwire__parse_int(view(copy, n), &out) != cases[i].rc ||
             out != (cases[i].rc ? 12345 : cases[i].value))
             fail_msg("\"%s\": %d", cases[i].text, (int)out);
         free(copy);
     }
-    assert_int_equal(pmiwire_parse_int(view(NULL, 0), &(int32_t){0}), PMIWIRE_ETYPE);
+    assert_int_equal(pmiwire__parse_int(view(NULL, 0), &(int32_t){0}), PMIWIRE_ETYPE);
 }
 
 static void access_to_fields(void **state)
