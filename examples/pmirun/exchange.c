@@ -251,7 +251,7 @@ void exchange_over(struct job *job)
     if (!job->exchange)
         return;
     job->exchange->over = true;
-    pmiwire_exchange_fail(job->exchange->engine, PMIWIRE_ENOENT); /* what the Gets are told */
+    pmiwire_exchange_fail(job->exchange->engine, PMIWIRE_ENOENT, 0); /* what Gets end with */
 }
 
 int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value,
@@ -323,5 +323,5 @@ void exchange_tick(struct job *job)
 void exchange_lost(struct job *job, uint32_t node)
 {
     if (job->exchange && member_of(job->exchange, node) < job->exchange->n_members)
-        pmiwire_exchange_lost(job->exchange->engine, member_of(job->exchange, node));
+        pmiwire_exchange_fail(job->exchange->engine, PMIWIRE_ELOST, member_of(job->exchange, node));
 }

@@ -823,10 +823,10 @@ void nodes_deadlines(struct pmirun *pr)
             nodes_lost(pr, &h->nodes[i], "its ranks do not end");
 }
 
-void nodes_stats(const struct pmirun *pr, struct pmiwire_server_stats *s)
+void nodes_stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
 {
     const uint64_t *c = pr->head->counters;
 
-    *s = (struct pmiwire_server_stats){c[0], c[1], c[2], c[3], c[4], c[5],
+    *s = (struct pmiwire_stats_server){c[0], c[1], c[2], c[3], c[4], c[5],
                                        c[6], c[7], c[8], c[9], c[10]};
 }

@@ -406,7 +406,7 @@ void nodes_deadlines(struct pmirun *pr);
 void nodes_starter_event(struct pmirun *pr, struct source *src);
 void nodes_reaped(struct pmirun *pr, const siginfo_t *si);
 const char *nodes_name(const struct pmirun *pr, uint32_t node);
-void nodes_stats(const struct pmirun *pr, struct pmiwire_server_stats *s);
+void nodes_stats(const struct pmirun *pr, struct pmiwire_stats_server *s);
 void nodes_spawned(struct pmirun *pr, uint32_t node, uint64_t token, int err, const char *kvsname);
 
 /* agent.c: an agent's side of its head */

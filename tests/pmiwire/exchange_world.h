@@ -86,6 +86,12 @@ static UNUSED uint32_t w_random(struct world *w, uint32_t below)
     return (uint32_t)((w->rng >> 20) % below);
 }
 
+/* Are they neighbours in the tree? */
+static UNUSED bool w_linked(uint32_t arity, uint32_t a, uint32_t b)
+{
+    return a > b ? (a - 1) / arity == b : b > a && (b - 1) / arity == a;
+}
+
 static UNUSED struct pmiwire_str str(const char *s)
 {
     return pmiwire_strz(s);
@@ -444,11 +450,11 @@ static UNUSED void w_tick(struct world *w, uint64_t now_ns)
         pmiwire_exchange_tick(w->nodes[i].x, now_ns);
 }
 
-static UNUSED struct pmiwire_exchange_stats w_stats(const struct world *w, uint32_t node)
+static UNUSED struct pmiwire_stats_exchange w_stats(const struct world *w, uint32_t node)
 {
-    struct pmiwire_exchange_stats s;
+    struct pmiwire_stats_exchange s;
 
-    pmiwire_exchange_get_stats(w->nodes[node].x, &s);
+    pmiwire_exchange_stats(w->nodes[node].x, &s);
     return s;
 }
 

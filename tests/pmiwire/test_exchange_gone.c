@@ -84,9 +84,9 @@ static void a_named_source(void **state)
                              PMIWIRE_GET_WAIT);
                 w_run(&w);
                 ticks(&w, 1);
-                assert_int_equal(count(&w, PMIWIRE_XF_GONE), 0);
+                assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), 0);
                 ticks(&w, 5);
-                assert_int_equal(count(&w, PMIWIRE_XF_GONE), 5 * links);
+                assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), 5 * links);
                 w_gone(&w, 2 * source); /* the other one, unless that is who waits */
                 w_run(&w);
                 ticks(&w, 1);
@@ -98,10 +98,10 @@ static void a_named_source(void **state)
                     assert_true(w.gets[t].pending);
                 ticks(&w, 1);
                 expect_none(&w, t);
-                assert_int_equal(count(&w, PMIWIRE_XF_GONE), 8 * links);
-                t = count(&w, PMIWIRE_XF_GONE);
+                assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), 8 * links);
+                t = count(&w, PMIWIRE_FRAME_GONE);
                 ticks(&w, 5);
-                assert_int_equal(count(&w, PMIWIRE_XF_GONE), t);
+                assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), t);
                 for (uint32_t i = 0; i < 7; i++)
                     assert_int_equal(w_stats(&w, i).n_refused, 0);
                 w_fini(&w);
@@ -200,7 +200,7 @@ static void no_frames_for_short_waits(void **state)
         for (uint32_t r = 0; r < 14; r++)
             w_gone(&w, r);
         ticks(&w, 10);
-        assert_int_equal(count(&w, PMIWIRE_XF_GONE), 0);
+        assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), 0);
         w_fini(&w);
     }
 }
@@ -321,7 +321,7 @@ static void many_wait(void **state)
             t[i] = w_get(&w, 6, key, 3, PMIWIRE_GET_WAIT);
         }
         ticks(&w, 2);
-        assert_int_equal(count(&w, PMIWIRE_XF_GONE), distance(6, 1));
+        assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), distance(6, 1));
         w_gone(&w, 3);
         ticks(&w, 1);
         for (uint32_t i = 0; i < 40; i++)

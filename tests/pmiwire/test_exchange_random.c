@@ -38,7 +38,7 @@ struct actor {
 
 struct play {
     struct world w;
-    uint32_t design, flags;
+    uint32_t design, arity, flags;
     struct history keys[KEYS];
     struct actor actors[MAX_RANKS];
     uint32_t next_value;
@@ -356,12 +356,11 @@ static bool act(struct play *p, uint32_t rank)
 /* A node dies; its neighbours will be told, sooner or later, and who sends to it afterwards. */
 static void kill_one(struct play *p)
 {
-    uint32_t next;
-
     p->killed = true;
     p->w.nodes[p->victim].dead = true;
-    for (uint32_t i = 0; pmiwire_exchange_neighbour(p->w.nodes[p->victim].x, i, &next) == 0; i++)
-        p->to_tell[p->n_to_tell++] = next;
+    for (uint32_t next = 0; next < p->w.n_nodes; next++)
+        if (w_linked(p->arity, next, p->victim))
+            p->to_tell[p->n_to_tell++] = next;
     /* Some of what it had sent still arrives, some is lost: the end of each queue. */
     for (uint32_t to = 0; to < p->w.n_nodes; to++) {
         struct queue *q = &p->w.queues[(size_t)p->victim * p->w.n_nodes + to];
@@ -388,7 +387,7 @@ static bool tell_one(struct play *p)
     i = w_random(&p->w, p->n_to_tell);
     node = p->to_tell[i];
     p->to_tell[i] = p->to_tell[--p->n_to_tell];
-    assert_int_equal(pmiwire_exchange_lost(p->w.nodes[node].x, p->victim), 0);
+    assert_int_equal(pmiwire_exchange_fail(p->w.nodes[node].x, PMIWIRE_ELOST, p->victim), 0);
     return true;
 }
 
@@ -453,7 +452,7 @@ static void check_end(struct play *p)
         if (p->w.gets[t].pending)
             assert_true(p->killed); /* then by a rank of that node, as is checked below */
     for (uint32_t i = 0; i < p->w.n_nodes; i++) {
-        struct pmiwire_exchange_stats s = w_stats(&p->w, i);
+        struct pmiwire_stats_exchange s = w_stats(&p->w, i);
 
         assert_int_equal(s.n_refused, 0);
         if (killed_node(p, i))
@@ -482,7 +481,7 @@ static void play(uint64_t seed, bool killing)
     ranks = nodes + w_random(&p.w, MAX_RANKS - nodes);
     o.design = w_random(&p.w, 3);
     o.fence = o.design == PMIWIRE_DESIGN_TREE ? 0 : w_random(&p.w, 2);
-    o.arity = w_random(&p.w, 2) ? 0 : 2 + w_random(&p.w, 3);
+    o.arity = 2 + w_random(&p.w, 3);
     o.flags = w_random(&p.w, 4) == 0 ? PMIWIRE_EXCHANGE_FENCE_FREE : 0;
     o.unhinted = w_random(&p.w, 3);
     o.max_frame_bytes = w_random(&p.w, 2) ? 4096 : 0;
@@ -491,6 +490,7 @@ static void play(uint64_t seed, bool killing)
                     : 1 + w_random(&p.w, 20000);
     w_init(&p.w, nodes, ranks, (enum placement)w_random(&p.w, 3), seed);
     p.design = o.design;
+    p.arity = o.arity;
     p.flags = o.flags;
     p.limit = o.wait_ns;
     p.w.hook_ctx = &p;

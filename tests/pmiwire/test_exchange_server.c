@@ -96,8 +96,8 @@ static void x_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pm
 static void start(uint32_t design)
 {
     static const struct pmiwire_server_ops ops = {.size = sizeof(ops),
-                                                  .put_hinted = on_put,
-                                                  .get_from = on_get,
+                                                  .put = on_put,
+                                                  .get = on_get,
                                                   .fence = on_fence,
                                                   .ring = on_ring,
                                                   .state = on_state};
@@ -390,7 +390,7 @@ static void test_ring(void **state)
         }
     }
     for (uint32_t i = 0; i < NODES; i++)
-        assert_int_equal(w_stats(&cl.w, i).frames[PMIWIRE_XF_RING].n_sent, 6);
+        assert_int_equal(w_stats(&cl.w, i).frames[PMIWIRE_FRAME_RING].n_sent, 6);
     stop();
 }
 
@@ -477,7 +477,7 @@ static void test_lost_node(void **state)
     for (uint32_t r = 0; r < 5; r++)
         if (r != 2)
             waits(r);
-    assert_int_equal(pmiwire_exchange_lost(cl.w.nodes[0].x, 2), 0);
+    assert_int_equal(pmiwire_exchange_fail(cl.w.nodes[0].x, PMIWIRE_ELOST, 2), 0);
     for (uint32_t r = 0; r < 5; r++)
         if (r != 2)
             answered(r, PMIWIRE_EPEER);

@@ -11,7 +11,7 @@ static void test_v1_session(void **state)
     (void)state;
     h_init(&h);
     h_start(&h, 2);
-    assert_int_equal(pmiwire_conn_state(h.c[1]), PMIWIRE_CONN_NEW);
+    assert_int_equal(conn_state(h.c[1]), PMIWIRE_CONN_NEW);
     init1(&h, 1);
     assert_int_equal(h.n_ready, 1);
     assert_int_equal(h.state, PMIWIRE_CONN_INITED);
@@ -33,7 +33,7 @@ static void test_v1_session(void **state)
     assert_int_equal(h.exitcode, -3);
     assert_string_equal(h.message, "gone");
     ask(&h, 1, "cmd=finalize\n", "cmd=finalize_ack rc=0\n");
-    assert_int_equal(pmiwire_conn_state(h.c[1]), PMIWIRE_CONN_FINALIZED);
+    assert_int_equal(conn_state(h.c[1]), PMIWIRE_CONN_FINALIZED);
     pmiwire_conn_close(h.c[1]);
     assert_int_equal(h.n_diag, 0);
     h_stop(&h);
@@ -52,7 +52,7 @@ static void test_v2_session(void **state)
     assert_int_equal(pmiwire_server_job_add(h.s, &o, &job), 0);
     h_accept(&h, 1, job, 1);
     ask(&h, 1, INIT2, INIT2_OK);
-    assert_int_equal(pmiwire_conn_state(h.c[1]), PMIWIRE_CONN_NEW);
+    assert_int_equal(conn_state(h.c[1]), PMIWIRE_CONN_NEW);
     ask(&h, 1, v2("cmd=fullinit;pmijobid=kid.1;pmirank=1;threaded=FALSE;"),
         v2("cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=2;appnum=5;"
            "spawner-jobid=kvs_0;debugged=TRUE;pmiverbose=FALSE;"));
@@ -81,7 +81,7 @@ static void test_v2_session(void **state)
     ask(&h, 1, v2("cmd=abort;exitcode=4;message=;"), "");
     assert_int_equal(h.exitcode, 4);
     ask(&h, 1, v2r("cmd=finalize;thrid=9;"), v2r("cmd=finalize-response;thrid=9;rc=0;"));
-    assert_int_equal(pmiwire_conn_state(h.c[1]), PMIWIRE_CONN_FINALIZED);
+    assert_int_equal(conn_state(h.c[1]), PMIWIRE_CONN_FINALIZED);
     h_stop(&h);
 }
 
@@ -331,7 +331,7 @@ static void test_values_across_wires(void **state)
 
 static void test_mixed_barrier(void **state)
 {
-    struct pmiwire_server_stats st;
+    struct pmiwire_stats_server st;
     struct harness h;
 
     (void)state;
@@ -355,7 +355,7 @@ static void test_mixed_barrier(void **state)
     assert_int_equal(h.n_ready, 3);
     expect(&h, 0, BARRIER_OK);
     expect(&h, 2, v2r("cmd=kvs-fence-response;rc=0;"));
-    pmiwire_server_get_stats(h.s, &st);
+    pmiwire_server_stats(h.s, &st);
     assert_int_equal(st.n_fences, 1);
     h_stop(&h);
 }

@@ -177,7 +177,7 @@ static struct pmiwire_exchange *create(struct world *w, uint32_t node,
                                          .max_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES,
                                          .arity = 2,
                                          .wait_ns = 1000,
-                                         .alloc = alloc,
+                                         .allocator = alloc,
                                          .max_bytes = alloc ? MAX_BYTES : 0};
     struct pmiwire_exchange *x = NULL;
 
@@ -226,11 +226,11 @@ static struct pmiwire_str key(struct input *in)
     return (struct pmiwire_str){&letters[byte(in) % 8], 1};
 }
 
-static void same(struct world *w, const struct pmiwire_exchange_stats *before, uint64_t n_sent)
+static void same(struct world *w, const struct pmiwire_stats_exchange *before, uint64_t n_sent)
 {
-    struct pmiwire_exchange_stats after;
+    struct pmiwire_stats_exchange after;
 
-    pmiwire_exchange_get_stats(w->x, &after);
+    pmiwire_exchange_stats(w->x, &after);
     check(w->n_sent == n_sent && after.n_refused == before->n_refused + 1);
     check(after.n_keys == before->n_keys && after.n_waiting == before->n_waiting &&
           after.bytes == before->bytes && after.n_fences == before->n_fences);
@@ -238,7 +238,7 @@ static void same(struct world *w, const struct pmiwire_exchange_stats *before, u
 
 static void frame(struct world *w, struct input *in)
 {
-    struct pmiwire_exchange_stats before;
+    struct pmiwire_stats_exchange before;
     uint64_t n_sent = w->n_sent;
     uint8_t from = byte(in) % 8, raw = byte(in);
     struct pmiwire_str body;
@@ -270,7 +270,7 @@ static void frame(struct world *w, struct input *in)
         memcpy(data + 8, words, 16);
         memcpy(data + 24, body.ptr, body.len);
     }
-    pmiwire_exchange_get_stats(w->x, &before);
+    pmiwire_exchange_stats(w->x, &before);
     rc = pmiwire_exchange_input(w->x, from, data, n);
     check(rc <= 0);
     if (rc == PMIWIRE_EPROTO || rc == PMIWIRE_EVERSION)
@@ -316,7 +316,7 @@ static void act(struct world *w, struct input *in)
     case 5: pmiwire_exchange_tick(w->x, (uint64_t)byte(in) * 100); break;
     case 6:
         if (what > 250)
-            check(pmiwire_exchange_lost(w->x, byte(in) % 8) <= 0);
+            check(pmiwire_exchange_fail(w->x, PMIWIRE_ELOST, byte(in) % 8) <= 0);
         else if (what & 16)
             check(pmiwire_exchange_gone(w->x, rank) <= 0);
         break;
@@ -342,7 +342,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (in.n)
         act(&w, &in);
     w.heap.fail_at = 0;
-    check(pmiwire_exchange_lost(w.x, (w.me + 1) % NODES) == 0);
+    check(pmiwire_exchange_fail(w.x, PMIWIRE_ELOST, (w.me + 1) % NODES) == 0);
     check(w.n_failed == 1);
     for (i = 0; i < w.n_tokens; i++)
         check(!w.pending[i]);
