@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "common.h"
+#include "core.h"
 #include "session.h"
 
 static int number(const char *name, int absent)
@@ -172,10 +172,10 @@ static int take(struct session *s, uint64_t cookie, struct pmiwire_event *ev)
     int rc;
 
     for (;;) {
-        rc = pmiwire_client_next(s->client, ev);
+        rc = pmiwire_client_next(s->client, ev, NULL);
         if (rc == 0) {
             write_out(s);
-            rc = pmiwire_client_next(s->client, ev); /* it may have died */
+            rc = pmiwire_client_next(s->client, ev, NULL); /* it may have died */
         }
         if (rc == 0) {
             read_in(s);
@@ -189,6 +189,7 @@ static int take(struct session *s, uint64_t cookie, struct pmiwire_event *ev)
             s->split = SPLIT_DONE;
             s->split_rc = ev->rc;
         }
+        s->peer_rc = ev->peer_rc;
         if (ev->cookie == cookie)
             return ev->rc;
     }
@@ -230,9 +231,7 @@ static const struct pmiwire_profile *server_profile(void)
 
 static int offers(const struct session *s, uint16_t ext)
 {
-    struct pmiwire_str value;
-
-    return pmiwire_client_ext(s->client, ext, &value) == 0;
+    return s->info.ext[ext].ptr != NULL;
 }
 
 int session_open(struct session *s, const struct environment *env, uint32_t wire)
@@ -257,14 +256,13 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
     s->passed_fd = -1;
     rc = pmiwire_client_create(&opts, &s->client);
     if (rc == 0)
-        rc = pmiwire_client_start(s->client);
-    if (rc == 0)
         rc = session_wait(s, &ev);
     if (rc < 0) {
         session_close(s);
         return rc;
     }
-    table_open(&s->table, s->client, s->passed_fd);
+    pmiwire_client_query(s->client, &s->info);
+    table_open(&s->table, s->info.ext[PMIWIRE_EXT_TABLE], s->passed_fd);
     close_passed(s);
     return rc;
 }
@@ -296,7 +294,9 @@ int session_get(struct session *s, struct pmiwire_str jobid, int source, struct 
 {
     if (!jobid.ptr && read_key(s, key, value))
         return 0;
-    return asked(s, pmiwire_client_get(s->client, jobid, source, key, SESSION_ASK), value);
+    return asked(s,
+                 pmiwire_client_get(s->client, jobid, source, key, PMIWIRE_GET_LOCAL, SESSION_ASK),
+                 value);
 }
 
 int session_get_wait(struct session *s, int source, struct pmiwire_str key,
@@ -308,7 +308,9 @@ int session_get_wait(struct session *s, int source, struct pmiwire_str key,
         return PMIWIRE_EVERSION;
     if (read_key(s, key, value))
         return 0;
-    rc = asked(s, pmiwire_client_get_from(s->client, source, key, PMIWIRE_GET_WAIT, SESSION_ASK),
+    rc = asked(s,
+               pmiwire_client_get(s->client, pmiwire_strz(NULL), source, key, PMIWIRE_GET_WAIT,
+                                  SESSION_ASK),
                value);
     return rc == PMIWIRE_EPEER ? PMIWIRE_ENOENT : rc;
 }
@@ -316,7 +318,7 @@ int session_get_wait(struct session *s, int source, struct pmiwire_str key,
 int session_put(struct session *s, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)
 {
     struct pmiwire_event ev;
-    int rc = pmiwire_client_put_hinted(s->client, key, value, hint, SESSION_ASK);
+    int rc = pmiwire_client_put(s->client, key, value, hint, SESSION_ASK);
 
     return rc == 0 ? session_wait(s, &ev) : rc;
 }
@@ -358,7 +360,7 @@ static int ring_of_pairs(struct session *s, int rank, int n_ranks, const char *v
     snprintf(key, sizeof(key), "-ring-%u-%d", s->n_rings, rank);
     rc = session_put(s, pmiwire_strz(key), pmiwire_strz(value), PMIWIRE_HINT_NONE);
     if (rc == 0)
-        rc = pmiwire_client_fence(s->client, SESSION_ASK);
+        rc = pmiwire_client_fence(s->client, pmiwire_strz(NULL), SESSION_ASK);
     if (rc == 0)
         rc = session_wait(s, &ev);
     if (rc == 0)

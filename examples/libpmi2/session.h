@@ -10,6 +10,7 @@
 
 struct session {
     struct pmiwire_client *client;
+    struct pmiwire_info_client info; /* what the server told at init */
     uint32_t wire;
     int fd;
     /* The request that goes on while others are made: PMI2_KVS_Ifence() and its kin. */
@@ -20,6 +21,7 @@ struct session {
                       none */
     unsigned long n_read, n_asked; /* Gets answered by the table, and by the server */
     unsigned n_rings;              /* that had to be made of pairs */
+    int peer_rc;                   /* of the last answer */
 };
 
 /* Cookies of requests: whose answer an event is. */

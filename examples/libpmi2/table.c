@@ -11,13 +11,12 @@ static int describe(int rc, struct pmiwire_str text, int fd, struct shmht_desc *
     return fd < 0 && !desc->name[0] ? -1 : 0; /* its descriptor has not come */
 }
 
-void table_open(struct table *t, const struct pmiwire_client *client, int fd)
+void table_open(struct table *t, struct pmiwire_str advertised, int fd)
 {
-    struct pmiwire_str text = {0};
     struct shmht_desc desc;
 
     memset(t, 0, sizeof(*t));
-    if (describe(pmiwire_client_ext(client, PMIWIRE_EXT_TABLE, &text), text, fd, &desc) == 0 &&
+    if (describe(advertised.ptr ? 0 : -1, advertised, fd, &desc) == 0 &&
         shmht_reader_attach(&desc, desc.name[0] ? -1 : fd, NULL, &t->reader) != 0)
         t->reader = NULL;
 }

@@ -14,9 +14,9 @@ struct table {
     struct shmht_array *array; /* of the last fence, if that was an Allgather */
 };
 
-/* Attach to what the server advertises; fd: what came with it, or -1. Without it every Get is
- * asked. */
-void table_open(struct table *t, const struct pmiwire_client *client, int fd);
+/* Attach to what the server advertises, if anything; fd: what came with it, or -1. Without it every
+ * Get is asked. */
+void table_open(struct table *t, struct pmiwire_str advertised, int fd);
 void table_close(struct table *t);
 
 /*

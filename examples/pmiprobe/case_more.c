@@ -51,7 +51,7 @@ void case_publish(struct play *p)
         finish(p, V_WRONG, "no port, which MPICH reads: %s", p->text);
     if (v2 && !str_is(field_of(p, PMIWIRE_F_VALUE), "host:1234"))
         finish(p, V_WRONG, "no value, which Slurm's libpmi2 reads: %s", p->text);
-    if (!v2 && pmiwire_msg_field(&p->c.msg, PMIWIRE_F_RC) == NULL)
+    if (!v2 && field_of(p, PMIWIRE_F_RC).ptr == NULL)
         finish(p, V_WRONG, "no rc, which MPICH 4.0 needs: %s", p->text);
     say(p, v2 ? "cmd=name-unpublish;name=%s;infokeycount=0;" : "cmd=unpublish_name service=%s",
         name);
@@ -128,7 +128,7 @@ static void node_attr_is(struct play *p, const char *wait)
 
     say(p, "cmd=info-getnodeattr;key=attr;wait=%s;", wait);
     hear_cmd(p, "info-getnodeattr-response");
-    pmiwire_msg_bool(&p->c.msg, PMIWIRE_F_FOUND, &found);
+    pmiwire_msg_int(&p->c.msg, PMIWIRE_F_FOUND, &found);
     if (rc_of(p) != 0 || !found)
         finish(p, V_ERROR, "%s", p->text);
     if (!str_is(field_of(p, PMIWIRE_F_VALUE), "of-node"))
@@ -164,7 +164,7 @@ static void must_miss(struct play *p, const char *reply)
     int found = 1;
 
     hear_cmd(p, reply);
-    pmiwire_msg_bool(&p->c.msg, PMIWIRE_F_FOUND, &found);
+    pmiwire_msg_int(&p->c.msg, PMIWIRE_F_FOUND, &found);
     if (rc_of(p) == 0 && found)
         finish(p, V_WRONG, "neither found=FALSE nor an rc: %s", p->text);
     finish(p, V_OK, "%s", p->text);

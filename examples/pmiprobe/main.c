@@ -12,12 +12,13 @@ static const char *wire_name(uint16_t wire)
 
 static int print_commands(void)
 {
-    const struct pmiwire_command_desc *c;
-
     printf("| wire | command | fields | answer |\n|---|---|---|---|\n");
-    for (uint32_t i = 0; (c = pmiwire_command_at(i)); i++) {
-        const struct pmiwire_command_desc *reply = pmiwire_command_get(c->reply);
+    for (uint16_t id = 0; id < PMIWIRE_CMD_COUNT_; id++) {
+        const struct pmiwire_command_desc *c = pmiwire_command_get(id);
+        const struct pmiwire_command_desc *reply = c ? pmiwire_command_get(c->reply) : NULL;
 
+        if (!c)
+            continue;
         printf("| %s | `%s` |", wire_name(c->wire), c->name);
         for (uint32_t k = 0; k < c->n_fields; k++) {
             const struct pmiwire_field_desc *f = pmiwire_field_get(c->fields[k].field);
@@ -40,16 +41,20 @@ static int print_commands(void)
 /* A dictionary for libFuzzer and AFL: the words a parser of PMI looks for. */
 static int print_dict(void)
 {
-    const struct pmiwire_command_desc *c;
-    uint32_t n = 0;
+    uint32_t n = 0, i = 0;
 
     printf("# Words of PMI-1 and PMI-2, printed by `pmiprobe dict`\n");
-    for (uint32_t i = 0; (c = pmiwire_command_at(i)); i++)
-        printf("cmd_%u=\"%s=%s%s\"\n", (unsigned)i, c->wire == PMIWIRE_V1_MCMD ? "mcmd" : "cmd",
+    for (uint16_t id = 0; id < PMIWIRE_CMD_COUNT_; id++) {
+        const struct pmiwire_command_desc *c = pmiwire_command_get(id);
+
+        if (!c)
+            continue;
+        printf("cmd_%u=\"%s=%s%s\"\n", (unsigned)i++, c->wire == PMIWIRE_V1_MCMD ? "mcmd" : "cmd",
                c->name,
                c->wire == PMIWIRE_V2   ? ";"
                : c->wire == PMIWIRE_V1 ? " "
                                        : "\\x0a");
+    }
     for (uint16_t id = 1; id < PMIWIRE_F_COUNT_; id++) {
         const struct pmiwire_field_desc *f = pmiwire_field_get(id);
 

@@ -301,7 +301,7 @@ int get(struct play *p, const char *key, struct pmiwire_str *value)
     else
         say(p, "cmd=get kvsname=%s key=%s", p->kvsname, key);
     hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-get-response" : "get_result");
-    pmiwire_msg_bool(&p->c.msg, PMIWIRE_F_FOUND, &found);
+    pmiwire_msg_int(&p->c.msg, PMIWIRE_F_FOUND, &found);
     *value = field_of(p, PMIWIRE_F_VALUE);
     return rc_of(p) == 0 && found && value->ptr ? 0 : 1;
 }

@@ -132,7 +132,7 @@ static void encode_ours(struct stream *st, struct sum *sum)
             break;
         case KVS_GET_RESPONSE:
             pmiwire_enc_int(&e, PMIWIRE_F_RC, 0);
-            pmiwire_enc_bool(&e, PMIWIRE_F_FOUND, 1);
+            pmiwire_enc_int(&e, PMIWIRE_F_FOUND, 1);
             break;
         default: break;
         }
@@ -140,7 +140,7 @@ static void encode_ours(struct stream *st, struct sum *sum)
             pmiwire_enc_str(&e, PMIWIRE_F_KEY, key);
         if (p->kind != GET && p->kind != KVS_GET)
             pmiwire_enc_str(&e, PMIWIRE_F_VALUE, value);
-        n = pmiwire_enc_end(&e);
+        n = pmiwire_enc_end(&e, NULL);
         if (n < 0)
             return;
         st->len += (size_t)n;

@@ -40,7 +40,7 @@ static void take_events(struct run *r)
     struct pmiwire_event ev;
     int rc;
 
-    while ((rc = pmiwire_client_next(r->c, &ev)) > 0) {
+    while ((rc = pmiwire_client_next(r->c, &ev, NULL)) > 0) {
         if (ev.op == PMIWIRE_OP_INIT) {
             MUST(r->started);
             r->started = 0;
@@ -77,30 +77,26 @@ static void ask(struct run *r, unsigned what)
     int rc;
 
     switch (what % 20) {
-    case 0: rc = pmiwire_client_put(c, key, value, cookie); break;
-    case 1: rc = pmiwire_client_get(c, none, -1, key, cookie); break;
-    case 2: rc = pmiwire_client_fence(c, cookie); break;
-    case 3: rc = pmiwire_client_kvsname(c, cookie); break;
-    case 4: rc = pmiwire_client_universe_size(c, cookie); break;
-    case 5: rc = pmiwire_client_appnum(c, cookie); break;
-    case 6: rc = pmiwire_client_jobattr(c, key, cookie); break;
-    case 7: rc = pmiwire_client_nodeattr_get(c, key, 1, cookie); break;
+    case 0: rc = pmiwire_client_put(c, key, value, PMIWIRE_HINT_NONE, cookie); break;
+    case 1: rc = pmiwire_client_get(c, none, -1, key, PMIWIRE_GET_LOCAL, cookie); break;
+    case 2: rc = pmiwire_client_fence(c, pmiwire_strz(NULL), cookie); break;
+    case 3: rc = pmiwire_client_ask(c, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), cookie); break;
+    case 4: rc = pmiwire_client_ask(c, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), cookie); break;
+    case 5: rc = pmiwire_client_ask(c, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), cookie); break;
+    case 6: rc = pmiwire_client_ask(c, PMIWIRE_OP_JOBATTR, key, cookie); break;
+    case 7: rc = pmiwire_client_ask(c, PMIWIRE_OP_NODEATTR_WAIT, key, cookie); break;
     case 8: rc = pmiwire_client_nodeattr_put(c, key, value, cookie); break;
     case 9: rc = pmiwire_client_publish(c, key, value, cookie); break;
-    case 10: rc = pmiwire_client_unpublish(c, key, cookie); break;
-    case 11: rc = pmiwire_client_lookup(c, key, cookie); break;
+    case 10: rc = pmiwire_client_ask(c, PMIWIRE_OP_UNPUBLISH, key, cookie); break;
+    case 11: rc = pmiwire_client_ask(c, PMIWIRE_OP_LOOKUP, key, cookie); break;
     case 12: rc = pmiwire_client_spawn(c, &spawn, cookie); break;
     case 13: rc = pmiwire_client_ring(c, value, cookie); break;
-    case 14: rc = pmiwire_client_job_connect(c, key, cookie); break;
-    case 15: rc = pmiwire_client_job_disconnect(c, key, cookie); break;
+    case 14: rc = pmiwire_client_ask(c, PMIWIRE_OP_JOB_CONNECT, key, cookie); break;
+    case 15: rc = pmiwire_client_ask(c, PMIWIRE_OP_JOB_DISCONNECT, key, cookie); break;
     case 16: rc = pmiwire_client_abort(c, 3, key, cookie); break;
-    case 17: rc = pmiwire_client_fence_group(c, key, cookie); break;
+    case 17: rc = pmiwire_client_fence(c, key, cookie); break;
     case 18: rc = pmiwire_client_finalize(c, cookie); break;
-    default:
-        rc = pmiwire_client_raw(c, (struct pmiwire_str){"cmd=x\n", 6}, 0, cookie);
-        if (rc < 0)
-            rc = pmiwire_client_raw(c, (struct pmiwire_str){"     6cmd=x;", 12}, 0, cookie);
-        break;
+    default: rc = pmiwire_client_get(c, none, 0, key, PMIWIRE_GET_WAIT, cookie); break;
     }
     MUST(rc <= 0);
     if (r->over)
@@ -157,7 +153,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if ((data[0] & 17) == 16)
         o.server = pmiwire_profile_find("flux");
     MUST(pmiwire_client_create(&o, &r.c) == 0);
-    MUST(pmiwire_client_start(r.c) == 0);
     r.started = 1;
     if (data[0] & 8)
         good_init(&r, o.wire);

@@ -153,7 +153,7 @@ static void judge(struct world *w, struct client *c)
     for (;;) {
         struct pmiwire_msg msg = {0};
         struct pmiwire_decoder d;
-        struct pmiwire_diag diag;
+        struct pmiwire_error diag;
         int32_t rc = 0;
         ssize_t n;
 

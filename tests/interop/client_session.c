@@ -74,21 +74,16 @@ static void wait_event(uint32_t op, const char *what, struct pmiwire_event *ev)
         const void *data;
         size_t n;
         ssize_t moved;
-        int rc = pmiwire_client_next(session, ev);
+        struct pmiwire_error err;
+        int rc = pmiwire_client_next(session, ev, &err);
 
         if (rc > 0) {
             if (ev->op != op)
                 die("%s: event %u came, not %u", what, ev->op, op);
             return;
         }
-        if (rc < 0) {
-            struct pmiwire_diag diag;
-            char text[160];
-
-            pmiwire_client_get_diag(session, &diag);
-            pmiwire_diag_text(&diag, text, sizeof(text));
-            die("%s: the session died: %s; %s", what, pmiwire_strerror(rc), text);
-        }
+        if (rc < 0)
+            die("%s: the session died: %s", what, err.text);
         n = pmiwire_client_output(session, &data);
         if (n) {
             moved = write(server_fd, data, n);
@@ -168,7 +163,7 @@ static int dial(const char *port)
     return fd;
 }
 
-static void init(const struct options *o, struct pmiwire_client_info *info)
+static void init(const struct options *o, struct pmiwire_info_client *info)
 {
     struct pmiwire_client_opts opts = {.size = sizeof(opts)};
     struct pmiwire_event ev;
@@ -189,8 +184,8 @@ static void init(const struct options *o, struct pmiwire_client_info *info)
         opts.pmiid = atoi(need_env("PMI_ID"));
     }
     check_rc(pmiwire_client_create(&opts, &session), "create");
-    expect(pmiwire_client_start(session), PMIWIRE_OP_INIT, "init", &ev);
-    pmiwire_client_get_info(session, info);
+    expect(0, PMIWIRE_OP_INIT, "init", &ev);
+    pmiwire_client_query(session, info);
     my_rank = info->rank;
     if (getenv("PMI_RANK") && info->rank != atoi(getenv("PMI_RANK")))
         die("the server says rank %d, PMI_RANK %s", info->rank, getenv("PMI_RANK"));
@@ -200,25 +195,27 @@ static void init(const struct options *o, struct pmiwire_client_info *info)
         die("version %d.%d, appnum %d", info->version, info->subversion, info->appnum);
 }
 
-static void check_job(const struct options *o, const struct pmiwire_client_info *info)
+static void check_job(const struct options *o, const struct pmiwire_info_client *info)
 {
     struct pmiwire_event ev;
     int universe;
 
-    expect(pmiwire_client_kvsname(session, 1), PMIWIRE_OP_KVSNAME, "kvsname", &ev);
+    expect(pmiwire_client_ask(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 1),
+           PMIWIRE_OP_KVSNAME, "kvsname", &ev);
     if (ev.value.len == 0 ||
         (info->kvsname.ptr && (ev.value.len != info->kvsname.len ||
                                memcmp(ev.value.ptr, info->kvsname.ptr, ev.value.len) != 0)))
         die("kvsname is not the one that init told");
-    expect(pmiwire_client_universe_size(session, 2), PMIWIRE_OP_UNIVERSE_SIZE, "universe size",
-           &ev);
+    expect(pmiwire_client_ask(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 2),
+           PMIWIRE_OP_UNIVERSE_SIZE, "universe size", &ev);
     universe = ev.number;
     if (universe != -1 && universe < 1)
         die("universe size %d", universe);
-    expect(pmiwire_client_appnum(session, 3), PMIWIRE_OP_APPNUM, "appnum", &ev);
+    expect(pmiwire_client_ask(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 3), PMIWIRE_OP_APPNUM,
+           "appnum", &ev);
     if (ev.number != info->appnum || ev.cookie != 3)
         die("appnum %d, but init told %d", ev.number, info->appnum);
-    expect(pmiwire_client_jobattr(session, pmiwire_strz("PMI_process_mapping"), 4),
+    expect(pmiwire_client_ask(session, PMIWIRE_OP_JOBATTR, pmiwire_strz("PMI_process_mapping"), 4),
            PMIWIRE_OP_JOBATTR, "PMI_process_mapping", &ev);
     if (ev.value.len < 8 || memcmp(ev.value.ptr, "(vector,", 8) != 0)
         die("PMI_process_mapping=%.*s", (int)ev.value.len, ev.value.ptr);
@@ -229,7 +226,7 @@ static void check_job(const struct options *o, const struct pmiwire_client_info 
 
 /* Every rank puts one pair of a fresh key and one of a key that stays; the last put of the latter
  * must win. */
-static void rounds(const struct options *o, const struct pmiwire_client_info *info)
+static void rounds(const struct options *o, const struct pmiwire_info_client *info)
 {
     static const struct pmiwire_str own = {NULL, 0};
     struct pmiwire_event ev;
@@ -238,21 +235,24 @@ static void rounds(const struct options *o, const struct pmiwire_client_info *in
     for (int round = 0; round < o->rounds; round++) {
         snprintf(key, sizeof(key), "fresh-%d-%d", round, my_rank);
         snprintf(value, sizeof(value), "v-%d-%d", round, my_rank);
-        expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value), 10),
+        expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value),
+                                  PMIWIRE_HINT_NONE, 10),
                PMIWIRE_OP_PUT, "put", &ev);
         snprintf(key, sizeof(key), "stays-%d", my_rank);
-        expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value), 11),
+        expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value),
+                                  PMIWIRE_HINT_NONE, 11),
                PMIWIRE_OP_PUT, "put", &ev);
-        expect(pmiwire_client_fence(session, 12), PMIWIRE_OP_FENCE, "fence", &ev);
+        expect(pmiwire_client_fence(session, pmiwire_strz(NULL), 12), PMIWIRE_OP_FENCE, "fence",
+               &ev);
         for (int peer = 0; peer < info->n_ranks; peer++) {
             snprintf(value, sizeof(value), "v-%d-%d", round, peer);
             snprintf(key, sizeof(key), "fresh-%d-%d", round, peer);
-            expect(pmiwire_client_get(session, own, peer, pmiwire_strz(key), 13), PMIWIRE_OP_GET,
-                   key, &ev);
+            expect(pmiwire_client_get(session, own, peer, pmiwire_strz(key), PMIWIRE_GET_LOCAL, 13),
+                   PMIWIRE_OP_GET, key, &ev);
             expect_value(&ev, value, key);
             snprintf(key, sizeof(key), "stays-%d", peer);
-            expect(pmiwire_client_get(session, own, -1, pmiwire_strz(key), 14), PMIWIRE_OP_GET, key,
-                   &ev);
+            expect(pmiwire_client_get(session, own, -1, pmiwire_strz(key), PMIWIRE_GET_LOCAL, 14),
+                   PMIWIRE_OP_GET, key, &ev);
             for (int old = o->any_wins ? 0 : round; old <= round; old++) {
                 snprintf(value, sizeof(value), "v-%d-%d", old, peer);
                 if (ev.value.len == strlen(value) && memcmp(ev.value.ptr, value, ev.value.len) == 0)
@@ -261,18 +261,22 @@ static void rounds(const struct options *o, const struct pmiwire_client_info *in
             expect_value(&ev, value, key);
         }
         /* Nobody may put the next value while others still read this one. */
-        expect(pmiwire_client_fence(session, 15), PMIWIRE_OP_FENCE, "second fence", &ev);
+        expect(pmiwire_client_fence(session, pmiwire_strz(NULL), 15), PMIWIRE_OP_FENCE,
+               "second fence", &ev);
         /* A server that answers the fence at once has put a wall in each get instead: let all pass
          * one. */
         if (o->wire == 2) {
             snprintf(key, sizeof(key), "passed-%d-%d", round, my_rank);
-            expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz("1"), 16),
+            expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz("1"),
+                                      PMIWIRE_HINT_NONE, 16),
                    PMIWIRE_OP_PUT, key, &ev);
-            expect(pmiwire_client_fence(session, 17), PMIWIRE_OP_FENCE, "third fence", &ev);
+            expect(pmiwire_client_fence(session, pmiwire_strz(NULL), 17), PMIWIRE_OP_FENCE,
+                   "third fence", &ev);
             for (int peer = 0; peer < info->n_ranks; peer++) {
                 snprintf(key, sizeof(key), "passed-%d-%d", round, peer);
-                expect(pmiwire_client_get(session, own, -1, pmiwire_strz(key), 18), PMIWIRE_OP_GET,
-                       key, &ev);
+                expect(
+                    pmiwire_client_get(session, own, -1, pmiwire_strz(key), PMIWIRE_GET_LOCAL, 18),
+                    PMIWIRE_OP_GET, key, &ev);
             }
         }
     }
@@ -284,15 +288,16 @@ static void miss(void)
     static const struct pmiwire_str own = {NULL, 0};
     struct pmiwire_event ev;
 
-    check_rc(pmiwire_client_get(session, own, -1, pmiwire_strz("no-such-key"), 5),
-             "get of nothing");
+    check_rc(
+        pmiwire_client_get(session, own, -1, pmiwire_strz("no-such-key"), PMIWIRE_GET_LOCAL, 5),
+        "get of nothing");
     wait_event(PMIWIRE_OP_GET, "get of nothing", &ev);
     if (ev.rc != PMIWIRE_ENOENT)
         die("a key that nobody put: rc %d (%s), the server says %d", ev.rc, pmiwire_strerror(ev.rc),
             ev.peer_rc);
 }
 
-static void ask_all_at_once(const struct pmiwire_client_info *info)
+static void ask_all_at_once(const struct pmiwire_info_client *info)
 {
     static const struct pmiwire_str own = {NULL, 0};
     struct pmiwire_event ev;
@@ -301,7 +306,9 @@ static void ask_all_at_once(const struct pmiwire_client_info *info)
 
     for (int i = 0; i < n; i++) {
         snprintf(key, sizeof(key), "stays-%d", i);
-        check_rc(pmiwire_client_get(session, own, -1, pmiwire_strz(key), (uint64_t)i), key);
+        check_rc(
+            pmiwire_client_get(session, own, -1, pmiwire_strz(key), PMIWIRE_GET_LOCAL, (uint64_t)i),
+            key);
     }
     for (int i = 0; i < n; i++) {
         wait_event(PMIWIRE_OP_GET, "get of many", &ev);
@@ -319,12 +326,13 @@ static void names(void)
     snprintf(port, sizeof(port), "tag#0$port#%d$", 40000 + my_rank);
     expect(pmiwire_client_publish(session, pmiwire_strz(service), pmiwire_strz(port), 20),
            PMIWIRE_OP_PUBLISH, "publish", &ev);
-    expect(pmiwire_client_lookup(session, pmiwire_strz(service), 21), PMIWIRE_OP_LOOKUP, "lookup",
-           &ev);
+    expect(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, pmiwire_strz(service), 21),
+           PMIWIRE_OP_LOOKUP, "lookup", &ev);
     expect_value(&ev, port, "lookup");
-    expect(pmiwire_client_unpublish(session, pmiwire_strz(service), 22), PMIWIRE_OP_UNPUBLISH,
-           "unpublish", &ev);
-    check_rc(pmiwire_client_lookup(session, pmiwire_strz(service), 23), "lookup after unpublish");
+    expect(pmiwire_client_ask(session, PMIWIRE_OP_UNPUBLISH, pmiwire_strz(service), 22),
+           PMIWIRE_OP_UNPUBLISH, "unpublish", &ev);
+    check_rc(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, pmiwire_strz(service), 23),
+             "lookup after unpublish");
     wait_event(PMIWIRE_OP_LOOKUP, "lookup after unpublish", &ev);
     if (ev.rc != PMIWIRE_ENOENT)
         die("lookup after unpublish: rc %d (%s), the server says %d", ev.rc,
@@ -339,17 +347,18 @@ static void node_attributes(void)
     snprintf(key, sizeof(key), "node-%d", my_rank);
     expect(pmiwire_client_nodeattr_put(session, pmiwire_strz(key), pmiwire_strz("here"), 30),
            PMIWIRE_OP_NODEATTR_PUT, "node attribute", &ev);
-    expect(pmiwire_client_nodeattr_get(session, pmiwire_strz(key), 1, 31), PMIWIRE_OP_NODEATTR_GET,
-           "node attribute", &ev);
+    expect(pmiwire_client_ask(session, PMIWIRE_OP_NODEATTR_WAIT, pmiwire_strz(key), 31),
+           PMIWIRE_OP_NODEATTR_WAIT, "node attribute", &ev);
     expect_value(&ev, "here", "node attribute");
-    check_rc(pmiwire_client_nodeattr_get(session, pmiwire_strz("no-such-attribute"), 0, 32),
-             "no attribute");
+    check_rc(
+        pmiwire_client_ask(session, PMIWIRE_OP_NODEATTR_GET, pmiwire_strz("no-such-attribute"), 32),
+        "no attribute");
     wait_event(PMIWIRE_OP_NODEATTR_GET, "no attribute", &ev);
     if (ev.rc != PMIWIRE_ENOENT && ev.rc != PMIWIRE_EPEER)
         die("an attribute that nobody put: rc %d", ev.rc);
 }
 
-static void ring(const struct pmiwire_client_info *info)
+static void ring(const struct pmiwire_info_client *info)
 {
     struct pmiwire_event ev;
     char mine[32], left[32], right[32];
@@ -386,27 +395,27 @@ static void spawn(const struct options *o)
 }
 
 /* What a child checks: who it is, and what its parent put. */
-static void child(const struct pmiwire_client_info *info)
+static void child(const struct pmiwire_info_client *info)
 {
     static const struct pmiwire_str own = {NULL, 0};
     struct pmiwire_event ev;
 
     if (info->n_ranks != 2)
         die("child: size %d", info->n_ranks);
-    expect(pmiwire_client_get(session, own, -1, pmiwire_strz("from-parent"), 60), PMIWIRE_OP_GET,
-           "preput", &ev);
+    expect(pmiwire_client_get(session, own, -1, pmiwire_strz("from-parent"), PMIWIRE_GET_LOCAL, 60),
+           PMIWIRE_OP_GET, "preput", &ev);
     expect_value(&ev, "hello", "preput");
 }
 
 /* The last rank stays away from the fence, which so is never answered; the abort must not wait for
  * it. */
-static void abort_job(const struct pmiwire_client_info *info)
+static void abort_job(const struct pmiwire_info_client *info)
 {
     struct pmiwire_event ev;
     int last = my_rank == info->n_ranks - 1;
 
     if (!last)
-        check_rc(pmiwire_client_fence(session, 70), "fence");
+        check_rc(pmiwire_client_fence(session, pmiwire_strz(NULL), 70), "fence");
     if (my_rank == 0) {
         check_rc(pmiwire_client_abort(session, 7, pmiwire_strz("on-purpose"), 71), "abort");
         wait_event(last ? PMIWIRE_OP_ABORT : PMIWIRE_OP_FENCE, "abort", &ev);
@@ -459,7 +468,7 @@ static void parse(int argc, char **argv, struct options *o)
 int main(int argc, char **argv)
 {
     struct options o;
-    struct pmiwire_client_info info;
+    struct pmiwire_info_client info;
     struct pmiwire_event ev;
 
     alarm(DEADLINE_SECONDS);
@@ -485,7 +494,7 @@ int main(int argc, char **argv)
     if (o.abort)
         abort_job(&info);
     expect(pmiwire_client_finalize(session, 99), PMIWIRE_OP_FINALIZE, "finalize", &ev);
-    if (pmiwire_client_next(session, &ev) != PMIWIRE_ESTATE)
+    if (pmiwire_client_next(session, &ev, NULL) != PMIWIRE_ESTATE)
         die("the session goes on after finalize");
     pmiwire_client_destroy(session);
     close(server_fd);

@@ -225,7 +225,7 @@ static void start_up(struct replay *rp, struct pmiwire_event *ev)
                 (void)pmiwire_client_input(rp->c, "cmd=my_kvsname kvsname=untold\n", 30);
             }
         }
-        rc = pmiwire_client_next(rp->c, ev);
+        rc = pmiwire_client_next(rp->c, ev, NULL);
         if (rc == 0 && out.n == 0) { /* the recording ends in the middle of init */
             rp->hung_up = 1;
             pmiwire_client_eof(rp->c);
@@ -254,7 +254,7 @@ static void expect_int(const struct replay *rp, const char *what, int32_t is, in
 
 static void check_start(struct replay *rp, const struct pmiwire_event *ev, int v2)
 {
-    struct pmiwire_client_info info;
+    struct pmiwire_info_client info;
     char *spawner = NULL;
     const struct kept_msg *last = rp->heard.n ? &rp->heard.at[0] : NULL;
 
@@ -267,7 +267,7 @@ static void check_start(struct replay *rp, const struct pmiwire_event *ev, int v
         deviation(rp->where, "init fails: %s", pmiwire_strerror(ev->rc));
         return;
     }
-    pmiwire_client_get_info(rp->c, &info);
+    pmiwire_client_query(rp->c, &info);
     expect_int(rp, "rank", info.rank, rp->t->rank);
     if (rp->t->size >= 0)
         expect_int(rp, "size", info.n_ranks, rp->t->size);
@@ -385,14 +385,14 @@ static int ask_spawn(struct replay *rp, const struct exchange *x, size_t blocks)
 static int ask_attr_or_get(struct replay *rp, const struct pmiwire_msg *m,
                            struct pmiwire_str kvsname, struct pmiwire_str key)
 {
-    struct pmiwire_client_info info;
+    struct pmiwire_info_client info;
     int32_t srcid = -1;
 
-    pmiwire_client_get_info(rp->c, &info);
+    pmiwire_client_query(rp->c, &info);
     if (m->wire == PMIWIRE_V1 && key.len == 19 && memcmp(key.ptr, "PMI_process_mapping", 19) == 0)
-        return pmiwire_client_jobattr(rp->c, key, 1);
+        return pmiwire_client_ask(rp->c, PMIWIRE_OP_JOBATTR, key, 1);
     (void)pmiwire_msg_int(m, PMIWIRE_F_SRCID, &srcid);
-    return pmiwire_client_get(rp->c, kvsname, srcid, key, 1);
+    return pmiwire_client_get(rp->c, kvsname, srcid, key, PMIWIRE_GET_LOCAL, 1);
 }
 
 /* Ask our session for what a recorded message asks. The cookie is 1. */
@@ -409,7 +409,7 @@ static int ask(struct replay *rp, const struct exchange *x, size_t blocks)
     case PMIWIRE_V2_KVS_PUT:
         key = text(&keep[0], m, PMIWIRE_F_KEY);
         value = text(&keep[1], m, PMIWIRE_F_VALUE);
-        rc = pmiwire_client_put(rp->c, key, value, 1);
+        rc = pmiwire_client_put(rp->c, key, value, PMIWIRE_HINT_NONE, 1);
         break;
     case PMIWIRE_V1_GET:
         key = text(&keep[0], m, PMIWIRE_F_KEY);
@@ -422,20 +422,28 @@ static int ask(struct replay *rp, const struct exchange *x, size_t blocks)
         rc = ask_attr_or_get(rp, m, value, key);
         break;
     case PMIWIRE_V1_BARRIER_IN:
-    case PMIWIRE_V2_KVS_FENCE: rc = pmiwire_client_fence(rp->c, 1); break;
+    case PMIWIRE_V2_KVS_FENCE: rc = pmiwire_client_fence(rp->c, pmiwire_strz(NULL), 1); break;
     case PMIWIRE_V1_GET_MY_KVSNAME:
-    case PMIWIRE_V2_JOB_GETID: rc = pmiwire_client_kvsname(rp->c, 1); break;
-    case PMIWIRE_V1_GET_UNIVERSE_SIZE: rc = pmiwire_client_universe_size(rp->c, 1); break;
-    case PMIWIRE_V1_GET_APPNUM: rc = pmiwire_client_appnum(rp->c, 1); break;
+    case PMIWIRE_V2_JOB_GETID:
+        rc = pmiwire_client_ask(rp->c, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 1);
+        break;
+    case PMIWIRE_V1_GET_UNIVERSE_SIZE:
+        rc = pmiwire_client_ask(rp->c, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 1);
+        break;
+    case PMIWIRE_V1_GET_APPNUM:
+        rc = pmiwire_client_ask(rp->c, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 1);
+        break;
     case PMIWIRE_V2_INFO_GETJOBATTR:
         key = text(&keep[0], m, PMIWIRE_F_KEY);
-        rc = strcmp(keep[0], "universeSize") == 0 ? pmiwire_client_universe_size(rp->c, 1)
-                                                  : pmiwire_client_jobattr(rp->c, key, 1);
+        rc = strcmp(keep[0], "universeSize") == 0
+                 ? pmiwire_client_ask(rp->c, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 1)
+                 : pmiwire_client_ask(rp->c, PMIWIRE_OP_JOBATTR, key, 1);
         break;
     case PMIWIRE_V2_INFO_GETNODEATTR:
         key = text(&keep[0], m, PMIWIRE_F_KEY);
-        (void)pmiwire_msg_bool(m, PMIWIRE_F_WAIT, &truth);
-        rc = pmiwire_client_nodeattr_get(rp->c, key, truth, 1);
+        (void)pmiwire_msg_int(m, PMIWIRE_F_WAIT, &truth);
+        rc = pmiwire_client_ask(rp->c, truth ? PMIWIRE_OP_NODEATTR_WAIT : PMIWIRE_OP_NODEATTR_GET,
+                                key, 1);
         break;
     case PMIWIRE_V2_INFO_PUTNODEATTR:
         key = text(&keep[0], m, PMIWIRE_F_KEY);
@@ -453,13 +461,13 @@ static int ask(struct replay *rp, const struct exchange *x, size_t blocks)
     case PMIWIRE_V2_NAME_UNPUBLISH:
         key = text(&keep[0], m,
                    m->id == PMIWIRE_V1_UNPUBLISH_NAME ? PMIWIRE_F_SERVICE : PMIWIRE_F_NAME);
-        rc = pmiwire_client_unpublish(rp->c, key, 1);
+        rc = pmiwire_client_ask(rp->c, PMIWIRE_OP_UNPUBLISH, key, 1);
         break;
     case PMIWIRE_V1_LOOKUP_NAME:
     case PMIWIRE_V2_NAME_LOOKUP:
         key =
             text(&keep[0], m, m->id == PMIWIRE_V1_LOOKUP_NAME ? PMIWIRE_F_SERVICE : PMIWIRE_F_NAME);
-        rc = pmiwire_client_lookup(rp->c, key, 1);
+        rc = pmiwire_client_ask(rp->c, PMIWIRE_OP_LOOKUP, key, 1);
         break;
     case PMIWIRE_V1_SPAWN:
     case PMIWIRE_V2_SPAWN: rc = ask_spawn(rp, x, blocks); break;
@@ -475,9 +483,7 @@ static int ask(struct replay *rp, const struct exchange *x, size_t blocks)
         break;
     case PMIWIRE_V1_FINALIZE:
     case PMIWIRE_V2_FINALIZE: rc = pmiwire_client_finalize(rp->c, 1); break;
-    default: /* what nobody knows is sent as it is */
-        rc = pmiwire_client_raw(rp->c, (struct pmiwire_str){x->ask->text, x->ask->len}, 0, 1);
-        break;
+    default: break;
     }
     free(keep[0]);
     free(keep[1]);
@@ -503,9 +509,10 @@ static int32_t expected_rc(const struct pmiwire_event *ev, const struct pmiwire_
 {
     int found = 1;
     int looks = ev->op == PMIWIRE_OP_GET || ev->op == PMIWIRE_OP_JOBATTR ||
-                ev->op == PMIWIRE_OP_NODEATTR_GET || ev->op == PMIWIRE_OP_LOOKUP;
+                ev->op == PMIWIRE_OP_NODEATTR_GET || ev->op == PMIWIRE_OP_NODEATTR_WAIT ||
+                ev->op == PMIWIRE_OP_LOOKUP;
 
-    (void)pmiwire_msg_bool(m, PMIWIRE_F_FOUND, &found);
+    (void)pmiwire_msg_int(m, PMIWIRE_F_FOUND, &found);
     if (ev->op == PMIWIRE_OP_UNIVERSE_SIZE)
         return 0;      /* who does not know it says -1 */
     if (is_refusal(m)) /* all refusals of a look-up on record are of what is not there */
@@ -521,10 +528,11 @@ static void check_value(struct replay *rp, const struct pmiwire_event *ev,
     switch (ev->op) {
     case PMIWIRE_OP_GET:
     case PMIWIRE_OP_JOBATTR:
-    case PMIWIRE_OP_NODEATTR_GET: expect_str(rp, "value", ev->value, m, PMIWIRE_F_VALUE); break;
+    case PMIWIRE_OP_NODEATTR_GET:
+    case PMIWIRE_OP_NODEATTR_WAIT: expect_str(rp, "value", ev->value, m, PMIWIRE_F_VALUE); break;
     case PMIWIRE_OP_LOOKUP: /* Slurm's PMI-2 says `value` */
         expect_str(rp, "port", ev->value, m,
-                   pmiwire_msg_field(m, PMIWIRE_F_PORT) ? PMIWIRE_F_PORT : PMIWIRE_F_VALUE);
+                   find_field(m, PMIWIRE_F_PORT) ? PMIWIRE_F_PORT : PMIWIRE_F_VALUE);
         break;
     case PMIWIRE_OP_KVSNAME:
         expect_str(rp, "name", ev->value, m,
@@ -533,8 +541,8 @@ static void check_value(struct replay *rp, const struct pmiwire_event *ev,
     case PMIWIRE_OP_SPAWN: expect_str(rp, "jobid", ev->value, m, PMIWIRE_F_JOBID); break;
     case PMIWIRE_OP_UNIVERSE_SIZE:
         (void)pmiwire_msg_int(m, m->wire == PMIWIRE_V2 ? PMIWIRE_F_VALUE : PMIWIRE_F_SIZE, &n);
-        if (m->wire == PMIWIRE_V2 && pmiwire_msg_field(m, PMIWIRE_F_VALUE))
-            n = (int32_t)strtol(pmiwire_msg_field(m, PMIWIRE_F_VALUE)->value.ptr, NULL, 10);
+        if (m->wire == PMIWIRE_V2 && find_field(m, PMIWIRE_F_VALUE))
+            n = (int32_t)strtol(find_field(m, PMIWIRE_F_VALUE)->value.ptr, NULL, 10);
         expect_int(rp, "universe size", ev->number, n);
         break;
     case PMIWIRE_OP_APPNUM:
@@ -555,14 +563,14 @@ static void check_event(struct replay *rp, const struct exchange *x)
 {
     struct pmiwire_event ev;
     int aborts = x->ask->msg.id == PMIWIRE_V1_ABORT || x->ask->msg.id == PMIWIRE_V2_ABORT;
-    int rc = pmiwire_client_next(rp->c, &ev);
+    int rc = pmiwire_client_next(rp->c, &ev, NULL);
     int32_t peer_rc = 0;
 
     if (rc == 0 && !x->answer &&
         !aborts) { /* nothing more was recorded: the launcher had killed somebody */
         rp->hung_up = 1;
         pmiwire_client_eof(rp->c);
-        rc = pmiwire_client_next(rp->c, &ev);
+        rc = pmiwire_client_next(rp->c, &ev, NULL);
     }
     if (rc != 1) {
         deviation(rp->where, "no event for \"%.*s\": %s", (int)x->ask->len, x->ask->text,
@@ -583,7 +591,7 @@ static void check_event(struct replay *rp, const struct exchange *x)
                   x->answer->text);
     else if (ev.rc == 0)
         check_value(rp, &ev, &x->answer->msg);
-    if (pmiwire_msg_field(&x->answer->msg, PMIWIRE_F_MSG))
+    if (find_field(&x->answer->msg, PMIWIRE_F_MSG))
         expect_str(rp, "text", ev.text, &x->answer->msg, PMIWIRE_F_MSG);
     else
         expect_str(rp, "text", ev.text, &x->answer->msg, PMIWIRE_F_ERRMSG);
@@ -596,6 +604,8 @@ static size_t one_exchange(struct replay *rp, size_t i)
     size_t blocks = 1;
     int rc;
 
+    if (!rp->x[i].ask->msg.id) /* what nobody knows a session does not ask */
+        return blocks;
     while (rp->x[i].ask->msg.id == PMIWIRE_V1_SPAWN && !is_answered(rp->x[i + blocks - 1].ask) &&
            i + blocks < rp->n)
         blocks++;
@@ -623,7 +633,7 @@ static void check_end(struct replay *rp)
     struct pmiwire_event ev;
     uint16_t last = rp->n ? rp->x[rp->n - 1].ask->msg.id : 0;
     int over = last == PMIWIRE_V1_FINALIZE || last == PMIWIRE_V2_FINALIZE;
-    int rc = pmiwire_client_next(rp->c, &ev);
+    int rc = pmiwire_client_next(rp->c, &ev, NULL);
 
     if (rc != (rp->hung_up ? PMIWIRE_EEOF : over ? PMIWIRE_ESTATE : 0))
         deviation(rp->where, "behind the last event the session says %d", rc);
@@ -653,7 +663,7 @@ static void replay_transcript(const struct recording *r, const struct transcript
     opts.jobid = jobid;
     opts.has_pmiid = t->port;
     opts.pmiid = t->rank;
-    if (pmiwire_client_create(&opts, &rp.c) < 0 || pmiwire_client_start(rp.c) < 0) {
+    if (pmiwire_client_create(&opts, &rp.c) < 0) {
         deviation(rp.where, "no such session can be made");
     } else {
         start_up(&rp, &ev);

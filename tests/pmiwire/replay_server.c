@@ -116,7 +116,7 @@ static char *recorded(const struct replay *rp, int child, uint16_t cmd, uint16_t
         const struct peer *p = &rp->peers[i];
 
         for (size_t k = 0; is_child(p->t) == child && k < p->heard.n; k++)
-            if (p->heard.at[k].msg.id == cmd && pmiwire_msg_field(&p->heard.at[k].msg, field))
+            if (p->heard.at[k].msg.id == cmd && find_field(&p->heard.at[k].msg, field))
                 return field_text(&p->heard.at[k].msg, field);
     }
     return NULL;

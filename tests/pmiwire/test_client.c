@@ -6,9 +6,9 @@
 
 static void check_info(int version, int subversion)
 {
-    struct pmiwire_client_info info;
+    struct pmiwire_info_client info;
 
-    pmiwire_client_get_info(session, &info);
+    pmiwire_client_query(session, &info);
     assert_int_equal(info.rank, 1);
     assert_int_equal(info.n_ranks, 4);
     assert_int_equal(info.appnum, 3);
@@ -25,13 +25,13 @@ static void check_info(int version, int subversion)
 static void test_init(void **state)
 {
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
-    struct pmiwire_client_info info;
+    struct pmiwire_info_client info;
 
     (void)state;
     for (step_bytes = 0; step_bytes < 8; step_bytes++) {
         o.wire = PMIWIRE_V1;
         create(&o);
-        pmiwire_client_get_info(session, &info);
+        pmiwire_client_query(session, &info);
         assert_int_equal(info.n_ranks, 0);
         begin_v1();
         check_info(1, 1);
@@ -41,19 +41,16 @@ static void test_init(void **state)
         check_info(2, 0);
     }
     step_bytes = 0;
-    /* Twice is too often. */
-    assert_int_equal(pmiwire_client_start(session), PMIWIRE_ESTATE);
 }
 
 /* Hydra main answers 1.2 whatever was asked, and pmiverbose=0 without a version in PMI-2. */
 static void test_init_hydra_main(void **state)
 {
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
-    struct pmiwire_client_info info;
+    struct pmiwire_info_client info;
 
     (void)state;
     create(&o);
-    assert_int_equal(pmiwire_client_start(session), 0);
     sends(INIT_V1);
     assert_int_equal(hear("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n"), 0);
     sends("cmd=get_maxes\n");
@@ -62,10 +59,10 @@ static void test_init_hydra_main(void **state)
     assert_int_equal(hear("cmd=appnum rc=1 msg=it_is_not_known\n"), 0);
     sends("cmd=get_my_kvsname\n");
     answered("cmd=my_kvsname rc=0 kvsname=k\n", PMIWIRE_OP_INIT, 0);
-    pmiwire_client_get_info(session, &info);
+    pmiwire_client_query(session, &info);
     assert_int_equal(info.subversion, 2);
     assert_int_equal(info.appnum, -1);
-    assert_int_equal(pmiwire_client_fence_group(session, S("NODE:7"), 5), 0);
+    assert_int_equal(pmiwire_client_fence(session, S("NODE:7"), 5), 0);
     sends("cmd=barrier_in group=NODE:7\n");
     answered("cmd=barrier_out tag=7\n", PMIWIRE_OP_FENCE, 0);
     assert_int_equal(ev.cookie, 5);
@@ -74,7 +71,6 @@ static void test_init_hydra_main(void **state)
     o.jobid = "42.0";
     o.threaded = 1;
     create(&o);
-    assert_int_equal(pmiwire_client_start(session), 0);
     sends(INIT_V2);
     assert_int_equal(hear(INITED_V2), 0);
     sends(v2("cmd=fullinit;pmijobid=42.0;pmirank=1;threaded=TRUE;"));
@@ -82,7 +78,7 @@ static void test_init_hydra_main(void **state)
                 "pmiverbose=0;"),
              PMIWIRE_OP_INIT, 0);
     is_str(ev.value, "41.0");
-    pmiwire_client_get_info(session, &info);
+    pmiwire_client_query(session, &info);
     assert_int_equal(info.rank, 2);
     assert_int_equal(info.n_ranks, 3);
     assert_int_equal(info.spawned, 1);
@@ -99,7 +95,7 @@ static void test_init_port(void **state)
         "cmd=initack rc=0 rank=1 size=4 appnum=3 debug=1\n",
     };
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
-    struct pmiwire_client_info info;
+    struct pmiwire_info_client info;
 
     (void)state;
     o.has_pmiid = 1;
@@ -109,7 +105,6 @@ static void test_init_port(void **state)
     for (size_t i = 0; i < 3; i++) {
         for (step_bytes = 0; step_bytes < 2; step_bytes++) {
             create(&o);
-            assert_int_equal(pmiwire_client_start(session), 0);
             sends("cmd=initack pmiid=17\n");
             assert_int_equal(hear(acks[i]), 0);
             sends(INIT_V1);
@@ -120,7 +115,7 @@ static void test_init_port(void **state)
             assert_int_equal(hear("cmd=appnum appnum=3\n"), 0);
             sends("cmd=get_my_kvsname\n");
             answered("cmd=my_kvsname kvsname=k\n", PMIWIRE_OP_INIT, 0);
-            pmiwire_client_get_info(session, &info);
+            pmiwire_client_query(session, &info);
             assert_int_equal(info.rank, 1);
             assert_int_equal(info.n_ranks, 4);
             assert_int_equal(info.debugged, 1);
@@ -129,14 +124,12 @@ static void test_init_port(void **state)
     step_bytes = 0;
     /* A fourth `set` is one too many. */
     create(&o);
-    assert_int_equal(pmiwire_client_start(session), 0);
     sends("cmd=initack pmiid=17\n");
     answered("cmd=initack\ncmd=set size=4\ncmd=set rank=1\ncmd=set debug=0\ncmd=set debug=0\n",
              PMIWIRE_OP_INIT, PMIWIRE_EPROTO);
     /* Of PMI-2 the server learns it in fullinit. */
     o.wire = PMIWIRE_V2;
     create(&o);
-    assert_int_equal(pmiwire_client_start(session), 0);
     sends(INIT_V2);
     assert_int_equal(hear(INITED_V2), 0);
     sends(v2("cmd=fullinit;pmirank=17;threaded=FALSE;"));
@@ -202,7 +195,6 @@ static void test_init_refused(void **state)
         const char *body = NULL;
 
         create(&o);
-        assert_int_equal(pmiwire_client_start(session), 0);
         for (size_t k = 0; k < 4 && cases[i].replies[k]; k++) {
             const void *data;
             size_t n = pmiwire_client_output(session, &data);
@@ -224,9 +216,8 @@ static void test_init_refused(void **state)
         }
         answered(body, PMIWIRE_OP_INIT, cases[i].rc);
         assert_int_equal(ev.peer_rc, cases[i].peer_rc);
-        assert_int_equal(pmiwire_client_next(session, &ev), cases[i].rc);
-        assert_int_equal(pmiwire_client_fence(session, 0), cases[i].rc);
-        assert_int_equal(pmiwire_client_start(session), cases[i].rc);
+        assert_int_equal(pmiwire_client_next(session, &ev, NULL), cases[i].rc);
+        assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 0), cases[i].rc);
     }
 }
 
@@ -237,43 +228,47 @@ static void test_ops_v1(void **state)
     (void)state;
     for (step_bytes = 0; step_bytes < 3; step_bytes++) {
         fresh(PMIWIRE_V1, 0);
-        assert_int_equal(pmiwire_client_put(session, S("key"), S("a=b"), 7), 0);
+        assert_int_equal(pmiwire_client_put(session, S("key"), S("a=b"), PMIWIRE_HINT_NONE, 7), 0);
         sends("cmd=put kvsname=kvs_1 key=key value=a=b\n");
         answered("cmd=put_result rc=0 msg=success\n", PMIWIRE_OP_PUT, 0);
         assert_int_equal(ev.cookie, 7);
         is_str(ev.text, "success");
         assert_non_null(ev.msg);
-        assert_int_equal(pmiwire_client_get(session, absent, 3, S("key"), 8), 0);
+        assert_int_equal(pmiwire_client_get(session, absent, 3, S("key"), PMIWIRE_GET_LOCAL, 8), 0);
         sends("cmd=get kvsname=kvs_1 key=key\n");
         answered("cmd=get_result rc=0 x-shm=1 value=a=b\n", PMIWIRE_OP_GET, 0);
         is_str(ev.value, "a=b");
         assert_int_equal(pmiwire_msg_extra(ev.msg, "x-shm", &ev.value2), 0);
         is_str(ev.value2, "1");
-        assert_int_equal(pmiwire_client_get(session, S("other"), -1, S("key"), 8), 0);
+        assert_int_equal(
+            pmiwire_client_get(session, S("other"), -1, S("key"), PMIWIRE_GET_LOCAL, 8), 0);
         sends("cmd=get kvsname=other key=key\n");
         answered("cmd=get_result rc=-1 msg=key_not_found value=unknown\n", PMIWIRE_OP_GET,
                  PMIWIRE_ENOENT);
         assert_int_equal(ev.peer_rc, -1);
         assert_null(ev.value.ptr);
-        assert_int_equal(pmiwire_client_get(session, absent, -1, S("key"), 8), 0);
+        assert_int_equal(pmiwire_client_get(session, absent, -1, S("key"), PMIWIRE_GET_LOCAL, 8),
+                         0);
         sends("cmd=get kvsname=kvs_1 key=key\n");
         answered("cmd=get_result rc=5\n", PMIWIRE_OP_GET, PMIWIRE_EPEER);
-        assert_int_equal(pmiwire_client_fence(session, 9), 0);
+        assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 9), 0);
         sends("cmd=barrier_in\n");
         answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
-        assert_int_equal(pmiwire_client_kvsname(session, 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 0), 0);
         sends("cmd=get_my_kvsname\n");
         answered("cmd=my_kvsname kvsname=kvs_1\n", PMIWIRE_OP_KVSNAME, 0);
         is_str(ev.value, "kvs_1");
-        assert_int_equal(pmiwire_client_universe_size(session, 0), 0);
+        assert_int_equal(
+            pmiwire_client_ask(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 0), 0);
         sends("cmd=get_universe_size\n");
         answered("cmd=universe_size size=-1\n", PMIWIRE_OP_UNIVERSE_SIZE, 0);
         assert_int_equal(ev.number, -1);
-        assert_int_equal(pmiwire_client_appnum(session, 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 0), 0);
         sends("cmd=get_appnum\n");
         answered("cmd=appnum appnum=3\n", PMIWIRE_OP_APPNUM, 0);
         assert_int_equal(ev.number, 3);
-        assert_int_equal(pmiwire_client_jobattr(session, S("PMI_process_mapping"), 0), 0);
+        assert_int_equal(
+            pmiwire_client_ask(session, PMIWIRE_OP_JOBATTR, S("PMI_process_mapping"), 0), 0);
         sends("cmd=get kvsname=kvs_1 key=PMI_process_mapping\n");
         answered("cmd=get_result rc=0 msg=success value=(vector,(0,1,1))\n", PMIWIRE_OP_JOBATTR, 0);
         is_str(ev.value, "(vector,(0,1,1))");
@@ -283,35 +278,35 @@ static void test_ops_v1(void **state)
         assert_int_equal(pmiwire_client_publish(session, S("svc"), S("p:1"), 0), 0);
         sends("cmd=publish_name service=svc port=p:1\n");
         answered("cmd=publish_result info=fail\n", PMIWIRE_OP_PUBLISH, PMIWIRE_EPEER);
-        assert_int_equal(pmiwire_client_lookup(session, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
         sends("cmd=lookup_name service=svc\n");
         answered("cmd=lookup_result info=ok port=p:1\n", PMIWIRE_OP_LOOKUP, 0);
         is_str(ev.value, "p:1");
-        assert_int_equal(pmiwire_client_lookup(session, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
         sends("cmd=lookup_name service=svc\n");
         answered("cmd=lookup_result info=fail\n", PMIWIRE_OP_LOOKUP, PMIWIRE_ENOENT);
-        assert_int_equal(pmiwire_client_unpublish(session, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_UNPUBLISH, S("svc"), 0), 0);
         sends("cmd=unpublish_name service=svc\n");
         answered("cmd=unpublish_result rc=1 info=fail\n", PMIWIRE_OP_UNPUBLISH, PMIWIRE_EPEER);
         assert_int_equal(ev.peer_rc, 1);
         assert_int_equal(pmiwire_client_abort(session, 3, S("why"), 4), 0);
-        assert_int_equal(pmiwire_client_next(session, &ev), 0);
+        assert_int_equal(pmiwire_client_next(session, &ev, NULL), 0);
         sends("cmd=abort exitcode=3 message=why\n");
-        assert_int_equal(pmiwire_client_next(session, &ev), 1);
+        assert_int_equal(pmiwire_client_next(session, &ev, NULL), 1);
         assert_int_equal(ev.op, PMIWIRE_OP_ABORT);
         assert_int_equal(ev.rc, 0);
         assert_int_equal(ev.cookie, 4);
         assert_null(ev.msg);
         assert_int_equal(pmiwire_client_finalize(session, 6), 0);
-        assert_int_equal(pmiwire_client_fence(session, 9), PMIWIRE_ESTATE);
+        assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 9), PMIWIRE_ESTATE);
         assert_int_equal(pmiwire_client_finalize(session, 6), PMIWIRE_ESTATE);
         sends("cmd=finalize\n");
         answered("cmd=finalize_ack rc=0\n", PMIWIRE_OP_FINALIZE, 0);
         assert_int_equal(ev.cookie, 6);
         pmiwire_client_eof(session);
-        assert_int_equal(pmiwire_client_next(session, &ev), PMIWIRE_ESTATE);
+        assert_int_equal(pmiwire_client_next(session, &ev, NULL), PMIWIRE_ESTATE);
         assert_int_equal(pmiwire_client_input(session, "x", 1), PMIWIRE_ESTATE);
-        assert_int_equal(pmiwire_client_fence(session, 9), PMIWIRE_ESTATE);
+        assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 9), PMIWIRE_ESTATE);
     }
 }
 
@@ -319,60 +314,65 @@ static void test_ops_v2(void **state)
 {
     (void)state;
     for (step_bytes = 0; step_bytes < 3; step_bytes++) {
-        struct pmiwire_client_info info;
+        struct pmiwire_info_client info;
 
         fresh(PMIWIRE_V2, 0);
-        assert_int_equal(pmiwire_client_put(session, S("key"), S("a=b"), 7), 0);
+        assert_int_equal(pmiwire_client_put(session, S("key"), S("a=b"), PMIWIRE_HINT_NONE, 7), 0);
         sends(v2("cmd=kvs-put;key=key;value=a=b;"));
         answered(v2("cmd=kvs-put-response;rc=0;"), PMIWIRE_OP_PUT, 0);
         assert_int_equal(ev.cookie, 7);
-        assert_int_equal(pmiwire_client_put(session, S("key"), S("v"), 7), 0);
+        assert_int_equal(pmiwire_client_put(session, S("key"), S("v"), PMIWIRE_HINT_NONE, 7), 0);
         sends(v2("cmd=kvs-put;key=key;value=v;"));
         answered(v2("cmd=kvs-put-response;rc=7;errmsg=too;;long;"), PMIWIRE_OP_PUT, PMIWIRE_EPEER);
         assert_int_equal(ev.peer_rc, 7);
         is_str(ev.text, "too;long");
-        assert_int_equal(pmiwire_client_get(session, absent, 3, S("key"), 8), 0);
+        assert_int_equal(pmiwire_client_get(session, absent, 3, S("key"), PMIWIRE_GET_LOCAL, 8), 0);
         sends(v2("cmd=kvs-get;srcid=3;key=key;"));
         answered(v2("cmd=kvs-get-response;rc=0;found=TRUE;value=a;;b;;;;c;"), PMIWIRE_OP_GET, 0);
         is_str(ev.value, "a;b;;c");
-        assert_int_equal(pmiwire_client_get(session, S("job"), -1, S("key"), 8), 0);
+        assert_int_equal(pmiwire_client_get(session, S("job"), -1, S("key"), PMIWIRE_GET_LOCAL, 8),
+                         0);
         sends(v2("cmd=kvs-get;jobid=job;key=key;"));
         answered(v2("cmd=kvs-get-response;rc=0;found=FALSE;"), PMIWIRE_OP_GET, PMIWIRE_ENOENT);
-        assert_int_equal(pmiwire_client_get(session, S("job"), -1, S("key"), 8), 0);
+        assert_int_equal(pmiwire_client_get(session, S("job"), -1, S("key"), PMIWIRE_GET_LOCAL, 8),
+                         0);
         sends(v2("cmd=kvs-get;jobid=job;key=key;"));
         answered(v2("cmd=kvs-get-response;rc=-1;errmsg=no;"), PMIWIRE_OP_GET, PMIWIRE_EPEER);
-        assert_int_equal(pmiwire_client_fence(session, 9), 0);
+        assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 9), 0);
         sends(v2("cmd=kvs-fence;"));
         answered(v2("cmd=kvs-fence-response;rc=0;"), PMIWIRE_OP_FENCE, 0);
-        assert_int_equal(pmiwire_client_kvsname(session, 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 0), 0);
         sends(v2("cmd=job-getid;"));
         answered(v2("cmd=job-getid-response;rc=0;jobid=42.0;"), PMIWIRE_OP_KVSNAME, 0);
         is_str(ev.value, "42.0");
-        pmiwire_client_get_info(session, &info);
+        pmiwire_client_query(session, &info);
         is_str(info.kvsname, "42.0");
         /* A server that changes its mind does not change what a caller holds a view of. */
-        assert_int_equal(pmiwire_client_kvsname(session, 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 0), 0);
         sends(v2("cmd=job-getid;"));
         answered(v2("cmd=job-getid-response;rc=0;jobid=9999;"), PMIWIRE_OP_KVSNAME, 0);
         is_str(ev.value, "9999");
         is_str(info.kvsname, "42.0");
-        assert_int_equal(pmiwire_client_universe_size(session, 0), 0);
+        assert_int_equal(
+            pmiwire_client_ask(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 0), 0);
         sends(v2("cmd=info-getjobattr;key=universeSize;"));
         answered(v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=8;"),
                  PMIWIRE_OP_UNIVERSE_SIZE, 0);
         assert_int_equal(ev.number, 8);
-        assert_int_equal(pmiwire_client_universe_size(session, 0), 0);
+        assert_int_equal(
+            pmiwire_client_ask(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 0), 0);
         sends(v2("cmd=info-getjobattr;key=universeSize;"));
         answered(v2("cmd=info-getjobattr-response;rc=0;found=FALSE;"), PMIWIRE_OP_UNIVERSE_SIZE, 0);
         assert_int_equal(ev.number, -1);
         is_str(info.kvsname, "42.0");
         /* No message for this one. */
-        assert_int_equal(pmiwire_client_appnum(session, 2), 0);
-        assert_int_equal(pmiwire_client_next(session, &ev), 1);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 2), 0);
+        assert_int_equal(pmiwire_client_next(session, &ev, NULL), 1);
         assert_int_equal(ev.op, PMIWIRE_OP_APPNUM);
         assert_int_equal(ev.number, 3);
         assert_null(ev.msg);
-        assert_int_equal(pmiwire_client_jobattr(session, S("PMI_process_mapping"), 0), 0);
+        assert_int_equal(
+            pmiwire_client_ask(session, PMIWIRE_OP_JOBATTR, S("PMI_process_mapping"), 0), 0);
         sends(v2("cmd=info-getjobattr;key=PMI_process_mapping;"));
         answered(v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,1,1));"),
                  PMIWIRE_OP_JOBATTR, 0);
@@ -380,30 +380,30 @@ static void test_ops_v2(void **state)
         assert_int_equal(pmiwire_client_nodeattr_put(session, S("k"), S("v"), 0), 0);
         sends(v2("cmd=info-putnodeattr;key=k;value=v;"));
         answered(v2("cmd=info-putnodeattr-response;rc=0;"), PMIWIRE_OP_NODEATTR_PUT, 0);
-        assert_int_equal(pmiwire_client_nodeattr_get(session, S("k"), 1, 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_NODEATTR_WAIT, S("k"), 0), 0);
         sends(v2("cmd=info-getnodeattr;key=k;wait=TRUE;"));
         answered(v2("cmd=info-getnodeattr-response;rc=0;found=TRUE;value=v;"),
-                 PMIWIRE_OP_NODEATTR_GET, 0);
+                 PMIWIRE_OP_NODEATTR_WAIT, 0);
         is_str(ev.value, "v");
-        assert_int_equal(pmiwire_client_nodeattr_get(session, S("k"), 0, 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_NODEATTR_GET, S("k"), 0), 0);
         sends(v2("cmd=info-getnodeattr;key=k;wait=FALSE;"));
         answered(v2("cmd=info-getnodeattr-response;rc=0;found=FALSE;"), PMIWIRE_OP_NODEATTR_GET,
                  PMIWIRE_ENOENT);
         assert_int_equal(pmiwire_client_publish(session, S("svc"), S("p:1"), 0), 0);
         sends(v2("cmd=name-publish;name=svc;port=p:1;"));
         answered(v2("cmd=name-publish-response;rc=0;"), PMIWIRE_OP_PUBLISH, 0);
-        assert_int_equal(pmiwire_client_lookup(session, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
         sends(v2("cmd=name-lookup;name=svc;"));
         answered(v2("cmd=name-lookup-response;rc=0;value=p:1;"), PMIWIRE_OP_LOOKUP, 0);
         is_str(ev.value, "p:1");
-        assert_int_equal(pmiwire_client_lookup(session, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
         sends(v2("cmd=name-lookup;name=svc;"));
         answered(v2("cmd=name-lookup-response;rc=0;port=p:2;value=p:1;"), PMIWIRE_OP_LOOKUP, 0);
         is_str(ev.value, "p:2");
-        assert_int_equal(pmiwire_client_lookup(session, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
         sends(v2("cmd=name-lookup;name=svc;"));
         answered(v2("cmd=name-lookup-response;rc=1;"), PMIWIRE_OP_LOOKUP, PMIWIRE_ENOENT);
-        assert_int_equal(pmiwire_client_unpublish(session, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_UNPUBLISH, S("svc"), 0), 0);
         sends(v2("cmd=name-unpublish;name=svc;"));
         answered(v2("cmd=name-unpublish-response;rc=0;"), PMIWIRE_OP_UNPUBLISH, 0);
         assert_int_equal(pmiwire_client_ring(session, S("me"), 0), 0);
@@ -413,20 +413,20 @@ static void test_ops_v2(void **state)
         assert_int_equal(ev.number, 2);
         is_str(ev.value, "x;y");
         is_str(ev.value2, "z;");
-        assert_int_equal(pmiwire_client_job_connect(session, S("43.0"), 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_JOB_CONNECT, S("43.0"), 0), 0);
         sends(v2("cmd=job-connect;jobid=43.0;"));
         answered(v2("cmd=job-connect-response;rc=0;"), PMIWIRE_OP_JOB_CONNECT, 0);
-        assert_int_equal(pmiwire_client_job_disconnect(session, S("43.0"), 0), 0);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_JOB_DISCONNECT, S("43.0"), 0), 0);
         sends(v2("cmd=job-disconnect;jobid=43.0;"));
         answered(v2("cmd=job-disconnect-response;rc=0;"), PMIWIRE_OP_JOB_DISCONNECT, 0);
         assert_int_equal(pmiwire_client_abort(session, 3, S("why"), 4), 0);
         sends(v2("cmd=abort;isworld=TRUE;exitcode=3;msg=why;message=why;"));
-        assert_int_equal(pmiwire_client_next(session, &ev), 1);
+        assert_int_equal(pmiwire_client_next(session, &ev, NULL), 1);
         assert_int_equal(ev.op, PMIWIRE_OP_ABORT);
         assert_int_equal(pmiwire_client_finalize(session, 6), 0);
         sends(v2("cmd=finalize;"));
         answered(v2("cmd=finalize-response;rc=0;"), PMIWIRE_OP_FINALIZE, 0);
-        assert_int_equal(pmiwire_client_next(session, &ev), PMIWIRE_ESTATE);
+        assert_int_equal(pmiwire_client_next(session, &ev, NULL), PMIWIRE_ESTATE);
     }
 }
 
@@ -446,7 +446,7 @@ static void test_spawn(void **state)
     (void)state;
     fresh(PMIWIRE_V1, 0);
     /* When the second message is refused, the first one must not go out. */
-    assert_int_equal(pmiwire_client_fence(session, 1), 0);
+    assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 1), 0);
     sends("cmd=barrier_in\n");
     assert_int_equal(pmiwire_client_spawn(session, &req, 1), PMIWIRE_ECHARS);
     answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
@@ -523,60 +523,83 @@ static void test_refused(void **state)
     for (uint32_t wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++) {
         o.wire = wire;
         create(&o);
-        assert_int_equal(pmiwire_client_fence(session, 0), PMIWIRE_ESTATE);
-        assert_int_equal(pmiwire_client_start(session), 0);
-        assert_int_equal(pmiwire_client_fence(session, 0), PMIWIRE_ESTATE);
+        assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 0), PMIWIRE_ESTATE);
+        assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 0), PMIWIRE_ESTATE);
         assert_int_equal(pmiwire_client_abort(session, 0, absent, 0), PMIWIRE_ESTATE);
         fresh(wire, 0);
-        assert_int_equal(pmiwire_client_put(session, absent, S("v"), 0), PMIWIRE_EEMPTY);
-        assert_int_equal(pmiwire_client_put(session, S("k"), absent, 0), PMIWIRE_EEMPTY);
-        assert_int_equal(pmiwire_client_put(session, S("k"), S(""), 0), PMIWIRE_EEMPTY);
-        assert_int_equal(pmiwire_client_put(session, S("k=k"), S("v"), 0), PMIWIRE_ECHARS);
-        assert_int_equal(pmiwire_client_put(session, S("k k"), S("v"), 0), PMIWIRE_ECHARS);
-        assert_int_equal(pmiwire_client_put(session, S("k"), S("a b"), 0), PMIWIRE_ECHARS);
-        if (wire == PMIWIRE_V2) /* in PMI-1 it is a byte like any other */
-            assert_int_equal(pmiwire_client_put(session, S("k"), S("a;b"), 0), PMIWIRE_ECHARS);
-        assert_int_equal(pmiwire_client_put(session, S("k"), S("a\\b"), 0), PMIWIRE_ECHARS);
-        assert_int_equal(pmiwire_client_put(session, S("k"), S("a\nb"), 0), PMIWIRE_ECHARS);
-        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){"a\0b", 3}, 0),
+        assert_int_equal(pmiwire_client_put(session, absent, S("v"), PMIWIRE_HINT_NONE, 0),
+                         PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_put(session, S("k"), absent, PMIWIRE_HINT_NONE, 0),
+                         PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_put(session, S("k"), S(""), PMIWIRE_HINT_NONE, 0),
+                         PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_put(session, S("k=k"), S("v"), PMIWIRE_HINT_NONE, 0),
                          PMIWIRE_ECHARS);
-        assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 64}, S("v"), 0),
+        assert_int_equal(pmiwire_client_put(session, S("k k"), S("v"), PMIWIRE_HINT_NONE, 0),
+                         PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, S("k"), S("a b"), PMIWIRE_HINT_NONE, 0),
+                         PMIWIRE_ECHARS);
+        if (wire == PMIWIRE_V2) /* in PMI-1 it is a byte like any other */
+            assert_int_equal(pmiwire_client_put(session, S("k"), S("a;b"), PMIWIRE_HINT_NONE, 0),
+                             PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, S("k"), S("a\\b"), PMIWIRE_HINT_NONE, 0),
+                         PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, S("k"), S("a\nb"), PMIWIRE_HINT_NONE, 0),
+                         PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){"a\0b", 3},
+                                            PMIWIRE_HINT_NONE, 0),
+                         PMIWIRE_ECHARS);
+        assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 64}, S("v"),
+                                            PMIWIRE_HINT_NONE, 0),
                          PMIWIRE_EKEYLEN);
-        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 1024}, 0),
+        assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 1024},
+                                            PMIWIRE_HINT_NONE, 0),
                          PMIWIRE_EVALLEN);
-        assert_int_equal(pmiwire_client_get(session, absent, -1, (struct pmiwire_str){text, 64}, 0),
+        assert_int_equal(pmiwire_client_get(session, absent, -1, (struct pmiwire_str){text, 64},
+                                            PMIWIRE_GET_LOCAL, 0),
                          PMIWIRE_EKEYLEN);
-        assert_int_equal(pmiwire_client_get(session, S(""), -1, S("k"), 0), PMIWIRE_EEMPTY);
-        assert_int_equal(pmiwire_client_jobattr(session, absent, 0), PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_get(session, S(""), -1, S("k"), PMIWIRE_GET_LOCAL, 0),
+                         PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_JOBATTR, absent, 0),
+                         PMIWIRE_EEMPTY);
         assert_int_equal(pmiwire_client_publish(session, S("a b"), S("p"), 0), PMIWIRE_ECHARS);
-        assert_int_equal(pmiwire_client_lookup(session, absent, 0), PMIWIRE_EEMPTY);
-        assert_int_equal(pmiwire_client_fence_group(session, S("WORLD:1"), 0), PMIWIRE_EVERSION);
-        assert_int_equal(pmiwire_client_raw(session, S("cmd=x"), 0, 0), -EINVAL);
-        assert_int_equal(pmiwire_client_raw(session, absent, 0, 0), -EINVAL);
-        assert_int_equal(
-            pmiwire_client_raw(session, wire == PMIWIRE_V1 ? S(v2("cmd=x;")) : S("cmd=x\n"), 0, 0),
-            -EINVAL);
-        assert_int_equal(pmiwire_client_raw(session, S("cmd=x\ncmd=y\n"), 0, 0), -EINVAL);
-        assert_int_equal(pmiwire_client_raw(session, S("hello"), 0, 0), PMIWIRE_EBADLEN);
+        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, absent, 0), PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_fence(session, S("WORLD:1"), 0), PMIWIRE_EVERSION);
+        assert_int_equal(pmiwire_client_get(session, S("j"), -1, S("k"), PMIWIRE_GET_WAIT, 0),
+                         -EINVAL);
+        assert_int_equal(pmiwire_client_get(session, absent, -1, S("k"), PMIWIRE_GET_WAIT + 1, 0),
+                         -EINVAL);
+        assert_int_equal(pmiwire_client_get(session, absent, -1, S("k"), PMIWIRE_GET_WAIT, 0),
+                         PMIWIRE_EVERSION);
+        for (uint32_t op = 0; op < 30; op++)
+            if (op != PMIWIRE_OP_KVSNAME && op != PMIWIRE_OP_UNIVERSE_SIZE &&
+                op != PMIWIRE_OP_APPNUM && op != PMIWIRE_OP_JOBATTR &&
+                op != PMIWIRE_OP_NODEATTR_GET && op != PMIWIRE_OP_NODEATTR_WAIT &&
+                op != PMIWIRE_OP_UNPUBLISH && op != PMIWIRE_OP_LOOKUP &&
+                op != PMIWIRE_OP_JOB_CONNECT && op != PMIWIRE_OP_JOB_DISCONNECT)
+                assert_int_equal(pmiwire_client_ask(session, op, S("k"), 0), -EINVAL);
         if (wire == PMIWIRE_V1) {
             assert_int_equal(pmiwire_client_ring(session, S("v"), 0), PMIWIRE_EVERSION);
-            assert_int_equal(pmiwire_client_nodeattr_get(session, S("k"), 0, 0), PMIWIRE_EVERSION);
+            assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_NODEATTR_GET, S("k"), 0),
+                             PMIWIRE_EVERSION);
             assert_int_equal(pmiwire_client_nodeattr_put(session, S("k"), S("v"), 0),
                              PMIWIRE_EVERSION);
-            assert_int_equal(pmiwire_client_job_connect(session, S("k"), 0), PMIWIRE_EVERSION);
-            assert_int_equal(pmiwire_client_job_disconnect(session, S("k"), 0), PMIWIRE_EVERSION);
+            assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_JOB_CONNECT, S("k"), 0),
+                             PMIWIRE_EVERSION);
+            assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_JOB_DISCONNECT, S("k"), 0),
+                             PMIWIRE_EVERSION);
         }
         idle();
         assert_int_equal(
             pmiwire_client_put(session, (struct pmiwire_str){text, 63},
-                               (struct pmiwire_str){text, wire == PMIWIRE_V1 ? 900 : 1023}, 0),
+                               (struct pmiwire_str){text, wire == PMIWIRE_V1 ? 900 : 1023},
+                               PMIWIRE_HINT_NONE, 0),
             0);
     }
     /* The server's own maxima count too, whatever its profile. */
     o.wire = PMIWIRE_V1;
     o.server = pmiwire_profile_find("flux");
     create(&o);
-    assert_int_equal(pmiwire_client_start(session), 0);
     sends(INIT_V1);
     assert_int_equal(hear(INITED_V1), 0);
     sends("cmd=get_maxes\n");
@@ -585,17 +608,21 @@ static void test_refused(void **state)
     assert_int_equal(hear("cmd=appnum appnum=3\n"), 0);
     sends("cmd=get_my_kvsname\n");
     answered("cmd=my_kvsname kvsname=k\n", PMIWIRE_OP_INIT, 0);
-    assert_int_equal(pmiwire_client_put(session, (struct pmiwire_str){text, 9}, S("v"), 0),
+    assert_int_equal(
+        pmiwire_client_put(session, (struct pmiwire_str){text, 9}, S("v"), PMIWIRE_HINT_NONE, 0),
+        PMIWIRE_EKEYLEN);
+    assert_int_equal(pmiwire_client_get(session, absent, -1, (struct pmiwire_str){text, 9},
+                                        PMIWIRE_GET_LOCAL, 0),
                      PMIWIRE_EKEYLEN);
-    assert_int_equal(pmiwire_client_get(session, absent, -1, (struct pmiwire_str){text, 9}, 0),
-                     PMIWIRE_EKEYLEN);
-    assert_int_equal(pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 11}, 0),
-                     PMIWIRE_EVALLEN);
+    assert_int_equal(
+        pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 11}, PMIWIRE_HINT_NONE, 0),
+        PMIWIRE_EVALLEN);
     /* This one carries blanks, both ways. */
-    assert_int_equal(pmiwire_client_put(session, S("kkkkkkkk"), S("a b c d ef"), 0), 0);
+    assert_int_equal(
+        pmiwire_client_put(session, S("kkkkkkkk"), S("a b c d ef"), PMIWIRE_HINT_NONE, 0), 0);
     sends("cmd=put kvsname=k key=kkkkkkkk value=a b c d ef\n");
     answered("cmd=put_result rc=0\n", PMIWIRE_OP_PUT, 0);
-    assert_int_equal(pmiwire_client_get(session, absent, -1, S("k"), 0), 0);
+    assert_int_equal(pmiwire_client_get(session, absent, -1, S("k"), PMIWIRE_GET_LOCAL, 0), 0);
     sends("cmd=get kvsname=k key=k\n");
     answered("cmd=get_result rc=0 value=a b c d ef\n", PMIWIRE_OP_GET, 0);
     is_str(ev.value, "a b c d ef");
@@ -604,16 +631,13 @@ static void test_refused(void **state)
 static void test_bad_options(void **state)
 {
     struct pmiwire_client_opts o;
-    char *mem = aligned_alloc(16, 1 << 20);
 
     (void)state;
 #define BAD(change)                                                                                \
     do {                                                                                           \
         o = options(PMIWIRE_V1);                                                                   \
         change;                                                                                    \
-        assert_int_equal(pmiwire_client_size(&o), 0);                                              \
         assert_int_equal(pmiwire_client_create(&o, &session), -EINVAL);                            \
-        assert_int_equal(pmiwire_client_init(mem, &o, &session), -EINVAL);                         \
         assert_null(session);                                                                      \
     } while (0)
     BAD(o.size = 0);
@@ -636,21 +660,17 @@ static void test_bad_options(void **state)
     o = options(PMIWIRE_V1);
     o.max_msg_bytes = 256;
     o.max_fields = 16;
-    assert_true(pmiwire_client_size(&o) > 0);
-    o.max_msg_bytes = (size_t)1 << 30;
-    o.max_fields = 1 << 20;
-    assert_true(pmiwire_client_size(&o) > o.max_msg_bytes);
-    assert_int_equal(pmiwire_client_size(NULL), 0);
+    assert_int_equal(pmiwire_client_create(&o, &session), 0);
+    pmiwire_client_destroy(session);
+    session = NULL;
+    assert_int_equal(pmiwire_client_create(NULL, &session), -EINVAL);
+    assert_int_equal(pmiwire_client_create(&o, NULL), -EINVAL);
     o = options(PMIWIRE_V1);
-    assert_int_equal(pmiwire_client_init(NULL, &o, &session), -EINVAL);
-    assert_int_equal(pmiwire_client_init(mem + 8, &o, &session), -EINVAL);
-    /* A job id that the wire cannot carry is found at start. */
+    /* A job id that the wire cannot carry is found at once. */
     o.wire = PMIWIRE_V2;
     o.jobid = "a;b";
-    create(&o);
-    assert_int_equal(pmiwire_client_start(session), PMIWIRE_ECHARS);
-    idle();
-    free(mem);
+    assert_int_equal(pmiwire_client_create(&o, &session), PMIWIRE_ECHARS);
+    assert_null(session);
 }
 
 int main(void)

@@ -154,7 +154,7 @@ static void settle(void)
                 pmiwire_conn_sent(k->conn, n);
                 moved = true;
             }
-            while (pmiwire_client_next(k->c, &ev) == 1) {
+            while (pmiwire_client_next(k->c, &ev, NULL) == 1) {
                 assert_false(k->answered);
                 k->answered = true;
                 k->ev = ev;
@@ -198,7 +198,6 @@ static void connect_all(uint32_t flags)
                                                &cl.clients[r].conn),
                          0);
         assert_int_equal(pmiwire_client_create(&o, &cl.clients[r].c), 0);
-        assert_int_equal(pmiwire_client_start(cl.clients[r].c), 0);
         answered(r, 0);
     }
 }
@@ -214,14 +213,14 @@ static void stop(void)
 
 static void put(uint32_t r, const char *key, const char *value, uint32_t hint)
 {
-    assert_int_equal(pmiwire_client_put_hinted(cl.clients[r].c, str(key), str(value), hint, 0), 0);
+    assert_int_equal(pmiwire_client_put(cl.clients[r].c, str(key), str(value), hint, 0), 0);
     answered(r, 0);
 }
 
 static void fence_all(void)
 {
     for (uint32_t r = 0; r < RANKS; r++) {
-        assert_int_equal(pmiwire_client_fence(cl.clients[r].c, 0), 0);
+        assert_int_equal(pmiwire_client_fence(cl.clients[r].c, pmiwire_strz(NULL), 0), 0);
         if (r + 1 < RANKS)
             waits(r);
     }
@@ -247,7 +246,8 @@ static void test_put_fence_get(void **state)
         for (uint32_t r = 0; r < RANKS; r++)
             for (uint32_t i = 0; i < RANKS; i++) {
                 snprintf(key, sizeof(key), "k%u", i);
-                assert_int_equal(pmiwire_client_get(cl.clients[r].c, str(NULL), -1, str(key), 0),
+                assert_int_equal(pmiwire_client_get(cl.clients[r].c, str(NULL), -1, str(key),
+                                                    PMIWIRE_GET_LOCAL, 0),
                                  0);
                 answered(r, 0);
                 assert_string_equal(cl.clients[r].value, key);
@@ -274,8 +274,8 @@ static void test_hints_on_long_values(void **state)
             snprintf(key, sizeof(key), "%063zu", len * 2 + r);
             value[len] = '\0';
             put(r, key, value, len % 2 ? PMIWIRE_HINT_SPARSE : PMIWIRE_HINT_DENSE);
-            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, (int32_t)r, str(key),
-                                                     PMIWIRE_GET_REMOTE, 0),
+            assert_int_equal(pmiwire_client_get(cl.clients[r].c, pmiwire_strz(NULL), (int32_t)r,
+                                                str(key), PMIWIRE_GET_REMOTE, 0),
                              0);
             answered(r, 0);
             assert_int_equal(strlen(cl.clients[r].value), len);
@@ -292,14 +292,18 @@ static void test_far_gets(void **state)
         for (uint32_t r = 0; r < RANKS; r++) {
             start(design);
             connect_all(PMIWIRE_CLIENT_EXTENSIONS);
-            assert_int_equal(pmiwire_client_get(cl.clients[r].c, str(NULL), -1, str("key"), 0), 0);
+            assert_int_equal(pmiwire_client_get(cl.clients[r].c, str(NULL), -1, str("key"),
+                                                PMIWIRE_GET_LOCAL, 0),
+                             0);
             answered(r, PMIWIRE_ENOENT);
             assert_int_equal(w_stats(&cl.w, cl.w.node_of[r]).n_requests, 0);
-            assert_int_equal(
-                pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), PMIWIRE_GET_REMOTE, 0), 0);
+            assert_int_equal(pmiwire_client_get(cl.clients[r].c, pmiwire_strz(NULL), 4, str("key"),
+                                                PMIWIRE_GET_REMOTE, 0),
+                             0);
             answered(r, PMIWIRE_ENOENT);
-            assert_int_equal(
-                pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), PMIWIRE_GET_WAIT, 0), 0);
+            assert_int_equal(pmiwire_client_get(cl.clients[r].c, pmiwire_strz(NULL), 4, str("key"),
+                                                PMIWIRE_GET_WAIT, 0),
+                             0);
             waits(r);
             if (r == 4) { /* who waits cannot put: another rank of its node does */
                 put(1, "key", "value", PMIWIRE_HINT_SPARSE);
@@ -308,8 +312,9 @@ static void test_far_gets(void **state)
             }
             answered(r, 0);
             assert_string_equal(cl.clients[r].value, "value");
-            assert_int_equal(pmiwire_client_get_from(cl.clients[r].c, 4, str("key"), 3, 0),
-                             -EINVAL);
+            assert_int_equal(
+                pmiwire_client_get(cl.clients[r].c, pmiwire_strz(NULL), 4, str("key"), 3, 0),
+                -EINVAL);
             stop();
         }
 }
@@ -336,19 +341,22 @@ static void test_source_gone(void **state)
     for (uint32_t design = 0; design < 3; design++) {
         start(design);
         connect_all(PMIWIRE_CLIENT_EXTENSIONS);
-        assert_int_equal(
-            pmiwire_client_get_from(cl.clients[0].c, 4, str("key"), PMIWIRE_GET_WAIT, 0), 0);
+        assert_int_equal(pmiwire_client_get(cl.clients[0].c, pmiwire_strz(NULL), 4, str("key"),
+                                            PMIWIRE_GET_WAIT, 0),
+                         0);
         if (design != PMIWIRE_DESIGN_DIRECT) /* there a Get must name its source */
-            assert_int_equal(
-                pmiwire_client_get_from(cl.clients[1].c, -1, str("key"), PMIWIRE_GET_WAIT, 0), 0);
+            assert_int_equal(pmiwire_client_get(cl.clients[1].c, pmiwire_strz(NULL), -1, str("key"),
+                                                PMIWIRE_GET_WAIT, 0),
+                             0);
         ticks(1);
         put(4, "another", "value", PMIWIRE_HINT_SPARSE);
         finalize(4);
         finalize(3);
         ticks(10);
         answered(0, PMIWIRE_ENOENT);
-        assert_int_equal(
-            pmiwire_client_get_from(cl.clients[0].c, 4, str("another"), PMIWIRE_GET_WAIT, 0), 0);
+        assert_int_equal(pmiwire_client_get(cl.clients[0].c, pmiwire_strz(NULL), 4, str("another"),
+                                            PMIWIRE_GET_WAIT, 0),
+                         0);
         answered(0, 0);
         assert_string_equal(cl.clients[0].value, "value");
         finalize(0);
@@ -430,14 +438,17 @@ static void test_not_advertised(void **state)
             pmiwire_server_advertise(cl.servers[i], 0, PMIWIRE_EXT_EXCHANGE, str(NULL)), 0);
     connect_all(0);
     put(0, "key", "v", PMIWIRE_HINT_SPARSE); /* a plain put, so that the Fence brings it */
-    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_WAIT, 0),
-                     PMIWIRE_EVERSION);
-    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_LOCAL, 0),
+    assert_int_equal(
+        pmiwire_client_get(cl.clients[1].c, pmiwire_strz(NULL), 0, str("key"), PMIWIRE_GET_WAIT, 0),
+        PMIWIRE_EVERSION);
+    assert_int_equal(pmiwire_client_get(cl.clients[1].c, pmiwire_strz(NULL), 0, str("key"),
+                                        PMIWIRE_GET_LOCAL, 0),
                      0);
     answered(1, PMIWIRE_ENOENT);
     assert_int_equal(pmiwire_client_ring(cl.clients[0].c, str("v"), 0), PMIWIRE_EVERSION);
     fence_all();
-    assert_int_equal(pmiwire_client_get_from(cl.clients[1].c, 0, str("key"), PMIWIRE_GET_LOCAL, 0),
+    assert_int_equal(pmiwire_client_get(cl.clients[1].c, pmiwire_strz(NULL), 0, str("key"),
+                                        PMIWIRE_GET_LOCAL, 0),
                      0);
     answered(1, 0);
     stop();
@@ -469,11 +480,12 @@ static void test_lost_node(void **state)
     start(0);
     connect_all(PMIWIRE_CLIENT_EXTENSIONS);
     cl.w.nodes[2].dead = true; /* of ranks 2 and 5 */
-    assert_int_equal(pmiwire_client_fence(cl.clients[0].c, 0), 0);
-    assert_int_equal(pmiwire_client_fence(cl.clients[3].c, 0), 0);
+    assert_int_equal(pmiwire_client_fence(cl.clients[0].c, pmiwire_strz(NULL), 0), 0);
+    assert_int_equal(pmiwire_client_fence(cl.clients[3].c, pmiwire_strz(NULL), 0), 0);
     assert_int_equal(pmiwire_client_ring(cl.clients[1].c, str("v"), 0), 0);
-    assert_int_equal(pmiwire_client_get_from(cl.clients[4].c, 2, str("key"), PMIWIRE_GET_WAIT, 0),
-                     0);
+    assert_int_equal(
+        pmiwire_client_get(cl.clients[4].c, pmiwire_strz(NULL), 2, str("key"), PMIWIRE_GET_WAIT, 0),
+        0);
     for (uint32_t r = 0; r < 5; r++)
         if (r != 2)
             waits(r);

@@ -297,9 +297,17 @@ void msgs_free(struct kept_msgs *m)
     memset(m, 0, sizeof(*m));
 }
 
+const struct pmiwire_field *find_field(const struct pmiwire_msg *msg, uint16_t field)
+{
+    for (uint32_t i = 0; i < msg->n_fields; i++)
+        if (msg->fields[i].id == field)
+            return &msg->fields[i];
+    return NULL;
+}
+
 char *field_text(const struct pmiwire_msg *msg, uint16_t field)
 {
-    const struct pmiwire_field *f = pmiwire_msg_field(msg, field);
+    const struct pmiwire_field *f = find_field(msg, field);
     char *text;
 
     if (!f)

@@ -84,6 +84,9 @@ struct kept_msgs {
 int msgs_split(const char *text, size_t len, struct kept_msgs *out, size_t *offset);
 void msgs_free(struct kept_msgs *m);
 
+/* The first field of this id, NULL when absent. */
+const struct pmiwire_field *find_field(const struct pmiwire_msg *msg, uint16_t field);
+
 /** A field's value without `;;`, as a string to free; NULL when absent. */
 char *field_text(const struct pmiwire_msg *msg, uint16_t field);
 /** Does this answer say no: by rc, or in PMI-1's name service by info alone? */

@@ -102,18 +102,6 @@ extern "C" {
 /** @} */
 
 /**
- * @brief Explain an error code.
- * @param code  a negative value returned by this library (or 0)
- * @return a constant English phrase without a newline, never NULL
- *
- * MT-Safe. Allocates nothing.
- */
-PMIWIRE_API const char *pmiwire_strerror(int code);
-
-/** @brief Release of the library in use, such as "0.1.0". MT-Safe. */
-PMIWIRE_API const char *pmiwire_version(void);
-
-/**
  * A view of bytes that somebody else owns: not terminated by NUL. Absent is
  * `{NULL, 0}`; present and empty has a pointer.
  */
@@ -140,14 +128,39 @@ struct pmiwire_keyval {
 };
 
 /**
- * Where sessions and engines get memory. All three members must be set;
- * `realloc` follows C's rules and also serves allocation (ptr == NULL).
+ * Where sessions and engines get memory. `realloc` and `free` must be set.
+ *   - `realloc` of NULL allocates; blocks are aligned as malloc() aligns them.
+ *   - It outlives what was made with it.
  */
 struct pmiwire_allocator {
     void *(*realloc)(void *ctx, void *ptr, size_t bytes);
     void (*free)(void *ctx, void *ptr);
     void *ctx;
 };
+
+/**
+ * What was wrong, and where. A call that takes one as its last parameter fills it in on failure
+ * alone; NULL is allowed.
+ */
+struct pmiwire_error {
+    int32_t code;     /**< PMIWIRE_E* or -errno, as returned */
+    uint16_t command; /**< PMIWIRE_V1_* or PMIWIRE_V2_* (command.h), 0 none */
+    uint16_t field;   /**< PMIWIRE_F_*, 0 none */
+    size_t offset;    /**< bytes from the start of what was read, when known, else 0 */
+    char text[160];   /**< `put: a mandatory field is missing: field "key"` */
+};
+
+/**
+ * @brief Explain an error code.
+ * @param code  a negative value returned by this library (or 0)
+ * @return a constant English phrase without a newline, never NULL
+ *
+ * MT-Safe. Allocates nothing.
+ */
+PMIWIRE_API const char *pmiwire_strerror(int code);
+
+/** @brief Release of the library in use, such as "0.1.0". MT-Safe. */
+PMIWIRE_API const char *pmiwire_version(void);
 
 #ifdef __cplusplus
 }

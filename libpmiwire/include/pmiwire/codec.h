@@ -23,15 +23,13 @@
  * start of the message; it remembers how far it looked, so that feeding a long
  * message byte by byte costs time linear in its length.
  *
- * **Encoding** writes into your buffer (or fills an iovec that points to long
- * values) and refuses whatever the framing cannot carry. Given a profile it
- * also refuses what that peer would truncate, misread or die of.
+ * **Encoding** writes into your buffer and refuses whatever the framing cannot carry. Given a
+ * profile it also refuses what that peer would truncate, misread or die of.
  */
 #ifndef PMIWIRE_CODEC_H
 #define PMIWIRE_CODEC_H
 
 #include <sys/types.h>
-#include <sys/uio.h>
 
 #include <pmiwire/base.h>
 
@@ -150,28 +148,34 @@ struct pmiwire_profile;
 
 /**
  * An encoder: plain data, no resources. Errors stick: encode a whole message
- * and look at pmiwire_enc_end() only. All members are private. Encoders are MT-Safe
- * as distinct objects; no call on one allocates.
+ * and look at pmiwire_enc_end() only. Encoders are MT-Safe as distinct objects; no call on one
+ * allocates.
  */
 struct pmiwire_encoder {
-    char *buf;
-    size_t cap;
-    size_t len;   /* bytes of buf in use */
-    size_t start; /* where this message starts in buf */
-    size_t total; /* bytes of the message, referenced ones included */
-    struct iovec *iov;
-    uint32_t cap_iov;
-    uint32_t n_iov;
-    size_t piece; /* start of the bytes of buf not yet in iov */
-    const struct pmiwire_profile *profile;
-    uint16_t wire;
-    uint16_t cmd;
-    uint32_t n_fields;
-    int err;
-    uint16_t err_field;
+    /** may be set to 1 after pmiwire_enc_begin(): pad PMI-2's length on the right, as Slurm does */
     uint8_t pad_right;
+    /** @private */
     uint8_t value_written;
+    /** @private */
+    uint16_t wire;
+    /** @private */
+    uint16_t cmd;
+    /** @private */
+    uint16_t err_field;
+    /** @private */
+    int err;
+    /** @private */
+    uint32_t n_fields;
+    /** @private */
     uint32_t n_extra;
+    /** @private */
+    char *buf;
+    /** @private */
+    size_t cap;
+    /** @private */
+    size_t len;
+    /** @private */
+    const struct pmiwire_profile *profile;
 };
 
 /**
@@ -188,34 +192,6 @@ PMIWIRE_API void pmiwire_enc_begin(struct pmiwire_encoder *e, char *buf, size_t 
                                    const struct pmiwire_profile *profile);
 
 /**
- * @brief As pmiwire_enc_begin(), for a command that is not in the table.
- * @param wire  PMIWIRE_V1 or PMIWIRE_V2
- * @param name  the command's name: at most 31 letters, digits, `-` and `_`
- */
-PMIWIRE_API void pmiwire_enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap,
-                                         uint16_t wire, struct pmiwire_str name,
-                                         const struct pmiwire_profile *profile);
-
-/**
- * @brief As pmiwire_enc_begin(), with values of 128 bytes and more referenced, not copied.
- * @param iov      filled in: the message is these pieces in order; they point
- *                 into `buf` and into your values, which must both live until it is sent
- * @param cap_iov  entries there: two for each long value, and one more. Without an iovec (NULL) all
- *                 is copied
- *
- * After pmiwire_enc_end(), pmiwire_enc_iovcnt() tells how many entries are used.
- */
-PMIWIRE_API void pmiwire_enc_begin_iov(struct pmiwire_encoder *e, char *buf, size_t cap,
-                                       struct iovec *iov, uint32_t cap_iov, uint16_t cmd,
-                                       const struct pmiwire_profile *profile);
-
-/**
- * @brief PMI-2: pad the length on the right, as Slurm does, and not on the left. Every peer reads
- *        both.
- */
-PMIWIRE_API void pmiwire_enc_pad_right(struct pmiwire_encoder *e);
-
-/**
  * @brief Add a field by its id.
  * @param field  PMIWIRE_F_* (command.h)
  * @param value  its bytes, checked against the framing and the profile
@@ -223,25 +199,12 @@ PMIWIRE_API void pmiwire_enc_pad_right(struct pmiwire_encoder *e);
 PMIWIRE_API void pmiwire_enc_str(struct pmiwire_encoder *e, uint16_t field,
                                  struct pmiwire_str value);
 
-/** @brief Add a string field from a NUL-terminated string. */
-PMIWIRE_API void pmiwire_enc_cstr(struct pmiwire_encoder *e, uint16_t field, const char *value);
-
-/** @brief Add a number. */
+/** @brief Add a number; to a PMIWIRE_TYPE_BOOL field, `TRUE` or `FALSE`. */
 PMIWIRE_API void pmiwire_enc_int(struct pmiwire_encoder *e, uint16_t field, int64_t value);
-
-/** @brief Add a truth value: `TRUE` or `FALSE`. */
-PMIWIRE_API void pmiwire_enc_bool(struct pmiwire_encoder *e, uint16_t field, int value);
 
 /** @brief Add an indexed field, such as `argv3`. */
 PMIWIRE_API void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, uint32_t index,
                                      struct pmiwire_str value);
-
-/**
- * @brief Add a field by its key, held to the framing's rules alone: for
- *        relays, replays and probes. For a field of your own see pmiwire_enc_extra().
- */
-PMIWIRE_API void pmiwire_enc_named(struct pmiwire_encoder *e, struct pmiwire_str key,
-                                   struct pmiwire_str value);
 
 /**
  * @brief Add a compatible extra field, one that peers who do not know it skip.
@@ -257,19 +220,15 @@ PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
 
 /**
  * @brief End a message.
+ * @param e    the encoder
+ * @param err  what was refused: code, command, field and text; may be NULL
  * @return its length in bytes, or the first error met: PMIWIRE_ENOBUF, PMIWIRE_ECHARS,
  *         PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS,
  *         PMIWIRE_ERESERVED, PMIWIRE_ETOOBIG (over PMI-2's six digits), PMIWIRE_ESTATE (an extra
  *         field behind PMI-1's `value`, or any for a peer that takes it into the value), -EINVAL
  *         (no such command or field). On error nothing in `buf` is a message
  */
-PMIWIRE_API ssize_t pmiwire_enc_end(struct pmiwire_encoder *e);
-
-/** @brief Entries of the iovec in use, after a successful pmiwire_enc_end(). */
-PMIWIRE_API uint32_t pmiwire_enc_iovcnt(const struct pmiwire_encoder *e);
-
-/** @brief After a failed pmiwire_enc_end(): the PMIWIRE_F_* that was refused, 0 when none. */
-PMIWIRE_API uint16_t pmiwire_enc_error_field(const struct pmiwire_encoder *e);
+PMIWIRE_API ssize_t pmiwire_enc_end(struct pmiwire_encoder *e, struct pmiwire_error *err);
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,7 @@
  * @brief Every command of both wires and its fields: one table for reading,
  *        checking, writing, documenting and fuzzing.
  *
- * The table is data: walk it with pmiwire_command_at() to print a manual
+ * The table is data: walk the ids below PMIWIRE_CMD_COUNT_ to print a manual
  * (`pmiprobe --commands` does) or a fuzzing dictionary (`pmiprobe --dict`).
  *
  * A message is checked against its command before its fields are trusted:
@@ -91,7 +91,8 @@ enum {
     PMIWIRE_V2_RING_RESPONSE,
     PMIWIRE_V2_ABORT, /**< no answer */
     PMIWIRE_V2_FINALIZE,
-    PMIWIRE_V2_FINALIZE_RESPONSE
+    PMIWIRE_V2_FINALIZE_RESPONSE,
+    PMIWIRE_CMD_COUNT_ /**< one past the last; grows */
 };
 
 /** Fields. A name that differs between the wires (`pmi_version`, `pmi-version`) is two fields. */
@@ -218,25 +219,15 @@ struct pmiwire_command_desc {
     uint16_t name_bytes;
 };
 
-/** @brief Number of commands in the table. MT-Safe. */
-PMIWIRE_API uint32_t pmiwire_command_count(void);
-
-/** @brief The i-th command of the table, NULL past the end. MT-Safe. */
-PMIWIRE_API const struct pmiwire_command_desc *pmiwire_command_at(uint32_t i);
-
-/** @brief A command by id, NULL when there is none. MT-Safe. Cost: constant. */
+/**
+ * @brief A command by id, NULL when there is none: ids have gaps.
+ *
+ * MT-Safe. Cost: constant.
+ */
 PMIWIRE_API const struct pmiwire_command_desc *pmiwire_command_get(uint16_t id);
 
 /** @brief A field's description, NULL when there is none. MT-Safe. */
 PMIWIRE_API const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id);
-
-/** What was wrong with a message, and where. */
-struct pmiwire_diag {
-    int32_t code;     /**< PMIWIRE_E* */
-    uint16_t command; /**< PMIWIRE_V1_* or PMIWIRE_V2_*, 0 unknown */
-    uint16_t field;   /**< PMIWIRE_F_*, 0 none */
-    size_t offset;    /**< bytes from the message's start, when known, else 0 */
-};
 
 /** For pmiwire_msg_check(): of duplicate fields take the first, as every PMI client does. */
 #define PMIWIRE_CHECK_FIRST_WINS 1u
@@ -247,23 +238,14 @@ struct pmiwire_diag {
  * @param msg    decoded
  * @param flags  0, as a server should: a duplicate of a field that comes once is an error;
  *               or PMIWIRE_CHECK_FIRST_WINS, as a client should
- * @param diag   what was wrong; untouched on success; may be NULL
+ * @param err    what was wrong, offset from the message's start; untouched on success; may be NULL
  * @return 0, PMIWIRE_EUNKNOWN, PMIWIRE_EMISSING, PMIWIRE_EDUP, PMIWIRE_EEMPTY, PMIWIRE_ETYPE
  *
  * Fields unknown to the command are skipped.
  * MT-Safe. Allocates nothing. Cost: one pass over the fields.
  */
 PMIWIRE_API int pmiwire_msg_check(const struct pmiwire_msg *msg, uint32_t flags,
-                                  struct pmiwire_diag *diag);
-
-/**
- * @brief Say what was wrong, in English: `put: a mandatory field is missing: field "key"`.
- * @param diag  from pmiwire_msg_check() or filled in by you
- * @param buf   the text and a NUL, cut at a whole byte when it does not fit
- * @param cap   bytes there; 160 hold every text
- * @return length without NUL
- */
-PMIWIRE_API size_t pmiwire_diag_text(const struct pmiwire_diag *diag, char *buf, size_t cap);
+                                  struct pmiwire_error *err);
 
 /**
  * @name Typed access to a decoded message
@@ -275,13 +257,8 @@ PMIWIRE_API size_t pmiwire_diag_text(const struct pmiwire_diag *diag, char *buf,
 /** @brief A field's bytes, raw: see pmiwire_unescape(). */
 PMIWIRE_API int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field,
                                 struct pmiwire_str *out);
-/** @brief A number in the range of int32_t. */
+/** @brief A number in the range of int32_t; of a PMIWIRE_TYPE_BOOL field 0 or 1. */
 PMIWIRE_API int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out);
-/** @brief A truth value, 0 or 1. */
-PMIWIRE_API int pmiwire_msg_bool(const struct pmiwire_msg *msg, uint16_t field, int *out);
-/** @brief The field itself, NULL when absent. */
-PMIWIRE_API const struct pmiwire_field *pmiwire_msg_field(const struct pmiwire_msg *msg,
-                                                          uint16_t field);
 /** @brief An extra field by its key: one that the table does not know. */
 PMIWIRE_API int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key,
                                   struct pmiwire_str *out);

@@ -56,7 +56,7 @@ struct pmiwire_mapping_block {
  * @param blocks      filled in, in order; untouched on failure; may be NULL when cap is 0
  * @param cap         entries there
  * @param n_blocks    how many were found (also when cap is too small)
- * @param err_offset  with PMIWIRE_EMAPPING and PMIWIRE_EMAPSIZE: where the offending
+ * @param err         with PMIWIRE_EMAPPING and PMIWIRE_EMAPSIZE `offset` is where the offending
  *                    token, block or item is, bytes from text.ptr; may be NULL
  * @return 0, PMIWIRE_EMAPPING, PMIWIRE_EMAPSIZE (a number over
  *         PMIWIRE_MAPPING_MAX, a node not below it, or a list that covers more ranks than
@@ -67,7 +67,7 @@ struct pmiwire_mapping_block {
  * MT-Safe. Allocates nothing. Cost: two passes over the text, one to check and one to store.
  */
 PMIWIRE_API int pmiwire_mapping_parse(struct pmiwire_str text, struct pmiwire_mapping_block *blocks,
-                                      uint32_t cap, uint32_t *n_blocks, size_t *err_offset);
+                                      uint32_t cap, uint32_t *n_blocks, struct pmiwire_error *err);
 
 /**
  * @brief Expand blocks into an array.
@@ -81,15 +81,6 @@ PMIWIRE_API int pmiwire_mapping_parse(struct pmiwire_str text, struct pmiwire_ma
  */
 PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *blocks,
                                        uint32_t n_blocks, uint32_t n_ranks, uint32_t *node_of);
-
-/**
- * @brief Node of one rank, without expanding.
- * @return the node, or -EINVAL as pmiwire_mapping_expand()
- *
- * MT-Safe. Allocates nothing. Cost: O(n_blocks).
- */
-PMIWIRE_API int64_t pmiwire_mapping_node_of(const struct pmiwire_mapping_block *blocks,
-                                            uint32_t n_blocks, uint32_t rank);
 
 /**
  * @brief Write the mapping of a job.

@@ -65,22 +65,6 @@ PMIWIRE_API const struct pmiwire_profile *pmiwire_profile_find(const char *name)
 /** @brief The i-th profile, NULL past the end. MT-Safe. */
 PMIWIRE_API const struct pmiwire_profile *pmiwire_profile_at(uint32_t i);
 
-/**
- * @brief Can this peer carry this value on this wire?
- * @param profile  NULL: only what the framing itself forbids
- * @param wire     PMIWIRE_V1, PMIWIRE_V1_MCMD or PMIWIRE_V2 (codec.h)
- * @return 0, PMIWIRE_EEMPTY, PMIWIRE_EVALLEN or PMIWIRE_ECHARS. MT-Safe. Cost: one pass.
- */
-PMIWIRE_API int pmiwire_check_value(const struct pmiwire_profile *profile, uint16_t wire,
-                                    struct pmiwire_str value);
-
-/**
- * @brief Can this peer carry this key on this wire?
- * @return 0, PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN or PMIWIRE_ECHARS (also for `=`). MT-Safe.
- */
-PMIWIRE_API int pmiwire_check_key(const struct pmiwire_profile *profile, uint16_t wire,
-                                  struct pmiwire_str key);
-
 #ifdef __cplusplus
 }
 #endif

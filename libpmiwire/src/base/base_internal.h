@@ -21,6 +21,19 @@ int pmiwire__opts_take(void *to, size_t to_size, const void *from, size_t from_s
  * int32_t. 0 or PMIWIRE_ETYPE. */
 int pmiwire__parse_int(struct pmiwire_str text, int32_t *out);
 
+/* Fill in err, unless it is NULL: "what: the code's text where at byte offset". Returns code. */
+int pmiwire__error(struct pmiwire_error *err, int code, const char *what, const char *where,
+                   size_t offset);
+
+/* ---- profile.c ---- */
+
+/* Can this peer (NULL: the framing alone) carry this on this wire? 0, PMIWIRE_EEMPTY,
+ * PMIWIRE_EKEYLEN or PMIWIRE_EVALLEN, or PMIWIRE_ECHARS. */
+int pmiwire__check_key(const struct pmiwire_profile *profile, uint16_t wire,
+                       struct pmiwire_str key);
+int pmiwire__check_value(const struct pmiwire_profile *profile, uint16_t wire,
+                         struct pmiwire_str value);
+
 static inline int pmiwire__is(struct pmiwire_str s, const char *literal)
 {
     size_t n = strlen(literal);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <stdio.h>
 
 #include "base_internal.h"
 
@@ -74,4 +75,22 @@ int pmiwire__parse_int(struct pmiwire_str text, int32_t *out)
         return PMIWIRE_ETYPE;
     *out = (int32_t)v;
     return 0;
+}
+
+int pmiwire__error(struct pmiwire_error *err, int code, const char *what, const char *where,
+                   size_t offset)
+{
+    size_t n;
+
+    if (!err)
+        return code;
+    memset(err, 0, sizeof(*err));
+    err->code = code;
+    err->offset = offset;
+    snprintf(err->text, sizeof(err->text), "%s%s%s%s", what ? what : "", what ? ": " : "",
+             pmiwire_strerror(code), where);
+    n = strlen(err->text);
+    if (offset)
+        snprintf(err->text + n, sizeof(err->text) - n, " at byte %zu", offset);
+    return code;
 }

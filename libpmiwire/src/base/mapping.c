@@ -32,6 +32,8 @@
 
 #include <pmiwire/mapping.h>
 
+#include "base_internal.h"
+
 /* Longest `[…]` that the encoder looks for, blocks. */
 #define GROUP_MAX 16u
 /* Blocks kept in view: two copies of the longest group. A power of two. */
@@ -203,24 +205,21 @@ static int parse_list(struct parser *ps)
 }
 
 int pmiwire_mapping_parse(struct pmiwire_str text, struct pmiwire_mapping_block *blocks,
-                          uint32_t cap, uint32_t *n_blocks, size_t *err_offset)
+                          uint32_t cap, uint32_t *n_blocks, struct pmiwire_error *err)
 {
     struct parser ps = {text.ptr, text.len, 0, NULL, 0, 0};
     uint32_t n_found;
     int rc;
 
     if (n_blocks == NULL || (text.ptr == NULL && text.len != 0) || (blocks == NULL && cap != 0))
-        return -EINVAL;
+        return pmiwire__error(err, -EINVAL, NULL, "", 0);
     rc = parse_list(&ps);
-    if (rc != 0) {
-        if (err_offset != NULL)
-            *err_offset = ps.pos;
-        return rc;
-    }
+    if (rc != 0)
+        return pmiwire__error(err, rc, NULL, "", ps.pos);
     n_found = ps.n_blocks;
     *n_blocks = n_found;
     if (n_found > cap)
-        return PMIWIRE_ENOBUF;
+        return pmiwire__error(err, PMIWIRE_ENOBUF, NULL, "", 0);
     ps.pos = 0;
     ps.n_blocks = 0;
     ps.n_covered = 0;
@@ -320,35 +319,6 @@ int pmiwire_mapping_expand(const struct pmiwire_mapping_block *blocks, uint32_t 
     for (; done < n_ranks; done++)
         node_of[done] = node_of[done - n_first];
     return 0;
-}
-
-int64_t pmiwire_mapping_node_of(const struct pmiwire_mapping_block *blocks, uint32_t n_blocks,
-                                uint32_t rank)
-{
-    int64_t covered = count_covered(blocks, n_blocks);
-    uint64_t left, n_ranks;
-    uint32_t len, rep;
-
-    if (covered < 0)
-        return -EINVAL;
-    left = rank % (uint64_t)covered;
-    for (uint32_t at = 0; at < n_blocks; at += len) {
-        if (read_group(blocks, n_blocks, at, &len, &rep, &n_ranks) != 0)
-            break;
-        if (left >= n_ranks * rep) {
-            left -= n_ranks * rep;
-            continue;
-        }
-        left %= n_ranks;
-        for (const struct pmiwire_mapping_block *b = &blocks[at];; b++) {
-            uint64_t n = (uint64_t)b->n_nodes * b->ppn;
-
-            if (left < n)
-                return b->first_node + (int64_t)(left / b->ppn);
-            left -= n;
-        }
-    }
-    return -EINVAL; /* unreachable: the blocks cover `covered` ranks */
 }
 
 /* ---- Encoder: fold -------------------------------------------------------- */

@@ -247,8 +247,8 @@ static int check_bytes(const struct pmiwire_profile *profile, uint16_t wire, str
     return 0;
 }
 
-int pmiwire_check_value(const struct pmiwire_profile *profile, uint16_t wire,
-                        struct pmiwire_str value)
+int pmiwire__check_value(const struct pmiwire_profile *profile, uint16_t wire,
+                         struct pmiwire_str value)
 {
     if (profile && value.len == 0 && !(profile->flags & PMIWIRE_PEER_EMPTY))
         return PMIWIRE_EEMPTY;
@@ -257,7 +257,7 @@ int pmiwire_check_value(const struct pmiwire_profile *profile, uint16_t wire,
     return check_bytes(profile, wire, value);
 }
 
-int pmiwire_check_key(const struct pmiwire_profile *profile, uint16_t wire, struct pmiwire_str key)
+int pmiwire__check_key(const struct pmiwire_profile *profile, uint16_t wire, struct pmiwire_str key)
 {
     if (key.len == 0)
         return PMIWIRE_EEMPTY;

@@ -69,13 +69,6 @@ static size_t size_of(const struct pmiwire_client_opts *o)
            2 * align_up(o->max_msg_bytes) + (o->jobid ? align_up(strlen(o->jobid) + 1) : 0);
 }
 
-size_t pmiwire_client_size(const struct pmiwire_client_opts *opts)
-{
-    struct pmiwire_client_opts o;
-
-    return take_opts(opts, &o) || check_opts(&o) ? 0 : size_of(&o);
-}
-
 static void *carve(char **next, size_t bytes)
 {
     char *p = *next;
@@ -84,83 +77,71 @@ static void *carve(char **next, size_t bytes)
     return p;
 }
 
-int pmiwire_client_init(void *mem, const struct pmiwire_client_opts *opts,
-                        struct pmiwire_client **out)
+/* Lay a session out in memory of size_of() bytes. */
+static struct pmiwire_client *lay_out(void *mem, const struct pmiwire_client_opts *o)
 {
-    struct pmiwire_client_opts o;
-    struct pmiwire_client *c;
     char *next = mem;
+    struct pmiwire_client *c = carve(&next, sizeof(*c));
     uint32_t decode_flags = 0;
 
-    if (!mem || !out || (uintptr_t)mem % ALIGN || take_opts(opts, &o) || check_opts(&o))
-        return -EINVAL;
-    c = carve(&next, sizeof(*c));
     memset(c, 0, sizeof(*c));
-    c->msg.fields = carve(&next, o.max_fields * sizeof(struct pmiwire_field));
-    c->msg.cap_fields = o.max_fields;
-    c->cap_in = in_bytes(&o);
+    c->msg.fields = carve(&next, o->max_fields * sizeof(struct pmiwire_field));
+    c->msg.cap_fields = o->max_fields;
+    c->cap_in = in_bytes(o);
     c->in = carve(&next, c->cap_in);
-    c->out = carve(&next, o.max_msg_bytes);
-    c->scratch = carve(&next, o.max_msg_bytes);
-    if (o.jobid) {
-        c->jobid = carve(&next, strlen(o.jobid) + 1);
-        strcpy(c->jobid, o.jobid);
+    c->out = carve(&next, o->max_msg_bytes);
+    c->scratch = carve(&next, o->max_msg_bytes);
+    if (o->jobid) {
+        c->jobid = carve(&next, strlen(o->jobid) + 1);
+        strcpy(c->jobid, o->jobid);
     }
-    c->wire = o.wire;
-    c->flags = o.flags;
-    c->has_pmiid = o.has_pmiid != 0;
-    c->pmiid = o.pmiid;
-    c->max_subversion = o.max_subversion;
-    c->threaded = o.threaded;
-    c->max_msg_bytes = o.max_msg_bytes;
-    c->server = *o.server;
-    c->info.rank = o.rank;
-    c->info.n_ranks = o.n_ranks;
+    c->wire = o->wire;
+    c->flags = o->flags;
+    c->has_pmiid = o->has_pmiid != 0;
+    c->pmiid = o->pmiid;
+    c->max_subversion = o->max_subversion;
+    c->threaded = o->threaded;
+    c->max_msg_bytes = o->max_msg_bytes;
+    c->server = *o->server;
+    c->info.rank = o->rank;
+    c->info.n_ranks = o->n_ranks;
     c->info.appnum = -1;
     /* A server that carries blanks in values sends them back bare. */
     if (c->server.flags & PMIWIRE_PEER_SPACES)
         decode_flags = PMIWIRE_DECODE_VALUE_TO_EOL;
-    pmiwire_decoder_init(&c->decoder, o.max_msg_bytes, decode_flags);
-    *out = c;
-    return 0;
+    pmiwire_decoder_init(&c->decoder, o->max_msg_bytes, decode_flags);
+    return c;
 }
 
 int pmiwire_client_create(const struct pmiwire_client_opts *opts, struct pmiwire_client **out)
 {
-    size_t bytes = pmiwire_client_size(opts);
+    const struct pmiwire_allocator *a;
     struct pmiwire_client_opts o;
-    struct pmiwire_allocator alloc = pmiwire__libc_allocator;
     struct pmiwire_client *c;
     void *mem;
     int rc;
 
-    if (bytes == 0 || !out)
+    if (!out || take_opts(opts, &o) || check_opts(&o))
         return -EINVAL;
-    take_opts(opts, &o);
-    if (o.alloc)
-        alloc = *o.alloc;
-    mem = alloc.realloc(alloc.ctx, NULL, bytes);
+    a = o.allocator ? o.allocator : &pmiwire__libc_allocator;
+    mem = a->realloc(a->ctx, NULL, size_of(&o));
     if (!mem)
         return -ENOMEM;
-    rc = pmiwire_client_init(mem, opts, &c);
+    c = lay_out(mem, &o);
+    c->allocator = *a;
+    rc = pmiwire__client_start(c);
     if (rc < 0) {
-        alloc.free(alloc.ctx, mem);
+        pmiwire_client_destroy(c);
         return rc;
     }
-    c->alloc = alloc;
-    c->on_heap = 1;
     *out = c;
     return 0;
 }
 
 void pmiwire_client_destroy(struct pmiwire_client *c)
 {
-    struct pmiwire_allocator alloc;
-
-    if (!c || !c->on_heap)
-        return;
-    alloc = c->alloc;
-    alloc.free(alloc.ctx, c);
+    if (c)
+        c->allocator.free(c->allocator.ctx, c);
 }
 
 /* ---- bytes out ---- */
@@ -177,7 +158,7 @@ void pmiwire__client_encode(struct pmiwire_client *c, struct pmiwire_encoder *e,
 
 int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e)
 {
-    ssize_t n = pmiwire_enc_end(e);
+    ssize_t n = pmiwire_enc_end(e, NULL);
 
     if (n == PMIWIRE_ENOBUF)
         return c->out_tail > c->out_head ? -EAGAIN : PMIWIRE_ETOOBIG;
@@ -251,23 +232,10 @@ void pmiwire_client_eof(struct pmiwire_client *c)
 
 /* ---- what is known ---- */
 
-void pmiwire_client_get_info(const struct pmiwire_client *c, struct pmiwire_client_info *info)
+void pmiwire_client_query(const struct pmiwire_client *c, struct pmiwire_info_client *info)
 {
-    if (c->state == PMIWIRE__NEW || c->state == PMIWIRE__STARTING)
+    if (c->state == PMIWIRE__STARTING)
         memset(info, 0, sizeof(*info));
     else
         *info = c->info;
-}
-
-void pmiwire_client_get_diag(const struct pmiwire_client *c, struct pmiwire_diag *diag)
-{
-    *diag = c->diag;
-}
-
-int pmiwire_client_ext(const struct pmiwire_client *c, uint16_t ext, struct pmiwire_str *value)
-{
-    if (ext >= PMIWIRE_EXT_COUNT_ || !c->ext[ext].len)
-        return PMIWIRE_EMISSING;
-    *value = c->ext[ext];
-    return 0;
 }

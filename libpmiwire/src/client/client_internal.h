@@ -16,7 +16,6 @@
 #define PMIWIRE__MIN_MSG_BYTES 256u
 
 enum pmiwire__client_state {
-    PMIWIRE__NEW,      /* start() has not been called */
     PMIWIRE__STARTING, /* INIT is pending */
     PMIWIRE__READY,
     PMIWIRE__CLOSING, /* finalize is pending: nothing more can be asked */
@@ -52,8 +51,7 @@ struct pmiwire_client {
     uint32_t threaded;
     size_t max_msg_bytes;
     struct pmiwire_profile server; /* a copy; its strings are not used */
-    struct pmiwire_allocator alloc;
-    int on_heap;
+    struct pmiwire_allocator allocator;
 
     enum pmiwire__client_state state;
     enum pmiwire__step step;
@@ -62,8 +60,8 @@ struct pmiwire_client {
     int has_size;
     int dead; /* why, 0 while alive */
     int eof;
-    struct pmiwire_diag diag;
-    struct pmiwire_client_info info;
+    struct pmiwire_error err; /* what was wrong with the server's message */
+    struct pmiwire_info_client info;
 
     /* Requests, oldest first: a ring. */
     struct pmiwire__pending pending[PMIWIRE_CLIENT_MAX_PENDING];
@@ -93,9 +91,7 @@ struct pmiwire_client {
     size_t scratch_used;
     char *jobid; /* PMI_JOBID, NUL-terminated; NULL: none */
     char kvsname[PMIWIRE__KVSNAME_BYTES];
-    /* What was advertised at init: views into ext_bytes. */
-    struct pmiwire_str ext[PMIWIRE_EXT_COUNT_];
-    char ext_bytes[PMIWIRE__EXT_BYTES];
+    char ext_bytes[PMIWIRE__EXT_BYTES]; /* what info.ext shows */
 };
 
 static inline uint64_t pmiwire__queued(const struct pmiwire_client *c)
@@ -121,6 +117,9 @@ void pmiwire__client_encode(struct pmiwire_client *c, struct pmiwire_encoder *e,
 /* End it, and count it as queued. Returns 0 or why it cannot be: -EAGAIN when there is no room now.
  * */
 int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e);
+
+/* Queue init's first message. */
+int pmiwire__client_start(struct pmiwire_client *c);
 
 /* Queue the next message of init. c->step says which answer it gets. */
 int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step);

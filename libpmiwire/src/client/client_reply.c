@@ -9,7 +9,7 @@
  * go. */
 static int take(struct pmiwire_client *c, uint16_t field, struct pmiwire_str *out)
 {
-    const struct pmiwire_field *f = pmiwire_msg_field(&c->msg, field);
+    const struct pmiwire_field *f = pmiwire__msg_field(&c->msg, field);
 
     if (!f)
         return PMIWIRE_EMISSING;
@@ -31,8 +31,7 @@ static int32_t number(const struct pmiwire_client *c, uint16_t field, int32_t ot
 /* A protocol error: the session is over. */
 static int broken(struct pmiwire_client *c, int code, uint16_t field)
 {
-    c->diag = (struct pmiwire_diag){code, c->msg.id, field, 0};
-    return code;
+    return pmiwire__msg_error(&c->err, code, c->msg.id, field, 0);
 }
 
 static int missing(struct pmiwire_client *c, uint16_t field)
@@ -60,7 +59,7 @@ static int is_cmd(const struct pmiwire_client *c, uint16_t id)
 
 static int check(struct pmiwire_client *c)
 {
-    return pmiwire_msg_check(&c->msg, PMIWIRE_CHECK_FIRST_WINS, &c->diag);
+    return pmiwire_msg_check(&c->msg, PMIWIRE_CHECK_FIRST_WINS, &c->err);
 }
 
 /* ---- events ---- */
@@ -134,10 +133,10 @@ static void keep_extensions(struct pmiwire_client *c)
             v.len > sizeof(c->ext_bytes) - used)
             continue;
         memcpy(c->ext_bytes + used, v.ptr, v.len);
-        c->ext[i] = (struct pmiwire_str){c->ext_bytes + used, v.len};
+        c->info.ext[i] = (struct pmiwire_str){c->ext_bytes + used, v.len};
         used += v.len;
     }
-    if (c->ext[PMIWIRE_EXT_SERVER].len)
+    if (c->info.ext[PMIWIRE_EXT_SERVER].len)
         c->server = *pmiwire_profile_find("fencepost");
 }
 
@@ -159,15 +158,12 @@ static int on_init(struct pmiwire_client *c, int32_t rc)
 
 static int on_fullinit(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
-    int truth = 0;
-
     c->info.rank = number(c, PMIWIRE_F_RANK, -1);
     c->info.n_ranks = number(c, PMIWIRE_F_SIZE, -1);
     c->info.appnum = number(c, PMIWIRE_F_APPNUM, -1);
     c->info.version = number(c, PMIWIRE_F_V2_PMI_VERSION, c->info.version);
     c->info.subversion = number(c, PMIWIRE_F_V2_PMI_SUBVERSION, c->info.subversion);
-    (void)pmiwire_msg_bool(&c->msg, PMIWIRE_F_DEBUGGED, &truth);
-    c->info.debugged = truth;
+    c->info.debugged = number(c, PMIWIRE_F_DEBUGGED, 0);
     c->info.spawned = take(c, PMIWIRE_F_SPAWNER_JOBID, &ev->value) == 0;
     return check_rank(c);
 }
@@ -279,15 +275,12 @@ static int is_miss(int32_t rc)
 /* An answer with a value, or the news that there is none. */
 static int on_value(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
-    int found = 1;
-
     if (ev->peer_rc) {
         if (c->wire != PMIWIRE_V2 && is_miss(ev->peer_rc))
             ev->rc = PMIWIRE_ENOENT;
         return 0;
     }
-    (void)pmiwire_msg_bool(&c->msg, PMIWIRE_F_FOUND, &found);
-    if (!found) {
+    if (!number(c, PMIWIRE_F_FOUND, 1)) {
         ev->rc = PMIWIRE_ENOENT;
         return 0;
     }
@@ -296,10 +289,8 @@ static int on_value(struct pmiwire_client *c, struct pmiwire_event *ev)
 
 static int on_lookup(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
-    int found = 1;
-
-    (void)pmiwire_msg_bool(&c->msg, PMIWIRE_F_FOUND, &found);
-    if (ev->peer_rc || !found || (c->wire != PMIWIRE_V2 && name_refused(c))) {
+    if (ev->peer_rc || !number(c, PMIWIRE_F_FOUND, 1) ||
+        (c->wire != PMIWIRE_V2 && name_refused(c))) {
         ev->rc = PMIWIRE_ENOENT;
         return 0;
     }
@@ -375,7 +366,8 @@ static int on_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
     switch (ev->op) {
     case PMIWIRE_OP_GET:
     case PMIWIRE_OP_JOBATTR:
-    case PMIWIRE_OP_NODEATTR_GET: return on_value(c, ev);
+    case PMIWIRE_OP_NODEATTR_GET:
+    case PMIWIRE_OP_NODEATTR_WAIT: return on_value(c, ev);
     case PMIWIRE_OP_LOOKUP: return on_lookup(c, ev);
     case PMIWIRE_OP_PUBLISH:
     case PMIWIRE_OP_UNPUBLISH:
@@ -397,12 +389,10 @@ static int answers(struct pmiwire_client *c, const struct pmiwire__pending *p)
 {
     if (p->end > c->sent) /* the question is not even out */
         return 0;
-    if (p->op == PMIWIRE_OP_RAW && p->reply == 0)
-        return (c->msg.wire == PMIWIRE_V2) == (c->wire == PMIWIRE_V2);
     /* Slurm answers a PMI-1 spawn that fails in PMI-2's words. */
     if (p->op == PMIWIRE_OP_SPAWN && is_cmd(c, PMIWIRE_V2_SPAWN_RESPONSE))
         return 1;
-    return pmiwire_command_get(p->reply) && is_cmd(c, p->reply);
+    return p->reply && is_cmd(c, p->reply);
 }
 
 /* A message has come. Returns 1 with the event, 0 when it makes none, or why the session dies. */
@@ -418,8 +408,7 @@ static int on_message(struct pmiwire_client *c, struct pmiwire_event *ev)
         return during_init(c, ev);
     if (!answers(c, p))
         return broken(c, PMIWIRE_EPROTO, 0);
-    /* What the table does not know, only its asker can judge. */
-    rc = c->msg.id ? check(c) : 0;
+    rc = check(c);
     if (rc < 0)
         return rc;
     answer_event(c, ev);
@@ -453,7 +442,18 @@ static int without_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
     return 1;
 }
 
-int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_event *ev)
+/* The session is over, and every request has had its event. */
+static int ended(const struct pmiwire_client *c, int rc, struct pmiwire_error *err)
+{
+    if (err && c->err.code)
+        *err = c->err;
+    else
+        pmiwire__error(err, rc, NULL, "", 0);
+    return rc;
+}
+
+int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_event *ev,
+                        struct pmiwire_error *err)
 {
     c->in_head += c->shown;
     c->shown = 0;
@@ -464,13 +464,13 @@ int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_event *ev)
         if (without_answer(c, ev))
             return 1;
         if (c->dead)
-            return c->dead;
+            return ended(c, c->dead, err);
         n = pmiwire_decode(&c->decoder, c->in + c->in_head, c->in_tail - c->in_head, &c->msg);
         if (n == 0 && !c->eof)
             return 0;
         if (n <= 0) {
             if (n < 0)
-                c->diag = (struct pmiwire_diag){(int32_t)n, c->msg.id, 0, c->decoder.err_offset};
+                pmiwire__msg_error(&c->err, (int)n, c->msg.id, 0, c->decoder.err_offset);
             pmiwire__die(c, n < 0 ? (int)n : PMIWIRE_EEOF);
             continue;
         }
@@ -484,5 +484,5 @@ int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_event *ev)
         else if (rc > 0)
             return 1;
     }
-    return PMIWIRE_ESTATE;
+    return ended(c, PMIWIRE_ESTATE, err);
 }

@@ -35,17 +35,17 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
                             c->wire == PMIWIRE_V2 ? 0 : c->max_subversion);
         } else if (step == PMIWIRE__STEP_FULLINIT) {
             if (c->jobid)
-                pmiwire_enc_cstr(&e, PMIWIRE_F_PMIJOBID, c->jobid);
+                pmiwire_enc_str(&e, PMIWIRE_F_PMIJOBID, pmiwire_strz(c->jobid));
             /* A client that connects tells its id here. Not as srcid, Slurm's word: Hydra insists
              * on pmirank, and a server that hands out ids other than ranks would take the two for
              * two claims. */
             if (c->has_pmiid || c->info.rank >= 0)
                 pmiwire_enc_int(&e, PMIWIRE_F_PMIRANK, c->has_pmiid ? c->pmiid : c->info.rank);
-            pmiwire_enc_bool(&e, PMIWIRE_F_THREADED, c->threaded != 0);
+            pmiwire_enc_int(&e, PMIWIRE_F_THREADED, c->threaded != 0);
         }
         if ((c->flags & PMIWIRE_CLIENT_EXTENSIONS) &&
             step == (c->wire == PMIWIRE_V1 ? PMIWIRE__STEP_INIT : PMIWIRE__STEP_FULLINIT))
-            pmiwire_enc_ext(&e, PMIWIRE_EXT_CLIENT, pmiwire_strz("1"));
+            pmiwire__enc_ext(&e, PMIWIRE_EXT_CLIENT, pmiwire_strz("1"));
         rc = pmiwire__client_encoded(c, &e);
         if (rc < 0)
             return rc;
@@ -57,35 +57,28 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
 }
 
 /* Enter a request that has been queued (or is local). */
-static void push(struct pmiwire_client *c, uint16_t op, uint16_t reply, uint64_t cookie)
+static struct pmiwire__pending *push(struct pmiwire_client *c, uint16_t op, uint16_t reply,
+                                     uint64_t cookie)
 {
     uint32_t i = (c->first + c->n_pending++) % PMIWIRE_CLIENT_MAX_PENDING;
 
     c->pending[i] = (struct pmiwire__pending){
         .cookie = cookie, .end = pmiwire__queued(c), .op = op, .reply = reply};
+    return &c->pending[i];
 }
 
-int pmiwire_client_start(struct pmiwire_client *c)
+int pmiwire__client_start(struct pmiwire_client *c)
 {
     int port = c->wire == PMIWIRE_V1 && c->has_pmiid;
     int rc;
 
-    if (c->dead)
-        return c->dead;
-    if (c->state != PMIWIRE__NEW)
-        return PMIWIRE_ESTATE;
     push(c, PMIWIRE_OP_INIT, 0, 0);
     /* A job id that cannot be sent is refused now and not when its turn comes. */
     rc = c->wire == PMIWIRE_V2 ? pmiwire__client_send_step(c, PMIWIRE__STEP_FULLINIT) : 0;
     c->out_tail = c->out_head;
     if (rc == 0)
         rc = pmiwire__client_send_step(c, port ? PMIWIRE__STEP_INITACK : PMIWIRE__STEP_INIT);
-    if (rc < 0) {
-        c->n_pending = 0;
-        return rc;
-    }
-    c->state = PMIWIRE__STARTING;
-    return 0;
+    return rc;
 }
 
 /* ---- common to all requests ---- */
@@ -136,15 +129,6 @@ static int finish(struct request *r, uint16_t op, uint64_t cookie)
     return 0;
 }
 
-/* A request without fields. */
-static int ask(struct pmiwire_client *c, uint16_t v1, uint16_t v2, uint16_t op, uint64_t cookie)
-{
-    struct request r;
-    int rc = begin(&r, c, v1, v2);
-
-    return rc < 0 ? rc : finish(&r, op, cookie);
-}
-
 /* The server has said how long keys and values may be, their NUL included. */
 static int check_maxes(const struct pmiwire_client *c, struct pmiwire_str key,
                        struct pmiwire_str value)
@@ -156,28 +140,15 @@ static int check_maxes(const struct pmiwire_client *c, struct pmiwire_str key,
     return 0;
 }
 
-/* A request with one field. */
-static int ask1(struct pmiwire_client *c, uint16_t v1, uint16_t f1, uint16_t v2, uint16_t f2,
-                struct pmiwire_str value, uint16_t op, uint64_t cookie)
-{
-    struct request r;
-    int rc = begin(&r, c, v1, v2);
-
-    if (rc < 0)
-        return rc;
-    pmiwire_enc_str(&r.e, is_v2(c) ? f2 : f1, value);
-    return finish(&r, op, cookie);
-}
-
 /* ---- the key-value space ---- */
 
 static int is_exchange(const struct pmiwire_client *c)
 {
-    return c->ext[PMIWIRE_EXT_EXCHANGE].len > 0;
+    return c->info.ext[PMIWIRE_EXT_EXCHANGE].len > 0;
 }
 
-int pmiwire_client_put_hinted(struct pmiwire_client *c, struct pmiwire_str key,
-                              struct pmiwire_str value, uint32_t hint, uint64_t cookie)
+int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct pmiwire_str value,
+                       uint32_t hint, uint64_t cookie)
 {
     struct request r;
     int rc = begin(&r, c, PMIWIRE_V1_PUT, PMIWIRE_V2_KVS_PUT);
@@ -187,8 +158,8 @@ int pmiwire_client_put_hinted(struct pmiwire_client *c, struct pmiwire_str key,
     if (rc < 0)
         return rc;
     if (hint != PMIWIRE_HINT_NONE && is_exchange(c))
-        pmiwire_enc_ext(&r.e, PMIWIRE_EXT_HINT,
-                        pmiwire_strz(hint == PMIWIRE_HINT_SPARSE ? "sparse" : "dense"));
+        pmiwire__enc_ext(&r.e, PMIWIRE_EXT_HINT,
+                         pmiwire_strz(hint == PMIWIRE_HINT_SPARSE ? "sparse" : "dense"));
     if (!is_v2(c))
         pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, c->info.kvsname);
     pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
@@ -196,18 +167,12 @@ int pmiwire_client_put_hinted(struct pmiwire_client *c, struct pmiwire_str key,
     return finish(&r, PMIWIRE_OP_PUT, cookie);
 }
 
-int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct pmiwire_str value,
-                       uint64_t cookie)
-{
-    return pmiwire_client_put_hinted(c, key, value, PMIWIRE_HINT_NONE, cookie);
-}
-
 /* How far a get goes. */
 static void enc_how(struct pmiwire_encoder *e, uint32_t how)
 {
     if (how != PMIWIRE_GET_LOCAL)
-        pmiwire_enc_ext(e, PMIWIRE_EXT_GET,
-                        pmiwire_strz(how == PMIWIRE_GET_WAIT ? "wait" : "remote"));
+        pmiwire__enc_ext(e, PMIWIRE_EXT_GET,
+                         pmiwire_strz(how == PMIWIRE_GET_WAIT ? "wait" : "remote"));
 }
 
 /* PMI-1's get serves get and jobattr. */
@@ -225,7 +190,7 @@ static int get_v1(struct pmiwire_client *c, struct pmiwire_str kvsname, int32_t 
     enc_how(&r.e, how);
     if (how != PMIWIRE_GET_LOCAL && srcid >= 0) {
         snprintf(number, sizeof(number), "%d", (int)srcid);
-        pmiwire_enc_ext(&r.e, PMIWIRE_EXT_SRC, pmiwire_strz(number));
+        pmiwire__enc_ext(&r.e, PMIWIRE_EXT_SRC, pmiwire_strz(number));
     }
     pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, kvsname);
     pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
@@ -250,99 +215,97 @@ static int get_v2(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t sr
 }
 
 int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid,
-                       struct pmiwire_str key, uint64_t cookie)
-{
-    if (is_v2(c))
-        return get_v2(c, jobid, srcid, key, PMIWIRE_GET_LOCAL, cookie);
-    return get_v1(c, jobid.ptr ? jobid : c->info.kvsname, -1, key, PMIWIRE_GET_LOCAL,
-                  PMIWIRE_OP_GET, cookie);
-}
-
-int pmiwire_client_get_from(struct pmiwire_client *c, int32_t srcid, struct pmiwire_str key,
-                            uint32_t how, uint64_t cookie)
+                       struct pmiwire_str key, uint32_t how, uint64_t cookie)
 {
     int rc = may_ask(c);
 
     if (rc < 0)
         return rc;
-    if (how > PMIWIRE_GET_WAIT)
+    if (how > PMIWIRE_GET_WAIT || (how != PMIWIRE_GET_LOCAL && jobid.ptr))
         return -EINVAL;
     if (how != PMIWIRE_GET_LOCAL && !is_exchange(c))
         return PMIWIRE_EVERSION;
     if (is_v2(c))
-        return get_v2(c, (struct pmiwire_str){NULL, 0}, srcid, key, how, cookie);
-    return get_v1(c, c->info.kvsname, srcid, key, how, PMIWIRE_OP_GET, cookie);
+        return get_v2(c, jobid, srcid, key, how, cookie);
+    return get_v1(c, jobid.ptr ? jobid : c->info.kvsname, srcid, key, how, PMIWIRE_OP_GET, cookie);
 }
 
-int pmiwire_client_fence(struct pmiwire_client *c, uint64_t cookie)
-{
-    return ask(c, PMIWIRE_V1_BARRIER_IN, PMIWIRE_V2_KVS_FENCE, PMIWIRE_OP_FENCE, cookie);
-}
-
-int pmiwire_client_fence_group(struct pmiwire_client *c, struct pmiwire_str group, uint64_t cookie)
+int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_str group, uint64_t cookie)
 {
     struct request r;
-    int rc = begin(&r, c, PMIWIRE_V1_BARRIER_IN, 0);
+    int rc = begin(&r, c, PMIWIRE_V1_BARRIER_IN, group.ptr ? 0 : PMIWIRE_V2_KVS_FENCE);
 
     if (rc < 0)
         return rc;
-    if (c->info.subversion < 2)
+    if (group.ptr && c->info.subversion < 2)
         return PMIWIRE_EVERSION;
-    pmiwire_enc_str(&r.e, PMIWIRE_F_GROUP, group);
+    if (group.ptr)
+        pmiwire_enc_str(&r.e, PMIWIRE_F_GROUP, group);
     return finish(&r, PMIWIRE_OP_FENCE, cookie);
 }
 
-/* ---- the job and the node ---- */
+/* ---- questions ---- */
 
-int pmiwire_client_kvsname(struct pmiwire_client *c, uint64_t cookie)
+/* The command that asks on each wire, and the field that what it asks about goes into; 0: none. */
+static const struct question {
+    uint16_t v1, v1_field, v2, v2_field;
+} questions[] = {
+    [PMIWIRE_OP_KVSNAME] = {PMIWIRE_V1_GET_MY_KVSNAME, 0, PMIWIRE_V2_JOB_GETID, 0},
+    [PMIWIRE_OP_UNIVERSE_SIZE] = {PMIWIRE_V1_GET_UNIVERSE_SIZE, 0, PMIWIRE_V2_INFO_GETJOBATTR,
+                                  PMIWIRE_F_KEY},
+    [PMIWIRE_OP_APPNUM] = {PMIWIRE_V1_GET_APPNUM, 0, 0, 0},
+    [PMIWIRE_OP_JOBATTR] = {PMIWIRE_V1_GET, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY},
+    [PMIWIRE_OP_NODEATTR_GET] = {0, 0, PMIWIRE_V2_INFO_GETNODEATTR, PMIWIRE_F_KEY},
+    [PMIWIRE_OP_NODEATTR_WAIT] = {0, 0, PMIWIRE_V2_INFO_GETNODEATTR, PMIWIRE_F_KEY},
+    [PMIWIRE_OP_UNPUBLISH] = {PMIWIRE_V1_UNPUBLISH_NAME, PMIWIRE_F_SERVICE,
+                              PMIWIRE_V2_NAME_UNPUBLISH, PMIWIRE_F_NAME},
+    [PMIWIRE_OP_LOOKUP] = {PMIWIRE_V1_LOOKUP_NAME, PMIWIRE_F_SERVICE, PMIWIRE_V2_NAME_LOOKUP,
+                           PMIWIRE_F_NAME},
+    [PMIWIRE_OP_JOB_CONNECT] = {0, 0, PMIWIRE_V2_JOB_CONNECT, PMIWIRE_F_JOBID},
+    [PMIWIRE_OP_JOB_DISCONNECT] = {0, 0, PMIWIRE_V2_JOB_DISCONNECT, PMIWIRE_F_JOBID},
+};
+
+/* fullinit has told it, and PMI-2 has no command to ask again. */
+static int known_appnum(struct pmiwire_client *c, uint64_t cookie)
 {
-    return ask(c, PMIWIRE_V1_GET_MY_KVSNAME, PMIWIRE_V2_JOB_GETID, PMIWIRE_OP_KVSNAME, cookie);
-}
+    int rc = may_ask(c);
 
-int pmiwire_client_universe_size(struct pmiwire_client *c, uint64_t cookie)
-{
-    if (is_v2(c)) /* has no command of its own: MPICH asks for this attribute, and servers answer it
-                   */
-        return ask1(c, 0, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY,
-                    pmiwire_strz("universeSize"), PMIWIRE_OP_UNIVERSE_SIZE, cookie);
-    return ask(c, PMIWIRE_V1_GET_UNIVERSE_SIZE, 0, PMIWIRE_OP_UNIVERSE_SIZE, cookie);
-}
-
-int pmiwire_client_appnum(struct pmiwire_client *c, uint64_t cookie)
-{
-    int rc;
-
-    if (!is_v2(c))
-        return ask(c, PMIWIRE_V1_GET_APPNUM, 0, PMIWIRE_OP_APPNUM, cookie);
-    rc = may_ask(c);
     if (rc < 0)
         return rc;
-    /* fullinit has told it, and PMI-2 has no command to ask again. */
-    push(c, PMIWIRE_OP_APPNUM, 0, cookie);
-    c->pending[(c->first + c->n_pending - 1) % PMIWIRE_CLIENT_MAX_PENDING].local = 1;
+    push(c, PMIWIRE_OP_APPNUM, 0, cookie)->local = 1;
     return 0;
 }
 
-int pmiwire_client_jobattr(struct pmiwire_client *c, struct pmiwire_str key, uint64_t cookie)
+int pmiwire_client_ask(struct pmiwire_client *c, uint32_t op, struct pmiwire_str about,
+                       uint64_t cookie)
 {
-    if (!is_v2(c))
-        return get_v1(c, c->info.kvsname, -1, key, PMIWIRE_GET_LOCAL, PMIWIRE_OP_JOBATTR, cookie);
-    return ask1(c, 0, 0, PMIWIRE_V2_INFO_GETJOBATTR, PMIWIRE_F_KEY, key, PMIWIRE_OP_JOBATTR,
-                cookie);
-}
-
-int pmiwire_client_nodeattr_get(struct pmiwire_client *c, struct pmiwire_str key, int wait,
-                                uint64_t cookie)
-{
+    const struct question *q =
+        op < sizeof(questions) / sizeof(questions[0]) ? &questions[op] : &questions[0];
     struct request r;
-    int rc = begin(&r, c, 0, PMIWIRE_V2_INFO_GETNODEATTR);
+    uint16_t field;
+    int rc;
 
+    if (!q->v1 && !q->v2)
+        return -EINVAL;
+    if (op == PMIWIRE_OP_APPNUM && is_v2(c))
+        return known_appnum(c, cookie);
+    if (op == PMIWIRE_OP_JOBATTR && !is_v2(c))
+        return get_v1(c, c->info.kvsname, -1, about, PMIWIRE_GET_LOCAL, PMIWIRE_OP_JOBATTR, cookie);
+    rc = begin(&r, c, q->v1, q->v2);
     if (rc < 0)
         return rc;
-    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
-    pmiwire_enc_bool(&r.e, PMIWIRE_F_WAIT, wait);
-    return finish(&r, PMIWIRE_OP_NODEATTR_GET, cookie);
+    /* PMI-2 has no command for it: MPICH asks for this attribute, and servers answer it. */
+    if (op == PMIWIRE_OP_UNIVERSE_SIZE)
+        about = pmiwire_strz("universeSize");
+    field = is_v2(c) ? q->v2_field : q->v1_field;
+    if (field)
+        pmiwire_enc_str(&r.e, field, about);
+    if (r.cmd == PMIWIRE_V2_INFO_GETNODEATTR)
+        pmiwire_enc_int(&r.e, PMIWIRE_F_WAIT, op == PMIWIRE_OP_NODEATTR_WAIT);
+    return finish(&r, (uint16_t)op, cookie);
 }
+
+/* ---- the node ---- */
 
 int pmiwire_client_nodeattr_put(struct pmiwire_client *c, struct pmiwire_str key,
                                 struct pmiwire_str value, uint64_t cookie)
@@ -370,18 +333,6 @@ int pmiwire_client_publish(struct pmiwire_client *c, struct pmiwire_str service,
     pmiwire_enc_str(&r.e, is_v2(c) ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE, service);
     pmiwire_enc_str(&r.e, PMIWIRE_F_PORT, port);
     return finish(&r, PMIWIRE_OP_PUBLISH, cookie);
-}
-
-int pmiwire_client_unpublish(struct pmiwire_client *c, struct pmiwire_str service, uint64_t cookie)
-{
-    return ask1(c, PMIWIRE_V1_UNPUBLISH_NAME, PMIWIRE_F_SERVICE, PMIWIRE_V2_NAME_UNPUBLISH,
-                PMIWIRE_F_NAME, service, PMIWIRE_OP_UNPUBLISH, cookie);
-}
-
-int pmiwire_client_lookup(struct pmiwire_client *c, struct pmiwire_str service, uint64_t cookie)
-{
-    return ask1(c, PMIWIRE_V1_LOOKUP_NAME, PMIWIRE_F_SERVICE, PMIWIRE_V2_NAME_LOOKUP,
-                PMIWIRE_F_NAME, service, PMIWIRE_OP_LOOKUP, cookie);
 }
 
 /* ---- spawn ---- */
@@ -490,7 +441,7 @@ int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *r
     return 0;
 }
 
-/* ---- the rest of PMI-2 ---- */
+/* ---- ring ---- */
 
 int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint64_t cookie)
 {
@@ -500,7 +451,7 @@ int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint
     if (rc < 0)
         return rc;
     if (!is_v2(c)) {
-        pmiwire_enc_ext(&r.e, PMIWIRE_EXT_RING, value);
+        pmiwire__enc_ext(&r.e, PMIWIRE_EXT_RING, value);
         return finish(&r, PMIWIRE_OP_RING, cookie);
     }
     /* One process is a chain of one, whose both ends hold its value. */
@@ -508,19 +459,6 @@ int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint
     pmiwire_enc_str(&r.e, PMIWIRE_F_RING_LEFT, value);
     pmiwire_enc_str(&r.e, PMIWIRE_F_RING_RIGHT, value);
     return finish(&r, PMIWIRE_OP_RING, cookie);
-}
-
-int pmiwire_client_job_connect(struct pmiwire_client *c, struct pmiwire_str jobid, uint64_t cookie)
-{
-    return ask1(c, 0, 0, PMIWIRE_V2_JOB_CONNECT, PMIWIRE_F_JOBID, jobid, PMIWIRE_OP_JOB_CONNECT,
-                cookie);
-}
-
-int pmiwire_client_job_disconnect(struct pmiwire_client *c, struct pmiwire_str jobid,
-                                  uint64_t cookie)
-{
-    return ask1(c, 0, 0, PMIWIRE_V2_JOB_DISCONNECT, PMIWIRE_F_JOBID, jobid,
-                PMIWIRE_OP_JOB_DISCONNECT, cookie);
 }
 
 /* ---- the end ---- */
@@ -579,7 +517,7 @@ int pmiwire_client_abort(struct pmiwire_client *c, int32_t exitcode, struct pmiw
     if (rc < 0)
         return rc;
     if (is_v2(c)) /* Slurm reads isworld and msg, MPICH's servers exitcode and message */
-        pmiwire_enc_bool(&r.e, PMIWIRE_F_ISWORLD, 1);
+        pmiwire_enc_int(&r.e, PMIWIRE_F_ISWORLD, 1);
     pmiwire_enc_int(&r.e, PMIWIRE_F_EXITCODE, exitcode);
     if (message.len && is_v2(c))
         pmiwire_enc_str(&r.e, PMIWIRE_F_MSG, message);
@@ -590,49 +528,18 @@ int pmiwire_client_abort(struct pmiwire_client *c, int32_t exitcode, struct pmiw
     if (rc < 0)
         return rc;
     end = overtake(c, c->out_tail - before);
-    push(c, PMIWIRE_OP_ABORT, 0, cookie);
-    c->pending[(c->first + c->n_pending - 1) % PMIWIRE_CLIENT_MAX_PENDING].end = end;
+    push(c, PMIWIRE_OP_ABORT, 0, cookie)->end = end;
     return 0;
 }
 
 int pmiwire_client_finalize(struct pmiwire_client *c, uint64_t cookie)
 {
-    int rc = ask(c, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE, PMIWIRE_OP_FINALIZE, cookie);
+    struct request r;
+    int rc = begin(&r, c, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE);
 
+    if (rc == 0)
+        rc = finish(&r, PMIWIRE_OP_FINALIZE, cookie);
     if (rc == 0)
         c->state = PMIWIRE__CLOSING;
     return rc;
-}
-
-/* ---- messages of the caller's own making ---- */
-
-int pmiwire_client_raw(struct pmiwire_client *c, struct pmiwire_str bytes, uint16_t reply,
-                       uint64_t cookie)
-{
-    struct pmiwire_msg msg = {0};
-    struct pmiwire_decoder d;
-    struct pmiwire_encoder e;
-    ssize_t n;
-    int rc = may_ask(c);
-
-    if (rc < 0)
-        return rc;
-    /* One whole message, in this session's framing? Its fields are the caller's business. */
-    pmiwire_decoder_init(&d, bytes.len + 1, 0);
-    n = bytes.len ? pmiwire_decode(&d, bytes.ptr, bytes.len, &msg) : 0;
-    if (n == PMIWIRE_EFIELDS)
-        n = (ssize_t)d.err_bytes;
-    if (n < 0)
-        return (int)n;
-    if ((size_t)n != bytes.len || n == 0 || (msg.wire == PMIWIRE_V2) != is_v2(c))
-        return -EINVAL;
-    if (bytes.len > c->max_msg_bytes)
-        return PMIWIRE_ETOOBIG;
-    pmiwire__client_encode(c, &e, PMIWIRE_V1_INIT); /* makes room; nothing of it is kept */
-    if (bytes.len > c->max_msg_bytes - c->out_tail)
-        return -EAGAIN;
-    memcpy(c->out + c->out_tail, bytes.ptr, bytes.len);
-    c->out_tail += bytes.len;
-    push(c, PMIWIRE_OP_RAW, reply, cookie);
-    return 0;
 }

@@ -237,18 +237,6 @@ static const struct pmiwire_command_desc commands[] = {
 #define N_V1     ((uint32_t)PMIWIRE_V1_FINALIZE_ACK)
 #define FIRST_V2 ((uint32_t)PMIWIRE_V2_FULLINIT)
 
-uint32_t pmiwire_command_count(void)
-{
-    return N_V1 + (uint32_t)N_SLOTS - FIRST_V2;
-}
-
-const struct pmiwire_command_desc *pmiwire_command_at(uint32_t i)
-{
-    if (i >= pmiwire_command_count())
-        return NULL;
-    return &commands[i < N_V1 ? i + 1 : i - N_V1 + FIRST_V2];
-}
-
 const struct pmiwire_command_desc *pmiwire_command_get(uint16_t id)
 {
     if (id >= N_SLOTS || !commands[id].name)
@@ -341,7 +329,7 @@ uint16_t pmiwire__field_find(struct pmiwire_str key, uint32_t *index)
     return id;
 }
 
-static int parse_bool(struct pmiwire_str text, int *out)
+static int parse_bool(struct pmiwire_str text, int32_t *out)
 {
     if (pmiwire__is(text, "TRUE") || pmiwire__is(text, "true") || pmiwire__is(text, "1") ||
         pmiwire__is(text, "yes"))
@@ -354,7 +342,14 @@ static int parse_bool(struct pmiwire_str text, int *out)
     return 0;
 }
 
-const struct pmiwire_field *pmiwire_msg_field(const struct pmiwire_msg *msg, uint16_t field)
+/* A number or a truth value, by the field's type. */
+static int parse_number(const struct pmiwire_field *f, int32_t *out)
+{
+    return pmiwire__fields[f->id].type == PMIWIRE_TYPE_BOOL ? parse_bool(f->value, out)
+                                                            : pmiwire__parse_int(f->value, out);
+}
+
+const struct pmiwire_field *pmiwire__msg_field(const struct pmiwire_msg *msg, uint16_t field)
 {
     for (uint32_t i = 0; i < msg->n_fields; i++)
         if (msg->fields[i].id == field)
@@ -364,7 +359,7 @@ const struct pmiwire_field *pmiwire_msg_field(const struct pmiwire_msg *msg, uin
 
 int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field, struct pmiwire_str *out)
 {
-    const struct pmiwire_field *f = pmiwire_msg_field(msg, field);
+    const struct pmiwire_field *f = pmiwire__msg_field(msg, field);
 
     if (!f)
         return PMIWIRE_EMISSING;
@@ -374,16 +369,9 @@ int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field, struct pmiwir
 
 int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out)
 {
-    const struct pmiwire_field *f = pmiwire_msg_field(msg, field);
+    const struct pmiwire_field *f = pmiwire__msg_field(msg, field);
 
-    return f ? pmiwire__parse_int(f->value, out) : PMIWIRE_EMISSING;
-}
-
-int pmiwire_msg_bool(const struct pmiwire_msg *msg, uint16_t field, int *out)
-{
-    const struct pmiwire_field *f = pmiwire_msg_field(msg, field);
-
-    return f ? parse_bool(f->value, out) : PMIWIRE_EMISSING;
+    return f ? parse_number(f, out) : PMIWIRE_EMISSING;
 }
 
 int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key, struct pmiwire_str *out)
@@ -400,25 +388,28 @@ int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key, struct pmi
 /* Judge one field's value by its type. */
 static int check_value(const struct pmiwire_field *f, uint16_t flags)
 {
+    const uint8_t type = pmiwire__fields[f->id].type;
     int32_t number;
-    int truth;
 
     if (f->value.len == 0)
-        return (flags & PMIWIRE_MAYEMPTY) || pmiwire__fields[f->id].type == PMIWIRE_TYPE_TEXT
-                   ? 0
-                   : PMIWIRE_EEMPTY;
-    if (pmiwire__fields[f->id].type == PMIWIRE_TYPE_INT)
-        return pmiwire__parse_int(f->value, &number);
-    if (pmiwire__fields[f->id].type == PMIWIRE_TYPE_BOOL)
-        return parse_bool(f->value, &truth);
-    return 0;
+        return (flags & PMIWIRE_MAYEMPTY) || type == PMIWIRE_TYPE_TEXT ? 0 : PMIWIRE_EEMPTY;
+    return type == PMIWIRE_TYPE_INT || type == PMIWIRE_TYPE_BOOL ? parse_number(f, &number) : 0;
 }
 
-static int complain(struct pmiwire_diag *diag, int code, uint16_t command, uint16_t field,
-                    size_t offset)
+int pmiwire__msg_error(struct pmiwire_error *err, int code, uint16_t command, uint16_t field,
+                       size_t offset)
 {
-    if (diag)
-        *diag = (struct pmiwire_diag){code, command, field, offset};
+    const struct pmiwire_command_desc *c = pmiwire_command_get(command);
+    const struct pmiwire_field_desc *f = pmiwire_field_get(field);
+    char where[48] = "";
+
+    if (!err)
+        return code;
+    if (f)
+        snprintf(where, sizeof(where), ": field \"%s%s\"", f->name, f->indexed ? "N" : "");
+    pmiwire__error(err, code, c ? c->name : NULL, where, offset);
+    err->command = command;
+    err->field = field;
     return code;
 }
 
@@ -438,14 +429,14 @@ static int is_refusal(const struct pmiwire_msg *msg)
     return pmiwire_msg_int(msg, PMIWIRE_F_RC, &rc) == 0 && rc != 0;
 }
 
-int pmiwire_msg_check(const struct pmiwire_msg *msg, uint32_t flags, struct pmiwire_diag *diag)
+int pmiwire_msg_check(const struct pmiwire_msg *msg, uint32_t flags, struct pmiwire_error *err)
 {
     const struct pmiwire_command_desc *c = pmiwire_command_get(msg->id);
     uint32_t seen = 0; /* bit i: c->fields[i] has come; no command has more than 32 */
     int refusal;
 
     if (!c)
-        return complain(diag, PMIWIRE_EUNKNOWN, 0, 0, 0);
+        return pmiwire__msg_error(err, PMIWIRE_EUNKNOWN, 0, 0, 0);
     for (uint32_t i = 0; i < msg->n_fields; i++) {
         const struct pmiwire_field *f = &msg->fields[i];
         uint32_t k = 0;
@@ -458,37 +449,16 @@ int pmiwire_msg_check(const struct pmiwire_msg *msg, uint32_t flags, struct pmiw
         if ((seen >> k & 1) && !(c->fields[k].flags & PMIWIRE_REPEATS)) {
             if (flags & PMIWIRE_CHECK_FIRST_WINS)
                 continue;
-            return complain(diag, PMIWIRE_EDUP, c->id, f->id, offset_of(msg, f));
+            return pmiwire__msg_error(err, PMIWIRE_EDUP, c->id, f->id, offset_of(msg, f));
         }
         seen |= UINT32_C(1) << k;
         rc = check_value(f, c->fields[k].flags);
         if (rc < 0)
-            return complain(diag, rc, c->id, f->id, offset_of(msg, f));
+            return pmiwire__msg_error(err, rc, c->id, f->id, offset_of(msg, f));
     }
     refusal = c->is_reply && is_refusal(msg);
     for (uint32_t k = 0; k < c->n_fields; k++)
         if ((c->fields[k].flags & PMIWIRE_REQUIRED) && !(seen >> k & 1) && !refusal)
-            return complain(diag, PMIWIRE_EMISSING, c->id, c->fields[k].field, 0);
+            return pmiwire__msg_error(err, PMIWIRE_EMISSING, c->id, c->fields[k].field, 0);
     return 0;
-}
-
-size_t pmiwire_diag_text(const struct pmiwire_diag *diag, char *buf, size_t cap)
-{
-    const struct pmiwire_command_desc *c = pmiwire_command_get(diag->command);
-    const struct pmiwire_field_desc *f = pmiwire_field_get(diag->field);
-    char where[64] = "";
-    int n;
-
-    if (cap == 0)
-        return 0;
-    if (f)
-        snprintf(where, sizeof(where), ": field \"%s%s\"", f->name, f->indexed ? "N" : "");
-    if (diag->offset)
-        snprintf(where + strlen(where), sizeof(where) - strlen(where), " at byte %zu",
-                 diag->offset);
-    n = snprintf(buf, cap, "%s%s%s%s", c ? c->name : "", c ? ": " : "",
-                 pmiwire_strerror(diag->code), where);
-    if (n < 0)
-        n = 0;
-    return (size_t)n < cap ? (size_t)n : cap - 1;
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Encoding: into the caller's buffer, or an iovec over it and over the caller's long values. */
+/* Encoding: into the caller's buffer. */
 #include <errno.h>
-#include <stdio.h>
 
 #include "codec_internal.h"
 
-/* Values from this length on are referenced, not copied, when there is an iovec. */
-#define REFERENCE_BYTES 128u
 /* Extra fields: what every measured peer survives. */
 #define EXTRA_MAX_FIELDS  16u
 #define EXTRA_MAX_KEY     31u
@@ -34,7 +31,6 @@ static void append(struct pmiwire_encoder *e, const char *p, size_t n)
     if (n)
         memcpy(e->buf + e->len, p, n);
     e->len += n;
-    e->total += n;
 }
 
 static void append_char(struct pmiwire_encoder *e, char c)
@@ -42,47 +38,22 @@ static void append_char(struct pmiwire_encoder *e, char c)
     append(e, &c, 1);
 }
 
-static void push_iov(struct pmiwire_encoder *e, const char *p, size_t n)
+/* A PMI-2 value as it goes on the wire. */
+static void append_escaped(struct pmiwire_encoder *e, struct pmiwire_str v)
 {
-    if (n == 0 || e->err)
-        return;
-    if (e->n_iov == e->cap_iov) {
-        refuse(e, PMIWIRE_ENOBUF, 0);
-        return;
-    }
-    /* An iovec serves reading and writing alike and so has no const. */
-    e->iov[e->n_iov].iov_base = (void *)(uintptr_t)p;
-    e->iov[e->n_iov].iov_len = n;
-    e->n_iov++;
-}
-
-/* A value as it goes on the wire. */
-static void append_value(struct pmiwire_encoder *e, struct pmiwire_str v)
-{
-    if (e->wire == PMIWIRE_V2 && v.len && memchr(v.ptr, ';', v.len)) {
-        for (size_t i = 0; i < v.len; i++) {
-            append_char(e, v.ptr[i]);
-            if (v.ptr[i] == ';')
-                append_char(e, ';');
-        }
-    } else if (e->iov && v.len >= REFERENCE_BYTES) {
-        push_iov(e, e->buf + e->piece, e->len - e->piece);
-        push_iov(e, v.ptr, v.len);
-        e->piece = e->len;
-        e->total += v.len;
-    } else {
-        append(e, v.ptr, v.len);
+    for (size_t i = 0; i < v.len; i++) {
+        append_char(e, v.ptr[i]);
+        if (v.ptr[i] == ';')
+            append_char(e, ';');
     }
 }
 
-static void begin(struct pmiwire_encoder *e, char *buf, size_t cap, struct iovec *iov,
-                  uint32_t cap_iov, uint16_t wire, const struct pmiwire_profile *profile)
+static void begin(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
+                  const struct pmiwire_profile *profile)
 {
     memset(e, 0, sizeof(*e));
     e->buf = buf;
     e->cap = cap;
-    e->iov = iov;
-    e->cap_iov = cap_iov;
     e->wire = wire;
     e->profile = profile;
 }
@@ -102,23 +73,17 @@ static void begin_name(struct pmiwire_encoder *e, struct pmiwire_str name)
     e->n_fields = 1;
 }
 
-void pmiwire_enc_begin_iov(struct pmiwire_encoder *e, char *buf, size_t cap, struct iovec *iov,
-                           uint32_t cap_iov, uint16_t cmd, const struct pmiwire_profile *profile)
+void pmiwire_enc_begin(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t cmd,
+                       const struct pmiwire_profile *profile)
 {
     const struct pmiwire_command_desc *c = pmiwire_command_get(cmd);
 
-    begin(e, buf, cap, iov, cap_iov, c ? c->wire : 0, profile);
+    begin(e, buf, cap, c ? c->wire : 0, profile);
     e->cmd = cmd;
     if (c)
         begin_name(e, (struct pmiwire_str){c->name, c->name_bytes});
     else
         refuse(e, -EINVAL, 0);
-}
-
-void pmiwire_enc_begin(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t cmd,
-                       const struct pmiwire_profile *profile)
-{
-    pmiwire_enc_begin_iov(e, buf, cap, NULL, 0, cmd, profile);
 }
 
 /* Letters, digits, and the marks that names are made of. */
@@ -136,19 +101,14 @@ static int is_name(struct pmiwire_str s, size_t max, int dot)
     return 1;
 }
 
-void pmiwire_enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
-                             struct pmiwire_str name, const struct pmiwire_profile *profile)
+void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
+                              struct pmiwire_str name, const struct pmiwire_profile *profile)
 {
-    begin(e, buf, cap, NULL, 0, wire, profile);
+    begin(e, buf, cap, wire, profile);
     if ((wire != PMIWIRE_V1 && wire != PMIWIRE_V2) || !is_name(name, 31, 0))
         refuse(e, -EINVAL, 0);
     else
         begin_name(e, name);
-}
-
-void pmiwire_enc_pad_right(struct pmiwire_encoder *e)
-{
-    e->pad_right = 1;
 }
 
 /* A short copy, as nearly all are: two pieces that may overlap, and no call. */
@@ -175,34 +135,30 @@ static void append_field(struct pmiwire_encoder *e, struct pmiwire_str key,
                          struct pmiwire_str index, struct pmiwire_str value)
 {
     const size_t bytes = key.len + index.len + value.len + 2;
+    char *p = e->buf + e->len;
 
     e->n_fields++;
-    if (!e->iov && !e->err && value.len < e->cap && bytes <= e->cap - e->len &&
-        !(e->wire == PMIWIRE_V2 && value.len && memchr(value.ptr, ';', value.len))) {
-        char *p = e->buf + e->len;
-
-        if (e->wire == PMIWIRE_V1)
-            *p++ = ' ';
-        p = copy(p, key.ptr, key.len);
-        p = copy(p, index.ptr, index.len);
-        *p++ = '=';
-        p = copy(p, value.ptr, value.len);
-        if (e->wire != PMIWIRE_V1)
-            *p = e->wire == PMIWIRE_V2 ? ';' : '\n';
-        e->len += bytes;
-        e->total += bytes;
+    if (e->wire == PMIWIRE_V2 && value.len && memchr(value.ptr, ';', value.len)) {
+        append(e, key.ptr, key.len);
+        append(e, index.ptr, index.len);
+        append_char(e, '=');
+        append_escaped(e, value);
+        append_char(e, ';');
+        return;
+    }
+    if (e->err || value.len >= e->cap || bytes > e->cap - e->len) {
+        refuse(e, PMIWIRE_ENOBUF, 0);
         return;
     }
     if (e->wire == PMIWIRE_V1)
-        append_char(e, ' ');
-    append(e, key.ptr, key.len);
-    append(e, index.ptr, index.len);
-    append_char(e, '=');
-    append_value(e, value);
-    if (e->wire == PMIWIRE_V2)
-        append_char(e, ';');
-    else if (e->wire == PMIWIRE_V1_MCMD)
-        append_char(e, '\n');
+        *p++ = ' ';
+    p = copy(p, key.ptr, key.len);
+    p = copy(p, index.ptr, index.len);
+    *p++ = '=';
+    p = copy(p, value.ptr, value.len);
+    if (e->wire != PMIWIRE_V1)
+        *p = e->wire == PMIWIRE_V2 ? ';' : '\n';
+    e->len += bytes;
 }
 
 /*
@@ -224,8 +180,6 @@ static int check_line_text(struct pmiwire_str text)
 /* Does the framing carry this prose, and the profile's peer too? */
 static int check_text(const struct pmiwire_encoder *e, struct pmiwire_str text)
 {
-    const struct pmiwire_profile *any = NULL;
-
     if (e->wire == PMIWIRE_V1 && !e->profile)
         return check_line_text(text);
     if (e->wire == PMIWIRE_V1 && text.len && memchr(text.ptr, ' ', text.len))
@@ -233,7 +187,7 @@ static int check_text(const struct pmiwire_encoder *e, struct pmiwire_str text)
     if (text.len && e->profile && !(e->profile->flags & PMIWIRE_PEER_SEMICOLON_V2) &&
         e->wire == PMIWIRE_V2 && memchr(text.ptr, ';', text.len))
         return PMIWIRE_ECHARS;
-    return pmiwire_check_value(any, e->wire, text);
+    return pmiwire__check_value(NULL, e->wire, text);
 }
 
 static int check_field(const struct pmiwire_encoder *e, const struct pmiwire_field_desc *d,
@@ -242,14 +196,14 @@ static int check_field(const struct pmiwire_encoder *e, const struct pmiwire_fie
     if (d->type == PMIWIRE_TYPE_TEXT)
         return check_text(e, value);
     if (d->id == PMIWIRE_F_KEY)
-        return pmiwire_check_key(e->profile, e->wire, value);
+        return pmiwire__check_key(e->profile, e->wire, value);
     if (value.len == 0 && e->wire == PMIWIRE_V1_MCMD)
         return 0;
     /* Peers that read spaces read them in what is last on the line. */
     if (e->wire == PMIWIRE_V1 && d->id != PMIWIRE_F_VALUE && value.len && e->profile &&
         (e->profile->flags & PMIWIRE_PEER_SPACES) && memchr(value.ptr, ' ', value.len))
         return PMIWIRE_ECHARS;
-    return pmiwire_check_value(e->profile, e->wire, value);
+    return pmiwire__check_value(e->profile, e->wire, value);
 }
 
 static void add(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str index,
@@ -284,11 +238,6 @@ void pmiwire_enc_str(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_s
     add(e, field, no_index, value);
 }
 
-void pmiwire_enc_cstr(struct pmiwire_encoder *e, uint16_t field, const char *value)
-{
-    add(e, field, no_index, pmiwire_strz(value));
-}
-
 /* Decimal digits of v, written backwards from end; returns where they start. */
 static char *decimal(char *end, uint64_t v)
 {
@@ -301,17 +250,16 @@ static char *decimal(char *end, uint64_t v)
 
 void pmiwire_enc_int(struct pmiwire_encoder *e, uint16_t field, int64_t value)
 {
+    const struct pmiwire_field_desc *d = pmiwire_field_get(field);
     char text[24], *end = text + sizeof(text);
     char *p = decimal(end, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 
     if (value < 0)
         *--p = '-';
-    add(e, field, no_index, (struct pmiwire_str){p, (size_t)(end - p)});
-}
-
-void pmiwire_enc_bool(struct pmiwire_encoder *e, uint16_t field, int value)
-{
-    add(e, field, no_index, pmiwire_strz(value ? "TRUE" : "FALSE"));
+    if (d && d->type == PMIWIRE_TYPE_BOOL)
+        add(e, field, no_index, pmiwire_strz(value ? "TRUE" : "FALSE"));
+    else
+        add(e, field, no_index, (struct pmiwire_str){p, (size_t)(end - p)});
 }
 
 void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, uint32_t index,
@@ -321,23 +269,6 @@ void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, uint32_t ind
     char *p = decimal(end, index);
 
     add(e, field, (struct pmiwire_str){p, (size_t)(end - p)}, value);
-}
-
-void pmiwire_enc_named(struct pmiwire_encoder *e, struct pmiwire_str key, struct pmiwire_str value)
-{
-    int rc;
-
-    if (e->err)
-        return;
-    rc = pmiwire_check_key(NULL, e->wire, key);
-    if (rc == 0 && !(e->wire == PMIWIRE_V1 && !e->profile &&
-                     pmiwire__fields[pmiwire__field_find(key, NULL)].type == PMIWIRE_TYPE_TEXT &&
-                     check_text(e, value) == 0))
-        rc = pmiwire_check_value(NULL, e->wire, value);
-    if (rc < 0)
-        refuse(e, rc, 0);
-    else
-        append_field(e, key, no_index, value);
 }
 
 /* Names that some peer gives a meaning in any message: see the safe grammar in the README. */
@@ -390,7 +321,7 @@ void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *name, struct pmiwi
 static void write_length(struct pmiwire_encoder *e)
 {
     char text[24], *end = text + sizeof(text);
-    char *p = decimal(end, e->total - PMIWIRE_V2_HEADER_BYTES);
+    char *p = decimal(end, e->len - PMIWIRE_V2_HEADER_BYTES);
     size_t n = (size_t)(end - p);
 
     memcpy(e->buf + (e->pad_right ? 0 : PMIWIRE_V2_HEADER_BYTES - n), p, n);
@@ -401,48 +332,31 @@ static int check_whole(const struct pmiwire_encoder *e)
     const struct pmiwire_profile *p = e->profile;
     size_t limit;
 
-    if (e->wire == PMIWIRE_V2 && e->total > PMIWIRE_V2_MAX_BYTES)
+    if (e->wire == PMIWIRE_V2 && e->len > PMIWIRE_V2_MAX_BYTES)
         return PMIWIRE_ETOOBIG;
-    if (e->n_extra && e->total > EXTRA_MAX_MESSAGE && !(p && p->flags & PMIWIRE_PEER_LONG_EXTRA))
+    if (e->n_extra && e->len > EXTRA_MAX_MESSAGE && !(p && p->flags & PMIWIRE_PEER_LONG_EXTRA))
         return PMIWIRE_ELINE;
     if (!p)
         return 0;
     limit = e->wire == PMIWIRE_V2 ? p->max_msg_bytes : p->max_line_bytes;
-    if (limit && e->total > limit && e->wire != PMIWIRE_V1_MCMD)
+    if (limit && e->len > limit && e->wire != PMIWIRE_V1_MCMD)
         return PMIWIRE_ELINE;
     if (p->max_fields && e->n_fields > p->max_fields && e->wire != PMIWIRE_V1_MCMD)
         return PMIWIRE_EPEERFIELDS;
     return 0;
 }
 
-ssize_t pmiwire_enc_end(struct pmiwire_encoder *e)
+ssize_t pmiwire_enc_end(struct pmiwire_encoder *e, struct pmiwire_error *err)
 {
-    int rc;
-
     if (e->wire == PMIWIRE_V1)
         append_char(e, '\n');
     else if (e->wire == PMIWIRE_V1_MCMD)
         append(e, "endcmd\n", 7);
-    if (e->iov)
-        push_iov(e, e->buf + e->piece, e->len - e->piece);
+    if (!e->err)
+        refuse(e, check_whole(e), 0);
     if (e->err)
-        return e->err;
-    rc = check_whole(e);
-    if (rc < 0) {
-        refuse(e, rc, 0);
-        return rc;
-    }
+        return pmiwire__msg_error(err, e->err, e->cmd, e->err_field, 0);
     if (e->wire == PMIWIRE_V2)
         write_length(e);
-    return (ssize_t)e->total;
-}
-
-uint32_t pmiwire_enc_iovcnt(const struct pmiwire_encoder *e)
-{
-    return e->n_iov;
-}
-
-uint16_t pmiwire_enc_error_field(const struct pmiwire_encoder *e)
-{
-    return e->err_field;
+    return (ssize_t)e->len;
 }

@@ -3,23 +3,23 @@
 
 #include "codec_internal.h"
 
-static const struct pmiwire_ext_desc extensions[PMIWIRE_EXT_COUNT_] = {
-    [PMIWIRE_EXT_SERVER] = {"fp-server", PMIWIRE_EXT_SERVER, PMIWIRE_EXT_AT_INIT},
-    [PMIWIRE_EXT_TABLE] = {"fp-table", PMIWIRE_EXT_TABLE, PMIWIRE_EXT_AT_INIT},
-    [PMIWIRE_EXT_CLIENT] = {"fp-client", PMIWIRE_EXT_CLIENT, PMIWIRE_EXT_AT_HELLO},
-    [PMIWIRE_EXT_ARRAY] = {"fp-array", PMIWIRE_EXT_ARRAY, PMIWIRE_EXT_AT_FENCE},
-    [PMIWIRE_EXT_TABLE_END] = {"fp-table-end", PMIWIRE_EXT_TABLE_END, PMIWIRE_EXT_AT_FENCE},
-    [PMIWIRE_EXT_EXCHANGE] = {"fp-exchange", PMIWIRE_EXT_EXCHANGE, PMIWIRE_EXT_AT_INIT},
-    [PMIWIRE_EXT_HINT] = {"fp-hint", PMIWIRE_EXT_HINT, PMIWIRE_EXT_AT_PUT},
-    [PMIWIRE_EXT_GET] = {"fp-get", PMIWIRE_EXT_GET, PMIWIRE_EXT_AT_GET},
-    [PMIWIRE_EXT_SRC] = {"fp-src", PMIWIRE_EXT_SRC, PMIWIRE_EXT_AT_GET},
-    [PMIWIRE_EXT_RING] = {"fp-ring", PMIWIRE_EXT_RING, PMIWIRE_EXT_AT_ENTER},
-    [PMIWIRE_EXT_PLACE] = {"fp-place", PMIWIRE_EXT_PLACE, PMIWIRE_EXT_AT_FENCE},
-    [PMIWIRE_EXT_LEFT] = {"fp-left", PMIWIRE_EXT_LEFT, PMIWIRE_EXT_AT_FENCE},
-    [PMIWIRE_EXT_RIGHT] = {"fp-right", PMIWIRE_EXT_RIGHT, PMIWIRE_EXT_AT_FENCE},
+static const struct pmiwire__ext extensions[PMIWIRE_EXT_COUNT_] = {
+    [PMIWIRE_EXT_SERVER] = {"fp-server", PMIWIRE_EXT_SERVER, PMIWIRE__AT_INIT},
+    [PMIWIRE_EXT_TABLE] = {"fp-table", PMIWIRE_EXT_TABLE, PMIWIRE__AT_INIT},
+    [PMIWIRE_EXT_CLIENT] = {"fp-client", PMIWIRE_EXT_CLIENT, PMIWIRE__AT_HELLO},
+    [PMIWIRE_EXT_ARRAY] = {"fp-array", PMIWIRE_EXT_ARRAY, PMIWIRE__AT_FENCE},
+    [PMIWIRE_EXT_TABLE_END] = {"fp-table-end", PMIWIRE_EXT_TABLE_END, PMIWIRE__AT_FENCE},
+    [PMIWIRE_EXT_EXCHANGE] = {"fp-exchange", PMIWIRE_EXT_EXCHANGE, PMIWIRE__AT_INIT},
+    [PMIWIRE_EXT_HINT] = {"fp-hint", PMIWIRE_EXT_HINT, PMIWIRE__AT_PUT},
+    [PMIWIRE_EXT_GET] = {"fp-get", PMIWIRE_EXT_GET, PMIWIRE__AT_GET},
+    [PMIWIRE_EXT_SRC] = {"fp-src", PMIWIRE_EXT_SRC, PMIWIRE__AT_GET},
+    [PMIWIRE_EXT_RING] = {"fp-ring", PMIWIRE_EXT_RING, PMIWIRE__AT_ENTER},
+    [PMIWIRE_EXT_PLACE] = {"fp-place", PMIWIRE_EXT_PLACE, PMIWIRE__AT_FENCE},
+    [PMIWIRE_EXT_LEFT] = {"fp-left", PMIWIRE_EXT_LEFT, PMIWIRE__AT_FENCE},
+    [PMIWIRE_EXT_RIGHT] = {"fp-right", PMIWIRE_EXT_RIGHT, PMIWIRE__AT_FENCE},
 };
 
-const struct pmiwire_ext_desc *pmiwire_ext_get(uint16_t ext)
+const struct pmiwire__ext *pmiwire__ext_get(uint16_t ext)
 {
     return ext > 0 && ext < PMIWIRE_EXT_COUNT_ ? &extensions[ext] : NULL;
 }
@@ -29,23 +29,23 @@ static uint16_t place(uint16_t cmd)
 {
     switch (cmd) {
     case PMIWIRE_V1_INIT:
-    case PMIWIRE_V2_FULLINIT: return PMIWIRE_EXT_AT_HELLO;
+    case PMIWIRE_V2_FULLINIT: return PMIWIRE__AT_HELLO;
     case PMIWIRE_V1_RESPONSE_TO_INIT:
-    case PMIWIRE_V2_FULLINIT_RESPONSE: return PMIWIRE_EXT_AT_INIT;
+    case PMIWIRE_V2_FULLINIT_RESPONSE: return PMIWIRE__AT_INIT;
     case PMIWIRE_V1_BARRIER_OUT:
-    case PMIWIRE_V2_KVS_FENCE_RESPONSE: return PMIWIRE_EXT_AT_FENCE;
+    case PMIWIRE_V2_KVS_FENCE_RESPONSE: return PMIWIRE__AT_FENCE;
     case PMIWIRE_V1_PUT:
-    case PMIWIRE_V2_KVS_PUT: return PMIWIRE_EXT_AT_PUT;
+    case PMIWIRE_V2_KVS_PUT: return PMIWIRE__AT_PUT;
     case PMIWIRE_V1_GET:
-    case PMIWIRE_V2_KVS_GET: return PMIWIRE_EXT_AT_GET;
-    case PMIWIRE_V1_BARRIER_IN: return PMIWIRE_EXT_AT_ENTER;
+    case PMIWIRE_V2_KVS_GET: return PMIWIRE__AT_GET;
+    case PMIWIRE_V1_BARRIER_IN: return PMIWIRE__AT_ENTER;
     default: return 0;
     }
 }
 
-void pmiwire_enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)
+void pmiwire__enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)
 {
-    const struct pmiwire_ext_desc *desc = pmiwire_ext_get(ext);
+    const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
 
     if (desc && (desc->at & place(e->cmd)))
         pmiwire_enc_extra(e, desc->name, value);
@@ -55,7 +55,7 @@ void pmiwire_enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str
 
 int pmiwire_msg_ext(const struct pmiwire_msg *msg, uint16_t ext, struct pmiwire_str *out)
 {
-    const struct pmiwire_ext_desc *desc = pmiwire_ext_get(ext);
+    const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
 
     if (!desc || !(desc->at & place(msg->id)))
         return PMIWIRE_EMISSING;

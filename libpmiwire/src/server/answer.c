@@ -88,7 +88,7 @@ static void echo_thrid(struct pmiwire__reply *r)
     struct pmiwire_str thrid = {c->thrid, c->thrid_len};
 
     if (c->pad_right)
-        pmiwire_enc_pad_right(&r->e);
+        r->e.pad_right = 1;
     if (c->thrid_len)
         pmiwire_enc_str(&r->e, PMIWIRE_F_THRID, thrid);
 }
@@ -130,7 +130,7 @@ static void queued(struct pmiwire_conn *c, size_t n)
 
 int pmiwire__reply_end(struct pmiwire__reply *r)
 {
-    ssize_t n = pmiwire_enc_end(&r->e);
+    ssize_t n = pmiwire_enc_end(&r->e, NULL);
 
     if (n < 0)
         return (int)n;
@@ -152,8 +152,8 @@ void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at)
     uint16_t i;
 
     for (i = 1; j && i < PMIWIRE_EXT_COUNT_; i++)
-        if (j->ext[i] && (pmiwire_ext_get(i)->at & at))
-            pmiwire_enc_ext(&r->e, i, pmiwire_strz(j->ext[i]));
+        if (j->ext[i] && (pmiwire__ext_get(i)->at & at))
+            pmiwire__enc_ext(&r->e, i, pmiwire_strz(j->ext[i]));
 }
 
 void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd)
@@ -220,7 +220,8 @@ static void error_fields(struct pmiwire__reply *r, uint16_t cmd, uint16_t wire, 
     pmiwire_enc_str(&r->e, wire == PMIWIRE_V2 ? PMIWIRE_F_ERRMSG : PMIWIRE_F_MSG,
                     wire_text(wire, text, buf, sizeof(buf)));
     if (cmd == PMIWIRE_V1_GET)
-        pmiwire_enc_cstr(&r->e, PMIWIRE_F_VALUE, "unknown"); /* some clients look for it at once */
+        pmiwire_enc_str(&r->e, PMIWIRE_F_VALUE,
+                        pmiwire_strz("unknown")); /* some clients look for it at once */
 }
 
 void pmiwire__reply_error_in(struct pmiwire_conn *c, uint16_t cmd, int code, uint16_t field,
@@ -279,7 +280,7 @@ void pmiwire__reply_value(struct pmiwire_conn *c, uint16_t cmd, int rc, struct p
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     if (cmd != PMIWIRE_V1_GET)
-        pmiwire_enc_bool(&r.e, PMIWIRE_F_FOUND, found);
+        pmiwire_enc_int(&r.e, PMIWIRE_F_FOUND, found);
     if (found)
         pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
     pmiwire__reply_send(&r, cmd);
@@ -301,8 +302,8 @@ void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwir
         return;
     r.c = c;
     wire = wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1;
-    pmiwire_enc_begin_named(&r.e, c->out.ptr + c->out.len, c->out.cap - c->out.len, wire,
-                            pmiwire_strz(buf), reader(c, wire));
+    pmiwire__enc_begin_named(&r.e, c->out.ptr + c->out.len, c->out.cap - c->out.len, wire,
+                             pmiwire_strz(buf), reader(c, wire));
     if (wire == PMIWIRE_V2)
         echo_thrid(&r);
     error_fields(&r, 0, wire, -1, "unknown command");

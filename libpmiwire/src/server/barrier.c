@@ -34,9 +34,9 @@ static void release(struct pmiwire__job *j, int rc)
         if (rc != 0) {
             pmiwire__reply_error(c, cmd, rc, NULL);
         } else if (pmiwire__reply_begin(&r, c, cmd,
-                                        pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_FENCE))) {
+                                        pmiwire__ext_bytes(c->job, PMIWIRE__AT_FENCE))) {
             pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
-            pmiwire__reply_ext(&r, PMIWIRE_EXT_AT_FENCE);
+            pmiwire__reply_ext(&r, PMIWIRE__AT_FENCE);
             pmiwire__reply_send(&r, cmd);
         }
     }
@@ -349,11 +349,11 @@ static void send_place(struct pmiwire_conn *c, uint16_t cmd, uint32_t place,
             pmiwire_enc_str(&reply.e, PMIWIRE_F_RING_RIGHT, right);
     } else {
         snprintf(number, sizeof(number), "%u", (unsigned)place);
-        pmiwire_enc_ext(&reply.e, PMIWIRE_EXT_PLACE, pmiwire_strz(number));
+        pmiwire__enc_ext(&reply.e, PMIWIRE_EXT_PLACE, pmiwire_strz(number));
         if (left.len)
-            pmiwire_enc_ext(&reply.e, PMIWIRE_EXT_LEFT, left);
+            pmiwire__enc_ext(&reply.e, PMIWIRE_EXT_LEFT, left);
         if (right.len)
-            pmiwire_enc_ext(&reply.e, PMIWIRE_EXT_RIGHT, right);
+            pmiwire__enc_ext(&reply.e, PMIWIRE_EXT_RIGHT, right);
     }
     pmiwire__reply_send(&reply, cmd);
 }

@@ -82,13 +82,13 @@ static void do_init(const struct pmiwire__req *q)
         minor = 2;
     else if (minor > top)
         minor = top;
-    if (!pmiwire__reply_begin(&r, c, q->cmd, pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_INIT)))
+    if (!pmiwire__reply_begin(&r, c, q->cmd, pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT)))
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_VERSION, major);
     pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_SUBVERSION, minor);
     if (major == 1)
-        pmiwire__reply_ext(&r, PMIWIRE_EXT_AT_INIT);
+        pmiwire__reply_ext(&r, PMIWIRE__AT_INIT);
     pmiwire__reply_send(&r, q->cmd);
     if (!pmiwire__alive(c))
         return;
@@ -151,8 +151,8 @@ static void do_singinit(const struct pmiwire__req *q)
         pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     else
         pmiwire_enc_int(&r.e, PMIWIRE_F_RC, -1);
-    pmiwire_enc_cstr(&r.e, PMIWIRE_F_VERSIONOK, major == 1 ? "yes" : "no");
-    pmiwire_enc_cstr(&r.e, PMIWIRE_F_STDIO, "no");
+    pmiwire_enc_str(&r.e, PMIWIRE_F_VERSIONOK, pmiwire_strz(major == 1 ? "yes" : "no"));
+    pmiwire_enc_str(&r.e, PMIWIRE_F_STDIO, pmiwire_strz("no"));
     pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, c->job->name);
     pmiwire__reply_send(&r, q->cmd);
     if (!pmiwire__alive(c) || major != 1)
@@ -183,7 +183,7 @@ static void do_fullinit(const struct pmiwire__req *q)
         return;
     }
     c->has_extensions = says_client(q);
-    bytes = pmiwire__ext_bytes(c->job, PMIWIRE_EXT_AT_INIT) +
+    bytes = pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT) +
             (c->job->spawner ? strlen(c->job->spawner) : 0);
     if (!pmiwire__reply_begin(&r, c, q->cmd, bytes))
         return;
@@ -194,10 +194,10 @@ static void do_fullinit(const struct pmiwire__req *q)
     pmiwire_enc_int(&r.e, PMIWIRE_F_SIZE, c->job->n_ranks);
     pmiwire_enc_int(&r.e, PMIWIRE_F_APPNUM, appnum(c));
     if (c->job->spawner)
-        pmiwire_enc_cstr(&r.e, PMIWIRE_F_SPAWNER_JOBID, c->job->spawner);
-    pmiwire_enc_bool(&r.e, PMIWIRE_F_DEBUGGED, c->job->debugged != 0);
-    pmiwire_enc_bool(&r.e, PMIWIRE_F_PMIVERBOSE, 0);
-    pmiwire__reply_ext(&r, PMIWIRE_EXT_AT_INIT);
+        pmiwire_enc_str(&r.e, PMIWIRE_F_SPAWNER_JOBID, pmiwire_strz(c->job->spawner));
+    pmiwire_enc_int(&r.e, PMIWIRE_F_DEBUGGED, c->job->debugged != 0);
+    pmiwire_enc_int(&r.e, PMIWIRE_F_PMIVERBOSE, 0);
+    pmiwire__reply_ext(&r, PMIWIRE__AT_INIT);
     pmiwire__reply_send(&r, q->cmd);
     if (pmiwire__alive(c))
         pmiwire__set_state(c, PMIWIRE_CONN_INITED);
@@ -256,7 +256,7 @@ static void do_connect(const struct pmiwire__req *q)
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     if (q->cmd == PMIWIRE_V2_JOB_CONNECT)
-        pmiwire_enc_bool(&r.e, PMIWIRE_F_KVSCOPY, 0);
+        pmiwire_enc_int(&r.e, PMIWIRE_F_KVSCOPY, 0);
     pmiwire__reply_send(&r, q->cmd);
 }
 
@@ -555,12 +555,12 @@ static void drop_empty(struct pmiwire_msg *msg)
 /* Remember the thread that asks, so that the answer finds it. */
 static bool take_thrid(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
 {
-    const struct pmiwire_field *f = pmiwire_msg_field(msg, PMIWIRE_F_THRID);
+    const struct pmiwire_field *f = pmiwire__msg_field(msg, PMIWIRE_F_THRID);
 
     if (!f)
         return true;
     if (f->value.len == 0 || f->value.len > sizeof(c->thrid) ||
-        pmiwire_check_value(c->s->v2_mpich, PMIWIRE_V2, f->value) != 0)
+        pmiwire__check_value(c->s->v2_mpich, PMIWIRE_V2, f->value) != 0)
         return false;
     memcpy(c->thrid, f->value.ptr, f->value.len);
     c->thrid_len = (uint8_t)f->value.len;
@@ -595,20 +595,19 @@ size_t pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmi
                               size_t have)
 {
     const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
-    struct pmiwire_diag d = {code, msg->id, 0, c->dec.err_offset};
     const uint16_t cmd = desc && !desc->is_reply ? desc->id : 0;
     size_t skip = c->dec.err_bytes;
-    char text[200];
+    struct pmiwire_error err;
 
-    pmiwire_diag_text(&d, text, sizeof(text));
+    pmiwire__msg_error(&err, code, msg->id, 0, c->dec.err_offset);
     if (skip == 0 || (!desc && !pmiwire__sane_name(msg->cmd))) {
         c->s->stats.n_bad++;
-        pmiwire__fail(c, code, text);
+        pmiwire__fail(c, code, err.text);
         return have;
     }
     c->s->stats.n_messages++;
     c->thrid_len = 0;
-    bad_form(c, cmd, msg, code, PMIWIRE_F_NONE, text);
+    bad_form(c, cmd, msg, code, PMIWIRE_F_NONE, err.text);
     if (!pmiwire__alive(c))
         return have;
     if (skip > have) {
@@ -623,7 +622,7 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
 {
     const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
     struct pmiwire__req q = {c->s, c, msg, msg->id, raw, raw_len};
-    struct pmiwire_diag d;
+    struct pmiwire_error err;
     char text[200];
     int rc;
 
@@ -653,10 +652,9 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
         }
     }
     drop_empty(msg);
-    rc = pmiwire_msg_check(msg, 0, &d);
+    rc = pmiwire_msg_check(msg, 0, &err);
     if (rc != 0) {
-        pmiwire_diag_text(&d, text, sizeof(text));
-        bad_form(c, q.cmd, msg, rc, d.field, text);
+        bad_form(c, q.cmd, msg, rc, err.field, err.text);
         return;
     }
     if (c->state == PMIWIRE_CONN_FINALIZED)

@@ -99,7 +99,7 @@ void pmiwire__answer_lookup(struct pmiwire_conn *c, uint16_t cmd, int rc, struct
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire_enc_str(&r.e, PMIWIRE_F_PORT, port);
     if (cmd == PMIWIRE_V2_NAME_LOOKUP) { /* MPICH reads port, Slurm value and found */
-        pmiwire_enc_bool(&r.e, PMIWIRE_F_FOUND, 1);
+        pmiwire_enc_int(&r.e, PMIWIRE_F_FOUND, 1);
         pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, port);
     }
     pmiwire__reply_send(&r, cmd);
@@ -142,7 +142,7 @@ void pmiwire__do_getnodeattr(const struct pmiwire__req *q)
     int wait = 0;
 
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_KEY, &key);
-    (void)pmiwire_msg_bool(q->msg, PMIWIRE_F_WAIT, &wait);
+    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_WAIT, &wait);
     e = pmiwire__kvs_find(&j->nodeattrs, key);
     if (e || !wait) {
         pmiwire__reply_value(c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);

@@ -331,7 +331,7 @@ int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job)
 /* ---- extensions ---- */
 
 /* What the field of an extension takes in an answer. */
-static size_t ext_bytes(const struct pmiwire_ext_desc *desc, size_t value_bytes)
+static size_t ext_bytes(const struct pmiwire__ext *desc, size_t value_bytes)
 {
     return 1 + strlen(desc->name) + 1 + value_bytes;
 }
@@ -341,7 +341,7 @@ size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at)
     size_t bytes = 0, i;
 
     for (i = 1; j && i < PMIWIRE_EXT_COUNT_; i++) {
-        const struct pmiwire_ext_desc *desc = pmiwire_ext_get((uint16_t)i);
+        const struct pmiwire__ext *desc = pmiwire__ext_get((uint16_t)i);
 
         if (j->ext[i] && (desc->at & at))
             bytes += ext_bytes(desc, strlen(j->ext[i]));
@@ -352,12 +352,12 @@ size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at)
 int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ext,
                              struct pmiwire_str value)
 {
-    const struct pmiwire_ext_desc *desc = pmiwire_ext_get(ext);
+    const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
     struct pmiwire__job *j = pmiwire__job(s, job);
     char *copy = NULL;
     size_t bytes, i;
 
-    if (!desc || !(desc->at & (PMIWIRE_EXT_AT_INIT | PMIWIRE_EXT_AT_FENCE)) ||
+    if (!desc || !(desc->at & (PMIWIRE__AT_INIT | PMIWIRE__AT_FENCE)) ||
         (ext >= PMIWIRE_EXT_PLACE &&
          ext <= PMIWIRE_EXT_RIGHT)) /* those differ from client to client */
         return -EINVAL;

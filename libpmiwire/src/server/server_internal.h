@@ -325,7 +325,7 @@ bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint
 int pmiwire__reply_end(struct pmiwire__reply *r);
 /* As pmiwire__reply_end(), and on failure answer with that error instead. */
 void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd);
-/* What the job advertises in such an answer (PMIWIRE_EXT_AT_*), and the bytes that it takes. */
+/* What the job advertises in such an answer (PMIWIRE__AT_*), and the bytes that it takes. */
 void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at);
 size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at);
 /* rc=0 and nothing else. */

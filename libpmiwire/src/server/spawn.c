@@ -306,7 +306,7 @@ static int parse_v1(struct pmiwire_server *s, const struct pmiwire__spawn_part *
         part.n = msg.n_fields;
         (void)pmiwire_msg_str(&msg, PMIWIRE_F_EXECNAME, &cmds[i].execname);
         rc = parse_cmd(a, part, &v1_names, &cmds[i]);
-        if (rc == 0 && !have_preput && pmiwire_msg_field(&msg, PMIWIRE_F_PREPUT_NUM)) {
+        if (rc == 0 && !have_preput && pmiwire__msg_field(&msg, PMIWIRE_F_PREPUT_NUM)) {
             /* MPICH 4.0 repeats the pairs in every message, MPICH main sends them in the first. */
             have_preput = true;
             rc = parse_preput(a, part, &v1_names, req);
@@ -438,7 +438,7 @@ int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t token, int rc, 
     } else if (pmiwire__reply_begin(&r, c, cmd, codes.len + (jobid ? strlen(jobid) : 0))) {
         pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
         if (jobid)
-            pmiwire_enc_cstr(&r.e, PMIWIRE_F_JOBID, jobid);
+            pmiwire_enc_str(&r.e, PMIWIRE_F_JOBID, pmiwire_strz(jobid));
         if (codes.len)
             pmiwire_enc_str(&r.e, PMIWIRE_F_ERRCODES, codes);
         pmiwire__reply_send(&r, cmd);

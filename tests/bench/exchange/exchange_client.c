@@ -73,7 +73,7 @@ static void answer(int rc, const char *what, struct pmiwire_event *ev)
 
     if (rc < 0)
         die("%s: %s", what, pmiwire_strerror(rc));
-    while ((rc = pmiwire_client_next(session, ev)) == 0) {
+    while ((rc = pmiwire_client_next(session, ev, NULL)) == 0) {
         const void *data;
         size_t n = pmiwire_client_output(session, &data);
         ssize_t moved = n ? write(server_fd, data, n) : read(server_fd, buf, sizeof(buf));
@@ -107,7 +107,7 @@ static void init(int wire)
     struct pmiwire_client_opts opts = {.size = sizeof(opts),
                                        .wire = wire == 1 ? PMIWIRE_V1 : PMIWIRE_V2,
                                        .jobid = getenv("PMI_JOBID")};
-    struct pmiwire_client_info info;
+    struct pmiwire_info_client info;
     struct pmiwire_event ev;
 
     server_fd = environment("PMI_FD");
@@ -115,8 +115,8 @@ static void init(int wire)
     opts.n_ranks = environment("PMI_SIZE");
     if (pmiwire_client_create(&opts, &session) != 0)
         die("out of memory");
-    answer(pmiwire_client_start(session), "init", &ev);
-    pmiwire_client_get_info(session, &info);
+    answer(0, "init", &ev);
+    pmiwire_client_query(session, &info);
     rank = info.rank;
     size = info.n_ranks;
     if (rank < 0 || rank >= size || size > BOARD_RANKS)
@@ -146,8 +146,8 @@ static void put(enum way way, int round)
     char key[32], value[32];
 
     key_and_value(way, round, rank, key, value);
-    answer(pmiwire_client_put_hinted(session, pmiwire_strz(key), pmiwire_strz(value),
-                                     way == WAY_GET ? PMIWIRE_HINT_SPARSE : PMIWIRE_HINT_NONE, 0),
+    answer(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value),
+                              way == WAY_GET ? PMIWIRE_HINT_SPARSE : PMIWIRE_HINT_NONE, 0),
            "put", &ev);
 }
 
@@ -169,16 +169,18 @@ static void exchange(enum way way, int round)
     if (way != WAY_FENCE)
         put(way, round);
     if (way != WAY_GET)
-        answer(pmiwire_client_fence(session, 0), "fence", &ev);
+        answer(pmiwire_client_fence(session, pmiwire_strz(NULL), 0), "fence", &ev);
     for (int side = 0; side < 2 && way != WAY_FENCE; side++) {
         int who = neighbour(side);
 
         key_and_value(way, round, who, key, value);
         if (way == WAY_GET)
-            answer(pmiwire_client_get_from(session, who, pmiwire_strz(key), PMIWIRE_GET_WAIT, 0),
+            answer(pmiwire_client_get(session, pmiwire_strz(NULL), who, pmiwire_strz(key),
+                                      PMIWIRE_GET_WAIT, 0),
                    "get", &ev);
         else
-            answer(pmiwire_client_get(session, own, who, pmiwire_strz(key), 0), "get", &ev);
+            answer(pmiwire_client_get(session, own, who, pmiwire_strz(key), PMIWIRE_GET_LOCAL, 0),
+                   "get", &ev);
         check(ev.value, value);
     }
 }

@@ -1,30 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both drop-in libraries need besides a session: the pairs of a process that is alone, strings
- * out, spawns in. */
-#ifndef FENCEPOST_LIBPMI2_COMMON_H
-#define FENCEPOST_LIBPMI2_COMMON_H
+/* A spawn as both interfaces describe it, in libpmiwire's form. */
+#ifndef FENCEPOST_LIBPMI2_SPAWN_H
+#define FENCEPOST_LIBPMI2_SPAWN_H
 
 #include <pmiwire/client.h>
-
-/* A pair that this process has put. */
-struct pair {
-    struct pair *next;
-    char *key, *value;
-};
-
-/* All of them, in the order in which their keys were first put. Begins with zeros. */
-struct pairs {
-    struct pair *first, *last;
-};
-
-struct pair *pairs_find(const struct pairs *pairs, const char *key);
-/* Add or replace; copies both. 0 or -ENOMEM. */
-int pairs_keep(struct pairs *pairs, const char *key, const char *value);
-void pairs_free(struct pairs *pairs);
-
-/* Copy a view to a string of `length` bytes, NUL included. 0, or -1 and nothing done when it is too
- * long. */
-int give(struct pmiwire_str from, char *to, int length);
 
 /* An array of n structs of `stride` bytes that each have a `char *` key and value at these places.
  */

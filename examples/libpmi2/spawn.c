@@ -3,72 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common.h"
-
-/* ---- pairs ---- */
-
-struct pair *pairs_find(const struct pairs *pairs, const char *key)
-{
-    struct pair *p = pairs->first;
-
-    while (p && strcmp(p->key, key) != 0)
-        p = p->next;
-    return p;
-}
-
-int pairs_keep(struct pairs *pairs, const char *key, const char *value)
-{
-    struct pair *p = pairs_find(pairs, key);
-    char *copy = strdup(value);
-
-    if (!copy)
-        return -ENOMEM;
-    if (p) {
-        free(p->value);
-        p->value = copy;
-        return 0;
-    }
-    p = calloc(1, sizeof(*p));
-    if (p)
-        p->key = strdup(key);
-    if (!p || !p->key) {
-        free(p);
-        free(copy);
-        return -ENOMEM;
-    }
-    p->value = copy;
-    if (pairs->last)
-        pairs->last->next = p;
-    else
-        pairs->first = p;
-    pairs->last = p;
-    return 0;
-}
-
-void pairs_free(struct pairs *pairs)
-{
-    while (pairs->first) {
-        struct pair *p = pairs->first;
-
-        pairs->first = p->next;
-        free(p->key);
-        free(p->value);
-        free(p);
-    }
-    pairs->last = NULL;
-}
-
-int give(struct pmiwire_str from, char *to, int length)
-{
-    if (length <= 0 || from.len >= (size_t)length)
-        return -1;
-    if (from.len)
-        memcpy(to, from.ptr, from.len);
-    to[from.len] = '\0';
-    return 0;
-}
-
-/* ---- spawn ---- */
+#include "spawn.h"
 
 static struct pmiwire_keyval *views(const struct keyvals *kv)
 {

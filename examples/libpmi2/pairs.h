@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The pairs that this process has put: a hash table that keeps the order of the first puts. */
+#ifndef FENCEPOST_LIBPMI2_PAIRS_H
+#define FENCEPOST_LIBPMI2_PAIRS_H
+
+#include <stddef.h>
+
+struct pair {
+    struct pair *next;  /* in the order in which keys were first put */
+    struct pair *chain; /* in its bucket */
+    char *key, *value;
+};
+
+/* Begins with zeros. */
+struct pairs {
+    struct pair *first, *last;
+    struct pair **buckets;
+    size_t n, n_buckets; /* n_buckets: a power of two, at least n; or 0 */
+};
+
+struct pair *pairs_find(const struct pairs *pairs, const char *key);
+/* Allocate all that it takes to add this pair; copies both. 0 or -ENOMEM. */
+int pairs_prepare(struct pairs *pairs, const char *key, const char *value, struct pair **pair);
+/* Add the pair prepared last, or give its value to the key's pair. Cannot fail. */
+void pairs_add(struct pairs *pairs, struct pair *pair);
+/* Free a pair that was prepared and not added, or NULL. */
+void pairs_drop(struct pair *pair);
+void pairs_free(struct pairs *pairs);
+
+#endif
