@@ -273,10 +273,10 @@ int exchange_get(struct job *job, int32_t rank, struct pmiwire_str key, int32_t 
 int exchange_on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left,
                      struct pmiwire_str right, uint64_t token)
 {
-    const struct pmirun *pr = ctx;
-    const struct job *job = job_by_id(pr, who->job);
+    const struct job *job = who->job_cookie;
     int rc;
 
+    (void)ctx;
     if (!job || !job->exchange)
         return PMIWIRE_ENOENT;
     job->exchange->ring_tokens[index_of(job, (uint32_t)who->rank)] = token;

@@ -77,6 +77,7 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
     opts.universe_size = pr->opt.universe_size;
     opts.appnum = appnum;
     opts.spawner_jobid = job->spawner;
+    opts.cookie = job;
     rc = pmiwire_server_job_add(pr->server, &opts, &job->id);
     free(appnum);
     if (rc != 0)

@@ -205,7 +205,7 @@ int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str k
                  struct pmiwire_str value, uint32_t hint)
 {
     struct pmirun *pr = ctx;
-    struct job *job = job_by_id(pr, who->job);
+    struct job *job = who->job_cookie;
     int rc = 0;
 
     if (!gather_put(pr, job, who->rank, key, value)) {
@@ -237,7 +237,7 @@ int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int
                  struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value)
 {
     struct pmirun *pr = ctx;
-    struct job *job = job_by_id(pr, job_id);
+    struct job *job = job_id == who->job ? who->job_cookie : job_by_id(pr, job_id);
 
     if (!job)
         return PMIWIRE_ENOENT;

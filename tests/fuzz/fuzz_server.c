@@ -333,20 +333,24 @@ static void complete(struct world *w, unsigned arg)
 static void start(struct world *w, unsigned flags)
 {
     static const uint32_t node_of[] = {0, 0, 1};
-    struct pmiwire_job_opts j0 = {sizeof(j0),
-                                  "j0",
-                                  flags & 32 ? 3 : 2,
-                                  flags & 64 ? 2 : 0,
-                                  -1,
-                                  0,
-                                  NULL,
-                                  flags & 1 ? node_of : NULL,
-                                  NULL};
-    struct pmiwire_job_opts j1 = {sizeof(j1), "j1", 2, 1, 4, 1, NULL, NULL, "j0"};
+    struct pmiwire_job_opts j0 = {.size = sizeof(j0),
+                                  .kvsname = "j0",
+                                  .n_ranks = flags & 32 ? 3 : 2,
+                                  .n_local = flags & 64 ? 2 : 0,
+                                  .universe_size = -1,
+                                  .node_of = flags & 1 ? node_of : NULL};
+    struct pmiwire_job_opts j1 = {.size = sizeof(j1),
+                                  .kvsname = "j1",
+                                  .n_ranks = 2,
+                                  .n_local = 1,
+                                  .universe_size = 4,
+                                  .debugged = 1,
+                                  .spawner_jobid = "j0"};
     struct pmiwire_allocator alloc = {heap_realloc, heap_free, &w->heap};
     struct pmiwire_server_ops ops = {0};
     struct pmiwire_server_opts o = {0};
-    struct pmiwire_job_opts tame = {sizeof(tame), "tame", 1, 0, -1, 0, NULL, NULL, NULL};
+    struct pmiwire_job_opts tame = {
+        .size = sizeof(tame), .kvsname = "tame", .n_ranks = 1, .universe_size = -1};
     uint32_t job;
     int i;
 

@@ -230,7 +230,8 @@ static UNUSED void h_init(struct harness *h)
 
 static UNUSED uint32_t h_job(struct harness *h, const char *name, uint32_t n_ranks)
 {
-    struct pmiwire_job_opts o = {sizeof(o), name, n_ranks, 0, -1, 0, NULL, NULL, NULL};
+    struct pmiwire_job_opts o = {
+        .size = sizeof(o), .kvsname = name, .n_ranks = n_ranks, .universe_size = -1};
     uint32_t job;
 
     assert_int_equal(pmiwire_server_job_add(h->s, &o, &job), 0);

@@ -31,6 +31,7 @@ static struct cluster {
 static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                   struct pmiwire_str value, uint32_t hint)
 {
+    assert_ptr_equal(who->job_cookie, ctx);
     return pmiwire_exchange_put(((struct node *)ctx)->x, who->rank, key, value, hint);
 }
 
@@ -119,6 +120,7 @@ static void start(uint32_t design)
         uint32_t job;
 
         jo.node_of = cl.w.node_of;
+        jo.cookie = &cl.w.nodes[i];
         assert_int_equal(pmiwire_server_create(&so, &cl.servers[i]), 0);
         assert_int_equal(pmiwire_server_job_add(cl.servers[i], &jo, &job), 0);
         assert_int_equal(pmiwire_server_advertise(cl.servers[i], job, PMIWIRE_EXT_SERVER, str("1")),

@@ -42,7 +42,13 @@ static void test_v1_session(void **state)
 static void test_v2_session(void **state)
 {
     static const uint32_t appnum[] = {0, 5};
-    struct pmiwire_job_opts o = {sizeof(o), "kid.1", 2, 0, 8, 1, appnum, NULL, "kvs_0"};
+    struct pmiwire_job_opts o = {.size = sizeof(o),
+                                 .kvsname = "kid.1",
+                                 .n_ranks = 2,
+                                 .universe_size = 8,
+                                 .debugged = 1,
+                                 .appnum = appnum,
+                                 .spawner_jobid = "kvs_0"};
     struct harness h;
     uint32_t job;
 
@@ -381,7 +387,11 @@ static void test_pipelining(void **state)
 static void test_groups(void **state)
 {
     static const uint32_t node_of[] = {0, 0, 7, 7};
-    struct pmiwire_job_opts o = {sizeof(o), "kvs_0", 4, 0, -1, 0, NULL, node_of, NULL};
+    struct pmiwire_job_opts o = {.size = sizeof(o),
+                                 .kvsname = "kvs_0",
+                                 .n_ranks = 4,
+                                 .universe_size = -1,
+                                 .node_of = node_of};
     static const char *const bad[] = {
         "cmd=barrier_in group=0,1,1:t\n", "cmd=barrier_in group=1,0,1:t\n",
         "cmd=barrier_in group=1,2:t\n",   "cmd=barrier_in group=0,4:t\n",
@@ -440,7 +450,12 @@ static void test_groups(void **state)
 static void test_groups_of_other_nodes(void **state)
 {
     static const uint32_t node_of[] = {0, 0, 1};
-    struct pmiwire_job_opts o = {sizeof(o), "kvs_0", 3, 2, -1, 0, NULL, node_of, NULL};
+    struct pmiwire_job_opts o = {.size = sizeof(o),
+                                 .kvsname = "kvs_0",
+                                 .n_ranks = 3,
+                                 .n_local = 2,
+                                 .universe_size = -1,
+                                 .node_of = node_of};
     struct harness h;
     uint32_t job;
     int i;

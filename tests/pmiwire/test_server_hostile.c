@@ -638,7 +638,13 @@ static void check_pair(struct harness *h, const char *out, const char *reply, co
 static int scenario(struct harness *h, long fail_at)
 {
     static const uint32_t node_of[] = {0, 0};
-    struct pmiwire_job_opts o = {sizeof(o), "kvs_0", 2, 0, -1, 0, node_of, node_of, "mum"};
+    struct pmiwire_job_opts o = {.size = sizeof(o),
+                                 .kvsname = "kvs_0",
+                                 .n_ranks = 2,
+                                 .universe_size = -1,
+                                 .appnum = node_of,
+                                 .node_of = node_of,
+                                 .spawner_jobid = "mum"};
     static char out0[8192], out1[8192];
     uint32_t job;
     int i, rc;
@@ -855,7 +861,8 @@ static void test_stores_at_random(void **state)
 
 static void test_options(void **state)
 {
-    struct pmiwire_job_opts o = {sizeof(o), "kvs", 1, 0, -1, 0, NULL, NULL, NULL};
+    struct pmiwire_job_opts o = {
+        .size = sizeof(o), .kvsname = "kvs", .n_ranks = 1, .universe_size = -1};
     struct harness h;
     struct pmiwire_server *s = NULL;
     struct pmiwire_conn *c;

@@ -114,6 +114,7 @@ struct pmiwire_peer {
     int32_t rank; /**< or PMIWIRE_RANK_UNKNOWN */
     void *cookie; /**< the connection's */
     struct pmiwire_conn *conn;
+    void *job_cookie; /**< the job's; NULL while the rank is unknown */
 };
 
 /**
@@ -162,7 +163,7 @@ struct pmiwire_server_ops {
     /**
      * Store a pair elsewhere than in the engine. If set, `get` must be set too.
      * @param hint  the client's, PMIWIRE_HINT_*
-     * @return 0, or PMIWIRE_E* or -errno, which the client is told
+     * @return 0, or PMIWIRE_E* or -errno, with which the client is answered
      */
     int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                struct pmiwire_str value, uint32_t hint);
@@ -236,6 +237,7 @@ struct pmiwire_job_opts {
     const uint32_t *node_of; /**< array of n_ranks: node of each rank, for group barriers over NODE;
                                 NULL: all on one. Copied */
     const char *spawner_jobid; /**< job that spawned this one; NULL: none */
+    void *cookie;              /**< yours, handed to callbacks in pmiwire_peer */
 };
 
 /**
@@ -395,7 +397,7 @@ PMIWIRE_API int pmiwire_server_fence_done(struct pmiwire_server *s, uint32_t job
 PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 
 /**
- * @name Limits that clients are told, bytes with NUL (Hydra's, which every client copes with)
+ * @name Limits that are advertised, bytes with NUL (Hydra's, which every client copes with)
  * @{
  */
 #define PMIWIRE_DEFAULT_KVSNAME_MAX 256u

@@ -558,7 +558,7 @@ int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank)
     mark(x, c, i);
     (void)all_here(x, c);
     pmiwire__exchange_leave(x);
-    return 0; /* a failure is told by done() */
+    return 0; /* a failure is reported by done() */
 }
 
 int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct pmiwire_str value)

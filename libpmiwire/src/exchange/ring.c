@@ -66,7 +66,7 @@ static void send_side(struct pmiwire_exchange *x, int side, struct pmiwire_str v
     pmiwire__send(x, node_at(x, side), &f, iov, value.len ? 3 : 2);
 }
 
-/* All are here and both neighbours' values are: the ring is to be told. */
+/* All are here and both neighbours' values are: the ring is to be reported. */
 static void try_complete(struct pmiwire_exchange *x)
 {
     struct pmiwire__ring *r = x->ring;
@@ -94,7 +94,7 @@ static struct pmiwire_str view(const struct pmiwire__buf *b)
     return (struct pmiwire_str){b->ptr, b->len};
 }
 
-/* Tell the first ring that is to be told. */
+/* Report the first ring that is to be. */
 void pmiwire__ring_report(struct pmiwire_exchange *x)
 {
     struct pmiwire__ring *r = x->rings;

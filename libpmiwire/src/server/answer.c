@@ -16,6 +16,7 @@ void pmiwire__peer(const struct pmiwire_conn *c, struct pmiwire_peer *who)
     who->rank = c->rank;
     who->cookie = c->cookie;
     who->conn = (struct pmiwire_conn *)(uintptr_t)c;
+    who->job_cookie = c->job ? c->job->cookie : NULL;
 }
 
 bool pmiwire__sane_name(struct pmiwire_str name)

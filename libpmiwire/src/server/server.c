@@ -236,6 +236,7 @@ static uint32_t *copy_u32(struct pmiwire_server *s, const uint32_t *a, size_t n)
 static int fill_job(struct pmiwire_server *s, struct pmiwire__job *j,
                     const struct pmiwire_job_opts *o)
 {
+    j->cookie = o->cookie;
     j->n_ranks = o->n_ranks;
     j->n_local = o->n_local ? o->n_local : o->n_ranks;
     j->universe_size = o->universe_size;

@@ -165,6 +165,7 @@ struct pmiwire__spawn_part {
 
 struct pmiwire__job {
     uint32_t number;
+    void *cookie;
     uint32_t n_ranks, n_local;
     int32_t universe_size;
     uint32_t debugged;
