@@ -4,7 +4,7 @@
 
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
-#     cmocka  c++  pkg-config  mpich  openmpi  openshmem  slurm  pmix  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
+#     cmocka  c++  pkg-config  mpich  openmpi  openshmem  slurm  sodium  pmix  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
 #     gnuplot  perl  manlint  debhelper  lintian  chromium  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
@@ -44,7 +44,9 @@ function(fencepost_find_features)
     find_package(PkgConfig QUIET)
     if(PkgConfig_FOUND)
         pkg_check_modules(FENCEPOST_PMIX QUIET IMPORTED_TARGET GLOBAL pmix)
+        pkg_check_modules(FENCEPOST_SODIUM QUIET IMPORTED_TARGET GLOBAL libsodium)
     endif()
+    fencepost_feature(sodium "pmirun on several nodes" "libsodium-dev pkg-config" FENCEPOST_SODIUM_FOUND)
     fencepost_feature(pmix "PMIx beside pmibench" "libpmix-dev pkg-config" FENCEPOST_PMIX_FOUND)
     find_path(FENCEPOST_UCX_H ucp/api/ucp.h)
     find_library(FENCEPOST_LIBUCP ucp)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line. */
 #define _GNU_SOURCE
-#include "pmirun.h"
+#include "options.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -9,6 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <pmiwire.h>
+
+#include "node/job.h"
+#include "node/util.h"
 
 static const char usage[] =
     "usage: pmirun [option ...] [-n N] program [argument ...] [: -n M program [argument ...] ...]\n"

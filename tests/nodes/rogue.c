@@ -35,12 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "channel.h"
-
-#define HELLO_BYTES  64u
-#define PROOF_BYTES  32u
-#define ANSWER_BYTES 72u
-#define FRAME_BYTES  32u /* and the payload */
+#include "../../examples/pmirun/nodes/channel.h"
 
 static void die(const char *what)
 {
@@ -123,7 +118,7 @@ static void parse_hex(const char *text, uint8_t *out, size_t n)
 
 static int half(int fd, bool then_close)
 {
-    static const char hello[30] = "FPNL\1";
+    static const char hello[30] = "FPNL\2";
 
     send_all(fd, hello, sizeof(hello));
     if (then_close) {
@@ -137,7 +132,7 @@ static int wrong_secret(int fd, const char *job, uint32_t from, uint32_t to)
     struct channel_self self = {.id = from};
     struct channel c;
     const void *hello;
-    char answer[ANSWER_BYTES], proof[PROOF_BYTES];
+    char answer[CHANNEL_ANSWER_BYTES], proof[CHANNEL_PROOF_BYTES];
     size_t n;
 
     memset(self.secret, 0x5a, sizeof(self.secret));
@@ -161,11 +156,11 @@ static int play(int fd, const char *path)
     FILE *f = fopen(path, "r");
     size_t n = f ? fread(bytes, 1, sizeof(bytes), f) : 0;
 
-    if (n < HELLO_BYTES + PROOF_BYTES)
+    if (n < CHANNEL_HELLO_BYTES + CHANNEL_PROOF_BYTES)
         return 1;
     fclose(f);
     send_all(fd, bytes, n);
-    return expect_end(fd, ANSWER_BYTES);
+    return expect_end(fd, CHANNEL_ANSWER_BYTES);
 }
 
 /* ---- between an agent and its head ---- */
@@ -182,9 +177,10 @@ struct way {
 static const char *mode;
 static FILE *record;
 
+/* Frame 0 has been; one of any other number would end the connection. */
 static void forge(int to)
 {
-    uint8_t frame[FRAME_BYTES + 4] = {4, 0, 0, 0, 0, 0, 0, 0, 77};
+    uint8_t frame[CHANNEL_FRAME_BYTES + 4] = {4};
 
     send_all(to, frame, sizeof(frame));
 }
@@ -227,10 +223,10 @@ static bool pass(struct way *w, bool of_agent)
             memmove(w->buf, w->buf + some, w->len -= some);
             w->preface -= some;
         }
-        if (w->preface || w->len < 16)
+        if (w->preface || w->len < CHANNEL_HEAD_BYTES)
             return true;
-        frame = FRAME_BYTES + (w->buf[0] | (size_t)w->buf[1] << 8 | (size_t)w->buf[2] << 16 |
-                               (size_t)w->buf[3] << 24);
+        frame = CHANNEL_FRAME_BYTES + (w->buf[0] | (size_t)w->buf[1] << 8 |
+                                       (size_t)w->buf[2] << 16 | (size_t)w->buf[3] << 24);
         if (frame > sizeof(w->buf))
             return false;
         if (w->len < frame)
@@ -303,8 +299,8 @@ static int proxy(const char *command)
     if (up.from < 0)
         die("accept");
     down.from = up.to = connect_to(head, head_port);
-    up.preface = HELLO_BYTES + PROOF_BYTES;
-    down.preface = ANSWER_BYTES;
+    up.preface = CHANNEL_HELLO_BYTES + CHANNEL_PROOF_BYTES;
+    down.preface = CHANNEL_ANSWER_BYTES;
     pfd[0] = (struct pollfd){.fd = up.from, .events = POLLIN};
     pfd[1] = (struct pollfd){.fd = down.from, .events = POLLIN};
     pfd[2] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};

@@ -14,6 +14,8 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 1' HUP INT TERM
+ln -s "$raw" "$dir/rawpmi" # texts for a shell name it, and take no blanks
+raw=$dir/rawpmi
 failed=0
 n=0
 
@@ -57,7 +59,19 @@ soon() {
 }
 has_lines() { [ "$(grep -c -e "$2" "$1")" -ge "$3" ]; } # FILE PATTERN COUNT
 await() { soon has_lines "$dir/$1" "$2" "${3:-1}" || fail "not ${3:-1} lines \"$2\" in $1"; } # out|err PATTERN [COUNT]
-# state_is LETTER PID: after a moment
+# steady COMMAND...: waits until it says the same twice, a moment apart
+steady() {
+    local now before= i
+    for ((i = 0; i < 600; i++)); do
+        now=$("$@")
+        [ "$now" != "$before" ] || return
+        before=$now
+        sleep 0.1
+    done
+}
+rss_of() { awk '/VmRSS/ { print $2 }' "/proc/$1/status"; } # KiB of PID
+# Is this pmirun built for several nodes? Says so where it is not.
+several() { "$pmirun" -N 1 --launch fork -n 1 true 2> "$dir/err" || { echo "left out: $(cat "$dir/err")"; false; }; }
 state_is() { [ "$(ps -o state= -p "$2" | tr -d ' ')" = "$1" ]; }
 
 test_basic() {
@@ -193,9 +207,9 @@ test_blocked() {
         : -n 4 sh -c "$raw chat 1000 && echo done >&2" > "$dir/pipe" 2> "$dir/err" &
     pid=$!
     soon has_lines "$dir/err" done 4 || fail "PMI was held up by a reader that sleeps"
-    sleep 0.5
     child=$(cat /proc/$pid/task/$pid/children 2>/dev/null | tr -d ' ')
-    rss=$(awk '/VmRSS/ { print $2 }' "/proc/$child/status")
+    steady rss_of "$child"
+    rss=$(rss_of "$child")
     [ "${rss:-0}" -gt 0 ] && [ "$rss" -lt 20000 ] || fail "pmirun uses $rss kB while its reader sleeps"
     exec 8< "$dir/pipe" 9>&-
     bytes=$(tr -cd y <&8 | wc -c)
@@ -223,7 +237,7 @@ test_hostile() {
     done
     # A Get that is sent behind one that ends by --get-timeout has a time of its own.
     run 30 0 --timeout 20 --get-timeout 1 -n 3 "$raw" ahead
-    run 30 0 --timeout 20 --get-timeout 1 -N 3 --launch fork -n 3 "$raw" ahead
+    several && run 30 0 --timeout 20 --get-timeout 1 -N 3 --launch fork -n 3 "$raw" ahead
     # A wrong id is refused; the right one can be used once.
     run 30 99 --timeout 20 --pmi-port -n 1 -x RAWPMI_ID=12345 "$raw" chat 1
     run 30 99 --timeout 20 --pmi-port -n 1 sh -c "$raw pgf && $raw pgf"
@@ -274,11 +288,10 @@ hear("up"); p.send_signal(signal.SIGINT); hear("int")
 assert p.poll() is None, "the first SIGINT ended it"
 p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(60) == 130 else 1)' "$pmirun" 2> "$dir/err" && fail "second SIGINT"
     # So does a second SIGTERM.
-    begin -v -n 2 sh -c 'trap "" TERM; echo up; while :; do sleep 0.1; done'
+    begin -n 2 sh -c 'trap "echo survived" TERM; echo up; while :; do sleep 0.1; done'
     await out up 2
     kill -TERM $pid
-    await err 'signal 15'
-    sleep 0.4
+    await out survived 2
     kill -0 $pid || fail "the first SIGTERM ended what ignores it"
     kill -TERM $pid
     wait $pid
@@ -319,7 +332,7 @@ test_limits() {
     (ulimit -f 1 && run 20 252 -n 1 sh -c 'yes | head -c 5000; sleep 5'; err_has "cannot write to stdout: File too large"; exit $failed) || failed=1
     (ulimit -f 1 && run 20 0 -n 4 "$raw" pgf; err_has "no shared memory .*: File too large"; exit $failed) || failed=1
     (ulimit -f 1 && run 20 153 -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
-    (ulimit -f 1 && run 20 153 -N 1 --launch fork -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
+    ! several || (ulimit -f 1 && run 20 153 -N 1 --launch fork -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
     [ "$(id -u)" = 0 ] || {
         echo "not root: the limit on processes was not tried"
         return

@@ -11,9 +11,12 @@
  *     rawpmi noread        questions without end, answers never read
  *     rawpmi exit S WHEN   exit status S `early` (before init), `inited` or `final`(ized)
  *     rawpmi abort S [DIR] init, abort with code S; with DIR not before DIR/closed is there, and
- *     then makes DIR/aborted rawpmi victim DIR init, closes its connection, makes DIR/closed, and
- *     kills itself once DIR/aborted is there rawpmi die S WHEN signal S rawpmi sleep init, fence,
- *     finalize, then sleep rawpmi spawn N PROG [ARG...] [-- KEY VALUE ...]
+ *                          then makes DIR/aborted
+ *     rawpmi victim DIR    init, closes its connection, makes DIR/closed, and kills itself once
+ *                          DIR/aborted is there
+ *     rawpmi die S WHEN    signal S
+ *     rawpmi sleep         init, fence, finalize, then sleep
+ *     rawpmi spawn N PROG [ARG...] [-- KEY VALUE ...]
  *                          spawns N processes; prints rc and errcodes
  *     rawpmi spawns N PROG ARG
  *                          50 spawns, then N more; prints by how many KiB the memory of our pmirun

@@ -14,10 +14,6 @@
  *   - all memory is given back.
  */
 #define _GNU_SOURCE
-#include "agent.h"
-#include "net.h"
-#include "nodes.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,9 +22,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../../examples/pmirun/node/launch.h"
+#include "../../../examples/pmirun/node/spawn.h"
+#include "../../../examples/pmirun/nodes/nodes.h"
 #include "fuzz.h"
 
-enum { LINKS = 3, FIRST_PID = 1000000000 };
+enum { LINKS = 3, FIRST_PID = 1000000000, SUM_BYTES = 32 };
 
 extern char **environ;
 
@@ -72,13 +71,32 @@ int setenv(const char *name, const char *value, int replace)
     return 0;
 }
 
-ssize_t getrandom(void *p, size_t n, unsigned flags)
+/* Random numbers, ours and libsodium's: the same in each run. */
+static uint32_t random_next(void)
 {
     static uint32_t seed = 1;
 
-    (void)flags;
+    return seed = seed * 1103515245u + 12345u;
+}
+
+static void random_fill(void *p, size_t n)
+{
     for (size_t i = 0; i < n; i++)
-        ((uint8_t *)p)[i] = (uint8_t)((seed = seed * 1103515245u + 12345u) >> 16);
+        ((uint8_t *)p)[i] = (uint8_t)(random_next() >> 16);
+}
+
+static const char *random_name(void)
+{
+    return "fuzz";
+}
+
+static struct randombytes_implementation same_numbers = {
+    .implementation_name = random_name, .random = random_next, .buf = random_fill};
+
+ssize_t getrandom(void *p, size_t n, unsigned flags)
+{
+    (void)flags;
+    random_fill(p, n);
     return (ssize_t)n;
 }
 
@@ -98,11 +116,38 @@ void loop_del(struct pmirun *pr, struct source *src)
     (void)pr, (void)src;
 }
 
+void loop_close(struct pmirun *pr, struct source *src)
+{
+    (void)pr;
+    src->fd = -1;
+}
+
+void loop_init(struct pmirun *pr)
+{
+    (void)pr;
+    abort();
+}
+
+void launch_init(struct pmirun *pr)
+{
+    (void)pr;
+    abort();
+}
+
 int launch_resolve(struct app *app)
 {
     free(app->path);
     app->path = xprintf("%s", app->argv[0]);
     return app->path[0] == '!' ? ENOENT : 0;
+}
+
+int launch_find(struct app *app, char **why)
+{
+    int err = launch_resolve(app);
+
+    if (err)
+        *why = xprintf("cannot start %s", app->argv[0]);
+    return err ? STATUS_NOTFOUND : 0;
 }
 
 int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have)
@@ -166,31 +211,25 @@ struct peer_end {
     struct channel_self self;
     struct channel ch;
     struct netconn *nc;
-    uint64_t n_sent, n_heard;   /* frames that went into the link, and that were taken out of it */
-    uint64_t out_of_turn;       /* whatever follows that one cannot be taken */
-    size_t sent_len;            /* of the last frame */
-    uint8_t sent[SHA256_BYTES]; /* its payload's hash */
+    uint64_t n_sent, n_heard; /* frames that went into the link, and that were taken out of it */
+    uint64_t out_of_turn;     /* whatever follows that one cannot be taken */
+    size_t sent_len;          /* of the last frame */
+    uint8_t sent[SUM_BYTES];  /* its payload's hash */
     uint8_t *kept;
     size_t kept_len; /* bytes of what was delivered last */
 };
 
 struct world {
     struct pmirun pr;
-    struct net net;
-    struct head head;
-    struct agent agent;
+    struct nodes nodes;
     struct peer_end peers[LINKS];
     struct peer_end *speaks; /* whose bytes are being read */
     bool altered;            /* and they are not what was sent */
 };
 
-static void hash(const void *p, size_t n, uint8_t out[SHA256_BYTES])
+static void hash(const void *p, size_t n, uint8_t out[SUM_BYTES])
 {
-    struct sha256 s;
-
-    sha256_init(&s);
-    sha256_add(&s, p, n);
-    sha256_end(&s, out);
+    crypto_generichash(out, SUM_BYTES, p, n, NULL, 0);
 }
 
 static struct world *world_of(struct pmirun *pr)
@@ -204,7 +243,7 @@ static bool server_opened(void *ctx, struct channel *c)
     struct netconn *nc = (struct netconn *)(void *)((char *)c - offsetof(struct netconn, ch));
 
     nc->deadline_ns = 0;
-    return pr->net->ops->opened(pr, nc);
+    return pr->nodes->net.ops->opened(pr, nc);
 }
 
 static bool server_frame(void *ctx, struct channel *c, const void *p, size_t n)
@@ -212,7 +251,7 @@ static bool server_frame(void *ctx, struct channel *c, const void *p, size_t n)
     struct pmirun *pr = ctx;
     struct netconn *nc = (struct netconn *)(void *)((char *)c - offsetof(struct netconn, ch));
     struct peer_end *e = world_of(pr)->speaks;
-    uint8_t *copy, sum[SHA256_BYTES];
+    uint8_t *copy, sum[SUM_BYTES];
     bool ok;
 
     check(e && e->nc == nc && !world_of(pr)->altered && e->n_heard < e->n_sent && !e->out_of_turn);
@@ -225,19 +264,18 @@ static bool server_frame(void *ctx, struct channel *c, const void *p, size_t n)
     check(copy != NULL);
     if (n)
         memcpy(copy, p, n);
-    ok = pr->net->ops->frame(pr, nc, n ? copy : copy + 1, n);
+    ok = pr->nodes->net.ops->frame(pr, nc, n ? copy : copy + 1, n);
     free(copy);
     return ok;
 }
 
-static void server_refused(void *ctx, struct channel *c, const char *why, uint64_t seq)
+static void server_replayed(void *ctx, struct channel *c, uint64_t number)
 {
-    (void)ctx, (void)c;
-    check(why[0] != '\0');
-    (void)seq;
+    (void)ctx;
+    check(number < c->in_seq);
 }
 
-static const struct channel_ops server_ops = {server_opened, server_frame, server_refused};
+static const struct channel_ops server_ops = {server_opened, server_frame, server_replayed};
 
 static bool peer_opened(void *ctx, struct channel *c)
 {
@@ -253,13 +291,13 @@ static bool peer_frame(void *ctx, struct channel *c, const void *p, size_t n)
     return true;
 }
 
-static void peer_refused(void *ctx, struct channel *c, const char *why, uint64_t seq)
+static void peer_replayed(void *ctx, struct channel *c, uint64_t number)
 {
-    (void)ctx, (void)c, (void)why, (void)seq;
+    (void)ctx, (void)c, (void)number;
     abort(); /* nobody alters what a server says */
 }
 
-static const struct channel_ops peer_ops = {peer_opened, peer_frame, peer_refused};
+static const struct channel_ops peer_ops = {peer_opened, peer_frame, peer_replayed};
 
 void net_close(struct pmirun *pr, struct netconn *nc)
 {
@@ -310,10 +348,20 @@ char *net_own_addresses(void)
 
 void net_init(struct pmirun *pr, const struct net_ops *ops)
 {
-    pr->net->ops = ops;
+    pr->nodes->net.ops = ops;
 }
 
 void net_flush(struct pmirun *pr)
+{
+    (void)pr;
+}
+
+void net_bury(struct pmirun *pr)
+{
+    (void)pr;
+}
+
+void net_deadlines(struct pmirun *pr)
 {
     (void)pr;
 }
@@ -323,7 +371,7 @@ static void broken(struct world *w, struct peer_end *e, const char *why)
     if (e->nc->dead)
         return;
     net_close(&w->pr, e->nc);
-    w->net.ops->closed(&w->pr, e->nc, why);
+    w->nodes.net.ops->closed(&w->pr, e->nc, why);
 }
 
 /* What a server has to say to each, taken away. */
@@ -395,16 +443,17 @@ static void connect_link(struct world *w, int i, uint32_t id, bool dials)
     const void *p;
     size_t n;
 
-    memcpy(&e->self, &w->net.self, sizeof(e->self));
+    memcpy(&e->self, &w->nodes.net.self, sizeof(e->self));
     e->self.id = id;
     e->nc = calloc(1, sizeof(*e->nc));
     check(e->nc != NULL);
     e->nc->src.fd = -1;
     e->nc->dialled = dials;
-    check(channel_init(&e->nc->ch, &w->net.self, dials, dials ? id : CHANNEL_NOBODY) == 0);
-    check(channel_init(&e->ch, &e->self, !dials, dials ? CHANNEL_NOBODY : w->net.self.id) == 0);
+    check(channel_init(&e->nc->ch, &w->nodes.net.self, dials, dials ? id : CHANNEL_NOBODY) == 0);
+    check(channel_init(&e->ch, &e->self, !dials, dials ? CHANNEL_NOBODY : w->nodes.net.self.id) ==
+          0);
     if (w->pr.agent && dials)
-        w->agent.head = e->nc;
+        w->nodes.agent.head = e->nc;
     for (bool any = true; any;) {
         any = false;
         n = channel_output(&e->ch, &p);
@@ -433,20 +482,20 @@ static void begin_world(struct world *w)
     environ = environment;
     memset(w, 0, sizeof(*w));
     pr->jobs_tail = &pr->jobs;
+    pr->by_pid.key = job_pid_of;
     pr->launch_tail = &pr->launch;
-    pr->listener.fd = pr->input.fd = pr->input_pipe.fd = pr->diag_fd = -1;
+    pr->port.listener.fd = pr->input.src.fd = pr->input.pipe.fd = pr->port.diag_fd = -1;
     pr->opt.n_nodes = LINKS;
     pr->opt.node_s = 25;
     pr->opt.universe_size = -1;
     pr->opt.links = LINKS_TCP;
     pr->opt.shm_max_bytes = 1u << 20;
     pr->now_ns = pr->start_ns = 1;
-    pr->net = &w->net;
-    pr->out.src.fd = pr->err.src.fd = -1;
-    pr->out.dead = pr->err.dead = true;
-    memset(w->net.self.secret, 0x77, CHANNEL_SECRET_BYTES);
-    memset(w->net.self.job, 0x55, CHANNEL_JOB_BYTES);
-    check(names_init(pr) == 0);
+    pr->nodes = &w->nodes;
+    pr->output.out.src.fd = pr->output.err.src.fd = -1;
+    pr->output.out.dead = pr->output.err.dead = true;
+    memset(w->nodes.net.self.secret, 0x77, CHANNEL_SECRET_BYTES);
+    memset(w->nodes.net.self.job, 0x55, CHANNEL_JOB_BYTES);
 }
 
 static struct app *one_app(uint32_t n_procs)
@@ -478,15 +527,16 @@ static void begin_head(struct world *w, bool with_prelude)
     struct job_plan plan = {.n_apps = 1};
     int err;
 
-    pr->head = &w->head;
-    w->net.self.id = CHANNEL_HEAD;
+    pr->node = &head_node_ops;
+    pr->head = &head_ops;
+    w->nodes.net.self.id = CHANNEL_HEAD;
     net_init(pr, &head_net_ops);
     pr->opt.labels = with_prelude;
-    w->head.nodes = calloc(LINKS, sizeof(*w->head.nodes));
-    check(w->head.nodes != NULL);
+    w->nodes.head.nodes = calloc(LINKS, sizeof(*w->nodes.head.nodes));
+    check(w->nodes.head.nodes != NULL);
     for (uint32_t i = 0; i < LINKS; i++) {
-        w->head.nodes[i].id = i;
-        w->head.nodes[i].name = xprintf("node%u", i);
+        w->nodes.head.nodes[i].id = i;
+        w->nodes.head.nodes[i].name = xprintf("node%u", i);
     }
     plan.apps = one_app(4);
     plan.node_of = calloc(4, sizeof(*plan.node_of));
@@ -547,16 +597,17 @@ static void tell_agent(struct world *w)
 static void begin_agent(struct world *w, bool with_prelude)
 {
     struct pmirun *pr = &w->pr;
-    struct agent *a = &w->agent;
+    struct agent *a = &w->nodes.agent;
 
-    pr->agent = a;
-    a->node = w->net.self.id = 1;
+    pr->node = &agent_node_ops;
+    pr->agent = &agent_ops;
+    a->node = w->nodes.net.self.id = 1;
     a->n_nodes = LINKS;
     a->links = LINKS_TCP;
     a->early_tail = &a->early;
     a->boot.fd = -1;
-    pr->out.dead = pr->err.dead = false;
-    pr->out.room = pr->err.room = 1000;
+    pr->output.out.dead = pr->output.err.dead = false;
+    pr->output.out.room = pr->output.err.room = 1000;
     net_init(pr, &agent_net_ops);
     connect_link(w, 0, CHANNEL_HEAD, true);
     connect_link(w, 1, 0, false);
@@ -579,13 +630,14 @@ static void end_agent(struct agent *a)
     }
     free(a->peers);
     msg_free(&a->msg);
+    msg_free(&a->frame);
 }
 
 static void end_world(struct world *w)
 {
     struct pmirun *pr = &w->pr;
 
-    input_head_close(pr);
+    input_close(pr);
     while (pr->jobs) {
         struct job *job = pr->jobs;
 
@@ -599,23 +651,23 @@ static void end_world(struct world *w)
         job_free(pr, job);
     }
     pmiwire_server_destroy(pr->server);
-    names_fini(pr);
-    end_agent(&w->agent);
-    for (uint32_t i = 0; i < LINKS && w->head.nodes; i++) {
-        free(w->head.nodes[i].name);
-        free(w->head.nodes[i].ucx);
+    names_free(&w->nodes.names);
+    end_agent(&w->nodes.agent);
+    for (uint32_t i = 0; i < LINKS && w->nodes.head.nodes; i++) {
+        free(w->nodes.head.nodes[i].name);
+        free(w->nodes.head.nodes[i].ucx);
     }
-    free(w->head.nodes);
+    free(w->nodes.head.nodes);
     for (int i = 0; i < LINKS; i++) {
         channel_fini(&w->peers[i].ch);
         channel_fini(&w->peers[i].nc->ch);
         free(w->peers[i].nc);
         free(w->peers[i].kept);
     }
-    free(pr->out.buf);
-    free(pr->err.buf);
-    free(pr->by_pid);
-    free(pr->input_buf);
+    free(pr->output.out.buf);
+    free(pr->output.err.buf);
+    free(pr->by_pid.slots);
+    free(pr->input.buf);
 }
 
 /* ---- what must hold after each step ---- */
@@ -637,16 +689,16 @@ static void judge(struct world *w)
         check(!pr->agent || job->n_local > 0); /* what launch.c relies on */
         n_live += here;
     }
-    check(n_live == pr->n_live && n_streams == pr->n_streams);
-    for (const struct early *e = w->agent.early; e; e = e->next)
+    check(n_live == pr->n_live && n_streams == pr->output.n_streams);
+    for (const struct early *e = w->nodes.agent.early; e; e = e->next)
         early += e->n;
-    check(early == w->agent.early_bytes);
+    check(early == w->nodes.agent.early_bytes);
     for (uint32_t i = 0; pr->head && i < LINKS; i++)
         if (w->peers[i].nc->dead)
-            check(w->head.nodes[i].done ||
-                  (w->head.nodes[i].lost && (pr->stopping || w->head.ending)));
+            check(w->nodes.head.nodes[i].done ||
+                  (w->nodes.head.nodes[i].lost && (pr->stopping || w->nodes.head.ending)));
     if (pr->agent && w->peers[0].nc->dead)
-        check(w->agent.over);
+        check(w->nodes.agent.over);
 }
 
 /* ---- steps ---- */
@@ -667,11 +719,11 @@ static void launch_all(struct pmirun *pr)
             r->state = RANK_RUNNING;
             job->n_live++;
             pr->n_live++;
-            check(job_room_for_pid(pr) == 0);
-            job_add_pid(pr, r);
-            agent_tell_rank(pr, MSG_STARTED, r, (uint32_t)r->pid, 0, NULL);
+            check(rank_index_reserve(&pr->by_pid) == 0);
+            rank_index_add(&pr->by_pid, r);
+            pr->agent->started(pr, r);
         }
-        agent_tell_job(pr, MSG_LAUNCHED, job);
+        pr->agent->launched(pr, job);
     }
 }
 
@@ -696,12 +748,12 @@ static void pass_time(struct pmirun *pr, unsigned how_much)
     pr->now_ns += how_much * 50 * NS_PER_MS;
     if (pr->agent) {
         launch_all(pr);
-        if (!pr->n_live && agent_may_end(pr))
-            agent_ended(pr);
+        if (!pr->n_live && pr->node->may_end(pr))
+            pr->node->ended(pr);
     } else {
-        nodes_deadlines(pr);
-        if (!pr->n_live && !pr->aborter)
-            nodes_finished(pr);
+        pr->node->run_deadlines(pr);
+        if (!pr->n_live && !pr->abort.by)
+            pr->node->may_end(pr);
     }
 }
 
@@ -776,8 +828,7 @@ static void run_world(struct world *w, const uint8_t *data, size_t size)
         at += step(w, data + at, size - at);
         listen_to_server(w);
         job_judge_abort(&w->pr);
-        if (w->pr.agent)
-            agent_check_links(&w->pr);
+        w->pr.node->progress(&w->pr);
         listen_to_server(w);
         job_bury(&w->pr);
         listen_to_server(w);
@@ -799,14 +850,14 @@ static bool never_frame(void *ctx, struct channel *c, const void *p, size_t n)
     abort();
 }
 
-static const struct channel_ops never = {never_opened, never_frame, peer_refused};
+static const struct channel_ops never = {never_opened, never_frame, peer_replayed};
 
 /* Its bytes in pieces, whose lengths are among them. With `shaped`, their beginning is what a
  * message of the handshake begins with. */
 static void stranger(const uint8_t *data, size_t size, bool dials, bool shaped)
 {
     struct channel_self self = {.id = 1};
-    uint8_t first[32] = "FPNL\1\0\0\0";
+    uint8_t first[32] = "FPNL\2\0\0\0";
     struct channel c;
     const void *p;
     size_t at = 0;
@@ -831,7 +882,7 @@ static void stranger(const uint8_t *data, size_t size, bool dials, bool shaped)
         check(rc == 0 || c.state == CHANNEL_FAILED);
         rc = channel_input(&c, data + at, n, &never, NULL);
         at += n;
-        check(c.state != CHANNEL_OPEN && c.in.cap == 0 && c.early.cap == 0 && c.out.cap <= 4096);
+        check(c.state != CHANNEL_OPEN && c.in.cap == 0 && c.unsent.cap == 0 && c.out.cap <= 4096);
         check(rc == 0 || (rc == -EPROTO && c.why && channel_output(&c, &p) == 0));
     }
     channel_fini(&c);
@@ -843,6 +894,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size < 1)
         return 0;
+    randombytes_set_implementation(&same_numbers);
     if (data[0] & 2) {
         stranger(data + 1, size - 1, data[0] & 1, data[0] & 4);
         return 0;

@@ -1,0 +1,679 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Jobs and ranks: their beginning, their end, and what the end of one means for all. */
+#define _GNU_SOURCE
+#include "job.h"
+
+#include "exchange.h"
+#include "gather.h"
+#include "launch.h"
+#include "pmirun.h"
+#include "spawn.h"
+#include "table.h"
+#include "wait.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <pmiwire/mapping.h>
+
+#define SWEEP_EVERY_NS (20 * NS_PER_MS)
+/* how long an abort waits for the end of a rank that has hung up */
+#define DYING_NS NS_PER_S
+#define NODES_NS (50 * NS_PER_MS) /* and for what other nodes may have to say */
+
+/* ---- creation ---- */
+
+uint32_t job_pid_of(const struct rank *r)
+{
+    return (uint32_t)r->pid;
+}
+
+/* Unique among jobs now and later, and of characters that every peer can carry. */
+static void make_kvsname(const struct pmirun *pr, struct job *job)
+{
+    char host[33] = "";
+    size_t n = 0;
+
+    gethostname(host, sizeof(host) - 1);
+    for (size_t i = 0; host[i]; i++)
+        if ((host[i] >= 'a' && host[i] <= 'z') || (host[i] >= 'A' && host[i] <= 'Z') ||
+            (host[i] >= '0' && host[i] <= '9') || host[i] == '-' || host[i] == '.')
+            host[n++] = host[i];
+    host[n] = '\0';
+    snprintf(job->kvsname, sizeof(job->kvsname), "kvs_%d_%u_%08x%08x_%s", (int)getpid(), pr->n_jobs,
+             random_u32(), random_u32(), n ? host : "node");
+}
+
+/* PMI_process_mapping. Without it MPICH compares host names, so failing is harmless. */
+static void set_mapping(struct pmirun *pr, const struct job *job)
+{
+    uint32_t *zeros = job->node_of ? NULL : calloc(job->n_ranks, sizeof(*zeros)),
+             *node_of = job->node_of ? job->node_of : zeros;
+    char text[PMIWIRE_MAPPING_MPICH40_BYTES + 1];
+
+    if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC,
+                                          sizeof(text) - 1, text, sizeof(text)) > 0)
+        pmiwire_server_job_attr(pr->server, job->id, pmiwire_strz("PMI_process_mapping"),
+                                pmiwire_strz(text));
+    free(zeros);
+}
+
+/* The program of each rank, by the order of the groups. */
+static uint32_t *number_apps(const struct job *job)
+{
+    uint32_t *appnum = calloc(job->n_ranks, sizeof(*appnum));
+
+    for (uint32_t i = 0, k = 0; appnum && i < job->n_apps; i++)
+        for (uint32_t j = 0; j < job->apps[i].n_procs; j++)
+            appnum[k++] = i;
+    return appnum;
+}
+
+static int add_to_engine(struct pmirun *pr, struct job *job)
+{
+    uint32_t *appnum = number_apps(job);
+    struct pmiwire_job_opts opts = {.size = sizeof(opts)};
+    int rc;
+
+    if (!appnum)
+        return -ENOMEM;
+    opts.kvsname = job->kvsname;
+    opts.n_ranks = job->n_ranks;
+    opts.n_local = job->n_local;
+    opts.node_of = job->node_of;
+    opts.universe_size = pr->opt.universe_size;
+    opts.appnum = appnum;
+    opts.spawner_jobid = job->spawner;
+    opts.cookie = job;
+    rc = pmiwire_server_job_add(pr->server, &opts, &job->id);
+    free(appnum);
+    if (rc != 0)
+        return rc;
+    set_mapping(pr, job);
+    rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
+    if (rc != 0)
+        return rc;
+    rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
+    if (rc != 0)
+        return rc;
+    table_create(pr, job);
+    if (job->n_local != job->n_ranks)
+        return exchange_create(pr, job);
+    gather_create(pr, job);
+    return 0;
+}
+
+/* Is this rank in `ranks`? An agent's holds its own only. */
+static bool is_known(const struct pmirun *pr, const struct job *job, uint32_t rank)
+{
+    return !pr->agent || job->node_of[rank] == pr->agent->node(pr);
+}
+
+/* The ranks that we know, each with its program, node, and number there. */
+static int make_ranks(struct pmirun *pr, struct job *job)
+{
+    uint32_t *n_on = calloc(pr->opt.n_nodes + 1, sizeof(*n_on)), k = 0;
+
+    for (uint32_t i = 0; i < job->n_ranks; i++)
+        job->n_local += is_known(pr, job, i);
+    job->ranks = calloc(job->n_local ? job->n_local : 1, sizeof(*job->ranks));
+    if (!job->ranks || !n_on) {
+        free(n_on);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0, number = 0; i < job->n_apps; i++) {
+        for (uint32_t j = 0; j < job->apps[i].n_procs; j++, number++) {
+            uint32_t node = job->node_of ? job->node_of[number] : 0;
+            struct rank *r = &job->ranks[k];
+
+            if (!is_known(pr, job, number))
+                continue;
+            k++;
+            r->job = job;
+            r->app = &job->apps[i];
+            r->number = number;
+            r->node = node;
+            r->local = n_on[node]++;
+            r->out.rank = r->err.rank = r;
+            r->out.src.fd = r->err.src.fd = -1;
+            r->out.sink = &pr->output.out;
+            r->err.sink = &pr->output.err;
+        }
+    }
+    free(n_on);
+    return 0;
+}
+
+void job_free(struct pmirun *pr, struct job *job)
+{
+    for (uint32_t i = 0; job->ranks && i < job->n_local; i++)
+        port_forget(pr, &job->ranks[i]);
+    exchange_destroy(job);
+    table_destroy(job);
+    gather_destroy(job);
+    wait_destroy(job);
+    if (job->spawned) /* else they are of the command line, or stay as long as it */
+        spawn_free_apps(job->apps, job->n_apps);
+    free(job->spawner);
+    free(job->node_of);
+    free(job->ranks);
+    free(job);
+}
+
+struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
+{
+    struct job *job = calloc(1, sizeof(*job));
+    uint64_t n = 0;
+
+    *err = -ENOMEM;
+    if (!job) {
+        free(plan->node_of);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < plan->n_apps; i++)
+        n += plan->apps[i].n_procs;
+    job->number = plan->kvsname ? plan->number : pr->n_jobs;
+    job->n_ranks = (uint32_t)n;
+    job->apps = plan->apps;
+    job->n_apps = plan->n_apps;
+    job->spawned = plan->spawner != NULL;
+    job->spawner = plan->spawner ? strdup(plan->spawner) : NULL;
+    job->node_of = plan->node_of;
+    if (plan->kvsname)
+        snprintf(job->kvsname, sizeof(job->kvsname), "%s", plan->kvsname);
+    else
+        make_kvsname(pr, job);
+    *err = job->spawned && !job->spawner ? -ENOMEM : make_ranks(pr, job);
+    if (*err == 0 && !pr->head) /* whose agents serve the ranks */
+        *err = add_to_engine(pr, job);
+    if (*err) {
+        job->spawned = false; /* its programs stay the caller's */
+        job_free(pr, job);
+        return NULL;
+    }
+    pr->n_jobs = job->number + 1;
+    pr->n_ranks += job->n_local;
+    *pr->jobs_tail = job;
+    pr->jobs_tail = &job->next;
+    return job;
+}
+
+struct job *job_create_first(struct pmirun *pr, uint32_t *node_of)
+{
+    struct job_plan plan = {.apps = pr->opt.apps, .n_apps = pr->opt.n_apps, .node_of = node_of};
+    int err;
+    struct job *job = job_create(pr, &plan, &err);
+
+    if (!job)
+        die(STATUS_RESOURCES, "cannot start the job: %s", any_strerror(err));
+    return job;
+}
+
+struct job *job_by_number(const struct pmirun *pr, uint32_t number)
+{
+    struct job *job = pr->jobs;
+
+    while (job && job->number != number)
+        job = job->next;
+    return job;
+}
+
+struct job *job_by_id(const struct pmirun *pr, uint32_t id)
+{
+    struct job *job = pr->jobs;
+
+    while (job && job->id != id)
+        job = job->next;
+    return job;
+}
+
+bool job_was(const struct pmirun *pr, uint32_t number)
+{
+    return number < pr->n_jobs &&
+           !job_by_number(pr, number); /* numbers grow, and agents are told of jobs in that order */
+}
+
+void job_queue(struct pmirun *pr, struct job *job)
+{
+    *pr->launch_tail = job;
+    pr->launch_tail = &job->next_launch;
+}
+
+/* ---- the end ---- */
+
+void job_set_status(struct pmirun *pr, int status)
+{
+    if (pr->agent) {
+        pr->agent->failed(pr, status);
+        return;
+    }
+    if (pr->status_set)
+        return;
+    pr->status = status;
+    pr->status_set = true;
+}
+
+/* Each rank leads a process group, so that a wrapper's children are reached too. */
+static void kill_rank(const struct rank *r, int sig)
+{
+    if (r->state == RANK_RUNNING && kill(-r->pid, sig) != 0)
+        kill(r->pid, sig);
+}
+
+void job_kill_all(struct pmirun *pr, int sig)
+{
+    if (pr->head) {
+        pr->head->signal(pr, sig);
+        return;
+    }
+    launch_land_all(pr);
+    for (struct job *job = pr->jobs; job; job = job->next)
+        for (uint32_t i = 0; i < job->n_launched && job->n_live > 0; i++)
+            kill_rank(&job->ranks[i], sig);
+}
+
+void job_stop(struct pmirun *pr, int status)
+{
+    if (pr->agent) { /* the head decides */
+        pr->agent->fatal(pr, status);
+        return;
+    }
+    job_set_status(pr, status);
+    if (pr->stopping)
+        return;
+    pr->status = status; /* what stops the job outweighs a rank that failed quietly before */
+    trace(pr, "stopping the job, status %d", status);
+    job_stop_all(pr);
+}
+
+void job_stop_all(struct pmirun *pr)
+{
+    pr->stopping = true;
+    pr->launch = NULL;
+    pr->launch_tail = &pr->launch;
+    if (pr->head)
+        pr->head->stop(pr);
+    job_kill_all(pr, SIGTERM);
+    job_kill_all(pr, SIGCONT); /* a stopped process would not see SIGTERM */
+    pr->kill_ns = pr->now_ns + GRACE_NS;
+    pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
+}
+
+void job_abandon(struct pmirun *pr, struct job *job)
+{
+    if (job->abandoned)
+        return;
+    job->abandoned = true;
+    if (pr->head) {
+        pr->head->abandon(pr, job);
+    } else {
+        launch_drop(pr, job);
+        for (uint32_t i = 0; i < job->n_local; i++)
+            kill_rank(&job->ranks[i], SIGKILL);
+    }
+    spawn_launched(pr, job, -EINVAL);
+}
+
+static const char *program(const struct rank *r)
+{
+    return r->app->argv[0];
+}
+
+static void rank_died(struct pmirun *pr, const struct rank *r, int sig, bool dumped)
+{
+    char name[RANK_NAME_BYTES];
+
+    /* A signal that we passed on is the user's wish and needs no explanation. */
+    if (sig != pr->signals.last)
+        say(pr, "%s (pid %d, %s) died of signal %d (%s%s); stopping the job",
+            rank_name(pr, r, name), (int)r->pid, program(r), sig, strsignal(sig),
+            dumped ? ", core dumped" : "");
+    job_stop(pr, STATUS_SIGNAL + sig);
+}
+
+static void warn_absent(struct pmirun *pr, struct job *job)
+{
+    if (job->absent_warned)
+        return;
+    job->absent_warned = true;
+    say(pr,
+        "%u of %u ranks ended without PMI init: others that wait for them in a fence will wait for "
+        "ever",
+        job->n_absent, job->n_ranks);
+}
+
+static void rank_exited(struct pmirun *pr, struct rank *r, int code)
+{
+    struct job *job = r->job;
+    char name[RANK_NAME_BYTES];
+
+    rank_name(pr, r, name);
+    if (r->pmi_state == PMIWIRE_CONN_INITED) {
+        say(pr,
+            "%s (pid %d, %s) exited with status %d after PMI init, without finalize; stopping the "
+            "job",
+            name, (int)r->pid, program(r), code);
+        job_stop(pr, code ? code : STATUS_NOFINALIZE);
+        return;
+    }
+    if (r->pmi_state == PMIWIRE_CONN_NEW) {
+        job->n_absent++;
+        if (code && job->n_inited) {
+            say(pr,
+                "%s (pid %d, %s) exited with status %d before PMI init, while others wait for it; "
+                "stopping the job",
+                name, (int)r->pid, program(r), code);
+            job_stop(pr, code);
+            return;
+        }
+        if (code && !job->early_status)
+            job->early_status = code;
+        if (!code && job->n_inited)
+            warn_absent(pr, job);
+    }
+    if (code && !pr->status_set) {
+        say(pr, "%s (pid %d, %s) exited with status %d", name, (int)r->pid, program(r), code);
+        job_set_status(pr, code);
+    }
+}
+
+static void rank_inited(struct pmirun *pr, struct rank *r)
+{
+    struct job *job = r->job;
+
+    job->n_inited++;
+    if (pr->stopping || job->n_absent == 0)
+        return;
+    if (job->early_status) {
+        say(pr,
+            "a rank exited with status %d before PMI init, and others wait for it; stopping the "
+            "job",
+            job->early_status);
+        job_stop(pr, job->early_status);
+    } else {
+        warn_absent(pr, job);
+    }
+}
+
+void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
+{
+    uint64_t t = clock_ns() - pr->start_ns;
+    const bool finalizes = state == PMIWIRE_CONN_FINALIZED && r->pmi_state != state;
+
+    if (state != PMIWIRE_CONN_FAILED)
+        r->pmi_state = state;
+    else if (r->pmi_state == PMIWIRE_CONN_INITED)
+        r->hung_up = true;
+    if (finalizes)
+        wait_rank_gone(pr, r);
+    if (pr->agent) {
+        pr->agent->state(pr, r, state);
+        return;
+    }
+    trace(pr, "%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
+          state == PMIWIRE_CONN_INITED      ? "init"
+          : state == PMIWIRE_CONN_FINALIZED ? "finalize"
+                                            : "ends");
+    if (state == PMIWIRE_CONN_INITED) {
+        if (!pr->at.first_init)
+            pr->at.first_init = t;
+        pr->at.last_init = t;
+        rank_inited(pr, r);
+    } else if (state == PMIWIRE_CONN_FINALIZED) {
+        if (!pr->at.first_finalize)
+            pr->at.first_finalize = t;
+        pr->at.last_finalize = t;
+    }
+}
+
+/*
+ * Ranks that lose a peer abort, and then the peer's end is the cause to be told, not theirs. Its
+ * descriptors are closed before it can be reaped, its PMI connection, the lowest, before those that
+ * peers look at. So an abort is judged at the end of a batch of events, after all that have died
+ * are reaped; and while somebody has hung up whose end is still to come, not before that, or
+ * DYING_NS.
+ */
+void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message)
+{
+    if (pr->stopping || r->aborted || r->job->abandoned)
+        return;
+    r->aborted = true;
+    if (pr->agent) {
+        pr->agent->aborted(pr, r, exitcode, message);
+        return;
+    }
+    if (pr->abort.by)
+        return;
+    pr->abort.by = r;
+    pr->abort.code = exitcode;
+    pr->abort.since_ns = pr->now_ns;
+    snprintf(pr->abort.text, sizeof(pr->abort.text), "%s", message);
+}
+
+static bool somebody_is_dying(const struct pmirun *pr)
+{
+    for (const struct job *job = pr->jobs; job; job = job->next)
+        for (uint32_t i = 0; i < job->n_local && job->n_live > 0; i++)
+            if (job->ranks[i].hung_up && !job->ranks[i].aborted &&
+                job->ranks[i].state == RANK_RUNNING)
+                return true;
+    return false;
+}
+
+uint64_t job_abort_deadline(const struct pmirun *pr)
+{
+    if (!pr->abort.by)
+        return 0;
+    return pr->abort.since_ns + (somebody_is_dying(pr) ? DYING_NS : pr->head ? NODES_NS : 0);
+}
+
+void job_judge_abort(struct pmirun *pr)
+{
+    const struct rank *r;
+    char name[RANK_NAME_BYTES];
+    int status = pr->abort.code & 0xff;
+
+    if (!pr->abort.by)
+        return;
+    job_reap(pr);
+    if (!pr->stopping && pr->n_live && pr->now_ns < job_abort_deadline(pr))
+        return;
+    r = pr->abort.by;
+    pr->abort.by = NULL;
+    if (pr->stopping)
+        return;
+    say(pr, "%s (pid %d, %s) aborted with code %d%s%s; stopping the job", rank_name(pr, r, name),
+        (int)r->pid, program(r), (int)pr->abort.code, pr->abort.text[0] ? ": " : "",
+        pr->abort.text);
+    if (status == 0 && pr->abort.code != 0)
+        status = 1; /* a shell sees 8 bits only: do not let 256 pass for success */
+    job_stop(pr, status);
+}
+
+/* Its last rank here has. */
+static void job_ended(struct pmirun *pr, struct job *job)
+{
+    if (job->ended)
+        return;
+    job->ended = true;
+    if (pr->node)
+        pr->node->job_ended(pr, job);
+    if (!pr->head) {
+        pmiwire_server_job_remove(pr->server,
+                                  job->id); /* its exchange stays: other nodes may still ask here */
+        table_destroy(job);
+        gather_destroy(job);
+        wait_job_ended(pr, job);
+    }
+}
+
+/* Has all of it been started, or given up, wherever it is? An agent hears that from its head. */
+static bool is_settled(const struct pmirun *pr, const struct job *job)
+{
+    if (pr->agent)
+        return job->over;
+    if (pr->head)
+        return job->abandoned ? job->n_gave_up == job->n_members : job->n_launching == 0;
+    return job->abandoned || job->n_launched == job->n_local;
+}
+
+/* Will nobody speak of this job any more? */
+static bool is_over(const struct pmirun *pr, const struct job *job)
+{
+    if (job->n_live || (pr->abort.by && pr->abort.by->job == job))
+        return false;
+    if (!is_settled(pr, job))
+        return false;
+    for (uint32_t i = 0; i < job->n_local; i++)
+        if (output_is_open(&job->ranks[i].out) || output_is_open(&job->ranks[i].err) ||
+            job->ranks[i].conn)
+            return false;
+    return true;
+}
+
+/* A program that spawns job after job would make us grow without end. */
+void job_bury(struct pmirun *pr)
+{
+    struct job **p = &pr->jobs;
+
+    while (*p && !pr->stopping) {
+        struct job *job = *p;
+
+        if (!job->spawned || !is_over(pr, job)) {
+            p = &job->next;
+            continue;
+        }
+        trace(pr, "job %u is over", job->number);
+        job_ended(pr, job);
+        exchange_over(job);
+        if (pr->head)
+            pr->head->over(pr, job);
+        *p = job->next;
+        if (!*p)
+            pr->jobs_tail = p;
+        job_free(pr, job);
+    }
+}
+
+void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
+{
+    struct job *job = r->job;
+
+    r->state = RANK_EXITED;
+    rank_index_remove(&pr->by_pid, r);
+    /* What it said last may still wait in the socket: finalize, or an abort. */
+    pmi_drain(pr, r);
+    if (r->pmi_state != PMIWIRE_CONN_FINALIZED)
+        wait_rank_gone(pr, r);
+    job->n_live--;
+    pr->n_live--;
+    pr->at.last_exit = pr->now_ns - pr->start_ns;
+    if (!pr->agent)
+        trace(pr, "%u:%u pid %d %s %d", job->number, r->number, (int)r->pid,
+              si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
+    if (pr->agent) {
+        pr->agent->exited(pr, r, si);
+    } else if (!pr->stopping && !job->abandoned && !r->aborted) {
+        if (si->si_code == CLD_EXITED)
+            rank_exited(pr, r, si->si_status);
+        else
+            rank_died(pr, r, si->si_status, si->si_code == CLD_DUMPED);
+    }
+    if (job->n_live == 0 && (job->abandoned || job->n_launched == job->n_local))
+        job_ended(pr, job);
+}
+
+void job_reap(struct pmirun *pr)
+{
+    siginfo_t si;
+
+    for (;;) {
+        struct rank *r;
+
+        si.si_pid = 0;
+        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) != 0) {
+            if (errno != EINTR)
+                return;
+            continue;
+        }
+        if (si.si_pid == 0)
+            return;
+        r = rank_index_find(&pr->by_pid, (uint32_t)si.si_pid);
+        if (!r) {
+            if (pr->head)
+                pr->head->reaped(pr, &si);
+            continue;
+        }
+        r->state = RANK_EXITED; /* reaped: its pid is nobody's */
+        launch_settle(pr);      /* that it could not be executed is known now, if so */
+        job_rank_exited(pr, r, &si);
+    }
+}
+
+/* ---- leftovers: as a subreaper we inherit every descendant whose parent has died ---- */
+
+void job_note_inherited(struct pmirun *pr)
+{
+    struct leftovers *l = &pr->leftovers;
+    char path[64];
+    FILE *f;
+    int pid;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    f = fopen(path, "re");
+    while (f && fscanf(f, "%d", &pid) == 1) {
+        l->inherited = xrealloc(l->inherited, (l->n_inherited + 1) * sizeof(pid_t));
+        l->inherited[l->n_inherited++] = pid;
+    }
+    if (f)
+        fclose(f);
+}
+
+static bool is_inherited(const struct pmirun *pr, pid_t pid)
+{
+    for (size_t i = 0; i < pr->leftovers.n_inherited; i++)
+        if (pr->leftovers.inherited[i] == pid)
+            return true;
+    return false;
+}
+
+bool job_sweep(struct pmirun *pr)
+{
+    char path[64];
+    bool found = false;
+    int sig;
+    FILE *f;
+    int pid;
+
+    if (pr->leftovers.clean)
+        return true;
+    if (pr->leftovers.sweep_ns && pr->now_ns < pr->leftovers.sweep_ns)
+        return false;
+    if (!pr->leftovers.sweep_ns)
+        pr->kill_ns = pr->now_ns + GRACE_NS;
+    sig = !pr->leftovers.sweep_ns || pr->stopping ? SIGTERM : 0;
+    if (pr->now_ns >= pr->kill_ns)
+        sig = SIGKILL;
+    job_reap(pr);
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    f = fopen(path, "re");
+    while (f && fscanf(f, "%d", &pid) == 1) {
+        if (is_inherited(pr, pid))
+            continue;
+        found = true;
+        trace(pr, "process %d outlives its rank: signal %d", pid, sig);
+        if (sig)
+            kill(pid, sig);
+        if (sig == SIGTERM)
+            kill(pid, SIGCONT);
+    }
+    if (f)
+        fclose(f);
+    pr->leftovers.sweep_ns = pr->now_ns + SWEEP_EVERY_NS;
+    pr->leftovers.clean = !found;
+    return pr->leftovers.clean;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Programs, ranks and jobs: how they begin, how they end, what the end of one means for all. */
+#ifndef PMIRUN_JOB_H
+#define PMIRUN_JOB_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "output.h"
+#include "util.h"
+
+#define GRACE_NS (2 * NS_PER_S) /* between SIGTERM and SIGKILL */
+
+/* One program with its arguments: a `:` group of the command line, or a sub-command of a spawn. */
+struct app {
+    uint32_t n_procs;
+    char **argv;  /* argv[0] is the program as named */
+    char *path;   /* what to execve; relative paths are relative to wdir */
+    char *wdir;   /* NULL: ours */
+    char *search; /* NULL: $PATH */
+    char **sets;  /* VAR=value of -x, NULL-terminated */
+    uint32_t n_sets;
+    char *hosts; /* head: names of the nodes to start it on; NULL: all */
+    char **envp; /* complete environment but for the slots at its beginning; see launch.c */
+};
+
+enum rank_state { RANK_WAITING, RANK_RUNNING, RANK_EXITED };
+
+struct rank {
+    struct job *job;
+    struct app *app;
+    uint32_t number; /* in the job */
+    uint32_t local;  /* among those of its node */
+    uint32_t node;   /* that it runs on */
+    pid_t pid;
+    enum rank_state state;
+    uint32_t pmi_state; /* PMIWIRE_CONN_* as last reported; FAILED is not stored here */
+    bool hung_up;       /* its connection ended between init and finalize */
+    bool aborted;       /* it has asked for the end of all */
+    uint32_t token;     /* PMI_PORT: its PMI_ID, good for one connection */
+    bool token_used;
+    struct conn *conn;
+    struct stream out, err;
+};
+
+/* A job: a key-value space and the processes that share it. */
+struct job {
+    uint32_t id;     /* the engine's number */
+    uint32_t number; /* ours, 0 for the command line's */
+    char kvsname[128];
+    uint32_t n_ranks; /* its size */
+    uint32_t n_local; /* entries of `ranks`: those that this pmirun knows: all, or an agent's own */
+    uint32_t n_launched, n_live; /* of those */
+    uint32_t *node_of;           /* by rank; NULL: all are here */
+    uint32_t n_launching;        /* head: agents that have not started all of theirs */
+    uint32_t n_members,
+        n_gave_up;     /* head: agents that have ranks of it; those that say that it failed */
+    uint32_t n_inited; /* ranks that ever completed PMI init */
+    uint32_t n_absent; /* ranks that exited without */
+    uint32_t n_gone;   /* ranks that put nothing any more: finalized, or exited */
+    bool absent_warned;
+    bool abandoned;   /* a spawn that failed: how its ranks end does not matter */
+    bool ended;       /* no rank of it is left here */
+    bool over;        /* agent: nor anywhere */
+    int early_status; /* of the first rank that failed without PMI init */
+    bool spawned;
+    uint64_t spawn_token;
+    uint32_t spawn_node;       /* head: of the rank that asked */
+    char *spawner;             /* kvsname of the job that spawned this one */
+    struct table *table;       /* its pairs in shared memory; NULL: the engine stores them */
+    struct gather *gather;     /* its Allgathers; NULL: they are pairs like others */
+    struct exchange *exchange; /* agent: its pairs between nodes; NULL: they are all here */
+    struct waits
+        *waits; /* Gets that wait for their key; NULL: none ever did, or the exchange has them */
+    struct app *apps;
+    uint32_t n_apps;
+    struct rank *ranks;
+    struct job *next;        /* all jobs */
+    struct job *next_launch; /* jobs with processes to start */
+};
+
+/* How a job is to be: what job_create() is told. */
+struct job_plan {
+    struct app *apps;
+    uint32_t n_apps;
+    const char *spawner; /* kvsname of the job that spawned it; NULL: none */
+    const char *kvsname; /* NULL: a new one */
+    uint32_t number;     /* when a kvsname is given */
+    uint32_t *node_of;   /* by rank, becomes the job's; NULL: all here */
+};
+
+/* A rank that asked for the end of all, until that is judged. */
+struct abort {
+    struct rank *by; /* NULL: nobody has, or it has been judged */
+    int32_t code;
+    char text[256];
+    uint64_t since_ns;
+};
+
+/* Processes that outlive their rank. */
+struct leftovers {
+    pid_t *inherited; /* children that we were born with, not our concern */
+    size_t n_inherited;
+    uint64_t sweep_ns; /* when to look for leftovers again, 0: have not yet */
+    bool clean;        /* no process of ours is left */
+};
+
+/* NULL, and *err. Takes plan->node_of. */
+struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err);
+/* The command line's. Exits on failure. */
+struct job *job_create_first(struct pmirun *pr, uint32_t *node_of);
+struct job *job_by_number(const struct pmirun *pr, uint32_t number);
+struct job *job_by_id(const struct pmirun *pr, uint32_t id);
+/* Has there been a job of this number, which is forgotten now? */
+bool job_was(const struct pmirun *pr, uint32_t number);
+/* Frees spawned jobs that are over. Not while anything of this batch of events may point to one. */
+void job_bury(struct pmirun *pr);
+void job_free(struct pmirun *pr, struct job *job); /* not in pr->jobs */
+void job_queue(struct pmirun *pr, struct job *job);
+void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si);
+/* A spawn failed: ends what was started of it and tells the spawner. */
+void job_abandon(struct pmirun *pr, struct job *job);
+/* A rank reached or left init ... finalize, or asked for the end of all. */
+void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state);
+void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message);
+/* Acts on an abort, unless another rank is about to die, of what the abort may come from. */
+void job_judge_abort(struct pmirun *pr);
+uint64_t job_abort_deadline(const struct pmirun *pr);
+/* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
+void job_stop(struct pmirun *pr, int status);
+/* Its second half, without a verdict. */
+void job_stop_all(struct pmirun *pr);
+void job_set_status(struct pmirun *pr, int status);
+void job_kill_all(struct pmirun *pr, int sig);
+uint32_t job_pid_of(const struct rank *r); /* the key of pmirun.by_pid */
+void job_reap(struct pmirun *pr);
+void job_note_inherited(struct pmirun *pr);
+/* Descendants that outlived their rank: told to end. True when none is left. */
+bool job_sweep(struct pmirun *pr);
+
+#endif

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ranks' output, line by line, to our stdout and stderr.
+ *
+ * A line is passed on when it is complete, so that lines of two ranks never mix. A line that grows
+ * beyond LINE_MAX_BYTES, or whose end does not come within PART_NS (a prompt), is passed on in
+ * pieces.
+ *
+ * Whoever reads our output may be slow (a pager) and must not hold up the PMI service: nothing here
+ * blocks. What cannot be written waits in the sink; when that holds more than SINK_HIGH, streams
+ * that have more for it are not read until it has drained: each such rank then waits in its own
+ * write().
+ */
+#define _GNU_SOURCE
+#include "output.h"
+
+#include "pmirun.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 65536u
+#define PART_NS        (200 * NS_PER_MS)
+#define SINK_FLUSH     65536u
+#define SINK_HIGH      (1024u * 1024u)
+#define SINK_LOW       65536u
+
+/* How to write to a sink without ever waiting. */
+enum {
+    HOW_PLAIN,    /* regular files and the like never make us wait */
+    HOW_NONBLOCK, /* our own O_NONBLOCK description of the same pipe or terminal */
+    HOW_SEND,     /* a socket */
+    HOW_POLL      /* ask poll() first, and write no more than a pipe takes at once */
+};
+
+/*
+ * O_NONBLOCK belongs to the open file description, which we share with our parent shell and others:
+ * setting it on fd 1 would make their writes fail. Opening it anew through /proc gives one of our
+ * own.
+ */
+static void on_room(struct pmirun *pr, struct source *src, uint32_t events);
+
+static void sink_init(struct sink *sk, int fd)
+{
+    struct stat st;
+    char path[32];
+    int own;
+
+    sk->src = (struct source){on_room, fd};
+    sk->how = HOW_POLL;
+    if (fstat(fd, &st) != 0) {
+        sk->dead = errno == EBADF; /* closed */
+        return;
+    }
+    if (S_ISSOCK(st.st_mode)) {
+        sk->how = HOW_SEND;
+    } else if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode)) {
+        sk->how = HOW_PLAIN;
+    } else {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (own >= 0) {
+            sk->src.fd = own;
+            sk->how = HOW_NONBLOCK;
+        }
+    }
+}
+
+/* bytes of each kind of output that an agent may have under way to the head */
+#define AGENT_ROOM (256u * 1024u)
+
+void output_init(struct pmirun *pr)
+{
+    pr->output.out.room = pr->output.err.room = AGENT_ROOM;
+    sink_init(&pr->output.out, STDOUT_FILENO);
+    sink_init(&pr->output.err, STDERR_FILENO);
+}
+
+static size_t sink_waiting(const struct sink *sk)
+{
+    return sk->len - sk->head;
+}
+
+static ssize_t sink_write(const struct sink *sk, const char *p, size_t n)
+{
+    struct pollfd pfd = {.fd = sk->src.fd, .events = POLLOUT};
+
+    switch (sk->how) {
+    case HOW_SEND: return send(sk->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    case HOW_POLL:
+        if (poll(&pfd, 1, 0) == 0) {
+            errno = EAGAIN;
+            return -1;
+        }
+        return write(sk->src.fd, p, n < 4096 ? n : 4096);
+    default: return write(sk->src.fd, p, n);
+    }
+}
+
+static void resume_streams(struct pmirun *pr, struct sink *sk)
+{
+    sk->full = false;
+    if (pr->head)
+        pr->head->room(pr, sk);
+    while (sk->paused) {
+        struct stream *st = sk->paused;
+
+        sk->paused = st->next_paused;
+        st->paused = false;
+        if (st->src.fd >= 0 && loop_add(pr, &st->src, EPOLLIN) != 0)
+            output_close(pr, st);
+    }
+}
+
+/* Nobody will read this: go on without, and end the job if it was stdout, as SIGPIPE would. */
+static void sink_died(struct pmirun *pr, struct sink *sk, int err)
+{
+    sk->dead = true;
+    sk->head = sk->len = 0;
+    if (sk->armed) {
+        loop_del(pr, &sk->src);
+        sk->armed = false;
+    }
+    resume_streams(pr, sk);
+    if (sk == &pr->output.err)
+        return;
+    if (err == EPIPE) {
+        trace(pr, "nobody reads stdout any more");
+        job_stop(pr, STATUS_SIGNAL + SIGPIPE);
+    } else {
+        say(pr, "cannot write to stdout: %s", strerror(err));
+        job_stop(pr, STATUS_OUTPUT);
+    }
+}
+
+static void sink_flush(struct pmirun *pr, struct sink *sk)
+{
+    while (sk->head < sk->len) {
+        ssize_t n = sink_write(sk, sk->buf + sk->head, sink_waiting(sk));
+
+        if (n > 0) {
+            sk->head += (size_t)n;
+        } else if (n < 0 && errno == EINTR) {
+            continue;
+        } else if (n < 0 && errno != EAGAIN) {
+            sink_died(pr, sk, errno);
+            return;
+        } else {
+            /* A file that epoll does not take never answers EAGAIN. */
+            if (!sk->armed && loop_add(pr, &sk->src, EPOLLOUT) == 0)
+                sk->armed = true;
+            break;
+        }
+    }
+    if (sk->head == sk->len) {
+        sk->head = sk->len = 0;
+        if (sk->armed) {
+            loop_del(pr, &sk->src);
+            sk->armed = false;
+        }
+    }
+    if (sk->full && sink_waiting(sk) <= SINK_LOW)
+        resume_streams(pr, sk);
+}
+
+static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_t n)
+{
+    if (sk->dead)
+        return;
+    if (sk->len + n > sk->cap && sk->head > 0) {
+        memmove(sk->buf, sk->buf + sk->head, sink_waiting(sk));
+        sk->len -= sk->head;
+        sk->head = 0;
+    }
+    if (sk->len + n > sk->cap) {
+        size_t cap = sk->cap ? sk->cap : 2 * SINK_FLUSH;
+        char *q;
+
+        while (cap < sk->len + n)
+            cap *= 2;
+        q = realloc(sk->buf, cap);
+        if (!q && sk == &pr->output.err) { /* why we end is said now or never */
+            sink_flush(pr, sk);
+            if (!sk->dead && sink_waiting(sk) == 0 && sink_write(sk, p, n) < 0)
+                sink_died(pr, sk, errno);
+            return;
+        }
+        if (!q) {
+            sink_died(pr, sk, ENOMEM);
+            return;
+        }
+        sk->buf = q;
+        sk->cap = cap;
+    }
+    memcpy(sk->buf + sk->len, p, n);
+    sk->len += n;
+    if (sink_waiting(sk) > SINK_HIGH)
+        sk->full = true;
+}
+
+void output_text(struct pmirun *pr, const char *text, size_t len)
+{
+    if (pr->agent && pr->agent->say(pr, text, len))
+        return;
+    /* Our own lines are few, but a client that misbehaves can cause many. */
+    if (sink_waiting(&pr->output.err) < 2 * SINK_HIGH)
+        sink_append(pr, &pr->output.err, text, len);
+}
+
+/* Passes bytes on, with labels at the beginning of lines. */
+static void stream_emit(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+{
+    char label[32];
+    int label_len = 0;
+
+    if (n == 0)
+        return;
+    if (!pr->opt.labels) {
+        sink_append(pr, st->sink, p, n);
+        st->mid_line = p[n - 1] != '\n';
+        return;
+    }
+    if (st->rank->job->number == 0)
+        label_len = snprintf(label, sizeof(label), "[%u] ", st->rank->number);
+    else
+        label_len =
+            snprintf(label, sizeof(label), "[%u:%u] ", st->rank->job->number, st->rank->number);
+    while (n > 0) {
+        const char *nl = memchr(p, '\n', n);
+        size_t len = nl ? (size_t)(nl - p) + 1 : n;
+
+        if (!st->mid_line)
+            sink_append(pr, st->sink, label, (size_t)label_len);
+        sink_append(pr, st->sink, p, len);
+        st->mid_line = !nl;
+        p += len;
+        n -= len;
+    }
+}
+
+static void emit_part(struct pmirun *pr, struct stream *st)
+{
+    stream_emit(pr, st, st->part, st->part_len);
+    st->part_len = 0;
+}
+
+static bool keep_part(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+{
+    if (st->part_len + n > st->part_cap) {
+        size_t cap = st->part_cap ? st->part_cap : 256;
+        char *q;
+
+        while (cap < st->part_len + n)
+            cap *= 2;
+        q = realloc(st->part, cap);
+        if (!q)
+            return false;
+        st->part = q;
+        st->part_cap = cap;
+    }
+    memcpy(st->part + st->part_len, p, n);
+    st->part_len += n;
+    st->part_ns = pr->now_ns;
+    if (pr->output.part_ns == 0)
+        pr->output.part_ns = pr->now_ns + PART_NS;
+    return true;
+}
+
+static void stream_feed(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+{
+    const char *nl = memrchr(p, '\n', n);
+
+    if (pr->n_ranks == 1 && !pr->opt.labels) { /* no other line to keep apart from */
+        stream_emit(pr, st, p, n);
+        return;
+    }
+    if (nl) {
+        size_t len = (size_t)(nl - p) + 1;
+
+        emit_part(pr, st);
+        stream_emit(pr, st, p, len);
+        p += len;
+        n -= len;
+    }
+    if (n == 0)
+        return;
+    if (st->part_len + n >= LINE_MAX_BYTES || !keep_part(pr, st, p, n)) {
+        emit_part(pr, st);
+        stream_emit(pr, st, p, n);
+    }
+}
+
+/* A closed one has no descriptor and no agent that sends its bytes. */
+bool output_is_open(const struct stream *st)
+{
+    return st->src.fd >= 0 || st->remote;
+}
+
+void output_remote(struct pmirun *pr, struct stream *st, const char *p, size_t n)
+{
+    if (!output_is_open(st))
+        return;
+    if (n == 0) {
+        output_close(pr, st);
+        return;
+    }
+    stream_feed(pr, st, p, n);
+    if (sink_waiting(st->sink) >= SINK_FLUSH && !st->sink->armed)
+        sink_flush(pr, st->sink);
+}
+
+void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n)
+{
+    sk->room = n < AGENT_ROOM - sk->room ? sk->room + n : AGENT_ROOM;
+    if (sk->full)
+        resume_streams(pr, sk);
+}
+
+/* To the head, as it is: lines are made there. */
+static void pass_on(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
+{
+    if (!pr->agent->output(pr, st, p, n))
+        return;
+    st->sink->room -= (uint32_t)n;
+    st->sink->full = st->sink->room == 0;
+}
+
+static void on_output(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    struct stream *st = (struct stream *)src;
+    struct sink *sk = st->sink;
+    size_t most = SCRATCH_BYTES;
+    ssize_t n;
+
+    (void)events;
+    if (sk->full) {
+        loop_del(pr, &st->src);
+        st->paused = true;
+        st->next_paused = sk->paused;
+        sk->paused = st;
+        return;
+    }
+    if (pr->agent && most > sk->room)
+        most = sk->room;
+    n = read(st->src.fd, pr->scratch, most);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n < 0) { /* what is lost is not passed over */
+        say(pr, "cannot read what rank %u prints: %s", st->rank->number, strerror(errno));
+        job_set_status(pr, STATUS_OUTPUT);
+    }
+    if (n <= 0) {
+        output_close(pr, st);
+        return;
+    }
+    if (pr->agent) {
+        pass_on(pr, st, pr->scratch, (size_t)n);
+        return;
+    }
+    stream_feed(pr, st, pr->scratch, (size_t)n);
+    if (sink_waiting(sk) >= SINK_FLUSH && !sk->armed)
+        sink_flush(pr, sk);
+}
+
+int output_attach(struct pmirun *pr, struct stream *st, int fd)
+{
+    int rc;
+
+    st->src = (struct source){on_output, fd};
+    rc = loop_add(pr, &st->src, EPOLLIN);
+    if (rc != 0) {
+        close(fd);
+        st->src.fd = -1;
+        return rc;
+    }
+    pr->output.n_streams++;
+    return 0;
+}
+
+void output_close(struct pmirun *pr, struct stream *st)
+{
+    if (!output_is_open(st))
+        return;
+    emit_part(pr, st);
+    if (pr->agent)
+        pr->agent->output(pr, st, NULL, 0);
+    loop_close(pr, &st->src);
+    st->remote = false;
+    free(st->part);
+    st->part = NULL;
+    st->part_cap = 0;
+    pr->output.n_streams--;
+}
+
+static void on_room(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    (void)events;
+    sink_flush(pr, (struct sink *)src);
+}
+
+void output_flush(struct pmirun *pr)
+{
+    if (pr->output.out.head < pr->output.out.len && !pr->output.out.armed)
+        sink_flush(pr, &pr->output.out);
+    if (pr->output.err.head < pr->output.err.len && !pr->output.err.armed)
+        sink_flush(pr, &pr->output.err);
+}
+
+static void part_expired(struct pmirun *pr, struct stream *st, bool *more)
+{
+    if (!output_is_open(st) || st->part_len == 0)
+        return;
+    if (pr->now_ns - st->part_ns >= PART_NS)
+        emit_part(pr, st);
+    else
+        *more = true;
+}
+
+void output_parts(struct pmirun *pr)
+{
+    bool more = false;
+
+    for (struct job *job = pr->jobs; job; job = job->next) {
+        for (uint32_t i = 0; i < job->n_local; i++) {
+            part_expired(pr, &job->ranks[i].out, &more);
+            part_expired(pr, &job->ranks[i].err, &more);
+        }
+    }
+    pr->output.part_ns = more ? pr->now_ns + PART_NS : 0;
+}
+
+bool output_pending(const struct pmirun *pr)
+{
+    return pr->output.out.head < pr->output.out.len || pr->output.err.head < pr->output.err.len;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ranks' output, line by line, to our stdout and stderr. */
+#ifndef PMIRUN_OUTPUT_H
+#define PMIRUN_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loop.h"
+
+/* Where output goes: our stdout or stderr; an agent's: the head's. */
+struct sink {
+    struct source src;
+    uint32_t room; /* agent: bytes that the head still wants */
+    int how;       /* see output.c */
+    char *buf;     /* bytes that wait: from head to len */
+    size_t head, len, cap;
+    bool armed; /* in epoll, waiting for room */
+    bool dead;  /* nobody reads it any more: bytes are dropped */
+    bool full;  /* too much waits: streams that feed it are paused */
+    struct stream *paused;
+};
+
+/* A rank's stdout or stderr. */
+struct stream {
+    struct source src;
+    bool remote; /* open, and its bytes come from an agent */
+    struct rank *rank;
+    struct sink *sink;
+    char *part; /* a line without its end, yet */
+    size_t part_len, part_cap;
+    uint64_t part_ns; /* when it last grew */
+    bool mid_line;    /* what was passed on last did not end a line */
+    bool paused;
+    struct stream *next_paused;
+};
+
+struct output {
+    struct sink out, err;
+    uint64_t part_ns;   /* when to look at unfinished lines; 0: none waits */
+    uint64_t n_streams; /* open ones */
+};
+
+void output_init(struct pmirun *pr);
+int output_attach(struct pmirun *pr, struct stream *st, int fd); /* takes fd */
+void output_flush(struct pmirun *pr);
+void output_parts(struct pmirun *pr); /* passes on lines that have waited for their end */
+bool output_pending(const struct pmirun *pr);
+void output_text(struct pmirun *pr, const char *text, size_t len); /* to stderr */
+void output_close(struct pmirun *pr, struct stream *st);
+bool output_is_open(const struct stream *st);
+/* Several nodes. */
+void output_remote(struct pmirun *pr, struct stream *st, const char *p,
+                   size_t n); /* head: n bytes of it have come; 0: its end */
+void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n); /* agent */
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ranks' PMI connections: bytes between sockets and the server engine, and what the engine
+ * tells us. */
+#define _GNU_SOURCE
+#include "pmi.h"
+
+#include "exchange.h"
+#include "gather.h"
+#include "pmirun.h"
+#include "spawn.h"
+#include "table.h"
+#include "wait.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MAX_DIAGS 8u /* lines about one connection */
+
+/* ---- what the engine tells us ---- */
+
+static void on_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
+{
+    struct pmirun *pr = ctx;
+    struct conn *c = cookie;
+
+    (void)conn;
+    if (c->queued || c->src.fd < 0)
+        return;
+    c->queued = true;
+    c->next = pr->conns.ready;
+    pr->conns.ready = c;
+}
+
+static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const char *text)
+{
+    struct pmirun *pr = ctx;
+    struct conn *c = who->cookie;
+
+    /* How a connection ended is judged when the process has ended: see job.c. */
+    if (code == PMIWIRE_EEOF || pr->stopping || (c && c->n_diags > MAX_DIAGS))
+        return;
+    if (c && !c->rank && !port_may_complain(pr))
+        return;
+    if (c && c->n_diags++ == MAX_DIAGS)
+        say(pr, "rank %d: further complaints are not shown", (int)who->rank);
+    else
+        say(pr, "%s", text);
+}
+
+static void on_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
+{
+    struct pmirun *pr = ctx;
+    struct conn *c = who->cookie;
+
+    if (c && c->rank)
+        job_rank_state(pr, c->rank, state);
+}
+
+static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
+                     struct pmiwire_str message)
+{
+    struct pmirun *pr = ctx;
+    struct conn *c = who->cookie;
+    char text[256];
+    size_t n = 0;
+
+    for (size_t i = 0; i < message.len && n < sizeof(text) - 1; i++) /* it goes to a terminal */
+        text[n++] = message.ptr[i] >= 32 && message.ptr[i] < 127 ? message.ptr[i] : '?';
+    text[n] = '\0';
+    if (c && c->rank)
+        job_rank_aborted(pr, c->rank, exitcode, text);
+}
+
+int pmi_init(struct pmirun *pr)
+{
+    struct pmiwire_server_ops ops = {
+        .size = sizeof(ops),
+        .ready = on_ready,
+        .diag = on_diag,
+        .identify = port_identify,
+        .state = on_state,
+        .abort = on_abort,
+        .spawn = spawn_request,
+        .put = table_on_put,
+        .get = table_on_get,
+        .ring = exchange_on_ring,
+        .fence = gather_on_fence,
+    };
+    struct pmiwire_server_opts opts = {.size = sizeof(opts)};
+    int rc;
+
+    if (pr->agent && pr->opt.n_nodes > 1) {
+        ops.publish = pr->agent->publish;
+        ops.unpublish = pr->agent->unpublish;
+        ops.lookup = pr->agent->lookup;
+    }
+    opts.ops = &ops;
+    opts.ctx = pr;
+    opts.stall_ns = (uint64_t)(pr->opt.stall_s * 1e9);
+    if (pr->opt.pmi_1_2)
+        opts.flags |= PMIWIRE_SERVER_PMI_1_2;
+    rc = pmiwire_server_create(&opts, &pr->server);
+    if (rc == 0)
+        pr->tick_ns = pr->now_ns;
+    return rc;
+}
+
+/* ---- connections ---- */
+
+static void on_event(struct pmirun *pr, struct source *src, uint32_t events);
+
+struct conn *pmi_new_conn(struct pmirun *pr, int fd, uint32_t job, int32_t rank, int *err)
+{
+    struct conn *c = calloc(1, sizeof(*c));
+
+    *err = -ENOMEM;
+    if (!c)
+        return NULL;
+    c->src = (struct source){on_event, fd};
+    *err = loop_add(pr, &c->src, EPOLLIN);
+    if (*err == 0) {
+        *err = pmiwire_server_accept(pr->server, job, rank, c, &c->pmi);
+        if (*err == 0) {
+            pr->conns.n++;
+            return c;
+        }
+        loop_del(pr, &c->src);
+    }
+    free(c);
+    return NULL;
+}
+
+int pmi_attach(struct pmirun *pr, struct rank *r, int fd)
+{
+    int err;
+
+    r->conn = pmi_new_conn(pr, fd, r->job->id, (int32_t)r->number, &err);
+    if (!r->conn) {
+        close(fd);
+        return err;
+    }
+    r->conn->rank = r;
+    return 0;
+}
+
+static void close_conn(struct pmirun *pr, struct conn *c)
+{
+    if (c->src.fd < 0)
+        return;
+    wait_conn_closed(c);
+    pmiwire_conn_close(c->pmi);
+    loop_close(pr, &c->src);
+    pr->conns.n--;
+    if (c->rank)
+        c->rank->conn = NULL;
+    else
+        pr->port.n_unknown--;
+    if (!c->queued) { /* else it is in pr->conns.ready, and pmi_flush_ready() moves it */
+        c->next = pr->conns.grave;
+        pr->conns.grave = c;
+    }
+}
+
+/* Events of this batch may still point to what was closed in it, so it is freed afterwards. */
+void pmi_bury(struct pmirun *pr)
+{
+    while (pr->conns.grave) {
+        struct conn *c = pr->conns.grave;
+
+        pr->conns.grave = c->next;
+        free(c);
+    }
+}
+
+/* Bytes, and with them the descriptor of the shared memory that they speak of. */
+static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec iov = {(void *)(uintptr_t)p, n};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
+    struct cmsghdr *h = CMSG_FIRSTHDR(&msg);
+
+    memset(&control, 0, sizeof(control));
+    h->cmsg_level = SOL_SOCKET;
+    h->cmsg_type = SCM_RIGHTS;
+    h->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(h), &fd, sizeof(int));
+    return sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* A descriptor that this client should have and has not been sent, and what to note when it has;
+ * -1: none. */
+static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *table_sent,
+                          uint32_t *n_arrays)
+{
+    struct pmiwire_info_conn info;
+    int fd;
+
+    *table_sent = true;
+    *n_arrays = c->n_arrays;
+    pmiwire_conn_query(c->pmi, &info);
+    if (!c->rank || pr->opt.use_port || !info.has_extensions) {
+        *table_sent = c->table_sent;
+        return -1;
+    }
+    if (!c->table_sent)
+        return table_fd(c->rank->job);
+    fd = gather_fd(c->rank->job, n_arrays);
+    return *n_arrays != c->n_arrays ? fd : -1;
+}
+
+static ssize_t send_some(const struct pmirun *pr, struct conn *c, const void *p, size_t n)
+{
+    uint32_t n_arrays;
+    bool table_sent;
+    int fd = descriptor_due(pr, c, &table_sent, &n_arrays);
+    ssize_t w = -1;
+
+    if (fd >= 0) {
+        w = send_descriptor(c->src.fd, p, n, fd);
+        if (w < 0 && (errno == EAGAIN || errno == EINTR))
+            return w;
+        /* Another error: too many descriptors on their way, perhaps. This client will ask instead.
+         * */
+    }
+    c->table_sent = table_sent;
+    c->n_arrays = n_arrays;
+    return w > 0 ? w : send(c->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Writes what there is; closes a connection that has FAILED once that is done or cannot be. */
+static void conn_flush(struct pmirun *pr, struct conn *c)
+{
+    const void *p;
+    struct pmiwire_info_conn info;
+    size_t n;
+
+    while ((n = pmiwire_conn_output(c->pmi, &p)) > 0) {
+        ssize_t w = send_some(pr, c, p, n);
+
+        if (w > 0) {
+            pmiwire_conn_sent(c->pmi, (size_t)w);
+        } else if (w < 0 && errno == EINTR) {
+            continue;
+        } else if (w < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) {
+            /* Gone. What it has sent before is still to be read, and then the end. Should it be
+             * there, it must not wait for an answer. */
+            if (errno != EPIPE && errno != ECONNRESET)
+                say(pr, "cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1,
+                    strerror(errno));
+            shutdown(c->src.fd, SHUT_WR);
+            pmiwire_conn_sent(c->pmi, n);
+        } else {
+            break;
+        }
+    }
+    pmiwire_conn_query(c->pmi, &info);
+    if (info.state == PMIWIRE_CONN_FAILED) {
+        trace(pr, "connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
+              pmiwire_strerror(info.error));
+        close_conn(pr, c);
+    } else if ((n > 0) != c->armed) {
+        loop_mod(pr, &c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        c->armed = n > 0;
+    }
+}
+
+/* False at the end of what there is to read now; then the connection may have been closed. */
+static bool conn_read(struct pmirun *pr, struct conn *c)
+{
+    ssize_t n = recv(c->src.fd, pr->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
+
+    if (n > 0) {
+        pmiwire_conn_input(c->pmi, pr->scratch, (size_t)n);
+        return true;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (c->rank && c->rank->pmi_state == PMIWIRE_CONN_INITED)
+        job_rank_state(pr, c->rank, PMIWIRE_CONN_FAILED);
+    close_conn(pr, c);
+    return false;
+}
+
+static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    struct conn *c = (struct conn *)src;
+
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !conn_read(pr, c))
+        return;
+    conn_flush(pr, c);
+}
+
+void pmi_drain(struct pmirun *pr, struct rank *r)
+{
+    struct conn *c = r->conn;
+    struct pmiwire_info_conn info;
+
+    if (!c)
+        return;
+    while (c->src.fd >= 0 && conn_read(pr, c)) {
+        pmiwire_conn_query(c->pmi, &info);
+        if (info.state == PMIWIRE_CONN_FAILED)
+            break;
+    }
+    close_conn(pr, c);
+}
+
+void pmi_flush_ready(struct pmirun *pr)
+{
+    while (pr->conns.ready) {
+        struct conn *c = pr->conns.ready;
+
+        pr->conns.ready = c->next;
+        c->queued = false;
+        if (c->src.fd >= 0) {
+            if (!c->armed)
+                conn_flush(pr, c);
+        } else {
+            c->next = pr->conns.grave;
+            pr->conns.grave = c;
+        }
+    }
+}

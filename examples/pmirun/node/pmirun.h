@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pmirun: a job launcher and the PMI server of the processes that it starts, on one node or
+ * several. All state hangs off one `struct pmirun`.
+ *
+ * The shape. One process, one thread, one epoll loop (loop.c) that looks at: the ranks' PMI
+ * connections (pmi.c), their stdout and stderr (output.c), signals (signals.c), a listening socket
+ * (port.c) and the terminal (input.c). libpmiwire's server engine knows the protocol; what it
+ * leaves to us is to start processes (launch.c, spawn.c) and to end them (job.c).
+ *
+ * On several nodes the same program runs once more on each, as an *agent*, and the pmirun of the
+ * command line is their *head* (role.h, nodes/):
+ *
+ *         head ---- ssh, srun or fork: starts the agents; hands each the secret on its stdin
+ *        / |  \     one encrypted TCP connection an agent (nodes/channel.c, nodes/net.c)
+ *   agent--agent--agent     the exchange of pairs: TCP, or UCX active messages (exchange.c,
+ *                           nodes/links_ucx.c)
+ *     |      |      |
+ *   ranks  ranks  ranks
+ */
+#ifndef PMIRUN_H
+#define PMIRUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <pmiwire/server.h>
+
+#include "../options.h"
+#include "input.h"
+#include "job.h"
+#include "loop.h"
+#include "output.h"
+#include "pmi.h"
+#include "port.h"
+#include "rank_index.h"
+#include "role.h"
+#include "signals.h"
+#include "util.h"
+
+#define SCRATCH_BYTES 65536u
+
+/* When things happened, ns since the start; 0: has not. */
+struct phases {
+    uint64_t launch_begin, launch_end, first_init, last_init, first_finalize, last_finalize,
+        last_exit;
+    uint64_t launch_busy; /* time spent in starting processes */
+};
+
+struct pmirun {
+    struct options opt;
+    struct pmiwire_server *server;
+    int epoll;
+    uint64_t start_ns, now_ns;
+    struct phases at;
+    char *scratch; /* SCRATCH_BYTES that any reader may use at once */
+
+    struct job *jobs, **jobs_tail;
+    uint32_t n_jobs;
+    uint64_t n_ranks;                  /* of all jobs, ever */
+    uint64_t n_live;                   /* processes that run */
+    struct job *launch, **launch_tail; /* jobs with processes to start */
+    struct launcher *launcher;         /* launch.c's own; NULL: a head */
+    struct rank_index by_pid;
+
+    struct output output;
+    struct input input;
+    struct signals signals;
+    struct conns conns;
+    struct port port;
+
+    int status; /* exit status so far */
+    bool status_set;
+    bool stopping;
+    uint64_t kill_ns;     /* when SIGKILL follows, 0: not planned */
+    uint64_t drain_ns;    /* after that, do not wait for readers of our output */
+    uint64_t deadline_ns; /* --timeout, 0: none */
+    uint64_t tick_ns;     /* next tick of the engine, 0: none */
+    struct abort abort;
+    struct leftovers leftovers;
+
+    const struct node_ops *node;   /* NULL: alone */
+    const struct head_ops *head;   /* NULL: not a head */
+    const struct agent_ops *agent; /* NULL: not an agent */
+    struct nodes *nodes;           /* what they need besides */
+};
+
+#endif

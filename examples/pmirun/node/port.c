@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * PMI_PORT: ranks connect to a TCP port of the loopback interface and say who they are by PMI_ID.
+ *
+ * Any user of this machine can connect to the port, so two things are checked: that the peer's
+ * socket belongs to our user (or root), and that its id is one that we gave out. An id is a random
+ * number of 31 bits, told to its rank through the environment alone, good for one connection. Wrong
+ * ones are counted.
+ */
+#define _GNU_SOURCE
+#include "port.h"
+
+#include "pmirun.h"
+#include "shmname.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define MAX_BAD_IDS    64u   /* then the port is closed: somebody is guessing */
+#define MAX_UNKNOWN    1024u /* connections that have not said who they are */
+#define MAX_COMPLAINTS 8u    /* lines about them */
+
+static void on_connection(struct pmirun *pr, struct source *src, uint32_t events);
+
+int port_init(struct pmirun *pr)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -errno;
+    if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&addr, &len) != 0) {
+        int err = -errno;
+
+        close(fd);
+        return err;
+    }
+    shm_sweep(pr);
+    pr->port.number = ntohs(addr.sin_port);
+    pr->port.listener = (struct source){on_connection, fd};
+    pr->port.diag_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    return loop_add(pr, &pr->port.listener, EPOLLIN);
+}
+
+/* ---- ids ---- */
+
+static uint32_t token_of(const struct rank *r)
+{
+    return r->token;
+}
+
+int port_assign(struct pmirun *pr, struct rank *r)
+{
+    struct rank_index *ix = &pr->port.by_token;
+    uint32_t token;
+    int rc;
+
+    ix->key = token_of;
+    rc = rank_index_reserve(ix);
+    if (rc)
+        return rc;
+    do
+        token = random_u32() & 0x7fffffffu;
+    while (token == 0 || rank_index_find(ix, token));
+    r->token = token;
+    rank_index_add(ix, r);
+    return 0;
+}
+
+void port_forget(struct pmirun *pr, const struct rank *r)
+{
+    if (r->token)
+        rank_index_remove(&pr->port.by_token, r);
+}
+
+int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
+                  int32_t *rank)
+{
+    struct pmirun *pr = ctx;
+    struct conn *c = cookie;
+    struct rank *r = pmiid > 0 ? rank_index_find(&pr->port.by_token, (uint32_t)pmiid) : NULL;
+
+    (void)conn;
+    if (!r || r->token_used || r->state != RANK_RUNNING) {
+        if (++pr->port.n_bad_ids == MAX_BAD_IDS && pr->port.listener.fd >= 0) {
+            say(pr, "too many connections with a wrong PMI_ID: the port is closed");
+            loop_close(pr, &pr->port.listener);
+        }
+        return PMIWIRE_ENOENT;
+    }
+    r->token_used = true;
+    r->conn = c;
+    c->rank = r;
+    pr->port.n_unknown--;
+    *job = r->job->id;
+    *rank = (int32_t)r->number;
+    return 0;
+}
+
+bool port_may_complain(struct pmirun *pr)
+{
+    uint64_t n = ++pr->port.n_complaints, shown = 100;
+
+    if (n <= MAX_COMPLAINTS)
+        return true;
+    if (n == MAX_COMPLAINTS + 1)
+        say(pr,
+            "further complaints about clients that have not said who they are are only counted");
+    while (shown < n)
+        shown *= 10;
+    if (shown == n)
+        say(pr, "%llu complaints about clients that have not said who they are",
+            (unsigned long long)n);
+    return false;
+}
+
+/* ---- whose socket is it? ---- */
+
+#define OWNER_UNKNOWN (-1) /* the kernel does not tell */
+#define OWNER_GONE    (-2) /* closed already: the kernel then says user 0, whoever it was */
+
+/* The owner of the local TCP socket addr, connected to our port: a user, or OWNER_*. */
+static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *addr)
+{
+    struct {
+        struct nlmsghdr head;
+        struct inet_diag_req_v2 req;
+    } q = {.head = {.nlmsg_len = sizeof(q),
+                    .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                    .nlmsg_flags = NLM_F_REQUEST}};
+    union {
+        struct nlmsghdr head;
+        char bytes[2048];
+    } a;
+    const struct inet_diag_msg *m;
+    ssize_t n;
+
+    if (pr->port.diag_fd < 0)
+        return OWNER_UNKNOWN;
+    q.req.sdiag_family = AF_INET;
+    q.req.sdiag_protocol = IPPROTO_TCP;
+    q.req.idiag_states = ~0u;
+    q.req.id.idiag_sport = addr->sin_port;
+    q.req.id.idiag_src[0] = addr->sin_addr.s_addr;
+    q.req.id.idiag_dport = htons(pr->port.number);
+    q.req.id.idiag_dst[0] = htonl(INADDR_LOOPBACK);
+    q.req.id.idiag_cookie[0] = q.req.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+    if (send(pr->port.diag_fd, &q, sizeof(q), 0) != (ssize_t)sizeof(q))
+        return OWNER_UNKNOWN;
+    n = recv(pr->port.diag_fd, &a, sizeof(a), MSG_DONTWAIT); /* the kernel answers within send() */
+    if (n < (ssize_t)(NLMSG_HDRLEN + sizeof(struct inet_diag_msg)) ||
+        a.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
+        return OWNER_UNKNOWN;
+    m = NLMSG_DATA(&a.head);
+    return m->idiag_inode ? (int64_t)m->idiag_uid : OWNER_GONE;
+}
+
+static bool admit(struct pmirun *pr, const struct sockaddr_in *addr)
+{
+    int64_t owner;
+
+    if (addr->sin_family != AF_INET || addr->sin_addr.s_addr != htonl(INADDR_LOOPBACK) ||
+        pr->port.n_unknown >= MAX_UNKNOWN)
+        return false;
+    owner = socket_owner(pr, addr);
+    if (owner == OWNER_GONE)
+        return false;
+    if (owner > 0 && (uint64_t)owner != geteuid()) {
+        if (port_may_complain(pr))
+            say(pr, "a connection from user %lld is refused", (long long)owner);
+        return false;
+    }
+    return true; /* when the kernel does not tell, the id alone decides */
+}
+
+static void on_connection(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    (void)events;
+    for (int i = 0; i < 64 && src->fd >= 0; i++) {
+        struct sockaddr_in addr = {0};
+        socklen_t len = sizeof(addr);
+        int fd = accept4(src->fd, (struct sockaddr *)&addr, &len, SOCK_CLOEXEC | SOCK_NONBLOCK),
+            one = 1, err;
+
+        if (fd < 0)
+            return;
+        if (!admit(pr, &addr)) {
+            close(fd);
+            continue;
+        }
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        if (!pmi_new_conn(pr, fd, 0, PMIWIRE_RANK_UNKNOWN, &err)) {
+            if (port_may_complain(pr))
+                say(pr, "cannot take a connection: %s", any_strerror(err));
+            close(fd);
+            continue;
+        }
+        pr->port.n_unknown++;
+    }
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* PMI_PORT: ranks that connect over TCP, and who may. */
+#ifndef PMIRUN_PORT_H
+#define PMIRUN_PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <pmiwire/server.h>
+
+#include "loop.h"
+#include "rank_index.h"
+
+struct rank;
+
+struct port {
+    struct source listener;
+    uint16_t number;
+    uint32_t n_bad_ids;
+    uint32_t n_unknown;    /* open connections without identity */
+    uint64_t n_complaints; /* about them */
+    struct rank_index by_token;
+    int diag_fd; /* NETLINK_SOCK_DIAG, -1: none */
+};
+
+int port_init(struct pmirun *pr);
+int port_assign(struct pmirun *pr, struct rank *r);        /* gives it a token */
+void port_forget(struct pmirun *pr, const struct rank *r); /* takes it back */
+/* Before a line about a client that has not said who it is, which may come again and again: false,
+ * count it only. */
+bool port_may_complain(struct pmirun *pr);
+int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
+                  int32_t *rank);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What this pmirun is: alone, or with others on several nodes a head or an agent. This is all that
+ * the code of one node (node/) knows of the code of several (nodes/).
+ *
+ * An agent starts its ranks, serves them PMI and reports to its head what happens to them; it makes
+ * no decisions. The head has a `struct rank` for each, to which it applies what is reported just as
+ * a pmirun of one node applies what it sees: job.c decides what an exit means, output.c makes lines
+ * and labels. What the head does to ranks (signals, their end) it has the agents do. So the role
+ * matters only where it matters whether a rank is here: to start it, to send it a signal, to take
+ * its bytes.
+ */
+#ifndef PMIRUN_ROLE_H
+#define PMIRUN_ROLE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <pmiwire/server.h>
+
+struct job;
+struct msg_in;
+struct pmirun;
+struct rank;
+struct sink;
+struct stream;
+
+/* The connections that a head and an agent have: for the loop. */
+struct node_ops {
+    void (*run_deadlines)(struct pmirun *pr);
+    uint64_t (*deadline)(const struct pmirun *pr); /* the next, 0: none */
+    void (*progress)(struct pmirun *pr);           /* takes what has come; ranks may get answers */
+    void (*flush)(struct pmirun *pr);              /* sends what waits */
+    void (*bury)(struct pmirun *pr);               /* frees what was closed in this batch */
+    bool (*may_end)(struct pmirun *pr); /* all ranks known here have ended: have the others'? */
+    bool (*ended)(struct pmirun *pr);   /* and all has been said, here: there too? */
+    void (*job_ended)(struct pmirun *pr, const struct job *job); /* no rank of it is left here */
+    void (*stop)(struct pmirun *pr);                             /* we leave: free what there is */
+};
+
+/* What an agent reports to its head. */
+struct agent_ops {
+    const char *(*host)(const struct pmirun *pr);               /* this one's name */
+    uint32_t (*node)(const struct pmirun *pr);                  /* and number */
+    bool (*say)(struct pmirun *pr, const char *text, size_t n); /* false: the head cannot hear */
+    void (*started)(struct pmirun *pr, const struct rank *r);
+    void (*state)(struct pmirun *pr, const struct rank *r, uint32_t state);
+    void (*aborted)(struct pmirun *pr, const struct rank *r, int32_t code, const char *text);
+    void (*exited)(struct pmirun *pr, const struct rank *r, const siginfo_t *si);
+    void (*launched)(struct pmirun *pr, const struct job *job); /* all of its ranks here */
+    void (*gave_up)(struct pmirun *pr, const struct job *job);  /* a spawned one */
+    bool (*output)(struct pmirun *pr, const struct stream *st, const char *p, size_t n);
+    int (*input)(struct pmirun *pr, int *child_fd); /* what rank 0 gets as stdin */
+    void (*fatal)(struct pmirun *pr, int status);   /* the job must be stopped */
+    void (*failed)(struct pmirun *pr, int status);  /* the job fails, and continues */
+    void (*signalled)(struct pmirun *pr, int sig);  /* we are told to end */
+    void (*spawn)(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
+                  uint64_t token);
+    /* The server's, see pmiwire/server.h. */
+    int (*publish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
+                   struct pmiwire_str port);
+    int (*unpublish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service);
+    int (*lookup)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
+                  uint64_t token, struct pmiwire_str *port);
+    /* To the exchange of a job on another node; and: it cannot be reached any more. */
+    void (*send)(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                 uint32_t n_iov);
+    void (*lost)(struct pmirun *pr, uint32_t node, const char *why);
+};
+
+/* What a head has its agents do. */
+struct head_ops {
+    const char *(*name)(const struct pmirun *pr, uint32_t node);
+    /* The nodes of n ranks, on those named in `hosts` (NULL: all). False: one is none of ours. */
+    bool (*place)(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of);
+    void (*launch)(struct pmirun *pr, struct job *job, const struct msg_in *preputs);
+    void (*signal)(struct pmirun *pr, int sig);
+    void (*stop)(struct pmirun *pr);                           /* starting processes */
+    void (*abandon)(struct pmirun *pr, const struct job *job); /* ends its ranks: it failed */
+    void (*over)(struct pmirun *pr, const struct job *job);    /* nothing of it is left anywhere */
+    void (*spawned)(struct pmirun *pr, const struct job *job, int err);
+    void (*room)(struct pmirun *pr, const struct sink *sk); /* its bytes have gone */
+    void (*reaped)(struct pmirun *pr, const siginfo_t *si); /* a child that is no rank */
+    void (*stats)(const struct pmirun *pr, struct pmiwire_stats_server *s);
+};
+
+/* nodes/: what main() calls. Exit when it cannot be done. */
+void head_set_up(struct pmirun *pr);
+void agent_set_up(struct pmirun *pr);
+
+#endif

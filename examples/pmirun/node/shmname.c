@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names of shared memory, for --pmi-port, where no descriptor can be handed over. A name is taken
+ * back as soon as every rank has opened it; a pmirun that is killed with SIGKILL before leaves it
+ * behind, and the memory with it. So the next one with --pmi-port looks for such names and removes
+ * those whose writer is gone: libshmht's writer holds a lock on its object that dies with it, and
+ * nobody else can take it, since a client cannot open the object for writing.
+ *
+ * What was made or has grown within FRESH_S stays: between open() and the lock it looks like a dead
+ * one's.
+ */
+#define _GNU_SOURCE
+#include "shmname.h"
+
+#include "pmirun.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FOLDER  "/dev/shm"
+#define PREFIX  "shmht-pmirun-"
+#define FRESH_S 10
+
+void shm_name(char name[SHM_NAME_BYTES])
+{
+    snprintf(name, SHM_NAME_BYTES, FOLDER "/" PREFIX "%08x%08x%08x%08x", random_u32(), random_u32(),
+             random_u32(), random_u32());
+}
+
+/* A regular file of ours that nobody writes, and has not just been made. */
+static bool is_left_behind(int folder, const char *name)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    bool yes;
+
+    if (fd < 0)
+        return false;
+    yes = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+          st.st_mtime + FRESH_S < time(NULL) && fcntl(fd, F_OFD_GETLK, &lock) == 0 &&
+          lock.l_type == F_UNLCK;
+    close(fd);
+    return yes;
+}
+
+void shm_sweep(struct pmirun *pr)
+{
+    DIR *d = opendir(FOLDER);
+    const struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0 || !is_left_behind(dirfd(d), e->d_name))
+            continue;
+        if (unlinkat(dirfd(d), e->d_name, 0) == 0)
+            trace(pr, "%s/%s was left behind by a pmirun that was killed: removed", FOLDER,
+                  e->d_name);
+    }
+    if (d)
+        closedir(d);
+}

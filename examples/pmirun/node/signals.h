@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Signals: from signalfd into the loop, and on to the ranks. */
+#ifndef PMIRUN_SIGNALS_H
+#define PMIRUN_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "loop.h"
+
+struct signals {
+    struct source src;
+    sigset_t orig_mask, handled;
+    bool pipe_was_ignored, xfsz_was_ignored;
+    uint32_t n_interrupts;
+    int last; /* forwarded last, 0: none */
+};
+
+int signals_init(struct pmirun *pr);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * PMI spawn: a running rank asks for further processes. They become a job of their own, with its
+ * own key-value space, output labelled `[job:rank]`, stdin from /dev/null.
+ *
+ * All or nothing, as MPI_Comm_spawn has it without a `soft` list: before anything is started, every
+ * program must be found and every info key that we honour must be one that we can satisfy; else the
+ * spawn is refused and standard error says which processes were the cause. Should execve() still
+ * fail later (a broken binary), the processes already started are killed and the spawn fails
+ * likewise.
+ *
+ * On several nodes an agent passes the request on to its head, which places the processes and has
+ * the agents look for the programs.
+ */
+#define _GNU_SOURCE
+#include "spawn.h"
+
+#include "launch.h"
+#include "pmirun.h"
+#include "table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char *copy(struct pmiwire_str s)
+{
+    return xprintf("%.*s", (int)s.len, s.ptr ? s.ptr : "");
+}
+
+static bool same(struct pmiwire_str s, const char *text)
+{
+    return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
+}
+
+static bool is_this_node(const char *host)
+{
+    char own[256] = "";
+    size_t n;
+
+    gethostname(own, sizeof(own) - 1);
+    n = strcspn(own, ".");
+    return strcmp(host, "localhost") == 0 || strcmp(host, "127.0.0.1") == 0 ||
+           strcmp(host, own) == 0 || (strlen(host) == n && strncmp(host, own, n) == 0);
+}
+
+/* One info key. NULL, or why it cannot be satisfied. Keys that we do not know are ignored, as MPI
+ * demands. */
+static const char *apply_info(const struct pmirun *pr, struct app *app,
+                              const struct pmiwire_keyval *kv)
+{
+    char **place = NULL;
+    bool ok = true;
+
+    if (same(kv->key, "wdir") || same(kv->key, "wd"))
+        place = &app->wdir;
+    else if (same(kv->key, "path"))
+        place = &app->search;
+    if (place) {
+        free(*place);
+        *place = copy(kv->value);
+    } else if (pr->head && (same(kv->key, "host") || same(kv->key, "hosts"))) {
+        free(app->hosts);
+        app->hosts = copy(kv->value); /* for head_ops.place() */
+    } else if (same(kv->key, "host") || same(kv->key, "hosts")) {
+        char *list = copy(kv->value), *save = NULL;
+
+        for (char *h = strtok_r(list, ", ", &save); h; h = strtok_r(NULL, ", ", &save))
+            ok = ok && is_this_node(h);
+        free(list);
+    }
+    return ok ? NULL : "processes can be started on this node only";
+}
+
+/* Fills in one program. NULL, or why it cannot be started. */
+static const char *make_app(const struct pmirun *pr, struct app *app,
+                            const struct pmiwire_spawn_cmd *cmd, const struct app *spawner)
+{
+    const char *why = NULL;
+    int err;
+
+    app->n_procs = cmd->maxprocs;
+    app->argv = xrealloc(NULL, ((size_t)cmd->argc + 2) * sizeof(char *));
+    app->argv[0] = copy(cmd->execname);
+    for (uint32_t i = 0; i < cmd->argc; i++)
+        app->argv[i + 1] = copy(cmd->argv[i]);
+    app->argv[cmd->argc + 1] = NULL;
+    app->wdir = spawner && spawner->wdir ? xprintf("%s", spawner->wdir) : NULL;
+    for (uint32_t i = 0; spawner && i < spawner->n_sets; i++) {
+        app->sets = xrealloc(app->sets, (i + 2) * sizeof(*app->sets));
+        app->sets[i] = xprintf("%s", spawner->sets[i]);
+        app->sets[i + 1] = NULL;
+        app->n_sets = i + 1;
+    }
+    for (uint32_t i = 0; i < cmd->n_info && !why; i++)
+        why = apply_info(pr, app, &cmd->info[i]);
+    if (why)
+        return why;
+    if (app->search) { /* MPI's `path` is where to look first */
+        const char *rest = getenv("PATH");
+        char *both = xprintf("%s%s%s", app->search, rest ? ":" : "", rest ? rest : "");
+
+        free(app->search);
+        app->search = both;
+    }
+    err = pr->head ? 0 : launch_resolve(app); /* else where it is to run */
+    return err == 0 ? NULL : err == NO_WDIR ? "no such working directory" : strerror(err);
+}
+
+void spawn_free_apps(struct app *apps, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        for (char **p = apps[i].argv; p && *p; p++)
+            free(*p);
+        for (uint32_t k = 0; k < apps[i].n_sets; k++)
+            free(apps[i].sets[k]);
+        free(apps[i].argv);
+        free(apps[i].sets);
+        free(apps[i].path);
+        free(apps[i].wdir);
+        free(apps[i].search);
+        free(apps[i].hosts);
+    }
+    free(apps);
+}
+
+/* The programs asked for; says which cannot be started, and sets *bad when there is one. */
+static struct app *make_apps(struct pmirun *pr, const struct rank *by,
+                             const struct pmiwire_spawn *req, bool *bad)
+{
+    struct app *apps = xrealloc(NULL, req->n_cmds * sizeof(*apps));
+    char name[RANK_NAME_BYTES];
+
+    memset(apps, 0, req->n_cmds * sizeof(*apps));
+    *bad = false;
+    for (uint32_t i = 0; i < req->n_cmds; i++) {
+        const char *why = make_app(pr, &apps[i], &req->cmds[i], by->app);
+
+        if (why) {
+            *bad = true;
+            say(pr, "spawn by %s: %s: %s", rank_name(pr, by, name), apps[i].argv[0], why);
+        }
+    }
+    return apps;
+}
+
+/* ---- starting them ---- */
+
+/* On which nodes. NULL: here, or not at all (*bad). */
+static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct app *apps,
+                       uint32_t n_apps, uint64_t n_procs, bool *bad)
+{
+    uint32_t *node_of, *next;
+    char name[RANK_NAME_BYTES];
+
+    if (!pr->head)
+        return NULL;
+    next = node_of = xrealloc(NULL, n_procs * sizeof(*node_of));
+    for (uint32_t i = 0; i < n_apps; i++) {
+        if (!pr->head->place(pr, apps[i].n_procs, apps[i].hosts, next)) {
+            *bad = true;
+            say(pr, "spawn by %s: %s: no such nodes in this job: %s", rank_name(pr, by, name),
+                apps[i].argv[0], apps[i].hosts);
+        }
+        next += apps[i].n_procs;
+    }
+    return node_of;
+}
+
+int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token,
+                const struct msg_in *preputs)
+{
+    uint64_t n_procs = 0, need, have;
+    struct job_plan plan = {0};
+    struct job *job;
+    bool bad;
+    int err = 0;
+
+    for (uint32_t i = 0; i < req->n_cmds; i++)
+        n_procs += req->cmds[i].maxprocs;
+    if (pr->stopping || n_procs == 0 || n_procs > MAX_PROCS)
+        return -EINVAL;
+    if (!pr->head && launch_check_limits(pr, n_procs, &need, &have) != 0) {
+        say(pr, "spawn of %llu processes needs %llu descriptors, the limit is %llu (ulimit -n)",
+            (unsigned long long)n_procs, (unsigned long long)need, (unsigned long long)have);
+        return -EAGAIN;
+    }
+    plan.apps = make_apps(pr, by, req, &bad);
+    plan.n_apps = req->n_cmds;
+    plan.spawner = by->job->kvsname;
+    plan.node_of = bad ? NULL : place(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
+    if (bad) {
+        free(plan.node_of);
+        spawn_free_apps(plan.apps, req->n_cmds);
+        return -EINVAL;
+    }
+    job = job_create(pr, &plan, &err);
+    if (!job) {
+        spawn_free_apps(plan.apps, req->n_cmds);
+        return err;
+    }
+    for (uint32_t i = 0; !pr->head && i < req->n_preput && err == 0; i++)
+        err = table_put(pr, job, req->preput[i].key, req->preput[i].value);
+    if (err) {
+        job->abandoned = true; /* and to be buried */
+        return err;
+    }
+    job->spawn_token = token;
+    job->spawn_node = by->node;
+    trace(pr, "job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, by->job->number,
+          by->number);
+    if (pr->head)
+        pr->head->launch(pr, job, preputs);
+    else
+        job_queue(pr, job);
+    return PMIWIRE_PENDING;
+}
+
+int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
+                  uint64_t token)
+{
+    struct pmirun *pr = ctx;
+    const struct conn *c = who->cookie;
+
+    if (pr->stopping || !c || !c->rank)
+        return -EINVAL;
+    if (pr->agent) {
+        pr->agent->spawn(pr, c->rank, req, token);
+        return PMIWIRE_PENDING;
+    }
+    return spawn_begin(pr, c->rank, req, token, NULL);
+}
+
+void spawn_launched(struct pmirun *pr, struct job *job, int err)
+{
+    if (pr->head)
+        pr->head->spawned(pr, job, err);
+    else if (pr->agent)
+        pr->agent->gave_up(pr, job);
+    else
+        pmiwire_server_spawn_done(pr->server, job->spawn_token, err, job->kvsname, NULL, 0);
+}

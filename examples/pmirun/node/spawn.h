@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* PMI spawn: a rank asks for more processes. */
+#ifndef PMIRUN_SPAWN_H
+#define PMIRUN_SPAWN_H
+
+#include <stdint.h>
+
+#include <pmiwire/server.h>
+
+struct app;
+struct job;
+struct msg_in;
+struct pmirun;
+struct rank;
+
+void spawn_free_apps(struct app *apps, uint32_t n);
+int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
+                  uint64_t token);
+/* Starts what is asked for. PMIWIRE_PENDING, or why not. preputs: of a head, its pairs as they go
+ * to the agents. */
+int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token,
+                const struct msg_in *preputs);
+/* All processes have been started, or err. */
+void spawn_launched(struct pmirun *pr, struct job *job, int err);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A job's pairs in shared memory: put there as they come, once for the whole node, and read there
+ * by ranks that know how; the others are answered from it. Where there is no shared memory, or no
+ * more of it, the engine's own store goes on.
+ */
+#include "table.h"
+
+#include "exchange.h"
+#include "gather.h"
+#include "pmirun.h"
+#include "shmname.h"
+#include "wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <pmiwire/exchange.h>
+#include <shmht.h>
+
+struct table {
+    struct shmht_writer *writer;
+    struct shmht_reader *view;
+    char *text; /* a value with the NUL that makes it a string where it lies */
+    size_t text_cap;
+    bool ended;                      /* no room: what came later is in the engine's store */
+    char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the object, while it has one */
+};
+
+const char *table_why(int rc)
+{
+    return rc > -4096 ? strerror(-rc) : shmht_strerror(rc);
+}
+
+static void table_free(struct table *t)
+{
+    shmht_writer_destroy(t->writer);
+    free(t->text);
+    free(t);
+}
+
+/* The table's place, in words for its readers. */
+static int advertise(struct pmirun *pr, const struct job *job, struct table *t)
+{
+    char text[SHMHT_DESC_TEXT_BYTES];
+    struct shmht_desc desc;
+    ssize_t n;
+    int rc = shmht_writer_desc(t->writer, &desc);
+
+    if (rc < 0)
+        return rc;
+    n = shmht_desc_format(&desc, text, sizeof(text));
+    if (n < 0)
+        return (int)n;
+    memcpy(t->name, desc.name, sizeof(t->name));
+    return pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE,
+                                    (struct pmiwire_str){text, (size_t)n});
+}
+
+void table_create(struct pmirun *pr, struct job *job)
+{
+    struct shmht_writer_opts opts = {.size = sizeof(opts)};
+    char name[SHM_NAME_BYTES];
+    struct table *t;
+    int rc;
+
+    if (pr->opt.no_shm)
+        return;
+    opts.max_bytes = pr->opt.shm_max_bytes;
+    opts.expected_entries = 2u * (uint64_t)job->n_ranks;
+    if (pr->opt.use_port) { /* no descriptor travels over TCP */
+        shm_name(name);
+        opts.name = name;
+        opts.flags = SHMHT_NAMED;
+    }
+    t = calloc(1, sizeof(*t));
+    rc = t ? shmht_writer_create(&opts, &t->writer) : -ENOMEM;
+    if (rc == 0)
+        rc = advertise(pr, job, t);
+    if (rc != 0) {
+        say(pr, "no shared memory for the key-value space, ranks ask instead: %s", table_why(rc));
+        if (t)
+            table_free(t);
+        return;
+    }
+    t->view = shmht_writer_view(t->writer);
+    job->table = t;
+}
+
+void table_destroy(struct job *job)
+{
+    if (job->table)
+        table_free(job->table);
+    job->table = NULL;
+}
+
+void table_settled(struct pmirun *pr, struct job *job)
+{
+    struct table *t = job->table;
+
+    if (!t || !t->name[0])
+        return;
+    unlink(t->name);
+    t->name[0] = '\0';
+    if (!t->ended) /* who connects from now on asks */
+        pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
+}
+
+int table_fd(const struct job *job)
+{
+    return job->table && !job->table->ended ? shmht_writer_fd(job->table->writer) : -1;
+}
+
+/* Out of room: everybody is told in the answer to the next fence, until when what can be read there
+ * is as good as before. */
+static void end(struct pmirun *pr, struct job *job, int rc)
+{
+    job->table->ended = true;
+    pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
+    if (pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) !=
+        0)
+        job_stop(pr, STATUS_RESOURCES); /* they would go on reading what may be out of date */
+    say(pr, "the key-value space of job %u outgrows its shared memory, ranks ask from now on: %s",
+        job->number, table_why(rc));
+}
+
+/* The value as a C string: shmht hands out pointers to it. */
+static int put(struct table *t, struct pmiwire_str key, struct pmiwire_str value)
+{
+    if (value.len >= t->text_cap) {
+        char *text = realloc(t->text, value.len + 1);
+
+        if (!text)
+            return -ENOMEM;
+        t->text = text;
+        t->text_cap = value.len + 1;
+    }
+    if (value.len)
+        memcpy(t->text, value.ptr, value.len);
+    t->text[value.len] = '\0';
+    return shmht_put(t->writer, key.ptr, key.len, t->text, value.len + 1);
+}
+
+int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value)
+{
+    struct table *t = job->table;
+    int rc;
+
+    if (t && !t->ended) {
+        rc = put(t, key, value);
+        if (rc >= 0)
+            return 0;
+        end(pr, job, rc);
+    }
+    return pmiwire_server_put(pr->server, job->id, key, value);
+}
+
+/* With the NUL that makes it a string where it will lie. */
+static int tell_others(struct job *job, int32_t rank, struct pmiwire_str key,
+                       struct pmiwire_str value, uint32_t hint)
+{
+    char small[1100], *text = value.len < sizeof(small) ? small : malloc(value.len + 1);
+    int rc;
+
+    if (!text)
+        return -ENOMEM;
+    memcpy(text, value.ptr, value.len);
+    text[value.len] = '\0';
+    rc = exchange_put(job, rank, key, (struct pmiwire_str){text, value.len + 1}, hint);
+    if (text != small)
+        free(text);
+    return rc;
+}
+
+int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t bytes)
+{
+    struct table *t = job->table;
+    struct pmiwire_keyval pair;
+    size_t pos = 0;
+    int rc = 0;
+
+    if (t && !t->ended) {
+        rc = shmht_merge(t->writer, block, bytes, NULL);
+        if (rc == 0)
+            return 0;
+        end(pr, job, rc);
+    }
+    while ((rc = pmiwire_block_next(block, bytes, &pos, &pair)) == 1) {
+        if (pair.value.len == 0)
+            return PMIWIRE_EPROTO;
+        pair.value.len--;
+        rc = pmiwire_server_put(pr->server, job->id, pair.key, pair.value);
+        if (rc != 0)
+            return rc;
+    }
+    return rc;
+}
+
+int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
+                 struct pmiwire_str value, uint32_t hint)
+{
+    struct pmirun *pr = ctx;
+    struct job *job = who->job_cookie;
+    int rc = 0;
+
+    if (!gather_put(job, who->rank, key, value)) {
+        if (!job->exchange || hint != PMIWIRE_HINT_SPARSE)
+            rc = table_put(pr, job, key, value);
+        if (rc == 0 && job->exchange)
+            rc = tell_others(job, who->rank, key, value, hint);
+    }
+    if (rc == 0)
+        wait_put(pr, job, key, value);
+    return rc;
+}
+
+int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key,
+               struct pmiwire_str *value)
+{
+    const struct table *t = job->table;
+    struct shmht_bytes found;
+
+    if ((!t || t->ended) && pmiwire_server_get(pr->server, job->id, key, value) == 0)
+        return 0;
+    if (!t || shmht_get(t->view, key.ptr, key.len, &found) != 0)
+        return PMIWIRE_ENOENT;
+    *value = (struct pmiwire_str){found.ptr, found.len - 1};
+    return 0;
+}
+
+int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid,
+                 struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value)
+{
+    struct pmirun *pr = ctx;
+    struct job *job = job_id == who->job ? who->job_cookie : job_by_id(pr, job_id);
+
+    if (!job)
+        return PMIWIRE_ENOENT;
+    if (gather_get(job, key, value) == 0 || table_find(pr, job, key, value) == 0)
+        return 0;
+    if (job->exchange)
+        return exchange_get(job, who->job == job_id ? who->rank : PMIWIRE_RANK_NONE, key, srcid,
+                            how, token, value);
+    if (how == PMIWIRE_GET_LOCAL)
+        return PMIWIRE_ENOENT;
+    if (srcid < -1 || srcid >= (int64_t)job->n_ranks)
+        return -EINVAL;
+    return how == PMIWIRE_GET_WAIT ? wait_begin(pr, job, who, srcid, key, token) : PMIWIRE_ENOENT;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Time, memory, messages. */
+#define _GNU_SOURCE
+#include "util.h"
+
+#include "pmirun.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t clock_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+void die(int status, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    fputs("pmirun: ", stderr);
+    vfprintf(stderr, format, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    exit(status);
+}
+
+void *xrealloc(void *p, size_t bytes)
+{
+    void *q = realloc(p, bytes ? bytes : 1);
+
+    if (!q)
+        die(STATUS_RESOURCES, "out of memory");
+    return q;
+}
+
+static char *format_v(const char *format, va_list ap)
+{
+    char *s;
+
+    if (vasprintf(&s, format, ap) < 0)
+        die(STATUS_RESOURCES, "out of memory");
+    return s;
+}
+
+char *xprintf(const char *format, ...)
+{
+    va_list ap;
+    char *s;
+
+    va_start(ap, format);
+    s = format_v(format, ap);
+    va_end(ap);
+    return s;
+}
+
+char *xappend(char *all, const char *format, ...)
+{
+    va_list ap;
+    char *more, *both;
+
+    va_start(ap, format);
+    more = format_v(format, ap);
+    va_end(ap);
+    both = xprintf("%s%s", all ? all : "", more);
+    free(all);
+    free(more);
+    return both;
+}
+
+bool env_set(char *assignment)
+{
+    char *value = strchr(assignment, '=');
+    int rc;
+
+    if (!value || value == assignment)
+        return false;
+    *value = '\0';
+    rc = setenv(assignment, value + 1, 1);
+    *value = '=';
+    if (rc != 0)
+        die(STATUS_RESOURCES, "out of memory");
+    return true;
+}
+
+const char *any_strerror(int rc)
+{
+    return rc > -4096 ? strerror(-rc) : pmiwire_strerror(rc);
+}
+
+uint32_t random_u32(void)
+{
+    uint32_t v;
+
+    while (getrandom(&v, sizeof(v), 0) != (ssize_t)sizeof(v))
+        if (errno != EINTR)
+            die(STATUS_RESOURCES, "getrandom: %s", strerror(errno));
+    return v;
+}
+
+static void say_v(struct pmirun *pr, const char *prefix, const char *format, va_list ap)
+{
+    char line[2048];
+    size_t len = (size_t)snprintf(line, sizeof(line), "%s", prefix);
+    int n = vsnprintf(line + len, sizeof(line) - len - 1, format, ap);
+
+    if (n < 0)
+        return;
+    len += (size_t)n < sizeof(line) - len - 1 ? (size_t)n : sizeof(line) - len - 2;
+    line[len++] = '\n';
+    output_text(pr, line, len);
+}
+
+void say(struct pmirun *pr, const char *format, ...)
+{
+    char prefix[96] = "pmirun: ";
+    va_list ap;
+
+    if (pr->agent)
+        snprintf(prefix, sizeof(prefix), "pmirun on %s: ", pr->agent->host(pr));
+    va_start(ap, format);
+    say_v(pr, prefix, format, ap);
+    va_end(ap);
+}
+
+void trace(struct pmirun *pr, const char *format, ...)
+{
+    char prefix[40];
+    va_list ap;
+
+    if (!pr->opt.verbose)
+        return;
+    snprintf(prefix, sizeof(prefix), "pmirun: %.6f ", (double)(clock_ns() - pr->start_ns) / 1e9);
+    va_start(ap, format);
+    say_v(pr, prefix, format, ap);
+    va_end(ap);
+}
+
+const char *rank_name(const struct pmirun *pr, const struct rank *r, char buf[RANK_NAME_BYTES])
+{
+    int n;
+
+    if (r->job->number == 0)
+        n = snprintf(buf, RANK_NAME_BYTES, "rank %u", r->number);
+    else
+        n = snprintf(buf, RANK_NAME_BYTES, "rank %u:%u", r->job->number, r->number);
+    if (pr->head)
+        snprintf(buf + n, RANK_NAME_BYTES - (size_t)n, " on %s", pr->head->name(pr, r->node));
+    return buf;
+}

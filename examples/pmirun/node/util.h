@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Time, memory, messages to the user. */
+#ifndef PMIRUN_UTIL_H
+#define PMIRUN_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NS_PER_S  1000000000ull
+#define NS_PER_MS 1000000ull
+
+/* Exit statuses of our own; see the table in pmirun.1. */
+#define STATUS_USAGE      2
+#define STATUS_TIMEOUT    124
+#define STATUS_NOEXEC     126
+#define STATUS_NOTFOUND   127
+#define STATUS_SIGNAL     128
+#define STATUS_RESOURCES  250 /* descriptors, processes or memory ran out */
+#define STATUS_NOFINALIZE 251 /* a rank left after PMI init without finalize, with status 0 */
+#define STATUS_OUTPUT     252 /* output could not be written */
+#define STATUS_NODE       253 /* a node could not be reached, or was lost */
+
+struct pmirun;
+struct rank;
+
+uint64_t clock_ns(void);
+uint32_t random_u32(void);
+void *xrealloc(void *p, size_t bytes); /* exits on failure: for the command line and the like */
+char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Frees `all`, which may be NULL, and returns it with more behind it. */
+char *xappend(char *all, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool env_set(char *assignment); /* NAME=VALUE, copied; cut in two meanwhile. False without a name */
+const char *any_strerror(int rc); /* of a libpmiwire function: an -errno or the library's own */
+void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+/* A line to stderr with our name in front, in turn with the ranks' lines. */
+void say(struct pmirun *pr, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void trace(struct pmirun *pr, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "rank 3", or "rank 1:3" of a spawned job; and on which of several nodes. */
+#define RANK_NAME_BYTES 128
+const char *rank_name(const struct pmirun *pr, const struct rank *r, char buf[RANK_NAME_BYTES]);
+
+#endif

@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An agent's life. It reads from stdin who it is and where its head listens (nodes.c), connects
+ * there, and says where other agents can reach it. From then on orders come over that connection
+ * (orders.c), and everything that happens to its ranks goes back over it. When it breaks, or stdin
+ * ends, the head is gone: the ranks are ended, and so are we.
+ *
+ * Agents connect to each other when they have something to say, each for itself.
+ */
+#define _GNU_SOURCE
+#include "nodes.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "../node/exchange.h"
+#include "../node/launch.h"
+#include "links.h"
+
+#define BOOT_MS     30000
+#define DONE_NS     (3 * NS_PER_S)
+#define EARLY_BYTES (256u << 20) /* of frames for jobs that we do not know yet */
+
+static uint32_t node_number(const struct pmirun *pr)
+{
+    return pr->nodes->agent.node;
+}
+
+static const char *host_name(const struct pmirun *pr)
+{
+    return pr->nodes->agent.name;
+}
+
+/* ---- what is read from stdin ---- */
+
+/* All lines up to "end". Exits when they do not come. */
+static void read_boot(char *text, size_t cap)
+{
+    size_t len = 0;
+
+    for (;;) {
+        struct pollfd pfd = {.fd = STDIN_FILENO, .events = POLLIN};
+        int rc = poll(&pfd, 1, BOOT_MS);
+        ssize_t n = rc > 0 ? read(STDIN_FILENO, text + len, cap - 1 - len) : rc;
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            die(STATUS_NODE,
+                "agent: stdin says nothing about the job: it is started by pmirun, not by hand");
+        len += (size_t)n;
+        text[len] = '\0';
+        if (strstr(text, "\nend\n"))
+            return;
+        if (len == cap - 1)
+            die(STATUS_NODE, "agent: what stdin says is too long");
+    }
+}
+
+static bool parse_hex(const char *text, uint8_t *out, size_t n)
+{
+    return strlen(text) == 2 * n && sodium_hex2bin(out, n, text, 2 * n, NULL, NULL, NULL) == 0;
+}
+
+static bool parse_u32(const char *text, uint32_t *v)
+{
+    char *end;
+    unsigned long x;
+
+    errno = 0;
+    x = strtoul(text, &end, 10);
+    *v = (uint32_t)x;
+    return !errno && end != text && !*end && x < UINT32_MAX;
+}
+
+static bool parse_node(const char *text, uint32_t *v)
+{
+    const char *id = strcmp(text, "srun") == 0 ? getenv("SLURM_PROCID") : text;
+
+    return id && parse_u32(id, v);
+}
+
+static bool parse_links(const char *text, enum link_kind *links)
+{
+    *links = strcmp(text, "ucx") == 0   ? LINKS_UCX
+             : strcmp(text, "tcp") == 0 ? LINKS_TCP
+                                        : LINKS_ANY;
+    return true;
+}
+
+static bool split_addresses(const char *text, struct agent *a)
+{
+    char *list = xprintf("%s", text), *save = NULL;
+    uint32_t n = 0;
+
+    for (char *w = strtok_r(list, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
+        a->addresses = xrealloc(a->addresses, (n + 2) * sizeof(*a->addresses));
+        a->addresses[n++] = w;
+        a->addresses[n] = NULL;
+    }
+    return n > 0;
+}
+
+static void parse_boot(struct pmirun *pr, char *text)
+{
+    struct channel_self *self = &pr->nodes->net.self;
+    struct agent *a = &pr->nodes->agent;
+    unsigned seen = 0;
+    char *save = NULL;
+    uint32_t port = 0, silence_ms = 0;
+    bool ok = true;
+
+    for (char *line = strtok_r(text, "\n", &save); line && ok && strcmp(line, "end") != 0;
+         line = strtok_r(NULL, "\n", &save)) {
+        char *value = strchr(line, ' ');
+
+        if (!value)
+            continue;
+        *value++ = '\0';
+        if (strcmp(line, "pmirun-agent") == 0)
+            ok = strcmp(value, "1") == 0, seen |= 1;
+        else if (strcmp(line, "job") == 0)
+            ok = parse_hex(value, self->job, sizeof(self->job)), seen |= 2;
+        else if (strcmp(line, "secret") == 0)
+            ok = parse_hex(value, self->secret, sizeof(self->secret)), seen |= 4;
+        else if (strcmp(line, "node") == 0)
+            ok = parse_node(value, &a->node), seen |= 8;
+        else if (strcmp(line, "nodes") == 0)
+            ok = parse_u32(value, &a->n_nodes), seen |= 16;
+        else if (strcmp(line, "port") == 0)
+            ok = parse_u32(value, &port) && port > 0 && port < 65536, seen |= 32;
+        else if (strcmp(line, "head") == 0)
+            ok = split_addresses(value, a), seen |= 64;
+        else if (strcmp(line, "set") == 0)
+            ok = env_set(value);
+        else if (strcmp(line, "links") == 0)
+            ok = parse_links(value, &a->links), seen |= 128;
+        else if (strcmp(line, "silence") == 0)
+            ok = parse_u32(value, &silence_ms), seen |= 256;
+    }
+    if (!ok || seen != 511 || a->node >= a->n_nodes)
+        die(STATUS_NODE, "agent: stdin does not say what it should");
+    a->head_port = (uint16_t)port;
+    pr->opt.node_s = silence_ms / 1e3;
+    self->id = a->node;
+}
+
+/* ---- the head ---- */
+
+static void next_address(struct pmirun *pr, const char *why)
+{
+    struct agent *a = &pr->nodes->agent;
+    const char *address = a->next ? a->addresses[a->next - 1] : "", *first = why;
+    int err;
+
+    while (a->addresses[a->next]) {
+        address = a->addresses[a->next++];
+        a->head = net_dial(pr, address, a->head_port, CHANNEL_HEAD, &err);
+        if (a->head)
+            return;
+        first = strerror(-err);
+    }
+    die(STATUS_NODE, "agent: cannot reach the head at %s:%u: %s", address, a->head_port,
+        first ? first : "no address");
+}
+
+static void on_boot(struct pmirun *pr, struct source *src, uint32_t events);
+
+static void start(struct pmirun *pr)
+{
+    struct agent *a = &pr->nodes->agent;
+    char *text = xrealloc(NULL, BOOT_BYTES);
+    const char *slurm = getenv("SLURMD_NODENAME");
+
+    read_boot(text, BOOT_BYTES);
+    parse_boot(pr, text);
+    sodium_memzero(text, BOOT_BYTES);
+    free(text);
+    if (gethostname(a->name, sizeof(a->name) - 1) != 0)
+        a->name[0] = '\0';
+    if (slurm)
+        snprintf(a->name, sizeof(a->name), "%s", slurm);
+    pr->opt.n_nodes = a->n_nodes;
+    a->early_tail = &a->early;
+    a->boot = (struct source){on_boot, STDIN_FILENO};
+    if (loop_add(pr, &a->boot, EPOLLIN) != 0)
+        a->boot.fd = -1; /* a file: it cannot say that the head is gone, the connection does */
+    next_address(pr, NULL);
+}
+
+/* Nobody will tell us what to do, nor listen. */
+static void head_gone(struct pmirun *pr)
+{
+    if (pr->nodes->agent.over)
+        return;
+    pr->nodes->agent.over = true;
+    if (pr->nodes->agent.head)
+        net_close(pr, pr->nodes->agent.head);
+    if (!pr->nodes->agent.done_sent)
+        job_stop_all(pr);
+}
+
+static void on_boot(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    char text[256];
+    ssize_t n = read(src->fd, text, sizeof(text));
+
+    (void)events;
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+        return;        /* nothing more is expected, and nothing of it is used */
+    loop_del(pr, src); /* and it stays open: it is stdin */
+    src->fd = -1;
+    if (!pr->nodes->agent.ending)
+        head_gone(pr);
+}
+
+static void signalled(struct pmirun *pr, int sig)
+{
+    say(pr, "the agent was told to end by signal %d (%s)", sig, strsignal(sig));
+    net_flush(pr);
+    head_gone(pr);
+}
+
+/* ---- telling it ---- */
+
+struct msg *agent_msg(struct pmirun *pr, enum message what)
+{
+    msg_begin(&pr->nodes->agent.msg, what);
+    return &pr->nodes->agent.msg;
+}
+
+void agent_tell(struct pmirun *pr)
+{
+    const struct agent *a = &pr->nodes->agent;
+
+    if (!a->over)
+        net_send(pr, a->head, a->msg.p, a->msg.len);
+}
+
+static bool tell_text(struct pmirun *pr, const char *text, size_t n)
+{
+    if (!pr->nodes->agent.told || pr->nodes->agent.over)
+        return pr->nodes->agent.over;
+    msg_text(agent_msg(pr, MSG_SAY), text, n);
+    agent_tell(pr);
+    return true;
+}
+
+/* About a rank: its numbers, then others. */
+static struct msg *rank_msg(struct pmirun *pr, enum message what, const struct rank *r,
+                            uint32_t first)
+{
+    struct msg *m = agent_msg(pr, what);
+
+    msg_u32(m, r->job->number);
+    msg_u32(m, r->number);
+    msg_u32(m, first);
+    return m;
+}
+
+static void tell_started(struct pmirun *pr, const struct rank *r)
+{
+    rank_msg(pr, MSG_STARTED, r, (uint32_t)r->pid);
+    agent_tell(pr);
+}
+
+static void tell_state(struct pmirun *pr, const struct rank *r, uint32_t state)
+{
+    rank_msg(pr, MSG_STATE, r, state);
+    agent_tell(pr);
+}
+
+static void tell_aborted(struct pmirun *pr, const struct rank *r, int32_t code, const char *text)
+{
+    msg_string(rank_msg(pr, MSG_ABORT, r, (uint32_t)code), text);
+    agent_tell(pr);
+}
+
+static void tell_exited(struct pmirun *pr, const struct rank *r, const siginfo_t *si)
+{
+    msg_u32(rank_msg(pr, MSG_EXIT, r, (uint32_t)si->si_code), (uint32_t)si->si_status);
+    agent_tell(pr);
+}
+
+void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number)
+{
+    msg_u32(agent_msg(pr, what), number);
+    agent_tell(pr);
+}
+
+static void tell_launched(struct pmirun *pr, const struct job *job)
+{
+    agent_tell_number(pr, MSG_LAUNCHED, job->number);
+}
+
+static void tell_gave_up(struct pmirun *pr, const struct job *job)
+{
+    agent_tell_number(pr, MSG_FAILED, job->number);
+}
+
+static void tell_fatal(struct pmirun *pr, int status)
+{
+    if (!pr->stopping)
+        agent_tell_number(pr, MSG_FATAL, (uint32_t)status);
+}
+
+static void tell_failed(struct pmirun *pr, int status)
+{
+    agent_tell_number(pr, MSG_STATUS, (uint32_t)status);
+}
+
+static bool tell_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
+{
+    struct msg *m;
+
+    if (pr->nodes->agent.over)
+        return false;
+    m = rank_msg(pr, MSG_OUTPUT, st->rank, st == &st->rank->out ? 1 : 2);
+    msg_u32(m, (uint32_t)n);
+    net_send2(pr, pr->nodes->agent.head, m->p, m->len, p, n);
+    return true;
+}
+
+static void tell_ready(struct pmirun *pr)
+{
+    struct agent *a = &pr->nodes->agent;
+    char address[64];
+    struct msg *m;
+    const void *ucx = NULL;
+    size_t ucx_len = 0;
+    uint16_t port;
+    int rc;
+
+    net_address(a->head, true, address, sizeof(address));
+    rc = net_listen(pr, address, &port);
+    if (rc)
+        die(STATUS_NODE, "agent: cannot listen at %s: %s", address, strerror(-rc));
+    a->told = true;
+    if (a->links != LINKS_TCP && ucx_start(pr) == 0)
+        ucx = ucx_address(&ucx_len);
+    m = agent_msg(pr, MSG_READY);
+    msg_u32(m, port);
+    msg_text(m, ucx, ucx_len);
+    msg_string(m, a->name);
+    agent_tell(pr);
+}
+
+static void tell_done(struct pmirun *pr)
+{
+    struct pmiwire_stats_server s = {0};
+    struct msg *m = agent_msg(pr, MSG_DONE);
+
+    if (pr->server) /* else there has been nothing to serve */
+        pmiwire_server_stats(pr->server, &s);
+    {
+        const uint64_t counters[] = {s.n_messages, s.n_bad,    s.n_puts,   s.n_gets,
+                                     s.n_misses,   s.n_fences, s.bytes_in, s.bytes_out,
+                                     s.kvs_bytes,  s.n_conns,  s.n_failed};
+
+        msg_u32(m, sizeof(counters) / sizeof(counters[0]));
+        for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+            msg_u64(m, counters[i]);
+    }
+    agent_tell(pr);
+}
+
+/* ---- the end ---- */
+
+static bool may_end(struct pmirun *pr)
+{
+    return pr->nodes->agent.ending || pr->nodes->agent.over;
+}
+
+/* The head closes the connection once it has heard that we are done: not before has everything
+ * arrived. */
+static bool ended(struct pmirun *pr)
+{
+    struct agent *a = &pr->nodes->agent;
+
+    if (a->over)
+        return true;
+    if (!a->done_sent) {
+        tell_done(pr);
+        net_flush(pr);
+        a->done_sent = true;
+        a->done_ns = pr->now_ns + DONE_NS;
+    }
+    return pr->now_ns >= a->done_ns;
+}
+
+static uint64_t deadline(const struct pmirun *pr)
+{
+    const uint64_t done = pr->nodes->agent.over ? 0 : pr->nodes->agent.done_ns,
+                   net = pr->nodes->net.deadline_ns;
+
+    return done && (!net || done < net) ? done : net;
+}
+
+/* ---- other agents ---- */
+
+void agent_lost(struct pmirun *pr, uint32_t node, const char *why)
+{
+    struct agent *a = &pr->nodes->agent;
+    struct msg *m;
+
+    if (a->ending || pr->stopping)
+        return;
+    if (a->peers) {
+        if (a->peers[node].lost)
+            return;
+        a->peers[node].lost = true;
+    }
+    m = agent_msg(pr, MSG_LOST);
+    msg_u32(m, node);
+    msg_string(m, why);
+    agent_tell(pr);
+    for (struct job *job = pr->jobs; job; job = job->next)
+        exchange_lost(job, node);
+}
+
+/* A link to another agent; NULL when it cannot be made. */
+static struct netconn *link_to(struct pmirun *pr, uint32_t node, int *err)
+{
+    struct peer *peer = &pr->nodes->agent.peers[node];
+
+    if (!peer->out)
+        peer->out = net_dial(pr, peer->address, peer->port, node, err);
+    return peer->out;
+}
+
+/* A link that cannot be made, or that broke, is told when the exchange is not in the middle of
+ * something. */
+static void send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                       uint32_t n_iov)
+{
+    struct agent *a = &pr->nodes->agent;
+    struct netconn *out;
+    int err = 0;
+
+    msg_begin(&a->frame, MSG_EXCHANGE);
+    msg_u32(&a->frame, job);
+    for (uint32_t i = 0; i < n_iov; i++)
+        msg_bytes(&a->frame, iov[i].iov_base, iov[i].iov_len);
+    if (a->by_ucx) {
+        err = ucx_send(pr, node, a->frame.p, a->frame.len);
+    } else {
+        out = link_to(pr, node, &err);
+        if (out)
+            err = net_send(pr, out, a->frame.p, a->frame.len);
+    }
+    if (err && !a->peers[node].broken) {
+        a->peers[node].broken = err;
+        a->any_broken = true;
+    }
+}
+
+static void check_links(struct pmirun *pr)
+{
+    struct agent *a = &pr->nodes->agent;
+
+    if (!a->any_broken)
+        return;
+    a->any_broken = false;
+    for (uint32_t i = 0; i < a->n_nodes; i++)
+        if (a->peers[i].broken)
+            agent_lost(pr, i, strerror(-a->peers[i].broken));
+}
+
+/* Kept until we are told about the job: its head has told the sender first. */
+static bool keep_early(struct agent *a, uint32_t from, uint32_t job, const char *p, size_t n)
+{
+    struct early *e;
+
+    if (a->early_bytes + n > EARLY_BYTES)
+        return false;
+    e = xrealloc(NULL, sizeof(*e) + n);
+    *e = (struct early){NULL, from, job, n};
+    memcpy(e->bytes, p, n);
+    *a->early_tail = e;
+    a->early_tail = &e->next;
+    a->early_bytes += n;
+    return true;
+}
+
+bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
+{
+    struct msg_in in = {(const char *)p + 1, n - 1, false};
+    struct job *job;
+    uint32_t number;
+
+    if (n < 5 || *(const uint8_t *)p != MSG_EXCHANGE)
+        return false;
+    number = get_u32(&in);
+    job = job_by_number(pr, number);
+    if (!job)
+        return job_was(pr, number) || keep_early(&pr->nodes->agent, node, number, in.p, in.left);
+    return exchange_frame(job, node, in.p, in.left);
+}
+
+void agent_begin_exchange(struct pmirun *pr, struct job *job)
+{
+    struct agent *a = &pr->nodes->agent;
+    struct early **p = &a->early;
+
+    while (*p) {
+        struct early *e = *p;
+
+        if (e->job != job->number) {
+            p = &e->next;
+            continue;
+        }
+        *p = e->next;
+        if (a->early_tail == &e->next)
+            a->early_tail = p;
+        a->early_bytes -= e->n;
+        if (!exchange_frame(job, e->from, e->bytes, e->n))
+            agent_lost(pr, e->from, "what it says makes no sense");
+        free(e);
+    }
+}
+
+/* ---- connections ---- */
+
+static bool on_opened(struct pmirun *pr, struct netconn *nc)
+{
+    struct agent *a = &pr->nodes->agent;
+
+    if (nc == a->head) {
+        nc->deadline_ns = 0;
+        tell_ready(pr);
+        return true;
+    }
+    if (nc->dialled)
+        return true;
+    return nc->ch.peer < a->n_nodes && !a->over;
+}
+
+static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
+{
+    if (nc == pr->nodes->agent.head)
+        return orders_frame(pr, p, n);
+    return !nc->dialled && agent_heard(pr, nc->ch.peer, p, n);
+}
+
+static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
+{
+    struct agent *a = &pr->nodes->agent;
+
+    if (nc == a->head) {
+        if (!a->told)
+            next_address(pr, why);
+        else
+            head_gone(pr);
+        return;
+    }
+    if (nc->dialled && a->peers)
+        a->peers[nc->ch.peer].out = NULL;
+    agent_lost(pr, nc->ch.peer, why);
+}
+
+const struct net_ops agent_net_ops = {on_opened, on_frame, on_closed};
+
+/* ---- what the rest of pmirun knows of all this ---- */
+
+static void progress(struct pmirun *pr)
+{
+    check_links(pr);
+    ucx_progress();
+}
+
+static void stop(struct pmirun *pr)
+{
+    ucx_stop(pr);
+    names_free(&pr->nodes->names);
+    sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
+}
+
+const struct node_ops agent_node_ops = {
+    .run_deadlines = net_deadlines,
+    .deadline = deadline,
+    .progress = progress,
+    .flush = net_flush,
+    .bury = net_bury,
+    .may_end = may_end,
+    .ended = ended,
+    .job_ended = names_job_ended,
+    .stop = stop,
+};
+
+const struct agent_ops agent_ops = {
+    .host = host_name,
+    .node = node_number,
+    .say = tell_text,
+    .started = tell_started,
+    .state = tell_state,
+    .aborted = tell_aborted,
+    .exited = tell_exited,
+    .launched = tell_launched,
+    .gave_up = tell_gave_up,
+    .output = tell_output,
+    .input = agent_input,
+    .fatal = tell_fatal,
+    .failed = tell_failed,
+    .signalled = signalled,
+    .spawn = agent_spawn,
+    .publish = names_on_publish,
+    .unpublish = names_on_unpublish,
+    .lookup = names_on_lookup,
+    .send = send_frame,
+    .lost = agent_lost,
+};
+
+void agent_set_up(struct pmirun *pr)
+{
+    static struct nodes nodes;
+
+    pr->nodes = &nodes;
+    pr->node = &agent_node_ops;
+    pr->agent = &agent_ops;
+    net_init(pr, &agent_net_ops);
+    job_note_inherited(pr);
+    launch_init(pr);
+    loop_init(pr);
+    start(pr);
+}

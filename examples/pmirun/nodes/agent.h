@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An agent: agent.c is its life and its connections, orders.c what its head tells it. */
+#ifndef PMIRUN_AGENT_H
+#define PMIRUN_AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../options.h"
+#include "message.h"
+#include "net.h"
+
+struct job;
+struct pmiwire_spawn;
+struct rank;
+
+/* Another agent. */
+struct peer {
+    char *address;
+    uint16_t port;
+    char *ucx; /* its UCX address */
+    size_t ucx_len;
+    struct netconn *out; /* we dialled it */
+    int broken;          /* why nothing could be sent to it; 0: it could */
+    bool lost;           /* the head has been told */
+};
+
+/* A frame for a job that we have not been told of yet. */
+struct early {
+    struct early *next;
+    uint32_t from, job;
+    size_t n;
+    char bytes[];
+};
+
+struct agent {
+    struct source boot; /* stdin: its end is the head's */
+    struct netconn *head;
+    uint32_t node, n_nodes;
+    uint16_t head_port;
+    char **addresses; /* of the head, NULL-terminated */
+    uint32_t next;    /* address to try */
+    char name[64];    /* this host's */
+    enum link_kind links;
+    bool told;     /* the head has accepted us, and knows where we are */
+    bool ending;   /* all ranks of all nodes have ended */
+    bool over;     /* nobody is there any more to tell */
+    bool unserved; /* there is no PMI server, and the head has been told */
+    bool done_sent;
+    uint64_t done_ns; /* by then the head must have seen it */
+    bool by_ucx;
+    struct peer *peers; /* n_nodes of them, once told */
+    struct early *early, **early_tail;
+    size_t early_bytes;
+    bool any_broken;
+    struct msg msg;   /* to the head, see agent_msg() */
+    struct msg frame; /* to another agent */
+};
+
+/* orders.c: what the head tells it; false when it makes no sense */
+bool orders_frame(struct pmirun *pr, const void *p, size_t n);
+
+/* agent.c */
+extern const struct net_ops agent_net_ops;
+extern const struct node_ops agent_node_ops;
+extern const struct agent_ops agent_ops;
+/* Begins a message to the head, which agent_tell() sends. */
+struct msg *agent_msg(struct pmirun *pr, enum message what);
+void agent_tell(struct pmirun *pr);
+void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number);
+void agent_begin_exchange(struct pmirun *pr, struct job *job); /* takes what came early */
+/* A message of another agent has come; false when it makes no sense. And: it cannot be reached any
+ * more. */
+bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n);
+void agent_lost(struct pmirun *pr, uint32_t node, const char *why);
+
+/* far_spawn.c */
+void agent_spawn(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
+                 uint64_t token);
+
+/* far_input.c */
+int agent_input(struct pmirun *pr, int *child_fd);
+void agent_input_given(struct pmirun *pr, const char *p, size_t n); /* n 0: the end */
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Encrypted, authenticated frames between two servers of a job, without I/O: bytes go in, frames
+ * come out; frames go in, bytes come out. CHANNEL.md has the layout and what it protects against;
+ * libsodium does the cryptography.
+ *
+ * Both sides hold the job's secret, 32 random bytes. One dials, the other accepts. A handshake of
+ * three messages exchanges ephemeral keys and proves to each side that the other has the secret;
+ * the channel is then OPEN, and frames travel both ways, numbered from 0 on:
+ *
+ *   - a frame with a number that was used before is refused and reported; the channel continues;
+ *   - a frame that was altered, or behind one that is missing, makes the channel FAILED;
+ *   - so does a frame of more than CHANNEL_MAX_BYTES.
+ *
+ * An unauthenticated peer costs at most 5 KiB of memory. MT-Safe on distinct objects.
+ */
+#ifndef PMIRUN_CHANNEL_H
+#define PMIRUN_CHANNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <sodium.h>
+
+#define CHANNEL_SECRET_BYTES 32u
+#define CHANNEL_JOB_BYTES    16u
+#define CHANNEL_MAX_BYTES    (64u << 20) /* of a frame's payload */
+#define CHANNEL_MAX_REPLAYED 64u         /* frames; then the channel is given up */
+#define CHANNEL_NOBODY       0xfffffffeu /* the peer of an accepted channel before its hello */
+#define CHANNEL_HEAD         0xffffffffu /* the id of the head; others are node numbers */
+
+/* Messages of the handshake, and what a frame has besides its payload. */
+#define CHANNEL_HELLO_BYTES 64u
+#define CHANNEL_PROOF_BYTES                                                                        \
+    (crypto_secretstream_xchacha20poly1305_HEADERBYTES +                                           \
+     crypto_secretstream_xchacha20poly1305_ABYTES)
+#define CHANNEL_ANSWER_BYTES (40u + CHANNEL_PROOF_BYTES)
+#define CHANNEL_HEAD_BYTES   12u /* length u32, number u64 */
+#define CHANNEL_FRAME_BYTES  (CHANNEL_HEAD_BYTES + crypto_secretstream_xchacha20poly1305_ABYTES)
+
+enum channel_state { CHANNEL_SHAKING, CHANNEL_OPEN, CHANNEL_FAILED };
+
+/* What each side brings: the same secret and job, an id of its own. */
+struct channel_self {
+    uint8_t secret[CHANNEL_SECRET_BYTES];
+    uint8_t job[CHANNEL_JOB_BYTES];
+    uint32_t id;
+};
+
+struct channel_bytes {
+    uint8_t *p;
+    size_t head, len, cap;
+};
+
+struct channel {
+    const struct channel_self *self;
+    enum channel_state state;
+    bool dials;
+    uint32_t peer; /* the other side's id; proven once the channel is OPEN */
+    uint8_t shake[CHANNEL_HELLO_BYTES + CHANNEL_ANSWER_BYTES + CHANNEL_PROOF_BYTES];
+    size_t step, have; /* of the handshake; bytes of the awaited message that have come */
+    uint8_t key[32]; /* until the proofs: the dialler's private key, the acceptor's for frames in */
+    crypto_secretstream_xchacha20poly1305_state in_stream, out_stream;
+    uint64_t in_seq, out_seq;
+    uint32_t n_replayed;
+    const char *why; /* FAILED: the cause, in words */
+    struct channel_bytes in, out;
+    struct channel_bytes unsealed; /* the frame that is being delivered */
+    struct channel_bytes unsent;   /* frames on their way into `out`: lengths and payloads */
+};
+
+struct channel_ops {
+    /* The other side has proven its id, c->peer. False: it is not welcome, the channel FAILED. */
+    bool (*opened)(void *ctx, struct channel *c);
+    /* A frame has come. `payload` is valid during the call, in which channel_send() may be called
+     * on any channel. False: it makes no sense, the channel FAILED. */
+    bool (*frame)(void *ctx, struct channel *c, const void *payload, size_t n);
+    /* A frame was refused: its number was used before. */
+    void (*replayed)(void *ctx, struct channel *c, uint64_t number);
+};
+
+/* `self` stays the caller's and outlives the channel. peer: the id that it dials; CHANNEL_NOBODY
+ * for one that was accepted. 0, -ENOMEM, -EIO (no random numbers). */
+int channel_init(struct channel *c, const struct channel_self *self, bool dials, uint32_t peer);
+void channel_fini(struct channel *c);
+/* 0, or -EPROTO when the channel FAILED, -ENOMEM. Input after a failure is ignored. */
+int channel_input(struct channel *c, const void *data, size_t n, const struct channel_ops *ops,
+                  void *ctx);
+/* A frame of n pieces; queued until the channel is OPEN. 0, -EMSGSIZE, -ENOMEM, -EPIPE (FAILED). */
+int channel_send(struct channel *c, const struct iovec *iov, int n);
+/* Bytes to write, and how many of them were. */
+size_t channel_output(const struct channel *c, const void **data);
+void channel_sent(struct channel *c, size_t n);
+
+/*
+ * Datagrams: messages from node to node that do not travel in a channel (UCX). Each pair and
+ * direction has its key, and each message under it a number of its own, which is not secret.
+ */
+#define DATAGRAM_KEY_BYTES crypto_aead_chacha20poly1305_ietf_KEYBYTES
+#define DATAGRAM_TAG_BYTES crypto_aead_chacha20poly1305_ietf_ABYTES
+
+void datagram_key(const struct channel_self *self, uint32_t from, uint32_t to,
+                  uint8_t key[DATAGRAM_KEY_BYTES]);
+/* out has room for n + DATAGRAM_TAG_BYTES. */
+void datagram_seal(const uint8_t key[DATAGRAM_KEY_BYTES], uint64_t number, const void *p, size_t n,
+                   uint8_t *out);
+/* out has room for n - DATAGRAM_TAG_BYTES. False: not authentic. */
+bool datagram_unseal(const uint8_t key[DATAGRAM_KEY_BYTES], uint64_t number, const void *p,
+                     size_t n, uint8_t *out);
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What agents tell their head. Each message is about the agent's own ranks; one about another's, or
+ * one that does not hold what it should, is refused with its connection, and the node is lost.
+ */
+#include "nodes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../node/spawn.h"
+
+static struct node *node_of(struct pmirun *pr, const struct netconn *nc)
+{
+    return nc->ch.peer < pr->opt.n_nodes ? &pr->nodes->head.nodes[nc->ch.peer] : NULL;
+}
+
+static bool on_opened(struct pmirun *pr, struct netconn *nc)
+{
+    struct node *node = node_of(pr, nc);
+
+    if (!node || node->link || node->done || node->lost || pr->nodes->head.ending)
+        return false;
+    node->link = nc;
+    net_address(nc, false, node->address, sizeof(node->address));
+    return true;
+}
+
+static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
+{
+    struct node *node = node_of(pr, nc);
+
+    if (node && node->link == nc)
+        nodes_lost(pr, node, why);
+}
+
+static bool on_ready(struct pmirun *pr, struct node *node, struct msg_in *in)
+{
+    const char *p;
+    char *name;
+
+    if (node->ready)
+        return false;
+    node->port = get_u32(in);
+    p = get_text(in, &node->ucx_len);
+    node->ucx = xrealloc(NULL, node->ucx_len + 1);
+    memcpy(node->ucx, p, node->ucx_len);
+    name = get_string(in);
+    if (in->bad || node->port > 65535) {
+        free(name);
+        return false;
+    }
+    if (pr->opt.launch == LAUNCH_SRUN && name[0]) {
+        free(node->name);
+        node->name = name;
+    } else {
+        free(name);
+    }
+    nodes_ready(pr, node);
+    return true;
+}
+
+static struct job *get_job(struct pmirun *pr, struct msg_in *in)
+{
+    struct job *job = job_by_number(pr, get_u32(in));
+
+    in->bad = in->bad || !job;
+    return job;
+}
+
+/* A rank of this node. */
+static struct rank *get_rank(struct pmirun *pr, const struct node *node, struct msg_in *in)
+{
+    struct job *job = get_job(pr, in);
+    uint32_t number = get_u32(in);
+
+    if (in->bad || number >= job->n_ranks || job->node_of[number] != node->id) {
+        in->bad = true;
+        return NULL;
+    }
+    return &job->ranks[number];
+}
+
+static bool on_started(struct pmirun *pr, struct rank *r, struct msg_in *in)
+{
+    uint32_t pid = get_u32(in);
+
+    if (in->bad || r->state != RANK_WAITING)
+        return false;
+    r->pid = (pid_t)pid;
+    r->state = RANK_RUNNING;
+    r->job->n_launched++;
+    r->job->n_live++;
+    pr->n_live++;
+    r->out.remote = r->err.remote = true;
+    pr->output.n_streams += 2;
+    trace(pr, "%u:%u pid %u started on %s", r->job->number, r->number, pid,
+          nodes_name(pr, r->node));
+    return true;
+}
+
+static bool on_launched(struct pmirun *pr, struct job *job)
+{
+    if (job->n_launching == 0)
+        return false;
+    if (--job->n_launching > 0)
+        return true;
+    if (job->number == 0)
+        pr->at.launch_end = clock_ns() - pr->start_ns;
+    if (job->spawned && !job->abandoned)
+        spawn_launched(pr, job, 0);
+    return true;
+}
+
+static bool on_state(struct pmirun *pr, struct rank *r, struct msg_in *in)
+{
+    uint32_t state = get_u32(in);
+
+    if (in->bad || state > PMIWIRE_CONN_FAILED)
+        return false;
+    job_rank_state(pr, r, state);
+    return true;
+}
+
+static bool on_exited(struct pmirun *pr, struct rank *r, struct msg_in *in)
+{
+    siginfo_t si = {0};
+
+    si.si_code = (int)get_u32(in);
+    si.si_status = (int)get_u32(in);
+    if (in->bad || r->state != RANK_RUNNING || (unsigned)si.si_status > 255 ||
+        (si.si_code != CLD_EXITED && si.si_code != CLD_KILLED && si.si_code != CLD_DUMPED))
+        return false;
+    if (r->job->number == 0 && r->number == 0)
+        input_close(pr);
+    job_rank_exited(pr, r, &si);
+    return true;
+}
+
+static bool on_abort(struct pmirun *pr, struct rank *r, struct msg_in *in)
+{
+    int32_t code = (int32_t)get_u32(in);
+    char *text = get_string(in);
+
+    if (!in->bad)
+        job_rank_aborted(pr, r, code, text);
+    free(text);
+    return !in->bad;
+}
+
+static bool on_output(struct pmirun *pr, struct node *node, struct rank *r, struct msg_in *in)
+{
+    uint32_t which = get_u32(in) - 1;
+    struct stream *st = which ? &r->err : &r->out;
+    const char *p;
+    size_t n;
+
+    p = get_text(in, &n);
+    if (in->bad || which > 1)
+        return false;
+    output_remote(pr, st, p, n);
+    node->owed[which] += (uint32_t)n;
+    if (!st->sink->full)
+        nodes_room(pr, st->sink);
+    return true;
+}
+
+static bool on_say(struct pmirun *pr, struct msg_in *in)
+{
+    size_t n;
+    const char *p = get_text(in, &n);
+
+    output_text(pr, p, n);
+    return !in->bad;
+}
+
+static bool on_lost(struct pmirun *pr, const struct node *by, struct msg_in *in)
+{
+    uint32_t other = get_u32(in);
+    char *why = get_string(in), text[256];
+    bool ok = !in->bad && other < pr->opt.n_nodes && other != by->id;
+
+    if (ok && !pr->stopping && !pr->nodes->head.ending) {
+        snprintf(text, sizeof(text), "no connection to it from node %u (%s): %s", by->id, by->name,
+                 why);
+        nodes_lost(pr, &pr->nodes->head.nodes[other], text);
+    }
+    free(why);
+    return ok;
+}
+
+static bool on_done(struct pmirun *pr, struct node *node, struct msg_in *in)
+{
+    if (!pr->nodes->head.ending || get_u32(in) != NODE_COUNTERS)
+        return false;
+    for (uint32_t i = 0; i < NODE_COUNTERS; i++)
+        pr->nodes->head.counters[i] += get_u64(in);
+    nodes_done(pr, node);
+    return !in->bad;
+}
+
+static bool on_rank(struct pmirun *pr, struct node *node, uint8_t what, struct msg_in *in)
+{
+    struct rank *r = get_rank(pr, node, in);
+
+    if (!r)
+        return false;
+    switch (what) {
+    case MSG_STARTED: return on_started(pr, r, in);
+    case MSG_STATE: return on_state(pr, r, in);
+    case MSG_EXIT: return on_exited(pr, r, in);
+    case MSG_ABORT: return on_abort(pr, r, in);
+    default: return on_output(pr, node, r, in);
+    }
+}
+
+static bool on_spawn(struct pmirun *pr, struct node *node, struct msg_in *in)
+{
+    uint64_t token = get_u64(in);
+    struct rank *r = get_rank(pr, node, in);
+
+    return r && head_spawn_asked(pr, r, token, in);
+}
+
+static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
+{
+    struct job *job = get_job(pr, in);
+
+    if (!job)
+        return false;
+    if (what == MSG_LAUNCHED)
+        return on_launched(pr, job);
+    if (!job->spawned || job->n_gave_up == job->n_members)
+        return false;
+    job->n_gave_up++;
+    job_abandon(pr, job);
+    return true;
+}
+
+static bool on_status(struct pmirun *pr, uint8_t what, struct msg_in *in)
+{
+    uint32_t status = get_u32(in);
+
+    if (in->bad || status > 255)
+        return false;
+    if (what == MSG_FATAL)
+        job_stop(pr, (int)status);
+    else
+        job_set_status(pr, (int)status);
+    return true;
+}
+
+static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
+{
+    struct msg_in in = {(const char *)p + 1, n - 1, false};
+    struct node *node = node_of(pr, nc);
+    uint8_t what = n ? *(const uint8_t *)p : 0;
+
+    if (!node->ready && what != MSG_READY && what != MSG_SAY && what != MSG_FATAL)
+        return false;
+    node->heard = true;
+    switch (what) {
+    case MSG_READY: return on_ready(pr, node, &in);
+    case MSG_SAY: return on_say(pr, &in);
+    case MSG_STARTED:
+    case MSG_STATE:
+    case MSG_EXIT:
+    case MSG_ABORT:
+    case MSG_OUTPUT: return on_rank(pr, node, what, &in);
+    case MSG_LAUNCHED:
+    case MSG_FAILED: return on_job(pr, what, &in);
+    case MSG_TOOK: head_input_room(pr, get_u32(&in)); return !in.bad;
+    case MSG_PUBLISH: return names_published(pr, &in, false);
+    case MSG_UNPUBLISH: return names_published(pr, &in, true);
+    case MSG_LOOKUP: return names_asked(pr, node->id, &in);
+    case MSG_SIGNED: return names_sign(pr, &in);
+    case MSG_SPAWN: return on_spawn(pr, node, &in);
+    case MSG_HERE: return true;
+    case MSG_FATAL:
+    case MSG_STATUS: return on_status(pr, what, &in);
+    case MSG_LOST: return on_lost(pr, node, &in);
+    case MSG_DONE: return on_done(pr, node, &in);
+    default: return false;
+    }
+}
+
+const struct net_ops head_net_ops = {on_opened, on_frame, on_closed};

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The head's side of several nodes: nodes.c starts and ends agents, head.c hears what they say. */
+#ifndef PMIRUN_HEAD_H
+#define PMIRUN_HEAD_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../node/loop.h"
+#include "message.h"
+#include "net.h"
+
+struct job;
+struct rank;
+struct sink;
+
+struct node {
+    uint32_t id;
+    char *name;
+    struct netconn *link; /* NULL: has not come yet, or is gone */
+    bool ready;           /* said how it can be reached */
+    bool done, lost;
+    bool heard; /* since it was asked last whether it is there */
+    uint32_t n_unanswered;
+    char address[64];
+    uint32_t port;
+    char *ucx; /* its UCX address */
+    size_t ucx_len;
+    uint32_t owed[2]; /* bytes of stdout and stderr that we took and have not told it */
+};
+
+/* A process that brings agents to their nodes: ssh, one for each; srun, one for all. */
+struct starter {
+    struct source src; /* what it prints */
+    int in;            /* its stdin, -1: closed. Its end is the agents' end */
+    pid_t pid;
+    bool exited;
+    uint32_t first, n; /* nodes */
+    char line[1024];
+    size_t len;
+};
+
+/* Counters of the agents, as they come with MSG_DONE: those of struct pmiwire_stats_server. */
+#define NODE_COUNTERS 11u
+
+struct head {
+    struct node *nodes;
+    struct starter *starters;
+    uint32_t n_starters;
+    uint32_t n_ready;
+    uint16_t port;
+    bool ending;
+    uint64_t start_ns; /* by then all must have come; 0: they have */
+    uint64_t ask_ns;   /* when to ask again whether all are there */
+    uint64_t end_ns;   /* by then all must have said that they are done */
+    uint64_t reap_ns;  /* and starters be gone */
+    uint64_t counters[NODE_COUNTERS];
+};
+
+/* head.c */
+extern const struct net_ops head_net_ops;
+
+/* starter.c: how agents get to their nodes */
+void starters_start(struct pmirun *pr, const char *self); /* self: where this program is */
+void starters_reaped(struct pmirun *pr, const siginfo_t *si);
+void starter_close_stdin(struct starter *s);
+
+/* nodes.c */
+extern const struct node_ops head_node_ops;
+extern const struct head_ops head_ops;
+const char *nodes_name(const struct pmirun *pr, uint32_t node);
+bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of);
+void nodes_room(struct pmirun *pr, const struct sink *sk);
+bool nodes_send_input(struct pmirun *pr, const char *p, size_t n); /* n 0: the end */
+void nodes_tell(struct pmirun *pr, struct node *node, const struct msg *m);
+void nodes_tell_all(struct pmirun *pr, const struct msg *m);
+void nodes_ready(struct pmirun *pr, struct node *node);
+void nodes_lost(struct pmirun *pr, struct node *node, const char *why);
+void nodes_done(struct pmirun *pr, struct node *node);
+
+/* far_spawn.c. A request: what follows token, job and rank in MSG_SPAWN; false when it makes no
+ * sense. */
+bool head_spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in);
+void head_spawned(struct pmirun *pr, const struct job *job, int err);
+
+/* far_input.c: what is read is sent as rank 0's agent has room for it */
+void head_input_start(struct pmirun *pr);
+void head_input_room(struct pmirun *pr, uint32_t n);
+
+#endif

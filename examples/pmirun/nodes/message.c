@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../node/util.h"
+
+static void reserve(struct msg *m, size_t n)
+{
+    size_t cap = m->cap ? m->cap : 256;
+
+    if (m->len + n <= m->cap)
+        return;
+    while (cap < m->len + n)
+        cap *= 2;
+    m->p = xrealloc(m->p, cap);
+    m->cap = cap;
+}
+
+void msg_bytes(struct msg *m, const void *p, size_t n)
+{
+    reserve(m, n);
+    if (n)
+        memcpy(m->p + m->len, p, n);
+    m->len += n;
+}
+
+void msg_begin(struct msg *m, enum message what)
+{
+    unsigned char byte = (unsigned char)what;
+
+    m->len = 0;
+    msg_bytes(m, &byte, 1);
+}
+
+void msg_u32(struct msg *m, uint32_t v)
+{
+    unsigned char b[4];
+
+    for (int i = 0; i < 4; i++)
+        b[i] = (unsigned char)(v >> (8 * i));
+    msg_bytes(m, b, sizeof(b));
+}
+
+void msg_u64(struct msg *m, uint64_t v)
+{
+    msg_u32(m, (uint32_t)v);
+    msg_u32(m, (uint32_t)(v >> 32));
+}
+
+void msg_text(struct msg *m, const void *p, size_t n)
+{
+    msg_u32(m, (uint32_t)n);
+    msg_bytes(m, p, n);
+}
+
+void msg_string(struct msg *m, const char *s)
+{
+    msg_text(m, s, s ? strlen(s) : 0);
+}
+
+void msg_free(struct msg *m)
+{
+    free(m->p);
+    *m = (struct msg){NULL, 0, 0};
+}
+
+uint32_t get_u32(struct msg_in *in)
+{
+    const unsigned char *b = (const unsigned char *)in->p;
+
+    if (in->left < 4) {
+        in->bad = true;
+        in->left = 0;
+        return 0;
+    }
+    in->p += 4;
+    in->left -= 4;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+uint64_t get_u64(struct msg_in *in)
+{
+    uint64_t low = get_u32(in);
+
+    return low | (uint64_t)get_u32(in) << 32;
+}
+
+const char *get_text(struct msg_in *in, size_t *n)
+{
+    const char *p;
+
+    *n = get_u32(in);
+    if (*n > in->left) {
+        in->bad = true;
+        in->left = 0;
+        *n = 0;
+    }
+    p = in->p;
+    in->p += *n;
+    in->left -= *n;
+    return p;
+}
+
+struct pmiwire_str get_str(struct msg_in *in)
+{
+    struct pmiwire_str s;
+
+    s.ptr = get_text(in, &s.len);
+    return s;
+}
+
+char *get_string(struct msg_in *in)
+{
+    size_t n;
+    const char *p = get_text(in, &n);
+    char *s;
+
+    if (memchr(p, '\0', n)) {
+        in->bad = true;
+        n = 0;
+    }
+    s = xrealloc(NULL, n + 1);
+    if (n)
+        memcpy(s, p, n);
+    s[n] = '\0';
+    return s;
+}
+
+uint32_t get_count(struct msg_in *in, size_t least)
+{
+    uint32_t n = get_u32(in);
+
+    if (n > in->left / least) {
+        in->bad = true;
+        in->left = 0;
+        return 0;
+    }
+    return n;
+}

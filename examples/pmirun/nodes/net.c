@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "nodes.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define SHAKE_NS       (5 * NS_PER_S)
+#define MAX_COMPLAINTS 20u /* lines about connections that were refused */
+
+void net_init(struct pmirun *pr, const struct net_ops *ops)
+{
+    pr->nodes->net.ops = ops;
+    pr->nodes->net.listener.fd = -1;
+}
+
+/* ---- addresses ---- */
+
+static int parse_address(const char *address, uint16_t port, struct sockaddr_storage *ss,
+                         socklen_t *len)
+{
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                             .ai_socktype = SOCK_STREAM},
+                    *list;
+    char service[8];
+
+    snprintf(service, sizeof(service), "%u", port);
+    if (getaddrinfo(address ? address : "0.0.0.0", service, &hints, &list) != 0)
+        return -EINVAL;
+    memcpy(ss, list->ai_addr, list->ai_addrlen);
+    *len = list->ai_addrlen;
+    freeaddrinfo(list);
+    return 0;
+}
+
+static void format_address(const struct sockaddr *sa, socklen_t len, char *out, size_t n)
+{
+    if (getnameinfo(sa, len, out, (socklen_t)n, NULL, 0, NI_NUMERICHOST) != 0)
+        snprintf(out, n, "?");
+}
+
+void net_address(const struct netconn *nc, bool local, char *out, size_t n)
+{
+    struct sockaddr_storage ss = {0};
+    socklen_t len = sizeof(ss);
+    int rc = local ? getsockname(nc->src.fd, (struct sockaddr *)&ss, &len)
+                   : getpeername(nc->src.fd, (struct sockaddr *)&ss, &len);
+
+    out[0] = '\0';
+    if (rc == 0)
+        format_address((struct sockaddr *)&ss, len, out, n);
+}
+
+char *net_own_addresses(void)
+{
+    struct ifaddrs *list, *a;
+    char *all = NULL, one[64];
+
+    if (getifaddrs(&list) != 0)
+        list = NULL;
+    for (a = list; a; a = a->ifa_next) {
+        if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET || !(a->ifa_flags & IFF_UP) ||
+            (a->ifa_flags & IFF_LOOPBACK))
+            continue;
+        format_address(a->ifa_addr, sizeof(struct sockaddr_in), one, sizeof(one));
+        all = xappend(all, "%s ", one);
+    }
+    if (list)
+        freeifaddrs(list);
+    return xappend(all, "127.0.0.1");
+}
+
+/* ---- the life of a connection ---- */
+
+static void later(struct pmirun *pr, uint64_t deadline)
+{
+    if (pr->nodes->net.deadline_ns == 0 || deadline < pr->nodes->net.deadline_ns)
+        pr->nodes->net.deadline_ns = deadline;
+}
+
+/*
+ * A link that is cut without a word is missed after --node-timeout: when nothing is said, by the
+ * kernel's keep-alive; else because nothing is acknowledged, which find_silence() sees.
+ * TCP_USER_TIMEOUT would also end a link whose other end is stopped and has its buffer full, and a
+ * head may be stopped.
+ */
+static void set_options(const struct pmirun *pr, int fd)
+{
+    const int fifth = pr->opt.node_s >= 5 ? (int)(pr->opt.node_s / 5) : 1;
+    const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},          {SOL_SOCKET, SO_KEEPALIVE, pr->opt.node_s > 0},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 2 * fifth}, {IPPROTO_TCP, TCP_KEEPINTVL, fifth},
+        {IPPROTO_TCP, TCP_KEEPCNT, 3},
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                   sizeof(options[i].value));
+}
+
+static void listen_later(struct pmirun *pr)
+{
+    pr->nodes->net.listen_ns =
+        pr->opt.node_s > 0 ? pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / 5 : 0;
+}
+
+static void on_event(struct pmirun *pr, struct source *src, uint32_t events);
+
+/* Takes fd. */
+static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t peer,
+                                const struct sockaddr *sa, socklen_t len, int *err)
+{
+    struct netconn *nc = calloc(1, sizeof(*nc));
+    char host[64];
+
+    *err = -ENOMEM;
+    if (nc)
+        *err = channel_init(&nc->ch, &pr->nodes->net.self, dials, peer);
+    if (*err == 0) {
+        nc->src = (struct source){on_event, fd};
+        *err = loop_add(pr, &nc->src, dials ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    }
+    if (*err) {
+        if (nc)
+            channel_fini(&nc->ch);
+        free(nc);
+        close(fd);
+        return NULL;
+    }
+    set_options(pr, fd);
+    format_address(sa, len, host, sizeof(host));
+    snprintf(nc->name, sizeof(nc->name), "%s:%u", host,
+             ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
+    nc->dialled = nc->connecting = nc->armed = dials;
+    nc->deadline_ns = pr->now_ns + SHAKE_NS;
+    later(pr, nc->deadline_ns);
+    if (!pr->nodes->net.listen_ns)
+        listen_later(pr);
+    nc->next = pr->nodes->net.conns;
+    pr->nodes->net.conns = nc;
+    return nc;
+}
+
+static void on_connection(struct pmirun *pr, struct source *src, uint32_t events);
+
+int net_listen(struct pmirun *pr, const char *address, uint16_t *port)
+{
+    struct sockaddr_storage ss = {0};
+    socklen_t len;
+    int rc = parse_address(address, 0, &ss, &len), fd;
+
+    if (rc)
+        return rc;
+    fd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    if (bind(fd, (struct sockaddr *)&ss, len) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&ss, &len) != 0) {
+        rc = -errno;
+        close(fd);
+        return rc;
+    }
+    *port = ntohs(((struct sockaddr_in *)&ss)->sin_port); /* where IPv6 has it too */
+    pr->nodes->net.listener = (struct source){on_connection, fd};
+    return loop_add(pr, &pr->nodes->net.listener, EPOLLIN);
+}
+
+struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
+                         int *err)
+{
+    struct sockaddr_storage ss = {0};
+    socklen_t len;
+    int fd;
+
+    *err = parse_address(address, port, &ss, &len);
+    if (*err)
+        return NULL;
+    fd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || (connect(fd, (struct sockaddr *)&ss, len) != 0 && errno != EINPROGRESS)) {
+        *err = -errno;
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    return new_conn(pr, fd, true, peer, (struct sockaddr *)&ss, len, err);
+}
+
+void net_close(struct pmirun *pr, struct netconn *nc)
+{
+    if (nc->dead)
+        return;
+    if (!nc->dialled && nc->deadline_ns)
+        pr->nodes->net.n_strangers--;
+    loop_close(pr, &nc->src);
+    nc->dead = pr->nodes->net.any_dead = true;
+}
+
+/* Events of this batch may still point to what was closed in it, so it is freed afterwards. */
+void net_bury(struct pmirun *pr)
+{
+    struct netconn **p = &pr->nodes->net.conns;
+
+    if (!pr->nodes->net.any_dead)
+        return;
+    pr->nodes->net.any_dead = false;
+    while (*p) {
+        struct netconn *nc = *p;
+
+        if (!nc->dead || nc->dirty) {
+            pr->nodes->net.any_dead |= nc->dead;
+            p = &nc->next;
+            continue;
+        }
+        *p = nc->next;
+        channel_fini(&nc->ch);
+        free(nc);
+    }
+}
+
+/* It ends, and not because we want it to. */
+static void broken(struct pmirun *pr, struct netconn *nc, const char *why)
+{
+    bool stranger = !nc->dialled && nc->deadline_ns;
+
+    if (nc->dead)
+        return;
+    net_close(pr, nc);
+    if (!stranger) {
+        pr->nodes->net.ops->closed(pr, nc, why);
+    } else if (pr->nodes->net.n_complaints < MAX_COMPLAINTS) {
+        say(pr, "a connection from %s is refused: %s", nc->name, why);
+        if (++pr->nodes->net.n_complaints == MAX_COMPLAINTS)
+            say(pr, "further connections are refused silently");
+    }
+}
+
+static bool on_opened(void *ctx, struct channel *c)
+{
+    struct pmirun *pr = ctx;
+    struct netconn *nc = (struct netconn *)((char *)c - offsetof(struct netconn, ch));
+
+    if (!pr->nodes->net.ops->opened(pr, nc))
+        return false;
+    if (!nc->dialled)
+        pr->nodes->net.n_strangers--;
+    nc->deadline_ns = 0;
+    return true;
+}
+
+static bool on_frame(void *ctx, struct channel *c, const void *p, size_t n)
+{
+    struct pmirun *pr = ctx;
+    struct netconn *nc = (struct netconn *)((char *)c - offsetof(struct netconn, ch));
+
+    return nc->dead || pr->nodes->net.ops->frame(pr, nc, p, n);
+}
+
+static void on_replayed(void *ctx, struct channel *c, uint64_t number)
+{
+    struct pmirun *pr = ctx;
+    const struct netconn *nc =
+        (const struct netconn *)((const char *)c - offsetof(struct netconn, ch));
+
+    say(pr, "frame %llu from %s is refused: replayed or forged", (unsigned long long)number,
+        nc->name);
+}
+
+static const struct channel_ops channel_ops = {on_opened, on_frame, on_replayed};
+
+static void drop_oldest_stranger(struct pmirun *pr)
+{
+    struct netconn *oldest = NULL;
+
+    for (struct netconn *nc = pr->nodes->net.conns; nc; nc = nc->next)
+        if (!nc->dead && !nc->dialled && nc->deadline_ns &&
+            (!oldest || nc->deadline_ns <= oldest->deadline_ns))
+            oldest = nc;
+    if (oldest)
+        broken(pr, oldest, "too many at once that have not said who they are");
+}
+
+static void on_connection(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    (void)events;
+    for (int i = 0; i < 64; i++) {
+        struct sockaddr_storage ss = {0};
+        socklen_t len = sizeof(ss);
+        int fd = accept4(src->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK), err;
+
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE) &&
+            pr->nodes->net.n_strangers) { /* nobody is shut out by those who say nothing */
+            drop_oldest_stranger(pr);
+            continue;
+        }
+        if (fd < 0)
+            return;
+        if (pr->nodes->net.n_strangers >= NET_MAX_STRANGERS + pr->opt.n_nodes)
+            drop_oldest_stranger(pr);
+        if (new_conn(pr, fd, false, CHANNEL_NOBODY, (struct sockaddr *)&ss, len, &err))
+            pr->nodes->net.n_strangers++;
+        else
+            say(pr, "cannot take a connection: %s", strerror(-err));
+    }
+}
+
+/* ---- bytes ---- */
+
+static void conn_flush(struct pmirun *pr, struct netconn *nc)
+{
+    const void *p;
+    size_t n;
+
+    while (!nc->dead && !nc->connecting && (n = channel_output(&nc->ch, &p)) > 0) {
+        ssize_t w = send(nc->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (w > 0) {
+            channel_sent(&nc->ch, (size_t)w);
+        } else if (errno == EAGAIN) {
+            if (!nc->armed)
+                loop_mod(pr, &nc->src, EPOLLIN | EPOLLOUT);
+            nc->armed = true;
+            return;
+        } else if (errno != EINTR) {
+            broken(pr, nc, strerror(errno));
+        }
+    }
+    if (!nc->dead && !nc->connecting && nc->armed) {
+        loop_mod(pr, &nc->src, EPOLLIN);
+        nc->armed = false;
+    }
+}
+
+void net_flush(struct pmirun *pr)
+{
+    while (pr->nodes->net.dirty) {
+        struct netconn *nc = pr->nodes->net.dirty;
+
+        pr->nodes->net.dirty = nc->next_dirty;
+        nc->dirty = false;
+        conn_flush(pr, nc);
+    }
+}
+
+static void make_dirty(struct pmirun *pr, struct netconn *nc)
+{
+    if (nc->dirty)
+        return;
+    nc->dirty = true;
+    nc->next_dirty = pr->nodes->net.dirty;
+    pr->nodes->net.dirty = nc;
+}
+
+int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len,
+              const void *p, size_t n)
+{
+    struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len}, {(void *)(uintptr_t)p, n}};
+    int rc;
+
+    if (nc->dead)
+        return -EPIPE;
+    rc = channel_send(&nc->ch, iov, n ? 2 : 1);
+    if (rc == 0)
+        make_dirty(pr, nc);
+    return rc;
+}
+
+int net_send(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
+{
+    return net_send2(pr, nc, p, n, NULL, 0);
+}
+
+size_t net_waiting(const struct netconn *nc)
+{
+    const void *p;
+
+    return nc->dead ? 0 : channel_output(&nc->ch, &p);
+}
+
+static void conn_read(struct pmirun *pr, struct netconn *nc)
+{
+    ssize_t n = recv(nc->src.fd, pr->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
+    int rc;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        broken(pr, nc,
+               n < 0             ? strerror(errno)
+               : nc->deadline_ns ? "it left without having said who it is"
+                                 : "it closed the connection");
+        return;
+    }
+    rc = channel_input(&nc->ch, pr->scratch, (size_t)n, &channel_ops, pr);
+    if (rc)
+        broken(pr, nc, rc == -EPROTO ? nc->ch.why : strerror(-rc));
+    else
+        make_dirty(pr, nc);
+}
+
+static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    struct netconn *nc = (struct netconn *)src;
+    int err = 0;
+    socklen_t len = sizeof(err);
+
+    if (nc->connecting) {
+        if (getsockopt(nc->src.fd, SOL_SOCKET, SO_ERROR, &err, &len) != 0 || err) {
+            broken(pr, nc, strerror(err ? err : errno));
+            return;
+        }
+        if (!(events & EPOLLOUT))
+            return;
+        nc->connecting = false;
+    }
+    if (events & EPOLLOUT)
+        conn_flush(pr, nc);
+    if (!nc->dead && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        conn_read(pr, nc);
+}
+
+/* Links on which something was said, and nothing has been acknowledged for long. */
+static void find_silence(struct pmirun *pr)
+{
+    char why[64];
+
+    snprintf(why, sizeof(why), "it has been silent for %g s", pr->opt.node_s);
+    for (struct netconn *nc = pr->nodes->net.conns; nc; nc = nc->next) {
+        struct tcp_info info = {0};
+        socklen_t len = sizeof(info);
+
+        if (nc->dead || nc->deadline_ns ||
+            getsockopt(nc->src.fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+            continue;
+        if ((info.tcpi_unacked || info.tcpi_probes) &&
+            info.tcpi_last_ack_recv > pr->opt.node_s * 1e3)
+            broken(pr, nc, why);
+    }
+}
+
+void net_deadlines(struct pmirun *pr)
+{
+    if (!pr->nodes->net.deadline_ns || pr->now_ns < pr->nodes->net.deadline_ns)
+        return;
+    pr->nodes->net.deadline_ns = 0;
+    if (pr->nodes->net.listen_ns && pr->now_ns >= pr->nodes->net.listen_ns) {
+        find_silence(pr);
+        listen_later(pr);
+    }
+    if (pr->nodes->net.listen_ns)
+        later(pr, pr->nodes->net.listen_ns);
+    for (struct netconn *nc = pr->nodes->net.conns; nc; nc = nc->next) {
+        if (nc->dead || !nc->deadline_ns)
+            continue;
+        if (pr->now_ns >= nc->deadline_ns)
+            broken(pr, nc, nc->connecting ? "no answer" : "it has not said in time who it is");
+        else
+            later(pr, nc->deadline_ns);
+    }
+    net_bury(pr);
+}

@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The head's nodes: what agents are told, and how they are lost. */
+#define _GNU_SOURCE
+#include "nodes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define END_NS   (8 * NS_PER_S) /* for agents to end what is left of their ranks */
+#define REAP_NS  (2 * NS_PER_S) /* for ssh and srun to leave after their agents */
+#define HUNG_NS  (6 * NS_PER_S) /* after SIGKILL, for agents to tell of their ranks' end */
+#define NEVER_S  1e9            /* the longest --start-timeout, which 0 stands for */
+#define OWED_MIN 65536u
+/* that a node leaves without an answer; --node-timeout is one more of their intervals */
+#define ASKS 4u
+
+extern char **environ;
+
+const char *nodes_name(const struct pmirun *pr, uint32_t node)
+{
+    return pr->nodes->head.nodes[node].name;
+}
+
+/* ---- telling agents ---- */
+
+void nodes_tell(struct pmirun *pr, struct node *node, const struct msg *m)
+{
+    int rc =
+        node->link ? net_send(pr, node->link, m->p, m->len) : 0; /* a lost one is known as such */
+
+    if (rc && rc != -EPIPE)
+        nodes_lost(pr, node, strerror(-rc));
+}
+
+void nodes_tell_all(struct pmirun *pr, const struct msg *m)
+{
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+        nodes_tell(pr, &pr->nodes->head.nodes[i], m);
+}
+
+static void tell_number(struct pmirun *pr, enum message what, uint32_t number)
+{
+    struct msg m = {0};
+
+    msg_begin(&m, what);
+    msg_u32(&m, number);
+    nodes_tell_all(pr, &m);
+    msg_free(&m);
+}
+
+static void send_signal(struct pmirun *pr, int sig)
+{
+    tell_number(pr, MSG_SIGNAL, (uint32_t)sig);
+}
+
+static void stop_launch(struct pmirun *pr)
+{
+    tell_number(pr, MSG_STOP, 0);
+}
+
+static void abandon(struct pmirun *pr, const struct job *job)
+{
+    tell_number(pr, MSG_ABANDON, job->number);
+}
+
+static void over(struct pmirun *pr, const struct job *job)
+{
+    tell_number(pr, MSG_OVER, job->number);
+}
+
+void nodes_room(struct pmirun *pr, const struct sink *sk)
+{
+    uint32_t which = sk == &pr->output.err;
+    struct msg m = {0};
+
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+        struct node *node = &pr->nodes->head.nodes[i];
+
+        if (node->owed[which] < OWED_MIN)
+            continue;
+        msg_begin(&m, MSG_ROOM);
+        msg_u32(&m, which + 1);
+        msg_u32(&m, node->owed[which]);
+        node->owed[which] = 0;
+        nodes_tell(pr, node, &m);
+    }
+    msg_free(&m);
+}
+
+bool nodes_send_input(struct pmirun *pr, const char *p, size_t n)
+{
+    struct node *node = &pr->nodes->head.nodes[pr->jobs->ranks[0].node];
+    struct msg m = {0};
+
+    if (!node->link)
+        return false;
+    msg_begin(&m, MSG_INPUT);
+    msg_text(&m, p, n);
+    nodes_tell(pr, node, &m);
+    msg_free(&m);
+    return true;
+}
+
+/* ---- jobs ---- */
+
+/* The nodes named in `hosts`, in this order, or all; 0: one is none of ours. */
+static uint32_t named_nodes(const struct pmirun *pr, const char *hosts, uint32_t *nodes)
+{
+    uint32_t n = 0, i;
+    char *list, *save = NULL;
+
+    if (!hosts) {
+        for (; n < pr->opt.n_nodes; n++)
+            nodes[n] = n;
+        return n;
+    }
+    list = xprintf("%s", hosts);
+    for (char *h = strtok_r(list, ", ", &save); h; h = strtok_r(NULL, ", ", &save)) {
+        for (i = 0; i < pr->opt.n_nodes && strcmp(h, nodes_name(pr, i)) != 0; i++)
+            ;
+        if (i == pr->opt.n_nodes || n == pr->opt.n_nodes) {
+            n = 0;
+            break;
+        }
+        nodes[n++] = i;
+    }
+    free(list);
+    return n;
+}
+
+bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of)
+{
+    uint32_t *nodes = xrealloc(NULL, pr->opt.n_nodes * sizeof(*nodes)),
+             n_nodes = named_nodes(pr, hosts, nodes);
+
+    for (uint32_t i = 0, k = 0; n_nodes && i < n_nodes;
+         i++) { /* the first ones get what does not divide */
+        uint32_t here = n / n_nodes + (i < n % n_nodes);
+
+        for (uint32_t j = 0; j < here; j++)
+            node_of[pr->opt.cyclic ? j * n_nodes + i : k++] = nodes[i];
+    }
+    free(nodes);
+    return n_nodes > 0;
+}
+
+static void put_strings(struct msg *m, char *const *v, uint32_t n)
+{
+    msg_u32(m, n);
+    for (uint32_t i = 0; i < n; i++)
+        msg_string(m, v[i]);
+}
+
+static void put_app(struct msg *m, const struct app *app)
+{
+    uint32_t argc = 0;
+
+    while (app->argv[argc])
+        argc++;
+    msg_u32(m, app->n_procs);
+    put_strings(m, app->argv, argc);
+    msg_string(m, app->wdir);
+    msg_string(m, app->search);
+    put_strings(m, app->sets, app->n_sets);
+}
+
+static void put_placement(struct msg *m, const struct job *job)
+{
+    uint32_t runs = 0, i, k;
+
+    for (i = 0; i < job->n_ranks; i++)
+        runs += i == 0 || job->node_of[i] != job->node_of[i - 1];
+    msg_u32(m, runs);
+    for (i = 0; i < job->n_ranks; i = k) {
+        for (k = i + 1; k < job->n_ranks && job->node_of[k] == job->node_of[i]; k++)
+            ;
+        msg_u32(m, job->node_of[i]);
+        msg_u32(m, k - i);
+    }
+}
+
+static void launch(struct pmirun *pr, struct job *job, const struct msg_in *preputs)
+{
+    bool *has = xrealloc(NULL, pr->opt.n_nodes * sizeof(*has));
+    struct msg m = {0};
+
+    memset(has, 0, pr->opt.n_nodes * sizeof(*has));
+
+    msg_begin(&m, MSG_JOB);
+    msg_u32(&m, job->number);
+    msg_u32(&m, job->spawned);
+    msg_string(&m, job->kvsname);
+    msg_string(&m, job->spawner);
+    msg_u32(&m, job->n_apps);
+    for (uint32_t i = 0; i < job->n_apps; i++)
+        put_app(&m, &job->apps[i]);
+    put_placement(&m, job);
+    if (preputs)
+        msg_bytes(&m, preputs->p, preputs->left);
+    else
+        msg_u32(&m, 0);
+    for (uint32_t i = 0; i < job->n_ranks; i++)
+        has[job->node_of[i]] = true;
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+        job->n_members += has[i];
+    job->n_launching = job->n_members;
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+        if (has[i])
+            nodes_tell(pr, &pr->nodes->head.nodes[i], &m);
+    free(has);
+    msg_free(&m);
+}
+
+/* ---- the beginning ---- */
+
+/* Three descriptors a node, and those of strangers. The limit is raised only where that is needed,
+ * since ssh and srun inherit it. */
+static void check_limit(uint32_t n_nodes)
+{
+    rlim_t need = 4 * (rlim_t)n_nodes + NET_MAX_STRANGERS + 64;
+    struct rlimit lim;
+
+    if (getrlimit(RLIMIT_NOFILE, &lim) != 0 || lim.rlim_cur >= need)
+        return;
+    lim.rlim_cur = need;
+    if (need > lim.rlim_max || setrlimit(RLIMIT_NOFILE, &lim) != 0)
+        die(STATUS_RESOURCES,
+            "%u nodes need %llu descriptors, the limit is %llu: raise it (ulimit -n)", n_nodes,
+            (unsigned long long)need, (unsigned long long)lim.rlim_max);
+}
+
+static void start(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *cwd = getcwd(NULL, 0);
+    int rc;
+
+    if (n < 0)
+        die(STATUS_RESOURCES, "cannot tell nodes where pmirun is: /proc/self/exe: %s",
+            strerror(errno));
+    self[n] = '\0';
+    if (strchr(self, '\''))
+        die(STATUS_USAGE, "cannot tell nodes where pmirun is: %s has a quote in its name", self);
+    if (!cwd)
+        die(STATUS_NOEXEC, "cannot tell nodes the working directory: %s", strerror(errno));
+    free(cwd);
+    check_limit(pr->opt.n_nodes);
+    if (sodium_init() < 0)
+        die(STATUS_RESOURCES, "libsodium cannot be used: no random numbers");
+    randombytes_buf(pr->nodes->net.self.secret, CHANNEL_SECRET_BYTES);
+    randombytes_buf(pr->nodes->net.self.job, CHANNEL_JOB_BYTES);
+    pr->nodes->net.self.id = CHANNEL_HEAD;
+    net_init(pr, &head_net_ops);
+    rc = net_listen(pr, pr->opt.launch == LAUNCH_FORK ? "127.0.0.1" : NULL, &h->port);
+    if (rc)
+        die(STATUS_RESOURCES, "cannot listen: %s", strerror(-rc));
+    h->nodes = xrealloc(NULL, pr->opt.n_nodes * sizeof(*h->nodes));
+    memset(h->nodes, 0, pr->opt.n_nodes * sizeof(*h->nodes));
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+        h->nodes[i].id = i;
+        h->nodes[i].name = pr->opt.n_hosts && pr->opt.launch != LAUNCH_SRUN
+                               ? xprintf("%s", pr->opt.hosts[i])
+                               : xprintf("node%u", i);
+    }
+    starters_start(pr, self);
+    h->start_ns = pr->now_ns + (uint64_t)((pr->opt.start_s > 0 ? pr->opt.start_s : NEVER_S) * 1e9);
+}
+
+/* Must a variable of ours not replace the node's own? */
+static bool is_of_node(const char *var)
+{
+    static const char *const names[] = {
+        "HOSTNAME=",       "HOST=",          "SSH_CLIENT=", "SSH_CONNECTION=",
+        "SSH_TTY=",        "SSH_AUTH_SOCK=", "TMPDIR=",     "XDG_RUNTIME_DIR=",
+        "XDG_SESSION_ID=", "SLURM",          "_="};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strncmp(var, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static void tell_setup(struct pmirun *pr)
+{
+    char *cwd = getcwd(NULL, 0);
+    struct msg m = {0};
+    uint32_t n = 0;
+
+    for (char **e = environ; *e; e++)
+        n += !is_of_node(*e);
+    msg_begin(&m, MSG_SETUP);
+    msg_u32(&m, (uint32_t)pr->opt.use_port | (uint32_t)pr->opt.no_shm << 1 |
+                    (uint32_t)pr->opt.pmi_1_2 << 2 | (uint32_t)pr->opt.verbose << 3 |
+                    pr->opt.design << 4);
+    msg_u32(&m, (uint32_t)pr->opt.universe_size);
+    msg_u64(&m, (uint64_t)(pr->opt.stall_s * 1e9));
+    msg_u64(&m, (uint64_t)(pr->opt.get_s * 1e9));
+    msg_u64(&m, pr->opt.shm_max_bytes);
+    msg_string(&m, cwd);
+    msg_u32(&m, n);
+    for (char **e = environ; *e; e++)
+        if (!is_of_node(*e))
+            msg_string(&m, *e);
+    nodes_tell_all(pr, &m);
+    msg_free(&m);
+    free(cwd);
+}
+
+/* Where each is, and whether they talk UCX: they do when each can. False: they cannot, and were
+ * told to. */
+static bool tell_peers(struct pmirun *pr)
+{
+    const struct node *nodes = pr->nodes->head.nodes;
+    struct msg m = {0};
+    uint32_t i;
+
+    for (i = 0; i < pr->opt.n_nodes && nodes[i].ucx_len; i++)
+        ;
+    if (i < pr->opt.n_nodes && pr->opt.links == LINKS_UCX) {
+        say(pr, "--links ucx: %s has no UCX", nodes[i].name);
+        return false;
+    }
+    msg_begin(&m, MSG_PEERS);
+    msg_u32(&m, i == pr->opt.n_nodes);
+    msg_u32(&m, pr->opt.n_nodes);
+    for (i = 0; i < pr->opt.n_nodes; i++) {
+        msg_string(&m, nodes[i].address);
+        msg_u32(&m, nodes[i].port);
+        msg_text(&m, nodes[i].ucx, nodes[i].ucx_len);
+    }
+    nodes_tell_all(pr, &m);
+    msg_free(&m);
+    return true;
+}
+
+/*
+ * Silence. The kernel's keep-alive (net.c) notices a link that is cut, but it answers for an agent
+ * that is stopped or hangs: the head asks. What is counted are questions, not time: a head that was
+ * stopped itself has not asked meanwhile.
+ */
+static uint64_t ask_next(const struct pmirun *pr)
+{
+    return pr->opt.node_s > 0 ? pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / (ASKS + 1) : 0;
+}
+
+static void ask_all(struct pmirun *pr)
+{
+    char why[64];
+
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+        struct node *node = &pr->nodes->head.nodes[i];
+
+        node->n_unanswered = node->heard ? 0 : node->n_unanswered + 1;
+        node->heard = false;
+        snprintf(why, sizeof(why), "it has been silent for %g s", pr->opt.node_s);
+        if (node->link && node->n_unanswered >= ASKS)
+            nodes_lost(pr, node, why);
+    }
+    tell_number(pr, MSG_ASK, 0);
+}
+
+void nodes_ready(struct pmirun *pr, struct node *node)
+{
+    node->ready = true;
+    trace(pr, "node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
+    if (++pr->nodes->head.n_ready < pr->opt.n_nodes || pr->stopping)
+        return;
+    pr->nodes->head.start_ns = 0;
+    pr->nodes->head.ask_ns = ask_next(pr);
+    tell_setup(pr);
+    if (!tell_peers(pr)) {
+        job_stop(pr, STATUS_NODE);
+        return;
+    }
+    pr->at.launch_begin = pr->now_ns - pr->start_ns;
+    launch(pr, pr->jobs, NULL);
+    head_input_start(pr);
+}
+
+/* ---- the end ---- */
+
+static void forget_ranks(struct pmirun *pr, uint32_t node)
+{
+    for (struct job *job = pr->jobs; job; job = job->next) {
+        for (uint32_t i = 0; i < job->n_ranks; i++) {
+            struct rank *r = &job->ranks[i];
+
+            if (r->node != node)
+                continue;
+            output_close(pr, &r->out);
+            output_close(pr, &r->err);
+            if (r->state != RANK_RUNNING)
+                continue;
+            r->state = RANK_EXITED;
+            job->n_live--;
+            pr->n_live--;
+        }
+    }
+}
+
+void nodes_lost(struct pmirun *pr, struct node *node, const char *why)
+{
+    if (node->lost || node->done)
+        return;
+    node->lost = true;
+    if (node->link) {
+        net_close(pr, node->link);
+        node->link = NULL;
+    }
+    if (!pr->stopping && !pr->nodes->head.ending)
+        say(pr, "node %u (%s) is lost: %s; stopping the job", node->id, node->name, why);
+    else
+        trace(pr, "node %u (%s) is lost: %s", node->id, node->name, why);
+    forget_ranks(pr, node->id);
+    if (!pr->nodes->head.ending || pr->stopping)
+        job_stop(pr, STATUS_NODE);
+}
+
+void nodes_done(struct pmirun *pr, struct node *node)
+{
+    node->done = true;
+    forget_ranks(pr, node->id);
+    net_close(pr, node->link); /* it waits for that */
+    node->link = NULL;
+}
+
+static void begin_end(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+
+    h->ending = true;
+    h->start_ns = 0;
+    h->end_ns = pr->now_ns + END_NS;
+    input_close(pr);
+    tell_number(pr, MSG_END, 0);
+    for (uint32_t i = 0; i < h->n_starters; i++) {
+        struct starter *s = &h->starters[i];
+        bool comes = true;
+
+        for (uint32_t k = s->first; k < s->first + s->n; k++)
+            comes = comes && h->nodes[k].link;
+        if (!comes && !s->exited) {
+            starter_close_stdin(s);
+            kill(s->pid, SIGTERM);
+        }
+    }
+}
+
+static bool may_end(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+    bool waits = false;
+
+    if (!h->ending) {
+        for (const struct job *job = pr->jobs; job && !pr->stopping; job = job->next)
+            if (!job->abandoned && (job->n_launching || h->start_ns))
+                return false;
+        begin_end(pr);
+    }
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+        if (h->nodes[i].link && pr->now_ns >= h->end_ns)
+            nodes_lost(pr, &h->nodes[i], "it does not end");
+        waits = waits || h->nodes[i].link;
+    }
+    if (waits)
+        return false;
+    if (!h->reap_ns)
+        h->reap_ns = pr->now_ns + REAP_NS;
+    for (uint32_t i = 0; i < h->n_starters; i++) {
+        starter_close_stdin(&h->starters[i]);
+        waits = waits || !h->starters[i].exited;
+    }
+    return !waits || pr->now_ns >= h->reap_ns;
+}
+
+static uint64_t own_deadline(const struct pmirun *pr)
+{
+    const struct head *h = &pr->nodes->head;
+
+    if (h->reap_ns > pr->now_ns)
+        return h->reap_ns;
+    if (h->ending)
+        return h->end_ns > pr->now_ns ? h->end_ns : 0;
+    return h->start_ns ? h->start_ns : h->ask_ns;
+}
+
+static uint64_t deadline(const struct pmirun *pr)
+{
+    const uint64_t own = own_deadline(pr), net = pr->nodes->net.deadline_ns;
+
+    return own && (!net || own < net) ? own : net;
+}
+
+static void run_deadlines(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+    char why[64];
+
+    net_deadlines(pr);
+    if (h->start_ns && pr->now_ns >= h->start_ns) {
+        h->start_ns = 0;
+        snprintf(why, sizeof(why), "no answer within %g s", pr->opt.start_s);
+        for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+            if (!h->nodes[i].ready)
+                nodes_lost(pr, &h->nodes[i], why);
+    }
+    if (h->ask_ns && pr->now_ns >= h->ask_ns && !h->ending) {
+        h->ask_ns = ask_next(pr);
+        ask_all(pr);
+    }
+    if (pr->stopping && pr->n_live && !h->ending && pr->drain_ns &&
+        pr->now_ns >= pr->drain_ns + HUNG_NS)
+        for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+            nodes_lost(pr, &h->nodes[i], "its ranks do not end");
+}
+
+static void stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
+{
+    const uint64_t *c = pr->nodes->head.counters;
+
+    *s = (struct pmiwire_stats_server){.n_messages = c[0],
+                                       .n_bad = c[1],
+                                       .n_puts = c[2],
+                                       .n_gets = c[3],
+                                       .n_misses = c[4],
+                                       .n_fences = c[5],
+                                       .bytes_in = c[6],
+                                       .bytes_out = c[7],
+                                       .kvs_bytes = c[8],
+                                       .n_conns = c[9],
+                                       .n_failed = c[10]};
+}
+
+/* ---- what the rest of pmirun knows of all this ---- */
+
+static void progress(struct pmirun *pr)
+{
+    (void)pr;
+}
+
+static bool ended(struct pmirun *pr)
+{
+    (void)pr;
+    return true;
+}
+
+static void stop(struct pmirun *pr)
+{
+    names_free(&pr->nodes->names);
+    sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
+}
+
+const struct node_ops head_node_ops = {
+    .run_deadlines = run_deadlines,
+    .deadline = deadline,
+    .progress = progress,
+    .flush = net_flush,
+    .bury = net_bury,
+    .may_end = may_end,
+    .ended = ended,
+    .job_ended = names_job_ended,
+    .stop = stop,
+};
+
+const struct head_ops head_ops = {
+    .name = nodes_name,
+    .place = nodes_place,
+    .launch = launch,
+    .signal = send_signal,
+    .stop = stop_launch,
+    .abandon = abandon,
+    .over = over,
+    .spawned = head_spawned,
+    .room = nodes_room,
+    .reaped = starters_reaped,
+    .stats = stats,
+};
+
+/* 0, 1 and 2 must be something, or what we open would become our own stdout. */
+static void open_standard(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+void head_set_up(struct pmirun *pr)
+{
+    static struct nodes nodes;
+    uint32_t *node_of;
+
+    pr->nodes = &nodes;
+    pr->node = &head_node_ops;
+    pr->head = &head_ops;
+    open_standard();
+    job_note_inherited(pr);
+    loop_init(pr);
+    node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
+    nodes_place(pr, pr->opt.n_procs, NULL, node_of);
+    job_create_first(pr, node_of);
+    start(pr);
+}

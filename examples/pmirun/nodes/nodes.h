@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* All that a head or an agent has besides what a pmirun of one node has. */
+#ifndef PMIRUN_NODES_H
+#define PMIRUN_NODES_H
+
+#include "../node/pmirun.h"
+#include "agent.h"
+#include "head.h"
+#include "message.h"
+#include "names.h"
+#include "net.h"
+
+struct nodes {
+    struct net net;
+    struct names names;
+    struct head head;
+    struct agent agent;
+};
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* In the place of all else in nodes/ where libsodium was not there at build time. */
+#include "../node/role.h"
+#include "../node/util.h"
+
+static void refuse(void) __attribute__((noreturn));
+
+static void refuse(void)
+{
+    die(STATUS_USAGE,
+        "this pmirun runs jobs on one node only, since it was built without libsodium: "
+        "install libsodium-dev and pkg-config, and build it again");
+}
+
+void head_set_up(struct pmirun *pr)
+{
+    (void)pr;
+    refuse();
+}
+
+void agent_set_up(struct pmirun *pr)
+{
+    (void)pr;
+    refuse();
+}

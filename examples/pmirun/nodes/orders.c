@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the head tells an agent. */
+#define _GNU_SOURCE
+#include "nodes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <pmiwire/exchange.h>
+
+#include "../node/launch.h"
+#include "../node/spawn.h"
+#include "../node/table.h"
+#include "links.h"
+
+static char **get_strings(struct msg_in *in, uint32_t *n)
+{
+    char **v;
+
+    *n = get_count(in, 4);
+    v = xrealloc(NULL, (*n + 1) * sizeof(*v));
+    for (uint32_t i = 0; i < *n; i++)
+        v[i] = get_string(in);
+    v[*n] = NULL;
+    return v;
+}
+
+/* NULL when empty. */
+static char *get_option(struct msg_in *in)
+{
+    char *s = get_string(in);
+
+    if (s[0])
+        return s;
+    free(s);
+    return NULL;
+}
+
+static void start_server(struct pmirun *pr)
+{
+    int err = pmi_init(pr);
+
+    if (err == 0 && pr->opt.use_port)
+        err = port_init(pr);
+    if (err) {
+        say(pr, "cannot start the PMI server: %s; stopping the job", any_strerror(err));
+        job_stop(pr, STATUS_RESOURCES);
+        pr->nodes->agent.unserved = true;
+    }
+}
+
+static bool on_setup(struct pmirun *pr, struct msg_in *in)
+{
+    uint32_t flags = get_u32(in), n;
+    uint64_t stall_ns, get_ns;
+    char *cwd, **vars;
+    bool ok;
+
+    pr->opt.use_port = flags & 1;
+    pr->opt.no_shm = flags & 2;
+    pr->opt.pmi_1_2 = flags & 4;
+    pr->opt.verbose = flags & 8;
+    pr->opt.design = flags >> 4;
+    pr->opt.universe_size = (int32_t)get_u32(in);
+    stall_ns = get_u64(in);
+    pr->opt.stall_s = (double)stall_ns / 1e9;
+    get_ns = get_u64(in);
+    pr->opt.get_s = (double)get_ns / 1e9;
+    pr->opt.shm_max_bytes = get_u64(in);
+    cwd = get_string(in);
+    vars = get_strings(in, &n);
+    ok = !in->bad && !pr->server && !pr->nodes->agent.unserved && stall_ns < UINT64_MAX / 2 &&
+         get_ns < UINT64_MAX / 2 && pr->opt.design <= PMIWIRE_DESIGN_TREE;
+    for (uint32_t i = 0; i < n; i++) {
+        if (ok)
+            env_set(vars[i]);
+        free(vars[i]);
+    }
+    free(vars);
+    if (ok && chdir(cwd) != 0) {
+        say(pr, "%s: %s; stopping the job", cwd, strerror(errno));
+        job_stop(pr, STATUS_NOEXEC);
+    }
+    free(cwd);
+    if (ok)
+        start_server(pr);
+    return ok;
+}
+
+static bool on_peers(struct pmirun *pr, struct msg_in *in)
+{
+    struct agent *a = &pr->nodes->agent;
+    bool by_ucx = get_u32(in) != 0;
+
+    if (a->peers || get_u32(in) != a->n_nodes)
+        return false;
+    a->peers = xrealloc(NULL, a->n_nodes * sizeof(*a->peers));
+    memset(a->peers, 0, a->n_nodes * sizeof(*a->peers));
+    for (uint32_t i = 0; i < a->n_nodes; i++) {
+        struct peer *p = &a->peers[i];
+        const char *ucx;
+        uint32_t port;
+
+        p->address = get_string(in);
+        port = get_u32(in);
+        in->bad = in->bad || port > UINT16_MAX;
+        p->port = (uint16_t)port;
+        ucx = get_text(in, &p->ucx_len);
+        p->ucx = xrealloc(NULL, p->ucx_len + 1);
+        memcpy(p->ucx, ucx, p->ucx_len);
+    }
+    if (in->bad)
+        return false;
+    a->by_ucx = by_ucx && ucx_join(pr) == 0;
+    if (!by_ucx)
+        ucx_stop(pr);
+    return a->by_ucx == by_ucx;
+}
+
+static bool get_app(struct msg_in *in, struct app *app)
+{
+    uint32_t argc;
+
+    app->n_procs = get_u32(in);
+    app->argv = get_strings(in, &argc);
+    app->wdir = get_option(in);
+    app->search = get_option(in);
+    app->sets = get_strings(in, &app->n_sets);
+    return !in->bad && argc > 0;
+}
+
+/* Sets `bad` unless every rank has a node, and one of them is ours. */
+static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint64_t n_ranks)
+{
+    uint32_t n_runs = get_count(in, 8), *node_of = xrealloc(NULL, n_ranks * sizeof(*node_of));
+    bool ours = false;
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < n_runs && !in->bad; i++) {
+        uint32_t node = get_u32(in), n = get_u32(in);
+
+        in->bad = in->bad || node >= pr->nodes->agent.n_nodes || n > n_ranks - at;
+        ours = ours || (n && node == pr->nodes->agent.node);
+        for (uint32_t k = 0; k < n && !in->bad; k++)
+            node_of[at++] = node;
+    }
+    in->bad = in->bad || at != n_ranks || !ours;
+    return node_of;
+}
+
+/* Finds the programs of our ranks; which could not be found is said, and its status returned. */
+static int find_programs(struct pmirun *pr, struct job *job)
+{
+    for (uint32_t i = 0; i < job->n_local; i++) {
+        struct app *app = job->ranks[i].app;
+        char *why;
+        int status = app->path ? 0 : launch_find(app, &why);
+
+        if (status == 0)
+            continue;
+        say(pr, "%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
+        free(why);
+        return status;
+    }
+    return 0;
+}
+
+static int put_all(struct pmirun *pr, struct job *job, struct msg_in *in)
+{
+    uint32_t n = get_count(in, 8);
+    int err = 0;
+
+    for (uint32_t i = 0; i < n && err == 0; i++) {
+        struct pmiwire_str key = get_str(in), value = get_str(in);
+
+        if (!in->bad)
+            err = table_put(pr, job, key, value);
+    }
+    return err;
+}
+
+static int check_limits(struct pmirun *pr, const struct job *job)
+{
+    uint64_t need, have;
+
+    if (launch_check_limits(pr, job->n_local, &need, &have) == 0)
+        return 0;
+    say(pr, "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
+        job->n_local, (unsigned long long)need, (unsigned long long)have);
+    return STATUS_RESOURCES;
+}
+
+/* A job that cannot be started here. */
+static void refuse(struct pmirun *pr, struct job *job, int status)
+{
+    if (job->spawned)
+        job_abandon(pr, job);
+    else
+        job_stop(pr, status);
+}
+
+static void free_plan(const struct job_plan *plan)
+{
+    spawn_free_apps(plan->apps, plan->n_apps);
+    free(plan->node_of);
+}
+
+/* False: it makes no sense. All but the first job have been spawned, and their numbers grow. */
+static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan *plan)
+{
+    uint64_t n_ranks = 0;
+    bool ok = true;
+
+    plan->n_apps = get_count(in, 16);
+    plan->apps = xrealloc(NULL, plan->n_apps * sizeof(*plan->apps));
+    memset(plan->apps, 0, plan->n_apps * sizeof(*plan->apps));
+    for (uint32_t i = 0; i < plan->n_apps && ok; i++) {
+        ok = get_app(in, &plan->apps[i]);
+        n_ranks += plan->apps[i].n_procs;
+    }
+    if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !pr->server || !pr->nodes->agent.peers ||
+        plan->number < pr->n_jobs || plan->number == UINT32_MAX)
+        return false;
+    plan->node_of = get_placement(pr, in, n_ranks);
+    return !in->bad;
+}
+
+/* Begins a job whose pairs follow in the message. */
+static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in *in)
+{
+    struct job *job;
+    int err, status;
+
+    job = job_create(pr, plan, &err); /* takes node_of */
+    if (!job) {
+        say(pr, "cannot start the job: %s; stopping", any_strerror(err));
+        spawn_free_apps(plan->apps, plan->n_apps);
+        job_stop(pr, STATUS_RESOURCES);
+        return;
+    }
+    err = put_all(pr, job, in);
+    status = err ? STATUS_RESOURCES : check_limits(pr, job);
+    if (status == 0)
+        status = find_programs(pr, job);
+    if (status)
+        refuse(pr, job, status);
+    else if (!pr->stopping)
+        job_queue(pr, job);
+    agent_begin_exchange(pr, job);
+}
+
+static bool on_job(struct pmirun *pr, struct msg_in *in)
+{
+    struct job_plan plan = {0};
+    char *kvsname, *spawner;
+    bool ok;
+
+    if (pr->nodes->agent.unserved)
+        return true; /* sent before the head heard of it */
+    plan.number = get_u32(in);
+    ok = get_u32(in) == (plan.number > 0);
+    plan.kvsname = kvsname = get_string(in);
+    plan.spawner = spawner = get_option(in);
+    ok = get_plan(pr, in, &plan) && ok && (plan.number > 0) == (spawner != NULL);
+    if (ok)
+        begin(pr, &plan, in);
+    else
+        free_plan(&plan);
+    free(kvsname);
+    free(spawner);
+    return ok && !in->bad;
+}
+
+/* The head is stopping the job, and sends signals for our ranks. */
+static void on_stop(struct pmirun *pr)
+{
+    pr->stopping = true;
+    pr->launch = NULL;
+    pr->launch_tail = &pr->launch;
+    pr->kill_ns = pr->now_ns + 5 * GRACE_NS; /* should it fall silent */
+    pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
+}
+
+static bool on_spawned(struct pmirun *pr, struct msg_in *in)
+{
+    uint64_t token = get_u64(in);
+    int32_t rc = (int32_t)get_u32(in);
+    char *kvsname = get_string(in);
+
+    if (!in->bad && pr->server)
+        pmiwire_server_spawn_done(pr->server, token, rc, kvsname[0] ? kvsname : NULL, NULL, 0);
+    free(kvsname);
+    return !in->bad;
+}
+
+static bool on_found(struct pmirun *pr, struct msg_in *in)
+{
+    uint64_t token = get_u64(in);
+    int32_t rc = (int32_t)get_u32(in);
+    struct pmiwire_str port = get_str(in);
+
+    if (!in->bad && pr->server)
+        pmiwire_server_get_done(pr->server, token, rc, port);
+    return !in->bad;
+}
+
+static bool on_sign(struct pmirun *pr, struct msg_in *in)
+{
+    agent_tell_number(pr, MSG_SIGNED, get_u32(in));
+    return !in->bad;
+}
+
+static bool on_ask(struct pmirun *pr)
+{
+    agent_msg(pr, MSG_HERE);
+    agent_tell(pr);
+    return true;
+}
+
+static bool on_abandon(struct pmirun *pr, struct msg_in *in)
+{
+    struct job *job = job_by_number(pr, get_u32(in));
+
+    if (job && job->spawned)
+        job_abandon(pr, job);
+    return !in->bad;
+}
+
+static bool on_over(struct pmirun *pr, struct msg_in *in)
+{
+    struct job *job = job_by_number(pr, get_u32(in));
+
+    if (job)
+        job->over = true;
+    return !in->bad;
+}
+
+static bool on_room(struct pmirun *pr, struct msg_in *in)
+{
+    uint32_t which = get_u32(in), n = get_u32(in);
+
+    if (in->bad || which < 1 || which > 2)
+        return false;
+    output_room_given(pr, which == 1 ? &pr->output.out : &pr->output.err, n);
+    return true;
+}
+
+static bool on_input(struct pmirun *pr, struct msg_in *in)
+{
+    size_t n;
+    const char *p = get_text(in, &n);
+
+    if (!in->bad)
+        agent_input_given(pr, p, n);
+    return !in->bad;
+}
+
+static bool on_signal(struct pmirun *pr, struct msg_in *in)
+{
+    uint32_t sig = get_u32(in);
+
+    if (in->bad || sig == 0 || sig > 64)
+        return false;
+    job_kill_all(pr, (int)sig);
+    return true;
+}
+
+bool orders_frame(struct pmirun *pr, const void *p, size_t n)
+{
+    struct msg_in in = {(const char *)p + 1, n - 1, false};
+
+    switch (n ? *(const uint8_t *)p : 0) {
+    case MSG_SETUP: return on_setup(pr, &in);
+    case MSG_PEERS: return on_peers(pr, &in);
+    case MSG_JOB: return on_job(pr, &in);
+    case MSG_SIGNAL: return on_signal(pr, &in);
+    case MSG_STOP: on_stop(pr); return true;
+    case MSG_ABANDON: return on_abandon(pr, &in);
+    case MSG_OVER: return on_over(pr, &in);
+    case MSG_ROOM: return on_room(pr, &in);
+    case MSG_INPUT: return on_input(pr, &in);
+    case MSG_SPAWNED: return on_spawned(pr, &in);
+    case MSG_FOUND: return on_found(pr, &in);
+    case MSG_SIGN: return on_sign(pr, &in);
+    case MSG_ASK: return on_ask(pr);
+    case MSG_END: pr->nodes->agent.ending = true; return true;
+    default: return false;
+    }
+}

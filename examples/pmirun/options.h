@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line. */
+#ifndef PMIRUN_OPTIONS_H
+#define PMIRUN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifndef MAX_PROCS
+#define MAX_PROCS 1000000u /* of a job */
+#endif
+
+enum launch_kind { LAUNCH_HERE, LAUNCH_FORK, LAUNCH_SSH, LAUNCH_SRUN };
+enum link_kind { LINKS_ANY, LINKS_TCP, LINKS_UCX };
+
+struct app;
+
+struct options {
+    struct app *apps;
+    uint32_t n_apps;
+    uint32_t n_procs;      /* of all apps */
+    double timeout_s;      /* 0: none */
+    double stall_s;        /* 0: never */
+    double get_s;          /* for a Get that waits; 0: no limit */
+    int32_t universe_size; /* -1: unknown */
+    uint64_t shm_max_bytes;
+    bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
+    /* Several nodes. */
+    enum launch_kind launch;
+    enum link_kind links;
+    uint32_t design; /* PMIWIRE_DESIGN_* */
+    uint32_t n_nodes;
+    bool cyclic;
+    char **hosts;
+    uint32_t n_hosts;
+    char *launch_agent; /* in the place of ssh; NULL: ssh */
+    double start_s;     /* for agents to come */
+    double node_s;      /* a node that is silent for so long is lost; 0: never */
+};
+
+/* Exits on --help, --version and errors. */
+void options_parse(struct options *opt, int argc, char **argv);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whole jobs under our launcher and its peers, side by side.
+ *
+ *     bench_launch PMIRUN CLIENT [--quick]
+ *
+ * For each size n, trials alternate between the launchers. Two cases:
+ *
+ *     job          init, one put, barrier, two gets, finalize: time from the
+ *                  start of the launcher to its end, and the phases of the slowest rank
+ *     put+barrier  13 rounds in one job; a round takes as long as on its slowest rank; the
+ *                  first two warm up, of the others the median counts
+ *
+ * Figures are medians over the trials. A peer that is not installed is left out, and said so on
+ * stderr.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../bench.h"
+#include "launch_record.h"
+
+#define MAX_N       1024
+#define MAX_TRIALS  16
+#define JOB_SECONDS 120
+#define ROUNDS      13
+#define WARM_UP     2
+
+extern char **environ;
+
+struct launcher {
+    const char *who;
+    const char *path;
+};
+
+struct sample {
+    double whole, cpu, launch, init, put, barrier_round, gets, finalize;
+};
+
+static char records_path[] = "/tmp/bench_launch.XXXXXX";
+
+static double now_ms(void)
+{
+    return (double)bench_ns(CLOCK_MONOTONIC) * 1e-6;
+}
+
+static void die(const char *what)
+{
+    perror(what);
+    unlink(records_path);
+    exit(1);
+}
+
+static void interrupted(int sig)
+{
+    unlink(records_path);
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+/* Run argv to its end within JOB_SECONDS; returns its wall time in ms and the CPU time of all its
+ * processes. */
+static double run(char *const argv[], double *cpu)
+{
+    struct rusage before, after;
+    posix_spawn_file_actions_t actions;
+    double start, end;
+    int status, pidfd, rc;
+    pid_t pid;
+    struct pollfd p = {-1, POLLIN, 0};
+
+    getrusage(RUSAGE_CHILDREN, &before);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    start = now_ms();
+    rc = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    if (rc != 0) {
+        errno = rc;
+        die(argv[0]);
+    }
+    pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    p.fd = pidfd;
+    if (pidfd < 0 || poll(&p, 1, JOB_SECONDS * 1000) != 1) {
+        kill(pid, SIGKILL);
+        errno = ETIMEDOUT;
+        die(argv[0]);
+    }
+    if (waitpid(pid, &status, 0) != pid)
+        die("waitpid");
+    end = now_ms();
+    close(pidfd);
+    posix_spawn_file_actions_destroy(&actions);
+    getrusage(RUSAGE_CHILDREN, &after);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        fprintf(stderr, "bench_launch: %s ended with status %d\n", argv[0], status);
+        unlink(records_path);
+        exit(1);
+    }
+    *cpu = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec -
+                    before.ru_stime.tv_sec) *
+               1e3 +
+           (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec -
+                    before.ru_stime.tv_usec) *
+               1e-3;
+    return end - start;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* One job of n ranks; phases are those of the slowest rank. */
+static struct sample job(const struct launcher *l, char *client, int n, int rounds)
+{
+    static struct record records[MAX_N];
+    struct sample s = {0};
+    double per_round[MAX_ROUNDS] = {0}, start;
+    char count[16], round_count[16];
+    int fd = open(records_path, O_RDWR | O_TRUNC);
+    size_t bytes = (size_t)n * sizeof(records[0]);
+    char *argv[] = {(char *)(uintptr_t)l->path,
+                    (char *)(uintptr_t) "-n",
+                    count,
+                    client,
+                    records_path,
+                    round_count,
+                    NULL};
+
+    snprintf(count, sizeof(count), "%d", n);
+    snprintf(round_count, sizeof(round_count), "%d", rounds);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0)
+        die(records_path);
+    start = now_ms();
+    s.whole = run(argv, &s.cpu);
+    if (pread(fd, records, bytes, 0) != (ssize_t)bytes)
+        die("read records");
+    close(fd);
+    for (int i = 0; i < n; i++) {
+        const struct record *r = &records[i];
+
+        if (r->ended == 0) {
+            fprintf(stderr, "bench_launch: %s: rank %d of %d left no record\n", l->who, i, n);
+            exit(1);
+        }
+        s.launch = larger(s.launch, r->started - start);
+        s.init = larger(s.init, r->init);
+        s.put = larger(s.put, r->put);
+        s.gets = larger(s.gets, r->gets);
+        s.finalize = larger(s.finalize, r->finalize);
+        for (int k = 0; k < rounds; k++)
+            per_round[k] = larger(per_round[k], r->round[k]);
+    }
+    s.barrier_round = rounds > WARM_UP
+                          ? bench_median(per_round + WARM_UP, (size_t)(rounds - WARM_UP))
+                          : per_round[0];
+    return s;
+}
+
+/* Median of one member over the trials. */
+static double over_trials(const struct sample *s, size_t n, size_t member)
+{
+    double v[MAX_TRIALS];
+
+    for (size_t i = 0; i < n; i++)
+        memcpy(&v[i], (const char *)&s[i] + member, sizeof(v[i]));
+    return bench_median(v, n);
+}
+
+static void compare_at(const struct bench *b, const struct launcher *l, size_t n_launchers,
+                       char *client, int n, size_t trials)
+{
+    static struct sample whole[2][MAX_TRIALS], rounds[2][MAX_TRIALS];
+    double job_ms[2], round_ms[2];
+
+    for (size_t t = 0; t < trials; t++) {
+        for (size_t i = 0; i < n_launchers; i++) {
+            size_t k = (i + t) % n_launchers; /* who goes first changes */
+
+            whole[k][t] = job(&l[k], client, n, 1);
+            rounds[k][t] = job(&l[k], client, n, ROUNDS);
+        }
+    }
+    for (size_t k = 0; k < n_launchers; k++) {
+        job_ms[k] = over_trials(whole[k], trials, offsetof(struct sample, whole));
+        round_ms[k] = over_trials(rounds[k], trials, offsetof(struct sample, barrier_round));
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "whole_job", job_ms[k], "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "cpu",
+                     over_trials(whole[k], trials, offsetof(struct sample, cpu)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "last_rank_started",
+                     over_trials(whole[k], trials, offsetof(struct sample, launch)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "init",
+                     over_trials(whole[k], trials, offsetof(struct sample, init)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "gets",
+                     over_trials(whole[k], trials, offsetof(struct sample, gets)), "ms");
+        bench_figure(b, "job", (uint64_t)n, l[k].who, "finalize",
+                     over_trials(whole[k], trials, offsetof(struct sample, finalize)), "ms");
+        bench_figure(b, "put+barrier", (uint64_t)n, l[k].who, "round", round_ms[k], "ms");
+    }
+    if (n_launchers == 2)
+        fprintf(stderr,
+                "n=%-5d whole job %8.1f ms, %s %8.1f ms: %.2fx   put+barrier %7.2f ms, %s %7.2f "
+                "ms: %.2fx\n",
+                n, job_ms[0], l[1].who, job_ms[1], job_ms[1] / job_ms[0], round_ms[0], l[1].who,
+                round_ms[1], round_ms[1] / round_ms[0]);
+}
+
+int main(int argc, char **argv)
+{
+    static const int sizes[] = {16, 64, 256, 1024};
+    struct launcher launchers[2] = {{"ours", NULL}, {"mpiexec.hydra", "mpiexec.hydra"}};
+    struct bench b;
+    size_t n_launchers = 2;
+    int fd;
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: bench_launch PMIRUN CLIENT [--quick]\n");
+        return 2;
+    }
+    bench_init(&b, "launch", argc - 2, argv + 2);
+    launchers[0].path = argv[1];
+    if (system("command -v mpiexec.hydra > /dev/null 2>&1") != 0) {
+        fprintf(stderr, "bench_launch: no mpiexec.hydra (apt install mpich): ours alone\n");
+        n_launchers = 1;
+    }
+    signal(SIGINT, interrupted);
+    signal(SIGTERM, interrupted);
+    fd = mkstemp(records_path);
+    if (fd < 0)
+        die("mkstemp");
+    close(fd);
+    for (size_t i = 0; i < (b.quick ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++)
+        compare_at(&b, launchers, n_launchers, argv[2], sizes[i],
+                   b.quick          ? 2
+                   : sizes[i] > 256 ? 7
+                                    : 11);
+    unlink(records_path);
+    return 0;
+}
