@@ -5,7 +5,7 @@
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
 #     cmocka  c++  pkg-config  mpich  openmpi  openshmem  slurm  sodium  pmix  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
-#     gnuplot  perl  manlint  debhelper  lintian  chromium  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
+#     gnuplot  perl  manlint  debhelper  lintian  chromium  clang-format  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
     find_library(CMOCKA_LIBRARY cmocka)
@@ -76,7 +76,7 @@ function(fencepost_find_features)
     fencepost_feature(gnuplot "drawing figures" "gnuplot-nox" FENCEPOST_GNUPLOT)
 
     find_program(FENCEPOST_PERL perl)
-    fencepost_feature(perl "manual pages from the headers" "perl" FENCEPOST_PERL)
+    fencepost_feature(perl "manual pages, with doxygen" "perl" FENCEPOST_PERL)
     find_program(FENCEPOST_MANDOC mandoc)
     find_program(FENCEPOST_GROFF groff)
     find_program(FENCEPOST_LEXGROG lexgrog)
@@ -89,11 +89,12 @@ function(fencepost_find_features)
     find_program(FENCEPOST_CHROMIUM NAMES chromium chromium-browser google-chrome)
     fencepost_feature(chromium "a look at the report" "chromium" FENCEPOST_CHROMIUM)
 
+    find_program(FENCEPOST_CLANG_FORMAT NAMES clang-format-14 clang-format)
+    fencepost_feature(clang-format "checking the format" "clang-format" FENCEPOST_CLANG_FORMAT)
     find_program(FENCEPOST_ABIDIFF abidiff)
-    find_program(FENCEPOST_ABIDW abidw)
-    fencepost_feature(abigail "ABI check" "abigail-tools" FENCEPOST_ABIDIFF FENCEPOST_ABIDW)
+    fencepost_feature(abigail "ABI check" "abigail-tools" FENCEPOST_ABIDIFF)
     find_program(FENCEPOST_DOXYGEN doxygen)
-    fencepost_feature(doxygen "documentation check" "doxygen" FENCEPOST_DOXYGEN)
+    fencepost_feature(doxygen "documentation, manual pages" "doxygen" FENCEPOST_DOXYGEN)
 
     if(FENCEPOST_FUZZ)
         include(CheckCSourceCompiles)

@@ -18,7 +18,7 @@ include(CMakePackageConfigHelpers)
 #   Installs, under GNUInstallDirs and DESTDIR, the components
 #     lib<name>-runtime   lib<name>.so.<n>*
 #     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, the package for find_package(<name>), and, where
-#                         perl is, the manual pages that are made from the headers
+#                         doxygen and perl are, the manual pages that are made from the headers
 function(fencepost_library name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;SOVERSION;DESCRIPTION;BACK_END_OF" "LINK;REQUIRES;REQUIRES_PRIVATE")
     if(NOT arg_VERSION OR NOT DEFINED arg_SOVERSION OR arg_UNPARSED_ARGUMENTS)
@@ -75,7 +75,7 @@ function(fencepost_library name)
         FILES_MATCHING PATTERN "*.h")
     file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/man/*.[1-9])
     fencepost_install_man(lib${name}-dev ${pages})
-    fencepost_generate_man()
+    fencepost_generate_docs()
     fencepost_install_pkgconfig()
     fencepost_install_cmake_package()
     set_property(GLOBAL APPEND PROPERTY FENCEPOST_LIBRARIES ${name})
@@ -93,11 +93,18 @@ function(fencepost_install_man component)
     endforeach()
 endfunction()
 
-# The manual pages of fencepost_library(), whose variables it sees: the public headers as man3, and man7. Without perl there are none.
-macro(fencepost_generate_man)
+# The documentation of fencepost_library(), whose variables it sees: doc/html of its build folder, and the public headers as manual pages,
+# man3 and man7. Without doxygen there is none, and without perl there are no pages.
+macro(fencepost_generate_docs)
+    find_program(FENCEPOST_DOXYGEN doxygen)
     find_program(FENCEPOST_PERL perl)
-    mark_as_advanced(FENCEPOST_PERL)
-    if(FENCEPOST_PERL)
+    mark_as_advanced(FENCEPOST_DOXYGEN FENCEPOST_PERL)
+    set(doc_out ${CMAKE_CURRENT_BINARY_DIR}/doc)
+    string(MAKE_C_IDENTIFIER ${name} doc_upper)
+    string(TOUPPER ${doc_upper} doc_upper)
+    configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/Doxyfile.in ${doc_out}/Doxyfile @ONLY)
+    set_property(GLOBAL PROPERTY FENCEPOST_${name}_DOXYFILE ${doc_out}/Doxyfile)
+    if(FENCEPOST_DOXYGEN AND FENCEPOST_PERL)
         set(man_script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/manpages.pl)
         set(man_out ${CMAKE_CURRENT_BINARY_DIR}/man)
         set(man_readme ${CMAKE_CURRENT_SOURCE_DIR}/README.md)
@@ -106,9 +113,11 @@ macro(fencepost_generate_man)
         if(arg_BACK_END_OF)
             set(man_core --core ${arg_BACK_END_OF})
         endif()
-        add_custom_command(OUTPUT ${man_out}/made DEPENDS ${man_script} ${man_headers} ${man_readme} VERBATIM
+        add_custom_command(OUTPUT ${man_out}/made DEPENDS ${man_script} ${doc_out}/Doxyfile ${man_headers} ${man_readme} VERBATIM
+            COMMAND ${CMAKE_COMMAND} -E rm -rf ${doc_out}/xml
+            COMMAND ${FENCEPOST_DOXYGEN} ${doc_out}/Doxyfile
             COMMAND ${FENCEPOST_PERL} ${man_script} --name ${name} --version ${arg_VERSION} ${man_core} --readme ${man_readme}
-                --include ${CMAKE_CURRENT_SOURCE_DIR}/include --out ${man_out}
+                --include ${CMAKE_CURRENT_SOURCE_DIR}/include --xml ${doc_out}/xml --out ${man_out}
             COMMAND ${CMAKE_COMMAND} -E touch ${man_out}/made
             COMMENT "Manual pages of lib${name}")
         add_custom_target(${name}_man ALL DEPENDS ${man_out}/made)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# manpages.pl --name <library> --version <x.y.z> --include <directory> --out <directory> [--readme <file>] [--core <library>]
+# manpages.pl --name <library> --version <x.y.z> --include <directory> --xml <directory> --out <directory> [--readme <file>] [--core <library>]
 #
-# The public headers as manual pages, for `man`: a page of section 3 for each documented function and each struct, and <library>(7),
-# which has the model, the functions by chapter, the constants and the README's example. The headers are the only source: comments
-# in Doxygen's form, with @file, @brief, @param, @return, @name and the house's @threads, @allocates, @cost, @source, @units.
-# <directory> is emptied of pages first. --core names the library that this one is a back-end of.
+# Doxygen's reading of the public headers (GENERATE_XML) as manual pages: a page of section 3 for each function and each struct, and
+# <library>(7), which has the model, lists of the functions, structs and constants, and the README's program. <directory> is emptied of pages
+# first. --core names the library that this one is a back-end of.
+#
+# Why not Doxygen's own pages (GENERATE_MAN): `man 3 shmht_get` is there all of shmht.h, 1,200 lines for the 35 that were asked for,
+# without what the error codes mean; there is no shmht(7); each member of a struct takes a page name, free(3) and index(3) among them;
+# and mandoc warns of every second line.
 use strict;
 use warnings;
 use File::Path qw(make_path);
@@ -12,535 +15,302 @@ use Getopt::Long;
 use POSIX qw(strftime);
 
 my %opt;
-GetOptions(\%opt, 'name=s', 'version=s', 'include=s', 'out=s', 'readme=s', 'core=s') && !@ARGV or exit 2;
-for (qw(name version include out)) { defined $opt{$_} or die "manpages.pl: --$_ is missing\n" }
-(my $id = $opt{name}) =~ tr/-/_/;
-my $upper = uc $id;
-my %tag_title = (threads => 'THREADS', allocates => 'MEMORY', cost => 'COST', source => 'SOURCE', units => 'UNITS');
-my @tag_order = qw(units threads allocates cost source);
+GetOptions(\%opt, map { "$_=s" } qw(name version include xml out readme core)) && !@ARGV or exit 2;
+for (qw(name version include xml out)) { defined $opt{$_} or die "manpages.pl: --$_ is missing\n" }
+my %section = (Units => 'UNITS', Threads => 'THREADS', Allocates => 'MEMORY', Cost => 'COST', Source => 'SOURCE');
+my @section_order = qw(Units Threads Allocates Cost Source);
+my (%functions, %types, %constants, @headers);
 
-my (%functions, %types, %constants, @chapters); # by name; chapters in the order of the main header
-my $newest = 0;
-
-# ---------------------------------------------------------------- reading
+# ---------------------------------------------------------------- XML: an element is { name, its attributes, in => [elements and texts] }
 
 sub slurp {
-    my ($path) = @_;
-    open my $in, '<:encoding(UTF-8)', $path or die "manpages.pl: $path: $!\n";
+    open my $in, '<:encoding(UTF-8)', $_[0] or die "manpages.pl: $_[0]: $!\n";
     local $/;
     return scalar <$in>;
 }
 
-# The text between the marks of a comment, without the stars at the left.
-sub strip_stars {
+sub parse_xml {
     my ($text) = @_;
-    $text =~ s/^[ \t]*\* ?//gm;
-    $text =~ s/\s+\z//;
-    $text =~ s/\A[ \t]*\n//;
-    return $text;
-}
-
-# A comment as a hash: brief, body, params (list of [name, direction, text]), return, and the tags above.
-sub parse_doc {
-    my ($raw) = @_;
-    my %doc = (brief => '', body => '', params => []);
-    my $text = strip_stars($raw);
-    $text =~ s/\@[{}]//g;
-    my $into = \$doc{body};
-    my $brief_open = 0;
-    for my $line (split /\n/, $text) {
-        if ($brief_open && $line =~ /^\s*$/) {
-            $into = \$doc{body};
-            $brief_open = 0;
-        }
-        while ($line =~ /^(.*?)(?<![\w@])\@(file|brief|param|return|name|threads|allocates|cost|source|units|private)\b(\[[a-z,]+\])?\s*(.*)$/) {
-            my ($before, $tag, $direction, $rest) = ($1, $2, $3, $4);
-            $$into .= $before if $before =~ /\S/;
-            $brief_open = 0;
-            if ($tag eq 'param') {
-                $rest =~ s/^(\w+|\.\.\.)\s*//;
-                push @{$doc{params}}, [$1, $direction ? $direction =~ tr/[]//dr : '', ''];
-                $into = \$doc{params}[-1][2];
-            } elsif ($tag eq 'private') {
-                $doc{private} = 1;
-            } else {
-                $doc{$tag} = '' unless defined $doc{$tag};
-                $into = \$doc{$tag};
-                $brief_open = $tag eq 'brief' || $tag eq 'name' || $tag eq 'file';
-            }
-            $line = $rest;
-        }
-        $$into .= "$line\n";
-        if ($brief_open && ($into == \$doc{file} || $into == \$doc{name})) { # one line each
-            $into = \$doc{body};
-            $brief_open = 0;
+    my %entity = (lt => '<', gt => '>', amp => '&', quot => '"', apos => "'");
+    my @open = ({ name => '', in => [] });
+    while ($text =~ /\G(?:<\?.*?\?>|<(\/?)(\w+)([^>]*?)(\/?)>|([^<]+))/gcs) {
+        my ($close, $name, $attributes, $empty, $words) = ($1, $2, $3, $4, $5);
+        if (defined $words) {
+            push @{ $open[-1]{in} }, $words =~ s/&(\w+);/$entity{$1} \/\/ "&$1;"/ger;
+        } elsif ($close) {
+            pop @open;
+        } elsif (defined $name) {
+            my $element = { $attributes =~ /([\w:]+)="([^"]*)"/g, name => $name, in => [] };
+            push @{ $open[-1]{in} }, $element;
+            push @open, $element unless $empty;
         }
     }
-    s/\s+\z// for grep { !ref } @doc{grep { defined $doc{$_} && !ref $doc{$_} } keys %doc};
-    if ($doc{brief} eq '' && !defined $doc{file} && !defined $doc{name}) { # as JAVADOC_AUTOBRIEF: the first sentence
-        if ($doc{body} =~ s/\A(.*?[.:])(?=\s+[A-Z`]|\s*\z)\s*//s) { $doc{brief} = $1 }
-        else { $doc{brief} = $doc{body}; $doc{body} = '' }
-    }
-    return \%doc;
+    return $open[0];
 }
 
-# What follows a comment: a declaration up to its ; or the end of its body. Returns the text, and the part before the body.
-sub take_declaration {
-    my ($text) = @_; # reference, with pos()
-    my $start = pos $$text;
-    my ($depth, $head_end) = (0, undef);
-    while ($$text =~ /\G(?:(\/\*.*?\*\/)|("(?:\\.|[^"\\])*")|([{}();])|([^{}();"\/]+|\/))/gcs) {
-        next unless defined $3;
-        my $c = $3;
-        if ($c eq '{' || $c eq '(') {
-            $head_end = pos($$text) - 1 if $c eq '{' && $depth == 0 && !defined $head_end;
-            $depth++;
-        } elsif ($c eq '}' || $c eq ')') {
-            $depth--;
-            last if $c eq '}' && $depth == 0 && substr($$text, $start, $head_end - $start) =~ /\)\s*$/; # of a function
-        } elsif ($depth == 0) {
-            last;
-        }
-    }
-    my $end = pos($$text) // length $$text;
-    $head_end //= $end;
-    return (substr($$text, $start, $end - $start), substr($$text, $start, $head_end - $start));
-}
-
-sub one_line {
-    my ($text) = @_;
-    $text =~ s/[ \t\n]+/ /g;
-    $text =~ s/^ | $//g;
-    return $text;
-}
-
-sub add_constant {
-    my ($name, $value, $text, $chapter, $group) = @_;
-    return if $constants{$name} || $name =~ /_API$|_H$|_VERSION(_|$)|_LIKELY$/;
-    $constants{$name} = { name => $name, value => $value, text => one_line($text), group => $group };
-    push @{ $group->{constants} }, $name if $group;
-    push @{ $chapter->{constants} }, $name unless $group;
-}
-
-sub read_header {
-    my ($path, $include) = @_;
-    my $text = slurp($path);
-    my $mtime = (stat $path)[9];
-    $newest = $mtime if $mtime > $newest;
-    my $chapter = { include => $include, doc => { body => '' }, groups => [], sections => [], constants => [] };
-    my $section = { title => '', functions => [], types => [] };
-    push @{ $chapter->{sections} }, $section;
-    my ($pending, $group);
-    pos($text) = 0;
-    while (pos($text) < length $text) {
-        if ($text =~ /\G\s+/gc) {
-            next;
-        } elsif ($text =~ /\G\/\*\*<.*?\*\//gcs) {
-            next;
-        } elsif ($text =~ /\G\/\*\*(.*?)\*\//gcs) {
-            my $raw = $1;
-            my $doc = parse_doc($raw);
-            if (defined $doc->{file}) { $chapter->{doc} = $doc }
-            elsif (defined $doc->{name}) {
-                $group = { title => $doc->{name}, body => $doc->{body}, doc => $doc, constants => [] };
-                push @{ $chapter->{groups} }, $group;
-            } elsif ($raw =~ /\@\}/) { $group = undef }
-            elsif ($doc->{private}) { $pending = undef }
-            else { $pending = $doc }
-        } elsif ($text =~ /\G\/\* -{5,}\s*(.*?)\s*\*\//gcs) {
-            $section = { title => ucfirst($1), functions => [], types => [] };
-            push @{ $chapter->{sections} }, $section;
-        } elsif ($text =~ /\G\/\*.*?\*\//gcs) {
-            next;
-        } elsif ($text =~ /\G#define[ \t]+(\w+)(\([^)]*\))?[ \t]*((?:\\\n|[^\n])*?)[ \t]*(?:\/\*\*<(.*?)\*\/[^\n]*|\/\*[^\n]*)?(?=\n)/gcs) {
-            my ($name, $parameters, $value, $trailing) = ($1, $2, $3, $4);
-            my $comment = defined $trailing ? strip_stars($trailing) : $pending ? "$pending->{brief} $pending->{body}" : '';
-            add_constant($name, $value, $comment, $chapter, $group) unless $parameters;
-            $pending = undef;
-        } elsif ($text =~ /\G#(?:\\\n|[^\n])*/gc) {
-            $pending = undef;
-        } elsif ($text =~ /\Gextern "C" \{/gc || $text =~ /\G\}/gc) {
-            next;
-        } else {
-            my ($all, $head) = take_declaration(\$text);
-            my $doc = $pending;
-            $pending = undef;
-            if ($all =~ /^(struct|enum|union)\s+(\w+)\s*\{/) {
-                my ($what, $name) = ($1, $2);
-                if ($what eq 'enum') {
-                    while ($all =~ /^\s*(\w+)\s*(?:=\s*([^,\/]*?))?\s*,?\s*(?:\/\*\*<(.*?)\*\/)?\s*$/gms) {
-                        add_constant($1, $2 // '', strip_stars($3 // ''), $chapter, $group) if $1 ne 'enum';
-                    }
-                }
-                next unless $doc;
-                $types{$name} = { name => $name, what => $what, text => $all, doc => $doc, include => $include };
-                push @{ $section->{types} }, $name;
-            } elsif ($all =~ /^typedef\b.*?(\w+)\s*\(/s && $doc) {
-                $types{$1} = { name => $1, what => 'typedef', text => $all, doc => $doc, include => $include };
-                push @{ $section->{types} }, $1;
-            } elsif ($head =~ /\b(\w+)\s*\(/ && $head !~ /^struct \w+;/) {
-                my $name = $1;
-                next unless $doc;
-                my $prototype = $head;
-                my $cut = $prototype =~ s/^(\w+_API\s+|static\s+inline\s+)// ? length $1 : 0;
-                $prototype =~ s/\n {$cut}/\n/g;
-                $prototype =~ s/\s*\z//;
-                $prototype .= ';' unless $prototype =~ /;$/;
-                $functions{$name} = { name => $name, prototype => $prototype, doc => $doc, include => $include, group => $group,
-                    chapter => $chapter };
-                push @{ $section->{functions} }, $name;
-            }
-        }
-    }
-    return $chapter;
-}
+sub children { my ($e, $name) = @_; return grep { ref && $_->{name} eq $name } @{ $e->{in} } }
+sub child { return (children(@_))[0] // { name => $_[1], in => [] } }
+sub words { return join '', map { ref ? words($_) : $_ } @{ $_[0]{in} } }
+sub one_line { return $_[0] =~ s/\s+/ /gr =~ s/^ | $//gr }
+sub text_of { return one_line(words(child(@_))) }
+sub everywhere { my ($e, $name) = @_; return map { ($_->{name} eq $name ? $_ : (), everywhere($_, $name)) } grep { ref } @{ $e->{in} } }
 
 # ---------------------------------------------------------------- roff
 
-# Text of a line, escaped; inside code every hyphen is a minus.
 sub escape {
-    my ($text, $code) = @_;
+    my ($text) = @_;
     $text =~ s/\\/\\e/g;
-    $text =~ s/\x{A0}/\\ /g;
-    if ($code) { $text =~ s/-/\\-/g; $text =~ s/'/\\(aq/g }
-    else { $text =~ s/(?<![A-Za-z])-|-(?![A-Za-z])/\\-/g }
+    $text =~ s/-/\\-/g;
     $text =~ s/\^/\\(ha/g;
     $text =~ s/~/\\(ti/g;
     $text =~ s/`/\\(ga/g;
+    $text =~ s/\x{A0}/\\ /g;
     $text =~ s/([^\x00-\x7f])/sprintf '\\[u%04X]', ord $1/ge;
     return $text;
 }
+sub code { return ".EX\n" . join('', map { (my $line = escape($_)) =~ s/'/\\(aq/g; $line =~ s/^\./\\&./; "$line\n" } split /\n/, $_[0]) . ".EE\n" }
+sub bold { return '\fB' . escape($_[0]) . '\fP' }
 
-# Escaped text with its marks: `code`, **strong**, *emphasis*, and functions and constants in bold.
+my %font = (computeroutput => 'B', bold => 'B', ref => 'B', parametername => 'I', emphasis => 'I');
 sub inline {
-    my ($text) = @_;
-    my $out = '';
-    while ($text =~ /\G(?:`([^`]+)`|\*\*(\S(?:.*?\S)?)\*\*|(?<![\w*])\*(\w(?:[^*]*?\w)?)\*(?![\w*])|\b([a-z]\w*)\(\)|\b([A-Z][A-Z0-9]*_[A-Z0-9_]+\b\*?)|(.))/gcs) {
-        if (defined $1) { $out .= '\fB' . escape($1, 1) . '\fP' }
-        elsif (defined $2) { $out .= '\fB' . escape($2) . '\fP' }
-        elsif (defined $3) { $out .= '\fI' . escape($3) . '\fP' }
-        elsif (defined $4) { $out .= '\fB' . escape($4, 1) . '\fP()' }
-        elsif (defined $5) { $out .= '\fB' . escape($5, 1) . '\fP' }
-        else {
-            my $plain = $6;
-            # As much as holds no mark, at once: the hyphens in it are judged by their neighbours.
-            $plain .= $1 if $plain =~ /[^A-Za-z0-9_]/ ? $text =~ /\G([^`*A-Za-z0-9_]*)/gc : $text =~ /\G([A-Za-z0-9_-]*(?![A-Za-z0-9_(]))/gc;
-            my $before = substr $text, 0, pos($text) - length $plain;
-            my $joined = $before =~ /[A-Za-z]$/ && $plain =~ /^-/ && substr($text, pos $text, 1) =~ /[A-Za-z]/;
-            $out .= $joined ? '-' . escape(substr $plain, 1) : escape($plain);
-        }
-    }
-    return $out;
+    my ($node) = @_;
+    return escape($node) =~ s/\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b/$constants{$1} ? "\\fB$1\\fP" : $1/ger unless ref $node;
+    my $font = $font{ $node->{name} };
+    return "\\f$font" . escape(words($node) =~ s/^( +)|( {2,})/"\x{A0}" x length($1 \/\/ $2)/ger) . '\fP' if $font;
+    return '\-' if $node->{name} =~ /^[nm]dash$/;
+    return join '', map { inline($_) } @{ $node->{in} };
 }
 
-# A paragraph's lines; none may begin as a request.
-sub lines {
-    my ($text) = @_;
-    $text =~ s/`([^`]+)`/'`' . ($1 =~ s{(^ +|  +)}{"\x{A0}" x length $1}ger) . '`'/ge; # blanks that count
-    $text = inline(one_line($text));
-    $text =~ s/(?<=[a-z0-9)][.?!])\s+(?=[A-Z(\\])/\n/g; # a sentence a line, but not after an initial
+# A paragraph, a sentence a line; no line begins as a request.
+sub paragraph {
+    my $text = one_line($_[0]);
+    $text =~ s/^([a-z])(?=[a-z]*(?:[ ,;:.]|$))/\u$1/;
+    $text =~ s/(?<=[a-z0-9)][.?!]) (?=[A-Z(\\])/\n/g;
     $text =~ s/^(?=[.'])/\\&/gm;
-    return "$text\n";
+    return $text eq '' ? '' : "$text\n";
 }
 
-sub code {
-    my ($text) = @_;
-    my $out = '';
-    for my $line (split /\n/, $text) {
-        $line = escape($line, 1);
-        $line =~ s/^(?=[.'])/\\&/;
-        $out .= "$line\n";
-    }
-    return ".EX\n$out.EE\n";
-}
-
-# Text of several paragraphs, with lists and indented code. It ends as a paragraph does, without .PP.
+# What a description says, but for parameters, results and sections, which have places of their own in a page.
 sub blocks {
-    my ($text) = @_;
-    my (@out, @paragraph, $list, @heads);
-    my $flush = sub {
-        return unless @paragraph;
-        push @out, lines(join "\n", @paragraph);
-        @paragraph = ();
-    };
-    my @lines = split /\n/, $text;
-    for (my $i = 0; $i < @lines; $i++) {
-        my $line = $lines[$i];
-        if ($line =~ /^\s*$/) {
+    my ($node) = @_;
+    my ($out, $text) = ('', '');
+    my $flush = sub { my $p = paragraph($text); $text = ''; $out .= ".PP\n" if $out ne '' && $p ne ''; $out .= $p };
+    for my $in (@{ $node->{in} }) {
+        my $name = ref $in ? $in->{name} : '';
+        if ($name eq 'para') { $flush->(); my $more = blocks($in); $out .= ($out ne '' && $more ne '' && $more !~ /^\.(?:PP|IP|TP)/ ? ".PP\n" : '') . $more }
+        elsif ($name =~ /^(itemized|ordered)list$/) {
             $flush->();
-            my $next = $lines[$i + 1] // '';
-            next if $next =~ /^\s*$/;
-            if ($next =~ /^ {4,}\S/ && !($list && $next =~ /^ {0,5}\S/)) { # code
-                my @code;
-                while ($i + 1 < @lines && ($lines[$i + 1] =~ /^ {4}/ || ($lines[$i + 1] =~ /^\s*$/ && ($lines[$i + 2] // '') =~ /^ {4}/))) {
-                    push @code, $lines[++$i];
-                }
-                s/^ {4}// for @code;
-                push @out, ".PP\n.RS 4\n" . code(join "\n", @code) . ".RE\n";
-                push @out, ".PP\n" if grep { /\S/ } @lines[$i + 1 .. $#lines];
-                $list = 0;
-            } elsif ($next !~ /^\s*(?:[-*]|\d+\.)\s/) {
-                push @out, ".PP\n" if @out;
-                $list = 0;
+            my $n = 0;
+            $out .= ($1 eq 'ordered' ? '.IP ' . ++$n . '. 4' : '.IP \(bu 2') . "\n" . blocks($_) =~ s/^\.PP$/.IP/gmr for children($in, 'listitem');
+        } elsif ($name eq 'verbatim' || $name eq 'programlisting') {
+            $flush->();
+            my $lines = $name eq 'verbatim' ? words($in) : join "\n", map { words($_) =~ s/\s+$//r } map { sp($_) } children($in, 'codeline');
+            $out .= ".PP\n.RS 4\n" . code($lines =~ s/\A\n+//r) . ".RE\n";
+        } elsif ($name eq 'table') { # its first row are the titles
+            $flush->();
+            my ($titles, @rows) = map { [map { one_line(inline($_)) } children($_, 'entry')] } children($in, 'row');
+            for my $row (@rows) {
+                $out .= ".TP\n$row->[0]\n" . paragraph(join '; ', map { $titles->[$_] eq '' ? $row->[$_] : "$titles->[$_]: $row->[$_]" } 1 .. $#$row);
             }
-        } elsif (($list || !@paragraph || $paragraph[-1] =~ /[:.]$/) && $line =~ /^(?:\s+[-*]|\s*\d+\.)\s/) {
-            my ($mark, $rest) = $line =~ /^\s*(\S+)\s+(.*)$/;
-            $rest =~ s/^([\w.\/-]+) {2,}/`$1`: /; # two columns
-            $flush->();
-            pop @out if @out && $out[-1] eq ".PP\n";
-            push @out, $mark =~ /\d/ ? ".IP $mark 4\n" : ".IP \\(bu 2\n";
-            @paragraph = ($rest);
-            $list = 1;
-        } elsif ($line =~ /^\s*\|(.*)\|\s*$/) { # a table: its first row are the titles
-            my @cells = map { s/^\s+|\s+$//gr } split /\|/, $1, -1;
-            $flush->();
-            pop @out if @out && $out[-1] eq ".PP\n";
-            if (!@heads) { @heads = @cells }
-            elsif ("@cells" !~ /^[-: ]+$/) { push @out, table_row(\@heads, \@cells) }
-        } else {
-            push @paragraph, $line;
-        }
+        } elsif ($name !~ /^(?:parameterlist|simplesect)$/) { $text .= inline($in) }
     }
     $flush->();
-    my $all = join '', @out;
-    $all =~ s/^\.PP\n(?=\.[PIT]P)|\.PP\n\z//gm; # paragraphs of nothing
-    return $all;
-}
-
-# Brief line and text of a comment, as paragraphs.
-sub description {
-    my ($doc) = @_;
-    return blocks(join "\n\n", grep { /\S/ } $doc->{brief} // '', $doc->{body});
-}
-
-# A row of a table: the first cell stands out, the others say what they are.
-sub table_row {
-    my ($heads, $cells) = @_;
-    my ($first, @rest) = @$cells;
-    return ".TP\n" . inline($first) . "\n"
-        . lines(join '; ', map { my $title = $heads->[$_ + 1]; $title =~ /\S/ ? "$title: $rest[$_]" : $rest[$_] } 0 .. $#rest);
-}
-
-# A struct as in the header, with ordinary comments.
-sub struct_code {
-    my ($type) = @_;
-    my $text = $type->{text};
-    $text =~ s/[ \t]*\/\*\* \@private \*\/[ \t]*\n//g;
-    $text =~ s/\/\*\*<?/\/*/g;
-    $text =~ tr/`//d;
-    $text =~ s/\@param (\w+)/$1:/g;
-    $text =~ s/\@return\b/Returns/g;
-    $text =~ s/\@(\w+) /\u$1: /g;
-    $text =~ s/\s*\z//;
-    return ".PP\n" . code($text);
-}
-
-# The constants that a text names: one by one, as PREFIX_* or `PREFIX_ bits`, or as _NAME after another with the same beginning.
-sub named_constants {
-    my ($text) = @_;
-    my (%seen, @names);
-    my $last = $upper;
-    while ($text =~ /(?<!\w)(_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)(_?\*|_(?!\w))?/g) {
-        my ($word, $many) = ($1, $2 // '');
-        if ($word =~ /^_/) {
-            my $stem = $last;
-            $stem =~ s/_[A-Z0-9]+$// or last until $constants{"$stem$word"} || $stem !~ /_/;
-            $word = "$stem$word";
-        }
-        my $prefix = $word . ($many =~ /^_/ ? '_' : '');
-        my @found = $many eq '' ? grep { $constants{$_} } $word : $word =~ /_/ ? sort grep { index($_, $prefix) == 0 } keys %constants : ();
-        $last = $found[0] if @found;
-        $seen{$_}++ or push @names, $_ for @found;
-    }
-    return @names;
-}
-
-sub list_constants {
-    my $out = '';
-    for my $name (@_) {
-        my $constant = $constants{$name};
-        my $value = $constant->{value};
-        my $tag = '\fB' . escape($name, 1) . '\fP' . ($value ne '' && $value !~ /\\/ ? ' ' . escape($value, 1) : '');
-        if ($constant->{text} eq '') { # no text of its own
-            $out .= ".TP\n$tag\n\\&\n";
-        } else {
-            $out .= ".TP\n$tag\n" . lines(ucfirst_safe($constant->{text}));
-        }
-    }
     return $out;
 }
+sub sp { my ($line) = @_; $_->{in} = [' '] for everywhere($line, 'sp'); return $line }
 
-# A sentence's first letter, unless it begins with a name.
-sub ucfirst_safe {
-    my ($text) = @_;
-    return $text =~ /^[a-z]+(?:[ ,;:.]|$)/ ? ucfirst $text : $text;
+# The paragraphs under a @tag: the title of a section, or `return`.
+sub sections {
+    my ($doc, $kind) = @_;
+    my @found = grep { $_->{kind} eq $kind || ($_->{kind} eq 'par' && words(child($_, 'title')) eq $kind) } everywhere($doc, 'simplesect');
+    return join ".PP\n", map { blocks({ in => [children($_, 'para')] }) } @found;
 }
 
-sub is_error { $constants{$_[0]}{value} =~ /^\(-\d+\)$/ }
+# ---------------------------------------------------------------- what the headers declare
 
-sub heading {
-    my ($page, $section) = @_;
-    my $date = strftime '%Y-%m-%d', gmtime($ENV{SOURCE_DATE_EPOCH} // $newest);
-    return ".\\\" From the headers of lib$opt{name} by manpages.pl. SPDX-License-Identifier: BSD-3-Clause\n"
-        . '.TH ' . escape(uc $page, 1) . " $section $date \"lib$opt{name} $opt{version}\" \"Fencepost\"\n.nh\n.ad l\n";
+sub brief { return child($_[0], 'briefdescription') }
+sub detailed { return child($_[0], 'detaileddescription') }
+sub summary { # the brief line, or the first sentence
+    my ($e) = @_;
+    my $text = one_line(words(brief($e))) || one_line(words($e->{in}[0] ? detailed($e) : '')) =~ s/(?<=[a-z0-9)])[.:] (?=[A-Z]).*//r;
+    return $text =~ s/[.:;]$//r;
+}
+sub add_constant {
+    my ($e, $group) = @_;
+    my $name = text_of($e, 'name');
+    return if children($e, 'param') || $name =~ /_API$|_H$|_VERSION(_|$)|_LIKELY$/;
+    my $value = text_of($e, 'initializer') =~ s/^= *//r;
+    $constants{$name} = { name => $name, value => $value, text => inline(brief($e)) . ' ' . inline(detailed($e)) };
+    push @{ $group->{constants} }, $name;
 }
 
-# The line that whatis shows.
-sub name_line {
-    my ($page, $brief) = @_;
-    my $text = one_line($brief);
-    $text =~ s/(?<=\w)\.\s.*// if length $text > 110; # the first sentence says it
-    $text =~ s/[.:;]\s*\z//;
-    $text = lcfirst $text if $text =~ /^[A-Z][a-z]/;
-    $text =~ s/[`*]//g;
-    return ".SH NAME\n" . escape($page, 1) . ' \- ' . escape($text) . "\n";
-}
-
-sub see_also {
-    my ($page, @refs) = @_;
-    my %seen = ($page => 1);
-    my @pages = map { "\\fB" . escape($_, 1) . "\\fP(3)" } sort grep { !$seen{$_}++ } @refs;
-    push @pages, $page eq $opt{name} ? '\fBpkg\-config\fP(1)' : '\fB' . escape($opt{name}, 1) . '\fP(7)';
-    push @pages, "\\fB" . escape($opt{core}, 1) . "\\fP(7)" if $opt{core};
-    return @pages ? ".SH SEE ALSO\n" . join(",\n", @pages) . "\n" : '';
-}
-
-sub write_page {
-    my ($page, $section, $text) = @_;
-    my $dir = "$opt{out}/man$section";
-    make_path($dir);
-    open my $out, '>:encoding(UTF-8)', "$dir/$page.$section" or die "manpages.pl: $dir/$page.$section: $!\n";
-    print $out $text;
-    close $out or die "manpages.pl: $dir/$page.$section: $!\n";
+sub read_compound {
+    my ($compound) = @_;
+    my $header = $compound->{kind} eq 'file' && { compound => $compound, include => child($compound, 'location')->{file}, functions => [] };
+    if (!$header) {
+        my $name = text_of($compound, 'compoundname');
+        return if $compound->{kind} !~ /^(?:struct|union)$/ || $name !~ /^\w+$/;
+        $types{$name} = { e => $compound, what => $compound->{kind}, include => text_of($compound, 'includes') };
+        return;
+    }
+    push @headers, $header;
+    for my $group (children($compound, 'sectiondef')) {
+        for my $member (children($group, 'memberdef')) {
+            my ($kind, $name) = ($member->{kind}, text_of($member, 'name'));
+            if ($kind eq 'define') { add_constant($member, $group) }
+            elsif ($kind eq 'enum') { add_constant($_, $group) for children($member, 'enumvalue') }
+            elsif ($kind eq 'typedef') { $types{$name} = { e => $member, what => 'typedef', include => $header->{include} } }
+            elsif ($kind eq 'function') {
+                $functions{$name} = { e => $member, header => $header, group => $group, line => child($member, 'location')->{line} };
+                push @{ $header->{functions} }, $name;
+            }
+        }
+    }
+    @{ $header->{functions} } = sort { $functions{$a}{line} <=> $functions{$b}{line} } @{ $header->{functions} };
 }
 
 # ---------------------------------------------------------------- pages
 
-sub references {
-    my ($text) = @_;
-    my @refs = grep { $functions{$_} } $text =~ /\b(\w+)\(\)/g;
-    push @refs, grep { $types{$_} && !$functions{$_} } $text =~ /\b(?:struct|enum)\s+(\w+)/g;
-    push @refs, grep { $types{$_} && $types{$_}{what} eq 'typedef' } $text =~ /\b(\w+_fn)\b/g;
-    return @refs;
+my $newest = 0;
+sub write_page {
+    my ($page, $section, $title, $text, @refs) = @_;
+    my $date = strftime '%Y-%m-%d', gmtime($ENV{SOURCE_DATE_EPOCH} // $newest);
+    $title =~ s/(?<=\w)\.\s.*// if length $title > 110;
+    my %seen = ($page => 1);
+    my @also = map { bold($_) . '(3)' } sort grep { !$seen{$_}++ } @refs;
+    push @also, $section == 7 ? bold('pkg-config') . '(1)' : bold($opt{name}) . '(7)', $opt{core} ? bold($opt{core}) . '(7)' : ();
+    make_path("$opt{out}/man$section");
+    open my $out, '>:encoding(UTF-8)', "$opt{out}/man$section/$page.$section" or die "manpages.pl: $opt{out}: $!\n";
+    print $out ".\\\" From the headers of lib$opt{name} by manpages.pl. SPDX-License-Identifier: BSD-3-Clause\n",
+        '.TH ', escape(uc $page), " $section $date \"lib$opt{name} $opt{version}\" \"Fencepost\"\n.nr HY 0\n.nh\n.ad l\n",
+        ".SH NAME\n", escape($page), ' \- ', escape(lcfirst $title), "\n$text.SH SEE ALSO\n", join(",\n", @also), "\n";
+    close $out or die "manpages.pl: $opt{out}: $!\n";
 }
 
-sub all_text {
-    my ($doc) = @_;
-    return join "\n", grep { defined } @{$doc}{qw(brief body return threads allocates cost source units)}, map { $_->[2] } @{ $doc->{params} };
+sub references { # the pages that an element names
+    my ($text) = map { words($_) } @_;
+    return (grep { $functions{$_} } $text =~ /\b(\w+)\(\)/g), (grep { $types{$_} } $text =~ /\b(?:struct|enum) (\w+)|\b(\w+_fn)\b/g ? $text =~ /\b(\w+)\b/g : ());
 }
 
-sub synopsis {
-    my ($include, $body) = @_;
-    my $out = ".SH SYNOPSIS\n.nf\n\\fB#include <" . escape($include, 1) . ">\\fP\n";
-    if (defined $body) {
-        $out .= ".PP\n";
-        $out .= '\fB' . escape($_, 1) . "\\fP\n" for split /\n/, $body;
+sub list_constants {
+    return join '', map {
+        my $c = $constants{$_};
+        ".TP\n" . bold($_) . ($c->{value} =~ /^[^\\\n]+$/ ? ' ' . escape($c->{value}) : '') . "\n" . (paragraph($c->{text}) || "\\&\n")
+    } @_;
+}
+sub named_constants { # a name, or the few that begin with NAME_*
+    my (%seen, @names);
+    for ($_[0] =~ /\b([A-Z][A-Z0-9]*_[A-Z0-9_]*\*?)/g) {
+        my $prefix = s/\*$//r;
+        my @found = $prefix eq $_ ? grep { $constants{$_} } $_ : sort grep { index($_, $prefix) == 0 } keys %constants;
+        push @names, grep { !$seen{$_}++ } @found unless @found > 12;
     }
-    return "$out.fi\n";
+    return @names;
+}
+
+sub titled { return $_[1] eq '' ? '' : "$_[0]\n$_[1]" }
+sub synopsis { return ".SH SYNOPSIS\n.nf\n" . bold("#include <$_[0]>") . "\n" . ($_[1] // '') . ".fi\n" }
+sub described { # brief and detailed text
+    my ($e) = @_;
+    return join(".PP\n", grep { $_ ne '' } blocks(brief($e)), blocks(detailed($e))) =~ s/^\.PP\n(?=\.[PIT]P)//gmr;
+}
+sub declaration { # as a synopsis: lines of at most 90 columns
+    my ($start, @parameters) = @_;
+    my ($out, $line, $indent) = ('', "$start(", ' ' x (length($start) + 1));
+    while (@parameters) {
+        my $next = shift(@parameters) . (@parameters ? ',' : ');');
+        if (length("$line $next") > 90) { $out .= bold($line) . "\n"; $line = $indent . $next }
+        else { $line .= ($line =~ /\($/ ? '' : ' ') . $next }
+    }
+    return ".PP\n$out" . bold($line) . "\n";
+}
+sub declared { # type and name: `char *p`, `int a[4]`
+    my ($type, $name, $after) = @_;
+    return one_line(($type =~ /[*(]$/ ? "$type$name" : "$type $name") . $after) =~ s/(?<=\w)\(\*/ (*/r;
 }
 
 sub function_page {
-    my ($f) = @_;
-    my ($doc, $name) = ($f->{doc}, $f->{name});
-    my $group = $f->{group} && $f->{group}{body} =~ /\S/ ? $f->{group} : undef;
-    my $page = heading($name, 3) . name_line($name, $doc->{brief}) . synopsis($f->{include}, $f->{prototype});
-    $page .= ".SH DESCRIPTION\n" . description($doc);
-    $page .= '.SS ' . inline($group->{title}) . "\n" . blocks($group->{body}) if $group;
-    if (@{ $doc->{params} }) {
-        $page .= ".SH PARAMETERS\n";
-        for my $param (@{ $doc->{params} }) {
-            my ($parameter, $direction, $text) = @$param;
-            $page .= ".TP\n\\fI" . escape($parameter, 1) . '\fP' . ($direction ? " [$direction]" : '') . "\n" . lines(ucfirst_safe($text));
-        }
+    my ($name) = @_;
+    my ($f, $doc) = ($functions{$name}, detailed($functions{$name}{e}));
+    my @parameters = map { declared(text_of($_, 'type'), text_of($_, 'declname'), text_of($_, 'array')) =~ s/ $//r } children($f->{e}, 'param');
+    my $type = text_of($f->{e}, 'type') =~ s/^(?:static|inline|\s)+//r;
+    my $text = synopsis($f->{header}{include}, declaration(declared($type, $name, ''), @parameters ? @parameters : 'void'));
+    $text .= ".SH DESCRIPTION\n" . described($f->{e});
+    $text .= titled('.SS ' . escape(text_of($f->{group}, 'header')), blocks(child($f->{group}, 'description'))) if child($f->{group}, 'description')->{in}[0];
+    $text .= titled('.SH PARAMETERS', join '', map {
+        my ($p) = children(child($_, 'parameternamelist'), 'parametername');
+        ".TP\n\\fI" . escape(words($p)) . '\fP' . ($p->{direction} ? " [$p->{direction}]" : '') . "\n" . blocks(child($_, 'parameterdescription'))
+    } everywhere($doc, 'parameteritem'));
+    $text .= titled('.SH RETURN VALUE', sections($doc, 'return'));
+    my @named = named_constants(words($doc) . words(child($f->{group}, 'description')));
+    my %error = map { $_ => scalar($constants{$_}{value} =~ /^\(-\d+\)$/) } @named;
+    $text .= titled('.SH ERRORS', list_constants(grep { $error{$_} } @named));
+    $text .= titled('.SH CONSTANTS', list_constants(grep { !$error{$_} } @named));
+    for my $tag (@section_order) {
+        my $said = sections($doc, $tag);
+        $said = sections(detailed($f->{header}{compound}), $tag) if $said eq '' && $tag eq 'Threads'; # of the whole header
+        $text .= titled(".SH $section{$tag}", $said);
     }
-    $page .= ".SH RETURN VALUE\n" . blocks(ucfirst_safe($doc->{return})) if defined $doc->{return};
-    my $text = all_text($doc) . ($group ? "\n$group->{body}" : '');
-    my @named = named_constants($text);
-    my @errors = grep { is_error($_) } @named;
-    my @others = grep { !is_error($_) } @named;
-    $page .= ".SH ERRORS\n" . list_constants(@errors) if @errors;
-    $page .= ".SH CONSTANTS\n" . list_constants(@others) if @others;
-    for my $tag (@tag_order) {
-        my $value = $doc->{$tag} // ($tag eq 'threads' ? $f->{chapter}{doc}{$tag} : undef);
-        $page .= ".SH $tag_title{$tag}\n" . blocks(ucfirst_safe($value)) if defined $value && $value =~ /\S/;
+    write_page($name, 3, summary($f->{e}), $text, references($f->{e}));
+}
+
+sub member_text { # of a function's pointer with its parameters and result
+    my ($e) = @_;
+    my $said = described($e);
+    for my $p (everywhere($e, 'parameteritem')) {
+        $said .= ".PP\n\\fI" . escape(text_of($p, 'parameternamelist')) . '\fP: ' . blocks(child($p, 'parameterdescription')) =~ s/^([A-Z])(?=[a-z ])/\l$1/r;
     }
-    if (my $type = $types{$name}) {
-        $page .= ".SH TYPE\n" . blocks(join ' ', $type->{doc}{brief}, $type->{doc}{body}) . struct_code($type);
-    }
-    write_page($name, 3, $page . see_also($name, references("$text\n$f->{prototype}")));
+    my $return = sections($e, 'return');
+    $said .= ".PP\nReturns $return" =~ s/(?<=Returns )([A-Z])(?=[a-z ])/\l$1/r if $return ne '';
+    return $said =~ s/^\.PP$/.IP/gmr;
 }
 
 sub type_page {
-    my ($type) = @_;
-    my ($doc, $name) = ($type->{doc}, $type->{name});
-    my $page = heading($name, 3) . name_line($name, $doc->{brief}) . synopsis($type->{include}, undef) . struct_code($type);
-    $page .= ".SH DESCRIPTION\n" . description($doc);
-    my @named = named_constants(all_text($doc) . $type->{text});
-    $page .= ".SH CONSTANTS\n" . list_constants(@named) if @named;
-    my @users = grep { $functions{$_}{prototype} =~ /\b\Q$name\E\b/ } keys %functions;
-    @users = () if @users > 40; # nearly every function: the overview has them
-    write_page($name, 3, $page . see_also($name, @users, references(all_text($doc) . $type->{text})));
-}
-
-sub overview_constants {
-    my ($chapter) = @_;
-    my $out = '';
-    $out .= list_constants(@{ $chapter->{constants} });
-    for my $group (@{ $chapter->{groups} }) {
-        next unless @{ $group->{constants} };
-        $out .= '.SS ' . inline($group->{title}) . "\n";
-        $out .= blocks($group->{body}) if $group->{body} =~ /\S/;
-        $out .= list_constants(@{ $group->{constants} });
-    }
-    return $out;
+    my ($name) = @_;
+    my ($type, $e) = ($types{$name}, $types{$name}{e});
+    my @members = grep { text_of($_, 'name') =~ /^\w+$/ } map { children($_, 'memberdef') } children($e, 'sectiondef');
+    my $code = $type->{what} eq 'typedef' ? text_of($e, 'definition') . ";\n"
+        : "$type->{what} $name {\n" . join('', map { '    ' . declared(text_of($_, 'type'), text_of($_, 'name'), text_of($_, 'argsstring')) =~ s/(.{50,80},) /$1\n            /gr . ";\n" } @members) . "};\n";
+    my $text = synopsis($type->{include}) . ".PP\n" . code($code) . ".SH DESCRIPTION\n" . described($e);
+    $text .= titled('.SH MEMBERS', join '', map { my $said = member_text($_); $said eq '' ? '' : ".TP\n\\fI" . text_of($_, 'name') . "\\fP\n" . $said } @members);
+    $text .= titled('.SH CONSTANTS', list_constants(named_constants(words($e))));
+    my @users = grep { words($functions{$_}{e}) =~ /\b$name\b/ } keys %functions;
+    write_page($name, 3, summary($e), $text, references($e), @users > 40 ? () : @users);
 }
 
 sub overview_page {
-    my ($main) = @_;
-    my $page = heading($opt{name}, 7) . name_line($opt{name}, $main->{doc}{brief}) . synopsis($main->{include}, undef);
-    $page .= ".PP\n\\fBcc\\fP \\fIfile\\fP.c \$(pkg\\-config \\-\\-cflags \\-\\-libs " . escape($opt{name}, 1) . ")\n";
-    $page .= ".SH DESCRIPTION\n" . description($main->{doc});
-    for my $tag (@tag_order) {
-        $page .= ".SS " . ucfirst(lc $tag_title{$tag}) . "\n" . blocks(ucfirst_safe($main->{doc}{$tag})) if defined $main->{doc}{$tag};
+    my $main = $headers[0];
+    my $text = synopsis($main->{include}) . ".PP\n\\fBcc\\fP \\fIfile\\fP.c " . escape("\$(pkg-config --cflags --libs $opt{name})") . "\n";
+    for my $header (@headers) {
+        $text .= $header == $main ? ".SH DESCRIPTION\n" : '.SH ' . escape(uc $header->{include} =~ s/^.*\/|\.h$//gr) . "\n";
+        $text .= described($header->{compound});
+        $text .= titled('.SS ' . ucfirst lc $section{$_}, sections(detailed($header->{compound}), $_)) for @section_order;
     }
-    for my $chapter (grep { $_ != $main } @chapters) {
-        $page .= '.SH ' . escape(uc(($chapter->{include} =~ s/^.*\/|\.h$//gr)), 1) . "\n";
-        $page .= description($chapter->{doc});
-        $page .= ".PP\n" . blocks($chapter->{doc}{threads}) if defined $chapter->{doc}{threads};
+    my $item = sub { my ($name, $e) = @_; return ".TP\n" . bold($name) . "(3)\n" . (paragraph(escape(summary($e))) || "\\&\n") };
+    $text .= ".SH FUNCTIONS\n";
+    for my $header (@headers) {
+        $text .= titled('.SS ' . escape($header->{include}), join '', map { $item->($_, $functions{$_}{e}) } @{ $header->{functions} });
     }
-    my ($functions, $types) = ('', '');
-    for my $chapter (@chapters) {
-        my $title = $chapter == $main ? '' : $chapter->{include};
-        for my $section (@{ $chapter->{sections} }) {
-            my $head = $section->{title} || $title || 'General';
-            $functions .= '.SS ' . inline($head) . "\n" if @{ $section->{functions} };
-            $functions .= ".TP\n\\fB" . escape($_, 1) . "\\fP(3)\n" . lines($functions{$_}{doc}{brief}) for @{ $section->{functions} };
-            $types .= ".TP\n" . ($types{$_}{what} eq 'typedef' ? '' : "$types{$_}{what} ") . '\fB' . escape($_, 1) . "\\fP(3)\n"
-                . lines($types{$_}{doc}{brief}) for @{ $section->{types} };
-        }
-    }
-    $page .= ".SH FUNCTIONS\n$functions";
-    $page .= ".SH TYPES\n$types" if $types ne '';
-    my $constants = join '', map { overview_constants($_) } @chapters;
-    $page .= ".SH CONSTANTS\n$constants" if $constants ne '';
-    if ($opt{readme} && slurp($opt{readme}) =~ /^```c\n(.*?)^```$/ms) {
-        $page .= ".SH EXAMPLES\n" . code($1);
-    }
-    write_page($opt{name}, 7, $page . see_also($opt{name}));
+    $text .= titled('.SH TYPES', join '', map { $item->($_, $types{$_}{e}) } grep { !$functions{$_} } sort keys %types);
+    $text .= titled('.SH CONSTANTS', join '', map {
+        my $title = text_of($_, 'header');
+        ($title eq '' ? '' : '.SS ' . escape($title) . "\n") . blocks(child($_, 'description')) . list_constants(@{ $_->{constants} })
+    } sort { text_of($a, 'header') eq '' ? -1 : text_of($b, 'header') eq '' } grep { $_->{constants} } map { children($_->{compound}, 'sectiondef') } @headers);
+    $text .= ".SH EXAMPLES\n" . code($1) if $opt{readme} && slurp($opt{readme}) =~ /^```c\n(.*?)^```$/ms;
+    write_page($opt{name}, 7, summary($main->{compound}), $text);
 }
 
-my $main = read_header("$opt{include}/$opt{name}.h", "$opt{name}.h");
-@chapters = ($main);
-my %order;
-my $n = 0;
-$order{$_} //= $n++ for slurp("$opt{include}/$opt{name}.h") =~ /^#include <([^>]+)>/gm;
-my @others = map { s/^\Q$opt{include}\E\/*//r } glob "\"$opt{include}\"/*/*.h";
-push @chapters, read_header("$opt{include}/$_", $_)
-    for sort { ($order{$a} // 999) <=> ($order{$b} // 999) || $a cmp $b } @others;
+for my $file (glob "\"$opt{xml}\"/*.xml") {
+    read_compound($_) for children(child(parse_xml(slurp($file)), 'doxygen'), 'compounddef');
+}
+my %place; # the headers in the order of the main one's includes
+@place{"$opt{name}.h", slurp("$opt{include}/$opt{name}.h") =~ /^#include <([^>]+)>/gm} = 0 .. 999;
+@headers = sort { ($place{ $a->{include} } // 999) <=> ($place{ $b->{include} } // 999) || $a->{include} cmp $b->{include} } @headers;
+for (map { (stat "$opt{include}/$_->{include}")[9] } @headers) { $newest = $_ if $_ > $newest }
 %functions or die "manpages.pl: no documented function in $opt{include}\n";
 
 unlink glob "\"$opt{out}\"/man[37]/*.[37]";
-function_page($functions{$_}) for sort keys %functions;
-type_page($types{$_}) for grep { !$functions{$_} } sort keys %types;
-overview_page($main);
+function_page($_) for sort keys %functions;
+type_page($_) for grep { !$functions{$_} } sort keys %types;
+overview_page();
 printf "%d pages of lib%s\n", 1 + keys(%functions) + grep({ !$functions{$_} } keys %types), $opt{name};

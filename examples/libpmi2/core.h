@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What both drop-in libraries are: one process's PMI behind one lock, under a launcher or alone.
- * PMI-1's and PMI-2's functions check their arguments, enter, do one thing, and leave with its code.
+ * PMI-1's and PMI-2's functions check their arguments, enter, do one thing, and leave with its
+ * code.
  */
 #ifndef FENCEPOST_LIBPMI2_CORE_H
 #define FENCEPOST_LIBPMI2_CORE_H

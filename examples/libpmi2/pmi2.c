@@ -449,20 +449,19 @@ int PMI2_SHMEM_Iallgather(const char value[])
 
 int PMI2_SHMEM_Iallgather_wait(void **values)
 {
-    int rc = values ? core_enter() : PMI2_ERR_INVALID_ARG;
+    int stride, rc = values ? core_enter() : PMI2_ERR_INVALID_ARG;
 
     if (rc != PMI2_SUCCESS)
         return rc;
     rc = gather_complete(NULL);
     if (rc == 0)
         *values = pmi.gathered ? pmi.gathered
-                               : (void *)(uintptr_t)shmht_array_values(core.session.table.array);
+                               : (void *)(uintptr_t)table_values(&core.session.table, &stride);
     return leave(rc);
 }
 
 int PMI2_SHMEM_Allgathered(const void **values, int *stride)
 {
-    struct shmht_array_info info;
     int rc = values && stride ? core_enter() : PMI2_ERR_INVALID_ARG;
 
     if (rc != PMI2_SUCCESS)
@@ -472,10 +471,9 @@ int PMI2_SHMEM_Allgathered(const void **values, int *stride)
         *stride = PMI2_MAX_VALLEN;
         return core_leave(PMI2_SUCCESS);
     }
-    if (!core.session.table.array || shmht_array_info(core.session.table.array, &info) != 0)
+    if (!core.session.table.array)
         return core_leave(PMI2_ERR_OTHER);
-    *values = shmht_array_values(core.session.table.array);
-    *stride = (int)info.stride_bytes;
+    *values = table_values(&core.session.table, stride);
     return core_leave(PMI2_SUCCESS);
 }
 

@@ -17,7 +17,7 @@ void table_open(struct table *t, struct pmiwire_str advertised, int fd)
 
     memset(t, 0, sizeof(*t));
     if (describe(advertised.ptr ? 0 : -1, advertised, fd, &desc) == 0 &&
-        shmht_reader_attach(&desc, desc.name[0] ? -1 : fd, NULL, &t->reader) != 0)
+        shmht_reader_attach(&desc, desc.name[0] ? -1 : fd, NULL, &t->reader, NULL) != 0)
         t->reader = NULL;
 }
 
@@ -25,7 +25,7 @@ void table_close(struct table *t)
 {
     shmht_reader_detach(t->reader);
     t->reader = NULL;
-    shmht_array_close(t->array);
+    shmht_array_detach(t->array);
     t->array = NULL;
 }
 
@@ -40,9 +40,9 @@ void table_fenced(struct table *t, const struct pmiwire_msg *answer, int fd)
     if (pmiwire_msg_ext(answer, PMIWIRE_EXT_TABLE_END, &text) == 0)
         t->ended = 1;
     if (describe(pmiwire_msg_ext(answer, PMIWIRE_EXT_ARRAY, &text), text, fd, &desc) != 0 ||
-        shmht_array_attach(&desc, desc.name[0] ? -1 : fd, NULL, &array) != 0)
+        shmht_array_attach(&desc, desc.name[0] ? -1 : fd, NULL, &array, NULL) != 0)
         return;
-    shmht_array_close(t->array);
+    shmht_array_detach(t->array);
     t->array = array;
 }
 
@@ -71,6 +71,15 @@ int table_gathered(const struct table *t, int rank, struct pmiwire_str *value)
         return -1;
     *value = (struct pmiwire_str){v.ptr, strlen(v.ptr)};
     return 0;
+}
+
+const void *table_values(const struct table *t, int *stride)
+{
+    struct shmht_info_array info;
+
+    shmht_array_query(t->array, &info);
+    *stride = (int)info.stride_bytes;
+    return info.values;
 }
 
 int table_get_many(struct table *t, const struct shmht_bytes *keys, size_t n,

@@ -28,6 +28,9 @@ void table_fenced(struct table *t, const struct pmiwire_msg *answer, int fd);
 /* The value that a rank gave to the last Allgather, as table_get(). */
 int table_gathered(const struct table *t, int rank, struct pmiwire_str *value);
 
+/* All values of the last Allgather, by rank, *stride bytes each; there must have been one. */
+const void *table_values(const struct table *t, int *stride);
+
 /* 0: the value, a string with a NUL behind it, valid until table_close(). Otherwise ask. */
 int table_get(struct table *t, struct pmiwire_str key, struct pmiwire_str *value);
 

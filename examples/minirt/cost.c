@@ -29,8 +29,19 @@ int minirt__charge(struct minirt *rt, int part)
     return before;
 }
 
+static uint64_t map_bytes(const struct rankmap *map)
+{
+    struct rankmap_info info = {.size = sizeof(info)};
+
+    rankmap_query(map, &info);
+    return info.total_bytes;
+}
+
 void minirt_get_info(const struct minirt *rt, struct minirt_info *info)
 {
+    struct rankmap_info_av av = {.size = sizeof(av)};
+
+    rankmap_av_query(rt->av, &av);
     *info = (struct minirt_info){.transport = minirt__transports[rt->transport],
                                  .wireup = rt->wireup->name,
                                  .n_ranks = rt->n,
@@ -40,14 +51,13 @@ void minirt_get_info(const struct minirt *rt, struct minirt_info *info)
                                  .service_bytes = sizeof(struct service),
                                  .finger_bytes = sizeof(struct finger)};
     memcpy(info->cost, rt->cost, sizeof(info->cost));
-    info->cost[MINIRT_AV].told = rankmap_av_bytes(rt->av);
-    info->cost[MINIRT_MAPS].told = rankmap_bytes(rt->nodes);
-    info->cost[MINIRT_WINDOWS].told = storwin_bytes(rt->service_window->storage);
+    info->cost[MINIRT_AV].told = av.bytes;
+    info->cost[MINIRT_MAPS].told = map_bytes(rt->nodes);
+    info->cost[MINIRT_WINDOWS].told = sizeof(*rt->service);
     for (uint32_t i = 0; i < MINIRT_SLOTS; i++) {
         const struct minirt_team *team = rt->teams[i];
-        const struct minirt_window *window = rt->windows[i];
 
-        info->cost[MINIRT_MAPS].told += team ? rankmap_bytes(team->map) : 0;
-        info->cost[MINIRT_WINDOWS].told += window ? storwin_bytes(window->storage) : 0;
+        info->cost[MINIRT_MAPS].told += team ? map_bytes(team->map) : 0;
+        info->cost[MINIRT_WINDOWS].told += rt->windows[i] ? rt->service->window[i].bytes : 0;
     }
 }

@@ -99,7 +99,7 @@ static void step(struct plate *p)
 static void open_checkpoint(struct plate *p, const char *dir)
 {
     uint64_t bytes = sizeof(struct state) + p->w * p->h * sizeof(double), common;
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
     const struct state *state = NULL;
     struct storwin_opts opts;
     struct storwin_error err;
@@ -124,7 +124,7 @@ static void open_checkpoint(struct plate *p, const char *dir)
         return;                  /* somebody has none: from the beginning */
     if (p->committed > common) { /* the state before the newest, which is read and left as it is
                                     until the next commit */
-        if (info.n_valid < 2 || storwin_ckpt_begin(p->ckpt, 0, &p->slot) < 0)
+        if (info.n_valid < 2 || storwin_ckpt_begin(p->ckpt, 0, &p->slot, NULL) < 0)
             program_die(p->rt, path, "the state before the newest is gone");
         state = p->slot;
     }
@@ -144,8 +144,8 @@ static void checkpoint(struct plate *p)
     struct state *state;
 
     if (p->committed < p->iteration) {
-        if (!p->slot && storwin_ckpt_begin(p->ckpt, 0, &p->slot) < 0)
-            program_die(p->rt, "checkpoint", "cannot begin");
+        if (!p->slot && storwin_ckpt_begin(p->ckpt, 0, &p->slot, &err) < 0)
+            program_die(p->rt, "checkpoint", err.text);
         state = p->slot;
         *state = (struct state){p->iteration, p->nx, p->ny, minirt_size(p->world)};
         memcpy(state->u, p->u, p->w * p->h * sizeof(double));

@@ -52,12 +52,12 @@ static uint64_t array_bytes(struct minirt *rt, uint64_t n, uint64_t text)
     uint64_t some = n < MEASURED_PAIRS ? n : MEASURED_PAIRS;
     struct shmht_array_opts opts = {
         .size = sizeof(opts), .n_ranks = some, .stride_bytes = (uint32_t)text + 1};
-    struct shmht_array_info info;
+    struct shmht_info_array info;
     struct shmht_array *array;
 
-    checked(rt, shmht_array_create(&opts, &array), "libshmht", "no array");
-    checked(rt, shmht_array_info(array, &info), "libshmht", "array");
-    shmht_array_close(array);
+    checked(rt, shmht_array_create(&opts, &array, NULL), "libshmht", "no array");
+    checked(rt, shmht_array_query(array, &info), "libshmht", "array");
+    shmht_array_destroy(array);
     return (uint64_t)((double)info.total_bytes / (double)some * (double)n);
 }
 
@@ -70,16 +70,24 @@ static uint64_t table_bytes(struct minirt *rt, uint64_t n, uint64_t text)
     struct shmht_writer *w;
     char key[32], *value = calloc(1, text + 1);
 
-    checked(rt, shmht_writer_create(&opts, &w), "libshmht", "no table of 64 MiB");
+    checked(rt, shmht_writer_create(&opts, &w, NULL), "libshmht", "no table of 64 MiB");
     for (uint64_t i = 0; i < some; i++)
         checked(rt,
                 shmht_put(w, key, (size_t)snprintf(key, sizeof(key), "minirt-%" PRIu64 "-0", i),
                           value, text + 1),
                 "libshmht", "put");
-    checked(rt, shmht_stats(shmht_writer_view(w), &stats), "libshmht", "stats");
+    checked(rt, shmht_reader_stats(shmht_writer_view(w), &stats), "libshmht", "stats");
     shmht_writer_destroy(w);
     free(value);
     return (uint64_t)((double)(stats.total_bytes - stats.free_bytes) / (double)some * (double)n);
+}
+
+static uint64_t bytes_of(struct minirt *rt, const struct rankmap *map)
+{
+    struct rankmap_info info = {.size = sizeof(info)};
+
+    checked(rt, rankmap_query(map, &info), "librankmap", "query");
+    return info.total_bytes;
 }
 
 /* Maps of a job of n: the world, dup, row, column, reversed, every 4th. */
@@ -100,12 +108,12 @@ static uint64_t map_bytes(struct minirt *rt, uint64_t n)
     uint64_t bytes;
 
     checked(rt, rankmap_affine(0, 1, (uint32_t)n, NULL, &world), "librankmap", "world");
-    bytes = rankmap_bytes(world);
+    bytes = bytes_of(rt, world);
     for (size_t i = 0; i < sizeof(child) / sizeof(child[0]); i++) {
         checked(rt, rankmap_affine(child[i].first, child[i].stride, child[i].n, NULL, &ranks),
                 "librankmap", "child");
         checked(rt, rankmap_compose(world, ranks, NULL, &map), "librankmap", "compose");
-        bytes += rankmap_bytes(map);
+        bytes += bytes_of(rt, map);
         rankmap_unref(ranks);
         rankmap_unref(map);
     }
@@ -117,14 +125,14 @@ static uint64_t vector_bytes(struct minirt *rt, uint64_t n)
 {
     struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = n};
     struct rankmap_av_group group;
+    struct rankmap_info_av info = {.size = sizeof(info)};
     struct rankmap_av *av;
-    uint64_t bytes;
 
     checked(rt, rankmap_av_create(&opts, &av), "librankmap", "address vector");
     checked(rt, rankmap_av_group_add(av, n, &group), "librankmap", "address vector");
-    bytes = rankmap_av_bytes(av);
+    checked(rt, rankmap_av_query(av, &info), "librankmap", "address vector");
     rankmap_av_destroy(av);
-    return bytes;
+    return info.bytes;
 }
 
 /* libasymreg does not say what a context and a peer take: make one, know itself under 65 numbers,

@@ -84,8 +84,9 @@ static int map_nodes(struct minirt *rt)
     if (rc != PMI2_SUCCESS || !found)
         snprintf(mapping, sizeof(mapping), "(vector,(0,1,%u))",
                  rt->n); /* a server that does not tell: all together */
-    if ((rc = rankmap_nodes_from_text(mapping, strlen(mapping), rt->n, NULL, &rt->nodes)) < 0 ||
-        (rc = rankmap_info_get(rt->nodes, &info)) < 0)
+    if ((rc = rankmap_nodes_from_text(mapping, strlen(mapping), rt->n, NULL, &rt->nodes, NULL)) <
+            0 ||
+        (rc = rankmap_query(rt->nodes, &info)) < 0)
         return minirt__fail(rt, rc, "process mapping \"%.100s\"", mapping);
     rt->n_nodes = (uint32_t)info.max_id + 1;
     return 0;
@@ -147,14 +148,16 @@ static int open_registry(struct minirt *rt)
 static int make_vector(struct minirt *rt)
 {
     struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = rt->n};
+    struct rankmap_info_av info = {.size = sizeof(info)};
     struct rankmap_av_group world;
     int rc;
 
     minirt__charge(rt, MINIRT_AV);
     if ((rc = rankmap_av_create(&opts, &rt->av)) < 0 ||
-        (rc = rankmap_av_group_add(rt->av, rt->n, &world)) < 0)
+        (rc = rankmap_av_group_add(rt->av, rt->n, &world)) < 0 ||
+        (rc = rankmap_av_query(rt->av, &info)) < 0)
         return minirt__fail(rt, rc, "address vector of %u", rt->n);
-    rt->entries = rankmap_av_base(rt->av);
+    rt->entries = info.base;
     return 0;
 }
 

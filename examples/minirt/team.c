@@ -218,7 +218,8 @@ int minirt_team_node(struct minirt_team *parent, struct minirt_team **team)
     int rc = rankmap_compose(parent->rt->nodes, parent->map, &several,
                              &nodes); /* rank of the parent to node */
 
-    if (rc < 0 || (rc = rankmap_on_node(nodes, rankmap_id(nodes, parent->me), NULL, &here)) < 0)
+    if (rc < 0 ||
+        (rc = rankmap_ranks_on_node(nodes, rankmap_id(nodes, parent->me), NULL, &here)) < 0)
         rc = minirt__fail(parent->rt, rc, "the ranks of a node");
     else
         rc = minirt_team_from(parent, here, team);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_part() says what
- * lies behind each part of a window: one that has a descriptor with the same bytes behind it (a
- * file under the kernel's pager; memory, which is asked to be a memfd: that has no name that a
- * killed process could leave behind) becomes a segment, which peers map; the others are for CMA and
- * UCX.
+ * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_query_part()
+ * says what lies behind each part of a window: one that has a descriptor with the same bytes behind
+ * it (a file under the kernel's pager; memory, which is asked to be a memfd: that has no name that
+ * a killed process could leave behind) becomes a segment, which peers map; the others are for CMA
+ * and UCX.
  */
 #include "internal.h"
 
@@ -66,13 +66,13 @@ static int allocate(struct minirt_window *w, uint64_t bytes, struct storwin_opts
 
 /* Every part becomes a region, which peers may access; with shared memory, in a segment, which they
  * map. */
-static int expose(struct minirt_window *w)
+static int expose(struct minirt_window *w, uint64_t bytes)
 {
-    struct storwin_part_info part = {.size = sizeof(part)};
+    struct storwin_info_part part = {.size = sizeof(part)};
     struct minirt *rt = w->rt;
     int rc = 0;
 
-    for (uint32_t i = 0; rc == 0 && storwin_part(w->storage, i, &part) == 0; i++) {
+    for (uint32_t i = 0; rc == 0 && storwin_query_part(w->storage, i, &part) == 0; i++) {
         void *at = (char *)storwin_base(w->storage) + part.offset;
 
         if (rt->transport == SHM && part.fd >= 0 && part.coherent)
@@ -82,7 +82,7 @@ static int expose(struct minirt_window *w)
             rc = asymreg_register(rt->ctx, at, part.bytes, ASYMREG_ALL, 0, &w->region[i]);
     }
     return rc < 0 ? minirt__fail(rt, rc, "registering a window of %llu bytes",
-                                 (unsigned long long)storwin_bytes(w->storage))
+                                 (unsigned long long)bytes)
                   : 0;
 }
 
@@ -103,7 +103,7 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
     rc = allocate(w, bytes, &opts);
     minirt__charge(rt, MINIRT_REGISTRY);
     if (rc == 0)
-        rc = expose(w);
+        rc = expose(w, bytes);
     minirt__charge(rt, outer);
     return rc;
 }

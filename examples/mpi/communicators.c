@@ -88,14 +88,14 @@ static struct rankmap *map_of(const char *name, const uint32_t *ids, uint32_t n)
     struct rankmap_info info = {.size = sizeof(info)};
     struct rankmap *map;
     char text[256];
-    int r = rankmap_from_ids32(ids, n, NULL, &map);
+    int r = rankmap_from_ids(ids, sizeof(uint32_t), n, NULL, &map, NULL);
 
     if (r != 0)
         give_up(name, "no map", r);
     check_map(name, map, ids, n);
     n_checked[0]++;
     n_checked[1] += n;
-    rankmap_info_get(map, &info);
+    rankmap_query(map, &info);
     rankmap_describe(map, text, sizeof(text));
     if (world_rank == 0)
         printf("%-34s %4lu ranks, %4llu bytes (a table of pointers %5lu)  %s\n", name,
@@ -140,8 +140,9 @@ static struct rankmap *map_of_comm(const char *name, MPI_Comm comm, MPI_Comm par
         of_parent[i] = (uint32_t)ranks[i];
     parent_ids = world_ranks(name, parent_group, n_parent);
     ids = world_ranks(name, group, n);
-    if ((r = rankmap_from_ids32(parent_ids, (size_t)n_parent, NULL, &parent_map)) != 0 ||
-        (r = rankmap_from_ids32(of_parent, (size_t)n, NULL, &child)) != 0 ||
+    if ((r = rankmap_from_ids(parent_ids, sizeof(uint32_t), (size_t)n_parent, NULL, &parent_map,
+                              NULL)) != 0 ||
+        (r = rankmap_from_ids(of_parent, sizeof(uint32_t), (size_t)n, NULL, &child, NULL)) != 0 ||
         (r = rankmap_compose(parent_map, child, NULL, &composed)) != 0)
         give_up(name, "no composition", r);
     check_map(name, composed, ids, (uint32_t)n);

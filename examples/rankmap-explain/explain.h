@@ -31,10 +31,10 @@ struct input {
 };
 
 /*
- * Ids of a list, "0-9:2,4 7" or one on each line, with '#' to the end of a line as comment. 0 and a
- * malloc()ed array, or -1 with what is wrong, and where, on stderr. `limit`: ids must be below it.
+ * Ids of a list, "0-9:2,4 7" or one on each line, with '#' to the end of a line as comment: 0
+ * with its map and a malloc()ed array, or -1 with what is wrong, and where, on stderr.
  */
-int input_list(const struct input *in, uint64_t limit, uint64_t **ids, uint32_t *n);
+int input_list(const struct input *in, struct rankmap **map, uint64_t **ids, uint32_t *n);
 /* How many ranks a PMI_process_mapping or task map places when each of its blocks is used once; 0
  * when that cannot be read from it. */
 uint32_t input_mapping_ranks(const struct input *in);

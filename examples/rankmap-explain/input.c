@@ -72,7 +72,6 @@ struct piece {
 
 struct list {
     const struct input *in;
-    uint64_t limit;
     struct piece *pieces;
     size_t n_pieces, cap;
     uint64_t n_ranks;
@@ -180,28 +179,14 @@ static int read_piece(struct list *l, size_t *at)
     if (i != end)
         return wrong_word(in, begin,
                           "is no rank: first, first-last or first-last:stride is expected");
-    if (p.first >= l->limit || last >= l->limit) {
+    if (p.first >= RANKMAP_ID_LIMIT || last >= RANKMAP_ID_LIMIT) {
         input_error(in, begin, "%llu is too large: ids must be below %llu",
                     (unsigned long long)(p.first > last ? p.first : last),
-                    (unsigned long long)l->limit);
+                    (unsigned long long)RANKMAP_ID_LIMIT);
         return -1;
     }
     *at = end;
     return add_piece(l, &p);
-}
-
-struct place {
-    uint64_t id;
-    uint32_t rank;
-};
-
-static int by_id(const void *a, const void *b)
-{
-    const struct place *x = a, *y = b;
-
-    if (x->id != y->id)
-        return x->id < y->id ? -1 : 1;
-    return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
 static const struct piece *piece_of(const struct list *l, uint32_t rank)
@@ -213,36 +198,22 @@ static const struct piece *piece_of(const struct list *l, uint32_t rank)
     return &l->pieces[i];
 }
 
-/* The first id that comes a second time, and where. */
-static int check_distinct(const struct list *l, const uint64_t *ids)
+/* The map of the list; an error stands where the range does that is to blame. */
+static int map_of(const struct list *l, const uint64_t *ids, struct rankmap **map)
 {
-    struct place *places = malloc((size_t)l->n_ranks * sizeof(*places));
-    uint32_t second = UINT32_MAX, first = 0;
+    struct rankmap_error err;
+    int rc = rankmap_from_ids(ids, sizeof(*ids), (size_t)l->n_ranks, NULL, map, &err);
 
-    if (!places) {
-        fprintf(stderr, "rankmap-explain: out of memory\n");
-        return -1;
-    }
-    for (uint32_t r = 0; r < l->n_ranks; r++)
-        places[r] = (struct place){ids[r], r};
-    qsort(places, (size_t)l->n_ranks, sizeof(*places), by_id);
-    for (uint32_t i = 1; i < l->n_ranks; i++) {
-        if (places[i].id == places[i - 1].id && places[i].rank < second) {
-            second = places[i].rank;
-            first = places[i - 1].rank;
-        }
-    }
-    free(places);
-    if (second == UINT32_MAX)
-        return 0;
-    input_error(l->in, piece_of(l, second)->at, "%llu comes twice, as rank %lu and as rank %lu",
-                (unsigned long long)ids[second], (unsigned long)first, (unsigned long)second);
-    return -1;
+    if (rc < 0 && err.where < l->n_ranks)
+        input_error(l->in, piece_of(l, (uint32_t)err.where)->at, "%s", err.text);
+    else if (rc < 0)
+        fprintf(stderr, "rankmap-explain: %s\n", err.text);
+    return rc;
 }
 
-int input_list(const struct input *in, uint64_t limit, uint64_t **ids, uint32_t *n)
+int input_list(const struct input *in, struct rankmap **map, uint64_t **ids, uint32_t *n)
 {
-    struct list l = {.in = in, .limit = limit};
+    struct list l = {.in = in};
     uint64_t *all = NULL;
     int result = -1;
 
@@ -271,7 +242,7 @@ int input_list(const struct input *in, uint64_t limit, uint64_t **ids, uint32_t 
         for (uint64_t k = 0; k < p->n; k++)
             all[p->start + k] = p->first + k * (uint64_t)p->stride;
     }
-    if (check_distinct(&l, all) != 0)
+    if (map_of(&l, all, map) != 0)
         goto out;
     *ids = all;
     *n = (uint32_t)l.n_ranks;

@@ -55,7 +55,8 @@ static int verify(const struct subject *s)
 {
     const uint32_t n = (uint32_t)s->group.n;
     uint64_t *ids = malloc((size_t)n * sizeof(*ids));
-    int right = ids && rankmap_size(s->map) == n && rankmap_ids(s->map, 0, n, ids) == 0;
+    int right =
+        ids && rankmap_size(s->map) == n && rankmap_ids(s->map, 0, n, sizeof(uint64_t), ids) == 0;
 
     if (!ids)
         return failed(s->name, -ENOMEM);
@@ -114,13 +115,8 @@ static int explain_list(const struct input *in)
     uint32_t n;
     int status;
 
-    if (input_list(in, RANKMAP_ID_LIMIT, &ids, &n) != 0)
+    if (input_list(in, &s.map, &ids, &n) != 0)
         return 2;
-    status = rankmap_from_ids64(ids, n, NULL, &s.map);
-    if (status != 0) {
-        free(ids);
-        return failed("list", status);
-    }
     for (uint32_t r = 0; r < n; r++)
         max = ids[r] > max ? ids[r] : max;
     s.ids = ids;
@@ -139,7 +135,7 @@ static int from_map(struct subject *s, const char *name, int is_group, uint64_t 
 
     if (!ids)
         return -ENOMEM;
-    rankmap_ids(s->map, 0, n, ids);
+    rankmap_ids(s->map, 0, n, sizeof(uint64_t), ids);
     s->name = name;
     s->count = 1;
     s->is_group = is_group;
@@ -152,6 +148,7 @@ static int explain_mapping(const struct input *in)
 {
     struct subject s[3] = {{.name = NULL}, {.name = NULL}, {.name = NULL}};
     uint32_t n = options.n_ranks ? options.n_ranks : input_mapping_ranks(in);
+    struct rankmap_error err;
     unsigned n_made = 0;
     int r;
 
@@ -159,21 +156,33 @@ static int explain_mapping(const struct input *in)
         input_error(in, 0, "this is no mapping whose ranks can be counted (say how many with -n)");
         return 2;
     }
-    r = rankmap_nodes_from_text(in->text, in->len, n, NULL, &s[0].map);
+    r = rankmap_nodes_from_text(in->text, in->len, n, NULL, &s[0].map, &err);
     if (r != 0) {
-        input_error(in, 0, "%s", rankmap_strerror(r));
+        input_error(in, err.where < in->len ? (size_t)err.where : in->len, "%s", err.text);
         return r == -ENOMEM ? 1 : 2;
     }
     r = from_map(&s[n_made++], "node of each rank", 0, n);
-    if (r == 0 && (r = rankmap_by_node(s[0].map, NULL, &s[1].map)) == 0)
+    if (r == 0 && (r = rankmap_ranks_by_node(s[0].map, NULL, &s[1].map)) == 0)
         r = from_map(&s[n_made++], "ranks ordered by node", 1, n);
-    if (r == 0 && (r = rankmap_on_node(s[0].map, s[0].ids[0], NULL, &s[2].map)) == 0)
+    if (r == 0 && (r = rankmap_ranks_on_node(s[0].map, s[0].ids[0], NULL, &s[2].map)) == 0)
         r = from_map(&s[n_made++], "ranks on the node of rank 0", 1, n);
     r = r == 0 ? report(n, s, n_made, 0) : failed("mapping", r);
     for (unsigned i = 0; i < 3; i++) {
         rankmap_unref(s[i].map);
         free((void *)(uintptr_t)s[i].ids);
     }
+    return r;
+}
+
+static int add_child(struct rankmap *parent, const struct workload_comm *c, struct rankmap **out)
+{
+    struct rankmap *ranks;
+    int r = rankmap_from_ids(c->of_parent, sizeof(uint32_t), c->n, NULL, &ranks, NULL);
+
+    if (r < 0)
+        return r;
+    r = rankmap_compose(parent, ranks, NULL, out);
+    rankmap_unref(ranks);
     return r;
 }
 
@@ -194,8 +203,8 @@ static int add_comm(const struct workload *w, uint32_t i, struct subject *subjec
     s->ids = ids;
     s->group = (struct peer_group){ids, c->n, w->n_processes, (int)w->n_groups, c->merged};
     if (c->parent >= 0)
-        return rankmap_include(subjects[c->parent].map, c->of_parent, c->n, NULL, &s->map);
-    return rankmap_from_ids32(c->ids, c->n, NULL, &s->map);
+        return add_child(subjects[c->parent].map, c, &s->map);
+    return rankmap_from_ids(c->ids, sizeof(uint32_t), c->n, NULL, &s->map, NULL);
 }
 
 static int explain_generator(const struct input *in)

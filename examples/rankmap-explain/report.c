@@ -26,7 +26,7 @@ static void rows_of(const struct subject *s, struct row rows[N_ROWS])
 static void info_of(const struct subject *s, struct rankmap_info *info)
 {
     *info = (struct rankmap_info){.size = sizeof(*info)};
-    rankmap_info_get(s->map, info);
+    rankmap_query(s->map, info);
 }
 
 static uint64_t bytes_of(const struct rankmap_info *info)
@@ -80,7 +80,7 @@ void report_text(FILE *out, const struct subject *s, unsigned columns, unsigned 
     print_first(out, s);
     picture(out, s->ids, (uint32_t)s->group.n, columns, n_rows);
     fprintf(out, "  %-18s %12llu bytes  %s, %llu with the object\n", "librankmap",
-            (unsigned long long)bytes_of(&info), rankmap_kind_name(info.kind),
+            (unsigned long long)bytes_of(&info), info.kind_name,
             (unsigned long long)(info.total_bytes + info.pinned_bytes));
     if (s->is_group) {
         rows_of(s, rows);
@@ -140,7 +140,7 @@ void report_json(FILE *out, const struct subject *s)
     fprintf(out, "{\"name\":");
     report_json_string(out, s->name);
     fprintf(out, ",\"count\":%u,\"ranks\":%lu,\"model\":\"%s\",\"description\":", s->count,
-            (unsigned long)info.n_ranks, rankmap_kind_name(info.kind));
+            (unsigned long)info.n_ranks, info.kind_name);
     report_json_string(out, text);
     fprintf(out,
             ",\"min_id\":%llu,\"max_id\":%llu,\"distinct\":%s,\"offset\":%lld,\"phase\":%llu,"

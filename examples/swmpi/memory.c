@@ -25,7 +25,7 @@ static struct swmpi_memory **find(const void *address)
     for (m = &memories; *m; m = &(*m)->next) {
         uintptr_t base = (uintptr_t)storwin_base((*m)->window);
 
-        if (at >= base && at - base < storwin_bytes((*m)->window))
+        if (at >= base && at - base < (*m)->bytes)
             break;
     }
     return m;
@@ -60,6 +60,7 @@ SWMPI_EXPORT int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
         free(m);
         return swmpi_raise_comm(NO_OBJECT, "MPI_Alloc_mem", &e);
     }
+    m->bytes = (uint64_t)size;
     base = storwin_base(m->window);
     memcpy(baseptr, &base, sizeof(base));
     pthread_mutex_lock(&lock);
@@ -124,7 +125,7 @@ SWMPI_EXPORT int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *w
 
     swmpi_hints_read(&h, info, SWMPI_ALLOC_MEM, &e);
     if (!e.code && (w = swmpi_window_new(MPI_WIN_FLAVOR_DYNAMIC, &e)) &&
-        storwin_dynamic_create(&w->dynamic) < 0)
+        storwin_dynamic_create(NULL, &w->dynamic) < 0)
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
     rc = swmpi_agree(comm, &agreed, &e);
     while (rc == MPI_SUCCESS && !e.code && !all)

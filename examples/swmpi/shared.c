@@ -154,7 +154,7 @@ static int make_all(struct request *q, const struct swmpi_segment *segments,
         rc = swmpi_agree(q->comm, NULL, e);
     }
     if (rc == MPI_SUCCESS && !e->code && q->rank == 0)
-        storwin_shared_settle((*w)->storage);
+        storwin_shared_settle((*w)->storage, NULL);
     if ((rc != MPI_SUCCESS || e->code) && *w) {
         storwin_query((*w)->storage, &info);
         swmpi_window_delete(*w, &ignored);

@@ -61,6 +61,7 @@ struct swmpi_segment {
 struct swmpi_memory {
     struct swmpi_memory *next;
     struct storwin_window *window;
+    uint64_t bytes;
 };
 
 /* A part of such memory that is attached to a dynamic window. */

@@ -95,7 +95,8 @@ static int sync_storage(struct swmpi_window *w, struct swmpi_error *e)
 
     e->code = MPI_SUCCESS;
     pthread_mutex_lock(&w->lock);
-    rc = w->dynamic ? storwin_dynamic_sync(w->dynamic, &cause) : storwin_sync(w->storage, &cause);
+    rc = w->dynamic ? storwin_dynamic_sync(w->dynamic, &cause)
+                    : storwin_sync(w->storage, 0, STORWIN_TO_END, &cause);
     pthread_mutex_unlock(&w->lock);
     if (rc < 0)
         swmpi_say_storwin(e, "sync", rc, &cause);

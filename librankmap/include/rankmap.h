@@ -1,39 +1,64 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file rankmap.h
- * @brief Rank maps in tens of bytes, looked up in a handful of instructions, and
- *        the address vector that they point into.
+ * @brief Rank maps in tens of bytes, looked up in a handful of instructions, and the address vector
+ *        that they point into.
  *
- * A communicator, team or group is a function from ranks to processes. Most
- * runtimes store it as a table; nearly all of these tables are regular. This
- * library stores the function: it detects the shape of an array of ids, computes
- * the shape of a child from that of its parent without expanding either, and
- * falls back to the smallest of several tables where there is no shape.
+ * A communicator, team or group is a function from ranks to processes. Most runtimes store it as a
+ * table, and nearly all of these tables are regular. librankmap stores the function.
  *
- * A process has a **flat id** of up to 40 bits (the paper's lpid; in one world
- * simply its rank there). Ids of several process groups share one flat range, in
- * which the address vector gives every group a base, so that one map can span
- * groups: the paper's mlut models are the lut models over flat ids. A **map** is
- * an immutable, reference-counted sequence of distinct ids, indexed by rank. A
- * **lookup** is 64 bytes of caller's memory that turns a rank into the address of
- * an entry of an array, prescaled so that no multiplication by the entry's size
- * remains.
+ *   - A process has a **flat id** of up to 40 bits: the paper's lpid; in one world its rank.
+ *     Process groups share one flat range, in which the address vector gives each a base: one map
+ *     can span groups (the paper's mlut models).
+ *   - A **map** is an immutable, reference-counted sequence of ids, indexed by rank: a formula
+ *     where the ids have one, else the smallest of several tables.
+ *   - A **lookup** binds a map to an array of entries: 64 bytes of the caller's that turn a rank
+ *     into an entry's address without touching the map.
+ *   - A child's map is **composed** of its parent's and of the ranks that were chosen: formula of
+ *     formula is a formula again.
  *
- *   - rankmap/base.h    limits, errors, allocator
- *   - rankmap/map.h     maps: from arrays, shapes, ranges, task maps; what they cost; pack
+ * A communicator is made and looked up so:
+ *
+ *     struct rankmap *world, *even, *child;
+ *     struct rankmap_lookup lookup;
+ *
+ *     rankmap_affine(0, 1, n, NULL, &world);             // MPI_COMM_WORLD
+ *     rankmap_affine(0, 2, n / 2, NULL, &even);          // every second rank of something
+ *     rankmap_compose(world, even, NULL, &child);        // MPI_Comm_split of the world
+ *     rankmap_lookup_init(&lookup, child, (uintptr_t)entries, sizeof(entries[0]));
+ *     send_to(rankmap_addr(&lookup, 7));                 // 6 instructions, wherever rank 7 is
+ *     rankmap_unref(even);
+ *
+ * Six calls do most of the work:
+ *
+ * | call | what for |
+ * |---|---|
+ * | rankmap_affine() | a map of a formula: the world, each k-th rank, a column |
+ * | rankmap_from_ids() | a map of any array: finds its model |
+ * | rankmap_compose() | a child's map of its parent's and the chosen ranks |
+ * | rankmap_lookup_init() | binds a map to the runtime's array of entries |
+ * | rankmap_addr(), rankmap_at() | rank to entry, inline |
+ * | rankmap_rank() | the inverse: the rank that an id has |
+ *
+ * The whole program is examples/rankmap.c. The headers, in the order to read them:
+ *
+ *   - rankmap/base.h    limits, error codes and details, allocator
+ *   - rankmap/map.h     maps: from arrays, formulas, ranges, text; what they are; pack
  *   - rankmap/lookup.h  rank to address, inline
- *   - rankmap/group.h   composition, inverse, translation, set operations
+ *   - rankmap/group.h   composition, and MPI's group calls
  *   - rankmap/av.h      the address vector
  *
- * Caveats. Maps reject a rank that comes twice, which several MPI libraries accept.
- * Hot functions do not check that a rank is below the size of its map; those that
- * only tell something of a map do not look for a NULL, all others return -EINVAL. Nothing
- * here communicates: every process makes its own maps.
+ * Caveats:
  *
- * Source: "Memory Compression Techniques for Network Address Management in MPI"
- * (IPDPS 2017), sections III-B and III-C. Negative strides, inner strides and phases,
- * the closed forms of composition, flat ids, views of limited pinning, runs, frames
- * and sorted sets, and the algebra with its inverse are ours.
+ *   - A map refuses an id that comes twice, unless it is asked to take it (ranks to nodes).
+ *   - Hot functions do not check that a rank is below the size of its map. Functions that return
+ *     a number or an id of a map pass NULL on to a fault; those that return a code say -EINVAL.
+ *   - Nothing communicates: every process makes its own maps.
+ *
+ * Source: "Memory Compression Techniques for Network Address Management in MPI" (IPDPS 2017),
+ * sections III-B and III-C. Negative strides, inner strides and phases, the closed forms of
+ * composition, flat ids, views of limited pinning, runs, frames and sorted sets, and the algebra
+ * with its inverse are ours.
  */
 #ifndef RANKMAP_H
 #define RANKMAP_H

@@ -53,7 +53,7 @@ struct rankmap_av {
     _Atomic(struct escapes *) escapes;
     struct groups *old_groups;
     struct escapes *old_escapes;
-    uint64_t table_bytes; /* of groups and escapes, old ones too */
+    _Atomic uint64_t table_bytes; /* of groups and escapes, old ones too */
 };
 
 static size_t groups_bytes(uint32_t cap)
@@ -141,32 +141,32 @@ static const struct group *group_of_flat(const struct groups *g, uint64_t flat)
                                                                                            : NULL;
 }
 
-int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **out)
+int rankmap_av_create(const struct rankmap_av_opts *given, struct rankmap_av **out)
 {
     const struct rankmap_allocator *alloc;
+    struct rankmap_av_opts opts;
     struct rankmap_av *av;
     struct groups *groups;
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes;
 
-    if (!opts || !out || !rankmap__opts_known(opts, sizeof(*opts)) || opts->reserved != 0 ||
-        (opts->alloc && (!opts->alloc->alloc || !opts->alloc->free)) ||
-        (opts->entry_bytes != 0 && opts->entry_bytes != 8 && opts->entry_bytes != 12 &&
-         opts->entry_bytes != 16) ||
-        (opts->tag_mask != 0 && (opts->entry_bytes != 8 || opts->tag_mask == UINT64_MAX)))
+    if (!given || !out || rankmap__opts_take(&opts, given, sizeof(opts)) < 0 ||
+        opts.reserved != 0 || rankmap__allocator_take(&alloc, opts.allocator) < 0 ||
+        (opts.entry_bytes != 0 && opts.entry_bytes != 8 && opts.entry_bytes != 12 &&
+         opts.entry_bytes != 16) ||
+        (opts.tag_mask != 0 && (opts.entry_bytes != 8 || opts.tag_mask == UINT64_MAX)))
         return -EINVAL;
-    if (opts->capacity == 0 || opts->capacity > RANKMAP_ID_LIMIT ||
-        __builtin_mul_overflow((size_t)opts->capacity, (size_t)opts->entry_bytes, &bytes) ||
+    if (opts.capacity == 0 || opts.capacity > RANKMAP_ID_LIMIT ||
+        __builtin_mul_overflow((size_t)opts.capacity, (size_t)opts.entry_bytes, &bytes) ||
         bytes > SIZE_MAX - page)
         return RANKMAP_ERANGE;
-    alloc = opts->alloc ? opts->alloc : &rankmap__libc;
     av = rankmap__alloc(alloc, 1, sizeof(*av));
     if (!av)
         return -ENOMEM;
     memset(av, 0, sizeof(*av));
     av->alloc = alloc;
-    av->width = opts->entry_bytes;
-    av->capacity = opts->capacity;
-    av->tag_mask = opts->tag_mask;
+    av->width = opts.entry_bytes;
+    av->capacity = opts.capacity;
+    av->tag_mask = opts.tag_mask;
     groups = groups_new(av, 4);
     if (groups && bytes > 0) {
         av->reserved = (bytes + page - 1) / page * page;
@@ -174,8 +174,8 @@ int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **ou
             mmap(NULL, av->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
     if (!groups || av->entries == MAP_FAILED) {
-        rankmap__free(alloc, groups, 1, groups_bytes(4));
-        rankmap__free(alloc, av, 1, sizeof(*av));
+        rankmap__free(alloc, groups);
+        rankmap__free(alloc, av);
         return -ENOMEM;
     }
     atomic_init(&av->groups, groups);
@@ -184,14 +184,14 @@ int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **ou
     return 0;
 }
 
-void rankmap_av_quiesce(struct rankmap_av *av)
+void rankmap_av_reclaim(struct rankmap_av *av)
 {
     while (av->old_groups) {
         struct groups *older = av->old_groups->older;
         uint32_t cap = av->old_groups->cap;
 
         av->table_bytes -= groups_bytes(cap);
-        rankmap__free(av->alloc, av->old_groups, 1, groups_bytes(cap));
+        rankmap__free(av->alloc, av->old_groups);
         av->old_groups = older;
     }
     while (av->old_escapes) {
@@ -199,7 +199,7 @@ void rankmap_av_quiesce(struct rankmap_av *av)
         size_t n_slots = av->old_escapes->n_slots;
 
         av->table_bytes -= escapes_bytes(n_slots);
-        rankmap__free(av->alloc, av->old_escapes, 1, escapes_bytes(n_slots));
+        rankmap__free(av->alloc, av->old_escapes);
         av->old_escapes = older;
     }
 }
@@ -211,18 +211,18 @@ void rankmap_av_destroy(struct rankmap_av *av)
 
     if (!av)
         return;
-    rankmap_av_quiesce(av);
+    rankmap_av_reclaim(av);
     groups = groups_now(av);
     escapes = atomic_load(&av->escapes);
-    rankmap__free(av->alloc, groups, 1, groups_bytes(groups->cap));
+    rankmap__free(av->alloc, groups);
     if (escapes)
-        rankmap__free(av->alloc, escapes, 1, escapes_bytes(escapes->n_slots));
+        rankmap__free(av->alloc, escapes);
     if (av->entries)
         munmap(av->entries, av->reserved);
-    rankmap__free(av->alloc, av, 1, sizeof(*av));
+    rankmap__free(av->alloc, av);
 }
 
-/* Makes the entries of flat ids accessible; whole pages, some of which may be so already. */
+/* Makes the entries of flat ids accessible: whole pages, which may be accessible already. */
 static int open_entries(struct rankmap_av *av, uint64_t base, uint64_t n)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), from, to;
@@ -419,7 +419,7 @@ int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id)
     copy = groups_copy(av, g, 0);
     if (copy && old && !(e = escapes_copy(av, old, gone.base, gone.n_procs))) {
         av->table_bytes -= groups_bytes(copy->cap);
-        rankmap__free(av->alloc, copy, 1, groups_bytes(copy->cap));
+        rankmap__free(av->alloc, copy);
         copy = NULL;
     }
     if (!copy)
@@ -457,11 +457,6 @@ int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id, struct rankma
     return 0;
 }
 
-uint32_t rankmap_av_n_groups(const struct rankmap_av *av)
-{
-    return groups_count(groups_now(av));
-}
-
 int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_av_group *group,
                       uint64_t *lpid)
 {
@@ -471,28 +466,6 @@ int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_a
         return RANKMAP_ENOENT;
     *group = found->public;
     *lpid = id - found->public.base;
-    return 0;
-}
-
-int rankmap_av_flat(const struct rankmap_av *av, const uint32_t *pgids, const uint64_t *lpids,
-                    size_t n, uint64_t *out)
-{
-    const struct groups *g = groups_now(av);
-
-    for (int pass = 0; pass < 2; pass++) { /* check all, then write */
-        const struct group *group = NULL;
-
-        for (size_t i = 0; i < n; i++) {
-            if (!group || group->public.id != pgids[i])
-                group = group_of_id(g, pgids[i]);
-            if (!group)
-                return RANKMAP_ENOENT;
-            if (lpids[i] >= group->public.n_procs)
-                return RANKMAP_ERANGE;
-            if (pass == 1)
-                out[i] = group->public.base + lpids[i];
-        }
-    }
     return 0;
 }
 
@@ -615,17 +588,23 @@ int rankmap_av_get(const struct rankmap_av *av, uint64_t id, struct rankmap_av_e
     return 0;
 }
 
-const void *rankmap_av_base(const struct rankmap_av *av)
+int rankmap_av_query(const struct rankmap_av *av, struct rankmap_info_av *info)
 {
-    return av->entries;
-}
+    struct rankmap_info_av all = {.size = sizeof(all)};
+    const struct groups *g;
 
-uint64_t rankmap_av_bytes(const struct rankmap_av *av)
-{
-    const struct groups *g = groups_now(av);
-    uint64_t procs = 0;
-
-    for (uint32_t i = 0; i < groups_count(g); i++)
-        procs += g->group[i].public.n_procs;
-    return sizeof(*av) + av->table_bytes + procs * av->width;
+    if (!av || !info || info->size < sizeof(all))
+        return -EINVAL;
+    g = groups_now(av);
+    all.size = info->size;
+    all.base = av->entries;
+    all.entry_bytes = av->width;
+    all.tag_mask = av->tag_mask;
+    all.capacity = av->capacity;
+    all.n_groups = groups_count(g);
+    for (uint32_t i = 0; i < all.n_groups; i++)
+        all.n_procs += g->group[i].public.n_procs;
+    all.bytes = sizeof(*av) + atomic_load(&av->table_bytes) + all.n_procs * av->width;
+    *info = all;
+    return 0;
 }

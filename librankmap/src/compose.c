@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* parent∘child over all models, and what is made of it: reverse, include, exclude. */
+/* parent∘child over all models, and the parent without some of its ranks. */
 #include <errno.h>
 
 #include "internal.h"
@@ -7,11 +7,6 @@
 #define PIN_FACTOR 8u /* a view may pin a table of this many times its own */
 /* ranks up to which a shape that cannot be stored is expanded instead */
 #define EXPAND_LIMIT (UINT32_C(1) << 24)
-
-static bool is_affine(const struct rankmap *map)
-{
-    return rankmap__is_regular(map) && map->n_levels == 1;
-}
 
 /* The ids of a composition in one array, then as from any array. */
 static int compose_expanded(const struct make *mk, const struct rankmap *parent,
@@ -45,7 +40,7 @@ static int compose_expanded(const struct make *mk, const struct rankmap *parent,
     else
         ids.a32 = scratch;
     rc = rankmap__from_ids(mk, &ids, out);
-    rankmap__free(mk->alloc, scratch, child->n, size);
+    rankmap__free(mk->alloc, scratch);
     return rc;
 }
 
@@ -55,12 +50,13 @@ static int compose_pieces(const struct make *mk, const struct rankmap *parent,
                           const struct rankmap *child, struct rankmap **out)
 {
     size_t n_pieces = 0, k = 0;
-    struct piece *pieces = rankmap__pieces_of(mk, is_affine(parent) ? child : parent, &n_pieces);
+    struct piece *pieces =
+        rankmap__pieces_of(mk, rankmap__is_affine(parent) ? child : parent, &n_pieces);
     int rc;
 
     if (!pieces)
         return -ENOMEM;
-    if (is_affine(parent)) {
+    if (rankmap__is_affine(parent)) {
         int64_t slope = word_i64(parent->word[1]);
 
         for (k = 0; k < n_pieces; k++) {
@@ -90,7 +86,7 @@ static int compose_pieces(const struct make *mk, const struct rankmap *parent,
         }
     }
     rc = rankmap__from_pieces(mk, pieces, k, out);
-    rankmap__free(mk->alloc, pieces, n_pieces, sizeof(*pieces));
+    rankmap__free(mk->alloc, pieces);
     return rc;
 }
 
@@ -106,7 +102,7 @@ static int compose_view(const struct make *mk, struct rankmap *table, const stru
     rankmap__bounds(table, &min, &max);
     own = rankmap__packed_bytes(shape->n, rankmap__bit_length(max - min));
     if (mk->flags & RANKMAP_NO_VIEW || max >= mk->id_limit || !rankmap__shape_storable(shape) ||
-        view_bytes > own || rankmap_bytes(table) / PIN_FACTOR > own)
+        view_bytes > own || rankmap__bytes(table) / PIN_FACTOR > own)
         return 0;
     rc = rankmap__view(mk, table, shape, out);
     if (rc < 0 || mk->distinct)
@@ -139,8 +135,8 @@ static int compose(struct make mk, struct rankmap *parent, const struct rankmap 
         if (rc != RANKMAP_ERANGE || child->n > EXPAND_LIMIT)
             return rc;
     }
-    if ((is_affine(parent) && child->kind == RANKMAP_RUNS) ||
-        (parent->kind == RANKMAP_RUNS && is_affine(child)))
+    if ((rankmap__is_affine(parent) && child->kind == RANKMAP_RUNS) ||
+        (parent->kind == RANKMAP_RUNS && rankmap__is_affine(child)))
         return compose_pieces(&mk, parent, child, out);
     if (!regular || rankmap__is_regular(parent))
         return compose_expanded(&mk, parent, child, out);
@@ -182,10 +178,22 @@ static int compose_checked(struct make mk, struct rankmap *parent, const struct 
     return compose(mk, parent, child, out);
 }
 
+/* Whether the ids of a map are ranks of the parent: 0, or RANKMAP_ERANGE. */
+static int check_ranks(const struct rankmap *parent, const struct rankmap *child)
+{
+    uint64_t min, max;
+
+    if (child->n == 0)
+        return 0;
+    rankmap__bounds(child, &min, &max);
+    if (max >= parent->n) /* of views, these bounds are those of the table */
+        rankmap__exact_bounds(child, &min, &max);
+    return max < parent->n ? 0 : RANKMAP_ERANGE;
+}
+
 int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
                     const struct rankmap_opts *opts, struct rankmap **out)
 {
-    uint64_t min, max;
     struct make mk;
     int rc = rankmap__make_init(&mk, opts);
 
@@ -193,223 +201,75 @@ int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
         return rc;
     if (!parent || !child || !out)
         return -EINVAL;
-    if (child->n > 0) {
-        rankmap__bounds(child, &min, &max);
-        if (max >= parent->n) /* of views, these bounds are those of the table */
-            rankmap__exact_bounds(child, &min, &max);
-        if (max >= parent->n)
-            return RANKMAP_ERANGE;
-    }
-    return compose_checked(mk, parent, child, out);
+    rc = check_ranks(parent, child);
+    return rc < 0 ? rc : compose_checked(mk, parent, child, out);
 }
 
-int rankmap_reverse(struct rankmap *parent, const struct rankmap_opts *opts, struct rankmap **out)
+/* The ranks below n but those of a table, by its ids in order. */
+static int others_sorted(const struct make *mk, uint32_t n, const struct rankmap *ranks,
+                         struct rankmap **out)
 {
-    struct shape shape = {.n_levels = 1, .level = {{-1, 0}}};
-    struct make plain, mk;
-    struct rankmap *child;
-    int rc = rankmap__make_init(&mk, opts);
+    size_t n_out = ranks->n;
+    uint64_t *sorted = rankmap__alloc(mk->alloc, 2 * n_out, sizeof(*sorted)), next = 0;
+    struct piece *pieces = rankmap__alloc(mk->alloc, n_out + 1, sizeof(*pieces));
+    int rc = -ENOMEM;
 
-    if (rc < 0)
-        return rc;
-    if (!parent || !out)
-        return -EINVAL;
-    shape.n = parent->n;
-    shape.o = (int64_t)parent->n - 1;
-    rankmap__make_init(&plain, NULL);
-    plain.alloc = mk.alloc;
-    rc = rankmap__from_shape(&plain, &shape, &child);
-    if (rc < 0)
-        return rc;
-    rc = compose_checked(mk, parent, child, out);
-    rankmap_unref(child);
-    return rc;
-}
-
-/* Options for a child: ids are ranks of the parent. */
-static struct make child_make(const struct make *mk, const struct rankmap *parent)
-{
-    struct make child = *mk;
-
-    child.id_limit = parent->n;
-    child.flags &= RANKMAP_ALLOW_DUPLICATES;
-    return child;
-}
-
-static int include(const struct make *mk, struct rankmap *parent, struct rankmap *child,
-                   struct rankmap **out)
-{
-    int rc = compose_checked(*mk, parent, child, out);
-
-    rankmap_unref(child);
-    return rc;
-}
-
-int rankmap_include(struct rankmap *parent, const uint32_t *ranks, size_t n,
-                    const struct rankmap_opts *opts, struct rankmap **out)
-{
-    struct ids ids = {.a32 = ranks, .n = n};
-    struct make mk, child_mk;
-    struct rankmap *child;
-    int rc = rankmap__make_init(&mk, opts);
-
-    if (rc < 0)
-        return rc;
-    if (!parent || !out || (!ranks && n > 0))
-        return -EINVAL;
-    child_mk = child_make(&mk, parent);
-    rc = rankmap__from_ids(&child_mk, &ids, &child);
-    return rc < 0 ? rc : include(&mk, parent, child, out);
-}
-
-/* MPI's triplets as pieces. NULL with *rc set when they are wrong. */
-static struct piece *pieces_of_ranges(const struct make *mk, const struct rankmap_range *ranges,
-                                      size_t n, int *rc)
-{
-    struct piece *pieces = rankmap__alloc(mk->alloc, n, sizeof(*pieces));
-
-    *rc = -ENOMEM;
-    for (size_t i = 0; pieces && i < n; i++) {
-        uint64_t first = ranges[i].first, last = ranges[i].last, steps;
-
-        *rc = 0;
-        if (ranges[i].stride == 0 || first >= mk->id_limit ||
-            (ranges[i].stride > 0 ? last < first : last > first))
-            *rc = RANKMAP_ERANGE;
-        else if ((steps = (first < last ? last - first : first - last) /
-                          abs_i64(ranges[i].stride)) >= RANKMAP_MAX_RANKS)
-            *rc = RANKMAP_ERANGE;
-        else
-            pieces[i] = (struct piece){(int64_t)first, steps > 0 ? ranges[i].stride : 1, steps + 1};
-        if (*rc < 0) {
-            rankmap__free(mk->alloc, pieces, n, sizeof(*pieces));
-            return NULL;
+    if (sorted && pieces) {
+        rankmap__expand(ranks, 0, ranks->n, sorted);
+        rankmap__sort(sorted, sorted + n_out, n_out, 0, 32);
+        for (size_t i = 0; i < n_out; i++) {
+            pieces[i] = (struct piece){(int64_t)next, 1, sorted[i] - next};
+            next = sorted[i] + 1;
         }
+        pieces[n_out] = (struct piece){(int64_t)next, 1, n - next};
+        rc = rankmap__from_pieces(mk, pieces, n_out + 1, out);
     }
-    if (pieces)
-        *rc = 0;
-    return pieces;
-}
-
-static int from_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n,
-                       struct rankmap **out)
-{
-    int rc;
-    struct piece *pieces = pieces_of_ranges(mk, ranges, n, &rc);
-
-    if (!pieces)
-        return rc;
-    rc = rankmap__from_pieces(mk, pieces, n, out);
-    rankmap__free(mk->alloc, pieces, n, sizeof(*pieces));
+    rankmap__free(mk->alloc, pieces);
+    rankmap__free(mk->alloc, sorted);
     return rc;
 }
 
-int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
-                        const struct rankmap_opts *opts, struct rankmap **out)
+/* The same of a progression or of runs, by their parameters. */
+static int others_of_pieces(const struct make *mk, uint32_t n, const struct rankmap *ranks,
+                            struct rankmap **out)
 {
-    struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
+    struct shape whole = {.n = n, .n_levels = 1, .level = {{1, 0}}};
+    struct rankmap *all;
+    int rc = rankmap__from_shape(mk, &whole, &all);
 
     if (rc < 0)
         return rc;
-    if (!out || (!ranges && n_ranges > 0))
-        return -EINVAL;
-    return from_ranges(&mk, ranges, n_ranges, out);
+    rc = rankmap__difference(mk, all, ranks, out);
+    rankmap_unref(all);
+    return rc;
 }
 
-int rankmap_include_ranges(struct rankmap *parent, const struct rankmap_range *ranges,
-                           size_t n_ranges, const struct rankmap_opts *opts, struct rankmap **out)
-{
-    struct make mk, child_mk;
-    struct rankmap *child;
-    int rc = rankmap__make_init(&mk, opts);
-
-    if (rc < 0)
-        return rc;
-    if (!parent || !out || (!ranges && n_ranges > 0))
-        return -EINVAL;
-    child_mk = child_make(&mk, parent);
-    rc = from_ranges(&child_mk, ranges, n_ranges, &child);
-    return rc < 0 ? rc : include(&mk, parent, child, out);
-}
-
-/* Of the ranks below `size`, the pieces that are left without the n sorted ones. */
-static int exclude_sorted(const struct make *mk, struct rankmap *parent, const uint64_t *ranks,
-                          size_t n, struct rankmap **out)
-{
-    struct make child_mk = child_make(mk, parent);
-    struct piece *pieces = rankmap__alloc(mk->alloc, n + 1, sizeof(*pieces));
-    struct rankmap *child;
-    uint64_t next = 0;
-    int rc = 0;
-
-    if (!pieces)
-        return -ENOMEM;
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        if (ranks[i] >= parent->n)
-            rc = RANKMAP_ERANGE;
-        else if (i > 0 && ranks[i] == ranks[i - 1])
-            rc = RANKMAP_EDUP;
-        else
-            pieces[i] = (struct piece){(int64_t)next, 1, ranks[i] - next};
-        next = ranks[i] + 1;
-    }
-    if (rc == 0) {
-        pieces[n] = (struct piece){(int64_t)next, 1, parent->n - next};
-        child_mk.distinct = true;
-        rc = rankmap__from_pieces(&child_mk, pieces, n + 1, &child);
-    }
-    rankmap__free(mk->alloc, pieces, n + 1, sizeof(*pieces));
-    return rc < 0 ? rc : include(mk, parent, child, out);
-}
-
-int rankmap_exclude(struct rankmap *parent, const uint32_t *ranks, size_t n,
+int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
                     const struct rankmap_opts *opts, struct rankmap **out)
 {
-    struct make mk;
-    uint64_t *sorted;
+    struct make mk, kept_mk;
+    struct rankmap *kept;
     int rc = rankmap__make_init(&mk, opts);
 
     if (rc < 0)
         return rc;
-    if (!parent || !out || (!ranks && n > 0))
+    if (!parent || !ranks || !out)
         return -EINVAL;
-    if (n > parent->n)
-        n = (size_t)parent->n + 1; /* one of them is wrong in any case */
-    sorted = rankmap__alloc(mk.alloc, 2 * n, sizeof(*sorted));
-    if (!sorted)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        sorted[i] = ranks[i];
-    rankmap__sort(sorted, sorted + n, n, 0, 32);
-    rc = exclude_sorted(&mk, parent, sorted, n, out);
-    rankmap__free(mk.alloc, sorted, 2 * n, sizeof(*sorted));
-    return rc;
-}
-
-int rankmap_exclude_ranges(struct rankmap *parent, const struct rankmap_range *ranges,
-                           size_t n_ranges, const struct rankmap_opts *opts, struct rankmap **out)
-{
-    struct make mk, ranks_mk;
-    struct shape whole = {.n_levels = 1, .level = {{1, 0}}};
-    struct rankmap *ranks = NULL, *all = NULL, *kept = NULL;
-    struct rankmap_opts kept_opts = {.size = sizeof(kept_opts)};
-    int rc = rankmap__make_init(&mk, opts);
-
+    if (!(ranks->flags & MAP_DISTINCT))
+        return RANKMAP_ENOTINJECTIVE;
+    if ((rc = check_ranks(parent, ranks)) < 0)
+        return rc;
+    kept_mk = mk;
+    kept_mk.id_limit = parent->n;
+    kept_mk.flags = 0;
+    kept_mk.distinct = true;
+    if (rankmap__is_affine(ranks) || ranks->kind == RANKMAP_RUNS)
+        rc = others_of_pieces(&kept_mk, parent->n, ranks, &kept);
+    else
+        rc = others_sorted(&kept_mk, parent->n, ranks, &kept);
     if (rc < 0)
         return rc;
-    if (!parent || !out || (!ranges && n_ranges > 0))
-        return -EINVAL;
-    ranks_mk = child_make(&mk, parent);
-    ranks_mk.flags = 0;
-    whole.n = parent->n;
-    kept_opts.alloc = mk.alloc;
-    if ((rc = from_ranges(&ranks_mk, ranges, n_ranges, &ranks)) == 0 &&
-        (rc = rankmap__from_shape(&ranks_mk, &whole, &all)) == 0 &&
-        (rc = rankmap_difference(all, ranks, &kept_opts, &kept)) == 0)
-        rc = compose_checked(mk, parent, kept, out);
+    rc = compose_checked(mk, parent, kept, out);
     rankmap_unref(kept);
-    rankmap_unref(all);
-    rankmap_unref(ranks);
     return rc;
 }

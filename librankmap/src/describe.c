@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-const char *rankmap_kind_name(uint32_t kind)
+static const char *kind_name(uint32_t kind)
 {
     static const char *const names[] = {
         [RANKMAP_DIRECT] = "direct",
@@ -25,10 +25,10 @@ const char *rankmap_kind_name(uint32_t kind)
         [RANKMAP_LUT_BLOCKSTRIDE] = "lut-blockstride",
     };
 
-    return kind < sizeof(names) / sizeof(names[0]) && names[kind] ? names[kind] : "unknown";
+    return names[kind];
 }
 
-int rankmap_info_get(const struct rankmap *map, struct rankmap_info *info)
+int rankmap_query(const struct rankmap *map, struct rankmap_info *info)
 {
     struct rankmap_info all = {.size = sizeof(all)};
     struct shape shape;
@@ -37,17 +37,18 @@ int rankmap_info_get(const struct rankmap *map, struct rankmap_info *info)
         return -EINVAL;
     all.size = info->size;
     all.kind = map->kind;
+    all.kind_name = kind_name(map->kind);
     all.n_ranks = map->n;
     all.bits = map->bits;
     all.distinct = map->flags & MAP_DISTINCT;
     all.n_runs = map->kind == RANKMAP_RUNS ? map->aux : 0;
     all.model_bytes = rankmap__model_bytes(map);
-    all.total_bytes = rankmap_bytes(map);
+    all.total_bytes = rankmap__bytes(map);
     all.offset = word_i64(map->word[0]);
     if (map->n > 0)
         rankmap__bounds(map, &all.min_id, &all.max_id);
     if (rankmap__is_view(map))
-        all.pinned_bytes = rankmap_bytes(rankmap__table_of(map));
+        all.pinned_bytes = rankmap__bytes(rankmap__table_of(map));
     if (rankmap__is_view(map) || rankmap__is_regular(map)) {
         rankmap__shape_of(map, &shape);
         all.offset = shape.o;
@@ -137,16 +138,15 @@ ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_t cap)
     struct rankmap_info info = {.size = sizeof(info)};
     struct shape shape;
 
-    if (rankmap_info_get(map, &info) < 0 || (!buf && cap > 0))
+    if (rankmap_query(map, &info) < 0 || (!buf && cap > 0))
         return -EINVAL;
-    add(&t, "%s, %" PRIu32 " rank%s", rankmap_kind_name(info.kind), info.n_ranks,
-        info.n_ranks == 1 ? "" : "s");
+    add(&t, "%s, %" PRIu32 " rank%s", info.kind_name, info.n_ranks, info.n_ranks == 1 ? "" : "s");
     if (info.n_levels > 0 && info.n_ranks > 0) {
         rankmap__shape_of(map, &shape);
         add(&t, rankmap__is_view(map) ? ": table[" : ": ");
         add_shape(&t, &shape);
         if (rankmap__is_view(map))
-            add(&t, "] of %s", rankmap_kind_name(rankmap__table_of(map)->kind));
+            add(&t, "] of %s", kind_name(rankmap__table_of(map)->kind));
     } else if (info.n_ranks > 0) {
         add(&t, ": ids %" PRIu64 " to %" PRIu64, info.min_id, info.max_id);
         if (info.n_runs)

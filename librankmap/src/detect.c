@@ -2,7 +2,7 @@
 /*
  * From an array to its map.
  *
- * The regular detector: with p = 1, take s = a[p] − a[0] and go on while a[i + p] − a[i] = s; where
+ * The regular detector: with p = 1, take s = a[p] − a[0] and continue while a[i + p] − a[i] = s; where
  * this first fails, at L = i + p, a level of L / p steps of s has ended, and the next one has p =
  * L. Each element is compared once, whatever the number of levels. L that is no multiple of p is
  * irregular, or the first block is cut (φ ≠ 0): then the first two runs tell the block, the starts
@@ -152,8 +152,8 @@ static bool verify(const struct ids *ids, const struct shape *shape)
                      : rankmap__lag64(ids->a64, rest, head, (uint64_t)top)) == rest;
 }
 
-/* 1 with a normalized shape that gives exactly these ids, of which there is one at least. */
-int rankmap__detect_shape(const struct ids *ids, struct shape *shape)
+/* 1 with a normalized shape that gives exactly these ids, at least one. */
+static int detect_shape(const struct ids *ids, struct shape *shape)
 {
     struct sequence q = {
         .ids = ids, .first = (int64_t)ids_get(ids, 0), .start = 1, .step = 1, .n = ids->n};
@@ -259,36 +259,7 @@ int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankm
 
     if (ids->n > RANKMAP_MAX_RANKS)
         return RANKMAP_ERANGE;
-    if (ids->n == 0 || rankmap__detect_shape(ids, &shape))
+    if (ids->n == 0 || detect_shape(ids, &shape))
         return rankmap__from_shape(mk, &shape, out);
     return from_irregular(*mk, ids, out);
-}
-
-static int from_array(const struct ids *ids, bool is_null, const struct rankmap_opts *opts,
-                      struct rankmap **out)
-{
-    struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
-
-    if (rc < 0)
-        return rc;
-    if (!out || (is_null && ids->n > 0))
-        return -EINVAL;
-    return rankmap__from_ids(&mk, ids, out);
-}
-
-int rankmap_from_ids32(const uint32_t *ids, size_t n, const struct rankmap_opts *opts,
-                       struct rankmap **out)
-{
-    struct ids source = {.a32 = ids, .n = n};
-
-    return from_array(&source, ids == NULL, opts, out);
-}
-
-int rankmap_from_ids64(const uint64_t *ids, size_t n, const struct rankmap_opts *opts,
-                       struct rankmap **out)
-{
-    struct ids source = {.a64 = ids, .n = n};
-
-    return from_array(&source, ids == NULL, opts, out);
 }

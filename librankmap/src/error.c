@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 
-#include <rankmap/base.h>
+#include "internal.h"
 
 const char *rankmap_version(void)
 {
@@ -21,9 +23,33 @@ const char *rankmap_strerror(int code)
     case RANKMAP_ELEVELS: return "too many levels";
     case RANKMAP_ETAG: return "address uses the tag's bits, or tag does not fit them";
     case RANKMAP_EFULL: return "the reserved range of flat ids is full";
-    case RANKMAP_ENOTONE: return "map has equal ids, and so no inverse";
+    case RANKMAP_ENOTINJECTIVE: return "map has equal ids, and so no inverse";
     case -ENOMEM: return "out of memory";
     case -EINVAL: return "invalid argument";
     default: return "unknown error code";
     }
+}
+
+int rankmap__fail(struct rankmap_error *err, int code, uint64_t where, uint64_t id,
+                  const char *format, ...)
+{
+    va_list args;
+
+    err->code = code;
+    err->where = where;
+    err->id = id;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof(err->text), format, args);
+    va_end(args);
+    return code;
+}
+
+int rankmap__report(int rc, struct rankmap_error *detail, struct rankmap_error *err)
+{
+    if (rc >= 0 || !err)
+        return rc;
+    if (detail->code != rc)
+        rankmap__fail(detail, rc, NOWHERE, RANKMAP_NO_ID, "%s", rankmap_strerror(rc));
+    *err = *detail;
+    return rc;
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Maps as sets: translate, compare, union, intersection, difference, concat. */
+/* Maps as sets: translate, compare, union, intersection, difference. */
 #include <errno.h>
 
 #include "internal.h"
 
 #define PIECE_PAIRS 4096u /* up to this many pairs of pieces, sets are computed by the pieces */
-#define SCAN_RANKS  2u    /* so few are looked for in a table without an index */
-
-static bool is_affine(const struct rankmap *map)
-{
-    return rankmap__is_regular(map) && map->n_levels == 1;
-}
+#define SCAN_RANKS  2u    /* up to this many are looked for in a table without an index */
 
 static struct piece affine_piece(const struct rankmap *map)
 {
@@ -26,13 +21,13 @@ int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t 
     if (!from || !to || (!out && n > 0))
         return -EINVAL;
     if (!(to->flags & MAP_DISTINCT))
-        return RANKMAP_ENOTONE;
+        return RANKMAP_ENOTINJECTIVE;
     if (!ranks && n > from->n)
         return RANKMAP_ERANGE;
     for (size_t i = 0; ranks && i < n; i++)
         if (ranks[i] >= from->n)
             return RANKMAP_ERANGE;
-    if (n > SCAN_RANKS && to->n > 0 && !is_affine(to)) {
+    if (n > SCAN_RANKS && to->n > 0 && !rankmap__is_affine(to)) {
         int rc = rankmap__index_new(to, &rankmap__libc, n >= to->n / 16, &index);
 
         if (rc < 0)
@@ -112,7 +107,7 @@ int rankmap_compare(const struct rankmap *a, const struct rankmap *b)
         return RANKMAP_UNEQUAL;
     if (a == b || a->n == 0)
         return RANKMAP_IDENT;
-    if (is_affine(a) && is_affine(b)) {
+    if (rankmap__is_affine(a) && rankmap__is_affine(b)) {
         if (a->word[0] == b->word[0] && a->word[1] == b->word[1])
             return RANKMAP_IDENT;
         /* the same ids the other way round */
@@ -122,7 +117,7 @@ int rankmap_compare(const struct rankmap *a, const struct rankmap *b)
     }
     if (a->kind == b->kind && a->bits == b->bits && a->aux == b->aux &&
         a->n_levels == b->n_levels && a->flags == b->flags &&
-        rankmap_bytes(a) == rankmap_bytes(b) &&
+        rankmap__bytes(a) == rankmap__bytes(b) &&
         memcmp(a->word, b->word, rankmap__model_bytes(a)) == 0)
         return RANKMAP_IDENT;
     if (!rankmap__is_view(a) && !rankmap__is_view(b)) {
@@ -166,7 +161,7 @@ static void collect(struct collect *c, const struct rankmap *map, const struct m
 }
 
 /* Those of a that b has (wanted) or has not, id by id. Neither is empty. */
-static int filter(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted,
+static int filter(const struct make *mk, struct rankmap *a, const struct rankmap *b, bool wanted,
                   struct rankmap **out)
 {
     struct collect c = {.cap = (size_t)a->n + 1};
@@ -182,7 +177,7 @@ static int filter(const struct make *mk, struct rankmap *a, struct rankmap *b, b
         collect(&c, a, &m, wanted);
         ids = (struct ids){.a64 = c.ids, .n = c.n};
         rc = rankmap__from_ids(mk, &ids, out);
-        rankmap__free(mk->alloc, c.ids, c.cap, sizeof(*c.ids));
+        rankmap__free(mk->alloc, c.ids);
     }
     rankmap__members_fini(&m);
     return rc;
@@ -231,13 +226,13 @@ static int gaps(const struct make *mk, const struct piece *a, const struct piece
     }
     parts[gone->n] = part(a, next, a->n - next);
     rc = rankmap__from_pieces(mk, parts, gone->n + 1, out);
-    rankmap__free(mk->alloc, parts, gone->n + 1, sizeof(*parts));
+    rankmap__free(mk->alloc, parts);
     return rc;
 }
 
 /* Two arithmetic progressions: 1 when done, 0 when it takes more than that. */
-static int affine_sets(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted,
-                       struct rankmap **out)
+static int affine_sets(const struct make *mk, struct rankmap *a, const struct rankmap *b,
+                       bool wanted, struct rankmap **out)
 {
     struct piece pa = affine_piece(a), pb = affine_piece(b), common, parts[3];
     struct shape shape;
@@ -299,16 +294,16 @@ static size_t stretches(const struct piece *a, const struct piece *b, size_t n_b
     return strided && !(wanted && n == 1) ? SIZE_MAX : n;
 }
 
-/* Runs and runs: 1 when done, 0 when that does not pay or does not do. */
-static int piece_sets(const struct make *mk, struct rankmap *a, struct rankmap *b, bool wanted,
-                      struct rankmap **out)
+/* Runs and runs: 1 when done, 0 when it takes too many pairs or a result is no runs. */
+static int piece_sets(const struct make *mk, struct rankmap *a, const struct rankmap *b,
+                      bool wanted, struct rankmap **out)
 {
     size_t n_a, n_b, n = 0, cap, n_found = 0;
     struct piece *pa, *pb = NULL, *found = NULL;
     int rc = -ENOMEM;
 
-    n_a = is_affine(a) ? 1 : a->aux;
-    n_b = is_affine(b) ? 1 : b->aux;
+    n_a = rankmap__is_affine(a) ? 1 : a->aux;
+    n_b = rankmap__is_affine(b) ? 1 : b->aux;
     if ((uint64_t)n_a * n_b > PIECE_PAIRS)
         return 0;
     cap = n_a * (n_b + 1);
@@ -337,21 +332,21 @@ static int piece_sets(const struct make *mk, struct rankmap *a, struct rankmap *
         rc = n_found == SIZE_MAX ? 0 : rankmap__from_pieces(mk, found, n, out);
         rc = rc < 0 || n_found == SIZE_MAX ? rc : 1;
     }
-    rankmap__free(mk->alloc, found, cap + n_b, sizeof(*found));
-    rankmap__free(mk->alloc, pb, n_b, sizeof(*pb));
-    rankmap__free(mk->alloc, pa, n_a, sizeof(*pa));
+    rankmap__free(mk->alloc, found);
+    rankmap__free(mk->alloc, pb);
+    rankmap__free(mk->alloc, pa);
     return rc;
 }
 
-static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b,
+static int concat(const struct make *mk, struct rankmap *a, const struct rankmap *b,
                   struct rankmap **out);
 
 /* Those of a that b has (wanted) or has not. */
-static int select_from(struct make mk, struct rankmap *a, struct rankmap *b, bool wanted,
+static int select_from(struct make mk, struct rankmap *a, const struct rankmap *b, bool wanted,
                        struct rankmap **out)
 {
-    bool pieces_a = is_affine(a) || a->kind == RANKMAP_RUNS,
-         pieces_b = is_affine(b) || b->kind == RANKMAP_RUNS;
+    bool pieces_a = rankmap__is_affine(a) || a->kind == RANKMAP_RUNS,
+         pieces_b = rankmap__is_affine(b) || b->kind == RANKMAP_RUNS;
     int rc = 0;
 
     if (a->n == 0 || (wanted && b->n == 0))
@@ -366,7 +361,7 @@ static int select_from(struct make mk, struct rankmap *a, struct rankmap *b, boo
         *out = rankmap_ref(a);
         return 0;
     }
-    if (is_affine(a) && is_affine(b))
+    if (rankmap__is_affine(a) && rankmap__is_affine(b))
         rc = affine_sets(&mk, a, b, wanted, out);
     else if (pieces_a && pieces_b)
         rc = piece_sets(&mk, a, b, wanted, out);
@@ -384,7 +379,7 @@ static int begin(struct make *mk, const struct rankmap *a, const struct rankmap 
         return rc;
     if (!a || !b || !out)
         return -EINVAL;
-    return a->flags & b->flags & MAP_DISTINCT ? 0 : RANKMAP_ENOTONE;
+    return a->flags & b->flags & MAP_DISTINCT ? 0 : RANKMAP_ENOTINJECTIVE;
 }
 
 int rankmap_intersection(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
@@ -396,6 +391,12 @@ int rankmap_intersection(struct rankmap *a, struct rankmap *b, const struct rank
     return rc < 0 ? rc : select_from(mk, a, b, true, out);
 }
 
+int rankmap__difference(const struct make *mk, struct rankmap *a, const struct rankmap *b,
+                        struct rankmap **out)
+{
+    return select_from(*mk, a, b, false, out);
+}
+
 int rankmap_difference(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
                        struct rankmap **out)
 {
@@ -405,7 +406,8 @@ int rankmap_difference(struct rankmap *a, struct rankmap *b, const struct rankma
     return rc < 0 ? rc : select_from(mk, a, b, false, out);
 }
 
-static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b, struct rankmap **out)
+static int concat(const struct make *mk, struct rankmap *a, const struct rankmap *b,
+                  struct rankmap **out)
 {
     struct collect c = {.cap = (size_t)a->n + b->n + 1};
     struct ids ids;
@@ -413,7 +415,8 @@ static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b, s
 
     if ((uint64_t)a->n + b->n > RANKMAP_MAX_RANKS)
         return RANKMAP_ERANGE;
-    if ((is_affine(a) || a->kind == RANKMAP_RUNS) && (is_affine(b) || b->kind == RANKMAP_RUNS)) {
+    if ((rankmap__is_affine(a) || a->kind == RANKMAP_RUNS) &&
+        (rankmap__is_affine(b) || b->kind == RANKMAP_RUNS)) {
         size_t n_a = 0, n_b = 0;
         struct piece *pa = rankmap__pieces_of(mk, a, &n_a), *pb = rankmap__pieces_of(mk, b, &n_b);
         struct piece *both = pa && pb ? rankmap__alloc(mk->alloc, n_a + n_b, sizeof(*both)) : NULL;
@@ -423,10 +426,10 @@ static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b, s
             memcpy(both, pa, n_a * sizeof(*both));
             memcpy(both + n_a, pb, n_b * sizeof(*both));
             rc = rankmap__from_pieces(mk, both, n_a + n_b, out);
-            rankmap__free(mk->alloc, both, n_a + n_b, sizeof(*both));
+            rankmap__free(mk->alloc, both);
         }
-        rankmap__free(mk->alloc, pb, n_b, sizeof(*pb));
-        rankmap__free(mk->alloc, pa, n_a, sizeof(*pa));
+        rankmap__free(mk->alloc, pb);
+        rankmap__free(mk->alloc, pa);
         return rc;
     }
     c.ids = rankmap__alloc(mk->alloc, c.cap, sizeof(*c.ids));
@@ -436,17 +439,8 @@ static int concat(const struct make *mk, struct rankmap *a, struct rankmap *b, s
     collect(&c, b, NULL, true);
     ids = (struct ids){.a64 = c.ids, .n = c.n};
     rc = rankmap__from_ids(mk, &ids, out);
-    rankmap__free(mk->alloc, c.ids, c.cap, sizeof(*c.ids));
+    rankmap__free(mk->alloc, c.ids);
     return rc;
-}
-
-int rankmap_concat(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
-                   struct rankmap **out)
-{
-    struct make mk;
-    int rc = begin(&mk, a, b, opts, out);
-
-    return rc < 0 ? rc : concat(&mk, a, b, out);
 }
 
 int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,

@@ -34,13 +34,13 @@ enum {
  *   views              parent, and a regular model
  *   lut                min, max − min, n values of 32 or `bits` bits, each an id − min
  *   frames             min, max − min, packed bases, packed lows; aux: shift | bits of a base << 8
- *   bitmap             min, max − min, bit vector and its directory (see sorted.c)
+ *   bitmap             min, max − min, bit vector and its directory (see model_sorted.c)
  *   elias-fano         the same for the high parts, then the packed low parts; bits: of a low part
  *   runs               min, then for each of aux runs: first rank, id − min, and stride if
- *                      MAP_STRIDED (see runs.c)
+ *                      MAP_STRIDED (see model_runs.c)
  */
 struct rankmap {
-    atomic_uint refs; /* 0: in memory of the caller's, not counted */
+    atomic_uint refs;
     uint8_t kind;
     uint8_t n_levels;
     uint8_t bits;
@@ -50,6 +50,26 @@ struct rankmap {
     const struct rankmap_allocator *alloc;
     uint64_t word[];
 };
+
+static inline bool rankmap__is_regular(const struct rankmap *map)
+{
+    return map->kind <= RANKMAP_MD;
+}
+
+static inline bool rankmap__is_view(const struct rankmap *map)
+{
+    return map->kind >= RANKMAP_LUT_STRIDE;
+}
+
+static inline bool rankmap__is_affine(const struct rankmap *map)
+{
+    return rankmap__is_regular(map) && map->n_levels == 1;
+}
+
+static inline struct rankmap *rankmap__table_of(const struct rankmap *view)
+{
+    return (struct rankmap *)(uintptr_t)view->word[0];
+}
 
 /* A regular model as formulas have it. The last count is ignored. */
 struct shape {
@@ -90,28 +110,60 @@ struct make {
 
 /* opts.c */
 extern const struct rankmap_allocator rankmap__libc;
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing
- * is set that this one does not know. */
-int rankmap__opts_known(const void *opts, size_t ours);
+/* The rule for option structs: copies `ours` bytes of one that is this release's, or of a longer
+ * one in which nothing is set that this release does not know; else -EINVAL. */
+int rankmap__opts_take(void *taken, const void *opts, size_t ours);
+/* The given allocator, or libc's for NULL; -EINVAL without its functions. */
+int rankmap__allocator_take(const struct rankmap_allocator **taken,
+                            const struct rankmap_allocator *given);
 int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts);
 void *rankmap__alloc(const struct rankmap_allocator *alloc, size_t n, size_t size);
-void rankmap__free(const struct rankmap_allocator *alloc, void *p, size_t n, size_t size);
+void rankmap__free(const struct rankmap_allocator *alloc, void *p);
+
+/* error.c */
+#define NOWHERE UINT64_MAX
+/* Fills err; returns code. */
+__attribute__((format(printf, 5, 6))) int rankmap__fail(struct rankmap_error *err, int code,
+                                                        uint64_t where, uint64_t id,
+                                                        const char *format, ...);
+/* The end of a function that has an err: of a failure without detail, the code's phrase is the
+ * text. err may be NULL. Returns rc. */
+int rankmap__report(int rc, struct rankmap_error *detail, struct rankmap_error *err);
 
 /* map.c */
 struct rankmap *rankmap__new(const struct make *mk, uint32_t kind, uint32_t n, size_t model_bytes);
 size_t rankmap__model_bytes(const struct rankmap *map);
-int rankmap__from_shape(const struct make *mk, const struct shape *shape, struct rankmap **out);
-int rankmap__view(const struct make *mk, struct rankmap *table, const struct shape *shape,
-                  struct rankmap **out);
-bool rankmap__is_regular(const struct rankmap *map);
-bool rankmap__is_view(const struct rankmap *map);
-void rankmap__shape_of(const struct rankmap *map, struct shape *shape); /* regular maps and views */
-void rankmap__shape_words(const struct shape *shape, uint64_t words[5]); /* of one or two levels */
-struct rankmap *rankmap__table_of(const struct rankmap *view);
+size_t rankmap__bytes(const struct rankmap *map); /* of the object, its header included */
 void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max);       /* n > 0 */
 void rankmap__exact_bounds(const struct rankmap *map, uint64_t *min, uint64_t *max); /* n > 0 */
 void rankmap__gather(const struct rankmap *map, const uint64_t *ranks, size_t n, uint64_t *out);
 void rankmap__expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
+
+/* make.c */
+int rankmap__from_shape(const struct make *mk, const struct shape *shape, struct rankmap **out);
+int rankmap__view(const struct make *mk, struct rankmap *table, const struct shape *shape,
+                  struct rankmap **out);
+int rankmap__from_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n,
+                         struct rankmap **out, struct rankmap_error *err);
+
+/* model_regular.c */
+size_t rankmap__regular_bytes(uint32_t n_levels);
+void rankmap__shape_store(uint64_t *words, const struct shape *shape);
+void rankmap__shape_of(const struct rankmap *map, struct shape *shape); /* regular maps and views */
+void rankmap__regular_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
+
+/* The id of rank r, by the words of a regular model. */
+static inline uint64_t rankmap__regular_id(const uint64_t *w, uint32_t n_levels, uint64_t r)
+{
+    uint64_t id = w[0] + r * w[1];
+
+    if (n_levels > 1) {
+        r += w[2];
+        for (uint32_t i = 1; i < n_levels; i++)
+            id += rankmap__mulhi(r, w[1 + 2 * i]) * w[2 + 2 * i];
+    }
+    return id;
+}
 
 /* shape.c */
 int rankmap__shape_normalize(struct shape *shape, uint64_t id_limit);
@@ -125,28 +177,28 @@ bool rankmap__shape_nests(
     const struct shape *shape); /* each stride passes all that those below it come to */
 int64_t rankmap__shape_rank(const struct shape *shape, int64_t id);
 
-/* closure.c: return 1 with the shape of p∘c in *out, which is not normalized yet, or 0 when no rule
+/* compose_closed.c: 1 with the shape of p∘c in *out, which is not normalized yet, or 0 when no rule
  * applies */
 int rankmap__closure(const struct shape *p, const struct shape *c, struct shape *out);
 void rankmap__shape_reverse(struct shape *shape);
 
-/* progress.c: arithmetic progressions */
+/* progression.c: arithmetic progressions */
 uint64_t rankmap__gcd(uint64_t a, uint64_t b,
                       int64_t *x); /* *x with a·x ≡ gcd (mod b), 0 ≤ x < b */
 uint64_t rankmap__mulmod(uint64_t a, uint64_t b, uint64_t modulus); /* modulus below 2^63 */
 bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct piece *index_of_a);
 
-/* kernel.c: the first i below n with a[i + lag] − a[i] ≠ stride, else n */
+/* detect_lag.c: the first i below n with a[i + lag] − a[i] ≠ stride, else n. The base forms run on
+ * every processor. */
 size_t rankmap__lag32(const uint32_t *a, size_t n, size_t lag, uint32_t stride);
 size_t rankmap__lag64(const uint64_t *a, size_t n, size_t lag, uint64_t stride);
-typedef size_t rankmap__lag32_fn(const uint32_t *a, size_t n, size_t lag, uint32_t stride);
-size_t rankmap__lag32_variants(rankmap__lag32_fn *variant[4]);
+size_t rankmap__lag32_base(const uint32_t *a, size_t n, size_t lag, uint32_t stride);
+size_t rankmap__lag64_base(const uint64_t *a, size_t n, size_t lag, uint64_t stride);
 
 /* detect.c */
 int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankmap **out);
-int rankmap__detect_shape(const struct ids *ids, struct shape *shape); /* 1: regular */
 
-/* table.c */
+/* model_table.c */
 int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max,
                         bool ascending, size_t bytes_to_beat,
                         struct rankmap **out); /* *out untouched with 0: nothing beats it */
@@ -158,7 +210,7 @@ size_t rankmap__packed_bytes(uint64_t n, unsigned bits);
 unsigned rankmap__bit_length(uint64_t value);
 void rankmap__bits_set(void *table, uint64_t index, unsigned bits, uint64_t value);
 
-/* sorted.c: bitmap and Elias-Fano */
+/* model_sorted.c: bitmap and Elias-Fano */
 size_t rankmap__bitmap_bytes(uint64_t range);
 size_t rankmap__ef_bytes(uint64_t n, uint64_t range, unsigned *low_bits);
 size_t rankmap__bitmap_words(uint64_t range);
@@ -169,7 +221,7 @@ uint64_t rankmap__sorted_id(const struct rankmap *map, uint32_t rank);
 void rankmap__sorted_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 int64_t rankmap__sorted_rank(const struct rankmap *map, uint64_t id);
 
-/* runs.c */
+/* model_runs.c */
 int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_pieces,
                          struct rankmap **out);
 int rankmap__two_runs(const struct make *mk, const struct shape *shape, struct rankmap **out);
@@ -178,7 +230,6 @@ int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t ma
                          struct rankmap **out);
 struct piece rankmap__run(const struct rankmap *map, uint32_t i); /* of runs */
 uint32_t rankmap__run_first(const struct rankmap *map, uint32_t i);
-uint32_t rankmap__run_find(const struct rankmap *map, uint32_t rank);
 uint64_t rankmap__runs_id(const struct rankmap *map, uint32_t rank);
 void rankmap__runs_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 int64_t rankmap__runs_rank(const struct rankmap *map, uint64_t id);
@@ -188,7 +239,7 @@ size_t rankmap__runs_bytes(const struct rankmap *map);
 struct piece *rankmap__pieces_of(const struct make *mk, const struct rankmap *map,
                                  size_t *n_pieces);
 
-/* index.c */
+/* inverse.c */
 int rankmap__map_distinct(const struct rankmap_allocator *alloc,
                           const struct rankmap *map); /* 1, 0, -ENOMEM */
 void rankmap__sort(uint64_t *keys, uint64_t *scratch, size_t n, unsigned low_bit,
@@ -199,13 +250,15 @@ int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator
                        struct rankmap_index **out); /* holds no reference */
 void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids, size_t n,
                           uint32_t *ranks); /* n ≤ BLOCK */
-bool rankmap__rank_is_quick(const struct rankmap *map);
+
+/* group.c */
+int rankmap__difference(const struct make *mk, struct rankmap *a, const struct rankmap *b,
+                        struct rankmap **out); /* groups */
 
 /* A set of ids for asking many times whether an id is in a map. */
 struct members {
     const struct rankmap_allocator *alloc;
     uint64_t *bits;
-    size_t n_words;
     uint64_t min, max;
     const struct rankmap *map; /* asked, where it is quick or there is an index */
     struct rankmap_index *index;

@@ -16,7 +16,7 @@ static bool init_shape(struct rankmap_lookup *l, const struct shape *shape)
 {
     uint64_t words[5];
 
-    rankmap__shape_words(shape, words);
+    rankmap__shape_store(words, shape);
     if (shape->n_levels == 2 && abs_i64(word_i64(words[1])) > STEP_LIMIT / l->width / shape->n)
         return false;
     l->form = RANKMAP_FORM_AFFINE;
@@ -29,7 +29,7 @@ static bool init_shape(struct rankmap_lookup *l, const struct shape *shape)
         return true;
     }
     l->form = words[2] == 0 ? RANKMAP_FORM_BLOCK : RANKMAP_FORM_PHASED;
-    l->mask = words[2] == 0 ? 0 : RANKMAP_MASK_OTHER;
+    l->mask = words[2] == 0 ? 0 : RANKMAP_MASK_SLOW;
     l->phase = (uint32_t)words[2];
     l->magic = words[3];
     l->jump = words[4] * l->width;
@@ -40,11 +40,11 @@ int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map
                         uint32_t width)
 {
     struct rankmap_lookup l = {.guard = BENT,
-                               .form = RANKMAP_FORM_OTHER,
+                               .form = RANKMAP_FORM_SLOW,
                                .base = base,
                                .table = map,
                                .width = width,
-                               .mask = RANKMAP_MASK_OTHER};
+                               .mask = RANKMAP_MASK_SLOW};
     const struct rankmap *table = map;
     struct shape shape;
     uint64_t first = 0;
@@ -75,39 +75,13 @@ int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map
     return 0;
 }
 
-uint64_t rankmap_at_other(const struct rankmap_lookup *l, uint32_t rank)
+uint64_t rankmap_at_slow(const struct rankmap_lookup *l, uint32_t rank)
 {
     if (l->form == RANKMAP_FORM_PACKED)
-        return rankmap_at_packed(l, rank, l->width);
-    if (l->form == RANKMAP_FORM_OTHER)
+        return rankmap_at_form(l, RANKMAP_FORM_PACKED, rank, l->width);
+    if (l->form == RANKMAP_FORM_SLOW)
         return l->base + rankmap_id((const struct rankmap *)l->table, rank) * l->width;
     if (l->form == RANKMAP_FORM_LUT32)
-        return rankmap_at_lut32(l, rank, l->width);
-    return rankmap_at_phased(l, rank);
-}
-
-void rankmap_at_many(const struct rankmap_lookup *l, const uint32_t *ranks, size_t n, uint64_t *out)
-{
-    switch (l->form) {
-    case RANKMAP_FORM_AFFINE:
-        for (size_t i = 0; i < n; i++)
-            out[i] = rankmap_at_affine(l, ranks[i]);
-        break;
-    case RANKMAP_FORM_BLOCK:
-    case RANKMAP_FORM_PHASED:
-        for (size_t i = 0; i < n; i++)
-            out[i] = rankmap_at_phased(l, ranks[i]);
-        break;
-    case RANKMAP_FORM_LUT32:
-        for (size_t i = 0; i < n; i++)
-            out[i] = rankmap_at_lut32(l, ranks[i], l->width);
-        break;
-    case RANKMAP_FORM_PACKED:
-        for (size_t i = 0; i < n; i++)
-            out[i] = rankmap_at_packed(l, ranks[i], l->width);
-        break;
-    default:
-        for (size_t i = 0; i < n; i++)
-            out[i] = rankmap_at_other(l, ranks[i]);
-    }
+        return rankmap_at_form(l, RANKMAP_FORM_LUT32, rank, l->width);
+    return rankmap_at_form(l, RANKMAP_FORM_PHASED, rank, l->width);
 }

@@ -8,57 +8,59 @@
 
 #define ALL_FLAGS (RANKMAP_ALLOW_DUPLICATES | RANKMAP_FAST | RANKMAP_NO_VIEW)
 
-static void *libc_alloc(void *ctx, size_t bytes)
+#define MAX_OPTS_BYTES 4096u /* none is near that: the size was not set */
+
+static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
 {
     (void)ctx;
-    return malloc(bytes);
+    return realloc(ptr, bytes);
 }
 
-static void libc_free(void *ctx, void *ptr, size_t bytes)
+static void libc_free(void *ctx, void *ptr)
 {
     (void)ctx;
-    (void)bytes;
     free(ptr);
 }
 
-const struct rankmap_allocator rankmap__libc = {.alloc = libc_alloc, .free = libc_free};
+const struct rankmap_allocator rankmap__libc = {.realloc = libc_realloc, .free = libc_free};
 
-#define MAX_OPTS_BYTES 4096u /* none is near that: the size was not set */
-
-int rankmap__opts_known(const void *opts, size_t ours)
+int rankmap__opts_take(void *taken, const void *opts, size_t ours)
 {
     const unsigned char *bytes = opts;
     size_t size;
 
     memcpy(&size, opts, sizeof(size));
     if (size < ours || size > MAX_OPTS_BYTES)
-        return 0;
+        return -EINVAL;
     for (size_t i = ours; i < size; i++)
         if (bytes[i])
-            return 0;
-    return 1;
+            return -EINVAL;
+    memcpy(taken, opts, ours);
+    return 0;
+}
+
+int rankmap__allocator_take(const struct rankmap_allocator **taken,
+                            const struct rankmap_allocator *given)
+{
+    if (given && (!given->realloc || !given->free))
+        return -EINVAL;
+    *taken = given ? given : &rankmap__libc;
+    return 0;
 }
 
 int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts)
 {
-    *mk = (struct make){
-        .alloc = &rankmap__libc, .id_limit = RANKMAP_ID_LIMIT, .max_check = UINT64_MAX};
-    if (!opts)
-        return 0;
-    if (!rankmap__opts_known(opts, sizeof(*opts)) || opts->flags & ~ALL_FLAGS ||
-        opts->reserved != 0)
+    struct rankmap_opts o = {.size = sizeof(o)};
+
+    if (opts && rankmap__opts_take(&o, opts, sizeof(o)) < 0)
         return -EINVAL;
-    if (opts->id_limit > RANKMAP_ID_LIMIT)
-        return RANKMAP_ERANGE;
-    if (opts->alloc) {
-        if (!opts->alloc->alloc || !opts->alloc->free)
-            return -EINVAL;
-        mk->alloc = opts->alloc;
-    }
-    if (opts->id_limit)
-        mk->id_limit = opts->id_limit;
-    mk->flags = opts->flags;
-    return 0;
+    *mk = (struct make){.id_limit = o.id_limit ? o.id_limit : RANKMAP_ID_LIMIT,
+                        .flags = o.flags,
+                        .max_check = UINT64_MAX};
+    if (o.flags & ~ALL_FLAGS || o.reserved != 0 ||
+        rankmap__allocator_take(&mk->alloc, o.allocator) < 0)
+        return -EINVAL;
+    return o.id_limit > RANKMAP_ID_LIMIT ? RANKMAP_ERANGE : 0;
 }
 
 /* n elements; NULL also when n · size overflows. */
@@ -68,13 +70,11 @@ void *rankmap__alloc(const struct rankmap_allocator *alloc, size_t n, size_t siz
 
     if (__builtin_mul_overflow(n, size, &bytes))
         return NULL;
-    return alloc->alloc(alloc->ctx, bytes ? bytes : 1);
+    return alloc->realloc(alloc->ctx, NULL, bytes ? bytes : 1);
 }
 
-void rankmap__free(const struct rankmap_allocator *alloc, void *p, size_t n, size_t size)
+void rankmap__free(const struct rankmap_allocator *alloc, void *p)
 {
-    size_t bytes = n * size;
-
     if (p)
-        alloc->free(alloc->ctx, p, bytes ? bytes : 1);
+        alloc->free(alloc->ctx, p);
 }

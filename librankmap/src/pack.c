@@ -1,24 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Maps as bytes, little-endian:
- *
- *    0  u32  magic "RKM1"
- *    4  u8   version, 1
- *    5  u8   form
- *    6  u8   levels of a regular map, bits of a packed one
- *    7  u8   0
- *    8  u32  ranks
- *   12  u32  runs, else 0
- *   16  u64  bytes of the body, which follows
- *
- *   regular     i64 o, u64 φ, for each level i64 stride, u64 count (0 in the last)
- *   runs        for each: u64 first id, i64 stride, u32 ranks
- *   packed      u64 least id, the values' bits
- *   bitmap      u64 least id, u64 range, words of the bit vector
- *   elias-fano  u64 least id, u64 range, words of the high parts, bits of the low parts
- *
- * Reading takes nothing on trust: regular maps and runs go through the checks of their
- * constructors, tables are decoded into an array and detected anew.
+ * Maps as bytes: LAYOUT.md has the format. Reading takes nothing on trust: regular maps and runs go
+ * through the checks of their constructors, tables are decoded into an array and detected anew.
  */
 #include <errno.h>
 
@@ -73,7 +56,7 @@ static unsigned value_bits(uint64_t min, uint64_t max)
     return max == min ? 1 : rankmap__bit_length(max - min);
 }
 
-size_t rankmap_pack_bytes(const struct rankmap *map)
+static size_t packed_bytes(const struct rankmap *map)
 {
     uint64_t min, max;
     unsigned bits;
@@ -161,9 +144,11 @@ ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t cap)
     uint32_t form;
     size_t bytes;
 
-    if (!map || !buf)
+    if (!map || (!buf && cap > 0))
         return -EINVAL;
-    bytes = rankmap_pack_bytes(map);
+    bytes = packed_bytes(map);
+    if (!buf)
+        return (ssize_t)bytes;
     if (cap < bytes)
         return RANKMAP_ENOBUF;
     form = form_of(map);
@@ -241,7 +226,7 @@ static int unpack_runs(const struct make *mk, const struct packed *in, struct ra
         rc = RANKMAP_EFORMAT;
     if (rc == 0)
         rc = rankmap__from_pieces(mk, pieces, in->k, out);
-    rankmap__free(mk->alloc, pieces, in->k, sizeof(*pieces));
+    rankmap__free(mk->alloc, pieces);
     return rc;
 }
 
@@ -324,7 +309,7 @@ static int unpack_table(const struct make *mk, const struct packed *in, uint32_t
     source.a64 = ids;
     if (rc == 0)
         rc = rankmap__from_ids(mk, &source, out);
-    rankmap__free(mk->alloc, ids, in->n, sizeof(*ids));
+    rankmap__free(mk->alloc, ids);
     return rc;
 }
 

@@ -4,43 +4,30 @@
  * @brief A hash table in shared memory: one process writes, every process of the node reads in
  *        place.
  *
- * The model. A *table* is one memory object: a sealed memfd, or a named file in a tmpfs where
- * descriptors cannot travel. It holds a log of key-value records, the KVS, which only ever grows at
- * its end, and a table of offsets into it, rebuilt at the end of the log when it is too full.
- * Everything is offsets: each process maps the object wherever it likes. One *writer* puts,
- * updates, merges and compacts. Any number of *readers* map the object read-only and look up
- * without a lock, a system call or an allocation; what they get points into the mapping. There is
- * no delete. An *array* is the same for values indexed by rank.
+ * A *table* is one memory object: a sealed memfd, or a named file where descriptors cannot travel.
+ * One *writer* puts pairs of bytes; any number of *readers*, in any process, map the object
+ * read-only. A Get takes no lock, makes no system call, copies nothing and never waits for the
+ * writer, who puts, updates, merges and grows the table meanwhile. What a Get finds points into the
+ * mapping and stays as it is until the reader detaches. Readers trust nothing: a hostile region is
+ * an error, never a crash. A killed writer leaves nothing to repair. There is no delete. A *Fence*
+ * between servers is a merge of blocks of pairs. An *array* is the same for values indexed by rank.
  *
- * The concurrency contract. While the writer puts, updates, merges and grows:
- *  1. A Get that begins after a put has returned, in the order that the processes themselves have
- *     (a message, a Fence), finds that value or a later one. One that runs at the same time as an
- *     update finds the old value or the new one, whole.
- *  2. A Get never waits for the writer and never starts again because of it: it reads at most
- *     SHMHT_MAX_PROBE table lines.
- *  3. A pointer handed out stays valid, and its bytes stay the same, until the handle is closed:
- *     records never move or change.
- *  4. A writer killed at any point leaves a table in which everything put before is found. The put
- *     that was cut off is found or not; of a merge, each pair on its own. Nothing needs repair for
- *     reading; shmht_writer_resume() goes on writing.
- *  5. Readers trust nothing. A truncated, altered or hostile region gives SHMHT_ECORRUPT or a wrong
- *     value of its choice, never an access outside the mapping and never an endless loop. Offsets
- *     and lengths are checked on every Get.
+ *     struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 64 << 20};
+ *     shmht_writer_create(&opts, &writer, NULL);                    // a launcher, a PMI server
+ *     shmht_put(writer, "mpi-addr-7", 10, "lid 0001 qp 0007", 17);
+ *     fd = shmht_writer_share(writer, &desc);                       // what a reader needs
+ *     shmht_fd_send(sock, fd, &desc);
  *
- * Caveats. (a) Clients cannot write to a sealed memfd, whoever they are, but one with the writer's
- * uid, or root, can reopen the descriptor and make the object larger; and whoever has a *named*
- * object's uid can change its mode and then do anything, truncation included, which is SIGBUS for
- * those who read it. (b) Values have no NUL behind them unless you put it there.
- * (c) Data is in the byte order of its writer; a block or region of the other order is refused. (d)
- *     Space that updates and
- * old tables leave behind is given back only by shmht_writer_compact(). (e) The writer's mapping is
- * not inherited by fork(): a child that calls its parent's writer faults. (f) Who makes or attaches
- * to something without saying where it goes, or with options that do not fit, gets -EINVAL; beyond
- * that a NULL is looked for only where the text allows one.
+ *     fd = shmht_fd_recv(sock, &desc);                              // a process of the job
+ *     shmht_reader_attach(&desc, fd, NULL, &reader, NULL);
+ *     shmht_get(reader, "mpi-addr-7", 10, &value);                  // value.ptr: in place
  *
- * Cost. A Get touches one line of the table and the lines of its record, one or two for a pair of
- * 48 bytes; one for an absent key. A pair of a 16-byte key and a 32-byte value takes 52 bytes of
- * log and 8 / load of table.
+ *     shmht_reader_detach(reader);
+ *     shmht_writer_destroy(writer);
+ *
+ * A whole program is examples/shmht.c; the bytes in memory and on the wire are in LAYOUT.md. A
+ * function that fails returns a negative code (at the end of this header); passing NULL is
+ * undefined unless documented as allowed.
  *
  * @source S. Chakraborty, H. Subramoni, J. Perkins, D. K. Panda, "SHMEMPMI - Shared Memory based
  * PMI for Improved Performance and Scalability", CCGrid 2016: two regions, writer and readers (III,
@@ -67,135 +54,14 @@
 #endif
 
 #ifdef __cplusplus
-#ifdef __GNUC__
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored                                                                     \
-    "-Wshadow" /* a function and what it fills in have one name: shmht_stats, shmht_array_info */
-#endif
 extern "C" {
 #endif
-
-/**
- * @name Limits
- * @{
- */
-#define SHMHT_MAX_KEY_BYTES   65536u    /**< a key has 1 to this many bytes, any bytes */
-#define SHMHT_MAX_VALUE_BYTES 16777216u /**< a value has 0 to this many bytes, any bytes */
-/** table lines, of 64 bytes, that a Get looks at in the worst case */
-#define SHMHT_MAX_PROBE 1024u
-/** keys that shmht_get_many() keeps in flight at once */
-#define SHMHT_BATCH            32u
-#define SHMHT_MIN_REGION_BYTES 8192u               /**< smallest max_bytes */
-#define SHMHT_MAX_REGION_BYTES (UINT64_C(1) << 38) /**< largest max_bytes: 256 GiB */
-#define SHMHT_MAX_NAME_BYTES   192u                /**< path of a named object, with its NUL */
-#define SHMHT_MAX_STRIDE_BYTES 16777216u           /**< largest value of an array */
-/** @} */
-
-/** Version of what lies in shared memory; a reader refuses every other one. */
-#define SHMHT_LAYOUT_VERSION 1u
-
-/**
- * @name Error codes
- * Functions return 0 or more on success, `-errno` for a system cause, or one of these. The values
- * never change. An option struct shorter than this release's is -EINVAL, and so is a longer one if
- * anything is set that this release does not know, or if it says that it has more than 4,096 bytes.
- * @{
- */
-#define SHMHT_ENOENT (-22001) /**< no such key, or no value at this rank yet */
-/** key already there and the policy is to reject, or rank already set */
-#define SHMHT_EEXIST (-22002)
-/** at the byte cap (max_bytes) or the end of the caller's memory */
-#define SHMHT_EFULL   (-22003)
-#define SHMHT_EKEYLEN (-22004) /**< key is empty or longer than SHMHT_MAX_KEY_BYTES */
-/** value is longer than SHMHT_MAX_VALUE_BYTES, or than the array's stride */
-#define SHMHT_EVALLEN (-22005)
-/** region or block contradicts itself: an offset, length or count out of its bounds */
-#define SHMHT_ECORRUPT (-22006)
-#define SHMHT_EMAGIC   (-22007) /**< not a region (or block, or descriptor) of this library */
-#define SHMHT_EVERSION (-22008) /**< of another layout version */
-#define SHMHT_EORDER   (-22009) /**< written in the other byte order */
-#define SHMHT_EKIND    (-22010) /**< an array where a table was expected, or the reverse */
-#define SHMHT_ETRUNC   (-22011) /**< shorter than it says it is */
-/** hash id unknown here, or this hash computes other values than the writer's */
-#define SHMHT_EHASH (-22012)
-/** too many keys with the same hash: SHMHT_MAX_PROBE lines are full */
-#define SHMHT_EPROBE (-22013)
-/** descriptor without F_SEAL_SHRINK: its owner could truncate it under us */
-#define SHMHT_EUNSEALED (-22014)
-/** named object belongs to somebody else, or others may write it */
-#define SHMHT_EOWNER (-22015)
-/** region is not the one that the descriptor describes (its id or generation) */
-#define SHMHT_ESTALE (-22016)
-#define SHMHT_EBUSY  (-22017) /**< the region's writer is alive */
-#define SHMHT_ELIMIT (-22018) /**< region is larger than the limit this reader sets */
-/** not an absolute path of letters, digits, `.`, `_`, `-`, `/`, or too long */
-#define SHMHT_ENAME  (-22019)
-#define SHMHT_ENOBUF (-22020) /**< the caller's buffer is too small */
-/** /proc/self/fd is needed for a read-only descriptor and is not there */
-#define SHMHT_EPROC (-22021)
-#define SHMHT_ERANK (-22022) /**< rank beyond the array */
-/** region lies in the caller's memory: it has no descriptor, and nothing to grow into */
-#define SHMHT_EFIXED (-22023)
-/** @} */
-
-/** @name What a put did (see shmht_put())
- * @{ */
-#define SHMHT_PUT_NEW      0 /**< the key was not there */
-#define SHMHT_PUT_REPLACED 1 /**< it was, and has the new value */
-#define SHMHT_PUT_KEPT     2 /**< it was, and keeps its value */
-/** @} */
-
-/** @name Duplicate policies: what a put of a key that exists does (PMI leaves it undefined)
- * @{ */
-#define SHMHT_DUP_REPLACE 0u /**< latest wins */
-#define SHMHT_DUP_REJECT  1u /**< SHMHT_EEXIST */
-#define SHMHT_DUP_KEEP    2u /**< first wins: SHMHT_PUT_KEPT */
-/** @} */
-
-/** @name Hash functions by id: what a region's header and descriptor name
- * @{ */
-#define SHMHT_HASH_XXH3 1u /**< XXH3, 64 bits, with seed: the default */
-/** FNV-1a, 64 bits, whose offset basis is XORed with the seed */
-#define SHMHT_HASH_FNV1A  2u
-#define SHMHT_HASH_CALLER 65536u /**< ids from here on are the caller's own functions */
-/** @} */
-
-/** @name Flags of writers, readers and arrays
- * @{ */
-#define SHMHT_NAMED     1u /**< create: a named object instead of a memfd */
-#define SHMHT_KEEP_NAME 2u /**< create: do not unlink the name when the writer is destroyed */
-/** 2 MB pages where the kernel gives them; where not, a note in the statistics */
-#define SHMHT_HUGE 4u
-/** attach: map all pages that are in use at once (and those of later growth on demand) */
-#define SHMHT_POPULATE 8u
-/** attach: accept a descriptor without F_SEAL_SHRINK, whose owner is trusted not to truncate it */
-#define SHMHT_UNSEALED 16u
-/** @} */
-
-/** @name Notes in statistics: what was asked for and not had; nothing is wrong
- * @{ */
-#define SHMHT_NOTE_NO_HUGE 1u /**< 2 MB pages refused; huge_errno says why */
-/** kernel without F_SEAL_FUTURE_WRITE: read-only descriptors and file mode alone protect it */
-#define SHMHT_NOTE_NO_SEALS    2u
-#define SHMHT_NOTE_NO_POPULATE 4u /**< kernel without MADV_POPULATE_READ: pages come on demand */
-/** @} */
-
-/**
- * @brief Explain an error code.
- * @param code  a negative value returned by this library (or 0)
- * @return a constant English phrase without a newline, never NULL; for `-errno` not known here:
- *         "system error"
- *
- * MT-Safe. Allocates nothing.
- */
-SHMHT_API const char *shmht_strerror(int code);
-
-/** @brief Release of the library in use, such as "0.1.0". MT-Safe. */
-SHMHT_API const char *shmht_version(void);
 
 struct shmht_writer; /**< the one process (and one thread at a time) that writes a table */
 struct shmht_reader; /**< a table as it is read; any number of threads may share one */
 struct shmht_array;  /**< an array, as its writer or as a reader */
+struct shmht_allocator;
+struct shmht_error;
 
 /** Bytes that somebody else owns. Absent is `{NULL, 0}`; present and empty has a pointer. */
 struct shmht_bytes {
@@ -203,15 +69,7 @@ struct shmht_bytes {
     size_t len; /**< bytes */
 };
 
-/**
- * Where handles get their memory, one block each. Both functions must be set. Blocks are aligned to
- * 16 bytes at least.
- */
-struct shmht_allocator {
-    void *(*alloc)(void *ctx, size_t bytes);
-    void (*free)(void *ctx, void *ptr);
-    void *ctx;
-};
+/* ------------------------------------------------------------------ write a table */
 
 /**
  * A caller's own hash: the same 64 bits for the same key and seed in every process that opens the
@@ -234,34 +92,59 @@ struct shmht_writer_opts {
                                   to 90; 0: 70. A table that cannot grow is filled to 90 */
     shmht_hash_fn *hash; /**< the caller's own, for ids from SHMHT_HASH_CALLER on; NULL otherwise */
     uint64_t seed;       /**< of the hash; 0: random */
-    uint64_t min_free_bytes; /**< growth, looked at once a MiB, that would leave the node (or the
+    uint64_t min_free_bytes; /**< growth, checked once a MiB, that would leave the node (or the
                                 memory cgroup) less is -ENOMEM; 0: 16 MiB */
     uint64_t generation;     /**< of the new table; 0: 1 */
-    const struct shmht_allocator *allocator; /**< of the handle; NULL: malloc() */
-    void *place; /**< memory for the handle instead of allocating it, aligned to 64 bytes; NULL:
-                    none */
-    size_t place_bytes; /**< at least shmht_writer_size() */
+    const struct shmht_allocator *allocator; /**< of the handle; NULL: libc */
     void *region; /**< memory for the table itself instead of an object, aligned to 64 bytes, of
-                     max_bytes bytes */
-};
-
-/** How to attach. Zero means the default. */
-struct shmht_reader_opts {
-    size_t size;         /**< sizeof(struct shmht_reader_opts) */
-    uint32_t flags;      /**< SHMHT_POPULATE, SHMHT_HUGE, SHMHT_UNSEALED */
-    uint32_t hash_id;    /**< id of `hash` */
-    shmht_hash_fn *hash; /**< the caller's own, for a table whose id is hash_id; NULL: none */
-    uint64_t max_bytes;  /**< refuse a region whose byte cap is larger (it is mapped whole); 0:
-                            SHMHT_MAX_REGION_BYTES */
-    const struct shmht_allocator *allocator; /**< of the handle; NULL: malloc() */
-    void *place; /**< memory for the handle instead of allocating it, aligned to 64 bytes; NULL:
-                    none (an array's must be) */
-    size_t place_bytes; /**< at least shmht_reader_size() */
+                     max_bytes bytes: shared by other means, or not at all */
 };
 
 /**
- * What a reader must know: everything but the descriptor (file handle) itself. It goes on a wire as
- * text (shmht_desc_format()) or as fixed bytes (shmht_desc_pack()).
+ * @brief Create an empty table and become its writer.
+ *
+ *  - The object is a memfd, mode 0400, mapped and then sealed (SHRINK, FUTURE_WRITE, SEAL); with
+ *    SHMHT_NAMED a file, mode 0400.
+ *  - Address space of max_bytes is reserved. Memory is taken in steps of 1/64 of the present size
+ *    (64 KiB to 64 MiB), each preallocated: a full node or tmpfs is an error of shmht_put(), never
+ *    SIGBUS.
+ *  - Above 16 GiB records are aligned to 8 bytes, above 32 GiB to 16, and so on: the table has
+ *    32-bit offsets.
+ *  - The mapping is not inherited by fork(): a child that calls its parent's writer faults.
+ * @param opts  max_bytes must be set: SHMHT_MIN_REGION_BYTES … SHMHT_MAX_REGION_BYTES
+ * @param[out] out  the writer
+ * @param[out] err  NULL, or what failed
+ * @return 0; -EINVAL (an option), SHMHT_ENAME, -EEXIST (name taken), SHMHT_EHASH, SHMHT_EFULL
+ *         (expected_entries do not fit), SHMHT_EPROC, -ENOMEM, -ENOSPC or another -errno
+ * @threads MT-Safe.
+ * @allocates the handle; the object: header and first table
+ */
+SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct shmht_writer **out,
+                                  struct shmht_error *err);
+
+/**
+ * @brief Put a pair.
+ * @param w          the writer
+ * @param key        key_len bytes, any bytes; copied
+ * @param key_len    bytes, 1 … SHMHT_MAX_KEY_BYTES
+ * @param value      value_len bytes, any bytes; copied. NULL if value_len is 0. A reader finds a
+ *                   NUL behind it only if it is part of the value
+ * @param value_len  bytes, 0 … SHMHT_MAX_VALUE_BYTES
+ * @return SHMHT_PUT_NEW, SHMHT_PUT_REPLACED or SHMHT_PUT_KEPT; SHMHT_EEXIST, SHMHT_EKEYLEN,
+ *         SHMHT_EVALLEN, SHMHT_EFULL, SHMHT_EPROBE, -ENOSPC, -ENOMEM, -EFBIG (RLIMIT_FSIZE). After
+ *         an error the table is as it was.
+ * @threads one writer, any readers. A writer killed here leaves the old state or the new one.
+ * @cost amortized O(1); a system call only when the object grows
+ * @source SHMEMPMI, Algorithms 1 and 3, over another table.
+ */
+SHMHT_API int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const void *value,
+                        size_t value_len);
+
+#define SHMHT_MAX_NAME_BYTES 192u /**< path of a named object, with its NUL */
+
+/**
+ * What a reader must know besides the file descriptor. It travels as text (shmht_desc_format()), or
+ * with the file descriptor (shmht_fd_send()).
  */
 struct shmht_desc {
     uint32_t kind;       /**< SHMHT_KIND_* */
@@ -276,180 +159,62 @@ struct shmht_desc {
                                         descriptor */
 };
 
-/** @name Kinds of regions
- * @{ */
-#define SHMHT_KIND_TABLE 1u
-#define SHMHT_KIND_ARRAY 2u
-/** @} */
-
-/** Bytes of shmht_desc_format()'s longest text, with NUL. */
-#define SHMHT_DESC_TEXT_BYTES 320u
-/** Bytes of shmht_desc_pack(). */
-#define SHMHT_DESC_BYTES 248u
-
 /**
- * Where a table's bytes are. Of a table that is being written, counters may be a few puts apart
- * from each other.
+ * @brief What to give to the table's readers.
+ * @param w  the writer
+ * @param[out] desc  describes the table; NULL is allowed
+ * @return the read-only file descriptor of the object, close-on-exec, which belongs to the writer:
+ *         let children inherit a duplicate, or send it (shmht_fd_send()). SHMHT_EFIXED: the table
+ *         is in the caller's memory
+ * @threads one writer, any readers
  */
-struct shmht_stats {
-    uint64_t entries; /**< keys */
-    uint64_t slots;   /**< places in the present table; load is entries / slots */
-    uint64_t generation;
-    uint64_t total_bytes; /**< the object's size: what the node pays; the sum of the next six */
-    uint64_t header_bytes;
-    uint64_t live_bytes;      /**< records that are found */
-    uint64_t garbage_bytes;   /**< records that were replaced or not kept */
-    uint64_t table_bytes;     /**< the present table */
-    uint64_t old_table_bytes; /**< tables left behind by growth, and padding */
-    uint64_t free_bytes;      /**< preallocated, for records to come */
-    uint64_t max_bytes;       /**< the cap */
-    uint64_t table_grows;     /**< times the table was rebuilt */
-    uint64_t huge_bytes;      /**< of the total, asked for and had in 2 MB pages by this handle */
-    int32_t huge_errno;       /**< why not more: an errno, or 0 */
-    uint32_t notes;           /**< SHMHT_NOTE_* */
-};
-
-/* ------------------------------------------------------------------ life cycle: writer */
-
-/** @brief Bytes of memory that a writer's handle takes, for opts.place. MT-Safe. */
-SHMHT_API size_t shmht_writer_size(void);
-
-/**
- * @brief Create an empty table and become its writer.
- *
- * By default the object is a memfd that the writer maps and then seals (SHRINK, FUTURE_WRITE, SEAL)
- * with mode 0400. Address space of max_bytes is reserved; memory is taken in steps of 1/64 of what
- * there is (at least 64 KiB, at most 64 MiB), each preallocated, so that a full node or tmpfs is an
- * error of shmht_put() and never SIGBUS.
- * @param opts  max_bytes must be set: SHMHT_MIN_REGION_BYTES … SHMHT_MAX_REGION_BYTES. Above 16 GiB
- *              records are aligned to 8 bytes, above 32 GiB to 16, and so on, because the table has
- *              32-bit offsets.
- * @param[out] out  the writer
- * @return 0; -EINVAL (an option), SHMHT_ENAME, -EEXIST (name taken), SHMHT_EHASH, SHMHT_EFULL
- *         (expected_entries do not fit), SHMHT_EPROC, -ENOMEM, -ENOSPC or another -errno
- * @threads MT-Safe.
- * @allocates the handle (unless opts.place); the object: header and first table
- */
-SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct shmht_writer **out);
-
-/**
- * @brief Go on where a writer that died left off.
- *
- * A named object is taken over in place: its log is checked and replayed, what was half done is
- * completed or undone, generation and descriptor stay, and readers notice nothing. A sealed memfd
- * can never again be mapped for writing: its pairs are copied into a fresh object with the next
- * generation, and readers must be sent the new descriptor. A table in the caller's memory
- * (opts->region) is taken over in place. Pairs of a merge that was cut off are in or not, each on
- * its own: merge the block again.
- * @param desc  the table's descriptor; may be NULL when fd is given
- * @param fd    the memfd (a read-only descriptor will do), or -1 to open desc->name; stays the
- *              caller's
- * @param opts  as for shmht_writer_create(), max_bytes included; of a table taken over in place,
- *              policy, hash, seed and generation are the header's, and max_bytes is too when it is
- *              not larger than opts->max_bytes
- * @param[out] out  the writer
- * @return 0: taken over in place; 1: copied, a new generation; SHMHT_EBUSY: its writer is alive, or
- *         a child that it forked and that has not called exec yet, or, in place, a client holds a
- *         lock on the object (give fd, to copy instead); otherwise what shmht_reader_attach() and
- *         shmht_writer_create() return
- * @threads MT-Safe.
- * @cost O(entries)
- */
-SHMHT_API int shmht_writer_resume(const struct shmht_desc *desc, int fd,
-                                  const struct shmht_writer_opts *opts, struct shmht_writer **out);
+SHMHT_API int shmht_writer_share(const struct shmht_writer *w, struct shmht_desc *desc);
 
 /**
  * @brief Stop writing: unmap, close, unlink the name (unless SHMHT_KEEP_NAME). Readers keep what
  *        they have.
  * @param w  NULL is allowed
- * @threads one thread, of the process that created the table: in a child that it forked, only the
- *          child's descriptors and handle go, and the name is still the parent's
+ * @threads one thread, of the process that created the table. In a forked child only the child's
+ *          descriptors and handle go; the name is still the parent's
  */
 SHMHT_API void shmht_writer_destroy(struct shmht_writer *w);
 
-/**
- * @brief The read-only descriptor of the memory object, to be passed to clients (inherited, or by
- *        shmht_fd_send()).
- * @return a descriptor that belongs to the writer, close-on-exec; SHMHT_EFIXED: the table is in the
- *         caller's memory
- * @threads one writer, any readers
- */
-SHMHT_API int shmht_writer_fd(const struct shmht_writer *w);
+/* ------------------------------------------------------------------ read it */
 
-/**
- * @brief Describe the table for its readers.
- * @param w  the writer
- * @param[out] desc  filled in
- * @return 0, or SHMHT_EFIXED
- * @threads one writer, any readers
- */
-SHMHT_API int shmht_writer_desc(const struct shmht_writer *w, struct shmht_desc *desc);
-
-/**
- * @brief The table as a reader in the writer's own process, for every call that takes a reader.
- * @return a reader that lives as long as the writer; other threads may use it while the writer's
- *         thread writes. Not to be detached.
- * @threads one writer, any readers
- */
-SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
-
-/* ------------------------------------------------------------------ life cycle: reader */
-
-/** @brief Bytes of memory that a reader's handle takes, for opts.place. MT-Safe. */
-SHMHT_API size_t shmht_reader_size(void);
+/** How to attach. Zero means the default. */
+struct shmht_reader_opts {
+    size_t size;         /**< sizeof(struct shmht_reader_opts) */
+    uint32_t flags;      /**< SHMHT_POPULATE, SHMHT_HUGE, SHMHT_UNSEALED */
+    uint32_t hash_id;    /**< id of `hash` */
+    shmht_hash_fn *hash; /**< the caller's own, for a table whose id is hash_id; NULL: none */
+    uint64_t max_bytes;  /**< refuse a region whose byte cap is larger (it is mapped whole); 0:
+                            SHMHT_MAX_REGION_BYTES */
+    const struct shmht_allocator *allocator; /**< of the handle; NULL: libc */
+    const void *region;  /**< the table's first byte, aligned to 64 bytes, in memory that the caller
+                           has mapped and keeps readable; NULL: an object. Not for arrays */
+    size_t region_bytes; /**< of it: nothing outside is read */
+};
 
 /**
  * @brief Attach to a table for reading.
  *
- * Checks the seals (of a descriptor) or owner and mode (of a name), size, magic, version, byte
- * order, bounds, and that this process computes the writer's hash; then maps the object read-only
- * up to its byte cap, so that growth needs no new mapping.
+ * Checks seals (of a descriptor) or owner and mode (of a name), size, magic, version, byte order,
+ * bounds, and that this process computes the writer's hash. Then maps the object read-only up to
+ * its byte cap: growth needs no new mapping.
  * @param desc  from the writer; NULL: fd alone, and nothing to compare id and generation with
  * @param fd    the object; -1: open desc->name. Stays the caller's: the reader has a duplicate
- * @param opts  NULL: defaults
+ * @param opts  NULL: defaults. With opts->region, desc is NULL and fd is -1
  * @param[out] out  the reader
+ * @param[out] err  NULL, or which check failed, and on what
  * @return 0; -EINVAL, SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_EKIND, SHMHT_ETRUNC,
  *         SHMHT_ECORRUPT, SHMHT_EHASH, SHMHT_EUNSEALED, SHMHT_EOWNER, SHMHT_ESTALE, SHMHT_ELIMIT,
  *         SHMHT_ENAME, -ENOMEM (also: no address space), or another -errno
  * @threads MT-Safe.
- * @allocates the handle (unless opts.place)
+ * @allocates the handle
  */
 SHMHT_API int shmht_reader_attach(const struct shmht_desc *desc, int fd,
-                                  const struct shmht_reader_opts *opts, struct shmht_reader **out);
-
-/**
- * @brief Attach to a table that lies in memory which the caller has mapped himself.
- * @param region  its first byte, aligned to 64 bytes; must stay readable until the reader is
- *                detached
- * @param bytes   of memory: nothing outside is read
- * @param opts    NULL: defaults
- * @param[out] out  the reader
- * @return as shmht_reader_attach()
- * @threads MT-Safe.
- */
-SHMHT_API int shmht_reader_attach_mem(const void *region, size_t bytes,
-                                      const struct shmht_reader_opts *opts,
-                                      struct shmht_reader **out);
-
-/**
- * @brief Detach: unmap and close. Pointers got from it become invalid.
- * @param r  from shmht_reader_attach() or shmht_reader_attach_mem(); NULL is allowed
- * @threads no other thread may use r any more
- */
-SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
-
-/** @brief The table's generation, as it was attached to. MT-Safe. */
-SHMHT_API uint64_t shmht_reader_generation(const struct shmht_reader *r);
-
-/**
- * @brief Has the writer compacted the table into a newer one?
- * @return the generation that follows this one, 0 if there is none. This table stays readable, but
- *         nothing is added to it any more.
- * @threads MT-Safe. No system call.
- */
-SHMHT_API uint64_t shmht_reader_superseded(const struct shmht_reader *r);
-
-/* ------------------------------------------------------------------ hot calls */
+                                  const struct shmht_reader_opts *opts, struct shmht_reader **out,
+                                  struct shmht_error *err);
 
 /**
  * @brief Look a key up, in place.
@@ -459,25 +224,13 @@ SHMHT_API uint64_t shmht_reader_superseded(const struct shmht_reader *r);
  * @param[out] value  the value; valid and unchanging until r is detached
  * @return 0, SHMHT_ENOENT, SHMHT_EKEYLEN or SHMHT_ECORRUPT
  * @threads MT-Safe, beside the writer too.
- * @cost Wait-free. No allocation; no system call, but one fstat() when the object has grown since
- *       this handle last looked.
+ * @cost Wait-free. One line of the table, and one or two of the record for a pair of 48 bytes; one
+ *       line for an absent key. No allocation; no system call, but one fstat() when the object has
+ *       grown since this handle last looked.
  * @source SHMEMPMI, Algorithm 2, over another table.
  */
 SHMHT_API int shmht_get(const struct shmht_reader *r, const void *key, size_t key_len,
                         struct shmht_bytes *value);
-
-/**
- * @brief Look a key up and copy its value.
- * @param r        the reader
- * @param key      key_len bytes
- * @param key_len  bytes
- * @param[out] buf  receives the value; untouched unless it fits whole
- * @param cap      bytes of buf
- * @return bytes of the value; SHMHT_ENOBUF, or as shmht_get()
- * @threads as shmht_get()
- */
-SHMHT_API ssize_t shmht_get_copy(const struct shmht_reader *r, const void *key, size_t key_len,
-                                 void *buf, size_t cap);
 
 /**
  * @brief Look many keys up, SHMHT_BATCH at a time with their memory accesses in flight together.
@@ -495,36 +248,150 @@ SHMHT_API ssize_t shmht_get_many(const struct shmht_reader *r, const struct shmh
                                  size_t n, struct shmht_bytes *values);
 
 /**
- * @brief Put a pair.
- * @param w          the writer
- * @param key        key_len bytes, any bytes; copied
- * @param key_len    bytes, 1 … SHMHT_MAX_KEY_BYTES
- * @param value      value_len bytes, any bytes; copied. NULL if value_len is 0
- * @param value_len  bytes, 0 … SHMHT_MAX_VALUE_BYTES
- * @return SHMHT_PUT_NEW, SHMHT_PUT_REPLACED or SHMHT_PUT_KEPT; SHMHT_EEXIST, SHMHT_EKEYLEN,
- *         SHMHT_EVALLEN, SHMHT_EFULL, SHMHT_EPROBE, -ENOSPC, -ENOMEM, -EFBIG (RLIMIT_FSIZE). After
- *         an error the table is as it was.
- * @threads one writer, any readers. A writer killed here leaves the old state or the new one.
- * @cost amortized O(1); a system call only when the object grows
- * @source SHMEMPMI, Algorithms 1 and 3, over another table.
+ * @brief Detach: unmap and close. Pointers got from it become invalid.
+ * @param r  from shmht_reader_attach(); NULL is allowed
+ * @threads no other thread may use r any more
  */
-SHMHT_API int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const void *value,
-                        size_t value_len);
+SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
 
 /**
- * @brief Give a key that exists a new value, whatever the table's policy.
- * @param w          the writer
- * @param key        key_len bytes
- * @param key_len    bytes
- * @param value      value_len bytes
- * @param value_len  bytes
- * @return SHMHT_PUT_REPLACED; SHMHT_ENOENT, or as shmht_put()
- * @threads as shmht_put()
+ * @name What readers and the writer may rely on
+ * While the writer puts, updates, merges and grows:
+ *  1. A Get sees every put that happens-before it (through a message or a Fence), or a later value.
+ *     One that runs at the same time as an update finds the old value or the new one, whole.
+ *  2. A Get is wait-free: it never blocks on the writer, never retries, and reads at most
+ *     SHMHT_MAX_PROBE table lines.
+ *  3. A pointer handed out stays valid, and its bytes stay the same, until the handle is closed:
+ *     records never move or change.
+ *  4. A writer killed at any point leaves a table in which everything put before is found. The put
+ *     that was cut off is found or not; of a merge, each pair on its own. Nothing needs repair for
+ *     reading; shmht_writer_resume() continues writing.
+ *  5. Readers trust nothing. A truncated, altered or hostile region gives SHMHT_ECORRUPT or a wrong
+ *     value of its choice, never an access outside the mapping and never an endless loop. Offsets
+ *     and lengths are checked on every Get.
+ *
+ * Caveats:
+ *  - Nobody can write to a sealed memfd through the descriptor that readers get. A process with the
+ *    writer's uid, or root, can reopen it and make the object larger.
+ *  - A process with the uid of a *named* object can change its mode and then do anything,
+ *    truncation included, which is SIGBUS for its readers.
+ *  - Data is in the byte order of its writer; a region or block of the other order is refused.
+ *  - Space that updates and old tables leave behind is given back by shmht_writer_compact() alone.
+ * @{
  */
-SHMHT_API int shmht_update(struct shmht_writer *w, const void *key, size_t key_len,
-                           const void *value, size_t value_len);
+/** table lines, of 64 bytes, that a Get looks at in the worst case */
+#define SHMHT_MAX_PROBE 1024u
+/** keys that shmht_get_many() keeps in flight at once */
+#define SHMHT_BATCH 32u
+/** @} */
 
-/* ------------------------------------------------------------------ iteration, statistics */
+/* ------------------------------------------------------------------ reaching a reader */
+
+/**
+ * @brief Send a file descriptor and what describes it over a UNIX-domain socket (SCM_RIGHTS), as
+ *        one message.
+ * @param sock  stream, seqpacket or datagram; blocking
+ * @param fd    of shmht_writer_share() or shmht_array_share()
+ * @param desc  goes with it
+ * @return 0, SHMHT_ENAME or -errno
+ * @threads MT-Safe.
+ */
+SHMHT_API int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc);
+
+/**
+ * @brief Receive what shmht_fd_send() sent.
+ * @param sock  the other end
+ * @param[out] desc  what describes it
+ * @return a file descriptor, the caller's, close-on-exec; -EPIPE: the other end is closed; as
+ *         shmht_desc_parse(), SHMHT_EMAGIC also for a message without a descriptor; -errno
+ * @threads MT-Safe.
+ */
+SHMHT_API int shmht_fd_recv(int sock, struct shmht_desc *desc);
+
+/** Bytes of shmht_desc_format()'s longest text, with NUL. */
+#define SHMHT_DESC_TEXT_BYTES 320u
+
+/**
+ * @brief Write a descriptor as text that is safe as a value of `key=value` in either PMI wire.
+ *
+ * Only letters, digits and `,` `.` `_` `-` `/` occur, at most SHMHT_DESC_TEXT_BYTES - 1 of them.
+ * @param desc  the descriptor
+ * @param[out] buf  NUL-terminated
+ * @param cap   bytes of buf
+ * @return length without NUL; SHMHT_ENOBUF; SHMHT_ENAME
+ * @threads MT-Safe.
+ */
+SHMHT_API ssize_t shmht_desc_format(const struct shmht_desc *desc, char *buf, size_t cap);
+
+/**
+ * @brief Read a descriptor from text.
+ * @param text  len bytes, need not end with NUL; not trusted
+ * @param len   bytes
+ * @param[out] desc  filled in
+ * @return 0; SHMHT_EMAGIC (not a descriptor), SHMHT_EVERSION, SHMHT_ECORRUPT (a field), SHMHT_ENAME
+ * @threads MT-Safe.
+ */
+SHMHT_API int shmht_desc_parse(const char *text, size_t len, struct shmht_desc *desc);
+
+/* ------------------------------------------------------------------ the writer's other calls */
+
+/**
+ * @brief The table as a reader in the writer's own process, for every call that takes a reader.
+ * @return a reader that lives as long as the writer; other threads may use it while the writer's
+ *         thread writes. Not to be detached.
+ * @threads one writer, any readers
+ */
+SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
+
+/**
+ * @brief Continue where a writer that died left off.
+ *
+ *  - A named object is taken over in place: its log is checked and replayed, what was half done is
+ *    completed or undone, generation and descriptor stay, and readers notice nothing. So is a table
+ *    in the caller's memory (opts->region).
+ *  - A sealed memfd can never again be mapped for writing: its pairs are copied into a fresh object
+ *    with the next generation, and readers must be sent the new descriptor.
+ *  - Pairs of a merge that was cut off are in or not, each on its own: merge the block again.
+ * @param desc  the table's descriptor; may be NULL when fd is given
+ * @param fd    the memfd (a read-only descriptor will do), or -1 to open desc->name; stays the
+ *              caller's
+ * @param opts  as for shmht_writer_create(), max_bytes included; of a table taken over in place,
+ *              policy, hash, seed and generation are the header's, and max_bytes is too when it is
+ *              not larger than opts->max_bytes
+ * @param[out] out  the writer
+ * @param[out] err  NULL, or what failed
+ * @return 0: taken over in place; 1: copied, a new generation; SHMHT_EBUSY: its writer is alive, or
+ *         a child that it forked and that has not called exec yet, or, in place, a client holds a
+ *         lock on the object (give fd, to copy instead); otherwise what shmht_reader_attach() and
+ *         shmht_writer_create() return
+ * @threads MT-Safe.
+ * @cost O(entries)
+ */
+SHMHT_API int shmht_writer_resume(const struct shmht_desc *desc, int fd,
+                                  const struct shmht_writer_opts *opts, struct shmht_writer **out,
+                                  struct shmht_error *err);
+
+/**
+ * @brief Copy what is live into a fresh table of the next generation, without garbage and with a
+ *        table of its final size.
+ *
+ * The old table stays as it is, for its readers and for you, and names its successor
+ * (`superseded` in its statistics); destroy its writer when the new descriptor has been sent.
+ * @param w     the old table; not to be written any more after success
+ * @param opts  as for shmht_writer_create(); NULL: as the old one was created. hash, seed and
+ *              policy are the old table's whatever opts says; generation 0 is the next one;
+ *              expected_entries 0: just what is there
+ * @param[out] out  the writer of the new table
+ * @param[out] err  NULL, or what failed
+ * @return 0, or as shmht_writer_create(); -EINVAL also if the new table would lie in the old one's
+ *         memory (region)
+ * @threads one writer, any readers. A writer killed here leaves the old table.
+ * @cost O(entries)
+ */
+SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts,
+                                   struct shmht_writer **out, struct shmht_error *err);
+
+/* ------------------------------------------------------------------ a Fence: blocks of pairs */
 
 /**
  * A place in the log; begin with `{0}`. Valid for tables of one id; the members are the library's.
@@ -534,38 +401,49 @@ struct shmht_iter {
 };
 
 /**
- * @brief The next pair, in the order of insertion (a replaced value counts from its last put).
+ * @brief Make a block of the pairs from a place of the log on.
  *
- * At the end it returns 0, and goes on from there when called again after more was put. A key that
- * is updated meanwhile may come twice, the later value last; it is never left out.
- * @param r   the reader
- * @param it  where it is
- * @param[out] key    in place
- * @param[out] value  in place
- * @return 1: a pair; 0: no more now; SHMHT_ECORRUPT
+ * A block is pairs in the log's own form behind a header of SHMHT_BLOCK_HEADER_BYTES, in the byte
+ * order of who made it, at any address. In a Fence each server exports what is new, exchanges
+ * blocks, and merges.
+ * @param r    a reader, or the writer's view
+ * @param it   where to begin; moved behind the last pair taken. Keep it: the next Fence continues
+ *             from there
+ * @param[out] buf  memory for the block
+ * @param cap  its bytes
+ * @return bytes of the block; 0: no pair from here on; SHMHT_ENOBUF: not even the next pair fits;
+ *         SHMHT_ECORRUPT
  * @threads MT-Safe on distinct iterators, beside the writer too.
- * @cost sequential reading of the log
  */
-SHMHT_API int shmht_next(const struct shmht_reader *r, struct shmht_iter *it,
-                         struct shmht_bytes *key, struct shmht_bytes *value);
+SHMHT_API ssize_t shmht_reader_export(const struct shmht_reader *r, struct shmht_iter *it,
+                                      void *buf, size_t cap);
+
+/** What a merge did. */
+struct shmht_merged {
+    uint64_t n_new;      /**< keys added */
+    uint64_t n_replaced; /**< keys given the block's value */
+    uint64_t n_kept; /**< pairs of the block left out, because the policy is to keep or reject */
+};
 
 /**
- * @brief Count and weigh.
- * @param r  the reader, or the writer's view
- * @param[out] stats  filled in
- * @return 0
- * @threads MT-Safe, beside the writer too. Makes one fstat().
+ * @brief Put all pairs of a block, in its order, as shmht_put() would.
+ *
+ * The block is checked whole and room for all of it is made before anything is published.
+ * @param w      the writer
+ * @param block  from shmht_reader_export() or shmht_block_end() of any server, any alignment; not
+ *               trusted
+ * @param bytes  what was received: the block and nothing behind it
+ * @param[out] merged  what was done; may be NULL
+ * @return 0; SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_ETRUNC, SHMHT_ECORRUPT, SHMHT_EFULL,
+ *         -ENOSPC, -ENOMEM, -EFBIG: the table is as it was; SHMHT_EPROBE: pairs before the one in
+ *         question are in. Under SHMHT_DUP_REJECT, pairs whose keys exist are left out and counted.
+ * @threads one writer, any readers. A killed writer leaves some of the pairs.
+ * @source SHMEMPMI, section IV-B: "the Fence operation is equivalent to merging multiple hash
+ *         tables into one".
  */
-SHMHT_API int shmht_stats(const struct shmht_reader *r, struct shmht_stats *stats);
+SHMHT_API int shmht_writer_merge(struct shmht_writer *w, const void *block, size_t bytes,
+                                 struct shmht_merged *merged);
 
-/* ------------------------------------------------------------------ blocks: pairs on their way
- * between servers */
-
-/*
- * A block is pairs in the log's own form behind a header of SHMHT_BLOCK_HEADER_BYTES, in the byte
- * order of who made it, at any address. A Fence exports what is new on each server, exchanges
- * blocks, and merges.
- */
 #define SHMHT_BLOCK_HEADER_BYTES 32u /**< bytes of an empty block */
 
 /** A block being built in the caller's memory; the members are the library's. */
@@ -578,7 +456,7 @@ struct shmht_block {
 };
 
 /**
- * @brief Begin a block.
+ * @brief Begin a block without a table: for a server that has pairs and no ranks of its own.
  * @param[out] b  the builder
  * @param buf     memory for the block, any alignment
  * @param cap     its bytes, at least SHMHT_BLOCK_HEADER_BYTES
@@ -622,145 +500,6 @@ SHMHT_API size_t shmht_block_end(struct shmht_block *b);
 SHMHT_API int shmht_block_next(const void *block, size_t bytes, struct shmht_iter *it,
                                struct shmht_bytes *key, struct shmht_bytes *value);
 
-/**
- * @brief Make a block of the pairs from a place of the log on.
- * @param r    a reader, or the writer's view
- * @param it   where to begin; moved behind the last pair taken. Keep it: the next Fence goes on
- *             from there
- * @param[out] buf  memory for the block
- * @param cap  its bytes
- * @return bytes of the block; 0: no pair from here on; SHMHT_ENOBUF: not even the next pair fits;
- *         SHMHT_ECORRUPT
- * @threads MT-Safe on distinct iterators, beside the writer too.
- */
-SHMHT_API ssize_t shmht_export(const struct shmht_reader *r, struct shmht_iter *it, void *buf,
-                               size_t cap);
-
-/** What a merge did. */
-struct shmht_merged {
-    uint64_t n_new;      /**< keys added */
-    uint64_t n_replaced; /**< keys given the block's value */
-    uint64_t n_kept; /**< pairs of the block left out, because the policy is to keep or reject */
-};
-
-/**
- * @brief Put all pairs of a block, in its order, as shmht_put() would.
- *
- * The block is checked whole and room for all of it is made before anything is published.
- * @param w      the writer
- * @param block  from shmht_export() or shmht_block_end() of any server, any alignment; not trusted
- * @param bytes  what was received: the block and nothing behind it
- * @param[out] merged  what was done; may be NULL
- * @return 0; SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_ETRUNC, SHMHT_ECORRUPT, SHMHT_EFULL,
- *         -ENOSPC, -ENOMEM, -EFBIG: the table is as it was; SHMHT_EPROBE: pairs before the one in
- *         question are in. Under SHMHT_DUP_REJECT, pairs whose keys exist are left out and counted.
- * @threads one writer, any readers. A killed writer leaves some of the pairs.
- * @source SHMEMPMI, section IV-B: "the Fence operation is equivalent to merging multiple hash
- *         tables into one".
- */
-SHMHT_API int shmht_merge(struct shmht_writer *w, const void *block, size_t bytes,
-                          struct shmht_merged *merged);
-
-/**
- * @brief Copy what is live into a fresh table of the next generation, without garbage and with a
- *        table of its final size.
- *
- * The old table stays as it is, for its readers and for you, and says that it is superseded;
- * destroy its writer when the new descriptor has been sent.
- * @param w     the old table; not to be written any more after success
- * @param opts  as for shmht_writer_create(); NULL: as the old one was created. hash, seed and
- *              policy are the old table's whatever opts says; generation 0 is the next one;
- *              expected_entries 0: just what is there
- * @param[out] out  the writer of the new table
- * @return 0, or as shmht_writer_create(); -EINVAL also if the new table or its handle would lie in
- *         the old one's memory (region, place)
- * @threads one writer, any readers. A writer killed here leaves the old table.
- * @cost O(entries)
- */
-SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts,
-                                   struct shmht_writer **out);
-
-/* ------------------------------------------------------------------ descriptors */
-
-/**
- * @brief Write a descriptor as text that is safe as a value of `key=value` in either PMI wire.
- *
- * Only letters, digits and `,` `.` `_` `-` `/` occur, at most SHMHT_DESC_TEXT_BYTES - 1 of them.
- * @param desc  the descriptor
- * @param[out] buf  NUL-terminated
- * @param cap   bytes of buf
- * @return length without NUL; SHMHT_ENOBUF; SHMHT_ENAME
- * @threads MT-Safe.
- */
-SHMHT_API ssize_t shmht_desc_format(const struct shmht_desc *desc, char *buf, size_t cap);
-
-/**
- * @brief Read a descriptor from text.
- * @param text  len bytes, need not end with NUL; not trusted
- * @param len   bytes
- * @param[out] desc  filled in
- * @return 0; SHMHT_EMAGIC (not a descriptor), SHMHT_EVERSION, SHMHT_ECORRUPT (a field), SHMHT_ENAME
- * @threads MT-Safe.
- */
-SHMHT_API int shmht_desc_parse(const char *text, size_t len, struct shmht_desc *desc);
-
-/**
- * @brief Write a descriptor as SHMHT_DESC_BYTES bytes, little-endian, for a binary wire.
- * @param desc  the descriptor
- * @param[out] buf  SHMHT_DESC_BYTES bytes
- * @return 0 or SHMHT_ENAME
- * @threads MT-Safe.
- */
-SHMHT_API int shmht_desc_pack(const struct shmht_desc *desc, unsigned char *buf);
-
-/**
- * @brief Read a descriptor from bytes.
- * @param buf   len bytes; not trusted
- * @param len   bytes, at least SHMHT_DESC_BYTES
- * @param[out] desc  filled in
- * @return 0; SHMHT_ETRUNC, SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_ECORRUPT, SHMHT_ENAME
- * @threads MT-Safe.
- */
-SHMHT_API int shmht_desc_unpack(const unsigned char *buf, size_t len, struct shmht_desc *desc);
-
-/**
- * @brief Send a file descriptor and what describes it over a UNIX-domain socket (SCM_RIGHTS), as
- *        one message.
- * @param sock  stream, seqpacket or datagram; blocking
- * @param fd    of shmht_writer_fd() or shmht_array_fd()
- * @param desc  goes with it
- * @return 0, SHMHT_ENAME or -errno
- * @threads MT-Safe.
- */
-SHMHT_API int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc);
-
-/**
- * @brief Receive what shmht_fd_send() sent.
- * @param sock  the other end
- * @param[out] desc  what describes it
- * @return a file descriptor, the caller's, close-on-exec; -EPIPE: the other end is closed; SHMHT_E*
- *         as shmht_desc_unpack(), SHMHT_EMAGIC also for a message without a descriptor; -errno
- * @threads MT-Safe.
- */
-SHMHT_API int shmht_fd_recv(int sock, struct shmht_desc *desc);
-
-/* ------------------------------------------------------------------ hashes */
-
-/**
- * @brief Compute one of the library's hashes.
- * @param hash_id  SHMHT_HASH_XXH3 or SHMHT_HASH_FNV1A
- * @param key   len bytes
- * @param len   bytes
- * @param seed  any
- * @param[out] hash  64 bits
- * @return 0, or SHMHT_EHASH: an id unknown here. This is how to ask which ids a library knows
- * @threads MT-Safe.
- * @source Y. Collet's XXH3 (as specified with xxHash 0.8) and the FNV-1a of Fowler, Noll and Vo;
- *         both written here.
- */
-SHMHT_API int shmht_hash(uint32_t hash_id, const void *key, size_t len, uint64_t seed,
-                         uint64_t *hash);
-
 /* ------------------------------------------------------------------ arrays: values by rank */
 
 /** How to create an array. Zero means the default, except for n_ranks and stride_bytes. */
@@ -772,79 +511,21 @@ struct shmht_array_opts {
     const char *name;        /**< as in struct shmht_writer_opts */
     uint64_t min_free_bytes; /**< as in struct shmht_writer_opts */
     uint64_t generation;     /**< 0: 1 */
-    const struct shmht_allocator *allocator; /**< of the handle; NULL: malloc() */
-};
-
-/** An array's figures. */
-struct shmht_array_info {
-    uint64_t n_ranks;
-    uint64_t n_set; /**< ranks that have a value */
-    uint64_t stride_bytes;
-    uint64_t total_bytes; /**< the object's size: n_ranks * stride_bytes, a bit a rank, and the
-                             header, in pages */
-    uint64_t generation;
-    uint32_t notes; /**< SHMHT_NOTE_* */
-    int32_t huge_errno;
+    const struct shmht_allocator *allocator; /**< of the handle; NULL: libc */
 };
 
 /**
  * @brief Create an array, of which no rank is set.
  * @param opts  n_ranks and stride_bytes must be set; together at most SHMHT_MAX_REGION_BYTES
  * @param[out] out  the array, for writing
+ * @param[out] err  NULL, or what failed
  * @return 0, or as shmht_writer_create()
  * @threads MT-Safe.
  * @allocates the handle, and the object at its full size
  * @source SHMEMPMI, section V: "the value from rank r will be available at offset r * MaxLength".
  */
-SHMHT_API int shmht_array_create(const struct shmht_array_opts *opts, struct shmht_array **out);
-
-/**
- * @brief Attach to an array for reading.
- * @param desc  as for shmht_reader_attach()
- * @param fd    as for shmht_reader_attach()
- * @param opts  NULL: defaults
- * @param[out] out  the array, for reading
- * @return as shmht_reader_attach()
- * @threads MT-Safe.
- */
-SHMHT_API int shmht_array_attach(const struct shmht_desc *desc, int fd,
-                                 const struct shmht_reader_opts *opts, struct shmht_array **out);
-
-/**
- * @brief Close an array, as writer or as reader. Pointers into it become invalid.
- * @param a  NULL is allowed
- * @threads no other thread may use a any more. A writer in a child of the process that created it:
- *          as shmht_writer_destroy()
- */
-SHMHT_API void shmht_array_close(struct shmht_array *a);
-
-/**
- * @brief The read-only descriptor to pass to clients.
- * @return a descriptor that belongs to the array; -EINVAL for a reader
- * @threads MT-Safe.
- */
-SHMHT_API int shmht_array_fd(const struct shmht_array *a);
-
-/**
- * @brief Describe the array for its readers.
- * @param a  the array
- * @param[out] desc  filled in
- * @return 0
- * @threads MT-Safe.
- */
-SHMHT_API int shmht_array_desc(const struct shmht_array *a, struct shmht_desc *desc);
-
-/**
- * @brief Set the values of consecutive ranks, each once.
- * @param a       of shmht_array_create()
- * @param first   rank
- * @param n       ranks
- * @param values  n * stride_bytes bytes
- * @return 0; SHMHT_ERANK, SHMHT_EEXIST (one of them is set: none was changed), -EINVAL for a reader
- * @threads one writer, any readers. A killed writer leaves some of the ranks set.
- */
-SHMHT_API int shmht_array_put_range(struct shmht_array *a, uint64_t first, uint64_t n,
-                                    const void *values);
+SHMHT_API int shmht_array_create(const struct shmht_array_opts *opts, struct shmht_array **out,
+                                 struct shmht_error *err);
 
 /**
  * @brief Set the value of a rank, once. A shorter one is padded with zero bytes: an array stores no
@@ -859,6 +540,36 @@ SHMHT_API int shmht_array_put_range(struct shmht_array *a, uint64_t first, uint6
 SHMHT_API int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *value, size_t len);
 
 /**
+ * @brief What to give to the array's readers.
+ * @param a  of shmht_array_create()
+ * @param[out] desc  describes the array; NULL is allowed
+ * @return as shmht_writer_share(); -EINVAL for a reader
+ * @threads MT-Safe.
+ */
+SHMHT_API int shmht_array_share(const struct shmht_array *a, struct shmht_desc *desc);
+
+/**
+ * @brief Stop writing, as shmht_writer_destroy().
+ * @param a  of shmht_array_create(); NULL is allowed
+ * @threads as shmht_writer_destroy()
+ */
+SHMHT_API void shmht_array_destroy(struct shmht_array *a);
+
+/**
+ * @brief Attach to an array for reading.
+ * @param desc  as for shmht_reader_attach()
+ * @param fd    as for shmht_reader_attach()
+ * @param opts  NULL: defaults
+ * @param[out] out  the array, for reading
+ * @param[out] err  NULL, or which check failed, and on what
+ * @return as shmht_reader_attach()
+ * @threads MT-Safe.
+ */
+SHMHT_API int shmht_array_attach(const struct shmht_desc *desc, int fd,
+                                 const struct shmht_reader_opts *opts, struct shmht_array **out,
+                                 struct shmht_error *err);
+
+/**
  * @brief The value of a rank, in place.
  * @param a     the array
  * @param rank  0 … n_ranks - 1
@@ -870,27 +581,227 @@ SHMHT_API int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *
 SHMHT_API int shmht_array_get(const struct shmht_array *a, uint64_t rank,
                               struct shmht_bytes *value);
 
-/**
- * @brief The values themselves: n_ranks * stride_bytes bytes, aligned to 4096. Where all ranks are
- *        set, index it directly.
- * @return the value of rank 0
- * @threads MT-Safe.
- */
-SHMHT_API const void *shmht_array_values(const struct shmht_array *a);
+/** What an array is, and how full. */
+struct shmht_info_array {
+    const void *values; /**< n_ranks * stride_bytes bytes, aligned to 4096: where all ranks are set,
+                           index them directly */
+    uint64_t n_ranks;
+    uint64_t stride_bytes;
+    uint64_t n_set;       /**< ranks that have a value */
+    uint64_t total_bytes; /**< the object's size: n_ranks * stride_bytes, a bit a rank, and the
+                             header, in pages */
+    uint64_t generation;
+    int32_t huge_errno; /**< why not all of it is in 2 MB pages: an errno, or 0 */
+    uint32_t notes;     /**< SHMHT_NOTE_* */
+};
 
 /**
- * @brief Count.
+ * @brief What an array is, and where its values are.
  * @param a  the array
  * @param[out] info  filled in
  * @return 0
  * @threads MT-Safe, beside the writer too.
  */
-SHMHT_API int shmht_array_info(const struct shmht_array *a, struct shmht_array_info *info);
+SHMHT_API int shmht_array_query(const struct shmht_array *a, struct shmht_info_array *info);
+
+/**
+ * @brief Detach, as shmht_reader_detach(). Pointers into the array become invalid.
+ * @param a  of shmht_array_attach(); NULL is allowed
+ * @threads no other thread may use a any more
+ */
+SHMHT_API void shmht_array_detach(struct shmht_array *a);
+
+/* ------------------------------------------------------------------ iteration, statistics */
+
+/**
+ * @brief The next pair, in the order of insertion (a replaced value counts from its last put).
+ *
+ * At the end it returns 0, and continues from there when called again after more was put. A key
+ * that is updated meanwhile may come twice, the later value last; it is never left out.
+ * @param r   the reader
+ * @param it  where it is
+ * @param[out] key    in place
+ * @param[out] value  in place
+ * @return 1: a pair; 0: no more now; SHMHT_ECORRUPT
+ * @threads MT-Safe on distinct iterators, beside the writer too.
+ * @cost sequential reading of the log
+ */
+SHMHT_API int shmht_reader_next(const struct shmht_reader *r, struct shmht_iter *it,
+                                struct shmht_bytes *key, struct shmht_bytes *value);
+
+/**
+ * Where a table's bytes are. Of a table that is being written, counters may be a few puts apart
+ * from each other.
+ */
+struct shmht_stats {
+    uint64_t entries;     /**< keys */
+    uint64_t slots;       /**< places in the present table; load is entries / slots */
+    uint64_t generation;  /**< as it was attached to */
+    uint64_t superseded;  /**< the generation that the writer compacted the table into: this one
+                             stays readable, but nothing is added to it any more. 0: none */
+    uint64_t total_bytes; /**< the object's size: what the node pays; the sum of the next six */
+    uint64_t header_bytes;
+    uint64_t live_bytes;      /**< records that are found */
+    uint64_t garbage_bytes;   /**< records that were replaced or not kept */
+    uint64_t table_bytes;     /**< the present table */
+    uint64_t old_table_bytes; /**< tables left behind by growth, and padding */
+    uint64_t free_bytes;      /**< preallocated, for records to come */
+    uint64_t max_bytes;       /**< the cap */
+    uint64_t table_grows;     /**< times the table was rebuilt */
+    uint64_t huge_bytes;      /**< of the total, asked for and had in 2 MB pages by this handle */
+    int32_t huge_errno;       /**< why not more: an errno, or 0 */
+    uint32_t notes;           /**< SHMHT_NOTE_* */
+};
+
+/**
+ * @brief Count and weigh.
+ * @param r  the reader, or the writer's view
+ * @param[out] stats  filled in
+ * @return 0
+ * @threads MT-Safe, beside the writer too. Makes one fstat().
+ */
+SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stats *stats);
+
+/* ------------------------------------------------------------------ constants */
+
+/** @name Flags of writers, readers and arrays
+ * @{ */
+#define SHMHT_NAMED     1u /**< create: a named object instead of a memfd */
+#define SHMHT_KEEP_NAME 2u /**< create: do not unlink the name when the writer is destroyed */
+/** 2 MB pages where the kernel gives them; where not, a note in the statistics */
+#define SHMHT_HUGE 4u
+/** attach: map all pages that are in use at once (and those of later growth on demand) */
+#define SHMHT_POPULATE 8u
+/** attach: accept a descriptor without F_SEAL_SHRINK, whose owner is trusted not to truncate it */
+#define SHMHT_UNSEALED 16u
+/** @} */
+
+/** @name Duplicate policies: what a put of a key that exists does (PMI leaves it undefined)
+ * @{ */
+#define SHMHT_DUP_REPLACE 0u /**< latest wins */
+#define SHMHT_DUP_REJECT  1u /**< SHMHT_EEXIST */
+#define SHMHT_DUP_KEEP    2u /**< first wins: SHMHT_PUT_KEPT */
+/** @} */
+
+/** @name What a put did (see shmht_put())
+ * @{ */
+#define SHMHT_PUT_NEW      0 /**< the key was not there */
+#define SHMHT_PUT_REPLACED 1 /**< it was, and has the new value */
+#define SHMHT_PUT_KEPT     2 /**< it was, and keeps its value */
+/** @} */
+
+/** @name Hash functions by id: what a region's header and descriptor name
+ * @{ */
+#define SHMHT_HASH_XXH3 1u /**< XXH3, 64 bits, with seed: the default */
+/** FNV-1a, 64 bits, whose offset basis is XORed with the seed */
+#define SHMHT_HASH_FNV1A  2u
+#define SHMHT_HASH_CALLER 65536u /**< ids from here on are the caller's own functions */
+/** @} */
+
+/** @name Kinds of regions
+ * @{ */
+#define SHMHT_KIND_TABLE 1u
+#define SHMHT_KIND_ARRAY 2u
+/** @} */
+
+/** @name Notes in statistics: what was asked for and not had; nothing is wrong
+ * @{ */
+#define SHMHT_NOTE_NO_HUGE 1u /**< 2 MB pages refused; huge_errno says why */
+/** kernel without F_SEAL_FUTURE_WRITE: read-only descriptors and file mode alone protect it */
+#define SHMHT_NOTE_NO_SEALS    2u
+#define SHMHT_NOTE_NO_POPULATE 4u /**< kernel without MADV_POPULATE_READ: pages come on demand */
+/** @} */
+
+/** @name Limits
+ * @{ */
+#define SHMHT_MAX_KEY_BYTES    65536u    /**< a key has 1 to this many bytes, any bytes */
+#define SHMHT_MAX_VALUE_BYTES  16777216u /**< a value has 0 to this many bytes, any bytes */
+#define SHMHT_MIN_REGION_BYTES 8192u     /**< smallest max_bytes */
+#define SHMHT_MAX_REGION_BYTES (UINT64_C(1) << 38) /**< largest max_bytes: 256 GiB */
+#define SHMHT_MAX_STRIDE_BYTES 16777216u           /**< largest value of an array */
+/** Version of what lies in shared memory; a reader refuses every other one. */
+#define SHMHT_LAYOUT_VERSION 1u
+/** @} */
+
+/**
+ * Where handles get their memory, one block each. It outlives what was made with it. Blocks are
+ * aligned as malloc() aligns them.
+ */
+struct shmht_allocator {
+    void *(*realloc)(void *ctx, void *ptr, size_t bytes); /**< of NULL it allocates; NULL: none */
+    void (*free)(void *ctx, void *ptr);
+    void *ctx; /**< the functions' first argument */
+};
+
+/* ------------------------------------------------------------------ errors */
+
+/** What failed when making or attaching to something. Written on failure alone. */
+struct shmht_error {
+    int code;         /**< what the function returned */
+    const char *what; /**< the option, the field of the region's header or the step that failed: a
+                         constant such as "max_bytes", "id" or "open" */
+    char text[240];   /**< one sentence without a newline: `cannot open /dev/shm/x: no such file` */
+};
+
+/**
+ * @brief Explain an error code.
+ * @param code  a negative value returned by this library (or 0)
+ * @return a constant English phrase without a newline, never NULL; for `-errno` not known here:
+ *         "system error"
+ *
+ * MT-Safe. Allocates nothing.
+ */
+SHMHT_API const char *shmht_strerror(int code);
+
+/** @brief Release of the library in use, such as "0.1.0". MT-Safe. */
+SHMHT_API const char *shmht_version(void);
+
+/**
+ * @name Error codes
+ *  - Functions return 0 or more on success, `-errno` for a system cause, or one of these.
+ *  - The values never change.
+ *  - An option struct shorter than this release's is -EINVAL, and so is a longer one if anything is
+ *    set that this release does not know, or if it claims more than 4,096 bytes.
+ * @{
+ */
+#define SHMHT_ENOENT (-22001) /**< no such key, or no value at this rank yet */
+/** key already there and the policy is to reject, or rank already set */
+#define SHMHT_EEXIST (-22002)
+/** at the byte cap (max_bytes) or the end of the caller's memory */
+#define SHMHT_EFULL   (-22003)
+#define SHMHT_EKEYLEN (-22004) /**< key is empty or longer than SHMHT_MAX_KEY_BYTES */
+/** value is longer than SHMHT_MAX_VALUE_BYTES, or than the array's stride */
+#define SHMHT_EVALLEN (-22005)
+/** region or block contradicts itself: an offset, length or count out of its bounds */
+#define SHMHT_ECORRUPT (-22006)
+#define SHMHT_EMAGIC   (-22007) /**< not a region (or block, or descriptor) of this library */
+#define SHMHT_EVERSION (-22008) /**< of another layout version */
+#define SHMHT_EORDER   (-22009) /**< written in the other byte order */
+#define SHMHT_EKIND    (-22010) /**< an array where a table was expected, or the reverse */
+#define SHMHT_ETRUNC   (-22011) /**< shorter than it says it is */
+/** hash id unknown here, or this hash computes other values than the writer's */
+#define SHMHT_EHASH (-22012)
+/** too many keys with the same hash: SHMHT_MAX_PROBE lines are full */
+#define SHMHT_EPROBE (-22013)
+/** descriptor without F_SEAL_SHRINK: its owner could truncate it under us */
+#define SHMHT_EUNSEALED (-22014)
+/** named object belongs to somebody else, or others may write it */
+#define SHMHT_EOWNER (-22015)
+/** region is not the one that the descriptor describes (its id or generation) */
+#define SHMHT_ESTALE (-22016)
+#define SHMHT_EBUSY  (-22017) /**< the region's writer is alive */
+#define SHMHT_ELIMIT (-22018) /**< region is larger than the limit this reader sets */
+/** not an absolute path of letters, digits, `.`, `_`, `-`, `/`, or too long */
+#define SHMHT_ENAME  (-22019)
+#define SHMHT_ENOBUF (-22020) /**< the caller's buffer is too small */
+/** /proc/self/fd is needed for a read-only descriptor and is not there */
+#define SHMHT_EPROC (-22021)
+#define SHMHT_ERANK (-22022) /**< rank beyond the array */
+/** region lies in the caller's memory: it has no descriptor, and nothing to grow into */
+#define SHMHT_EFIXED (-22023)
+/** @} */
 
 #ifdef __cplusplus
 }
-#ifdef __GNUC__
-#pragma GCC diagnostic pop
-#endif
 #endif
 #endif /* SHMHT_H */

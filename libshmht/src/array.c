@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arrays: header, n_ranks values of stride bytes from HEADER_BYTES on, and behind them, aligned to
- * 64, a bit for each rank. A value is written once, then its bit is set with release; who loads the
- * bit with acquire sees the whole value. Layout: check_array() in reader.c.
+ * Arrays (LAYOUT.md). A value is written once, then its bit is set with release; who loads the bit
+ * with acquire sees the whole value.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -12,7 +11,7 @@
 struct shmht_array {
     struct shmht_reader reader;  /* of a reader: the mapping */
     struct shmht__object object; /* of the writer */
-    struct shmht_allocator allocator;
+    const struct shmht_allocator *allocator;
     unsigned char *base;
     _Atomic uint64_t *bits;
     uint64_t n_ranks;
@@ -25,32 +24,20 @@ static struct shmht__header *header_of(const struct shmht_array *a)
     return (struct shmht__header *)(void *)a->base;
 }
 
-static uint64_t bits_place(uint64_t n_ranks, uint64_t stride)
-{
-    return HEADER_BYTES + align_up(n_ranks * stride, 64);
-}
-
-static uint64_t array_bytes(uint64_t n_ranks, uint64_t stride)
-{
-    return bits_place(n_ranks, stride) + align_up(n_ranks, 512) / 8;
-}
-
 static void use(struct shmht_array *a, uint64_t n_ranks, uint64_t stride)
 {
     a->n_ranks = n_ranks;
     a->stride = stride;
-    a->bits = (_Atomic uint64_t *)(void *)(a->base + bits_place(n_ranks, stride));
+    a->bits = (_Atomic uint64_t *)(void *)(a->base + array_bits_place(n_ranks, stride));
 }
 
-static int alloc(const struct shmht_allocator *wanted, struct shmht_array **out)
+static int alloc(const struct shmht_allocator *allocator, struct shmht_array **out,
+                 struct shmht_error *err)
 {
-    struct shmht_allocator allocator;
-    void *p;
-    int rc = shmht__handle_alloc(sizeof(**out), wanted, NULL, 0, &allocator, &p);
+    int rc = shmht__handle_alloc(allocator, sizeof(**out), out, err);
 
     if (rc < 0)
         return rc;
-    *out = p;
     (*out)->allocator = allocator;
     (*out)->object.fd = (*out)->object.ro_fd = (*out)->reader.fd = -1;
     return 0;
@@ -69,45 +56,66 @@ static int write_header(struct shmht_array *a, const struct shmht_array_opts *op
     h->kind = SHMHT_KIND_ARRAY;
     h->generation = opts->generation ? opts->generation : 1;
     h->max_bytes = a->object.max_bytes;
-    h->seed = opts->n_ranks;
-    h->hash_check = opts->stride_bytes;
+    h->n_ranks = opts->n_ranks;
+    h->stride_bytes = opts->stride_bytes;
     memcpy(h->magic, shmht__magic, sizeof(h->magic));
     return 0;
 }
 
-int shmht_array_create(const struct shmht_array_opts *opts, struct shmht_array **out)
+static int take_opts(const struct shmht_array_opts *opts, struct shmht_array_opts *o,
+                     struct shmht_error *err)
 {
-    struct shmht_array *a;
-    uint64_t bytes;
-    int rc;
+    int rc = shmht__opts_take(opts, sizeof(*o), o, err);
 
-    if (!out || !opts || !shmht__opts_known(opts, sizeof(*opts)) || opts->n_ranks == 0 ||
-        opts->stride_bytes == 0 || opts->stride_bytes > SHMHT_MAX_STRIDE_BYTES ||
-        opts->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) ||
-        (opts->name && !(opts->flags & SHMHT_NAMED)))
-        return -EINVAL;
-    if (opts->n_ranks > SHMHT_MAX_REGION_BYTES / opts->stride_bytes)
-        return -EINVAL;
-    bytes = align_up(array_bytes(opts->n_ranks, opts->stride_bytes), PAGE_BYTES);
-    if (bytes > SHMHT_MAX_REGION_BYTES)
-        return -EINVAL;
-    rc = alloc(opts->allocator, &a);
+    if (rc < 0)
+        return rc;
+    if (o->stride_bytes == 0 || o->stride_bytes > SHMHT_MAX_STRIDE_BYTES)
+        return shmht__refused(err, -EINVAL, "stride_bytes", o->stride_bytes);
+    if (o->n_ranks == 0 || o->n_ranks > SHMHT_MAX_REGION_BYTES / o->stride_bytes ||
+        align_up(array_bytes(o->n_ranks, o->stride_bytes), PAGE_BYTES) > SHMHT_MAX_REGION_BYTES)
+        return shmht__refused(err, -EINVAL, "n_ranks", o->n_ranks);
+    if (o->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) ||
+        (o->name && !(o->flags & SHMHT_NAMED)))
+        return shmht__refused(err, -EINVAL, "flags", o->flags);
+    return 0;
+}
+
+static int array_init(struct shmht_array *a, const struct shmht_array_opts *o,
+                      struct shmht_error *err)
+{
+    uint64_t bytes = align_up(array_bytes(o->n_ranks, o->stride_bytes), PAGE_BYTES);
+    int rc = shmht__object_create(&a->object, o->name, o->flags, bytes, o->min_free_bytes);
+
+    if (rc < 0)
+        return shmht__failed(err, rc, "create", o->name);
+    rc = shmht__object_grow(&a->object, bytes, 1);
+    if (rc < 0)
+        return shmht__failed(err, rc, "preallocate", a->object.name);
+    a->base = a->object.base;
+    use(a, o->n_ranks, o->stride_bytes);
+    rc = write_header(a, o);
+    if (rc < 0)
+        return shmht__failed(err, rc, "draw", "a random id");
+    rc = shmht__object_publish(&a->object, 1);
+    return rc < 0 ? shmht__failed(err, rc, "seal", a->object.name) : 0;
+}
+
+int shmht_array_create(const struct shmht_array_opts *opts, struct shmht_array **out,
+                       struct shmht_error *err)
+{
+    struct shmht_array_opts o;
+    struct shmht_array *a;
+    int rc = out ? take_opts(opts, &o, err) : shmht__refused(err, -EINVAL, "out", 0);
+
+    if (rc == 0)
+        rc = alloc(o.allocator, &a, err);
     if (rc < 0)
         return rc;
     a->writing = 1;
-    rc = shmht__object_create(&a->object, opts->name, opts->flags, bytes, opts->min_free_bytes);
-    if (rc == 0)
-        rc = shmht__object_grow(&a->object, bytes, 1);
-    if (rc == 0) {
-        a->base = a->object.base;
-        use(a, opts->n_ranks, opts->stride_bytes);
-        rc = write_header(a, opts);
-    }
-    if (rc == 0)
-        rc = shmht__object_publish(&a->object, 1);
+    rc = array_init(a, &o, err);
     if (rc < 0) {
         shmht__object_close(&a->object, 1);
-        shmht__handle_free(&a->allocator, a);
+        shmht__handle_free(a->allocator, a);
         return rc;
     }
     *out = a;
@@ -115,116 +123,85 @@ int shmht_array_create(const struct shmht_array_opts *opts, struct shmht_array *
 }
 
 int shmht_array_attach(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts,
-                       struct shmht_array **out)
+                       struct shmht_array **out, struct shmht_error *err)
 {
+    struct shmht_reader_opts o;
     struct shmht_array *a;
     uint64_t n_ranks, stride, bytes;
-    int rc;
+    int rc = out ? shmht__reader_take_opts(opts, &o, err) : shmht__refused(err, -EINVAL, "out", 0);
 
-    if (!out || (opts && (!shmht__opts_known(opts, sizeof(*opts)) || opts->place)))
-        return -EINVAL;
-    rc = alloc(opts ? opts->allocator : NULL, &a);
+    if (rc == 0 && o.region)
+        rc = shmht__refused(err, -EINVAL, "region", (uintptr_t)o.region);
+    if (rc == 0)
+        rc = alloc(o.allocator, &a, err);
     if (rc < 0)
         return rc;
-    rc = shmht__attach_object(desc, fd, opts, SHMHT_KIND_ARRAY, &a->reader);
+    rc = shmht__attach_object(desc, fd, &o, SHMHT_KIND_ARRAY, &a->reader, err);
     if (rc == 0) { /* the sizes once more, from copies: the header may be changing */
         a->base = (unsigned char *)(uintptr_t)a->reader.base;
-        n_ranks = header_of(a)->seed;
-        stride = header_of(a)->hash_check;
+        n_ranks = header_of(a)->n_ranks;
+        stride = header_of(a)->stride_bytes;
         bytes = atomic_load_explicit(&a->reader.bytes, memory_order_relaxed);
         if (n_ranks == 0 || stride == 0 || n_ranks > bytes / stride ||
             array_bytes(n_ranks, stride) > bytes)
-            rc = SHMHT_ECORRUPT;
+            rc = shmht__refused(err, SHMHT_ECORRUPT, "n_ranks", n_ranks);
         else
             use(a, n_ranks, stride);
     }
     if (rc < 0) {
-        shmht__detach_object(&a->reader);
-        shmht__handle_free(&a->allocator, a);
+        shmht_array_detach(a);
         return rc;
     }
     *out = a;
     return 0;
 }
 
-void shmht_array_close(struct shmht_array *a)
+void shmht_array_destroy(struct shmht_array *a)
 {
     if (!a)
         return;
-    if (a->writing)
-        shmht__object_close(&a->object, !(a->object.flags & SHMHT_KEEP_NAME));
-    else
-        shmht__detach_object(&a->reader);
-    shmht__handle_free(&a->allocator, a);
+    shmht__object_close(&a->object, !(a->object.flags & SHMHT_KEEP_NAME));
+    shmht__handle_free(a->allocator, a);
 }
 
-int shmht_array_fd(const struct shmht_array *a)
+void shmht_array_detach(struct shmht_array *a)
 {
-    return a->writing ? a->object.ro_fd : -EINVAL;
+    if (!a)
+        return;
+    shmht__detach_object(&a->reader);
+    shmht__handle_free(a->allocator, a);
 }
 
-int shmht_array_desc(const struct shmht_array *a, struct shmht_desc *desc)
-{
-    shmht__desc_fill(header_of(a), &a->object, desc);
-    return 0;
-}
-
-/* The bits of word w that lie in ranks first to first + n - 1. */
-static uint64_t mask_of(uint64_t w, uint64_t first, uint64_t n)
-{
-    uint64_t low = w * 64 < first ? first - w * 64 : 0, end = first + n - w * 64;
-
-    return UINT64_MAX << low & (end < 64 ? (UINT64_C(1) << end) - 1 : UINT64_MAX);
-}
-
-static int check_range(const struct shmht_array *a, uint64_t first, uint64_t n)
+int shmht_array_share(const struct shmht_array *a, struct shmht_desc *desc)
 {
     if (!a->writing)
         return -EINVAL;
-    if (first >= a->n_ranks || n > a->n_ranks - first)
-        return SHMHT_ERANK;
-    for (uint64_t w = first / 64; n > 0 && w <= (first + n - 1) / 64; w++)
-        if (atomic_load_explicit(&a->bits[w], memory_order_relaxed) & mask_of(w, first, n))
-            return SHMHT_EEXIST;
-    return 0;
-}
-
-/* The values are in place: shows them. */
-static void publish(struct shmht_array *a, uint64_t first, uint64_t n)
-{
-    struct shmht__header *h = header_of(a);
-
-    for (uint64_t w = first / 64; n > 0 && w <= (first + n - 1) / 64; w++)
-        atomic_fetch_or_explicit(&a->bits[w], mask_of(w, first, n), memory_order_release);
-    atomic_store_explicit(&h->entries, atomic_load_explicit(&h->entries, memory_order_relaxed) + n,
-                          memory_order_relaxed);
-}
-
-int shmht_array_put_range(struct shmht_array *a, uint64_t first, uint64_t n, const void *values)
-{
-    int rc = check_range(a, first, n);
-
-    if (rc == 0 && n > 0) {
-        memcpy(a->base + HEADER_BYTES + first * a->stride, values, (size_t)(n * a->stride));
-        publish(a, first, n);
-    }
-    return rc;
+    if (desc)
+        shmht__desc_fill(header_of(a), &a->object, desc);
+    return a->object.ro_fd;
 }
 
 int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *value, size_t len)
 {
+    struct shmht__header *h = header_of(a);
+    uint64_t bit = UINT64_C(1) << rank % 64;
     unsigned char *p;
-    int rc = check_range(a, rank, 1);
 
-    if (rc < 0)
-        return rc;
+    if (!a->writing)
+        return -EINVAL;
+    if (rank >= a->n_ranks)
+        return SHMHT_ERANK;
+    if (atomic_load_explicit(&a->bits[rank / 64], memory_order_relaxed) & bit)
+        return SHMHT_EEXIST;
     if (len > a->stride)
         return SHMHT_EVALLEN;
     p = a->base + HEADER_BYTES + rank * a->stride;
     if (len > 0)
         memcpy(p, value, len);
     memset(p + len, 0, (size_t)(a->stride - len));
-    publish(a, rank, 1);
+    atomic_fetch_or_explicit(&a->bits[rank / 64], bit, memory_order_release);
+    atomic_store_explicit(&h->n_set, atomic_load_explicit(&h->n_set, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
     return 0;
 }
 
@@ -240,22 +217,18 @@ int shmht_array_get(const struct shmht_array *a, uint64_t rank, struct shmht_byt
     return 0;
 }
 
-const void *shmht_array_values(const struct shmht_array *a)
+int shmht_array_query(const struct shmht_array *a, struct shmht_info_array *info)
 {
-    return a->base + HEADER_BYTES;
-}
-
-int shmht_array_info(const struct shmht_array *a, struct shmht_array_info *info)
-{
-    struct shmht_array_info i = {
+    struct shmht_info_array i = {
+        .values = a->base + HEADER_BYTES,
         .n_ranks = a->n_ranks,
-        .n_set = atomic_load_explicit(&header_of(a)->entries, memory_order_relaxed),
         .stride_bytes = a->stride,
+        .n_set = atomic_load_explicit(&header_of(a)->n_set, memory_order_relaxed),
         .total_bytes = a->writing ? a->object.bytes
                                   : atomic_load_explicit(&a->reader.bytes, memory_order_relaxed),
         .generation = header_of(a)->generation,
-        .notes = a->writing ? a->object.notes : a->reader.notes,
         .huge_errno = a->writing ? a->object.huge_errno : a->reader.huge_errno,
+        .notes = a->writing ? a->object.notes : a->reader.notes,
     };
 
     *info = i;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Blocks: pairs behind a header of 32 bytes, each as {word, [word], key, value} as in the log
- * (layout.h), aligned to 4 from the block's first byte, without WORD_DEAD or WORD_SKIP.
- */
+/* Blocks: pairs on their way between servers (LAYOUT.md). */
 #include <errno.h>
 
 #include "internal.h"
@@ -146,7 +143,8 @@ int shmht_block_next(const void *block, size_t bytes, struct shmht_iter *it,
     return rc;
 }
 
-ssize_t shmht_export(const struct shmht_reader *r, struct shmht_iter *it, void *buf, size_t cap)
+ssize_t shmht_reader_export(const struct shmht_reader *r, struct shmht_iter *it, void *buf,
+                            size_t cap)
 {
     struct shmht_bytes key, value;
     struct shmht_iter next = *it;
@@ -155,7 +153,7 @@ ssize_t shmht_export(const struct shmht_reader *r, struct shmht_iter *it, void *
 
     if (rc < 0)
         return rc;
-    while ((more = shmht_next(r, &next, &key, &value)) == 1) {
+    while ((more = shmht_reader_next(r, &next, &key, &value)) == 1) {
         rc = shmht_block_add(&b, key.ptr, key.len, value.ptr, value.len);
         if (rc < 0)
             break; /* full: this pair is the next block's first */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The descriptor as text, as bytes, and in the company of a file descriptor. */
+/* The descriptor as text, alone and in the company of a file descriptor. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -10,9 +10,6 @@
 #include "internal.h"
 
 static const char text_magic[] = "shmht";
-static const unsigned char pack_magic[8] = {'S', 'H', 'M', 'H', 'T', 'D', 'S', 'C'};
-
-_Static_assert(8 + 4 * 4 + 3 * 8 + 8 + SHMHT_MAX_NAME_BYTES == SHMHT_DESC_BYTES, "layout");
 
 void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o,
                       struct shmht_desc *desc)
@@ -32,12 +29,13 @@ void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object 
     snprintf(desc->name, sizeof(desc->name), "%s", o->name);
 }
 
-int shmht_writer_desc(const struct shmht_writer *w, struct shmht_desc *desc)
+int shmht_writer_share(const struct shmht_writer *w, struct shmht_desc *desc)
 {
     if (w->object.fd < 0)
         return SHMHT_EFIXED;
-    shmht__desc_fill(w->header, &w->object, desc);
-    return 0;
+    if (desc)
+        shmht__desc_fill(w->header, &w->object, desc);
+    return w->object.ro_fd;
 }
 
 static int check(const struct shmht_desc *desc)
@@ -53,8 +51,7 @@ static int check(const struct shmht_desc *desc)
                : 0;
 }
 
-/* shmht<layout>,<kind>,<hash id>,<uid>,<id>,<generation>,<max bytes>,<name or ->: numbers in
- * hexadecimal */
+/* LAYOUT.md has the form. */
 ssize_t shmht_desc_format(const struct shmht_desc *desc, char *buf, size_t cap)
 {
     char text[SHMHT_DESC_TEXT_BYTES];
@@ -130,84 +127,24 @@ int shmht_desc_parse(const char *text, size_t len, struct shmht_desc *desc)
     return rc;
 }
 
-static unsigned char *put_le(unsigned char *p, uint64_t x, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        *p++ = (unsigned char)(x >> 8 * i);
-    return p;
-}
-
-int shmht_desc_pack(const struct shmht_desc *desc, unsigned char *buf)
-{
-    unsigned char *p = buf;
-    size_t len = strnlen(desc->name, sizeof(desc->name));
-
-    if (desc->name[0] && !shmht__name_ok(desc->name))
-        return SHMHT_ENAME;
-    memcpy(p, pack_magic, sizeof(pack_magic));
-    p = put_le(p + sizeof(pack_magic), desc->layout, 4);
-    p = put_le(p, desc->kind, 4);
-    p = put_le(p, desc->hash_id, 4);
-    p = put_le(p, desc->uid, 4);
-    p = put_le(p, desc->id, 8);
-    p = put_le(p, desc->generation, 8);
-    p = put_le(p, desc->max_bytes, 8);
-    p = put_le(p, len, 8);
-    memset(p, 0, SHMHT_MAX_NAME_BYTES);
-    memcpy(p, desc->name, len);
-    return 0;
-}
-
-int shmht_desc_unpack(const unsigned char *buf, size_t len, struct shmht_desc *desc)
-{
-    struct shmht_desc d;
-    uint64_t name_len;
-    int rc;
-
-    if (len < sizeof(pack_magic))
-        return SHMHT_ETRUNC;
-    if (memcmp(buf, pack_magic, sizeof(pack_magic)) != 0)
-        return SHMHT_EMAGIC;
-    if (len < SHMHT_DESC_BYTES)
-        return SHMHT_ETRUNC;
-    memset(&d, 0, sizeof(d));
-    d.layout = shmht__le32(buf + 8);
-    if (d.layout != SHMHT_LAYOUT_VERSION)
-        return SHMHT_EVERSION;
-    d.kind = shmht__le32(buf + 12);
-    d.hash_id = shmht__le32(buf + 16);
-    d.uid = shmht__le32(buf + 20);
-    d.id = shmht__le64(buf + 24);
-    d.generation = shmht__le64(buf + 32);
-    d.max_bytes = shmht__le64(buf + 40);
-    name_len = shmht__le64(buf + 48);
-    if (name_len >= sizeof(d.name) || memchr(buf + 56, '\0', (size_t)name_len))
-        return SHMHT_ENAME;
-    memcpy(d.name, buf + 56, (size_t)name_len);
-    rc = check(&d);
-    if (rc == 0)
-        *desc = d;
-    return rc;
-}
-
+/* A message is the text in SHMHT_DESC_TEXT_BYTES, filled up with NULs, and the file descriptor. */
 int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc)
 {
     union {
         struct cmsghdr header; /* for its alignment */
         char bytes[CMSG_SPACE(sizeof(int))];
     } control;
-    unsigned char packed[SHMHT_DESC_BYTES];
-    struct iovec iov = {packed, sizeof(packed)};
+    char text[SHMHT_DESC_TEXT_BYTES] = {0};
+    struct iovec iov = {text, sizeof(text)};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
     struct cmsghdr *cmsg;
-    ssize_t n;
-    int rc = shmht_desc_pack(desc, packed);
+    ssize_t n = shmht_desc_format(desc, text, sizeof(text));
 
-    if (rc < 0)
-        return rc;
+    if (n < 0)
+        return (int)n;
     memset(&control, 0, sizeof(control));
     cmsg = CMSG_FIRSTHDR(&msg);
     cmsg->cmsg_level = SOL_SOCKET;
@@ -254,12 +191,12 @@ int shmht_fd_recv(int sock, struct shmht_desc *desc)
         struct cmsghdr header;
         char bytes[CMSG_SPACE(4 * sizeof(int))];
     } control;
-    unsigned char packed[SHMHT_DESC_BYTES];
+    char text[SHMHT_DESC_TEXT_BYTES];
     size_t have = 0;
     int fd = -1, rc = 0;
 
-    while (rc == 0 && have < sizeof(packed)) {
-        struct iovec iov = {packed + have, sizeof(packed) - have};
+    while (rc == 0 && have < sizeof(text)) {
+        struct iovec iov = {text + have, sizeof(text) - have};
         struct msghdr msg = {.msg_iov = &iov,
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
@@ -274,13 +211,13 @@ int shmht_fd_recv(int sock, struct shmht_desc *desc)
         }
         take_fds(&msg, &fd);
         have += (size_t)n;
-        if (have >= sizeof(pack_magic) && memcmp(packed, pack_magic, sizeof(pack_magic)) != 0)
+        if (have >= sizeof(text_magic) - 1 && memcmp(text, text_magic, sizeof(text_magic) - 1) != 0)
             rc = SHMHT_EMAGIC;
     }
     if (rc == 0 && fd < 0)
         rc = SHMHT_EMAGIC;
     if (rc == 0)
-        rc = shmht_desc_unpack(packed, sizeof(packed), desc);
+        rc = shmht_desc_parse(text, strnlen(text, sizeof(text)), desc);
     if (rc < 0 && fd >= 0)
         close(fd);
     return rc < 0 ? rc : fd;

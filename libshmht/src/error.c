@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <stdio.h>
 
-#include <shmht.h>
+#include "internal.h"
 
 const char *shmht_version(void)
 {
     return SHMHT_VERSION;
 }
 
-const char *shmht_strerror(int code)
+/* NULL: no code that this library knows. */
+static const char *phrase(int code)
 {
     switch (code) {
     case 0: return "success";
@@ -47,6 +49,43 @@ const char *shmht_strerror(int code)
     case -EMFILE: return "too many open files";
     case -ENFILE: return "too many open files on this node";
     case -EPIPE: return "the other end is closed";
-    default: return code < 0 && code > -4096 ? "system error" : "unknown error code";
+    default: return NULL;
     }
+}
+
+const char *shmht_strerror(int code)
+{
+    const char *known = phrase(code);
+
+    return known ? known : code < 0 && code > -4096 ? "system error" : "unknown error code";
+}
+
+static int fill(struct shmht_error *err, int code, const char *what)
+{
+    size_t n = strlen(err->text);
+
+    err->code = code;
+    err->what = what;
+    if (phrase(code))
+        snprintf(err->text + n, sizeof(err->text) - n, ": %s", phrase(code));
+    else
+        snprintf(err->text + n, sizeof(err->text) - n, ": errno %d", -code);
+    return code;
+}
+
+int shmht__refused(struct shmht_error *err, int code, const char *what, uint64_t value)
+{
+    if (!err)
+        return code;
+    snprintf(err->text, sizeof(err->text), "%s is %llu", what, (unsigned long long)value);
+    return fill(err, code, what);
+}
+
+int shmht__failed(struct shmht_error *err, int code, const char *step, const char *object)
+{
+    if (!err)
+        return code;
+    snprintf(err->text, sizeof(err->text), "cannot %s %.191s", step,
+             object && object[0] ? object : "the memory object");
+    return fill(err, code, step);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Option structs, and memory of handles. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -6,10 +7,10 @@
 
 #define MAX_OPTS_BYTES 4096u /* none is near that: the size was not set */
 
-static void *libc_alloc(void *ctx, size_t bytes)
+static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
 {
     (void)ctx;
-    return malloc(bytes);
+    return realloc(ptr, bytes);
 }
 
 static void libc_free(void *ctx, void *ptr)
@@ -18,49 +19,47 @@ static void libc_free(void *ctx, void *ptr)
     free(ptr);
 }
 
-static const struct shmht_allocator libc_allocator = {libc_alloc, libc_free, NULL};
+static const struct shmht_allocator libc_allocator = {libc_realloc, libc_free, NULL};
 
-int shmht__opts_known(const void *opts, size_t ours)
+int shmht__opts_take(const void *opts, size_t ours, void *out, struct shmht_error *err)
 {
     const unsigned char *bytes = opts;
-    size_t size;
+    size_t size = ours;
 
-    memcpy(&size, opts, sizeof(size));
+    if (opts)
+        memcpy(&size, opts, sizeof(size));
     if (size < ours || size > MAX_OPTS_BYTES)
-        return 0;
-    for (size_t i = ours; i < size; i++)
+        return shmht__refused(err, -EINVAL, "size", size);
+    for (size_t i = ours; opts && i < size; i++)
         if (bytes[i])
-            return 0;
-    return 1;
-}
-
-/* A zeroed handle of so many bytes, in the caller's place, from his allocator or from malloc(). */
-int shmht__handle_alloc(size_t bytes, const struct shmht_allocator *wanted, void *place,
-                        size_t place_bytes, struct shmht_allocator *used, void **handle)
-{
-    void *p = place;
-
-    memset(used, 0, sizeof(*used));
-    if (place) {
-        if (place_bytes < bytes || (uintptr_t)place % 64 != 0)
-            return -EINVAL;
-    } else {
-        *used = wanted ? *wanted : libc_allocator;
-        if (!used->alloc || !used->free)
-            return -EINVAL;
-        p = used->alloc(used->ctx, bytes);
-        if (!p)
-            return -ENOMEM;
-    }
-    memset(p, 0, bytes);
-    *handle = p;
+            return shmht__refused(err, -EINVAL, "size", size);
+    if (opts)
+        memcpy(out, opts, ours);
+    else
+        memset(out, 0, ours);
+    memcpy(out, &ours, sizeof(ours));
     return 0;
 }
 
-void shmht__handle_free(const struct shmht_allocator *used, void *handle)
+int shmht__handle_alloc(const struct shmht_allocator *allocator, size_t bytes, void *handle,
+                        struct shmht_error *err)
 {
-    struct shmht_allocator allocator = *used; /* it may lie in the handle */
+    const struct shmht_allocator *a = allocator ? allocator : &libc_allocator;
+    void *p;
 
-    if (allocator.free)
-        allocator.free(allocator.ctx, handle);
+    if (!a->realloc || !a->free)
+        return shmht__refused(err, -EINVAL, "allocator", 0);
+    p = a->realloc(a->ctx, NULL, bytes);
+    if (!p)
+        return shmht__failed(err, -ENOMEM, "allocate", "the handle");
+    memset(p, 0, bytes);
+    memcpy(handle, &p, sizeof(p));
+    return 0;
+}
+
+void shmht__handle_free(const struct shmht_allocator *allocator, void *handle)
+{
+    const struct shmht_allocator *a = allocator ? allocator : &libc_allocator;
+
+    a->free(a->ctx, handle);
 }

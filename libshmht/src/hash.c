@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <shmht.h>
-
 #include "hash.h"
 
 #define P32_1 UINT64_C(0x9E3779B1)
@@ -139,11 +137,29 @@ uint64_t shmht__fnv1a(const unsigned char *p, size_t len, uint64_t seed)
     return h;
 }
 
-int shmht_hash(uint32_t hash_id, const void *key, size_t len, uint64_t seed, uint64_t *hash)
+int shmht__hash(uint32_t hash_id, const void *key, size_t len, uint64_t seed, uint64_t *hash)
 {
     switch (hash_id) {
     case SHMHT_HASH_XXH3: *hash = shmht__xxh3(key, len, seed); return 0;
     case SHMHT_HASH_FNV1A: *hash = shmht__fnv1a(key, len, seed); return 0;
     default: return SHMHT_EHASH;
     }
+}
+
+/* What a caller's hash must agree on: two lengths, so that it is not the length alone. */
+int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint64_t *check)
+{
+    static const char text[] = "libshmht layout 1";
+    uint64_t a, b;
+    int rc;
+
+    if (hash) {
+        a = hash(text, sizeof(text) - 1, seed);
+        b = hash(text, 8, seed);
+    } else if ((rc = shmht__hash(hash_id, text, sizeof(text) - 1, seed, &a)) < 0 ||
+               (rc = shmht__hash(hash_id, text, 8, seed, &b)) < 0) {
+        return rc;
+    }
+    *check = a ^ (b << 1 | b >> 63);
+    return 0;
 }

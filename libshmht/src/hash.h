@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <shmht.h>
+
 #define SHMHT__XXH_P64_2 UINT64_C(0xC2B2AE3D27D4EB4F)
 #define SHMHT__XXH_P64_3 UINT64_C(0x165667B19E3779F9)
 #define SHMHT__XXH_MX1   UINT64_C(0x165667919E3779F9)
@@ -25,6 +27,10 @@
 uint64_t shmht__xxh3_long(const unsigned char *p, size_t len,
                           uint64_t seed); /* len of 17 and more, or 0 */
 uint64_t shmht__fnv1a(const unsigned char *p, size_t len, uint64_t seed);
+/* SHMHT_HASH_XXH3 or SHMHT_HASH_FNV1A; SHMHT_EHASH for others, the caller's own. */
+int shmht__hash(uint32_t hash_id, const void *key, size_t len, uint64_t seed, uint64_t *hash);
+/* What two processes must agree on; hash is the caller's own, or NULL. */
+int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint64_t *check);
 
 static inline uint32_t shmht__le32(const unsigned char *p)
 {

@@ -18,20 +18,6 @@
 #define PAGE_BYTES 4096u
 #define HUGE_BYTES (UINT64_C(2) << 20)
 
-/* A look-up in one of its forms (lookup.c): scalar, or for a vector extension. */
-typedef int shmht__get_fn(const struct shmht_reader *r, const void *key, size_t len,
-                          struct shmht_bytes *value);
-typedef ssize_t shmht__batch_fn(const struct shmht_reader *r, const struct shmht_bytes *keys,
-                                size_t n, struct shmht_bytes *values);
-
-struct shmht__isa {
-    const char *name;
-    shmht__get_fn *get;      /* any hash */
-    shmht__get_fn *get_xxh3; /* a table with XXH3 and granules of 4 bytes */
-    shmht__batch_fn
-        *batch; /* n of at most SHMHT_BATCH; returns the number found, or the worst error */
-};
-
 /* The memory object of a writer or reader. */
 struct shmht__object {
     unsigned char *base; /* the mapping; a reader's is read-only */
@@ -63,7 +49,7 @@ struct shmht__table {
 
 struct shmht_reader {
     const unsigned char *base;
-    shmht__get_fn *get;
+    size_t n_usual; /* lengths from 9 on that shmht_get() has a short way for: 8, or 0 */
     const struct shmht__table *_Atomic table; /* the last one checked */
     const unsigned char
         *_Atomic guard; /* up to here, a record and GUARD_BYTES behind it can be read */
@@ -73,15 +59,14 @@ struct shmht_reader {
     uint32_t granule_shift;
     uint32_t hash_id;
     uint64_t seed;
-    const struct shmht__isa *isa; /* the whole of it, of which `get` is a part */
     shmht_hash_fn *hash;
     uint64_t map_bytes;
     uint64_t generation;
     uint64_t id;
     uint64_t max_bytes;
     const struct shmht__object *object; /* of the writer that this is the view of; NULL */
-    struct shmht_allocator allocator;   /* free is NULL: the caller's place */
-    int fd;                             /* -1: the caller's memory, or a view */
+    const struct shmht_allocator *allocator;
+    int fd; /* -1: the caller's memory, or a view */
     int32_t huge_errno;
     uint32_t notes;
     uint64_t huge_bytes;
@@ -95,7 +80,6 @@ struct shmht_writer {
     struct shmht_writer_opts opts; /* as completed; what shmht_writer_compact() starts from */
     struct shmht__object object;
     struct shmht__header *header;
-    struct shmht_allocator allocator;
     uint64_t top; /* end of the log */
     uint64_t entries;
     uint64_t limit; /* entries at which the table is rebuilt */
@@ -121,50 +105,63 @@ int shmht__open_name(const char *name, uint32_t uid);
 int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint64_t *huge_bytes,
                     int32_t *huge_errno);
 int shmht__name_ok(const char *name);
-uint64_t shmht__available_bytes(void);
 int shmht__random(void *buf, size_t len);
 
+/* --- available.c */
+uint64_t shmht__available_bytes(void);
+
 /* --- handle.c: options, and memory of handles */
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing
- * is set that this one does not know. */
-int shmht__opts_known(const void *opts, size_t ours);
-int shmht__handle_alloc(size_t bytes, const struct shmht_allocator *wanted, void *place,
-                        size_t place_bytes, struct shmht_allocator *used, void **handle);
-void shmht__handle_free(const struct shmht_allocator *used, void *handle);
+/*
+ * The rule for option structs: copies `ours` bytes to out, whose size is then `ours`; NULL gives
+ * zeros. -EINVAL: shorter, or a longer one of a later release in which something is set that this
+ * one does not know.
+ */
+int shmht__opts_take(const void *opts, size_t ours, void *out, struct shmht_error *err);
+/* Zeroed memory for a handle, whose address goes to *handle. allocator may be NULL: libc. */
+int shmht__handle_alloc(const struct shmht_allocator *allocator, size_t bytes, void *handle,
+                        struct shmht_error *err);
+void shmht__handle_free(const struct shmht_allocator *allocator, void *handle);
+
+/* --- error.c: fill in *err, unless it is NULL, and return the code */
+/* An option or a field of a header: "max_bytes is 5: invalid argument". */
+int shmht__refused(struct shmht_error *err, int code, const char *what, uint64_t value);
+/* A step: "cannot open /dev/shm/x: permission denied". object may be NULL or empty: the memfd. */
+int shmht__failed(struct shmht_error *err, int code, const char *step, const char *object);
 
 /* --- desc.c */
 void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o,
                       struct shmht_desc *desc);
 
-/* --- reader.c */
+/* --- attach.c */
 int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind,
-                        const struct shmht_desc *desc, uint64_t limit);
+                        const struct shmht_desc *desc, uint64_t limit, struct shmht_error *err);
+int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind,
+                       uint32_t hash_id, shmht_hash_fn *hash, struct shmht_error *err);
+int shmht__reader_take_opts(const struct shmht_reader_opts *opts, struct shmht_reader_opts *out,
+                            struct shmht_error *err);
+int shmht__attach_object(const struct shmht_desc *desc, int fd,
+                         const struct shmht_reader_opts *opts, uint32_t kind,
+                         struct shmht_reader *r, struct shmht_error *err);
+void shmht__detach_object(struct shmht_reader *r);
+
+/* --- reader.c */
 int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need);
 int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t);
 void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes);
-void shmht__reader_use_isa(struct shmht_reader *r, const struct shmht__isa *isa);
 int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word,
                     struct shmht__record *rec);
-int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind,
-                       uint32_t hash_id, shmht_hash_fn *hash);
-int shmht__attach_object(const struct shmht_desc *desc, int fd,
-                         const struct shmht_reader_opts *opts, uint32_t kind,
-                         struct shmht_reader *r);
-void shmht__detach_object(struct shmht_reader *r);
-int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint64_t *check);
-const struct shmht__isa *shmht__isa_best(void);
-const struct shmht__isa *shmht__isa_find(const char *name); /* NULL: not on this machine */
 
 /* --- writer.c */
-#define POLICY_UPDATE 16u /* besides SHMHT_DUP_*: the key must exist, and gets the value */
 int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
                       const void *value, size_t value_len, uint32_t duplicates);
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes);
-int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t first_lines,
-                       uint64_t log_bytes, struct shmht_writer **out);
+int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t log_bytes,
+                       struct shmht_writer **out, struct shmht_error *err);
 void shmht__writer_use_table(struct shmht_writer *w, uint64_t table);
-uint64_t shmht__table_lines(uint64_t entries, uint32_t load_percent);
-int shmht__writer_check_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out);
+int shmht__writer_take_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out,
+                            struct shmht_error *err);
+int shmht__writer_alloc(const struct shmht_writer_opts *opts, struct shmht_writer **out,
+                        struct shmht_error *err);
 void shmht__writer_view_init(struct shmht_writer *w);
 
 /* --- block.c */
@@ -225,7 +222,7 @@ static inline int shmht__record_at(const struct shmht_reader *r, uint64_t pos, u
         shmht__reader_refresh(r, pos + 8) != 0)
         return SHMHT_ECORRUPT;
     *word = atomic_load_explicit(
-        p, memory_order_acquire); /* pairs with the store of WORD_DEAD: see shmht_next() */
+        p, memory_order_acquire); /* pairs with the store of WORD_DEAD: see shmht_reader_next() */
     if (UNLIKELY(!record_parse(
             *word, *word & WORD_LONG ? atomic_load_explicit(p + 1, memory_order_relaxed) : 0, rec)))
         return SHMHT_ECORRUPT;

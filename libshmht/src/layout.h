@@ -1,18 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What lies in shared memory, layout version 1. All offsets are from the region's first byte.
- *
- *   header   HEADER_BYTES, of which the first 192 are used
- *   log      from HEADER_BYTES to header.top: records and skips, each aligned to the granule (4
- *            bytes, more in huge regions)
- *
- * A record is {word, [word], key, value}; a skip is {word, n} and jumps over n granules, itself
- * included: that is where tables lie. A table is n_lines lines of 64 bytes, aligned to 64, each of
- * 8 slots of 64 bits: hash in the upper half, offset of the record in granules in the lower; 0 is
- * empty. Slots of a line are taken from left to right. A key's line is hash * n_lines >> 32; when
- * that is full it is in the next one (the first follows the last). A line whose last slot is empty
- * ends the search. header.table says where the present table is.
- */
+/* What lies in shared memory, layout version 1: the text is LAYOUT.md. */
 #ifndef SHMHT_SRC_LAYOUT_H
 #define SHMHT_SRC_LAYOUT_H
 
@@ -40,8 +27,16 @@ struct shmht__header {
     uint64_t id;
     uint64_t generation;
     uint64_t max_bytes;
-    uint64_t seed;       /* an array: n_ranks */
-    uint64_t hash_check; /* hash of hash_check_text; an array: stride in bytes */
+    union {
+        struct { /* a table */
+            uint64_t seed;
+            uint64_t hash_check; /* hash of a text that all know: shmht__hash_check() */
+        };
+        struct { /* an array */
+            uint64_t n_ranks;
+            uint64_t stride_bytes;
+        };
+    };
     uint32_t hash_id;
     uint8_t granule_shift;
     uint8_t max_load_percent;
@@ -53,8 +48,11 @@ struct shmht__header {
     _Atomic uint64_t superseded; /* generation that follows */
     uint8_t unused[48];
     /* what the writer changes with each put */
-    _Atomic uint64_t top;           /* end of the log */
-    _Atomic uint64_t entries;       /* an array: ranks that are set */
+    _Atomic uint64_t top; /* end of the log */
+    union {
+        _Atomic uint64_t entries; /* a table */
+        _Atomic uint64_t n_set;   /* an array: ranks that have a value */
+    };
     _Atomic uint64_t live_bytes;    /* of records that the table refers to */
     _Atomic uint64_t garbage_bytes; /* of other records */
     _Atomic uint64_t table_grows;
@@ -62,21 +60,22 @@ struct shmht__header {
 };
 
 _Static_assert(sizeof(struct shmht__header) == 192, "layout");
+_Static_assert(offsetof(struct shmht__header, seed) == 40, "layout");
+_Static_assert(offsetof(struct shmht__header, hash_check) == 48, "layout");
+_Static_assert(offsetof(struct shmht__header, n_ranks) == 40, "layout");
+_Static_assert(offsetof(struct shmht__header, stride_bytes) == 48, "layout");
 _Static_assert(offsetof(struct shmht__header, hash_id) == 56, "layout");
 _Static_assert(offsetof(struct shmht__header, table) == 64, "layout");
 _Static_assert(offsetof(struct shmht__header, top) == 128, "layout");
+_Static_assert(offsetof(struct shmht__header, entries) == 136, "layout");
+_Static_assert(offsetof(struct shmht__header, n_set) == 136, "layout");
 _Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2,
                "atomics in shared memory must not use locks");
 
 #define TABLE(first_line, n_lines) ((uint64_t)(n_lines) << 32 | (uint32_t)(first_line))
 #define SLOT(hash, offset)         ((uint64_t)(hash) << 32 | (uint32_t)(offset))
 
-/*
- * The first word of a record: value length in bits 0-17, key length in 18-28 (1 to 2047). With
- * WORD_LONG: key length in bits 0-16, and the value's length is a word of its own. With WORD_SKIP
- * the next word is a number of granules. WORD_DEAD: the table does not refer to this record (any
- * more); it is the one bit of the log that changes.
- */
+/* The first word of a record or skip. */
 #define WORD_LONG        0x80000000u
 #define WORD_DEAD        0x40000000u
 #define WORD_SKIP        0x20000000u
@@ -129,6 +128,17 @@ static inline uint32_t record_word(const struct shmht__record *rec)
 static inline uint64_t align_up(uint64_t x, uint64_t to)
 {
     return (x + to - 1) & ~(to - 1);
+}
+
+/* Where an array's bits begin, and where it ends. */
+static inline uint64_t array_bits_place(uint64_t n_ranks, uint64_t stride)
+{
+    return HEADER_BYTES + align_up(n_ranks * stride, 64);
+}
+
+static inline uint64_t array_bytes(uint64_t n_ranks, uint64_t stride)
+{
+    return array_bits_place(n_ranks, stride) + align_up(n_ranks, 512) / 8;
 }
 
 #endif

@@ -18,81 +18,164 @@
 /* Behind a record's first byte: where a small record most likely has its second line. */
 #define PREFETCH_BYTES 48
 
-#define FORM(x)   x##_scalar
-#define FORM_NAME "scalar"
-#define TARGET
-#define MATCH   line_match_scalar
-#define MATCHED line_slot_of_one
-#define DROP    line_drop_one
-#include "lookup_form.h"
-
-#ifdef SHMHT__X86
-#define FORM(x)   x##_sse2
-#define FORM_NAME "sse2"
-#define TARGET
-#define MATCH   line_match_sse2
-#define MATCHED line_slot_of_two
-#define DROP    line_drop_two
-#include "lookup_form.h"
-
-#define FORM(x)   x##_avx2
-#define FORM_NAME "avx2"
-#define TARGET    __attribute__((target("avx2")))
-#define MATCH     line_match_avx2
-#define MATCHED   line_slot_of_one
-#define DROP      line_drop_one
-#include "lookup_form.h"
-
-#define FORM(x)   x##_avx512
-#define FORM_NAME "avx512"
-#define TARGET    __attribute__((target("avx512f")))
-#define MATCH     line_match_avx512
-#define MATCHED   line_slot_of_one
-#define DROP      line_drop_one
-#include "lookup_form.h"
-#endif
-
-const struct shmht__isa *shmht__isa_find(const char *name)
+/* Searches from a line of the table on: every case. */
+__attribute__((noinline)) static int search(const struct shmht_reader *r,
+                                            const struct shmht__table *t, uint32_t at,
+                                            uint32_t hash, const unsigned char *key, size_t len,
+                                            struct shmht_bytes *value)
 {
-#ifdef SHMHT__X86
-    if (strcmp(name, "sse2") == 0)
-        return &isa_sse2;
-    if (strcmp(name, "avx2") == 0)
-        return __builtin_cpu_supports("avx2") ? &isa_avx2 : NULL;
-    if (strcmp(name, "avx512") == 0)
-        return __builtin_cpu_supports("avx512f") ? &isa_avx512 : NULL;
-#endif
-    return strcmp(name, "scalar") == 0 ? &isa_scalar : NULL;
+    for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
+        const _Atomic uint64_t *line = t->lines + (size_t)at * LINE_SLOTS;
+
+        for (unsigned mask = line_match(line, hash); mask; mask = line_drop(mask)) {
+            uint64_t slot = atomic_load_explicit(line_slot(line, mask), memory_order_acquire);
+            uint64_t pos = (uint64_t)(uint32_t)slot << r->granule_shift;
+            struct shmht__record rec;
+            uint32_t word;
+
+            if (slot == 0)
+                continue;
+            if (UNLIKELY(pos < HEADER_BYTES || shmht__record_at(r, pos, &word, &rec) != 0))
+                return SHMHT_ECORRUPT;
+            if (LIKELY(rec.key == len && shmht__same(r->base + pos + rec.head, key, len))) {
+                value->ptr = r->base + pos + rec.head + rec.key;
+                value->len = rec.value;
+                return 0;
+            }
+        }
+        if (atomic_load_explicit(&line[LINE_SLOTS - 1], memory_order_relaxed) == 0)
+            return SHMHT_ENOENT;
+        if (++at == t->n_lines)
+            at = 0;
+    }
+    return SHMHT_ENOENT;
 }
 
-const struct shmht__isa *shmht__isa_best(void)
+/* Any key, any table. */
+__attribute__((noinline)) static int get_any(const struct shmht_reader *r, const void *key,
+                                             size_t len, struct shmht_bytes *value)
 {
-#ifdef SHMHT__X86
-    return &isa_sse2;
-#else
-    return &isa_scalar;
-#endif
+    struct shmht__table t;
+    uint32_t hash;
+
+    if (UNLIKELY(len - 1 >= SHMHT_MAX_KEY_BYTES))
+        return SHMHT_EKEYLEN;
+    if (UNLIKELY(shmht__table_of(r, &t) != 0))
+        return SHMHT_ECORRUPT;
+    hash = shmht__key_hash(r, key, len);
+    return search(r, &t, shmht__home(hash, t.n_lines), hash, key, len, value);
 }
 
-int shmht_get(const struct shmht_reader *r, const void *key, size_t key_len,
-              struct shmht_bytes *value)
+/*
+ * The usual case, a key of 9 to 16 bytes in a table with XXH3 and granules of 4 bytes, is here, in
+ * few instructions and in registers alone: how many Gets the processor has in flight at once, and
+ * so how much of their waiting for memory overlaps, depends on it.
+ */
+int shmht_get(const struct shmht_reader *r, const void *key, size_t len, struct shmht_bytes *value)
 {
-    return r->get(r, key, key_len, value);
+    const struct shmht__table *t = atomic_load_explicit(&r->table, memory_order_acquire);
+    uint64_t table = atomic_load_explicit(&shmht__header_of(r)->table, memory_order_acquire);
+    const _Atomic uint64_t *line;
+    uint32_t hash;
+    unsigned mask;
+
+    if (UNLIKELY(len - 9 >= r->n_usual || table != t->table))
+        return get_any(r, key, len, value);
+    hash = (uint32_t)(shmht__xxh3_16(key, len, r->flip_lo, r->flip_hi) >> 32);
+    line = t->lines + (hash * t->n_lines >> 32) * LINE_SLOTS;
+    mask = line_match(line, hash);
+    if (mask) {
+        uint64_t slot = atomic_load_explicit(line_slot(line, mask), memory_order_acquire);
+
+        if (LIKELY(shmht__hit(r, r->base + (uint64_t)(uint32_t)slot * 4, key, len, value)))
+            return 0;
+    } else if (LIKELY(atomic_load_explicit(&line[LINE_SLOTS - 1], memory_order_relaxed) == 0)) {
+        return SHMHT_ENOENT;
+    }
+    return get_any(r, key, len, value);
 }
 
-ssize_t shmht_get_copy(const struct shmht_reader *r, const void *key, size_t key_len, void *buf,
-                       size_t cap)
+/*
+ * Rounds over the keys, each of which asks for the memory that the next one reads: hash and line;
+ * slot and record; for keys whose line was full of others, the next line's slot and record; key.
+ * What is not the usual case is searched for in the last. n is
+ * at most SHMHT_BATCH. Returns the number found, or the worst error.
+ */
+static ssize_t get_batch(const struct shmht_reader *r, const struct shmht_bytes *keys, size_t n,
+                         struct shmht_bytes *values)
 {
-    struct shmht_bytes value;
-    int rc = shmht_get(r, key, key_len, &value);
+    uint32_t hashes[SHMHT_BATCH], lines[SHMHT_BATCH];
+    uint64_t places[SHMHT_BATCH];
+    unsigned char further[SHMHT_BATCH]; /* keys that are in the next line, if at all */
+    unsigned n_further = 0;
+    struct shmht__table t;
+    ssize_t found = 0, error = 0;
 
-    if (rc < 0)
-        return rc;
-    if (value.len > cap)
-        return SHMHT_ENOBUF;
-    if (value.len > 0)
-        memcpy(buf, value.ptr, value.len);
-    return (ssize_t)value.len;
+    if (UNLIKELY(shmht__table_of(r, &t) != 0)) {
+        memset(values, 0, n * sizeof(*values));
+        return SHMHT_ECORRUPT;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (UNLIKELY(keys[i].len - 1 >= SHMHT_MAX_KEY_BYTES)) {
+            lines[i] = UINT32_MAX; /* no table has so many: its offset would be beyond the largest
+                                      region */
+            continue;
+        }
+        hashes[i] = shmht__key_hash(r, keys[i].ptr, keys[i].len);
+        lines[i] = shmht__home(hashes[i], t.n_lines);
+        __builtin_prefetch(PLAIN(t.lines + (size_t)lines[i] * LINE_SLOTS));
+    }
+    for (size_t i = 0; i < n; i++) {
+        const _Atomic uint64_t *line = t.lines + (size_t)lines[i] * LINE_SLOTS;
+        unsigned mask;
+
+        places[i] = 0; /* no record is there */
+        if (UNLIKELY(lines[i] == UINT32_MAX))
+            continue;
+        mask = line_match(line, hashes[i]);
+        if (LIKELY(mask)) {
+            places[i] = (uint64_t)(uint32_t)atomic_load_explicit(line_slot(line, mask),
+                                                                 memory_order_acquire)
+                        << r->granule_shift;
+            __builtin_prefetch(r->base + places[i]);
+            __builtin_prefetch(r->base + places[i] + PREFETCH_BYTES);
+        } else if (atomic_load_explicit(&line[LINE_SLOTS - 1], memory_order_relaxed) != 0) {
+            lines[i] = lines[i] + 1 < t.n_lines ? lines[i] + 1 : 0;
+            __builtin_prefetch(PLAIN(t.lines + (size_t)lines[i] * LINE_SLOTS));
+            further[n_further++] = (unsigned char)i;
+        }
+    }
+    for (unsigned k = 0; k < n_further; k++) {
+        unsigned i = further[k];
+        const _Atomic uint64_t *line = t.lines + (size_t)lines[i] * LINE_SLOTS;
+        unsigned mask = line_match(line, hashes[i]);
+
+        if (LIKELY(mask)) {
+            places[i] = (uint64_t)(uint32_t)atomic_load_explicit(line_slot(line, mask),
+                                                                 memory_order_acquire)
+                        << r->granule_shift;
+            __builtin_prefetch(r->base + places[i]);
+            __builtin_prefetch(r->base + places[i] + PREFETCH_BYTES);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        int rc = 0;
+
+        if (UNLIKELY(places[i] == 0 || keys[i].len - 8 > HIT_KEY_BYTES - 8 ||
+                     !shmht__hit(r, r->base + places[i], keys[i].ptr, keys[i].len, &values[i])))
+            rc = lines[i] == UINT32_MAX
+                     ? SHMHT_EKEYLEN
+                     : search(r, &t, lines[i], hashes[i], keys[i].ptr, keys[i].len, &values[i]);
+        if (LIKELY(rc == 0)) {
+            found++;
+            continue;
+        }
+        values[i].ptr = NULL;
+        values[i].len = 0;
+        if (rc != SHMHT_ENOENT && error != SHMHT_ECORRUPT)
+            error = rc;
+    }
+    return error ? error : found;
 }
 
 ssize_t shmht_get_many(const struct shmht_reader *r, const struct shmht_bytes *keys, size_t n,
@@ -101,8 +184,7 @@ ssize_t shmht_get_many(const struct shmht_reader *r, const struct shmht_bytes *k
     ssize_t found = 0, error = 0;
 
     for (size_t i = 0; i < n; i += SHMHT_BATCH) {
-        ssize_t rc =
-            r->isa->batch(r, keys + i, n - i < SHMHT_BATCH ? n - i : SHMHT_BATCH, values + i);
+        ssize_t rc = get_batch(r, keys + i, n - i < SHMHT_BATCH ? n - i : SHMHT_BATCH, values + i);
 
         if (LIKELY(rc >= 0))
             found += rc;

@@ -19,10 +19,10 @@ static void look_ahead(const struct shmht_writer *w, const struct shmht__pair *p
     for (size_t i = 0; i < n; i++) {
         const _Atomic uint64_t *line =
             w->lines + (size_t)shmht__home(hashes[i], w->n_lines) * LINE_SLOTS;
-        unsigned mask = line_match_any(line, hashes[i]);
+        unsigned mask = line_match(line, hashes[i]);
 
         if (mask) {
-            uint64_t slot = atomic_load_explicit(line_slot_any(line, mask), memory_order_relaxed);
+            uint64_t slot = atomic_load_explicit(line_slot(line, mask), memory_order_relaxed);
 
             __builtin_prefetch(w->object.base + ((uint64_t)(uint32_t)slot << w->view.granule_shift),
                                1);
@@ -109,8 +109,8 @@ static void survey_new(const struct shmht_writer *w, const unsigned char *block,
     }
 }
 
-int shmht_merge(struct shmht_writer *w, const void *block, size_t bytes,
-                struct shmht_merged *merged)
+int shmht_writer_merge(struct shmht_writer *w, const void *block, size_t bytes,
+                       struct shmht_merged *merged)
 {
     struct shmht_merged done = {0, 0, 0};
     struct shmht__pair pairs[SHMHT_BATCH];

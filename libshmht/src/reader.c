@@ -1,37 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attaching, with every check that the header promises; iteration; statistics. */
+/* A reader once it is attached: its size and table, which grow; iteration; statistics. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "internal.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-
-/* What a caller's hash must agree on: two lengths, so that it is not the length alone. */
-int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint64_t *check)
-{
-    static const char text[] = "libshmht layout 1";
-    uint64_t a, b;
-    int rc;
-
-    if (hash) {
-        a = hash(text, sizeof(text) - 1, seed);
-        b = hash(text, 8, seed);
-    } else if ((rc = shmht_hash(hash_id, text, sizeof(text) - 1, seed, &a)) < 0 ||
-               (rc = shmht_hash(hash_id, text, 8, seed, &b)) < 0) {
-        return rc;
-    }
-    *check = a ^ (b << 1 | b >> 63);
-    return 0;
-}
-
-/* The object may have grown: counts again how much can be read. 0 if `need` bytes can. */
+/* Re-reads the object's size. Returns 0 if at least `need` bytes are readable. */
 int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need)
 {
     struct shmht_reader *changed =
@@ -47,7 +21,7 @@ int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need)
     return now < need ? SHMHT_ECORRUPT : 0;
 }
 
-/* So many bytes can be read now. */
+/* Publishes the new readable size. */
 void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes)
 {
     atomic_store_explicit(&r->guard, r->base + (bytes > GUARD_BYTES ? bytes - GUARD_BYTES : 0),
@@ -94,297 +68,6 @@ int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shm
     return 0;
 }
 
-/* Which form of the look-up this reader uses. */
-void shmht__reader_use_isa(struct shmht_reader *r, const struct shmht__isa *isa)
-{
-    r->isa = isa;
-    r->get = r->hash_id == SHMHT_HASH_XXH3 && r->granule_shift == 2 ? isa->get_xxh3 : isa->get;
-}
-
-/* The writer may be growing the object: how large it is, is asked after `top` has been loaded. */
-static int check_table(const struct shmht__header *h, int fd, uint64_t *bytes)
-{
-    uint64_t table = atomic_load_explicit(&h->table, memory_order_acquire);
-    uint64_t top = atomic_load_explicit(&h->top, memory_order_acquire);
-    uint64_t first = (uint32_t)table, n = table >> 32;
-    struct stat st;
-
-    if (fd >= 0) {
-        if (fstat(fd, &st) != 0)
-            return -errno;
-        *bytes = (uint64_t)st.st_size;
-    }
-    if (h->granule_shift < 2 || h->granule_shift > 6 ||
-        h->max_bytes >> h->granule_shift > UINT64_C(1) << 32 || h->max_load_percent < 10 ||
-        h->max_load_percent > 90 || h->duplicates > SHMHT_DUP_KEEP)
-        return SHMHT_ECORRUPT;
-    if (n == 0 || first < HEADER_BYTES / LINE_BYTES || top < HEADER_BYTES ||
-        top % (UINT64_C(1) << h->granule_shift) != 0)
-        return SHMHT_ECORRUPT;
-    if ((first + n) * LINE_BYTES > top || top > h->max_bytes)
-        return SHMHT_ECORRUPT;
-    return top > *bytes ? SHMHT_ETRUNC : 0;
-}
-
-static int check_array(const struct shmht__header *h, uint64_t bytes)
-{
-    uint64_t n = h->seed, stride = h->hash_check, need;
-
-    if (n == 0 || stride == 0 || stride > SHMHT_MAX_STRIDE_BYTES || n > SHMHT_MAX_REGION_BYTES)
-        return SHMHT_ECORRUPT;
-    if (n > h->max_bytes / stride)
-        return SHMHT_ECORRUPT;
-    need = HEADER_BYTES + align_up(n * stride, 64) + align_up(n, 512) / 8;
-    if (need > h->max_bytes)
-        return SHMHT_ECORRUPT;
-    return need > bytes ? SHMHT_ETRUNC : 0;
-}
-
-/*
- * A header, of which HEADER_BYTES can be read, in a region of *bytes bytes; of a file, *bytes is
- * brought up to date.
- */
-int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind,
-                        const struct shmht_desc *desc, uint64_t limit)
-{
-    if (memcmp(h->magic, shmht__magic, sizeof(h->magic)) != 0)
-        return SHMHT_EMAGIC;
-    if (h->byte_order != BYTE_ORDER_MARK)
-        return h->byte_order == __builtin_bswap32(BYTE_ORDER_MARK) ? SHMHT_EORDER : SHMHT_ECORRUPT;
-    if (h->layout != SHMHT_LAYOUT_VERSION || h->word_bits != 64)
-        return SHMHT_EVERSION;
-    if (h->kind != kind)
-        return h->kind == SHMHT_KIND_TABLE || h->kind == SHMHT_KIND_ARRAY ? SHMHT_EKIND
-                                                                          : SHMHT_ECORRUPT;
-    if (h->max_bytes < HEADER_BYTES || h->max_bytes > SHMHT_MAX_REGION_BYTES)
-        return SHMHT_ECORRUPT;
-    if (h->max_bytes > limit)
-        return SHMHT_ELIMIT;
-    if (desc && (desc->id != h->id || desc->generation != h->generation))
-        return SHMHT_ESTALE;
-    return kind == SHMHT_KIND_TABLE ? check_table(h, fd, bytes) : check_array(h, *bytes);
-}
-
-/* Copies what never changes from the header, once it has been checked: a hostile writer may have
- * changed it since. */
-int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind,
-                       uint32_t hash_id, shmht_hash_fn *hash)
-{
-    struct shmht__table t;
-    uint64_t check;
-    int rc;
-
-    r->generation = h->generation;
-    r->id = h->id;
-    if (kind != SHMHT_KIND_TABLE)
-        return 0;
-    r->hash_id = h->hash_id;
-    r->seed = h->seed;
-    r->granule_shift = h->granule_shift;
-    if (r->granule_shift < 2 || r->granule_shift > 6) /* it was in order a moment ago */
-        return SHMHT_ECORRUPT;
-    if (shmht__reader_table(r, atomic_load_explicit(&h->table, memory_order_acquire), &t) != 0)
-        return SHMHT_ECORRUPT;
-    r->flip_lo = SHMHT__XXH_FLIP_16A + r->seed;
-    r->flip_hi = SHMHT__XXH_FLIP_16B - r->seed;
-    shmht__reader_use_isa(r, shmht__isa_best());
-    r->hash = r->hash_id >= SHMHT_HASH_CALLER && r->hash_id == hash_id ? hash : NULL;
-    if (r->hash_id >= SHMHT_HASH_CALLER && !r->hash)
-        return SHMHT_EHASH;
-    rc = shmht__hash_check(r->hash_id, r->hash, r->seed, &check);
-    return rc < 0 ? rc : check != h->hash_check ? SHMHT_EHASH : 0;
-}
-
-static int check_opts(const struct shmht_reader_opts *opts, struct shmht_reader_opts *out)
-{
-    memset(out, 0, sizeof(*out));
-    if (opts) {
-        if (!shmht__opts_known(opts, sizeof(*opts)))
-            return -EINVAL;
-        *out = *opts;
-    }
-    if (out->flags & ~(SHMHT_POPULATE | SHMHT_HUGE | SHMHT_UNSEALED))
-        return -EINVAL;
-    if (out->max_bytes == 0)
-        out->max_bytes = SHMHT_MAX_REGION_BYTES;
-    return 0;
-}
-
-/* Opens, checks and maps the object into r; the handle itself is the caller's. On failure nothing
- * is left open. */
-static int open_object(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts,
-                       uint32_t kind, struct shmht_reader *r)
-{
-    unsigned char *base = NULL;
-    struct stat st;
-    uint64_t bytes;
-    int named = fd < 0, rc, seals;
-
-    if (named && !desc)
-        return -EINVAL;
-    if (desc && desc->kind != kind)
-        return SHMHT_EKIND;
-    r->fd = named ? shmht__open_name(desc->name, desc->uid) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (r->fd < 0)
-        return named ? r->fd : -errno;
-    seals = named ? F_SEAL_SHRINK : fcntl(r->fd, F_GET_SEALS);
-    if (!(opts->flags & SHMHT_UNSEALED) && (seals < 0 || !(seals & F_SEAL_SHRINK)))
-        return SHMHT_EUNSEALED;
-    if (fstat(r->fd, &st) != 0)
-        return -errno;
-    if (st.st_size < (off_t)HEADER_BYTES)
-        return SHMHT_ETRUNC;
-    bytes = (uint64_t)st.st_size;
-    rc = shmht__map(r->fd, HEADER_BYTES, PROT_READ, &base,
-                    &r->map_bytes); /* the cap is in the header */
-    if (rc < 0)
-        return rc;
-    r->base = base;
-    r->max_bytes = shmht__header_of(r)->max_bytes;
-    rc = shmht__header_check(shmht__header_of(r), r->fd, &bytes, kind, desc, opts->max_bytes);
-    munmap(base, r->map_bytes);
-    r->base = NULL;
-    if (rc < 0)
-        return rc;
-    if (r->max_bytes < HEADER_BYTES || r->max_bytes > opts->max_bytes)
-        return SHMHT_ECORRUPT;
-    rc = shmht__map(r->fd, r->max_bytes, PROT_READ, &base, &r->map_bytes);
-    if (rc < 0)
-        return rc;
-    r->base = base;
-    shmht__reader_set_bytes(r, bytes < r->max_bytes ? bytes : r->max_bytes);
-    return shmht__reader_bind(r, shmht__header_of(r), kind, opts->hash_id, opts->hash);
-}
-
-int shmht__attach_object(const struct shmht_desc *desc, int fd,
-                         const struct shmht_reader_opts *opts, uint32_t kind,
-                         struct shmht_reader *r)
-{
-    struct shmht_reader_opts o;
-    uint64_t bytes, top;
-    int rc = check_opts(opts, &o);
-
-    r->fd = -1;
-    if (rc == 0)
-        rc = open_object(desc, fd, &o, kind, r);
-    if (rc < 0) {
-        shmht__detach_object(r);
-        return rc;
-    }
-    bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
-    if (kind == SHMHT_KIND_TABLE &&
-        (top = atomic_load_explicit(&shmht__header_of(r)->top, memory_order_relaxed)) < bytes)
-        bytes = top; /* what is in use */
-    if (o.flags & SHMHT_HUGE &&
-        shmht__collapse(r->base, 0, bytes, &r->huge_bytes, &r->huge_errno) != 0)
-        r->notes |= SHMHT_NOTE_NO_HUGE;
-    if (o.flags & SHMHT_POPULATE &&
-        madvise((void *)(uintptr_t)r->base, align_up(bytes, PAGE_BYTES), MADV_POPULATE_READ) != 0)
-        r->notes |= SHMHT_NOTE_NO_POPULATE;
-    return 0;
-}
-
-void shmht__detach_object(struct shmht_reader *r)
-{
-    if (r->fd < 0)
-        return;
-    if (r->base)
-        munmap((void *)(uintptr_t)r->base, (size_t)r->map_bytes);
-    close(r->fd);
-    r->base = NULL;
-    r->fd = -1;
-}
-
-size_t shmht_reader_size(void)
-{
-    return sizeof(struct shmht_reader);
-}
-
-static int reader_alloc(const struct shmht_reader_opts *opts, struct shmht_reader **out)
-{
-    struct shmht_allocator allocator;
-    void *p;
-    int rc;
-
-    if (opts && !shmht__opts_known(opts, sizeof(*opts)))
-        return -EINVAL;
-    rc =
-        shmht__handle_alloc(sizeof(**out), opts ? opts->allocator : NULL, opts ? opts->place : NULL,
-                            opts ? opts->place_bytes : 0, &allocator, &p);
-    if (rc < 0)
-        return rc;
-    *out = p;
-    (*out)->allocator = allocator;
-    (*out)->fd = -1;
-    return 0;
-}
-
-int shmht_reader_attach(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts,
-                        struct shmht_reader **out)
-{
-    struct shmht_reader *r;
-    int rc = out ? reader_alloc(opts, &r) : -EINVAL;
-
-    if (rc < 0)
-        return rc;
-    rc = shmht__attach_object(desc, fd, opts, SHMHT_KIND_TABLE, r);
-    if (rc < 0)
-        shmht__handle_free(&r->allocator, r);
-    else
-        *out = r;
-    return rc;
-}
-
-int shmht_reader_attach_mem(const void *region, size_t bytes, const struct shmht_reader_opts *opts,
-                            struct shmht_reader **out)
-{
-    struct shmht_reader_opts o;
-    struct shmht_reader *r;
-    uint64_t size = bytes;
-    int rc = check_opts(opts, &o);
-
-    if (rc < 0)
-        return rc;
-    if (!region || !out || (uintptr_t)region % LINE_BYTES != 0)
-        return -EINVAL;
-    if (bytes < HEADER_BYTES)
-        return SHMHT_ETRUNC;
-    rc = reader_alloc(opts, &r);
-    if (rc < 0)
-        return rc;
-    r->base = region;
-    rc = shmht__header_check(shmht__header_of(r), -1, &size, SHMHT_KIND_TABLE, NULL, o.max_bytes);
-    if (rc == 0) {
-        r->max_bytes =
-            bytes < shmht__header_of(r)->max_bytes ? bytes : shmht__header_of(r)->max_bytes;
-        shmht__reader_set_bytes(r, r->max_bytes);
-        rc = shmht__reader_bind(r, shmht__header_of(r), SHMHT_KIND_TABLE, o.hash_id, o.hash);
-    }
-    if (rc < 0)
-        shmht__handle_free(&r->allocator, r);
-    else
-        *out = r;
-    return rc;
-}
-
-void shmht_reader_detach(struct shmht_reader *r)
-{
-    if (!r || r->object)
-        return;
-    shmht__detach_object(r);
-    shmht__handle_free(&r->allocator, r);
-}
-
-uint64_t shmht_reader_generation(const struct shmht_reader *r)
-{
-    return r->generation;
-}
-
-uint64_t shmht_reader_superseded(const struct shmht_reader *r)
-{
-    return atomic_load_explicit(&shmht__header_of(r)->superseded, memory_order_acquire);
-}
-
 /*
  * One step through the log, from *pos, below top, to what follows. Returns 1: a record; 2: a skip;
  * SHMHT_ECORRUPT.
@@ -418,8 +101,8 @@ int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, u
  * place was in the log, below `top`, before the bit was set (release), and the bit is read with
  * acquire; since `top` is read again at the end, that one is met later.
  */
-int shmht_next(const struct shmht_reader *r, struct shmht_iter *it, struct shmht_bytes *key,
-               struct shmht_bytes *value)
+int shmht_reader_next(const struct shmht_reader *r, struct shmht_iter *it, struct shmht_bytes *key,
+                      struct shmht_bytes *value)
 {
     const _Atomic uint64_t *shared_top = &shmht__header_of(r)->top;
     uint64_t pos = it->pos ? it->pos : HEADER_BYTES,
@@ -446,7 +129,7 @@ int shmht_next(const struct shmht_reader *r, struct shmht_iter *it, struct shmht
     return 0;
 }
 
-int shmht_stats(const struct shmht_reader *r, struct shmht_stats *stats)
+int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stats *stats)
 {
     const struct shmht__header *h = shmht__header_of(r);
     uint64_t table = atomic_load_explicit(&h->table, memory_order_acquire);
@@ -458,6 +141,7 @@ int shmht_stats(const struct shmht_reader *r, struct shmht_stats *stats)
     s.entries = atomic_load_explicit(&h->entries, memory_order_relaxed);
     s.slots = (table >> 32) * LINE_SLOTS;
     s.generation = r->generation;
+    s.superseded = atomic_load_explicit(&h->superseded, memory_order_acquire);
     s.total_bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
     s.header_bytes = HEADER_BYTES;
     s.live_bytes = atomic_load_explicit(&h->live_bytes, memory_order_relaxed);

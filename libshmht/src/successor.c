@@ -69,7 +69,7 @@ static int take_live(const struct shmht_reader *r, int orphan, struct shmht_iter
     while (n < (int)SHMHT_BATCH) {
         struct shmht__pair *p = &pairs[n];
 
-        rc = shmht_next(r, it, &p->key, &p->value);
+        rc = shmht_reader_next(r, it, &p->key, &p->value);
         if (rc <= 0)
             return rc < 0 ? rc : n;
         n += !orphan || refers(r, shmht__key_hash(r, p->key.ptr, p->key.len),
@@ -95,19 +95,16 @@ static int copy_live(const struct shmht_reader *from, int orphan, struct shmht_w
 
 /* The next generation of a table that is read through `from`, without garbage. */
 static int copy_table(const struct shmht_reader *from, int orphan,
-                      const struct shmht_writer_opts *opts, struct shmht_writer **out)
+                      const struct shmht_writer_opts *opts, struct shmht_writer **out,
+                      struct shmht_error *err)
 {
     const struct shmht__header *h = shmht__header_of(from);
-    struct shmht_writer_opts o;
+    struct shmht_writer_opts o = *opts;
     struct shmht_writer *w;
     struct shmht_stats s;
     int rc;
 
-    if (!opts || !shmht__opts_known(opts, sizeof(*opts)))
-        return -EINVAL;
-    o = *opts;
-    o.size = sizeof(o);
-    shmht_stats(from, &s);
+    shmht_reader_stats(from, &s);
     o.duplicates = h->duplicates;
     o.hash_id = from->hash_id;
     o.hash = from->hash;
@@ -120,16 +117,17 @@ static int copy_table(const struct shmht_reader *from, int orphan,
         o.expected_entries = s.entries;
     if (s.live_bytes > from->max_bytes ||
         s.entries > from->max_bytes) /* counters of a hostile or torn header */
-        return SHMHT_ECORRUPT;
-    rc = shmht__writer_open(&o, 0, s.live_bytes < o.max_bytes ? s.live_bytes : 0, &w);
+        return shmht__refused(err, SHMHT_ECORRUPT, "entries", s.entries);
+    rc = shmht__writer_open(&o, s.live_bytes < o.max_bytes ? s.live_bytes : 0, &w, err);
     if (rc < 0)
         return rc;
     rc = copy_live(from, orphan, w);
-    if (rc < 0)
+    if (rc < 0) {
         shmht_writer_destroy(w);
-    else
-        *out = w;
-    return rc;
+        return shmht__failed(err, rc, "copy", "the old table");
+    }
+    *out = w;
+    return 0;
 }
 
 static int overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
@@ -140,26 +138,22 @@ static int overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_by
 }
 
 int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts,
-                         struct shmht_writer **out)
+                         struct shmht_writer **out, struct shmht_error *err)
 {
-    struct shmht_writer_opts o;
+    struct shmht_writer_opts o = w->opts;
     struct shmht_writer *fresh;
-    int rc;
+    int rc = out ? 0 : shmht__refused(err, -EINVAL, "out", 0);
 
-    if (!out || (opts && !shmht__opts_known(opts, sizeof(*opts))))
-        return -EINVAL;
-    o = opts ? *opts : w->opts;
-    o.size = sizeof(o);
-    if (overlap(o.region, o.max_bytes, w->opts.region, w->opts.max_bytes) ||
-        overlap(o.region, o.max_bytes, w, sizeof(*w)) ||
-        overlap(o.place, sizeof(*w), w->opts.region, w->opts.max_bytes) ||
-        overlap(o.place, sizeof(*w), w, sizeof(*w)))
-        return -EINVAL; /* that memory is in use */
+    if (rc == 0 && opts)
+        rc = shmht__opts_take(opts, sizeof(o), &o, err);
+    if (rc == 0 && overlap(o.region, o.max_bytes, w->opts.region, w->opts.max_bytes))
+        rc = shmht__refused(err, -EINVAL, "region", (uintptr_t)o.region); /* it is in use */
     if (!opts) {
         o.expected_entries = 0;
         o.generation = 0;
     }
-    rc = copy_table(&w->view, 0, &o, &fresh);
+    if (rc == 0)
+        rc = copy_table(&w->view, 0, &o, &fresh, err);
     if (rc < 0)
         return rc;
     atomic_store_explicit(&w->header->superseded, fresh->header->generation, memory_order_release);
@@ -225,67 +219,74 @@ static int replay(struct shmht_writer *w)
 
 /* Fills in a writer whose object is mapped and locked. */
 static int adopt(struct shmht_writer *w, const struct shmht_desc *desc,
-                 const struct shmht_writer_opts *o)
+                 const struct shmht_writer_opts *o, struct shmht_error *err)
 {
     int rc;
 
     w->header = (struct shmht__header *)(void *)w->object.base;
     if (w->object.bytes < HEADER_BYTES)
-        return SHMHT_ETRUNC;
-    rc = shmht__header_check(w->header, -1, &w->object.bytes, SHMHT_KIND_TABLE, desc, o->max_bytes);
+        return shmht__refused(err, SHMHT_ETRUNC, "bytes", w->object.bytes);
+    rc = shmht__header_check(w->header, -1, &w->object.bytes, SHMHT_KIND_TABLE, desc, o->max_bytes,
+                             err);
     if (rc == 0 && o->region && w->header->max_bytes < w->object.max_bytes)
         w->object.bytes = w->object.max_bytes =
             w->header->max_bytes; /* there is more memory than the table was made for */
     if (rc == 0 && w->header->max_bytes != w->object.max_bytes)
-        rc = SHMHT_ESTALE;
+        rc = shmht__refused(err, SHMHT_ESTALE, "max_bytes", w->header->max_bytes);
     shmht__writer_view_init(w);
     if (rc == 0)
-        rc = shmht__reader_bind(&w->view, w->header, SHMHT_KIND_TABLE, o->hash_id, o->hash);
+        rc = shmht__reader_bind(&w->view, w->header, SHMHT_KIND_TABLE, o->hash_id, o->hash, err);
     if (rc < 0)
         return rc;
     w->duplicates = w->opts.duplicates = w->header->duplicates;
     w->max_load_percent = w->opts.max_load_percent = w->header->max_load_percent;
     rc = replay(w);
-    if (rc == 0)
-        shmht__writer_use_table(w, atomic_load_explicit(&w->header->table, memory_order_relaxed));
-    return rc;
+    if (rc < 0)
+        return shmht__failed(err, rc, "replay", "the log");
+    shmht__writer_use_table(w, atomic_load_explicit(&w->header->table, memory_order_relaxed));
+    return 0;
+}
+
+static int open_for_writing(struct shmht_writer *w, const struct shmht_desc *desc,
+                            const struct shmht_writer_opts *o, struct shmht_error *err)
+{
+    int rc;
+
+    if (o->region) {
+        w->object.base = o->region;
+        w->object.bytes = w->object.max_bytes = o->max_bytes & ~(uint64_t)(LINE_BYTES - 1);
+        return adopt(w, desc, o, err);
+    }
+    rc = shmht__object_open(&w->object, desc->name, o->flags | SHMHT_NAMED, desc->max_bytes,
+                            o->min_free_bytes);
+    if (rc < 0)
+        return shmht__failed(err, rc, "open", desc->name);
+    rc = adopt(w, desc, o, err);
+    if (rc < 0)
+        return rc;
+    rc = shmht__object_publish(&w->object, 0);
+    return rc < 0 ? shmht__failed(err, rc, "seal", desc->name) : 0;
 }
 
 static int resume_in_place(const struct shmht_desc *desc, const struct shmht_writer_opts *opts,
-                           struct shmht_writer **out)
+                           struct shmht_writer **out, struct shmht_error *err)
 {
-    struct shmht_allocator allocator;
     struct shmht_writer_opts o;
     struct shmht_writer *w;
-    void *p;
-    int rc = shmht__writer_check_opts(opts, &o);
+    int rc = shmht__writer_take_opts(opts, &o, err);
 
+    if (rc == 0 && !o.region && (!desc || !desc->name[0]))
+        rc = shmht__refused(err, -EINVAL, "desc", 0);
     if (rc == 0 && desc && desc->max_bytes > o.max_bytes)
-        rc = SHMHT_ELIMIT;
+        rc = shmht__refused(err, SHMHT_ELIMIT, "max_bytes", desc->max_bytes);
     if (rc == 0)
-        rc = shmht__handle_alloc(sizeof(*w), o.allocator, o.place, o.place_bytes, &allocator, &p);
+        rc = shmht__writer_alloc(&o, &w, err);
     if (rc < 0)
         return rc;
-    w = p;
-    w->allocator = allocator;
-    w->opts = o;
-    w->opts.name = NULL;
-    w->opts.allocator = o.allocator ? &w->allocator : NULL;
-    w->object.fd = w->object.ro_fd = -1;
-    if (o.region) {
-        w->object.base = o.region;
-        w->object.bytes = w->object.max_bytes = o.max_bytes & ~(uint64_t)(LINE_BYTES - 1);
-    } else {
-        rc = shmht__object_open(&w->object, desc->name, o.flags | SHMHT_NAMED, desc->max_bytes,
-                                o.min_free_bytes);
-    }
-    if (rc == 0)
-        rc = adopt(w, desc, &o);
-    if (rc == 0 && !o.region)
-        rc = shmht__object_publish(&w->object, 0);
+    rc = open_for_writing(w, desc, &o, err);
     if (rc < 0) {
         shmht__object_close(&w->object, 0);
-        shmht__handle_free(&w->allocator, w);
+        shmht__handle_free(o.allocator, w);
         return rc;
     }
     *out = w;
@@ -293,24 +294,25 @@ static int resume_in_place(const struct shmht_desc *desc, const struct shmht_wri
 }
 
 int shmht_writer_resume(const struct shmht_desc *desc, int fd, const struct shmht_writer_opts *opts,
-                        struct shmht_writer **out)
+                        struct shmht_writer **out, struct shmht_error *err)
 {
-    struct shmht_reader_opts how = {.size = sizeof(how)};
+    struct shmht_reader_opts how = {.size = sizeof(how), .flags = SHMHT_UNSEALED};
+    struct shmht_writer_opts o;
     struct shmht_reader *from;
-    int rc;
+    int rc =
+        out ? shmht__opts_take(opts, sizeof(o), &o, err) : shmht__refused(err, -EINVAL, "out", 0);
 
-    if (!out || !opts || !shmht__opts_known(opts, sizeof(*opts)) ||
-        (fd < 0 && !opts->region && (!desc || !desc->name[0])))
-        return -EINVAL;
-    if (fd < 0)
-        return resume_in_place(desc, opts, out);
-    how.hash_id = opts->hash_id;
-    how.hash = opts->hash;
-    how.flags = SHMHT_UNSEALED;
-    rc = shmht_reader_attach(desc, fd, &how, &from);
     if (rc < 0)
         return rc;
-    rc = shmht__object_writer_alive(from->fd) ? SHMHT_EBUSY : copy_table(from, 1, opts, out);
+    if (fd < 0)
+        return resume_in_place(desc, &o, out, err);
+    how.hash_id = o.hash_id;
+    how.hash = o.hash;
+    rc = shmht_reader_attach(desc, fd, &how, &from, err);
+    if (rc < 0)
+        return rc;
+    rc = shmht__object_writer_alive(from->fd) ? shmht__failed(err, SHMHT_EBUSY, "resume", NULL)
+                                              : copy_table(from, 1, &o, out, err);
     shmht_reader_detach(from);
     return rc < 0 ? rc : 1;
 }

@@ -36,7 +36,7 @@ static uint64_t granule(const struct shmht_writer *w)
     return UINT64_C(1) << w->view.granule_shift;
 }
 
-uint64_t shmht__table_lines(uint64_t entries, uint32_t load_percent)
+static uint64_t table_lines(uint64_t entries, uint32_t load_percent)
 {
     uint64_t lines = (entries * 100 + LINE_SLOTS * load_percent - 1) / (LINE_SLOTS * load_percent);
 
@@ -72,10 +72,10 @@ static int fill(_Atomic uint64_t *lines, uint32_t n_lines, uint64_t slot)
     for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
         _Atomic uint64_t *line = lines + (size_t)at * LINE_SLOTS;
 
-        unsigned empty = line_empty_any(line);
+        unsigned empty = line_empty(line);
 
         if (empty) {
-            atomic_store_explicit(&line[__builtin_ctz(empty)], slot, memory_order_relaxed);
+            atomic_store_explicit(line_slot(line, empty), slot, memory_order_relaxed);
             return 0;
         }
         if (++at == n_lines)
@@ -166,8 +166,8 @@ static int find(const struct shmht_writer *w, uint32_t hash, const void *key, si
         _Atomic uint64_t *line = w->lines + (size_t)at * LINE_SLOTS;
         unsigned empty;
 
-        for (unsigned mask = line_match_any(line, hash); mask; mask = line_drop_any(mask)) {
-            _Atomic uint64_t *slot = line_slot_any(line, mask);
+        for (unsigned mask = line_match(line, hash); mask; mask = line_drop(mask)) {
+            _Atomic uint64_t *slot = line_slot(line, mask);
             uint64_t pos = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
                            << w->view.granule_shift;
             struct shmht__record rec;
@@ -179,9 +179,9 @@ static int find(const struct shmht_writer *w, uint32_t hash, const void *key, si
                 return 1;
             }
         }
-        empty = line_empty_any(line);
+        empty = line_empty(line);
         if (empty) {
-            *found = &line[__builtin_ctz(empty)];
+            *found = line_slot(line, empty);
             return 0;
         }
         if (++at == w->n_lines)
@@ -222,8 +222,7 @@ static uint64_t bury(struct shmht_writer *w, uint64_t pos)
     return align_up(record_bytes(&rec), granule(w));
 }
 
-/* The only way into the table. `duplicates` may be POLICY_UPDATE: the key must exist and gets the
- * value. */
+/* The only way into the table. */
 int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
                       const void *value, size_t value_len, uint32_t duplicates)
 {
@@ -232,10 +231,8 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
     _Atomic uint64_t *slot;
     int there = find(w, hash, key, key_len, &slot), rc;
 
-    if (there > 0 && duplicates != SHMHT_DUP_REPLACE && duplicates != POLICY_UPDATE)
+    if (there > 0 && duplicates != SHMHT_DUP_REPLACE)
         return duplicates == SHMHT_DUP_REJECT ? SHMHT_EEXIST : SHMHT_PUT_KEPT;
-    if (there <= 0 && duplicates == POLICY_UPDATE)
-        return SHMHT_ENOENT;
     if (UNLIKELY(w->top + bytes > w->object.max_bytes))
         return SHMHT_EFULL;
     if (UNLIKELY(there < 0 &&
@@ -276,67 +273,55 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
     return SHMHT_PUT_REPLACED;
 }
 
-static int put(struct shmht_writer *w, const void *key, size_t key_len, const void *value,
-               size_t value_len, uint32_t duplicates)
+int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const void *value,
+              size_t value_len)
 {
     if (UNLIKELY(key_len - 1 >= SHMHT_MAX_KEY_BYTES))
         return SHMHT_EKEYLEN;
     if (UNLIKELY(value_len > SHMHT_MAX_VALUE_BYTES))
         return SHMHT_EVALLEN;
     return shmht__put_hashed(w, shmht__key_hash(&w->view, key, key_len), key, key_len, value,
-                             value_len, duplicates);
-}
-
-int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const void *value,
-              size_t value_len)
-{
-    return put(w, key, key_len, value, value_len, w->duplicates);
-}
-
-int shmht_update(struct shmht_writer *w, const void *key, size_t key_len, const void *value,
-                 size_t value_len)
-{
-    return put(w, key, key_len, value, value_len, POLICY_UPDATE);
+                             value_len, w->duplicates);
 }
 
 /* ------------------------------------------------------------------ life cycle */
 
-size_t shmht_writer_size(void)
-{
-    return sizeof(struct shmht_writer);
-}
-
 /* Options, checked and completed. */
-int shmht__writer_check_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out)
+int shmht__writer_take_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out,
+                            struct shmht_error *err)
 {
-    if (!opts || !shmht__opts_known(opts, sizeof(*opts)))
-        return -EINVAL;
-    *out = *opts;
-    out->size = sizeof(*out);
+    int rc = shmht__opts_take(opts, sizeof(*out), out, err);
+
+    if (rc < 0)
+        return rc;
     if (out->max_bytes < SHMHT_MIN_REGION_BYTES || out->max_bytes > SHMHT_MAX_REGION_BYTES ||
-        out->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) ||
-        out->duplicates > SHMHT_DUP_KEEP || out->expected_entries > SHMHT_MAX_REGION_BYTES)
-        return -EINVAL;
-    if (out->region && ((uintptr_t)out->region % LINE_BYTES != 0 || out->max_bytes > SIZE_MAX ||
-                        out->flags != 0 || out->name))
-        return -EINVAL;
-    if (out->name && !(out->flags & SHMHT_NAMED))
-        return -EINVAL;
+        (out->region && out->max_bytes > SIZE_MAX))
+        return shmht__refused(err, -EINVAL, "max_bytes", out->max_bytes);
+    if (out->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) || (out->region && out->flags) ||
+        (out->name && !(out->flags & SHMHT_NAMED)))
+        return shmht__refused(err, -EINVAL, "flags", out->flags);
+    if ((uintptr_t)out->region % LINE_BYTES != 0)
+        return shmht__refused(err, -EINVAL, "region", (uintptr_t)out->region);
+    if (out->duplicates > SHMHT_DUP_KEEP)
+        return shmht__refused(err, -EINVAL, "duplicates", out->duplicates);
+    if (out->expected_entries > SHMHT_MAX_REGION_BYTES)
+        return shmht__refused(err, -EINVAL, "expected_entries", out->expected_entries);
     if (out->max_load_percent == 0)
         out->max_load_percent = DEFAULT_LOAD_PERCENT;
     if (out->max_load_percent < 10 || out->max_load_percent > MAX_LOAD_PERCENT)
-        return -EINVAL;
+        return shmht__refused(err, -EINVAL, "max_load_percent", out->max_load_percent);
     if (out->hash_id == 0)
         out->hash_id = SHMHT_HASH_XXH3;
     if ((out->hash_id >= SHMHT_HASH_CALLER) != (out->hash != NULL))
-        return out->hash ? -EINVAL : SHMHT_EHASH;
+        return shmht__refused(err, out->hash ? -EINVAL : SHMHT_EHASH, "hash_id", out->hash_id);
     if (out->expected_entries == 0)
         out->expected_entries = DEFAULT_ENTRIES;
-    return out->seed == 0 ? shmht__random(&out->seed, sizeof(out->seed)) : 0;
+    rc = out->seed == 0 ? shmht__random(&out->seed, sizeof(out->seed)) : 0;
+    return rc < 0 ? shmht__failed(err, rc, "draw", "a random seed") : 0;
 }
 
 static int write_header(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t first,
-                        uint64_t n_lines)
+                        uint64_t n_lines, struct shmht_error *err)
 {
     struct shmht__header *h = w->header;
     int rc;
@@ -356,10 +341,11 @@ static int write_header(struct shmht_writer *w, const struct shmht_writer_opts *
          h->granule_shift++)
         ;
     rc = shmht__random(&h->id, sizeof(h->id));
-    if (rc == 0)
-        rc = shmht__hash_check(h->hash_id, o->hash, h->seed, &h->hash_check);
     if (rc < 0)
-        return rc;
+        return shmht__failed(err, rc, "draw", "a random id");
+    rc = shmht__hash_check(h->hash_id, o->hash, h->seed, &h->hash_check);
+    if (rc < 0)
+        return shmht__refused(err, rc, "hash_id", h->hash_id);
     if (!w->zeroed)
         memset(w->object.base + first, 0, (size_t)(n_lines * LINE_BYTES));
     set(&h->table, TABLE(first / LINE_BYTES, n_lines), memory_order_relaxed);
@@ -379,7 +365,7 @@ void shmht__writer_view_init(struct shmht_writer *w)
 
 /* The region with its first table, of n_lines lines, and room for so many bytes of records. */
 static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t n_lines,
-                       uint64_t log_bytes)
+                       uint64_t log_bytes, struct shmht_error *err)
 {
     uint64_t first = HEADER_BYTES + LINE_BYTES, end;
     uint32_t *skip;
@@ -392,20 +378,20 @@ static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o
     } else {
         rc = shmht__object_create(&w->object, o->name, o->flags, o->max_bytes, o->min_free_bytes);
         if (rc < 0)
-            return rc;
+            return shmht__failed(err, rc, "create", o->name);
         w->zeroed = 1;
     }
     if (n_lines > UINT32_MAX ||
         (end = first + n_lines * LINE_BYTES) + log_bytes > w->object.max_bytes)
-        return SHMHT_EFULL;
+        return shmht__refused(err, SHMHT_EFULL, "expected_entries", o->expected_entries);
     rc = shmht__object_grow(&w->object, end + log_bytes, 1);
     if (rc < 0)
-        return rc;
+        return shmht__failed(err, rc, "preallocate", w->object.name);
     shmht__writer_view_init(w);
     w->header = (struct shmht__header *)(void *)w->object.base;
-    rc = write_header(w, o, first, n_lines);
+    rc = write_header(w, o, first, n_lines, err);
     if (rc == 0)
-        rc = shmht__reader_bind(&w->view, w->header, SHMHT_KIND_TABLE, o->hash_id, o->hash);
+        rc = shmht__reader_bind(&w->view, w->header, SHMHT_KIND_TABLE, o->hash_id, o->hash, err);
     if (rc < 0)
         return rc;
     w->duplicates = o->duplicates;
@@ -416,48 +402,50 @@ static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o
     w->top = end;
     set(&w->header->top, end, memory_order_release);
     shmht__writer_use_table(w, TABLE(first / LINE_BYTES, n_lines));
-    return o->region ? 0 : shmht__object_publish(&w->object, 0);
+    rc = o->region ? 0 : shmht__object_publish(&w->object, 0);
+    return rc < 0 ? shmht__failed(err, rc, "seal", w->object.name) : 0;
 }
 
-/* shmht_writer_create() with a table of so many lines (0: from opts) and room for so many bytes of
- * records from the start. */
-int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t first_lines,
-                       uint64_t log_bytes, struct shmht_writer **out)
+/* A handle that keeps the options: what shmht_writer_compact() starts from. */
+int shmht__writer_alloc(const struct shmht_writer_opts *opts, struct shmht_writer **out,
+                        struct shmht_error *err)
 {
-    struct shmht_allocator allocator;
-    struct shmht_writer_opts o;
-    struct shmht_writer *w;
-    void *p;
-    int rc = shmht__writer_check_opts(opts, &o);
+    int rc = shmht__handle_alloc(opts->allocator, sizeof(**out), out, err);
 
-    if (rc == 0)
-        rc = shmht__handle_alloc(sizeof(*w), o.allocator, o.place, o.place_bytes, &allocator, &p);
     if (rc < 0)
         return rc;
-    w = p;
-    w->object.fd = w->object.ro_fd = -1;
-    w->allocator = allocator;
-    w->opts = o;
-    w->opts.name = NULL;
-    w->opts.allocator = o.allocator
-                            ? &w->allocator
-                            : NULL; /* the caller's may be gone when this table is compacted */
-    rc = writer_init(w, &o,
-                     first_lines ? first_lines
-                                 : shmht__table_lines(o.expected_entries, o.max_load_percent),
-                     log_bytes);
+    (*out)->object.fd = (*out)->object.ro_fd = -1;
+    (*out)->opts = *opts;
+    (*out)->opts.name = NULL;
+    return 0;
+}
+
+/* shmht_writer_create() with room for so many bytes of records from the start. */
+int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t log_bytes,
+                       struct shmht_writer **out, struct shmht_error *err)
+{
+    struct shmht_writer_opts o;
+    struct shmht_writer *w;
+    int rc = shmht__writer_take_opts(opts, &o, err);
+
+    if (rc == 0)
+        rc = shmht__writer_alloc(&o, &w, err);
+    if (rc < 0)
+        return rc;
+    rc = writer_init(w, &o, table_lines(o.expected_entries, o.max_load_percent), log_bytes, err);
     if (rc < 0) {
         shmht__object_close(&w->object, 1);
-        shmht__handle_free(&w->allocator, w);
+        shmht__handle_free(o.allocator, w);
         return rc;
     }
     *out = w;
     return 0;
 }
 
-int shmht_writer_create(const struct shmht_writer_opts *opts, struct shmht_writer **out)
+int shmht_writer_create(const struct shmht_writer_opts *opts, struct shmht_writer **out,
+                        struct shmht_error *err)
 {
-    return out ? shmht__writer_open(opts, 0, 0, out) : -EINVAL;
+    return out ? shmht__writer_open(opts, 0, out, err) : shmht__refused(err, -EINVAL, "out", 0);
 }
 
 void shmht_writer_destroy(struct shmht_writer *w)
@@ -465,12 +453,7 @@ void shmht_writer_destroy(struct shmht_writer *w)
     if (!w)
         return;
     shmht__object_close(&w->object, !(w->object.flags & SHMHT_KEEP_NAME));
-    shmht__handle_free(&w->allocator, w);
-}
-
-int shmht_writer_fd(const struct shmht_writer *w)
-{
-    return w->object.ro_fd < 0 ? SHMHT_EFIXED : w->object.ro_fd;
+    shmht__handle_free(w->opts.allocator, w);
 }
 
 struct shmht_reader *shmht_writer_view(struct shmht_writer *w)

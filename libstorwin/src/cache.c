@@ -5,21 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define CHUNK_BYTES (UINT64_C(4) << 20) /* unit in which errors are told apart */
-
-/* Of Linux 6.5. */
-#ifndef SYS_cachestat
-#define SYS_cachestat 451
-#endif
-struct cache_range {
-    uint64_t offset, bytes;
-};
-struct cache_stat {
-    uint64_t cached, dirty, writeback, evicted, recently_evicted;
-};
 
 /*
  * Marks the pages that are still in memory changed again, whatever they hold, so that they are
@@ -93,52 +80,4 @@ int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
             sync_part(win, part, from, to, fail);
     }
     return STORWIN_WROTE_MSYNC;
-}
-
-/* Asks about halves until each is all clean or all dirty. */
-static int mark(struct storwin_window *win, int fd, uint64_t file_offset, uint64_t first,
-                uint64_t n_pages)
-{
-    struct cache_range range = {file_offset, n_pages * win->page_bytes};
-    struct cache_stat stat;
-    int rc;
-
-    if (syscall(SYS_cachestat, fd, &range, &stat, 0) < 0)
-        return -errno;
-    if (stat.dirty == 0)
-        return 0;
-    if (stat.dirty >= n_pages) {
-        storwin__bits_set(win, first, first + n_pages);
-        return 0;
-    }
-    rc = mark(win, fd, file_offset, first, n_pages / 2);
-    if (rc < 0)
-        return rc;
-    return mark(win, fd, file_offset + n_pages / 2 * win->page_bytes, first + n_pages / 2,
-                n_pages - n_pages / 2);
-}
-
-/* Sets the bits of pages [first, end) of the span as the page cache has them. */
-int storwin__cache_dirty(struct storwin_window *win, uint64_t first, uint64_t end)
-{
-    const uint64_t page = win->page_bytes;
-
-    storwin__bits_clear(win, first, end);
-    for (uint32_t i = 0; i < win->n_parts; i++) {
-        const struct storwin__part *part = &win->parts[i];
-        uint64_t start, a, b;
-        int rc;
-
-        if (part->kind != STORWIN_STORAGE)
-            continue;
-        start = (part->offset - win->stor_offset) / page;
-        a = first > start ? first : start;
-        b = storwin__min(end, start + storwin__round_up(part->bytes, page) / page);
-        if (a >= b)
-            continue;
-        rc = mark(win, win->files[part->file].fd, part->file_offset + (a - start) * page, a, b - a);
-        if (rc < 0)
-            return rc == -ENOSYS || rc == -EPERM ? -EOPNOTSUPP : rc;
-    }
-    return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * Checkpoints: two slots that take turns. A slot is a header and, behind it, the application's
  * bytes. Its checksum is the sum of one 64-bit value for each block of data, so that a commit
- * computes anew only the blocks that changed.
+ * computes anew only the blocks that changed. The layout is in LAYOUT.md.
  */
 #include "internal.h"
 #include "ckpt.h"
@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,87 +26,13 @@ struct slot {
 };
 
 struct storwin_ckpt {
+    const struct storwin_allocator *allocator;
     struct storwin_window *win;
     struct slot slot[2];
     uint64_t bytes, n_sums, slot_bytes, app_version;
     uint32_t n_valid, open;
     int newest; /* slot, or -1 */
 };
-
-/* Position and content both count; four independent products keep the processor's multipliers busy.
- * */
-uint64_t storwin__sum(const void *data, size_t bytes, uint64_t seed)
-{
-    static const uint64_t k[4] = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u,
-                                  0xd6e8feb86659fd93u};
-    uint64_t lane[4] = {seed ^ k[0], seed + k[1], bytes * k[2] + seed, ~seed * k[3]};
-    const uint8_t *at = data;
-    uint64_t sum;
-
-    for (; bytes >= 32; bytes -= 32, at += 32) {
-        for (unsigned i = 0; i < 4; i++) {
-            uint64_t word;
-
-            memcpy(&word, at + 8 * i, 8);
-            lane[i] = (lane[i] ^ word) * k[i];
-            lane[i] ^= lane[i] >> 29;
-        }
-    }
-    for (unsigned i = 0; i < bytes; i++)
-        lane[i % 4] = (lane[i % 4] ^ at[i]) * k[i % 4] + (lane[i % 4] >> 31);
-    sum = lane[0];
-    for (unsigned i = 1; i < 4; i++)
-        sum = ((sum ^ lane[i]) * k[i]) ^ (sum >> 32);
-    sum ^= sum >> 33;
-    sum *= k[3];
-    return sum ^ (sum >> 32);
-}
-
-static uint64_t header_sum(const struct storwin__ckpt_header *h)
-{
-    return storwin__sum(h, offsetof(struct storwin__ckpt_header, header_sum), STORWIN__CKPT_MAGIC);
-}
-
-void storwin__ckpt_header_make(struct storwin__ckpt_header *h, uint64_t bytes, uint64_t generation,
-                               uint64_t app_version, uint64_t data_sum, uint32_t slot)
-{
-    memset(h, 0, sizeof(*h));
-    h->magic = STORWIN__CKPT_MAGIC;
-    h->order = STORWIN__CKPT_ORDER;
-    h->layout = STORWIN__CKPT_LAYOUT;
-    h->word_bits = 64;
-    h->header_bytes = STORWIN__CKPT_HEADER_BYTES;
-    h->slot = slot;
-    h->bytes = bytes;
-    h->generation = generation;
-    h->app_version = app_version;
-    h->data_sum = data_sum;
-    h->header_sum = header_sum(h);
-}
-
-/*
- * 0: a whole header of a slot for `bytes` bytes. STORWIN_ENONE: nothing was ever committed here, or
- * the header is torn. STORWIN_EFORMAT: something else, or checkpoints of another layout or length.
- * `raw` has at least sizeof(*h) bytes and need not be aligned.
- */
-int storwin__ckpt_header_check(const void *raw, uint64_t bytes, uint32_t slot,
-                               struct storwin__ckpt_header *h)
-{
-    static const struct storwin__ckpt_header zeros;
-
-    memcpy(h, raw, sizeof(*h));
-    if (memcmp(h, &zeros, sizeof(zeros)) == 0)
-        return STORWIN_ENONE;
-    if (h->magic != STORWIN__CKPT_MAGIC || h->order != STORWIN__CKPT_ORDER ||
-        h->layout != STORWIN__CKPT_LAYOUT || h->word_bits != 64 ||
-        h->header_bytes != STORWIN__CKPT_HEADER_BYTES)
-        return STORWIN_EFORMAT;
-    if (h->header_sum != header_sum(h))
-        return STORWIN_ENONE;
-    if (h->bytes != bytes || h->slot != slot)
-        return STORWIN_EFORMAT;
-    return h->generation == 0 ? STORWIN_ENONE : 0;
-}
 
 static uint64_t block_bytes(const struct storwin_ckpt *c, uint64_t block)
 {
@@ -192,7 +117,7 @@ static int open_slots(struct storwin_ckpt *c, uint64_t app_version, struct storw
 
         s->header = c->win->map + i * c->slot_bytes;
         s->data = s->header + STORWIN__CKPT_HEADER_BYTES;
-        s->sums = calloc((size_t)c->n_sums, sizeof(*s->sums));
+        s->sums = storwin__calloc(c->allocator, (size_t)c->n_sums, sizeof(*s->sums));
         if (!s->sums)
             return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     }
@@ -215,9 +140,9 @@ static int open_slots(struct storwin_ckpt *c, uint64_t app_version, struct storw
 
 static void dispose(struct storwin_ckpt *c)
 {
-    free(c->slot[0].sums);
-    free(c->slot[1].sums);
-    free(c);
+    storwin__free(c->allocator, c->slot[0].sums);
+    storwin__free(c->allocator, c->slot[1].sums);
+    storwin__free(c->allocator, c);
 }
 
 /* A file that exists is looked at before anything could change it. */
@@ -266,7 +191,7 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
     if (!opts || !out || bytes == 0 || bytes > STORWIN_MAX_BYTES / 4)
         return storwin__fail(err, -EINVAL, NULL,
                              "an argument is NULL, or the length is not from 1 to 2^44");
-    rc = storwin__opts_take(&own, opts, err);
+    rc = storwin__opts_take(&own, opts, sizeof(own), err);
     if (rc < 0)
         return rc;
     if (own.pager == STORWIN_PAGER_USER)
@@ -277,9 +202,10 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
     rc = storwin__opts_check(&own, (uint64_t)sysconf(_SC_PAGESIZE), err);
     if (rc < 0)
         return rc;
-    c = calloc(1, sizeof(*c));
+    c = storwin__calloc(own.allocator, 1, sizeof(*c));
     if (!c)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    c->allocator = own.allocator;
     c->bytes = bytes;
     c->n_sums = storwin__round_up(bytes, SUM_BYTES) / SUM_BYTES;
     c->slot_bytes =
@@ -305,14 +231,12 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
     return 0;
 }
 
-int storwin_ckpt_query(const struct storwin_ckpt *c, struct storwin_ckpt_info *info)
+int storwin_ckpt_query(const struct storwin_ckpt *c, struct storwin_info_ckpt *info)
 {
-    struct storwin_ckpt_info full = {.size = sizeof(full)};
-    size_t size;
+    struct storwin_info_ckpt full = {0};
 
-    if (!c || !info || info->size < sizeof(info->size))
+    if (!c)
         return -EINVAL;
-    size = info->size;
     full.bytes = c->bytes;
     full.n_valid = c->n_valid;
     full.open = c->open;
@@ -321,8 +245,8 @@ int storwin_ckpt_query(const struct storwin_ckpt *c, struct storwin_ckpt_info *i
         full.generation = c->slot[c->newest].generation;
         full.app_version = c->slot[c->newest].app_version;
     }
-    full.size = size;
-    memcpy(info, &full, size < sizeof(full) ? size : sizeof(full));
+    if (storwin__give(info, &full, sizeof(full)) < 0)
+        return -EINVAL;
     return c->newest < 0 ? STORWIN_ENONE : 0;
 }
 
@@ -343,14 +267,17 @@ static struct slot *next_slot(struct storwin_ckpt *c)
     return &c->slot[c->newest < 0 ? 0 : 1 - c->newest];
 }
 
-int storwin_ckpt_begin(struct storwin_ckpt *c, uint32_t flags, void **data)
+int storwin_ckpt_begin(struct storwin_ckpt *c, uint32_t flags, void **data,
+                       struct storwin_error *err)
 {
     struct slot *s;
 
     if (!c || !data || (flags & ~STORWIN_CKPT_COPY))
-        return -EINVAL;
-    if (c->open || storwin__owned(c->win, NULL) < 0)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL, or unknown flags");
+    if (storwin__owned(c->win, err) < 0)
         return STORWIN_ESTATE;
+    if (c->open)
+        return storwin__fail(err, STORWIN_ESTATE, NULL, "the last state was not committed");
     s = next_slot(c);
     s->generation = 0; /* what it held is no more */
     if ((flags & STORWIN_CKPT_COPY) && c->newest >= 0)
@@ -403,12 +330,12 @@ int storwin_ckpt_commit(struct storwin_ckpt *c, struct storwin_error *err)
         return storwin__fail(err, -EOVERFLOW, NULL,
                              "the newest checkpoint has the last number that there is");
     sum_changes(c, s);
-    rc = storwin_sync_range(c->win, at + STORWIN__CKPT_HEADER_BYTES, c->bytes, err);
+    rc = storwin_sync(c->win, at + STORWIN__CKPT_HEADER_BYTES, c->bytes, err);
     if (rc == 0) {
         storwin__ckpt_header_make(&h, c->bytes, generation, c->app_version, s->total,
                                   (uint32_t)(s - c->slot));
         memcpy(s->header, &h, sizeof(h));
-        rc = storwin_sync_range(c->win, at, STORWIN__CKPT_HEADER_BYTES, err);
+        rc = storwin_sync(c->win, at, STORWIN__CKPT_HEADER_BYTES, err);
     }
     if (rc < 0) {
         if (err)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a checkpoint file looks like: two slots, each a header of 64 KiB and data rounded up to as
- * much. */
+/* What a checkpoint file looks like, as LAYOUT.md says. */
 #ifndef STORWIN_CKPT_H
 #define STORWIN_CKPT_H
 

@@ -16,11 +16,6 @@ static uint64_t mask(uint64_t first, uint64_t end)
     return (n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1) << first % 64;
 }
 
-int storwin__bit(const struct storwin_window *win, uint64_t page)
-{
-    return (atomic_load_explicit(word_of(win, page), memory_order_relaxed) >> page % 64) & 1;
-}
-
 void storwin__bits_set(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     for (; first < end; first = (first / 64 + 1) * 64)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows found by address: an array in the order of their bases, under a lock. */
+/* Windows that are synced together: an array under a lock. */
 #include "internal.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct storwin_dynamic {
+    const struct storwin_allocator *allocator;
     pthread_mutex_t lock;
     struct storwin_window **wins;
     size_t n, cap;
 };
 
-int storwin_dynamic_create(struct storwin_dynamic **out)
+int storwin_dynamic_create(const struct storwin_allocator *allocator, struct storwin_dynamic **out)
 {
-    struct storwin_dynamic *dyn = out ? calloc(1, sizeof(*dyn)) : NULL;
+    struct storwin_dynamic *dyn = out ? storwin__calloc(allocator, 1, sizeof(*dyn)) : NULL;
 
     if (!dyn)
         return out ? -ENOMEM : -EINVAL;
+    dyn->allocator = allocator;
     pthread_mutex_init(&dyn->lock, NULL);
     *out = dyn;
     return 0;
@@ -30,44 +30,35 @@ void storwin_dynamic_destroy(struct storwin_dynamic *dyn)
     for (size_t i = 0; i < dyn->n; i++)
         atomic_fetch_sub(&dyn->wins[i]->attached, 1);
     pthread_mutex_destroy(&dyn->lock);
-    free(dyn->wins);
-    free(dyn);
+    storwin__free(dyn->allocator, dyn->wins);
+    storwin__free(dyn->allocator, dyn);
 }
 
-/* How many windows begin at or before the address. */
-static size_t rank_of(const struct storwin_dynamic *dyn, uintptr_t addr)
+/* Where the window is in the array; dyn->n: it is not attached. */
+static size_t place_of(const struct storwin_dynamic *dyn, const struct storwin_window *win)
 {
-    size_t lo = 0, hi = dyn->n;
+    size_t i = 0;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if ((uintptr_t)dyn->wins[mid]->map <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    while (i < dyn->n && dyn->wins[i] != win)
+        i++;
+    return i;
 }
 
 static int attach(struct storwin_dynamic *dyn, struct storwin_window *win)
 {
-    size_t at = rank_of(dyn, (uintptr_t)win->map);
-
-    if (at > 0 && dyn->wins[at - 1] == win)
+    if (place_of(dyn, win) < dyn->n)
         return -EEXIST;
     if (dyn->n == dyn->cap) {
         size_t cap = dyn->cap ? dyn->cap * 2 : 8;
-        struct storwin_window **grown = realloc(dyn->wins, cap * sizeof(struct storwin_window *));
+        struct storwin_window **grown =
+            storwin__realloc(dyn->allocator, dyn->wins, cap * sizeof(struct storwin_window *));
 
         if (!grown)
             return -ENOMEM;
         dyn->wins = grown;
         dyn->cap = cap;
     }
-    memmove(dyn->wins + at + 1, dyn->wins + at, (dyn->n - at) * sizeof(struct storwin_window *));
-    dyn->wins[at] = win;
-    dyn->n++;
+    dyn->wins[dyn->n++] = win;
     atomic_fetch_add(&win->attached, 1);
     return 0;
 }
@@ -92,31 +83,14 @@ int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storwin_window *w
     if (!dyn || !win)
         return -EINVAL;
     pthread_mutex_lock(&dyn->lock);
-    at = rank_of(dyn, (uintptr_t)win->map);
-    if (at > 0 && dyn->wins[at - 1] == win) {
-        memmove(dyn->wins + at - 1, dyn->wins + at,
-                (dyn->n - at) * sizeof(struct storwin_window *));
-        dyn->n--;
+    at = place_of(dyn, win);
+    if (at < dyn->n) {
+        dyn->wins[at] = dyn->wins[--dyn->n];
         atomic_fetch_sub(&win->attached, 1);
         rc = 0;
     }
     pthread_mutex_unlock(&dyn->lock);
     return rc;
-}
-
-struct storwin_window *storwin_dynamic_find(struct storwin_dynamic *dyn, const void *addr)
-{
-    struct storwin_window *win = NULL;
-    size_t at;
-
-    if (!dyn)
-        return NULL;
-    pthread_mutex_lock(&dyn->lock);
-    at = rank_of(dyn, (uintptr_t)addr);
-    if (at > 0 && (uintptr_t)addr - (uintptr_t)dyn->wins[at - 1]->map < dyn->wins[at - 1]->bytes)
-        win = dyn->wins[at - 1];
-    pthread_mutex_unlock(&dyn->lock);
-    return win;
 }
 
 int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin_error *err)
@@ -127,7 +101,7 @@ int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin_error *err)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
     pthread_mutex_lock(&dyn->lock);
     for (size_t i = 0; i < dyn->n; i++) {
-        int one = storwin_sync(dyn->wins[i], rc < 0 ? NULL : err);
+        int one = storwin_sync(dyn->wins[i], 0, STORWIN_TO_END, rc < 0 ? NULL : err);
 
         if (one < 0 && rc == 0)
             rc = one;

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *storwin_version(void)
 {
@@ -33,7 +34,7 @@ const char *storwin_strerror(int code)
     case STORWIN_EVERSION: return "the checkpoint is of another version of the application";
     case STORWIN_ESTATE: return "not allowed in this state";
     case STORWIN_EBUSY: return "in use";
-    case STORWIN_ENOWIN: return "no attached window there";
+    case STORWIN_ENOWIN: return "the window is not attached";
     default: break;
     }
     text = code < 0 && code > -4096 ? strerrordesc_np(-code)
@@ -56,6 +57,17 @@ int storwin__fail(struct storwin_error *err, int code, const char *hint, const c
     vsnprintf(err->text, sizeof(err->text), format, args);
     va_end(args);
     return code;
+}
+
+/* A child would write its copies, as old as the fork, over what its parent has synced since, and
+ * wait for threads that only that has. */
+int storwin__owned(const struct storwin_window *win, struct storwin_error *err)
+{
+    if (win->owner == getpid())
+        return 0;
+    (void)storwin__fail(err, STORWIN_ESTATE, NULL,
+                        "the window is process %ld's, which allocated it", (long)win->owner);
+    return STORWIN_ESTATE;
 }
 
 void storwin__failure_add(struct storwin__failure *f, int code, uint64_t lo, uint64_t hi)

@@ -16,7 +16,6 @@
 #include <limits.h>
 #include <linux/fs.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -39,7 +38,8 @@ static int without(unsigned what)
 }
 
 /* Cuts a path into a directory, opened below dir_fd, and the name in it. */
-static int open_dir(int dir_fd, const char *path, int *fd, char **name, struct storwin_error *err)
+static int open_dir(const struct storwin_allocator *a, int dir_fd, const char *path, int *fd,
+                    char **name, struct storwin_error *err)
 {
     const char *slash = strrchr(path, '/');
     const char *last = slash ? slash + 1 : path;
@@ -50,8 +50,8 @@ static int open_dir(int dir_fd, const char *path, int *fd, char **name, struct s
     if (!*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
         return storwin__fail(err, STORWIN_ETYPE, NAME, "\"%.100s\" is a directory", path);
     if (slash)
-        dir = slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
-    *name = strdup(last);
+        dir = storwin__strndup(a, path, slash == path ? 1 : (size_t)(slash - path));
+    *name = storwin__strndup(a, last, strlen(last));
     if (!*name || (slash && !dir)) {
         rc = storwin__fail(err, -ENOMEM, NAME, "out of memory");
     } else {
@@ -60,9 +60,9 @@ static int open_dir(int dir_fd, const char *path, int *fd, char **name, struct s
             rc = storwin__fail(err, -errno, NAME, "directory of \"%.100s\": %s", path,
                                storwin_strerror(-errno));
     }
-    free(dir);
+    storwin__free(a, dir);
     if (rc < 0) {
-        free(*name);
+        storwin__free(a, *name);
         *name = NULL;
     }
     return rc;
@@ -85,11 +85,11 @@ static int follow(struct storwin__file *f, const char *path, const struct stat *
         return storwin__fail(err, -errno, NAME, "link \"%.100s\": %s", path,
                              storwin_strerror(-errno));
     target[len] = '\0';
-    rc = open_dir(f->dir_fd, target, &fd, &name, err);
+    rc = open_dir(f->allocator, f->dir_fd, target, &fd, &name, err);
     if (rc < 0)
         return rc;
     close(f->dir_fd);
-    free(f->name);
+    storwin__free(f->allocator, f->name);
     f->dir_fd = fd;
     f->name = name;
     return 0;
@@ -219,10 +219,10 @@ static int no_room(struct storwin_error *err, int code, const char *path, uint64
 }
 
 /* Where the file system cannot reserve, zeros are written into what has no blocks yet. */
-static int fill_holes(int fd, uint64_t offset, uint64_t end)
+static int fill_holes(const struct storwin_allocator *a, int fd, uint64_t offset, uint64_t end)
 {
     const size_t chunk = (size_t)1 << 18;
-    char *zeros = calloc(1, chunk);
+    char *zeros = storwin__calloc(a, 1, chunk);
     int rc = 0;
 
     if (!zeros)
@@ -250,13 +250,14 @@ static int fill_holes(int fd, uint64_t offset, uint64_t end)
                 rc = n == 0 ? -ENOSPC : -errno;
         }
     }
-    free(zeros);
+    storwin__free(a, zeros);
     return rc;
 }
 
 /* A signal undoes what one fallocate() has done on tmpfs: where they come often, only shorter ones
  * come to an end. */
-int storwin__allocate(int fd, uint64_t offset, uint64_t bytes)
+int storwin__reserve_space(const struct storwin_allocator *a, int fd, uint64_t offset,
+                           uint64_t bytes)
 {
     uint64_t piece = bytes;
 
@@ -274,7 +275,7 @@ int storwin__allocate(int fd, uint64_t offset, uint64_t bytes)
             piece = storwin__round_up(piece / 2, MIN_PIECE);
         }
     }
-    return bytes > 0 ? fill_holes(fd, offset, offset + bytes) : 0;
+    return bytes > 0 ? fill_holes(a, fd, offset, offset + bytes) : 0;
 }
 
 /* May this process's files be so large? If not, the kernel would send SIGXFSZ. */
@@ -350,7 +351,7 @@ static int reserve(struct storwin__file *f, const struct storwin_opts *opts, con
                              path, end, most);
     f->grown = 1;
     if (!(opts->flags & STORWIN_SPARSE))
-        rc = storwin__allocate(f->fd, offset, bytes);
+        rc = storwin__reserve_space(f->allocator, f->fd, offset, bytes);
     if (rc == 0 && end > f->size && ftruncate(f->fd, (off_t)end) < 0)
         rc = -errno;
     if (rc < 0) {
@@ -380,7 +381,7 @@ static int try_open(struct storwin__file *f, const struct storwin_opts *opts, co
                     int must_exist, uint64_t bytes, struct storwin_error *err)
 {
     struct stat st;
-    int rc = open_dir(AT_FDCWD, path, &f->dir_fd, &f->name, err);
+    int rc = open_dir(f->allocator, AT_FDCWD, path, &f->dir_fd, &f->name, err);
 
     if (rc == 0)
         rc = open_once(f, opts, path, must_exist, err);
@@ -412,6 +413,7 @@ int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts,
     for (int tries = 0; rc == AGAIN && tries < MAX_RACES; tries++) {
         memset(f, 0, sizeof(*f));
         f->fd = f->direct_fd = f->dir_fd = -1;
+        f->allocator = opts->allocator;
         rc = try_open(f, opts, path, must_exist, bytes, err);
         if (rc == 0)
             return 0;
@@ -497,7 +499,7 @@ void storwin__file_close(struct storwin__file *f)
         close(f->direct_fd);
     if (f->dir_fd >= 0)
         close(f->dir_fd);
-    free(f->name);
+    storwin__free(f->allocator, f->name);
     f->name = NULL;
     f->fd = f->direct_fd = f->dir_fd = -1;
 }

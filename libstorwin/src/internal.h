@@ -29,27 +29,29 @@
 #define STORWIN__NO_MOVE      64u
 extern atomic_uint storwin__without;
 
+/* alloc.c; NULL: libc */
+void *storwin__realloc(const struct storwin_allocator *a, void *ptr, size_t bytes);
+void *storwin__calloc(const struct storwin_allocator *a, size_t n, size_t bytes);
+char *storwin__strndup(const struct storwin_allocator *a, const char *text, size_t len);
+void storwin__free(const struct storwin_allocator *a, void *ptr);
+
 /* error.c */
 int storwin__fail(struct storwin_error *err, int code, const char *hint, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* opts.c */
-const char *storwin__key(unsigned i);
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing
- * is set that this one does not know. */
-int storwin__opts_known(const void *opts, size_t ours);
-/* A copy of the caller's options, the defaults for NULL; 0 or -EINVAL. */
-int storwin__opts_take(struct storwin_opts *to, const struct storwin_opts *opts,
-                       struct storwin_error *err);
+int storwin__opts_take(void *to, const void *opts, size_t bytes, struct storwin_error *err);
+int storwin__opts_or_defaults(struct storwin_opts *to, const struct storwin_opts *opts,
+                              struct storwin_error *err);
 int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
                         struct storwin_error *err);
 ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value,
                            size_t cap);
 
-/* memory.c: where to look; NULL members mean the real ones */
+/* memory.c: where to look; NULL: the real ones */
 struct storwin__memory_source {
-    const char *meminfo, *cgroup, *mountinfo,
-        *root; /* root: put before the mount points of mountinfo */
+    const char *meminfo, *cgroup, *mountinfo;
+    const char *root; /* put before the mount points of mountinfo */
 };
 uint64_t storwin__memory_available(const struct storwin__memory_source *src);
 
@@ -63,10 +65,12 @@ struct storwin__file {
     uint32_t grown, named; /* named: the name of a created one is durable */
     dev_t dev;
     ino_t ino;
+    const struct storwin_allocator *allocator;
 };
 int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
                        int must_exist, uint64_t bytes, struct storwin_error *err);
-int storwin__allocate(int fd, uint64_t offset, uint64_t bytes);
+int storwin__reserve_space(const struct storwin_allocator *a, int fd, uint64_t offset,
+                           uint64_t bytes);
 int storwin__within_limit(uint64_t bytes, uint64_t *most);
 void storwin__file_undo(struct storwin__file *f);
 void storwin__file_settled(struct storwin__file *f);
@@ -77,8 +81,8 @@ void storwin__file_close(struct storwin__file *f);
 int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opts,
                     uint32_t *outcome);
 
-/* The storage part of a window is one span of addresses; `first` and `end` below count its pages.
- * */
+/* The storage part of a window is one span of addresses; `first` and `end` below count its
+ * pages. */
 struct storwin__part {
     uint64_t offset, bytes; /* in the window */
     uint64_t file_offset;
@@ -125,7 +129,9 @@ struct storwin_window {
     uint64_t async_offset, async_bytes;
     struct storwin_error async_err;
 };
-enum { STORWIN__IDLE, STORWIN__STARTING, STORWIN__RUNNING, STORWIN__DONE };
+enum { STORWIN__IDLE, STORWIN__RUNNING, STORWIN__DONE };
+
+int storwin__owned(const struct storwin_window *win, struct storwin_error *err); /* error.c */
 
 static inline uint64_t storwin__round_up(uint64_t bytes, uint64_t unit)
 {
@@ -158,11 +164,8 @@ struct storwin__plan {
 uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb);
 int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win,
                            struct storwin_error *err);
-void storwin__window_destroy(struct storwin_window *win);
-int storwin__owned(const struct storwin_window *win, struct storwin_error *err);
 
 /* dirty.c: the bits */
-int storwin__bit(const struct storwin_window *win, uint64_t page);
 void storwin__bits_set(struct storwin_window *win, uint64_t first, uint64_t end);
 void storwin__bits_clear(struct storwin_window *win, uint64_t first, uint64_t end);
 uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, uint64_t end,
@@ -182,7 +185,6 @@ int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx);
 /* cache.c: the kernel pager */
 int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
                         struct storwin__failure *fail);
-int storwin__cache_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* write.c */
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
@@ -192,6 +194,9 @@ int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint
 int storwin__read_span(struct storwin_window *win, struct storwin_error *err);
 unsigned storwin__threads(const struct storwin_window *win);
 
+/* query.c */
+int storwin__give(void *to, const void *full, size_t bytes);
+
 /* sync.c */
 int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                   struct storwin_error *err);
@@ -199,17 +204,17 @@ int storwin__sync_names(struct storwin_window *win, struct storwin_error *err);
 void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* pager.c */
-/* A new userfaultfd, by the system call or by /dev/userfaultfd, whichever is allowed. -1: errno
- * says why. */
-int storwin__userfaultfd(uint32_t *user_faults_only);
 int storwin__pager_open(struct storwin_window *win, int resident, struct storwin_error *err);
 void storwin__pager_close(struct storwin_window *win);
+void storwin__pager_query(const struct storwin_window *win, struct storwin_info *info);
+void storwin__pager_stats(const struct storwin_window *win, struct storwin_stats *stats);
+
+/* pager_sync.c */
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin);
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end);
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end);
 void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail);
 uint64_t storwin__pager_slice(const struct storwin_window *win);
-void storwin__pager_query(const struct storwin_window *win, struct storwin_info *info);
 
 /*
  * Stores into a page what is there. Not by an atomic "or 0": clang makes a load of that. If

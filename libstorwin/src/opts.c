@@ -71,11 +71,6 @@ static const struct hint table[STORWIN__HINTS] = {
     {"storage_alloc_threads", NUMBER32, FIELD(n_threads), NULL, 1, 64, 1, "a number from 1 to 64"},
 };
 
-const char *storwin__key(unsigned i)
-{
-    return i < STORWIN__HINTS ? table[i].key : NULL;
-}
-
 const char *storwin_hint_key(size_t i)
 {
     return i < STORWIN__HINTS ? table[i].key : NULL;
@@ -89,39 +84,33 @@ void storwin_opts_init(struct storwin_opts *opts)
     opts->file_perm = 0600;
 }
 
-int storwin__opts_known(const void *opts, size_t ours)
+/*
+ * The rule of option structs, which begin with their size: refused if shorter than this release's,
+ * if longer than any will be, or if anything is set that this release does not know. Else *to is
+ * what it knows.
+ */
+int storwin__opts_take(void *to, const void *opts, size_t bytes, struct storwin_error *err)
 {
-    const unsigned char *bytes = opts;
+    const unsigned char *more = (const unsigned char *)opts + bytes;
     size_t size;
 
     memcpy(&size, opts, sizeof(size));
-    if (size < ours || size > MAX_OPTS_BYTES)
-        return 0;
-    for (size_t i = ours; i < size; i++)
-        if (bytes[i])
-            return 0;
-    return 1;
-}
-
-static int not_known(struct storwin_error *err)
-{
-    return storwin__fail(
-        err, -EINVAL, NULL,
-        "the options were not set by storwin_opts_init(), or want something of a later release");
-}
-
-int storwin__opts_take(struct storwin_opts *to, const struct storwin_opts *opts,
-                       struct storwin_error *err)
-{
-    if (!opts) {
-        storwin_opts_init(to);
-        return 0;
-    }
-    if (!storwin__opts_known(opts, sizeof(*opts)))
-        return not_known(err);
-    *to = *opts;
-    to->size = sizeof(*to);
+    for (size_t i = bytes; i < size && size <= MAX_OPTS_BYTES; i++)
+        if (*more++)
+            size = 0;
+    if (size < bytes || size > MAX_OPTS_BYTES)
+        return storwin__fail(err, -EINVAL, NULL,
+                             "the options have no size, or want something of a later release");
+    memcpy(to, opts, bytes);
+    memcpy(to, &bytes, sizeof(bytes));
     return 0;
+}
+
+int storwin__opts_or_defaults(struct storwin_opts *to, const struct storwin_opts *opts,
+                              struct storwin_error *err)
+{
+    storwin_opts_init(to);
+    return opts ? storwin__opts_take(to, opts, sizeof(*to), err) : 0;
 }
 
 static const struct hint *find(const char *key)
@@ -270,44 +259,16 @@ int storwin_opts_set(struct storwin_opts *opts, const char *key, const char *val
 
     if (!opts || !key || !value)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
-    if (!storwin__opts_known(opts, sizeof(*opts)))
-        return not_known(err);
+    if (storwin__opts_take(&copy, opts, sizeof(copy), err) < 0)
+        return -EINVAL;
     hint = find(key);
     if (!hint)
         return STORWIN_UNKNOWN;
-    copy = *opts;
     if (set(&copy, hint, value) < 0)
         return storwin__fail(err, STORWIN_EVALUE, key, "%s is \"%.64s\" and must be %s", key, value,
                              hint->wants);
-    *opts = copy;
-    return 0;
-}
-
-int storwin_opts_apply(struct storwin_opts *opts, const struct storwin_hint *hints, size_t n_hints,
-                       uint32_t *unknown, size_t *n_unknown, struct storwin_error *err)
-{
-    struct storwin_opts copy;
-    size_t n = 0;
-
-    if (!opts || (!hints && n_hints > 0) || n_hints > UINT32_MAX)
-        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
-    if (storwin__opts_take(&copy, opts, err) < 0)
-        return -EINVAL;
-    for (size_t i = 0; i < n_hints; i++) {
-        int rc = storwin_opts_set(&copy, hints[i].key, hints[i].value, err);
-
-        if (rc < 0)
-            return rc;
-        if (rc == STORWIN_UNKNOWN) {
-            if (unknown)
-                unknown[n] = (uint32_t)i;
-            n++;
-        }
-    }
     copy.size = opts->size;
     *opts = copy;
-    if (n_unknown)
-        *n_unknown = n;
     return 0;
 }
 
@@ -376,6 +337,8 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
         return bad(err, FIELD(access_style));
     if (opts->flags & ~flags)
         return storwin__fail(err, -EINVAL, NULL, "unknown flags 0x%x", opts->flags & ~flags);
+    if (opts->allocator && (!opts->allocator->realloc || !opts->allocator->free))
+        return storwin__fail(err, -EINVAL, NULL, "an allocator without realloc or free");
     if (opts->factor_ppb > STORWIN_FACTOR_ONE && opts->factor_ppb != STORWIN_FACTOR_AUTO)
         return bad(err, FIELD(factor_ppb));
     if (opts->file_perm > 0777)

@@ -17,25 +17,32 @@ void *storwin_base(const struct storwin_window *win)
     return base;
 }
 
-uint64_t storwin_bytes(const struct storwin_window *win)
-{
-    return win ? win->bytes : 0;
-}
-
 static uint64_t load(const atomic_uint_least64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+/* Fills as much of a struct as its first member, the size, says that the caller knows. */
+int storwin__give(void *to, const void *full, size_t bytes)
+{
+    size_t size = 0;
+
+    if (to)
+        memcpy(&size, to, sizeof(size));
+    if (size < sizeof(size))
+        return -EINVAL;
+    memcpy((char *)to + sizeof(size), (const char *)full + sizeof(size),
+           (size < bytes ? size : bytes) - sizeof(size));
+    return 0;
+}
+
 int storwin_query(const struct storwin_window *win, struct storwin_info *info)
 {
-    struct storwin_info full = {.size = sizeof(full)};
+    struct storwin_info full = {0};
     const struct storwin__file *f;
-    size_t size;
 
-    if (!win || !info || info->size < sizeof(info->size))
+    if (!win)
         return -EINVAL;
-    size = info->size;
     f = win->n_files && win->stor_bytes
             ? &win->files[win->parts[win->parts[0].kind == STORWIN_STORAGE ? 0 : 1].file]
             : NULL;
@@ -56,63 +63,44 @@ int storwin_query(const struct storwin_window *win, struct storwin_info *info)
     full.created = f ? f->created : 0;
     full.striping = f ? f->striping : STORWIN_STRIPING_NONE;
     full.huge = win->huge;
-    full.wrote = atomic_load_explicit(&win->wrote, memory_order_relaxed);
+    storwin__pager_query(win, &full);
+    return storwin__give(info, &full, sizeof(full));
+}
+
+int storwin_query_stats(const struct storwin_window *win, struct storwin_stats *stats)
+{
+    struct storwin_stats full = {0};
+
+    if (!win)
+        return -EINVAL;
     full.n_syncs = load(&win->n_syncs);
     full.dirty_bytes = load(&win->dirty_bytes);
     full.written_bytes = load(&win->written_bytes);
     full.n_requests = load(&win->n_requests);
-    storwin__pager_query(win, &full);
-    full.size = size;
-    memcpy(info, &full, size < sizeof(full) ? size : sizeof(full));
-    return 0;
+    full.wrote = atomic_load_explicit(&win->wrote, memory_order_relaxed);
+    storwin__pager_stats(win, &full);
+    return storwin__give(stats, &full, sizeof(full));
 }
 
-int storwin_where(const struct storwin_window *win, uint64_t offset, struct storwin_place *place)
+int storwin_query_part(const struct storwin_window *win, uint32_t i, struct storwin_info_part *part)
 {
-    if (!win || !place)
-        return -EINVAL;
-    if (offset >= win->bytes)
-        return STORWIN_ERANGE;
-    for (uint32_t i = 0; i < win->n_parts; i++) {
-        const struct storwin__part *part = &win->parts[i];
-        /* The gap behind a segment of a shared window belongs to it. */
-        uint64_t stop = i + 1 < win->n_parts ? win->parts[i + 1].offset : win->bytes;
-
-        if (offset < stop) {
-            place->offset = part->offset;
-            place->bytes = stop - part->offset;
-            place->kind = part->kind;
-            place->file = part->file;
-            place->file_offset = part->file_offset;
-            return 0;
-        }
-    }
-    return STORWIN_ERANGE;
-}
-
-int storwin_part(const struct storwin_window *win, uint32_t i, struct storwin_part_info *part)
-{
-    struct storwin_part_info full;
+    struct storwin_info_part full = {0};
     const struct storwin__part *p;
-    size_t size;
 
-    if (!win || !part || part->size < sizeof(part->size))
+    if (!win)
         return -EINVAL;
     if (i >= win->n_parts)
         return STORWIN_ERANGE;
     p = &win->parts[i];
-    size = part->size;
-    full = (struct storwin_part_info){.size = size,
-                                      .offset = p->offset,
-                                      .bytes = p->bytes,
-                                      .kind = p->kind,
-                                      .file = p->file,
-                                      .fd_offset = p->file_offset};
+    full.offset = p->offset;
+    full.bytes = p->bytes;
+    full.kind = p->kind;
+    full.file = p->file;
+    full.fd_offset = p->file_offset;
     full.fd = p->kind == STORWIN_STORAGE ? win->files[p->file].fd : win->shm_fd;
     full.coherent =
         full.fd >= 0 && (p->kind == STORWIN_MEMORY || win->opts.pager == STORWIN_PAGER_KERNEL);
-    memcpy(part, &full, size < sizeof(full) ? size : sizeof(full));
-    return 0;
+    return storwin__give(part, &full, sizeof(full));
 }
 
 /* Options that say nothing about a window in memory. */

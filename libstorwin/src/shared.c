@@ -5,15 +5,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static int check(const struct storwin_opts *opts, const struct storwin_shared *s,
                  struct storwin_error *err)
 {
-    if (!s || !storwin__opts_known(s, sizeof(*s)) || s->n_ranks == 0 ||
-        s->n_ranks > STORWIN_MAX_RANKS || s->rank >= s->n_ranks || !s->bytes ||
+    if (s->n_ranks == 0 || s->n_ranks > STORWIN_MAX_RANKS || s->rank >= s->n_ranks || !s->bytes ||
         (s->flags & ~STORWIN_SHARED_NONCONTIG) || s->reserved)
         return storwin__fail(err, -EINVAL, NULL,
                              "the description of the shared window makes no sense");
@@ -83,7 +82,7 @@ static int create(const struct storwin_opts *opts, const struct storwin_shared *
     plan.sync_names =
         s->rank == 0; /* other ranks store and sync, but do not know that the files are new */
     if (own_files) {
-        starts = malloc(s->n_ranks * 2 * sizeof(*starts));
+        starts = storwin__calloc(opts->allocator, s->n_ranks, 2 * sizeof(*starts));
         if (!starts)
             return storwin__fail(err, -ENOMEM, NULL, "out of memory");
         for (uint32_t i = 0; i < s->n_ranks; i++) {
@@ -96,7 +95,7 @@ static int create(const struct storwin_opts *opts, const struct storwin_shared *
         plan.file_bytes = starts + s->n_ranks;
     }
     rc = storwin__window_create(&plan, win, err);
-    free(starts);
+    storwin__free(opts->allocator, starts);
     return rc;
 }
 
@@ -105,34 +104,37 @@ int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_s
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     struct storwin_opts copy;
+    struct storwin_shared s;
     struct storwin_window *win = NULL;
     struct storwin__segment *segments;
     uint64_t bytes = 0;
     int rc;
 
-    if (!out)
+    if (!out || !shared)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
-    rc = storwin__opts_take(&copy, opts, err);
+    rc = storwin__opts_or_defaults(&copy, opts, err);
     if (rc == 0)
-        rc = check(&copy, shared, err);
+        rc = storwin__opts_take(&s, shared, sizeof(s), err);
+    if (rc == 0)
+        rc = check(&copy, &s, err);
     if (rc < 0)
         return rc;
-    if (shared->filenames && !copy.filename)
-        copy.filename = shared->filenames[shared->rank];
-    segments = calloc(shared->n_ranks, sizeof(*segments));
+    if (s.filenames && !copy.filename)
+        copy.filename = s.filenames[s.rank];
+    segments = storwin__calloc(copy.allocator, s.n_ranks, sizeof(*segments));
     if (!segments)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
-    rc = lay_out(shared, page, shared->filenames && copy.alloc_type == STORWIN_STORAGE, segments,
-                 &bytes, err);
+    rc =
+        lay_out(&s, page, s.filenames && copy.alloc_type == STORWIN_STORAGE, segments, &bytes, err);
     if (rc == 0)
-        rc = create(&copy, shared, segments, bytes, &win, err);
+        rc = create(&copy, &s, segments, bytes, &win, err);
     if (rc < 0) {
-        free(segments);
+        storwin__free(copy.allocator, segments);
         return rc;
     }
     win->segments = segments;
-    win->n_ranks = shared->n_ranks;
-    win->rank = shared->rank;
+    win->n_ranks = s.n_ranks;
+    win->rank = s.rank;
     *out = win;
     return 0;
 }
@@ -148,5 +150,15 @@ int storwin_shared_segment(const struct storwin_window *win, uint32_t rank, void
         *offset = win->segments[rank].offset;
     if (bytes)
         *bytes = win->segments[rank].bytes;
+    return 0;
+}
+
+int storwin_shared_settle(struct storwin_window *win, struct storwin_error *err)
+{
+    if (!win)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    if (win->shm_name && shm_unlink(win->shm_name) < 0 && errno != ENOENT)
+        return storwin__fail(err, -errno, NULL, "remove shared memory object \"%.100s\": %s",
+                             win->shm_name, storwin_strerror(-errno));
     return 0;
 }

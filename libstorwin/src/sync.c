@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sync: of a range or of all, now or by a thread; and what it would write. */
+/* Sync: of a range or of all, now or by a thread. */
 #include "internal.h"
 
 #include <errno.h>
@@ -156,7 +156,8 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
     return fail.code;
 }
 
-static int check_range(const struct storwin_window *win, uint64_t offset, uint64_t bytes,
+/* Whether the range lies within the window; STORWIN_TO_END becomes a length. */
+static int check_range(const struct storwin_window *win, uint64_t offset, uint64_t *bytes,
                        struct storwin_error *err)
 {
     if (!win) {
@@ -165,29 +166,26 @@ static int check_range(const struct storwin_window *win, uint64_t offset, uint64
     }
     if (storwin__owned(win, err) < 0)
         return STORWIN_ESTATE;
-    if (offset > win->bytes || bytes > win->bytes - offset)
+    if (*bytes == STORWIN_TO_END && offset <= win->bytes)
+        *bytes = win->bytes - offset;
+    if (offset > win->bytes || *bytes > win->bytes - offset)
         return storwin__fail(err, STORWIN_ERANGE, NULL,
                              "%" PRIu64 " bytes at %" PRIu64
                              " do not lie within a window of %" PRIu64,
-                             bytes, offset, win->bytes);
+                             *bytes, offset, win->bytes);
     return 0;
 }
 
-int storwin_sync_range(struct storwin_window *win, uint64_t offset, uint64_t bytes,
-                       struct storwin_error *err)
+int storwin_sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
+                 struct storwin_error *err)
 {
-    int rc = check_range(win, offset, bytes, err);
+    int rc = check_range(win, offset, &bytes, err);
 
     if (rc < 0)
         return rc;
     if (atomic_load(&win->async) != STORWIN__IDLE)
         return storwin__fail(err, STORWIN_ESTATE, NULL, "an asynchronous sync was not waited for");
     return storwin__sync(win, offset, bytes, err);
-}
-
-int storwin_sync(struct storwin_window *win, struct storwin_error *err)
-{
-    return storwin_sync_range(win, 0, win ? win->bytes : 0, err);
 }
 
 static void *async_main(void *arg)
@@ -202,7 +200,7 @@ static void *async_main(void *arg)
 int storwin_sync_start(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                        struct storwin_error *err)
 {
-    int rc = check_range(win, offset, bytes, err), idle = STORWIN__IDLE;
+    int rc = check_range(win, offset, &bytes, err), idle = STORWIN__IDLE;
 
     if (rc < 0)
         return rc;
@@ -250,58 +248,4 @@ int storwin_sync_wait(struct storwin_window *win, struct storwin_error *err)
         return storwin__fail(err, win ? STORWIN_ESTATE : -EINVAL, NULL,
                              "no asynchronous sync was begun");
     return collect(win, err);
-}
-
-/* Runs of set bits, as ranges of the window. */
-static void list_runs(const struct storwin_window *win, uint64_t first, uint64_t end,
-                      struct storwin_range *ranges, size_t cap, size_t *n, uint64_t *sum)
-{
-    const uint64_t page = win->page_bytes;
-
-    for (uint64_t p = storwin__bits_next(win, first, end, 1); p < end;
-         p = storwin__bits_next(win, p, end, 1)) {
-        uint64_t stop = storwin__bits_next(win, p, end, 0);
-        struct storwin_range run = {win->stor_offset + p * page, 0};
-
-        run.bytes = storwin__min(stop * page, win->stor_bytes) - p * page;
-        if (*n < cap)
-            ranges[*n] = run;
-        *sum += run.bytes;
-        (*n)++;
-        p = stop;
-    }
-}
-
-int storwin_dirty(struct storwin_window *win, uint64_t offset, uint64_t bytes,
-                  struct storwin_range *ranges, size_t cap_ranges, size_t *n_ranges,
-                  uint64_t *dirty_bytes)
-{
-    int rc = check_range(win, offset, bytes, NULL);
-    uint64_t sum = 0, lo, hi;
-    size_t n = 0;
-
-    if (rc < 0 || (!ranges && cap_ranges > 0))
-        return rc < 0 ? rc : -EINVAL;
-    if (atomic_load(&win->async) != STORWIN__IDLE)
-        return STORWIN_ESTATE;
-    lo = offset > win->stor_offset ? offset : win->stor_offset;
-    hi = storwin__min(offset + bytes, win->stor_offset + win->stor_bytes);
-    if (lo < hi) {
-        uint64_t first = (lo - win->stor_offset) / win->page_bytes;
-        uint64_t end = storwin__round_up(hi - win->stor_offset, win->page_bytes) / win->page_bytes;
-
-        if (!win->dirty &&
-            !(win->dirty = calloc((size_t)(storwin__pages(win) / 64 + 1), sizeof(*win->dirty))))
-            return -ENOMEM;
-        if (win->opts.pager != STORWIN_PAGER_KERNEL)
-            storwin__find_dirty(win, first, end);
-        else if ((rc = storwin__cache_dirty(win, first, end)) < 0)
-            return rc;
-        list_runs(win, first, end, ranges, cap_ranges, &n, &sum);
-    }
-    if (n_ranges)
-        *n_ranges = n;
-    if (dirty_bytes)
-        *dirty_bytes = sum;
-    return 0;
 }

@@ -4,7 +4,7 @@
  * reset in one step by PAGEMAP_SCAN, so that no store between the two is lost. Soft-dirty bits are
  * not used: resetting them is not one step with reading them, and concerns the whole process.
  */
-#include "internal.h"
+#include "uffd.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -46,8 +46,6 @@ int storwin__track_open(struct storwin_window *win)
     uint64_t start = (uint64_t)(uintptr_t)(win->map + win->stor_offset);
     uint64_t len = storwin__pages(win) * win->page_bytes;
     struct uffdio_api api = {.api = UFFD_API, .features = WP_ASYNC};
-    struct uffdio_register reg = {.range = {.start = start, .len = len},
-                                  .mode = UFFDIO_REGISTER_MODE_WP};
     struct scan probe = {.size = sizeof(probe),
                          .start = start,
                          .end = start + len,
@@ -61,13 +59,13 @@ int storwin__track_open(struct storwin_window *win)
     win->track = STORWIN_TRACK_ALL;
     if (atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_SCAN)
         return -1;
-    fd = storwin__userfaultfd(&user_faults_only);
+    fd = storwin__uffd_create(&user_faults_only);
     if (fd < 0)
         return -1;
     probe.vec = (uint64_t)(uintptr_t)&one;
     probe.vec_len = 1;
     probe.max_pages = 1;
-    if (ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &reg) < 0 ||
+    if (ioctl(fd, UFFDIO_API, &api) < 0 || storwin__uffd_register(fd, start, len, 0) < 0 ||
         scan(&probe) < 0) {
         close(fd);
         return -1;

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -75,7 +74,8 @@ static int plan_parts(struct storwin_window *win, const struct storwin__plan *pl
 {
     const uint64_t lo = win->stor_offset, hi = lo + win->stor_bytes;
 
-    win->parts = calloc((size_t)plan->n_files + 2, sizeof(*win->parts));
+    win->parts =
+        storwin__calloc(win->opts.allocator, (size_t)plan->n_files + 2, sizeof(*win->parts));
     if (!win->parts)
         return -ENOMEM;
     if (!has_storage(win)) {
@@ -97,7 +97,8 @@ static int plan_parts(struct storwin_window *win, const struct storwin__plan *pl
 static int open_files(struct storwin_window *win, const struct storwin__plan *plan,
                       struct storwin_error *err)
 {
-    win->files = calloc(plan->n_files ? plan->n_files : 1, sizeof(*win->files));
+    win->files = storwin__calloc(win->opts.allocator, plan->n_files ? plan->n_files : 1,
+                                 sizeof(*win->files));
     if (!win->files)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     for (uint32_t i = 0; i < plan->n_files; i++)
@@ -161,14 +162,14 @@ static int open_shm(struct storwin_window *win, const struct storwin__plan *plan
     if (win->shm_fd < 0)
         return storwin__fail(err, -errno, NULL, "shared memory object \"%.100s\": %s",
                              plan->shm_name, storwin_strerror(-errno));
-    win->shm_name = strdup(plan->shm_name);
+    win->shm_name = storwin__strndup(win->opts.allocator, plan->shm_name, strlen(plan->shm_name));
     if (!win->shm_name) {
         if (!plan->attach)
             shm_unlink(plan->shm_name);
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     }
     if (!plan->attach) {
-        rc = storwin__allocate(win->shm_fd, 0, bytes);
+        rc = storwin__reserve_space(win->opts.allocator, win->shm_fd, 0, bytes);
         if (rc == 0 && ftruncate(win->shm_fd, (off_t)bytes) < 0)
             rc = -errno;
         if (rc < 0)
@@ -285,7 +286,8 @@ static int start_pager(struct storwin_window *win, struct storwin_error *err)
         win->track = STORWIN_TRACK_MSYNC;
         return 0;
     }
-    win->dirty = calloc((size_t)(storwin__pages(win) / 64 + 1), sizeof(*win->dirty));
+    win->dirty = storwin__calloc(win->opts.allocator, (size_t)(storwin__pages(win) / 64 + 1),
+                                 sizeof(*win->dirty));
     if (!win->dirty)
         return storwin__fail(err, -ENOMEM, "storage_alloc_pager", "out of memory");
     return win->opts.pager == STORWIN_PAGER_RESIDENT ? start_resident(win, err)
@@ -341,6 +343,27 @@ static void undo(struct storwin_window *win, const struct storwin__plan *plan)
         shm_unlink(win->shm_name);
 }
 
+static void window_destroy(struct storwin_window *win)
+{
+    const struct storwin_allocator *a = win->opts.allocator;
+
+    storwin__pager_close(win);
+    storwin__track_close(win);
+    if (win->map)
+        munmap(win->map, (size_t)win->map_bytes);
+    for (uint32_t i = 0; win->files && i < win->n_files; i++)
+        storwin__file_close(&win->files[i]);
+    if (win->shm_fd >= 0)
+        close(win->shm_fd);
+    storwin__free(a, win->files);
+    storwin__free(a, win->parts);
+    storwin__free(a, win->segments);
+    storwin__free(a, win->dirty);
+    storwin__free(a, win->shm_name);
+    storwin__free(a, win->path);
+    storwin__free(a, win);
+}
+
 int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **out,
                            struct storwin_error *err)
 {
@@ -352,7 +375,7 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
         return rc;
     if (plan->bytes > STORWIN_MAX_BYTES)
         return storwin__fail(err, -EINVAL, NULL, "a window has at most 2^46 bytes");
-    win = calloc(1, sizeof(*win));
+    win = storwin__calloc(plan->opts->allocator, 1, sizeof(*win));
     if (!win)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     win->opts = *plan->opts;
@@ -362,13 +385,15 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
     win->map_bytes = storwin__round_up(plan->bytes, page);
     win->track_fd = win->shm_fd = -1;
     win->owner = getpid();
-    if (plan->opts->alloc_type == STORWIN_STORAGE && !(win->path = strdup(plan->opts->filename)))
+    if (plan->opts->alloc_type == STORWIN_STORAGE &&
+        !(win->path = storwin__strndup(win->opts.allocator, plan->opts->filename,
+                                       strlen(plan->opts->filename))))
         rc = storwin__fail(err, -ENOMEM, NULL, "out of memory");
     if (rc == 0)
         rc = build(win, plan, err);
     if (rc < 0) {
         undo(win, plan);
-        storwin__window_destroy(win);
+        window_destroy(win);
         return rc;
     }
     settle(win);
@@ -385,29 +410,10 @@ int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwi
 
     if (!win)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
-    if ((rc = storwin__opts_take(&own, opts, err)) < 0)
+    if ((rc = storwin__opts_or_defaults(&own, opts, err)) < 0)
         return rc;
     plan.n_files = own.alloc_type == STORWIN_STORAGE;
     return storwin__window_create(&plan, win, err);
-}
-
-void storwin__window_destroy(struct storwin_window *win)
-{
-    storwin__pager_close(win);
-    storwin__track_close(win);
-    if (win->map)
-        munmap(win->map, (size_t)win->map_bytes);
-    for (uint32_t i = 0; win->files && i < win->n_files; i++)
-        storwin__file_close(&win->files[i]);
-    if (win->shm_fd >= 0)
-        close(win->shm_fd);
-    free(win->files);
-    free(win->parts);
-    free(win->segments);
-    free(win->dirty);
-    free(win->shm_name);
-    free(win->path);
-    free(win);
 }
 
 static int remove_names(struct storwin_window *win, struct storwin_error *err)
@@ -428,17 +434,6 @@ static int remove_names(struct storwin_window *win, struct storwin_error *err)
     return rc;
 }
 
-/* A child would write its copies, as old as the fork, over what its parent has synced since, and
- * wait for threads that only that has. */
-int storwin__owned(const struct storwin_window *win, struct storwin_error *err)
-{
-    if (win->owner == getpid())
-        return 0;
-    (void)storwin__fail(err, STORWIN_ESTATE, NULL,
-                        "the window is process %ld's, which allocated it", (long)win->owner);
-    return STORWIN_ESTATE;
-}
-
 int storwin_free(struct storwin_window *win, struct storwin_error *err)
 {
     int rc = 0, unlinked;
@@ -453,13 +448,6 @@ int storwin_free(struct storwin_window *win, struct storwin_error *err)
     if (!(win->opts.flags & (STORWIN_DISCARD | STORWIN_UNLINK)))
         rc = storwin__sync(win, 0, win->bytes, err);
     unlinked = remove_names(win, rc < 0 ? NULL : err);
-    storwin__window_destroy(win);
+    window_destroy(win);
     return rc < 0 ? rc : unlinked;
-}
-
-int storwin_shared_settle(struct storwin_window *win)
-{
-    if (!win || !win->shm_name)
-        return win ? 0 : -EINVAL;
-    return shm_unlink(win->shm_name) < 0 && errno != ENOENT ? -errno : 0;
 }

@@ -5,7 +5,7 @@
  *
  * The command runs under ptrace (x86-64), so that raw system calls, statically linked programs and
  * children that share their parent's memory are reached too; a seccomp filter stops the calls of
- * the table in calls.c and no others. What the dynamic linker does is left alone. Processes are
+ * the table in syscalls.c and no others. What the dynamic linker does is left alone. Processes are
  * numbered as they come: 0 is the command itself, under pmirun 1 is rank 0. Allocations fail in
  * alloc.c, which is preloaded.
  */

@@ -55,7 +55,7 @@ static void look(const struct shmht_reader *r, uint32_t n)
         else
             MUST(rc == SHMHT_ENOENT);
     }
-    while (shmht_next(r, &it, &key_found, &found) == 1)
+    while (shmht_reader_next(r, &it, &key_found, &found) == 1)
         seen++;
     MUST(seen == n);
 }
@@ -85,19 +85,19 @@ static int fill(struct shmht_writer *w, const struct shmht_reader *r)
 static int attach(struct things *t)
 {
     struct shmht_desc desc, got;
-    int rc = shmht_writer_desc(t->w, &desc);
+    int rc, fd = shmht_writer_share(t->w, &desc);
 
-    if (rc < 0)
-        return failed("desc", rc);
+    if (fd < 0)
+        return failed("share", fd);
     if (flags & SHMHT_NAMED) {
-        rc = shmht_reader_attach(&desc, -1, NULL, &t->r);
+        rc = shmht_reader_attach(&desc, -1, NULL, &t->r, NULL);
         return rc < 0 ? failed("attach", rc) : 0;
     }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, t->pair) != 0) {
         perror("subject_shmht: socketpair");
         return -1;
     }
-    rc = shmht_fd_send(t->pair[0], shmht_writer_fd(t->w), &desc);
+    rc = shmht_fd_send(t->pair[0], fd, &desc);
     if (rc < 0)
         return failed("send", rc);
     close(t->pair[0]);
@@ -105,7 +105,7 @@ static int attach(struct things *t)
     t->fd = rc = shmht_fd_recv(t->pair[1], &got);
     if (rc < 0)
         return failed("recv", rc);
-    rc = shmht_reader_attach(&got, t->fd, NULL, &t->r);
+    rc = shmht_reader_attach(&got, t->fd, NULL, &t->r, NULL);
     return rc < 0 ? failed("attach", rc) : 0;
 }
 
@@ -119,19 +119,19 @@ static int blocks(struct things *t, const struct shmht_writer_opts *opts)
     t->block = malloc(1 << 20);
     if (!t->block)
         return failed("malloc", -12);
-    n = shmht_export(t->r, &it, t->block, 1 << 20);
+    n = shmht_reader_export(t->r, &it, t->block, 1 << 20);
     MUST(n > 0);
-    rc = shmht_writer_create(opts, &t->w2);
+    rc = shmht_writer_create(opts, &t->w2, NULL);
     if (rc < 0)
         return failed("create", rc);
-    rc = shmht_merge(t->w2, t->block, (size_t)n, &merged);
+    rc = shmht_writer_merge(t->w2, t->block, (size_t)n, &merged);
     if (rc < 0) {
         look(shmht_writer_view(t->w2), 0);
         return failed("merge", rc);
     }
     MUST(merged.n_new == N);
     look(shmht_writer_view(t->w2), N);
-    rc = shmht_writer_compact(t->w2, NULL, &t->compact);
+    rc = shmht_writer_compact(t->w2, NULL, &t->compact, NULL);
     look(shmht_writer_view(t->w2), N);
     if (rc < 0)
         return failed("compact", rc);
@@ -145,16 +145,15 @@ static int array(struct things *t)
         .size = sizeof(opts), .n_ranks = 1000, .stride_bytes = 24, .flags = flags};
     struct shmht_bytes v;
     struct shmht_desc desc;
-    int rc = shmht_array_create(&opts, &t->a);
+    int rc = shmht_array_create(&opts, &t->a, NULL);
 
     if (rc < 0)
         return failed("array", rc);
     for (uint64_t i = 0; i < opts.n_ranks; i++)
         MUST(shmht_array_put(t->a, i, &i, sizeof(i)) == 0);
-    rc = shmht_array_desc(t->a, &desc);
-    if (rc == 0)
-        rc = shmht_array_attach(&desc, flags & SHMHT_NAMED ? -1 : shmht_array_fd(t->a), NULL,
-                                &t->view);
+    rc = shmht_array_share(t->a, &desc);
+    if (rc >= 0)
+        rc = shmht_array_attach(&desc, flags & SHMHT_NAMED ? -1 : rc, NULL, &t->view, NULL);
     if (rc < 0)
         return failed("attach to an array", rc);
     for (uint64_t i = 0; i < opts.n_ranks; i++)
@@ -168,8 +167,8 @@ static void release(struct things *t)
     shmht_writer_destroy(t->compact);
     shmht_writer_destroy(t->w2);
     shmht_writer_destroy(t->w);
-    shmht_array_close(t->view);
-    shmht_array_close(t->a);
+    shmht_array_detach(t->view);
+    shmht_array_destroy(t->a);
     free(t->block);
     for (int i = 0; i < 2; i++)
         if (t->pair[i] >= 0)
@@ -182,7 +181,7 @@ static int once(void)
 {
     struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 64 << 20, .flags = flags};
     struct things t = {.pair = {-1, -1}, .fd = -1};
-    int rc = shmht_writer_create(&opts, &t.w);
+    int rc = shmht_writer_create(&opts, &t.w, NULL);
 
     if (rc < 0)
         failed("create", rc);

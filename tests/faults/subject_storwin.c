@@ -49,11 +49,11 @@ static int file_has(size_t from, size_t n, size_t at, int round)
 static int sync_twice(struct storwin_window *win, int round)
 {
     struct storwin_error err;
-    int rc = storwin_sync(win, &err), again = 0;
+    int rc = storwin_sync(win, 0, STORWIN_TO_END, &err), again = 0;
 
     if (rc < 0) {
         failed("sync", rc, &err);
-        again = storwin_sync(win, &err);
+        again = storwin_sync(win, 0, STORWIN_TO_END, &err);
         if (again < 0)
             failed("sync", again, &err);
     }
@@ -127,7 +127,7 @@ static int window(void)
     return rc ? rc : rc2;
 }
 
-static int state_is(const struct storwin_ckpt_info *info, int round)
+static int state_is(const struct storwin_info_ckpt *info, int round)
 {
     const char *data = info->data;
 
@@ -140,10 +140,10 @@ static int state_is(const struct storwin_ckpt_info *info, int round)
 /* Commits a state, in two attempts if need be. */
 static int commit(struct storwin_ckpt *ckpt, int round, int *newest)
 {
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
     struct storwin_error err;
     void *data;
-    int rc = storwin_ckpt_begin(ckpt, 0, &data), again;
+    int rc = storwin_ckpt_begin(ckpt, 0, &data, NULL), again;
 
     if (rc < 0)
         return failed("begin", rc, NULL);
@@ -167,7 +167,7 @@ static int commit(struct storwin_ckpt *ckpt, int round, int *newest)
 
 static int checkpoint(void)
 {
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
     struct storwin_ckpt *ckpt = NULL;
     struct storwin_error err;
     struct storwin_opts opts;
@@ -226,7 +226,7 @@ static int shared(void)
         MUST(!win);
         return failed("allocation", rc, &err);
     }
-    rc = storwin_shared_settle(win);
+    rc = storwin_shared_settle(win, NULL);
     if (rc < 0)
         failed("settle", rc, NULL);
     store(win, 1);

@@ -82,6 +82,7 @@ struct output {
 static struct options opt = {.per = 60, .seed = 1, .only = ~0u, .limit_s = 20, .hung = -1};
 static struct alloc_plan *shared;
 static char scratch[] = "/tmp/faults-XXXXXX", alloc_file[64], run_dir[64];
+static char preload[64]; /* opt.alloc under a name without blanks, which end one in LD_PRELOAD */
 static volatile sig_atomic_t interrupted;
 
 static void *need(void *p)
@@ -234,7 +235,7 @@ static int run_once(const struct fault *fault, struct run *r, struct output *out
             shared->fail_at = fault->n;
         }
         if (!fault->n || fault->call == ALLOC) {
-            setenv("LD_PRELOAD", opt.alloc, 1);
+            setenv("LD_PRELOAD", preload, 1);
             setenv("FAULTS_ALLOC", alloc_file, 1);
         } else {
             unsetenv("LD_PRELOAD");
@@ -596,7 +597,7 @@ static void share_alloc_plan(void)
     int fd = open(alloc_file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     void *p = MAP_FAILED;
 
-    if (fd >= 0 && ftruncate(fd, sizeof(*shared)) == 0)
+    if (fd >= 0 && symlink(opt.alloc, preload) == 0 && ftruncate(fd, sizeof(*shared)) == 0)
         p = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) {
         perror("fault_sweep: a file in /tmp");
@@ -645,6 +646,7 @@ int main(int argc, char **argv)
     atexit(clean_up);
     snprintf(run_dir, sizeof(run_dir), "%s/run", scratch);
     snprintf(alloc_file, sizeof(alloc_file), "%s/alloc", scratch);
+    snprintf(preload, sizeof(preload), "%s/preload.so", scratch);
     if (opt.alloc)
         share_alloc_plan();
     rc = run_patiently(&(struct fault){0}, &good, &expected, &starved);

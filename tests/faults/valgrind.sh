@@ -15,7 +15,7 @@ why_not() {
     asymreg_contract* | asymreg_regions* | asymreg_coalesce_* | asymput*) echo "starts other processes and programs: the library itself is in asymreg_test_*" ;;
     asymreg_*_pidfd) echo "the same programs: valgrind (3.19) knows no pidfd_open() in any case" ;;
     storwin_sandbox_*) echo "the same programs, which run here as there" ;;
-    storwin_test_pager) echo "the user-level pager alone, whose pages cannot be served while valgrind holds the thread that wants one: AddressSanitizer has it" ;;
+    storwin_test_pager_internal) echo "the user-level pager alone, whose pages cannot be served while valgrind holds the thread that wants one: AddressSanitizer has it" ;;
     storwin_kill_*) echo "processes that are killed: not a matter of memory" ;;
     rankmap_explain*) echo "a program's test" ;;
     shmht_kill* | shmht_model | shmht_contract*) echo "processes that are killed, or readers beside a writer for a time: not a matter of memory" ;;
@@ -26,7 +26,7 @@ why_not() {
 # Valgrind lets one thread run at a time, and a page fault keeps it: no user-level pager then, and no waiting for another's lock in the kernel.
 without=()
 export UCX_TLS=${UCX_TLS:-posix,cma} # as ctest has it
-[ "$library" = storwin ] && without=("$build/bin/no_userfaultfd" env "LD_PRELOAD=$build/tests/faults/libvalgrind_locks.so")
+[ "$library" = storwin ] && without=("$build/bin/no_userfaultfd" env "LD_LIBRARY_PATH=$build/tests/faults" LD_PRELOAD=libvalgrind_locks.so)
 
 # said_by_memcheck <log>: what it found, in children too, whose status is not this one's. What valgrind itself cannot do is no finding.
 said_by_memcheck() {

@@ -95,8 +95,7 @@ add_modules() {
     shift
     : > "$list"
     for module in "$@"; do
-        modprobe -d "$work" -S "$version" --show-depends "$module" | while read -r verb path _; do
-            [ "$verb" = insmod ] || continue
+        modprobe -d "$work" -S "$version" --show-depends "$module" | sed -nE 's/^insmod (.*\.ko(\.xz)?) .*/\1/p' | while read -r path; do
             name=$(basename "$path")
             name=${name%.xz}
             ! grep -qxF "$name" "$list" || continue

@@ -1,18 +1,58 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The shared library against the ABI kept in abi/: any difference fails. With --freeze: writes that baseline.
+# abi.sh <root> <folder> <abidiff> <library>...: each shared library has the ABI that it had at the last tag (v1.2.3, or 1.2.3), and may have
+# functions besides; a library whose SONAME is another one is free. A change that is meant within one SONAME, such as an option struct that
+# has grown, is named in abi.suppr, beside this file and in abidiff's own form, until the next tag. The tag's libraries are built into the folder, once.
+export NAME='' CORE='' FOLDER=$1
 . "$(dirname "$0")/common.sh"
-if ! readelf -S "$SHARED" | grep -q '\.debug_info'; then
+root=$1 out=$2 abidiff=$3
+shift 3
+
+if [ "$(git -C "$root" rev-parse --show-toplevel 2> "$scratch/log")" != "$root" ]; then
+    echo "skip: needs git and its history: $(tail -n 1 "$scratch/log")"
+    exit 77
+fi
+if ! tag=$(git -C "$root" describe --tags --abbrev=0 --match '*[0-9].[0-9]*' 2> "$scratch/log"); then
+    echo "skip: needs a tag of a release to compare with: $(tail -n 1 "$scratch/log")"
+    exit 77
+fi
+
+for NAME in "$@"; do install_library "" --prefix "$scratch/now"; done
+libraries=$(find "$scratch/now" -type d -name pkgconfig)
+libraries=${libraries%/*}
+if ! readelf -S "$libraries/lib$1.so" | grep -q '\.debug_info'; then
     echo "skip: needs debug information, as in the presets ci and debug"
     exit 77
 fi
-if [ "${1-}" = --freeze ]; then
-    [ -x "$ABIDW" ] || fail "abidw is missing: apt install abigail-tools"
-    mkdir -p "${BASELINE%/*}"
-    "$ABIDW" --headers-dir "$FOLDER/include" --drop-private-types --no-corpus-path --no-comp-dir-path --no-show-locs \
-        --out-file "$BASELINE" "$SHARED"
-    sed -i "s|path='$FOLDER/|path='lib$NAME/|" "$BASELINE" # no folder of this machine
-    echo "wrote $BASELINE"
-else
-    "$ABIDIFF" --headers-dir2 "$FOLDER/include" --drop-private-types "$BASELINE" "$SHARED" ||
-        fail "the ABI differs from ${BASELINE##*/}; a new release writes a new one: --target freeze-abi-$NAME"
+
+base=$out/$(git -C "$root" rev-parse "$tag^{commit}")
+if [ ! -e "$base/made" ]; then
+    rm -rf "$out"
+    mkdir -p "$base/source"
+    git -C "$root" archive "$tag" | tar -x -C "$base/source"
+    {
+        "$CMAKE" -S "$base/source" -B "$base/build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFENCEPOST_EXAMPLES=OFF \
+            -DFENCEPOST_TESTS=OFF -DCMAKE_INSTALL_PREFIX="$base/prefix" -DCMAKE_INSTALL_LIBDIR=lib &&
+            "$CMAKE" --build "$base/build" && "$CMAKE" --install "$base/build"
+    } > "$scratch/log" 2>&1 || { tail -n 30 "$scratch/log"; fail "$tag does not build"; }
+    touch "$base/made"
 fi
+
+suppressions=()
+[ ! -e "$here/abi.suppr" ] || suppressions=(--suppressions "$here/abi.suppr")
+soname() { LC_ALL=C readelf -d "$1" | sed -n 's/.*Library soname: \[\(.*\)\]/\1/p'; }
+bad=0
+for NAME in "$@"; do
+    then=$base/prefix/lib/lib$NAME.so now=$libraries/lib$NAME.so
+    if [ ! -e "$then" ]; then
+        echo "lib$NAME: not in $tag"
+    elif [ "$(soname "$then")" != "$(soname "$now")" ]; then
+        echo "lib$NAME: $(soname "$then") in $tag, $(soname "$now") now"
+    elif "$abidiff" --headers-dir1 "$base/prefix/include" --headers-dir2 "$scratch/now/include" --drop-private-types --no-added-syms \
+        "${suppressions[@]}" "$then" "$now"; then
+        echo "lib$NAME: as in $tag"
+    else
+        echo "FAILED: the ABI of lib$NAME differs from that of $tag"
+        bad=1
+    fi
+done
+exit "$bad"

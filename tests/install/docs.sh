@@ -9,11 +9,12 @@ if find "$include" -name '*.h' -exec grep -L '[@\\]file' {} + | grep .; then
     echo "FAILED: the headers above have no @file" >&2
     exit 1
 fi
-log=${doxyfile%/*}/warnings.txt
-rm -f "$log"
-"$doxygen" "$doxyfile"
-if grep -Ev 'Member .* \((variable|macro definition|enumvalue)\) of .* is not documented\.$' "$log"; then
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+printf '%s\n' "@INCLUDE = \"$doxyfile\"" "OUTPUT_DIRECTORY = $scratch" "WARN_LOGFILE = $scratch/warnings" "GENERATE_XML = NO" | "$doxygen" -
+if grep -Ev 'Member .* \((variable|macro definition|enumvalue)\) of .* is not documented\.$' "$scratch/warnings"; then
     echo "FAILED: Doxygen warns" >&2
     exit 1
 fi
-echo "documentation: ${doxyfile%/*}/html/index.html"
+find "$scratch/html" -name '*.html' | wc -l

@@ -9,7 +9,7 @@ cat > "$scratch/project/CMakeLists.txt" << END
 cmake_minimum_required(VERSION 3.25)
 project(other VERSION 9.8.7 LANGUAGES C CXX)
 include(FetchContent)
-FetchContent_Declare(fencepost SOURCE_DIR $ROOT)
+FetchContent_Declare(fencepost SOURCE_DIR "$ROOT")
 FetchContent_MakeAvailable(fencepost)
 foreach(target IN ITEMS $NAME ${NAME}_static)
     foreach(language IN ITEMS c cc)

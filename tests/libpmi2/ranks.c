@@ -320,6 +320,12 @@ static void do_no_descriptor(void)
     CHECK(n_read == 0 && n_asked == 1);
 }
 
+/* The name of a table's memory, as /proc shows it; not that of a program in a folder "shmht". */
+static int is_table(const char *path)
+{
+    return strstr(path, "/memfd:shmht") || strstr(path, "/dev/shm/shmht-");
+}
+
 /* Every way to write that a client could think of. */
 static void do_write(void)
 {
@@ -335,7 +341,7 @@ static void do_write(void)
     while (fgets(line, sizeof(line), maps)) {
         char prot[8];
 
-        if (!strstr(line, "shmht") || sscanf(line, "%lx-%lx %7s", &first, &last, prot) != 3)
+        if (!is_table(line) || sscanf(line, "%lx-%lx %7s", &first, &last, prot) != 3)
             continue;
         n_maps++;
         CHECK(prot[1] == '-');
@@ -348,7 +354,7 @@ static void do_write(void)
         int again;
 
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        if (readlink(path, target, sizeof(target) - 1) < 0 || !strstr(target, "shmht"))
+        if (readlink(path, target, sizeof(target) - 1) < 0 || !is_table(target))
             continue;
         n_fds++;
         CHECK(ftruncate(fd, 0) != 0);

@@ -74,8 +74,8 @@ static void teams(void)
     CHECK(minirt_team_free(t) == 0);
 
     /* Any ranks, and those that are not among them. */
-    CHECK(rankmap_from_ids32(n > 2 ? (uint32_t[]){2, 0} : (uint32_t[]){0}, n > 2 ? 2 : 1, NULL,
-                             &ranks) == 0);
+    CHECK(rankmap_from_ids(n > 2 ? (uint32_t[]){2, 0} : (uint32_t[]){0}, sizeof(uint32_t),
+                           n > 2 ? 2 : 1, NULL, &ranks, NULL) == 0);
     CHECK(minirt_team_from(world, ranks, &t) == 0);
     CHECK((t == NULL) == (me != 0 && !(n > 2 && me == 2)));
     if (t)
@@ -189,7 +189,7 @@ static void windows(const char *dir)
         CHECK(minirt_window_create(world, bytes, hints, &w) == 0);
         CHECK((stat(path, &st) == 0) == (i > 0 && i < 5));
         use(w, bytes);
-        CHECK(storwin_sync(minirt_window_storage(w), NULL) == 0);
+        CHECK(storwin_sync(minirt_window_storage(w), 0, STORWIN_TO_END, NULL) == 0);
         if (i == 1) { /* what a neighbour put is in the file */
             unsigned char byte = 0;
             int fd = open(path, O_RDONLY);

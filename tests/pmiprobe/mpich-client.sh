@@ -5,7 +5,7 @@ set -u
 probe=$1 src=$2
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-"$MPICC" -o "$tmp/hello" "$src/hello.c" || exit 1
+"$MPICC" -o "$tmp/hello" "$src/probed.c" || exit 1
 out=$("$probe" client --timeout 30 --ranks 2 -- "$tmp/hello")
 rc=$?
 printf '%s\n' "$out"

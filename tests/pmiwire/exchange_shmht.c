@@ -17,7 +17,7 @@ static int merge(struct node *n, uint32_t kind, const void *block, size_t bytes)
     struct shmht_merged m;
 
     assert_int_equal(kind, PMIWIRE_COLL_FENCE);
-    assert_int_equal(shmht_merge(writers[n->id], block, bytes, &m), 0);
+    assert_int_equal(shmht_writer_merge(writers[n->id], block, bytes, &m), 0);
     merged_new += m.n_new;
     merged_replaced += m.n_replaced;
     return 0;
@@ -47,7 +47,7 @@ static void blocks_are_merged(void **state)
 
         merged_new = merged_replaced = 0;
         for (uint32_t i = 0; i < NODES; i++)
-            assert_int_equal(shmht_writer_create(&wo, &writers[i]), 0);
+            assert_int_equal(shmht_writer_create(&wo, &writers[i], NULL), 0);
         w_init(&w, NODES, RANKS, RANDOM, 3);
         w.on_pairs = merge;
         w_start(&w, &o);

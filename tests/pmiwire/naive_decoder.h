@@ -252,7 +252,8 @@ static uint16_t ref_command(uint16_t wire, struct pmiwire_str name)
     return 0;
 }
 
-/* By the words of command.h: a plain name, or an indexed one and 1 to 9 digits without a needless 0. */
+/* By the words of command.h: a plain name, or an indexed one and 1 to 9 digits without a needless
+ * 0. */
 static uint16_t ref_field_id(struct pmiwire_str key, uint32_t *index)
 {
     *index = 0;

@@ -67,10 +67,10 @@ says 'argument:1:1: "8-4:--2" has no stride after its ":", or one of 0' 2 8-4:--
 says 'argument:1:3: 1099511627776 is too large: ids must be below 1099511627776' 2 0 1099511627776
 says 'argument:1:1: "18446744073709551616" is no rank: first, first-last or first-last:stride is expected' 2 18446744073709551616
 says 'argument:1:1: more than 16777216 ranks' 2 0-16777216
-says 'argument:1:10: 6 comes twice, as rank 6 and as rank 10' 2 0-3,4-9, 6
+says 'argument:1:10: ranks 6 and 10 both have id 6' 2 0-3,4-9, 6
 says 'argument:1:1: there are no ranks' 2 ''
 input='0-3\n5 # fine\n7,\n  2\n'
-says 'stdin:4:3: 2 comes twice, as rank 2 and as rank 6' 2
+says 'stdin:4:3: ranks 2 and 6 both have id 2' 2
 input='1\00002\n'
 says 'stdin:1:1: "1?2" is no rank: first, first-last or first-last:stride is expected' 2
 input='\n\n'
@@ -107,7 +107,7 @@ says 'argument:1:1: this is no mapping whose ranks can be counted (say how many 
 says 'argument:1:1: this is no mapping whose ranks can be counted (say how many with -n)' 2 '(vector,(0,99999999999999999999,1))'
 says 'argument:1:1: this is no mapping whose ranks can be counted (say how many with -n)' 2 '(vector,(0,4))'
 "$explain" -n 4 '(vector,(0,4)' >"$work/out" 2>"$work/err" && fail "a mapping without its end passes"
-grep -q '^rankmap-explain: argument:1:1: ' "$work/err" || fail "a mapping without its end: $(cat "$work/err")"
+grep -q '^rankmap-explain: argument:1:13: expected the rest of a block ' "$work/err" || fail "a mapping without its end: $(cat "$work/err")"
 
 # ---- Pictures ----
 prints '^     0 \|#   $' --picture 4x4 0-3

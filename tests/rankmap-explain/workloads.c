@@ -61,15 +61,28 @@ static void check_sound(const struct workload *w)
     free(seen);
 }
 
-static int is_model(uint32_t kind, const char *model)
+static int is_model(const struct rankmap_info *info, const char *model)
 {
+    uint32_t kind = info->kind;
+
     if (strcmp(model, "set") == 0)
         return kind == RANKMAP_BITMAP || kind == RANKMAP_ELIAS_FANO;
     if (strcmp(model, "lut") == 0)
         return kind == RANKMAP_PACKED || kind == RANKMAP_FRAMES || kind == RANKMAP_LUT32;
     if (strcmp(model, "runs") == 0) /* a few pieces, or levels when they are regular */
         return kind == RANKMAP_RUNS || kind == RANKMAP_BLOCKSTRIDE || kind == RANKMAP_MD;
-    return strcmp(rankmap_kind_name(kind), model) == 0;
+    return strcmp(info->kind_name, model) == 0;
+}
+
+static struct rankmap *child_of(struct rankmap *parent, const struct workload_comm *c)
+{
+    struct rankmap *ranks, *child;
+
+    assert_int_equal(
+        rankmap_from_ids(c->of_parent, sizeof(*c->of_parent), c->n, NULL, &ranks, NULL), 0);
+    assert_int_equal(rankmap_compose(parent, ranks, NULL, &child), 0);
+    rankmap_unref(ranks);
+    return child;
 }
 
 /* Through the array of ids and, where there is a parent, through its map. */
@@ -80,22 +93,22 @@ static void check_stored(const struct workload *w, int models)
     for (uint32_t i = 0; i < w->n_comms; i++) {
         const struct workload_comm *c = &w->comms[i];
         uint32_t *ids = malloc((size_t)c->n * sizeof(*ids));
+        struct rankmap_info info = {.size = sizeof(info)};
         struct rankmap *direct;
 
         assert_non_null(ids);
-        assert_int_equal(rankmap_from_ids32(c->ids, c->n, NULL, &direct), 0);
+        assert_int_equal(rankmap_from_ids(c->ids, sizeof(uint32_t), c->n, NULL, &direct, NULL), 0);
         if (c->parent >= 0)
-            assert_int_equal(rankmap_include(maps[c->parent], c->of_parent, c->n, NULL, &maps[i]),
-                             0);
+            maps[i] = child_of(maps[c->parent], c);
         else
             maps[i] = rankmap_ref(direct);
+        assert_int_equal(rankmap_query(maps[i], &info), 0);
         assert_int_equal(rankmap_size(maps[i]), c->n);
-        assert_int_equal(rankmap_ids32(maps[i], 0, c->n, ids), 0);
+        assert_int_equal(rankmap_ids(maps[i], 0, c->n, sizeof(uint32_t), ids), 0);
         assert_memory_equal(ids, c->ids, c->n * sizeof(*ids));
         assert_int_equal(rankmap_compare(maps[i], direct), RANKMAP_IDENT);
-        if (models && !is_model(rankmap_kind(maps[i]), c->model))
-            fail_msg("%s: %s is %s and not %s", w->title, c->name,
-                     rankmap_kind_name(rankmap_kind(maps[i])), c->model);
+        if (models && !is_model(&info, c->model))
+            fail_msg("%s: %s is %s and not %s", w->title, c->name, info.kind_name, c->model);
         rankmap_unref(direct);
         free(ids);
     }

@@ -4,9 +4,7 @@
  * misplaced ids are refused; the detector finds every shape in its array, and none in an array with
  * one element changed.
  */
-#include "random.h"
-
-#include "../../librankmap/src/internal.h"
+#include "rankmap_random.h"
 
 #define MAX_N 400u
 
@@ -29,10 +27,10 @@ static void check_bound(const struct rankmap *map)
     struct rankmap_info info = {.size = sizeof(info)};
     uint64_t bits;
 
-    CHECK(rankmap_info_get(map, &info) == 0);
+    CHECK(rankmap_query(map, &info) == 0);
     bits =
         info.max_id > info.min_id ? 64 - (uint64_t)__builtin_clzll(info.max_id - info.min_id) : 0;
-    CHECK(info.total_bytes == rankmap_bytes(map));
+    CHECK(info.total_bytes == bytes_of(map));
     CHECK(info.total_bytes <= (info.n_ranks * bits + 7) / 8 + 64);
 }
 
@@ -51,8 +49,8 @@ static void detect(const struct formula *f, const int64_t *ids, bool regular)
         a32[r] = (uint32_t)ids[r];
         a64[r] = (uint64_t)ids[r];
     }
-    rc = wide ? rankmap_from_ids64(a64, f->n, &opts, &map)
-              : rankmap_from_ids32(a32, f->n, &opts, &map);
+    rc = wide ? rankmap_from_ids(a64, sizeof(uint64_t), f->n, &opts, &map, NULL)
+              : rankmap_from_ids(a32, sizeof(uint32_t), f->n, &opts, &map, NULL);
     if (rc < 0) {
         CHECK(map == NULL);
         CHECK(rc == RANKMAP_EDUP && has_twins(ids, f->n));
@@ -63,11 +61,11 @@ static void detect(const struct formula *f, const int64_t *ids, bool regular)
     if (opts.flags == 0)
         check_bound(map);
     if (regular) {
-        n_regular += rankmap_kind(map) <= RANKMAP_MD;
-        n_table += rankmap_kind(map) > RANKMAP_MD;
+        n_regular += kind_of(map) <= RANKMAP_MD;
+        n_table += kind_of(map) > RANKMAP_MD;
         n_cases++;
         /* A shape, or a table that is no larger. */
-        CHECK(rankmap_kind(map) <= RANKMAP_MD || rankmap_bytes(map) <= 24 + regular_bytes(f));
+        CHECK(kind_of(map) <= RANKMAP_MD || bytes_of(map) <= 24 + regular_bytes(f));
     }
     rankmap_unref(map);
 }
@@ -85,7 +83,7 @@ static void run(void)
     else
         random_formula(&f, 1 + (uint32_t)below(4), 1 + below(9), MAX_N);
     formula_fill(&f, ids);
-    rc = rankmap_layout(f.o, f.level, f.n_levels, f.phi, f.n, NULL, &map);
+    rc = make_layout(f.o, f.level, f.n_levels, f.phi, f.n, NULL, &map);
     if (rc < 0) {
         CHECK(map == NULL);
         check_refusal(rc, ids, f.n);

@@ -3,7 +3,7 @@
 #ifndef TESTS_RANKMAP_RANDOM_MAP_H
 #define TESTS_RANKMAP_RANDOM_MAP_H
 
-#include "random.h"
+#include "rankmap_random.h"
 
 #define MAX_N 300u
 
@@ -61,12 +61,12 @@ static inline struct rankmap *random_map(int64_t *ids, uint32_t *n, uint64_t lim
         *n = f.n;
         while (*n > 0 && !in_range(ids, *n, limit))
             --*n;
-        rc = rankmap_layout(f.o, f.level, f.n_levels, f.phi, *n, &opts, &map);
+        rc = make_layout(f.o, f.level, f.n_levels, f.phi, *n, &opts, &map);
     } else {
         *n = irregular_ids(a, limit, (uint32_t)below(4));
         for (uint32_t r = 0; r < *n; r++)
             ids[r] = (int64_t)a[r];
-        rc = rankmap_from_ids64(a, *n, &opts, &map);
+        rc = rankmap_from_ids(a, sizeof(uint64_t), *n, &opts, &map, NULL);
     }
     if (rc == 0)
         return map;

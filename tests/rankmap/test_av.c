@@ -3,7 +3,7 @@
  * flat ids in maps. */
 #include <pthread.h>
 
-#include "tools.h"
+#include "rankmap_tools.h"
 
 #define TOP_BIT (UINT64_C(1) << 63)
 
@@ -17,6 +17,14 @@ static struct rankmap_av *av_new(uint32_t entry_bytes, uint64_t capacity, uint64
 
     assert_int_equal(rankmap_av_create(&opts, &av), 0);
     return av;
+}
+
+static struct rankmap_info_av info_of(const struct rankmap_av *av)
+{
+    struct rankmap_info_av info = {.size = sizeof(info)};
+
+    assert_int_equal(rankmap_av_query(av, &info), 0);
+    return info;
 }
 
 static struct rankmap_av_group group_add(struct rankmap_av *av, uint64_t n)
@@ -74,14 +82,14 @@ static void widths(void **state)
     for (int i = 0; i < 3; i++) {
         struct rankmap_av *av = av_new(width[i], 100000, width[i] == 8 ? TOP_BIT | 6 : 0);
         struct rankmap_av_group group = group_add(av, 5000);
-        uint64_t before = rankmap_av_bytes(av);
+        uint64_t before = info_of(av).bytes;
 
         for (uint64_t id = 0; id < 5000; id++)
             assert_int_equal(rankmap_av_set(av, id, 0x1000 + 8 * id, id % 7), 0);
         for (uint64_t id = 0; id < 5000; id++)
             has(av, id, 0x1000 + 8 * id, id % 7);
         assert_int_equal(rankmap_av_set(av, 5000, 1, 0), RANKMAP_ENOENT);
-        assert_int_equal(rankmap_av_bytes(av), before); /* nothing was escaped */
+        assert_int_equal(info_of(av).bytes, before); /* nothing was escaped */
         assert_true(before >= 5000 * (uint64_t)width[i] &&
                     before < 5000 * (uint64_t)width[i] + 1000);
         if (width[i] == 12)
@@ -94,7 +102,7 @@ static void widths(void **state)
 static void tags_and_escapes(void **state)
 {
     struct rankmap_av *av = av_new(8, 10000, TOP_BIT | 6);
-    const uint64_t *words = rankmap_av_base(av);
+    const uint64_t *words = info_of(av).base;
     uint64_t unescaped;
 
     (void)state;
@@ -105,18 +113,18 @@ static void tags_and_escapes(void **state)
     assert_int_equal(words[3], TOP_BIT | 2 | 0x1000);
     assert_int_equal(rankmap_av_word_addr(words[3], TOP_BIT | 6), 0x1000);
     assert_false(rankmap_av_word_escaped(words[3], TOP_BIT | 6));
-    unescaped = rankmap_av_bytes(av);
+    unescaped = info_of(av).bytes;
     for (uint64_t id = 0; id < 5000; id += 2) /* these addresses use the bits of the tag */
         assert_int_equal(rankmap_av_set(av, id, UINT64_MAX - id, id % 7), 0);
     assert_true(rankmap_av_word_escaped(words[2], TOP_BIT | 6));
-    assert_true(rankmap_av_bytes(av) > unescaped + 2500 * 24);
+    assert_true(info_of(av).bytes > unescaped + 2500 * 24);
     for (uint64_t id = 0; id < 5000; id += 2)
         has(av, id, UINT64_MAX - id, id % 7);
     has(av, 3, 0x1000, 5);
     has(av, 1, 0, 0);                                    /* never set */
     assert_int_equal(rankmap_av_set(av, 2, 0x40, 1), 0); /* and back */
     has(av, 2, 0x40, 1);
-    rankmap_av_quiesce(av);
+    rankmap_av_reclaim(av);
     has(av, 4, UINT64_MAX - 4, 4);
     rankmap_av_destroy(av);
     av = av_new(8, 10, 0); /* no tags: every address fits */
@@ -133,7 +141,7 @@ static void implicit(void **state)
     struct rankmap_av_group world = group_add(av, 786432), spawned = group_add(av, 100);
 
     (void)state;
-    assert_null(rankmap_av_base(av));
+    assert_null(info_of(av).base);
     assert_int_equal(rankmap_av_set_rule(av, world.id, 0, 1, 3), 0);
     assert_int_equal(rankmap_av_set_rule(av, spawned.id, 5000, 16, 1), 0);
     has(av, 786431, 786431, 3);
@@ -148,14 +156,14 @@ static void implicit(void **state)
                      RANKMAP_ERANGE); /* its addresses would wrap */
     assert_int_equal(rankmap_av_group_grow(av, spawned.id, 120), 0);
     has(av, spawned.base + 119, UINT64_MAX, 1);
-    assert_true(rankmap_av_bytes(av) < 4096); /* of 786,532 processes */
+    assert_true(info_of(av).bytes < 4096); /* of 786,532 processes */
     rankmap_av_destroy(av);
 }
 
 static void groups(void **state)
 {
     struct rankmap_av *av = av_new(16, 10000, 0);
-    const void *base = rankmap_av_base(av);
+    const void *base = info_of(av).base;
     struct rankmap_av_group a = group_add(av, 1000), b = group_add(av, 2000),
                             c = group_add(av, 500), d, found;
     uint64_t lpid;
@@ -167,7 +175,7 @@ static void groups(void **state)
     for (uint64_t id = 0; id < 3500; id++)
         assert_int_equal(rankmap_av_set(av, id, id + 1, id), 0);
     assert_int_equal(rankmap_av_group_retire(av, b.id), 0);
-    assert_int_equal(rankmap_av_n_groups(av), 2);
+    assert_int_equal(info_of(av).n_groups, 2);
     assert_int_equal(rankmap_av_group_get(av, b.id, &found), RANKMAP_ENOENT);
     assert_int_equal(rankmap_av_group_retire(av, b.id), RANKMAP_ENOENT);
     assert_int_equal(rankmap_av_locate(av, 1500, &found, &lpid), RANKMAP_ENOENT);
@@ -191,8 +199,8 @@ static void groups(void **state)
     assert_int_equal(found.base, 3500);
     assert_int_equal(rankmap_av_group_add(av, 1, &found), RANKMAP_EFULL);
     assert_int_equal(rankmap_av_group_add(av, 0, &found), -EINVAL);
-    assert_ptr_equal(rankmap_av_base(av), base);
-    rankmap_av_quiesce(av);
+    assert_ptr_equal(info_of(av).base, base);
+    rankmap_av_reclaim(av);
     has(av, 3000, 3001, 3000);
     rankmap_av_destroy(av);
 }
@@ -222,7 +230,7 @@ static void many_groups(void **state)
             ids[k] = ids[--n];
         }
         if (i % 100 == 0)
-            rankmap_av_quiesce(av);
+            rankmap_av_reclaim(av);
         for (uint32_t k = 0; k < n; k += 7) {
             struct rankmap_av_group found;
             uint64_t lpid;
@@ -235,7 +243,7 @@ static void many_groups(void **state)
             assert_int_equal(lpid, group.n_procs - 1);
         }
     }
-    assert_int_equal(rankmap_av_n_groups(av), n);
+    assert_int_equal(info_of(av).n_groups, n);
     rankmap_av_destroy(av);
 }
 
@@ -244,7 +252,7 @@ static void flat_ids(void **state)
 {
     struct rankmap_av *av = av_new(8, UINT64_C(1) << 33, 0);
     static const uint32_t pgids[4] = {1, 0, 1, 0};
-    static const uint64_t lpids[4] = {7, 3, 2, 0}, beyond[4] = {7, 3, 20, 0};
+    static const uint64_t lpids[4] = {7, 3, 2, 0};
     uint64_t flat[4] = {0}, lpid;
     struct rankmap_av_group group;
     struct rankmap *map;
@@ -253,18 +261,20 @@ static void flat_ids(void **state)
     (void)state;
     group_add(av, 1000);
     group_add(av, 10);
-    assert_int_equal(rankmap_av_flat(av, pgids, beyond, 4, flat), RANKMAP_ERANGE);
-    assert_int_equal(rankmap_av_flat(av, IDS(1, 0, 2, 0), lpids, 4, flat), RANKMAP_ENOENT);
-    assert_int_equal(flat[0], 0);
-    assert_int_equal(rankmap_av_flat(av, pgids, lpids, 4, flat), 0);
-    assert_int_equal(rankmap_from_ids64(flat, 4, NULL, &map), 0);
+    assert_int_equal(rankmap_av_group_get(av, 2, &group), RANKMAP_ENOENT);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(rankmap_av_group_get(av, pgids[i], &group), 0);
+        assert_true(lpids[i] < group.n_procs);
+        flat[i] = group.base + lpids[i];
+    }
+    assert_int_equal(rankmap_from_ids(flat, sizeof(uint64_t), 4, NULL, &map, NULL), 0);
     for (uint32_t r = 0; r < 4; r++) {
         assert_int_equal(rankmap_av_locate(av, rankmap_id(map, r), &group, &lpid), 0);
         assert_int_equal(group.id, pgids[r]);
         assert_int_equal(lpid, lpids[r]);
         assert_int_equal(rankmap_av_set(av, flat[r], 0x100 + r, 0), 0);
     }
-    assert_int_equal(rankmap_lookup_init(&l, map, (uintptr_t)rankmap_av_base(av), 8), 0);
+    assert_int_equal(rankmap_lookup_init(&l, map, (uintptr_t)info_of(av).base, 8), 0);
     for (uint32_t r = 0; r < 4; r++)
         assert_int_equal(*(uint64_t *)rankmap_addr(&l, r), 0x100 + r);
     rankmap_unref(map);
@@ -281,16 +291,20 @@ static void *read_on(void *arg)
 {
     struct reader *reader = arg;
     struct rankmap_av_group group;
+    struct rankmap_info_av info = {.size = sizeof(info)};
     struct rankmap_av_entry entry;
     uint64_t lpid;
 
-    while (!reader->stop)
+    while (!reader->stop) {
+        reader->n_wrong += rankmap_av_query(reader->av, &info) != 0 || info.n_groups < 1 ||
+                           info.bytes < 100 * 8 || info.n_procs < 100;
         for (uint64_t id = 0; id < 100; id++) {
             reader->n_wrong +=
                 rankmap_av_get(reader->av, id, &entry) != 0 || entry.addr != 2 * id + (id % 3 == 0);
             reader->n_wrong += rankmap_av_locate(reader->av, id, &group, &lpid) != 0 ||
                                group.id != 0 || lpid != id;
         }
+    }
     return NULL;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Lists of ranges, process mappings and task maps; ranks by node. */
-#include "tools.h"
+#include "rankmap_tools.h"
 
 static struct rankmap *list(const char *text)
 {
     struct rankmap *map = NULL;
 
-    assert_int_equal(rankmap_from_text(text, strlen(text), NULL, &map), 0);
+    assert_int_equal(rankmap_from_text(text, strlen(text), NULL, &map, NULL), 0);
     return map;
 }
 
@@ -44,7 +44,7 @@ static void lists(void **state)
     rankmap_unref(map);
     assert_int_equal(rankmap_from_text("1\0"
                                        "2",
-                                       3, NULL, &map),
+                                       3, NULL, &map, NULL),
                      RANKMAP_ESYNTAX); /* a NUL ends nothing */
 }
 
@@ -99,10 +99,46 @@ static void bad_lists(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_int_equal(rankmap_from_text(cases[i].text, strlen(cases[i].text), NULL, &map),
+        assert_int_equal(rankmap_from_text(cases[i].text, strlen(cases[i].text), NULL, &map, NULL),
                          cases[i].rc);
-    assert_int_equal(rankmap_from_text(NULL, 3, NULL, &map), -EINVAL);
+    assert_int_equal(rankmap_from_text(NULL, 3, NULL, &map, NULL), -EINVAL);
     assert_null(map);
+}
+
+/* Where a text is wrong, and what should stand there. */
+static void details(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t where;
+        const char *said;
+    } lists[] = {{"1-2-3", 3, "expected a comma or a blank at byte 3, not '-'"},
+                 {"4,", 2, "expected a number at byte 2, not the end"},
+                 {"1\v2", 1, "expected a comma or a blank at byte 1, not byte 0x0b"},
+                 {"1-5:0,9", 5, "a stride that is 0 or too large before byte 5"},
+                 {"0-9, 12,5-20:3 ,77", 8, "ranges 0 and 2 both have id 5"}},
+      mappings[] = {{"(vector,(0,2,4)", 15, "expected a comma or ) at byte 15, not the end"},
+                    {"(vectr,(0,2,4))", 1, "expected the word vector at byte 1, not 'v'"},
+                    {"[[0,2,4,1]]", 11, "the task map places 8 ranks, not 9"}};
+    struct rankmap_error err;
+    struct rankmap *map = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        int rc = rankmap_from_text(lists[i].text, strlen(lists[i].text), NULL, &map, &err);
+
+        assert_true(rc < 0 && err.code == rc);
+        assert_string_equal(err.text, lists[i].said);
+        assert_int_equal(err.where, lists[i].where);
+    }
+    for (size_t i = 0; i < sizeof(mappings) / sizeof(mappings[0]); i++) {
+        int rc = rankmap_nodes_from_text(mappings[i].text, strlen(mappings[i].text), 9, NULL, &map,
+                                         &err);
+
+        assert_true(rc < 0 && err.code == rc);
+        assert_string_equal(err.text, mappings[i].said);
+        assert_int_equal(err.where, mappings[i].where);
+    }
 }
 
 static void nodes(void **state)
@@ -130,9 +166,9 @@ static void nodes(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rankmap *map = NULL;
 
-        assert_int_equal(
-            rankmap_nodes_from_text(cases[i].text, strlen(cases[i].text), cases[i].n, NULL, &map),
-            0);
+        assert_int_equal(rankmap_nodes_from_text(cases[i].text, strlen(cases[i].text), cases[i].n,
+                                                 NULL, &map, NULL),
+                         0);
         assert_ids(map, cases[i].node_of, cases[i].n);
         rankmap_unref(map);
     }
@@ -171,9 +207,9 @@ static void bad_nodes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_int_equal(
-            rankmap_nodes_from_text(cases[i].text, strlen(cases[i].text), cases[i].n, NULL, &map),
-            cases[i].rc);
+        assert_int_equal(rankmap_nodes_from_text(cases[i].text, strlen(cases[i].text), cases[i].n,
+                                                 NULL, &map, NULL),
+                         cases[i].rc);
     assert_null(map);
 }
 
@@ -185,26 +221,27 @@ static void by_node(void **state)
     (void)state;
     /* one block round and round is a formula, whatever the number of ranks */
     assert_int_equal(
-        rankmap_nodes_from_text("(vector,(0,49152,16))", 21, RANKMAP_MAX_RANKS, NULL, &map), 0);
+        rankmap_nodes_from_text("(vector,(0,49152,16))", 21, RANKMAP_MAX_RANKS, NULL, &map, NULL),
+        0);
     assert_int_equal(rankmap_id(map, 786432 + 17), 1);
     rankmap_unref(map);
-    assert_int_equal(rankmap_nodes_from_text(text, strlen(text), 786432, NULL, &map), 0);
-    assert_int_equal(info_of(map).model_bytes, 40);
-    assert_int_equal(rankmap_by_node(map, NULL, &order), 0);
-    assert_int_equal(rankmap_kind(order), RANKMAP_BLOCKSTRIDE);
-    assert_int_equal(info_of(order).model_bytes, 40);
+    assert_int_equal(rankmap_nodes_from_text(text, strlen(text), 786432, NULL, &map, NULL), 0);
+    assert_int_equal(query(map).model_bytes, 40);
+    assert_int_equal(rankmap_ranks_by_node(map, NULL, &order), 0);
+    assert_int_equal(kind_of(order), RANKMAP_BLOCKSTRIDE);
+    assert_int_equal(query(order).model_bytes, 40);
     assert_int_equal(rankmap_id(order, 16 * 1000 + 3), 3 * 49152 + 1000);
     rankmap_unref(order);
-    assert_int_equal(rankmap_on_node(map, 1000, NULL, &some), 0);
-    assert_int_equal(rankmap_kind(some), RANKMAP_STRIDE);
+    assert_int_equal(rankmap_ranks_on_node(map, 1000, NULL, &some), 0);
+    assert_int_equal(kind_of(some), RANKMAP_STRIDE);
     assert_int_equal(rankmap_size(some), 16);
     rankmap_unref(some);
-    assert_int_equal(rankmap_on_node(map, 49152, NULL, &some), 0);
+    assert_int_equal(rankmap_ranks_on_node(map, 49152, NULL, &some), 0);
     assert_int_equal(rankmap_size(some), 0);
     rankmap_unref(some);
     rankmap_unref(map);
     map = affine(0, 1, 0);
-    assert_int_equal(rankmap_by_node(map, NULL, &order), 0);
+    assert_int_equal(rankmap_ranks_by_node(map, NULL, &order), 0);
     assert_int_equal(rankmap_size(order), 0);
     rankmap_unref(order);
     rankmap_unref(map);
@@ -213,8 +250,8 @@ static void by_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists),     cmocka_unit_test(bad_lists), cmocka_unit_test(nodes),
-        cmocka_unit_test(bad_nodes), cmocka_unit_test(by_node),
+        cmocka_unit_test(lists),   cmocka_unit_test(bad_lists), cmocka_unit_test(nodes),
+        cmocka_unit_test(details), cmocka_unit_test(bad_nodes), cmocka_unit_test(by_node),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

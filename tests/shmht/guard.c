@@ -93,7 +93,7 @@ static void reads_as(int fd, const struct shmht_desc *desc, uid_t uid)
         struct shmht_bytes value;
 
         CHECK(setgid(uid) == 0 && setuid(uid) == 0);
-        CHECK(shmht_reader_attach(desc, fd, NULL, &r) == 0);
+        CHECK(shmht_reader_attach(desc, fd, NULL, &r, NULL) == 0);
         CHECK(shmht_get(r, "key", 3, &value) == 0 && value.len == 5);
         shmht_reader_detach(r);
         _exit(0);
@@ -129,28 +129,28 @@ int main(void)
     struct shmht_array *a;
     struct shmht_desc desc;
 
-    CHECK(shmht_writer_create(&opts, &w) == 0 && shmht_array_create(&aopts, &a) == 0);
-    CHECK(shmht_writer_desc(w, &desc) == 0);
+    CHECK(shmht_writer_create(&opts, &w, NULL) == 0 && shmht_array_create(&aopts, &a, NULL) == 0);
+    CHECK(shmht_writer_share(w, &desc) >= 0);
     CHECK(shmht_put(w, "key", 3, "value", 5) == 0);
-    CHECK(shmht_stats(shmht_writer_view(w), &stats) == 0);
+    CHECK(shmht_reader_stats(shmht_writer_view(w), &stats) == 0);
     if (stats.notes & SHMHT_NOTE_NO_SEALS) {
         printf("skip: this kernel has no F_SEAL_FUTURE_WRITE (Linux 5.1)\n");
         return 77;
     }
-    in_child(shmht_writer_fd(w), 0);
-    in_child(shmht_array_fd(a), 0);
+    in_child(shmht_writer_share(w, NULL), 0);
+    in_child(shmht_array_share(a, NULL), 0);
     not_inherited(w);
     for (uint64_t i = 0; i < 50000; i++) /* the writer itself can write and grow as before */
         CHECK(shmht_put(w, &i, sizeof(i), &i, sizeof(i)) == 0);
-    in_child(shmht_writer_fd(w), 0);
+    in_child(shmht_writer_share(w, NULL), 0);
     if (geteuid() != 0) {
         printf("skip: needs root to be another user; as this one, all of it held\n");
         return 77;
     }
-    in_child(shmht_writer_fd(w), 65534);
-    in_child(shmht_array_fd(a), 65534);
-    reads_as(shmht_writer_fd(w), &desc, 65534);
-    shmht_array_close(a);
+    in_child(shmht_writer_share(w, NULL), 65534);
+    in_child(shmht_array_share(a, NULL), 65534);
+    reads_as(shmht_writer_share(w, NULL), &desc, 65534);
+    shmht_array_destroy(a);
     shmht_writer_destroy(w);
     return 0;
 }

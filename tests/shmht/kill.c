@@ -62,7 +62,7 @@ static void merge_versions(struct shmht_writer *w, struct shared *shared, uint32
         fill32(value, i, atomic_load_explicit(&shared->floor[i], memory_order_relaxed) + 1);
         CHECK(shmht_block_add(&b, key, 16, value, 32) == 0);
     }
-    at_cap(shmht_merge(w, buf, shmht_block_end(&b), NULL));
+    at_cap(shmht_writer_merge(w, buf, shmht_block_end(&b), NULL));
     for (uint32_t i = first; i < first + n; i++)
         atomic_fetch_add_explicit(&shared->floor[i], 1, memory_order_release);
 }
@@ -94,12 +94,13 @@ static void writer(int sock, struct shared *shared, int named, uint64_t seed)
     struct shmht_writer_opts opts = base_opts;
     struct shmht_writer *w;
     struct shmht_desc desc;
+    int fd;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     opts.flags = named ? SHMHT_NAMED : 0;
-    CHECK(shmht_writer_create(&opts, &w) == 0);
-    CHECK(shmht_writer_desc(w, &desc) == 0);
-    CHECK(shmht_fd_send(sock, shmht_writer_fd(w), &desc) == 0);
+    CHECK(shmht_writer_create(&opts, &w, NULL) == 0);
+    fd = shmht_writer_share(w, &desc);
+    CHECK(fd >= 0 && shmht_fd_send(sock, fd, &desc) == 0);
     write_for_ever(w, shared, seed);
 }
 
@@ -134,7 +135,7 @@ static uint64_t count(const struct shmht_reader *r)
     uint64_t n = 0;
     int rc;
 
-    while ((rc = shmht_next(r, &it, &key, &value)) == 1)
+    while ((rc = shmht_reader_next(r, &it, &key, &value)) == 1)
         n++;
     CHECK(rc == 0);
     return n;
@@ -164,23 +165,24 @@ static void trial(struct shared *shared, int number, uint64_t *rng, uint64_t *wr
     close(pair[1]);
     fd = shmht_fd_recv(pair[0], &desc);
     CHECK(fd >= 0);
-    CHECK(shmht_reader_attach(&desc, named ? -1 : fd, NULL, &before) == 0);
-    CHECK(shmht_writer_resume(named ? &desc : NULL, named ? -1 : fd, &opts, &w) == SHMHT_EBUSY);
+    CHECK(shmht_reader_attach(&desc, named ? -1 : fd, NULL, &before, NULL) == 0);
+    CHECK(shmht_writer_resume(named ? &desc : NULL, named ? -1 : fd, &opts, &w, NULL) ==
+          SHMHT_EBUSY);
     nanosleep(&wait, NULL);
     CHECK(kill(pid, SIGKILL) == 0);
     CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 
     check_all(before, shared);
-    CHECK(shmht_reader_attach(&desc, named ? -1 : fd, NULL, &after) == 0);
+    CHECK(shmht_reader_attach(&desc, named ? -1 : fd, NULL, &after, NULL) == 0);
     check_all(after, shared);
     shmht_reader_detach(after);
 
-    rc = shmht_writer_resume(named ? &desc : NULL, named ? -1 : fd, &opts, &w);
+    rc = shmht_writer_resume(named ? &desc : NULL, named ? -1 : fd, &opts, &w, NULL);
     CHECK(rc == (named ? 0 : 1));
     view = shmht_writer_view(w);
-    CHECK(shmht_reader_generation(view) == (named ? 1 : 2));
     check_all(view, shared);
-    shmht_stats(view, &stats);
+    shmht_reader_stats(view, &stats);
+    CHECK(stats.generation == (named ? 1 : 2));
     CHECK(stats.entries == count(view));
     CHECK(stats.total_bytes == stats.header_bytes + stats.live_bytes + stats.garbage_bytes +
                                    stats.table_bytes + stats.old_table_bytes + stats.free_bytes);

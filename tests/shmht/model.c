@@ -282,7 +282,7 @@ static int read_record(int record, int key)
     return a != b || a % 16 != key || a < 16 ? -1 : a / 16;
 }
 
-/* lookup_form.h. Returns the version, 0 if absent, -1 if wrong. */
+/* lookup.c. Returns the version, 0 if absent, -1 if wrong. */
 static int get(int key)
 {
     int table = load(TABLE, mutant != A_TABLE), lines = table % 8, number = table / 8 - 1;
@@ -324,7 +324,7 @@ static void check_gets(int key)
         fail("a version goes back");
 }
 
-/* shmht_next(), from the beginning to the end. */
+/* shmht_reader_next(), from the beginning to the end. */
 static void check_walk(int key)
 {
     int floor = load(FLOOR + key, 1), met = 0, end = load(TOP, mutant != A_TOP);

@@ -7,17 +7,17 @@ static void test_array(void **state)
 {
     struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = 1000, .stride_bytes = 32};
     struct shmht_array *a, *r;
-    struct shmht_array_info info;
+    struct shmht_info_array info;
     struct shmht_bytes value;
     struct shmht_desc desc;
     static unsigned char values[1000 * 32];
     unsigned char v[33] = "0123456789abcdef0123456789abcdef";
 
     (void)state;
-    assert_int_equal(shmht_array_create(&opts, &a), 0);
-    assert_int_equal(shmht_array_desc(a, &desc), 0);
+    assert_int_equal(shmht_array_create(&opts, &a, NULL), 0);
+    assert_true(shmht_array_share(a, &desc) >= 0);
     assert_int_equal(desc.kind, SHMHT_KIND_ARRAY);
-    assert_int_equal(shmht_array_attach(&desc, shmht_array_fd(a), NULL, &r), 0);
+    assert_int_equal(shmht_array_attach(&desc, shmht_array_share(a, NULL), NULL, &r, NULL), 0);
     assert_int_equal(shmht_array_get(r, 0, &value), SHMHT_ENOENT);
     assert_int_equal(shmht_array_get(r, 1000, &value), SHMHT_ERANK);
     assert_int_equal(shmht_array_get(r, UINT64_MAX, &value), SHMHT_ERANK);
@@ -27,41 +27,40 @@ static void test_array(void **state)
     assert_int_equal(shmht_array_put(a, 3, v, 32), SHMHT_EEXIST);
     assert_int_equal(shmht_array_put(a, 999, v, 5), 0);
     assert_int_equal(shmht_array_put(r, 5, v, 5), -EINVAL);
-    assert_int_equal(shmht_array_fd(r), -EINVAL);
+    assert_int_equal(shmht_array_share(r, NULL), -EINVAL);
     assert_int_equal(shmht_array_get(r, 3, &value), 0);
     assert_true(value.len == 32 && memcmp(value.ptr, v, 32) == 0);
-    assert_ptr_equal(value.ptr, (const unsigned char *)shmht_array_values(r) + 3 * 32);
-    assert_true((uintptr_t)shmht_array_values(r) % 4096 == 0);
+    shmht_array_query(r, &info);
+    assert_ptr_equal(value.ptr, (const unsigned char *)info.values + 3 * 32);
+    assert_true((uintptr_t)info.values % 4096 == 0);
     assert_int_equal(shmht_array_get(r, 999, &value), 0);
     assert_true(value.len == 32 && memcmp(value.ptr, "01234\0\0\0\0\0\0", 11) == 0);
     for (size_t i = 0; i < sizeof(values); i++)
         values[i] = (unsigned char)mix(i);
-    assert_int_equal(shmht_array_put_range(a, 0, 1000, values), SHMHT_EEXIST);
     assert_int_equal(shmht_array_get(r, 0, &value), SHMHT_ENOENT);
-    assert_int_equal(shmht_array_put_range(a, 999, 2, values), SHMHT_ERANK);
-    assert_int_equal(shmht_array_put_range(a, 4, UINT64_MAX, values), SHMHT_ERANK);
-    assert_int_equal(shmht_array_put_range(a, 0, 0, values), 0);
-    assert_int_equal(shmht_array_put_range(a, 0, 3, values), 0);
-    assert_int_equal(shmht_array_put_range(a, 4, 995, values + 4 * 32), 0);
+    for (uint64_t i = 0; i < 999; i++)
+        assert_int_equal(shmht_array_put(a, i, values + i * 32, 32), i == 3 ? SHMHT_EEXIST : 0);
     for (uint64_t i = 0; i < 999; i++) {
         assert_int_equal(shmht_array_get(r, i, &value), 0);
         assert_memory_equal(value.ptr, i == 3 ? v : values + i * 32, 32);
     }
-    shmht_array_info(r, &info);
+    shmht_array_query(r, &info);
     assert_true(info.n_set == 1000 && info.n_ranks == 1000 && info.stride_bytes == 32 &&
                 info.generation == 1);
     assert_true(info.total_bytes == 4096 + 32768);
-    shmht_array_close(r);
-    shmht_array_close(a);
-    shmht_array_close(NULL);
+    shmht_array_detach(r);
+    shmht_array_destroy(a);
+    shmht_array_detach(NULL);
+    shmht_array_destroy(NULL);
 }
 
 static void test_options(void **state)
 {
     struct shmht_array_opts opts = {.size = sizeof(opts), .n_ranks = 10, .stride_bytes = 1}, bad;
     struct shmht_writer_opts topts = {.size = sizeof(topts), .max_bytes = 1 << 20};
-    struct shmht_reader_opts placed = {
-        .size = sizeof(placed), .place = &topts, .place_bytes = 65536};
+    static _Alignas(64) unsigned char region[65536];
+    struct shmht_reader_opts mapped = {
+        .size = sizeof(mapped), .region = region, .region_bytes = sizeof(region)};
     struct shmht_array *a, *r;
     struct shmht_reader *t;
     struct shmht_writer *w;
@@ -71,10 +70,10 @@ static void test_options(void **state)
 #define REFUSED(member, value, code)                                                               \
     bad = opts;                                                                                    \
     bad.member = value;                                                                            \
-    assert_int_equal(shmht_array_create(&bad, &a), code)
+    assert_int_equal(shmht_array_create(&bad, &a, NULL), code)
     REFUSED(size, 1, -EINVAL);
-    assert_int_equal(shmht_array_create(&opts, NULL), -EINVAL);
-    assert_int_equal(shmht_array_attach(NULL, -1, NULL, NULL), -EINVAL);
+    assert_int_equal(shmht_array_create(&opts, NULL, NULL), -EINVAL);
+    assert_int_equal(shmht_array_attach(NULL, -1, NULL, NULL, NULL), -EINVAL);
     REFUSED(n_ranks, 0, -EINVAL);
     REFUSED(n_ranks, UINT64_MAX, -EINVAL);
     REFUSED(n_ranks, SHMHT_MAX_REGION_BYTES, -EINVAL); /* with the header it is too large */
@@ -83,20 +82,22 @@ static void test_options(void **state)
     REFUSED(flags, SHMHT_POPULATE, -EINVAL);
     REFUSED(name, "/dev/shm/x", -EINVAL);
     REFUSED(min_free_bytes, UINT64_MAX / 2, 0); /* not looked at for less than a megabyte */
-    shmht_array_close(a);
+    shmht_array_destroy(a);
     bad.n_ranks = 2 << 20;
-    assert_int_equal(shmht_array_create(&bad, &a), -ENOMEM);
-    assert_int_equal(shmht_array_create(&opts, &a), 0);
-    assert_int_equal(shmht_writer_create(&topts, &w), 0);
-    assert_int_equal(shmht_reader_attach(NULL, shmht_array_fd(a), NULL, &t), SHMHT_EKIND);
-    assert_int_equal(shmht_array_attach(NULL, shmht_writer_fd(w), NULL, &r), SHMHT_EKIND);
-    assert_int_equal(shmht_array_attach(NULL, shmht_array_fd(a), &placed, &r),
-                     -EINVAL); /* an array's handle is always allocated */
-    assert_int_equal(shmht_array_desc(a, &desc), 0);
+    assert_int_equal(shmht_array_create(&bad, &a, NULL), -ENOMEM);
+    assert_int_equal(shmht_array_create(&opts, &a, NULL), 0);
+    assert_int_equal(shmht_writer_create(&topts, &w, NULL), 0);
+    assert_int_equal(shmht_reader_attach(NULL, shmht_array_share(a, NULL), NULL, &t, NULL),
+                     SHMHT_EKIND);
+    assert_int_equal(shmht_array_attach(NULL, shmht_writer_share(w, NULL), NULL, &r, NULL),
+                     SHMHT_EKIND);
+    assert_int_equal(shmht_array_attach(NULL, -1, &mapped, &r, NULL), -EINVAL); /* an object only */
+    assert_true(shmht_array_share(a, &desc) >= 0);
     desc.generation++;
-    assert_int_equal(shmht_array_attach(&desc, shmht_array_fd(a), NULL, &r), SHMHT_ESTALE);
+    assert_int_equal(shmht_array_attach(&desc, shmht_array_share(a, NULL), NULL, &r, NULL),
+                     SHMHT_ESTALE);
     shmht_writer_destroy(w);
-    shmht_array_close(a);
+    shmht_array_destroy(a);
 }
 
 /* A million ranks of 32 bytes take 32 MB and an eighth of a byte each, whoever attaches. */
@@ -105,20 +106,20 @@ static void test_size(void **state)
     struct shmht_array_opts opts = {
         .size = sizeof(opts), .n_ranks = 1000000, .stride_bytes = 32, .flags = SHMHT_NAMED};
     struct shmht_array *a, *r;
-    struct shmht_array_info info;
+    struct shmht_info_array info;
     struct shmht_desc desc;
 
     (void)state;
-    assert_int_equal(shmht_array_create(&opts, &a), 0);
-    assert_int_equal(shmht_array_desc(a, &desc), 0);
-    assert_int_equal(shmht_array_attach(&desc, -1, NULL, &r), 0);
-    shmht_array_info(r, &info);
+    assert_int_equal(shmht_array_create(&opts, &a, NULL), 0);
+    assert_true(shmht_array_share(a, &desc) >= 0);
+    assert_int_equal(shmht_array_attach(&desc, -1, NULL, &r, NULL), 0);
+    shmht_array_query(r, &info);
     assert_true(info.total_bytes < 33000000 && info.n_set == 0);
-    shmht_array_close(a);
-    assert_int_equal(shmht_array_attach(&desc, -1, NULL, &a),
+    shmht_array_destroy(a);
+    assert_int_equal(shmht_array_attach(&desc, -1, NULL, &a, NULL),
                      -ENOENT); /* the name has gone, the mapping has not */
-    shmht_array_info(r, &info);
-    shmht_array_close(r);
+    shmht_array_query(r, &info);
+    shmht_array_detach(r);
 }
 
 int main(void)

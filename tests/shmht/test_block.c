@@ -7,7 +7,7 @@ static struct shmht_writer *make(uint64_t max_bytes, uint32_t duplicates)
         .size = sizeof(opts), .max_bytes = max_bytes, .duplicates = duplicates};
     struct shmht_writer *w = NULL;
 
-    assert_int_equal(shmht_writer_create(&opts, &w), 0);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     return w;
 }
 
@@ -64,8 +64,8 @@ static void test_hostile(void **state)
 
             memcpy(bad, good, n);
             bad[at] ^= (unsigned char)(1 << bit);
-            rc = shmht_merge(w, bad, n, NULL);
-            shmht_stats(shmht_writer_view(w), &s);
+            rc = shmht_writer_merge(w, bad, n, NULL);
+            shmht_reader_stats(shmht_writer_view(w), &s);
             if (rc < 0)
                 assert_int_equal(s.entries, 0);
             else
@@ -77,20 +77,21 @@ static void test_hostile(void **state)
     for (size_t len = 0; len < n; len++) {
         struct shmht_writer *w = make(1 << 20, SHMHT_DUP_REPLACE);
 
-        assert_int_equal(shmht_merge(w, good, len, NULL), SHMHT_ETRUNC);
+        assert_int_equal(shmht_writer_merge(w, good, len, NULL), SHMHT_ETRUNC);
         shmht_writer_destroy(w);
     }
     struct shmht_writer *w = make(1 << 20, SHMHT_DUP_REPLACE);
     memcpy(bad, good, n);
     bad[8] = 1, bad[9] = 2, bad[10] = 3, bad[11] = 4; /* the other byte order */
-    assert_int_equal(shmht_merge(w, bad, n, NULL), SHMHT_EORDER);
+    assert_int_equal(shmht_writer_merge(w, bad, n, NULL), SHMHT_EORDER);
     memcpy(bad, good, n);
     bad[12] ^= 2;
-    assert_int_equal(shmht_merge(w, bad, n, NULL), SHMHT_EVERSION);
+    assert_int_equal(shmht_writer_merge(w, bad, n, NULL), SHMHT_EVERSION);
     bad[0] = 'x';
-    assert_int_equal(shmht_merge(w, bad, n, NULL), SHMHT_EMAGIC);
-    assert_int_equal(shmht_merge(w, good, n + 4, NULL), SHMHT_ECORRUPT); /* something behind it */
-    assert_int_equal(shmht_merge(w, good, n, NULL), 0);
+    assert_int_equal(shmht_writer_merge(w, bad, n, NULL), SHMHT_EMAGIC);
+    assert_int_equal(shmht_writer_merge(w, good, n + 4, NULL),
+                     SHMHT_ECORRUPT); /* something behind it */
+    assert_int_equal(shmht_writer_merge(w, good, n, NULL), 0);
     shmht_writer_destroy(w);
 }
 
@@ -122,7 +123,7 @@ static void test_fence(void **state)
                 piece++;
                 assert_true(piece < PIECES);
                 bytes[s][piece] =
-                    shmht_export(shmht_writer_view(w[s]), &it[s], buf[s][piece], PIECE);
+                    shmht_reader_export(shmht_writer_view(w[s]), &it[s], buf[s][piece], PIECE);
                 assert_true(bytes[s][piece] >= 0);
             } while (bytes[s][piece] > 0);
             assert_true(piece > 4);
@@ -130,7 +131,7 @@ static void test_fence(void **state)
         for (int s = 0; s < 2; s++)
             for (int piece = 0; bytes[s][piece] > 0; piece++) {
                 assert_int_equal(
-                    shmht_merge(w[!s], buf[s][piece], (size_t)bytes[s][piece], &merged), 0);
+                    shmht_writer_merge(w[!s], buf[s][piece], (size_t)bytes[s][piece], &merged), 0);
                 assert_true(merged.n_replaced == 0 && merged.n_kept == 0);
                 n += merged.n_new;
             }
@@ -138,7 +139,7 @@ static void test_fence(void **state)
         for (int s = 0; s < 2; s++) { /* the next Fence begins behind what came in by this one */
             struct shmht_bytes k;
 
-            while (shmht_next(shmht_writer_view(w[s]), &it[s], &k, &value) == 1)
+            while (shmht_reader_next(shmht_writer_view(w[s]), &it[s], &k, &value) == 1)
                 ;
             for (uint64_t i = 0; i < (uint64_t)(fence + 1) * 600; i++) {
                 key16(key, i % 2 * 10000 + i / 2);
@@ -147,8 +148,9 @@ static void test_fence(void **state)
             }
         }
     }
-    assert_int_equal(shmht_export(shmht_writer_view(w[0]), &(struct shmht_iter){0}, buf[0][0], 40),
-                     SHMHT_ENOBUF);
+    assert_int_equal(
+        shmht_reader_export(shmht_writer_view(w[0]), &(struct shmht_iter){0}, buf[0][0], 40),
+        SHMHT_ENOBUF);
     shmht_writer_destroy(w[0]);
     shmht_writer_destroy(w[1]);
 }
@@ -169,21 +171,21 @@ static void test_all_or_nothing(void **state)
     for (int i = 0; i < 4000; i++)
         assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 60), 0);
     n = shmht_block_end(&b);
-    assert_int_equal(shmht_merge(w, buf, n, &merged), SHMHT_EFULL);
-    shmht_stats(shmht_writer_view(w), &s);
+    assert_int_equal(shmht_writer_merge(w, buf, n, &merged), SHMHT_EFULL);
+    shmht_reader_stats(shmht_writer_view(w), &s);
     assert_int_equal(s.entries, 0);
     assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
     for (int i = 0; i < 2500; i++)
         assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 40), 0);
     n = shmht_block_end(&b);
-    assert_int_equal(shmht_merge(w, buf, n, &merged), 0);
+    assert_int_equal(shmht_writer_merge(w, buf, n, &merged), 0);
     assert_true(merged.n_new == 2500);
-    shmht_stats(shmht_writer_view(w), &s);
+    shmht_reader_stats(shmht_writer_view(w), &s);
     for (int again = 0; again < 5; again++) {
-        assert_int_equal(shmht_merge(w, buf, n, &merged), 0);
+        assert_int_equal(shmht_writer_merge(w, buf, n, &merged), 0);
         assert_true(merged.n_kept == 2500 && merged.n_new == 0);
     }
-    shmht_stats(shmht_writer_view(w), &s2);
+    shmht_reader_stats(shmht_writer_view(w), &s2);
     assert_true(s.slots == s2.slots && s.total_bytes == s2.total_bytes && s2.entries == 2500);
     shmht_writer_destroy(w);
 }
@@ -207,7 +209,8 @@ static void test_filled_up(void **state)
             put += shmht_put(w2, &i, sizeof(i), text, 28) == 0;
         }
         assert_int_equal(put, n < 72 ? n : 72);
-        assert_int_equal(shmht_merge(w, buf, shmht_block_end(&b), NULL), n <= 72 ? 0 : SHMHT_EFULL);
+        assert_int_equal(shmht_writer_merge(w, buf, shmht_block_end(&b), NULL),
+                         n <= 72 ? 0 : SHMHT_EFULL);
         shmht_writer_destroy(w);
         shmht_writer_destroy(w2);
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random puts, updates, merges, compactions and resumptions against an array that remembers what
- * each key should have; and every form of the look-up against the scalar one, on the same tables.
+ * Random puts, merges, compactions against an array that remembers what
+ * each key should have. Built twice: with the library as it is on this machine, and with its
+ * portable look-up (SHMHT__PORTABLE).
  */
 #include "cm.h"
-#include "internal.h"
 
 #define N_KEYS 3000
 
@@ -49,17 +49,15 @@ static void check_value(const struct shmht_bytes *got, uint64_t seed)
     assert_memory_equal(got->ptr, value, len);
 }
 
-/* Every key, in a random order, one by one and in batches, in one form of the look-up. */
-static void check_form(struct shmht_reader *r, const struct shmht__isa *isa, const struct naive *m)
+/* Every key, in a random order, one by one and in batches. */
+static void check_gets(const struct shmht_reader *r, const struct naive *m)
 {
     static unsigned char bytes[N_KEYS][40];
     static struct shmht_bytes keys[N_KEYS], values[N_KEYS];
-    const struct shmht__isa *before = r->isa;
     struct shmht_bytes one;
     size_t present = 0;
     uint64_t step = 2 * below(N_KEYS / 2) + 1;
 
-    shmht__reader_use_isa(r, isa);
     for (uint64_t j = 0; j < N_KEYS; j++) {
         uint64_t i = j * step % N_KEYS;
 
@@ -78,21 +76,17 @@ static void check_form(struct shmht_reader *r, const struct shmht__isa *isa, con
         if (m->value[i])
             check_value(&values[j], m->value[i]);
     }
-    shmht__reader_use_isa(r, before);
 }
 
-static void check_all(struct shmht_reader *r, const struct naive *m)
+static void check_all(const struct shmht_reader *r, const struct naive *m)
 {
-    static const char *const forms[] = {"scalar", "sse2", "avx2", "avx512"};
     struct shmht_iter it = {0};
     struct shmht_bytes key, value;
     struct shmht_stats s;
     uint64_t last = 0, n = 0, i;
 
-    for (int f = 0; f < 4; f++)
-        if (shmht__isa_find(forms[f]))
-            check_form(r, shmht__isa_find(forms[f]), m);
-    while (shmht_next(r, &it, &key, &value) == 1) {
+    check_gets(r, m);
+    while (shmht_reader_next(r, &it, &key, &value) == 1) {
         i = 0;
         memcpy(&i, key.ptr, 3);
         assert_true(i < N_KEYS && m->value[i] != 0 && m->order[i] > last);
@@ -100,7 +94,7 @@ static void check_all(struct shmht_reader *r, const struct naive *m)
         check_value(&value, m->value[i]);
         n++;
     }
-    shmht_stats(r, &s);
+    shmht_reader_stats(r, &s);
     assert_true(n == m->n && s.entries == n);
     assert_true(s.total_bytes == s.header_bytes + s.live_bytes + s.garbage_bytes + s.table_bytes +
                                      s.old_table_bytes + s.free_bytes);
@@ -120,13 +114,6 @@ static void put_one(struct shmht_writer *w, struct naive *m, uint32_t policy, ui
     size_t key_len = make_key(i, key), value_len = make_value(seed, value);
     int there = m->value[i] != 0;
 
-    if (below(4) == 0) {
-        assert_int_equal(shmht_update(w, key, key_len, value, value_len),
-                         there ? SHMHT_PUT_REPLACED : SHMHT_ENOENT);
-        if (there)
-            remember(m, i, seed, clock);
-        return;
-    }
     assert_int_equal(shmht_put(w, key, key_len, value, value_len),
                      !there                        ? SHMHT_PUT_NEW
                      : policy == SHMHT_DUP_REPLACE ? SHMHT_PUT_REPLACED
@@ -160,7 +147,7 @@ static void merge_some(struct shmht_writer *w, struct naive *m, uint32_t policy,
         if (m->value[i] == 0 || policy == SHMHT_DUP_REPLACE)
             remember(m, i, seed, clock);
     }
-    assert_int_equal(shmht_merge(w, buf + shift, shmht_block_end(&b), &merged), 0);
+    assert_int_equal(shmht_writer_merge(w, buf + shift, shmht_block_end(&b), &merged), 0);
     assert_memory_equal(&merged, &expect, sizeof(expect));
 }
 
@@ -173,12 +160,13 @@ static void run(uint64_t seed, uint32_t policy, uint64_t max_bytes, uint32_t loa
     static struct naive m;
     struct shmht_writer *w, *next;
     struct shmht_reader *r;
+    struct shmht_stats s;
     uint64_t clock = 0;
 
     memset(&m, 0, sizeof(m));
     rng = seed;
-    assert_int_equal(shmht_writer_create(&opts, &w), 0);
-    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), NULL, &r), 0);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    assert_int_equal(shmht_reader_attach(NULL, shmht_writer_share(w, NULL), NULL, &r, NULL), 0);
     for (int round = 0; round < 12; round++) {
         for (uint64_t n = below(800); n > 0; n--)
             put_one(w, &m, policy, &clock);
@@ -186,14 +174,17 @@ static void run(uint64_t seed, uint32_t policy, uint64_t max_bytes, uint32_t loa
         check_all(r, &m);
         if (round % 4 == 3) {
             opts.generation = 0;
-            assert_int_equal(shmht_writer_compact(w, round % 8 == 3 ? NULL : &opts, &next), 0);
-            assert_true(shmht_reader_superseded(r) == shmht_reader_generation(r) + 1);
+            assert_int_equal(shmht_writer_compact(w, round % 8 == 3 ? NULL : &opts, &next, NULL),
+                             0);
+            shmht_reader_stats(r, &s);
+            assert_true(s.superseded == s.generation + 1);
             check_all(r, &m); /* the old one stays as it is */
             shmht_writer_destroy(w);
             check_all(r, &m);
             shmht_reader_detach(r);
             w = next;
-            assert_int_equal(shmht_reader_attach(NULL, shmht_writer_fd(w), NULL, &r), 0);
+            assert_int_equal(shmht_reader_attach(NULL, shmht_writer_share(w, NULL), NULL, &r, NULL),
+                             0);
             check_all(r, &m);
         }
     }

@@ -89,7 +89,8 @@ static void windows(void)
               info.offset_bytes == SIZE / 2);
         memset(storwin_base(wa), 'a' + (int)pager, SIZE / 2);
         memset(storwin_base(wb), 'k' + (int)pager, SIZE / 2);
-        CHECK(storwin_sync(wa, &err) == 0 && storwin_sync(wb, &err) == 0);
+        CHECK(storwin_sync(wa, 0, STORWIN_TO_END, &err) == 0 &&
+              storwin_sync(wb, 0, STORWIN_TO_END, &err) == 0);
         read_file(dev_path, 0, copy, SIZE);
         for (uint64_t i = 0; i < SIZE; i++)
             CHECK(copy[i] == (i < SIZE / 2 ? 'a' : 'k') + (int)pager);
@@ -128,7 +129,7 @@ static void refusals(void)
 static void checkpoints(void)
 {
     struct storwin_opts opts = dev_opts(STORWIN_PAGER_KERNEL, page);
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
     struct storwin_ckpt *ckpt;
     struct storwin_error err;
     void *data;
@@ -138,7 +139,7 @@ static void checkpoints(void)
         write_file(dev_path, at, zeros, sizeof(zeros));
     for (uint64_t g = 1; g < 5; g++) {
         CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &ckpt, &err) == 0);
-        CHECK(storwin_ckpt_begin(ckpt, 0, &data) == 0);
+        CHECK(storwin_ckpt_begin(ckpt, 0, &data, NULL) == 0);
         memset(data, (int)g, 1 << 20);
         CHECK(storwin_ckpt_commit(ckpt, &err) == 0);
         storwin_ckpt_close(ckpt);
@@ -200,12 +201,12 @@ static void failing(uint32_t pager, int dev)
     }
     base = storwin_base(win);
     memset(base, 1, SIZE / 2);
-    rc = storwin_sync(win, &err);
+    rc = storwin_sync(win, 0, STORWIN_TO_END, &err);
     CHECK(rc == 0);
     atomic_store(&flusher_stop, 0);
     CHECK(pthread_create(&thread, NULL, flusher, &dev) == 0);
     memset(base + SIZE * 3 / 4, 2, SIZE / 4);
-    rc = storwin_sync(win, &err);
+    rc = storwin_sync(win, 0, STORWIN_TO_END, &err);
     atomic_store(&flusher_stop, 1);
     pthread_join(thread, NULL);
     printf("pager %u: %d: %s\n", pager, rc, err.text);
@@ -215,8 +216,8 @@ static void failing(uint32_t pager, int dev)
     CHECK(mount("none", test_path("full"), NULL, MS_REMOUNT, "size=64m") == 0);
     /* Writes once more what failed, though nothing was stored since. The kernel may have tried by
      * itself before there was room (its flusher, somebody's sync()): that failure is told first. */
-    if (storwin_sync(win, &err) < 0)
-        CHECK(storwin_sync(win, &err) == 0);
+    if (storwin_sync(win, 0, STORWIN_TO_END, &err) < 0)
+        CHECK(storwin_sync(win, 0, STORWIN_TO_END, &err) == 0);
     CHECK(storwin_free(win, NULL) == 0);
     read_file(test_path("full/back"), 0, copy, SIZE);
     for (uint64_t i = 0; i < SIZE; i++)

@@ -25,13 +25,13 @@ static struct storwin_ckpt *open_it(uint32_t pager)
 static void writer(int out, uint32_t pager)
 {
     struct storwin_ckpt *ckpt = open_it(pager);
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
 
     storwin_ckpt_query(ckpt, &info);
     for (uint64_t g = info.generation + 1;; g++) {
         void *data;
 
-        CHECK(storwin_ckpt_begin(ckpt, g % 2 ? STORWIN_CKPT_COPY : 0, &data) == 0);
+        CHECK(storwin_ckpt_begin(ckpt, g % 2 ? STORWIN_CKPT_COPY : 0, &data, NULL) == 0);
         test_state(g, data, STATE);
         CHECK(storwin_ckpt_commit(ckpt, NULL) == 0);
         CHECK(write(out, &g, sizeof(g)) == sizeof(g));
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     for (unsigned round = 0; round < rounds; round++) {
         const uint32_t pager = round % 2 ? STORWIN_PAGER_RESIDENT : STORWIN_PAGER_KERNEL;
         uint64_t acked = one_round(pager, &rng);
-        struct storwin_ckpt_info info = {.size = sizeof(info)};
+        struct storwin_info_ckpt info = {.size = sizeof(info)};
         struct storwin_ckpt *ckpt = open_it(1 - pager);
 
         if (acked < newest)

@@ -85,7 +85,7 @@ static uint64_t end_of(int fd)
 static uint64_t restored(struct storwin_ckpt *ckpt)
 {
     static uint8_t want[STATE];
-    struct storwin_ckpt_info info = {.size = sizeof(info)};
+    struct storwin_info_ckpt info = {.size = sizeof(info)};
 
     storwin_ckpt_query(ckpt, &info);
     if (info.generation > 0) {
@@ -123,7 +123,7 @@ static void writer(const char *name, const char *pager, const char *device, cons
 
         if (!first) {
             g++;
-            CHECK(storwin_ckpt_begin(ckpt, g % 2 ? STORWIN_CKPT_COPY : 0, &data) == 0);
+            CHECK(storwin_ckpt_begin(ckpt, g % 2 ? STORWIN_CKPT_COPY : 0, &data, NULL) == 0);
             test_state(g, data, STATE);
             CHECK(storwin_ckpt_commit(ckpt, NULL) == 0);
         }

@@ -54,7 +54,7 @@ static struct storwin_window *open_rank(const struct kind *k, unsigned rank,
 
 static void check_layout(const struct kind *k, const struct storwin_window *win, unsigned rank)
 {
-    struct storwin_part_info part = {.size = sizeof(part)};
+    struct storwin_info_part part = {.size = sizeof(part)};
     uint64_t at = 0;
 
     for (unsigned i = 0; i < RANKS; i++) {
@@ -70,14 +70,14 @@ static void check_layout(const struct kind *k, const struct storwin_window *win,
             CHECK(storwin_base(win) == base);
         at += bytes;
     }
-    CHECK(storwin_bytes(win) == at);
+    CHECK(window_bytes(win) == at);
     at = 0;
-    for (uint32_t i = 0; storwin_part(win, i, &part) == 0; i++) {
+    for (uint32_t i = 0; storwin_query_part(win, i, &part) == 0; i++) {
         CHECK(part.offset >= at && part.bytes > 0 && part.coherent == 1 &&
               fcntl(part.fd, F_GETFD) >= 0);
         at = part.offset + part.bytes;
     }
-    CHECK(at == storwin_bytes(win));
+    CHECK(at == window_bytes(win));
     CHECK(storwin_shared_segment(win, RANKS, NULL, NULL, NULL) == -EINVAL);
 }
 
@@ -104,7 +104,7 @@ static void run_rank(const struct kind *k, unsigned rank, pthread_barrier_t *bar
         fprintf(stderr, "%s, rank %u: %s\n", k->name, rank, err.text);
     CHECK(rc == 0);
     pthread_barrier_wait(barrier);
-    CHECK(storwin_shared_settle(win) == 0); /* any may, more than once */
+    CHECK(storwin_shared_settle(win, NULL) == 0); /* any may, more than once */
     check_layout(k, win, rank);
     CHECK(storwin_shared_segment(win, next, (void **)&theirs, NULL, NULL) == 0);
     for (uint64_t i = 0; i < size_of(k, next); i++)
@@ -114,7 +114,7 @@ static void run_rank(const struct kind *k, unsigned rank, pthread_barrier_t *bar
     for (uint64_t i = 0; i < size_of(k, rank); i++)
         CHECK(mine[i] == value(before, i));
     if (rank == 0)
-        CHECK(storwin_sync(win, &err) == 0);
+        CHECK(storwin_sync(win, 0, STORWIN_TO_END, &err) == 0);
     pthread_barrier_wait(barrier);
     if (rank == 1 && k->alloc_type == STORWIN_STORAGE && k->factor_ppb == STORWIN_FACTOR_ONE) {
         uint8_t *copy = malloc(size_of(k, 1));
@@ -165,7 +165,7 @@ static void run(const struct kind *k)
 }
 
 /* A part with its descriptor, to another process. */
-static void send_part(int socket, const struct storwin_part_info *part)
+static void send_part(int socket, const struct storwin_info_part *part)
 {
     union {
         struct cmsghdr head;
@@ -184,7 +184,7 @@ static void send_part(int socket, const struct storwin_part_info *part)
     CHECK(sendmsg(socket, &message, 0) == (ssize_t)sizeof(*part));
 }
 
-static void receive_part(int socket, struct storwin_part_info *part)
+static void receive_part(int socket, struct storwin_info_part *part)
 {
     union {
         struct cmsghdr head;
@@ -207,7 +207,7 @@ static void receive_part(int socket, struct storwin_part_info *part)
 static void peer(int socket, uint64_t bytes)
 {
     uint8_t *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct storwin_part_info part;
+    struct storwin_info_part part;
 
     CHECK(base != MAP_FAILED);
     for (int i = 0; i < 2; i++) {
@@ -229,7 +229,7 @@ static void lent(uint32_t order)
 {
     const uint64_t bytes = 10 * page + 77;
     struct storwin_opts opts = storage_opts(test_path("lent"));
-    struct storwin_part_info part = {.size = sizeof(part)};
+    struct storwin_info_part part = {.size = sizeof(part)};
     struct storwin_window *win;
     uint8_t *base, *copy;
     int sockets[2], status;
@@ -252,15 +252,15 @@ static void lent(uint32_t order)
     for (uint64_t i = 0; i < bytes; i++)
         base[i] = value(1, i);
     for (uint32_t i = 0; i < 2; i++) {
-        CHECK(storwin_part(win, i, &part) == 0);
+        CHECK(storwin_query_part(win, i, &part) == 0);
         send_part(sockets[0], &part);
     }
-    CHECK(storwin_part(win, 2, &part) == STORWIN_ERANGE);
+    CHECK(storwin_query_part(win, 2, &part) == STORWIN_ERANGE);
     CHECK(recv(sockets[0], copy, 1, 0) == 1);
     for (uint64_t i = 0; i < bytes; i++)
         CHECK(base[i] == value(2, i));
-    CHECK(storwin_sync(win, NULL) == 0);
-    CHECK(storwin_part(win, order == STORWIN_STORAGE_FIRST ? 0 : 1, &part) == 0 &&
+    CHECK(storwin_sync(win, 0, STORWIN_TO_END, NULL) == 0);
+    CHECK(storwin_query_part(win, order == STORWIN_STORAGE_FIRST ? 0 : 1, &part) == 0 &&
           part.kind == STORWIN_STORAGE);
     read_file(test_path("lent"), part.fd_offset, copy, part.bytes);
     CHECK(memcmp(copy, base + part.offset, part.bytes) == 0);

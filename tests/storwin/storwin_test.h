@@ -199,6 +199,22 @@ static inline struct storwin_ckpt *test_ckpt_open(const char *path, uint32_t pag
     return NULL;
 }
 
+static inline uint64_t window_bytes(const struct storwin_window *win)
+{
+    struct storwin_info info = {.size = sizeof(info)};
+
+    CHECK(storwin_query(win, &info) == 0);
+    return info.bytes;
+}
+
+static inline struct storwin_stats window_stats(const struct storwin_window *win)
+{
+    struct storwin_stats stats = {.size = sizeof(stats)};
+
+    CHECK(storwin_query_stats(win, &stats) == 0);
+    return stats;
+}
+
 static inline uint64_t file_size(const char *path)
 {
     struct stat st;

@@ -11,7 +11,6 @@
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
 
-#include "internal.h"
 #include "storwin_test.h"
 
 static int lustre, refuses;

@@ -66,7 +66,7 @@ void gather_destroy(struct job *job)
     if (!job->gather)
         return;
     forget_values(job->gather);
-    shmht_array_close(job->gather->array);
+    shmht_array_destroy(job->gather->array);
     free(job->gather->values);
     free(job->gather);
     job->gather = NULL;
@@ -174,7 +174,7 @@ static int make_array(struct gather *g, const struct pmirun *pr, struct shmht_ar
     }
     if ((uint64_t)opts.n_ranks * opts.stride_bytes > pr->opt.shm_max_bytes)
         return SHMHT_EFULL;
-    rc = shmht_array_create(&opts, array);
+    rc = shmht_array_create(&opts, array, NULL);
     for (uint32_t i = 0; rc == 0 && i < g->n_ranks; i++)
         rc = shmht_array_put(*array, i, g->values[i], strlen(g->values[i]));
     return rc;
@@ -186,7 +186,7 @@ static int advertise(struct pmirun *pr, const struct job *job, struct shmht_arra
     char text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
     ssize_t n;
-    int rc = shmht_array_desc(array, &desc);
+    int rc = shmht_array_share(array, &desc);
 
     n = rc < 0 ? rc : shmht_desc_format(&desc, text, sizeof(text));
     if (n < 0)
@@ -236,10 +236,10 @@ int gather_on_fence(void *ctx, uint32_t job_id)
     if (rc != 0) {
         if (rc != SHMHT_ENOENT)
             trace(pr, "an Allgather without shared memory: %s", table_why(rc));
-        shmht_array_close(array);
+        shmht_array_destroy(array);
         rc = give_up(pr, job);
     } else {
-        shmht_array_close(g->array);
+        shmht_array_destroy(g->array);
         g->array = array;
         g->n_arrays++;
         g->advertised = true;
@@ -254,5 +254,5 @@ int gather_fd(const struct job *job, uint32_t *n_arrays)
     const struct gather *g = job->gather;
 
     *n_arrays = g ? g->n_arrays : 0;
-    return g && g->advertised ? shmht_array_fd(g->array) : -1;
+    return g && g->advertised ? shmht_array_share(g->array, NULL) : -1;
 }

@@ -47,7 +47,7 @@ static int advertise(struct pmirun *pr, const struct job *job, struct table *t)
     char text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
     ssize_t n;
-    int rc = shmht_writer_desc(t->writer, &desc);
+    int rc = shmht_writer_share(t->writer, &desc);
 
     if (rc < 0)
         return rc;
@@ -76,7 +76,7 @@ void table_create(struct pmirun *pr, struct job *job)
         opts.flags = SHMHT_NAMED;
     }
     t = calloc(1, sizeof(*t));
-    rc = t ? shmht_writer_create(&opts, &t->writer) : -ENOMEM;
+    rc = t ? shmht_writer_create(&opts, &t->writer, NULL) : -ENOMEM;
     if (rc == 0)
         rc = advertise(pr, job, t);
     if (rc != 0) {
@@ -110,7 +110,7 @@ void table_settled(struct pmirun *pr, struct job *job)
 
 int table_fd(const struct job *job)
 {
-    return job->table && !job->table->ended ? shmht_writer_fd(job->table->writer) : -1;
+    return job->table && !job->table->ended ? shmht_writer_share(job->table->writer, NULL) : -1;
 }
 
 /* Out of room: everybody is told in the answer to the next fence, until when what can be read there
@@ -182,7 +182,7 @@ int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t by
     int rc = 0;
 
     if (t && !t->ended) {
-        rc = shmht_merge(t->writer, block, bytes, NULL);
+        rc = shmht_writer_merge(t->writer, block, bytes, NULL);
         if (rc == 0)
             return 0;
         end(pr, job, rc);

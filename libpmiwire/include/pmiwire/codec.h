@@ -3,28 +3,26 @@
  * @file codec.h
  * @brief PMI messages to fields and back, on both wires, without copying or allocating.
  *
- * **The three framings.**
+ * PMI-1 is a line of words, `cmd=put kvsname=k key=a value=b`, or for spawn a field a line (mcmd);
+ * PMI-2 is a decimal length and fields, `    22cmd=kvs-get;key=alpha;`. The first bytes of a
+ * message tell which. libpmiwire/WIRE.md has the grammar.
  *
- *   - `PMIWIRE_V1`: `cmd=put kvsname=k key=a value=b\n`. Words are separated by
- *     one or more spaces; there is no escaping. A word is split at its first
- *     `=`. Only fields that hold prose (`msg`, `errmsg`, `message`,
- *     `error_msg`) may go on over spaces, up to the next word with an `=`.
- *   - `PMIWIRE_V1_MCMD`: `mcmd=spawn\nnprocs=2\narg1=a b\nendcmd\n`. A field a
- *     line; the value is the rest of the line, whatever it holds, and may be empty.
- *   - `PMIWIRE_V2`: `    22cmd=kvs-get;key=alpha;`: six characters of decimal
- *     length of what follows, padded with spaces on either side, then fields
- *     that each end with `;`. A doubled `;;` in a value stands for one `;`.
- *
- * Which one is told by the first bytes, message by message: `cmd=` and
- * `mcmd=` open PMI-1, anything else must be a PMI-2 length.
- *
- * **Decoding** splits a message into fields that point into your buffer. It
- * takes any split and any pipelining: call it with what you have, from the
- * start of the message; it remembers how far it looked, so that feeding a long
- * message byte by byte costs time linear in its length.
+ * **Decoding** splits a message into fields that point into your buffer. It takes any split and any
+ * pipelining: call it with what you have, from the start of the message. It remembers how far it
+ * looked, so that a long message fed byte by byte costs time linear in its length.
  *
  * **Encoding** writes into your buffer and refuses whatever the framing cannot carry. Given a
  * profile it also refuses what that peer would truncate, misread or die of.
+ *
+ *     pmiwire_decoder_init(&d, 0, 0);
+ *     msg.fields = fields, msg.cap_fields = PMIWIRE_USUAL_FIELDS;
+ *     n = pmiwire_decode(&d, buf, len, &msg);          // bytes consumed; 0: read more
+ *     if (n > 0 && pmiwire_msg_check(&msg, 0, &err) == 0 && msg.id == PMIWIRE_V1_PUT)
+ *         pmiwire_msg_str(&msg, PMIWIRE_F_KEY, &key);  // command.h
+ *
+ *     pmiwire_enc_begin(&e, buf, sizeof buf, PMIWIRE_V1_PUT_RESULT, profile);
+ *     pmiwire_enc_int(&e, PMIWIRE_F_RC, 0);
+ *     n = pmiwire_enc_end(&e, &err);                   // length, or the first error
  */
 #ifndef PMIWIRE_CODEC_H
 #define PMIWIRE_CODEC_H

@@ -11,6 +11,14 @@
  * pmiwire_msg_check() finds missing mandatory fields, duplicates, empty
  * values and numbers that are none, and says which and where. Fields that the
  * table does not know are skipped: that is what keeps extra fields compatible.
+ *
+ *     if (pmiwire_msg_check(&msg, 0, &err) != 0)       // a server; a client: CHECK_FIRST_WINS
+ *         …err.code, err.text…
+ *     else if (msg.id == PMIWIRE_V1_GET)
+ *         rc = pmiwire_msg_str(&msg, PMIWIRE_F_KEY, &key);
+ *     for (uint16_t id = 0; id < PMIWIRE_CMD_COUNT_; id++)
+ *         if ((c = pmiwire_command_get(id)) != NULL)
+ *             …c->name, c->fields…
  */
 #ifndef PMIWIRE_COMMAND_H
 #define PMIWIRE_COMMAND_H

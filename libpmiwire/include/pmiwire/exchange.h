@@ -142,7 +142,7 @@ struct pmiwire_exchange_ops {
      * are many. A Fence's: put them in order into what `find` looks at, later ones replacing
      * earlier ones. An Allgather's: the key is the rank, 4 bytes as in memory (uint32_t), each rank
      * once, in no order of ranks.
-     * @param block  pmiwire_block_next() or shmht_merge() read it; aligned to 8
+     * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
      * @return 0, or an error, which ends the exchange with it. Must not call the exchange
      */
     int (*pairs)(void *ctx, uint32_t kind, uint32_t number, const void *block, size_t bytes);

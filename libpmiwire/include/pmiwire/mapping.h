@@ -16,7 +16,13 @@
  * meets them, so the encoder writes triples unless told otherwise and the
  * parser reads both. Spaces are accepted and never written.
  *
- * Source: Flux RFC 13, MPICH pull request 6213, and measurement.
+ *     pmiwire_mapping_parse(text, NULL, 0, &n_blocks, NULL);           // PMIWIRE_ENOBUF: how many
+ *     pmiwire_mapping_parse(text, blocks, n_blocks, &n_blocks, &err);
+ *     pmiwire_mapping_expand(blocks, n_blocks, n_ranks, node_of);      // node of each rank
+ *     n = pmiwire_mapping_encode(node_of, n_ranks, PMIWIRE_MAPPING_CLASSIC,
+ *                                PMIWIRE_MAPPING_MPICH40_BYTES, out, sizeof out);
+ *
+ * @source Flux RFC 13, MPICH pull request 6213, and measurement.
  */
 #ifndef PMIWIRE_MAPPING_H
 #define PMIWIRE_MAPPING_H

@@ -237,7 +237,7 @@ static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char
 {
     const size_t bytes = (size_t)(end - buf);
     const char *stop, *word = body;
-    uint16_t flags;
+    uint16_t flags = 0;
     uint32_t total = 0;
 
     if (end - body < 4 || memcmp(body, "cmd=", 4) != 0)

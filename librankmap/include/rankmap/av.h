@@ -17,13 +17,26 @@
  *     bits, there is no escape;
  *   - 12 or 16 bytes: the address and 32 or 64 bits of tag.
  *
+ * A world of n processes, and a communicator bound to its addresses:
+ *
+ *     struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = 1 << 20};
+ *     struct rankmap_info_av info = {.size = sizeof(info)};
+ *     struct rankmap_av_group world;
+ *     struct rankmap_av *av;
+ *
+ *     rankmap_av_create(&opts, &av);
+ *     rankmap_av_group_add(av, n, &world);
+ *     rankmap_av_set(av, world.base + lpid, address, 0);
+ *     rankmap_av_query(av, &info);
+ *     rankmap_lookup_init(&lookup, map, (uintptr_t)info.base, info.entry_bytes);
+ *
  * Retired groups give their memory back to the system, and their flat ids to later groups: the
  * caller must have dropped all maps that hold them. Group numbers are never used again.
  *
- * @threads One thread changes (add, grow, retire, set); any threads may meanwhile read entries that
- * were set before they were told of them, and ask for groups. Reading takes no lock. What a change
+ * @threads One thread changes (add, grow, retire, set). Any threads may meanwhile query, ask for
+ * groups, and read entries whose set happens-before the read. Reading takes no lock. What a change
  * replaces (tables of groups, a side table that grew) is kept for such readers until
- * rankmap_av_quiesce() or the end.
+ * rankmap_av_reclaim() or the end.
  *
  * Source: the paper, section III-B: 12-byte entries with one tag bit, and one vector per group. One
  * flat range for all groups, checked tags, the escape and implicit entries are ours.
@@ -44,7 +57,7 @@ struct rankmap_av;
 struct rankmap_av_opts {
     size_t size; /**< sizeof(struct rankmap_av_opts) */
     const struct rankmap_allocator
-        *alloc;           /**< for group and side tables; NULL: malloc() and free() */
+        *allocator;       /**< for group and side tables; NULL: malloc() and free() */
     uint32_t entry_bytes; /**< 0, 8, 12 or 16 */
     uint32_t reserved;    /**< 0 */
     uint64_t capacity;    /**< flat ids, 1 to RANKMAP_ID_LIMIT: reserves capacity · entry_bytes of
@@ -97,6 +110,56 @@ RANKMAP_API int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs,
                                      struct rankmap_av_group *group);
 
 /**
+ * @brief Set an entry.
+ * @param av    the vector, with entries of 8 bytes or more
+ * @param id    flat id in a group
+ * @param addr  network address
+ * @param tag   see struct rankmap_av_entry
+ * @return 0, RANKMAP_ENOENT (no group there), RANKMAP_ETAG (a tag that does not fit), -EINVAL
+ *         (implicit), -ENOMEM (side table)
+ *
+ * @cost O(1) after finding the group in O(log groups); an escaped entry: a hash table of 24 bytes a
+ *       slot
+ */
+RANKMAP_API int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag);
+
+/**
+ * @brief Read an entry, of any width.
+ * @param av     the vector
+ * @param id     flat id
+ * @param entry  filled in
+ * @return 0 or RANKMAP_ENOENT: no group there
+ * @cost 8, 12 and 16 bytes: O(1), escaped ones with a hash lookup; implicit: O(log groups)
+ */
+RANKMAP_API int rankmap_av_get(const struct rankmap_av *av, uint64_t id,
+                               struct rankmap_av_entry *entry);
+
+/** @brief Address in an 8-byte entry, unless it is escaped. */
+static inline uint64_t rankmap_av_word_addr(uint64_t word, uint64_t tag_mask)
+{
+    return word & ~tag_mask;
+}
+
+/** @brief 1 when an 8-byte entry is escaped: ask rankmap_av_get(). */
+static inline int rankmap_av_word_escaped(uint64_t word, uint64_t tag_mask)
+{
+    return tag_mask != 0 && (word & tag_mask) == tag_mask;
+}
+
+/**
+ * @brief Set the rule of a group of an implicit vector: address = first + step·lpid.
+ * @param av     a vector with entry_bytes 0
+ * @param id     pgid
+ * @param first  address of its process 0
+ * @param step   from process to process
+ * @param tag    of all of them
+ * @return 0, RANKMAP_ENOENT, RANKMAP_ERANGE (an address would pass 2^64 - 1), -EINVAL (entries are
+ *         stored)
+ */
+RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first,
+                                    uint64_t step, uint64_t tag);
+
+/**
  * @brief Let a group's process count grow, in place.
  * @param av       the vector
  * @param id       its pgid
@@ -118,13 +181,11 @@ RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64
 RANKMAP_API int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id);
 
 /**
- * @brief The group with a pgid: 0, or RANKMAP_ENOENT (never added, or retired). @cost O(log groups)
+ * @brief The group with a pgid: 0, or RANKMAP_ENOENT (never added, or retired). The flat id of
+ *        (pgid, lpid) is the group's base + lpid. @cost O(log groups)
  */
 RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
                                      struct rankmap_av_group *group);
-
-/** @brief How many groups there are, retired ones not counted. */
-RANKMAP_API uint32_t rankmap_av_n_groups(const struct rankmap_av *av);
 
 /**
  * @brief Which process a flat id is: (pgid, lpid).
@@ -138,98 +199,41 @@ RANKMAP_API uint32_t rankmap_av_n_groups(const struct rankmap_av *av);
 RANKMAP_API int rankmap_av_locate(const struct rankmap_av *av, uint64_t id,
                                   struct rankmap_av_group *group, uint64_t *lpid);
 
-/**
- * @brief Flat ids of (pgid, lpid) pairs, for rankmap_from_ids64().
- * @param av     the vector
- * @param pgids  array of n
- * @param lpids  array of n
- * @param n      how many
- * @param out    n flat ids
- * @return 0, RANKMAP_ENOENT (no such group, out untouched) or RANKMAP_ERANGE (an lpid that it does
- *         not have, out untouched)
- * @cost O(n log groups)
- */
-RANKMAP_API int rankmap_av_flat(const struct rankmap_av *av, const uint32_t *pgids,
-                                const uint64_t *lpids, size_t n, uint64_t *out);
+/** What an address vector is: rankmap_av_query(). */
+struct rankmap_info_av {
+    size_t size; /**< sizeof(struct rankmap_info_av), set by the caller */
+    /**
+     * Address of the entry of flat id 0, fixed for the life of the vector: the base of
+     * rankmap_lookup_init(). NULL with implicit entries.
+     *
+     *   - 8 bytes: a uint64_t, which rankmap_av_word_addr() takes apart
+     *   - 12 bytes: an address, aligned to 4 bytes only, and a uint32_t tag
+     *   - 16 bytes: a uint64_t address and a uint64_t tag
+     */
+    const void *base;
+    uint64_t bytes;       /**< memory: entries of all groups, group table, side table; address space
+                             that is only reserved does not count */
+    uint64_t n_procs;     /**< of all groups */
+    uint64_t capacity;    /**< flat ids, as asked for */
+    uint64_t tag_mask;    /**< as asked for */
+    uint32_t entry_bytes; /**< 0, 8, 12 or 16 */
+    uint32_t n_groups;    /**< retired ones not counted */
+};
 
 /**
- * @brief Set an entry.
- * @param av    the vector, with entries of 8 bytes or more
- * @param id    flat id in a group
- * @param addr  network address
- * @param tag   see struct rankmap_av_entry
- * @return 0, RANKMAP_ENOENT (no group there), RANKMAP_ETAG (a tag that does not fit), -EINVAL
- *         (implicit), -ENOMEM (side table)
- *
- * @cost O(1) after finding the group in O(log groups); an escaped entry: a hash table of 24 bytes a
- *       slot
+ * @brief Tell all about an address vector.
+ * @param av    the vector
+ * @param info  its `size` is set; all is filled in
+ * @return 0 or -EINVAL
+ * @cost O(groups)
  */
-RANKMAP_API int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag);
-
-/**
- * @brief Set the rule of a group of an implicit vector: address = first + step·lpid.
- * @param av     a vector with entry_bytes 0
- * @param id     pgid
- * @param first  address of its process 0
- * @param step   from process to process
- * @param tag    of all of them
- * @return 0, RANKMAP_ENOENT, RANKMAP_ERANGE (an address would pass 2^64 - 1), -EINVAL (entries are
- *         stored)
- */
-RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first,
-                                    uint64_t step, uint64_t tag);
-
-/**
- * @brief Read an entry, of any width.
- * @param av     the vector
- * @param id     flat id
- * @param entry  filled in
- * @return 0 or RANKMAP_ENOENT: no group there
- * @cost 8, 12 and 16 bytes: O(1), escaped ones with a hash lookup; implicit: O(log groups)
- */
-RANKMAP_API int rankmap_av_get(const struct rankmap_av *av, uint64_t id,
-                               struct rankmap_av_entry *entry);
-
-/**
- * @brief Where entries are: base and width of rankmap_lookup_init().
- * @return address of the entry of flat id 0, fixed for the life of the vector; NULL with implicit
- *         entries
- *
- * Entries of 8 bytes are a uint64_t each: rankmap_av_word_addr() and rankmap_av_word_tag() take it
- * apart. Those of 12 bytes are an address, aligned to 4 bytes only, and a uint32_t tag; those of 16
- * bytes a uint64_t address and a uint64_t tag.
- */
-RANKMAP_API const void *rankmap_av_base(const struct rankmap_av *av);
+RANKMAP_API int rankmap_av_query(const struct rankmap_av *av, struct rankmap_info_av *info);
 
 /**
  * @brief Free the tables that changes have replaced.
  * @param av  the vector; no other thread may be inside a function of it during this call
  */
-RANKMAP_API void rankmap_av_quiesce(struct rankmap_av *av);
-
-/**
- * @brief Bytes of memory: entries of all groups, group table, side table. Address space that is
- *        only reserved does not count.
- */
-RANKMAP_API uint64_t rankmap_av_bytes(const struct rankmap_av *av);
-
-/** @brief Address in an 8-byte entry, unless it is escaped. */
-static inline uint64_t rankmap_av_word_addr(uint64_t word, uint64_t tag_mask)
-{
-    return word & ~tag_mask;
-}
-
-/** @brief 1 when an 8-byte entry is escaped: ask rankmap_av_get(). */
-static inline int rankmap_av_word_escaped(uint64_t word, uint64_t tag_mask)
-{
-    return tag_mask != 0 && (word & tag_mask) == tag_mask;
-}
-
-/** @brief The tag of an 8-byte entry, where tag_mask is one run of bits from bit `shift`. */
-static inline uint64_t rankmap_av_word_tag(uint64_t word, uint64_t tag_mask, unsigned shift)
-{
-    return (word & tag_mask) >> shift;
-}
+RANKMAP_API void rankmap_av_reclaim(struct rankmap_av *av);
 
 #ifdef __cplusplus
 }

@@ -41,9 +41,10 @@ extern "C" {
 /**
  * @name Error codes
  * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM` and `-EINVAL`
- * occur), or one of these. The values never change. An option struct shorter than this release's is
- * -EINVAL, and so is a longer one if anything is set that this release does not know, or if it says
- * that it has more than 4,096 bytes.
+ * occur), or one of these. The values never change.
+ *
+ * An option struct is -EINVAL if it is shorter than this release's, if it is longer and anything is
+ * set that this release does not know, or if its size is above 4,096 bytes.
  * @{
  */
 #define RANKMAP_EDUP (-23001) /**< an id, or a rank in a list, comes twice */
@@ -60,7 +61,7 @@ extern "C" {
 /** the flat range that the address vector reserved has no room */
 #define RANKMAP_EFULL (-23009)
 /** a map with equal ids (a node map) has no inverse and is no group */
-#define RANKMAP_ENOTONE (-23010)
+#define RANKMAP_ENOTINJECTIVE (-23010)
 /** @} */
 
 /**
@@ -75,14 +76,26 @@ RANKMAP_API const char *rankmap_strerror(int code);
 /** @brief Release of the library in use, such as "0.1.0". MT-Safe. */
 RANKMAP_API const char *rankmap_version(void);
 
+/** What failed and where: the last parameter of functions that can say more than a code. */
+struct rankmap_error {
+    int32_t code;      /**< what the function returned */
+    uint32_t reserved; /**< 0 */
+    uint64_t where;    /**< text: the byte where reading stopped or a wrong range begins; arrays:
+                          index of the id or range; else 2^64 - 1 */
+    uint64_t id;       /**< the id in question, else #RANKMAP_NO_ID */
+    char text[128];    /**< one English sentence without a newline */
+};
+
 /**
- * Where maps and scratch space come from. Both functions must be set and may be called by any
- * thread that makes or drops a map. `alloc` returns memory aligned as malloc() does, or NULL. Maps
- * keep a pointer to this struct: it must outlive the last of them.
+ * Where maps, indexes, tables and scratch space come from.
+ *
+ *   - Both functions must be set; any thread that makes or drops an object may call them.
+ *   - `realloc` of NULL allocates; it returns memory aligned as malloc() does, or NULL.
+ *   - Objects keep a pointer to this struct: it outlives the last of them.
  */
 struct rankmap_allocator {
-    void *(*alloc)(void *ctx, size_t bytes);
-    void (*free)(void *ctx, void *ptr, size_t bytes); /**< bytes as asked for */
+    void *(*realloc)(void *ctx, void *ptr, size_t bytes);
+    void (*free)(void *ctx, void *ptr);
     void *ctx;
 };
 

@@ -3,12 +3,31 @@
  * @file group.h
  * @brief Maps as groups: composition, inverse, translation, set operations.
  *
+ * A list of ranks is a map too, so that MPI's calls on groups are these:
+ *
+ * | MPI | here |
+ * |---|---|
+ * | MPI_Group_incl, MPI_Comm_split | rankmap_from_ids() of the ranks, rankmap_compose() |
+ * | MPI_Group_range_incl | rankmap_from_ranges(), rankmap_compose() |
+ * | MPI_Group_excl, _range_excl | the same, with rankmap_exclude() |
+ * | ranks in reverse | rankmap_compose() with rankmap_affine(n - 1, -1, n) |
+ * | MPI_Group_size, _rank | rankmap_size(), rankmap_rank() of the own id |
+ * | MPI_Group_translate_ranks, _compare | rankmap_translate(), rankmap_compare() |
+ * | MPI_Group_union, _intersection, _difference | rankmap_union() and so on |
+ * | MPI_Intercomm_merge | rankmap_union() of the groups, which have no process in common |
+ *
+ * A communicator without the ranks that failed:
+ *
+ *     rankmap_from_ids(failed, sizeof(failed[0]), n_failed, NULL, &list, &err);
+ *     rankmap_exclude(world, list, NULL, &survivors);       // a shrunk communicator: a few runs
+ *     rankmap_translate(survivors, NULL, n, world, ranks);  // who they were
+ *
  * Results are in the order that MPI gives them. Where both sides are regular or runs, results are
  * computed from the parameters; otherwise every function takes time linear in the sizes, by way of
  * a scratch index of the other side.
  *
  * Maps that were made with RANKMAP_ALLOW_DUPLICATES are no groups: except in rankmap_compose() and
- * rankmap_compare() they are RANKMAP_ENOTONE, unless all their ids differ.
+ * rankmap_compare() they are RANKMAP_ENOTINJECTIVE, unless all their ids differ.
  *
  * A result that is equal to a map that was given may be that map, with one more reference.
  *
@@ -64,63 +83,25 @@ extern "C" {
 RANKMAP_API int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
                                 const struct rankmap_opts *opts, struct rankmap **out);
 
-/** @brief parent ∘ (n−1−r): the ranks in reverse. Returns and costs as rankmap_compose(). */
-RANKMAP_API int rankmap_reverse(struct rankmap *parent, const struct rankmap_opts *opts,
-                                struct rankmap **out);
-
 /**
- * @brief MPI_Group_incl(): the listed ranks of a map, in the order of the list.
+ * @brief All ranks of a map but the given ones.
  * @param parent  any map
- * @param ranks   array of n ranks of parent
- * @param n       how many
+ * @param ranks   a group whose ids are ranks of parent, in any order: rankmap_from_ids(),
+ *                rankmap_from_ranges(), rankmap_ranks_on_node() …
  * @param opts    or NULL
  * @param out     the map
- * @return as rankmap_compose(): RANKMAP_EDUP for a rank that comes twice
- * @cost O(n)
+ * @return as rankmap_compose(), or RANKMAP_ENOTINJECTIVE
+ * @cost that of the ranks, not of the parent, where the parent is direct, offset or stride: the
+ *       result is runs; otherwise O(size)
  */
-RANKMAP_API int rankmap_include(struct rankmap *parent, const uint32_t *ranks, size_t n,
+RANKMAP_API int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
                                 const struct rankmap_opts *opts, struct rankmap **out);
-
-/**
- * @brief MPI_Group_excl(): all ranks of a map but the listed ones.
- * @param parent  any map
- * @param ranks   array of n ranks of parent, in any order
- * @param n       how many
- * @param opts    or NULL
- * @param out     the map
- * @return as rankmap_compose(): RANKMAP_EDUP for a rank that comes twice
- * @cost O(n), not O(size), for direct, offset and stride parents: the result is runs; otherwise
- *       O(size)
- */
-RANKMAP_API int rankmap_exclude(struct rankmap *parent, const uint32_t *ranks, size_t n,
-                                const struct rankmap_opts *opts, struct rankmap **out);
-
-/**
- * @brief MPI_Group_range_incl().
- * @param parent    any map
- * @param ranges    of ranks of parent
- * @param n_ranges  how many
- * @param opts      or NULL
- * @param out       the map
- * @return as rankmap_compose()
- */
-RANKMAP_API int rankmap_include_ranges(struct rankmap *parent, const struct rankmap_range *ranges,
-                                       size_t n_ranges, const struct rankmap_opts *opts,
-                                       struct rankmap **out);
-
-/**
- * @brief MPI_Group_range_excl(); parameters as rankmap_include_ranges(), cost as rankmap_exclude()
- *        of what they cover.
- */
-RANKMAP_API int rankmap_exclude_ranges(struct rankmap *parent, const struct rankmap_range *ranges,
-                                       size_t n_ranges, const struct rankmap_opts *opts,
-                                       struct rankmap **out);
 
 /**
  * @brief The rank that has an id: the exact inverse of rankmap_id().
  * @param map  any group
  * @param id   any number
- * @return the rank, RANKMAP_ENOENT, or RANKMAP_ENOTONE
+ * @return the rank, RANKMAP_ENOENT, or RANKMAP_ENOTINJECTIVE
  *
  * Allocates nothing.
  * @cost regular: O(levels) when strides nest, as those of sub-arrays do, at most O(n) else;
@@ -140,13 +121,13 @@ struct rankmap_index;
  * that were chosen to fall into one bucket make a search in it of what is one step otherwise, and
  * no more.
  *
- * @param map    a group; a reference is kept
- * @param alloc  or NULL
- * @param out    the index
- * @return 0, RANKMAP_ENOTONE, -ENOMEM or -EINVAL
+ * @param map        a group; a reference is kept
+ * @param allocator  or NULL
+ * @param out        the index
+ * @return 0, RANKMAP_ENOTINJECTIVE, -ENOMEM or -EINVAL
  * @cost O(n)
  */
-RANKMAP_API int rankmap_index_create(struct rankmap *map, const struct rankmap_allocator *alloc,
+RANKMAP_API int rankmap_index_create(struct rankmap *map, const struct rankmap_allocator *allocator,
                                      struct rankmap_index **out);
 
 /** @brief Drop an index. NULL is allowed. */
@@ -155,9 +136,6 @@ RANKMAP_API void rankmap_index_destroy(struct rankmap_index *index);
 /** @brief rankmap_rank() in O(1), or O(log size) at worst. Allocates nothing. */
 RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64_t id);
 
-/** @brief Bytes of the index, without the map. */
-RANKMAP_API size_t rankmap_index_bytes(const struct rankmap_index *index);
-
 /**
  * @brief MPI_Group_translate_ranks(): ranks of one map as ranks of another.
  * @param from   map that the ranks are of
@@ -165,8 +143,8 @@ RANKMAP_API size_t rankmap_index_bytes(const struct rankmap_index *index);
  * @param n      how many
  * @param to     a group
  * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it
- * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched), RANKMAP_ENOTONE,
- *         -ENOMEM, -EINVAL
+ * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched),
+ *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
  * @cost O(n) where `to` is affine, and allocates nothing then; otherwise O(n + size of `to`) with
  * the scratch of rankmap_index_create(), or n times rankmap_rank() where n is below a sixteenth of
  * the size and that is quick
@@ -187,7 +165,8 @@ RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b
  * @param a,b   groups
  * @param opts  or NULL
  * @param out   the map
- * @return 0, RANKMAP_ERANGE (more ranks than a map can have), RANKMAP_ENOTONE, -ENOMEM, -EINVAL
+ * @return 0, RANKMAP_ERANGE (more ranks than a map can have), RANKMAP_ENOTINJECTIVE, -ENOMEM,
+ *         -EINVAL
  * @cost as rankmap_difference()
  */
 RANKMAP_API int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
@@ -216,17 +195,6 @@ RANKMAP_API int rankmap_intersection(struct rankmap *a, struct rankmap *b,
  */
 RANKMAP_API int rankmap_difference(struct rankmap *a, struct rankmap *b,
                                    const struct rankmap_opts *opts, struct rankmap **out);
-
-/**
- * @brief One map after the other, as in MPI_Intercomm_merge().
- * @param a,b   groups without a common id: else RANKMAP_EDUP
- * @param opts  or NULL
- * @param out   the map: runs where both are regular, affine where they continue each other
- * @return as rankmap_union()
- * @cost as rankmap_difference()
- */
-RANKMAP_API int rankmap_concat(struct rankmap *a, struct rankmap *b,
-                               const struct rankmap_opts *opts, struct rankmap **out);
 
 #ifdef __cplusplus
 }

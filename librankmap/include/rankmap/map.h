@@ -17,14 +17,27 @@
  *     lut             o + T[r]                                    bit-packed, or 32-bit
  *     view            T_parent[g(r)], g regular                   lut-stride, lut-blockstride, …
  *
+ * What an array of ids is, and what it takes:
+ *
+ *     struct rankmap_info info = {.size = sizeof(info)};
+ *     struct rankmap_error err;
+ *     struct rankmap *map;
+ *
+ *     if (rankmap_from_ids(ranks, sizeof(ranks[0]), n, NULL, &map, &err) < 0)
+ *         return complain(err.text);                     // ranks 3 and 17 both have id 5
+ *     rankmap_query(map, &info);
+ *     printf("%s, %llu bytes\n", info.kind_name, (unsigned long long)info.total_bytes);
+ *     id = rankmap_id(map, 7);
+ *     rankmap_unref(map);
+ *
  * direct, offset, stride, blockstride and md-blockstride are the **regular** models; they take 16
- * to 8 + 16·levels bytes beside the object's header of 24. What is irregular gets a bit-packed
+ * to 8 + 16·levels bytes beside the object's header of 24. An irregular map gets a bit-packed
  * table, or one of the others that is so much smaller as it is slower: runs, bitmap and elias-fano
  * of at most half of its bytes, frames of three quarters; never more than ⌈log2 range⌉ bits a rank
  * + 64 bytes in all, unless RANKMAP_FAST asks for 32 bits a rank.
  *
- * @threads Maps are immutable once made and may be shared between threads and looked up by
- * all of them; rankmap_ref() and rankmap_unref() are atomic. The functions here are MT-Safe.
+ * @threads Maps are immutable and may be shared between threads; rankmap_ref() and rankmap_unref()
+ * are atomic. The functions here are MT-Safe.
  */
 #ifndef RANKMAP_MAP_H
 #define RANKMAP_MAP_H
@@ -40,7 +53,249 @@ extern "C" {
 /** An immutable sequence of ids. Opaque. */
 struct rankmap;
 
-/** What a map is made of: rankmap_kind(). The values never change. */
+/** Two or more ranks may have the same id: a map of ranks to nodes. Such a map is no group. */
+#define RANKMAP_ALLOW_DUPLICATES 1u
+/**
+ * Irregular maps whose ids span less than 2^32 become RANKMAP_LUT32: quicker, and 4 bytes a rank.
+ */
+#define RANKMAP_FAST 2u
+/** Never make a view of the parent's table: the child gets its own. */
+#define RANKMAP_NO_VIEW 4u
+
+/** How to make a map. NULL stands for all defaults. */
+struct rankmap_opts {
+    size_t size;                               /**< sizeof(struct rankmap_opts) */
+    const struct rankmap_allocator *allocator; /**< NULL: libc's */
+    uint64_t id_limit;                         /**< ids must be below this; 0: RANKMAP_ID_LIMIT */
+    uint32_t flags;                            /**< RANKMAP_ALLOW_DUPLICATES and so on */
+    uint32_t reserved;                         /**< 0 */
+};
+
+/**
+ * @name Making maps
+ *
+ * All functions that make a map return 0 and a map with one reference in `*out`, or a negative code
+ * and leave `*out` alone:
+ *
+ *   - -ENOMEM
+ *   - -EINVAL: a NULL that is not allowed, unknown flags, opts->size
+ *   - RANKMAP_ERANGE: too many ranks; an id not below the limit; any sum that would pass it or fall
+ *     below 0
+ *   - RANKMAP_EDUP: an id twice
+ *   - what the function adds
+ *
+ * RANKMAP_ERANGE may also refuse a formula whose ids are in range, if one of its digits alone could
+ * move an id by 2^40, its offset is beyond ±2^45, or its blocks are of more than 2^31 ranks and cut
+ * by rank 0.
+ * @{
+ */
+
+/**
+ * @brief offset + stride·r: direct, offset and stride.
+ * @param offset  id of rank 0
+ * @param stride  either sign; 0 only with RANKMAP_ALLOW_DUPLICATES or n ≤ 1
+ * @param n       ranks
+ * @param opts    or NULL
+ * @param out     the map
+ * @return as described above
+ * @cost O(1)
+ */
+RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
+                               const struct rankmap_opts *opts, struct rankmap **out);
+
+/**
+ * @brief The map of an array of ids: detects its model.
+ *
+ *   - One pass over the array finds a regular model, about as fast as memory delivers. It compares
+ *     every element: no regular array is missed and none is invented.
+ *   - Equal ids are found by the model (regular), or with a scratch of one bit an id of the range,
+ *     or 16 bytes a rank where that is much less.
+ *   - 64-bit ids are flat ids over several process groups (the paper's mlut).
+ *   - An array of int may be passed when opts->id_limit is at most 2^31: its negative values are
+ *     then RANKMAP_ERANGE.
+ *
+ * @param ids       array of n ids in rank order, each of id_bytes; need not be kept
+ * @param id_bytes  sizeof(uint32_t) or sizeof(uint64_t)
+ * @param n         ranks, 0 to RANKMAP_MAX_RANKS
+ * @param opts      or NULL
+ * @param out       the map
+ * @param err       the rank whose id is out of range, or the two that share one; or NULL
+ * @return as described above
+ *
+ * @cost O(n). The detector reads the array once when it is regular; details of an error cost a sort
+ * @source the paper, section III-C1, detects stride; the linear detector of n levels is ours
+ */
+RANKMAP_API int rankmap_from_ids(const void *ids, size_t id_bytes, size_t n,
+                                 const struct rankmap_opts *opts, struct rankmap **out,
+                                 struct rankmap_error *err);
+
+/** @} */
+
+/** @brief One more reference. MT-Safe. Returns map, which may be NULL. */
+RANKMAP_API struct rankmap *rankmap_ref(struct rankmap *map);
+
+/** @brief One reference less; the last one frees the map. NULL is allowed. MT-Safe. */
+RANKMAP_API void rankmap_unref(struct rankmap *map);
+
+/** @brief How many ranks. */
+RANKMAP_API uint32_t rankmap_size(const struct rankmap *map);
+
+/**
+ * @brief The id of a rank.
+ * @return the id, or RANKMAP_NO_ID for a rank that the map does not have
+ * @cost regular, lut, frames: O(1); runs, bitmap: O(log); see lookup.h for the inline form
+ */
+RANKMAP_API uint64_t rankmap_id(const struct rankmap *map, uint32_t rank);
+
+/**
+ * @brief The ids of consecutive ranks.
+ * @param map       the map
+ * @param first     first rank
+ * @param n         how many
+ * @param id_bytes  sizeof(uint32_t) or sizeof(uint64_t)
+ * @param out       n ids of id_bytes each
+ * @return 0; RANKMAP_ERANGE when first + n is above the size, or ids of 32 bits are wanted and the
+ *         map has one above 2^32 - 1; -EINVAL (id_bytes). On failure out is untouched
+ * @cost O(n), and cheaper a rank than rankmap_id()
+ */
+RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t n, size_t id_bytes,
+                            void *out);
+
+/**
+ * @name Formulas, ranges, text
+ * @{
+ */
+
+/** One digit of a md-blockstride: how many values it takes, and what each step adds to the id. */
+struct rankmap_level {
+    int64_t stride;
+    uint64_t count; /**< values of the digit; ignored in the last level, which is unbounded */
+};
+
+/**
+ * A formula: o + Σ sᵢ·dᵢ. Two levels are a blockstride: B(o,b,s,t,φ) is offset o, phase φ and the
+ * levels {{t, b}, {s, 0}}; the paper's has t = 1 and φ = 0. A 16·16·16 brick of a 64·64·64 grid is
+ * {{1, 16}, {64, 16}, {4096, 16}}.
+ */
+struct rankmap_layout {
+    int64_t offset; /**< o; may be negative as long as no id is */
+    uint64_t phase; /**< φ: ranks of the first block that come before rank 0; below the product of
+                          all counts but the last */
+    uint32_t n_ranks;                                /**< the last block may be partial */
+    uint32_t n_levels;                               /**< 1 to RANKMAP_MAX_LEVELS */
+    struct rankmap_level levels[RANKMAP_MAX_LEVELS]; /**< fastest digit first */
+};
+
+/**
+ * @brief The map of a formula: blocks, sub-arrays of a grid of ranks in any order of dimensions.
+ * @param layout  the formula
+ * @param opts    or NULL
+ * @param out     the map, with levels merged where they can be: simpler models come out
+ * @return as described above, or RANKMAP_ELEVELS
+ * @cost O(1); O(n) where there are three levels and more whose strides do not nest, since equal ids
+ *       must be looked for
+ * @source the paper, section III-C: one and two levels
+ */
+RANKMAP_API int rankmap_from_layout(const struct rankmap_layout *layout,
+                                    const struct rankmap_opts *opts, struct rankmap **out);
+
+/** The ids first, first + stride, … up to `last`, as in MPI_Group_range_incl(). */
+struct rankmap_range {
+    uint64_t first;
+    uint64_t last;  /**< inclusive; need not be hit. Below first only with a negative stride */
+    int64_t stride; /**< not 0 */
+};
+
+/**
+ * @brief Ranges of ids, one after the other, as in MPI_Group_range_incl() of the world.
+ * @param ranges    array of n_ranges
+ * @param n_ranges  how many; 0 gives the empty map
+ * @param opts      or NULL
+ * @param out       the map
+ * @param err       the range that is wrong, or the second of two that share an id (looked for among
+ *                  up to 1,024 ranges); or NULL
+ * @return as described above
+ * @cost O(n_ranges · log n_ranges) for strides of ±1 and where ranges do not overlap; otherwise
+ *       O(n)
+ */
+RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
+                                    const struct rankmap_opts *opts, struct rankmap **out,
+                                    struct rankmap_error *err);
+
+/**
+ * @brief A list of ranges as text: `0-99,200-300:4,7,15-8:-1`.
+ *
+ * `first`, `first-last` or `first-last:stride` in decimal digits, with no blank inside. Ranges are
+ * separated by blanks (space, tab, CR, LF), or by one comma with or without blanks around it; no
+ * comma comes before the first or after the last. Text of blanks alone is the empty map. A range
+ * whose last is below its first counts downwards, and its stride may have a minus before it;
+ * upwards that is RANKMAP_ERANGE, as is a stride of 0.
+ *
+ * @param text  not terminated
+ * @param len   bytes
+ * @param opts  or NULL
+ * @param out   the map
+ * @param err   the byte and what is missing there, or the ranges that share an id; or NULL
+ * @return as described above, or RANKMAP_ESYNTAX
+ * @cost as rankmap_from_ranges()
+ */
+RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *opts,
+                                  struct rankmap **out, struct rankmap_error *err);
+
+/**
+ * @brief Node of each rank, from a PMI_process_mapping or a task map.
+ *
+ * `(vector,(0,4,16))` in both grammars of PMI_process_mapping, the list repeated until every rank
+ * has its node; or the task map of Flux RFC 34, `[[0,4,16,1]]` or `{"version":1,"map":[…]}`, which
+ * must place exactly n ranks. Blanks may stand around numbers, words and punctuation. Nodes are
+ * below 2^31. RANKMAP_ALLOW_DUPLICATES is implied.
+ *
+ * @param text  not terminated
+ * @param len   bytes
+ * @param n     ranks of the job
+ * @param opts  or NULL
+ * @param out   a map from rank to node: no group, but the two functions below take it
+ * @param err   the byte and what is missing there; or NULL
+ * @return as described above, or RANKMAP_ESYNTAX
+ * @cost O(blocks) for one block; otherwise O(n), since what comes out is detected
+ */
+RANKMAP_API int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
+                                        const struct rankmap_opts *opts, struct rankmap **out,
+                                        struct rankmap_error *err);
+
+/**
+ * @brief The ranks of a job in the order of their nodes, and within a node of their ranks.
+ * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node; nodes within 2^32 of
+ *               each other
+ * @param opts   or NULL
+ * @param out    a permutation of 0 … n-1
+ * @return as described above
+ * @cost O(n + nodes)
+ */
+RANKMAP_API int rankmap_ranks_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts,
+                                      struct rankmap **out);
+
+/**
+ * @brief The ranks on one node, ascending.
+ * @param nodes  as in rankmap_ranks_by_node()
+ * @param node   which; one without ranks gives the empty map
+ * @param opts   or NULL
+ * @param out    the ranks
+ * @return as described above
+ * @cost O(n)
+ */
+RANKMAP_API int rankmap_ranks_on_node(const struct rankmap *nodes, uint64_t node,
+                                      const struct rankmap_opts *opts, struct rankmap **out);
+
+/** @} */
+
+/**
+ * @name What a map is
+ * MT-Safe, allocate nothing, O(1).
+ * @{
+ */
+
+/** What a map is made of. The values never change. */
 enum rankmap_kind {
     RANKMAP_DIRECT = 1,           /**< r */
     RANKMAP_OFFSET = 2,           /**< o + r */
@@ -57,269 +312,13 @@ enum rankmap_kind {
     RANKMAP_LUT_BLOCKSTRIDE = 13, /**< view of a parent's table, two levels and more */
 };
 
-/** Two or more ranks may have the same id: a map of ranks to nodes. Such a map is no group. */
-#define RANKMAP_ALLOW_DUPLICATES 1u
-/**
- * Irregular maps whose ids span less than 2^32 become RANKMAP_LUT32: quicker, and 4 bytes a rank.
- */
-#define RANKMAP_FAST 2u
-/** Never make a view of the parent's table: the child gets its own. */
-#define RANKMAP_NO_VIEW 4u
-
-/** How to make a map. NULL stands for all defaults; members past `size` have theirs. */
-struct rankmap_opts {
-    size_t size;                           /**< sizeof(struct rankmap_opts) */
-    const struct rankmap_allocator *alloc; /**< NULL: malloc() and free() */
-    uint64_t id_limit;                     /**< ids must be below this; 0: RANKMAP_ID_LIMIT */
-    uint32_t flags;                        /**< RANKMAP_ALLOW_DUPLICATES and so on */
-    uint32_t reserved;                     /**< 0 */
-};
-
-/** One digit of a md-blockstride: how many values it takes, and what each step adds to the id. */
-struct rankmap_level {
-    int64_t stride;
-    uint64_t count; /**< values of the digit; ignored in the last level, which is unbounded */
-};
-
-/** The ids first, first + stride, … of which `last` is not passed, as in MPI_Group_range_incl(). */
-struct rankmap_range {
-    uint64_t first;
-    uint64_t last;  /**< inclusive; need not be hit. Below first only with a negative stride */
-    int64_t stride; /**< not 0 */
-};
-
-/**
- * @name Making maps
- *
- * All return 0 and a map with one reference in `*out`, or a negative code and leave `*out` alone:
- * -ENOMEM, -EINVAL (a NULL that is not allowed, unknown flags, opts->size), RANKMAP_ERANGE (too
- * many ranks, an id not below the limit, any sum that would pass it or fall below 0; a formula one
- * of whose digits alone could move an id by 2^40, or whose offset is beyond ±2^45, or whose blocks
- * are of more than 2^31 ranks and cut by rank 0, may be refused even if its ids are in range),
- * RANKMAP_EDUP (an id twice), or what the function adds.
- * @{
- */
-
-/**
- * @brief The map of an array of ids: detects its model.
- *
- * A regular model is found by one pass over the array, which is read about as fast as
- * memory delivers. No regular array is missed and none is invented: the pass compares
- * every element. Equal ids are found by the model (regular), or with a scratch of one bit an id
- * of the range, or 16 bytes a rank where that is much less.
- *
- * @param ids   array of n ids, in rank order; need not be kept. An array of int32_t may be passed
- *              when opts->id_limit is at most 2^31: its negative values are then RANKMAP_ERANGE
- * @param n     ranks, 0 to RANKMAP_MAX_RANKS
- * @param opts  or NULL
- * @param out   the map
- * @return as described above
- *
- * @cost O(n). The detector reads the array once when it is regular.
- * @source the paper, section III-C1, detects stride; the linear detector of n levels is ours
- */
-RANKMAP_API int rankmap_from_ids32(const uint32_t *ids, size_t n, const struct rankmap_opts *opts,
-                                   struct rankmap **out);
-
-/** @brief rankmap_from_ids32() of 64-bit ids: flat ids over several process groups (mlut). */
-RANKMAP_API int rankmap_from_ids64(const uint64_t *ids, size_t n, const struct rankmap_opts *opts,
-                                   struct rankmap **out);
-
-/**
- * @brief offset + stride·r: direct, offset and stride.
- * @param offset  id of rank 0
- * @param stride  either sign; 0 only with RANKMAP_ALLOW_DUPLICATES or n ≤ 1
- * @param n       ranks
- * @param opts    or NULL
- * @param out     the map
- * @return as described above
- * @cost O(1)
- */
-RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
-                               const struct rankmap_opts *opts, struct rankmap **out);
-
-/**
- * @brief B(o,b,s,t,φ) = o + s·⌊(r+φ)/b⌋ + t·((r+φ) mod b).
- * @param o     offset; may be negative as long as no id is
- * @param b     ranks in a block, at least 1
- * @param s     from block to block
- * @param t     within a block; 1 is the paper's blockstride
- * @param phi   ranks of the first block that come before rank 0, below b
- * @param n     ranks; the last block may be partial
- * @param opts  or NULL
- * @param out   the map; simpler models come out where they fit
- * @return as described above
- * @cost O(1)
- * @source the paper, section III-C (t = 1, φ = 0)
- */
-RANKMAP_API int rankmap_block(int64_t o, uint64_t b, int64_t s, int64_t t, uint64_t phi, uint32_t n,
-                              const struct rankmap_opts *opts, struct rankmap **out);
-
-/**
- * @brief A md-blockstride: a sub-array of a grid of ranks, in any order of dimensions.
- *
- * A 16·16·16 brick of a 64·64·64 grid is {{1,16},{64,16},{4096,16}}.
- *
- * @param o         offset; may be negative as long as no id is
- * @param levels    array of n_levels, fastest digit first
- * @param n_levels  1 to RANKMAP_MAX_LEVELS
- * @param phi       what is added to r before it is taken apart; below the product of all counts but
- *                  the last
- * @param n         ranks
- * @param opts      or NULL
- * @param out       the map, with levels merged where they can be
- * @return as described above, or RANKMAP_ELEVELS
- * @cost O(1); O(n) where there are three levels and more whose strides do not nest, since equal ids
- *       must be looked for
- */
-RANKMAP_API int rankmap_layout(int64_t o, const struct rankmap_level *levels, uint32_t n_levels,
-                               uint64_t phi, uint32_t n, const struct rankmap_opts *opts,
-                               struct rankmap **out);
-
-/**
- * @brief Ranges of ids, one after the other, as in MPI_Group_range_incl() of the world.
- * @param ranges    array of n_ranges
- * @param n_ranges  how many; 0 gives the empty map
- * @param opts      or NULL
- * @param out       the map
- * @return as described above
- * @cost O(n_ranges · log n_ranges) for strides of ±1 and where ranges do not overlap; otherwise
- *       O(n)
- */
-RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
-                                    const struct rankmap_opts *opts, struct rankmap **out);
-
-/**
- * @brief A list of ranges as text: `0-99,200-300:4,7,15-8:-1`.
- *
- * `first`, `first-last` or `first-last:stride` in decimal digits, with no blank inside. Ranges are
- * separated by blanks (space, tab, CR, LF), or by one comma with or without blanks around it; no
- * comma comes before the first or after the last. Text of blanks alone is the empty map. A range
- * whose last is below its first counts downwards, and its stride may have a minus before it;
- * upwards that is RANKMAP_ERANGE, as is a stride of 0.
- *
- * @param text  not terminated
- * @param len   bytes
- * @param opts  or NULL
- * @param out   the map
- * @return as described above, or RANKMAP_ESYNTAX
- * @cost as rankmap_from_ranges()
- */
-RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *opts,
-                                  struct rankmap **out);
-
-/**
- * @brief Node of each rank, from a PMI_process_mapping or a task map.
- *
- * `(vector,(0,4,16))` in both grammars of PMI_process_mapping, the list repeated until every rank
- * has its node; or the task map of Flux RFC 34, `[[0,4,16,1]]` or `{"version":1,"map":[…]}`, which
- * must place exactly n ranks. Blanks may stand around numbers, words and punctuation. Nodes are
- * below 2^31. RANKMAP_ALLOW_DUPLICATES is implied.
- *
- * @param text  not terminated
- * @param len   bytes
- * @param n     ranks of the job
- * @param opts  or NULL
- * @param out   a map from rank to node: no group, but rankmap_by_node() and rankmap_on_node() take
- *              it
- * @return as described above, or RANKMAP_ESYNTAX
- * @cost O(blocks) for one block; otherwise O(n), since what comes out is detected
- */
-RANKMAP_API int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
-                                        const struct rankmap_opts *opts, struct rankmap **out);
-
-/**
- * @brief The ranks of a job in the order of their nodes, and within a node of their ranks.
- * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node; nodes within 2^32 of
- *               each other
- * @param opts   or NULL
- * @param out    a permutation of 0 … n-1
- * @return as described above
- * @cost O(n + nodes)
- */
-RANKMAP_API int rankmap_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts,
-                                struct rankmap **out);
-
-/**
- * @brief The ranks on one node, ascending.
- * @param nodes  as in rankmap_by_node()
- * @param node   which; one without ranks gives the empty map
- * @param opts   or NULL
- * @param out    the ranks
- * @return as described above
- * @cost O(n)
- */
-RANKMAP_API int rankmap_on_node(const struct rankmap *nodes, uint64_t node,
-                                const struct rankmap_opts *opts, struct rankmap **out);
-
-/** @} */
-
-/** @brief One more reference. MT-Safe. Returns map, which may be NULL. */
-RANKMAP_API struct rankmap *rankmap_ref(struct rankmap *map);
-
-/** @brief One reference less; the last one frees the map. NULL is allowed. MT-Safe. */
-RANKMAP_API void rankmap_unref(struct rankmap *map);
-
-/**
- * @brief Copy a map into the caller's memory, such as an arena.
- *
- * @param map    any map but a view (its table is elsewhere: -EINVAL)
- * @param mem    aligned to 8 bytes
- * @param bytes  there; rankmap_bytes() are needed
- * @param out    the copy, at mem. rankmap_ref() and rankmap_unref() of it do nothing: it lives as
- *               long as mem
- * @return 0, RANKMAP_ENOBUF or -EINVAL
- *
- * MT-Safe. Allocates nothing.
- */
-RANKMAP_API int rankmap_copy(const struct rankmap *map, void *mem, size_t bytes,
-                             struct rankmap **out);
-
-/**
- * @name What a map is
- * MT-Safe, allocate nothing, O(1) where nothing else is said.
- * @{
- */
-
-/** @brief How many ranks. */
-RANKMAP_API uint32_t rankmap_size(const struct rankmap *map);
-
-/** @brief One of enum rankmap_kind. */
-RANKMAP_API uint32_t rankmap_kind(const struct rankmap *map);
-
-/** @brief "stride" of RANKMAP_STRIDE and so on; "unknown" of anything else. Constant. */
-RANKMAP_API const char *rankmap_kind_name(uint32_t kind);
-
-/**
- * @brief The id of a rank.
- * @return the id, or RANKMAP_NO_ID for a rank that the map does not have
- * @cost regular, lut, frames: O(1); runs, bitmap: O(log); see lookup.h for the inline form
- */
-RANKMAP_API uint64_t rankmap_id(const struct rankmap *map, uint32_t rank);
-
-/**
- * @brief The ids of consecutive ranks.
- * @param map    the map
- * @param first  first rank
- * @param n      how many
- * @param out    n ids
- * @return 0, or RANKMAP_ERANGE when first + n is above the size; out is untouched then
- * @cost O(n), and cheaper a rank than rankmap_id()
- */
-RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
-
-/**
- * @brief rankmap_ids() in 32 bits; RANKMAP_ERANGE also when the map has an id above 2^32 - 1, out
- *        is untouched then too.
- */
-RANKMAP_API int rankmap_ids32(const struct rankmap *map, uint32_t first, uint32_t n, uint32_t *out);
-
-/** All that is known of a map: rankmap_info_get(). */
+/** All that is known of a map: rankmap_query(). */
 struct rankmap_info {
     size_t size;   /**< sizeof(struct rankmap_info), set by the caller */
     uint32_t kind; /**< enum rankmap_kind */
     uint32_t n_ranks;
-    uint64_t min_id; /**< of all ranks; of views: of the whole table; 0 in an empty map */
+    const char *kind_name; /**< such as "stride"; constant */
+    uint64_t min_id;       /**< of all ranks; of views: of the whole table; 0 in an empty map */
     uint64_t max_id;
     int64_t offset;    /**< o */
     uint64_t phase;    /**< φ */
@@ -329,23 +328,17 @@ struct rankmap_info {
     uint32_t distinct; /**< 1 when no id comes twice */
     struct rankmap_level levels[RANKMAP_MAX_LEVELS]; /**< of g for views */
     uint64_t model_bytes;  /**< parameters and tables: what peers count as the map */
-    uint64_t total_bytes;  /**< the whole object: rankmap_bytes() */
+    uint64_t total_bytes;  /**< the whole object, as asked from the allocator */
     uint64_t pinned_bytes; /**< a view's parent, kept alive by it; else 0 */
 };
 
 /**
  * @brief Tell all about a map.
  * @param map   any
- * @param info  its `size` says how much of it is filled in
+ * @param info  its `size` is set; all is filled in
  * @return 0 or -EINVAL
  */
-RANKMAP_API int rankmap_info_get(const struct rankmap *map, struct rankmap_info *info);
-
-/**
- * @brief Bytes of the object with its tables, as asked from the allocator; a view's parent is not
- *        counted.
- */
-RANKMAP_API size_t rankmap_bytes(const struct rankmap *map);
+RANKMAP_API int rankmap_query(const struct rankmap *map, struct rankmap_info *info);
 
 /**
  * @brief Describe a map in one line: `blockstride, 4096 ranks: (r % 8) + 64*(r / 8); 40 + 24
@@ -361,26 +354,25 @@ RANKMAP_API ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_
 
 /**
  * @name Pack
- * Maps as bytes, the same on every machine: little-endian, with magic, version and length. Regular
- * maps and runs stay as they are; a view packs the table that it stands for.
+ * Maps as bytes, the same on every machine: librankmap/LAYOUT.md. Regular maps and runs stay as
+ * they are; a view packs the table that it stands for.
  * @{
  */
-
-/** @brief Bytes that rankmap_pack() writes. @cost O(n) for the view of a table */
-RANKMAP_API size_t rankmap_pack_bytes(const struct rankmap *map);
 
 /**
  * @brief Write a map.
  * @param map  any
- * @param buf  where
+ * @param buf  where; NULL with cap 0: only the bytes that it takes are returned
  * @param cap  bytes there
- * @return bytes written, RANKMAP_ENOBUF or -EINVAL (NULL); buf is untouched then. MT-Safe.
- *         Allocates nothing
+ * @return bytes of the packed map, RANKMAP_ENOBUF or -EINVAL (NULL); buf is untouched then
+ *
+ * MT-Safe. Allocates nothing.
+ * @cost O(n) for tables
  */
 RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t cap);
 
 /**
- * @brief Read a map from bytes that nobody vouches for.
+ * @brief Read a map from untrusted bytes.
  *
  * Every parameter is checked as if it came from the functions above, every id of a table
  * against its range and for duplicates.

@@ -7,12 +7,12 @@
  *     bench_rankmap_create [--quick] [--seed N]
  *
  * The parent is the world, of 2n processes; the child has n, every other one (stride) or any, in
- * random order (random). Ours is rankmap_include(); `ours, shape known` is rankmap_compose() with a
- * child that was not made from an array. VCRT fill: a table of pointers, copied out of the
- * parent's; with reference counts: and each VC's count goes up. ch4: detection with a division a
- * rank, and the table if it fails; MPICH main: a table of 64-bit ids is filled, then looked at. A
- * communicator is made and freed; memcpy() has its memory already. Time is that of the thread's
- * processor, medians over trials in turns.
+ * random order (random). Ours is rankmap_from_ids() and rankmap_compose(); `ours, shape known` is
+ * rankmap_compose() with a child that was not made from an array. VCRT fill: a table of pointers,
+ * copied out of the parent's; with reference counts: and each VC's count goes up. ch4: detection
+ * with a division a rank, and the table if it fails; MPICH main: a table of 64-bit ids is filled,
+ * then looked at. A communicator is made and freed; memcpy() has its memory already. Time is that
+ * of the thread's processor, medians over trials in turns.
  */
 #include "../bench.h"
 
@@ -58,13 +58,17 @@ static void keep(const void *p)
 
 static void create_ours(const struct job *job)
 {
-    struct rankmap *child;
+    struct rankmap_info info = {.size = sizeof(info)};
+    struct rankmap *list, *child;
     uint32_t some = job->n / 3;
 
-    check(rankmap_include(job->world, (const uint32_t *)job->ranks, job->n, NULL, &child) == 0,
-          "rankmap_include()");
+    check(rankmap_from_ids(job->ranks, sizeof(job->ranks[0]), job->n, NULL, &list, NULL) == 0 &&
+              rankmap_compose(job->world, list, NULL, &child) == 0,
+          "rankmap_compose()");
     check(rankmap_id(child, some) == (uint32_t)job->ranks[some], "a wrong id");
-    check(job->kind == 0 || rankmap_kind(child) == job->kind, "a wrong model");
+    check(job->kind == 0 || (rankmap_query(child, &info) == 0 && info.kind == job->kind),
+          "a wrong model");
+    rankmap_unref(list);
     rankmap_unref(child);
 }
 

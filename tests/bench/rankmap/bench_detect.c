@@ -58,12 +58,14 @@ static void fill(enum shape shape, uint32_t n)
 static void detect_ours(unsigned k, uint32_t n)
 {
     const struct rankmap_opts opts = {.size = sizeof(opts), .id_limit = UINT64_C(1) << 31};
+    struct rankmap_info info = {.size = sizeof(info)};
     struct rankmap *map;
     uint32_t some = n / 3;
 
-    if (rankmap_from_ids32((const uint32_t *)ids, n, &opts, &map) != 0)
+    if (rankmap_from_ids((const uint32_t *)ids, sizeof(uint32_t), n, &opts, &map, NULL) != 0)
         fail(cases[k].name, labels[OURS]);
-    if (rankmap_kind(map) != cases[k].kind || rankmap_id(map, some) != (uint32_t)ids[some] ||
+    if (rankmap_query(map, &info) != 0 || info.kind != cases[k].kind ||
+        rankmap_id(map, some) != (uint32_t)ids[some] ||
         rankmap_id(map, n - 1) != (uint32_t)ids[n - 1])
         fail(cases[k].name, labels[OURS]);
     rankmap_unref(map);

@@ -111,7 +111,7 @@ static void verify(struct pair *p, const struct maps *m)
     for (uint32_t r = 0; r < p->n; r++)
         n_common += p->theirs[r] != GROUP_NONE;
     check(rankmap_difference(m->a, m->c, NULL, &out) == 0 && rankmap_size(out) == p->n - n_common &&
-              rankmap_ids32(out, 0, rankmap_size(out), ids) == 0,
+              rankmap_ids(out, 0, rankmap_size(out), sizeof(uint32_t), ids) == 0,
           "rankmap_difference()");
     check(group_dense.difference(&p->a, &p->c, p->n_ids, p->theirs) == rankmap_size(out) &&
               memcmp(ids, p->theirs, rankmap_size(out) * sizeof(*ids)) == 0,
@@ -188,10 +188,10 @@ static void run_irregular(struct bench *b, uint32_t n)
     for (unsigned i = 0; i < 2; i++) {
         const struct rankmap_opts opts = {.size = sizeof(opts), .flags = i ? RANKMAP_FAST : 0};
 
-        check(rankmap_from_ids32(a, n, &opts, &p.maps[i].a) == 0 &&
-                  rankmap_from_ids32(same, n, &opts, &p.maps[i].b) == 0 &&
-                  rankmap_from_ids32(c, n, &opts, &p.maps[i].c) == 0,
-              "rankmap_from_ids32()");
+        check(rankmap_from_ids(a, sizeof(uint32_t), n, &opts, &p.maps[i].a, NULL) == 0 &&
+                  rankmap_from_ids(same, sizeof(uint32_t), n, &opts, &p.maps[i].b, NULL) == 0 &&
+                  rankmap_from_ids(c, sizeof(uint32_t), n, &opts, &p.maps[i].c, NULL) == 0,
+              "rankmap_from_ids()");
     }
     run(b, &p);
     for (unsigned i = 0; i < 2; i++) {

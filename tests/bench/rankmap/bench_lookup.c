@@ -49,17 +49,20 @@ static inline uint64_t nobranch_address(const struct rankmap_lookup *c, uint32_t
  * model is the case's, known to the compiler. */
 static inline uint64_t affine_address(const struct rankmap_lookup *c, uint32_t rank)
 {
-    return *(const uint64_t *)(uintptr_t)rankmap_at_affine(c, rank);
+    return *(const uint64_t *)(uintptr_t)rankmap_at_form(c, RANKMAP_FORM_AFFINE, rank,
+                                                         sizeof(uint64_t));
 }
 
 static inline uint64_t block_address(const struct rankmap_lookup *c, uint32_t rank)
 {
-    return *(const uint64_t *)(uintptr_t)rankmap_at_block(c, rank);
+    return *(const uint64_t *)(uintptr_t)rankmap_at_form(c, RANKMAP_FORM_BLOCK, rank,
+                                                         sizeof(uint64_t));
 }
 
 static inline uint64_t lut_address(const struct rankmap_lookup *c, uint32_t rank)
 {
-    return *(const uint64_t *)(uintptr_t)rankmap_at_lut32(c, rank, sizeof(uint64_t));
+    return *(const uint64_t *)(uintptr_t)rankmap_at_form(c, RANKMAP_FORM_LUT32, rank,
+                                                         sizeof(uint64_t));
 }
 
 struct comms {
@@ -238,8 +241,10 @@ static void make_comm(unsigned i, enum shape shape, const uint32_t *ids, uint32_
     comms.pmap[i] = p.pmap;
     comms.ucc[i] = p.ucc;
     comms.sparse[i] = p.sparse;
-    check(rankmap_from_ids32(ids, n, &opts, &comms.fast_map[i]) == 0, "rankmap_from_ids32()");
-    check(rankmap_from_ids32(ids, n, NULL, &comms.compact_map[i]) == 0, "rankmap_from_ids32()");
+    check(rankmap_from_ids(ids, sizeof(uint32_t), n, &opts, &comms.fast_map[i], NULL) == 0,
+          "rankmap_from_ids()");
+    check(rankmap_from_ids(ids, sizeof(uint32_t), n, NULL, &comms.compact_map[i], NULL) == 0,
+          "rankmap_from_ids()");
     check(rankmap_lookup_init(&comms.ours[i], comms.fast_map[i], (uintptr_t)world_entries,
                               sizeof(*world_entries)) == 0 &&
               rankmap_lookup_init(&comms.compact[i], comms.compact_map[i], (uintptr_t)world_entries,

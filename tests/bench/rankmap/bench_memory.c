@@ -40,22 +40,32 @@ static void check(int ok, const char *what)
 
 static uint64_t n_allocated;
 
-static void *count_alloc(void *ctx, size_t bytes)
+#define COUNTED_HEAD 16u /* each block begins with its size, and stays aligned */
+
+static void *count_realloc(void *ctx, void *ptr, size_t bytes)
 {
+    unsigned char *p = malloc(COUNTED_HEAD + bytes);
+
     (void)ctx;
+    check(!ptr && p, "malloc()");
+    memcpy(p, &bytes, sizeof(bytes));
     n_allocated += bytes;
-    return malloc(bytes);
+    return p + COUNTED_HEAD;
 }
 
-static void count_free(void *ctx, void *ptr, size_t bytes)
+static void count_free(void *ctx, void *ptr)
 {
+    unsigned char *p = (unsigned char *)ptr - COUNTED_HEAD;
+    size_t bytes;
+
     (void)ctx;
-    n_allocated -= ptr ? bytes : 0;
-    free(ptr);
+    memcpy(&bytes, p, sizeof(bytes));
+    n_allocated -= bytes;
+    free(p);
 }
 
-static const struct rankmap_allocator counting = {count_alloc, count_free, NULL};
-static const struct rankmap_opts options = {.size = sizeof(options), .alloc = &counting};
+static const struct rankmap_allocator counting = {count_realloc, count_free, NULL};
+static const struct rankmap_opts options = {.size = sizeof(options), .allocator = &counting};
 
 /* ---- The maps ---- */
 
@@ -63,17 +73,21 @@ static const struct rankmap_opts options = {.size = sizeof(options), .alloc = &c
 static struct rankmap *make_map(const struct workload *w, uint32_t i, struct rankmap **maps)
 {
     const struct workload_comm *c = &w->comms[i];
-    struct rankmap *map;
+    struct rankmap *ranks = NULL, *map;
     uint32_t *ids = malloc((size_t)c->n * sizeof(*ids));
     int r;
 
     check(ids != NULL, "out of memory");
-    if (c->parent >= 0)
-        r = rankmap_include(maps[c->parent], c->of_parent, c->n, &options, &map);
-    else
-        r = rankmap_from_ids32(c->ids, c->n, &options, &map);
+    if (c->parent >= 0) {
+        r = rankmap_from_ids(c->of_parent, sizeof(uint32_t), c->n, NULL, &ranks, NULL);
+        if (r == 0)
+            r = rankmap_compose(maps[c->parent], ranks, &options, &map);
+        rankmap_unref(ranks);
+    } else {
+        r = rankmap_from_ids(c->ids, sizeof(uint32_t), c->n, &options, &map, NULL);
+    }
     check(r == 0, rankmap_strerror(r));
-    check(rankmap_size(map) == c->n && rankmap_ids32(map, 0, c->n, ids) == 0 &&
+    check(rankmap_size(map) == c->n && rankmap_ids(map, 0, c->n, sizeof(uint32_t), ids) == 0 &&
               memcmp(ids, c->ids, c->n * sizeof(*ids)) == 0,
           "a map has other ids than it was made of");
     free(ids);
@@ -84,7 +98,7 @@ static uint64_t map_bytes(const struct rankmap *map)
 {
     struct rankmap_info info = {.size = sizeof(info)};
 
-    check(rankmap_info_get(map, &info) == 0, "rankmap_info_get()");
+    check(rankmap_query(map, &info) == 0, "rankmap_query()");
     return info.model_bytes + info.pinned_bytes;
 }
 
@@ -167,8 +181,8 @@ static int run_promise(const struct bench *b, const struct promise *p)
         maps[i] = make_map(&w, i, maps);
         allocated = n_allocated - before;
         ours = map_bytes(maps[i]);
-        check(rankmap_info_get(maps[i], &info) == 0, "rankmap_info_get()");
-        check(allocated == rankmap_bytes(maps[i]), "rankmap_bytes() is not what was allocated");
+        check(rankmap_query(maps[i], &info) == 0, "rankmap_query()");
+        check(allocated == info.total_bytes, "total_bytes is not what was allocated");
         bound = ((uint64_t)c->n * bits_below(info.max_id - info.min_id + 1) + 7) / 8 + 64;
         count_peers(&w, c, &peer);
         snprintf(which, sizeof(which), "%s: %s", p->spec, c->name);
@@ -185,7 +199,7 @@ static int run_promise(const struct bench *b, const struct promise *p)
             bench_figure(b, which, c->n, "promised", "map bytes", (double)p->bytes, "bytes");
         bench_figure(b, which, c->n, "bound", "allocated bytes", (double)bound, "bytes");
         fprintf(stderr, "%-60s %8lu | %-15s %8llu (%llu) | %8llu | %8llu %8llu %8llu %8llu\n",
-                which, (unsigned long)c->n, rankmap_kind_name(info.kind), (unsigned long long)ours,
+                which, (unsigned long)c->n, info.kind_name, (unsigned long long)ours,
                 (unsigned long long)allocated, (unsigned long long)p->bytes,
                 (unsigned long long)peer.pointers, (unsigned long long)peer.mpich_4_0,
                 (unsigned long long)peer.mpich_main, (unsigned long long)peer.openmpi_sparse);
@@ -220,8 +234,12 @@ static double maps_of(const struct workload *w)
     for (uint32_t i = 0; i < w->n_comms; i++)
         maps[i] = make_map(w, i, maps);
     bytes = 0;
-    for (uint32_t i = 0; i < w->n_comms; i++)
-        bytes += (double)rankmap_bytes(maps[i]) * w->comms[i].count;
+    for (uint32_t i = 0; i < w->n_comms; i++) {
+        struct rankmap_info info = {.size = sizeof(info)};
+
+        check(rankmap_query(maps[i], &info) == 0, "rankmap_query()");
+        bytes += (double)info.total_bytes * w->comms[i].count;
+    }
     for (uint32_t i = 0; i < w->n_comms; i++)
         rankmap_unref(maps[i]);
     return bytes;
@@ -231,10 +249,11 @@ static double maps_of(const struct workload *w)
 static double addresses_of(uint32_t n, uint32_t entry_bytes)
 {
     const struct rankmap_av_opts opts = {.size = sizeof(opts),
-                                         .alloc = &counting,
+                                         .allocator = &counting,
                                          .entry_bytes = entry_bytes,
                                          .capacity = UINT64_C(1) << 24,
                                          .tag_mask = entry_bytes == 8 ? UINT64_C(7) : 0};
+    struct rankmap_info_av info = {.size = sizeof(info)};
     struct rankmap_av_group group;
     struct rankmap_av *av;
     double bytes;
@@ -247,7 +266,8 @@ static double addresses_of(uint32_t n, uint32_t entry_bytes)
         for (uint32_t i = 0; i < n; i++)
             check(rankmap_av_set(av, group.base + i, (uint64_t)i << 12, i & 1) == 0,
                   "rankmap_av_set()");
-    bytes = (double)rankmap_av_bytes(av);
+    check(rankmap_av_query(av, &info) == 0, "rankmap_av_query()");
+    bytes = (double)info.bytes;
     rankmap_av_destroy(av);
     return bytes;
 }

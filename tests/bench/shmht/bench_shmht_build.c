@@ -21,7 +21,7 @@
  * SHMEM-1 and SHMEM-2 take a key for new without looking (Algorithm 1); ours looks.
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "stores.h"
 
 #ifdef HAVE_SHMHT
 #include <shmht.h>
@@ -101,7 +101,7 @@ static struct shmht_writer *writer(uint64_t n, uint64_t expected)
     int rc;
 
     opts.max_bytes = (UINT64_C(256) << 20) + n * 256;
-    rc = shmht_writer_create(&opts, &w);
+    rc = shmht_writer_create(&opts, &w, NULL);
     if (rc != 0)
         die("ours: %s", shmht_strerror(rc));
     return w;
@@ -111,7 +111,7 @@ static struct shmht_stats writer_stats(struct shmht_writer *w)
 {
     struct shmht_stats stats;
 
-    shmht_stats(shmht_writer_view(w), &stats);
+    shmht_reader_stats(shmht_writer_view(w), &stats);
     return stats;
 }
 
@@ -318,7 +318,7 @@ static double fence_merge(const struct received *r, uint64_t expected, int check
     for (unsigned k = 0; k < r->n_blocks; k++) {
         struct shmht_merged merged;
         uint64_t start = bench_cpu_ns();
-        int rc = shmht_merge(w, r->blocks + k * r->block_cap, r->block_bytes[k], &merged);
+        int rc = shmht_writer_merge(w, r->blocks + k * r->block_cap, r->block_bytes[k], &merged);
 
         spent += bench_cpu_ns() - start;
         if (rc != 0 || merged.n_new != first_of(r, k + 1) - first_of(r, k))

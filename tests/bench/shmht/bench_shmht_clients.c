@@ -19,7 +19,7 @@
  * its time on the wall is given.
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "stores.h"
 
 #include <poll.h>
 #include <signal.h>

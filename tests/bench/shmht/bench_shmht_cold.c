@@ -12,7 +12,7 @@
  * Each sample is a new process; the peers follow each other in a new order in each trial. Processor
  * time, the kernel's included. NAME+populate maps all pages when it attaches.
  */
-#include "harness.h"
+#include "stores.h"
 
 #include "children.h"
 

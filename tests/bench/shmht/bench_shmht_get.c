@@ -22,7 +22,7 @@
  * ours and SHMEM-2 in it. Then, for 48 bytes of key and value, bytes_per_entry: what is in use, and
  * allocated_per_entry: with what the store holds ready for more.
  */
-#include "harness.h"
+#include "stores.h"
 
 #define GROUP_BYTES ((uint64_t)1700 << 20) /* of stores at a time */
 /* of everything: a store that takes more than it says ends the run */

@@ -10,7 +10,7 @@
  * size-LOAD: bytes_per_entry. SHMEM-2's buckets here are as many as the load factor says, not a
  * power of two.
  */
-#include "harness.h"
+#include "stores.h"
 
 #define MAX_STORES 16
 #define N_QUERIES  131072u

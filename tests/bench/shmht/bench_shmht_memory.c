@@ -18,7 +18,7 @@
  * copies is a flat array in each process and one in the server, the least that the paper's Default
  * can mean; GHashTable copies are what a process has that must find the pairs again by key.
  */
-#include "harness.h"
+#include "stores.h"
 
 #ifdef HAVE_SHMHT
 #include <shmht.h>
@@ -42,6 +42,7 @@ struct job {
 #ifdef HAVE_SHMHT
     struct shmht_array *array;
     struct shmht_desc desc;
+    int fd; /* goes with it */
 #endif
     const struct peer_ops *own;
     size_t flat_bytes;
@@ -101,7 +102,7 @@ static void array_create(struct job *job)
 {
     struct shmht_array_opts opts = {
         .size = sizeof(opts), .n_ranks = job->n, .stride_bytes = VALUE_BYTES};
-    int rc = shmht_array_create(&opts, &job->array);
+    int rc = shmht_array_create(&opts, &job->array, NULL);
 
     for (uint32_t rank = 0; rc == 0 && rank < job->n; rank++) {
         struct value value;
@@ -110,23 +111,23 @@ static void array_create(struct job *job)
         rc = shmht_array_put(job->array, rank, value.s, VALUE_BYTES);
     }
     if (rc == 0)
-        rc = shmht_array_desc(job->array, &job->desc);
-    if (rc != 0)
+        rc = job->fd = shmht_array_share(job->array, &job->desc);
+    if (rc < 0)
         die("array: %s", shmht_strerror(rc));
 }
 
 static uint64_t array_bytes(const struct shmht_array *array)
 {
-    struct shmht_array_info info;
+    struct shmht_info_array info;
 
-    shmht_array_info(array, &info);
+    shmht_array_query(array, &info);
     return info.total_bytes;
 }
 
 static void touch_array(const struct job *job)
 {
     struct shmht_array *array;
-    int rc = shmht_array_attach(&job->desc, shmht_array_fd(job->array), NULL, &array);
+    int rc = shmht_array_attach(&job->desc, job->fd, NULL, &array, NULL);
 
     for (uint32_t rank = 0; rc == 0 && rank < job->n; rank++) {
         struct shmht_bytes found;
@@ -264,7 +265,7 @@ static void run_size(struct run *run, uint64_t n)
         array_create(&job);
         for (unsigned p = 0; p < n_ppns; p++)
             node(&job, "allgather", ppns[p], "ours", array_bytes(job.array), 0);
-        shmht_array_close(job.array);
+        shmht_array_destroy(job.array);
     }
 #endif
     free(order);

@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "harness.h"
+#include "stores.h"
 
 static void child(const struct children_ops *ops, void *ctx, unsigned i, pid_t parent,
                   const int *up, const int *down, double *figures)

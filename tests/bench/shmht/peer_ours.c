@@ -39,7 +39,7 @@ static void *create(uint64_t expected, uint32_t flags)
     if (!s)
         return NULL;
     s->flags = flags;
-    if (shmht_writer_create(&opts, &s->writer) != 0) {
+    if (shmht_writer_create(&opts, &s->writer, NULL) != 0) {
         free(s);
         return NULL;
     }
@@ -75,16 +75,15 @@ static int ours_attach(void *store, int populate)
     struct shmht_reader_opts opts = {.size = sizeof(opts),
                                      .flags = s->flags | (populate ? SHMHT_POPULATE : 0)};
 
-    return shmht_reader_attach(&s->desc, s->fd, &opts, &s->reader);
+    return shmht_reader_attach(&s->desc, s->fd, &opts, &s->reader, NULL);
 }
 
 static int ours_finish(void *store)
 {
     struct store *s = store;
-    int rc = shmht_writer_desc(s->writer, &s->desc);
 
-    s->fd = shmht_writer_fd(s->writer);
-    return rc != 0 ? rc : ours_attach(s, 0);
+    s->fd = shmht_writer_share(s->writer, &s->desc);
+    return s->fd < 0 ? s->fd : ours_attach(s, 0);
 }
 
 static inline const void *look_up(void *store, const struct key *key, size_t len)
@@ -120,14 +119,14 @@ static uint64_t ours_allocated(void *store)
 {
     struct shmht_stats stats;
 
-    return shmht_stats(((struct store *)store)->reader, &stats) == 0 ? stats.total_bytes : 0;
+    return shmht_reader_stats(((struct store *)store)->reader, &stats) == 0 ? stats.total_bytes : 0;
 }
 
 static uint64_t ours_bytes(void *store)
 {
     struct shmht_stats stats;
 
-    return shmht_stats(((struct store *)store)->reader, &stats) == 0
+    return shmht_reader_stats(((struct store *)store)->reader, &stats) == 0
                ? stats.total_bytes - stats.free_bytes
                : 0;
 }

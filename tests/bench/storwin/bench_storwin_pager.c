@@ -79,7 +79,7 @@ static int make_group(uint64_t limit)
 
 static void sync_it(struct storwin_window *win, void *base, uint64_t bytes)
 {
-    if (win ? storwin_sync(win, NULL) < 0 : msync(base, bytes, MS_SYNC) < 0)
+    if (win ? storwin_sync(win, 0, STORWIN_TO_END, NULL) < 0 : msync(base, bytes, MS_SYNC) < 0)
         die("sync", "failed");
 }
 

@@ -67,7 +67,7 @@ static double sync_ms(const struct contender *c)
     struct storwin_error err;
     double start = wall_ms();
 
-    if (storwin_sync(c->win, &err) < 0)
+    if (storwin_sync(c->win, 0, STORWIN_TO_END, &err) < 0)
         die(c->name, err.text);
     return wall_ms() - start;
 }

@@ -56,7 +56,7 @@ static void sync_it(const struct contender *c, uint64_t bytes)
     if (!c->win) {
         if (msync(c->base, bytes, MS_SYNC) < 0)
             die("msync", "failed");
-    } else if (storwin_sync(c->win, &err) < 0) {
+    } else if (storwin_sync(c->win, 0, STORWIN_TO_END, &err) < 0) {
         die("storwin_sync", err.text);
     }
 }

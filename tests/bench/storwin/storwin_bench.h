@@ -37,7 +37,10 @@ static inline struct storwin_window *bench_window(const char *hints_text, uint64
     snprintf(path, sizeof(path), "bench-storwin-%ld", (long)getpid());
     storwin_opts_init(&opts);
     n = storwin_hints_split(text, hints, 16, &err);
-    if (n < 0 || storwin_opts_apply(&opts, hints, (size_t)n, NULL, NULL, &err) < 0)
+    rc = n;
+    for (int i = 0; i < n && rc >= 0; i++)
+        rc = storwin_opts_set(&opts, hints[i].key, hints[i].value, &err);
+    if (rc < 0)
         die(hints_text, err.text);
     opts.filename = path;
     opts.flags |= STORWIN_DISCARD;

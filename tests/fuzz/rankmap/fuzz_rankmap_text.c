@@ -19,11 +19,11 @@ static void try_list(const char *text, size_t len)
     struct rankmap *map = NULL;
     struct rankmap_info info = {.size = sizeof(info)};
 
-    if (rankmap_from_text(text, len, &opts, &map) < 0) {
+    if (rankmap_from_text(text, len, &opts, &map, NULL) < 0) {
         MUST(map == NULL);
         return;
     }
-    MUST(rankmap_info_get(map, &info) == 0 && info.distinct && info.max_id < opts.id_limit);
+    MUST(rankmap_query(map, &info) == 0 && info.distinct && info.max_id < opts.id_limit);
     MUST(info.n_ranks <= opts.id_limit);
     for (size_t i = 0; i < len; i++)
         if (text[i] == '-' || text[i] == ':')
@@ -36,12 +36,12 @@ static void try_nodes(const char *text, size_t len, uint32_t n)
 {
     struct rankmap *nodes = NULL, *order = NULL, *some = NULL;
 
-    if (rankmap_nodes_from_text(text, len, n, NULL, &nodes) < 0) {
+    if (rankmap_nodes_from_text(text, len, n, NULL, &nodes, NULL) < 0) {
         MUST(nodes == NULL);
         return;
     }
     MUST(rankmap_size(nodes) == n);
-    MUST(rankmap_by_node(nodes, NULL, &order) == 0 && rankmap_size(order) == n);
+    MUST(rankmap_ranks_by_node(nodes, NULL, &order) == 0 && rankmap_size(order) == n);
     for (uint32_t i = 0; i < n; i++) { /* a permutation, ascending by node and rank */
         uint64_t rank = rankmap_id(order, i), node = rankmap_id(nodes, (uint32_t)rank);
 
@@ -54,7 +54,7 @@ static void try_nodes(const char *text, size_t len, uint32_t n)
         }
     }
     if (n > 0) {
-        MUST(rankmap_on_node(nodes, rankmap_id(nodes, n / 2), NULL, &some) == 0);
+        MUST(rankmap_ranks_on_node(nodes, rankmap_id(nodes, n / 2), NULL, &some) == 0);
         MUST(rankmap_rank(some, n / 2) >= 0);
     }
     rankmap_unref(some);

@@ -34,10 +34,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     opts.duplicates = size > 40 ? data[40] % 3 : 0;
     opts.region = region;
-    MUST(shmht_writer_create(&opts, &w) == 0);
+    MUST(shmht_writer_create(&opts, &w, NULL) == 0);
     MUST(shmht_put(w, "first", 5, "1", 1) == SHMHT_PUT_NEW);
-    rc = shmht_merge(w, data, size, &merged);
-    MUST(shmht_stats(shmht_writer_view(w), &stats) == 0);
+    rc = shmht_writer_merge(w, data, size, &merged);
+    MUST(shmht_reader_stats(shmht_writer_view(w), &stats) == 0);
     MUST(shmht_get(shmht_writer_view(w), "first", 5, &found) == 0);
     if (rc == 0) {
         MUST(walked == 0 && merged.n_new + merged.n_replaced + merged.n_kept == n &&

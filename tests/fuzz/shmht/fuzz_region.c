@@ -38,7 +38,7 @@ static void set_up(void)
     MUST(posix_memalign((void **)&model, 64, (size_t)opts.max_bytes) == 0);
     memset(model, 0, (size_t)opts.max_bytes);
     opts.region = model;
-    MUST(shmht_writer_create(&opts, &w) == 0);
+    MUST(shmht_writer_create(&opts, &w, NULL) == 0);
     for (int i = 0; i < 60; i++) {
         snprintf(key, sizeof(key), "mpi-addr-%d", i % 40);
         MUST(shmht_put(w, key, strlen(key), value, (size_t)i) >= 0);
@@ -95,7 +95,7 @@ static void read_all(struct shmht_reader *r, const unsigned char *region, size_t
     char names[40][32];
     size_t steps = 0;
 
-    MUST(shmht_stats(r, &stats) == 0);
+    MUST(shmht_reader_stats(r, &stats) == 0);
     for (int i = 0; i < 40; i++) {
         snprintf(names[i], sizeof(names[i]), "mpi-addr-%d", i);
         keys[i] = (struct shmht_bytes){names[i], strlen(names[i])};
@@ -106,19 +106,20 @@ static void read_all(struct shmht_reader *r, const unsigned char *region, size_t
     for (int i = 0; i < 40; i++)
         if (values[i].ptr)
             inside(region, bytes, &values[i]);
-    while (shmht_next(r, &it, &key, &value) == 1) {
+    while (shmht_reader_next(r, &it, &key, &value) == 1) {
         inside(region, bytes, &key);
         inside(region, bytes, &value);
         (void)shmht_get(r, key.ptr, key.len, &value);
         MUST(++steps <= bytes / 4);
     }
     it.pos = 0;
-    (void)shmht_export(r, &it, block, sizeof(block));
+    (void)shmht_reader_export(r, &it, block, sizeof(block));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct shmht_writer_opts resume = {.size = sizeof(resume)};
+    struct shmht_reader_opts how = {.size = sizeof(how)};
     struct shmht_reader *r;
     struct shmht_writer *w;
     struct shmht_bytes value;
@@ -130,14 +131,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     region = build(data, size, &bytes);
-    if (shmht_reader_attach_mem(region, bytes, NULL, &r) == 0) {
+    how.region = region;
+    how.region_bytes = bytes;
+    if (shmht_reader_attach(NULL, -1, &how, &r, NULL) == 0) {
         read_all(r, region, bytes);
         shmht_reader_detach(r);
     }
     if (bytes >= SHMHT_MIN_REGION_BYTES) {
         resume.max_bytes = bytes;
         resume.region = region;
-        if (shmht_writer_resume(NULL, -1, &resume, &w) == 0) {
+        if (shmht_writer_resume(NULL, -1, &resume, &w, NULL) == 0) {
             read_all(shmht_writer_view(w), region, bytes);
             for (int i = 0; i < 100; i++)
                 if (shmht_put(w, &i, sizeof(i), "value", 5) >= 0)

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The inverse of tables, dense or hashed; sets for membership; equal ids.
+ *
+ * Hashed: ids and ranks, bucket after bucket, and where each bucket starts. Ids that were chosen to
+ * fall into one bucket cost no more than a search of it: one of more than SCANNED ids is sorted, in
+ * linear time.
+ */
+#include <errno.h>
+
+#include "internal.h"
+
+/* ids of the range for each rank, up to which the inverse is an array */
+#define DENSE_FACTOR  4u
+#define BITMAP_FACTOR 64u /* the same for a set with a bit an id */
+#define BITMAP_ALWAYS (UINT64_C(1) << 16)
+
+#define SCANNED 16u /* entries of a bucket that are looked through in no order */
+
+/* An id of the map, less the least: its low half. Where the range is wider, the map has the rest.
+ * */
+struct entry {
+    uint32_t low, rank;
+};
+
+struct rankmap_index {
+    const struct rankmap_allocator *alloc;
+    const struct rankmap *map;
+    struct rankmap *held; /* the same, when this has a reference */
+    uint64_t min, range;
+    uint32_t *
+        slot; /* dense: of id − min: rank + 1, 0 for none, as one beyond the range has; else NULL */
+    size_t n_slots;
+    struct entry
+        *entry;       /* hashed: n of them; else NULL. Neither dense nor hashed: the map is asked */
+    uint32_t *start;  /* of each bucket, and the end of the last */
+    size_t n_buckets; /* a power of two */
+};
+
+static size_t bucket_of(const struct rankmap_index *index, uint64_t id)
+{
+    return (size_t)(id * INDEX_FACTOR >> 32) & (index->n_buckets - 1);
+}
+
+/* Sorts by the bits low_bit … high_bit-1, stably; scratch has room for n. */
+void rankmap__sort(uint64_t *keys, uint64_t *scratch, size_t n, unsigned low_bit, unsigned high_bit)
+{
+    uint64_t *from = keys, *to = scratch, *swap;
+
+    for (unsigned shift = low_bit; shift < high_bit && n > 1; shift += 8) {
+        size_t at[257] = {0};
+
+        for (size_t i = 0; i < n; i++)
+            at[(from[i] >> shift & 0xff) + 1]++;
+        if (at[(from[0] >> shift & 0xff) + 1] == n)
+            continue; /* all alike */
+        for (unsigned d = 0; d < 256; d++)
+            at[d + 1] += at[d];
+        for (size_t i = 0; i < n; i++)
+            to[at[from[i] >> shift & 0xff]++] = from[i];
+        swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != keys)
+        memcpy(keys, from, n * sizeof(*keys));
+}
+
+static bool bitmap_pays(uint64_t range, uint64_t n)
+{
+    return range < BITMAP_ALWAYS || range / BITMAP_FACTOR < n;
+}
+
+static size_t bitmap_words(uint64_t range)
+{
+    return (size_t)(range / 64 + 1);
+}
+
+static int distinct_by_bits(const struct rankmap_allocator *alloc, const struct ids *ids,
+                            uint64_t min, uint64_t range)
+{
+    size_t n_words = bitmap_words(range);
+    uint64_t *bits = rankmap__alloc(alloc, n_words, sizeof(*bits));
+    uint64_t twice = 0;
+
+    if (!bits)
+        return -ENOMEM;
+    memset(bits, 0, n_words * sizeof(*bits));
+    for (size_t i = 0; i < ids->n; i++) {
+        uint64_t at = ids_get(ids, i) - min, bit = UINT64_C(1) << at % 64;
+
+        twice |= bits[at / 64] & bit;
+        bits[at / 64] |= bit;
+    }
+    rankmap__free(alloc, bits);
+    return twice == 0;
+}
+
+static int distinct_by_sort(const struct rankmap_allocator *alloc, const struct ids *ids,
+                            uint64_t min, uint64_t range)
+{
+    size_t n = ids->n;
+    uint64_t *keys = rankmap__alloc(alloc, 2 * n, sizeof(*keys)), twice = 0;
+
+    if (!keys)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        keys[i] = ids_get(ids, i) - min;
+    rankmap__sort(keys, keys + n, n, 0, rankmap__bit_length(range));
+    for (size_t i = 1; i < n; i++)
+        twice |= keys[i] == keys[i - 1];
+    rankmap__free(alloc, keys);
+    return !twice;
+}
+
+/* 1 when no id comes twice, 0 when one does, or -ENOMEM. */
+int rankmap__check_distinct(const struct rankmap_allocator *alloc, const struct ids *ids,
+                            uint64_t min, uint64_t max)
+{
+    if (max - min < ids->n - 1)
+        return 0;
+    if (bitmap_pays(max - min, ids->n))
+        return distinct_by_bits(alloc, ids, min, max - min);
+    return distinct_by_sort(alloc, ids, min, max - min);
+}
+
+/* The same of a map whose parameters do not tell. */
+int rankmap__map_distinct(const struct rankmap_allocator *alloc, const struct rankmap *map)
+{
+    uint64_t *a = rankmap__alloc(alloc, map->n, sizeof(*a)), min, max;
+    struct ids ids = {.a64 = a, .n = map->n};
+    int distinct;
+
+    if (!a)
+        return -ENOMEM;
+    rankmap__expand(map, 0, map->n, a);
+    rankmap__bounds(map, &min, &max);
+    distinct = map->n <= 1 ? 1 : rankmap__check_distinct(alloc, &ids, min, max);
+    rankmap__free(alloc, a);
+    return distinct;
+}
+
+/* Whether rankmap_rank() needs no help. */
+static bool rank_is_quick(const struct rankmap *map)
+{
+    if (rankmap__is_view(map))
+        return false;
+    if (rankmap__is_regular(map)) {
+        struct shape shape;
+
+        rankmap__shape_of(map, &shape);
+        return shape.n_levels <= 2 || rankmap__shape_nests(&shape);
+    }
+    return map->kind == RANKMAP_BITMAP || map->kind == RANKMAP_ELIAS_FANO ||
+           (map->kind == RANKMAP_RUNS && (map->flags & MAP_ASCENDING || map->aux <= 8)) ||
+           map->n <= 8;
+}
+
+static void fill_dense(struct rankmap_index *index)
+{
+    const struct rankmap *map = index->map;
+    uint64_t ids[BLOCK];
+
+    memset(index->slot, 0, index->n_slots * sizeof(*index->slot));
+    for (uint32_t done = 0; done < map->n;) {
+        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
+
+        rankmap__expand(map, done, some, ids);
+        for (uint32_t i = 0; i < some; i++)
+            index->slot[ids[i] - index->min] = done + i + 1;
+        done += some;
+    }
+}
+
+static uint64_t id_of_entry(const struct rankmap_index *index, const struct entry *e)
+{
+    return index->range <= UINT32_MAX ? e->low : rankmap_id(index->map, e->rank) - index->min;
+}
+
+/* Eight bits of an id, less the least, from bit `shift` on. */
+static unsigned digit(const struct rankmap_index *index, const struct entry *e, unsigned shift)
+{
+    return (unsigned)((shift < 32 ? e->low : id_of_entry(index, e)) >> shift & 0xff);
+}
+
+static void sort_bucket(const struct rankmap_index *index, struct entry *bucket,
+                        struct entry *scratch, size_t n)
+{
+    struct entry *from = bucket, *to = scratch, *swap;
+
+    for (unsigned shift = 0; shift < rankmap__bit_length(index->range); shift += 8) {
+        size_t at[257] = {0};
+
+        for (size_t i = 0; i < n; i++)
+            at[digit(index, &from[i], shift) + 1]++;
+        for (unsigned d = 0; d < 256; d++)
+            at[d + 1] += at[d];
+        for (size_t i = 0; i < n; i++)
+            to[at[digit(index, &from[i], shift)]++] = from[i];
+        swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != bucket)
+        memcpy(bucket, from, n * sizeof(*bucket));
+}
+
+static int sort_buckets(struct rankmap_index *index, size_t largest)
+{
+    const uint32_t *start = index->start;
+    struct entry *scratch;
+
+    if (largest <= SCANNED)
+        return 0;
+    scratch = rankmap__alloc(index->alloc, largest, sizeof(*scratch));
+    if (!scratch)
+        return -ENOMEM;
+    for (size_t b = 0; b < index->n_buckets; b++)
+        if (start[b + 1] - start[b] > SCANNED)
+            sort_bucket(index, index->entry + start[b], scratch, start[b + 1] - start[b]);
+    rankmap__free(index->alloc, scratch);
+    return 0;
+}
+
+static int fill_hashed(struct rankmap_index *index)
+{
+    const struct rankmap *map = index->map;
+    uint32_t *start = index->start, sum = 0, largest = 0;
+    uint64_t ids[BLOCK];
+
+    memset(start, 0, (index->n_buckets + 1) * sizeof(*start));
+    for (unsigned pass = 0; pass < 2;
+         pass++) { /* count, then place from each bucket's end down to its start */
+        for (uint32_t done = 0; done < map->n;) {
+            uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
+
+            rankmap__expand(map, done, some, ids);
+            for (uint32_t i = 0; i < some; i++) {
+                uint32_t *at = &start[bucket_of(index, ids[i])];
+
+                if (pass == 0)
+                    ++*at;
+                else
+                    index->entry[--*at] = (struct entry){(uint32_t)(ids[i] - index->min), done + i};
+            }
+            done += some;
+        }
+        for (size_t b = 0; pass == 0 && b < index->n_buckets; b++) {
+            largest = start[b] > largest ? start[b] : largest;
+            sum += start[b];
+            start[b] = sum;
+        }
+    }
+    start[index->n_buckets] = sum;
+    return sort_buckets(index, largest);
+}
+
+static void index_free(struct rankmap_index *index)
+{
+    rankmap__free(index->alloc, index->start);
+    rankmap__free(index->alloc, index->entry);
+    rankmap__free(index->alloc, index->slot);
+    rankmap__free(index->alloc, index);
+}
+
+static int index_fill(struct rankmap_index *index)
+{
+    const struct rankmap *map = index->map;
+    uint64_t max;
+
+    rankmap__bounds(map, &index->min, &max);
+    index->range = max - index->min;
+    if (index->range / DENSE_FACTOR < map->n) {
+        index->n_slots = (size_t)index->range + 2;
+        index->slot = rankmap__alloc(index->alloc, index->n_slots, sizeof(*index->slot));
+        if (!index->slot)
+            return -ENOMEM;
+        fill_dense(index);
+        return 0;
+    }
+    for (index->n_buckets = 1; index->n_buckets < map->n;)
+        index->n_buckets *= 2;
+    index->entry = rankmap__alloc(index->alloc, map->n, sizeof(*index->entry));
+    index->start = rankmap__alloc(index->alloc, index->n_buckets + 1, sizeof(*index->start));
+    return index->entry && index->start ? fill_hashed(index) : -ENOMEM;
+}
+
+/* An index that holds no reference. `many`: it will be asked so often that filling it pays even
+ * where the map is quick. */
+int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator *alloc, bool many,
+                       struct rankmap_index **out)
+{
+    struct rankmap_index *index;
+    int rc;
+
+    if (!(map->flags & MAP_DISTINCT))
+        return RANKMAP_ENOTINJECTIVE;
+    index = rankmap__alloc(alloc, 1, sizeof(*index));
+    if (!index)
+        return -ENOMEM;
+    *index = (struct rankmap_index){.alloc = alloc, .map = map};
+    if ((many || !rank_is_quick(map)) && (rc = index_fill(index)) < 0) {
+        index_free(index);
+        return rc;
+    }
+    *out = index;
+    return 0;
+}
+
+int rankmap_index_create(struct rankmap *map, const struct rankmap_allocator *alloc,
+                         struct rankmap_index **out)
+{
+    struct rankmap_index *index;
+    int rc;
+
+    if (!map || !out || rankmap__allocator_take(&alloc, alloc) < 0)
+        return -EINVAL;
+    rc = rankmap__index_new(map, alloc, false, &index);
+    if (rc < 0)
+        return rc;
+    index->held = rankmap_ref(map);
+    *out = index;
+    return 0;
+}
+
+void rankmap_index_destroy(struct rankmap_index *index)
+{
+    struct rankmap *held;
+
+    if (!index)
+        return;
+    held = index->held;
+    index_free(index);
+    rankmap_unref(held);
+}
+
+static int64_t rank_in_bucket(const struct rankmap_index *index, size_t bucket, uint64_t id)
+{
+    const struct entry *e = index->entry + index->start[bucket];
+    size_t n = index->start[bucket + 1] - index->start[bucket];
+
+    id -= index->min;
+    if (n > SCANNED) {
+        while (n > 1) {
+            size_t half = n / 2;
+
+            e += id_of_entry(index, &e[half]) <= id ? half : 0;
+            n -= half;
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        if (e[i].low == (uint32_t)id && id_of_entry(index, &e[i]) == id)
+            return e[i].rank;
+    return RANKMAP_ENOENT;
+}
+
+int64_t rankmap_index_rank(const struct rankmap_index *index, uint64_t id)
+{
+    if (index->slot) {
+        uint32_t found = index->slot[min_u64(id - index->min, index->range + 1)];
+
+        return found != 0 ? (int64_t)found - 1 : RANKMAP_ENOENT;
+    }
+    if (!index->entry)
+        return rankmap_rank(index->map, id);
+    return rank_in_bucket(index, bucket_of(index, id), id);
+}
+
+/* No branch depends on what is found. */
+static void ranks_dense(const struct rankmap_index *index, const uint64_t *ids, size_t n,
+                        uint32_t *ranks)
+{
+    const uint32_t *slot = index->slot;
+    uint64_t min = index->min, beyond = index->range + 1;
+
+    for (size_t i = 0; i < n; i++)
+        ranks[i] = slot[min_u64(ids[i] - min, beyond)] - 1;
+}
+
+/* In rounds: the first entry of each bucket, then the second of those that have one and were not
+ * found yet. Up to BLOCK ids. */
+static void ranks_hashed(const struct rankmap_index *index, const uint64_t *ids, size_t n,
+                         uint32_t *ranks)
+{
+    uint32_t at[BLOCK], end[BLOCK], who[BLOCK];
+    bool wide = index->range > UINT32_MAX;
+    size_t left = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t bucket = bucket_of(index, ids[i]);
+
+        ranks[i] = RANKMAP_NO_RANK;
+        at[left] = index->start[bucket];
+        end[left] = index->start[bucket + 1];
+        who[left] = (uint32_t)i;
+        if (end[left] - at[left] > SCANNED) {
+            int64_t rank = rank_in_bucket(index, bucket, ids[i]);
+
+            ranks[i] = rank < 0 ? RANKMAP_NO_RANK : (uint32_t)rank;
+            continue;
+        }
+        left += at[left] < end[left] && ids[i] - index->min <= index->range;
+    }
+    while (left > 0) {
+        size_t again = 0;
+
+        for (size_t i = 0; i < left; i++) {
+            uint32_t w = who[i], last = end[i], next = at[i] + 1;
+            struct entry e = index->entry[next - 1];
+            bool found = e.low == (uint32_t)(ids[w] - index->min);
+
+            if (wide && found)
+                found = rankmap_id(index->map, e.rank) == ids[w];
+            ranks[w] = found ? e.rank : ranks[w];
+            at[again] = next;
+            end[again] = last;
+            who[again] = w;
+            again += !found && next < last;
+        }
+        left = again;
+    }
+}
+
+/* rankmap_index_rank() of many; RANKMAP_NO_RANK for none. */
+void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids, size_t n,
+                          uint32_t *ranks)
+{
+    if (index->slot) {
+        ranks_dense(index, ids, n, ranks);
+    } else if (index->entry) {
+        ranks_hashed(index, ids, n, ranks);
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            int64_t rank = rankmap_rank(index->map, ids[i]);
+
+            ranks[i] = rank < 0 ? RANKMAP_NO_RANK : (uint32_t)rank;
+        }
+    }
+}
+
+/* A set for asking about n_asked ids; map is not empty and outlives it. */
+int rankmap__members_init(struct members *m, const struct rankmap_allocator *alloc,
+                          const struct rankmap *map, uint64_t n_asked)
+{
+    uint64_t ids[BLOCK];
+    size_t n_words;
+
+    *m = (struct members){.alloc = alloc, .map = map};
+    rankmap__bounds(map, &m->min, &m->max);
+    if (rankmap__is_affine(map) || (rank_is_quick(map) && n_asked < map->n / 16))
+        return 0;
+    if (!bitmap_pays(m->max - m->min, n_asked + map->n))
+        return rankmap__index_new(map, alloc, true, &m->index);
+    n_words = bitmap_words(m->max - m->min + 1);
+    m->bits = rankmap__alloc(alloc, n_words, sizeof(*m->bits));
+    if (!m->bits)
+        return -ENOMEM;
+    memset(m->bits, 0, n_words * sizeof(*m->bits));
+    for (uint32_t done = 0; done < map->n;) {
+        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
+
+        rankmap__expand(map, done, some, ids);
+        for (uint32_t i = 0; i < some; i++)
+            m->bits[(ids[i] - m->min) / 64] |= UINT64_C(1) << (ids[i] - m->min) % 64;
+        done += some;
+    }
+    return 0;
+}
+
+void rankmap__members_fini(struct members *m)
+{
+    rankmap__free(m->alloc, m->bits);
+    rankmap_index_destroy(m->index);
+}
+
+/* Of up to BLOCK ids, which are members. */
+void rankmap__members_have(const struct members *m, const uint64_t *ids, size_t n, bool *has)
+{
+    uint32_t ranks[BLOCK];
+    uint64_t range = m->max - m->min;
+
+    if (m->index)
+        rankmap__index_ranks(m->index, ids, n, ranks);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t at = ids[i] - m->min;
+
+        if (m->index)
+            has[i] = ranks[i] != RANKMAP_NO_RANK;
+        else if (m->bits) /* one bit beyond the range is there, and 0 */
+            has[i] = m->bits[min_u64(at, range + 1) / 64] >> min_u64(at, range + 1) % 64 & 1;
+        else
+            has[i] = at <= range && rankmap_rank(m->map, ids[i]) >= 0;
+    }
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Maps from text: lists of ranges, PMI_process_mapping, Flux task maps; and what follows from the
+ * nodes of ranks. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "internal.h"
+
+/* numbers stop growing here: out of range for ids and counts alike */
+#define NUMBER_LIMIT (UINT64_C(1) << 41)
+
+/* Text that is read from left to right. */
+struct scan {
+    const char *begin, *at, *end;
+    struct rankmap_error *err;
+};
+
+/* What should stand here does not. */
+static int expected(struct scan *s, const char *what)
+{
+    size_t where = (size_t)(s->at - s->begin);
+    char found[16] = "the end";
+
+    if (s->at < s->end)
+        snprintf(found, sizeof(found), *s->at > ' ' && *s->at <= '~' ? "'%c'" : "byte 0x%02x",
+                 (unsigned char)*s->at);
+    return rankmap__fail(s->err, RANKMAP_ESYNTAX, where, RANKMAP_NO_ID,
+                         "expected %s at byte %zu, not %s", what, where, found);
+}
+
+/* What ends here is out of range. */
+static int beyond(struct scan *s, const char *what)
+{
+    size_t where = (size_t)(s->at - s->begin);
+
+    return rankmap__fail(s->err, RANKMAP_ERANGE, where, RANKMAP_NO_ID, "%s before byte %zu", what,
+                         where);
+}
+
+static void skip_blanks(struct scan *s)
+{
+    while (s->at < s->end && (*s->at == ' ' || *s->at == '\t' || *s->at == '\n' || *s->at == '\r'))
+        s->at++;
+}
+
+static bool accept(struct scan *s, char c)
+{
+    skip_blanks(s);
+    if (s->at == s->end || *s->at != c)
+        return false;
+    s->at++;
+    return true;
+}
+
+/* The next byte, no blank before it. */
+static bool accept_here(struct scan *s, char c)
+{
+    if (s->at == s->end || *s->at != c)
+        return false;
+    s->at++;
+    return true;
+}
+
+static bool accept_word(struct scan *s, const char *word)
+{
+    size_t len = strlen(word);
+
+    skip_blanks(s);
+    if ((size_t)(s->end - s->at) < len || memcmp(s->at, word, len) != 0)
+        return false;
+    s->at += len;
+    return true;
+}
+
+static bool at_end(struct scan *s)
+{
+    skip_blanks(s);
+    return s->at == s->end;
+}
+
+/* A decimal number without sign, and no blank before it; huge ones come out as NUMBER_LIMIT at
+ * least. */
+static bool number_here(struct scan *s, uint64_t *value)
+{
+    if (s->at == s->end || *s->at < '0' || *s->at > '9')
+        return false;
+    for (*value = 0; s->at < s->end && *s->at >= '0' && *s->at <= '9'; s->at++)
+        if (*value < NUMBER_LIMIT)
+            *value = *value * 10 + (uint64_t)(*s->at - '0');
+    return true;
+}
+
+static bool number(struct scan *s, uint64_t *value)
+{
+    skip_blanks(s);
+    return number_here(s, value);
+}
+
+/* first, first-last or first-last:stride, without blanks: they separate ranges */
+static int range(struct scan *s, struct rankmap_range *out)
+{
+    uint64_t stride = 1;
+    bool down;
+
+    if (!number_here(s, &out->first))
+        return expected(s, "a number");
+    out->last = out->first;
+    out->stride = 1;
+    if (!accept_here(s, '-'))
+        return 0;
+    if (!number_here(s, &out->last))
+        return expected(s, "the last number of a range");
+    down = out->last < out->first;
+    if (accept_here(s, ':')) {
+        if (accept_here(s, '-') && !down)
+            return beyond(s, "a negative stride of a range that ascends");
+        if (!number_here(s, &stride))
+            return expected(s, "a stride");
+        if (stride == 0 || stride >= NUMBER_LIMIT)
+            return beyond(s, "a stride that is 0 or too large");
+    }
+    out->stride = down ? -(int64_t)stride : (int64_t)stride;
+    return 0;
+}
+
+/* The ranges of a list, up to cap; *n of them have been read. */
+static int ranges_of(struct scan *s, struct rankmap_range *ranges, size_t cap, size_t *n)
+{
+    int rc;
+
+    for (*n = 0; *n < cap && !at_end(s);) {
+        const char *before;
+
+        if ((rc = range(s, &ranges[(*n)++])) < 0)
+            return rc;
+        before = s->at;
+        if (accept(s, ',')) {
+            if (at_end(s))
+                return expected(s, "a number");
+        } else if (!at_end(s) && s->at == before) {
+            return expected(s, "a comma or a blank");
+        }
+    }
+    return 0;
+}
+
+int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *opts,
+                      struct rankmap **out, struct rankmap_error *err)
+{
+    struct rankmap_error detail = {.code = 0};
+    struct scan s = {text, text, text ? text + len : text, &detail};
+    struct rankmap_range *ranges;
+    size_t n, cap = len / 2 + 1; /* each takes a digit and a separator */
+    struct make mk;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc == 0 && (!out || (!text && len > 0)))
+        rc = -EINVAL;
+    if (rc < 0)
+        return rankmap__report(rc, &detail, err);
+    ranges = rankmap__alloc(mk.alloc, cap, sizeof(*ranges));
+    if (!ranges)
+        return rankmap__report(-ENOMEM, &detail, err);
+    rc = ranges_of(&s, ranges, cap, &n);
+    if (rc == 0) {
+        rc = rankmap__from_ranges(&mk, ranges, n, out, &detail);
+        if (rc < 0 && detail.code == rc) { /* where the range begins in the text */
+            s.at = s.begin;
+            ranges_of(&s, ranges, (size_t)detail.where, &n);
+            skip_blanks(&s);
+            detail.where = (uint64_t)(s.at - s.begin);
+        }
+    }
+    rankmap__free(mk.alloc, ranges);
+    return rankmap__report(rc, &detail, err);
+}
+
+/* ppn ranks on each of n_nodes nodes from first on, `repeat` times. A group of blocks repeats as a
+ * whole. */
+struct placement {
+    uint64_t first, n_nodes, ppn, repeat;
+    size_t group_len; /* of the first of a group: its blocks; else 1 */
+    uint64_t group_repeat;
+};
+
+/* Placements of a text. */
+struct placements {
+    struct placement *p;
+    size_t n;
+};
+
+static int placement_check(struct scan *s, const struct placement *p)
+{
+    if (p->n_nodes == 0 || p->ppn == 0 || p->repeat == 0)
+        return expected(s, "a block of at least one node and rank");
+    if (p->first > INT32_MAX || p->n_nodes > INT32_MAX || p->ppn > INT32_MAX ||
+        p->repeat > INT32_MAX || p->first + p->n_nodes > (uint64_t)INT32_MAX + 1)
+        return beyond(s, "a block with a number above 2^31 - 1");
+    return 0;
+}
+
+static int placement_add(struct scan *s, struct placements *all, const struct placement *p)
+{
+    int rc = placement_check(s, p);
+
+    if (rc < 0)
+        return rc;
+    all->p[all->n++] = *p;
+    return 0;
+}
+
+/* (first,n_nodes,ppn) or a bare node */
+static int vector_block(struct scan *s, struct placements *all)
+{
+    struct placement p = {0, 1, 1, 1, 1, 1};
+
+    if (accept(s, '(')) {
+        if (!number(s, &p.first) || !accept(s, ',') || !number(s, &p.n_nodes) || !accept(s, ',') ||
+            !number(s, &p.ppn) || !accept(s, ')'))
+            return expected(s, "the rest of a block (node,nodes,ranks)");
+    } else if (!number(s, &p.first)) {
+        return expected(s, "a node or a block (node,nodes,ranks)");
+    }
+    return placement_add(s, all, &p);
+}
+
+/* (vector,…): what follows the parenthesis */
+static int vector_list(struct scan *s, struct placements *all)
+{
+    int rc;
+
+    if (!accept_word(s, "vector"))
+        return expected(s, "the word vector");
+    while (accept(s, ',')) {
+        if (accept(s, '[')) {
+            size_t head = all->n;
+            uint64_t times;
+
+            do {
+                if ((rc = vector_block(s, all)) < 0)
+                    return rc;
+            } while (accept(s, ','));
+            if (!accept(s, ']') || !accept(s, 'x') || !number(s, &times) || times == 0)
+                return expected(s, "]x and a number of times");
+            if (times > INT32_MAX)
+                return beyond(s, "a number of times above 2^31 - 1");
+            all->p[head].group_len = all->n - head;
+            all->p[head].group_repeat = times;
+        } else if ((rc = vector_block(s, all)) < 0) {
+            return rc;
+        }
+    }
+    if (all->n == 0)
+        return expected(s, "a comma and a block");
+    return accept(s, ')') ? 0 : expected(s, "a comma or )");
+}
+
+/* [[node,n_nodes,ppn,repeat],…]: what follows the first bracket */
+static int taskmap_list(struct scan *s, struct placements *all)
+{
+    if (accept(s, ']'))
+        return 0;
+    do {
+        struct placement p = {.group_len = 1, .group_repeat = 1};
+        int rc;
+
+        if (!accept(s, '[') || !number(s, &p.first) || !accept(s, ',') || !number(s, &p.n_nodes) ||
+            !accept(s, ',') || !number(s, &p.ppn) || !accept(s, ',') || !number(s, &p.repeat) ||
+            !accept(s, ']'))
+            return expected(s, "a block [node,nodes,ranks,times]");
+        if ((rc = placement_add(s, all, &p)) < 0)
+            return rc;
+    } while (accept(s, ','));
+    return accept(s, ']') ? 0 : expected(s, "a comma or ]");
+}
+
+/* {"version":1,"map":[…]}, members in either order: what follows the brace */
+static int taskmap_object(struct scan *s, struct placements *all)
+{
+    bool version = false, map = false;
+    uint64_t number_of_version;
+    int rc;
+
+    do {
+        if (!version && accept_word(s, "\"version\"")) {
+            version = true;
+            if (!accept(s, ':') || !number(s, &number_of_version) || number_of_version != 1)
+                return expected(s, "a colon and version 1");
+        } else if (!map && accept_word(s, "\"map\"")) {
+            map = true;
+            if (!accept(s, ':') || !accept(s, '['))
+                return expected(s, "a colon and [");
+            if ((rc = taskmap_list(s, all)) < 0)
+                return rc;
+        } else {
+            return expected(s, "one version or map");
+        }
+    } while (accept(s, ','));
+    return version && map && accept(s, '}') ? 0 : expected(s, "version, map and }");
+}
+
+/* Writes nodes of ranks from `at` on, up to n; returns how far it came. */
+static uint32_t place(const struct placement *p, uint32_t at, uint32_t n, uint32_t *node_of)
+{
+    for (uint64_t again = 0; again < p->repeat; again++)
+        for (uint64_t node = 0; node < p->n_nodes; node++)
+            for (uint64_t i = 0; i < p->ppn; i++) {
+                if (at == n)
+                    return at;
+                node_of[at++] = (uint32_t)(p->first + node);
+            }
+    return at;
+}
+
+static uint32_t place_all(const struct placements *all, uint32_t at, uint32_t n, uint32_t *node_of)
+{
+    for (size_t i = 0; i < all->n && at < n;) {
+        for (uint64_t again = 0; again < all->p[i].group_repeat && at < n; again++)
+            for (size_t k = 0; k < all->p[i].group_len; k++)
+                at = place(&all->p[i + k], at, n, node_of);
+        i += all->p[i].group_len;
+    }
+    return at;
+}
+
+/* How many ranks a task map places, at most `limit`. */
+static uint64_t placed(const struct placements *all, uint64_t limit)
+{
+    uint64_t n = 0, product;
+
+    for (size_t i = 0; i < all->n && n <= limit; i++) {
+        if (__builtin_mul_overflow(all->p[i].n_nodes, all->p[i].ppn, &product) ||
+            __builtin_mul_overflow(product, all->p[i].repeat, &product) || product > limit)
+            return limit;
+        n += product;
+    }
+    return min_u64(n, limit);
+}
+
+static int nodes_of(const struct make *mk, const struct placements *all, uint32_t n,
+                    struct rankmap **out)
+{
+    struct ids ids = {.n = n};
+    struct shape shape = {.n = n, .n_levels = 1, .level = {{1, 0}}};
+    uint32_t *node_of, at = 0;
+    int rc;
+
+    if (all->n == 1 || n == 0) { /* one block, round and round */
+        if (n > 0) {
+            shape.o = (int64_t)all->p[0].first;
+            shape.n_levels = 3;
+            shape.level[0] = (struct rankmap_level){0, all->p[0].ppn};
+            shape.level[1] = (struct rankmap_level){1, all->p[0].n_nodes};
+            shape.level[2] = (struct rankmap_level){0, 0};
+        }
+        return rankmap__from_shape(mk, &shape, out);
+    }
+    node_of = rankmap__alloc(mk->alloc, n, sizeof(*node_of));
+    if (!node_of)
+        return -ENOMEM;
+    while (at < n)
+        at = place_all(all, at, n, node_of);
+    ids.a32 = node_of;
+    rc = rankmap__from_ids(mk, &ids, out);
+    rankmap__free(mk->alloc, node_of);
+    return rc;
+}
+
+/* Any of the three forms, and nothing behind it. */
+static int placements_of(struct scan *s, struct placements *all, bool *exact)
+{
+    int rc;
+
+    *exact = true;
+    if (accept(s, '(')) {
+        *exact = false;
+        rc = vector_list(s, all);
+    } else if (accept(s, '[')) {
+        rc = taskmap_list(s, all);
+    } else if (accept(s, '{')) {
+        rc = taskmap_object(s, all);
+    } else {
+        rc = expected(s, "(, [ or {");
+    }
+    return rc == 0 && !at_end(s) ? expected(s, "the end of the text") : rc;
+}
+
+int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
+                            const struct rankmap_opts *opts, struct rankmap **out,
+                            struct rankmap_error *err)
+{
+    struct rankmap_error detail = {.code = 0};
+    struct scan s = {text, text, text ? text + len : text, &detail};
+    struct placements all = {.p = NULL};
+    struct make mk;
+    uint64_t n_placed;
+    bool exact;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc == 0 && (!text || !out))
+        rc = -EINVAL;
+    if (rc < 0)
+        return rankmap__report(rc, &detail, err);
+    mk.flags |= RANKMAP_ALLOW_DUPLICATES;
+    /* each takes a digit and a separator */
+    all.p = rankmap__alloc(mk.alloc, len / 2 + 1, sizeof(*all.p));
+    if (!all.p)
+        return rankmap__report(-ENOMEM, &detail, err);
+    rc = placements_of(&s, &all, &exact);
+    if (rc == 0 && exact && (n_placed = placed(&all, RANKMAP_ID_LIMIT)) != n)
+        rc = rankmap__fail(&detail, RANKMAP_ERANGE, len, RANKMAP_NO_ID,
+                           "the task map places %" PRIu64 " ranks, not %" PRIu32, n_placed, n);
+    if (rc == 0)
+        rc = nodes_of(&mk, &all, n, out);
+    rankmap__free(mk.alloc, all.p);
+    return rankmap__report(rc, &detail, err);
+}
+
+int rankmap_ranks_by_node(const struct rankmap *nodes, const struct rankmap_opts *opts,
+                          struct rankmap **out)
+{
+    struct ids ids = {0};
+    uint64_t *keys, min, max;
+    struct make mk;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc < 0)
+        return rc;
+    if (!nodes || !out)
+        return -EINVAL;
+    if (nodes->n == 0)
+        return rankmap__from_ids(&mk, &ids, out);
+    rankmap__exact_bounds(nodes, &min, &max);
+    if (max - min > UINT32_MAX)
+        return RANKMAP_ERANGE;
+    keys = rankmap__alloc(mk.alloc, 2 * (size_t)nodes->n, sizeof(*keys));
+    if (!keys)
+        return -ENOMEM;
+    rankmap__expand(nodes, 0, nodes->n, keys);
+    for (uint32_t r = 0; r < nodes->n; r++)
+        keys[r] = (keys[r] - min) << 32 | r;
+    rankmap__sort(keys, keys + nodes->n, nodes->n, 32, 64);
+    for (uint32_t r = 0; r < nodes->n; r++)
+        keys[r] &= UINT32_MAX;
+    ids.a64 = keys;
+    ids.n = nodes->n;
+    mk.distinct = true;
+    rc = rankmap__from_ids(&mk, &ids, out);
+    rankmap__free(mk.alloc, keys);
+    return rc;
+}
+
+int rankmap_ranks_on_node(const struct rankmap *nodes, uint64_t node,
+                          const struct rankmap_opts *opts, struct rankmap **out)
+{
+    uint64_t block[BLOCK];
+    uint32_t *ranks = NULL, n = 0, cap = 0;
+    struct ids ids;
+    struct make mk;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc < 0)
+        return rc;
+    if (!nodes || !out)
+        return -EINVAL;
+    for (int pass = 0; pass < 2; pass++) { /* count, then keep */
+        n = 0;
+        for (uint32_t done = 0; done < nodes->n;) {
+            uint32_t some = (uint32_t)min_u64(BLOCK, nodes->n - done);
+
+            rankmap__expand(nodes, done, some, block);
+            for (uint32_t i = 0; i < some; i++)
+                if (block[i] == node) {
+                    if (ranks)
+                        ranks[n] = done + i;
+                    n++;
+                }
+            done += some;
+        }
+        if (pass == 0) {
+            cap = n;
+            ranks = rankmap__alloc(mk.alloc, cap, sizeof(*ranks));
+            if (!ranks)
+                return -ENOMEM;
+        }
+    }
+    ids = (struct ids){.a32 = ranks, .n = n};
+    mk.distinct = true;
+    rc = rankmap__from_ids(&mk, &ids, out);
+    rankmap__free(mk.alloc, ranks);
+    return rc;
+}

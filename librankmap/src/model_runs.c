@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Runs: pieces of constant stride, one after the other.
+ *
+ * In memory, after the least id of a first run's start: narrow runs are first[k], offset[k] and,
+ * when MAP_STRIDED, stride[k], of 32 bits each; wide ones are 64-bit offset[k] and stride[k], then
+ * 32-bit first[k].
+ */
+#include <errno.h>
+
+#include "internal.h"
+
+#define FEW_PIECES 4u  /* pieces that are kept whatever their size… */
+#define FEW_RANKS  32u /* …from this many ranks on, where no table is smaller */
+/* ranks a piece up to which more pieces are expanded, to detect what they are */
+#define PIECEWISE     64u
+#define ALWAYS_EXPAND 4096u /* ranks up to which they are in any case */
+/* overlapping pieces that are compared pair by pair, unless to look at each rank is less work */
+#define MEET_LIMIT 4096u
+
+static size_t runs_bytes(size_t k, uint32_t flags)
+{
+    size_t word = flags & MAP_WIDE ? 8 : 4;
+
+    return (8 + k * (4 + word + (flags & MAP_STRIDED ? word : 0)) + 7) & ~(size_t)7;
+}
+
+size_t rankmap__runs_bytes(const struct rankmap *map)
+{
+    return runs_bytes(map->aux, map->flags);
+}
+
+uint32_t rankmap__run_first(const struct rankmap *map, uint32_t i)
+{
+    const uint64_t *w = map->word + 1;
+    uint32_t k = map->aux;
+
+    if (map->flags & MAP_WIDE)
+        w += map->flags & MAP_STRIDED ? 2 * (size_t)k : k;
+    return ((const uint32_t *)w)[i];
+}
+
+static void run_set(struct rankmap *map, uint32_t i, uint32_t first, uint64_t offset,
+                    int64_t stride)
+{
+    uint64_t *w = map->word + 1;
+    uint32_t *u = (uint32_t *)w, k = map->aux;
+    bool strided = map->flags & MAP_STRIDED;
+
+    if (map->flags & MAP_WIDE) {
+        w[i] = offset;
+        if (strided)
+            w[(size_t)k + i] = (uint64_t)stride;
+        ((uint32_t *)(w + (strided ? 2 * (size_t)k : k)))[i] = first;
+    } else {
+        u[i] = first;
+        u[(size_t)k + i] = (uint32_t)offset;
+        if (strided)
+            u[2 * (size_t)k + i] = (uint32_t)stride;
+    }
+}
+
+static inline int64_t run_start(const struct rankmap *map, uint32_t i, int64_t *stride)
+{
+    const uint64_t *w = map->word + 1;
+    const uint32_t *u = (const uint32_t *)w;
+    uint32_t k = map->aux;
+    bool strided = map->flags & MAP_STRIDED;
+
+    if (map->flags & MAP_WIDE) {
+        *stride = strided ? (int64_t)w[(size_t)k + i] : 1;
+        return (int64_t)(map->word[0] + w[i]);
+    }
+    *stride = strided ? (int32_t)u[2 * (size_t)k + i] : 1;
+    return (int64_t)(map->word[0] + u[(size_t)k + i]);
+}
+
+struct piece rankmap__run(const struct rankmap *map, uint32_t i)
+{
+    struct piece p;
+    uint32_t end = i + 1 < map->aux ? rankmap__run_first(map, i + 1) : map->n;
+
+    p.first = run_start(map, i, &p.stride);
+    p.n = end - rankmap__run_first(map, i);
+    return p;
+}
+
+/* The run that has a rank. */
+static uint32_t run_find(const struct rankmap *map, uint32_t rank)
+{
+    const uint64_t *w = map->word + 1;
+    uint32_t lo = 0, n = map->aux;
+    const uint32_t *first;
+
+    if (map->flags & MAP_WIDE)
+        w += map->flags & MAP_STRIDED ? 2 * (size_t)n : n;
+    first = (const uint32_t *)w;
+    while (n > 1) {
+        uint32_t half = n / 2;
+
+        lo = first[lo + half] <= rank ? lo + half : lo;
+        n -= half;
+    }
+    return lo;
+}
+
+uint64_t rankmap__runs_id(const struct rankmap *map, uint32_t rank)
+{
+    uint32_t i = run_find(map, rank);
+    int64_t stride, start = run_start(map, i, &stride);
+
+    return (uint64_t)(start + stride * (int64_t)(rank - rankmap__run_first(map, i)));
+}
+
+void rankmap__runs_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out)
+{
+    uint32_t i = n > 0 ? run_find(map, first) : 0;
+
+    for (; n > 0; i++) {
+        struct piece p = rankmap__run(map, i);
+        uint64_t skip = first - rankmap__run_first(map, i);
+        uint32_t some = (uint32_t)min_u64(n, p.n - skip);
+        uint64_t id = (uint64_t)p.first + skip * (uint64_t)p.stride;
+
+        for (uint32_t k = 0; k < some; k++)
+            out[k] = id + k * (uint64_t)p.stride;
+        out += some;
+        first += some;
+        n -= some;
+    }
+}
+
+static int64_t rank_in_run(const struct rankmap *map, uint32_t i, uint64_t id)
+{
+    struct piece p = rankmap__run(map, i);
+    int64_t away = (int64_t)id - p.first;
+
+    if (p.n == 1 || away == 0)
+        return away == 0 ? (int64_t)rankmap__run_first(map, i) : RANKMAP_ENOENT;
+    if (away % p.stride || away / p.stride < 0 || (uint64_t)(away / p.stride) >= p.n)
+        return RANKMAP_ENOENT;
+    return rankmap__run_first(map, i) + away / p.stride;
+}
+
+int64_t rankmap__runs_rank(const struct rankmap *map, uint64_t id)
+{
+    if (map->flags & MAP_ASCENDING) {
+        uint32_t lo = 0, n = map->aux;
+        int64_t stride;
+
+        while (n > 1) {
+            uint32_t half = n / 2;
+
+            lo = run_start(map, lo + half, &stride) <= (int64_t)id ? lo + half : lo;
+            n -= half;
+        }
+        return rank_in_run(map, lo, id);
+    }
+    for (uint32_t i = 0; i < map->aux; i++) {
+        int64_t rank = rank_in_run(map, i, id);
+
+        if (rank >= 0)
+            return rank;
+    }
+    return RANKMAP_ENOENT;
+}
+
+/* Makes runs of pieces that have been checked, with n ranks in all. */
+static int runs_new(const struct make *mk, const struct piece *pieces, size_t k, uint64_t n,
+                    struct rankmap **out)
+{
+    uint64_t min = UINT64_MAX, max = 0, first = 0;
+    uint32_t flags = MAP_ASCENDING | (mk->distinct ? MAP_DISTINCT : 0);
+    int64_t highest = -1;
+    struct rankmap *map;
+
+    for (size_t i = 0; i < k; i++) {
+        int64_t last = pieces[i].first + pieces[i].stride * (int64_t)(pieces[i].n - 1);
+
+        min = min_u64(min, (uint64_t)pieces[i].first);
+        max = (uint64_t)pieces[i].first > max ? (uint64_t)pieces[i].first : max;
+        if (pieces[i].n > 1 && pieces[i].stride != 1)
+            flags |= MAP_STRIDED;
+        if (pieces[i].n > 1 && (pieces[i].stride > INT32_MAX || pieces[i].stride < INT32_MIN))
+            flags |= MAP_WIDE;
+        if (pieces[i].first <= highest || last < pieces[i].first)
+            flags &= ~(uint32_t)MAP_ASCENDING;
+        highest = last;
+    }
+    if (max - min > UINT32_MAX)
+        flags |= MAP_WIDE;
+    map = rankmap__new(mk, RANKMAP_RUNS, (uint32_t)n, runs_bytes(k, flags));
+    if (!map)
+        return -ENOMEM;
+    map->flags = (uint8_t)flags;
+    map->aux = (uint32_t)k;
+    map->word[0] = min;
+    for (size_t i = 0; i < k; i++) {
+        run_set(map, (uint32_t)i, (uint32_t)first, (uint64_t)pieces[i].first - min,
+                pieces[i].n > 1 ? pieces[i].stride : 1);
+        first += pieces[i].n;
+    }
+    *out = map;
+    return 0;
+}
+
+/* Joins pieces that continue each other, in place. */
+static size_t join(struct piece *p, size_t k)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < k; i++) {
+        struct piece *last = n > 0 ? &p[n - 1] : NULL;
+        int64_t gap;
+
+        if (p[i].n == 0)
+            continue;
+        if (p[i].n == 1)
+            p[i].stride = 1;
+        if (last) {
+            gap = p[i].first - (last->first + last->stride * (int64_t)(last->n - 1));
+            if ((last->n == 1 || gap == last->stride) && (p[i].n == 1 || gap == p[i].stride) &&
+                (last->n > 1 || p[i].n > 1 || gap == 1 || gap == -1)) {
+                last->stride = gap;
+                last->n += p[i].n;
+                continue;
+            }
+        }
+        p[n++] = p[i];
+    }
+    return n;
+}
+
+/* Whether no two pieces share an id: 1, 0, or -1 when that would take too long to say. */
+static int pieces_distinct(const struct make *mk, const struct piece *p, size_t k, uint64_t n)
+{
+    uint64_t limit = (uint64_t)MEET_LIMIT * MEET_LIMIT / 2, n_meets = 0;
+    uint64_t *keys;
+    int distinct = 1;
+
+    if (n <= mk->max_check)
+        limit = min_u64(limit, n + 4 * k);
+    for (size_t i = 0; i < k; i++)
+        if (p[i].n > 1 && p[i].stride == 0)
+            return 0;
+    if (k < 2)
+        return 1;
+    if (k >= (size_t)1 << 23)
+        return -1;
+    keys = rankmap__alloc(mk->alloc, 2 * k, sizeof(*keys));
+    if (!keys)
+        return -ENOMEM;
+    for (size_t i = 0; i < k; i++) {
+        int64_t last = p[i].first + p[i].stride * (int64_t)(p[i].n - 1);
+
+        keys[i] = (uint64_t)(last < p[i].first ? last : p[i].first) << 23 | i;
+    }
+    rankmap__sort(keys, keys + k, k, 23, 63);
+    for (size_t i = 0; i < k && distinct == 1; i++) {
+        const struct piece *a = &p[keys[i] & 0x7fffff];
+        int64_t last = a->first + a->stride * (int64_t)(a->n - 1);
+        uint64_t high = (uint64_t)(last > a->first ? last : a->first);
+
+        for (size_t j = i + 1; j < k && keys[j] >> 23 <= high && distinct == 1; j++) {
+            struct piece common;
+
+            if (++n_meets > limit)
+                distinct = -1;
+            else if (rankmap__piece_meet(a, &p[keys[j] & 0x7fffff], &common))
+                distinct = 0;
+        }
+    }
+    rankmap__free(mk->alloc, keys);
+    return distinct;
+}
+
+/* Pieces of one size and stride, the first and the last possibly shorter, whose starts have one
+ * stride. */
+static bool pieces_block(const struct piece *p, size_t k, struct shape *shape)
+{
+    uint64_t count = k > 2 ? p[1].n : p[0].n > p[1].n ? p[0].n : p[1].n, missing = count - p[0].n;
+    int64_t stride = count > 1 ? (p[1].n > 1 ? p[1].stride : p[0].stride) : 1, step, start;
+
+    if (p[0].n > count || p[k - 1].n > count)
+        return false;
+    start = p[0].first - (int64_t)missing * stride;
+    step = p[1].first - start;
+    for (size_t i = 0; i < k; i++)
+        if ((i > 0 && i + 1 < k && p[i].n != count) || (p[i].n > 1 && p[i].stride != stride) ||
+            (i > 0 && p[i].first != start + (int64_t)i * step))
+            return false;
+    shape->o = start;
+    shape->phi = missing;
+    shape->n_levels = 2;
+    shape->level[0] = (struct rankmap_level){stride, count};
+    shape->level[1] = (struct rankmap_level){step, 0};
+    return true;
+}
+
+/*
+ * Two blocks take less as two runs; *out is untouched, and 0 returned, where they do not. The shape
+ * is normalized and has two levels.
+ */
+int rankmap__two_runs(const struct make *mk, const struct shape *shape, struct rankmap **out)
+{
+    uint64_t count = shape->level[0].count, head = count - shape->phi;
+    int64_t t = shape->level[0].stride;
+    struct piece p[2] = {{shape->o + (int64_t)shape->phi * t, t, head},
+                         {shape->o + shape->level[1].stride, t, shape->n - head}};
+    uint64_t apart = abs_i64(p[1].first - p[0].first);
+    uint32_t flags = (apart > UINT32_MAX || t > INT32_MAX || t < INT32_MIN ? MAP_WIDE : 0) |
+                     (t != 1 ? MAP_STRIDED : 0);
+
+    if (shape->phi + shape->n > 2 * count || runs_bytes(2, flags) >= 40)
+        return 0;
+    return runs_new(mk, p, 2, shape->n, out);
+}
+
+/* The shape of a regular map, and of two runs of one stride, which are two blocks. */
+bool rankmap__shape_if(const struct rankmap *map, struct shape *shape)
+{
+    struct piece p[2];
+
+    if (rankmap__is_regular(map)) {
+        rankmap__shape_of(map, shape);
+        return true;
+    }
+    if (map->kind != RANKMAP_RUNS || map->aux != 2)
+        return false;
+    p[0] = rankmap__run(map, 0);
+    p[1] = rankmap__run(map, 1);
+    memset(shape, 0, sizeof(*shape));
+    shape->n = map->n;
+    return pieces_block(p, 2, shape) && rankmap__shape_normalize(shape, RANKMAP_ID_LIMIT) == 0;
+}
+
+static int expand_and_detect(const struct make *mk, const struct piece *p, size_t k, uint64_t n,
+                             struct rankmap **out)
+{
+    uint64_t *a = rankmap__alloc(mk->alloc, n, sizeof(*a));
+    struct ids ids = {.a64 = a, .n = n};
+    size_t at = 0;
+    int rc;
+
+    if (!a)
+        return -ENOMEM;
+    for (size_t i = 0; i < k; i++)
+        for (uint64_t r = 0; r < p[i].n; r++)
+            a[at++] = (uint64_t)(p[i].first + p[i].stride * (int64_t)r);
+    rc = rankmap__from_ids(mk, &ids, out);
+    rankmap__free(mk->alloc, a);
+    return rc;
+}
+
+/* The map of pieces, which are checked and may be changed. */
+int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_pieces,
+                         struct rankmap **out)
+{
+    struct make made = *mk;
+    struct shape shape = {.n_levels = 1, .level = {{1, 0}}};
+    uint64_t n = 0;
+    size_t k;
+    int distinct;
+
+    for (size_t i = 0; i < n_pieces; i++) {
+        int64_t last;
+
+        if (pieces[i].n == 0)
+            continue;
+        if (pieces[i].n > RANKMAP_MAX_RANKS ||
+            __builtin_mul_overflow(pieces[i].stride, (int64_t)(pieces[i].n - 1), &last) ||
+            __builtin_add_overflow(last, pieces[i].first, &last) || pieces[i].first < 0 ||
+            last < 0 || (uint64_t)pieces[i].first >= mk->id_limit || (uint64_t)last >= mk->id_limit)
+            return RANKMAP_ERANGE;
+        n += pieces[i].n;
+        if (n > RANKMAP_MAX_RANKS)
+            return RANKMAP_ERANGE;
+    }
+    k = join(pieces, n_pieces);
+    shape.n = (uint32_t)n;
+    if (k == 1) {
+        shape.o = pieces[0].first;
+        shape.level[0].stride = pieces[0].stride;
+    }
+    if (k <= 1)
+        return rankmap__from_shape(mk, &shape, out);
+    if (pieces_block(pieces, k, &shape)) {
+        int rc = rankmap__from_shape(mk, &shape, out);
+
+        if (rc !=
+            RANKMAP_ERANGE) /* ids are in range: it is blocks that are too large to be stored */
+            return rc;
+    }
+    if (k <= FEW_PIECES ? n <= FEW_RANKS
+                        : n <= ALWAYS_EXPAND || (n / PIECEWISE <= k && n <= mk->max_check))
+        return expand_and_detect(mk, pieces, k, n, out);
+    distinct = mk->distinct ? 1 : pieces_distinct(mk, pieces, k, n);
+    if (distinct == -ENOMEM)
+        return -ENOMEM;
+    if (distinct == -1)
+        return n <= mk->max_check ? expand_and_detect(mk, pieces, k, n, out) : RANKMAP_ERANGE;
+    if (distinct == 0 && !(mk->flags & RANKMAP_ALLOW_DUPLICATES))
+        return RANKMAP_EDUP;
+    made.distinct = distinct;
+    return runs_new(&made, pieces, k, n, out);
+}
+
+/* Takes an array apart greedily: n pieces, or with `unit` pieces of stride 1. pieces may be NULL,
+ * to count. */
+static size_t cut(const struct ids *ids, bool unit, struct piece *pieces, size_t max)
+{
+    size_t k = 0;
+
+    for (size_t i = 0; i < ids->n && k <= max; k++) {
+        uint64_t first = ids_get(ids, i), last = first;
+        int64_t stride = unit || i + 1 == ids->n ? 1 : (int64_t)(ids_get(ids, i + 1) - first);
+        size_t end = i + 1;
+
+        for (; end < ids->n && ids_get(ids, end) == last + (uint64_t)stride; end++)
+            last += (uint64_t)stride;
+        if (pieces)
+            pieces[k] = (struct piece){(int64_t)first, stride, end - i};
+        i = end;
+    }
+    return k;
+}
+
+/* Runs of an array in at most max_bytes; *out is untouched, and 0 returned, when they take more. */
+int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t max_bytes,
+                         struct rankmap **out)
+{
+    size_t k_unit = cut(ids, true, NULL, max_bytes / 8), k = cut(ids, false, NULL, max_bytes / 12);
+    size_t unit_bytes = runs_bytes(k_unit, 0), bytes = runs_bytes(k, MAP_STRIDED);
+    bool unit = unit_bytes <= bytes;
+    struct piece *pieces;
+    int rc;
+
+    if ((unit ? unit_bytes : bytes) > max_bytes)
+        return 0;
+    k = unit ? k_unit : k;
+    pieces = rankmap__alloc(mk->alloc, k, sizeof(*pieces));
+    if (!pieces)
+        return -ENOMEM;
+    cut(ids, unit, pieces, k);
+    rc = runs_new(mk, pieces, k, ids->n, out);
+    rankmap__free(mk->alloc, pieces);
+    if (rc == 0 && rankmap__runs_bytes(*out) > max_bytes) { /* wide ones */
+        rankmap_unref(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+struct piece *rankmap__pieces_of(const struct make *mk, const struct rankmap *map, size_t *n_pieces)
+{
+    bool affine = rankmap__is_regular(map) && map->n_levels == 1;
+    struct piece *pieces;
+
+    *n_pieces = affine ? 1 : map->kind == RANKMAP_RUNS ? map->aux : 0;
+    if (*n_pieces == 0)
+        return NULL;
+    pieces = rankmap__alloc(mk->alloc, *n_pieces, sizeof(*pieces));
+    if (!pieces)
+        return NULL;
+    for (size_t i = 0; i < *n_pieces; i++)
+        pieces[i] = affine ? (struct piece){(int64_t)map->word[0], (int64_t)map->word[1], map->n}
+                           : rankmap__run(map, (uint32_t)i);
+    return pieces;
+}

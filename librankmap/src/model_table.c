@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tables: bit-packed, 32-bit, and frames (bases and what lies above them, both packed); the choice
+ * among all tables. */
+#include <errno.h>
+
+#include "internal.h"
+
+#define PAD             8u /* bytes after a packed table: values are read eight bytes at a time */
+#define MIN_FRAME_SHIFT 3u
+#define MAX_FRAME_SHIFT 10u
+
+unsigned rankmap__bit_length(uint64_t value)
+{
+    return value == 0 ? 0 : 64 - (unsigned)__builtin_clzll(value);
+}
+
+static uint64_t low_mask(unsigned bits)
+{
+    return (UINT64_C(1) << bits) - 1;
+}
+
+static size_t packed_size(uint64_t n, unsigned bits)
+{
+    return (size_t)((n * bits + 7) / 8 + PAD);
+}
+
+size_t rankmap__packed_bytes(uint64_t n, unsigned bits)
+{
+    return 16 + packed_size(n, bits);
+}
+
+/* ORs a value into a packed table that holds 0 there. */
+void rankmap__bits_set(void *table, uint64_t index, unsigned bits, uint64_t value)
+{
+    uint64_t at = index * bits, word;
+    unsigned char *byte = (unsigned char *)table + (at >> 3);
+
+    value <<= at & 7;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap64(value);
+#endif
+    memcpy(&word, byte, sizeof(word));
+    word |= value;
+    memcpy(byte, &word, sizeof(word));
+}
+
+/* Parts of a map of frames. */
+struct frames {
+    const unsigned char *base, *low;
+    unsigned shift, base_bits;
+};
+
+static size_t frames_base_size(uint64_t n, unsigned shift, unsigned base_bits)
+{
+    return packed_size((n + (UINT64_C(1) << shift) - 1) >> shift, base_bits);
+}
+
+static struct frames frames_of(const struct rankmap *map)
+{
+    struct frames f = {.base = (const unsigned char *)(map->word + 2),
+                       .shift = map->aux & 0xff,
+                       .base_bits = map->aux >> 8};
+
+    f.low = f.base + frames_base_size(map->n, f.shift, f.base_bits);
+    return f;
+}
+
+static inline uint64_t frames_get(const struct frames *f, uint64_t rank, unsigned bits)
+{
+    return rankmap__bits_get(f->base, rank >> f->shift, f->base_bits, low_mask(f->base_bits)) +
+           rankmap__bits_get(f->low, rank, bits, low_mask(bits));
+}
+
+size_t rankmap__table_bytes(const struct rankmap *map)
+{
+    switch (map->kind) {
+    case RANKMAP_PACKED: return rankmap__packed_bytes(map->n, map->bits);
+    case RANKMAP_LUT32: return 16 + (size_t)map->n * 4;
+    case RANKMAP_FRAMES:
+        return 16 + frames_base_size(map->n, map->aux & 0xff, map->aux >> 8) +
+               packed_size(map->n, map->bits);
+    case RANKMAP_BITMAP: return rankmap__bitmap_bytes(map->word[1]);
+    default: return rankmap__ef_bytes(map->n, map->word[1], NULL);
+    }
+}
+
+uint64_t rankmap__table_id(const struct rankmap *map, uint32_t rank)
+{
+    struct frames f;
+
+    switch (map->kind) {
+    case RANKMAP_PACKED:
+        return map->word[0] +
+               rankmap__bits_get(map->word + 2, rank, map->bits, low_mask(map->bits));
+    case RANKMAP_LUT32: return map->word[0] + ((const uint32_t *)(map->word + 2))[rank];
+    case RANKMAP_FRAMES: f = frames_of(map); return map->word[0] + frames_get(&f, rank, map->bits);
+    default: return rankmap__sorted_id(map, rank);
+    }
+}
+
+void rankmap__table_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out)
+{
+    uint64_t min = map->word[0], mask = low_mask(map->bits), bits = map->bits;
+    struct frames f;
+
+    switch (map->kind) {
+    case RANKMAP_PACKED:
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = min + rankmap__bits_get(map->word + 2, (uint64_t)first + i, bits, mask);
+        break;
+    case RANKMAP_LUT32:
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = min + ((const uint32_t *)(map->word + 2))[(size_t)first + i];
+        break;
+    case RANKMAP_FRAMES:
+        f = frames_of(map);
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = min + frames_get(&f, (uint64_t)first + i, map->bits);
+        break;
+    default: rankmap__sorted_expand(map, first, n, out);
+    }
+}
+
+int64_t rankmap__table_rank(const struct rankmap *map, uint64_t id)
+{
+    uint64_t ids[BLOCK];
+
+    if (id < map->word[0] || id - map->word[0] > map->word[1])
+        return RANKMAP_ENOENT;
+    if (map->kind == RANKMAP_BITMAP || map->kind == RANKMAP_ELIAS_FANO)
+        return rankmap__sorted_rank(map, id);
+    for (uint32_t done = 0; done < map->n;) {
+        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
+
+        rankmap__table_expand(map, done, some, ids);
+        for (uint32_t i = 0; i < some; i++)
+            if (ids[i] == id)
+                return done + i;
+        done += some;
+    }
+    return RANKMAP_ENOENT;
+}
+
+/*
+ * The frame size whose table is smallest: each frame of 2^shift ranks stores its least id, each
+ * rank what it lies above that. One pass over frames of 8, which are joined in pairs as they are
+ * completed.
+ */
+static size_t best_frames(const struct ids *ids, uint64_t range, unsigned *shift, unsigned *bits)
+{
+    enum { N = MAX_FRAME_SHIFT - MIN_FRAME_SHIFT + 1 };
+    uint64_t min[N] = {0}, max[N] = {0}, span[N] = {0};
+    size_t best = SIZE_MAX, unit = (size_t)1 << MIN_FRAME_SHIFT;
+
+    for (size_t at = 0; at < ids->n; at += unit) {
+        uint64_t lo = UINT64_MAX, hi = 0;
+        bool end = ids->n - at <= unit;
+
+        for (size_t i = at; i < ids->n && i < at + unit; i++) {
+            uint64_t id = ids_get(ids, i);
+
+            lo = min_u64(lo, id);
+            hi = id > hi ? id : hi;
+        }
+        for (unsigned k = 0; k < N; k++) {
+            size_t frame = unit << k;
+
+            if (at % frame == 0) {
+                min[k] = lo;
+                max[k] = hi;
+            } else {
+                min[k] = min_u64(min[k], lo);
+                max[k] = hi > max[k] ? hi : max[k];
+            }
+            if ((at + unit) % frame == 0 || end)
+                span[k] = max[k] - min[k] > span[k] ? max[k] - min[k] : span[k];
+        }
+    }
+    for (unsigned k = 0; k < N; k++) {
+        unsigned w = rankmap__bit_length(span[k]);
+        size_t bytes = 16 +
+                       frames_base_size(ids->n, k + MIN_FRAME_SHIFT, rankmap__bit_length(range)) +
+                       packed_size(ids->n, w);
+
+        if (bytes < best) {
+            best = bytes;
+            *shift = k + MIN_FRAME_SHIFT;
+            *bits = w;
+        }
+    }
+    return best;
+}
+
+static void frames_fill(struct rankmap *map, const struct ids *ids)
+{
+    unsigned char *base = (unsigned char *)(map->word + 2);
+    unsigned shift = map->aux & 0xff, base_bits = map->aux >> 8;
+    unsigned char *low = base + frames_base_size(map->n, shift, base_bits);
+    size_t frame = (size_t)1 << shift;
+
+    for (size_t at = 0; at < ids->n; at += frame) {
+        size_t end = min_u64(at + frame, ids->n);
+        uint64_t least = UINT64_MAX;
+
+        for (size_t i = at; i < end; i++)
+            least = min_u64(least, ids_get(ids, i));
+        rankmap__bits_set(base, at >> shift, base_bits, least - map->word[0]);
+        for (size_t i = at; i < end; i++)
+            rankmap__bits_set(low, i, map->bits, ids_get(ids, i) - least);
+    }
+}
+
+/* Bits are gathered in a word and written four bytes at a time, one at a time where a value is
+ * wider than that. */
+static void packed_fill(struct rankmap *map, const struct ids *ids)
+{
+    unsigned char *out = (unsigned char *)(map->word + 2);
+    unsigned used = 0, bits = map->bits, chunk = bits <= 32 ? 32 : 8;
+    uint64_t word = 0;
+
+    for (size_t i = 0; i < ids->n; i++) {
+        word |= (ids_get(ids, i) - map->word[0]) << used;
+        used += bits;
+        while (used >= chunk) {
+            for (unsigned k = 0; k < chunk; k += 8)
+                *out++ = (unsigned char)(word >> k);
+            word >>= chunk;
+            used -= chunk;
+        }
+    }
+    for (; used > 0; used = used > 8 ? used - 8 : 0) {
+        *out++ = (unsigned char)word;
+        word >>= 8;
+    }
+}
+
+static void lut32_fill(struct rankmap *map, const struct ids *ids)
+{
+    uint32_t *out = (uint32_t *)(map->word + 2);
+
+    for (size_t i = 0; i < ids->n; i++)
+        out[i] = (uint32_t)(ids_get(ids, i) - map->word[0]);
+}
+
+/*
+ * The smallest table of irregular ids, or 32 bits a rank with RANKMAP_FAST. A table that is slower
+ * to look up must be so much smaller: bitmap and Elias-Fano half of the packed one, frames three
+ * quarters. When nothing is smaller than bytes_to_beat, *out is left alone; otherwise the map that
+ * is there is dropped.
+ */
+int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max,
+                        bool ascending, size_t bytes_to_beat, struct rankmap **out)
+{
+    uint64_t range = max - min;
+    unsigned bits = rankmap__bit_length(range), low_bits = 0, shift = 0, frame_bits = 0;
+    size_t packed = rankmap__packed_bytes(ids->n, bits), best = packed, other;
+    uint32_t kind = RANKMAP_PACKED;
+    struct rankmap *map;
+
+    if (mk->flags & RANKMAP_FAST && range <= UINT32_MAX) {
+        kind = RANKMAP_LUT32;
+        best = 16 + ids->n * 4;
+    } else {
+        if (ascending && (other = rankmap__bitmap_bytes(range)) <= best / 2) {
+            kind = RANKMAP_BITMAP;
+            best = other;
+        }
+        if (ascending && (other = rankmap__ef_bytes(ids->n, range, &low_bits)) <= packed / 2 &&
+            other < best) {
+            kind = RANKMAP_ELIAS_FANO;
+            best = other;
+        }
+        if (ids->n >= 64 &&
+            (other = best_frames(ids, range, &shift, &frame_bits)) <= packed / 4 * 3 &&
+            other < best) {
+            kind = RANKMAP_FRAMES;
+            best = other;
+        }
+        if (best >= bytes_to_beat)
+            return 0;
+    }
+    map = rankmap__new(mk, kind, (uint32_t)ids->n, best);
+    if (!map) {
+        rankmap_unref(*out);
+        *out = NULL;
+        return -ENOMEM;
+    }
+    map->flags = mk->distinct ? MAP_DISTINCT : 0;
+    map->bits = (uint8_t)(kind == RANKMAP_ELIAS_FANO ? low_bits
+                          : kind == RANKMAP_FRAMES   ? frame_bits
+                          : kind == RANKMAP_LUT32    ? 32
+                                                     : bits);
+    map->aux = kind == RANKMAP_FRAMES ? shift | bits << 8 : 0;
+    map->word[0] = min;
+    map->word[1] = range;
+    if (kind == RANKMAP_PACKED)
+        packed_fill(map, ids);
+    else if (kind == RANKMAP_LUT32)
+        lut32_fill(map, ids);
+    else if (kind == RANKMAP_FRAMES)
+        frames_fill(map, ids);
+    else
+        rankmap__sorted_fill(map, ids);
+    if (bytes_to_beat != SIZE_MAX)
+        rankmap_unref(*out);
+    *out = map;
+    return 0;
+}

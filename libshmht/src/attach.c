@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Attaching, with every check that the header promises. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+/* The writer may be growing the object: how large it is, is asked after `top` has been loaded. */
+static int check_table(const struct shmht__header *h, int fd, uint64_t *bytes,
+                       struct shmht_error *err)
+{
+    uint64_t table = atomic_load_explicit(&h->table, memory_order_acquire);
+    uint64_t top = atomic_load_explicit(&h->top, memory_order_acquire);
+    uint64_t first = (uint32_t)table, n = table >> 32;
+    struct stat st;
+
+    if (fd >= 0) {
+        if (fstat(fd, &st) != 0)
+            return shmht__failed(err, -errno, "measure", NULL);
+        *bytes = (uint64_t)st.st_size;
+    }
+    if (h->granule_shift < 2 || h->granule_shift > 6 ||
+        h->max_bytes >> h->granule_shift > UINT64_C(1) << 32)
+        return shmht__refused(err, SHMHT_ECORRUPT, "granule_shift", h->granule_shift);
+    if (h->max_load_percent < 10 || h->max_load_percent > 90)
+        return shmht__refused(err, SHMHT_ECORRUPT, "max_load_percent", h->max_load_percent);
+    if (h->duplicates > SHMHT_DUP_KEEP)
+        return shmht__refused(err, SHMHT_ECORRUPT, "duplicates", h->duplicates);
+    if (top < HEADER_BYTES || top % (UINT64_C(1) << h->granule_shift) != 0 || top > h->max_bytes)
+        return shmht__refused(err, SHMHT_ECORRUPT, "top", top);
+    if (n == 0 || first < HEADER_BYTES / LINE_BYTES || (first + n) * LINE_BYTES > top)
+        return shmht__refused(err, SHMHT_ECORRUPT, "table", table);
+    return top > *bytes ? shmht__refused(err, SHMHT_ETRUNC, "bytes", *bytes) : 0;
+}
+
+static int check_array(const struct shmht__header *h, uint64_t bytes, struct shmht_error *err)
+{
+    uint64_t n = h->n_ranks, stride = h->stride_bytes;
+
+    if (stride == 0 || stride > SHMHT_MAX_STRIDE_BYTES)
+        return shmht__refused(err, SHMHT_ECORRUPT, "stride_bytes", stride);
+    if (n == 0 || n > SHMHT_MAX_REGION_BYTES || n > h->max_bytes / stride)
+        return shmht__refused(err, SHMHT_ECORRUPT, "n_ranks", n);
+    if (array_bytes(n, stride) > h->max_bytes)
+        return shmht__refused(err, SHMHT_ECORRUPT, "n_ranks", n);
+    return array_bytes(n, stride) > bytes ? shmht__refused(err, SHMHT_ETRUNC, "bytes", bytes) : 0;
+}
+
+/*
+ * A header, of which HEADER_BYTES can be read, in a region of *bytes bytes; of a file, *bytes is
+ * brought up to date.
+ */
+int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind,
+                        const struct shmht_desc *desc, uint64_t limit, struct shmht_error *err)
+{
+    if (memcmp(h->magic, shmht__magic, sizeof(h->magic)) != 0)
+        return shmht__refused(err, SHMHT_EMAGIC, "magic", h->magic[0]);
+    if (h->byte_order != BYTE_ORDER_MARK)
+        return shmht__refused(err,
+                              h->byte_order == __builtin_bswap32(BYTE_ORDER_MARK) ? SHMHT_EORDER
+                                                                                  : SHMHT_ECORRUPT,
+                              "byte_order", h->byte_order);
+    if (h->layout != SHMHT_LAYOUT_VERSION)
+        return shmht__refused(err, SHMHT_EVERSION, "layout", h->layout);
+    if (h->word_bits != 64)
+        return shmht__refused(err, SHMHT_EVERSION, "word_bits", h->word_bits);
+    if (h->kind != kind)
+        return shmht__refused(err,
+                              h->kind == SHMHT_KIND_TABLE || h->kind == SHMHT_KIND_ARRAY
+                                  ? SHMHT_EKIND
+                                  : SHMHT_ECORRUPT,
+                              "kind", h->kind);
+    if (h->max_bytes < HEADER_BYTES || h->max_bytes > SHMHT_MAX_REGION_BYTES)
+        return shmht__refused(err, SHMHT_ECORRUPT, "max_bytes", h->max_bytes);
+    if (h->max_bytes > limit)
+        return shmht__refused(err, SHMHT_ELIMIT, "max_bytes", h->max_bytes);
+    if (desc && desc->id != h->id)
+        return shmht__refused(err, SHMHT_ESTALE, "id", h->id);
+    if (desc && desc->generation != h->generation)
+        return shmht__refused(err, SHMHT_ESTALE, "generation", h->generation);
+    return kind == SHMHT_KIND_TABLE ? check_table(h, fd, bytes, err) : check_array(h, *bytes, err);
+}
+
+/* Copies what never changes from the header, once it has been checked: a hostile writer may have
+ * changed it since. */
+int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind,
+                       uint32_t hash_id, shmht_hash_fn *hash, struct shmht_error *err)
+{
+    struct shmht__table t;
+    uint64_t table, check;
+    int rc;
+
+    r->generation = h->generation;
+    r->id = h->id;
+    if (kind != SHMHT_KIND_TABLE)
+        return 0;
+    r->hash_id = h->hash_id;
+    r->seed = h->seed;
+    r->granule_shift = h->granule_shift;
+    if (r->granule_shift < 2 || r->granule_shift > 6) /* it was in order a moment ago */
+        return shmht__refused(err, SHMHT_ECORRUPT, "granule_shift", r->granule_shift);
+    table = atomic_load_explicit(&h->table, memory_order_acquire);
+    if (shmht__reader_table(r, table, &t) != 0)
+        return shmht__refused(err, SHMHT_ECORRUPT, "table", table);
+    r->flip_lo = SHMHT__XXH_FLIP_16A + r->seed;
+    r->flip_hi = SHMHT__XXH_FLIP_16B - r->seed;
+    r->n_usual = r->hash_id == SHMHT_HASH_XXH3 && r->granule_shift == 2 ? HIT_KEY_BYTES - 8 : 0;
+    r->hash = r->hash_id >= SHMHT_HASH_CALLER && r->hash_id == hash_id ? hash : NULL;
+    rc = r->hash_id >= SHMHT_HASH_CALLER && !r->hash
+             ? SHMHT_EHASH
+             : shmht__hash_check(r->hash_id, r->hash, r->seed, &check);
+    if (rc < 0)
+        return shmht__refused(err, rc, "hash_id", r->hash_id);
+    return check != h->hash_check ? shmht__refused(err, SHMHT_EHASH, "hash_check", check) : 0;
+}
+
+int shmht__reader_take_opts(const struct shmht_reader_opts *opts, struct shmht_reader_opts *out,
+                            struct shmht_error *err)
+{
+    int rc = shmht__opts_take(opts, sizeof(*out), out, err);
+
+    if (rc < 0)
+        return rc;
+    if (out->flags & ~(SHMHT_POPULATE | SHMHT_HUGE | SHMHT_UNSEALED))
+        return shmht__refused(err, -EINVAL, "flags", out->flags);
+    if ((uintptr_t)out->region % LINE_BYTES != 0)
+        return shmht__refused(err, -EINVAL, "region", (uintptr_t)out->region);
+    if (out->max_bytes == 0)
+        out->max_bytes = SHMHT_MAX_REGION_BYTES;
+    return 0;
+}
+
+/* Opens, checks and maps the object into r. On failure the caller detaches. */
+static int open_object(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts,
+                       uint32_t kind, struct shmht_reader *r, struct shmht_error *err)
+{
+    const char *name = desc ? desc->name : NULL;
+    unsigned char *base = NULL;
+    struct stat st;
+    uint64_t bytes;
+    int named = fd < 0, rc, seals;
+
+    if (named && !desc)
+        return shmht__refused(err, -EINVAL, "desc", 0);
+    if (desc && desc->kind != kind)
+        return shmht__refused(err, SHMHT_EKIND, "kind", desc->kind);
+    r->fd = named ? shmht__open_name(name, desc->uid) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (r->fd < 0)
+        return named ? shmht__failed(err, r->fd, "open", name)
+                     : shmht__failed(err, -errno, "duplicate", "the descriptor");
+    seals = named ? F_SEAL_SHRINK : fcntl(r->fd, F_GET_SEALS);
+    if (!(opts->flags & SHMHT_UNSEALED) && (seals < 0 || !(seals & F_SEAL_SHRINK)))
+        return shmht__failed(err, SHMHT_EUNSEALED, "trust", NULL);
+    if (fstat(r->fd, &st) != 0)
+        return shmht__failed(err, -errno, "measure", name);
+    bytes = (uint64_t)st.st_size;
+    if (st.st_size < (off_t)HEADER_BYTES)
+        return shmht__refused(err, SHMHT_ETRUNC, "bytes", bytes);
+    rc = shmht__map(r->fd, HEADER_BYTES, PROT_READ, &base,
+                    &r->map_bytes); /* the cap is in the header */
+    if (rc < 0)
+        return shmht__failed(err, rc, "map", name);
+    r->base = base;
+    r->max_bytes = shmht__header_of(r)->max_bytes;
+    rc = shmht__header_check(shmht__header_of(r), r->fd, &bytes, kind, desc, opts->max_bytes, err);
+    munmap(base, r->map_bytes);
+    r->base = NULL;
+    if (rc < 0)
+        return rc;
+    if (r->max_bytes < HEADER_BYTES || r->max_bytes > opts->max_bytes)
+        return shmht__refused(err, SHMHT_ECORRUPT, "max_bytes", r->max_bytes);
+    rc = shmht__map(r->fd, r->max_bytes, PROT_READ, &base, &r->map_bytes);
+    if (rc < 0)
+        return shmht__failed(err, rc, "map", name);
+    r->base = base;
+    shmht__reader_set_bytes(r, bytes < r->max_bytes ? bytes : r->max_bytes);
+    return shmht__reader_bind(r, shmht__header_of(r), kind, opts->hash_id, opts->hash, err);
+}
+
+/* Fills in the reader, whose handle is the caller's. On failure nothing is left open. */
+int shmht__attach_object(const struct shmht_desc *desc, int fd,
+                         const struct shmht_reader_opts *opts, uint32_t kind,
+                         struct shmht_reader *r, struct shmht_error *err)
+{
+    uint64_t bytes, top;
+    int rc = open_object(desc, fd, opts, kind, r, err);
+
+    if (rc < 0) {
+        shmht__detach_object(r);
+        return rc;
+    }
+    bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
+    if (kind == SHMHT_KIND_TABLE &&
+        (top = atomic_load_explicit(&shmht__header_of(r)->top, memory_order_relaxed)) < bytes)
+        bytes = top; /* what is in use */
+    if (opts->flags & SHMHT_HUGE &&
+        shmht__collapse(r->base, 0, bytes, &r->huge_bytes, &r->huge_errno) != 0)
+        r->notes |= SHMHT_NOTE_NO_HUGE;
+    if (opts->flags & SHMHT_POPULATE &&
+        madvise((void *)(uintptr_t)r->base, align_up(bytes, PAGE_BYTES), MADV_POPULATE_READ) != 0)
+        r->notes |= SHMHT_NOTE_NO_POPULATE;
+    return 0;
+}
+
+void shmht__detach_object(struct shmht_reader *r)
+{
+    if (r->fd < 0)
+        return;
+    if (r->base)
+        munmap((void *)(uintptr_t)r->base, (size_t)r->map_bytes);
+    close(r->fd);
+    r->base = NULL;
+    r->fd = -1;
+}
+
+/* The same for a table in the caller's memory. */
+static int attach_region(const struct shmht_desc *desc, int fd,
+                         const struct shmht_reader_opts *opts, struct shmht_reader *r,
+                         struct shmht_error *err)
+{
+    uint64_t bytes = opts->region_bytes;
+    int rc;
+
+    if (desc || fd >= 0)
+        return shmht__refused(err, -EINVAL, "region", (uintptr_t)opts->region);
+    if (bytes < HEADER_BYTES)
+        return shmht__refused(err, SHMHT_ETRUNC, "region_bytes", bytes);
+    r->base = opts->region;
+    rc = shmht__header_check(shmht__header_of(r), -1, &bytes, SHMHT_KIND_TABLE, NULL,
+                             opts->max_bytes, err);
+    if (rc < 0)
+        return rc;
+    r->max_bytes = bytes < shmht__header_of(r)->max_bytes ? bytes : shmht__header_of(r)->max_bytes;
+    shmht__reader_set_bytes(r, r->max_bytes);
+    return shmht__reader_bind(r, shmht__header_of(r), SHMHT_KIND_TABLE, opts->hash_id, opts->hash,
+                              err);
+}
+
+int shmht_reader_attach(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts,
+                        struct shmht_reader **out, struct shmht_error *err)
+{
+    struct shmht_reader_opts o;
+    struct shmht_reader *r;
+    int rc = out ? shmht__reader_take_opts(opts, &o, err) : shmht__refused(err, -EINVAL, "out", 0);
+
+    if (rc == 0)
+        rc = shmht__handle_alloc(o.allocator, sizeof(*r), &r, err);
+    if (rc < 0)
+        return rc;
+    r->allocator = o.allocator;
+    r->fd = -1;
+    rc = o.region ? attach_region(desc, fd, &o, r, err)
+                  : shmht__attach_object(desc, fd, &o, SHMHT_KIND_TABLE, r, err);
+    if (rc < 0)
+        shmht__handle_free(r->allocator, r);
+    else
+        *out = r;
+    return rc;
+}
+
+void shmht_reader_detach(struct shmht_reader *r)
+{
+    if (!r || r->object)
+        return;
+    shmht__detach_object(r);
+    shmht__handle_free(r->allocator, r);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Faults of the user-level pager: blocks are filled from the file, or become dirty. */
+#include "pager.h"
+
+#include <errno.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* How many blocks to read for a fault: more where faults follow each other. *stream says who
+ * asked. */
+static uint64_t read_ahead(struct storwin__pager *p, uint64_t block, unsigned *stream)
+{
+    const uint64_t most = storwin__min(STORWIN__AHEAD_BYTES / p->block_bytes, p->max / 4);
+    const uint32_t style = p->win->opts.access_style;
+
+    *stream = STORWIN__STREAMS;
+    if ((style & STORWIN_ACCESS_RANDOM) || most <= 1)
+        return 1;
+    if (style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE))
+        return most;
+    for (*stream = 0; *stream < STORWIN__STREAMS; (*stream)++) {
+        if (p->expect[*stream] == block) {
+            p->ahead[*stream] = storwin__min(p->ahead[*stream] * 2, most);
+            return p->ahead[*stream];
+        }
+    }
+    *stream = p->stream = (p->stream + 1) % STORWIN__STREAMS;
+    p->ahead[*stream] = 1;
+    return 1;
+}
+
+/* Takes `block` and free neighbours for this thread; *first and the result say which. */
+static uint64_t claim(struct storwin__pager *p, uint64_t block, uint64_t *first)
+{
+    const int back = (p->win->opts.access_style & STORWIN_ACCESS_REVERSE) != 0;
+    unsigned stream;
+    uint64_t want = read_ahead(p, block, &stream), n = 1;
+
+    p->state[block] |= BUSY;
+    while (p->resident >= p->max && !p->stuck && !p->stopping) {
+        pthread_cond_signal(&p->pressure);
+        pthread_cond_wait(&p->room, &p->lock);
+    }
+    if (p->resident < p->max)
+        want = storwin__min(want, p->max - p->resident);
+    else
+        want = 1;
+    *first = block;
+    while (n < want) {
+        uint64_t next = back ? *first - 1 : block + n;
+
+        if (next >= p->n_blocks || p->state[next] != 0)
+            break;
+        p->state[next] = BUSY;
+        if (back)
+            *first = next;
+        n++;
+    }
+    if (stream < STORWIN__STREAMS)
+        p->expect[stream] = block + n;
+    storwin__pager_set_resident(p, p->resident + n);
+    if (p->resident + p->keep_free > p->max)
+        pthread_cond_signal(&p->pressure);
+    return n;
+}
+
+static int read_blocks(struct storwin__pager *p, uint8_t *to, uint64_t block, uint64_t n)
+{
+    const struct storwin__file *f = &p->win->files[0];
+    const uint64_t at = block * p->block_bytes;
+    const uint64_t want = storwin__min(storwin__blocks_bytes(p, block, n), p->win->stor_bytes - at);
+    uint64_t done = 0;
+    int fd = f->direct_fd >= 0 ? f->direct_fd : f->fd;
+
+    while (done < want) {
+        /* Direct reads want whole sectors; at the end of the file they come back short. */
+        uint64_t ask =
+            fd == f->fd ? want - done : storwin__round_up(want - done, p->win->page_bytes);
+        ssize_t got =
+            pread(fd, to + done, (size_t)ask, (off_t)(p->win->opts.offset_bytes + at + done));
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && fd != f->fd) {
+            fd = f->fd;
+            continue;
+        }
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            break;
+        done += (uint64_t)got;
+        if (fd != f->fd && done % p->win->page_bytes != 0 && done < want)
+            fd = f->fd;
+    }
+    done = storwin__min(done, want);
+    memset(to + done, 0, (size_t)(storwin__blocks_bytes(p, block, n) - done));
+    atomic_fetch_add_explicit(&p->read_bytes, done, memory_order_relaxed);
+    return 0;
+}
+
+static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_t block, uint64_t n,
+                    int protect)
+{
+    storwin__uffd_copy(p->uffd, from, storwin__block_addr(p, block),
+                       storwin__blocks_bytes(p, block, n), protect, p->win->page_bytes);
+}
+
+/* An unreadable block gives SIGBUS, as it would in a mapping. */
+static void poison(struct storwin__pager *p, uint64_t block)
+{
+    const uint64_t at = storwin__block_addr(p, block), bytes = storwin__blocks_bytes(p, block, 1);
+
+    if (!p->can_poison || storwin__uffd_poison(p->uffd, at, bytes) < 0)
+        (void)mprotect((void *)(uintptr_t)at, (size_t)bytes, PROT_NONE);
+}
+
+/* Blocks [first, first + n), of which `stored` is about to be stored into, if it is among them. */
+static void copy_all(const struct storwin__pager *p, const uint8_t *from, uint64_t first,
+                     uint64_t n, uint64_t stored)
+{
+    const uint64_t before = stored - first;
+
+    if (stored < first || stored >= first + n) {
+        copy_in(p, from, first, n, 1);
+        return;
+    }
+    if (before > 0)
+        copy_in(p, from, first, before, 1);
+    copy_in(p, from + before * p->block_bytes, stored, 1, 0);
+    if (before + 1 < n)
+        copy_in(p, from + (before + 1) * p->block_bytes, stored + 1, n - before - 1, 1);
+}
+
+/* The lock is held, and is again at the end. */
+static void fill(struct storwin__pager *p, uint64_t block, int store, uint8_t *bounce)
+{
+    uint64_t first, n = claim(p, block, &first), good = first, n_good = n;
+    int rc;
+
+    pthread_mutex_unlock(&p->lock);
+    rc = read_blocks(p, bounce, first, n);
+    if (rc < 0 && n > 1) { /* perhaps only what was read ahead is bad */
+        good = block;
+        n_good = 1;
+        rc = read_blocks(p, bounce, block, 1);
+    }
+    if (rc == 0) {
+        copy_all(p, bounce, good, n_good, store ? block : UINT64_MAX);
+    } else {
+        n_good = 0;
+        poison(p, block);
+    }
+    pthread_mutex_lock(&p->lock);
+    for (uint64_t i = first; i < first + n; i++) {
+        p->state[i] = 0;
+        if (i >= good && i < good + n_good) {
+            p->state[i] = PRESENT | (store && i == block ? DIRTY : 0);
+            storwin__pager_push(p, i);
+        }
+    }
+    if (rc < 0)
+        p->state[block] = POISONED;
+    storwin__pager_set_resident(p, p->resident - (n - n_good));
+    pthread_cond_broadcast(&p->idle);
+    if (n_good < n)
+        pthread_cond_broadcast(&p->room);
+    storwin__blocks_wake(p, first, n);
+}
+
+static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t *bounce)
+{
+    const uint64_t flags = msg->arg.pagefault.flags;
+    const uint64_t block =
+        (msg->arg.pagefault.address - (uint64_t)(uintptr_t)p->base) / p->block_bytes;
+    unsigned state;
+
+    if (block >= p->n_blocks)
+        return;
+    atomic_fetch_add_explicit(&p->n_faults, 1, memory_order_relaxed);
+    pthread_mutex_lock(&p->lock);
+    state = p->state[block];
+    if (state & BUSY) {
+        /* Whoever is busy with it wakes the thread. */
+    } else if (state & PRESENT) {
+        if (flags & UFFD_PAGEFAULT_FLAG_WP) {
+            p->state[block] |= DIRTY;
+            if (storwin__blocks_protect(p, block, 1, 0) < 0)
+                storwin__blocks_wake(p, block, 1); /* to try again */
+        } else {
+            storwin__blocks_wake(p, block, 1);
+        }
+    } else if (state & POISONED) {
+        storwin__blocks_wake(p, block, 1);
+    } else {
+        fill(p, block, (flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0, bounce);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+void *storwin__pager_handler(void *arg)
+{
+    struct storwin__pager *p = arg;
+    struct pollfd fds[2] = {{.fd = p->uffd, .events = POLLIN},
+                            {.fd = p->stop_fd, .events = POLLIN}};
+    uint8_t *bounce =
+        p->bounces ? p->bounces + atomic_fetch_add(&p->n_handlers, 1) * p->bounce : NULL;
+
+    for (;;) {
+        struct uffd_msg msg;
+        ssize_t n;
+
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            break;
+        if (fds[1].revents)
+            break;
+        n = read(p->uffd, &msg, sizeof(msg));
+        if (n == (ssize_t)sizeof(msg) && msg.event == UFFD_EVENT_PAGEFAULT)
+            fault(p, &msg, bounce);
+    }
+    return NULL;
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libFuzzer target: the server engine with several clients side by side. The input is a
+ * program of small steps: who sends how many of the bytes that follow, who reads, who
+ * closes and comes back, which delayed answer is given, which callbacks delay. Checked:
+ *
+ *   - a connection that FAILED queues nothing more, and says so from then on;
+ *   - every reply is a whole message that our own decoder and table accept;
+ *   - as many replies as requests (counted by a client of our own that only sends
+ *     well-formed ones, among the wild), in order, with the values it has put;
+ *   - the store's bytes are those of its pairs; memory stays in bounds; all is freed.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pmiwire/server.h>
+
+#include "fuzz.h"
+#include "../../heap.h"
+
+enum { N_CLIENTS = 5, N_TOKENS = 8 };
+/* the client whose requests are ours; alone in its job, so that nobody changes its pairs */
+#define TAME     0
+#define TAME_JOB 2
+#define MAX_MSG  2048u
+#define MAX_OUT  8192u
+#define MAX_KVS  4096u
+
+/* Every byte handed over is read, for the sanitizer. */
+static volatile size_t sink;
+
+/* ---- the world around the server ---- */
+
+struct client {
+    struct pmiwire_conn *conn;
+    int failed;
+    size_t owed; /* output seen when it failed */
+    char *heard; /* bytes read and not yet taken apart */
+    size_t n_heard;
+};
+
+struct world {
+    struct heap heap;
+    struct pmiwire_server *s;
+    struct client client[N_CLIENTS];
+    uint64_t token[N_TOKENS];
+    unsigned n_tokens;
+    unsigned delay; /* bits: which callbacks delay */
+    int fence_out[3];
+    int fence_failed;  /* a fence was completed with an error */
+    int memory_failed; /* then a well-formed request may end in an error */
+    int tame_state;    /* what the tame client waits for */
+    int tame_init;
+    uint32_t tame_n; /* its last put that was acknowledged */
+    uint32_t tame_next;
+    int tame_open; /* a put whose answer never came: either value may be there */
+};
+
+static void remember(struct world *w, uint64_t token)
+{
+    w->token[w->n_tokens++ % N_TOKENS] = token;
+}
+
+static void on_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
+{
+    (void)ctx;
+    MUST(((struct client *)cookie)->conn == conn);
+}
+
+static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const char *text)
+{
+    size_t i;
+
+    (void)ctx;
+    MUST(who->conn != NULL && code < 0 && text[0]);
+    for (i = 0; text[i]; i++)
+        MUST(text[i] >= 32 && text[i] <= 126);
+}
+
+static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
+                    uint64_t token)
+{
+    struct world *w = ctx;
+    uint32_t i, k;
+    size_t n;
+
+    (void)who;
+    MUST(req->n_cmds > 0);
+    for (i = 0; i < req->n_cmds; i++) {
+        MUST(req->cmds[i].maxprocs > 0 && req->cmds[i].execname.ptr);
+        for (k = 0; k < req->cmds[i].argc; k++) {
+            MUST(req->cmds[i].argv[k].ptr != NULL);
+            for (n = 0; n < req->cmds[i].argv[k].len; n++)
+                sink += (unsigned char)req->cmds[i].argv[k].ptr[n];
+        }
+        for (k = 0; k < req->cmds[i].n_info; k++) {
+            MUST(req->cmds[i].info[k].key.ptr && req->cmds[i].info[k].value.ptr);
+            for (n = 0; n < req->cmds[i].info[k].value.len; n++)
+                sink += (unsigned char)req->cmds[i].info[k].value.ptr[n];
+        }
+    }
+    for (i = 0; i < req->n_preput; i++)
+        MUST(req->preput[i].key.ptr && req->preput[i].value.ptr);
+    remember(w, token);
+    if (w->delay & 1)
+        return PMIWIRE_PENDING;
+    MUST(pmiwire_server_spawn_done(w->s, token, 0, "kid", NULL, 0) == 0);
+    return PMIWIRE_PENDING;
+}
+
+static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
+                  struct pmiwire_str value, uint32_t hint)
+{
+    (void)hint;
+    return pmiwire_server_put(((struct world *)ctx)->s, who->job, key, value);
+}
+
+static int on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
+                  struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value)
+{
+    struct world *w = ctx;
+
+    (void)srcid, (void)how;
+    if ((w->delay & 2) && who->conn != w->client[TAME].conn) {
+        remember(w, token);
+        return PMIWIRE_PENDING;
+    }
+    return pmiwire_server_get(w->s, job, key, value);
+}
+
+static int on_fence(void *ctx, uint32_t job)
+{
+    struct world *w = ctx;
+
+    if (!(w->delay & 4))
+        return 0;
+    MUST(job < 3 && !w->fence_out[job]);
+    w->fence_out[job] = 1;
+    return PMIWIRE_PENDING;
+}
+
+/* ---- listening ---- */
+
+/* Take whole replies off what a client has heard, and judge them. */
+static void judge(struct world *w, struct client *c)
+{
+    struct pmiwire_field fields[64];
+    size_t at = 0;
+
+    for (;;) {
+        struct pmiwire_msg msg = {0};
+        struct pmiwire_decoder d;
+        struct pmiwire_error diag;
+        int32_t rc = 0;
+        ssize_t n;
+
+        msg.fields = fields;
+        msg.cap_fields = 64;
+        pmiwire_decoder_init(&d, 1u << 20, 0);
+        n = pmiwire_decode(&d, c->heard + at, c->n_heard - at, &msg);
+        if (n == 0)
+            break;
+        MUST(n > 0);
+        at += (size_t)n;
+        if (msg.id)
+            MUST(pmiwire_msg_check(&msg, 0, &diag) == 0);
+        if (c != &w->client[TAME])
+            continue;
+        (void)pmiwire_msg_int(&msg, PMIWIRE_F_RC, &rc);
+        MUST(w->tame_state != 0);
+        MUST(rc == 0 || w->memory_failed || (msg.id == PMIWIRE_V1_GET_RESULT && w->tame_n == 0) ||
+             (msg.id == PMIWIRE_V1_BARRIER_OUT && w->fence_failed));
+        MUST(msg.id == w->tame_state);
+        if (msg.id == PMIWIRE_V1_GET_RESULT && rc == 0) {
+            struct pmiwire_str v;
+            char want[16];
+
+            snprintf(want, sizeof(want), "%u", (unsigned)w->tame_n);
+            MUST(pmiwire_msg_str(&msg, PMIWIRE_F_VALUE, &v) == 0);
+            MUST(w->tame_open || (v.len == strlen(want) && memcmp(v.ptr, want, v.len) == 0));
+        } else if (msg.id == PMIWIRE_V1_PUT_RESULT && rc == 0) {
+            w->tame_n = w->tame_next; /* acknowledged: from now on it must be there */
+        }
+        if (msg.id == PMIWIRE_V1_RESPONSE_TO_INIT && rc == 0)
+            w->tame_init = 1;
+        w->tame_state = 0;
+    }
+    memmove(c->heard, c->heard + at, c->n_heard - at);
+    c->n_heard -= at;
+}
+
+static void hear(struct world *w, struct client *c, size_t most)
+{
+    const void *p;
+    size_t n = pmiwire_conn_output(c->conn, &p), had = n;
+
+    MUST(n <= MAX_OUT);
+    if (c->failed)
+        MUST(n <= c->owed);
+    if (n > most)
+        n = most;
+    if (n == 0)
+        return;
+    c->heard = realloc(c->heard, c->n_heard + n);
+    MUST(c->heard != NULL);
+    memcpy(c->heard + c->n_heard, p, n);
+    c->n_heard += n;
+    pmiwire_conn_sent(c->conn, n);
+    if (c->failed)
+        c->owed = had - n;
+    judge(w, c);
+}
+
+static struct pmiwire_info_conn info_of(const struct pmiwire_conn *c)
+{
+    struct pmiwire_info_conn info;
+
+    pmiwire_conn_query(c, &info);
+    return info;
+}
+
+/* Has it failed since we last looked? */
+static void look(struct client *c)
+{
+    const void *p;
+
+    if (info_of(c->conn).state != PMIWIRE_CONN_FAILED) {
+        MUST(!c->failed && info_of(c->conn).error == 0);
+        return;
+    }
+    MUST(info_of(c->conn).error < 0);
+    if (!c->failed)
+        c->owed = pmiwire_conn_output(c->conn, &p);
+    c->failed = 1;
+    MUST(pmiwire_conn_output(c->conn, &p) <= c->owed);
+}
+
+/* ---- acting ---- */
+
+static void come(struct world *w, int i)
+{
+    struct client *c = &w->client[i];
+    int32_t rank = i == 3 ? PMIWIRE_RANK_UNKNOWN : i == 4 ? 1 : i - 1;
+    long fail_at = w->heap.fail_at, n_calls = w->heap.n_calls;
+
+    w->heap.fail_at = 0; /* there must be somebody to talk to */
+    if (pmiwire_server_accept(w->s, i == TAME ? TAME_JOB : i == 4, i == TAME ? 0 : rank, c,
+                              &c->conn) != 0)
+        MUST(pmiwire_server_accept(w->s, 0, PMIWIRE_RANK_UNKNOWN, c, &c->conn) == 0);
+    w->heap.fail_at = fail_at ? fail_at + w->heap.n_calls - n_calls : 0;
+    c->failed = 0;
+    c->owed = 0;
+    c->n_heard = 0;
+}
+
+static void leave(struct world *w, int i)
+{
+    if (i == TAME) {
+        w->tame_open |= w->tame_state == PMIWIRE_V1_PUT_RESULT;
+        w->tame_state = 0;
+        w->tame_init = 0;
+    }
+    pmiwire_conn_close(w->client[i].conn);
+    come(w, i);
+}
+
+static void send_bytes(struct world *w, int i, const uint8_t *data, size_t n)
+{
+    char *exact = malloc(n ? n : 1); /* so that reading past it is seen */
+
+    MUST(exact != NULL);
+    memcpy(exact, data, n);
+    MUST(pmiwire_conn_input(w->client[i].conn, exact, n) == info_of(w->client[i].conn).error);
+    free(exact);
+}
+
+/* One well-formed request, when the last one has been answered. */
+static void send_tame(struct world *w, unsigned what)
+{
+    char text[64];
+
+    hear(w, &w->client[TAME], SIZE_MAX);
+    if (w->tame_state != 0 || w->client[TAME].failed)
+        return;
+    if (!w->tame_init) {
+        w->tame_state = PMIWIRE_V1_RESPONSE_TO_INIT;
+        snprintf(text, sizeof(text), "cmd=init pmi_version=1 pmi_subversion=1\n");
+    } else if (what % 4 == 0) {
+        w->tame_state = PMIWIRE_V1_PUT_RESULT;
+        snprintf(text, sizeof(text), "cmd=put key=tame%%0 value=%u\n", (unsigned)++w->tame_next);
+    } else if (what % 4 == 1) {
+        w->tame_state = PMIWIRE_V1_GET_RESULT;
+        snprintf(text, sizeof(text), "cmd=get key=tame%%0\n");
+    } else if (what % 4 == 2) {
+        w->tame_state = PMIWIRE_V1_BARRIER_OUT;
+        snprintf(text, sizeof(text), "cmd=barrier_in\n");
+    } else {
+        w->tame_state = PMIWIRE_V1_APPNUM;
+        snprintf(text, sizeof(text), "cmd=get_appnum\n");
+    }
+    (void)pmiwire_conn_input(w->client[TAME].conn, text, strlen(text));
+    hear(w, &w->client[TAME], SIZE_MAX);
+    /* only a barrier may take its time; all else is answered by now */
+    MUST(
+        w->tame_state == 0 ||
+        (w->tame_state == PMIWIRE_V1_BARRIER_OUT && (w->fence_out[TAME_JOB] || w->memory_failed)) ||
+        w->client[TAME].failed || info_of(w->client[TAME].conn).state == PMIWIRE_CONN_FAILED);
+}
+
+static void complete(struct world *w, unsigned arg)
+{
+    static const int32_t codes[] = {0, -7, 0};
+    uint64_t token = w->token[arg % N_TOKENS];
+    int rc = arg & 16 ? PMIWIRE_ENOENT : 0, a, b;
+
+    if (arg & 8)
+        token += arg;
+    a = pmiwire_server_spawn_done(w->s, token, rc, "kid", arg & 32 ? codes : NULL, 3);
+    b = pmiwire_server_get_done(w->s, token, rc, pmiwire_strz(arg & 32 ? "v w" : "v"));
+    MUST(a == PMIWIRE_ESTALE || a == 0);
+    MUST(b == PMIWIRE_ESTALE || b == 0);
+    for (a = 0; a < 3; a++)
+        if (w->fence_out[a] && (arg & 64)) {
+            w->fence_out[a] = 0;
+            w->fence_failed |= rc != 0;
+            MUST(pmiwire_server_fence_done(w->s, (uint32_t)a, rc) == 0);
+        }
+}
+
+static void start(struct world *w, unsigned flags)
+{
+    static const uint32_t node_of[] = {0, 0, 1};
+    struct pmiwire_job_opts j0 = {.size = sizeof(j0),
+                                  .kvsname = "j0",
+                                  .n_ranks = flags & 32 ? 3 : 2,
+                                  .n_local = flags & 64 ? 2 : 0,
+                                  .universe_size = -1,
+                                  .node_of = flags & 1 ? node_of : NULL};
+    struct pmiwire_job_opts j1 = {.size = sizeof(j1),
+                                  .kvsname = "j1",
+                                  .n_ranks = 2,
+                                  .n_local = 1,
+                                  .universe_size = 4,
+                                  .debugged = 1,
+                                  .spawner_jobid = "j0"};
+    struct pmiwire_allocator alloc = {heap_realloc, heap_free, &w->heap};
+    struct pmiwire_server_ops ops = {0};
+    struct pmiwire_server_opts o = {0};
+    struct pmiwire_job_opts tame = {
+        .size = sizeof(tame), .kvsname = "tame", .n_ranks = 1, .universe_size = -1};
+    uint32_t job;
+    int i;
+
+    w->heap.limit = 4u << 20;
+    ops.size = sizeof(ops);
+    ops.ready = on_ready;
+    ops.diag = on_diag;
+    ops.spawn = on_spawn;
+    if (flags & 2) {
+        ops.put = on_put;
+        ops.get = on_get;
+    }
+    if (flags & 4)
+        ops.fence = on_fence;
+    o.size = sizeof(o);
+    o.ops = &ops;
+    o.ctx = w;
+    o.allocator = &alloc;
+    o.max_msg_bytes = MAX_MSG;
+    o.max_fields = 64;
+    o.max_out_bytes = MAX_OUT;
+    o.max_spawn_bytes = 4096;
+    o.max_kvs_bytes = MAX_KVS;
+    o.stall_ns = 1000;
+    o.flags = flags & 8 ? PMIWIRE_SERVER_PMI_1_2 : 0;
+    o.decode_flags = flags & 16 ? PMIWIRE_DECODE_VALUE_TO_EOL : 0;
+    MUST(pmiwire_server_create(&o, &w->s) == 0);
+    MUST(pmiwire_server_job_add(w->s, &j0, &job) == 0 && job == 0);
+    MUST(pmiwire_server_job_add(w->s, &j1, &job) == 0 && job == 1);
+    MUST(pmiwire_server_job_add(w->s, &tame, &job) == 0 && job == TAME_JOB);
+    MUST(pmiwire_server_job_attr(w->s, 0, pmiwire_strz("PMI_process_mapping"),
+                                 pmiwire_strz("(vector,(0,1,3))")) == 0);
+    /* Job 0 advertises, the others do not. */
+    MUST(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_SERVER, pmiwire_strz("1")) == 0);
+    MUST(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) == 0);
+    for (i = 0; i < N_CLIENTS; i++)
+        come(w, i);
+}
+
+/* One step: an opcode byte and an argument byte, and for sending the bytes themselves. */
+static size_t step(struct world *w, const uint8_t *data, size_t size, uint64_t *now)
+{
+    unsigned op = data[0] >> 4, arg = data[1];
+    int i = data[0] & 3;
+    size_t n;
+
+    if (i == 3)
+        i += (int)(arg & 1);
+    switch (op) {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+        if (i == TAME)
+            i = 1;
+        n = (op == 0 ? 0 : (op & 3) * 64) + arg % 64;
+        n = n < size - 2 ? n : size - 2;
+        send_bytes(w, i, data + 2, n);
+        look(&w->client[i]);
+        return 2 + n;
+    case 9: hear(w, &w->client[i], arg); break;
+    case 10: leave(w, i); break;
+    case 11: w->delay = arg; break;
+    case 12: complete(w, arg); break;
+    case 13:
+        *now += arg * 16u;
+        pmiwire_server_tick(w->s, *now);
+        break;
+    case 14: send_tame(w, arg); break;
+    default:
+        if (arg & 128) {
+            w->heap.fail_at = w->heap.n_calls + 1 + (arg & 31);
+            w->memory_failed = 1;
+        }
+        break;
+    }
+    return 2;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct pmiwire_stats_server st;
+    struct world w;
+    uint64_t now = 1;
+    size_t at = 1;
+    int i;
+
+    if (size < 1)
+        return 0;
+    memset(&w, 0, sizeof(w));
+    start(&w, data[0]);
+    while (at + 2 <= size) {
+        at += step(&w, data + at, size - at, &now);
+        for (i = 0; i < N_CLIENTS; i++)
+            look(&w.client[i]);
+    }
+    pmiwire_server_stats(w.s, &st);
+    MUST(st.n_conns == N_CLIENTS && st.kvs_bytes <= 3 * MAX_KVS);
+    MUST(st.n_bad <= st.n_messages + st.n_failed);
+    for (i = 0; i < N_CLIENTS; i++) {
+        hear(&w, &w.client[i], SIZE_MAX);
+        MUST(w.client[i].n_heard ==
+             0); /* whole messages only, also from a connection that failed */
+        free(w.client[i].heard);
+    }
+    pmiwire_server_destroy(w.s);
+    MUST(w.heap.n_live == 0 && w.heap.live == 0);
+    return 0;
+}

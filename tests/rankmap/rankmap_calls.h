@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI's calls on groups, in those of librankmap; and short forms of what tests ask often. */
+#ifndef TESTS_RANKMAP_CALLS_H
+#define TESTS_RANKMAP_CALLS_H
+
+#include <rankmap.h>
+
+#include <stdlib.h>
+
+/* B(o,b,s,t,φ) */
+static inline int make_block(int64_t o, uint64_t b, int64_t s, int64_t t, uint64_t phi, uint32_t n,
+                             const struct rankmap_opts *opts, struct rankmap **out)
+{
+    const struct rankmap_layout layout = {.offset = o,
+                                          .phase = phi,
+                                          .n_ranks = n,
+                                          .n_levels = 2,
+                                          .levels = {{.stride = t, .count = b}, {.stride = s}}};
+
+    return rankmap_from_layout(&layout, opts, out);
+}
+
+static inline int make_layout(int64_t o, const struct rankmap_level *levels, uint32_t n_levels,
+                              uint64_t phi, uint32_t n, const struct rankmap_opts *opts,
+                              struct rankmap **out)
+{
+    struct rankmap_layout layout = {.offset = o, .phase = phi, .n_ranks = n, .n_levels = n_levels};
+
+    for (uint32_t i = 0; i < n_levels && i < RANKMAP_MAX_LEVELS; i++)
+        layout.levels[i] = levels[i];
+    return rankmap_from_layout(&layout, opts, out);
+}
+
+/* Options for a list of ranks of the parent. */
+static inline struct rankmap_opts list_opts(const struct rankmap *parent,
+                                            const struct rankmap_opts *opts)
+{
+    struct rankmap_opts o = {.size = sizeof(o), .id_limit = rankmap_size(parent)};
+
+    if (opts) {
+        o.allocator = opts->allocator;
+        o.flags = opts->flags & RANKMAP_ALLOW_DUPLICATES;
+    }
+    return o;
+}
+
+/* MPI_Group_incl() */
+static inline int include_ranks(struct rankmap *parent, const uint32_t *ranks, size_t n,
+                                const struct rankmap_opts *opts, struct rankmap **out)
+{
+    const struct rankmap_opts of_list = list_opts(parent, opts);
+    struct rankmap *list = NULL;
+    int rc = rankmap_from_ids(ranks, sizeof(*ranks), n, &of_list, &list, NULL);
+
+    if (rc == 0)
+        rc = rankmap_compose(parent, list, opts, out);
+    rankmap_unref(list);
+    return rc;
+}
+
+/* MPI_Group_excl() */
+static inline int exclude_ranks(struct rankmap *parent, const uint32_t *ranks, size_t n,
+                                const struct rankmap_opts *opts, struct rankmap **out)
+{
+    const struct rankmap_opts of_list = list_opts(parent, opts);
+    struct rankmap *list = NULL;
+    int rc = rankmap_from_ids(ranks, sizeof(*ranks), n, &of_list, &list, NULL);
+
+    if (rc == 0)
+        rc = rankmap_exclude(parent, list, opts, out);
+    rankmap_unref(list);
+    return rc;
+}
+
+/* MPI_Group_range_incl() */
+static inline int include_ranges(struct rankmap *parent, const struct rankmap_range *ranges,
+                                 size_t n, const struct rankmap_opts *opts, struct rankmap **out)
+{
+    const struct rankmap_opts of_list = list_opts(parent, opts);
+    struct rankmap *list = NULL;
+    int rc = rankmap_from_ranges(ranges, n, &of_list, &list, NULL);
+
+    if (rc == 0)
+        rc = rankmap_compose(parent, list, opts, out);
+    rankmap_unref(list);
+    return rc;
+}
+
+/* MPI_Group_range_excl() */
+static inline int exclude_ranges(struct rankmap *parent, const struct rankmap_range *ranges,
+                                 size_t n, const struct rankmap_opts *opts, struct rankmap **out)
+{
+    const struct rankmap_opts of_list = list_opts(parent, opts);
+    struct rankmap *list = NULL;
+    int rc = rankmap_from_ranges(ranges, n, &of_list, &list, NULL);
+
+    if (rc == 0)
+        rc = rankmap_exclude(parent, list, opts, out);
+    rankmap_unref(list);
+    return rc;
+}
+
+/* The ranks in reverse. */
+static inline int reverse_ranks(struct rankmap *parent, const struct rankmap_opts *opts,
+                                struct rankmap **out)
+{
+    const struct rankmap_opts of_list = list_opts(parent, opts);
+    uint32_t n = rankmap_size(parent);
+    struct rankmap *list = NULL;
+    int rc = rankmap_affine(n ? n - 1 : 0, -1, n, &of_list, &list);
+
+    if (rc == 0)
+        rc = rankmap_compose(parent, list, opts, out);
+    rankmap_unref(list);
+    return rc;
+}
+
+static inline struct rankmap_info query(const struct rankmap *map)
+{
+    struct rankmap_info info = {.size = sizeof(info)};
+
+    if (rankmap_query(map, &info) != 0)
+        abort();
+    return info;
+}
+
+static inline uint32_t kind_of(const struct rankmap *map)
+{
+    return query(map).kind;
+}
+
+static inline uint64_t bytes_of(const struct rankmap *map)
+{
+    return query(map).total_bytes;
+}
+
+#endif

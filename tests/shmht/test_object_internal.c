@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Objects in states that no caller makes: a put that was cut off, a region that turns hostile under
+ * its reader, records beyond 4 GiB. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../libshmht/src/internal.h"
+#include "cm.h"
+
+static struct shmht_writer_opts opts_of(uint64_t max_bytes)
+{
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = max_bytes};
+
+    return opts;
+}
+
+/* Growth that was refused for lack of memory succeeds when there is some again. */
+static void test_memory_freed(void **state)
+{
+    static unsigned char value[3000];
+    struct shmht_writer_opts opts = opts_of(64 << 20);
+    struct shmht_writer *w;
+    uint64_t n = 0;
+    int rc;
+
+    (void)state;
+    assert_true(shmht__available_bytes() > (64 << 20));
+    opts.min_free_bytes = UINT64_MAX / 2;
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    while ((rc = shmht_put(w, &n, sizeof(n), value, sizeof(value))) == 0)
+        n++;
+    assert_int_equal(rc, -ENOMEM);
+    w->object.min_free_bytes = 0;
+    assert_int_equal(shmht_put(w, &n, sizeof(n), value, sizeof(value)), 0);
+    shmht_writer_destroy(w);
+}
+
+/* What a writer killed between two stores leaves: a record in the log that no slot refers to. */
+static void leave_orphan(struct shmht_writer *w)
+{
+    unsigned char *p = w->object.base + w->top;
+    struct shmht__record rec = record_plan(6, 2);
+    uint32_t word = record_word(&rec);
+
+    memcpy(p, &word, 4);
+    memcpy(p + 4, "orphan42", 8);
+    atomic_store(&w->header->top, w->top + 12);
+}
+
+static void test_orphan(void **state)
+{
+    (void)state;
+    for (int named = 0; named < 2; named++) {
+        struct shmht_writer_opts opts = opts_of(1 << 20);
+        struct shmht_bytes key, value;
+        struct shmht_iter it = {0};
+        struct shmht_writer *w, *w2;
+        struct shmht_desc desc;
+        struct shmht_stats s;
+        int fd, n = 0;
+
+        opts.flags = named ? SHMHT_NAMED | SHMHT_KEEP_NAME : 0;
+        assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+        assert_int_equal(shmht_put(w, "key", 3, "value", 5), 0);
+        leave_orphan(w);
+        assert_true(shmht_writer_share(w, &desc) >= 0);
+        fd = dup(shmht_writer_share(w, NULL));
+        shmht_writer_destroy(w);
+        opts.flags = 0;
+        assert_int_equal(shmht_writer_resume(&desc, named ? -1 : fd, &opts, &w2, NULL),
+                         named ? 0 : 1);
+        assert_int_equal(shmht_get(shmht_writer_view(w2), "orphan", 6, &value), SHMHT_ENOENT);
+        while (shmht_reader_next(shmht_writer_view(w2), &it, &key, &value) == 1)
+            n++;
+        shmht_reader_stats(shmht_writer_view(w2), &s);
+        assert_true(n == 1 && s.entries == 1 && s.live_bytes == 12 &&
+                    s.garbage_bytes == (named ? 12 : 0));
+        assert_int_equal(shmht_put(w2, "orphan", 6, "v", 1), SHMHT_PUT_NEW);
+        shmht_writer_destroy(w2);
+        close(fd);
+    }
+}
+
+/* A region that turns hostile after it was attached to; behind it is a page that nobody may read.
+ * */
+static void test_turns_hostile(void **state)
+{
+    enum { BYTES = 16384 };
+    unsigned char *all =
+        mmap(NULL, BYTES + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct shmht_writer_opts opts = opts_of(BYTES);
+    struct shmht_reader_opts how = {.size = sizeof(how)};
+    struct shmht_bytes value, key = {"mpi-adr-00000001", 16}, pair;
+    struct shmht_iter it = {0};
+    struct shmht__header *h;
+    struct shmht_reader *r;
+    struct shmht_writer *w;
+    struct shmht_stats s;
+    uint64_t table, top;
+
+    (void)state;
+    assert_true(all != MAP_FAILED && mprotect(all + BYTES, 4096, PROT_NONE) == 0);
+    opts.region = all;
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    assert_int_equal(shmht_put(w, key.ptr, key.len, "value", 5), 0);
+    h = w->header;
+    table = atomic_load(&h->table);
+    how.region = all;
+    how.region_bytes = BYTES;
+    assert_int_equal(shmht_reader_attach(NULL, -1, &how, &r, NULL), 0);
+    atomic_store(&h->table, 0); /* before the first Get */
+    assert_int_equal(shmht_get(r, key.ptr, key.len, &value), SHMHT_ECORRUPT);
+    assert_int_equal(shmht_get(r, "a", 1, &value), SHMHT_ECORRUPT);
+    assert_int_equal(shmht_get_many(r, &key, 1, &value), SHMHT_ECORRUPT);
+    atomic_store(&h->table, table);
+    assert_int_equal(shmht_get(r, key.ptr, key.len, &value), 0);
+    top = atomic_load(&h->top);
+    static const uint64_t tables[] = {0,
+                                      65,
+                                      UINT64_MAX,
+                                      UINT64_C(1) << 32 | UINT32_MAX,
+                                      UINT64_C(257) << 32,
+                                      UINT64_C(193) << 32 | 64,
+                                      UINT64_C(1) << 32 | 256,
+                                      (uint64_t)UINT32_MAX << 32 | 65};
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        atomic_store(&h->table, tables[i]);
+        assert_int_equal(shmht_get(r, key.ptr, key.len, &value), SHMHT_ECORRUPT);
+        assert_int_equal(shmht_get_many(r, &key, 1, &value), SHMHT_ECORRUPT);
+        assert_null(value.ptr);
+        assert_int_equal(shmht_reader_stats(r, &s), 0);
+    }
+    for (uint32_t i = 0; i < 100; i++) { /* more often than a handle remembers */
+        atomic_store(&h->table, UINT64_C(1) << 32 | (64 + i));
+        (void)shmht_get(r, key.ptr, key.len, &value);
+    }
+    atomic_store(&h->table, table);
+    assert_int_equal(shmht_get(r, key.ptr, key.len, &value), 0);
+    static const uint64_t tops[] = {UINT64_MAX, UINT64_MAX - 3, BYTES + 4, UINT64_C(1) << 40};
+    for (size_t i = 0; i < sizeof(tops) / sizeof(tops[0]); i++) {
+        atomic_store(&h->top, tops[i]);
+        for (it.pos = 0; shmht_reader_next(r, &it, &pair, &value) == 1;)
+            ;
+        assert_int_equal(shmht_reader_next(r, &it, &pair, &value), SHMHT_ECORRUPT);
+    }
+    atomic_store(&h->top, top);
+    for (uint64_t off = 0; off < UINT32_MAX; off = off * 2 + 1) /* slots that point anywhere */
+        for (uint32_t last = 0; last < 2; last++) {
+            for (uint32_t i = 0; i < w->n_lines * LINE_SLOTS; i++)
+                if (atomic_load(&w->lines[i]) != 0)
+                    atomic_store(&w->lines[i],
+                                 (atomic_load(&w->lines[i]) >> 32 << 32) |
+                                     (uint32_t)(last ? BYTES / 4 - off % 32 - 1 : off));
+            assert_true(shmht_get(r, key.ptr, key.len, &value) < 0);
+            assert_true(shmht_get_many(r, &key, 1, &value) <= 0);
+        }
+    shmht_reader_detach(r);
+    shmht_writer_destroy(w);
+    munmap(all, BYTES + 4096);
+}
+
+/* Records beyond 4 GiB. The hole on the way there is a hole of the file too, so that this takes no
+ * memory. */
+static void test_beyond_4g(void **state)
+{
+    static const uint64_t caps[] = {UINT64_C(8) << 30,
+                                    UINT64_C(24) << 30}; /* granules of 4 and of 8 bytes */
+
+    (void)state;
+    for (int c = 0; c < 2; c++) {
+        struct shmht_writer_opts opts = opts_of(caps[c]);
+        uint64_t far = (UINT64_C(5) << 30) * (uint64_t)(3 * c + 1);
+        struct shmht_iter it = {0};
+        struct shmht_bytes key, got;
+        struct shmht_reader *r;
+        struct shmht_writer *w;
+        uint32_t *skip;
+        uint64_t n = 0;
+
+        if (shmht_writer_create(&opts, &w, NULL) != 0) {
+            printf("no %llu bytes of address space\n", (unsigned long long)caps[c]);
+            continue;
+        }
+        for (uint64_t i = 0; i < 30; i++)
+            assert_int_equal(shmht_put(w, &i, sizeof(i), &i, sizeof(i)), 0);
+        assert_int_equal(ftruncate(w->object.fd, (off_t)far), 0);
+        skip = (uint32_t *)(void *)(w->object.base + w->top);
+        skip[0] = WORD_SKIP;
+        skip[1] = (uint32_t)((far - w->top) >> w->view.granule_shift);
+        w->object.bytes = w->object.checked_bytes = far;
+        w->top = far;
+        atomic_store(&w->header->top, far);
+        shmht__reader_set_bytes(&w->view, far);
+        assert_int_equal(shmht_reader_attach(NULL, shmht_writer_share(w, NULL), NULL, &r, NULL), 0);
+        for (uint64_t i = 30; i < 3000; i++)
+            assert_int_equal(shmht_put(w, &i, sizeof(i), &i, sizeof(i)), 0);
+        for (uint64_t i = 0; i < 3000; i++) {
+            assert_int_equal(shmht_get(r, &i, sizeof(i), &got), 0);
+            assert_memory_equal(got.ptr, &i, sizeof(i));
+            key = (struct shmht_bytes){&i, sizeof(i)};
+            assert_int_equal(shmht_get_many(r, &key, 1, &got), 1);
+            assert_true(((const unsigned char *)got.ptr - r->base > (ptrdiff_t)far) == (i >= 30));
+        }
+        while (shmht_reader_next(r, &it, &key, &got) == 1)
+            n++;
+        assert_true(n == 3000);
+        shmht_reader_detach(r);
+        shmht_writer_destroy(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_freed),
+        cmocka_unit_test(test_orphan),
+        cmocka_unit_test(test_turns_hostile),
+        cmocka_unit_test(test_beyond_4g),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
