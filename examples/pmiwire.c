@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     struct pmiwire_conn *conn;
     char buf[4096], fd[16];
     const void *out;
-    int pair[2], status = 0;
+    int pair[2], status = 0, rc;
     uint32_t id;
     ssize_t n;
 
@@ -42,11 +42,11 @@ int main(int argc, char **argv)
     }
     close(pair[1]);
     while ((n = read(pair[0], buf, sizeof(buf))) > 0) {
-        pmiwire_conn_input(conn, buf, (size_t)n);
+        rc = pmiwire_conn_input(conn, buf, (size_t)n);
         while ((n = (ssize_t)pmiwire_conn_output(conn, &out)) > 0 &&
                (n = write(pair[0], out, (size_t)n)) > 0)
             pmiwire_conn_sent(conn, (size_t)n);
-        if (pmiwire_conn_state(conn) == PMIWIRE_CONN_FAILED)
+        if (rc != 0)
             break;
     }
     pmiwire_conn_close(conn);

@@ -156,10 +156,10 @@ int PMI2_KVS_Put_hinted(const char key[], const char value[], int hint);
  *     PMI2_ERR_OTHER         this server does not wait (mpiexec.hydra, srun), and has not been
  *                            asked: so it is for every rank and at every call, whether the key is
  *                            there or not. Go on with PMI2_KVS_Fence() and PMI2_KVS_Get().
- *     PMI2_FAIL              the key will not come: every other rank that could put it has
- *                            finalized, has ended, waits for a key itself or is in a Fence or a
- *                            Ring; or pmirun's --get-timeout has passed, or a node or the server is
- *                            lost
+ *     PMI2_FAIL              the key will not come: the rank that src_pmi_id names has finalized or
+ *                            ended (with PMI2_ID_NULL or one's own: every other rank has); or
+ *                            pmirun's --get-timeout has passed (60 s unless set), or a node or the
+ *                            server is lost
  *
  * Meanwhile other threads' calls wait for this one: do not wait for a key that another thread of
  * this process puts. Behind PMI2_KVS_Ifence() it waits for that first.

@@ -20,14 +20,14 @@ static double ms(uint64_t ns)
 
 static void print_stats(struct pmirun *pr)
 {
-    struct pmiwire_server_stats s;
+    struct pmiwire_stats_server s;
     char line[1536];
     int n;
 
     if (pr->head)
         pr->head->stats(pr, &s);
     else
-        pmiwire_server_get_stats(pr->server, &s);
+        pmiwire_server_stats(pr->server, &s);
     n = snprintf(
         line, sizeof(line),
         "{\"program\":\"pmirun\",\"jobs\":%u,\"processes\":%llu,\"status\":%d,"

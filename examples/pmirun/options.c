@@ -39,7 +39,7 @@ static const char usage[] =
     "  --start-timeout S    for the nodes to answer (60; 0: for ever)\n"
     "  --node-timeout S     a node that is silent for S seconds is lost (25; 0: never)\n"
     "  --timeout S          stop the job after S seconds, with status 124\n"
-    "  --get-timeout S      for a Get that waits for its key (0: as long as somebody may put it)\n"
+    "  --get-timeout S      for a Get that waits for its key (60; 0: for ever)\n"
     "  --pmi-port           let processes connect over TCP (PMI_PORT), not an inherited socket\n"
     "  --no-shm             no shared memory: every Get is asked by socket\n"
     "  --shm-max MIB        shared memory that a job's pairs may take (1024); then ranks ask by "
@@ -272,6 +272,7 @@ void options_parse(struct options *opt, int argc, char **argv)
 
     opt->universe_size = -1;
     opt->stall_s = 60;
+    opt->get_s = 60;
     opt->start_s = 60;
     opt->node_s = 25;
     opt->links = LINKS_TCP;

@@ -354,10 +354,27 @@ static void add_line(const char *path)
     CHECK(f && fputs("told\n", f) >= 0 && fclose(f) == 0);
 }
 
+/* The last rank puts a key and leaves; the others have not, and wait for that key and for one that
+ * it has not put. */
+static void do_source(void)
+{
+    char value[VALUE_BYTES];
+
+    if (rank == size - 1) {
+        usleep(200000); /* the others wait by now */
+        put_round("source", 1, SPARSE);
+        return;
+    }
+    CHECK(get_wait(size - 1, "never", value) == FAIL);
+    wait_for("source", 1, size - 1, size - 1);
+    CHECK(get_wait(size - 1, "never-either", value) == FAIL); /* now it is known */
+}
+
 /*
  * A key that nobody puts: `last`, the others have left; `all`, they wait too; `fenced`, half of
- * them are in a Fence; `time`, rank 0 is in its own program, and could put it still: until all
- * others have noted in `report` that they have been told. After that the session goes on.
+ * them are in a Fence; `time`, rank 0 is in its own program, until all others have noted in
+ * `report` that their Get has ended. All but the first end by --get-timeout alone. After that the
+ * session goes on.
  */
 static void do_never(const char *how, const char *report)
 {
@@ -388,9 +405,11 @@ static void do_never(const char *how, const char *report)
     CHECK(fence() == OK);
 }
 
-/* The last rank puts, and says nothing or DENSE, and goes to the Fence; the others wait for that,
- * and so the Fence for them. On its node they get it, elsewhere (`nodes`) not before the Fence,
- * unless the key's home is there. */
+/*
+ * The last rank puts, and says nothing or DENSE, and goes to the Fence; the others wait for that,
+ * and so the Fence for them, until --get-timeout. On its node they get it, elsewhere (`nodes`) not
+ * before the Fence, unless the key's home is there.
+ */
 static void do_dense(const char *where)
 {
     static const int hints[2] = {NONE, DENSE};
@@ -418,8 +437,8 @@ static void do_dense(const char *where)
     CHECK(fence() == OK);
 }
 
-/* Rank 0's Fence goes on by itself, and what it puts meanwhile comes after that: who waits for it
- * before his own Fence waits in vain. */
+/* Rank 0's Fence goes on by itself, and what it puts meanwhile comes after that: a Get of it before
+ * one's own Fence ends by --get-timeout. */
 static void do_ifence(void)
 {
     char value[VALUE_BYTES];
@@ -583,6 +602,8 @@ int main(int argc, char **argv)
         do_chain();
     else if (strcmp(mode, "never") == 0)
         do_never(argument, report);
+    else if (strcmp(mode, "source") == 0)
+        do_source();
     else if (strcmp(mode, "dense") == 0)
         do_dense(argument);
     else if (strcmp(mode, "ifence") == 0)

@@ -92,18 +92,23 @@ hints)
     ;;
 waiting)
     for shm in "" --no-shm; do
-        job 0 $shm -n 7 -- never last
-        job 0 $shm -n 7 -- never all
-        job 0 $shm -n 7 -- never fenced
-        job 0 $shm -n 5 -- dense
-        job 0 $shm -n 5 -- ifence
+        job 0 --timeout 20 $shm -n 7 -- never last # far below --get-timeout
+        job 0 --timeout 20 $shm -n 7 -- source
+        job 0 --get-timeout 0.5 $shm -n 7 -- never all
+        job 0 --get-timeout 0.5 $shm -n 7 -- never fenced
+        job 0 --get-timeout 0.5 $shm -n 5 -- dense
+        job 0 --get-timeout 0.5 $shm -n 5 -- ifence
     done
-    job 0 --stall-timeout 0 -n 4 -- never fenced
-    agent -n 4 -- never fenced
-    job 0 -n 1 -- never last
+    job 0 --stall-timeout 0 --get-timeout 0.5 -n 4 -- never fenced
+    agent --get-timeout 0.5 -n 4 -- never fenced # an agent's one node
+    agent --timeout 20 -n 4 -- source
+    job 0 --timeout 20 --get-timeout 0 -n 4 -- source # for ever, but the source is gone
+    job 0 --timeout 20 -n 1 -- never last
     job 0 --get-timeout 0.5 -n 5 -- never time "$dir/told"
     rm -f "$dir/told"
-    job 124 --timeout 3 -n 5 -- never time "$dir/told" # as long as somebody may put it
+    job 124 --timeout 3 --get-timeout 0 -n 5 -- never time "$dir/told" # for ever
+    rm -f "$dir/told"
+    job 124 --timeout 3 -n 5 -- never time "$dir/told" # 60 s
     job 142 -n 4 -- die
     HINTS_KILL=server timeout 60 "$pmirun" --timeout 50 -n 5 "$ranks" orphans "$dir/report" > "$dir/out" 2> "$dir/err"
     for i in $(seq 600); do

@@ -429,7 +429,7 @@ test_hints() {
         rm -f "$dir/told"
         run 0 --get-timeout 0.5 -n 8 "$HINTS$wire" never time "$dir/told"
         rm -f "$dir/told"
-        run 124 --timeout 3 -n 8 "$HINTS$wire" never time "$dir/told" # as long as somebody may put it
+        run 124 --timeout 3 --get-timeout 0 -n 8 "$HINTS$wire" never time "$dir/told" # for ever
         run 142 -n 8 "$HINTS$wire" die
         err_has "rank 1 on ${names[0]} .* died of signal 14"
         # A node is lost while all wait.
@@ -445,19 +445,22 @@ test_hints() {
     run 0 -n 4 "${HINTS}1" ring 440 : -n 4 "${HINTS}2" ring 440
 }
 
-# Gets that wait for what nobody is left to put end, without --get-timeout: the others wait too, have left, or are in a Fence, of which Ifence is one.
+# Gets that wait end when the rank that could put the key has left; else by --get-timeout: the others wait too, or are in a Fence, of which Ifence is one.
 test_waiting() {
-    local wire
+    local wire design
     for wire in 1 2; do
-        run 0 -n 8 "$HINTS$wire" never fenced
-        run 0 -n 8 "$HINTS$wire" dense nodes
-        run 0 -n 8 "$HINTS$wire" ifence
+        run 0 --get-timeout 0.5 -n 8 "$HINTS$wire" never fenced
+        run 0 --get-timeout 0.5 -n 8 "$HINTS$wire" dense nodes
+        run 0 --get-timeout 0.5 -n 8 "$HINTS$wire" ifence
+        for design in dkvs direct tree; do
+            run 0 --timeout 20 --design $design -n 8 "$HINTS$wire" source
+        done
     done
-    run 0 --design direct -n 16 "${HINTS}2" never all
-    run 0 --design tree -n 8 "${HINTS}1" never fenced
-    run 0 --design tree --no-shm -n 8 "${HINTS}2" dense nodes
-    run 0 --map cyclic -n 10 "${HINTS}1" never last
-    run 0 --stall-timeout 0 -n 4 "${HINTS}1" never fenced : -n 5 "${HINTS}2" never fenced
+    run 0 --get-timeout 0.5 --design direct -n 16 "${HINTS}2" never all
+    run 0 --get-timeout 0.5 --design tree --no-shm -n 8 "${HINTS}2" dense nodes
+    run 0 --timeout 20 --get-timeout 0 --map cyclic -n 10 "${HINTS}1" never last
+    run 0 --timeout 20 --design direct --map cyclic -n 10 "${HINTS}2" never last
+    run 0 --stall-timeout 0 --get-timeout 0.5 -n 4 "${HINTS}1" never fenced : -n 5 "${HINTS}2" never fenced
 }
 
 # An agent is killed at some moment, from before it has come to after its end: the job ends, in one way or the other, and nothing is left.

@@ -235,9 +235,9 @@ test_hostile() {
         run 30 251 --timeout 20 $shm -n 3 "$raw" gone : -n 1 "$raw" late : -n 2 "$raw" gone
         out_has "got what was late"
     done
-    # Who asks for a second key before it is told that nobody puts the first does not count those as waiting who are to be told so too.
-    run 30 0 --timeout 20 -n 3 "$raw" ahead
-    several && run 30 0 --timeout 20 -N 3 --launch fork -n 3 "$raw" ahead
+    # A Get that is sent behind one that ends by --get-timeout has a time of its own.
+    run 30 0 --timeout 20 --get-timeout 1 -n 3 "$raw" ahead
+    several && run 30 0 --timeout 20 --get-timeout 1 -N 3 --launch fork -n 3 "$raw" ahead
     # A wrong id is refused; the right one can be used once.
     run 30 99 --timeout 20 --pmi-port -n 1 -x RAWPMI_ID=12345 "$raw" chat 1
     run 30 99 --timeout 20 --pmi-port -n 1 sh -c "$raw pgf && $raw pgf"

@@ -26,7 +26,7 @@
  *     rawpmi gone          waits for a key, and closes its connection meanwhile
  *     rawpmi late          puts that key late, and gets it
  *     rawpmi ahead         rank 0 and rank 1 wait for what nobody puts, rank 0 at once for another
- *                          key too, which rank 1 puts when it has been told; the others are in a
+ *                          key too, which rank 1 puts when its Get has ended; the others are in a
  *                          barrier
  *     rawpmi far N DIR     spawns N processes, and waits for a key in their space that none of them
  *                          puts
@@ -443,7 +443,7 @@ static void hints(void)
     ask("cmd=get_my_kvsname\n", "cmd=my_kvsname");
     snprintf(kvsname, sizeof(kvsname), "%s", field("kvsname"));
     kvsname[strcspn(kvsname, " ")] = '\0';
-    if (rank == 0) /* who would wait alone: where all do, all are told that nobody is left */
+    if (rank == 0)
         no_waiting();
     if (rank % 2)
         usleep(300000); /* others ask for it meanwhile */
@@ -499,11 +499,11 @@ static void ahead(void)
             text, sizeof(text),
             "cmd=get kvsname=%s key=never fp-get=wait\ncmd=get kvsname=%s key=next fp-get=wait\n",
             kvsname, kvsname);
-        ask(text, "cmd=get_result rc=-");
+        ask(text, "cmd=get_result rc=14"); /* in time nobody put it */
         ask("", "cmd=get_result rc=0 value=next");
     } else if (rank == 1) {
         snprintf(text, sizeof(text), "cmd=get kvsname=%s key=never fp-get=wait\n", kvsname);
-        ask(text, "cmd=get_result rc=-");
+        ask(text, "cmd=get_result rc=14");
         snprintf(text, sizeof(text), "cmd=put kvsname=%s key=next fp-hint=sparse value=next\n",
                  kvsname);
         ask(text, "cmd=put_result rc=0");

@@ -63,7 +63,6 @@ struct world {
     struct node *nodes;
     struct queue *queues; /* from * n_nodes + to */
     uint64_t n_queued;
-    uint64_t n_still; /* of those, STILL */
     uint64_t rng;
     uint32_t slow;    /* nonzero: some pairs of nodes are, and this says which */
     struct get *gets; /* by token */
@@ -77,13 +76,7 @@ struct world {
     void (*on_got)(struct node *n, uint64_t token);
     void (*on_done)(struct node *n, uint32_t kind, uint32_t number, int rc);
     int (*on_pairs)(struct node *n, uint32_t kind, const void *block, size_t bytes);
-    int (*on_still)(const struct node *n); /* NULL: no node ever is */
 };
-
-static bool is_still(const struct msg *m)
-{
-    return m->data[4] == PMIWIRE_XF_STILL;
-}
 
 static UNUSED uint32_t w_random(struct world *w, uint32_t below)
 {
@@ -91,6 +84,12 @@ static UNUSED uint32_t w_random(struct world *w, uint32_t below)
     w->rng ^= w->rng >> 7;
     w->rng ^= w->rng << 17;
     return (uint32_t)((w->rng >> 20) % below);
+}
+
+/* Are they neighbours in the tree? */
+static UNUSED bool w_linked(uint32_t arity, uint32_t a, uint32_t b)
+{
+    return a > b ? (a - 1) / arity == b : b > a && (b - 1) / arity == a;
 }
 
 static UNUSED struct pmiwire_str str(const char *s)
@@ -124,7 +123,6 @@ static void w_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_i
     *q->tail = m;
     q->tail = &m->next;
     w->n_queued++;
-    w->n_still += is_still(m);
 }
 
 static uint32_t w_node_of(void *ctx, uint32_t rank)
@@ -204,13 +202,6 @@ static void w_failed(void *ctx, int rc, uint32_t node)
     n->failed_node = node;
 }
 
-static int w_still(void *ctx)
-{
-    const struct node *n = ctx;
-
-    return n->w->on_still && n->w->on_still(n);
-}
-
 static const struct pmiwire_exchange_ops w_ops = {
     .size = sizeof(w_ops),
     .send = w_send,
@@ -220,7 +211,6 @@ static const struct pmiwire_exchange_ops w_ops = {
     .pairs = w_pairs,
     .ringed = w_ringed,
     .failed = w_failed,
-    .still = w_still,
 };
 
 /* How ranks are placed. */
@@ -304,7 +294,6 @@ static void drop_queue(struct world *w, struct queue *q)
 
         q->head = m->next;
         w->n_queued--;
-        w->n_still -= is_still(m);
         free(m);
     }
     q->tail = &q->head;
@@ -336,7 +325,6 @@ static UNUSED struct msg *w_take(struct world *w, uint32_t from, uint32_t to)
     if (!q->head)
         q->tail = &q->head;
     w->n_queued--;
-    w->n_still -= is_still(m);
     return m;
 }
 
@@ -384,8 +372,8 @@ static UNUSED void w_run(struct world *w)
 }
 
 /* A Get with a token of its own; its rc is in gets[token] if it has ended. */
-static UNUSED uint64_t w_get(struct world *w, uint32_t node, const char *key, int32_t src,
-                             uint32_t how)
+static UNUSED uint64_t w_get_by(struct world *w, uint32_t node, int32_t rank, const char *key,
+                                int32_t src, uint32_t how)
 {
     struct pmiwire_str value = {NULL, 0};
     uint64_t token = w->n_gets;
@@ -400,7 +388,7 @@ static UNUSED uint64_t w_get(struct world *w, uint32_t node, const char *key, in
     g = &w->gets[w->n_gets++];
     memset(g, 0, sizeof(*g));
     g->pending = true;
-    rc = pmiwire_exchange_get(w->nodes[node].x, str(key), src, how, token, &value);
+    rc = pmiwire_exchange_get(w->nodes[node].x, rank, str(key), src, how, token, &value);
     g = &w->gets[token];
     if (rc == PMIWIRE_PENDING)
         return token;
@@ -415,6 +403,17 @@ static UNUSED uint64_t w_get(struct world *w, uint32_t node, const char *key, in
             memcpy(g->value, value.ptr, value.len);
     }
     return token;
+}
+
+static UNUSED uint64_t w_get(struct world *w, uint32_t node, const char *key, int32_t src,
+                             uint32_t how)
+{
+    return w_get_by(w, node, PMIWIRE_RANK_NONE, key, src, how);
+}
+
+static UNUSED void w_gone(struct world *w, uint32_t rank)
+{
+    assert_int_equal(pmiwire_exchange_gone(w->nodes[w->node_of[rank]].x, (int32_t)rank), 0);
 }
 
 static UNUSED void w_expect(struct world *w, uint64_t token, const char *value)
@@ -451,11 +450,11 @@ static UNUSED void w_tick(struct world *w, uint64_t now_ns)
         pmiwire_exchange_tick(w->nodes[i].x, now_ns);
 }
 
-static UNUSED struct pmiwire_exchange_stats w_stats(const struct world *w, uint32_t node)
+static UNUSED struct pmiwire_stats_exchange w_stats(const struct world *w, uint32_t node)
 {
-    struct pmiwire_exchange_stats s;
+    struct pmiwire_stats_exchange s;
 
-    pmiwire_exchange_get_stats(w->nodes[node].x, &s);
+    pmiwire_exchange_stats(w->nodes[node].x, &s);
     return s;
 }
 

@@ -17,6 +17,7 @@
 #include <pmiwire/command.h>
 #include <pmiwire/server.h>
 
+#include "conn_info.h"
 #include "transcript.h"
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -487,8 +488,8 @@ static size_t judge(const struct peer *p)
                       ours.at[k].text);
     }
     if (said(p, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE, &which) &&
-        pmiwire_conn_state(p->conn) != PMIWIRE_CONN_FINALIZED)
-        deviation(p->where, "said finalize, and is in state %" PRIu32, pmiwire_conn_state(p->conn));
+        conn_state(p->conn) != PMIWIRE_CONN_FINALIZED)
+        deviation(p->where, "said finalize, and is in state %" PRIu32, conn_state(p->conn));
     if (said(p, PMIWIRE_V1_ABORT, PMIWIRE_V2_ABORT, &which) != p->aborted) {
         if (!known(p, "no abort"))
             deviation(p->where, "abort was %sheard", p->aborted ? "" : "not ");

@@ -16,6 +16,8 @@
 
 #include <pmiwire/server.h>
 
+#include "conn_info.h"
+
 #include "../heap.h"
 
 #define UNUSED __attribute__((unused))
@@ -77,7 +79,7 @@ static UNUSED void h_state(void *ctx, const struct pmiwire_peer *who, uint32_t s
 {
     struct harness *h = ctx;
 
-    assert_int_equal(pmiwire_conn_state(who->conn), state);
+    assert_int_equal(conn_state(who->conn), state);
     h->n_state++;
     h->state = state;
 }
@@ -126,20 +128,23 @@ static UNUSED int h_spawn(void *ctx, const struct pmiwire_peer *who,
 }
 
 static UNUSED int h_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-                        struct pmiwire_str value)
+                        struct pmiwire_str value, uint32_t hint)
 {
     struct harness *h = ctx;
 
+    (void)hint;
     return pmiwire_server_put(h->s, who->job, key, value);
 }
 
 static UNUSED int h_get(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
-                        struct pmiwire_str key, uint64_t token, struct pmiwire_str *value)
+                        struct pmiwire_str key, uint32_t how, uint64_t token,
+                        struct pmiwire_str *value)
 {
     struct harness *h = ctx;
 
     (void)who;
     (void)key;
+    (void)how;
     h->get_job = job;
     h->get_srcid = srcid;
     h->token = token;
@@ -219,13 +224,14 @@ static UNUSED void h_init(struct harness *h)
     h->opts.size = sizeof(h->opts);
     h->opts.ops = &h->ops;
     h->opts.ctx = h;
-    h->opts.alloc = &h->alloc;
+    h->opts.allocator = &h->alloc;
     h->spawn_rc = PMIWIRE_PENDING;
 }
 
 static UNUSED uint32_t h_job(struct harness *h, const char *name, uint32_t n_ranks)
 {
-    struct pmiwire_job_opts o = {sizeof(o), name, n_ranks, 0, -1, 0, NULL, NULL, NULL};
+    struct pmiwire_job_opts o = {
+        .size = sizeof(o), .kvsname = name, .n_ranks = n_ranks, .universe_size = -1};
     uint32_t job;
 
     assert_int_equal(pmiwire_server_job_add(h->s, &o, &job), 0);
@@ -323,7 +329,7 @@ static UNUSED void init2(struct harness *h, int i)
     ask(h, i, INIT2, INIT2_OK);
     assert_int_equal(say(h, i, v2("cmd=fullinit;")), 0);
     assert_non_null(strstr(hear(h, i), "cmd=fullinit-response;rc=0;"));
-    assert_int_equal(pmiwire_conn_state(h->c[i]), PMIWIRE_CONN_INITED);
+    assert_int_equal(conn_state(h->c[i]), PMIWIRE_CONN_INITED);
 }
 
 #endif /* PMIWIRE_TESTS_SERVER_HARNESS_H */

@@ -47,7 +47,8 @@ static void check_fence(uint32_t n, uint32_t fence, uint32_t arity, uint32_t fra
 
                 snprintf(key, sizeof(key), "k%u", r);
                 assert_int_equal(
-                    pmiwire_exchange_get(w.nodes[i].x, str(key), -1, PMIWIRE_GET_LOCAL, 0, &v), 0);
+                    pmiwire_exchange_get(w.nodes[i].x, -1, str(key), -1, PMIWIRE_GET_LOCAL, 0, &v),
+                    0);
                 assert_int_equal(v.len, value_bytes);
                 assert_int_equal(v.ptr[0], 'a' + (r + round) % 26);
             }
@@ -89,12 +90,12 @@ static void fence_takes_one_frame_a_link(void **state)
     w_start(&w, &tree);
     w_put(&w, 4, "a", "1", PMIWIRE_HINT_DENSE);
     w_fence(&w);
-    assert_int_equal(frames(&w, PMIWIRE_XF_COLL), 2 * 12);
+    assert_int_equal(frames(&w, PMIWIRE_FRAME_COLL), 2 * 12);
     w_fini(&w);
     w_init(&w, 13, 26, BLOCK, 1);
     w_start(&w, &rounds);
     w_fence(&w);
-    assert_int_equal(frames(&w, PMIWIRE_XF_COLL), 13 * 4);
+    assert_int_equal(frames(&w, PMIWIRE_FRAME_COLL), 13 * 4);
     w_fini(&w);
 }
 
@@ -150,16 +151,16 @@ static void check_fence_bytes(uint32_t n, uint32_t fence, size_t value_bytes, co
     }
     w_fence(&w);
     for (uint32_t i = 0; i < n; i++) {
-        struct pmiwire_exchange_stats s = w_stats(&w, i);
-        uint64_t received = s.frames[PMIWIRE_XF_COLL].bytes_received;
+        struct pmiwire_stats_exchange s = w_stats(&w, i);
+        uint64_t received = s.frames[PMIWIRE_FRAME_COLL].bytes_received;
 
         assert_int_equal(s.payload_bytes, payload);
         assert_true(received <= payload * 105 / 100);
         assert_true(alike ? received <= payload - pairs
                           : received >= payload - pairs); /* its own do not come */
-        sent += s.frames[PMIWIRE_XF_COLL].bytes_sent;
+        sent += s.frames[PMIWIRE_FRAME_COLL].bytes_sent;
         if (fence)
-            assert_true(s.frames[PMIWIRE_XF_COLL].bytes_sent <= payload * 105 / 100);
+            assert_true(s.frames[PMIWIRE_FRAME_COLL].bytes_sent <= payload * 105 / 100);
     }
     assert_true(sent <= payload * n * 105 / 100);
     w_fini(&w);
@@ -383,40 +384,6 @@ static void allgather(void **state)
     }
 }
 
-/* ---- the tree ---- */
-
-static void tree_shapes(void **state)
-{
-    uint32_t v;
-
-    (void)state;
-    assert_int_equal(pmiwire_exchange_tree_neighbour(0, 2, 0, 0, &v), -EINVAL);
-    assert_int_equal(pmiwire_exchange_tree_neighbour(4, 2, 4, 0, &v), -EINVAL);
-    assert_int_equal(pmiwire_exchange_tree_neighbour(4, 33, 0, 0, &v), -EINVAL);
-    assert_int_equal(pmiwire_exchange_tree_neighbour(1, 2, 0, 0, &v), PMIWIRE_ENOENT);
-    assert_int_equal(pmiwire_exchange_tree_neighbour(INT32_MAX, 32, INT32_MAX - 1, 0, &v), 0);
-    assert_int_equal(v, (INT32_MAX - 2) / 32);
-    assert_int_equal(pmiwire_exchange_tree_neighbour(INT32_MAX, 32, INT32_MAX - 1, 1, &v),
-                     PMIWIRE_ENOENT);
-    for (uint32_t n = 1; n < 2000; n += n < 40 ? 1 : 97) {
-        uint32_t k = pmiwire_exchange_arity(n), edges = 0;
-
-        assert_in_range(k, 2, 4);
-        for (uint32_t node = 0; node < n; node++)
-            for (uint32_t i = 0; pmiwire_exchange_tree_neighbour(n, 0, node, i, &v) == 0; i++) {
-                uint32_t back = 0, j;
-
-                for (j = 0; pmiwire_exchange_tree_neighbour(n, k, v, j, &back) == 0 && back != node;
-                     j++)
-                    ;
-                assert_int_equal(back, node);
-                assert_true(j <= k);
-                edges++;
-            }
-        assert_int_equal(edges, 2 * (n - 1));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,7 +395,6 @@ int main(void)
         cmocka_unit_test(fence_of_all_lengths),
         cmocka_unit_test(ring_everywhere),
         cmocka_unit_test(allgather),
-        cmocka_unit_test(tree_shapes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

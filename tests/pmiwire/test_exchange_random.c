@@ -6,10 +6,8 @@
  * nobody puts meanwhile all nodes find the same; a Get that waits ends; and once a node is lost,
  * everything ends everywhere.
  *
- * That a Get ends because nobody is left to put its key is checked against what no node can see,
- * the whole: there must have been a moment after it was called at which every rank was gone, in a
- * Get, a Ring or a Fence, and no frame but the search's own was under way; and no Put of a SPARSE
- * key before that moment, nor of any key before the Get's Fence.
+ * A Get that waits is told that nobody is left only where that is so: its source is gone, or all
+ * other ranks are; and not where that rank has put the key.
  *
  * FENCEPOST_SEEDS=N runs N seeds of each kind, FENCEPOST_SEED=N that one alone.
  */
@@ -24,7 +22,6 @@ struct history {
     uint32_t last[EPOCHS + 2][MAX_RANKS]; /* each rank's last value of an epoch, 0: none */
     uint32_t agreed[EPOCHS + 2];          /* what has been found in an epoch in which nobody puts */
     bool put;
-    uint32_t stuck_before; /* when all were last stuck before it was first put */
 };
 
 struct actor {
@@ -36,19 +33,20 @@ struct actor {
     bool blocked;     /* in a Get */
     uint64_t token;
     uint32_t key, how; /* of that */
-    uint32_t since;
+    int32_t src;
 };
 
 struct play {
     struct world w;
-    uint32_t design, flags;
+    uint32_t design, arity, flags;
     struct history keys[KEYS];
     struct actor actors[MAX_RANKS];
     uint32_t next_value;
-    uint32_t step, last_stuck; /* the last step after which all ranks were, 0: none */
-    uint64_t now, limit;       /* limit: wait_ns, 0: none */
-    uint32_t quiet;            /* an epoch in which nobody puts */
-    uint32_t ring_before;      /* of this epoch and later ones: all enter a Ring before the Fence */
+    uint32_t step;
+    uint32_t n_vain;      /* Gets that were told that nobody is left */
+    uint64_t now, limit;  /* limit: wait_ns, 0: none */
+    uint32_t quiet;       /* an epoch in which nobody puts */
+    uint32_t ring_before; /* of this epoch and later ones: all enter a Ring before the Fence */
     bool killing, killed;
     uint32_t victim;
     uint32_t to_tell[MAX_NODES], n_to_tell;
@@ -129,21 +127,27 @@ static bool of_this_epoch(const struct play *p, uint32_t value, uint32_t k, uint
 }
 
 /* A Get that waited has been told that nobody is left. */
-static void check_stuck(const struct play *p, const struct actor *a)
+static void check_vain(struct play *p, uint32_t rank)
 {
-    uint32_t stuck = p->last_stuck;
+    const struct actor *a = &p->actors[rank];
+    const bool named = a->src >= 0 && (uint32_t)a->src != rank;
+    const struct history *h;
 
     n_ended++;
+    p->n_vain++;
     assert_true(a->key < KEYS ||
                 a->key == NOBODYS); /* each rank puts the others as it comes from its Fence */
-    if (a->key < KEYS) {
-        const struct history *h = &p->keys[a->key];
-
-        assert_false(ever_put(h, a->epoch) && !p->flags);
-        if (h->put && (p->flags || a->key == 1 || a->key == 4)) /* is always SPARSE */
-            stuck = h->stuck_before;
-    }
-    assert_true(stuck >= a->since && stuck > 0);
+    for (uint32_t r = 0; r < p->w.n_ranks; r++)
+        if (named ? r == (uint32_t)a->src : r != rank)
+            assert_true(p->actors[r].gone);
+    if (a->key == NOBODYS)
+        return;
+    h = &p->keys[a->key];
+    assert_false(ever_put(h, a->epoch) && !p->flags);
+    if (p->flags || a->key == 1 || a->key == 4) /* is always SPARSE */
+        for (uint32_t e = 0; e <= EPOCHS; e++)
+            for (uint32_t r = 0; r < p->w.n_ranks; r++)
+                assert_false(h->last[e][r] && (!named || r == (uint32_t)a->src));
 }
 
 static void check_value(struct play *p, uint32_t rank, uint64_t token)
@@ -159,7 +163,7 @@ static void check_value(struct play *p, uint32_t rank, uint64_t token)
         return;
     }
     if (g->rc == PMIWIRE_ENOENT && a->how == PMIWIRE_GET_WAIT) {
-        check_stuck(p, a);
+        check_vain(p, rank);
         return;
     }
     if (g->rc == PMIWIRE_ENOENT) {
@@ -193,8 +197,6 @@ static void put_value(struct play *p, uint32_t rank, uint32_t k)
     assert_true(v < sizeof(all_puts) / sizeof(all_puts[0]));
     all_puts[v] = (struct put){k, a->epoch};
     snprintf(text, sizeof(text), "%u", v);
-    if (!p->keys[k].put)
-        p->keys[k].stuck_before = p->last_stuck;
     p->keys[k].put = true;
     while (times-- > 0)
         w_put(&p->w, rank, key_name(k), text, hint);
@@ -209,10 +211,10 @@ static void waited_name(char *text, size_t n, uint32_t rank, uint32_t epoch)
 static void get_value(struct play *p, uint32_t rank)
 {
     struct actor *a = &p->actors[rank];
-    uint32_t k = w_random(&p->w, KEYS + 4), src, times = 1 + (w_random(&p->w, 4) == 0);
+    uint32_t k = w_random(&p->w, KEYS + (p->limit ? 4 : 2)), src,
+             times = 1 + (w_random(&p->w, 4) == 0);
     char name[24];
 
-    a->since = p->step;
     if (k == KEYS + 3) { /* perhaps nobody ever puts it */
         a->key = w_random(&p->w, KEYS);
         a->how = PMIWIRE_GET_WAIT;
@@ -238,7 +240,33 @@ static void get_value(struct play *p, uint32_t rank)
         waited_name(name, sizeof(name), src, a->epoch);
     }
     while (times-- > 0)
-        a->token = w_get(&p->w, p->w.node_of[rank], name, (int32_t)src, a->how);
+        a->token = w_get_by(&p->w, p->w.node_of[rank], (int32_t)rank, name, (int32_t)src, a->how);
+    a->src = (int32_t)src;
+    a->blocked = true;
+}
+
+/* After the last Fence: what ranks below have put, and what nobody has. Rank 0 leaves first, and
+ * only the last may name nobody. */
+static void get_last(struct play *p, uint32_t rank)
+{
+    struct actor *a = &p->actors[rank];
+    char name[24];
+
+    a->how = PMIWIRE_GET_WAIT;
+    a->key = w_random(&p->w, 2) ? NOBODYS : w_random(&p->w, KEYS);
+    a->src = a->key < KEYS ? (int32_t)key_rank(p, a->key) : (int32_t)w_random(&p->w, p->w.n_ranks);
+    if ((uint32_t)a->src >= rank) {
+        a->src = (int32_t)w_random(&p->w, rank);
+        if (p->design == PMIWIRE_DESIGN_DIRECT) /* there one asks the rank that has put it */
+            a->key = NOBODYS;
+    }
+    if (rank == p->w.n_ranks - 1 && p->design != PMIWIRE_DESIGN_DIRECT && w_random(&p->w, 2))
+        a->src = w_random(&p->w, 2) ? -1 : (int32_t)rank;
+    if (a->key < KEYS)
+        snprintf(name, sizeof(name), "%s", key_name(a->key));
+    else
+        snprintf(name, sizeof(name), "nobody%u", w_random(&p->w, 3));
+    a->token = w_get_by(&p->w, p->w.node_of[rank], (int32_t)rank, name, a->src, a->how);
     a->blocked = true;
 }
 
@@ -279,7 +307,15 @@ static bool act(struct play *p, uint32_t rank)
         a->epoch++;
         a->to_do = 1 + w_random(&p->w, 6);
         a->waited_put = false;
-        a->gone = a->epoch == EPOCHS;
+        return true;
+    }
+    if (a->epoch == EPOCHS) {
+        if (a->to_do-- > 0 && rank > 0) {
+            get_last(p, rank);
+        } else {
+            a->gone = true;
+            w_gone(&p->w, rank);
+        }
         return true;
     }
     if (!a->waited_put) { /* before it waits for others */
@@ -320,12 +356,11 @@ static bool act(struct play *p, uint32_t rank)
 /* A node dies; its neighbours will be told, sooner or later, and who sends to it afterwards. */
 static void kill_one(struct play *p)
 {
-    uint32_t next;
-
     p->killed = true;
     p->w.nodes[p->victim].dead = true;
-    for (uint32_t i = 0; pmiwire_exchange_neighbour(p->w.nodes[p->victim].x, i, &next) == 0; i++)
-        p->to_tell[p->n_to_tell++] = next;
+    for (uint32_t next = 0; next < p->w.n_nodes; next++)
+        if (w_linked(p->arity, next, p->victim))
+            p->to_tell[p->n_to_tell++] = next;
     /* Some of what it had sent still arrives, some is lost: the end of each queue. */
     for (uint32_t to = 0; to < p->w.n_nodes; to++) {
         struct queue *q = &p->w.queues[(size_t)p->victim * p->w.n_nodes + to];
@@ -336,7 +371,6 @@ static void kill_one(struct play *p)
         for (struct msg *m = *at, *after; m; m = after) {
             after = m->next;
             p->w.n_queued--;
-            p->w.n_still -= is_still(m);
             free(m);
         }
         *at = NULL;
@@ -353,7 +387,7 @@ static bool tell_one(struct play *p)
     i = w_random(&p->w, p->n_to_tell);
     node = p->to_tell[i];
     p->to_tell[i] = p->to_tell[--p->n_to_tell];
-    assert_int_equal(pmiwire_exchange_lost(p->w.nodes[node].x, p->victim), 0);
+    assert_int_equal(pmiwire_exchange_fail(p->w.nodes[node].x, PMIWIRE_ELOST, p->victim), 0);
     return true;
 }
 
@@ -364,37 +398,6 @@ static bool deliver(struct play *p)
     if (!w_step(&p->w, &rc))
         return false;
     assert_true(rc == 0 || (p->killed && rc == PMIWIRE_ELOST));
-    return true;
-}
-
-/* Nothing will be done by this rank before it is told something. */
-static bool is_stuck(const struct play *p, uint32_t rank)
-{
-    const struct actor *a = &p->actors[rank];
-
-    return a->gone || (a->blocked && p->w.gets[a->token].pending) ||
-           (a->in_ring && p->w.rings[rank].n < a->n_rings) ||
-           (a->in_fence && p->w.nodes[p->w.node_of[rank]].n_done[PMIWIRE_COLL_FENCE] == a->epoch);
-}
-
-static int on_still(const struct node *n)
-{
-    const struct play *p = n->w->hook_ctx;
-
-    for (uint32_t i = 0; i < n->n_local; i++)
-        if (!is_stuck(p, n->ranks[i]))
-            return 0;
-    return 1;
-}
-
-/* All of them, and no frame will come that tells one. */
-static bool all_stuck(const struct play *p)
-{
-    if (p->w.n_queued > p->w.n_still)
-        return false;
-    for (uint32_t r = 0; r < p->w.n_ranks; r++)
-        if (!is_stuck(p, r))
-            return false;
     return true;
 }
 
@@ -438,8 +441,6 @@ static void run(struct play *p)
                 return;
             tick(p, w_random(&p->w, p->w.n_nodes));
         }
-        if (!p->killed && all_stuck(p))
-            p->last_stuck = p->step;
     }
 }
 
@@ -451,12 +452,12 @@ static void check_end(struct play *p)
         if (p->w.gets[t].pending)
             assert_true(p->killed); /* then by a rank of that node, as is checked below */
     for (uint32_t i = 0; i < p->w.n_nodes; i++) {
-        struct pmiwire_exchange_stats s = w_stats(&p->w, i);
+        struct pmiwire_stats_exchange s = w_stats(&p->w, i);
 
         assert_int_equal(s.n_refused, 0);
         if (killed_node(p, i))
             continue;
-        if (!p->limit) /* else a home does not know that the one who asked has given up */
+        if (!p->limit && !p->n_vain) /* a home does not know who has given up */
             assert_int_equal(s.n_waiting, 0);
         assert_int_equal(p->w.nodes[i].n_failed, p->killed);
         if (!p->killed)
@@ -480,17 +481,19 @@ static void play(uint64_t seed, bool killing)
     ranks = nodes + w_random(&p.w, MAX_RANKS - nodes);
     o.design = w_random(&p.w, 3);
     o.fence = o.design == PMIWIRE_DESIGN_TREE ? 0 : w_random(&p.w, 2);
-    o.arity = w_random(&p.w, 2) ? 0 : 2 + w_random(&p.w, 3);
+    o.arity = 2 + w_random(&p.w, 3);
     o.flags = w_random(&p.w, 4) == 0 ? PMIWIRE_EXCHANGE_FENCE_FREE : 0;
     o.unhinted = w_random(&p.w, 3);
     o.max_frame_bytes = w_random(&p.w, 2) ? 4096 : 0;
-    o.wait_ns = w_random(&p.w, 4) ? 0 : 1 + w_random(&p.w, 20000);
+    o.wait_ns = w_random(&p.w, 4) && !(o.flags && o.design == PMIWIRE_DESIGN_DKVS)
+                    ? 0
+                    : 1 + w_random(&p.w, 20000);
     w_init(&p.w, nodes, ranks, (enum placement)w_random(&p.w, 3), seed);
     p.design = o.design;
+    p.arity = o.arity;
     p.flags = o.flags;
     p.limit = o.wait_ns;
     p.w.hook_ctx = &p;
-    p.w.on_still = on_still;
     p.next_value = 1;
     p.quiet = w_random(&p.w, EPOCHS + 2);
     p.ring_before = w_random(&p.w, EPOCHS + 1);

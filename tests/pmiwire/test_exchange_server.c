@@ -31,15 +31,16 @@ static struct cluster {
 static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                   struct pmiwire_str value, uint32_t hint)
 {
+    assert_ptr_equal(who->job_cookie, ctx);
     return pmiwire_exchange_put(((struct node *)ctx)->x, who->rank, key, value, hint);
 }
 
 static int on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
                   struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value)
 {
-    (void)who, (void)job;
-    return pmiwire_exchange_get(((struct node *)ctx)->x, key, srcid < 0 ? PMIWIRE_RANK_NONE : srcid,
-                                how, token, value);
+    (void)job;
+    return pmiwire_exchange_get(((struct node *)ctx)->x, who->rank, key,
+                                srcid < 0 ? PMIWIRE_RANK_NONE : srcid, how, token, value);
 }
 
 static int on_fence(void *ctx, uint32_t job)
@@ -58,6 +59,12 @@ static int on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str
     cl.ring_tokens[who->rank] = token;
     rc = pmiwire_exchange_ring(((struct node *)ctx)->x, who->rank, left, right);
     return rc != 0 ? rc : PMIWIRE_PENDING;
+}
+
+static void on_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
+{
+    if (state == PMIWIRE_CONN_FINALIZED)
+        assert_int_equal(pmiwire_exchange_gone(((struct node *)ctx)->x, who->rank), 0);
 }
 
 /* ---- exchange to server ---- */
@@ -85,26 +92,16 @@ static void x_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pm
     (void)pmiwire_server_ring_done(server_of(ctx), cl.ring_tokens[rank], rc, place, left, right);
 }
 
-static int x_still(void *ctx)
-{
-    const struct node *n = ctx;
-    uint32_t waiting = 0, finalized = 0;
-
-    assert_int_equal(pmiwire_server_job_waiting(server_of(ctx), 0, &waiting), 0);
-    for (uint32_t i = 0; i < n->n_local; i++)
-        finalized += pmiwire_conn_state(cl.clients[n->ranks[i]].conn) == PMIWIRE_CONN_FINALIZED;
-    return waiting + finalized == n->n_local;
-}
-
 /* ---- the cluster ---- */
 
 static void start(uint32_t design)
 {
     static const struct pmiwire_server_ops ops = {.size = sizeof(ops),
-                                                  .put_hinted = on_put,
-                                                  .get_from = on_get,
+                                                  .put = on_put,
+                                                  .get = on_get,
                                                   .fence = on_fence,
-                                                  .ring = on_ring};
+                                                  .ring = on_ring,
+                                                  .state = on_state};
     struct pmiwire_exchange_ops xops = w_ops;
     struct pmiwire_exchange_opts o = {.ops = &xops, .design = design};
 
@@ -112,7 +109,6 @@ static void start(uint32_t design)
     xops.got = x_got;
     xops.done = x_done;
     xops.ringed = x_ringed;
-    xops.still = x_still;
     w_init(&cl.w, NODES, RANKS, CYCLIC, 1);
     w_start(&cl.w, &o);
     for (uint32_t i = 0; i < NODES; i++) {
@@ -124,6 +120,7 @@ static void start(uint32_t design)
         uint32_t job;
 
         jo.node_of = cl.w.node_of;
+        jo.cookie = &cl.w.nodes[i];
         assert_int_equal(pmiwire_server_create(&so, &cl.servers[i]), 0);
         assert_int_equal(pmiwire_server_job_add(cl.servers[i], &jo, &job), 0);
         assert_int_equal(pmiwire_server_advertise(cl.servers[i], job, PMIWIRE_EXT_SERVER, str("1")),
@@ -332,9 +329,15 @@ static void ticks(uint64_t from)
     }
 }
 
-/* Nobody is left to put a key: some have finalized, some are in a fence, one is in a ring, one
- * waits for another key. */
-static void test_nobody_left(void **state)
+static void finalize(uint32_t r)
+{
+    assert_int_equal(pmiwire_client_finalize(cl.clients[r].c, 0), 0);
+    answered(r, 0);
+}
+
+/* Who named the rank that finalizes is answered, but for what it has put; who named nobody is when
+ * all others have finalized. */
+static void test_source_gone(void **state)
 {
     (void)state;
     for (uint32_t design = 0; design < 3; design++) {
@@ -343,32 +346,29 @@ static void test_nobody_left(void **state)
         assert_int_equal(pmiwire_client_get(cl.clients[0].c, pmiwire_strz(NULL), 4, str("key"),
                                             PMIWIRE_GET_WAIT, 0),
                          0);
-        assert_int_equal(pmiwire_client_finalize(cl.clients[3].c, 0), 0);
-        answered(3, 0);
-        for (uint32_t r = 1; r < 5; r += 3)
-            assert_int_equal(pmiwire_client_fence(cl.clients[r].c, pmiwire_strz(NULL), 0), 0);
-        assert_int_equal(pmiwire_client_ring(cl.clients[2].c, str("value"), 0), 0);
-        settle();
+        if (design != PMIWIRE_DESIGN_DIRECT) /* there a Get must name its source */
+            assert_int_equal(pmiwire_client_get(cl.clients[1].c, pmiwire_strz(NULL), -1, str("key"),
+                                                PMIWIRE_GET_WAIT, 0),
+                             0);
         ticks(1);
-        waits(0); /* for rank 5 is busy */
-        put(5, "another", "value", PMIWIRE_HINT_DENSE);
+        put(4, "another", "value", PMIWIRE_HINT_SPARSE);
+        finalize(4);
+        finalize(3);
         ticks(10);
-        waits(0);
-        assert_int_equal(pmiwire_client_get(cl.clients[5].c, pmiwire_strz(NULL), 0, str("third"),
-                                            PMIWIRE_GET_WAIT, 0),
-                         0);
-        ticks(20);
         answered(0, PMIWIRE_ENOENT);
-        answered(5, PMIWIRE_ENOENT);
-        for (uint32_t r = 1; r < 5; r++)
-            if (r != 3)
-                waits(r);
-        put(5, "key", "value", PMIWIRE_HINT_SPARSE);
-        assert_int_equal(pmiwire_client_get(cl.clients[0].c, pmiwire_strz(NULL), 5, str("key"),
+        assert_int_equal(pmiwire_client_get(cl.clients[0].c, pmiwire_strz(NULL), 4, str("another"),
                                             PMIWIRE_GET_WAIT, 0),
                          0);
         answered(0, 0);
         assert_string_equal(cl.clients[0].value, "value");
+        finalize(0);
+        finalize(2);
+        ticks(20);
+        waits(1); /* rank 5 could put it */
+        finalize(5);
+        ticks(30);
+        if (design != PMIWIRE_DESIGN_DIRECT)
+            answered(1, PMIWIRE_ENOENT);
         stop();
     }
 }
@@ -400,7 +400,7 @@ static void test_ring(void **state)
         }
     }
     for (uint32_t i = 0; i < NODES; i++)
-        assert_int_equal(w_stats(&cl.w, i).frames[PMIWIRE_XF_RING].n_sent, 6);
+        assert_int_equal(w_stats(&cl.w, i).frames[PMIWIRE_FRAME_RING].n_sent, 6);
     stop();
 }
 
@@ -491,7 +491,7 @@ static void test_lost_node(void **state)
     for (uint32_t r = 0; r < 5; r++)
         if (r != 2)
             waits(r);
-    assert_int_equal(pmiwire_exchange_lost(cl.w.nodes[0].x, 2), 0);
+    assert_int_equal(pmiwire_exchange_fail(cl.w.nodes[0].x, PMIWIRE_ELOST, 2), 0);
     for (uint32_t r = 0; r < 5; r++)
         if (r != 2)
             answered(r, PMIWIRE_EPEER);
@@ -502,7 +502,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_put_fence_get),  cmocka_unit_test(test_hints_on_long_values),
-        cmocka_unit_test(test_far_gets),       cmocka_unit_test(test_nobody_left),
+        cmocka_unit_test(test_far_gets),       cmocka_unit_test(test_source_gone),
         cmocka_unit_test(test_ring),           cmocka_unit_test(test_ring_limits),
         cmocka_unit_test(test_not_advertised), cmocka_unit_test(test_bad_words),
         cmocka_unit_test(test_lost_node),

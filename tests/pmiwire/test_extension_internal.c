@@ -95,8 +95,8 @@ static void test_advertise(void **state)
         v2("cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=2;appnum=0;"
            "debugged=FALSE;pmiverbose=FALSE;"
            "fp-server=1;fp-table=" TABLE ";"));
-    assert_false(pmiwire_conn_is_ours(h.c[0]));
-    assert_false(pmiwire_conn_is_ours(h.c[1]));
+    assert_false(conn_info(h.c[0]).has_extensions);
+    assert_false(conn_info(h.c[1]).has_extensions);
     /* A fence carries its own, and only as long as it is advertised. */
     for (int round = 0; round < 3; round++) {
         assert_int_equal(
@@ -231,7 +231,7 @@ static void test_session(void **state)
                 assert_null(info.ext[0].ptr);
                 assert_null(info.ext[PMIWIRE_EXT_TABLE_END].ptr);
                 /* Such a server carries what others would mangle on PMI-2. */
-                assert_true(pmiwire_conn_is_ours(h.c[0]));
+                assert_true(conn_info(h.c[0]).has_extensions);
                 carried = says || wire == PMIWIRE_V1;
                 assert_int_equal(
                     pmiwire_client_put(c, S("k"), S("semi;colon"), PMIWIRE_HINT_NONE, 0),

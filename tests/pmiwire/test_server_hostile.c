@@ -47,7 +47,7 @@ static void test_states(void **state)
     ask(&h, 0, "cmd=initack pmiid=0\n", "cmd=initack rc=-1 msg=initack_after_init\n");
     assert_int_equal(say(&h, 0, v2("cmd=fullinit;")), 0);
     assert_non_null(strstr(hear(&h, 0), "cmd=fullinit-response;rc=-1;"));
-    assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_INITED);
+    assert_int_equal(conn_state(h.c[0]), PMIWIRE_CONN_INITED);
     ask(&h, 1, INIT2, INIT2_OK);
     ask(&h, 1, v2("cmd=kvs-fence;"),
         v2("cmd=kvs-fence-response;rc=-1;errmsg=command before init;"));
@@ -56,7 +56,7 @@ static void test_states(void **state)
     ask(&h, 0, "cmd=finalize\ncmd=get_appnum\n",
         "cmd=finalize_ack rc=0\ncmd=appnum rc=-1 msg=command_after_finalize\n");
     ask(&h, 0, "cmd=finalize\n", "cmd=finalize_ack rc=-1 msg=command_after_finalize\n");
-    assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_FINALIZED);
+    assert_int_equal(conn_state(h.c[0]), PMIWIRE_CONN_FINALIZED);
     h_stop(&h);
 }
 
@@ -83,7 +83,7 @@ static void test_malformed(void **state)
         {"    63cmd=kvs-fence;thrid=123456789012345678901234567890123456789012;",
          "cmd=kvs-fence-response;rc=-1;"},
     };
-    struct pmiwire_server_stats st;
+    struct pmiwire_stats_server st;
     struct harness h;
     size_t i, n = sizeof(cases) / sizeof(cases[0]);
 
@@ -97,9 +97,9 @@ static void test_malformed(void **state)
             fail_msg("case %zu: %s", i, h.diag);
         assert_int_equal(h.n_diag, 1);
         assert_memory_equal(h.diag, "kvs_0 rank 0: ", 14);
-        assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_NEW);
+        assert_int_equal(conn_state(h.c[0]), PMIWIRE_CONN_NEW);
     }
-    pmiwire_server_get_stats(h.s, &st);
+    pmiwire_server_stats(h.s, &st);
     assert_int_equal(st.n_bad, n);
     assert_int_equal(st.n_messages, n);
     assert_int_equal(st.n_failed, 0);
@@ -144,8 +144,8 @@ static void test_lost_framing(void **state)
         h.n_ready = 0;
         assert_int_equal(pmiwire_conn_input(h.c[0], cases[i].text, cases[i].n), cases[i].code);
         assert_int_equal(h.n_ready, 1);
-        assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_FAILED);
-        assert_int_equal(pmiwire_conn_error(h.c[0]), cases[i].code);
+        assert_int_equal(conn_state(h.c[0]), PMIWIRE_CONN_FAILED);
+        assert_int_equal(conn_error(h.c[0]), cases[i].code);
         assert_int_equal(h.diag_code, cases[i].code);
         assert_memory_equal(h.diag, "kvs_0 rank 0: ", 14);
         assert_int_equal(say(&h, 0, "cmd=get_appnum\n"), cases[i].code);
@@ -197,7 +197,7 @@ static void test_message_limit(void **state)
     for (i = 0; i < 65536; i += 4096)
         if (pmiwire_conn_input(h.c[0], big + i, 4096) != 0)
             break;
-    assert_int_equal(pmiwire_conn_error(h.c[0]), PMIWIRE_ETOOBIG);
+    assert_int_equal(conn_error(h.c[0]), PMIWIRE_ETOOBIG);
     big[65536] = '\n';
     assert_int_equal(pmiwire_conn_input(h.c[1], big, 65537), PMIWIRE_ETOOBIG);
     h_stop(&h);
@@ -290,7 +290,7 @@ static void test_slow_reader(void **state)
 
 static void test_store_limit(void **state)
 {
-    struct pmiwire_server_stats st;
+    struct pmiwire_stats_server st;
     struct harness h;
     char text[100];
     int i, n = 0;
@@ -309,7 +309,7 @@ static void test_store_limit(void **state)
         n += strstr(hear(&h, 0), ";rc=0;") != NULL;
     }
     assert_int_equal(n, 1000 / (3 + 64));
-    pmiwire_server_get_stats(h.s, &st);
+    pmiwire_server_stats(h.s, &st);
     assert_int_equal(st.kvs_bytes, 3 * n);
     ask(&h, 0, v2("cmd=kvs-put;key=00;value=y;"), v2("cmd=kvs-put-response;rc=0;"));
     ask(&h, 0, v2("cmd=info-putnodeattr;key=a;value=yy;"),
@@ -317,14 +317,14 @@ static void test_store_limit(void **state)
     ask(&h, 0, v2("cmd=name-publish;name=a;port=yy;"),
         v2("cmd=name-publish-response;rc=-1;errmsg=no room for this name;"));
     ask(&h, 1, v2("cmd=kvs-put;key=00;value=y;"), v2("cmd=kvs-put-response;rc=0;"));
-    pmiwire_server_get_stats(h.s, &st);
+    pmiwire_server_stats(h.s, &st);
     assert_int_equal(st.kvs_bytes, 3 * n + 3);
     for (i = 0; i < 30; i++) { /* what is taken back makes room */
         ask(&h, 1, v2("cmd=name-publish;name=a;port=yy;"), v2("cmd=name-publish-response;rc=0;"));
         ask(&h, 1, v2("cmd=name-unpublish;name=a;"), v2("cmd=name-unpublish-response;rc=0;"));
     }
     ask(&h, 1, v2("cmd=kvs-put;key=00;value=longer;"), v2("cmd=kvs-put-response;rc=0;"));
-    pmiwire_server_get_stats(h.s, &st);
+    pmiwire_server_stats(h.s, &st);
     assert_int_equal(st.kvs_bytes, 3 * n + 8);
     h_stop(&h);
 }
@@ -348,19 +348,19 @@ static void test_stall(void **state)
     pmiwire_server_tick(h.s, 1000);
     pmiwire_server_tick(h.s, 1099);
     for (i = 0; i < 4; i++)
-        assert_int_equal(pmiwire_conn_error(h.c[i]), 0);
+        assert_int_equal(conn_error(h.c[i]), 0);
     assert_int_equal(say(&h, 0, "n"), 0); /* slow, but not silent */
     pmiwire_server_tick(h.s, 1100);
-    assert_int_equal(pmiwire_conn_error(h.c[0]), 0);
-    assert_int_equal(pmiwire_conn_error(h.c[1]), PMIWIRE_ESLOW);
-    assert_int_equal(pmiwire_conn_error(h.c[2]), 0);
-    assert_int_equal(pmiwire_conn_error(h.c[3]), PMIWIRE_ESTALL);
+    assert_int_equal(conn_error(h.c[0]), 0);
+    assert_int_equal(conn_error(h.c[1]), PMIWIRE_ESLOW);
+    assert_int_equal(conn_error(h.c[2]), 0);
+    assert_int_equal(conn_error(h.c[3]), PMIWIRE_ESTALL);
     pmiwire_server_tick(h.s, 1199);
-    assert_int_equal(pmiwire_conn_error(h.c[0]), 0);
+    assert_int_equal(conn_error(h.c[0]), 0);
     pmiwire_server_tick(h.s, 1200);
-    assert_int_equal(pmiwire_conn_error(h.c[0]), PMIWIRE_ESTALL);
+    assert_int_equal(conn_error(h.c[0]), PMIWIRE_ESTALL);
     assert_string_equal(h.diag, "kvs_0 rank 0: client is silent in the middle of a message");
-    assert_int_equal(pmiwire_conn_error(h.c[2]), 0);
+    assert_int_equal(conn_error(h.c[2]), 0);
     h_stop(&h);
 }
 
@@ -468,12 +468,13 @@ static void test_acting_callbacks(void **state)
 
 /* put() brings further input of the connection that is being served. */
 static int feeding_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-                       struct pmiwire_str value)
+                       struct pmiwire_str value, uint32_t hint)
 {
     static const char more[] = "cmd=get_appnum\n";
     struct harness *h = ctx;
     int i;
 
+    (void)hint;
     for (i = 0; i < 200; i++) /* enough to move any buffer */
         assert_int_equal(pmiwire_conn_input(who->conn, more, sizeof(more) - 1), 0);
     return pmiwire_server_put(h->s, who->job, key, value);
@@ -566,8 +567,8 @@ static void play(uint32_t piece, char *out0, char *out1)
         strcat(out0, hear(&h, 0));
         strcat(out1, hear(&h, 1));
     }
-    assert_int_equal(pmiwire_conn_state(h.c[0]), PMIWIRE_CONN_FINALIZED);
-    assert_int_equal(pmiwire_conn_state(h.c[1]), PMIWIRE_CONN_FINALIZED);
+    assert_int_equal(conn_state(h.c[0]), PMIWIRE_CONN_FINALIZED);
+    assert_int_equal(conn_state(h.c[1]), PMIWIRE_CONN_FINALIZED);
     h_stop(&h);
 }
 
@@ -637,7 +638,13 @@ static void check_pair(struct harness *h, const char *out, const char *reply, co
 static int scenario(struct harness *h, long fail_at)
 {
     static const uint32_t node_of[] = {0, 0};
-    struct pmiwire_job_opts o = {sizeof(o), "kvs_0", 2, 0, -1, 0, node_of, node_of, "mum"};
+    struct pmiwire_job_opts o = {.size = sizeof(o),
+                                 .kvsname = "kvs_0",
+                                 .n_ranks = 2,
+                                 .universe_size = -1,
+                                 .appnum = node_of,
+                                 .node_of = node_of,
+                                 .spawner_jobid = "mum"};
     static char out0[8192], out1[8192];
     uint32_t job;
     int i, rc;
@@ -680,7 +687,7 @@ static int scenario(struct harness *h, long fail_at)
     check_pair(h, out1, "cmd=kvs-put-response;rc=0", "b", "x;y");
     check_pair(h, out1, "cmd=kvs-put-response;thrid=2;rc=0", "c", "1");
     for (i = 0; i < 2; i++)
-        if (pmiwire_conn_state(h->c[i]) == PMIWIRE_CONN_FAILED)
+        if (conn_state(h->c[i]) == PMIWIRE_CONN_FAILED)
             assert_true(h->n_diag > 0);
     rc = h->heap.n_calls;
     h_stop(h);
@@ -756,7 +763,7 @@ enum { MANY = 10000 };
 static void test_ten_thousand(void **state)
 {
     static struct pmiwire_conn *conn[MANY];
-    struct pmiwire_server_stats st;
+    struct pmiwire_stats_server st;
     struct harness h;
     const void *p;
     size_t n;
@@ -782,7 +789,7 @@ static void test_ten_thousand(void **state)
                                    "cmd=appnum rc=0 appnum=0\n" BARRIER_OK));
         pmiwire_conn_sent(conn[i], n);
     }
-    pmiwire_server_get_stats(h.s, &st);
+    pmiwire_server_stats(h.s, &st);
     assert_int_equal(st.n_fences, 4);
     assert_int_equal(st.n_messages, 6 * MANY);
     assert_int_equal(st.n_conns, MANY + 1);
@@ -854,7 +861,8 @@ static void test_stores_at_random(void **state)
 
 static void test_options(void **state)
 {
-    struct pmiwire_job_opts o = {sizeof(o), "kvs", 1, 0, -1, 0, NULL, NULL, NULL};
+    struct pmiwire_job_opts o = {
+        .size = sizeof(o), .kvsname = "kvs", .n_ranks = 1, .universe_size = -1};
     struct harness h;
     struct pmiwire_server *s = NULL;
     struct pmiwire_conn *c;

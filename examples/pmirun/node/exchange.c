@@ -155,13 +155,6 @@ static void on_failed(void *ctx, int rc, uint32_t member)
     job_stop(x->pr, STATUS_RESOURCES);
 }
 
-static int on_still(void *ctx)
-{
-    const struct exchange *x = ctx;
-
-    return wait_nobody_left(x->pr, x->job);
-}
-
 /* The job's nodes; how many of its ranks are on those below this one. */
 static int find_members(struct exchange *x, uint32_t n_nodes, uint32_t self, uint32_t *me,
                         uint32_t *n_below)
@@ -200,8 +193,7 @@ static int create_engine(struct exchange *x, uint32_t me, uint32_t n_below)
                                                     .got = on_got,
                                                     .ringed = on_ringed,
                                                     .done = on_done,
-                                                    .failed = on_failed,
-                                                    .still = on_still};
+                                                    .failed = on_failed};
     struct pmiwire_exchange_opts opts = {.size = sizeof(opts), .ops = &ops, .ctx = x};
     const struct job *job = x->job;
     uint32_t *ranks = calloc(job->n_local, sizeof(*ranks));
@@ -263,7 +255,7 @@ void exchange_over(struct job *job)
     if (!job->exchange)
         return;
     job->exchange->over = true;
-    pmiwire_exchange_fail(job->exchange->engine, PMIWIRE_ENOENT); /* what the Gets are told */
+    pmiwire_exchange_fail(job->exchange->engine, PMIWIRE_ENOENT, 0); /* what Gets end with */
 }
 
 int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value,
@@ -272,10 +264,10 @@ int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct p
     return pmiwire_exchange_put(job->exchange->engine, rank, key, value, hint);
 }
 
-int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t how, uint64_t token,
-                 struct pmiwire_str *value)
+int exchange_get(struct job *job, int32_t rank, struct pmiwire_str key, int32_t src, uint32_t how,
+                 uint64_t token, struct pmiwire_str *value)
 {
-    int rc = pmiwire_exchange_get(job->exchange->engine, key, src, how, token, value);
+    int rc = pmiwire_exchange_get(job->exchange->engine, rank, key, src, how, token, value);
 
     if (rc == 0)
         *value = bare(*value);
@@ -285,10 +277,10 @@ int exchange_get(struct job *job, struct pmiwire_str key, int32_t src, uint32_t 
 int exchange_on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left,
                      struct pmiwire_str right, uint64_t token)
 {
-    const struct pmirun *pr = ctx;
-    const struct job *job = job_by_id(pr, who->job);
+    const struct job *job = who->job_cookie;
     int rc;
 
+    (void)ctx;
     if (!job || !job->exchange)
         return PMIWIRE_ENOENT;
     job->exchange->ring_tokens[index_of(job, (uint32_t)who->rank)] = token;
@@ -322,6 +314,11 @@ bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n)
            rc != PMIWIRE_EVERSION; /* another error has been told by failed() */
 }
 
+void exchange_gone(struct job *job, int32_t rank)
+{
+    pmiwire_exchange_gone(job->exchange->engine, rank);
+}
+
 void exchange_tick(struct job *job)
 {
     pmiwire_exchange_tick(job->exchange->engine, job->exchange->pr->now_ns);
@@ -330,5 +327,5 @@ void exchange_tick(struct job *job)
 void exchange_lost(struct job *job, uint32_t node)
 {
     if (job->exchange && member_of(job->exchange, node) < job->exchange->n_members)
-        pmiwire_exchange_lost(job->exchange->engine, member_of(job->exchange, node));
+        pmiwire_exchange_fail(job->exchange->engine, PMIWIRE_ELOST, member_of(job->exchange, node));
 }

@@ -59,7 +59,7 @@ struct job {
         n_gave_up;     /* head: agents that have ranks of it; those that say that it failed */
     uint32_t n_inited; /* ranks that ever completed PMI init */
     uint32_t n_absent; /* ranks that exited without */
-    uint32_t n_done;   /* ranks that put nothing any more: finalized, or exited */
+    uint32_t n_gone;   /* ranks that put nothing any more: finalized, or exited */
     bool absent_warned;
     bool abandoned;   /* a spawn that failed: how its ranks end does not matter */
     bool ended;       /* no rank of it is left here */

@@ -86,8 +86,8 @@ int pmi_init(struct pmirun *pr)
         .state = on_state,
         .abort = on_abort,
         .spawn = spawn_request,
-        .put_hinted = table_on_put,
-        .get_from = table_on_get,
+        .put = table_on_put,
+        .get = table_on_get,
         .ring = exchange_on_ring,
         .fence = gather_on_fence,
     };
@@ -204,11 +204,13 @@ static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
 static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *table_sent,
                           uint32_t *n_arrays)
 {
+    struct pmiwire_info_conn info;
     int fd;
 
     *table_sent = true;
     *n_arrays = c->n_arrays;
-    if (!c->rank || pr->opt.use_port || !pmiwire_conn_is_ours(c->pmi)) {
+    pmiwire_conn_query(c->pmi, &info);
+    if (!c->rank || pr->opt.use_port || !info.has_extensions) {
         *table_sent = c->table_sent;
         return -1;
     }
@@ -241,8 +243,8 @@ static ssize_t send_some(const struct pmirun *pr, struct conn *c, const void *p,
 static void conn_flush(struct pmirun *pr, struct conn *c)
 {
     const void *p;
+    struct pmiwire_info_conn info;
     size_t n;
-    bool failed;
 
     while ((n = pmiwire_conn_output(c->pmi, &p)) > 0) {
         ssize_t w = send_some(pr, c, p, n);
@@ -263,10 +265,10 @@ static void conn_flush(struct pmirun *pr, struct conn *c)
             break;
         }
     }
-    failed = pmiwire_conn_state(c->pmi) == PMIWIRE_CONN_FAILED;
-    if (failed) {
+    pmiwire_conn_query(c->pmi, &info);
+    if (info.state == PMIWIRE_CONN_FAILED) {
         trace(pr, "connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,
-              pmiwire_strerror(pmiwire_conn_error(c->pmi)));
+              pmiwire_strerror(info.error));
         close_conn(pr, c);
     } else if ((n > 0) != c->armed) {
         loop_mod(pr, &c->src, n > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
@@ -303,12 +305,15 @@ static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
 void pmi_drain(struct pmirun *pr, struct rank *r)
 {
     struct conn *c = r->conn;
+    struct pmiwire_info_conn info;
 
     if (!c)
         return;
-    while (c->src.fd >= 0 && conn_read(pr, c))
-        if (pmiwire_conn_state(c->pmi) == PMIWIRE_CONN_FAILED)
+    while (c->src.fd >= 0 && conn_read(pr, c)) {
+        pmiwire_conn_query(c->pmi, &info);
+        if (info.state == PMIWIRE_CONN_FAILED)
             break;
+    }
     close_conn(pr, c);
 }
 

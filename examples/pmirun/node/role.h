@@ -84,7 +84,7 @@ struct head_ops {
     void (*spawned)(struct pmirun *pr, const struct job *job, int err);
     void (*room)(struct pmirun *pr, const struct sink *sk); /* its bytes have gone */
     void (*reaped)(struct pmirun *pr, const siginfo_t *si); /* a child that is no rank */
-    void (*stats)(const struct pmirun *pr, struct pmiwire_server_stats *s);
+    void (*stats)(const struct pmirun *pr, struct pmiwire_stats_server *s);
 };
 
 /* nodes/: what main() calls. Exit when it cannot be done. */

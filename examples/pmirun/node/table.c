@@ -202,7 +202,7 @@ int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str k
                  struct pmiwire_str value, uint32_t hint)
 {
     struct pmirun *pr = ctx;
-    struct job *job = job_by_id(pr, who->job);
+    struct job *job = who->job_cookie;
     int rc = 0;
 
     if (!gather_put(job, who->rank, key, value)) {
@@ -234,17 +234,18 @@ int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int
                  struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value)
 {
     struct pmirun *pr = ctx;
-    struct job *job = job_by_id(pr, job_id);
+    struct job *job = job_id == who->job ? who->job_cookie : job_by_id(pr, job_id);
 
     if (!job)
         return PMIWIRE_ENOENT;
     if (gather_get(job, key, value) == 0 || table_find(pr, job, key, value) == 0)
         return 0;
     if (job->exchange)
-        return exchange_get(job, key, srcid, how, token, value);
+        return exchange_get(job, who->job == job_id ? who->rank : PMIWIRE_RANK_NONE, key, srcid,
+                            how, token, value);
     if (how == PMIWIRE_GET_LOCAL)
         return PMIWIRE_ENOENT;
     if (srcid < -1 || srcid >= (int64_t)job->n_ranks)
         return -EINVAL;
-    return how == PMIWIRE_GET_WAIT ? wait_begin(pr, job, who, key, token) : PMIWIRE_ENOENT;
+    return how == PMIWIRE_GET_WAIT ? wait_begin(pr, job, who, srcid, key, token) : PMIWIRE_ENOENT;
 }

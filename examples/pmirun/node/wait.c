@@ -4,10 +4,10 @@
  * the exchange keeps them.
  *
  * A Get that finds nothing stays here under its key until a put of it, for --get-timeout at most,
- * or until nobody is left to put it: every rank of the job has said finalize, has ended, or is
- * blocked, in such a Get or in a fence, say. That is looked at when a Get begins, when a rank has
- * finalized or ended, and twice a second. Clients say that they want to wait (pmiwire/extension.h);
- * PMI's own get never comes here, so that programs which probe for keys are answered at once.
+ * or until the rank that could put it is gone, that is, has said finalize or has ended: one that
+ * names another rank as its source needs that one, any other needs one rank besides its own.
+ * Clients say that they want to wait (pmiwire/extension.h); PMI's own get never comes here, so that
+ * programs which probe for keys are answered at once.
  */
 #include "wait.h"
 
@@ -26,6 +26,7 @@ struct waiter {
     struct job *job;     /* whose key it is */
     struct conn *conn;
     uint64_t token, since_ns;
+    int32_t rank, src; /* that asks, and that it names; -1: of another job, none */
     uint32_t hash;
     size_t len;
     char key[];
@@ -34,7 +35,6 @@ struct waiter {
 struct waits {
     uint32_t n_buckets; /* a power of two */
     uint32_t n;         /* waiting */
-    uint32_t n_due;     /* do not any more, and are to be answered */
     struct waiter *buckets[];
 };
 
@@ -78,15 +78,6 @@ static struct waiter *take(struct waiter **at)
     return g;
 }
 
-/* The same, of one that is to be answered. */
-static struct waiter *take_due(struct waiter **at)
-{
-    struct waiter *g = take(at);
-
-    g->job->waits->n_due++;
-    return g;
-}
-
 /* Answer all of a list, and free it. An answer may have its client's next requests served, which
  * may come here. */
 static void answer(struct pmirun *pr, struct waiter *list, int rc, struct pmiwire_str value)
@@ -95,13 +86,27 @@ static void answer(struct pmirun *pr, struct waiter *list, int rc, struct pmiwir
         struct waiter *g = list;
 
         list = g->next;
-        g->job->waits->n_due--;
         pmiwire_server_get_done(pr->server, g->token, rc, value);
         free(g);
     }
 }
 
-/* Those that have waited since `since_ns` or longer. */
+static bool is_gone(const struct rank *r)
+{
+    return r->pmi_state == PMIWIRE_CONN_FINALIZED || r->state == RANK_EXITED;
+}
+
+/* Is nobody left who could put its key? All ranks of such a job are in job->ranks. */
+static bool is_in_vain(const struct waiter *g)
+{
+    const struct job *job = g->job;
+
+    if (g->src >= 0 && g->src != g->rank)
+        return is_gone(&job->ranks[g->src]);
+    return job->n_gone + (g->rank >= 0) >= job->n_ranks;
+}
+
+/* Answer those that wait in vain, and those that have waited since `since_ns` or longer. */
 static void give_up(struct pmirun *pr, struct waits *w, uint64_t since_ns, int rc)
 {
     struct waiter *list = NULL;
@@ -112,11 +117,11 @@ static void give_up(struct pmirun *pr, struct waits *w, uint64_t since_ns, int r
         while (*at) {
             struct waiter *g = *at;
 
-            if (g->since_ns > since_ns) {
+            if (g->since_ns > since_ns && !is_in_vain(g)) {
                 at = &g->next;
                 continue;
             }
-            take_due(at);
+            take(at);
             g->next = list;
             list = g;
         }
@@ -124,36 +129,24 @@ static void give_up(struct pmirun *pr, struct waits *w, uint64_t since_ns, int r
     answer(pr, list, rc, pmiwire_strz(NULL));
 }
 
-bool wait_nobody_left(const struct pmirun *pr, const struct job *job)
-{
-    uint32_t n_blocked;
-
-    if (job->ended)
-        return true;
-    /* Who is to be answered is blocked no more. */
-    return pmiwire_server_job_waiting(pr->server, job->id, &n_blocked) == 0 &&
-           job->n_done + n_blocked >= job->n_local + (job->waits ? job->waits->n_due : 0);
-}
-
-static void end_all(struct pmirun *pr, struct job *job)
-{
-    if (!job->waits || job->waits->n == 0)
-        return;
-    trace(pr, "job %u: nobody is left to put what %u Gets wait for", job->number, job->waits->n);
-    give_up(pr, job->waits, UINT64_MAX, PMIWIRE_ENOENT);
-}
-
-int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *who,
+int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *who, int32_t src,
                struct pmiwire_str key, uint64_t token)
 {
+    const struct waiter probe = {
+        .job = job, .rank = who->job == job->id ? who->rank : -1, .src = src};
     struct waiter *g, **at;
 
+    if (is_in_vain(&probe))
+        return PMIWIRE_ENOENT;
     if (!job->waits)
         job->waits = create(job);
     g = job->waits ? malloc(sizeof(*g) + key.len) : NULL;
     if (!g)
         return -ENOMEM;
-    *g = (struct waiter){.job = job, .conn = who->cookie, .token = token, .since_ns = pr->now_ns};
+    *g = probe;
+    g->conn = who->cookie;
+    g->token = token;
+    g->since_ns = pr->now_ns;
     g->hash = hash_of(key);
     g->len = key.len;
     memcpy(g->key, key.ptr, key.len);
@@ -162,8 +155,6 @@ int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *wh
     *at = g;
     g->conn->waiter = g;
     job->waits->n++;
-    if (wait_nobody_left(pr, job)) /* this was the last one who could have */
-        end_all(pr, job);
     return PMIWIRE_PENDING;
 }
 
@@ -183,7 +174,7 @@ void wait_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
             at = &g->next;
             continue;
         }
-        take_due(at);
+        take(at);
         g->next = NULL;
         *tail = g;
         tail = &g->next;
@@ -191,17 +182,22 @@ void wait_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
     answer(pr, list, 0, value);
 }
 
-void wait_rank_done(struct pmirun *pr, struct job *job)
+void wait_rank_gone(struct pmirun *pr, const struct rank *r)
 {
-    job->n_done++;
-    if (job->waits && job->waits->n && wait_nobody_left(pr, job))
-        end_all(pr, job);
+    struct job *job = r->job;
+
+    job->n_gone++;
+    if (job->exchange)
+        exchange_gone(job, (int32_t)r->number);
+    if (job->waits && job->waits->n)
+        give_up(pr, job->waits, 0, PMIWIRE_ENOENT);
 }
 
-/* Ranks of other jobs may still wait. */
+/* Ranks of other jobs may wait. */
 void wait_job_ended(struct pmirun *pr, struct job *job)
 {
-    end_all(pr, job);
+    if (job->waits)
+        give_up(pr, job->waits, UINT64_MAX, PMIWIRE_ENOENT);
     wait_destroy(job);
 }
 
@@ -224,11 +220,7 @@ void wait_tick(struct pmirun *pr)
     for (struct job *job = pr->jobs; job; job = job->next) {
         if (job->exchange)
             exchange_tick(job);
-        if (!job->waits || job->waits->n == 0)
-            continue;
-        if (wait_nobody_left(pr, job))
-            end_all(pr, job);
-        else if (limit && pr->now_ns > limit)
+        if (job->waits && job->waits->n && limit && pr->now_ns > limit)
             give_up(pr, job->waits, pr->now_ns - limit, PMIWIRE_ETIME);
     }
 }

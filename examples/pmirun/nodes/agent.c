@@ -352,11 +352,11 @@ static void tell_ready(struct pmirun *pr)
 
 static void tell_done(struct pmirun *pr)
 {
-    struct pmiwire_server_stats s = {0};
+    struct pmiwire_stats_server s = {0};
     struct msg *m = agent_msg(pr, MSG_DONE);
 
     if (pr->server) /* else there has been nothing to serve */
-        pmiwire_server_get_stats(pr->server, &s);
+        pmiwire_server_stats(pr->server, &s);
     {
         const uint64_t counters[] = {s.n_messages, s.n_bad,    s.n_puts,   s.n_gets,
                                      s.n_misses,   s.n_fences, s.bytes_in, s.bytes_out,

@@ -46,7 +46,7 @@ struct starter {
     size_t len;
 };
 
-/* Counters of the agents, as they come with MSG_DONE: those of struct pmiwire_server_stats. */
+/* Counters of the agents, as they come with MSG_DONE: those of struct pmiwire_stats_server. */
 #define NODE_COUNTERS 11u
 
 struct head {

@@ -124,7 +124,7 @@ int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_s
                      struct pmiwire_str port)
 {
     struct pmirun *pr = ctx;
-    const struct job *job = job_by_id(pr, who->job);
+    const struct job *job = who->job_cookie;
     int rc = add(&pr->nodes->names, job->number, service, (struct pmiwire_str){0});
 
     if (rc == 0)
@@ -135,7 +135,7 @@ int names_on_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_s
 int names_on_unpublish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service)
 {
     struct pmirun *pr = ctx;
-    const struct job *job = job_by_id(pr, who->job);
+    const struct job *job = who->job_cookie;
     int rc = drop(&pr->nodes->names, job->number, service);
 
     if (rc == 0)

@@ -525,11 +525,11 @@ static void run_deadlines(struct pmirun *pr)
             nodes_lost(pr, &h->nodes[i], "its ranks do not end");
 }
 
-static void stats(const struct pmirun *pr, struct pmiwire_server_stats *s)
+static void stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
 {
     const uint64_t *c = pr->nodes->head.counters;
 
-    *s = (struct pmiwire_server_stats){.n_messages = c[0],
+    *s = (struct pmiwire_stats_server){.n_messages = c[0],
                                        .n_bad = c[1],
                                        .n_puts = c[2],
                                        .n_gets = c[3],

@@ -5,128 +5,38 @@
  *        without I/O.
  *
  * The model. A job runs on `n_nodes` nodes, each with one server; an *exchange* is one node's part
- * in one job. Its node tells it what the ranks there do (put, get, fence, ring, allgather), hands
- * over the frames that come from other nodes, and says when a node is lost. The exchange gives out
- * frames through ops->send() and results through the other callbacks. It owns no link, thread,
- * clock or file; the same code runs in pmirun and, 65,536 times, in a simulator.
+ * in one job. You report to it what the ranks of your node do, the frames that come from other
+ * nodes, and nodes and ranks that are gone. It gives out frames through ops->send() and results
+ * through the other callbacks. It owns no link, thread, clock or file; the same code runs in pmirun
+ * and, 65,536 times, in a simulator. DENSE keys are read by most nodes: a Fence brings them to all.
+ * SPARSE keys are read by few: they stay at a *home*, one node that `opts.design` chooses, and are
+ * fetched by who asks. A Get looks here, asks the home, or waits there for the Put.
  *
- * Two kinds of keys. A DENSE key is read by most nodes: a Fence brings it to all of them. A SPARSE
- * key is read by few: it is never broadcast but fetched by who asks. The hint comes with the Put;
- * unhinted keys go by `opts.unhinted`. A key that a Fence has once broadcast, or will since its
- * node has put it so, is DENSE from then on, whatever later Puts say.
+ *     struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = send_frame,
+ *         .node_of = node_of, .got = got, .done = done, .pairs = store, .failed = failed};
+ *     struct pmiwire_exchange_opts o = {.size = sizeof(o), .ops = &ops, .node = me,
+ *         .n_nodes = 3, .n_ranks = 6, .ranks = mine, .n_local = 2, .n_below = 2 * me};
  *
- * Where SPARSE keys live (`opts.design`). Each has a *home*, the one node whose copy is always
- * right:
+ *     pmiwire_exchange_create(&o, &x);
+ *     pmiwire_exchange_put(x, rank, key, value, PMIWIRE_HINT_DENSE);
+ *     pmiwire_exchange_fence(x, rank);               // done() when all ranks of all nodes are in
+ *     pmiwire_exchange_input(x, node, frame, bytes); // a frame has come
+ *     pmiwire_exchange_get(x, rank, key, -1, PMIWIRE_GET_WAIT, token, &value); // 0, or got() later
+ *     pmiwire_exchange_gone(x, rank);                // it has finalized or ended
+ *     pmiwire_exchange_tick(x, now_ns);              // twice a second
+ *     pmiwire_exchange_fail(x, PMIWIRE_ELOST, node); // a link has broken
  *
- * | design | home of a key            | a Put sends             | a Get that misses sends                          |
- * |--------|--------------------------|-------------------------|--------------------------------------------------|
- * | TREE   | the tree's root, node 0  | 1 frame to each ancestor, all keep it | requests up to the first node that knows; it answers all that passed them on |
- * | DKVS   | by the key's hash        | 1 frame, and 1 back to acknowledge it unless FENCE_FREE | 1 request, 1 answer         |
- * | DIRECT | the node of the source rank, which the Get must name | nothing   | 1 request, 1 answer                 |
+ * Callbacks may call every function here for the same exchange, except
+ * pmiwire_exchange_destroy() and where a callback says otherwise. Results are reported before the
+ * outermost call returns.
  *
- * Consistency. What was put before a Fence is found by every Get after it, and of several Puts of a
- * key the latest in that order. Puts of one key by two nodes between the same two Fences have no
- * order, but every node agrees on one of them after the Fence: for DENSE keys the highest node's,
- * for SPARSE ones what came last at its home. Every node counts its Fences; a copy of a SPARSE key
- * away from its home carries the count at which it was fetched and is not used after the next one.
- * Without Fences, copies are good for ever, so that such a job must put each key once.
- *
- * Get. PMIWIRE_GET_LOCAL looks at what is on this node. PMIWIRE_GET_REMOTE asks the home where that
- * fails, which answers at once. PMIWIRE_GET_WAIT has the home wait for the Put. A node has at most
- * one request for a key under way, of each of the last two kinds: further Gets of it queue up
- * behind that. A WAIT for a DENSE key ends with the Fence that brings it (in design DIRECT, with
- * its Put). Where no Put comes it ends when every rank of the job is gone or blocked, and nothing
- * is on its way that would wake one: with PMIWIRE_ENOENT, for all that had begun before that moment
- * (needs ops->still() and pmiwire_exchange_tick() on all nodes). So it does where a key has been
- * put DENSE on another node by a rank that is in the Fence already, and the rank that waits is the
- * one that the Fence waits for.
- *
- * Fence. A flood over a k-ary tree: to each neighbour goes what came from all others and from here,
- * one frame each way on each of the tree's n - 1 links where it fits one, and every node gets each
- * byte once. Beside it, dissemination (Bruck's form of recursive doubling, for any n): ceil(log2 n)
- * frames from each node. A Fence also waits until the acknowledgements of this node's Puts have
- * come. An Allgather is the same with one value a rank instead of pairs.
- *
- * Ring. Every rank gives a value for its left and one for its right neighbour. The ring's order is
- * that of nodes, and within a node that of ranks, so that however ranks are placed each node sends
- * two frames, to the node before and the node after it. A rank's place is a prefix sum over the
- * nodes' numbers of ranks; these are known from the placement (`opts.n_below`), and each frame to
- * the right carries the sum to have it checked.
- *
- * Failure. A lost node, or memory that runs out in the middle of something that other nodes rely
- * on, ends the exchange: every token and every collective under way is completed with the error,
- * later calls return it, and a FAIL frame tells the tree's neighbours, who pass it on. So every
- * node learns of a loss if each reports losing its neighbours in the tree
- * (pmiwire_exchange_neighbour()); keep links to those.
- *
- * Frames. At most opts.max_frame_bytes, default PMIWIRE_EXCHANGE_FRAME_BYTES; larger sets are
- * split. Between two nodes they must arrive whole, once and in order; nothing is assumed about
- * different pairs of nodes. They hold no length of their own that the link could trust: it delimits
- * them. Every frame is checked whole before anything of it is used; one that is not in order is
- * refused with PMIWIRE_EPROTO and changes nothing. Links must have authenticated their peer and
- * refuse replays. A frame:
- *
- *     u32 magic        "PFX2" read as a word: nodes of the other byte order, and of another
- *                      version, are refused
- *     u8  type         PMIWIRE_XF_*
- *     u8  flags        PMIWIRE_XFF_*
- *     u16 arg          GET: nodes that want the answer; COLL: kind << 8 | round (0 on the tree);
- *                      STILL: PMIWIRE_STILL_*
- *     u32 job          opts.job
- *     u32 from         the node that sent it
- *     u32 seq          PUT, GET: the sender's count of Fences; ANSWER: the count at which it is
- *                      good (WAIT without FOUND: the wave that has ended it); COLL, RING: number of
- *                      the collective, from 1; ACK: how many Puts; STILL: the wave
- *     u32 bytes        of the frame
- *     PUT, ANSWER      records; an ANSWER has one, without FOUND one with an empty value
- *     GET              u32 nodes[arg]: who wants the answer; then the key
- *     COLL             segments: number node, number bytes, runs
- *     RING             u32 prefix sum, i32 reserved, then the value
- *     FAIL             i32 code, u32 node
- *     STILL            REPLY: u64 frames sent, u64 received, u64 Gets that wait: of the nodes from
- *                      this one down, STILL not counted; others nothing
- *
- * A *record* is a pair as libshmht's log holds it: a word (key length << 18 | value length), key,
- * value, zeros up to a multiple of 4. What collectives deliver is *blocks*: a header of
- * PMIWIRE_BLOCK_HEADER_BYTES and records, which is what shmht_writer_merge() takes whole.
- * pmiwire_block_next() walks one.
- *
- * Between nodes a collective's pairs are *runs*, which stay as the node that they come from has
- * made them until they are put into blocks. A run is n pairs with keys of one length and values of
- * one length, and says once what those keys have in common at their beginning:
- *
- *     number n, u8 shared, number rest, number length    a number: 7 bits a byte, the lowest first,
- *                                                        all but the last byte with 128; no longer
- *                                                        than it must be
- *     char begin[shared]                                 the keys are of shared + rest bytes, the
- *                                                        values of length bytes
- *     char pairs[n][rest + length]
- *
- * So the bytes of a Fence are 24 a frame, 2 to 10 a segment, 4 to 11 a run, and of the pairs
- * themselves less than they are by shared * (n - 1) for each run. A node has one segment in a
- * Fence, or one for every max_frame_bytes - 64 bytes of its pairs as records: what a frame says is
- * never more than that a segment. A collective whose frames are more than 4 GiB ends with -ENOMEM.
- *
- * Cost. A Get is at most two lookups by hash and one of ops->find(). Memory is what is held: own
- * Puts, keys whose home is here, and copies of what this node's ranks asked for (dropped at the
- * next Fence): O(k) for k such keys, whatever the job's size, at about 70 bytes each and the pair;
- * while a Fence is under way, what it brings and a block of it. Buffers grow by doubling within
- * opts.max_bytes; nothing else is allocated.
- *
- * To see that nobody is left to put a key costs nothing where no Get waits from one tick to the
- * next. Else up to two waves begin with each tick, none before the last is over, each of 2 frames
- * on each of the tree's links; a node where a rank is busy holds it, and nothing is sent meanwhile.
- *
- * Callbacks may call every function here for the same exchange, but pmiwire_exchange_destroy(),
- * with the exceptions that are stated. Results are handed over before the outermost call returns.
- * Threads: one exchange, one thread at a time. No global state.
+ * Threads: one exchange, one thread at a time; MT-Safe on distinct exchanges. No global state.
+ * Frames, blocks, algorithms and what they cost: EXCHANGE.md beside this library's README.
  *
  * @source S. Chakraborty, H. Subramoni, J. Perkins, A. Moody, M. Arnold, D. K. Panda, "PMI
  * Extensions for Scalable MPI Startup" (EuroMPI/ASIA 2014): designs (3.1 to 3.3), sequence numbers
  * and pending queues (3.4), Ring, hint, waiting Get (4.1 to 4.3). The flooding Fence, the
- * acknowledged Puts, homes, agreement on concurrent Puts, blocks and failure are ours. Whether
- * anybody is left: F. Mattern, "Algorithms for Distributed Termination Detection" (Distributed
- * Computing 2, 1987), the four-counter method; on a tree, with waves that are held, it is ours.
+ * acknowledged Puts, homes, agreement on concurrent Puts, blocks and failure are ours.
  */
 #ifndef PMIWIRE_EXCHANGE_H
 #define PMIWIRE_EXCHANGE_H
@@ -139,6 +49,316 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+struct pmiwire_exchange; /**< one node's part in one job */
+
+/** @name Designs: where SPARSE keys live
+ *
+ * - DKVS: the home is chosen by the key's hash. A Put sends 1 frame, and has 1 back unless
+ *   FENCE_FREE; a Get that misses 1 request, and has 1 answer.
+ * - DIRECT: the home is the node of the source rank, which the Get must name. A Put sends nothing,
+ *   a Get that misses 1 request, and has 1 answer.
+ * - TREE: the home is the tree's root, node 0. A Put sends 1 frame to each ancestor, and all keep
+ *   it; a Get's requests go up to the first node that knows, which answers all on the way.
+ * @{ */
+#define PMIWIRE_DESIGN_DKVS   0u
+#define PMIWIRE_DESIGN_DIRECT 1u
+#define PMIWIRE_DESIGN_TREE   2u
+/** @} */
+
+/** @name Algorithms of Fence and Allgather
+ * @{ */
+/** a flood over the tree: one frame each way on each link, every node gets each byte once */
+#define PMIWIRE_FENCE_TREE 0u
+/** dissemination, ceil(log2 n) frames a node; not with PMIWIRE_DESIGN_TREE, whose Puts it could
+ * overtake */
+#define PMIWIRE_FENCE_DOUBLING 1u
+/** @} */
+
+/** @name Flags of an exchange
+ * @{ */
+/** every key is SPARSE and put once; a Fence is a barrier alone; Puts are not acknowledged */
+#define PMIWIRE_EXCHANGE_FENCE_FREE 1u
+/** @} */
+
+/** @name What collectives are
+ * @{ */
+#define PMIWIRE_COLL_FENCE     0u
+#define PMIWIRE_COLL_ALLGATHER 1u
+#define PMIWIRE_COLL_COUNT_    2u
+/** @} */
+
+/** The rank of pairs that no rank has put: the launcher's. */
+#define PMIWIRE_RANK_NONE (-1)
+/** pmiwire_exchange_fence(): all local ranks at once. */
+#define PMIWIRE_RANK_ALL (-2)
+
+/**
+ * What you do for an exchange. `ctx` is opts.ctx. Views in arguments live until the callback
+ * returns or calls the exchange: copy what you hand back to it.
+ */
+struct pmiwire_exchange_ops {
+    size_t size; /**< sizeof(struct pmiwire_exchange_ops) */
+
+    /**
+     * Send a frame: queue or copy its bytes, which are valid during the call alone. Must not call
+     * the exchange: report a dead link later. Needed where there are two nodes or more.
+     *
+     * Between two nodes frames must arrive whole, once and in order; nothing is assumed about
+     * different pairs of nodes. A frame does not delimit itself: the link does. Links must have
+     * authenticated their peer and refuse replays.
+     * @param node   never this one
+     * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
+     * @param bytes  of all together, at most opts.max_frame_bytes
+     */
+    void (*send)(void *ctx, uint32_t node, const struct iovec *iov, uint32_t n_iov, size_t bytes);
+
+    /**
+     * The node of a rank below opts.n_ranks. Must be a constant function. Needed where there are
+     * two nodes or more.
+     */
+    uint32_t (*node_of)(void *ctx, uint32_t rank);
+
+    /**
+     * A Get has ended. Needed where Gets are not all local.
+     * @param token  as given
+     * @param rc     0; PMIWIRE_ENOENT: there is no such key, or (PMIWIRE_GET_WAIT) the rank that
+     *               could put it is gone; PMIWIRE_ETIME: opts.wait_ns; why the exchange failed
+     * @param value  of rc 0
+     */
+    void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
+
+    /**
+     * A collective has ended, for all local ranks; its pairs have been handed over. Needed for
+     * Fence and Allgather.
+     * @param kind    PMIWIRE_COLL_*
+     * @param number  counts those of a kind from 1
+     * @param rc      0 or why the exchange failed
+     */
+    void (*done)(void *ctx, uint32_t kind, uint32_t number, int rc);
+
+    /**
+     * Pairs that a collective has brought, those of this node among them; several times where there
+     * are many. A Fence's: put them in order into what `find` looks at, later ones replacing
+     * earlier ones. An Allgather's: the key is the rank, 4 bytes as in memory (uint32_t), each rank
+     * once, in no order of ranks.
+     * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
+     * @return 0, or an error, which ends the exchange with it. Must not call the exchange
+     */
+    int (*pairs)(void *ctx, uint32_t kind, uint32_t number, const void *block, size_t bytes);
+
+    /**
+     * Look among the pairs of Fences. With it the exchange keeps none of them itself, and `pairs`
+     * must be set. NULL: it keeps them. Must not call the exchange, and must not find what `pairs`
+     * has not brought, such as this node's SPARSE keys.
+     * @return 0 with *value, or PMIWIRE_ENOENT
+     */
+    int (*find)(void *ctx, struct pmiwire_str key, struct pmiwire_str *value);
+
+    /**
+     * The Ring has ended for a local rank. Needed for Ring. With rc != 0 the rest is void.
+     * @param place  its place in the ring, from 0
+     * @param left   what the left neighbour gave for its right
+     * @param right  what the right one gave for its left
+     */
+    void (*ringed)(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left,
+                   struct pmiwire_str right);
+
+    /**
+     * The exchange has failed, once, after all completions. May be NULL.
+     * @param node  the lost node where rc is PMIWIRE_ELOST, otherwise where it failed
+     */
+    void (*failed)(void *ctx, int rc, uint32_t node);
+};
+
+/**
+ * How an exchange is set up. Zero all, set `size`, then what differs. All nodes must give the same
+ * where not said otherwise.
+ */
+struct pmiwire_exchange_opts {
+    size_t size;                               /**< sizeof(struct pmiwire_exchange_opts) */
+    const struct pmiwire_exchange_ops *ops;    /**< copied. Of this node */
+    void *ctx;                                 /**< handed to every callback. Of this node */
+    const struct pmiwire_allocator *allocator; /**< NULL: libc. Of this node */
+    uint32_t job;     /**< stands in every frame, so that links can serve several jobs */
+    uint32_t node;    /**< this one, below n_nodes */
+    uint32_t n_nodes; /**< 1 to 2^31-1: those that have ranks of the job, numbered from 0 */
+    uint32_t n_ranks; /**< of the whole job, n_nodes to 2^31-1 */
+    const uint32_t
+        *ranks;       /**< array of n_local: those on this node, ascending. Copied. Of this node */
+    uint32_t n_local; /**< 1 to n_ranks. Of this node */
+    uint32_t n_below; /**< ranks on the nodes below this one. Of this node */
+    uint32_t design;  /**< PMIWIRE_DESIGN_* */
+    uint32_t fence;   /**< PMIWIRE_FENCE_* */
+    uint32_t arity;   /**< of the tree, 1 (PMIWIRE_DESIGN_TREE: 2) to PMIWIRE_EXCHANGE_MAX_ARITY; 0:
+                         2 to 4 by n_nodes */
+    uint32_t unhinted; /**< PMIWIRE_HINT_DENSE or _SPARSE; 0: DENSE, since PMI's programs Fence and
+                          then Get everything. SPARSE is for jobs all of whose Gets are REMOTE or
+                          WAIT: a LOCAL one does not find other nodes' SPARSE keys */
+    uint32_t flags;    /**< PMIWIRE_EXCHANGE_* */
+    uint32_t max_frame_bytes; /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
+    size_t max_bytes; /**< most memory that this exchange holds; 0: PMIWIRE_EXCHANGE_MAX_BYTES. Of
+                         this node */
+    uint64_t wait_ns; /**< a Get not answered for so long ends with PMIWIRE_ETIME; 0: never. Of this
+                         node */
+};
+
+/**
+ * @brief Create one node's part in a job.
+ *
+ * A frame of another node may come before this has been called: the link keeps it until then.
+ * @return 0, -ENOMEM, -EINVAL
+ * @threads MT-Safe. Allocates about 1,200 bytes and 4 3/8 a local rank.
+ */
+PMIWIRE_API int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts,
+                                        struct pmiwire_exchange **x);
+
+/**
+ * @brief Free it; nothing is completed and no callback called. NULL is allowed. Not from a
+ *        callback.
+ */
+PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
+
+/**
+ * @name What ranks do
+ *
+ * Each returns an error without having changed anything: -ENOMEM (max_bytes too), the errors named,
+ * or why the exchange has failed. MT-Safe on distinct exchanges. Allocates only where a buffer has
+ * to grow.
+ * @{
+ */
+/**
+ * @brief Put a pair.
+ *
+ * - A Get after a Fence finds what was put before it; of several Puts of a key the latest.
+ * - Puts of one key by two nodes between the same two Fences have no order, but every node agrees
+ *   on one of them after the Fence.
+ * - A key that a Fence has once brought, or will, is DENSE, whatever later hints say.
+ * - Without Fences each key must be put once.
+ * @param rank   local, or PMIWIRE_RANK_NONE
+ * @param key    1 to PMIWIRE_EXCHANGE_MAX_KEY_BYTES bytes, any
+ * @param value  may be empty; with the key within max_frame_bytes less
+ *               PMIWIRE_EXCHANGE_OVERHEAD_BYTES
+ * @param hint   PMIWIRE_HINT_*
+ * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
+ *
+ * Cost: a lookup and a copy. Frames: see the table of designs; none for DENSE keys.
+ */
+PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
+                                     struct pmiwire_str key, struct pmiwire_str value,
+                                     uint32_t hint);
+
+/**
+ * @brief Get a value.
+ *
+ * - PMIWIRE_GET_LOCAL looks at what is on this node.
+ * - PMIWIRE_GET_REMOTE asks the home where that fails, which answers at once.
+ * - PMIWIRE_GET_WAIT waits there for the Put, or for the Fence that brings a DENSE key. It ends
+ *   without a value when the rank that could put the key is gone: if it names another rank as its
+ *   source, that rank; otherwise all ranks but its own. Or after opts.wait_ns.
+ * - A node has at most one request for a key under way, of each of the last two kinds: further Gets
+ *   queue up behind that.
+ * - With DKVS and FENCE_FREE, ranks of other nodes that are gone end no Get.
+ * @param rank   local, the one that wants it, or PMIWIRE_RANK_NONE
+ * @param key    as it was put
+ * @param src    the rank that puts it (PMIWIRE_DESIGN_DIRECT asks its node), or PMIWIRE_RANK_NONE:
+ *               unknown
+ * @param how    PMIWIRE_GET_*
+ * @param token  yours, comes back in ops->got() if this returns PMIWIRE_PENDING
+ * @param[out] value  valid until the next call for the exchange
+ * @return 0, PMIWIRE_PENDING, PMIWIRE_ENOENT, -EINVAL (how, or no such rank), PMIWIRE_EKEYLEN,
+ *         PMIWIRE_EMISSING (DIRECT, not here, and src is unknown)
+ *
+ * Cost: at most two lookups by hash and one of ops->find().
+ */
+PMIWIRE_API int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank,
+                                     struct pmiwire_str key, int32_t src, uint32_t how,
+                                     uint64_t token, struct pmiwire_str *value);
+
+/**
+ * @brief A local rank enters the Fence. When all ranks of all nodes have, ops->done() is called,
+ *        perhaps before this returns.
+ * @param rank  local, or PMIWIRE_RANK_ALL
+ * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already; with RANK_ALL: some rank is)
+ */
+PMIWIRE_API int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank);
+
+/**
+ * @brief A local rank gives its value to the Allgather. When all have, ops->pairs() and ops->done()
+ *        are called.
+ * @return 0, -EINVAL, PMIWIRE_ESTATE (has done so already), PMIWIRE_EVALLEN
+ */
+PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank,
+                                           struct pmiwire_str value);
+
+/**
+ * @brief A local rank enters the Ring. ops->ringed() is called for each.
+ *
+ * The ring's order is that of nodes, and within a node that of ranks.
+ * @param left   for the left neighbour, who gets it as its `right`
+ * @param right  for the right neighbour, who gets it as its `left`
+ * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already), PMIWIRE_EVALLEN
+ */
+PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
+                                      struct pmiwire_str left, struct pmiwire_str right);
+
+/**
+ * @brief A local rank is gone: it has finalized or ended, and does nothing here any more. Gets that
+ *        wait for it on any node end. Again: ignored.
+ * @return 0, -EINVAL (not local)
+ * @cost A pass over the keys that are waited for.
+ */
+PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank);
+/** @} */
+
+/**
+ * @name What links and clocks do
+ * @{
+ */
+/**
+ * @brief A frame has come. It is checked whole before anything of it is used.
+ * @param node  from which link: who the peer was proved to be
+ * @param data  the frame, any alignment; not kept
+ * @return 0; PMIWIRE_EPROTO (not in order, of another node or job: refused, nothing has changed;
+ *         report it, and drop it or the link), PMIWIRE_EVERSION (of another byte order or version);
+ *         -ENOMEM and others: the exchange has failed with this
+ */
+PMIWIRE_API int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void *data,
+                                       size_t n);
+
+/**
+ * @brief End the exchange: a node is lost, or a reason of your own. Again: ignored.
+ *
+ * Every token and collective under way is completed with rc, later calls return it, and the tree's
+ * neighbours are notified, who pass it on. So every node learns of a loss if each reports losing
+ * its neighbours in the tree: the parent, (node - 1) / arity, and the children, arity * node + 1 to
+ * arity * node + arity. Keep links to those, and set opts.arity.
+ * @param rc    negative; PMIWIRE_ELOST: `node` is lost
+ * @param node  that; with another rc ignored
+ * @return 0, -EINVAL
+ */
+PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32_t node);
+
+/**
+ * @brief Set the time, twice a second perhaps: for opts.wait_ns, and for Gets that wait for ranks
+ *        of other nodes, which may be gone.
+ * @param now_ns  any monotonic clock
+ * @cost A pass over the keys that are waited for. A Get that has waited since an earlier tick sends
+ *       one frame to its source's node, by the tree.
+ */
+PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns);
+/** @} */
+
+/**
+ * @brief Walk a block.
+ * @param block  of `bytes` bytes, not trusted
+ * @param pos    0 to begin with; the library's
+ * @param[out] pair  points into the block
+ * @return 1: a pair; 0: the end; PMIWIRE_EPROTO, PMIWIRE_EVERSION
+ * @threads MT-Safe.
+ */
+PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
+                                   struct pmiwire_keyval *pair);
 
 /**
  * @name Limits, bytes
@@ -163,357 +383,18 @@ extern "C" {
 #define PMIWIRE_EXCHANGE_BLOCK_BYTES 1048576u
 /** @} */
 
-/** The rank of pairs that no rank has put: the launcher's. */
-#define PMIWIRE_RANK_NONE (-1)
-/** pmiwire_exchange_fence(): all local ranks at once. */
-#define PMIWIRE_RANK_ALL (-2)
-
-/** @name Designs: where SPARSE keys live
+/** @name Types of frames
  * @{ */
-#define PMIWIRE_DESIGN_DKVS   0u
-#define PMIWIRE_DESIGN_DIRECT 1u
-#define PMIWIRE_DESIGN_TREE   2u
+#define PMIWIRE_FRAME_PUT    1u
+#define PMIWIRE_FRAME_ACK    2u
+#define PMIWIRE_FRAME_GET    3u
+#define PMIWIRE_FRAME_ANSWER 4u
+#define PMIWIRE_FRAME_COLL   5u
+#define PMIWIRE_FRAME_RING   6u
+#define PMIWIRE_FRAME_FAIL   7u
+#define PMIWIRE_FRAME_GONE   8u
+#define PMIWIRE_FRAME_COUNT_ 9u
 /** @} */
-
-/** @name Algorithms of Fence and Allgather
- * @{ */
-#define PMIWIRE_FENCE_TREE 0u
-/** not with PMIWIRE_DESIGN_TREE, whose Puts it could overtake */
-#define PMIWIRE_FENCE_DOUBLING 1u
-/** @} */
-
-/** @name Flags of an exchange
- * @{ */
-/** every key is SPARSE and put once; a Fence is a barrier alone; Puts are not acknowledged */
-#define PMIWIRE_EXCHANGE_FENCE_FREE 1u
-/** @} */
-
-/** @name What collectives are
- * @{ */
-#define PMIWIRE_COLL_FENCE     0u
-#define PMIWIRE_COLL_ALLGATHER 1u
-#define PMIWIRE_COLL_COUNT_    2u
-/** @} */
-
-/** @name Types of frames, and flags within them
- * @{ */
-#define PMIWIRE_XF_PUT    1u
-#define PMIWIRE_XF_ACK    2u
-#define PMIWIRE_XF_GET    3u
-#define PMIWIRE_XF_ANSWER 4u
-#define PMIWIRE_XF_COLL   5u
-#define PMIWIRE_XF_RING   6u
-#define PMIWIRE_XF_FAIL   7u
-#define PMIWIRE_XF_STILL  8u
-#define PMIWIRE_XF_COUNT_ 9u
-
-#define PMIWIRE_XFF_WAIT  1u /**< GET, ANSWER: of a Get that waits */
-#define PMIWIRE_XFF_FOUND 2u /**< ANSWER: there is a value */
-/** COLL: nothing more comes from this neighbour for this collective */
-#define PMIWIRE_XFF_LAST  4u
-#define PMIWIRE_XFF_RIGHT 8u  /**< RING: goes to the node after, else to the one before */
-#define PMIWIRE_XFF_ACK   16u /**< PUT: to be acknowledged */
-/** @} */
-
-/** @name Kinds of STILL
- * @{ */
-/** up the tree, seq 0: a Get has waited from one tick to another */
-#define PMIWIRE_STILL_NEED  1u
-#define PMIWIRE_STILL_PROBE 2u /**< down: a wave; seq counts them from 1 */
-#define PMIWIRE_STILL_REPLY 3u /**< up: this node, and all below it, are still */
-/**
- * down: nobody is left to put anything. Gets that have waited since before the reply to this wave
- * end
- */
-#define PMIWIRE_STILL_END 4u
-/** @} */
-
-struct pmiwire_exchange; /**< one node's part in one job */
-
-/**
- * What you do for an exchange. `ctx` is opts.ctx. Views in arguments live until the callback
- * returns or calls the exchange: copy what you hand back to it.
- */
-struct pmiwire_exchange_ops {
-    size_t size; /**< sizeof(struct pmiwire_exchange_ops) */
-
-    /**
-     * Send a frame: queue or copy its bytes, which are valid during the call alone. Must not call
-     * the exchange: a link that turns out to be dead is reported later. Needed where there are two
-     * nodes or more.
-     * @param node   never this one
-     * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
-     * @param bytes  of all together, at most opts.max_frame_bytes
-     */
-    void (*send)(void *ctx, uint32_t node, const struct iovec *iov, uint32_t n_iov, size_t bytes);
-
-    /**
-     * The node of a rank below opts.n_ranks. Must be a constant function. Needed for
-     * PMIWIRE_DESIGN_DIRECT and Allgather.
-     */
-    uint32_t (*node_of)(void *ctx, uint32_t rank);
-
-    /**
-     * A Get has ended. @param token as given; @param rc 0, PMIWIRE_ENOENT (of PMIWIRE_GET_WAIT:
-     * nobody is left to put the key), PMIWIRE_ETIME, or why the exchange failed; @param value of rc
-     * 0. Needed where Gets are not all local.
-     */
-    void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
-
-    /**
-     * A collective has ended, for all local ranks; its pairs have been handed over. @param kind
-     * PMIWIRE_COLL_*; @param number counts those of a kind from 1;
-     * @param rc 0 or why the exchange failed. Needed for Fence and Allgather.
-     */
-    void (*done)(void *ctx, uint32_t kind, uint32_t number, int rc);
-
-    /**
-     * Pairs that a collective has brought, those of this node among them; several times where there
-     * are many. A Fence's: put them in order into what `find` looks at, later ones replacing
-     * earlier ones. An Allgather's: the key is the rank, 4 bytes as in memory (uint32_t), each rank
-     * once, in no order of ranks.
-     * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
-     * @return 0, or an error, which ends the exchange with it. Must not call the exchange
-     */
-    int (*pairs)(void *ctx, uint32_t kind, uint32_t number, const void *block, size_t bytes);
-
-    /**
-     * Look among the pairs of Fences. With it the exchange keeps none of them itself, and `pairs`
-     * must be set. NULL: it keeps them. Must not call the exchange, and must not find what `pairs`
-     * has not brought, such as this node's SPARSE keys.
-     * @return 0 with *value, or PMIWIRE_ENOENT
-     */
-    int (*find)(void *ctx, struct pmiwire_str key, struct pmiwire_str *value);
-
-    /** The Ring has ended for a local rank. @param place its place in the ring, from 0; @param left
-     * what the left neighbour gave for its right,
-     * @param right what the right one gave for its left; all void with rc != 0. Needed for Ring. */
-    void (*ringed)(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left,
-                   struct pmiwire_str right);
-
-    /**
-     * The exchange has failed, once, after all completions. @param node the lost node where rc is
-     * PMIWIRE_ELOST, otherwise where it failed. May be NULL.
-     */
-    void (*failed)(void *ctx, int rc, uint32_t node);
-
-    /**
-     * Is every local rank blocked or gone? Gone: it has finalized or ended, and does nothing here
-     * any more. Blocked: in a Get that has not ended, a Fence, an Allgather or a Ring that is not
-     * complete, or in something else that another local rank must do first; it does nothing here
-     * until the exchange calls back. A rank that waits for something else, such as its own program
-     * or a Get in another exchange, is neither, and one in a Fence that goes on by itself is
-     * blocked if it is not served meanwhile. Asked by pmiwire_exchange_input() and
-     * pmiwire_exchange_tick(), when they have told all results, and only while a Get waits long.
-     * Must not call the exchange. NULL: a Get that waits for a key that nobody puts ends with
-     * opts.wait_ns alone.
-     * @return nonzero: yes
-     */
-    int (*still)(void *ctx);
-};
-
-/**
- * How an exchange is set up. Zero all, set `size`, then what differs. All nodes must give the same
- * where not said otherwise.
- */
-struct pmiwire_exchange_opts {
-    size_t size;                            /**< sizeof(struct pmiwire_exchange_opts) */
-    const struct pmiwire_exchange_ops *ops; /**< copied. Of this node */
-    void *ctx;                              /**< handed to every callback. Of this node */
-    const struct pmiwire_allocator *alloc;  /**< NULL: libc. Copied. Of this node */
-    uint32_t job;     /**< stands in every frame, so that links can serve several jobs */
-    uint32_t node;    /**< this one, below n_nodes */
-    uint32_t n_nodes; /**< 1 to 2^31-1: those that have ranks of the job, numbered from 0 */
-    uint32_t n_ranks; /**< of the whole job, n_nodes to 2^31-1 */
-    const uint32_t
-        *ranks;       /**< array of n_local: those on this node, ascending. Copied. Of this node */
-    uint32_t n_local; /**< 1 to n_ranks. Of this node */
-    uint32_t n_below; /**< ranks on the nodes below this one. Of this node */
-    uint32_t design;  /**< PMIWIRE_DESIGN_* */
-    uint32_t fence;   /**< PMIWIRE_FENCE_* */
-    uint32_t arity;   /**< of the tree, 1 (PMIWIRE_DESIGN_TREE: 2) to PMIWIRE_EXCHANGE_MAX_ARITY; 0:
-                         pmiwire_exchange_arity(n_nodes) */
-    uint32_t unhinted; /**< PMIWIRE_HINT_DENSE or _SPARSE; 0: DENSE, since PMI's programs Fence and
-                          then Get everything. SPARSE is for jobs all of whose Gets are REMOTE or
-                          WAIT: a LOCAL one does not find other nodes' SPARSE keys */
-    uint32_t flags;    /**< PMIWIRE_EXCHANGE_* */
-    uint32_t max_frame_bytes; /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
-    size_t max_bytes; /**< most memory that this exchange holds; 0: PMIWIRE_EXCHANGE_MAX_BYTES. Of
-                         this node */
-    uint64_t wait_ns; /**< a Get not answered for so long ends with PMIWIRE_ETIME; 0: never. Of this
-                         node */
-};
-
-/**
- * @brief Create one node's part in a job.
- *
- * Frames of other nodes may come before theirs is known here: the link keeps them until this has
- * been called.
- * @return 0, -ENOMEM, -EINVAL
- * @threads MT-Safe. Allocates about 1,260 bytes and 4 1/4 a local rank.
- */
-PMIWIRE_API int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts,
-                                        struct pmiwire_exchange **x);
-
-/**
- * @brief Free it; nothing is completed and no callback called. NULL is allowed. Not from a
- *        callback.
- */
-PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
-
-/**
- * @name What ranks do
- *
- * Each returns an error without having changed anything: -ENOMEM (max_bytes too), the errors named,
- * or why the exchange has failed. MT-Safe on distinct exchanges. Allocates only where a buffer has
- * to grow.
- * @{
- */
-/**
- * @brief Put a pair.
- * @param rank   local, or PMIWIRE_RANK_NONE
- * @param key    1 to PMIWIRE_EXCHANGE_MAX_KEY_BYTES bytes, any
- * @param value  may be empty; with the key within max_frame_bytes less
- *               PMIWIRE_EXCHANGE_OVERHEAD_BYTES
- * @param hint   PMIWIRE_HINT_*
- * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
- *
- * Cost: a lookup and a copy. Frames: see the table of designs; none for DENSE keys.
- */
-PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
-                                     struct pmiwire_str key, struct pmiwire_str value,
-                                     uint32_t hint);
-
-/**
- * @brief Get a value.
- * @param key    as it was put
- * @param src    the rank that has put it, for PMIWIRE_DESIGN_DIRECT (others ignore it);
- *               PMIWIRE_RANK_NONE: unknown
- * @param how    PMIWIRE_GET_*
- * @param token  yours, comes back in ops->got() if this returns PMIWIRE_PENDING
- * @param[out] value  valid until the next call for the exchange
- * @return 0, PMIWIRE_PENDING, PMIWIRE_ENOENT, -EINVAL (how, or no such rank), PMIWIRE_EKEYLEN,
- *         PMIWIRE_EMISSING (DIRECT, not here, and src is unknown)
- */
-PMIWIRE_API int pmiwire_exchange_get(struct pmiwire_exchange *x, struct pmiwire_str key,
-                                     int32_t src, uint32_t how, uint64_t token,
-                                     struct pmiwire_str *value);
-
-/**
- * @brief A local rank enters the Fence. When all ranks of all nodes have, ops->done() is called,
- *        perhaps before this returns.
- * @param rank  local, or PMIWIRE_RANK_ALL
- * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already; with RANK_ALL: some rank is)
- */
-PMIWIRE_API int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank);
-
-/**
- * @brief A local rank gives its value to the Allgather. When all have, ops->pairs() and ops->done()
- *        are called.
- * @return 0, -EINVAL, PMIWIRE_ESTATE (has done so already), PMIWIRE_EVALLEN
- */
-PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank,
-                                           struct pmiwire_str value);
-
-/**
- * @brief A local rank enters the Ring. ops->ringed() is called for each.
- * @param left   for the left neighbour, who gets it as its `right`
- * @param right  for the right neighbour, who gets it as its `left`
- * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already), PMIWIRE_EVALLEN
- */
-PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
-                                      struct pmiwire_str left, struct pmiwire_str right);
-/** @} */
-
-/**
- * @name What links and clocks do
- * @{
- */
-/**
- * @brief A frame has come.
- * @param node  from which link: who the peer was proved to be
- * @param data  the frame, any alignment; not kept
- * @return 0; PMIWIRE_EPROTO (not in order, of another node or job: refused, nothing has changed;
- *         tell and drop it, or the link), PMIWIRE_EVERSION (of another byte order or version);
- *         -ENOMEM and others: the exchange has failed with this
- * @threads MT-Safe on distinct exchanges.
- */
-PMIWIRE_API int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void *data,
-                                       size_t n);
-
-/**
- * @brief A node is lost: its link broke, or could not be made. The exchange fails with
- *        PMIWIRE_ELOST. Again: ignored. @return 0, -EINVAL
- */
-PMIWIRE_API int pmiwire_exchange_lost(struct pmiwire_exchange *x, uint32_t node);
-
-/**
- * @brief Give up, for a reason of your own: as pmiwire_exchange_lost(), with any error. All nodes
- *        are told. @return 0, -EINVAL (rc is not negative)
- */
-PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc);
-
-/**
- * @brief Tell the time, now and then, twice a second perhaps: for opts.wait_ns, and for what ends a
- *        Get whose key nobody is left to put, with the third tick or so.
- * @param now_ns  any monotonic clock
- * @cost A pass over the keys that are waited for.
- */
-PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns);
-
-/**
- * @brief The links to keep from the start: the parent and the children in the tree.
- * @param i     0, 1, … until this fails
- * @param[out] node  the i-th of them; the parent comes first where there is one
- * @return 0, PMIWIRE_ENOENT
- */
-PMIWIRE_API int pmiwire_exchange_neighbour(const struct pmiwire_exchange *x, uint32_t i,
-                                           uint32_t *node);
-
-/**
- * @brief The same without an exchange: the parent of node is (node - 1) / arity, its children arity
- *        * node + 1 to arity * node + arity.
- * @param arity  0: pmiwire_exchange_arity(n_nodes)
- * @return 0, PMIWIRE_ENOENT, -EINVAL
- */
-PMIWIRE_API int pmiwire_exchange_tree_neighbour(uint32_t n_nodes, uint32_t arity, uint32_t node,
-                                                uint32_t i, uint32_t *neighbour);
-
-/**
- * @brief The arity used by default: of 2 to 4 the one of least depth * (8 + arity), as a hop costs
- *        about as much as sending 8 small frames.
- *
- * Where Fences bring little, 8 is up to 15 % faster; where they bring much, whose time goes with
- * arity, 3 is as much faster than 4. MT-Safe.
- * @source ours, by sim_exchange
- */
-PMIWIRE_API uint32_t pmiwire_exchange_arity(uint32_t n_nodes);
-
-/** What stands in a frame's header. */
-struct pmiwire_frame_info {
-    uint32_t job;
-    uint32_t from;
-    uint32_t type; /**< PMIWIRE_XF_* */
-    uint32_t seq;
-};
-
-/**
- * @brief Read a frame's header, to find the exchange that it is for. @return 0, PMIWIRE_EPROTO,
- *        PMIWIRE_EVERSION. MT-Safe
- */
-PMIWIRE_API int pmiwire_frame_peek(const void *data, size_t n, struct pmiwire_frame_info *info);
-/** @} */
-
-/**
- * @brief Walk a block.
- * @param block  of `bytes` bytes, not trusted
- * @param pos    0 to begin with; the library's
- * @param[out] pair  points into the block
- * @return 1: a pair; 0: the end; PMIWIRE_EPROTO, PMIWIRE_EVERSION
- * @threads MT-Safe.
- */
-PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
-                                   struct pmiwire_keyval *pair);
 
 /** Frames of one type. */
 struct pmiwire_frame_count {
@@ -522,10 +403,10 @@ struct pmiwire_frame_count {
 };
 
 /** What has been done, and what is held. The first never go back. */
-struct pmiwire_exchange_stats {
-    struct pmiwire_frame_count frames[PMIWIRE_XF_COUNT_]; /**< by type */
-    uint64_t n_refused;                                   /**< frames refused */
-    uint64_t n_puts;                                      /**< by local ranks, as the following */
+struct pmiwire_stats_exchange {
+    struct pmiwire_frame_count frames[PMIWIRE_FRAME_COUNT_]; /**< by type */
+    uint64_t n_refused;                                      /**< frames refused */
+    uint64_t n_puts;                                         /**< by local ranks, as what follows */
     uint64_t n_gets;
     uint64_t n_local;       /**< Gets answered at once */
     uint64_t n_requests;    /**< GET frames that began here */
@@ -541,8 +422,8 @@ struct pmiwire_exchange_stats {
 };
 
 /** @brief Read the counters. */
-PMIWIRE_API void pmiwire_exchange_get_stats(const struct pmiwire_exchange *x,
-                                            struct pmiwire_exchange_stats *stats);
+PMIWIRE_API void pmiwire_exchange_stats(const struct pmiwire_exchange *x,
+                                        struct pmiwire_stats_exchange *stats);
 
 #ifdef __cplusplus
 }

@@ -3,57 +3,75 @@
  * @file server.h
  * @brief The server's side of PMI for any number of clients and jobs, both wires, without I/O.
  *
- * The model. A *server* holds *jobs*; a job is a key-value space with a name,
- * a size, attributes and a barrier. A *connection* is one client; you tell the
- * server which job and rank it is, or let it say so itself (PMI_PORT). You
- * hand over what you read with pmiwire_conn_input() and take away replies with
- * pmiwire_conn_output(); the engine calls you back for what only you can do: start
- * processes, end the job, reach other nodes. What you do not provide, it does
- * by itself: key-value store, name service, attributes, barriers.
+ * The model. A *server* holds *jobs*: a job is a key-value space with a name, a size, attributes
+ * and a barrier. A *connection* is one client: you say which job and rank it is, or let the client
+ * say it (PMI_PORT). You hand over what you read and take away replies. The engine calls you back
+ * for what only you can do: start processes, end the job, reach other nodes. What you do not
+ * provide it does by itself: key-value store, name service, attributes, barriers. An operation that
+ * takes time (a spawn, a get of another node's key, a fence over several nodes, a lookup) returns
+ * PMIWIRE_PENDING and is completed later by its token or job.
  *
- * Delayed answers. Any of the operations that may take time (spawn, a get of
- * another node's key, a fence over several nodes, lookup) may return
- * PMIWIRE_PENDING and be completed later by its token or job. A client that
- * goes away meanwhile makes its token stale, which is harmless.
+ *     struct pmiwire_server_ops ops = {.size = sizeof(ops), .ready = look_at, .abort = end_job};
+ *     struct pmiwire_server_opts o = {.size = sizeof(o), .ops = &ops, .ctx = me};
+ *     struct pmiwire_job_opts jo = {.size = sizeof(jo), .kvsname = "job_0", .n_ranks = 4};
  *
- * Hostile clients. Nothing a client sends can crash the server, make it
- * allocate without bound, delay other clients or lose their pairs. What can be
- * answered is answered with rc != 0 and a text; where the framing is
- * lost the connection is closed; both are told to ops->diag with rank and
- * cause. A client that does not read its replies is cut off at max_out_bytes;
- * one that sends more than 2 * max_msg_bytes behind a request whose answer is
- * delayed, or 64 malformed or unknown messages in all, is cut off as well.
- * With pmiwire_server_tick() one that stops in mid-message is, too.
+ *     pmiwire_server_create(&o, &s);
+ *     pmiwire_server_job_add(s, &jo, &job);
+ *     pmiwire_server_accept(s, job, rank, my_client, &conn);  // for each process's socket
  *
- * Versions. A client is never answered with a higher subversion than it asked
- * for, unless PMIWIRE_SERVER_PMI_1_2 is set.
+ *     pmiwire_conn_input(conn, buf, n);                       // what read() gave
+ *     while ((n = pmiwire_conn_output(conn, &data)) > 0 &&    // after ready()
+ *            (n_sent = write(fd, data, n)) > 0)
+ *         pmiwire_conn_sent(conn, n_sent);
+ *     pmiwire_conn_close(conn);                               // at the end of the input
  *
- * Order. Requests of a connection are served one after the other: while one
- * waits for its answer, those behind it are not looked at. Names are published
- * for all jobs of the server; only the job that published one may take it
- * back, and pmiwire_server_job_remove() drops what is left. Barriers of groups
- * that span nodes (n_local < n_ranks) are refused.
+ * Order.
+ * - Requests of a connection are served one after the other: while one waits for its answer, those
+ *   behind it are not looked at.
+ * - Names are published for all jobs of the server; only the job that published one may take it
+ *   back, and pmiwire_server_job_remove() drops what is left.
+ * - Barriers of groups that span nodes (n_local < n_ranks) are refused.
+ *
+ * Hostile clients. Nothing a client sends can crash the server, make it allocate without bound,
+ * delay other clients or lose their pairs.
+ * - What can be answered is answered with rc != 0 and a text; where the framing is lost the
+ *   connection is closed; both are reported to ops->diag with rank and cause.
+ * - Cut off is a client that leaves max_out_bytes of replies unread, sends more than
+ *   2 * max_msg_bytes behind a request whose answer is delayed, sends 64 malformed or unknown
+ *   messages in all, or (pmiwire_server_tick()) stops in mid-message.
+ * - A client that goes away makes the tokens of its requests stale, which is harmless.
+ *
+ * Versions. A client is never answered with a higher subversion than it asked for, unless
+ * PMIWIRE_SERVER_PMI_1_2 is set.
  *
  * Several nodes. Each has a server for its own ranks and an exchange (exchange.h) with the others.
- * The server's callbacks feed the exchange: put_hinted calls pmiwire_exchange_put(), get_from
- * pmiwire_exchange_get(), ring pmiwire_exchange_ring(), fence pmiwire_exchange_fence() with
- * PMIWIRE_RANK_ALL and returns PENDING. The exchange's results end what waits here: got() calls
- * pmiwire_server_get_done(), done() pmiwire_server_fence_done(), ringed()
- * pmiwire_server_ring_done(). So nobody leaves a barrier before the exchange's Fence is complete,
- * and a get goes to other nodes only for a client that has asked for that. The exchange's still()
- * is answered by pmiwire_server_job_waiting() and the number of clients that have finalized or
- * ended.
  *
- * Replies. A PMI-2 client whose lengths are padded on the right is taken for Slurm's
- * and answered within what that one reads (`;;`), any other PMI-2 client within what MPICH's
- * reads. PMI-1 replies are held to the framing's rules alone, since nothing tells the clients
- * apart. An answer that cannot be carried becomes an error reply, and diag is told.
+ * | server's callback         | calls                                                             |
+ * |---------------------------|-------------------------------------------------------------------|
+ * | put                       | pmiwire_exchange_put()                                            |
+ * | get                       | pmiwire_exchange_get()                                            |
+ * | ring                      | pmiwire_exchange_ring(), and returns PENDING                      |
+ * | fence                     | pmiwire_exchange_fence(), PMIWIRE_RANK_ALL; and returns PENDING   |
+ * | state: a client finalizes | pmiwire_exchange_gone(), as the end of a process does             |
  *
- * Threads: one server, one thread at a time. Callbacks may call any function
- * of this header on the same server except pmiwire_server_destroy(). What they cause
- * is queued where it could disturb: input given within a callback is served, and
- * ready() called, before the outermost call returns; a connection closed within a
- * callback takes part in nothing more.
+ * | exchange's callback       | calls                                                             |
+ * |---------------------------|-------------------------------------------------------------------|
+ * | got                       | pmiwire_server_get_done()                                         |
+ * | done                      | pmiwire_server_fence_done()                                       |
+ * | ringed                    | pmiwire_server_ring_done()                                        |
+ *
+ * So nobody leaves a barrier before the exchange's Fence is complete, and a get goes to other nodes
+ * only for a client that has asked for that.
+ *
+ * Replies. A PMI-2 client whose lengths are padded on the right is taken for Slurm's and answered
+ * within what that one reads (`;;`), any other PMI-2 client within what MPICH's reads. PMI-1
+ * replies are held to the framing's rules alone, since nothing tells the clients apart. An answer
+ * that cannot be carried becomes an error reply, and is reported to diag.
+ *
+ * Threads: one server, one thread at a time. Callbacks may call any function of this header on the
+ * same server except pmiwire_server_destroy(). What they cause is queued where it could disturb:
+ * input given within a callback is served, and ready() called, before the outermost call returns; a
+ * connection closed within a callback takes part in nothing more.
  */
 #ifndef PMIWIRE_SERVER_H
 #define PMIWIRE_SERVER_H
@@ -67,27 +85,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/**
- * @name Limits that clients are told, bytes with NUL (Hydra's, which every client copes with)
- * @{
- */
-#define PMIWIRE_DEFAULT_KVSNAME_MAX 256u
-#define PMIWIRE_DEFAULT_KEYLEN_MAX  64u
-#define PMIWIRE_DEFAULT_VALLEN_MAX  1024u
-/** @} */
-
-/** Default limit on replies that a client has not read, bytes. */
-#define PMIWIRE_DEFAULT_MAX_OUT_BYTES 1048576u
-/** Default limit on the fields of one message (a spawn with as many arguments). */
-#define PMIWIRE_DEFAULT_MAX_FIELDS 16384u
-/** Default limit on the bytes of one spawn request, all its PMI-1 messages together. */
-#define PMIWIRE_DEFAULT_MAX_SPAWN_BYTES 4194304u
-/**
- * Default limit on what one job may store: pairs, attributes and names, bytes, and 64 more for
- * each.
- */
-#define PMIWIRE_DEFAULT_MAX_KVS_BYTES 268435456u
 
 /**
  * Answer init with PMI 1.2 whatever was asked: MPICH main then uses group barriers; Flux's client
@@ -117,6 +114,7 @@ struct pmiwire_peer {
     int32_t rank; /**< or PMIWIRE_RANK_UNKNOWN */
     void *cookie; /**< the connection's */
     struct pmiwire_conn *conn;
+    void *job_cookie; /**< the job's; NULL while the rank is unknown */
 };
 
 /**
@@ -132,8 +130,9 @@ struct pmiwire_server_ops {
     void (*ready)(void *ctx, struct pmiwire_conn *conn, void *cookie);
 
     /**
-     * A client did something wrong, or cannot be served: PMIWIRE_E* or -ENOMEM, and one line that
-     * names rank and cause, printable whatever the client sent.
+     * A client did something wrong, or cannot be served.
+     * @param code  PMIWIRE_E* or -ENOMEM
+     * @param text  one line that names rank and cause, printable whatever the client sent
      */
     void (*diag)(void *ctx, const struct pmiwire_peer *who, int code, const char *text);
 
@@ -144,12 +143,12 @@ struct pmiwire_server_ops {
     int (*identify)(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid,
                     uint32_t *job, int32_t *rank);
 
-    /** A client reached or left init … finalize: see pmiwire_conn_state(). */
+    /** A client reached or left init … finalize. @param state PMIWIRE_CONN_* */
     void (*state)(void *ctx, const struct pmiwire_peer *who, uint32_t state);
 
     /**
-     * End the job (MPI_Abort); `who` always has a rank. @param message prose from the client, not
-     * to be trusted
+     * End the job (MPI_Abort); `who` always has a rank.
+     * @param message  prose from the client, not to be trusted
      */
     void (*abort)(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
                   struct pmiwire_str message);
@@ -162,18 +161,24 @@ struct pmiwire_server_ops {
                  uint64_t token);
 
     /**
-     * Store a pair elsewhere than in the engine. 0, PMIWIRE_E* or -errno, which the client is told.
-     * If set, `get` or `get_from` must be set too.
+     * Store a pair elsewhere than in the engine. If set, `get` must be set too.
+     * @param hint  the client's, PMIWIRE_HINT_*
+     * @return 0, or PMIWIRE_E* or -errno, with which the client is answered
      */
     int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-               struct pmiwire_str value);
+               struct pmiwire_str value, uint32_t hint);
     /**
-     * Find a pair: 0 with *value filled in (valid until the next call into
-     * the server), PMIWIRE_ENOENT, or PMIWIRE_PENDING and later pmiwire_server_get_done().
-     * Called with the job whose space is asked, which may differ from who->job.
+     * Find a pair.
+     * @param job    whose space is asked, which may differ from who->job
+     * @param srcid  the rank that puts it, as the client says; -1: unknown
+     * @param how    PMIWIRE_GET_*. Other than LOCAL only from clients that know our extensions, and
+     *               only where PMIWIRE_EXT_EXCHANGE is advertised: programs that probe for keys
+     *               never block
+     * @param value  filled in with 0; valid until the next call into the server
+     * @return 0, PMIWIRE_ENOENT, or PMIWIRE_PENDING and later pmiwire_server_get_done()
      */
     int (*get)(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
-               struct pmiwire_str key, uint64_t token, struct pmiwire_str *value);
+               struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value);
 
     /**
      * All local clients of a job are in the fence. 0 releases them, PMIWIRE_PENDING waits for
@@ -191,18 +196,6 @@ struct pmiwire_server_ops {
     int (*lookup)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
                   uint64_t token, struct pmiwire_str *port);
 
-    /*
-     * What the servers of several nodes need (exchange.h). Advertise PMIWIRE_EXT_EXCHANGE where
-     * put_hinted and get_from are set: only then do clients ask for more than PMI's own put and
-     * get, so that programs which probe for keys never block.
-     */
-    /** Instead of `put`: with the client's hint, PMIWIRE_HINT_*. */
-    int (*put_hinted)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-                      struct pmiwire_str value, uint32_t hint);
-    /** Instead of `get`: with how far the client wants it to go, PMIWIRE_GET_*. */
-    int (*get_from)(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
-                    struct pmiwire_str key, uint32_t how, uint64_t token,
-                    struct pmiwire_str *value);
     /**
      * A client of a job that has ranks elsewhere (n_local < n_ranks) enters the ring. Return
      * PMIWIRE_PENDING and call pmiwire_server_ring_done() (at once or later), or an error. NULL:
@@ -217,7 +210,7 @@ struct pmiwire_server_opts {
     size_t size;                                  /**< sizeof(struct pmiwire_server_opts) */
     const struct pmiwire_server_ops *ops;         /**< copied; NULL: none */
     void *ctx;                                    /**< handed to every callback */
-    const struct pmiwire_allocator *alloc;        /**< NULL: libc. Copied */
+    const struct pmiwire_allocator *allocator;    /**< NULL: libc */
     uint32_t flags;                               /**< PMIWIRE_SERVER_* */
     uint32_t kvsname_max, keylen_max, vallen_max; /**< advertised, 2 to 2^31-1; 0: the defaults. A
                                                      PMI-1 key or value must be shorter, as the NUL
@@ -244,6 +237,7 @@ struct pmiwire_job_opts {
     const uint32_t *node_of; /**< array of n_ranks: node of each rank, for group barriers over NODE;
                                 NULL: all on one. Copied */
     const char *spawner_jobid; /**< job that spawned this one; NULL: none */
+    void *cookie;              /**< yours, handed to callbacks in pmiwire_peer */
 };
 
 /**
@@ -336,26 +330,25 @@ PMIWIRE_API size_t pmiwire_conn_output(struct pmiwire_conn *conn, const void **d
 /** @brief Of those, n were written. */
 PMIWIRE_API void pmiwire_conn_sent(struct pmiwire_conn *conn, size_t n);
 
-/** @brief PMIWIRE_CONN_*. */
-PMIWIRE_API uint32_t pmiwire_conn_state(const struct pmiwire_conn *conn);
-
-/** @brief Why a connection FAILED, PMIWIRE_E* or -ENOMEM; 0 otherwise. */
-PMIWIRE_API int pmiwire_conn_error(const struct pmiwire_conn *conn);
-
-/** @brief Whether the client has said PMIWIRE_EXT_CLIENT: it knows our extensions. */
-PMIWIRE_API int pmiwire_conn_is_ours(const struct pmiwire_conn *conn);
-
-/** @brief Who it is. */
-PMIWIRE_API void pmiwire_conn_peer(const struct pmiwire_conn *conn, struct pmiwire_peer *who);
-
 /**
  * @brief The connection has ended or is to be forgotten; conn is invalid afterwards.
  *
- * If the client stood between init and finalize, or in mid-message, diag is told
+ * If the client stood between init and finalize, or in mid-message, that is reported to diag
  * (PMIWIRE_EEOF). What it had put stays; tokens of its requests become stale; it no
  * longer counts as arrived in a fence.
  */
 PMIWIRE_API void pmiwire_conn_close(struct pmiwire_conn *conn);
+/** What a connection is. */
+struct pmiwire_info_conn {
+    struct pmiwire_peer who;
+    uint32_t state;          /**< PMIWIRE_CONN_* */
+    int error;               /**< why it FAILED, PMIWIRE_E* or -ENOMEM; 0 otherwise */
+    uint32_t has_extensions; /**< 1: the client has said PMIWIRE_EXT_CLIENT, it knows ours */
+};
+
+/** @brief Read it. */
+PMIWIRE_API void pmiwire_conn_query(const struct pmiwire_conn *conn,
+                                    struct pmiwire_info_conn *info);
 /** @} */
 
 /**
@@ -394,33 +387,38 @@ PMIWIRE_API int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t toke
  *        PMIWIRE_ESTATE
  */
 PMIWIRE_API int pmiwire_server_fence_done(struct pmiwire_server *s, uint32_t job, int rc);
-
-/**
- * @brief How many clients of a job are blocked by their job: in a fence, a barrier of a group or a
- *        ring, or waiting for a node attribute or for the answer to a get in the job's own space.
- *
- * Since requests are served in order, nothing that such a client sends is looked at before it is
- * answered: not even where its program began a fence and goes on meanwhile. Once all who have not
- * finalized are blocked, nobody is left to put a key that a get waits for: this is what
- * exchange.h's `still` wants to know. Within `get`, `get_from`, `ring` and `fence` the client that
- * asks counts already.
- * @param[out] n  of those that are connected here
- * @return 0, PMIWIRE_ENOENT (no such job)
- * @cost O(1)
- */
-PMIWIRE_API int pmiwire_server_job_waiting(const struct pmiwire_server *s, uint32_t job,
-                                           uint32_t *n);
 /** @} */
 
 /**
- * @brief Tell the time, now and then: clients silent in mid-message or not
+ * @brief Set the time, now and then: clients silent in mid-message or not
  *        reading for opts.stall_ns are cut off.
  * @param now_ns  any monotonic clock. Cost: one pass over the connections
  */
 PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 
+/**
+ * @name Limits that are advertised, bytes with NUL (Hydra's, which every client copes with)
+ * @{
+ */
+#define PMIWIRE_DEFAULT_KVSNAME_MAX 256u
+#define PMIWIRE_DEFAULT_KEYLEN_MAX  64u
+#define PMIWIRE_DEFAULT_VALLEN_MAX  1024u
+/** @} */
+
+/** Default limit on replies that a client has not read, bytes. */
+#define PMIWIRE_DEFAULT_MAX_OUT_BYTES 1048576u
+/** Default limit on the fields of one message (a spawn with as many arguments). */
+#define PMIWIRE_DEFAULT_MAX_FIELDS 16384u
+/** Default limit on the bytes of one spawn request, all its PMI-1 messages together. */
+#define PMIWIRE_DEFAULT_MAX_SPAWN_BYTES 4194304u
+/**
+ * Default limit on what one job may store: pairs, attributes and names, bytes, and 64 more for
+ * each.
+ */
+#define PMIWIRE_DEFAULT_MAX_KVS_BYTES 268435456u
+
 /** What has been served. Counters never go back. */
-struct pmiwire_server_stats {
+struct pmiwire_stats_server {
     uint64_t n_messages; /**< complete messages decoded */
     uint64_t n_bad;      /**< of those, answered with an error for their form */
     uint64_t n_puts;
@@ -435,8 +433,8 @@ struct pmiwire_server_stats {
 };
 
 /** @brief Read the counters. */
-PMIWIRE_API void pmiwire_server_get_stats(const struct pmiwire_server *s,
-                                          struct pmiwire_server_stats *stats);
+PMIWIRE_API void pmiwire_server_stats(const struct pmiwire_server *s,
+                                      struct pmiwire_stats_server *stats);
 
 #ifdef __cplusplus
 }

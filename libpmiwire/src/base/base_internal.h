@@ -41,4 +41,46 @@ static inline int pmiwire__is(struct pmiwire_str s, const char *literal)
     return s.len == n && memcmp(s.ptr, literal, n) == 0;
 }
 
+/* ---- buffer.c ---- */
+
+/* Memory of one object: counted, and within a limit. */
+struct pmiwire__mem {
+    struct pmiwire_allocator a;
+    size_t bytes, peak, max;
+};
+
+/* NULL: no memory, and ptr is as it was. bytes 0 frees. */
+void *pmiwire__mem_realloc(struct pmiwire__mem *m, void *ptr, size_t old_bytes, size_t bytes);
+
+struct pmiwire__buf {
+    char *ptr;
+    size_t off; /* bytes at the front that are done with */
+    size_t len; /* end of the bytes in use */
+    size_t cap;
+};
+
+/* An empty buffer longer than this is given back. */
+#define PMIWIRE__BUF_KEEP 4096u
+
+/* 0 or -ENOMEM. */
+int pmiwire__buf_room(struct pmiwire__mem *m, struct pmiwire__buf *b, size_t bytes);
+int pmiwire__buf_append(struct pmiwire__mem *m, struct pmiwire__buf *b, const void *p, size_t n);
+void pmiwire__buf_free(struct pmiwire__mem *m, struct pmiwire__buf *b);
+/* Empty it, and give it back if it is long. */
+void pmiwire__buf_reset(struct pmiwire__mem *m, struct pmiwire__buf *b);
+/* There is room. */
+static inline void pmiwire__buf_add(struct pmiwire__buf *b, const void *p, size_t n)
+{
+    if (n)
+        memcpy(b->ptr + b->len, p, n);
+    b->len += n;
+}
+
+/* ---- util.c ---- */
+
+/* SipHash-1-3. */
+uint64_t pmiwire__hash(const uint64_t key[2], struct pmiwire_str s);
+/* Ascending: n unsigned numbers of 4 or 8 bytes. */
+void pmiwire__sort(void *a, size_t n, size_t width);
+
 #endif /* PMIWIRE_BASE_INTERNAL_H */

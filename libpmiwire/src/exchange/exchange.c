@@ -1,66 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange: life cycle, memory, completions, failure, time. */
+/* The exchange: life cycle, frames that come, time. */
 #include <errno.h>
 
 #include "exchange_internal.h"
-
-/* ---- memory ---- */
-
-void *pmiwire__xrealloc(struct pmiwire_exchange *x, void *ptr, size_t old_bytes, size_t bytes)
-{
-    void *p;
-
-    if (bytes == 0) {
-        if (ptr)
-            x->alloc.free(x->alloc.ctx, ptr);
-        x->stats.bytes -= old_bytes;
-        return NULL;
-    }
-    /* While it grows both are there. */
-    if (bytes > x->max_bytes || x->stats.bytes > x->max_bytes - bytes)
-        return NULL;
-    p = x->alloc.realloc(x->alloc.ctx, ptr, bytes);
-    if (!p)
-        return NULL;
-    x->stats.bytes += bytes;
-    if (x->stats.bytes > x->stats.peak_bytes)
-        x->stats.peak_bytes = x->stats.bytes;
-    x->stats.bytes -= old_bytes;
-    return p;
-}
-
-int pmiwire__xbuf_room(struct pmiwire_exchange *x, struct pmiwire__xbuf *b, size_t bytes)
-{
-    size_t cap = b->cap ? b->cap : 64, need = b->len + bytes;
-    char *p;
-
-    if (need <= b->cap)
-        return 0;
-    if (need < bytes || need > SIZE_MAX / 4)
-        return -ENOMEM;
-    while (cap < need)
-        cap *= 2;
-    p = pmiwire__xrealloc(x, b->ptr, b->cap, cap);
-    if (!p)
-        return -ENOMEM;
-    b->ptr = p;
-    b->cap = cap;
-    return 0;
-}
-
-void pmiwire__xbuf_free(struct pmiwire_exchange *x, struct pmiwire__xbuf *b)
-{
-    (void)pmiwire__xrealloc(x, b->ptr, b->cap, 0);
-    memset(b, 0, sizeof(*b));
-}
-
-void pmiwire__xbuf_reset(struct pmiwire_exchange *x, struct pmiwire__xbuf *b)
-{
-    if (b->cap > PMIWIRE__KEEP_BYTES)
-        pmiwire__xbuf_free(x, b);
-    else
-        b->len = 0;
-}
 
 /* ---- life cycle ---- */
 
@@ -93,7 +35,7 @@ static int check_opts(const struct pmiwire_exchange_opts *o, const struct pmiwir
                                o->max_frame_bytes > PMIWIRE_EXCHANGE_MAX_FRAME_BYTES))
         return -EINVAL;
     if ((ops->find && !ops->pairs) || (o->n_nodes > 1 && !ops->send) ||
-        (o->n_nodes > 1 && o->design == PMIWIRE_DESIGN_DIRECT && !ops->node_of))
+        (o->n_nodes > 1 && !ops->node_of))
         return -EINVAL;
     return 0;
 }
@@ -109,7 +51,7 @@ static void take_opts(struct pmiwire_exchange *x, const struct pmiwire_exchange_
     x->n_below = o->n_below;
     x->design = o->design;
     x->fence = o->fence;
-    x->arity = o->arity ? o->arity : pmiwire_exchange_arity(o->n_nodes);
+    x->arity = o->arity ? o->arity : pmiwire__tree_arity(o->n_nodes);
     x->unhinted = o->unhinted ? o->unhinted : PMIWIRE_HINT_DENSE;
     x->flags = o->flags;
     x->max_frame = o->max_frame_bytes ? o->max_frame_bytes : PMIWIRE_EXCHANGE_FRAME_BYTES;
@@ -133,21 +75,23 @@ int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmi
         return -EINVAL;
     if (check_shape(&o) != 0 || check_opts(&o, &probe.ops) != 0)
         return -EINVAL;
-    probe.alloc = o.alloc ? *o.alloc : pmiwire__libc_allocator;
-    probe.max_bytes = o.max_bytes ? o.max_bytes : PMIWIRE_EXCHANGE_MAX_BYTES;
-    x = pmiwire__xrealloc(&probe, NULL, 0, sizeof(*x));
+    probe.mem.a = o.allocator ? *o.allocator : pmiwire__libc_allocator;
+    probe.mem.max = o.max_bytes ? o.max_bytes : PMIWIRE_EXCHANGE_MAX_BYTES;
+    x = pmiwire__mem_realloc(&probe.mem, NULL, 0, sizeof(*x));
     if (!x)
         return -ENOMEM;
     *x = probe;
     take_opts(x, &o);
-    pmiwire__xstore_init(x);
-    pmiwire__xstill_init(x);
-    rc = pmiwire__xcolls_init(x);
-    x->ranks = rc == 0 ? pmiwire__xrealloc(x, NULL, 0, x->n_local * sizeof(*x->ranks)) : NULL;
-    if (!x->ranks) {
+    pmiwire__keys_init(x);
+    rc = pmiwire__colls_init(x);
+    x->ranks =
+        rc == 0 ? pmiwire__mem_realloc(&x->mem, NULL, 0, x->n_local * sizeof(*x->ranks)) : NULL;
+    x->gone = x->ranks ? pmiwire__mem_realloc(&x->mem, NULL, 0, (x->n_local + 7) / 8) : NULL;
+    if (!x->gone) {
         pmiwire_exchange_destroy(x);
         return -ENOMEM;
     }
+    memset(x->gone, 0, (x->n_local + 7) / 8);
     memcpy(x->ranks, o.ranks, x->n_local * sizeof(*x->ranks));
     *out = x;
     return 0;
@@ -159,226 +103,120 @@ void pmiwire_exchange_destroy(struct pmiwire_exchange *x)
 
     if (!x)
         return;
-    pmiwire__xstore_fini(x);
-    pmiwire__xcolls_fini(x);
-    pmiwire__xrings_fini(x);
-    (void)pmiwire__xrealloc(x, x->ranks, x->n_local * sizeof(*x->ranks), 0);
-    a = x->alloc;
+    pmiwire__keys_fini(x);
+    pmiwire__colls_fini(x);
+    pmiwire__rings_fini(x);
+    (void)pmiwire__mem_realloc(&x->mem, x->ranks, x->n_local * sizeof(*x->ranks), 0);
+    (void)pmiwire__mem_realloc(&x->mem, x->gone, (x->n_local + 7) / 8, 0);
+    a = x->mem.a;
     a.free(a.ctx, x);
 }
 
-uint32_t pmiwire__xlocal(const struct pmiwire_exchange *x, int32_t rank)
-{
-    uint32_t lo = 0, n = x->n_local;
+/* ---- frames ---- */
 
-    if (rank < 0)
-        return PMIWIRE__XNONE;
-    while (n > 1) {
-        if (x->ranks[lo + n / 2] <= (uint32_t)rank) {
-            lo += n / 2;
-            n -= n / 2;
-        } else {
-            n /= 2;
-        }
-    }
-    return x->ranks[lo] == (uint32_t)rank ? lo : PMIWIRE__XNONE;
-}
-
-/* ---- completions ---- */
-
-/* Whether there was one. */
-static bool tell_coll(struct pmiwire_exchange *x)
-{
-    uint32_t kind;
-
-    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
-        struct pmiwire__xcoll *c = &x->colls[kind];
-        uint32_t number = c->told + 1;
-
-        if (number < c->number) {
-            c->told = number;
-            if (x->ops.done)
-                x->ops.done(x->ctx, kind, number, 0);
-            return true;
-        }
-        if (x->err && c->n_in > 0) {
-            c->n_in = 0;
-            if (x->ops.done)
-                x->ops.done(x->ctx, kind, number, x->err);
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool tell_waiter(struct pmiwire_exchange *x)
-{
-    struct pmiwire__xstore *s = &x->store;
-    struct pmiwire_str value = {NULL, 0};
-    struct pmiwire__xwaiter w;
-    uint32_t i = s->due_head;
-
-    if (i == PMIWIRE__XNONE)
-        return false;
-    w = s->waiters[i];
-    s->due_head = w.next;
-    pmiwire__xfree_waiter(x, i);
-    if (w.rc == 0)
-        value = pmiwire__xvalue(x, w.entry);
-    if (x->ops.got)
-        x->ops.got(x->ctx, w.token, w.rc, value);
-    s->entries[w.entry].pins--;
-    pmiwire__xtidy(x, w.entry);
-    return true;
-}
-
-static void tell(struct pmiwire_exchange *x)
-{
-    for (;;) {
-        if (tell_coll(x) || tell_waiter(x))
-            continue;
-        if (x->rings) {
-            pmiwire__xring_tell(x);
-            continue;
-        }
-        if (!x->err || x->err_told)
-            return;
-        x->err_told = true;
-        if (x->ops.failed)
-            x->ops.failed(x->ctx, x->err, x->err_node);
-    }
-}
-
-void pmiwire__xenter(struct pmiwire_exchange *x)
-{
-    x->depth++;
-}
-
-void pmiwire__xleave(struct pmiwire_exchange *x)
-{
-    if (x->depth == 1)
-        tell(x);
-    x->depth--;
-}
-
-/* ---- failure ---- */
-
-static void fail_waiters(struct pmiwire_exchange *x)
-{
-    struct pmiwire__xstore *s = &x->store;
-
-    while (s->waiting != PMIWIRE__XNONE) {
-        uint32_t e = s->waiting, w = pmiwire__xtake_waiters(x, e);
-
-        s->entries[e].flags &= (uint16_t) ~(PMIWIRE__XE_ASKED | PMIWIRE__XE_ASKED_WAIT);
-        while (w != PMIWIRE__XNONE) {
-            uint32_t next = s->waiters[w].next;
-
-            if (s->waiters[w].remote)
-                pmiwire__xfree_waiter(x, w);
-            else
-                pmiwire__xdue(x, w, x->err);
-            w = next;
-        }
-    }
-}
-
-void pmiwire__xfail(struct pmiwire_exchange *x, int rc, uint32_t node, uint32_t from)
+/* The node that a FAIL names, and why, passed on as it is. */
+static int on_fail(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                   size_t n)
 {
     struct {
         int32_t code;
         uint32_t node;
-    } why = {rc, node};
-    uint32_t i, to;
+    } why;
 
-    if (x->err)
-        return;
-    x->err = rc;
-    x->err_node = node;
-    fail_waiters(x);
-    pmiwire__xring_fail(x);
-    for (i = 0; pmiwire_exchange_neighbour(x, i, &to) == 0; i++) {
-        struct pmiwire__frame f = {.type = PMIWIRE_XF_FAIL};
+    if (n != sizeof(why) || f->flags || f->arg || f->seq)
+        return PMIWIRE_EPROTO;
+    memcpy(&why, p, sizeof(why));
+    if (why.code >= 0 || why.node >= x->n_nodes)
+        return PMIWIRE_EPROTO;
+    pmiwire__exchange_fail(x, why.code, why.node, f->from);
+    return 0;
+}
 
-        if (to != from && !(rc == PMIWIRE_ELOST && to == node))
-            pmiwire__xsend1(x, to, &f, &why, sizeof(why));
+static int take(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+{
+    switch (f->type) {
+    case PMIWIRE_FRAME_PUT: return pmiwire__on_put(x, f, p, n);
+    case PMIWIRE_FRAME_ACK: return pmiwire__on_ack(x, f, p, n);
+    case PMIWIRE_FRAME_GET: return pmiwire__on_get(x, f, p, n);
+    case PMIWIRE_FRAME_ANSWER: return pmiwire__on_answer(x, f, p, n);
+    case PMIWIRE_FRAME_COLL: return pmiwire__on_coll(x, f, p, n);
+    case PMIWIRE_FRAME_RING: return pmiwire__on_ring(x, f, p, n);
+    case PMIWIRE_FRAME_FAIL: return on_fail(x, f, p, n);
+    case PMIWIRE_FRAME_GONE: return pmiwire__on_gone(x, f, p, n);
+    default: return PMIWIRE_EPROTO;
     }
 }
 
-int pmiwire_exchange_lost(struct pmiwire_exchange *x, uint32_t node)
+int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void *data, size_t n)
 {
-    if (node >= x->n_nodes || node == x->me)
-        return -EINVAL;
-    pmiwire__xenter(x);
-    pmiwire__xfail(x, PMIWIRE_ELOST, node, node);
-    pmiwire__xleave(x);
-    return 0;
-}
+    struct pmiwire__frame f;
+    int rc;
 
-int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc)
-{
-    if (rc >= 0)
-        return -EINVAL;
-    pmiwire__xenter(x);
-    pmiwire__xfail(x, rc, x->me, x->me);
-    pmiwire__xleave(x);
-    return 0;
+    if (x->err)
+        return x->err;
+    rc = pmiwire__frame_read(data, n, &f);
+    if (rc == 0 && (f.job != x->job || f.from != node || node >= x->n_nodes || node == x->me ||
+                    n > x->max_frame))
+        rc = PMIWIRE_EPROTO;
+    if (rc == 0) {
+        pmiwire__exchange_enter(x);
+        rc = take(x, &f, (const char *)data + sizeof(f), n - sizeof(f));
+        if (rc == 0) {
+            x->stats.frames[f.type].n_received++;
+            x->stats.frames[f.type].bytes_received += n;
+        } else if (rc != PMIWIRE_EPROTO && !x->err) {
+            pmiwire__exchange_fail(x, rc, x->me, x->me);
+        }
+        pmiwire__exchange_leave(x);
+    }
+    if (rc == PMIWIRE_EPROTO || rc == PMIWIRE_EVERSION)
+        x->stats.n_refused++;
+    return rc != 0 ? rc : f.type == PMIWIRE_FRAME_FAIL ? 0 : x->err;
 }
 
 /* ---- time ---- */
 
-/* Whether one of this node's was there at an earlier tick. */
-static bool expire(struct pmiwire_exchange *x, uint32_t e)
+/* End what has waited too long. */
+static void expire(struct pmiwire_exchange *x, uint32_t e)
 {
-    struct pmiwire__xstore *s = &x->store;
-    uint32_t w = pmiwire__xtake_waiters(x, e);
-    bool old = false;
+    struct pmiwire__keys *s = &x->store;
+    uint32_t w = pmiwire__waiters_take(x, e), next;
 
-    while (w != PMIWIRE__XNONE) {
-        struct pmiwire__xwaiter *waiter = &s->waiters[w];
-        uint32_t next = waiter->next;
-        bool late = false;
+    for (; w != PMIWIRE__NONE; w = next) {
+        struct pmiwire__waiter *waiter = &s->waiters[w];
 
-        if (!waiter->remote) {
-            old = old || waiter->seen;
-            if (!waiter->seen)
-                waiter->since = x->now_ns;
-            waiter->seen = true;
-            late =
-                x->wait_ns && x->now_ns >= waiter->since && x->now_ns - waiter->since >= x->wait_ns;
-        }
-        if (late)
-            pmiwire__xdue(x, w, PMIWIRE_ETIME);
+        next = waiter->next;
+        if (!waiter->remote && !waiter->since)
+            waiter->since = x->now_ns;
+        if (!waiter->remote && x->wait_ns && x->now_ns - waiter->since >= x->wait_ns)
+            pmiwire__waiter_due(x, w, PMIWIRE_ETIME);
         else
-            pmiwire__xkeep_waiter(x, e, w);
-        w = next;
+            pmiwire__waiter_keep(x, e, w);
     }
-    return old;
 }
 
 void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
 {
     uint32_t e, next;
-    bool old = false;
 
-    x->now_ns = now_ns;
     if (x->err)
         return;
-    pmiwire__xenter(x);
-    for (e = x->store.waiting; e != PMIWIRE__XNONE; e = next) {
-        next = x->store.entries[e]
-                   .next; /* expire() may take this one off and put it at the front again */
-        old = expire(x, e) || old;
+    pmiwire__exchange_enter(x);
+    pmiwire__gone_ask(x);
+    if (now_ns > x->now_ns)
+        x->now_ns = now_ns;
+    for (e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
+        next = x->store.entries[e].next; /* it may be taken off, or put at the front again */
+        expire(x, e);
     }
-    pmiwire__xstill_tick(x, old);
-    pmiwire__xleave(x);
-    pmiwire__xstill_look(x);
+    pmiwire__exchange_leave(x);
 }
 
-void pmiwire_exchange_get_stats(const struct pmiwire_exchange *x,
-                                struct pmiwire_exchange_stats *stats)
+void pmiwire_exchange_stats(const struct pmiwire_exchange *x, struct pmiwire_stats_exchange *stats)
 {
     *stats = x->stats;
     stats->n_keys = x->store.n_keys;
     stats->n_waiting = x->store.n_waiting;
+    stats->bytes = x->mem.bytes;
+    stats->peak_bytes = x->mem.peak;
 }

@@ -2,20 +2,17 @@
 /*
  * What the files of the exchange share.
  *
- *   exchange.c        life cycle, memory, completions, failure, time
- *   exchange_tree.c   the shape of the tree
- *   exchange_frame.c  records, blocks, frames: writing, checking, who gets them
- *   exchange_pairs.c  what a Fence carries: segments of runs of pairs
- *   exchange_store.c  keys and who waits for them
- *   exchange_kvs.c    Put and Get
- *   exchange_coll.c   Fence and Allgather
- *   exchange_ring.c   Ring
- *   exchange_still.c  the end of Gets whose key nobody is left to put
+ *   exchange.c  life cycle, frames that come, time
+ *   putget.c    Put and Get             fence.c   Fence and Allgather
+ *   ring.c      Ring                    gone.c    ranks that are gone, and Gets that wait for them
+ *   keys.c      keys and waiters        runs.c    pairs as a Fence carries them
+ *   report.c    results and failure     frame.c   the layout of records, blocks and frames
+ *   tree.c      the tree of nodes
  *
- * Order of work. A call changes the state and sends; what ops->got(), done(), ringed() and failed()
- * are to be told is put aside, and told when the outermost call ends, at a point where the state is
- * whole. So a callback may call anything, and what that causes is told in turn. Memory that a step
- * needs is made sure of before its first change.
+ * Order of work. A call changes the state and sends; results are put aside, and reported through
+ * ops->got(), done(), ringed() and failed() when the outermost call ends and the state is whole. So
+ * a callback may call anything, and what that causes is reported in turn. Memory that a step needs
+ * is reserved before its first change.
  */
 #ifndef PMIWIRE_EXCHANGE_INTERNAL_H
 #define PMIWIRE_EXCHANGE_INTERNAL_H
@@ -25,14 +22,21 @@
 
 #include <pmiwire/exchange.h>
 
-#include "../server/server_internal.h"
+#include "../base/base_internal.h"
 
-#define PMIWIRE__FRAME_MAGIC    0x32584650u /* "PFX2" on a little-endian machine */
-#define PMIWIRE__XNONE          UINT32_MAX  /* no index */
+#define PMIWIRE__FRAME_MAGIC    0x33584650u /* "PFX3" on a little-endian machine */
+#define PMIWIRE__NONE           UINT32_MAX  /* no index */
 #define PMIWIRE__DENSE          UINT32_MAX  /* home of keys that Fences bring */
-#define PMIWIRE__MAX_HOPS       32u   /* nodes that one request names: the depth of any tree */
-#define PMIWIRE__SEGMENT_HEADER 10u   /* at most */
-#define PMIWIRE__KEEP_BYTES     4096u /* an empty buffer longer than this is given back */
+#define PMIWIRE__MAX_HOPS       32u /* nodes that one request names: the depth of any tree */
+#define PMIWIRE__SEGMENT_HEADER 10u /* at most */
+
+/* Flags of frames. */
+#define PMIWIRE__FRAME_WAIT  1u  /* GET, ANSWER: of a Get that waits */
+#define PMIWIRE__FRAME_FOUND 2u  /* ANSWER: there is a value; GONE: the rank is gone */
+#define PMIWIRE__FRAME_LAST  4u  /* COLL: the last from this neighbour for this collective */
+#define PMIWIRE__FRAME_RIGHT 8u  /* RING: goes to the node after, else to the one before */
+#define PMIWIRE__FRAME_ACK   16u /* PUT: to be acknowledged */
+#define PMIWIRE__FRAME_FRESH 32u /* GET: the answer to an earlier request does not do */
 
 /* ---- records and frames ---- */
 
@@ -69,24 +73,17 @@ struct pmiwire__run {
     const char *pairs; /* for each: rest of its key, value */
 };
 
-/* ---- memory ---- */
-
-struct pmiwire__xbuf {
-    char *ptr;
-    size_t len, cap;
-};
-
 /* ---- the store ---- */
 
 enum { /* flags of an entry */
-       PMIWIRE__XE_USED = 1,
-       PMIWIRE__XE_VALUE = 2,
-       PMIWIRE__XE_ASKED = 4,      /* a GET_REMOTE request is under way */
-       PMIWIRE__XE_ASKED_WAIT = 8, /* a GET_WAIT request is */
-       PMIWIRE__XE_COPY = 16       /* on the list of copies, dropped at a Fence */
+       PMIWIRE__KEY_USED = 1,
+       PMIWIRE__KEY_VALUE = 2,
+       PMIWIRE__KEY_ASKED = 4,      /* a GET_REMOTE request is under way */
+       PMIWIRE__KEY_ASKED_WAIT = 8, /* a GET_WAIT request is */
+       PMIWIRE__KEY_COPY = 16       /* on the list of copies, dropped at a Fence */
 };
 
-struct pmiwire__xentry {
+struct pmiwire__key {
     uint32_t hash;
     uint32_t home;  /* or PMIWIRE__DENSE */
     uint32_t stamp; /* Fences at which the value was good; of a DENSE key not fenced yet: the Fence
@@ -96,187 +93,164 @@ struct pmiwire__xentry {
     uint32_t head, tail; /* waiters */
     uint32_t prev, next; /* on the list of entries with waiters */
     uint32_t next_copy;  /* on the list of copies, or of free entries */
-    uint32_t pins;       /* waiters that are yet to be told its value */
+    uint32_t pins;       /* waiters whose results, its value, are to be reported */
     uint16_t flags;
 };
 
-struct pmiwire__xslot {
+struct pmiwire__key_slot {
     uint32_t hash, entry; /* entry + 1; 0: empty */
 };
 
-struct pmiwire__xwaiter {
+struct pmiwire__waiter {
     uint64_t token; /* or a node */
-    uint64_t since; /* the first tick that has seen it */
+    uint64_t since; /* the first tick that has seen it, 0: none has */
     uint32_t seq, next, entry;
-    uint32_t born; /* waves replied to before it was */
+    uint32_t rank;  /* that waits, PMIWIRE__NONE: unknown */
+    uint32_t needs; /* a rank that may put the key, as far as is known here; PMIWIRE__NONE: none */
     int32_t rc;
-    bool remote, wait, seen;
+    bool remote, wait;
+    bool named; /* no other rank but `needs` may put it */
+    bool fresh; /* nobody is left to put the key: the home must be asked once more */
+    bool stale; /* the request in flight was sent too early for that */
 };
 
-struct pmiwire__xstore {
-    struct pmiwire__xentry *entries;
-    struct pmiwire__xslot *slots;
-    struct pmiwire__xwaiter *waiters;
+struct pmiwire__keys {
+    struct pmiwire__key *entries;
+    struct pmiwire__key_slot *slots;
+    struct pmiwire__waiter *waiters;
     uint32_t n_entries, cap_entries, free_entry;
     uint32_t n_slots; /* 0 or a power of two */
     uint32_t n_keys;
     uint32_t n_waiters, cap_waiters, free_waiter, n_waiting;
-    uint32_t n_own;              /* of n_waiting: not other nodes' */
     uint32_t waiting;            /* list of entries with waiters */
     uint32_t copies;             /* list */
-    uint32_t due_head, due_tail; /* waiters to be told */
-    struct pmiwire__xbuf arena;
+    uint32_t due_head, due_tail; /* waiters whose results are to be reported */
+    struct pmiwire__buf arena;
     size_t garbage;
     uint64_t key[2];
 };
 
 /* ---- collectives ---- */
 
-struct pmiwire__xcursor {
+struct pmiwire__cursor {
     size_t chunk, segment;
 };
 
 /* What has come for one collective: chunks of {u32 tag, u32 bytes, segments}. */
-struct pmiwire__xdata {
-    struct pmiwire__xbuf buf;
+struct pmiwire__coll_data {
+    struct pmiwire__buf buf;
     uint64_t last; /* links that have said LAST */
 };
 
-struct pmiwire__xcoll {
+struct pmiwire__coll {
     uint32_t kind;
-    uint32_t number; /* of the one under way */
-    uint32_t told;   /* completions that ops->done() has had */
+    uint32_t number;   /* of the one under way */
+    uint32_t reported; /* to ops->done() */
     uint32_t n_in;
-    bool own_in;                      /* this node's part is in data[] */
-    unsigned char *in;                /* a bit for each local rank */
-    uint64_t sent;                    /* links to which LAST has gone */
-    struct pmiwire__xcursor *cursors; /* by link; NULL: nothing has been sent early */
-    struct pmiwire__xdata data[2];    /* by parity of the number: dissemination may be one ahead */
-    struct pmiwire__xbuf own;         /* records for the next segment of this node */
+    bool own_in;                       /* this node's part is in data[] */
+    unsigned char *in;                 /* a bit for each local rank */
+    uint64_t sent;                     /* links to which LAST has gone */
+    struct pmiwire__cursor *cursors;   /* by link; NULL: nothing has been sent early */
+    struct pmiwire__coll_data data[2]; /* by parity of the number: dissemination may be one ahead */
+    struct pmiwire__buf own;           /* records for the next segment of this node */
 };
 
 /* ---- ring ---- */
 
-struct pmiwire__xgiven {
+struct pmiwire__ring_values {
     size_t at;
     uint32_t left, right; /* bytes: left's first */
     bool in;
 };
 
-struct pmiwire__xring {
-    struct pmiwire__xring *next;
+struct pmiwire__ring {
+    struct pmiwire__ring *next;
     uint32_t n_in;
-    struct pmiwire__xbuf values;
-    struct pmiwire__xbuf from[2];   /* the value of the node before, of the node after */
-    struct pmiwire__xgiven given[]; /* by local rank */
+    struct pmiwire__buf values;
+    struct pmiwire__buf from[2];         /* the value of the node before, of the node after */
+    struct pmiwire__ring_values given[]; /* by local rank */
 };
 
-struct pmiwire__xside {
-    struct pmiwire__xbuf value[2]; /* by parity of the number */
+struct pmiwire__ring_side {
+    struct pmiwire__buf value[2]; /* by parity of the number */
     bool here[2];
 };
 
-/* ---- still ---- */
-
-struct pmiwire__xstill {
-    uint32_t wave;    /* the last that has come; at the root: has begun */
-    uint32_t replied; /* the last that has been replied to; not `wave`: that one is held here */
-    uint32_t ended;   /* the last that an END has come for */
-    bool asked;  /* a NEED has gone up since the last PROBE or END, or need not; at the root: the
-                    next tick begins a wave */
-    bool second; /* root: the wave has been begun for the one before it */
-    uint64_t children; /* a bit for each that has replied to the wave */
-    uint64_t all_children;
-    uint64_t sent, received, waiting; /* what they have replied, together */
-    uint64_t before;   /* root: what had been received in the wave before; UINT64_MAX: there is none
-                          to compare with */
-    uint64_t n_events; /* what ranks here have done and were told: counts as sent and received */
-};
-
 struct pmiwire_exchange {
-    struct pmiwire_allocator alloc;
+    struct pmiwire__mem mem;
     struct pmiwire_exchange_ops ops;
     void *ctx;
     uint32_t job, me, n_nodes, n_ranks, n_local, n_below;
     uint32_t design, fence, arity, unhinted, flags, max_frame;
-    size_t max_bytes;
     uint64_t wait_ns, now_ns;
     uint32_t *ranks;
+    unsigned char *gone; /* a bit for each local rank */
 
     unsigned depth;
     int err; /* why it has failed */
     uint32_t err_node;
-    bool err_told;
+    bool err_reported;
 
     uint32_t seq; /* Fences, the count that copies are held to */
     uint32_t n_unacked;
     uint64_t owner_key[2];
-    struct pmiwire__xstore store;
+    struct pmiwire__keys store;
 
     uint32_t n_links; /* of a collective */
     uint64_t all_links;
-    struct pmiwire__xcoll colls[PMIWIRE_COLL_COUNT_];
+    struct pmiwire__coll colls[PMIWIRE_COLL_COUNT_];
 
     uint32_t ring_number;
-    struct pmiwire__xring *ring;               /* under way, NULL: nobody is in */
-    struct pmiwire__xring *rings, **rings_end; /* to be told */
-    struct pmiwire__xside sides[2];            /* from the node before, from the node after */
+    struct pmiwire__ring *ring;               /* under way, NULL: nobody is in */
+    struct pmiwire__ring *rings, **rings_end; /* to be reported */
+    struct pmiwire__ring_side sides[2];       /* from the node before, from the node after */
 
-    struct pmiwire__xstill still;
-
-    struct pmiwire_exchange_stats stats;
+    struct pmiwire_stats_exchange stats;
 };
 
-/* ---- exchange.c ---- */
+/* ---- report.c ---- */
 
-/* Within max_bytes; NULL: no memory, and ptr is as it was. bytes 0 frees. */
-void *pmiwire__xrealloc(struct pmiwire_exchange *x, void *ptr, size_t old_bytes, size_t bytes);
-int pmiwire__xbuf_room(struct pmiwire_exchange *x, struct pmiwire__xbuf *b, size_t bytes);
-void pmiwire__xbuf_free(struct pmiwire_exchange *x, struct pmiwire__xbuf *b);
-/* Empty it, and give it back if it is long. */
-void pmiwire__xbuf_reset(struct pmiwire_exchange *x, struct pmiwire__xbuf *b);
-/* There is room. */
-static inline void pmiwire__xbuf_add(struct pmiwire__xbuf *b, const void *p, size_t n)
-{
-    if (n)
-        memcpy(b->ptr + b->len, p, n);
-    b->len += n;
-}
-void pmiwire__xenter(struct pmiwire_exchange *x);
-void pmiwire__xleave(struct pmiwire_exchange *x);
-/* The exchange ends; all are told but `from`. */
-void pmiwire__xfail(struct pmiwire_exchange *x, int rc, uint32_t node, uint32_t from);
-/* A local rank's place among the local ones, PMIWIRE__XNONE. */
-uint32_t pmiwire__xlocal(const struct pmiwire_exchange *x, int32_t rank);
+void pmiwire__exchange_enter(struct pmiwire_exchange *x);
+void pmiwire__exchange_leave(struct pmiwire_exchange *x);
+/* The exchange ends; all nodes are notified but `from`. */
+void pmiwire__exchange_fail(struct pmiwire_exchange *x, int rc, uint32_t node, uint32_t from);
 
-/* ---- exchange_tree.c ---- */
+/* ---- tree.c ---- */
 
-static inline uint32_t pmiwire__xparent(const struct pmiwire_exchange *x, uint32_t node)
+static inline uint32_t pmiwire__tree_parent(const struct pmiwire_exchange *x, uint32_t node)
 {
     return (node - 1) / x->arity;
 }
+/* The arity by default: of 2 to 4 the one of least depth * (8 + arity). */
+uint32_t pmiwire__tree_arity(uint32_t n_nodes);
+/* The i-th neighbour: the parent where there is one, then the children. False: there is none. */
+bool pmiwire__tree_neighbour(const struct pmiwire_exchange *x, uint32_t i, uint32_t *node);
 /* Is `node` in the subtree of `top`? */
-bool pmiwire__xunder(const struct pmiwire_exchange *x, uint32_t node, uint32_t top);
+bool pmiwire__tree_under(const struct pmiwire_exchange *x, uint32_t node, uint32_t top);
+/* The neighbour that is on the way to another node. */
+uint32_t pmiwire__tree_hop(const struct pmiwire_exchange *x, uint32_t node);
 
-/* ---- exchange_frame.c ---- */
+/* ---- frame.c ---- */
 
+/* Read a frame's header. 0, PMIWIRE_EPROTO or PMIWIRE_EVERSION. */
+int pmiwire__frame_read(const void *data, size_t n, struct pmiwire__frame *f);
 /* Write a record; `to` has its bytes. */
 void pmiwire__record_write(char *to, struct pmiwire_str key, struct pmiwire_str value);
 /* Read one of at most n bytes. 0, or PMIWIRE_EPROTO. */
 int pmiwire__record_read(const char *p, size_t n, struct pmiwire__record *rec);
 /* A frame of a header and n_iov - 1 pieces; iov[0] is the header's. */
-void pmiwire__xsend(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
-                    struct iovec *iov, uint32_t n_iov);
+void pmiwire__send(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                   struct iovec *iov, uint32_t n_iov);
 /* A frame with one piece behind its header. */
-void pmiwire__xsend1(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
-                     const void *p, size_t n);
+void pmiwire__send_bytes(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                         const void *p, size_t n);
 /* A frame with one pair as a record. */
-void pmiwire__xsend_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
-                         struct pmiwire_str key, struct pmiwire_str value);
+void pmiwire__send_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                        struct pmiwire_str key, struct pmiwire_str value);
 /* The header of a block of so many pairs and bytes, its own among them. */
 void pmiwire__block_header(char *to, uint32_t n_pairs, size_t bytes);
 
-/* ---- exchange_pairs.c ---- */
+/* ---- runs.c ---- */
 
 /* Most bytes that a segment's pairs are as records. */
 static inline size_t pmiwire__segment_most(const struct pmiwire_exchange *x)
@@ -294,63 +268,63 @@ int pmiwire__run_read(const char **p, const char *end, struct pmiwire__run *run)
 /* The key of its i-th pair: shared + rest bytes. */
 void pmiwire__run_key(const struct pmiwire__run *run, uint32_t i, char *key);
 /* Segments of this node's records; to: NULL, count. Their bytes. */
-size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__xbuf *own,
+size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__buf *own,
                                char *to);
 
-/* ---- exchange_store.c ---- */
+/* ---- keys.c ---- */
 
-void pmiwire__xstore_init(struct pmiwire_exchange *x);
-void pmiwire__xstore_fini(struct pmiwire_exchange *x);
+void pmiwire__keys_init(struct pmiwire_exchange *x);
+void pmiwire__keys_fini(struct pmiwire_exchange *x);
 /* Room for so many new entries, and for new records of so many bytes together: no step of either
  * fails afterwards. */
-int pmiwire__xreserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t record_bytes);
-int pmiwire__xreserve_waiters(struct pmiwire_exchange *x, uint32_t n);
-/* Index or PMIWIRE__XNONE. */
-uint32_t pmiwire__xfind(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key);
+int pmiwire__keys_reserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t record_bytes);
+int pmiwire__waiters_reserve(struct pmiwire_exchange *x, uint32_t n);
+/* Index or PMIWIRE__NONE. */
+uint32_t pmiwire__key_find(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key);
 /* Find or make; one entry and a record without value are reserved. */
-uint32_t pmiwire__xmake(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key);
+uint32_t pmiwire__key_make(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key);
 /* Give it a value; its record is reserved. */
-void pmiwire__xset(struct pmiwire_exchange *x, uint32_t e, struct pmiwire_str value,
-                   uint32_t stamp);
-void pmiwire__xremove(struct pmiwire_exchange *x, uint32_t e);
+void pmiwire__key_set(struct pmiwire_exchange *x, uint32_t e, struct pmiwire_str value,
+                      uint32_t stamp);
+void pmiwire__key_remove(struct pmiwire_exchange *x, uint32_t e);
 /* Remove it if it holds nothing and nobody needs it. */
-void pmiwire__xtidy(struct pmiwire_exchange *x, uint32_t e);
+void pmiwire__key_tidy(struct pmiwire_exchange *x, uint32_t e);
 /* It is a copy: a Fence drops it. */
-void pmiwire__xcopy(struct pmiwire_exchange *x, uint32_t e);
-void pmiwire__xdrop_copies(struct pmiwire_exchange *x);
+void pmiwire__key_is_copy(struct pmiwire_exchange *x, uint32_t e);
+void pmiwire__keys_drop_copies(struct pmiwire_exchange *x);
 /* Queue a waiter, reserved, at an entry. */
-void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, uint64_t token, uint32_t seq,
-                    bool remote, bool wait);
+void pmiwire__waiter_add(struct pmiwire_exchange *x, uint32_t e,
+                         const struct pmiwire__waiter *waiter);
 /* Take the waiters off an entry; the first of their list. */
-uint32_t pmiwire__xtake_waiters(struct pmiwire_exchange *x, uint32_t e);
+uint32_t pmiwire__waiters_take(struct pmiwire_exchange *x, uint32_t e);
 /* Put one back at the end. */
-void pmiwire__xkeep_waiter(struct pmiwire_exchange *x, uint32_t e, uint32_t w);
-void pmiwire__xfree_waiter(struct pmiwire_exchange *x, uint32_t w);
-/* A local waiter is to be told. */
-void pmiwire__xdue(struct pmiwire_exchange *x, uint32_t w, int rc);
+void pmiwire__waiter_keep(struct pmiwire_exchange *x, uint32_t e, uint32_t w);
+void pmiwire__waiter_free(struct pmiwire_exchange *x, uint32_t w);
+/* A local waiter's result is to be reported. */
+void pmiwire__waiter_due(struct pmiwire_exchange *x, uint32_t w, int rc);
 
-static inline struct pmiwire__xentry *pmiwire__xentry(const struct pmiwire_exchange *x, uint32_t e)
+static inline struct pmiwire__key *pmiwire__key_at(const struct pmiwire_exchange *x, uint32_t e)
 {
     return &x->store.entries[e];
 }
 
-static inline char *pmiwire__xrecord(const struct pmiwire_exchange *x, uint32_t e)
+static inline char *pmiwire__key_record(const struct pmiwire_exchange *x, uint32_t e)
 {
     return x->store.arena.ptr + 4 * (size_t)x->store.entries[e].rec;
 }
 
-static inline struct pmiwire_str pmiwire__xkey(const struct pmiwire_exchange *x, uint32_t e)
+static inline struct pmiwire_str pmiwire__key_name(const struct pmiwire_exchange *x, uint32_t e)
 {
-    const char *r = pmiwire__xrecord(x, e);
+    const char *r = pmiwire__key_record(x, e);
     uint32_t word;
 
     memcpy(&word, r, 4);
     return (struct pmiwire_str){r + 4, word >> 18 & PMIWIRE_EXCHANGE_MAX_KEY_BYTES};
 }
 
-static inline struct pmiwire_str pmiwire__xvalue(const struct pmiwire_exchange *x, uint32_t e)
+static inline struct pmiwire_str pmiwire__key_value(const struct pmiwire_exchange *x, uint32_t e)
 {
-    const char *r = pmiwire__xrecord(x, e);
+    const char *r = pmiwire__key_record(x, e);
     uint32_t word;
 
     memcpy(&word, r, 4);
@@ -358,54 +332,54 @@ static inline struct pmiwire_str pmiwire__xvalue(const struct pmiwire_exchange *
                                 word & PMIWIRE_EXCHANGE_MAX_VALUE_BYTES};
 }
 
-/* ---- exchange_kvs.c ---- */
+/* ---- putget.c ---- */
 
-int pmiwire__xon_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                     size_t n);
-int pmiwire__xon_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                     size_t n);
-int pmiwire__xon_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                     size_t n);
-int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                        size_t n);
-/* A Fence has brought this pair, and there is no ops->find. 0 or -ENOMEM. */
-int pmiwire__xbrought(struct pmiwire_exchange *x, const struct pmiwire__record *rec,
-                      uint32_t number);
-/* A Fence has taken this key of ours: who looks for it finds it through ops->find. */
-void pmiwire__xtaken(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number);
-/* The wave has found that nobody is left to put anything: end the Gets that wait at their home
- * since before this node's reply to it. */
-void pmiwire__xend_waits(struct pmiwire_exchange *x, uint32_t wave);
-/* A Fence is complete: answer those who waited for what it has brought. 0 or -ENOMEM. */
-int pmiwire__xafter_fence(struct pmiwire_exchange *x);
-
-/* ---- exchange_coll.c ---- */
-
-int pmiwire__xcolls_init(struct pmiwire_exchange *x);
-void pmiwire__xcolls_fini(struct pmiwire_exchange *x);
-int pmiwire__xon_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                      size_t n);
-/* All Puts are acknowledged: the Fence may go on. */
-void pmiwire__xcoll_acked(struct pmiwire_exchange *x);
-
-/* ---- exchange_ring.c ---- */
-
-int pmiwire__xon_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                      size_t n);
-void pmiwire__xring_tell(struct pmiwire_exchange *x);
-/* Tell those who are in it that it has failed. */
-void pmiwire__xring_fail(struct pmiwire_exchange *x);
-void pmiwire__xrings_fini(struct pmiwire_exchange *x);
-
-/* ---- exchange_still.c ---- */
-
-void pmiwire__xstill_init(struct pmiwire_exchange *x);
-int pmiwire__xon_still(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+int pmiwire__on_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                    size_t n);
+int pmiwire__on_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                    size_t n);
+int pmiwire__on_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                    size_t n);
+int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                        size_t n);
-/* A tick; `old`: it has seen a Get of this node that an earlier one had seen. */
-void pmiwire__xstill_tick(struct pmiwire_exchange *x, bool old);
-/* The outermost call has ended, and everybody has been told: reply to the wave that is held here,
- * if there is one and nothing is left to hold it for. */
-void pmiwire__xstill_look(struct pmiwire_exchange *x);
+/* A Fence has brought this pair, and there is no ops->find. 0 or -ENOMEM. */
+int pmiwire__fenced_keep(struct pmiwire_exchange *x, const struct pmiwire__record *rec,
+                         uint32_t number);
+/* A Fence has taken this key of ours: who looks for it finds it through ops->find. */
+void pmiwire__fenced_forget(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number);
+/* Send requests for those who wait at an entry, where none is in flight. */
+void pmiwire__ask_again(struct pmiwire_exchange *x, uint32_t e);
+/* A Fence is complete: answer those who waited for what it has brought. 0 or -ENOMEM. */
+int pmiwire__after_fence(struct pmiwire_exchange *x);
+
+/* ---- fence.c ---- */
+
+int pmiwire__colls_init(struct pmiwire_exchange *x);
+void pmiwire__colls_fini(struct pmiwire_exchange *x);
+int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n);
+/* All Puts are acknowledged: the Fence may go on. */
+void pmiwire__puts_acked(struct pmiwire_exchange *x);
+
+/* ---- ring.c ---- */
+
+int pmiwire__on_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n);
+void pmiwire__ring_report(struct pmiwire_exchange *x);
+/* It fails for those who are in it. */
+void pmiwire__ring_fail(struct pmiwire_exchange *x);
+void pmiwire__rings_fini(struct pmiwire_exchange *x);
+
+/* ---- gone.c ---- */
+
+/* A local rank's place among the local ones, PMIWIRE__NONE. */
+uint32_t pmiwire__local_rank(const struct pmiwire_exchange *x, int32_t rank);
+/* The first rank that may put the key of a Get of `rank` (PMIWIRE__NONE: of no rank of the job),
+ * which has named `src` (PMIWIRE__NONE: nobody). PMIWIRE__NONE: all of them are gone. */
+uint32_t pmiwire__rank_needed(const struct pmiwire_exchange *x, uint32_t rank, uint32_t src);
+int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n);
+/* Ask whether the ranks are gone that Gets have waited for since an earlier tick. */
+void pmiwire__gone_ask(struct pmiwire_exchange *x);
 
 #endif /* PMIWIRE_EXCHANGE_INTERNAL_H */

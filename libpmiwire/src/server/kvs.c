@@ -26,47 +26,6 @@ static uint64_t rotl(uint64_t x, int b)
     return (x << b) | (x >> (64 - b));
 }
 
-static void sip_round(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[1] = rotl(v[1], 13) ^ v[0];
-    v[0] = rotl(v[0], 32);
-    v[2] += v[3];
-    v[3] = rotl(v[3], 16) ^ v[2];
-    v[0] += v[3];
-    v[3] = rotl(v[3], 21) ^ v[0];
-    v[2] += v[1];
-    v[1] = rotl(v[1], 17) ^ v[2];
-    v[2] = rotl(v[2], 32);
-}
-
-uint64_t pmiwire__hash(const uint64_t key[2], struct pmiwire_str s)
-{
-    uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du,
-                     key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
-    uint64_t m;
-    size_t i;
-
-    for (i = 0; i + 8 <= s.len; i += 8) {
-        memcpy(&m, s.ptr + i, 8);
-        v[3] ^= m;
-        sip_round(v);
-        v[0] ^= m;
-    }
-    m = 0;
-    if (s.len > i)
-        memcpy(&m, s.ptr + i, s.len - i);
-    m |= (uint64_t)s.len << 56;
-    v[3] ^= m;
-    sip_round(v);
-    v[0] ^= m;
-    v[2] ^= 0xff;
-    sip_round(v);
-    sip_round(v);
-    sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
 void pmiwire__kvs_init(struct pmiwire__kvs *k, const struct pmiwire_allocator *alloc)
 {
     int here;

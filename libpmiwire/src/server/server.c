@@ -9,7 +9,7 @@
 
 void *pmiwire__realloc(struct pmiwire_server *s, void *p, size_t bytes)
 {
-    return s->alloc.realloc(s->alloc.ctx, p, bytes ? bytes : 1);
+    return s->mem.a.realloc(s->mem.a.ctx, p, bytes ? bytes : 1);
 }
 
 void *pmiwire__alloc(struct pmiwire_server *s, size_t bytes)
@@ -24,7 +24,7 @@ void *pmiwire__alloc(struct pmiwire_server *s, size_t bytes)
 void pmiwire__free(struct pmiwire_server *s, void *p)
 {
     if (p)
-        s->alloc.free(s->alloc.ctx, p);
+        s->mem.a.free(s->mem.a.ctx, p);
 }
 
 char *pmiwire__scratch(struct pmiwire_server *s, size_t bytes)
@@ -53,12 +53,13 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
     if (pmiwire__opts_take(&s->ops, sizeof(s->ops), o->ops, o->ops ? o->ops->size : 0) != 0)
         return -EINVAL;
     o->ops = NULL;
-    s->alloc = o->alloc ? *o->alloc : pmiwire__libc_allocator;
-    o->alloc = NULL;
+    s->mem.a = o->allocator ? *o->allocator : pmiwire__libc_allocator;
+    s->mem.max = SIZE_MAX;
+    o->allocator = NULL;
     if ((o->flags & ~PMIWIRE_SERVER_PMI_1_2) || (o->decode_flags & ~PMIWIRE_DECODE_VALUE_TO_EOL))
         return -EINVAL;
-    if (((s->ops.put || s->ops.put_hinted) && !s->ops.get && !s->ops.get_from) ||
-        !s->ops.publish != !s->ops.lookup || !s->ops.publish != !s->ops.unpublish)
+    if ((s->ops.put && !s->ops.get) || !s->ops.publish != !s->ops.lookup ||
+        !s->ops.publish != !s->ops.unpublish)
         return -EINVAL;
     if (!o->kvsname_max)
         o->kvsname_max = PMIWIRE_DEFAULT_KVSNAME_MAX;
@@ -107,8 +108,8 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
     s->v2_slurm = pmiwire_profile_find("slurm-libpmi2");
     s->v2_ours = pmiwire_profile_find("fencepost");
     s->free_slot = UINT32_MAX;
-    pmiwire__kvs_init(&s->job_names, &s->alloc);
-    pmiwire__kvs_init(&s->names, &s->alloc);
+    pmiwire__kvs_init(&s->job_names, &s->mem.a);
+    pmiwire__kvs_init(&s->names, &s->mem.a);
     pmiwire__link_init(&s->conns);
     pmiwire__link_init(&s->work);
     pmiwire__link_init(&s->graves);
@@ -163,7 +164,7 @@ void pmiwire_server_destroy(struct pmiwire_server *s)
     pmiwire__free(s, s->fields);
     pmiwire__free(s, s->scratch);
     {
-        struct pmiwire_allocator a = s->alloc;
+        struct pmiwire_allocator a = s->mem.a;
 
         a.free(a.ctx, s);
     }
@@ -235,15 +236,16 @@ static uint32_t *copy_u32(struct pmiwire_server *s, const uint32_t *a, size_t n)
 static int fill_job(struct pmiwire_server *s, struct pmiwire__job *j,
                     const struct pmiwire_job_opts *o)
 {
+    j->cookie = o->cookie;
     j->n_ranks = o->n_ranks;
     j->n_local = o->n_local ? o->n_local : o->n_ranks;
     j->universe_size = o->universe_size;
     j->debugged = o->debugged;
-    pmiwire__kvs_init(&j->kvs, &s->alloc);
-    pmiwire__kvs_init(&j->attrs, &s->alloc);
-    pmiwire__kvs_init(&j->nodeattrs, &s->alloc);
-    pmiwire__kvs_init(&j->ranks, &s->alloc);
-    pmiwire__kvs_init(&j->groups, &s->alloc);
+    pmiwire__kvs_init(&j->kvs, &s->mem.a);
+    pmiwire__kvs_init(&j->attrs, &s->mem.a);
+    pmiwire__kvs_init(&j->nodeattrs, &s->mem.a);
+    pmiwire__kvs_init(&j->ranks, &s->mem.a);
+    pmiwire__kvs_init(&j->groups, &s->mem.a);
     pmiwire__link_init(&j->fence);
     pmiwire__link_init(&j->ring);
     pmiwire__link_init(&j->attr_waiters);
@@ -260,7 +262,7 @@ static int fill_job(struct pmiwire_server *s, struct pmiwire__job *j,
         j->nodes_sorted = copy_u32(s, o->node_of, o->n_ranks);
         if (!j->node_of || !j->nodes_sorted)
             return -ENOMEM;
-        pmiwire__sort_u32(j->nodes_sorted, j->n_ranks);
+        pmiwire__sort(j->nodes_sorted, j->n_ranks, sizeof(*j->nodes_sorted));
     }
     return 0;
 }
@@ -488,15 +490,7 @@ int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struct pmiwire_st
     return 0;
 }
 
-int pmiwire_server_job_waiting(const struct pmiwire_server *s, uint32_t job, uint32_t *n)
-{
-    if (job >= s->n_jobs || !s->jobs[job])
-        return PMIWIRE_ENOENT;
-    *n = s->jobs[job]->n_waiting;
-    return 0;
-}
-
-void pmiwire_server_get_stats(const struct pmiwire_server *s, struct pmiwire_server_stats *stats)
+void pmiwire_server_stats(const struct pmiwire_server *s, struct pmiwire_stats_server *stats)
 {
     uint32_t i;
 

@@ -2,14 +2,12 @@
 /*
  * What the files of the server engine share.
  *
- *   server.c          life cycle, jobs, statistics
- *   server_conn.c     connections: bytes in, bytes out, who is served when
- *   server_reply.c    replies and diagnostics
- *   server_cmd.c      requests: one handler an operation, for both wires
- *   server_names.c    name service and node attributes
- *   server_barrier.c  fence, group barriers, ring
- *   server_spawn.c    spawn: collecting and checking
- *   kvs.c             hash store
+ *   server.c   life cycle, jobs, their stores, statistics
+ *   conn.c     connections: bytes in, bytes out, who is served when
+ *   handle.c   requests: one handler an operation, for both wires
+ *   barrier.c  fence, group barriers, ring      names.c   name service and node attributes
+ *   spawn.c    spawn: collecting and checking   answer.c  replies and diagnostics
+ *   kvs.c      hash store
  *
  * Order of work. A public call that may do something "enters" the server and
  * "leaves" it. Only the outermost call serves messages: it decodes, runs a
@@ -36,8 +34,6 @@
 /* Longest PMI-2 thread id that is echoed, bytes; MPICH's and Slurm's are pointers in hexadecimal.
  * */
 #define PMIWIRE__THRID_MAX 32u
-/* An empty output buffer longer than this is given back. */
-#define PMIWIRE__OUT_KEEP 4096u
 /* What a pair costs besides its bytes, for the limit on a job's store. */
 #define PMIWIRE__PAIR_COST 64u
 /* A list of errcodes longer than this is left out: MPICH 4.0 reads lines of 1,023 bytes. */
@@ -114,9 +110,6 @@ struct pmiwire__kvs {
     size_t rekeyed_at; /* n_slots when the hash key was last changed */
 };
 
-/* SipHash-1-3. */
-uint64_t pmiwire__hash(const uint64_t key[2], struct pmiwire_str s);
-
 void pmiwire__kvs_init(struct pmiwire__kvs *k, const struct pmiwire_allocator *alloc);
 void pmiwire__kvs_fini(struct pmiwire__kvs *k);
 /* Insert or replace. 0 or -ENOMEM; then nothing has changed. */
@@ -151,31 +144,20 @@ static inline bool pmiwire__str_eq(struct pmiwire_str a, struct pmiwire_str b)
 
 /* ---- the objects ---- */
 
-struct pmiwire__buf {
-    char *ptr;
-    size_t off; /* bytes at the front that are done with */
-    size_t len; /* end of the bytes in use */
-    size_t cap;
-};
-
 /* What a connection waits for. While it does, none of its further requests is looked at. */
 enum {
     PMIWIRE__PEND_NONE,
-    PMIWIRE__PEND_FENCE,
-    PMIWIRE__PEND_GROUP,
-    PMIWIRE__PEND_RING,
-    PMIWIRE__PEND_RING_OUT, /* by token */
-    PMIWIRE__PEND_NODEATTR,
-    PMIWIRE__PEND_GET,     /* by token; of its own job's space */
-    PMIWIRE__PEND_GET_FAR, /* by token; of another's */
-    PMIWIRE__PEND_LOOKUP,  /* by token */
-    PMIWIRE__PEND_SPAWN    /* by token */
+    PMIWIRE__PEND_HERE, /* for what other clients do: no token is handed out */
+    PMIWIRE__PEND_RING, /* by token, as the following */
+    PMIWIRE__PEND_GET,
+    PMIWIRE__PEND_LOOKUP,
+    PMIWIRE__PEND_SPAWN
 };
 
-/* PMI-1 spawn under way: its mcmd messages, one behind the other. */
-struct pmiwire__spawn_acc {
+/* A PMI-1 spawn under way: its mcmd messages, one behind the other. */
+struct pmiwire__spawn_part {
     struct pmiwire__buf bytes;
-    uint32_t total; /* messages that make up the request */
+    uint32_t total; /* messages that make up the request; 0: none is under way */
     uint32_t n;     /* seen so far */
     size_t n_fields;
     int err; /* the request is refused when complete */
@@ -183,6 +165,7 @@ struct pmiwire__spawn_acc {
 
 struct pmiwire__job {
     uint32_t number;
+    void *cookie;
     uint32_t n_ranks, n_local;
     int32_t universe_size;
     uint32_t debugged;
@@ -202,7 +185,6 @@ struct pmiwire__job {
     bool fence_out; /* ops->fence returned PENDING */
     struct pmiwire__link ring;
     uint32_t n_ring;
-    uint32_t n_waiting; /* connections that wait for what others of the job do */
     struct pmiwire__link attr_waiters;
     char *ext[PMIWIRE_EXT_COUNT_]; /* advertised, NULL: not */
 };
@@ -233,19 +215,20 @@ struct pmiwire_conn {
     size_t skip; /* bytes of a refused message still to come */
     uint64_t in_stamp, out_stamp;
 
-    uint64_t token;      /* of the request that waits, 0 none */
-    uint16_t pend;       /* PMIWIRE__PEND_* */
-    uint16_t pend_cmd;   /* the request's command */
-    uint32_t pend_count; /* spawn: processes asked for */
-    char *pend_mem;      /* node attribute's key; ring: left, then right */
+    uint64_t token;                           /* of the request that waits, 0 none */
+    uint16_t pend;                            /* PMIWIRE__PEND_* */
+    uint16_t pend_cmd;                        /* the request's command */
+    void (*pend_end)(struct pmiwire_conn *c); /* the wait is over; off all lists already. Or NULL */
+    uint32_t pend_count;                      /* spawn: processes asked for */
+    char *pend_mem;                           /* node attribute's key; ring: left, then right */
     size_t pend_len[2];
     struct pmiwire__group *group;
-    struct pmiwire__spawn_acc *acc;
+    struct pmiwire__spawn_part spawn;
 
     uint32_t n_bad;
     int32_t major;            /* PMI version of the init line, 0 before it */
     bool pad_right;           /* Slurm's PMI-2 client */
-    bool is_ours;             /* it has said fp-client */
+    bool has_extensions;      /* it has said fp-client */
     bool notify;              /* call ready() */
     bool closed;              /* a zombie */
     bool moved_in, moved_out; /* since the last tick */
@@ -259,7 +242,7 @@ struct pmiwire__conn_slot {
 };
 
 struct pmiwire_server {
-    struct pmiwire_allocator alloc;
+    struct pmiwire__mem mem; /* of which buffers alone are counted */
     struct pmiwire_server_ops ops;
     struct pmiwire_server_opts opts; /* with the defaults filled in */
     const struct pmiwire_profile *v2_mpich, *v2_slurm, *v2_ours;
@@ -280,7 +263,7 @@ struct pmiwire_server {
     char *scratch; /* unescaped values, group names: for the message being served */
     size_t cap_scratch;
 
-    struct pmiwire_server_stats stats;
+    struct pmiwire_stats_server stats;
 };
 
 /* ---- server.c ---- */
@@ -302,7 +285,7 @@ size_t pmiwire__job_bytes(const struct pmiwire__job *job);
 int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
                         struct pmiwire_str value);
 
-/* ---- server_conn.c ---- */
+/* ---- conn.c ---- */
 
 void pmiwire__enter(struct pmiwire_server *s);
 void pmiwire__leave(struct pmiwire_server *s);
@@ -313,24 +296,22 @@ static inline bool pmiwire__alive(const struct pmiwire_conn *c)
 {
     return !c->closed && c->state != PMIWIRE_CONN_FAILED;
 }
-/* Give up a connection: tell diag, forget its input. `text` NULL: that of the code. */
+/* Give up a connection: report to diag, forget its input. `text` NULL: that of the code. */
 void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text);
 void pmiwire__set_state(struct pmiwire_conn *c, uint32_t state);
 /* Tie a connection to a rank. 0, PMIWIRE_ENOENT, -EINVAL, PMIWIRE_EEXIST, -ENOMEM. */
 int pmiwire__bind(struct pmiwire_conn *c, uint32_t job, int32_t rank);
-/* The request being served waits from now on; returns its token. */
-uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd);
+/* The request being served waits from now on, until the wait is over, answered or not, which calls
+ * `end`, unless that is NULL. Returns its token. */
+uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd,
+                       void (*end)(struct pmiwire_conn *c));
 /* The wait is over, answered or not: leave all lists. */
 void pmiwire__unpend(struct pmiwire_conn *c);
 /* The wait is over and the answer queued: go on with the connection's input. */
 void pmiwire__resume(struct pmiwire_conn *c);
 /* The connection that waits for this token, NULL when stale. */
 struct pmiwire_conn *pmiwire__by_token(struct pmiwire_server *s, uint64_t token);
-int pmiwire__buf_room(struct pmiwire_server *s, struct pmiwire__buf *b, size_t bytes);
-int pmiwire__buf_append(struct pmiwire_server *s, struct pmiwire__buf *b, const void *p, size_t n);
-void pmiwire__buf_free(struct pmiwire_server *s, struct pmiwire__buf *b);
-
-/* ---- server_reply.c ---- */
+/* ---- answer.c ---- */
 
 struct pmiwire__reply {
     struct pmiwire_encoder e;
@@ -357,13 +338,22 @@ void pmiwire__reply_error_in(struct pmiwire_conn *c, uint16_t cmd, int code, uin
                              const char *text);
 /* The answer to a command that the table does not know. */
 void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwire_str name);
-/* Tell diag, naming the command, then answer with an error. */
+/* An answer with a value, found or not. */
+void pmiwire__reply_value(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str value);
+/* Report to diag, naming the command, then answer with an error. */
 void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text);
-/* Tell diag: rank and this text. */
+/* Report to diag: rank and this text. */
 void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text);
 void pmiwire__peer(const struct pmiwire_conn *c, struct pmiwire_peer *who);
 /* Letters, digits, - and _, at most 31: fit to be sent back. */
 bool pmiwire__sane_name(struct pmiwire_str name);
+
+/* What a client has sent of a spawn is forgotten. */
+static inline void pmiwire__spawn_drop(struct pmiwire_conn *c)
+{
+    pmiwire__buf_free(&c->s->mem, &c->spawn.bytes);
+    c->spawn.total = 0;
+}
 
 /* ---- handlers ---- */
 
@@ -377,13 +367,14 @@ struct pmiwire__req {
     size_t raw_len;
 };
 
-/* server_cmd.c: serve one decoded message. */
+/* handle.c: serve one decoded message. */
 void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw,
                      size_t raw_len);
-/* An answer with a value, found or not. */
-void pmiwire__answer_get(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str value);
+/* Answer one that could not be decoded. Returns the bytes to pass over, of those that are here. */
+size_t pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmiwire_msg *msg,
+                              size_t have);
 
-/* server_names.c */
+/* names.c */
 void pmiwire__do_publish(const struct pmiwire__req *q);
 void pmiwire__do_unpublish(const struct pmiwire__req *q);
 void pmiwire__do_lookup(const struct pmiwire__req *q);
@@ -391,15 +382,12 @@ void pmiwire__answer_lookup(struct pmiwire_conn *c, uint16_t cmd, int rc, struct
 void pmiwire__do_getnodeattr(const struct pmiwire__req *q);
 void pmiwire__do_putnodeattr(const struct pmiwire__req *q);
 
-/* server_barrier.c */
+/* barrier.c */
 void pmiwire__do_fence(const struct pmiwire__req *q);
 void pmiwire__do_ring(const struct pmiwire__req *q);
-void pmiwire__group_leave(struct pmiwire_conn *c);
-void pmiwire__sort_u32(uint32_t *a, size_t n);
 
-/* server_spawn.c */
+/* spawn.c */
 void pmiwire__do_spawn_v1(const struct pmiwire__req *q);
 void pmiwire__do_spawn_v2(const struct pmiwire__req *q);
-void pmiwire__spawn_acc_free(struct pmiwire_conn *c);
 
 #endif /* PMIWIRE_SERVER_INTERNAL_H */

@@ -184,8 +184,8 @@ static bool get(struct node *n, uint32_t rank)
     uint32_t src = source(sim, rank);
     struct pmiwire_str value;
     char k[32];
-    int rc = pmiwire_exchange_get(n->x, (struct pmiwire_str){k, key_of(sim, k, src)}, (int32_t)src,
-                                  sim->s->how, rank, &value);
+    int rc = pmiwire_exchange_get(n->x, (int32_t)rank, (struct pmiwire_str){k, key_of(sim, k, src)},
+                                  (int32_t)src, sim->s->how, rank, &value);
 
     if (rc == 0)
         check(sim, src, value);
@@ -312,10 +312,10 @@ static int on_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
 {
     static char text[32];
     const struct node *n = ctx;
-    struct pmiwire_exchange_stats s;
+    struct pmiwire_stats_exchange s;
     uint32_t rank;
 
-    pmiwire_exchange_get_stats(n->x, &s);
+    pmiwire_exchange_stats(n->x, &s);
     if (s.n_fences == 0 || key.len != 13 || n->sim->s->hint == PMIWIRE_HINT_SPARSE)
         return PMIWIRE_ENOENT;
     rank = rank_of(n->sim, key);
@@ -419,12 +419,12 @@ static void sum_up(struct sim *sim, struct result *r)
     uint32_t done = 0;
 
     for (uint32_t i = 0; i < sim->n_nodes; i++) {
-        struct pmiwire_exchange_stats s;
+        struct pmiwire_stats_exchange s;
         uint64_t sent = 0, received = 0, bytes = 0, bytes_in = 0;
 
-        pmiwire_exchange_get_stats(sim->nodes[i].x, &s);
-        for (uint32_t t = 1; t < PMIWIRE_XF_COUNT_; t++) {
-            const uint64_t scale = t == PMIWIRE_XF_COLL ? sim->sample : 1;
+        pmiwire_exchange_stats(sim->nodes[i].x, &s);
+        for (uint32_t t = 1; t < PMIWIRE_FRAME_COUNT_; t++) {
+            const uint64_t scale = t == PMIWIRE_FRAME_COLL ? sim->sample : 1;
 
             r->frames[t] += s.frames[t].n_sent;
             sent += s.frames[t].n_sent;

@@ -37,9 +37,9 @@ struct script {
 
 struct result {
     double time_us;
-    double op_us[OP_MAX_];              /* mean over ranks of the time in each */
-    uint64_t frames[PMIWIRE_XF_COUNT_]; /* sent, all nodes */
-    uint64_t max_frames;                /* sent and received by one node */
+    double op_us[OP_MAX_];                 /* mean over ranks of the time in each */
+    uint64_t frames[PMIWIRE_FRAME_COUNT_]; /* sent, all nodes */
+    uint64_t max_frames;                   /* sent and received by one node */
     uint64_t max_sent;
     double mean_frames, mean_bytes; /* sent by a node */
     uint64_t max_bytes_received;

@@ -145,14 +145,14 @@ static void check(struct args *a, const struct script *s, uint32_t nodes, const 
     }
     if (s->design == PMIWIRE_DESIGN_DKVS && s->ops[1] == OP_GET_LEFT) {
         must(a,
-             r->frames[PMIWIRE_XF_GET] == r->n_requests &&
-                 r->frames[PMIWIRE_XF_ANSWER] == r->n_requests,
+             r->frames[PMIWIRE_FRAME_GET] == r->n_requests &&
+                 r->frames[PMIWIRE_FRAME_ANSWER] == r->n_requests,
              "not two frames a Get", s->who, nodes);
         must(a, r->mean_frames <= a->per_node * (s->cyclic ? 5.0 : 1.0) + 4.001,
              "more frames a node than its ranks ask for", s->who, nodes);
         must(a, r->mean_keys <= a->per_node * (s->cyclic ? 4.0 : 2.0) + 2.001,
              "more keys a node than its ranks put and ask for", s->who, nodes);
-        must(a, r->frames[PMIWIRE_XF_ACK] == 0, "acknowledged", s->who, nodes);
+        must(a, r->frames[PMIWIRE_FRAME_ACK] == 0, "acknowledged", s->who, nodes);
     }
     if (s->ops[1] == OP_FENCE && s->put_every == 1) { /* 13 bytes of key, 16 of value */
         must(a, r->payload == (uint64_t)29 * nodes * a->per_node, "not all pairs", s->who, nodes);

@@ -31,6 +31,8 @@ static void check(int holds)
         abort();
 }
 
+#define MAGIC 0x33584650u /* "PFX3" */
+
 /* ---- the world ---- */
 
 struct world {
@@ -41,7 +43,6 @@ struct world {
     unsigned char pending[TOKENS];
     uint32_t n_tokens, n_failed, n_done[PMIWIRE_COLL_COUNT_];
     bool failing; /* an allocation may */
-    bool still;   /* our ranks are gone or blocked */
 };
 
 static void quiet_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov,
@@ -53,7 +54,7 @@ static void quiet_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t
 static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
 {
     struct world *w = ctx;
-    struct pmiwire_frame_info info;
+    uint32_t header[PMIWIRE_EXCHANGE_HEADER_BYTES / 4];
     char *frame = malloc(bytes);
     size_t at = 0;
 
@@ -64,8 +65,9 @@ static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_
         memcpy(frame + at, iov[i].iov_base, iov[i].iov_len);
         at += iov[i].iov_len;
     }
-    check(at == bytes && pmiwire_frame_peek(frame, bytes, &info) == 0 && info.from == w->me &&
-          info.job == 7);
+    check(at == bytes && bytes >= sizeof(header));
+    memcpy(header, frame, sizeof(header));
+    check(header[0] == MAGIC && header[2] == 7 && header[3] == w->me && header[5] == bytes);
     for (at = 0; at < bytes; at++)
         w->sum = w->sum * 31 + (unsigned char)frame[at];
     w->n_sent++;
@@ -144,13 +146,6 @@ static void on_failed(void *ctx, int rc, uint32_t node)
     w->n_failed++;
 }
 
-static int on_still(void *ctx)
-{
-    const struct world *w = ctx;
-
-    return w->still;
-}
-
 static const struct pmiwire_exchange_ops ops = {
     .size = sizeof(ops),
     .send = on_send,
@@ -160,7 +155,6 @@ static const struct pmiwire_exchange_ops ops = {
     .pairs = on_pairs,
     .ringed = on_ringed,
     .failed = on_failed,
-    .still = on_still,
 };
 static const struct pmiwire_exchange_ops peer_ops = {
     .size = sizeof(peer_ops), .send = quiet_send, .node_of = on_node_of};
@@ -183,7 +177,7 @@ static struct pmiwire_exchange *create(struct world *w, uint32_t node,
                                          .max_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES,
                                          .arity = 2,
                                          .wait_ns = 1000,
-                                         .alloc = alloc,
+                                         .allocator = alloc,
                                          .max_bytes = alloc ? MAX_BYTES : 0};
     struct pmiwire_exchange *x = NULL;
 
@@ -232,11 +226,11 @@ static struct pmiwire_str key(struct input *in)
     return (struct pmiwire_str){&letters[byte(in) % 8], 1};
 }
 
-static void same(struct world *w, const struct pmiwire_exchange_stats *before, uint64_t n_sent)
+static void same(struct world *w, const struct pmiwire_stats_exchange *before, uint64_t n_sent)
 {
-    struct pmiwire_exchange_stats after;
+    struct pmiwire_stats_exchange after;
 
-    pmiwire_exchange_get_stats(w->x, &after);
+    pmiwire_exchange_stats(w->x, &after);
     check(w->n_sent == n_sent && after.n_refused == before->n_refused + 1);
     check(after.n_keys == before->n_keys && after.n_waiting == before->n_waiting &&
           after.bytes == before->bytes && after.n_fences == before->n_fences);
@@ -244,7 +238,7 @@ static void same(struct world *w, const struct pmiwire_exchange_stats *before, u
 
 static void frame(struct world *w, struct input *in)
 {
-    struct pmiwire_exchange_stats before;
+    struct pmiwire_stats_exchange before;
     uint64_t n_sent = w->n_sent;
     uint8_t from = byte(in) % 8, raw = byte(in);
     struct pmiwire_str body;
@@ -262,7 +256,7 @@ static void frame(struct world *w, struct input *in)
         uint8_t type = byte(in) % 9, flags = byte(in), more = byte(in);
         uint8_t low = byte(in), high = byte(in) & 1;
         uint16_t arg = (uint16_t)(low | high << 8);
-        uint32_t words[4] = {7, from, byte(in) & 7, 0}, magic = 0x32584650u;
+        uint32_t words[4] = {7, from, byte(in) & 7, 0}, magic = MAGIC;
 
         body = bytes(in, 255);
         n = PMIWIRE_EXCHANGE_HEADER_BYTES + body.len;
@@ -276,7 +270,7 @@ static void frame(struct world *w, struct input *in)
         memcpy(data + 8, words, 16);
         memcpy(data + 24, body.ptr, body.len);
     }
-    pmiwire_exchange_get_stats(w->x, &before);
+    pmiwire_exchange_stats(w->x, &before);
     rc = pmiwire_exchange_input(w->x, from, data, n);
     check(rc <= 0);
     if (rc == PMIWIRE_EPROTO || rc == PMIWIRE_EVERSION)
@@ -304,7 +298,8 @@ static void act(struct world *w, struct input *in)
             break;
         k = key(in);
         w->pending[w->n_tokens++] = 1;
-        rc = pmiwire_exchange_get(w->x, k, byte(in) % 15 - 1, what >> 4 & 3, w->n_tokens - 1, &v);
+        rc = pmiwire_exchange_get(w->x, what & 4 ? rank : -1, k, byte(in) % 15 - 1, what >> 4 & 3,
+                                  w->n_tokens - 1, &v);
         check(rc <= 1);
         if (rc != PMIWIRE_PENDING)
             w->pending[w->n_tokens - 1] = 0;
@@ -321,8 +316,9 @@ static void act(struct world *w, struct input *in)
     case 5: pmiwire_exchange_tick(w->x, (uint64_t)byte(in) * 100); break;
     case 6:
         if (what > 250)
-            check(pmiwire_exchange_lost(w->x, byte(in) % 8) <= 0);
-        w->still = what & 16;
+            check(pmiwire_exchange_fail(w->x, PMIWIRE_ELOST, byte(in) % 8) <= 0);
+        else if (what & 16)
+            check(pmiwire_exchange_gone(w->x, rank) <= 0);
         break;
     default: frame(w, in);
     }
@@ -334,7 +330,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct world w;
     struct pmiwire_allocator alloc = {heap_realloc, heap_free, &w.heap};
     uint8_t kind = byte(&in), where = byte(&in), fail = byte(&in);
-    uint32_t i, node;
+    uint32_t i;
 
     memset(&w, 0, sizeof(w));
     w.heap.limit = MAX_BYTES;
@@ -342,13 +338,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.peer_node = (w.me + 1 + where / NODES % (NODES - 1)) % NODES;
     w.peer = create(&w, w.peer_node, &peer_ops, kind, NULL);
     w.x = create(&w, w.me, &ops, kind, &alloc);
-    for (node = 0, i = 0; pmiwire_exchange_neighbour(w.x, i, &node) == 0; i++)
-        check(node < NODES && node != w.me);
     w.heap.fail_at = fail > 200 ? w.heap.n_calls + fail - 200 : 0;
     while (in.n)
         act(&w, &in);
     w.heap.fail_at = 0;
-    check(pmiwire_exchange_lost(w.x, (w.me + 1) % NODES) == 0);
+    check(pmiwire_exchange_fail(w.x, PMIWIRE_ELOST, (w.me + 1) % NODES) == 0);
     check(w.n_failed == 1);
     for (i = 0; i < w.n_tokens; i++)
         check(!w.pending[i]);

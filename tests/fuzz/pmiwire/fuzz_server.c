@@ -112,17 +112,18 @@ static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiw
 }
 
 static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-                  struct pmiwire_str value)
+                  struct pmiwire_str value, uint32_t hint)
 {
+    (void)hint;
     return pmiwire_server_put(((struct world *)ctx)->s, who->job, key, value);
 }
 
 static int on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
-                  struct pmiwire_str key, uint64_t token, struct pmiwire_str *value)
+                  struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value)
 {
     struct world *w = ctx;
 
-    (void)srcid;
+    (void)srcid, (void)how;
     if ((w->delay & 2) && who->conn != w->client[TAME].conn) {
         remember(w, token);
         return PMIWIRE_PENDING;
@@ -213,16 +214,24 @@ static void hear(struct world *w, struct client *c, size_t most)
     judge(w, c);
 }
 
+static struct pmiwire_info_conn info_of(const struct pmiwire_conn *c)
+{
+    struct pmiwire_info_conn info;
+
+    pmiwire_conn_query(c, &info);
+    return info;
+}
+
 /* Has it failed since we last looked? */
 static void look(struct client *c)
 {
     const void *p;
 
-    if (pmiwire_conn_state(c->conn) != PMIWIRE_CONN_FAILED) {
-        MUST(!c->failed && pmiwire_conn_error(c->conn) == 0);
+    if (info_of(c->conn).state != PMIWIRE_CONN_FAILED) {
+        MUST(!c->failed && info_of(c->conn).error == 0);
         return;
     }
-    MUST(pmiwire_conn_error(c->conn) < 0);
+    MUST(info_of(c->conn).error < 0);
     if (!c->failed)
         c->owed = pmiwire_conn_output(c->conn, &p);
     c->failed = 1;
@@ -264,7 +273,7 @@ static void send_bytes(struct world *w, int i, const uint8_t *data, size_t n)
 
     MUST(exact != NULL);
     memcpy(exact, data, n);
-    MUST(pmiwire_conn_input(w->client[i].conn, exact, n) == pmiwire_conn_error(w->client[i].conn));
+    MUST(pmiwire_conn_input(w->client[i].conn, exact, n) == info_of(w->client[i].conn).error);
     free(exact);
 }
 
@@ -298,7 +307,7 @@ static void send_tame(struct world *w, unsigned what)
     MUST(
         w->tame_state == 0 ||
         (w->tame_state == PMIWIRE_V1_BARRIER_OUT && (w->fence_out[TAME_JOB] || w->memory_failed)) ||
-        w->client[TAME].failed || pmiwire_conn_state(w->client[TAME].conn) == PMIWIRE_CONN_FAILED);
+        w->client[TAME].failed || info_of(w->client[TAME].conn).state == PMIWIRE_CONN_FAILED);
 }
 
 static void complete(struct world *w, unsigned arg)
@@ -324,20 +333,24 @@ static void complete(struct world *w, unsigned arg)
 static void start(struct world *w, unsigned flags)
 {
     static const uint32_t node_of[] = {0, 0, 1};
-    struct pmiwire_job_opts j0 = {sizeof(j0),
-                                  "j0",
-                                  flags & 32 ? 3 : 2,
-                                  flags & 64 ? 2 : 0,
-                                  -1,
-                                  0,
-                                  NULL,
-                                  flags & 1 ? node_of : NULL,
-                                  NULL};
-    struct pmiwire_job_opts j1 = {sizeof(j1), "j1", 2, 1, 4, 1, NULL, NULL, "j0"};
+    struct pmiwire_job_opts j0 = {.size = sizeof(j0),
+                                  .kvsname = "j0",
+                                  .n_ranks = flags & 32 ? 3 : 2,
+                                  .n_local = flags & 64 ? 2 : 0,
+                                  .universe_size = -1,
+                                  .node_of = flags & 1 ? node_of : NULL};
+    struct pmiwire_job_opts j1 = {.size = sizeof(j1),
+                                  .kvsname = "j1",
+                                  .n_ranks = 2,
+                                  .n_local = 1,
+                                  .universe_size = 4,
+                                  .debugged = 1,
+                                  .spawner_jobid = "j0"};
     struct pmiwire_allocator alloc = {heap_realloc, heap_free, &w->heap};
     struct pmiwire_server_ops ops = {0};
     struct pmiwire_server_opts o = {0};
-    struct pmiwire_job_opts tame = {sizeof(tame), "tame", 1, 0, -1, 0, NULL, NULL, NULL};
+    struct pmiwire_job_opts tame = {
+        .size = sizeof(tame), .kvsname = "tame", .n_ranks = 1, .universe_size = -1};
     uint32_t job;
     int i;
 
@@ -355,7 +368,7 @@ static void start(struct world *w, unsigned flags)
     o.size = sizeof(o);
     o.ops = &ops;
     o.ctx = w;
-    o.alloc = &alloc;
+    o.allocator = &alloc;
     o.max_msg_bytes = MAX_MSG;
     o.max_fields = 64;
     o.max_out_bytes = MAX_OUT;
@@ -424,7 +437,7 @@ static size_t step(struct world *w, const uint8_t *data, size_t size, uint64_t *
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct pmiwire_server_stats st;
+    struct pmiwire_stats_server st;
     struct world w;
     uint64_t now = 1;
     size_t at = 1;
@@ -439,7 +452,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (i = 0; i < N_CLIENTS; i++)
             look(&w.client[i]);
     }
-    pmiwire_server_get_stats(w.s, &st);
+    pmiwire_server_stats(w.s, &st);
     MUST(st.n_conns == N_CLIENTS && st.kvs_bytes <= 3 * MAX_KVS);
     MUST(st.n_bad <= st.n_messages + st.n_failed);
     for (i = 0; i < N_CLIENTS; i++) {

@@ -27,11 +27,11 @@ static uint32_t home_of(const struct pmiwire_exchange *x, struct pmiwire_str key
 static uint32_t good(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
                      uint32_t seq)
 {
-    uint32_t e = pmiwire__xfind(x, home, key);
-    const struct pmiwire__xentry *entry = e != PMIWIRE__XNONE ? pmiwire__xentry(x, e) : NULL;
+    uint32_t e = pmiwire__key_find(x, home, key);
+    const struct pmiwire__key *entry = e != PMIWIRE__NONE ? pmiwire__key_at(x, e) : NULL;
 
-    if (!entry || !(entry->flags & PMIWIRE__XE_VALUE) || (home != x->me && entry->stamp < seq))
-        return PMIWIRE__XNONE;
+    if (!entry || !(entry->flags & PMIWIRE__KEY_VALUE) || (home != x->me && entry->stamp < seq))
+        return PMIWIRE__NONE;
     return e;
 }
 
@@ -39,10 +39,10 @@ static uint32_t good(const struct pmiwire_exchange *x, uint32_t home, struct pmi
 static bool dense(const struct pmiwire_exchange *x, struct pmiwire_str key,
                   struct pmiwire_str *value)
 {
-    uint32_t e = pmiwire__xfind(x, PMIWIRE__DENSE, key);
+    uint32_t e = pmiwire__key_find(x, PMIWIRE__DENSE, key);
 
-    if (e != PMIWIRE__XNONE) {
-        *value = pmiwire__xvalue(x, e);
+    if (e != PMIWIRE__NONE) {
+        *value = pmiwire__key_value(x, e);
         return true;
     }
     return x->ops.find && x->ops.find(x->ctx, key, value) == 0;
@@ -50,155 +50,121 @@ static bool dense(const struct pmiwire_exchange *x, struct pmiwire_str key,
 
 /* ---- requests and answers ---- */
 
-static uint16_t asked_bit(bool wait)
+static uint16_t asked_bit(uint8_t flags)
 {
-    return wait ? PMIWIRE__XE_ASKED_WAIT : PMIWIRE__XE_ASKED;
+    return flags & PMIWIRE__FRAME_WAIT ? PMIWIRE__KEY_ASKED_WAIT : PMIWIRE__KEY_ASKED;
 }
 
-/* Ask for an entry's value, on behalf of those nodes and this one. */
+/* Ask for an entry's value, on behalf of those nodes and this one. @param flags WAIT or FRESH */
 static void ask(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n_nodes,
-                uint32_t seq, bool wait)
+                uint32_t seq, uint8_t flags)
 {
-    struct pmiwire__xentry *entry = pmiwire__xentry(x, e);
-    struct pmiwire__frame f = {.type = PMIWIRE_XF_GET, .seq = seq};
-    struct pmiwire_str key = pmiwire__xkey(x, e);
+    struct pmiwire__key *entry = pmiwire__key_at(x, e);
+    struct pmiwire__frame f = {.type = PMIWIRE_FRAME_GET, .flags = flags, .seq = seq};
+    struct pmiwire_str key = pmiwire__key_name(x, e);
     uint32_t me = x->me, n = 1,
-             to = x->design == PMIWIRE_DESIGN_TREE ? pmiwire__xparent(x, x->me) : entry->home;
+             to = x->design == PMIWIRE_DESIGN_TREE ? pmiwire__tree_parent(x, x->me) : entry->home;
     struct iovec iov[4];
 
-    f.flags = wait ? PMIWIRE_XFF_WAIT : 0;
     f.arg = (uint16_t)(n_nodes + 1);
     if (n_nodes)
         iov[n++] = (struct iovec){(void *)(uintptr_t)nodes, n_nodes * sizeof(uint32_t)};
     iov[n++] = (struct iovec){&me, sizeof(me)};
     iov[n++] = (struct iovec){(void *)(uintptr_t)key.ptr, key.len};
-    entry->flags |= asked_bit(wait);
-    pmiwire__xsend(x, to, &f, iov, n);
+    entry->flags |= asked_bit(flags);
+    pmiwire__send(x, to, &f, iov, n);
 }
 
 static void answer(struct pmiwire_exchange *x, uint32_t node, struct pmiwire_str key,
                    const struct pmiwire_str *value, uint32_t stamp, bool wait)
 {
-    struct pmiwire__frame f = {.type = PMIWIRE_XF_ANSWER, .seq = stamp};
+    struct pmiwire__frame f = {.type = PMIWIRE_FRAME_ANSWER, .seq = stamp};
     struct pmiwire_str none = {NULL, 0};
 
-    f.flags = (uint8_t)((wait ? PMIWIRE_XFF_WAIT : 0) | (value ? PMIWIRE_XFF_FOUND : 0));
-    pmiwire__xsend_pair(x, node, &f, key, value ? *value : none);
+    f.flags = (uint8_t)((wait ? PMIWIRE__FRAME_WAIT : 0) | (value ? PMIWIRE__FRAME_FOUND : 0));
+    pmiwire__send_pair(x, node, &f, key, value ? *value : none);
 }
 
 /* What an answer from here is good for: at its home, everything that has been put before any Fence
  * that is complete here. */
 static uint32_t stamp_of(const struct pmiwire_exchange *x, uint32_t e, uint32_t seq)
 {
-    const struct pmiwire__xentry *entry = pmiwire__xentry(x, e);
+    const struct pmiwire__key *entry = pmiwire__key_at(x, e);
 
     if (entry->home != x->me)
         return entry->stamp;
     return x->seq > seq ? x->seq : seq;
 }
 
-/* Ask again, where some still wait and nothing is under way for them. */
-static void ask_again(struct pmiwire_exchange *x, uint32_t e)
+void pmiwire__ask_again(struct pmiwire_exchange *x, uint32_t e)
 {
+    static const uint8_t kinds[2] = {0, PMIWIRE__FRAME_WAIT};
     uint32_t w, seq[2] = {0, 0}, i;
-    bool any[2] = {false, false};
+    bool any[2] = {false, false}, fresh = false;
 
-    if (pmiwire__xentry(x, e)->home == x->me)
+    if (pmiwire__key_at(x, e)->home == x->me)
         return;
-    for (w = pmiwire__xentry(x, e)->head; w != PMIWIRE__XNONE; w = x->store.waiters[w].next) {
-        const struct pmiwire__xwaiter *waiter = &x->store.waiters[w];
+    for (w = pmiwire__key_at(x, e)->head; w != PMIWIRE__NONE; w = x->store.waiters[w].next) {
+        const struct pmiwire__waiter *waiter = &x->store.waiters[w];
 
         any[waiter->wait] = true;
+        fresh = fresh || waiter->fresh;
         if (waiter->seq > seq[waiter->wait])
             seq[waiter->wait] = waiter->seq;
     }
     for (i = 0; i < 2; i++)
-        if (any[i] && !(pmiwire__xentry(x, e)->flags & asked_bit(i)))
-            ask(x, e, NULL, 0, seq[i], i);
+        if (any[i] && !(pmiwire__key_at(x, e)->flags & asked_bit(kinds[i])))
+            ask(x, e, NULL, 0, seq[i], i == 0 && fresh ? PMIWIRE__FRAME_FRESH : kinds[i]);
 }
 
 /* The entry has a new value: serve those who wait for it, as far as it is good enough for them. */
 static void serve(struct pmiwire_exchange *x, uint32_t e)
 {
-    struct pmiwire__xstore *s = &x->store;
-    bool home = pmiwire__xentry(x, e)->home == x->me;
-    uint32_t w = pmiwire__xtake_waiters(x, e), next;
+    struct pmiwire__keys *s = &x->store;
+    bool home = pmiwire__key_at(x, e)->home == x->me;
+    uint32_t w = pmiwire__waiters_take(x, e), next;
 
-    for (; w != PMIWIRE__XNONE; w = next) {
-        struct pmiwire__xwaiter *waiter = &s->waiters[w];
+    for (; w != PMIWIRE__NONE; w = next) {
+        struct pmiwire__waiter *waiter = &s->waiters[w];
 
         next = waiter->next;
-        if (!home && waiter->seq > pmiwire__xentry(x, e)->stamp) {
-            pmiwire__xkeep_waiter(x, e, w);
+        if (!home && waiter->seq > pmiwire__key_at(x, e)->stamp) {
+            pmiwire__waiter_keep(x, e, w);
         } else if (waiter->remote) {
-            struct pmiwire_str value = pmiwire__xvalue(x, e);
+            struct pmiwire_str value = pmiwire__key_value(x, e);
 
-            answer(x, (uint32_t)waiter->token, pmiwire__xkey(x, e), &value,
+            answer(x, (uint32_t)waiter->token, pmiwire__key_name(x, e), &value,
                    stamp_of(x, e, waiter->seq), waiter->wait);
-            pmiwire__xfree_waiter(x, w);
+            pmiwire__waiter_free(x, w);
         } else {
-            pmiwire__xdue(x, w, 0);
+            pmiwire__waiter_due(x, w, 0);
         }
     }
-    ask_again(x, e);
+    pmiwire__ask_again(x, e);
 }
 
 /* The home has no value, as it knew at the count `stamp`. */
 static void serve_missing(struct pmiwire_exchange *x, uint32_t e, uint32_t stamp)
 {
-    struct pmiwire__xstore *s = &x->store;
-    uint32_t w = pmiwire__xtake_waiters(x, e), next;
+    struct pmiwire__keys *s = &x->store;
+    uint32_t w = pmiwire__waiters_take(x, e), next;
 
-    for (; w != PMIWIRE__XNONE; w = next) {
-        struct pmiwire__xwaiter *waiter = &s->waiters[w];
-
-        next = waiter->next;
-        if (waiter->wait || waiter->seq > stamp) {
-            pmiwire__xkeep_waiter(x, e, w);
-        } else if (waiter->remote) {
-            answer(x, (uint32_t)waiter->token, pmiwire__xkey(x, e), NULL, stamp, false);
-            pmiwire__xfree_waiter(x, w);
-        } else {
-            pmiwire__xdue(x, w, PMIWIRE_ENOENT);
-        }
-    }
-    ask_again(x, e);
-    pmiwire__xtidy(x, e);
-}
-
-/* Nobody was left to put the key when this node replied to the wave: those who have waited for it
- * since before that have waited in vain. */
-static void serve_ended(struct pmiwire_exchange *x, uint32_t e, uint32_t wave)
-{
-    struct pmiwire__xstore *s = &x->store;
-    uint32_t w = pmiwire__xtake_waiters(x, e), next;
-
-    for (; w != PMIWIRE__XNONE; w = next) {
-        struct pmiwire__xwaiter *waiter = &s->waiters[w];
+    for (; w != PMIWIRE__NONE; w = next) {
+        struct pmiwire__waiter *waiter = &s->waiters[w];
 
         next = waiter->next;
-        if (!waiter->wait || waiter->born >= wave) {
-            pmiwire__xkeep_waiter(x, e, w);
+        if (waiter->wait || waiter->stale || waiter->seq > stamp) {
+            waiter->stale = false;
+            pmiwire__waiter_keep(x, e, w);
         } else if (waiter->remote) {
-            answer(x, (uint32_t)waiter->token, pmiwire__xkey(x, e), NULL, wave, true);
-            pmiwire__xfree_waiter(x, w);
+            answer(x, (uint32_t)waiter->token, pmiwire__key_name(x, e), NULL, stamp, false);
+            pmiwire__waiter_free(x, w);
         } else {
-            pmiwire__xdue(x, w, PMIWIRE_ENOENT);
+            pmiwire__waiter_due(x, w, PMIWIRE_ENOENT);
         }
     }
-    ask_again(x, e);
-    pmiwire__xtidy(x, e);
-}
-
-void pmiwire__xend_waits(struct pmiwire_exchange *x, uint32_t wave)
-{
-    uint32_t e, next;
-
-    for (e = x->store.waiting; e != PMIWIRE__XNONE; e = next) {
-        next = pmiwire__xentry(x, e)->next; /* it may be taken off, or put at the front again */
-        if (pmiwire__xentry(x, e)->home == x->me)
-            serve_ended(x, e, wave);
-    }
+    pmiwire__ask_again(x, e);
+    pmiwire__key_tidy(x, e);
 }
 
 /* ---- Put ---- */
@@ -230,21 +196,21 @@ static bool is_dense(const struct pmiwire_exchange *x, struct pmiwire_str key, u
 
 static int put_dense(struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
 {
-    struct pmiwire__xcoll *fence = &x->colls[PMIWIRE_COLL_FENCE];
+    struct pmiwire__coll *fence = &x->colls[PMIWIRE_COLL_FENCE];
     size_t bytes = pmiwire__record_bytes(key.len, value.len);
     uint32_t e, waited;
 
-    if (pmiwire__xreserve(x, 1, 2 * bytes + pmiwire__record_bytes(key.len, 0)) != 0 ||
-        pmiwire__xbuf_room(x, &fence->own, bytes) != 0)
+    if (pmiwire__keys_reserve(x, 1, 2 * bytes + pmiwire__record_bytes(key.len, 0)) != 0 ||
+        pmiwire__buf_room(&x->mem, &fence->own, bytes) != 0)
         return -ENOMEM;
     pmiwire__record_write(fence->own.ptr + fence->own.len, key, value);
     fence->own.len += bytes;
-    e = pmiwire__xmake(x, PMIWIRE__DENSE, key);
-    pmiwire__xset(x, e, value, fence->number + fence->own_in);
-    waited = pmiwire__xfind(x, home_of(x, key), key);
-    if (waited != PMIWIRE__XNONE && pmiwire__xentry(x, waited)->head != PMIWIRE__XNONE) {
-        pmiwire__xset(x, waited, value, x->seq);
-        pmiwire__xcopy(x, waited);
+    e = pmiwire__key_make(x, PMIWIRE__DENSE, key);
+    pmiwire__key_set(x, e, value, fence->number + fence->own_in);
+    waited = pmiwire__key_find(x, home_of(x, key), key);
+    if (waited != PMIWIRE__NONE && pmiwire__key_at(x, waited)->head != PMIWIRE__NONE) {
+        pmiwire__key_set(x, waited, value, x->seq);
+        pmiwire__key_is_copy(x, waited);
         serve(x, waited);
     }
     return 0;
@@ -253,30 +219,30 @@ static int put_dense(struct pmiwire_exchange *x, struct pmiwire_str key, struct 
 static void send_put(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
                      struct pmiwire_str value)
 {
-    struct pmiwire__frame f = {.type = PMIWIRE_XF_PUT, .seq = x->seq};
+    struct pmiwire__frame f = {.type = PMIWIRE_FRAME_PUT, .seq = x->seq};
     uint32_t to = home;
 
     if (x->design == PMIWIRE_DESIGN_TREE) {
-        to = pmiwire__xparent(x, x->me);
+        to = pmiwire__tree_parent(x, x->me);
     } else if (!(x->flags & PMIWIRE_EXCHANGE_FENCE_FREE)) {
-        f.flags = PMIWIRE_XFF_ACK;
+        f.flags = PMIWIRE__FRAME_ACK;
         x->n_unacked++;
     }
-    pmiwire__xsend_pair(x, to, &f, key, value);
+    pmiwire__send_pair(x, to, &f, key, value);
 }
 
 static int put_sparse(struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
 {
     uint32_t home = home_of(x, key), e;
 
-    if (pmiwire__xreserve(
+    if (pmiwire__keys_reserve(
             x, 1, pmiwire__record_bytes(key.len, value.len) + pmiwire__record_bytes(key.len, 0)) !=
         0)
         return -ENOMEM;
-    e = pmiwire__xmake(x, home, key);
-    pmiwire__xset(x, e, value, x->seq);
+    e = pmiwire__key_make(x, home, key);
+    pmiwire__key_set(x, e, value, x->seq);
     if (home != x->me) {
-        pmiwire__xcopy(x, e);
+        pmiwire__key_is_copy(x, e);
         send_put(x, home, key, value);
     }
     serve(x, e);
@@ -291,17 +257,16 @@ int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
     if (x->err)
         return x->err;
     if (hint > PMIWIRE_HINT_DENSE ||
-        (rank != PMIWIRE_RANK_NONE && pmiwire__xlocal(x, rank) == PMIWIRE__XNONE))
+        (rank != PMIWIRE_RANK_NONE && pmiwire__local_rank(x, rank) == PMIWIRE__NONE))
         return -EINVAL;
     rc = check_pair(x, key, value);
     if (rc != 0)
         return rc;
-    pmiwire__xenter(x);
-    x->still.n_events++;
+    pmiwire__exchange_enter(x);
     rc = is_dense(x, key, hint) ? put_dense(x, key, value) : put_sparse(x, key, value);
     if (rc == 0)
         x->stats.n_puts++;
-    pmiwire__xleave(x);
+    pmiwire__exchange_leave(x);
     return rc;
 }
 
@@ -313,13 +278,14 @@ static int check_put(const struct pmiwire_exchange *x, const struct pmiwire__fra
     size_t at;
 
     *n_pairs = 0;
-    if (x->design == PMIWIRE_DESIGN_DIRECT || (f->flags & ~PMIWIRE_XFF_ACK) || f->arg || n == 0 ||
-        f->seq > x->seq + 1)
+    if (x->design == PMIWIRE_DESIGN_DIRECT || (f->flags & ~PMIWIRE__FRAME_ACK) || f->arg ||
+        n == 0 || f->seq > x->seq + 1)
         return PMIWIRE_EPROTO;
     if ((f->flags != 0) !=
         (x->design == PMIWIRE_DESIGN_DKVS && !(x->flags & PMIWIRE_EXCHANGE_FENCE_FREE)))
         return PMIWIRE_EPROTO;
-    if (x->design == PMIWIRE_DESIGN_TREE && (f->from == 0 || pmiwire__xparent(x, f->from) != x->me))
+    if (x->design == PMIWIRE_DESIGN_TREE &&
+        (f->from == 0 || pmiwire__tree_parent(x, f->from) != x->me))
         return PMIWIRE_EPROTO;
     for (at = 0; at < n; at += rec.bytes, ++*n_pairs)
         if (pmiwire__record_read(p + at, n - at, &rec) != 0 ||
@@ -328,8 +294,8 @@ static int check_put(const struct pmiwire_exchange *x, const struct pmiwire__fra
     return 0;
 }
 
-int pmiwire__xon_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                     size_t n)
+int pmiwire__on_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                    size_t n)
 {
     uint32_t home = x->design == PMIWIRE_DESIGN_TREE ? 0 : x->me, n_pairs;
     int rc = check_put(x, f, p, n, &n_pairs);
@@ -338,41 +304,41 @@ int pmiwire__xon_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
 
     if (rc != 0)
         return rc;
-    if (pmiwire__xreserve(x, n_pairs, 2 * n) != 0)
+    if (pmiwire__keys_reserve(x, n_pairs, 2 * n) != 0)
         return -ENOMEM;
     for (at = 0; at < n; at += rec.bytes) {
         uint32_t e;
 
         (void)pmiwire__record_read(p + at, n - at, &rec);
-        e = pmiwire__xmake(x, home, rec.key);
-        if (home == x->me || !(pmiwire__xentry(x, e)->flags & PMIWIRE__XE_VALUE) ||
-            pmiwire__xentry(x, e)->stamp <= f->seq)
-            pmiwire__xset(x, e, rec.value, f->seq);
+        e = pmiwire__key_make(x, home, rec.key);
+        if (home == x->me || !(pmiwire__key_at(x, e)->flags & PMIWIRE__KEY_VALUE) ||
+            pmiwire__key_at(x, e)->stamp <= f->seq)
+            pmiwire__key_set(x, e, rec.value, f->seq);
         if (home != x->me)
-            pmiwire__xcopy(x, e);
+            pmiwire__key_is_copy(x, e);
         serve(x, e);
     }
     if (home != x->me) {
-        struct pmiwire__frame up = {.type = PMIWIRE_XF_PUT, .seq = f->seq};
+        struct pmiwire__frame up = {.type = PMIWIRE_FRAME_PUT, .seq = f->seq};
 
-        pmiwire__xsend1(x, pmiwire__xparent(x, x->me), &up, p, n);
-    } else if (f->flags & PMIWIRE_XFF_ACK) {
-        struct pmiwire__frame ack = {.type = PMIWIRE_XF_ACK, .seq = 1};
+        pmiwire__send_bytes(x, pmiwire__tree_parent(x, x->me), &up, p, n);
+    } else if (f->flags & PMIWIRE__FRAME_ACK) {
+        struct pmiwire__frame ack = {.type = PMIWIRE_FRAME_ACK, .seq = 1};
 
-        pmiwire__xsend1(x, f->from, &ack, NULL, 0);
+        pmiwire__send_bytes(x, f->from, &ack, NULL, 0);
     }
     return 0;
 }
 
-int pmiwire__xon_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                     size_t n)
+int pmiwire__on_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                    size_t n)
 {
     (void)p;
     if (n != 0 || f->flags || f->arg || f->seq == 0 || f->seq > x->n_unacked)
         return PMIWIRE_EPROTO;
     x->n_unacked -= f->seq;
     if (x->n_unacked == 0)
-        pmiwire__xcoll_acked(x);
+        pmiwire__puts_acked(x);
     return 0;
 }
 
@@ -380,38 +346,42 @@ int pmiwire__xon_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
 
 /* Queue up for a key of this home, and ask if nobody has. */
 static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
-                     uint32_t how, uint64_t token)
+                     const struct pmiwire__waiter *waiter)
 {
-    bool wait = how == PMIWIRE_GET_WAIT;
+    const uint8_t kind = waiter->wait    ? PMIWIRE__FRAME_WAIT
+                         : waiter->fresh ? PMIWIRE__FRAME_FRESH
+                                         : 0;
     uint32_t e;
 
-    if (pmiwire__xreserve_waiters(x, 1) != 0 ||
-        pmiwire__xreserve(x, 1, pmiwire__record_bytes(key.len, 0)) != 0)
+    if (pmiwire__waiters_reserve(x, 1) != 0 ||
+        pmiwire__keys_reserve(x, 1, pmiwire__record_bytes(key.len, 0)) != 0)
         return -ENOMEM;
-    e = pmiwire__xmake(x, home, key);
-    pmiwire__xwait(x, e, token, x->seq, false, wait);
+    e = pmiwire__key_make(x, home, key);
+    pmiwire__waiter_add(x, e, waiter);
     if (home == x->me)
         return PMIWIRE_PENDING;
-    if (pmiwire__xentry(x, e)->flags & PMIWIRE__XE_VALUE)
+    if (pmiwire__key_at(x, e)->flags & PMIWIRE__KEY_VALUE)
         x->stats.n_stale++;
-    if (pmiwire__xentry(x, e)->flags & asked_bit(wait)) {
+    if (pmiwire__key_at(x, e)->flags & asked_bit(kind)) {
         x->stats.n_joined++;
         return PMIWIRE_PENDING;
     }
     x->stats.n_requests++;
-    ask(x, e, NULL, 0, x->seq, wait);
+    ask(x, e, NULL, 0, x->seq, kind);
     return PMIWIRE_PENDING;
 }
 
-int pmiwire_exchange_get(struct pmiwire_exchange *x, struct pmiwire_str key, int32_t src,
-                         uint32_t how, uint64_t token, struct pmiwire_str *value)
+int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank, struct pmiwire_str key,
+                         int32_t src, uint32_t how, uint64_t token, struct pmiwire_str *value)
 {
+    struct pmiwire__waiter waiter = {.token = token, .seq = x->seq, .rank = PMIWIRE__NONE};
     uint32_t home, e;
 
     if (x->err)
         return x->err;
     if (how > PMIWIRE_GET_WAIT || src < PMIWIRE_RANK_NONE ||
-        (src >= 0 && (uint32_t)src >= x->n_ranks))
+        (src >= 0 && (uint32_t)src >= x->n_ranks) ||
+        (rank != PMIWIRE_RANK_NONE && pmiwire__local_rank(x, rank) == PMIWIRE__NONE))
         return -EINVAL;
     if (key.len == 0 || key.len > PMIWIRE_EXCHANGE_MAX_KEY_BYTES)
         return PMIWIRE_EKEYLEN;
@@ -426,8 +396,8 @@ int pmiwire_exchange_get(struct pmiwire_exchange *x, struct pmiwire_str key, int
         return 0;
     }
     e = good(x, home, key, x->seq);
-    if (e != PMIWIRE__XNONE) {
-        *value = pmiwire__xvalue(x, e);
+    if (e != PMIWIRE__NONE) {
+        *value = pmiwire__key_value(x, e);
         x->stats.n_local++;
         return 0;
     }
@@ -435,9 +405,16 @@ int pmiwire_exchange_get(struct pmiwire_exchange *x, struct pmiwire_str key, int
         return PMIWIRE_ENOENT;
     if (x->design == PMIWIRE_DESIGN_DIRECT && src < 0 && x->n_nodes > 1)
         return PMIWIRE_EMISSING;
-    if (home == x->me && how == PMIWIRE_GET_REMOTE)
+    if (rank >= 0)
+        waiter.rank = (uint32_t)rank;
+    waiter.named = src >= 0 && src != rank;
+    waiter.needs =
+        pmiwire__rank_needed(x, waiter.rank, waiter.named ? (uint32_t)src : PMIWIRE__NONE);
+    waiter.wait = how == PMIWIRE_GET_WAIT && waiter.needs != PMIWIRE__NONE;
+    waiter.fresh = how == PMIWIRE_GET_WAIT && !waiter.wait;
+    if (home == x->me && !waiter.wait)
         return PMIWIRE_ENOENT;
-    return get_later(x, home, key, how, token);
+    return get_later(x, home, key, &waiter);
 }
 
 /* A GET's nodes: on the tree each the parent of the one before, the last the one that sent it. */
@@ -446,8 +423,9 @@ static int check_get(const struct pmiwire_exchange *x, const struct pmiwire__fra
 {
     uint32_t i, node = 0, before = 0;
 
-    if ((f->flags & ~PMIWIRE_XFF_WAIT) || f->arg == 0 || f->arg > PMIWIRE__MAX_HOPS ||
-        n <= f->arg * sizeof(uint32_t) || f->seq > x->seq + 1)
+    if ((f->flags && f->flags != PMIWIRE__FRAME_WAIT && f->flags != PMIWIRE__FRAME_FRESH) ||
+        f->arg == 0 || f->arg > PMIWIRE__MAX_HOPS || n <= f->arg * sizeof(uint32_t) ||
+        f->seq > x->seq + 1)
         return PMIWIRE_EPROTO;
     *key = (struct pmiwire_str){p + f->arg * sizeof(uint32_t), n - f->arg * sizeof(uint32_t)};
     if (key->len > PMIWIRE_EXCHANGE_MAX_KEY_BYTES ||
@@ -456,11 +434,12 @@ static int check_get(const struct pmiwire_exchange *x, const struct pmiwire__fra
         return PMIWIRE_EPROTO;
     for (i = 0; i < f->arg; i++, before = node) {
         memcpy(&node, p + i * sizeof(node), sizeof(node));
-        if (node >= x->n_nodes || node == x->me || (i > 0 && pmiwire__xparent(x, before) != node))
+        if (node >= x->n_nodes || node == x->me ||
+            (i > 0 && pmiwire__tree_parent(x, before) != node))
             return PMIWIRE_EPROTO;
     }
     if (node != f->from ||
-        (x->design == PMIWIRE_DESIGN_TREE && (node == 0 || pmiwire__xparent(x, node) != x->me)))
+        (x->design == PMIWIRE_DESIGN_TREE && (node == 0 || pmiwire__tree_parent(x, node) != x->me)))
         return PMIWIRE_EPROTO;
     return 0;
 }
@@ -477,7 +456,7 @@ static uint32_t node_at(const char *nodes, uint32_t i)
 static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                        const char *nodes, struct pmiwire_str key, uint32_t home)
 {
-    bool wait = f->flags & PMIWIRE_XFF_WAIT;
+    bool wait = f->flags & PMIWIRE__FRAME_WAIT;
     uint32_t e, i;
 
     if (home == x->me && !wait) {
@@ -485,21 +464,26 @@ static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *
             answer(x, node_at(nodes, i), key, NULL, x->seq > f->seq ? x->seq : f->seq, false);
         return 0;
     }
-    if (pmiwire__xreserve_waiters(x, f->arg) != 0 ||
-        pmiwire__xreserve(x, 1, pmiwire__record_bytes(key.len, 0)) != 0)
+    if (pmiwire__waiters_reserve(x, f->arg) != 0 ||
+        pmiwire__keys_reserve(x, 1, pmiwire__record_bytes(key.len, 0)) != 0)
         return -ENOMEM;
-    e = pmiwire__xmake(x, home, key);
-    if (home == x->me || (pmiwire__xentry(x, e)->flags & asked_bit(wait))) {
-        for (i = 0; i < f->arg; i++)
-            pmiwire__xwait(x, e, node_at(nodes, i), f->seq, true, wait);
+    e = pmiwire__key_make(x, home, key);
+    if (home == x->me || ((pmiwire__key_at(x, e)->flags & asked_bit(f->flags)) &&
+                          f->flags != PMIWIRE__FRAME_FRESH)) {
+        for (i = 0; i < f->arg; i++) {
+            const struct pmiwire__waiter waiter = {
+                .token = node_at(nodes, i), .seq = f->seq, .remote = true, .wait = wait};
+
+            pmiwire__waiter_add(x, e, &waiter);
+        }
         return 0;
     }
-    ask(x, e, nodes, f->arg, x->seq > f->seq ? x->seq : f->seq, wait);
+    ask(x, e, nodes, f->arg, x->seq > f->seq ? x->seq : f->seq, f->flags);
     return 0;
 }
 
-int pmiwire__xon_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                     size_t n)
+int pmiwire__on_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                    size_t n)
 {
     uint32_t home = x->design == PMIWIRE_DESIGN_TREE ? 0 : x->me, e, i;
     struct pmiwire_str key, value;
@@ -509,112 +493,108 @@ int pmiwire__xon_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     if (rc != 0)
         return rc;
     e = good(x, home, key, f->seq);
-    stamp = e != PMIWIRE__XNONE ? stamp_of(x, e, f->seq) : f->seq;
+    stamp = e != PMIWIRE__NONE ? stamp_of(x, e, f->seq) : f->seq;
     if (dense(x, key, &value))
         stamp = f->seq;
-    else if (e != PMIWIRE__XNONE)
-        value = pmiwire__xvalue(x, e);
+    else if (e != PMIWIRE__NONE)
+        value = pmiwire__key_value(x, e);
     else
         return get_missing(x, f, p, key, home);
     for (i = 0; i < f->arg; i++)
-        answer(x, node_at(p, i), key, &value, stamp, f->flags & PMIWIRE_XFF_WAIT);
+        answer(x, node_at(p, i), key, &value, stamp, f->flags & PMIWIRE__FRAME_WAIT);
     return 0;
 }
 
 static int check_answer(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                         const char *p, size_t n, struct pmiwire__record *rec, uint32_t *home)
 {
-    const uint8_t wait = f->flags & PMIWIRE_XFF_WAIT, found = f->flags & PMIWIRE_XFF_FOUND;
+    const uint8_t wait = f->flags & PMIWIRE__FRAME_WAIT, found = f->flags & PMIWIRE__FRAME_FOUND;
 
-    if (wait && !found ? f->seq == 0 || f->seq > x->still.replied : f->seq > x->seq + 1)
-        return PMIWIRE_EPROTO;
-    if (f->flags != (wait | found) || f->arg || pmiwire__record_read(p, n, rec) != 0 ||
-        rec->bytes != n || (!found && rec->value.len))
+    if (f->seq > x->seq + 1 || (wait && !found) || f->flags != (wait | found) || f->arg ||
+        pmiwire__record_read(p, n, rec) != 0 || rec->bytes != n || (!found && rec->value.len))
         return PMIWIRE_EPROTO;
     switch (x->design) {
     case PMIWIRE_DESIGN_TREE: *home = 0; break;
     case PMIWIRE_DESIGN_DIRECT: *home = f->from; break;
     default: *home = owner_of(x, rec->key);
     }
-    if (x->design == PMIWIRE_DESIGN_TREE ? !pmiwire__xunder(x, x->me, f->from) : *home != f->from)
+    if (x->design == PMIWIRE_DESIGN_TREE ? !pmiwire__tree_under(x, x->me, f->from)
+                                         : *home != f->from)
         return PMIWIRE_EPROTO;
     return 0;
 }
 
-int pmiwire__xon_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                        size_t n)
+int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                       size_t n)
 {
-    bool wait = f->flags & PMIWIRE_XFF_WAIT;
     struct pmiwire__record rec;
     uint32_t home = 0, e;
     int rc = check_answer(x, f, p, n, &rec, &home);
 
     if (rc != 0)
         return rc;
-    e = pmiwire__xfind(x, home, rec.key);
-    if (e == PMIWIRE__XNONE || !(pmiwire__xentry(x, e)->flags & asked_bit(wait)))
+    e = pmiwire__key_find(x, home, rec.key);
+    if (e == PMIWIRE__NONE || !(pmiwire__key_at(x, e)->flags & asked_bit(f->flags)))
         return 0; /* nobody asks any more */
-    if (f->flags & PMIWIRE_XFF_FOUND) {
-        if (pmiwire__xreserve(x, 0, rec.bytes) != 0)
+    if (f->flags & PMIWIRE__FRAME_FOUND) {
+        if (pmiwire__keys_reserve(x, 0, rec.bytes) != 0)
             return -ENOMEM;
-        pmiwire__xentry(x, e)->flags &= (uint16_t)~asked_bit(wait);
-        if (!(pmiwire__xentry(x, e)->flags & PMIWIRE__XE_VALUE) ||
-            pmiwire__xentry(x, e)->stamp <= f->seq)
-            pmiwire__xset(x, e, rec.value, f->seq);
-        pmiwire__xcopy(x, e);
+        pmiwire__key_at(x, e)->flags &= (uint16_t)~asked_bit(f->flags);
+        if (!(pmiwire__key_at(x, e)->flags & PMIWIRE__KEY_VALUE) ||
+            pmiwire__key_at(x, e)->stamp <= f->seq)
+            pmiwire__key_set(x, e, rec.value, f->seq);
+        pmiwire__key_is_copy(x, e);
         serve(x, e);
     } else {
-        pmiwire__xentry(x, e)->flags &= (uint16_t)~asked_bit(wait);
-        if (wait)
-            serve_ended(x, e, f->seq);
-        else
-            serve_missing(x, e, f->seq);
+        pmiwire__key_at(x, e)->flags &= (uint16_t)~asked_bit(f->flags);
+        serve_missing(x, e, f->seq);
     }
     return 0;
 }
 
 /* ---- what Fences do to keys ---- */
 
-int pmiwire__xbrought(struct pmiwire_exchange *x, const struct pmiwire__record *rec,
-                      uint32_t number)
+int pmiwire__fenced_keep(struct pmiwire_exchange *x, const struct pmiwire__record *rec,
+                         uint32_t number)
 {
     uint32_t e;
 
-    if (pmiwire__xreserve(x, 1, rec->bytes + pmiwire__record_bytes(rec->key.len, 0)) != 0)
+    if (pmiwire__keys_reserve(x, 1, rec->bytes + pmiwire__record_bytes(rec->key.len, 0)) != 0)
         return -ENOMEM;
-    e = pmiwire__xmake(x, PMIWIRE__DENSE, rec->key);
-    if (pmiwire__xentry(x, e)->stamp <= number) /* else it is a Put that the next Fence takes */
-        pmiwire__xset(x, e, rec->value, number);
+    e = pmiwire__key_make(x, PMIWIRE__DENSE, rec->key);
+    if (pmiwire__key_at(x, e)->stamp <= number) /* else it is a Put that the next Fence takes */
+        pmiwire__key_set(x, e, rec->value, number);
     return 0;
 }
 
-void pmiwire__xtaken(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number)
+void pmiwire__fenced_forget(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number)
 {
-    uint32_t e = pmiwire__xfind(x, PMIWIRE__DENSE, key);
+    uint32_t e = pmiwire__key_find(x, PMIWIRE__DENSE, key);
 
-    if (e != PMIWIRE__XNONE && pmiwire__xentry(x, e)->stamp <= number)
-        pmiwire__xremove(x, e); /* nobody waits at such an entry */
+    if (e != PMIWIRE__NONE && pmiwire__key_at(x, e)->stamp <= number)
+        pmiwire__key_remove(x, e); /* nobody waits at such an entry */
 }
 
-int pmiwire__xafter_fence(struct pmiwire_exchange *x)
+int pmiwire__after_fence(struct pmiwire_exchange *x)
 {
     uint32_t e, next;
 
     if (!(x->flags & PMIWIRE_EXCHANGE_FENCE_FREE)) {
         x->seq++;
-        pmiwire__xdrop_copies(x);
+        pmiwire__keys_drop_copies(x);
     }
-    for (e = x->store.waiting; e != PMIWIRE__XNONE; e = next) {
+    for (e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
         struct pmiwire_str value;
 
-        next = pmiwire__xentry(x, e)->next;
-        if (!dense(x, pmiwire__xkey(x, e), &value))
+        next = pmiwire__key_at(x, e)->next;
+        if (!dense(x, pmiwire__key_name(x, e), &value))
             continue;
-        if (pmiwire__xreserve(x, 0, pmiwire__record_bytes(pmiwire__xkey(x, e).len, value.len)) != 0)
+        if (pmiwire__keys_reserve(
+                x, 0, pmiwire__record_bytes(pmiwire__key_name(x, e).len, value.len)) != 0)
             return -ENOMEM;
-        (void)dense(x, pmiwire__xkey(x, e), &value); /* it may have moved */
-        pmiwire__xset(x, e, value, x->seq);
-        pmiwire__xcopy(x, e);
+        (void)dense(x, pmiwire__key_name(x, e), &value); /* it may have moved */
+        pmiwire__key_set(x, e, value, x->seq);
+        pmiwire__key_is_copy(x, e);
         serve(x, e);
     }
     return 0;

@@ -93,7 +93,7 @@ static void do_init(const struct pmiwire__req *q)
     if (!pmiwire__alive(c))
         return;
     c->major = major;
-    c->is_ours = says_client(q);
+    c->has_extensions = says_client(q);
     if (major == 1)
         pmiwire__set_state(c, PMIWIRE_CONN_INITED);
 }
@@ -182,7 +182,7 @@ static void do_fullinit(const struct pmiwire__req *q)
         pmiwire__refuse(c, q->cmd, PMIWIRE_EMISSING, "fullinit does not tell the rank");
         return;
     }
-    c->is_ours = says_client(q);
+    c->has_extensions = says_client(q);
     bytes = pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT) +
             (c->job->spawner ? strlen(c->job->spawner) : 0);
     if (!pmiwire__reply_begin(&r, c, q->cmd, bytes))
@@ -315,45 +315,16 @@ static void do_put(const struct pmiwire__req *q)
         return;
     }
     pmiwire__peer(c, &who);
-    if (s->ops.put_hinted) {
-        rc = s->ops.put_hinted(s->opts.ctx, &who, key, value, hint);
-    } else if (s->ops.put) {
-        rc = s->ops.put(s->opts.ctx, &who, key, value);
-    } else {
+    if (s->ops.put)
+        rc = s->ops.put(s->opts.ctx, &who, key, value, hint);
+    else
         rc = pmiwire__store(s, c->job, &c->job->kvs, key, value);
-    }
     if (rc != 0) {
         pmiwire__refuse(c, q->cmd, rc, rc == -ENOMEM ? "no room for this pair" : NULL);
         return;
     }
     s->stats.n_puts++;
     pmiwire__reply_ok(c, q->cmd);
-}
-
-void pmiwire__answer_get(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str value)
-{
-    struct pmiwire__reply r;
-    bool found = rc == 0;
-
-    if (rc == PMIWIRE_ENOENT && (cmd == PMIWIRE_V1_GET || cmd == PMIWIRE_V2_KVS_GET))
-        c->s->stats.n_misses++;
-    if (found && cmd == PMIWIRE_V1_GET && value.len >= c->s->opts.vallen_max) {
-        pmiwire__refuse(c, cmd, PMIWIRE_EVALLEN,
-                        "a PMI-2 client put a value of full length, for which PMI-1 has no room");
-        return;
-    }
-    if (!found && (cmd == PMIWIRE_V1_GET || rc != PMIWIRE_ENOENT)) {
-        pmiwire__reply_error(c, cmd, rc, rc == PMIWIRE_ENOENT ? "key not found" : NULL);
-        return;
-    }
-    if (!pmiwire__reply_begin(&r, c, cmd, found ? value.len : 0))
-        return;
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
-    if (cmd != PMIWIRE_V1_GET)
-        pmiwire_enc_int(&r.e, PMIWIRE_F_FOUND, found);
-    if (found)
-        pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
-    pmiwire__reply_send(&r, cmd);
 }
 
 /* The caller's own store. */
@@ -380,15 +351,12 @@ static void get_outside(const struct pmiwire__req *q, const struct pmiwire__job 
         return;
     }
     pmiwire__peer(c, &who);
-    token = pmiwire__pend(c, j == c->job ? PMIWIRE__PEND_GET : PMIWIRE__PEND_GET_FAR, q->cmd);
-    if (s->ops.get_from)
-        rc = s->ops.get_from(s->opts.ctx, &who, j->number, srcid, key, how, token, &value);
-    else
-        rc = s->ops.get(s->opts.ctx, &who, j->number, srcid, key, token, &value);
+    token = pmiwire__pend(c, PMIWIRE__PEND_GET, q->cmd, NULL);
+    rc = s->ops.get(s->opts.ctx, &who, j->number, srcid, key, how, token, &value);
     if (rc == PMIWIRE_PENDING || c->token != token)
         return; /* later, or answered within the callback, or the client is gone */
     pmiwire__unpend(c);
-    pmiwire__answer_get(c, q->cmd, rc, value);
+    pmiwire__reply_value(c, q->cmd, rc, value);
 }
 
 static void do_get(const struct pmiwire__req *q)
@@ -410,13 +378,13 @@ static void do_get(const struct pmiwire__req *q)
     }
     if (q->cmd == PMIWIRE_V1_GET && j->attrs.n) /* PMI-1 has no other way to ask for an attribute */
         e = pmiwire__kvs_find(&j->attrs, key);
-    if (!e && (q->s->ops.get || q->s->ops.get_from)) {
+    if (!e && q->s->ops.get) {
         get_outside(q, j, key);
         return;
     }
     if (!e)
         e = pmiwire__kvs_find(&j->kvs, key);
-    pmiwire__answer_get(c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
+    pmiwire__reply_value(c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
 }
 
 int pmiwire_server_get_done(struct pmiwire_server *s, uint64_t token, int rc,
@@ -424,14 +392,13 @@ int pmiwire_server_get_done(struct pmiwire_server *s, uint64_t token, int rc,
 {
     struct pmiwire_conn *c = pmiwire__by_token(s, token);
 
-    if (!c || (c->pend != PMIWIRE__PEND_GET && c->pend != PMIWIRE__PEND_GET_FAR &&
-               c->pend != PMIWIRE__PEND_LOOKUP))
+    if (!c || (c->pend != PMIWIRE__PEND_GET && c->pend != PMIWIRE__PEND_LOOKUP))
         return PMIWIRE_ESTALE;
     pmiwire__enter(s);
     if (c->pend == PMIWIRE__PEND_LOOKUP)
         pmiwire__answer_lookup(c, c->pend_cmd, rc, value);
     else
-        pmiwire__answer_get(c, c->pend_cmd, rc, value);
+        pmiwire__reply_value(c, c->pend_cmd, rc, value);
     pmiwire__resume(c);
     pmiwire__leave(s);
     return 0;
@@ -448,10 +415,10 @@ static void do_getjobattr(const struct pmiwire__req *q)
     e = pmiwire__kvs_find(&j->attrs, key);
     if (!e && j->universe_size >= 0 && pmiwire__str_eq(key, pmiwire_strz("universeSize"))) {
         snprintf(number, sizeof(number), "%d", (int)j->universe_size);
-        pmiwire__answer_get(q->c, q->cmd, 0, pmiwire_strz(number));
+        pmiwire__reply_value(q->c, q->cmd, 0, pmiwire_strz(number));
         return;
     }
-    pmiwire__answer_get(q->c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
+    pmiwire__reply_value(q->c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
 }
 
 /* ---- the end ---- */
@@ -611,7 +578,7 @@ static void bad_form(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_
     }
     if (cmd) {
         if (cmd == PMIWIRE_V1_SPAWN)
-            pmiwire__spawn_acc_free(c);
+            pmiwire__spawn_drop(c);
         pmiwire__diag(c, code, text);
         pmiwire__reply_error_in(c, cmd, code, field, text);
         return;
@@ -622,6 +589,32 @@ static void bad_form(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_
     }
     pmiwire__diag(c, code, text);
     pmiwire__reply_unknown(c, msg->wire, msg->cmd);
+}
+
+size_t pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmiwire_msg *msg,
+                              size_t have)
+{
+    const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
+    const uint16_t cmd = desc && !desc->is_reply ? desc->id : 0;
+    size_t skip = c->dec.err_bytes;
+    struct pmiwire_error err;
+
+    pmiwire__msg_error(&err, code, msg->id, 0, c->dec.err_offset);
+    if (skip == 0 || (!desc && !pmiwire__sane_name(msg->cmd))) {
+        c->s->stats.n_bad++;
+        pmiwire__fail(c, code, err.text);
+        return have;
+    }
+    c->s->stats.n_messages++;
+    c->thrid_len = 0;
+    bad_form(c, cmd, msg, code, PMIWIRE_F_NONE, err.text);
+    if (!pmiwire__alive(c))
+        return have;
+    if (skip > have) {
+        c->skip = skip - have;
+        skip = have;
+    }
+    return skip;
 }
 
 void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records, blocks and frames. */
+/* The layout of records, blocks and frames. */
 #include <errno.h>
 
 #include "exchange_internal.h"
@@ -90,8 +90,8 @@ int pmiwire_block_next(const void *block, size_t bytes, size_t *pos, struct pmiw
 
 /* ---- frames out ---- */
 
-void pmiwire__xsend(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
-                    struct iovec *iov, uint32_t n_iov)
+void pmiwire__send(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                   struct iovec *iov, uint32_t n_iov)
 {
     size_t bytes = sizeof(*f);
     uint32_t i;
@@ -109,16 +109,16 @@ void pmiwire__xsend(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__f
     x->ops.send(x->ctx, node, iov, n_iov, bytes);
 }
 
-void pmiwire__xsend1(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
-                     const void *p, size_t n)
+void pmiwire__send_bytes(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                         const void *p, size_t n)
 {
     struct iovec iov[2] = {{NULL, 0}, {(void *)(uintptr_t)p, n}};
 
-    pmiwire__xsend(x, node, f, iov, n ? 2 : 1);
+    pmiwire__send(x, node, f, iov, n ? 2 : 1);
 }
 
-void pmiwire__xsend_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
-                         struct pmiwire_str key, struct pmiwire_str value)
+void pmiwire__send_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
+                        struct pmiwire_str key, struct pmiwire_str value)
 {
     static const char zeros[4];
     uint32_t word = (uint32_t)key.len << 18 | (uint32_t)value.len;
@@ -130,12 +130,12 @@ void pmiwire__xsend_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwi
         iov[n++] = (struct iovec){(void *)(uintptr_t)value.ptr, value.len};
     if (pad)
         iov[n++] = (struct iovec){(void *)(uintptr_t)zeros, pad};
-    pmiwire__xsend(x, node, f, iov, n);
+    pmiwire__send(x, node, f, iov, n);
 }
 
 /* ---- frames in ---- */
 
-static int read_header(const void *data, size_t n, struct pmiwire__frame *f)
+int pmiwire__frame_read(const void *data, size_t n, struct pmiwire__frame *f)
 {
     if (n < sizeof(*f))
         return PMIWIRE_EPROTO;
@@ -144,79 +144,7 @@ static int read_header(const void *data, size_t n, struct pmiwire__frame *f)
         return memcmp(data, "PFX", 3) == 0 || memcmp((const char *)data + 1, "XFP", 3) == 0
                    ? PMIWIRE_EVERSION
                    : PMIWIRE_EPROTO;
-    if (f->type == 0 || f->type >= PMIWIRE_XF_COUNT_ || f->bytes != n)
+    if (f->type == 0 || f->type >= PMIWIRE_FRAME_COUNT_ || f->bytes != n)
         return PMIWIRE_EPROTO;
     return 0;
-}
-
-int pmiwire_frame_peek(const void *data, size_t n, struct pmiwire_frame_info *info)
-{
-    struct pmiwire__frame f;
-    int rc = read_header(data, n, &f);
-
-    if (rc == 0)
-        *info = (struct pmiwire_frame_info){f.job, f.from, f.type, f.seq};
-    return rc;
-}
-
-/* The node that a FAIL names, and why, passed on as it is. */
-static int on_fail(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                   size_t n)
-{
-    struct {
-        int32_t code;
-        uint32_t node;
-    } why;
-
-    if (n != sizeof(why) || f->flags || f->arg || f->seq)
-        return PMIWIRE_EPROTO;
-    memcpy(&why, p, sizeof(why));
-    if (why.code >= 0 || why.node >= x->n_nodes)
-        return PMIWIRE_EPROTO;
-    pmiwire__xfail(x, why.code, why.node, f->from);
-    return 0;
-}
-
-static int take(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
-{
-    switch (f->type) {
-    case PMIWIRE_XF_PUT: return pmiwire__xon_put(x, f, p, n);
-    case PMIWIRE_XF_ACK: return pmiwire__xon_ack(x, f, p, n);
-    case PMIWIRE_XF_GET: return pmiwire__xon_get(x, f, p, n);
-    case PMIWIRE_XF_ANSWER: return pmiwire__xon_answer(x, f, p, n);
-    case PMIWIRE_XF_COLL: return pmiwire__xon_coll(x, f, p, n);
-    case PMIWIRE_XF_RING: return pmiwire__xon_ring(x, f, p, n);
-    case PMIWIRE_XF_FAIL: return on_fail(x, f, p, n);
-    case PMIWIRE_XF_STILL: return pmiwire__xon_still(x, f, p, n);
-    default: return PMIWIRE_EPROTO;
-    }
-}
-
-int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void *data, size_t n)
-{
-    struct pmiwire__frame f;
-    int rc;
-
-    if (x->err)
-        return x->err;
-    rc = read_header(data, n, &f);
-    if (rc == 0 && (f.job != x->job || f.from != node || node >= x->n_nodes || node == x->me ||
-                    n > x->max_frame))
-        rc = PMIWIRE_EPROTO;
-    if (rc == 0) {
-        pmiwire__xenter(x);
-        rc = take(x, &f, (const char *)data + sizeof(f), n - sizeof(f));
-        if (rc == 0) {
-            x->stats.frames[f.type].n_received++;
-            x->stats.frames[f.type].bytes_received += n;
-        } else if (rc != PMIWIRE_EPROTO && !x->err) {
-            pmiwire__xfail(x, rc, x->me, x->me);
-        }
-        pmiwire__xleave(x);
-        if (rc == 0)
-            pmiwire__xstill_look(x);
-    }
-    if (rc == PMIWIRE_EPROTO || rc == PMIWIRE_EVERSION)
-        x->stats.n_refused++;
-    return rc != 0 ? rc : f.type == PMIWIRE_XF_FAIL ? 0 : x->err;
 }

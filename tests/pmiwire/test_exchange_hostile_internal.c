@@ -3,6 +3,7 @@
  * and nothing hangs. */
 #include <stdbool.h>
 
+#include "../../libpmiwire/src/exchange/exchange_internal.h"
 #include "exchange_world.h"
 #include "server_harness.h"
 
@@ -50,12 +51,6 @@ static void forget_frames(void)
         free(frames[--n_frames]);
 }
 
-static int always(const struct node *n)
-{
-    (void)n;
-    return 1;
-}
-
 static void everything(struct world *w, void (*before)(struct world *w, uint32_t from, uint32_t to,
                                                        const struct msg *m))
 {
@@ -80,17 +75,19 @@ static void everything(struct world *w, void (*before)(struct world *w, uint32_t
             assert_int_equal(pmiwire_exchange_fence(w->nodes[i].x, PMIWIRE_RANK_ALL), 0);
         record(w, before);
     }
-    w->on_still = always;
     for (uint32_t i = 0; i < w->n_nodes; i++)
         (void)w_get(w, i, "nobody's", 3, PMIWIRE_GET_WAIT);
     for (uint64_t t = 1; t < 5; t++) {
         w_tick(w, t);
         record(w, before);
+        if (t == 3)
+            w_gone(w, 3);
     }
+    for (size_t i = 0; i < w->n_gets; i++)
+        assert_true(w->gets[i].ended);
     for (uint32_t i = 0; i < w->n_nodes; i++) {
         assert_int_equal(w->nodes[i].n_done[PMIWIRE_COLL_FENCE], 2);
         assert_int_equal(w->nodes[i].n_done[PMIWIRE_COLL_ALLGATHER], 2);
-        assert_int_equal(w_stats(w, i).n_waiting, 0);
     }
     for (uint32_t r = 0; r < w->n_ranks; r++)
         assert_int_equal(w->rings[r].n, 2);
@@ -111,7 +108,7 @@ static int give(struct world *w, uint32_t to, uint32_t from, const void *p, size
 
 static void bad_variants(struct world *w, uint32_t from, uint32_t to, const struct msg *m)
 {
-    struct pmiwire_exchange_stats before = w_stats(w, to), after;
+    struct pmiwire_stats_exchange before = w_stats(w, to), after;
     uint64_t sent = w->nodes[to].sent, refused = 0;
     char *copy = malloc(m->bytes + 8);
     uint32_t v;
@@ -128,7 +125,7 @@ static void bad_variants(struct world *w, uint32_t from, uint32_t to, const stru
         REFUSED(PMIWIRE_EPROTO, n, );
     REFUSED(PMIWIRE_EPROTO, m->bytes + 4, memset(copy + m->bytes, 0, 4));
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[4] = 0);
-    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[4] = PMIWIRE_XF_COUNT_);
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[4] = PMIWIRE_FRAME_COUNT_);
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[5] = (char)(copy[5] ^ 0x80));
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[8]++);       /* another job */
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[12]++);      /* another node than the link's */
@@ -140,7 +137,7 @@ static void bad_variants(struct world *w, uint32_t from, uint32_t to, const stru
      * where there is nothing to cut. */
     if (m->bytes > HEADER + 4) {
         v = (uint32_t)m->bytes - 4;
-        if (copy[4] != PMIWIRE_XF_GET && copy[4] != PMIWIRE_XF_RING)
+        if (copy[4] != PMIWIRE_FRAME_GET && copy[4] != PMIWIRE_FRAME_RING)
             REFUSED(PMIWIRE_EPROTO, m->bytes - 4, memcpy(copy + 20, &v, 4));
     }
     after = w_stats(w, to);
@@ -190,8 +187,8 @@ static void replayed_frames(void **state)
             int rc = give(&w, ways[i].to, ways[i].from, m->data, m->bytes);
             uint8_t type = (uint8_t)m->data[4];
 
-            if (type == PMIWIRE_XF_COLL || type == PMIWIRE_XF_RING || type == PMIWIRE_XF_ACK ||
-                (type == PMIWIRE_XF_STILL && m->data[6] != PMIWIRE_STILL_NEED))
+            if (type == PMIWIRE_FRAME_COLL || type == PMIWIRE_FRAME_RING ||
+                type == PMIWIRE_FRAME_ACK)
                 assert_int_equal(rc, PMIWIRE_EPROTO);
             else
                 assert_int_equal(rc, 0);
@@ -218,7 +215,7 @@ static int made(struct world *w, uint32_t to, uint32_t from, uint8_t type, uint8
                 uint16_t arg, uint32_t seq, const void *body, size_t n)
 {
     char *frame = malloc(HEADER + n);
-    uint32_t words[4] = {0, from, seq, (uint32_t)(HEADER + n)}, magic = 0x32584650u;
+    uint32_t words[4] = {0, from, seq, (uint32_t)(HEADER + n)}, magic = PMIWIRE__FRAME_MAGIC;
     int rc;
 
     assert_non_null(frame);
@@ -263,13 +260,15 @@ static void made_up_frames(void **state)
                             'k', 0xff, 0xff, 0xff, 0xff, 0x0f, 1,    0, 0, 'k'};
     const uint32_t prefix[] = {1, 0, 'v'}, wrong_prefix[] = {2, 0, 'v'}, reserved[] = {1, 1, 'v'};
     const int32_t why[] = {-12, 3}, fine[] = {0, 3}, nowhere[] = {-12, 99};
-    const uint64_t sums[3] = {0, 0, 1};
+    /* GONE: a rank, here its node's number too, and who asks. */
+    const uint32_t no_rank[] = {9, 3}, no_asker[] = {0, 9}, own[] = {3, 3}, back[] = {8, 4},
+                   up[] = {0, 3}, here[] = {1, 3}, to_us[] = {0, 1}, answer_up[] = {4, 0},
+                   astray[] = {0, 5};
     const uint32_t missing[] = {1u << 18, 'k'};
     struct world w;
 
     (void)state;
     w_init(&w, 9, 9, BLOCK, 1); /* 0: 1 2; 1: 3 4; 2: 5 6; 3: 7 8 */
-    w.on_still = always;
     w_start(&w, &o);
     const struct {
         int rc;
@@ -280,134 +279,107 @@ static void made_up_frames(void **state)
         const void *body;
         size_t n;
     } cases[] = {
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, no_key, 8},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, long_value, 8},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, high, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_PUT, 0, 0, 0, record_, 8}, /* from above */
-        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_XF_PUT, 0, 0, 0, record_, 8}, /* not from a child */
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 0, 2, record_, 8}, /* two Fences ahead */
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, PMIWIRE_XFF_ACK, 0, 0, record_, 8},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_PUT, 0, 1, 0, record_, 8},
-        {0, 1, 3, PMIWIRE_XF_PUT, 0, 0, 1, record_, 8},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_ACK, 0, 0, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, 0, 0, 0, way, 9},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, 0, 33, 0, way, 9},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, 0, 2, 0, way, 8},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, 0, 2, 0, other_way, 9},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, 0, 2, 0, self, 9},
-        {PMIWIRE_EPROTO, 1, 4, PMIWIRE_XF_GET, 0, 2, 0, way, 9},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_GET, PMIWIRE_XFF_FOUND, 2, 0, way, 9},
-        {0, 1, 3, PMIWIRE_XF_GET, 0, 2, 0, way, 9},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, record_,
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_PUT, 0, 0, 0, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_PUT, 0, 0, 0, no_key, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_PUT, 0, 0, 0, long_value, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_PUT, 0, 0, 0, high, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_PUT, 0, 0, 0, record_, 8}, /* from above */
+        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_FRAME_PUT, 0, 0, 0, record_, 8}, /* not from a child */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_PUT, 0, 0, 2, record_, 8}, /* two Fences ahead */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_PUT, PMIWIRE__FRAME_ACK, 0, 0, record_, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_PUT, 0, 1, 0, record_, 8},
+        {0, 1, 3, PMIWIRE_FRAME_PUT, 0, 0, 1, record_, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_ACK, 0, 0, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GET, 0, 0, 0, way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GET, 0, 33, 0, way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GET, 0, 2, 0, way, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GET, 0, 2, 0, other_way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GET, 0, 2, 0, self, 9},
+        {PMIWIRE_EPROTO, 1, 4, PMIWIRE_FRAME_GET, 0, 2, 0, way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GET, PMIWIRE__FRAME_FOUND, 2, 0, way, 9},
+        {0, 1, 3, PMIWIRE_FRAME_GET, 0, 2, 0, way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_ANSWER, PMIWIRE__FRAME_FOUND, 0, 0, record_,
          8}, /* not from above */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, 0, 0, 0, record_,
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_ANSWER, 0, 0, 0, record_,
          8}, /* not found, with a value */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 0, record_, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, two, 16},
-        {0, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 0, record_,
-         8},                                                       /* unasked for: dropped */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, NULL, 0}, /* says nothing */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 2, NULL, 0},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 0, NULL, 0},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 1, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 2 << 8, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 3, 5, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, foreign,
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_ANSWER, PMIWIRE__FRAME_WAIT, 0, 0, record_, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_ANSWER, PMIWIRE__FRAME_FOUND, 0, 0, two, 16},
+        {0, 1, 0, PMIWIRE_FRAME_ANSWER, PMIWIRE__FRAME_FOUND, 0, 0, record_,
+         8},                                                          /* unasked for: dropped */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, NULL, 0}, /* says nothing */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, PMIWIRE__FRAME_LAST, 0, 2, NULL, 0},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, PMIWIRE__FRAME_LAST, 0, 0, NULL, 0},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, PMIWIRE__FRAME_LAST, 1, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, PMIWIRE__FRAME_LAST, 2 << 8, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 3, 5, PMIWIRE_FRAME_COLL, PMIWIRE__FRAME_LAST, 0, 1, NULL, 0},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, foreign,
          8}, /* a node that is not below it */
-        {PMIWIRE_EPROTO, 3, 1, PMIWIRE_XF_COLL, 0, 0, 1, seg,
+        {PMIWIRE_EPROTO, 3, 1, PMIWIRE_FRAME_COLL, 0, 0, 1, seg,
          8}, /* from above, a node that is below us */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, beyond, 8},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, empty, 2},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, seg, 7},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, seg, 1},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, none, 6},    /* no pairs in a run */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, no_name, 7}, /* no key */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, rest, 10},   /* half a run behind one */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, cut_pair, 8},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, long_node,
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, beyond, 8},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, empty, 2},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, seg, 7},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, seg, 1},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, none, 6},    /* no pairs in a run */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, no_name, 7}, /* no key */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, rest, 10},   /* half a run behind one */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, cut_pair, 8},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, long_node,
          9}, /* numbers longer than they must be */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, endless, 7},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, wide, 12}, /* of more than 32 bits */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, long_key, 9},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, long_val, 10},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, more,
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, endless, 7},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, wide, 12}, /* of more than 32 bits */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, long_key, 9},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, long_val, 10},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, more,
          8}, /* says more than a segment may */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, bomb, 20},
-        {0, 3, 7, PMIWIRE_XF_COLL, 0, 0, 1, most, 8},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, seg,
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, bomb, 20},
+        {0, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, most, 8},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 1 << 8, 1, seg,
          8}, /* an Allgather's keys are ranks */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, short_rank, 9},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, 0, 1 << 8, 1, rank, 10}, /* of that node */
-        {0, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, seg, 8},
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 0, 1, seg, 8}, /* LAST came */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, wrong_prefix, 9},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, reserved, 9},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 7},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, 0, 0, 1, prefix, 9},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 9},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 2, prefix,
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 1 << 8, 1, short_rank, 9},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 1 << 8, 1, rank, 10}, /* of that node */
+        {0, 3, 7, PMIWIRE_FRAME_COLL, PMIWIRE__FRAME_LAST, 0, 1, seg, 8},
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, PMIWIRE__FRAME_LAST, 0, 1, seg,
+         8}, /* LAST came */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_RING, PMIWIRE__FRAME_RIGHT, 0, 1, wrong_prefix, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_RING, PMIWIRE__FRAME_RIGHT, 0, 1, reserved, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_RING, PMIWIRE__FRAME_RIGHT, 0, 1, prefix, 7},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_RING, 0, 0, 1, prefix, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_RING, PMIWIRE__FRAME_RIGHT, 0, 1, prefix, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_RING, PMIWIRE__FRAME_RIGHT, 0, 2, prefix,
          9}, /* the next before this one */
-        {0, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 9},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 1, prefix, 9},
-        {0, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 2, prefix, 9},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_RING, PMIWIRE_XFF_RIGHT, 0, 3, prefix, 9},
-        /* Waves: down from the parent, up from the children, each once and in their order. */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, 0, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, 5, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, sums, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL,
-         0}, /* from above */
-        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL,
-         0}, /* not from a child */
-        {0, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_NEED, 0, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums,
-         24}, /* to no wave */
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 0, sums, 24},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 0, NULL, 0}, /* of no wave */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 0, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, sums, 8},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL,
-         0}, /* from below */
-        {PMIWIRE_EPROTO, 0, 1, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL,
-         0}, /* to the root */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, PMIWIRE_XFF_LAST, PMIWIRE_STILL_PROBE, 1, NULL, 0},
-        {0, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL,
-         0}, /* this one is not over */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 1, missing,
-         8}, /* names a wave that this node has not replied to */
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 16},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 2, sums, 24},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, 0, 1, sums, 24}, /* no such kinds */
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, 5, 1, sums, 24},
-        {0, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
-        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24}, /* twice */
-        {0, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums,
-         24}, /* now this node replies */
-        {PMIWIRE_EPROTO, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_REPLY, 1, sums, 24},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 2, missing, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 0, missing, 8},
-        {0, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_WAIT, 0, 1, missing, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 2, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, sums, 8},
-        {PMIWIRE_EPROTO, 1, 4, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0},
-        {0, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_END, 1, NULL, 0}, /* twice */
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 3, NULL, 0},
-        {0, 1, 0, PMIWIRE_XF_STILL, 0, PMIWIRE_STILL_PROBE, 2, NULL, 0},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, fine, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, nowhere, 8},
-        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, why, 4},
-        {PMIWIRE_EPROTO, 1, 1, PMIWIRE_XF_FAIL, 0, 0, 0, why, 8}, /* from itself */
-        {PMIWIRE_EPROTO, 1, 9, PMIWIRE_XF_FAIL, 0, 0, 0, why, 8},
-        {0, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, why, 8},
-        {-12, 1, 0, PMIWIRE_XF_FAIL, 0, 0, 0, why, 8},
+        {0, 1, 0, PMIWIRE_FRAME_RING, PMIWIRE__FRAME_RIGHT, 0, 1, prefix, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_RING, PMIWIRE__FRAME_RIGHT, 0, 1, prefix, 9},
+        {0, 1, 0, PMIWIRE_FRAME_RING, PMIWIRE__FRAME_RIGHT, 0, 2, prefix, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_RING, PMIWIRE__FRAME_RIGHT, 0, 3, prefix, 9},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_ANSWER, PMIWIRE__FRAME_WAIT, 0, 1, missing,
+         8}, /* who waits is not told that there is nothing */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GET, PMIWIRE__FRAME_FRESH | PMIWIRE__FRAME_WAIT, 2, 0,
+         way, 9},
+        {0, 1, 3, PMIWIRE_FRAME_GET, PMIWIRE__FRAME_FRESH, 2, 0, way, 9},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, up, 4},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, NULL, 0},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GONE, 0, 1, 0, up, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 1, up, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_WAIT, 0, 0, up, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, no_rank, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, no_asker, 8},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, own, 8},  /* asks about its own */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, back, 8}, /* where it comes from */
+        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_FRAME_GONE, 0, 0, 0, up, 8},   /* not a neighbour */
+        {PMIWIRE_EPROTO, 1, 2, PMIWIRE_FRAME_GONE, 0, 0, 0, up, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 0, 0, astray, 8},
+        {0, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, up, 8},
+        {0, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, here, 8},
+        {0, 1, 0, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 0, 0, to_us, 8},
+        {0, 1, 4, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 0, 0, answer_up, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_FAIL, 0, 0, 0, fine, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_FAIL, 0, 0, 0, nowhere, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_FAIL, 0, 0, 0, why, 4},
+        {PMIWIRE_EPROTO, 1, 1, PMIWIRE_FRAME_FAIL, 0, 0, 0, why, 8}, /* from itself */
+        {PMIWIRE_EPROTO, 1, 9, PMIWIRE_FRAME_FAIL, 0, 0, 0, why, 8},
+        {0, 1, 0, PMIWIRE_FRAME_FAIL, 0, 0, 0, why, 8},
+        {-12, 1, 0, PMIWIRE_FRAME_FAIL, 0, 0, 0, why, 8},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int rc = made(&w, cases[i].to, cases[i].from, cases[i].type, cases[i].flags, cases[i].arg,
@@ -430,12 +402,13 @@ static void answers_nobody_asked_for(void **state)
     (void)state;
     w_init(&w, 9, 9, BLOCK, 1);
     w_start(&w, &o);
-    assert_int_equal(made(&w, 1, 3, PMIWIRE_XF_PUT, 0, 0, 0, put, 8), 0);
-    assert_int_equal(made(&w, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND, 0, 1, answer, 8), 0);
-    assert_int_equal(
-        made(&w, 1, 0, PMIWIRE_XF_ANSWER, PMIWIRE_XFF_FOUND | PMIWIRE_XFF_WAIT, 0, 1, answer, 8),
-        0);
-    assert_int_equal(made(&w, 1, 0, PMIWIRE_XF_ANSWER, 0, 0, 1, missing, 8), 0);
+    assert_int_equal(made(&w, 1, 3, PMIWIRE_FRAME_PUT, 0, 0, 0, put, 8), 0);
+    assert_int_equal(made(&w, 1, 0, PMIWIRE_FRAME_ANSWER, PMIWIRE__FRAME_FOUND, 0, 1, answer, 8),
+                     0);
+    assert_int_equal(made(&w, 1, 0, PMIWIRE_FRAME_ANSWER,
+                          PMIWIRE__FRAME_FOUND | PMIWIRE__FRAME_WAIT, 0, 1, answer, 8),
+                     0);
+    assert_int_equal(made(&w, 1, 0, PMIWIRE_FRAME_ANSWER, 0, 0, 1, missing, 8), 0);
     w_expect(&w, w_get(&w, 1, "k", -1, PMIWIRE_GET_LOCAL), "v");
     w_fini(&w);
 }
@@ -454,7 +427,7 @@ static void an_allgather_that_lies(void **state)
     assert_int_equal(pmiwire_exchange_allgather(w.nodes[0].x, 0, str("a")), 0);
     assert_int_equal(pmiwire_exchange_allgather(w.nodes[0].x, 1, str("b")), 0);
     assert_int_equal(
-        made(&w, 0, 1, PMIWIRE_XF_COLL, PMIWIRE_XFF_LAST, 1 << 8, 1, twice, sizeof(twice)),
+        made(&w, 0, 1, PMIWIRE_FRAME_COLL, PMIWIRE__FRAME_LAST, 1 << 8, 1, twice, sizeof(twice)),
         -EINVAL);
     assert_int_equal(w.nodes[0].n_failed, 1);
     assert_int_equal(w.nodes[0].n_failed_done, 1);
@@ -481,12 +454,12 @@ static bool with_a_failure(uint32_t design, uint32_t fence, long fail_at, bool *
         struct pmiwire_exchange_opts own = o;
 
         if (i == weak) {
-            own.alloc = &alloc;
+            own.allocator = &alloc;
             heap.fail_at = fail_at;
         }
         if (w_create(&w, i, &own) != 0) {
             assert_true(i == weak && heap.n_live == 0 && fail_at != 0);
-            own.alloc = &alloc;
+            own.allocator = &alloc;
             assert_int_equal(w_create(&w, i, &own), 0);
         }
     }
@@ -604,7 +577,7 @@ static void a_limit_on_memory(void **state)
 
             snprintf(key, sizeof(key), "k%d", i);
             assert_int_equal(
-                pmiwire_exchange_get(w.nodes[0].x, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v),
+                pmiwire_exchange_get(w.nodes[0].x, -1, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v),
                 i < n ? 0 : PMIWIRE_ENOENT);
         }
         assert_int_equal(w.nodes[0].n_failed, 0);
@@ -630,8 +603,8 @@ static void updates_do_not_pile_up(void **state)
         snprintf(key, sizeof(key), "k%u", w_random(&w, 20));
         assert_int_equal(
             pmiwire_exchange_put(w.nodes[0].x, 0, str(key), value, PMIWIRE_HINT_SPARSE), 0);
-        assert_int_equal(pmiwire_exchange_get(w.nodes[0].x, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v),
-                         0);
+        assert_int_equal(
+            pmiwire_exchange_get(w.nodes[0].x, -1, str(key), 0, PMIWIRE_GET_LOCAL, 0, &v), 0);
         assert_int_equal(v.len, value.len);
     }
     assert_int_equal(w_stats(&w, 0).n_keys, 20);

@@ -6,54 +6,6 @@
 
 #include "server_internal.h"
 
-/* ---- buffers ---- */
-
-void pmiwire__buf_free(struct pmiwire_server *s, struct pmiwire__buf *b)
-{
-    pmiwire__free(s, b->ptr);
-    memset(b, 0, sizeof(*b));
-}
-
-int pmiwire__buf_room(struct pmiwire_server *s, struct pmiwire__buf *b, size_t bytes)
-{
-    size_t live = b->len - b->off, cap = b->cap ? b->cap : 256;
-    char *p;
-
-    if (b->cap - b->len >= bytes)
-        return 0;
-    if (bytes > SIZE_MAX / 4)
-        return -ENOMEM;
-    /* Move to the front only when that frees half the buffer, so that it pays. */
-    if (b->off >= live && b->cap - live >= bytes) {
-        memmove(b->ptr, b->ptr + b->off, live);
-        b->off = 0;
-        b->len = live;
-        return 0;
-    }
-    while (cap - b->len < bytes)
-        cap *= 2;
-    p = pmiwire__realloc(s, b->ptr, cap);
-    if (!p)
-        return -ENOMEM;
-    b->ptr = p;
-    b->cap = cap;
-    return 0;
-}
-
-int pmiwire__buf_append(struct pmiwire_server *s, struct pmiwire__buf *b, const void *p, size_t n)
-{
-    int rc;
-
-    if (n == 0)
-        return 0;
-    rc = pmiwire__buf_room(s, b, n);
-    if (rc != 0)
-        return rc;
-    memcpy(b->ptr + b->len, p, n);
-    b->len += n;
-    return 0;
-}
-
 static size_t waiting_bytes(const struct pmiwire_conn *c)
 {
     return c->in.len - c->in.off;
@@ -169,7 +121,7 @@ void pmiwire_conn_close(struct pmiwire_conn *c)
     pmiwire__enter(s);
     if (c->state == PMIWIRE_CONN_INITED)
         pmiwire__diag(c, PMIWIRE_EEOF, "connection ended between init and finalize");
-    else if (c->state != PMIWIRE_CONN_FAILED && (waiting_bytes(c) || c->skip || c->acc))
+    else if (c->state != PMIWIRE_CONN_FAILED && (waiting_bytes(c) || c->skip || c->spawn.total))
         pmiwire__diag(c, PMIWIRE_EEOF, "connection ended in the middle of a message");
     if (!c->closed) { /* the callback may have closed it as well */
         c->closed = true;
@@ -190,9 +142,9 @@ static void bury(struct pmiwire_server *s)
 
         pmiwire__unlink(&c->all);
         give_slot(s, c->slot);
-        pmiwire__buf_free(s, &c->in);
-        pmiwire__buf_free(s, &c->out);
-        pmiwire__spawn_acc_free(c);
+        pmiwire__buf_free(&s->mem, &c->in);
+        pmiwire__buf_free(&s->mem, &c->out);
+        pmiwire__spawn_drop(c);
         pmiwire__free(s, c->pend_mem);
         pmiwire__free(s, c);
     }
@@ -219,8 +171,8 @@ void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text)
     c->state = PMIWIRE_CONN_FAILED; /* before any callback, so that none finds it half alive */
     s->stats.n_failed++;
     pmiwire__unpend(c);
-    pmiwire__buf_free(s, &c->in);
-    pmiwire__spawn_acc_free(c);
+    pmiwire__buf_free(&s->mem, &c->in);
+    pmiwire__spawn_drop(c);
     c->notify = true;
     pmiwire__work(c);
     pmiwire__diag(c, code, text);
@@ -230,25 +182,12 @@ void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text)
 
 /* ---- waiting ---- */
 
-/* For its own job alone, which has to do something first. */
-static bool waits_for_job(uint16_t pend)
+uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd,
+                       void (*end)(struct pmiwire_conn *c))
 {
-    switch (pend) {
-    case PMIWIRE__PEND_FENCE:
-    case PMIWIRE__PEND_GROUP:
-    case PMIWIRE__PEND_RING:
-    case PMIWIRE__PEND_RING_OUT:
-    case PMIWIRE__PEND_NODEATTR:
-    case PMIWIRE__PEND_GET: return true;
-    default: return false;
-    }
-}
-
-uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd)
-{
-    c->job->n_waiting += waits_for_job(what);
     c->pend = what;
     c->pend_cmd = cmd;
+    c->pend_end = end;
     /* 24 bits of slot and 40 of serial: a token comes back after 10^12 requests. */
     c->s->serial = (c->s->serial + 1) & ((UINT64_C(1) << 40) - 1);
     if (c->s->serial == 0)
@@ -259,17 +198,14 @@ uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd)
 
 void pmiwire__unpend(struct pmiwire_conn *c)
 {
-    if (c->pend == PMIWIRE__PEND_FENCE)
-        c->job->n_fence--;
-    else if (c->pend == PMIWIRE__PEND_RING)
-        c->job->n_ring--;
-    if (waits_for_job(c->pend))
-        c->job->n_waiting--;
+    void (*end)(struct pmiwire_conn *) = c->pend_end;
+
     pmiwire__unlink(&c->wait);
-    if (c->pend == PMIWIRE__PEND_GROUP)
-        pmiwire__group_leave(c);
     c->pend = PMIWIRE__PEND_NONE;
     c->token = 0;
+    c->pend_end = NULL;
+    if (end)
+        end(c);
 }
 
 void pmiwire__resume(struct pmiwire_conn *c)
@@ -288,42 +224,6 @@ struct pmiwire_conn *pmiwire__by_token(struct pmiwire_server *s, uint64_t token)
 }
 
 /* ---- serving ---- */
-
-/* Answer a message that could not be decoded. Returns the bytes to pass over. */
-static size_t bad_message(struct pmiwire_conn *c, int code, const struct pmiwire_msg *msg,
-                          size_t have)
-{
-    const struct pmiwire_command_desc *desc = msg->id ? pmiwire_command_get(msg->id) : NULL;
-    struct pmiwire_error err;
-    size_t skip = c->dec.err_bytes;
-
-    c->s->stats.n_bad++;
-    pmiwire__msg_error(&err, code, msg->id, 0, c->dec.err_offset);
-    if (skip == 0 || (!desc && !pmiwire__sane_name(msg->cmd))) {
-        pmiwire__fail(c, code, err.text);
-        return have;
-    }
-    c->s->stats.n_messages++;
-    if (++c->n_bad >= PMIWIRE__PATIENCE) {
-        pmiwire__fail(c, code, "too many malformed messages");
-        return have;
-    }
-    c->thrid_len = 0;
-    if (desc && !desc->is_reply) {
-        if (desc->id == PMIWIRE_V1_SPAWN)
-            pmiwire__spawn_acc_free(c);
-        pmiwire__diag(c, code, err.text);
-        pmiwire__reply_error(c, desc->id, code, err.text);
-    } else {
-        pmiwire__diag(c, code, err.text);
-        pmiwire__reply_unknown(c, msg->wire, msg->cmd);
-    }
-    if (skip > have) {
-        c->skip = skip - have;
-        skip = have;
-    }
-    return skip;
-}
 
 /* Make the array of fields as long as the decoder asked for. */
 static bool more_fields(struct pmiwire_server *s, uint32_t need)
@@ -377,7 +277,7 @@ static size_t serve(struct pmiwire_conn *c, const char *p, size_t n)
         if (k == 0)
             break;
         if (k < 0) {
-            used += bad_message(c, (int)k, &msg, n - used);
+            used += pmiwire__handle_broken(c, (int)k, &msg, n - used);
             continue;
         }
         c->s->stats.n_messages++;
@@ -396,17 +296,17 @@ static void keep_front(struct pmiwire_conn *c, const char *p, size_t n)
         return;
     if (waiting_bytes(c) == 0) {
         c->in.off = c->in.len = 0;
-        if (pmiwire__buf_append(c->s, &c->in, p, n) != 0)
+        if (pmiwire__buf_append(&c->s->mem, &c->in, p, n) != 0)
             pmiwire__fail(c, -ENOMEM, NULL);
         return;
     }
-    if (pmiwire__buf_append(c->s, &whole, p, n) != 0 ||
-        pmiwire__buf_append(c->s, &whole, c->in.ptr + c->in.off, waiting_bytes(c)) != 0) {
-        pmiwire__buf_free(c->s, &whole);
+    if (pmiwire__buf_append(&c->s->mem, &whole, p, n) != 0 ||
+        pmiwire__buf_append(&c->s->mem, &whole, c->in.ptr + c->in.off, waiting_bytes(c)) != 0) {
+        pmiwire__buf_free(&c->s->mem, &whole);
         pmiwire__fail(c, -ENOMEM, NULL);
         return;
     }
-    pmiwire__buf_free(c->s, &c->in);
+    pmiwire__buf_free(&c->s->mem, &c->in);
     c->in = whole;
 }
 
@@ -421,16 +321,16 @@ static void serve_buffered(struct pmiwire_conn *c)
     b.off += serve(c, b.ptr + b.off, b.len - b.off);
     if (pmiwire__alive(c) && b.off < b.len) {
         if (waiting_bytes(c) &&
-            pmiwire__buf_append(s, &b, c->in.ptr + c->in.off, waiting_bytes(c)) != 0) {
-            pmiwire__buf_free(s, &b);
+            pmiwire__buf_append(&s->mem, &b, c->in.ptr + c->in.off, waiting_bytes(c)) != 0) {
+            pmiwire__buf_free(&s->mem, &b);
             pmiwire__fail(c, -ENOMEM, NULL);
             return;
         }
-        pmiwire__buf_free(s, &c->in);
+        pmiwire__buf_free(&s->mem, &c->in);
         c->in = b;
         return;
     }
-    pmiwire__buf_free(s, &b);
+    pmiwire__buf_free(&s->mem, &b);
 }
 
 /* What a client may send behind a request that has not been answered. */
@@ -495,7 +395,7 @@ int pmiwire_conn_input(struct pmiwire_conn *c, const void *data, size_t n)
         size_t used = serve(c, data, n);
 
         keep_front(c, (const char *)data + used, n - used);
-    } else if (pmiwire__buf_append(s, &c->in, data, n) != 0) {
+    } else if (pmiwire__buf_append(&s->mem, &c->in, data, n) != 0) {
         pmiwire__fail(c, -ENOMEM, NULL);
     } else {
         pmiwire__work(c);
@@ -525,30 +425,17 @@ void pmiwire_conn_sent(struct pmiwire_conn *c, size_t n)
     c->moved_out = true;
     c->out.off += n < have ? n : have;
     if (c->out.off == c->out.len) {
-        c->out.off = c->out.len = 0;
-        if (c->out.cap > PMIWIRE__OUT_KEEP)
-            pmiwire__buf_free(c->s, &c->out);
+        pmiwire__buf_reset(&c->s->mem, &c->out);
     }
 }
 
-uint32_t pmiwire_conn_state(const struct pmiwire_conn *c)
+void pmiwire_conn_query(const struct pmiwire_conn *c, struct pmiwire_info_conn *info)
 {
-    return c->state;
-}
-
-int pmiwire_conn_is_ours(const struct pmiwire_conn *c)
-{
-    return c->is_ours;
-}
-
-int pmiwire_conn_error(const struct pmiwire_conn *c)
-{
-    return c->err;
-}
-
-void pmiwire_conn_peer(const struct pmiwire_conn *c, struct pmiwire_peer *who)
-{
-    pmiwire__peer(c, who);
+    memset(info, 0, sizeof(*info));
+    pmiwire__peer(c, &info->who);
+    info->state = c->state;
+    info->error = c->err;
+    info->has_extensions = c->has_extensions;
 }
 
 /* ---- time ---- */
@@ -578,7 +465,8 @@ void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns)
     while (pmiwire__linked(&seen)) {
         struct pmiwire_conn *c = PMIWIRE__OF(struct pmiwire_conn, all, seen.next);
         bool live = c->state != PMIWIRE_CONN_FAILED;
-        bool mid = live && c->pend == PMIWIRE__PEND_NONE && (waiting_bytes(c) || c->skip || c->acc);
+        bool mid = live && c->pend == PMIWIRE__PEND_NONE &&
+                   (waiting_bytes(c) || c->skip || c->spawn.total);
         bool unread = live && c->out.len > c->out.off;
 
         pmiwire__unlink(&c->all);

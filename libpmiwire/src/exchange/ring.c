@@ -19,37 +19,37 @@ static uint32_t node_at(const struct pmiwire_exchange *x, int side)
     return x->me + 1 < x->n_nodes ? x->me + 1 : 0;
 }
 
-static void free_ring(struct pmiwire_exchange *x, struct pmiwire__xring *r)
+static void free_ring(struct pmiwire_exchange *x, struct pmiwire__ring *r)
 {
     if (!r)
         return;
-    pmiwire__xbuf_free(x, &r->values);
-    pmiwire__xbuf_free(x, &r->from[BEFORE]);
-    pmiwire__xbuf_free(x, &r->from[AFTER]);
-    (void)pmiwire__xrealloc(x, r, sizeof(*r) + x->n_local * sizeof(r->given[0]), 0);
+    pmiwire__buf_free(&x->mem, &r->values);
+    pmiwire__buf_free(&x->mem, &r->from[BEFORE]);
+    pmiwire__buf_free(&x->mem, &r->from[AFTER]);
+    (void)pmiwire__mem_realloc(&x->mem, r, sizeof(*r) + x->n_local * sizeof(r->given[0]), 0);
 }
 
-void pmiwire__xrings_fini(struct pmiwire_exchange *x)
+void pmiwire__rings_fini(struct pmiwire_exchange *x)
 {
     int i;
 
     free_ring(x, x->ring);
     while (x->rings) {
-        struct pmiwire__xring *next = x->rings->next;
+        struct pmiwire__ring *next = x->rings->next;
 
         free_ring(x, x->rings);
         x->rings = next;
     }
     for (i = 0; i < 4; i++)
-        pmiwire__xbuf_free(x, &x->sides[i / 2].value[i % 2]);
+        pmiwire__buf_free(&x->mem, &x->sides[i / 2].value[i % 2]);
 }
 
-static struct pmiwire_str left_of(const struct pmiwire__xring *r, uint32_t i)
+static struct pmiwire_str left_of(const struct pmiwire__ring *r, uint32_t i)
 {
     return (struct pmiwire_str){r->values.ptr + r->given[i].at, r->given[i].left};
 }
 
-static struct pmiwire_str right_of(const struct pmiwire__xring *r, uint32_t i)
+static struct pmiwire_str right_of(const struct pmiwire__ring *r, uint32_t i)
 {
     return (struct pmiwire_str){r->values.ptr + r->given[i].at + r->given[i].left,
                                 r->given[i].right};
@@ -57,19 +57,19 @@ static struct pmiwire_str right_of(const struct pmiwire__xring *r, uint32_t i)
 
 static void send_side(struct pmiwire_exchange *x, int side, struct pmiwire_str value, uint32_t sum)
 {
-    struct pmiwire__frame f = {.type = PMIWIRE_XF_RING, .seq = x->ring_number};
+    struct pmiwire__frame f = {.type = PMIWIRE_FRAME_RING, .seq = x->ring_number};
     struct prefix prefix = {sum, 0};
     struct iovec iov[3] = {
         {NULL, 0}, {&prefix, sizeof(prefix)}, {(void *)(uintptr_t)value.ptr, value.len}};
 
-    f.flags = side == AFTER ? PMIWIRE_XFF_RIGHT : 0;
-    pmiwire__xsend(x, node_at(x, side), &f, iov, value.len ? 3 : 2);
+    f.flags = side == AFTER ? PMIWIRE__FRAME_RIGHT : 0;
+    pmiwire__send(x, node_at(x, side), &f, iov, value.len ? 3 : 2);
 }
 
-/* All are here and both neighbours' values are: the ring is to be told. */
+/* All are here and both neighbours' values are: the ring is to be reported. */
 static void try_complete(struct pmiwire_exchange *x)
 {
-    struct pmiwire__xring *r = x->ring;
+    struct pmiwire__ring *r = x->ring;
     const uint32_t parity = x->ring_number & 1;
     int side;
 
@@ -89,15 +89,15 @@ static void try_complete(struct pmiwire_exchange *x)
     x->rings_end = &r->next;
 }
 
-static struct pmiwire_str view(const struct pmiwire__xbuf *b)
+static struct pmiwire_str view(const struct pmiwire__buf *b)
 {
     return (struct pmiwire_str){b->ptr, b->len};
 }
 
-/* Tell the first ring that is to be told. */
-void pmiwire__xring_tell(struct pmiwire_exchange *x)
+/* Report the first ring that is to be. */
+void pmiwire__ring_report(struct pmiwire_exchange *x)
 {
-    struct pmiwire__xring *r = x->rings;
+    struct pmiwire__ring *r = x->rings;
     const bool whole = r->n_in == x->n_local && (x->n_nodes == 1 || r->from[AFTER].cap);
     uint32_t i, n = x->n_local;
 
@@ -123,7 +123,7 @@ void pmiwire__xring_tell(struct pmiwire_exchange *x)
     free_ring(x, r);
 }
 
-void pmiwire__xring_fail(struct pmiwire_exchange *x)
+void pmiwire__ring_fail(struct pmiwire_exchange *x)
 {
     if (!x->ring)
         return;
@@ -132,11 +132,11 @@ void pmiwire__xring_fail(struct pmiwire_exchange *x)
     x->ring = NULL;
 }
 
-static struct pmiwire__xring *new_ring(struct pmiwire_exchange *x)
+static struct pmiwire__ring *new_ring(struct pmiwire_exchange *x)
 {
     const size_t bytes =
-        sizeof(struct pmiwire__xring) + x->n_local * sizeof(struct pmiwire__xgiven);
-    struct pmiwire__xring *r = pmiwire__xrealloc(x, NULL, 0, bytes);
+        sizeof(struct pmiwire__ring) + x->n_local * sizeof(struct pmiwire__ring_values);
+    struct pmiwire__ring *r = pmiwire__mem_realloc(&x->mem, NULL, 0, bytes);
 
     if (r)
         memset(r, 0, bytes);
@@ -147,12 +147,12 @@ int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwi
                           struct pmiwire_str right)
 {
     const size_t most = x->max_frame - PMIWIRE_EXCHANGE_OVERHEAD_BYTES;
-    uint32_t i = pmiwire__xlocal(x, rank);
-    struct pmiwire__xring *r = x->ring;
+    uint32_t i = pmiwire__local_rank(x, rank);
+    struct pmiwire__ring *r = x->ring;
 
     if (x->err)
         return x->err;
-    if (i == PMIWIRE__XNONE)
+    if (i == PMIWIRE__NONE)
         return -EINVAL;
     if (r && r->given[i].in)
         return PMIWIRE_ESTATE;
@@ -160,18 +160,18 @@ int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwi
         return PMIWIRE_EVALLEN;
     if (!r && !(r = new_ring(x)))
         return -ENOMEM;
-    if (pmiwire__xbuf_room(x, &r->values, left.len + right.len + 1) !=
+    if (pmiwire__buf_room(&x->mem, &r->values, left.len + right.len + 1) !=
         0) { /* values may be empty, but have a place */
         if (!x->ring)
             free_ring(x, r);
         return -ENOMEM;
     }
-    pmiwire__xenter(x);
+    pmiwire__exchange_enter(x);
     x->ring = r;
     r->given[i] =
-        (struct pmiwire__xgiven){r->values.len, (uint32_t)left.len, (uint32_t)right.len, true};
-    pmiwire__xbuf_add(&r->values, left.ptr, left.len);
-    pmiwire__xbuf_add(&r->values, right.ptr, right.len);
+        (struct pmiwire__ring_values){r->values.len, (uint32_t)left.len, (uint32_t)right.len, true};
+    pmiwire__buf_add(&r->values, left.ptr, left.len);
+    pmiwire__buf_add(&r->values, right.ptr, right.len);
     if (++r->n_in == x->n_local) {
         if (x->n_nodes > 1) {
             send_side(x, BEFORE, left_of(r, 0), x->n_below);
@@ -179,18 +179,18 @@ int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwi
         }
         try_complete(x);
     }
-    pmiwire__xleave(x);
+    pmiwire__exchange_leave(x);
     return 0;
 }
 
 static int check_ring(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                       const char *p, size_t n)
 {
-    const int side = f->flags & PMIWIRE_XFF_RIGHT ? BEFORE : AFTER;
+    const int side = f->flags & PMIWIRE__FRAME_RIGHT ? BEFORE : AFTER;
     struct prefix prefix;
     uint32_t sum;
 
-    if ((f->flags & ~PMIWIRE_XFF_RIGHT) || f->arg || n < sizeof(prefix) ||
+    if ((f->flags & ~PMIWIRE__FRAME_RIGHT) || f->arg || n < sizeof(prefix) ||
         f->from != node_at(x, side))
         return PMIWIRE_EPROTO;
     /* One ahead at most, since the next one needs our part in this one. */
@@ -207,19 +207,19 @@ static int check_ring(const struct pmiwire_exchange *x, const struct pmiwire__fr
     return prefix.sum == sum && prefix.reserved == 0 ? 0 : PMIWIRE_EPROTO;
 }
 
-int pmiwire__xon_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                      size_t n)
+int pmiwire__on_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n)
 {
-    struct pmiwire__xside *side = &x->sides[f->flags & PMIWIRE_XFF_RIGHT ? BEFORE : AFTER];
+    struct pmiwire__ring_side *side = &x->sides[f->flags & PMIWIRE__FRAME_RIGHT ? BEFORE : AFTER];
     int rc = check_ring(x, f, p, n);
-    struct pmiwire__xbuf *b;
+    struct pmiwire__buf *b;
 
     if (rc != 0)
         return rc;
     b = &side->value[f->seq & 1];
-    if (pmiwire__xbuf_room(x, b, n) != 0)
+    if (pmiwire__buf_room(&x->mem, b, n) != 0)
         return -ENOMEM;
-    pmiwire__xbuf_add(b, p + sizeof(struct prefix), n - sizeof(struct prefix));
+    pmiwire__buf_add(b, p + sizeof(struct prefix), n - sizeof(struct prefix));
     side->here[f->seq & 1] = true;
     try_complete(x);
     return 0;

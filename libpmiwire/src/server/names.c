@@ -123,7 +123,7 @@ void pmiwire__do_lookup(const struct pmiwire__req *q)
         return;
     }
     pmiwire__peer(c, &who);
-    token = pmiwire__pend(c, PMIWIRE__PEND_LOOKUP, q->cmd);
+    token = pmiwire__pend(c, PMIWIRE__PEND_LOOKUP, q->cmd, NULL);
     rc = s->ops.lookup(s->opts.ctx, &who, service, token, &port);
     if (rc == PMIWIRE_PENDING || c->token != token)
         return;
@@ -145,7 +145,7 @@ void pmiwire__do_getnodeattr(const struct pmiwire__req *q)
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_WAIT, &wait);
     e = pmiwire__kvs_find(&j->nodeattrs, key);
     if (e || !wait) {
-        pmiwire__answer_get(c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
+        pmiwire__reply_value(c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
         return;
     }
     if (key.len >= q->s->opts.keylen_max) { /* nobody could ever put it */
@@ -160,7 +160,7 @@ void pmiwire__do_getnodeattr(const struct pmiwire__req *q)
     }
     memcpy(c->pend_mem, key.ptr, key.len);
     c->pend_len[0] = key.len;
-    (void)pmiwire__pend(c, PMIWIRE__PEND_NODEATTR, q->cmd);
+    (void)pmiwire__pend(c, PMIWIRE__PEND_HERE, q->cmd, NULL);
     pmiwire__append(&j->attr_waiters, &c->wait);
 }
 
@@ -183,7 +183,7 @@ static void wake(struct pmiwire__job *j, struct pmiwire_str key)
         pmiwire__resume(c);
         pmiwire__free(c->s, c->pend_mem);
         c->pend_mem = NULL;
-        pmiwire__answer_get(c, PMIWIRE_V2_INFO_GETNODEATTR, 0, pmiwire__entry_value(e));
+        pmiwire__reply_value(c, PMIWIRE_V2_INFO_GETNODEATTR, 0, pmiwire__entry_value(e));
     }
 }
 

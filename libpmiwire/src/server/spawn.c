@@ -12,15 +12,6 @@
 
 #include "server_internal.h"
 
-void pmiwire__spawn_acc_free(struct pmiwire_conn *c)
-{
-    if (!c->acc)
-        return;
-    pmiwire__buf_free(c->s, &c->acc->bytes);
-    pmiwire__free(c->s, c->acc);
-    c->acc = NULL;
-}
-
 /* ---- one request taken apart ---- */
 
 /* A run of fields: a whole PMI-1 message, or one group of a PMI-2 message. */
@@ -209,7 +200,7 @@ static void ask(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_spawn
         return;
     }
     pmiwire__peer(c, &who);
-    token = pmiwire__pend(c, PMIWIRE__PEND_SPAWN, cmd);
+    token = pmiwire__pend(c, PMIWIRE__PEND_SPAWN, cmd, NULL);
     c->pend_count = total;
     rc = s->ops.spawn(s->opts.ctx, &who, req, token);
     if (rc >= 0 || c->token != token)
@@ -284,7 +275,7 @@ void pmiwire__do_spawn_v2(const struct pmiwire__req *q)
 /* ---- PMI-1 ---- */
 
 /* All messages are there: decode them once more, side by side, and put them together. */
-static int parse_v1(struct pmiwire_server *s, struct pmiwire__spawn_acc *acc,
+static int parse_v1(struct pmiwire_server *s, const struct pmiwire__spawn_part *acc,
                     struct pmiwire_field *fields, struct arena *a, struct pmiwire_spawn *req)
 {
     const char *p = acc->bytes.ptr;
@@ -334,19 +325,19 @@ static void finish_v1(const struct pmiwire__req *q)
 {
     struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
-    struct pmiwire__spawn_acc *acc = c->acc;
+    struct pmiwire__spawn_part acc = c->spawn;
     struct pmiwire_spawn req = {0};
     struct pmiwire_field *fields = NULL;
     struct arena a;
     char *mem = NULL;
-    int rc = acc->err;
+    int rc = acc.err;
 
-    c->acc = NULL; /* it lives until the callback has returned */
+    memset(&c->spawn, 0, sizeof(c->spawn)); /* it lives until the callback has returned */
     if (rc == 0) {
-        a.left = arena_size(acc->n_fields, acc->total);
+        a.left = arena_size(acc.n_fields, acc.total);
         mem = a.ptr = pmiwire__alloc(s, a.left);
-        fields = pmiwire__alloc(s, acc->n_fields * sizeof(*fields));
-        rc = mem && fields ? parse_v1(s, acc, fields, &a, &req) : -ENOMEM;
+        fields = pmiwire__alloc(s, acc.n_fields * sizeof(*fields));
+        rc = mem && fields ? parse_v1(s, &acc, fields, &a, &req) : -ENOMEM;
     }
     if (rc == 0)
         ask(c, q->cmd, &req);
@@ -354,52 +345,43 @@ static void finish_v1(const struct pmiwire__req *q)
         pmiwire__refuse(c, q->cmd, rc, why(rc));
     pmiwire__free(s, fields);
     pmiwire__free(s, mem);
-    pmiwire__buf_free(s, &acc->bytes);
-    pmiwire__free(s, acc);
+    pmiwire__buf_free(&s->mem, &acc.bytes);
 }
 
 /* Does this message go on with the request under way, or begin one? */
 static bool fits(const struct pmiwire__req *q, int32_t total, int32_t sofar)
 {
-    const struct pmiwire__spawn_acc *acc = q->c->acc;
+    const struct pmiwire__spawn_part *acc = &q->c->spawn;
 
     if (total < 1 || sofar < 1 || sofar > total)
         return false;
-    return acc ? (uint32_t)total == acc->total && (uint32_t)sofar == acc->n + 1 : sofar == 1;
+    return acc->total ? (uint32_t)total == acc->total && (uint32_t)sofar == acc->n + 1 : sofar == 1;
 }
 
 void pmiwire__do_spawn_v1(const struct pmiwire__req *q)
 {
     struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
-    struct pmiwire__spawn_acc *acc;
+    struct pmiwire__spawn_part *acc = &c->spawn;
     int32_t total = 0, sofar = 0;
 
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_TOTSPAWNS, &total);
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SPAWNSSOFAR, &sofar);
     if (!fits(q, total, sofar)) {
-        pmiwire__spawn_acc_free(c);
+        pmiwire__spawn_drop(c);
         pmiwire__refuse(c, q->cmd, PMIWIRE_ETYPE, "totspawns and spawnssofar are out of step");
         return;
     }
-    if (!c->acc) {
-        c->acc = pmiwire__alloc(s, sizeof(*c->acc));
-        if (!c->acc) {
-            /* The messages still to come will find nothing begun and be refused one by one. */
-            pmiwire__refuse(c, q->cmd, -ENOMEM, NULL);
-            return;
-        }
-        c->acc->total = (uint32_t)total;
-    }
-    acc = c->acc;
+    if (!acc->total)
+        *acc = (struct pmiwire__spawn_part){.total = (uint32_t)total};
     acc->n++;
     acc->n_fields += q->msg->n_fields;
     if (acc->err == 0 && acc->bytes.len + q->raw_len > s->opts.max_spawn_bytes)
         acc->err = PMIWIRE_ETOOBIG;
     if (acc->err == 0)
-        acc->err = pmiwire__buf_append(s, &acc->bytes, q->raw, q->raw_len);
+        acc->err = pmiwire__buf_append(&s->mem, &acc->bytes, q->raw, q->raw_len);
     if (acc->err != 0) /* what is refused anyway is not kept, only counted to its end */
-        pmiwire__buf_free(s, &acc->bytes);
+        pmiwire__buf_free(&s->mem, &acc->bytes);
     if (acc->n == acc->total)
         finish_v1(q);
 }

@@ -225,7 +225,7 @@ static size_t make_segment(const struct pmiwire_exchange *x, const char *p, size
     return at;
 }
 
-size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__xbuf *own,
+size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__buf *own,
                                char *to)
 {
     size_t at = 0, len = 0;

@@ -16,6 +16,7 @@ void pmiwire__peer(const struct pmiwire_conn *c, struct pmiwire_peer *who)
     who->rank = c->rank;
     who->cookie = c->cookie;
     who->conn = (struct pmiwire_conn *)(uintptr_t)c;
+    who->job_cookie = c->job ? c->job->cookie : NULL;
 }
 
 bool pmiwire__sane_name(struct pmiwire_str name)
@@ -63,7 +64,7 @@ static const struct pmiwire_profile *reader(const struct pmiwire_conn *c, uint16
      * short lines are no danger, since it clamps the values that it puts by itself. */
     if (wire != PMIWIRE_V2)
         return NULL;
-    if (c->is_ours)
+    if (c->has_extensions)
         return c->s->v2_ours;
     return c->pad_right ? c->s->v2_slurm : c->s->v2_mpich;
 }
@@ -74,7 +75,8 @@ static bool make_room(struct pmiwire_conn *c, size_t bytes)
     if (!pmiwire__alive(c))
         return false;
     /* A `;` doubles in PMI-2. */
-    if (bytes > SIZE_MAX / 4 || pmiwire__buf_room(c->s, &c->out, REPLY_ROOM + 2 * bytes) != 0) {
+    if (bytes > SIZE_MAX / 4 ||
+        pmiwire__buf_room(&c->s->mem, &c->out, REPLY_ROOM + 2 * bytes) != 0) {
         pmiwire__fail(c, -ENOMEM, NULL);
         return false;
     }
@@ -257,6 +259,32 @@ void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char 
              text ? text : pmiwire_strerror(code));
     pmiwire__diag(c, code, line);
     pmiwire__reply_error(c, cmd, code, text);
+}
+
+void pmiwire__reply_value(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str value)
+{
+    struct pmiwire__reply r;
+    bool found = rc == 0;
+
+    if (rc == PMIWIRE_ENOENT && (cmd == PMIWIRE_V1_GET || cmd == PMIWIRE_V2_KVS_GET))
+        c->s->stats.n_misses++;
+    if (found && cmd == PMIWIRE_V1_GET && value.len >= c->s->opts.vallen_max) {
+        pmiwire__refuse(c, cmd, PMIWIRE_EVALLEN,
+                        "a PMI-2 client put a value of full length, for which PMI-1 has no room");
+        return;
+    }
+    if (!found && (cmd == PMIWIRE_V1_GET || rc != PMIWIRE_ENOENT)) {
+        pmiwire__reply_error(c, cmd, rc, rc == PMIWIRE_ENOENT ? "key not found" : NULL);
+        return;
+    }
+    if (!pmiwire__reply_begin(&r, c, cmd, found ? value.len : 0))
+        return;
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    if (cmd != PMIWIRE_V1_GET)
+        pmiwire_enc_int(&r.e, PMIWIRE_F_FOUND, found);
+    if (found)
+        pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
+    pmiwire__reply_send(&r, cmd);
 }
 
 void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwire_str name)

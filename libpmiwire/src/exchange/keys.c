@@ -12,33 +12,34 @@
 #define FIRST_ENTRIES 8u
 #define MAX_ENTRIES   (1u << 30)
 
-void pmiwire__xstore_init(struct pmiwire_exchange *x)
+void pmiwire__keys_init(struct pmiwire_exchange *x)
 {
-    struct pmiwire__xstore *s = &x->store;
+    struct pmiwire__keys *s = &x->store;
 
     memset(s, 0, sizeof(*s));
     s->free_entry = s->free_waiter = s->waiting = s->copies = s->due_head = s->due_tail =
-        PMIWIRE__XNONE;
+        PMIWIRE__NONE;
     s->key[0] = (uintptr_t)x * 0x9e3779b97f4a7c15u;
-    s->key[1] = ((uintptr_t)&s << 20) ^ (uintptr_t)&pmiwire__xfind;
+    s->key[1] = ((uintptr_t)&s << 20) ^ (uintptr_t)&pmiwire__key_find;
 }
 
-void pmiwire__xstore_fini(struct pmiwire_exchange *x)
+void pmiwire__keys_fini(struct pmiwire_exchange *x)
 {
-    struct pmiwire__xstore *s = &x->store;
+    struct pmiwire__keys *s = &x->store;
 
-    (void)pmiwire__xrealloc(x, s->entries, s->cap_entries * sizeof(*s->entries), 0);
-    (void)pmiwire__xrealloc(x, s->slots, s->n_slots * sizeof(*s->slots), 0);
-    (void)pmiwire__xrealloc(x, s->waiters, s->cap_waiters * sizeof(*s->waiters), 0);
-    pmiwire__xbuf_free(x, &s->arena);
+    (void)pmiwire__mem_realloc(&x->mem, s->entries, s->cap_entries * sizeof(*s->entries), 0);
+    (void)pmiwire__mem_realloc(&x->mem, s->slots, s->n_slots * sizeof(*s->slots), 0);
+    (void)pmiwire__mem_realloc(&x->mem, s->waiters, s->cap_waiters * sizeof(*s->waiters), 0);
+    pmiwire__buf_free(&x->mem, &s->arena);
 }
 
 /* ---- room ---- */
 
 static int more_slots(struct pmiwire_exchange *x, uint32_t n_slots)
 {
-    struct pmiwire__xstore *s = &x->store;
-    struct pmiwire__xslot *fresh = pmiwire__xrealloc(x, NULL, 0, n_slots * sizeof(*fresh));
+    struct pmiwire__keys *s = &x->store;
+    struct pmiwire__key_slot *fresh =
+        pmiwire__mem_realloc(&x->mem, NULL, 0, n_slots * sizeof(*fresh));
     uint32_t i, j;
 
     if (!fresh)
@@ -51,7 +52,7 @@ static int more_slots(struct pmiwire_exchange *x, uint32_t n_slots)
             ;
         fresh[j] = s->slots[i];
     }
-    (void)pmiwire__xrealloc(x, s->slots, s->n_slots * sizeof(*s->slots), 0);
+    (void)pmiwire__mem_realloc(&x->mem, s->slots, s->n_slots * sizeof(*s->slots), 0);
     s->slots = fresh;
     s->n_slots = n_slots;
     return 0;
@@ -59,10 +60,10 @@ static int more_slots(struct pmiwire_exchange *x, uint32_t n_slots)
 
 static int more_entries(struct pmiwire_exchange *x, uint32_t need)
 {
-    struct pmiwire__xstore *s = &x->store;
+    struct pmiwire__keys *s = &x->store;
     uint32_t cap = s->cap_entries ? s->cap_entries : FIRST_ENTRIES,
              slots = s->n_slots ? s->n_slots : FIRST_ENTRIES;
-    struct pmiwire__xentry *entries;
+    struct pmiwire__key *entries;
 
     if (need > MAX_ENTRIES)
         return -ENOMEM;
@@ -74,8 +75,8 @@ static int more_entries(struct pmiwire_exchange *x, uint32_t need)
         return -ENOMEM;
     if (cap == s->cap_entries)
         return 0;
-    entries =
-        pmiwire__xrealloc(x, s->entries, s->cap_entries * sizeof(*entries), cap * sizeof(*entries));
+    entries = pmiwire__mem_realloc(&x->mem, s->entries, s->cap_entries * sizeof(*entries),
+                                   cap * sizeof(*entries));
     if (!entries)
         return -ENOMEM;
     s->entries = entries;
@@ -86,30 +87,30 @@ static int more_entries(struct pmiwire_exchange *x, uint32_t need)
 /* Move all records to a fresh arena of at least so many bytes more. */
 static int pack(struct pmiwire_exchange *x, size_t more)
 {
-    struct pmiwire__xstore *s = &x->store;
-    struct pmiwire__xbuf fresh = {NULL, 0, 0};
+    struct pmiwire__keys *s = &x->store;
+    struct pmiwire__buf fresh = {0};
     uint32_t e;
 
-    if (pmiwire__xbuf_room(x, &fresh, s->arena.len - s->garbage + more) != 0)
+    if (pmiwire__buf_room(&x->mem, &fresh, s->arena.len - s->garbage + more) != 0)
         return -ENOMEM;
     for (e = 0; e < s->n_entries; e++) {
-        struct pmiwire__xentry *entry = &s->entries[e];
+        struct pmiwire__key *entry = &s->entries[e];
         const char *from = s->arena.ptr + 4 * (size_t)entry->rec;
 
-        if (!(entry->flags & PMIWIRE__XE_USED))
+        if (!(entry->flags & PMIWIRE__KEY_USED))
             continue;
         entry->rec = (uint32_t)(fresh.len / 4);
-        pmiwire__xbuf_add(&fresh, from, entry->room);
+        pmiwire__buf_add(&fresh, from, entry->room);
     }
-    pmiwire__xbuf_free(x, &s->arena);
+    pmiwire__buf_free(&x->mem, &s->arena);
     s->arena = fresh;
     s->garbage = 0;
     return 0;
 }
 
-int pmiwire__xreserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t record_bytes)
+int pmiwire__keys_reserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t record_bytes)
 {
-    struct pmiwire__xstore *s = &x->store;
+    struct pmiwire__keys *s = &x->store;
     uint32_t need = s->n_keys + n_entries;
 
     /* Free entries are within n_entries, so that the keys in use are what counts. */
@@ -123,14 +124,14 @@ int pmiwire__xreserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t rec
         return -ENOMEM;
     if (s->garbage > s->arena.len / 2)
         return pack(x, record_bytes);
-    return pmiwire__xbuf_room(x, &s->arena, record_bytes);
+    return pmiwire__buf_room(&x->mem, &s->arena, record_bytes);
 }
 
-int pmiwire__xreserve_waiters(struct pmiwire_exchange *x, uint32_t n)
+int pmiwire__waiters_reserve(struct pmiwire_exchange *x, uint32_t n)
 {
-    struct pmiwire__xstore *s = &x->store;
+    struct pmiwire__keys *s = &x->store;
     uint32_t need = s->n_waiting + n, cap = s->cap_waiters ? s->cap_waiters : FIRST_ENTRIES;
-    struct pmiwire__xwaiter *w;
+    struct pmiwire__waiter *w;
 
     if (need <= s->cap_waiters)
         return 0;
@@ -138,7 +139,7 @@ int pmiwire__xreserve_waiters(struct pmiwire_exchange *x, uint32_t n)
         return -ENOMEM;
     while (cap < need)
         cap *= 2;
-    w = pmiwire__xrealloc(x, s->waiters, s->cap_waiters * sizeof(*w), cap * sizeof(*w));
+    w = pmiwire__mem_realloc(&x->mem, s->waiters, s->cap_waiters * sizeof(*w), cap * sizeof(*w));
     if (!w)
         return -ENOMEM;
     s->waiters = w;
@@ -159,7 +160,7 @@ static uint32_t hash_of(const struct pmiwire_exchange *x, uint32_t home, struct 
 static uint32_t probe(const struct pmiwire_exchange *x, uint32_t hash, uint32_t home,
                       struct pmiwire_str key)
 {
-    const struct pmiwire__xstore *s = &x->store;
+    const struct pmiwire__keys *s = &x->store;
     uint32_t i;
 
     for (i = hash & (s->n_slots - 1); s->slots[i].entry; i = (i + 1) & (s->n_slots - 1)) {
@@ -168,21 +169,21 @@ static uint32_t probe(const struct pmiwire_exchange *x, uint32_t hash, uint32_t 
 
         if (s->slots[i].hash != hash || s->entries[e].home != home)
             continue;
-        k = pmiwire__xkey(x, e);
+        k = pmiwire__key_name(x, e);
         if (k.len == key.len && memcmp(k.ptr, key.ptr, key.len) == 0)
             break;
     }
     return i;
 }
 
-uint32_t pmiwire__xfind(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key)
+uint32_t pmiwire__key_find(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key)
 {
     if (x->store.n_keys == 0)
-        return PMIWIRE__XNONE;
+        return PMIWIRE__NONE;
     return x->store.slots[probe(x, hash_of(x, home, key), home, key)].entry - 1; /* 0 - 1 is NONE */
 }
 
-static uint32_t new_record(struct pmiwire__xstore *s, struct pmiwire_str key,
+static uint32_t new_record(struct pmiwire__keys *s, struct pmiwire_str key,
                            struct pmiwire_str value)
 {
     uint32_t at = (uint32_t)(s->arena.len / 4);
@@ -192,17 +193,17 @@ static uint32_t new_record(struct pmiwire__xstore *s, struct pmiwire_str key,
     return at;
 }
 
-uint32_t pmiwire__xmake(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key)
+uint32_t pmiwire__key_make(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key)
 {
-    struct pmiwire__xstore *s = &x->store;
+    struct pmiwire__keys *s = &x->store;
     struct pmiwire_str none = {NULL, 0};
     uint32_t hash = hash_of(x, home, key), i = probe(x, hash, home, key), e;
-    struct pmiwire__xentry *entry;
+    struct pmiwire__key *entry;
 
     if (s->slots[i].entry)
         return s->slots[i].entry - 1;
     e = s->free_entry;
-    if (e != PMIWIRE__XNONE)
+    if (e != PMIWIRE__NONE)
         s->free_entry = s->entries[e].next_copy;
     else
         e = s->n_entries++;
@@ -212,23 +213,24 @@ uint32_t pmiwire__xmake(struct pmiwire_exchange *x, uint32_t home, struct pmiwir
     entry->home = home;
     entry->rec = new_record(s, key, none);
     entry->room = (uint32_t)pmiwire__record_bytes(key.len, 0);
-    entry->head = entry->tail = entry->prev = entry->next = entry->next_copy = PMIWIRE__XNONE;
-    entry->flags = PMIWIRE__XE_USED;
+    entry->head = entry->tail = entry->prev = entry->next = entry->next_copy = PMIWIRE__NONE;
+    entry->flags = PMIWIRE__KEY_USED;
     s->slots[i].hash = hash;
     s->slots[i].entry = e + 1;
     s->n_keys++;
     return e;
 }
 
-void pmiwire__xset(struct pmiwire_exchange *x, uint32_t e, struct pmiwire_str value, uint32_t stamp)
+void pmiwire__key_set(struct pmiwire_exchange *x, uint32_t e, struct pmiwire_str value,
+                      uint32_t stamp)
 {
-    struct pmiwire__xstore *s = &x->store;
-    struct pmiwire__xentry *entry = &s->entries[e];
-    struct pmiwire_str key = pmiwire__xkey(x, e);
+    struct pmiwire__keys *s = &x->store;
+    struct pmiwire__key *entry = &s->entries[e];
+    struct pmiwire_str key = pmiwire__key_name(x, e);
     size_t bytes = pmiwire__record_bytes(key.len, value.len);
 
     if (bytes <= entry->room) {
-        char *rec = pmiwire__xrecord(x, e);
+        char *rec = pmiwire__key_record(x, e);
         uint32_t word = (uint32_t)key.len << 18 | (uint32_t)value.len;
 
         memcpy(rec, &word, 4);
@@ -241,10 +243,10 @@ void pmiwire__xset(struct pmiwire_exchange *x, uint32_t e, struct pmiwire_str va
         entry->room = (uint32_t)bytes;
     }
     entry->stamp = stamp;
-    entry->flags |= PMIWIRE__XE_VALUE;
+    entry->flags |= PMIWIRE__KEY_VALUE;
 }
 
-static void remove_slot(struct pmiwire__xstore *s, uint32_t i)
+static void remove_slot(struct pmiwire__keys *s, uint32_t i)
 {
     uint32_t mask = s->n_slots - 1, j = i;
 
@@ -260,12 +262,12 @@ static void remove_slot(struct pmiwire__xstore *s, uint32_t i)
     }
 }
 
-void pmiwire__xremove(struct pmiwire_exchange *x, uint32_t e)
+void pmiwire__key_remove(struct pmiwire_exchange *x, uint32_t e)
 {
-    struct pmiwire__xstore *s = &x->store;
-    struct pmiwire__xentry *entry = &s->entries[e];
+    struct pmiwire__keys *s = &x->store;
+    struct pmiwire__key *entry = &s->entries[e];
 
-    remove_slot(s, probe(x, entry->hash, entry->home, pmiwire__xkey(x, e)));
+    remove_slot(s, probe(x, entry->hash, entry->home, pmiwire__key_name(x, e)));
     s->garbage += entry->room;
     s->n_keys--;
     entry->flags = 0;
@@ -274,82 +276,82 @@ void pmiwire__xremove(struct pmiwire_exchange *x, uint32_t e)
     if (s->n_keys == 0) { /* nothing is left to keep */
         s->arena.len = s->garbage = 0;
         s->n_entries = 0;
-        s->free_entry = PMIWIRE__XNONE;
+        s->free_entry = PMIWIRE__NONE;
     }
 }
 
-static bool needed(const struct pmiwire__xentry *entry)
+static bool needed(const struct pmiwire__key *entry)
 {
-    return entry->pins || entry->head != PMIWIRE__XNONE ||
-           (entry->flags & (PMIWIRE__XE_ASKED | PMIWIRE__XE_ASKED_WAIT));
+    return entry->pins || entry->head != PMIWIRE__NONE ||
+           (entry->flags & (PMIWIRE__KEY_ASKED | PMIWIRE__KEY_ASKED_WAIT));
 }
 
-void pmiwire__xtidy(struct pmiwire_exchange *x, uint32_t e)
+void pmiwire__key_tidy(struct pmiwire_exchange *x, uint32_t e)
 {
-    const struct pmiwire__xentry *entry = &x->store.entries[e];
+    const struct pmiwire__key *entry = &x->store.entries[e];
 
     if (needed(entry) ||
-        (entry->flags & PMIWIRE__XE_COPY)) /* one on the list of copies goes with the next Fence */
+        (entry->flags & PMIWIRE__KEY_COPY)) /* one on the list of copies goes with the next Fence */
         return;
-    if (!(entry->flags & PMIWIRE__XE_VALUE))
-        pmiwire__xremove(x, e);
+    if (!(entry->flags & PMIWIRE__KEY_VALUE))
+        pmiwire__key_remove(x, e);
 }
 
-void pmiwire__xcopy(struct pmiwire_exchange *x, uint32_t e)
+void pmiwire__key_is_copy(struct pmiwire_exchange *x, uint32_t e)
 {
-    struct pmiwire__xstore *s = &x->store;
+    struct pmiwire__keys *s = &x->store;
 
-    if (s->entries[e].flags & PMIWIRE__XE_COPY)
+    if (s->entries[e].flags & PMIWIRE__KEY_COPY)
         return;
-    s->entries[e].flags |= PMIWIRE__XE_COPY;
+    s->entries[e].flags |= PMIWIRE__KEY_COPY;
     s->entries[e].next_copy = s->copies;
     s->copies = e;
 }
 
-void pmiwire__xdrop_copies(struct pmiwire_exchange *x)
+void pmiwire__keys_drop_copies(struct pmiwire_exchange *x)
 {
-    struct pmiwire__xstore *s = &x->store;
+    struct pmiwire__keys *s = &x->store;
     uint32_t e = s->copies;
 
-    s->copies = PMIWIRE__XNONE;
-    while (e != PMIWIRE__XNONE) {
+    s->copies = PMIWIRE__NONE;
+    while (e != PMIWIRE__NONE) {
         uint32_t next = s->entries[e].next_copy;
 
-        s->entries[e].flags &= (uint16_t)~PMIWIRE__XE_COPY;
+        s->entries[e].flags &= (uint16_t)~PMIWIRE__KEY_COPY;
         if (needed(&s->entries[e]))
-            pmiwire__xcopy(x, e);
+            pmiwire__key_is_copy(x, e);
         else
-            pmiwire__xremove(x, e);
+            pmiwire__key_remove(x, e);
         e = next;
     }
 }
 
 /* ---- waiters ---- */
 
-static void unlink_waiting(struct pmiwire__xstore *s, uint32_t e)
+static void unlink_waiting(struct pmiwire__keys *s, uint32_t e)
 {
-    struct pmiwire__xentry *entry = &s->entries[e];
+    struct pmiwire__key *entry = &s->entries[e];
 
-    if (entry->prev != PMIWIRE__XNONE)
+    if (entry->prev != PMIWIRE__NONE)
         s->entries[entry->prev].next = entry->next;
     else
         s->waiting = entry->next;
-    if (entry->next != PMIWIRE__XNONE)
+    if (entry->next != PMIWIRE__NONE)
         s->entries[entry->next].prev = entry->prev;
-    entry->prev = entry->next = PMIWIRE__XNONE;
+    entry->prev = entry->next = PMIWIRE__NONE;
 }
 
-void pmiwire__xkeep_waiter(struct pmiwire_exchange *x, uint32_t e, uint32_t w)
+void pmiwire__waiter_keep(struct pmiwire_exchange *x, uint32_t e, uint32_t w)
 {
-    struct pmiwire__xstore *s = &x->store;
-    struct pmiwire__xentry *entry = &s->entries[e];
+    struct pmiwire__keys *s = &x->store;
+    struct pmiwire__key *entry = &s->entries[e];
 
-    s->waiters[w].next = PMIWIRE__XNONE;
-    if (entry->head == PMIWIRE__XNONE) {
+    s->waiters[w].next = PMIWIRE__NONE;
+    if (entry->head == PMIWIRE__NONE) {
         entry->head = w;
-        entry->prev = PMIWIRE__XNONE;
+        entry->prev = PMIWIRE__NONE;
         entry->next = s->waiting;
-        if (s->waiting != PMIWIRE__XNONE)
+        if (s->waiting != PMIWIRE__NONE)
             s->entries[s->waiting].prev = e;
         s->waiting = e;
     } else {
@@ -358,59 +360,51 @@ void pmiwire__xkeep_waiter(struct pmiwire_exchange *x, uint32_t e, uint32_t w)
     entry->tail = w;
 }
 
-void pmiwire__xwait(struct pmiwire_exchange *x, uint32_t e, uint64_t token, uint32_t seq,
-                    bool remote, bool wait)
+void pmiwire__waiter_add(struct pmiwire_exchange *x, uint32_t e,
+                         const struct pmiwire__waiter *waiter)
 {
-    struct pmiwire__xstore *s = &x->store;
+    struct pmiwire__keys *s = &x->store;
     uint32_t w = s->free_waiter;
 
-    if (w != PMIWIRE__XNONE)
+    if (w != PMIWIRE__NONE)
         s->free_waiter = s->waiters[w].next;
     else
         w = s->n_waiters++;
     s->n_waiting++;
-    s->n_own += !remote;
-    x->still.n_events += !remote;
-    s->waiters[w] = (struct pmiwire__xwaiter){.token = token,
-                                              .seq = seq,
-                                              .entry = e,
-                                              .born = x->still.replied,
-                                              .remote = remote,
-                                              .wait = wait};
-    pmiwire__xkeep_waiter(x, e, w);
+    s->waiters[w] = *waiter;
+    s->waiters[w].entry = e;
+    pmiwire__waiter_keep(x, e, w);
 }
 
-uint32_t pmiwire__xtake_waiters(struct pmiwire_exchange *x, uint32_t e)
+uint32_t pmiwire__waiters_take(struct pmiwire_exchange *x, uint32_t e)
 {
-    struct pmiwire__xentry *entry = &x->store.entries[e];
+    struct pmiwire__key *entry = &x->store.entries[e];
     uint32_t w = entry->head;
 
-    if (w == PMIWIRE__XNONE)
+    if (w == PMIWIRE__NONE)
         return w;
-    entry->head = entry->tail = PMIWIRE__XNONE;
+    entry->head = entry->tail = PMIWIRE__NONE;
     unlink_waiting(&x->store, e);
     return w;
 }
 
-void pmiwire__xfree_waiter(struct pmiwire_exchange *x, uint32_t w)
+void pmiwire__waiter_free(struct pmiwire_exchange *x, uint32_t w)
 {
-    struct pmiwire__xstore *s = &x->store;
+    struct pmiwire__keys *s = &x->store;
 
     s->waiters[w].next = s->free_waiter;
     s->free_waiter = w;
     s->n_waiting--;
-    s->n_own -= !s->waiters[w].remote;
 }
 
-void pmiwire__xdue(struct pmiwire_exchange *x, uint32_t w, int rc)
+void pmiwire__waiter_due(struct pmiwire_exchange *x, uint32_t w, int rc)
 {
-    struct pmiwire__xstore *s = &x->store;
+    struct pmiwire__keys *s = &x->store;
 
     s->waiters[w].rc = rc;
-    s->waiters[w].next = PMIWIRE__XNONE;
+    s->waiters[w].next = PMIWIRE__NONE;
     s->entries[s->waiters[w].entry].pins++;
-    x->still.n_events++;
-    if (s->due_head == PMIWIRE__XNONE)
+    if (s->due_head == PMIWIRE__NONE)
         s->due_head = w;
     else
         s->waiters[s->due_tail].next = w;

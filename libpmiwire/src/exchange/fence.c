@@ -52,7 +52,7 @@ static uint32_t link_to(const struct pmiwire_exchange *x, uint32_t link)
 
     if (!is_tree(x))
         return (uint32_t)(((uint64_t)x->me + ((uint64_t)1 << link)) % x->n_nodes);
-    (void)pmiwire_exchange_neighbour(x, link, &node);
+    (void)pmiwire__tree_neighbour(x, link, &node);
     return node;
 }
 
@@ -63,9 +63,9 @@ static uint32_t link_from(const struct pmiwire_exchange *x, uint32_t node, uint3
         return round < x->n_links && before(x, (uint32_t)1 << round) == node ? round : OWN;
     if (round != 0)
         return OWN;
-    if (x->me > 0 && node == pmiwire__xparent(x, x->me))
+    if (x->me > 0 && node == pmiwire__tree_parent(x, x->me))
         return 0;
-    if (node == 0 || pmiwire__xparent(x, node) != x->me)
+    if (node == 0 || pmiwire__tree_parent(x, node) != x->me)
         return OWN;
     return node - x->arity * x->me - 1 + (x->me > 0);
 }
@@ -78,8 +78,8 @@ static bool comes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t f
     if (!is_tree(x))
         return distance_from(x, node) >> link == 1;
     if (x->me > 0 && link == 0)
-        return !pmiwire__xunder(x, node, x->me);
-    return pmiwire__xunder(x, node, from);
+        return !pmiwire__tree_under(x, node, x->me);
+    return pmiwire__tree_under(x, node, from);
 }
 
 /* Does it go out by that link? Of the last round: only what is not there yet. */
@@ -90,22 +90,22 @@ static bool goes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t no
 
 /* ---- life ---- */
 
-int pmiwire__xcolls_init(struct pmiwire_exchange *x)
+int pmiwire__colls_init(struct pmiwire_exchange *x)
 {
     const size_t bits = (x->n_local + 7) / 8;
     uint32_t kind, node;
 
-    while (is_tree(x) && pmiwire_exchange_neighbour(x, x->n_links, &node) == 0)
+    while (is_tree(x) && pmiwire__tree_neighbour(x, x->n_links, &node))
         x->n_links++;
     if (!is_tree(x))
         x->n_links = n_rounds(x->n_nodes);
     x->all_links = ((uint64_t)1 << x->n_links) - 1;
     for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
-        struct pmiwire__xcoll *c = &x->colls[kind];
+        struct pmiwire__coll *c = &x->colls[kind];
 
         c->kind = kind;
         c->number = 1;
-        c->in = pmiwire__xrealloc(x, NULL, 0, bits);
+        c->in = pmiwire__mem_realloc(&x->mem, NULL, 0, bits);
         if (!c->in)
             return -ENOMEM;
         memset(c->in, 0, bits);
@@ -113,24 +113,25 @@ int pmiwire__xcolls_init(struct pmiwire_exchange *x)
     return 0;
 }
 
-static void free_cursors(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+static void free_cursors(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
-    (void)pmiwire__xrealloc(x, c->cursors, c->cursors ? x->n_links * sizeof(*c->cursors) : 0, 0);
+    (void)pmiwire__mem_realloc(&x->mem, c->cursors,
+                               c->cursors ? x->n_links * sizeof(*c->cursors) : 0, 0);
     c->cursors = NULL;
 }
 
-void pmiwire__xcolls_fini(struct pmiwire_exchange *x)
+void pmiwire__colls_fini(struct pmiwire_exchange *x)
 {
     uint32_t kind;
 
     for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
-        struct pmiwire__xcoll *c = &x->colls[kind];
+        struct pmiwire__coll *c = &x->colls[kind];
 
-        (void)pmiwire__xrealloc(x, c->in, c->in ? (x->n_local + 7) / 8 : 0, 0);
+        (void)pmiwire__mem_realloc(&x->mem, c->in, c->in ? (x->n_local + 7) / 8 : 0, 0);
         free_cursors(x, c);
-        pmiwire__xbuf_free(x, &c->own);
-        pmiwire__xbuf_free(x, &c->data[0].buf);
-        pmiwire__xbuf_free(x, &c->data[1].buf);
+        pmiwire__buf_free(&x->mem, &c->own);
+        pmiwire__buf_free(&x->mem, &c->data[0].buf);
+        pmiwire__buf_free(&x->mem, &c->data[1].buf);
     }
 }
 
@@ -153,7 +154,7 @@ static void out_begin(struct out *o)
 static void out_send(struct pmiwire_exchange *x, struct out *o, uint8_t flags)
 {
     o->f.flags = flags;
-    pmiwire__xsend(x, o->to, &o->f, o->iov, o->n_iov);
+    pmiwire__send(x, o->to, &o->f, o->iov, o->n_iov);
     out_begin(o);
 }
 
@@ -179,12 +180,12 @@ static void out_add(struct out *o, const char *p, size_t n)
 
 /* Send by a link what has not gone there yet: whole frames alone, or, with `last`, all. The place
  * of what has is kept in `at`. */
-static void flush(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, uint32_t link, bool last,
-                  struct pmiwire__xcursor *at)
+static void flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t link, bool last,
+                  struct pmiwire__cursor *at)
 {
-    const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
-    struct out o = {.f = {.type = PMIWIRE_XF_COLL, .seq = c->number}, .to = link_to(x, link)};
-    struct pmiwire__xcursor here = *at;
+    const struct pmiwire__buf *b = &c->data[c->number & 1].buf;
+    struct out o = {.f = {.type = PMIWIRE_FRAME_COLL, .seq = c->number}, .to = link_to(x, link)};
+    struct pmiwire__cursor here = *at;
 
     o.f.arg = (uint16_t)(c->kind << 8 | (is_tree(x) ? 0 : link));
     out_begin(&o);
@@ -215,18 +216,18 @@ static void flush(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, uint32_t
         here.segment += s.whole;
     }
     if (last)
-        out_send(x, &o, PMIWIRE_XFF_LAST);
+        out_send(x, &o, PMIWIRE__FRAME_LAST);
 }
 
 /* On the tree a large set is passed on while it still comes. */
-static void flush_early(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+static void flush_early(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     uint32_t link;
 
     if (!is_tree(x) || x->n_links == 0 || c->data[c->number & 1].buf.len < x->max_frame)
         return;
     if (!c->cursors) {
-        c->cursors = pmiwire__xrealloc(x, NULL, 0, x->n_links * sizeof(*c->cursors));
+        c->cursors = pmiwire__mem_realloc(&x->mem, NULL, 0, x->n_links * sizeof(*c->cursors));
         if (!c->cursors)
             return; /* then it goes at the end */
         memset(c->cursors, 0, x->n_links * sizeof(*c->cursors));
@@ -238,41 +239,9 @@ static void flush_early(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
 
 /* ---- the end ---- */
 
-/* Heapsort. */
-static void sift(uint64_t *a, size_t i, size_t n)
-{
-    size_t child;
-
-    for (; (child = 2 * i + 1) < n; i = child) {
-        uint64_t t = a[i];
-
-        if (child + 1 < n && a[child + 1] > a[child])
-            child++;
-        if (t >= a[child])
-            return;
-        a[i] = a[child];
-        a[child] = t;
-    }
-}
-
-static void sort_u64(uint64_t *a, size_t n)
-{
-    size_t i;
-
-    for (i = n / 2; i-- > 0;)
-        sift(a, i, n);
-    for (i = n; i-- > 1;) {
-        uint64_t t = a[0];
-
-        a[0] = a[i];
-        a[i] = t;
-        sift(a, 0, i);
-    }
-}
-
 /* All segments, by node and then in the order of their coming: node << 32 | place. With order NULL
  * they are counted. *bytes: as records. */
-static size_t list_segments(const struct pmiwire__xbuf *b, uint64_t *order, uint64_t *bytes)
+static size_t list_segments(const struct pmiwire__buf *b, uint64_t *order, uint64_t *bytes)
 {
     size_t chunk, at, n = 0;
     struct chunk ch;
@@ -303,14 +272,14 @@ static int keep_block(struct pmiwire_exchange *x, const char *p, size_t n, uint3
 
     for (at = PMIWIRE_BLOCK_HEADER_BYTES; at < n && rc == 0; at += rec.bytes) {
         (void)pmiwire__record_read(p + at, n - at, &rec);
-        rc = pmiwire__xbrought(x, &rec, number);
+        rc = pmiwire__fenced_keep(x, &rec, number);
     }
     return rc;
 }
 
 /* One block: to the caller, and to our own store if it is that which is asked. */
-static int hand_over(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, char *block,
-                     size_t bytes, uint32_t n_pairs)
+static int hand_over(struct pmiwire_exchange *x, struct pmiwire__coll *c, char *block, size_t bytes,
+                     uint32_t n_pairs)
 {
     int rc = 0;
 
@@ -329,8 +298,8 @@ struct tally {
 };
 
 /* Count a segment's pairs, as records; of an Allgather each rank may come once. */
-static int tally(struct pmiwire_exchange *x, const struct pmiwire__xcoll *c, const char *p,
-                 size_t n, struct tally *t)
+static int tally(struct pmiwire_exchange *x, const struct pmiwire__coll *c, const char *p, size_t n,
+                 struct tally *t)
 {
     struct pmiwire__record rec;
     uint32_t rank;
@@ -353,16 +322,16 @@ static int tally(struct pmiwire_exchange *x, const struct pmiwire__xcoll *c, con
 
 /* Blocks of segments in order, each as long as BLOCK_BYTES allows; all of them are so many bytes.
  * */
-static int make_blocks(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, const uint64_t *order,
+static int make_blocks(struct pmiwire_exchange *x, struct pmiwire__coll *c, const uint64_t *order,
                        size_t n, uint64_t bytes, struct tally *t)
 {
-    const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
+    const struct pmiwire__buf *b = &c->data[c->number & 1].buf;
     const size_t most =
         bytes < PMIWIRE_EXCHANGE_BLOCK_BYTES ? (size_t)bytes : PMIWIRE_EXCHANGE_BLOCK_BYTES;
-    struct pmiwire__xbuf block = {NULL, 0, 0};
+    struct pmiwire__buf block = {0};
     size_t i;
-    int rc = pmiwire__xbuf_room(
-        x, &block, PMIWIRE_BLOCK_HEADER_BYTES + (most > x->max_frame ? most : x->max_frame));
+    int rc = pmiwire__buf_room(
+        &x->mem, &block, PMIWIRE_BLOCK_HEADER_BYTES + (most > x->max_frame ? most : x->max_frame));
 
     block.len = PMIWIRE_BLOCK_HEADER_BYTES;
     for (i = 0; rc == 0 && i < n; i++) {
@@ -384,14 +353,14 @@ static int make_blocks(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, con
     }
     if (rc == 0 && t->n_pairs)
         rc = hand_over(x, c, block.ptr, block.len, t->n_pairs);
-    pmiwire__xbuf_free(x, &block);
+    pmiwire__buf_free(&x->mem, &block);
     return rc;
 }
 
 /* Hand all pairs over. */
-static int deliver(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+static int deliver(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
-    const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
+    const struct pmiwire__buf *b = &c->data[c->number & 1].buf;
     const size_t bits = c->kind == PMIWIRE_COLL_ALLGATHER ? (x->n_ranks + 7) / 8 : 0;
     struct tally t = {0, 0, NULL};
     uint64_t *order, bytes;
@@ -402,22 +371,22 @@ static int deliver(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
         return c->kind == PMIWIRE_COLL_ALLGATHER ? PMIWIRE_EPROTO : 0;
     if (b->len > UINT32_MAX)
         return -ENOMEM;
-    order = pmiwire__xrealloc(x, NULL, 0, n * sizeof(*order));
+    order = pmiwire__mem_realloc(&x->mem, NULL, 0, n * sizeof(*order));
     if (bits)
-        t.seen = pmiwire__xrealloc(x, NULL, 0, bits);
+        t.seen = pmiwire__mem_realloc(&x->mem, NULL, 0, bits);
     if (!order || (bits && !t.seen)) {
         rc = -ENOMEM;
     } else {
         if (bits)
             memset(t.seen, 0, bits);
         (void)list_segments(b, order, &bytes);
-        sort_u64(order, n);
+        pmiwire__sort(order, n, sizeof(*order));
         rc = make_blocks(x, c, order, n, bytes, &t);
         if (rc == 0 && bits && t.total != x->n_ranks)
             rc = PMIWIRE_EPROTO;
     }
-    (void)pmiwire__xrealloc(x, order, order ? n * sizeof(*order) : 0, 0);
-    (void)pmiwire__xrealloc(x, t.seen, t.seen ? bits : 0, 0);
+    (void)pmiwire__mem_realloc(&x->mem, order, order ? n * sizeof(*order) : 0, 0);
+    (void)pmiwire__mem_realloc(&x->mem, t.seen, t.seen ? bits : 0, 0);
     return rc;
 }
 
@@ -432,14 +401,14 @@ static void forget_segment(struct pmiwire_exchange *x, const struct pmiwire__seg
     while (p < end && pmiwire__run_read(&p, end, &run) == 0)
         for (i = 0; i < run.n; i++) {
             pmiwire__run_key(&run, i, key);
-            pmiwire__xtaken(x, (struct pmiwire_str){key, run.shared + run.rest}, number);
+            pmiwire__fenced_forget(x, (struct pmiwire_str){key, run.shared + run.rest}, number);
         }
 }
 
 /* This node's own pairs that the caller's store has now. */
-static void forget_own(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+static void forget_own(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
-    const struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
+    const struct pmiwire__buf *b = &c->data[c->number & 1].buf;
     struct pmiwire__segment s;
     struct chunk ch;
     size_t chunk, at;
@@ -455,20 +424,20 @@ static void forget_own(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
     }
 }
 
-static int complete(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+static int complete(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
-    struct pmiwire__xdata *d = &c->data[c->number & 1];
+    struct pmiwire__coll_data *d = &c->data[c->number & 1];
     int rc = deliver(x, c);
 
     if (rc == 0 && c->kind == PMIWIRE_COLL_FENCE) {
         if (x->ops.find)
             forget_own(x, c);
-        rc = pmiwire__xafter_fence(x);
+        rc = pmiwire__after_fence(x);
         x->stats.n_fences++;
     }
     if (rc != 0)
         return rc;
-    pmiwire__xbuf_reset(x, &d->buf);
+    pmiwire__buf_reset(&x->mem, &d->buf);
     d->last = 0;
     free_cursors(x, c);
     memset(c->in, 0, (x->n_local + 7) / 8);
@@ -482,7 +451,7 @@ static int complete(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
 /* ---- progress ---- */
 
 /* May LAST go out by this link? */
-static bool ready(const struct pmiwire_exchange *x, const struct pmiwire__xcoll *c, uint32_t link)
+static bool ready(const struct pmiwire_exchange *x, const struct pmiwire__coll *c, uint32_t link)
 {
     uint64_t last = c->data[c->number & 1].last, need;
 
@@ -490,12 +459,12 @@ static bool ready(const struct pmiwire_exchange *x, const struct pmiwire__xcoll 
     return c->own_in && (last & need) == need;
 }
 
-static int advance(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+static int advance(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     uint32_t link;
 
     for (link = 0; link < x->n_links; link++) {
-        struct pmiwire__xcursor begin = {0, 0};
+        struct pmiwire__cursor begin = {0, 0};
 
         if ((c->sent >> link & 1) || !ready(x, c, link))
             continue;
@@ -509,34 +478,34 @@ static int advance(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
 
 /* All local ranks are in: this node's part joins what came from others. 0, or -ENOMEM with nothing
  * changed. */
-static int enter_own(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+static int enter_own(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
-    struct pmiwire__xbuf *b = &c->data[c->number & 1].buf;
+    struct pmiwire__buf *b = &c->data[c->number & 1].buf;
     size_t bytes = pmiwire__segments_write(x, &c->own, NULL);
     struct chunk ch = {OWN, (uint32_t)bytes};
 
     if (bytes > UINT32_MAX)
         return -ENOMEM;
     if (bytes) {
-        if (pmiwire__xbuf_room(x, b, sizeof(ch) + bytes) != 0)
+        if (pmiwire__buf_room(&x->mem, b, sizeof(ch) + bytes) != 0)
             return -ENOMEM;
-        pmiwire__xbuf_add(b, &ch, sizeof(ch));
+        pmiwire__buf_add(b, &ch, sizeof(ch));
         (void)pmiwire__segments_write(x, &c->own, b->ptr + b->len);
         b->len += bytes;
-        pmiwire__xbuf_reset(x, &c->own);
+        pmiwire__buf_reset(&x->mem, &c->own);
     }
     c->own_in = true;
     return 0;
 }
 
-static bool waits_for_acks(const struct pmiwire_exchange *x, const struct pmiwire__xcoll *c)
+static bool waits_for_acks(const struct pmiwire_exchange *x, const struct pmiwire__coll *c)
 {
     return c->kind == PMIWIRE_COLL_FENCE && x->n_unacked > 0;
 }
 
 /* The last local rank has come. What fails from here on is no longer the rank's own fault, but the
  * whole exchange's. */
-static int all_here(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
+static int all_here(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     int rc;
 
@@ -548,24 +517,24 @@ static int all_here(struct pmiwire_exchange *x, struct pmiwire__xcoll *c)
         rc = advance(x, c);
     }
     if (rc != 0)
-        pmiwire__xfail(x, rc, x->me, x->me);
+        pmiwire__exchange_fail(x, rc, x->me, x->me);
     return rc;
 }
 
-void pmiwire__xcoll_acked(struct pmiwire_exchange *x)
+void pmiwire__puts_acked(struct pmiwire_exchange *x)
 {
     (void)all_here(x, &x->colls[PMIWIRE_COLL_FENCE]);
 }
 
-static bool is_in(const struct pmiwire__xcoll *c, uint32_t i)
+static bool is_in(const struct pmiwire__coll *c, uint32_t i)
 {
     return c->in[i / 8] >> i % 8 & 1;
 }
 
-/* One rank, or with PMIWIRE__XNONE all. */
-static void mark(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, uint32_t i)
+/* One rank, or with PMIWIRE__NONE all. */
+static void mark(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t i)
 {
-    if (i == PMIWIRE__XNONE) {
+    if (i == PMIWIRE__NONE) {
         memset(c->in, 0xff, (x->n_local + 7) / 8);
         c->n_in = x->n_local;
     } else {
@@ -576,48 +545,46 @@ static void mark(struct pmiwire_exchange *x, struct pmiwire__xcoll *c, uint32_t 
 
 int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank)
 {
-    struct pmiwire__xcoll *c = &x->colls[PMIWIRE_COLL_FENCE];
-    uint32_t i = rank == PMIWIRE_RANK_ALL ? PMIWIRE__XNONE : pmiwire__xlocal(x, rank);
+    struct pmiwire__coll *c = &x->colls[PMIWIRE_COLL_FENCE];
+    uint32_t i = rank == PMIWIRE_RANK_ALL ? PMIWIRE__NONE : pmiwire__local_rank(x, rank);
 
     if (x->err)
         return x->err;
-    if (rank != PMIWIRE_RANK_ALL && i == PMIWIRE__XNONE)
+    if (rank != PMIWIRE_RANK_ALL && i == PMIWIRE__NONE)
         return -EINVAL;
-    if (i == PMIWIRE__XNONE ? c->n_in > 0 : is_in(c, i))
+    if (i == PMIWIRE__NONE ? c->n_in > 0 : is_in(c, i))
         return PMIWIRE_ESTATE;
-    pmiwire__xenter(x);
-    x->still.n_events++;
+    pmiwire__exchange_enter(x);
     mark(x, c, i);
     (void)all_here(x, c);
-    pmiwire__xleave(x);
-    return 0; /* a failure is told by done() */
+    pmiwire__exchange_leave(x);
+    return 0; /* a failure is reported by done() */
 }
 
 int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct pmiwire_str value)
 {
-    struct pmiwire__xcoll *c = &x->colls[PMIWIRE_COLL_ALLGATHER];
-    uint32_t i = pmiwire__xlocal(x, rank), number = (uint32_t)rank;
+    struct pmiwire__coll *c = &x->colls[PMIWIRE_COLL_ALLGATHER];
+    uint32_t i = pmiwire__local_rank(x, rank), number = (uint32_t)rank;
     struct pmiwire_str key = {(const char *)&number, sizeof(number)};
     const size_t bytes = pmiwire__record_bytes(key.len, value.len);
 
     if (x->err)
         return x->err;
-    if (i == PMIWIRE__XNONE)
+    if (i == PMIWIRE__NONE)
         return -EINVAL;
     if (is_in(c, i))
         return PMIWIRE_ESTATE;
     if (value.len > PMIWIRE_EXCHANGE_MAX_VALUE_BYTES ||
         value.len > x->max_frame - PMIWIRE_EXCHANGE_OVERHEAD_BYTES)
         return PMIWIRE_EVALLEN;
-    if (pmiwire__xbuf_room(x, &c->own, bytes) != 0)
+    if (pmiwire__buf_room(&x->mem, &c->own, bytes) != 0)
         return -ENOMEM;
-    pmiwire__xenter(x);
-    x->still.n_events++;
+    pmiwire__exchange_enter(x);
     pmiwire__record_write(c->own.ptr + c->own.len, key, value);
     c->own.len += bytes;
     mark(x, c, i);
     (void)all_here(x, c);
-    pmiwire__xleave(x);
+    pmiwire__exchange_leave(x);
     return 0;
 }
 
@@ -635,7 +602,7 @@ static int check_ranks(const struct pmiwire_exchange *x, const struct pmiwire__s
             return PMIWIRE_EPROTO;
         for (i = 0; i < run.n; i++) {
             pmiwire__run_key(&run, i, (char *)&rank);
-            if (rank >= x->n_ranks || (x->ops.node_of && x->ops.node_of(x->ctx, rank) != s->node))
+            if (rank >= x->n_ranks || x->ops.node_of(x->ctx, rank) != s->node)
                 return PMIWIRE_EPROTO;
         }
     }
@@ -658,11 +625,11 @@ static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__fr
                       const char *p, size_t n, uint32_t *link)
 {
     const uint32_t kind = f->arg >> 8;
-    const struct pmiwire__xcoll *c;
+    const struct pmiwire__coll *c;
     struct pmiwire__segment s;
     size_t at;
 
-    if (kind >= PMIWIRE_COLL_COUNT_ || (f->flags & ~PMIWIRE_XFF_LAST))
+    if (kind >= PMIWIRE_COLL_COUNT_ || (f->flags & ~PMIWIRE__FRAME_LAST))
         return PMIWIRE_EPROTO;
     c = &x->colls[kind];
     *link = link_from(x, f->from, f->arg & 0xff);
@@ -677,13 +644,13 @@ static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__fr
     return 0;
 }
 
-int pmiwire__xon_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                      size_t n)
+int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n)
 {
     uint32_t link = OWN;
     int rc = check_coll(x, f, p, n, &link);
-    struct pmiwire__xcoll *c;
-    struct pmiwire__xdata *d;
+    struct pmiwire__coll *c;
+    struct pmiwire__coll_data *d;
 
     if (rc != 0)
         return rc;
@@ -692,12 +659,12 @@ int pmiwire__xon_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f
     if (n) {
         struct chunk ch = {link, (uint32_t)n};
 
-        if (pmiwire__xbuf_room(x, &d->buf, sizeof(ch) + n) != 0)
+        if (pmiwire__buf_room(&x->mem, &d->buf, sizeof(ch) + n) != 0)
             return -ENOMEM;
-        pmiwire__xbuf_add(&d->buf, &ch, sizeof(ch));
-        pmiwire__xbuf_add(&d->buf, p, n);
+        pmiwire__buf_add(&d->buf, &ch, sizeof(ch));
+        pmiwire__buf_add(&d->buf, p, n);
     }
-    if (f->flags & PMIWIRE_XFF_LAST)
+    if (f->flags & PMIWIRE__FRAME_LAST)
         d->last |= (uint64_t)1 << link;
     if (f->seq != c->number)
         return 0;

@@ -42,6 +42,11 @@ static void release(struct pmiwire__job *j, int rc)
     }
 }
 
+static void leave_fence(struct pmiwire_conn *c)
+{
+    c->job->n_fence--;
+}
+
 static void enter_fence(const struct pmiwire__req *q)
 {
     struct pmiwire_server *s = q->s;
@@ -49,7 +54,7 @@ static void enter_fence(const struct pmiwire__req *q)
     uint32_t number = j->number;
     int rc;
 
-    (void)pmiwire__pend(q->c, PMIWIRE__PEND_FENCE, q->cmd);
+    (void)pmiwire__pend(q->c, PMIWIRE__PEND_HERE, q->cmd, leave_fence);
     pmiwire__append(&j->fence, &q->c->wait);
     j->n_fence++;
     if (j->n_fence < j->n_local || j->fence_out)
@@ -83,41 +88,6 @@ int pmiwire_server_fence_done(struct pmiwire_server *s, uint32_t job, int rc)
 }
 
 /* ---- groups ---- */
-
-static void sift(uint32_t *a, size_t i, size_t n)
-{
-    for (;;) {
-        size_t child = 2 * i + 1;
-        uint32_t t;
-
-        if (child >= n)
-            return;
-        if (child + 1 < n && a[child + 1] > a[child])
-            child++;
-        if (a[i] >= a[child])
-            return;
-        t = a[i];
-        a[i] = a[child];
-        a[child] = t;
-        i = child;
-    }
-}
-
-/* Heapsort: in place, no memory, no bad case. */
-void pmiwire__sort_u32(uint32_t *a, size_t n)
-{
-    size_t i;
-
-    for (i = n / 2; i-- > 0;)
-        sift(a, i, n);
-    for (i = n; i-- > 1;) {
-        uint32_t t = a[0];
-
-        a[0] = a[i];
-        a[i] = t;
-        sift(a, 0, i);
-    }
-}
 
 /* How many of the sorted array are below v. */
 static size_t below(const uint32_t *a, size_t n, uint32_t v)
@@ -210,7 +180,7 @@ static const char *name_list(struct group_name *g, const struct pmiwire__job *j,
     }
     if (!self)
         return "group does not hold the rank that asks";
-    pmiwire__sort_u32(ranks, n);
+    pmiwire__sort(ranks, n, sizeof(*ranks));
     for (i = 1; i < n; i++)
         if (ranks[i] == ranks[i - 1])
             return "group holds a rank twice";
@@ -265,8 +235,7 @@ static struct pmiwire__group *find_group(struct pmiwire_server *s, struct pmiwir
     return g;
 }
 
-/* A connection that waits in a group stops waiting; it is off the group's list already. */
-void pmiwire__group_leave(struct pmiwire_conn *c)
+static void leave_group(struct pmiwire_conn *c)
 {
     struct pmiwire__group *g = c->group;
 
@@ -340,7 +309,7 @@ static void enter_group(const struct pmiwire__req *q, struct pmiwire_str group)
         pmiwire__refuse(c, q->cmd, -ENOMEM, NULL);
         return;
     }
-    (void)pmiwire__pend(c, PMIWIRE__PEND_GROUP, q->cmd);
+    (void)pmiwire__pend(c, PMIWIRE__PEND_HERE, q->cmd, leave_group);
     c->group = g;
     pmiwire__append(&g->waiters, &c->wait);
     if (++g->n_arrived == g->n_members)
@@ -444,7 +413,7 @@ static void ring_outside(const struct pmiwire__req *q, struct pmiwire_str left,
     int rc;
 
     pmiwire__peer(c, &who);
-    token = pmiwire__pend(c, PMIWIRE__PEND_RING_OUT, q->cmd);
+    token = pmiwire__pend(c, PMIWIRE__PEND_RING, q->cmd, NULL);
     rc = s->ops.ring(s->opts.ctx, &who, left, right, token);
     if (rc == PMIWIRE_PENDING || c->token != token)
         return;
@@ -457,7 +426,7 @@ int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t token, int rc, u
 {
     struct pmiwire_conn *c = pmiwire__by_token(s, token);
 
-    if (!c || c->pend != PMIWIRE__PEND_RING_OUT)
+    if (!c || c->pend != PMIWIRE__PEND_RING)
         return PMIWIRE_ESTALE;
     pmiwire__enter(s);
     if (rc == 0)
@@ -467,6 +436,11 @@ int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t token, int rc, u
     pmiwire__resume(c);
     pmiwire__leave(s);
     return 0;
+}
+
+static void leave_ring(struct pmiwire_conn *c)
+{
+    c->job->n_ring--;
 }
 
 void pmiwire__do_ring(const struct pmiwire__req *q)
@@ -506,7 +480,7 @@ void pmiwire__do_ring(const struct pmiwire__req *q)
         memcpy(c->pend_mem + left.len, right.ptr, right.len);
     c->pend_len[0] = left.len;
     c->pend_len[1] = right.len;
-    (void)pmiwire__pend(c, PMIWIRE__PEND_RING, q->cmd);
+    (void)pmiwire__pend(c, PMIWIRE__PEND_HERE, q->cmd, leave_ring);
     pmiwire__append(&j->ring, &c->wait);
     if (++j->n_ring == j->n_ranks)
         release_ring(q->s, j);

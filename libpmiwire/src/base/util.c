@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A keyed hash and a sort, for the server and the exchange. */
+#include "base_internal.h"
+
+/* ---- SipHash-1-3 ---- */
+
+static uint64_t rotl(uint64_t x, int b)
+{
+    return (x << b) | (x >> (64 - b));
+}
+
+static void sip_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[1] = rotl(v[1], 13) ^ v[0];
+    v[0] = rotl(v[0], 32);
+    v[2] += v[3];
+    v[3] = rotl(v[3], 16) ^ v[2];
+    v[0] += v[3];
+    v[3] = rotl(v[3], 21) ^ v[0];
+    v[2] += v[1];
+    v[1] = rotl(v[1], 17) ^ v[2];
+    v[2] = rotl(v[2], 32);
+}
+
+uint64_t pmiwire__hash(const uint64_t key[2], struct pmiwire_str s)
+{
+    uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du,
+                     key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
+    uint64_t m;
+    size_t i;
+
+    for (i = 0; i + 8 <= s.len; i += 8) {
+        memcpy(&m, s.ptr + i, 8);
+        v[3] ^= m;
+        sip_round(v);
+        v[0] ^= m;
+    }
+    m = 0;
+    if (s.len > i)
+        memcpy(&m, s.ptr + i, s.len - i);
+    m |= (uint64_t)s.len << 56;
+    v[3] ^= m;
+    sip_round(v);
+    v[0] ^= m;
+    v[2] ^= 0xff;
+    sip_round(v);
+    sip_round(v);
+    sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* ---- heapsort: in place, no memory, no bad case ---- */
+
+static uint64_t at(const void *a, size_t i, size_t width)
+{
+    return width == 4 ? ((const uint32_t *)a)[i] : ((const uint64_t *)a)[i];
+}
+
+static void put(void *a, size_t i, size_t width, uint64_t v)
+{
+    if (width == 4)
+        ((uint32_t *)a)[i] = (uint32_t)v;
+    else
+        ((uint64_t *)a)[i] = v;
+}
+
+static void sift(void *a, size_t i, size_t n, size_t width)
+{
+    const uint64_t v = at(a, i, width);
+    size_t child;
+
+    for (; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && at(a, child + 1, width) > at(a, child, width))
+            child++;
+        if (v >= at(a, child, width))
+            break;
+        put(a, i, width, at(a, child, width));
+    }
+    put(a, i, width, v);
+}
+
+void pmiwire__sort(void *a, size_t n, size_t width)
+{
+    size_t i;
+
+    for (i = n / 2; i-- > 0;)
+        sift(a, i, n, width);
+    for (i = n; i-- > 1;) {
+        const uint64_t v = at(a, 0, width);
+
+        put(a, 0, width, at(a, i, width));
+        put(a, i, width, v);
+        sift(a, 0, i, width);
+    }
+}

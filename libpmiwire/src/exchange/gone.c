@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks that are gone, and the end of Gets whose key no rank is left to put. A Get that names its
+ * source needs that rank; any other needs one rank besides the waiter's own. Each waiter holds one
+ * rank that it `needs`: the source, or the first of all ranks that is not known to be gone.
+ *
+ * A node learns of its own ranks from pmiwire_exchange_gone(). Of other nodes' ranks it asks, with
+ * each tick while a Get waits for one: a GONE frame goes up and down the tree to the rank's node.
+ * That node answers by the same way once the rank is gone and its Puts have reached their homes. In
+ * DKVS they are acknowledged; in TREE they went the way that the answer goes, before it; in DIRECT
+ * the node is their home. A question about a rank that is not gone is dropped, so that no node
+ * keeps a list of them.
+ *
+ * A Get that has nobody left asks the home once more, this time without waiting: a Put may have
+ * reached it. The answer to a request that was sent before does not count (`stale`), nor does one
+ * that a node on the way up the tree has in flight (PMIWIRE__FRAME_FRESH).
+ */
+#include <errno.h>
+
+#include "exchange_internal.h"
+
+struct question {
+    uint32_t rank;
+    uint32_t asker; /* the node that asks */
+};
+
+uint32_t pmiwire__local_rank(const struct pmiwire_exchange *x, int32_t rank)
+{
+    uint32_t lo = 0, n = x->n_local;
+
+    if (rank < 0)
+        return PMIWIRE__NONE;
+    while (n > 1) {
+        if (x->ranks[lo + n / 2] <= (uint32_t)rank) {
+            lo += n / 2;
+            n -= n / 2;
+        } else {
+            n /= 2;
+        }
+    }
+    return x->ranks[lo] == (uint32_t)rank ? lo : PMIWIRE__NONE;
+}
+
+static bool is_gone_here(const struct pmiwire_exchange *x, uint32_t rank)
+{
+    const uint32_t i = pmiwire__local_rank(x, (int32_t)rank);
+
+    return i != PMIWIRE__NONE && (x->gone[i / 8] >> i % 8 & 1);
+}
+
+/* From this rank on, the first that may put a key for `rank`. */
+static uint32_t first_from(const struct pmiwire_exchange *x, uint32_t from, uint32_t rank)
+{
+    while (from < x->n_ranks && (from == rank || is_gone_here(x, from)))
+        from++;
+    return from < x->n_ranks ? from : PMIWIRE__NONE;
+}
+
+uint32_t pmiwire__rank_needed(const struct pmiwire_exchange *x, uint32_t rank, uint32_t src)
+{
+    if (src == PMIWIRE__NONE)
+        return first_from(x, 0, rank);
+    return is_gone_here(x, src) ? PMIWIRE__NONE : src;
+}
+
+/* ---- out ---- */
+
+static void send_gone(struct pmiwire_exchange *x, uint32_t to, uint8_t flags,
+                      const struct question *q)
+{
+    struct pmiwire__frame f = {.type = PMIWIRE_FRAME_GONE, .flags = flags};
+
+    pmiwire__send_bytes(x, pmiwire__tree_hop(x, to), &f, q, sizeof(*q));
+}
+
+static void ask(struct pmiwire_exchange *x, uint32_t rank)
+{
+    const struct question q = {rank, x->me};
+    const uint32_t node = x->ops.node_of(x->ctx, rank);
+
+    if (node != x->me)
+        send_gone(x, node, 0, &q);
+}
+
+void pmiwire__gone_ask(struct pmiwire_exchange *x)
+{
+    uint32_t e, w, last = PMIWIRE__NONE;
+
+    if (x->n_nodes == 1)
+        return;
+    for (e = x->store.waiting; e != PMIWIRE__NONE; e = pmiwire__key_at(x, e)->next)
+        for (w = pmiwire__key_at(x, e)->head; w != PMIWIRE__NONE; w = x->store.waiters[w].next) {
+            const struct pmiwire__waiter *waiter = &x->store.waiters[w];
+
+            if (waiter->remote || !waiter->wait || !waiter->since || waiter->needs == last)
+                continue;
+            last = waiter->needs; /* many wait for the same */
+            ask(x, last);
+        }
+}
+
+/* ---- a rank is gone ---- */
+
+/* Take the rank from what the waiters at an entry need, and end those who need no other. Of the
+ * others, *next is a rank that they need now. */
+static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32_t *next_rank)
+{
+    struct pmiwire__keys *s = &x->store;
+    const bool home = pmiwire__key_at(x, e)->home == x->me;
+    const bool in_flight = pmiwire__key_at(x, e)->flags & PMIWIRE__KEY_ASKED;
+    uint32_t w = pmiwire__waiters_take(x, e), next;
+
+    for (; w != PMIWIRE__NONE; w = next) {
+        struct pmiwire__waiter *waiter = &s->waiters[w];
+
+        next = waiter->next;
+        if (!waiter->remote && waiter->wait && waiter->needs == rank) {
+            waiter->needs = waiter->named ? PMIWIRE__NONE : first_from(x, rank + 1, waiter->rank);
+            waiter->wait = waiter->needs != PMIWIRE__NONE;
+            waiter->fresh = !waiter->wait;
+            waiter->stale = !waiter->wait && in_flight;
+            if (waiter->fresh && home) {
+                pmiwire__waiter_due(x, w, PMIWIRE_ENOENT);
+                continue;
+            }
+            if (waiter->wait)
+                *next_rank = waiter->needs;
+        }
+        pmiwire__waiter_keep(x, e, w);
+    }
+    pmiwire__ask_again(x, e);
+    pmiwire__key_tidy(x, e);
+}
+
+static void is_gone(struct pmiwire_exchange *x, uint32_t rank)
+{
+    uint32_t e, next, next_rank = PMIWIRE__NONE;
+
+    for (e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
+        next = pmiwire__key_at(x, e)->next; /* it may be taken off, or put at the front again */
+        review(x, e, rank, &next_rank);
+    }
+    if (next_rank != PMIWIRE__NONE)
+        ask(x, next_rank); /* not with the next tick: there may be many */
+}
+
+int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank)
+{
+    const uint32_t i = pmiwire__local_rank(x, rank);
+
+    if (x->err)
+        return x->err;
+    if (i == PMIWIRE__NONE)
+        return -EINVAL;
+    pmiwire__exchange_enter(x);
+    x->gone[i / 8] |= (unsigned char)(1 << i % 8);
+    is_gone(x, (uint32_t)rank);
+    pmiwire__exchange_leave(x);
+    return 0;
+}
+
+/* ---- in ---- */
+
+/* Are the Puts of this node's ranks where Gets look for them? */
+static bool puts_have_arrived(const struct pmiwire_exchange *x)
+{
+    return x->n_unacked == 0 &&
+           !(x->design == PMIWIRE_DESIGN_DKVS && (x->flags & PMIWIRE_EXCHANGE_FENCE_FREE));
+}
+
+int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n)
+{
+    struct question q;
+    uint32_t node, to;
+
+    if ((f->flags & ~PMIWIRE__FRAME_FOUND) || f->arg || f->seq || n != sizeof(q))
+        return PMIWIRE_EPROTO;
+    memcpy(&q, p, sizeof(q));
+    if (q.rank >= x->n_ranks || q.asker >= x->n_nodes)
+        return PMIWIRE_EPROTO;
+    node = x->ops.node_of(x->ctx, q.rank);
+    to = f->flags ? q.asker : node;
+    if (node == q.asker || pmiwire__tree_hop(x, f->from) != f->from ||
+        (to != x->me && pmiwire__tree_hop(x, to) == f->from))
+        return PMIWIRE_EPROTO;
+    if (to != x->me)
+        send_gone(x, to, f->flags, &q);
+    else if (f->flags)
+        is_gone(x, q.rank);
+    else if (is_gone_here(x, q.rank) && puts_have_arrived(x))
+        send_gone(x, q.asker, PMIWIRE__FRAME_FOUND, &q);
+    return 0;
+}

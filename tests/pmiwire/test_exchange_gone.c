@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The exchange: a Get that waits ends when the rank that could put its key is gone, and not before
+ * what that rank has put has been looked for; and what finding that out costs. */
+#include "exchange_world.h"
+
+static const uint32_t designs[] = {PMIWIRE_DESIGN_DKVS, PMIWIRE_DESIGN_DIRECT, PMIWIRE_DESIGN_TREE};
+
+static void start(struct world *w, uint32_t n_nodes, uint32_t n_ranks,
+                  const struct pmiwire_exchange_opts *o)
+{
+    w_init(w, n_nodes, n_ranks, BLOCK, 11);
+    w_start(w, o);
+}
+
+static uint64_t count(const struct world *w, uint32_t type)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < w->n_nodes; i++)
+        n += w_stats(w, i).frames[type].n_sent;
+    return n;
+}
+
+static uint64_t clock_;
+
+static void ticks(struct world *w, uint32_t n)
+{
+    while (n-- > 0) {
+        w_tick(w, clock_ += 1000);
+        w_run(w);
+    }
+}
+
+static void expect_none(const struct world *w, uint64_t token)
+{
+    assert_true(w->gets[token].ended);
+    assert_int_equal(w->gets[token].rc, PMIWIRE_ENOENT);
+}
+
+/* Deliver everything but what `from` sends to the nodes of this set of bits. */
+static void run_without(struct world *w, uint32_t from, uint64_t to)
+{
+    bool moved = true;
+
+    while (moved) {
+        moved = false;
+        for (uint32_t i = 0; i < w->n_nodes * w->n_nodes; i++)
+            if (w->queues[i].head && !(i / w->n_nodes == from && to >> i % w->n_nodes & 1)) {
+                assert_int_equal(w_deliver(w, i / w->n_nodes, i % w->n_nodes), 0);
+                moved = true;
+            }
+    }
+}
+
+/* Deliver everything but what one node sends to another. */
+static void run_but(struct world *w, uint32_t from, uint32_t to)
+{
+    run_without(w, from, (uint64_t)1 << to);
+}
+
+/* Links between two nodes in the tree of arity 2. */
+static uint32_t distance(uint32_t a, uint32_t b)
+{
+    uint32_t n = 0;
+
+    for (; a != b; n++)
+        if (a > b)
+            a = (a - 1) / 2;
+        else
+            b = (b - 1) / 2;
+    return n;
+}
+
+/* From every node for a rank of every node. While it is there each tick asks by the shortest way;
+ * when it is gone the answer comes back by that. */
+static void a_named_source(void **state)
+{
+    struct world w;
+
+    (void)state;
+    for (size_t d = 0; d < 3; d++)
+        for (uint32_t waits = 0; waits < 7; waits++)
+            for (uint32_t source = 0; source < 7; source++) {
+                struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
+                const uint32_t links = distance(waits, source);
+                uint64_t t;
+
+                start(&w, 7, 14, &o); /* two ranks a node */
+                t = w_get_by(&w, waits, (int32_t)(2 * waits), "key", (int32_t)(2 * source + 1),
+                             PMIWIRE_GET_WAIT);
+                w_run(&w);
+                ticks(&w, 1);
+                assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), 0);
+                ticks(&w, 5);
+                assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), 5 * links);
+                w_gone(&w, 2 * source); /* the other one, unless that is who waits */
+                w_run(&w);
+                ticks(&w, 1);
+                assert_true(w.gets[t].pending);
+                w_gone(&w, 2 * source + 1);
+                w_gone(&w, 2 * source + 1);
+                w_run(&w);
+                if (links)
+                    assert_true(w.gets[t].pending);
+                ticks(&w, 1);
+                expect_none(&w, t);
+                assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), 8 * links);
+                t = count(&w, PMIWIRE_FRAME_GONE);
+                ticks(&w, 5);
+                assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), t);
+                for (uint32_t i = 0; i < 7; i++)
+                    assert_int_equal(w_stats(&w, i).n_refused, 0);
+                w_fini(&w);
+            }
+}
+
+/* Nobody is named, or oneself: one other rank is enough, on whatever node. */
+static void no_source(void **state)
+{
+    struct world w;
+
+    (void)state;
+    for (size_t d = 0; d < 3; d += 2) /* DIRECT wants a source */
+        for (uint32_t self = 0; self < 2; self++)
+            for (uint32_t waits = 0; waits < 14; waits++) {
+                struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
+                const uint32_t last = (waits + 5) % 14;
+                uint64_t t, other;
+
+                start(&w, 7, 14, &o);
+                t = w_get_by(&w, w.node_of[waits], (int32_t)waits, "key",
+                             self ? (int32_t)waits : -1, PMIWIRE_GET_WAIT);
+                other = w_get_by(&w, w.node_of[last], (int32_t)last, "key", -1, PMIWIRE_GET_WAIT);
+                w_run(&w);
+                ticks(&w, 2);
+                for (uint32_t r = 0; r < 14; r++)
+                    if (r != waits && r != last)
+                        w_gone(&w, r);
+                w_run(&w);
+                ticks(&w, 3);
+                assert_true(w.gets[t].pending && w.gets[other].pending); /* both could put */
+                w_gone(&w, last);                                        /* it has given up */
+                w_run(&w);
+                ticks(&w, 1);
+                expect_none(&w, t);
+                assert_int_equal(w_stats(&w, w.node_of[waits]).n_refused, 0);
+                w_fini(&w);
+            }
+}
+
+/* A source that is known to be gone is not waited for; what it has put is found. */
+static void known_to_be_gone(void **state)
+{
+    struct world w;
+
+    (void)state;
+    for (size_t d = 0; d < 3; d++) {
+        struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
+
+        start(&w, 3, 6, &o);
+        w_put(&w, 0, "key", "v", PMIWIRE_HINT_SPARSE);
+        w_gone(&w, 0);
+        for (uint32_t node = 0; node < 3; node++) {
+            uint64_t t = w_get(&w, node, "key", 0, PMIWIRE_GET_WAIT),
+                     none = w_get(&w, node, "none", 0, PMIWIRE_GET_WAIT);
+
+            w_run(&w);
+            w_expect(&w, t, "v");
+            ticks(&w, node == 0 ? 0 : 2);
+            expect_none(&w, none);
+        }
+        assert_int_equal(pmiwire_exchange_gone(w.nodes[0].x, 3), -EINVAL);
+        assert_int_equal(pmiwire_exchange_gone(w.nodes[0].x, -1), -EINVAL);
+        assert_int_equal(pmiwire_exchange_gone(w.nodes[0].x, 6), -EINVAL);
+        w_fini(&w);
+    }
+}
+
+/* Gets that are answered before two ticks have gone by cost nothing, however many there are. */
+static void no_frames_for_short_waits(void **state)
+{
+    struct world w;
+    char key[24];
+
+    (void)state;
+    for (size_t d = 0; d < 3; d++) {
+        struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
+
+        start(&w, 7, 14, &o);
+        for (uint32_t round = 0; round < 50; round++) {
+            uint64_t t[14];
+
+            for (uint32_t r = 0; r < 14; r++) {
+                snprintf(key, sizeof(key), "%u.%u", round, (r + 5) % 14);
+                t[r] = w_get(&w, w.node_of[r], key, (int32_t)(r + 5) % 14, PMIWIRE_GET_WAIT);
+            }
+            ticks(&w, 1);
+            for (uint32_t r = 0; r < 14; r++) {
+                snprintf(key, sizeof(key), "%u.%u", round, r);
+                w_put(&w, r, key, "v", PMIWIRE_HINT_SPARSE);
+            }
+            w_run(&w);
+            for (uint32_t r = 0; r < 14; r++)
+                w_expect(&w, t[r], "v");
+        }
+        for (uint32_t r = 0; r < 14; r++)
+            w_gone(&w, r);
+        ticks(&w, 10);
+        assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), 0);
+        w_fini(&w);
+    }
+}
+
+/* The source has put the key and gone, and one frame of those that its Put or the Get has sent is
+ * late, each in turn: the key is found. */
+static void a_put_that_is_late(void **state)
+{
+    struct world w;
+
+    (void)state;
+    for (size_t d = 0; d < 3; d++)
+        for (uint32_t flags = 0; flags < 2; flags++)
+            for (uint32_t remote = 0; remote < 2; remote++)
+                for (uint32_t put = 0; put < 7; put++)
+                    for (uint32_t slow = 0;; slow++) {
+                        struct pmiwire_exchange_opts o = {
+                            .design = designs[d], .arity = 2, .flags = flags};
+                        const uint32_t node = (put + 2) % 7;
+                        uint32_t n_slow = 0, from = 0, to = 0;
+                        uint64_t t;
+
+                        start(&w, 7, 7, &o);
+                        if (remote) /* one that does not wait is on its way, and comes too early */
+                            (void)w_get(&w, node, "key", (int32_t)put, PMIWIRE_GET_REMOTE);
+                        t = w_get(&w, node, "key", (int32_t)put, PMIWIRE_GET_WAIT);
+                        w_put(&w, put, "key", "v", PMIWIRE_HINT_SPARSE);
+                        w_gone(&w, put);
+                        for (uint32_t i = 0; i < 49; i++)
+                            if (w.queues[i].head && n_slow++ == slow) {
+                                from = i / 7;
+                                to = i % 7;
+                            }
+                        if (slow >= n_slow) {
+                            w_fini(&w);
+                            break;
+                        }
+                        for (uint32_t i = 0; i < 10; i++) {
+                            w_tick(&w, clock_ += 1000);
+                            run_but(&w, from, to);
+                            assert_true(!w.gets[t].ended || w.gets[t].rc == 0);
+                        }
+                        w_run(&w);
+                        w_expect(&w, t, "v");
+                        w_fini(&w);
+                    }
+}
+
+/* The home's answer to a request that did not wait is late: it said that there is no key, before
+ * there was. The rank that put it is gone, and that answer does not count. */
+static void an_answer_that_is_late(void **state)
+{
+    struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
+    struct world w;
+    uint64_t t, early;
+
+    (void)state;
+    start(&w, 7, 7, &o);
+    t = w_get(&w, 3, "key", 2, PMIWIRE_GET_WAIT);
+    w_run(&w);
+    early = w_get(&w, 3, "key", 2, PMIWIRE_GET_REMOTE);
+    run_but(&w, 0, 3);
+    assert_true(w.gets[early].pending); /* the answer is on its way */
+    w_put(&w, 2, "key", "v", PMIWIRE_HINT_SPARSE);
+    w_gone(&w, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        w_tick(&w, clock_ += 1000);
+        run_but(&w, 0, 3);
+        assert_true(!w.gets[t].ended || w.gets[t].rc == 0);
+    }
+    w_run(&w);
+    w_expect(&w, t, "v");
+    w_fini(&w);
+}
+
+/* The same on the way up the tree: node 3 has such an answer to come, and passes on all the same
+ * what node 7 asks. */
+static void a_late_answer_on_the_way(void **state)
+{
+    struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
+    const uint64_t late = 1u << 3 | 1u << 7;
+    struct world w;
+    uint64_t t, early;
+
+    (void)state;
+    start(&w, 15, 15, &o);
+    t = w_get(&w, 7, "key", 2, PMIWIRE_GET_WAIT);
+    w_run(&w);
+    early = w_get(&w, 3, "key", 2, PMIWIRE_GET_REMOTE);
+    run_without(&w, 0, late);
+    assert_true(w.gets[early].pending);
+    w_put(&w, 2, "key", "v", PMIWIRE_HINT_SPARSE);
+    w_gone(&w, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        w_tick(&w, clock_ += 1000);
+        run_without(&w, 0, late);
+    }
+    assert_int_equal(w_deliver(&w, 0, 3), 0); /* "no such key" */
+    run_without(&w, 0, late);
+    w_expect(&w, t, "v");
+    w_run(&w);
+    assert_true(w.gets[early].ended);
+    w_fini(&w);
+}
+
+/* Puts that are not acknowledged may be anywhere: in DKVS with FENCE_FREE only time ends a Get. */
+static void without_acknowledgements(void **state)
+{
+    struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_DKVS,
+                                      .arity = 2,
+                                      .flags = PMIWIRE_EXCHANGE_FENCE_FREE,
+                                      .wait_ns = 20000};
+    struct world w;
+    uint64_t t;
+
+    (void)state;
+    start(&w, 7, 7, &o);
+    t = w_get(&w, 6, "key", 1, PMIWIRE_GET_WAIT);
+    w_gone(&w, 1);
+    ticks(&w, 10);
+    assert_true(w.gets[t].pending);
+    ticks(&w, 20);
+    assert_true(w.gets[t].ended);
+    assert_int_equal(w.gets[t].rc, PMIWIRE_ETIME);
+    w_fini(&w);
+}
+
+/* Many wait for one rank, some for another: a tick asks once for each, and all end. */
+static void many_wait(void **state)
+{
+    struct world w;
+    uint64_t t[40];
+
+    (void)state;
+    for (size_t d = 0; d < 3; d++) {
+        struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
+
+        start(&w, 7, 14, &o);
+        for (uint32_t i = 0; i < 40; i++) {
+            char key[16];
+
+            snprintf(key, sizeof(key), "key%u", i % 10);
+            t[i] = w_get(&w, 6, key, 3, PMIWIRE_GET_WAIT);
+        }
+        ticks(&w, 2);
+        assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), distance(6, 1));
+        w_gone(&w, 3);
+        ticks(&w, 1);
+        for (uint32_t i = 0; i < 40; i++)
+            expect_none(&w, t[i]);
+        assert_int_equal(w_stats(&w, 6).n_refused, 0);
+        w_fini(&w);
+    }
+}
+
+/* Who is told may wait again at once, for another rank. */
+static void wait_again(struct node *n, uint64_t token)
+{
+    char key[24];
+
+    if (token >= 21)
+        return;
+    snprintf(key, sizeof(key), "again%u", (unsigned)token);
+    (void)w_get(n->w, n->id, key, (int32_t)((token + 3) % 7), PMIWIRE_GET_WAIT);
+}
+
+static void again_and_again(void **state)
+{
+    struct world w;
+
+    (void)state;
+    for (size_t d = 0; d < 3; d++) {
+        struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
+
+        start(&w, 7, 7, &o);
+        w.on_got = wait_again;
+        for (uint32_t i = 0; i < 7; i++)
+            (void)w_get(&w, i, "first", 2, PMIWIRE_GET_WAIT);
+        ticks(&w, 3);
+        for (uint32_t r = 0; r < 7; r++)
+            w_gone(&w, r);
+        ticks(&w, 20);
+        assert_in_range(w.n_gets, 20, 28); /* where all is known here a Get ends at once */
+        for (size_t t = 0; t < w.n_gets; t++)
+            expect_none(&w, t);
+        w_fini(&w);
+    }
+}
+
+/* A key that another node has put as DENSE comes with the Fence; the Get ends before, as its source
+ * is gone, and the job goes on. */
+static void dense_elsewhere(void **state)
+{
+    struct pmiwire_exchange_opts o = {.arity = 2};
+    struct world w;
+    uint64_t t;
+
+    (void)state;
+    start(&w, 7, 7, &o);
+    w_put(&w, 2, "dense", "v", PMIWIRE_HINT_DENSE);
+    t = w_get(&w, 5, "dense", 2, PMIWIRE_GET_WAIT);
+    w_run(&w);
+    w_gone(&w, 2);
+    ticks(&w, 3);
+    assert_true(w.gets[t].ended); /* with the value if node 2 is its home */
+    w_fence(&w);
+    w_expect(&w, w_get(&w, 5, "dense", 2, PMIWIRE_GET_WAIT), "v");
+    w_fini(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_named_source),
+        cmocka_unit_test(no_source),
+        cmocka_unit_test(known_to_be_gone),
+        cmocka_unit_test(no_frames_for_short_waits),
+        cmocka_unit_test(a_put_that_is_late),
+        cmocka_unit_test(an_answer_that_is_late),
+        cmocka_unit_test(a_late_answer_on_the_way),
+        cmocka_unit_test(without_acknowledgements),
+        cmocka_unit_test(many_wait),
+        cmocka_unit_test(again_and_again),
+        cmocka_unit_test(dense_elsewhere),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
