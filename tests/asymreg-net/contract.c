@@ -62,12 +62,12 @@ struct asymreg_transport *make_transport(int role, bool dying)
 
     (void)role, (void)dying;
     if (strcmp(transport_name, "local") == 0) {
-        rc = asymreg_local_create(NULL, &t);
+        rc = asymreg_local_create(NULL, &t, NULL);
 #ifdef HAVE_UCX
     } else if (strncmp(transport_name, "ucx", 3) == 0) {
         struct asymreg_ucx_opts o = {.size = sizeof(o), .flags = passive ? ASYMREG_UCX_THREAD : 0};
 
-        rc = asymreg_ucx_create(&o, &t);
+        rc = asymreg_ucx_create(&o, &t, NULL);
 #endif
 #ifdef HAVE_IBV
     } else if (strcmp(transport_name, "ibv") == 0) {
@@ -78,7 +78,7 @@ struct asymreg_transport *make_transport(int role, bool dying)
                                          getenv(role ? "CONTRACT_DEVICE1" : "CONTRACT_DEVICE0"),
                                      .timeout_ms = dying ? 0 : 20000};
 
-        rc = asymreg_ibv_create(&o, &t);
+        rc = asymreg_ibv_create(&o, &t, NULL);
         if (rc == -ENODEV) {
             printf("skip: needs a verbs adapter\n");
             fflush(stdout);
@@ -216,6 +216,7 @@ static void make_memory(struct side *s)
 
 static struct published publish(struct side *s, int region)
 {
+    struct asymreg_error err = {0};
     static const uint32_t prot[N_REGIONS] = {ASYMREG_RW, ASYMREG_READ, ASYMREG_ALL, ASYMREG_RW};
     struct asymreg_mem_desc desc = {.size = sizeof(desc),
                                     .addr = (uintptr_t)memory[region],
@@ -234,8 +235,8 @@ static struct published publish(struct side *s, int region)
         desc.bytes = p.bytes = UINT64_MAX;
         desc.prot = ASYMREG_ALL;
     }
-    rc = s->ops->mem_reg(s->t, &desc, &registered[region], p.handle, &bytes);
-    CHECK(rc == 0 && registered[region], "mem_reg: %d %s", rc, s->ops->reason(s->t, 0));
+    rc = s->ops->mem_reg(s->t, &desc, &registered[region], p.handle, &bytes, &err);
+    CHECK(rc == 0 && registered[region], "mem_reg: %d %s", rc, err.text);
     CHECK(bytes <= s->caps.max_handle_bytes, "a handle of %zu bytes", bytes);
     p.handle_bytes = bytes;
     return p;
@@ -248,10 +249,10 @@ static void add_to_self(struct side *s, const struct order *order)
     struct asymreg_ep *ep;
     struct asymreg_rkey *key;
     struct published *p = &h->regions[COUNTERS];
-    int rc = s->ops->connect(s->t, h->address, h->address_bytes, &ep);
+    int rc = s->ops->connect(s->t, h->address, h->address_bytes, &ep, NULL);
 
     CHECK(rc == 0, "connect to itself: %d", rc);
-    rc = s->ops->rkey_unpack(s->t, ep, p->handle, p->handle_bytes, p->addr, p->bytes, &key);
+    rc = s->ops->rkey_unpack(s->t, ep, p->handle, p->handle_bytes, p->addr, p->bytes, &key, NULL);
     CHECK(rc == 0, "unpack its own: %d", rc);
     for (uint64_t i = 0; i < order->value; i++) {
         do {
@@ -305,7 +306,7 @@ static int target(int sock, bool dying)
     s.caps.size = sizeof(s.caps);
     CHECK(s.ops->query(s.t, &s.caps) == 0, "query");
     make_memory(&s);
-    rc = s.ops->address(s.t, s.hello.address, &bytes);
+    rc = s.ops->address(s.t, s.hello.address, &bytes, NULL);
     CHECK(rc == 0 && bytes <= s.caps.max_address_bytes, "address: %d, %zu bytes", rc, bytes);
     s.hello.address_bytes = bytes;
     for (int i = 0; i < N_REGIONS; i++)
@@ -336,6 +337,7 @@ static int target(int sock, bool dying)
 
 static int initiator(int sock, const struct contract_case *c)
 {
+    struct asymreg_error err = {0};
     struct side s = {.t = make_transport(1, c->dying), .sock = sock, .dying = c->dying};
     int rc;
 
@@ -344,8 +346,8 @@ static int initiator(int sock, const struct contract_case *c)
     CHECK(s.ops->query(s.t, &s.caps) == 0, "query");
     if (!receive(sock, &s.hello, sizeof(s.hello)))
         return 77; /* the target says why */
-    rc = s.ops->connect(s.t, s.hello.address, s.hello.address_bytes, &s.ep);
-    CHECK(rc == 0, "connect: %d %s", rc, s.ops->reason(s.t, 0));
+    rc = s.ops->connect(s.t, s.hello.address, s.hello.address_bytes, &s.ep, &err);
+    CHECK(rc == 0, "connect: %d %s", rc, err.text);
     for (int i = 0; i < N_REGIONS; i++) {
         struct published *p = &s.hello.regions[i];
 
@@ -353,7 +355,7 @@ static int initiator(int sock, const struct contract_case *c)
             !(s.caps.flags & ASYMREG_CAP_FD && s.caps.flags & ASYMREG_CAP_PRIVATE))
             continue;
         rc = s.ops->rkey_unpack(s.t, s.ep, p->handle, p->handle_bytes, p->addr, p->bytes,
-                                &s.keys[i]);
+                                &s.keys[i], NULL);
         CHECK(rc == 0, "rkey_unpack: %d", rc);
     }
     c->run(&s);

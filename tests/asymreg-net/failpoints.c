@@ -163,7 +163,7 @@ static void try_again(int line, const char *text, int rc, int had_fired)
     shown = 1;
     if (w && (rc == ASYMREG_EUNREACH || rc == ASYMREG_EPEER)) {
         CHECK(asymreg_forget(user, 1) == 0);
-        CHECK(asymreg_import(user, 1, blob, (size_t)n_blob) == 0);
+        CHECK(asymreg_import(user, 1, blob, (size_t)n_blob, NULL) == 0);
     }
 }
 #define TRY(call)                                                                                  \
@@ -192,14 +192,14 @@ static int open_one(struct asymreg_context **ctx)
     if (strcmp(transport_name, "ucx") == 0) {
         struct asymreg_ucx_opts o = {.size = sizeof(o), .flags = ASYMREG_UCX_THREAD};
 
-        rc = asymreg_ucx_create(&o, &opts.transport);
+        rc = asymreg_ucx_create(&o, &opts.transport, NULL);
     }
 #endif
 #ifdef HAVE_IBV
     if (strcmp(transport_name, "ibv") == 0) {
         struct asymreg_ibv_opts o = {.size = sizeof(o), .timeout_ms = 20000};
 
-        rc = asymreg_ibv_create(&o, &opts.transport);
+        rc = asymreg_ibv_create(&o, &opts.transport, NULL);
         if (rc == -ENODEV && !atomic_load(&fired)) {
             printf("skip: needs a verbs adapter\n");
             fflush(stdout);
@@ -207,7 +207,7 @@ static int open_one(struct asymreg_context **ctx)
         }
     }
 #endif
-    return rc < 0 ? rc : asymreg_open(&opts, ctx);
+    return rc < 0 ? rc : asymreg_open(&opts, ctx, NULL);
 }
 
 static void life(void)
@@ -223,10 +223,10 @@ static void life(void)
     TRY(open_one(&owner));
     TRY(open_one(&user));
     for (int i = 0; i < N; i++)
-        TRY(asymreg_register(owner, memory[i], sizeof(memory[i]), ASYMREG_ALL, 0, &ids[i]));
-    n_blob = asymreg_export(owner, blob, sizeof(blob));
+        TRY(asymreg_register(owner, memory[i], sizeof(memory[i]), ASYMREG_ALL, 0, &ids[i], NULL));
+    n_blob = asymreg_export(owner, blob, sizeof(blob), NULL);
     CHECK(n_blob > 0);
-    TRY(asymreg_import(user, 1, blob, (size_t)n_blob));
+    TRY(asymreg_import(user, 1, blob, (size_t)n_blob, NULL));
     TRY(asymreg_worker_create(user, &w));
     for (int i = 0; i < N; i += 7) {
         memset(buf, 'a' + i, sizeof(buf));
@@ -242,7 +242,7 @@ static void life(void)
                     &old)); /* what failed was not begun */
     CHECK(old == 0 && memory[1][0] == 5);
     TRY(asymreg_put_nb(w, 1, (uintptr_t)memory[2], ids[2], buf, 100));
-    TRY(asymreg_flush_all(w));
+    TRY(asymreg_flush(w, ASYMREG_ALL_PEERS));
     CHECK(memcmp(memory[2], buf, 100) == 0);
     for (int i = 0; i < N; i++)
         TRY(asymreg_unregister(owner, ids[i]));

@@ -131,8 +131,8 @@ static inline struct asymreg_context *open_context(uint32_t local_flags, uint32_
     struct asymreg_opts o = {.size = sizeof(o), .flags = flags, .max_regions = max_regions};
     struct asymreg_context *c = NULL;
 
-    CHECK_EQ(asymreg_local_create(&lo, &o.transport), 0);
-    CHECK_EQ(asymreg_open(&o, &c), 0);
+    CHECK_EQ(asymreg_local_create(&lo, &o.transport, NULL), 0);
+    CHECK_EQ(asymreg_open(&o, &c, NULL), 0);
     return c;
 }
 
@@ -152,7 +152,7 @@ static inline void target_order(struct asymreg_context **ctx, const struct order
         } else if (o->kind == ANON) {
             p = mmap(NULL, o->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         } else if (o->kind == SHARED) {
-            a->rc = asymreg_alloc(*ctx, o->bytes, &p);
+            a->rc = asymreg_segment_alloc(*ctx, o->bytes, &p, NULL);
         } else {
             char path[] = "/tmp/asymreg-test-XXXXXX", self[64];
             int fd = mkstemp(path), ro = -1;
@@ -171,7 +171,7 @@ static inline void target_order(struct asymreg_context **ctx, const struct order
                 o->kind == READ_ONLY_FILE ? ro : fd, 0, NULL);
         }
         if (a->rc == 0)
-            a->rc = asymreg_register(*ctx, p, o->bytes, o->prot, o->flags & 0xff, &a->id);
+            a->rc = asymreg_register(*ctx, p, o->bytes, o->prot, o->flags & 0xff, &a->id, NULL);
         a->addr = (uintptr_t)p;
         break;
     case UNREGISTER:
@@ -214,7 +214,7 @@ static inline void target_start_as(struct target *t, uint32_t local_flags, int u
             CHECK(prctl(PR_SET_DUMPABLE, 0) == 0);
         ctx = open_context(local_flags, 0, 0);
         unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
-        ssize_t n = asymreg_export(ctx, blob, sizeof(blob));
+        ssize_t n = asymreg_export(ctx, blob, sizeof(blob), NULL);
         CHECK(n > 0);
         send_all(pair[1], &n, sizeof(n));
         send_all(pair[1], blob, (size_t)n);
