@@ -8,8 +8,8 @@
  * mapped file. Its **blob**, some hundred bytes, goes once to each peer, by whatever carries bytes.
  * A peer imports the blob under a number of its choice, the **PE**, makes a **worker** for each
  * thread, and puts, gets and updates memory by its ordinary address there. The library finds the
- * registration and its handle in a copy of the peer's table, keeps that copy fresh, and refuses what
- * does not fit. Peers take no part in operations, and no thread is started.
+ * registration and its handle in a copy of the peer's table, keeps that copy fresh, and refuses
+ * what does not fit. Peers take no part in operations, and no thread is started.
  *
  * What it is not: an OpenSHMEM or MPI library, a launcher, an allocator.
  *

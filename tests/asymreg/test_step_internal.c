@@ -70,9 +70,7 @@ static void look(void)
     /* In the order in which a writer's mistakes show: what a hint tells first. */
     seen(asymreg__probable(op.ix, addr, ASYMREG_ANY, &found) ? &found : NULL, 0,
          "seen done before, and undone by a hint");
-    uint32_t slot = op.ix->search(op.ix, addr);
-    seen(slot != UINT32_MAX && asymreg__slot_read(op.ix, slot, addr, &found) ? &found : NULL, 1,
-         "seen done before, and undone in the tree");
+    seen(op.ix->search(op.plain, addr), 1, "seen done before, and undone in the tree");
     seen(asymreg__index_search(op.plain, addr), 1,
          "seen done before, and undone by asymreg__index_search()");
     seen(asymreg__index_lookup(op.cached, addr), 1,

@@ -69,8 +69,8 @@ struct asymreg_group_opts {
     uint32_t serial;   /**< the same at each member, and larger than that of each group that had the
                           channel before, at any of its members */
     uint32_t reserved; /**< 0 */
-    /** array of n: the scratch regions, in the same order everywhere; those needed are copied. NULL:
-     * `member` says where they are */
+    /** array of n: the scratch regions, in the same order everywhere; those needed are copied.
+     * NULL: `member` says where they are */
     const struct asymreg_member *members;
     /**
      * Where the scratch region of a member begins (not its channel); called once for each member
@@ -91,7 +91,8 @@ struct asymreg_group_opts {
  *
  * Talks to nobody: a member may call this, and begin its first call on the group, before others
  * have. It takes 1.3 KB, however many members there are. A group ends as silently, with
- * asymreg_group_close(), when its last call has returned. After 2^32 calls a group runs into the next serial's numbers.
+ * asymreg_group_close(), when its last call has returned. After 2^32 calls a group runs into the
+ * next serial's numbers.
  */
 ASYMREG_API int asymreg_group_open(struct asymreg_worker *worker,
                                    const struct asymreg_group_opts *opts,

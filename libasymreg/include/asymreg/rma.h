@@ -6,12 +6,12 @@
  *
  * **Context** (one a process, or several): its registered regions, published; a transport; the
  * peers it was told of. **Worker** (one a thread): what a thread needs to begin operations. **PE**:
- * a peer's number, which you choose. Nothing is collective: a process registers and unregisters when
- * it likes, and no peer takes part. How the address of a region reaches a peer is your affair.
+ * a peer's number, which you choose. Nothing is collective: a process registers and unregisters
+ * when it likes, and no peer takes part. How the address of a region reaches a peer is your affair.
  *
  *     asymreg_open(NULL, &ctx, &err);                             // both sides
  *     asymreg_register(ctx, p, 4096, ASYMREG_RW, 0, &id, &err);   // the target: any memory
- *     n = asymreg_export(ctx, blob, sizeof(blob), &err);          // carried by PMI, a socket, a file
+ *     n = asymreg_export(ctx, blob, sizeof(blob), &err);          // carried by PMI, a socket
  *     asymreg_import(ctx, 7, blob, n, &err);                      // the initiator
  *     asymreg_worker_create(ctx, &worker);
  *     asymreg_put(worker, 7, addr_of_p + 8, id, "x", 1);          // id, or ASYMREG_ANY
@@ -507,8 +507,8 @@ ASYMREG_API int asymreg_segment_alloc(struct asymreg_context *context, size_t by
  * @brief End a segment; its memory goes if asymreg_segment_alloc() made it.
  * @param context  the context
  * @param addr     where it begins
- * @return 0, -EINVAL, ASYMREG_ENOREGION (no such segment begins there), ASYMREG_EBUSY (a region lies
- *         in it)
+ * @return 0, -EINVAL, ASYMREG_ENOREGION (no such segment begins there), ASYMREG_EBUSY (a region
+ *         lies in it)
  */
 ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, const void *addr);
 /** @} */

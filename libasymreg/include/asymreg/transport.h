@@ -45,9 +45,10 @@
  * refreshes its table and tries once more. ASYMREG_EFAULT: registered, but no memory there.
  * ASYMREG_EACCES: refused by hardware or kernel. ASYMREG_EPEER: the peer has gone; every operation
  * pending on the endpoint then completes with this too, and no call may wait for that peer ever
- * again. ASYMREG_ENOTSUP, ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. Functions that
- * take an `err` (may be NULL) fill its `code` and `text` where they know more than the code says. A peer
- * that dies must show within one second in a pending operation, a `flush` or `peer_alive`.
+ * again. ASYMREG_ENOTSUP, ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. Functions
+ * that take an `err` (may be NULL) fill its `code` and `text` where they know more than the code
+ * says. A peer that dies must show within one second in a pending operation, a `flush` or
+ * `peer_alive`.
  *
  * **Threads.** With ASYMREG_CAP_THREADS any function but `destroy` may be called by several threads
  * at once; without it the core holds a lock around each call. No function may call back into the
@@ -163,7 +164,7 @@ struct asymreg_mem_desc {
  * of SIGBUS if it is broken.
  */
 #define ASYMREG_MEM_TRUSTED 2u
-/** Peers `map` this and store into it: see asymreg_unregister_drain(). Only with ASYMREG_CAP_MAP. */
+/** Peers `map` this and store into it: see asymreg_unregister_drain(). With ASYMREG_CAP_MAP. */
 #define ASYMREG_MEM_ACTIVITY 4u
 
 /** A registration, an endpoint and an unpacked handle: each transport defines them for itself. */
@@ -336,8 +337,8 @@ struct asymreg_local_opts {
  *        node.
  *
  * Memory with a descriptor goes through shared memory, everything else through CMA. Sealed memory
- * (a memfd with F_SEAL_SHRINK, as asymreg_segment_alloc() makes it) and files trusted on both sides are
- * accessed by plain loads and stores; other files through the kernel, which reports a truncated
+ * (a memfd with F_SEAL_SHRINK, as asymreg_segment_alloc() makes it) and files trusted on both sides
+ * are accessed by plain loads and stores; other files through the kernel, which reports a truncated
  * file as ASYMREG_EFAULT where a load would be killed by SIGBUS.
  *
  * The capabilities in flags are those of the best case. CMA has no atomics (ASYMREG_ENOTSUP). Both

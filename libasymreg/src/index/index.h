@@ -82,7 +82,7 @@ struct asymreg__reader;
 
 struct asymreg__index {
     uintptr_t root; /* node | depth; depth 1: a leaf */
-    uint32_t (*search)(const struct asymreg__index *, uint64_t addr);
+    const struct asymreg_region *(*search)(struct asymreg__reader *, uint64_t addr);
     void (*search_many)(const struct asymreg__index *, const uint64_t *, uint32_t, uint32_t *);
     struct asymreg__slot *slots;
     uint32_t *hints_on; /* or NULL */
@@ -135,7 +135,8 @@ static inline asymreg_id asymreg__id(uint32_t slot, uint32_t generation)
     return (uint64_t)generation << 32 | slot;
 }
 
-/* search.c: chooses how nodes are searched: plain C if asked for, or if the processor has no AVX2. */
+/* search.c: chooses how nodes are searched: plain C if asked for, or on a processor without
+ * AVX2. */
 void asymreg__search_pick(struct asymreg__index *ix, int plain);
 /* How many of the keys are at most `key`; keys as a leaf or inner node has them. For the writer. */
 uint32_t asymreg__rank(const int64_t *keys, int64_t key);

@@ -64,27 +64,35 @@ static inline int64_t search_key(uint64_t addr)
     return asymreg__key(addr < UINT64_MAX ? addr : addr - 1);
 }
 
-/* The slot that may hold an address, by way of the tree; inside a section. */
-ALWAYS_INLINE uint32_t tree_search(const struct asymreg__index *ix, uint64_t addr, rank_fn *rank)
+/* The region that holds an address, by way of the tree. */
+ALWAYS_INLINE const struct asymreg_region *tree_search(struct asymreg__reader *r, uint64_t addr,
+                                                       rank_fn *rank)
 {
-    uintptr_t root = __atomic_load_n(&ix->root, __ATOMIC_ACQUIRE);
-    const void *node = (const void *)(root & ~(uintptr_t)63);
+    const struct asymreg__index *ix = r->index;
+    const struct asymreg_region *found = NULL;
     const struct asymreg__leaf *leaf;
     int64_t key = search_key(addr);
+    const void *node;
+    uintptr_t root;
     uint32_t n;
 
+    asymreg__reader_enter(r);
+    root = __atomic_load_n(&ix->root, __ATOMIC_ACQUIRE);
+    node = (const void *)(root & ~(uintptr_t)63);
     for (uintptr_t depth = root & 63; depth > 1; depth--) {
         const struct asymreg__inner *inner = node;
         node = __atomic_load_n(&inner->child[rank(inner->keys, key) - 1], __ATOMIC_ACQUIRE);
     }
     leaf = node;
     __builtin_prefetch(leaf->slots);
-    n = rank(leaf->keys, key);
-    return n ? leaf->slots[n - 1] : NO_SLOT;
+    if ((n = rank(leaf->keys, key)))
+        found = hit(r, ix, leaf->slots[n - 1], addr);
+    asymreg__reader_exit(r);
+    return found;
 }
 
-/* The same of several addresses: all of them one level down, then all of them the next, so that the
- * cache misses of a level overlap. */
+/* The slots that may hold several addresses; inside a section. All of them one level down, then all
+ * of them the next, so that the cache misses of a level overlap. */
 ALWAYS_INLINE void tree_search_many(const struct asymreg__index *ix, const uint64_t *addrs,
                                     uint32_t n, uint32_t *slots, rank_fn *rank)
 {
@@ -113,9 +121,9 @@ ALWAYS_INLINE void tree_search_many(const struct asymreg__index *ix, const uint6
     }
 }
 
-static uint32_t search_plain(const struct asymreg__index *ix, uint64_t addr)
+static const struct asymreg_region *search_plain(struct asymreg__reader *r, uint64_t addr)
 {
-    return tree_search(ix, addr, rank_plain);
+    return tree_search(r, addr, rank_plain);
 }
 
 static void search_many_plain(const struct asymreg__index *ix, const uint64_t *addrs, uint32_t n,
@@ -125,9 +133,9 @@ static void search_many_plain(const struct asymreg__index *ix, const uint64_t *a
 }
 
 #if HAVE_AVX2
-AVX2 static uint32_t search_avx2(const struct asymreg__index *ix, uint64_t addr)
+AVX2 static const struct asymreg_region *search_avx2(struct asymreg__reader *r, uint64_t addr)
 {
-    return tree_search(ix, addr, rank_avx2);
+    return tree_search(r, addr, rank_avx2);
 }
 
 AVX2 static void search_many_avx2(const struct asymreg__index *ix, const uint64_t *addrs,
@@ -162,16 +170,12 @@ const struct asymreg_region *asymreg__index_search(struct asymreg__reader *reade
     const struct asymreg__index *ix = reader->index;
     const uint32_t *hints = __atomic_load_n(&ix->hints_on, __ATOMIC_ACQUIRE);
     const struct asymreg_region *found;
-    uint32_t word, slot;
+    uint32_t word;
 
     if (hints && (word = asymreg__hint_word(ix, hints, addr)) &&
         (found = hit(reader, ix, word - 1, addr)))
         return found;
-    asymreg__reader_enter(reader);
-    slot = ix->search(ix, addr);
-    found = slot == NO_SLOT ? NULL : hit(reader, ix, slot, addr);
-    asymreg__reader_exit(reader);
-    return found;
+    return ix->search(reader, addr);
 }
 
 const struct asymreg_region *asymreg__index_at(struct asymreg__reader *reader, asymreg_id id,

@@ -222,31 +222,32 @@ ALWAYS_INLINE struct asymreg__key *known_key(struct asymreg__peer *p,
 }
 
 /*
- * Region and key for an access, as far as they are known here; inside a section. Returns what
- * judge() says. A caller that names a registration has named its slot, and a hint names a probable
- * one: then nothing is searched.
+ * The key for an access, as far as it is known here (NULL: it must be made), and the region, if
+ * `seen` is not NULL (its id ASYMREG_ANY: there is none); inside a section. Returns what judge()
+ * says. A caller that names a registration has named its slot, and a hint names a probable one:
+ * then nothing is searched.
  */
 ALWAYS_INLINE int look_up(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id,
-                          uint32_t need, struct target *t)
+                          uint32_t need, struct asymreg__key **key, struct asymreg_region *seen)
 {
+    static const struct asymreg_region none = {.id = ASYMREG_ANY};
     struct asymreg_region region;
     const struct asymreg_region *found;
     int rc;
 
-    t->key = NULL;
+    *key = NULL;
     if (asymreg__probable(l->reader->index, raddr, id, &region)) {
         if ((rc = judge(&region, raddr, bytes, id, need)) == 0)
-            t->key = known_key(l->peer, &region);
-        t->region = region;
+            *key = known_key(l->peer, &region);
+        if (seen)
+            *seen = region;
         return rc;
     }
     found = asymreg__index_lookup(l->reader, raddr);
     if ((rc = judge(found, raddr, bytes, id, need)) == 0)
-        t->key = known_key(l->peer, found);
-    if (found)
-        t->region = *found;
-    else
-        t->region.id = ASYMREG_ANY;
+        *key = known_key(l->peer, found);
+    if (seen)
+        *seen = found ? *found : none;
     return rc;
 }
 
@@ -278,7 +279,7 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
         return ASYMREG_EOVERFLOW;
     for (int i = 0; i < MAX_TRIES; i++) {
         asymreg__reader_enter(l->reader);
-        rc = look_up(l, raddr, bytes, id, need, t);
+        rc = look_up(l, raddr, bytes, id, need, &t->key, &t->region);
         had |= t->region.id != ASYMREG_ANY;
         if (!refreshed && (rc < 0 || asymreg__stale(&l->fresh) || p->ask)) {
             asymreg__reader_exit(l->reader);
@@ -475,7 +476,7 @@ ALWAYS_INLINE int try_fast(struct asymreg_worker *w, struct link *l, uint64_t ra
                            size_t bytes, int what, int blocking, char *here)
 {
     struct asymreg_op op, *use = blocking ? &op : NULL;
-    struct target t;
+    struct asymreg__key *key;
     int rc = 1;
 
     if (!l->plain || !bytes || raddr + bytes - 1 < raddr)
@@ -483,15 +484,15 @@ ALWAYS_INLINE int try_fast(struct asymreg_worker *w, struct link *l, uint64_t ra
     if (raddr - l->guess_base <= l->guess_span) /* asked for before the search leads to it */
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
     asymreg__reader_enter(l->reader);
-    if (look_up(l, raddr, bytes, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, &t) == 0 &&
-        t.key && !asymreg__stale(&l->fresh)) {
+    if (look_up(l, raddr, bytes, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, &key, NULL) == 0 &&
+        key && !asymreg__stale(&l->fresh)) {
         op.status = 0;
         if (what == PUT)
-            rc = w->ops->put(w->t, l->peer->ep, t.key->rkey, raddr, here, bytes, NULL, use);
+            rc = w->ops->put(w->t, l->peer->ep, key->rkey, raddr, here, bytes, NULL, use);
         else
-            rc = w->ops->get(w->t, l->peer->ep, t.key->rkey, raddr, here, bytes, NULL, use);
+            rc = w->ops->get(w->t, l->peer->ep, key->rkey, raddr, here, bytes, NULL, use);
         if (rc)
-            rc = go_on(w, l, t.key, raddr, bytes, what, here, use, rc);
+            rc = go_on(w, l, key, raddr, bytes, what, here, use, rc);
         else
             l->known_alive = 1;
     }
@@ -635,7 +636,7 @@ int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, 
     return 0;
 }
 
-static int flush_link(struct link *l)
+__attribute__((noinline)) static int flush_link(struct link *l)
 {
     struct asymreg__peer *p = l->peer;
     int rc, late;
@@ -651,7 +652,7 @@ static int flush_link(struct link *l)
     return gone(l, rc);
 }
 
-static int flush_all(struct asymreg_worker *worker)
+__attribute__((noinline)) static int flush_all(struct asymreg_worker *worker)
 {
     int first = 0, rc;
 

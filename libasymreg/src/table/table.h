@@ -23,8 +23,8 @@
  * 32 bits; a peer reads the handle when it first needs it.
  *
  * Threads: making a table or a cache is MT-Safe. A table has one writer: one thread at a time calls
- * what changes or destroys it, while readers of its index, here and in other processes, continue. So
- * has a cache; asymreg__cache_stale() may be called at any time.
+ * what changes or destroys it, while readers of its index, here and in other processes, continue.
+ * So has a cache; asymreg__cache_stale() may be called at any time.
  *
  * Source: the copied table of "Asymmetric Memory Extension for OpenSHMEM", section 3; log, leaves
  * and generations are ours.
@@ -183,8 +183,8 @@ void asymreg__cache_destroy(struct asymreg__cache *cache);
 
 /*
  * Brings the cache up to date with everything that was published before the call. Returns changes
- * found; or what `read` returned, ASYMREG_EPEER (closed), ASYMREG_EBUSY (overtaken again and again),
- * ASYMREG_ETABLE, -ENOMEM. After an error the cache answers as of some earlier moment; a later
+ * found; or what `read` returned, ASYMREG_EPEER (closed), ASYMREG_EBUSY (overtaken again and
+ * again), ASYMREG_ETABLE, -ENOMEM. After an error the cache answers as of some earlier moment; a later
  * refresh mends it.
  */
 int asymreg__cache_refresh(struct asymreg__cache *cache, uint32_t mode);
