@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The cases of the contract test: what the initiator does in each. */
 #define _GNU_SOURCE
-#include "contract.h"
+#include "transport_contract.h"
 
 #include "../opts_size.h"
 

@@ -2,7 +2,7 @@
 /* Collectives among 1 to 9 processes, over shared memory and over CMA; and what happens when a
  * member dies. */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "targets.h"
 
 enum { MAX = 9, BLOCK = 1000 };
 

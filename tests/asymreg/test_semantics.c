@@ -4,9 +4,8 @@
  * processes, over shared memory, CMA and both: a defined error each.
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "targets.h"
 
-#include "../../libasymreg/src/rma/context.h"
 
 #include <sched.h>
 #include <sys/mount.h>
@@ -841,43 +840,6 @@ static void limit_of_files(void)
     puts("limit_of_files");
 }
 
-/* A child that frees its parent's worker does not free the place in which that shows a peer what it
- * does. */
-static void worker_of_a_parent(void)
-{
-    struct asymreg_context *owner = open_context(0, ASYMREG_DRAIN, 0),
-                           *user = open_context(0, 0, 0);
-    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
-    struct asymreg_worker *first, *second;
-    char memory[8] = "";
-    asymreg_id id;
-    ssize_t n;
-    int status;
-
-    CHECK_EQ(asymreg_register(owner, memory, sizeof(memory), ASYMREG_RW, 0, &id, NULL), 0);
-    CHECK((n = asymreg_export(owner, blob, sizeof(blob), NULL)) > 0);
-    CHECK_EQ(asymreg_import(user, PE, blob, (size_t)n, NULL), 0);
-    CHECK_EQ(asymreg_worker_create(user, &first), 0);
-    CHECK_EQ(asymreg_put(first, PE, (uintptr_t)memory, id, "a", 1), 0);
-    CHECK(owner->activity->slots[0].process != 0);
-    fflush(stdout);
-    if (fork() == 0) {
-        asymreg_worker_destroy(first);
-        asymreg_close(user);
-        _exit(0);
-    }
-    CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    CHECK_EQ(asymreg_worker_create(user, &second), 0);
-    CHECK_EQ(asymreg_put(second, PE, (uintptr_t)memory, id, "b", 1), 0);
-    CHECK_EQ(owner->activity->n_used, 2); /* each has its own */
-    asymreg_worker_destroy(first);
-    asymreg_worker_destroy(second);
-    CHECK(owner->activity->slots[0].process == 0 && owner->activity->slots[1].process == 0);
-    asymreg_close(user);
-    asymreg_close(owner);
-    puts("worker_of_a_parent");
-}
-
 /* A child that closes what it has inherited, as destructors do at its exit, takes nothing from its
  * parent's peers. */
 static void closed_by_a_child(void)
@@ -1065,7 +1027,6 @@ int main(int argc, char **argv)
     }
     if (argc == 1) {
         closed_by_a_child();
-        worker_of_a_parent();
         hidden_peer();
         limits();
         limit_of_files();

@@ -8,7 +8,7 @@
  * the other orders of a weaker memory.
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "targets.h"
 
 #include "../../libasymreg/src/table/table.h"
 

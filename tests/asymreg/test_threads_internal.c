@@ -5,7 +5,7 @@
  * ThreadSanitizer too.
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "targets.h"
 
 #include <pthread.h>
 #include <sched.h>

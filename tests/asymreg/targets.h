@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* For tests with several processes: checks that end the process, and a target that does what it is
  * told over a socket. */
-#ifndef ASYMREG_TESTS_HARNESS_H
-#define ASYMREG_TESTS_HARNESS_H
+#ifndef ASYMREG_TESTS_TARGETS_H
+#define ASYMREG_TESTS_TARGETS_H
 
 #include <asymreg.h>
 

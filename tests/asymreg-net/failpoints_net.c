@@ -143,7 +143,7 @@ static struct asymreg_worker *w;
 static unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
 static ssize_t n_blob;
 
-/* As tests/asymreg/failpoints.c. A connection that came to nothing is made anew. */
+/* As tests/asymreg/failpoints_asymreg.c. A connection that came to nothing is made anew. */
 static void try_again(int line, const char *text, int rc, int had_fired)
 {
     /* What fails in the other side's thread, as it answers, shows in a later call: a connection

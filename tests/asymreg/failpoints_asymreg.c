@@ -5,7 +5,7 @@
  * is made again; and at the end no byte is mapped and no descriptor open that was not before.
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "targets.h"
 
 #include <dirent.h>
 #include <stdarg.h>

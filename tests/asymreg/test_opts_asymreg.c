@@ -2,7 +2,7 @@
 /* Option structs of other releases. Those of the transports over networks are in tests/asymreg-net.
  * */
 #include "../opts_size.h"
-#include "harness.h"
+#include "targets.h"
 
 static int context(void *opts, void *ctx)
 {

@@ -13,7 +13,7 @@
  * For ibv: CONTRACT_DEVICE0 and CONTRACT_DEVICE1 name the adapters of the target and the initiator.
  * */
 #define _GNU_SOURCE
-#include "contract.h"
+#include "transport_contract.h"
 
 #ifdef HAVE_UCX
 #include <asymreg-ucx.h>
