@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "targets.h"
 
-
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
