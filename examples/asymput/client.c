@@ -158,16 +158,17 @@ void measure(const struct options *o, int sock)
     struct asymreg_worker *worker;
     struct result results[MAX_POINTS];
     struct request end = {0};
+    struct asymreg_error err;
     struct hello hello;
     int rc;
 
     if (!receive_all(sock, &hello, sizeof(hello)) || hello.blob_bytes > sizeof(hello.blob))
         fail("the server has gone", 0);
-    rc = asymreg_import(ctx, PE_SERVER, hello.blob, (size_t)hello.blob_bytes);
-    if (rc == 0)
-        rc = asymreg_worker_create(ctx, &worker);
+    rc = asymreg_import(ctx, PE_SERVER, hello.blob, (size_t)hello.blob_bytes, &err);
     if (rc < 0)
-        fail(asymreg_why(ctx) ? asymreg_why(ctx) : "asymreg_import", rc);
+        fail(err.text, 0);
+    if ((rc = asymreg_worker_create(ctx, &worker)) < 0)
+        fail("asymreg_worker_create", rc);
     printf(
         "%s, blocks of %llu bytes, %u %% puts: nanoseconds an operation, median of %u times %llu\n",
         o->transport, (unsigned long long)o->block, o->puts, o->trials, (unsigned long long)o->ops);

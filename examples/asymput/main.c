@@ -111,10 +111,10 @@ struct asymreg_context *open_context(const struct options *o)
         /* The published table is in shared memory in both cases. */
         local.flags = strcmp(o->transport, "shm") == 0 ? ASYMREG_LOCAL_SHM
                                                        : ASYMREG_LOCAL_CMA | ASYMREG_LOCAL_SHM;
-        rc = asymreg_local_create(&local, &opts.transport);
+        rc = asymreg_local_create(&local, &opts.transport, NULL);
     } else if (strcmp(o->transport, "ucx") == 0) {
 #ifdef ASYMPUT_UCX
-        rc = asymreg_ucx_create(NULL, &opts.transport);
+        rc = asymreg_ucx_create(NULL, &opts.transport, NULL);
 #else
         cannot("built without UCX: apt install libucx-dev");
 #endif
@@ -123,7 +123,7 @@ struct asymreg_context *open_context(const struct options *o)
         struct asymreg_ibv_opts ibv = {
             .size = sizeof(ibv), .device = o->device, .timeout_ms = 10000};
 
-        rc = asymreg_ibv_create(&ibv, &opts.transport);
+        rc = asymreg_ibv_create(&ibv, &opts.transport, NULL);
         if (rc == -ENODEV)
             cannot(asymreg_ibv_strerror(rc));
 #else
@@ -132,7 +132,7 @@ struct asymreg_context *open_context(const struct options *o)
     }
     if (rc < 0)
         fail(o->transport, rc);
-    rc = asymreg_open(&opts, &ctx);
+    rc = asymreg_open(&opts, &ctx, NULL);
     if (rc < 0)
         fail("asymreg_open", rc);
     return ctx;

@@ -16,7 +16,6 @@ struct memory {
     int fd;
     size_t bytes;
     char *one, *many;
-    uint64_t segments[2];
     asymreg_id one_id;
     asymreg_id *ids;
     uint64_t n;
@@ -28,12 +27,13 @@ static void release(struct asymreg_context *ctx, struct memory *m, bool segments
         asymreg_unregister(ctx, m->ids[i]);
     if (m->one_id)
         asymreg_unregister(ctx, m->one_id);
-    for (int i = 0; segments && i < 2; i++)
-        asymreg_segment_remove(ctx, m->segments[i]);
-    if (m->one)
-        munmap(m->one, m->bytes);
-    if (m->many)
-        munmap(m->many, m->bytes);
+    for (int i = 0; i < 2; i++) {
+        void *at = i ? m->many : m->one;
+        if (at && segments)
+            asymreg_segment_remove(ctx, at);
+        if (at)
+            munmap(at, m->bytes);
+    }
     if (m->fd >= 0)
         close(m->fd);
     free(m->ids);
@@ -78,17 +78,17 @@ static int provide(struct asymreg_context *ctx, const struct request *r, bool se
     if (!m->ids)
         return -ENOMEM;
     if (segments) {
-        rc = asymreg_segment_add(ctx, m->one, m->bytes, ASYMREG_RW, 0, m->fd, 0, &m->segments[0]);
+        rc = asymreg_segment_add(ctx, m->one, m->bytes, ASYMREG_RW, 0, m->fd, 0, NULL);
         if (rc == 0)
-            rc = asymreg_segment_add(ctx, m->many, m->bytes, ASYMREG_RW, 0, m->fd, 0,
-                                     &m->segments[1]);
+            rc = asymreg_segment_add(ctx, m->many, m->bytes, ASYMREG_RW, 0, m->fd, 0, NULL);
     }
     if (rc == 0)
-        rc = asymreg_register(ctx, m->one, (size_t)(r->n * r->block), ASYMREG_RW, 0, &m->one_id);
+        rc = asymreg_register(ctx, m->one, (size_t)(r->n * r->block), ASYMREG_RW, 0, &m->one_id,
+                              NULL);
     begin = now_ns();
     for (; rc == 0 && m->n < r->n; m->n++)
         rc = asymreg_register(ctx, m->many + m->n * r->block, (size_t)r->block, ASYMREG_RW, 0,
-                              &m->ids[m->n]);
+                              &m->ids[m->n], NULL);
     reply->register_ns = (double)(now_ns() - begin) / (double)r->n;
     reply->one = (uintptr_t)m->one;
     reply->many = (uintptr_t)m->many;
@@ -103,7 +103,7 @@ void serve(const struct options *o, int sock)
     struct memory memory = {.fd = -1};
     struct hello hello = {0};
     struct request request;
-    ssize_t n = asymreg_export(ctx, hello.blob, sizeof(hello.blob));
+    ssize_t n = asymreg_export(ctx, hello.blob, sizeof(hello.blob), NULL);
     int rc = asymreg_worker_create(ctx, &worker);
 
     if (n < 0 || rc < 0)

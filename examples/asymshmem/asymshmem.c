@@ -14,7 +14,7 @@
  *
  *   1. every PE puts its number into its slot of its neighbour's array
  *   2. every PE adds to a counter at PE 0 (atomics need shared memory here, so the counter is in
- *      asymreg_alloc() memory)
+ *      asymreg_segment_alloc() memory)
  *   3. every PE gets its own line of PE 0's file, and the last one writes one, which is then in the
  *      file
  *   4. PE 1 frees its array; who still uses the address gets an error, not somebody else's data
@@ -72,7 +72,7 @@ static char *map_file(struct asymreg_context *ctx, int fd, int n_pes)
         expect(dprintf(fd, "line of PE %-*d\n", LINE - 12, pe) == LINE, "the file can be written");
     file = mmap(NULL, (size_t)n_pes * LINE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     expect(file != MAP_FAILED, "the file can be mapped");
-    check(asymreg_register(ctx, file, (size_t)n_pes * LINE, ASYMREG_RW, 0, NULL),
+    check(asymreg_register(ctx, file, (size_t)n_pes * LINE, ASYMREG_RW, 0, NULL, NULL),
           "register the file");
     return file;
 }
@@ -103,31 +103,33 @@ int main(int argc, char **argv)
     expect(n_pes <= MAX_PES, "there are at most 64 PEs");
 
     /* What each has, registered when it has it. */
-    check(asymreg_open(NULL, &ctx), "open");
+    check(asymreg_open(NULL, &ctx, NULL), "open");
     check(asymreg_worker_create(ctx, &worker), "worker");
     mine.n = (uint64_t)n_pes * (uint64_t)(me + 1);
     array = calloc(mine.n, sizeof(*array));
     expect(array != NULL, "there is memory");
-    check(asymreg_register(ctx, array, mine.n * sizeof(*array), ASYMREG_RW, 0, &mine.array_id),
-          "register the array");
+    check(
+        asymreg_register(ctx, array, mine.n * sizeof(*array), ASYMREG_RW, 0, &mine.array_id, NULL),
+        "register the array");
     mine.array = (uintptr_t)array;
     if (me == 0) {
         int fd = mkstemp(path);
 
-        check(asymreg_alloc(ctx, 4096, &counter), "alloc");
-        check(asymreg_register(ctx, counter, 8, ASYMREG_ALL, 0, NULL), "register the counter");
+        check(asymreg_segment_alloc(ctx, 4096, &counter, NULL), "alloc");
+        check(asymreg_register(ctx, counter, 8, ASYMREG_ALL, 0, NULL, NULL),
+              "register the counter");
         expect(fd >= 0, "there is a temporary file");
         file = map_file(ctx, fd, n_pes);
         close(fd);
         mine.counter = (uintptr_t)counter;
         mine.file = (uintptr_t)file;
     }
-    n = asymreg_export(ctx, mine.blob, sizeof(mine.blob));
+    n = asymreg_export(ctx, mine.blob, sizeof(mine.blob), NULL);
     check((int)n, "export");
     mine.blob_bytes = (uint64_t)n;
     exchange(me, n_pes);
     for (int pe = 0; pe < n_pes; pe++)
-        check(asymreg_import(ctx, (uint32_t)pe, cards[pe].blob, (size_t)cards[pe].blob_bytes),
+        check(asymreg_import(ctx, (uint32_t)pe, cards[pe].blob, (size_t)cards[pe].blob_bytes, NULL),
               "import");
 
     /* 1. An address that is good at one PE only. */

@@ -147,14 +147,14 @@ static void registry_bytes(struct minirt *rt, uint64_t *context, uint64_t *peer)
     int64_t before = heap(), first = 0;
     ssize_t n;
 
-    checked(rt, asymreg_open(&opts, &ctx), "libasymreg", "open");
+    checked(rt, asymreg_open(&opts, &ctx, NULL), "libasymreg", "open");
     checked(rt, asymreg_worker_create(ctx, &worker), "libasymreg", "worker");
-    checked(rt, asymreg_register(ctx, &word, sizeof(word), ASYMREG_RW, 0, NULL), "libasymreg",
+    checked(rt, asymreg_register(ctx, &word, sizeof(word), ASYMREG_RW, 0, NULL, NULL), "libasymreg",
             "register");
-    n = asymreg_export(ctx, blob, sizeof(blob));
+    n = asymreg_export(ctx, blob, sizeof(blob), NULL);
     checked(rt, (int)n, "libasymreg", "export");
     for (uint32_t i = 0; i < 65; i++) {
-        checked(rt, asymreg_import(ctx, i, blob, (size_t)n), "libasymreg", "import");
+        checked(rt, asymreg_import(ctx, i, blob, (size_t)n, NULL), "libasymreg", "import");
         checked(rt, asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, sizeof(got)),
                 "libasymreg", "get");
         if (i == 0) /* with what is made once */

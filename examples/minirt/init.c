@@ -16,36 +16,11 @@
 
 const char *const minirt__transports[] = {[SHM] = "shm", [CMA] = "cma", [UCX] = "ucx"};
 
-/* Whose code it is shows in its block of numbers; what is none of the libraries' is minirt's own,
- * or the system's. */
-int minirt__fail(struct minirt *rt, int rc, const char *format, ...)
+int minirt__fail(struct minirt *rt, int code, const char *reason, const char *format, ...)
 {
-    int code = rc, n = snprintf(rt->why, sizeof(rt->why), "rank %u: ", rt->rank);
-    const char *reason = NULL, *why;
+    int n = snprintf(rt->why, sizeof(rt->why), "rank %u: ", rt->rank);
     va_list list;
 
-    switch (rc / 1000) {
-    case RANKMAP_EDUP / 1000:
-        code = MINIRT_EMAP;
-        reason = rankmap_strerror(rc);
-        break;
-    case STORWIN_EVALUE / 1000:
-        code = MINIRT_EWINDOW;
-        reason = storwin_strerror(rc);
-        break;
-    case ASYMREG_ENOREGION / 1000:
-        code = rc == ASYMREG_EPEER     ? MINIRT_EPEER
-               : rc == ASYMREG_ENOTSUP ? MINIRT_ENOTSUP
-                                       : MINIRT_EREMOTE;
-        why = rt->ctx && (rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH) ? asymreg_why(rt->ctx)
-                                                                           : NULL;
-        reason = why ? why : asymreg_strerror(rc);
-        break;
-    case 0:
-        code = rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_ESYSTEM;
-        reason = strerror(-rc);
-        break;
-    }
     va_start(list, format);
     n += vsnprintf(rt->why + n, sizeof(rt->why) - (size_t)n, format, list);
     va_end(list);
@@ -53,6 +28,24 @@ int minirt__fail(struct minirt *rt, int rc, const char *format, ...)
         snprintf(rt->why + n, sizeof(rt->why) - (size_t)n, ": %s", reason);
     rt->broken |= code == MINIRT_EPEER;
     return code;
+}
+
+/* The libraries return the system's codes as -errno, and their own outside of its range. */
+static int code_of(int rc, int otherwise)
+{
+    return rc == -ENOMEM ? MINIRT_ENOMEM : rc > -4096 ? MINIRT_ESYSTEM : otherwise;
+}
+
+int minirt__map_code(int rc)
+{
+    return code_of(rc, MINIRT_EMAP);
+}
+
+int minirt__remote_code(int rc)
+{
+    return rc == ASYMREG_EPEER     ? MINIRT_EPEER
+           : rc == ASYMREG_ENOTSUP ? MINIRT_ENOTSUP
+                                   : code_of(rc, MINIRT_EREMOTE);
 }
 
 const char *minirt_why(const struct minirt *rt)
@@ -65,29 +58,31 @@ static int start_pmi(struct minirt *rt)
     int spawned, size = 0, rank = 0, appnum, rc = PMI2_Init(&spawned, &size, &rank, &appnum);
 
     if (rc != PMI2_SUCCESS)
-        return minirt__fail(rt, MINIRT_EPMI, "PMI2_Init failed with %d", rc);
+        return minirt__fail(rt, MINIRT_EPMI, NULL, "PMI2_Init failed with %d", rc);
     rt->rank = (uint32_t)rank;
     rt->n = (uint32_t)size;
-    return rt->n <= MINIRT_MAX_RANKS ? 0
-                                     : minirt__fail(rt, MINIRT_EINVAL, "%d ranks are more than %u",
-                                                    size, MINIRT_MAX_RANKS);
+    return rt->n <= MINIRT_MAX_RANKS
+               ? 0
+               : minirt__fail(rt, MINIRT_EINVAL, NULL, "%d ranks are more than %u", size,
+                              MINIRT_MAX_RANKS);
 }
 
 static int map_nodes(struct minirt *rt)
 {
     char mapping[PMI2_MAX_ATTRVALUE + 1] = "";
     struct rankmap_info info = {.size = sizeof(info)};
-    int found = 0,
-        rc = PMI2_Info_GetJobAttr("PMI_process_mapping", mapping, sizeof(mapping), &found);
+    int found = 0, rc;
 
-    minirt__charge(rt, MINIRT_MAPS);
+    CHARGE(rt, MINIRT_PMI, rc,
+           PMI2_Info_GetJobAttr("PMI_process_mapping", mapping, sizeof(mapping), &found));
     if (rc != PMI2_SUCCESS || !found)
         snprintf(mapping, sizeof(mapping), "(vector,(0,1,%u))",
                  rt->n); /* a server that does not tell: all together */
     if ((rc = rankmap_nodes_from_text(mapping, strlen(mapping), rt->n, NULL, &rt->nodes, NULL)) <
             0 ||
         (rc = rankmap_query(rt->nodes, &info)) < 0)
-        return minirt__fail(rt, rc, "process mapping \"%.100s\"", mapping);
+        return minirt__fail(rt, minirt__map_code(rc), rankmap_strerror(rc),
+                            "process mapping \"%.100s\"", mapping);
     rt->n_nodes = (uint32_t)info.max_id + 1;
     return 0;
 }
@@ -102,10 +97,10 @@ static int choose_transport(struct minirt *rt)
         for (i = 0; i <= UCX && strcmp(name, minirt__transports[i]) != 0; i++)
             ;
     if (i > UCX)
-        return minirt__fail(rt, MINIRT_EINVAL, "MINIRT_TRANSPORT=%.40s is not shm, cma or ucx",
-                            name);
+        return minirt__fail(rt, MINIRT_EINVAL, NULL,
+                            "MINIRT_TRANSPORT=%.40s is not shm, cma or ucx", name);
     if (i != UCX && rt->n_nodes > 1)
-        return minirt__fail(rt, MINIRT_ENOTSUP,
+        return minirt__fail(rt, MINIRT_ENOTSUP, NULL,
                             "MINIRT_TRANSPORT=%s reaches one node, and the job has %u", name,
                             rt->n_nodes);
     rt->transport = i;
@@ -123,25 +118,26 @@ static int open_registry(struct minirt *rt)
         .size = sizeof(local),
         .flags = ASYMREG_LOCAL_CMA |
                  (rt->transport == SHM ? ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_TRUST : 0)};
+    struct asymreg_error err;
     int rc;
 
-    minirt__charge(rt, MINIRT_REGISTRY);
     if (rt->transport == UCX) {
 #ifdef MINIRT_UCX
         struct asymreg_ucx_opts ucx = {.size = sizeof(ucx), .flags = ASYMREG_UCX_THREAD};
 
-        if ((rc = asymreg_ucx_create(&ucx, &opts.transport)) < 0)
-            return minirt__fail(rt, MINIRT_ENOTSUP, "UCX: %s", asymreg_ucx_strerror(rc));
+        if (asymreg_ucx_create(&ucx, &opts.transport, &err) < 0)
+            return minirt__fail(rt, MINIRT_ENOTSUP, err.text, "UCX");
 #else
-        return minirt__fail(rt, MINIRT_ENOTSUP, "built without UCX: apt install libucx-dev");
+        return minirt__fail(rt, MINIRT_ENOTSUP, NULL, "built without UCX: apt install libucx-dev");
 #endif
-    } else {
-        rc = asymreg_local_create(&local, &opts.transport);
+    } else if ((rc = asymreg_local_create(&local, &opts.transport, &err)) < 0) {
+        return minirt__fail(rt, minirt__remote_code(rc), err.text, "libasymreg's transport");
     }
-    if (rc < 0 || (rc = asymreg_open(&opts, &rt->ctx)) < 0 ||
-        (rc = asymreg_worker_create(rt->ctx, &rt->worker)) < 0)
-        return minirt__fail(rt, rc, "opening libasymreg over %s",
+    if ((rc = asymreg_open(&opts, &rt->ctx, &err)) < 0)
+        return minirt__fail(rt, minirt__remote_code(rc), err.text, "opening libasymreg over %s",
                             minirt__transports[rt->transport]);
+    if ((rc = asymreg_worker_create(rt->ctx, &rt->worker)) < 0)
+        return minirt__fail(rt, minirt__remote_code(rc), asymreg_strerror(rc), "worker");
     return 0;
 }
 
@@ -152,31 +148,36 @@ static int make_vector(struct minirt *rt)
     struct rankmap_av_group world;
     int rc;
 
-    minirt__charge(rt, MINIRT_AV);
     if ((rc = rankmap_av_create(&opts, &rt->av)) < 0 ||
         (rc = rankmap_av_group_add(rt->av, rt->n, &world)) < 0 ||
         (rc = rankmap_av_query(rt->av, &info)) < 0)
-        return minirt__fail(rt, rc, "address vector of %u", rt->n);
+        return minirt__fail(rt, minirt__map_code(rc), rankmap_strerror(rc), "address vector of %u",
+                            rt->n);
     rt->entries = info.base;
     return 0;
 }
 
 int minirt_init(struct minirt **out)
 {
-    static int (*const steps[])(struct minirt * rt) = {start_pmi,        map_nodes,
-                                                       choose_transport, open_registry,
-                                                       make_vector,      minirt__service_window,
-                                                       minirt__world,    minirt__wire_up};
+    static const struct {
+        int (*run)(struct minirt *rt);
+        int part; /* whose time and memory that is */
+    } steps[] = {
+        {start_pmi, MINIRT_PMI},         {map_nodes, MINIRT_MAPS},
+        {choose_transport, MINIRT_MAPS}, {open_registry, MINIRT_REGISTRY},
+        {make_vector, MINIRT_AV},        {minirt__service_window, MINIRT_WINDOWS},
+        {minirt__world, MINIRT_MAPS},    {minirt__wire_up, MINIRT_PMI},
+    };
     struct minirt *rt = *out = calloc(1, sizeof(*rt));
     int rc = 0;
 
     if (!rt)
         return MINIRT_ENOMEM;
     rt->part = MINIRT_N_PARTS;
-    minirt__charge(rt, MINIRT_PMI);
+    minirt__charge(rt, MINIRT_N_PARTS); /* the stopwatch runs: for nobody */
     for (size_t i = 0; rc == 0 && i < sizeof(steps) / sizeof(steps[0]); i++)
-        rc = steps[i](rt);
-    minirt__charge(rt, MINIRT_N_PARTS); /* what follows is nobody's: most of it is waiting */
+        CHARGE(rt, steps[i].part, rc, steps[i].run(rt));
+    /* What follows is nobody's: most of it is waiting. */
     rt->ready = rc == 0;
     return rc == 0 ? minirt_barrier(rt->world) : rc;
 }

@@ -77,8 +77,8 @@ struct minirt_window {
     struct storwin_window *storage;
     uint32_t slot;        /* if it has a team: the service window has none */
     asymreg_id region[2]; /* of its parts; 0: none */
-    uint64_t segment[2];
-    char *created;      /* a new file's name, for a window that another rank could not open */
+    void *segment[2];     /* where a part is a segment of its own; NULL: it is not */
+    char *created;        /* a new file's name, for a window that another rank could not open */
     struct part *where; /* at each process, base 0: not asked yet; only touched pages are memory */
 };
 
@@ -114,10 +114,12 @@ struct minirt {
 
 extern const char *const minirt__transports[];
 
-/* Notes what failed, with the library's or the system's own words if rc is theirs; returns a code
- * of minirt.h. */
-int minirt__fail(struct minirt *rt, int rc, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Notes what failed, and the reason if there is one (NULL). Returns the code, one of minirt.h. */
+int minirt__fail(struct minirt *rt, int code, const char *reason, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The code of minirt.h for what librankmap or libasymreg returned, which may be the system's. */
+int minirt__map_code(int rc);
+int minirt__remote_code(int rc);
 
 int minirt__wire_up(struct minirt *rt);
 /* Fills the entry of a process in the address vector, if it is not there. */
@@ -144,5 +146,12 @@ int minirt__window_drop(struct minirt_window *w);
 
 /* From now on time and memory are this part's; returns whose they were. */
 int minirt__charge(struct minirt *rt, int part);
+/* rc = call, whose time and memory are this part's. */
+#define CHARGE(rt, part, rc, call)                                                                 \
+    do {                                                                                           \
+        int outer_part = minirt__charge(rt, part);                                                 \
+        (rc) = (call);                                                                             \
+        minirt__charge(rt, outer_part);                                                            \
+    } while (0)
 
 #endif

@@ -11,17 +11,25 @@ int minirt__reach(struct minirt_team *team, uint32_t rank, uint32_t *id)
     const uint64_t *entry;
 
     if (rank >= team->n)
-        return minirt__fail(team->rt, MINIRT_EINVAL, "rank %u in a team of %u", rank, team->n);
+        return minirt__fail(team->rt, MINIRT_EINVAL, NULL, "rank %u in a team of %u", rank,
+                            team->n);
     entry = rankmap_addr(&team->lookup, rank);
     *id = (uint32_t)(entry - team->rt->entries);
     return *entry != 0 ? 0 : minirt__connect(team->rt, *id);
 }
 
-static int failed(struct minirt_team *team, int rc, const char *what, size_t bytes, uint32_t rank,
-                  uint32_t id, uint64_t addr)
+/* libasymreg says why in a sentence when it is asked afterwards. */
+static int failed(struct minirt_team *team, int rc, const char *what, uint32_t need, size_t bytes,
+                  uint32_t rank, uint32_t id, uint64_t addr)
 {
-    return minirt__fail(team->rt, rc, "%s of %zu bytes, rank %u (process %u), address %#llx", what,
-                        bytes, rank, id, (unsigned long long)addr);
+    struct asymreg_error err;
+    const char *reason = asymreg_strerror(rc);
+
+    if (asymreg_resolve(team->rt->worker, id, addr, bytes, need, NULL, &err) == rc)
+        reason = err.text;
+    return minirt__fail(team->rt, minirt__remote_code(rc), reason,
+                        "%s of %zu bytes, rank %u (process %u), address %#llx", what, bytes, rank,
+                        id, (unsigned long long)addr);
 }
 
 int minirt_put(struct minirt_team *team, uint32_t rank, uint64_t addr, const void *src,
@@ -31,7 +39,7 @@ int minirt_put(struct minirt_team *team, uint32_t rank, uint64_t addr, const voi
     int rc = minirt__reach(team, rank, &id);
 
     if (rc == 0 && (rc = asymreg_put(team->rt->worker, id, addr, ASYMREG_ANY, src, bytes)) < 0)
-        rc = failed(team, rc, "put", bytes, rank, id, addr);
+        rc = failed(team, rc, "put", ASYMREG_WRITE, bytes, rank, id, addr);
     return rc;
 }
 
@@ -41,7 +49,7 @@ int minirt_get(struct minirt_team *team, uint32_t rank, uint64_t addr, void *dst
     int rc = minirt__reach(team, rank, &id);
 
     if (rc == 0 && (rc = asymreg_get(team->rt->worker, id, addr, ASYMREG_ANY, dst, bytes)) < 0)
-        rc = failed(team, rc, "get", bytes, rank, id, addr);
+        rc = failed(team, rc, "get", ASYMREG_READ, bytes, rank, id, addr);
     return rc;
 }
 
@@ -51,7 +59,8 @@ int minirt_flush(struct minirt_team *team, uint32_t rank)
     int rc = minirt__reach(team, rank, &id);
 
     if (rc == 0 && (rc = asymreg_flush(team->rt->worker, id)) < 0)
-        rc = minirt__fail(team->rt, rc, "flush of rank %u (process %u)", rank, id);
+        rc = minirt__fail(team->rt, minirt__remote_code(rc), asymreg_strerror(rc),
+                          "flush of rank %u (process %u)", rank, id);
     return rc;
 }
 
@@ -63,7 +72,7 @@ static int atomic(struct minirt_team *team, uint32_t rank, uint64_t addr, uint32
 
     if (rc == 0 && (rc = asymreg_amo(team->rt->worker, id, addr, ASYMREG_ANY, amo, 8, operand,
                                      compare, before)) < 0)
-        rc = failed(team, rc, "atomic", 8, rank, id, addr);
+        rc = failed(team, rc, "atomic", ASYMREG_ATOMIC, 8, rank, id, addr);
     return rc;
 }
 

@@ -22,19 +22,21 @@ static uint32_t who_has_gone(const struct minirt *rt)
     return id;
 }
 
+/* What libasymreg returned; or locate(), through it: that is a code of minirt.h, and noted. */
 static int all_done(struct minirt_team *team, int rc)
 {
     if (rc == ASYMREG_EPEER)
-        return minirt__fail(team->rt, rc, "barrier of %u ranks (process %u)", team->n,
-                            who_has_gone(team->rt));
-    return rc == 0 || -rc / 1000 == -MINIRT_EINVAL / 1000
+        return minirt__fail(team->rt, MINIRT_EPEER, asymreg_strerror(rc),
+                            "barrier of %u ranks (process %u)", team->n, who_has_gone(team->rt));
+    return rc == 0 || (rc <= MINIRT_EINVAL && rc >= MINIRT_ESYSTEM)
                ? rc
-               : minirt__fail(team->rt, rc, "barrier of %u ranks", team->n);
+               : minirt__fail(team->rt, minirt__remote_code(rc), asymreg_strerror(rc),
+                              "barrier of %u ranks", team->n);
 }
 
 int minirt_barrier(struct minirt_team *team)
 {
-    int rc = asymreg_flush_all(team->rt->worker);
+    int rc = asymreg_flush(team->rt->worker, ASYMREG_ALL_PEERS);
 
     return all_done(team, rc == 0 ? asymreg_barrier(team->group) : rc);
 }
@@ -49,7 +51,7 @@ int minirt_barrier(struct minirt_team *team)
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least)
 {
     struct word *said = team->rt->service->team[team->slot].said[++team->agreements % 2];
-    int rc = all_done(team, asymreg_flush_all(team->rt->worker));
+    int rc = all_done(team, asymreg_flush(team->rt->worker, ASYMREG_ALL_PEERS));
     uint64_t heard, step = 1;
 
     for (; rc == 0 && step < team->n; said++, step *= 2) {
@@ -77,7 +79,7 @@ int minirt__agree_on_slot(struct minirt_team *team, void *const table[], int rc,
         return rc < 0 ? rc : agreed;
     if (common == 0)
         return minirt__fail(
-            team->rt, table == team->rt->windows && mine ? MINIRT_EWINDOW : MINIRT_ENOMEM,
+            team->rt, table == team->rt->windows && mine ? MINIRT_EWINDOW : MINIRT_ENOMEM, NULL,
             "no slot of %u is free at all ranks, or another rank could not open the window",
             MINIRT_SLOTS);
     *slot = (uint32_t)__builtin_ctzll(common);
@@ -116,14 +118,20 @@ static int create(struct minirt *rt, struct rankmap *map, uint32_t slot, struct 
                                       .ctx = t};
     struct asymreg_group *group = NULL;
     struct rankmap_lookup lookup;
-    int rc = !t       ? -ENOMEM
-             : me < 0 ? (int)me
-                      : rankmap_lookup_init(&lookup, map, (uintptr_t)rt->entries, 8);
+    struct asymreg_error err;
+    int rc = !t ? -ENOMEM : me < 0 ? (int)me : 0;
 
-    if (rc < 0 || (rc = asymreg_group_open(rt->worker, &opts, &group)) < 0) {
+    if (rc == 0)
+        rc = rankmap_lookup_init(&lookup, map, (uintptr_t)rt->entries, 8);
+    if (rc < 0) {
+        rc = minirt__fail(rt, minirt__map_code(rc), rankmap_strerror(rc), "team");
+    } else if ((rc = asymreg_group_open(rt->worker, &opts, &group, &err)) < 0) {
+        rc = minirt__fail(rt, minirt__remote_code(rc), err.text, "team");
+    }
+    if (rc < 0) {
         rankmap_unref(map);
         free(t);
-        return minirt__fail(rt, rc, "team");
+        return rc;
     }
     *t = (struct minirt_team){.lookup = lookup,
                               .rt = rt,
@@ -141,28 +149,36 @@ int minirt__world(struct minirt *rt)
     struct rankmap *map;
     int rc;
 
-    minirt__charge(rt, MINIRT_MAPS);
     rc = rankmap_affine(0, 1, rt->n, NULL, &map);
-    return rc < 0 ? minirt__fail(rt, rc, "world") : create(rt, map, 0, &rt->world);
+    return rc < 0 ? minirt__fail(rt, minirt__map_code(rc), rankmap_strerror(rc), "world")
+                  : create(rt, map, 0, &rt->world);
+}
+
+/* The team of these ranks of the parent. */
+static int compose(struct minirt_team *parent, const struct rankmap *ranks, uint32_t slot,
+                   struct minirt_team **team)
+{
+    struct minirt *rt = parent->rt;
+    struct rankmap *map;
+    int rc = rankmap_compose(parent->map, ranks, NULL, &map);
+
+    return rc < 0 ? minirt__fail(rt, minirt__map_code(rc), rankmap_strerror(rc), "team")
+                  : create(rt, map, slot, team);
 }
 
 int minirt_team_from(struct minirt_team *parent, const struct rankmap *ranks,
                      struct minirt_team **team)
 {
     struct minirt *rt = parent->rt;
-    struct rankmap *map;
     uint32_t slot;
-    int rc = minirt__agree_on_slot(parent, rt->teams, 0, &slot), outer;
+    int rc = minirt__agree_on_slot(parent, rt->teams, 0, &slot);
 
     if (rc < 0)
         return rc;
     *team = NULL;
     if (!ranks || rankmap_rank(ranks, parent->me) == RANKMAP_ENOENT)
         return 0;
-    outer = minirt__charge(rt, MINIRT_MAPS);
-    rc = rankmap_compose(parent->map, ranks, NULL, &map);
-    rc = rc < 0 ? minirt__fail(rt, rc, "team") : create(rt, map, slot, team);
-    minirt__charge(rt, outer);
+    CHARGE(rt, MINIRT_MAPS, rc, compose(parent, ranks, slot, team));
     return rc;
 }
 
@@ -174,9 +190,11 @@ static int affine(struct minirt_team *parent, uint64_t first, int64_t stride, ui
     int rc;
 
     if (n == 0)
-        return minirt__fail(parent->rt, MINIRT_EINVAL, "a grid of no columns, or every 0th rank");
+        return minirt__fail(parent->rt, MINIRT_EINVAL, NULL,
+                            "a grid of no columns, or every 0th rank");
     rc = rankmap_affine(first, stride, (uint32_t)n, NULL, &ranks);
-    rc = rc < 0 ? minirt__fail(parent->rt, rc, "team") : minirt_team_from(parent, ranks, team);
+    rc = rc < 0 ? minirt__fail(parent->rt, minirt__map_code(rc), rankmap_strerror(rc), "team")
+                : minirt_team_from(parent, ranks, team);
     rankmap_unref(ranks);
     return rc;
 }
@@ -220,7 +238,8 @@ int minirt_team_node(struct minirt_team *parent, struct minirt_team **team)
 
     if (rc < 0 ||
         (rc = rankmap_ranks_on_node(nodes, rankmap_id(nodes, parent->me), NULL, &here)) < 0)
-        rc = minirt__fail(parent->rt, rc, "the ranks of a node");
+        rc = minirt__fail(parent->rt, minirt__map_code(rc), rankmap_strerror(rc),
+                          "the ranks of a node");
     else
         rc = minirt_team_from(parent, here, team);
     rankmap_unref(nodes);
@@ -235,7 +254,7 @@ int minirt_team_free(struct minirt_team *team)
     if (!team)
         return 0;
     if (team == team->rt->world || team->n_windows > 0)
-        return minirt__fail(team->rt, MINIRT_EINVAL,
+        return minirt__fail(team->rt, MINIRT_EINVAL, NULL,
                             "the world is not freed, and no team before its windows");
     rc = minirt_barrier(team);
     minirt__team_drop(team);
@@ -250,7 +269,7 @@ void minirt__team_drop(struct minirt_team *team)
         return;
     team->rt->service->team[team->slot] = (struct team_slot){0};
     team->rt->teams[team->slot] = NULL;
-    asymreg_group_destroy(team->group);
+    asymreg_group_close(team->group);
     rankmap_unref(team->map);
     free(team);
 }

@@ -27,15 +27,15 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
         else
             text[len++] = *p;
     if (len >= MAX_TEXT)
-        return minirt__fail(rt, MINIRT_EINVAL, "hints of %d bytes and more", MAX_TEXT);
+        return minirt__fail(rt, MINIRT_EINVAL, NULL, "hints of %d bytes and more", MAX_TEXT);
     text[len] = '\0';
     storwin_opts_init(opts);
     rc = n = storwin_hints_split(text, list, MAX_HINTS, &err);
     for (int i = 0; rc >= 0 && i < n; i++)
         if ((rc = storwin_opts_set(opts, list[i].key, list[i].value, &err)) == STORWIN_UNKNOWN)
-            return minirt__fail(rt, MINIRT_EINVAL, "hint %.40s: there is none of this name",
+            return minirt__fail(rt, MINIRT_EINVAL, NULL, "hint %.40s: there is none of this name",
                                 list[i].key);
-    return rc < 0 ? minirt__fail(rt, MINIRT_EINVAL, "hint %s: %s", err.hint, err.text) : 0;
+    return rc < 0 ? minirt__fail(rt, MINIRT_EINVAL, NULL, "hint %s: %s", err.hint, err.text) : 0;
 }
 
 /* A transport may pin the pages that it writes, or have the kernel do so; what the user-level pager
@@ -48,13 +48,13 @@ static int allocate(struct minirt_window *w, uint64_t bytes, struct storwin_opts
 
     if (opts->alloc_type == STORWIN_STORAGE && opts->pager == STORWIN_PAGER_USER)
         return minirt__fail(
-            w->rt, MINIRT_ENOTSUP,
+            w->rt, MINIRT_ENOTSUP, NULL,
             "storage_alloc_pager=user: peers cannot write to a window whose pages come and go");
     opts->flags |= w->rt->transport == SHM ? STORWIN_MEMFD : 0;
     if ((rc = storwin_alloc(opts, bytes, &w->storage, &err)) < 0)
-        return minirt__fail(w->rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW,
-                            "window of %llu bytes: %s%s%s", (unsigned long long)bytes, err.hint,
-                            err.hint[0] ? ": " : "", err.text);
+        return minirt__fail(w->rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, err.text,
+                            "window of %llu bytes%s%s", (unsigned long long)bytes,
+                            err.hint[0] ? ": " : "", err.hint);
     (void)storwin_query(w->storage, &info);
     if (info.target == STORWIN_TARGET_FILE && opts->flags & STORWIN_UNLINK)
         (void)unlink(opts->filename); /* as soon as it is open, so that a killed process leaves no
@@ -70,19 +70,21 @@ static int expose(struct minirt_window *w, uint64_t bytes)
 {
     struct storwin_info_part part = {.size = sizeof(part)};
     struct minirt *rt = w->rt;
+    struct asymreg_error err;
     int rc = 0;
 
     for (uint32_t i = 0; rc == 0 && storwin_query_part(w->storage, i, &part) == 0; i++) {
         void *at = (char *)storwin_base(w->storage) + part.offset;
 
-        if (rt->transport == SHM && part.fd >= 0 && part.coherent)
-            rc = asymreg_segment_add(rt->ctx, at, part.bytes, ASYMREG_ALL, ASYMREG_TRUSTED, part.fd,
-                                     part.fd_offset, &w->segment[i]);
+        if (rt->transport == SHM && part.fd >= 0 && part.coherent &&
+            (rc = asymreg_segment_add(rt->ctx, at, part.bytes, ASYMREG_ALL, ASYMREG_TRUSTED,
+                                      part.fd, part.fd_offset, &err)) == 0)
+            w->segment[i] = at;
         if (rc == 0)
-            rc = asymreg_register(rt->ctx, at, part.bytes, ASYMREG_ALL, 0, &w->region[i]);
+            rc = asymreg_register(rt->ctx, at, part.bytes, ASYMREG_ALL, 0, &w->region[i], &err);
     }
-    return rc < 0 ? minirt__fail(rt, rc, "registering a window of %llu bytes",
-                                 (unsigned long long)bytes)
+    return rc < 0 ? minirt__fail(rt, minirt__remote_code(rc), err.text,
+                                 "registering a window of %llu bytes", (unsigned long long)bytes)
                   : 0;
 }
 
@@ -92,19 +94,16 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
     struct minirt_window *w = *out = calloc(1, sizeof(*w));
     struct storwin_opts opts;
     char text[MAX_TEXT];
-    int outer, rc;
+    int rc;
 
     if (!w)
-        return minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
+        return minirt__fail(rt, MINIRT_ENOMEM, NULL, "out of memory");
     w->rt = rt;
     if ((rc = read_hints(rt, hints ? hints : "", text, &opts)) < 0)
         return rc;
-    outer = minirt__charge(rt, MINIRT_WINDOWS);
-    rc = allocate(w, bytes, &opts);
-    minirt__charge(rt, MINIRT_REGISTRY);
+    CHARGE(rt, MINIRT_WINDOWS, rc, allocate(w, bytes, &opts));
     if (rc == 0)
-        rc = expose(w, bytes);
-    minirt__charge(rt, outer);
+        CHARGE(rt, MINIRT_REGISTRY, rc, expose(w, bytes));
     return rc;
 }
 
@@ -128,7 +127,7 @@ int minirt__window_drop(struct minirt_window *w)
         w->rt->windows[w->slot] = NULL;
     }
     if ((rc = storwin_free(w->storage, &err)) < 0)
-        rc = minirt__fail(w->rt, MINIRT_EWINDOW, "freeing a window: %s", err.text);
+        rc = minirt__fail(w->rt, MINIRT_EWINDOW, err.text, "freeing a window");
     free(w->created);
     free(w->where);
     free(w);
@@ -201,16 +200,16 @@ int minirt_window_at(struct minirt_window *w, struct minirt_team *team, uint32_t
     if ((rc = minirt__reach(team, rank, &id)) < 0)
         return rc;
     if (rankmap_rank(w->team->map, id) < 0) /* what it has in this slot is another window */
-        return minirt__fail(rt, MINIRT_EINVAL, "rank %u (process %u) has no part of this window",
-                            rank, id);
+        return minirt__fail(rt, MINIRT_EINVAL, NULL,
+                            "rank %u (process %u) has no part of this window", rank, id);
     if (!w->where && !(w->where = calloc(rt->n, sizeof(*w->where))))
-        return minirt__fail(rt, MINIRT_ENOMEM, "out of memory");
+        return minirt__fail(rt, MINIRT_ENOMEM, NULL, "out of memory");
     there = &w->where[id];
     if (there->base == 0 &&
         (rc = minirt__read(rt, id, &rt->service->window[w->slot], there, sizeof(*there))) < 0)
         return rc;
     if (there->base == 0 || offset > there->bytes)
-        return minirt__fail(rt, MINIRT_EINVAL,
+        return minirt__fail(rt, MINIRT_EINVAL, NULL,
                             "offset %llu of a window of rank %u (process %u), which has %llu bytes",
                             (unsigned long long)offset, rank, id,
                             there->base ? (unsigned long long)there->bytes : 0);

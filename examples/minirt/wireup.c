@@ -54,7 +54,7 @@ static int pmi(struct minirt *rt, const char *what, int answer)
 {
     return answer == PMI2_SUCCESS
                ? 0
-               : minirt__fail(rt, MINIRT_EPMI, "%s: PMI answers %d", what, answer);
+               : minirt__fail(rt, MINIRT_EPMI, NULL, "%s: PMI answers %d", what, answer);
 }
 
 /* A piece of the own card becomes a pair, and one of another process's is got. */
@@ -79,8 +79,9 @@ static int get_piece(struct minirt *rt, uint32_t id, size_t at, char *text)
 /* The own card. What does not fit into its first piece becomes pairs at once. */
 static int write_card(struct minirt *rt)
 {
-    ssize_t n = asymreg_export(rt->ctx, rt->card.blob, sizeof(rt->card.blob));
-    int rc = n < 0 ? minirt__fail(rt, (int)n, "export") : 0;
+    struct asymreg_error err;
+    ssize_t n = asymreg_export(rt->ctx, rt->card.blob, sizeof(rt->card.blob), &err);
+    int rc = n < 0 ? minirt__fail(rt, minirt__remote_code((int)n), err.text, "export") : 0;
 
     rt->card.magic = MAGIC;
     rt->card.blob_bytes = (uint32_t)n;
@@ -90,15 +91,28 @@ static int write_card(struct minirt *rt)
     return rc;
 }
 
-/* Takes the card that begins with `text`: libasymreg learns of the peer, the address vector of its
- * struct service. */
+/* libasymreg learns of the peer, the address vector of its struct service. */
+static int know(struct minirt *rt, uint32_t id, const struct card *c)
+{
+    struct asymreg_error err;
+    int rc = asymreg_import(rt->ctx, id, c->blob, c->blob_bytes, &err);
+
+    if (rc < 0)
+        return minirt__fail(rt, minirt__remote_code(rc), err.text, "connecting to process %u", id);
+    if ((rc = rankmap_av_set(rt->av, id, c->service, 0)) < 0)
+        return minirt__fail(rt, minirt__map_code(rc), rankmap_strerror(rc), "process %u", id);
+    rt->n_peers++;
+    return 0;
+}
+
+/* Takes the card that begins with `text`. */
 static int admit(struct minirt *rt, uint32_t id, const char *text)
 {
     struct card c;
     unsigned char *card = (unsigned char *)&c;
     size_t n = from_text(text, card, sizeof(c)), got = n;
     char rest[CARD_TEXT];
-    int outer, rc;
+    int rc;
 
     for (; got == PIECE_BYTES && n < CARD_HEAD + c.blob_bytes; n += got) {
         if ((rc = get_piece(rt, id, n, rest)) < 0)
@@ -106,15 +120,10 @@ static int admit(struct minirt *rt, uint32_t id, const char *text)
         got = from_text(rest, card + n, sizeof(c) - n);
     }
     if (n < CARD_HEAD || c.magic != MAGIC || n != CARD_HEAD + c.blob_bytes || c.service == 0)
-        return minirt__fail(rt, MINIRT_EPMI, "what came as the card of process %u is none", id);
-    outer = minirt__charge(rt, MINIRT_PEERS);
-    if ((rc = asymreg_import(rt->ctx, id, c.blob, c.blob_bytes)) == 0)
-        rc = rankmap_av_set(rt->av, id, c.service, 0);
-    minirt__charge(rt, outer);
-    if (rc < 0)
-        return minirt__fail(rt, rc, "connecting to process %u", id);
-    rt->n_peers++;
-    return 0;
+        return minirt__fail(rt, MINIRT_EPMI, NULL, "what came as the card of process %u is none",
+                            id);
+    CHARGE(rt, MINIRT_PEERS, rc, know(rt, id, &c));
+    return rc;
 }
 
 /* ---- allgather ---- */
@@ -177,8 +186,8 @@ static int ring_meet(struct minirt *rt)
         (rc = PMIX_Ring(text, &rank, &ranks, left, right, CARD_TEXT)) != PMI2_SUCCESS)
         return pmi(rt, "Ring", rc);
     if ((uint32_t)rank != rt->rank || (uint32_t)ranks != rt->n)
-        return minirt__fail(rt, MINIRT_EPMI, "place %d of %d in the ring, rank %u of %u", rank,
-                            ranks, rt->rank, rt->n);
+        return minirt__fail(rt, MINIRT_EPMI, NULL, "place %d of %d in the ring, rank %u of %u",
+                            rank, ranks, rt->rank, rt->n);
     for (unsigned k = 0; 1u << k < rt->n; k++) {
         struct finger *mine = &rt->service->finger[k];
 
@@ -229,14 +238,13 @@ int minirt__wire_up(struct minirt *rt)
     const char *name = getenv("MINIRT_WIREUP");
     int rc;
 
-    minirt__charge(rt, MINIRT_PMI);
     if (!name || !*name)
         name = rt->n <= GATHER_RANKS ? "allgather" : ring_of_ranks(rt) ? "ring" : "fence";
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
         if (strcmp(name, ways[i].name) == 0)
             rt->wireup = &ways[i];
     if (!rt->wireup)
-        return minirt__fail(rt, MINIRT_EINVAL,
+        return minirt__fail(rt, MINIRT_EINVAL, NULL,
                             "MINIRT_WIREUP=%.40s is not allgather, ring or fence", name);
     rc = write_card(rt);
     return rc < 0 ? rc : rt->wireup->meet(rt);

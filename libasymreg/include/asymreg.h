@@ -4,26 +4,34 @@
  * @brief Remote memory by (PE, address): any registered address of any peer, no collective call, a
  *        million regions.
  *
- * A process registers memory where and when it likes; peers put, get and update it by its ordinary
- * address there. The library finds the registration and its handle, keeps copies of the peers'
- * tables fresh, and refuses what does not fit.
+ * A process opens a **context** and registers memory where and when it likes: malloc, stack, a
+ * mapped file. Its **blob**, some hundred bytes, goes once to each peer, by whatever carries bytes.
+ * A peer imports the blob under a number of its choice, the **PE**, makes a **worker** for each
+ * thread, and puts, gets and updates memory by its ordinary address there. The library finds the
+ * registration and its handle in a copy of the peer's table, keeps that copy fresh, and refuses
+ * what does not fit. Peers take no part in operations, and no thread is started.
  *
- * Three layers, each usable without the ones after it:
- *   - asymreg/index.h      which region holds this address? No I/O
- *   - asymreg/table.h publish an index in readable memory; keep a copy of a peer's. No I/O of its
- *     own
- *   - asymreg/transport.h the operations that move bytes; shared memory and CMA are in this library
+ * What it is not: an OpenSHMEM or MPI library, a launcher, an allocator.
  *
- * and on top of them
- *   - asymreg/rma.h        register, export, import, put, get, atomics, flush
- *   - asymreg/coll.h       barrier, broadcast, all-gather
+ *     struct asymreg_error err;                                 // a sentence when something fails
  *
- * asymreg/base.h has errors, permissions and identifiers.
+ *     asymreg_open(NULL, &ctx, &err);                           // both: shared memory and CMA
+ *     asymreg_register(ctx, p, 4096, ASYMREG_RW, 0, &id, &err); // the target
+ *     n = asymreg_export(ctx, blob, sizeof(blob), &err);
  *
- * What it is not: an OpenSHMEM or MPI library, a launcher, an allocator. It starts no thread, and
- * peers take no part in operations.
+ *     asymreg_import(ctx, 7, blob, n, &err);                    // the initiator calls the target 7
+ *     asymreg_worker_create(ctx, &worker);
+ *     asymreg_put(worker, 7, p_there + 8, id, "x", 1);          // or ASYMREG_ANY instead of id
+ *     asymreg_get(worker, 7, p_there, id, buf, 100);
+ *     asymreg_flush(worker, 7);                                 // what was put has arrived
  *
- * Caveats: a check before an access is not a lock; read "What is promised" in rma.h before you
+ * examples/asymreg.c is the whole program. The headers, in the order in which to read them:
+ *   - asymreg/rma.h        contexts, registering, peers, put, get, atomics
+ *   - asymreg/coll.h       barrier, broadcast, all-gather made of puts
+ *   - asymreg/transport.h  what moves the bytes; write your own
+ *   - asymreg/base.h       errors, permissions, identifiers, limits
+ *
+ * Caveat: a check before an access is not a lock; read "What is promised" in rma.h before you
  * unregister and reuse memory.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM" (Ionkov and Young, LA-UR-14-27689) and its
@@ -33,8 +41,6 @@
 #define ASYMREG_H
 
 #include <asymreg/base.h>
-#include <asymreg/index.h>
-#include <asymreg/table.h>
 #include <asymreg/transport.h>
 #include <asymreg/rma.h>
 #include <asymreg/coll.h>

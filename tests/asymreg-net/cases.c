@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The cases of the contract test: what the initiator does in each. */
 #define _GNU_SOURCE
-#include "contract.h"
+#include "transport_contract.h"
 
 #include "../opts_size.h"
 
@@ -155,7 +155,7 @@ static int closed_again(int rc, struct asymreg_transport *t)
 static int open_ucx(void *opts, void *ctx)
 {
     struct asymreg_transport *t = NULL;
-    int rc = asymreg_ucx_create(opts, &t);
+    int rc = asymreg_ucx_create(opts, &t, NULL);
 
     (void)ctx;
     return closed_again(rc, t);
@@ -166,7 +166,7 @@ static int open_ucx(void *opts, void *ctx)
 static int open_ibv(void *opts, void *ctx)
 {
     struct asymreg_transport *t = NULL;
-    int rc = asymreg_ibv_create(opts, &t);
+    int rc = asymreg_ibv_create(opts, &t, NULL);
 
     (void)ctx;
     return closed_again(rc, t);
@@ -213,7 +213,7 @@ static void case_putget(struct side *s)
         desc.bytes = UINT64_MAX;
     }
     if (s->caps.flags & ASYMREG_CAP_PRIVATE)
-        CHECK(s->ops->mem_reg(s->t, &desc, &local, handle, &handle_bytes) == 0, "mem_reg");
+        CHECK(s->ops->mem_reg(s->t, &desc, &local, handle, &handle_bytes, NULL) == 0, "mem_reg");
     for (int region = 0; region < N_REGIONS; region += FILE_BACKED) {
         if (!s->keys[region])
             continue;
@@ -402,7 +402,7 @@ static void case_revoke(struct side *s)
               "the old handle reaches the new registration");
         s->ops->rkey_release(s->t, s->ep, s->keys[DATA]);
         CHECK(s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes,
-                                  &s->keys[DATA]) == 0,
+                                  &s->keys[DATA], NULL) == 0,
               "unpack");
         memset(other, 'a' + round, sizeof(other));
         CHECK(put_in(s, DATA, 0, other, sizeof(other), NULL) == 0 && flush(s) == 0, "put after");
@@ -425,14 +425,14 @@ static void case_hostile(struct side *s)
             malloc(n ? n : 1); /* so that a sanitizer sees what is read past it */
 
         memcpy(exact, h->address, n);
-        CHECK(s->ops->connect(s->t, exact, n, &ep) < 0, "connected by %zu bytes of %zu", n,
+        CHECK(s->ops->connect(s->t, exact, n, &ep, NULL) < 0, "connected by %zu bytes of %zu", n,
               (size_t)h->address_bytes);
         free(exact);
     }
     for (size_t i = 0; i < h->address_bytes; i++) {
         memcpy(bytes, h->address, h->address_bytes);
         bytes[i] ^= 0x55;
-        if (s->ops->connect(s->t, bytes, h->address_bytes, &ep) == 0)
+        if (s->ops->connect(s->t, bytes, h->address_bytes, &ep, NULL) == 0)
             s->ops->disconnect(s->t, ep);
     }
     for (int region = 0; region < N_REGIONS; region++) {
@@ -442,15 +442,15 @@ static void case_hostile(struct side *s)
             unsigned char *exact = malloc(n ? n : 1);
 
             memcpy(exact, p->handle, n);
-            CHECK(s->ops->rkey_unpack(s->t, s->ep, exact, n, p->addr, p->bytes, &key) < 0,
+            CHECK(s->ops->rkey_unpack(s->t, s->ep, exact, n, p->addr, p->bytes, &key, NULL) < 0,
                   "a key of %zu bytes", n);
             free(exact);
         }
         for (size_t i = 0; i < p->handle_bytes; i++) {
             memcpy(bytes, p->handle, p->handle_bytes);
             bytes[i] ^= 0x55;
-            if (s->ops->rkey_unpack(s->t, s->ep, bytes, p->handle_bytes, p->addr, p->bytes, &key) ==
-                0)
+            if (s->ops->rkey_unpack(s->t, s->ep, bytes, p->handle_bytes, p->addr, p->bytes, &key,
+                                    NULL) == 0)
                 s->ops->rkey_release(s->t, s->ep, key);
         }
     }
@@ -469,14 +469,15 @@ static void case_badmem(struct side *s)
 
     if (s->caps.flags & ASYMREG_CAP_WHOLE_SPACE)
         return; /* registers nothing but its handle */
-    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes) < 0, "registered nothing at all");
+    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes, NULL) < 0,
+          "registered nothing at all");
     desc.bytes = sizeof(memory);
     desc.prot = 1u << 30;
-    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes) < 0,
+    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes, NULL) < 0,
           "registered with unknown permissions");
     desc.prot = ASYMREG_RW;
     desc.addr = UINT64_MAX - 10;
-    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes) < 0,
+    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes, NULL) < 0,
           "registered past the end of the address space");
 }
 
@@ -510,11 +511,11 @@ static void case_leave(struct side *s)
 
         CHECK(status == 0 || status == ASYMREG_EPEER, "operation %d: %d", i, status);
     }
-    CHECK(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &s->ep) == 0,
+    CHECK(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &s->ep, NULL) == 0,
           "connect again");
     CHECK(s->ops->rkey_unpack(s->t, s->ep, s->hello.regions[DATA].handle,
                               s->hello.regions[DATA].handle_bytes, s->hello.regions[DATA].addr,
-                              s->hello.regions[DATA].bytes, &s->keys[DATA]) == 0,
+                              s->hello.regions[DATA].bytes, &s->keys[DATA], NULL) == 0,
           "unpack again");
     CHECK(put_in(s, DATA, 0, "again", 5, NULL) == 0 && flush(s) == 0, "put again");
 }
@@ -626,12 +627,12 @@ static void case_killed_idle(struct side *s)
     }
     s->ops->disconnect(s->t, s->ep);
     s->ep = NULL;
-    rc = s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &s->ep);
+    rc = s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &s->ep, NULL);
     if (rc == 0) {
         const struct published *p = &s->hello.regions[DATA];
 
         rc = s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes,
-                                 &s->keys[DATA]);
+                                 &s->keys[DATA], NULL);
         if (rc == 0)
             rc = get_from(s, DATA, 0, buf, sizeof(buf), NULL);
     } else {
@@ -663,7 +664,7 @@ static int connect_changed(struct side *s, uint64_t from, uint64_t to, size_t wo
     size_t n = sizeof(bytes);
     int rc;
 
-    CHECK(s->ops->address(s->t, bytes, &n) == 0, "address");
+    CHECK(s->ops->address(s->t, bytes, &n, NULL) == 0, "address");
     for (size_t i = 0; i + word_bytes <= n && i < 72; i += word_bytes) { /* the others are UCX's */
         if (memcmp(bytes + i, &from, word_bytes) != 0)
             continue;
@@ -680,7 +681,7 @@ static int connect_changed(struct side *s, uint64_t from, uint64_t to, size_t wo
         memcpy(bytes + 72, &sum, 8);
     }
 #endif
-    rc = s->ops->connect(s->t, bytes, n, &ep);
+    rc = s->ops->connect(s->t, bytes, n, &ep, NULL);
     if (rc == 0)
         s->ops->disconnect(s->t, ep);
     return rc;
@@ -747,7 +748,7 @@ static void case_crowd(struct side *s)
 
     CHECK(pidfds() == (kernel ? 1 : 0), "%u at the beginning", pidfds());
     for (unsigned i = 0; i < N; i++) {
-        rc = s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i]);
+        rc = s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i], NULL);
         CHECK(rc == 0, "connect %u: %d", i, rc);
         CHECK(pidfds() == (!kernel        ? 0
                            : i + 2 < KEPT ? i + 2
@@ -760,14 +761,15 @@ static void case_crowd(struct side *s)
             s->ops->disconnect(s->t, eps[i]);
         CHECK(pidfds() < KEPT, "none is given back");
         for (unsigned i = round; i < N; i += 9)
-            CHECK(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i]) == 0,
+            CHECK(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i], NULL) ==
+                      0,
                   "connect again");
         CHECK(pidfds() == (kernel ? KEPT : 0), "%u after round %u", pidfds(), round);
     }
     for (unsigned i = 0; i < N; i++) {
         s->ep = eps[i];
         CHECK(s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes,
-                                  &s->keys[DATA]) == 0,
+                                  &s->keys[DATA], NULL) == 0,
               "unpack");
         keys[i] = s->keys[DATA];
         fill(buf, sizeof(buf), i);

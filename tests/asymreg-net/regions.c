@@ -76,7 +76,7 @@ static struct asymreg_context *open_context(void)
         struct asymreg_ucx_opts o = {
             .size = sizeof(o), .flags = strcmp(transport_name, "ucx") ? ASYMREG_UCX_THREAD : 0};
 
-        rc = asymreg_ucx_create(&o, &opts.transport);
+        rc = asymreg_ucx_create(&o, &opts.transport, NULL);
     }
 #endif
 #ifdef HAVE_IBV
@@ -84,7 +84,7 @@ static struct asymreg_context *open_context(void)
         struct asymreg_ibv_opts o = {.size = sizeof(o)};
 
         o.timeout_ms = 3000;
-        rc = asymreg_ibv_create(&o, &opts.transport);
+        rc = asymreg_ibv_create(&o, &opts.transport, NULL);
         if (rc == -ENODEV) {
             printf("skip: needs a verbs adapter\n");
             fflush(stdout);
@@ -93,7 +93,7 @@ static struct asymreg_context *open_context(void)
     }
 #endif
     CHECK(rc == 0, "no transport %s: %d", transport_name, rc);
-    rc = asymreg_open(&opts, &ctx);
+    rc = asymreg_open(&opts, &ctx, NULL);
     CHECK(rc == 0, "open: %s", asymreg_strerror(rc));
     return ctx;
 }
@@ -105,17 +105,20 @@ static struct asymreg_context *open_context(void)
  * Returns 1: promised and so; 2: refused. */
 static asymreg_id drain(struct asymreg_context *ctx, const struct news *news)
 {
-    struct asymreg_transport_caps caps = {.size = sizeof(caps)};
+    struct asymreg_info info = {.size = sizeof(info)};
+    struct asymreg_error err = {0};
     const unsigned char *big =
         (const unsigned char *)(uintptr_t)news->big; // NOLINT: an address of this process
-    int rc = asymreg_unregister_drain(ctx, news->ids[1], 1000);
+    int rc = asymreg_unregister_drain(ctx, news->ids[1], 1000, &err);
 
-    CHECK(rc == ASYMREG_ENOTSUP && asymreg_why(ctx), "in a segment: %s", asymreg_strerror(rc));
-    CHECK(asymreg_drain(ctx, 1000) == ASYMREG_ENOTSUP, "drain");
-    CHECK(asymreg_get_caps(ctx, &caps) == 0, "caps");
-    rc = asymreg_unregister_drain(ctx, news->big_id, 1000);
-    if (!(caps.flags & ASYMREG_CAP_REVOKE)) {
-        CHECK(rc == ASYMREG_ENOTSUP && asymreg_why(ctx), "not to be promised: %s",
+    CHECK(rc == ASYMREG_ENOTSUP && err.code == rc && err.text[0], "in a segment: %s",
+          asymreg_strerror(rc));
+    err.code = 0;
+    CHECK(asymreg_unregister_drain(ctx, ASYMREG_ANY, 1000, NULL) == ASYMREG_ENOTSUP, "drain");
+    CHECK(asymreg_context_query(ctx, &info) == 0, "query");
+    rc = asymreg_unregister_drain(ctx, news->big_id, 1000, &err);
+    if (!(info.caps.flags & ASYMREG_CAP_REVOKE)) {
+        CHECK(rc == ASYMREG_ENOTSUP && err.code == rc && err.text[0], "not to be promised: %s",
               asymreg_strerror(rc));
         return 2;
     }
@@ -152,14 +155,15 @@ static void owner(int sock)
           "segment");
     for (uint32_t i = 0; i < N_REGIONS; i++)
         CHECK(asymreg_register(ctx, memory + (size_t)i * STRIDE, BYTES, prot[0],
-                               i == N_REGIONS - 1 ? ASYMREG_ALONE : 0, &news.ids[i]) == 0,
+                               i == N_REGIONS - 1 ? ASYMREG_ALONE : 0, &news.ids[i], NULL) == 0,
               "register %u", i);
-    CHECK(asymreg_register(ctx, file, 8192, prot[0], 0, NULL) == 0, "register a file");
-    CHECK(asymreg_register(ctx, others, 100, prot[1], 0, NULL) == 0, "register read-only");
-    CHECK(asymreg_register(ctx, others + 4096, 64, prot[2], 0, NULL) == 0, "register a counter");
-    CHECK(asymreg_register(ctx, big, BIG_BYTES, prot[0], ASYMREG_ALONE, &news.big_id) == 0,
+    CHECK(asymreg_register(ctx, file, 8192, prot[0], 0, NULL, NULL) == 0, "register a file");
+    CHECK(asymreg_register(ctx, others, 100, prot[1], 0, NULL, NULL) == 0, "register read-only");
+    CHECK(asymreg_register(ctx, others + 4096, 64, prot[2], 0, NULL, NULL) == 0,
+          "register a counter");
+    CHECK(asymreg_register(ctx, big, BIG_BYTES, prot[0], ASYMREG_ALONE, &news.big_id, NULL) == 0,
           "register much");
-    CHECK(asymreg_get_stats(ctx, &stats) == 0 &&
+    CHECK(asymreg_context_stats(ctx, &stats) == 0 &&
               (coalesce ? stats.n_segments < 15 : stats.n_segments > N_REGIONS / 2),
           "%llu segments", (unsigned long long)stats.n_segments);
     news.base = (uintptr_t)memory;
@@ -167,7 +171,7 @@ static void owner(int sock)
     news.read_only = (uintptr_t)others;
     news.counter = (uintptr_t)(others + 4096);
     news.big = (uintptr_t)big;
-    news.blob_bytes = asymreg_export(ctx, news.blob, sizeof(news.blob));
+    news.blob_bytes = asymreg_export(ctx, news.blob, sizeof(news.blob), NULL);
     CHECK(news.blob_bytes > 0, "export");
     CHECK(send(sock, &news, sizeof(news), 0) == (ssize_t)sizeof(news), "send");
     for (;;) {
@@ -187,10 +191,10 @@ static void owner(int sock)
                   "unregister");
             break;
         case 'r': /* the same memory again */
-            CHECK(asymreg_register(ctx, memory, BYTES, ASYMREG_RW, 0, &news.ids[0]) == 0,
+            CHECK(asymreg_register(ctx, memory, BYTES, ASYMREG_RW, 0, &news.ids[0], NULL) == 0,
                   "register again");
             CHECK(asymreg_register(ctx, memory + (size_t)last * STRIDE, BYTES, ASYMREG_RW,
-                                   ASYMREG_ALONE, &news.ids[last]) == 0,
+                                   ASYMREG_ALONE, &news.ids[last], NULL) == 0,
                   "register again");
             id = news.ids[last];
             break;
@@ -286,21 +290,21 @@ static void comes_and_goes(struct asymreg_context *ctx, int sock)
 {
     unsigned char buf[8] = "newdata";
     uint64_t first = news.base, last = news.base + (N_REGIONS - 1) * (uint64_t)STRIDE;
-    struct asymreg_transport_caps caps = {.size = sizeof(caps)};
+    struct asymreg_info info = {.size = sizeof(info)};
     asymreg_id id;
     int rc;
 
-    CHECK(asymreg_get_caps(ctx, &caps) == 0, "caps");
+    CHECK(asymreg_context_query(ctx, &info) == 0, "query");
     CHECK(put(last, news.ids[N_REGIONS - 1], buf, 8) == 0, "put before");
     tell(sock, 'u');
-    if (!(caps.flags & ASYMREG_CAP_REVOKE))
-        CHECK(asymreg_refresh(w ? ctx : NULL, OWNER, ASYMREG_REFRESH_DELTA) >= 0, "refresh");
+    if (!(info.caps.flags & ASYMREG_CAP_REVOKE))
+        CHECK(asymreg_refresh(w ? ctx : NULL, OWNER) >= 0, "refresh");
     rc = put(last, news.ids[N_REGIONS - 1], buf, 8);
     CHECK(rc == ASYMREG_ESTALE, "unregistered: %s", asymreg_strerror(rc));
     rc = put(last, ASYMREG_ANY, buf, 8);
     CHECK(rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE, "unregistered, any: %s",
           asymreg_strerror(rc));
-    CHECK(asymreg_refresh(ctx, OWNER, ASYMREG_REFRESH_DELTA) >= 0, "refresh");
+    CHECK(asymreg_refresh(ctx, OWNER) >= 0, "refresh");
     CHECK(put(first, news.ids[0], buf, 8) == ASYMREG_ESTALE, "unregistered, of a shared segment");
     CHECK(put(news.base + STRIDE, news.ids[1], buf, 8) == 0, "its neighbour");
     id = tell(sock, 'r');
@@ -352,6 +356,7 @@ static void dies(int sock)
 static void user(int sock)
 {
     struct asymreg_context *ctx = open_context();
+    struct asymreg_error err;
     int rc;
 
     if (recv(sock, &news, sizeof(news), MSG_WAITALL) != (ssize_t)sizeof(news))
@@ -360,10 +365,10 @@ static void user(int sock)
     CHECK(asymreg_put(w, OWNER, news.base, ASYMREG_ANY, "x", 1) == ASYMREG_ENOPEER,
           "before import");
     for (ssize_t n = 0; n < news.blob_bytes; n += 13)
-        CHECK(asymreg_import(ctx, OWNER, news.blob, (size_t)n) < 0, "imported %zd bytes of a blob",
-              n);
-    rc = asymreg_import(ctx, OWNER, news.blob, (size_t)news.blob_bytes);
-    CHECK(rc == 0, "import: %s %s", asymreg_strerror(rc), asymreg_why(ctx));
+        CHECK(asymreg_import(ctx, OWNER, news.blob, (size_t)n, NULL) < 0,
+              "imported %zd bytes of a blob", n);
+    rc = asymreg_import(ctx, OWNER, news.blob, (size_t)news.blob_bytes, &err);
+    CHECK(rc == 0, "import: %s", err.text);
     moves(sock);
     refusals();
     comes_and_goes(ctx, sock);

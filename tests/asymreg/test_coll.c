@@ -2,7 +2,7 @@
 /* Collectives among 1 to 9 processes, over shared memory and over CMA; and what happens when a
  * member dies. */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "targets.h"
 
 enum { MAX = 9, BLOCK = 1000 };
 
@@ -71,15 +71,15 @@ static void teams(struct asymreg_worker *w, struct asymreg_group *all,
             while (team[t][at[t]] != me)
                 at[t]++;
             opts.me = at[t];
-            CHECK_EQ(asymreg_group_open(w, &opts, &g[t]), 0);
+            CHECK_EQ(asymreg_group_open(w, &opts, &g[t], NULL), 0);
             CHECK_EQ(d.asked, 0); /* not before it is needed */
             if (size[t] > 1 && round == 0) {
                 static const int fails[] = {ASYMREG_ENOPEER, 1}; /* no error that there is */
                 for (int i = 0; i < 2; i++) {
                     d.fails = fails[i];
                     CHECK_EQ(asymreg_barrier(g[t]), i ? -EINVAL : ASYMREG_ENOPEER);
-                    asymreg_group_destroy(g[t]); /* nobody has been told anything: again */
-                    CHECK_EQ(asymreg_group_open(w, &opts, &g[t]), 0);
+                    asymreg_group_close(g[t]); /* nobody has been told anything: again */
+                    CHECK_EQ(asymreg_group_open(w, &opts, &g[t], NULL), 0);
                 }
                 d.fails = 0;
                 d.asked = 0;
@@ -105,8 +105,8 @@ static void teams(struct asymreg_worker *w, struct asymreg_group *all,
             }
         }
         CHECK_EQ(asymreg_barrier(all), 0);
-        asymreg_group_destroy(g[0]);
-        asymreg_group_destroy(g[1]);
+        asymreg_group_close(g[0]);
+        asymreg_group_close(g[1]);
     }
 }
 
@@ -121,13 +121,13 @@ static void rejects(struct asymreg_worker *w, const struct asymreg_member *scrat
                               o;
     struct asymreg_group *g;
 
-    CHECK_EQ(asymreg_group_open(NULL, &good, &g), -EINVAL);
-    CHECK_EQ(asymreg_group_open(w, NULL, &g), -EINVAL);
-    CHECK_EQ(asymreg_group_open(w, &good, NULL), -EINVAL);
+    CHECK_EQ(asymreg_group_open(NULL, &good, &g, NULL), -EINVAL);
+    CHECK_EQ(asymreg_group_open(w, NULL, &g, NULL), -EINVAL);
+    CHECK_EQ(asymreg_group_open(w, &good, NULL, NULL), -EINVAL);
 #define REJECTED(field, value)                                                                     \
     o = good;                                                                                      \
     o.field = value;                                                                               \
-    CHECK_EQ(asymreg_group_open(w, &o, &g), -EINVAL)
+    CHECK_EQ(asymreg_group_open(w, &o, &g, NULL), -EINVAL)
     REJECTED(size, sizeof(o) - 1);
     REJECTED(n, 0);
     REJECTED(n, (1u << 24) + 1);
@@ -139,8 +139,22 @@ static void rejects(struct asymreg_worker *w, const struct asymreg_member *scrat
     o = good;
     o.n = 1u << 24;
     o.channel = ASYMREG_GROUP_CHANNELS - 1;
-    CHECK_EQ(asymreg_group_open(w, &o, &g), 0);
-    asymreg_group_destroy(g);
+    CHECK_EQ(asymreg_group_open(w, &o, &g, NULL), 0);
+    asymreg_group_close(g);
+}
+
+/* A group of members that are all known. */
+static int of_array(struct asymreg_worker *w, const struct asymreg_member *members, uint32_t n,
+                    uint32_t me, void *scratch, uint32_t timeout_ms, struct asymreg_group **g)
+{
+    struct asymreg_group_opts opts = {.size = sizeof(opts),
+                                      .n = n,
+                                      .me = me,
+                                      .scratch = scratch,
+                                      .timeout_ms = timeout_ms,
+                                      .members = members};
+
+    return asymreg_group_open(w, &opts, g, NULL);
 }
 
 static void member(uint32_t me, uint32_t n, uint32_t mode, int dies)
@@ -155,12 +169,13 @@ static void member(uint32_t me, uint32_t n, uint32_t mode, int dies)
     if (mode == ASYMREG_LOCAL_CMA)
         CHECK((p = aligned_alloc(4096, 16384)) != NULL);
     else
-        CHECK_EQ(asymreg_alloc(c, 4096 + MAX * BLOCK, &p), 0);
+        CHECK_EQ(asymreg_segment_alloc(c, 4096 + MAX * BLOCK, &p, NULL), 0);
     memset(p, 0, 4096 + MAX * BLOCK);
     char *scratch = p, *buf = scratch + 4096;
-    CHECK_EQ(asymreg_register(c, scratch, ASYMREG_GROUP_SCRATCH_BYTES, ASYMREG_RW, 0, NULL), 0);
-    CHECK_EQ(asymreg_register(c, buf, MAX * BLOCK, ASYMREG_RW, 0, NULL), 0);
-    CHECK((len = asymreg_export(c, board->member[me].blob, ASYMREG_MAX_BLOB_BYTES)) > 0);
+    CHECK_EQ(asymreg_register(c, scratch, ASYMREG_GROUP_SCRATCH_BYTES, ASYMREG_RW, 0, NULL, NULL),
+             0);
+    CHECK_EQ(asymreg_register(c, buf, MAX * BLOCK, ASYMREG_RW, 0, NULL, NULL), 0);
+    CHECK((len = asymreg_export(c, board->member[me].blob, ASYMREG_MAX_BLOB_BYTES, NULL)) > 0);
     board->member[me].n = (size_t)len;
     board->member[me].scratch = (uintptr_t)scratch;
     board->member[me].buf = (uintptr_t)buf;
@@ -168,7 +183,7 @@ static void member(uint32_t me, uint32_t n, uint32_t mode, int dies)
     for (uint32_t i = 0; i < n; i++) {
         while (!__atomic_load_n(&board->member[i].ready, __ATOMIC_ACQUIRE))
             usleep(100);
-        CHECK_EQ(asymreg_import(c, 100 + i, board->member[i].blob, board->member[i].n), 0);
+        CHECK_EQ(asymreg_import(c, 100 + i, board->member[i].blob, board->member[i].n, NULL), 0);
         scratches[i] = (struct asymreg_member){.pe = 100 + i, .addr = board->member[i].scratch};
         bufs[i] = (struct asymreg_member){.pe = 100 + i, .addr = board->member[i].buf};
     }
@@ -176,10 +191,10 @@ static void member(uint32_t me, uint32_t n, uint32_t mode, int dies)
     while ((uint32_t)__atomic_load_n(&board->imported, __ATOMIC_SEQ_CST) < n)
         usleep(100);
     CHECK_EQ(asymreg_worker_create(c, &w), 0);
-    CHECK_EQ(asymreg_group_create(w, scratches, 0, 0, scratch, 0, &g), -EINVAL);
-    CHECK_EQ(asymreg_group_create(w, scratches, n, n, scratch, 0, &g), -EINVAL);
-    CHECK_EQ(asymreg_group_create(w, scratches, n, me, scratch + 8, 0, &g), -EINVAL);
-    CHECK_EQ(asymreg_group_create(w, scratches, n, me, scratch, dies ? 1500 : 60000, &g), 0);
+    CHECK_EQ(of_array(w, scratches, 0, 0, scratch, 0, &g), -EINVAL);
+    CHECK_EQ(of_array(w, scratches, n, n, scratch, 0, &g), -EINVAL);
+    CHECK_EQ(of_array(w, scratches, n, me, scratch + 8, 0, &g), -EINVAL);
+    CHECK_EQ(of_array(w, scratches, n, me, scratch, dies ? 1500 : 60000, &g), 0);
     CHECK_EQ(asymreg_broadcast(g, n, buf, bufs, 1), -EINVAL);
     if (dies) {
         if (me == n - 1)
@@ -217,7 +232,7 @@ static void member(uint32_t me, uint32_t n, uint32_t mode, int dies)
     CHECK_EQ(asymreg_barrier(g), 0);
     rejects(w, scratches, scratch);
     teams(w, g, scratches, bufs, scratch, buf, me, n);
-    asymreg_group_destroy(g);
+    asymreg_group_close(g);
     asymreg_worker_destroy(w);
     asymreg_close(c);
     _exit(0);

@@ -98,13 +98,13 @@ static void destroy(struct asymreg_transport *t)
 }
 
 static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *desc,
-                   struct asymreg_mem **mem, void *handle, size_t *n)
+                   struct asymreg_mem **mem, void *handle, size_t *n, struct asymreg_error *err)
 {
     ENTER();
     struct asymreg_mem_desc d = *desc;
     struct asymreg_mem *m = calloc(1, sizeof(*m));
     d.fd = -1;
-    int rc = lower->mem_reg(l->under, &d, &m->under, (char *)handle + 4, n);
+    int rc = lower->mem_reg(l->under, &d, &m->under, (char *)handle + 4, n, err);
     assert_true(next_serial < MAX_SERIAL);
     m->serial = next_serial++;
     live[m->serial] = 1;
@@ -123,17 +123,17 @@ static int mem_dereg(struct asymreg_transport *t, struct asymreg_mem *mem)
     LEAVE(rc);
 }
 
-static int address(struct asymreg_transport *t, void *buf, size_t *n)
+static int address(struct asymreg_transport *t, void *buf, size_t *n, struct asymreg_error *err)
 {
     ENTER();
-    LEAVE(lower->address(l->under, buf, n));
+    LEAVE(lower->address(l->under, buf, n, err));
 }
 
 static int connect_to(struct asymreg_transport *t, const void *bytes, size_t n,
-                      struct asymreg_ep **ep)
+                      struct asymreg_ep **ep, struct asymreg_error *err)
 {
     ENTER();
-    LEAVE(lower->connect(l->under, bytes, n, ep));
+    LEAVE(lower->connect(l->under, bytes, n, ep, err));
 }
 
 static void disconnect(struct asymreg_transport *t, struct asymreg_ep *ep)
@@ -150,13 +150,14 @@ static int peer_alive(struct asymreg_transport *t, struct asymreg_ep *ep)
 }
 
 static int rkey_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle,
-                       size_t n, uint64_t addr, uint64_t bytes, struct asymreg_rkey **rkey)
+                       size_t n, uint64_t addr, uint64_t bytes, struct asymreg_rkey **rkey,
+                       struct asymreg_error *err)
 {
     ENTER();
     struct asymreg_rkey *k = calloc(1, sizeof(*k));
     memcpy(&k->serial, handle, 4);
-    int rc =
-        lower->rkey_unpack(l->under, ep, (const char *)handle + 4, n - 4, addr, bytes, &k->under);
+    int rc = lower->rkey_unpack(l->under, ep, (const char *)handle + 4, n - 4, addr, bytes,
+                                &k->under, err);
     *rkey = k;
     LEAVE(rc);
 }
@@ -312,7 +313,7 @@ static struct asymreg_transport *late_create(void)
     struct asymreg_local_opts o = {.size = sizeof(o), .flags = ASYMREG_LOCAL_CMA};
     struct late *l = calloc(1, sizeof(*l));
 
-    assert_int_equal(asymreg_local_create(&o, &l->under), 0);
+    assert_int_equal(asymreg_local_create(&o, &l->under, NULL), 0);
     lower = l->under->ops;
     l->base.ops = &late_ops;
     return &l->base;
@@ -331,10 +332,10 @@ static int setup(void **state)
     (void)state;
     dead = 0;
     o.transport = late_create();
-    assert_int_equal(asymreg_open(&o, &c), 0);
-    n = asymreg_export(c, blob, sizeof(blob));
+    assert_int_equal(asymreg_open(&o, &c, NULL), 0);
+    n = asymreg_export(c, blob, sizeof(blob), NULL);
     assert_true(n > 0);
-    assert_int_equal(asymreg_import(c, 5, blob, (size_t)n), 0);
+    assert_int_equal(asymreg_import(c, 5, blob, (size_t)n, NULL), 0);
     assert_int_equal(asymreg_worker_create(c, &w), 0);
     memset(memory, 0, sizeof(memory));
     return 0;
@@ -357,7 +358,7 @@ static void pieces_and_patience(void **state)
     for (size_t i = 0; i < sizeof(out); i++)
         out[i] = (char)(i * 13);
     n_eagain = 0;
-    assert_int_equal(asymreg_register(c, memory, sizeof(memory), ASYMREG_ALL, 0, NULL), 0);
+    assert_int_equal(asymreg_register(c, memory, sizeof(memory), ASYMREG_ALL, 0, NULL, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory + 3, 0, out, 9000), 0);
     assert_memory_equal(memory + 3, out, 9000);
     assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory + 3, 0, in, 9000),
@@ -367,7 +368,7 @@ static void pieces_and_patience(void **state)
     assert_memory_equal(in, out, 9000);
     memset(memory, 0, sizeof(memory));
     assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory + 3, 0, out, 9000), 0);
-    assert_int_equal(asymreg_flush_all(w), 0);
+    assert_int_equal(asymreg_flush(w, ASYMREG_ALL_PEERS), 0);
     assert_memory_equal(memory + 3, out, 9000);
 }
 
@@ -376,7 +377,7 @@ static void own_memory_is_made_known(void **state)
     static char out[100];
 
     (void)state;
-    assert_int_equal(asymreg_register(c, memory, 1000, ASYMREG_ALL, 0, NULL), 0);
+    assert_int_equal(asymreg_register(c, memory, 1000, ASYMREG_ALL, 0, NULL, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, out, 100), 0);
     assert_null(last_local);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, memory + 500, 100), 0);
@@ -392,7 +393,7 @@ static void some_atomics(void **state)
     uint64_t old;
 
     (void)state;
-    assert_int_equal(asymreg_register(c, &word, 8, ASYMREG_ALL, 0, NULL), 0);
+    assert_int_equal(asymreg_register(c, &word, 8, ASYMREG_ALL, 0, NULL, NULL), 0);
     assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_FETCH_ADD, 8, 2, 0, &old),
                      0);
     assert_int_equal(old, 40);
@@ -401,7 +402,6 @@ static void some_atomics(void **state)
                      ASYMREG_ENOTSUP);
     assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_SWAP, 8, 2, 0, &old),
                      ASYMREG_ENOTSUP);
-    assert_non_null(asymreg_why(c));
 }
 
 /* Registered again at the same address, with another handle: the old one fails, the table is
@@ -412,11 +412,11 @@ static void stale_handles_are_replaced(void **state)
 
     (void)state;
     n_stale = 0;
-    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &a), 0);
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &a, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, a, "1", 1), 0);
     for (int i = 0; i < 40; i++) { /* more often than the log is long */
         assert_int_equal(asymreg_unregister(c, a), 0);
-        assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &b), 0);
+        assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &b, NULL), 0);
         assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "2", 1), 0);
         assert_int_equal(n_stale, i + 1); /* the cached one was tried first */
         assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, a, "3", 1), ASYMREG_ESTALE);
@@ -427,7 +427,7 @@ static void stale_handles_are_replaced(void **state)
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "4", 1), ASYMREG_ESTALE);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "4", 1), ASYMREG_ENOREGION);
     /* Begun without waiting: the flush tells, once. */
-    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &a), 0);
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &a, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, a, "5", 1), 0);
     assert_int_equal(asymreg_unregister(c, a), 0);
     assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory, ASYMREG_ANY, "6", 1), 0);
@@ -444,7 +444,7 @@ static void replaced_keys_are_released(void **state)
 
     (void)state;
     for (int i = 0; i < 300; i++) {
-        assert_int_equal(asymreg_register(c, memory + i, 100, ASYMREG_ALL, 0, &id), 0);
+        assert_int_equal(asymreg_register(c, memory + i, 100, ASYMREG_ALL, 0, &id, NULL), 0);
         assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory + (uint64_t)i, id, "x", 1), 0);
         if (i % 3 == 0)
             asymreg_flush(w, 5);
@@ -458,13 +458,13 @@ static void a_peer_that_dies(void **state)
     char buf[10];
 
     (void)state;
-    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, NULL), 0);
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, NULL, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, "1", 1), 0);
     assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory, 0, buf, 10), 0);
     dead = 1;
     assert_int_equal(asymreg_flush(w, 5), ASYMREG_EPEER);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, "2", 1), ASYMREG_EPEER);
-    assert_int_equal(asymreg_refresh(c, 5, 0), ASYMREG_EPEER);
+    assert_int_equal(asymreg_refresh(c, 5), ASYMREG_EPEER);
     assert_int_equal(memory[0], '1');
 }
 
@@ -476,28 +476,31 @@ static void bad_tables_of_operations(void **state)
     (void)state;
     late_ops.version = 2;
     o.transport = late_create();
-    assert_int_equal(asymreg_open(&o, &x), ASYMREG_EVERSION);
+    assert_int_equal(asymreg_open(&o, &x, NULL), ASYMREG_EVERSION);
     late_ops.version = ASYMREG_TRANSPORT_VERSION;
     late_ops.size--;
     o.transport = late_create();
-    assert_int_equal(asymreg_open(&o, &x), ASYMREG_EVERSION);
+    assert_int_equal(asymreg_open(&o, &x, NULL), ASYMREG_EVERSION);
     late_ops.size++;
     late_ops.get = NULL;
     o.transport = late_create();
-    assert_int_equal(asymreg_open(&o, &x), -EINVAL);
+    assert_int_equal(asymreg_open(&o, &x, NULL), -EINVAL);
     late_ops.get = get;
     late_ops.name = "sixteen-letters!";
     o.transport = late_create();
-    assert_int_equal(asymreg_open(&o, &x), -EINVAL);
+    assert_int_equal(asymreg_open(&o, &x, NULL), -EINVAL);
     late_ops.name = "late";
     /* Both sides must speak the same. */
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     o.transport = NULL;
-    assert_int_equal(asymreg_open(&o, &x), 0);
-    ssize_t n = asymreg_export(x, blob, sizeof(blob));
+    assert_int_equal(asymreg_open(&o, &x, NULL), 0);
+    ssize_t n = asymreg_export(x, blob, sizeof(blob), NULL);
     assert_true(n > 0);
-    assert_int_equal(asymreg_import(c, 6, blob, (size_t)n), ASYMREG_EUNREACH);
-    assert_non_null(asymreg_why(c));
+    struct asymreg_error err = {0};
+    assert_int_equal(asymreg_import(c, 6, blob, (size_t)n, &err), ASYMREG_EUNREACH);
+    assert_int_equal(err.code, ASYMREG_EUNREACH);
+    assert_int_equal(err.pe, 6);
+    assert_non_null(strstr(err.text, "local, not late"));
     asymreg_close(x);
 }
 
@@ -510,7 +513,7 @@ static void short_capabilities(void **state)
     struct asymreg_transport *t;
 
     (void)state;
-    assert_int_equal(asymreg_local_create(NULL, &t), 0);
+    assert_int_equal(asymreg_local_create(NULL, &t, NULL), 0);
     assert_int_equal(t->ops->query(t, &caps), 0);
     assert_true(caps.flags & ASYMREG_CAP_PUT);
     assert_int_equal(caps.amo4_ops, ASYMREG_AMO_ALL);
@@ -546,13 +549,13 @@ static struct asymreg_context *blind_context(uint32_t flags)
     struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1000, .flags = flags};
     struct asymreg_context *x;
 
-    assert_int_equal(asymreg_local_create(&lo, &o.transport), 0);
+    assert_int_equal(asymreg_local_create(&lo, &o.transport, NULL), 0);
     lower = o.transport->ops;
     blind_ops = *lower;
     blind_ops.query = blind_query;
     blind_ops.get = blind_get;
     o.transport->ops = &blind_ops;
-    assert_int_equal(asymreg_open(&o, &x), 0);
+    assert_int_equal(asymreg_open(&o, &x, NULL), 0);
     return x;
 }
 
@@ -560,7 +563,7 @@ static void fresh_looks_first(void **state)
 {
     struct asymreg_context *owner = blind_context(0);
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
-    ssize_t n = asymreg_export(owner, blob, sizeof(blob));
+    ssize_t n = asymreg_export(owner, blob, sizeof(blob), NULL);
 
     (void)state;
     assert_true(n > 0);
@@ -571,34 +574,34 @@ static void fresh_looks_first(void **state)
         asymreg_id a, b;
 
         memset(memory, 0, 100);
-        assert_int_equal(asymreg_import(user, 9, blob, (size_t)n), 0);
+        assert_int_equal(asymreg_import(user, 9, blob, (size_t)n, NULL), 0);
         assert_int_equal(asymreg_worker_create(user, &me), 0);
-        assert_int_equal(asymreg_register(owner, memory, 100, ASYMREG_RW, 0, &a), 0);
+        assert_int_equal(asymreg_register(owner, memory, 100, ASYMREG_RW, 0, &a, NULL), 0);
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, ASYMREG_ANY, "1", 1), 0);
         /* Nothing has changed: one more read, or none. */
         n_gets = 0;
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "2", 1), 0);
         assert_int_equal(n_gets, fresh);
-        assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, 100, 0, &r), 0);
+        assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, 100, 0, &r, NULL), 0);
         assert_int_equal(n_gets, 2 * fresh);
         /* Registered anew: with it the first look says so, without it the old copy serves. */
         assert_int_equal(asymreg_unregister(owner, a), 0);
-        assert_int_equal(asymreg_register(owner, memory, 50, ASYMREG_READ, 0, &b), 0);
+        assert_int_equal(asymreg_register(owner, memory, 50, ASYMREG_READ, 0, &b, NULL), 0);
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "3", 1),
                          fresh ? ASYMREG_ESTALE : 0);
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, ASYMREG_ANY, "4", 1),
                          fresh ? ASYMREG_EACCES : 0);
         assert_int_equal(memory[0], fresh ? '2' : '4');
-        assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, 1, 0, &r), 0);
+        assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, 1, 0, &r, NULL), 0);
         assert_int_equal(r.id, fresh ? b : a);
-        assert_int_equal(asymreg_refresh(user, 9, ASYMREG_REFRESH_AUTO) > 0, !fresh);
+        assert_int_equal(asymreg_refresh(user, 9) > 0, !fresh);
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "5", 1), ASYMREG_ESTALE);
         assert_int_equal(asymreg_unregister(owner, b), 0);
         assert_int_equal(asymreg_get(me, 9, (uintptr_t)memory, ASYMREG_ANY, blob, 1),
                          fresh ? ASYMREG_ESTALE : 0);
         asymreg_worker_destroy(me);
         asymreg_close(user);
-        assert_int_equal(asymreg_export(owner, blob, sizeof(blob)), n);
+        assert_int_equal(asymreg_export(owner, blob, sizeof(blob), NULL), n);
     }
     asymreg_close(owner);
 }

@@ -72,18 +72,18 @@ static int target(int out, int in)
     int rc;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    rc = asymreg_local_create(&local, &opts.transport);
+    rc = asymreg_local_create(&local, &opts.transport, NULL);
     if (rc == 0)
-        rc = asymreg_open(&opts, &ctx);
+        rc = asymreg_open(&opts, &ctx, NULL);
     if (rc == 0)
-        rc = asymreg_alloc(ctx, BYTES, &p);
+        rc = asymreg_segment_alloc(ctx, BYTES, &p, NULL);
     if (rc == 0)
-        rc = asymreg_register(ctx, p, BYTES, ASYMREG_ALL, 0, &card.id);
+        rc = asymreg_register(ctx, p, BYTES, ASYMREG_ALL, 0, &card.id, NULL);
     card.addr = (uintptr_t)p;
     card.blob_bytes = rc;
     if (rc == 0) {
         memset(p, 'a', BYTES);
-        card.blob_bytes = asymreg_export(ctx, card.blob, sizeof(card.blob));
+        card.blob_bytes = asymreg_export(ctx, card.blob, sizeof(card.blob), NULL);
     }
     if (card.blob_bytes < 0)
         failed("target", (int)card.blob_bytes);
@@ -129,15 +129,15 @@ static int initiator(const struct card *card)
     struct asymreg_worker *me = NULL;
     int rc, again;
 
-    rc = asymreg_local_create(&local, &opts.transport);
+    rc = asymreg_local_create(&local, &opts.transport, NULL);
     if (rc == 0)
-        rc = asymreg_open(&opts, &ctx);
+        rc = asymreg_open(&opts, &ctx, NULL);
     if (rc < 0)
         return failed("open", rc);
-    rc = again = asymreg_import(ctx, 1, card->blob, (size_t)card->blob_bytes);
+    rc = again = asymreg_import(ctx, 1, card->blob, (size_t)card->blob_bytes, NULL);
     if (rc < 0) {
         failed("import", rc);
-        again = asymreg_import(ctx, 1, card->blob, (size_t)card->blob_bytes);
+        again = asymreg_import(ctx, 1, card->blob, (size_t)card->blob_bytes, NULL);
     }
     if (again == 0)
         again = asymreg_worker_create(ctx, &me);

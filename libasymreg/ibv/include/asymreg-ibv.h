@@ -78,13 +78,15 @@ struct asymreg_ibv_opts {
  * @param opts       NULL: all defaults
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its
  *                   ops->destroy
+ * @param err        detail on failure, or NULL
  * @return 0; -EINVAL (options); -ENODEV (no such adapter, or none with an active port); -ENOMEM
  *         (also: RLIMIT_MEMLOCK; 3 MiB are needed); another -errno of the adapter's driver
  *
  * MT-Safe. Allocates, and starts one thread, which blocks all signals and ends in `destroy`.
  */
 ASYMREG_IBV_API int asymreg_ibv_create(const struct asymreg_ibv_opts *opts,
-                                       struct asymreg_transport **transport);
+                                       struct asymreg_transport **transport,
+                                       struct asymreg_error *err);
 
 /**
  * @brief Explain what asymreg_ibv_create() returned.

@@ -4,6 +4,7 @@
 #include "ibv.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -47,7 +48,6 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
     struct ibv_transport *t = ibv_of(base);
 
     switch (cap) {
-    case 0: return t->reason[0] ? t->reason : NULL;
     case ASYMREG_CAP_AMO: return t->atomics ? NULL : "the adapter has no atomics";
     case ASYMREG_CAP_WHOLE_SPACE:
         return "the adapter pins what is registered, so only what is registered can be reached";
@@ -59,28 +59,39 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
 
 /* Registrations. */
 
-/* What went wrong with a registration, for reason(). */
-static int explain_reg(struct ibv_transport *t, int error)
+/* Writes code and sentence, if err is not NULL. Returns the code. */
+__attribute__((format(printf, 3, 4))) static int fail(struct asymreg_error *err, int code,
+                                                      const char *format, ...)
+{
+    va_list args;
+
+    if (!err)
+        return code;
+    *err = (struct asymreg_error){.code = code, .pe = UINT32_MAX};
+    va_start(args, format);
+    vsnprintf(err->text, sizeof(err->text), format, args);
+    va_end(args);
+    return code;
+}
+
+/* What went wrong with a registration. */
+static int reg_failed(struct asymreg_error *err, int error)
 {
     switch (error) {
     case EFAULT:
-        snprintf(
-            t->reason, sizeof(t->reason),
-            "the kernel cannot pin this memory: nothing is there, it may not be written, or it "
-            "is a shared file mapping that this kernel refuses to pin for writing");
-        return ASYMREG_EFAULT;
+        return fail(err, ASYMREG_EFAULT,
+                    "the kernel cannot pin this memory: nothing is there, it may not be written, "
+                    "or it is a shared file mapping that this kernel refuses to pin for writing");
     case ENOMEM:
-        snprintf(t->reason, sizeof(t->reason),
-                 "ibv_reg_mr: no memory, or more pinned than RLIMIT_MEMLOCK allows");
-        return -ENOMEM;
-    default:
-        snprintf(t->reason, sizeof(t->reason), "ibv_reg_mr: %s", strerror(error));
-        return ASYMREG_ETRANSPORT;
+        return fail(err, -ENOMEM,
+                    "ibv_reg_mr: no memory, or more pinned than RLIMIT_MEMLOCK allows");
+    default: return fail(err, ASYMREG_ETRANSPORT, "ibv_reg_mr: %s", strerror(error));
     }
 }
 
 static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc *desc,
-                   struct asymreg_mem **mem, void *handle, size_t *handle_bytes)
+                   struct asymreg_mem **mem, void *handle, size_t *handle_bytes,
+                   struct asymreg_error *err)
 {
     struct ibv_transport *t = ibv_of(base);
     struct asymreg_mem *m;
@@ -107,7 +118,7 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
         int error = errno;
 
         free(m);
-        return explain_reg(t, error);
+        return reg_failed(err, error);
     }
     m->local_write = access & IBV_ACCESS_LOCAL_WRITE;
     /* The adapter's keys come round some day; handles do not. */
@@ -126,20 +137,18 @@ static int mem_dereg(struct asymreg_transport *base, struct asymreg_mem *mem)
 {
     int rc = ibv_dereg_mr(mem->mr);
 
-    if (rc != 0) {
-        struct ibv_transport *t = ibv_of(base);
-
-        snprintf(t->reason, sizeof(t->reason), "ibv_dereg_mr: %s", strerror(rc));
+    (void)base;
+    if (rc != 0)
         return -rc;
-    }
     free(mem);
     return 0;
 }
 
 static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, const void *handle,
                        size_t handle_bytes, uint64_t addr, uint64_t bytes,
-                       struct asymreg_rkey **rkey)
+                       struct asymreg_rkey **rkey, struct asymreg_error *err)
 {
+    (void)err;
     struct wire_handle h;
     struct asymreg_rkey *k;
 
@@ -164,8 +173,10 @@ static void rkey_release(struct asymreg_transport *base, struct asymreg_ep *ep,
 
 /* Endpoints. */
 
-static int address(struct asymreg_transport *base, void *buf, size_t *bytes)
+static int address(struct asymreg_transport *base, void *buf, size_t *bytes,
+                   struct asymreg_error *err)
 {
+    (void)err;
     struct ibv_transport *t = ibv_of(base);
 
     asymreg_ibv__address_pack(&(struct wire_address){.is_global = t->is_global,
@@ -179,7 +190,7 @@ static int address(struct asymreg_transport *base, void *buf, size_t *bytes)
 }
 
 static int ep_connect(struct asymreg_transport *base, const void *buf, size_t bytes,
-                      struct asymreg_ep **out)
+                      struct asymreg_ep **out, struct asymreg_error *err)
 {
     struct ibv_transport *t = ibv_of(base);
     struct wire_address a;
@@ -188,10 +199,8 @@ static int ep_connect(struct asymreg_transport *base, const void *buf, size_t by
 
     if (rc < 0)
         return rc;
-    if (a.is_global != t->is_global) {
-        snprintf(t->reason, sizeof(t->reason), "one side is on Ethernet, the other on InfiniBand");
-        return ASYMREG_EUNREACH;
-    }
+    if (a.is_global != t->is_global)
+        return fail(err, ASYMREG_EUNREACH, "one side is on Ethernet, the other on InfiniBand");
     ep = calloc(1, sizeof(*ep));
     if (!ep)
         return -ENOMEM;
@@ -209,9 +218,8 @@ static int ep_connect(struct asymreg_transport *base, const void *buf, size_t by
     }
     pthread_mutex_unlock(&t->lock);
     if (rc < 0) {
-        snprintf(t->reason, sizeof(t->reason), "ibv_create_qp: %s", strerror(-rc));
         free(ep);
-        return rc;
+        return fail(err, rc, "ibv_create_qp: %s", strerror(-rc));
     }
     *out = ep;
     return 0;
@@ -372,52 +380,42 @@ static int open_queues(struct ibv_transport *t)
     return t->bounce_mr ? 0 : -errno;
 }
 
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing
- * is set that this one does not know. */
-static int opts_known(const void *opts, size_t ours)
+/* Copies the options, if their size is allowed, and puts in the defaults. -EINVAL: it is not, or
+ * something is set that this release does not know or allow. */
+static int opts_take(struct asymreg_ibv_opts *mine, const struct asymreg_ibv_opts *opts)
 {
-    const unsigned char *bytes = opts;
-    size_t size;
+    const unsigned char *bytes = (const unsigned char *)opts;
 
-    memcpy(&size, opts, sizeof(size));
-    if (size < ours || size > 4096) /* none is near that: the size was not set */
-        return 0;
-    for (size_t i = ours; i < size; i++)
-        if (bytes[i])
-            return 0;
-    return 1;
-}
-
-static int check_opts(const struct asymreg_ibv_opts *given, struct asymreg_ibv_opts *o)
-{
-    static const struct asymreg_ibv_opts none = {.size = sizeof(none)};
-
-    if (!given)
-        given = &none;
-    if (!opts_known(given, sizeof(*given)))
+    if (opts) {
+        if (opts->size < sizeof(*mine) || opts->size > 4096) /* none is near that: it was not set */
+            return -EINVAL;
+        *mine = *opts;
+        for (size_t i = sizeof(*mine); i < opts->size; i++)
+            if (bytes[i])
+                return -EINVAL;
+    }
+    if (mine->flags & ~ASYMREG_IBV_GID_INDEX || mine->port > 255 || mine->gid_index > 255 ||
+        mine->timeout_ms > ASYMREG_IBV_MAX_TIMEOUT_MS || mine->reserved)
         return -EINVAL;
-    *o = *given;
-    if (o->flags & ~ASYMREG_IBV_GID_INDEX || o->port > 255 || o->gid_index > 255 ||
-        o->timeout_ms > ASYMREG_IBV_MAX_TIMEOUT_MS || o->reserved)
-        return -EINVAL;
-    if (o->timeout_ms == 0)
-        o->timeout_ms = 1000;
-    if (o->max_peers == 0)
-        o->max_peers = 4096;
+    if (mine->timeout_ms == 0)
+        mine->timeout_ms = 1000;
+    if (mine->max_peers == 0)
+        mine->max_peers = 4096;
     return 0;
 }
 
-int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_transport **transport)
+int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_transport **transport,
+                       struct asymreg_error *err)
 {
-    struct asymreg_ibv_opts o;
+    struct asymreg_ibv_opts o = {.size = sizeof(o)};
     struct ibv_transport *t;
     int rc;
 
-    if (!transport || check_opts(opts, &o) < 0)
-        return -EINVAL;
+    if (!transport || opts_take(&o, opts) < 0)
+        return fail(err, -EINVAL, "struct asymreg_ibv_opts: a value out of range, or its size");
     t = calloc(1, sizeof(*t));
     if (!t)
-        return -ENOMEM;
+        return fail(err, -ENOMEM, "no memory for a transport");
     t->base.ops = &ops;
     t->wake_fd = -1;
     t->timeout_ms = o.timeout_ms;
@@ -444,7 +442,7 @@ int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_trans
     }
     if (rc < 0) {
         destroy(&t->base);
-        return rc;
+        return fail(err, rc, "%s", asymreg_ibv_strerror(rc));
     }
     *transport = &t->base;
     return 0;

@@ -117,7 +117,6 @@ struct ibv_transport {
     uint32_t max_inline;
     uint32_t timeout_ms;
     uint8_t rc_timeout;
-    char reason[160];
 
     uint64_t next_seq; /* of registrations */
     unsigned char *bounce;

@@ -44,13 +44,14 @@ extern "C" {
 #define ASYMREG_EOVERFLOW (-25007) /**< address plus length runs past 2^64 */
 /** registered, but no memory is there (unmapped, truncated file), or it may not be written */
 #define ASYMREG_EFAULT (-25008)
-/** the transport cannot; asymreg_why() and the capability's reason say why */
+/** the transport cannot; struct asymreg_error and asymreg_resolve() say why */
 #define ASYMREG_ENOTSUP (-25009)
 #define ASYMREG_EFULL   (-25010) /**< max_regions or max_segments reached */
 /** an atomic on an address that is no multiple of its size */
 #define ASYMREG_EALIGN  (-25011)
 #define ASYMREG_ENOPEER (-25012) /**< no peer of this number has been imported */
-/** the transport cannot reach this peer (another node, no permission); asymreg_why() */
+/** the transport cannot reach this peer (another node, no permission); struct asymreg_error and
+ * asymreg_resolve() say why */
 #define ASYMREG_EUNREACH (-25013)
 /** these bytes are no bootstrap blob: damaged, cut, or of something else */
 #define ASYMREG_EBLOB (-25014)
@@ -92,8 +93,33 @@ struct asymreg_region {
     asymreg_id id;     /**< this registration; never ASYMREG_ANY */
     uint32_t prot;     /**< ASYMREG_READ and so on */
     uint32_t reserved; /**< 0 */
-    uint64_t value; /**< in a published table: the segment that holds it, see table.h; in an index
-                       of your own: yours */
+    uint64_t value; /**< the segment that holds it: number in the lower, generation in the upper 32
+                          bits */
+};
+
+/** Most regions of a context. */
+#define ASYMREG_MAX_REGIONS 0x4000000u
+/** Most segments of a context. */
+#define ASYMREG_MAX_SEGMENTS 0x4000000u
+
+/** Where a context's memory comes from. It outlives what was made with it; MT-Safe. */
+struct asymreg_allocator {
+    /** allocates if ptr is NULL; aligned as malloc() aligns; NULL: no memory */
+    void *(*realloc)(void *ctx, void *ptr, size_t bytes);
+    void (*free)(void *ctx, void *ptr); /**< never of NULL */
+    void *ctx;                          /**< first argument of both */
+};
+
+/**
+ * What went wrong, in the caller's memory. Functions that take one write it only on failure; NULL
+ * is allowed.
+ */
+struct asymreg_error {
+    int32_t code;   /**< what the function returned */
+    uint32_t pe;    /**< the peer concerned; UINT32_MAX: none */
+    uint64_t addr;  /**< address of the memory concerned */
+    uint64_t bytes; /**< its length; 0: no memory is concerned */
+    char text[232]; /**< one English sentence without a newline, for a person */
 };
 
 /**

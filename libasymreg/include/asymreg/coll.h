@@ -55,26 +55,6 @@ struct asymreg_member {
 /** A group. */
 struct asymreg_group;
 
-/**
- * @brief Make a group of members whose scratch regions are known.
- * @param worker      this thread's worker; used by every call on the group
- * @param members     array of n: the scratch regions, in the same order everywhere; those needed
- *                    are copied
- * @param n           how many, 1 at least
- * @param me          which of them is the caller
- * @param scratch     the caller's own scratch region
- * @param timeout_ms  how long a round of a call waits for the member that it needs; 0: for ever, or
- *                    until that has died
- * @param group       the new group
- * @return 0, -EINVAL, -ENOMEM
- *
- * As asymreg_group_open() on channel 0 with serial 0. Costs 1.3 KB, however many members there are.
- */
-ASYMREG_API int asymreg_group_create(struct asymreg_worker *worker,
-                                     const struct asymreg_member *members, uint32_t n, uint32_t me,
-                                     void *scratch, uint32_t timeout_ms,
-                                     struct asymreg_group **group);
-
 /** Options of a group. Zero all, set `size`, then what differs. */
 struct asymreg_group_opts {
     size_t size;         /**< sizeof(struct asymreg_group_opts) */
@@ -89,6 +69,9 @@ struct asymreg_group_opts {
     uint32_t serial;   /**< the same at each member, and larger than that of each group that had the
                           channel before, at any of its members */
     uint32_t reserved; /**< 0 */
+    /** array of n: the scratch regions, in the same order everywhere; those needed are copied.
+     * NULL: `member` says where they are */
+    const struct asymreg_member *members;
     /**
      * Where the scratch region of a member begins (not its channel); called once for each member
      * that is needed, from inside the first call on the group that needs it, and may import that
@@ -99,22 +82,24 @@ struct asymreg_group_opts {
 };
 
 /**
- * @brief Make a group whose members are looked up when they are needed.
+ * @brief Make a group.
  * @param worker  this thread's worker; used by every call on the group
  * @param opts    members and channel
  * @param group   the new group
+ * @param err     detail on failure, or NULL
  * @return 0, -EINVAL, -ENOMEM
  *
  * Talks to nobody: a member may call this, and begin its first call on the group, before others
- * have. A group ends without a word too, with asymreg_group_destroy(), when its last call has
- * returned. After 2^32 calls a group runs into the next serial's numbers.
+ * have. It takes 1.3 KB, however many members there are. A group ends as silently, with
+ * asymreg_group_close(), when its last call has returned. After 2^32 calls a group runs into the
+ * next serial's numbers.
  */
 ASYMREG_API int asymreg_group_open(struct asymreg_worker *worker,
                                    const struct asymreg_group_opts *opts,
-                                   struct asymreg_group **group);
+                                   struct asymreg_group **group, struct asymreg_error *err);
 
 /** @brief Free a group. NULL is allowed. */
-ASYMREG_API void asymreg_group_destroy(struct asymreg_group *group);
+ASYMREG_API void asymreg_group_close(struct asymreg_group *group);
 
 /**
  * @brief Wait until every member has called it. @param group the group @return 0, ASYMREG_EPEER,

@@ -1,55 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file rma.h
- * @brief The whole: register any memory, tell peers once who you are, and put, get and update by
+ * @brief Register any memory, tell peers once who you are, and put, get and update by
  *        (PE, address).
  *
  * **Context** (one a process, or several): its registered regions, published; a transport; the
  * peers it was told of. **Worker** (one a thread): what a thread needs to begin operations. **PE**:
- * a peer's number, which you choose.
+ * a peer's number, which you choose. Nothing is collective: a process registers and unregisters
+ * when it likes, and no peer takes part. How the address of a region reaches a peer is your affair.
  *
- * Nothing is collective. A process registers and unregisters when it likes, and no peer takes part.
- * Its bootstrap blob (asymreg_export(): some hundred bytes; carry it by PMI, a socket, a file)
- * stays valid as long as the context; what is registered later is found through it. How the address
- * of a region reaches a peer is your affair.
+ *     asymreg_open(NULL, &ctx, &err);                             // both sides
+ *     asymreg_register(ctx, p, 4096, ASYMREG_RW, 0, &id, &err);   // the target: any memory
+ *     n = asymreg_export(ctx, blob, sizeof(blob), &err);          // carried by PMI, a socket
+ *     asymreg_import(ctx, 7, blob, n, &err);                      // the initiator
+ *     asymreg_worker_create(ctx, &worker);
+ *     asymreg_put(worker, 7, addr_of_p + 8, id, "x", 1);          // id, or ASYMREG_ANY
+ *     asymreg_flush(worker, 7);                                   // it has arrived
  *
- * **Which table is used.** Before each operation the peer's table is known to be the newest there
- * is, if the transport maps it (one load); if not, the copy made by the last refresh is used, and
- * refreshed once when it has no such region or the transport says that a handle is stale (which a
- * transport without ASYMREG_CAP_REVOKE cannot know: there, ASYMREG_FRESH or asymreg_refresh() makes
- * sure that what was unregistered before is refused).
+ * **Which table is used.** If the transport maps the peer's table, each operation sees the newest
+ * one (one load). Otherwise the copy made by the last refresh is used, and refreshed once when it
+ * has no such region or the transport says that a handle is stale. A transport without
+ * ASYMREG_CAP_REVOKE cannot know the latter: there, ASYMREG_FRESH or asymreg_refresh() makes sure
+ * that what was unregistered before is refused.
  *
  * **What is promised.** An operation reaches exactly the region that it names, or fails with a
  * defined error before anything is written, with two exceptions that only the transport can close:
- * (1) the owner unregisters between the check and the access (one-sided operations cannot be called
- * back): then the access goes to what is at that address now, or fails with ASYMREG_EFAULT; a
- * transport with ASYMREG_CAP_REVOKE closes this, and so does asymreg_unregister_drain(); otherwise
- * unregister, tell the peers and wait for them before reusing the memory. (2) an operation that
- * fails half way (ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE with ASYMREG_SPLIT) may have moved
- * a part.
+ *   -# the owner unregisters between the check and the access. Then the access goes to what is at
+ *      that address now, or fails with ASYMREG_EFAULT. A transport with ASYMREG_CAP_REVOKE closes
+ *      this, and so does asymreg_unregister_drain(); otherwise unregister, tell the peers and wait
+ *      for them before reusing the memory.
+ *   -# an operation that fails half way (ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE with
+ *      ASYMREG_SPLIT) may have moved a part.
  *
  * **A peer that dies**: every operation on it returns ASYMREG_EPEER within a second, without
  * waiting; so do those under way. A peer that is stopped (SIGSTOP) does not matter to a one-sided
  * transport.
  *
+ * **fork()**: a child must not use its parent's context: the published table is in memory that both
+ * have. It opens its own. In a child, closing the parent's context or freeing its workers is a
+ * no-op.
+ *
  * **Coalescing.** A transport without ASYMREG_CAP_WHOLE_SPACE registers memory itself: that pins
  * pages, or costs a microsecond, a key in every peer that uses it and one of max_segments. With
- * asymreg_opts.coalesce_bytes at C, a region that lies in no segment is not registered alone but
- * with what is mapped around it in the same aligned C bytes (several times C if the region is
- * longer); later regions in there share that registration, and it ends with the last of them. It
- * stops at gaps, guard pages, memory of another file or origin, memory without the permissions, and
- * segments that are there already. It permits what its regions were registered for: the first one
- * that asks for more makes a new registration, which later ones use, while those before keep
- * theirs. Where the transport refuses all that, the region is registered alone. Costs: C bytes may
- * be pinned for a few; /proc/self/maps is read for each new registration (some microseconds, more
- * with many mappings); and neighbours are kept apart by the initiator's check, not by hardware,
- * which ASYMREG_ALONE avoids. The rule to keep: memory must not be unmapped, mapped anew or dropped
- * (munmap, mremap, MADV_DONTNEED; so may free() of what malloc() gave) while a region *near* it is
- * registered, and then be registered itself, or a transport that pins would serve the old pages;
- * asymreg_remapped() says that it was.
- *
- * **fork()**: a child must not use its parent's context: the published table is in memory that both
- * have. It opens its own. To close its parent's, or to free a worker of it, does nothing.
+ * asymreg_opts.coalesce_bytes at C, a region that lies in no segment is registered together with
+ * what is mapped around it in the same aligned C bytes (several times C if the region is longer);
+ * later regions in there share that registration, and it ends with the last of them.
+ *   - It stops at gaps, guard pages, memory of another file or origin, memory without the
+ *     permissions, and segments that are there already.
+ *   - It permits what its regions were registered for: the first one that asks for more makes a new
+ *     registration, which later ones use, while those before keep theirs.
+ *   - Where the transport refuses all that, the region is registered alone.
+ *   - Costs: C bytes may be pinned for a few; /proc/self/maps is read for each new registration
+ *     (some microseconds, more with many mappings); and neighbours are kept apart by the
+ *     initiator's check, not by hardware, which ASYMREG_ALONE avoids.
+ *   - The rule to keep: memory that was unmapped, mapped anew or dropped (munmap, mremap,
+ *     MADV_DONTNEED; so may free() of what malloc() gave) while a region *near* it was registered,
+ *     and is then registered itself, needs ASYMREG_REMAPPED, or a transport that pins would serve
+ *     the old pages.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", sections 2 and 3 (register, unregister, put,
  * get; refresh and retry) and 5 (atomics, collectives); identifiers, permissions and errors are
@@ -61,8 +68,6 @@
 #include <sys/types.h>
 
 #include <asymreg/base.h>
-#include <asymreg/index.h>
-#include <asymreg/table.h>
 #include <asymreg/transport.h>
 
 #ifdef __cplusplus
@@ -74,340 +79,85 @@ extern "C" {
 /** Most peers of a context: PEs are below this. */
 #define ASYMREG_MAX_PEERS 0x1000000u
 
-/**
- * An operation that crosses from one region into the next, adjacent one is cut in two instead of
- * refused with ASYMREG_ERANGE.
- */
-#define ASYMREG_SPLIT 1u
-/**
- * Each operation on a peer whose table is not mapped looks whether that has changed first: one more
- * remote read each.
- */
-#define ASYMREG_FRESH 2u
-
-/** Peers on this node show when they are inside an operation, so that asymreg_unregister_drain()
- * and asymreg_drain() can wait for its end. Costs each of their operations two stores; a peer that
- * cannot map the memory for that is refused when it imports, ASYMREG_EUNREACH. */
-#define ASYMREG_DRAIN 4u
-
-/** asymreg_opts.coalesce_bytes: everything that is mapped around a region, however much it is. */
-#define ASYMREG_COALESCE_MAPPING UINT64_MAX
-
 /** A context. */
 struct asymreg_context;
 /** A thread's means of beginning operations. */
 struct asymreg_worker;
+
+/**
+ * @name Life cycle
+ * @{
+ */
+
+/**
+ * asymreg_opts.flags: an operation that crosses from one region into the next, adjacent one is cut
+ * in two instead of refused with ASYMREG_ERANGE.
+ */
+#define ASYMREG_SPLIT 1u
+/**
+ * asymreg_opts.flags: each operation on a peer whose table is not mapped looks whether that has
+ * changed first: one more remote read each.
+ */
+#define ASYMREG_FRESH 2u
+/**
+ * asymreg_opts.flags: peers on this node show when they are inside an operation, so that
+ * asymreg_unregister_drain() can wait for its end. Costs each of their operations two stores; a
+ * peer that cannot map the memory for that is refused when it imports, ASYMREG_EUNREACH.
+ */
+#define ASYMREG_DRAIN 4u
+
+/** asymreg_opts.coalesce_bytes: everything that is mapped around a region, however much it is. */
+#define ASYMREG_COALESCE_MAPPING UINT64_MAX
 
 /** Options of a context. Zero all, set `size`, then what differs. */
 struct asymreg_opts {
     size_t size;           /**< sizeof(struct asymreg_opts) */
     uint32_t flags;        /**< ASYMREG_SPLIT, ASYMREG_FRESH, ASYMREG_DRAIN */
     uint32_t max_regions;  /**< 0: 1,048,576; at most ASYMREG_MAX_REGIONS; rounded up to a multiple
-                              of ASYMREG_LEAF_SLOTS. The published table has 32 bytes for each (and
-                              for each segment 32 and its longest handle): address space only until
-                              used, but a transport that pins what it registers pins all of it */
+                              of 128. The published table has 32 bytes for each (and for each
+                              segment 32 and its longest handle): address space only until used,
+                              but a transport that pins what it registers pins all of it */
     uint32_t max_segments; /**< 0: as max_regions, at most 65,536 */
     uint32_t ring;         /**< records of the change log; 0: 4096 */
-    uint32_t simd;         /**< as in struct asymreg_index_opts */
-    uint32_t reserved;     /**< 0 */
     struct asymreg_transport *transport; /**< taken over, also on failure, unless `size` is below
-                                            this or above 4,096; NULL: asymreg_local_create(NULL) */
+                                            this or above 4,096; NULL: asymreg_local_create() */
     uint64_t coalesce_bytes; /**< 0; a power of two (raised to a page); or ASYMREG_COALESCE_MAPPING:
                                 see "Coalescing" above */
+    const struct asymreg_allocator *allocator; /**< NULL: libc's. The published table and tables of
+                                                  its size are mapped pages in any case */
 };
 
 /**
  * @brief Open a context and publish its empty table.
  * @param opts     NULL: all defaults
  * @param context  the new context
+ * @param err      detail on failure, or NULL
  * @return 0, -EINVAL, -ENOMEM, ASYMREG_EVERSION (the transport), -EFBIG (the table is shared
  *         memory, larger than RLIMIT_FSIZE), another -errno, or what the transport returned
  *
  * MT-Safe. Allocates; no thread is started and no signal handler installed.
  */
-ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **context);
+ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **context,
+                             struct asymreg_error *err);
 
 /**
  * @brief Close a context: peers get ASYMREG_EPEER. After all its workers; waits for nobody. NULL is
  *        allowed.
  *
- * Memory that was registered stays the caller's, except what asymreg_alloc() gave, which goes. In a
- * child of the process that opened the context nothing is done. No other thread may be using the
- * context.
+ * Memory that was registered stays the caller's, except what asymreg_segment_alloc() gave, which
+ * goes. In a child of the process that opened the context nothing is done. No other thread may be
+ * using the context.
  * @param context  the context
  */
 ASYMREG_API void asymreg_close(struct asymreg_context *context);
 
 /**
- * @brief Why the last call on this context failed with ASYMREG_ENOTSUP or ASYMREG_EUNREACH.
- * @param context  the context
- * @return a phrase, or NULL; lives until the next such failure
+ * @brief Make a worker.
+ * @param context  its context
+ * @param worker   the new worker
+ * @return 0, -EINVAL, -ENOMEM
  *
- * With several threads on one context it may be another one's failure. Allocates nothing.
- */
-ASYMREG_API const char *asymreg_why(struct asymreg_context *context);
-
-/**
- * @brief What the context's transport can do.
- * @param context  the context
- * @param caps     filled; set its size first
- * @return 0, -EINVAL
- *
- * MT-Safe. Allocates nothing.
- */
-ASYMREG_API int asymreg_get_caps(struct asymreg_context *context,
-                                 struct asymreg_transport_caps *caps);
-
-/** @brief The context's transport, for its ops->name and ops->reason. MT-Safe. */
-ASYMREG_API struct asymreg_transport *asymreg_get_transport(struct asymreg_context *context);
-
-/**
- * @name Registering
- * MT-Safe; registrations of one context take turns. @{
- */
-
-/**
- * asymreg_register(): if exactly this range is registered, with the same permissions, count one
- * more user of it.
- */
-#define ASYMREG_SHARE 1u
-/** asymreg_register(): a transport registration of its own, although the context coalesces. No
- * effect in a segment of asymreg_segment_add(), or where one
- *  registration serves all private memory. */
-#define ASYMREG_ALONE 4u
-/** asymreg_segment_add(): see ASYMREG_MEM_TRUSTED. */
-#define ASYMREG_TRUSTED 2u
-
-/**
- * @brief Make memory reachable for peers, from now on.
- *
- * If it lies in a segment (asymreg_segment_add(), asymreg_alloc(), or with a transport that has
- * ASYMREG_CAP_WHOLE_SPACE), that is what the transport uses; otherwise a registration is made, for
- * this region alone or as "Coalescing" says. It may lie anywhere: malloc, stack, static data, a
- * mapped file.
- *
- * @param context  the context
- * @param addr     first byte; need not be aligned
- * @param bytes    length, more than 0
- * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: what peers may do
- * @param flags    ASYMREG_SHARE, ASYMREG_ALONE
- * @param id       names this registration; may be NULL
- * @return 0; -EINVAL (no bytes, unknown bits); ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP; ASYMREG_EFULL;
- *         ASYMREG_EACCES (more than its segment permits); ASYMREG_ERANGE (begins in a segment of
- *         asymreg_segment_add() and runs past its end); -ENOMEM, or what the transport returned
- *
- * Cost: about a microsecond, however many there are; and the transport's registration if it needs
- * one.
- */
-ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes,
-                                 uint32_t prot, uint32_t flags, asymreg_id *id);
-
-/**
- * @brief End a registration (or one user of a shared one).
- * @param context  the context
- * @param id       from asymreg_register()
- * @return 0, ASYMREG_ESTALE
- *
- * Operations that peers begin after this returns are refused; for those already begun see the head
- * of this file. The memory itself is not touched.
- */
-ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id id);
-
-/**
- * @brief End a registration, and return when no operation of a peer on it is under way any more:
- *        then the memory may be reused.
- * @param context     the context
- * @param id          from asymreg_register()
- * @param timeout_ms  how long to wait for peers, milliseconds
- * @return 0; ASYMREG_ETIMEDOUT: unregistered, but a peer has not ended its operation (it is
- *         stopped, or its transfer is long): asymreg_drain() waits on; ASYMREG_ENOTSUP: nothing was
- *         changed, as this cannot be promised, asymreg_why() says why; ASYMREG_EBUSY: nothing was
- *         changed, as it has other users (ASYMREG_SHARE); ASYMREG_ESTALE; -ENOMEM: nothing was
- *         changed; or what the transport said to the end of its registration
- *
- * What is waited for are operations that looked at the table before; later ones are refused. What
- * each transport can promise:
- *   - shared memory and CMA: all of it, in a context with ASYMREG_DRAIN. A peer that dies meanwhile
- *     is not waited for. Peers are believed: each can write into the memory in which they show what
- *     they do.
- *   - a transport with ASYMREG_CAP_REVOKE (libasymreg-ibv): all of it, for a region with a
- *     registration of its own: the adapter ends what is under way and refuses the rest, no peer is
- *     waited for. ASYMREG_ENOTSUP in a segment, or while others share the registration.
- *   - others (libasymreg-ucx): ASYMREG_ENOTSUP. Tell the peers, and wait for them to flush.
- *
- * MT-Safe. Cost: one system call (a barrier in all peers) and a look at each of their workers.
- */
-ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id,
-                                         uint32_t timeout_ms);
-
-/**
- * @brief Wait until every operation of a peer has ended that was under way at the call: once, after
- *        several asymreg_unregister().
- * @param context     the context
- * @param timeout_ms  how long to wait, milliseconds
- * @return 0; ASYMREG_ETIMEDOUT; ASYMREG_ENOTSUP: not a context with ASYMREG_DRAIN on a transport
- *         with ASYMREG_CAP_MAP
- *
- * MT-Safe.
- */
-ASYMREG_API int asymreg_drain(struct asymreg_context *context, uint32_t timeout_ms);
-
-/**
- * @brief End the registration of exactly this range.
- * @param context      the context
- * @param addr,bytes   as registered
- * @return 0, ASYMREG_ENOREGION, -EINVAL (a part of a region, or more than one)
- */
-ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const void *addr,
-                                         size_t bytes);
-
-/**
- * @brief Say that memory was unmapped, mapped anew or dropped while regions near it are registered:
- *        see "Coalescing".
- * @param context     the context
- * @param addr,bytes  the memory
- * @return 0, -EINVAL, ASYMREG_EOVERFLOW, -ENOMEM
- *
- * Regions registered from now on share no automatic registration that was made before. Takes a
- * lock: not for hooks of munmap().
- */
-ASYMREG_API int asymreg_remapped(struct asymreg_context *context, const void *addr, size_t bytes);
-
-/** Figures of a context, as of the call. */
-struct asymreg_stats {
-    size_t size;            /**< sizeof(struct asymreg_stats), set by the caller */
-    uint64_t n_regions;     /**< registered now */
-    uint64_t n_segments;    /**< registrations with the transport now; without the table's own */
-    uint64_t segment_bytes; /**< and their length, together; one that serves all private memory does
-                               not count */
-    uint64_t n_registrations; /**< registrations with the transport so far */
-};
-
-/**
- * @brief Figures of a context. @param context the context @param stats filled; set its size first
- *        @return 0, -EINVAL. MT-Safe.
- */
-ASYMREG_API int asymreg_get_stats(struct asymreg_context *context, struct asymreg_stats *stats);
-
-/**
- * @brief Register memory with the transport once, for many regions to share.
- *
- * @param context     the context
- * @param addr,bytes  the memory; must not overlap another segment of this kind or a region
- * @param prot        the most that regions in it may permit
- * @param flags       0 or ASYMREG_TRUSTED
- * @param fd          descriptor that the memory is a MAP_SHARED mapping of (a file, a memfd,
- *                    /dev/shm), or -1. Not kept: duplicated
- * @param fd_offset   where in it `addr` is, bytes
- * @param segment     names it; may be NULL
- * @return 0; -EINVAL; -EBADF; ASYMREG_EACCES (writing asked for, but the descriptor cannot);
- *         ASYMREG_EOVERLAP; ASYMREG_EOVERFLOW; ASYMREG_EFULL; ASYMREG_ENOTSUP (the transport cannot
- *         use a descriptor, or needs one); -ENOMEM
- *
- * Allocates. Cost: the transport's; with shared memory one descriptor here, and one mapping in each
- * peer that uses it.
- */
-ASYMREG_API int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t bytes,
-                                    uint32_t prot, uint32_t flags, int fd, uint64_t fd_offset,
-                                    uint64_t *segment);
-
-/**
- * @brief End a segment.
- * @param context  the context
- * @param segment  from asymreg_segment_add()
- * @return 0, ASYMREG_ESTALE, ASYMREG_EBUSY (a region lies in it)
- */
-ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, uint64_t segment);
-
-/**
- * @brief Allocate memory that peers on this node reach by loads and stores, as a segment. Register
- *        what is in it as usual.
- * @param context  the context
- * @param bytes    rounded up to pages
- * @param ptr      zeroed pages
- * @return 0, -EINVAL, -ENOMEM, ASYMREG_EFULL, -EFBIG (RLIMIT_FSIZE), or another -errno
- */
-ASYMREG_API int asymreg_alloc(struct asymreg_context *context, size_t bytes, void **ptr);
-
-/**
- * @brief Free what asymreg_alloc() gave. @param context the context @param ptr its address @return
- *        0, -EINVAL (not its address), ASYMREG_EBUSY (a region lies in it)
- */
-ASYMREG_API int asymreg_free(struct asymreg_context *context, void *ptr);
-/** @} */
-
-/**
- * @name Peers
- * MT-Safe. @{
- */
-
-/**
- * @brief Write the bootstrap blob: how others reach this context. The same bytes at any time.
- * @param context  the context
- * @param buf      where
- * @param cap      bytes there; ASYMREG_MAX_BLOB_BYTES are enough
- * @return its length; -ENOBUFS; or what the transport returned
- */
-ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, size_t cap);
-
-/**
- * @brief Make another context known under a number. It need not be doing anything. May be this
- *        context itself.
- * @param context  the context
- * @param pe       the number, below ASYMREG_MAX_PEERS, not in use
- * @param blob     what the other's asymreg_export() wrote
- * @param bytes    its length
- * @return 0; -EINVAL; -EEXIST; ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH (also: it drains,
- *         and the memory for that cannot be mapped); ASYMREG_EPEER (has gone already);
- *         ASYMREG_ETABLE; -ENOMEM
- *
- * The table is mapped and checked now if the transport can do that; otherwise it is first read by
- * the first operation.
- */
-ASYMREG_API int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blob,
-                               size_t bytes);
-
-/**
- * @brief Drop a peer, dead or alive. No thread may be using it.
- * @param context  the context
- * @param pe       its number, free again
- * @return 0, ASYMREG_ENOPEER
- */
-ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
-
-/**
- * @brief Bring the copy of a peer's table up to date now.
- * @param context  the context
- * @param pe       the peer
- * @param mode     ASYMREG_REFRESH_*
- * @return changes found, or as asymreg_cache_refresh()
- */
-ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe, uint32_t mode);
-
-/**
- * @brief Figures of a peer's copy. @param context the context @param pe the peer @param stats
- *        filled @return 0, ASYMREG_ENOPEER
- */
-ASYMREG_API int asymreg_get_peer_stats(struct asymreg_context *context, uint32_t pe,
-                                       struct asymreg_cache_stats *stats);
-/** @} */
-
-/**
- * @name Operations
- * A worker belongs to one thread at a time; distinct workers are independent. With a peer that
- * drains, 4096 workers at most, of all processes: ASYMREG_EFULL. `id` is the registration that must
- * be meant, or ASYMREG_ANY. Each operation returns 0 or: ASYMREG_ENOPEER; ASYMREG_ENOREGION
- * (nothing registered there); ASYMREG_ERANGE (runs past the region, or begins outside of the one
- * that `id` names); ASYMREG_ESTALE (`id` has gone; or the region known before has gone and no other
- * has come); ASYMREG_EACCES (not permitted: nothing was sent); ASYMREG_EOVERFLOW; ASYMREG_EFAULT;
- * ASYMREG_EPEER; ASYMREG_ENOTSUP; ASYMREG_EUNREACH; and the errors of asymreg_cache_refresh() when
- * a refresh was needed. An operation of 0 bytes checks the peer and succeeds, whatever the address.
- * @{
- */
-
-/**
- * @brief Make a worker. @param context its context @param worker the new worker @return 0, -ENOMEM.
- *        MT-Safe.
+ * MT-Safe. Allocates.
  */
 ASYMREG_API int asymreg_worker_create(struct asymreg_context *context,
                                       struct asymreg_worker **worker);
@@ -417,6 +167,133 @@ ASYMREG_API int asymreg_worker_create(struct asymreg_context *context,
  *        that opened the context nothing is done.
  */
 ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
+/** @} */
+
+/**
+ * @name Registering
+ * MT-Safe; registrations of one context take turns.
+ * @{
+ */
+
+/**
+ * asymreg_register(): if exactly this range is registered, with the same permissions, count one
+ * more user of it.
+ */
+#define ASYMREG_SHARE 1u
+/**
+ * asymreg_register(): a transport registration of its own, although the context coalesces. No
+ * effect in a segment of asymreg_segment_add(), or where one registration serves all private
+ * memory.
+ */
+#define ASYMREG_ALONE 4u
+/**
+ * asymreg_register(): the memory was unmapped, mapped anew or dropped while a region near it was
+ * registered: share no automatic registration that was made before. See "Coalescing".
+ */
+#define ASYMREG_REMAPPED 8u
+
+/**
+ * @brief Make memory reachable for peers, from now on.
+ *
+ * If it lies in a segment (asymreg_segment_add(), asymreg_segment_alloc(), or with a transport that
+ * has ASYMREG_CAP_WHOLE_SPACE), that is what the transport uses; otherwise a registration is made,
+ * for this region alone or as "Coalescing" says. It may lie anywhere: malloc, stack, static data, a
+ * mapped file.
+ *
+ * @param context  the context
+ * @param addr     first byte; need not be aligned
+ * @param bytes    length, more than 0
+ * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: what peers may do
+ * @param flags    ASYMREG_SHARE, ASYMREG_ALONE, ASYMREG_REMAPPED
+ * @param id       names this registration; may be NULL
+ * @param err      detail on failure, or NULL
+ * @return 0; -EINVAL (no bytes, unknown bits); ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP; ASYMREG_EFULL;
+ *         ASYMREG_EACCES (more than its segment permits); ASYMREG_ERANGE (begins in a segment of
+ *         asymreg_segment_add() and runs past its end); -ENOMEM, or what the transport returned
+ *
+ * Cost: about a microsecond, however many there are; and the transport's registration if it needs
+ * one.
+ */
+ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes,
+                                 uint32_t prot, uint32_t flags, asymreg_id *id,
+                                 struct asymreg_error *err);
+
+/**
+ * @brief End a registration (or one user of a shared one).
+ * @param context  the context
+ * @param id       from asymreg_register()
+ * @return 0, -EINVAL, ASYMREG_ESTALE
+ *
+ * Operations that peers begin after this returns are refused; for those already begun see the head
+ * of this file. The memory itself is not touched.
+ */
+ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id id);
+/** @} */
+
+/**
+ * @name Peers
+ * MT-Safe.
+ * @{
+ */
+
+/**
+ * @brief Write the bootstrap blob: how others reach this context. The same bytes at any time.
+ * @param context  the context
+ * @param buf      the blob, some hundred bytes; it stays valid as long as the context, and what is
+ *                 registered later is found through it
+ * @param cap      room there; ASYMREG_MAX_BLOB_BYTES is always enough
+ * @param err      detail on failure, or NULL
+ * @return its length; -ENOBUFS; -EINVAL; or an error of the transport
+ */
+ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, size_t cap,
+                                   struct asymreg_error *err);
+
+/**
+ * @brief Make another context known under a number. It need not be doing anything. May be this
+ *        context itself.
+ * @param context  the context
+ * @param pe       the number, below ASYMREG_MAX_PEERS, not in use
+ * @param blob     what the other's asymreg_export() wrote
+ * @param bytes    its length
+ * @param err      detail on failure, or NULL
+ * @return 0; -EINVAL; -EEXIST; ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH (also: it drains,
+ *         and the memory for that cannot be mapped); ASYMREG_EPEER (has gone already);
+ *         ASYMREG_ETABLE; -ENOMEM
+ *
+ * The table is mapped and checked now if the transport can do that; otherwise it is first read by
+ * the first operation.
+ */
+ASYMREG_API int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blob,
+                               size_t bytes, struct asymreg_error *err);
+
+/**
+ * @brief Drop a peer, dead or alive. No thread may be using it.
+ * @param context  the context
+ * @param pe       its number, free again
+ * @return 0, ASYMREG_ENOPEER
+ */
+ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
+/** @} */
+
+/**
+ * @name Operations
+ * A worker belongs to one thread at a time; distinct workers are independent. With a peer that
+ * drains, 4096 workers at most, of all processes: ASYMREG_EFULL.
+ *
+ * `id` is the registration that must be meant, or ASYMREG_ANY. An operation of 0 bytes checks the
+ * peer and succeeds, whatever the address. Each operation returns 0 or:
+ *   - ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EUNREACH
+ *   - ASYMREG_ENOREGION: nothing is registered there
+ *   - ASYMREG_ERANGE: runs past the region, or begins outside of the one that `id` names
+ *   - ASYMREG_ESTALE: `id` has gone; or the region known before has gone and no other has come
+ *   - ASYMREG_EACCES: not permitted, nothing was sent
+ *   - ASYMREG_EOVERFLOW; ASYMREG_EFAULT; ASYMREG_ENOTSUP
+ *   - ASYMREG_EBUSY, ASYMREG_ETABLE or -ENOMEM, when the copy of the peer's table had to be
+ *     refreshed; or another error of the transport
+ *
+ * asymreg_resolve() says why in a sentence.
+ * @{
+ */
 
 /**
  * @brief Copy to a peer. When it returns, `src` may be reused; a flush makes sure that it has
@@ -449,51 +326,32 @@ ASYMREG_API int asymreg_get(struct asymreg_worker *worker, uint32_t pe, uint64_t
                             asymreg_id id, void *dst, size_t bytes);
 
 /**
- * @brief As asymreg_put(), but `src` must stay as it is until a flush, which also tells of late
+ * @brief As asymreg_put(), but `src` must stay as it is until a flush, which also reports late
  *        errors.
  */
 ASYMREG_API int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                                asymreg_id id, const void *src, size_t bytes);
 
 /**
- * @brief As asymreg_get(), but the bytes are there only after a flush, which also tells of late
+ * @brief As asymreg_get(), but the bytes are there only after a flush, which also reports late
  *        errors.
  */
 ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                                asymreg_id id, void *dst, size_t bytes);
 
+/** asymreg_flush(): every peer that the worker has used. */
+#define ASYMREG_ALL_PEERS UINT32_MAX
+
 /**
  * @brief Wait until everything begun on a peer is complete there.
  * @param worker  this thread's worker
- * @param pe      the peer
+ * @param pe      the peer, or ASYMREG_ALL_PEERS
  * @return 0; the first error of what was begun without waiting; ASYMREG_EPEER; ASYMREG_ENOPEER
  *
  * After it, whoever sees something that this thread does later (a store, a message) sees the data
  * too.
  */
 ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
-
-/** @brief asymreg_flush() of every peer that this worker has used. @return 0, or the first error */
-ASYMREG_API int asymreg_flush_all(struct asymreg_worker *worker);
-
-/**
- * @brief Move pending operations on, without waiting. @param worker this thread's worker @return
- *        how many completed, or an error of the transport
- */
-ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
-
-/**
- * @brief Which region of a peer holds [raddr, raddr + bytes)?
- * @param worker  this thread's worker
- * @param pe      the peer
- * @param raddr   address there
- * @param bytes   length; 0: any part
- * @param need    permissions needed, or 0
- * @param region  what was found
- * @return as an operation on it would
- */
-ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
-                                size_t bytes, uint32_t need, struct asymreg_region *region);
 
 /**
  * @brief An atomic operation on 4 or 8 bytes of a peer, complete at the target when it returns.
@@ -506,12 +364,201 @@ ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint
  * @param operand  what to add or store
  * @param compare  for ASYMREG_AMO_COMPARE_SWAP
  * @param result   the value before; may be NULL
- * @return see above; ASYMREG_EALIGN; -EINVAL (another size or operation); ASYMREG_ENOTSUP
- *         (asymreg_why() says why)
+ * @return see above; ASYMREG_EALIGN; -EINVAL (another size or operation)
  */
 ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, uint32_t amo, uint32_t bytes, uint64_t operand,
                             uint64_t compare, uint64_t *result);
+
+/**
+ * @brief Move pending operations on, without waiting.
+ * @param worker  this thread's worker
+ * @return how many completed, or an error of the transport
+ */
+ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
+
+/**
+ * @brief Which region of a peer holds [raddr, raddr + bytes), and why an operation there would
+ *        fail.
+ * @param worker  this thread's worker
+ * @param pe      the peer
+ * @param raddr   address there
+ * @param bytes   length; 0: any part
+ * @param need    permissions needed, or 0
+ * @param region  what was found, or NULL
+ * @param err     detail on failure, or NULL
+ * @return as an operation on it would, but for ASYMREG_EFAULT
+ *
+ * For when an operation has failed: that itself spends nothing on explanations. With `need` the
+ * transport is asked too, and may read a byte of the memory.
+ */
+ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
+                                size_t bytes, uint32_t need, struct asymreg_region *region,
+                                struct asymreg_error *err);
+
+/**
+ * @brief Bring the copy of a peer's table up to date now. MT-Safe.
+ * @param context  the context
+ * @param pe       the peer
+ * @return changes found; ASYMREG_ENOPEER; ASYMREG_EPEER (closed); ASYMREG_EBUSY (overtaken again
+ *         and again); ASYMREG_ETABLE; -ENOMEM; or an error of the transport
+ *
+ * After an error the copy answers as of some earlier moment; a later refresh mends it. Cost: two
+ * reads (1.4 µs each with CMA, nothing when mapped) and the changes, if the log reaches back to the
+ * last refresh.
+ */
+ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
+/** @} */
+
+/**
+ * @name Unregistering in other ways
+ * MT-Safe.
+ * @{
+ */
+
+/**
+ * @brief End the registration of exactly this range, for callers that keep no identifiers.
+ * @param context     the context
+ * @param addr,bytes  as registered
+ * @return 0, ASYMREG_ENOREGION, ASYMREG_EOVERFLOW, -EINVAL (a part of a region, or more than one)
+ */
+ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const void *addr,
+                                         size_t bytes);
+
+/**
+ * @brief End a registration, and return when no operation of a peer on it is under way any more:
+ *        then the memory may be reused.
+ * @param context     the context
+ * @param id          from asymreg_register(); ASYMREG_ANY: only wait until every operation of a
+ *                    peer has ended that was under way at the call, once after several
+ *                    asymreg_unregister()
+ * @param timeout_ms  how long to wait for peers, milliseconds
+ * @param err         detail on failure, or NULL
+ * @return
+ *   - 0
+ *   - ASYMREG_ETIMEDOUT: unregistered, but a peer has not ended its operation (it is stopped, or
+ *     its transfer is long). With ASYMREG_ANY one waits on
+ *   - ASYMREG_ENOTSUP: nothing was changed, as this cannot be promised
+ *   - ASYMREG_EBUSY: nothing was changed, as it has other users (ASYMREG_SHARE)
+ *   - ASYMREG_ESTALE; -EINVAL; -ENOMEM: nothing was changed
+ *   - what the transport said to the end of its registration
+ *
+ * What is waited for are operations that looked at the table before; later ones are refused. What
+ * each transport can promise:
+ *   - shared memory and CMA: all of it, in a context with ASYMREG_DRAIN. A peer that dies meanwhile
+ *     is not waited for. Peers are believed: each can write into the memory in which they show what
+ *     they do.
+ *   - a transport with ASYMREG_CAP_REVOKE (libasymreg-ibv): all of it, for a region with a
+ *     registration of its own: the adapter ends what is under way and refuses the rest, no peer is
+ *     waited for. ASYMREG_ENOTSUP in a segment, while others share the registration, and for
+ *     ASYMREG_ANY.
+ *   - others (libasymreg-ucx): ASYMREG_ENOTSUP. Tell the peers, and wait for them to flush.
+ *
+ * Cost: one system call (a barrier in all peers) and a look at each of their workers.
+ */
+ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id,
+                                         uint32_t timeout_ms, struct asymreg_error *err);
+/** @} */
+
+/**
+ * @name Segments: one registration with the transport, many regions
+ * MT-Safe.
+ * @{
+ */
+
+/** asymreg_segment_add(): see ASYMREG_MEM_TRUSTED. */
+#define ASYMREG_TRUSTED 2u
+
+/**
+ * @brief Register memory with the transport once, for many regions to share.
+ *
+ * @param context     the context
+ * @param addr,bytes  the memory; must not overlap another segment of this kind or a region
+ * @param prot        the most that regions in it may permit
+ * @param flags       0 or ASYMREG_TRUSTED
+ * @param fd          descriptor that the memory is a MAP_SHARED mapping of (a file, a memfd,
+ *                    /dev/shm), or -1. Not kept: duplicated
+ * @param fd_offset   where in it `addr` is, bytes
+ * @param err         detail on failure, or NULL
+ * @return 0; -EINVAL; -EBADF; ASYMREG_EACCES (writing asked for, but the descriptor cannot);
+ *         ASYMREG_EOVERLAP; ASYMREG_EOVERFLOW; ASYMREG_EFULL; ASYMREG_ENOTSUP (the transport cannot
+ *         use a descriptor, or needs one); -ENOMEM
+ *
+ * Allocates. Cost: the transport's; with shared memory one descriptor here, and one mapping in each
+ * peer that uses it.
+ */
+ASYMREG_API int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t bytes,
+                                    uint32_t prot, uint32_t flags, int fd, uint64_t fd_offset,
+                                    struct asymreg_error *err);
+
+/**
+ * @brief Allocate memory that peers on this node reach by loads and stores, as a segment. Register
+ *        what is in it as usual.
+ * @param context  the context
+ * @param bytes    rounded up to pages
+ * @param addr     zeroed pages, until asymreg_segment_remove() or asymreg_close()
+ * @param err      detail on failure, or NULL
+ * @return 0, -EINVAL, -ENOMEM, ASYMREG_EFULL, -EFBIG (RLIMIT_FSIZE), or another -errno
+ */
+ASYMREG_API int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **addr,
+                                      struct asymreg_error *err);
+
+/**
+ * @brief End a segment; its memory goes if asymreg_segment_alloc() made it.
+ * @param context  the context
+ * @param addr     where it begins
+ * @return 0, -EINVAL, ASYMREG_ENOREGION (no such segment begins there), ASYMREG_EBUSY (a region
+ *         lies in it)
+ */
+ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, const void *addr);
+/** @} */
+
+/**
+ * @name What a context is, and its figures
+ * MT-Safe. They allocate nothing.
+ * @{
+ */
+
+/** What a context is. */
+struct asymreg_info {
+    size_t size; /**< sizeof(struct asymreg_info), set by the caller: no more than that is filled */
+    struct asymreg_transport *transport; /**< for its ops->name and ops->reason */
+    struct asymreg_transport_caps caps;  /**< what it can do, and its limits */
+};
+
+/**
+ * @brief What a context is: its transport, and what that can do.
+ * @param context  the context
+ * @param info     filled; set its size first
+ * @return 0, -EINVAL
+ */
+ASYMREG_API int asymreg_context_query(struct asymreg_context *context, struct asymreg_info *info);
+
+/** Figures of a context, as of the call. */
+struct asymreg_stats {
+    size_t size;            /**< sizeof(struct asymreg_stats), set by the caller */
+    uint64_t n_regions;     /**< registered now */
+    uint64_t n_segments;    /**< registrations with the transport now; without the table's own */
+    uint64_t segment_bytes; /**< and their length, together; one that serves all private memory does
+                               not count */
+    uint64_t n_registrations; /**< registrations with the transport so far */
+    /* Of the copies of peers' tables, since the peers that there are now were imported: */
+    uint64_t n_refreshes; /**< that found something new */
+    uint64_t n_records;   /**< log records read */
+    uint64_t n_leaves;    /**< leaves of 128 slots read */
+    uint64_t read_bytes;  /**< bytes read */
+    uint64_t n_retries;   /**< reads repeated because a table changed meanwhile */
+};
+
+/**
+ * @brief Figures of a context.
+ * @param context  the context
+ * @param stats    filled; set its size first
+ * @return 0, -EINVAL
+ *
+ * Cost: a look at each peer.
+ */
+ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct asymreg_stats *stats);
 /** @} */
 
 /**

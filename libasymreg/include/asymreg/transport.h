@@ -45,8 +45,10 @@
  * refreshes its table and tries once more. ASYMREG_EFAULT: registered, but no memory there.
  * ASYMREG_EACCES: refused by hardware or kernel. ASYMREG_EPEER: the peer has gone; every operation
  * pending on the endpoint then completes with this too, and no call may wait for that peer ever
- * again. ASYMREG_ENOTSUP, ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. A peer
- * that dies must show within one second in a pending operation, a `flush` or `peer_alive`.
+ * again. ASYMREG_ENOTSUP, ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. Functions
+ * that take an `err` (may be NULL) fill its `code` and `text` where they know more than the code
+ * says. A peer that dies must show within one second in a pending operation, a `flush` or
+ * `peer_alive`.
  *
  * **Threads.** With ASYMREG_CAP_THREADS any function but `destroy` may be called by several threads
  * at once; without it the core holds a lock around each call. No function may call back into the
@@ -162,7 +164,7 @@ struct asymreg_mem_desc {
  * of SIGBUS if it is broken.
  */
 #define ASYMREG_MEM_TRUSTED 2u
-/** Peers `map` this and store into it: see asymreg_drain(). Only with ASYMREG_CAP_MAP. */
+/** Peers `map` this and store into it: see asymreg_unregister_drain(). With ASYMREG_CAP_MAP. */
 #define ASYMREG_MEM_ACTIVITY 4u
 
 /** A registration, an endpoint and an unpacked handle: each transport defines them for itself. */
@@ -198,8 +200,7 @@ struct asymreg_transport_ops {
     int (*query)(struct asymreg_transport *t, struct asymreg_transport_caps *caps);
     /**
      * Required. Why a capability (one ASYMREG_CAP_* bit) is off, a phrase that lives as long as
-     * `t`; NULL when it is on. With cap 0: details of the last failure of `mem_reg` or `connect` on
-     * this thread or transport, or NULL.
+     * `t`; NULL when it is on.
      */
     const char *(*reason)(struct asymreg_transport *t, uint32_t cap);
     /** Required. Frees `t`, after everything made from it has gone. */
@@ -211,7 +212,8 @@ struct asymreg_transport_ops {
      * claimed.
      */
     int (*mem_reg)(struct asymreg_transport *t, const struct asymreg_mem_desc *desc,
-                   struct asymreg_mem **mem, void *handle, size_t *handle_bytes);
+                   struct asymreg_mem **mem, void *handle, size_t *handle_bytes,
+                   struct asymreg_error *err);
     /** Required. Ends a registration. Peers may still hold its handle. */
     int (*mem_dereg)(struct asymreg_transport *t, struct asymreg_mem *mem);
 
@@ -219,7 +221,8 @@ struct asymreg_transport_ops {
      * Required. Writes what a peer's `connect` needs to `buf` (`max_address_bytes` long), its
      * length to *bytes.
      */
-    int (*address)(struct asymreg_transport *t, void *buf, size_t *bytes);
+    int (*address)(struct asymreg_transport *t, void *buf, size_t *bytes,
+                   struct asymreg_error *err);
     /**
      * Required. Connects to the process whose `address` these bytes are; they need not stay. It
      * must not wait for the peer to make any call: what needs an exchange is completed by later
@@ -227,7 +230,7 @@ struct asymreg_transport_ops {
      * calls asymreg_progress(). May be this process itself.
      */
     int (*connect)(struct asymreg_transport *t, const void *address, size_t bytes,
-                   struct asymreg_ep **ep);
+                   struct asymreg_ep **ep, struct asymreg_error *err);
     /**
      * Required. Ends the connection without waiting for the peer; pending operations complete with
      * ASYMREG_EPEER.
@@ -245,7 +248,7 @@ struct asymreg_transport_ops {
      */
     int (*rkey_unpack)(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle,
                        size_t handle_bytes, uint64_t addr, uint64_t bytes,
-                       struct asymreg_rkey **rkey);
+                       struct asymreg_rkey **rkey, struct asymreg_error *err);
     /** Required. Frees a key. No operation that uses it is pending. */
     void (*rkey_release)(struct asymreg_transport *t, struct asymreg_ep *ep,
                          struct asymreg_rkey *rkey);
@@ -257,6 +260,13 @@ struct asymreg_transport_ops {
      */
     int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint64_t bytes, const void **ptr);
+    /**
+     * Optional: whether operations of these permissions (ASYMREG_READ and so on) at `addr` can be
+     * made with this key, and if not, why: for asymreg_resolve(), after one has failed with
+     * ASYMREG_ENOTSUP or ASYMREG_EUNREACH. It may read the memory, and must not change it.
+     */
+    int (*check)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+                 uint64_t addr, uint32_t need, struct asymreg_error *err);
 
     /**
      * Required. Copies `bytes` (1 to max_op_bytes) from `src` to `addr` of the peer. `local` is the
@@ -303,9 +313,10 @@ struct asymreg_transport {
 
 /** Options of the transport for peers on the same node. Zero all, set `size`, then what differs. */
 struct asymreg_local_opts {
-    size_t size;       /**< sizeof(struct asymreg_local_opts) */
-    uint32_t flags;    /**< ASYMREG_LOCAL_*; neither SHM nor CMA: both */
-    uint32_t reserved; /**< 0 */
+    size_t size;                               /**< sizeof(struct asymreg_local_opts) */
+    uint32_t flags;                            /**< ASYMREG_LOCAL_*; neither SHM nor CMA: both */
+    uint32_t reserved;                         /**< 0 */
+    const struct asymreg_allocator *allocator; /**< NULL: libc's */
 };
 
 /**
@@ -326,8 +337,8 @@ struct asymreg_local_opts {
  *        node.
  *
  * Memory with a descriptor goes through shared memory, everything else through CMA. Sealed memory
- * (a memfd with F_SEAL_SHRINK, as asymreg_alloc() makes it) and files trusted on both sides are
- * accessed by plain loads and stores; other files through the kernel, which reports a truncated
+ * (a memfd with F_SEAL_SHRINK, as asymreg_segment_alloc() makes it) and files trusted on both sides
+ * are accessed by plain loads and stores; other files through the kernel, which reports a truncated
  * file as ASYMREG_EFAULT where a load would be killed by SIGBUS.
  *
  * The capabilities in flags are those of the best case. CMA has no atomics (ASYMREG_ENOTSUP). Both
@@ -339,12 +350,14 @@ struct asymreg_local_opts {
  * @param opts       NULL: both ways
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its
  *                   ops->destroy
+ * @param err        detail on failure, or NULL
  * @return 0, -EINVAL, -ENOMEM, or another -errno (/proc cannot be read)
  *
  * MT-Safe. Allocates.
  */
 ASYMREG_API int asymreg_local_create(const struct asymreg_local_opts *opts,
-                                     struct asymreg_transport **transport);
+                                     struct asymreg_transport **transport,
+                                     struct asymreg_error *err);
 
 #ifdef __cplusplus
 }

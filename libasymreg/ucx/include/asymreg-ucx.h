@@ -64,6 +64,7 @@ struct asymreg_ucx_opts {
  * @param opts       NULL: all defaults
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its
  *                   ops->destroy
+ * @param err        detail on failure, or NULL
  * @return 0; -EINVAL (options); -ENOMEM; -ENODEV (UCX has no usable device); -ENOTSUP (its address
  *         is longer than ASYMREG_MAX_ADDRESS_BYTES: name fewer devices in UCX_NET_DEVICES); -EIO
  *         (anything else that UCX said)
@@ -72,7 +73,8 @@ struct asymreg_ucx_opts {
  * configuration from the environment.
  */
 ASYMREG_UCX_API int asymreg_ucx_create(const struct asymreg_ucx_opts *opts,
-                                       struct asymreg_transport **transport);
+                                       struct asymreg_transport **transport,
+                                       struct asymreg_error *err);
 
 /**
  * @brief Explain what asymreg_ucx_create() returned.

@@ -83,19 +83,19 @@ static int this_process(struct address *a)
     return rc == -ENOENT ? 0 : rc;
 }
 
-int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *bytes)
+int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *bytes,
+                         struct asymreg_error *err)
 {
     struct ucx_transport *t = ucx_of(base);
     struct address a;
     int rc;
 
     memset(&a, 0, sizeof(a));
-    if (sizeof(a) + t->address_bytes > ASYMREG_MAX_ADDRESS_BYTES) {
-        snprintf(t->reason, sizeof(t->reason),
-                 "UCX's address is %zu bytes: name fewer devices in UCX_NET_DEVICES",
-                 t->address_bytes);
-        return ASYMREG_ENOTSUP;
-    }
+    if (sizeof(a) + t->address_bytes > ASYMREG_MAX_ADDRESS_BYTES)
+        return asymreg_ucx__fail(err, ASYMREG_ENOTSUP,
+                                 "UCX's address is %zu bytes: name fewer devices in "
+                                 "UCX_NET_DEVICES",
+                                 t->address_bytes);
     a.magic = ADDRESS_MAGIC;
     a.version = WIRE_VERSION;
     a.ucx_bytes = (uint32_t)t->address_bytes;
@@ -320,7 +320,7 @@ static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, cons
 }
 
 int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t bytes,
-                         struct asymreg_ep **out)
+                         struct asymreg_ep **out, struct asymreg_error *err)
 {
     struct ucx_transport *t = ucx_of(base);
     unsigned char copy[PADDED_ADDRESS_BYTES] = {0};
@@ -365,13 +365,13 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
         ep->next = t->eps;
         t->eps = ep;
     } else {
-        snprintf(t->reason, sizeof(t->reason), "ucp_ep_create: %s", ucs_status_string(status));
         let_go(t, ep);
     }
     ucx_unlock(t);
     if (status != UCS_OK) {
         free(ep);
-        return status == UCS_ERR_NO_MEMORY ? -ENOMEM : ASYMREG_EUNREACH;
+        return asymreg_ucx__fail(err, status == UCS_ERR_NO_MEMORY ? -ENOMEM : ASYMREG_EUNREACH,
+                                 "ucp_ep_create: %s", ucs_status_string(status));
     }
     *out = ep;
     return 0;

@@ -72,7 +72,6 @@ struct ucx_transport {
     ucp_worker_h worker;
     ucp_address_t *address;
     size_t address_bytes;
-    char reason[160];
     uint32_t max_key_bytes;
     uint64_t next_seq; /* of registrations */
     struct asymreg_ep *eps;
@@ -117,9 +116,14 @@ int asymreg_ucx__error(ucs_status_t status);
 uint64_t asymreg_ucx__checksum(const void *bytes, size_t n);
 
 /* peer.c */
-int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *bytes);
+/* Writes code and sentence, if err is not NULL. Returns the code. */
+int asymreg_ucx__fail(struct asymreg_error *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *bytes,
+                         struct asymreg_error *err);
 int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t bytes,
-                         struct asymreg_ep **out);
+                         struct asymreg_ep **out, struct asymreg_error *err);
 void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *ep);
 void asymreg_ucx__find_shared_memory(struct ucx_transport *t);
 int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);

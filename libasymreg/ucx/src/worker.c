@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -79,7 +80,6 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
     struct ucx_transport *t = ucx_of(base);
 
     switch (cap) {
-    case 0: return t->reason[0] ? t->reason : NULL;
     case ASYMREG_CAP_ONE_SIDED:
         return "UCX moves most memory by messages that the target has to take in";
     case ASYMREG_CAP_REVOKE: return "UCX does not check at the target what it is asked for";
@@ -96,7 +96,8 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
 /* Registrations and keys. */
 
 static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc *desc,
-                   struct asymreg_mem **mem, void *handle, size_t *handle_bytes)
+                   struct asymreg_mem **mem, void *handle, size_t *handle_bytes,
+                   struct asymreg_error *err)
 {
     struct ucx_transport *t = ucx_of(base);
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
@@ -139,13 +140,11 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
         }
     }
     h.seq = ++t->next_seq;
-    if (status != UCS_OK)
-        snprintf(t->reason, sizeof(t->reason), "ucp_mem_map or ucp_rkey_pack: %s",
-                 ucs_status_string(status));
     ucx_unlock(t);
     if (status != UCS_OK) {
         free(m);
-        return status == UCS_ERR_NO_MEMORY ? -ENOMEM : ASYMREG_ETRANSPORT;
+        return asymreg_ucx__fail(err, status == UCS_ERR_NO_MEMORY ? -ENOMEM : ASYMREG_ETRANSPORT,
+                                 "ucp_mem_map or ucp_rkey_pack: %s", ucs_status_string(status));
     }
     h.key_bytes = (uint32_t)key_bytes;
     memcpy(handle, &h, sizeof(h));
@@ -172,8 +171,9 @@ static int mem_dereg(struct asymreg_transport *base, struct asymreg_mem *mem)
 
 static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, const void *handle,
                        size_t handle_bytes, uint64_t addr, uint64_t bytes,
-                       struct asymreg_rkey **rkey)
+                       struct asymreg_rkey **rkey, struct asymreg_error *err)
 {
+    (void)err;
     struct ucx_transport *t = ucx_of(base);
     unsigned char padded[PADDED_KEY_BYTES] = {0};
     unsigned char copy[ASYMREG_MAX_HANDLE_BYTES];
@@ -391,42 +391,57 @@ static int measure_keys(struct ucx_transport *t)
     return status == UCS_OK ? 0 : status == UCS_ERR_NO_MEMORY ? -ENOMEM : -EIO;
 }
 
-/* Whether an option struct is this release's, or a longer one of a later release in which nothing
- * is set that this one does not know. */
-static int opts_known(const void *opts, size_t ours)
+/* Copies the options, if their size is allowed; NULL leaves `mine` as it is. -EINVAL: it is not, or
+ * something is set that this release does not know. */
+static int opts_take(struct asymreg_ucx_opts *mine, const struct asymreg_ucx_opts *opts)
 {
-    const unsigned char *bytes = opts;
-    size_t size;
+    const unsigned char *bytes = (const unsigned char *)opts;
 
-    memcpy(&size, opts, sizeof(size));
-    if (size < ours || size > 4096) /* none is near that: the size was not set */
+    if (!opts)
         return 0;
-    for (size_t i = ours; i < size; i++)
+    if (opts->size < sizeof(*mine) || opts->size > 4096) /* none is near that: it was not set */
+        return -EINVAL;
+    *mine = *opts;
+    for (size_t i = sizeof(*mine); i < opts->size; i++)
         if (bytes[i])
-            return 0;
-    return 1;
+            return -EINVAL;
+    return 0;
 }
 
-int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_transport **transport)
+int asymreg_ucx__fail(struct asymreg_error *err, int code, const char *format, ...)
 {
+    va_list args;
+
+    if (!err)
+        return code;
+    *err = (struct asymreg_error){.code = code, .pe = UINT32_MAX};
+    va_start(args, format);
+    vsnprintf(err->text, sizeof(err->text), format, args);
+    va_end(args);
+    return code;
+}
+
+int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_transport **transport,
+                       struct asymreg_error *err)
+{
+    struct asymreg_ucx_opts o = {.size = sizeof(o)};
     struct ucx_transport *t;
     unsigned char buf[ASYMREG_MAX_ADDRESS_BYTES];
     size_t bytes;
     int rc;
 
-    if (!transport || (opts && (!opts_known(opts, sizeof(*opts)) ||
-                                opts->flags & ~ASYMREG_UCX_THREAD || opts->reserved)))
-        return -EINVAL;
+    if (!transport || opts_take(&o, opts) < 0 || o.flags & ~ASYMREG_UCX_THREAD || o.reserved)
+        return asymreg_ucx__fail(err, -EINVAL, "struct asymreg_ucx_opts: unknown flags or size");
     t = calloc(1, sizeof(*t));
     if (!t)
-        return -ENOMEM;
+        return asymreg_ucx__fail(err, -ENOMEM, "no memory for a transport");
     t->base.ops = &ops;
     t->wake_fd = -1;
-    t->threaded = opts && opts->flags & ASYMREG_UCX_THREAD;
+    t->threaded = o.flags & ASYMREG_UCX_THREAD;
     pthread_mutex_init(&t->lock, NULL);
     rc = open_worker(t);
     if (rc == 0)
-        rc = asymreg_ucx__address(&t->base, buf, &bytes);
+        rc = asymreg_ucx__address(&t->base, buf, &bytes, NULL);
     if (rc == ASYMREG_ENOTSUP)
         rc = -ENOTSUP;
     if (rc == 0)
@@ -435,7 +450,7 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
         rc = start_thread(t);
     if (rc < 0) {
         destroy(&t->base);
-        return rc;
+        return asymreg_ucx__fail(err, rc, "%s", asymreg_ucx_strerror(rc));
     }
     *transport = &t->base;
     return 0;

@@ -85,21 +85,29 @@ static struct asymreg_context *open_context(const struct kind *k, uint32_t n)
 #ifdef HAVE_UCX
         setenv("UCX_TLS", k->tls, 1);
         setenv("UCX_NET_DEVICES", strcmp(k->tls, "tcp") == 0 ? "lo" : "all", 1);
-        DIE_IF(asymreg_ucx_create(NULL, &opts.transport) < 0);
+        DIE_IF(asymreg_ucx_create(NULL, &opts.transport, NULL) < 0);
 #endif
     } else {
-        DIE_IF(asymreg_local_create(&local, &opts.transport) < 0);
+        DIE_IF(asymreg_local_create(&local, &opts.transport, NULL) < 0);
     }
-    DIE_IF(asymreg_open(&opts, &ctx) < 0);
+    DIE_IF(asymreg_open(&opts, &ctx, NULL) < 0);
     return ctx;
 }
 
 /* Registers, says where, and waits for the end of the stream. */
+static struct asymreg_transport *transport_of(struct asymreg_context *ctx)
+{
+    struct asymreg_info info = {.size = sizeof(info)};
+
+    DIE_IF(asymreg_context_query(ctx, &info) < 0);
+    return info.transport;
+}
+
 static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
 {
     static struct message m;
     struct asymreg_context *ctx = open_context(k, n);
-    struct asymreg_transport *t = asymreg_get_transport(ctx);
+    struct asymreg_transport *t = transport_of(ctx);
     struct asymreg_worker *worker;
     struct asymreg_mem *mem;
     struct asymreg_mem_desc desc = {.size = sizeof(desc), .prot = ASYMREG_RW, .fd = -1};
@@ -117,18 +125,18 @@ static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
     if (!cma)
         DIE_IF(asymreg_segment_add(ctx, many, m.bytes, ASYMREG_RW, 0, fd, 0, NULL) < 0);
     for (uint32_t i = 0; i < n; i++)
-        DIE_IF(asymreg_register(ctx, many + (size_t)i * REGION, REGION, ASYMREG_RW, 0, &ids[i]) <
-               0);
+        DIE_IF(asymreg_register(ctx, many + (size_t)i * REGION, REGION, ASYMREG_RW, 0, &ids[i],
+                                NULL) < 0);
     DIE_IF(asymreg_worker_create(ctx, &worker) < 0);
     desc.addr = cma ? 0 : (uintptr_t)one;
     desc.bytes = cma ? UINT64_MAX : m.bytes;
     desc.prot = cma ? ASYMREG_ALL : ASYMREG_RW;
     desc.fd = cma ? -1 : fd;
-    DIE_IF(t->ops->mem_reg(t, &desc, &mem, m.handle, &m.handle_bytes) < 0);
-    DIE_IF(t->ops->address(t, m.address, &m.address_bytes) < 0);
+    DIE_IF(t->ops->mem_reg(t, &desc, &mem, m.handle, &m.handle_bytes, NULL) < 0);
+    DIE_IF(t->ops->address(t, m.address, &m.address_bytes, NULL) < 0);
     m.handle_addr = desc.addr;
     m.handle_len = desc.bytes;
-    m.blob_bytes = asymreg_export(ctx, m.blob, sizeof(m.blob));
+    m.blob_bytes = asymreg_export(ctx, m.blob, sizeof(m.blob), NULL);
     m.one = (uintptr_t)one;
     m.many = (uintptr_t)many;
     m.ids = ids;
@@ -284,14 +292,14 @@ static void client(struct bench *b, const struct kind *k, uint32_t n, int sock)
 {
     static struct message m;
     struct asymreg_context *ctx = open_context(k, 1);
-    struct client c = {.t = asymreg_get_transport(ctx), .m = &m, .n = n, .run = 1};
+    struct client c = {.t = transport_of(ctx), .m = &m, .n = n, .run = 1};
 
     DIE_IF(recv(sock, &m, sizeof(m), MSG_WAITALL) != (ssize_t)sizeof(m));
-    DIE_IF(asymreg_import(ctx, 0, m.blob, (size_t)m.blob_bytes) < 0 ||
+    DIE_IF(asymreg_import(ctx, 0, m.blob, (size_t)m.blob_bytes, NULL) < 0 ||
            asymreg_worker_create(ctx, &c.worker) < 0);
-    DIE_IF(c.t->ops->connect(c.t, m.address, m.address_bytes, &c.ep) < 0);
+    DIE_IF(c.t->ops->connect(c.t, m.address, m.address_bytes, &c.ep, NULL) < 0);
     DIE_IF(c.t->ops->rkey_unpack(c.t, c.ep, m.handle, m.handle_bytes, m.handle_addr, m.handle_len,
-                                 &c.key) < 0);
+                                 &c.key, NULL) < 0);
     const void *raw;
     if (strcmp(k->name, "shm") == 0 &&
         c.t->ops->map(c.t, c.ep, c.key, m.handle_addr, m.handle_len, &raw) == 0)

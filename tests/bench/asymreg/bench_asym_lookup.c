@@ -9,6 +9,7 @@
 #include <asymreg.h>
 #include <search.h>
 
+#include "../../../libasymreg/src/table/table.h"
 #include "../bench.h"
 #include "peers.h"
 
@@ -20,52 +21,40 @@
 
 /* ours */
 struct ours {
-    struct asymreg_index *ix;
-    struct asymreg_reader *reader;
+    struct asymreg__index *ix;
+    struct asymreg__reader *reader;
 };
-static uint32_t simd;
 
 static void *ours_create(const struct item *items, size_t n)
 {
-    struct asymreg_index_opts o = {.size = sizeof(o), .max_regions = 0x200000, .simd = simd};
+    struct asymreg__index_opts o = {.max_regions = 0x200000};
     struct ours *self = malloc(sizeof(*self));
     asymreg_id id;
 
-    if (!self || asymreg_index_create(&o, &self->ix) < 0) {
+    if (!self || asymreg__index_create(&o, &self->ix) < 0) {
         free(self);
         return NULL;
     }
-    asymreg_reader_create(self->ix, &self->reader);
+    asymreg__reader_create(self->ix, &self->reader);
     for (size_t i = 0; i < n; i++)
-        if (asymreg_index_insert(self->ix, items[i].start, items[i].bytes, ASYMREG_RW,
-                                 items[i].handle, &id) < 0)
+        if (asymreg__index_insert(self->ix, items[i].start, items[i].bytes, ASYMREG_RW,
+                                  items[i].handle, &id) < 0)
             exit(1);
     return self;
 }
 
-static void *ours_create_avx2(const struct item *items, size_t n)
+static void *ours_create_plain(const struct item *items, size_t n)
 {
-    void *self;
+    struct ours *self = ours_create(items, n);
 
-    simd = ASYMREG_SIMD_AVX2;
-    self = ours_create(items, n);
-    simd = ASYMREG_SIMD_AUTO;
-    return self;
-}
-
-static void *ours_create_none(const struct item *items, size_t n)
-{
-    void *self;
-
-    simd = ASYMREG_SIMD_NONE;
-    self = ours_create(items, n);
-    simd = ASYMREG_SIMD_AUTO;
+    if (self)
+        asymreg__search_pick(self->ix, 1);
     return self;
 }
 
 static inline uint64_t ours_find(struct ours *self, uint64_t addr)
 {
-    const struct asymreg_region *r = asymreg_index_lookup(self->reader, addr);
+    const struct asymreg_region *r = asymreg__index_lookup(self->reader, addr);
 
     return r ? r->value : 0;
 }
@@ -80,7 +69,7 @@ static uint64_t ours_many(void *opaque, const uint64_t *addrs, size_t n)
 
     for (size_t i = 0; i < n; i += 64) {
         size_t k = n - i < 64 ? n - i : 64;
-        asymreg_index_lookup_many(self->reader, addrs + i, k, found);
+        asymreg__index_lookup_many(self->reader, addrs + i, k, found);
         for (size_t j = 0; j < k; j++)
             sum += found[j].id ? found[j].value : 0;
     }
@@ -91,8 +80,8 @@ static void ours_destroy(void *opaque)
 {
     struct ours *self = opaque;
 
-    asymreg_reader_destroy(self->reader);
-    asymreg_index_destroy(self->ix);
+    asymreg__reader_destroy(self->reader);
+    asymreg__index_destroy(self->ix);
     free(self);
 }
 
@@ -261,10 +250,8 @@ static void pgt_destroy(void *opaque)
 static const struct peer ours = {"ours", ours_create, ours_run, ours_chain, ours_destroy};
 static const struct peer ours_batches = {"ours (batches)", ours_create, ours_many, NULL,
                                          ours_destroy};
-static const struct peer ours_avx2 = {"ours (AVX2)", ours_create_avx2, ours_run, ours_chain,
-                                      ours_destroy};
-static const struct peer ours_none = {"ours (plain C)", ours_create_none, ours_run, ours_chain,
-                                      ours_destroy};
+static const struct peer ours_plain = {"ours (plain C)", ours_create_plain, ours_run, ours_chain,
+                                       ours_destroy};
 static const struct peer sorted = {"binary search", sorted_create, sorted_run, sorted_chain,
                                    sorted_destroy};
 static const struct peer tree = {"red-black tree", tree_create, tree_run, tree_chain, tree_destroy};
@@ -284,7 +271,7 @@ static const struct peer *const peers[] = {
     &peer_absl,
 #endif
 #endif
-    &ours_batches, &ours_avx2, &ours_none,
+    &ours_batches, &ours_plain,
 };
 enum { N_PEERS = sizeof(peers) / sizeof(*peers) };
 

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include "../../../libasymreg/src/table/table.h"
 #include "../bench.h"
 
 #define BASE UINT64_C(0x100000000000)
@@ -32,9 +33,9 @@ enum { MAPPED, CMA, WAYS };
 static const char *const ways[WAYS] = {"mapped", "CMA"};
 
 static struct {
-    struct asymreg_table *table;
-    struct asymreg_cache *cache[WAYS];
-    struct asymreg_reader *reader[WAYS];
+    struct asymreg__table *table;
+    struct asymreg__cache *cache[WAYS];
+    struct asymreg__reader *reader[WAYS];
     uint64_t segment;
     uint32_t n;
 } w;
@@ -44,9 +45,9 @@ static void change(struct bench *b, uint32_t count)
     asymreg_id id;
 
     for (uint32_t i = 0; i < count; i += 2)
-        if (asymreg_table_insert(w.table, BASE + bench_random(b, w.n) * UINT64_C(4096) + 2048, 1024,
-                                 ASYMREG_RW, w.segment, &id) < 0 ||
-            (i + 1 < count && asymreg_table_remove(w.table, id) < 0))
+        if (asymreg__table_insert(w.table, BASE + bench_random(b, w.n) * UINT64_C(4096) + 2048,
+                                  1024, ASYMREG_RW, w.segment, &id) < 0 ||
+            (i + 1 < count && asymreg__table_remove(w.table, id) < 0))
             exit(1);
 }
 
@@ -57,14 +58,15 @@ static double one_change(struct bench *b, int way, uint32_t mode)
     uint64_t addr = BASE + bench_random(b, w.n) * UINT64_C(4096) + 2048, begin, ns;
     asymreg_id id;
 
-    if (asymreg_table_insert(w.table, addr, 1024, ASYMREG_RW, w.segment, &id) < 0)
+    if (asymreg__table_insert(w.table, addr, 1024, ASYMREG_RW, w.segment, &id) < 0)
         exit(1);
     begin = bench_ns(CLOCK_MONOTONIC);
-    if (asymreg_cache_refresh(w.cache[way], mode) < 0 || !asymreg_index_lookup(w.reader[way], addr))
+    if (asymreg__cache_refresh(w.cache[way], mode) < 0 ||
+        !asymreg__index_lookup(w.reader[way], addr))
         exit(1);
     ns = bench_ns(CLOCK_MONOTONIC) - begin;
-    if (asymreg_table_remove(w.table, id) < 0 ||
-        asymreg_cache_refresh(w.cache[way], ASYMREG_REFRESH_AUTO) < 0)
+    if (asymreg__table_remove(w.table, id) < 0 ||
+        asymreg__cache_refresh(w.cache[way], ASYMREG__REFRESH_AUTO) < 0)
         exit(1);
     return (double)ns;
 }
@@ -75,7 +77,7 @@ static double overrun(struct bench *b, int way)
 
     change(b, 5000); /* in the few slots that are free: few leaves */
     begin = bench_ns(CLOCK_MONOTONIC);
-    if (asymreg_cache_refresh(w.cache[way], ASYMREG_REFRESH_AUTO) < 0)
+    if (asymreg__cache_refresh(w.cache[way], ASYMREG__REFRESH_AUTO) < 0)
         exit(1);
     return (double)(bench_ns(CLOCK_MONOTONIC) - begin);
 }
@@ -92,43 +94,43 @@ static double copy_all(void *to)
 
 static double first_import(void)
 {
-    struct asymreg_cache_opts o = {.size = sizeof(o), .read = read_cma, .bytes = block_bytes};
-    struct asymreg_cache *c;
+    struct asymreg__cache_opts o = {.read = read_cma, .bytes = block_bytes};
+    struct asymreg__cache *c;
     uint64_t begin = bench_ns(CLOCK_MONOTONIC), ns;
 
-    if (asymreg_cache_create(&o, &c) < 0 || asymreg_cache_refresh(c, ASYMREG_REFRESH_AUTO) < 0)
+    if (asymreg__cache_create(&o, &c) < 0 || asymreg__cache_refresh(c, ASYMREG__REFRESH_AUTO) < 0)
         exit(1);
     ns = bench_ns(CLOCK_MONOTONIC) - begin;
-    asymreg_cache_destroy(c);
+    asymreg__cache_destroy(c);
     return (double)ns;
 }
 
 static void run(struct bench *b, uint32_t n)
 {
-    struct asymreg_table_opts o = {.size = sizeof(o), .max_regions = n + 10000};
-    struct asymreg_cache_opts copts = {.size = sizeof(copts)};
+    struct asymreg__table_opts o = {.max_regions = n + 10000};
+    struct asymreg__cache_opts copts = {0};
     unsigned trials = b->quick ? 5 : 21;
     double ns[BENCH_MAX_TRIALS];
     void *copy = malloc(n * 32ul);
     asymreg_id id;
 
     w.n = n;
-    block_bytes = asymreg_table_bytes(&o);
+    block_bytes = asymreg__table_bytes(&o);
     block = mmap(NULL, block_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (block == MAP_FAILED || asymreg_table_create(&o, block, 1, &w.table) < 0 ||
-        asymreg_table_segment_add(w.table, 0, UINT64_MAX, NULL, 0, &w.segment) < 0)
+    if (block == MAP_FAILED || asymreg__table_create(&o, block, 1, &w.table) < 0 ||
+        asymreg__table_segment_add(w.table, 0, UINT64_MAX, NULL, 0, &w.segment) < 0)
         exit(1);
     for (uint32_t i = 0; i < n; i++)
-        if (asymreg_table_insert(w.table, BASE + i * UINT64_C(4096), 2048, ASYMREG_RW, w.segment,
-                                 &id) < 0)
+        if (asymreg__table_insert(w.table, BASE + i * UINT64_C(4096), 2048, ASYMREG_RW, w.segment,
+                                  &id) < 0)
             exit(1);
     copts.bytes = block_bytes;
     for (int way = 0; way < WAYS; way++) {
         copts.mapped = way == MAPPED ? block : NULL;
         copts.read = way == CMA ? read_cma : NULL;
-        if (asymreg_cache_create(&copts, &w.cache[way]) < 0 ||
-            asymreg_cache_refresh(w.cache[way], 0) < 0 ||
-            asymreg_reader_create(asymreg_cache_index(w.cache[way]), &w.reader[way]) < 0)
+        if (asymreg__cache_create(&copts, &w.cache[way]) < 0 ||
+            asymreg__cache_refresh(w.cache[way], 0) < 0 ||
+            asymreg__reader_create(asymreg__cache_index(w.cache[way]), &w.reader[way]) < 0)
             exit(1);
     }
     for (int way = 0; way < WAYS; way++) {
@@ -136,7 +138,7 @@ static void run(struct bench *b, uint32_t n)
         double inner[64];
         for (unsigned t = 0; t < trials; t++) {
             for (int i = 0; i < 63; i++)
-                inner[i] = one_change(b, way, ASYMREG_REFRESH_AUTO);
+                inner[i] = one_change(b, way, ASYMREG__REFRESH_AUTO);
             ns[t] = bench_median(inner, 63);
         }
         snprintf(who, sizeof(who), "ours, %s", ways[way]);
@@ -153,10 +155,10 @@ static void run(struct bench *b, uint32_t n)
         ns[t] = first_import();
     bench_figure(b, "first_import", n, "ours, CMA", "ns_until_known", bench_median(ns, 3), "ns");
     for (int way = 0; way < WAYS; way++) {
-        asymreg_reader_destroy(w.reader[way]);
-        asymreg_cache_destroy(w.cache[way]);
+        asymreg__reader_destroy(w.reader[way]);
+        asymreg__cache_destroy(w.cache[way]);
     }
-    asymreg_table_destroy(w.table);
+    asymreg__table_destroy(w.table);
     munmap(block, block_bytes);
     free(copy);
     fflush(stdout);
@@ -192,15 +194,15 @@ static void peers(struct bench *b, uint32_t n)
     static uint64_t word, got;
     ssize_t bytes;
 
-    if (asymreg_open(&o, &c) < 0 ||
-        asymreg_register(c, &word, sizeof(word), ASYMREG_RW, 0, NULL) < 0 ||
-        (bytes = asymreg_export(c, blob, sizeof(blob))) < 0 ||
+    if (asymreg_open(&o, &c, NULL) < 0 ||
+        asymreg_register(c, &word, sizeof(word), ASYMREG_RW, 0, NULL, NULL) < 0 ||
+        (bytes = asymreg_export(c, blob, sizeof(blob), NULL)) < 0 ||
         asymreg_worker_create(c, &worker) < 0)
         exit(1);
     for (uint32_t i = 0; i <= n; i++) { /* the first also makes what all share */
         if (i == 1)
             before = taken();
-        if (asymreg_import(c, i, blob, (size_t)bytes) < 0 ||
+        if (asymreg_import(c, i, blob, (size_t)bytes, NULL) < 0 ||
             (i == 0 && asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, 8) < 0))
             exit(1);
     }

@@ -8,6 +8,7 @@
 #include <asymreg.h>
 #include <pthread.h>
 
+#include "../../../libasymreg/src/table/table.h"
 #include "../bench.h"
 
 #if HAVE_UCS
@@ -47,15 +48,15 @@ static void ours(struct bench *b, uint32_t n, uint32_t batch, unsigned trials)
     double reg[BENCH_MAX_TRIALS], unreg[BENCH_MAX_TRIALS];
     struct asymreg_context *c;
 
-    if (asymreg_open(&o, &c) < 0)
+    if (asymreg_open(&o, &c, NULL) < 0)
         exit(1);
     for (uint32_t i = 0; i < n; i++)
-        if (asymreg_register(c, at(order[i]), 2048, ASYMREG_RW, 0, &ids[i]) < 0)
+        if (asymreg_register(c, at(order[i]), 2048, ASYMREG_RW, 0, &ids[i], NULL) < 0)
             exit(1);
     for (unsigned t = 0; t < trials; t++) {
         uint64_t begin = bench_cpu_ns();
         for (uint32_t i = 0; i < batch; i++)
-            asymreg_register(c, at(order[n + i]), 2048, ASYMREG_RW, 0, &ids[n + i]);
+            asymreg_register(c, at(order[n + i]), 2048, ASYMREG_RW, 0, &ids[n + i], NULL);
         reg[t] = (double)(bench_cpu_ns() - begin) / batch;
         begin = bench_cpu_ns();
         for (uint32_t i = 0; i < batch; i++)
@@ -165,26 +166,26 @@ static void pgtable(struct bench *b, uint32_t n, uint32_t batch, unsigned trials
 /* Bytes of a table's index and published slots, after random insertion. */
 static void memory(struct bench *b, uint32_t n)
 {
-    struct asymreg_table_opts o = {.size = sizeof(o), .max_regions = n};
-    struct asymreg_index_stats s = {.size = sizeof(s)};
-    uint64_t bytes = asymreg_table_bytes(&o), segment;
+    struct asymreg__table_opts o = {.max_regions = n};
+    struct asymreg__index_stats s = {0};
+    uint64_t bytes = asymreg__table_bytes(&o), segment;
     char *block = aligned_alloc(4096, bytes);
     uint32_t *order = shuffled(b, n);
-    struct asymreg_table *t;
+    struct asymreg__table *t;
     asymreg_id id;
 
     memset(block, 0, bytes);
-    if (asymreg_table_create(&o, block, 1, &t) < 0 ||
-        asymreg_table_segment_add(t, 0, UINT64_MAX, NULL, 0, &segment) < 0)
+    if (asymreg__table_create(&o, block, 1, &t) < 0 ||
+        asymreg__table_segment_add(t, 0, UINT64_MAX, NULL, 0, &segment) < 0)
         exit(1);
     for (uint32_t i = 0; i < n; i++)
-        if (asymreg_table_insert(t, (uintptr_t)at(order[i]), 2048, ASYMREG_RW, segment, &id) < 0)
+        if (asymreg__table_insert(t, (uintptr_t)at(order[i]), 2048, ASYMREG_RW, segment, &id) < 0)
             exit(1);
-    asymreg_index_get_stats(asymreg_table_index(t), &s);
+    asymreg__index_stats(asymreg__table_index(t), &s);
     /* Tree, slots, leaf generations, and the owner's words for freed slots and segments. */
     bench_figure(b, "memory", n, "ours, published", "bytes_per_region",
                  (double)(s.bytes + n / 128 * 8) / n + 4, "B");
-    asymreg_table_destroy(t);
+    asymreg__table_destroy(t);
     free(block);
     free(order);
 }
@@ -192,7 +193,7 @@ static void memory(struct bench *b, uint32_t n)
 /* A reader's lookups at random, with and without a thread that registers and unregisters as fast as
  * it can. */
 struct shared {
-    struct asymreg_index *ix;
+    struct asymreg__index *ix;
     uint32_t n;
     int stop;
     uint64_t changes;
@@ -206,15 +207,15 @@ static void *writer(void *arg)
 
     while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
         rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17;
-        if (asymreg_index_insert(s->ix, BASE + (rng >> 20) % s->n * STRIDE + 2048, 1024, 1, 1,
-                                 &id) == 0)
-            asymreg_index_remove(s->ix, id);
+        if (asymreg__index_insert(s->ix, BASE + (rng >> 20) % s->n * STRIDE + 2048, 1024, 1, 1,
+                                  &id) == 0)
+            asymreg__index_remove(s->ix, id);
         __atomic_store_n(&s->changes, s->changes + 2, __ATOMIC_RELAXED);
     }
     return NULL;
 }
 
-static double lookups(struct bench *b, struct asymreg_reader *r, uint32_t n, uint32_t count)
+static double lookups(struct bench *b, struct asymreg__reader *r, uint32_t n, uint32_t count)
 {
     static uint64_t addrs[65536];
     uint64_t begin, sum = 0;
@@ -223,7 +224,7 @@ static double lookups(struct bench *b, struct asymreg_reader *r, uint32_t n, uin
         addrs[i] = BASE + bench_random(b, n) * STRIDE + bench_random(b, 2048);
     begin = bench_cpu_ns();
     for (uint32_t i = 0; i < count; i++)
-        sum += asymreg_index_lookup(r, addrs[i])->value;
+        sum += asymreg__index_lookup(r, addrs[i])->value;
     if (sum != count)
         exit(1);
     return (double)(bench_cpu_ns() - begin) / count;
@@ -234,15 +235,15 @@ static void readers(struct bench *b, uint32_t n, unsigned trials)
     struct shared s = {.n = n};
     double alone[BENCH_MAX_TRIALS], beside[BENCH_MAX_TRIALS], ratio[BENCH_MAX_TRIALS];
     uint32_t *order = shuffled(b, n), count = b->quick ? 8192 : 65536;
-    struct asymreg_index_opts o = {.size = sizeof(o), .max_regions = 1200000};
-    struct asymreg_reader *r;
+    struct asymreg__index_opts o = {.max_regions = 1200000};
+    struct asymreg__reader *r;
     pthread_t thread;
     asymreg_id id;
 
-    if (asymreg_index_create(&o, &s.ix) < 0 || asymreg_reader_create(s.ix, &r) < 0)
+    if (asymreg__index_create(&o, &s.ix) < 0 || asymreg__reader_create(s.ix, &r) < 0)
         exit(1);
     for (uint32_t i = 0; i < n; i++)
-        asymreg_index_insert(s.ix, BASE + order[i] * STRIDE, 2048, 1, 1, &id);
+        asymreg__index_insert(s.ix, BASE + order[i] * STRIDE, 2048, 1, 1, &id);
     lookups(b, r, n, count);
     for (unsigned t = 0; t < trials; t++) {
         alone[t] = lookups(b, r, n, count);
@@ -261,8 +262,8 @@ static void readers(struct bench *b, uint32_t n, unsigned trials)
                  bench_median(beside, trials), "ns");
     bench_figure(b, "reader", n, "ours", "beside_writer_over_alone", bench_median(ratio, trials),
                  "ratio");
-    asymreg_reader_destroy(r);
-    asymreg_index_destroy(s.ix);
+    asymreg__reader_destroy(r);
+    asymreg__index_destroy(s.ix);
     free(order);
 }
 

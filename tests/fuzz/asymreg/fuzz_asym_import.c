@@ -30,10 +30,10 @@ static void try_blob(struct asymreg_context *c, struct asymreg_worker *w, const 
     struct asymreg_region r;
     char buf[16];
 
-    if (asymreg_import(c, 3, blob, n) < 0)
+    if (asymreg_import(c, 3, blob, n, NULL) < 0)
         return;
-    asymreg_refresh(c, 3, ASYMREG_REFRESH_AUTO);
-    asymreg_resolve(w, 3, (uintptr_t)buf, 1, 0, &r);
+    asymreg_refresh(c, 3);
+    asymreg_resolve(w, 3, (uintptr_t)buf, 1, 0, &r, NULL);
     asymreg_get(w, 3, (uintptr_t)buf, 0, buf, 8);
     asymreg_put(w, 3, 4096, 0, buf, 16);
     asymreg_flush(w, 3);
@@ -55,9 +55,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct asymreg_opts o = {
             .size = sizeof(o), .max_regions = 256, .ring = 16, .flags = ASYMREG_DRAIN};
         ssize_t n;
-        if (asymreg_open(&o, &c) < 0 || asymreg_worker_create(c, &w) < 0 ||
-            asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, 0, NULL) < 0 ||
-            (n = asymreg_export(c, good, sizeof(good))) < 0)
+        if (asymreg_open(&o, &c, NULL) < 0 || asymreg_worker_create(c, &w) < 0 ||
+            asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, 0, NULL, NULL) < 0 ||
+            (n = asymreg_export(c, good, sizeof(good), NULL)) < 0)
             abort();
         n_good = (size_t)n;
         pid_at = n_good - 8; /* the last word of the transport's address */

@@ -67,7 +67,7 @@ static void try_handle(const unsigned char *p, size_t n)
 
     if (forged(p, n, handle, handle_bytes, HEADER_BYTES, HANDLE_LENGTH_AT))
         return;
-    rc = t->ops->rkey_unpack(t, self, p, n, (uintptr_t)memory, sizeof(memory), &key);
+    rc = t->ops->rkey_unpack(t, self, p, n, (uintptr_t)memory, sizeof(memory), &key, NULL);
     if (rc == 0)
         t->ops->rkey_release(t, self, key);
     else if (rc != ASYMREG_ETABLE)
@@ -82,7 +82,7 @@ static void try_address(const unsigned char *p, size_t n)
     if (forged(p, n, address, address_bytes, ADDRESS_HEADER_BYTES, ADDRESS_LENGTH_AT))
         return;
     n_connects++;
-    rc = t->ops->connect(t, p, n, &ep);
+    rc = t->ops->connect(t, p, n, &ep, NULL);
     if (rc == 0)
         t->ops->disconnect(t, ep);
     else if (rc != ASYMREG_EBLOB && rc != ASYMREG_EVERSION && rc != ASYMREG_EPEER &&
@@ -101,10 +101,10 @@ static void open_once(void)
                                     .fd = -1};
 
     setenv("UCX_TLS", "self,posix", 1);
-    if (asymreg_ucx_create(NULL, &t) < 0 ||
-        t->ops->mem_reg(t, &desc, &mem, handle, &handle_bytes) < 0 ||
-        t->ops->address(t, address, &address_bytes) < 0 ||
-        t->ops->connect(t, address, address_bytes, &self) < 0)
+    if (asymreg_ucx_create(NULL, &t, NULL) < 0 ||
+        t->ops->mem_reg(t, &desc, &mem, handle, &handle_bytes, NULL) < 0 ||
+        t->ops->address(t, address, &address_bytes, NULL) < 0 ||
+        t->ops->connect(t, address, address_bytes, &self, NULL) < 0)
         abort();
     n_connects = 0;
     try_handle(handle, handle_bytes);

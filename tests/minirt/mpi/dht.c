@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* examples/minirt/dht.c the plain way: keys go to their owners in messages, owners sort and count.
  * What there is must be the same. */
-#include "random.h"
+#include "mpi_random.h"
 
 static int ascending(const void *a, const void *b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* examples/minirt/gups.c with an MPI window: the table must be the same. */
-#include "random.h"
+#include "mpi_random.h"
 
 int main(int argc, char **argv)
 {

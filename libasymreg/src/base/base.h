@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What every part of the library needs: memory, options, details of errors, other processes. */
+#ifndef ASYMREG_SRC_BASE_H
+#define ASYMREG_SRC_BASE_H
+
+#include <asymreg/base.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define ASYMREG__TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ASYMREG__TSAN 1
+#endif
+#endif
+#ifndef ASYMREG__TSAN
+#define ASYMREG__TSAN 0
+#endif
+
+/* memory.c */
+/* Zeroed memory of an allocator (NULL: libc), or NULL; asymreg__free() takes NULL too. */
+void *asymreg__alloc(const struct asymreg_allocator *a, size_t bytes);
+void asymreg__free(const struct asymreg_allocator *a, void *p);
+/* The same on cache lines of its own. */
+void *asymreg__alloc_lines(const struct asymreg_allocator *a, size_t bytes);
+void asymreg__free_lines(const struct asymreg_allocator *a, void *p);
+/* Address space for n bytes that cost nothing until touched; NULL. */
+void *asymreg__reserve(size_t bytes);
+void asymreg__unreserve(void *p, size_t bytes);
+
+/* opts.c: copies an option struct, if its size is allowed; NULL leaves `mine` as it is. -EINVAL:
+ * the size is not allowed, or something is set that this release does not know. */
+int asymreg__opts_take(void *mine, const void *opts, size_t bytes);
+
+/* error.c */
+#define ASYMREG__NO_PE UINT32_MAX
+/* Writes code and sentence, if err is not NULL. Returns the code. */
+int asymreg__fail(struct asymreg_error *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+/*
+ * The end of a public call that failed with `code`: hands the detail to the caller, if the caller
+ * wants it: what asymreg__fail() wrote into `inner` (code 0: nothing) or asymreg_strerror(), and
+ * where it was. Returns the code.
+ */
+int asymreg__fail_at(struct asymreg_error *err, int code, const struct asymreg_error *inner,
+                     uint32_t pe, uint64_t addr, uint64_t bytes) __attribute__((cold));
+
+/*
+ * process.c: what /proc/PID/stat tells of a process: when it began, in clock ticks since boot, and
+ * whether all its threads have ended, waited for or not. 0, -ENOENT or -ESRCH (no such process, or
+ * no /proc), another -errno.
+ */
+int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory: the allocator's, and address space of the kernel's. */
+#define _GNU_SOURCE
+#include "base.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define LINE 64u
+
+void *asymreg__alloc(const struct asymreg_allocator *a, size_t bytes)
+{
+    void *p;
+
+    if (!a)
+        return calloc(1, bytes); /* which need not touch large blocks */
+    if ((p = a->realloc(a->ctx, NULL, bytes)))
+        memset(p, 0, bytes);
+    return p;
+}
+
+void asymreg__free(const struct asymreg_allocator *a, void *p)
+{
+    if (!a)
+        free(p);
+    else if (p)
+        a->free(a->ctx, p);
+}
+
+/* The block that was allocated is noted right before the first line, where alignment leaves 16
+ * bytes at least. */
+void *asymreg__alloc_lines(const struct asymreg_allocator *a, size_t bytes)
+{
+    char *block = asymreg__alloc(a, (bytes + LINE - 1) / LINE * LINE + LINE), *line;
+
+    if (!block)
+        return NULL;
+    line = block + LINE - (uintptr_t)block % LINE;
+    memcpy(line - sizeof(block), &block, sizeof(block));
+    return line;
+}
+
+void asymreg__free_lines(const struct asymreg_allocator *a, void *p)
+{
+    void *block;
+
+    if (!p)
+        return;
+    memcpy(&block, (char *)p - sizeof(block), sizeof(block));
+    asymreg__free(a, block);
+}
+
+void *asymreg__reserve(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void asymreg__unreserve(void *p, size_t bytes)
+{
+    if (p)
+        munmap(p, bytes);
+}

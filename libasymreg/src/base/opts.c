@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Option structs, of this release and of later ones. */
+#include "base.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MAX_OPTS_BYTES 4096u /* none is near that: the size was not set */
+
+int asymreg__opts_take(void *mine, const void *opts, size_t bytes)
+{
+    const unsigned char *byte = opts;
+    size_t size;
+
+    if (!opts)
+        return 0;
+    memcpy(&size, opts, sizeof(size));
+    if (size < bytes || size > MAX_OPTS_BYTES)
+        return -EINVAL;
+    memcpy(mine, opts, bytes);
+    for (size_t i = bytes; i < size; i++)
+        if (byte[i])
+            return -EINVAL;
+    return 0;
+}

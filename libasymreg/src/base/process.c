@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the system tells of a process. */
+#define _GNU_SOURCE
+#include "base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended)
+{
+    char path[64], text[1024], *p, state = 0;
+    ssize_t n;
+    int fd, e, n_threads = 0;
+
+    snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
+    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return -errno;
+    n = read(fd, text, sizeof(text) - 1);
+    e = n < 0 ? errno : EIO;
+    close(fd);
+    if (n <= 0)
+        return -e;
+    text[n] = '\0';
+    if (!(p = strrchr(text, ')'))) /* the name before it may hold anything */
+        return -EIO;
+    for (int field = 3; field <= 22; field++) {
+        if (!(p = strchr(p + 1, ' ')))
+            return -EIO;
+        if (field == 3)
+            state = p[1];
+        else if (field == 20)
+            n_threads = atoi(p + 1);
+    }
+    *started = strtoull(p + 1, NULL, 10);
+    *ended = (state == 'Z' || state == 'X') &&
+             n_threads <= 1; /* the first thread may end before others */
+    return 0;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hints: where a region probably is, without a search. One word for each granule of the address
+ * space that regions lie in, found by hashing the granule's number: a slot that lay there when the
+ * word was written. A reader believes none of it: it reads that slot, as a search does in the end,
+ * and searches if the address is not in there. So a word may be old, another granule's, or missing,
+ * and words are plain stores beside readers; what they cost is memory, and where they do not help
+ * they are given up.
+ *
+ * The granule is about as long as regions are apart, so that most addresses are of a granule with
+ * one region. It is halved when that serves too few; regions that are much longer than the others
+ * have words for their first granules only.
+ */
+#define _GNU_SOURCE
+#include "index.h"
+
+#include <sys/mman.h>
+
+#define LEAST_REGIONS 64u /* fewer are searched as quickly */
+#define MOST_GRANULES 8u  /* of one region */
+#define SAMPLES       33u
+#define MIN_SHIFT     3u
+#define MAX_SHIFT     40u
+#define HUGE_PAGE     (UINT64_C(2) << 20)
+
+static uint32_t log2_of(uint64_t n)
+{
+    return n ? 63 - (uint32_t)__builtin_clzll(n) : 0;
+}
+
+/* Words that there is room for: four to eight for each region that there may be. */
+static uint32_t max_bits(const struct asymreg__index *ix)
+{
+    return log2_of(ix->max_regions) + 3;
+}
+
+static uint64_t reserved_bytes(const struct asymreg__index *ix)
+{
+    return (sizeof(*ix->hints) << max_bits(ix)) + HUGE_PAGE;
+}
+
+/* The typical distance from one region to the next: the median of what some leaves show. */
+static uint64_t spacing(const struct asymreg__index *ix)
+{
+    uint64_t found[SAMPLES];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        const struct asymreg__slot *s = &ix->slots[(uint64_t)i * ix->n_used / SAMPLES];
+        const void *node = (const void *)(ix->root & ~(uintptr_t)63);
+        const struct asymreg__leaf *leaf;
+        uint64_t each;
+        uint32_t k, at;
+
+        if (!(s->generation & 1))
+            continue;
+        for (uintptr_t depth = ix->root & 63; depth > 1; depth--)
+            node = ((const struct asymreg__inner *)node)
+                       ->child[asymreg__rank(node, asymreg__key(s->start)) - 1];
+        leaf = node;
+        if ((k = asymreg__rank(leaf->keys, KEY_NONE - 1)) < 2)
+            continue;
+        each = ((uint64_t)leaf->keys[k - 1] - (uint64_t)leaf->keys[0]) / (k - 1);
+        for (at = n++; at && found[at - 1] > each; at--)
+            found[at] = found[at - 1];
+        found[at] = each;
+    }
+    return n ? found[n / 2] : 0;
+}
+
+/* How much of a granule a slot's region fills. */
+static uint64_t share(const struct asymreg__slot *s, uint64_t granule, uint32_t shift)
+{
+    uint64_t first = granule << shift, last = first + ((UINT64_C(1) << shift) - 1);
+
+    if (!(s->generation & 1) || s->last < first || s->start > last)
+        return 0;
+    return (s->last < last ? s->last : last) - (s->start > first ? s->start : first) + 1;
+}
+
+static void hint(struct asymreg__index *ix, uint32_t slot)
+{
+    const struct asymreg__slot *s = &ix->slots[slot];
+    uint32_t shift = ix->hint_shift;
+    uint64_t first = s->start >> shift, last = s->last >> shift;
+
+    if (last - first >= MOST_GRANULES)
+        last = first + MOST_GRANULES - 1;
+    for (uint64_t g = first; g <= last; g++) {
+        uint32_t *word = &ix->hints[asymreg__hint_place(g, ix->hint_bits)], old = *word;
+        uint64_t mine = share(s, g, shift), theirs = 0;
+
+        ix->hint_bytes += mine;
+        if (old && old - 1 != slot) {
+            const struct asymreg__slot *o = &ix->slots[old - 1];
+            theirs = share(o, g, shift);
+            if (!theirs && (o->generation & 1) &&
+                asymreg__hint_place(o->start >> shift, ix->hint_bits) ==
+                    (uint32_t)(word - ix->hints))
+                theirs = UINT64_MAX; /* of another granule: the first stays */
+        }
+        if (theirs > mine) {
+            ix->hint_lost += mine;
+            continue;
+        }
+        ix->hint_lost += theirs;
+        __atomic_store_n(word, slot + 1, __ATOMIC_RELAXED);
+    }
+}
+
+static void fill(struct asymreg__index *ix, uint32_t shift, uint32_t bits)
+{
+    uint64_t now = sizeof(*ix->hints) << bits, before = sizeof(*ix->hints) << ix->hint_bits;
+
+    madvise(ix->hints, before > now ? before : now, MADV_DONTNEED);
+    if (now >= HUGE_PAGE)
+        madvise(ix->hints, now, MADV_HUGEPAGE);
+    __atomic_store_n(&ix->hint_shift, shift, __ATOMIC_RELAXED);
+    __atomic_store_n(&ix->hint_bits, bits, __ATOMIC_RELAXED);
+    ix->hint_bytes = ix->hint_lost = 0;
+    for (uint32_t i = 0; i < ix->n_used; i++)
+        if (ix->slots[i].generation & 1)
+            hint(ix, i);
+}
+
+/* Anew, for what is there now. */
+static void rebuild(struct asymreg__index *ix)
+{
+    uint32_t shift, bits = log2_of(ix->n_regions) + 2; /* two to four words for each region */
+
+    ix->hints_at = ix->n_regions;
+    if (!ix->hint_memory && !(ix->hint_memory = asymreg__reserve(reserved_bytes(ix))))
+        return;
+    ix->hints =
+        (uint32_t *)(((uintptr_t)ix->hint_memory + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+    shift = log2_of(spacing(ix));
+    shift = shift < MIN_SHIFT ? MIN_SHIFT : shift > MAX_SHIFT ? MAX_SHIFT : shift;
+    for (int finer = 0; finer < 3 && shift >= MIN_SHIFT; finer++, shift--) {
+        fill(ix, shift, bits + (finer > 0));
+        if (ix->hint_lost <= ix->hint_bytes / 8)
+            break;
+    }
+    ix->hint_limit = ix->hint_lost + ix->hint_bytes / 8;
+    __atomic_store_n(&ix->hints_on, ix->hint_lost <= ix->hint_bytes / 2 ? ix->hints : NULL,
+                     __ATOMIC_RELEASE);
+}
+
+void asymreg__hint(struct asymreg__index *ix, uint32_t slot)
+{
+    if (ix->no_hints || ix->n_regions < LEAST_REGIONS)
+        return;
+    if (ix->hints_on)
+        hint(ix, slot);
+    /* A quarter more regions must have come since, so that this costs each of them a constant. */
+    if (ix->n_regions >= 2 * ix->hints_at || (ix->hints_on && ix->hint_lost > ix->hint_limit &&
+                                              ix->n_regions - ix->n_regions / 5 >= ix->hints_at))
+        rebuild(ix);
+}
+
+void asymreg__hints_anew(struct asymreg__index *ix)
+{
+    if (!ix->no_hints && ix->n_regions >= LEAST_REGIONS)
+        rebuild(ix);
+}
+
+uint64_t asymreg__hint_memory(const struct asymreg__index *ix)
+{
+    return ix->hint_memory ? sizeof(*ix->hints) << ix->hint_bits : 0;
+}
+
+void asymreg__hints_fini(struct asymreg__index *ix)
+{
+    asymreg__unreserve(ix->hint_memory, reserved_bytes(ix));
+}

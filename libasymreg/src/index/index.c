@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The writer's side of the index: a B+ tree whose changed nodes are copied, and linked by one
+ * store. */
+#define _GNU_SOURCE
+#include "index.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MERGE_BELOW     11u /* two neighbours with fewer entries than this together become one */
+#define LAST_GENERATION 0xfffffffeu
+
+/* The way down to a leaf: node[i] is left through its child at[i]; the leaf is node[depth - 1]. */
+struct path {
+    uint32_t depth;
+    uint32_t at[MAX_DEPTH];
+    void *node[MAX_DEPTH];
+};
+
+static inline struct asymreg__inner *inner_of(const struct path *p, uint32_t level)
+{
+    return p->node[level];
+}
+
+static inline uint32_t count(const int64_t *keys)
+{
+    return asymreg__rank(keys, KEY_NONE - 1);
+}
+
+static void descend(const struct asymreg__index *ix, int64_t key, struct path *p)
+{
+    void *node = (void *)(ix->root & ~(uintptr_t)63);
+
+    p->depth = (uint32_t)(ix->root & 63);
+    for (uint32_t i = 0; i < p->depth; i++) {
+        p->node[i] = node;
+        if (i + 1 < p->depth) {
+            p->at[i] = asymreg__rank(((struct asymreg__inner *)node)->keys, key) - 1;
+            node = ((struct asymreg__inner *)node)->child[p->at[i]];
+        }
+    }
+}
+
+static inline struct asymreg__leaf *leaf_of(const struct path *p)
+{
+    return p->node[p->depth - 1];
+}
+
+/* The level from which the next leaf to the right is reached, or -1: there is none. */
+static int right_turn(const struct path *p)
+{
+    for (int i = (int)p->depth - 2; i >= 0; i--)
+        if (p->at[i] + 1 < FANOUT && inner_of(p, (uint32_t)i)->keys[p->at[i] + 1] != KEY_NONE)
+            return i;
+    return -1;
+}
+
+static const struct asymreg__leaf *next_leaf(const struct path *p)
+{
+    int turn = right_turn(p);
+    const void *node;
+
+    if (turn < 0)
+        return NULL;
+    node = inner_of(p, (uint32_t)turn)->child[p->at[turn] + 1];
+    for (uint32_t i = (uint32_t)turn + 1; i + 1 < p->depth; i++)
+        node = ((const struct asymreg__inner *)node)->child[0];
+    return node;
+}
+
+static int leftmost(const struct path *p)
+{
+    for (uint32_t i = 0; i + 1 < p->depth; i++)
+        if (p->at[i])
+            return 0;
+    return 1;
+}
+
+/* New nodes from n entries; what is left is filled with KEY_NONE. */
+static struct asymreg__leaf *make_leaf(struct asymreg__index *ix, const int64_t *keys,
+                                       const uint32_t *slots, uint32_t n)
+{
+    struct asymreg__leaf *leaf = asymreg__node_get(ix, LEAF);
+
+    if (n) {
+        memcpy(leaf->keys, keys, n * sizeof(*keys));
+        memcpy(leaf->slots, slots, n * sizeof(*slots));
+    }
+    for (; n < FANOUT; n++) {
+        leaf->keys[n] = KEY_NONE;
+        leaf->slots[n] = 0;
+    }
+    return leaf;
+}
+
+static struct asymreg__inner *make_inner(struct asymreg__index *ix, const int64_t *keys,
+                                         void *const *child, uint32_t n)
+{
+    struct asymreg__inner *inner = asymreg__node_get(ix, INNER);
+
+    memcpy(inner->keys, keys, n * sizeof(*keys));
+    memcpy(inner->child, child, n * sizeof(*child));
+    inner->keys[0] = INT64_MIN;
+    for (; n < FANOUT; n++) {
+        inner->keys[n] = KEY_NONE;
+        inner->child[n] = NULL;
+    }
+    return inner;
+}
+
+static void set_root(struct asymreg__index *ix, void *node, uint32_t depth)
+{
+    /* A root with a single child is of no use. */
+    while (depth > 1 && ((struct asymreg__inner *)node)->keys[1] == KEY_NONE) {
+        void *child = ((struct asymreg__inner *)node)->child[0];
+        asymreg__node_retire(ix, INNER, node);
+        node = child;
+        depth--;
+    }
+    __atomic_store_n(&ix->root, (uintptr_t)node | depth, __ATOMIC_RELEASE);
+}
+
+/* Entries of an inner node being rewritten: one more than fits. */
+struct wide {
+    uint32_t n;
+    int64_t keys[2 * FANOUT];
+    void *child[2 * FANOUT];
+};
+
+static void wide_append(struct wide *w, const struct asymreg__inner *from, uint32_t begin,
+                        uint32_t end, int64_t first)
+{
+    for (uint32_t i = begin; i < end; i++, w->n++) {
+        w->keys[w->n] = i ? from->keys[i] : first;
+        w->child[w->n] = from->child[i];
+    }
+}
+
+/*
+ * Replaces children [at, at + k) of the inner node at `level` by m new ones (0 to 2), whose lower
+ * separators are sep[]; level -1 is the root pointer. Goes up until a node need not change its
+ * keys: there one store links everything new.
+ */
+static void replace(struct asymreg__index *ix, const struct path *p, int level, uint32_t at,
+                    uint32_t k, uint32_t m, void *const *child, const int64_t *sep)
+{
+    struct wide w = {.n = 0};
+    struct asymreg__inner *old;
+    uint32_t n_old, depth = p->depth - (uint32_t)(level + 1); /* of the children */
+
+    if (level < 0) {
+        void *node = child[0];
+        if (m == 2) {
+            node = make_inner(ix, sep, child, 2);
+            depth++;
+        }
+        set_root(ix, node, depth);
+        return;
+    }
+    old = inner_of(p, (uint32_t)level);
+    if (k == 1 && m == 1) {
+        __atomic_store_n(&old->child[at], child[0], __ATOMIC_RELEASE);
+        return;
+    }
+    n_old = count(old->keys);
+    wide_append(&w, old, 0, at, INT64_MIN);
+    for (uint32_t i = 0; i < m; i++, w.n++) {
+        w.keys[w.n] = sep[i];
+        w.child[w.n] = child[i];
+    }
+    wide_append(&w, old, at + k, n_old, INT64_MIN);
+    asymreg__node_retire(ix, INNER, old);
+
+    /* This node's own place, and the separators around it. */
+    uint32_t my_at = level ? p->at[level - 1] : 0;
+    const struct asymreg__inner *up = level ? inner_of(p, (uint32_t)level - 1) : NULL;
+    int64_t my_sep = up ? up->keys[my_at] : INT64_MIN;
+
+    if (w.n == 0) {
+        if (level == 0) {
+            set_root(ix, make_leaf(ix, NULL, NULL, 0), 1);
+            return;
+        }
+        replace(ix, p, level - 1, my_at, 1, 0, NULL, NULL);
+        return;
+    }
+    if (m < k && up) {
+        uint32_t n_up = count(up->keys);
+        struct asymreg__inner *right = my_at + 1 < n_up ? up->child[my_at + 1] : NULL;
+        struct asymreg__inner *left = my_at ? up->child[my_at - 1] : NULL;
+        if (right && w.n + count(right->keys) < MERGE_BELOW) {
+            wide_append(&w, right, 0, count(right->keys), up->keys[my_at + 1]);
+            asymreg__node_retire(ix, INNER, right);
+            void *merged = make_inner(ix, w.keys, w.child, w.n);
+            replace(ix, p, level - 1, my_at, 2, 1, &merged, &my_sep);
+            return;
+        }
+        if (left && w.n + count(left->keys) < MERGE_BELOW) {
+            struct wide both = {.n = 0};
+            wide_append(&both, left, 0, count(left->keys), INT64_MIN);
+            for (uint32_t i = 0; i < w.n; i++, both.n++) {
+                both.keys[both.n] = i ? w.keys[i] : my_sep;
+                both.child[both.n] = w.child[i];
+            }
+            asymreg__node_retire(ix, INNER, left);
+            void *merged = make_inner(ix, both.keys, both.child, both.n);
+            replace(ix, p, level - 1, my_at - 1, 2, 1, &merged, &up->keys[my_at - 1]);
+            return;
+        }
+    }
+    if (w.n <= FANOUT) {
+        void *node = make_inner(ix, w.keys, w.child, w.n);
+        replace(ix, p, level - 1, my_at, 1, 1, &node, &my_sep);
+    } else {
+        /* Growth at the right or left end of everything leaves full nodes behind. */
+        uint32_t half = at + 2 == w.n && right_turn(p) < 0 ? FANOUT
+                        : at == 0 && leftmost(p)           ? 1
+                                                           : w.n / 2;
+        void *nodes[2] = {make_inner(ix, w.keys, w.child, half),
+                          make_inner(ix, w.keys + half, w.child + half, w.n - half)};
+        int64_t seps[2] = {my_sep, w.keys[half]};
+        replace(ix, p, level - 1, my_at, 1, 2, nodes, seps);
+    }
+}
+
+/*
+ * Where a region would go: path and position in the leaf. ASYMREG_EOVERLAP when another is there,
+ * whose slot is *conflict. *beyond: the separator to the right must grow first, since the region
+ * would reach past it.
+ */
+static int find_place(const struct asymreg__index *ix, uint64_t start, uint64_t last,
+                      struct path *p, uint32_t *pos, int *beyond, uint32_t *conflict)
+{
+    const struct asymreg__leaf *leaf, *next;
+    int turn;
+
+    descend(ix, asymreg__key(start), p);
+    leaf = leaf_of(p);
+    *pos = asymreg__rank(leaf->keys, asymreg__key(start));
+    *beyond = 0;
+    if (*pos && ix->slots[leaf->slots[*pos - 1]].last >= start) {
+        *conflict = leaf->slots[*pos - 1];
+        return ASYMREG_EOVERLAP;
+    }
+    if (*pos < FANOUT && leaf->keys[*pos] != KEY_NONE) {
+        if (leaf->keys[*pos] <= asymreg__key(last)) {
+            *conflict = leaf->slots[*pos];
+            return ASYMREG_EOVERLAP;
+        }
+        return 0;
+    }
+    turn = right_turn(p);
+    if (turn >= 0 && inner_of(p, (uint32_t)turn)->keys[p->at[turn] + 1] <= asymreg__key(last)) {
+        next = next_leaf(p);
+        if (next->keys[0] <= asymreg__key(last)) {
+            *conflict = next->slots[0];
+            return ASYMREG_EOVERLAP;
+        }
+        *beyond = 1;
+    }
+    return 0;
+}
+
+/*
+ * Links a slot that will have this content. Nodes have been reserved. A region begins to be there
+ * when its slot is written after this: were it before, readers with a hint would find it while
+ * others, who search, do not yet.
+ */
+static void link_slot(struct asymreg__index *ix, const struct path *p, uint32_t pos, int beyond,
+                      uint32_t slot, const struct asymreg__slot *content)
+{
+    const struct asymreg__leaf *leaf = leaf_of(p);
+    int64_t keys[FANOUT + 1], seps[2] = {INT64_MIN, 0};
+    uint32_t slots[FANOUT + 1], n = count(leaf->keys);
+    int level = (int)p->depth - 2, turn;
+
+    if (beyond &&
+        (turn = right_turn(p)) >= 0) /* nothing lies between the old and the new separator */
+        __atomic_store_n(&inner_of(p, (uint32_t)turn)->keys[p->at[turn] + 1],
+                         asymreg__key(content->last + 1), __ATOMIC_RELAXED);
+    memcpy(keys, leaf->keys, pos * sizeof(*keys));
+    memcpy(slots, leaf->slots, pos * sizeof(*slots));
+    keys[pos] = asymreg__key(content->start);
+    slots[pos] = slot;
+    memcpy(keys + pos + 1, leaf->keys + pos, (n - pos) * sizeof(*keys));
+    memcpy(slots + pos + 1, leaf->slots + pos, (n - pos) * sizeof(*slots));
+    n++;
+    asymreg__node_retire(ix, LEAF, leaf_of(p));
+    uint32_t at = level >= 0 ? p->at[level] : 0;
+    if (level >= 0)
+        seps[0] = inner_of(p, (uint32_t)level)->keys[at];
+    if (n <= FANOUT) {
+        void *node = make_leaf(ix, keys, slots, n);
+        replace(ix, p, level, at, 1, 1, &node, seps);
+    } else {
+        uint32_t half = pos == FANOUT && right_turn(p) < 0 ? FANOUT
+                        : pos == 0 && leftmost(p)          ? 1
+                                                           : n / 2;
+        void *nodes[2] = {make_leaf(ix, keys, slots, half),
+                          make_leaf(ix, keys + half, slots + half, n - half)};
+        seps[1] = keys[half];
+        replace(ix, p, level, at, 1, 2, nodes, seps);
+    }
+    ix->n_regions++;
+}
+
+/* Takes a region out of the tree. Nodes have been reserved. */
+static void unlink_slot(struct asymreg__index *ix, uint32_t slot)
+{
+    struct path p;
+    int64_t key = asymreg__key(ix->slots[slot].start), keys[FANOUT], sep = INT64_MIN;
+    uint32_t slots[FANOUT], n, pos, at;
+    int level;
+
+    descend(ix, key, &p);
+    struct asymreg__leaf *leaf = leaf_of(&p);
+    pos = asymreg__rank(leaf->keys, key);
+    if (!pos || leaf->slots[pos - 1] != slot)
+        return;
+    pos--;
+    n = count(leaf->keys) - 1;
+    memcpy(keys, leaf->keys, pos * sizeof(*keys));
+    memcpy(slots, leaf->slots, pos * sizeof(*slots));
+    memcpy(keys + pos, leaf->keys + pos + 1, (n - pos) * sizeof(*keys));
+    memcpy(slots + pos, leaf->slots + pos + 1, (n - pos) * sizeof(*slots));
+    asymreg__node_retire(ix, LEAF, leaf);
+    ix->n_regions--;
+    level = (int)p.depth - 2;
+    if (level < 0) {
+        set_root(ix, make_leaf(ix, keys, slots, n), 1);
+        return;
+    }
+    at = p.at[level];
+    if (n == 0) {
+        replace(ix, &p, level, at, 1, 0, NULL, NULL);
+        return;
+    }
+    /* With a neighbour under the same node, if both are small. */
+    struct asymreg__inner *up = inner_of(&p, (uint32_t)level);
+    uint32_t n_up = count(up->keys), k = 1, n2;
+    struct asymreg__leaf *other;
+    if (at + 1 < n_up && (n2 = count((other = up->child[at + 1])->keys)) + n < MERGE_BELOW) {
+        memcpy(keys + n, other->keys, n2 * sizeof(*keys));
+        memcpy(slots + n, other->slots, n2 * sizeof(*slots));
+        asymreg__node_retire(ix, LEAF, other);
+        k = 2, n += n2;
+    } else if (at && (n2 = count((other = up->child[at - 1])->keys)) + n < MERGE_BELOW) {
+        memmove(keys + n2, keys, n * sizeof(*keys));
+        memmove(slots + n2, slots, n * sizeof(*slots));
+        memcpy(keys, other->keys, n2 * sizeof(*keys));
+        memcpy(slots, other->slots, n2 * sizeof(*slots));
+        asymreg__node_retire(ix, LEAF, other);
+        k = 2, n += n2, at--;
+    }
+    sep = up->keys[at];
+    void *node = make_leaf(ix, keys, slots, n);
+    replace(ix, &p, level, at, k, 1, &node, &sep);
+}
+
+void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot *content)
+{
+    /* The generation first, if it ends a region; last, if it begins one: a reader that sees any of
+     * the new content sees that. */
+    if (!(content->generation & 1)) {
+        __atomic_store_n(&slot->generation, content->generation, __ATOMIC_RELEASE);
+        return;
+    }
+    if (__atomic_load_n(&slot->generation, __ATOMIC_RELAXED) & 1)
+        __atomic_store_n(&slot->generation, content->generation - 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&slot->start, content->start, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->last, content->last, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->prot, content->prot, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->value, content->value, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->generation, content->generation, __ATOMIC_RELEASE);
+}
+
+static void write_slot(struct asymreg__index *ix, uint32_t slot,
+                       const struct asymreg__slot *content, asymreg__write_fn *write, void *ctx)
+{
+    if (write)
+        write(ctx, ix, slot, content);
+    else
+        asymreg__slot_write(&ix->slots[slot], content);
+}
+
+static int reserve(struct asymreg__index *ix)
+{
+    uint32_t depth = (uint32_t)(ix->root & 63);
+
+    return depth + 2 > MAX_DEPTH ? -ENOMEM : asymreg__mem_reserve(ix, 2 * depth + 4);
+}
+
+static int check_range(const struct asymreg__slot *c)
+{
+    return c->last < c->start || c->start == UINT64_MAX ? ASYMREG_EOVERFLOW : 0;
+}
+
+int asymreg__index_insert_with(struct asymreg__index *ix, const struct asymreg__slot *content,
+                               asymreg__write_fn *write, void *ctx, asymreg_id *id)
+{
+    struct asymreg__slot c = *content;
+    struct path p;
+    uint32_t pos, slot, conflict;
+    int beyond, rc;
+
+    if ((rc = check_range(&c)) < 0 ||
+        (rc = find_place(ix, c.start, c.last, &p, &pos, &beyond, &conflict)) < 0)
+        return rc;
+    if (!ix->free_head && ix->n_used == ix->max_regions)
+        return ASYMREG_EFULL;
+    if ((rc = reserve(ix)) < 0)
+        return rc;
+    if (ix->free_head) {
+        slot = ix->free_head - 1;
+        ix->free_head = ix->free_next[slot];
+    } else {
+        slot = ix->n_used++;
+        asymreg__slots_grow(ix);
+    }
+    c.generation = ix->slots[slot].generation + 1;
+    link_slot(ix, &p, pos, beyond, slot, &c);
+    write_slot(ix, slot, &c, write, ctx);
+    asymreg__hint(ix, slot);
+    *id = asymreg__id(slot, c.generation);
+    return 0;
+}
+
+int asymreg__index_remove_with(struct asymreg__index *ix, asymreg_id id, asymreg__write_fn *write,
+                               void *ctx)
+{
+    uint32_t slot = (uint32_t)id, generation = (uint32_t)(id >> 32);
+    struct asymreg__slot c;
+    int rc;
+
+    if (!(generation & 1) || slot >= ix->n_used || ix->slots[slot].generation != generation)
+        return ASYMREG_ESTALE;
+    if ((rc = reserve(ix)) < 0)
+        return rc;
+    c = ix->slots[slot];
+    c.generation = generation + 1;
+    write_slot(ix, slot, &c, write, ctx);
+    unlink_slot(ix, slot);
+    if (c.generation != LAST_GENERATION) { /* otherwise the slot has had all its lives */
+        ix->free_next[slot] = ix->free_head;
+        ix->free_head = slot + 1;
+    }
+    return 0;
+}
+
+int asymreg__index_put(struct asymreg__index *ix, uint32_t slot,
+                       const struct asymreg__slot *content, uint32_t *conflict)
+{
+    struct path p;
+    uint32_t pos;
+    int beyond, rc;
+
+    if ((rc = check_range(content)) < 0 || (rc = reserve(ix)) < 0 ||
+        (rc = find_place(ix, content->start, content->last, &p, &pos, &beyond, conflict)) < 0)
+        return rc;
+    if (slot >= ix->n_used)
+        ix->n_used = slot + 1;
+    link_slot(ix, &p, pos, beyond, slot, content);
+    asymreg__slot_write(&ix->slots[slot], content);
+    asymreg__hint(ix, slot);
+    return 0;
+}
+
+int asymreg__index_drop(struct asymreg__index *ix, uint32_t slot, uint32_t generation)
+{
+    struct asymreg__slot c = {.generation = generation};
+    int live = ix->slots[slot].generation & 1, rc;
+
+    if (live && (rc = reserve(ix)) < 0)
+        return rc;
+    asymreg__slot_write(&ix->slots[slot], &c);
+    if (live)
+        unlink_slot(ix, slot);
+    return 0;
+}
+
+int asymreg__index_build(struct asymreg__index *ix, const uint32_t *order, size_t n)
+{
+    size_t n_nodes = (n + FANOUT - 1) / FANOUT, n_up;
+    void **nodes;
+    int64_t *first;
+    uint32_t depth = 1;
+    int rc;
+
+    if (n == 0 || ix->n_regions)
+        return n ? -EINVAL : 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct asymreg__slot *s = &ix->slots[order[i]];
+        if ((rc = check_range(s)) < 0)
+            return rc;
+        if (i && s->start <= ix->slots[order[i - 1]].last)
+            return ASYMREG_EOVERLAP;
+    }
+    nodes = asymreg__alloc(ix->allocator, n_nodes * sizeof(*nodes));
+    first = asymreg__alloc(ix->allocator, n_nodes * sizeof(*first));
+    if (!nodes || !first || (rc = asymreg__mem_reserve(ix, n_nodes + 1)) < 0) {
+        asymreg__free(ix->allocator, nodes);
+        asymreg__free(ix->allocator, first);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n_nodes; i++) {
+        int64_t keys[FANOUT] = {0};
+        uint32_t k = (uint32_t)(n - i * FANOUT < FANOUT ? n - i * FANOUT : FANOUT);
+        for (uint32_t j = 0; j < k; j++)
+            keys[j] = asymreg__key(ix->slots[order[i * FANOUT + j]].start);
+        first[i] = keys[0];
+        nodes[i] = make_leaf(ix, keys, order + i * FANOUT, k);
+    }
+    for (; n_nodes > 1; n_nodes = n_up, depth++) {
+        n_up = (n_nodes + FANOUT - 1) / FANOUT;
+        for (size_t i = 0; i < n_up; i++) {
+            uint32_t k = (uint32_t)(n_nodes - i * FANOUT < FANOUT ? n_nodes - i * FANOUT : FANOUT);
+            int64_t lowest = first[i * FANOUT];
+            void *node = make_inner(ix, first + i * FANOUT, nodes + i * FANOUT, k);
+            nodes[i] = node;
+            first[i] = lowest;
+        }
+    }
+    asymreg__node_retire(ix, LEAF, (void *)(ix->root & ~(uintptr_t)63));
+    set_root(ix, nodes[0], depth);
+    ix->n_regions = (uint32_t)n;
+    for (size_t i = 0; i < n; i++)
+        if (order[i] >= ix->n_used)
+            ix->n_used = order[i] + 1;
+    asymreg__hints_anew(ix);
+    asymreg__free(ix->allocator, nodes);
+    asymreg__free(ix->allocator, first);
+    return 0;
+}
+
+int asymreg__index_create(const struct asymreg__index_opts *opts, struct asymreg__index **index)
+{
+    uint32_t max_regions = opts->max_regions ? opts->max_regions : 1u << 20;
+    struct asymreg__index *ix;
+    int rc;
+
+    if (max_regions > ASYMREG_MAX_REGIONS)
+        return -EINVAL;
+    if (!(ix = asymreg__alloc_lines(opts->allocator, sizeof(*ix))))
+        return -ENOMEM;
+    ix->allocator = opts->allocator;
+    ix->max_regions = max_regions;
+    asymreg__search_pick(ix, 0);
+    if ((rc = asymreg__mem_init(ix)) < 0) {
+        asymreg__free_lines(ix->allocator, ix);
+        return rc;
+    }
+    ix->own_slots = !opts->slots;
+    ix->no_hints = !ix->own_slots;
+    ix->slots =
+        opts->slots ? opts->slots : asymreg__reserve(max_regions * sizeof(struct asymreg__slot));
+    ix->free_next = asymreg__reserve(max_regions * sizeof(*ix->free_next));
+    rc = -ENOMEM;
+    if (!ix->slots || !ix->free_next || (rc = asymreg__mem_reserve(ix, 1)) < 0) {
+        asymreg__index_destroy(ix);
+        return rc;
+    }
+    set_root(ix, make_leaf(ix, NULL, NULL, 0), 1);
+    *index = ix;
+    return 0;
+}
+
+void asymreg__index_destroy(struct asymreg__index *index)
+{
+    if (!index)
+        return;
+    if (index->own_slots)
+        asymreg__unreserve(index->slots, index->max_regions * sizeof(*index->slots));
+    asymreg__unreserve(index->free_next, index->max_regions * sizeof(*index->free_next));
+    asymreg__hints_fini(index);
+    asymreg__mem_fini(index);
+    asymreg__free_lines(index->allocator, index);
+}
+
+int asymreg__index_insert(struct asymreg__index *index, uint64_t start, uint64_t bytes,
+                          uint32_t prot, uint64_t value, asymreg_id *id)
+{
+    struct asymreg__slot c = {
+        .start = start, .last = start + bytes - 1, .prot = prot, .value = value};
+
+    if (!bytes)
+        return -EINVAL;
+    return asymreg__index_insert_with(index, &c, NULL, NULL, id);
+}
+
+int asymreg__index_remove(struct asymreg__index *index, asymreg_id id)
+{
+    return asymreg__index_remove_with(index, id, NULL, NULL);
+}
+
+int asymreg__index_next(struct asymreg__index *index, uint64_t addr, struct asymreg_region *region)
+{
+    const struct asymreg__leaf *leaf, *next;
+    const struct asymreg__slot *s;
+    struct path p;
+    uint32_t pos, slot;
+
+    descend(index, asymreg__key(addr < UINT64_MAX ? addr : addr - 1), &p);
+    leaf = leaf_of(&p);
+    pos = asymreg__rank(leaf->keys, asymreg__key(addr < UINT64_MAX ? addr : addr - 1));
+    if (pos && index->slots[leaf->slots[pos - 1]].last >= addr)
+        slot = leaf->slots[pos - 1];
+    else if (pos < FANOUT && leaf->keys[pos] != KEY_NONE)
+        slot = leaf->slots[pos];
+    else if ((next = next_leaf(&p)))
+        slot = next->slots[0];
+    else
+        return 0;
+    s = &index->slots[slot];
+    *region = (struct asymreg_region){.start = s->start,
+                                      .last = s->last,
+                                      .id = asymreg__id(slot, s->generation),
+                                      .prot = s->prot,
+                                      .value = s->value};
+    return 1;
+}
+
+void asymreg__index_stats(const struct asymreg__index *index, struct asymreg__index_stats *stats)
+{
+    *stats = (struct asymreg__index_stats){.n_regions = index->n_regions,
+                                           .n_retired = index->n_retired,
+                                           .depth = (uint32_t)(index->root & 63)};
+    stats->bytes = (uint64_t)index->n_used * sizeof(*index->slots) + asymreg__hint_memory(index);
+    for (int i = 0; i < N_CLASSES; i++)
+        stats->bytes += index->pools[i].slab_bytes;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which region holds this address? No I/O, no threads of its own, no other process.
+ *
+ * An ordered set of disjoint regions, each with a permission word and a 64-bit value. One thread at
+ * a time changes it; any number of threads search it meanwhile and never wait, retry or write to
+ * shared memory. A lookup is linearizable: it answers as of one moment between its call and its
+ * return.
+ *
+ *   index.c   changes: a B+ tree of 16 keys a node over an array of 32-byte slots; a change copies
+ *             one leaf and swaps one pointer
+ *   nodes.c   memory of nodes, and epochs: a node that was taken out is used again when no reader
+ *             can be in it any more. Where the kernel has membarrier(), a reader pays no fence
+ *   search.c  lookups. Each reader remembers its last hit: one comparison and one load to use again
+ *   hint.c    where a region probably is, without a search: a word for each stretch of addresses
+ *
+ * Source: sorted table and search of "Asymmetric Memory Extension for OpenSHMEM", section 3, with
+ * its slowdown (Figure 1) removed; the structure is ours.
+ */
+#ifndef ASYMREG_SRC_INDEX_H
+#define ASYMREG_SRC_INDEX_H
+
+#include <pthread.h>
+
+#include "../base/base.h"
+
+#define FANOUT 16u /* keys of a node */
+/* Neighbours under a node with fewer than 11 entries together become one, so that 2^26 regions need
+ * some 11 levels: this is room to spare. */
+#define MAX_DEPTH 24u
+#define KEY_NONE  INT64_MAX
+
+/*
+ * A region at rest, also on a published leaf. generation is odd while it is registered. Readers in
+ * this process may look while it is rewritten: they check the generation before and after, so the
+ * writer makes it even first and stores what follows with release.
+ */
+struct asymreg__slot {
+    uint64_t start;
+    uint64_t last;
+    uint32_t generation;
+    uint32_t prot;
+    uint64_t value;
+};
+_Static_assert(sizeof(struct asymreg__slot) == 32, "slots are 32 bytes in published tables");
+
+/*
+ * Keys are start addresses with the top bit flipped, so that signed comparison orders them; those
+ * not in use are KEY_NONE, which no region has. A leaf does not change once it is linked. In an
+ * inner node child pointers change, and a separator may grow while no region lies between its old
+ * and new value; keys[0] is INT64_MIN.
+ */
+struct asymreg__leaf {
+    int64_t keys[FANOUT];
+    uint32_t slots[FANOUT];
+};
+struct asymreg__inner {
+    int64_t keys[FANOUT];
+    void *child[FANOUT];
+};
+
+enum { LEAF, INNER, N_CLASSES };
+
+/* Fixed-size blocks of one class, 64-byte aligned, from growing slabs. */
+struct asymreg__pool {
+    size_t size;
+    void *free; /* linked through the first word */
+    size_t n_free;
+    char *bump; /* rest of the newest slab */
+    char *bump_end;
+    struct asymreg__slab *slabs;
+    size_t slab_bytes; /* of all slabs */
+    size_t next_slab;
+};
+
+struct asymreg__retired {
+    void *node;
+    uint64_t epoch; /* lowest bit shifted out: epoch << 1 | class */
+};
+
+struct asymreg__reader;
+
+struct asymreg__index {
+    uintptr_t root; /* node | depth; depth 1: a leaf */
+    const struct asymreg_region *(*search)(struct asymreg__reader *, uint64_t addr);
+    void (*search_many)(const struct asymreg__index *, const uint64_t *, uint32_t, uint32_t *);
+    struct asymreg__slot *slots;
+    uint32_t *hints_on; /* or NULL */
+    uint64_t epoch;
+    uint32_t fence;                 /* readers must fence: the kernel has no membarrier() */
+    uint32_t hint_shift, hint_bits; /* of a granule's length and of the number of words; readers may
+                                       see one old and one new */
+    uint32_t max_regions;
+
+    /* the writer's */
+    uint32_t n_used __attribute__((aligned(64))); /* slots below this have been used */
+    uint32_t free_head;                           /* slot + 1 */
+    uint32_t n_regions;
+    uint32_t *free_next; /* of each free slot, the next one + 1 */
+    const struct asymreg_allocator *allocator;
+    int own_slots, huge, no_hints;
+    uint32_t *hints;
+    void *hint_memory;
+    uint32_t hints_at; /* regions when they were made anew */
+    uint64_t hint_bytes, hint_lost,
+        hint_limit; /* in granules with a word; of those, not found by it; when to make them anew */
+    struct asymreg__pool pools[N_CLASSES];
+    struct asymreg__retired *retired; /* a ring in order of epochs */
+    size_t retired_cap, retired_at, n_retired;
+    size_t reclaim_at; /* try again when there are so many */
+
+    pthread_mutex_t readers_lock;
+    struct asymreg__reader *readers;
+};
+
+/* One thread's way of searching one index. */
+struct asymreg__reader {
+    struct asymreg_region hit;  /* the last region found */
+    uint64_t hit_span;          /* its last - start */
+    const uint32_t *generation; /* of its slot, now */
+    uint32_t hit_generation;    /* and when it was found */
+    uint32_t nested;            /* sections entered */
+    uint64_t epoch;             /* announced while searching; 0 outside */
+    struct asymreg__index *index;
+    struct asymreg__reader *next;
+};
+
+static inline int64_t asymreg__key(uint64_t addr)
+{
+    return (int64_t)(addr ^ UINT64_C(1) << 63);
+}
+
+static inline asymreg_id asymreg__id(uint32_t slot, uint32_t generation)
+{
+    return (uint64_t)generation << 32 | slot;
+}
+
+/* search.c: chooses how nodes are searched: plain C if asked for, or on a processor without
+ * AVX2. */
+void asymreg__search_pick(struct asymreg__index *ix, int plain);
+/* How many of the keys are at most `key`; keys as a leaf or inner node has them. For the writer. */
+uint32_t asymreg__rank(const int64_t *keys, int64_t key);
+
+/* nodes.c */
+int asymreg__mem_init(struct asymreg__index *ix);
+void asymreg__mem_fini(struct asymreg__index *ix);
+/* Makes sure that the next n nodes of each class can be had, and n nodes be retired. */
+int asymreg__mem_reserve(struct asymreg__index *ix, size_t n);
+void *asymreg__node_get(struct asymreg__index *ix, int cls);
+void asymreg__node_retire(struct asymreg__index *ix, int cls, void *node);
+/*
+ * For other things that readers may hold: the epoch to mark one with after it was unlinked, and
+ * whether every section that may hold things of that epoch has ended. For the writer's thread.
+ */
+uint64_t asymreg__epoch_now(const struct asymreg__index *ix);
+int asymreg__epoch_passed(struct asymreg__index *ix, uint64_t epoch);
+/*
+ * Scattered searches of large tables miss the TLB at every step: once there are many slots, the
+ * pages of those to come are huge ones.
+ */
+void asymreg__slots_grow(struct asymreg__index *ix);
+
+/* A section in which nothing that was reachable at its beginning is freed. Sections nest. */
+static inline void asymreg__reader_enter(struct asymreg__reader *r)
+{
+    if (r->nested++)
+        return;
+    if (r->index->fence)
+        (void)__atomic_exchange_n(&r->epoch, __atomic_load_n(&r->index->epoch, __ATOMIC_ACQUIRE),
+                                  __ATOMIC_SEQ_CST);
+    else
+        __atomic_store_n(&r->epoch, __atomic_load_n(&r->index->epoch, __ATOMIC_ACQUIRE),
+                         __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void asymreg__reader_exit(struct asymreg__reader *r)
+{
+    if (--r->nested == 0)
+        __atomic_store_n(&r->epoch, 0, __ATOMIC_RELEASE);
+}
+
+/* hint.c: for the writer. */
+/* A region is there. */
+void asymreg__hint(struct asymreg__index *ix, uint32_t slot);
+/* Many are. */
+void asymreg__hints_anew(struct asymreg__index *ix);
+uint64_t asymreg__hint_memory(const struct asymreg__index *ix);
+void asymreg__hints_fini(struct asymreg__index *ix);
+
+/* Neighbouring granules have neighbouring words, as far as there are words. */
+static inline uint32_t asymreg__hint_place(uint64_t granule, uint32_t bits)
+{
+    return (uint32_t)(granule ^ granule >> bits) & (((uint32_t)1 << bits) - 1);
+}
+
+/* What the hints say of an address: a slot + 1, or 0. */
+static inline uint32_t asymreg__hint_word(const struct asymreg__index *ix, const uint32_t *hints,
+                                          uint64_t addr)
+{
+    uint32_t shift = __atomic_load_n(&ix->hint_shift, __ATOMIC_RELAXED),
+             bits = __atomic_load_n(&ix->hint_bits, __ATOMIC_RELAXED);
+
+    return __atomic_load_n(&hints[asymreg__hint_place(addr >> shift, bits)], __ATOMIC_RELAXED);
+}
+
+/*
+ * Reads a slot, if it holds the address all the while. If it does not: it held no such region when
+ * the leaf was read, or died since; either way there was a moment without one. Returns whether it
+ * does.
+ */
+static inline int asymreg__slot_read(const struct asymreg__index *ix, uint32_t n, uint64_t addr,
+                                     struct asymreg_region *out)
+{
+    const struct asymreg__slot *slot = &ix->slots[n];
+    uint32_t generation = __atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE);
+    uint64_t start = __atomic_load_n(&slot->start, __ATOMIC_ACQUIRE);
+    uint64_t last = __atomic_load_n(&slot->last, __ATOMIC_ACQUIRE);
+    uint32_t prot = __atomic_load_n(&slot->prot, __ATOMIC_ACQUIRE);
+    uint64_t value = __atomic_load_n(&slot->value, __ATOMIC_ACQUIRE);
+
+    if (!(generation & 1) || addr < start || addr > last ||
+        __atomic_load_n(&slot->generation, __ATOMIC_RELAXED) != generation)
+        return 0;
+    out->start = start;
+    out->last = last;
+    out->id = asymreg__id(n, generation);
+    out->prot = prot;
+    out->value = value;
+    return 1;
+}
+
+/* The region, if its identifier or a hint leads to it. For callers that do not mean to come back to
+ * it: no last hit is set. */
+static inline int asymreg__probable(const struct asymreg__index *ix, uint64_t addr, asymreg_id id,
+                                    struct asymreg_region *out)
+{
+    const uint32_t *hints;
+    uint32_t slot = (uint32_t)id;
+
+    if (id == ASYMREG_ANY) {
+        if (!(hints = __atomic_load_n(&ix->hints_on, __ATOMIC_ACQUIRE)))
+            return 0;
+        slot = asymreg__hint_word(ix, hints, addr) - 1;
+    }
+    return slot < ix->max_regions && asymreg__slot_read(ix, slot, addr, out);
+}
+
+/* ---- index.c ---- */
+
+struct asymreg__index_opts {
+    uint32_t max_regions;        /* 0: 1,048,576 */
+    struct asymreg__slot *slots; /* zeroed ones that somebody else keeps: then there are no hints */
+    const struct asymreg_allocator *allocator;
+};
+
+/* Figures of an index, as of the call. */
+struct asymreg__index_stats {
+    uint64_t n_regions; /* registered now */
+    uint64_t bytes;     /* memory of tree and slots, with what awaits freeing */
+    uint64_t n_retired; /* nodes and slots that await the end of a reader's search */
+    uint32_t depth;     /* levels of the tree; 1: a single leaf */
+};
+
+/* -EINVAL (max_regions), -ENOMEM. */
+int asymreg__index_create(const struct asymreg__index_opts *opts, struct asymreg__index **index);
+/* After all its readers. */
+void asymreg__index_destroy(struct asymreg__index *index);
+void asymreg__index_stats(const struct asymreg__index *index, struct asymreg__index_stats *stats);
+
+/*
+ * Adds a region; start + bytes may be 2^64. -EINVAL (no bytes); ASYMREG_EOVERFLOW (wraps, or begins
+ * at the last byte); ASYMREG_EOVERLAP; ASYMREG_EFULL; -ENOMEM. O(log n), one leaf copied.
+ */
+int asymreg__index_insert(struct asymreg__index *index, uint64_t start, uint64_t bytes,
+                          uint32_t prot, uint64_t value, asymreg_id *id);
+/* When it returns 0, no lookup that begins finds the region. ASYMREG_ESTALE; -ENOMEM. */
+int asymreg__index_remove(struct asymreg__index *index, asymreg_id id);
+/* The first region that ends at or after an address: 1, or 0 when there is none. For the writer. */
+int asymreg__index_next(struct asymreg__index *index, uint64_t addr, struct asymreg_region *region);
+
+/* What the published table and the cache need beyond that. */
+
+/* Called with a slot that is about to be rewritten and its new content; does the rewriting with
+ * asymreg__slot_write(). */
+typedef void asymreg__write_fn(void *ctx, struct asymreg__index *ix, uint32_t slot,
+                               const struct asymreg__slot *content);
+
+/* Insert and remove, with the slot written by `write` (NULL: by the index). */
+int asymreg__index_insert_with(struct asymreg__index *ix, const struct asymreg__slot *content,
+                               asymreg__write_fn *write, void *ctx, asymreg_id *id);
+int asymreg__index_remove_with(struct asymreg__index *ix, asymreg_id id, asymreg__write_fn *write,
+                               void *ctx);
+
+/* Puts a region into a given slot, which is not in the tree; *conflict is the slot of a region that
+ * it overlaps (ASYMREG_EOVERLAP). */
+int asymreg__index_put(struct asymreg__index *ix, uint32_t slot,
+                       const struct asymreg__slot *content, uint32_t *conflict);
+/* Takes a slot's region out of the tree, if it is in, and sets its generation, which is even. */
+int asymreg__index_drop(struct asymreg__index *ix, uint32_t slot, uint32_t generation);
+/* Fills an empty tree from n slots that hold their content already, in the order of their start.
+ * Checked: ASYMREG_EOVERLAP, nothing done. */
+int asymreg__index_build(struct asymreg__index *ix, const uint32_t *order, size_t n);
+
+/* The region that this names, if it holds the address and is there: without a search. As
+ * asymreg__index_lookup(). */
+const struct asymreg_region *asymreg__index_at(struct asymreg__reader *reader, asymreg_id id,
+                                               uint64_t addr);
+
+/* Is there a registration of this name, wherever? */
+int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id);
+
+/* ---- nodes.c, search.c: readers ---- */
+
+/* A reader is one thread's at a time. 0, -ENOMEM. */
+int asymreg__reader_create(struct asymreg__index *index, struct asymreg__reader **reader);
+void asymreg__reader_destroy(struct asymreg__reader *reader);
+
+/* asymreg__index_lookup() without a look at the last hit. */
+const struct asymreg_region *asymreg__index_search(struct asymreg__reader *reader, uint64_t addr);
+
+/* The region that holds an address, a copy that lives until the next call with this reader; NULL:
+ * none. Never waits, allocates or enters the kernel. */
+static inline const struct asymreg_region *asymreg__index_lookup(struct asymreg__reader *reader,
+                                                                 uint64_t addr)
+{
+    if (addr - reader->hit.start <= reader->hit_span &&
+        __atomic_load_n(reader->generation, __ATOMIC_ACQUIRE) == reader->hit_generation)
+        return &reader->hit;
+    return asymreg__index_search(reader, addr);
+}
+
+/*
+ * Looks up many addresses, in batches that wait for memory together: in large indexes several times
+ * faster than one by one. regions[i].id is ASYMREG_ANY where nothing holds addrs[i], and the rest
+ * is not set. Returns how many were found. The last hit is neither used nor changed.
+ */
+size_t asymreg__index_lookup_many(struct asymreg__reader *reader, const uint64_t *addrs, size_t n,
+                                  struct asymreg_region *regions);
+
+/* Rewrites a slot under the eyes of readers. */
+void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot *content);
+
+#endif

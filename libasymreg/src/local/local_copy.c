@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Put, get and atomics: loads and stores where nobody can take the pages away, else through the
+ * kernel. */
+#define _GNU_SOURCE
+#include "local_internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define MAX_ONE_CALL ((size_t)1 << 30) /* the kernel moves a little less than 2 GiB in one call */
+
+/* Copies between this process and another (or itself, where a fault is an error and not a signal).
+ * */
+static int vm_copy(struct asymreg__local *l, struct asymreg_ep *ep, pid_t pid, uint64_t remote,
+                   char *here, size_t bytes, int write)
+{
+    while (bytes) {
+        struct iovec mine = {.iov_base = here,
+                             .iov_len = bytes < MAX_ONE_CALL ? bytes : MAX_ONE_CALL};
+        struct iovec theirs = {.iov_base = (void *)(uintptr_t)remote, .iov_len = mine.iov_len};
+        ssize_t n = write ? process_vm_writev(pid, &mine, 1, &theirs, 1, 0)
+                          : process_vm_readv(pid, &mine, 1, &theirs, 1, 0);
+        if (n < 0) {
+            switch (errno) {
+            case EFAULT:
+                /* A dying process loses its memory before it is a zombie. */
+                return asymreg__local_alive(&l->base, ep) < 0 ? ASYMREG_EPEER : ASYMREG_EFAULT;
+            case ESRCH: __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED); return ASYMREG_EPEER;
+            case EPERM: return ASYMREG_EUNREACH; /* no right to trace the peer */
+            case EINTR: continue;
+            default: return -errno;
+            }
+        }
+        remote += (uint64_t)n;
+        here += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Plain copies, in which aligned words are written whole: what waits for a flag sees all of it or
+ * nothing. */
+static inline void copy_words(char *to, const char *from, size_t bytes)
+{
+    if (bytes == 8 && (uintptr_t)to % 8 == 0) {
+        uint64_t word;
+        memcpy(&word, from, 8);
+        __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+    } else if (bytes == 4 && (uintptr_t)to % 4 == 0) {
+        uint32_t word;
+        memcpy(&word, from, 4);
+        __atomic_store_n((uint32_t *)(void *)to, word, __ATOMIC_RELEASE);
+    } else {
+        memcpy(to, from, bytes);
+    }
+}
+
+static inline int outside(const struct asymreg_rkey *key, uint64_t addr, size_t bytes)
+{
+    if (key->bytes == UINT64_MAX) /* the whole space, whose end is past what a length can say */
+        return 0;
+    return addr < key->addr || bytes > key->bytes || addr - key->addr > key->bytes - bytes;
+}
+
+/* Everything that is not a load or store of a peer known to live. */
+__attribute__((noinline)) static int put_with_care(struct asymreg_transport *t,
+                                                   struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+                                                   uint64_t addr, const void *src, size_t bytes)
+{
+    struct asymreg__local *l = asymreg__local(t);
+    int rc;
+
+    if (outside(rkey, addr, bytes))
+        return ASYMREG_ERANGE;
+    if (rkey->kind == KEY_CMA)
+        return vm_copy(l, ep, (pid_t)ep->peer.pid, addr, (char *)(uintptr_t)src, bytes, 1);
+    if (!rkey->writable)
+        return ASYMREG_EACCES;
+    if ((rc = asymreg__alive_lately(t, ep)) < 0)
+        return rc;
+    if (rkey->kind == KEY_GUARDED)
+        return vm_copy(l, ep, l->pid, (uintptr_t)rkey->ptr + (addr - rkey->addr),
+                       (char *)(uintptr_t)src, bytes, 1);
+    copy_words(rkey->ptr + (addr - rkey->addr), src, bytes);
+    return 0;
+}
+
+int asymreg__local_put(struct asymreg_transport *t, struct asymreg_ep *ep,
+                       struct asymreg_rkey *rkey, uint64_t addr, const void *src, size_t bytes,
+                       struct asymreg_mem *mem, struct asymreg_op *op)
+{
+    (void)mem, (void)op;
+    if (addr - rkey->addr > rkey->put_bytes || bytes > rkey->put_bytes - (addr - rkey->addr) ||
+        !asymreg__known_alive(ep))
+        return put_with_care(t, ep, rkey, addr, src, bytes);
+    copy_words(rkey->ptr + (addr - rkey->addr), src, bytes);
+    return 0;
+}
+
+__attribute__((noinline)) static int get_with_care(struct asymreg_transport *t,
+                                                   struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+                                                   uint64_t addr, void *dst, size_t bytes)
+{
+    struct asymreg__local *l = asymreg__local(t);
+    int rc;
+
+    if (outside(rkey, addr, bytes))
+        return ASYMREG_ERANGE;
+    if (rkey->kind == KEY_CMA)
+        return vm_copy(l, ep, (pid_t)ep->peer.pid, addr, dst, bytes, 0);
+    if ((rc = asymreg__alive_lately(t, ep)) < 0)
+        return rc;
+    if (rkey->kind == KEY_GUARDED)
+        return vm_copy(l, ep, l->pid, (uintptr_t)rkey->ptr + (addr - rkey->addr), dst, bytes, 0);
+    memcpy(dst, rkey->ptr + (addr - rkey->addr), bytes);
+    return 0;
+}
+
+int asymreg__local_get(struct asymreg_transport *t, struct asymreg_ep *ep,
+                       struct asymreg_rkey *rkey, uint64_t addr, void *dst, size_t bytes,
+                       struct asymreg_mem *mem, struct asymreg_op *op)
+{
+    (void)mem, (void)op;
+    if (addr - rkey->addr > rkey->get_bytes || bytes > rkey->get_bytes - (addr - rkey->addr) ||
+        !asymreg__known_alive(ep))
+        return get_with_care(t, ep, rkey, addr, dst, bytes);
+    if (bytes == 8)
+        memcpy(dst, rkey->ptr + (addr - rkey->addr), 8);
+    else
+        memcpy(dst, rkey->ptr + (addr - rkey->addr), bytes);
+    return 0;
+}
+
+static uint32_t amo4(uint32_t *p, uint32_t which, uint32_t operand, uint32_t compare)
+{
+    switch (which) {
+    case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_COMPARE_SWAP:
+        __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return compare;
+    default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
+    }
+}
+
+static uint64_t amo8(uint64_t *p, uint32_t which, uint64_t operand, uint64_t compare)
+{
+    switch (which) {
+    case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_COMPARE_SWAP:
+        __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return compare;
+    default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
+    }
+}
+
+int asymreg__local_amo(struct asymreg_transport *t, struct asymreg_ep *ep,
+                       struct asymreg_rkey *rkey, uint64_t addr, uint32_t which, uint32_t bytes,
+                       uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op)
+{
+    uint64_t old;
+    char *p;
+    int rc;
+
+    (void)op;
+    if (rkey->kind != KEY_DIRECT) /* asymreg__local_check() says why */
+        return ASYMREG_ENOTSUP;
+    if (outside(rkey, addr, bytes))
+        return ASYMREG_ERANGE;
+    if (!rkey->writable)
+        return ASYMREG_EACCES;
+    if ((rc = asymreg__alive_lately(t, ep)) < 0)
+        return rc;
+    p = rkey->ptr + (addr - rkey->addr);
+    if ((uintptr_t)p % bytes)
+        return ASYMREG_EALIGN; /* mapped at an odd offset in its file */
+    old = bytes == 4 ? amo4((uint32_t *)(void *)p, which, (uint32_t)operand, (uint32_t)compare)
+                     : amo8((uint64_t *)(void *)p, which, operand, compare);
+    if (result)
+        *result = old;
+    return 0;
+}
+
+int asymreg__local_flush(struct asymreg_transport *t, struct asymreg_ep *ep)
+{
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    return ep ? asymreg__alive_lately(t, ep) : 0;
+}
+
+int asymreg__local_check(struct asymreg_transport *t, struct asymreg_ep *ep,
+                         struct asymreg_rkey *rkey, uint64_t addr, uint32_t need,
+                         struct asymreg_error *err)
+{
+    char byte;
+    int rc;
+
+    if ((need & ASYMREG_ATOMIC) && rkey->kind == KEY_CMA)
+        return asymreg__fail(err, ASYMREG_ENOTSUP,
+                             "process_vm_writev cannot update atomically; use shared memory "
+                             "(asymreg_segment_alloc, or a descriptor)");
+    if ((need & ASYMREG_ATOMIC) && rkey->kind == KEY_GUARDED)
+        return asymreg__fail(err, ASYMREG_ENOTSUP,
+                             "a file that may be shortened is accessed through the kernel, which "
+                             "cannot update atomically");
+    if ((need & (ASYMREG_WRITE | ASYMREG_ATOMIC)) && !rkey->writable)
+        return asymreg__fail(err, ASYMREG_EACCES, "the peer's file cannot be written from here");
+    rc = asymreg__local_get(t, ep, rkey, addr, &byte, 1, NULL, NULL);
+    return rc != ASYMREG_EUNREACH
+               ? 0
+               : asymreg__fail(err, rc, "no right to trace the peer (another user, Yama, seccomp)");
+}

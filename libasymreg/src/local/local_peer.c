@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Peers on the same node: the process, its descriptors, and its memory as it is mapped here. */
+#define _GNU_SOURCE
+#include "local_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+
+/* of a transport: the endpoints beyond open theirs each time that they need one */
+#define KEPT_PIDFDS 64
+
+/*
+ * A descriptor of the peer's process: the endpoint's, or one for the caller to close.
+ * ASYMREG_EPEER: it has gone, and perhaps another process or a thread has its number (ENOENT since
+ * Linux 6.16, EINVAL before); -ENOSYS: it lives, as far as /proc or kill() tells, but there is no
+ * such descriptor (before Linux 5.3, under filters of system calls, which may say EPERM, and tools
+ * that know no such call); other -errno.
+ */
+static int process_get(const struct asymreg_ep *ep, int *fd)
+{
+    uint64_t started = 0;
+    int rc, ended = 0;
+
+    if ((*fd = ep->pidfd) >= 0)
+        return 0;
+    if ((*fd = (int)syscall(SYS_pidfd_open, (pid_t)ep->peer.pid, 0)) < 0 && errno != ENOSYS &&
+        errno != EPERM)
+        return errno == ESRCH || errno == EINVAL || errno == ENOENT ? ASYMREG_EPEER : -errno;
+    rc = ep->peer.start_time ? asymreg__process_stat(ep->peer.pid, &started, &ended) : -ENOENT;
+    if (rc == -ENOENT || rc == -EPERM ||
+        rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): is there any of
+                          this number? */
+        rc = kill((pid_t)ep->peer.pid, 0) < 0 && errno == ESRCH ? ASYMREG_EPEER : 0;
+    else if (rc == -ESRCH || (rc == 0 && (started != ep->peer.start_time || ended)))
+        rc = ASYMREG_EPEER;
+    if (rc < 0 && *fd >= 0)
+        close(*fd);
+    return rc < 0 ? rc : *fd < 0 ? -ENOSYS : 0;
+}
+
+static void process_put(const struct asymreg_ep *ep, int fd)
+{
+    if (fd >= 0 && fd != ep->pidfd)
+        close(fd);
+}
+
+__attribute__((noinline)) int asymreg__local_alive(struct asymreg_transport *t,
+                                                   struct asymreg_ep *ep)
+{
+    struct pollfd p = {.events = POLLIN};
+    int rc;
+
+    (void)t;
+    if (__atomic_load_n(&ep->dead, __ATOMIC_RELAXED))
+        return ASYMREG_EPEER;
+    rc = process_get(ep, &p.fd);
+    if (rc == 0) {
+        if (poll(&p, 1, 0) > 0)
+            rc = ASYMREG_EPEER;
+        process_put(ep, p.fd);
+    }
+    if (rc == ASYMREG_EPEER) {
+        __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED);
+        return ASYMREG_EPEER;
+    }
+    /* It lives, or that cannot be told now (no descriptor left): later, then. */
+    __atomic_store_n(&ep->checked_ns, asymreg__coarse_ns(), __ATOMIC_RELAXED);
+    return 0;
+}
+
+void asymreg__local_disconnect(struct asymreg_transport *t, struct asymreg_ep *ep)
+{
+    if (ep->pidfd >= 0) {
+        close(ep->pidfd);
+        __atomic_fetch_sub(&asymreg__local(t)->kept, 1, __ATOMIC_RELAXED);
+    }
+    asymreg__free(asymreg__local(t)->allocator, ep);
+}
+
+int asymreg__local_connect(struct asymreg_transport *t, const void *bytes, size_t n,
+                           struct asymreg_ep **out, struct asymreg_error *err)
+{
+    struct asymreg__local *l = asymreg__local(t);
+    struct asymreg_ep *ep;
+    struct address a;
+    int fd, rc;
+
+    if (n != sizeof(a))
+        return ASYMREG_EBLOB;
+    memcpy(&a, bytes, sizeof(a));
+    if (a.magic != ADDRESS_MAGIC || a.pid == 0 || a.pid > INT_MAX)
+        return ASYMREG_EBLOB;
+    if (memcmp(a.boot_id, l->self.boot_id, sizeof(a.boot_id)) != 0)
+        return asymreg__fail(err, ASYMREG_EUNREACH, "the peer is on another node");
+    if (a.pid_ns != l->self.pid_ns)
+        return asymreg__fail(err, ASYMREG_EUNREACH, "the peer is in another pid namespace");
+    if (!(ep = asymreg__alloc(l->allocator, sizeof(*ep))))
+        return -ENOMEM;
+    ep->peer = a;
+    ep->pidfd = -1;
+    rc = process_get(ep, &fd);
+    if (rc == 0 && __atomic_fetch_add(&l->kept, 1, __ATOMIC_RELAXED) < KEPT_PIDFDS) {
+        ep->pidfd = fd;
+    } else if (rc == 0) {
+        __atomic_fetch_sub(&l->kept, 1, __ATOMIC_RELAXED);
+        close(fd);
+    }
+    if (rc == -ENOSYS)
+        rc = 0;
+    if (rc == 0)
+        rc = asymreg__local_alive(t, ep);
+    if (rc < 0) {
+        asymreg__local_disconnect(t, ep);
+        return rc;
+    }
+    *out = ep;
+    return 0;
+}
+
+/* A descriptor of the peer's file, for this process to close; -1 with errno. */
+static int fetch_fd(struct asymreg__local *l, struct asymreg_ep *ep, const struct handle *h)
+{
+    char path[64];
+    int fd = -1, process = -1, e;
+
+    pthread_mutex_lock(&l->lock);
+    for (struct received *r = l->received; r && fd < 0; r = r->next)
+        if (r->pid == ep->peer.pid && r->start_time == ep->peer.start_time && r->dev == h->dev &&
+            r->ino == h->ino)
+            fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
+    pthread_mutex_unlock(&l->lock);
+    if (fd >= 0)
+        return fd;
+    if (ep->peer.pid == (uint64_t)l->pid)
+        return fcntl(h->fd, F_DUPFD_CLOEXEC, 3);
+    if ((e = process_get(ep, &process)) == 0) {
+        fd = (int)syscall(SYS_pidfd_getfd, process, h->fd, 0);
+        e = -errno;
+        process_put(ep, process);
+        if (fd >= 0)
+            return fd;
+    }
+    e = e == ASYMREG_EPEER ? ESRCH : -e;
+    snprintf(path, sizeof(path), "/proc/%llu/fd/%d", (unsigned long long)ep->peer.pid, h->fd);
+    if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0 &&
+        (errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY))
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) /* closed, if there is a /proc and the process in it */
+        errno = e == ESRCH || !ep->peer.start_time       ? e
+                : asymreg__local_alive(&l->base, ep) < 0 ? ESRCH
+                                                         : EBADF;
+    return fd;
+}
+
+/* What it means that the peer's descriptor was not to be had. */
+static int not_fetched(int error, struct asymreg_error *err)
+{
+    switch (error) {
+    case ESRCH: return ASYMREG_EPEER;
+    case EBADF: return ASYMREG_ESTALE;
+    case EMFILE:
+    case ENFILE: return -error;
+    default:
+        return asymreg__fail(
+            err, ASYMREG_EUNREACH,
+            "no right to fetch the peer's descriptor (another user, Yama, seccomp): %s; "
+            "see asymreg_fds_send()",
+            strerror(error));
+    }
+}
+
+/* Maps [addr, addr + bytes) of the handle's file. Loads and stores are used only if nobody can take
+ * the pages away. */
+static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
+                    struct asymreg_rkey *key, struct asymreg_error *err)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = h->fd_offset & ~(page - 1), end;
+    struct stat st;
+    int seals, prot = PROT_READ | PROT_WRITE;
+
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (st.st_dev != h->dev || st.st_ino != h->ino)
+        return ASYMREG_ESTALE; /* the number stands for another file now */
+    if (__builtin_add_overflow(h->fd_offset, key->bytes, &end) || end > (uint64_t)INT64_MAX)
+        return ASYMREG_ETABLE;
+    key->map_bytes = end - from;
+    key->map = mmap(NULL, key->map_bytes, prot, MAP_SHARED, fd, (off_t)from);
+    if (key->map == MAP_FAILED && (errno == EACCES || errno == EPERM)) {
+        prot = PROT_READ;
+        key->map = mmap(NULL, key->map_bytes, prot, MAP_SHARED, fd, (off_t)from);
+    }
+    if (key->map == MAP_FAILED) {
+        key->map = NULL;
+        return errno == ENOMEM
+                   ? -ENOMEM
+                   : asymreg__fail(err, ASYMREG_EUNREACH, "the peer's file cannot be mapped: %s",
+                                   strerror(errno));
+    }
+    key->writable = prot != PROT_READ;
+    key->ptr = (char *)key->map + (h->fd_offset - from);
+    seals = fcntl(fd, F_GET_SEALS);
+    key->kind = KEY_GUARDED;
+    if (end <= (uint64_t)st.st_size &&
+        ((seals > 0 && (seals & F_SEAL_SHRINK)) ||
+         ((h->flags & ASYMREG_MEM_TRUSTED) && (l->flags & ASYMREG_LOCAL_TRUST))))
+        key->kind = KEY_DIRECT;
+    return 0;
+}
+
+int asymreg__local_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle,
+                          size_t handle_bytes, uint64_t addr, uint64_t bytes,
+                          struct asymreg_rkey **out, struct asymreg_error *err)
+{
+    struct asymreg__local *l = asymreg__local(t);
+    struct asymreg_rkey *key;
+    struct handle h;
+    int fd, rc;
+
+    if (handle_bytes != sizeof(h) || !bytes)
+        return ASYMREG_ETABLE;
+    memcpy(&h, handle, sizeof(h));
+    if (h.kind != HANDLE_CMA && h.kind != HANDLE_FD)
+        return ASYMREG_ETABLE;
+    if ((rc = asymreg__local_alive(t, ep)) < 0)
+        return rc;
+    if (!(key = asymreg__alloc(l->allocator, sizeof(*key))))
+        return -ENOMEM;
+    key->addr = addr;
+    key->bytes = bytes;
+    key->kind = KEY_CMA;
+    key->writable = 1;
+    key->flags = h.flags;
+    if (h.kind == HANDLE_FD && ((l->flags & ASYMREG_LOCAL_SHM) || (h.flags & MAPPED_ALWAYS))) {
+        if ((fd = fetch_fd(l, ep, &h)) >= 0) {
+            rc = map_file(l, fd, &h, key, err);
+            close(fd);
+        } else {
+            rc = not_fetched(errno, err);
+        }
+        /* The same bytes can be had through the owner's own mapping. */
+        if (rc == ASYMREG_EUNREACH && (l->flags & ASYMREG_LOCAL_CMA))
+            rc = 0;
+    } else if (!(l->flags & ASYMREG_LOCAL_CMA)) {
+        rc = asymreg__fail(err, ASYMREG_EUNREACH,
+                           "the peer's memory has no descriptor, and CMA is off here");
+    }
+    if (rc < 0) {
+        asymreg__free(l->allocator, key);
+        return rc;
+    }
+    key->get_bytes = key->kind == KEY_DIRECT ? bytes : 0;
+    key->put_bytes = key->writable ? key->get_bytes : 0;
+    *out = key;
+    return 0;
+}
+
+void asymreg__local_release(struct asymreg_transport *t, struct asymreg_ep *ep,
+                            struct asymreg_rkey *rkey)
+{
+    (void)ep;
+    if (rkey->map)
+        munmap(rkey->map, rkey->map_bytes);
+    asymreg__free(asymreg__local(t)->allocator, rkey);
+}
+
+int asymreg__local_map(struct asymreg_transport *t, struct asymreg_ep *ep,
+                       struct asymreg_rkey *rkey, uint64_t addr, uint64_t bytes, const void **ptr)
+{
+    (void)t, (void)ep;
+    if (rkey->kind != KEY_DIRECT || (!rkey->writable && (rkey->flags & ASYMREG_MEM_ACTIVITY)) ||
+        addr < rkey->addr || bytes > rkey->bytes || addr - rkey->addr > rkey->bytes - bytes)
+        return ASYMREG_ENOTSUP; /* not safely */
+    *ptr = rkey->ptr + (addr - rkey->addr);
+    return 0;
+}

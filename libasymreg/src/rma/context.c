@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A context: opening, closing, and what it says of itself. */
+#define _GNU_SOURCE
+#include "context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../local/local.h"
+
+const char *asymreg__reason(struct asymreg_context *c, uint32_t cap)
+{
+    const char *why;
+
+    asymreg__t_lock(c);
+    why = c->t->ops->reason(c->t, cap);
+    asymreg__t_unlock(c);
+    return why ? why : "the transport gives no reason";
+}
+
+/* A memfd counts as a file: where it may not be so large, the kernel would send SIGXFSZ. */
+static int may_be_so_large(size_t bytes)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
+           bytes <= limit.rlim_cur;
+}
+
+void *asymreg__shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t caps, int *fd)
+{
+    void *p = MAP_FAILED;
+
+    *fd = -1;
+    if (!(c->caps.flags & caps)) {
+        p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                 -1, 0);
+        return p == MAP_FAILED ? NULL : p;
+    }
+    if (!may_be_so_large(bytes)) {
+        errno = EFBIG;
+        return NULL;
+    }
+    if ((*fd = memfd_create("asymreg", MFD_CLOEXEC | MFD_ALLOW_SEALING)) < 0)
+        return NULL;
+    if (ftruncate(*fd, (off_t)bytes) == 0)
+        p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *fd, 0);
+    if (p != MAP_FAILED && fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
+        int e = errno;
+        munmap(p, bytes);
+        errno = e;
+        p = MAP_FAILED;
+    }
+    if (p == MAP_FAILED) {
+        int e = errno;
+        close(*fd);
+        *fd = -1;
+        errno = e;
+        return NULL;
+    }
+    return p;
+}
+
+static int check_transport(const struct asymreg_transport *t)
+{
+    const struct asymreg_transport_ops *o = t->ops;
+
+    if (!o || o->size < sizeof(*o) || o->version != ASYMREG_TRANSPORT_VERSION)
+        return ASYMREG_EVERSION;
+    return o->name && strlen(o->name) < 16 && o->query && o->reason && o->destroy && o->mem_reg &&
+                   o->mem_dereg && o->address && o->connect && o->disconnect && o->peer_alive &&
+                   o->rkey_unpack && o->rkey_release && o->put && o->get && o->flush && o->progress
+               ? 0
+               : -EINVAL;
+}
+
+/* See activity.h. */
+static int open_activity(struct asymreg_context *c, struct asymreg_error *err)
+{
+    struct asymreg_mem_desc desc = {
+        .size = sizeof(desc), .prot = ASYMREG_RW, .flags = ASYMREG_MEM_ACTIVITY};
+    size_t bytes = (sizeof(*c->activity) + 4095) & ~(size_t)4095;
+
+    if (!(c->activity =
+              asymreg__shared_pages(c, bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, &c->activity_fd)))
+        return errno ? -errno : -ENOMEM;
+    c->activity_fence = asymreg__activity_init(c->activity);
+    desc.addr = (uintptr_t)c->activity;
+    desc.bytes = sizeof(*c->activity);
+    desc.fd = c->activity_fd;
+    return c->t->ops->mem_reg(c->t, &desc, &c->activity_mem, c->activity_handle,
+                              &c->activity_handle_bytes, err);
+}
+
+static int open_table(struct asymreg_context *c, const struct asymreg_opts *o,
+                      struct asymreg_error *err)
+{
+    struct asymreg__table_opts t = {.max_regions = o->max_regions,
+                                    .max_segments = o->max_segments,
+                                    .ring = o->ring,
+                                    .max_handle_bytes = c->caps.max_handle_bytes,
+                                    .allocator = o->allocator};
+    struct asymreg_mem_desc desc = {
+        .size = sizeof(desc), .prot = ASYMREG_READ, .flags = ASYMREG_MEM_TABLE};
+    uint64_t whole;
+    int rc;
+
+    if (!(c->bytes = asymreg__table_bytes(&t)))
+        return -EINVAL;
+    if (getrandom(&c->incarnation, sizeof(c->incarnation), 0) != sizeof(c->incarnation))
+        return -EIO;
+    c->incarnation |= 1;
+    if (!(c->memory =
+              asymreg__shared_pages(c, c->bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, &c->table_fd)))
+        return asymreg__fail(err, errno ? -errno : -ENOMEM,
+                             "no memory of %llu bytes for the published table: %s; lower "
+                             "max_regions or max_segments, or raise RLIMIT_FSIZE",
+                             (unsigned long long)c->bytes, strerror(errno));
+    if ((rc = asymreg__table_create(&t, c->memory, c->incarnation, &c->table)) < 0)
+        return rc;
+    desc.addr = (uintptr_t)c->memory;
+    desc.bytes = c->bytes;
+    desc.fd = c->table_fd;
+    if ((rc = c->t->ops->mem_reg(c->t, &desc, &c->table_mem, c->table_handle,
+                                 &c->table_handle_bytes, err)) < 0)
+        return rc;
+    if ((c->flags & ASYMREG_DRAIN) && (c->caps.flags & ASYMREG_CAP_MAP) &&
+        (rc = open_activity(c, err)) < 0)
+        return rc;
+    if (!(c->caps.flags & ASYMREG_CAP_WHOLE_SPACE))
+        return 0;
+    unsigned char handle[ASYMREG_MAX_HANDLE_BYTES];
+    size_t n = 0;
+    struct asymreg_mem *mem;
+    desc = (struct asymreg_mem_desc){
+        .size = sizeof(desc), .bytes = UINT64_MAX, .prot = ASYMREG_ALL, .fd = -1};
+    if ((rc = c->t->ops->mem_reg(c->t, &desc, &mem, handle, &n, err)) < 0)
+        return rc;
+    if ((rc = asymreg__table_segment_add(c->table, 0, UINT64_MAX, handle, n, &whole)) < 0) {
+        c->t->ops->mem_dereg(c->t, mem);
+        return rc;
+    }
+    c->whole = whole;
+    c->segs[(uint32_t)whole] = (struct asymreg__own_segment){
+        .mem = mem, .value = whole, .bytes = UINT64_MAX, .prot = ASYMREG_ALL};
+    c->n_segments = c->n_registrations = 1;
+    return 0;
+}
+
+/* Fills in what the caller left to the library. -EINVAL with the reason. */
+static int check_opts(struct asymreg_opts *o, struct asymreg_error *err)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    if (o->flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH | ASYMREG_DRAIN))
+        return asymreg__fail(err, -EINVAL, "unknown flags %#x of struct asymreg_opts", o->flags);
+    if (o->max_regions > ASYMREG_MAX_REGIONS || o->max_segments > ASYMREG_MAX_SEGMENTS)
+        return asymreg__fail(err, -EINVAL, "max_regions or max_segments is above %u",
+                             ASYMREG_MAX_REGIONS);
+    if (o->coalesce_bytes != ASYMREG_COALESCE_MAPPING &&
+        (o->coalesce_bytes & (o->coalesce_bytes - 1)))
+        return asymreg__fail(err, -EINVAL, "coalesce_bytes is not a power of two");
+    if (o->coalesce_bytes && o->coalesce_bytes < page)
+        o->coalesce_bytes = page;
+    if (!o->max_regions)
+        o->max_regions = 1u << 20;
+    if (!o->max_segments) /* one more for all private memory */
+        o->max_segments = o->max_regions < 65536 ? o->max_regions + 1 : 65536;
+    return 0;
+}
+
+/* Everything of a context behind its transport. */
+static int open_all(struct asymreg_context *c, const struct asymreg_opts *o,
+                    struct asymreg_error *err)
+{
+    struct asymreg__index_opts index_opts = {.max_regions = o->max_segments,
+                                             .allocator = o->allocator};
+    int rc;
+
+    c->caps.size = sizeof(c->caps);
+    if ((rc = c->t->ops->query(c->t, &c->caps)) < 0)
+        return rc;
+    c->caps.size = sizeof(c->caps);
+    if (c->caps.max_handle_bytes > ASYMREG_MAX_HANDLE_BYTES ||
+        c->caps.max_address_bytes > ASYMREG_MAX_ADDRESS_BYTES)
+        return asymreg__fail(err, -EINVAL, "the transport's handles or addresses are too long");
+    c->max_regions = asymreg__n_leaves(o->max_regions) * ASYMREG__LEAF_SLOTS;
+    c->max_segments = o->max_segments;
+    c->shares = asymreg__reserve(c->max_regions * sizeof(*c->shares));
+    c->segs = asymreg__reserve(c->max_segments * sizeof(*c->segs));
+    if (!c->shares || !c->segs)
+        return -ENOMEM;
+    if ((rc = asymreg__index_create(&index_opts, &c->seg_index)) < 0 ||
+        (rc = asymreg__reader_create(c->seg_index, &c->seg_reader)) < 0)
+        return rc;
+    return open_table(c, o, err);
+}
+
+int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **context,
+                 struct asymreg_error *err)
+{
+    struct asymreg_opts o = {.size = sizeof(o)};
+    struct asymreg_local_opts local = {.size = sizeof(local)};
+    struct asymreg_error why = {.code = 0};
+    struct asymreg_context *c = NULL;
+    int rc = asymreg__opts_take(&o, opts, sizeof(o));
+    struct asymreg_transport *t = o.transport;
+
+    if (rc < 0)
+        asymreg__fail(&why, rc,
+                      "struct asymreg_opts is of another release, or its size is not set");
+    if (rc == 0 && !context)
+        rc = -EINVAL;
+    if (rc == 0)
+        rc = check_opts(&o, &why);
+    local.allocator = o.allocator;
+    if (rc == 0)
+        rc = t ? check_transport(t) : asymreg_local_create(&local, &t, &why);
+    if (rc == 0 && !(c = asymreg__alloc(o.allocator, sizeof(*c))))
+        rc = -ENOMEM;
+    if (rc < 0) {
+        if (t && t->ops && t->ops->destroy)
+            t->ops->destroy(t);
+        return asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, 0, 0);
+    }
+    c->t = t;
+    c->owner = getpid();
+    c->flags = o.flags;
+    c->allocator = o.allocator;
+    c->coalesce_bytes = o.coalesce_bytes;
+    c->table_fd = c->activity_fd = -1;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->t_lock, NULL);
+    if ((rc = open_all(c, &o, &why)) < 0) {
+        asymreg_close(c);
+        return asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, 0, 0);
+    }
+    *context = c;
+    return 0;
+}
+
+void asymreg_close(struct asymreg_context *context)
+{
+    const struct asymreg_transport_ops *ops;
+
+    if (!context || context->owner !=
+                        getpid()) /* a child would tell its parent's peers that they have lost it */
+        return;
+    ops = context->t->ops;
+    asymreg__table_destroy(context->table); /* first of all, peers learn of it */
+    for (uint32_t pe = 0; pe < context->end_pe; pe++)
+        if (asymreg__peer_at(context, pe))
+            asymreg__peer_free(context, asymreg__peer_at(context, pe));
+    for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / PEER_CHUNK; i++)
+        asymreg__free(context->allocator, context->peers[i]);
+    for (uint32_t i = 0; context->segs && i < context->max_segments; i++) {
+        struct asymreg__own_segment *s = &context->segs[i];
+        if (!s->value)
+            continue;
+        ops->mem_dereg(context->t, s->mem);
+        if (s->alloc)
+            munmap(s->alloc, s->alloc_bytes);
+    }
+    if (context->table_mem)
+        ops->mem_dereg(context->t, context->table_mem);
+    if (context->activity_mem)
+        ops->mem_dereg(context->t, context->activity_mem);
+    if (context->activity)
+        munmap(context->activity, (sizeof(*context->activity) + 4095) & ~(size_t)4095);
+    if (context->activity_fd >= 0)
+        close(context->activity_fd);
+    if (context->memory)
+        munmap(context->memory, context->bytes);
+    if (context->table_fd >= 0)
+        close(context->table_fd);
+    asymreg__reader_destroy(context->seg_reader);
+    asymreg__index_destroy(context->seg_index);
+    asymreg__unreserve(context->shares, context->max_regions * sizeof(*context->shares));
+    asymreg__unreserve(context->segs, context->max_segments * sizeof(*context->segs));
+    ops->destroy(context->t);
+    pthread_mutex_destroy(&context->lock);
+    pthread_mutex_destroy(&context->t_lock);
+    asymreg__free(context->allocator, context);
+}
+
+int asymreg_context_query(struct asymreg_context *context, struct asymreg_info *info)
+{
+    size_t size;
+
+    if (!context || !info || info->size < sizeof(*info))
+        return -EINVAL;
+    size = info->size;
+    *info = (struct asymreg_info){.size = size, .transport = context->t, .caps = context->caps};
+    return 0;
+}
+
+int asymreg_context_stats(struct asymreg_context *context, struct asymreg_stats *stats)
+{
+    struct asymreg__peer *p;
+
+    if (!context || !stats || stats->size < sizeof(*stats))
+        return -EINVAL;
+    pthread_mutex_lock(&context->lock);
+    *stats = (struct asymreg_stats){.size = stats->size,
+                                    .n_regions = asymreg__table_index(context->table)->n_regions,
+                                    .n_segments = context->n_segments,
+                                    .segment_bytes = context->segment_bytes,
+                                    .n_registrations = context->n_registrations};
+    for (uint32_t pe = 0; pe < context->end_pe; pe++)
+        if ((p = asymreg__peer_at(context, pe)))
+            asymreg__peer_stats(p, stats);
+    pthread_mutex_unlock(&context->lock);
+    return 0;
+}
+
+int asymreg_fds_send(struct asymreg_context *context, int sock)
+{
+    struct asymreg__local *l;
+
+    if (!context)
+        return -EINVAL;
+    l = asymreg__local_of(context->t);
+    return l ? asymreg__local_fds_send(l, sock) : ASYMREG_ENOTSUP;
+}
+
+int asymreg_fds_recv(struct asymreg_context *context, int sock)
+{
+    struct asymreg__local *l;
+
+    if (!context)
+        return -EINVAL;
+    l = asymreg__local_of(context->t);
+    return l ? asymreg__local_fds_recv(l, sock) : ASYMREG_ENOTSUP;
+}

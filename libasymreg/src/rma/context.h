@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A context from inside: own regions, peers, workers. */
+#ifndef ASYMREG_SRC_CONTEXT_H
+#define ASYMREG_SRC_CONTEXT_H
+
+#include <asymreg/rma.h>
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "../table/table.h"
+#include "activity.h"
+
+/* One transport registration of this process. */
+struct asymreg__own_segment {
+    struct asymreg_mem *mem;
+    asymreg_id place; /* in seg_index, or 0 */
+    uint64_t value;   /* 0: not in use */
+    uint64_t bytes;
+    void *alloc; /* what asymreg_segment_alloc() mapped */
+    size_t alloc_bytes;
+    uint32_t prot;
+    uint32_t automatic; /* made for regions, and goes with the last of them */
+};
+
+/* A segment of a peer, ready for use. Immutable once published. */
+struct asymreg__key {
+    uint64_t value;
+    uint64_t base, last;
+    struct asymreg_rkey *rkey;
+    const char *mapped; /* where `base` is in this process, or NULL: to ask for memory ahead */
+    struct asymreg__key *next; /* while it waits to be freed */
+    uint64_t epoch;
+};
+
+struct asymreg__peer {
+    struct asymreg_ep *ep;
+    uint64_t serial; /* no two peers of a context have the same */
+    int dead;
+    struct asymreg__cache *cache; /* made when first needed */
+    struct asymreg__key **keys;   /* by segment number; made with the cache */
+    uint32_t n_keys;
+    int ask;  /* each operation refreshes */
+    int late; /* an error of implicit operations found outside a flush */
+
+    pthread_mutex_t lock; /* of what follows, and of refreshing */
+    struct asymreg__key *retired;
+    struct asymreg_rkey *table_key, *activity_key;
+    struct asymreg__activity *activity; /* the peer's, mapped; or NULL */
+    uint64_t table_addr, table_bytes, incarnation;
+    const void *mapped;
+    struct asymreg_context *context;
+};
+
+#define PEER_CHUNK 1024u
+
+/* Under which a context's workers take places with a peer. */
+uint64_t asymreg__activity_tag(const struct asymreg__peer *p);
+
+struct asymreg_context {
+    struct asymreg_transport *t;
+    struct asymreg_transport_caps caps;
+    uint32_t flags;
+    const struct asymreg_allocator *allocator;
+    uint32_t max_segments;
+    pid_t owner;            /* who opened it */
+    pthread_mutex_t t_lock; /* around each call of a transport that needs it */
+
+    pthread_mutex_t lock; /* of registering, importing and forgetting */
+    void *memory;         /* the published table */
+    uint64_t bytes, incarnation;
+    struct asymreg__table *table;
+    struct asymreg_mem *table_mem;
+    unsigned char table_handle[ASYMREG_MAX_HANDLE_BYTES];
+    size_t table_handle_bytes;
+    int table_fd;
+    struct asymreg__activity *activity; /* with ASYMREG_DRAIN */
+    struct asymreg_mem *activity_mem;
+    unsigned char activity_handle[ASYMREG_MAX_HANDLE_BYTES];
+    size_t activity_handle_bytes;
+    int activity_fd, activity_fence;
+    uint32_t max_regions;
+    uint32_t *shares; /* users of each slot beyond the first */
+    struct asymreg__index *seg_index;
+    struct asymreg__reader *seg_reader;
+    struct asymreg__own_segment *segs;
+    uint64_t whole; /* segment of all private memory, or 0 */
+    uint64_t coalesce_bytes;
+    uint64_t segment_bytes, n_registrations;
+    uint32_t n_segments;
+    int dereg_rc; /* what the transport said to the last end of a registration */
+
+    struct asymreg__peer **peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
+    uint32_t end_pe;                                              /* none from here on */
+    uint64_t serials, forgets; /* peers so far, and those forgotten */
+};
+
+static inline struct asymreg__peer *asymreg__peer_at(struct asymreg_context *c, uint32_t pe)
+{
+    struct asymreg__peer **chunk = __atomic_load_n(&c->peers[pe / PEER_CHUNK], __ATOMIC_ACQUIRE);
+
+    return chunk ? __atomic_load_n(&chunk[pe % PEER_CHUNK], __ATOMIC_ACQUIRE) : NULL;
+}
+
+static inline void asymreg__t_lock(struct asymreg_context *c)
+{
+    if (!(c->caps.flags & ASYMREG_CAP_THREADS))
+        pthread_mutex_lock(&c->t_lock);
+}
+
+static inline void asymreg__t_unlock(struct asymreg_context *c)
+{
+    if (!(c->caps.flags & ASYMREG_CAP_THREADS))
+        pthread_mutex_unlock(&c->t_lock);
+}
+
+/* The transport's reason why a capability is off. */
+const char *asymreg__reason(struct asymreg_context *c, uint32_t cap);
+
+/* context.c: memory that peers can fetch by descriptor and cannot shorten; plain pages when the
+ * transport lacks one of these capabilities. NULL: errno. */
+void *asymreg__shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t caps, int *fd);
+
+/* The first region or segment of an index in [start, last]. */
+static inline int asymreg__first_in(struct asymreg__index *ix, uint64_t start, uint64_t last,
+                                    struct asymreg_region *r)
+{
+    return asymreg__index_next(ix, start, r) && r->start <= last;
+}
+
+/* segment.c: under the context's lock. */
+/* Registers with the transport and publishes that. */
+int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
+                         uint64_t *value, struct asymreg_error *err);
+/* ASYMREG_EBUSY: regions lie in it. */
+int asymreg__segment_remove(struct asymreg_context *c, uint64_t value);
+/* No automatic segment in this range gets further regions. */
+int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t last);
+/* The segment for a new region: one that is there, all private memory, or a new one, around the
+ * region or for it alone. */
+int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
+                         uint32_t flags, uint64_t *value, struct asymreg_error *err);
+
+/*
+ * maps.c: cuts [*low, *high], which holds [start, last], to the adjacent mappings of one origin
+ * around the latter that have these permissions. Returns 0 if [start, last] itself does not lie in
+ * such.
+ */
+int asymreg__mapped_run(uint64_t start, uint64_t last, uint32_t prot, uint64_t *low,
+                        uint64_t *high);
+
+/* peer.c */
+void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p);
+/* Makes the cache if there is none. Under the peer's lock or not. */
+int asymreg__peer_open_table(struct asymreg__peer *p);
+int asymreg__peer_refresh(struct asymreg__peer *p);
+/* Adds its figures. */
+void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats);
+/* The key of a segment: made if need be. ASYMREG_ESTALE: the segment has gone. Not inside a
+ * reader's section. */
+int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__key **key,
+                      struct asymreg_error *err);
+/* Calls the transport's flush until it is done. */
+int asymreg__peer_flush(struct asymreg__peer *p);
+
+/* worker.c: its context's. */
+const struct asymreg_allocator *asymreg__worker_allocator(const struct asymreg_worker *worker);
+
+#endif

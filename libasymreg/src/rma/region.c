@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Regions of this process: registering and unregistering. */
+#define _GNU_SOURCE
+#include "context.h"
+
+#include <errno.h>
+
+static int do_register(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
+                       uint32_t flags, asymreg_id *id, struct asymreg_error *err)
+{
+    struct asymreg_region r;
+    uint64_t value = 0;
+    int rc;
+
+    if (asymreg__first_in(asymreg__table_index(c->table), start, start + bytes - 1, &r)) {
+        if (!(flags & ASYMREG_SHARE) || r.start != start || r.last != start + bytes - 1 ||
+            r.prot != prot)
+            return asymreg__fail(err, ASYMREG_EOVERLAP, "overlaps the region %#llx to %#llx",
+                                 (unsigned long long)r.start, (unsigned long long)r.last);
+        if (c->shares[(uint32_t)r.id] == UINT32_MAX)
+            return ASYMREG_EFULL;
+        c->shares[(uint32_t)r.id]++;
+        *id = r.id;
+        return 0;
+    }
+    if ((flags & ASYMREG_REMAPPED) &&
+        (rc = asymreg__segments_retire(c, start, start + bytes - 1)) < 0)
+        return rc;
+    if ((rc = asymreg__segment_for(c, start, bytes, prot, flags, &value, err)) < 0)
+        return rc;
+    rc = asymreg__table_insert(c->table, start, bytes, prot, value, id);
+    if (rc < 0 && c->segs[(uint32_t)value].automatic)
+        asymreg__segment_remove(c, value); /* unless others lie in it */
+    return rc;
+}
+
+int asymreg_register(struct asymreg_context *context, const void *addr, size_t bytes, uint32_t prot,
+                     uint32_t flags, asymreg_id *id, struct asymreg_error *err)
+{
+    uint64_t start = (uintptr_t)addr;
+    struct asymreg_error why;
+    asymreg_id mine;
+    int rc;
+
+    why.code = 0;
+    if (!context || !bytes || !prot || (prot & ~ASYMREG_ALL) ||
+        (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE | ASYMREG_REMAPPED))) {
+        rc = -EINVAL;
+    } else if (start + bytes - 1 < start) {
+        rc = ASYMREG_EOVERFLOW;
+    } else {
+        pthread_mutex_lock(&context->lock);
+        rc = do_register(context, start, bytes, prot, flags, &mine, err ? &why : NULL);
+        pthread_mutex_unlock(&context->lock);
+    }
+    if (rc < 0)
+        return asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, start, bytes);
+    if (id)
+        *id = mine;
+    return 0;
+}
+
+static int do_unregister(struct asymreg_context *c, asymreg_id id)
+{
+    uint32_t slot = (uint32_t)id;
+    struct asymreg__index *ix = asymreg__table_index(c->table);
+    uint64_t value;
+    int rc;
+
+    if (slot >= ix->n_used || !(id >> 32 & 1) || ix->slots[slot].generation != id >> 32)
+        return ASYMREG_ESTALE;
+    if (c->shares[slot]) {
+        c->shares[slot]--;
+        return 0;
+    }
+    value = ix->slots[slot].value;
+    if ((rc = asymreg__table_remove(c->table, id)) == 0 && c->segs[(uint32_t)value].automatic)
+        asymreg__segment_remove(c, value); /* unless others lie in it */
+    return rc;
+}
+
+int asymreg_unregister(struct asymreg_context *context, asymreg_id id)
+{
+    int rc;
+
+    if (!context)
+        return -EINVAL;
+    pthread_mutex_lock(&context->lock);
+    rc = do_unregister(context, id);
+    pthread_mutex_unlock(&context->lock);
+    return rc;
+}
+
+/* Can the end of this registration be waited for? */
+static int can_drain(struct asymreg_context *c, asymreg_id id, struct asymreg_error *err)
+{
+    uint32_t slot = (uint32_t)id;
+    struct asymreg__index *ix = asymreg__table_index(c->table);
+    const char *why;
+    uint64_t value;
+
+    if (slot >= ix->n_used || !(id >> 32 & 1) || ix->slots[slot].generation != id >> 32)
+        return ASYMREG_ESTALE;
+    if (c->shares[slot])
+        return ASYMREG_EBUSY;
+    if (c->activity)
+        return 0;
+    value = ix->slots[slot].value;
+    if (c->caps.flags & ASYMREG_CAP_REVOKE) {
+        if (c->segs[(uint32_t)value].automatic && asymreg__table_users(c->table, value) == 1)
+            return 0;
+        why = "the region lies in a registration that outlives it; see ASYMREG_ALONE";
+    } else if (c->caps.flags & ASYMREG_CAP_MAP) {
+        why = "the context was opened without ASYMREG_DRAIN";
+    } else {
+        why = asymreg__reason(c, ASYMREG_CAP_REVOKE);
+    }
+    return asymreg__fail(err, ASYMREG_ENOTSUP, "%s", why);
+}
+
+int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id, uint32_t timeout_ms,
+                             struct asymreg_error *err)
+{
+    struct asymreg_error why = {.code = 0};
+    int rc = context ? 0 : -EINVAL;
+
+    if (rc == 0 && id != ASYMREG_ANY) {
+        pthread_mutex_lock(&context->lock);
+        if ((rc = can_drain(context, id, &why)) == 0 && (rc = do_unregister(context, id)) == 0 &&
+            !context->activity)
+            rc = context->dereg_rc;
+        pthread_mutex_unlock(&context->lock);
+    } else if (rc == 0 && !context->activity) {
+        rc = asymreg__fail(&why, ASYMREG_ENOTSUP,
+                           context->flags & ASYMREG_DRAIN
+                               ? "the transport does not show who is inside an operation"
+                               : "the context was opened without ASYMREG_DRAIN");
+    }
+    if (rc == 0 && context->activity)
+        rc = asymreg__activity_drain(context->activity, context->activity_fence, timeout_ms);
+    return rc < 0 ? asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, 0, 0) : 0;
+}
+
+int asymreg_unregister_range(struct asymreg_context *context, const void *addr, size_t bytes)
+{
+    uint64_t start = (uintptr_t)addr;
+    struct asymreg_region r;
+    int rc;
+
+    if (!context || !bytes)
+        return -EINVAL;
+    if (start + bytes - 1 < start)
+        return ASYMREG_EOVERFLOW;
+    pthread_mutex_lock(&context->lock);
+    if (!asymreg__first_in(asymreg__table_index(context->table), start, start + bytes - 1, &r))
+        rc = ASYMREG_ENOREGION;
+    else if (r.start != start || r.last != start + bytes - 1)
+        rc = -EINVAL;
+    else
+        rc = do_unregister(context, r.id);
+    pthread_mutex_unlock(&context->lock);
+    return rc;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registrations with the transport ("segments"), and which of them a new region gets.
+ *
+ * Segments that the user made, and automatic ones that regions may share, are in c->seg_index,
+ * where they do not overlap. A segment made for one region alone is in no index; nor is an
+ * automatic one that another has taken the place of: it stays for its regions, gets no more, and
+ * goes with the last of them.
+ */
+#define _GNU_SOURCE
+#include "context.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
+                         uint64_t *value, struct asymreg_error *err)
+{
+    unsigned char handle[ASYMREG_MAX_HANDLE_BYTES];
+    struct asymreg_mem *mem;
+    size_t n = 0;
+    int rc;
+
+    asymreg__t_lock(c);
+    rc = c->t->ops->mem_reg(c->t, desc, &mem, handle, &n, err);
+    asymreg__t_unlock(c);
+    if (rc < 0)
+        return rc;
+    if ((rc = asymreg__table_segment_add(c->table, desc->addr, desc->bytes, handle, n, value)) <
+        0) {
+        asymreg__t_lock(c);
+        c->t->ops->mem_dereg(c->t, mem);
+        asymreg__t_unlock(c);
+        return rc;
+    }
+    c->segs[(uint32_t)*value] = (struct asymreg__own_segment){
+        .mem = mem, .value = *value, .prot = desc->prot, .bytes = desc->bytes};
+    c->n_segments++;
+    c->segment_bytes += desc->bytes;
+    c->n_registrations++;
+    return 0;
+}
+
+/* Has a segment found for regions in it. ASYMREG_EOVERLAP: another is found there. */
+static int index_segment(struct asymreg_context *c, uint64_t value, uint64_t base, uint64_t bytes)
+{
+    return asymreg__index_insert(c->seg_index, base, bytes, 0, value,
+                                 &c->segs[(uint32_t)value].place);
+}
+
+int asymreg__segment_remove(struct asymreg_context *c, uint64_t value)
+{
+    struct asymreg__own_segment *s = &c->segs[(uint32_t)value], old;
+    int rc;
+
+    if ((uint32_t)value >= c->max_segments || s->value != value || value == c->whole)
+        return ASYMREG_ESTALE;
+    if ((rc = asymreg__table_segment_remove(c->table, value)) < 0)
+        return rc;
+    old = *s;
+    memset(s, 0, sizeof(*s));
+    if (old.place)
+        asymreg__index_remove(c->seg_index, old.place);
+    c->n_segments--;
+    c->segment_bytes -= old.bytes;
+    asymreg__t_lock(c);
+    c->dereg_rc = c->t->ops->mem_dereg(c->t, old.mem);
+    asymreg__t_unlock(c);
+    if (old.alloc)
+        munmap(old.alloc, old.alloc_bytes);
+    return 0;
+}
+
+/* The first segment of the index in [start, last], the user's if `kept`, else the automatic ones.
+ * */
+static int next_segment(struct asymreg_context *c, uint64_t start, uint64_t last, int kept,
+                        struct asymreg_region *place)
+{
+    while (asymreg__index_next(c->seg_index, start, place) && place->start <= last) {
+        if (c->segs[(uint32_t)place->value].automatic != (uint32_t)kept)
+            return 1;
+        if (place->last >= last)
+            break;
+        start = place->last + 1;
+    }
+    return 0;
+}
+
+int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t last)
+{
+    struct asymreg_region place;
+    int rc;
+
+    while (next_segment(c, start, last, 0, &place)) {
+        if ((rc = asymreg__index_remove(c->seg_index, place.id)) < 0)
+            return rc;
+        c->segs[(uint32_t)place.value].place = 0;
+    }
+    return 0;
+}
+
+/*
+ * The memory to register for a region that no segment serves: what is mapped around it in its
+ * chunk, up to the next segments. Those automatic ones that hold a part of it will make way, and
+ * what they permit is asked for too. Returns 0 if there is nothing but the region itself.
+ */
+static int chunk_around(struct asymreg_context *c, uint64_t start, uint64_t last,
+                        struct asymreg_mem_desc *desc)
+{
+    uint64_t low = 0, high = UINT64_MAX, at;
+    struct asymreg_region place;
+    uint32_t prot = desc->prot;
+
+    if (c->coalesce_bytes != ASYMREG_COALESCE_MAPPING) {
+        low = start & ~(c->coalesce_bytes - 1);
+        high = last | (c->coalesce_bytes - 1);
+    }
+    for (at = start; asymreg__index_next(c->seg_index, at, &place) && place.start <= last;
+         at = place.last + 1) {
+        prot |= c->segs[(uint32_t)place.value].prot;
+        if (place.last >= last)
+            break;
+    }
+    if (!asymreg__mapped_run(start, last, prot, &low, &high)) {
+        prot = desc->prot;
+        if (!asymreg__mapped_run(start, last, prot, &low, &high))
+            return 0;
+    }
+    for (at = low; asymreg__index_next(c->seg_index, at, &place) && place.last < start; at = low)
+        low = place.last + 1;
+    if (last < UINT64_MAX && asymreg__index_next(c->seg_index, last + 1, &place) &&
+        place.start > last && place.start <= high)
+        high = place.start - 1;
+    if (low == start && high == last)
+        return 0;
+    desc->addr = low;
+    desc->bytes = high - low + 1;
+    desc->prot = prot;
+    return 1;
+}
+
+int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
+                         uint32_t flags, uint64_t *value, struct asymreg_error *err)
+{
+    struct asymreg_mem_desc desc = {.size = sizeof(desc),
+                                    .addr = start,
+                                    .bytes = bytes,
+                                    .prot = prot,
+                                    .fd = -1},
+                            wide = desc;
+    const struct asymreg_region *at = asymreg__index_lookup(c->seg_reader, start);
+    uint64_t last = start + bytes - 1;
+    struct asymreg_region place;
+    int rc;
+
+    if (at && !c->segs[(uint32_t)at->value].automatic) {
+        *value = at->value;
+        if (at->last < last)
+            return ASYMREG_ERANGE;
+        return (prot & ~c->segs[(uint32_t)*value].prot) ? ASYMREG_EACCES : 0;
+    }
+    if (next_segment(c, start, last, 1, &place))
+        return ASYMREG_EOVERLAP;
+    if (c->whole) {
+        *value = c->whole;
+        return 0;
+    }
+    if (c->coalesce_bytes && !(flags & ASYMREG_ALONE)) {
+        if (at && at->last >= last && !(prot & ~c->segs[(uint32_t)at->value].prot)) {
+            *value = at->value;
+            return 0;
+        }
+        if (chunk_around(c, start, last, &wide) &&
+            (rc = asymreg__segment_add(c, &wide, value, NULL)) != ASYMREG_EFULL) {
+            if (rc == 0) {
+                c->segs[(uint32_t)*value].automatic = 1;
+                /* Without a place in the index it serves this region alone. */
+                if (asymreg__segments_retire(c, wide.addr, wide.addr + wide.bytes - 1) == 0)
+                    (void)index_segment(c, *value, wide.addr, wide.bytes);
+                return 0;
+            }
+            /* The transport may be able to register the region itself. */
+        }
+    }
+    if ((rc = asymreg__segment_add(c, &desc, value, err)) == 0)
+        c->segs[(uint32_t)*value].automatic = 1;
+    return rc;
+}
+
+/* ---- segments of the user ---- */
+
+static int add_indexed(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
+                       uint64_t *value, struct asymreg_error *err)
+{
+    uint64_t last = desc->addr + desc->bytes - 1;
+    struct asymreg_region r;
+    int rc;
+
+    if (asymreg__first_in(asymreg__table_index(c->table), desc->addr, last, &r))
+        return ASYMREG_EOVERLAP;
+    if ((rc = asymreg__segments_retire(c, desc->addr, last)) < 0)
+        return rc;
+    if (asymreg__first_in(c->seg_index, desc->addr, last, &r))
+        return ASYMREG_EOVERLAP;
+    if ((rc = asymreg__segment_add(c, desc, value, err)) == 0 &&
+        (rc = index_segment(c, *value, desc->addr, desc->bytes)) < 0)
+        asymreg__segment_remove(c, *value);
+    return rc;
+}
+
+/* `alloc` is what asymreg_segment_alloc() mapped, or NULL. */
+static int add(struct asymreg_context *c, const struct asymreg_mem_desc *desc, void *alloc,
+               struct asymreg_error *err)
+{
+    uint32_t cap = desc->fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD;
+    struct asymreg_error why = {.code = 0};
+    uint64_t value;
+    int rc;
+
+    if (!desc->bytes || !desc->prot || (desc->prot & ~ASYMREG_ALL)) {
+        rc = -EINVAL;
+    } else if (desc->addr + desc->bytes - 1 < desc->addr ||
+               desc->fd_offset + desc->bytes < desc->fd_offset) {
+        rc = ASYMREG_EOVERFLOW;
+    } else if (!(c->caps.flags & (cap | ASYMREG_CAP_PRIVATE))) {
+        rc = asymreg__fail(&why, ASYMREG_ENOTSUP, "%s", asymreg__reason(c, cap));
+    } else {
+        pthread_mutex_lock(&c->lock);
+        rc = add_indexed(c, desc, &value, &why);
+        if (rc == 0 && alloc) {
+            c->segs[(uint32_t)value].alloc = alloc;
+            c->segs[(uint32_t)value].alloc_bytes = desc->bytes;
+        }
+        pthread_mutex_unlock(&c->lock);
+    }
+    return rc < 0 ? asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, desc->addr, desc->bytes) : 0;
+}
+
+int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t bytes, uint32_t prot,
+                        uint32_t flags, int fd, uint64_t fd_offset, struct asymreg_error *err)
+{
+    struct asymreg_mem_desc desc = {.size = sizeof(desc),
+                                    .addr = (uintptr_t)addr,
+                                    .bytes = bytes,
+                                    .prot = prot,
+                                    .fd = fd < 0 ? -1 : fd,
+                                    .flags = flags & ASYMREG_TRUSTED ? ASYMREG_MEM_TRUSTED : 0,
+                                    .fd_offset = fd_offset};
+
+    if (!context || (flags & ~ASYMREG_TRUSTED))
+        return asymreg__fail(err, -EINVAL, "no context, or unknown flags %#x", flags);
+    return add(context, &desc, NULL, err);
+}
+
+int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **addr,
+                          struct asymreg_error *err)
+{
+    struct asymreg_mem_desc desc = {.size = sizeof(desc), .prot = ASYMREG_ALL};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *p;
+    int fd, rc;
+
+    if (!context || !bytes || !addr)
+        return asymreg__fail(err, -EINVAL, "no context, no bytes, or nowhere to say the address");
+    if (bytes > PTRDIFF_MAX - page)
+        return asymreg__fail(err, -ENOMEM, "%zu bytes are more than an address space", bytes);
+    bytes = (bytes + page - 1) & ~(page - 1);
+    if (!(p = asymreg__shared_pages(context, bytes, ASYMREG_CAP_FD, &fd)))
+        return asymreg__fail(err, -errno, "no shared memory of %zu bytes: %s", bytes,
+                             strerror(errno));
+    desc.addr = (uintptr_t)p;
+    desc.bytes = bytes;
+    desc.fd = fd;
+    rc = add(context, &desc, p, err);
+    if (fd >= 0)
+        close(fd);
+    if (rc < 0)
+        munmap(p, bytes);
+    else
+        *addr = p;
+    return rc;
+}
+
+int asymreg_segment_remove(struct asymreg_context *context, const void *addr)
+{
+    const struct asymreg_region *place;
+    int rc = ASYMREG_ENOREGION;
+
+    if (!context)
+        return -EINVAL;
+    pthread_mutex_lock(&context->lock);
+    if ((place = asymreg__index_lookup(context->seg_reader, (uintptr_t)addr)) &&
+        place->start == (uintptr_t)addr && !context->segs[(uint32_t)place->value].automatic)
+        rc = asymreg__segment_remove(context, place->value);
+    pthread_mutex_unlock(&context->lock);
+    return rc;
+}

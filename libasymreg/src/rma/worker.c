@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations: find the region, check, find the key, hand over to the transport. */
+#define _GNU_SOURCE
+#include "context.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <unistd.h>
+
+#define MAX_TRIES 16
+
+/* A worker's way to one peer. */
+struct link {
+    struct asymreg__peer *peer;
+    uint64_t serial; /* of the peer that the rest belongs to */
+    struct asymreg__reader *reader;
+    struct link *next; /* of those in use */
+    uint32_t pe;
+    int listed;
+    int known_alive; /* an operation has succeeded since the last flush */
+    int plain; /* no lock, pieces, announcement or look at the table stands between an operation and
+                  the transport */
+    /* The segment used last, if it is mapped (if not: an empty one): a guess, which may have gone.
+     * */
+    uint64_t guess_base, guess_span;
+    const char *guess;
+    struct asymreg__freshness fresh;     /* of the peer's table */
+    struct asymreg__activity_slot *slot; /* with a peer that drains */
+    uint64_t number;                     /* of operations announced there */
+    uint32_t fence;
+    uint32_t pending; /* operations may go on until a flush */
+};
+
+struct asymreg_worker {
+    struct asymreg_context *context;
+    const struct asymreg_transport_ops *ops;
+    struct asymreg_transport *t;
+    struct link
+        *last; /* the link that was wanted last, when the context had forgotten this many peers */
+    uint64_t last_forgets;
+    uint32_t last_pe;
+    struct link *used;
+    struct asymreg__reader *own; /* of the own table; made when the transport wants it */
+    struct link *chunks[ASYMREG_MAX_PEERS / PEER_CHUNK];
+};
+
+int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **worker)
+{
+    struct asymreg_worker *w;
+    int rc = 0;
+
+    if (!context || !worker)
+        return -EINVAL;
+    if (!(w = asymreg__alloc(context->allocator, sizeof(*w))))
+        return -ENOMEM;
+    w->context = context;
+    w->t = context->t;
+    w->ops = context->t->ops;
+    w->last_forgets = UINT64_MAX; /* there is no last link */
+    if (context->caps.flags & ASYMREG_CAP_WANT_LOCAL)
+        rc = asymreg__reader_create(asymreg__table_index(context->table), &w->own);
+    if (rc < 0) {
+        asymreg__free(context->allocator, w);
+        return rc;
+    }
+    *worker = w;
+    return 0;
+}
+
+const struct asymreg_allocator *asymreg__worker_allocator(const struct asymreg_worker *worker)
+{
+    return worker->context->allocator;
+}
+
+void asymreg_worker_destroy(struct asymreg_worker *worker)
+{
+    struct asymreg_context *c;
+    struct asymreg__peer *p;
+
+    if (!worker || worker->context->owner != getpid()) /* a child would take the places in which its
+                                                          parent shows peers what it does */
+        return;
+    c = worker->context;
+    asymreg_flush(worker, ASYMREG_ALL_PEERS);
+    pthread_mutex_lock(&c->lock); /* nobody is forgotten meanwhile */
+    for (struct link *l = worker->used; l; l = l->next)
+        if ((p = asymreg__peer_at(c, l->pe)) && p->serial == l->serial) {
+            asymreg__reader_destroy(l->reader);
+            if (l->slot)
+                asymreg__activity_release(l->slot);
+        }
+    pthread_mutex_unlock(&c->lock);
+    asymreg__reader_destroy(worker->own);
+    for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / PEER_CHUNK; i++)
+        asymreg__free(c->allocator, worker->chunks[i]);
+    asymreg__free(c->allocator, worker);
+}
+
+/* The first use of a peer by this worker, or of another peer under the same number. */
+static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
+{
+    struct asymreg__peer *p = asymreg__peer_at(w->context, pe);
+    struct link **chunk = &w->chunks[pe / PEER_CHUNK], *l;
+    int rc;
+
+    if (!p)
+        return ASYMREG_ENOPEER;
+    if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
+        return ASYMREG_EPEER;
+    if (!*chunk &&
+        !(*chunk = asymreg__alloc(w->context->allocator, PEER_CHUNK * sizeof(struct link))))
+        return -ENOMEM;
+    l = &(*chunk)[pe % PEER_CHUNK];
+    l->serial = 0;
+    l->slot = NULL;
+    l->pending = 0;
+    l->guess = NULL;
+    l->guess_base = l->guess_span = 0;
+    if ((rc = asymreg__peer_open_table(p)) < 0)
+        return rc;
+    if (p->activity && (rc = asymreg__activity_claim(p->activity, asymreg__activity_tag(p),
+                                                     &l->slot, &l->fence)) < 0)
+        return rc;
+    if ((rc = asymreg__reader_create(asymreg__cache_index(p->cache), &l->reader)) < 0) {
+        if (l->slot)
+            asymreg__activity_release(l->slot);
+        return rc;
+    }
+    l->fresh = asymreg__cache_freshness(p->cache);
+    l->peer = p;
+    l->plain = (w->context->caps.flags & ASYMREG_CAP_THREADS) && !w->context->caps.max_op_bytes &&
+               !w->own && !l->slot && !p->ask;
+    l->serial = p->serial;
+    l->pe = pe;
+    if (!l->listed) {
+        l->listed = 1;
+        l->next = w->used;
+        w->used = l;
+    }
+    *out = l;
+    return 0;
+}
+
+static int link_find(struct asymreg_worker *w, uint32_t pe, struct link **out)
+{
+    uint64_t forgets = __atomic_load_n(&w->context->forgets, __ATOMIC_ACQUIRE);
+    struct asymreg__peer *p;
+    struct link *l;
+    int rc;
+
+    if (pe >= ASYMREG_MAX_PEERS)
+        return ASYMREG_ENOPEER;
+    p = asymreg__peer_at(w->context, pe);
+    l = w->chunks[pe / PEER_CHUNK];
+    if (!p || !l || l[pe % PEER_CHUNK].serial != p->serial) {
+        if ((rc = link_open(w, pe, &l)) < 0)
+            return rc;
+    } else {
+        l = &l[pe % PEER_CHUNK];
+    }
+    w->last = *out = l;
+    w->last_pe = pe;
+    w->last_forgets = forgets;
+    return __atomic_load_n(&l->peer->dead, __ATOMIC_RELAXED) ? ASYMREG_EPEER : 0;
+}
+
+static inline int link_get(struct asymreg_worker *w, uint32_t pe, struct link **out)
+{
+    if (pe != w->last_pe ||
+        __atomic_load_n(&w->context->forgets, __ATOMIC_ACQUIRE) != w->last_forgets)
+        return link_find(w, pe, out);
+    *out = w->last;
+    return __atomic_load_n(&w->last->peer->dead, __ATOMIC_RELAXED) ? ASYMREG_EPEER : 0;
+}
+
+/* Tells an owner that drains of an operation, before its table is looked at; and of its end. */
+static inline void announce(struct link *l)
+{
+    if (l->slot && !l->pending)
+        asymreg__activity_enter(l->slot, ++l->number, l->fence);
+}
+
+static inline void retract(struct link *l)
+{
+    if (l->slot && !l->pending)
+        asymreg__activity_exit(l->slot);
+}
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* What an operation needs, found. */
+struct target {
+    struct asymreg_region region; /* id ASYMREG_ANY: none */
+    struct asymreg__key *key;     /* NULL: not made yet */
+};
+
+/* Does this region serve? */
+static inline int judge(const struct asymreg_region *r, uint64_t raddr, size_t bytes, asymreg_id id,
+                        uint32_t need)
+{
+    if (!r)
+        return ASYMREG_ENOREGION;
+    if (id != ASYMREG_ANY && r->id != id)
+        return ASYMREG_ESTALE;
+    if (bytes && r->last - raddr < bytes - 1)
+        return ASYMREG_ERANGE;
+    if (need & ~r->prot)
+        return ASYMREG_EACCES;
+    return 0;
+}
+
+/* The key of a region in a segment that has been used; NULL: that must be looked into. */
+ALWAYS_INLINE struct asymreg__key *known_key(struct asymreg__peer *p,
+                                             const struct asymreg_region *r)
+{
+    uint32_t n = (uint32_t)r->value;
+    struct asymreg__key *key =
+        n < p->n_keys ? __atomic_load_n(&p->keys[n], __ATOMIC_ACQUIRE) : NULL;
+
+    return key && key->value == r->value && r->start >= key->base && r->last <= key->last ? key
+                                                                                          : NULL;
+}
+
+/*
+ * The key for an access, as far as it is known here (NULL: it must be made), and the region, if
+ * `seen` is not NULL (its id ASYMREG_ANY: there is none); inside a section. Returns what judge()
+ * says. A caller that names a registration has named its slot, and a hint names a probable one:
+ * then nothing is searched.
+ */
+ALWAYS_INLINE int look_up(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id,
+                          uint32_t need, struct asymreg__key **key, struct asymreg_region *seen)
+{
+    static const struct asymreg_region none = {.id = ASYMREG_ANY};
+    struct asymreg_region region;
+    const struct asymreg_region *found;
+    int rc;
+
+    *key = NULL;
+    if (asymreg__probable(l->reader->index, raddr, id, &region)) {
+        if ((rc = judge(&region, raddr, bytes, id, need)) == 0)
+            *key = known_key(l->peer, &region);
+        if (seen)
+            *seen = region;
+        return rc;
+    }
+    found = asymreg__index_lookup(l->reader, raddr);
+    if ((rc = judge(found, raddr, bytes, id, need)) == 0)
+        *key = known_key(l->peer, found);
+    if (seen)
+        *seen = found ? *found : none;
+    return rc;
+}
+
+/* The answer that look_up() gave is no, and the peer's table says nothing else. */
+static int refuse(struct link *l, asymreg_id id, int had, int rc)
+{
+    int elsewhere = asymreg__index_lives(l->reader, id); /* the registration named */
+
+    asymreg__reader_exit(l->reader);
+    if (elsewhere && (rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE))
+        return ASYMREG_ERANGE;
+    return rc == ASYMREG_ENOREGION && (id != ASYMREG_ANY || had) ? ASYMREG_ESTALE : rc;
+}
+
+/*
+ * Finds region and key for an access, whatever that takes. On success the reader's section is
+ * entered, in which neither goes away. The peer's table is refreshed when it is known to have
+ * changed, and when without that the answer would be no: once.
+ */
+static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, uint32_t need,
+                 int refreshed, struct target *t)
+{
+    struct asymreg__peer *p = l->peer;
+    struct asymreg__key *key;
+    int had = refreshed; /* something was known there: a caller that has refreshed had found it */
+    int rc;
+
+    if (bytes && raddr + bytes - 1 < raddr)
+        return ASYMREG_EOVERFLOW;
+    for (int i = 0; i < MAX_TRIES; i++) {
+        asymreg__reader_enter(l->reader);
+        rc = look_up(l, raddr, bytes, id, need, &t->key, &t->region);
+        had |= t->region.id != ASYMREG_ANY;
+        if (!refreshed && (rc < 0 || asymreg__stale(&l->fresh) || p->ask)) {
+            asymreg__reader_exit(l->reader);
+            refreshed = 1;
+            if ((rc = asymreg__peer_refresh(p)) < 0)
+                return rc;
+            continue;
+        }
+        if (rc < 0)
+            return refuse(l, id, had, rc);
+        if (t->key) {
+            l->guess = t->key->mapped;
+            l->guess_base = l->guess ? t->key->base : 0;
+            l->guess_span = l->guess ? t->key->last - t->key->base : 0;
+            return 0;
+        }
+        asymreg__reader_exit(l->reader);
+        rc = asymreg__peer_key(p, t->region.value, &key, NULL);
+        if (rc == 0 && (t->region.start < key->base || t->region.last > key->last))
+            return ASYMREG_ETABLE;
+        if (rc == ASYMREG_ESTALE) /* the segment went after the table was read */
+            rc = asymreg__peer_refresh(p);
+        if (rc == ASYMREG_EPEER)
+            __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
+        if (rc < 0)
+            return rc;
+    }
+    return ASYMREG_EBUSY;
+}
+
+enum { PUT, GET };
+
+/* What an operation is made of, whichever it is. */
+struct transfer {
+    int what;
+    int blocking;
+    char *here;
+    uint64_t operand, compare, *result; /* of an atomic: what >= ATOMIC */
+};
+#define ATOMIC 16
+
+static int issue(struct asymreg_worker *w, struct link *l, const struct target *t, uint64_t raddr,
+                 size_t bytes, struct asymreg_mem *mem, const struct transfer *x,
+                 struct asymreg_op *op)
+{
+    struct asymreg_context *c = w->context;
+    const struct asymreg_transport_ops *ops = c->t->ops;
+    int rc;
+
+    asymreg__t_lock(c);
+    if (x->what == PUT)
+        rc = ops->put(c->t, l->peer->ep, t->key->rkey, raddr, x->here, bytes, mem, op);
+    else if (x->what == GET)
+        rc = ops->get(c->t, l->peer->ep, t->key->rkey, raddr, x->here, bytes, mem, op);
+    else
+        rc = ops->amo(c->t, l->peer->ep, t->key->rkey, raddr, (uint32_t)(x->what - ATOMIC),
+                      (uint32_t)bytes, x->operand, x->compare, x->result, op);
+    asymreg__t_unlock(c);
+    return rc;
+}
+
+/* Goes on after `issue` returned rc, with patience for a full queue, and waits if asked to. */
+static int carry_on(struct asymreg_worker *w, struct link *l, const struct target *t,
+                    uint64_t raddr, size_t bytes, struct asymreg_mem *mem, const struct transfer *x,
+                    struct asymreg_op *use, int rc)
+{
+    struct asymreg_context *c = w->context;
+    int moved;
+
+    while (rc == -EAGAIN || (rc == ASYMREG_PENDING && use &&
+                             __atomic_load_n(&use->status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING)) {
+        asymreg__t_lock(c);
+        moved = c->t->ops->progress(c->t);
+        if (rc == -EAGAIN && c->t->ops->peer_alive(c->t, l->peer->ep) < 0)
+            moved = ASYMREG_EPEER;
+        asymreg__t_unlock(c);
+        if (rc == -EAGAIN) {
+            if (moved == ASYMREG_EPEER)
+                return moved;
+            rc = issue(w, l, t, raddr, bytes, mem, x, use);
+        }
+        if (moved == 0)
+            sched_yield();
+    }
+    if (rc == ASYMREG_PENDING) {
+        rc = use ? use->status : 0;
+        l->pending |= !use;
+    }
+    return rc;
+}
+
+static int carry_out(struct asymreg_worker *w, struct link *l, const struct target *t,
+                     uint64_t raddr, size_t bytes, struct asymreg_mem *mem,
+                     const struct transfer *x)
+{
+    struct asymreg_op op = {.status = 0}, *use = x->blocking ? &op : NULL;
+
+    return carry_on(w, l, t, raddr, bytes, mem, x, use, issue(w, l, t, raddr, bytes, mem, x, use));
+}
+
+/* The own registration that holds a buffer, for transports that want to know. */
+static struct asymreg_mem *own_mem(struct asymreg_worker *w, const void *p, size_t bytes)
+{
+    const struct asymreg_region *r;
+
+    if (!w->own || !(r = asymreg__index_lookup(w->own, (uintptr_t)p)) ||
+        r->last - (uintptr_t)p < bytes - 1)
+        return NULL;
+    return w->context->segs[(uint32_t)r->value].mem;
+}
+
+static int gone(struct link *l, int rc)
+{
+    if (rc == ASYMREG_EPEER)
+        __atomic_store_n(&l->peer->dead, 1, __ATOMIC_RELAXED);
+    return rc;
+}
+
+static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
+                           uint32_t need, size_t bytes, struct transfer *x)
+{
+    struct asymreg_context *c = w->context;
+    struct target t;
+    int rc, again = 0;
+
+    while (bytes) {
+        size_t n = bytes;
+        rc = begin(l, raddr, n, id, need, again, &t);
+        if (rc == ASYMREG_ERANGE && (c->flags & ASYMREG_SPLIT) && id == ASYMREG_ANY &&
+            x->what < ATOMIC && (rc = begin(l, raddr, 0, id, need, 1, &t)) == 0)
+            n = t.region.last - raddr + 1;
+        if (rc < 0)
+            return gone(l, rc);
+        if (c->caps.max_op_bytes && n > c->caps.max_op_bytes)
+            n = c->caps.max_op_bytes;
+        rc = carry_out(w, l, &t, raddr, n, w->own ? own_mem(w, x->here, n) : NULL, x);
+        asymreg__reader_exit(l->reader);
+        if (rc == ASYMREG_ESTALE &&
+            !again) { /* the handle has been revoked: perhaps there is a new one */
+            again = 1;
+            if ((rc = asymreg__peer_refresh(l->peer)) < 0)
+                return rc;
+            continue;
+        }
+        if (rc < 0)
+            return gone(l, rc);
+        raddr += n;
+        x->here += n;
+        bytes -= n;
+    }
+    return 0;
+}
+
+static int transfer(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
+                    uint32_t need, size_t bytes, struct transfer *x)
+{
+    struct asymreg_context *c = w->context;
+    int rc;
+
+    if (!bytes) {
+        asymreg__t_lock(c);
+        rc = c->t->ops->peer_alive(c->t, l->peer->ep);
+        asymreg__t_unlock(c);
+        return gone(l, rc);
+    }
+    announce(l);
+    if (raddr - l->guess_base <= l->guess_span)
+        __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
+    rc = transfer_pieces(w, l, raddr, id, need, bytes, x);
+    retract(l);
+    return rc;
+}
+
+/* After the transport's put or get has not just returned 0. As try_fast(). */
+__attribute__((noinline)) static int go_on(struct asymreg_worker *w, struct link *l,
+                                           struct asymreg__key *key, uint64_t raddr, size_t bytes,
+                                           int what, char *here, struct asymreg_op *use, int rc)
+{
+    struct transfer x = {.what = what, .blocking = use != NULL, .here = here};
+    struct target found = {.key = key};
+
+    if (rc == ASYMREG_PENDING || rc == -EAGAIN)
+        rc = carry_on(w, l, &found, raddr, bytes, NULL, &x, use, rc);
+    if (rc == ASYMREG_ESTALE) /* begin() refreshes */
+        return 1;
+    return gone(l, rc);
+}
+
+/*
+ * The usual case in few instructions, of which the processor has several operations in flight while
+ * it waits for memory. Returns 1 when it is another case, and nothing has been done.
+ */
+ALWAYS_INLINE int try_fast(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
+                           size_t bytes, int what, int blocking, char *here)
+{
+    struct asymreg_op op, *use = blocking ? &op : NULL;
+    struct asymreg__key *key;
+    int rc = 1;
+
+    if (!l->plain || !bytes || raddr + bytes - 1 < raddr)
+        return 1;
+    if (raddr - l->guess_base <= l->guess_span) /* asked for before the search leads to it */
+        __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
+    asymreg__reader_enter(l->reader);
+    if (look_up(l, raddr, bytes, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, &key, NULL) == 0 &&
+        key && !asymreg__stale(&l->fresh)) {
+        op.status = 0;
+        if (what == PUT)
+            rc = w->ops->put(w->t, l->peer->ep, key->rkey, raddr, here, bytes, NULL, use);
+        else
+            rc = w->ops->get(w->t, l->peer->ep, key->rkey, raddr, here, bytes, NULL, use);
+        if (rc)
+            rc = go_on(w, l, key, raddr, bytes, what, here, use, rc);
+        else
+            l->known_alive = 1;
+    }
+    asymreg__reader_exit(l->reader);
+    return rc;
+}
+
+__attribute__((noinline)) static int transfer_slow(struct asymreg_worker *w, struct link *l,
+                                                   uint64_t raddr, asymreg_id id, size_t bytes,
+                                                   int what, int blocking, char *here)
+{
+    struct transfer x = {.what = what, .blocking = blocking, .here = here};
+
+    return transfer(w, l, raddr, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, bytes, &x);
+}
+
+ALWAYS_INLINE int put_or_get(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymreg_id id,
+                             size_t bytes, int what, int blocking, char *here)
+{
+    struct link *l;
+    int rc;
+
+    if ((rc = link_get(w, pe, &l)) < 0)
+        return rc;
+    rc = try_fast(w, l, raddr, id, bytes, what, blocking, here);
+    return rc <= 0 ? rc : transfer_slow(w, l, raddr, id, bytes, what, blocking, here);
+}
+
+int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                const void *src, size_t bytes)
+{
+    return put_or_get(worker, pe, raddr, id, bytes, PUT, 1, (char *)(uintptr_t)src);
+}
+
+int asymreg_get(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                void *dst, size_t bytes)
+{
+    return put_or_get(worker, pe, raddr, id, bytes, GET, 1, dst);
+}
+
+int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                   const void *src, size_t bytes)
+{
+    return put_or_get(worker, pe, raddr, id, bytes, PUT, 0, (char *)(uintptr_t)src);
+}
+
+int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                   void *dst, size_t bytes)
+{
+    return put_or_get(worker, pe, raddr, id, bytes, GET, 0, dst);
+}
+
+int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result)
+{
+    struct asymreg_context *c = worker->context;
+    uint64_t old = 0, mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
+    struct transfer x = {.what = (int)(ATOMIC + amo),
+                         .blocking = 1,
+                         .operand = operand & mask,
+                         .compare = compare & mask,
+                         .result = &old};
+    struct link *l;
+    int rc;
+
+    if (amo > ASYMREG_AMO_COMPARE_SWAP || (bytes != 4 && bytes != 8))
+        return -EINVAL;
+    if (raddr % bytes)
+        return ASYMREG_EALIGN;
+    if (!(c->caps.flags & ASYMREG_CAP_AMO) || !c->t->ops->amo ||
+        !((bytes == 4 ? c->caps.amo4_ops : c->caps.amo8_ops) >> amo & 1))
+        return ASYMREG_ENOTSUP;
+    if ((rc = link_get(worker, pe, &l)) == 0)
+        rc = transfer(worker, l, raddr, id, ASYMREG_ATOMIC, bytes, &x);
+    if (rc == 0 && result)
+        *result = old;
+    return rc;
+}
+
+/* Why an access of these permissions cannot be made, although the region permits it. */
+static int check_access(struct asymreg_worker *w, struct link *l, struct asymreg_rkey *rkey,
+                        uint64_t raddr, uint32_t need, struct asymreg_error *why)
+{
+    struct asymreg_context *c = w->context;
+    int rc = 0;
+
+    if ((need & ASYMREG_ATOMIC) && (!(c->caps.flags & ASYMREG_CAP_AMO) || !c->t->ops->amo))
+        return asymreg__fail(why, ASYMREG_ENOTSUP, "%s", asymreg__reason(c, ASYMREG_CAP_AMO));
+    if (need && c->t->ops->check) {
+        asymreg__t_lock(c);
+        rc = c->t->ops->check(c->t, l->peer->ep, rkey, raddr, need, why);
+        asymreg__t_unlock(c);
+    }
+    return rc;
+}
+
+/* Why a region's key could not be made, or the peer's table not be read: by trying again. `l` is
+ * NULL where not even that much was possible. */
+static void explain(struct asymreg_worker *w, struct asymreg__peer *p, struct link *l,
+                    uint64_t raddr, struct asymreg_error *why)
+{
+    struct asymreg_context *c = w->context;
+    const struct asymreg_region *found = NULL;
+    struct asymreg__key *key;
+    uint64_t value = 0;
+
+    if (l) {
+        asymreg__reader_enter(l->reader);
+        if ((found = asymreg__index_lookup(l->reader, raddr)))
+            value = found->value;
+        asymreg__reader_exit(l->reader);
+    }
+    if (found) {
+        (void)asymreg__peer_key(p, value, &key, why);
+    } else if (c->t->ops->check) {
+        asymreg__t_lock(c);
+        (void)c->t->ops->check(c->t, p->ep, p->table_key, p->table_addr, ASYMREG_READ, why);
+        asymreg__t_unlock(c);
+    }
+}
+
+int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, size_t bytes,
+                    uint32_t need, struct asymreg_region *region, struct asymreg_error *err)
+{
+    struct asymreg_error why = {.code = 0};
+    struct link *l = NULL;
+    struct target t;
+    int rc = link_get(worker, pe, &l);
+
+    if (rc == 0 && (rc = begin(l, raddr, bytes, ASYMREG_ANY, need, 0, &t)) == 0) {
+        rc = gone(l, check_access(worker, l, t.key->rkey, raddr, need, &why));
+        asymreg__reader_exit(l->reader);
+    } else if (rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH) {
+        explain(worker, asymreg__peer_at(worker->context, pe), l, raddr, &why);
+    }
+    if (rc < 0)
+        return asymreg__fail_at(err, rc, &why, pe, raddr, bytes);
+    t.region.reserved = 0;
+    if (region)
+        *region = t.region;
+    return 0;
+}
+
+__attribute__((noinline)) static int flush_link(struct link *l)
+{
+    struct asymreg__peer *p = l->peer;
+    int rc, late;
+
+    if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
+        return ASYMREG_EPEER;
+    rc = asymreg__peer_flush(p);
+    l->pending = 0;
+    retract(l);
+    if (__atomic_load_n(&p->late, __ATOMIC_RELAXED) &&
+        (late = __atomic_exchange_n(&p->late, 0, __ATOMIC_ACQ_REL)) && rc == 0)
+        rc = late;
+    return gone(l, rc);
+}
+
+__attribute__((noinline)) static int flush_all(struct asymreg_worker *worker)
+{
+    int first = 0, rc;
+
+    for (struct link *l = worker->used; l; l = l->next) {
+        struct asymreg__peer *p = asymreg__peer_at(worker->context, l->pe);
+        if (!p || p->serial != l->serial)
+            continue; /* forgotten */
+        if ((rc = flush_link(l)) < 0 && !first)
+            first = rc;
+    }
+    return first;
+}
+
+int asymreg_flush(struct asymreg_worker *worker, uint32_t pe)
+{
+    struct link *l;
+    int rc = link_get(worker, pe, &l);
+
+    if (rc < 0)
+        return pe == ASYMREG_ALL_PEERS ? flush_all(worker) : rc;
+    /* A transport of loads and stores has nothing under way, and has just seen that the peer
+     * lives. */
+    if (l->known_alive && l->plain && !l->pending &&
+        (worker->context->caps.flags & ASYMREG_CAP_DIRECT)) {
+        l->known_alive = 0;
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+        return 0;
+    }
+    return flush_link(l);
+}
+
+int asymreg_progress(struct asymreg_worker *worker)
+{
+    struct asymreg_context *c = worker->context;
+    int rc;
+
+    asymreg__t_lock(c);
+    rc = c->t->ops->progress(c->t);
+    asymreg__t_unlock(c);
+    return rc;
+}

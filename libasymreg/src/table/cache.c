@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A peer's side of a published table: an index over a copy of its slots, each in the place that it
+ * has there. What comes from the peer is checked before it is used. A slot's generation only grows,
+ * so what is older than what is known is passed over.
+ */
+#define _GNU_SOURCE
+#include "table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH_LEAVES  64u
+#define BATCH_RECORDS 1024u
+#define LEAF_BYTES    (ASYMREG__LEAF_SLOTS * sizeof(struct asymreg__slot))
+#define MAX_TRIES     256
+#define LEAF_UNKNOWN  UINT64_MAX
+
+struct asymreg__cache {
+    struct asymreg__cache_opts opts;
+    struct asymreg__header h; /* its fixed part: checked */
+    struct asymreg__index *index;
+    uint64_t position;  /* log records before this are in the index */
+    uint64_t synced;    /* the same, for other threads; UINT64_MAX while the copy is not whole */
+    int first;          /* nothing has been read yet */
+    uint64_t *leaf_gen; /* of each leaf, when it was copied */
+    uint64_t *gen_now;  /* scratch: what they are now, and after copying */
+    uint64_t *gen_then;
+    void *scratch; /* BATCH_LEAVES leaves or BATCH_RECORDS records */
+    struct asymreg__cache_stats stats;
+};
+
+_Static_assert(BATCH_RECORDS * sizeof(struct asymreg__record) <= BATCH_LEAVES * LEAF_BYTES,
+               "one scratch buffer for both");
+
+/* Offset and bytes are multiples of 8. */
+static int read_block(struct asymreg__cache *c, uint64_t offset, void *dst, size_t bytes)
+{
+    c->stats.read_bytes += bytes;
+    if (!c->opts.mapped)
+        return c->opts.read(c->opts.ctx, offset, dst, bytes);
+    for (size_t i = 0; i < bytes; i += 8) {
+        uint64_t word = __atomic_load_n(
+            (const uint64_t *)(const void *)((const char *)c->opts.mapped + offset + i),
+            __ATOMIC_ACQUIRE);
+        memcpy((char *)dst + i, &word, 8);
+    }
+    return 0;
+}
+
+static int read_log(struct asymreg__cache *c, struct asymreg__log_state *log)
+{
+    int rc;
+
+    for (int i = 0; i < MAX_TRIES; i++, c->stats.n_retries++) {
+        if ((rc = read_block(c, offsetof(struct asymreg__header, log), log, sizeof(*log))) < 0)
+            return rc;
+        if (log->state != TABLE_OPEN)
+            return log->state == TABLE_CLOSED ? ASYMREG_EPEER : ASYMREG_ETABLE;
+        if (log->n_slots > c->h.max_regions || log->log_tail < c->position)
+            return ASYMREG_ETABLE;
+        if (log->log_head >
+            log->log_tail) /* read in another order than written: the one is newer than the other */
+            continue;
+        if (log->log_tail - log->log_head > c->h.ring) /* the head has moved on since */
+            log->log_head = log->log_tail - c->h.ring;
+        return 0;
+    }
+    return ASYMREG_EBUSY;
+}
+
+int asymreg__cache_create(const struct asymreg__cache_opts *opts, struct asymreg__cache **cache)
+{
+    struct asymreg__table_opts sizes = {0};
+    struct asymreg__index_opts index_opts = {.allocator = opts->allocator};
+    struct asymreg__header want;
+    struct asymreg__cache *c;
+    int rc;
+
+    if ((!opts->read && !opts->mapped) || (uintptr_t)opts->mapped % 8)
+        return -EINVAL;
+    if (opts->bytes < sizeof(want))
+        return ASYMREG_ETABLE;
+    if (!(c = asymreg__alloc(opts->allocator, sizeof(*c))))
+        return -ENOMEM;
+    c->opts = *opts;
+    c->first = 1;
+    c->synced = UINT64_MAX;
+    if ((rc = read_block(c, 0, &c->h, sizeof(c->h))) < 0)
+        goto fail;
+    rc = ASYMREG_ETABLE;
+    if (c->h.magic != TABLE_MAGIC)
+        goto fail;
+    rc = ASYMREG_EVERSION;
+    if (c->h.version != TABLE_VERSION || c->h.byte_order != TABLE_ORDER)
+        goto fail;
+    sizes.max_regions = c->h.max_regions;
+    sizes.max_segments = c->h.max_segments;
+    sizes.ring = c->h.ring;
+    sizes.max_handle_bytes = c->h.max_handle_bytes;
+    rc = ASYMREG_ETABLE;
+    if (!sizes.max_regions || !sizes.max_segments || !sizes.ring ||
+        asymreg__layout(&sizes, &want) < 0 || want.max_regions != c->h.max_regions ||
+        want.total_bytes != c->h.total_bytes || c->h.total_bytes > opts->bytes)
+        goto fail;
+    rc = ASYMREG_ESTALE;
+    if (opts->incarnation && c->h.incarnation != opts->incarnation)
+        goto fail;
+    want.incarnation = c->h.incarnation;
+    want.log = c->h.log;
+    c->h = want;
+    if ((rc = read_log(c, &want.log)) < 0)
+        goto fail;
+    uint32_t n_leaves = asymreg__n_leaves(c->h.max_regions);
+    index_opts.max_regions = c->h.max_regions;
+    c->leaf_gen = asymreg__reserve(n_leaves * sizeof(uint64_t));
+    c->gen_now = asymreg__reserve(n_leaves * sizeof(uint64_t));
+    c->gen_then = asymreg__alloc(opts->allocator, BATCH_LEAVES * sizeof(uint64_t));
+    c->scratch = asymreg__reserve(BATCH_LEAVES * LEAF_BYTES);
+    rc = -ENOMEM;
+    if (!c->leaf_gen || !c->gen_now || !c->gen_then || !c->scratch ||
+        (rc = asymreg__index_create(&index_opts, &c->index)) < 0)
+        goto fail;
+    *cache = c;
+    return 0;
+fail:
+    asymreg__cache_destroy(c);
+    return rc;
+}
+
+void asymreg__cache_destroy(struct asymreg__cache *cache)
+{
+    if (!cache)
+        return;
+    asymreg__index_destroy(cache->index);
+    asymreg__unreserve(cache->leaf_gen, asymreg__n_leaves(cache->h.max_regions) * sizeof(uint64_t));
+    asymreg__unreserve(cache->gen_now, asymreg__n_leaves(cache->h.max_regions) * sizeof(uint64_t));
+    asymreg__free(cache->opts.allocator, cache->gen_then);
+    asymreg__unreserve(cache->scratch, BATCH_LEAVES * LEAF_BYTES);
+    asymreg__free(cache->opts.allocator, cache);
+}
+
+struct asymreg__index *asymreg__cache_index(struct asymreg__cache *cache)
+{
+    return cache->index;
+}
+
+uint32_t asymreg__cache_max_segments(const struct asymreg__cache *cache)
+{
+    return cache->h.max_segments;
+}
+
+static int check_content(const struct asymreg__cache *c, const struct asymreg__slot *s)
+{
+    if (!(s->generation & 1))
+        return 0;
+    return s->last < s->start || s->start == UINT64_MAX || !s->prot || (s->prot & ~ASYMREG_ALL) ||
+                   (uint32_t)s->value >= c->h.max_segments || !(s->value >> 32 & 1)
+               ? ASYMREG_ETABLE
+               : 0;
+}
+
+/* Makes the copy of a slot what the peer's was when it was read. Returns 1 if that is news, 0, or
+ * an error. */
+static int apply(struct asymreg__cache *c, uint32_t slot, const struct asymreg__slot *now)
+{
+    const struct asymreg__slot *known = &c->index->slots[slot];
+    uint32_t conflict;
+    int rc;
+
+    if (now->generation <= known->generation)
+        return 0;
+    if ((rc = check_content(c, now)) < 0)
+        return rc;
+    if (!(now->generation & 1))
+        return (rc = asymreg__index_drop(c->index, slot, now->generation)) < 0 ? rc : 1;
+    if ((known->generation & 1) &&
+        (rc = asymreg__index_drop(c->index, slot, now->generation - 1)) < 0)
+        return rc;
+    /*
+     * Slots read at different times may seem to overlap. Then both changed after the log position
+     * that reading began at, and the records from there on will put it right: the other one is
+     * forgotten, not declared dead.
+     */
+    while ((rc = asymreg__index_put(c->index, slot, now, &conflict)) == ASYMREG_EOVERLAP) {
+        c->leaf_gen[conflict / ASYMREG__LEAF_SLOTS] = LEAF_UNKNOWN;
+        if ((rc = asymreg__index_drop(c->index, conflict,
+                                      c->index->slots[conflict].generation - 1)) < 0)
+            return rc;
+    }
+    return rc < 0 ? rc : 1;
+}
+
+/* The records from c->position to log->log_tail. Returns changes, or ASYMREG_EBUSY when they have
+ * been overwritten. */
+static int by_delta(struct asymreg__cache *c, const struct asymreg__log_state *log)
+{
+    struct asymreg__record *records = c->scratch;
+    struct asymreg__log_state after;
+    int changes = 0, rc;
+
+    while (c->position < log->log_tail) {
+        uint64_t n = log->log_tail - c->position, at = c->position & (c->h.ring - 1);
+        if (n > BATCH_RECORDS)
+            n = BATCH_RECORDS;
+        if (n > c->h.ring - at)
+            n = c->h.ring - at;
+        if ((rc = read_block(c, c->h.ring_at + at * sizeof(*records), records,
+                             n * sizeof(*records))) < 0 ||
+            (rc = read_log(c, &after)) < 0)
+            return rc;
+        if (after.log_head > c->position)
+            return ASYMREG_EBUSY;
+        c->stats.n_records += n;
+        for (uint64_t i = 0; i < n; i++, c->position++) {
+            if (records[i].sequence != c->position + 1 || records[i].slot >= c->h.max_regions)
+                return ASYMREG_ETABLE;
+            if ((rc = apply(c, records[i].slot, &records[i].content)) < 0)
+                return rc;
+            changes += rc;
+        }
+    }
+    return changes;
+}
+
+static int read_generations(struct asymreg__cache *c, uint32_t leaf, uint32_t n, uint64_t *gens)
+{
+    return read_block(c, c->h.leaves_at + leaf * sizeof(uint64_t), gens, n * sizeof(uint64_t));
+}
+
+/* Copies one leaf into `to`, until it held still meanwhile. */
+static int read_leaf(struct asymreg__cache *c, uint32_t leaf, struct asymreg__slot *to,
+                     uint64_t *gen)
+{
+    uint64_t before, after;
+    int rc;
+
+    for (int i = 0; i < MAX_TRIES; i++, c->stats.n_retries++) {
+        if ((rc = read_generations(c, leaf, 1, &before)) < 0 ||
+            (rc = read_block(c, c->h.slots_at + leaf * LEAF_BYTES, to, LEAF_BYTES)) < 0 ||
+            (rc = read_generations(c, leaf, 1, &after)) < 0)
+            return rc;
+        c->stats.n_leaves++;
+        if (before == after && !(before & 1)) {
+            *gen = before;
+            return 0;
+        }
+    }
+    return ASYMREG_EBUSY;
+}
+
+/* Copies n leaves, whose generations were c->gen_now, into the scratch buffer. */
+static int read_leaves(struct asymreg__cache *c, uint32_t leaf, uint32_t n)
+{
+    int rc;
+
+    if ((rc = read_block(c, c->h.slots_at + leaf * LEAF_BYTES, c->scratch, n * LEAF_BYTES)) < 0 ||
+        (rc = read_generations(c, leaf, n, c->gen_then)) < 0)
+        return rc;
+    c->stats.n_leaves += n;
+    for (uint32_t i = 0; i < n; i++) {
+        if (c->gen_then[i] == c->gen_now[leaf + i] && !(c->gen_then[i] & 1))
+            continue;
+        c->stats.n_retries++;
+        if ((rc = read_leaf(c, leaf + i,
+                            (struct asymreg__slot *)c->scratch + i * ASYMREG__LEAF_SLOTS,
+                            &c->gen_now[leaf + i])) < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int by_start(const void *a, const void *b, void *slots)
+{
+    uint64_t x = ((struct asymreg__slot *)slots)[*(const uint32_t *)a].start;
+    uint64_t y = ((struct asymreg__slot *)slots)[*(const uint32_t *)b].start;
+
+    return (x > y) - (x < y);
+}
+
+/* The first time: slots straight to their place, then a tree at once. */
+static int build(struct asymreg__cache *c, uint32_t n_slots)
+{
+    struct asymreg__slot *slots = c->index->slots, content;
+    uint32_t *order = asymreg__alloc(c->opts.allocator, (n_slots ? n_slots : 1) * sizeof(*order));
+    size_t n = 0;
+    int sorted = 1, rc, changes;
+
+    if (!order)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n_slots; i++) {
+        if (!(slots[i].generation & 1))
+            continue;
+        if (n && slots[order[n - 1]].start > slots[i].start)
+            sorted = 0;
+        order[n++] = i;
+    }
+    if (!sorted)
+        qsort_r(order, n, sizeof(*order), by_start, slots);
+    changes = (int)n;
+    rc = asymreg__index_build(c->index, order, n);
+    if (rc == ASYMREG_EOVERLAP) { /* some leaf changed while others were read: one by one */
+        for (size_t i = 0; i < n; i++)
+            __atomic_store_n(&slots[order[i]].generation, slots[order[i]].generation - 1,
+                             __ATOMIC_RELEASE);
+        rc = 0;
+        for (size_t i = 0; i < n && rc >= 0; i++) {
+            content = slots[order[i]];
+            content.generation++;
+            rc = apply(c, order[i], &content);
+        }
+    }
+    asymreg__free(c->opts.allocator, order);
+    return rc < 0 ? rc : changes;
+}
+
+/*
+ * Copies the leaves whose generation is another than when they were copied last (all of them:
+ * `whole`), as of some moment after `log` was read. Returns changes.
+ */
+static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *log, int whole)
+{
+    uint32_t n_leaves = asymreg__n_leaves(log->n_slots), n,
+             n_slots = n_leaves * ASYMREG__LEAF_SLOTS;
+    int at_once = c->index->n_regions == 0, changes = 0, rc;
+
+    /* Records from here on will be applied on top of what is read now. */
+    c->position = log->log_tail;
+    if (n_slots > c->index->n_used)
+        c->index->n_used = n_slots;
+    asymreg__slots_grow(c->index);
+    if ((rc = n_leaves ? read_generations(c, 0, n_leaves, c->gen_now) : 0) < 0)
+        return rc;
+    for (uint32_t leaf = 0; leaf < n_leaves; leaf += n) {
+        for (n = 0; n < BATCH_LEAVES && leaf + n < n_leaves &&
+                    (whole || c->gen_now[leaf + n] != c->leaf_gen[leaf + n]);
+             n++)
+            ;
+        if (n == 0) {
+            n = 1;
+            continue;
+        }
+        if ((rc = read_leaves(c, leaf, n)) < 0)
+            return rc;
+        /* Before the slots, since those may declare a leaf unknown again. After an error all leaves
+         * are read anew. */
+        memcpy(&c->leaf_gen[leaf], &c->gen_now[leaf], n * sizeof(uint64_t));
+        const struct asymreg__slot *from = c->scratch;
+        for (uint32_t i = 0; i < n * ASYMREG__LEAF_SLOTS; i++) {
+            uint32_t slot = leaf * ASYMREG__LEAF_SLOTS + i;
+            if (!at_once) {
+                if ((rc = apply(c, slot, &from[i])) < 0)
+                    return rc;
+                changes += rc;
+            } else if (from[i].generation > c->index->slots[slot].generation) {
+                if ((rc = check_content(c, &from[i])) < 0)
+                    goto forget;
+                asymreg__slot_write(&c->index->slots[slot], &from[i]);
+            }
+        }
+    }
+    if (!at_once)
+        return changes;
+    if ((rc = build(c, n_slots)) >= 0)
+        return rc;
+forget: /* no slot may look alive that is not in the tree */
+    for (uint32_t i = 0; i < n_slots; i++)
+        asymreg__slot_write(&c->index->slots[i], &(struct asymreg__slot){.generation = 0});
+    memset(c->leaf_gen, 0xff, n_leaves * sizeof(uint64_t));
+    return rc;
+}
+
+int asymreg__cache_refresh(struct asymreg__cache *cache, uint32_t mode)
+{
+    struct asymreg__log_state log;
+    uint64_t goal = 0;
+    int changes = 0, rc;
+
+    for (int i = 0; i < MAX_TRIES; i++) {
+        if ((rc = read_log(cache, &log)) < 0)
+            return rc;
+        if (i == 0)
+            goal = log.log_tail;
+        if (cache->first || mode >= ASYMREG__REFRESH_LEAF || log.log_head > cache->position) {
+            if (mode == ASYMREG__REFRESH_DELTA)
+                return ASYMREG_EBUSY;
+            /* Until the end is reached, nothing says what the copy is worth. */
+            uint32_t whole = cache->first || mode == ASYMREG__REFRESH_WHOLE;
+            cache->first = 1;
+            __atomic_store_n(&cache->synced, UINT64_MAX, __ATOMIC_RELAXED);
+            if ((rc = by_leaf(cache, &log, (int)whole)) < 0)
+                return rc;
+            cache->first = 0;
+            changes += rc;
+            mode = ASYMREG__REFRESH_AUTO;
+            goal = 0; /* once more, for what came meanwhile */
+            if ((rc = read_log(cache, &log)) < 0)
+                return rc;
+        }
+        if ((rc = by_delta(cache, &log)) >= 0) {
+            changes += rc;
+            if (cache->position >= goal) {
+                cache->stats.n_refreshes += changes > 0;
+                __atomic_store_n(&cache->synced, cache->position, __ATOMIC_RELEASE);
+                return changes;
+            }
+        } else if (rc != ASYMREG_EBUSY) {
+            return rc;
+        }
+        cache->stats.n_retries++;
+    }
+    return ASYMREG_EBUSY;
+}
+
+struct asymreg__freshness asymreg__cache_freshness(const struct asymreg__cache *cache)
+{
+    const struct asymreg__header *h = cache->opts.mapped;
+
+    return (struct asymreg__freshness){h ? &h->log : NULL, &cache->synced};
+}
+
+int asymreg__cache_stale(const struct asymreg__cache *cache)
+{
+    struct asymreg__freshness f = asymreg__cache_freshness(cache);
+
+    return asymreg__stale(&f);
+}
+
+int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
+                           struct asymreg__segment_copy *out)
+{
+    union {
+        struct asymreg__segment s;
+        unsigned char bytes[sizeof(struct asymreg__segment) + ASYMREG__MAX_HANDLE_BYTES + 8];
+        uint64_t align;
+    } copy;
+    uint32_t n = (uint32_t)segment;
+    uint64_t at, after;
+    int rc;
+
+    if (n >= cache->h.max_segments)
+        return ASYMREG_ETABLE;
+    at = cache->h.segments_at + n * cache->h.segment_bytes;
+    if ((rc = read_block(cache, at, &copy, cache->h.segment_bytes)) < 0 ||
+        (rc = read_block(cache, at, &after, sizeof(after))) < 0)
+        return rc;
+    if (copy.s.generation != segment >> 32 || after != copy.s.generation)
+        return ASYMREG_ESTALE;
+    if (copy.s.last < copy.s.base || copy.s.handle_bytes > cache->h.max_handle_bytes)
+        return ASYMREG_ETABLE;
+    out->base = copy.s.base;
+    out->last = copy.s.last;
+    out->handle_bytes = copy.s.handle_bytes;
+    memcpy(out->handle, copy.s.handle, copy.s.handle_bytes);
+    return 0;
+}
+
+void asymreg__cache_stats(const struct asymreg__cache *cache, struct asymreg__cache_stats *stats)
+{
+    *stats = cache->stats;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The owner's side of a published table. */
+#define _GNU_SOURCE
+#include "table.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LAST_SEGMENT_GENERATION 0xfffffffeu
+
+struct asymreg__table {
+    struct asymreg__header h;       /* its fixed part, where no peer can write */
+    struct asymreg__header *header; /* as published */
+    struct asymreg__record *ring;
+    uint64_t *leaves;
+    char *segments;
+    struct asymreg__index *index;
+    uint64_t tail;
+    uint32_t *users;    /* regions in each segment */
+    uint32_t *seg_next; /* of each free segment, the next one + 1 */
+    uint32_t seg_free;  /* segment + 1 */
+    const struct asymreg_allocator *allocator;
+};
+
+static uint64_t page_up(uint64_t n)
+{
+    return (n + 4095) & ~UINT64_C(4095);
+}
+
+int asymreg__layout(const struct asymreg__table_opts *opts, struct asymreg__header *h)
+{
+    struct asymreg__table_opts o = *opts;
+
+    if (!o.max_regions)
+        o.max_regions = 1u << 20;
+    if (!o.max_segments)
+        o.max_segments = 4096;
+    if (!o.ring)
+        o.ring = 4096;
+    if (o.max_regions > ASYMREG_MAX_REGIONS || o.max_segments > ASYMREG_MAX_SEGMENTS ||
+        o.ring < 16 || o.ring > ASYMREG__MAX_RING || (o.ring & (o.ring - 1)) ||
+        o.max_handle_bytes > ASYMREG__MAX_HANDLE_BYTES)
+        return -EINVAL;
+    memset(h, 0, sizeof(*h));
+    h->magic = TABLE_MAGIC;
+    h->version = TABLE_VERSION;
+    h->byte_order = TABLE_ORDER;
+    h->max_regions = asymreg__n_leaves(o.max_regions) * ASYMREG__LEAF_SLOTS;
+    h->max_segments = o.max_segments;
+    h->ring = o.ring;
+    h->max_handle_bytes = o.max_handle_bytes;
+    h->segment_bytes = (sizeof(struct asymreg__segment) + o.max_handle_bytes + 7) & ~7u;
+    h->ring_at = 4096;
+    h->leaves_at = h->ring_at + page_up((uint64_t)h->ring * sizeof(struct asymreg__record));
+    h->slots_at =
+        h->leaves_at + page_up((uint64_t)asymreg__n_leaves(h->max_regions) * sizeof(uint64_t));
+    h->segments_at = h->slots_at + (uint64_t)h->max_regions * sizeof(struct asymreg__slot);
+    h->total_bytes = h->segments_at + page_up(h->max_segments * h->segment_bytes);
+    return 0;
+}
+
+uint64_t asymreg__table_bytes(const struct asymreg__table_opts *opts)
+{
+    struct asymreg__header h;
+
+    return asymreg__layout(opts, &h) < 0 ? 0 : h.total_bytes;
+}
+
+int asymreg__table_create(const struct asymreg__table_opts *opts, void *memory,
+                          uint64_t incarnation, struct asymreg__table **table)
+{
+    struct asymreg__index_opts index_opts = {.allocator = opts->allocator};
+    struct asymreg__table *t;
+    struct asymreg__header h;
+    char *base = memory;
+    int rc;
+
+    if (!memory || (uintptr_t)memory % 64 || !incarnation || asymreg__layout(opts, &h) < 0)
+        return -EINVAL;
+    if (!(t = asymreg__alloc(opts->allocator, sizeof(*t))))
+        return -ENOMEM;
+    index_opts.max_regions = h.max_regions;
+    index_opts.slots = (struct asymreg__slot *)(void *)(base + h.slots_at);
+    t->allocator = opts->allocator;
+    t->users = asymreg__reserve(h.max_segments * sizeof(*t->users));
+    t->seg_next = asymreg__reserve(h.max_segments * sizeof(*t->seg_next));
+    rc = -ENOMEM;
+    if (!t->users || !t->seg_next || (rc = asymreg__index_create(&index_opts, &t->index)) < 0) {
+        asymreg__unreserve(t->users, h.max_segments * sizeof(*t->users));
+        asymreg__unreserve(t->seg_next, h.max_segments * sizeof(*t->seg_next));
+        asymreg__free(opts->allocator, t);
+        return rc;
+    }
+    t->header = memory;
+    t->ring = (struct asymreg__record *)(void *)(base + h.ring_at);
+    t->leaves = (uint64_t *)(void *)(base + h.leaves_at);
+    t->segments = base + h.segments_at;
+    h.incarnation = incarnation;
+    t->h = h;
+    *t->header = h;
+    __atomic_store_n(&t->header->log.state, TABLE_OPEN, __ATOMIC_RELEASE);
+    *table = t;
+    return 0;
+}
+
+void asymreg__table_destroy(struct asymreg__table *table)
+{
+    if (!table)
+        return;
+    __atomic_store_n(&table->header->log.state, TABLE_CLOSED, __ATOMIC_RELEASE);
+    asymreg__index_destroy(table->index);
+    asymreg__unreserve(table->users, table->h.max_segments * sizeof(*table->users));
+    asymreg__unreserve(table->seg_next, table->h.max_segments * sizeof(*table->seg_next));
+    asymreg__free(table->allocator, table);
+}
+
+struct asymreg__index *asymreg__table_index(struct asymreg__table *table)
+{
+    return table->index;
+}
+
+static struct asymreg__segment *segment_at(struct asymreg__table *t, uint32_t n)
+{
+    return (struct asymreg__segment *)(void *)(t->segments + n * t->h.segment_bytes);
+}
+
+/* The segment that a value names, or NULL. */
+static struct asymreg__segment *segment_find(struct asymreg__table *t, uint64_t value)
+{
+    struct asymreg__segment *s;
+
+    if ((uint32_t)value >= t->header->log.n_segments)
+        return NULL;
+    s = segment_at(t, (uint32_t)value);
+    return (s->generation & 1) && s->generation == value >> 32 ? s : NULL;
+}
+
+int asymreg__table_segment_add(struct asymreg__table *table, uint64_t base, uint64_t bytes,
+                               const void *handle, size_t handle_bytes, uint64_t *segment)
+{
+    struct asymreg__segment *s;
+    uint32_t n;
+
+    if (!bytes || handle_bytes > table->h.max_handle_bytes || (handle_bytes && !handle))
+        return -EINVAL;
+    if (base + bytes - 1 < base)
+        return ASYMREG_EOVERFLOW;
+    if (table->seg_free) {
+        n = table->seg_free - 1;
+        table->seg_free = table->seg_next[n];
+    } else if (table->header->log.n_segments < table->h.max_segments) {
+        n = table->header->log.n_segments;
+        __atomic_store_n(&table->header->log.n_segments, n + 1, __ATOMIC_RELEASE);
+    } else {
+        return ASYMREG_EFULL;
+    }
+    s = segment_at(table, n);
+    __atomic_store_n(&s->base, base, __ATOMIC_RELEASE);
+    /* No length says all of the address space: the greatest, from 0, stands for it, with its last
+     * byte. */
+    __atomic_store_n(&s->last, bytes < UINT64_MAX ? base + bytes - 1 : UINT64_MAX,
+                     __ATOMIC_RELEASE);
+    __atomic_store_n(&s->handle_bytes, (uint32_t)handle_bytes, __ATOMIC_RELEASE);
+    for (size_t i = 0; i < handle_bytes; i += 8) { /* segments are a multiple of 8 apart */
+        uint64_t word = 0;
+        memcpy(&word, (const char *)handle + i, handle_bytes - i < 8 ? handle_bytes - i : 8);
+        __atomic_store_n((uint64_t *)(void *)(s->handle + i), word, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&s->generation, s->generation + 1, __ATOMIC_RELEASE);
+    *segment = s->generation << 32 | n;
+    return 0;
+}
+
+int asymreg__table_segment_remove(struct asymreg__table *table, uint64_t segment)
+{
+    struct asymreg__segment *s;
+    uint32_t n = (uint32_t)segment;
+
+    if (!(s = segment_find(table, segment)))
+        return ASYMREG_ESTALE;
+    if (table->users[n])
+        return ASYMREG_EBUSY;
+    __atomic_store_n(&s->generation, s->generation + 1, __ATOMIC_RELEASE);
+    if (s->generation != LAST_SEGMENT_GENERATION) {
+        table->seg_next[n] = table->seg_free;
+        table->seg_free = n + 1;
+    }
+    return 0;
+}
+
+uint32_t asymreg__table_users(const struct asymreg__table *table, uint64_t segment)
+{
+    return table->users[(uint32_t)segment];
+}
+
+/* Rewrites a slot for this process's readers and for peers that copy its leaf, and tells those that
+ * follow the log. */
+static void publish(void *ctx, struct asymreg__index *ix, uint32_t slot,
+                    const struct asymreg__slot *content)
+{
+    struct asymreg__table *t = ctx;
+    struct asymreg__log_state *log = &t->header->log;
+    uint64_t *leaf = &t->leaves[slot / ASYMREG__LEAF_SLOTS];
+    uint32_t ring = t->h.ring;
+    struct asymreg__record *r = &t->ring[t->tail & (ring - 1)];
+
+    if (slot >= log->n_slots)
+        __atomic_store_n(&log->n_slots, slot + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(leaf, *leaf + 1, __ATOMIC_RELEASE);
+    asymreg__slot_write(&ix->slots[slot], content);
+    __atomic_store_n(leaf, *leaf + 1, __ATOMIC_RELEASE);
+
+    if (t->tail >= ring)
+        __atomic_store_n(&log->log_head, t->tail + 1 - ring, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->sequence, t->tail + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->slot, slot, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->content.start, content->start, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->content.last, content->last, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->content.generation, content->generation, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->content.prot, content->prot, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->content.value, content->value, __ATOMIC_RELEASE);
+    __atomic_store_n(&log->log_tail, ++t->tail, __ATOMIC_RELEASE);
+}
+
+int asymreg__table_insert(struct asymreg__table *table, uint64_t start, uint64_t bytes,
+                          uint32_t prot, uint64_t segment, asymreg_id *id)
+{
+    struct asymreg__slot c = {
+        .start = start, .last = start + bytes - 1, .prot = prot, .value = segment};
+    struct asymreg__segment *s;
+    int rc;
+
+    if (!bytes || !prot || (prot & ~ASYMREG_ALL))
+        return -EINVAL;
+    if (c.last < start)
+        return ASYMREG_EOVERFLOW;
+    if (!(s = segment_find(table, segment)))
+        return ASYMREG_ESTALE;
+    if (start < s->base || c.last > s->last)
+        return ASYMREG_ERANGE;
+    if ((rc = asymreg__index_insert_with(table->index, &c, publish, table, id)) < 0)
+        return rc;
+    table->users[(uint32_t)segment]++;
+    return 0;
+}
+
+int asymreg__table_remove(struct asymreg__table *table, asymreg_id id)
+{
+    uint32_t slot = (uint32_t)id;
+    uint64_t segment;
+    int rc;
+
+    segment = slot < table->h.max_regions ? table->index->slots[slot].value : 0;
+    if ((rc = asymreg__index_remove_with(table->index, id, publish, table)) < 0)
+        return rc;
+    table->users[(uint32_t)segment]--;
+    return 0;
+}

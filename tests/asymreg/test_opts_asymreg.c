@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Option structs of other releases. Those of the transports over networks are in tests/asymreg-net.
+ * */
+#include "../opts_size.h"
+#include "targets.h"
+
+static int context(void *opts, void *ctx)
+{
+    struct asymreg_context *c;
+    int rc = asymreg_open(opts, &c, NULL);
+
+    (void)ctx;
+    if (rc == 0)
+        asymreg_close(c);
+    return rc;
+}
+
+static int transport(void *opts, void *ctx)
+{
+    struct asymreg_transport *t;
+    int rc = asymreg_local_create(opts, &t, NULL);
+
+    (void)ctx;
+    if (rc == 0)
+        t->ops->destroy(t);
+    return rc;
+}
+
+static int nobody(void *ctx, uint32_t number, struct asymreg_member *where)
+{
+    (void)ctx, (void)number, (void)where;
+    return ASYMREG_ENOPEER;
+}
+
+static int group(void *opts, void *worker)
+{
+    struct asymreg_group *g;
+    int rc = asymreg_group_open(worker, opts, &g, NULL);
+
+    if (rc == 0)
+        asymreg_group_close(g);
+    return rc;
+}
+
+static int n_destroyed;
+
+static void count_destroy(struct asymreg_transport *t)
+{
+    (void)t;
+    n_destroyed++;
+}
+
+/* A transport is taken over also where the rest of the options is refused; not where they may not
+ * even hold one. */
+static void transport_is_taken(void)
+{
+    const struct asymreg_transport_ops ops = {
+        .size = sizeof(ops), .version = ASYMREG_TRANSPORT_VERSION, .destroy = count_destroy};
+    struct asymreg_transport t = {.ops = &ops};
+    struct {
+        struct asymreg_opts opts;
+        uint64_t later;
+    } longer = {.opts = {.size = sizeof(longer), .transport = &t}, .later = 1};
+    struct asymreg_context *c;
+
+    CHECK_EQ(asymreg_open(&longer.opts, &c, NULL), -EINVAL);
+    CHECK_EQ(n_destroyed, 1);
+    longer.opts.size = sizeof(longer.opts) - 1;
+    CHECK_EQ(asymreg_open(&longer.opts, &c, NULL), -EINVAL);
+    longer.opts.size = 4097;
+    CHECK_EQ(asymreg_open(&longer.opts, &c, NULL), -EINVAL);
+    CHECK_EQ(n_destroyed, 1);
+    longer.opts.size = sizeof(longer.opts);
+    longer.opts.flags = 1u << 31;
+    CHECK_EQ(asymreg_open(&longer.opts, &c, NULL), -EINVAL);
+    CHECK_EQ(n_destroyed, 2);
+    CHECK_EQ(asymreg_open(&longer.opts, NULL, NULL), -EINVAL);
+    CHECK_EQ(n_destroyed, 3);
+}
+
+int main(void)
+{
+    static unsigned char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
+    struct asymreg_opts co = {.size = sizeof(co), .max_regions = 100};
+    struct asymreg_local_opts lo = {.size = sizeof(lo)};
+    struct asymreg_group_opts go = {
+        .size = sizeof(go), .n = 1, .scratch = scratch, .member = nobody};
+    struct asymreg_context *c = open_context(0, 0, 100);
+    struct asymreg_worker *w;
+
+    CHECK_EQ(opts_sizes("asymreg_opts", &co, sizeof(co), context, NULL), 0);
+    CHECK_EQ(opts_sizes("asymreg_local_opts", &lo, sizeof(lo), transport, NULL), 0);
+    CHECK_EQ(asymreg_worker_create(c, &w), 0);
+    CHECK_EQ(opts_sizes("asymreg_group_opts", &go, sizeof(go), group, w), 0);
+    /* What is to be 0 may have a meaning one day. */
+    lo.reserved = go.reserved = 1;
+    co.flags = 1u << 31;
+    CHECK_EQ(context(&co, NULL), -EINVAL);
+    CHECK_EQ(transport(&lo, NULL), -EINVAL);
+    CHECK_EQ(group(&go, w), -EINVAL);
+    transport_is_taken();
+    asymreg_worker_destroy(w);
+    asymreg_close(c);
+    return 0;
+}
