@@ -3,11 +3,12 @@
  * A rank of the soak: soak_rank SEED ROUNDS FATE. Puts, fences, gathers and gets, and checks what
  * it gets; 98 and "WRONG" when it is wrong. A server that goes away is no fault: then it ends with
  * 3.
- *   FATE  well ends well kill exit abort segv close hang one of the ranks, in one of the rounds,
- *         does this spawn rank 0 spawns a job of its own kind in some of the rounds; ends well
- *         children SEED, ROUNDS: rank 0 spawns one job after the other until there is a file called
- *         "stop", and leaves their number
- *                   in a file called "spawned-SEED"
+ *
+ *     FATE   well, or what one of the ranks does in one of the rounds:
+ *            kill exit abort segv close hang
+ *            spawn     rank 0 spawns a job of its own kind in some of the rounds; ends well
+ *            children  rank 0 spawns one job after the other until there is a file called "stop",
+ *                      and leaves their number in a file called "spawned-SEED"
  */
 #include <errno.h>
 #include <signal.h>
