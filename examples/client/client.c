@@ -3,8 +3,7 @@
  * client: the smallest PMI client. Start here to put PMI into a runtime of your own.
  *
  * Every rank puts its process id, enters the Fence, and gets its right neighbour's: from the job's
- * table in shared memory where the server offers one, by its socket otherwise. It runs under
- * ../server, pmirun, mpiexec.hydra and every other launcher that sets PMI_FD.
+ * table in shared memory where the server (../server, pmirun) offers one, by its socket otherwise.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include <pmiwire.h>
 #include <shmht.h>
 
-static struct pmiwire_client *client;
+static struct pmiwire_client *pmi;
 static int sock, table_fd = -1;
 
 /* Receives bytes, and the descriptor that may come with them. */
@@ -36,21 +35,21 @@ static ssize_t receive(void *bytes, size_t n)
 }
 
 /* Moves bytes until the request that was made last is answered; rc is that of the request. */
-static struct pmiwire_event finish(int rc)
+static struct pmiwire_event complete(int rc)
 {
     struct pmiwire_event event = {.rc = rc};
     char bytes[4096];
     const void *out;
     size_t n;
 
-    while (rc == 0 && (rc = pmiwire_client_next(client, &event, NULL)) == 0) {
-        while ((n = pmiwire_client_output(client, &out)) > 0 && write(sock, out, n) == (ssize_t)n)
-            pmiwire_client_sent(client, n);
+    while (rc == 0 && (rc = pmiwire_client_next(pmi, &event, NULL)) == 0) {
+        while ((n = pmiwire_client_output(pmi, &out)) > 0 && write(sock, out, n) == (ssize_t)n)
+            pmiwire_client_sent(pmi, n);
         ssize_t got = receive(bytes, sizeof(bytes));
         if (got > 0)
-            pmiwire_client_input(client, bytes, (size_t)got);
+            pmiwire_client_input(pmi, bytes, (size_t)got);
         else
-            pmiwire_client_eof(client);
+            pmiwire_client_eof(pmi);
     }
     if (rc < 0 || event.rc != 0) {
         fprintf(stderr, "client: %s\n", pmiwire_strerror(rc < 0 ? rc : event.rc));
@@ -63,7 +62,7 @@ int main(void)
 {
     struct pmiwire_client_opts opts = {.size = sizeof(opts), .flags = PMIWIRE_CLIENT_EXTENSIONS};
     struct shmht_reader *table = NULL;
-    struct pmiwire_str none = {0}, value;
+    struct pmiwire_str own_space = {0}, value;
     struct pmiwire_info_client info;
     struct shmht_bytes found;
     struct shmht_desc desc;
@@ -74,26 +73,28 @@ int main(void)
     sock = atoi(getenv("PMI_FD"));
     opts.rank = atoi(getenv("PMI_RANK"));
     opts.n_ranks = atoi(getenv("PMI_SIZE"));
-    if (pmiwire_client_create(&opts, &client) != 0)
+    if (pmiwire_client_create(&opts, &pmi) != 0)
         return 1;
-    finish(0); /* init, which every session begins with */
-    pmiwire_client_query(client, &info);
+    complete(0); /* init, which every session begins with */
+    pmiwire_client_query(pmi, &info);
     if (table_fd >= 0 && shmht_desc_parse(info.ext[PMIWIRE_EXT_TABLE].ptr,
                                           info.ext[PMIWIRE_EXT_TABLE].len, &desc) == 0)
         shmht_reader_attach(&desc, table_fd, NULL, &table, NULL);
     snprintf(key, sizeof(key), "pid-%d", opts.rank);
     snprintf(text, sizeof(text), "%d", (int)getpid());
-    finish(pmiwire_client_put(client, pmiwire_strz(key), pmiwire_strz(text), 0, 0));
-    finish(pmiwire_client_fence(client, none, 0));
+    complete(pmiwire_client_put(pmi, pmiwire_strz(key), pmiwire_strz(text), PMIWIRE_HINT_NONE, 0));
+    complete(pmiwire_client_fence(pmi, own_space, 0));
     snprintf(key, sizeof(key), "pid-%d", (opts.rank + 1) % opts.n_ranks);
     if (table && shmht_get(table, key, strlen(key), &found) == 0)
-        value = (struct pmiwire_str){found.ptr, found.len - 1};
+        value = (struct pmiwire_str){found.ptr, found.len - 1}; /* without its NUL */
     else
-        value = finish(pmiwire_client_get(client, none, -1, pmiwire_strz(key), 0, 0)).value;
+        value = complete(
+                    pmiwire_client_get(pmi, own_space, -1, pmiwire_strz(key), PMIWIRE_GET_LOCAL, 0))
+                    .value;
     printf("rank %d of %d: %s is %.*s, %s\n", opts.rank, opts.n_ranks, key, (int)value.len,
            value.ptr, table ? "read from shared memory" : "asked of the server");
-    finish(pmiwire_client_finalize(client, 0));
+    complete(pmiwire_client_finalize(pmi, 0));
     shmht_reader_detach(table);
-    pmiwire_client_destroy(client);
+    pmiwire_client_destroy(pmi);
     return 0;
 }

@@ -6,7 +6,7 @@
 
 #include <pmiwire/client.h>
 
-#include "table.h"
+#include "shm_table.h"
 
 struct session {
     struct pmiwire_client *client;

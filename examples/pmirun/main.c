@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/exchange.h"
-#include "node/gather.h"
-#include "node/launch.h"
-#include "node/pmirun.h"
-#include "node/table.h"
-#include "node/wait.h"
+#include "local/exchange.h"
+#include "local/gather.h"
+#include "local/launch.h"
+#include "local/pmirun.h"
+#include "local/table.h"
+#include "local/waiting_gets.h"
 
 static double ms(uint64_t ns)
 {

@@ -12,8 +12,8 @@
 
 #include <pmiwire.h>
 
-#include "node/job.h"
-#include "node/util.h"
+#include "local/job.h"
+#include "local/util.h"
 
 static const char usage[] =
     "usage: pmirun [option ...] [-n N] program [argument ...] [: -n M program [argument ...] ...]\n"

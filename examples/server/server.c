@@ -19,7 +19,6 @@
 #include <shmht.h>
 
 #define MAX_RANKS 1024
-
 static struct rank {
     struct pmiwire_conn *conn;
     int fd, table_sent;
@@ -27,14 +26,13 @@ static struct rank {
 } ranks[MAX_RANKS];
 static struct pmiwire_server *server;
 static struct shmht_writer *table;
-static int n_ranks, n_open, n_lost, talked, status, epoll_fd;
+static int n_ranks, n_open, n_lost, any_spoke, status, epoll_fd;
 
-/* Ends the job. The first cause decides the exit status. */
 static void end_job(int code, const char *why)
 {
     if (status)
         return;
-    status = code ? code : 1;
+    status = code ? code : 1; /* of the first cause */
     fprintf(stderr, "server: %s\n", why);
     for (int i = 0; i < n_ranks; i++)
         if (ranks[i].pid > 0)
@@ -61,7 +59,7 @@ static int on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32
 
     (void)ctx, (void)who, (void)job, (void)source, (void)how, (void)token;
     if (shmht_get(shmht_writer_view(table), key.ptr, key.len, &found) != 0)
-        return PMIWIRE_ENOENT;
+        return PMIWIRE_ENOENT; /* whatever `how` says: this server never waits */
     *value = (struct pmiwire_str){found.ptr, found.len - 1};
     return 0;
 }
@@ -113,7 +111,7 @@ static void receive(struct rank *r)
             break; /* the client broke the protocol */
     on_ready(NULL, conn, r);
     pmiwire_conn_query(conn, &info);
-    talked |= info.state != PMIWIRE_CONN_NEW;
+    any_spoke |= info.state != PMIWIRE_CONN_NEW;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     n_lost += info.state != PMIWIRE_CONN_FINALIZED;
@@ -132,7 +130,7 @@ static int set_up(uint32_t *job)
     struct pmiwire_job_opts job_opts = {
         .size = sizeof(job_opts), .kvsname = "job", .n_ranks = (uint32_t)n_ranks};
     struct shmht_writer_opts table_opts = {.size = sizeof(table_opts), .max_bytes = 1u << 30};
-    char mapping[64], place[SHMHT_DESC_TEXT_BYTES];
+    char mapping[64], desc_text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
 
     snprintf(mapping, sizeof(mapping), "(vector,(0,1,%d))", n_ranks); /* all on one node */
@@ -142,13 +140,15 @@ static int set_up(uint32_t *job)
         pmiwire_server_job_attr(server, *job, pmiwire_strz("PMI_process_mapping"),
                                 pmiwire_strz(mapping)) != 0 ||
         shmht_writer_create(&table_opts, &table, NULL) != 0 ||
-        shmht_writer_share(table, &desc) < 0 || shmht_desc_format(&desc, place, sizeof(place)) < 0)
+        shmht_writer_share(table, &desc) < 0 ||
+        shmht_desc_format(&desc, desc_text, sizeof(desc_text)) < 0)
         return -1;
-    return pmiwire_server_advertise(server, *job, PMIWIRE_EXT_TABLE, pmiwire_strz(place));
+    return pmiwire_server_advertise(server, *job, PMIWIRE_EXT_TABLE, pmiwire_strz(desc_text));
 }
 
 static int start(struct rank *r, uint32_t job, char **argv)
 {
+    /* Edge-triggered: receive() also sends the rest when a full socket has room again. */
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = r};
     char env[3][24];
     int pair[2];
@@ -175,7 +175,7 @@ int main(int argc, char **argv)
 {
     struct epoll_event event;
     uint32_t job = 0;
-    int how;
+    int how; /* a rank ended */
 
     n_open = n_ranks = argc > 2 ? atoi(argv[1]) : 0;
     if (n_ranks < 1 || n_ranks > MAX_RANKS)
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
     while (n_open > 0 && !status) {
         if (epoll_wait(epoll_fd, &event, 1, -1) == 1)
             receive(event.data.ptr);
-        if (n_lost && talked) /* the others would wait for it for ever */
+        if (n_lost && any_spoke) /* the others would wait for it for ever */
             end_job(1, "a rank ended without finalize");
     }
     for (int i = 0; i < n_ranks; i++)

@@ -2,12 +2,12 @@
 /*
  * From an array to its map.
  *
- * The regular detector: with p = 1, take s = a[p] − a[0] and continue while a[i + p] − a[i] = s; where
- * this first fails, at L = i + p, a level of L / p steps of s has ended, and the next one has p =
- * L. Each element is compared once, whatever the number of levels. L that is no multiple of p is
- * irregular, or the first block is cut (φ ≠ 0): then the first two runs tell the block, the starts
- * of the blocks are a shorter sequence that is detected the same way, and the guess is compared
- * with every element.
+ * The regular detector: with p = 1, take s = a[p] − a[0] and continue while a[i + p] − a[i] = s;
+ * where this first fails, at L = i + p, a level of L / p steps of s has ended, and the next one has
+ * p = L. Each element is compared once, whatever the number of levels. L that is no multiple of p
+ * is irregular, or the first block is cut (φ ≠ 0): then the first two runs tell the block, the
+ * starts of the blocks are a shorter sequence that is detected the same way, and the guess is
+ * compared with every element.
  *
  * Differences are taken modulo 2^32 (2^64), since nothing is known of the ids yet; the bounds of
  * the shape, computed in integers, tell whether it is real.

@@ -767,7 +767,7 @@ struct storwin_stats {
  * @return 0; -EINVAL
  * MT-Safe: counters may be of slightly different moments. Allocates nothing.
  */
-STORWIN_API int storwin_query_stats(const struct storwin_window *win, struct storwin_stats *stats);
+STORWIN_API int storwin_window_stats(const struct storwin_window *win, struct storwin_stats *stats);
 
 /**
  * @name Limits and caveats

@@ -182,7 +182,7 @@ void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t
 void storwin__parallel(unsigned n, void (*work)(void *ctx), void *ctx);
 int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx);
 
-/* cache.c: the kernel pager */
+/* pager_kernel.c: the kernel pager */
 int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
                         struct storwin__failure *fail);
 
@@ -203,7 +203,7 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
 int storwin__sync_names(struct storwin_window *win, struct storwin_error *err);
 void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
 
-/* pager.c */
+/* pager_user.c */
 int storwin__pager_open(struct storwin_window *win, int resident, struct storwin_error *err);
 void storwin__pager_close(struct storwin_window *win);
 void storwin__pager_query(const struct storwin_window *win, struct storwin_info *info);

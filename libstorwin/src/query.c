@@ -67,7 +67,7 @@ int storwin_query(const struct storwin_window *win, struct storwin_info *info)
     return storwin__give(info, &full, sizeof(full));
 }
 
-int storwin_query_stats(const struct storwin_window *win, struct storwin_stats *stats)
+int storwin_window_stats(const struct storwin_window *win, struct storwin_stats *stats)
 {
     struct storwin_stats full = {0};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi_exchange: all-to-all, all-reduce and gather in MPI, with what came out printed to the last bit,
- * for a comparison between launchers that place ranks alike. Rank 0 prints, in the order of ranks.
+ * mpi_exchange: all-to-all, all-reduce and gather in MPI, with what came out printed to the last
+ * bit, for a comparison between launchers that place ranks alike. Rank 0 prints, in the order of
+ * ranks.
  */
 #include <mpi.h>
 #include <stdint.h>

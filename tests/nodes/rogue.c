@@ -35,7 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../examples/pmirun/nodes/channel.h"
+#include "../../examples/pmirun/multinode/channel.h"
 
 static void die(const char *what)
 {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../examples/pmirun/nodes/channel.h"
+#include "../../examples/pmirun/multinode/channel.h"
 
 /* ---- two channels and what travels between them ---- */
 

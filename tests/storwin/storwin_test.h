@@ -211,7 +211,7 @@ static inline struct storwin_stats window_stats(const struct storwin_window *win
 {
     struct storwin_stats stats = {.size = sizeof(stats)};
 
-    CHECK(storwin_query_stats(win, &stats) == 0);
+    CHECK(storwin_window_stats(win, &stats) == 0);
     return stats;
 }
 

@@ -83,7 +83,6 @@ struct asymreg__reader;
 struct asymreg__index {
     uintptr_t root; /* node | depth; depth 1: a leaf */
     const struct asymreg_region *(*search)(struct asymreg__reader *, uint64_t addr);
-    void (*search_many)(const struct asymreg__index *, const uint64_t *, uint32_t, uint32_t *);
     struct asymreg__slot *slots;
     uint32_t *hints_on; /* or NULL */
     uint64_t epoch;
@@ -329,14 +328,6 @@ static inline const struct asymreg_region *asymreg__index_lookup(struct asymreg_
         return &reader->hit;
     return asymreg__index_search(reader, addr);
 }
-
-/*
- * Looks up many addresses, in batches that wait for memory together: in large indexes several times
- * faster than one by one. regions[i].id is ASYMREG_ANY where nothing holds addrs[i], and the rest
- * is not set. Returns how many were found. The last hit is neither used nor changed.
- */
-size_t asymreg__index_lookup_many(struct asymreg__reader *reader, const uint64_t *addrs, size_t n,
-                                  struct asymreg_region *regions);
 
 /* Rewrites a slot under the eyes of readers. */
 void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot *content);

@@ -15,8 +15,6 @@
 #define HAVE_AVX2 0
 #endif
 
-#define BATCH         16u
-#define NO_SLOT       UINT32_MAX
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 typedef uint32_t rank_fn(const int64_t *keys, int64_t key);
@@ -91,45 +89,9 @@ ALWAYS_INLINE const struct asymreg_region *tree_search(struct asymreg__reader *r
     return found;
 }
 
-/* The slots that may hold several addresses; inside a section. All of them one level down, then all
- * of them the next, so that the cache misses of a level overlap. */
-ALWAYS_INLINE void tree_search_many(const struct asymreg__index *ix, const uint64_t *addrs,
-                                    uint32_t n, uint32_t *slots, rank_fn *rank)
-{
-    uintptr_t root = __atomic_load_n(&ix->root, __ATOMIC_ACQUIRE);
-    const void *node[BATCH];
-
-    for (uint32_t i = 0; i < n; i++)
-        node[i] = (const void *)(root & ~(uintptr_t)63);
-    for (uintptr_t depth = root & 63; depth > 1; depth--) {
-        for (uint32_t i = 0; i < n; i++) {
-            const struct asymreg__inner *inner = node[i];
-            uint32_t at = rank(inner->keys, search_key(addrs[i])) - 1;
-            node[i] = __atomic_load_n(&inner->child[at], __ATOMIC_ACQUIRE);
-            __builtin_prefetch(node[i]);
-            __builtin_prefetch((const char *)node[i] + 64);
-            __builtin_prefetch((const char *)node[i] + 128);
-            __builtin_prefetch((const char *)node[i] + (depth > 2 ? 192 : 0));
-        }
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const struct asymreg__leaf *leaf = node[i];
-        uint32_t k = rank(leaf->keys, search_key(addrs[i]));
-        slots[i] = k ? leaf->slots[k - 1] : NO_SLOT;
-        if (k)
-            __builtin_prefetch(&ix->slots[slots[i]]);
-    }
-}
-
 static const struct asymreg_region *search_plain(struct asymreg__reader *r, uint64_t addr)
 {
     return tree_search(r, addr, rank_plain);
-}
-
-static void search_many_plain(const struct asymreg__index *ix, const uint64_t *addrs, uint32_t n,
-                              uint32_t *slots)
-{
-    tree_search_many(ix, addrs, n, slots, rank_plain);
 }
 
 #if HAVE_AVX2
@@ -138,23 +100,15 @@ AVX2 static const struct asymreg_region *search_avx2(struct asymreg__reader *r, 
     return tree_search(r, addr, rank_avx2);
 }
 
-AVX2 static void search_many_avx2(const struct asymreg__index *ix, const uint64_t *addrs,
-                                  uint32_t n, uint32_t *slots)
-{
-    tree_search_many(ix, addrs, n, slots, rank_avx2);
-}
 #endif
 
 void asymreg__search_pick(struct asymreg__index *ix, int plain)
 {
     ix->search = search_plain;
-    ix->search_many = search_many_plain;
 #if HAVE_AVX2
     __builtin_cpu_init();
-    if (!plain && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt")) {
+    if (!plain && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt"))
         ix->search = search_avx2;
-        ix->search_many = search_many_avx2;
-    }
 #else
     (void)plain;
 #endif
@@ -197,61 +151,4 @@ int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id)
 
     return (id >> 32 & 1) && n < ix->max_regions &&
            __atomic_load_n(&ix->slots[n].generation, __ATOMIC_RELAXED) == id >> 32;
-}
-
-/* Of several addresses, those that a hint leads to. Returns how many are left, and which. */
-static uint32_t many_by_hint(const struct asymreg__index *ix, const uint64_t *addrs, uint32_t n,
-                             struct asymreg_region *regions, uint32_t *left)
-{
-    const uint32_t *hints = __atomic_load_n(&ix->hints_on, __ATOMIC_ACQUIRE);
-    uint32_t shift = __atomic_load_n(&ix->hint_shift, __ATOMIC_RELAXED),
-             bits = __atomic_load_n(&ix->hint_bits, __ATOMIC_RELAXED);
-    uint32_t words[BATCH], n_left = 0;
-
-    if (hints)
-        for (uint32_t i = 0; i < n; i++)
-            __builtin_prefetch(&hints[asymreg__hint_place(addrs[i] >> shift, bits)]);
-    for (uint32_t i = 0; i < n; i++) {
-        words[i] = hints ? __atomic_load_n(&hints[asymreg__hint_place(addrs[i] >> shift, bits)],
-                                           __ATOMIC_RELAXED)
-                         : 0;
-        if (words[i])
-            __builtin_prefetch(&ix->slots[words[i] - 1]);
-    }
-    for (uint32_t i = 0; i < n; i++)
-        if (!words[i] || !asymreg__slot_read(ix, words[i] - 1, addrs[i], &regions[i]))
-            left[n_left++] = i;
-    return n_left;
-}
-
-size_t asymreg__index_lookup_many(struct asymreg__reader *reader, const uint64_t *addrs, size_t n,
-                                  struct asymreg_region *regions)
-{
-    const struct asymreg__index *ix = reader->index;
-    uint32_t slots[BATCH], left[BATCH], n_left;
-    uint64_t rest[BATCH];
-    size_t found = 0;
-
-    for (size_t done = 0; done < n; done += BATCH) {
-        uint32_t batch = n - done < BATCH ? (uint32_t)(n - done) : BATCH;
-        n_left = many_by_hint(ix, addrs + done, batch, regions + done, left);
-        found += batch;
-        for (uint32_t i = 0; i < batch; i++)
-            regions[done + i].reserved = 0;
-        if (!n_left)
-            continue;
-        for (uint32_t i = 0; i < n_left; i++)
-            rest[i] = addrs[done + left[i]];
-        asymreg__reader_enter(reader);
-        ix->search_many(ix, rest, n_left, slots);
-        for (uint32_t i = 0; i < n_left; i++) {
-            struct asymreg_region *r = &regions[done + left[i]];
-            if (slots[i] == NO_SLOT || !asymreg__slot_read(ix, slots[i], rest[i], r)) {
-                r->id = ASYMREG_ANY;
-                found--;
-            }
-        }
-        asymreg__reader_exit(reader);
-    }
-    return found;
 }

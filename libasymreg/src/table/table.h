@@ -142,7 +142,7 @@ static inline uint32_t asymreg__n_leaves(uint32_t n_slots)
     return (n_slots + ASYMREG__LEAF_SLOTS - 1) / ASYMREG__LEAF_SLOTS;
 }
 
-/* ---- cache.c: a peer's side ---- */
+/* ---- peer_copy.c: a peer's side ---- */
 
 /* Reads [offset, offset + bytes) of a peer's block. 0 or an error, which the cache passes on. Two
  * calls read in that order; one call may read its bytes in any order, and while they change. */
@@ -184,8 +184,8 @@ void asymreg__cache_destroy(struct asymreg__cache *cache);
 /*
  * Brings the cache up to date with everything that was published before the call. Returns changes
  * found; or what `read` returned, ASYMREG_EPEER (closed), ASYMREG_EBUSY (overtaken again and
- * again), ASYMREG_ETABLE, -ENOMEM. After an error the cache answers as of some earlier moment; a later
- * refresh mends it.
+ * again), ASYMREG_ETABLE, -ENOMEM. After an error the cache answers as of some earlier moment; a
+ * later refresh mends it.
  */
 int asymreg__cache_refresh(struct asymreg__cache *cache, uint32_t mode);
 /* Has the table changed since the last refresh? 1: yes, or closed; 0: no, or not known because the

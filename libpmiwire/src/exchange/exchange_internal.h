@@ -4,7 +4,7 @@
  *
  *   exchange.c  life cycle, frames that come, time
  *   putget.c    Put and Get             fence.c   Fence and Allgather
- *   ring.c      Ring                    gone.c    ranks that are gone, and Gets that wait for them
+ *   ring.c      Ring                    rank_gone.c  ranks that have ended, Gets that need them
  *   keys.c      keys and waiters        runs.c    pairs as a Fence carries them
  *   report.c    results and failure     frame.c   the layout of records, blocks and frames
  *   tree.c      the tree of nodes
@@ -370,7 +370,7 @@ void pmiwire__ring_report(struct pmiwire_exchange *x);
 void pmiwire__ring_fail(struct pmiwire_exchange *x);
 void pmiwire__rings_fini(struct pmiwire_exchange *x);
 
-/* ---- gone.c ---- */
+/* ---- rank_gone.c ---- */
 
 /* A local rank's place among the local ones, PMIWIRE__NONE. */
 uint32_t pmiwire__local_rank(const struct pmiwire_exchange *x, int32_t rank);

@@ -4,10 +4,10 @@
  *
  *   server.c   life cycle, jobs, their stores, statistics
  *   conn.c     connections: bytes in, bytes out, who is served when
- *   handle.c   requests: one handler an operation, for both wires
+ *   request.c  requests: one handler an operation, for both wires
  *   barrier.c  fence, group barriers, ring      names.c   name service and node attributes
- *   spawn.c    spawn: collecting and checking   answer.c  replies and diagnostics
- *   kvs.c      hash store
+ *   spawn.c    spawn: collecting and checking   reply.c  replies and diagnostics
+ *   hash_store.c  hash store
  *
  * Order of work. A public call that may do something "enters" the server and
  * "leaves" it. Only the outermost call serves messages: it decodes, runs a
@@ -87,7 +87,7 @@ static inline void pmiwire__take_all(struct pmiwire__link *from, struct pmiwire_
 /* The struct of which *l is member `member`. */
 #define PMIWIRE__OF(type, member, l) ((type *)(void *)((char *)(l)-offsetof(type, member)))
 
-/* ---- kvs.c ---- */
+/* ---- hash_store.c ---- */
 
 struct pmiwire__entry {
     uint32_t key_len, value_len;
@@ -311,7 +311,7 @@ void pmiwire__unpend(struct pmiwire_conn *c);
 void pmiwire__resume(struct pmiwire_conn *c);
 /* The connection that waits for this token, NULL when stale. */
 struct pmiwire_conn *pmiwire__by_token(struct pmiwire_server *s, uint64_t token);
-/* ---- answer.c ---- */
+/* ---- reply.c ---- */
 
 struct pmiwire__reply {
     struct pmiwire_encoder e;
@@ -367,7 +367,7 @@ struct pmiwire__req {
     size_t raw_len;
 };
 
-/* handle.c: serve one decoded message. */
+/* request.c: serve one decoded message. */
 void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw,
                      size_t raw_len);
 /* Answer one that could not be decoded. Returns the bytes to pass over, of those that are here. */

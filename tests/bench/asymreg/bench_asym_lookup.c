@@ -60,22 +60,6 @@ static inline uint64_t ours_find(struct ours *self, uint64_t addr)
 }
 DEFINE_RUNS(ours, struct ours, ours_find(self, addr))
 
-/* Lookups that are independent can go in batches; a chain cannot. */
-static uint64_t ours_many(void *opaque, const uint64_t *addrs, size_t n)
-{
-    static struct asymreg_region found[64];
-    struct ours *self = opaque;
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < n; i += 64) {
-        size_t k = n - i < 64 ? n - i : 64;
-        asymreg__index_lookup_many(self->reader, addrs + i, k, found);
-        for (size_t j = 0; j < k; j++)
-            sum += found[j].id ? found[j].value : 0;
-    }
-    return sum;
-}
-
 static void ours_destroy(void *opaque)
 {
     struct ours *self = opaque;
@@ -248,8 +232,6 @@ static void pgt_destroy(void *opaque)
 #endif
 
 static const struct peer ours = {"ours", ours_create, ours_run, ours_chain, ours_destroy};
-static const struct peer ours_batches = {"ours (batches)", ours_create, ours_many, NULL,
-                                         ours_destroy};
 static const struct peer ours_plain = {"ours (plain C)", ours_create_plain, ours_run, ours_chain,
                                        ours_destroy};
 static const struct peer sorted = {"binary search", sorted_create, sorted_run, sorted_chain,
@@ -271,7 +253,7 @@ static const struct peer *const peers[] = {
     &peer_absl,
 #endif
 #endif
-    &ours_batches, &ours_plain,
+    &ours_plain,
 };
 enum { N_PEERS = sizeof(peers) / sizeof(*peers) };
 

@@ -22,9 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../../examples/pmirun/node/launch.h"
-#include "../../../examples/pmirun/node/spawn.h"
-#include "../../../examples/pmirun/nodes/nodes.h"
+#include "../../../examples/pmirun/local/launch.h"
+#include "../../../examples/pmirun/local/spawn.h"
+#include "../../../examples/pmirun/multinode/nodes.h"
 #include "fuzz.h"
 
 enum { LINKS = 3, FIRST_PID = 1000000000, SUM_BYTES = 32 };

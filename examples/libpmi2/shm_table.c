@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
-#include "table.h"
+#include "shm_table.h"
 
 /* What an extension says of a shared memory object. -1: nothing that can be attached to. */
 static int describe(int rc, struct pmiwire_str text, int fd, struct shmht_desc *desc)

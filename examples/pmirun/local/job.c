@@ -9,7 +9,7 @@
 #include "pmirun.h"
 #include "spawn.h"
 #include "table.h"
-#include "wait.h"
+#include "waiting_gets.h"
 
 #include <errno.h>
 #include <stdio.h>

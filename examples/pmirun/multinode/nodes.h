@@ -3,7 +3,7 @@
 #ifndef PMIRUN_NODES_H
 #define PMIRUN_NODES_H
 
-#include "../node/pmirun.h"
+#include "../local/pmirun.h"
 #include "agent.h"
 #include "head.h"
 #include "message.h"

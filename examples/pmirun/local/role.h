@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What this pmirun is: alone, or with others on several nodes a head or an agent. This is all that
- * the code of one node (node/) knows of the code of several (nodes/).
+ * the code of one node (local/) knows of the code of several (multinode/).
  *
  * An agent starts its ranks, serves them PMI and reports to its head what happens to them; it makes
  * no decisions. The head has a `struct rank` for each, to which it applies what is reported just as
@@ -87,7 +87,7 @@ struct head_ops {
     void (*stats)(const struct pmirun *pr, struct pmiwire_stats_server *s);
 };
 
-/* nodes/: what main() calls. Exit when it cannot be done. */
+/* multinode/: what main() calls. Exit when it cannot be done. */
 void head_set_up(struct pmirun *pr);
 void agent_set_up(struct pmirun *pr);
 

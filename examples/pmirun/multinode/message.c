@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../node/util.h"
+#include "../local/util.h"
 
 static void reserve(struct msg *m, size_t n)
 {

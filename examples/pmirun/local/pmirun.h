@@ -9,12 +9,12 @@
  * leaves to us is to start processes (launch.c, spawn.c) and to end them (job.c).
  *
  * On several nodes the same program runs once more on each, as an *agent*, and the pmirun of the
- * command line is their *head* (role.h, nodes/):
+ * command line is their *head* (role.h, multinode/):
  *
  *         head ---- ssh, srun or fork: starts the agents; hands each the secret on its stdin
- *        / |  \     one encrypted TCP connection an agent (nodes/channel.c, nodes/net.c)
+ *        / |  \     one encrypted TCP connection an agent (multinode/channel.c, multinode/net.c)
  *   agent--agent--agent     the exchange of pairs: TCP, or UCX active messages (exchange.c,
- *                           nodes/links_ucx.c)
+ *                           multinode/links_ucx.c)
  *     |      |      |
  *   ranks  ranks  ranks
  */

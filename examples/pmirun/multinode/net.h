@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../node/loop.h"
+#include "../local/loop.h"
 #include "channel.h"
 
 #define NET_MAX_STRANGERS 256u /* and one for each node */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../node/loop.h"
+#include "../local/loop.h"
 #include "message.h"
 #include "net.h"
 

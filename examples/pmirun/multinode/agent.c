@@ -18,8 +18,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "../node/exchange.h"
-#include "../node/launch.h"
+#include "../local/exchange.h"
+#include "../local/launch.h"
 #include "links.h"
 
 #define BOOT_MS     30000

@@ -5,7 +5,7 @@
 
 #include "launch.h"
 #include "pmirun.h"
-#include "wait.h"
+#include "waiting_gets.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -15,7 +15,7 @@
 
 #include "pmirun.h"
 #include "table.h"
-#include "wait.h"
+#include "waiting_gets.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "gather.h"
 #include "pmirun.h"
 #include "shmname.h"
-#include "wait.h"
+#include "waiting_gets.h"
 
 #include <errno.h>
 #include <stdlib.h>

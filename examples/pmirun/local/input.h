@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stdin is rank 0's. input.c has it where rank 0 is here, nodes/far_input.c where it is not. */
+/* stdin is rank 0's. input.c has it where rank 0 is here, multinode/far_input.c where it is not. */
 #ifndef PMIRUN_INPUT_H
 #define PMIRUN_INPUT_H
 

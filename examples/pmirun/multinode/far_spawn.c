@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "../node/spawn.h"
+#include "../local/spawn.h"
 
 /* ---- an agent ---- */
 

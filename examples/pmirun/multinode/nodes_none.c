@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In the place of all else in nodes/ where libsodium was not there at build time. */
-#include "../node/role.h"
-#include "../node/util.h"
+/* In the place of all else in multinode/ where libsodium was not there at build time. */
+#include "../local/role.h"
+#include "../local/util.h"
 
 static void refuse(void) __attribute__((noreturn));
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../node/spawn.h"
+#include "../local/spawn.h"
 
 static struct node *node_of(struct pmirun *pr, const struct netconn *nc)
 {

@@ -11,9 +11,9 @@
 
 #include <pmiwire/exchange.h>
 
-#include "../node/launch.h"
-#include "../node/spawn.h"
-#include "../node/table.h"
+#include "../local/launch.h"
+#include "../local/spawn.h"
+#include "../local/table.h"
 #include "links.h"
 
 static char **get_strings(struct msg_in *in, uint32_t *n)

@@ -9,7 +9,7 @@
  * Clients say that they want to wait (pmiwire/extension.h); PMI's own get never comes here, so that
  * programs which probe for keys are answered at once.
  */
-#include "wait.h"
+#include "waiting_gets.h"
 
 #include "exchange.h"
 #include "pmirun.h"
