@@ -84,14 +84,14 @@ for name in "${disks[@]}"; do
     new_disk "$name"
 done
 for ((round = 1; round <= rounds; round++)); do
-    args=
+    args= # QEMU's, which the guest's script splits at blanks: paths are relative to $work
     rm -f careless.img
     new_disk careless
     for name in "${disks[@]}"; do
         cp --sparse=always "$name.img" "$name.before"
         : > "$name.log"
-        args+=" -blockdev driver=blklogwrites,node-name=$name,discard=ignore,file.driver=file,file.filename=$work/$name.img"
-        args+=",log.driver=file,log.filename=$work/$name.log,log-sector-size=512 -device virtio-blk-pci,drive=$name,discard=off,write-zeroes=off"
+        args+=" -blockdev driver=blklogwrites,node-name=$name,discard=ignore,file.driver=file,file.filename=$name.img"
+        args+=",log.driver=file,log.filename=$name.log,log-sector-size=512 -device virtio-blk-pci,drive=$name,discard=off,write-zeroes=off"
     done
     : > said
     "$@" -d -n none -t 300 -b "$here" -a "$args" -- bash "$here/powercut.sh" --guest "$powercut" > said 2>&1 &

@@ -7,13 +7,20 @@ work=$(cd "$work" && pwd) || exit 1
 finish() {
     trap - EXIT HUP INT TERM
     [ -z "${job:-}" ] || kill -TERM "$job" 2> /dev/null
-    rm -rf "$work"
+    rm -rf "$work" ${links:+"$links"}
 }
 trap finish EXIT
 trap 'exit 1' HUP INT TERM
 
 launch_init() {
     kind=$1 launcher=$2 library=$3
+    case $library in
+    *[[:blank:]:]*) # LD_PRELOAD is a list, separated by blanks and colons
+        links=$(mktemp -d) || exit 1
+        ln -s "$library" "$links/libswmpi.so"
+        library=$links/libswmpi.so
+        ;;
+    esac
     # What Open MPI 4.1 of Debian 12 needs on one node: one-sided communication over messages (osc/rdma crashes over vader, osc/ucx hangs),
     # and permission to run as root with more ranks than cores.
     if [ "$kind" = openmpi ]; then
