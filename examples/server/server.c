@@ -32,7 +32,7 @@ static void end_job(int code, const char *why)
 {
     if (status)
         return;
-    status = code ? code : 1; /* of the first cause */
+    status = code & 255 ? code & 255 : 1; /* of the first cause */
     fprintf(stderr, "server: %s\n", why);
     for (int i = 0; i < n_ranks; i++)
         if (ranks[i].pid > 0)
@@ -106,13 +106,13 @@ static void receive(struct rank *r)
     char bytes[65536];
     ssize_t n;
 
+    on_ready(NULL, conn, r); /* what a full socket has kept back */
     while ((n = recv(r->fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
         if (pmiwire_conn_input(conn, bytes, (size_t)n) != 0)
             break; /* the client broke the protocol */
-    on_ready(NULL, conn, r);
     pmiwire_conn_query(conn, &info);
     any_spoke |= info.state != PMIWIRE_CONN_NEW;
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    if (n < 0 && errno == EAGAIN)
         return;
     n_lost += info.state != PMIWIRE_CONN_FINALIZED;
     n_open--;
