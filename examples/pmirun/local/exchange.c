@@ -33,7 +33,9 @@ struct exchange {
     bool entering;         /* fence() has not returned */
     bool ended;            /* meanwhile the fence has ended, with end_rc */
     int end_rc;
-    bool over; /* no node has any more of the job: nothing is sent */
+    bool over;   /* no node has any more of the job: nothing is sent */
+    char *found; /* the value that on_find() found last, with a NUL */
+    size_t found_cap;
 };
 
 static void on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_t n_iov,
@@ -119,12 +121,23 @@ static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct p
 
 static int on_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
 {
-    const struct exchange *x = ctx;
+    struct exchange *x = ctx;
     int rc = table_find(x->pr, x->job, key, value);
 
-    if (rc == 0)
-        value->len++; /* its NUL */
-    return rc;
+    if (rc != 0)
+        return rc;
+    if (value->len >= x->found_cap) { /* where there is no table, no NUL stands behind it */
+        char *found = realloc(x->found, value->len + 1);
+
+        if (!found)
+            return -ENOMEM;
+        x->found = found;
+        x->found_cap = value->len + 1;
+    }
+    memcpy(x->found, value->ptr, value->len);
+    x->found[value->len] = '\0';
+    *value = (struct pmiwire_str){x->found, value->len + 1};
+    return 0;
 }
 
 static void on_done(void *ctx, uint32_t kind, uint32_t number, int rc)
@@ -246,6 +259,7 @@ void exchange_destroy(struct job *job)
     pmiwire_exchange_destroy(job->exchange->engine);
     free(job->exchange->members);
     free(job->exchange->ring_tokens);
+    free(job->exchange->found);
     free(job->exchange);
     job->exchange = NULL;
 }

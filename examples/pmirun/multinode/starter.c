@@ -224,18 +224,23 @@ static void on_starter(struct pmirun *pr, struct source *src, uint32_t events)
 
 static void start_one(struct pmirun *pr, struct starter *s, const char *self, const char *sets)
 {
-    char **argv = starter_argv(pr, self, s);
+    const char *what = pr->opt.launch == LAUNCH_FORK ? self : starter_program(pr);
     int in[2], out[2], rc;
+    char **argv;
 
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
-        die(STATUS_RESOURCES, "cannot start %s: %s", argv[0], strerror(errno));
+        die(STATUS_RESOURCES, "cannot start %s: %s", what, strerror(errno));
+    argv = starter_argv(pr, self, s);
     rc = spawn_starter(pr, s, argv, in, out);
+    for (char **p = argv; *p; p++)
+        free(*p);
+    free(argv);
     if (rc == EAGAIN)
         die(STATUS_RESOURCES,
-            "cannot start %s for node %u: the limit on processes is reached (ulimit -u)", argv[0],
+            "cannot start %s for node %u: the limit on processes is reached (ulimit -u)", what,
             s->first);
     if (rc)
-        die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s", argv[0],
+        die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s", what,
             strerror(rc));
     close(in[0]);
     close(out[1]);
@@ -244,13 +249,10 @@ static void start_one(struct pmirun *pr, struct starter *s, const char *self, co
     s->in = in[1];
     s->src = (struct source){on_starter, out[0]};
     if (loop_add(pr, &s->src, EPOLLIN) != 0)
-        die(STATUS_RESOURCES, "cannot start %s: out of memory", argv[0]);
+        die(STATUS_RESOURCES, "cannot start %s: out of memory", what);
     write_bootstrap(pr, s, sets);
-    trace(pr, "pid %d: %s brings node %u%s", (int)s->pid, argv[0], s->first,
+    trace(pr, "pid %d: %s brings node %u%s", (int)s->pid, what, s->first,
           s->n > 1 ? " and following" : "");
-    for (char **p = argv; *p; p++)
-        free(*p);
-    free(argv);
 }
 
 void starter_close_stdin(struct starter *s)

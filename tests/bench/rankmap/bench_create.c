@@ -59,7 +59,7 @@ static void keep(const void *p)
 static void create_ours(const struct job *job)
 {
     struct rankmap_info info = {.size = sizeof(info)};
-    struct rankmap *list, *child;
+    struct rankmap *list = NULL, *child = NULL;
     uint32_t some = job->n / 3;
 
     check(rankmap_from_ids(job->ranks, sizeof(job->ranks[0]), job->n, NULL, &list, NULL) == 0 &&
