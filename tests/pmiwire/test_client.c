@@ -90,8 +90,8 @@ static void test_init_port(void **state)
 {
     static const char *const acks[] = {
         "cmd=initack\ncmd=set size=4\ncmd=set rank=1\ncmd=set debug=1\n",
-        "cmd=initack rc=0 rank=1 size=4 appnum=3 debug=1\ncmd=set size=4\ncmd=set rank=1\ncmd=set "
-        "debug=1\n",
+        ("cmd=initack rc=0 rank=1 size=4 appnum=3 debug=1\n"
+         "cmd=set size=4\ncmd=set rank=1\ncmd=set debug=1\n"),
         "cmd=initack rc=0 rank=1 size=4 appnum=3 debug=1\n",
     };
     struct pmiwire_client_opts o = options(PMIWIRE_V1);

@@ -73,7 +73,7 @@ static const struct rankmap_opts options = {.size = sizeof(options), .allocator 
 static struct rankmap *make_map(const struct workload *w, uint32_t i, struct rankmap **maps)
 {
     const struct workload_comm *c = &w->comms[i];
-    struct rankmap *ranks = NULL, *map;
+    struct rankmap *ranks = NULL, *map = NULL;
     uint32_t *ids = malloc((size_t)c->n * sizeof(*ids));
     int r;
 
