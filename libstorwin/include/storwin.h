@@ -243,8 +243,9 @@ STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *e
 /** @} */
 
 /**
- * Where handles and tables come from; a window's own memory is mapped. It outlives what was made
- * with it. The library's threads call it too.
+ * Where handles and tables come from; a window's own memory is mapped.
+ *   - Both functions are set, else what takes it returns -EINVAL.
+ *   - It outlives what was made with it. The library's threads call it too.
  */
 struct storwin_allocator {
     /** as realloc(): NULL allocates; aligned as malloc() aligns; NULL when there is no memory */
@@ -580,7 +581,7 @@ struct storwin_dynamic;
  * @brief Create a dynamic window, empty.
  * @param allocator  of the set, or NULL
  * @param dyn        receives it
- * @return 0 or -ENOMEM
+ * @return 0; -EINVAL: an allocator without realloc or free; -ENOMEM
  * @threads MT-Safe. Allocates.
  * @source section 2.1, MPI_Win_attach
  */

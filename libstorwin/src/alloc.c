@@ -2,8 +2,17 @@
 /* Memory for handles and tables, from the caller's allocator or from libc. */
 #include "internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Before its first use. */
+int storwin__allocator_check(const struct storwin_allocator *a, struct storwin_error *err)
+{
+    return !a || (a->realloc && a->free)
+               ? 0
+               : storwin__fail(err, -EINVAL, NULL, "an allocator without realloc or free");
+}
 
 void *storwin__realloc(const struct storwin_allocator *a, void *ptr, size_t bytes)
 {

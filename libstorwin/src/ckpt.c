@@ -191,7 +191,7 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
     if (!opts || !out || bytes == 0 || bytes > STORWIN_MAX_BYTES / 4)
         return storwin__fail(err, -EINVAL, NULL,
                              "an argument is NULL, or the length is not from 1 to 2^44");
-    rc = storwin__opts_take(&own, opts, sizeof(own), err);
+    rc = storwin__opts_or_defaults(&own, opts, err);
     if (rc < 0)
         return rc;
     if (own.pager == STORWIN_PAGER_USER)

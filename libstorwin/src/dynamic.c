@@ -13,10 +13,13 @@ struct storwin_dynamic {
 
 int storwin_dynamic_create(const struct storwin_allocator *allocator, struct storwin_dynamic **out)
 {
-    struct storwin_dynamic *dyn = out ? storwin__calloc(allocator, 1, sizeof(*dyn)) : NULL;
+    struct storwin_dynamic *dyn;
 
+    if (!out || storwin__allocator_check(allocator, NULL) < 0)
+        return -EINVAL;
+    dyn = storwin__calloc(allocator, 1, sizeof(*dyn));
     if (!dyn)
-        return out ? -ENOMEM : -EINVAL;
+        return -ENOMEM;
     dyn->allocator = allocator;
     pthread_mutex_init(&dyn->lock, NULL);
     *out = dyn;

@@ -30,6 +30,7 @@
 extern atomic_uint storwin__without;
 
 /* alloc.c; NULL: libc */
+int storwin__allocator_check(const struct storwin_allocator *a, struct storwin_error *err);
 void *storwin__realloc(const struct storwin_allocator *a, void *ptr, size_t bytes);
 void *storwin__calloc(const struct storwin_allocator *a, size_t n, size_t bytes);
 char *storwin__strndup(const struct storwin_allocator *a, const char *text, size_t len);

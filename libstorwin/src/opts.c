@@ -109,8 +109,12 @@ int storwin__opts_take(void *to, const void *opts, size_t bytes, struct storwin_
 int storwin__opts_or_defaults(struct storwin_opts *to, const struct storwin_opts *opts,
                               struct storwin_error *err)
 {
+    int rc = 0;
+
     storwin_opts_init(to);
-    return opts ? storwin__opts_take(to, opts, sizeof(*to), err) : 0;
+    if (opts)
+        rc = storwin__opts_take(to, opts, sizeof(*to), err);
+    return rc < 0 ? rc : storwin__allocator_check(to->allocator, err);
 }
 
 static const struct hint *find(const char *key)
@@ -337,8 +341,6 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
         return bad(err, FIELD(access_style));
     if (opts->flags & ~flags)
         return storwin__fail(err, -EINVAL, NULL, "unknown flags 0x%x", opts->flags & ~flags);
-    if (opts->allocator && (!opts->allocator->realloc || !opts->allocator->free))
-        return storwin__fail(err, -EINVAL, NULL, "an allocator without realloc or free");
     if (opts->factor_ppb > STORWIN_FACTOR_ONE && opts->factor_ppb != STORWIN_FACTOR_AUTO)
         return bad(err, FIELD(factor_ppb));
     if (opts->file_perm > 0777)

@@ -165,18 +165,34 @@ static void each_fails_in_turn(void **state)
     }
 }
 
-static void needs_both(void **state)
+static void refuse(const struct storwin_allocator *half)
 {
-    struct storwin_allocator half = {counted_realloc, NULL, &live};
+    const uint64_t bytes = 1;
+    struct storwin_shared shared = {
+        .size = sizeof(shared), .n_ranks = 1, .bytes = &bytes, .shm_name = "/storwin-refused"};
     struct storwin_opts opts = storage_opts(test_path("window"));
     struct storwin_window *win = NULL;
+    struct storwin_ckpt *ckpt = NULL;
+    struct storwin_dynamic *dyn = NULL;
+
+    opts.allocator = half;
+    assert_int_equal(storwin_alloc(&opts, 1, &win, NULL), -EINVAL);
+    assert_int_equal(storwin_alloc_shared(&opts, &shared, &win, NULL), -EINVAL);
+    assert_int_equal(storwin_ckpt_open(&opts, 1, 1, &ckpt, NULL), -EINVAL);
+    assert_int_equal(storwin_dynamic_create(half, &dyn), -EINVAL);
+    assert_true(!win && !ckpt && !dyn);
+}
+
+static void needs_both(void **state)
+{
+    const struct storwin_allocator no_free = {counted_realloc, NULL, &live};
+    const struct storwin_allocator no_realloc = {NULL, counted_free, &live};
 
     (void)state;
-    opts.allocator = &half;
-    assert_int_equal(storwin_alloc(&opts, 1, &win, NULL), -EINVAL);
-    half = (struct storwin_allocator){NULL, counted_free, &live};
-    assert_int_equal(storwin_alloc(&opts, 1, &win, NULL), -EINVAL);
-    assert_null(win);
+    atomic_store(&fail_at, 0);
+    refuse(&no_free);
+    refuse(&no_realloc);
+    assert_int_equal(atomic_load(&live), 0);
 }
 
 int main(void)
