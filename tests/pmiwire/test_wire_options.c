@@ -101,9 +101,51 @@ static void every_struct(void **state)
                      0);
 }
 
+static void *counted_realloc(void *ctx, void *ptr, size_t bytes)
+{
+    ++*(int *)ctx;
+    return realloc(ptr, bytes);
+}
+
+static void counted_free(void *ctx, void *ptr)
+{
+    ++*(int *)ctx;
+    free(ptr);
+}
+
+/* An allocator of which a function is missing is refused before it is used. */
+static void half_an_allocator(void **state)
+{
+    static const uint32_t ranks[] = {0};
+    int calls = 0;
+    const struct pmiwire_allocator halves[] = {{counted_realloc, NULL, &calls},
+                                               {NULL, counted_free, &calls}};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct pmiwire_client_opts c = {.size = sizeof(c), .n_ranks = 4, .allocator = &halves[i]};
+        struct pmiwire_server_opts s = {.size = sizeof(s), .allocator = &halves[i]};
+        struct pmiwire_exchange_opts x = {.size = sizeof(x),
+                                          .ops = &w_ops,
+                                          .allocator = &halves[i],
+                                          .n_nodes = 1,
+                                          .n_ranks = 1,
+                                          .ranks = ranks,
+                                          .n_local = 1};
+
+        assert_int_equal(client(&c, NULL), -EINVAL);
+        assert_int_equal(server(&s, NULL), -EINVAL);
+        assert_int_equal(exchange(&x, NULL), -EINVAL);
+        x.allocator = NULL;
+        assert_int_equal(exchange(&x, NULL), 0);
+    }
+    assert_int_equal(calls, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_struct)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_struct),
+                                       cmocka_unit_test(half_an_allocator)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,7 +128,8 @@ struct pmiwire_keyval {
 };
 
 /**
- * Where sessions and engines get memory. `realloc` and `free` must be set.
+ * Where sessions and engines get memory. `realloc` and `free` must be set, else what takes it
+ * returns -EINVAL.
  *   - `realloc` of NULL allocates; blocks are aligned as malloc() aligns them.
  *   - It outlives what was made with it.
  */

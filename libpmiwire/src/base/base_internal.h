@@ -10,7 +10,8 @@
 
 /* ---- options.c ---- */
 
-extern const struct pmiwire_allocator pmiwire__libc_allocator;
+/* Copy an allocator; NULL: libc's. 0, or -EINVAL: a function of it is missing. */
+int pmiwire__allocator_take(struct pmiwire_allocator *to, const struct pmiwire_allocator *from);
 /* Copy an option struct, or a longer one of a later release in which nothing is set that this one
  * does not know. NULL: all zero. 0 or -EINVAL. */
 int pmiwire__opts_take(void *to, size_t to_size, const void *from, size_t from_size);

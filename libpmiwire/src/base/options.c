@@ -20,7 +20,15 @@ static void libc_free(void *ctx, void *ptr)
     free(ptr);
 }
 
-const struct pmiwire_allocator pmiwire__libc_allocator = {libc_realloc, libc_free, NULL};
+int pmiwire__allocator_take(struct pmiwire_allocator *to, const struct pmiwire_allocator *from)
+{
+    static const struct pmiwire_allocator libc = {libc_realloc, libc_free, NULL};
+
+    if (from && (!from->realloc || !from->free))
+        return -EINVAL;
+    *to = from ? *from : libc;
+    return 0;
+}
 
 int pmiwire__opts_take(void *to, size_t to_size, const void *from, size_t from_size)
 {

@@ -115,20 +115,19 @@ static struct pmiwire_client *lay_out(void *mem, const struct pmiwire_client_opt
 
 int pmiwire_client_create(const struct pmiwire_client_opts *opts, struct pmiwire_client **out)
 {
-    const struct pmiwire_allocator *a;
+    struct pmiwire_allocator a;
     struct pmiwire_client_opts o;
     struct pmiwire_client *c;
     void *mem;
     int rc;
 
-    if (!out || take_opts(opts, &o) || check_opts(&o))
+    if (!out || take_opts(opts, &o) || check_opts(&o) || pmiwire__allocator_take(&a, o.allocator))
         return -EINVAL;
-    a = o.allocator ? o.allocator : &pmiwire__libc_allocator;
-    mem = a->realloc(a->ctx, NULL, size_of(&o));
+    mem = a.realloc(a.ctx, NULL, size_of(&o));
     if (!mem)
         return -ENOMEM;
     c = lay_out(mem, &o);
-    c->allocator = *a;
+    c->allocator = a;
     rc = pmiwire__client_start(c);
     if (rc < 0) {
         pmiwire_client_destroy(c);

@@ -73,9 +73,9 @@ int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmi
     if (!opts || !out || pmiwire__opts_take(&o, sizeof(o), opts, opts->size) != 0 || !o.ops ||
         pmiwire__opts_take(&probe.ops, sizeof(probe.ops), o.ops, o.ops->size) != 0)
         return -EINVAL;
-    if (check_shape(&o) != 0 || check_opts(&o, &probe.ops) != 0)
+    if (check_shape(&o) != 0 || check_opts(&o, &probe.ops) != 0 ||
+        pmiwire__allocator_take(&probe.mem.a, o.allocator) != 0)
         return -EINVAL;
-    probe.mem.a = o.allocator ? *o.allocator : pmiwire__libc_allocator;
     probe.mem.max = o.max_bytes ? o.max_bytes : PMIWIRE_EXCHANGE_MAX_BYTES;
     x = pmiwire__mem_realloc(&probe.mem, NULL, 0, sizeof(*x));
     if (!x)

@@ -53,7 +53,8 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
     if (pmiwire__opts_take(&s->ops, sizeof(s->ops), o->ops, o->ops ? o->ops->size : 0) != 0)
         return -EINVAL;
     o->ops = NULL;
-    s->mem.a = o->allocator ? *o->allocator : pmiwire__libc_allocator;
+    if (pmiwire__allocator_take(&s->mem.a, o->allocator) != 0)
+        return -EINVAL;
     s->mem.max = SIZE_MAX;
     o->allocator = NULL;
     if ((o->flags & ~PMIWIRE_SERVER_PMI_1_2) || (o->decode_flags & ~PMIWIRE_DECODE_VALUE_TO_EOL))
