@@ -169,7 +169,7 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
     if (rc < 0)
         return shmht__failed(err, rc, "map", name);
     r->base = base;
-    r->max_bytes = shmht__header_of(r)->max_bytes;
+    r->max_bytes = shmht__header_max_bytes(shmht__header_of(r));
     rc = shmht__header_check(shmht__header_of(r), r->fd, &bytes, kind, desc, opts->max_bytes, err);
     munmap(base, r->map_bytes);
     r->base = NULL;
@@ -238,7 +238,11 @@ static int attach_region(const struct shmht_desc *desc, int fd,
                              opts->max_bytes, err);
     if (rc < 0)
         return rc;
-    r->max_bytes = bytes < shmht__header_of(r)->max_bytes ? bytes : shmht__header_of(r)->max_bytes;
+    r->max_bytes = shmht__header_max_bytes(shmht__header_of(r));
+    if (r->max_bytes < HEADER_BYTES) /* it was in order a moment ago */
+        return shmht__refused(err, SHMHT_ECORRUPT, "max_bytes", r->max_bytes);
+    if (r->max_bytes > bytes)
+        r->max_bytes = bytes;
     shmht__reader_set_bytes(r, r->max_bytes);
     return shmht__reader_bind(r, shmht__header_of(r), SHMHT_KIND_TABLE, opts->hash_id, opts->hash,
                               err);

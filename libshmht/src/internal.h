@@ -194,6 +194,12 @@ static inline const struct shmht__header *shmht__header_of(const struct shmht_re
     return (const struct shmht__header *)(const void *)r->base;
 }
 
+/* One read of the cap: a hostile writer may change it between two. */
+static inline uint64_t shmht__header_max_bytes(const struct shmht__header *h)
+{
+    return *(const volatile uint64_t *)&h->max_bytes;
+}
+
 /* The present table, checked against what can be read. 0, or SHMHT_ECORRUPT. */
 static inline int shmht__table_of(const struct shmht_reader *r, struct shmht__table *t)
 {

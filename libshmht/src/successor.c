@@ -221,6 +221,7 @@ static int replay(struct shmht_writer *w)
 static int adopt(struct shmht_writer *w, const struct shmht_desc *desc,
                  const struct shmht_writer_opts *o, struct shmht_error *err)
 {
+    uint64_t cap;
     int rc;
 
     w->header = (struct shmht__header *)(void *)w->object.base;
@@ -228,11 +229,14 @@ static int adopt(struct shmht_writer *w, const struct shmht_desc *desc,
         return shmht__refused(err, SHMHT_ETRUNC, "bytes", w->object.bytes);
     rc = shmht__header_check(w->header, -1, &w->object.bytes, SHMHT_KIND_TABLE, desc, o->max_bytes,
                              err);
-    if (rc == 0 && o->region && w->header->max_bytes < w->object.max_bytes)
+    cap = shmht__header_max_bytes(w->header);
+    if (rc == 0 && cap < HEADER_BYTES) /* it was in order a moment ago */
+        rc = shmht__refused(err, SHMHT_ECORRUPT, "max_bytes", cap);
+    if (rc == 0 && o->region && cap < w->object.max_bytes)
         w->object.bytes = w->object.max_bytes =
-            w->header->max_bytes; /* there is more memory than the table was made for */
-    if (rc == 0 && w->header->max_bytes != w->object.max_bytes)
-        rc = shmht__refused(err, SHMHT_ESTALE, "max_bytes", w->header->max_bytes);
+            cap; /* there is more memory than the table was made for */
+    if (rc == 0 && cap != w->object.max_bytes)
+        rc = shmht__refused(err, SHMHT_ESTALE, "max_bytes", cap);
     shmht__writer_view_init(w);
     if (rc == 0)
         rc = shmht__reader_bind(&w->view, w->header, SHMHT_KIND_TABLE, o->hash_id, o->hash, err);

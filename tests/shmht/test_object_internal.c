@@ -3,7 +3,10 @@
  * its reader, records beyond 4 GiB. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../../libshmht/src/internal.h"
@@ -161,6 +164,50 @@ static void test_turns_hostile(void **state)
     munmap(all, BYTES + 4096);
 }
 
+/* Another process changes the cap in the header all the time while this one attaches. */
+static void test_cap_flips(void **state)
+{
+    enum { BYTES = 16384, ROUNDS = 500000 };
+    unsigned char *all =
+        mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct shmht_writer_opts opts = opts_of(BYTES);
+    struct shmht_reader_opts how = {.size = sizeof(how), .region = all, .region_bytes = BYTES};
+    struct shmht_writer *w;
+    pid_t pid;
+
+    (void)state;
+    assert_true(all != MAP_FAILED);
+    opts.region = all;
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        volatile uint64_t *cap = &w->header->max_bytes;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) {
+            *cap = 1 << 30;
+            *cap = BYTES;
+        }
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        struct shmht_reader *r;
+
+        if (shmht_reader_attach(NULL, -1, &how, &r, NULL) != 0)
+            continue;
+        if (r->max_bytes > BYTES || atomic_load(&r->bytes) > BYTES) {
+            kill(pid, SIGKILL);
+            fail_msg("round %d: a reader of %d bytes may read %llu", i, BYTES,
+                     (unsigned long long)r->max_bytes);
+        }
+        shmht_reader_detach(r);
+    }
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    shmht_writer_destroy(w);
+    munmap(all, BYTES);
+}
+
 /* Records beyond 4 GiB. The hole on the way there is a hole of the file too, so that this takes no
  * memory. */
 static void test_beyond_4g(void **state)
@@ -214,9 +261,8 @@ static void test_beyond_4g(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_freed),
-        cmocka_unit_test(test_orphan),
-        cmocka_unit_test(test_turns_hostile),
+        cmocka_unit_test(test_memory_freed),  cmocka_unit_test(test_orphan),
+        cmocka_unit_test(test_turns_hostile), cmocka_unit_test(test_cap_flips),
         cmocka_unit_test(test_beyond_4g),
     };
 
