@@ -312,6 +312,7 @@ int shmht_writer_resume(const struct shmht_desc *desc, int fd, const struct shmh
         return resume_in_place(desc, &o, out, err);
     how.hash_id = o.hash_id;
     how.hash = o.hash;
+    how.allocator = o.allocator;
     rc = shmht_reader_attach(desc, fd, &how, &from, err);
     if (rc < 0)
         return rc;

@@ -502,6 +502,36 @@ static void test_allocators(void **state)
 }
 
 /* The whole table in the caller's memory, which is not zero. */
+/* The handles of a resume come from the allocator: the new writer's, and the old table's reader. */
+static void test_resume_allocator(void **state)
+{
+    struct counting c = {1, 0};
+    const struct shmht_allocator allocator = {count_realloc, count_free, &c};
+    struct shmht_writer_opts opts = {
+        .size = sizeof(opts), .max_bytes = 1 << 20, .allocator = &allocator};
+    struct shmht_writer *w;
+    int fd;
+
+    (void)state;
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    assert_int_equal(shmht_put(w, "k", 1, "v", 1), 0);
+    fd = dup(shmht_writer_share(w, NULL));
+    assert_true(fd >= 0);
+    shmht_writer_destroy(w);
+    for (int allowed = 0; allowed < 2; allowed++) {
+        c.left = allowed;
+        assert_int_equal(shmht_writer_resume(NULL, fd, &opts, &w, NULL), -ENOMEM);
+        assert_int_equal(c.left, 0);
+        assert_int_equal(c.live, 0);
+    }
+    c.left = 2;
+    assert_int_equal(shmht_writer_resume(NULL, fd, &opts, &w, NULL), 1);
+    assert_int_equal(c.live, 1);
+    shmht_writer_destroy(w);
+    assert_int_equal(c.live, 0);
+    close(fd);
+}
+
 static void test_region(void **state)
 {
     static _Alignas(64) unsigned char region[16384];
@@ -632,21 +662,14 @@ static void test_strerror(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_put_get),
-        cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_policies),
-        cmocka_unit_test(test_get_many),
-        cmocka_unit_test(test_growth),
-        cmocka_unit_test(test_iteration),
-        cmocka_unit_test(test_hashes),
-        cmocka_unit_test(test_hash_zero),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_granules),
-        cmocka_unit_test(test_allocators),
-        cmocka_unit_test(test_region),
-        cmocka_unit_test(test_region_in_more),
-        cmocka_unit_test(test_successor_in_the_way),
+        cmocka_unit_test(test_put_get),          cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_limits),           cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_get_many),         cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_iteration),        cmocka_unit_test(test_hashes),
+        cmocka_unit_test(test_hash_zero),        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_granules),         cmocka_unit_test(test_allocators),
+        cmocka_unit_test(test_resume_allocator), cmocka_unit_test(test_region),
+        cmocka_unit_test(test_region_in_more),   cmocka_unit_test(test_successor_in_the_way),
         cmocka_unit_test(test_strerror),
     };
 
