@@ -246,6 +246,9 @@ STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *e
  * Where handles and tables come from; a window's own memory is mapped.
  *   - Both functions are set, else what takes it returns -EINVAL.
  *   - It outlives what was made with it. The library's threads call it too.
+ *   - Neither what it keeps nor the memory that it gives lies in a window with the pager user: the
+ *     threads that serve such a window's faults call it under the pager's lock, and would wait for
+ *     themselves.
  */
 struct storwin_allocator {
     /** as realloc(): NULL allocates; aligned as malloc() aligns; NULL when there is no memory */
