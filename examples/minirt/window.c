@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_query_part()
+ * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_part_query()
  * says what lies behind each part of a window: one that has a descriptor with the same bytes behind
  * it (a file under the kernel's pager; memory, which is asked to be a memfd: that has no name that
  * a killed process could leave behind) becomes a segment, which peers map; the others are for CMA
@@ -73,7 +73,7 @@ static int expose(struct minirt_window *w, uint64_t bytes)
     struct asymreg_error err;
     int rc = 0;
 
-    for (uint32_t i = 0; rc == 0 && storwin_query_part(w->storage, i, &part) == 0; i++) {
+    for (uint32_t i = 0; rc == 0 && storwin_part_query(w->storage, i, &part) == 0; i++) {
         void *at = (char *)storwin_base(w->storage) + part.offset;
 
         if (rt->transport == SHM && part.fd >= 0 && part.coherent &&

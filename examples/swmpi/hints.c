@@ -211,7 +211,7 @@ int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info)
     for (size_t i = 0; rc == MPI_SUCCESS && (key = storwin_hint_key(i)); i++) {
         if (strcmp(key, "storage_alloc_discard") == 0)
             snprintf(value, sizeof(value), "%s", w->discard ? "true" : "false");
-        else if (storwin_query_hint(w->storage, key, value, sizeof(value)) < 0)
+        else if (storwin_hint_query(w->storage, key, value, sizeof(value)) < 0)
             continue;
         value[MPI_MAX_INFO_VAL - 1] = 0; /* a longer path than an info may hold is cut */
         rc = PMPI_Info_set(info, (char *)(uintptr_t)key, value);

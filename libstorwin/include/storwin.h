@@ -238,7 +238,7 @@ STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *e
 #define STORWIN_DISCARD (1u << 1)
 /** flags: reserve no space; a full disk is then a SIGBUS or a failed sync */
 #define STORWIN_SPARSE (1u << 2)
-/** flags: memory has a descriptor for others to map, storwin_query_part(); also without storage */
+/** flags: memory has a descriptor for others to map, storwin_part_query(); also without storage */
 #define STORWIN_MEMFD (1u << 3)
 /** @} */
 
@@ -697,7 +697,7 @@ STORWIN_API int storwin_query(const struct storwin_window *win, struct storwin_i
  *
  * MT-Safe. Allocates nothing.
  */
-STORWIN_API int storwin_query_hint(const struct storwin_window *win, const char *key, char *value,
+STORWIN_API int storwin_hint_query(const struct storwin_window *win, const char *key, char *value,
                                    size_t cap);
 
 /**
@@ -734,7 +734,7 @@ struct storwin_info_part {
  * @return 0; STORWIN_ERANGE: there are no more parts; -EINVAL
  * MT-Safe. Allocates nothing.
  */
-STORWIN_API int storwin_query_part(const struct storwin_window *win, uint32_t i,
+STORWIN_API int storwin_part_query(const struct storwin_window *win, uint32_t i,
                                    struct storwin_info_part *part);
 
 /**

@@ -82,7 +82,7 @@ int storwin_window_stats(const struct storwin_window *win, struct storwin_stats 
     return storwin__give(stats, &full, sizeof(full));
 }
 
-int storwin_query_part(const struct storwin_window *win, uint32_t i, struct storwin_info_part *part)
+int storwin_part_query(const struct storwin_window *win, uint32_t i, struct storwin_info_part *part)
 {
     struct storwin_info_part full = {0};
     const struct storwin__part *p;
@@ -119,7 +119,7 @@ static int in_effect(const struct storwin_window *win, const char *key)
     return 1;
 }
 
-int storwin_query_hint(const struct storwin_window *win, const char *key, char *value, size_t cap)
+int storwin_hint_query(const struct storwin_window *win, const char *key, char *value, size_t cap)
 {
     static const char unsupported[] = "unsupported";
     struct storwin_info info = {.size = sizeof(info)};

@@ -72,7 +72,7 @@ static void check_layout(const struct kind *k, const struct storwin_window *win,
     }
     CHECK(window_bytes(win) == at);
     at = 0;
-    for (uint32_t i = 0; storwin_query_part(win, i, &part) == 0; i++) {
+    for (uint32_t i = 0; storwin_part_query(win, i, &part) == 0; i++) {
         CHECK(part.offset >= at && part.bytes > 0 && part.coherent == 1 &&
               fcntl(part.fd, F_GETFD) >= 0);
         at = part.offset + part.bytes;
@@ -252,15 +252,15 @@ static void lent(uint32_t order)
     for (uint64_t i = 0; i < bytes; i++)
         base[i] = value(1, i);
     for (uint32_t i = 0; i < 2; i++) {
-        CHECK(storwin_query_part(win, i, &part) == 0);
+        CHECK(storwin_part_query(win, i, &part) == 0);
         send_part(sockets[0], &part);
     }
-    CHECK(storwin_query_part(win, 2, &part) == STORWIN_ERANGE);
+    CHECK(storwin_part_query(win, 2, &part) == STORWIN_ERANGE);
     CHECK(recv(sockets[0], copy, 1, 0) == 1);
     for (uint64_t i = 0; i < bytes; i++)
         CHECK(base[i] == value(2, i));
     CHECK(storwin_sync(win, 0, STORWIN_TO_END, NULL) == 0);
-    CHECK(storwin_query_part(win, order == STORWIN_STORAGE_FIRST ? 0 : 1, &part) == 0 &&
+    CHECK(storwin_part_query(win, order == STORWIN_STORAGE_FIRST ? 0 : 1, &part) == 0 &&
           part.kind == STORWIN_STORAGE);
     read_file(test_path("lent"), part.fd_offset, copy, part.bytes);
     CHECK(memcmp(copy, base + part.offset, part.bytes) == 0);

@@ -29,7 +29,7 @@ static void check_parts(const struct storwin_window *win, int memfd, int kernel)
     uint64_t at = 0;
     uint32_t i;
 
-    for (i = 0, part.size = sizeof(part); storwin_query_part(win, i, &part) == 0; i++) {
+    for (i = 0, part.size = sizeof(part); storwin_part_query(win, i, &part) == 0; i++) {
         uint8_t *map = MAP_FAILED;
 
         assert_int_equal(part.offset, at);
@@ -55,7 +55,7 @@ static void check_parts(const struct storwin_window *win, int memfd, int kernel)
         part = (struct storwin_info_part){.size = sizeof(part)};
     }
     assert_int_equal(at, window_bytes(win));
-    assert_int_equal(storwin_query_part(win, i, &part), STORWIN_ERANGE);
+    assert_int_equal(storwin_part_query(win, i, &part), STORWIN_ERANGE);
 }
 
 /* The part that holds the byte at an offset. */
@@ -63,14 +63,14 @@ static struct storwin_info_part part_of(const struct storwin_window *win, uint64
 {
     struct storwin_info_part part = {.size = sizeof(part)};
 
-    for (uint32_t i = 0; storwin_query_part(win, i, &part) == 0; i++)
+    for (uint32_t i = 0; storwin_part_query(win, i, &part) == 0; i++)
         if (offset >= part.offset && offset - part.offset < part.bytes)
             return part;
     fail_msg("no part has the byte at %lu", (unsigned long)offset);
     return part;
 }
 
-/* What storwin_query_part() says about each byte's page, what a store reaches, and what the file
+/* What storwin_part_query() says about each byte's page, what a store reaches, and what the file
  * holds. */
 static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t pager)
 {
@@ -145,22 +145,22 @@ static void parts(void **state)
     storwin_opts_init(&opts);
     opts.flags = STORWIN_MEMFD;
     assert_int_equal(storwin_alloc(&opts, 3 * page + 5, &win, NULL), 0);
-    assert_int_equal(storwin_query_hint(win, "storage_alloc_memfd", value, sizeof(value)), 4);
+    assert_int_equal(storwin_hint_query(win, "storage_alloc_memfd", value, sizeof(value)), 4);
     assert_string_equal(value, "true");
     memset(storwin_base(win), 'm', 3 * page + 5);
     check_parts(win, 1, 0);
-    assert_int_equal(storwin_query_part(win, 0, &part), 0);
+    assert_int_equal(storwin_part_query(win, 0, &part), 0);
     assert_int_equal(part.bytes, 99); /* not of its struct */
     part.size = sizeof(part.size) - 1;
-    assert_int_equal(storwin_query_part(win, 0, &part), -EINVAL);
+    assert_int_equal(storwin_part_query(win, 0, &part), -EINVAL);
     memset(&longer, 0x77, sizeof(longer));
     longer.part.size = sizeof(longer);
-    assert_int_equal(storwin_query_part(win, 0, &longer.part), 0);
+    assert_int_equal(storwin_part_query(win, 0, &longer.part), 0);
     assert_int_equal(longer.part.size, sizeof(longer));
     assert_int_equal(longer.part.bytes, 3 * page + 5);
     assert_int_equal(longer.more, 0x7777777777777777); /* what this release does not know */
-    assert_int_equal(storwin_query_part(win, 0, NULL), -EINVAL);
-    assert_int_equal(storwin_query_part(NULL, 0, &part), -EINVAL);
+    assert_int_equal(storwin_part_query(win, 0, NULL), -EINVAL);
+    assert_int_equal(storwin_part_query(NULL, 0, &part), -EINVAL);
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
@@ -193,7 +193,7 @@ static void zero_and_one(void **state)
         opts.pager = pager;
         assert_int_equal(storwin_alloc(&opts, 0, &win, NULL), 0);
         assert_null(storwin_base(win));
-        assert_int_equal(storwin_query_part(win, 0, &part), STORWIN_ERANGE);
+        assert_int_equal(storwin_part_query(win, 0, &part), STORWIN_ERANGE);
         assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
         assert_int_equal(storwin_sync(win, 0, 0, NULL), 0);
         assert_int_equal(storwin_sync(win, 0, 1, NULL), STORWIN_ERANGE);
@@ -237,7 +237,7 @@ static void automatic(void **state)
         storwin_query(win, &info);
         assert_int_equal(info.memory_bytes, (pages < 5 ? pages : 5) * page);
         assert_int_equal(info.factor_ppb, STORWIN_FACTOR_AUTO);
-        assert_true(storwin_query_hint(win, "storage_alloc_factor", text, sizeof(text)) > 0);
+        assert_true(storwin_hint_query(win, "storage_alloc_factor", text, sizeof(text)) > 0);
         assert_string_equal(text, pages <= 5 ? "0" : pages == 10 ? "0.5" : text);
         assert_int_equal(file_size(opts.filename), pages <= 5 ? UINT64_MAX : (pages - 5) * page);
         assert_int_equal(storwin_free(win, NULL), 0);

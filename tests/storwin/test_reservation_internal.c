@@ -515,33 +515,33 @@ static void hints_became(void **state)
     assert_int_equal(info.striping, STORWIN_STRIPING_UNSUPPORTED);
     assert_int_equal(info.created, 1);
     assert_int_equal(info.target, STORWIN_TARGET_FILE);
-    assert_int_equal(storwin_query_hint(win, "striping_factor", text, sizeof(text)), 11);
+    assert_int_equal(storwin_hint_query(win, "striping_factor", text, sizeof(text)), 11);
     assert_string_equal(text, "unsupported");
-    assert_int_equal(storwin_query_hint(win, "striping_unit", text, 11), -ENOBUFS);
+    assert_int_equal(storwin_hint_query(win, "striping_unit", text, 11), -ENOBUFS);
     if (opts.pager == STORWIN_PAGER_USER) {
-        assert_int_equal(storwin_query_hint(win, "storage_alloc_budget", text, sizeof(text)), 7);
+        assert_int_equal(storwin_hint_query(win, "storage_alloc_budget", text, sizeof(text)), 7);
         assert_string_equal(text, "3145728");
     } else {
-        assert_int_equal(storwin_query_hint(win, "storage_alloc_budget", text, sizeof(text)),
+        assert_int_equal(storwin_hint_query(win, "storage_alloc_budget", text, sizeof(text)),
                          -ENOENT);
     }
-    assert_true(storwin_query_hint(win, "storage_alloc_filename", text, sizeof(text)) > 0);
+    assert_true(storwin_hint_query(win, "storage_alloc_filename", text, sizeof(text)) > 0);
     assert_string_equal(text, opts.filename);
-    assert_int_equal(storwin_query_hint(win, "storage_alloc_memory", text, sizeof(text)), -ENOENT);
-    assert_int_equal(storwin_query_hint(win, "no_such", text, sizeof(text)), -ENOENT);
-    assert_int_equal(storwin_query_hint(win, "alloc_type", NULL, 0), -ENOBUFS);
+    assert_int_equal(storwin_hint_query(win, "storage_alloc_memory", text, sizeof(text)), -ENOENT);
+    assert_int_equal(storwin_hint_query(win, "no_such", text, sizeof(text)), -ENOENT);
+    assert_int_equal(storwin_hint_query(win, "alloc_type", NULL, 0), -ENOBUFS);
     assert_int_equal(storwin_free(win, NULL), 0);
 
     assert_int_equal(storwin_alloc(&opts, page, &win, NULL), 0); /* now it exists */
     storwin_query(win, &info);
     assert_int_equal(info.striping, STORWIN_STRIPING_EXISTING);
-    assert_int_equal(storwin_query_hint(win, "striping_factor", text, sizeof(text)), -ENOENT);
+    assert_int_equal(storwin_hint_query(win, "striping_factor", text, sizeof(text)), -ENOENT);
     assert_int_equal(storwin_free(win, NULL), 0);
     unlink(opts.filename);
 
     assert_int_equal(storwin_alloc(NULL, page, &win, NULL), 0);
     for (size_t i = 0; storwin_hint_key(i); i++)
-        assert_int_equal(storwin_query_hint(win, storwin_hint_key(i), text, sizeof(text)),
+        assert_int_equal(storwin_hint_query(win, storwin_hint_key(i), text, sizeof(text)),
                          i == 0 ? 6 : -ENOENT);
     info.size = offsetof(struct storwin_info, page_bytes); /* an older caller's struct */
     info.page_bytes = 99;

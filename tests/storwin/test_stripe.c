@@ -58,7 +58,7 @@ static uint32_t outcome(const char *path, char *hint)
     opts.striping_unit = 3 << 20;
     assert_int_equal(storwin_alloc(&opts, 100000, &win, NULL), 0);
     storwin_query(win, &info);
-    if (storwin_query_hint(win, "striping_unit", hint, 32) < 0)
+    if (storwin_hint_query(win, "striping_unit", hint, 32) < 0)
         strcpy(hint, "none");
     assert_int_equal(storwin_free(win, NULL), 0);
     assert_int_equal(file_size(path), 100000);
