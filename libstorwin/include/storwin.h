@@ -492,7 +492,7 @@ struct storwin_info_ckpt {
 /**
  * @brief What is committed.
  * @param ckpt  a checkpoint
- * @param info  `size` set by the caller; as much as that is filled
+ * @param info  its `size` is set: no more than that is filled; a smaller one is -EINVAL
  * @return 0; STORWIN_ENONE: nothing is, `info` says so too; -EINVAL
  * @threads One thread at a time with those that write. Allocates nothing.
  */
@@ -677,7 +677,7 @@ struct storwin_info {
 /**
  * @brief What a window became.
  * @param win   a window
- * @param info  `size` set by the caller; as much as that is filled
+ * @param info  its `size` is set: no more than that is filled; a smaller one is -EINVAL
  * @return 0; -EINVAL
  * MT-Safe. Allocates nothing.
  */
@@ -730,7 +730,7 @@ struct storwin_info_part {
  *
  * @param win   a window
  * @param i     from 0
- * @param part  `size` set by the caller; as much as that is filled
+ * @param part  its `size` is set: no more than that is filled; a smaller one is -EINVAL
  * @return 0; STORWIN_ERANGE: there are no more parts; -EINVAL
  * MT-Safe. Allocates nothing.
  */
@@ -767,7 +767,7 @@ struct storwin_stats {
 /**
  * @brief What a window has done so far, for who chooses a pager or a budget.
  * @param win    a window
- * @param stats  `size` set by the caller; as much as that is filled
+ * @param stats  its `size` is set: no more than that is filled; a smaller one is -EINVAL
  * @return 0; -EINVAL
  * MT-Safe: counters may be of slightly different moments. Allocates nothing.
  */

@@ -22,17 +22,16 @@ static uint64_t load(const atomic_uint_least64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* Fills as much of a struct as its first member, the size, says that the caller knows. */
+/* Fills a struct whose first member is its size: what this release knows of it. */
 int storwin__give(void *to, const void *full, size_t bytes)
 {
     size_t size = 0;
 
     if (to)
         memcpy(&size, to, sizeof(size));
-    if (size < sizeof(size))
+    if (size < bytes)
         return -EINVAL;
-    memcpy((char *)to + sizeof(size), (const char *)full + sizeof(size),
-           (size < bytes ? size : bytes) - sizeof(size));
+    memcpy((char *)to + sizeof(size), (const char *)full + sizeof(size), bytes - sizeof(size));
     return 0;
 }
 

@@ -336,6 +336,25 @@ static void readers(void **state)
     rankmap_av_destroy(reader.av);
 }
 
+/* No more than `size` is filled, and a smaller one is refused. */
+static void size_of_info(void **state)
+{
+    struct rankmap_av *av = av_new(8, 1000, 1);
+    struct {
+        struct rankmap_info_av info;
+        uint64_t more;
+    } longer = {.info = {.size = sizeof(longer)}, .more = 99};
+
+    (void)state;
+    assert_int_equal(rankmap_av_query(av, &longer.info), 0);
+    assert_int_equal(longer.info.size, sizeof(longer));
+    assert_int_equal(longer.more, 99);
+    longer.info = (struct rankmap_info_av){.size = sizeof(longer.info) - 1};
+    assert_int_equal(rankmap_av_query(av, &longer.info), -EINVAL);
+    assert_int_equal(longer.info.entry_bytes, 0);
+    rankmap_av_destroy(av);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +362,7 @@ int main(void)
         cmocka_unit_test(tags_and_escapes), cmocka_unit_test(implicit),
         cmocka_unit_test(groups),           cmocka_unit_test(many_groups),
         cmocka_unit_test(flat_ids),         cmocka_unit_test(readers),
+        cmocka_unit_test(size_of_info),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

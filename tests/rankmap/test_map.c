@@ -560,6 +560,25 @@ static void far_blocks(void **state)
     rankmap_unref(map);
 }
 
+/* No more than `size` is filled, and a smaller one is refused. */
+static void size_of_info(void **state)
+{
+    struct rankmap *map = affine(7, 3, 5);
+    struct {
+        struct rankmap_info info;
+        uint64_t more;
+    } longer = {.info = {.size = sizeof(longer)}, .more = 99};
+
+    (void)state;
+    assert_int_equal(rankmap_query(map, &longer.info), 0);
+    assert_int_equal(longer.info.size, sizeof(longer));
+    assert_int_equal(longer.more, 99);
+    longer.info = (struct rankmap_info){.size = sizeof(longer.info) - 1};
+    assert_int_equal(rankmap_query(map, &longer.info), -EINVAL);
+    assert_int_equal(longer.info.n_ranks, 0);
+    rankmap_unref(map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -571,7 +590,7 @@ int main(void)
         cmocka_unit_test(duplicates),     cmocka_unit_test(edges),
         cmocka_unit_test(described),      cmocka_unit_test(explained),
         cmocka_unit_test(bulk),           cmocka_unit_test(every_form_at_every_base),
-        cmocka_unit_test(far_blocks),
+        cmocka_unit_test(far_blocks),     cmocka_unit_test(size_of_info),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -223,7 +223,7 @@ struct rankmap_info_av {
 /**
  * @brief Tell all about an address vector.
  * @param av    the vector
- * @param info  its `size` is set; all is filled in
+ * @param info  its `size` is set: no more than that is filled; a smaller one is -EINVAL
  * @return 0 or -EINVAL
  * @cost O(groups)
  */

@@ -335,7 +335,7 @@ struct rankmap_info {
 /**
  * @brief Tell all about a map.
  * @param map   any
- * @param info  its `size` is set; all is filled in
+ * @param info  its `size` is set: no more than that is filled; a smaller one is -EINVAL
  * @return 0 or -EINVAL
  */
 RANKMAP_API int rankmap_query(const struct rankmap *map, struct rankmap_info *info);
