@@ -192,7 +192,7 @@ static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = h->fd_offset & ~(page - 1), end;
     struct stat st;
-    int seals, prot = PROT_READ | PROT_WRITE;
+    int seals, prot = h->flags & ASYMREG_MEM_TABLE ? PROT_READ : PROT_READ | PROT_WRITE;
 
     if (fstat(fd, &st) < 0)
         return -errno;
@@ -202,7 +202,7 @@ static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
         return ASYMREG_ETABLE;
     key->map_bytes = end - from;
     key->map = mmap(NULL, key->map_bytes, prot, MAP_SHARED, fd, (off_t)from);
-    if (key->map == MAP_FAILED && (errno == EACCES || errno == EPERM)) {
+    if (key->map == MAP_FAILED && prot != PROT_READ && (errno == EACCES || errno == EPERM)) {
         prot = PROT_READ;
         key->map = mmap(NULL, key->map_bytes, prot, MAP_SHARED, fd, (off_t)from);
     }

@@ -117,9 +117,11 @@ static inline void asymreg__t_unlock(struct asymreg_context *c)
 /* The transport's reason why a capability is off. */
 const char *asymreg__reason(struct asymreg_context *c, uint32_t cap);
 
-/* context.c: memory that peers can fetch by descriptor and cannot shorten; plain pages when the
- * transport lacks one of these capabilities. NULL: errno. */
-void *asymreg__shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t caps, int *fd);
+/* context.c: memory that peers can fetch by descriptor and cannot shorten, under more seals if the
+ * kernel knows them; plain pages when the transport lacks one of these capabilities. NULL: errno.
+ */
+void *asymreg__shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t caps,
+                            int more_seals, int *fd);
 
 /* The first region or segment of an index in [start, last]. */
 static inline int asymreg__first_in(struct asymreg__index *ix, uint64_t start, uint64_t last,
