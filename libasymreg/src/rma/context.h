@@ -158,9 +158,10 @@ int asymreg__peer_open_table(struct asymreg__peer *p);
 int asymreg__peer_refresh(struct asymreg__peer *p);
 /* Adds its figures. */
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats);
-/* The key of a segment: made if need be. ASYMREG_ESTALE: the segment has gone. Not inside a
- * reader's section. */
-int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__key **key,
+/* Makes the key of a region's segment, unless there is one. ASYMREG_ESTALE: the segment has gone.
+ * ASYMREG_ETABLE: the region is not inside it. Not inside a reader's section, so whoever wants the
+ * key looks for it in one: another worker may replace it at once. */
+int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
                       struct asymreg_error *err);
 /* Calls the transport's flush until it is done. */
 int asymreg__peer_flush(struct asymreg__peer *p);

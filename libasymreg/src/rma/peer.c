@@ -287,30 +287,32 @@ static void release_retired(struct asymreg__peer *p)
     }
 }
 
-int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__key **key,
+int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
                       struct asymreg_error *err)
 {
     struct asymreg_context *c = p->context;
     struct asymreg__key *k, *old;
     struct asymreg__segment_copy seg;
-    uint32_t n = (uint32_t)value;
+    uint32_t n = (uint32_t)r->value;
     int rc;
 
     if (n >= p->n_keys)
         return ASYMREG_ETABLE;
     pthread_mutex_lock(&p->lock);
     old = p->keys[n];
-    if (old && old->value == value) {
-        *key = old;
+    if (old && old->value == r->value) {
+        rc = r->start >= old->base && r->last <= old->last ? 0 : ASYMREG_ETABLE;
         pthread_mutex_unlock(&p->lock);
-        return 0;
+        return rc;
     }
     k = NULL;
-    if ((rc = asymreg__cache_segment(p->cache, value, &seg)) == 0 &&
-        !(k = asymreg__alloc(c->allocator, sizeof(*k))))
+    rc = asymreg__cache_segment(p->cache, r->value, &seg);
+    if (rc == 0 && (r->start < seg.base || r->last > seg.last))
+        rc = ASYMREG_ETABLE;
+    if (rc == 0 && !(k = asymreg__alloc(c->allocator, sizeof(*k))))
         rc = -ENOMEM;
     if (rc == 0) {
-        k->value = value;
+        k->value = r->value;
         k->base = seg.base;
         k->last = seg.last;
         uint64_t bytes = seg.last - seg.base < UINT64_MAX ? seg.last - seg.base + 1 : UINT64_MAX;
@@ -331,7 +333,6 @@ int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__k
             p->retired = old;
         }
         release_retired(p);
-        *key = k;
     } else {
         asymreg__free(c->allocator, k);
     }
