@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -606,6 +608,41 @@ static void fresh_looks_first(void **state)
     asymreg_close(owner);
 }
 
+/* Memory whose descriptor does not do is reached by CMA: nothing has failed, nothing says so. */
+static void no_error_on_success(void **state)
+{
+    char name[] = "/tmp/asymreg-XXXXXX", address[ASYMREG_MAX_ADDRESS_BYTES],
+         handle[ASYMREG_MAX_HANDLE_BYTES];
+    struct asymreg_mem_desc desc = {
+        .size = sizeof(desc), .addr = 4096, .bytes = 100, .prot = ASYMREG_READ};
+    struct asymreg_error err = {.code = 1};
+    size_t n = sizeof(address), handle_bytes = sizeof(handle);
+    const struct asymreg_transport_ops *ops;
+    struct asymreg_transport *t;
+    struct asymreg_rkey *rkey;
+    struct asymreg_mem *mem;
+    struct asymreg_ep *ep;
+    int fd = mkstemp(name);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    assert_true((desc.fd = open(name, O_WRONLY | O_CLOEXEC)) >= 0); /* which cannot be mapped */
+    unlink(name);
+    assert_int_equal(asymreg_local_create(NULL, &t, NULL), 0);
+    ops = t->ops;
+    assert_int_equal(ops->address(t, address, &n, &err), 0);
+    assert_int_equal(ops->connect(t, address, n, &ep, &err), 0);
+    assert_int_equal(ops->mem_reg(t, &desc, &mem, handle, &handle_bytes, &err), 0);
+    assert_int_equal(ops->rkey_unpack(t, ep, handle, handle_bytes, 4096, 100, &rkey, &err), 0);
+    assert_int_equal(err.code, 1);
+    ops->rkey_release(t, ep, rkey);
+    ops->disconnect(t, ep);
+    assert_int_equal(ops->mem_dereg(t, mem), 0);
+    ops->destroy(t);
+    close(desc.fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -619,6 +656,7 @@ int main(void)
         TEST(bad_tables_of_operations),
         TEST(short_capabilities),
         cmocka_unit_test(fresh_looks_first),
+        cmocka_unit_test(no_error_on_success),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
