@@ -174,6 +174,8 @@ static int check_opts(struct asymreg_opts *o, struct asymreg_error *err)
 
     if (o->flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH | ASYMREG_DRAIN))
         return asymreg__fail(err, -EINVAL, "unknown flags %#x of struct asymreg_opts", o->flags);
+    if (!asymreg__allocator_ok(o->allocator))
+        return asymreg__fail(err, -EINVAL, "the allocator lacks realloc or free");
     if (o->max_regions > ASYMREG_MAX_REGIONS || o->max_segments > ASYMREG_MAX_SEGMENTS)
         return asymreg__fail(err, -EINVAL, "max_regions or max_segments is above %u",
                              ASYMREG_MAX_REGIONS);
