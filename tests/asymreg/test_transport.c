@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -537,11 +539,18 @@ static int blind_query(struct asymreg_transport *t, struct asymreg_transport_cap
     return rc;
 }
 
+static enum { FREE, HOLD_NEXT, HELD } hold; /* its next get waits until it is FREE again */
+
 static int blind_get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                      uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
                      struct asymreg_op *op)
 {
     n_gets++;
+    if (__atomic_load_n(&hold, __ATOMIC_ACQUIRE) == HOLD_NEXT) {
+        __atomic_store_n(&hold, HELD, __ATOMIC_RELEASE);
+        while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE) == HELD)
+            sched_yield();
+    }
     return lower->get(t, ep, rkey, addr, dst, bytes, local, op);
 }
 
@@ -608,6 +617,45 @@ static void fresh_looks_first(void **state)
     asymreg_close(owner);
 }
 
+static void *refresh(void *user)
+{
+    return (void *)(intptr_t)asymreg_refresh(user, 9);
+}
+
+/* A slow refresh of one peer keeps nobody from registering, nor from looking at the figures. */
+static void figures_do_not_wait(void **state)
+{
+    struct asymreg_context *owner = blind_context(0), *user = blind_context(0);
+    struct asymreg_stats stats = {.size = sizeof(stats)};
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    ssize_t n = asymreg_export(owner, blob, sizeof(blob), NULL);
+    void *changes;
+    pthread_t thread;
+
+    (void)state;
+    assert_true(n > 0);
+    assert_int_equal(asymreg_import(user, 9, blob, (size_t)n, NULL), 0);
+    assert_int_equal(asymreg_refresh(user, 9), 0);
+    assert_int_equal(asymreg_register(owner, memory, 100, ASYMREG_RW, 0, NULL, NULL), 0);
+    alarm(30); /* ends the test, should one of them wait */
+    hold = HOLD_NEXT;
+    assert_int_equal(pthread_create(&thread, NULL, refresh, user), 0);
+    while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE) != HELD)
+        sched_yield();
+    assert_int_equal(asymreg_context_stats(user, &stats), 0);
+    assert_int_equal(stats.n_refreshes, 0);
+    assert_true(stats.read_bytes > 0);
+    assert_int_equal(asymreg_register(user, memory, 100, ASYMREG_RW, 0, NULL, NULL), 0);
+    __atomic_store_n(&hold, FREE, __ATOMIC_RELEASE);
+    assert_int_equal(pthread_join(thread, &changes), 0);
+    alarm(0);
+    assert_int_equal((intptr_t)changes, 1);
+    assert_int_equal(asymreg_context_stats(user, &stats), 0);
+    assert_int_equal(stats.n_refreshes, 1);
+    asymreg_close(user);
+    asymreg_close(owner);
+}
+
 /* Memory whose descriptor does not do is reached by CMA: nothing has failed, nothing says so. */
 static void no_error_on_success(void **state)
 {
@@ -656,6 +704,7 @@ int main(void)
         TEST(bad_tables_of_operations),
         TEST(short_capabilities),
         cmocka_unit_test(fresh_looks_first),
+        cmocka_unit_test(figures_do_not_wait),
         cmocka_unit_test(no_error_on_success),
     };
 

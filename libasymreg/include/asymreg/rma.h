@@ -556,7 +556,7 @@ struct asymreg_stats {
  * @param stats    filled; set its size first
  * @return 0, -EINVAL
  *
- * Cost: a look at each peer.
+ * Cost: a look at each peer. Waits for no refresh under way.
  */
 ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct asymreg_stats *stats);
 /** @} */

@@ -156,7 +156,7 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p);
 /* Makes the cache if there is none. Under the peer's lock or not. */
 int asymreg__peer_open_table(struct asymreg__peer *p);
 int asymreg__peer_refresh(struct asymreg__peer *p);
-/* Adds its figures. */
+/* Adds its figures, without waiting for a refresh. Under the context's lock. */
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats);
 /* Makes the key of a region's segment, unless there is one. ASYMREG_ESTALE: the segment has gone.
  * ASYMREG_ETABLE: the region is not inside it. Not inside a reader's section, so whoever wants the

@@ -469,12 +469,11 @@ int asymreg_refresh(struct asymreg_context *context, uint32_t pe)
 
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats)
 {
+    struct asymreg__cache *cache = __atomic_load_n(&p->cache, __ATOMIC_ACQUIRE);
     struct asymreg__cache_stats s = {0};
 
-    pthread_mutex_lock(&p->lock);
-    if (p->cache)
-        asymreg__cache_stats(p->cache, &s);
-    pthread_mutex_unlock(&p->lock);
+    if (cache)
+        asymreg__cache_stats(cache, &s);
     stats->n_refreshes += s.n_refreshes;
     stats->n_records += s.n_records;
     stats->n_leaves += s.n_leaves;

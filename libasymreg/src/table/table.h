@@ -195,6 +195,7 @@ int asymreg__cache_stale(const struct asymreg__cache *cache);
 struct asymreg__index *asymreg__cache_index(struct asymreg__cache *cache);
 /* How many segments the peer's table has room for. */
 uint32_t asymreg__cache_max_segments(const struct asymreg__cache *cache);
+/* At any time. */
 void asymreg__cache_stats(const struct asymreg__cache *cache, struct asymreg__cache_stats *stats);
 
 /* A segment as its owner published it. */
