@@ -76,8 +76,8 @@ static int life(const struct asymreg_allocator *a)
     if (rc == 0)
         rc = asymreg_put(w, 3, (uintptr_t)memory, ASYMREG_ANY, "x", 1);
     if (rc == 0)
-        rc = asymreg_group_open(w, &go, &g, NULL);
-    asymreg_group_close(g);
+        rc = asymreg_group_create(w, &go, &g, NULL);
+    asymreg_group_destroy(g);
     asymreg_worker_destroy(w);
     asymreg_close(c);
     return rc;
