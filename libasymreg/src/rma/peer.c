@@ -233,7 +233,7 @@ int asymreg__peer_refresh(struct asymreg__peer *p)
     if ((rc = asymreg__peer_open_table(p)) < 0)
         return rc;
     pthread_mutex_lock(&p->lock);
-    rc = asymreg__cache_refresh(p->cache, ASYMREG__REFRESH_AUTO);
+    rc = asymreg__cache_refresh(p->cache);
     pthread_mutex_unlock(&p->lock);
     if (rc == ASYMREG_EBUSY) { /* a writer killed in the middle looks like one that is busy */
         asymreg__t_lock(c);

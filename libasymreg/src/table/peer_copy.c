@@ -377,7 +377,7 @@ forget: /* no slot may look alive that is not in the tree */
     return rc;
 }
 
-int asymreg__cache_refresh(struct asymreg__cache *cache, uint32_t mode)
+int asymreg__cache_refresh(struct asymreg__cache *cache)
 {
     struct asymreg__log_state log;
     uint64_t goal = 0;
@@ -388,18 +388,15 @@ int asymreg__cache_refresh(struct asymreg__cache *cache, uint32_t mode)
             return rc;
         if (i == 0)
             goal = log.log_tail;
-        if (cache->first || mode >= ASYMREG__REFRESH_LEAF || log.log_head > cache->position) {
-            if (mode == ASYMREG__REFRESH_DELTA)
-                return ASYMREG_EBUSY;
+        if (cache->first || log.log_head > cache->position) {
             /* Until the end is reached, nothing says what the copy is worth. */
-            uint32_t whole = cache->first || mode == ASYMREG__REFRESH_WHOLE;
+            int whole = cache->first;
             cache->first = 1;
             __atomic_store_n(&cache->synced, UINT64_MAX, __ATOMIC_RELAXED);
-            if ((rc = by_leaf(cache, &log, (int)whole)) < 0)
+            if ((rc = by_leaf(cache, &log, whole)) < 0)
                 return rc;
             cache->first = 0;
             changes += rc;
-            mode = ASYMREG__REFRESH_AUTO;
             goal = 0; /* once more, for what came meanwhile */
             if ((rc = read_log(cache, &log)) < 0)
                 return rc;
@@ -424,13 +421,6 @@ struct asymreg__freshness asymreg__cache_freshness(const struct asymreg__cache *
     const struct asymreg__header *h = cache->opts.mapped;
 
     return (struct asymreg__freshness){h ? &h->log : NULL, &cache->synced};
-}
-
-int asymreg__cache_stale(const struct asymreg__cache *cache)
-{
-    struct asymreg__freshness f = asymreg__cache_freshness(cache);
-
-    return asymreg__stale(&f);
 }
 
 int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
