@@ -51,9 +51,10 @@ int main(void)
 
     if (pipe(tell) || pipe(done))
         return 2;
-    if (fork() == 0)
-        exit(target(tell[1], done[0]));
-    if (read(tell[0], &h, sizeof(h)) != sizeof(h) || initiator() || write(done[1], "", 1) != 1)
+    if (fork() == 0) /* without the ends that it does not use, each side sees the other's exit */
+        exit(close(tell[0]) || close(done[1]) || target(tell[1], done[0]));
+    if (close(tell[1]) || close(done[0]) || read(tell[0], &h, sizeof(h)) != sizeof(h) ||
+        initiator() || write(done[1], "", 1) != 1)
         return 1;
     return wait(&status) > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

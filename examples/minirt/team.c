@@ -125,7 +125,7 @@ static int create(struct minirt *rt, struct rankmap *map, uint32_t slot, struct 
         rc = rankmap_lookup_init(&lookup, map, (uintptr_t)rt->entries, 8);
     if (rc < 0) {
         rc = minirt__fail(rt, minirt__map_code(rc), rankmap_strerror(rc), "team");
-    } else if ((rc = asymreg_group_open(rt->worker, &opts, &group, &err)) < 0) {
+    } else if ((rc = asymreg_group_create(rt->worker, &opts, &group, &err)) < 0) {
         rc = minirt__fail(rt, minirt__remote_code(rc), err.text, "team");
     }
     if (rc < 0) {
@@ -269,7 +269,7 @@ void minirt__team_drop(struct minirt_team *team)
         return;
     team->rt->service->team[team->slot] = (struct team_slot){0};
     team->rt->teams[team->slot] = NULL;
-    asymreg_group_close(team->group);
+    asymreg_group_destroy(team->group);
     rankmap_unref(team->map);
     free(team);
 }

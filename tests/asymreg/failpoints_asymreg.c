@@ -224,8 +224,8 @@ static void life(void)
     TRY(0, asymreg_worker_create(user, &w));
     TRY(0, asymreg_put(w, 1, (uintptr_t)base, ids[0], "x", 1));
     CHECK(base[0] == 'x');
-    TRY(0, asymreg_group_open(w, &group_opts, &g, NULL));
-    asymreg_group_close(g);
+    TRY(0, asymreg_group_create(w, &group_opts, &g, NULL));
+    asymreg_group_destroy(g);
     if (mode & ASYMREG_LOCAL_SHM) {
         TRY(0, asymreg_register(owner, file, 100, ASYMREG_RW, 0, &one, NULL));
         TRY(0, asymreg_put(w, 1, (uintptr_t)file + 7, one, "y", 1)); /* through the kernel */

@@ -71,15 +71,15 @@ static void teams(struct asymreg_worker *w, struct asymreg_group *all,
             while (team[t][at[t]] != me)
                 at[t]++;
             opts.me = at[t];
-            CHECK_EQ(asymreg_group_open(w, &opts, &g[t], NULL), 0);
+            CHECK_EQ(asymreg_group_create(w, &opts, &g[t], NULL), 0);
             CHECK_EQ(d.asked, 0); /* not before it is needed */
             if (size[t] > 1 && round == 0) {
                 static const int fails[] = {ASYMREG_ENOPEER, 1}; /* no error that there is */
                 for (int i = 0; i < 2; i++) {
                     d.fails = fails[i];
                     CHECK_EQ(asymreg_barrier(g[t]), i ? -EINVAL : ASYMREG_ENOPEER);
-                    asymreg_group_close(g[t]); /* nobody has been told anything: again */
-                    CHECK_EQ(asymreg_group_open(w, &opts, &g[t], NULL), 0);
+                    asymreg_group_destroy(g[t]); /* nobody has been told anything: again */
+                    CHECK_EQ(asymreg_group_create(w, &opts, &g[t], NULL), 0);
                 }
                 d.fails = 0;
                 d.asked = 0;
@@ -105,8 +105,8 @@ static void teams(struct asymreg_worker *w, struct asymreg_group *all,
             }
         }
         CHECK_EQ(asymreg_barrier(all), 0);
-        asymreg_group_close(g[0]);
-        asymreg_group_close(g[1]);
+        asymreg_group_destroy(g[0]);
+        asymreg_group_destroy(g[1]);
     }
 }
 
@@ -121,13 +121,13 @@ static void rejects(struct asymreg_worker *w, const struct asymreg_member *scrat
                               o;
     struct asymreg_group *g;
 
-    CHECK_EQ(asymreg_group_open(NULL, &good, &g, NULL), -EINVAL);
-    CHECK_EQ(asymreg_group_open(w, NULL, &g, NULL), -EINVAL);
-    CHECK_EQ(asymreg_group_open(w, &good, NULL, NULL), -EINVAL);
+    CHECK_EQ(asymreg_group_create(NULL, &good, &g, NULL), -EINVAL);
+    CHECK_EQ(asymreg_group_create(w, NULL, &g, NULL), -EINVAL);
+    CHECK_EQ(asymreg_group_create(w, &good, NULL, NULL), -EINVAL);
 #define REJECTED(field, value)                                                                     \
     o = good;                                                                                      \
     o.field = value;                                                                               \
-    CHECK_EQ(asymreg_group_open(w, &o, &g, NULL), -EINVAL)
+    CHECK_EQ(asymreg_group_create(w, &o, &g, NULL), -EINVAL)
     REJECTED(size, sizeof(o) - 1);
     REJECTED(n, 0);
     REJECTED(n, (1u << 24) + 1);
@@ -139,8 +139,8 @@ static void rejects(struct asymreg_worker *w, const struct asymreg_member *scrat
     o = good;
     o.n = 1u << 24;
     o.channel = ASYMREG_GROUP_CHANNELS - 1;
-    CHECK_EQ(asymreg_group_open(w, &o, &g, NULL), 0);
-    asymreg_group_close(g);
+    CHECK_EQ(asymreg_group_create(w, &o, &g, NULL), 0);
+    asymreg_group_destroy(g);
 }
 
 /* A group of members that are all known. */
@@ -154,7 +154,7 @@ static int of_array(struct asymreg_worker *w, const struct asymreg_member *membe
                                       .timeout_ms = timeout_ms,
                                       .members = members};
 
-    return asymreg_group_open(w, &opts, g, NULL);
+    return asymreg_group_create(w, &opts, g, NULL);
 }
 
 static void member(uint32_t me, uint32_t n, uint32_t mode, int dies)
@@ -232,7 +232,7 @@ static void member(uint32_t me, uint32_t n, uint32_t mode, int dies)
     CHECK_EQ(asymreg_barrier(g), 0);
     rejects(w, scratches, scratch);
     teams(w, g, scratches, bufs, scratch, buf, me, n);
-    asymreg_group_close(g);
+    asymreg_group_destroy(g);
     asymreg_worker_destroy(w);
     asymreg_close(c);
     _exit(0);

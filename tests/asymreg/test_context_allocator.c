@@ -29,6 +29,22 @@ static void count_free(void *ctx, void *ptr)
     free(ptr);
 }
 
+/* One that lacks a function is refused before it is asked for memory. */
+static void refused(const struct asymreg_allocator *a)
+{
+    struct asymreg_opts o = {.size = sizeof(o), .allocator = a};
+    struct asymreg_local_opts lo = {.size = sizeof(lo), .allocator = a};
+    struct asymreg_error err = {0};
+    struct asymreg_transport *t;
+    struct asymreg_context *c;
+
+    CHECK_EQ(asymreg_open(&o, &c, &err), -EINVAL);
+    CHECK(strstr(err.text, "allocator"));
+    err.text[0] = '\0';
+    CHECK_EQ(asymreg_local_create(&lo, &t, &err), -EINVAL);
+    CHECK(strstr(err.text, "allocator"));
+}
+
 /* A life of a context that talks to itself. Returns 0, or the first error. */
 static int life(const struct asymreg_allocator *a)
 {
@@ -60,8 +76,8 @@ static int life(const struct asymreg_allocator *a)
     if (rc == 0)
         rc = asymreg_put(w, 3, (uintptr_t)memory, ASYMREG_ANY, "x", 1);
     if (rc == 0)
-        rc = asymreg_group_open(w, &go, &g, NULL);
-    asymreg_group_close(g);
+        rc = asymreg_group_create(w, &go, &g, NULL);
+    asymreg_group_destroy(g);
     asymreg_worker_destroy(w);
     asymreg_close(c);
     return rc;
@@ -73,6 +89,10 @@ int main(void)
     const struct asymreg_allocator a = {count_realloc, count_free, &c};
     int n_calls;
 
+    refused(&(struct asymreg_allocator){.realloc = count_realloc, .ctx = &c});
+    refused(&(struct asymreg_allocator){.free = count_free, .ctx = &c});
+    refused(&(struct asymreg_allocator){.ctx = &c});
+    CHECK_EQ(c.n_calls, 0);
     CHECK_EQ(life(&a), 0);
     CHECK_EQ(c.n_blocks, 0);
     n_calls = c.n_calls;

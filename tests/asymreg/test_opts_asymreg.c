@@ -35,10 +35,10 @@ static int nobody(void *ctx, uint32_t number, struct asymreg_member *where)
 static int group(void *opts, void *worker)
 {
     struct asymreg_group *g;
-    int rc = asymreg_group_open(worker, opts, &g, NULL);
+    int rc = asymreg_group_create(worker, opts, &g, NULL);
 
     if (rc == 0)
-        asymreg_group_close(g);
+        asymreg_group_destroy(g);
     return rc;
 }
 
@@ -78,6 +78,30 @@ static void transport_is_taken(void)
     CHECK_EQ(n_destroyed, 3);
 }
 
+/* A struct that is filled: as far as its size says and this release knows; a shorter one not. */
+static void filled(struct asymreg_context *c)
+{
+    struct {
+        struct asymreg_info info;
+        uint64_t later;
+    } i = {.info = {.size = sizeof(i)}, .later = 5};
+    struct {
+        struct asymreg_stats stats;
+        uint64_t later;
+    } s = {.stats = {.size = sizeof(s)}, .later = 5};
+
+    CHECK_EQ(asymreg_context_query(c, &i.info), 0);
+    CHECK(i.info.transport && i.info.size == sizeof(i) && i.later == 5);
+    CHECK_EQ(asymreg_context_stats(c, &s.stats), 0);
+    CHECK(s.stats.n_segments && s.stats.size == sizeof(s) && s.later == 5);
+    i.info = (struct asymreg_info){.size = sizeof(i.info) - 1};
+    CHECK_EQ(asymreg_context_query(c, &i.info), -EINVAL);
+    CHECK(!i.info.transport);
+    s.stats = (struct asymreg_stats){.size = sizeof(s.stats) - 1};
+    CHECK_EQ(asymreg_context_stats(c, &s.stats), -EINVAL);
+    CHECK(!s.stats.n_segments);
+}
+
 int main(void)
 {
     static unsigned char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
@@ -99,6 +123,7 @@ int main(void)
     CHECK_EQ(transport(&lo, NULL), -EINVAL);
     CHECK_EQ(group(&go, w), -EINVAL);
     transport_is_taken();
+    filled(c);
     asymreg_worker_destroy(w);
     asymreg_close(c);
     return 0;

@@ -221,7 +221,7 @@ static void an_index(int changes)
 
 static void refresh(void *cache)
 {
-    CHECK(asymreg__cache_refresh(cache, 0) > 0);
+    CHECK(asymreg__cache_refresh(cache) > 0);
 }
 
 static void a_copy(int changes)
@@ -244,7 +244,7 @@ static void a_copy(int changes)
         CHECK_EQ(
             asymreg__table_insert(table, cell_at(c), bytes_in[c], ASYMREG_RW, segment, &ids[c]), 0);
     }
-    CHECK_EQ(asymreg__cache_refresh(cache, 0), CELLS);
+    CHECK_EQ(asymreg__cache_refresh(cache), CELLS);
     CHECK(op.ix->hints_on != NULL);
     for (int i = 0; i < changes; i++) {
         int cell = (int)(rnd() % CELLS), replaced = bytes_in[cell] && rnd() % 2;

@@ -117,6 +117,22 @@ static asymreg_id insert(struct world *w, uint64_t at, uint64_t bytes)
     return id;
 }
 
+static int stale(const struct asymreg__cache *cache)
+{
+    struct asymreg__freshness f = asymreg__cache_freshness(cache);
+
+    return asymreg__stale(&f);
+}
+
+/* As after more changes than the log holds: the next refresh looks at the leaves. The owner can do
+ * nothing after this. */
+static void overrun(struct world *w)
+{
+    struct asymreg__header *h = (void *)w->memory;
+
+    h->log.log_head = ++h->log.log_tail;
+}
+
 static void rejects_bad_sizes(void **state)
 {
     struct asymreg__table_opts opts = {0};
@@ -174,7 +190,7 @@ static void segments_and_their_rules(void **state)
     assert_int_equal(asymreg__table_insert(w.table, 1000, 100, 1, s + 5, &id), ASYMREG_ESTALE);
     assert_int_equal(asymreg__table_insert(w.table, 1000, 100, 1, s, &id), 0);
     assert_int_equal(asymreg__table_segment_remove(w.table, s), ASYMREG_EBUSY);
-    assert_int_equal(asymreg__cache_refresh(w.cache, 0), 1);
+    assert_int_equal(asymreg__cache_refresh(w.cache), 1);
     const struct asymreg_region *r = asymreg__index_lookup(w.reader, 1099);
     assert_non_null(r);
     assert_int_equal(r->value, s);
@@ -197,7 +213,7 @@ static void segments_and_their_rules(void **state)
     world_fini(&w);
 }
 
-static void delta_leaf_and_whole(void **state)
+static void delta_and_leaf(void **state)
 {
     (void)state;
     for (int mapped = 0; mapped < 2; mapped++) {
@@ -207,18 +223,15 @@ static void delta_leaf_and_whole(void **state)
         uint64_t leaves;
 
         world_init(&w, 1000, 16, mapped);
-        assert_int_equal(asymreg__cache_refresh(w.cache, ASYMREG__REFRESH_DELTA),
-                         ASYMREG_EBUSY); /* nothing to build on */
-        assert_int_equal(asymreg__cache_refresh(w.cache, 0), 0);
+        assert_int_equal(asymreg__cache_refresh(w.cache), 0);
         for (int i = 0; i < 1000; i++)
             ids[i] = insert(&w, 1000 + (uint64_t)i * 10, 10);
-        assert_int_equal(asymreg__cache_refresh(w.cache, ASYMREG__REFRESH_DELTA),
-                         ASYMREG_EBUSY); /* 1000 records, a ring of 16 */
-        assert_int_equal(asymreg__cache_refresh(w.cache, 0), 1000);
+        assert_int_equal(asymreg__cache_refresh(w.cache), 1000);
         same(&w);
         asymreg__cache_stats(w.cache, &st);
+        assert_int_equal(st.n_records, 0); /* 1000 of them, a ring of 16 */
         leaves = st.n_leaves;
-        assert_int_equal(asymreg__cache_stale(w.cache), 0);
+        assert_int_equal(stale(w.cache), 0);
 
         /* Fifteen changes: records; and the sixteenth still fits, the seventeenth does not. */
         for (int n = 15; n <= 17; n++) {
@@ -230,9 +243,8 @@ static void delta_leaf_and_whole(void **state)
             if (n % 2) { /* an odd number: one is still out */
                 ids[(n - 1) * 3] = 0;
             }
-            assert_int_equal(asymreg__cache_stale(w.cache), mapped);
-            assert_int_equal(asymreg__cache_refresh(w.cache, ASYMREG__REFRESH_DELTA) < 0, n == 17);
-            assert_true(asymreg__cache_refresh(w.cache, 0) >= 0);
+            assert_int_equal(stale(w.cache), mapped);
+            assert_true(asymreg__cache_refresh(w.cache) >= 0);
             same(&w);
             asymreg__cache_stats(w.cache, &st);
             if (n <= 16)
@@ -242,11 +254,8 @@ static void delta_leaf_and_whole(void **state)
                                 leaves + 4); /* those that changed, and no others */
             if (!ids[(n - 1) * 3])
                 ids[(n - 1) * 3] = insert(&w, 1000 + (uint64_t)(n - 1) * 30, 5);
-            assert_true(asymreg__cache_refresh(w.cache, 0) >= 0);
+            assert_true(asymreg__cache_refresh(w.cache) >= 0);
         }
-        assert_int_equal(asymreg__cache_refresh(w.cache, ASYMREG__REFRESH_WHOLE), 0);
-        assert_int_equal(asymreg__cache_refresh(w.cache, ASYMREG__REFRESH_LEAF), 0);
-        same(&w);
         world_fini(&w);
     }
 }
@@ -269,11 +278,11 @@ static void closed_and_reborn(void **state)
     assert_int_equal(asymreg__cache_create(&copts, &c), 0);
     asymreg__cache_destroy(c);
     insert(&w, 1, 1);
-    assert_int_equal(asymreg__cache_refresh(w.cache, 0), 1);
+    assert_int_equal(asymreg__cache_refresh(w.cache), 1);
     asymreg__table_destroy(w.table);
     w.table = NULL;
-    assert_int_equal(asymreg__cache_stale(w.cache), 1);
-    assert_int_equal(asymreg__cache_refresh(w.cache, 0), ASYMREG_EPEER);
+    assert_int_equal(stale(w.cache), 1);
+    assert_int_equal(asymreg__cache_refresh(w.cache), ASYMREG_EPEER);
     assert_int_equal(asymreg__cache_create(&copts, &c), ASYMREG_EPEER);
     world_fini(&w);
 }
@@ -313,11 +322,11 @@ static void changes_while_reading(void **state)
             change(&w);
             change_now = (int)(rnd() % (round % 2 ? 4 : 40));
             w.between = change;
-            int rc = asymreg__cache_refresh(w.cache, rnd() % 8 ? 0 : (uint32_t)(rnd() % 4));
+            int rc = asymreg__cache_refresh(w.cache);
             assert_true(rc >= 0 || rc == ASYMREG_EBUSY);
             w.between = NULL;
             if (rnd() % 2) {
-                assert_true(asymreg__cache_refresh(w.cache, 0) >= 0);
+                assert_true(asymreg__cache_refresh(w.cache) >= 0);
                 same(&w);
             }
         }
@@ -363,7 +372,11 @@ static void forgotten_and_overrun(void **state)
     world_init(&w, 256, 16, 0);
     for (uint64_t i = 0; i < 200; i++)
         assert_int_equal((uint32_t)(ids[i] = insert(&w, i * 100, 10)), i);
-    assert_int_equal(asymreg__cache_refresh(w.cache, 0), 200);
+    assert_int_equal(asymreg__cache_refresh(w.cache), 200);
+    for (int i = 0; i < 10; i++) { /* more than the ring holds */
+        assert_int_equal(asymreg__table_remove(w.table, ids[10]), 0);
+        assert_int_equal((uint32_t)(ids[10] = insert(&w, 1000, 10)), 10);
+    }
     assert_int_equal(asymreg__table_remove(w.table, ids[10]), 0);
     assert_int_equal(asymreg__table_remove(w.table, ids[160]), 0);
     memset(&move, 0, sizeof(move));
@@ -372,7 +385,7 @@ static void forgotten_and_overrun(void **state)
     move.a = ids[150];
     move.y = ids[4];
     w.between = region_moves;
-    assert_true(asymreg__cache_refresh(w.cache, ASYMREG__REFRESH_LEAF) >= 0);
+    assert_true(asymreg__cache_refresh(w.cache) >= 0);
     assert_int_equal(move.step, 2);
     w.between = NULL;
     same(&w);
@@ -392,7 +405,7 @@ static void every_read_failing(void **state)
         w.reads = 0;
         w.fail_at = fail;
         for (int i = 0; i < 10; i++) {
-            int rc = asymreg__cache_refresh(w.cache, 0);
+            int rc = asymreg__cache_refresh(w.cache);
             assert_true(rc >= 0 || rc == -EIO);
             insert(&w, 50 + (uint64_t)i * 100, 10);
             if (i % 3 == 2)
@@ -400,7 +413,7 @@ static void every_read_failing(void **state)
                     insert(&w, 1000000000 + (uint64_t)(i * 20 + k) * 100, 10);
         }
         w.fail_at = 0;
-        assert_true(asymreg__cache_refresh(w.cache, 0) >= 0);
+        assert_true(asymreg__cache_refresh(w.cache) >= 0);
         same(&w);
         world_fini(&w);
     }
@@ -428,11 +441,11 @@ static void hostile_words(void **state)
                               : at < 24 + 96 + 4 + 120 ? h->slots_at + (at - 124) * 8
                                                        : h->segments_at + (at - 244) * 8;
             if (rnd() % 2)
-                assert_int_equal(asymreg__cache_refresh(w.cache, 0), 30);
+                assert_int_equal(asymreg__cache_refresh(w.cache), 30);
             memcpy(w.memory + offset, &lies[k], 8);
-            asymreg__cache_refresh(w.cache, 0);
-            asymreg__cache_refresh(w.cache, ASYMREG__REFRESH_LEAF);
-            asymreg__cache_refresh(w.cache, ASYMREG__REFRESH_WHOLE);
+            asymreg__cache_refresh(w.cache);
+            overrun(&w);
+            asymreg__cache_refresh(w.cache);
             struct asymreg__segment_copy seg;
             asymreg__cache_segment(w.cache, w.segment, &seg);
             for (uint64_t i = 0; i < 40; i++) {
@@ -450,7 +463,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rejects_bad_sizes),     cmocka_unit_test(segments_and_their_rules),
-        cmocka_unit_test(delta_leaf_and_whole),  cmocka_unit_test(closed_and_reborn),
+        cmocka_unit_test(delta_and_leaf),        cmocka_unit_test(closed_and_reborn),
         cmocka_unit_test(changes_while_reading), cmocka_unit_test(forgotten_and_overrun),
         cmocka_unit_test(every_read_failing),    cmocka_unit_test(hostile_words),
     };

@@ -7,6 +7,9 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -535,11 +539,18 @@ static int blind_query(struct asymreg_transport *t, struct asymreg_transport_cap
     return rc;
 }
 
+static enum { FREE, HOLD_NEXT, HELD } hold; /* its next get waits until it is FREE again */
+
 static int blind_get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                      uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
                      struct asymreg_op *op)
 {
     n_gets++;
+    if (__atomic_load_n(&hold, __ATOMIC_ACQUIRE) == HOLD_NEXT) {
+        __atomic_store_n(&hold, HELD, __ATOMIC_RELEASE);
+        while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE) == HELD)
+            sched_yield();
+    }
     return lower->get(t, ep, rkey, addr, dst, bytes, local, op);
 }
 
@@ -606,6 +617,80 @@ static void fresh_looks_first(void **state)
     asymreg_close(owner);
 }
 
+static void *refresh(void *user)
+{
+    return (void *)(intptr_t)asymreg_refresh(user, 9);
+}
+
+/* A slow refresh of one peer keeps nobody from registering, nor from looking at the figures. */
+static void figures_do_not_wait(void **state)
+{
+    struct asymreg_context *owner = blind_context(0), *user = blind_context(0);
+    struct asymreg_stats stats = {.size = sizeof(stats)};
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    ssize_t n = asymreg_export(owner, blob, sizeof(blob), NULL);
+    void *changes;
+    pthread_t thread;
+
+    (void)state;
+    assert_true(n > 0);
+    assert_int_equal(asymreg_import(user, 9, blob, (size_t)n, NULL), 0);
+    assert_int_equal(asymreg_refresh(user, 9), 0);
+    assert_int_equal(asymreg_register(owner, memory, 100, ASYMREG_RW, 0, NULL, NULL), 0);
+    alarm(30); /* ends the test, should one of them wait */
+    hold = HOLD_NEXT;
+    assert_int_equal(pthread_create(&thread, NULL, refresh, user), 0);
+    while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE) != HELD)
+        sched_yield();
+    assert_int_equal(asymreg_context_stats(user, &stats), 0);
+    assert_int_equal(stats.n_refreshes, 0);
+    assert_true(stats.read_bytes > 0);
+    assert_int_equal(asymreg_register(user, memory, 100, ASYMREG_RW, 0, NULL, NULL), 0);
+    __atomic_store_n(&hold, FREE, __ATOMIC_RELEASE);
+    assert_int_equal(pthread_join(thread, &changes), 0);
+    alarm(0);
+    assert_int_equal((intptr_t)changes, 1);
+    assert_int_equal(asymreg_context_stats(user, &stats), 0);
+    assert_int_equal(stats.n_refreshes, 1);
+    asymreg_close(user);
+    asymreg_close(owner);
+}
+
+/* Memory whose descriptor does not do is reached by CMA: nothing has failed, nothing says so. */
+static void no_error_on_success(void **state)
+{
+    char name[] = "/tmp/asymreg-XXXXXX", address[ASYMREG_MAX_ADDRESS_BYTES],
+         handle[ASYMREG_MAX_HANDLE_BYTES];
+    struct asymreg_mem_desc desc = {
+        .size = sizeof(desc), .addr = 4096, .bytes = 100, .prot = ASYMREG_READ};
+    struct asymreg_error err = {.code = 1};
+    size_t n = sizeof(address), handle_bytes = sizeof(handle);
+    const struct asymreg_transport_ops *ops;
+    struct asymreg_transport *t;
+    struct asymreg_rkey *rkey;
+    struct asymreg_mem *mem;
+    struct asymreg_ep *ep;
+    int fd = mkstemp(name);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    assert_true((desc.fd = open(name, O_WRONLY | O_CLOEXEC)) >= 0); /* which cannot be mapped */
+    unlink(name);
+    assert_int_equal(asymreg_local_create(NULL, &t, NULL), 0);
+    ops = t->ops;
+    assert_int_equal(ops->address(t, address, &n, &err), 0);
+    assert_int_equal(ops->connect(t, address, n, &ep, &err), 0);
+    assert_int_equal(ops->mem_reg(t, &desc, &mem, handle, &handle_bytes, &err), 0);
+    assert_int_equal(ops->rkey_unpack(t, ep, handle, handle_bytes, 4096, 100, &rkey, &err), 0);
+    assert_int_equal(err.code, 1);
+    ops->rkey_release(t, ep, rkey);
+    ops->disconnect(t, ep);
+    assert_int_equal(ops->mem_dereg(t, mem), 0);
+    ops->destroy(t);
+    close(desc.fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -619,6 +704,8 @@ int main(void)
         TEST(bad_tables_of_operations),
         TEST(short_capabilities),
         cmocka_unit_test(fresh_looks_first),
+        cmocka_unit_test(figures_do_not_wait),
+        cmocka_unit_test(no_error_on_success),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

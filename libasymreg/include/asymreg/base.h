@@ -102,7 +102,8 @@ struct asymreg_region {
 /** Most segments of a context. */
 #define ASYMREG_MAX_SEGMENTS 0x4000000u
 
-/** Where a context's memory comes from. It outlives what was made with it; MT-Safe. */
+/** Where a context's memory comes from: both functions, or -EINVAL. It outlives what was made with
+ * it; MT-Safe. */
 struct asymreg_allocator {
     /** allocates if ptr is NULL; aligned as malloc() aligns; NULL: no memory */
     void *(*realloc)(void *ctx, void *ptr, size_t bytes);

@@ -6,7 +6,7 @@
  * A group is n members that have told each other the address of a scratch region each, by whatever
  * means. Members are numbered 0 to n-1; every member makes the same calls in the same order. The
  * regions that data go to are ordinary ones, anywhere. A member talks to the 2 ⌈log2 n⌉ others that
- * are a power of two away from it, and need know no more of them: asymreg_group_open() asks for
+ * are a power of two away from it, and need know no more of them: asymreg_group_create() asks for
  * each when it is first needed, which is the time to import it. Making a group involves nobody
  * else, so a team of some members costs them nothing to set up, and teams share the scratch
  * regions: each has a channel of eight.
@@ -91,15 +91,15 @@ struct asymreg_group_opts {
  *
  * Talks to nobody: a member may call this, and begin its first call on the group, before others
  * have. It takes 1.3 KB, however many members there are. A group ends as silently, with
- * asymreg_group_close(), when its last call has returned. After 2^32 calls a group runs into the
+ * asymreg_group_destroy(), when its last call has returned. After 2^32 calls a group runs into the
  * next serial's numbers.
  */
-ASYMREG_API int asymreg_group_open(struct asymreg_worker *worker,
-                                   const struct asymreg_group_opts *opts,
-                                   struct asymreg_group **group, struct asymreg_error *err);
+ASYMREG_API int asymreg_group_create(struct asymreg_worker *worker,
+                                     const struct asymreg_group_opts *opts,
+                                     struct asymreg_group **group, struct asymreg_error *err);
 
 /** @brief Free a group. NULL is allowed. */
-ASYMREG_API void asymreg_group_close(struct asymreg_group *group);
+ASYMREG_API void asymreg_group_destroy(struct asymreg_group *group);
 
 /**
  * @brief Wait until every member has called it. @param group the group @return 0, ASYMREG_EPEER,

@@ -521,7 +521,8 @@ ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, const vo
 
 /** What a context is. */
 struct asymreg_info {
-    size_t size; /**< sizeof(struct asymreg_info), set by the caller: no more than that is filled */
+    size_t size; /**< sizeof(struct asymreg_info), set by the caller: filled as far as that says;
+                    less than the first release's: -EINVAL */
     struct asymreg_transport *transport; /**< for its ops->name and ops->reason */
     struct asymreg_transport_caps caps;  /**< what it can do, and its limits */
 };
@@ -536,7 +537,8 @@ ASYMREG_API int asymreg_context_query(struct asymreg_context *context, struct as
 
 /** Figures of a context, as of the call. */
 struct asymreg_stats {
-    size_t size;            /**< sizeof(struct asymreg_stats), set by the caller */
+    size_t size;            /**< sizeof(struct asymreg_stats), set by the caller, as in
+                               struct asymreg_info */
     uint64_t n_regions;     /**< registered now */
     uint64_t n_segments;    /**< registrations with the transport now; without the table's own */
     uint64_t segment_bytes; /**< and their length, together; one that serves all private memory does
@@ -556,7 +558,7 @@ struct asymreg_stats {
  * @param stats    filled; set its size first
  * @return 0, -EINVAL
  *
- * Cost: a look at each peer.
+ * Cost: a look at each peer. Waits for no refresh under way.
  */
 ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct asymreg_stats *stats);
 /** @} */

@@ -33,6 +33,8 @@ void asymreg__unreserve(void *p, size_t bytes);
 /* opts.c: copies an option struct, if its size is allowed; NULL leaves `mine` as it is. -EINVAL:
  * the size is not allowed, or something is set that this release does not know. */
 int asymreg__opts_take(void *mine, const void *opts, size_t bytes);
+/* Is it NULL, or does it have both functions? */
+int asymreg__allocator_ok(const struct asymreg_allocator *a);
 
 /* error.c */
 #define ASYMREG__NO_PE UINT32_MAX

@@ -23,3 +23,8 @@ int asymreg__opts_take(void *mine, const void *opts, size_t bytes)
             return -EINVAL;
     return 0;
 }
+
+int asymreg__allocator_ok(const struct asymreg_allocator *a)
+{
+    return !a || (a->realloc && a->free);
+}

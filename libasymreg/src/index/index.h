@@ -301,11 +301,6 @@ int asymreg__index_drop(struct asymreg__index *ix, uint32_t slot, uint32_t gener
  * Checked: ASYMREG_EOVERLAP, nothing done. */
 int asymreg__index_build(struct asymreg__index *ix, const uint32_t *order, size_t n);
 
-/* The region that this names, if it holds the address and is there: without a search. As
- * asymreg__index_lookup(). */
-const struct asymreg_region *asymreg__index_at(struct asymreg__reader *reader, asymreg_id id,
-                                               uint64_t addr);
-
 /* Is there a registration of this name, wherever? */
 int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id);
 

@@ -132,18 +132,6 @@ const struct asymreg_region *asymreg__index_search(struct asymreg__reader *reade
     return ix->search(reader, addr);
 }
 
-const struct asymreg_region *asymreg__index_at(struct asymreg__reader *reader, asymreg_id id,
-                                               uint64_t addr)
-{
-    const struct asymreg__index *ix = reader->index;
-    uint32_t n = (uint32_t)id;
-
-    return n < ix->max_regions &&
-                   __atomic_load_n(&ix->slots[n].generation, __ATOMIC_RELAXED) == id >> 32
-               ? hit(reader, ix, n, addr)
-               : NULL;
-}
-
 int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id)
 {
     const struct asymreg__index *ix = reader->index;

@@ -201,6 +201,8 @@ int asymreg_local_create(const struct asymreg_local_opts *opts,
     if (!transport || asymreg__opts_take(&o, opts, sizeof(o)) < 0 ||
         (o.flags & ~(both | ASYMREG_LOCAL_TRUST)) || o.reserved)
         return asymreg__fail(err, -EINVAL, "struct asymreg_local_opts: unknown flags or size");
+    if (!asymreg__allocator_ok(o.allocator))
+        return asymreg__fail(err, -EINVAL, "the allocator lacks realloc or free");
     if (!(l = asymreg__alloc(o.allocator, sizeof(*l))))
         return asymreg__fail(err, -ENOMEM, "no memory for a transport");
     l->allocator = o.allocator;

@@ -192,7 +192,7 @@ static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = h->fd_offset & ~(page - 1), end;
     struct stat st;
-    int seals, prot = PROT_READ | PROT_WRITE;
+    int seals, prot = h->flags & ASYMREG_MEM_TABLE ? PROT_READ : PROT_READ | PROT_WRITE;
 
     if (fstat(fd, &st) < 0)
         return -errno;
@@ -202,7 +202,7 @@ static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
         return ASYMREG_ETABLE;
     key->map_bytes = end - from;
     key->map = mmap(NULL, key->map_bytes, prot, MAP_SHARED, fd, (off_t)from);
-    if (key->map == MAP_FAILED && (errno == EACCES || errno == EPERM)) {
+    if (key->map == MAP_FAILED && prot != PROT_READ && (errno == EACCES || errno == EPERM)) {
         prot = PROT_READ;
         key->map = mmap(NULL, key->map_bytes, prot, MAP_SHARED, fd, (off_t)from);
     }
@@ -229,6 +229,7 @@ int asymreg__local_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, co
                           struct asymreg_rkey **out, struct asymreg_error *err)
 {
     struct asymreg__local *l = asymreg__local(t);
+    struct asymreg_error why = {.code = 0};
     struct asymreg_rkey *key;
     struct handle h;
     int fd, rc;
@@ -249,20 +250,22 @@ int asymreg__local_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, co
     key->flags = h.flags;
     if (h.kind == HANDLE_FD && ((l->flags & ASYMREG_LOCAL_SHM) || (h.flags & MAPPED_ALWAYS))) {
         if ((fd = fetch_fd(l, ep, &h)) >= 0) {
-            rc = map_file(l, fd, &h, key, err);
+            rc = map_file(l, fd, &h, key, &why);
             close(fd);
         } else {
-            rc = not_fetched(errno, err);
+            rc = not_fetched(errno, &why);
         }
         /* The same bytes can be had through the owner's own mapping. */
         if (rc == ASYMREG_EUNREACH && (l->flags & ASYMREG_LOCAL_CMA))
             rc = 0;
     } else if (!(l->flags & ASYMREG_LOCAL_CMA)) {
-        rc = asymreg__fail(err, ASYMREG_EUNREACH,
+        rc = asymreg__fail(&why, ASYMREG_EUNREACH,
                            "the peer's memory has no descriptor, and CMA is off here");
     }
     if (rc < 0) {
         asymreg__free(l->allocator, key);
+        if (err && why.code)
+            *err = why;
         return rc;
     }
     key->get_bytes = key->kind == KEY_DIRECT ? bytes : 0;

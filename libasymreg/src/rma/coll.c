@@ -64,8 +64,8 @@ static int from_array(void *ctx, uint32_t number, struct asymreg_member *where)
     return 0;
 }
 
-int asymreg_group_open(struct asymreg_worker *worker, const struct asymreg_group_opts *opts,
-                       struct asymreg_group **group, struct asymreg_error *err)
+int asymreg_group_create(struct asymreg_worker *worker, const struct asymreg_group_opts *opts,
+                         struct asymreg_group **group, struct asymreg_error *err)
 {
     struct asymreg_group_opts o = {.size = sizeof(o)};
     const struct asymreg_allocator *allocator;
@@ -102,7 +102,7 @@ int asymreg_group_open(struct asymreg_worker *worker, const struct asymreg_group
     return 0;
 }
 
-void asymreg_group_close(struct asymreg_group *group)
+void asymreg_group_destroy(struct asymreg_group *group)
 {
     if (group)
         asymreg__free(group->allocator, group);

@@ -13,6 +13,10 @@
 
 #include "../local/local.h"
 
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
 const char *asymreg__reason(struct asymreg_context *c, uint32_t cap)
 {
     const char *why;
@@ -32,7 +36,17 @@ static int may_be_so_large(size_t bytes)
            bytes <= limit.rlim_cur;
 }
 
-void *asymreg__shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t caps, int *fd)
+/* Without what a kernel does not know (F_SEAL_FUTURE_WRITE is of Linux 5.1). */
+static int seal(int fd, int more_seals)
+{
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+    int rc = fcntl(fd, F_ADD_SEALS, seals | more_seals);
+
+    return rc < 0 && errno == EINVAL && more_seals ? fcntl(fd, F_ADD_SEALS, seals) : rc;
+}
+
+void *asymreg__shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t caps,
+                            int more_seals, int *fd)
 {
     void *p = MAP_FAILED;
 
@@ -50,7 +64,7 @@ void *asymreg__shared_pages(const struct asymreg_context *c, size_t bytes, uint3
         return NULL;
     if (ftruncate(*fd, (off_t)bytes) == 0)
         p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *fd, 0);
-    if (p != MAP_FAILED && fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
+    if (p != MAP_FAILED && seal(*fd, more_seals) < 0) {
         int e = errno;
         munmap(p, bytes);
         errno = e;
@@ -86,8 +100,8 @@ static int open_activity(struct asymreg_context *c, struct asymreg_error *err)
         .size = sizeof(desc), .prot = ASYMREG_RW, .flags = ASYMREG_MEM_ACTIVITY};
     size_t bytes = (sizeof(*c->activity) + 4095) & ~(size_t)4095;
 
-    if (!(c->activity =
-              asymreg__shared_pages(c, bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, &c->activity_fd)))
+    if (!(c->activity = asymreg__shared_pages(c, bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, 0,
+                                              &c->activity_fd)))
         return errno ? -errno : -ENOMEM;
     c->activity_fence = asymreg__activity_init(c->activity);
     desc.addr = (uintptr_t)c->activity;
@@ -115,8 +129,9 @@ static int open_table(struct asymreg_context *c, const struct asymreg_opts *o,
     if (getrandom(&c->incarnation, sizeof(c->incarnation), 0) != sizeof(c->incarnation))
         return -EIO;
     c->incarnation |= 1;
-    if (!(c->memory =
-              asymreg__shared_pages(c, c->bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, &c->table_fd)))
+    /* The mapping made here stays writable, no later one is: no peer can alter what is trusted. */
+    if (!(c->memory = asymreg__shared_pages(c, c->bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP,
+                                            F_SEAL_FUTURE_WRITE, &c->table_fd)))
         return asymreg__fail(err, errno ? -errno : -ENOMEM,
                              "no memory of %llu bytes for the published table: %s; lower "
                              "max_regions or max_segments, or raise RLIMIT_FSIZE",
@@ -159,6 +174,8 @@ static int check_opts(struct asymreg_opts *o, struct asymreg_error *err)
 
     if (o->flags & ~(ASYMREG_SPLIT | ASYMREG_FRESH | ASYMREG_DRAIN))
         return asymreg__fail(err, -EINVAL, "unknown flags %#x of struct asymreg_opts", o->flags);
+    if (!asymreg__allocator_ok(o->allocator))
+        return asymreg__fail(err, -EINVAL, "the allocator lacks realloc or free");
     if (o->max_regions > ASYMREG_MAX_REGIONS || o->max_segments > ASYMREG_MAX_SEGMENTS)
         return asymreg__fail(err, -EINVAL, "max_regions or max_segments is above %u",
                              ASYMREG_MAX_REGIONS);

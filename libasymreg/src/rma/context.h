@@ -117,9 +117,11 @@ static inline void asymreg__t_unlock(struct asymreg_context *c)
 /* The transport's reason why a capability is off. */
 const char *asymreg__reason(struct asymreg_context *c, uint32_t cap);
 
-/* context.c: memory that peers can fetch by descriptor and cannot shorten; plain pages when the
- * transport lacks one of these capabilities. NULL: errno. */
-void *asymreg__shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t caps, int *fd);
+/* context.c: memory that peers can fetch by descriptor and cannot shorten, under more seals if the
+ * kernel knows them; plain pages when the transport lacks one of these capabilities. NULL: errno.
+ */
+void *asymreg__shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t caps,
+                            int more_seals, int *fd);
 
 /* The first region or segment of an index in [start, last]. */
 static inline int asymreg__first_in(struct asymreg__index *ix, uint64_t start, uint64_t last,
@@ -154,11 +156,12 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p);
 /* Makes the cache if there is none. Under the peer's lock or not. */
 int asymreg__peer_open_table(struct asymreg__peer *p);
 int asymreg__peer_refresh(struct asymreg__peer *p);
-/* Adds its figures. */
+/* Adds its figures, without waiting for a refresh. Under the context's lock. */
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats);
-/* The key of a segment: made if need be. ASYMREG_ESTALE: the segment has gone. Not inside a
- * reader's section. */
-int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__key **key,
+/* Makes the key of a region's segment, unless there is one. ASYMREG_ESTALE: the segment has gone.
+ * ASYMREG_ETABLE: the region is not inside it. Not inside a reader's section, so whoever wants the
+ * key looks for it in one: another worker may replace it at once. */
+int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
                       struct asymreg_error *err);
 /* Calls the transport's flush until it is done. */
 int asymreg__peer_flush(struct asymreg__peer *p);

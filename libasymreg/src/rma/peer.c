@@ -233,7 +233,7 @@ int asymreg__peer_refresh(struct asymreg__peer *p)
     if ((rc = asymreg__peer_open_table(p)) < 0)
         return rc;
     pthread_mutex_lock(&p->lock);
-    rc = asymreg__cache_refresh(p->cache, ASYMREG__REFRESH_AUTO);
+    rc = asymreg__cache_refresh(p->cache);
     pthread_mutex_unlock(&p->lock);
     if (rc == ASYMREG_EBUSY) { /* a writer killed in the middle looks like one that is busy */
         asymreg__t_lock(c);
@@ -287,30 +287,32 @@ static void release_retired(struct asymreg__peer *p)
     }
 }
 
-int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__key **key,
+int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
                       struct asymreg_error *err)
 {
     struct asymreg_context *c = p->context;
     struct asymreg__key *k, *old;
     struct asymreg__segment_copy seg;
-    uint32_t n = (uint32_t)value;
+    uint32_t n = (uint32_t)r->value;
     int rc;
 
     if (n >= p->n_keys)
         return ASYMREG_ETABLE;
     pthread_mutex_lock(&p->lock);
     old = p->keys[n];
-    if (old && old->value == value) {
-        *key = old;
+    if (old && old->value == r->value) {
+        rc = r->start >= old->base && r->last <= old->last ? 0 : ASYMREG_ETABLE;
         pthread_mutex_unlock(&p->lock);
-        return 0;
+        return rc;
     }
     k = NULL;
-    if ((rc = asymreg__cache_segment(p->cache, value, &seg)) == 0 &&
-        !(k = asymreg__alloc(c->allocator, sizeof(*k))))
+    rc = asymreg__cache_segment(p->cache, r->value, &seg);
+    if (rc == 0 && (r->start < seg.base || r->last > seg.last))
+        rc = ASYMREG_ETABLE;
+    if (rc == 0 && !(k = asymreg__alloc(c->allocator, sizeof(*k))))
         rc = -ENOMEM;
     if (rc == 0) {
-        k->value = value;
+        k->value = r->value;
         k->base = seg.base;
         k->last = seg.last;
         uint64_t bytes = seg.last - seg.base < UINT64_MAX ? seg.last - seg.base + 1 : UINT64_MAX;
@@ -331,7 +333,6 @@ int asymreg__peer_key(struct asymreg__peer *p, uint64_t value, struct asymreg__k
             p->retired = old;
         }
         release_retired(p);
-        *key = k;
     } else {
         asymreg__free(c->allocator, k);
     }
@@ -468,12 +469,11 @@ int asymreg_refresh(struct asymreg_context *context, uint32_t pe)
 
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats)
 {
+    struct asymreg__cache *cache = __atomic_load_n(&p->cache, __ATOMIC_ACQUIRE);
     struct asymreg__cache_stats s = {0};
 
-    pthread_mutex_lock(&p->lock);
-    if (p->cache)
-        asymreg__cache_stats(p->cache, &s);
-    pthread_mutex_unlock(&p->lock);
+    if (cache)
+        asymreg__cache_stats(cache, &s);
     stats->n_refreshes += s.n_refreshes;
     stats->n_records += s.n_records;
     stats->n_leaves += s.n_leaves;

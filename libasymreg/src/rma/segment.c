@@ -266,7 +266,7 @@ int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **
     if (bytes > PTRDIFF_MAX - page)
         return asymreg__fail(err, -ENOMEM, "%zu bytes are more than an address space", bytes);
     bytes = (bytes + page - 1) & ~(page - 1);
-    if (!(p = asymreg__shared_pages(context, bytes, ASYMREG_CAP_FD, &fd)))
+    if (!(p = asymreg__shared_pages(context, bytes, ASYMREG_CAP_FD, 0, &fd)))
         return asymreg__fail(err, -errno, "no shared memory of %zu bytes: %s", bytes,
                              strerror(errno));
     desc.addr = (uintptr_t)p;

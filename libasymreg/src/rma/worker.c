@@ -271,7 +271,6 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
                  int refreshed, struct target *t)
 {
     struct asymreg__peer *p = l->peer;
-    struct asymreg__key *key;
     int had = refreshed; /* something was known there: a caller that has refreshed had found it */
     int rc;
 
@@ -297,9 +296,7 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
             return 0;
         }
         asymreg__reader_exit(l->reader);
-        rc = asymreg__peer_key(p, t->region.value, &key, NULL);
-        if (rc == 0 && (t->region.start < key->base || t->region.last > key->last))
-            return ASYMREG_ETABLE;
+        rc = asymreg__peer_key(p, &t->region, NULL);
         if (rc == ASYMREG_ESTALE) /* the segment went after the table was read */
             rc = asymreg__peer_refresh(p);
         if (rc == ASYMREG_EPEER)
@@ -595,18 +592,17 @@ static void explain(struct asymreg_worker *w, struct asymreg__peer *p, struct li
                     uint64_t raddr, struct asymreg_error *why)
 {
     struct asymreg_context *c = w->context;
-    const struct asymreg_region *found = NULL;
-    struct asymreg__key *key;
-    uint64_t value = 0;
+    struct asymreg_region region = {.id = ASYMREG_ANY};
+    const struct asymreg_region *found;
 
     if (l) {
         asymreg__reader_enter(l->reader);
         if ((found = asymreg__index_lookup(l->reader, raddr)))
-            value = found->value;
+            region = *found;
         asymreg__reader_exit(l->reader);
     }
-    if (found) {
-        (void)asymreg__peer_key(p, value, &key, why);
+    if (region.id != ASYMREG_ANY) {
+        (void)asymreg__peer_key(p, &region, why);
     } else if (c->t->ops->check) {
         asymreg__t_lock(c);
         (void)c->t->ops->check(c->t, p->ep, p->table_key, p->table_addr, ASYMREG_READ, why);

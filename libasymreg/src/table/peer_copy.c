@@ -34,10 +34,16 @@ struct asymreg__cache {
 _Static_assert(BATCH_RECORDS * sizeof(struct asymreg__record) <= BATCH_LEAVES * LEAF_BYTES,
                "one scratch buffer for both");
 
+/* One thread at a time counts, and any may look. */
+static void count(uint64_t *figure, uint64_t n)
+{
+    __atomic_store_n(figure, *figure + n, __ATOMIC_RELAXED);
+}
+
 /* Offset and bytes are multiples of 8. */
 static int read_block(struct asymreg__cache *c, uint64_t offset, void *dst, size_t bytes)
 {
-    c->stats.read_bytes += bytes;
+    count(&c->stats.read_bytes, bytes);
     if (!c->opts.mapped)
         return c->opts.read(c->opts.ctx, offset, dst, bytes);
     for (size_t i = 0; i < bytes; i += 8) {
@@ -53,7 +59,7 @@ static int read_log(struct asymreg__cache *c, struct asymreg__log_state *log)
 {
     int rc;
 
-    for (int i = 0; i < MAX_TRIES; i++, c->stats.n_retries++) {
+    for (int i = 0; i < MAX_TRIES; i++, count(&c->stats.n_retries, 1)) {
         if ((rc = read_block(c, offsetof(struct asymreg__header, log), log, sizeof(*log))) < 0)
             return rc;
         if (log->state != TABLE_OPEN)
@@ -212,7 +218,7 @@ static int by_delta(struct asymreg__cache *c, const struct asymreg__log_state *l
             return rc;
         if (after.log_head > c->position)
             return ASYMREG_EBUSY;
-        c->stats.n_records += n;
+        count(&c->stats.n_records, n);
         for (uint64_t i = 0; i < n; i++, c->position++) {
             if (records[i].sequence != c->position + 1 || records[i].slot >= c->h.max_regions)
                 return ASYMREG_ETABLE;
@@ -236,12 +242,12 @@ static int read_leaf(struct asymreg__cache *c, uint32_t leaf, struct asymreg__sl
     uint64_t before, after;
     int rc;
 
-    for (int i = 0; i < MAX_TRIES; i++, c->stats.n_retries++) {
+    for (int i = 0; i < MAX_TRIES; i++, count(&c->stats.n_retries, 1)) {
         if ((rc = read_generations(c, leaf, 1, &before)) < 0 ||
             (rc = read_block(c, c->h.slots_at + leaf * LEAF_BYTES, to, LEAF_BYTES)) < 0 ||
             (rc = read_generations(c, leaf, 1, &after)) < 0)
             return rc;
-        c->stats.n_leaves++;
+        count(&c->stats.n_leaves, 1);
         if (before == after && !(before & 1)) {
             *gen = before;
             return 0;
@@ -258,11 +264,11 @@ static int read_leaves(struct asymreg__cache *c, uint32_t leaf, uint32_t n)
     if ((rc = read_block(c, c->h.slots_at + leaf * LEAF_BYTES, c->scratch, n * LEAF_BYTES)) < 0 ||
         (rc = read_generations(c, leaf, n, c->gen_then)) < 0)
         return rc;
-    c->stats.n_leaves += n;
+    count(&c->stats.n_leaves, n);
     for (uint32_t i = 0; i < n; i++) {
         if (c->gen_then[i] == c->gen_now[leaf + i] && !(c->gen_then[i] & 1))
             continue;
-        c->stats.n_retries++;
+        count(&c->stats.n_retries, 1);
         if ((rc = read_leaf(c, leaf + i,
                             (struct asymreg__slot *)c->scratch + i * ASYMREG__LEAF_SLOTS,
                             &c->gen_now[leaf + i])) < 0)
@@ -371,7 +377,7 @@ forget: /* no slot may look alive that is not in the tree */
     return rc;
 }
 
-int asymreg__cache_refresh(struct asymreg__cache *cache, uint32_t mode)
+int asymreg__cache_refresh(struct asymreg__cache *cache)
 {
     struct asymreg__log_state log;
     uint64_t goal = 0;
@@ -382,18 +388,15 @@ int asymreg__cache_refresh(struct asymreg__cache *cache, uint32_t mode)
             return rc;
         if (i == 0)
             goal = log.log_tail;
-        if (cache->first || mode >= ASYMREG__REFRESH_LEAF || log.log_head > cache->position) {
-            if (mode == ASYMREG__REFRESH_DELTA)
-                return ASYMREG_EBUSY;
+        if (cache->first || log.log_head > cache->position) {
             /* Until the end is reached, nothing says what the copy is worth. */
-            uint32_t whole = cache->first || mode == ASYMREG__REFRESH_WHOLE;
+            int whole = cache->first;
             cache->first = 1;
             __atomic_store_n(&cache->synced, UINT64_MAX, __ATOMIC_RELAXED);
-            if ((rc = by_leaf(cache, &log, (int)whole)) < 0)
+            if ((rc = by_leaf(cache, &log, whole)) < 0)
                 return rc;
             cache->first = 0;
             changes += rc;
-            mode = ASYMREG__REFRESH_AUTO;
             goal = 0; /* once more, for what came meanwhile */
             if ((rc = read_log(cache, &log)) < 0)
                 return rc;
@@ -401,14 +404,14 @@ int asymreg__cache_refresh(struct asymreg__cache *cache, uint32_t mode)
         if ((rc = by_delta(cache, &log)) >= 0) {
             changes += rc;
             if (cache->position >= goal) {
-                cache->stats.n_refreshes += changes > 0;
+                count(&cache->stats.n_refreshes, changes > 0);
                 __atomic_store_n(&cache->synced, cache->position, __ATOMIC_RELEASE);
                 return changes;
             }
         } else if (rc != ASYMREG_EBUSY) {
             return rc;
         }
-        cache->stats.n_retries++;
+        count(&cache->stats.n_retries, 1);
     }
     return ASYMREG_EBUSY;
 }
@@ -418,13 +421,6 @@ struct asymreg__freshness asymreg__cache_freshness(const struct asymreg__cache *
     const struct asymreg__header *h = cache->opts.mapped;
 
     return (struct asymreg__freshness){h ? &h->log : NULL, &cache->synced};
-}
-
-int asymreg__cache_stale(const struct asymreg__cache *cache)
-{
-    struct asymreg__freshness f = asymreg__cache_freshness(cache);
-
-    return asymreg__stale(&f);
 }
 
 int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
@@ -458,5 +454,9 @@ int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
 
 void asymreg__cache_stats(const struct asymreg__cache *cache, struct asymreg__cache_stats *stats)
 {
-    *stats = cache->stats;
+    stats->n_refreshes = __atomic_load_n(&cache->stats.n_refreshes, __ATOMIC_RELAXED);
+    stats->n_records = __atomic_load_n(&cache->stats.n_records, __ATOMIC_RELAXED);
+    stats->n_leaves = __atomic_load_n(&cache->stats.n_leaves, __ATOMIC_RELAXED);
+    stats->read_bytes = __atomic_load_n(&cache->stats.read_bytes, __ATOMIC_RELAXED);
+    stats->n_retries = __atomic_load_n(&cache->stats.n_retries, __ATOMIC_RELAXED);
 }

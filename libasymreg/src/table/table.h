@@ -14,7 +14,7 @@
  *     size of the table;
  *   - by leaf: if not, the generations of all leaves (128 slots, 4 KiB each), and only the leaves
  *     that changed;
- *   - whole: the first time, or when asked.
+ *   - whole: the first time, and after a refresh that failed half way.
  * What is read is checked before it is used: a torn, stale or hostile table gives ASYMREG_EBUSY or
  * ASYMREG_ETABLE, never a wild read.
  *
@@ -24,7 +24,7 @@
  *
  * Threads: making a table or a cache is MT-Safe. A table has one writer: one thread at a time calls
  * what changes or destroys it, while readers of its index, here and in other processes, continue.
- * So has a cache; asymreg__cache_stale() may be called at any time.
+ * So has a cache; asymreg__stale() may be called at any time.
  *
  * Source: the copied table of "Asymmetric Memory Extension for OpenSHMEM", section 3; log, leaves
  * and generations are ours.
@@ -175,26 +175,18 @@ int asymreg__cache_create(const struct asymreg__cache_opts *opts, struct asymreg
 /* After the readers of its index. */
 void asymreg__cache_destroy(struct asymreg__cache *cache);
 
-/* by delta if the log reaches back far enough, else by leaf, else whole */
-#define ASYMREG__REFRESH_AUTO  0u
-#define ASYMREG__REFRESH_DELTA 1u /* by delta or not at all (ASYMREG_EBUSY) */
-#define ASYMREG__REFRESH_LEAF  2u /* every leaf whose generation differs */
-#define ASYMREG__REFRESH_WHOLE 3u /* every leaf */
-
 /*
  * Brings the cache up to date with everything that was published before the call. Returns changes
  * found; or what `read` returned, ASYMREG_EPEER (closed), ASYMREG_EBUSY (overtaken again and
  * again), ASYMREG_ETABLE, -ENOMEM. After an error the cache answers as of some earlier moment; a
  * later refresh mends it.
  */
-int asymreg__cache_refresh(struct asymreg__cache *cache, uint32_t mode);
-/* Has the table changed since the last refresh? 1: yes, or closed; 0: no, or not known because the
- * block is not mapped. */
-int asymreg__cache_stale(const struct asymreg__cache *cache);
+int asymreg__cache_refresh(struct asymreg__cache *cache);
 /* The index of the peer's regions: identifiers, permissions and segments are the owner's. */
 struct asymreg__index *asymreg__cache_index(struct asymreg__cache *cache);
 /* How many segments the peer's table has room for. */
 uint32_t asymreg__cache_max_segments(const struct asymreg__cache *cache);
+/* At any time. */
 void asymreg__cache_stats(const struct asymreg__cache *cache, struct asymreg__cache_stats *stats);
 
 /* A segment as its owner published it. */
@@ -219,6 +211,8 @@ struct asymreg__freshness {
 
 struct asymreg__freshness asymreg__cache_freshness(const struct asymreg__cache *cache);
 
+/* Has the table changed since the last refresh? 1: yes, or closed; 0: no, or not known because the
+ * block is not mapped. */
 static inline int asymreg__stale(const struct asymreg__freshness *f)
 {
     return f->log && (__atomic_load_n(&f->log->log_tail, __ATOMIC_ACQUIRE) !=

@@ -53,7 +53,7 @@ static void change(struct bench *b, uint32_t count)
 
 /* One region comes; the peer refreshes and finds it. Nanoseconds from after the registration to the
  * successful lookup. */
-static double one_change(struct bench *b, int way, uint32_t mode)
+static double one_change(struct bench *b, int way)
 {
     uint64_t addr = BASE + bench_random(b, w.n) * UINT64_C(4096) + 2048, begin, ns;
     asymreg_id id;
@@ -61,12 +61,10 @@ static double one_change(struct bench *b, int way, uint32_t mode)
     if (asymreg__table_insert(w.table, addr, 1024, ASYMREG_RW, w.segment, &id) < 0)
         exit(1);
     begin = bench_ns(CLOCK_MONOTONIC);
-    if (asymreg__cache_refresh(w.cache[way], mode) < 0 ||
-        !asymreg__index_lookup(w.reader[way], addr))
+    if (asymreg__cache_refresh(w.cache[way]) < 0 || !asymreg__index_lookup(w.reader[way], addr))
         exit(1);
     ns = bench_ns(CLOCK_MONOTONIC) - begin;
-    if (asymreg__table_remove(w.table, id) < 0 ||
-        asymreg__cache_refresh(w.cache[way], ASYMREG__REFRESH_AUTO) < 0)
+    if (asymreg__table_remove(w.table, id) < 0 || asymreg__cache_refresh(w.cache[way]) < 0)
         exit(1);
     return (double)ns;
 }
@@ -77,7 +75,7 @@ static double overrun(struct bench *b, int way)
 
     change(b, 5000); /* in the few slots that are free: few leaves */
     begin = bench_ns(CLOCK_MONOTONIC);
-    if (asymreg__cache_refresh(w.cache[way], ASYMREG__REFRESH_AUTO) < 0)
+    if (asymreg__cache_refresh(w.cache[way]) < 0)
         exit(1);
     return (double)(bench_ns(CLOCK_MONOTONIC) - begin);
 }
@@ -98,7 +96,7 @@ static double first_import(void)
     struct asymreg__cache *c;
     uint64_t begin = bench_ns(CLOCK_MONOTONIC), ns;
 
-    if (asymreg__cache_create(&o, &c) < 0 || asymreg__cache_refresh(c, ASYMREG__REFRESH_AUTO) < 0)
+    if (asymreg__cache_create(&o, &c) < 0 || asymreg__cache_refresh(c) < 0)
         exit(1);
     ns = bench_ns(CLOCK_MONOTONIC) - begin;
     asymreg__cache_destroy(c);
@@ -129,7 +127,7 @@ static void run(struct bench *b, uint32_t n)
         copts.mapped = way == MAPPED ? block : NULL;
         copts.read = way == CMA ? read_cma : NULL;
         if (asymreg__cache_create(&copts, &w.cache[way]) < 0 ||
-            asymreg__cache_refresh(w.cache[way], 0) < 0 ||
+            asymreg__cache_refresh(w.cache[way]) < 0 ||
             asymreg__reader_create(asymreg__cache_index(w.cache[way]), &w.reader[way]) < 0)
             exit(1);
     }
@@ -138,7 +136,7 @@ static void run(struct bench *b, uint32_t n)
         double inner[64];
         for (unsigned t = 0; t < trials; t++) {
             for (int i = 0; i < 63; i++)
-                inner[i] = one_change(b, way, ASYMREG__REFRESH_AUTO);
+                inner[i] = one_change(b, way);
             ns[t] = bench_median(inner, 63);
         }
         snprintf(who, sizeof(who), "ours, %s", ways[way]);
