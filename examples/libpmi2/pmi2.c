@@ -406,6 +406,7 @@ static int gather_complete(void *to)
 
     if (rc == PMIWIRE_ESTATE)
         return rc;
+    table_allgathered(&core.session.table);
     free(pmi.gathered);
     pmi.gathered = NULL;
     if (rc == 0 && !to && !core.session.table.array) {
