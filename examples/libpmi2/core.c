@@ -96,7 +96,7 @@ static int connect_session(const struct environment *env, uint32_t wire)
     return rc;
 }
 
-int core_init(uint32_t wire, const char *name_alone)
+int core_init(uint32_t wire, const char *name_alone, int (*code)(int rc))
 {
     struct environment env;
     int rc = 0;
@@ -117,7 +117,7 @@ int core_init(uint32_t wire, const char *name_alone)
     }
     core.initialized = rc == 0;
     core.finalized = rc != 0;
-    return rc == 0 ? CORE_OK : core_leave(core_code(rc));
+    return rc == 0 ? CORE_OK : core_leave(code(rc));
 }
 
 int core_end(void)

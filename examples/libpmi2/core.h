@@ -41,8 +41,9 @@ int core_leave(int code);
 int core_code(int rc);
 
 /* Take the lock and connect, unless that has been done. CORE_OK with the lock held, or a code
- * without it. name_alone: the name of the key-value space of a process that is alone. */
-int core_init(uint32_t wire, const char *name_alone);
+ * without it. name_alone: the name of the key-value space of a process that is alone; code: the
+ * interface's number for what libpmiwire returned. */
+int core_init(uint32_t wire, const char *name_alone, int (*code)(int rc));
 /* Say goodbye, and forget everything but that. 0 or why the server was not reached. */
 int core_end(void);
 

@@ -59,7 +59,7 @@ int PMI_Init(int *spawned)
     if (!spawned)
         return PMI_ERR_INVALID_ARG;
     snprintf(name, sizeof(name), "singleton_%ld", (long)getpid());
-    rc = core_init(PMIWIRE_V1, name);
+    rc = core_init(PMIWIRE_V1, name, code);
     if (rc != PMI_SUCCESS)
         return rc;
     *spawned = info()->spawned ? PMI_TRUE : PMI_FALSE;

@@ -51,7 +51,7 @@ static int leave(int rc)
 
 int PMI2_Init(int *spawned, int *size, int *rank, int *appnum)
 {
-    int rc = core_init(PMIWIRE_V2, "singleton");
+    int rc = core_init(PMIWIRE_V2, "singleton", code);
 
     if (rc != PMI2_SUCCESS)
         return rc;
@@ -406,6 +406,7 @@ static int gather_complete(void *to)
 
     if (rc == PMIWIRE_ESTATE)
         return rc;
+    table_allgathered(&core.session.table);
     free(pmi.gathered);
     pmi.gathered = NULL;
     if (rc == 0 && !to && !core.session.table.array) {

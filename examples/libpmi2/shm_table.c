@@ -35,6 +35,7 @@ void table_fenced(struct table *t, const struct pmiwire_msg *answer, int fd)
     struct pmiwire_str text = {0};
     struct shmht_desc desc;
 
+    t->array_is_new = 0;
     if (!answer)
         return;
     if (pmiwire_msg_ext(answer, PMIWIRE_EXT_TABLE_END, &text) == 0)
@@ -44,6 +45,15 @@ void table_fenced(struct table *t, const struct pmiwire_msg *answer, int fd)
         return;
     shmht_array_detach(t->array);
     t->array = array;
+    t->array_is_new = 1;
+}
+
+void table_allgathered(struct table *t)
+{
+    if (t->array_is_new)
+        return;
+    shmht_array_detach(t->array);
+    t->array = NULL;
 }
 
 /* A value as the server stores them: a string, NUL included. */

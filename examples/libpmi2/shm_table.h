@@ -11,7 +11,8 @@
 struct table {
     struct shmht_reader *reader; /* NULL: none */
     int ended; /* the server keeps it up to date no more; what was got from it stays valid */
-    struct shmht_array *array; /* of the last fence, if that was an Allgather */
+    struct shmht_array *array; /* of the last Allgather; NULL: it has none */
+    int array_is_new;          /* the last fence has brought it */
 };
 
 /* Attach to what the server advertises, if anything; fd: what came with it, or -1. Without it every
@@ -20,10 +21,14 @@ void table_open(struct table *t, struct pmiwire_str advertised, int fd);
 void table_close(struct table *t);
 
 /*
- * The answer to a fence: does the server still keep it up to date, and was it an Allgather? fd:
- * what came with it, or -1. The array of the Allgather before ends here.
+ * The answer to a fence: does the server still keep it up to date, and did an Allgather bring an
+ * array? fd: what came with it, or -1. The array of the Allgather before ends here if so.
  */
 void table_fenced(struct table *t, const struct pmiwire_msg *answer, int fd);
+
+/* The fence that was answered last was an Allgather: if it brought no array, the one of the
+ * Allgather before ends here. */
+void table_allgathered(struct table *t);
 
 /* The value that a rank gave to the last Allgather, as table_get(). */
 int table_gathered(const struct table *t, int rank, struct pmiwire_str *value);

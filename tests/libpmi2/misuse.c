@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a program gets wrong, built with libpmi.so.0 (MISUSE_PMI1) and with libpmi2.so.0: a second
- * init after one that failed, and spawns of more processes than an int counts. The server says
- * garbage, or there is none.
+ * init after one that failed, an init that is refused, and spawns of more processes than an int
+ * counts. The server says garbage or a refusal, or there is none.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static void failed(const char *what, int line)
 }
 
 #ifdef MISUSE_PMI1
-enum { OK = PMI_SUCCESS, BAD_ARGUMENT = PMI_ERR_INVALID_ARG };
+enum { OK = PMI_SUCCESS, BAD_ARGUMENT = PMI_ERR_INVALID_ARG, OTHER = PMI_ERR_OTHER };
 
 static int init(void)
 {
@@ -45,7 +45,7 @@ static int spawn(int n, const char *cmds[], const int maxprocs[])
     return PMI_Spawn_multiple(n, cmds, NULL, maxprocs, NULL, NULL, 0, NULL, NULL);
 }
 #else
-enum { OK = PMI2_SUCCESS, BAD_ARGUMENT = PMI2_ERR_INVALID_ARG };
+enum { OK = PMI2_SUCCESS, BAD_ARGUMENT = PMI2_ERR_INVALID_ARG, OTHER = PMI2_ERR_OTHER };
 
 static int init(void)
 {
@@ -63,18 +63,34 @@ static int spawn(int n, const char *cmds[], const int maxprocs[])
 }
 #endif
 
-/* The connection is closed when init fails, and its number may be of a file of the program's own by
- * the next call. */
-static void init_again(void)
+/* A server that says this and no more. */
+static void serve(const char *answer, int pair[2])
 {
     char number[16];
-    int pair[2], mine;
 
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
     snprintf(number, sizeof(number), "%d", pair[0]);
     CHECK(setenv("PMI_FD", number, 1) == 0 && setenv("PMI_RANK", "0", 1) == 0 &&
           setenv("PMI_SIZE", "1", 1) == 0);
-    CHECK(send(pair[1], "no PMI at all\n", 14, 0) == 14);
+    CHECK(send(pair[1], answer, strlen(answer), 0) == (ssize_t)strlen(answer));
+}
+
+/* The server speaks another version. */
+static void init_refused(void)
+{
+    int pair[2];
+
+    serve("cmd=response_to_init pmi_version=9 pmi_subversion=0 rc=-1\n", pair);
+    CHECK(init() == OTHER);
+}
+
+/* The connection is closed when init fails, and its number may be of a file of the program's own by
+ * the next call. */
+static void init_again(void)
+{
+    int pair[2], mine;
+
+    serve("no PMI at all\n", pair);
     CHECK(init() != OK);
     CHECK(fcntl(pair[0], F_GETFD) < 0);
     mine = memfd_create("mine", 0);
@@ -107,6 +123,8 @@ int main(int argc, char **argv)
     unsetenv("PMI_PORT");
     if (argc == 2 && strcmp(argv[1], "init") == 0)
         init_again();
+    else if (argc == 2 && strcmp(argv[1], "refused") == 0)
+        init_refused();
     else if (argc == 2 && strcmp(argv[1], "spawn") == 0)
         spawn_too_many();
     else

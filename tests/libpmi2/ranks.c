@@ -302,16 +302,55 @@ static void do_full(void)
     CHECK(PMI2_SHMEM_KVS_Get("early", &early, &n) == PMI2_ERR_OTHER);
 }
 
-/* No descriptor is left to take the table's. */
-static void do_no_descriptor(void)
+/* From now on no descriptor can be taken. */
+static void use_up_descriptors(void)
 {
     struct rlimit limit;
-    unsigned long n_read, n_asked;
     int top = open("/dev/null", O_RDONLY);
 
     CHECK(top >= 0 && close(top) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);
     limit.rlim_cur = (rlim_t)top;
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+/* Allgathers of which one comes as an array and the next does not: it has its own values all the
+ * same. A Fence between them leaves what the first has handed out. */
+static void do_one_array(void)
+{
+    char *all = calloc((size_t)size, PMI2_MAX_VALLEN), value[64];
+    const void *values;
+    void *waited;
+    int stride;
+
+    CHECK(all != NULL);
+    for (int round = 0; round < 4; round++) {
+        snprintf(value, sizeof(value), "%d of %d", round, rank);
+        if (round % 2) {
+            CHECK(PMI2_SHMEM_Iallgather(value) == PMI2_SUCCESS);
+            CHECK(PMI2_SHMEM_Iallgather_wait(&waited) == PMI2_SUCCESS);
+        } else {
+            CHECK(PMIX_Allgather(value, all) == PMI2_SUCCESS);
+        }
+        fence();
+        CHECK(PMI2_SHMEM_Allgathered(&values, &stride) ==
+              (round == 2 ? PMI2_ERR_OTHER : PMI2_SUCCESS));
+        for (int r = 0; r < size; r++) {
+            snprintf(value, sizeof(value), "%d of %d", round, r);
+            CHECK(round % 2 || strcmp(all + (size_t)r * PMI2_MAX_VALLEN, value) == 0);
+            CHECK(round == 2 || strcmp((const char *)values + r * stride, value) == 0);
+        }
+        if (round == 1)
+            use_up_descriptors();
+    }
+    free(all);
+}
+
+/* No descriptor is left to take the table's. */
+static void do_no_descriptor(void)
+{
+    unsigned long n_read, n_asked;
+
+    use_up_descriptors();
     init();
     put(rank ? "other" : "zero", "value");
     fence();
@@ -470,6 +509,8 @@ int main(int argc, char **argv)
         do_many();
     else if (strcmp(mode, "allgather") == 0)
         do_allgather(argument);
+    else if (strcmp(mode, "one-array") == 0)
+        do_one_array();
     else if (strcmp(mode, "full") == 0)
         do_full();
     else if (strcmp(mode, "write") == 0)

@@ -55,6 +55,7 @@ full)
     ;;
 limits)
     job 0 -n 3 -- no-descriptor
+    job 0 -n 3 -- one-array
     job 0 -n 2 -- write
     ;;
 death)

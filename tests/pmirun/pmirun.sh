@@ -235,6 +235,8 @@ test_hostile() {
         run 30 251 --timeout 20 $shm -n 3 "$raw" gone : -n 1 "$raw" late : -n 2 "$raw" gone
         out_has "got what was late"
     done
+    # What a rank has put before it ended is found, also when its end is noticed first.
+    run 30 0 --timeout 20 -n 3 "$raw" last "$dir"
     # A Get that is sent behind one that ends by --get-timeout has a time of its own.
     run 30 0 --timeout 20 --get-timeout 1 -n 3 "$raw" ahead
     several && run 30 0 --timeout 20 --get-timeout 1 -N 3 --launch fork -n 3 "$raw" ahead

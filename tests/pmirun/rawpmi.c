@@ -28,6 +28,8 @@
  *     rawpmi ahead         rank 0 and rank 1 wait for what nobody puts, rank 0 at once for another
  *                          key too, which rank 1 puts when its Get has ended; the others are in a
  *                          barrier
+ *     rawpmi last DIR      rank 0 waits for two keys that rank 1 puts as the last thing in its life,
+ *                          of which our pmirun learns before it reads them
  *     rawpmi far N DIR     spawns N processes, and waits for a key in their space that none of them
  *                          puts
  *     rawpmi room DIR      one of these: says in DIR/room which space that is, stays a little, and
@@ -36,10 +38,12 @@
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <linux/sockios.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -511,6 +515,84 @@ static void ahead(void)
     ask("cmd=barrier_in\n", "cmd=barrier_out");
 }
 
+/* Of a process's children, how many have ended and are not reaped; -1: it is not stopped. */
+static int n_zombies(int parent)
+{
+    char path[64], state;
+    int pid, n = 0;
+    FILE *f, *g;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", parent);
+    g = fopen(path, "r");
+    if (!g || fscanf(g, "%*d (%*[^)]) %c", &state) != 1 || (state != 'T' && state != 't'))
+        n = -1;
+    if (g)
+        fclose(g);
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
+    f = fopen(path, "r");
+    if (!f)
+        fail("cannot read who pmirun's children are");
+    while (n >= 0 && fscanf(f, "%d", &pid) == 1) {
+        snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+        g = fopen(path, "r");
+        n += g && fscanf(g, "%*d (%*[^)]) %c", &state) == 1 && state == 'Z';
+        if (g)
+            fclose(g);
+    }
+    fclose(f);
+    return n;
+}
+
+static void wait_for_zombies(int n)
+{
+    while (n_zombies(getppid()) < n)
+        usleep(1000);
+}
+
+/* pmirun is stopped while first rank 2 ends, so that it looks for who has ended before it looks
+ * into sockets, and then rank 1. */
+static void last(const char *dir)
+{
+    static char text[100000];
+    int left = 1, n;
+
+    if (rank == 0) {
+        snprintf(text, sizeof(text),
+                 "cmd=get kvsname=%s key=one fp-get=wait fp-src=1\n"
+                 "cmd=get kvsname=%s key=two fp-get=wait fp-src=1\n",
+                 kvsname, kvsname);
+        send_text(text);
+        await(dir, "ready");
+        await(dir, "final");
+        while (ioctl(fd, SIOCOUTQ, &left) == 0 && left > 0)
+            usleep(1000);
+        kill(getppid(), SIGSTOP);
+        wait_for_zombies(0);
+        make(dir, "stopped");
+        wait_for_zombies(2);
+        kill(getppid(), SIGCONT);
+        ask("", "cmd=get_result rc=0 value=1");
+        ask("", "cmd=get_result rc=0 value=2");
+    } else if (rank == 1) {
+        make(dir, "ready");
+        await(dir, "stopped");
+        wait_for_zombies(1);
+        n = snprintf(text, sizeof(text), "cmd=put kvsname=%s key=one value=1\n", kvsname);
+        while (n < 80000) /* more than is read at once */
+            n += snprintf(text + n, sizeof(text) - (size_t)n,
+                          "cmd=put kvsname=%s key=filler value=%0700d\n", kvsname, 0);
+        snprintf(text + n, sizeof(text) - (size_t)n,
+                 "cmd=put kvsname=%s key=two value=2\ncmd=finalize\n", kvsname);
+        send_text(text);
+        exit(0);
+    } else {
+        finalize();
+        make(dir, "final");
+        await(dir, "stopped");
+        exit(0);
+    }
+}
+
 static void far(char **argv)
 {
     char *again[] = {argv[0], (char[]){"spawn"}, argv[2], argv[0], (char[]){"room"}, argv[3], NULL};
@@ -609,6 +691,8 @@ int main(int argc, char **argv)
         gone();
     } else if (strcmp(mode, "ahead") == 0) {
         ahead();
+    } else if (strcmp(mode, "last") == 0 && argc > 2) {
+        last(argv[2]);
     } else if (strcmp(mode, "far") == 0 && argc > 3) {
         far(argv);
     } else if (strcmp(mode, "room") == 0 && argc > 2) {

@@ -31,6 +31,15 @@ static void ticks(struct world *w, uint32_t n)
     }
 }
 
+/* Nothing is left of Gets that nobody has answered, neither where they waited nor on the way. */
+static void expect_nothing(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_nodes; i++) {
+        assert_int_equal(w_stats(w, i).n_waiting, 0);
+        assert_int_equal(w_stats(w, i).n_keys, 0);
+    }
+}
+
 static void expect_none(const struct world *w, uint64_t token)
 {
     assert_true(w->gets[token].ended);
@@ -331,6 +340,7 @@ static void without_acknowledgements(void **state)
     ticks(&w, 20);
     assert_true(w.gets[t].ended);
     assert_int_equal(w.gets[t].rc, PMIWIRE_ETIME);
+    expect_nothing(&w);
     w_fini(&w);
 }
 
@@ -357,6 +367,7 @@ static void many_wait(void **state)
         ticks(&w, 1);
         for (uint32_t i = 0; i < 40; i++)
             expect_none(&w, t[i]);
+        expect_nothing(&w);
         assert_int_equal(w_stats(&w, 6).n_refused, 0);
         w_fini(&w);
     }
@@ -417,12 +428,41 @@ static void dense_elsewhere(void **state)
     w_fini(&w);
 }
 
+/* Of several nodes that wait for a key, one by one gives up; the rest are answered. */
+static void some_give_up(void **state)
+{
+    struct world w;
+    uint64_t t[15];
+
+    (void)state;
+    for (size_t d = 0; d < 3; d++) {
+        struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2, .wait_ns = 20000};
+
+        start(&w, 15, 15, &o);
+        for (uint32_t i = 14; i > 1; i--) {
+            t[i] = w_get(&w, i, "key", 1, PMIWIRE_GET_WAIT);
+            ticks(&w, 5);
+        }
+        for (uint32_t i = 2; i < 15; i++)
+            assert_int_equal(w.gets[t[i]].ended, i > 5);
+        w_put(&w, 1, "key", "v", PMIWIRE_HINT_SPARSE);
+        w_run(&w);
+        for (uint32_t i = 2; i < 15; i++)
+            if (w.gets[t[i]].rc != PMIWIRE_ETIME)
+                w_expect(&w, t[i], "v");
+        for (uint32_t i = 0; i < 15; i++)
+            assert_int_equal(w_stats(&w, i).n_waiting, 0);
+        w_fini(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_named_source),
         cmocka_unit_test(no_source),
         cmocka_unit_test(known_to_be_gone),
+        cmocka_unit_test(some_give_up),
         cmocka_unit_test(no_frames_for_short_waits),
         cmocka_unit_test(a_put_that_is_late),
         cmocka_unit_test(an_answer_that_is_late),

@@ -369,6 +369,8 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 7, PMIWIRE_FRAME_GONE, 0, 0, 0, up, 8},   /* not a neighbour */
         {PMIWIRE_EPROTO, 1, 2, PMIWIRE_FRAME_GONE, 0, 0, 0, up, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 0, 0, astray, 8},
+        {PMIWIRE_EPROTO, 1, 4, PMIWIRE_FRAME_GONE, 0, 0, 0, up, 8}, /* not from the asker's side */
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 0, 0, to_us, 8},
         {0, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, up, 8},
         {0, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, here, 8},
         {0, 1, 0, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 0, 0, to_us, 8},

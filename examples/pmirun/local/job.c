@@ -402,13 +402,12 @@ static void rank_inited(struct pmirun *pr, struct rank *r)
 void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
 {
     uint64_t t = clock_ns() - pr->start_ns;
-    const bool finalizes = state == PMIWIRE_CONN_FINALIZED && r->pmi_state != state;
 
     if (state != PMIWIRE_CONN_FAILED)
         r->pmi_state = state;
     else if (r->pmi_state == PMIWIRE_CONN_INITED)
         r->hung_up = true;
-    if (finalizes)
+    if (state == PMIWIRE_CONN_FINALIZED)
         wait_rank_gone(pr, r);
     if (pr->agent) {
         pr->agent->state(pr, r, state);
@@ -567,8 +566,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     rank_index_remove(&pr->by_pid, r);
     /* What it said last may still wait in the socket: finalize, or an abort. */
     pmi_drain(pr, r);
-    if (r->pmi_state != PMIWIRE_CONN_FINALIZED)
-        wait_rank_gone(pr, r);
+    wait_rank_gone(pr, r);
     job->n_live--;
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;

@@ -38,6 +38,8 @@ struct rank {
     enum rank_state state;
     uint32_t pmi_state; /* PMIWIRE_CONN_* as last reported; FAILED is not stored here */
     bool hung_up;       /* its connection ended between init and finalize */
+    bool gone;          /* it puts nothing any more: it has said finalize, or has exited and all
+                           that it said has been read */
     bool aborted;       /* it has asked for the end of all */
     uint32_t token;     /* PMI_PORT: its PMI_ID, good for one connection */
     bool token_used;
@@ -59,7 +61,7 @@ struct job {
         n_gave_up;     /* head: agents that have ranks of it; those that say that it failed */
     uint32_t n_inited; /* ranks that ever completed PMI init */
     uint32_t n_absent; /* ranks that exited without */
-    uint32_t n_gone;   /* ranks that put nothing any more: finalized, or exited */
+    uint32_t n_gone;   /* ranks that put nothing any more */
     bool absent_warned;
     bool abandoned;   /* a spawn that failed: how its ranks end does not matter */
     bool ended;       /* no rank of it is left here */

@@ -91,18 +91,13 @@ static void answer(struct pmirun *pr, struct waiter *list, int rc, struct pmiwir
     }
 }
 
-static bool is_gone(const struct rank *r)
-{
-    return r->pmi_state == PMIWIRE_CONN_FINALIZED || r->state == RANK_EXITED;
-}
-
 /* Is nobody left who could put its key? All ranks of such a job are in job->ranks. */
 static bool is_in_vain(const struct waiter *g)
 {
     const struct job *job = g->job;
 
     if (g->src >= 0 && g->src != g->rank)
-        return is_gone(&job->ranks[g->src]);
+        return job->ranks[g->src].gone;
     return job->n_gone + (g->rank >= 0) >= job->n_ranks;
 }
 
@@ -182,10 +177,13 @@ void wait_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
     answer(pr, list, 0, value);
 }
 
-void wait_rank_gone(struct pmirun *pr, const struct rank *r)
+void wait_rank_gone(struct pmirun *pr, struct rank *r)
 {
     struct job *job = r->job;
 
+    if (r->gone)
+        return;
+    r->gone = true;
     job->n_gone++;
     if (job->exchange)
         exchange_gone(job, (int32_t)r->number);

@@ -15,8 +15,8 @@ struct rank;
 int wait_begin(struct pmirun *pr, struct job *job, const struct pmiwire_peer *who, int32_t src,
                struct pmiwire_str key, uint64_t token);
 void wait_put(struct pmirun *pr, struct job *job, struct pmiwire_str key,
-              struct pmiwire_str value);                      /* after it has been stored */
-void wait_rank_gone(struct pmirun *pr, const struct rank *r); /* has finalized, or exited without */
+              struct pmiwire_str value);                /* after it has been stored */
+void wait_rank_gone(struct pmirun *pr, struct rank *r); /* it puts nothing any more */
 void wait_job_ended(struct pmirun *pr, struct job *job);
 void wait_conn_closed(struct conn *c);
 void wait_tick(struct pmirun *pr); /* twice a second: --get-timeout; on several nodes who is gone */

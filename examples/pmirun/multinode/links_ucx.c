@@ -6,7 +6,7 @@
  * UCX authenticates nobody and encrypts nothing, so each message is a datagram (channel.h) sealed
  * with the key of its pair and direction, behind a header with its sender, receiver and number. One
  * that is not authentic, or replayed, is refused and reported; one that overtook another waits for
- * that.
+ * that. Nobody sends a message again: where one cannot be kept, its sender is lost.
  *
  * libucp is loaded when an agent wants it: linked, it would cost every pmirun 10 ms at its start,
  * and be needed on each node.
@@ -121,8 +121,12 @@ static struct waiting *unseal(struct ucx *u, const struct header *h, const void 
         return NULL;
     }
     w = malloc(sizeof(*w) + n);
-    if (!w || !datagram_unseal(peer->in_key, h->seq, p, n, w->bytes)) {
-        refuse(u, w ? "not authentic" : "out of memory");
+    if (!w) {
+        agent_lost(u->pr, h->from, "no memory for its message");
+        return NULL;
+    }
+    if (!datagram_unseal(peer->in_key, h->seq, p, n, w->bytes)) {
+        refuse(u, "not authentic");
         free(w);
         return NULL;
     }
@@ -131,10 +135,26 @@ static struct waiting *unseal(struct ucx *u, const struct header *h, const void 
     return w;
 }
 
-static void keep(struct ucx *u, struct ucx_peer *peer, struct waiting *w)
+static bool is_waiting(const struct ucx_peer *peer, uint64_t seq)
 {
+    const struct waiting *w = peer->waiting;
+
+    while (w && w->seq != seq)
+        w = w->next;
+    return w != NULL;
+}
+
+static void keep(struct ucx *u, uint32_t from, struct waiting *w)
+{
+    struct ucx_peer *peer = &u->peers[from];
+
+    if (is_waiting(peer, w->seq)) {
+        refuse(u, "replayed");
+        free(w);
+        return;
+    }
     if (peer->n_waiting == MAX_WAITING) {
-        refuse(u, "too far ahead of others");
+        agent_lost(u->pr, from, "too many of its messages overtook others");
         free(w);
         return;
     }
@@ -184,7 +204,7 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_len, voi
     }
     w = unseal(u, &h, data, n);
     if (w && w->seq > u->peers[h.from].in_seq) {
-        keep(u, &u->peers[h.from], w);
+        keep(u, h.from, w);
     } else if (w) {
         deliver(u, h.from, w->bytes, w->n);
         free(w);

@@ -17,17 +17,17 @@
 #define SHAKE_NS       (5 * NS_PER_S)
 #define MAX_COMPLAINTS 20u /* lines about connections that were refused */
 
-/* libsodium would abort(), which is how it answers a system without random numbers. */
-static void no_random(void)
+/* libsodium would abort(): it has been misused, or the system gives no random numbers. */
+static void misused(void)
 {
-    die(STATUS_RESOURCES, "libsodium has no random numbers");
+    die(STATUS_RESOURCES, "libsodium gives up: it gets no random numbers, or was called wrongly");
 }
 
 void net_init(struct pmirun *pr, const struct net_ops *ops)
 {
-    sodium_set_misuse_handler(no_random);
+    sodium_set_misuse_handler(misused);
     if (sodium_init() < 0)
-        no_random();
+        die(STATUS_RESOURCES, "libsodium cannot be initialized");
     pr->nodes->net.ops = ops;
     pr->nodes->net.listener.fd = -1;
 }

@@ -49,7 +49,7 @@ struct net {
     bool any_dead;
 };
 
-/* Before anything else: libsodium too. Exits when that has no random numbers. */
+/* Before anything else: libsodium too. Exits when that fails. */
 void net_init(struct pmirun *pr, const struct net_ops *ops);
 /* Listens at `address` (a number; NULL: everywhere). 0 or -errno, and the port. */
 int net_listen(struct pmirun *pr, const char *address, uint16_t *port);

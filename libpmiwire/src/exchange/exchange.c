@@ -193,6 +193,7 @@ static void expire(struct pmiwire_exchange *x, uint32_t e)
         else
             pmiwire__waiter_keep(x, e, w);
     }
+    pmiwire__ask_no_more(x, e);
 }
 
 void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)

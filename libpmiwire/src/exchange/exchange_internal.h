@@ -78,9 +78,10 @@ struct pmiwire__run {
 enum { /* flags of an entry */
        PMIWIRE__KEY_USED = 1,
        PMIWIRE__KEY_VALUE = 2,
-       PMIWIRE__KEY_ASKED = 4,      /* a GET_REMOTE request is under way */
-       PMIWIRE__KEY_ASKED_WAIT = 8, /* a GET_WAIT request is */
-       PMIWIRE__KEY_COPY = 16       /* on the list of copies, dropped at a Fence */
+       PMIWIRE__KEY_ASKED = 4,       /* a GET_REMOTE request is under way */
+       PMIWIRE__KEY_ASKED_WAIT = 8,  /* a GET_WAIT request is */
+       PMIWIRE__KEY_COPY = 16,       /* on the list of copies, dropped at a Fence */
+       PMIWIRE__KEY_ASKED_FRESH = 32 /* the request under way has ended the GET_WAIT request */
 };
 
 struct pmiwire__key {
@@ -349,6 +350,8 @@ int pmiwire__fenced_keep(struct pmiwire_exchange *x, const struct pmiwire__recor
 void pmiwire__fenced_forget(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number);
 /* Send requests for those who wait at an entry, where none is in flight. */
 void pmiwire__ask_again(struct pmiwire_exchange *x, uint32_t e);
+/* Gets at an entry have ended in vain: if nobody waits there any more, the home is told. */
+void pmiwire__ask_no_more(struct pmiwire_exchange *x, uint32_t e);
 /* A Fence is complete: answer those who waited for what it has brought. 0 or -ENOMEM. */
 int pmiwire__after_fence(struct pmiwire_exchange *x);
 

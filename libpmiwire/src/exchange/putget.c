@@ -72,6 +72,8 @@ static void ask(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint3
     iov[n++] = (struct iovec){&me, sizeof(me)};
     iov[n++] = (struct iovec){(void *)(uintptr_t)key.ptr, key.len};
     entry->flags |= asked_bit(flags);
+    if (flags & PMIWIRE__FRAME_FRESH)
+        entry->flags |= PMIWIRE__KEY_ASKED_FRESH;
     pmiwire__send(x, to, &f, iov, n);
 }
 
@@ -115,6 +117,15 @@ void pmiwire__ask_again(struct pmiwire_exchange *x, uint32_t e)
     for (i = 0; i < 2; i++)
         if (any[i] && !(pmiwire__key_at(x, e)->flags & asked_bit(kinds[i])))
             ask(x, e, NULL, 0, seq[i], i == 0 && fresh ? PMIWIRE__FRAME_FRESH : kinds[i]);
+}
+
+void pmiwire__ask_no_more(struct pmiwire_exchange *x, uint32_t e)
+{
+    const struct pmiwire__key *entry = pmiwire__key_at(x, e);
+
+    if (entry->head == PMIWIRE__NONE && (entry->flags & PMIWIRE__KEY_ASKED_WAIT) &&
+        !(entry->flags & (PMIWIRE__KEY_ASKED | PMIWIRE__KEY_VALUE)))
+        ask(x, e, NULL, 0, x->seq, PMIWIRE__FRAME_FRESH);
 }
 
 /* The entry has a new value: serve those who wait for it, as far as it is good enough for them. */
@@ -452,13 +463,34 @@ static uint32_t node_at(const char *nodes, uint32_t i)
     return node;
 }
 
+/* What these nodes have asked for with a FRESH request they wait for no more, or will ask anew. */
+static void wait_no_more(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n)
+{
+    uint32_t w = pmiwire__waiters_take(x, e), next, i;
+
+    for (; w != PMIWIRE__NONE; w = next) {
+        const struct pmiwire__waiter *waiter = &x->store.waiters[w];
+
+        next = waiter->next;
+        for (i = 0; i < n && waiter->token != node_at(nodes, i); i++)
+            ;
+        if (waiter->remote && waiter->wait && i < n)
+            pmiwire__waiter_free(x, w);
+        else
+            pmiwire__waiter_keep(x, e, w);
+    }
+    pmiwire__key_tidy(x, e);
+}
+
 /* Not here, or not good enough: wait for it here, or pass the request on. */
 static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                        const char *nodes, struct pmiwire_str key, uint32_t home)
 {
     bool wait = f->flags & PMIWIRE__FRAME_WAIT;
-    uint32_t e, i;
+    uint32_t e = pmiwire__key_find(x, home, key), i;
 
+    if (e != PMIWIRE__NONE && (f->flags & PMIWIRE__FRAME_FRESH))
+        wait_no_more(x, e, nodes, f->arg);
     if (home == x->me && !wait) {
         for (i = 0; i < f->arg; i++)
             answer(x, node_at(nodes, i), key, NULL, x->seq > f->seq ? x->seq : f->seq, false);
@@ -524,6 +556,14 @@ static int check_answer(const struct pmiwire_exchange *x, const struct pmiwire__
     return 0;
 }
 
+/* Flags of an entry that an answer ends. */
+static uint16_t ended_bits(const struct pmiwire_exchange *x, uint32_t e, uint8_t flags)
+{
+    if ((flags & PMIWIRE__FRAME_WAIT) || !(pmiwire__key_at(x, e)->flags & PMIWIRE__KEY_ASKED_FRESH))
+        return asked_bit(flags);
+    return PMIWIRE__KEY_ASKED | PMIWIRE__KEY_ASKED_FRESH | PMIWIRE__KEY_ASKED_WAIT;
+}
+
 int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                        size_t n)
 {
@@ -539,14 +579,14 @@ int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *
     if (f->flags & PMIWIRE__FRAME_FOUND) {
         if (pmiwire__keys_reserve(x, 0, rec.bytes) != 0)
             return -ENOMEM;
-        pmiwire__key_at(x, e)->flags &= (uint16_t)~asked_bit(f->flags);
+        pmiwire__key_at(x, e)->flags &= (uint16_t)~ended_bits(x, e, f->flags);
         if (!(pmiwire__key_at(x, e)->flags & PMIWIRE__KEY_VALUE) ||
             pmiwire__key_at(x, e)->stamp <= f->seq)
             pmiwire__key_set(x, e, rec.value, f->seq);
         pmiwire__key_is_copy(x, e);
         serve(x, e);
     } else {
-        pmiwire__key_at(x, e)->flags &= (uint16_t)~asked_bit(f->flags);
+        pmiwire__key_at(x, e)->flags &= (uint16_t)~ended_bits(x, e, f->flags);
         serve_missing(x, e, f->seq);
     }
     return 0;

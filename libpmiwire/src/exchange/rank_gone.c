@@ -172,7 +172,7 @@ int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                      size_t n)
 {
     struct question q;
-    uint32_t node, to;
+    uint32_t node, from, to;
 
     if ((f->flags & ~PMIWIRE__FRAME_FOUND) || f->arg || f->seq || n != sizeof(q))
         return PMIWIRE_EPROTO;
@@ -180,8 +180,9 @@ int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     if (q.rank >= x->n_ranks || q.asker >= x->n_nodes)
         return PMIWIRE_EPROTO;
     node = x->ops.node_of(x->ctx, q.rank);
+    from = f->flags ? node : q.asker;
     to = f->flags ? q.asker : node;
-    if (node == q.asker || pmiwire__tree_hop(x, f->from) != f->from ||
+    if (node == q.asker || from == x->me || pmiwire__tree_hop(x, from) != f->from ||
         (to != x->me && pmiwire__tree_hop(x, to) == f->from))
         return PMIWIRE_EPROTO;
     if (to != x->me)
