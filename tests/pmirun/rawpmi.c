@@ -28,8 +28,8 @@
  *     rawpmi ahead         rank 0 and rank 1 wait for what nobody puts, rank 0 at once for another
  *                          key too, which rank 1 puts when its Get has ended; the others are in a
  *                          barrier
- *     rawpmi last DIR      rank 0 waits for two keys that rank 1 puts as the last thing in its life,
- *                          of which our pmirun learns before it reads them
+ *     rawpmi last DIR      rank 0 waits for two keys that rank 1 puts as the last thing that
+ *                          it does, of which our pmirun learns before it reads them
  *     rawpmi far N DIR     spawns N processes, and waits for a key in their space that none of them
  *                          puts
  *     rawpmi room DIR      one of these: says in DIR/room which space that is, stays a little, and
