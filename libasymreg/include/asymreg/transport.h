@@ -253,13 +253,13 @@ struct asymreg_transport_ops {
     void (*rkey_release)(struct asymreg_transport *t, struct asymreg_ep *ep,
                          struct asymreg_rkey *rkey);
     /**
-     * With ASYMREG_CAP_MAP. The address in this process at which [addr, addr+bytes) of a table can
-     * be read with plain loads (and, if it was registered with ASYMREG_MEM_ACTIVITY, written with
-     * plain stores), until rkey_release(). ASYMREG_ENOTSUP for memory that cannot. The transport
-     * has made sure that the peer cannot take the memory away (no SIGBUS).
+     * With ASYMREG_CAP_MAP. The address in this process at which [addr, addr+bytes) can be read
+     * with plain loads, and, if `write` is not 0, written with plain stores, until rkey_release().
+     * ASYMREG_ENOTSUP for memory that cannot, whatever its handle says. The transport has made sure
+     * that the peer cannot take the memory away (no SIGBUS).
      */
     int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
-               uint64_t addr, uint64_t bytes, const void **ptr);
+               uint64_t addr, uint64_t bytes, int write, const void **ptr);
     /**
      * Optional: whether operations of these permissions (ASYMREG_READ and so on) at `addr` can be
      * made with this key, and if not, why: for asymreg_resolve(), after one has failed with

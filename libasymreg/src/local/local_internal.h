@@ -113,7 +113,8 @@ int asymreg__local_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, co
 void asymreg__local_release(struct asymreg_transport *t, struct asymreg_ep *ep,
                             struct asymreg_rkey *rkey);
 int asymreg__local_map(struct asymreg_transport *t, struct asymreg_ep *ep,
-                       struct asymreg_rkey *rkey, uint64_t addr, uint64_t bytes, const void **ptr);
+                       struct asymreg_rkey *rkey, uint64_t addr, uint64_t bytes, int write,
+                       const void **ptr);
 
 /* local_copy.c: likewise. */
 int asymreg__local_check(struct asymreg_transport *t, struct asymreg_ep *ep,

@@ -284,11 +284,12 @@ void asymreg__local_release(struct asymreg_transport *t, struct asymreg_ep *ep,
 }
 
 int asymreg__local_map(struct asymreg_transport *t, struct asymreg_ep *ep,
-                       struct asymreg_rkey *rkey, uint64_t addr, uint64_t bytes, const void **ptr)
+                       struct asymreg_rkey *rkey, uint64_t addr, uint64_t bytes, int write,
+                       const void **ptr)
 {
     (void)t, (void)ep;
-    if (rkey->kind != KEY_DIRECT || (!rkey->writable && (rkey->flags & ASYMREG_MEM_ACTIVITY)) ||
-        addr < rkey->addr || bytes > rkey->bytes || addr - rkey->addr > rkey->bytes - bytes)
+    if (rkey->kind != KEY_DIRECT || (write && !rkey->writable) || addr < rkey->addr ||
+        bytes > rkey->bytes || addr - rkey->addr > rkey->bytes - bytes)
         return ASYMREG_ENOTSUP; /* not safely */
     *ptr = rkey->ptr + (addr - rkey->addr);
     return 0;

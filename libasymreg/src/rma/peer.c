@@ -321,7 +321,7 @@ int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
                                     &k->rkey, err);
         const void *mapped;
         if (rc == 0 && (c->caps.flags & ASYMREG_CAP_MAP) && c->t->ops->map &&
-            c->t->ops->map(c->t, p->ep, k->rkey, seg.base, bytes, &mapped) == 0)
+            c->t->ops->map(c->t, p->ep, k->rkey, seg.base, bytes, 0, &mapped) == 0)
             k->mapped = mapped;
         asymreg__t_unlock(c);
     }
@@ -357,7 +357,7 @@ static int open_activity(struct asymreg_context *c, struct asymreg__peer *p, con
                     : ops->rkey_unpack(c->t, p->ep, bytes + 8, n - 8, at, sizeof(*p->activity),
                                        &p->activity_key, err);
     if (rc == 0)
-        rc = ops->map(c->t, p->ep, p->activity_key, at, sizeof(*p->activity), &mapped);
+        rc = ops->map(c->t, p->ep, p->activity_key, at, sizeof(*p->activity), 1, &mapped);
     if (rc == ASYMREG_ENOTSUP)
         return asymreg__fail(err, ASYMREG_EUNREACH,
                              "the peer drains (ASYMREG_DRAIN), and the memory that it needs for "
@@ -385,7 +385,7 @@ static int peer_connect(struct asymreg_context *c, struct asymreg__peer *p, cons
         rc = ops->rkey_unpack(c->t, p->ep, handle, b->handle_bytes, b->table_addr, b->table_bytes,
                               &p->table_key, err);
     if (rc == 0 && (c->caps.flags & ASYMREG_CAP_MAP) && ops->map &&
-        ops->map(c->t, p->ep, p->table_key, b->table_addr, b->table_bytes, &p->mapped) < 0)
+        ops->map(c->t, p->ep, p->table_key, b->table_addr, b->table_bytes, 0, &p->mapped) < 0)
         p->mapped = NULL; /* then it is read by get */
     if (rc == 0 && b->activity_bytes)
         rc = open_activity(c, p, activity, b->activity_bytes, err);
