@@ -302,7 +302,7 @@ static void client(struct bench *b, const struct kind *k, uint32_t n, int sock)
                                  &c.key, NULL) < 0);
     const void *raw;
     if (strcmp(k->name, "shm") == 0 &&
-        c.t->ops->map(c.t, c.ep, c.key, m.handle_addr, m.handle_len, &raw) == 0)
+        c.t->ops->map(c.t, c.ep, c.key, m.handle_addr, m.handle_len, 1, &raw) == 0)
         c.raw = (char *)(uintptr_t)raw;
     compare(b, k, &c, "mix");
     c.flush_each = true;
