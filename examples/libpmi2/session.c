@@ -69,8 +69,8 @@ int environment_read(struct environment *env)
     return env->fd < 0 ? env->fd : 0;
 }
 
-/* The descriptor may be non-blocking: that belongs to its open file, which whoever shares it may
- * have set so. */
+/* The descriptor may be non-blocking: O_NONBLOCK belongs to the open file, and any process that
+ * shares the file can set it. */
 static int is_not_ready(int fd, short events)
 {
     struct pollfd pfd = {.fd = fd, .events = events};

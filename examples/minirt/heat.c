@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Heat in a plate, a five-point stencil. The ranks form a grid; a rank's neighbours are those of
- * its row's and its column's team, and get its edges by puts into their halo, of which there are
- * two that take turns, so that one barrier an iteration is enough.
+ * its row's and its column's team. It puts its edges into their halos. Each rank has two halos that
+ * alternate, so that one barrier an iteration is enough.
  *
  * With --checkpoint DIR every rank commits its block every --every iterations to a checkpoint of
  * libstorwin, and begins with the newest state that *all* ranks have. Ranks are at most one commit
@@ -136,7 +136,7 @@ static void open_checkpoint(struct plate *p, const char *dir)
         printf("heat: restarted at iteration %" PRIu64 "\n", common);
 }
 
-/* All ranks have committed when any goes on. A rank that is ahead after a restart has this state
+/* No rank continues before all have committed. A rank that is ahead after a restart has this state
  * already. */
 static void checkpoint(struct plate *p)
 {

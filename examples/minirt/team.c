@@ -43,10 +43,10 @@ int minirt_barrier(struct minirt_team *team)
 
 /*
  * libasymreg's groups have nothing that combines values. So, by dissemination: in round k rank r
- * says what it knows, and reads what rank r + 2^k says, so that after the last everybody has heard
- * of all, of some twice: what is combined on the way must not mind. Who has been through the next
- * one knows that all have been through this. Reading waits at a distance; barriers, of which there
- * are more, wait for flags of their own.
+ * publishes what it knows and reads what rank r + 2^k publishes. After the last round every rank
+ * has every value, some of them twice: the operation must be idempotent. A rank that completes the
+ * next agreement knows that all ranks completed this one. Reads poll remote memory; barriers are
+ * more frequent and wait for local flags.
  */
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least)
 {
@@ -261,8 +261,7 @@ int minirt_team_free(struct minirt_team *team)
     return rc;
 }
 
-/* Nobody writes to its slot any more, or waits for what is said there: whoever has it next begins
- * with 0. */
+/* No rank writes to the team's slot or waits on it any more: clear it for the next team. */
 void minirt__team_drop(struct minirt_team *team)
 {
     if (!team)

@@ -12,8 +12,8 @@
  *   fence      Put, Fence, and a Get when a card is needed. For larger jobs under other servers
  *
  * In none of them does a process touch a card that it does not need. Where a card is longer than a
- * PMI value, as those of UCX on a machine with several networks are, what is spread is its
- * beginning; the rest is put as pairs, for whoever needs that card to get.
+ * PMI value (UCX's are, on a machine with several networks), the ranks spread its beginning. They
+ * put the rest as pairs; a rank that needs the card gets them.
  */
 #include "internal.h"
 
@@ -180,8 +180,8 @@ static int ring_meet(struct minirt *rt)
     uint32_t id = rt->rank;
 
     to_text(rt, 0, text);
-    /* A Ring is no Fence: pieces must be there before anybody is told of them. Only UCX's cards may
-     * be that long. */
+    /* A Ring is not a Fence: publish the pieces before any rank learns of them. Only UCX's cards
+     * are long enough to have pieces. */
     if ((rt->transport == UCX && (rc = PMI2_KVS_Fence()) != PMI2_SUCCESS) ||
         (rc = PMIX_Ring(text, &rank, &ranks, left, right, CARD_TEXT)) != PMI2_SUCCESS)
         return pmi(rt, "Ring", rc);
@@ -203,8 +203,8 @@ static int ring_meet(struct minirt *rt)
     return 0;
 }
 
-/* Each time over the largest power of two that does not pass the one wanted. Whoever is known
- * already is stepped over. */
+/* Each hop covers the largest power of two that does not pass the rank wanted. Ranks whose card is
+ * known already are skipped. */
 static int ring_find(struct minirt *rt, uint32_t id, char *text)
 {
     for (uint32_t at = rt->rank, next;; at = next) {
