@@ -398,10 +398,13 @@ static void say_stuck(struct pmirun *pr, const char *then)
                                        [PMIWIRE_GONE_ABSENT] = "has ended without PMI init"};
     const struct stuck *s = &pr->stuck;
     char name[RANK_NAME_BYTES];
+    uint32_t why = s->why;
 
+    if (why == PMIWIRE_GONE_CLOSED && s->gone->state == RANK_EXITED) /* which came first */
+        why = s->gone->pmi_state == PMIWIRE_CONN_NEW ? PMIWIRE_GONE_ABSENT : PMIWIRE_GONE_ENDED;
     say(pr, "%s (pid %d, %s) %s: %s that other ranks wait in cannot complete%s",
         rank_name(pr, s->gone, name), (int)s->gone->pid, program(s->gone),
-        s->why >= 1 && s->why < sizeof(whys) / sizeof(whys[0]) ? whys[s->why] : "is gone",
+        why >= 1 && why < sizeof(whys) / sizeof(whys[0]) ? whys[why] : "is gone",
         s->coll < sizeof(colls) / sizeof(colls[0]) ? colls[s->coll] : "a barrier", then);
 }
 
