@@ -350,6 +350,9 @@ PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
  */
 PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why);
 
+/** @brief Bytes of the longest value of the last Allgather, from its first ops->pairs() on. */
+PMIWIRE_API uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x);
+
 /**
  * @brief Who makes it impossible that the collective of a kind that is under way, or would be the
  *        next, completes.

@@ -216,6 +216,7 @@ struct pmiwire_exchange {
 
     uint32_t n_links; /* of a collective */
     uint64_t all_links;
+    uint32_t longest; /* value of the last Allgather */
     uint64_t full;                 /* links that ops->send() has said enough of */
     struct pmiwire__coll colls[2]; /* Fence, Allgather */
 

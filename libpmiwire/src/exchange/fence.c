@@ -370,6 +370,31 @@ static int make_blocks(struct pmiwire_exchange *x, struct pmiwire__coll *c, cons
     return rc;
 }
 
+static uint32_t longest_value(const struct pmiwire__buf *b, const uint64_t *order, size_t n)
+{
+    uint32_t longest = 0;
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        const size_t at = (uint32_t)order[i];
+        struct pmiwire__segment s;
+        struct pmiwire__run run;
+        const char *p;
+
+        (void)pmiwire__segment_read(b->ptr + at, b->len - at, &s);
+        p = s.runs;
+        while (p < s.runs + s.bytes && pmiwire__run_read(&p, s.runs + s.bytes, &run) == 0)
+            if (run.value > longest)
+                longest = run.value;
+    }
+    return longest;
+}
+
+uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x)
+{
+    return x->longest;
+}
+
 /* Hand all pairs over. */
 static int deliver(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
@@ -394,6 +419,7 @@ static int deliver(struct pmiwire_exchange *x, struct pmiwire__coll *c)
             memset(t.seen, 0, bits);
         (void)list_segments(b, order, &bytes);
         pmiwire__sort(order, n, sizeof(*order));
+        x->longest = longest_value(b, order, n);
         rc = make_blocks(x, c, order, n, bytes, &t);
         if (rc == 0 && bits && t.total != x->n_ranks)
             rc = PMIWIRE_EPROTO;

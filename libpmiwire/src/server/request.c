@@ -353,16 +353,16 @@ static void get_far(const struct pmiwire__req *q, struct pmiwire__job *j, struct
     uint32_t how;
     int rc;
 
-    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SRCID, &srcid);
     rc = word_of(q, PMIWIRE_EXT_GET, words, &how);
+    if (rc == 0 && how != PMIWIRE_GET_WAIT && j->all_here) { /* there is nobody else to ask */
+        pmiwire__reply_value(c, q->cmd, PMIWIRE_ENOENT, value);
+        return;
+    }
+    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SRCID, &srcid);
     if (rc == 0 && pmiwire_msg_ext(q->msg, PMIWIRE_EXT_SRC, &src) == 0)
         rc = pmiwire__parse_int(src, &srcid);
     if (rc != 0) {
         pmiwire__refuse(c, q->cmd, rc, NULL);
-        return;
-    }
-    if (how != PMIWIRE_GET_WAIT && j->all_here) { /* there is nobody else to ask */
-        pmiwire__reply_value(c, q->cmd, PMIWIRE_ENOENT, value);
         return;
     }
     if (srcid < 0 || (how == PMIWIRE_GET_LOCAL && (uint32_t)srcid >= j->n_ranks))
