@@ -327,10 +327,10 @@ PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t r
                                            struct pmiwire_str value);
 
 /**
- * @brief During ops->pairs(): the longest value of all that this collective brings, bytes. The same
- *        in every call for one. May be called there.
+ * @brief Bytes of the longest value of the last Allgather, from its first ops->pairs() on, which may
+ *        call this.
  */
-PMIWIRE_API size_t pmiwire_exchange_longest(const struct pmiwire_exchange *x);
+PMIWIRE_API uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x);
 
 /**
  * @brief A local rank enters the Ring. ops->ringed() is called for each.

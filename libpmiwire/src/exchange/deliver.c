@@ -24,7 +24,7 @@ struct place {
 };
 
 /* How many there are, what they are as records, and the longest value. */
-static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *bytes, size_t *longest)
+static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *bytes, uint32_t *longest)
 {
     struct pmiwire__segment s;
     struct pmiwire__run run;
@@ -182,7 +182,8 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
     const size_t bits = kind == PMIWIRE_COLL_ALLGATHER ? (x->n_ranks + 7) / 8 : 0;
     struct delivery d = {.kind = kind, .number = number};
     uint64_t bytes, *order;
-    const size_t n = count_segments(*chunks, &bytes, &x->longest);
+    uint32_t longest;
+    const size_t n = count_segments(*chunks, &bytes, &longest);
     struct place *places;
     int rc;
 
@@ -190,6 +191,8 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
         return kind == PMIWIRE_COLL_ALLGATHER ? PMIWIRE_EPROTO : 0;
     if (n > UINT32_MAX)
         return -ENOMEM;
+    if (kind == PMIWIRE_COLL_ALLGATHER)
+        x->longest = longest;
     rc = make_room(x, &d, bytes, bits);
     order = pmiwire__mem_realloc(&x->mem, NULL, 0, n * sizeof(*order));
     places = pmiwire__mem_realloc(&x->mem, NULL, 0, n * sizeof(*places));
@@ -210,7 +213,7 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
     return rc;
 }
 
-size_t pmiwire_exchange_longest(const struct pmiwire_exchange *x)
+uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x)
 {
     return x->longest;
 }

@@ -228,7 +228,7 @@ struct pmiwire_exchange {
     uint64_t all_links;
     uint64_t full;                 /* links that ops->send() has said enough of */
     struct pmiwire__coll colls[2]; /* Fence, Allgather */
-    size_t longest;                /* value of the Allgather that is being delivered */
+    uint32_t longest;              /* value of the last Allgather */
 
     uint32_t ring_number;
     struct pmiwire__ring *ring;               /* under way, NULL: nobody is in */
