@@ -107,7 +107,7 @@ static void one_goes(uint32_t n_nodes, bool v2, enum what what, enum way way, ui
     }
     for (uint32_t r = 0; r < RANKS; r++)
         if (is_waiter(r, what, goer))
-            hears_of(r, what, goer, way);
+            hears(r, what, goer, way, what == GET && n_nodes > 1);
     check_stuck(n_nodes, what, goer);
     /* Again: at once, and nobody is told twice. */
     for (uint32_t r = 0; r < RANKS; r++)
