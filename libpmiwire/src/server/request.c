@@ -326,7 +326,7 @@ void pmiwire__get_done(struct pmiwire_conn *c, int rc, struct pmiwire_str value)
     uint32_t why = 0;
     int32_t rank = PMIWIRE_RANK_NONE;
 
-    if (rc == PMIWIRE_ENOENT)
+    if (rc == PMIWIRE_ENOENT && !j->removed)
         rank = pmiwire_exchange_get_culprit(j->x, &why);
     pmiwire__resume(c);
     if (rank != PMIWIRE_RANK_NONE)
