@@ -610,7 +610,9 @@ static void far(char **argv)
     fclose(f);
     unlink(name);
     snprintf(text, sizeof(text), "cmd=get kvsname=%s key=never fp-get=wait\n", space);
-    ask(text, "cmd=get_result rc=-");
+    ask(text, "cmd=get_result rc=");
+    if (*field("rc") == '0')
+        fail("found what nobody has put");
     puts("no such key there");
     fflush(stdout);
 }

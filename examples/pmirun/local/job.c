@@ -419,7 +419,11 @@ void job_judge(struct pmirun *pr)
     if (pr->now_ns < job_judgement(pr))
         return;
     if (!pr->stopping) {
-        status = c->by ? c->status : pr->status_set ? pr->status : STATUS_STUCK;
+        status = STATUS_STUCK;
+        if (pr->stuck.gone && pr->status_set) /* of the first that failed */
+            status = pr->status;
+        else if (c->by)
+            status = c->status;
         if (pr->stuck.gone)
             say_stuck(pr, c->by ? "" : "; stopping the job");
         if (c->by)
