@@ -388,23 +388,26 @@ uint64_t job_judgement(const struct pmirun *pr)
     return at;
 }
 
+/* Of a process that ends, its connection is often seen to end first. */
+static const char *how_it_is_gone(const struct stuck *s)
+{
+    if (s->why == PMIWIRE_GONE_FINALIZED)
+        return "has finalized";
+    if (s->why == PMIWIRE_GONE_CUT_OFF)
+        return "was cut off from PMI";
+    if (s->gone->state != RANK_EXITED)
+        return "has closed its PMI connection";
+    return s->gone->pmi_state == PMIWIRE_CONN_NEW ? "has ended without PMI init" : "has ended";
+}
+
 static void say_stuck(struct pmirun *pr, const char *then)
 {
     static const char *const colls[] = {"a fence", "an Allgather", "a Ring"};
-    static const char *const whys[] = {[PMIWIRE_GONE_FINALIZED] = "has finalized",
-                                       [PMIWIRE_GONE_ENDED] = "has ended",
-                                       [PMIWIRE_GONE_CLOSED] = "has closed its PMI connection",
-                                       [PMIWIRE_GONE_CUT_OFF] = "was cut off from PMI",
-                                       [PMIWIRE_GONE_ABSENT] = "has ended without PMI init"};
     const struct stuck *s = &pr->stuck;
     char name[RANK_NAME_BYTES];
-    uint32_t why = s->why;
 
-    if (why == PMIWIRE_GONE_CLOSED && s->gone->state == RANK_EXITED) /* which came first */
-        why = s->gone->pmi_state == PMIWIRE_CONN_NEW ? PMIWIRE_GONE_ABSENT : PMIWIRE_GONE_ENDED;
     say(pr, "%s (pid %d, %s) %s: %s that other ranks wait in cannot complete%s",
-        rank_name(pr, s->gone, name), (int)s->gone->pid, program(s->gone),
-        why >= 1 && why < sizeof(whys) / sizeof(whys[0]) ? whys[why] : "is gone",
+        rank_name(pr, s->gone, name), (int)s->gone->pid, program(s->gone), how_it_is_gone(s),
         s->coll < sizeof(colls) / sizeof(colls[0]) ? colls[s->coll] : "a barrier", then);
 }
 
