@@ -137,8 +137,10 @@ static void enter(uint32_t r)
     struct rank *me = &ranks[r];
 
     /* Most do what all do. */
-    me->what = rnd(&k.cl.w, 8) ? common : (enum what)rnd(&k.cl.w, N_WHATS);
+    me->what = rnd(&k.cl.w, 5) ? common : (enum what)rnd(&k.cl.w, N_WHATS);
     me->other = (r + 1 + rnd(&k.cl.w, k.n - 1)) % k.n;
+    if (me->what == GROUP && rnd(&k.cl.w, 2)) /* the same two more often */
+        me->other = r / k.cl.w.n_nodes % 2 ? r - k.cl.w.n_nodes : (r + k.cl.w.n_nodes) % k.n;
     if (me->what == GET && k.cl.w.n_nodes > 1 && rnd(&k.cl.w, 4))
         me->what = GET_NAMED;
     switch (me->what) {
