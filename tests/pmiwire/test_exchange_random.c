@@ -44,7 +44,8 @@ struct actor {
 
 struct play {
     struct world w;
-    uint32_t design, arity, flags;
+    uint32_t design, arity, flags, unhinted;
+    bool store; /* the caller has one: ops->find is set */
     struct history keys[KEYS];
     struct actor actors[MAX_RANKS];
     uint32_t next_value;
@@ -61,6 +62,51 @@ struct play {
     uint32_t to_tell[MAX_NODES], n_to_tell;
     bool told[MAX_NODES];
 };
+
+/* ---- the caller's store, for runs with ops->find ---- */
+
+static struct store {
+    struct {
+        char key[24], value[16];
+    } pairs[256];
+    uint32_t n;
+} stores[MAX_NODES];
+
+static int store_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
+{
+    const struct store *s = &stores[((struct node *)ctx)->id];
+
+    for (uint32_t i = 0; i < s->n; i++)
+        if (strlen(s->pairs[i].key) == key.len && memcmp(s->pairs[i].key, key.ptr, key.len) == 0) {
+            *value = str(s->pairs[i].value);
+            return 0;
+        }
+    return PMIWIRE_ENOENT;
+}
+
+static void store_set(uint32_t node, struct pmiwire_str key, struct pmiwire_str value)
+{
+    struct store *s = &stores[node];
+    uint32_t i;
+
+    for (i = 0; i < s->n; i++)
+        if (strlen(s->pairs[i].key) == key.len && memcmp(s->pairs[i].key, key.ptr, key.len) == 0)
+            break;
+    assert_true(i < 256);
+    snprintf(s->pairs[i].key, 24, "%.*s", (int)key.len, key.ptr);
+    snprintf(s->pairs[i].value, 16, "%.*s", (int)value.len, value.ptr);
+    s->n += i == s->n;
+}
+
+static int store_pairs(struct node *n, uint32_t kind, const void *block, size_t bytes)
+{
+    struct pmiwire_keyval kv;
+    size_t pos = 0;
+
+    while (kind == PMIWIRE_COLL_FENCE && pmiwire_block_next(block, bytes, &pos, &kv) == 1)
+        store_set(n->id, kv.key, kv.value);
+    return 0;
+}
 
 static const char *key_name(uint32_t k)
 {
@@ -201,6 +247,21 @@ static void check_value(struct play *p, uint32_t rank, uint64_t token)
     }
 }
 
+/* With a store of the caller's what is DENSE goes there first; with one node all does. */
+static void put(struct play *p, uint32_t rank, const char *key, const char *value, uint32_t hint)
+{
+    struct node *n = &p->w.nodes[p->w.node_of[rank]];
+    struct pmiwire_str found;
+    const bool dense =
+        !p->flags && (hint == PMIWIRE_HINT_DENSE ||
+                      (hint == PMIWIRE_HINT_NONE && p->unhinted != PMIWIRE_HINT_SPARSE) ||
+                      (p->store && store_find(n, str(key), &found) == 0));
+
+    if (p->store && (dense || p->w.n_nodes == 1))
+        store_set(n->id, str(key), str(value));
+    w_put(&p->w, rank, key, value, hint);
+}
+
 static void put_value(struct play *p, uint32_t rank, uint32_t k)
 {
     struct actor *a = &p->actors[rank];
@@ -212,7 +273,7 @@ static void put_value(struct play *p, uint32_t rank, uint32_t k)
     snprintf(text, sizeof(text), "%u", v);
     p->keys[k].put = true;
     while (times-- > 0)
-        w_put(&p->w, rank, key_name(k), text, hint);
+        put(p, rank, key_name(k), text, hint);
     p->keys[k].last[a->epoch][rank] = v;
 }
 
@@ -422,7 +483,7 @@ static bool act(struct play *p, uint32_t rank)
 
         waited_name(name, sizeof(name), rank, a->epoch);
         snprintf(text, sizeof(text), "%u", 1000 + rank * 10 + a->epoch);
-        w_put(&p->w, rank, name, text, PMIWIRE_HINT_SPARSE);
+        put(p, rank, name, text, PMIWIRE_HINT_SPARSE);
         a->waited_put = true;
         a->waited |= 1u << a->epoch;
         return true;
@@ -609,7 +670,8 @@ static void check_end(struct play *p)
 static void play(uint64_t seed, bool killing, bool dying)
 {
     static struct play p;
-    struct pmiwire_exchange_opts o = {0};
+    struct pmiwire_exchange_ops ops = w_ops;
+    struct pmiwire_exchange_opts o = {.ops = &ops};
     uint32_t nodes, ranks;
 
     memset(&p, 0, sizeof(p));
@@ -641,6 +703,11 @@ static void play(uint64_t seed, bool killing, bool dying)
     p.dying = dying;
     p.n_to_die = dying ? 1 + w_random(&p.w, 3) : 0;
     memset(p.limit_of, 0xff, sizeof(p.limit_of));
+    p.unhinted = o.unhinted;
+    p.store = w_random(&p.w, 2);
+    ops.find = p.store ? store_find : NULL;
+    p.w.on_pairs = p.store ? store_pairs : NULL;
+    memset(stores, 0, sizeof(stores));
     p.w.choke = w_random(&p.w, 2);
     p.victim = w_random(&p.w, nodes);
     p.w.slow = w_random(&p.w, 2) ? w_random(&p.w, 1u << 30) | 1 : 0;

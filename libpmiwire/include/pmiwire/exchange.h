@@ -163,7 +163,8 @@ struct pmiwire_exchange_ops {
     /**
      * Pairs that a collective has brought, those of this node among them; several times where there
      * are many. A Fence's: put them in order into what `find` looks at, later ones replacing
-     * earlier ones. An Allgather's: the key is the rank, 4 bytes as in memory (uint32_t), each rank
+     * earlier ones. What this node has put since it was complete here comes behind them again, so
+     * that it stays the latest. An Allgather's: the key is the rank, 4 bytes as in memory (uint32_t), each rank
      * once, in no order of ranks; pmiwire_exchange_longest() says how long values are.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
      * @return 0, or an error, which ends the exchange with it. Must not call the exchange

@@ -19,8 +19,8 @@ struct delivery {
 /* ---- segments in order ---- */
 
 struct place {
-    const char *segment;
     struct pmiwire__chunk *chunk;
+    size_t at; /* bytes in it */
 };
 
 /* How many there are, what they are as records, and the longest value. */
@@ -54,7 +54,7 @@ static void list_segments(struct pmiwire__chunk *ch, struct place *places, uint6
     for (; ch; ch = ch->next)
         for (at = 0; at < ch->bytes; at += s.whole, n++) {
             (void)pmiwire__segment_read(ch->data + at, ch->bytes - at, &s);
-            places[n] = (struct place){ch->data + at, ch};
+            places[n] = (struct place){ch, at};
             order[n] = (uint64_t)s.node << 32 | n;
             ch->n_left++;
         }
@@ -116,13 +116,14 @@ static int tally(struct pmiwire_exchange *x, struct delivery *d, const char *p, 
 }
 
 /* A segment goes into the block, or into another if that is full. */
-static int add_segment(struct pmiwire_exchange *x, struct delivery *d, const char *p)
+static int add_segment(struct pmiwire_exchange *x, struct delivery *d,
+                       const struct pmiwire__chunk *ch, size_t at)
 {
     struct pmiwire__segment s;
     uint64_t records;
     int rc = 0;
 
-    (void)pmiwire__segment_read(p, SIZE_MAX / 2, &s); /* it has been checked */
+    (void)pmiwire__segment_read(ch->data + at, ch->bytes - at, &s);
     (void)pmiwire__segment_records(&s, &records);
     if (d->block.len + records > d->block.cap)
         rc = hand_over(x, d);
@@ -142,14 +143,40 @@ static int add_segments(struct pmiwire_exchange *x, struct delivery *d, const st
     int rc = 0;
 
     for (i = 0; i < n; i++) {
-        const struct place *at = &places[(uint32_t)order[i]];
+        const struct place *place = &places[(uint32_t)order[i]];
 
         if (rc == 0)
-            rc = add_segment(x, d, at->segment);
-        if (--at->chunk->n_left == 0)
-            pmiwire__chunk_free(x, at->chunk);
+            rc = add_segment(x, d, place->chunk, place->at);
+        if (--place->chunk->n_left == 0)
+            pmiwire__chunk_free(x, place->chunk);
     }
-    return rc ? rc : hand_over(x, d);
+    return rc;
+}
+
+/* What this node has put for the next Fence comes once more, behind this one's: in the caller's
+ * store it must stay the latest. */
+static int add_own_again(struct pmiwire_exchange *x, struct delivery *d)
+{
+    const struct pmiwire__coll *c = &x->colls[d->kind];
+    const struct pmiwire__chunk *ch = c->data[(d->number + 1) & 1].head;
+    const uint64_t payload = x->stats.payload_bytes;
+    struct pmiwire__record rec;
+    size_t at;
+    int rc = 0;
+
+    for (; ch && rc == 0; ch = ch->next)
+        if (ch->link == PMIWIRE__NONE) /* its own are a segment each */
+            rc = add_segment(x, d, ch, 0);
+    for (at = 0; at < c->own.len && rc == 0; at += rec.bytes) {
+        (void)pmiwire__record_read(c->own.ptr + at, c->own.len - at, &rec);
+        if (d->block.len + rec.bytes > d->block.cap)
+            rc = hand_over(x, d);
+        memcpy(d->block.ptr + d->block.len, c->own.ptr + at, rec.bytes);
+        d->block.len += rec.bytes;
+        d->n_pairs++;
+    }
+    x->stats.payload_bytes = payload;
+    return rc;
 }
 
 /* ---- delivery ---- */
@@ -203,6 +230,10 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
         *chunks = NULL;
         pmiwire__sort(order, n, sizeof(*order));
         rc = add_segments(x, &d, places, order, n);
+        if (rc == 0 && kind == PMIWIRE_COLL_FENCE && x->ops.find)
+            rc = add_own_again(x, &d);
+        if (rc == 0)
+            rc = hand_over(x, &d);
         if (rc == 0 && bits && d.total != x->n_ranks)
             rc = PMIWIRE_EPROTO;
     }

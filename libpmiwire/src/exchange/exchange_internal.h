@@ -138,7 +138,8 @@ struct pmiwire__keys {
 /* Segments, as they came in one frame; or one of this node's own. */
 struct pmiwire__chunk {
     struct pmiwire__chunk *next;
-    uint32_t link, bytes;
+    uint32_t link; /* PMIWIRE__NONE: this node's */
+    uint32_t bytes;
     uint32_t n_left; /* segments to be delivered */
     char data[];
 };

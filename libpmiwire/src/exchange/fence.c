@@ -12,7 +12,7 @@
 
 #include "exchange_internal.h"
 
-#define OWN UINT32_MAX /* as a link: this node's part */
+#define OWN PMIWIRE__NONE /* as a link: this node's part */
 
 /* ---- the shape ---- */
 
