@@ -22,6 +22,7 @@
  * The board is a file that all ranks of a job have mapped: when the deed was done, and since when
  * and for how long each rank has waited.
  */
+#define _GNU_SOURCE /* memfd_create() */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -33,6 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -103,17 +105,24 @@ static int find(const char *word, const char *const *words, int n)
     fail("unknown word %s", word);
 }
 
-static struct board *open_board(const char *path, int flags)
+static struct board *map_board(int file, bool make)
 {
-    int file = open(path, flags | O_RDWR | O_CLOEXEC, 0600);
     void *p = MAP_FAILED;
 
-    if (file >= 0 && (!(flags & O_CREAT) || ftruncate(file, sizeof(struct board)) == 0))
+    if (file >= 0 && (!make || ftruncate(file, sizeof(struct board)) == 0))
         p = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (p == MAP_FAILED)
-        fail("%s: %s", path, strerror(errno));
-    close(file);
+        fail("no board: %s", strerror(errno));
     return p;
+}
+
+static struct board *open_board(const char *path, bool make)
+{
+    int file = open(path, (make ? O_CREAT | O_EXCL : 0) | O_RDWR | O_CLOEXEC, 0600);
+    struct board *b = map_board(file, make);
+
+    close(file);
+    return b;
 }
 
 /* ---- a rank: PMI by hand ---- */
@@ -311,7 +320,7 @@ static void begin_rank(const char *which, const char *path)
     if (fd < 0 || rank < 0 || size > MAX_RANKS)
         fail("not started by pmirun, or too many ranks");
     wire = strcmp(which, "mixed") == 0 ? 1 + rank % 2 : atoi(which);
-    board = open_board(path, 0);
+    board = open_board(path, false);
 }
 
 static int run_rank(char **argv, bool late)
@@ -444,7 +453,7 @@ static int run_check(char **argv)
     const char *why;
     bool told;
 
-    board = open_board(argv[2], 0);
+    board = open_board(argv[2], false);
     why = judge(limit, end, &told);
     if (!board->deed_ns)
         why = "the deed was not done";
@@ -459,11 +468,14 @@ static int run_check(char **argv)
 
 static pid_t start(char **argv)
 {
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     int null;
 
     if (pid != 0)
         return pid;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(126);
     null = open("/dev/null", O_RDWR);
     dup2(null, 0);
     if (!getenv("LIVENESS_VERBOSE"))
@@ -492,10 +504,11 @@ static int await(pid_t pid, double limit_s)
 }
 
 /* One job. False: something was wrong, and has been said. */
-static bool run_once(const char *self, const char *pmirun, unsigned i, const char *path)
+static bool run_once(const char *self, const char *pmirun, unsigned i)
 {
     static const char *const wires[] = {"1", "2", "mixed"};
     const int n = 2 + (int)below(7), deed = (int)below(N_DEEDS);
+    const int file = memfd_create("board", MFD_CLOEXEC);
     char words[6][32];
     const char *why, *argv[32];
     int k = 0, status;
@@ -506,6 +519,7 @@ static bool run_once(const char *self, const char *pmirun, unsigned i, const cha
     snprintf(words[2], sizeof(words[2]), "%d", (int)below((uint64_t)n));
     snprintf(words[3], sizeof(words[3]), "%d", (int)below(deed == EARLY ? 100000 : 300000));
     snprintf(words[4], sizeof(words[4]), "%g", STALL_S);
+    snprintf(words[5], sizeof(words[5]), "/proc/%d/fd/%d", (int)getpid(), file);
     argv[k++] = pmirun;
     if (i % 2) {
         static const char *const four[] = {"-N", "4", "--launch", "fork"};
@@ -524,10 +538,9 @@ static bool run_once(const char *self, const char *pmirun, unsigned i, const cha
     argv[k++] = deeds[deed];
     argv[k++] = words[2];
     argv[k++] = words[3];
-    argv[k++] = path;
+    argv[k++] = words[5];
     argv[k] = NULL;
-    unlink(path);
-    board = open_board(path, O_CREAT);
+    board = map_board(file, true);
     status = await(start((char **)(uintptr_t)argv), 15);
     why = judge(LIMIT_S, now_ns(), &told);
     if (status < 0)
@@ -543,7 +556,7 @@ static bool run_once(const char *self, const char *pmirun, unsigned i, const cha
         printf("\n");
     }
     munmap(board, sizeof(*board));
-    unlink(path);
+    close(file);
     return why == NULL;
 }
 
@@ -551,18 +564,16 @@ static int run_random(int argc, char **argv)
 {
     const unsigned runs = (unsigned)atoi(argv[3]);
     const unsigned long long seed = argc > 4 ? strtoull(argv[4], NULL, 10) : (unsigned)getpid();
-    const char *tmp = getenv("TMPDIR");
-    char path[4096], self[4096] = "";
+    char self[4096] = "";
     unsigned failed = 0;
 
     if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
         fail("/proc/self/exe: %s", strerror(errno));
-    snprintf(path, sizeof(path), "%s/liveness-%d", tmp ? tmp : "/tmp", (int)getpid());
     state = seed;
     printf("seed %llu\n", seed);
     fflush(stdout);
     for (unsigned i = 0; i < runs; i++)
-        failed += !run_once(self, argv[2], i, path);
+        failed += !run_once(self, argv[2], i);
     printf("%u runs, %u failed\n", runs, failed);
     return failed != 0;
 }
@@ -581,7 +592,7 @@ int main(int argc, char **argv)
         return run_random(argc, argv);
     if (strcmp(mode, "begin") == 0 && argc == 3) {
         unlink(argv[2]);
-        open_board(argv[2], O_CREAT);
+        open_board(argv[2], true);
         return 0;
     }
     fail("unknown mode %s", mode);
