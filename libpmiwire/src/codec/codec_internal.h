@@ -36,12 +36,13 @@ void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, 
 /* ---- extension.c ---- */
 
 /* Which messages carry an extension. */
-#define PMIWIRE__AT_INIT  1u  /* `response_to_init` (PMI-1), `fullinit-response` */
-#define PMIWIRE__AT_FENCE 2u  /* `barrier_out`, `kvs-fence-response` */
-#define PMIWIRE__AT_HELLO 4u  /* the requests `init` (PMI-1), `fullinit` */
-#define PMIWIRE__AT_PUT   8u  /* the requests `put`, `kvs-put` */
-#define PMIWIRE__AT_GET   16u /* the requests `get`, `kvs-get` */
-#define PMIWIRE__AT_ENTER 32u /* the request `barrier_in` */
+#define PMIWIRE__AT_INIT      1u  /* `response_to_init` (PMI-1), `fullinit-response` */
+#define PMIWIRE__AT_FENCE     2u  /* `barrier_out`, `kvs-fence-response` */
+#define PMIWIRE__AT_HELLO     4u  /* the requests `init` (PMI-1), `fullinit` */
+#define PMIWIRE__AT_PUT       8u  /* the requests `put`, `kvs-put` */
+#define PMIWIRE__AT_GET       16u /* the requests `get`, `kvs-get` */
+#define PMIWIRE__AT_ENTER     32u /* the request `barrier_in` */
+#define PMIWIRE__AT_KVS_FENCE 64u /* the request `kvs-fence` */
 
 struct pmiwire__ext {
     const char *name; /* of its field */

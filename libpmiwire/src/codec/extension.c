@@ -14,6 +14,8 @@ static const struct pmiwire__ext extensions[PMIWIRE_EXT_COUNT_] = {
     [PMIWIRE_EXT_GET] = {"fp-get", PMIWIRE_EXT_GET, PMIWIRE__AT_GET},
     [PMIWIRE_EXT_SRC] = {"fp-src", PMIWIRE_EXT_SRC, PMIWIRE__AT_GET},
     [PMIWIRE_EXT_RING] = {"fp-ring", PMIWIRE_EXT_RING, PMIWIRE__AT_ENTER},
+    [PMIWIRE_EXT_GATHER] = {"fp-gather", PMIWIRE_EXT_GATHER,
+                            PMIWIRE__AT_ENTER | PMIWIRE__AT_KVS_FENCE},
     [PMIWIRE_EXT_PLACE] = {"fp-place", PMIWIRE_EXT_PLACE, PMIWIRE__AT_FENCE},
     [PMIWIRE_EXT_LEFT] = {"fp-left", PMIWIRE_EXT_LEFT, PMIWIRE__AT_FENCE},
     [PMIWIRE_EXT_RIGHT] = {"fp-right", PMIWIRE_EXT_RIGHT, PMIWIRE__AT_FENCE},
@@ -39,6 +41,7 @@ static uint16_t place(uint16_t cmd)
     case PMIWIRE_V1_GET:
     case PMIWIRE_V2_KVS_GET: return PMIWIRE__AT_GET;
     case PMIWIRE_V1_BARRIER_IN: return PMIWIRE__AT_ENTER;
+    case PMIWIRE_V2_KVS_FENCE: return PMIWIRE__AT_KVS_FENCE;
     default: return 0;
     }
 }

@@ -3,8 +3,9 @@
  * What the files of the exchange share.
  *
  *   exchange.c  life cycle, frames that come, time
- *   putget.c    Put and Get             fence.c   Fence and Allgather
- *   ring.c      Ring                    rank_gone.c  ranks that have ended, Gets that need them
+ *   putget.c    Put and Get             fence.c   Fence and Allgather, deliver.c  their end
+ *   ring.c      Ring                    rank_gone.c  ranks that are gone, Gets that need them
+ *   limits.c    collectives that ranks that are gone have made impossible
  *   keys.c      keys and waiters        runs.c    pairs as a Fence carries them
  *   report.c    results and failure     frame.c   the layout of records, blocks and frames
  *   tree.c      the tree of nodes
@@ -24,7 +25,7 @@
 
 #include "../base/base_internal.h"
 
-#define PMIWIRE__FRAME_MAGIC    0x33584650u /* "PFX3" on a little-endian machine */
+#define PMIWIRE__FRAME_MAGIC    0x34584650u /* "PFX4" on a little-endian machine */
 #define PMIWIRE__NONE           UINT32_MAX  /* no index */
 #define PMIWIRE__DENSE          UINT32_MAX  /* home of keys that Fences bring */
 #define PMIWIRE__MAX_HOPS       32u /* nodes that one request names: the depth of any tree */
@@ -108,6 +109,7 @@ struct pmiwire__waiter {
     uint32_t seq, next, entry;
     uint32_t rank;  /* that waits, PMIWIRE__NONE: unknown */
     uint32_t needs; /* a rank that may put the key, as far as is known here; PMIWIRE__NONE: none */
+    uint32_t lost, why; /* then: the rank that has made it so, PMIWIRE__NONE: none has */
     int32_t rc;
     bool remote, wait;
     bool named; /* no other rank but `needs` may put it */
@@ -133,13 +135,24 @@ struct pmiwire__keys {
 
 /* ---- collectives ---- */
 
-struct pmiwire__cursor {
-    size_t chunk, segment;
+/* Segments, as they came in one frame; or one of this node's own. */
+struct pmiwire__chunk {
+    struct pmiwire__chunk *next;
+    uint32_t link; /* PMIWIRE__NONE: this node's */
+    uint32_t bytes;
+    uint32_t n_left; /* segments to be delivered */
+    char data[];
 };
 
-/* What has come for one collective: chunks of {u32 tag, u32 bytes, segments}. */
+struct pmiwire__cursor {
+    struct pmiwire__chunk *chunk; /* NULL: before the first */
+    size_t segment;               /* bytes behind which the next one begins */
+};
+
+/* What there is for one collective. */
 struct pmiwire__coll_data {
-    struct pmiwire__buf buf;
+    struct pmiwire__chunk *head, *tail;
+    size_t bytes;
     uint64_t last; /* links that have said LAST */
 };
 
@@ -149,11 +162,12 @@ struct pmiwire__coll {
     uint32_t reported; /* to ops->done() */
     uint32_t n_in;
     bool own_in;                       /* this node's part is in data[] */
+    bool stopped;                      /* those who were in it are to be told PMIWIRE_EGONE */
     unsigned char *in;                 /* a bit for each local rank */
     uint64_t sent;                     /* links to which LAST has gone */
-    struct pmiwire__cursor *cursors;   /* by link; NULL: nothing has been sent early */
+    struct pmiwire__cursor *cursors;   /* by link: what has been sent; NULL: there are no links */
     struct pmiwire__coll_data data[2]; /* by parity of the number: dissemination may be one ahead */
-    struct pmiwire__buf own;           /* records for the next segment of this node */
+    struct pmiwire__buf own; /* records for the next segment of this node, at most one's */
 };
 
 /* ---- ring ---- */
@@ -166,6 +180,7 @@ struct pmiwire__ring_values {
 
 struct pmiwire__ring {
     struct pmiwire__ring *next;
+    int rc; /* that it is reported with */
     uint32_t n_in;
     struct pmiwire__buf values;
     struct pmiwire__buf from[2];         /* the value of the node before, of the node after */
@@ -177,6 +192,14 @@ struct pmiwire__ring_side {
     bool here[2];
 };
 
+/* ---- ranks that are gone ---- */
+
+/* One of them, and how many collectives of each kind it has entered. As in a LIMIT frame. */
+struct pmiwire__end {
+    uint32_t rank, why;
+    uint32_t entered[PMIWIRE_COLL_COUNT_];
+};
+
 struct pmiwire_exchange {
     struct pmiwire__mem mem;
     struct pmiwire_exchange_ops ops;
@@ -185,7 +208,12 @@ struct pmiwire_exchange {
     uint32_t design, fence, arity, unhinted, flags, max_frame;
     uint64_t wait_ns, now_ns;
     uint32_t *ranks;
-    unsigned char *gone; /* a bit for each local rank */
+    unsigned char *gone; /* for each local rank: 0, or PMIWIRE_GONE_* */
+    /* By kind: of the ranks known to be gone one that has entered the fewest, PMIWIRE__NONE: none
+     * is known. Collectives that it has not entered cannot complete. */
+    struct pmiwire__end ends[PMIWIRE_COLL_COUNT_];
+    uint32_t unsaid; /* kinds whose end is this node's, to be said with the next tick */
+    uint32_t vain_rank, vain_why; /* of the last Get that has ended because a rank is gone */
 
     unsigned depth;
     int err; /* why it has failed */
@@ -199,7 +227,9 @@ struct pmiwire_exchange {
 
     uint32_t n_links; /* of a collective */
     uint64_t all_links;
-    struct pmiwire__coll colls[PMIWIRE_COLL_COUNT_];
+    uint64_t full;                 /* links that ops->send() has said enough of */
+    struct pmiwire__coll colls[2]; /* Fence, Allgather */
+    uint32_t longest;              /* value of the last Allgather */
 
     uint32_t ring_number;
     struct pmiwire__ring *ring;               /* under way, NULL: nobody is in */
@@ -268,9 +298,10 @@ void pmiwire__segment_to_records(const struct pmiwire__segment *s, char *to);
 int pmiwire__run_read(const char **p, const char *end, struct pmiwire__run *run);
 /* The key of its i-th pair: shared + rest bytes. */
 void pmiwire__run_key(const struct pmiwire__run *run, uint32_t i, char *key);
-/* Segments of this node's records; to: NULL, count. Their bytes. */
-size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__buf *own,
-                               char *to);
+/* The segment of the first of this node's records, of which it takes so many bytes; to: NULL,
+ * count. Its bytes. */
+size_t pmiwire__segment_write(const struct pmiwire_exchange *x, const struct pmiwire__buf *records,
+                              char *to, size_t *took);
 
 /* ---- keys.c ---- */
 
@@ -346,14 +377,18 @@ int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *
 /* A Fence has brought this pair, and there is no ops->find. 0 or -ENOMEM. */
 int pmiwire__fenced_keep(struct pmiwire_exchange *x, const struct pmiwire__record *rec,
                          uint32_t number);
-/* A Fence has taken this key of ours: who looks for it finds it through ops->find. */
-void pmiwire__fenced_forget(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number);
 /* Send requests for those who wait at an entry, where none is in flight. */
 void pmiwire__ask_again(struct pmiwire_exchange *x, uint32_t e);
 /* Gets at an entry have ended in vain: if nobody waits there any more, the home is told. */
 void pmiwire__ask_no_more(struct pmiwire_exchange *x, uint32_t e);
 /* A Fence is complete: answer those who waited for what it has brought. 0 or -ENOMEM. */
 int pmiwire__after_fence(struct pmiwire_exchange *x);
+
+/* ---- deliver.c ---- */
+
+/* Hand over all pairs of these chunks and free them; on failure they may be left. 0 or an error. */
+int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
+                     struct pmiwire__chunk **chunks);
 
 /* ---- fence.c ---- */
 
@@ -363,14 +398,24 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                      size_t n);
 /* All Puts are acknowledged: the Fence may go on. */
 void pmiwire__puts_acked(struct pmiwire_exchange *x);
+/* Room for a record of this node's part in the collective under way, or in the next if this node is
+ * in that. 0 or -ENOMEM. */
+int pmiwire__own_reserve(struct pmiwire_exchange *x, uint32_t kind, size_t bytes);
+void pmiwire__own_add(struct pmiwire_exchange *x, uint32_t kind, struct pmiwire_str key,
+                      struct pmiwire_str value);
+void pmiwire__chunk_free(struct pmiwire_exchange *x, struct pmiwire__chunk *ch);
+/* ops->send() has said enough of what goes to this node. */
+void pmiwire__link_full(struct pmiwire_exchange *x, uint32_t node);
+/* The one under way cannot complete, nor any after it. */
+void pmiwire__coll_stop(struct pmiwire_exchange *x, uint32_t kind);
 
 /* ---- ring.c ---- */
 
 int pmiwire__on_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                      size_t n);
 void pmiwire__ring_report(struct pmiwire_exchange *x);
-/* It fails for those who are in it. */
-void pmiwire__ring_fail(struct pmiwire_exchange *x);
+/* It ends with this error for those who are in it. */
+void pmiwire__ring_stop(struct pmiwire_exchange *x, int rc);
 void pmiwire__rings_fini(struct pmiwire_exchange *x);
 
 /* ---- rank_gone.c ---- */
@@ -380,9 +425,29 @@ uint32_t pmiwire__local_rank(const struct pmiwire_exchange *x, int32_t rank);
 /* The first rank that may put the key of a Get of `rank` (PMIWIRE__NONE: of no rank of the job),
  * which has named `src` (PMIWIRE__NONE: nobody). PMIWIRE__NONE: all of them are gone. */
 uint32_t pmiwire__rank_needed(const struct pmiwire_exchange *x, uint32_t rank, uint32_t src);
+/* Why a local rank is gone, PMIWIRE_GONE_*; 0: it is not, or not local. */
+uint32_t pmiwire__why_gone(const struct pmiwire_exchange *x, uint32_t rank);
 int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                      size_t n);
 /* Ask whether the ranks are gone that Gets have waited for since an earlier tick. */
 void pmiwire__gone_ask(struct pmiwire_exchange *x);
+
+/* ---- limits.c ---- */
+
+void pmiwire__limits_init(struct pmiwire_exchange *x);
+/* Can the collective of this kind that is under way, or would be the next, no longer complete? */
+bool pmiwire__is_stopped(const struct pmiwire_exchange *x, uint32_t kind);
+/* A local rank is gone: what it was in is stopped, and the other nodes hear of it. */
+void pmiwire__limits_rank_gone(struct pmiwire_exchange *x, uint32_t rank, uint32_t why);
+/* Say what is unsaid. */
+void pmiwire__limits_say(struct pmiwire_exchange *x);
+int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                      size_t n);
+
+/* With ops->find one node alone needs to keep nothing of a Put. */
+static inline bool pmiwire__keeps_nothing(const struct pmiwire_exchange *x)
+{
+    return x->n_nodes == 1 && x->ops.find;
+}
 
 #endif /* PMIWIRE_EXCHANGE_INTERNAL_H */
