@@ -165,7 +165,15 @@ struct pmiwire_encoder {
     /** @private */
     uint32_t n_fields;
     /** @private */
-    uint32_t n_extra;
+    uint32_t err_at;
+    /** @private */
+    uint8_t err_byte;
+    /** @private */
+    uint8_t n_extra;
+    /** @private */
+    uint8_t can_bytes;
+    /** @private */
+    uint8_t bytes;
     /** @private */
     char *buf;
     /** @private */

@@ -97,6 +97,7 @@ void pmiwire__answer_lookup(struct pmiwire_conn *c, uint16_t cmd, int rc, struct
     if (!pmiwire__reply_begin(&r, c, cmd, 2 * port.len))
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    pmiwire__reply_bytes(&r, PMIWIRE_F_PORT, port, pmiwire_strz(NULL));
     pmiwire_enc_str(&r.e, PMIWIRE_F_PORT, port);
     if (cmd == PMIWIRE_V2_NAME_LOOKUP) { /* MPICH reads port, Slurm value and found */
         pmiwire_enc_int(&r.e, PMIWIRE_F_FOUND, 1);
@@ -195,9 +196,9 @@ void pmiwire__do_putnodeattr(const struct pmiwire__req *q)
 
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_KEY, &key);
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_VALUE, &value);
-    rc = pmiwire__check_pair(q->s, PMIWIRE_V2, key, value);
-    if (rc == 0)
-        rc = pmiwire__store(q->s, j, &j->nodeattrs, key, value);
+    if (pmiwire__may_put(q, key, value) != 0)
+        return;
+    rc = pmiwire__store(q->s, j, &j->nodeattrs, key, value);
     if (rc != 0) {
         pmiwire__refuse(q->c, q->cmd, rc, rc == -ENOMEM ? "no room for this attribute" : NULL);
         return;

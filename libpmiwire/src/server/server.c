@@ -44,6 +44,12 @@ char *pmiwire__scratch(struct pmiwire_server *s, size_t bytes)
 
 /* ---- life cycle ---- */
 
+/* The longest put: key and value within the limits, every byte of them encoded. */
+static size_t put_bytes(const struct pmiwire_server_opts *o)
+{
+    return 3 * ((size_t)o->keylen_max + o->vallen_max) + o->kvsname_max + PMIWIRE__PUT_ROOM;
+}
+
 static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts *opts)
 {
     struct pmiwire_server_opts *o = &s->opts;
@@ -69,7 +75,9 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
     if (!o->vallen_max)
         o->vallen_max = PMIWIRE_DEFAULT_VALLEN_MAX;
     if (!o->max_msg_bytes)
-        o->max_msg_bytes = PMIWIRE_DEFAULT_MAX_MSG_BYTES;
+        o->max_msg_bytes = put_bytes(o) > PMIWIRE_DEFAULT_MAX_MSG_BYTES
+                               ? put_bytes(o)
+                               : PMIWIRE_DEFAULT_MAX_MSG_BYTES;
     if (!o->max_fields)
         o->max_fields = PMIWIRE_DEFAULT_MAX_FIELDS;
     if (!o->max_out_bytes)
@@ -107,7 +115,9 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
     }
     s->v2_mpich = pmiwire_profile_find("mpich-main");
     s->v2_slurm = pmiwire_profile_find("slurm-libpmi2");
-    s->v2_ours = pmiwire_profile_find("fencepost");
+    s->ours = *pmiwire_profile_find("fencepost");
+    s->ours.max_key_bytes = s->ours.max_value_bytes = 0;
+    s->ours.max_line_bytes = s->ours.max_msg_bytes = 0;
     s->free_slot = UINT32_MAX;
     pmiwire__kvs_init(&s->job_names, &s->mem.a);
     pmiwire__kvs_init(&s->names, &s->mem.a);
@@ -360,6 +370,7 @@ int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ex
     size_t bytes, i;
 
     if (!desc || !(desc->at & (PMIWIRE__AT_INIT | PMIWIRE__AT_FENCE)) ||
+        (ext == PMIWIRE_EXT_BYTES && s->opts.max_msg_bytes < put_bytes(&s->opts)) ||
         (ext >= PMIWIRE_EXT_PLACE &&
          ext <= PMIWIRE_EXT_RIGHT)) /* those differ from client to client */
         return -EINVAL;
@@ -431,7 +442,7 @@ static bool too_long(uint16_t wire, size_t len, uint32_t max)
 int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
                         struct pmiwire_str value)
 {
-    if (key.len == 0 || value.len == 0)
+    if (key.len == 0)
         return PMIWIRE_EEMPTY;
     if (too_long(wire, key.len, s->opts.keylen_max))
         return PMIWIRE_EKEYLEN;
@@ -440,19 +451,18 @@ int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pm
     return 0;
 }
 
-/* The launcher's own pairs are held to what the wire can carry: no NUL, and on PMI-1 no line end.
- * */
-static int check_own(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
-                     struct pmiwire_str value)
+/* Attributes are for clients of both wires: no NUL and no line end. */
+static int check_attr(const struct pmiwire_server *s, struct pmiwire_str key,
+                      struct pmiwire_str value)
 {
-    int rc = pmiwire__check_pair(s, wire, key, value);
+    int rc = pmiwire__check_pair(s, PMIWIRE_V1, key, value);
 
     if (rc != 0)
         return rc;
-    if (memchr(key.ptr, 0, key.len) || memchr(value.ptr, 0, value.len))
-        return PMIWIRE_ECHARS;
-    if (wire == PMIWIRE_V1 &&
-        (memchr(key.ptr, '\n', key.len) || memchr(value.ptr, '\n', value.len)))
+    if (value.len == 0)
+        return PMIWIRE_EEMPTY;
+    if (memchr(key.ptr, 0, key.len) || memchr(value.ptr, 0, value.len) ||
+        memchr(key.ptr, '\n', key.len) || memchr(value.ptr, '\n', value.len))
         return PMIWIRE_ECHARS;
     return 0;
 }
@@ -461,7 +471,7 @@ int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job, struct pmiwi
                             struct pmiwire_str value)
 {
     struct pmiwire__job *j = pmiwire__job(s, job);
-    int rc = check_own(s, PMIWIRE_V1, key, value); /* they are for both */
+    int rc = check_attr(s, key, value);
 
     if (!j)
         return PMIWIRE_ENOENT;
@@ -472,7 +482,7 @@ int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_st
                        struct pmiwire_str value)
 {
     struct pmiwire__job *j = pmiwire__job(s, job);
-    int rc = check_own(s, PMIWIRE_V2, key, value); /* as long as any client's */
+    int rc = pmiwire__check_pair(s, PMIWIRE_V2, key, value); /* as long as any client's */
 
     if (!j)
         return PMIWIRE_ENOENT;
