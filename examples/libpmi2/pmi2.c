@@ -536,6 +536,7 @@ int PMIX_Ring_offered(void)
 /* What both kinds of attributes have in common: not found is no error. */
 static int attribute(int rc, struct pmiwire_str text, char value[], int valuelen, int *found)
 {
+    rc = check_string(rc, &text);
     *found = rc == 0;
     if (rc == PMIWIRE_ENOENT)
         return PMI2_SUCCESS;

@@ -56,10 +56,11 @@ void table_allgathered(struct table *t)
     t->array = NULL;
 }
 
-/* A value as the server stores them: a string, NUL included. */
+/* A value is stored with a NUL behind it. One that holds a NUL besides is no string, and left to
+ * the server's answer. */
 static int is_string(struct shmht_bytes v)
 {
-    return v.len > 0 && ((const char *)v.ptr)[v.len - 1] == '\0';
+    return v.len > 0 && memchr(v.ptr, 0, v.len) == (const char *)v.ptr + v.len - 1;
 }
 
 int table_get(struct table *t, struct pmiwire_str key, struct pmiwire_str *value)

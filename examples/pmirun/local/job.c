@@ -100,6 +100,9 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
     rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
     if (rc != 0)
         return rc;
+    rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_BYTES, pmiwire_strz("1"));
+    if (rc != 0)
+        return rc;
     table_create(pr, job);
     if (job->n_local != job->n_ranks)
         return exchange_create(pr, job);

@@ -316,7 +316,7 @@ int pmiwire__may_put(const struct pmiwire__req *q, struct pmiwire_str key, struc
     int rc = pmiwire__check_pair(q->s, wire, key, value);
 
     if (rc != 0) {
-        pmiwire__refuse(q->c, q->cmd, rc, NULL);
+        refuse_in(q->c, q->cmd, rc, rc == PMIWIRE_EVALLEN ? PMIWIRE_F_VALUE : PMIWIRE_F_KEY, NULL);
         return rc;
     }
     rc = carried(q->c, wire, value);

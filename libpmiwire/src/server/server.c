@@ -118,6 +118,7 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
     s->ours = *pmiwire_profile_find("fencepost");
     s->ours.max_key_bytes = s->ours.max_value_bytes = 0;
     s->ours.max_line_bytes = s->ours.max_msg_bytes = 0;
+    s->ours.flags |= PMIWIRE_PEER_RAW_V2 | PMIWIRE_PEER_EMPTY; /* our codec reads them */
     s->free_slot = UINT32_MAX;
     pmiwire__kvs_init(&s->job_names, &s->mem.a);
     pmiwire__kvs_init(&s->names, &s->mem.a);
