@@ -163,13 +163,12 @@ static void test_messages(void **state)
     };
     struct pmiwire_event ev;
     struct harness h;
+    char want[200];
 
     (void)state;
     start_two(&h);
     for (size_t i = 0; i < N_OF(cases); i++)
         for (int who = 0; who < 2; who++) {
-            char want[200];
-
             forget();
             assert_int_equal(put(&h, who, cases[i].key, cases[i].value), 0);
             snprintf(want, sizeof(want), "%s%s", who ? v2(cases[i].v2) : cases[i].v1,
@@ -186,6 +185,15 @@ static void test_messages(void **state)
     assert_int_equal(get(&h, 0, S("g"), &ev), 0);
     assert_string_equal(said, "cmd=get kvsname=kvs_0 key=g\n"
                               "cmd=get_result rc=0 fp-bytes=v value=a%20b\n");
+    /* What is offered at init stands nowhere else. */
+    forget();
+    assert_int_equal(pmiwire_client_fence(sessions[0], none, 0), 0);
+    assert_int_equal(converse(&h, 0, &ev), 0);
+    assert_int_equal(done(&h, 1, pmiwire_client_fence(sessions[1], none, 0), &ev), 0);
+    assert_int_equal(converse(&h, 0, &ev), 1);
+    snprintf(want, sizeof(want), "cmd=barrier_in\n%s%scmd=barrier_out rc=0\n", v2("cmd=kvs-fence;"),
+             v2("cmd=kvs-fence-response;rc=0;"));
+    assert_string_equal(said, want);
     assert_int_equal(h.n_diag, 0);
     stop_two(&h);
 }

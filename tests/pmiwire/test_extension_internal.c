@@ -32,12 +32,12 @@ static void test_registry(void **state)
                                         PMIWIRE_V2_KVS_PUT_RESPONSE};
     static const uint16_t at[] = {PMIWIRE__AT_INIT,
                                   PMIWIRE__AT_INIT,
-                                  PMIWIRE__AT_FENCE,
-                                  PMIWIRE__AT_FENCE,
+                                  PMIWIRE__AT_FENCE | PMIWIRE__AT_DATA,
+                                  PMIWIRE__AT_FENCE | PMIWIRE__AT_DATA,
                                   PMIWIRE__AT_HELLO,
                                   PMIWIRE__AT_HELLO,
-                                  PMIWIRE__AT_OTHER,
-                                  PMIWIRE__AT_OTHER,
+                                  PMIWIRE__AT_DATA,
+                                  PMIWIRE__AT_DATA,
                                   0,
                                   0};
 

@@ -76,8 +76,8 @@ static uint8_t kinds_of(struct pmiwire_str text)
     return pmiwire__is(text, "kv") ? PMIWIRE__BYTES_KEYS | PMIWIRE__BYTES_VALUES : 0;
 }
 
-static int wrong(struct pmiwire_error *err, int code, const struct pmiwire_msg *msg,
-                 uint16_t field, const char *what, ssize_t at)
+static int wrong(struct pmiwire_error *err, int code, const struct pmiwire_msg *msg, uint16_t field,
+                 const char *what, ssize_t at)
 {
     if (!err)
         return code;

@@ -72,7 +72,7 @@ int pmiwire__msg_bytes(struct pmiwire_msg *msg, char *memory, size_t *used,
 #define PMIWIRE__AT_GET   16u /* the requests `get`, `kvs-get` */
 #define PMIWIRE__AT_ENTER 32u /* the requests `barrier_in`, `kvs-fence` */
 
-#define PMIWIRE__AT_OTHER 64u /* other messages with keys, values, names or ports */
+#define PMIWIRE__AT_DATA 64u /* messages with keys, values, names or ports, most of them above */
 
 struct pmiwire__ext {
     const char *name; /* of its field */

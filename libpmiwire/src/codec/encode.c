@@ -26,9 +26,8 @@ static void refuse_value(struct pmiwire_encoder *e, int code, uint16_t field,
                          struct pmiwire_str value)
 {
     const int is_key = field == PMIWIRE_F_KEY;
-    const size_t at = code == PMIWIRE_ECHARS
-                          ? pmiwire__bad_byte(e->profile, e->wire, is_key, value)
-                          : value.len;
+    const size_t at =
+        code == PMIWIRE_ECHARS ? pmiwire__bad_byte(e->profile, e->wire, is_key, value) : value.len;
 
     e->err_at = at < UINT32_MAX ? (uint32_t)at : UINT32_MAX;
     e->err_byte = at < value.len ? (uint8_t)value.ptr[at] : 0;
@@ -476,8 +475,8 @@ static int is_about_value(const struct pmiwire_encoder *e)
 void pmiwire__enc_why(const struct pmiwire_encoder *e, char *text, size_t cap)
 {
     if (is_about_value(e))
-        pmiwire__why(text, cap, e->err, e->profile, e->wire,
-                     pmiwire__fields[e->err_field].name, e->err_at, e->err_byte);
+        pmiwire__why(text, cap, e->err, e->profile, e->wire, pmiwire__fields[e->err_field].name,
+                     e->err_at, e->err_byte);
     else
         snprintf(text, cap, "%s", pmiwire_strerror(e->err));
 }

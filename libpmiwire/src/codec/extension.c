@@ -18,9 +18,7 @@ static const struct pmiwire__ext extensions[PMIWIRE_EXT_COUNT_] = {
     [PMIWIRE_EXT_LEFT] = {"fp-left", PMIWIRE_EXT_LEFT, PMIWIRE__AT_FENCE},
     [PMIWIRE_EXT_RIGHT] = {"fp-right", PMIWIRE_EXT_RIGHT, PMIWIRE__AT_FENCE},
     [PMIWIRE_EXT_GATHER] = {"fp-gather", PMIWIRE_EXT_GATHER, PMIWIRE__AT_ENTER},
-    [PMIWIRE_EXT_BYTES] = {"fp-bytes", PMIWIRE_EXT_BYTES,
-                           PMIWIRE__AT_INIT | PMIWIRE__AT_FENCE | PMIWIRE__AT_PUT |
-                               PMIWIRE__AT_GET | PMIWIRE__AT_ENTER | PMIWIRE__AT_OTHER},
+    [PMIWIRE_EXT_BYTES] = {"fp-bytes", PMIWIRE_EXT_BYTES, PMIWIRE__AT_INIT | PMIWIRE__AT_DATA},
 };
 
 const struct pmiwire__ext *pmiwire__ext_get(uint16_t ext)
@@ -36,13 +34,13 @@ uint16_t pmiwire__ext_place(uint16_t cmd)
     case PMIWIRE_V1_RESPONSE_TO_INIT:
     case PMIWIRE_V2_FULLINIT_RESPONSE: return PMIWIRE__AT_INIT;
     case PMIWIRE_V1_BARRIER_OUT:
-    case PMIWIRE_V2_KVS_FENCE_RESPONSE: return PMIWIRE__AT_FENCE;
+    case PMIWIRE_V2_KVS_FENCE_RESPONSE: return PMIWIRE__AT_FENCE | PMIWIRE__AT_DATA;
     case PMIWIRE_V1_PUT:
-    case PMIWIRE_V2_KVS_PUT: return PMIWIRE__AT_PUT;
+    case PMIWIRE_V2_KVS_PUT: return PMIWIRE__AT_PUT | PMIWIRE__AT_DATA;
     case PMIWIRE_V1_GET:
-    case PMIWIRE_V2_KVS_GET: return PMIWIRE__AT_GET;
+    case PMIWIRE_V2_KVS_GET: return PMIWIRE__AT_GET | PMIWIRE__AT_DATA;
     case PMIWIRE_V1_BARRIER_IN:
-    case PMIWIRE_V2_KVS_FENCE: return PMIWIRE__AT_ENTER;
+    case PMIWIRE_V2_KVS_FENCE: return PMIWIRE__AT_ENTER | PMIWIRE__AT_DATA;
     case PMIWIRE_V1_GET_RESULT:
     case PMIWIRE_V1_PUBLISH_NAME:
     case PMIWIRE_V1_UNPUBLISH_NAME:
@@ -61,7 +59,7 @@ uint16_t pmiwire__ext_place(uint16_t cmd)
     case PMIWIRE_V2_NAME_LOOKUP_RESPONSE:
     case PMIWIRE_V2_SPAWN:
     case PMIWIRE_V2_RING:
-    case PMIWIRE_V2_RING_RESPONSE: return PMIWIRE__AT_OTHER;
+    case PMIWIRE_V2_RING_RESPONSE: return PMIWIRE__AT_DATA;
     default: return 0;
     }
 }
