@@ -56,11 +56,16 @@ void table_allgathered(struct table *t)
     t->array = NULL;
 }
 
-/* A value is stored with a NUL behind it. One that holds a NUL besides is no string, and left to
- * the server's answer. */
+/* A value as the server stores them, NUL included. */
+static int is_terminated(struct shmht_bytes v)
+{
+    return v.len > 0 && ((const char *)v.ptr)[v.len - 1] == '\0';
+}
+
+/* One that holds a NUL besides is left to the server's answer. */
 static int is_string(struct shmht_bytes v)
 {
-    return v.len > 0 && memchr(v.ptr, 0, v.len) == (const char *)v.ptr + v.len - 1;
+    return is_terminated(v) && memchr(v.ptr, 0, v.len) == (const char *)v.ptr + v.len - 1;
 }
 
 int table_get(struct table *t, struct pmiwire_str key, struct pmiwire_str *value)
@@ -78,7 +83,7 @@ int table_gathered(const struct table *t, int rank, struct pmiwire_str *value)
     struct shmht_bytes v;
 
     if (!t->array || rank < 0 || shmht_array_get(t->array, (uint64_t)rank, &v) != 0 ||
-        !is_string(v))
+        !is_terminated(v))
         return -1;
     *value = (struct pmiwire_str){v.ptr, strlen(v.ptr)};
     return 0;

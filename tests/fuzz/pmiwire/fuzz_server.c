@@ -26,6 +26,7 @@ enum { N_CLIENTS = 5, N_TOKENS = 8 };
 #define TAME     0
 #define TAME_JOB 2
 #define MAX_MSG  2048u
+#define MAX_VAL  300u /* its puts may be encoded: three times as long */
 #define MAX_OUT  8192u
 #define MAX_KVS  4096u
 
@@ -178,7 +179,7 @@ static void judge(struct world *w, struct client *c)
             struct pmiwire_str v;
             char want[16];
 
-            snprintf(want, sizeof(want), "%u", (unsigned)w->tame_n);
+            snprintf(want, sizeof(want), "%u%%00", (unsigned)w->tame_n);
             MUST(pmiwire_msg_str(&msg, PMIWIRE_F_VALUE, &v) == 0);
             MUST(w->tame_open || (v.len == strlen(want) && memcmp(v.ptr, want, v.len) == 0));
         } else if (msg.id == PMIWIRE_V1_PUT_RESULT && rc == 0) {
@@ -287,10 +288,11 @@ static void send_tame(struct world *w, unsigned what)
         return;
     if (!w->tame_init) {
         w->tame_state = PMIWIRE_V1_RESPONSE_TO_INIT;
-        snprintf(text, sizeof(text), "cmd=init pmi_version=1 pmi_subversion=1\n");
+        snprintf(text, sizeof(text), "cmd=init pmi_version=1 pmi_subversion=1 fp-client=2\n");
     } else if (what % 4 == 0) {
         w->tame_state = PMIWIRE_V1_PUT_RESULT;
-        snprintf(text, sizeof(text), "cmd=put key=tame%%0 value=%u\n", (unsigned)++w->tame_next);
+        snprintf(text, sizeof(text), "cmd=put key=tame%%0 fp-bytes=v value=%u%%00\n",
+                 (unsigned)++w->tame_next);
     } else if (what % 4 == 1) {
         w->tame_state = PMIWIRE_V1_GET_RESULT;
         snprintf(text, sizeof(text), "cmd=get key=tame%%0\n");
@@ -370,6 +372,7 @@ static void start(struct world *w, unsigned flags)
     o.ctx = w;
     o.allocator = &alloc;
     o.max_msg_bytes = MAX_MSG;
+    o.vallen_max = MAX_VAL;
     o.max_fields = 64;
     o.max_out_bytes = MAX_OUT;
     o.max_spawn_bytes = 4096;
@@ -383,9 +386,12 @@ static void start(struct world *w, unsigned flags)
     MUST(pmiwire_server_job_add(w->s, &tame, &job) == 0 && job == TAME_JOB);
     MUST(pmiwire_server_job_attr(w->s, 0, pmiwire_strz("PMI_process_mapping"),
                                  pmiwire_strz("(vector,(0,1,3))")) == 0);
-    /* Job 0 advertises, the others do not. */
+    /* Job 0 advertises, the others do not, but for fp-bytes. */
     MUST(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_SERVER, pmiwire_strz("1")) == 0);
     MUST(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) == 0);
+    /* The tame client's values end in a NUL. */
+    MUST(pmiwire_server_advertise(w->s, 0, PMIWIRE_EXT_BYTES, pmiwire_strz("1")) == 0);
+    MUST(pmiwire_server_advertise(w->s, TAME_JOB, PMIWIRE_EXT_BYTES, pmiwire_strz("1")) == 0);
     for (i = 0; i < N_CLIENTS; i++)
         come(w, i);
 }
