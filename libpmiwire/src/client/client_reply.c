@@ -412,7 +412,7 @@ static int on_message(struct pmiwire_client *c, struct pmiwire_event *ev)
     if (!answers(c, p))
         return broken(c, PMIWIRE_EPROTO, 0);
     rc = check(c);
-    if (rc == 0 && c->has_bytes)
+    if (rc == 0 && c->has_bytes && pmiwire__msg_has_bytes(&c->msg))
         rc = pmiwire__msg_bytes(&c->msg, c->scratch, &c->scratch_used, &c->err);
     if (rc < 0)
         return rc;

@@ -129,19 +129,6 @@ static int finish(struct request *r, uint16_t op, uint64_t cookie)
     return 0;
 }
 
-/* What follows is a key, a value or both (absent: 0): say which the server has to decode. */
-static void enc_bytes(struct pmiwire_encoder *e, uint16_t key_field, struct pmiwire_str key,
-                      uint16_t value_field, struct pmiwire_str value)
-{
-    uint8_t bytes = 0;
-
-    if (key_field)
-        bytes |= pmiwire__enc_needs(e, key_field, key);
-    if (value.ptr)
-        bytes |= pmiwire__enc_needs(e, value_field, value);
-    pmiwire__enc_bytes(e, bytes);
-}
-
 /* The server has said how long keys and values may be, their NUL included. */
 static int check_maxes(const struct pmiwire_client *c, struct pmiwire_str key,
                        struct pmiwire_str value)
@@ -154,6 +141,8 @@ static int check_maxes(const struct pmiwire_client *c, struct pmiwire_str key,
 }
 
 /* ---- the key-value space ---- */
+
+static const struct pmiwire_str no_value = {NULL, 0};
 
 static int is_exchange(const struct pmiwire_client *c)
 {
@@ -173,11 +162,9 @@ int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct 
     if (hint != PMIWIRE_HINT_NONE && is_exchange(c))
         pmiwire__enc_ext(&r.e, PMIWIRE_EXT_HINT,
                          pmiwire_strz(hint == PMIWIRE_HINT_SPARSE ? "sparse" : "dense"));
-    enc_bytes(&r.e, PMIWIRE_F_KEY, key, PMIWIRE_F_VALUE, value);
     if (!is_v2(c))
         pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, c->info.kvsname);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
+    pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, PMIWIRE_F_VALUE, value);
     return finish(&r, PMIWIRE_OP_PUT, cookie);
 }
 
@@ -206,9 +193,8 @@ static int get_v1(struct pmiwire_client *c, struct pmiwire_str kvsname, int32_t 
         snprintf(number, sizeof(number), "%d", (int)srcid);
         pmiwire__enc_ext(&r.e, PMIWIRE_EXT_SRC, pmiwire_strz(number));
     }
-    enc_bytes(&r.e, PMIWIRE_F_KEY, key, 0, pmiwire_strz(NULL));
     pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, kvsname);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
+    pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, 0, no_value);
     return finish(&r, op, cookie);
 }
 
@@ -221,12 +207,11 @@ static int get_v2(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t sr
     if (rc < 0)
         return rc;
     enc_how(&r.e, how);
-    enc_bytes(&r.e, PMIWIRE_F_KEY, key, 0, pmiwire_strz(NULL));
     if (jobid.ptr)
         pmiwire_enc_str(&r.e, PMIWIRE_F_JOBID, jobid);
     if (srcid >= 0)
         pmiwire_enc_int(&r.e, PMIWIRE_F_SRCID, srcid);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
+    pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, 0, no_value);
     return finish(&r, PMIWIRE_OP_GET, cookie);
 }
 
@@ -314,11 +299,8 @@ int pmiwire_client_ask(struct pmiwire_client *c, uint32_t op, struct pmiwire_str
     if (op == PMIWIRE_OP_UNIVERSE_SIZE)
         about = pmiwire_strz("universeSize");
     field = is_v2(c) ? q->v2_field : q->v1_field;
-    if (field) {
-        if (pmiwire__bytes_kind(field)) /* not a job's id */
-            enc_bytes(&r.e, field, about, 0, pmiwire_strz(NULL));
-        pmiwire_enc_str(&r.e, field, about);
-    }
+    if (field)
+        pmiwire__enc_pair(&r.e, field, about, 0, no_value);
     if (r.cmd == PMIWIRE_V2_INFO_GETNODEATTR)
         pmiwire_enc_int(&r.e, PMIWIRE_F_WAIT, op == PMIWIRE_OP_NODEATTR_WAIT);
     return finish(&r, (uint16_t)op, cookie);
@@ -334,9 +316,7 @@ int pmiwire_client_nodeattr_put(struct pmiwire_client *c, struct pmiwire_str key
 
     if (rc < 0)
         return rc;
-    enc_bytes(&r.e, PMIWIRE_F_KEY, key, PMIWIRE_F_VALUE, value);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
+    pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, PMIWIRE_F_VALUE, value);
     return finish(&r, PMIWIRE_OP_NODEATTR_PUT, cookie);
 }
 
@@ -351,9 +331,7 @@ int pmiwire_client_publish(struct pmiwire_client *c, struct pmiwire_str service,
 
     if (rc < 0)
         return rc;
-    enc_bytes(&r.e, name, service, PMIWIRE_F_PORT, port);
-    pmiwire_enc_str(&r.e, name, service);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_PORT, port);
+    pmiwire__enc_pair(&r.e, name, service, PMIWIRE_F_PORT, port);
     return finish(&r, PMIWIRE_OP_PUBLISH, cookie);
 }
 
@@ -487,7 +465,7 @@ int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint
 
     if (rc < 0)
         return rc;
-    enc_bytes(&r.e, 0, value, is_v2(c) ? PMIWIRE_F_RING_LEFT : 0, value);
+    pmiwire__enc_bytes(&r.e, pmiwire__enc_needs(&r.e, is_v2(c) ? PMIWIRE_F_RING_LEFT : 0, value));
     if (!is_v2(c)) {
         pmiwire__enc_value(&r.e, PMIWIRE_EXT_RING, value);
         return finish(&r, PMIWIRE_OP_RING, cookie);

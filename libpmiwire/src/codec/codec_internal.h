@@ -40,6 +40,10 @@ uint8_t pmiwire__enc_needs(const struct pmiwire_encoder *e, uint16_t field,
 /* Begin the message's fields with fp-bytes, unless `bytes` is 0: the fields of these kinds that
  * follow are encoded. */
 void pmiwire__enc_bytes(struct pmiwire_encoder *e, uint8_t bytes);
+/* A message's last fields, a key and a value (or one of them, the other's field is 0): as they are,
+ * or else behind fp-bytes. */
+void pmiwire__enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmiwire_str key,
+                       uint16_t value_field, struct pmiwire_str value);
 /* As pmiwire__enc_ext(), for a value of the client's, which may be encoded. */
 void pmiwire__enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
 /* Why the message was refused: a sentence that names the byte and whose limit it is. */
@@ -56,6 +60,15 @@ uint8_t pmiwire__bytes_kind(uint16_t field);
 static inline int pmiwire__bytes_plain(unsigned char c)
 {
     return c > 32 && c < 127 && c != '%' && c != ';' && c != '\\' && c != '=';
+}
+/* Has the message a field fp-bytes? */
+static inline int pmiwire__msg_has_bytes(const struct pmiwire_msg *msg)
+{
+    for (uint32_t i = 0; i < msg->n_fields; i++)
+        if (msg->fields[i].id == 0 && msg->fields[i].key.len == 8 &&
+            memcmp(msg->fields[i].key.ptr, "fp-bytes", 8) == 0)
+            return 1;
+    return 0;
 }
 /* Decode the fields that the message's fp-bytes names, into memory for as many bytes as the message
  * has; `*used` of it are used. 0, or what is wrong with the message. */

@@ -237,8 +237,8 @@ static int check_text(const struct pmiwire_encoder *e, struct pmiwire_str text)
     return pmiwire__check_value(NULL, e->wire, text);
 }
 
-static int check_field(const struct pmiwire_encoder *e, const struct pmiwire_field_desc *d,
-                       struct pmiwire_str value)
+static inline int check_field(const struct pmiwire_encoder *e, const struct pmiwire_field_desc *d,
+                              struct pmiwire_str value)
 {
     if (d->type == PMIWIRE_TYPE_TEXT)
         return check_text(e, value);
@@ -266,11 +266,22 @@ static int check_length(const struct pmiwire_encoder *e, uint8_t kind, struct pm
     return p && p->max_value_bytes && value.len > p->max_value_bytes ? PMIWIRE_EVALLEN : 0;
 }
 
+/* A field that fp-bytes names. */
+static void add_encoded(struct pmiwire_encoder *e, const struct pmiwire_field_desc *d,
+                        struct pmiwire_str index, struct pmiwire_str value)
+{
+    const int rc = check_length(e, pmiwire__bytes_kind(d->id), value);
+
+    if (rc < 0)
+        refuse_value(e, rc, d->id, value);
+    else
+        append_encoded(e, (struct pmiwire_str){d->name, d->name_bytes}, index, value);
+}
+
 static void add(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str index,
                 struct pmiwire_str value)
 {
     const struct pmiwire_field_desc *d = pmiwire_field_get(field);
-    uint8_t kind;
     int rc;
 
     if (e->err)
@@ -279,19 +290,19 @@ static void add(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str in
         refuse(e, -EINVAL, field);
         return;
     }
-    kind = e->bytes ? e->bytes & pmiwire__bytes_kind(field) : 0;
-    rc = kind ? check_length(e, kind, value) : check_field(e, d, value);
-    if (rc == 0 && e->wire == PMIWIRE_V1 && e->value_written && e->profile &&
-        (e->profile->flags & PMIWIRE_PEER_VALUE_LAST))
-        rc = PMIWIRE_ESTATE;
-    if (rc < 0) {
-        refuse_value(e, rc, field, value);
-        return;
-    }
-    if (kind)
-        append_encoded(e, (struct pmiwire_str){d->name, d->name_bytes}, index, value);
-    else
+    if (e->bytes && (e->bytes & pmiwire__bytes_kind(field))) {
+        add_encoded(e, d, index, value);
+    } else {
+        rc = check_field(e, d, value);
+        if (rc == 0 && e->wire == PMIWIRE_V1 && e->value_written && e->profile &&
+            (e->profile->flags & PMIWIRE_PEER_VALUE_LAST))
+            rc = PMIWIRE_ESTATE;
+        if (rc < 0) {
+            refuse_value(e, rc, field, value);
+            return;
+        }
         append_field(e, (struct pmiwire_str){d->name, d->name_bytes}, index, value);
+    }
     if (e->err && !e->err_field)
         e->err_field = field;
     if (field == PMIWIRE_F_VALUE)
@@ -423,6 +434,40 @@ void pmiwire__enc_bytes(struct pmiwire_encoder *e, uint8_t bytes)
     if (bytes)
         pmiwire__enc_ext(e, PMIWIRE_EXT_BYTES, pmiwire_strz(names[bytes]));
     e->bytes = bytes;
+}
+
+static inline void enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmiwire_str key,
+                            uint16_t value_field, struct pmiwire_str value)
+{
+    if (key_field)
+        pmiwire_enc_str(e, key_field, key);
+    if (value_field)
+        pmiwire_enc_str(e, value_field, value);
+}
+
+void pmiwire__enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmiwire_str key,
+                       uint16_t value_field, struct pmiwire_str value)
+{
+    const size_t len = e->len;
+    const uint32_t n_fields = e->n_fields;
+    const int failed = e->err;
+    uint8_t bytes = 0;
+
+    enc_pair(e, key_field, key, value_field, value);
+    if (!e->err || failed || (e->err != PMIWIRE_ECHARS && e->err != PMIWIRE_EEMPTY))
+        return;
+    if (key_field)
+        bytes |= pmiwire__enc_needs(e, key_field, key);
+    if (value_field)
+        bytes |= pmiwire__enc_needs(e, value_field, value);
+    if (!bytes)
+        return;
+    e->len = len; /* take back what has been written */
+    e->n_fields = n_fields;
+    e->err = 0;
+    e->err_field = 0;
+    pmiwire__enc_bytes(e, bytes);
+    enc_pair(e, key_field, key, value_field, value);
 }
 
 void pmiwire__enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)

@@ -351,9 +351,7 @@ void pmiwire__reply_value(struct pmiwire_conn *c, uint16_t cmd, int rc, struct p
     if (cmd != PMIWIRE_V1_GET)
         pmiwire_enc_int(&r.e, PMIWIRE_F_FOUND, found);
     if (found)
-        pmiwire__reply_bytes(&r, PMIWIRE_F_VALUE, value, pmiwire_strz(NULL));
-    if (found)
-        pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
+        pmiwire__enc_pair(&r.e, 0, value, PMIWIRE_F_VALUE, value);
     pmiwire__reply_send(&r, cmd);
 }
 

@@ -544,11 +544,10 @@ static bool unescape(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t r
 static int decode_bytes(struct pmiwire_conn *c, struct pmiwire_msg *msg, size_t raw_len,
                         struct pmiwire_error *err)
 {
-    struct pmiwire_str text;
     char *memory;
     size_t used;
 
-    if (!c->has_bytes || pmiwire_msg_ext(msg, PMIWIRE_EXT_BYTES, &text) != 0)
+    if (!c->has_bytes || !pmiwire__msg_has_bytes(msg))
         return 0;
     memory = pmiwire__scratch(c->s, 2 * raw_len); /* the second half: see unescape() */
     if (!memory)
