@@ -56,16 +56,10 @@ void table_allgathered(struct table *t)
     t->array = NULL;
 }
 
-/* A value as the server stores them, NUL included. */
-static int is_terminated(struct shmht_bytes v)
-{
-    return v.len > 0 && ((const char *)v.ptr)[v.len - 1] == '\0';
-}
-
-/* One that holds a NUL besides is left to the server's answer. */
+/* A value as the server stores them: a string, NUL included. */
 static int is_string(struct shmht_bytes v)
 {
-    return is_terminated(v) && memchr(v.ptr, 0, v.len) == (const char *)v.ptr + v.len - 1;
+    return v.len > 0 && ((const char *)v.ptr)[v.len - 1] == '\0';
 }
 
 int table_get(struct table *t, struct pmiwire_str key, struct pmiwire_str *value)
@@ -83,7 +77,7 @@ int table_gathered(const struct table *t, int rank, struct pmiwire_str *value)
     struct shmht_bytes v;
 
     if (!t->array || rank < 0 || shmht_array_get(t->array, (uint64_t)rank, &v) != 0 ||
-        !is_terminated(v))
+        !is_string(v))
         return -1;
     *value = (struct pmiwire_str){v.ptr, strlen(v.ptr)};
     return 0;

@@ -209,6 +209,25 @@ static void do_cards(void)
     }
 }
 
+#if !defined(ANYBYTES_PMI1) && !defined(ANYBYTES_SLURM)
+/* The same from shared memory, where there is any. */
+static void by_pointer(void)
+{
+    static const char *const keys[] = {"nul", "bare"};
+    const char *values[2];
+    int lengths[2], found, n, rc = PMI2_SHMEM_KVS_Get("bare", values, &n);
+
+    if (rc == PMI2_ERR_OTHER) {
+        CHECK(PMI2_SHMEM_KVS_Get("nul", values, &n) == PMI2_ERR_OTHER);
+        return;
+    }
+    CHECK(rc == OK && n == 3 && strcmp(values[0], "a b") == 0);
+    CHECK(PMI2_SHMEM_KVS_Get("nul", values, &n) == BAD_VALUE);
+    CHECK(PMI2_SHMEM_KVS_Get_many(2, keys, values, lengths, &found) == OK && found == 1);
+    CHECK(values[0] == NULL && strcmp(values[1], "a b") == 0 && lengths[1] == 3);
+}
+#endif
+
 static void do_nul(void)
 {
     char value[ROOM] = "as it was";
@@ -221,6 +240,9 @@ static void do_nul(void)
     CHECK(rc != OK);
 #else
     CHECK(rc == BAD_VALUE && strcmp(value, "a b") == 0);
+#endif
+#if !defined(ANYBYTES_PMI1) && !defined(ANYBYTES_SLURM)
+    by_pointer();
 #endif
     CHECK(fence() == OK);
 }
