@@ -65,6 +65,11 @@ int core_ask_about(uint32_t op, const char *about, struct pmiwire_event *ev)
                     ev);
 }
 
+int check_string(int rc, const struct pmiwire_str *value)
+{
+    return rc == 0 && value->len && memchr(value->ptr, 0, value->len) ? PMIWIRE_ECHARS : rc;
+}
+
 int give(struct pmiwire_str from, char *to, int length)
 {
     if (length <= 0 || from.len >= (size_t)length)
@@ -178,8 +183,9 @@ int core_get(const char *space, int source, const char *key, struct pmiwire_str 
 
     if (core.alone)
         return own_space ? core_own(key, value) : PMIWIRE_ENOENT;
-    return session_get(&core.session, pmiwire_strz(own_space ? NULL : space), source,
-                       pmiwire_strz(key), value);
+    return check_string(session_get(&core.session, pmiwire_strz(own_space ? NULL : space), source,
+                                    pmiwire_strz(key), value),
+                        value);
 }
 
 int core_get_wait(int source, const char *key, struct pmiwire_str *value)
@@ -188,7 +194,7 @@ int core_get_wait(int source, const char *key, struct pmiwire_str *value)
         return -EINVAL;
     if (core.alone)
         return core_own(key, value);
-    return session_get_wait(&core.session, source, pmiwire_strz(key), value);
+    return check_string(session_get_wait(&core.session, source, pmiwire_strz(key), value), value);
 }
 
 int core_ring(const char *value, int *rank, int *ranks, char left[], char right[], int max)
@@ -236,5 +242,6 @@ int core_lookup(const char *service, char port[], int bytes)
     struct pmiwire_event ev;
     int rc = core_ask_about(PMIWIRE_OP_LOOKUP, service, &ev);
 
+    rc = check_string(rc, &ev.value);
     return rc == 0 && give(ev.value, port, bytes) != 0 ? PMIWIRE_EVALLEN : rc;
 }

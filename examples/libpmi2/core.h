@@ -70,6 +70,9 @@ int core_lookup(const char *service, char port[], int bytes);
 /* Without the lock: copy a number that init has told. A code. */
 int core_number(const int *value, int *to);
 
+/* PMIWIRE_ECHARS instead of a rc of 0 where the value is no string: it holds a NUL. */
+int check_string(int rc, const struct pmiwire_str *value);
+
 /* Copy a view to a string of `length` bytes, NUL included. 0, or -1 and nothing done when it is too
  * long. */
 int give(struct pmiwire_str from, char *to, int length);

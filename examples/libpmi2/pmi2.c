@@ -237,6 +237,9 @@ int PMI2_SHMEM_KVS_Get(const char key[], const char **value, int *vallen)
         return rc;
     if (table_get(&core.session.table, pmiwire_strz(key), &view) != 0)
         return core_leave(PMI2_ERR_OTHER);
+    rc = check_string(0, &view);
+    if (rc != 0)
+        return leave(rc);
     core.session.n_read++;
     *value = view.ptr;
     *vallen = (int)view.len;
@@ -269,8 +272,12 @@ int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[
             names[i] = (struct shmht_bytes){keys[at + i], strlen(keys[at + i])};
         *found += table_get_many(&core.session.table, names, (size_t)some, got);
         for (int i = 0; i < some; i++) {
-            values[at + i] = got[i].ptr;
-            vallens[at + i] = got[i].ptr ? (int)got[i].len - 1 : 0;
+            const struct pmiwire_str view = {got[i].ptr, got[i].ptr ? got[i].len - 1 : 0};
+            const int is_string = check_string(0, &view) == 0;
+
+            *found -= !is_string;
+            values[at + i] = is_string ? view.ptr : NULL;
+            vallens[at + i] = is_string ? (int)view.len : 0;
         }
     }
     core.session.n_read += (unsigned long)*found;
@@ -536,6 +543,7 @@ int PMIX_Ring_offered(void)
 /* What both kinds of attributes have in common: not found is no error. */
 static int attribute(int rc, struct pmiwire_str text, char value[], int valuelen, int *found)
 {
+    rc = check_string(rc, &text);
     *found = rc == 0;
     if (rc == PMIWIRE_ENOENT)
         return PMI2_SUCCESS;

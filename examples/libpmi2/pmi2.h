@@ -174,13 +174,14 @@ int PMI2_KVS_Get_wait(int src_pmi_id, const char key[], char value[], int maxval
 /*
  * The value itself: a string in the server's memory, the same for every process of the node. It
  * stays valid and unchanged until PMI2_Finalize(), also after a later Put of the key.
- * PMI2_ERR_OTHER: not there; PMI2_KVS_Get() may still know it.
+ * PMI2_ERR_OTHER: not there; PMI2_KVS_Get() may still know it. PMI2_ERR_INVALID_VAL, of that too:
+ * the value holds a NUL, which a client of libpmiwire can put.
  */
 int PMI2_SHMEM_KVS_Get(const char key[], const char **value, int *vallen);
 
 /*
  * The same for n keys with their memory accesses overlapped. values[i] is NULL where key i is not
- * there; *found counts the others.
+ * there, or its value is no string; *found counts the others.
  */
 int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[], int vallens[],
                             int *found);

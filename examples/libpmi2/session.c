@@ -336,7 +336,9 @@ static int has_ring(const struct session *s)
 /* What a neighbour gave. */
 static int keep(struct pmiwire_str value, char to[SESSION_RING_MAX_BYTES + 1])
 {
-    return give(value, to, SESSION_RING_MAX_BYTES + 1) == 0 ? 0 : PMIWIRE_EVALLEN;
+    int rc = check_string(0, &value);
+
+    return rc == 0 && give(value, to, SESSION_RING_MAX_BYTES + 1) != 0 ? PMIWIRE_EVALLEN : rc;
 }
 
 static int get_neighbour(struct session *s, int rank, char *to)

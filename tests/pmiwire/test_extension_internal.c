@@ -27,13 +27,17 @@ static void test_registry(void **state)
                                         PMIWIRE_V1_INIT,
                                         PMIWIRE_V2_FULLINIT,
                                         PMIWIRE_V1_GET_RESULT,
-                                        PMIWIRE_V2_KVS_GET_RESPONSE};
+                                        PMIWIRE_V2_KVS_GET_RESPONSE,
+                                        PMIWIRE_V1_FINALIZE_ACK,
+                                        PMIWIRE_V2_KVS_PUT_RESPONSE};
     static const uint16_t at[] = {PMIWIRE__AT_INIT,
                                   PMIWIRE__AT_INIT,
-                                  PMIWIRE__AT_FENCE,
-                                  PMIWIRE__AT_FENCE,
+                                  PMIWIRE__AT_FENCE | PMIWIRE__AT_DATA,
+                                  PMIWIRE__AT_FENCE | PMIWIRE__AT_DATA,
                                   PMIWIRE__AT_HELLO,
                                   PMIWIRE__AT_HELLO,
+                                  PMIWIRE__AT_DATA,
+                                  PMIWIRE__AT_DATA,
                                   0,
                                   0};
 

@@ -46,7 +46,7 @@ static void portable_is_the_least(void **state)
         uint32_t can = PMIWIRE_PEER_SPACES | PMIWIRE_PEER_EMPTY | PMIWIRE_PEER_BACKSLASH |
                        PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_SEMICOLON_V2 |
                        PMIWIRE_PEER_EXTENDED_MAPPING | PMIWIRE_PEER_V1_2 | PMIWIRE_PEER_8BIT |
-                       PMIWIRE_PEER_LONG_EXTRA;
+                       PMIWIRE_PEER_LONG_EXTRA | PMIWIRE_PEER_RAW_V2;
 
         assert_int_equal(least->flags & can & ~p->flags, 0);
         assert_true(p->max_key_bytes == 0 || least->max_key_bytes <= p->max_key_bytes);
@@ -74,6 +74,8 @@ static int carried(const struct pmiwire_profile *p, uint16_t wire, int c)
                (p->flags & (wire == V1 ? PMIWIRE_PEER_SEMICOLON_V1 : PMIWIRE_PEER_SEMICOLON_V2));
     if (c == '\\')
         return (p->flags & PMIWIRE_PEER_BACKSLASH) != 0;
+    if (wire == V2 && (p->flags & PMIWIRE_PEER_RAW_V2))
+        return 1;
     return c > 32 && c != 127 && (c < 127 || (p->flags & PMIWIRE_PEER_8BIT));
 }
 
@@ -106,10 +108,10 @@ static void every_flag_and_byte(void **state)
     every_byte(NULL);
     for (uint32_t i = 0; (p = pmiwire_profile_at(i)) != NULL; i++)
         every_byte(p);
-    for (uint32_t bit = 0; bit < 12; bit++) {
+    for (uint32_t bit = 0; bit < 14; bit++) {
         made.flags = UINT32_C(1) << bit;
         every_byte(&made);
-        made.flags = ~made.flags & 0x7ff;
+        made.flags = ~made.flags & 0x3fff;
         every_byte(&made);
     }
 }

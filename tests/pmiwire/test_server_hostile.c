@@ -66,6 +66,9 @@ static void test_malformed(void **state)
         {"cmd=put value=1\n", "cmd=put_result rc=-1 "},
         {"cmd=put key=a key=b value=1\n", "cmd=put_result rc=-1 "},
         {"cmd=put key=a value\n", "cmd=put_result rc=-1 msg=put:_a_word_without_'_'"},
+        {"cmd=put key=a value=b c\n",
+         "cmd=put_result rc=-1 msg=put:_a_word_without_'_'_at_byte_22:_"
+         "PMI-1_without_fp-bytes_cannot_carry_byte_0x20\n"},
         {"cmd=get =x\n", "cmd=get_result rc=-1 "},
         {"cmd=init pmi_version=1\n", "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 "},
         {"cmd=init pmi_version=one pmi_subversion=1\n", "cmd=response_to_init rc=-1 "},
@@ -967,10 +970,12 @@ static void test_options(void **state)
     assert_int_equal(pmiwire_server_accept(h.s, 1, 0, NULL, &c), PMIWIRE_ENOENT);
     assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz(""), pmiwire_strz("v")),
                      PMIWIRE_EEMPTY);
+    /* Any bytes; those whose wire cannot carry them get an error. */
     assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), (struct pmiwire_str){"a\0b", 3}),
-                     PMIWIRE_ECHARS);
-    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), pmiwire_strz("a\nb")),
-                     0); /* PMI-2 carries it */
+                     0);
+    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), pmiwire_strz("")), 0);
+    assert_int_equal(pmiwire_server_job_attr(h.s, 0, pmiwire_strz("k"), pmiwire_strz("")),
+                     PMIWIRE_EEMPTY);
     assert_int_equal(pmiwire_server_job_attr(h.s, 0, pmiwire_strz("k"), pmiwire_strz("a\nb")),
                      PMIWIRE_ECHARS);
     h_stop(&h);

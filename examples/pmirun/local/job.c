@@ -100,6 +100,8 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
     if (rc == 0)
         rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
     if (rc == 0)
+        rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_BYTES, pmiwire_strz("1"));
+    if (rc == 0)
         table_create(pr, job);
     else
         pmiwire_server_job_remove(pr->server, job->id);

@@ -9,7 +9,9 @@
  * when the one before it has been answered, because Slurm's PMI-1 server takes what one read()
  * returns for one command and loses the rest. With PMIWIRE_CLIENT_PIPELINE they go out at once (our
  * server and Hydra answer in order). Values that the server's wire cannot carry are refused when
- * you ask, before a byte is sent. Views in an event live until the next call on the session.
+ * you ask, before a byte is sent; to a server that has advertised PMIWIRE_EXT_BYTES, and with
+ * PMIWIRE_CLIENT_EXTENSIONS, any bytes are carried. Views in an event live until the next call on
+ * the session.
  *
  *     pmiwire_client_create(&opts, &c);                            // queues init
  *     for (;;) {
@@ -106,8 +108,8 @@ PMIWIRE_API void pmiwire_client_destroy(struct pmiwire_client *c);
 /**
  * @brief Put a pair into our own key-value space; peers may get it after the next fence.
  * @param c       the session
- * @param key     its key
- * @param value   its value
+ * @param key     its key, 1 byte or more
+ * @param value   its value; the server's limit counts its bytes, however the wire writes them
  * @param hint    who will read it, PMIWIRE_HINT_*; sent only to a server that has advertised
  *                PMIWIRE_EXT_EXCHANGE, for others it is a plain put
  * @param cookie  for the event

@@ -165,7 +165,15 @@ struct pmiwire_encoder {
     /** @private */
     uint32_t n_fields;
     /** @private */
-    uint32_t n_extra;
+    uint32_t err_at;
+    /** @private */
+    uint8_t err_byte;
+    /** @private */
+    uint8_t n_extra;
+    /** @private */
+    uint8_t can_bytes;
+    /** @private */
+    uint8_t bytes;
     /** @private */
     char *buf;
     /** @private */
@@ -208,10 +216,10 @@ PMIWIRE_API void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, 
  * @brief Add a compatible extra field, one that peers who do not know it skip.
  *
  * Held to the grammar that every measured peer survives: key of 1 to 31 letters, digits, `-`, `_`
- * or `.`; value of 1 to 900 bytes from 33 to 126 without `;` and `\`; not a name that a peer gives
- * a meaning (PMIWIRE_ERESERVED); at most 16 of them and the whole message at most 1,000 bytes
- * (PMIWIRE_EPEERFIELDS, PMIWIRE_ELINE) unless the profile has PMIWIRE_PEER_LONG_EXTRA; before
- * `value` in a PMI-1 message.
+ * or `.`; value of bytes from 33 to 126 without `;` and `\`; not a name that a peer gives a meaning
+ * (PMIWIRE_ERESERVED); at most 16 of them (PMIWIRE_EPEERFIELDS); before `value` in a PMI-1 message.
+ * Unless the profile has PMIWIRE_PEER_LONG_EXTRA, the value has at most 900 bytes and the whole
+ * message 1,000 (PMIWIRE_EVALLEN, PMIWIRE_ELINE).
  */
 PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
                                    struct pmiwire_str value);
@@ -219,7 +227,8 @@ PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
 /**
  * @brief End a message.
  * @param e    the encoder
- * @param err  what was refused: code, command, field and text; may be NULL
+ * @param err  what was refused: code, command, field and text, which of a key or value names the byte
+ *             and whose limit it is; may be NULL
  * @return its length in bytes, or the first error met: PMIWIRE_ENOBUF, PMIWIRE_ECHARS,
  *         PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS,
  *         PMIWIRE_ERESERVED, PMIWIRE_ETOOBIG (over PMI-2's six digits), PMIWIRE_ESTATE (an extra

@@ -9,6 +9,9 @@
  * does not know go only to a server that has advertised them: others end the job, or never answer.
  * libpmiwire/WIRE.md has the table of these fields, with their values.
  *
+ * The client session and the server engine use PMIWIRE_EXT_BYTES by themselves, once the server has
+ * advertised it: keys and values then hold any bytes, on both wires.
+ *
  *     pmiwire_client_query(c, &info);                       // client: advertised at init?
  *     if (info.ext[PMIWIRE_EXT_TABLE].ptr) …attach to it…
  *     if (pmiwire_msg_ext(ev.msg, PMIWIRE_EXT_TABLE_END, &text) == 0) …ask from now on…
@@ -45,7 +48,8 @@ extern "C" {
 #define PMIWIRE_EXT_LEFT      12u /**< `fp-left`, likewise */
 #define PMIWIRE_EXT_RIGHT     13u /**< `fp-right`, likewise */
 #define PMIWIRE_EXT_GATHER    14u /**< `fp-gather`, in `barrier_in`, `kvs-fence`: an Allgather */
-#define PMIWIRE_EXT_COUNT_    15u /**< one past the last; grows */
+#define PMIWIRE_EXT_BYTES     15u /**< `fp-bytes`, in the answer to init, and where it is needed */
+#define PMIWIRE_EXT_COUNT_    16u /**< one past the last; grows */
 /** @} */
 
 /**

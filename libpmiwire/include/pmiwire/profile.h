@@ -37,6 +37,8 @@ extern "C" {
 #define PMIWIRE_PEER_8BIT             1024u /**< bytes 128 to 255 arrive as they were sent */
 /** extra fields (pmiwire_enc_extra()) may stand in messages of any length that it reads */
 #define PMIWIRE_PEER_LONG_EXTRA 4096u
+/** PMI-2: control bytes but NUL, and 127 to 255, arrive as they were sent */
+#define PMIWIRE_PEER_RAW_V2 8192u
 /** @} */
 
 /** A peer. Lengths are bytes, without NUL; 0 means no limit of its own. */

@@ -66,7 +66,12 @@
  * Replies. A PMI-2 client whose lengths are padded on the right is taken for Slurm's and answered
  * within what that one reads (`;;`), any other PMI-2 client within what MPICH's reads. PMI-1
  * replies are held to the framing's rules alone, since nothing tells the clients apart. An answer
- * that cannot be carried becomes an error reply, and is reported to diag.
+ * that cannot be carried becomes an error reply that names the byte and whose limit it is, and is
+ * reported to diag. A PMI-2 client that puts what it could not read back is refused.
+ *
+ * Bytes. Keys and values may hold any, NUL too, once you advertise PMIWIRE_EXT_BYTES: clients of
+ * this project then say and read all of them on both wires. What else clients can read is in
+ * libpmiwire/WIRE.md.
  *
  * Threads: one server, one thread at a time. Callbacks may call any function of this header on the
  * same server except pmiwire_server_destroy(). What they cause is queued where it could disturb:
@@ -260,7 +265,8 @@ struct pmiwire_server_opts {
     uint32_t kvsname_max, keylen_max, vallen_max; /**< advertised, 2 to 2^31-1; 0: the defaults. A
                                                      PMI-1 key or value must be shorter, as the NUL
                                                      counts; a PMI-2 one may be as long */
-    size_t max_msg_bytes;   /**< at most SIZE_MAX / 4; 0: PMIWIRE_DEFAULT_MAX_MSG_BYTES */
+    size_t max_msg_bytes;   /**< at most SIZE_MAX / 4; 0: PMIWIRE_DEFAULT_MAX_MSG_BYTES, or more if
+                               PMIWIRE_EXT_BYTES needs it */
     uint32_t max_fields;    /**< 0: PMIWIRE_DEFAULT_MAX_FIELDS */
     uint32_t decode_flags;  /**< PMIWIRE_DECODE_* */
     size_t max_out_bytes;   /**< 0: PMIWIRE_DEFAULT_MAX_OUT_BYTES */
@@ -336,17 +342,19 @@ PMIWIRE_API int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job,
  *        its field (extension.h).
  * @param ext    PMIWIRE_EXT_*
  * @param value  within the grammar of pmiwire_enc_extra(), copied; absent: no longer
- * @return 0, -ENOMEM, -EINVAL (no such extension), PMIWIRE_ENOENT (no such job), PMIWIRE_EEMPTY,
- *         PMIWIRE_ECHARS, PMIWIRE_EVALLEN (more than PMIWIRE_EXT_MAX_BYTES in one answer)
+ * @return 0, -ENOMEM, -EINVAL (no such extension; PMIWIRE_EXT_BYTES where opts.max_msg_bytes is less
+ *         than 3 * (keylen_max + vallen_max) + kvsname_max + 256), PMIWIRE_ENOENT (no such job),
+ *         PMIWIRE_EEMPTY, PMIWIRE_ECHARS, PMIWIRE_EVALLEN (more than PMIWIRE_EXT_MAX_BYTES in one
+ *         answer)
  */
 PMIWIRE_API int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ext,
                                          struct pmiwire_str value);
 
 /**
- * @brief Put a pair into the engine's own store on the launcher's behalf (spawn's preputs). Other
- *        nodes get it with the next Fence, unless ops->put is set.
- * @return 0, -ENOMEM (max_kvs_bytes too), PMIWIRE_ENOENT (no such job), PMIWIRE_EEMPTY,
- *         PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
+ * @brief Put a pair of any bytes into the engine's own store on the launcher's behalf (spawn's
+ *        preputs). Other nodes get it with the next Fence, unless ops->put is set.
+ * @return 0, -ENOMEM (max_kvs_bytes too), PMIWIRE_ENOENT (no such job), PMIWIRE_EEMPTY (the key),
+ *         PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  */
 PMIWIRE_API int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                    struct pmiwire_str value);

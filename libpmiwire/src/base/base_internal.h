@@ -34,6 +34,13 @@ int pmiwire__check_key(const struct pmiwire_profile *profile, uint16_t wire,
                        struct pmiwire_str key);
 int pmiwire__check_value(const struct pmiwire_profile *profile, uint16_t wire,
                          struct pmiwire_str value);
+/* Where the first byte lies that they refuse; s.len: there is none. */
+size_t pmiwire__bad_byte(const struct pmiwire_profile *profile, uint16_t wire, int is_key,
+                         struct pmiwire_str s);
+/* Why they refuse the field `what`, as a sentence that names the byte and whose limit it is. `at`:
+ * where `byte` lies (PMIWIRE_ECHARS), or how many bytes there are. */
+void pmiwire__why(char *text, size_t cap, int code, const struct pmiwire_profile *profile,
+                  uint16_t wire, const char *what, size_t at, unsigned char byte);
 
 static inline int pmiwire__is(struct pmiwire_str s, const char *literal)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What each peer can carry. Every figure was measured against the peer named, or read in its source
  * where noted. */
+#include <stdio.h>
+
 #include "base_internal.h"
 
 #ifdef __SSE2__
@@ -52,11 +54,11 @@ static const struct pmiwire_profile profiles[] = {
     },
     {
         /* Its parser drops backslashes on both wires and asserts over 1,000 words. PMI-2 fields end
-         * at `;` alone. */
+         * at `;` alone, and may not be empty. */
         .name = "mpich-main",
         .peer = "MPICH 5.1.0a1's client",
         .flags = V1 | V2 | PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_EXTENDED_MAPPING |
-                 PMIWIRE_PEER_V1_2 | PMIWIRE_PEER_SPACES_V2,
+                 PMIWIRE_PEER_V1_2 | PMIWIRE_PEER_SPACES_V2 | PMIWIRE_PEER_RAW_V2,
         .max_key_bytes = 63,
         .max_value_bytes = 1023,
         .max_kvsname_bytes = 255,
@@ -67,7 +69,8 @@ static const struct pmiwire_profile profiles[] = {
     {
         .name = "slurm-libpmi2",
         .peer = "Slurm 22.05.8's libpmi2",
-        .flags = V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V2 | PMIWIRE_PEER_SPACES,
+        .flags = V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V2 | PMIWIRE_PEER_SPACES |
+                 PMIWIRE_PEER_EMPTY | PMIWIRE_PEER_RAW_V2,
         .max_key_bytes = 64,
         .max_value_bytes = 1024,
         .max_kvsname_bytes = 255,
@@ -175,6 +178,8 @@ static int peer_allows(uint32_t flags, uint16_t wire, unsigned char c)
                                    : flags & PMIWIRE_PEER_SEMICOLON_V1) != 0;
     if (c == '\\')
         return (flags & PMIWIRE_PEER_BACKSLASH) != 0;
+    if (wire == PMIWIRE_V2 && (flags & PMIWIRE_PEER_RAW_V2))
+        return c != 0;
     if (c >= 127)
         return (flags & PMIWIRE_PEER_8BIT) != 0 && c != 127;
     return c > 32;
@@ -230,21 +235,40 @@ static int is_plain(struct pmiwire_str s)
 }
 #endif
 
-static int check_bytes(const struct pmiwire_profile *profile, uint16_t wire, struct pmiwire_str s)
+/* Bytes that end a key, whoever reads it. */
+static int ends_key(unsigned char c)
 {
-    if (is_plain(s))
-        return 0;
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.ptr[i];
+    return c == '=' || c == ';' || c == '\n' || c == ' ';
+}
 
-        if (is_plain_byte(c))
+/* Is it the framing that cannot carry this byte, whatever the peer? */
+static int framing_refuses(const struct pmiwire_profile *profile, uint16_t wire, int is_key,
+                           unsigned char c)
+{
+    return (is_key && ends_key(c)) || (!framing_allows(wire, c) && !(profile && c == ' '));
+}
+
+size_t pmiwire__bad_byte(const struct pmiwire_profile *profile, uint16_t wire, int is_key,
+                         struct pmiwire_str s)
+{
+    size_t i = 0;
+
+    for (; i < s.len; i++) {
+        const unsigned char c = (unsigned char)s.ptr[i];
+
+        if (is_plain_byte(c) && !(is_key && c == '='))
             continue;
-        if (profile && !peer_allows(profile->flags, wire, c))
-            return PMIWIRE_ECHARS;
-        if (!framing_allows(wire, c) && !(profile && c == ' '))
-            return PMIWIRE_ECHARS;
+        if (framing_refuses(profile, wire, is_key, c) ||
+            (profile && !peer_allows(profile->flags, wire, c)))
+            break;
     }
-    return 0;
+    return i;
+}
+
+static int check_bytes(const struct pmiwire_profile *profile, uint16_t wire, int is_key,
+                       struct pmiwire_str s)
+{
+    return pmiwire__bad_byte(profile, wire, is_key, s) < s.len ? PMIWIRE_ECHARS : 0;
 }
 
 int pmiwire__check_value(const struct pmiwire_profile *profile, uint16_t wire,
@@ -254,7 +278,7 @@ int pmiwire__check_value(const struct pmiwire_profile *profile, uint16_t wire,
         return PMIWIRE_EEMPTY;
     if (profile && profile->max_value_bytes && value.len > profile->max_value_bytes)
         return PMIWIRE_EVALLEN;
-    return check_bytes(profile, wire, value);
+    return is_plain(value) ? 0 : check_bytes(profile, wire, 0, value);
 }
 
 int pmiwire__check_key(const struct pmiwire_profile *profile, uint16_t wire, struct pmiwire_str key)
@@ -265,8 +289,31 @@ int pmiwire__check_key(const struct pmiwire_profile *profile, uint16_t wire, str
         return PMIWIRE_EKEYLEN;
     if (is_plain(key))
         return memchr(key.ptr, '=', key.len) ? PMIWIRE_ECHARS : 0;
-    if (memchr(key.ptr, '=', key.len) || memchr(key.ptr, ';', key.len) ||
-        memchr(key.ptr, '\n', key.len) || memchr(key.ptr, ' ', key.len))
-        return PMIWIRE_ECHARS;
-    return check_bytes(profile, wire, key);
+    return check_bytes(profile, wire, 1, key);
+}
+
+void pmiwire__why(char *text, size_t cap, int code, const struct pmiwire_profile *profile,
+                  uint16_t wire, const char *what, size_t at, unsigned char byte)
+{
+    const int is_key = strcmp(what, "key") == 0;
+    const int framing = !profile ||
+                        (code == PMIWIRE_ECHARS && framing_refuses(profile, wire, is_key, byte)) ||
+                        (code == PMIWIRE_ECHARS && wire == PMIWIRE_V1 && byte == ' ');
+    char whose[64];
+
+    if (framing)
+        snprintf(whose, sizeof(whose), "PMI-%d without fp-bytes", wire == PMIWIRE_V2 ? 2 : 1);
+    else
+        snprintf(whose, sizeof(whose), "the profile \"%s\"", profile->name);
+    if (code == PMIWIRE_ECHARS)
+        snprintf(text, cap, "%s holds byte 0x%02x at %zu, which %s cannot carry", what, byte, at,
+                 whose);
+    else if (code == PMIWIRE_EEMPTY && is_key)
+        snprintf(text, cap, "key is empty");
+    else if (code == PMIWIRE_EEMPTY)
+        snprintf(text, cap, "%s is empty, which %s cannot carry", what, whose);
+    else
+        snprintf(text, cap, "%s has %zu bytes, %s carries %u", what, at, whose,
+                 profile ? (unsigned)(is_key ? profile->max_key_bytes : profile->max_value_bytes)
+                         : 0);
 }

@@ -153,6 +153,7 @@ void pmiwire__client_encode(struct pmiwire_client *c, struct pmiwire_encoder *e,
         c->out_head = 0;
     }
     pmiwire_enc_begin(e, c->out + c->out_tail, c->max_msg_bytes - c->out_tail, cmd, &c->server);
+    e->can_bytes = c->has_bytes != 0;
 }
 
 int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e)

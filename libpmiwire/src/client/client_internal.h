@@ -60,6 +60,7 @@ struct pmiwire_client {
     int has_size;
     int dead; /* why, 0 while alive */
     int eof;
+    int has_bytes;            /* fp-bytes: we have said that we know it, and so has the server */
     struct pmiwire_error err; /* what was wrong with the server's message */
     struct pmiwire_info_client info;
 
@@ -87,7 +88,7 @@ struct pmiwire_client {
     struct pmiwire_decoder decoder;
     struct pmiwire_msg msg;
 
-    char *scratch; /* values with `;;` turned into `;` */
+    char *scratch; /* values that stand otherwise on the wire: `;;` for `;`, or encoded */
     size_t scratch_used;
     char *jobid; /* PMI_JOBID, NUL-terminated; NULL: none */
     char kvsname[PMIWIRE__KVSNAME_BYTES];

@@ -138,6 +138,7 @@ static void keep_extensions(struct pmiwire_client *c)
     }
     if (c->info.ext[PMIWIRE_EXT_SERVER].len)
         c->server = *pmiwire_profile_find("fencepost");
+    c->has_bytes = (c->flags & PMIWIRE_CLIENT_EXTENSIONS) && c->info.ext[PMIWIRE_EXT_BYTES].len;
 }
 
 /* The answer to the init line, which both wires begin with. */
@@ -190,6 +191,8 @@ static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
         c->info.kvsname_max = not_negative(number(c, PMIWIRE_F_KVSNAME_MAX, 0));
         c->info.keylen_max = not_negative(number(c, PMIWIRE_F_KEYLEN_MAX, 0));
         c->info.vallen_max = not_negative(number(c, PMIWIRE_F_VALLEN_MAX, 0));
+        if (c->has_bytes && c->info.keylen_max && c->info.vallen_max) /* these are its limits */
+            c->server.max_key_bytes = c->server.max_value_bytes = c->server.max_line_bytes = 0;
         return pmiwire__client_send_step(c, PMIWIRE__STEP_APPNUM);
     case PMIWIRE__STEP_APPNUM: /* a server may not know */
         c->info.appnum = rc ? -1 : number(c, PMIWIRE_F_APPNUM, -1);
@@ -409,6 +412,8 @@ static int on_message(struct pmiwire_client *c, struct pmiwire_event *ev)
     if (!answers(c, p))
         return broken(c, PMIWIRE_EPROTO, 0);
     rc = check(c);
+    if (rc == 0 && c->has_bytes && pmiwire__msg_has_bytes(&c->msg))
+        rc = pmiwire__msg_bytes(&c->msg, c->scratch, &c->scratch_used, &c->err);
     if (rc < 0)
         return rc;
     answer_event(c, ev);

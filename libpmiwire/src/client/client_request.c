@@ -45,7 +45,7 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
         }
         if ((c->flags & PMIWIRE_CLIENT_EXTENSIONS) &&
             step == (c->wire == PMIWIRE_V1 ? PMIWIRE__STEP_INIT : PMIWIRE__STEP_FULLINIT))
-            pmiwire__enc_ext(&e, PMIWIRE_EXT_CLIENT, pmiwire_strz("1"));
+            pmiwire__enc_ext(&e, PMIWIRE_EXT_CLIENT, pmiwire_strz("2"));
         rc = pmiwire__client_encoded(c, &e);
         if (rc < 0)
             return rc;
@@ -142,6 +142,8 @@ static int check_maxes(const struct pmiwire_client *c, struct pmiwire_str key,
 
 /* ---- the key-value space ---- */
 
+static const struct pmiwire_str no_value = {NULL, 0};
+
 static int is_exchange(const struct pmiwire_client *c)
 {
     return c->info.ext[PMIWIRE_EXT_EXCHANGE].len > 0;
@@ -162,8 +164,7 @@ int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct 
                          pmiwire_strz(hint == PMIWIRE_HINT_SPARSE ? "sparse" : "dense"));
     if (!is_v2(c))
         pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, c->info.kvsname);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
+    pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, PMIWIRE_F_VALUE, value);
     return finish(&r, PMIWIRE_OP_PUT, cookie);
 }
 
@@ -193,7 +194,7 @@ static int get_v1(struct pmiwire_client *c, struct pmiwire_str kvsname, int32_t 
         pmiwire__enc_ext(&r.e, PMIWIRE_EXT_SRC, pmiwire_strz(number));
     }
     pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, kvsname);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
+    pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, 0, no_value);
     return finish(&r, op, cookie);
 }
 
@@ -210,7 +211,7 @@ static int get_v2(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t sr
         pmiwire_enc_str(&r.e, PMIWIRE_F_JOBID, jobid);
     if (srcid >= 0)
         pmiwire_enc_int(&r.e, PMIWIRE_F_SRCID, srcid);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
+    pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, 0, no_value);
     return finish(&r, PMIWIRE_OP_GET, cookie);
 }
 
@@ -299,7 +300,7 @@ int pmiwire_client_ask(struct pmiwire_client *c, uint32_t op, struct pmiwire_str
         about = pmiwire_strz("universeSize");
     field = is_v2(c) ? q->v2_field : q->v1_field;
     if (field)
-        pmiwire_enc_str(&r.e, field, about);
+        pmiwire__enc_pair(&r.e, field, about, 0, no_value);
     if (r.cmd == PMIWIRE_V2_INFO_GETNODEATTR)
         pmiwire_enc_int(&r.e, PMIWIRE_F_WAIT, op == PMIWIRE_OP_NODEATTR_WAIT);
     return finish(&r, (uint16_t)op, cookie);
@@ -315,8 +316,7 @@ int pmiwire_client_nodeattr_put(struct pmiwire_client *c, struct pmiwire_str key
 
     if (rc < 0)
         return rc;
-    pmiwire_enc_str(&r.e, PMIWIRE_F_KEY, key);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
+    pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, PMIWIRE_F_VALUE, value);
     return finish(&r, PMIWIRE_OP_NODEATTR_PUT, cookie);
 }
 
@@ -325,13 +325,13 @@ int pmiwire_client_nodeattr_put(struct pmiwire_client *c, struct pmiwire_str key
 int pmiwire_client_publish(struct pmiwire_client *c, struct pmiwire_str service,
                            struct pmiwire_str port, uint64_t cookie)
 {
+    const uint16_t name = is_v2(c) ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE;
     struct request r;
     int rc = begin(&r, c, PMIWIRE_V1_PUBLISH_NAME, PMIWIRE_V2_NAME_PUBLISH);
 
     if (rc < 0)
         return rc;
-    pmiwire_enc_str(&r.e, is_v2(c) ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE, service);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_PORT, port);
+    pmiwire__enc_pair(&r.e, name, service, PMIWIRE_F_PORT, port);
     return finish(&r, PMIWIRE_OP_PUBLISH, cookie);
 }
 
@@ -345,6 +345,19 @@ static void enc_pairs(struct pmiwire_encoder *e, uint16_t count, uint16_t key, u
         pmiwire_enc_indexed(e, key, i, pairs[i].key);
         pmiwire_enc_indexed(e, val, i, pairs[i].value);
     }
+}
+
+/* Before all fields of a spawn: are preputs encoded? */
+static void enc_preput_bytes(struct pmiwire_encoder *e, const struct pmiwire_spawn *req)
+{
+    const uint16_t key = e->wire == PMIWIRE_V2 ? PMIWIRE_F_PPKEY : PMIWIRE_F_PREPUT_KEY;
+    const uint16_t value = e->wire == PMIWIRE_V2 ? PMIWIRE_F_PPVAL : PMIWIRE_F_PREPUT_VAL;
+    uint8_t bytes = 0;
+
+    for (uint32_t i = 0; i < req->n_preput; i++)
+        bytes |= pmiwire__enc_needs(e, key, req->preput[i].key) |
+                 pmiwire__enc_needs(e, value, req->preput[i].value);
+    pmiwire__enc_bytes(e, bytes);
 }
 
 /* One message for each sub-command; servers take the preputs from the first and start all at the
@@ -362,6 +375,7 @@ static int spawn_v1(struct pmiwire_client *c, const struct pmiwire_spawn *req)
         if (i == 0) { /* that may have moved the queue */
             tail -= head - c->out_head;
             head = c->out_head;
+            enc_preput_bytes(&e, req);
         }
         pmiwire_enc_int(&e, PMIWIRE_F_NPROCS, cmd->maxprocs);
         pmiwire_enc_str(&e, PMIWIRE_F_EXECNAME, cmd->execname);
@@ -390,6 +404,7 @@ static int spawn_v2(struct pmiwire_client *c, const struct pmiwire_spawn *req)
     struct pmiwire_encoder e;
 
     pmiwire__client_encode(c, &e, PMIWIRE_V2_SPAWN);
+    enc_preput_bytes(&e, req);
     pmiwire_enc_int(&e, PMIWIRE_F_NCMDS, req->n_cmds);
     enc_pairs(&e, PMIWIRE_F_PREPUTCOUNT, PMIWIRE_F_PPKEY, PMIWIRE_F_PPVAL, req->preput,
               req->n_preput);
@@ -450,8 +465,9 @@ int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint
 
     if (rc < 0)
         return rc;
+    pmiwire__enc_bytes(&r.e, pmiwire__enc_needs(&r.e, is_v2(c) ? PMIWIRE_F_RING_LEFT : 0, value));
     if (!is_v2(c)) {
-        pmiwire__enc_ext(&r.e, PMIWIRE_EXT_RING, value);
+        pmiwire__enc_value(&r.e, PMIWIRE_EXT_RING, value);
         return finish(&r, PMIWIRE_OP_RING, cookie);
     }
     /* One process is a chain of one, whose both ends hold its value. */

@@ -33,6 +33,48 @@ const struct pmiwire_field *pmiwire__msg_field(const struct pmiwire_msg *msg, ui
 void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
                               struct pmiwire_str name, const struct pmiwire_profile *profile);
 
+/* Which of PMIWIRE__BYTES_* this field (0: an extension's) has to be encoded for, 0 if the peer
+ * reads it as it is, or does not know fp-bytes (e->can_bytes). */
+uint8_t pmiwire__enc_needs(const struct pmiwire_encoder *e, uint16_t field,
+                           struct pmiwire_str value);
+/* Begin the message's fields with fp-bytes, unless `bytes` is 0: the fields of these kinds that
+ * follow are encoded. */
+void pmiwire__enc_bytes(struct pmiwire_encoder *e, uint8_t bytes);
+/* A message's last fields, a key and a value (or one of them, the other's field is 0): as they are,
+ * or else behind fp-bytes. */
+void pmiwire__enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmiwire_str key,
+                       uint16_t value_field, struct pmiwire_str value);
+/* As pmiwire__enc_ext(), for a value of the client's, which may be encoded. */
+void pmiwire__enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
+/* Why the message was refused: a sentence that names the byte and whose limit it is. */
+void pmiwire__enc_why(const struct pmiwire_encoder *e, char *text, size_t cap);
+
+/* ---- bytes.c ---- */
+
+#define PMIWIRE__BYTES_KEYS   1u /* `k`: keys and names */
+#define PMIWIRE__BYTES_VALUES 2u /* `v`: values, ports, what a Ring and an Allgather carry */
+
+/* The kind of a field of the table, 0: neither. */
+uint8_t pmiwire__bytes_kind(uint16_t field);
+/* Does this byte stay as it is? */
+static inline int pmiwire__bytes_plain(unsigned char c)
+{
+    return c > 32 && c < 127 && c != '%' && c != ';' && c != '\\' && c != '=';
+}
+/* Has the message a field fp-bytes? */
+static inline int pmiwire__msg_has_bytes(const struct pmiwire_msg *msg)
+{
+    for (uint32_t i = 0; i < msg->n_fields; i++)
+        if (msg->fields[i].id == 0 && msg->fields[i].key.len == 8 &&
+            memcmp(msg->fields[i].key.ptr, "fp-bytes", 8) == 0)
+            return 1;
+    return 0;
+}
+/* Decode the fields that the message's fp-bytes names, into memory for as many bytes as the message
+ * has; `*used` of it are used. 0, or what is wrong with the message. */
+int pmiwire__msg_bytes(struct pmiwire_msg *msg, char *memory, size_t *used,
+                       struct pmiwire_error *err);
+
 /* ---- extension.c ---- */
 
 /* Which messages carry an extension. */
@@ -43,6 +85,7 @@ void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, 
 #define PMIWIRE__AT_GET       16u /* the requests `get`, `kvs-get` */
 #define PMIWIRE__AT_ENTER     32u /* the request `barrier_in` */
 #define PMIWIRE__AT_KVS_FENCE 64u /* the request `kvs-fence` */
+#define PMIWIRE__AT_DATA      128u /* messages with keys, values, names or ports */
 
 struct pmiwire__ext {
     const char *name; /* of its field */
@@ -52,6 +95,8 @@ struct pmiwire__ext {
 
 /* An extension by its id, NULL for others. */
 const struct pmiwire__ext *pmiwire__ext_get(uint16_t ext);
+/* Where a message with this id stands: PMIWIRE__AT_*, 0: it carries none. */
+uint16_t pmiwire__ext_place(uint16_t cmd);
 /* Add an extension's field to a message that carries it; another one is -EINVAL. */
 void pmiwire__enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Encoding: into the caller's buffer. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "codec_internal.h"
 
@@ -18,6 +19,19 @@ static void refuse(struct pmiwire_encoder *e, int code, uint16_t field)
         e->err = code;
         e->err_field = field;
     }
+}
+
+/* Refuse a key or value, and remember what of it. */
+static void refuse_value(struct pmiwire_encoder *e, int code, uint16_t field,
+                         struct pmiwire_str value)
+{
+    const int is_key = field == PMIWIRE_F_KEY;
+    const size_t at =
+        code == PMIWIRE_ECHARS ? pmiwire__bad_byte(e->profile, e->wire, is_key, value) : value.len;
+
+    e->err_at = at < UINT32_MAX ? (uint32_t)at : UINT32_MAX;
+    e->err_byte = at < value.len ? (uint8_t)value.ptr[at] : 0;
+    refuse(e, code, field);
 }
 
 static void append(struct pmiwire_encoder *e, const char *p, size_t n)
@@ -45,6 +59,24 @@ static void append_escaped(struct pmiwire_encoder *e, struct pmiwire_str v)
         append_char(e, v.ptr[i]);
         if (v.ptr[i] == ';')
             append_char(e, ';');
+    }
+}
+
+/* A value that fp-bytes names: bytes.c reads it. */
+static void append_percent(struct pmiwire_encoder *e, struct pmiwire_str v)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    if (v.len == 0)
+        append_char(e, '%');
+    for (size_t i = 0; i < v.len; i++) {
+        const unsigned char c = (unsigned char)v.ptr[i];
+        const char coded[3] = {'%', digits[c >> 4], digits[c & 15]};
+
+        if (pmiwire__bytes_plain(c))
+            append_char(e, v.ptr[i]);
+        else
+            append(e, coded, 3);
     }
 }
 
@@ -161,6 +193,21 @@ static void append_field(struct pmiwire_encoder *e, struct pmiwire_str key,
     e->len += bytes;
 }
 
+/* As append_field(), with the value encoded. */
+static void append_encoded(struct pmiwire_encoder *e, struct pmiwire_str key,
+                           struct pmiwire_str index, struct pmiwire_str value)
+{
+    e->n_fields++;
+    if (e->wire == PMIWIRE_V1)
+        append_char(e, ' ');
+    append(e, key.ptr, key.len);
+    append(e, index.ptr, index.len);
+    append_char(e, '=');
+    append_percent(e, value);
+    if (e->wire != PMIWIRE_V1)
+        append_char(e, e->wire == PMIWIRE_V2 ? ';' : '\n');
+}
+
 /*
  * May this prose stand in a PMI-1 line? A reader takes it over spaces, up to a word with '=', which
  * it takes for the next field; of spaces at the end nothing is left.
@@ -190,8 +237,8 @@ static int check_text(const struct pmiwire_encoder *e, struct pmiwire_str text)
     return pmiwire__check_value(NULL, e->wire, text);
 }
 
-static int check_field(const struct pmiwire_encoder *e, const struct pmiwire_field_desc *d,
-                       struct pmiwire_str value)
+static inline int check_field(const struct pmiwire_encoder *e, const struct pmiwire_field_desc *d,
+                              struct pmiwire_str value)
 {
     if (d->type == PMIWIRE_TYPE_TEXT)
         return check_text(e, value);
@@ -206,6 +253,31 @@ static int check_field(const struct pmiwire_encoder *e, const struct pmiwire_fie
     return pmiwire__check_value(e->profile, e->wire, value);
 }
 
+/* What is left to check of a field that is encoded: its length counts before that. */
+static int check_length(const struct pmiwire_encoder *e, uint8_t kind, struct pmiwire_str value)
+{
+    const struct pmiwire_profile *p = e->profile;
+
+    if (kind == PMIWIRE__BYTES_KEYS) {
+        if (value.len == 0)
+            return PMIWIRE_EEMPTY;
+        return p && p->max_key_bytes && value.len > p->max_key_bytes ? PMIWIRE_EKEYLEN : 0;
+    }
+    return p && p->max_value_bytes && value.len > p->max_value_bytes ? PMIWIRE_EVALLEN : 0;
+}
+
+/* A field that fp-bytes names. */
+static void add_encoded(struct pmiwire_encoder *e, const struct pmiwire_field_desc *d,
+                        struct pmiwire_str index, struct pmiwire_str value)
+{
+    const int rc = check_length(e, pmiwire__bytes_kind(d->id), value);
+
+    if (rc < 0)
+        refuse_value(e, rc, d->id, value);
+    else
+        append_encoded(e, (struct pmiwire_str){d->name, d->name_bytes}, index, value);
+}
+
 static void add(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str index,
                 struct pmiwire_str value)
 {
@@ -218,15 +290,19 @@ static void add(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str in
         refuse(e, -EINVAL, field);
         return;
     }
-    rc = check_field(e, d, value);
-    if (rc == 0 && e->wire == PMIWIRE_V1 && e->value_written && e->profile &&
-        (e->profile->flags & PMIWIRE_PEER_VALUE_LAST))
-        rc = PMIWIRE_ESTATE;
-    if (rc < 0) {
-        refuse(e, rc, field);
-        return;
+    if (e->bytes && (e->bytes & pmiwire__bytes_kind(field))) {
+        add_encoded(e, d, index, value);
+    } else {
+        rc = check_field(e, d, value);
+        if (rc == 0 && e->wire == PMIWIRE_V1 && e->value_written && e->profile &&
+            (e->profile->flags & PMIWIRE_PEER_VALUE_LAST))
+            rc = PMIWIRE_ESTATE;
+        if (rc < 0) {
+            refuse_value(e, rc, field, value);
+            return;
+        }
+        append_field(e, (struct pmiwire_str){d->name, d->name_bytes}, index, value);
     }
-    append_field(e, (struct pmiwire_str){d->name, d->name_bytes}, index, value);
     if (e->err && !e->err_field)
         e->err_field = field;
     if (field == PMIWIRE_F_VALUE)
@@ -287,7 +363,22 @@ static int is_reserved(struct pmiwire_str key)
     return 0;
 }
 
-void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *name, struct pmiwire_str value)
+/* A byte that an extra field's value may hold. */
+static int is_extra_byte(char c)
+{
+    return c > 32 && c < 127 && c != ';' && c != '\\';
+}
+
+static int all_extra_bytes(struct pmiwire_str value)
+{
+    for (size_t i = 0; i < value.len; i++)
+        if (!is_extra_byte(value.ptr[i]))
+            return 0;
+    return 1;
+}
+
+static void add_extra(struct pmiwire_encoder *e, const char *name, struct pmiwire_str value,
+                      int encoded)
 {
     struct pmiwire_str key = pmiwire_strz(name);
 
@@ -295,26 +386,98 @@ void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *name, struct pmiwi
         return;
     if (!is_name(key, EXTRA_MAX_KEY, 1) || is_reserved(key))
         refuse(e, PMIWIRE_ERESERVED, 0);
-    else if (value.len == 0)
+    else if (value.len == 0 && !encoded)
         refuse(e, PMIWIRE_EEMPTY, 0);
-    else if (value.len > EXTRA_MAX_VALUE)
+    else if (value.len > EXTRA_MAX_VALUE &&
+             !(e->profile && e->profile->flags & PMIWIRE_PEER_LONG_EXTRA))
         refuse(e, PMIWIRE_EVALLEN, 0);
     else if (e->n_extra == EXTRA_MAX_FIELDS)
         refuse(e, PMIWIRE_EPEERFIELDS, 0);
     else if (e->wire == PMIWIRE_V1 && e->value_written)
         refuse(e, PMIWIRE_ESTATE, 0);
+    else if (!encoded && !all_extra_bytes(value))
+        refuse(e, PMIWIRE_ECHARS, 0);
     else {
-        for (size_t i = 0; i < value.len; i++) {
-            char c = value.ptr[i];
-
-            if (c < 33 || c > 126 || c == ';' || c == '\\') {
-                refuse(e, PMIWIRE_ECHARS, 0);
-                return;
-            }
-        }
-        append_field(e, key, no_index, value);
+        if (encoded)
+            append_encoded(e, key, no_index, value);
+        else
+            append_field(e, key, no_index, value);
         e->n_extra++;
     }
+}
+
+void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *name, struct pmiwire_str value)
+{
+    add_extra(e, name, value, 0);
+}
+
+/* ---- any bytes ---- */
+
+uint8_t pmiwire__enc_needs(const struct pmiwire_encoder *e, uint16_t field,
+                           struct pmiwire_str value)
+{
+    const uint8_t kind = field ? pmiwire__bytes_kind(field) : PMIWIRE__BYTES_VALUES;
+    int rc;
+
+    if (!e->can_bytes || (value.len == 0 && kind == PMIWIRE__BYTES_KEYS))
+        return 0;
+    if (!field)
+        return value.len && all_extra_bytes(value) ? 0 : kind;
+    rc = check_field(e, &pmiwire__fields[field], value);
+    return rc == PMIWIRE_ECHARS || rc == PMIWIRE_EEMPTY ? kind : 0;
+}
+
+void pmiwire__enc_bytes(struct pmiwire_encoder *e, uint8_t bytes)
+{
+    static const char *const names[] = {NULL, "k", "v", "kv"};
+
+    if (bytes)
+        pmiwire__enc_ext(e, PMIWIRE_EXT_BYTES, pmiwire_strz(names[bytes]));
+    e->bytes = bytes;
+}
+
+static inline void enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmiwire_str key,
+                            uint16_t value_field, struct pmiwire_str value)
+{
+    if (key_field)
+        pmiwire_enc_str(e, key_field, key);
+    if (value_field)
+        pmiwire_enc_str(e, value_field, value);
+}
+
+void pmiwire__enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmiwire_str key,
+                       uint16_t value_field, struct pmiwire_str value)
+{
+    const size_t len = e->len;
+    const uint32_t n_fields = e->n_fields;
+    const int failed = e->err;
+    uint8_t bytes = 0;
+
+    enc_pair(e, key_field, key, value_field, value);
+    if (!e->err || failed || (e->err != PMIWIRE_ECHARS && e->err != PMIWIRE_EEMPTY))
+        return;
+    if (key_field)
+        bytes |= pmiwire__enc_needs(e, key_field, key);
+    if (value_field)
+        bytes |= pmiwire__enc_needs(e, value_field, value);
+    if (!bytes)
+        return;
+    e->len = len; /* take back what has been written */
+    e->n_fields = n_fields;
+    e->err = 0;
+    e->err_field = 0;
+    pmiwire__enc_bytes(e, bytes);
+    enc_pair(e, key_field, key, value_field, value);
+}
+
+void pmiwire__enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)
+{
+    const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
+
+    if (desc && (desc->at & pmiwire__ext_place(e->cmd)))
+        add_extra(e, desc->name, value, e->bytes & PMIWIRE__BYTES_VALUES);
+    else if (!e->err)
+        e->err = -EINVAL;
 }
 
 /* PMI-2's six characters, over the spaces that pmiwire_enc_begin() left. */
@@ -346,6 +509,23 @@ static int check_whole(const struct pmiwire_encoder *e)
     return 0;
 }
 
+/* Was a key or value refused for what it holds? */
+static int is_about_value(const struct pmiwire_encoder *e)
+{
+    return pmiwire__bytes_kind(e->err_field) && e->cmd &&
+           (e->err == PMIWIRE_ECHARS || e->err == PMIWIRE_EEMPTY || e->err == PMIWIRE_EKEYLEN ||
+            e->err == PMIWIRE_EVALLEN);
+}
+
+void pmiwire__enc_why(const struct pmiwire_encoder *e, char *text, size_t cap)
+{
+    if (is_about_value(e))
+        pmiwire__why(text, cap, e->err, e->profile, e->wire, pmiwire__fields[e->err_field].name,
+                     e->err_at, e->err_byte);
+    else
+        snprintf(text, cap, "%s", pmiwire_strerror(e->err));
+}
+
 ssize_t pmiwire_enc_end(struct pmiwire_encoder *e, struct pmiwire_error *err)
 {
     if (e->wire == PMIWIRE_V1)
@@ -354,8 +534,16 @@ ssize_t pmiwire_enc_end(struct pmiwire_encoder *e, struct pmiwire_error *err)
         append(e, "endcmd\n", 7);
     if (!e->err)
         refuse(e, check_whole(e), 0);
-    if (e->err)
-        return pmiwire__msg_error(err, e->err, e->cmd, e->err_field, 0);
+    if (e->err) {
+        pmiwire__msg_error(err, e->err, e->cmd, e->err_field, 0);
+        if (err && is_about_value(e)) {
+            const size_t n = strlen(pmiwire_command_get(e->cmd)->name);
+
+            memcpy(err->text + n, ": ", 3);
+            pmiwire__enc_why(e, err->text + n + 2, sizeof(err->text) - n - 2);
+        }
+        return e->err;
+    }
     if (e->wire == PMIWIRE_V2)
         write_length(e);
     return (ssize_t)e->len;

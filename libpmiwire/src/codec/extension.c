@@ -19,6 +19,8 @@ static const struct pmiwire__ext extensions[PMIWIRE_EXT_COUNT_] = {
     [PMIWIRE_EXT_PLACE] = {"fp-place", PMIWIRE_EXT_PLACE, PMIWIRE__AT_FENCE},
     [PMIWIRE_EXT_LEFT] = {"fp-left", PMIWIRE_EXT_LEFT, PMIWIRE__AT_FENCE},
     [PMIWIRE_EXT_RIGHT] = {"fp-right", PMIWIRE_EXT_RIGHT, PMIWIRE__AT_FENCE},
+    [PMIWIRE_EXT_GATHER] = {"fp-gather", PMIWIRE_EXT_GATHER, PMIWIRE__AT_ENTER},
+    [PMIWIRE_EXT_BYTES] = {"fp-bytes", PMIWIRE_EXT_BYTES, PMIWIRE__AT_INIT | PMIWIRE__AT_DATA},
 };
 
 const struct pmiwire__ext *pmiwire__ext_get(uint16_t ext)
@@ -26,8 +28,7 @@ const struct pmiwire__ext *pmiwire__ext_get(uint16_t ext)
     return ext > 0 && ext < PMIWIRE_EXT_COUNT_ ? &extensions[ext] : NULL;
 }
 
-/* Where a message with this id stands. */
-static uint16_t place(uint16_t cmd)
+uint16_t pmiwire__ext_place(uint16_t cmd)
 {
     switch (cmd) {
     case PMIWIRE_V1_INIT:
@@ -35,13 +36,32 @@ static uint16_t place(uint16_t cmd)
     case PMIWIRE_V1_RESPONSE_TO_INIT:
     case PMIWIRE_V2_FULLINIT_RESPONSE: return PMIWIRE__AT_INIT;
     case PMIWIRE_V1_BARRIER_OUT:
-    case PMIWIRE_V2_KVS_FENCE_RESPONSE: return PMIWIRE__AT_FENCE;
+    case PMIWIRE_V2_KVS_FENCE_RESPONSE: return PMIWIRE__AT_FENCE | PMIWIRE__AT_DATA;
     case PMIWIRE_V1_PUT:
-    case PMIWIRE_V2_KVS_PUT: return PMIWIRE__AT_PUT;
+    case PMIWIRE_V2_KVS_PUT: return PMIWIRE__AT_PUT | PMIWIRE__AT_DATA;
     case PMIWIRE_V1_GET:
-    case PMIWIRE_V2_KVS_GET: return PMIWIRE__AT_GET;
-    case PMIWIRE_V1_BARRIER_IN: return PMIWIRE__AT_ENTER;
-    case PMIWIRE_V2_KVS_FENCE: return PMIWIRE__AT_KVS_FENCE;
+    case PMIWIRE_V2_KVS_GET: return PMIWIRE__AT_GET | PMIWIRE__AT_DATA;
+    case PMIWIRE_V1_BARRIER_IN: return PMIWIRE__AT_ENTER | PMIWIRE__AT_DATA;
+    case PMIWIRE_V2_KVS_FENCE: return PMIWIRE__AT_KVS_FENCE | PMIWIRE__AT_DATA;
+    case PMIWIRE_V1_GET_RESULT:
+    case PMIWIRE_V1_PUBLISH_NAME:
+    case PMIWIRE_V1_UNPUBLISH_NAME:
+    case PMIWIRE_V1_LOOKUP_NAME:
+    case PMIWIRE_V1_LOOKUP_RESULT:
+    case PMIWIRE_V1_SPAWN:
+    case PMIWIRE_V2_KVS_GET_RESPONSE:
+    case PMIWIRE_V2_INFO_PUTNODEATTR:
+    case PMIWIRE_V2_INFO_GETNODEATTR:
+    case PMIWIRE_V2_INFO_GETNODEATTR_RESPONSE:
+    case PMIWIRE_V2_INFO_GETJOBATTR:
+    case PMIWIRE_V2_INFO_GETJOBATTR_RESPONSE:
+    case PMIWIRE_V2_NAME_PUBLISH:
+    case PMIWIRE_V2_NAME_UNPUBLISH:
+    case PMIWIRE_V2_NAME_LOOKUP:
+    case PMIWIRE_V2_NAME_LOOKUP_RESPONSE:
+    case PMIWIRE_V2_SPAWN:
+    case PMIWIRE_V2_RING:
+    case PMIWIRE_V2_RING_RESPONSE: return PMIWIRE__AT_DATA;
     default: return 0;
     }
 }
@@ -50,7 +70,7 @@ void pmiwire__enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_st
 {
     const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
 
-    if (desc && (desc->at & place(e->cmd)))
+    if (desc && (desc->at & pmiwire__ext_place(e->cmd)))
         pmiwire_enc_extra(e, desc->name, value);
     else if (!e->err)
         e->err = -EINVAL;
@@ -60,7 +80,7 @@ int pmiwire_msg_ext(const struct pmiwire_msg *msg, uint16_t ext, struct pmiwire_
 {
     const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
 
-    if (!desc || !(desc->at & place(msg->id)))
+    if (!desc || !(desc->at & pmiwire__ext_place(msg->id)))
         return PMIWIRE_EMISSING;
     return pmiwire_msg_extra(msg, desc->name, out);
 }

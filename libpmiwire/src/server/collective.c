@@ -113,12 +113,15 @@ void pmiwire__do_fence(const struct pmiwire__req *q)
 static void send_place(struct pmiwire_conn *c, uint16_t cmd, uint32_t place,
                        struct pmiwire_str left, struct pmiwire_str right)
 {
+    const struct pmiwire_str none = {NULL, 0};
     struct pmiwire__reply reply;
     char number[16];
 
     if (!pmiwire__reply_begin(&reply, c, cmd, left.len + right.len))
         return;
     pmiwire_enc_int(&reply.e, PMIWIRE_F_RC, 0);
+    pmiwire__reply_bytes(&reply, cmd == PMIWIRE_V2_RING ? PMIWIRE_F_RING_LEFT : 0,
+                         left.len ? left : none, right.len ? right : none);
     if (cmd == PMIWIRE_V2_RING) {
         pmiwire_enc_int(&reply.e, PMIWIRE_F_RING_COUNT, place);
         if (left.len)
@@ -129,9 +132,9 @@ static void send_place(struct pmiwire_conn *c, uint16_t cmd, uint32_t place,
         snprintf(number, sizeof(number), "%u", (unsigned)place);
         pmiwire__enc_ext(&reply.e, PMIWIRE_EXT_PLACE, pmiwire_strz(number));
         if (left.len)
-            pmiwire__enc_ext(&reply.e, PMIWIRE_EXT_LEFT, left);
+            pmiwire__enc_value(&reply.e, PMIWIRE_EXT_LEFT, left);
         if (right.len)
-            pmiwire__enc_ext(&reply.e, PMIWIRE_EXT_RIGHT, right);
+            pmiwire__enc_value(&reply.e, PMIWIRE_EXT_RIGHT, right);
     }
     pmiwire__reply_send(&reply, cmd);
 }

@@ -225,6 +225,7 @@ int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ex
     size_t bytes, i;
 
     if (!desc || !(desc->at & (PMIWIRE__AT_INIT | PMIWIRE__AT_FENCE)) ||
+        (ext == PMIWIRE_EXT_BYTES && s->opts.max_msg_bytes < pmiwire__put_bytes(&s->opts)) ||
         (ext >= PMIWIRE_EXT_PLACE &&
          ext <= PMIWIRE_EXT_RIGHT)) /* those differ from client to client */
         return -EINVAL;
@@ -291,7 +292,7 @@ int pmiwire__store(struct pmiwire_server *s, struct pmiwire__job *job, struct pm
 int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
                         struct pmiwire_str value)
 {
-    if (key.len == 0 || value.len == 0)
+    if (key.len == 0)
         return PMIWIRE_EEMPTY;
     if (pmiwire__too_long(wire, key.len, s->opts.keylen_max))
         return PMIWIRE_EKEYLEN;
@@ -300,19 +301,18 @@ int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pm
     return 0;
 }
 
-/* The launcher's own pairs are held to what the wire can carry: no NUL, and on PMI-1 no line end.
- * */
-static int check_own(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
-                     struct pmiwire_str value)
+/* Attributes are for clients of both wires: no NUL and no line end. */
+static int check_attr(const struct pmiwire_server *s, struct pmiwire_str key,
+                      struct pmiwire_str value)
 {
-    int rc = pmiwire__check_pair(s, wire, key, value);
+    int rc = pmiwire__check_pair(s, PMIWIRE_V1, key, value);
 
     if (rc != 0)
         return rc;
-    if (memchr(key.ptr, 0, key.len) || memchr(value.ptr, 0, value.len))
-        return PMIWIRE_ECHARS;
-    if (wire == PMIWIRE_V1 &&
-        (memchr(key.ptr, '\n', key.len) || memchr(value.ptr, '\n', value.len)))
+    if (value.len == 0)
+        return PMIWIRE_EEMPTY;
+    if (memchr(key.ptr, 0, key.len) || memchr(value.ptr, 0, value.len) ||
+        memchr(key.ptr, '\n', key.len) || memchr(value.ptr, '\n', value.len))
         return PMIWIRE_ECHARS;
     return 0;
 }
@@ -321,7 +321,7 @@ int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job, struct pmiwi
                             struct pmiwire_str value)
 {
     struct pmiwire__job *j = pmiwire__job(s, job);
-    int rc = check_own(s, PMIWIRE_V1, key, value); /* they are for both */
+    int rc = check_attr(s, key, value);
 
     if (!j)
         return PMIWIRE_ENOENT;
@@ -332,7 +332,7 @@ int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_st
                        struct pmiwire_str value)
 {
     struct pmiwire__job *j = pmiwire__job(s, job);
-    int rc = check_own(s, PMIWIRE_V2, key, value); /* as long as any client's */
+    int rc = pmiwire__check_pair(s, PMIWIRE_V2, key, value); /* as long as any client's */
 
     if (!j)
         return PMIWIRE_ENOENT;

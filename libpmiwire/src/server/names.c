@@ -68,6 +68,7 @@ static void answer_lookup(struct pmiwire_conn *c, uint16_t cmd, struct pmiwire_s
     if (!pmiwire__reply_begin(&r, c, cmd, 2 * port.len))
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    pmiwire__reply_bytes(&r, PMIWIRE_F_PORT, port, pmiwire_strz(NULL));
     pmiwire_enc_str(&r.e, PMIWIRE_F_PORT, port);
     if (cmd == PMIWIRE_V2_NAME_LOOKUP) { /* MPICH reads port, Slurm value and found */
         pmiwire_enc_int(&r.e, PMIWIRE_F_FOUND, 1);

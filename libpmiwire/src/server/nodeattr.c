@@ -104,9 +104,9 @@ void pmiwire__do_putnodeattr(const struct pmiwire__req *q)
 
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_KEY, &key);
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_VALUE, &value);
-    rc = pmiwire__check_pair(q->s, PMIWIRE_V2, key, value);
-    if (rc == 0)
-        rc = pmiwire__store(q->s, j, &j->nodeattrs, key, value);
+    if (pmiwire__may_put(q, key, value) != 0)
+        return;
+    rc = pmiwire__store(q->s, j, &j->nodeattrs, key, value);
     if (rc != 0) {
         pmiwire__refuse(q->c, q->cmd, rc, rc == -ENOMEM ? "no room for this attribute" : NULL);
         return;

@@ -60,12 +60,14 @@ void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text)
 
 static const struct pmiwire_profile *reader(const struct pmiwire_conn *c, uint16_t wire)
 {
+    if (c->has_bytes)
+        return &c->s->ours;
     /* PMI-1 clients do not say who they are: they are held to the framing's rules. MPICH 4.0's
      * short lines are no danger, since it clamps the values that it puts by itself. */
     if (wire != PMIWIRE_V2)
         return NULL;
     if (c->has_extensions)
-        return c->s->v2_ours;
+        return &c->s->ours;
     return c->pad_right ? c->s->v2_slurm : c->s->v2_mpich;
 }
 
@@ -74,9 +76,9 @@ static bool make_room(struct pmiwire_conn *c, size_t bytes)
 {
     if (!pmiwire__alive(c))
         return false;
-    /* A `;` doubles in PMI-2. */
+    /* A `;` doubles in PMI-2, and an encoded byte takes three. */
     if (bytes > SIZE_MAX / 4 ||
-        pmiwire__buf_room(&c->s->mem, &c->out, REPLY_ROOM + 2 * bytes) != 0) {
+        pmiwire__buf_room(&c->s->mem, &c->out, REPLY_ROOM + 3 * bytes) != 0) {
         pmiwire__fail(c, -ENOMEM, NULL);
         return false;
     }
@@ -105,6 +107,7 @@ bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint
     r->c = c;
     pmiwire_enc_begin(&r->e, c->out.ptr + c->out.len, c->out.cap - c->out.len, desc->id,
                       reader(c, desc->wire));
+    r->e.can_bytes = c->has_bytes;
     if (desc->wire == PMIWIRE_V2)
         echo_thrid(r);
     return true;
@@ -139,12 +142,16 @@ int pmiwire__reply_end(struct pmiwire__reply *r)
     return 0;
 }
 
-void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd)
+void pmiwire__reply_bytes(struct pmiwire__reply *r, uint16_t field, struct pmiwire_str value,
+                          struct pmiwire_str another)
 {
-    int rc = pmiwire__reply_end(r);
+    uint8_t bytes = 0;
 
-    if (rc != 0)
-        pmiwire__refuse(r->c, cmd, rc, "the answer cannot be carried on this client's wire");
+    if (value.ptr)
+        bytes |= pmiwire__enc_needs(&r->e, field, value);
+    if (another.ptr)
+        bytes |= pmiwire__enc_needs(&r->e, field, another);
+    pmiwire__enc_bytes(&r->e, bytes);
 }
 
 void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at, uint16_t but)
@@ -180,7 +187,7 @@ static int32_t wire_rc(uint16_t cmd, int code, uint16_t field)
         if (field == PMIWIRE_F_KEY)
             return 4;
         if (field == PMIWIRE_F_VALUE || cmd == PMIWIRE_V1_PUT || cmd == PMIWIRE_V2_KVS_PUT)
-            return 6;
+            return 6; /* a get that fails so is no miss */
         break;
     case PMIWIRE_ELOST:
     case PMIWIRE_EGONE:
@@ -249,7 +256,8 @@ void pmiwire__reply_error(struct pmiwire_conn *c, uint16_t cmd, int code, const 
     pmiwire__reply_error_in(c, cmd, code, PMIWIRE_F_NONE, text);
 }
 
-void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text)
+static void refuse_in(struct pmiwire_conn *c, uint16_t cmd, int code, uint16_t field,
+                      const char *text)
 {
     const struct pmiwire_command_desc *desc = pmiwire_command_get(cmd);
     char line[256];
@@ -259,7 +267,63 @@ void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char 
     snprintf(line, sizeof(line), "%s: %s", desc ? desc->name : "?",
              text ? text : pmiwire_strerror(code));
     pmiwire__diag(c, code, line);
-    pmiwire__reply_error(c, cmd, code, text);
+    pmiwire__reply_error_in(c, cmd, code, field, text);
+}
+
+void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text)
+{
+    refuse_in(c, cmd, code, PMIWIRE_F_NONE, text);
+}
+
+void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd)
+{
+    int rc = pmiwire__reply_end(r);
+    char text[128];
+
+    if (rc == 0)
+        return;
+    pmiwire__enc_why(&r->e, text, sizeof(text));
+    refuse_in(r->c, cmd, rc, r->e.err_field, text);
+}
+
+/* ---- values ---- */
+
+/* Does this client's wire carry a value as it is, or encoded? */
+static int carried(const struct pmiwire_conn *c, uint16_t wire, struct pmiwire_str value)
+{
+    if (c->has_bytes)
+        return 0;
+    if (wire != PMIWIRE_V2 && value.len == 0)
+        return PMIWIRE_EEMPTY; /* MPICH's newer clients do not read `value=` */
+    return pmiwire__check_value(reader(c, wire), wire, value);
+}
+
+/* Answer with an error that says which value this client's wire cannot carry. */
+static void refuse_value(struct pmiwire_conn *c, uint16_t cmd, uint16_t wire, int code,
+                         struct pmiwire_str value)
+{
+    const struct pmiwire_profile *p = reader(c, wire);
+    const size_t at = code == PMIWIRE_ECHARS ? pmiwire__bad_byte(p, wire, 0, value) : value.len;
+    char text[128];
+
+    pmiwire__why(text, sizeof(text), code, p, wire, "value", at,
+                 at < value.len ? (unsigned char)value.ptr[at] : 0);
+    refuse_in(c, cmd, code, PMIWIRE_F_VALUE, text);
+}
+
+int pmiwire__may_put(const struct pmiwire__req *q, struct pmiwire_str key, struct pmiwire_str value)
+{
+    const uint16_t wire = q->msg->wire;
+    int rc = pmiwire__check_pair(q->s, wire, key, value);
+
+    if (rc != 0) {
+        refuse_in(q->c, q->cmd, rc, rc == PMIWIRE_EVALLEN ? PMIWIRE_F_VALUE : PMIWIRE_F_KEY, NULL);
+        return rc;
+    }
+    rc = carried(q->c, wire, value);
+    if (rc != 0)
+        refuse_value(q->c, q->cmd, wire, rc, value);
+    return rc;
 }
 
 void pmiwire__reply_value(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str value)
@@ -274,6 +338,10 @@ void pmiwire__reply_value(struct pmiwire_conn *c, uint16_t cmd, int rc, struct p
                         "a PMI-2 client put a value of full length, for which PMI-1 has no room");
         return;
     }
+    if (found && value.len == 0 && cmd == PMIWIRE_V1_GET && !c->has_bytes) {
+        refuse_value(c, cmd, PMIWIRE_V1, PMIWIRE_EEMPTY, value);
+        return;
+    }
     if (!found && (cmd == PMIWIRE_V1_GET || rc != PMIWIRE_ENOENT)) {
         pmiwire__reply_error(c, cmd, rc, rc == PMIWIRE_ENOENT ? "key not found" : NULL);
         return;
@@ -284,7 +352,7 @@ void pmiwire__reply_value(struct pmiwire_conn *c, uint16_t cmd, int rc, struct p
     if (cmd != PMIWIRE_V1_GET)
         pmiwire_enc_int(&r.e, PMIWIRE_F_FOUND, found);
     if (found)
-        pmiwire_enc_str(&r.e, PMIWIRE_F_VALUE, value);
+        pmiwire__enc_pair(&r.e, 0, value, PMIWIRE_F_VALUE, value);
     pmiwire__reply_send(&r, cmd);
 }
 

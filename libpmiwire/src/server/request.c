@@ -49,11 +49,16 @@ static bool identify(const struct pmiwire__req *q, int32_t id)
     return false;
 }
 
-static bool says_client(const struct pmiwire__req *q)
+/* What this client knows of our extensions. */
+static void take_client(const struct pmiwire__req *q)
 {
+    struct pmiwire_conn *c = q->c;
     struct pmiwire_str v;
+    int32_t level = 0;
 
-    return pmiwire_msg_ext(q->msg, PMIWIRE_EXT_CLIENT, &v) == 0;
+    c->has_extensions = pmiwire_msg_ext(q->msg, PMIWIRE_EXT_CLIENT, &v) == 0;
+    c->has_bytes = c->has_extensions && pmiwire__parse_int(v, &level) == 0 && level >= 2 &&
+                   c->job->ext[PMIWIRE_EXT_BYTES];
 }
 
 static void do_init(const struct pmiwire__req *q)
@@ -93,7 +98,8 @@ static void do_init(const struct pmiwire__req *q)
     if (!pmiwire__alive(c))
         return;
     c->major = major;
-    c->has_extensions = says_client(q);
+    if (major == 1)
+        take_client(q);
     if (major == 1)
         pmiwire__set_state(c, PMIWIRE_CONN_INITED);
 }
@@ -182,7 +188,7 @@ static void do_fullinit(const struct pmiwire__req *q)
         pmiwire__refuse(c, q->cmd, PMIWIRE_EMISSING, "fullinit does not tell the rank");
         return;
     }
-    c->has_extensions = says_client(q);
+    take_client(q);
     bytes = pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT, 0) +
             (c->job->spawner ? strlen(c->job->spawner) : 0);
     if (!pmiwire__reply_begin(&r, c, q->cmd, bytes))
@@ -306,9 +312,9 @@ static void do_put(const struct pmiwire__req *q)
                         "put into a key-value space that is not one's own");
         return;
     }
-    rc = pmiwire__check_pair(s, q->msg->wire, key, value);
-    if (rc == 0)
-        rc = word_of(q, PMIWIRE_EXT_HINT, hints, &hint);
+    if (pmiwire__may_put(q, key, value) != 0)
+        return;
+    rc = word_of(q, PMIWIRE_EXT_HINT, hints, &hint);
     if (rc == 0)
         rc = pmiwire__put(c, key, value, hint);
     if (rc != 0) {
@@ -515,7 +521,8 @@ static bool before_init(uint16_t cmd)
     }
 }
 
-/* Replace values that hold `;;` by what they mean, in the server's scratch memory. */
+/* Replace values that hold `;;` by what they mean, in the first half of 2 * raw_len bytes of the
+ * server's scratch memory. */
 static bool unescape(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t raw_len)
 {
     char *at = NULL;
@@ -527,7 +534,7 @@ static bool unescape(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t r
         if (!(f->flags & PMIWIRE_FIELD_ESCAPED))
             continue;
         if (!at)
-            at = pmiwire__scratch(s, raw_len);
+            at = pmiwire__scratch(s, 2 * raw_len);
         if (!at)
             return false;
         f->value.len = pmiwire_unescape(f->value, at);
@@ -536,6 +543,21 @@ static bool unescape(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t r
         f->flags = (uint16_t)(f->flags & ~PMIWIRE_FIELD_ESCAPED);
     }
     return true;
+}
+
+/* Replace what fp-bytes says is encoded by what it means. */
+static int decode_bytes(struct pmiwire_conn *c, struct pmiwire_msg *msg, size_t raw_len,
+                        struct pmiwire_error *err)
+{
+    char *memory;
+    size_t used;
+
+    if (!c->has_bytes || !pmiwire__msg_has_bytes(msg))
+        return 0;
+    memory = pmiwire__scratch(c->s, 2 * raw_len); /* the second half: see unescape() */
+    if (!memory)
+        return pmiwire__msg_error(err, -ENOMEM, msg->id, 0, 0);
+    return pmiwire__msg_bytes(msg, memory + raw_len, &used, err);
 }
 
 /* Slurm's client writes `jobid=;` where it has none: a name or rank that is empty counts as absent.
@@ -605,6 +627,9 @@ size_t pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmi
     struct pmiwire_error err;
 
     pmiwire__msg_error(&err, code, msg->id, 0, c->dec.err_offset);
+    if (code == PMIWIRE_ENOEQ && cmd == PMIWIRE_V1_PUT)
+        snprintf(err.text + strlen(err.text), sizeof(err.text) - strlen(err.text),
+                 ": PMI-1 without fp-bytes cannot carry byte 0x20");
     if (skip == 0 || (!desc && !pmiwire__sane_name(msg->cmd))) {
         c->s->stats.n_bad++;
         pmiwire__fail(c, code, err.text);
@@ -658,6 +683,8 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
     }
     drop_empty(msg);
     rc = pmiwire_msg_check(msg, 0, &err);
+    if (rc == 0)
+        rc = decode_bytes(c, msg, raw_len, &err);
     if (rc != 0) {
         bad_form(c, q.cmd, msg, rc, err.field, err.text);
         return;

@@ -44,6 +44,11 @@ char *pmiwire__scratch(struct pmiwire_server *s, size_t bytes)
 
 /* ---- life cycle ---- */
 
+size_t pmiwire__put_bytes(const struct pmiwire_server_opts *o)
+{
+    return 3 * ((size_t)o->keylen_max + o->vallen_max) + o->kvsname_max + PMIWIRE__PUT_ROOM;
+}
+
 static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts *opts)
 {
     struct pmiwire_server_opts *o = &s->opts;
@@ -69,7 +74,9 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
     if (!o->vallen_max)
         o->vallen_max = PMIWIRE_DEFAULT_VALLEN_MAX;
     if (!o->max_msg_bytes)
-        o->max_msg_bytes = PMIWIRE_DEFAULT_MAX_MSG_BYTES;
+        o->max_msg_bytes = pmiwire__put_bytes(o) > PMIWIRE_DEFAULT_MAX_MSG_BYTES
+                               ? pmiwire__put_bytes(o)
+                               : PMIWIRE_DEFAULT_MAX_MSG_BYTES;
     if (!o->max_fields)
         o->max_fields = PMIWIRE_DEFAULT_MAX_FIELDS;
     if (!o->max_out_bytes)
@@ -107,7 +114,10 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
     }
     s->v2_mpich = pmiwire_profile_find("mpich-main");
     s->v2_slurm = pmiwire_profile_find("slurm-libpmi2");
-    s->v2_ours = pmiwire_profile_find("fencepost");
+    s->ours = *pmiwire_profile_find("fencepost");
+    s->ours.max_key_bytes = s->ours.max_value_bytes = 0;
+    s->ours.max_line_bytes = s->ours.max_msg_bytes = 0;
+    s->ours.flags |= PMIWIRE_PEER_RAW_V2 | PMIWIRE_PEER_EMPTY; /* our codec reads them */
     s->free_slot = UINT32_MAX;
     pmiwire__kvs_init(&s->job_names, &s->mem.a);
     pmiwire__kvs_init(&s->names, &s->mem.a);

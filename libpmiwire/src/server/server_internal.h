@@ -39,6 +39,8 @@
 /* Longest PMI-2 thread id that is echoed, bytes; MPICH's and Slurm's are pointers in hexadecimal.
  * */
 #define PMIWIRE__THRID_MAX 32u
+/* Room in a put for everything but kvsname, key and value. */
+#define PMIWIRE__PUT_ROOM 256u
 /* What a pair costs besides its bytes, for the limit on a job's store. */
 #define PMIWIRE__PAIR_COST 64u
 /* A list of errcodes longer than this is left out: MPICH 4.0 reads lines of 1,023 bytes. */
@@ -264,6 +266,7 @@ struct pmiwire_conn {
     bool pad_right;           /* Slurm's PMI-2 client */
     bool has_extensions;      /* it has said fp-client */
     bool was_told;            /* its rank was known as it was accepted */
+    bool has_bytes;           /* fp-bytes: offered to it, and it knows it */
     bool notify;              /* call ready() */
     bool closed;              /* a zombie */
     bool moved_in, moved_out; /* since the last tick */
@@ -280,7 +283,8 @@ struct pmiwire_server {
     struct pmiwire__mem mem; /* of which buffers alone are counted */
     struct pmiwire_server_ops ops;
     struct pmiwire_server_opts opts; /* with the defaults filled in */
-    const struct pmiwire_profile *v2_mpich, *v2_slurm, *v2_ours;
+    const struct pmiwire_profile *v2_mpich, *v2_slurm;
+    struct pmiwire_profile ours; /* "fencepost", with no limits but the server's own */
 
     struct pmiwire__job **jobs; /* by number; NULL: removed */
     uint32_t n_jobs, cap_jobs;
@@ -306,6 +310,9 @@ struct pmiwire_server {
 
 /* ---- server.c ---- */
 
+/* The longest put: key and value within the limits, every byte of them encoded. */
+size_t pmiwire__put_bytes(const struct pmiwire_server_opts *o);
+
 void *pmiwire__alloc(struct pmiwire_server *s, size_t bytes); /* zeroed */
 void *pmiwire__realloc(struct pmiwire_server *s, void *p, size_t bytes);
 void pmiwire__free(struct pmiwire_server *s, void *p);
@@ -327,6 +334,7 @@ int pmiwire__store(struct pmiwire_server *s, struct pmiwire__job *job, struct pm
                    struct pmiwire_str key, struct pmiwire_str value);
 size_t pmiwire__store_cost(const struct pmiwire__kvs *k);
 size_t pmiwire__job_bytes(const struct pmiwire__job *job);
+/* Lengths alone. */
 int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
                         struct pmiwire_str value);
 /* PMI-1's maxima are lengths of buffers, NUL included; PMI-2's are lengths of strings. */
@@ -411,6 +419,8 @@ void pmiwire__resume(struct pmiwire_conn *c);
 struct pmiwire_conn *pmiwire__by_token(struct pmiwire_server *s, uint64_t token);
 /* ---- reply.c ---- */
 
+struct pmiwire__req;
+
 struct pmiwire__reply {
     struct pmiwire_encoder e;
     struct pmiwire_conn *c;
@@ -426,6 +436,14 @@ int pmiwire__reply_end(struct pmiwire__reply *r);
 void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd);
 /* What the job advertises in such an answer (PMIWIRE__AT_*), but for the extension `but`. */
 void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at, uint16_t but);
+/* Before the values (of the field, 0: an extension's; absent: none): those that the client has to
+ * decode are encoded. */
+void pmiwire__reply_bytes(struct pmiwire__reply *r, uint16_t field, struct pmiwire_str value,
+                          struct pmiwire_str another);
+/* May this client put this pair: is it within the limits, and could the client read it? 0, or the
+ * error with which it has been answered. */
+int pmiwire__may_put(const struct pmiwire__req *q, struct pmiwire_str key,
+                     struct pmiwire_str value);
 /* rc=0 and nothing else. */
 void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd);
 /* rc != 0 and a text; `text` NULL: that of the code. */

@@ -274,9 +274,11 @@ void pmiwire__do_spawn_v2(const struct pmiwire__req *q)
 
 /* ---- PMI-1 ---- */
 
-/* All messages are there: decode them once more, side by side, and put them together. */
+/* All messages are there: decode them once more, side by side, and put them together. `bytes`: room
+ * for what fp-bytes says is encoded, NULL: the client does not know it. */
 static int parse_v1(struct pmiwire_server *s, const struct pmiwire__spawn_part *acc,
-                    struct pmiwire_field *fields, struct arena *a, struct pmiwire_spawn *req)
+                    struct pmiwire_field *fields, struct arena *a, char *bytes,
+                    struct pmiwire_spawn *req)
 {
     const char *p = acc->bytes.ptr;
     size_t left = acc->bytes.len, used_fields = 0;
@@ -302,6 +304,14 @@ static int parse_v1(struct pmiwire_server *s, const struct pmiwire__spawn_part *
         n = pmiwire_decode(&d, p, left, &msg);
         if (n <= 0)
             return n < 0 ? (int)n : PMIWIRE_EPROTO; /* cannot be: it was decoded before */
+        if (bytes) {
+            size_t used;
+
+            rc = pmiwire__msg_bytes(&msg, bytes, &used, NULL);
+            if (rc != 0)
+                return rc; /* cannot be: likewise */
+            bytes += used;
+        }
         part.f = msg.fields;
         part.n = msg.n_fields;
         (void)pmiwire_msg_str(&msg, PMIWIRE_F_EXECNAME, &cmds[i].execname);
@@ -329,15 +339,16 @@ static void finish_v1(const struct pmiwire__req *q)
     struct pmiwire_spawn req = {0};
     struct pmiwire_field *fields = NULL;
     struct arena a;
-    char *mem = NULL;
+    char *mem = NULL, *bytes;
     int rc = acc.err;
 
     memset(&c->spawn, 0, sizeof(c->spawn)); /* it lives until the callback has returned */
     if (rc == 0) {
         a.left = arena_size(acc.n_fields, acc.total);
-        mem = a.ptr = pmiwire__alloc(s, a.left);
+        mem = a.ptr = pmiwire__alloc(s, a.left + (c->has_bytes ? acc.bytes.len : 0));
+        bytes = mem && c->has_bytes ? mem + a.left : NULL;
         fields = pmiwire__alloc(s, acc.n_fields * sizeof(*fields));
-        rc = mem && fields ? parse_v1(s, &acc, fields, &a, &req) : -ENOMEM;
+        rc = mem && fields ? parse_v1(s, &acc, fields, &a, bytes, &req) : -ENOMEM;
     }
     if (rc == 0)
         ask(c, q->cmd, &req);

@@ -3,7 +3,8 @@
  * A hostile server against a client session that has several requests pending.
  *
  * The first byte chooses the session: bit 0 PMI-2, bit 1 pipelining, bit 2 PMI_PORT, bit 3 a
- * session that begins behind a good init, bit 4 values with blanks. The rest is a program: a byte
+ * session that begins behind a good init, bit 4 values with blanks, bit 7 our extensions, with
+ * bit 3 offered by the server (fp-bytes among them). The rest is a program: a byte
  * below 64 asks the request of that number; from 64 to 95 it moves some bytes out; 255 ends the
  * input; of any other its low five bits (0: the rest) tell how many bytes follow that the server
  * says, all at once.
@@ -66,6 +67,7 @@ static void take_events(struct run *r)
 
 static void ask(struct run *r, unsigned what)
 {
+    static const struct pmiwire_str odd_key = {"k =\0", 4}, odd = {"a\n\0%;", 5}, empty = {"", 0};
     static const struct pmiwire_str key = {"key", 3}, value = {"a-value", 7}, none = {NULL, 0};
     static const struct pmiwire_str argv[] = {{"x", 1}, {"", 0}};
     static const struct pmiwire_spawn_cmd cmds[] = {
@@ -76,7 +78,7 @@ static void ask(struct run *r, unsigned what)
     uint64_t cookie = r->asked + 1;
     int rc;
 
-    switch (what % 20) {
+    switch (what % 24) {
     case 0: rc = pmiwire_client_put(c, key, value, PMIWIRE_HINT_NONE, cookie); break;
     case 1: rc = pmiwire_client_get(c, none, -1, key, PMIWIRE_GET_LOCAL, cookie); break;
     case 2: rc = pmiwire_client_fence(c, pmiwire_strz(NULL), cookie); break;
@@ -96,6 +98,10 @@ static void ask(struct run *r, unsigned what)
     case 16: rc = pmiwire_client_abort(c, 3, key, cookie); break;
     case 17: rc = pmiwire_client_fence(c, key, cookie); break;
     case 18: rc = pmiwire_client_finalize(c, cookie); break;
+    case 19: rc = pmiwire_client_put(c, odd_key, odd, PMIWIRE_HINT_NONE, cookie); break;
+    case 20: rc = pmiwire_client_put(c, key, empty, PMIWIRE_HINT_SPARSE, cookie); break;
+    case 21: rc = pmiwire_client_publish(c, odd_key, odd, cookie); break;
+    case 22: rc = pmiwire_client_ring(c, odd, cookie); break;
     default: rc = pmiwire_client_get(c, none, 0, key, PMIWIRE_GET_WAIT, cookie); break;
     }
     MUST(rc <= 0);
@@ -117,18 +123,25 @@ static void move_out(struct run *r, size_t most)
 }
 
 /* What a good server says at init, so that the rest of the input meets a session at work. */
-static void good_init(struct run *r, uint32_t wire)
+static void good_init(struct run *r, uint32_t wire, int offers)
 {
     static const char *const v1[] = {"cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n",
                                      "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n",
                                      "cmd=appnum appnum=0\n", "cmd=my_kvsname kvsname=k\n"};
     static const char *const v2[] = {"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n",
                                      "    50cmd=fullinit-response;rc=0;rank=0;size=1;appnum=0;"};
+    static const char *const offered[] = {
+        "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2 fp-server=1 fp-exchange=1 "
+        "fp-bytes=1\n",
+        "    87cmd=fullinit-response;rc=0;rank=0;size=1;appnum=0;fp-server=1;fp-exchange=1;"
+        "fp-bytes=1;"};
     size_t n = wire == PMIWIRE_V2 ? 2 : 4;
 
     for (size_t i = 0; i < n; i++) {
         const char *text = wire == PMIWIRE_V2 ? v2[i] : v1[i];
 
+        if (offers && i == (wire == PMIWIRE_V2 ? 1 : 0))
+            text = offered[i];
         move_out(r, SIZE_MAX);
         MUST(pmiwire_client_input(r->c, text, strlen(text)) == 0);
         take_events(r);
@@ -155,7 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(pmiwire_client_create(&o, &r.c) == 0);
     r.started = 1;
     if (data[0] & 8)
-        good_init(&r, o.wire);
+        good_init(&r, o.wire, data[0] >> 7);
     data++;
     size--;
     while (size) {

@@ -30,6 +30,7 @@ enum { N_CLIENTS = 5, N_TOKENS = 8 };
 #define TAME     0
 #define TAME_JOB 2
 #define MAX_MSG  2048u
+#define MAX_VAL  300u /* its puts may be encoded: three times as long */
 #define MAX_OUT  8192u
 #define MAX_KVS  4096u
 
@@ -256,7 +257,7 @@ static void judge(struct world *w, struct client *c)
             struct pmiwire_str v;
             char want[16];
 
-            snprintf(want, sizeof(want), "%u", (unsigned)w->tame_n);
+            snprintf(want, sizeof(want), "%u%%00", (unsigned)w->tame_n);
             MUST(pmiwire_msg_str(&msg, PMIWIRE_F_VALUE, &v) == 0);
             MUST(w->tame_open || (v.len == strlen(want) && memcmp(v.ptr, want, v.len) == 0));
         } else if (msg.id == PMIWIRE_V1_PUT_RESULT && rc == 0) {
@@ -367,10 +368,11 @@ static void send_tame(struct world *w, unsigned what)
         return;
     if (!w->tame_init) {
         w->tame_state = PMIWIRE_V1_RESPONSE_TO_INIT;
-        snprintf(text, sizeof(text), "cmd=init pmi_version=1 pmi_subversion=1\n");
+        snprintf(text, sizeof(text), "cmd=init pmi_version=1 pmi_subversion=1 fp-client=2\n");
     } else if (what % 4 == 0) {
         w->tame_state = PMIWIRE_V1_PUT_RESULT;
-        snprintf(text, sizeof(text), "cmd=put key=tame%%0 value=%u\n", (unsigned)++w->tame_next);
+        snprintf(text, sizeof(text), "cmd=put key=tame%%0 fp-bytes=v value=%u%%00\n",
+                 (unsigned)++w->tame_next);
     } else if (what % 4 == 1) {
         w->tame_state = PMIWIRE_V1_GET_RESULT;
         snprintf(text, sizeof(text), "cmd=get key=tame%%0\n");
@@ -479,11 +481,15 @@ static struct pmiwire_server *start_one(const struct pmiwire_server_opts *o,
     MUST(pmiwire_server_create(o, &s) == 0);
     for (i = 0; i < n; i++)
         MUST(pmiwire_server_job_add(s, &jobs[i], &job) == 0 && job == i);
-    /* Job 0 advertises, the others do not. */
+    /* Job 0 advertises, the others do not, but for fp-bytes. */
     MUST(pmiwire_server_job_attr(s, 0, pmiwire_strz("PMI_process_mapping"),
                                  pmiwire_strz("(vector,(0,1,3))")) == 0);
     MUST(pmiwire_server_advertise(s, 0, PMIWIRE_EXT_SERVER, pmiwire_strz("1")) == 0);
     MUST(pmiwire_server_advertise(s, 0, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) == 0);
+    MUST(pmiwire_server_advertise(s, 0, PMIWIRE_EXT_BYTES, pmiwire_strz("1")) == 0);
+    /* The tame client's values end in a NUL. */
+    if (n > TAME_JOB)
+        MUST(pmiwire_server_advertise(s, TAME_JOB, PMIWIRE_EXT_BYTES, pmiwire_strz("1")) == 0);
     return s;
 }
 
@@ -518,6 +524,7 @@ static void start(struct world *w, unsigned flags)
     w->frames_end[0] = &w->frames[0];
     w->frames_end[1] = &w->frames[1];
     o.max_msg_bytes = MAX_MSG;
+    o.vallen_max = MAX_VAL;
     o.max_fields = 64;
     o.max_out_bytes = MAX_OUT;
     o.max_spawn_bytes = 4096;

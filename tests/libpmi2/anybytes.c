@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Keys and values of any bytes: anybytes MODE, built with our libpmi.so.0 (ANYBYTES_PMI1), with our
+ * libpmi2.so.0, and with Slurm's libpmi2 (ANYBYTES_SLURM), for jobs of all three. A rank exits with
+ * 1, and says why, when something is wrong; rank 0 prints "ok MODE".
+ *
+ *     values   every rank puts every value, and gets every rank's
+ *     keys     the same with keys that only our libraries can say
+ *     cards    what Open MPI 4's flux component does with libpmi: long base64 text in pieces, the
+ *              last one padded with blanks
+ *     nul      rank 0 is a client of libpmiwire that has put "nul" with a NUL in it: no C string
+ *              can hold that, so a Get of it is an error
+ *     refused  under a server that is not ours: what its wire cannot carry is refused at the Put
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef ANYBYTES_PMI1
+#include "pmi.h"
+#else
+#ifdef ANYBYTES_SLURM
+#include <slurm/pmi2.h>
+#else
+#include "pmi2.h"
+#endif
+#endif
+
+enum { ROOM = 1100 };
+
+static int rank, size;
+
+#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__, ""))
+
+static void failed(const char *what, int line, const char *detail)
+{
+    fprintf(stderr, "rank %d: line %d: %s %s\n", rank, line, what, detail);
+    _exit(1);
+}
+
+/* ---- the libraries ---- */
+
+#ifdef ANYBYTES_PMI1
+enum { OK = PMI_SUCCESS, BAD_VALUE = PMI_ERR_INVALID_VAL };
+
+static char space[256];
+
+static void init(void)
+{
+    int spawned;
+
+    CHECK(PMI_Init(&spawned) == OK && PMI_Get_rank(&rank) == OK && PMI_Get_size(&size) == OK);
+    CHECK(PMI_KVS_Get_my_name(space, sizeof(space)) == OK);
+}
+
+static int put(const char *key, const char *value)
+{
+    return PMI_KVS_Put(space, key, value);
+}
+
+static int fence(void)
+{
+    return PMI_KVS_Commit(space) == OK ? PMI_Barrier() : PMI_FAIL;
+}
+
+static int get(const char *key, char value[ROOM])
+{
+    return PMI_KVS_Get(space, key, value, ROOM);
+}
+
+static int finalize(void)
+{
+    return PMI_Finalize();
+}
+#else
+enum { OK = PMI2_SUCCESS, BAD_VALUE = PMI2_ERR_INVALID_VAL };
+
+static char job[256];
+
+static void init(void)
+{
+    int spawned, appnum;
+
+    CHECK(PMI2_Init(&spawned, &size, &rank, &appnum) == OK);
+    CHECK(PMI2_Job_GetId(job, sizeof(job)) == OK);
+}
+
+static int put(const char *key, const char *value)
+{
+    return PMI2_KVS_Put(key, value);
+}
+
+static int fence(void)
+{
+    return PMI2_KVS_Fence();
+}
+
+static int get(const char *key, char value[ROOM])
+{
+    int n = -1, rc = PMI2_KVS_Get(job, PMI2_ID_NULL, key, value, ROOM, &n);
+
+    CHECK(rc != OK || n == (int)strlen(value));
+    return rc;
+}
+
+static int finalize(void)
+{
+    return PMI2_Finalize();
+}
+#endif
+
+/* ---- modes ---- */
+
+enum { N_VALUES = 22 };
+
+static const char *value_number(int i)
+{
+    static const char *const values[] = {
+        "plain", "",      "42\n",    "a b",  " lead", "trail ", "  ",   "a=b b=c",
+        "a;b",   ";",     ";;;",     ";a",   "a;",    "\tx",    "\1\2", "\303\251",
+        "a\\b",  "\"q\"", "100%41%", "\r\n", NULL,    NULL};
+    static char all[256], longest[1024];
+
+    if (i == N_VALUES - 2) { /* each byte but NUL */
+        for (int c = 1; c < 256; c++)
+            all[c - 1] = (char)c;
+        return all;
+    }
+    if (i == N_VALUES - 1) { /* as long as can be, and thrice that on the wire */
+        memset(longest, ' ', 1023);
+        return longest;
+    }
+    return values[i];
+}
+
+static void do_values(void)
+{
+    char key[64], value[ROOM];
+
+    for (int i = 0; i < N_VALUES; i++) {
+        snprintf(key, sizeof(key), "v-%d-%d", i, rank);
+        if (put(key, value_number(i)) != OK)
+            failed("put", i, value_number(i));
+    }
+    CHECK(fence() == OK);
+    for (int who = 0; who < size; who++)
+        for (int i = 0; i < N_VALUES; i++) {
+            snprintf(key, sizeof(key), "v-%d-%d", i, who);
+            memset(value, 'x', sizeof(value));
+            if (get(key, value) != OK || strcmp(value, value_number(i)) != 0)
+                failed("get", i, value);
+        }
+}
+
+static void do_keys(void)
+{
+    static const char *const keys[] = {"a b",  " ",    "k=v",      "k;v", "\n",  "%",
+                                       "%41%", "\1\2", "\303\251", "\\",  "key", "=;= ;"};
+    char key[64], value[ROOM], want[64];
+    const int n = (int)(sizeof(keys) / sizeof(keys[0]));
+
+    for (int i = 0; i < n; i++) {
+        snprintf(key, sizeof(key), "%s%d", keys[i], rank);
+        snprintf(want, sizeof(want), "%d %d", i, rank);
+        CHECK(put(key, want) == OK);
+    }
+    CHECK(fence() == OK);
+    for (int who = 0; who < size; who++)
+        for (int i = 0; i < n; i++) {
+            snprintf(key, sizeof(key), "%s%d", keys[i], who);
+            snprintf(want, sizeof(want), "%d %d", i, who);
+            if (get(key, value) != OK || strcmp(value, want) != 0)
+                failed("get", i, key);
+        }
+}
+
+/* Text of base64's letters, cut into pieces of the longest value, the last padded to a multiple of
+ * four with blanks and closed by '-'. */
+static void do_cards(void)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char key[64], piece[1024], value[ROOM];
+
+    for (int who = -1; who < size; who++) { /* -1: our own are put */
+        const int owner = who < 0 ? rank : who;
+        const int bytes = 2500 + 37 * owner;
+
+        for (int k = 0, at = 0; at < bytes; k++) {
+            int n = 0;
+
+            while (n < 1023 - 3 && at < bytes)
+                piece[n++] = letters[(owner + at++ * 7) % 64];
+            if (at == bytes) {
+                piece[n++] = ' ';
+                piece[n++] = ' ';
+                piece[n++] = '-';
+            }
+            piece[n] = '\0';
+            snprintf(key, sizeof(key), "1-%d-key%d", owner, k);
+            if (who < 0)
+                CHECK(put(key, piece) == OK);
+            else
+                CHECK(get(key, value) == OK && strcmp(value, piece) == 0);
+        }
+        if (who < 0)
+            CHECK(fence() == OK);
+    }
+}
+
+#if !defined(ANYBYTES_PMI1) && !defined(ANYBYTES_SLURM)
+/* The same from shared memory, where there is any. */
+static void by_pointer(void)
+{
+    static const char *const keys[] = {"nul", "bare"};
+    const char *values[2];
+    int lengths[2], found, n, rc = PMI2_SHMEM_KVS_Get("bare", values, &n);
+
+    if (rc == PMI2_ERR_OTHER) {
+        CHECK(PMI2_SHMEM_KVS_Get("nul", values, &n) == PMI2_ERR_OTHER);
+        return;
+    }
+    CHECK(rc == OK && n == 3 && strcmp(values[0], "a b") == 0);
+    CHECK(PMI2_SHMEM_KVS_Get("nul", values, &n) == BAD_VALUE);
+    CHECK(PMI2_SHMEM_KVS_Get_many(2, keys, values, lengths, &found) == OK && found == 1);
+    CHECK(values[0] == NULL && strcmp(values[1], "a b") == 0 && lengths[1] == 3);
+}
+#endif
+
+static void do_nul(void)
+{
+    char value[ROOM] = "as it was";
+    int rc;
+
+    CHECK(fence() == OK); /* rank 0 has put it */
+    CHECK(get("bare", value) == OK && strcmp(value, "a b") == 0);
+    rc = get("nul", value);
+#ifdef ANYBYTES_SLURM
+    CHECK(rc != OK);
+#else
+    CHECK(rc == BAD_VALUE && strcmp(value, "a b") == 0);
+#endif
+#if !defined(ANYBYTES_PMI1) && !defined(ANYBYTES_SLURM)
+    by_pointer();
+#endif
+    CHECK(fence() == OK);
+}
+
+static void do_refused(void)
+{
+#ifdef ANYBYTES_PMI1
+    CHECK(put("k", "a b") == BAD_VALUE);
+#else
+    CHECK(put("k", "a;b") == BAD_VALUE);
+#endif
+    CHECK(put("k", "") == BAD_VALUE && put("k", "a\nb") == BAD_VALUE);
+    CHECK(put("k", "plain") == OK && fence() == OK);
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+
+    init();
+    if (strcmp(mode, "values") == 0)
+        do_values();
+    else if (strcmp(mode, "keys") == 0)
+        do_keys();
+    else if (strcmp(mode, "cards") == 0)
+        do_cards();
+    else if (strcmp(mode, "nul") == 0)
+        do_nul();
+    else if (strcmp(mode, "refused") == 0)
+        do_refused();
+    else
+        CHECK(!"a mode");
+    CHECK(fence() == OK);
+    CHECK(finalize() == OK);
+    if (rank == 0 || (rank == 1 && strcmp(mode, "nul") == 0))
+        printf("ok %s\n", mode);
+    CHECK(fflush(stdout) == 0);
+    return 0;
+}

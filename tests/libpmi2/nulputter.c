@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nulputter 1|2: a client of libpmiwire on that wire, rank 0 of a job whose other ranks are
+ * anybytes. It puts a value with a NUL in it under "nul", and "a b" under "bare", and reads both
+ * back from the server.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <pmiwire.h>
+
+static struct pmiwire_client *pmi;
+static int sock;
+
+/* Move bytes until the request that was made last is answered; rc is that of the request. */
+static struct pmiwire_event complete(int rc)
+{
+    struct pmiwire_event event = {.rc = rc};
+    char bytes[4096];
+    const void *out;
+    size_t n;
+
+    while (rc == 0 && (rc = pmiwire_client_next(pmi, &event, NULL)) == 0) {
+        while ((n = pmiwire_client_output(pmi, &out)) > 0 && write(sock, out, n) == (ssize_t)n)
+            pmiwire_client_sent(pmi, n);
+        ssize_t got = read(sock, bytes, sizeof(bytes));
+
+        if (got > 0)
+            pmiwire_client_input(pmi, bytes, (size_t)got);
+        else
+            pmiwire_client_eof(pmi);
+    }
+    if (rc < 0 || event.rc != 0) {
+        fprintf(stderr, "nulputter: %s\n", pmiwire_strerror(rc < 0 ? rc : event.rc));
+        exit(1);
+    }
+    return event;
+}
+
+int main(int argc, char **argv)
+{
+    struct pmiwire_client_opts opts = {.size = sizeof(opts), .flags = PMIWIRE_CLIENT_EXTENSIONS};
+    const struct pmiwire_str none = {NULL, 0};
+    const struct pmiwire_keyval pairs[] = {{{"nul", 3}, {"a\0b\n", 4}}, {{"bare", 4}, {"a b", 3}}};
+
+    opts.wire = argc > 1 && atoi(argv[1]) == 2 ? PMIWIRE_V2 : PMIWIRE_V1;
+    sock = atoi(getenv("PMI_FD"));
+    opts.rank = atoi(getenv("PMI_RANK"));
+    opts.n_ranks = atoi(getenv("PMI_SIZE"));
+    if (pmiwire_client_create(&opts, &pmi) != 0)
+        return 1;
+    complete(0);
+    for (int i = 0; i < 2; i++)
+        complete(pmiwire_client_put(pmi, pairs[i].key, pairs[i].value, PMIWIRE_HINT_NONE, 0));
+    complete(pmiwire_client_fence(pmi, none, 0));
+    for (int i = 0; i < 2; i++) {
+        struct pmiwire_event ev =
+            complete(pmiwire_client_get(pmi, none, -1, pairs[i].key, PMIWIRE_GET_LOCAL, 0));
+
+        if (ev.value.len != pairs[i].value.len ||
+            memcmp(ev.value.ptr, pairs[i].value.ptr, ev.value.len) != 0)
+            return fprintf(stderr, "nulputter: another value\n"), 1;
+    }
+    complete(pmiwire_client_fence(pmi, none, 0)); /* they have read it */
+    complete(pmiwire_client_fence(pmi, none, 0));
+    complete(pmiwire_client_finalize(pmi, 0));
+    pmiwire_client_destroy(pmi);
+    return 0;
+}
