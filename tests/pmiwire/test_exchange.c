@@ -601,8 +601,8 @@ static void puts_behind_a_fence(void **state)
             }
 }
 
-/* With one node and ops->find a Put is kept by the caller alone, whatever its hint; who waits for it
- * has it, and nothing is left of either. A Fence brings nothing. */
+/* With one node and ops->find a Put is kept by the caller alone, whatever its hint; who waits for
+ * it has it, and nothing is left of either. A Fence brings nothing. */
 static void one_node_keeps_nothing(void **state)
 {
     struct pmiwire_exchange_ops ops = w_ops;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The exchange: a collective that a rank which is gone has not entered ends with PMIWIRE_EGONE for
- * all who wait in it or come later, on every node after one tick; one that it has entered completes;
- * and what that costs. */
+ * all who wait in it or come later, on every node after one tick; one that it has entered
+ * completes; and what that costs. */
 #include "exchange_world.h"
 
 #define KINDS PMIWIRE_COLL_COUNT_

@@ -9,9 +9,9 @@
  * A Get that waits is told that nobody is left only where that is so: its source is gone, or all
  * other ranks are; and not where that rank has put the key.
  *
- * Ranks die at any moment, too, of any cause: then those who are in a collective that one of them has
- * not entered are told so, once all frames and one tick have been delivered, and those in any other
- * are not. Links say at random that they have enough.
+ * Ranks die at any moment, too, of any cause: then those who are in a collective that one of them
+ * has not entered are told so, once all frames and one tick have been delivered, and those in any
+ * other are not. Links say at random that they have enough.
  *
  * FENCEPOST_SEEDS=N runs N seeds of each kind, FENCEPOST_SEED=N that one alone.
  */
