@@ -63,51 +63,6 @@ struct play {
     bool told[MAX_NODES];
 };
 
-/* ---- the caller's store, for runs with ops->find ---- */
-
-static struct store {
-    struct {
-        char key[24], value[16];
-    } pairs[256];
-    uint32_t n;
-} stores[MAX_NODES];
-
-static int store_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
-{
-    const struct store *s = &stores[((struct node *)ctx)->id];
-
-    for (uint32_t i = 0; i < s->n; i++)
-        if (strlen(s->pairs[i].key) == key.len && memcmp(s->pairs[i].key, key.ptr, key.len) == 0) {
-            *value = str(s->pairs[i].value);
-            return 0;
-        }
-    return PMIWIRE_ENOENT;
-}
-
-static void store_set(uint32_t node, struct pmiwire_str key, struct pmiwire_str value)
-{
-    struct store *s = &stores[node];
-    uint32_t i;
-
-    for (i = 0; i < s->n; i++)
-        if (strlen(s->pairs[i].key) == key.len && memcmp(s->pairs[i].key, key.ptr, key.len) == 0)
-            break;
-    assert_true(i < 256);
-    snprintf(s->pairs[i].key, 24, "%.*s", (int)key.len, key.ptr);
-    snprintf(s->pairs[i].value, 16, "%.*s", (int)value.len, value.ptr);
-    s->n += i == s->n;
-}
-
-static int store_pairs(struct node *n, uint32_t kind, const void *block, size_t bytes)
-{
-    struct pmiwire_keyval kv;
-    size_t pos = 0;
-
-    while (kind == PMIWIRE_COLL_FENCE && pmiwire_block_next(block, bytes, &pos, &kv) == 1)
-        store_set(n->id, kv.key, kv.value);
-    return 0;
-}
-
 static const char *key_name(uint32_t k)
 {
     static const char *const names[KEYS] = {
@@ -255,10 +210,10 @@ static void put(struct play *p, uint32_t rank, const char *key, const char *valu
     const bool dense =
         !p->flags && (hint == PMIWIRE_HINT_DENSE ||
                       (hint == PMIWIRE_HINT_NONE && p->unhinted != PMIWIRE_HINT_SPARSE) ||
-                      (p->store && store_find(n, str(key), &found) == 0));
+                      (p->store && w_find(n, str(key), &found) == 0));
 
     if (p->store && (dense || p->w.n_nodes == 1))
-        store_set(n->id, str(key), str(value));
+        w_store(n, str(key), str(value));
     w_put(&p->w, rank, key, value, hint);
 }
 
@@ -705,9 +660,8 @@ static void play(uint64_t seed, bool killing, bool dying)
     memset(p.limit_of, 0xff, sizeof(p.limit_of));
     p.unhinted = o.unhinted;
     p.store = w_random(&p.w, 2);
-    ops.find = p.store ? store_find : NULL;
-    p.w.on_pairs = p.store ? store_pairs : NULL;
-    memset(stores, 0, sizeof(stores));
+    ops.find = p.store ? w_find : NULL;
+    p.w.on_pairs = p.store ? w_store_pairs : NULL;
     p.w.choke = w_random(&p.w, 2);
     p.victim = w_random(&p.w, nodes);
     p.w.slow = w_random(&p.w, 2) ? w_random(&p.w, 1u << 30) | 1 : 0;
