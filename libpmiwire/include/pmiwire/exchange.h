@@ -130,7 +130,8 @@ struct pmiwire_exchange_ops {
      * authenticated their peer and refuse replays.
      * Back-pressure: return 1 where much is queued. The frame counts as sent; Fences and Allgathers
      * then send nothing to this node until you call pmiwire_exchange_ready(). They keep the pairs
-     * until they complete in any case, so waiting costs no memory. Frames of other types still come.
+     * until they complete in any case, so waiting costs no memory. Frames of other types still
+     * come.
      * @param node   never this one
      * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
      * @param bytes  of all together, at most opts.max_frame_bytes
@@ -280,8 +281,8 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @param hint   PMIWIRE_HINT_*
  * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  *
- * Cost: a lookup and a copy; once for each max_frame_bytes of DENSE pairs these are encoded. Frames:
- * see the table of designs; for DENSE keys those of the Fence, on the tree as soon as one is full.
+ * Cost: a lookup and a copy; once for each max_frame_bytes of DENSE pairs these are encoded.
+ * Frames: see the table of designs; for DENSE keys those of the Fence, on the tree as soon as one is full.
  * With one node and ops->find: a lookup, and nothing is allocated unless a Get waits for the key.
  */
 PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
@@ -358,8 +359,8 @@ PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
  * @param why  PMIWIRE_GONE_*
  * @return 0, -EINVAL (not local, or why)
  *
- * Cost: a pass over the keys that are waited for. If the rank has entered fewer collectives than all
- * that were gone before, one frame on each link of the tree with the next tick.
+ * Cost: a pass over the keys that are waited for. If the rank has entered fewer collectives than
+ * all that were gone before, one frame on each link of the tree with the next tick.
  */
 PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why);
 
