@@ -39,7 +39,7 @@ struct exchange {
 };
 
 static int on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_t n_iov,
-                    size_t bytes)
+                   size_t bytes)
 {
     const struct exchange *x = ctx;
 
