@@ -112,6 +112,8 @@ static UNUSED void cl_start(struct cluster *cl, uint32_t n_nodes, uint32_t n_ran
 
         if (opts)
             so = *opts;
+        if (so.vallen_max > PMIWIRE_DEFAULT_VALLEN_MAX) /* then frames are short */
+            jo.max_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
         so.size = sizeof(so);
         so.ops = ops ? ops : &cl_ops;
         cl->w.nodes[i].w = &cl->w;
@@ -131,6 +133,7 @@ static UNUSED bool cl_step(struct cluster *cl)
     size_t i;
     struct msg *m;
     uint32_t to;
+    int rc;
 
     if (w->n_queued == 0)
         return false;
@@ -138,11 +141,11 @@ static UNUSED bool cl_step(struct cluster *cl)
         i = (i + 1) % pairs;
     to = (uint32_t)(i % w->n_nodes);
     m = w_take(w, (uint32_t)(i / w->n_nodes), to);
-    if (!w->nodes[to].dead)
-        assert_int_equal(pmiwire_server_frame(cl->servers[to], 0,
-                                              cl_number((uint32_t)(i / w->n_nodes)), m->data,
-                                              m->bytes),
-                         0);
+    if (!w->nodes[to].dead) {
+        rc = pmiwire_server_frame(cl->servers[to], 0, cl_number((uint32_t)(i / w->n_nodes)),
+                                  m->data, m->bytes);
+        assert_true(rc == 0 || (cl->n_failed[to] && rc == cl->failed_rc));
+    }
     free(m);
     return true;
 }

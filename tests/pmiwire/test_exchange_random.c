@@ -9,9 +9,9 @@
  * A Get that waits is told that nobody is left only where that is so: its source is gone, or all
  * other ranks are; and not where that rank has put the key.
  *
- * Ranks die at any moment, too, of any cause: then those who are in a collective that one of them has
- * not entered are told so, once all frames and one tick have been delivered, and those in any other
- * are not. Links say at random that they have enough.
+ * Ranks die at any moment, too, of any cause: then those who are in a collective that one of them
+ * has not entered are told so, once all frames and one tick have been delivered, and those in any
+ * other are not. Links say at random that they have enough.
  *
  * FENCEPOST_SEEDS=N runs N seeds of each kind, FENCEPOST_SEED=N that one alone.
  */
@@ -62,51 +62,6 @@ struct play {
     uint32_t to_tell[MAX_NODES], n_to_tell;
     bool told[MAX_NODES];
 };
-
-/* ---- the caller's store, for runs with ops->find ---- */
-
-static struct store {
-    struct {
-        char key[24], value[16];
-    } pairs[256];
-    uint32_t n;
-} stores[MAX_NODES];
-
-static int store_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
-{
-    const struct store *s = &stores[((struct node *)ctx)->id];
-
-    for (uint32_t i = 0; i < s->n; i++)
-        if (strlen(s->pairs[i].key) == key.len && memcmp(s->pairs[i].key, key.ptr, key.len) == 0) {
-            *value = str(s->pairs[i].value);
-            return 0;
-        }
-    return PMIWIRE_ENOENT;
-}
-
-static void store_set(uint32_t node, struct pmiwire_str key, struct pmiwire_str value)
-{
-    struct store *s = &stores[node];
-    uint32_t i;
-
-    for (i = 0; i < s->n; i++)
-        if (strlen(s->pairs[i].key) == key.len && memcmp(s->pairs[i].key, key.ptr, key.len) == 0)
-            break;
-    assert_true(i < 256);
-    snprintf(s->pairs[i].key, 24, "%.*s", (int)key.len, key.ptr);
-    snprintf(s->pairs[i].value, 16, "%.*s", (int)value.len, value.ptr);
-    s->n += i == s->n;
-}
-
-static int store_pairs(struct node *n, uint32_t kind, const void *block, size_t bytes)
-{
-    struct pmiwire_keyval kv;
-    size_t pos = 0;
-
-    while (kind == PMIWIRE_COLL_FENCE && pmiwire_block_next(block, bytes, &pos, &kv) == 1)
-        store_set(n->id, kv.key, kv.value);
-    return 0;
-}
 
 static const char *key_name(uint32_t k)
 {
@@ -255,10 +210,10 @@ static void put(struct play *p, uint32_t rank, const char *key, const char *valu
     const bool dense =
         !p->flags && (hint == PMIWIRE_HINT_DENSE ||
                       (hint == PMIWIRE_HINT_NONE && p->unhinted != PMIWIRE_HINT_SPARSE) ||
-                      (p->store && store_find(n, str(key), &found) == 0));
+                      (p->store && w_find(n, str(key), &found) == 0));
 
     if (p->store && (dense || p->w.n_nodes == 1))
-        store_set(n->id, str(key), str(value));
+        w_store(n, str(key), str(value));
     w_put(&p->w, rank, key, value, hint);
 }
 
@@ -705,9 +660,8 @@ static void play(uint64_t seed, bool killing, bool dying)
     memset(p.limit_of, 0xff, sizeof(p.limit_of));
     p.unhinted = o.unhinted;
     p.store = w_random(&p.w, 2);
-    ops.find = p.store ? store_find : NULL;
-    p.w.on_pairs = p.store ? store_pairs : NULL;
-    memset(stores, 0, sizeof(stores));
+    ops.find = p.store ? w_find : NULL;
+    p.w.on_pairs = p.store ? w_store_pairs : NULL;
     p.w.choke = w_random(&p.w, 2);
     p.victim = w_random(&p.w, nodes);
     p.w.slow = w_random(&p.w, 2) ? w_random(&p.w, 1u << 30) | 1 : 0;

@@ -5,11 +5,11 @@
  *
  * The model. A *server* holds *jobs*: a job is a key-value space with a name, a size, attributes
  * and collectives. A *connection* is one client: you say which job and rank it is, or let the
- * client say it (PMI_PORT). You hand over what you read and take away replies. The engine calls you
- * back for what only you can do: start processes, end the job, carry frames to other nodes. What you
- * do not provide it does by itself: key-value store, name service, attributes, barriers. An
- * operation of yours that takes time (a spawn, a lookup) returns PMIWIRE_PENDING and is completed
- * later by its token.
+ * client say it (PMI_PORT). You hand over what you read and take away replies. The engine calls
+ * you back for what only you can do: start processes, end the job, carry frames to other nodes. The
+ * rest it does by itself: key-value store, name service, attributes, collectives. An operation of
+ * yours that takes time (a spawn, a lookup) returns PMIWIRE_PENDING and is completed later by its
+ * token.
  *
  *     struct pmiwire_server_ops ops = {.size = sizeof(ops), .ready = look_at, .abort = end_job};
  *     struct pmiwire_server_opts o = {.size = sizeof(o), .ops = &ops, .ctx = me};
@@ -180,8 +180,8 @@ struct pmiwire_server_ops {
 
     /**
      * Store a pair elsewhere than in the engine: put and find, with several nodes merge as well; or
-     * none of them. SPARSE keys (`fp-hint`) of a job of several nodes do not come here: the exchange
-     * keeps them.
+     * none of them. SPARSE keys (`fp-hint`) of a job of several nodes do not come here: the
+     * exchange keeps them.
      * @return 0: `find` finds it from now on; or PMIWIRE_E* or -errno, with which the client is
      *         answered
      */
@@ -239,8 +239,8 @@ struct pmiwire_server_ops {
 
     /**
      * A job's exchange has failed, once: from now on its collectives end with rc.
-     * @param node  as in job_opts.node_of: the lost one where rc is PMIWIRE_ELOST, otherwise where it
-     *              failed
+     * @param node  as in job_opts.node_of: the lost one where rc is PMIWIRE_ELOST, otherwise where
+     *              it failed
      */
     void (*failed)(void *ctx, const struct pmiwire_peer *job, int rc, uint32_t node);
 
@@ -459,7 +459,10 @@ PMIWIRE_API int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job
 PMIWIRE_API int pmiwire_server_frame(struct pmiwire_server *s, uint32_t job, uint32_t node,
                                      const void *data, size_t n);
 
-/** @brief ops->send() to this node had enough, and takes more. @return 0, PMIWIRE_ENOENT, -EINVAL */
+/**
+ * @brief The way to this node, of which ops->send() has said 1, has room again.
+ * @return 0, PMIWIRE_ENOENT, -EINVAL
+ */
 PMIWIRE_API int pmiwire_server_link_ready(struct pmiwire_server *s, uint32_t job, uint32_t node);
 
 /**

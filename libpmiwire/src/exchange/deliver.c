@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The end of a Fence or an Allgather: segments become blocks, in the order of their nodes and of a
- * node's in that of their coming, which is the same everywhere. A chunk is freed as soon as its last
- * segment is in a block, so that what the caller's store gains this one loses.
+ * node's in that of their coming, which is the same everywhere. A chunk is freed as soon as its
+ * last segment is in a block, so that what the caller's store gains this one loses.
  */
 #include <errno.h>
 

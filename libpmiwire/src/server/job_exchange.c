@@ -172,8 +172,11 @@ static void x_done(void *ctx, uint32_t kind, uint32_t number, int rc)
 {
     struct pmiwire__job *j = ctx;
 
-    if (kind == PMIWIRE_COLL_ALLGATHER && rc == 0)
+    if (kind == PMIWIRE_COLL_ALLGATHER && rc == 0) {
         rc = pmiwire__gathered(j, number, NULL, 0);
+        if (rc != 0)
+            (void)pmiwire_exchange_fail(j->x, rc, 0);
+    }
     pmiwire__coll_done(j, kind, rc);
 }
 
