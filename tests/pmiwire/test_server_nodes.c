@@ -354,6 +354,7 @@ static void test_long_pairs(void **state)
 {
     static char text[6000];
     struct pmiwire_server_opts opts = {.vallen_max = 5000, .keylen_max = 3000};
+    struct pmiwire_str found;
 
     (void)state;
     for (uint32_t n_nodes = 1; n_nodes <= 2; n_nodes++) {
@@ -381,6 +382,13 @@ static void test_long_pairs(void **state)
                 r_say(&k, 0, text);
             }
             assert_int_equal(r_rc(r_hear(&k, 0)), n_nodes == 1 || i % 2 == 0 ? 0 : i == 1 ? 7 : 5);
+            /* What is refused is not there. */
+            assert_int_equal(
+                pmiwire_server_get(k.cl.servers[0], 0,
+                                   (struct pmiwire_str){text + strlen("cmd=kvs-put;key="), keys[i]},
+                                   &found) == 0 &&
+                    found.len == values[i],
+                n_nodes == 1 || i % 2 == 0);
         }
         r_stop(&k);
     }
