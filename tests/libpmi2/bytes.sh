@@ -33,6 +33,12 @@ for shm in "" --no-shm; do
     for wire in 1 2; do
         job nul "${ours[@]}" -n 1 "$nul" $wire : -n 2 "$one" nul : -n 2 "$two" nul
     done
+    if "$pmirun" -N 1 --launch fork -n 1 true 2> "$out"; then # built for several nodes
+        job values -N 2 --launch fork "${ours[@]}" -n 2 "$one" values : -n 2 "$two" values
+        job nul -N 2 --launch fork "${ours[@]}" -n 1 "$nul" 1 : -n 2 "$one" nul : -n 2 "$two" nul
+    else
+        echo "left out: several nodes: $(cat "$out")"
+    fi
     [ "$slurm" ] || continue
     # Slurm's library is found where it was linked.
     job values $shm -n 3 "$slurm" values

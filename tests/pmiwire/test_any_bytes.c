@@ -543,8 +543,8 @@ static const char *find(const char *p, size_t n, const char *text)
     return memmem(p, n, text, strlen(text));
 }
 
-/* Read an answer to a get as this client does. Its rc; with 0, `out` is what it takes for the value.
- * -1: it cannot read that. */
+/* Read an answer to a get as this client does. Its rc; with 0, `out` is the value that it sees. -1:
+ * it cannot read that. */
 static int read_value(const char *p, size_t n, int kind, char *out, size_t *len)
 {
     const char *rc = find(p, n, "rc="), *v = find(p, n, "value="), *end = p + n;

@@ -227,8 +227,8 @@ PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
 /**
  * @brief End a message.
  * @param e    the encoder
- * @param err  what was refused: code, command, field and text, which of a key or value names the byte
- *             and whose limit it is; may be NULL
+ * @param err  what was refused: code, command, field and text, which names the byte of a key or
+ *             value and whose limit it is; may be NULL
  * @return its length in bytes, or the first error met: PMIWIRE_ENOBUF, PMIWIRE_ECHARS,
  *         PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS,
  *         PMIWIRE_ERESERVED, PMIWIRE_ETOOBIG (over PMI-2's six digits), PMIWIRE_ESTATE (an extra

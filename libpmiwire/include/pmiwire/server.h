@@ -342,10 +342,10 @@ PMIWIRE_API int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job,
  *        its field (extension.h).
  * @param ext    PMIWIRE_EXT_*
  * @param value  within the grammar of pmiwire_enc_extra(), copied; absent: no longer
- * @return 0, -ENOMEM, -EINVAL (no such extension; PMIWIRE_EXT_BYTES where opts.max_msg_bytes is less
- *         than 3 * (keylen_max + vallen_max) + kvsname_max + 256), PMIWIRE_ENOENT (no such job),
- *         PMIWIRE_EEMPTY, PMIWIRE_ECHARS, PMIWIRE_EVALLEN (more than PMIWIRE_EXT_MAX_BYTES in one
- *         answer)
+ * @return 0, -ENOMEM, -EINVAL (no such extension; PMIWIRE_EXT_BYTES where opts.max_msg_bytes is
+ *         less than 3 * (keylen_max + vallen_max) + kvsname_max + 256), PMIWIRE_ENOENT (no such
+ *         job), PMIWIRE_EEMPTY, PMIWIRE_ECHARS, PMIWIRE_EVALLEN (more than PMIWIRE_EXT_MAX_BYTES in
+ *         one answer)
  */
 PMIWIRE_API int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ext,
                                          struct pmiwire_str value);
