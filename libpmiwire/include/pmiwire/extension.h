@@ -44,7 +44,8 @@ extern "C" {
 #define PMIWIRE_EXT_PLACE     11u /**< `fp-place`, in the answer to that */
 #define PMIWIRE_EXT_LEFT      12u /**< `fp-left`, likewise */
 #define PMIWIRE_EXT_RIGHT     13u /**< `fp-right`, likewise */
-#define PMIWIRE_EXT_COUNT_    14u /**< one past the last; grows */
+#define PMIWIRE_EXT_GATHER    14u /**< `fp-gather`, in `barrier_in` and `kvs-fence` */
+#define PMIWIRE_EXT_COUNT_    15u /**< one past the last; grows */
 /** @} */
 
 /**

@@ -244,6 +244,52 @@ int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_str group, uin
     return finish(&r, PMIWIRE_OP_FENCE, cookie);
 }
 
+/* ---- Allgather ---- */
+
+/* May this byte stand in an extra field as it is? The percent sign is what encodes the others. */
+static int is_plain(unsigned char b)
+{
+    return b > ' ' && b < 127 && b != ';' && b != '\\' && b != '%';
+}
+
+/* Percent-encode a value, three bytes of room for each of it. */
+static struct pmiwire_str percent(struct pmiwire_str value, char *to)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    char *end = to;
+
+    for (size_t i = 0; i < value.len; i++) {
+        const unsigned char b = (unsigned char)value.ptr[i];
+
+        if (is_plain(b)) {
+            *end++ = (char)b;
+        } else {
+            *end++ = '%';
+            *end++ = digits[b >> 4];
+            *end++ = digits[b & 15];
+        }
+    }
+    return (struct pmiwire_str){to, (size_t)(end - to)};
+}
+
+int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value, uint64_t cookie)
+{
+    struct request r;
+    int rc = begin(&r, c, is_exchange(c) ? PMIWIRE_V1_BARRIER_IN : 0,
+                   is_exchange(c) ? PMIWIRE_V2_KVS_FENCE : 0);
+
+    if (rc < 0)
+        return rc;
+    rc = check_maxes(c, (struct pmiwire_str){NULL, 0}, value);
+    if (rc < 0)
+        return rc;
+    /* What the last event shows may be there, and be this value. */
+    if (value.len > (c->max_msg_bytes - c->scratch_used) / 3)
+        return PMIWIRE_ETOOBIG;
+    pmiwire__enc_ext(&r.e, PMIWIRE_EXT_GATHER, percent(value, c->scratch + c->scratch_used));
+    return finish(&r, PMIWIRE_OP_GATHER, cookie);
+}
+
 /* ---- questions ---- */
 
 /* The command that asks on each wire, and the field that what it asks about goes into; 0: none. */

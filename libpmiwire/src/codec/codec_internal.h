@@ -41,7 +41,7 @@ void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, 
 #define PMIWIRE__AT_HELLO 4u  /* the requests `init` (PMI-1), `fullinit` */
 #define PMIWIRE__AT_PUT   8u  /* the requests `put`, `kvs-put` */
 #define PMIWIRE__AT_GET   16u /* the requests `get`, `kvs-get` */
-#define PMIWIRE__AT_ENTER 32u /* the request `barrier_in` */
+#define PMIWIRE__AT_ENTER 32u /* the requests `barrier_in`, `kvs-fence` */
 
 struct pmiwire__ext {
     const char *name; /* of its field */

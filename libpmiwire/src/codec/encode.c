@@ -297,7 +297,8 @@ void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *name, struct pmiwi
         refuse(e, PMIWIRE_ERESERVED, 0);
     else if (value.len == 0)
         refuse(e, PMIWIRE_EEMPTY, 0);
-    else if (value.len > EXTRA_MAX_VALUE)
+    else if (value.len > EXTRA_MAX_VALUE &&
+             !(e->profile && e->profile->flags & PMIWIRE_PEER_LONG_EXTRA))
         refuse(e, PMIWIRE_EVALLEN, 0);
     else if (e->n_extra == EXTRA_MAX_FIELDS)
         refuse(e, PMIWIRE_EPEERFIELDS, 0);

@@ -17,6 +17,7 @@ static const struct pmiwire__ext extensions[PMIWIRE_EXT_COUNT_] = {
     [PMIWIRE_EXT_PLACE] = {"fp-place", PMIWIRE_EXT_PLACE, PMIWIRE__AT_FENCE},
     [PMIWIRE_EXT_LEFT] = {"fp-left", PMIWIRE_EXT_LEFT, PMIWIRE__AT_FENCE},
     [PMIWIRE_EXT_RIGHT] = {"fp-right", PMIWIRE_EXT_RIGHT, PMIWIRE__AT_FENCE},
+    [PMIWIRE_EXT_GATHER] = {"fp-gather", PMIWIRE_EXT_GATHER, PMIWIRE__AT_ENTER},
 };
 
 const struct pmiwire__ext *pmiwire__ext_get(uint16_t ext)
@@ -38,7 +39,8 @@ static uint16_t place(uint16_t cmd)
     case PMIWIRE_V2_KVS_PUT: return PMIWIRE__AT_PUT;
     case PMIWIRE_V1_GET:
     case PMIWIRE_V2_KVS_GET: return PMIWIRE__AT_GET;
-    case PMIWIRE_V1_BARRIER_IN: return PMIWIRE__AT_ENTER;
+    case PMIWIRE_V1_BARRIER_IN:
+    case PMIWIRE_V2_KVS_FENCE: return PMIWIRE__AT_ENTER;
     default: return 0;
     }
 }
