@@ -14,6 +14,7 @@ struct put {
     struct op *gather; /* it is this Allgather's, or NULL */
     struct pair *pair; /* to be kept if it is not refused, or NULL */
     int hint;
+    int rc, peer_rc;   /* of one that is refused */
     const char *value; /* in text, behind the key */
     char text[];
 };
@@ -31,12 +32,10 @@ static struct {
     unsigned n_gathers;        /* so far */
     int gathers_ahead;         /* Allgathers that the server has not answered */
     uint64_t n_begun;          /* places given */
-    struct put *refused;       /* the first put that no Fence has reported yet, */
-    int refused_rc;            /* and why */
+    struct put *refused;       /* the first that no Fence has reported yet */
+    struct put *told;          /* the one that the last Fence has reported */
     struct shmht_array *array; /* the last Allgather's values, */
     char *own;                 /* where they are */
-    char key[CORE_NAME_BYTES]; /* of the put that the last Fence has reported */
-    int key_rc;
 } ops;
 
 static const struct pmiwire_info_client *info(void)
@@ -45,6 +44,13 @@ static const struct pmiwire_info_client *info(void)
 }
 
 /* ---- the list ---- */
+
+static void put_free(struct put *put)
+{
+    if (put)
+        pairs_drop(put->pair);
+    free(put);
+}
 
 static struct op *add(int what, const char *value)
 {
@@ -73,6 +79,7 @@ static void drop(struct op *op)
     shmht_array_detach(op->array);
     free(op->own);
     free(op->gets);
+    put_free(op->refused);
     free(op);
 }
 
@@ -105,13 +112,6 @@ static int put_send(struct session *s, struct request *r, uint64_t cookie)
                               (uint32_t)put->hint, cookie);
 }
 
-static void put_free(struct put *put)
-{
-    if (put)
-        pairs_drop(put->pair);
-    free(put);
-}
-
 static void put_done(struct session *s, struct request *r, int rc, const struct pmiwire_event *ev)
 {
     struct put *put = (struct put *)r;
@@ -123,12 +123,13 @@ static void put_done(struct session *s, struct request *r, int rc, const struct 
         pairs_add(&core.pairs, put->pair);
         put->pair = NULL;
     }
-    if (rc < 0 && !put->gather && !ops.refused) {
-        ops.refused = put;
-        ops.refused_rc = rc;
+    if (rc == 0 || put->gather || ops.refused) {
+        put_free(put);
         return;
     }
-    put_free(put);
+    put->rc = rc;
+    put->peer_rc = ev ? ev->peer_rc : 0;
+    ops.refused = put;
 }
 
 static struct put *new_put(const char *key, const char *value, int hint)
@@ -182,10 +183,12 @@ static void report_refused(struct op *op)
     if (!ops.refused || ops.refused->place > op->place)
         return;
     if (op->rc == 0) {
-        op->rc = ops.refused_rc;
-        snprintf(op->key, sizeof(op->key), "%s", ops.refused->text);
+        op->rc = ops.refused->rc;
+        op->peer_rc = ops.refused->peer_rc;
+        op->refused = ops.refused;
+    } else {
+        put_free(ops.refused);
     }
-    put_free(ops.refused);
     ops.refused = NULL;
 }
 
@@ -243,18 +246,20 @@ int op_fence(int waits, struct op **out)
     return begun(op, waits, core.alone ? 0 : begin(op, &op->request));
 }
 
-static void end_fence(const struct op *op)
+static void end_fence(struct op *op)
 {
-    snprintf(ops.key, sizeof(ops.key), "%s", op->key);
-    ops.key_rc = op->rc;
+    put_free(ops.told);
+    ops.told = op->refused;
+    op->refused = NULL;
 }
 
 int op_refused(char key[], int bytes, int *why)
 {
-    if (!ops.key[0])
+    if (!ops.told)
         return PMIWIRE_ENOENT;
-    *why = ops.key_rc;
-    return give(pmiwire_strz(ops.key), key, bytes) == 0 ? 0 : PMIWIRE_EKEYLEN;
+    *why = ops.told->rc;
+    core.session.peer_rc = ops.told->peer_rc;
+    return give(pmiwire_strz(ops.told->text), key, bytes) == 0 ? 0 : PMIWIRE_EKEYLEN;
 }
 
 /* ---- Allgathers ---- */
@@ -475,6 +480,7 @@ int op_complete(struct op *op, char *to, int *done)
         *done = over;
     if (!over)
         return op ? 0 : PMIWIRE_ESTATE;
+    session_progress(&core.session, 0); /* what has waited for it here goes out now */
     core.session.peer_rc = op->peer_rc;
     rc = op->rc;
     if (op->what == OP_FENCE)
@@ -505,5 +511,6 @@ void ops_free(void)
     shmht_array_detach(ops.array);
     free(ops.own);
     put_free(ops.refused);
+    put_free(ops.told);
     memset(&ops, 0, sizeof(ops));
 }

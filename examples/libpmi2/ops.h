@@ -14,12 +14,12 @@ struct op {
     struct request request;
     struct op *next; /* in the order in which they were begun */
     int what;
-    int is_counted;            /* its caller does not wait for it */
-    int rc;                    /* once it has been answered */
-    int n_open;                /* requests of it that are not over */
-    int peer_rc;               /* the server's own rc */
-    uint64_t place;            /* among all that has been begun */
-    char key[CORE_NAME_BYTES]; /* a Fence: of the first put before it that was refused, or "" */
+    int is_counted;      /* its caller does not wait for it */
+    int rc;              /* once it has been answered */
+    int n_open;          /* requests of it that are not over */
+    int peer_rc;         /* the server's own rc */
+    uint64_t place;      /* among all that has been begun */
+    struct put *refused; /* a Fence: the first before it that was, or NULL */
     /* An Allgather. */
     unsigned number;           /* from 0 */
     char *to;                  /* the caller's buffer, or NULL */
