@@ -30,7 +30,6 @@ static struct {
     struct op *first;
     int n;                     /* of them, without those whose caller waits */
     unsigned n_gathers;        /* so far */
-    int gathers_ahead;         /* Allgathers that the server has not answered */
     uint64_t n_begun;          /* places given */
     struct put *refused;       /* the first that no Fence has reported yet */
     struct put *told;          /* the one that the last Fence has reported */
@@ -359,10 +358,10 @@ static int gather_send(struct session *s, struct request *r, uint64_t cookie)
     struct op *op = (struct op *)r;
     int rc;
 
-    if (is_shared() && ops.gathers_ahead > 0)
+    if (s->table.reader && s->n_arrays_due > 0)
         return -EAGAIN;
     rc = pmiwire_client_gather(s->client, pmiwire_strz(op->value), cookie);
-    ops.gathers_ahead += rc == 0;
+    s->n_arrays_due += rc == 0;
     return rc;
 }
 
@@ -372,7 +371,7 @@ static void gather_done(struct session *s, struct request *r, int rc,
     struct op *op = (struct op *)r;
 
     if (ev && ev->op == PMIWIRE_OP_GATHER)
-        ops.gathers_ahead--;
+        s->n_arrays_due--;
     op->array = s->array;
     s->array = NULL;
     if (rc == 0 && !op->array && !op->gets)

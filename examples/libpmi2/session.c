@@ -188,9 +188,16 @@ static void await(struct session *s)
 /* Most that are sent ahead of their answers: there stays room for an abort. */
 #define MAX_AHEAD (PMIWIRE_CLIENT_MAX_PENDING - 16u)
 
+/* The name of an array is gone when the next collective is complete: who gets one by its name lets
+ * no other begin before. */
+static int is_full(const struct session *s)
+{
+    return s->n_ahead == MAX_AHEAD || (s->table.by_name && s->n_arrays_due > 0);
+}
+
 static int send_request(struct session *s, struct request *r)
 {
-    int rc = s->n_ahead == MAX_AHEAD ? -EAGAIN : r->send(s, r, (uintptr_t)r);
+    int rc = is_full(s) ? -EAGAIN : r->send(s, r, (uintptr_t)r);
 
     if (rc == 0)
         s->n_ahead++;

@@ -30,7 +30,8 @@ struct session {
     uint32_t wire;
     int fd;
     struct request *first, *last; /* begun and not yet sent */
-    unsigned n_ahead;             /* sent and not yet answered */
+    unsigned n_ahead;             /* sent and not yet answered, */
+    unsigned n_arrays_due;        /* of them, those whose answer may bring an array */
     struct table table;
     struct shmht_array *array; /* what the answer in hand brings; who takes it sets this to NULL */
     int passed_fd; /* the last descriptor that came with the server's bytes, until it is used; -1:

@@ -20,6 +20,7 @@ void table_open(struct table *t, struct pmiwire_str advertised, int fd)
     if (describe(advertised.ptr ? 0 : -1, advertised, fd, &desc) == 0 &&
         shmht_reader_attach(&desc, desc.name[0] ? -1 : fd, NULL, &t->reader, NULL) != 0)
         t->reader = NULL;
+    t->by_name = t->reader && desc.name[0];
 }
 
 void table_close(struct table *t)

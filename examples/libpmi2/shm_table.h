@@ -10,6 +10,7 @@
 
 struct table {
     struct shmht_reader *reader; /* NULL: none */
+    int by_name;                 /* not by a descriptor: so come arrays */
     int ended; /* the server keeps it up to date no more; what was got from it stays valid */
 };
 

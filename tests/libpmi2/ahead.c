@@ -88,19 +88,24 @@ static const char *answer(const char *line)
 /* Answers each line until the one that begins so has been answered. */
 static void *serve(void *last)
 {
-    char line[4096];
-    size_t n = 0;
+    char lines[65536];
+    size_t have = 0;
+    ssize_t n;
 
-    while (recv(ends[1], line + n, 1, 0) == 1) {
-        if (line[n++] != '\n') {
-            CHECK(n < sizeof(line));
-            continue;
+    while ((n = recv(ends[1], lines + have, sizeof(lines) - 1 - have, 0)) > 0) {
+        char *line = lines, *end;
+
+        have += (size_t)n;
+        lines[have] = '\0';
+        for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+            say(answer(line));
+            if (strncmp(line, last, strlen(last)) == 0) {
+                CHECK(!end[1]);
+                return NULL;
+            }
         }
-        line[n] = '\0';
-        n = 0;
-        say(answer(line));
-        if (strncmp(line, last, strlen(last)) == 0)
-            break;
+        have = strlen(line);
+        memmove(lines, line, have);
     }
     return NULL;
 }

@@ -91,6 +91,19 @@ hints)
     job 0 -n 33 -- chain
     job 0 -n 7 -- nonblocking
     ;;
+nonblocking)
+    mkdir "$dir/told"
+    for options in "-n 4" "--no-shm -n 4" "--pmi-port -n 3"; do
+        for mode in behind progress gather-progress; do
+            [[ $ranks == *1 && $mode == gather* ]] && continue
+            job 0 $options -- $mode "$dir/told" $([[ $options == *no-shm* ]] && echo socket)
+            rm -f "$dir/told/"*
+        done
+        [[ $ranks == *1 ]] || job 0 $options -- mixed
+        job 0 $options -- old
+    done
+    job 0 -n 1 -- old
+    ;;
 waiting)
     for shm in "" --no-shm; do
         job 0 --timeout 20 $shm -n 7 -- never last # far below --get-timeout
