@@ -21,12 +21,11 @@
 #define MAX_RANKS 1024
 static struct rank {
     struct pmiwire_conn *conn;
-    int fd, table_sent;
-    pid_t pid;
+    int fd, pid, table_sent;
 } ranks[MAX_RANKS];
 static struct pmiwire_server *server;
 static struct shmht_writer *table;
-static int n_ranks, n_open, n_lost, any_spoke, status, epoll_fd;
+static int n_ranks, n_open, status, epoll_fd;
 
 static void end_job(int code, const char *why)
 {
@@ -40,26 +39,25 @@ static void end_job(int code, const char *why)
 }
 
 static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-                  struct pmiwire_str value, uint32_t hint)
+                  struct pmiwire_str value)
 {
-    char text[PMIWIRE_DEFAULT_VALLEN_MAX + 1]; /* clients take the table's values for C strings */
+    char text[PMIWIRE_DEFAULT_VALLEN_MAX + 1] = ""; /* the table's values are C strings */
 
-    (void)ctx, (void)who, (void)hint;
+    (void)ctx, (void)who;
     if (value.len >= sizeof(text))
         return PMIWIRE_EVALLEN;
     memcpy(text, value.ptr, value.len);
-    text[value.len] = '\0';
     return shmht_put(table, key.ptr, key.len, text, value.len + 1) < 0 ? -ENOMEM : 0;
 }
 
-static int on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t source,
-                  struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value)
+static int on_find(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
+                   struct pmiwire_str *value)
 {
     struct shmht_bytes found;
 
-    (void)ctx, (void)who, (void)job, (void)source, (void)how, (void)token;
+    (void)ctx, (void)job;
     if (shmht_get(shmht_writer_view(table), key.ptr, key.len, &found) != 0)
-        return PMIWIRE_ENOENT; /* whatever `how` says: this server never waits */
+        return PMIWIRE_ENOENT;
     *value = (struct pmiwire_str){found.ptr, found.len - 1};
     return 0;
 }
@@ -69,6 +67,12 @@ static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t code,
 {
     (void)ctx, (void)who, (void)message;
     end_job(code, "a rank called abort");
+}
+
+static void on_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t what, uint32_t why)
+{
+    (void)ctx, (void)who, (void)what, (void)why;
+    end_job(1, "ranks wait for one that has finalized or ended");
 }
 
 /* Writes what the engine has for a connection, with the table's descriptor where that is due. */
@@ -110,11 +114,11 @@ static void receive(struct rank *r)
     while ((n = recv(r->fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
         if (pmiwire_conn_input(conn, bytes, (size_t)n) != 0)
             break; /* the client broke the protocol */
-    pmiwire_conn_query(conn, &info);
-    any_spoke |= info.state != PMIWIRE_CONN_NEW;
     if (n < 0 && errno == EAGAIN)
         return;
-    n_lost += info.state != PMIWIRE_CONN_FINALIZED;
+    pmiwire_conn_query(conn, &info);
+    if (info.state == PMIWIRE_CONN_INITED || info.state == PMIWIRE_CONN_FAILED)
+        end_job(1, "a rank ended without finalize");
     n_open--;
     pmiwire_conn_close(conn);
     epoll_ctl(epoll_fd, EPOLL_CTL_DEL, r->fd, NULL); /* a child before exec() may have a copy */
@@ -125,25 +129,24 @@ static void receive(struct rank *r)
 static int set_up(uint32_t *job)
 {
     struct pmiwire_server_ops ops = {
-        .size = sizeof(ops), .put = on_put, .get = on_get, .ready = on_ready, .abort = on_abort};
+        .size = sizeof(ops), .put = on_put, .find = on_find, .ready = on_ready, .abort = on_abort};
     struct pmiwire_server_opts opts = {.size = sizeof(opts), .ops = &ops};
-    struct pmiwire_job_opts job_opts = {
-        .size = sizeof(job_opts), .kvsname = "job", .n_ranks = (uint32_t)n_ranks};
+    struct pmiwire_job_opts jo = {.size = sizeof(jo), .kvsname = "job", .n_ranks = n_ranks};
     struct shmht_writer_opts table_opts = {.size = sizeof(table_opts), .max_bytes = 1u << 30};
     char mapping[64], desc_text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
 
+    ops.stuck = on_stuck;
     snprintf(mapping, sizeof(mapping), "(vector,(0,1,%d))", n_ranks); /* all on one node */
-    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (epoll_fd < 0 || pmiwire_server_create(&opts, &server) != 0 ||
-        pmiwire_server_job_add(server, &job_opts, job) != 0 ||
-        pmiwire_server_job_attr(server, *job, pmiwire_strz("PMI_process_mapping"),
-                                pmiwire_strz(mapping)) != 0 ||
-        shmht_writer_create(&table_opts, &table, NULL) != 0 ||
-        shmht_writer_share(table, &desc) < 0 ||
-        shmht_desc_format(&desc, desc_text, sizeof(desc_text)) < 0)
-        return -1;
-    return pmiwire_server_advertise(server, *job, PMIWIRE_EXT_TABLE, pmiwire_strz(desc_text));
+    return (epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
+           pmiwire_server_create(&opts, &server) != 0 ||
+           pmiwire_server_job_add(server, &jo, job) != 0 ||
+           pmiwire_server_job_attr(server, *job, pmiwire_strz("PMI_process_mapping"),
+                                   pmiwire_strz(mapping)) != 0 ||
+           shmht_writer_create(&table_opts, &table, NULL) != 0 ||
+           shmht_writer_share(table, &desc) < 0 ||
+           shmht_desc_format(&desc, desc_text, sizeof(desc_text)) < 0 ||
+           pmiwire_server_advertise(server, *job, PMIWIRE_EXT_TABLE, pmiwire_strz(desc_text)) != 0;
 }
 
 static int start(struct rank *r, uint32_t job, char **argv)
@@ -166,7 +169,7 @@ static int start(struct rank *r, uint32_t job, char **argv)
     }
     close(pair[1]);
     r->fd = pair[0];
-    if (r->pid < 0 || pmiwire_server_accept(server, job, (int)(r - ranks), r, &r->conn) != 0)
+    if (pmiwire_server_accept(server, job, (int)(r - ranks), r, &r->conn) != 0 || r->pid < 0)
         return -1;
     return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, r->fd, &event);
 }
@@ -185,12 +188,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < n_ranks && !status; i++)
         if (start(&ranks[i], job, argv + 2) != 0)
             end_job(1, "cannot start a rank");
-    while (n_open > 0 && !status) {
+    while (n_open > 0 && !status)
         if (epoll_wait(epoll_fd, &event, 1, -1) == 1)
             receive(event.data.ptr);
-        if (n_lost && any_spoke) /* the others would wait for it for ever */
-            end_job(1, "a rank ended without finalize");
-    }
     for (int i = 0; i < n_ranks; i++)
         if (ranks[i].pid > 0 && waitpid(ranks[i].pid, &how, 0) > 0 && !status)
             status = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);

@@ -40,6 +40,8 @@ struct get {
     int rc;
     char value[64];
     size_t len;
+    int32_t culprit; /* whose end has ended it */
+    uint32_t why;
 };
 
 struct node {
@@ -97,7 +99,7 @@ static UNUSED struct pmiwire_str str(const char *s)
     return pmiwire_strz(s);
 }
 
-static void w_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
+static int w_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
 {
     struct node *n = ctx;
     struct world *w = n->w;
@@ -116,13 +118,14 @@ static void w_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_i
     n->sent++;
     if (w->nodes[to].dead || n->dead) {
         free(m);
-        return;
+        return 0;
     }
     m->next = NULL;
     m->bytes = bytes;
     *q->tail = m;
     q->tail = &m->next;
     w->n_queued++;
+    return 0;
 }
 
 static uint32_t w_node_of(void *ctx, uint32_t rank)
@@ -141,6 +144,7 @@ static void w_got(void *ctx, uint64_t token, int rc, struct pmiwire_str value)
     g->pending = false;
     g->ended = true;
     g->rc = rc;
+    g->culprit = pmiwire_exchange_get_culprit(n->x, &g->why);
     if (rc == 0) {
         assert_true(value.len <= sizeof(g->value));
         g->len = value.len;
@@ -396,6 +400,7 @@ static UNUSED uint64_t w_get_by(struct world *w, uint32_t node, int32_t rank, co
     g->pending = false;
     g->ended = true;
     g->rc = rc;
+    g->culprit = pmiwire_exchange_get_culprit(w->nodes[node].x, &g->why);
     if (rc == 0) {
         assert_true(value.len <= sizeof(g->value));
         g->len = value.len;
@@ -413,7 +418,8 @@ static UNUSED uint64_t w_get(struct world *w, uint32_t node, const char *key, in
 
 static UNUSED void w_gone(struct world *w, uint32_t rank)
 {
-    assert_int_equal(pmiwire_exchange_gone(w->nodes[w->node_of[rank]].x, (int32_t)rank), 0);
+    assert_int_equal(
+        pmiwire_exchange_gone(w->nodes[w->node_of[rank]].x, (int32_t)rank, PMIWIRE_GONE_ENDED), 0);
 }
 
 static UNUSED void w_expect(struct world *w, uint64_t token, const char *value)

@@ -43,14 +43,16 @@ struct harness {
     char message[256];
 
     /* answers of callbacks */
-    int spawn_rc, get_rc, lookup_rc, fence_rc, identify_rc;
+    int spawn_rc, name_rc, identify_rc;
     int done_inside; /* complete within the callback, then return PENDING */
     uint64_t token;
     char spawned[4096]; /* the request, written out */
     char value[256];
-    uint32_t get_job;
-    int32_t get_srcid;
-    int n_fence;
+    int n_fenced;
+    int n_stuck; /* and the last one: */
+    int32_t stuck_rank;
+    struct pmiwire_conn *stuck_conn;
+    uint32_t stuck_coll, stuck_why;
 };
 
 static UNUSED void h_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
@@ -128,71 +130,67 @@ static UNUSED int h_spawn(void *ctx, const struct pmiwire_peer *who,
 }
 
 static UNUSED int h_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-                        struct pmiwire_str value, uint32_t hint)
+                        struct pmiwire_str value)
 {
     struct harness *h = ctx;
+    char text[300];
 
-    (void)hint;
-    return pmiwire_server_put(h->s, who->job, key, value);
+    assert_true(value.len + 2 < sizeof(text));
+    snprintf(text, sizeof(text), "%.*s", (int)value.len, value.ptr);
+    return pmiwire_server_put(h->s, who->job, key, pmiwire_strz(text));
 }
 
-static UNUSED int h_get(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
-                        struct pmiwire_str key, uint32_t how, uint64_t token,
-                        struct pmiwire_str *value)
+/* In the engine's own store, with a NUL behind it. */
+static UNUSED int h_find(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
+                         struct pmiwire_str *value)
 {
     struct harness *h = ctx;
+    struct pmiwire_str found;
 
-    (void)who;
-    (void)key;
-    (void)how;
-    h->get_job = job;
-    h->get_srcid = srcid;
-    h->token = token;
-    if (h->done_inside)
-        assert_int_equal(pmiwire_server_get_done(h->s, token, 0, pmiwire_strz("inside")), 0);
+    assert_int_equal(job->rank, PMIWIRE_RANK_UNKNOWN);
+    assert_null(job->conn);
+    if (pmiwire_server_get(h->s, job->job, key, &found) != 0)
+        return PMIWIRE_ENOENT;
+    snprintf(h->value, sizeof(h->value), "%.*s", (int)found.len, found.ptr);
     *value = pmiwire_strz(h->value);
-    return h->get_rc;
-}
-
-static UNUSED int h_fence(void *ctx, uint32_t job)
-{
-    struct harness *h = ctx;
-
-    h->n_fence++;
-    if (h->done_inside)
-        assert_int_equal(pmiwire_server_fence_done(h->s, job, 0), 0);
-    return h->fence_rc;
-}
-
-static UNUSED int h_publish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
-                            struct pmiwire_str port)
-{
-    struct harness *h = ctx;
-
-    (void)who;
-    (void)service;
-    snprintf(h->value, sizeof(h->value), "%.*s", (int)port.len, port.ptr);
     return 0;
 }
 
-static UNUSED int h_unpublish(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service)
+static UNUSED void h_fenced(void *ctx, const struct pmiwire_peer *job)
 {
-    (void)ctx;
-    (void)who;
-    (void)service;
-    return PMIWIRE_ENOENT;
+    (void)job;
+    ((struct harness *)ctx)->n_fenced++;
 }
 
-static UNUSED int h_lookup(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
-                           uint64_t token, struct pmiwire_str *port)
+static UNUSED void h_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t why)
+{
+    struct harness *h = ctx;
+
+    h->n_stuck++;
+    h->stuck_rank = who->rank;
+    h->stuck_conn = who->conn;
+    h->stuck_coll = coll;
+    h->stuck_why = why;
+}
+
+/* One name, whatever it is called; there is none to take back. */
+static UNUSED int h_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
+                         struct pmiwire_str service, struct pmiwire_str port, uint64_t token)
 {
     struct harness *h = ctx;
 
     (void)who;
     (void)service;
     h->token = token;
-    *port = pmiwire_strz(h->value);
-    return h->lookup_rc;
+    if (what == PMIWIRE_NAME_UNPUBLISH)
+        return PMIWIRE_ENOENT;
+    if (what == PMIWIRE_NAME_PUBLISH) {
+        snprintf(h->value, sizeof(h->value), "%.*s", (int)port.len, port.ptr);
+        return 0;
+    }
+    if (h->done_inside)
+        assert_int_equal(pmiwire_server_name_done(h->s, token, 0, pmiwire_strz(h->value)), 0);
+    return h->name_rc;
 }
 
 static UNUSED int h_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid,

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Three nodes, each with a server and an exchange, and six clients on both wires: what server.h
- * says of several nodes. */
+/* Three nodes, each with a server, and six clients on both wires: what server.h says of several
+ * nodes. */
 #define _GNU_SOURCE
 #include <stdbool.h>
 
-#include "exchange_world.h"
+#include "server_cluster.h"
 
 #include <pmiwire/client.h>
-#include <pmiwire/server.h>
 
 enum { NODES = 3, RANKS = 6 };
 
@@ -19,114 +18,20 @@ struct client {
     bool answered;
 };
 
-static struct cluster {
-    struct world w;
-    struct pmiwire_server *servers[NODES];
-    uint64_t ring_tokens[RANKS];
-    struct client clients[RANKS];
-} cl;
-
-/* ---- server to exchange ---- */
-
-static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-                  struct pmiwire_str value, uint32_t hint)
-{
-    assert_ptr_equal(who->job_cookie, ctx);
-    return pmiwire_exchange_put(((struct node *)ctx)->x, who->rank, key, value, hint);
-}
-
-static int on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
-                  struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value)
-{
-    (void)job;
-    return pmiwire_exchange_get(((struct node *)ctx)->x, who->rank, key,
-                                srcid < 0 ? PMIWIRE_RANK_NONE : srcid, how, token, value);
-}
-
-static int on_fence(void *ctx, uint32_t job)
-{
-    int rc = pmiwire_exchange_fence(((struct node *)ctx)->x, PMIWIRE_RANK_ALL);
-
-    (void)job;
-    return rc != 0 ? rc : PMIWIRE_PENDING;
-}
-
-static int on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left,
-                   struct pmiwire_str right, uint64_t token)
-{
-    int rc;
-
-    cl.ring_tokens[who->rank] = token;
-    rc = pmiwire_exchange_ring(((struct node *)ctx)->x, who->rank, left, right);
-    return rc != 0 ? rc : PMIWIRE_PENDING;
-}
-
-static void on_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
-{
-    if (state == PMIWIRE_CONN_FINALIZED)
-        assert_int_equal(pmiwire_exchange_gone(((struct node *)ctx)->x, who->rank), 0);
-}
-
-/* ---- exchange to server ---- */
-
-static struct pmiwire_server *server_of(void *ctx)
-{
-    return cl.servers[((struct node *)ctx)->id];
-}
-
-static void x_got(void *ctx, uint64_t token, int rc, struct pmiwire_str value)
-{
-    (void)pmiwire_server_get_done(server_of(ctx), token, rc, value);
-}
-
-static void x_done(void *ctx, uint32_t kind, uint32_t number, int rc)
-{
-    (void)number;
-    assert_int_equal(kind, PMIWIRE_COLL_FENCE);
-    assert_int_equal(pmiwire_server_fence_done(server_of(ctx), 0, rc), 0);
-}
-
-static void x_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left,
-                     struct pmiwire_str right)
-{
-    (void)pmiwire_server_ring_done(server_of(ctx), cl.ring_tokens[rank], rc, place, left, right);
-}
+static struct cluster cl;
+static struct client clients[RANKS];
 
 /* ---- the cluster ---- */
 
 static void start(uint32_t design)
 {
-    static const struct pmiwire_server_ops ops = {.size = sizeof(ops),
-                                                  .put = on_put,
-                                                  .get = on_get,
-                                                  .fence = on_fence,
-                                                  .ring = on_ring,
-                                                  .state = on_state};
-    struct pmiwire_exchange_ops xops = w_ops;
-    struct pmiwire_exchange_opts o = {.ops = &xops, .design = design};
-
-    memset(&cl, 0, sizeof(cl));
-    xops.got = x_got;
-    xops.done = x_done;
-    xops.ringed = x_ringed;
-    w_init(&cl.w, NODES, RANKS, CYCLIC, 1);
-    w_start(&cl.w, &o);
+    memset(clients, 0, sizeof(clients));
+    cl_start(&cl, NODES, RANKS, CYCLIC, design, NULL, NULL);
     for (uint32_t i = 0; i < NODES; i++) {
-        struct pmiwire_server_opts so = {.size = sizeof(so), .ops = &ops, .ctx = &cl.w.nodes[i]};
-        struct pmiwire_job_opts jo = {.size = sizeof(jo),
-                                      .kvsname = "kvs_0",
-                                      .n_ranks = RANKS,
-                                      .n_local = cl.w.nodes[i].n_local};
-        uint32_t job;
-
-        jo.node_of = cl.w.node_of;
-        jo.cookie = &cl.w.nodes[i];
-        assert_int_equal(pmiwire_server_create(&so, &cl.servers[i]), 0);
-        assert_int_equal(pmiwire_server_job_add(cl.servers[i], &jo, &job), 0);
-        assert_int_equal(pmiwire_server_advertise(cl.servers[i], job, PMIWIRE_EXT_SERVER, str("1")),
+        assert_int_equal(pmiwire_server_advertise(cl.servers[i], 0, PMIWIRE_EXT_SERVER, str("1")),
                          0);
-        assert_int_equal(
-            pmiwire_server_advertise(cl.servers[i], job, PMIWIRE_EXT_EXCHANGE, str("1")), 0);
+        assert_int_equal(pmiwire_server_advertise(cl.servers[i], 0, PMIWIRE_EXT_EXCHANGE, str("1")),
+                         0);
     }
 }
 
@@ -134,12 +39,11 @@ static void start(uint32_t design)
 static void settle(void)
 {
     bool moved = true;
-    int rc;
 
     while (moved) {
         moved = false;
         for (uint32_t r = 0; r < RANKS; r++) {
-            struct client *k = &cl.clients[r];
+            struct client *k = &clients[r];
             struct pmiwire_event ev;
             const void *p;
             size_t n;
@@ -168,22 +72,22 @@ static void settle(void)
             }
         }
         if (!moved)
-            moved = w_step(&cl.w, &rc);
+            moved = cl_step(&cl);
     }
 }
 
 static void answered(uint32_t r, int rc)
 {
     settle();
-    assert_true(cl.clients[r].answered);
-    assert_int_equal(cl.clients[r].ev.rc, rc);
-    cl.clients[r].answered = false;
+    assert_true(clients[r].answered);
+    assert_int_equal(clients[r].ev.rc, rc);
+    clients[r].answered = false;
 }
 
 static void waits(uint32_t r)
 {
     settle();
-    assert_false(cl.clients[r].answered);
+    assert_false(clients[r].answered);
 }
 
 /* Even ranks speak PMI-1, odd ones PMI-2. */
@@ -197,9 +101,9 @@ static void connect_all(uint32_t flags)
                                         .flags = flags};
 
         assert_int_equal(pmiwire_server_accept(cl.servers[cl.w.node_of[r]], 0, (int32_t)r, NULL,
-                                               &cl.clients[r].conn),
+                                               &clients[r].conn),
                          0);
-        assert_int_equal(pmiwire_client_create(&o, &cl.clients[r].c), 0);
+        assert_int_equal(pmiwire_client_create(&o, &clients[r].c), 0);
         answered(r, 0);
     }
 }
@@ -207,27 +111,27 @@ static void connect_all(uint32_t flags)
 static void stop(void)
 {
     for (uint32_t r = 0; r < RANKS; r++)
-        pmiwire_client_destroy(cl.clients[r].c);
-    for (uint32_t i = 0; i < NODES; i++)
-        pmiwire_server_destroy(cl.servers[i]);
-    w_fini(&cl.w);
+        pmiwire_client_destroy(clients[r].c);
+    cl_stop(&cl);
 }
 
 static void put(uint32_t r, const char *key, const char *value, uint32_t hint)
 {
-    assert_int_equal(pmiwire_client_put(cl.clients[r].c, str(key), str(value), hint, 0), 0);
+    assert_int_equal(pmiwire_client_put(clients[r].c, str(key), str(value), hint, 0), 0);
     answered(r, 0);
 }
 
 static void fence_all(void)
 {
     for (uint32_t r = 0; r < RANKS; r++) {
-        assert_int_equal(pmiwire_client_fence(cl.clients[r].c, pmiwire_strz(NULL), 0), 0);
+        assert_int_equal(pmiwire_client_fence(clients[r].c, pmiwire_strz(NULL), 0), 0);
         if (r + 1 < RANKS)
             waits(r);
     }
     for (uint32_t r = 0; r < RANKS; r++)
         answered(r, 0);
+    for (uint32_t i = 1; i < NODES; i++)
+        assert_int_equal(cl.n_fenced[i], cl.n_fenced[0]);
 }
 
 /* ---- tests ---- */
@@ -248,11 +152,11 @@ static void test_put_fence_get(void **state)
         for (uint32_t r = 0; r < RANKS; r++)
             for (uint32_t i = 0; i < RANKS; i++) {
                 snprintf(key, sizeof(key), "k%u", i);
-                assert_int_equal(pmiwire_client_get(cl.clients[r].c, str(NULL), -1, str(key),
-                                                    PMIWIRE_GET_LOCAL, 0),
-                                 0);
+                assert_int_equal(
+                    pmiwire_client_get(clients[r].c, str(NULL), -1, str(key), PMIWIRE_GET_LOCAL, 0),
+                    0);
                 answered(r, 0);
-                assert_string_equal(cl.clients[r].value, key);
+                assert_string_equal(clients[r].value, key);
             }
         stop();
     }
@@ -276,11 +180,11 @@ static void test_hints_on_long_values(void **state)
             snprintf(key, sizeof(key), "%063zu", len * 2 + r);
             value[len] = '\0';
             put(r, key, value, len % 2 ? PMIWIRE_HINT_SPARSE : PMIWIRE_HINT_DENSE);
-            assert_int_equal(pmiwire_client_get(cl.clients[r].c, pmiwire_strz(NULL), (int32_t)r,
+            assert_int_equal(pmiwire_client_get(clients[r].c, pmiwire_strz(NULL), (int32_t)r,
                                                 str(key), PMIWIRE_GET_REMOTE, 0),
                              0);
             answered(r, 0);
-            assert_int_equal(strlen(cl.clients[r].value), len);
+            assert_int_equal(strlen(clients[r].value), len);
             value[len] = 'v';
         }
     stop();
@@ -294,16 +198,16 @@ static void test_far_gets(void **state)
         for (uint32_t r = 0; r < RANKS; r++) {
             start(design);
             connect_all(PMIWIRE_CLIENT_EXTENSIONS);
-            assert_int_equal(pmiwire_client_get(cl.clients[r].c, str(NULL), -1, str("key"),
-                                                PMIWIRE_GET_LOCAL, 0),
-                             0);
+            assert_int_equal(
+                pmiwire_client_get(clients[r].c, str(NULL), -1, str("key"), PMIWIRE_GET_LOCAL, 0),
+                0);
             answered(r, PMIWIRE_ENOENT);
-            assert_int_equal(w_stats(&cl.w, cl.w.node_of[r]).n_requests, 0);
-            assert_int_equal(pmiwire_client_get(cl.clients[r].c, pmiwire_strz(NULL), 4, str("key"),
+            assert_int_equal(cl_stats(&cl, cl.w.node_of[r]).n_requests, 0);
+            assert_int_equal(pmiwire_client_get(clients[r].c, pmiwire_strz(NULL), 4, str("key"),
                                                 PMIWIRE_GET_REMOTE, 0),
                              0);
             answered(r, PMIWIRE_ENOENT);
-            assert_int_equal(pmiwire_client_get(cl.clients[r].c, pmiwire_strz(NULL), 4, str("key"),
+            assert_int_equal(pmiwire_client_get(clients[r].c, pmiwire_strz(NULL), 4, str("key"),
                                                 PMIWIRE_GET_WAIT, 0),
                              0);
             waits(r);
@@ -313,25 +217,24 @@ static void test_far_gets(void **state)
                 put(4, "key", "value", PMIWIRE_HINT_SPARSE);
             }
             answered(r, 0);
-            assert_string_equal(cl.clients[r].value, "value");
+            assert_string_equal(clients[r].value, "value");
             assert_int_equal(
-                pmiwire_client_get(cl.clients[r].c, pmiwire_strz(NULL), 4, str("key"), 3, 0),
-                -EINVAL);
+                pmiwire_client_get(clients[r].c, pmiwire_strz(NULL), 4, str("key"), 3, 0), -EINVAL);
             stop();
         }
 }
 
-static void ticks(uint64_t from)
+static void ticks(void)
 {
-    for (uint64_t t = from; t < from + 5; t++) {
-        w_tick(&cl.w, t);
+    for (uint32_t i = 0; i < 5; i++) {
+        cl_tick(&cl);
         settle();
     }
 }
 
 static void finalize(uint32_t r)
 {
-    assert_int_equal(pmiwire_client_finalize(cl.clients[r].c, 0), 0);
+    assert_int_equal(pmiwire_client_finalize(clients[r].c, 0), 0);
     answered(r, 0);
 }
 
@@ -343,32 +246,32 @@ static void test_source_gone(void **state)
     for (uint32_t design = 0; design < 3; design++) {
         start(design);
         connect_all(PMIWIRE_CLIENT_EXTENSIONS);
-        assert_int_equal(pmiwire_client_get(cl.clients[0].c, pmiwire_strz(NULL), 4, str("key"),
+        assert_int_equal(pmiwire_client_get(clients[0].c, pmiwire_strz(NULL), 4, str("key"),
                                             PMIWIRE_GET_WAIT, 0),
                          0);
         if (design != PMIWIRE_DESIGN_DIRECT) /* there a Get must name its source */
-            assert_int_equal(pmiwire_client_get(cl.clients[1].c, pmiwire_strz(NULL), -1, str("key"),
+            assert_int_equal(pmiwire_client_get(clients[1].c, pmiwire_strz(NULL), -1, str("key"),
                                                 PMIWIRE_GET_WAIT, 0),
                              0);
-        ticks(1);
+        ticks();
         put(4, "another", "value", PMIWIRE_HINT_SPARSE);
         finalize(4);
         finalize(3);
-        ticks(10);
-        answered(0, PMIWIRE_ENOENT);
-        assert_int_equal(pmiwire_client_get(cl.clients[0].c, pmiwire_strz(NULL), 4, str("another"),
+        ticks();
+        answered(0, PMIWIRE_EPEER);
+        assert_int_equal(pmiwire_client_get(clients[0].c, pmiwire_strz(NULL), 4, str("another"),
                                             PMIWIRE_GET_WAIT, 0),
                          0);
         answered(0, 0);
-        assert_string_equal(cl.clients[0].value, "value");
+        assert_string_equal(clients[0].value, "value");
         finalize(0);
         finalize(2);
-        ticks(20);
+        ticks();
         waits(1); /* rank 5 could put it */
         finalize(5);
-        ticks(30);
+        ticks();
         if (design != PMIWIRE_DESIGN_DIRECT)
-            answered(1, PMIWIRE_ENOENT);
+            answered(1, PMIWIRE_EPEER);
         stop();
     }
 }
@@ -385,11 +288,11 @@ static void test_ring(void **state)
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t r = 0; r < RANKS; r++) {
             snprintf(text, sizeof(text), "%u-of-%u", r, round);
-            assert_int_equal(pmiwire_client_ring(cl.clients[r].c, str(text), 0), 0);
+            assert_int_equal(pmiwire_client_ring(clients[r].c, str(text), 0), 0);
             settle();
         }
         for (uint32_t i = 0; i < RANKS; i++) {
-            struct client *k = &cl.clients[order[i]];
+            struct client *k = &clients[order[i]];
 
             answered(order[i], 0);
             assert_int_equal(k->ev.number, i);
@@ -400,7 +303,7 @@ static void test_ring(void **state)
         }
     }
     for (uint32_t i = 0; i < NODES; i++)
-        assert_int_equal(w_stats(&cl.w, i).frames[PMIWIRE_FRAME_RING].n_sent, 6);
+        assert_int_equal(cl_stats(&cl, i).frames[PMIWIRE_FRAME_RING].n_sent, 6);
     stop();
 }
 
@@ -414,19 +317,19 @@ static void test_ring_limits(void **state)
     connect_all(PMIWIRE_CLIENT_EXTENSIONS);
     memset(text, 'x', 440);
     for (uint32_t r = 0; r < RANKS; r++)
-        assert_int_equal(pmiwire_client_ring(cl.clients[r].c, str(text), 0), 0);
+        assert_int_equal(pmiwire_client_ring(clients[r].c, str(text), 0), 0);
     for (uint32_t r = 0; r < RANKS; r++) {
         answered(r, 0);
-        assert_string_equal(cl.clients[r].value, text);
+        assert_string_equal(clients[r].value, text);
     }
     memset(text, 'x', 900);
     for (uint32_t r = 0; r < RANKS; r++)
-        assert_int_equal(pmiwire_client_ring(cl.clients[r].c, str(text), 0), 0);
+        assert_int_equal(pmiwire_client_ring(clients[r].c, str(text), 0), 0);
     for (uint32_t r = 0; r < RANKS; r++)
         answered(r, r % 2 ? 0 : PMIWIRE_EPEER);
     text[900] = 'x';
-    assert_int_equal(pmiwire_client_ring(cl.clients[0].c, str(text), 0), PMIWIRE_EVALLEN);
-    assert_int_equal(pmiwire_client_ring(cl.clients[0].c, str("a b"), 0), PMIWIRE_ECHARS);
+    assert_int_equal(pmiwire_client_ring(clients[0].c, str(text), 0), PMIWIRE_EVALLEN);
+    assert_int_equal(pmiwire_client_ring(clients[0].c, str("a b"), 0), PMIWIRE_ECHARS);
     stop();
 }
 
@@ -441,17 +344,17 @@ static void test_not_advertised(void **state)
     connect_all(0);
     put(0, "key", "v", PMIWIRE_HINT_SPARSE); /* a plain put, so that the Fence brings it */
     assert_int_equal(
-        pmiwire_client_get(cl.clients[1].c, pmiwire_strz(NULL), 0, str("key"), PMIWIRE_GET_WAIT, 0),
+        pmiwire_client_get(clients[1].c, pmiwire_strz(NULL), 0, str("key"), PMIWIRE_GET_WAIT, 0),
         PMIWIRE_EVERSION);
-    assert_int_equal(pmiwire_client_get(cl.clients[1].c, pmiwire_strz(NULL), 0, str("key"),
-                                        PMIWIRE_GET_LOCAL, 0),
-                     0);
+    assert_int_equal(
+        pmiwire_client_get(clients[1].c, pmiwire_strz(NULL), 0, str("key"), PMIWIRE_GET_LOCAL, 0),
+        0);
     answered(1, PMIWIRE_ENOENT);
-    assert_int_equal(pmiwire_client_ring(cl.clients[0].c, str("v"), 0), PMIWIRE_EVERSION);
+    assert_int_equal(pmiwire_client_ring(clients[0].c, str("v"), 0), PMIWIRE_EVERSION);
     fence_all();
-    assert_int_equal(pmiwire_client_get(cl.clients[1].c, pmiwire_strz(NULL), 0, str("key"),
-                                        PMIWIRE_GET_LOCAL, 0),
-                     0);
+    assert_int_equal(
+        pmiwire_client_get(clients[1].c, pmiwire_strz(NULL), 0, str("key"), PMIWIRE_GET_LOCAL, 0),
+        0);
     answered(1, 0);
     stop();
 }
@@ -468,10 +371,10 @@ static void test_bad_words(void **state)
     start(0);
     connect_all(PMIWIRE_CLIENT_EXTENSIONS);
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        assert_int_equal(pmiwire_conn_input(cl.clients[0].conn, lines[i], strlen(lines[i])), 0);
-        n = pmiwire_conn_output(cl.clients[0].conn, &p);
+        assert_int_equal(pmiwire_conn_input(clients[0].conn, lines[i], strlen(lines[i])), 0);
+        n = pmiwire_conn_output(clients[0].conn, &p);
         assert_true(n > 0 && memmem(p, n, "rc=-1", 5));
-        pmiwire_conn_sent(cl.clients[0].conn, n);
+        pmiwire_conn_sent(clients[0].conn, n);
     }
     stop();
 }
@@ -482,19 +385,23 @@ static void test_lost_node(void **state)
     start(0);
     connect_all(PMIWIRE_CLIENT_EXTENSIONS);
     cl.w.nodes[2].dead = true; /* of ranks 2 and 5 */
-    assert_int_equal(pmiwire_client_fence(cl.clients[0].c, pmiwire_strz(NULL), 0), 0);
-    assert_int_equal(pmiwire_client_fence(cl.clients[3].c, pmiwire_strz(NULL), 0), 0);
-    assert_int_equal(pmiwire_client_ring(cl.clients[1].c, str("v"), 0), 0);
+    assert_int_equal(pmiwire_client_fence(clients[0].c, pmiwire_strz(NULL), 0), 0);
+    assert_int_equal(pmiwire_client_fence(clients[3].c, pmiwire_strz(NULL), 0), 0);
+    assert_int_equal(pmiwire_client_ring(clients[1].c, str("v"), 0), 0);
     assert_int_equal(
-        pmiwire_client_get(cl.clients[4].c, pmiwire_strz(NULL), 2, str("key"), PMIWIRE_GET_WAIT, 0),
+        pmiwire_client_get(clients[4].c, pmiwire_strz(NULL), 2, str("key"), PMIWIRE_GET_WAIT, 0),
         0);
     for (uint32_t r = 0; r < 5; r++)
         if (r != 2)
             waits(r);
-    assert_int_equal(pmiwire_exchange_fail(cl.w.nodes[0].x, PMIWIRE_ELOST, 2), 0);
+    assert_int_equal(pmiwire_server_node_lost(cl.servers[0], 0, cl_number(2)), 0);
     for (uint32_t r = 0; r < 5; r++)
         if (r != 2)
             answered(r, PMIWIRE_EPEER);
+    for (uint32_t i = 0; i < NODES; i++)
+        assert_int_equal(cl.n_failed[i], i != 2);
+    assert_int_equal(cl.failed_rc, PMIWIRE_ELOST);
+    assert_int_equal(cl.failed_node, cl_number(2));
     stop();
 }
 

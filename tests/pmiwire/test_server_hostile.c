@@ -245,15 +245,12 @@ static void test_backlog(void **state)
     assert_int_equal(rc, PMIWIRE_ETOOBIG);
     assert_string_equal(h.diag,
                         "kvs_0 rank 0: too much input behind a request that waits for its answer");
-    /* it no longer counts, and the others are not held up by it */
+    /* the others are not held up by it: it has entered this fence, and will enter no other */
     ask(&h, 1, BARRIER, "");
-    ask(&h, 2, BARRIER, "");
-    pmiwire_conn_close(h.c[0]);
-    h_accept(&h, 0, 0, 0);
-    init1(&h, 0);
-    expect(&h, 1, "");
-    ask(&h, 0, BARRIER, BARRIER_OK);
+    ask(&h, 2, BARRIER, BARRIER_OK);
     expect(&h, 1, BARRIER_OK);
+    ask(&h, 1, BARRIER,
+        "cmd=barrier_out rc=14 msg=rank_0_was_cut_off:_this_fence_cannot_complete\n");
     h_stop(&h);
 }
 
@@ -340,9 +337,13 @@ static void test_stall(void **state)
     h_start(&h, 4);
     for (i = 0; i < 4; i++)
         init1(&h, i);
+    pmiwire_conn_close(h.c[2]);
     assert_int_equal(say(&h, 0, "cmd=get_app"), 0);      /* half a message */
     assert_int_equal(say(&h, 1, "cmd=get_appnum\n"), 0); /* does not read */
-    assert_int_equal(say(&h, 2, BARRIER "cmd=g"), 0);    /* waits for us: is not late */
+    h_job(&h, "other", 2);
+    h_accept(&h, 2, 1, 0);
+    init1(&h, 2);
+    assert_int_equal(say(&h, 2, BARRIER "cmd=g"), 0); /* waits for us: is not late */
     assert_int_equal(
         say(&h, 3, "mcmd=spawn\nnprocs=1\nexecname=c\ntotspawns=2\nspawnssofar=1\nendcmd\n"), 0);
     pmiwire_server_tick(h.s, 1000);
@@ -468,13 +469,12 @@ static void test_acting_callbacks(void **state)
 
 /* put() brings further input of the connection that is being served. */
 static int feeding_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-                       struct pmiwire_str value, uint32_t hint)
+                       struct pmiwire_str value)
 {
     static const char more[] = "cmd=get_appnum\n";
     struct harness *h = ctx;
     int i;
 
-    (void)hint;
     for (i = 0; i < 200; i++) /* enough to move any buffer */
         assert_int_equal(pmiwire_conn_input(who->conn, more, sizeof(more) - 1), 0);
     return pmiwire_server_put(h->s, who->job, key, value);
@@ -490,14 +490,13 @@ static void test_input_in_callback(void **state)
     (void)state;
     h_init(&h);
     h.ops.put = feeding_put;
-    h.ops.get = h_get;
+    h.ops.find = h_find;
     h_start(&h, 1);
     init1(&h, 0);
-    strcpy(h.value, "v");
     assert_int_equal(say(&h, 0, "cmd=put key=a val"), 0);
     assert_int_equal(say(&h, 0, "ue=1\ncmd=get key=a\n"), 0);
     p = hear(&h, 0);
-    assert_memory_equal(p, "cmd=put_result rc=0\ncmd=get_result rc=0 value=v\n", 48);
+    assert_memory_equal(p, "cmd=put_result rc=0\ncmd=get_result rc=0 value=1\n", 48);
     for (p += 48, i = 0; i < 200; i++, p += sizeof(appnum) - 1)
         assert_memory_equal(p, appnum, sizeof(appnum) - 1);
     assert_int_equal(*p, 0);
@@ -859,8 +858,24 @@ static void test_stores_at_random(void **state)
     h_stop(&h);
 }
 
+static int refused_send(void *ctx, const struct pmiwire_peer *job, uint32_t node,
+                        const struct iovec *iov, uint32_t n_iov, size_t bytes)
+{
+    (void)ctx, (void)job, (void)node, (void)iov, (void)n_iov, (void)bytes;
+    return 0;
+}
+
+static int refused_merge(void *ctx, const struct pmiwire_peer *job, const void *block, size_t bytes)
+{
+    (void)ctx, (void)job, (void)block, (void)bytes;
+    return -EINVAL;
+}
+
 static void test_options(void **state)
 {
+    static const uint32_t node_of[] = {5, 7};
+    struct pmiwire_job_opts nodes = {
+        .size = sizeof(nodes), .kvsname = "nodes", .n_ranks = 2, .node_of = node_of, .node = 6};
     struct pmiwire_job_opts o = {
         .size = sizeof(o), .kvsname = "kvs", .n_ranks = 1, .universe_size = -1};
     struct harness h;
@@ -901,7 +916,36 @@ static void test_options(void **state)
     h.ops.put = h_put;
     assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
     h_init(&h);
-    h.ops.lookup = h_lookup;
+    h.ops.find = h_find;
+    assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
+    h.ops.put = h_put;
+    h.ops.send = refused_send; /* and no merge */
+    assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
+    h.ops.merge = refused_merge;
+    assert_int_equal(pmiwire_server_create(&h.opts, &s), 0);
+    assert_int_equal(pmiwire_server_job_add(s, &nodes, &job), -EINVAL);
+    nodes.node = 7;
+    nodes.design = PMIWIRE_DESIGN_TREE + 1;
+    assert_int_equal(pmiwire_server_job_add(s, &nodes, &job), -EINVAL);
+    nodes.design = 0;
+    assert_int_equal(pmiwire_server_job_add(s, &nodes, &job), 0);
+    assert_int_equal(pmiwire_server_accept(s, job, 0, NULL, &c), -EINVAL);
+    assert_int_equal(pmiwire_server_rank_ended(s, job, 0), -EINVAL);
+    assert_int_equal(pmiwire_server_rank_ended(s, job, 2), -EINVAL);
+    assert_int_equal(pmiwire_server_rank_ended(s, 1, 1), PMIWIRE_ENOENT);
+    assert_int_equal(pmiwire_server_node_lost(s, job, 7), -EINVAL);
+    assert_int_equal(pmiwire_server_node_lost(s, job, 0), -EINVAL);
+    assert_int_equal(pmiwire_server_node_lost(s, 1, 5), PMIWIRE_ENOENT);
+    assert_int_equal(pmiwire_server_link_ready(s, job, 0), -EINVAL);
+    assert_int_equal(pmiwire_server_link_ready(s, job, 5), 0);
+    assert_int_equal(pmiwire_server_link_ready(s, 1, 5), PMIWIRE_ENOENT);
+    assert_int_equal(pmiwire_server_frame(s, job, 0, "frame", 5), PMIWIRE_EPROTO);
+    assert_int_equal(pmiwire_server_frame(s, 1, 5, "frame", 5), PMIWIRE_ENOENT);
+    assert_non_null(pmiwire_server_exchange(s, job));
+    assert_null(pmiwire_server_exchange(s, 1));
+    pmiwire_server_destroy(s);
+    h_init(&h);
+    h.ops.merge = refused_merge;
     assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
     h_init(&h);
     h_start(&h, 2);
@@ -915,9 +959,6 @@ static void test_options(void **state)
     o.n_ranks = 0;
     assert_int_equal(pmiwire_server_job_add(h.s, &o, &job), -EINVAL);
     o.n_ranks = 2;
-    o.n_local = 3;
-    assert_int_equal(pmiwire_server_job_add(h.s, &o, &job), -EINVAL);
-    o.n_local = 2;
     assert_int_equal(pmiwire_server_job_add(h.s, &o, NULL), -EINVAL);
     assert_int_equal(pmiwire_server_accept(h.s, 0, 1, NULL, NULL), -EINVAL);
     assert_int_equal(pmiwire_server_accept(h.s, 0, 0, NULL, &c), PMIWIRE_EEXIST);

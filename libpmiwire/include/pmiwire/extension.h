@@ -35,7 +35,7 @@ extern "C" {
 #define PMIWIRE_EXT_TABLE     2u /**< `fp-table`, in the answer to init */
 #define PMIWIRE_EXT_TABLE_END 3u /**< `fp-table-end`, in the answer to a fence */
 #define PMIWIRE_EXT_CLIENT    4u /**< `fp-client`, in init */
-#define PMIWIRE_EXT_ARRAY     5u /**< `fp-array`, in the answer to a fence */
+#define PMIWIRE_EXT_ARRAY     5u /**< `fp-array`, in the answer to an Allgather */
 #define PMIWIRE_EXT_EXCHANGE  6u /**< `fp-exchange`, in the answer to init: those below are known */
 #define PMIWIRE_EXT_HINT      7u /**< `fp-hint`, in a put */
 #define PMIWIRE_EXT_GET       8u /**< `fp-get`, in a get */
@@ -44,7 +44,7 @@ extern "C" {
 #define PMIWIRE_EXT_PLACE     11u /**< `fp-place`, in the answer to that */
 #define PMIWIRE_EXT_LEFT      12u /**< `fp-left`, likewise */
 #define PMIWIRE_EXT_RIGHT     13u /**< `fp-right`, likewise */
-#define PMIWIRE_EXT_GATHER    14u /**< `fp-gather`, in `barrier_in` and `kvs-fence` */
+#define PMIWIRE_EXT_GATHER    14u /**< `fp-gather`, in `barrier_in`, `kvs-fence`: an Allgather */
 #define PMIWIRE_EXT_COUNT_    15u /**< one past the last; grows */
 /** @} */
 

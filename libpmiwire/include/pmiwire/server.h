@@ -4,12 +4,12 @@
  * @brief The server's side of PMI for any number of clients and jobs, both wires, without I/O.
  *
  * The model. A *server* holds *jobs*: a job is a key-value space with a name, a size, attributes
- * and a barrier. A *connection* is one client: you say which job and rank it is, or let the client
- * say it (PMI_PORT). You hand over what you read and take away replies. The engine calls you back
- * for what only you can do: start processes, end the job, reach other nodes. What you do not
- * provide it does by itself: key-value store, name service, attributes, barriers. An operation that
- * takes time (a spawn, a get of another node's key, a fence over several nodes, a lookup) returns
- * PMIWIRE_PENDING and is completed later by its token or job.
+ * and collectives. A *connection* is one client: you say which job and rank it is, or let the
+ * client say it (PMI_PORT). You hand over what you read and take away replies. The engine calls you
+ * back for what only you can do: start processes, end the job, carry frames to other nodes. What you
+ * do not provide it does by itself: key-value store, name service, attributes, barriers. An
+ * operation of yours that takes time (a spawn, a lookup) returns PMIWIRE_PENDING and is completed
+ * later by its token.
  *
  *     struct pmiwire_server_ops ops = {.size = sizeof(ops), .ready = look_at, .abort = end_job};
  *     struct pmiwire_server_opts o = {.size = sizeof(o), .ops = &ops, .ctx = me};
@@ -24,13 +24,26 @@
  *            (n_sent = write(fd, data, n)) > 0)
  *         pmiwire_conn_sent(conn, n_sent);
  *     pmiwire_conn_close(conn);                               // at the end of the input
+ *     pmiwire_server_rank_ended(s, job, rank);                // waitpid() has told so
+ *     pmiwire_server_tick(s, now_ns);                         // twice a second
  *
  * Order.
  * - Requests of a connection are served one after the other: while one waits for its answer, those
  *   behind it are not looked at.
  * - Names are published for all jobs of the server; only the job that published one may take it
  *   back, and pmiwire_server_job_remove() drops what is left.
- * - Barriers of groups that span nodes (n_local < n_ranks) are refused.
+ *
+ * Liveness. A rank is *gone* when it has finalized, its process has ended, or its connection has
+ * ended or was cut off after init (before init too, where pmiwire_server_accept() named the rank).
+ * - A Fence, Ring, Allgather or barrier of a group cannot complete when a rank is gone that has not
+ *   entered it: all who wait in it, and who enter later, are answered with rc != 0 and a text such
+ *   as "rank 3 has finalized: this fence cannot complete". A rank that is gone after it has entered
+ *   hinders nobody.
+ * - A Get or a node attribute that is waited for ends so when nobody is left who could put it: the
+ *   rank that the Get names, otherwise every rank but the one that waits.
+ * - You learn of the first of each kind by ops->stuck(); whether the job ends is yours to say.
+ * - What a client has put stays. A rank that is gone may connect again, but takes part in no
+ *   collective.
  *
  * Hostile clients. Nothing a client sends can crash the server, make it allocate without bound,
  * delay other clients or lose their pairs.
@@ -44,24 +57,11 @@
  * Versions. A client is never answered with a higher subversion than it asked for, unless
  * PMIWIRE_SERVER_PMI_1_2 is set.
  *
- * Several nodes. Each has a server for its own ranks and an exchange (exchange.h) with the others.
- *
- * | server's callback         | calls                                                             |
- * |---------------------------|-------------------------------------------------------------------|
- * | put                       | pmiwire_exchange_put()                                            |
- * | get                       | pmiwire_exchange_get()                                            |
- * | ring                      | pmiwire_exchange_ring(), and returns PENDING                      |
- * | fence                     | pmiwire_exchange_fence(), PMIWIRE_RANK_ALL; and returns PENDING   |
- * | state: a client finalizes | pmiwire_exchange_gone(), as the end of a process does             |
- *
- * | exchange's callback       | calls                                                             |
- * |---------------------------|-------------------------------------------------------------------|
- * | got                       | pmiwire_server_get_done()                                         |
- * | done                      | pmiwire_server_fence_done()                                       |
- * | ringed                    | pmiwire_server_ring_done()                                        |
- *
- * So nobody leaves a barrier before the exchange's Fence is complete, and a get goes to other nodes
- * only for a client that has asked for that.
+ * Several nodes. Each has a server with a job for its own ranks, and the engine of exchange.h in it
+ * joins them. Give job_opts.node_of, .node and .number and ops->send(), and hand over frames with
+ * pmiwire_server_frame(). Nodes are numbered as in node_of, whatever these numbers are. Nobody
+ * leaves a Fence before it is complete on all nodes; a Get goes to other nodes only for a client
+ * that has asked for that (`fp-get`). Group barriers that span nodes are refused.
  *
  * Replies. A PMI-2 client whose lengths are padded on the right is taken for Slurm's and answered
  * within what that one reads (`;;`), any other PMI-2 client within what MPICH's reads. PMI-1
@@ -80,6 +80,7 @@
 
 #include <pmiwire/codec.h>
 #include <pmiwire/command.h>
+#include <pmiwire/exchange.h>
 #include <pmiwire/extension.h>
 
 #ifdef __cplusplus
@@ -104,6 +105,18 @@ extern "C" {
 #define PMIWIRE_CONN_FINALIZED 2u /**< said finalize and was answered */
 #define PMIWIRE_CONN_FAILED    3u /**< to be closed: send what output is left, then close */
 /** @} */
+
+/**
+ * @name What ops->name() is asked for
+ * @{
+ */
+#define PMIWIRE_NAME_PUBLISH   0u
+#define PMIWIRE_NAME_UNPUBLISH 1u
+#define PMIWIRE_NAME_LOOKUP    2u
+/** @} */
+
+/** ops->stuck(): not a PMIWIRE_COLL_*, but a barrier of some ranks. */
+#define PMIWIRE_STUCK_GROUP 16u
 
 struct pmiwire_server; /**< the engine */
 struct pmiwire_conn;   /**< one client; valid until pmiwire_conn_close() */
@@ -161,48 +174,80 @@ struct pmiwire_server_ops {
                  uint64_t token);
 
     /**
-     * Store a pair elsewhere than in the engine. If set, `get` must be set too.
-     * @param hint  the client's, PMIWIRE_HINT_*
-     * @return 0, or PMIWIRE_E* or -errno, with which the client is answered
+     * Store a pair elsewhere than in the engine: put and find, with several nodes merge as well; or
+     * none of them. SPARSE keys (`fp-hint`) of a job of several nodes do not come here: the exchange
+     * keeps them.
+     * @return 0: `find` finds it from now on; or PMIWIRE_E* or -errno, with which the client is
+     *         answered
      */
     int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-               struct pmiwire_str value, uint32_t hint);
+               struct pmiwire_str value);
     /**
-     * Find a pair.
-     * @param job    whose space is asked, which may differ from who->job
-     * @param srcid  the rank that puts it, as the client says; -1: unknown
-     * @param how    PMIWIRE_GET_*. Other than LOCAL only from clients that know our extensions, and
-     *               only where PMIWIRE_EXT_EXCHANGE is advertised: programs that probe for keys
-     *               never block
-     * @param value  filled in with 0; valid until the next call into the server
-     * @return 0, PMIWIRE_ENOENT, or PMIWIRE_PENDING and later pmiwire_server_get_done()
+     * Find a pair. Must not call the server.
+     * @param job    whose space is asked: job and job_cookie are set alone
+     * @param value  filled in with 0; valid until the next call into the server, and followed by a
+     *               NUL that can be read
+     * @return 0, PMIWIRE_ENOENT
      */
-    int (*get)(void *ctx, const struct pmiwire_peer *who, uint32_t job, int32_t srcid,
-               struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value);
+    int (*find)(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
+                struct pmiwire_str *value);
+    /**
+     * Store what a Fence has brought, of all nodes, in this order. Must not call the server.
+     * @param block  pmiwire_block_next() or shmht_writer_merge() read it. Each value has a NUL
+     *               behind it that its length counts
+     * @return 0, or an error, with which the job's exchange fails
+     */
+    int (*merge)(void *ctx, const struct pmiwire_peer *job, const void *block, size_t bytes);
 
     /**
-     * All local clients of a job are in the fence. 0 releases them, PMIWIRE_PENDING waits for
-     * pmiwire_server_fence_done().
+     * An Allgather's values, before anybody is answered: several calls, and one with block NULL at
+     * the end, which may advertise PMIWIRE_EXT_ARRAY. NULL: the engine keeps the values of the last
+     * Allgather, and answers Gets of `-allgather-K-R` from there; otherwise `find` is asked.
+     * @param number   of this Allgather, from 0
+     * @param longest  bytes of the longest value of all, the same in every call
+     * @param block    the keys are ranks, 4 bytes as in memory; the values have no NUL
+     * @return 0, or an error, with which the job's exchange fails
      */
-    int (*fence)(void *ctx, uint32_t job);
+    int (*gather)(void *ctx, const struct pmiwire_peer *job, uint32_t number, uint32_t longest,
+                  const void *block, size_t bytes);
+
+    /** A Fence is complete on all nodes, and nobody has been answered: the time to advertise. */
+    void (*fenced)(void *ctx, const struct pmiwire_peer *job);
 
     /**
-     * Name service elsewhere than in the engine: all three or none. 0, PMIWIRE_EEXIST,
-     * PMIWIRE_ENOENT; lookup also PENDING and pmiwire_server_get_done().
+     * A collective cannot complete. Called once for each kind and job, before those who wait in it
+     * are answered. NULL: diag tells it.
+     * @param who   the rank that is gone; conn and cookie are NULL if it is not connected here
+     * @param coll  PMIWIRE_COLL_* or PMIWIRE_STUCK_GROUP
+     * @param why   PMIWIRE_GONE_*
      */
-    int (*publish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
-                   struct pmiwire_str port);
-    int (*unpublish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service);
-    int (*lookup)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
-                  uint64_t token, struct pmiwire_str *port);
+    void (*stuck)(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t why);
 
     /**
-     * A client of a job that has ranks elsewhere (n_local < n_ranks) enters the ring. Return
-     * PMIWIRE_PENDING and call pmiwire_server_ring_done() (at once or later), or an error. NULL:
-     * such rings are refused; those of one node are the engine's own.
+     * Several nodes: send a frame, as pmiwire_exchange_ops.send says. Must not call the server.
+     * NULL: all ranks of every job are here.
+     * @param node  as in job_opts.node_of
+     * @return 0, or 1: enough for now, pmiwire_server_link_ready() follows; taken in both cases
      */
-    int (*ring)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left,
-                struct pmiwire_str right, uint64_t token);
+    int (*send)(void *ctx, const struct pmiwire_peer *job, uint32_t node, const struct iovec *iov,
+                uint32_t n_iov, size_t bytes);
+
+    /**
+     * A job's exchange has failed, once: from now on its collectives end with rc.
+     * @param node  as in job_opts.node_of: the lost one where rc is PMIWIRE_ELOST, otherwise where it
+     *              failed
+     */
+    void (*failed)(void *ctx, const struct pmiwire_peer *job, int rc, uint32_t node);
+
+    /**
+     * Name service elsewhere than in the engine.
+     * @param what  PMIWIRE_NAME_*
+     * @param port  of PUBLISH
+     * @return PMIWIRE_PENDING and pmiwire_server_name_done() (at once or later), or PMIWIRE_E*; 0
+     *         for what is no lookup
+     */
+    int (*name)(void *ctx, const struct pmiwire_peer *who, uint32_t what,
+                struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
 };
 
 /** How a server is set up. Zero all, set `size`, then what differs. */
@@ -222,6 +267,7 @@ struct pmiwire_server_opts {
     size_t max_spawn_bytes; /**< 0: PMIWIRE_DEFAULT_MAX_SPAWN_BYTES */
     size_t max_kvs_bytes;   /**< 0: PMIWIRE_DEFAULT_MAX_KVS_BYTES */
     uint64_t stall_ns;      /**< for pmiwire_server_tick(); 0: never */
+    uint64_t wait_ns;       /**< a Get that waits so long ends with PMIWIRE_ETIME; 0: never */
 };
 
 /** A job. Zero all, set `size`, then what differs. */
@@ -230,14 +276,18 @@ struct pmiwire_job_opts {
     const char *kvsname; /**< name of its key-value space and PMI-2 job id: 1 to kvsname_max-1 bytes
                             from 33 to 126 without `;` and `\` */
     uint32_t n_ranks;    /**< 1 to 2^31-1 */
-    uint32_t n_local;    /**< ranks that connect to this server and enter its fence; 0: n_ranks */
     int32_t universe_size; /**< -1: unknown, as Hydra says */
     uint32_t debugged;
-    const uint32_t *appnum;  /**< array of n_ranks: program each rank runs, copied; NULL: 0 */
-    const uint32_t *node_of; /**< array of n_ranks: node of each rank, for group barriers over NODE;
-                                NULL: all on one. Copied */
+    const uint32_t *appnum;    /**< array of n_ranks: program each rank runs, copied; NULL: 0 */
+    const uint32_t *node_of;   /**< array of n_ranks: node of each rank; NULL: all on one. Copied */
     const char *spawner_jobid; /**< job that spawned this one; NULL: none */
     void *cookie;              /**< yours, handed to callbacks in pmiwire_peer */
+    /* With ops->send(): */
+    uint32_t number; /**< of the job, the same on all nodes; stands in every frame */
+    uint32_t node; /**< this server's, which has a rank at least. Without ops->send() all are here,
+                        whatever node_of says */
+    uint32_t design, fence, arity, max_frame_bytes; /**< as in pmiwire_exchange_opts */
+    size_t max_exchange_bytes;                      /**< its max_bytes */
 };
 
 /**
@@ -256,13 +306,20 @@ PMIWIRE_API void pmiwire_server_destroy(struct pmiwire_server *s);
  * @{
  */
 /**
- * @brief Add a job. @param job its number, from 0 upwards. @return 0, -ENOMEM, -EINVAL,
- *        PMIWIRE_EEXIST (name in use), PMIWIRE_ECHARS
+ * @brief Add a job. @param job its number, from 0 upwards. @return 0, -ENOMEM, -EINVAL (this node
+ *        has none of its ranks, too), PMIWIRE_EEXIST (name in use), PMIWIRE_ECHARS
+ *
+ * Allocates about 2 KiB, 6 bytes a rank of this node, and with node_of 4 more a rank and 8 a node.
  */
 PMIWIRE_API int pmiwire_server_job_add(struct pmiwire_server *s,
                                        const struct pmiwire_job_opts *opts, uint32_t *job);
 
-/** @brief Forget a job that has no connection left. @return 0, PMIWIRE_ESTATE, PMIWIRE_ENOENT */
+/**
+ * @brief Forget a job that has no connection left, and its exchange, without a word to other nodes.
+ *
+ * Clients of other jobs that wait for one of its keys get none.
+ * @return 0, PMIWIRE_ESTATE, PMIWIRE_ENOENT
+ */
 PMIWIRE_API int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job);
 
 /**
@@ -286,7 +343,8 @@ PMIWIRE_API int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job,
                                          struct pmiwire_str value);
 
 /**
- * @brief Put a pair into the engine's own store on the launcher's behalf (spawn's preputs).
+ * @brief Put a pair into the engine's own store on the launcher's behalf (spawn's preputs). Other
+ *        nodes get it with the next Fence, unless ops->put is set.
  * @return 0, -ENOMEM (max_kvs_bytes too), PMIWIRE_ENOENT (no such job), PMIWIRE_EEMPTY,
  *         PMIWIRE_ECHARS, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  */
@@ -309,7 +367,7 @@ PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struc
  * @brief A client has connected.
  * @param job,rank  who it is; rank PMIWIRE_RANK_UNKNOWN: it says so itself (job is ignored)
  * @param cookie    yours, handed to callbacks
- * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank, or conn NULL),
+ * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here, or conn NULL),
  *         PMIWIRE_EEXIST (rank is connected)
  */
 PMIWIRE_API int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, int32_t rank,
@@ -334,8 +392,7 @@ PMIWIRE_API void pmiwire_conn_sent(struct pmiwire_conn *conn, size_t n);
  * @brief The connection has ended or is to be forgotten; conn is invalid afterwards.
  *
  * If the client stood between init and finalize, or in mid-message, that is reported to diag
- * (PMIWIRE_EEOF). What it had put stays; tokens of its requests become stale; it no
- * longer counts as arrived in a fence.
+ * (PMIWIRE_EEOF). What it had put stays; tokens of its requests become stale; its rank is gone.
  */
 PMIWIRE_API void pmiwire_conn_close(struct pmiwire_conn *conn);
 /** What a connection is. */
@@ -368,31 +425,76 @@ PMIWIRE_API int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t tok
                                           const char *jobid, const int32_t *errcodes, uint32_t n);
 
 /**
- * @brief Answer a get or lookup. @param rc 0, PMIWIRE_ENOENT or another error. @return 0 or
- *        PMIWIRE_ESTALE
+ * @brief Answer what ops->name() was asked. @param rc 0, PMIWIRE_EEXIST, PMIWIRE_ENOENT or another
+ *        error; @param port of a lookup that has found it. @return 0 or PMIWIRE_ESTALE
  */
-PMIWIRE_API int pmiwire_server_get_done(struct pmiwire_server *s, uint64_t token, int rc,
-                                        struct pmiwire_str value);
-
-/**
- * @brief Answer a ring. @param rc 0 or an error; @param place the rank's place in the ring, from 0;
- *        @param left,right its neighbours' values. @return 0 or PMIWIRE_ESTALE
- */
-PMIWIRE_API int pmiwire_server_ring_done(struct pmiwire_server *s, uint64_t token, int rc,
-                                         uint32_t place, struct pmiwire_str left,
-                                         struct pmiwire_str right);
-
-/**
- * @brief Release the fence of a job whose `fence` returned PENDING. @return 0, PMIWIRE_ENOENT,
- *        PMIWIRE_ESTATE
- */
-PMIWIRE_API int pmiwire_server_fence_done(struct pmiwire_server *s, uint32_t job, int rc);
+PMIWIRE_API int pmiwire_server_name_done(struct pmiwire_server *s, uint64_t token, int rc,
+                                         struct pmiwire_str port);
 /** @} */
 
 /**
- * @brief Set the time, now and then: clients silent in mid-message or not
- *        reading for opts.stall_ns are cut off.
- * @param now_ns  any monotonic clock. Cost: one pass over the connections
+ * @name Ranks, nodes and frames
+ * @{
+ */
+/**
+ * @brief A rank's process has ended, and what it sent has been read: nobody waits for it any more.
+ *        Again: ignored.
+ * @return 0, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here)
+ */
+PMIWIRE_API int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t rank);
+
+/**
+ * @brief A frame has come from a node, which the link has authenticated.
+ * @return as pmiwire_exchange_input(); PMIWIRE_ENOENT: no such job (any more), PMIWIRE_EPROTO also:
+ *         that node has no rank of it
+ */
+PMIWIRE_API int pmiwire_server_frame(struct pmiwire_server *s, uint32_t job, uint32_t node,
+                                     const void *data, size_t n);
+
+/** @brief ops->send() to this node had enough, and takes more. @return 0, PMIWIRE_ENOENT, -EINVAL */
+PMIWIRE_API int pmiwire_server_link_ready(struct pmiwire_server *s, uint32_t job, uint32_t node);
+
+/**
+ * @brief A node is lost: the job's exchange fails, on all nodes. @return 0, PMIWIRE_ENOENT (no such
+ *        job), -EINVAL (none of its ranks is there)
+ */
+PMIWIRE_API int pmiwire_server_node_lost(struct pmiwire_server *s, uint32_t job, uint32_t node);
+
+/** @brief A job's exchange, for pmiwire_exchange_stats(). NULL: no such job. */
+PMIWIRE_API const struct pmiwire_exchange *pmiwire_server_exchange(const struct pmiwire_server *s,
+                                                                   uint32_t job);
+/** @} */
+
+/**
+ * @name The engine's name store
+ *
+ * What clients publish belongs to their job's number. These calls serve names for others, such as
+ * all nodes of a launcher.
+ * @{
+ */
+/**
+ * @brief Publish a name. @param owner a number of yours. @return 0, PMIWIRE_EEXIST, -ENOMEM
+ *        (max_kvs_bytes too: of the job with this number, else of all names)
+ */
+PMIWIRE_API int pmiwire_server_publish(struct pmiwire_server *s, uint32_t owner,
+                                       struct pmiwire_str service, struct pmiwire_str port);
+
+/** @brief Take one's own name back. @return 0, PMIWIRE_ENOENT */
+PMIWIRE_API int pmiwire_server_unpublish(struct pmiwire_server *s, uint32_t owner,
+                                         struct pmiwire_str service);
+
+/** @brief Look a name up; *port is valid until the next call. @return 0, PMIWIRE_ENOENT */
+PMIWIRE_API int pmiwire_server_lookup(const struct pmiwire_server *s, struct pmiwire_str service,
+                                      struct pmiwire_str *port);
+
+/** @brief Drop an owner's names. @return 0 */
+PMIWIRE_API int pmiwire_server_names_drop(struct pmiwire_server *s, uint32_t owner);
+/** @} */
+
+/**
+ * @brief Set the time, twice a second perhaps: clients silent in mid-message or not reading for
+ *        opts.stall_ns are cut off, and every job's pmiwire_exchange_tick() is called.
+ * @param now_ns  any monotonic clock. Cost: one pass over the connections, and one over the jobs
  */
 PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 
@@ -413,7 +515,7 @@ PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 #define PMIWIRE_DEFAULT_MAX_SPAWN_BYTES 4194304u
 /**
  * Default limit on what one job may store: pairs, attributes and names, bytes, and 64 more for
- * each.
+ * each. Puts beyond it are refused; what Fences bring from other nodes is kept.
  */
 #define PMIWIRE_DEFAULT_MAX_KVS_BYTES 268435456u
 

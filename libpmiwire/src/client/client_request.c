@@ -246,32 +246,6 @@ int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_str group, uin
 
 /* ---- Allgather ---- */
 
-/* May this byte stand in an extra field as it is? The percent sign is what encodes the others. */
-static int is_plain(unsigned char b)
-{
-    return b > ' ' && b < 127 && b != ';' && b != '\\' && b != '%';
-}
-
-/* Percent-encode a value, three bytes of room for each of it. */
-static struct pmiwire_str percent(struct pmiwire_str value, char *to)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    char *end = to;
-
-    for (size_t i = 0; i < value.len; i++) {
-        const unsigned char b = (unsigned char)value.ptr[i];
-
-        if (is_plain(b)) {
-            *end++ = (char)b;
-        } else {
-            *end++ = '%';
-            *end++ = digits[b >> 4];
-            *end++ = digits[b & 15];
-        }
-    }
-    return (struct pmiwire_str){to, (size_t)(end - to)};
-}
-
 int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value, uint64_t cookie)
 {
     struct request r;
@@ -286,7 +260,7 @@ int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value, ui
     /* What the last event shows may be there, and be this value. */
     if (value.len > (c->max_msg_bytes - c->scratch_used) / 3)
         return PMIWIRE_ETOOBIG;
-    pmiwire__enc_ext(&r.e, PMIWIRE_EXT_GATHER, percent(value, c->scratch + c->scratch_used));
+    pmiwire__enc_ext(&r.e, PMIWIRE_EXT_GATHER, pmiwire__percent(value, c->scratch + c->scratch_used));
     return finish(&r, PMIWIRE_OP_GATHER, cookie);
 }
 

@@ -36,12 +36,13 @@ void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, 
 /* ---- extension.c ---- */
 
 /* Which messages carry an extension. */
-#define PMIWIRE__AT_INIT  1u  /* `response_to_init` (PMI-1), `fullinit-response` */
-#define PMIWIRE__AT_FENCE 2u  /* `barrier_out`, `kvs-fence-response` */
-#define PMIWIRE__AT_HELLO 4u  /* the requests `init` (PMI-1), `fullinit` */
-#define PMIWIRE__AT_PUT   8u  /* the requests `put`, `kvs-put` */
-#define PMIWIRE__AT_GET   16u /* the requests `get`, `kvs-get` */
-#define PMIWIRE__AT_ENTER 32u /* the requests `barrier_in`, `kvs-fence` */
+#define PMIWIRE__AT_INIT      1u  /* `response_to_init` (PMI-1), `fullinit-response` */
+#define PMIWIRE__AT_FENCE     2u  /* `barrier_out`, `kvs-fence-response` */
+#define PMIWIRE__AT_HELLO     4u  /* the requests `init` (PMI-1), `fullinit` */
+#define PMIWIRE__AT_PUT       8u  /* the requests `put`, `kvs-put` */
+#define PMIWIRE__AT_GET       16u /* the requests `get`, `kvs-get` */
+#define PMIWIRE__AT_ENTER     32u /* the request `barrier_in` */
+#define PMIWIRE__AT_KVS_FENCE 64u /* the request `kvs-fence` */
 
 struct pmiwire__ext {
     const char *name; /* of its field */
@@ -53,5 +54,11 @@ struct pmiwire__ext {
 const struct pmiwire__ext *pmiwire__ext_get(uint16_t ext);
 /* Add an extension's field to a message that carries it; another one is -EINVAL. */
 void pmiwire__enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
+
+/* Any bytes as an extra field's value, into 3 * value.len bytes: percent-encoded where they have to
+ * be. */
+struct pmiwire_str pmiwire__percent(struct pmiwire_str value, char *to);
+/* The reverse, into value.len bytes. PMIWIRE_ECHARS: a percent sign without two digits. */
+int pmiwire__unpercent(struct pmiwire_str value, char *to, struct pmiwire_str *out);
 
 #endif /* PMIWIRE_CODEC_INTERNAL_H */

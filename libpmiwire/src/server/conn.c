@@ -22,7 +22,7 @@ int pmiwire__bind(struct pmiwire_conn *c, uint32_t job, int32_t rank)
 
     if (!j)
         return PMIWIRE_ENOENT;
-    if (rank < 0 || (uint32_t)rank >= j->n_ranks)
+    if (pmiwire__local_index(j, rank) == PMIWIRE__NOT_HERE)
         return -EINVAL;
     if (pmiwire__conn_of(j, (uint32_t)rank))
         return PMIWIRE_EEXIST;
@@ -87,7 +87,8 @@ int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, int32_t rank, 
         pmiwire__free(s, c);
         return rc;
     }
-    if (rank != PMIWIRE_RANK_UNKNOWN)
+    c->was_told = rank != PMIWIRE_RANK_UNKNOWN;
+    if (c->was_told)
         rc = pmiwire__bind(c, job, rank);
     if (rc != 0) {
         give_slot(s, c->slot);
@@ -112,9 +113,20 @@ static void unbind(struct pmiwire_conn *c)
     c->job = NULL;
 }
 
+/* Does the end of this connection mean that its rank is gone? A client of a port that has not
+ * completed init may come again. */
+static bool ends_rank(const struct pmiwire_conn *c)
+{
+    return c->job &&
+           (c->state == PMIWIRE_CONN_INITED || (c->state == PMIWIRE_CONN_NEW && c->was_told));
+}
+
 void pmiwire_conn_close(struct pmiwire_conn *c)
 {
     struct pmiwire_server *s = c->s;
+    const struct pmiwire__group *group = c->group;
+    struct pmiwire__job *j = c->job;
+    bool gone;
 
     if (c->closed)
         return;
@@ -124,6 +136,7 @@ void pmiwire_conn_close(struct pmiwire_conn *c)
     else if (c->state != PMIWIRE_CONN_FAILED && (waiting_bytes(c) || c->skip || c->spawn.total))
         pmiwire__diag(c, PMIWIRE_EEOF, "connection ended in the middle of a message");
     if (!c->closed) { /* the callback may have closed it as well */
+        gone = ends_rank(c);
         c->closed = true;
         pmiwire__unpend(c);
         unbind(c);
@@ -131,6 +144,10 @@ void pmiwire_conn_close(struct pmiwire_conn *c)
         pmiwire__unlink(&c->work);
         pmiwire__append(&s->graves, &c->all);
         s->stats.n_conns--;
+        if (gone)
+            pmiwire__rank_gone(
+                j, c->rank,
+                c->state == PMIWIRE_CONN_INITED ? PMIWIRE_GONE_CLOSED : PMIWIRE_GONE_ABSENT, group);
     }
     pmiwire__leave(s);
 }
@@ -148,6 +165,12 @@ static void bury(struct pmiwire_server *s)
         pmiwire__free(s, c->pend_mem);
         pmiwire__free(s, c);
     }
+    while (pmiwire__linked(&s->job_graves)) {
+        struct pmiwire__job *j = PMIWIRE__OF(struct pmiwire__job, grave, s->job_graves.next);
+
+        pmiwire__unlink(&j->grave);
+        pmiwire__job_free(j);
+    }
 }
 
 void pmiwire__set_state(struct pmiwire_conn *c, uint32_t state)
@@ -163,10 +186,14 @@ void pmiwire__set_state(struct pmiwire_conn *c, uint32_t state)
 
 void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text)
 {
+    const struct pmiwire__group *group = c->group;
     struct pmiwire_server *s = c->s;
+    struct pmiwire__job *j = c->job;
+    bool gone;
 
     if (!pmiwire__alive(c))
         return;
+    gone = ends_rank(c);
     c->err = code;
     c->state = PMIWIRE_CONN_FAILED; /* before any callback, so that none finds it half alive */
     s->stats.n_failed++;
@@ -178,6 +205,8 @@ void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text)
     pmiwire__diag(c, code, text);
     if (!c->closed)
         pmiwire__set_state(c, PMIWIRE_CONN_FAILED);
+    if (gone)
+        pmiwire__rank_gone(j, c->rank, PMIWIRE_GONE_CUT_OFF, group);
 }
 
 /* ---- waiting ---- */
@@ -451,15 +480,11 @@ static bool stalled(bool busy, bool *moved, uint64_t *stamp, uint64_t now, uint6
     return now - *stamp >= limit;
 }
 
-void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns)
+/* Cut off who has stood still for too long. */
+static void check_stalls(struct pmiwire_server *s, uint64_t now_ns)
 {
     struct pmiwire__link seen;
 
-    if (s->opts.stall_ns == 0)
-        return;
-    if (now_ns == 0)
-        now_ns = 1; /* 0 means no stamp */
-    pmiwire__enter(s);
     /* A callback may close any connection: walk by moving each from one list to the other. */
     pmiwire__take_all(&s->conns, &seen);
     while (pmiwire__linked(&seen)) {
@@ -476,5 +501,19 @@ void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns)
         else if (stalled(mid, &c->moved_in, &c->in_stamp, now_ns, s->opts.stall_ns))
             pmiwire__fail(c, PMIWIRE_ESTALL, NULL);
     }
+}
+
+void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns)
+{
+    uint32_t i;
+
+    if (now_ns == 0)
+        now_ns = 1; /* 0 means no stamp */
+    pmiwire__enter(s);
+    if (s->opts.stall_ns)
+        check_stalls(s, now_ns);
+    for (i = 0; i < s->n_jobs; i++) /* a callback may add and remove jobs */
+        if (s->jobs[i])
+            pmiwire_exchange_tick(s->jobs[i]->x, now_ns);
     pmiwire__leave(s);
 }

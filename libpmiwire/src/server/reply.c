@@ -147,13 +147,13 @@ void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd)
         pmiwire__refuse(r->c, cmd, rc, "the answer cannot be carried on this client's wire");
 }
 
-void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at)
+void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at, uint16_t but)
 {
     const struct pmiwire__job *j = r->c->job;
     uint16_t i;
 
     for (i = 1; j && i < PMIWIRE_EXT_COUNT_; i++)
-        if (j->ext[i] && (pmiwire__ext_get(i)->at & at))
+        if (j->ext[i] && (pmiwire__ext_get(i)->at & at) && i != but)
             pmiwire__enc_ext(&r->e, i, pmiwire_strz(j->ext[i]));
 }
 
@@ -183,6 +183,7 @@ static int32_t wire_rc(uint16_t cmd, int code, uint16_t field)
             return 6;
         break;
     case PMIWIRE_ELOST:
+    case PMIWIRE_EGONE:
     case PMIWIRE_ETIME: return 14; /* PMI2_ERR_OTHER: a get that fails so is no miss */
     default: break;
     }

@@ -82,13 +82,13 @@ static void do_init(const struct pmiwire__req *q)
         minor = 2;
     else if (minor > top)
         minor = top;
-    if (!pmiwire__reply_begin(&r, c, q->cmd, pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT)))
+    if (!pmiwire__reply_begin(&r, c, q->cmd, pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT, 0)))
         return;
     pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_VERSION, major);
     pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_SUBVERSION, minor);
     if (major == 1)
-        pmiwire__reply_ext(&r, PMIWIRE__AT_INIT);
+        pmiwire__reply_ext(&r, PMIWIRE__AT_INIT, 0);
     pmiwire__reply_send(&r, q->cmd);
     if (!pmiwire__alive(c))
         return;
@@ -183,7 +183,7 @@ static void do_fullinit(const struct pmiwire__req *q)
         return;
     }
     c->has_extensions = says_client(q);
-    bytes = pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT) +
+    bytes = pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT, 0) +
             (c->job->spawner ? strlen(c->job->spawner) : 0);
     if (!pmiwire__reply_begin(&r, c, q->cmd, bytes))
         return;
@@ -197,7 +197,7 @@ static void do_fullinit(const struct pmiwire__req *q)
         pmiwire_enc_str(&r.e, PMIWIRE_F_SPAWNER_JOBID, pmiwire_strz(c->job->spawner));
     pmiwire_enc_int(&r.e, PMIWIRE_F_DEBUGGED, c->job->debugged != 0);
     pmiwire_enc_int(&r.e, PMIWIRE_F_PMIVERBOSE, 0);
-    pmiwire__reply_ext(&r, PMIWIRE__AT_INIT);
+    pmiwire__reply_ext(&r, PMIWIRE__AT_INIT, 0);
     pmiwire__reply_send(&r, q->cmd);
     if (pmiwire__alive(c))
         pmiwire__set_state(c, PMIWIRE_CONN_INITED);
@@ -230,7 +230,7 @@ static void reply_number(const struct pmiwire__req *q, uint16_t field, int64_t v
     pmiwire__reply_send(&r, q->cmd);
 }
 
-static void do_name(const struct pmiwire__req *q)
+static void do_kvsname(const struct pmiwire__req *q)
 {
     struct pmiwire_str name = q->c->job->name;
     struct pmiwire__reply r;
@@ -296,7 +296,6 @@ static void do_put(const struct pmiwire__req *q)
     struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
     struct pmiwire_str key = {0}, value = {0};
-    struct pmiwire_peer who;
     uint32_t hint;
     int rc;
 
@@ -310,15 +309,8 @@ static void do_put(const struct pmiwire__req *q)
     rc = pmiwire__check_pair(s, q->msg->wire, key, value);
     if (rc == 0)
         rc = word_of(q, PMIWIRE_EXT_HINT, hints, &hint);
-    if (rc != 0) {
-        pmiwire__refuse(c, q->cmd, rc, NULL);
-        return;
-    }
-    pmiwire__peer(c, &who);
-    if (s->ops.put)
-        rc = s->ops.put(s->opts.ctx, &who, key, value, hint);
-    else
-        rc = pmiwire__store(s, c->job, &c->job->kvs, key, value);
+    if (rc == 0)
+        rc = pmiwire__put(c, key, value, hint);
     if (rc != 0) {
         pmiwire__refuse(c, q->cmd, rc, rc == -ENOMEM ? "no room for this pair" : NULL);
         return;
@@ -327,36 +319,62 @@ static void do_put(const struct pmiwire__req *q)
     pmiwire__reply_ok(c, q->cmd);
 }
 
-/* The caller's own store. */
-static void get_outside(const struct pmiwire__req *q, const struct pmiwire__job *j,
-                        struct pmiwire_str key)
+void pmiwire__get_done(struct pmiwire_conn *c, int rc, struct pmiwire_str value)
+{
+    const struct pmiwire__job *j = c->pend_job;
+    char text[PMIWIRE__GONE_TEXT];
+    uint32_t why = 0;
+    int32_t rank = PMIWIRE_RANK_NONE;
+
+    if (rc == PMIWIRE_ENOENT && !j->removed)
+        rank = pmiwire_exchange_get_culprit(j->x, &why);
+    pmiwire__resume(c);
+    if (rank != PMIWIRE_RANK_NONE)
+        pmiwire__reply_error(c, c->pend_cmd, PMIWIRE_EGONE,
+                             pmiwire__gone_text(text, rank, why, "nobody is left to put this key"));
+    else
+        pmiwire__reply_value(c, c->pend_cmd, rc, value);
+}
+
+static void leave_get(struct pmiwire_conn *c)
+{
+    c->pend_job->n_gets--;
+}
+
+/* A key that is not among those that have been put here, or that Fences have brought. */
+static void get_far(const struct pmiwire__req *q, struct pmiwire__job *j, struct pmiwire_str key)
 {
     static const char *const words[3] = {
         [PMIWIRE_GET_REMOTE] = "remote", [PMIWIRE_GET_WAIT] = "wait"};
-    struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
     struct pmiwire_str value = {0}, src;
-    struct pmiwire_peer who;
     uint64_t token;
-    int32_t srcid = -1;
+    int32_t srcid = PMIWIRE_RANK_NONE;
     uint32_t how;
     int rc;
 
-    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SRCID, &srcid);
     rc = word_of(q, PMIWIRE_EXT_GET, words, &how);
+    if (rc == 0 && how != PMIWIRE_GET_WAIT && j->all_here) { /* there is nobody else to ask */
+        pmiwire__reply_value(c, q->cmd, PMIWIRE_ENOENT, value);
+        return;
+    }
+    (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SRCID, &srcid);
     if (rc == 0 && pmiwire_msg_ext(q->msg, PMIWIRE_EXT_SRC, &src) == 0)
         rc = pmiwire__parse_int(src, &srcid);
     if (rc != 0) {
         pmiwire__refuse(c, q->cmd, rc, NULL);
         return;
     }
-    pmiwire__peer(c, &who);
-    token = pmiwire__pend(c, PMIWIRE__PEND_GET, q->cmd, NULL);
-    rc = s->ops.get(s->opts.ctx, &who, j->number, srcid, key, how, token, &value);
+    if (srcid < 0 || (how == PMIWIRE_GET_LOCAL && (uint32_t)srcid >= j->n_ranks))
+        srcid = PMIWIRE_RANK_NONE; /* PMI's own Get, where it is a hint */
+    token = pmiwire__pend(c, PMIWIRE__PEND_GET, q->cmd, leave_get);
+    c->pend_job = j;
+    j->n_gets++;
+    rc = pmiwire_exchange_get(j->x, j == c->job ? c->rank : PMIWIRE_RANK_NONE, key, srcid, how,
+                              token, &value);
     if (rc == PMIWIRE_PENDING || c->token != token)
-        return; /* later, or answered within the callback, or the client is gone */
-    pmiwire__unpend(c);
-    pmiwire__reply_value(c, q->cmd, rc, value);
+        return; /* later, or answered already */
+    pmiwire__get_done(c, rc, pmiwire__bare(value));
 }
 
 static void do_get(const struct pmiwire__req *q)
@@ -364,7 +382,7 @@ static void do_get(const struct pmiwire__req *q)
     struct pmiwire_conn *c = q->c;
     struct pmiwire__job *j = space(q);
     const struct pmiwire__entry *e = NULL;
-    struct pmiwire_str key = {0}, none = {0};
+    struct pmiwire_str key = {0}, value = {0};
 
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_KEY, &key);
     q->s->stats.n_gets++;
@@ -378,30 +396,12 @@ static void do_get(const struct pmiwire__req *q)
     }
     if (q->cmd == PMIWIRE_V1_GET && j->attrs.n) /* PMI-1 has no other way to ask for an attribute */
         e = pmiwire__kvs_find(&j->attrs, key);
-    if (!e && q->s->ops.get) {
-        get_outside(q, j, key);
-        return;
-    }
-    if (!e)
-        e = pmiwire__kvs_find(&j->kvs, key);
-    pmiwire__reply_value(c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
-}
-
-int pmiwire_server_get_done(struct pmiwire_server *s, uint64_t token, int rc,
-                            struct pmiwire_str value)
-{
-    struct pmiwire_conn *c = pmiwire__by_token(s, token);
-
-    if (!c || (c->pend != PMIWIRE__PEND_GET && c->pend != PMIWIRE__PEND_LOOKUP))
-        return PMIWIRE_ESTALE;
-    pmiwire__enter(s);
-    if (c->pend == PMIWIRE__PEND_LOOKUP)
-        pmiwire__answer_lookup(c, c->pend_cmd, rc, value);
+    if (e)
+        value = pmiwire__entry_value(e);
+    if (e || pmiwire__find(j, key, &value) || pmiwire__gathered_find(j, key, &value))
+        pmiwire__reply_value(c, q->cmd, 0, value);
     else
-        pmiwire__reply_value(c, c->pend_cmd, rc, value);
-    pmiwire__resume(c);
-    pmiwire__leave(s);
-    return 0;
+        get_far(q, j, key);
 }
 
 static void do_getjobattr(const struct pmiwire__req *q)
@@ -447,9 +447,14 @@ static void do_abort(const struct pmiwire__req *q)
 
 static void do_finalize(const struct pmiwire__req *q)
 {
-    pmiwire__reply_ok(q->c, q->cmd);
-    if (pmiwire__alive(q->c))
-        pmiwire__set_state(q->c, PMIWIRE_CONN_FINALIZED);
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire__job *j = c->job;
+
+    pmiwire__reply_ok(c, q->cmd);
+    if (!pmiwire__alive(c))
+        return;
+    pmiwire__set_state(c, PMIWIRE_CONN_FINALIZED);
+    pmiwire__rank_gone(j, c->rank, PMIWIRE_GONE_FINALIZED, NULL);
 }
 
 /* ---- dispatch ---- */
@@ -467,7 +472,7 @@ static void dispatch(const struct pmiwire__req *q)
         reply_number(q, PMIWIRE_F_SIZE, q->c->job->universe_size);
         break;
     case PMIWIRE_V1_GET_MY_KVSNAME:
-    case PMIWIRE_V2_JOB_GETID: do_name(q); break;
+    case PMIWIRE_V2_JOB_GETID: do_kvsname(q); break;
     case PMIWIRE_V2_JOB_CONNECT:
     case PMIWIRE_V2_JOB_DISCONNECT: do_connect(q); break;
     case PMIWIRE_V1_PUT:
@@ -481,11 +486,11 @@ static void dispatch(const struct pmiwire__req *q)
     case PMIWIRE_V2_INFO_GETNODEATTR: pmiwire__do_getnodeattr(q); break;
     case PMIWIRE_V2_INFO_PUTNODEATTR: pmiwire__do_putnodeattr(q); break;
     case PMIWIRE_V1_PUBLISH_NAME:
-    case PMIWIRE_V2_NAME_PUBLISH: pmiwire__do_publish(q); break;
+    case PMIWIRE_V2_NAME_PUBLISH: pmiwire__do_name(q, PMIWIRE_NAME_PUBLISH); break;
     case PMIWIRE_V1_UNPUBLISH_NAME:
-    case PMIWIRE_V2_NAME_UNPUBLISH: pmiwire__do_unpublish(q); break;
+    case PMIWIRE_V2_NAME_UNPUBLISH: pmiwire__do_name(q, PMIWIRE_NAME_UNPUBLISH); break;
     case PMIWIRE_V1_LOOKUP_NAME:
-    case PMIWIRE_V2_NAME_LOOKUP: pmiwire__do_lookup(q); break;
+    case PMIWIRE_V2_NAME_LOOKUP: pmiwire__do_name(q, PMIWIRE_NAME_LOOKUP); break;
     case PMIWIRE_V1_SPAWN: pmiwire__do_spawn_v1(q); break;
     case PMIWIRE_V2_SPAWN: pmiwire__do_spawn_v2(q); break;
     case PMIWIRE_V1_ABORT:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server engine: life cycle, jobs, statistics. */
+/* The server engine: life cycle, statistics. */
 #include <errno.h>
 #include <string.h>
 
@@ -59,8 +59,8 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
     o->allocator = NULL;
     if ((o->flags & ~PMIWIRE_SERVER_PMI_1_2) || (o->decode_flags & ~PMIWIRE_DECODE_VALUE_TO_EOL))
         return -EINVAL;
-    if ((s->ops.put && !s->ops.get) || !s->ops.publish != !s->ops.lookup ||
-        !s->ops.publish != !s->ops.unpublish)
+    if (!s->ops.put != !s->ops.find || (s->ops.put && s->ops.send && !s->ops.merge) ||
+        (s->ops.merge && !s->ops.put))
         return -EINVAL;
     if (!o->kvsname_max)
         o->kvsname_max = PMIWIRE_DEFAULT_KVSNAME_MAX;
@@ -114,35 +114,9 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
     pmiwire__link_init(&s->conns);
     pmiwire__link_init(&s->work);
     pmiwire__link_init(&s->graves);
+    pmiwire__link_init(&s->job_graves);
     *out = s;
     return 0;
-}
-
-static void free_job(struct pmiwire_server *s, struct pmiwire__job *j)
-{
-    size_t i;
-
-    for (i = 0; i < j->groups.n_slots; i++)
-        if (j->groups.slots[i].entry) {
-            struct pmiwire_str v = pmiwire__entry_value(j->groups.slots[i].entry);
-            struct pmiwire__group *g;
-
-            memcpy(&g, v.ptr, sizeof(g));
-            pmiwire__free(s, g);
-        }
-    pmiwire__kvs_fini(&j->groups);
-    pmiwire__kvs_fini(&j->ranks);
-    pmiwire__kvs_fini(&j->kvs);
-    pmiwire__kvs_fini(&j->attrs);
-    pmiwire__kvs_fini(&j->nodeattrs);
-    pmiwire__free(s, j->appnum);
-    pmiwire__free(s, j->node_of);
-    pmiwire__free(s, j->nodes_sorted);
-    pmiwire__free(s, j->kvsname);
-    pmiwire__free(s, j->spawner);
-    for (i = 0; i < PMIWIRE_EXT_COUNT_; i++)
-        pmiwire__free(s, j->ext[i]);
-    pmiwire__free(s, j);
 }
 
 void pmiwire_server_destroy(struct pmiwire_server *s)
@@ -153,17 +127,20 @@ void pmiwire_server_destroy(struct pmiwire_server *s)
     if (!s)
         return;
     s->ops = no_ops;
+    s->ending = true;
     while (pmiwire__linked(&s->conns))
         pmiwire_conn_close(PMIWIRE__OF(struct pmiwire_conn, all, s->conns.next));
     for (i = 0; i < s->n_jobs; i++)
         if (s->jobs[i])
-            free_job(s, s->jobs[i]);
+            pmiwire__job_free(s->jobs[i]);
     pmiwire__free(s, s->jobs);
     pmiwire__kvs_fini(&s->job_names);
     pmiwire__kvs_fini(&s->names);
     pmiwire__free(s, s->slots);
     pmiwire__free(s, s->fields);
     pmiwire__free(s, s->scratch);
+    pmiwire__buf_free(&s->mem, &s->value);
+    pmiwire__buf_free(&s->mem, &s->found);
     {
         struct pmiwire_allocator a = s->mem.a;
 
@@ -171,325 +148,7 @@ void pmiwire_server_destroy(struct pmiwire_server *s)
     }
 }
 
-/* ---- jobs ---- */
-
-struct pmiwire__job *pmiwire__job(struct pmiwire_server *s, uint32_t number)
-{
-    return number < s->n_jobs ? s->jobs[number] : NULL;
-}
-
-struct pmiwire__job *pmiwire__job_named(struct pmiwire_server *s, struct pmiwire_str name)
-{
-    const struct pmiwire__entry *e = pmiwire__kvs_find(&s->job_names, name);
-    uint32_t number;
-
-    if (!e)
-        return NULL;
-    memcpy(&number, pmiwire__entry_value(e).ptr, sizeof(number));
-    return pmiwire__job(s, number);
-}
-
-struct pmiwire_conn *pmiwire__conn_of(const struct pmiwire__job *job, uint32_t rank)
-{
-    struct pmiwire_str key = {(const char *)&rank, sizeof(rank)};
-    const struct pmiwire__entry *e = pmiwire__kvs_find(&job->ranks, key);
-    struct pmiwire_conn *c = NULL;
-
-    if (e)
-        memcpy(&c, pmiwire__entry_value(e).ptr, sizeof(c));
-    return c;
-}
-
-/* A job id is sent to every client there is, so it is held to what all of them read. */
-static int check_name(const char *name, uint32_t max)
-{
-    size_t i;
-
-    if (!name || !name[0])
-        return -EINVAL;
-    for (i = 0; name[i]; i++)
-        if (name[i] < 33 || name[i] > 126 || name[i] == ';' || name[i] == '\\')
-            return PMIWIRE_ECHARS;
-    return i < max ? 0 : -EINVAL;
-}
-
-static char *copy_text(struct pmiwire_server *s, const char *text)
-{
-    size_t n = strlen(text) + 1;
-    char *p = pmiwire__realloc(s, NULL, n);
-
-    if (p)
-        memcpy(p, text, n);
-    return p;
-}
-
-static uint32_t *copy_u32(struct pmiwire_server *s, const uint32_t *a, size_t n)
-{
-    uint32_t *p = NULL;
-
-    if (n <= SIZE_MAX / sizeof(*a))
-        p = pmiwire__realloc(s, NULL, n * sizeof(*a));
-    if (p)
-        memcpy(p, a, n * sizeof(*a));
-    return p;
-}
-
-static int fill_job(struct pmiwire_server *s, struct pmiwire__job *j,
-                    const struct pmiwire_job_opts *o)
-{
-    j->cookie = o->cookie;
-    j->n_ranks = o->n_ranks;
-    j->n_local = o->n_local ? o->n_local : o->n_ranks;
-    j->universe_size = o->universe_size;
-    j->debugged = o->debugged;
-    pmiwire__kvs_init(&j->kvs, &s->mem.a);
-    pmiwire__kvs_init(&j->attrs, &s->mem.a);
-    pmiwire__kvs_init(&j->nodeattrs, &s->mem.a);
-    pmiwire__kvs_init(&j->ranks, &s->mem.a);
-    pmiwire__kvs_init(&j->groups, &s->mem.a);
-    pmiwire__link_init(&j->fence);
-    pmiwire__link_init(&j->ring);
-    pmiwire__link_init(&j->attr_waiters);
-    j->kvsname = copy_text(s, o->kvsname);
-    if (!j->kvsname)
-        return -ENOMEM;
-    j->name = pmiwire_strz(j->kvsname);
-    if (o->spawner_jobid && !(j->spawner = copy_text(s, o->spawner_jobid)))
-        return -ENOMEM;
-    if (o->appnum && !(j->appnum = copy_u32(s, o->appnum, o->n_ranks)))
-        return -ENOMEM;
-    if (o->node_of) {
-        j->node_of = copy_u32(s, o->node_of, o->n_ranks);
-        j->nodes_sorted = copy_u32(s, o->node_of, o->n_ranks);
-        if (!j->node_of || !j->nodes_sorted)
-            return -ENOMEM;
-        pmiwire__sort(j->nodes_sorted, j->n_ranks, sizeof(*j->nodes_sorted));
-    }
-    return 0;
-}
-
-int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_opts *opts,
-                           uint32_t *job)
-{
-    struct pmiwire_job_opts o;
-    struct pmiwire__job *j;
-    struct pmiwire_str number;
-    int rc;
-
-    if (!opts || !job || pmiwire__opts_take(&o, sizeof(o), opts, opts->size) != 0)
-        return -EINVAL;
-    rc = check_name(o.kvsname, s->opts.kvsname_max);
-    if (rc == 0 && o.spawner_jobid)
-        rc = check_name(o.spawner_jobid, s->opts.kvsname_max);
-    if (rc != 0)
-        return rc;
-    if (o.n_ranks == 0 || o.n_ranks > INT32_MAX || o.n_local > o.n_ranks)
-        return -EINVAL;
-    if (pmiwire__job_named(s, pmiwire_strz(o.kvsname)))
-        return PMIWIRE_EEXIST;
-    if (s->n_jobs == s->cap_jobs) {
-        uint32_t cap = s->cap_jobs ? s->cap_jobs * 2 : 4;
-        struct pmiwire__job **jobs =
-            cap > UINT32_MAX / 4 ? NULL : pmiwire__realloc(s, s->jobs, cap * sizeof(*jobs));
-
-        if (!jobs)
-            return -ENOMEM;
-        s->jobs = jobs;
-        s->cap_jobs = cap;
-    }
-    j = pmiwire__alloc(s, sizeof(*j));
-    if (!j)
-        return -ENOMEM;
-    j->number = s->n_jobs;
-    number.ptr = (const char *)&j->number;
-    number.len = sizeof(j->number);
-    rc = fill_job(s, j, &o);
-    if (rc == 0)
-        rc = pmiwire__kvs_put(&s->job_names, j->name, number, 0);
-    if (rc != 0) {
-        free_job(s, j);
-        return rc;
-    }
-    s->jobs[s->n_jobs++] = j;
-    *job = j->number;
-    return 0;
-}
-
-int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job)
-{
-    struct pmiwire__job *j = pmiwire__job(s, job);
-
-    if (!j)
-        return PMIWIRE_ENOENT;
-    if (j->n_conns)
-        return PMIWIRE_ESTATE;
-    pmiwire__kvs_remove(&s->job_names, j->name);
-    pmiwire__kvs_remove_owner(&s->names, job); /* nobody could unpublish them any more */
-    s->jobs[job] = NULL;
-    free_job(s, j);
-    return 0;
-}
-
-/* ---- extensions ---- */
-
-/* What the field of an extension takes in an answer. */
-static size_t ext_bytes(const struct pmiwire__ext *desc, size_t value_bytes)
-{
-    return 1 + strlen(desc->name) + 1 + value_bytes;
-}
-
-size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at)
-{
-    size_t bytes = 0, i;
-
-    for (i = 1; j && i < PMIWIRE_EXT_COUNT_; i++) {
-        const struct pmiwire__ext *desc = pmiwire__ext_get((uint16_t)i);
-
-        if (j->ext[i] && (desc->at & at))
-            bytes += ext_bytes(desc, strlen(j->ext[i]));
-    }
-    return bytes;
-}
-
-int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ext,
-                             struct pmiwire_str value)
-{
-    const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
-    struct pmiwire__job *j = pmiwire__job(s, job);
-    char *copy = NULL;
-    size_t bytes, i;
-
-    if (!desc || !(desc->at & (PMIWIRE__AT_INIT | PMIWIRE__AT_FENCE)) ||
-        (ext >= PMIWIRE_EXT_PLACE &&
-         ext <= PMIWIRE_EXT_RIGHT)) /* those differ from client to client */
-        return -EINVAL;
-    if (!j)
-        return PMIWIRE_ENOENT;
-    if (value.ptr) {
-        if (value.len == 0)
-            return PMIWIRE_EEMPTY;
-        bytes = pmiwire__ext_bytes(j, desc->at) + ext_bytes(desc, value.len);
-        if (j->ext[ext])
-            bytes -= ext_bytes(desc, strlen(j->ext[ext]));
-        if (bytes > PMIWIRE_EXT_MAX_BYTES)
-            return PMIWIRE_EVALLEN;
-        for (i = 0; i < value.len; i++)
-            if (value.ptr[i] < 33 || value.ptr[i] > 126 || value.ptr[i] == ';' ||
-                value.ptr[i] == '\\')
-                return PMIWIRE_ECHARS;
-        copy = pmiwire__alloc(s, value.len + 1);
-        if (!copy)
-            return -ENOMEM;
-        memcpy(copy, value.ptr, value.len);
-        copy[value.len] = '\0';
-    }
-    pmiwire__free(s, j->ext[ext]);
-    j->ext[ext] = copy;
-    return 0;
-}
-
-/* ---- stores ---- */
-
-size_t pmiwire__pair_cost(struct pmiwire_str key, struct pmiwire_str value)
-{
-    return key.len + value.len + PMIWIRE__PAIR_COST;
-}
-
-static size_t store_cost(const struct pmiwire__kvs *k)
-{
-    return k->bytes + k->n * PMIWIRE__PAIR_COST;
-}
-
-size_t pmiwire__job_bytes(const struct pmiwire__job *j)
-{
-    return store_cost(&j->kvs) + store_cost(&j->attrs) + store_cost(&j->nodeattrs) + j->names_bytes;
-}
-
-int pmiwire__store(struct pmiwire_server *s, struct pmiwire__job *job, struct pmiwire__kvs *k,
-                   struct pmiwire_str key, struct pmiwire_str value)
-{
-    size_t have = pmiwire__job_bytes(job), add = pmiwire__pair_cost(key, value);
-
-    if (have + add > s->opts.max_kvs_bytes) {
-        /* Only near the limit is it worth asking whether an older value makes room. */
-        const struct pmiwire__entry *old = pmiwire__kvs_find(k, key);
-
-        if (old)
-            have -= pmiwire__pair_cost(key, pmiwire__entry_value(old));
-        if (have + add > s->opts.max_kvs_bytes)
-            return -ENOMEM;
-    }
-    return pmiwire__kvs_put(k, key, value, job->number);
-}
-
-/* PMI-1's maxima are lengths of buffers, NUL included; PMI-2's are lengths of strings. */
-static bool too_long(uint16_t wire, size_t len, uint32_t max)
-{
-    return len > max || (len == max && wire != PMIWIRE_V2);
-}
-
-int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
-                        struct pmiwire_str value)
-{
-    if (key.len == 0 || value.len == 0)
-        return PMIWIRE_EEMPTY;
-    if (too_long(wire, key.len, s->opts.keylen_max))
-        return PMIWIRE_EKEYLEN;
-    if (too_long(wire, value.len, s->opts.vallen_max))
-        return PMIWIRE_EVALLEN;
-    return 0;
-}
-
-/* The launcher's own pairs are held to what the wire can carry: no NUL, and on PMI-1 no line end.
- * */
-static int check_own(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
-                     struct pmiwire_str value)
-{
-    int rc = pmiwire__check_pair(s, wire, key, value);
-
-    if (rc != 0)
-        return rc;
-    if (memchr(key.ptr, 0, key.len) || memchr(value.ptr, 0, value.len))
-        return PMIWIRE_ECHARS;
-    if (wire == PMIWIRE_V1 &&
-        (memchr(key.ptr, '\n', key.len) || memchr(value.ptr, '\n', value.len)))
-        return PMIWIRE_ECHARS;
-    return 0;
-}
-
-int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
-                            struct pmiwire_str value)
-{
-    struct pmiwire__job *j = pmiwire__job(s, job);
-    int rc = check_own(s, PMIWIRE_V1, key, value); /* they are for both */
-
-    if (!j)
-        return PMIWIRE_ENOENT;
-    return rc != 0 ? rc : pmiwire__store(s, j, &j->attrs, key, value);
-}
-
-int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
-                       struct pmiwire_str value)
-{
-    struct pmiwire__job *j = pmiwire__job(s, job);
-    int rc = check_own(s, PMIWIRE_V2, key, value); /* as long as any client's */
-
-    if (!j)
-        return PMIWIRE_ENOENT;
-    return rc != 0 ? rc : pmiwire__store(s, j, &j->kvs, key, value);
-}
-
-int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
-                       struct pmiwire_str *value)
-{
-    struct pmiwire__job *j = pmiwire__job(s, job);
-    const struct pmiwire__entry *e = j ? pmiwire__kvs_find(&j->kvs, key) : NULL;
-
-    if (!e)
-        return PMIWIRE_ENOENT;
-    *value = pmiwire__entry_value(e);
-    return 0;
-}
+/* ---- statistics ---- */
 
 void pmiwire_server_stats(const struct pmiwire_server *s, struct pmiwire_stats_server *stats)
 {

@@ -2,11 +2,14 @@
 /*
  * What the files of the server engine share.
  *
- *   server.c   life cycle, jobs, their stores, statistics
- *   conn.c     connections: bytes in, bytes out, who is served when
- *   request.c  requests: one handler an operation, for both wires
- *   barrier.c  fence, group barriers, ring      names.c   name service and node attributes
- *   spawn.c    spawn: collecting and checking   reply.c  replies and diagnostics
+ *   server.c      life cycle, statistics            job.c     jobs, their stores, extensions
+ *   conn.c        connections: bytes in, bytes out, who is served when
+ *   request.c     requests: one handler an operation, for both wires
+ *   job_exchange.c  a job's exchange: nodes, frames, pairs
+ *   collective.c  fence, Allgather and ring         group.c   barriers of groups
+ *   allgather.c   the values of the last Allgather  liveness.c  ranks that are gone
+ *   names.c       name service                      nodeattr.c  node attributes
+ *   spawn.c       spawn: collecting and checking    reply.c   replies and diagnostics
  *   hash_store.c  hash store
  *
  * Order of work. A public call that may do something "enters" the server and
@@ -18,7 +21,9 @@
  * in their buffers runs in a loop, not in a recursion; and a callback that calls
  * back into the server finds no half-done state: what it causes is queued.
  *
- * Connections closed meanwhile become unlinked zombies, freed on leaving.
+ * Connections closed and jobs removed meanwhile become unlinked zombies, freed on leaving. Every
+ * call of an exchange is made between entering and leaving, so none is destroyed within its own
+ * callback.
  */
 #ifndef PMIWIRE_SERVER_INTERNAL_H
 #define PMIWIRE_SERVER_INTERNAL_H
@@ -148,9 +153,9 @@ static inline bool pmiwire__str_eq(struct pmiwire_str a, struct pmiwire_str b)
 enum {
     PMIWIRE__PEND_NONE,
     PMIWIRE__PEND_HERE, /* for what other clients do: no token is handed out */
-    PMIWIRE__PEND_RING, /* by token, as the following */
-    PMIWIRE__PEND_GET,
-    PMIWIRE__PEND_LOOKUP,
+    PMIWIRE__PEND_RING,
+    PMIWIRE__PEND_GET, /* by token, as the following */
+    PMIWIRE__PEND_NAME,
     PMIWIRE__PEND_SPAWN
 };
 
@@ -163,33 +168,61 @@ struct pmiwire__spawn_part {
     int err; /* the request is refused when complete */
 };
 
+/* The values of the last Allgather, where they are kept here. */
+struct pmiwire__gathered {
+    struct pmiwire__buf values; /* each with a NUL behind it */
+    struct {
+        size_t at;
+        size_t len;
+    } * by_rank;     /* array of n_ranks; NULL: none is kept */
+    uint32_t number; /* of this Allgather, from 1 as the exchange counts; 0: none */
+};
+
 struct pmiwire__job {
+    struct pmiwire_server *s;
     uint32_t number;
     void *cookie;
     uint32_t n_ranks, n_local;
     int32_t universe_size;
     uint32_t debugged;
-    uint32_t *appnum;       /* NULL: 0 */
-    uint32_t *node_of;      /* NULL: all on one */
-    uint32_t *nodes_sorted; /* node_of in ascending order: a node's size is a binary search */
+    uint32_t *appnum;     /* NULL: 0 */
+    uint32_t *node_of;    /* by rank, an index of nodes[]; NULL: all on one */
+    uint32_t *nodes;      /* their numbers, ascending */
+    uint32_t *node_ranks; /* how many ranks each has */
+    uint32_t n_nodes;     /* of these; 0 without node_of */
+    uint32_t me;          /* this one, if all_here is false */
+    bool all_here;        /* every rank is */
+    uint32_t *locals;     /* ranks that are, ascending; NULL: all */
     char *kvsname;
     struct pmiwire_str name; /* kvsname as a view */
     char *spawner;
     uint32_t n_conns;
     size_t names_bytes; /* published by this job, with overhead */
     struct pmiwire__kvs kvs, attrs, nodeattrs;
-    struct pmiwire__kvs ranks;  /* rank (4 bytes) to connection (a pointer) */
+    struct pmiwire__kvs ranks; /* rank (4 bytes) to connection (a pointer) */
+
+    struct pmiwire_exchange *x;
+    size_t max_pair_bytes; /* that its frames carry, with several nodes */
+    struct pmiwire__link
+        waiting[2];  /* connections in the fence, in the Allgather: PMIWIRE_COLL_* */
+    uint32_t n_gets; /* Gets that wait */
+    struct pmiwire__gathered gathered;
+
     struct pmiwire__kvs groups; /* canonical name of a group and tag to struct group (a pointer) */
-    struct pmiwire__link fence; /* connections waiting */
-    uint32_t n_fence;
-    bool fence_out; /* ops->fence returned PENDING */
-    struct pmiwire__link ring;
-    uint32_t n_ring;
+    struct pmiwire__link group_list;
     struct pmiwire__link attr_waiters;
+
+    uint8_t *gone; /* by local rank: PMIWIRE_GONE_*, or 0 */
+    uint32_t n_gone;
+    uint32_t stuck; /* a bit for each kind of collective that has been told to be */
+
+    bool removed;
+    struct pmiwire__link grave;    /* on the server's list */
     char *ext[PMIWIRE_EXT_COUNT_]; /* advertised, NULL: not */
 };
 
 struct pmiwire__group {
+    struct pmiwire__link all; /* the job's list */
     struct pmiwire__link waiters;
     uint32_t n_members, n_arrived;
     struct pmiwire_str key; /* into bytes: canonical name, tag at its end */
@@ -208,7 +241,7 @@ struct pmiwire_conn {
 
     struct pmiwire__link all;  /* server's list */
     struct pmiwire__link work; /* server's work list */
-    struct pmiwire__link wait; /* fence, group, ring or attr_waiters */
+    struct pmiwire__link wait; /* the job's waiting[] or attr_waiters, a group's waiters */
 
     struct pmiwire_decoder dec;
     struct pmiwire__buf in, out;
@@ -220,8 +253,9 @@ struct pmiwire_conn {
     uint16_t pend_cmd;                        /* the request's command */
     void (*pend_end)(struct pmiwire_conn *c); /* the wait is over; off all lists already. Or NULL */
     uint32_t pend_count;                      /* spawn: processes asked for */
-    char *pend_mem;                           /* node attribute's key; ring: left, then right */
-    size_t pend_len[2];
+    char *pend_mem;                           /* node attribute's key */
+    size_t pend_len;
+    struct pmiwire__job *pend_job; /* Get that waits: whose key */
     struct pmiwire__group *group;
     struct pmiwire__spawn_part spawn;
 
@@ -229,6 +263,7 @@ struct pmiwire_conn {
     int32_t major;            /* PMI version of the init line, 0 before it */
     bool pad_right;           /* Slurm's PMI-2 client */
     bool has_extensions;      /* it has said fp-client */
+    bool was_told;            /* its rank was known as it was accepted */
     bool notify;              /* call ready() */
     bool closed;              /* a zombie */
     bool moved_in, moved_out; /* since the last tick */
@@ -254,7 +289,8 @@ struct pmiwire_server {
 
     struct pmiwire__conn_slot *slots;
     uint32_t n_slots, free_slot; /* free_slot: UINT32_MAX none */
-    struct pmiwire__link conns, work, graves;
+    struct pmiwire__link conns, work, graves, job_graves;
+    bool ending;     /* being destroyed: nobody is told anything */
     uint64_t serial; /* of the last token */
     unsigned depth;  /* public calls under way */
 
@@ -262,6 +298,8 @@ struct pmiwire_server {
     uint32_t cap_fields;
     char *scratch; /* unescaped values, group names: for the message being served */
     size_t cap_scratch;
+    struct pmiwire__buf value; /* one that goes into an exchange, with its NUL */
+    struct pmiwire__buf found; /* one that an exchange finds here, likewise */
 
     struct pmiwire_stats_server stats;
 };
@@ -273,17 +311,77 @@ void *pmiwire__realloc(struct pmiwire_server *s, void *p, size_t bytes);
 void pmiwire__free(struct pmiwire_server *s, void *p);
 /* At least `bytes` of scratch, contents not kept; NULL when out of memory. Aligned as malloc's. */
 char *pmiwire__scratch(struct pmiwire_server *s, size_t bytes);
-struct pmiwire__job *pmiwire__job(struct pmiwire_server *s, uint32_t number);
+
+/* ---- job.c ---- */
+
+struct pmiwire__job *pmiwire__job(const struct pmiwire_server *s, uint32_t number);
 struct pmiwire__job *pmiwire__job_named(struct pmiwire_server *s, struct pmiwire_str name);
+void pmiwire__job_free(struct pmiwire__job *j);
 struct pmiwire_conn *pmiwire__conn_of(const struct pmiwire__job *job, uint32_t rank);
+/* The job alone, without a rank. */
+void pmiwire__job_peer(const struct pmiwire__job *j, struct pmiwire_peer *who);
 /* What a pair counts against a job's limit. */
 size_t pmiwire__pair_cost(struct pmiwire_str key, struct pmiwire_str value);
 /* Put into one of a job's stores, held to the limit on what the job stores. 0 or -ENOMEM. */
 int pmiwire__store(struct pmiwire_server *s, struct pmiwire__job *job, struct pmiwire__kvs *k,
                    struct pmiwire_str key, struct pmiwire_str value);
+size_t pmiwire__store_cost(const struct pmiwire__kvs *k);
 size_t pmiwire__job_bytes(const struct pmiwire__job *job);
 int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
                         struct pmiwire_str value);
+/* PMI-1's maxima are lengths of buffers, NUL included; PMI-2's are lengths of strings. */
+static inline bool pmiwire__too_long(uint16_t wire, size_t len, uint32_t max)
+{
+    return len > max || (len == max && wire != PMIWIRE_V2);
+}
+/* What the job advertises in such an answer (PMIWIRE__AT_*), but for the extension `but`: the bytes
+ * that it takes. */
+size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at, uint16_t but);
+
+/* ---- job_exchange.c ---- */
+
+/* The nodes of a new job, and its exchange. 0, -ENOMEM, -EINVAL. */
+int pmiwire__job_place(struct pmiwire__job *j, const struct pmiwire_job_opts *o);
+/* The index of a rank among those here; PMIWIRE__NOT_HERE. */
+uint32_t pmiwire__local_index(const struct pmiwire__job *j, int32_t rank);
+/* Is a pair here, the exchange's own apart? */
+bool pmiwire__find(const struct pmiwire__job *j, struct pmiwire_str key, struct pmiwire_str *value);
+/* Put a pair, as a client does. */
+int pmiwire__put(struct pmiwire_conn *c, struct pmiwire_str key, struct pmiwire_str value,
+                 uint32_t hint);
+/* A pair has been put, or, SPARSE, is only now: notify the exchange. */
+int pmiwire__tell_exchange(struct pmiwire__job *j, int32_t rank, struct pmiwire_str key,
+                           struct pmiwire_str value, uint32_t hint);
+/* A value as it comes from an exchange, without its NUL. */
+static inline struct pmiwire_str pmiwire__bare(struct pmiwire_str value)
+{
+    if (value.len)
+        value.len--;
+    return value;
+}
+
+/* ---- liveness.c ---- */
+
+#define PMIWIRE__NOT_HERE UINT32_MAX
+/* Longest text that names a rank, why it is gone and what cannot be. */
+#define PMIWIRE__GONE_TEXT 120u
+/* A rank of this node is gone. `entered`: the group in whose barrier it is. */
+void pmiwire__rank_gone(struct pmiwire__job *j, int32_t rank, uint32_t why,
+                        const struct pmiwire__group *entered);
+/* PMIWIRE_GONE_*; 0: it is not, or it is not of this node. */
+uint32_t pmiwire__rank_why(const struct pmiwire__job *j, int32_t rank);
+/* Is a rank of this node besides this one not gone? */
+bool pmiwire__others_left(const struct pmiwire__job *j, int32_t rank);
+/* One of this node, but not this, that is, and why; PMIWIRE_RANK_NONE. */
+int32_t pmiwire__gone_other(const struct pmiwire__job *j, int32_t rank, uint32_t *why);
+/* "rank 3 has finalized: this fence cannot complete"; `what`: what follows the colon. */
+const char *pmiwire__gone_text(char text[PMIWIRE__GONE_TEXT], int32_t rank, uint32_t why,
+                               const char *what);
+/* A kind of collective cannot complete: report it once. `c` waits in it. */
+void pmiwire__stuck(struct pmiwire_conn *c, uint32_t coll, int32_t rank, uint32_t why,
+                    const char *text);
+/* A rank that is gone has come again, and wants to enter: answered. */
+bool pmiwire__refuse_gone(struct pmiwire_conn *c, uint16_t cmd);
 
 /* ---- conn.c ---- */
 
@@ -326,9 +424,8 @@ bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint
 int pmiwire__reply_end(struct pmiwire__reply *r);
 /* As pmiwire__reply_end(), and on failure answer with that error instead. */
 void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd);
-/* What the job advertises in such an answer (PMIWIRE__AT_*), and the bytes that it takes. */
-void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at);
-size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at);
+/* What the job advertises in such an answer (PMIWIRE__AT_*), but for the extension `but`. */
+void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at, uint16_t but);
 /* rc=0 and nothing else. */
 void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd);
 /* rc != 0 and a text; `text` NULL: that of the code. */
@@ -375,16 +472,41 @@ size_t pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmi
                               size_t have);
 
 /* names.c */
-void pmiwire__do_publish(const struct pmiwire__req *q);
-void pmiwire__do_unpublish(const struct pmiwire__req *q);
-void pmiwire__do_lookup(const struct pmiwire__req *q);
-void pmiwire__answer_lookup(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str port);
+void pmiwire__do_name(const struct pmiwire__req *q, uint32_t what);
+
+/* nodeattr.c */
 void pmiwire__do_getnodeattr(const struct pmiwire__req *q);
 void pmiwire__do_putnodeattr(const struct pmiwire__req *q);
+/* Answer those who wait for an attribute that nobody is left to put: `rank` is gone too. */
+void pmiwire__nodeattr_gone(struct pmiwire__job *j, int32_t rank, uint32_t why);
 
-/* barrier.c */
+/* collective.c */
 void pmiwire__do_fence(const struct pmiwire__req *q);
 void pmiwire__do_ring(const struct pmiwire__req *q);
+/* A Fence or an Allgather has ended, for all who wait in it. */
+void pmiwire__coll_done(struct pmiwire__job *j, uint32_t kind, int rc);
+/* A Ring has, for one. */
+void pmiwire__ring_done(struct pmiwire__job *j, uint32_t rank, int rc, uint32_t place,
+                        struct pmiwire_str left, struct pmiwire_str right);
+
+/* group.c */
+void pmiwire__do_group(const struct pmiwire__req *q, struct pmiwire_str group);
+/* End the barriers that a rank was to enter, and has not. */
+void pmiwire__groups_gone(struct pmiwire__job *j, int32_t rank, uint32_t why,
+                          const struct pmiwire__group *entered);
+void pmiwire__groups_free(struct pmiwire__job *j);
+
+/* allgather.c */
+/* Take a block of an Allgather's values. 0, or an error that ends the exchange. */
+int pmiwire__gathered(struct pmiwire__job *j, uint32_t number, const void *block, size_t bytes);
+/* The value of a key `-allgather-K-R`, of the last Allgather. */
+bool pmiwire__gathered_find(const struct pmiwire__job *j, struct pmiwire_str key,
+                            struct pmiwire_str *value);
+void pmiwire__gathered_free(struct pmiwire__job *j);
+
+/* request.c */
+/* A Get that waited has ended. */
+void pmiwire__get_done(struct pmiwire_conn *c, int rc, struct pmiwire_str value);
 
 /* spawn.c */
 void pmiwire__do_spawn_v1(const struct pmiwire__req *q);

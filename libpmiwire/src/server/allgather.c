@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The values of the last Allgather, where ops->gather does not take them: kept until the next one
+ * is complete, by when every rank has done with them.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "server_internal.h"
+
+#define PREFIX "-allgather-"
+
+void pmiwire__gathered_free(struct pmiwire__job *j)
+{
+    pmiwire__buf_free(&j->s->mem, &j->gathered.values);
+    pmiwire__free(j->s, j->gathered.by_rank);
+    j->gathered.by_rank = NULL;
+    j->gathered.number = 0;
+}
+
+static int keep(struct pmiwire__job *j, const void *block, size_t bytes)
+{
+    struct pmiwire__gathered *g = &j->gathered;
+    struct pmiwire_keyval kv;
+    size_t pos = 0;
+    uint32_t rank;
+    int rc;
+
+    if (!g->by_rank) {
+        g->by_rank = pmiwire__alloc(j->s, j->n_ranks * sizeof(*g->by_rank));
+        if (!g->by_rank)
+            return -ENOMEM;
+    }
+    while ((rc = pmiwire_block_next(block, bytes, &pos, &kv)) == 1) {
+        memcpy(&rank, kv.key.ptr, sizeof(rank));
+        g->by_rank[rank].at = g->values.len;
+        g->by_rank[rank].len = kv.value.len;
+        if (pmiwire__buf_room(&j->s->mem, &g->values, kv.value.len + 1) != 0)
+            return -ENOMEM;
+        pmiwire__buf_add(&g->values, kv.value.ptr, kv.value.len);
+        pmiwire__buf_add(&g->values, "", 1);
+    }
+    return rc;
+}
+
+int pmiwire__gathered(struct pmiwire__job *j, uint32_t number, const void *block, size_t bytes)
+{
+    const struct pmiwire_server *s = j->s;
+    struct pmiwire_peer who;
+
+    if (s->ops.gather) {
+        pmiwire__job_peer(j, &who);
+        return s->ops.gather(s->opts.ctx, &who, number - 1, pmiwire_exchange_longest(j->x), block,
+                             bytes);
+    }
+    if (number != j->gathered.number) { /* the first block of this one */
+        pmiwire__gathered_free(j);
+        j->gathered.number = number;
+    }
+    return block ? keep(j, block, bytes) : 0;
+}
+
+/* Digits without leading zeros, up to `stop`; -1: it is none. */
+static int64_t number_of(struct pmiwire_str *s, char stop)
+{
+    int64_t v = 0;
+    size_t i = 0;
+
+    for (; i < s->len && i < 10 && s->ptr[i] >= '0' && s->ptr[i] <= '9'; i++)
+        v = v * 10 + (s->ptr[i] - '0');
+    if (i == 0 || (i > 1 && s->ptr[0] == '0') ||
+        (stop ? i == s->len || s->ptr[i] != stop : i != s->len))
+        return -1;
+    s->ptr += i + (stop != 0);
+    s->len -= i + (stop != 0);
+    return v;
+}
+
+bool pmiwire__gathered_find(const struct pmiwire__job *j, struct pmiwire_str key,
+                            struct pmiwire_str *value)
+{
+    const struct pmiwire__gathered *g = &j->gathered;
+    const size_t n = sizeof(PREFIX) - 1;
+    int64_t number, rank;
+
+    if (!g->by_rank || key.len < n || memcmp(key.ptr, PREFIX, n) != 0)
+        return false;
+    key.ptr += n;
+    key.len -= n;
+    number = number_of(&key, '-');
+    rank = number < 0 ? -1 : number_of(&key, '\0');
+    if (rank < 0 || rank >= j->n_ranks || number + 1 != g->number)
+        return false;
+    *value = (struct pmiwire_str){g->values.ptr + g->by_rank[rank].at, g->by_rank[rank].len};
+    return true;
+}

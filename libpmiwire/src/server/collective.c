@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fence, Allgather and Ring: clients wait here while the job's exchange does the work. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server_internal.h"
+
+/* Who waits in one that cannot complete is told why. */
+static void answer_gone(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind)
+{
+    static const char *const whats[] = {
+        [PMIWIRE_COLL_FENCE] = "this fence cannot complete",
+        [PMIWIRE_COLL_ALLGATHER] = "this Allgather cannot complete",
+        [PMIWIRE_COLL_RING] = "this ring cannot complete",
+    };
+    char text[PMIWIRE__GONE_TEXT];
+    uint32_t why = 0;
+    const int32_t rank = pmiwire_exchange_culprit(c->job->x, kind, &why);
+
+    pmiwire__gone_text(text, rank, why, whats[kind]);
+    pmiwire__stuck(c, kind, rank, why, text);
+    pmiwire__reply_error(c, cmd, PMIWIRE_EGONE, text);
+}
+
+static void answer_error(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind, int rc)
+{
+    if (rc == PMIWIRE_EGONE && c->job)
+        answer_gone(c, cmd, kind);
+    else
+        pmiwire__reply_error(c, cmd, rc, NULL);
+}
+
+/* ---- fence and Allgather ---- */
+
+void pmiwire__coll_done(struct pmiwire__job *j, uint32_t kind, int rc)
+{
+    /* fp-array is of Allgathers alone. */
+    const uint16_t but = kind == PMIWIRE_COLL_FENCE ? PMIWIRE_EXT_ARRAY : 0;
+    struct pmiwire_server *s = j->s;
+    struct pmiwire__link list;
+    struct pmiwire_peer who;
+    size_t ext_bytes;
+
+    if (kind == PMIWIRE_COLL_FENCE && rc == 0) {
+        s->stats.n_fences++;
+        if (s->ops.fenced) {
+            pmiwire__job_peer(j, &who);
+            s->ops.fenced(s->opts.ctx, &who);
+        }
+    }
+    /* Those who come again while this goes on wait for the next one. */
+    pmiwire__take_all(&j->waiting[kind], &list);
+    ext_bytes = pmiwire__ext_bytes(j, PMIWIRE__AT_FENCE, but);
+    while (pmiwire__linked(&list)) {
+        struct pmiwire_conn *c = PMIWIRE__OF(struct pmiwire_conn, wait, list.next);
+        struct pmiwire__reply r;
+        uint16_t cmd = c->pend_cmd;
+
+        pmiwire__resume(c);
+        if (rc != 0) {
+            answer_error(c, cmd, kind, rc);
+        } else if (pmiwire__reply_begin(&r, c, cmd, ext_bytes)) {
+            pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+            if (ext_bytes)
+                pmiwire__reply_ext(&r, PMIWIRE__AT_FENCE, but);
+            pmiwire__reply_send(&r, cmd);
+        }
+    }
+}
+
+/* Wait in a fence, or with a value in an Allgather. */
+static void enter(const struct pmiwire__req *q, const struct pmiwire_str *value)
+{
+    const uint32_t kind = value ? PMIWIRE_COLL_ALLGATHER : PMIWIRE_COLL_FENCE;
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire__job *j = c->job;
+    const uint64_t token = pmiwire__pend(c, PMIWIRE__PEND_HERE, q->cmd, NULL);
+    int rc;
+
+    pmiwire__append(&j->waiting[kind], &c->wait);
+    rc = value ? pmiwire_exchange_allgather(j->x, c->rank, *value)
+               : pmiwire_exchange_fence(j->x, c->rank);
+    if (rc == 0 || c->token != token)
+        return;
+    pmiwire__unpend(c);
+    answer_error(c, q->cmd, kind, rc);
+}
+
+/* Enter an Allgather with a value that is percent-encoded. */
+static void gather(const struct pmiwire__req *q, struct pmiwire_str encoded)
+{
+    struct pmiwire_server *s = q->s;
+    struct pmiwire_str value;
+    char *memory = pmiwire__scratch(s, encoded.len);
+    int rc = memory ? pmiwire__unpercent(encoded, memory, &value) : -ENOMEM;
+
+    if (rc == 0 && pmiwire__too_long(q->msg->wire, value.len, s->opts.vallen_max))
+        rc = PMIWIRE_EVALLEN;
+    if (rc == 0)
+        enter(q, &value);
+    else
+        pmiwire__refuse(q->c, q->cmd, rc, NULL);
+}
+
+void pmiwire__do_fence(const struct pmiwire__req *q)
+{
+    struct pmiwire_str group, value;
+
+    if (pmiwire_msg_ext(q->msg, PMIWIRE_EXT_RING, &value) == 0) {
+        pmiwire__do_ring(q);
+    } else if (q->cmd == PMIWIRE_V1_BARRIER_IN &&
+               pmiwire_msg_str(q->msg, PMIWIRE_F_GROUP, &group) == 0) {
+        pmiwire__do_group(q, group);
+    } else if (pmiwire__refuse_gone(q->c, q->cmd)) {
+        return;
+    } else if (pmiwire_msg_ext(q->msg, PMIWIRE_EXT_GATHER, &value) != 0) {
+        enter(q, NULL);
+    } else {
+        gather(q, value);
+    }
+}
+
+/* ---- ring ---- */
+
+/* PMI-2's own answer, or to a PMI-1 client the extension's fields. */
+static void send_place(struct pmiwire_conn *c, uint16_t cmd, uint32_t place,
+                       struct pmiwire_str left, struct pmiwire_str right)
+{
+    struct pmiwire__reply reply;
+    char number[16];
+
+    if (!pmiwire__reply_begin(&reply, c, cmd, left.len + right.len))
+        return;
+    pmiwire_enc_int(&reply.e, PMIWIRE_F_RC, 0);
+    if (cmd == PMIWIRE_V2_RING) {
+        pmiwire_enc_int(&reply.e, PMIWIRE_F_RING_COUNT, place);
+        if (left.len)
+            pmiwire_enc_str(&reply.e, PMIWIRE_F_RING_LEFT, left);
+        if (right.len)
+            pmiwire_enc_str(&reply.e, PMIWIRE_F_RING_RIGHT, right);
+    } else {
+        snprintf(number, sizeof(number), "%u", (unsigned)place);
+        pmiwire__enc_ext(&reply.e, PMIWIRE_EXT_PLACE, pmiwire_strz(number));
+        if (left.len)
+            pmiwire__enc_ext(&reply.e, PMIWIRE_EXT_LEFT, left);
+        if (right.len)
+            pmiwire__enc_ext(&reply.e, PMIWIRE_EXT_RIGHT, right);
+    }
+    pmiwire__reply_send(&reply, cmd);
+}
+
+void pmiwire__ring_done(struct pmiwire__job *j, uint32_t rank, int rc, uint32_t place,
+                        struct pmiwire_str left, struct pmiwire_str right)
+{
+    struct pmiwire_conn *c = pmiwire__conn_of(j, rank);
+
+    if (!c || c->pend != PMIWIRE__PEND_RING)
+        return; /* it has gone since */
+    pmiwire__resume(c);
+    if (rc == 0)
+        send_place(c, c->pend_cmd, place, left, right);
+    else
+        answer_error(c, c->pend_cmd, PMIWIRE_COLL_RING, rc);
+}
+
+void pmiwire__do_ring(const struct pmiwire__req *q)
+{
+    struct pmiwire_conn *c = q->c;
+    struct pmiwire_str left = {0}, right = {0};
+    uint64_t token;
+    int rc;
+
+    if (q->cmd == PMIWIRE_V2_RING) {
+        (void)pmiwire_msg_str(q->msg, PMIWIRE_F_RING_LEFT, &left);
+        (void)pmiwire_msg_str(q->msg, PMIWIRE_F_RING_RIGHT, &right);
+    } else {
+        (void)pmiwire_msg_ext(q->msg, PMIWIRE_EXT_RING, &left);
+        right = left;
+    }
+    if (left.len >= q->s->opts.vallen_max || right.len >= q->s->opts.vallen_max) {
+        pmiwire__refuse(c, q->cmd, PMIWIRE_EVALLEN, NULL);
+        return;
+    }
+    if (pmiwire__refuse_gone(c, q->cmd))
+        return;
+    token = pmiwire__pend(c, PMIWIRE__PEND_RING, q->cmd, NULL);
+    rc = pmiwire_exchange_ring(c->job->x, c->rank, left, right);
+    if (rc == 0 || c->token != token)
+        return;
+    pmiwire__unpend(c);
+    answer_error(c, q->cmd, PMIWIRE_COLL_RING, rc);
+}
