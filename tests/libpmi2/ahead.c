@@ -294,6 +294,32 @@ static void do_window(void)
     CHECK(close(ends[1]) == 0 && PMI_Finalize() != PMI_SUCCESS);
 }
 
+/* A put that cannot be carried is found out when its turn comes, before two Fences that were begun
+ * before it are over: the third is its. */
+static void do_refused(void)
+{
+    char key[64];
+    int why;
+
+    init(1);
+    CHECK(PMI_Ibarrier() == PMI_SUCCESS && PMI_Ibarrier() == PMI_SUCCESS);
+    for (int i = 2; i < AHEAD; i++)
+        CHECK(put(i, 1) == PMI_SUCCESS);
+    CHECK(put(AHEAD, 1025) == PMI_SUCCESS && PMI_Ibarrier() == PMI_SUCCESS);
+    say("cmd=barrier_out\n");
+    CHECK(test() && !test());
+    say("cmd=barrier_out\n");
+    CHECK(test() && !test());
+    for (int i = 2; i < AHEAD; i++)
+        say("cmd=put_result rc=0\n");
+    say("cmd=barrier_out\n");
+    CHECK(PMI_Wait() == PMI_ERR_INVALID_VAL_LENGTH);
+    CHECK(PMI_KVS_Put_refused(key, sizeof(key), &why) == PMI_SUCCESS);
+    CHECK(strcmp(key, "key-48") == 0 && why == PMI_ERR_INVALID_VAL_LENGTH);
+    hear();
+    finalize();
+}
+
 /* The server goes: what is outstanding ends, and so does what comes after. */
 static void do_death(void)
 {
@@ -325,6 +351,8 @@ int main(int argc, char **argv)
         do_full();
     else if (strcmp(mode, "window") == 0)
         do_window();
+    else if (strcmp(mode, "refused") == 0)
+        do_refused();
     else if (strcmp(mode, "death") == 0)
         do_death();
     else

@@ -674,8 +674,8 @@ static void test_gather(void **state)
     assert_int_equal(ev.cookie, 5);
     assert_int_equal(pmiwire_msg_ext(ev.msg, PMIWIRE_EXT_ARRAY, &array), 0);
     is_str(array, "where");
-    assert_int_equal(
-        pmiwire_client_gather(session, (struct pmiwire_str){any, sizeof(any) - 1}, 6), 0);
+    assert_int_equal(pmiwire_client_gather(session, (struct pmiwire_str){any, sizeof(any) - 1}, 6),
+                     0);
     sends("cmd=barrier_in fp-gather=a%20b%3Bc%5Cd%25e%0A%FF\n");
     answered("cmd=barrier_out rc=-1 msg=rank_2_is_gone\n", PMIWIRE_OP_GATHER, PMIWIRE_EPEER);
     /* As long as a value may be, and of bytes that all need three. */

@@ -100,7 +100,9 @@ static void gather(const struct pmiwire__req *q, struct pmiwire_str encoded)
     if (rc == 0)
         enter(q, &value);
     else
-        pmiwire__refuse(q->c, q->cmd, rc, NULL);
+        pmiwire__refuse(q->c, q->cmd, rc,
+                        rc == PMIWIRE_ECHARS ? "fp-gather: a percent sign that encodes no byte"
+                                             : NULL);
 }
 
 void pmiwire__do_fence(const struct pmiwire__req *q)
