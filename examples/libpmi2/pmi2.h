@@ -128,9 +128,10 @@ int PMIX_Ring_offered(void);
  *
  * Progress: under pmirun, what has been begun goes on while the program computes, for it has been
  * sent: up to 48 requests and 64 KiB ahead of the server's answers. The rest is sent by the calls
- * that follow, whatever they are but Gets from shared memory. So is an Allgather begun behind
- * another, where values are in shared memory. Other servers may answer out of order (mpiexec.hydra)
- * or lose what comes ahead (srun, PMI-1): to them one request is sent at a time.
+ * that follow, whatever they are but Gets from shared memory. So is, where values come in shared
+ * memory, an Allgather begun behind another; and all that is begun behind an Allgather over
+ * PMI_PORT. Other servers may answer out of order (mpiexec.hydra) or lose what comes ahead (srun,
+ * PMI-1): to them one request is sent at a time.
  *
  * The Tests, PMI2_KVS_Put_refused() and PMI2_SHMEM_Iallgather_wait_stride() are ours alone; the
  * other names are those of "Non-blocking PMI Extensions for Fast MPI Startup" and of MVAPICH2.

@@ -210,8 +210,8 @@ PMIWIRE_API void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, 
  * Held to the grammar that every measured peer survives: key of 1 to 31 letters, digits, `-`, `_`
  * or `.`; value of 1 to 900 bytes from 33 to 126 without `;` and `\`; not a name that a peer gives
  * a meaning (PMIWIRE_ERESERVED); at most 16 of them and the whole message at most 1,000 bytes
- * (PMIWIRE_EPEERFIELDS, PMIWIRE_ELINE) unless the profile has PMIWIRE_PEER_LONG_EXTRA; before
- * `value` in a PMI-1 message.
+ * (PMIWIRE_EPEERFIELDS, PMIWIRE_ELINE); before `value` in a PMI-1 message. Where the profile has
+ * PMIWIRE_PEER_LONG_EXTRA, value and message may be longer.
  */
 PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
                                    struct pmiwire_str value);
