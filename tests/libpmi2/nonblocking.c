@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,7 +202,8 @@ static void do_progress(const char *folder)
         int done = 0;
 
         hear(folder, "progress");
-        CHECK(fence_test(&done) == OK && done);
+        for (; !done; nap())
+            CHECK(fence_test(&done) == OK);
         CHECK(fence_wait() == OK && fence_wait() == OK);
     }
     CHECK(fence() == OK);
@@ -222,8 +224,10 @@ static void do_gather_progress(const char *folder)
         CHECK(PMI2_SHMEM_Iallgather(value) == OK && fence_begin() == OK);
         put_nth(0, 0);
         hear(folder, "gather");
-        CHECK(PMI2_SHMEM_Iallgather_test(&values, &stride, &done) == OK && done);
-        CHECK(fence_test(&done) == OK && done);
+        for (; !done; nap())
+            CHECK(PMI2_SHMEM_Iallgather_test(&values, &stride, &done) == OK);
+        for (done = 0; !done; nap())
+            CHECK(fence_test(&done) == OK);
     } else {
         CHECK(PMIX_Allgather(value, all) == OK && fence() == OK);
         if (rank == size - 1)
@@ -237,6 +241,87 @@ static void do_gather_progress(const char *folder)
     }
     CHECK(fence() == OK);
     expect_nth(0, 0);
+}
+
+/* Rank 0 completes an Allgather although it has begun a Fence that the others have not entered. */
+static void do_order(const char *folder)
+{
+    static char all[MAX_RANKS * PMI2_MAX_VALLEN];
+    char value[64];
+
+    CHECK(size <= MAX_RANKS);
+    snprintf(value, sizeof(value), "%d here", rank);
+    if (rank == 0) {
+        CHECK(PMI2_Iallgather(value) == OK && fence_begin() == OK);
+        CHECK(PMI2_Iallgather_wait(all) == OK);
+        tell(folder, "order");
+        CHECK(fence_wait() == OK);
+    } else {
+        CHECK(PMIX_Allgather(value, all) == OK);
+        hear(folder, "order");
+        CHECK(fence() == OK);
+    }
+    for (int who = 0; who < size; who++) {
+        snprintf(value, sizeof(value), "%d here", who);
+        CHECK(strcmp(all + who * PMI2_MAX_VALLEN, value) == 0);
+    }
+}
+
+static void tell_as(const char *folder, const char *what, int round, int who)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "%s-%d-%d", what, round, who);
+    tell(folder, name);
+}
+
+static void hear_as(const char *folder, const char *what, int round, int who)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "%s-%d-%d", what, round, who);
+    hear(folder, name);
+}
+
+/* The server finds all that the ranks have begun at once, for it has been stopped: each Allgather
+ * has its own values, and all are in shared memory. */
+static void do_stopped(const char *folder)
+{
+    unsigned long r0, a0, r1, a1;
+    char value[64];
+    void *values;
+    int stride;
+
+    for (int round = 0; round < 5; round++) {
+        tell_as(folder, "ready", round, rank);
+        for (int who = 0; rank == 0 && who < size; who++)
+            hear_as(folder, "ready", round, who);
+        if (rank == 0) {
+            CHECK(kill(getppid(), SIGSTOP) == 0);
+            tell_as(folder, "stopped", round, 0);
+        }
+        hear_as(folder, "stopped", round, 0);
+        CHECK(counts(&r0, &a0) == OK);
+        for (int i = 0; i < 4; i++) {
+            snprintf(value, sizeof(value), "%d, %d of %d", round, i, rank);
+            CHECK(PMI2_Iallgather(value) == OK && fence_begin() == OK);
+        }
+        tell_as(folder, "begun", round, rank);
+        for (int who = 0; rank == 0 && who < size; who++)
+            hear_as(folder, "begun", round, who);
+        if (rank == 0)
+            CHECK(kill(getppid(), SIGCONT) == 0);
+        for (int i = 0; i < 4; i++) {
+            CHECK(PMI2_SHMEM_Iallgather_wait_stride(&values, &stride) == OK);
+            for (int who = 0; who < size; who++) {
+                snprintf(value, sizeof(value), "%d, %d of %d", round, i, who);
+                CHECK(strcmp((char *)values + who * stride, value) == 0);
+            }
+            CHECK(fence_wait() == OK);
+        }
+        CHECK(counts(&r1, &a1) == OK && a1 == a0);
+        CHECK(fence() == OK);
+    }
 }
 
 /* ---- Allgathers of every form among Fences, as many as may be outstanding ---- */
@@ -359,6 +444,10 @@ int main(int argc, char **argv)
 #ifndef NONBLOCKING_PMI1
     else if (strcmp(mode, "gather-progress") == 0)
         do_gather_progress(folder);
+    else if (strcmp(mode, "order") == 0)
+        do_order(folder);
+    else if (strcmp(mode, "stopped") == 0)
+        do_stopped(folder);
     else if (strcmp(mode, "mixed") == 0) {
         between = " ;%";
         do_mixed();
