@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cases: name service, attributes, ring, barriers of groups, spawn, and the ways a job ends. */
+/* Cases: name service, attributes, ring, barriers of groups, spawn, and the ways a job ends: by a
+ * rank that leaves, or because a fence can no longer complete. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -257,4 +258,54 @@ void case_leave(struct play *p)
         sleep_ms(1000);
     p->spoiled = true;
     finish(p, V_HANG, "the job lives on for %.1f s after rank 0 left", p->reply_ms / 1000.0);
+}
+
+/* ---- a fence that can no longer complete: rank 0 is gone before it enters it ---- */
+
+/* What the server cuts a client off for: a line, or a length, beyond every limit. */
+static void say_too_much(struct play *p)
+{
+    static char bytes[2u << 20];
+
+    memset(bytes, 'x', sizeof(bytes));
+    if (p->wire == PMIWIRE_V2)
+        memcpy(bytes, "-99999", 6);
+    conn_send(&p->c, bytes, sizeof(bytes), 500, NULL);
+}
+
+static _Noreturn void be_gone(struct play *p)
+{
+    note(p, "ending");
+    if (p->pc->arg == GONE_ABSENT)
+        _exit(0);
+    begin(p);
+    wait_note(p, 1, "ready", 3000);
+    sleep_ms(100); /* rank 1 is in the fence */
+    if (p->pc->arg == GONE_FINALIZED) {
+        say(p, p->wire == PMIWIRE_V2 ? "cmd=finalize;" : "cmd=finalize");
+        hear(p);
+        _exit(0);
+    }
+    if (p->pc->arg == GONE_CUT_OFF)
+        say_too_much(p);
+    else
+        conn_close(&p->c);
+    sleep_ms(3 * p->reply_ms); /* the launcher ends us before that */
+    p->spoiled = true;
+    finish(p, V_HANG, "the job lives on for %.1f s", 3 * p->reply_ms / 1000.0);
+}
+
+/* Rank 1's fence must end with an error, or the job with a status other than 0. */
+void case_gone(struct play *p)
+{
+    if (p->rank == 0)
+        be_gone(p);
+    begin(p);
+    note(p, "ready");
+    p->reply_ms += 1000;
+    say(p, p->wire == PMIWIRE_V2 ? "cmd=kvs-fence;" : "cmd=barrier_in");
+    hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-fence-response" : "barrier_out");
+    if (rc_of(p) == 0)
+        finish(p, V_TAKEN, "the fence completes without rank 0: %s", p->text);
+    finish(p, V_ERROR, "%s", p->text);
 }

@@ -25,6 +25,15 @@
 #define BAD1(n, argument, accept, text) C1(n, case_bad, argument, 2, WITNESS, accept, text)
 #define BAD2(n, argument, accept, text) C2(n, case_bad, argument, 2, WITNESS, accept, text)
 
+/* Rank 0 is gone, and rank 1 in a fence. */
+#define GONE_ROW(w, n, how, who)                                                                   \
+    {                                                                                              \
+        .name = n, .run = case_gone, .expect = who ": the fence fails, status other than 0",       \
+        .accept = OK, .wire = w, .ranks = 2, .flags = CASE_ENDS, .arg = how, .status = -1          \
+    }
+#define GONE(n, how, who)                                                                          \
+    GONE_ROW(PMIWIRE_V1, "v1-gone-" n, how, who), GONE_ROW(PMIWIRE_V2, "v2-gone-" n, how, who)
+
 #define WHOLE  "whole, or refused"
 #define REFUSE "error reply or closed connection; others unharmed"
 
@@ -165,6 +174,10 @@ static const struct probe_case cases[] = {
      .ranks = 2,
      .flags = CASE_ENDS,
      .status = -1},
+    GONE("finalized", GONE_FINALIZED, "rank 0 has finalized"),
+    GONE("closed", GONE_CLOSED, "rank 0 has closed its connection and lives on"),
+    GONE("cut-off", GONE_CUT_OFF, "rank 0 says what no limit allows and lives on"),
+    GONE("absent", GONE_ABSENT, "rank 0 exits with 0 before init"),
 };
 
 const struct probe_case *case_at(int i)

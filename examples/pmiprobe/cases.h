@@ -73,6 +73,8 @@ void case_jobattr_miss(struct play *p);
 void case_spawn(struct play *p); /* arg: 0 /bin/true, 1 a program that does not exist */
 void case_abort(struct play *p);
 void case_leave(struct play *p);
+enum { GONE_FINALIZED, GONE_CLOSED, GONE_CUT_OFF, GONE_ABSENT };
+void case_gone(struct play *p); /* arg: GONE_* */
 void case_job_connect(struct play *p);
 
 #endif /* PROBE_CASES_H */

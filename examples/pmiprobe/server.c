@@ -206,7 +206,7 @@ static bool judge(const struct options *o, const struct probe_case *pc, struct l
     }
     if ((pc->flags & CASE_ENDS) && ending && r->v == V_NONE &&
         (other.v == V_NONE || other.v == V_CLOSED || l->ended)) {
-        if (other.v == V_HANG)
+        if (other.v == V_HANG || other.v == V_TAKEN)
             *r = other;
         else
             judge_end(pc, l, r);

@@ -6,12 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "local/exchange.h"
 #include "local/gather.h"
 #include "local/launch.h"
 #include "local/pmirun.h"
 #include "local/table.h"
-#include "local/waiting_gets.h"
 
 static double ms(uint64_t ns)
 {
@@ -92,10 +90,8 @@ static struct pmirun run; /* large; every function is handed a pointer to it */
 static void release_memory(void)
 {
     for (struct job *job = run.jobs; job; job = job->next) {
-        exchange_destroy(job);
         table_destroy(job); /* takes its name back */
         gather_destroy(job);
-        wait_destroy(job);
     }
 }
 

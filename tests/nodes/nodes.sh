@@ -151,6 +151,8 @@ test_basic() {
     run 0 --design tree --map cyclic -n 8 "$RAWPMI" hints
     run 0 --stats -n 8 "$RAWPMI" pgf
     err_has '"puts":8,'
+    run 0 -n 8 "$RAWPMI" publish
+    [ "$(grep -c 'has published it' "$dir/out")" = 1 ] || fail "not one rank has published the name"
     run 0 -N 1 -n 2 "$RAWPMI" pgf
     if [ "$1" = hosts ]; then
         run 0 -n 4 -l hostname

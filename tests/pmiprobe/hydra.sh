@@ -23,6 +23,9 @@ case $("$MPIEXEC" --version 2>&1 | awk '/Version:/ {print $2}') in
     want v1-unknown-command "FAIL \| (job killed|crash)"
     want v1-duplicate-field "FAIL \| accepted"
     want v2-length-negative "FAIL"
+    want v1-gone-closed "pass"
+    want v1-gone-finalized "FAIL \| hang"
+    want v2-gone-finalized "FAIL \| accepted"
     ;;
 *) echo "another Hydra than 4.0: its known failures are not checked" ;;
 esac

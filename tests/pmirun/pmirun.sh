@@ -97,6 +97,8 @@ test_basic() {
     out_is "[0] line"
     run 20 0 --stats -n 2 "$raw" pgf
     err_has '"fences":1,'
+    run 20 0 -n 5 "$raw" publish
+    [ "$(grep -c 'has published it' "$dir/out")" = 1 ] || fail "not one rank has published the name"
     run 20 0 --version
     run 20 0 --help
     run 20 0 -n 1 sh -c 'ls /proc/self/fd | wc -l'

@@ -34,6 +34,8 @@
  *                          puts
  *     rawpmi room DIR      one of these: says in DIR/room which space that is, stays a little, and
  *                          finalizes
+ *     rawpmi publish       all publish one name: one may, and the others find it at once; the job's
+ *                          others may take it back
  *     rawpmi child         a spawned process: checks its preput, puts and fences
  */
 #include <arpa/inet.h>
@@ -608,7 +610,9 @@ static void far(char **argv)
     fclose(f);
     unlink(name);
     snprintf(text, sizeof(text), "cmd=get kvsname=%s key=never fp-get=wait\n", space);
-    ask(text, "cmd=get_result rc=-");
+    ask(text, "cmd=get_result rc=");
+    if (*field("rc") == '0')
+        fail("found what nobody has put");
     puts("no such key there");
     fflush(stdout);
 }
@@ -626,6 +630,46 @@ static void room(const char *dir)
             fail("cannot say where we are");
     }
     usleep(300000);
+}
+
+/* A lookup that finds nothing, or what `publisher` has published. */
+static void look_up(int publisher)
+{
+    char expect[64];
+
+    snprintf(expect, sizeof(expect), "port-of-%d", publisher);
+    send_text("cmd=lookup_name service=the-name\n");
+    read_line();
+    if (publisher < 0 ? *field("rc") == '0' : strcmp(field("port"), expect) != 0) {
+        fprintf(stderr, "rawpmi: rank %d: a lookup was answered with \"%s\"\n", rank, line);
+        exit(99);
+    }
+}
+
+static void publish(void)
+{
+    char text[512];
+    int publisher;
+
+    ask("cmd=barrier_in\n", "cmd=barrier_out");
+    snprintf(text, sizeof(text), "cmd=publish_name service=the-name port=port-of-%d\n", rank);
+    send_text(text);
+    read_line();
+    if (*field("rc") == '0') {
+        printf("rank %d has published it\n", rank);
+        fflush(stdout);
+        look_up(rank);
+    } else { /* somebody has, and has perhaps not been told yet */
+        send_text("cmd=lookup_name service=the-name\n");
+        read_line();
+        if (sscanf(field("port"), "port-of-%d", &publisher) != 1 || publisher == rank)
+            fail("a name that is taken is not found");
+    }
+    ask("cmd=barrier_in\n", "cmd=barrier_out");
+    if (rank == size - 1)
+        ask("cmd=unpublish_name service=the-name\n", "cmd=unpublish_result");
+    ask("cmd=barrier_in\n", "cmd=barrier_out");
+    look_up(-1);
 }
 
 static void endless(void)
@@ -687,6 +731,8 @@ int main(int argc, char **argv)
         make(argv[2], "closed");
         await(argv[2], "aborted");
         raise(SIGKILL);
+    } else if (strcmp(mode, "publish") == 0) {
+        publish();
     } else if (strcmp(mode, "gone") == 0) {
         gone();
     } else if (strcmp(mode, "ahead") == 0) {

@@ -559,6 +559,48 @@ static void the_callers_store(void **state)
     w_fini(&w);
 }
 
+/* What is put while a Fence is under way that this node has entered, and so is for the next one, is
+ * what this node finds, also when that Fence brings an earlier value. */
+static void puts_behind_a_fence(void **state)
+{
+    struct pmiwire_exchange_ops ops = w_ops;
+    struct pmiwire_exchange_opts o = {.ops = &ops, .max_frame_bytes = 4096};
+
+    (void)state;
+    for (uint32_t with_find = 0; with_find < 2; with_find++)
+        for (o.fence = 0; o.fence < 2; o.fence++)
+            for (uint32_t many = 1; many <= 1000; many *= 10) {
+                char value[16];
+                struct world w;
+
+                memset(shelves, 0, sizeof(shelves));
+                ops.find = with_find ? shelf_find : NULL;
+                w_init(&w, 3, 3, BLOCK, 5);
+                w.on_pairs = shelf_pairs;
+                w_start(&w, &o);
+                shelf_put(&w, 1, "a", "before", PMIWIRE_HINT_DENSE);
+                shelf_put(&w, 1, "b", "before", PMIWIRE_HINT_DENSE);
+                assert_int_equal(pmiwire_exchange_fence(w.nodes[1].x, 1), 0);
+                shelf_put(&w, 1, "b", "behind", PMIWIRE_HINT_DENSE); /* in a segment, of many */
+                for (uint32_t i = 0; i <= many; i++) {
+                    snprintf(value, sizeof(value), "%u", i);
+                    shelf_put(&w, 1, "a", value, PMIWIRE_HINT_DENSE);
+                }
+                shelf_put(&w, 2, "a", "other", PMIWIRE_HINT_DENSE);
+                assert_int_equal(pmiwire_exchange_fence(w.nodes[0].x, 0), 0);
+                assert_int_equal(pmiwire_exchange_fence(w.nodes[2].x, 2), 0);
+                w_run(&w);
+                assert_int_equal(w.nodes[1].n_done[PMIWIRE_COLL_FENCE], 1);
+                w_expect(&w, w_get(&w, 0, "a", -1, PMIWIRE_GET_LOCAL), "other");
+                w_expect(&w, w_get(&w, 1, "a", -1, PMIWIRE_GET_LOCAL), value);
+                w_expect(&w, w_get(&w, 1, "b", -1, PMIWIRE_GET_LOCAL), "behind");
+                w_fence(&w);
+                for (uint32_t n = 0; n < 3; n++)
+                    w_expect(&w, w_get(&w, n, "a", -1, PMIWIRE_GET_LOCAL), value);
+                w_fini(&w);
+            }
+}
+
 /* With one node and ops->find a Put is kept by the caller alone, whatever its hint; who waits for it
  * has it, and nothing is left of either. A Fence brings nothing. */
 static void one_node_keeps_nothing(void **state)
@@ -886,6 +928,7 @@ int main(void)
         cmocka_unit_test(concurrent_puts_agree),
         cmocka_unit_test(waiting_for_dense),
         cmocka_unit_test(the_callers_store),
+        cmocka_unit_test(puts_behind_a_fence),
         cmocka_unit_test(one_node_keeps_nothing),
         cmocka_unit_test(a_lost_node_ends_everything),
         cmocka_unit_test(giving_up_is_told),

@@ -184,6 +184,65 @@ static void kinds_are_apart(void **state)
     }
 }
 
+/* Deliver all but what one node sends to another. */
+static void run_but(struct world *w, uint32_t from, uint32_t to)
+{
+    bool moved = true;
+
+    while (moved) {
+        moved = false;
+        for (uint32_t i = 0; i < w->n_nodes * w->n_nodes; i++)
+            if (i != from * w->n_nodes + to && w->queues[i].head) {
+                assert_int_equal(w_deliver(w, i / w->n_nodes, i % w->n_nodes), 0);
+                moved = true;
+            }
+    }
+}
+
+/* A node that is ahead has sent its part of the next one, which then cannot complete: what came is
+ * freed when this one is complete. */
+static void what_came_early_is_freed(void **state)
+{
+    static char text[3001];
+
+    (void)state;
+    memset(text, 't', 3000);
+    for (uint32_t kind = 0; kind < KINDS; kind++) {
+        struct pmiwire_exchange_opts o = {.fence = PMIWIRE_FENCE_DOUBLING};
+        const uint32_t slow = kind == PMIWIRE_COLL_RING ? 2 : 1, ahead = 3 - slow;
+        struct world w;
+        uint64_t held;
+
+        w_init(&w, 3, 3, BLOCK, 1);
+        w_start(&w, &o);
+        held = w_stats(&w, 0).bytes;
+        for (uint32_t r = 0; r < 3; r++)
+            assert_int_equal(enter(&w, r, kind), 0);
+        run_but(&w, slow, 0);
+        assert_int_equal(told(&w, 0, kind, 1), 1);
+        assert_int_equal(told(&w, ahead, kind, 1), 0);
+        if (kind == PMIWIRE_COLL_FENCE)
+            w_put(&w, ahead, "key", text, PMIWIRE_HINT_DENSE);
+        if (kind == PMIWIRE_COLL_FENCE)
+            assert_int_equal(enter(&w, ahead, kind), 0);
+        else if (kind == PMIWIRE_COLL_ALLGATHER)
+            assert_int_equal(
+                pmiwire_exchange_allgather(w.nodes[ahead].x, (int32_t)ahead, str(text)), 0);
+        else
+            assert_int_equal(
+                pmiwire_exchange_ring(w.nodes[ahead].x, (int32_t)ahead, str(text), str(text)), 0);
+        run_but(&w, slow, 0);
+        assert_true(w_stats(&w, 0).bytes > held + 3000);
+        w_gone(&w, 0);
+        w_run(&w);
+        assert_int_equal(told(&w, 0, kind, 1), 0);
+        assert_true(w_stats(&w, 0).bytes <= held + 256);
+        tick(&w);
+        assert_int_equal(told(&w, ahead, kind, 2), PMIWIRE_EGONE);
+        w_fini(&w);
+    }
+}
+
 static uint64_t frames(const struct world *w, uint32_t type)
 {
     uint64_t n = 0;
@@ -235,7 +294,6 @@ static void the_news_overtakes_a_fence(void **state)
     struct world w;
     char key[16];
     uint64_t t;
-    int moved;
 
     (void)state;
     w_init(&w, 7, 7, BLOCK, 1);
@@ -252,14 +310,7 @@ static void the_news_overtakes_a_fence(void **state)
         assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
     for (int round = 0; round < 5;
          round++) { /* all but what node 4 sends to node 1 by the rounds */
-        do {
-            moved = 0;
-            for (uint32_t i = 0; i < 49; i++)
-                if (w.queues[i].head && i != 4 * 7 + 1) {
-                    assert_int_equal(w_deliver(&w, i / 7, i % 7), 0);
-                    moved = 1;
-                }
-        } while (moved);
+        run_but(&w, 4, 1);
         if (round == 0) {
             assert_int_equal(w.nodes[3].n_done[PMIWIRE_COLL_FENCE], 1);
             assert_int_equal(w.nodes[1].n_done[PMIWIRE_COLL_FENCE], 0);
@@ -277,11 +328,9 @@ static void the_news_overtakes_a_fence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rank_that_never_enters),
-        cmocka_unit_test(entered_and_gone),
-        cmocka_unit_test(kinds_are_apart),
-        cmocka_unit_test(what_the_end_costs),
-        cmocka_unit_test(the_news_overtakes_a_fence),
+        cmocka_unit_test(a_rank_that_never_enters), cmocka_unit_test(entered_and_gone),
+        cmocka_unit_test(kinds_are_apart),          cmocka_unit_test(what_came_early_is_freed),
+        cmocka_unit_test(what_the_end_costs),       cmocka_unit_test(the_news_overtakes_a_fence),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

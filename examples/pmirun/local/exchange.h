@@ -1,33 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job's pairs between its nodes. */
+/* A job's server engines on several nodes talk to each other: the way between them and the agents'
+ * links. */
 #ifndef PMIRUN_EXCHANGE_H
 #define PMIRUN_EXCHANGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include <pmiwire/server.h>
 
 struct job;
 struct pmirun;
 
-int exchange_create(struct pmirun *pr, struct job *job);
-void exchange_destroy(struct job *job);
-void exchange_over(struct job *job); /* no node has any more of the job: ranks of other jobs that
-                                        wait here for a key of it are told that it will not come */
-/* The value with its NUL; PMIWIRE_HINT_*. */
-int exchange_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value,
-                 uint32_t hint);
-int exchange_get(struct job *job, int32_t rank, struct pmiwire_str key, int32_t src, uint32_t how,
-                 uint64_t token, struct pmiwire_str *value); /* rank -1: of another job */
-int exchange_on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str left,
-                     struct pmiwire_str right, uint64_t token);
-int exchange_fence(struct job *job); /* 0, PMIWIRE_PENDING, or an error */
+/* For the server. */
+int exchange_on_send(void *ctx, const struct pmiwire_peer *peer, uint32_t node,
+                     const struct iovec *iov, uint32_t n_iov, size_t bytes);
+void exchange_on_failed(void *ctx, const struct pmiwire_peer *peer, int rc, uint32_t node);
 /* A frame of node `from`; false when it makes no sense. */
-bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n);
-void exchange_lost(struct job *job, uint32_t node);
-void exchange_gone(struct job *job, int32_t rank);
-void exchange_tick(struct job *job);
+bool exchange_frame(struct pmirun *pr, struct job *job, uint32_t from, const void *p, size_t n);
+/* There is room again on the way to a node; it is lost. */
+void exchange_room(struct pmirun *pr, uint32_t node);
+void exchange_lost(struct pmirun *pr, uint32_t node);
 
 #endif

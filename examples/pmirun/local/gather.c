@@ -1,79 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Allgathers in shared memory. One is a put of "-allgather-K-R" by each rank R and a fence
- * (pmiwire/extension.h): the values wait here until the fence, which puts them into an array with
- * one place a rank, as wide as the longest of them. Ranks that know how map it; for the others it
- * answers the Gets. There is one at a time: when the next one's fence is complete, every rank has
- * done with the last.
+ * Allgathers in shared memory. The server engine collects the values; here they become an array
+ * with one place a rank, as wide as the longest of them. Ranks map it and read it in place; Gets of
+ * `-allgather-K-R` (pmiwire/extension.h) are answered from it. There is one at a time: when the
+ * values of the next one come, every rank has been told where the last one is.
  */
 #include "gather.h"
 
-#include "exchange.h"
 #include "pmirun.h"
 #include "shmname.h"
 #include "table.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <pmiwire/exchange.h>
 #include <shmht.h>
 
 #define PREFIX "-allgather-"
 
 struct gather {
-    uint32_t n_ranks;
-    uint32_t number;   /* of the next one */
-    uint32_t n_arrays; /* published */
-    uint32_t n_here;   /* values that have come for the next one */
-    size_t longest;
-    char **values;             /* by rank, NULL: has not come */
-    struct shmht_array *array; /* of the last one */
+    uint32_t number;           /* of the last one */
+    uint32_t n_arrays;         /* published */
+    struct shmht_array *array; /* of the last one; NULL: its values are pairs like others */
     bool advertised;
     char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the array, while it has one */
 };
-
-void gather_create(struct pmirun *pr, struct job *job)
-{
-    struct gather *g;
-
-    if (pr->opt.no_shm)
-        return;
-    g = calloc(1, sizeof(*g));
-    if (g)
-        g->values = calloc(job->n_ranks, sizeof(*g->values));
-    if (!g || !g->values) {
-        free(g); /* pairs, then */
-        return;
-    }
-    g->n_ranks = job->n_ranks;
-    job->gather = g;
-}
-
-static void forget_values(struct gather *g)
-{
-    for (uint32_t i = 0; i < g->n_ranks; i++) {
-        free(g->values[i]);
-        g->values[i] = NULL;
-    }
-    g->n_here = 0;
-    g->longest = 0;
-}
 
 void gather_destroy(struct job *job)
 {
     if (!job->gather)
         return;
-    forget_values(job->gather);
     shmht_array_destroy(job->gather->array);
-    free(job->gather->values);
     free(job->gather);
     job->gather = NULL;
 }
 
 /* Digits without a sign or leading zeros, up to `stop`; -1: it is none. */
-static int64_t number(struct pmiwire_str *s, char stop)
+static int64_t digits(struct pmiwire_str *s, char stop)
 {
     int64_t v = 0;
     size_t i = 0;
@@ -98,8 +65,8 @@ static bool parse(struct pmiwire_str key, uint32_t *gather, uint32_t *rank)
         return false;
     key.ptr += n;
     key.len -= n;
-    k = number(&key, '-');
-    r = k < 0 ? -1 : number(&key, '\0');
+    k = digits(&key, '-');
+    r = k < 0 ? -1 : digits(&key, '\0');
     if (r < 0 || k > UINT32_MAX || r > UINT32_MAX)
         return false;
     *gather = (uint32_t)k;
@@ -107,64 +74,40 @@ static bool parse(struct pmiwire_str key, uint32_t *gather, uint32_t *rank)
     return true;
 }
 
-/* What a rank gave, as a pair like others. */
-static int as_pair(struct pmirun *pr, struct job *job, uint32_t rank)
-{
-    char key[64];
-
-    snprintf(key, sizeof(key), PREFIX "%u-%u", job->gather->number, rank);
-    return table_put(pr, job, pmiwire_strz(key), pmiwire_strz(job->gather->values[rank]));
-}
-
-bool gather_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value)
-{
-    struct gather *g = job->gather;
-    uint32_t k, r;
-    char *copy;
-
-    if (!g || !parse(key, &k, &r) || k != g->number || r >= g->n_ranks || (int32_t)r != rank ||
-        memchr(value.ptr, 0, value.len))
-        return false;
-    copy = malloc(value.len + 1);
-    if (!copy)
-        return false;
-    memcpy(copy, value.ptr, value.len);
-    copy[value.len] = '\0';
-    if (g->values[r])
-        free(g->values[r]); /* the latest wins */
-    else
-        g->n_here++;
-    g->values[r] = copy;
-    if (value.len > g->longest)
-        g->longest = value.len;
-    return true;
-}
-
-int gather_get(const struct job *job, struct pmiwire_str key, struct pmiwire_str *value)
+int gather_find(const struct job *job, struct pmiwire_str key, struct pmiwire_str *value)
 {
     const struct gather *g = job->gather;
     struct shmht_bytes v;
     uint32_t k, r;
 
-    if (!g || !parse(key, &k, &r) || r >= g->n_ranks)
-        return -1;
-    if (k == g->number && g->values[r]) { /* not fenced yet */
-        *value = pmiwire_strz(g->values[r]);
-        return 0;
-    }
-    if (!g->array || k + 1 != g->number || shmht_array_get(g->array, r, &v) != 0)
+    if (!g || !g->array || !parse(key, &k, &r) || k != g->number ||
+        shmht_array_get(g->array, r, &v) != 0)
         return -1;
     *value = (struct pmiwire_str){v.ptr, strnlen(v.ptr, v.len)};
     return 0;
 }
 
-/* The array of all values. 0, or why there is none. */
-static int make_array(struct gather *g, const struct pmirun *pr, struct shmht_array **array)
+void gather_settled(struct pmirun *pr, struct job *job)
+{
+    struct gather *g = job->gather;
+
+    if (!g || !g->advertised)
+        return;
+    pmi_send_answers(pr, job); /* with those that speak of it goes its descriptor */
+    if (g->name[0])
+        unlink(g->name);
+    g->name[0] = '\0';
+    pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_ARRAY, pmiwire_strz(NULL));
+    g->advertised = false;
+}
+
+/* The array of all values, of which none is there. 0, or why there is none. */
+static int make_array(struct gather *g, const struct pmirun *pr, const struct job *job,
+                      uint32_t longest)
 {
     struct shmht_array_opts opts = {
-        .size = sizeof(opts), .n_ranks = g->n_ranks, .stride_bytes = (uint32_t)g->longest + 1};
+        .size = sizeof(opts), .n_ranks = job->n_ranks, .stride_bytes = longest + 1};
     char name[SHM_NAME_BYTES];
-    int rc;
 
     opts.generation = g->number + 1u;
     if (pr->opt.use_port) {
@@ -172,80 +115,96 @@ static int make_array(struct gather *g, const struct pmirun *pr, struct shmht_ar
         opts.name = name;
         opts.flags = SHMHT_NAMED;
     }
-    if ((uint64_t)opts.n_ranks * opts.stride_bytes > pr->opt.shm_max_bytes)
+    if (opts.n_ranks * opts.stride_bytes > pr->opt.shm_max_bytes)
         return SHMHT_EFULL;
-    rc = shmht_array_create(&opts, array, NULL);
-    for (uint32_t i = 0; rc == 0 && i < g->n_ranks; i++)
-        rc = shmht_array_put(*array, i, g->values[i], strlen(g->values[i]));
+    return shmht_array_create(&opts, &g->array, NULL);
+}
+
+/* The values of an Allgather begin to come. */
+static int begin(struct pmirun *pr, struct job *job, uint32_t number, uint32_t longest)
+{
+    struct gather *g = job->gather;
+    int rc;
+
+    if (g && g->number == number)
+        return 0;
+    if (!g)
+        g = job->gather = calloc(1, sizeof(*g));
+    if (!g)
+        return -ENOMEM;
+    gather_settled(pr, job);
+    shmht_array_destroy(g->array);
+    g->array = NULL;
+    g->number = number;
+    rc = make_array(g, pr, job, longest);
+    if (rc != 0)
+        trace(pr, "an Allgather without shared memory: %s", table_why(rc));
+    return 0;
+}
+
+static int add(struct pmirun *pr, struct job *job, uint32_t rank, struct pmiwire_str value)
+{
+    const struct gather *g = job->gather;
+    char key[64];
+
+    if (g->array)
+        return shmht_array_put(g->array, rank, value.ptr, value.len) == 0 ? 0 : PMIWIRE_EPROTO;
+    snprintf(key, sizeof(key), PREFIX "%u-%u", g->number, rank);
+    return table_put(pr, job, pmiwire_strz(key), value);
+}
+
+static int add_all(struct pmirun *pr, struct job *job, const void *block, size_t bytes)
+{
+    struct pmiwire_keyval pair;
+    size_t pos = 0;
+    int rc;
+
+    while ((rc = pmiwire_block_next(block, bytes, &pos, &pair)) == 1) {
+        uint32_t rank;
+
+        if (pair.key.len != sizeof(rank))
+            return PMIWIRE_EPROTO;
+        memcpy(&rank, pair.key.ptr, sizeof(rank));
+        rc = add(pr, job, rank, pair.value);
+        if (rc != 0)
+            return rc;
+    }
     return rc;
 }
 
-static int advertise(struct pmirun *pr, const struct job *job, struct shmht_array *array,
-                     char *name)
+/* All are there: tell ranks where. Those that are not told ask. */
+static void advertise(struct pmirun *pr, struct job *job)
 {
+    struct gather *g = job->gather;
     char text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
     ssize_t n;
-    int rc = shmht_array_share(array, &desc);
-
-    n = rc < 0 ? rc : shmht_desc_format(&desc, text, sizeof(text));
-    if (n < 0)
-        return (int)n;
-    memcpy(name, desc.name, sizeof(desc.name));
-    return pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_ARRAY,
-                                    (struct pmiwire_str){text, (size_t)n});
-}
-
-/* What came for an Allgather that this fence does not complete are pairs like others. */
-static int give_up(struct pmirun *pr, struct job *job)
-{
-    struct gather *g = job->gather;
-    int rc = 0;
-
-    for (uint32_t i = 0; i < g->n_ranks && rc == 0; i++)
-        if (g->values[i])
-            rc = as_pair(pr, job, i);
-    return rc;
-}
-
-int gather_on_fence(void *ctx, uint32_t job_id)
-{
-    struct pmirun *pr = ctx;
-    struct job *job = job_by_id(pr, job_id);
-    struct gather *g = job ? job->gather : NULL;
-    struct shmht_array *array = NULL;
     int rc;
 
-    if (job)
-        table_settled(pr, job);
-    if (job && job->exchange)
-        return exchange_fence(job);
-    if (!g)
-        return 0;
-    if (g->name[0])
-        unlink(g->name); /* every rank has opened it: it is here again */
-    g->name[0] = '\0';
-    if (g->advertised)
-        pmiwire_server_advertise(pr->server, job_id, PMIWIRE_EXT_ARRAY, pmiwire_strz(NULL));
-    g->advertised = false;
-    if (g->n_here == 0)
-        return 0;
-    rc = g->n_here == g->n_ranks ? make_array(g, pr, &array) : SHMHT_ENOENT;
+    if (!g->array)
+        return;
+    rc = shmht_array_share(g->array, &desc);
+    n = rc < 0 ? rc : shmht_desc_format(&desc, text, sizeof(text));
+    if (n < 0)
+        return;
+    memcpy(g->name, desc.name, sizeof(desc.name));
+    g->n_arrays++;
+    g->advertised = true;
+    pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_ARRAY,
+                             (struct pmiwire_str){text, (size_t)n});
+}
+
+int gather_on_values(void *ctx, const struct pmiwire_peer *peer, uint32_t number, uint32_t longest,
+                     const void *block, size_t bytes)
+{
+    struct pmirun *pr = ctx;
+    struct job *job = peer->job_cookie;
+    int rc = begin(pr, job, number, longest);
+
+    if (rc == 0 && block)
+        return add_all(pr, job, block, bytes);
     if (rc == 0)
-        rc = advertise(pr, job, array, g->name);
-    if (rc != 0) {
-        if (rc != SHMHT_ENOENT)
-            trace(pr, "an Allgather without shared memory: %s", table_why(rc));
-        shmht_array_destroy(array);
-        rc = give_up(pr, job);
-    } else {
-        shmht_array_destroy(g->array);
-        g->array = array;
-        g->n_arrays++;
-        g->advertised = true;
-    }
-    forget_values(g);
-    g->number++;
+        advertise(pr, job);
     return rc;
 }
 

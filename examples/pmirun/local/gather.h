@@ -3,7 +3,7 @@
 #ifndef PMIRUN_GATHER_H
 #define PMIRUN_GATHER_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <pmiwire/server.h>
@@ -11,12 +11,14 @@
 struct job;
 struct pmirun;
 
-void gather_create(struct pmirun *pr, struct job *job);
 void gather_destroy(struct job *job);
-/* A put that is part of an Allgather: true, and it is kept until the fence. */
-bool gather_put(struct job *job, int32_t rank, struct pmiwire_str key, struct pmiwire_str value);
-int gather_get(const struct job *job, struct pmiwire_str key, struct pmiwire_str *value);
-int gather_on_fence(void *ctx, uint32_t job_id);
+/* For the server: values of an Allgather, see pmiwire/server.h. */
+int gather_on_values(void *ctx, const struct pmiwire_peer *peer, uint32_t number, uint32_t longest,
+                     const void *block, size_t bytes);
+/* A rank's value, by its key. 0, or -1: it is none of the last Allgather's. */
+int gather_find(const struct job *job, struct pmiwire_str key, struct pmiwire_str *value);
+/* Every rank has been told where the last one is. */
+void gather_settled(struct pmirun *pr, struct job *job);
 /* The descriptor of the last Allgather, -1: none, and how many there have been. */
 int gather_fd(const struct job *job, uint32_t *n_arrays);
 

@@ -3,13 +3,11 @@
 #define _GNU_SOURCE
 #include "job.h"
 
-#include "exchange.h"
 #include "gather.h"
 #include "launch.h"
 #include "pmirun.h"
 #include "spawn.h"
 #include "table.h"
-#include "waiting_gets.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,6 +22,8 @@
 /* how long an abort waits for the end of a rank that has hung up */
 #define DYING_NS NS_PER_S
 #define NODES_NS (50 * NS_PER_MS) /* and for what other nodes may have to say */
+/* that processes have to end by themselves when a collective cannot complete */
+#define STUCK_NS NS_PER_S
 
 /* ---- creation ---- */
 
@@ -83,8 +83,10 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
         return -ENOMEM;
     opts.kvsname = job->kvsname;
     opts.n_ranks = job->n_ranks;
-    opts.n_local = job->n_local;
+    opts.number = job->number;
+    opts.node = pr->agent ? pr->agent->node(pr) : 0;
     opts.node_of = job->node_of;
+    opts.design = pr->opt.design;
     opts.universe_size = pr->opt.universe_size;
     opts.appnum = appnum;
     opts.spawner_jobid = job->spawner;
@@ -95,16 +97,13 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
         return rc;
     set_mapping(pr, job);
     rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
-    if (rc != 0)
-        return rc;
-    rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
-    if (rc != 0)
-        return rc;
-    table_create(pr, job);
-    if (job->n_local != job->n_ranks)
-        return exchange_create(pr, job);
-    gather_create(pr, job);
-    return 0;
+    if (rc == 0)
+        rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
+    if (rc == 0)
+        table_create(pr, job);
+    else
+        pmiwire_server_job_remove(pr->server, job->id);
+    return rc;
 }
 
 /* Is this rank in `ranks`? An agent's holds its own only. */
@@ -152,10 +151,8 @@ void job_free(struct pmirun *pr, struct job *job)
 {
     for (uint32_t i = 0; job->ranks && i < job->n_local; i++)
         port_forget(pr, &job->ranks[i]);
-    exchange_destroy(job);
     table_destroy(job);
     gather_destroy(job);
-    wait_destroy(job);
     if (job->spawned) /* else they are of the command line, or stay as long as it */
         spawn_free_apps(job->apps, job->n_apps);
     free(job->spawner);
@@ -323,134 +320,42 @@ static const char *program(const struct rank *r)
     return r->app->argv[0];
 }
 
-static void rank_died(struct pmirun *pr, const struct rank *r, int sig, bool dumped)
-{
-    char name[RANK_NAME_BYTES];
-
-    /* A signal that we passed on is the user's wish and needs no explanation. */
-    if (sig != pr->signals.last)
-        say(pr, "%s (pid %d, %s) died of signal %d (%s%s); stopping the job",
-            rank_name(pr, r, name), (int)r->pid, program(r), sig, strsignal(sig),
-            dumped ? ", core dumped" : "");
-    job_stop(pr, STATUS_SIGNAL + sig);
-}
-
-static void warn_absent(struct pmirun *pr, struct job *job)
-{
-    if (job->absent_warned)
-        return;
-    job->absent_warned = true;
-    say(pr,
-        "%u of %u ranks ended without PMI init: others that wait for them in a fence will wait for "
-        "ever",
-        job->n_absent, job->n_ranks);
-}
-
-static void rank_exited(struct pmirun *pr, struct rank *r, int code)
-{
-    struct job *job = r->job;
-    char name[RANK_NAME_BYTES];
-
-    rank_name(pr, r, name);
-    if (r->pmi_state == PMIWIRE_CONN_INITED) {
-        say(pr,
-            "%s (pid %d, %s) exited with status %d after PMI init, without finalize; stopping the "
-            "job",
-            name, (int)r->pid, program(r), code);
-        job_stop(pr, code ? code : STATUS_NOFINALIZE);
-        return;
-    }
-    if (r->pmi_state == PMIWIRE_CONN_NEW) {
-        job->n_absent++;
-        if (code && job->n_inited) {
-            say(pr,
-                "%s (pid %d, %s) exited with status %d before PMI init, while others wait for it; "
-                "stopping the job",
-                name, (int)r->pid, program(r), code);
-            job_stop(pr, code);
-            return;
-        }
-        if (code && !job->early_status)
-            job->early_status = code;
-        if (!code && job->n_inited)
-            warn_absent(pr, job);
-    }
-    if (code && !pr->status_set) {
-        say(pr, "%s (pid %d, %s) exited with status %d", name, (int)r->pid, program(r), code);
-        job_set_status(pr, code);
-    }
-}
-
-static void rank_inited(struct pmirun *pr, struct rank *r)
-{
-    struct job *job = r->job;
-
-    job->n_inited++;
-    if (pr->stopping || job->n_absent == 0)
-        return;
-    if (job->early_status) {
-        say(pr,
-            "a rank exited with status %d before PMI init, and others wait for it; stopping the "
-            "job",
-            job->early_status);
-        job_stop(pr, job->early_status);
-    } else {
-        warn_absent(pr, job);
-    }
-}
-
-void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
-{
-    uint64_t t = clock_ns() - pr->start_ns;
-
-    if (state != PMIWIRE_CONN_FAILED)
-        r->pmi_state = state;
-    else if (r->pmi_state == PMIWIRE_CONN_INITED)
-        r->hung_up = true;
-    if (state == PMIWIRE_CONN_FINALIZED)
-        wait_rank_gone(pr, r);
-    if (pr->agent) {
-        pr->agent->state(pr, r, state);
-        return;
-    }
-    trace(pr, "%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
-          state == PMIWIRE_CONN_INITED      ? "init"
-          : state == PMIWIRE_CONN_FINALIZED ? "finalize"
-                                            : "ends");
-    if (state == PMIWIRE_CONN_INITED) {
-        if (!pr->at.first_init)
-            pr->at.first_init = t;
-        pr->at.last_init = t;
-        rank_inited(pr, r);
-    } else if (state == PMIWIRE_CONN_FINALIZED) {
-        if (!pr->at.first_finalize)
-            pr->at.first_finalize = t;
-        pr->at.last_finalize = t;
-    }
-}
+/* ---- what stops the job ---- */
 
 /*
- * Ranks that lose a peer abort, and then the peer's end is the cause to be told, not theirs. Its
- * descriptors are closed before it can be reaped, its PMI connection, the lowest, before those that
- * peers look at. So an abort is judged at the end of a batch of events, after all that have died
- * are reaped; and while somebody has hung up whose end is still to come, not before that, or
- * DYING_NS.
+ * Ranks that lose a peer abort, or end, and then the peer's end is the cause to be told, not
+ * theirs. Its descriptors are closed before it can be reaped, its PMI connection, the lowest,
+ * before those that peers look at. So such an end is judged at the end of a batch of events, after
+ * all that have died are reaped; and while somebody has hung up whose end is still to come, not
+ * before that, or DYING_NS.
  */
-void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message)
+static void accuse(struct pmirun *pr, struct rank *r, int status, const char *text)
 {
-    if (pr->stopping || r->aborted || r->job->abandoned)
+    struct cause *c = &pr->cause;
+
+    if (c->by)
         return;
-    r->aborted = true;
-    if (pr->agent) {
-        pr->agent->aborted(pr, r, exitcode, message);
+    *c = (struct cause){.by = r, .status = status, .since_ns = pr->now_ns};
+    snprintf(c->text, sizeof(c->text), "%s", text);
+}
+
+/* The end of a rank that stops the job. */
+static void ended_badly(struct pmirun *pr, struct rank *r, int status, const char *text)
+{
+    if (pr->stuck.gone && pr->stuck.gone != r) { /* perhaps for that one's sake */
+        accuse(pr, r, status, text);
         return;
     }
-    if (pr->abort.by)
-        return;
-    pr->abort.by = r;
-    pr->abort.code = exitcode;
-    pr->abort.since_ns = pr->now_ns;
-    snprintf(pr->abort.text, sizeof(pr->abort.text), "%s", message);
+    say(pr, "%s; stopping the job", text);
+    job_stop(pr, status);
+}
+
+void job_stuck(struct pmirun *pr, struct job *job, uint32_t rank, uint32_t coll, uint32_t why)
+{
+    if (pr->agent)
+        pr->agent->stuck(pr, job, rank, coll, why);
+    else if (!pr->stopping && !job->abandoned && !pr->stuck.gone && rank < job->n_ranks)
+        pr->stuck = (struct stuck){&job->ranks[rank], coll, why, pr->now_ns};
 }
 
 static bool somebody_is_dying(const struct pmirun *pr)
@@ -463,34 +368,165 @@ static bool somebody_is_dying(const struct pmirun *pr)
     return false;
 }
 
-uint64_t job_abort_deadline(const struct pmirun *pr)
+bool job_is_accused(const struct pmirun *pr)
 {
-    if (!pr->abort.by)
-        return 0;
-    return pr->abort.since_ns + (somebody_is_dying(pr) ? DYING_NS : pr->head ? NODES_NS : 0);
+    return pr->cause.by || pr->stuck.gone;
 }
 
-void job_judge_abort(struct pmirun *pr)
+uint64_t job_judgement(const struct pmirun *pr)
 {
-    const struct rank *r;
-    char name[RANK_NAME_BYTES];
-    int status = pr->abort.code & 0xff;
+    uint64_t at = UINT64_MAX;
 
-    if (!pr->abort.by)
+    if (!job_is_accused(pr))
+        return 0;
+    if (pr->stopping || !pr->n_live)
+        return pr->now_ns;
+    if (pr->cause.by)
+        at = pr->cause.since_ns + (somebody_is_dying(pr) ? DYING_NS : pr->head ? NODES_NS : 0);
+    if (pr->stuck.gone && pr->stuck.since_ns + STUCK_NS < at)
+        at = pr->stuck.since_ns + STUCK_NS;
+    return at;
+}
+
+/* Of a process that ends, its connection is often seen to end first. */
+static const char *how_it_is_gone(const struct stuck *s)
+{
+    if (s->why == PMIWIRE_GONE_FINALIZED)
+        return "has finalized";
+    if (s->why == PMIWIRE_GONE_CUT_OFF)
+        return "was cut off from PMI";
+    if (s->gone->state != RANK_EXITED)
+        return "has closed its PMI connection";
+    return s->gone->pmi_state == PMIWIRE_CONN_NEW ? "has ended without PMI init" : "has ended";
+}
+
+static void say_stuck(struct pmirun *pr, const char *then)
+{
+    static const char *const colls[] = {"a fence", "an Allgather", "a Ring"};
+    const struct stuck *s = &pr->stuck;
+    char name[RANK_NAME_BYTES];
+
+    say(pr, "%s (pid %d, %s) %s: %s that other ranks wait in cannot complete%s",
+        rank_name(pr, s->gone, name), (int)s->gone->pid, program(s->gone), how_it_is_gone(s),
+        s->coll < sizeof(colls) / sizeof(colls[0]) ? colls[s->coll] : "a barrier", then);
+}
+
+void job_judge(struct pmirun *pr)
+{
+    struct cause *c = &pr->cause;
+    int status;
+
+    if (!job_is_accused(pr))
         return;
     job_reap(pr);
-    if (!pr->stopping && pr->n_live && pr->now_ns < job_abort_deadline(pr))
+    if (pr->now_ns < job_judgement(pr))
         return;
-    r = pr->abort.by;
-    pr->abort.by = NULL;
-    if (pr->stopping)
+    if (!pr->stopping) {
+        status = STATUS_STUCK;
+        if (pr->stuck.gone && pr->status_set) /* of the first that failed */
+            status = pr->status;
+        else if (c->by)
+            status = c->status;
+        if (pr->stuck.gone)
+            say_stuck(pr, c->by ? "" : "; stopping the job");
+        if (c->by)
+            say(pr, "%s; stopping the job", c->text);
+        job_stop(pr, status);
+    }
+    c->by = NULL;
+    pr->stuck.gone = NULL;
+}
+
+/* ---- how a rank ends ---- */
+
+static void rank_died(struct pmirun *pr, struct rank *r, int sig, bool dumped)
+{
+    char name[RANK_NAME_BYTES], text[512];
+
+    /* A signal that we passed on is the user's wish and needs no explanation. */
+    if (sig == pr->signals.last) {
+        job_stop(pr, STATUS_SIGNAL + sig);
         return;
-    say(pr, "%s (pid %d, %s) aborted with code %d%s%s; stopping the job", rank_name(pr, r, name),
-        (int)r->pid, program(r), (int)pr->abort.code, pr->abort.text[0] ? ": " : "",
-        pr->abort.text);
-    if (status == 0 && pr->abort.code != 0)
+    }
+    snprintf(text, sizeof(text), "%s (pid %d, %.200s) died of signal %d (%s%s)",
+             rank_name(pr, r, name), (int)r->pid, program(r), sig, strsignal(sig),
+             dumped ? ", core dumped" : "");
+    ended_badly(pr, r, STATUS_SIGNAL + sig, text);
+}
+
+static void rank_exited(struct pmirun *pr, struct rank *r, int code)
+{
+    char name[RANK_NAME_BYTES], text[512];
+
+    rank_name(pr, r, name);
+    if (r->pmi_state == PMIWIRE_CONN_INITED) {
+        snprintf(text, sizeof(text),
+                 "%s (pid %d, %.200s) exited with status %d after PMI init, without finalize", name,
+                 (int)r->pid, program(r), code);
+        ended_badly(pr, r, code ? code : STATUS_NOFINALIZE, text);
+    } else if (code && !pr->status_set) {
+        say(pr, "%s (pid %d, %s) exited with status %d", name, (int)r->pid, program(r), code);
+        job_set_status(pr, code);
+    }
+}
+
+/* ---- what it does meanwhile ---- */
+
+void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
+{
+    uint64_t t = clock_ns() - pr->start_ns;
+
+    if (state != PMIWIRE_CONN_FAILED)
+        r->pmi_state = state;
+    else if (r->pmi_state == PMIWIRE_CONN_INITED)
+        r->hung_up = true;
+    if (pr->agent) {
+        pr->agent->state(pr, r, state);
+        return;
+    }
+    trace(pr, "%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
+          state == PMIWIRE_CONN_INITED      ? "init"
+          : state == PMIWIRE_CONN_FINALIZED ? "finalize"
+                                            : "ends");
+    if (state == PMIWIRE_CONN_INITED) {
+        if (!pr->at.first_init)
+            pr->at.first_init = t;
+        pr->at.last_init = t;
+    } else if (state == PMIWIRE_CONN_FINALIZED) {
+        if (!pr->at.first_finalize)
+            pr->at.first_finalize = t;
+        pr->at.last_finalize = t;
+    }
+}
+
+void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message)
+{
+    char name[RANK_NAME_BYTES], text[512];
+    int status = exitcode & 0xff;
+
+    if (pr->stopping || r->aborted || r->job->abandoned)
+        return;
+    r->aborted = true;
+    if (pr->agent) {
+        pr->agent->aborted(pr, r, exitcode, message);
+        return;
+    }
+    if (exitcode != 0 && status == 0)
         status = 1; /* a shell sees 8 bits only: do not let 256 pass for success */
-    job_stop(pr, status);
+    snprintf(text, sizeof(text), "%s (pid %d, %.100s) aborted with code %d%s%s",
+             rank_name(pr, r, name), (int)r->pid, program(r), (int)exitcode, message[0] ? ": " : "",
+             message);
+    accuse(pr, r, status, text);
+}
+
+/* ---- the end of a job ---- */
+
+/* Nobody asks for its pairs any more. */
+static void forget_pairs(struct pmirun *pr, struct job *job)
+{
+    pmiwire_server_job_remove(pr->server, job->id);
+    table_destroy(job);
+    gather_destroy(job);
 }
 
 /* Its last rank here has. */
@@ -499,15 +535,10 @@ static void job_ended(struct pmirun *pr, struct job *job)
     if (job->ended)
         return;
     job->ended = true;
-    if (pr->node)
-        pr->node->job_ended(pr, job);
-    if (!pr->head) {
-        pmiwire_server_job_remove(pr->server,
-                                  job->id); /* its exchange stays: other nodes may still ask here */
-        table_destroy(job);
-        gather_destroy(job);
-        wait_job_ended(pr, job);
-    }
+    if (pr->head)
+        pmiwire_server_names_drop(pr->server, job->number);
+    else if (!pr->agent) /* else other nodes may still ask here */
+        forget_pairs(pr, job);
 }
 
 /* Has all of it been started, or given up, wherever it is? An agent hears that from its head. */
@@ -523,7 +554,8 @@ static bool is_settled(const struct pmirun *pr, const struct job *job)
 /* Will nobody speak of this job any more? */
 static bool is_over(const struct pmirun *pr, const struct job *job)
 {
-    if (job->n_live || (pr->abort.by && pr->abort.by->job == job))
+    if (job->n_live || (pr->cause.by && pr->cause.by->job == job) ||
+        (pr->stuck.gone && pr->stuck.gone->job == job))
         return false;
     if (!is_settled(pr, job))
         return false;
@@ -548,9 +580,10 @@ void job_bury(struct pmirun *pr)
         }
         trace(pr, "job %u is over", job->number);
         job_ended(pr, job);
-        exchange_over(job);
         if (pr->head)
             pr->head->over(pr, job);
+        if (pr->agent)
+            forget_pairs(pr, job);
         *p = job->next;
         if (!*p)
             pr->jobs_tail = p;
@@ -566,7 +599,8 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     rank_index_remove(&pr->by_pid, r);
     /* What it said last may still wait in the socket: finalize, or an abort. */
     pmi_drain(pr, r);
-    wait_rank_gone(pr, r);
+    if (!pr->head)
+        pmiwire_server_rank_ended(pr->server, job->id, r->number);
     job->n_live--;
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;

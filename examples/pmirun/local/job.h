@@ -38,8 +38,6 @@ struct rank {
     enum rank_state state;
     uint32_t pmi_state; /* PMIWIRE_CONN_* as last reported; FAILED is not stored here */
     bool hung_up;       /* its connection ended between init and finalize */
-    bool gone;          /* it puts nothing any more: it has said finalize, or has exited and all
-                           that it said has been read */
     bool aborted;       /* it has asked for the end of all */
     uint32_t token;     /* PMI_PORT: its PMI_ID, good for one connection */
     bool token_used;
@@ -58,24 +56,16 @@ struct job {
     uint32_t *node_of;           /* by rank; NULL: all are here */
     uint32_t n_launching;        /* head: agents that have not started all of theirs */
     uint32_t n_members,
-        n_gave_up;     /* head: agents that have ranks of it; those that say that it failed */
-    uint32_t n_inited; /* ranks that ever completed PMI init */
-    uint32_t n_absent; /* ranks that exited without */
-    uint32_t n_gone;   /* ranks that put nothing any more */
-    bool absent_warned;
-    bool abandoned;   /* a spawn that failed: how its ranks end does not matter */
-    bool ended;       /* no rank of it is left here */
-    bool over;        /* agent: nor anywhere */
-    int early_status; /* of the first rank that failed without PMI init */
+        n_gave_up;  /* head: agents that have ranks of it; those that say that it failed */
+    bool abandoned; /* a spawn that failed: how its ranks end does not matter */
+    bool ended;     /* no rank of it is left here */
+    bool over;      /* agent: nor anywhere */
     bool spawned;
     uint64_t spawn_token;
-    uint32_t spawn_node;       /* head: of the rank that asked */
-    char *spawner;             /* kvsname of the job that spawned this one */
-    struct table *table;       /* its pairs in shared memory; NULL: the engine stores them */
-    struct gather *gather;     /* its Allgathers; NULL: they are pairs like others */
-    struct exchange *exchange; /* agent: its pairs between nodes; NULL: they are all here */
-    struct waits
-        *waits; /* Gets that wait for their key; NULL: none ever did, or the exchange has them */
+    uint32_t spawn_node;   /* head: of the rank that asked */
+    char *spawner;         /* kvsname of the job that spawned this one */
+    struct table *table;   /* its pairs in shared memory; NULL: the engine stores them */
+    struct gather *gather; /* its Allgathers; NULL: none yet */
     struct app *apps;
     uint32_t n_apps;
     struct rank *ranks;
@@ -93,11 +83,20 @@ struct job_plan {
     uint32_t *node_of;   /* by rank, becomes the job's; NULL: all here */
 };
 
-/* A rank that asked for the end of all, until that is judged. */
-struct abort {
-    struct rank *by; /* NULL: nobody has, or it has been judged */
-    int32_t code;
-    char text[256];
+/* A rank that asked for the end of all, or ended badly while something was stuck, until that is
+ * judged: it may have done so for another one's sake. */
+struct cause {
+    struct rank *by; /* NULL: none, or it has been judged */
+    int status;
+    char text[512];
+    uint64_t since_ns;
+};
+
+/* A collective that cannot complete, until that is judged: how the rank that it lacks ends may say
+ * more. */
+struct stuck {
+    struct rank *gone;  /* NULL: none, or it has been judged */
+    uint32_t coll, why; /* PMIWIRE_COLL_*, PMIWIRE_GONE_* */
     uint64_t since_ns;
 };
 
@@ -127,9 +126,13 @@ void job_abandon(struct pmirun *pr, struct job *job);
 /* A rank reached or left init ... finalize, or asked for the end of all. */
 void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state);
 void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message);
-/* Acts on an abort, unless another rank is about to die, of what the abort may come from. */
-void job_judge_abort(struct pmirun *pr);
-uint64_t job_abort_deadline(const struct pmirun *pr);
+/* A collective cannot complete, since a rank is gone. */
+void job_stuck(struct pmirun *pr, struct job *job, uint32_t rank, uint32_t coll, uint32_t why);
+/* Acts on an abort and the like, unless another rank is about to die, of what it may come from; and
+ * on what is stuck, after a while. */
+void job_judge(struct pmirun *pr);
+bool job_is_accused(const struct pmirun *pr);    /* is there something to judge? */
+uint64_t job_judgement(const struct pmirun *pr); /* when, 0: there is not */
 /* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
 void job_stop(struct pmirun *pr, int status);
 /* Its second half, without a verdict. */

@@ -5,7 +5,6 @@
 
 #include "launch.h"
 #include "pmirun.h"
-#include "waiting_gets.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -75,7 +74,6 @@ static void run_deadlines(struct pmirun *pr)
         input_retry(pr);
     if (passed(pr, pr->tick_ns)) {
         pmiwire_server_tick(pr->server, pr->now_ns);
-        wait_tick(pr);
         pr->tick_ns = pr->now_ns + TICK_NS;
     }
     if (passed(pr, pr->deadline_ns)) {
@@ -105,7 +103,7 @@ static void close_streams(struct pmirun *pr)
 /* All processes have ended: are their leftovers gone and their last words said? */
 static bool finished(struct pmirun *pr)
 {
-    if (pr->n_live || pr->launch || pr->abort.by)
+    if (pr->n_live || pr->launch || job_is_accused(pr))
         return false;
     if (pr->node && !pr->node->may_end(pr))
         return false;
@@ -136,7 +134,7 @@ static int wait_ms(const struct pmirun *pr)
     sooner(&next, pr->input.retry_ns);
     sooner(&next, pr->tick_ns);
     sooner(&next, pr->deadline_ns);
-    sooner(&next, job_abort_deadline(pr));
+    sooner(&next, job_judgement(pr));
     if (pr->node)
         sooner(&next, pr->node->deadline(pr));
     if (pr->n_live) {
@@ -192,7 +190,7 @@ int loop_run(struct pmirun *pr)
                 src->event(pr, src, ev[i].events);
         }
         if (n < BATCH) /* else more of what has happened waits to be seen */
-            job_judge_abort(pr);
+            job_judge(pr);
         flush(pr);
         pmi_bury(pr);
         job_bury(pr);

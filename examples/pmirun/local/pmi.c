@@ -9,7 +9,6 @@
 #include "pmirun.h"
 #include "spawn.h"
 #include "table.h"
-#include "waiting_gets.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -76,6 +75,11 @@ static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode
         job_rank_aborted(pr, c->rank, exitcode, text);
 }
 
+static void on_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t why)
+{
+    job_stuck(ctx, who->job_cookie, (uint32_t)who->rank, coll, why);
+}
+
 int pmi_init(struct pmirun *pr)
 {
     struct pmiwire_server_ops ops = {
@@ -87,21 +91,25 @@ int pmi_init(struct pmirun *pr)
         .abort = on_abort,
         .spawn = spawn_request,
         .put = table_on_put,
-        .get = table_on_get,
-        .ring = exchange_on_ring,
-        .fence = gather_on_fence,
+        .find = table_on_find,
+        .merge = table_on_merge,
+        .fenced = table_on_fenced,
+        .stuck = on_stuck,
+        .failed = exchange_on_failed,
     };
     struct pmiwire_server_opts opts = {.size = sizeof(opts)};
     int rc;
 
     if (pr->agent && pr->opt.n_nodes > 1) {
-        ops.publish = pr->agent->publish;
-        ops.unpublish = pr->agent->unpublish;
-        ops.lookup = pr->agent->lookup;
+        ops.send = exchange_on_send;
+        ops.name = pr->agent->name;
     }
+    if (!pr->opt.no_shm)
+        ops.gather = gather_on_values;
     opts.ops = &ops;
     opts.ctx = pr;
     opts.stall_ns = (uint64_t)(pr->opt.stall_s * 1e9);
+    opts.wait_ns = (uint64_t)(pr->opt.get_s * 1e9);
     if (pr->opt.pmi_1_2)
         opts.flags |= PMIWIRE_SERVER_PMI_1_2;
     rc = pmiwire_server_create(&opts, &pr->server);
@@ -152,7 +160,6 @@ static void close_conn(struct pmirun *pr, struct conn *c)
 {
     if (c->src.fd < 0)
         return;
-    wait_conn_closed(c);
     pmiwire_conn_close(c->pmi);
     loop_close(pr, &c->src);
     pr->conns.n--;
@@ -239,11 +246,10 @@ static ssize_t send_some(const struct pmirun *pr, struct conn *c, const void *p,
     return w > 0 ? w : send(c->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Writes what there is; closes a connection that has FAILED once that is done or cannot be. */
-static void conn_flush(struct pmirun *pr, struct conn *c)
+/* Writes what there is. How much could not be written yet. */
+static size_t conn_write(struct pmirun *pr, struct conn *c)
 {
     const void *p;
-    struct pmiwire_info_conn info;
     size_t n;
 
     while ((n = pmiwire_conn_output(c->pmi, &p)) > 0) {
@@ -265,6 +271,22 @@ static void conn_flush(struct pmirun *pr, struct conn *c)
             break;
         }
     }
+    return n;
+}
+
+void pmi_send_answers(struct pmirun *pr, const struct job *job)
+{
+    for (uint32_t i = 0; i < job->n_local; i++)
+        if (job->ranks[i].conn)
+            conn_write(pr, job->ranks[i].conn);
+}
+
+/* Writes what there is; closes a connection that has FAILED once that is done or cannot be. */
+static void conn_flush(struct pmirun *pr, struct conn *c)
+{
+    const size_t n = conn_write(pr, c);
+    struct pmiwire_info_conn info;
+
     pmiwire_conn_query(c->pmi, &info);
     if (info.state == PMIWIRE_CONN_FAILED) {
         trace(pr, "connection of rank %d closed: %s", c->rank ? (int)c->rank->number : -1,

@@ -10,17 +10,17 @@
 
 #include "loop.h"
 
+struct job;
 struct rank;
 
 struct conn {
     struct source src;
     struct pmiwire_conn *pmi;
-    struct rank *rank;     /* NULL: has not said yet who it is (PMI_PORT) */
-    bool armed;            /* waits for room to write */
-    bool queued;           /* in conns.ready */
-    bool table_sent;       /* the descriptor of its job's table, or there is none to be sent */
-    uint32_t n_arrays;     /* of its job's Allgathers, those whose descriptor has been sent */
-    struct waiter *waiter; /* its Get that waits for a key; NULL: none does */
+    struct rank *rank; /* NULL: has not said yet who it is (PMI_PORT) */
+    bool armed;        /* waits for room to write */
+    bool queued;       /* in conns.ready */
+    bool table_sent;   /* the descriptor of its job's table, or there is none to be sent */
+    uint32_t n_arrays; /* of its job's Allgathers, those whose descriptor has been sent */
     uint32_t n_diags;
     struct conn *next; /* in conns.ready, then in conns.grave */
 };
@@ -36,6 +36,8 @@ int pmi_attach(struct pmirun *pr, struct rank *r, int fd); /* takes fd */
 struct conn *pmi_new_conn(struct pmirun *pr, int fd, uint32_t job, int32_t rank, int *err);
 void pmi_drain(struct pmirun *pr, struct rank *r); /* reads what an exited rank has left */
 void pmi_flush_ready(struct pmirun *pr);
+/* Writes what a job's ranks can be told now; their connections stay as they are. */
+void pmi_send_answers(struct pmirun *pr, const struct job *job);
 void pmi_bury(struct pmirun *pr); /* frees what was closed in this batch */
 
 #endif

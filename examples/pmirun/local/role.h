@@ -37,8 +37,7 @@ struct node_ops {
     void (*bury)(struct pmirun *pr);               /* frees what was closed in this batch */
     bool (*may_end)(struct pmirun *pr); /* all ranks known here have ended: have the others'? */
     bool (*ended)(struct pmirun *pr);   /* and all has been said, here: there too? */
-    void (*job_ended)(struct pmirun *pr, const struct job *job); /* no rank of it is left here */
-    void (*stop)(struct pmirun *pr);                             /* we leave: free what there is */
+    void (*stop)(struct pmirun *pr);    /* we leave: free what there is */
 };
 
 /* What an agent reports to its head. */
@@ -59,15 +58,15 @@ struct agent_ops {
     void (*signalled)(struct pmirun *pr, int sig);  /* we are told to end */
     void (*spawn)(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
                   uint64_t token);
+    /* A collective cannot complete, since this rank is gone. */
+    void (*stuck)(struct pmirun *pr, const struct job *job, uint32_t rank, uint32_t coll,
+                  uint32_t why);
     /* The server's, see pmiwire/server.h. */
-    int (*publish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
-                   struct pmiwire_str port);
-    int (*unpublish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service);
-    int (*lookup)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
-                  uint64_t token, struct pmiwire_str *port);
-    /* To the exchange of a job on another node; and: it cannot be reached any more. */
-    void (*send)(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
-                 uint32_t n_iov);
+    int (*name)(void *ctx, const struct pmiwire_peer *who, uint32_t what,
+                struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
+    /* A frame for another node, as the server's op; and: it cannot be reached any more. */
+    int (*send)(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                uint32_t n_iov);
     void (*lost)(struct pmirun *pr, uint32_t node, const char *why);
 };
 

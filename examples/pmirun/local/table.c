@@ -6,11 +6,9 @@
  */
 #include "table.h"
 
-#include "exchange.h"
 #include "gather.h"
 #include "pmirun.h"
 #include "shmname.h"
-#include "waiting_gets.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -96,18 +94,6 @@ void table_destroy(struct job *job)
     job->table = NULL;
 }
 
-void table_settled(struct pmirun *pr, struct job *job)
-{
-    struct table *t = job->table;
-
-    if (!t || !t->name[0])
-        return;
-    unlink(t->name);
-    t->name[0] = '\0';
-    if (!t->ended) /* who connects from now on asks */
-        pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
-}
-
 int table_fd(const struct job *job)
 {
     return job->table && !job->table->ended ? shmht_writer_share(job->table->writer, NULL) : -1;
@@ -157,25 +143,10 @@ int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
     return pmiwire_server_put(pr->server, job->id, key, value);
 }
 
-/* With the NUL that makes it a string where it will lie. */
-static int tell_others(struct job *job, int32_t rank, struct pmiwire_str key,
-                       struct pmiwire_str value, uint32_t hint)
+int table_on_merge(void *ctx, const struct pmiwire_peer *peer, const void *block, size_t bytes)
 {
-    char small[1100], *text = value.len < sizeof(small) ? small : malloc(value.len + 1);
-    int rc;
-
-    if (!text)
-        return -ENOMEM;
-    memcpy(text, value.ptr, value.len);
-    text[value.len] = '\0';
-    rc = exchange_put(job, rank, key, (struct pmiwire_str){text, value.len + 1}, hint);
-    if (text != small)
-        free(text);
-    return rc;
-}
-
-int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t bytes)
-{
+    struct pmirun *pr = ctx;
+    struct job *job = peer->job_cookie;
     struct table *t = job->table;
     struct pmiwire_keyval pair;
     size_t pos = 0;
@@ -199,29 +170,21 @@ int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t by
 }
 
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-                 struct pmiwire_str value, uint32_t hint)
+                 struct pmiwire_str value)
 {
-    struct pmirun *pr = ctx;
-    struct job *job = who->job_cookie;
-    int rc = 0;
-
-    if (!gather_put(job, who->rank, key, value)) {
-        if (!job->exchange || hint != PMIWIRE_HINT_SPARSE)
-            rc = table_put(pr, job, key, value);
-        if (rc == 0 && job->exchange)
-            rc = tell_others(job, who->rank, key, value, hint);
-    }
-    if (rc == 0)
-        wait_put(pr, job, key, value);
-    return rc;
+    return table_put(ctx, who->job_cookie, key, value);
 }
 
-int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key,
-               struct pmiwire_str *value)
+int table_on_find(void *ctx, const struct pmiwire_peer *peer, struct pmiwire_str key,
+                  struct pmiwire_str *value)
 {
+    struct pmirun *pr = ctx;
+    const struct job *job = peer->job_cookie;
     const struct table *t = job->table;
     struct shmht_bytes found;
 
+    if (gather_find(job, key, value) == 0)
+        return 0;
     if ((!t || t->ended) && pmiwire_server_get(pr->server, job->id, key, value) == 0)
         return 0;
     if (!t || shmht_get(t->view, key.ptr, key.len, &found) != 0)
@@ -230,22 +193,17 @@ int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key,
     return 0;
 }
 
-int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid,
-                 struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value)
+void table_on_fenced(void *ctx, const struct pmiwire_peer *peer)
 {
     struct pmirun *pr = ctx;
-    struct job *job = job_id == who->job ? who->job_cookie : job_by_id(pr, job_id);
+    struct job *job = peer->job_cookie;
+    struct table *t = job->table;
 
-    if (!job)
-        return PMIWIRE_ENOENT;
-    if (gather_get(job, key, value) == 0 || table_find(pr, job, key, value) == 0)
-        return 0;
-    if (job->exchange)
-        return exchange_get(job, who->job == job_id ? who->rank : PMIWIRE_RANK_NONE, key, srcid,
-                            how, token, value);
-    if (how == PMIWIRE_GET_LOCAL)
-        return PMIWIRE_ENOENT;
-    if (srcid < -1 || srcid >= (int64_t)job->n_ranks)
-        return -EINVAL;
-    return how == PMIWIRE_GET_WAIT ? wait_begin(pr, job, who, srcid, key, token) : PMIWIRE_ENOENT;
+    gather_settled(pr, job);
+    if (!t || !t->name[0])
+        return;
+    unlink(t->name); /* every rank has opened it; it would outlive a pmirun that is killed */
+    t->name[0] = '\0';
+    if (!t->ended) /* who connects from now on asks */
+        pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
 }

@@ -15,19 +15,14 @@ const char *table_why(int rc); /* an error of libshmht's or the system's */
 void table_create(struct pmirun *pr,
                   struct job *job); /* without shared memory job->table stays NULL */
 void table_destroy(struct job *job);
-/* Every rank has been told where it is, and has opened it: its name is not needed any more, and
- * would outlive a pmirun that is killed. */
-void table_settled(struct pmirun *pr, struct job *job);
 int table_fd(const struct job *job); /* what readers get, -1: none */
 int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value);
-/* Pairs that other nodes have put, with the NUL of their values: a block of libshmht's or of the
- * exchange. */
-int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t bytes);
-int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key,
-               struct pmiwire_str *value);
+/* For the server, see pmiwire/server.h. A block's values have a NUL behind them. */
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
-                 struct pmiwire_str value, uint32_t hint);
-int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid,
-                 struct pmiwire_str key, uint32_t how, uint64_t token, struct pmiwire_str *value);
+                 struct pmiwire_str value);
+int table_on_find(void *ctx, const struct pmiwire_peer *peer, struct pmiwire_str key,
+                  struct pmiwire_str *value);
+int table_on_merge(void *ctx, const struct pmiwire_peer *peer, const void *block, size_t bytes);
+void table_on_fenced(void *ctx, const struct pmiwire_peer *peer);
 
 #endif

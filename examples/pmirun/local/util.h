@@ -20,6 +20,7 @@
 #define STATUS_NOFINALIZE 251 /* a rank left after PMI init without finalize, with status 0 */
 #define STATUS_OUTPUT     252 /* output could not be written */
 #define STATUS_NODE       253 /* a node could not be reached, or was lost */
+#define STATUS_STUCK      254 /* a collective cannot complete: a rank that it needs is gone */
 
 struct pmirun;
 struct rank;

@@ -314,6 +314,18 @@ static void tell_failed(struct pmirun *pr, int status)
     agent_tell_number(pr, MSG_STATUS, (uint32_t)status);
 }
 
+static void tell_stuck(struct pmirun *pr, const struct job *job, uint32_t rank, uint32_t coll,
+                       uint32_t why)
+{
+    struct msg *m = agent_msg(pr, MSG_STUCK);
+
+    msg_u32(m, job->number);
+    msg_u32(m, rank);
+    msg_u32(m, coll);
+    msg_u32(m, why);
+    agent_tell(pr);
+}
+
 static bool tell_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
 {
     struct msg *m;
@@ -419,8 +431,7 @@ void agent_lost(struct pmirun *pr, uint32_t node, const char *why)
     msg_u32(m, node);
     msg_string(m, why);
     agent_tell(pr);
-    for (struct job *job = pr->jobs; job; job = job->next)
-        exchange_lost(job, node);
+    exchange_lost(pr, node);
 }
 
 /* A link to another agent; NULL when it cannot be made. */
@@ -435,8 +446,8 @@ static struct netconn *link_to(struct pmirun *pr, uint32_t node, int *err)
 
 /* A link that cannot be made, or that broke, is told when the exchange is not in the middle of
  * something. */
-static void send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
-                       uint32_t n_iov)
+static int send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                      uint32_t n_iov)
 {
     struct agent *a = &pr->nodes->agent;
     struct netconn *out;
@@ -457,6 +468,7 @@ static void send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const str
         a->peers[node].broken = err;
         a->any_broken = true;
     }
+    return 0;
 }
 
 static void check_links(struct pmirun *pr)
@@ -499,7 +511,7 @@ bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     job = job_by_number(pr, number);
     if (!job)
         return job_was(pr, number) || keep_early(&pr->nodes->agent, node, number, in.p, in.left);
-    return exchange_frame(job, node, in.p, in.left);
+    return exchange_frame(pr, job, node, in.p, in.left);
 }
 
 void agent_begin_exchange(struct pmirun *pr, struct job *job)
@@ -518,7 +530,7 @@ void agent_begin_exchange(struct pmirun *pr, struct job *job)
         if (a->early_tail == &e->next)
             a->early_tail = p;
         a->early_bytes -= e->n;
-        if (!exchange_frame(job, e->from, e->bytes, e->n))
+        if (!exchange_frame(pr, job, e->from, e->bytes, e->n))
             agent_lost(pr, e->from, "what it says makes no sense");
         free(e);
     }
@@ -576,7 +588,6 @@ static void progress(struct pmirun *pr)
 static void stop(struct pmirun *pr)
 {
     ucx_stop(pr);
-    names_free(&pr->nodes->names);
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }
 
@@ -588,7 +599,6 @@ const struct node_ops agent_node_ops = {
     .bury = net_bury,
     .may_end = may_end,
     .ended = ended,
-    .job_ended = names_job_ended,
     .stop = stop,
 };
 
@@ -608,9 +618,8 @@ const struct agent_ops agent_ops = {
     .failed = tell_failed,
     .signalled = signalled,
     .spawn = agent_spawn,
-    .publish = names_on_publish,
-    .unpublish = names_on_unpublish,
-    .lookup = names_on_lookup,
+    .stuck = tell_stuck,
+    .name = names_on_name,
     .send = send_frame,
     .lost = agent_lost,
 };

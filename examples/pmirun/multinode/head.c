@@ -200,6 +200,18 @@ static bool on_done(struct pmirun *pr, struct node *node, struct msg_in *in)
     return !in->bad;
 }
 
+static bool on_stuck(struct pmirun *pr, struct msg_in *in)
+{
+    uint32_t number = get_u32(in), rank = get_u32(in), coll = get_u32(in), why = get_u32(in);
+    struct job *job = job_by_number(pr, number);
+
+    if (in->bad || (!job && !job_was(pr, number)) || (job && rank >= job->n_ranks))
+        return false;
+    if (job)
+        job_stuck(pr, job, rank, coll, why);
+    return true;
+}
+
 static bool on_rank(struct pmirun *pr, struct node *node, uint8_t what, struct msg_in *in)
 {
     struct rank *r = get_rank(pr, node, in);
@@ -271,10 +283,8 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_LAUNCHED:
     case MSG_FAILED: return on_job(pr, what, &in);
     case MSG_TOOK: head_input_room(pr, get_u32(&in)); return !in.bad;
-    case MSG_PUBLISH: return names_published(pr, &in, false);
-    case MSG_UNPUBLISH: return names_published(pr, &in, true);
-    case MSG_LOOKUP: return names_asked(pr, node->id, &in);
-    case MSG_SIGNED: return names_sign(pr, &in);
+    case MSG_NAME: return names_asked(pr, node, &in);
+    case MSG_STUCK: return on_stuck(pr, &in);
     case MSG_SPAWN: return on_spawn(pr, node, &in);
     case MSG_HERE: return true;
     case MSG_FATAL:

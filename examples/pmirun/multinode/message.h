@@ -34,10 +34,8 @@ enum message {
     MSG_FATAL,     /* u32 status: the job must be stopped */
     MSG_LOST,      /* u32 node, text why: no connection to it any more */
     MSG_DONE,      /* u32 n, n u64: counters */
-    MSG_PUBLISH,   /* u32 job, text name, text port */
-    MSG_UNPUBLISH, /* u32 job, text name, text */
-    MSG_LOOKUP,    /* u64 token, text name */
-    MSG_SIGNED,    /* u32: the number of MSG_SIGN */
+    MSG_NAME,      /* u64 token, u32 job, u32 PMIWIRE_NAME_*, text name, text port */
+    MSG_STUCK,     /* u32 job, u32 rank that is gone, u32 PMIWIRE_COLL_*, u32 PMIWIRE_GONE_* */
     MSG_HERE,      /* the answer to MSG_ASK */
     MSG_STATUS,    /* u32 status: the job fails, and goes on */
     /* head to agent */
@@ -51,8 +49,7 @@ enum message {
     MSG_ROOM,       /* u32 1 or 2, u32 bytes of output that were taken */
     MSG_INPUT,      /* text for rank 0's stdin; an empty one is its end */
     MSG_SPAWNED,    /* u64 token, u32 rc as int32, text its job id */
-    MSG_FOUND,      /* u64 token, u32 rc as int32, text port */
-    MSG_SIGN,       /* u32: to be sent back */
+    MSG_NAMED,      /* u64 token, u32 rc as int32, text port: the answer to MSG_NAME */
     MSG_ASK,        /* are you there? */
     MSG_END,        /* all ranks have ended: sweep, say DONE and leave */
     /* agent to agent */

@@ -557,7 +557,6 @@ static bool ended(struct pmirun *pr)
 
 static void stop(struct pmirun *pr)
 {
-    names_free(&pr->nodes->names);
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }
 
@@ -569,7 +568,6 @@ const struct node_ops head_node_ops = {
     .bury = net_bury,
     .may_end = may_end,
     .ended = ended,
-    .job_ended = names_job_ended,
     .stop = stop,
 };
 
@@ -603,6 +601,7 @@ void head_set_up(struct pmirun *pr)
 {
     static struct nodes nodes;
     uint32_t *node_of;
+    int err;
 
     pr->nodes = &nodes;
     pr->node = &head_node_ops;
@@ -613,5 +612,8 @@ void head_set_up(struct pmirun *pr)
     node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
     nodes_place(pr, pr->opt.n_procs, NULL, node_of);
     job_create_first(pr, node_of);
+    err = names_init(pr);
+    if (err)
+        die(STATUS_RESOURCES, "cannot keep published names: %s", any_strerror(err));
     start(pr);
 }

@@ -12,7 +12,6 @@
 
 struct nodes {
     struct net net;
-    struct names names;
     struct head head;
     struct agent agent;
 };

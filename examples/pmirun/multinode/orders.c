@@ -296,20 +296,14 @@ static bool on_spawned(struct pmirun *pr, struct msg_in *in)
     return !in->bad;
 }
 
-static bool on_found(struct pmirun *pr, struct msg_in *in)
+static bool on_named(struct pmirun *pr, struct msg_in *in)
 {
     uint64_t token = get_u64(in);
     int32_t rc = (int32_t)get_u32(in);
     struct pmiwire_str port = get_str(in);
 
     if (!in->bad && pr->server)
-        pmiwire_server_get_done(pr->server, token, rc, port);
-    return !in->bad;
-}
-
-static bool on_sign(struct pmirun *pr, struct msg_in *in)
-{
-    agent_tell_number(pr, MSG_SIGNED, get_u32(in));
+        pmiwire_server_name_done(pr->server, token, rc, port);
     return !in->bad;
 }
 
@@ -383,8 +377,7 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
     case MSG_ROOM: return on_room(pr, &in);
     case MSG_INPUT: return on_input(pr, &in);
     case MSG_SPAWNED: return on_spawned(pr, &in);
-    case MSG_FOUND: return on_found(pr, &in);
-    case MSG_SIGN: return on_sign(pr, &in);
+    case MSG_NAMED: return on_named(pr, &in);
     case MSG_ASK: return on_ask(pr);
     case MSG_END: pr->nodes->agent.ending = true; return true;
     default: return false;

@@ -542,7 +542,7 @@ static void begin_head(struct world *w, bool with_prelude)
     plan.node_of = calloc(4, sizeof(*plan.node_of));
     check(plan.node_of != NULL);
     nodes_place(pr, 4, NULL, plan.node_of);
-    check(job_create(pr, &plan, &err) != NULL);
+    check(job_create(pr, &plan, &err) != NULL && names_init(pr) == 0);
     for (int i = 0; i < LINKS; i++)
         connect_link(w, i, (uint32_t)i, false);
     for (int i = 0; i < LINKS && with_prelude; i++)
@@ -651,7 +651,6 @@ static void end_world(struct world *w)
         job_free(pr, job);
     }
     pmiwire_server_destroy(pr->server);
-    names_free(&w->nodes.names);
     end_agent(&w->nodes.agent);
     for (uint32_t i = 0; i < LINKS && w->nodes.head.nodes; i++) {
         free(w->nodes.head.nodes[i].name);
@@ -747,12 +746,14 @@ static void pass_time(struct pmirun *pr, unsigned how_much)
 {
     pr->now_ns += how_much * 50 * NS_PER_MS;
     if (pr->agent) {
+        if (pr->server)
+            pmiwire_server_tick(pr->server, pr->now_ns);
         launch_all(pr);
         if (!pr->n_live && pr->node->may_end(pr))
             pr->node->ended(pr);
     } else {
         pr->node->run_deadlines(pr);
-        if (!pr->n_live && !pr->abort.by)
+        if (!pr->n_live && !job_is_accused(pr))
             pr->node->may_end(pr);
     }
 }
@@ -827,7 +828,7 @@ static void run_world(struct world *w, const uint8_t *data, size_t size)
     while (at + 2 <= size) {
         at += step(w, data + at, size - at);
         listen_to_server(w);
-        job_judge_abort(&w->pr);
+        job_judge(&w->pr);
         w->pr.node->progress(&w->pr);
         listen_to_server(w);
         job_bury(&w->pr);
