@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "ops.h"
 #include "pmi.h"
 #include "pmi2.h"
 
@@ -12,6 +13,7 @@ _Static_assert(CORE_OK == PMI_SUCCESS && CORE_OK == PMI2_SUCCESS, "one number");
 _Static_assert(CORE_FAIL == PMI_FAIL && CORE_FAIL == PMI2_FAIL, "one number");
 _Static_assert(CORE_NOT_INITIALIZED == PMI_ERR_INIT && CORE_NOT_INITIALIZED == PMI2_ERR_INIT,
                "one number");
+_Static_assert(PMI_MAX_OUTSTANDING == PMI2_MAX_OUTSTANDING, "one number");
 _Static_assert(PMI_ERR_NOMEM == PMI2_ERR_NOMEM && PMI_ERR_INVALID_ARG == PMI2_ERR_INVALID_ARG &&
                    PMI_ERR_INVALID_KEY_LENGTH == PMI2_ERR_INVALID_KEY_LENGTH &&
                    PMI_ERR_INVALID_VAL == PMI2_ERR_INVALID_VAL &&
@@ -61,8 +63,8 @@ int core_ask(int queued, struct pmiwire_event *ev)
 
 int core_ask_about(uint32_t op, const char *about, struct pmiwire_event *ev)
 {
-    return core_ask(pmiwire_client_ask(core.session.client, op, pmiwire_strz(about), SESSION_ASK),
-                    ev);
+    return core_ask(
+        pmiwire_client_ask(session_ready(&core.session), op, pmiwire_strz(about), SESSION_ASK), ev);
 }
 
 int check_string(int rc, const struct pmiwire_str *value)
@@ -131,9 +133,10 @@ int core_end(void)
     int rc = 0;
 
     if (!core.alone) {
-        rc = core_ask(pmiwire_client_finalize(core.session.client, SESSION_ASK), &ev);
+        rc = core_ask(pmiwire_client_finalize(session_ready(&core.session), SESSION_ASK), &ev);
         session_close(&core.session);
     }
+    ops_free();
     pairs_free(&core.pairs);
     core.initialized = 0;
     core.finalized = 1;
@@ -160,8 +163,13 @@ int core_put(const char *key, const char *value, int hint)
 
     if (core.alone || core.keeps_pairs)
         rc = pairs_prepare(&core.pairs, key, value, &pair);
-    if (rc == 0 && !core.alone)
-        rc = session_put(&core.session, pmiwire_strz(key), pmiwire_strz(value), (uint32_t)hint);
+    if (rc == 0 && !core.alone) {
+        rc = op_put(key, value, hint, pair);
+        if (rc == 0) /* it keeps the pair */
+            return 0;
+        if (rc == 1)
+            rc = session_put(&core.session, pmiwire_strz(key), pmiwire_strz(value), (uint32_t)hint);
+    }
     if (rc == 0 && pair)
         pairs_add(&core.pairs, pair);
     else
@@ -225,7 +233,7 @@ int core_publish(const char *service, const char *port)
 {
     struct pmiwire_event ev;
 
-    return core_ask(pmiwire_client_publish(core.session.client, pmiwire_strz(service),
+    return core_ask(pmiwire_client_publish(session_ready(&core.session), pmiwire_strz(service),
                                            pmiwire_strz(port), SESSION_ASK),
                     &ev);
 }

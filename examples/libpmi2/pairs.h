@@ -15,13 +15,13 @@ struct pair {
 struct pairs {
     struct pair *first, *last;
     struct pair **buckets;
-    size_t n, n_buckets; /* n_buckets: a power of two, at least n; or 0 */
+    size_t n, n_buckets; /* n_buckets: a power of two; or 0 */
 };
 
 struct pair *pairs_find(const struct pairs *pairs, const char *key);
 /* Allocate all that it takes to add this pair; copies both. 0 or -ENOMEM. */
 int pairs_prepare(struct pairs *pairs, const char *key, const char *value, struct pair **pair);
-/* Add the pair prepared last, or give its value to the key's pair. Cannot fail. */
+/* Add a pair that was prepared, or give its value to the key's pair. Cannot fail. */
 void pairs_add(struct pairs *pairs, struct pair *pair);
 /* Free a pair that was prepared and not added, or NULL. */
 void pairs_drop(struct pair *pair);

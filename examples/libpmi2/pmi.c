@@ -22,6 +22,7 @@
 #include <pmiwire/mapping.h>
 
 #include "core.h"
+#include "ops.h"
 #include "pmi.h"
 #include "spawn.h"
 
@@ -155,15 +156,35 @@ int PMI_Get_id_length_max(int *length)
 
 int PMI_Barrier(void)
 {
-    struct pmiwire_event ev;
+    struct op *op;
     int rc = core_enter();
 
     if (rc != PMI_SUCCESS)
         return rc;
-    if (!core.alone)
-        rc = core_ask(pmiwire_client_fence(core.session.client, pmiwire_strz(NULL), SESSION_ASK),
-                      &ev);
-    return leave(rc);
+    rc = op_fence(1, &op);
+    return leave(rc == 0 ? op_complete(op, NULL, NULL) : rc);
+}
+
+int PMI_Ibarrier(void)
+{
+    struct op *op;
+    int rc = core_enter();
+
+    return rc == PMI_SUCCESS ? leave(op_fence(0, &op)) : rc;
+}
+
+int PMI_Wait(void)
+{
+    int rc = core_enter();
+
+    return rc == PMI_SUCCESS ? leave(op_complete(op_oldest(OP_FENCE), NULL, NULL)) : rc;
+}
+
+int PMI_Test(int *done)
+{
+    int rc = done ? core_enter() : PMI_ERR_INVALID_ARG;
+
+    return rc == PMI_SUCCESS ? leave(op_complete(op_oldest(OP_FENCE), NULL, done)) : rc;
 }
 
 /* ---- the ranks of this node, from PMI_process_mapping ---- */
@@ -340,6 +361,18 @@ int PMI_KVS_Put_hinted(const char kvsname[], const char key[], const char value[
     return rc == PMI_SUCCESS ? leave(core_put(key, value, hint)) : rc;
 }
 
+int PMI_KVS_Put_refused(char key[], int keylen, int *error)
+{
+    int rc = key && error ? core_enter() : PMI_ERR_INVALID_ARG, why = 0;
+
+    if (rc != PMI_SUCCESS)
+        return rc;
+    rc = op_refused(key, keylen, &why);
+    if (rc == 0)
+        *error = code(why);
+    return leave(rc);
+}
+
 int PMI_KVS_Commit(const char kvsname[])
 {
     int rc = enter_space(kvsname);
@@ -476,7 +509,7 @@ int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], cons
         rc = spawn_describe(&list[i], cmds[i], -1, argvs ? argvs[i] : NULL, maxprocs[i], &infos);
     }
     if (rc == 0)
-        rc = core_ask(pmiwire_client_spawn(core.session.client, &req, SESSION_ASK), &ev);
+        rc = core_ask(pmiwire_client_spawn(session_ready(&core.session), &req, SESSION_ASK), &ev);
     if (errors)
         spawn_errcodes(rc == 0 ? ev.msg : NULL, errors, n);
     for (int i = 0; errors && rc != 0 && i < n; i++)

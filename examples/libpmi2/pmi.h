@@ -90,6 +90,17 @@ int PMI_KVS_Put_hinted(const char kvsname[], const char key[], const char value[
 int PMI_KVS_Get_wait(const char kvsname[], int source, const char key[], char value[], int length);
 int PMI_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
 
+/*
+ * Extensions: a barrier that goes on while other calls are made, as pmi2.h has it for
+ * PMI2_KVS_Ifence(), PMI2_KVS_Wait() and PMI2_KVS_Test(). The first two have MVAPICH2's names;
+ * PMI_Test() and PMI_KVS_Put_refused() are ours.
+ */
+#define PMI_MAX_OUTSTANDING 16
+int PMI_Ibarrier(void);
+int PMI_Wait(void);
+int PMI_Test(int *done);
+int PMI_KVS_Put_refused(char key[], int keylen, int *error);
+
 /* An extension: how many Gets of this process were answered from shared memory, and how many by the
  * server. */
 int PMI_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked);

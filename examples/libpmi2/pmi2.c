@@ -10,30 +10,21 @@
 #include <string.h>
 
 #include "core.h"
+#include "ops.h"
 #include "pmi2.h"
 #include "spawn.h"
 
 #define EXIT_ABORT 1
-
-/* What goes on while other calls are made. */
-enum split { NOTHING, FENCE, GATHER };
-
-static struct {
-    enum split split;
-    void *gather_to;    /* of PMIX_Iallgather */
-    unsigned n_gathers; /* so far */
-    /* where there is no shared memory, what PMI2_SHMEM_Iallgather_wait() hands out */
-    char *gathered;
-} pmi;
 
 static const struct pmiwire_info_client *info(void)
 {
     return &core.session.info;
 }
 
+/* To ask of, and wait for the answer. */
 static struct pmiwire_client *client(void)
 {
-    return core.session.client;
+    return session_ready(&core.session);
 }
 
 /* Leave with PMI's number for what libpmiwire returned. OTHER: this server has no such thing. */
@@ -77,9 +68,6 @@ int PMI2_Finalize(void)
 
     if (rc != PMI2_SUCCESS)
         return rc;
-    free(pmi.gathered);
-    pmi.gathered = NULL;
-    pmi.split = NOTHING;
     return leave(core_end());
 }
 
@@ -91,9 +79,9 @@ int PMI2_Abort(int flag, const char msg[])
     if (msg)
         fprintf(stderr, "PMI2_Abort: %s\n", msg);
     if (core_enter_job() == PMI2_SUCCESS) {
-        core_ask(
-            pmiwire_client_abort(client(), EXIT_ABORT, pmiwire_strz(msg ? msg : ""), SESSION_ASK),
-            &ev);
+        core_ask(pmiwire_client_abort(core.session.client, EXIT_ABORT, pmiwire_strz(msg ? msg : ""),
+                                      SESSION_ASK),
+                 &ev);
         core_leave(0); /* what runs at exit may finalize */
     }
     exit(EXIT_ABORT);
@@ -295,59 +283,51 @@ int PMI2_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked)
     return core_leave(PMI2_SUCCESS);
 }
 
-/* ---- collectives, of which one at a time goes on by itself ---- */
-
-/* Begin a fence. 0, or why not. */
-static int begin(enum split what)
-{
-    int rc = 0;
-
-    if (pmi.split != NOTHING)
-        return PMIWIRE_ESTATE;
-    if (!core.alone) {
-        rc = pmiwire_client_fence(client(), pmiwire_strz(NULL), SESSION_SPLIT);
-        if (rc == 0)
-            session_split(&core.session);
-    }
-    if (rc == 0)
-        pmi.split = what;
-    return rc;
-}
-
-/* Complete it. */
-static int complete(enum split what)
-{
-    if (pmi.split != what)
-        return PMIWIRE_ESTATE;
-    pmi.split = NOTHING;
-    return core.alone ? 0 : session_join(&core.session);
-}
-
-static int entered(int rc, enum split what, int (*step)(enum split))
-{
-    return rc == PMI2_SUCCESS ? leave(step(what)) : rc;
-}
-
-static int both(enum split what)
-{
-    int rc = begin(what);
-
-    return rc == 0 ? complete(what) : rc;
-}
+/* ---- Fences and Allgathers, waited for or not ---- */
 
 int PMI2_KVS_Fence(void)
 {
-    return entered(core_enter(), FENCE, both);
+    struct op *op;
+    int rc = core_enter();
+
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    rc = op_fence(1, &op);
+    return leave(rc == 0 ? op_complete(op, NULL, NULL) : rc);
 }
 
 int PMI2_KVS_Ifence(void)
 {
-    return entered(core_enter(), FENCE, begin);
+    struct op *op;
+    int rc = core_enter();
+
+    return rc == PMI2_SUCCESS ? leave(op_fence(0, &op)) : rc;
 }
 
 int PMI2_KVS_Wait(void)
 {
-    return entered(core_enter(), FENCE, complete);
+    int rc = core_enter();
+
+    return rc == PMI2_SUCCESS ? leave(op_complete(op_oldest(OP_FENCE), NULL, NULL)) : rc;
+}
+
+int PMI2_KVS_Test(int *done)
+{
+    int rc = done ? core_enter() : PMI2_ERR_INVALID_ARG;
+
+    return rc == PMI2_SUCCESS ? leave(op_complete(op_oldest(OP_FENCE), NULL, done)) : rc;
+}
+
+int PMI2_KVS_Put_refused(char key[], int keylen, int *error)
+{
+    int rc = key && error ? core_enter() : PMI2_ERR_INVALID_ARG, why = 0;
+
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    rc = op_refused(key, keylen, &why);
+    if (rc == 0)
+        *error = code(why);
+    return leave(rc);
 }
 
 int PMIX_KVS_Ifence(void)
@@ -355,79 +335,8 @@ int PMIX_KVS_Ifence(void)
     return PMI2_KVS_Ifence();
 }
 
-/* An Allgather is a put, a fence and a get of each rank's: every server can do that. */
-static void gather_key(char *key, size_t cap, unsigned gather, int rank)
-{
-    snprintf(key, cap, "-allgather-%u-%d", gather, rank);
-}
-
-static int gather_begin(const char *value, void *to)
-{
-    char key[PMI2_MAX_KEYLEN];
-    int rc;
-
-    if (pmi.split != NOTHING)
-        return PMIWIRE_ESTATE;
-    gather_key(key, sizeof(key), pmi.n_gathers, info()->rank);
-    rc = core_put(key, value, PMI2_HINT_NONE);
-    if (rc == 0)
-        rc = begin(GATHER);
-    if (rc == 0)
-        pmi.gather_to = to;
-    return rc;
-}
-
-/* What a rank gave. */
-static int gathered_value(int rank, struct pmiwire_str *value)
-{
-    char key[PMI2_MAX_KEYLEN];
-
-    if (!core.alone && table_gathered(&core.session.table, rank, value) == 0) {
-        core.session.n_read++;
-        return 0;
-    }
-    gather_key(key, sizeof(key), pmi.n_gathers, rank);
-    return core_get(NULL, rank, key, value);
-}
-
-static int copy_values(char *to)
-{
-    struct pmiwire_str value;
-    int rc = 0;
-
-    for (int rank = 0; rc == 0 && rank < info()->n_ranks; rank++, to += PMI2_MAX_VALLEN) {
-        rc = gathered_value(rank, &value);
-        if (rc == 0 && give(value, to, PMI2_MAX_VALLEN) != 0)
-            rc = PMIWIRE_EVALLEN;
-        if (rc == 0)
-            memset(to + value.len, 0, PMI2_MAX_VALLEN - value.len);
-    }
-    return rc;
-}
-
-/* Complete an Allgather. With `to`, copy its values there; without, they are in the array, or in
- * memory of our own. */
-static int gather_complete(void *to)
-{
-    int rc = complete(GATHER);
-
-    if (rc == PMIWIRE_ESTATE)
-        return rc;
-    table_allgathered(&core.session.table);
-    free(pmi.gathered);
-    pmi.gathered = NULL;
-    if (rc == 0 && !to && !core.session.table.array) {
-        to = pmi.gathered = malloc((size_t)info()->n_ranks * PMI2_MAX_VALLEN);
-        if (!to)
-            rc = -ENOMEM;
-    }
-    if (rc == 0 && to)
-        rc = copy_values(to);
-    pmi.n_gathers++;
-    return rc;
-}
-
-static int gather_check(const char *value)
+/* With the lock held: the value that a process may give to an Allgather. */
+static int enter_gather(const char *value)
 {
     int rc = check_value(value, PMI2_MAX_VALLEN - 1);
 
@@ -438,16 +347,24 @@ static int gather_check(const char *value)
 
 int PMI2_Iallgather(const char value[])
 {
-    int rc = gather_check(value);
+    struct op *op;
+    int rc = enter_gather(value);
 
-    return rc == PMI2_SUCCESS ? leave(gather_begin(value, NULL)) : rc;
+    return rc == PMI2_SUCCESS ? leave(op_gather(0, value, NULL, &op)) : rc;
 }
 
 int PMI2_Iallgather_wait(void *buffer)
 {
     int rc = buffer ? core_enter() : PMI2_ERR_INVALID_ARG;
 
-    return rc == PMI2_SUCCESS ? leave(gather_complete(buffer)) : rc;
+    return rc == PMI2_SUCCESS ? leave(op_complete(op_oldest(OP_GATHER), buffer, NULL)) : rc;
+}
+
+int PMI2_Iallgather_test(void *buffer, int *done)
+{
+    int rc = buffer && done ? core_enter() : PMI2_ERR_INVALID_ARG;
+
+    return rc == PMI2_SUCCESS ? leave(op_complete(op_oldest(OP_GATHER), buffer, done)) : rc;
 }
 
 int PMI2_SHMEM_Iallgather(const char value[])
@@ -455,17 +372,36 @@ int PMI2_SHMEM_Iallgather(const char value[])
     return PMI2_Iallgather(value);
 }
 
-int PMI2_SHMEM_Iallgather_wait(void **values)
+/* Complete an Allgather where its values are. */
+static int complete_in_place(void **values, int *stride, int *done)
 {
-    int stride, rc = values ? core_enter() : PMI2_ERR_INVALID_ARG;
+    const void *where;
+    int unasked, rc = core_enter();
 
     if (rc != PMI2_SUCCESS)
         return rc;
-    rc = gather_complete(NULL);
-    if (rc == 0)
-        *values = pmi.gathered ? pmi.gathered
-                               : (void *)(uintptr_t)table_values(&core.session.table, &stride);
+    rc = op_complete(op_oldest(OP_GATHER), NULL, done);
+    if (rc == 0 && (!done || *done)) {
+        rc = op_gathered(&where, stride ? stride : &unasked);
+        *values = (void *)(uintptr_t)where;
+    }
     return leave(rc);
+}
+
+int PMI2_SHMEM_Iallgather_wait(void **values)
+{
+    return values ? complete_in_place(values, NULL, NULL) : PMI2_ERR_INVALID_ARG;
+}
+
+int PMI2_SHMEM_Iallgather_wait_stride(void **values, int *stride)
+{
+    return values && stride ? complete_in_place(values, stride, NULL) : PMI2_ERR_INVALID_ARG;
+}
+
+int PMI2_SHMEM_Iallgather_test(void **values, int *stride, int *done)
+{
+    return values && stride && done ? complete_in_place(values, stride, done)
+                                    : PMI2_ERR_INVALID_ARG;
 }
 
 int PMI2_SHMEM_Allgathered(const void **values, int *stride)
@@ -474,45 +410,50 @@ int PMI2_SHMEM_Allgathered(const void **values, int *stride)
 
     if (rc != PMI2_SUCCESS)
         return rc;
-    if (pmi.gathered) {
-        *values = pmi.gathered;
-        *stride = PMI2_MAX_VALLEN;
-        return core_leave(PMI2_SUCCESS);
-    }
-    if (!core.session.table.array)
-        return core_leave(PMI2_ERR_OTHER);
-    *values = table_values(&core.session.table, stride);
-    return core_leave(PMI2_SUCCESS);
+    return core_leave(op_gathered(values, stride) == 0 ? PMI2_SUCCESS : PMI2_ERR_OTHER);
 }
 
 int PMIX_Iallgather(const char value[], void *buffer)
 {
-    int rc = buffer ? gather_check(value) : PMI2_ERR_INVALID_ARG;
+    struct op *op;
+    int rc = buffer ? enter_gather(value) : PMI2_ERR_INVALID_ARG;
 
-    return rc == PMI2_SUCCESS ? leave(gather_begin(value, buffer)) : rc;
+    return rc == PMI2_SUCCESS ? leave(op_gather(0, value, buffer, &op)) : rc;
 }
 
-int PMIX_Wait(void)
+/* Complete the oldest of both kinds. */
+static int complete_oldest(int *done)
 {
+    struct op *op;
     int rc = core_enter();
 
     if (rc != PMI2_SUCCESS)
         return rc;
-    if (pmi.split == GATHER)
-        rc = pmi.gather_to ? gather_complete(pmi.gather_to) : PMIWIRE_ESTATE;
-    else
-        rc = complete(FENCE);
-    return leave(rc);
+    op = op_oldest(OP_FENCE | OP_GATHER);
+    if (op && op->what == OP_GATHER && !op->to) /* for PMI2_Iallgather_wait() */
+        op = NULL;
+    return leave(op_complete(op, NULL, done));
+}
+
+int PMIX_Wait(void)
+{
+    return complete_oldest(NULL);
+}
+
+int PMIX_Test(int *done)
+{
+    return done ? complete_oldest(done) : PMI2_ERR_INVALID_ARG;
 }
 
 int PMIX_Allgather(const char value[], void *buffer)
 {
-    int rc = buffer ? gather_check(value) : PMI2_ERR_INVALID_ARG;
+    struct op *op;
+    int rc = buffer ? enter_gather(value) : PMI2_ERR_INVALID_ARG;
 
     if (rc != PMI2_SUCCESS)
         return rc;
-    rc = gather_begin(value, buffer);
-    return leave(rc == 0 ? gather_complete(buffer) : rc);
+    rc = op_gather(1, value, buffer, &op);
+    return leave(rc == 0 ? op_complete(op, buffer, NULL) : rc);
 }
 
 int PMI2_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue)

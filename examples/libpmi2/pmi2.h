@@ -108,28 +108,58 @@ int PMI2_Ring(const char value[], int *rank, int *ranks, char left[], char right
  * Slurm's has them and does not say so. */
 int PMIX_Ring_offered(void);
 
-/* ---- extensions: on any server. One of them may be under way at a time; Put and Get stay legal
- * meanwhile. ---- */
-
-/*
- * Begin a Fence, and complete it. What the server is asked in between it answers after that: a Put
- * waits for the Fence, and so does a Get without shared memory. To others a rank that has begun one
- * is in it.
+/* ---- extensions: Fences and Allgathers that go on while other calls are made, on any server ----
+ *
+ * A call with an I begins an operation and returns at once; a Wait completes the oldest operation of
+ * its kind. A Test completes it too if it is over: then *done is 1 and the code is the operation's;
+ * otherwise *done is 0. Neither can be completed twice, and without one that has been begun a Wait
+ * or a Test is PMI2_FAIL. To the other ranks a rank that has begun an operation is in it.
+ *
+ * PMI2_MAX_OUTSTANDING operations may be begun and not yet completed; one more is PMI2_FAIL. The
+ * blocking forms are not counted, and may be called meanwhile. Every rank begins them in one order.
+ *
+ * Meanwhile:
+ *   - A Put returns at once and belongs to the next Fence: the first that is begun after it. If the
+ *     server refuses it, that Fence fails with the reason, and PMI2_KVS_Put_refused() tells the
+ *     key. A Put that the wire cannot carry is refused at once, unless many are waiting before it.
+ *     Each takes its own length of memory until it has been sent.
+ *   - A Get from shared memory is answered at once.
+ *   - Whatever else asks the server waits for all that has been begun.
+ *
+ * Progress: under pmirun, what has been begun goes on while the program computes, for it has been
+ * sent: up to 48 requests and 64 KiB ahead of the server's answers. The rest is sent by the calls
+ * that follow, whatever they are but Gets from shared memory. So is, where values come in shared
+ * memory, an Allgather begun behind another; and all that is begun behind an Allgather over
+ * PMI_PORT. Other servers may answer out of order (mpiexec.hydra) or lose what comes ahead (srun,
+ * PMI-1): to them one request is sent at a time.
+ *
+ * The Tests, PMI2_KVS_Put_refused() and PMI2_SHMEM_Iallgather_wait_stride() are ours alone; the
+ * other names are those of "Non-blocking PMI Extensions for Fast MPI Startup" and of MVAPICH2.
  */
+#define PMI2_MAX_OUTSTANDING 16
+
 int PMI2_KVS_Ifence(void);
 int PMI2_KVS_Wait(void);
-int PMIX_KVS_Ifence(void); /* the same under the name of the papers, completed by PMIX_Wait() */
+int PMI2_KVS_Test(int *done);
+int PMIX_KVS_Ifence(void); /* the same as PMI2_KVS_Ifence() */
+
+/* The key of the Put that made the Fence that was completed last fail, into keylen bytes, and why,
+ * PMI2_ERR_*. PMI2_FAIL: no Put has. */
+int PMI2_KVS_Put_refused(char key[], int keylen, int *error);
 
 /*
  * Each process gives a string of 1 to PMI2_MAX_VALLEN - 1 bytes; buffer is of n_ranks *
- * PMI2_MAX_VALLEN bytes, and rank r's string is put at r * PMI2_MAX_VALLEN. The buffer of the
- * non-blocking form is filled by its wait.
+ * PMI2_MAX_VALLEN bytes, and rank r's string is put at r * PMI2_MAX_VALLEN. That of
+ * PMIX_Iallgather() belongs to the library until the operation is complete.
  */
 int PMIX_Allgather(const char value[], void *buffer);
 int PMIX_Iallgather(const char value[], void *buffer);
-int PMIX_Wait(void); /* completes PMIX_KVS_Ifence() or PMIX_Iallgather() */
+/* Complete the oldest operation of all, a Fence or an Allgather of PMIX_Iallgather(). */
+int PMIX_Wait(void);
+int PMIX_Test(int *done);
 int PMI2_Iallgather(const char value[]);
 int PMI2_Iallgather_wait(void *buffer);
+int PMI2_Iallgather_test(void *buffer, int *done);
 
 /* ---- extensions: pairs without a Fence, where the server offers it (pmirun) ---- */
 
@@ -187,14 +217,17 @@ int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[
                             int *found);
 
 /*
- * An Allgather whose values are read where they are: the string of rank r begins at r * stride.
+ * An Allgather whose values are read where they are: the string of rank r begins at r * *stride.
  * From shared memory they are the same for every process of the node; where the server offers none,
  * in memory of this process's own. They stay valid until the next Allgather of any kind is
- * complete, or PMI2_Finalize(). PMI2_SHMEM_Allgathered() tells of the last one, also of
- * PMIX_Allgather() if that was in shared memory (else PMI2_ERR_OTHER).
+ * complete, or PMI2_Finalize(). PMI2_SHMEM_Iallgather_wait() has MVAPICH2's arguments, which tell
+ * no stride. PMI2_SHMEM_Allgathered() tells it, and shows the values of the last one that has been
+ * completed, also of PMIX_Allgather() if they are in shared memory (else PMI2_ERR_OTHER).
  */
 int PMI2_SHMEM_Iallgather(const char value[]);
 int PMI2_SHMEM_Iallgather_wait(void **values);
+int PMI2_SHMEM_Iallgather_wait_stride(void **values, int *stride);
+int PMI2_SHMEM_Iallgather_test(void **values, int *stride, int *done);
 int PMI2_SHMEM_Allgathered(const void **values, int *stride);
 
 /* How many Gets of this process were answered from shared memory, and how many by the server. */

@@ -69,19 +69,18 @@ int environment_read(struct environment *env)
     return env->fd < 0 ? env->fd : 0;
 }
 
-/* The descriptor may be non-blocking: O_NONBLOCK belongs to the open file, and any process that
- * shares the file can set it. */
-static int is_not_ready(int fd, short events)
+/* Can this be written or read now? For what is no socket. */
+static int is_ready(int fd, short events)
 {
     struct pollfd pfd = {.fd = fd, .events = events};
 
-    if (errno != EAGAIN)
-        return 0;
-    poll(&pfd, 1, -1);
-    return 1;
+    return poll(&pfd, 1, 0) > 0;
 }
 
-/* Everything the session wants to write. */
+/*
+ * What the session wants to write, as far as the socket takes it now. A Unix socket takes a short
+ * message whole or not at all. Where TCP's is full, the rest of a message waits for the next call.
+ */
 static void write_out(struct session *s)
 {
     const void *out;
@@ -89,11 +88,16 @@ static void write_out(struct session *s)
     ssize_t n;
 
     while ((left = pmiwire_client_output(s->client, &out)) > 0) {
-        n = send(s->fd, out, left, MSG_NOSIGNAL);
-        if (n < 0 && errno == ENOTSOCK)
+        n = send(s->fd, out, left, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == ENOTSOCK) {
+            if (!is_ready(s->fd, POLLOUT))
+                return;
             n = write(s->fd, out, left);
-        if (n < 0 && (errno == EINTR || is_not_ready(s->fd, POLLOUT)))
+        }
+        if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && (errno == EAGAIN || errno == ENOBUFS))
+            return;
         if (n < 0) {
             pmiwire_client_eof(s->client);
             return;
@@ -128,7 +132,8 @@ static void take_descriptor(struct session *s, struct msghdr *msg)
     }
 }
 
-static void read_in(struct session *s)
+/* Take what the server has said; with `wait`, wait for it. 0: nothing has come. */
+static int read_in(struct session *s, int wait)
 {
     union {
         struct cmsghdr header;
@@ -142,77 +147,179 @@ static void read_in(struct session *s)
     do {
         msg.msg_control = &control;
         msg.msg_controllen = sizeof(control);
-        n = recvmsg(s->fd, &msg, MSG_CMSG_CLOEXEC);
+        n = recvmsg(s->fd, &msg, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
     } while (n < 0 && errno == EINTR);
     if (n >= 0) {
         take_descriptor(s, &msg);
     } else if (errno == ENOTSOCK) {
+        if (!wait && !is_ready(s->fd, POLLIN))
+            return 0;
         do
             n = read(s->fd, in, sizeof(in));
         while (n < 0 && errno == EINTR);
     }
-    if (n < 0 && is_not_ready(s->fd, POLLIN))
-        return;
+    if (n < 0 && errno == EAGAIN)
+        return 0;
     if (n <= 0)
         pmiwire_client_eof(s->client);
     else
         pmiwire_client_input(s->client, in, (size_t)n);
+    return 1;
 }
 
-/* The answer to a fence. */
-static void fenced(struct session *s, const struct pmiwire_msg *answer)
+/* Wait until there is something to read, or room for what is to be written. The descriptor may be
+ * non-blocking: O_NONBLOCK belongs to the open file, and any process that shares it can set it. */
+static void await(struct session *s)
 {
-    table_fenced(&s->table, answer, s->passed_fd);
-    close_passed(s);
+    const void *out;
+    struct pollfd pfd = {.fd = s->fd, .events = POLLIN};
+
+    if (pmiwire_client_output(s->client, &out) > 0)
+        pfd.events |= POLLOUT;
+    else if (read_in(s, 1))
+        return;
+    poll(&pfd, 1, -1);
+    if (pfd.revents & ~POLLOUT)
+        read_in(s, 0);
 }
 
-/* The next event with this cookie. */
-static int take(struct session *s, uint64_t cookie, struct pmiwire_event *ev)
-{
-    int rc;
+/* ---- requests that go on by themselves ---- */
 
-    for (;;) {
-        rc = pmiwire_client_next(s->client, ev, NULL);
-        if (rc == 0) {
-            write_out(s);
-            rc = pmiwire_client_next(s->client, ev, NULL); /* it may have died */
-        }
-        if (rc == 0) {
-            read_in(s);
+/* Most that are sent ahead of their answers: there stays room for an abort. */
+#define MAX_AHEAD (PMIWIRE_CLIENT_MAX_PENDING - 16u)
+
+/* The name of an array is gone when the next collective is complete: who gets one by its name lets
+ * no other begin before. */
+static int is_full(const struct session *s)
+{
+    return s->n_ahead == MAX_AHEAD || (s->table.by_name && s->n_arrays_due > 0);
+}
+
+static int send_request(struct session *s, struct request *r)
+{
+    int rc = is_full(s) ? -EAGAIN : r->send(s, r, (uintptr_t)r);
+
+    if (rc == 0)
+        s->n_ahead++;
+    return rc;
+}
+
+/* Make the requests that can be made. How many of them are over by that. */
+static int hand_over(struct session *s)
+{
+    int n_over = 0;
+
+    while (s->first) {
+        struct request *r = s->first;
+        int rc = send_request(s, r);
+
+        if (rc == -EAGAIN)
+            break;
+        s->first = r->next;
+        if (rc == 0)
             continue;
-        }
-        if (rc < 0)
-            return rc;
-        if (ev->op == PMIWIRE_OP_FENCE)
-            fenced(s, ev->msg);
-        if (ev->cookie == SESSION_SPLIT) {
-            s->split = SPLIT_DONE;
-            s->split_rc = ev->rc;
-        }
-        s->peer_rc = ev->peer_rc;
-        if (ev->cookie == cookie)
-            return ev->rc;
+        n_over++;
+        r->done(s, r, rc, NULL);
     }
+    return n_over;
+}
+
+static void answered(struct session *s, const struct pmiwire_event *ev)
+{
+    struct request *r = (struct request *)(uintptr_t)ev->cookie;
+
+    s->n_ahead--;
+    r->done(s, r, ev->rc, ev);
+}
+
+/* What comes of one step: the answer to SESSION_ASK; something; nothing. Negative: the session is
+ * over, and so is all that was begun. */
+enum { NOTHING, SOMETHING, ANSWER };
+
+static int step(struct session *s, int wait, struct pmiwire_event *ev)
+{
+    int rc = pmiwire_client_next(s->client, ev, NULL);
+
+    if (rc == 0) {
+        if (hand_over(s) > 0)
+            return SOMETHING;
+        write_out(s);
+        rc = pmiwire_client_next(s->client, ev, NULL); /* it may have died */
+    }
+    if (rc == 0 && wait) {
+        await(s);
+        return SOMETHING;
+    }
+    if (rc == 0)
+        return read_in(s, 0) ? SOMETHING : NOTHING;
+    if (rc < 0) {
+        hand_over(s);
+        return rc;
+    }
+    s->peer_rc = ev->peer_rc;
+    if (ev->op == PMIWIRE_OP_FENCE || ev->op == PMIWIRE_OP_GATHER)
+        s->array = table_fenced(&s->table, ev->msg, &s->passed_fd);
+    if (ev->cookie != SESSION_ASK)
+        answered(s, ev);
+    shmht_array_detach(s->array);
+    s->array = NULL;
+    return ev->cookie == SESSION_ASK ? ANSWER : SOMETHING;
+}
+
+int session_begin(struct session *s, struct request *r)
+{
+    int rc = s->first ? -EAGAIN : send_request(s, r);
+
+    if (rc == -EAGAIN) {
+        r->next = NULL;
+        if (s->first)
+            s->last->next = r;
+        else
+            s->first = r;
+        s->last = r;
+        rc = 0;
+    }
+    write_out(s);
+    return rc;
+}
+
+void session_begin_first(struct session *s, struct request *r)
+{
+    if (!s->first)
+        s->last = r;
+    r->next = s->first;
+    s->first = r;
+}
+
+int session_busy(const struct session *s)
+{
+    return s->first || s->n_ahead > 0;
+}
+
+int session_progress(struct session *s, int wait)
+{
+    struct pmiwire_event ev;
+
+    return session_busy(s) && step(s, wait, &ev) == SOMETHING;
+}
+
+/* ---- requests that wait ---- */
+
+struct pmiwire_client *session_ready(struct session *s)
+{
+    while (session_busy(s))
+        session_progress(s, 1);
+    return s->client;
 }
 
 int session_wait(struct session *s, struct pmiwire_event *ev)
 {
-    return take(s, SESSION_ASK, ev);
-}
+    int rc;
 
-void session_split(struct session *s)
-{
-    s->split = SPLIT_PENDING;
-    write_out(s);
-}
-
-int session_join(struct session *s)
-{
-    struct pmiwire_event ev;
-    int rc = s->split == SPLIT_DONE ? s->split_rc : take(s, SESSION_SPLIT, &ev);
-
-    s->split = SPLIT_NONE;
-    return rc;
+    do
+        rc = step(s, 1, ev);
+    while (rc >= 0 && rc != ANSWER);
+    return rc < 0 ? rc : ev->rc;
 }
 
 /* Is slurmstepd our server? A mpiexec.hydra that srun has started leaves Slurm's variables to its
@@ -229,7 +336,7 @@ static const struct pmiwire_profile *server_profile(void)
     return pmiwire_profile_find(is_slurm() ? "slurmstepd" : "hydra-4.0");
 }
 
-static int offers(const struct session *s, uint16_t ext)
+int session_offers(const struct session *s, uint16_t ext)
 {
     return s->info.ext[ext].ptr != NULL;
 }
@@ -239,7 +346,7 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
     struct pmiwire_client_opts opts = {
         .size = sizeof(opts),
         .wire = wire,
-        .flags = PMIWIRE_CLIENT_EXTENSIONS,
+        .flags = PMIWIRE_CLIENT_EXTENSIONS | PMIWIRE_CLIENT_PIPELINE_KNOWN,
         .rank = env->rank < 0 ? 0 : env->rank,
         .n_ranks = env->size < 0 ? 1 : env->size,
         .has_pmiid = env->has_id,
@@ -294,9 +401,9 @@ int session_get(struct session *s, struct pmiwire_str jobid, int source, struct 
 {
     if (!jobid.ptr && read_key(s, key, value))
         return 0;
-    return asked(s,
-                 pmiwire_client_get(s->client, jobid, source, key, PMIWIRE_GET_LOCAL, SESSION_ASK),
-                 value);
+    return asked(
+        s, pmiwire_client_get(session_ready(s), jobid, source, key, PMIWIRE_GET_LOCAL, SESSION_ASK),
+        value);
 }
 
 int session_get_wait(struct session *s, int source, struct pmiwire_str key,
@@ -304,13 +411,13 @@ int session_get_wait(struct session *s, int source, struct pmiwire_str key,
 {
     int rc;
 
-    if (!offers(s, PMIWIRE_EXT_EXCHANGE))
+    if (!session_offers(s, PMIWIRE_EXT_EXCHANGE))
         return PMIWIRE_EVERSION;
     if (read_key(s, key, value))
         return 0;
     rc = asked(s,
-               pmiwire_client_get(s->client, pmiwire_strz(NULL), source, key, PMIWIRE_GET_WAIT,
-                                  SESSION_ASK),
+               pmiwire_client_get(session_ready(s), pmiwire_strz(NULL), source, key,
+                                  PMIWIRE_GET_WAIT, SESSION_ASK),
                value);
     return rc == PMIWIRE_EPEER ? PMIWIRE_ENOENT : rc;
 }
@@ -318,7 +425,7 @@ int session_get_wait(struct session *s, int source, struct pmiwire_str key,
 int session_put(struct session *s, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint)
 {
     struct pmiwire_event ev;
-    int rc = pmiwire_client_put(s->client, key, value, hint, SESSION_ASK);
+    int rc = pmiwire_client_put(session_ready(s), key, value, hint, SESSION_ASK);
 
     return rc == 0 ? session_wait(s, &ev) : rc;
 }
@@ -329,8 +436,8 @@ int session_put(struct session *s, struct pmiwire_str key, struct pmiwire_str va
  * job. */
 static int has_ring(const struct session *s)
 {
-    return s->wire == PMIWIRE_V1 ? offers(s, PMIWIRE_EXT_EXCHANGE)
-                                 : offers(s, PMIWIRE_EXT_SERVER) || is_slurm();
+    return s->wire == PMIWIRE_V1 ? session_offers(s, PMIWIRE_EXT_EXCHANGE)
+                                 : session_offers(s, PMIWIRE_EXT_SERVER) || is_slurm();
 }
 
 /* What a neighbour gave. */
@@ -381,7 +488,7 @@ int session_ring(struct session *s, int rank, int n_ranks, const char *value, st
 
     if (!has_ring(s))
         return ring_of_pairs(s, rank, n_ranks, value, ring);
-    rc = pmiwire_client_ring(s->client, pmiwire_strz(value), SESSION_ASK);
+    rc = pmiwire_client_ring(session_ready(s), pmiwire_strz(value), SESSION_ASK);
     if (rc == 0)
         rc = session_wait(s, &ev);
     if (rc < 0)

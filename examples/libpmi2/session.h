@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A libpmiwire client session with blocking I/O over PMI_FD or PMI_PORT: what both drop-in
- * libraries stand on. */
+/* A libpmiwire client session over PMI_FD or PMI_PORT: requests that wait for their answer, and
+ * requests that go on by themselves. What both drop-in libraries stand on. */
 #ifndef FENCEPOST_LIBPMI2_SESSION_H
 #define FENCEPOST_LIBPMI2_SESSION_H
 
@@ -8,15 +8,32 @@
 
 #include "shm_table.h"
 
+struct session;
+
+/*
+ * A request that goes on while other calls are made. The session sends these in the order in which
+ * they were begun, as far ahead of the answers as the server takes them.
+ */
+struct request {
+    struct request *next;
+    /* Make the request of the client session, with this cookie: 0; -EAGAIN, it cannot be made yet;
+     * or why it cannot be made. */
+    int (*send)(struct session *s, struct request *r, uint64_t cookie);
+    /* It is over: answered (*ev), or it could not be made (ev is NULL). Frees it, if anybody. Makes
+     * no call of the session but session_begin_first(). */
+    void (*done)(struct session *s, struct request *r, int rc, const struct pmiwire_event *ev);
+};
+
 struct session {
     struct pmiwire_client *client;
     struct pmiwire_info_client info; /* what the server told at init */
     uint32_t wire;
     int fd;
-    /* The request that goes on while others are made: PMI2_KVS_Ifence() and its kin. */
-    enum { SPLIT_NONE, SPLIT_PENDING, SPLIT_DONE } split;
-    int split_rc;
+    struct request *first, *last; /* begun and not yet sent */
+    unsigned n_ahead;             /* sent and not yet answered, */
+    unsigned n_arrays_due;        /* of them, those whose answer may bring an array */
     struct table table;
+    struct shmht_array *array; /* what the answer in hand brings; who takes it sets this to NULL */
     int passed_fd; /* the last descriptor that came with the server's bytes, until it is used; -1:
                       none */
     unsigned long n_read, n_asked; /* Gets answered by the table, and by the server */
@@ -24,8 +41,8 @@ struct session {
     int peer_rc;                   /* of the last answer */
 };
 
-/* Cookies of requests: whose answer an event is. */
-enum { SESSION_ASK, SESSION_SPLIT };
+/* The cookie of a request that session_wait() waits for; those of others are their addresses. */
+enum { SESSION_ASK };
 
 /* What the launcher put into the environment. */
 struct environment {
@@ -42,19 +59,31 @@ int environment_read(struct environment *env);
 /* Open a session on a wire (PMIWIRE_V1 or PMIWIRE_V2) and pass init. 0, -errno or PMIWIRE_E*. */
 int session_open(struct session *s, const struct environment *env, uint32_t wire);
 
+/* ---- requests that go on by themselves ---- */
+
+/*
+ * Begin a request; never waits. 0, or why it cannot be made, and then done() is not called. What a
+ * full socket or the window holds back goes out with the calls that follow.
+ */
+int session_begin(struct session *s, struct request *r);
+/* The same, before all that have not been sent: for what a done() still has to ask. */
+void session_begin_first(struct session *s, struct request *r);
+
+/* Has anything been begun that is not over? */
+int session_busy(const struct session *s);
+/* Move on what has been begun. With `wait`, until something has moved. 0: nothing has. */
+int session_progress(struct session *s, int wait);
+
+/* ---- requests that wait ---- */
+
+/* The client session, when all that has been begun is over: whoever asks now is answered next. */
+struct pmiwire_client *session_ready(struct session *s);
+
 /*
  * Move bytes until the request just made with the cookie SESSION_ASK is answered; returns the
- * event's rc. Views in *ev live until the next call. A split request that is answered meanwhile is
- * noted.
+ * event's rc. Views in *ev live until the next call.
  */
 int session_wait(struct session *s, struct pmiwire_event *ev);
-
-/* The request just made with the cookie SESSION_SPLIT goes on by itself; write it out, and do not
- * wait. */
-void session_split(struct session *s);
-
-/* Wait for the split request; returns its rc. There must be one. */
-int session_join(struct session *s);
 
 /*
  * The value of a key in this job's own space (jobid absent) or another's: from shared memory, or
@@ -88,6 +117,9 @@ struct ring {
  * *ring is of use only if this returns 0.
  */
 int session_ring(struct session *s, int rank, int n_ranks, const char *value, struct ring *ring);
+
+/* Does the server say that it knows this extension? */
+int session_offers(const struct session *s, uint16_t ext);
 
 /* Close without ceremony; finalize first if you mean it. */
 void session_close(struct session *s);

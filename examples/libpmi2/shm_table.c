@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
+#include <unistd.h>
 
 #include "shm_table.h"
 
@@ -19,41 +20,34 @@ void table_open(struct table *t, struct pmiwire_str advertised, int fd)
     if (describe(advertised.ptr ? 0 : -1, advertised, fd, &desc) == 0 &&
         shmht_reader_attach(&desc, desc.name[0] ? -1 : fd, NULL, &t->reader, NULL) != 0)
         t->reader = NULL;
+    t->by_name = t->reader && desc.name[0];
 }
 
 void table_close(struct table *t)
 {
     shmht_reader_detach(t->reader);
     t->reader = NULL;
-    shmht_array_detach(t->array);
-    t->array = NULL;
 }
 
-void table_fenced(struct table *t, const struct pmiwire_msg *answer, int fd)
+struct shmht_array *table_fenced(struct table *t, const struct pmiwire_msg *answer, int *fd)
 {
     struct shmht_array *array = NULL;
     struct pmiwire_str text = {0};
     struct shmht_desc desc;
 
-    t->array_is_new = 0;
     if (!answer)
-        return;
+        return NULL;
     if (pmiwire_msg_ext(answer, PMIWIRE_EXT_TABLE_END, &text) == 0)
         t->ended = 1;
-    if (describe(pmiwire_msg_ext(answer, PMIWIRE_EXT_ARRAY, &text), text, fd, &desc) != 0 ||
-        shmht_array_attach(&desc, desc.name[0] ? -1 : fd, NULL, &array, NULL) != 0)
-        return;
-    shmht_array_detach(t->array);
-    t->array = array;
-    t->array_is_new = 1;
-}
-
-void table_allgathered(struct table *t)
-{
-    if (t->array_is_new)
-        return;
-    shmht_array_detach(t->array);
-    t->array = NULL;
+    if (describe(pmiwire_msg_ext(answer, PMIWIRE_EXT_ARRAY, &text), text, *fd, &desc) != 0)
+        return NULL;
+    if (shmht_array_attach(&desc, desc.name[0] ? -1 : *fd, NULL, &array, NULL) != 0)
+        array = NULL;
+    if (!desc.name[0]) {
+        close(*fd);
+        *fd = -1;
+    }
+    return array;
 }
 
 /* A value as the server stores them: a string, NUL included. */
@@ -72,22 +66,21 @@ int table_get(struct table *t, struct pmiwire_str key, struct pmiwire_str *value
     return 0;
 }
 
-int table_gathered(const struct table *t, int rank, struct pmiwire_str *value)
+int array_get(const struct shmht_array *array, int rank, struct pmiwire_str *value)
 {
     struct shmht_bytes v;
 
-    if (!t->array || rank < 0 || shmht_array_get(t->array, (uint64_t)rank, &v) != 0 ||
-        !is_string(v))
+    if (rank < 0 || shmht_array_get(array, (uint64_t)rank, &v) != 0 || !is_string(v))
         return -1;
     *value = (struct pmiwire_str){v.ptr, strlen(v.ptr)};
     return 0;
 }
 
-const void *table_values(const struct table *t, int *stride)
+const void *array_values(const struct shmht_array *array, int *stride)
 {
     struct shmht_info_array info;
 
-    shmht_array_query(t->array, &info);
+    shmht_array_query(array, &info);
     *stride = (int)info.stride_bytes;
     return info.values;
 }

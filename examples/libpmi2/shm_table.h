@@ -10,9 +10,8 @@
 
 struct table {
     struct shmht_reader *reader; /* NULL: none */
+    int by_name;                 /* not by a descriptor: so come arrays */
     int ended; /* the server keeps it up to date no more; what was got from it stays valid */
-    struct shmht_array *array; /* of the last Allgather; NULL: it has none */
-    int array_is_new;          /* the last fence has brought it */
 };
 
 /* Attach to what the server advertises, if anything; fd: what came with it, or -1. Without it every
@@ -21,20 +20,17 @@ void table_open(struct table *t, struct pmiwire_str advertised, int fd);
 void table_close(struct table *t);
 
 /*
- * The answer to a fence: does the server still keep it up to date, and did an Allgather bring an
- * array? fd: what came with it, or -1. The array of the Allgather before ends here if so.
+ * The answer to a fence or an Allgather: does the server still keep it up to date, and are there an
+ * Allgather's values in shared memory? Their array, or NULL. *fd: the descriptor that has come, or
+ * -1; closed and -1 when it was the array's.
  */
-void table_fenced(struct table *t, const struct pmiwire_msg *answer, int fd);
+struct shmht_array *table_fenced(struct table *t, const struct pmiwire_msg *answer, int *fd);
 
-/* The fence that was answered last was an Allgather: if it brought no array, the one of the
- * Allgather before ends here. */
-void table_allgathered(struct table *t);
+/* The value that a rank gave to an Allgather, as table_get(). */
+int array_get(const struct shmht_array *array, int rank, struct pmiwire_str *value);
 
-/* The value that a rank gave to the last Allgather, as table_get(). */
-int table_gathered(const struct table *t, int rank, struct pmiwire_str *value);
-
-/* All values of the last Allgather, by rank, *stride bytes each; there must have been one. */
-const void *table_values(const struct table *t, int *stride);
+/* All its values, by rank, *stride bytes each. */
+const void *array_values(const struct shmht_array *array, int *stride);
 
 /* 0: the value, a string with a NUL behind it, valid until table_close(). Otherwise ask. */
 int table_get(struct table *t, struct pmiwire_str key, struct pmiwire_str *value);

@@ -136,8 +136,8 @@ static int gather_meet(struct minirt *rt)
 
     to_text(rt, 0, text);
     if ((rc = PMI2_SHMEM_Iallgather(text)) == PMI2_SUCCESS &&
-        (rc = PMI2_SHMEM_Iallgather_wait(&values)) == PMI2_SUCCESS)
-        rc = PMI2_SHMEM_Allgathered(&rt->gathered, &rt->gathered_stride);
+        (rc = PMI2_SHMEM_Iallgather_wait_stride(&values, &rt->gathered_stride)) == PMI2_SUCCESS)
+        rt->gathered = values;
     return pmi(rt, "Allgather", rc);
 }
 

@@ -137,8 +137,6 @@ static void do_ifence(const char *answers)
         snprintf(value, sizeof(value), "round %d of %d", round, rank);
         put(mine, value);
         CHECK(PMI2_KVS_Ifence() == PMI2_SUCCESS);
-        CHECK(PMI2_KVS_Ifence() != PMI2_SUCCESS); /* one at a time */
-        CHECK(PMIX_Allgather("x", value) != PMI2_SUCCESS);
         if (round > 0 && strcmp(answers, "shm") == 0) {
             counts(&r0, &a0);
             for (int i = 0; i < size;
@@ -224,7 +222,7 @@ static void do_allgather(const char *answers)
     for (int round = 0; round < 40; round++) {
         const void *values = NULL;
         void *waited = NULL;
-        int stride = 0;
+        int stride = 0, told = 0;
 
         fill(value, round ? 1 + (round * 100 + rank) % (PMI2_MAX_VALLEN - 1) : PMI2_MAX_VALLEN - 1,
              (unsigned)(round + rank * 100));
@@ -242,11 +240,16 @@ static void do_allgather(const char *answers)
             break;
         default:
             CHECK(PMI2_SHMEM_Iallgather(value) == PMI2_SUCCESS);
-            CHECK(PMI2_SHMEM_Iallgather_wait(&waited) == PMI2_SUCCESS);
+            if (round % 8 == 3)
+                CHECK(PMI2_SHMEM_Iallgather_wait(&waited) == PMI2_SUCCESS);
+            else
+                CHECK(PMI2_SHMEM_Iallgather_wait_stride(&waited, &told) == PMI2_SUCCESS);
         }
         if (waited || shared) {
             CHECK(PMI2_SHMEM_Allgathered(&values, &stride) == PMI2_SUCCESS);
             CHECK(!waited || values == waited);
+            CHECK(told == (round % 8 == 7 ? stride : 0));
+            CHECK(shared ? stride < PMI2_MAX_VALLEN + 64 : stride == PMI2_MAX_VALLEN);
         } else {
             CHECK(PMI2_SHMEM_Allgathered(&values, &stride) == PMI2_ERR_OTHER);
         }
@@ -341,6 +344,18 @@ static void do_one_array(void)
         }
         if (round == 1)
             use_up_descriptors();
+    }
+    /* Two at once, and neither comes as an array: the server keeps the values of one. */
+    for (int i = 0; i < 2; i++) {
+        snprintf(value, sizeof(value), "%d at once of %d", i, rank);
+        CHECK(PMI2_Iallgather(value) == PMI2_SUCCESS);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK(PMI2_Iallgather_wait(all) == PMI2_SUCCESS);
+        for (int r = 0; r < size; r++) {
+            snprintf(value, sizeof(value), "%d at once of %d", i, r);
+            CHECK(strcmp(all + (size_t)r * PMI2_MAX_VALLEN, value) == 0);
+        }
     }
     free(all);
 }

@@ -91,6 +91,25 @@ hints)
     job 0 -n 33 -- chain
     job 0 -n 7 -- nonblocking
     ;;
+nonblocking)
+    mkdir "$dir/told"
+    for options in "-n 4" "--no-shm -n 4" "--pmi-port -n 3" "-n 6 -N 3 --launch fork"; do
+        modes="old behind progress"
+        [[ $ranks == *1 ]] || modes+=" mixed order"
+        # By names nothing goes behind an Allgather; an agent is not a rank's parent to be stopped alone.
+        [[ $ranks == *1 || $options == *pmi-port* ]] || modes+=" gather-progress"
+        [[ $ranks == *1 || $options == *no-shm* || $options == *-N* ]] || modes+=" stopped"
+        if [[ $options == *-N* ]] && ! "$pmirun" -N 1 --launch fork -n 1 true 2> "$dir/err"; then
+            echo "left out: $options: $(cat "$dir/err")"
+            continue
+        fi
+        for mode in $modes; do
+            job 0 $options -- $mode "$dir/told" $([[ $options == *no-shm* ]] && echo socket)
+            rm -f "$dir/told/"*
+        done
+    done
+    job 0 -n 1 -- old
+    ;;
 waiting)
     for shm in "" --no-shm; do
         job 0 --timeout 20 $shm -n 7 -- never last # far below --get-timeout

@@ -628,6 +628,138 @@ static void test_refused(void **state)
     is_str(ev.value, "a b c d ef");
 }
 
+/* ---- Allgather ---- */
+
+#define FP_INITED_V1                                                                               \
+    "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 fp-server=1 fp-exchange=1\n"
+#define FP_FULLINITED                                                                              \
+    "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=4;appnum=3;debugged="   \
+    "FALSE;pmiverbose=FALSE;fp-server=1;fp-exchange=1;"
+
+/* A session with a server of this project. */
+static void fresh_with_ours(uint32_t wire, uint32_t flags)
+{
+    struct pmiwire_client_opts o = options(wire);
+
+    o.flags = flags;
+    create(&o);
+    if (wire == PMIWIRE_V2) {
+        sends(INIT_V2);
+        assert_int_equal(hear(INITED_V2), 0);
+        sends(v2(FULLINIT));
+        answered(v2(FP_FULLINITED), PMIWIRE_OP_INIT, 0);
+        return;
+    }
+    sends(INIT_V1);
+    assert_int_equal(hear(FP_INITED_V1), 0);
+    sends("cmd=get_maxes\n");
+    assert_int_equal(hear(MAXES), 0);
+    sends("cmd=get_appnum\n");
+    assert_int_equal(hear("cmd=appnum appnum=3\n"), 0);
+    sends("cmd=get_my_kvsname\n");
+    answered("cmd=my_kvsname kvsname=kvs_1\n", PMIWIRE_OP_INIT, 0);
+}
+
+static void test_gather(void **state)
+{
+    static const char any[] = "a b;c\\d%e\n\xff";
+    char longest[1023], encoded[sizeof(longest) * 3 + 1] = "", request[4000];
+    struct pmiwire_str array;
+
+    (void)state;
+    fresh_with_ours(PMIWIRE_V1, 0);
+    assert_int_equal(pmiwire_client_gather(session, S("card:7"), 5), 0);
+    sends("cmd=barrier_in fp-gather=card:7\n");
+    answered("cmd=barrier_out fp-array=where\n", PMIWIRE_OP_GATHER, 0);
+    assert_int_equal(ev.cookie, 5);
+    assert_int_equal(pmiwire_msg_ext(ev.msg, PMIWIRE_EXT_ARRAY, &array), 0);
+    is_str(array, "where");
+    assert_int_equal(pmiwire_client_gather(session, (struct pmiwire_str){any, sizeof(any) - 1}, 6),
+                     0);
+    sends("cmd=barrier_in fp-gather=a%20b%3Bc%5Cd%25e%0A%FF\n");
+    answered("cmd=barrier_out rc=-1 msg=rank_2_is_gone\n", PMIWIRE_OP_GATHER, PMIWIRE_EPEER);
+    /* As long as a value may be, and of bytes that all need three. */
+    memset(longest, ' ', sizeof(longest));
+    for (size_t i = 0; i < sizeof(longest); i++)
+        memcpy(encoded + 3 * i, "%20", 4);
+    assert_int_equal(
+        pmiwire_client_gather(session, (struct pmiwire_str){longest, sizeof(longest)}, 7), 0);
+    snprintf(request, sizeof(request), "cmd=barrier_in fp-gather=%s\n", encoded);
+    sends(request);
+    answered("cmd=barrier_out\n", PMIWIRE_OP_GATHER, 0);
+    assert_int_equal(
+        pmiwire_client_gather(session, (struct pmiwire_str){longest, sizeof(longest) + 1}, 7),
+        PMIWIRE_EVALLEN);
+    assert_int_equal(pmiwire_client_gather(session, absent, 7), PMIWIRE_EEMPTY);
+    idle();
+
+    fresh_with_ours(PMIWIRE_V2, 0);
+    assert_int_equal(pmiwire_client_gather(session, S("x y"), 8), 0);
+    sends(v2("cmd=kvs-fence;fp-gather=x%20y;"));
+    answered(v2("cmd=kvs-fence-response;rc=0;"), PMIWIRE_OP_GATHER, 0);
+    assert_int_equal(pmiwire_msg_ext(ev.msg, PMIWIRE_EXT_ARRAY, &array), PMIWIRE_EMISSING);
+    for (uint32_t wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++) {
+        fresh(wire, 0);
+        assert_int_equal(pmiwire_client_gather(session, S("x"), 9), PMIWIRE_EVERSION);
+        idle();
+    }
+}
+
+/* To a server that has said whose it is requests go out at once; to others, one by one. */
+static void test_pipeline_known(void **state)
+{
+    (void)state;
+    fresh_with_ours(PMIWIRE_V1, PMIWIRE_CLIENT_PIPELINE_KNOWN);
+    assert_int_equal(pmiwire_client_fence(session, absent, 1), 0);
+    assert_int_equal(pmiwire_client_put(session, S("k"), S("v"), PMIWIRE_HINT_NONE, 2), 0);
+    sends("cmd=barrier_in\ncmd=put kvsname=kvs_1 key=k value=v\n");
+    fresh(PMIWIRE_V1, PMIWIRE_CLIENT_PIPELINE_KNOWN);
+    assert_int_equal(pmiwire_client_fence(session, absent, 1), 0);
+    assert_int_equal(pmiwire_client_put(session, S("k"), S("v"), PMIWIRE_HINT_NONE, 2), 0);
+    sends("cmd=barrier_in\n");
+    answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
+    sends("cmd=put kvsname=kvs_1 key=k value=v\n");
+}
+
+/* Behind a fence that is not answered go whole requests of max_msg_bytes, and no more; an abort
+ * gets past. */
+static void test_window(void **state)
+{
+    struct pmiwire_client_opts o = options(PMIWIRE_V1);
+    const char *fence = "cmd=barrier_in\n", *put = "cmd=put kvsname=kvs_1 key=k value=12345678\n";
+    const size_t one = strlen(put);
+    size_t sent = 0, n = 1, n_puts = 0;
+    const void *data;
+
+    (void)state;
+    o.flags = PMIWIRE_CLIENT_PIPELINE;
+    o.max_msg_bytes = 256;
+    fresh_with(&o);
+    assert_int_equal(pmiwire_client_fence(session, absent, 1), 0);
+    sends(fence);
+    for (; n > 0; sent += n) {
+        while (pmiwire_client_put(session, S("k"), S("12345678"), PMIWIRE_HINT_NONE, 2) == 0)
+            n_puts++;
+        n = pmiwire_client_output(session, &data);
+        pmiwire_client_sent(session, n);
+    }
+    assert_int_equal(sent, 256 / one * one);
+    assert_true(n_puts * one > sent);
+    /* The fence's answer lets one put more out than there is room for behind the put that is next. */
+    answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
+    n = pmiwire_client_output(session, &data);
+    assert_int_equal(n, one);
+    assert_memory_equal(data, put, one);
+    pmiwire_client_sent(session, n);
+    answered("cmd=put_result rc=0\n", PMIWIRE_OP_PUT, 0);
+    assert_int_equal(pmiwire_client_output(session, &data), one);
+    for (uint32_t i = 1; i < n_puts; i++) {
+        pmiwire_client_sent(session, SIZE_MAX);
+        answered("cmd=put_result rc=0\n", PMIWIRE_OP_PUT, 0);
+    }
+    idle();
+}
+
 static void test_bad_options(void **state)
 {
     struct pmiwire_client_opts o;
@@ -642,7 +774,7 @@ static void test_bad_options(void **state)
     } while (0)
     BAD(o.size = 0);
     BAD(o.wire = 3);
-    BAD(o.flags = 4);
+    BAD(o.flags = 8);
     BAD(o.rank = -1);
     BAD(o.rank = 4);
     BAD(o.n_ranks = 0);
@@ -684,6 +816,9 @@ int main(void)
         cmocka_unit_test_teardown(test_ops_v2, cleanup),
         cmocka_unit_test_teardown(test_spawn, cleanup),
         cmocka_unit_test_teardown(test_refused, cleanup),
+        cmocka_unit_test_teardown(test_gather, cleanup),
+        cmocka_unit_test_teardown(test_pipeline_known, cleanup),
+        cmocka_unit_test_teardown(test_window, cleanup),
         cmocka_unit_test_teardown(test_bad_options, cleanup),
     };
 

@@ -259,13 +259,90 @@ static void test_session(void **state)
             }
 }
 
+/* ---- Allgather ---- */
+
+static void test_percent(void **state)
+{
+    char all[255], encoded[3 * sizeof(all)], decoded[sizeof(encoded)];
+    static const char *const bad[] = {"%", "a%", "%4", "%zz", "%4g", "%%41", "ab%0"};
+    struct pmiwire_str e, d = {0};
+
+    (void)state;
+    for (int i = 0; i < 255; i++)
+        all[i] = (char)(255 - i);
+    e = pmiwire__percent((struct pmiwire_str){all, sizeof(all)}, encoded);
+    for (size_t i = 0; i < e.len; i++)
+        assert_true(e.ptr[i] > 32 && e.ptr[i] < 127 && !strchr(";\\", e.ptr[i]));
+    assert_int_equal(pmiwire__unpercent(e, decoded, &d), 0);
+    assert_int_equal(d.len, sizeof(all));
+    assert_memory_equal(d.ptr, all, sizeof(all));
+    assert_int_equal(pmiwire__unpercent(S("%e4%C3%00x"), decoded, &d), 0);
+    assert_int_equal(d.len, 4);
+    assert_memory_equal(d.ptr, "\xe4\xc3\0x", 4);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(pmiwire__unpercent(S(bad[i]), decoded, &d), PMIWIRE_ECHARS);
+    assert_true(is(pmiwire__percent(S("plain:7,x=y"), encoded), "plain:7,x=y"));
+}
+
+/* Values up to what the server takes, of bytes that its wire has no words for. */
+static void test_gather(void **state)
+{
+    char longest[PMIWIRE_DEFAULT_VALLEN_MAX + 1];
+
+    (void)state;
+    memset(longest, ';', sizeof(longest));
+    longest[PMIWIRE_DEFAULT_VALLEN_MAX - 1] = '\0';
+    for (uint32_t wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++)
+        for (size_t step = 1; step <= 1000; step *= 10) {
+            struct pmiwire_client_opts o = {
+                .size = sizeof(o), .wire = wire, .n_ranks = 1, .flags = PMIWIRE_CLIENT_EXTENSIONS};
+            struct pmiwire_client *c;
+            struct pmiwire_event ev;
+            struct harness h;
+
+            h_init(&h);
+            h_start(&h, 1);
+            assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_SERVER, S("1")), 0);
+            assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_EXCHANGE, S("1")), 0);
+            assert_int_equal(pmiwire_client_create(&o, &c), 0);
+            assert_int_equal(converse(&h, c, step, &ev), 1);
+            for (int k = 0; k < 2; k++) {
+                char key[32];
+
+                assert_int_equal(pmiwire_client_gather(c, k ? S("x%3By") : S(longest), 5), 0);
+                assert_int_equal(converse(&h, c, step, &ev), 1);
+                assert_int_equal(ev.op, PMIWIRE_OP_GATHER);
+                assert_int_equal(ev.rc, 0);
+                assert_int_equal(ev.cookie, 5);
+                snprintf(key, sizeof(key), "-allgather-%d-0", k);
+                assert_int_equal(pmiwire_client_get(c, S(NULL), 0, S(key), PMIWIRE_GET_LOCAL, 0),
+                                 0);
+                assert_int_equal(converse(&h, c, step, &ev), 1);
+                assert_int_equal(ev.rc, 0);
+                assert_true(is(ev.value, k ? "x%3By" : longest));
+            }
+            /* More, and a percent sign that encodes nothing. */
+            assert_int_equal(
+                pmiwire_client_gather(c, (struct pmiwire_str){longest, sizeof(longest)}, 0),
+                wire == PMIWIRE_V1 ? PMIWIRE_EVALLEN : 0);
+            if (wire == PMIWIRE_V2) {
+                assert_int_equal(converse(&h, c, step, &ev), 1);
+                assert_int_equal(ev.rc, PMIWIRE_EPEER);
+                ask(&h, 0, v2("cmd=kvs-fence;fp-gather=%4;"),
+                    v2("cmd=kvs-fence-response;rc=-1;errmsg=fp-gather: a percent sign that "
+                       "encodes no byte;"));
+            }
+            pmiwire_client_destroy(c);
+            h_stop(&h);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_registry),
-        cmocka_unit_test(test_advertise),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_session),
+        cmocka_unit_test(test_registry), cmocka_unit_test(test_advertise),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_session),
+        cmocka_unit_test(test_percent),  cmocka_unit_test(test_gather),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,11 +7,12 @@
  * take events. Every accepted request is answered by exactly one event, in order; when the session
  * dies, by an event with the reason. The first event is INIT's. Requests queue up; each is sent
  * when the one before it has been answered, because Slurm's PMI-1 server takes what one read()
- * returns for one command and loses the rest. With PMIWIRE_CLIENT_PIPELINE they go out at once (our
- * server and Hydra answer in order). Values that the server's wire cannot carry are refused when
- * you ask, before a byte is sent; to a server that has advertised PMIWIRE_EXT_BYTES, and with
- * PMIWIRE_CLIENT_EXTENSIONS, any bytes are carried. Views in an event live until the next call on
- * the session.
+ * returns for one command and loses the rest, and Hydra answers a put behind a barrier before the
+ * barrier. A server of this project answers in order: with PMIWIRE_CLIENT_PIPELINE_KNOWN requests go
+ * out to it at once, as far as the window reaches. Values that the server's wire cannot carry are
+ * refused when you ask, before a byte is sent; to a server that has advertised PMIWIRE_EXT_BYTES,
+ * and with PMIWIRE_CLIENT_EXTENSIONS, any bytes are carried. Views in an event live until the next
+ * call on the session.
  *
  *     pmiwire_client_create(&opts, &c);                            // queues init
  *     for (;;) {
@@ -45,13 +46,22 @@ extern "C" {
 /** A session. */
 struct pmiwire_client;
 
-/** Send requests without waiting for the answers before them. */
+/**
+ * Send requests without waiting for the answers before them: to a server that is known to answer in
+ * order.
+ *
+ * The window: whole requests of at most max_msg_bytes go out behind the one that the server has to
+ * answer next; more of them when it has. A server of this project cuts off a client that sends more
+ * than twice its own max_msg_bytes behind a request whose answer is delayed.
+ */
 #define PMIWIRE_CLIENT_PIPELINE 1u
 /**
  * Say PMIWIRE_EXT_CLIENT at init: a server of this project then answers in full (extension.h).
  * Others have been seen to skip it.
  */
 #define PMIWIRE_CLIENT_EXTENSIONS 2u
+/** PMIWIRE_CLIENT_PIPELINE from the answer on that advertises PMIWIRE_EXT_SERVER, if one does. */
+#define PMIWIRE_CLIENT_PIPELINE_KNOWN 4u
 
 /** Most requests that may wait for an answer at a time; one more is refused with -EAGAIN. */
 #define PMIWIRE_CLIENT_MAX_PENDING 64u
@@ -141,6 +151,21 @@ PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str 
  */
 PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_str group,
                                      uint64_t cookie);
+/**
+ * @brief Enter an Allgather; answered when every rank has.
+ *
+ * The answer, an event of PMIWIRE_OP_GATHER, has PMIWIRE_EXT_ARRAY where the values lie in shared
+ * memory. Otherwise get `-allgather-K-R`, the value of rank R in Allgather K (all ranks count them
+ * from 0): the server keeps those of the last one that is complete.
+ *
+ * @param c       the session
+ * @param value   this rank's, any bytes (percent-encoded on the wire), not empty
+ * @param cookie  for the event
+ * @return as all; PMIWIRE_EVERSION where the server has not advertised PMIWIRE_EXT_EXCHANGE: put
+ *         such a key, fence and get instead. PMIWIRE_EEMPTY
+ */
+PMIWIRE_API int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value,
+                                      uint64_t cookie);
 /** @brief Say goodbye. The session ends with the answer. */
 PMIWIRE_API int pmiwire_client_finalize(struct pmiwire_client *c, uint64_t cookie);
 /** @} */
@@ -226,6 +251,7 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
 #define PMIWIRE_OP_FINALIZE       19u /**< last event of a healthy session */
 /** ask, PMI-2 only: as PMIWIRE_OP_NODEATTR_GET, and the server answers when it has been put */
 #define PMIWIRE_OP_NODEATTR_WAIT 20u
+#define PMIWIRE_OP_GATHER        21u /**< msg: PMIWIRE_EXT_ARRAY, if the server has an array */
 /** @} */
 
 /**

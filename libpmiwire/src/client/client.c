@@ -39,8 +39,9 @@ static int check_opts(const struct pmiwire_client_opts *o)
     const size_t jobid = o->jobid ? strlen(o->jobid) : 0;
 
     if ((o->wire != PMIWIRE_V1 && o->wire != PMIWIRE_V2) ||
-        (o->flags & ~(PMIWIRE_CLIENT_PIPELINE | PMIWIRE_CLIENT_EXTENSIONS)) || o->reserved ||
-        o->max_subversion > INT32_MAX)
+        (o->flags &
+         ~(PMIWIRE_CLIENT_PIPELINE | PMIWIRE_CLIENT_EXTENSIONS | PMIWIRE_CLIENT_PIPELINE_KNOWN)) ||
+        o->reserved || o->max_subversion > INT32_MAX)
         return -EINVAL;
     if (o->max_fields < MIN_FIELDS || o->max_fields > MAX_FIELDS ||
         o->max_msg_bytes > MAX_MSG_BYTES || o->max_msg_bytes < PMIWIRE__MIN_MSG_BYTES ||
@@ -168,14 +169,30 @@ int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e)
     return 0;
 }
 
+/* Where the last request ends that fits into the window behind the oldest. Whole ones: a server
+ * takes a message whose rest does not come for a client that hangs. */
+static uint64_t window_end(const struct pmiwire_client *c)
+{
+    const uint64_t oldest = c->pending[c->first].end;
+    uint64_t end = oldest;
+
+    for (uint32_t i = 1; i < c->n_pending; i++) {
+        uint64_t next = c->pending[(c->first + i) % PMIWIRE_CLIENT_MAX_PENDING].end;
+
+        if (next > end && next - oldest <= c->max_msg_bytes)
+            end = next;
+    }
+    return end;
+}
+
 /* Up to which position of the stream bytes may go out now. */
 static uint64_t sendable(const struct pmiwire_client *c)
 {
     uint64_t end;
 
-    if ((c->flags & PMIWIRE_CLIENT_PIPELINE) || c->n_pending == 0)
+    if (c->n_pending == 0)
         return pmiwire__queued(c);
-    end = c->pending[c->first].end;
+    end = c->flags & PMIWIRE_CLIENT_PIPELINE ? window_end(c) : c->pending[c->first].end;
     return end > c->abort_end ? end : c->abort_end;
 }
 

@@ -136,8 +136,11 @@ static void keep_extensions(struct pmiwire_client *c)
         c->info.ext[i] = (struct pmiwire_str){c->ext_bytes + used, v.len};
         used += v.len;
     }
-    if (c->info.ext[PMIWIRE_EXT_SERVER].len)
+    if (c->info.ext[PMIWIRE_EXT_SERVER].len) {
         c->server = *pmiwire_profile_find("fencepost");
+        if (c->flags & PMIWIRE_CLIENT_PIPELINE_KNOWN)
+            c->flags |= PMIWIRE_CLIENT_PIPELINE;
+    }
     c->has_bytes = (c->flags & PMIWIRE_CLIENT_EXTENSIONS) && c->info.ext[PMIWIRE_EXT_BYTES].len;
 }
 

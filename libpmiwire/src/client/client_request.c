@@ -245,6 +245,26 @@ int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_str group, uin
     return finish(&r, PMIWIRE_OP_FENCE, cookie);
 }
 
+/* ---- Allgather ---- */
+
+int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value, uint64_t cookie)
+{
+    struct request r;
+    int rc = begin(&r, c, is_exchange(c) ? PMIWIRE_V1_BARRIER_IN : 0,
+                   is_exchange(c) ? PMIWIRE_V2_KVS_FENCE : 0);
+
+    if (rc < 0)
+        return rc;
+    rc = check_maxes(c, (struct pmiwire_str){NULL, 0}, value);
+    if (rc < 0)
+        return rc;
+    /* What the last event shows may be there, and be this value. */
+    if (value.len > (c->max_msg_bytes - c->scratch_used) / 3)
+        return PMIWIRE_ETOOBIG;
+    pmiwire__enc_ext(&r.e, PMIWIRE_EXT_GATHER, pmiwire__percent(value, c->scratch + c->scratch_used));
+    return finish(&r, PMIWIRE_OP_GATHER, cookie);
+}
+
 /* ---- questions ---- */
 
 /* The command that asks on each wire, and the field that what it asks about goes into; 0: none. */

@@ -100,4 +100,10 @@ uint16_t pmiwire__ext_place(uint16_t cmd);
 /* Add an extension's field to a message that carries it; another one is -EINVAL. */
 void pmiwire__enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
 
+/* Any bytes as an extra field's value, into 3 * value.len bytes: percent-encoded where they have to
+ * be. */
+struct pmiwire_str pmiwire__percent(struct pmiwire_str value, char *to);
+/* The reverse, into value.len bytes. PMIWIRE_ECHARS: a percent sign without two digits. */
+int pmiwire__unpercent(struct pmiwire_str value, char *to, struct pmiwire_str *out);
+
 #endif /* PMIWIRE_CODEC_INTERNAL_H */

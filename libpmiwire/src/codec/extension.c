@@ -83,3 +83,61 @@ int pmiwire_msg_ext(const struct pmiwire_msg *msg, uint16_t ext, struct pmiwire_
         return PMIWIRE_EMISSING;
     return pmiwire_msg_extra(msg, desc->name, out);
 }
+
+/* ---- values of any bytes ---- */
+
+/* May this byte stand in an extra field as it is? The percent sign is what encodes the others. */
+static int is_plain(unsigned char b)
+{
+    return b > ' ' && b < 127 && b != ';' && b != '\\' && b != '%';
+}
+
+struct pmiwire_str pmiwire__percent(struct pmiwire_str value, char *to)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    char *end = to;
+
+    for (size_t i = 0; i < value.len; i++) {
+        const unsigned char b = (unsigned char)value.ptr[i];
+
+        if (is_plain(b)) {
+            *end++ = (char)b;
+        } else {
+            *end++ = '%';
+            *end++ = digits[b >> 4];
+            *end++ = digits[b & 15];
+        }
+    }
+    return (struct pmiwire_str){to, (size_t)(end - to)};
+}
+
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int pmiwire__unpercent(struct pmiwire_str value, char *to, struct pmiwire_str *out)
+{
+    char *end = to;
+
+    for (size_t i = 0; i < value.len; i++) {
+        int high, low;
+
+        if (value.ptr[i] != '%') {
+            *end++ = value.ptr[i];
+            continue;
+        }
+        high = i + 2 < value.len ? digit(value.ptr[i + 1]) : -1;
+        low = high < 0 ? -1 : digit(value.ptr[i + 2]);
+        if (low < 0)
+            return PMIWIRE_ECHARS;
+        *end++ = (char)(high << 4 | low);
+        i += 2;
+    }
+    *out = (struct pmiwire_str){to, (size_t)(end - to)};
+    return 0;
+}

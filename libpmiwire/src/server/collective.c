@@ -87,6 +87,24 @@ static void enter(const struct pmiwire__req *q, const struct pmiwire_str *value)
     answer_error(c, q->cmd, kind, rc);
 }
 
+/* Enter an Allgather with a value that is percent-encoded. */
+static void gather(const struct pmiwire__req *q, struct pmiwire_str encoded)
+{
+    struct pmiwire_server *s = q->s;
+    struct pmiwire_str value;
+    char *memory = pmiwire__scratch(s, encoded.len);
+    int rc = memory ? pmiwire__unpercent(encoded, memory, &value) : -ENOMEM;
+
+    if (rc == 0 && pmiwire__too_long(q->msg->wire, value.len, s->opts.vallen_max))
+        rc = PMIWIRE_EVALLEN;
+    if (rc == 0)
+        enter(q, &value);
+    else
+        pmiwire__refuse(q->c, q->cmd, rc,
+                        rc == PMIWIRE_ECHARS ? "fp-gather: a percent sign that encodes no byte"
+                                             : NULL);
+}
+
 void pmiwire__do_fence(const struct pmiwire__req *q)
 {
     struct pmiwire_str group, value;
@@ -100,10 +118,8 @@ void pmiwire__do_fence(const struct pmiwire__req *q)
         return;
     } else if (pmiwire_msg_ext(q->msg, PMIWIRE_EXT_GATHER, &value) != 0) {
         enter(q, NULL);
-    } else if (pmiwire__too_long(q->msg->wire, value.len, q->s->opts.vallen_max)) {
-        pmiwire__refuse(q->c, q->cmd, PMIWIRE_EVALLEN, NULL);
     } else {
-        enter(q, &value);
+        gather(q, value);
     }
 }
 

@@ -3,8 +3,9 @@
  * A hostile server against a client session that has several requests pending.
  *
  * The first byte chooses the session: bit 0 PMI-2, bit 1 pipelining, bit 2 PMI_PORT, bit 3 a
- * session that begins behind a good init, bit 4 values with blanks, bit 7 our extensions, with
- * bit 3 offered by the server (fp-bytes among them). The rest is a program: a byte
+ * session that begins behind a good init, bit 4 values with blanks, bit 5 pipelining to a server of
+ * this project, bit 6 such a server, bit 7 our extensions and a server that offers all of them (6 and
+ * 7: where there is a good init). The rest is a program: a byte
  * below 64 asks the request of that number; from 64 to 95 it moves some bytes out; 255 ends the
  * input; of any other its low five bits (0: the rest) tell how many bytes follow that the server
  * says, all at once.
@@ -78,7 +79,8 @@ static void ask(struct run *r, unsigned what)
     uint64_t cookie = r->asked + 1;
     int rc;
 
-    switch (what % 24) {
+    switch (what == 60 ? 24 : what % 24) {
+    case 24: rc = pmiwire_client_gather(c, value, cookie); break;
     case 0: rc = pmiwire_client_put(c, key, value, PMIWIRE_HINT_NONE, cookie); break;
     case 1: rc = pmiwire_client_get(c, none, -1, key, PMIWIRE_GET_LOCAL, cookie); break;
     case 2: rc = pmiwire_client_fence(c, pmiwire_strz(NULL), cookie); break;
@@ -123,7 +125,7 @@ static void move_out(struct run *r, size_t most)
 }
 
 /* What a good server says at init, so that the rest of the input meets a session at work. */
-static void good_init(struct run *r, uint32_t wire, int offers)
+static void good_init(struct run *r, uint32_t wire, int offers, int ours)
 {
     static const char *const v1[] = {"cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n",
                                      "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n",
@@ -135,10 +137,15 @@ static void good_init(struct run *r, uint32_t wire, int offers)
         "fp-bytes=1\n",
         "    87cmd=fullinit-response;rc=0;rank=0;size=1;appnum=0;fp-server=1;fp-exchange=1;"
         "fp-bytes=1;"};
+    static const char ours_v1[] = "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2 "
+                                  "fp-server=1 fp-exchange=1\n",
+                      ours_v2[] = "    76cmd=fullinit-response;rc=0;rank=0;size=1;appnum=0;"
+                                  "fp-server=1;fp-exchange=1;";
     size_t n = wire == PMIWIRE_V2 ? 2 : 4;
 
     for (size_t i = 0; i < n; i++) {
-        const char *text = wire == PMIWIRE_V2 ? v2[i] : v1[i];
+        const char *text = wire == PMIWIRE_V2 ? (ours && i == 1 ? ours_v2 : v2[i])
+                                              : (ours && i == 0 ? ours_v1 : v1[i]);
 
         if (offers && i == (wire == PMIWIRE_V2 ? 1 : 0))
             text = offered[i];
@@ -158,6 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     o.wire = data[0] & 1 ? PMIWIRE_V2 : PMIWIRE_V1;
     o.flags = (data[0] & 2 ? PMIWIRE_CLIENT_PIPELINE : 0) |
+              (data[0] & 32 ? PMIWIRE_CLIENT_PIPELINE_KNOWN : 0) |
               (data[0] & 128 ? PMIWIRE_CLIENT_EXTENSIONS : 0);
     o.has_pmiid = (data[0] & 12) == 4;
     o.n_ranks = 1;
@@ -168,7 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(pmiwire_client_create(&o, &r.c) == 0);
     r.started = 1;
     if (data[0] & 8)
-        good_init(&r, o.wire, data[0] >> 7);
+        good_init(&r, o.wire, data[0] >> 7, data[0] & 64);
     data++;
     size--;
     while (size) {
