@@ -97,6 +97,8 @@ static void release_memory(void)
         gather_destroy(job);
         wait_destroy(job);
     }
+    if (run.n_live == 0) /* else it cleans up after us */
+        guard_end(&run);
 }
 
 int main(int argc, char **argv)

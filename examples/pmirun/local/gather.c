@@ -168,7 +168,7 @@ static int make_array(struct gather *g, const struct pmirun *pr, struct shmht_ar
 
     opts.generation = g->number + 1u;
     if (pr->opt.use_port) {
-        shm_name(name);
+        shm_name(pr, name);
         opts.name = name;
         opts.flags = SHMHT_NAMED;
     }
