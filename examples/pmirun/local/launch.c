@@ -731,7 +731,7 @@ static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *
     const char *why, *what = what_failed(r->app, err, stage, &why);
 
     say(pr, "cannot start %s: %s: %s; the spawn fails", rank_name(pr, r, name), what, why);
-    job_abandon(pr, job, -err);
+    job_abandon(pr, job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
 }
 
 static void take_from_queue(struct pmirun *pr, const struct job *job)
