@@ -268,7 +268,7 @@ test_signals() {
         setsid "$pmirun" -n 2 sh -c "setsid sleep $mark & env -i sleep $mark & echo up; sleep $mark; true" > "$dir/out" 2> "$dir/err" &
         pid=$!
         soon are "sleep $mark" 6 || fail "they do not sleep"
-        guard=$(pgrep -P $pid -x pmirun-guard)
+        guard=$(pgrep -P $pid -x job-guard)
         kill -9 -- "$target$pid"
         wait $pid 2> /dev/null
         soon none_of "\(setsid \|env -i \|sh -c setsid \|\)sleep $mark" || fail "still there: $(others_pids "sleep $mark")"
@@ -286,7 +286,7 @@ test_signals() {
     # One that ends by itself takes its guard along.
     begin -n 1 sh -c "echo up; exec sleep $mark"
     await out up
-    guard=$(pgrep -P $pid -x pmirun-guard)
+    guard=$(pgrep -P $pid -x job-guard)
     kill "$pid"
     wait $pid
     gone "${guard:-1}" || fail "the guard outlives a pmirun that was not killed"
@@ -461,7 +461,7 @@ test_names() {
     # Its guard is killed with it: the next one clears up.
     begin_named
     name=$(named $pid)
-    kill -9 "$(pgrep -P $pid -x pmirun-guard)" $pid
+    kill -9 "$(pgrep -P $pid -x job-guard)" $pid
     wait $pid 2> /dev/null
     [ -e "$name" ] || fail "what was this test to be about?"
     touch "$name" # however long that took

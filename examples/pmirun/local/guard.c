@@ -34,6 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define NAME       "job-guard"
 #define MAX_PID    (1u << 22) /* the kernel's own limit */
 #define MAX_ROUNDS 1000 /* looks at /proc; a process in the kernel's hands may take its time */
 #define ROUND_NS   (5 * NS_PER_MS)
@@ -124,6 +125,23 @@ static void clean_up(const struct guard *g)
     }
 }
 
+/* Our own name, also in the command line: what kills processes of the name pmirun leaves us. */
+static void take_name(pid_t parent)
+{
+    static char text[4096];
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+    size_t all = 0;
+
+    prctl(PR_SET_NAME, NAME);
+    while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0)
+        all += (size_t)n;
+    if (all == 0)
+        return;
+    memset(program_invocation_name, 0, all); /* and the arguments behind it */
+    snprintf(program_invocation_name, all, NAME " %d", (int)parent);
+}
+
 /* Everything is blocked but what cannot be. */
 static void watch(const struct guard *g, pid_t parent) __attribute__((noreturn));
 
@@ -133,7 +151,7 @@ static void watch(const struct guard *g, pid_t parent)
     int sig;
 
     setsid();
-    prctl(PR_SET_NAME, "pmirun-guard");
+    take_name(parent);
     if (syscall(SYS_close_range, 0, ~0u, 0) != 0)
         for (int fd = 0; fd < 1024; fd++)
             close(fd);
