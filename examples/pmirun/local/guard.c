@@ -208,9 +208,8 @@ void guard_end(struct pmirun *pr)
     pid_t pid = pr->guard.pid;
 
     pr->guard.pid = 0;
-    if (!pid)
+    if (!pid || kill(pid, SIGKILL) != 0)
         return;
-    kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
 }
