@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Jobs that are spawned and connect by TCP, as an MPI does it: spawned [ROUNDS [told]], on any
- * number of ranks. Each rank spawns CHILDREN processes a round, whose pairs have its own address from the
- * beginning (preput). They connect to it. It gets their addresses from their key-value space,
- * connects to each, disconnects, and connects again, to an address that the child has published
- * under a name. Siblings connect to each other. Everybody checks whom it has reached: a refused
- * connection is an address that came too early, too late or from another job. told: under servers
- * where a job cannot get what another has put, the parent takes the address that the child tells.
+ * number of ranks. Each rank spawns CHILDREN processes a round, whose pairs have its own address
+ * from the beginning (preput). They connect to it. It gets their addresses from their key-value
+ * space, connects to each, disconnects, and connects again, to an address that the child has
+ * published under a name. Siblings connect to each other. Everybody checks whom it has reached: a
+ * refused connection is an address that came too early, too late or from another job. told: under
+ * servers where a job cannot get what another has put, the parent takes the address that the child
+ * tells.
  */
 #include <arpa/inet.h>
 #include <errno.h>
