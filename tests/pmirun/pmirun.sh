@@ -274,6 +274,12 @@ test_signals() {
         soon none_of "\(setsid \|env -i \|sh -c setsid \|\)sleep $mark" || fail "still there: $(others_pids "sleep $mark")"
         soon gone "${guard:-1}" || fail "the guard is still there"
     done
+    # A pmirun under it ends too, with what is under that one.
+    begin -n 1 "$pmirun" -n 2 sh -c "setsid sleep $mark & sleep $mark; true"
+    soon are "sleep $mark" 4 || fail "they do not sleep under two"
+    kill -9 $pid
+    wait $pid 2> /dev/null
+    soon none_of "sleep $mark" || fail "left under two: $(others_pids "sleep $mark")"
     # So it is with one node of several.
     if several; then
         begin -N 2 --launch fork -n 2 sh -c "setsid sleep $mark & echo up; sleep $mark; true"
@@ -377,6 +383,9 @@ test_limits() {
     (ulimit -f 1 && run 20 0 -n 4 "$raw" pgf; err_has "no shared memory .*: File too large"; exit $failed) || failed=1
     (ulimit -f 1 && run 20 153 -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
     ! several || (ulimit -f 1 && run 20 153 -N 1 --launch fork -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
+    ! several || (ulimit -n 340 && run 20 0 -N 2 --launch fork -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 300 true"
+        out_has 'msg=out_of_descriptors_(EMFILE)'
+        err_has '150 processes need 48[0-9] descriptors, the limit is 340'; exit $failed) || failed=1
     [ "$(id -u)" = 0 ] || {
         echo "not root: the limit on processes was not tried"
         return
