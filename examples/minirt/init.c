@@ -193,13 +193,21 @@ int minirt_fini(struct minirt *rt)
     rt->ready &= !rt->broken;
     if (rt->ready && (rc = minirt_barrier(rt->world)) == 0 && PMI2_KVS_Fence() != PMI2_SUCCESS)
         rc = MINIRT_EPMI;
+    for (uint32_t i = 0; i < MINIRT_SLOTS; i++) {
+        struct minirt_window *w = rt->windows[i];
+
+        if (w)
+            w->team = NULL;
+        minirt__team_drop(rt->teams[i]);
+    }
+    asymreg_worker_destroy(rt->worker);
+    /* After a peer has gone, others may still get from this process: libasymreg serves them until
+     * it is closed, so memory goes after that. */
+    asymreg_close(rt->ctx);
+    rt->ctx = NULL;
     for (uint32_t i = 0; i < MINIRT_SLOTS; i++)
         minirt__window_drop(rt->windows[i]);
-    for (uint32_t i = 0; i < MINIRT_SLOTS; i++)
-        minirt__team_drop(rt->teams[i]);
-    asymreg_worker_destroy(rt->worker);
     minirt__window_drop(rt->service_window);
-    asymreg_close(rt->ctx);
     rankmap_av_destroy(rt->av);
     rankmap_unref(rt->nodes);
     if (rt->ready && rc == 0 && PMI2_Finalize() != PMI2_SUCCESS)

@@ -107,7 +107,7 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
     return rc;
 }
 
-/* Registrations first: nobody gets in any more. */
+/* Registrations first: nobody gets in any more. Closing libasymreg has ended them all. */
 int minirt__window_drop(struct minirt_window *w)
 {
     struct storwin_error err = {0};
@@ -115,7 +115,7 @@ int minirt__window_drop(struct minirt_window *w)
 
     if (!w)
         return 0;
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; w->rt->ctx && i < 2; i++) {
         if (w->region[i])
             (void)asymreg_unregister(w->rt->ctx, w->region[i]);
         if (w->segment[i])

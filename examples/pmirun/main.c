@@ -93,6 +93,8 @@ static void release_memory(void)
         table_destroy(job); /* takes its name back */
         gather_destroy(job);
     }
+    if (run.n_live == 0) /* else it cleans up after us */
+        guard_end(&run);
 }
 
 int main(int argc, char **argv)

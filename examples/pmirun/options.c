@@ -47,6 +47,7 @@ static const char usage[] =
     "  --universe-size N    what to answer to a question for the universe's size (-1: unknown)\n"
     "  --stall-timeout S    cut off clients silent in mid-message for S seconds (60; 0: never)\n"
     "  --pmi-1.2            speak PMI 1.2 to clients that ask for 1.1\n"
+    "  --max-procs N        processes that PMI spawn may have running at a time (1024 a node)\n"
     "  --stats              print counters and times as a line of JSON on stderr at the end\n"
     "  -v, --verbose        tell on stderr what happens\n"
     "  -h, --help   --version\n"
@@ -175,6 +176,8 @@ static void settle_nodes(struct options *opt)
         die(STATUS_USAGE, "%u hosts for %u nodes", opt->n_hosts, opt->n_nodes);
     if (opt->n_nodes > opt->n_procs)
         opt->n_nodes = opt->n_procs; /* a node without ranks has no part in the job */
+    if (opt->max_spawned == UINT32_MAX)
+        opt->max_spawned = opt->n_nodes * MAX_SPAWNED;
 }
 
 static bool global_option(struct options *opt, struct cursor *c, const char *w)
@@ -216,6 +219,8 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
         opt->shm_max_bytes = (uint64_t)parse_number(w, argument(c), 1, 65536) << 20;
     else if (is(w, "--pmi-1.2", NULL))
         opt->pmi_1_2 = true;
+    else if (is(w, "--max-procs", NULL))
+        opt->max_spawned = (uint32_t)parse_number(w, argument(c), 0, MAX_PROCS);
     else if (is(w, "--stats", NULL))
         opt->stats = true;
     else if (is(w, "-v", "--verbose"))
@@ -271,6 +276,7 @@ void options_parse(struct options *opt, int argc, char **argv)
     struct cursor c = {argc, 1, argv};
 
     opt->universe_size = -1;
+    opt->max_spawned = UINT32_MAX; /* not said */
     opt->stall_s = 60;
     opt->get_s = 60;
     opt->start_s = 60;

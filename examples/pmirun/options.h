@@ -9,6 +9,7 @@
 #ifndef MAX_PROCS
 #define MAX_PROCS 1000000u /* of a job */
 #endif
+#define MAX_SPAWNED 1024u /* unless --max-procs says something else, a node */
 
 enum launch_kind { LAUNCH_HERE, LAUNCH_FORK, LAUNCH_SSH, LAUNCH_SRUN };
 enum link_kind { LINKS_ANY, LINKS_TCP, LINKS_UCX };
@@ -19,6 +20,7 @@ struct options {
     struct app *apps;
     uint32_t n_apps;
     uint32_t n_procs;      /* of all apps */
+    uint32_t max_spawned;  /* processes that PMI spawn may have running at a time */
     double timeout_s;      /* 0: none */
     double stall_s;        /* 0: never */
     double get_s;          /* for a Get that waits; 0: no limit */

@@ -114,7 +114,7 @@ ranks_wait() { # asleep, all
         for r in $(cat "/proc/$p/task/$p/children"); do state_is S "$r" || return 1; done
     done
 }
-first_child() { cut -d' ' -f1 "/proc/$1/task/$1/children"; }
+first_child() { pgrep -P "$1" | while read -r p; do grep -qx job-guard "/proc/$p/comm" || { echo "$p"; break; }; done; }
 
 test_basic() {
     run 0 -n 8 "$RAWPMI" pgf

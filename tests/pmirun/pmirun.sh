@@ -246,7 +246,9 @@ test_hostile() {
     run 30 99 --timeout 20 --pmi-port -n 1 -x RAWPMI_ID=12345 "$raw" chat 1
     run 30 99 --timeout 20 --pmi-port -n 1 sh -c "$raw pgf && $raw pgf"
     # Further connections of a rank, and of whoever else, are refused, harm nobody and do not fill the log.
-    run 30 0 --timeout 20 --pmi-port -n 1 "$raw" strangers 300 : -n 2 "$raw" chat 2000
+    # 102 of them have a wrong id; who has a right one is served afterwards.
+    run 30 0 --timeout 20 --pmi-port -n 1 sh -c "$raw strangers 300; : > $dir/tried" : -n 2 "$raw" chat 2000 : \
+        -n 1 sh -c "until [ -e $dir/tried ]; do sleep 0.1; done; exec $raw chat 10"
     out_has "300 were refused"
     err_has "complaints about clients that have not said who they are are only counted"
     err_has "100 complaints about clients"
@@ -262,13 +264,40 @@ test_hostile() {
 
 test_signals() {
     mark=$((main + 100000)).125 # sleeps of a length that nobody else uses
-    begin -n 3 sh -c "sleep $mark & echo up; sleep $mark"
-    await out up 3
+    # When pmirun is killed nothing is left: no daemon of a rank, nothing without its environment; also when its whole process group is killed.
+    for target in '' - ; do
+        : > "$dir/out"
+        setsid "$pmirun" -n 2 sh -c "setsid sleep $mark & env -i sleep $mark & echo up; sleep $mark; true" > "$dir/out" 2> "$dir/err" &
+        pid=$!
+        soon are "sleep $mark" 6 || fail "they do not sleep"
+        guard=$(pgrep -P $pid -x job-guard)
+        kill -9 -- "$target$pid"
+        wait $pid 2> /dev/null
+        soon none_of "\(setsid \|env -i \|sh -c setsid \|\)sleep $mark" || fail "still there: $(others_pids "sleep $mark")"
+        soon gone "${guard:-1}" || fail "the guard is still there"
+    done
+    # A pmirun under it ends too, with what is under that one.
+    begin -n 1 "$pmirun" -n 2 sh -c "setsid sleep $mark & sleep $mark; true"
+    soon are "sleep $mark" 4 || fail "they do not sleep under two"
     kill -9 $pid
     wait $pid 2> /dev/null
-    # The ranks die at once; grandchildren are out of reach when we are killed, so end them here.
-    soon none_of "sh -c sleep $mark &" || fail "ranks survived: $(others_pids "sh -c sleep $mark &")"
-    for p in $(others_pids "sleep $mark"); do kill -9 "$p"; done
+    soon none_of "sleep $mark" || fail "left under two: $(others_pids "sleep $mark")"
+    # So it is with one node of several.
+    if several; then
+        begin -N 2 --launch fork -n 2 sh -c "setsid sleep $mark & echo up; sleep $mark; true"
+        soon are "sleep $mark" 4 || fail "they do not sleep on two nodes"
+        kill -9 "$(pgrep -o -P $pid)"
+        wait $pid
+        [ $? = 253 ] || fail "an agent that is killed"
+        soon none_of "sleep $mark" || fail "left by an agent: $(others_pids "sleep $mark")"
+    fi
+    # One that ends by itself takes its guard along.
+    begin -n 1 sh -c "echo up; exec sleep $mark"
+    await out up
+    guard=$(pgrep -P $pid -x job-guard)
+    kill "$pid"
+    wait $pid
+    gone "${guard:-1}" || fail "the guard outlives a pmirun that was not killed"
 
     for sig in INT TERM HUP; do
         begin -v -n 2 "$raw" sleep
@@ -325,11 +354,30 @@ p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(60) == 130 else 1)' "$pmirun"
     run 20 0 -n 1 sh -c "(trap '' TERM; exec sleep $mark) & exit 0"
     for p in $(others_pids "sleep $mark"); do fail "leftover $p"; kill -9 "$p"; done
 }
+gone() { ! kill -0 "$1" 2> /dev/null; }
 are() { [ "$(others_pids "$1" | wc -l)" = "$2" ]; } # COMMAND COUNT
 none_of() { are "$1" 0; }
 others_pids() { pgrep -f "^$1"; } # of the processes whose command line begins so
 
 test_limits() {
+    local need l
+    # How many descriptors are needed does not depend on how many there are. So many do, one less does not.
+    (ulimit -n 50 && run 20 250 -n 60 true && exit $failed) || failed=1
+    need=$(sed -n 's/.*60 processes need \([0-9]*\) descriptors, the limit is 50: .*/\1/p' "$dir/err")
+    for l in 150 $((${need:-1000} - 1)); do
+        (ulimit -n $l && run 20 250 -n 60 true; err_has "60 processes need $need descriptors, the limit is $l:"; exit $failed) || failed=1
+    done
+    for l in $need $((need + 1)) $((need + 50)); do
+        (ulimit -n $l && run 20 0 -n 60 "$raw" pgf && exit $failed) || failed=1
+    done
+    # A spawn is told the same, by name.
+    for l in 60 80; do
+        (ulimit -n $l && run 20 0 -n 1 "$raw" spawn 30 true
+            out_has '^cmd=spawn_result rc=-1 .*msg=out_of_descriptors_(EMFILE)'
+            err_has "spawn by rank 0: 30 processes need 125 descriptors in all, the limit is $l"; exit $failed) || failed=1
+    done
+    (ulimit -n 125 && run 20 0 -n 1 "$raw" spawn 30 true; out_has '^cmd=spawn_result rc=0'; exit $failed) || failed=1
+    (ulimit -n 124 && run 20 0 -n 1 "$raw" spawn 30 true; out_has 'EMFILE'; exit $failed) || failed=1
     (ulimit -n 100 && run 20 250 -n 60 true && exit $failed) || failed=1
     (ulimit -n 100 && run 20 250 -n 60 true; err_has "descriptors"; exit $failed) || failed=1
     # The limit on files: our output meets it, shared memory, without which pairs are asked for, and a rank as it would without us.
@@ -337,6 +385,9 @@ test_limits() {
     (ulimit -f 1 && run 20 0 -n 4 "$raw" pgf; err_has "no shared memory .*: File too large"; exit $failed) || failed=1
     (ulimit -f 1 && run 20 153 -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
     ! several || (ulimit -f 1 && run 20 153 -N 1 --launch fork -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
+    ! several || (ulimit -n 340 && run 20 0 -N 2 --launch fork -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 300 true"
+        out_has 'msg=out_of_descriptors_(EMFILE)'
+        err_has '150 processes need 48[0-9] descriptors, the limit is 340'; exit $failed) || failed=1
     [ "$(id -u)" = 0 ] || {
         echo "not root: the limit on processes was not tried"
         return
@@ -372,6 +423,22 @@ test_spawn() {
     run 20 0 -n 1 "$raw" spawn 2 "$dir/broken"
     out_has 'rc=[^0]'
     run 20 4 -n 1 "$raw" spawn 1 sh -c 'exit 4'
+    # --max-procs: what was spawned and runs counts, on all nodes.
+    for where in '' '-N 2 --launch fork'; do
+        [ -z "$where" ] || several || continue
+        run 20 0 $where --max-procs 3 -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 3 true"
+        out_has '^cmd=spawn_result rc=0'
+        run 20 0 $where --max-procs 3 -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 4 true"
+        out_has '^cmd=spawn_result rc=-1 .*msg=a_limit_on_processes_is_reached_(EDQUOT)'
+        err_has 'spawn by rank 0.*: 4 processes beside 0 that were spawned are more than 3 (--max-procs)'
+        run 20 0 $where --max-procs 0 -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 1 true"
+        out_has '^cmd=spawn_result rc=-1'
+        run 20 0 $where --max-procs 5 -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw fill sleep 3"
+        out_has '^5 were started: .*EDQUOT'
+        out_has '^and one more'
+    done
+    run 20 2 --max-procs x -n 1 true
+    run 20 2 --max-procs -1 -n 1 true
     # Job after job: what is over is forgotten. 300 of them once took 400 KiB. GROWTH: what else they may leave, in KiB.
     run 100 0 -n 1 "$raw" spawns 300 true x
     read -r word kib rest < "$dir/out"
@@ -391,6 +458,7 @@ test_names() {
         exit
     done
     named() { sed -n 's/.*\(\/dev\/shm\/shmht-pmirun-[0-9a-f]*\)$/\1/p' "/proc/$1/maps" | head -1; }
+    gone_name() { [ ! -e "$1" ]; }
     begin_named() {
         begin --pmi-port -n 1 sh -c "echo up; exec sleep 600"
         await out up
@@ -399,6 +467,12 @@ test_names() {
     name=$(named $pid)
     [ -e "$name" ] || fail "no name: \"$name\""
     kill -9 $pid
+    wait $pid 2> /dev/null
+    soon gone_name "$name" || fail "the name is left behind"
+    # Its guard is killed with it: the next one clears up.
+    begin_named
+    name=$(named $pid)
+    kill -9 "$(pgrep -P $pid -x job-guard)" $pid
     wait $pid 2> /dev/null
     [ -e "$name" ] || fail "what was this test to be about?"
     touch "$name" # however long that took

@@ -21,6 +21,8 @@
  *     rawpmi spawns N PROG ARG
  *                          50 spawns, then N more; prints by how many KiB the memory of our pmirun
  *                          has grown meanwhile
+ *     rawpmi fill PROG ARG spawns until that is refused, prints after how many and why; and once
+ *                          more when one of them may have ended, until that is not refused
  *     rawpmi hints         SPARSE puts, gets that wait for them without a fence, then puts anew and
  *                          fences
  *     rawpmi gone          waits for a key, and closes its connection meanwhile
@@ -317,6 +319,27 @@ static void spawns(int n, char **argv)
     fflush(stdout);
 }
 
+static void fill(char **argv)
+{
+    char text[512];
+    int n = -1;
+
+    snprintf(text, sizeof(text),
+             "mcmd=spawn\nnprocs=1\nexecname=%s\ntotspawns=1\nspawnssofar=1\narg1=%s\nargcnt=1\n"
+             "preput_num=0\ninfo_num=0\nendcmd\n",
+             argv[0], argv[1]);
+    do {
+        n++;
+        ask(text, "cmd=spawn_result");
+    } while (*field("rc") == '0');
+    printf("%d were started: %s\n", n, line);
+    do
+        ask(text, "cmd=spawn_result");
+    while (*field("rc") != '0');
+    puts("and one more");
+    fflush(stdout);
+}
+
 /* ---- one that dies, and one that notices ---- */
 
 static void make(const char *dir, const char *name)
@@ -369,7 +392,7 @@ static void strangers(int n)
         fail("no PMI_PORT, or no PMI_ID");
     snprintf(again, sizeof(again), "cmd=initack pmiid=%s\n", getenv("PMI_ID"));
     for (int i = 0; i < n; i++) {
-        const char *text = i < 4 ? again : says[i % 3]; /* more would be taken for guesses at ids */
+        const char *text = i < 4 || i % 3 == 0 ? again : says[i % 3]; /* 100 wrong ids of 300 */
         const int sock = dial(port);
         size_t len = 0;
         ssize_t got;
@@ -756,6 +779,8 @@ int main(int argc, char **argv)
             pause();
     } else if (strcmp(mode, "spawns") == 0 && argc > 4) {
         spawns(atoi(argv[2]), argv + 3);
+    } else if (strcmp(mode, "fill") == 0 && argc > 3) {
+        fill(argv + 2);
     } else if (strcmp(mode, "sleep") == 0) {
         put_and_fence();
         finalize();

@@ -157,9 +157,24 @@ static void describe(pid_t pid, char *text, size_t size)
     snprintf(text + n, size - n, " (pid %d)", (int)pid);
 }
 
-/* Any child of a process, 0: none. */
+static bool is_guard(int pid)
+{
+    char path[64], name[32] = "";
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+    f = fopen(path, "re");
+    if (f && !fgets(name, sizeof(name), f))
+        name[0] = '\0';
+    if (f)
+        fclose(f);
+    return strcmp(name, "job-guard\n") == 0;
+}
+
+/* Any child of a process but pmirun's guard, 0: none. */
 static pid_t some_child(pid_t pid)
 {
+    uint64_t n = 0;
     char path[64];
     pid_t child = 0;
     int p;
@@ -167,8 +182,8 @@ static pid_t some_child(pid_t pid)
 
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
     f = fopen(path, "re");
-    for (uint64_t i = 1; f && fscanf(f, "%d", &p) == 1; i++)
-        if (below(i) == 0)
+    while (f && fscanf(f, "%d", &p) == 1)
+        if (!is_guard(p) && below(++n) == 0)
             child = p;
     if (f)
         fclose(f);

@@ -111,7 +111,7 @@ static int make_array(struct gather *g, const struct pmirun *pr, const struct jo
 
     opts.generation = g->number + 1u;
     if (pr->opt.use_port) {
-        shm_name(name);
+        shm_name(pr, name);
         opts.name = name;
         opts.flags = SHMHT_NAMED;
     }

@@ -302,7 +302,7 @@ void job_stop_all(struct pmirun *pr)
     pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
 }
 
-void job_abandon(struct pmirun *pr, struct job *job)
+void job_abandon(struct pmirun *pr, struct job *job, int err)
 {
     if (job->abandoned)
         return;
@@ -314,7 +314,7 @@ void job_abandon(struct pmirun *pr, struct job *job)
         for (uint32_t i = 0; i < job->n_local; i++)
             kill_rank(&job->ranks[i], SIGKILL);
     }
-    spawn_launched(pr, job, -EINVAL);
+    spawn_launched(pr, job, err);
 }
 
 static const char *program(const struct rank *r)
@@ -599,6 +599,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
 
     r->state = RANK_EXITED;
     rank_index_remove(&pr->by_pid, r);
+    guard_remove(pr, r->pid);
     /* What it said last may still wait in the socket: finalize, or an abort. */
     pmi_drain(pr, r);
     if (!pr->head)
@@ -638,6 +639,7 @@ void job_reap(struct pmirun *pr)
             return;
         r = rank_index_find(&pr->by_pid, (uint32_t)si.si_pid);
         if (!r) {
+            guard_reaped(pr, si.si_pid);
             if (pr->head)
                 pr->head->reaped(pr, &si);
             continue;

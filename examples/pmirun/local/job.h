@@ -121,8 +121,8 @@ void job_bury(struct pmirun *pr);
 void job_free(struct pmirun *pr, struct job *job); /* not in pr->jobs */
 void job_queue(struct pmirun *pr, struct job *job);
 void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si);
-/* A spawn failed: ends what was started of it and tells the spawner. */
-void job_abandon(struct pmirun *pr, struct job *job);
+/* A spawn failed with -errno: ends what was started of it and tells the spawner. */
+void job_abandon(struct pmirun *pr, struct job *job, int err);
 /* A rank reached or left init ... finalize, or asked for the end of all. */
 void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state);
 void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message);

@@ -89,7 +89,7 @@ struct launcher {
     struct rlimit orig_nofile;
     bool nofile_raised;
     int null_fd;
-    int n_flights; /* as many as the limit on descriptors has room for */
+    int n_flights; /* as many as the limit on descriptors has room for: fewer as ranks need them */
     int fd_end;    /* one past the last slot */
     unsigned next;
     char **shell_argv;
@@ -150,6 +150,7 @@ static int init(struct pmirun *pr)
             mprotect(f->stack, GUARD_BYTES, PROT_NONE) != 0) /* the caller gives up */
             return -ENOMEM;
     }
+    guard_start(pr);
     l->parent = getpid();
     l->pr = pr;
     pr->launcher = l;
@@ -164,19 +165,36 @@ void launch_init(struct pmirun *pr)
         die(STATUS_RESOURCES, "cannot start: %s", strerror(-err));
 }
 
+/* Gives back the descriptors of all flights but the first n. */
+static void keep_flights(struct pmirun *pr, int n)
+{
+    struct launcher *l = pr->launcher;
+
+    launch_land_all(pr);
+    for (; l->n_flights > n; l->n_flights--)
+        for (int i = 0; i < SLOTS; i++)
+            close(l->flights[l->n_flights - 1].fd + i);
+}
+
 int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have)
 {
+    struct launcher *l = pr->launcher;
     struct rlimit now;
-    uint64_t n = n_more;
+    uint64_t n = n_more, spare;
 
     if (getrlimit(RLIMIT_NOFILE, &now) != 0)
         return 0;
     for (const struct job *job = pr->launch; job; job = job->next_launch)
         n += job->n_local - job->n_launched;
-    *need = SPARE_FDS + (unsigned)pr->launcher->fd_end + n * FDS_PER_RANK + pr->output.n_streams +
-            pr->conns.n;
+    /* With one flight, whatever the limit: more than that make a start faster, no more. */
+    *need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + pr->output.n_streams + pr->conns.n;
     *have = now.rlim_cur;
-    return *need > *have ? -EMFILE : 0;
+    if (*need > *have)
+        return -EMFILE;
+    spare = (*have - *need) / SLOTS;
+    if (spare + 1 < (uint64_t)l->n_flights)
+        keep_flights(pr, (int)spare + 1);
+    return 0;
 }
 
 /* ---- which file to execute ---- */
@@ -306,7 +324,7 @@ static bool is_set_again(const struct app *app, const char *var, uint32_t from)
     return false;
 }
 
-#define ENV_MAX_SLOTS 10u
+#define ENV_MAX_SLOTS 11u
 #define OWN_ENV(pr)   ((pr)->opt.use_port ? 3u : 2u)
 
 /* The strings of a program's environment. The first two or three are each rank's own: see
@@ -332,6 +350,8 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
     e[n++] = xprintf("PMI_JOBID=%s", job->kvsname);
     if (job->spawned)
         e[n++] = xprintf("PMI_SPAWNED=1");
+    if (pr->guard.ranks)
+        e[n++] = pr->guard.variable;
     for (uint32_t i = 0; i < app->n_sets; i++)
         if (!is_set_again(app, app->sets[i], i + 1))
             e[n++] = app->sets[i];
@@ -630,6 +650,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     }
     f->busy = true;
     r->pid = pid;
+    guard_add(pr, pid);
     r->state = RANK_RUNNING;
     r->job->n_live++;
     pr->n_live++;
@@ -710,7 +731,7 @@ static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *
     const char *why, *what = what_failed(r->app, err, stage, &why);
 
     say(pr, "cannot start %s: %s: %s; the spawn fails", rank_name(pr, r, name), what, why);
-    job_abandon(pr, job);
+    job_abandon(pr, job, err == EAGAIN ? -EDQUOT : -err); /* no process can be made */
 }
 
 static void take_from_queue(struct pmirun *pr, const struct job *job)

@@ -26,7 +26,8 @@ void launch_drop(struct pmirun *pr, struct job *job);
 /* Notes those who have left our memory by now, and deals with a program that could not be executed.
  * Before ranks are reaped. */
 void launch_settle(struct pmirun *pr);
-/* Descriptors for n more processes. 0 or -EMFILE. */
+/* Are there descriptors for n more processes? 0 or -EMFILE; how many that takes in all, and the
+ * limit. */
 int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have);
 
 #endif

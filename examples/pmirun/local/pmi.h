@@ -17,6 +17,7 @@ struct conn {
     struct source src;
     struct pmiwire_conn *pmi;
     struct rank *rank; /* NULL: has not said yet who it is (PMI_PORT) */
+    bool is_ours;      /* PMI_PORT: the kernel says that its owner is our user, or root */
     bool armed;        /* waits for room to write */
     bool queued;       /* in conns.ready */
     bool table_sent;   /* the descriptor of its job's table, or there is none to be sent */

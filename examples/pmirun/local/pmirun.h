@@ -28,6 +28,7 @@
 #include <pmiwire/server.h>
 
 #include "../options.h"
+#include "guard.h"
 #include "input.h"
 #include "job.h"
 #include "loop.h"
@@ -69,6 +70,7 @@ struct pmirun {
     struct signals signals;
     struct conns conns;
     struct port port;
+    struct guard guard;
 
     int status; /* exit status so far */
     bool status_set;

@@ -4,8 +4,11 @@
  *
  * Any user of this machine can connect to the port, so two things are checked: that the peer's
  * socket belongs to our user (or root), and that its id is one that we gave out. An id is a random
- * number of 31 bits, told to its rank through the environment alone, good for one connection. Wrong
- * ones are counted.
+ * number of 31 bits, told to its rank through the environment alone, good for one connection.
+ *
+ * A wrong id is refused and its connection closed. From our own user's processes, which could do
+ * worse, any number may come: the job continues. Where the kernel does not tell whose a connection
+ * is, MAX_BAD_IDS close the port: an id must not be found by trying.
  */
 #define _GNU_SOURCE
 #include "port.h"
@@ -27,7 +30,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define MAX_BAD_IDS    64u   /* then the port is closed: somebody is guessing */
+#define MAX_BAD_IDS    64u   /* from nobody knows whom: then the port is closed */
 #define MAX_UNKNOWN    1024u /* connections that have not said who they are */
 #define MAX_COMPLAINTS 8u    /* lines about them */
 
@@ -95,8 +98,9 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
 
     (void)conn;
     if (!r || r->token_used || r->state != RANK_RUNNING) {
-        if (++pr->port.n_bad_ids == MAX_BAD_IDS && pr->port.listener.fd >= 0) {
-            say(pr, "too many connections with a wrong PMI_ID: the port is closed");
+        if (!c->is_ours && ++pr->port.n_bad_ids == MAX_BAD_IDS && pr->port.listener.fd >= 0) {
+            say(pr, "too many connections with a wrong PMI_ID, and the kernel does not tell whose "
+                    "they are: the port is closed");
             loop_close(pr, &pr->port.listener);
         }
         return PMIWIRE_ENOENT;
@@ -168,7 +172,8 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
     return m->idiag_inode ? (int64_t)m->idiag_uid : OWNER_GONE;
 }
 
-static bool admit(struct pmirun *pr, const struct sockaddr_in *addr)
+/* is_ours: the kernel says so. When it does not tell, the id alone decides. */
+static bool admit(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ours)
 {
     int64_t owner;
 
@@ -183,7 +188,8 @@ static bool admit(struct pmirun *pr, const struct sockaddr_in *addr)
             say(pr, "a connection from user %lld is refused", (long long)owner);
         return false;
     }
-    return true; /* when the kernel does not tell, the id alone decides */
+    *is_ours = owner >= 0;
+    return true;
 }
 
 static void on_connection(struct pmirun *pr, struct source *src, uint32_t events)
@@ -194,20 +200,24 @@ static void on_connection(struct pmirun *pr, struct source *src, uint32_t events
         socklen_t len = sizeof(addr);
         int fd = accept4(src->fd, (struct sockaddr *)&addr, &len, SOCK_CLOEXEC | SOCK_NONBLOCK),
             one = 1, err;
+        bool is_ours = false;
+        struct conn *c;
 
         if (fd < 0)
             return;
-        if (!admit(pr, &addr)) {
+        if (!admit(pr, &addr, &is_ours)) {
             close(fd);
             continue;
         }
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        if (!pmi_new_conn(pr, fd, 0, PMIWIRE_RANK_UNKNOWN, &err)) {
+        c = pmi_new_conn(pr, fd, 0, PMIWIRE_RANK_UNKNOWN, &err);
+        if (!c) {
             if (port_may_complain(pr))
                 say(pr, "cannot take a connection: %s", any_strerror(err));
             close(fd);
             continue;
         }
+        c->is_ours = is_ours;
         pr->port.n_unknown++;
     }
 }

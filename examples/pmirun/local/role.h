@@ -49,8 +49,8 @@ struct agent_ops {
     void (*state)(struct pmirun *pr, const struct rank *r, uint32_t state);
     void (*aborted)(struct pmirun *pr, const struct rank *r, int32_t code, const char *text);
     void (*exited)(struct pmirun *pr, const struct rank *r, const siginfo_t *si);
-    void (*launched)(struct pmirun *pr, const struct job *job); /* all of its ranks here */
-    void (*gave_up)(struct pmirun *pr, const struct job *job);  /* a spawned one */
+    void (*launched)(struct pmirun *pr, const struct job *job);         /* all of its ranks here */
+    void (*gave_up)(struct pmirun *pr, const struct job *job, int err); /* a spawned one */
     bool (*output)(struct pmirun *pr, const struct stream *st, const char *p, size_t n);
     int (*input)(struct pmirun *pr, int *child_fd); /* what rank 0 gets as stdin */
     void (*fatal)(struct pmirun *pr, int status);   /* the job must be stopped */

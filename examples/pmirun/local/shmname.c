@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names of shared memory, for --pmi-port, where no descriptor can be handed over. A name is taken
- * back as soon as every rank has opened it; a pmirun that is killed with SIGKILL before leaves it
- * behind, and the memory with it. So the next one with --pmi-port looks for such names and removes
- * those whose writer is gone: libshmht's writer holds a lock on its object that dies with it, and
- * nobody else can take it, since a client cannot open the object for writing.
+ * back as soon as every rank has opened it. When pmirun is killed with SIGKILL before, its guard
+ * removes it (guard.c). When both are killed, the name stays, and the memory with it. So the next
+ * pmirun with --pmi-port looks for such names and removes those whose writer is gone: libshmht's
+ * writer holds a lock on its object that dies with it, and nobody else can take it, since a client
+ * cannot open the object for writing.
  *
  * What was made or has grown within FRESH_S stays: between open() and the lock it looks like a dead
  * one's.
@@ -26,10 +27,24 @@
 #define PREFIX  "shmht-pmirun-"
 #define FRESH_S 10
 
-void shm_name(char name[SHM_NAME_BYTES])
+void shm_name(const struct pmirun *pr, char name[SHM_NAME_BYTES])
 {
-    snprintf(name, SHM_NAME_BYTES, FOLDER "/" PREFIX "%08x%08x%08x%08x", random_u32(), random_u32(),
-             random_u32(), random_u32());
+    snprintf(name, SHM_NAME_BYTES, FOLDER "/" PREFIX "%s%08x%08x", pr->guard.key, random_u32(),
+             random_u32());
+}
+
+void shm_remove(const char *key)
+{
+    const size_t prefix = strlen(PREFIX);
+    DIR *d = opendir(FOLDER);
+    const struct dirent *e;
+
+    while (d && (e = readdir(d)))
+        if (strncmp(e->d_name, PREFIX, prefix) == 0 &&
+            strncmp(e->d_name + prefix, key, strlen(key)) == 0)
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
 }
 
 /* A regular file of ours that nobody writes, and has not just been made. */

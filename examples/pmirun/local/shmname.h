@@ -6,7 +6,9 @@
 struct pmirun;
 
 #define SHM_NAME_BYTES 64
-void shm_name(char name[SHM_NAME_BYTES]); /* a new one, that nobody can guess */
+/* A new one, that nobody can guess. */
+void shm_name(const struct pmirun *pr, char name[SHM_NAME_BYTES]);
+void shm_remove(const char *key);  /* all names of the pmirun whose guard has this key */
 void shm_sweep(struct pmirun *pr); /* removes what a pmirun that was killed has left behind */
 
 #endif

@@ -169,23 +169,58 @@ static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct ap
     return node_of;
 }
 
+/* Processes of spawned jobs that run, or are to be started. */
+static uint64_t n_spawned(const struct pmirun *pr)
+{
+    uint64_t n = 0;
+
+    for (const struct job *job = pr->jobs; job; job = job->next)
+        for (uint32_t i = 0; job->spawned && i < job->n_local; i++)
+            n += job->ranks[i].state == RANK_RUNNING ||
+                 (job->ranks[i].state == RANK_WAITING && !job->abandoned);
+    return n;
+}
+
+/* May there be n more? 0 or -EDQUOT. */
+static int check_number(struct pmirun *pr, const struct rank *by, uint64_t n)
+{
+    char name[RANK_NAME_BYTES];
+    uint64_t now = n_spawned(pr);
+
+    if (now + n <= pr->opt.max_spawned)
+        return 0;
+    say(pr,
+        "spawn by %s: %llu processes beside %llu that were spawned are more than %u "
+        "(--max-procs)",
+        rank_name(pr, by, name), (unsigned long long)n, (unsigned long long)now,
+        pr->opt.max_spawned);
+    return -EDQUOT;
+}
+
 int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token,
                 const struct msg_in *preputs)
 {
     uint64_t n_procs = 0, need, have;
+    char name[RANK_NAME_BYTES];
     struct job_plan plan = {0};
     struct job *job;
     bool bad;
-    int err = 0;
+    int err;
 
     for (uint32_t i = 0; i < req->n_cmds; i++)
         n_procs += req->cmds[i].maxprocs;
-    if (pr->stopping || n_procs == 0 || n_procs > MAX_PROCS)
+    if (pr->stopping || n_procs == 0)
         return -EINVAL;
+    err = check_number(pr, by, n_procs);
+    if (err)
+        return err;
     if (!pr->head && launch_check_limits(pr, n_procs, &need, &have) != 0) {
-        say(pr, "spawn of %llu processes needs %llu descriptors, the limit is %llu (ulimit -n)",
-            (unsigned long long)n_procs, (unsigned long long)need, (unsigned long long)have);
-        return -EAGAIN;
+        say(pr,
+            "spawn by %s: %llu processes need %llu descriptors in all, the limit is %llu: raise it "
+            "(ulimit -n)",
+            rank_name(pr, by, name), (unsigned long long)n_procs, (unsigned long long)need,
+            (unsigned long long)have);
+        return -EMFILE;
     }
     plan.apps = make_apps(pr, by, req, &bad);
     plan.n_apps = req->n_cmds;
@@ -238,7 +273,7 @@ void spawn_launched(struct pmirun *pr, struct job *job, int err)
     if (pr->head)
         pr->head->spawned(pr, job, err);
     else if (pr->agent)
-        pr->agent->gave_up(pr, job);
+        pr->agent->gave_up(pr, job, err);
     else
         pmiwire_server_spawn_done(pr->server, job->spawn_token, err, job->kvsname, NULL, 0);
 }

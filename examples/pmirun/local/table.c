@@ -69,7 +69,7 @@ void table_create(struct pmirun *pr, struct job *job)
     opts.max_bytes = pr->opt.shm_max_bytes;
     opts.expected_entries = 2u * (uint64_t)job->n_ranks;
     if (pr->opt.use_port) { /* no descriptor travels over TCP */
-        shm_name(name);
+        shm_name(pr, name);
         opts.name = name;
         opts.flags = SHMHT_NAMED;
     }

@@ -298,9 +298,13 @@ static void tell_launched(struct pmirun *pr, const struct job *job)
     agent_tell_number(pr, MSG_LAUNCHED, job->number);
 }
 
-static void tell_gave_up(struct pmirun *pr, const struct job *job)
+static void tell_gave_up(struct pmirun *pr, const struct job *job, int err)
 {
-    agent_tell_number(pr, MSG_FAILED, job->number);
+    struct msg *m = agent_msg(pr, MSG_FAILED);
+
+    msg_u32(m, job->number);
+    msg_u32(m, (uint32_t)err);
+    agent_tell(pr);
 }
 
 static void tell_fatal(struct pmirun *pr, int status)

@@ -238,6 +238,7 @@ static bool on_spawn(struct pmirun *pr, struct node *node, struct msg_in *in)
 static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
 {
     struct job *job = get_job(pr, in);
+    int32_t err;
 
     if (!job)
         return false;
@@ -245,8 +246,11 @@ static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
         return on_launched(pr, job);
     if (!job->spawned || job->n_gave_up == job->n_members)
         return false;
+    err = (int32_t)get_u32(in);
+    if (in->bad || err >= 0)
+        return false;
     job->n_gave_up++;
-    job_abandon(pr, job);
+    job_abandon(pr, job, err);
     return true;
 }
 

@@ -24,7 +24,7 @@ enum message {
     MSG_SAY,       /* text, for standard error */
     MSG_STARTED,   /* u32 job, u32 rank, u32 pid */
     MSG_LAUNCHED,  /* u32 job: all of its ranks here */
-    MSG_FAILED,    /* u32 job, u32 rank, u32 status, text why: it could not be started */
+    MSG_FAILED,    /* u32 job, u32 -errno as int32: it was spawned, and could not be started */
     MSG_STATE,     /* u32 job, u32 rank, u32 PMIWIRE_CONN_* */
     MSG_EXIT,      /* u32 job, u32 rank, u32 si_code, u32 si_status */
     MSG_ABORT,     /* u32 job, u32 rank, u32 code, text */

@@ -185,19 +185,19 @@ static int put_all(struct pmirun *pr, struct job *job, struct msg_in *in)
 static int check_limits(struct pmirun *pr, const struct job *job)
 {
     uint64_t need, have;
+    int err = launch_check_limits(pr, job->n_local, &need, &have);
 
-    if (launch_check_limits(pr, job->n_local, &need, &have) == 0)
-        return 0;
-    say(pr, "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
-        job->n_local, (unsigned long long)need, (unsigned long long)have);
-    return STATUS_RESOURCES;
+    if (err)
+        say(pr, "%u processes need %llu descriptors, the limit is %llu: raise it (ulimit -n)",
+            job->n_local, (unsigned long long)need, (unsigned long long)have);
+    return err;
 }
 
-/* A job that cannot be started here. */
-static void refuse(struct pmirun *pr, struct job *job, int status)
+/* A job that cannot be started here: a status, and -errno for who has spawned it. */
+static void refuse(struct pmirun *pr, struct job *job, int status, int err)
 {
     if (job->spawned)
-        job_abandon(pr, job);
+        job_abandon(pr, job, err);
     else
         job_stop(pr, status);
 }
@@ -242,11 +242,11 @@ static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in 
         return;
     }
     err = put_all(pr, job, in);
-    status = err ? STATUS_RESOURCES : check_limits(pr, job);
-    if (status == 0)
-        status = find_programs(pr, job);
+    if (err == 0)
+        err = check_limits(pr, job);
+    status = err ? STATUS_RESOURCES : find_programs(pr, job);
     if (status)
-        refuse(pr, job, status);
+        refuse(pr, job, status, err ? err : status == STATUS_NOTFOUND ? -ENOENT : -EACCES);
     else if (!pr->stopping)
         job_queue(pr, job);
     agent_begin_exchange(pr, job);
@@ -319,7 +319,7 @@ static bool on_abandon(struct pmirun *pr, struct msg_in *in)
     struct job *job = job_by_number(pr, get_u32(in));
 
     if (job && job->spawned)
-        job_abandon(pr, job);
+        job_abandon(pr, job, -ECANCELED); /* which the head knows */
     return !in->bad;
 }
 

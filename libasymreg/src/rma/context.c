@@ -275,18 +275,18 @@ void asymreg_close(struct asymreg_context *context)
             asymreg__peer_free(context, asymreg__peer_at(context, pe));
     for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / PEER_CHUNK; i++)
         asymreg__free(context->allocator, context->peers[i]);
-    for (uint32_t i = 0; context->segs && i < context->max_segments; i++) {
-        struct asymreg__own_segment *s = &context->segs[i];
-        if (!s->value)
-            continue;
-        ops->mem_dereg(context->t, s->mem);
-        if (s->alloc)
-            munmap(s->alloc, s->alloc_bytes);
-    }
+    for (uint32_t i = 0; context->segs && i < context->max_segments; i++)
+        if (context->segs[i].value)
+            ops->mem_dereg(context->t, context->segs[i].mem);
     if (context->table_mem)
         ops->mem_dereg(context->t, context->table_mem);
     if (context->activity_mem)
         ops->mem_dereg(context->t, context->activity_mem);
+    /* A transport may have a thread that serves peers until its end. So memory goes after it. */
+    ops->destroy(context->t);
+    for (uint32_t i = 0; context->segs && i < context->max_segments; i++)
+        if (context->segs[i].value && context->segs[i].alloc)
+            munmap(context->segs[i].alloc, context->segs[i].alloc_bytes);
     if (context->activity)
         munmap(context->activity, (sizeof(*context->activity) + 4095) & ~(size_t)4095);
     if (context->activity_fd >= 0)
@@ -299,7 +299,6 @@ void asymreg_close(struct asymreg_context *context)
     asymreg__index_destroy(context->seg_index);
     asymreg__unreserve(context->shares, context->max_regions * sizeof(*context->shares));
     asymreg__unreserve(context->segs, context->max_segments * sizeof(*context->segs));
-    ops->destroy(context->t);
     pthread_mutex_destroy(&context->lock);
     pthread_mutex_destroy(&context->t_lock);
     asymreg__free(context->allocator, context);

@@ -51,6 +51,11 @@ const char *pmiwire_strerror(int code)
     case PMIWIRE_EGONE: return "a rank that it needs is gone";
     case -ENOMEM: return "out of memory";
     case -EINVAL: return "invalid argument";
+    case -EMFILE:
+    case -ENFILE: return "out of descriptors (EMFILE)";
+    case -EDQUOT: return "a limit on processes is reached (EDQUOT)";
+    case -ENOENT: return "no such file (ENOENT)";
+    case -EACCES: return "not allowed (EACCES)";
     case -EAGAIN: return "too many requests wait for an answer";
     default: return "unknown error code";
     }

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The guard: a process that outlives a pmirun that dies of SIGKILL, and cleans up after it.
+ *
+ * The kernel kills a dead pmirun's ranks (PR_SET_PDEATHSIG), but not what the ranks have started.
+ * So pmirun forks the guard before anything else. It is asleep in a session of its own, where
+ * neither a terminal nor a kill of pmirun's process group reaches it, until the kernel notifies it
+ * of its parent's death. Then it kills
+ *   - every process group that a rank leads: the ranks' ids are bits in memory that both share;
+ *   - every process with pmirun's variable in its environment, until a look at all of /proc finds
+ *     none. Daemons have left their rank's group, but rarely have another environment. Each pmirun
+ *     has a variable of its own, so that a pmirun under a pmirun keeps both;
+ * and takes back the names of shared memory (shmname.c). A pmirun that ends otherwise has done all
+ * that itself, and kills the guard.
+ */
+#define _GNU_SOURCE
+#include "guard.h"
+
+#include "pmirun.h"
+#include "shmname.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NAME       "job-guard"
+#define MAX_PID    (1u << 22) /* the kernel's own limit */
+#define MAX_ROUNDS 1000 /* looks at /proc; a process in the kernel's hands may take its time */
+#define ROUND_NS   (5 * NS_PER_MS)
+
+static void set_bit(struct pmirun *pr, pid_t pid, bool on)
+{
+    uint64_t *word = pr->guard.ranks ? &pr->guard.ranks[(uint32_t)pid % MAX_PID / 64] : NULL;
+    uint64_t bit = UINT64_C(1) << (uint32_t)pid % 64;
+
+    if (word)
+        *word = on ? *word | bit : *word & ~bit;
+}
+
+void guard_add(struct pmirun *pr, pid_t rank)
+{
+    set_bit(pr, rank, true);
+}
+
+void guard_remove(struct pmirun *pr, pid_t rank)
+{
+    set_bit(pr, rank, false);
+}
+
+/* ---- in the guard ---- */
+
+static void kill_groups(const struct guard *g)
+{
+    for (uint32_t i = 0; i < MAX_PID / 64; i++)
+        for (uint64_t left = g->ranks[i]; left; left &= left - 1)
+            kill(-(pid_t)(64 * i + (uint32_t)__builtin_ctzll(left)), SIGKILL);
+}
+
+/* Is the variable in that process's environment? */
+static bool has_variable(const char *pid, const char *variable)
+{
+    static char text[1 << 16];
+    const size_t len = strlen(variable);
+    size_t kept = 0;
+    bool found = false;
+    char path[64];
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%.20s/environ", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    while (!found && (n = read(fd, text + kept, sizeof(text) - kept)) > 0) {
+        size_t all = kept + (size_t)n;
+
+        found = memmem(text, all, variable, len) != NULL;
+        kept = all < len ? all : len; /* it may begin here and end in what comes next */
+        memmove(text, text + all - kept, kept);
+    }
+    close(fd);
+    return found;
+}
+
+/* Kills every process that has the variable. True when there was one. */
+static bool kill_marked(const struct guard *g)
+{
+    DIR *d = opendir("/proc");
+    const struct dirent *e;
+    bool found = false;
+
+    while (d && (e = readdir(d))) {
+        if (!isdigit((unsigned char)e->d_name[0]) || atoi(e->d_name) == getpid() ||
+            !has_variable(e->d_name, g->variable))
+            continue;
+        kill(atoi(e->d_name), SIGKILL);
+        found = true;
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
+static void clean_up(const struct guard *g)
+{
+    const struct timespec a_while = {.tv_nsec = ROUND_NS};
+
+    shm_remove(g->key);
+    for (int i = 0; i < MAX_ROUNDS; i++) {
+        kill_groups(g);
+        if (!kill_marked(g))
+            break;
+        nanosleep(&a_while, NULL);
+    }
+}
+
+/* Our own name, also in the command line: what kills processes of the name pmirun leaves us. */
+static void take_name(pid_t parent)
+{
+    static char text[4096];
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+    size_t all = 0;
+
+    prctl(PR_SET_NAME, NAME);
+    while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0)
+        all += (size_t)n;
+    if (all == 0)
+        return;
+    memset(program_invocation_name, 0, all); /* and the arguments behind it */
+    snprintf(program_invocation_name, all, NAME " %d", (int)parent);
+}
+
+/* Everything is blocked but what cannot be. */
+static void watch(const struct guard *g, pid_t parent) __attribute__((noreturn));
+
+static void watch(const struct guard *g, pid_t parent)
+{
+    sigset_t told;
+    int sig;
+
+    setsid();
+    take_name(parent);
+    if (syscall(SYS_close_range, 0, ~0u, 0) != 0)
+        for (int fd = 0; fd < 1024; fd++)
+            close(fd);
+    if (chdir("/") != 0 || prctl(PR_SET_PDEATHSIG, SIGUSR1) != 0)
+        _exit(1);
+    sigemptyset(&told);
+    sigaddset(&told, SIGUSR1);
+    while (getppid() == parent)
+        if (sigwait(&told, &sig) != 0)
+            _exit(1);
+    clean_up(g);
+    _exit(0);
+}
+
+/* ---- in pmirun ---- */
+
+void guard_start(struct pmirun *pr)
+{
+    struct guard *g = &pr->guard;
+    struct leftovers *l = &pr->leftovers;
+    sigset_t all, before;
+    pid_t parent = getpid(), pid;
+
+    snprintf(g->key, sizeof(g->key), "%08x%08x", random_u32(), random_u32());
+    snprintf(g->variable, sizeof(g->variable), "PMIRUN_%s=1", g->key);
+    g->ranks = mmap(NULL, MAX_PID / 8, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (g->ranks == MAP_FAILED) {
+        g->ranks = NULL;
+        return;
+    }
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid = fork();
+    if (pid == 0)
+        watch(g, parent);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (pid < 0)
+        return;
+    g->pid = pid;
+    /* It is no leftover of a rank. */
+    l->inherited = xrealloc(l->inherited, (l->n_inherited + 1) * sizeof(pid_t));
+    l->inherited[l->n_inherited++] = pid;
+}
+
+void guard_reaped(struct pmirun *pr, pid_t pid)
+{
+    if (pid == pr->guard.pid)
+        pr->guard.pid = 0;
+}
+
+void guard_end(struct pmirun *pr)
+{
+    pid_t pid = pr->guard.pid;
+
+    pr->guard.pid = 0;
+    if (!pid || kill(pid, SIGKILL) != 0)
+        return;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
