@@ -350,6 +350,13 @@ PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_
 /** @} */
 
 /**
+ * @brief The arity of the tree of so many nodes where opts.arity is 0: to know a node's neighbours.
+ * @return 2 to 4
+ * @threads MT-Safe.
+ */
+PMIWIRE_API uint32_t pmiwire_exchange_arity(uint32_t n_nodes);
+
+/**
  * @brief Walk a block.
  * @param block  of `bytes` bytes, not trusted
  * @param pos    0 to begin with; the library's

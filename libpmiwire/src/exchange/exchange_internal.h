@@ -222,8 +222,6 @@ static inline uint32_t pmiwire__tree_parent(const struct pmiwire_exchange *x, ui
 {
     return (node - 1) / x->arity;
 }
-/* The arity by default: of 2 to 4 the one of least depth * (8 + arity). */
-uint32_t pmiwire__tree_arity(uint32_t n_nodes);
 /* The i-th neighbour: the parent where there is one, then the children. False: there is none. */
 bool pmiwire__tree_neighbour(const struct pmiwire_exchange *x, uint32_t i, uint32_t *node);
 /* Is `node` in the subtree of `top`? */
