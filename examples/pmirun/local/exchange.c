@@ -38,7 +38,7 @@ struct exchange {
     size_t found_cap;
 };
 
-static void on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_t n_iov,
+static int on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_t n_iov,
                     size_t bytes)
 {
     const struct exchange *x = ctx;
@@ -46,6 +46,7 @@ static void on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_
     (void)bytes;
     if (!x->over)
         x->pr->agent->send(x->pr, x->members[member], x->job->number, iov, n_iov);
+    return 0;
 }
 
 /* n_members: it has none of the job's ranks. */
@@ -330,7 +331,7 @@ bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n)
 
 void exchange_gone(struct job *job, int32_t rank)
 {
-    pmiwire_exchange_gone(job->exchange->engine, rank);
+    pmiwire_exchange_gone(job->exchange->engine, rank, PMIWIRE_GONE_ENDED);
 }
 
 void exchange_tick(struct job *job)

@@ -230,7 +230,7 @@ static void request(struct node *n, uint32_t rank)
 
 /* ---- callbacks ---- */
 
-static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
+static int on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
 {
     struct node *n = ctx;
     struct sim *sim = n->sim;
@@ -240,7 +240,7 @@ static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_
 
     if (!f) {
         sim->out_of_memory = true;
-        return;
+        return 0;
     }
     f->bytes = bytes;
     f->from = (uint32_t)(n - sim->nodes);
@@ -256,6 +256,7 @@ static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_
         n->tx = n->busy;
     push(sim, (struct event){.time = n->tx + wire + (uint64_t)sim->c->L, .frame = f, .node = to});
     n->tx += wire > (uint64_t)sim->c->g ? wire : (uint64_t)sim->c->g;
+    return 0;
 }
 
 static uint32_t on_node_of(void *ctx, uint32_t rank)
