@@ -39,14 +39,12 @@ struct exchange {
 };
 
 static int on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_t n_iov,
-                    size_t bytes)
+                   size_t bytes)
 {
     const struct exchange *x = ctx;
 
     (void)bytes;
-    if (!x->over)
-        x->pr->agent->send(x->pr, x->members[member], x->job->number, iov, n_iov);
-    return 0;
+    return x->over ? 0 : x->pr->agent->send(x->pr, x->members[member], x->job->number, iov, n_iov);
 }
 
 /* n_members: it has none of the job's ranks. */
@@ -347,5 +345,8 @@ void exchange_lost(struct job *job, uint32_t node)
 
 void exchange_room(struct job *job, uint32_t node)
 {
-    (void)job, (void)node; /* the engine sends all at once */
+    const struct exchange *x = job->exchange;
+
+    if (x && member_of(x, node) < x->n_members)
+        pmiwire_exchange_ready(x->engine, member_of(x, node));
 }
