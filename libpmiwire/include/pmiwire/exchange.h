@@ -164,7 +164,7 @@ struct pmiwire_exchange_ops {
      * Pairs that a collective has brought, those of this node among them; several times where there
      * are many. A Fence's: put them in order into what `find` looks at, later ones replacing
      * earlier ones. An Allgather's: the key is the rank, 4 bytes as in memory (uint32_t), each rank
-     * once, in no order of ranks.
+     * once, in no order of ranks; pmiwire_exchange_longest() says how long values are.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
      * @return 0, or an error, which ends the exchange with it. Must not call the exchange
      */
@@ -274,7 +274,9 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @param hint   PMIWIRE_HINT_*
  * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  *
- * Cost: a lookup and a copy. Frames: see the table of designs; none for DENSE keys. With one node
+ * Cost: a lookup and a copy; a DENSE key's pair becomes part of a segment, once for each
+ * max_frame_bytes. Frames: see the table of designs; of DENSE keys those of the Fence, which on the
+ * tree go out as they fill. With one node
  * and ops->find: a lookup, and nothing is allocated unless a Get waits for the key.
  */
 PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
@@ -323,6 +325,12 @@ PMIWIRE_API int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank)
  */
 PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank,
                                            struct pmiwire_str value);
+
+/**
+ * @brief During ops->pairs(): the longest value of all that this collective brings, bytes. The same
+ *        in every call for one. May be called there.
+ */
+PMIWIRE_API size_t pmiwire_exchange_longest(const struct pmiwire_exchange *x);
 
 /**
  * @brief A local rank enters the Ring. ops->ringed() is called for each.
@@ -448,12 +456,12 @@ PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
 #define PMIWIRE_EXCHANGE_OVERHEAD_BYTES  192u
 #define PMIWIRE_EXCHANGE_MAX_KEY_BYTES   2047u
 #define PMIWIRE_EXCHANGE_MAX_VALUE_BYTES 262143u
-#define PMIWIRE_EXCHANGE_MAX_BYTES       1073741824u /**< default of opts.max_bytes */
+#define PMIWIRE_EXCHANGE_MAX_BYTES       2147483648u /**< default of opts.max_bytes */
 #define PMIWIRE_EXCHANGE_MAX_ARITY       32u         /**< most children of a node in the tree */
 #define PMIWIRE_EXCHANGE_MAX_IOV         64u         /**< most pieces that send() is given */
 #define PMIWIRE_EXCHANGE_HEADER_BYTES    24u         /**< of a frame */
 #define PMIWIRE_BLOCK_HEADER_BYTES       32u         /**< of a block */
-/** a block is at most this, or one node's one segment */
+/** a block's records are at most this, or one node's one segment */
 #define PMIWIRE_EXCHANGE_BLOCK_BYTES 1048576u
 /** @} */
 
