@@ -404,7 +404,7 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
  *  - Until then readers, and the writer's view, find what is in the present table, and updates of
  *    it. shmht_writer_get() finds everything.
  *  - A writer that is killed before has not put what only the private table has.
- *  - A private table takes 9 to 14 bytes an entry, and while it grows that of the one before.
+ *  - A private table takes 9 to 12 bytes an entry, and while it grows those of the one before.
  * @{
  */
 /**

@@ -149,7 +149,7 @@ static int replace_table(struct shmht_writer *w, uint64_t n_lines)
 /* The same in private memory, for so many entries. */
 static int own_table(struct shmht_writer *w, uint64_t entries)
 {
-    uint64_t n_lines = table_lines(entries + entries / 2, MAX_LOAD_PERCENT);
+    uint64_t n_lines = table_lines(entries + entries / 4, MAX_LOAD_PERCENT);
     _Atomic uint64_t *lines = NULL;
     int rc = n_lines > UINT32_MAX ? SHMHT_EFULL : 0;
 
