@@ -15,9 +15,9 @@
  * Liveness. What waits here ends. A rank is *gone* once you have said so; it enters no collective
  * and puts nothing any more. A collective that it has not entered cannot complete: those who are in
  * it are told PMIWIRE_EGONE, on this node at once, on the others with the next tick and the time
- * that frames take; who comes later is told at once; pmiwire_exchange_culprit() says who is gone and
- * why. A rank that is gone after it has entered a collective does not hinder that one. A Get ends
- * when the rank that could put its key is gone. The exchange itself goes on.
+ * that frames take; who comes later is told at once; pmiwire_exchange_culprit() says who is gone
+ * and why. A rank that is gone after it has entered a collective does not hinder that one. A Get
+ * ends when the rank that could put its key is gone. The exchange itself continues.
  *
  *     struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = send_frame,
  *         .node_of = node_of, .got = got, .done = done, .pairs = store, .failed = failed};
@@ -163,8 +163,10 @@ struct pmiwire_exchange_ops {
     /**
      * Pairs that a collective has brought, those of this node among them; several times where there
      * are many. A Fence's: put them in order into what `find` looks at, later ones replacing
-     * earlier ones. An Allgather's: the key is the rank, 4 bytes as in memory (uint32_t), each rank
-     * once, in no order of ranks; pmiwire_exchange_longest() says how long values are.
+     * earlier ones. What this node has put since it was complete here comes behind them again, so
+     * that it stays the latest. An Allgather's: the key is the rank, 4 bytes as in memory
+     * (uint32_t), each rank once, in no order of ranks; pmiwire_exchange_longest() says how long
+     * values are.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
      * @return 0, or an error, which ends the exchange with it. Must not call the exchange
      */
@@ -254,8 +256,8 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @name What ranks do
  *
  * Each returns an error without having changed anything: -ENOMEM (max_bytes too), the errors named,
- * or why the exchange has failed. Collectives return PMIWIRE_EGONE where it is known that they cannot
- * complete. MT-Safe on distinct exchanges. Allocates only where a buffer has to grow.
+ * or why the exchange has failed. Collectives return PMIWIRE_EGONE where it is known that they
+ * cannot complete. MT-Safe on distinct exchanges. Allocates only where a buffer has to grow.
  * @{
  */
 /**
@@ -327,10 +329,10 @@ PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t r
                                            struct pmiwire_str value);
 
 /**
- * @brief During ops->pairs(): the longest value of all that this collective brings, bytes. The same
- *        in every call for one. May be called there.
+ * @brief Bytes of the longest value of the last Allgather, from its first ops->pairs() on, which
+ *        may call this.
  */
-PMIWIRE_API size_t pmiwire_exchange_longest(const struct pmiwire_exchange *x);
+PMIWIRE_API uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x);
 
 /**
  * @brief A local rank enters the Ring. ops->ringed() is called for each.
@@ -369,8 +371,8 @@ PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, u
                                              uint32_t *why);
 
 /**
- * @brief Whose end has ended a Get that waited: during ops->got() with PMIWIRE_ENOENT, and until the
- *        next call after pmiwire_exchange_get() has returned that.
+ * @brief Whose end has ended a Get that waited: during ops->got() with PMIWIRE_ENOENT, and until
+ *        the next call after pmiwire_exchange_get() has returned that.
  *
  * Of a Get that names no source: the last one that could have put the key.
  * @param[out] why  PMIWIRE_GONE_*
@@ -415,8 +417,8 @@ PMIWIRE_API int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node
 PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32_t node);
 
 /**
- * @brief Set the time, twice a second perhaps: for opts.wait_ns, to tell the other nodes which ranks
- *        are gone, and for Gets that wait for ranks of other nodes.
+ * @brief Set the time, twice a second perhaps: for opts.wait_ns, to tell the other nodes which
+ *        ranks are gone, and for Gets that wait for ranks of other nodes.
  * @param now_ns  any monotonic clock
  * @cost A pass over the keys that are waited for. Once a rank of the job is gone, a Get that has
  *       waited since an earlier tick sends one frame to its source's node, by the tree.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The end of a Fence or an Allgather: segments become blocks, in the order of their nodes and of a
- * node's in that of their coming, which is the same everywhere. A chunk is freed as soon as its last
- * segment is in a block, so that what the caller's store gains this one loses.
+ * node's in that of their coming, which is the same everywhere. A chunk is freed as soon as its
+ * last segment is in a block, so that what the caller's store gains this one loses.
  */
 #include <errno.h>
 
@@ -19,12 +19,12 @@ struct delivery {
 /* ---- segments in order ---- */
 
 struct place {
-    const char *segment;
     struct pmiwire__chunk *chunk;
+    size_t at; /* bytes in it */
 };
 
 /* How many there are, what they are as records, and the longest value. */
-static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *bytes, size_t *longest)
+static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *bytes, uint32_t *longest)
 {
     struct pmiwire__segment s;
     struct pmiwire__run run;
@@ -54,7 +54,7 @@ static void list_segments(struct pmiwire__chunk *ch, struct place *places, uint6
     for (; ch; ch = ch->next)
         for (at = 0; at < ch->bytes; at += s.whole, n++) {
             (void)pmiwire__segment_read(ch->data + at, ch->bytes - at, &s);
-            places[n] = (struct place){ch->data + at, ch};
+            places[n] = (struct place){ch, at};
             order[n] = (uint64_t)s.node << 32 | n;
             ch->n_left++;
         }
@@ -116,13 +116,14 @@ static int tally(struct pmiwire_exchange *x, struct delivery *d, const char *p, 
 }
 
 /* A segment goes into the block, or into another if that is full. */
-static int add_segment(struct pmiwire_exchange *x, struct delivery *d, const char *p)
+static int add_segment(struct pmiwire_exchange *x, struct delivery *d,
+                       const struct pmiwire__chunk *ch, size_t at)
 {
     struct pmiwire__segment s;
     uint64_t records;
     int rc = 0;
 
-    (void)pmiwire__segment_read(p, SIZE_MAX / 2, &s); /* it has been checked */
+    (void)pmiwire__segment_read(ch->data + at, ch->bytes - at, &s);
     (void)pmiwire__segment_records(&s, &records);
     if (d->block.len + records > d->block.cap)
         rc = hand_over(x, d);
@@ -142,14 +143,40 @@ static int add_segments(struct pmiwire_exchange *x, struct delivery *d, const st
     int rc = 0;
 
     for (i = 0; i < n; i++) {
-        const struct place *at = &places[(uint32_t)order[i]];
+        const struct place *place = &places[(uint32_t)order[i]];
 
         if (rc == 0)
-            rc = add_segment(x, d, at->segment);
-        if (--at->chunk->n_left == 0)
-            pmiwire__chunk_free(x, at->chunk);
+            rc = add_segment(x, d, place->chunk, place->at);
+        if (--place->chunk->n_left == 0)
+            pmiwire__chunk_free(x, place->chunk);
     }
-    return rc ? rc : hand_over(x, d);
+    return rc;
+}
+
+/* What this node has put for the next Fence comes once more, behind this one's: in the caller's
+ * store it must stay the latest. */
+static int add_own_again(struct pmiwire_exchange *x, struct delivery *d)
+{
+    const struct pmiwire__coll *c = &x->colls[d->kind];
+    const struct pmiwire__chunk *ch = c->data[(d->number + 1) & 1].head;
+    const uint64_t payload = x->stats.payload_bytes;
+    struct pmiwire__record rec;
+    size_t at;
+    int rc = 0;
+
+    for (; ch && rc == 0; ch = ch->next)
+        if (ch->link == PMIWIRE__NONE) /* its own are a segment each */
+            rc = add_segment(x, d, ch, 0);
+    for (at = 0; at < c->own.len && rc == 0; at += rec.bytes) {
+        (void)pmiwire__record_read(c->own.ptr + at, c->own.len - at, &rec);
+        if (d->block.len + rec.bytes > d->block.cap)
+            rc = hand_over(x, d);
+        memcpy(d->block.ptr + d->block.len, c->own.ptr + at, rec.bytes);
+        d->block.len += rec.bytes;
+        d->n_pairs++;
+    }
+    x->stats.payload_bytes = payload;
+    return rc;
 }
 
 /* ---- delivery ---- */
@@ -182,7 +209,8 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
     const size_t bits = kind == PMIWIRE_COLL_ALLGATHER ? (x->n_ranks + 7) / 8 : 0;
     struct delivery d = {.kind = kind, .number = number};
     uint64_t bytes, *order;
-    const size_t n = count_segments(*chunks, &bytes, &x->longest);
+    uint32_t longest;
+    const size_t n = count_segments(*chunks, &bytes, &longest);
     struct place *places;
     int rc;
 
@@ -190,6 +218,8 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
         return kind == PMIWIRE_COLL_ALLGATHER ? PMIWIRE_EPROTO : 0;
     if (n > UINT32_MAX)
         return -ENOMEM;
+    if (kind == PMIWIRE_COLL_ALLGATHER)
+        x->longest = longest;
     rc = make_room(x, &d, bytes, bits);
     order = pmiwire__mem_realloc(&x->mem, NULL, 0, n * sizeof(*order));
     places = pmiwire__mem_realloc(&x->mem, NULL, 0, n * sizeof(*places));
@@ -200,6 +230,10 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
         *chunks = NULL;
         pmiwire__sort(order, n, sizeof(*order));
         rc = add_segments(x, &d, places, order, n);
+        if (rc == 0 && kind == PMIWIRE_COLL_FENCE && x->ops.find)
+            rc = add_own_again(x, &d);
+        if (rc == 0)
+            rc = hand_over(x, &d);
         if (rc == 0 && bits && d.total != x->n_ranks)
             rc = PMIWIRE_EPROTO;
     }
@@ -210,7 +244,7 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
     return rc;
 }
 
-size_t pmiwire_exchange_longest(const struct pmiwire_exchange *x)
+uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x)
 {
     return x->longest;
 }

@@ -138,7 +138,8 @@ struct pmiwire__keys {
 /* Segments, as they came in one frame; or one of this node's own. */
 struct pmiwire__chunk {
     struct pmiwire__chunk *next;
-    uint32_t link, bytes;
+    uint32_t link; /* PMIWIRE__NONE: this node's */
+    uint32_t bytes;
     uint32_t n_left; /* segments to be delivered */
     char data[];
 };
@@ -228,7 +229,7 @@ struct pmiwire_exchange {
     uint64_t all_links;
     uint64_t full;                 /* links that ops->send() has said enough of */
     struct pmiwire__coll colls[2]; /* Fence, Allgather */
-    size_t longest;                /* value of the Allgather that is being delivered */
+    uint32_t longest;              /* value of the last Allgather */
 
     uint32_t ring_number;
     struct pmiwire__ring *ring;               /* under way, NULL: nobody is in */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fence and Allgather. What comes is kept as it came, each frame's segments in a chunk with the link
- * that it came by; this node's own part is made into segments, a chunk each, as it is put. On the
- * tree the links are the parent (where
+ * Fence and Allgather. What comes is kept as it came, each frame's segments in a chunk with the
+ * link that it came by; this node's own part is made into segments, a chunk each, as it is put. On
+ * the tree the links are the parent (where
  * there is one) and the children, and to each goes what came by all others. In dissemination link r
  * is round r, from the node 2^r before this one, and to the node 2^r after goes what came in the
  * rounds before, but in the last round only what that node has not. A link that is full waits where
@@ -12,7 +12,7 @@
 
 #include "exchange_internal.h"
 
-#define OWN UINT32_MAX /* as a link: this node's part */
+#define OWN PMIWIRE__NONE /* as a link: this node's part */
 
 /* ---- the shape ---- */
 

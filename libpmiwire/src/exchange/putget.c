@@ -205,7 +205,7 @@ static bool is_dense(const struct pmiwire_exchange *x, struct pmiwire_str key, u
     return dense(x, key, &value); /* a Fence has brought it before, or will */
 }
 
-/* The entry at which Gets of this node wait for a key that is put here, PMIWIRE__NONE: none does. */
+/* The entry at which Gets of this node wait for a key that is put here, or PMIWIRE__NONE. */
 static uint32_t waited_for(const struct pmiwire_exchange *x, struct pmiwire_str key)
 {
     uint32_t e = pmiwire__key_find(x, home_of(x, key), key);
