@@ -241,7 +241,7 @@ struct pmiwire_exchange_opts {
  *
  * A frame of another node may come before this has been called: the link keeps it until then.
  * @return 0, -ENOMEM, -EINVAL
- * @threads MT-Safe. Allocates about 1,300 bytes and 5 1/4 a local rank.
+ * @threads MT-Safe. Allocates about 1,500 bytes and 5 1/4 a local rank.
  */
 PMIWIRE_API int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts,
                                         struct pmiwire_exchange **x);
