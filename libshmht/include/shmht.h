@@ -435,6 +435,17 @@ SHMHT_API int shmht_writer_get(const struct shmht_writer *w, const void *key, si
 SHMHT_API int shmht_writer_defers(const struct shmht_writer *w);
 /** @} */
 
+/**
+ * @brief Make the table as large as so many entries need, at once: a private one of a writer with
+ *        SHMHT_DEFER.
+ * @param w          the writer
+ * @param n_entries  in all, those that are there included
+ * @return 0, also if the table is large enough; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE:
+ *         as before
+ * @threads one writer, any readers
+ */
+SHMHT_API int shmht_writer_reserve(struct shmht_writer *w, uint64_t n_entries);
+
 /* ------------------------------------------------------------------ a Fence: blocks of pairs */
 
 /**
