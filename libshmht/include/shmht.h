@@ -413,7 +413,7 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
  * The new table has room for a seventh more, and twice as many lines as the last one if it must grow
  * soon after that.
  * @param w  the writer; without SHMHT_DEFER, or where nothing waits, nothing is done
- * @return 0; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE: as before, and it may be tried again
+ * @return 0; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE: as before; try again if you like
  * @threads one writer, any readers. A killed writer leaves the old table or the new one.
  * @cost O(entries), if anything waits
  */
@@ -440,8 +440,8 @@ SHMHT_API int shmht_writer_defers(const struct shmht_writer *w);
  *        SHMHT_DEFER.
  * @param w          the writer
  * @param n_entries  in all, those that are there included
- * @return 0, also if the table is large enough; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE:
- *         as before
+ * @return 0, also if the table is large enough; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG,
+ *         SHMHT_EPROBE: as before
  * @threads one writer, any readers
  */
 SHMHT_API int shmht_writer_reserve(struct shmht_writer *w, uint64_t n_entries);

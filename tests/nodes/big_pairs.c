@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client with much to say, over the drop-in libpmi2: one rank, or all, put N pairs, all fence, and
- * look some of them up.
+ * A client with much to say, over the drop-in libpmi2: one rank, or all, put N pairs, all fence,
+ * and look some of them up.
  *
  *     big_pairs RANK N BYTES    RANK (-1: all of them together) puts N pairs, values of BYTES
  *     big_pairs full N BYTES    rank 0 puts up to N pairs, and expects a put to be refused; then
  *                               "refused at I" is printed, and all continue without it
  *
  * BIG_WAITS in the environment: a file that must be there before they fence.
- * Each rank prints "server peak P private A": KiB that the process that serves it ever had, and that
- * it has for itself after the Fence.
+ * Each rank prints "server peak P private A": KiB that the process that serves it ever had, and
+ * that it has for itself after the Fence.
  */
 #define _DEFAULT_SOURCE
 #include <stdio.h>

@@ -79,7 +79,7 @@ static void test_small(void **state)
     shmht_writer_destroy(w);
 }
 
-/* Then the writer finds everything, and readers what they could find before, at its latest value. */
+/* Then the writer finds everything, readers what they could find before, at its latest value. */
 static void test_who_finds_what(void **state)
 {
     struct shmht_writer *w = create(MAX_BYTES, 56, NULL);
