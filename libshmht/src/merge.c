@@ -88,8 +88,7 @@ static int survey(const struct shmht_writer *w, const unsigned char *block, size
     return rc < 0 ? rc : *n != n_pairs ? SHMHT_ECORRUPT : 0;
 }
 
-/* The same, of the pairs whose keys are not there yet. And whether all are there, with their values.
- */
+/* The same, of the pairs whose keys are not there yet. 1 if all are there, with their values. */
 static int survey_new(const struct shmht_writer *w, const unsigned char *block, size_t bytes,
                       uint64_t *n, uint64_t *need)
 {

@@ -329,8 +329,8 @@ PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t r
                                            struct pmiwire_str value);
 
 /**
- * @brief During ops->pairs(): how many pairs the collective has brought, in all calls together, this
- *        node's own among them. To make room for them at once.
+ * @brief During ops->pairs(): how many pairs the collective has brought, in all calls together,
+ *        this node's own among them. To make room for them at once.
  */
 PMIWIRE_API uint64_t pmiwire_exchange_pairs(const struct pmiwire_exchange *x);
 
