@@ -64,7 +64,8 @@ struct agent_ops {
     /* The server's, see pmiwire/server.h. */
     int (*name)(void *ctx, const struct pmiwire_peer *who, uint32_t what,
                 struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
-    /* A frame for another node, as the server's op; and: it cannot be reached any more. */
+    /* A frame for another node, as the server's op: 0, or 1: enough for now, exchange_room()
+     * follows. And: it cannot be reached any more. */
     int (*send)(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
                 uint32_t n_iov);
     void (*lost)(struct pmirun *pr, uint32_t node, const char *why);

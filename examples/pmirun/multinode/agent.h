@@ -69,7 +69,8 @@ extern const struct agent_ops agent_ops;
 struct msg *agent_msg(struct pmirun *pr, enum message what);
 void agent_tell(struct pmirun *pr);
 void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number);
-void agent_begin_exchange(struct pmirun *pr, struct job *job); /* takes what came early */
+/* A job has begun: makes links to its neighbours, takes what came early. */
+void agent_begin_exchange(struct pmirun *pr, struct job *job);
 /* A message of another agent has come; false when it makes no sense. And: it cannot be reached any
  * more. */
 bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n);

@@ -334,6 +334,12 @@ PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t r
                                            struct pmiwire_str value);
 
 /**
+ * @brief During ops->pairs(): how many pairs the collective has brought, in all calls together,
+ *        this node's own among them. To make room for them at once.
+ */
+PMIWIRE_API uint64_t pmiwire_exchange_pairs(const struct pmiwire_exchange *x);
+
+/**
  * @brief Bytes of the longest value of the last Allgather, from its first ops->pairs() on, which
  *        may call this.
  */
@@ -430,6 +436,13 @@ PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32
  */
 PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns);
 /** @} */
+
+/**
+ * @brief The arity of the tree of so many nodes where opts.arity is 0: to know a node's neighbours.
+ * @return 2 to 4
+ * @threads MT-Safe.
+ */
+PMIWIRE_API uint32_t pmiwire_exchange_arity(uint32_t n_nodes);
 
 /**
  * @brief Walk a block.

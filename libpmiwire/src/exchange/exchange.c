@@ -51,7 +51,7 @@ static void take_opts(struct pmiwire_exchange *x, const struct pmiwire_exchange_
     x->n_below = o->n_below;
     x->design = o->design;
     x->fence = o->fence;
-    x->arity = o->arity ? o->arity : pmiwire__tree_arity(o->n_nodes);
+    x->arity = o->arity ? o->arity : pmiwire_exchange_arity(o->n_nodes);
     x->unhinted = o->unhinted ? o->unhinted : PMIWIRE_HINT_DENSE;
     x->flags = o->flags;
     x->max_frame = o->max_frame_bytes ? o->max_frame_bytes : PMIWIRE_EXCHANGE_FRAME_BYTES;

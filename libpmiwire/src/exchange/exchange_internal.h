@@ -229,6 +229,7 @@ struct pmiwire_exchange {
     uint64_t all_links;
     uint64_t full;                 /* links that ops->send() has said enough of */
     struct pmiwire__coll colls[2]; /* Fence, Allgather */
+    uint64_t n_pairs;              /* of the collective that is handed over */
     uint32_t longest;              /* value of the last Allgather */
 
     uint32_t ring_number;
@@ -252,8 +253,6 @@ static inline uint32_t pmiwire__tree_parent(const struct pmiwire_exchange *x, ui
 {
     return (node - 1) / x->arity;
 }
-/* The arity by default: of 2 to 4 the one of least depth * (8 + arity). */
-uint32_t pmiwire__tree_arity(uint32_t n_nodes);
 /* The i-th neighbour: the parent where there is one, then the children. False: there is none. */
 bool pmiwire__tree_neighbour(const struct pmiwire_exchange *x, uint32_t i, uint32_t *node);
 /* Is `node` in the subtree of `top`? */
