@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "costs.h"
+
+#define FIT      "fit-hosts: fitted at 4 nodes"
+#define MEASURED "wire_costs: measured"
+#define GUESS    "a guess: TCP on a fast network"
+
+#define COST(name, unit, hosts, own, source)                                                       \
+    {                                                                                              \
+#name, unit, offsetof(struct costs, name), hosts, own, source, 0, 0                        \
+    }
+#define FITTED(name, unit, value, from, to)                                                        \
+    {                                                                                              \
+#name, unit, offsetof(struct costs, name), value, value, FIT, from, to                     \
+    }
+
+/* The hosts' L and G are 0: what a frame takes from namespace to namespace is the sender's
+ * processor time, and is in `packet` and `copy_byte`. */
+const struct cost cost_table[N_COSTS] = {
+    COST(skew, "ns", 0, 50000, "hosts: one clock; own: a guess"),
+    FITTED(arrive, "ns", 10000, 100, 1e6),
+    FITTED(rank, "ns", 20000, 100, 1e6),
+    FITTED(turn, "ns", 5000, 100, 1e6),
+    FITTED(request, "ns", 20000, 100, 1e6),
+    FITTED(packet, "ns", 15000, 100, 1e6),
+    COST(frame, "ns", 1300, 1300, MEASURED),
+    COST(copy_byte, "ns/byte", 0.3, 0.3, MEASURED),
+    COST(crypt_byte, "ns/byte", 0.7, 0.7, MEASURED),
+    FITTED(pair, "ns", 300, 10, 1e5),
+    COST(connect, "ns", 30000, 30000, MEASURED),
+    COST(shake, "ns", 150000, 150000, MEASURED),
+    FITTED(wake, "ns", 20000, 100, 1e6),
+    FITTED(switch_to, "ns", 2000, 10, 1e6),
+    COST(L, "ns", 0, 20000, GUESS),
+    COST(G, "ns/byte", 0, 0.8, GUESS),
+};
+
+double *cost_of(struct costs *c, const struct cost *which)
+{
+    return (double *)(void *)((char *)c + which->offset);
+}
+
+void costs_hosts(struct costs *c)
+{
+    for (size_t i = 0; i < N_COSTS; i++)
+        *cost_of(c, &cost_table[i]) = cost_table[i].hosts;
+}
+
+void costs_own(struct costs *c)
+{
+    for (size_t i = 0; i < N_COSTS; i++)
+        *cost_of(c, &cost_table[i]) = cost_table[i].own;
+}
