@@ -7,30 +7,30 @@
 
 #define COST(name, unit, hosts, own, source)                                                       \
     {                                                                                              \
-#name, unit, offsetof(struct costs, name), hosts, own, source, 0, 0                        \
+#name, unit, offsetof(struct costs, name), hosts, own, 0, 0, false, source                 \
     }
-#define FITTED(name, unit, value, from, to)                                                        \
+#define FITTED(name, value, from, to, is_idle)                                                     \
     {                                                                                              \
-#name, unit, offsetof(struct costs, name), value, value, FIT, from, to                     \
+#name, "ns", offsetof(struct costs, name), value, value, from, to, is_idle, FIT            \
     }
 
 /* The hosts' L and G are 0: what a frame takes from namespace to namespace is the sender's
  * processor time, and is in `packet` and `copy_byte`. */
 const struct cost cost_table[N_COSTS] = {
     COST(skew, "ns", 0, 50000, "hosts: one clock; own: a guess"),
-    FITTED(arrive, "ns", 10000, 100, 1e6),
-    FITTED(rank, "ns", 20000, 100, 1e6),
-    FITTED(turn, "ns", 5000, 100, 1e6),
-    FITTED(request, "ns", 20000, 100, 1e6),
-    FITTED(packet, "ns", 15000, 100, 1e6),
+    FITTED(arrive, 10000, 100, 1e6, false),
+    FITTED(rank, 20000, 100, 1e6, false),
+    FITTED(turn, 5000, 100, 1e6, false),
+    FITTED(request, 20000, 100, 1e6, false),
+    FITTED(packet, 15000, 100, 1e6, false),
     COST(frame, "ns", 1300, 1300, MEASURED),
     COST(copy_byte, "ns/byte", 0.3, 0.3, MEASURED),
     COST(crypt_byte, "ns/byte", 0.7, 0.7, MEASURED),
-    FITTED(pair, "ns", 300, 10, 1e5),
+    FITTED(pair, 300, 10, 1e5, false),
     COST(connect, "ns", 30000, 30000, MEASURED),
     COST(shake, "ns", 150000, 150000, MEASURED),
-    FITTED(wake, "ns", 20000, 100, 1e6),
-    FITTED(switch_to, "ns", 2000, 10, 1e6),
+    FITTED(wake, 20000, 100, 1e6, true),
+    FITTED(switch_to, 2000, 10, 1e6, true),
     COST(L, "ns", 0, 20000, GUESS),
     COST(G, "ns/byte", 0, 0.8, GUESS),
 };

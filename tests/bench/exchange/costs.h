@@ -3,6 +3,7 @@
 #ifndef FENCEPOST_BENCH_COSTS_H
 #define FENCEPOST_BENCH_COSTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct costs { /* ns; of bytes, ns a byte */
@@ -30,11 +31,12 @@ struct costs { /* ns; of bytes, ns a byte */
 
 struct cost {
     const char *name, *unit;
-    size_t offset; /* in struct costs */
-    double hosts;  /* network namespaces that share this machine's two processors */
-    double own;    /* a cluster whose processes have a processor each */
+    size_t offset;                 /* in struct costs */
+    double hosts;                  /* network namespaces that share this machine's two processors */
+    double own;                    /* a cluster whose processes have a processor each */
+    double fitted_from, fitted_to; /* where the fit may put it; 0: it is not fitted */
+    bool is_idle;                  /* no processor time shows it, only time does */
     const char *source;
-    double fitted_from, fitted_to; /* bounds where the fit finds it, otherwise 0 */
 };
 
 #define N_COSTS 16
