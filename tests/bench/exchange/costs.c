@@ -3,7 +3,7 @@
 
 #define FIT      "fit-hosts: fitted at 4 nodes"
 #define MEASURED "wire_costs: measured"
-#define GUESS    "a guess: TCP on a fast network"
+#define GUESS    "hosts: in packet and copy_byte; own: a guess, TCP on a fast network"
 
 #define COST(name, unit, hosts, own, source)                                                       \
     {                                                                                              \
@@ -17,8 +17,9 @@
 /* The hosts' L and G are 0: what a frame takes from namespace to namespace is the sender's
  * processor time, and is in `packet` and `copy_byte`. */
 const struct cost cost_table[N_COSTS] = {
-    COST(skew, "ns", 0, 50000, "hosts: one clock; own: a guess"),
+    COST(skew, "ns", 0, 50000, "hosts: all wait for one moment; own: a guess"),
     FITTED(arrive, 10000, 100, 1e6, false),
+    FITTED(cold, 20000, 100, 1e6, false),
     FITTED(rank, 20000, 100, 1e6, false),
     FITTED(turn, 5000, 100, 1e6, false),
     FITTED(request, 20000, 100, 1e6, false),
@@ -29,8 +30,8 @@ const struct cost cost_table[N_COSTS] = {
     FITTED(pair, 300, 10, 1e5, false),
     COST(connect, "ns", 30000, 30000, MEASURED),
     COST(shake, "ns", 150000, 150000, MEASURED),
-    FITTED(wake, 20000, 100, 1e6, true),
-    FITTED(switch_to, 2000, 10, 1e6, true),
+    FITTED(wake, 20000, 100, 2e5, true),
+    FITTED(switch_to, 2000, 10, 2e4, true),
     COST(L, "ns", 0, 20000, GUESS),
     COST(G, "ns/byte", 0, 0.8, GUESS),
 };

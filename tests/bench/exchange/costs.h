@@ -10,6 +10,7 @@ struct costs { /* ns; of bytes, ns a byte */
     /* a rank's process */
     double skew;   /* ranks begin at moments spread evenly over so long */
     double arrive; /* until it makes its first request */
+    double cold;   /* besides, in a job's first exchange: its pages and symbols are not there yet */
     double rank;   /* a request: half until it is sent, half until its answer is taken */
     /* a node's server; what both ends pay is said of one */
     double turn;       /* to look for what has come, however much */
@@ -39,7 +40,7 @@ struct cost {
     const char *source;
 };
 
-#define N_COSTS 16
+#define N_COSTS 17
 
 extern const struct cost cost_table[N_COSTS];
 

@@ -62,6 +62,7 @@ struct sim {
     const struct costs *c;
     uint32_t n_nodes, per_node, n_ranks, sample, arity;
     enum connected connected;
+    bool cold;
     struct processors p; /* processes: servers by node, then ranks */
     struct node *nodes;
     struct work *requests; /* by rank */
@@ -439,7 +440,7 @@ static uint64_t rank_turn(struct sim *sim, uint32_t rank, uint64_t now)
 
     if (sim->requests[rank].kind == BEGIN) {
         sim->requests[rank].kind = REQUEST;
-        now += ns(sim->c->arrive);
+        now += ns(sim->c->arrive + (sim->cold ? sim->c->cold : 0));
     } else {
         now += half;
         sim->spent[ops[sim->step[rank]++]] += (double)(now - sim->since[rank]);
@@ -766,7 +767,8 @@ int sim_run(const struct script *s, const struct setup *setup, const struct cost
                       .per_node = setup->per_node,
                       .n_ranks = setup->n_nodes * setup->per_node,
                       .arity = setup->arity,
-                      .connected = setup->connected};
+                      .connected = setup->connected,
+                      .cold = setup->cold};
     const struct processors_opts opts = {.n_processes = sim.n_nodes + sim.n_ranks,
                                          .n_processors = setup->n_processors,
                                          .wake_ns = ns(c->wake),

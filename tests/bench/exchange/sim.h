@@ -45,6 +45,7 @@ struct setup {
     uint32_t n_nodes, per_node;
     uint32_t n_processors; /* that all nodes share; 0: a processor for each process */
     enum connected connected;
+    bool cold;       /* it is what a job's ranks do first */
     uint32_t sample; /* 0: as memory allows */
     uint32_t arity;  /* of the tree, 0: the library's choice */
 };

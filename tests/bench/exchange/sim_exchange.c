@@ -337,7 +337,10 @@ static bool take_machine(struct args *a, const char *text)
 
 int main(int argc, char **argv)
 {
-    struct args a = {.b = {.name = "exchange"}, .setup = {.per_node = 16}, .from = 16, .to = 65536};
+    struct args a = {.b = {.name = "exchange"},
+                     .setup = {.per_node = 16, .cold = true},
+                     .from = 16,
+                     .to = 65536};
 
     costs_own(&a.c);
     for (int i = 1; i < argc; i++) {
